@@ -1,0 +1,201 @@
+// Package filter holds the words every room of the house speaks: a
+// [Transaction] is what a client asked, a [Check] looks at it and reports
+// [Finding]s, a [Decider] turns the findings into a [Verdict], and the server
+// that received the transaction obeys.
+//
+// Data moves one way. A server (proxy, ICAP, name server) fills in a
+// Transaction stage by stage and calls [Decider.Decide] after each; the
+// decider asks its checks, cheap ones first, appends what they found to
+// [Transaction.Findings] and stores the verdict. When the transaction is over
+// the server hands it on as an event. Nothing here does any work.
+package filter
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/message"
+)
+
+// A Proto is the protocol a transaction came in by.
+type Proto uint8
+
+const (
+	HTTP Proto = iota
+	TLS        // a CONNECT or a TLS hello that is not decrypted
+	DNS
+)
+
+func (p Proto) String() string { return [...]string{"http", "tls", "dns"}[p%3] }
+
+// A Stage is a moment at which more is known than before.
+type Stage uint8
+
+const (
+	Name         Stage = iota // the host is known, and who asks
+	Request                   // the request head
+	RequestBody               // what the client uploads
+	Response                  // the response head
+	ResponseBody              // what the origin sent
+)
+
+func (s Stage) String() string {
+	return [...]string{"name", "request", "request-body", "response", "response-body"}[s%5]
+}
+
+// A Client is who asks.
+type Client struct {
+	Addr   netip.Addr // unmapped: an IPv4 client is an IPv4 address here
+	User   string     // "" when not known
+	Groups []string
+}
+
+// A Transaction is one question a client put to the gateway and all that is
+// known of it so far: a DNS query, a TLS hello, or an HTTP request with its
+// response. The server that received it fills it in, stage by stage; checks
+// only read it. It belongs to one goroutine at a time and is used again by
+// the next request of a connection: who wants to keep a part of it copies it.
+type Transaction struct {
+	ID     string // ties the event, log lines and the block page together
+	Start  time.Time
+	Proto  Proto
+	Client Client
+
+	// From Name on.
+	Host string // lower case, no port, no final dot; an IPv6 address without brackets
+	Port uint16
+
+	// From Request on. URL is scheme, host, port unless it is the scheme's
+	// own, path and query, as one would write it in a browser.
+	URL     string
+	Request *message.Request
+
+	Upload   *content.Body     // at RequestBody
+	Response *message.Response // from Response on
+	Body     *content.Body     // at ResponseBody
+
+	// Last is the last stage this transaction can come to: Name for a tunnel
+	// that is not looked into, Response when nobody wants the body. Rules that
+	// need more than that can no longer fit. Servers set it before Decide.
+	Last Stage
+
+	Findings []Finding
+	Verdict  Verdict
+
+	// For the record; servers fill these in.
+	Status   int           // status the client got, 0 when none was sent
+	BytesIn  int64         // body bytes from the client
+	BytesOut int64         // body bytes to the client
+	Looked   int64         // wire bytes of the body that checks were shown
+	Duration time.Duration // from the request's first byte to the answer's last
+	Note     string        // what went wrong or was left out, for the operator
+}
+
+// Reset makes t ready for the next request, keeping its storage.
+func (t *Transaction) Reset() {
+	f := t.Findings
+	clear(f)
+	*t = Transaction{Findings: f[:0]}
+}
+
+// A Category is a word a check may report.
+type Category struct {
+	Name string
+	// Scored says that findings of it carry a score which means nothing
+	// without a limit, so that a rule has to say "over".
+	Scored bool
+}
+
+// A Finding is what a check saw. Findings are facts, not decisions.
+type Finding struct {
+	Check    string `json:"check"`
+	Category string `json:"category"`
+	Score    int    `json:"score"`
+	// Evidence says what was seen and where it is written, for a person:
+	// list entry or phrases with file:line. Several parts are joined by "; ".
+	Evidence string `json:"evidence"`
+}
+
+// A Check looks and reports. It never decides: the same finding may be fatal
+// for a pupil and nothing to a teacher. A check is used by many goroutines at
+// once and never changes.
+type Check interface {
+	Name() string
+	// Categories lists every category the check can report, so that a rule
+	// that names one nobody reports is refused when it is read.
+	Categories() []Category
+	// Wants says whether Find could report anything at stage s. For a body it
+	// is asked when only the head is known; true means "hold the body".
+	Wants(t *Transaction, s Stage) bool
+	// Find appends what it sees to dst. An error means the check could not do
+	// its work; the policy turns it into the finding "<name>-error".
+	Find(ctx context.Context, t *Transaction, s Stage, dst []Finding) ([]Finding, error)
+}
+
+// An Action is what a server is to do.
+type Action uint8
+
+const (
+	Pass     Action = iota // go on
+	Allow                  // look no further
+	Warn                   // a page the user may click through
+	Block                  // refuse
+	Redirect               // send elsewhere
+)
+
+var actions = [...]string{"pass", "allow", "warn", "block", "redirect"}
+
+func (a Action) String() string { return actions[int(a)%len(actions)] }
+
+// A Reason says why.
+type Reason struct {
+	Policy string
+	Rule   string // "" when no rule fitted
+	// Finding is the one the rule fitted, or the zero Finding for a rule that
+	// looks at the request itself.
+	Finding Finding
+	// Learned is true when the verdict was remembered, not worked out again.
+	Learned bool
+}
+
+// A Verdict is what was decided at a stage.
+type Verdict struct {
+	Action Action
+	Reason Reason
+	// To is where a Redirect goes (a URL), or for a Warn the signed token
+	// with which the client may go on.
+	To string
+	// Edits change the request before it goes upstream (SafeSearch, tenant
+	// restriction). They are shared: read only.
+	Edits []Edit
+}
+
+// Final says that the transaction ends here, with an answer of ours.
+func (v *Verdict) Final() bool { return v.Action >= Warn }
+
+// An EditKind says what an Edit changes.
+type EditKind uint8
+
+const (
+	SetHeader EditKind = iota // set field Name to Value, replacing all of that name
+	SetQuery                  // set query parameter Name to Value
+	DialHost                  // connect to host Value instead; Host and SNI stay
+)
+
+// An Edit is one change to a request on its way upstream.
+type Edit struct {
+	Kind        EditKind
+	Name, Value string
+}
+
+// A Decider is all that the servers know of policy.
+type Decider interface {
+	// Wants says whether any check that counts for this client would look at
+	// stage s. Asked for a body when its head is known.
+	Wants(t *Transaction, s Stage) bool
+	// Decide runs the checks of stage s, appends to t.Findings, sets t.Verdict
+	// and returns it. For a body it may be called again with more of it.
+	Decide(ctx context.Context, t *Transaction, s Stage) Verdict
+}

@@ -1,0 +1,220 @@
+// Package message holds HTTP messages as they were sent: heads with their
+// fields in order, case and raw bytes, and a strict HTTP/1 reader and writer
+// (RFC 9110, RFC 9112).
+//
+// Why not net/http: signatures look at the order, case and exact bytes of a
+// head, which net/http throws away, and a request forwarded through it costs
+// three times what it needs to. Here a head is copied once out of the
+// connection's buffer into the message, and everything else is a slice of
+// that copy; a message is used again for the next request of its connection,
+// so that a kept-alive connection allocates nothing.
+//
+// Data moves so: a [Reader] over a connection finds the end of a head
+// ([Reader.ReadRequest], [Reader.ReadResponse]), parses it into a [Request] or
+// [Response], and hands out the body that follows as a [Body], which ends
+// where the framing says. A head is written by appending it to a byte slice
+// ([Request.AppendHead]), so that head and body can leave in one system call.
+//
+// What RFC 9112 calls invalid or ambiguous is refused with an [Error] that
+// carries the status to answer with. Nothing is repaired: a repaired message
+// means one thing here and another at the next hop.
+package message
+
+import "io"
+
+// A Field is one field line. Both slices belong to the message.
+type Field struct{ Name, Value []byte }
+
+// Fields are a message's field lines in the order they were sent.
+type Fields []Field
+
+// Lengths of a body that are not a number of bytes.
+const (
+	None       int64 = 0
+	Chunked    int64 = -1
+	UntilClose int64 = -2 // responses only: the body ends with the connection
+)
+
+// A Form is the form of a request target (RFC 9112, section 3.2).
+type Form uint8
+
+const (
+	Origin    Form = iota // /path?query
+	Absolute              // http://host/path
+	Authority             // host:port, CONNECT only
+	Asterisk              // *, OPTIONS only
+)
+
+// A Request is a request head and where its body comes from.
+type Request struct {
+	Method string // as sent; the registered methods cost no allocation
+	Target []byte // request target as sent
+	Form   Form
+	Scheme string // "http", "https", … of an absolute target, lower case, else ""
+	// Host and Port of the target if it names them, else of the Host field.
+	// Host is as sent, without brackets; Port is 0 when none was given.
+	Host  []byte
+	Port  uint16
+	Path  []byte // path and query as sent; "/" when an absolute target has none
+	Proto uint8  // 10, 11 or 20
+	Fields
+	Length  int64     // bytes of body, or None, or Chunked
+	Close   bool      // the client will not send another request (version and Connection)
+	Expect  bool      // Expect: 100-continue
+	Upgrade []byte    // value of Upgrade when Connection names it, else nil
+	Body    io.Reader // nil when Length is None
+	Trailer Fields    // filled in when a chunked body has been read to its end
+
+	raw []byte // the head as sent, from the request line to the empty line
+}
+
+// A Response is a response head and where its body comes from.
+type Response struct {
+	Status int
+	Reason []byte // reason phrase as sent
+	Proto  uint8
+	Fields
+	Length  int64 // bytes of body, or None, Chunked, UntilClose
+	Close   bool  // the connection cannot be used again after this
+	Upgrade []byte
+	Body    io.Reader // nil when Length is None or the status or method has none
+	Trailer Fields
+
+	raw []byte
+}
+
+// Raw returns the head as it was sent, up to and with the empty line. It is
+// nil for a message that was not read from HTTP/1.
+func (q *Request) Raw() []byte { return q.raw }
+
+// Raw returns the head as it was sent.
+func (s *Response) Raw() []byte { return s.raw }
+
+// An Error is a message that cannot be accepted. Status is what to answer a
+// client with (400, 413, 414, 417, 431, 501, 505); for a response read from upstream
+// the answer is always 502.
+type Error struct {
+	Status int
+	Reason string // what is wrong, without quoting secrets: "two Host fields"
+}
+
+func (e *Error) Error() string { return "bad message: " + e.Reason }
+
+// equalFold compares two field names: ASCII only, as RFC 9110 5.1 wants.
+func equalFold(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := a[i], b[i]
+		if x != y {
+			if x|0x20 != y|0x20 || x|0x20 < 'a' || x|0x20 > 'z' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Get returns the value of the first field called name, or nil.
+func (f Fields) Get(name string) []byte {
+	for i := range f {
+		if equalFold(f[i].Name, name) {
+			return f[i].Value
+		}
+	}
+	return nil
+}
+
+// Has says whether there is a field called name.
+func (f Fields) Has(name string) bool {
+	for i := range f {
+		if equalFold(f[i].Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Add appends a field.
+func (f *Fields) Add(name, value string) {
+	*f = append(*f, Field{[]byte(name), []byte(value)})
+}
+
+// Del removes every field called name, keeping the order of the others.
+func (f *Fields) Del(name string) {
+	g := (*f)[:0]
+	for _, x := range *f {
+		if !equalFold(x.Name, name) {
+			g = append(g, x)
+		}
+	}
+	*f = g
+}
+
+// Set replaces the first field called name, removes others of that name, or
+// appends one where there was none.
+func (f *Fields) Set(name, value string) {
+	done := false
+	g := (*f)[:0]
+	for _, x := range *f {
+		if equalFold(x.Name, name) {
+			if done {
+				continue
+			}
+			x.Value, done = []byte(value), true
+		}
+		g = append(g, x)
+	}
+	*f = g
+	if !done {
+		f.Add(name, value)
+	}
+}
+
+// HasToken says whether one of the fields called name lists token
+// (a comma-separated list, compared without case; parameters after ";" do not
+// count).
+func (f Fields) HasToken(name, token string) bool {
+	for i := range f {
+		if equalFold(f[i].Name, name) && listHas(f[i].Value, token) {
+			return true
+		}
+	}
+	return false
+}
+
+func listHas(v []byte, token string) bool {
+	for len(v) > 0 {
+		i := 0
+		for i < len(v) && v[i] != ',' {
+			i++
+		}
+		item := v[:i]
+		if i < len(v) {
+			i++
+		}
+		v = v[i:]
+		for j, c := range item {
+			if c == ';' {
+				item = item[:j]
+				break
+			}
+		}
+		if equalFold(trim(item), token) {
+			return true
+		}
+	}
+	return false
+}
+
+// trim cuts optional white space (RFC 9110, 5.6.3) from both ends.
+func trim(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
