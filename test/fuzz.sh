@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs every fuzz target of the project for the time given, one after another.
+set -eu
+time=${1:-20s}
+grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do
+	dir=$(dirname "$file")
+	grep -oE '^func Fuzz[A-Za-z0-9_]*' "$file" | sed 's/^func //' | while read -r target; do
+		echo "$dir $target"
+		go test "$dir" -run '^$' -fuzz "^$target\$" -fuzztime "$time"
+	done
+done

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Installs what the tests need beyond Go: a C compiler for the race detector,
+# and a browser with its driver for the story tests. On systems other than
+# Debian's it says what is missing and goes on: the tests that need it say so.
+set -eu
+
+missing=
+command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
+command -v chromedriver >/dev/null 2>&1 || missing="$missing chromium-driver"
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "make test: please install:$missing" >&2
+	exit 0
+fi
+sudo=
+[ "$(id -u)" = 0 ] || sudo=sudo
+echo "make test: installing$missing"
+$sudo apt-get update -qq
+# shellcheck disable=SC2086
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
