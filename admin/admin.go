@@ -1,0 +1,123 @@
+// Package admin is what the operator's side of the gateway answers: metrics,
+// health, profiles. It listens on its own address, loopback unless the
+// settings say otherwise, and is never reached through the proxy.
+//
+// Data moves one way: the gateway hands in functions that read its state;
+// nothing here changes anything.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Health is the state of a gateway as a load balancer or an operator asks for
+// it. Problems are worth a look but do not stop the gateway.
+type Health struct {
+	Ready    bool     `json:"ready"` // accepting work: started, not draining
+	Started  string   `json:"started"`
+	Settings string   `json:"settings"` // file the running engine was built from
+	Revision string   `json:"revision"` // of the running settings and lists
+	Problems []string `json:"problems"`
+}
+
+// Parts are what the admin address shows.
+type Parts struct {
+	Metrics http.Handler
+	Health  func() Health
+}
+
+// Handler returns the routes of the admin address.
+//
+//	GET /metrics          Prometheus text format
+//	GET /health           200 while the process works, with its state as JSON
+//	GET /ready            200 when it takes work, else 503
+//	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
+//
+// A request whose Host is a name other than localhost is refused: pages in a
+// browser on this machine must not reach it by pointing a name of theirs at
+// the loopback address.
+func Handler(p Parts) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p.Metrics)
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, p.Health())
+	})
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
+		h := p.Health()
+		status := http.StatusOK
+		if !h.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, h)
+	})
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/debug/pprof/\n"))
+	})
+	return localOnly(mux)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client went away: nobody to tell
+}
+
+// localOnly refuses a Host that is a name of somebody else's.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !ownName(r.Host) {
+			http.Error(w, "ask for this page by address, not by name", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func ownName(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// Serve answers on l until ctx ends, then lets running requests finish for a
+// moment.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			s.Close()
+		}
+	}()
+	err := s.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		<-stopped
+		return nil
+	}
+	return err
+}
