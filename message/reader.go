@@ -1,48 +1,300 @@
 package message
 
-import "io"
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Limits that no honest message comes near. They bound the work and memory one
+// message can cost; the size of a head is the caller's (NewReader).
+const (
+	minBuffer     = 1024     // a chunk line must fit
+	maxFields     = 256      // field lines of a head or a trailer section
+	maxEmptyLines = 4        // before a request line (RFC 9112, 2.2)
+	maxMethod     = 32       // bytes; the longest registered method has 17
+	maxChunkLine  = 256      // bytes of chunk size and extensions
+	maxExtensions = 16 << 10 // bytes of chunk extensions in one body
+	maxIdleReads  = 100      // reads that return neither bytes nor an error
+)
+
+var (
+	errUnread = errors.New("message: the body before was not read to its end")
+	errFull   = errors.New("message: more bytes asked for than the buffer holds")
+)
 
 // A Reader reads messages from a connection. It is used again for the next
-// connection with Reset. Stub signatures: the body of this file is to be
-// written.
+// connection with Reset. It belongs to one goroutine at a time.
 type Reader struct {
-	r    io.Reader
-	buf  []byte
-	a, b int
+	src     io.Reader
+	buf     []byte
+	a, b    int // buf[a:b] has been read and not consumed
+	maxHead int
+	body    Body
+	err     error // a head that failed: where the next one begins is unknown
 }
 
-// NewReader returns a Reader with a buffer of size bytes; a head must fit
-// into maxHead, which may be more.
-func NewReader(r io.Reader, size, maxHead int) *Reader { panic("to be written") }
+// NewReader returns a Reader with a buffer of size bytes (at least 1024); a
+// head must fit into maxHead bytes, which may be more.
+//
+// Where r is a *net.TCPConn itself, and not a wrapper, long bodies go to
+// another TCP connection without passing through the process (see
+// [Body.WriteTo]).
+func NewReader(r io.Reader, size, maxHead int) *Reader {
+	return &Reader{src: r, buf: make([]byte, max(size, minBuffer)), maxHead: maxHead}
+}
 
 // Reset makes the reader read from src, dropping what is buffered.
-func (r *Reader) Reset(src io.Reader) { panic("to be written") }
+func (r *Reader) Reset(src io.Reader) {
+	r.src, r.a, r.b, r.err = src, 0, 0, nil
+	r.body = Body{raw: r.body.raw[:0]}
+}
 
 // Read reads raw bytes: buffered ones first. For tunnels and upgrades.
-func (r *Reader) Read(p []byte) (int, error) { panic("to be written") }
+func (r *Reader) Read(p []byte) (int, error) {
+	if r.a < r.b {
+		n := copy(p, r.buf[r.a:r.b])
+		r.a += n
+		return n, nil
+	}
+	return r.src.Read(p)
+}
 
 // Buffered returns what has been read from the connection and not consumed.
-func (r *Reader) Buffered() []byte { panic("to be written") }
+func (r *Reader) Buffered() []byte { return r.buf[r.a:r.b] }
 
 // Peek waits until n bytes are buffered and returns them without consuming;
 // n may not exceed the buffer's size. Less than n comes with an error.
-func (r *Reader) Peek(n int) ([]byte, error) { panic("to be written") }
+func (r *Reader) Peek(n int) ([]byte, error) {
+	for r.b-r.a < n {
+		if err := r.fill(); err != nil {
+			return r.buf[r.a:r.b], err
+		}
+	}
+	return r.buf[r.a : r.a+n], nil
+}
 
 // Discard consumes n buffered bytes.
-func (r *Reader) Discard(n int) { panic("to be written") }
+func (r *Reader) Discard(n int) { r.a += min(n, r.b-r.a) }
+
+// fill reads once from the connection into the buffer. An error that comes
+// together with bytes is left to the next read, which gets it again.
+func (r *Reader) fill() error {
+	switch {
+	case r.a == r.b:
+		r.a, r.b = 0, 0
+	case r.b == len(r.buf):
+		if r.a == 0 {
+			return errFull
+		}
+		r.b = copy(r.buf, r.buf[r.a:r.b])
+		r.a = 0
+	}
+	n, err := readSome(r.src, r.buf[r.b:])
+	r.b += n
+	return err
+}
+
+// readSome reads at least one byte or returns an error.
+func readSome(src io.Reader, p []byte) (int, error) {
+	for range maxIdleReads {
+		n, err := src.Read(p)
+		if n > 0 {
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
 
 // ReadRequest reads the next request head into q, whose storage is used again,
 // and sets q.Body. io.EOF means the connection ended between requests.
-func (r *Reader) ReadRequest(q *Request) error { panic("to be written") }
+//
+// An *Error says what to answer; after it, and after the connection failed in
+// the middle of a head, nothing more can be read. The body before must have
+// been read to its end ([Body.Discard]).
+func (r *Reader) ReadRequest(q *Request) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	raw, fields, trailer := q.raw[:0], q.Fields[:0], q.Trailer[:0]
+	*q = Request{}
+	err := r.skipEmptyLines()
+	if err == nil {
+		raw, err = r.head(raw)
+	}
+	q.raw, q.Fields, q.Trailer = raw, fields, trailer
+	if err != nil {
+		return r.fail(err)
+	}
+	if e := q.parse(); e != nil {
+		return r.fail(e)
+	}
+	if r.body.begin(r, q.Length, &q.Trailer, 400) {
+		q.Body = &r.body
+	}
+	return nil
+}
 
 // ReadResponse reads the next response head into s. method is that of the
 // request it answers (HEAD and CONNECT have no body). 1xx responses are
 // returned like any other; the caller reads on.
-func (r *Reader) ReadResponse(s *Response, method string) error { panic("to be written") }
+func (r *Reader) ReadResponse(s *Response, method string) error {
+	if err := r.ready(); err != nil {
+		return err
+	}
+	raw, fields, trailer := s.raw[:0], s.Fields[:0], s.Trailer[:0]
+	*s = Response{}
+	err := r.startsWith("HTTP/1.")
+	if err == nil {
+		raw, err = r.head(raw)
+	}
+	s.raw, s.Fields, s.Trailer = raw, fields, trailer
+	if err != nil {
+		return r.fail(err)
+	}
+	if e := s.parse(method); e != nil {
+		return r.fail(e)
+	}
+	if r.body.begin(r, s.Length, &s.Trailer, 502) {
+		s.Body = &r.body
+	}
+	return nil
+}
 
-// AppendHead appends the head as it goes on the wire: request line from
-// Method, Target and HTTP/1.1, then Fields in order, then the empty line.
-func (q *Request) AppendHead(dst []byte) []byte { panic("to be written") }
+// ready says whether the next head begins where the buffer begins.
+func (r *Reader) ready() error {
+	if r.err != nil {
+		return r.err
+	}
+	if !r.body.ended() {
+		return errUnread
+	}
+	return nil
+}
 
-// AppendHead appends status line, fields and the empty line.
-func (s *Response) AppendHead(dst []byte) []byte { panic("to be written") }
+// fail makes a bad head the end of the connection. An error of the connection
+// while the head is still whole in the buffer is not: a deadline that passed
+// can be moved.
+func (r *Reader) fail(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		r.err = err
+	}
+	return err
+}
+
+// skipEmptyLines consumes the empty lines that some clients send after a body,
+// and looks at the first byte of the request line, so that who speaks another
+// protocol hears so at once.
+func (r *Reader) skipEmptyLines() error {
+	for range maxEmptyLines + 1 {
+		b, err := r.Peek(1)
+		if err != nil {
+			return err
+		}
+		if b[0] != '\r' {
+			if class[b[0]]&tokenByte == 0 {
+				return bad("request line does not begin with a method")
+			}
+			return nil
+		}
+		if b, err = r.Peek(2); err != nil {
+			return inside(err)
+		}
+		if b[1] != '\n' {
+			return bad("CR without LF")
+		}
+		r.a += 2
+	}
+	return bad("too many empty lines before the request line")
+}
+
+// startsWith refuses what is not a response before waiting for the end of its
+// head.
+func (r *Reader) startsWith(s string) error {
+	for n := 1; n <= len(s); n++ {
+		b, err := r.Peek(n)
+		if err != nil {
+			if n == 1 {
+				return err
+			}
+			return inside(err)
+		}
+		if b[n-1] != s[n-1] {
+			return &Error{502, "status line does not begin with HTTP/1."}
+		}
+	}
+	return nil
+}
+
+// inside turns the end of the connection into the error it is within a message.
+func inside(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// head appends the head that begins the buffer to raw, up to and with its
+// empty line, and consumes it. A head that does not fit the buffer moves to
+// raw as it comes. Each byte is searched once (and three twice), however
+// slowly they come.
+func (r *Reader) head(raw []byte) ([]byte, error) {
+	for searched := 0; ; {
+		win := r.buf[r.a:r.b]
+		if i := bytes.Index(win[searched:], []byte("\r\n\r\n")); i >= 0 {
+			n := searched + i + 4
+			if len(raw)+n > r.maxHead {
+				return raw, tooLarge(raw, win)
+			}
+			raw = append(raw, win[:n]...)
+			r.a += n
+			return raw, nil
+		}
+		if len(raw)+len(win) >= r.maxHead {
+			return raw, tooLarge(raw, win)
+		}
+		// Who ends lines with LF alone would wait for an answer for ever.
+		if bareLF(win, searched) {
+			return raw, bad("line ends with LF alone")
+		}
+		searched = max(len(win)-3, 0)
+		if len(win) == len(r.buf) {
+			raw = append(raw, win[:searched]...)
+			r.a += searched
+			searched = 0
+		}
+		if err := r.fill(); err != nil {
+			err = inside(err)
+			if len(raw) > 0 {
+				r.err = err
+			}
+			return raw, err
+		}
+	}
+}
+
+// bareLF says whether there is an LF without CR at or after from. The byte at
+// 0 has been looked at by who called, or is the third last of what was.
+func bareLF(b []byte, from int) bool {
+	for i := max(from, 1); ; i++ {
+		j := bytes.IndexByte(b[min(i, len(b)):], '\n')
+		if j < 0 {
+			return false
+		}
+		if i += j; b[i-1] != '\r' {
+			return true
+		}
+	}
+}
+
+// tooLarge blames the request line when there is nothing else yet.
+func tooLarge(raw, win []byte) *Error {
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(win, '\n') < 0 {
+		return &Error{414, "request line too long"}
+	}
+	return &Error{431, "head too large"}
+}

@@ -1,0 +1,483 @@
+package message
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"runtime"
+	"sync"
+)
+
+// A Body reads the body of the message its Reader read last, and ends where
+// the framing says. It is used again for the next message. It is what
+// Request.Body and Response.Body hold after ReadRequest and ReadResponse.
+//
+// A broken chunked body is an *Error; a connection that ends too early is
+// io.ErrUnexpectedEOF. Errors stay.
+type Body struct {
+	r       *Reader
+	length  int64 // as in Request.Length
+	left    int64 // bytes left: of the body, or of the chunk
+	at      place
+	status  int     // of an Error
+	exts    int     // bytes of chunk extensions so far
+	trailer *Fields // of the message
+	raw     []byte  // the trailer section
+	err     error
+	limit   io.LimitedReader // here so that splicing allocates nothing
+}
+
+// A place is where in its framing a body stands.
+type place uint8
+
+const (
+	atEnd      place = iota
+	atData           // left > 0
+	atDataEnd        // before the CRLF that follows a chunk's data
+	atChunk          // before a chunk size
+	atTrailers       // behind the last chunk's line
+)
+
+// begin starts a body and says whether there is one.
+func (b *Body) begin(r *Reader, length int64, trailer *Fields, status int) bool {
+	*b = Body{r: r, length: length, left: length, at: atData, status: status, trailer: trailer, raw: b.raw[:0]}
+	switch length {
+	case None:
+		b.at, b.err = atEnd, io.EOF
+		return false
+	case Chunked:
+		b.at, b.left = atChunk, 0
+	case UntilClose:
+		b.left = math.MaxInt64
+	}
+	return true
+}
+
+// ended says whether the bytes that come next belong to another message.
+func (b *Body) ended() bool { return b.at == atEnd }
+
+// Done says whether the body has been read to its end, trailers included, so
+// that the connection can be used for another message.
+func (b *Body) Done() bool { return b.at == atEnd }
+
+// Left returns the bytes still to be read of a body of known length, Chunked
+// or UntilClose for others, and 0 at the end.
+func (b *Body) Left() int64 {
+	if b.at == atEnd || b.length > 0 {
+		return b.left
+	}
+	return b.length
+}
+
+// Read reads body bytes: what is buffered; without that, straight from the
+// connection into p where that costs no extra system call.
+func (b *Body) Read(p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	// Many chunks may lie in the buffer. They are taken while nothing has to
+	// be waited for.
+	for n < len(p) && b.next(n == 0) {
+		q := p[n:min(len(p), n+int(min(b.left, math.MaxInt32)))]
+		m := 0
+		switch buffered := b.r.b - b.r.a; {
+		case buffered > 0:
+			m = copy(q, b.r.buf[b.r.a:b.r.b])
+			b.r.a += m
+		case n > 0:
+			return n, nil
+		case len(q) >= len(b.r.buf) || int64(len(q)) == b.left && b.length != Chunked:
+			m, err = readSome(b.r.src, q)
+		default:
+			if err = b.r.fill(); err == nil {
+				m = copy(q, b.r.buf[b.r.a:b.r.b])
+				b.r.a += m
+			}
+		}
+		if err != nil {
+			b.stop(err)
+			break
+		}
+		n += m
+		b.took(m)
+	}
+	if n > 0 {
+		b.next(false) // an end that is here already need not be asked for
+		return n, nil
+	}
+	return 0, b.err
+}
+
+// took counts n bytes of data as read.
+func (b *Body) took(n int) {
+	b.left -= int64(n)
+	switch {
+	case b.left > 0:
+	case b.length == Chunked:
+		b.at = atDataEnd
+	default:
+		b.end()
+	}
+}
+
+// end is the end as it should be.
+func (b *Body) end() { b.at, b.left, b.err = atEnd, 0, io.EOF }
+
+// stop ends the body with an error, or properly where the end of the
+// connection is its end.
+func (b *Body) stop(err error) {
+	var e *Error
+	switch {
+	case err == io.EOF && b.length == UntilClose:
+		b.end()
+	case errors.As(err, &e):
+		b.err = &Error{b.status, e.Reason}
+	default:
+		b.err = inside(err)
+	}
+}
+
+// next goes to the next data and says whether there is some; if not, b.err
+// says why, or is nil when that cannot be known without waiting.
+func (b *Body) next(wait bool) bool {
+	for b.err == nil {
+		var err error
+		switch b.at {
+		case atEnd:
+			err = io.EOF
+		case atData:
+			return true
+		case atDataEnd:
+			if !wait && b.r.b-b.r.a < 2 {
+				return false
+			}
+			err = b.dataEnd()
+		case atChunk:
+			if !wait && bytes.IndexByte(b.r.Buffered(), '\n') < 0 {
+				return false
+			}
+			err = b.chunk()
+		case atTrailers:
+			if !wait && !bytes.HasPrefix(b.r.Buffered(), crlf) {
+				return false
+			}
+			err = b.trailers()
+		}
+		if err != nil {
+			b.stop(err)
+		}
+	}
+	return false
+}
+
+var crlf = []byte("\r\n")
+
+func (b *Body) dataEnd() error {
+	p, err := b.r.Peek(2)
+	if err != nil {
+		return err
+	}
+	if p[0] != '\r' || p[1] != '\n' {
+		return bad("chunk data does not end with CRLF")
+	}
+	b.r.a += 2
+	b.at = atChunk
+	return nil
+}
+
+// chunk reads a chunk's line: its size and extensions, which are dropped.
+func (b *Body) chunk() error {
+	line, err := b.r.line()
+	if err != nil {
+		return err
+	}
+	size, ext, e := parseChunk(line)
+	if e != nil {
+		return e
+	}
+	b.exts += ext
+	if b.exts > maxExtensions {
+		return bad("too many chunk extensions")
+	}
+	b.left, b.at = size, atData
+	if size == 0 {
+		b.at = atTrailers
+	}
+	return nil
+}
+
+// line consumes a line and returns it without its CRLF. It is valid until the
+// next read.
+func (r *Reader) line() ([]byte, error) {
+	for {
+		win := r.Buffered()
+		i := bytes.IndexByte(win[:min(len(win), maxChunkLine)], '\n')
+		switch {
+		case i == 0 || i > 0 && win[i-1] != '\r':
+			return nil, bad("chunk line ends with LF alone")
+		case i > 0:
+			r.a += i + 1
+			return win[:i-1], nil
+		case len(win) >= maxChunkLine:
+			return nil, bad("chunk line too long")
+		}
+		if err := r.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// parseChunk parses a chunk's size and returns how long its extensions are.
+func parseChunk(line []byte) (size int64, ext int, err *Error) {
+	n := 0
+	for ; n < len(line) && class[line[n]]&hexByte != 0; n++ {
+		if n == 15 {
+			return 0, 0, bad("chunk size too large")
+		}
+		size = size<<4 | int64(unhex(line[n]))
+	}
+	if n == 0 {
+		return 0, 0, bad("malformed chunk size")
+	}
+	if !extensions(line[n:]) {
+		return 0, 0, bad("malformed chunk extension")
+	}
+	return size, len(line) - n, nil
+}
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
+
+// extensions says whether e is well formed (RFC 9112, 7.1.1). They mean
+// nothing to us, but where one hop sees an extension and another a line's end,
+// a request can hide.
+func extensions(e []byte) bool {
+	for len(e) > 0 {
+		e = blanks(e)
+		if len(e) == 0 || e[0] != ';' {
+			return false
+		}
+		e = blanks(e[1:])
+		n := tokenLen(e)
+		if n == 0 {
+			return false
+		}
+		e = e[n:]
+		v := blanks(e)
+		if len(v) == 0 || v[0] != '=' {
+			continue
+		}
+		if v = blanks(v[1:]); len(v) > 0 && v[0] == '"' {
+			n = quotedLen(v)
+		} else {
+			n = tokenLen(v)
+		}
+		if n == 0 {
+			return false
+		}
+		e = v[n:]
+	}
+	return true
+}
+
+func blanks(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	return b
+}
+
+func tokenLen(b []byte) int {
+	n := 0
+	for n < len(b) && class[b[n]]&tokenByte != 0 {
+		n++
+	}
+	return n
+}
+
+// quotedLen returns the length of the quoted string that begins b, or 0.
+func quotedLen(b []byte) int {
+	for i := 1; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			if i++; i == len(b) {
+				return 0
+			}
+			c = b[i]
+		}
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return 0
+		}
+	}
+	return 0
+}
+
+// trailers reads the trailer section into the message's Trailer.
+func (b *Body) trailers() error {
+	p, err := b.r.Peek(2)
+	if err != nil {
+		return err
+	}
+	if p[0] == '\r' && p[1] == '\n' {
+		b.r.a += 2
+		b.end()
+		return nil
+	}
+	if p[0] == '\n' {
+		return bad("line ends with LF alone")
+	}
+	if b.raw, err = b.r.head(b.raw[:0]); err != nil {
+		return err
+	}
+	var f framing
+	fs, e := parseFields(b.raw, 0, (*b.trailer)[:0], &f, b.status == 502)
+	if e != nil {
+		return e
+	}
+	for i := range fs {
+		if forbiddenInTrailer(fs[i].Name) {
+			return bad("field that may not be in a trailer section")
+		}
+	}
+	*b.trailer = fs
+	b.end()
+	return nil
+}
+
+// forbiddenInTrailer names the fields that say where a message ends, where it
+// goes, who sends it or how it is read: too late behind the body (RFC 9110,
+// 6.5.1), and merged into a head they would change it.
+func forbiddenInTrailer(name []byte) bool {
+	for _, s := range [...]string{
+		"Content-Length", "Transfer-Encoding", "Host", "Trailer", "TE",
+		"Connection", "Keep-Alive", "Proxy-Connection", "Upgrade", "Expect",
+		"Content-Encoding", "Content-Type", "Content-Range",
+		"Authorization", "Proxy-Authorization", "Cookie",
+	} {
+		if equalFold(name, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// Discard reads the rest of the body and drops it, so that the connection may
+// be used again. It gives up with an error when there is more than max bytes.
+func (b *Body) Discard(max int64) error {
+	for b.next(true) {
+		if b.length != Chunked && b.left > max { // UntilClose too
+			return errTooMuch
+		}
+		if b.r.a == b.r.b {
+			if err := b.r.fill(); err != nil {
+				b.stop(err)
+				break
+			}
+		}
+		n := int(min(b.left, int64(b.r.b-b.r.a)))
+		if max -= int64(n); max < 0 {
+			return errTooMuch
+		}
+		b.r.a += n
+		b.took(n)
+	}
+	if b.err == io.EOF {
+		return nil
+	}
+	return b.err
+}
+
+var errTooMuch = errors.New("message: the rest of the body is too long to read for nothing")
+
+const (
+	copySize  = 32 << 10
+	spliceMin = 64 << 10 // below, setting up the pipe costs more than it saves
+)
+
+// buffers are shared by all copies in the process: an idle connection holds
+// none.
+var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
+
+// WriteTo writes the rest of the body to w. A long rest of known length, or
+// one that ends with the connection, is moved by the kernel (splice) on Linux
+// when the Reader reads from a *net.TCPConn and w is one.
+func (b *Body) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
+
+// Copy writes the rest of the body to w, at most max bytes of it: a caller
+// that moves deadlines as data flows copies piece by piece until Done.
+func (b *Body) Copy(w io.Writer, max int64) (n int64, err error) {
+	if b.length != Chunked {
+		if n, err = b.copyBuffered(w, max); err != nil || n == max {
+			return n, err
+		}
+		if dst, ok := b.spliceable(w, max-n); ok {
+			m, err := b.splice(dst, max-n)
+			return n + m, err
+		}
+	}
+	buf := buffers.Get().(*[copySize]byte)
+	defer buffers.Put(buf)
+	for n < max {
+		m, rerr := b.Read(buf[:min(copySize, max-n)])
+		if rerr == io.EOF {
+			return n, nil
+		}
+		if rerr != nil {
+			return n, rerr
+		}
+		m, err = w.Write(buf[:m])
+		n += int64(m)
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (b *Body) copyBuffered(w io.Writer, max int64) (int64, error) {
+	m := min(b.left, max, int64(b.r.b-b.r.a))
+	if m == 0 || b.err != nil {
+		return 0, nil
+	}
+	n, err := w.Write(b.r.buf[b.r.a : b.r.a+int(m)])
+	b.r.a += n
+	b.took(n)
+	return int64(n), err
+}
+
+func (b *Body) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
+	if runtime.GOOS != "linux" || b.err != nil || min(b.left, max) < spliceMin {
+		return nil, false
+	}
+	if _, ok := b.r.src.(*net.TCPConn); !ok {
+		return nil, false
+	}
+	dst, ok := w.(*net.TCPConn)
+	return dst, ok
+}
+
+func (b *Body) splice(dst *net.TCPConn, max int64) (int64, error) {
+	want := min(b.left, max)
+	b.limit = io.LimitedReader{R: b.r.src, N: want}
+	n, err := dst.ReadFrom(&b.limit)
+	// Counted by what was taken, not by what was given.
+	if b.left -= want - b.limit.N; b.left == 0 {
+		b.end()
+	}
+	if err == nil && n < want {
+		b.stop(io.EOF)
+		if b.err != io.EOF {
+			err = b.err
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,592 @@
+package message
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"net/netip"
+)
+
+// Classes of bytes (RFC 9110, 5.6.2; RFC 3986).
+const (
+	tokenByte  = 1 << iota // may be in a method or field name
+	targetByte             // may be in a request target
+	hostByte               // may be in a host name
+	hexByte
+	digitByte
+	schemeByte
+)
+
+var class = func() (c [256]uint8) {
+	set := func(s string, bit uint8) {
+		for i := range len(s) {
+			c[s[i]] |= bit
+		}
+	}
+	const digits, letters = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	set(digits+letters+"!#$%&'*+-.^_`|~", tokenByte)
+	// Narrower than RFC 3986, whose reg-name has percent encoding and
+	// punctuation: no name that resolves has them, and hops decode or cut
+	// them differently.
+	set(digits+letters+"-._", hostByte)
+	set(digits+"abcdefABCDEF", hexByte)
+	set(digits, digitByte)
+	set(digits+letters+"+-.", schemeByte)
+	// Wider than RFC 3986, which browsers do not follow in queries ("|", "{").
+	// A fragment is never sent.
+	for b := '!'; b <= '~'; b++ {
+		if b != '#' {
+			c[b] |= targetByte
+		}
+	}
+	return c
+}()
+
+func bad(reason string) *Error { return &Error{400, reason} }
+
+// all says whether every byte of b is of the class.
+func all(b []byte, bit uint8) bool {
+	for _, c := range b {
+		if class[c]&bit == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// control returns the index of the first control byte (below 0x20, or 0x7f)
+// of b, or len(b). Eight bytes at a time: values are most of a head.
+func control(b []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		y := x ^ 0x7f*ones
+		// A borrow may mark bytes above a marked one, never the lowest.
+		if m := ((x-0x20*ones)&^x | (y-ones)&^y) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] < 0x20 || b[i] == 0x7f {
+			return i
+		}
+	}
+	return i
+}
+
+// framing is what the fields of a head say about the message's own end, its
+// connection and its host.
+type framing struct {
+	host, length, coding, upgrade []byte
+	hosts, lengths, codings       int
+	expects, otherExpects         bool
+	close, keepAlive, upgrades    bool
+}
+
+// note takes up a field that framing knows.
+func (f *framing) note(name, value []byte) {
+	switch len(name) {
+	case 4:
+		if equalFold(name, "Host") {
+			f.host = value
+			f.hosts++
+		}
+	case 6:
+		if equalFold(name, "Expect") {
+			if equalFold(value, "100-continue") {
+				f.expects = true
+			} else {
+				f.otherExpects = true
+			}
+		}
+	case 7:
+		if equalFold(name, "Upgrade") && f.upgrade == nil {
+			f.upgrade = value
+		}
+	case 10:
+		if equalFold(name, "Connection") {
+			f.close = f.close || listHas(value, "close")
+			f.keepAlive = f.keepAlive || listHas(value, "keep-alive")
+			f.upgrades = f.upgrades || listHas(value, "upgrade")
+		}
+	case 14:
+		if equalFold(name, "Content-Length") {
+			f.length = value
+			f.lengths++
+		}
+	case 17:
+		if equalFold(name, "Transfer-Encoding") {
+			f.coding = value
+			f.codings++
+		}
+	}
+}
+
+// bodyLength returns what Content-Length and Transfer-Encoding say, or
+// UntilClose when they say nothing.
+func (f *framing) bodyLength(proto uint8) (int64, *Error) {
+	switch {
+	case f.codings > 0 && f.lengths > 0:
+		return 0, bad("both Transfer-Encoding and Content-Length")
+	case f.codings > 1:
+		return 0, bad("two Transfer-Encoding fields")
+	case f.lengths > 1:
+		return 0, bad("two Content-Length fields")
+	case f.codings > 0 && proto == 10:
+		return 0, bad("Transfer-Encoding in HTTP/1.0")
+	case f.codings > 0:
+		return Chunked, checkCoding(f.coding)
+	case f.lengths > 0:
+		return parseLength(f.length)
+	}
+	return UntilClose, nil
+}
+
+// checkCoding accepts "chunked" alone. What else could be meant is told apart
+// only for the answer: a coding we do not have, or one that frames nothing.
+func checkCoding(v []byte) *Error {
+	if equalFold(v, "chunked") {
+		return nil
+	}
+	chunked := false
+	for more := true; more; {
+		var item []byte
+		item, v, more = bytes.Cut(v, []byte(","))
+		item = trim(item)
+		switch {
+		case len(item) == 0 || !all(item, tokenByte):
+			return bad("malformed Transfer-Encoding")
+		case chunked:
+			return bad("Transfer-Encoding goes on after chunked")
+		}
+		chunked = equalFold(item, "chunked")
+	}
+	return &Error{501, "transfer coding other than chunked"}
+}
+
+func parseLength(v []byte) (int64, *Error) {
+	if len(v) == 0 || len(v) > 18 || !all(v, digitByte) {
+		return 0, bad("malformed Content-Length")
+	}
+	n := int64(0)
+	for _, c := range v {
+		n = n*10 + int64(c-'0')
+	}
+	return n, nil
+}
+
+// parseFields parses the field lines that begin at raw[i] and end, with the
+// empty line, at the end of raw. Since raw ends with CRLF CRLF, every scan
+// stops inside it. In a response, white space before the colon is cut, as
+// RFC 9112, 5.1 wants of a proxy.
+func parseFields(raw []byte, i int, fs Fields, f *framing, response bool) (Fields, *Error) {
+	for raw[i] != '\r' || raw[i+1] != '\n' {
+		if len(fs) == maxFields {
+			return fs, &Error{431, "too many fields"}
+		}
+		n := i
+		for class[raw[n]]&tokenByte != 0 {
+			n++
+		}
+		name := raw[i:n]
+		if response && n > i {
+			for raw[n] == ' ' || raw[n] == '\t' {
+				n++
+			}
+		}
+		if n == i || raw[n] != ':' {
+			return fs, badName(raw[i], raw[n])
+		}
+		v := n + 1
+		for raw[v] == ' ' || raw[v] == '\t' {
+			v++
+		}
+		e := v + control(raw[v:])
+		for raw[e] == '\t' {
+			e++
+			e += control(raw[e:])
+		}
+		if raw[e] != '\r' || raw[e+1] != '\n' {
+			return fs, badValue(raw[e])
+		}
+		i = e + 2
+		for e > v && (raw[e-1] == ' ' || raw[e-1] == '\t') {
+			e--
+		}
+		value := raw[v:e:e]
+		fs = append(fs, Field{name, value})
+		f.note(name, value)
+	}
+	return fs, nil
+}
+
+// badName says what is wrong with a field line: how it begins, and where its
+// name stops.
+func badName(first, stop byte) *Error {
+	switch {
+	case first == ' ' || first == '\t':
+		return bad("folded field line")
+	case first == ':':
+		return bad("empty field name")
+	case stop == ' ' || stop == '\t':
+		return bad("white space in or after a field name")
+	case stop == '\r' || stop == '\n':
+		return bad("field line without colon")
+	}
+	return bad("invalid byte in a field name")
+}
+
+func badValue(c byte) *Error {
+	switch c {
+	case '\r':
+		return bad("CR without LF")
+	case '\n':
+		return bad("line ends with LF alone")
+	}
+	return bad("control byte in a field value")
+}
+
+// parse parses q.raw.
+func (q *Request) parse() *Error {
+	raw := q.raw
+	m := 0
+	for class[raw[m]]&tokenByte != 0 {
+		m++
+	}
+	if m == 0 || raw[m] != ' ' {
+		return bad("malformed method")
+	}
+	t := m + 1
+	e := t
+	for class[raw[e]]&targetByte != 0 {
+		e++
+	}
+	if raw[e] != ' ' || e == t {
+		return bad("malformed request target")
+	}
+	i, err := q.version(e + 1)
+	if err != nil {
+		return err
+	}
+	if m > maxMethod {
+		return &Error{501, "method too long"}
+	}
+	q.Method, q.Target = intern(raw[:m]), raw[t:e:e]
+	var f framing
+	if q.Fields, err = parseFields(raw, i, q.Fields, &f, false); err != nil {
+		return err
+	}
+	if err := q.parseTarget(); err != nil {
+		return err
+	}
+	if err := q.checkHost(&f); err != nil {
+		return err
+	}
+	return q.frame(&f)
+}
+
+// version parses the version at raw[i] and returns where the fields begin.
+func (q *Request) version(i int) (int, *Error) {
+	line, _, _ := bytes.Cut(q.raw[i:], []byte("\n"))
+	switch string(line) {
+	case "HTTP/1.1\r":
+		q.Proto = 11
+	case "HTTP/1.0\r":
+		q.Proto = 10
+	default:
+		return 0, badVersion(line)
+	}
+	return i + len(line) + 1, nil
+}
+
+// badVersion tells a version we do not speak from what is no version.
+func badVersion(line []byte) *Error {
+	if len(line) == 9 && string(line[:5]) == "HTTP/" && line[6] == '.' && line[8] == '\r' &&
+		class[line[5]]&class[line[7]]&digitByte != 0 {
+		return &Error{505, "HTTP version other than 1.0 and 1.1"}
+	}
+	return bad("malformed request line")
+}
+
+// parseTarget takes q.Target apart (RFC 9112, 3.2).
+func (q *Request) parseTarget() *Error {
+	t := q.Target
+	switch {
+	case q.Method == "CONNECT":
+		q.Form = Authority
+		var port bool
+		var err *Error
+		if q.Host, q.Port, port, err = parseHost(t); err != nil {
+			return err
+		}
+		if !port || len(q.Host) == 0 {
+			return bad("CONNECT needs host:port")
+		}
+		return nil
+	case t[0] == '/':
+		q.Form, q.Path = Origin, t
+		return nil
+	case len(t) == 1 && t[0] == '*':
+		if q.Method != "OPTIONS" {
+			return bad("target * without OPTIONS")
+		}
+		q.Form, q.Path = Asterisk, t
+		return nil
+	}
+	return q.parseAbsolute()
+}
+
+func (q *Request) parseAbsolute() *Error {
+	t := q.Target
+	q.Form = Absolute
+	n := bytes.Index(t, []byte("://"))
+	if n <= 0 || n > 32 || !all(t[:n], schemeByte) || class[t[0]]&digitByte != 0 || t[0] < 'A' {
+		return bad("request target is neither path nor URL")
+	}
+	q.Scheme = internScheme(t[:n])
+	t = t[n+3:]
+	n = bytes.IndexAny(t, "/?")
+	if n < 0 {
+		n = len(t)
+	}
+	var err *Error
+	if q.Host, q.Port, _, err = parseHost(t[:n]); err != nil {
+		return err
+	}
+	if len(q.Host) == 0 {
+		return bad("URL without host")
+	}
+	switch q.Path = t[n:]; {
+	case len(q.Path) == 0 && q.Method == "OPTIONS":
+		q.Path = asterisk // RFC 9112, 3.2.4
+	case len(q.Path) == 0:
+		q.Path = slash
+	case q.Path[0] == '?':
+		// The path is empty but the wire wants "/". It is put behind the
+		// head, in the same storage.
+		end := len(q.raw)
+		all := append(append(q.raw, '/'), q.Path...)
+		q.raw, q.Path = all[:end], all[end:len(all):len(all)]
+	}
+	return nil
+}
+
+var slash, asterisk = []byte("/"), []byte("*")
+
+// checkHost wants the one Host field (RFC 9112, 3.2) and takes host and port
+// from it when the target names none.
+func (q *Request) checkHost(f *framing) *Error {
+	switch {
+	case f.hosts > 1:
+		return bad("two Host fields")
+	case f.hosts == 0 && q.Proto == 11:
+		return bad("no Host field")
+	}
+	h, port, _, err := parseHost(f.host)
+	if err != nil {
+		return err
+	}
+	if q.Form == Origin || q.Form == Asterisk {
+		q.Host, q.Port = h, port
+	}
+	return nil
+}
+
+// parseHost parses host[:port]. An empty host without port is allowed; port
+// says whether a port is there, since an empty one is legal ("host:").
+func parseHost(b []byte) (name []byte, number uint16, port bool, err *Error) {
+	n := 0
+	if len(b) > 0 && b[0] == '[' {
+		n = bytes.IndexByte(b, ']')
+		if n < 0 {
+			return nil, 0, false, bad("malformed address in brackets")
+		}
+		name = b[1:n:n]
+		a, e := netip.ParseAddr(string(name))
+		if e != nil || !a.Is6() || a.Zone() != "" {
+			return nil, 0, false, bad("malformed address in brackets")
+		}
+		n++
+	} else {
+		for n < len(b) && class[b[n]]&hostByte != 0 {
+			n++
+		}
+		name = b[:n:n]
+	}
+	b = b[n:]
+	if len(b) == 0 {
+		return name, 0, false, nil
+	}
+	if b[0] != ':' || n == 0 {
+		return nil, 0, false, bad("invalid host")
+	}
+	b = b[1:]
+	if len(b) > 5 || !all(b, digitByte) {
+		return nil, 0, false, bad("invalid port")
+	}
+	if len(b) == 0 {
+		return name, 0, false, nil
+	}
+	v := 0
+	for _, c := range b {
+		v = v*10 + int(c-'0')
+	}
+	if v == 0 || v > 65535 {
+		return nil, 0, false, bad("invalid port")
+	}
+	return name, uint16(v), true, nil
+}
+
+// frame sets what the fields say about the body and the connection.
+func (q *Request) frame(f *framing) *Error {
+	n, err := f.bodyLength(q.Proto)
+	if err != nil {
+		return err
+	}
+	if n == UntilClose {
+		n = None
+	}
+	if q.Method == "CONNECT" && n != None {
+		// One hop would read a body where the other has the tunnel already.
+		return bad("CONNECT with a body")
+	}
+	if f.otherExpects {
+		return &Error{417, "expectation other than 100-continue"}
+	}
+	q.Length = n
+	q.Close = f.close || q.Proto == 10 && !f.keepAlive
+	q.Expect = f.expects && n != None && q.Proto == 11
+	if f.upgrades && q.Proto == 11 { // RFC 9110, 7.8
+		q.Upgrade = f.upgrade
+	}
+	return nil
+}
+
+// parse parses s.raw. Its errors all ask for a 502.
+func (s *Response) parse(method string) *Error {
+	err := s.parseHead(method)
+	if err != nil {
+		err.Status = 502
+	}
+	return err
+}
+
+func (s *Response) parseHead(method string) *Error {
+	raw := s.raw // at least HTTP/1. and CRLF CRLF
+	switch raw[7] {
+	case '1':
+		s.Proto = 11
+	case '0':
+		s.Proto = 10
+	default:
+		return bad("HTTP version other than 1.0 and 1.1")
+	}
+	if raw[8] != ' ' || class[raw[9]]&class[raw[10]]&digitByte == 0 || len(raw) < 16 || class[raw[11]]&digitByte == 0 {
+		return bad("malformed status line")
+	}
+	s.Status = int(raw[9]-'0')*100 + int(raw[10]-'0')*10 + int(raw[11]-'0')
+	if s.Status < 100 || s.Status > 599 {
+		return bad("status out of range")
+	}
+	i := 12
+	if raw[i] == ' ' { // without it the reason is missing: lenient
+		i++
+		e := i + control(raw[i:])
+		for raw[e] == '\t' {
+			e++
+			e += control(raw[e:])
+		}
+		s.Reason = raw[i:e:e]
+		i = e
+	}
+	if raw[i] != '\r' || raw[i+1] != '\n' {
+		return bad("malformed status line")
+	}
+	var f framing
+	var err *Error
+	if s.Fields, err = parseFields(raw, i+2, s.Fields, &f, true); err != nil {
+		return err
+	}
+	return s.frame(&f, method)
+}
+
+// frame sets what fields, status and the request's method say about the body
+// and the connection (RFC 9112, 6.3 and 9.3).
+func (s *Response) frame(f *framing, method string) *Error {
+	n, err := f.bodyLength(s.Proto)
+	if err != nil {
+		return err
+	}
+	s.Close = f.close || s.Proto == 10 && !f.keepAlive
+	if f.upgrades && s.Proto == 11 {
+		s.Upgrade = f.upgrade
+	}
+	switch {
+	case s.Status < 200 || s.Status == 204:
+		// A length is forbidden here. Who sends one may send a body too,
+		// which would be taken for the next response.
+		if n != UntilClose && n != None {
+			s.Close = true
+		}
+		return nil
+	case method == "HEAD" || s.Status == 304:
+		return nil
+	case method == "CONNECT" && s.Status < 300:
+		return nil
+	}
+	s.Length = n
+	if n == UntilClose {
+		s.Close = true
+	}
+	return nil
+}
+
+// intern returns a method as string, without allocating for those registered
+// (IANA HTTP Method Registry).
+func intern(b []byte) string {
+	switch string(b) {
+	case "GET":
+		return "GET"
+	case "POST":
+		return "POST"
+	case "HEAD":
+		return "HEAD"
+	case "CONNECT":
+		return "CONNECT"
+	case "OPTIONS":
+		return "OPTIONS"
+	case "PUT":
+		return "PUT"
+	case "DELETE":
+		return "DELETE"
+	case "PATCH":
+		return "PATCH"
+	case "TRACE":
+		return "TRACE"
+	}
+	for _, m := range registered {
+		if string(b) == m {
+			return m
+		}
+	}
+	return string(b)
+}
+
+var registered = [...]string{
+	"ACL", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "COPY", "LABEL",
+	"LINK", "LOCK", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL",
+	"MKREDIRECTREF", "MKWORKSPACE", "MOVE", "ORDERPATCH", "PRI", "PROPFIND",
+	"PROPPATCH", "QUERY", "REBIND", "REPORT", "SEARCH", "UNBIND", "UNCHECKOUT",
+	"UNLINK", "UNLOCK", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
+}
+
+// internScheme returns a scheme in lower case.
+func internScheme(b []byte) string {
+	for _, s := range [...]string{"http", "https", "ws", "wss", "ftp"} {
+		if equalFold(b, s) {
+			return s
+		}
+	}
+	return string(bytes.ToLower(b))
+}
