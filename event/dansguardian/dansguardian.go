@@ -1,0 +1,135 @@
+// Package dansguardian writes events in DansGuardian's and e2guardian's access
+// log format 1, for the programs that read it (SARG, log analysers, denied-page
+// alarms). A line has these fields, each followed by one blank:
+//
+//	date time user client URL actions-and-reason method size weight category
+//	group-number status media-type client-name group-name user-agent
+//
+//	2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ *DENIED* words: casino 80 GET 0 120 phrase 1 403 text/html - pupils -
+//
+// Time is local, as there. A blocked page is *DENIED*, one that was warned of
+// *WARNING*, an allowed one *EXCEPTION*, one sent elsewhere *URLMOD*; the rule
+// and the evidence follow. The group name is the policy; the group number is
+// always 1, as policies have none. What is empty is "-" (usedashforblanks).
+//
+// Only the reason may hold blanks, so that it is found by counting fields from
+// both ends. In it control characters and asterisks are written as %XX, in the
+// others also blanks and bytes that are not ASCII: no line can be forged, and
+// no page can put a *DENIED* where there was none.
+package dansguardian
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+)
+
+// unsafe are the printable characters that are escaped in a field.
+const unsafe = " \"<>\\^`{|}"
+
+// Open opens or makes the log at path.
+func Open(path string) (*event.File, error) {
+	return event.OpenFile("dansguardian", path, AppendLine)
+}
+
+// AppendLine appends the line of r.
+func AppendLine(dst []byte, r *event.Row) []byte {
+	dst = r.Time.Local().AppendFormat(dst, "2006.01.02 15:04:05 ")
+	dst = field(dst, r.User)
+	if r.Client.IsValid() {
+		dst = r.Client.AppendTo(dst)
+	} else {
+		dst = append(dst, '-')
+	}
+	dst = append(dst, ' ')
+	dst = appendURL(dst, r)
+	dst = append(dst, ' ')
+	dst = appendReason(dst, r)
+	dst = append(dst, ' ')
+	dst = field(dst, r.Method)
+	dst = number(dst, r.BytesOut)
+	dst = number(dst, int64(r.Score))
+	dst = field(dst, r.Category)
+	dst = number(dst, 1)
+	dst = number(dst, int64(r.Status))
+	dst = field(dst, r.Type)
+	dst = field(dst, "") // client name
+	dst = field(dst, r.Policy)
+	return append(dst, "-\n"...) // user agent
+}
+
+func field(dst []byte, s string) []byte {
+	if s == "" {
+		return append(dst, "- "...)
+	}
+	return append(event.AppendEscaped(dst, s, unsafe), ' ')
+}
+
+func number(dst []byte, v int64) []byte {
+	return append(strconv.AppendInt(dst, v, 10), ' ')
+}
+
+// appendURL appends the URL, or one made of the host: readers look for "//".
+func appendURL(dst []byte, r *event.Row) []byte {
+	if r.URL != "" {
+		return event.AppendEscaped(dst, r.URL, unsafe)
+	}
+	dst = append(dst, [...]string{"http", "https", "dns"}[r.Proto%3]...)
+	dst = append(dst, "://"...)
+	if strings.Contains(r.Host, ":") {
+		dst = append(dst, '[')
+		dst = event.AppendEscaped(dst, r.Host, unsafe)
+		dst = append(dst, ']')
+	} else {
+		dst = event.AppendEscaped(dst, r.Host, unsafe)
+	}
+	if r.Proto == filter.TLS && r.Port != 443 {
+		dst = append(dst, ':')
+		dst = strconv.AppendUint(dst, uint64(r.Port), 10)
+	}
+	return dst
+}
+
+// appendReason appends what was done and why.
+func appendReason(dst []byte, r *event.Row) []byte {
+	switch r.Action {
+	case filter.Pass:
+		return append(dst, '-')
+	case filter.Allow:
+		dst = append(dst, "*EXCEPTION*"...)
+	case filter.Warn:
+		dst = append(dst, "*WARNING*"...)
+	case filter.Redirect:
+		dst = append(dst, "*URLMOD*"...)
+	default:
+		dst = append(dst, "*DENIED*"...)
+	}
+	dst = append(dst, ' ')
+	if r.Rule == "" {
+		dst = append(dst, '-')
+	} else {
+		dst = text(dst, r.Rule)
+	}
+	if r.Evidence != "" {
+		dst = append(dst, ": "...)
+		dst = text(dst, r.Evidence)
+	}
+	return dst
+}
+
+// text appends s for people: UTF-8 stays as it is.
+func text(dst []byte, s string) []byte {
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r < ' ' || r == '*' || 0x7f <= r && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == utf8.RuneError && n == 1 {
+			dst = event.AppendEscaped(dst, s[i:i+n], "*")
+		} else {
+			dst = append(dst, s[i:i+n]...)
+		}
+		i += n
+	}
+	return dst
+}

@@ -1,0 +1,322 @@
+// Package jsonl keeps events as JSON lines: one object per line, UTF-8.
+//
+// The keys are stable and come in this order; those of empty texts, zero
+// numbers and false are left out, except time, proto, action and the three
+// that every program wants (client, host, status):
+//
+//	time         RFC 3339 UTC with microseconds: when the transaction was over
+//	id           identifier, as on the block page
+//	proto        http, tls or dns
+//	client       address; "" when not known
+//	user
+//	policy, rule
+//	action       pass, allow, warn, block or redirect
+//	learned      true when the verdict was remembered
+//	method, url
+//	host, port
+//	status       what the client got; 0 when no answer was sent
+//	type         media type
+//	bytes_in     body bytes from the client
+//	bytes_out    body bytes to the client
+//	looked       bytes of the body that checks were shown
+//	duration_us  microseconds from the first byte of the question to the last of the answer
+//	score, category, evidence   of the finding that decided
+//	findings     array of {check, category, score, evidence}
+//	note
+//
+// Writing and rotating is [event.File]'s work; here are the line and its
+// reader.
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+)
+
+// A Store is a file of JSON lines.
+type Store struct{ *event.File }
+
+// Open opens or makes the file at path.
+func Open(path string) (*Store, error) {
+	f, err := event.OpenFile("jsonl", path, AppendLine)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{f}, nil
+}
+
+const timeForm = "2006-01-02T15:04:05.000000Z"
+
+// AppendLine appends the line of r.
+func AppendLine(dst []byte, r *event.Row) []byte {
+	dst = append(dst, `{"time":"`...)
+	dst = r.Time.UTC().AppendFormat(dst, timeForm)
+	dst = append(dst, '"')
+	dst = text(dst, `,"id":`, r.ID)
+	dst = append(dst, `,"proto":"`...)
+	dst = append(dst, r.Proto.String()...)
+	dst = append(dst, `","client":"`...)
+	if r.Client.IsValid() {
+		dst = r.Client.AppendTo(dst)
+	}
+	dst = append(dst, '"')
+	dst = text(dst, `,"user":`, r.User)
+	dst = text(dst, `,"policy":`, r.Policy)
+	dst = text(dst, `,"rule":`, r.Rule)
+	dst = append(dst, `,"action":"`...)
+	dst = append(dst, r.Action.String()...)
+	dst = append(dst, '"')
+	if r.Learned {
+		dst = append(dst, `,"learned":true`...)
+	}
+	dst = text(dst, `,"method":`, r.Method)
+	dst = text(dst, `,"url":`, r.URL)
+	dst = append(dst, `,"host":`...)
+	dst = event.AppendJSON(dst, r.Host)
+	dst = number(dst, `,"port":`, int64(r.Port))
+	dst = append(dst, `,"status":`...)
+	dst = strconv.AppendInt(dst, int64(r.Status), 10)
+	dst = text(dst, `,"type":`, r.Type)
+	dst = number(dst, `,"bytes_in":`, r.BytesIn)
+	dst = number(dst, `,"bytes_out":`, r.BytesOut)
+	dst = number(dst, `,"looked":`, r.Looked)
+	dst = number(dst, `,"duration_us":`, r.Duration.Microseconds())
+	dst = number(dst, `,"score":`, int64(r.Score))
+	dst = text(dst, `,"category":`, r.Category)
+	dst = text(dst, `,"evidence":`, r.Evidence)
+	if r.Findings != "" {
+		dst = append(dst, `,"findings":`...)
+		dst = append(dst, r.Findings...)
+	}
+	dst = text(dst, `,"note":`, r.Note)
+	return append(dst, '}', '\n')
+}
+
+func text(dst []byte, key, v string) []byte {
+	if v == "" {
+		return dst
+	}
+	return event.AppendJSON(append(dst, key...), v)
+}
+
+func number(dst []byte, key string, v int64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, key...), v, 10)
+}
+
+// line is what a line holds.
+type line struct {
+	Time     time.Time       `json:"time"`
+	ID       string          `json:"id"`
+	Proto    string          `json:"proto"`
+	Client   string          `json:"client"`
+	User     string          `json:"user"`
+	Policy   string          `json:"policy"`
+	Rule     string          `json:"rule"`
+	Action   string          `json:"action"`
+	Learned  bool            `json:"learned"`
+	Method   string          `json:"method"`
+	URL      string          `json:"url"`
+	Host     string          `json:"host"`
+	Port     uint16          `json:"port"`
+	Status   int             `json:"status"`
+	Type     string          `json:"type"`
+	BytesIn  int64           `json:"bytes_in"`
+	BytesOut int64           `json:"bytes_out"`
+	Looked   int64           `json:"looked"`
+	Duration int64           `json:"duration_us"`
+	Score    int             `json:"score"`
+	Category string          `json:"category"`
+	Evidence string          `json:"evidence"`
+	Findings json.RawMessage `json:"findings"`
+	Note     string          `json:"note"`
+}
+
+// ParseLine reads a line that AppendLine wrote. Keys it does not know are
+// skipped, so that a newer program's file can be read.
+func ParseLine(b []byte) (event.Row, error) {
+	var l line
+	if err := json.Unmarshal(b, &l); err != nil {
+		return event.Row{}, fmt.Errorf("event line: %w", err)
+	}
+	r := event.Row{
+		Time: l.Time.UTC(), Duration: time.Duration(l.Duration) * time.Microsecond, ID: l.ID, User: l.User,
+		Policy: l.Policy, Rule: l.Rule, Method: l.Method, URL: l.URL, Host: l.Host, Type: l.Type,
+		Category: l.Category, Evidence: l.Evidence, Note: l.Note, BytesIn: l.BytesIn, BytesOut: l.BytesOut,
+		Looked: l.Looked, Score: l.Score, Status: l.Status, Port: l.Port, Learned: l.Learned,
+	}
+	if len(l.Findings) > 0 && string(l.Findings) != "null" {
+		r.Findings = string(l.Findings)
+	}
+	if l.Client != "" {
+		a, err := netip.ParseAddr(l.Client)
+		if err != nil {
+			return event.Row{}, fmt.Errorf("event line: client %q is not an address", l.Client)
+		}
+		r.Client = a
+	}
+	for r.Proto.String() != l.Proto {
+		if r.Proto++; r.Proto > filter.DNS {
+			return event.Row{}, fmt.Errorf("event line: %q is not a protocol", l.Proto)
+		}
+	}
+	for r.Action.String() != l.Action {
+		if r.Action++; r.Action > filter.Redirect {
+			return event.Row{}, fmt.Errorf("event line: %q is not an action", l.Action)
+		}
+	}
+	return r, nil
+}
+
+// Query reads the file from its beginning, or from its end for the newest. A
+// line that cannot be read ends the query with an error that names its place;
+// a last line without its end is still being written and not looked at.
+// Rotated files are not searched.
+func (s *Store) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		file, err := os.Open(s.Path())
+		if err != nil {
+			yield(event.Row{}, fmt.Errorf("query events: %w", err))
+			return
+		}
+		defer file.Close()
+		st, err := file.Stat()
+		if err != nil {
+			yield(event.Row{}, fmt.Errorf("query events: %w", err))
+			return
+		}
+		lines := forward(file, st.Size())
+		if f.Newest {
+			lines = backward(file, st.Size())
+		}
+		left := f.Limit
+		for at, b := range lines {
+			r, err := parseAt(ctx, at, b)
+			if err != nil {
+				yield(event.Row{}, fmt.Errorf("query events in %q: %w", s.Path(), err))
+				return
+			}
+			if !f.Match(&r) {
+				continue
+			}
+			if !yield(r, nil) {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// parseAt reads the line at offset at; one with err set stands for what went
+// wrong there.
+func parseAt(ctx context.Context, at int64, b lineOrError) (event.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return event.Row{}, err
+	}
+	if b.err != nil {
+		return event.Row{}, fmt.Errorf("byte %d: %w", at, b.err)
+	}
+	r, err := ParseLine(b.line)
+	if err != nil {
+		return event.Row{}, fmt.Errorf("byte %d: %w", at, err)
+	}
+	return r, nil
+}
+
+type lineOrError struct {
+	line []byte // without its end; valid until the next
+	err  error
+}
+
+const blockSize = 64 << 10
+
+var errLong = fmt.Errorf("line longer than %d bytes", event.MaxLine)
+
+// forward yields the complete lines of r, first to last, with their offsets.
+func forward(r io.ReaderAt, size int64) iter.Seq2[int64, lineOrError] {
+	return func(yield func(int64, lineOrError) bool) {
+		var buf []byte // unread part of the file, from offset at
+		var at, read int64
+		for read < size {
+			n := min(blockSize, size-read)
+			have := len(buf)
+			buf = append(buf, make([]byte, n)...)
+			if k, err := r.ReadAt(buf[have:], read); int64(k) < n {
+				if err != io.EOF { // at the end: cut short by somebody meanwhile
+					yield(read, lineOrError{err: err})
+				}
+				return
+			}
+			read += n
+			rest := buf
+			for {
+				i := bytes.IndexByte(rest, '\n')
+				if i < 0 {
+					break
+				}
+				if !yield(at, lineOrError{line: rest[:i]}) {
+					return
+				}
+				rest = rest[i+1:]
+				at += int64(i) + 1
+			}
+			if len(rest) > event.MaxLine {
+				yield(at, lineOrError{err: errLong})
+				return
+			}
+			buf = buf[:copy(buf, rest)]
+		}
+	}
+}
+
+// backward yields the complete lines of r, last to first.
+func backward(r io.ReaderAt, size int64) iter.Seq2[int64, lineOrError] {
+	return func(yield func(int64, lineOrError) bool) {
+		var buf []byte    // the file from offset at, up to the line yielded last
+		complete := false // buf ends where a line ends
+		for at := size; at > 0; {
+			n := min(blockSize, at)
+			at -= n
+			block := make([]byte, n, int(n)+len(buf))
+			if k, err := r.ReadAt(block, at); int64(k) < n {
+				if err != io.EOF {
+					yield(at, lineOrError{err: err})
+				}
+				return
+			}
+			buf = append(block, buf...)
+			for {
+				i := bytes.LastIndexByte(buf, '\n')
+				if i < 0 {
+					break
+				}
+				if complete && !yield(at+int64(i)+1, lineOrError{line: buf[i+1:]}) {
+					return
+				}
+				buf, complete = buf[:i], true
+			}
+			if len(buf) > event.MaxLine {
+				yield(at, lineOrError{err: errLong})
+				return
+			}
+		}
+		if complete {
+			yield(0, lineOrError{line: buf})
+		}
+	}
+}

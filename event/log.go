@@ -1,0 +1,327 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/filter"
+)
+
+const (
+	batchRows  = 10_000           // a batch is written when so many rows wait
+	queueBytes = 16 << 20         // most bytes of text a queue holds
+	stopTime   = 10 * time.Second // how long Run goes on writing when it is told to stop
+	firstPause = time.Second      // before a store that failed is tried again; doubles
+	longPause  = 30 * time.Second
+	idleTime   = time.Minute // a store is written to at least so often, for upkeep
+)
+
+// Config says where events are kept. Paths are relative to the data folder.
+type Config struct {
+	SQLite       string        `yaml:"sqlite"`       // database file; the default when no store is named
+	JSONL        string        `yaml:"jsonl"`        // JSON lines
+	Squid        string        `yaml:"squid"`        // Squid's native access.log
+	DansGuardian string        `yaml:"dansguardian"` // DansGuardian's access.log, format 1
+	Keep         Age           `yaml:"keep"`         // age at which the database forgets; 0 means 90d
+	Every        time.Duration `yaml:"every"`        // time between batches; 0 means 1s
+	Queue        int           `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
+}
+
+// An Age is a duration that may be written in days: "90d", "36h".
+type Age time.Duration
+
+// UnmarshalText reads what time.ParseDuration reads, or a whole number of days.
+func (a *Age) UnmarshalText(text []byte) error {
+	s := string(text)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n := 0
+		for _, c := range days {
+			if c < '0' || c > '9' || n > 36500 {
+				return fmt.Errorf("%q is not an age; write 90d or 36h", s)
+			}
+			n = n*10 + int(c-'0')
+		}
+		if days == "" || n > 36500 {
+			return fmt.Errorf("%q is not an age; write 90d or 36h, at most 36500d", s)
+		}
+		*a = Age(time.Duration(n) * 24 * time.Hour)
+		return nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an age; write 90d or 36h", s)
+	}
+	*a = Age(d)
+	return nil
+}
+
+// WithDefaults returns c with every zero filled in, or what is wrong with it.
+func (c Config) WithDefaults() (Config, error) {
+	if c.SQLite == "" && c.JSONL == "" && c.Squid == "" && c.DansGuardian == "" {
+		c.SQLite = "events.db"
+	}
+	if c.Keep == 0 {
+		c.Keep = Age(90 * 24 * time.Hour)
+	}
+	if c.Every == 0 {
+		c.Every = time.Second
+	}
+	if c.Queue == 0 {
+		c.Queue = 65536
+	}
+	switch {
+	case time.Duration(c.Keep) < time.Hour:
+		return c, filter.Setting("keep", fmt.Errorf("%q is less than an hour", time.Duration(c.Keep)))
+	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
+		return c, filter.Setting("every", fmt.Errorf("%q is not between 10ms and 1m", c.Every))
+	case c.Queue < 100 || c.Queue > 10_000_000:
+		return c, filter.Setting("queue", fmt.Errorf("%d is not between 100 and 10000000 rows", c.Queue))
+	}
+	return c, nil
+}
+
+// A Log takes rows and writes them to its stores.
+type Log struct {
+	lanes []*lane
+}
+
+// New makes a log over stores, which it will close. Messages about failing
+// stores go to log.
+func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
+	cfg, err := cfg.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{}
+	for _, s := range stores {
+		l.lanes = append(l.lanes, &lane{
+			store: s,
+			log:   log.With("store", s.Name()),
+			every: cfg.Every,
+			most:  cfg.Queue,
+			batch: min(batchRows, cfg.Queue),
+			full:  make(chan struct{}, 1),
+		})
+	}
+	return l, nil
+}
+
+// Add hands a row to every store's queue. It never blocks: what does not fit
+// is dropped and counted, as is everything after Run has returned.
+func (l *Log) Add(r Row) {
+	n := r.size()
+	for _, q := range l.lanes {
+		q.add(&r, n)
+	}
+}
+
+// Run writes batches until ctx ends, then writes what is queued, for at most
+// ten seconds, and closes the stores. The error says what was lost.
+func (l *Log) Run(ctx context.Context) error {
+	errs := make([]error, len(l.lanes))
+	var wg sync.WaitGroup
+	for i, q := range l.lanes {
+		wg.Go(func() { errs[i] = q.run(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Stats are the counters of one store.
+type Stats struct {
+	Store   string
+	Queued  int    // rows waiting or being written
+	Bytes   int    // bytes of text they hold
+	Written uint64 // rows the store has kept
+	Dropped uint64 // rows lost: queue full, or still queued at the end
+	Failed  uint64 // writes that failed
+}
+
+// Stats returns the counters of every store.
+func (l *Log) Stats() []Stats {
+	all := make([]Stats, len(l.lanes))
+	for i, q := range l.lanes {
+		q.mu.Lock()
+		all[i] = q.stats
+		q.mu.Unlock()
+		all[i].Store = q.store.Name()
+	}
+	return all
+}
+
+// A lane is a store and the queue in front of it. The queue is a slice that
+// the owner swaps for an empty one, so that it is as big as the traffic needs
+// and no bigger.
+type lane struct {
+	store Store
+	log   *slog.Logger
+	every time.Duration
+	most  int
+	batch int
+	full  chan struct{} // says that a batch waits
+
+	mu     sync.Mutex
+	rows   []Row // not yet taken by the owner
+	stats  Stats // Queued and Bytes also count rows the owner has taken
+	closed bool
+
+	// The owner's.
+	taken  []Row // from next on still to be written
+	next   int
+	failed bool // the last write did
+}
+
+func (q *lane) add(r *Row, size int) {
+	q.mu.Lock()
+	if q.closed || q.stats.Queued >= q.most || q.stats.Bytes+size > queueBytes {
+		q.stats.Dropped++
+		q.mu.Unlock()
+		return
+	}
+	q.rows = append(q.rows, *r)
+	q.stats.Queued++
+	q.stats.Bytes += size
+	ready := len(q.rows) == q.batch
+	q.mu.Unlock()
+	if ready {
+		select {
+		case q.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take makes what is queued the owner's, when the owner has nothing left.
+func (q *lane) take() {
+	if q.next < len(q.taken) {
+		return
+	}
+	used := len(q.taken)
+	clear(q.taken)
+	empty := q.taken[:0]
+	if cap(empty) > 1024 && used < cap(empty)/8 {
+		empty = nil // a burst is over: give its memory back
+	}
+	q.mu.Lock()
+	q.taken, q.rows = q.rows, empty
+	q.mu.Unlock()
+	q.next = 0
+}
+
+// write writes everything queued at this moment in batches, up to the first
+// error.
+func (q *lane) write(ctx context.Context) error {
+	for range 2 { // what was left by a failure, then what has come since
+		q.take()
+		for q.next < len(q.taken) {
+			rows := q.taken[q.next:min(q.next+q.batch, len(q.taken))]
+			if err := q.store.Write(ctx, rows); err != nil {
+				q.count(func(s *Stats) { s.Failed++ })
+				return err
+			}
+			size := 0
+			for i := range rows {
+				size += rows[i].size()
+			}
+			q.count(func(s *Stats) {
+				s.Queued -= len(rows)
+				s.Bytes -= size
+				s.Written += uint64(len(rows))
+			})
+			q.next += len(rows)
+		}
+	}
+	return nil
+}
+
+func (q *lane) count(f func(*Stats)) {
+	q.mu.Lock()
+	f(&q.stats)
+	q.mu.Unlock()
+}
+
+func (q *lane) run(ctx context.Context) error {
+	tick := time.NewTicker(q.every)
+	defer tick.Stop()
+	pause, again, last := firstPause, time.Time{}, time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return q.stop(ctx)
+		case <-q.full:
+		case <-tick.C:
+		}
+		now := time.Now()
+		if now.Before(again) {
+			continue
+		}
+		if q.queued() == 0 {
+			if now.Sub(last) < idleTime {
+				continue
+			}
+			last = now
+			q.report(q.store.Write(ctx, nil), 0)
+			continue
+		}
+		last = now
+		err := q.write(ctx)
+		if err != nil && ctx.Err() != nil {
+			return q.stop(ctx)
+		}
+		q.report(err, pause)
+		if err == nil {
+			pause, again = firstPause, time.Time{}
+			continue
+		}
+		again = now.Add(pause)
+		pause = min(2*pause, longPause)
+	}
+}
+
+// queued returns how many rows wait.
+func (q *lane) queued() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats.Queued
+}
+
+// report tells the operator when a store begins to fail and when it works
+// again, not every time.
+func (q *lane) report(err error, pause time.Duration) {
+	switch {
+	case err != nil && !q.failed:
+		q.log.Error("events are not written; will try again", "err", err, "pause", pause, "queued", q.queued())
+	case err == nil && q.failed:
+		q.log.Info("events are written again", "queued", q.queued())
+	}
+	q.failed = err != nil
+}
+
+// stop writes what is left. ctx has ended; its values still count.
+func (q *lane) stop(ctx context.Context) error {
+	q.count(func(*Stats) { q.closed = true })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	pause := 100 * time.Millisecond
+	err := q.write(ctx)
+	for err != nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longPause)
+		if again := q.write(ctx); again == nil || ctx.Err() == nil {
+			err = again
+		}
+	}
+	if left := q.queued(); left > 0 {
+		q.count(func(s *Stats) { s.Dropped += uint64(left); s.Queued, s.Bytes = 0, 0 })
+		err = fmt.Errorf("%s: %d events lost: %w", q.store.Name(), left, err)
+	}
+	return errors.Join(err, q.store.Close())
+}
