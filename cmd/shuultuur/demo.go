@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"shuultuur/event"
+	"shuultuur/gateway"
+)
+
+const demoHelp = `
+Starts an origin with a few sample pages and, before it, the gateway with the
+starter settings; sends requests through and prints what became of each. No
+internet is needed and nothing is left behind.
+
+With -stay it keeps running after the table, so that you can point a browser at
+the gateway and look at the pages it names.`
+
+//go:embed site
+var site embed.FS
+
+// A step is one request of the demonstration.
+type step struct {
+	method, url string
+	page        string // file of the site; "" for a plain answer
+	coding      string // content coding the origin uses
+	what        string // what the visitor is meant to see
+}
+
+var steps = []step{
+	{"GET", "http://herald.example/", "news.html", "", "an ordinary page"},
+	{"GET", "http://herald.example/zipped", "news.html", "gzip", "the same, compressed: the bytes pass unchanged"},
+	{"GET", "http://ads.doubleclick.net/banner.gif", "", "", "an advertiser, by list"},
+	{"GET", "http://www.casino.example/", "news.html", "", "a listed site that one may enter after a warning"},
+	{"GET", "http://tips.example/weekend", "tips.html", "", "a page with some bad words"},
+	{"GET", "http://lucky.example/", "lucky.html", "", "a page with many, hidden in markup and entities"},
+	{"GET", "http://lucky.example/gzip", "lucky.html", "gzip", "the same in gzip"},
+	{"GET", "http://lucky.example/br", "lucky.html", "br", "the same in brotli"},
+	{"GET", "http://lucky.example/zstd", "lucky.html", "zstd", "the same in zstd"},
+	{"GET", "http://help.example/", "help.html", "", "the same words where they help: negative weights"},
+	{"GET", "http://workshop.example/12", "pipe.html", "", "one banned phrase is enough"},
+	{"GET", "http://school.learning.example/12", "lesson.html", "", "a site on the allow list: not looked into"},
+	{"GET", "http://duckduckgo.com/?q=ferry", "news.html", "", "SafeSearch, set on the way"},
+	{"CONNECT", "www.adult.example:443", "", "", "a tunnel to a listed site"},
+}
+
+func demo(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "demo", "[-stay]", demoHelp)
+	stay := f.Bool("stay", false, "keep running until interrupted")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if err := demonstrate(ctx, e, *stay); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+func demonstrate(ctx context.Context, e env, stay bool) error {
+	dir, err := os.MkdirTemp("", "shuultuur-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	origin, err := startSite()
+	if err != nil {
+		return err
+	}
+	defer origin.Close()
+
+	settings := filepath.Join(dir, "shuultuur.yaml")
+	if err := gateway.WriteStarter(dir); err != nil {
+		return err
+	}
+	if err := demoSettings(settings, origin.Addr); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, err := gateway.New(ctx, settings, quiet(e))
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+
+	err = browse(ctx, e.stdout, g)
+	if err == nil && stay {
+		fmt.Fprintf(e.stdout, "\nThe gateway is at %s, its metrics at http://%s/metrics. Interrupt to end.\n", g.ProxyAddr(), g.AdminAddr())
+		<-ctx.Done()
+	}
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// demoSettings makes the starter settings listen anywhere free and fetch
+// everything from the demo's own origin.
+func demoSettings(file, origin string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	s := strings.Replace(string(b), "listen: {proxy: 127.0.0.1:8080, admin: 127.0.0.1:8081}",
+		"listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nproxy: {parent: 'http://"+origin+"'}", 1)
+	return os.WriteFile(file, []byte(s), 0o644)
+}
+
+// browse takes every step and prints what became of it, as the record has it.
+func browse(ctx context.Context, w io.Writer, g *gateway.Gateway) error {
+	type outcome struct {
+		status int
+		err    error
+	}
+	outcomes := make([]outcome, len(steps))
+	for i, s := range steps {
+		outcomes[i].status, outcomes[i].err = s.take(g.ProxyAddr())
+	}
+	rows, err := recorded(ctx, g.Store(), len(steps))
+	if err != nil {
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(tw, "STATUS\tVERDICT\tREQUEST\tRULE\tWHAT IT IS\n")
+	for i, s := range steps {
+		o, r := outcomes[i], rows[i]
+		if o.err != nil {
+			fmt.Fprintf(tw, "-\terror\t%s\t%v\t%s\n", s.url, o.err, s.what)
+			continue
+		}
+		rule := r.Rule
+		if rule == "" {
+			rule = "-"
+		}
+		if r.Score != 0 {
+			rule += fmt.Sprintf(" (%s %d)", r.Category, r.Score)
+		}
+		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\n", o.status, r.Action, s.url, rule, s.what)
+	}
+	return tw.Flush()
+}
+
+// recorded waits until n transactions are on record and returns them, oldest
+// first. Requests are sent one after another, so they are in that order.
+func recorded(ctx context.Context, store event.Querier, n int) ([]event.Row, error) {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var rows []event.Row
+		for r, err := range store.Query(ctx, event.Filter{}) {
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, r)
+		}
+		if len(rows) >= n {
+			return rows, nil
+		}
+	}
+	return nil, fmt.Errorf("fewer than %d transactions on record after 10 seconds", n)
+}
+
+// startSite starts the origin. It answers absolute-form requests for any
+// host, as a parent proxy would, so no name needs to resolve.
+func startSite() (*http.Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &http.Server{Addr: l.Addr().String(), Handler: http.HandlerFunc(serveSite), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(l) }() // ends with Close
+	return s, nil
+}
+
+func serveSite(w http.ResponseWriter, r *http.Request) {
+	host := r.Host
+	if r.URL.Host != "" {
+		host = r.URL.Host
+	}
+	for _, s := range steps {
+		u, err := url.Parse(s.url)
+		if err != nil || u.Host != host || u.Path != r.URL.Path {
+			continue
+		}
+		servePage(w, s)
+		return
+	}
+	http.NotFound(w, r)
+}
+
+func servePage(w http.ResponseWriter, s step) {
+	if s.page == "" {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "sample\n")
+		return
+	}
+	page, err := site.ReadFile("site/" + s.page)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if s.coding != "" {
+		w.Header().Set("Content-Encoding", s.coding)
+		page = encode(page, s.coding)
+	}
+	_, _ = w.Write(page)
+}
+
+func encode(page []byte, coding string) []byte {
+	var b bytes.Buffer
+	var c io.WriteCloser
+	switch coding {
+	case "gzip":
+		c = gzip.NewWriter(&b)
+	case "br":
+		c = brotli.NewWriter(&b)
+	case "zstd":
+		c, _ = zstd.NewWriter(&b) // no options, no error
+	default:
+		return page
+	}
+	_, _ = c.Write(page) // into memory
+	_ = c.Close()
+	return b.Bytes()
+}
+
+// take sends the step's request through the proxy at addr and returns the
+// status of the answer.
+func (s step) take(addr string) (status int, err error) {
+	c, err := net.DialTimeout("tcp", addr, 5*time.Second)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	host := s.url
+	if u, err := url.Parse(s.url); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: gzip, br, zstd\r\nAccept: text/html\r\nConnection: close\r\n\r\n", s.method, s.url, host)
+	answer, err := io.ReadAll(c)
+	if err != nil && len(answer) == 0 {
+		return 0, err
+	}
+	if _, err := fmt.Sscanf(string(answer), "HTTP/1.1 %d", &status); err != nil {
+		return 0, fmt.Errorf("the answer begins with %.40q", answer)
+	}
+	return status, nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/gateway"
+)
+
+const eventsHelp = `
+Asks the record of transactions, newest first. It may be asked while the
+gateway runs; the last second may not be written yet.`
+
+func events(ctx context.Context, e env, args []string) int {
+	var q event.Filter
+	f, parse := flags(e, "events", "[flags]", eventsHelp)
+	config := f.String("config", "", "settings `file` that says where the events are")
+	since := f.String("since", "", "only after this `time`: 2h, 3d, 2026-01-31 or 2026-01-31T08:00")
+	until := f.String("until", "", "only before this `time`")
+	client := f.String("client", "", "client `address`")
+	f.StringVar(&q.User, "user", "", "user `name`")
+	f.StringVar(&q.Host, "host", "", "`host`, with everything below it")
+	f.StringVar(&q.Action, "action", "", "pass, allow, warn, block or redirect")
+	f.StringVar(&q.Policy, "policy", "", "`policy` that decided")
+	f.StringVar(&q.Category, "category", "", "`category` that decided")
+	f.StringVar(&q.Text, "text", "", "`part` of URL, rule, evidence, note or ID")
+	f.IntVar(&q.Limit, "n", 50, "at most so many; 0 for all")
+	oldest := f.Bool("oldest", false, "oldest first")
+	asJSON := f.Bool("json", false, "print JSON lines")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	q.Newest = !*oldest
+	var err error
+	if q.Since, err = moment(*since); err != nil {
+		return fail(e, fmt.Errorf("-since: %w", err))
+	}
+	if q.Until, err = moment(*until); err != nil {
+		return fail(e, fmt.Errorf("-until: %w", err))
+	}
+	if *client != "" {
+		if q.Client, err = netip.ParseAddr(*client); err != nil {
+			return fail(e, fmt.Errorf("-client: %q is not an address", *client))
+		}
+	}
+	file, _, err := settingsFile(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	store, closeStore, err := gateway.Events(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	defer closeStore()
+	show := printRow
+	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
+	defer tw.Flush()
+	if *asJSON {
+		show = func(_ *tabwriter.Writer, r *event.Row) { _, _ = e.stdout.Write(jsonl.Append(nil, r)) }
+	} else {
+		fmt.Fprintln(tw, "TIME\tCLIENT\tSTATUS\tVERDICT\tWHY\tREQUEST")
+	}
+	for row, err := range store.Query(ctx, q) {
+		if err != nil {
+			tw.Flush()
+			return fail(e, err)
+		}
+		show(tw, &row)
+	}
+	return 0
+}
+
+func printRow(w *tabwriter.Writer, r *event.Row) {
+	who := r.Client.String()
+	if r.User != "" {
+		who = r.User + "@" + who
+	}
+	why := r.Rule
+	if r.Policy != "" {
+		why = r.Policy + "/" + r.Rule
+	}
+	if r.Category != "" {
+		why += " (" + r.Category
+		if r.Score != 0 {
+			why += fmt.Sprintf(" %d", r.Score)
+		}
+		why += ")"
+	}
+	if r.Note != "" {
+		why += " [" + r.Note + "]"
+	}
+	what := r.URL
+	if what == "" {
+		what = r.Host
+	}
+	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(who), r.Status, r.Action,
+		printable(strings.TrimSuffix(why, "/")), r.Method, printable(what))
+}
+
+// printable keeps what a client sent from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// moment reads a time: how long ago, a day, or a minute of a day.
+func moment(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	var ago event.Age
+	if err := ago.UnmarshalText([]byte(s)); err == nil {
+		return time.Now().Add(-time.Duration(ago)), nil
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2h, 3d, 2026-01-31 or 2026-01-31T08:00", s)
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/gateway"
+	"shuultuur/message"
+)
+
+const whyHelp = `
+Says what the gateway would do with URL, and why: every finding with the list
+or phrase file and line that gave it, and the rule that decided. Nothing is
+fetched: give the page as FILE ("-" for standard input) to have its text judged
+as well. Without -config the starter settings answer.
+
+An https URL is judged by its host alone, as the gateway does with a tunnel it
+does not look into.
+
+The exit status is 0 for pass and allow, 1 for warn, block and redirect.`
+
+// maxPage bounds the page that why reads.
+const maxPage = 64 << 20
+
+// explanation is what "why -json" prints. Its form is stable: keys may be
+// added, none is renamed or dropped.
+type explanation struct {
+	URL      string           `json:"url"`
+	Action   string           `json:"action"`
+	Policy   string           `json:"policy"`
+	Rule     string           `json:"rule"`
+	Stage    string           `json:"stage"` // the last one that was judged
+	Findings []filter.Finding `json:"findings"`
+	Learned  bool             `json:"learned"`
+	Edits    []edit           `json:"edits,omitempty"`
+	Taken    float64          `json:"taken_us"` // microseconds in the decider
+}
+
+type edit struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name,omitempty"`
+	Value string `json:"value"`
+}
+
+type question struct {
+	config, as, client, user, method string
+	contentType, referer, agent      string
+	groups                           string
+	url, file                        string
+}
+
+func why(ctx context.Context, e env, args []string) int {
+	var q question
+	var asJSON bool
+	f, parse := flags(e, "why", "[flags] URL [FILE]", whyHelp)
+	f.StringVar(&q.config, "config", "", "settings `file` (default the starter settings)")
+	f.StringVar(&q.as, "as", "", "judge by this `policy`, whoever asks")
+	f.StringVar(&q.client, "client", "127.0.0.1", "`address` of the client that asks")
+	f.StringVar(&q.user, "user", "", "`name` of the user who asks")
+	f.StringVar(&q.groups, "groups", "", "`groups` of the user, separated by commas")
+	f.StringVar(&q.method, "method", "GET", "request `method`")
+	f.StringVar(&q.contentType, "type", "", "media `type` of FILE (default by its name, then by its bytes)")
+	f.StringVar(&q.referer, "referer", "", "Referer `URL` of the request")
+	f.StringVar(&q.agent, "agent", "", "User-Agent of the request")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() < 1 || f.NArg() > 2 {
+		f.Usage()
+		return 2
+	}
+	q.url, q.file = f.Arg(0), f.Arg(1)
+	x, err := q.ask(ctx, e)
+	if err != nil {
+		return fail(e, err)
+	}
+	if asJSON {
+		enc := json.NewEncoder(e.stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(x)
+	} else {
+		err = x.print(e.stdout)
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	if x.Action == "pass" || x.Action == "allow" {
+		return 0
+	}
+	return 1
+}
+
+func (q question) ask(ctx context.Context, e env) (*explanation, error) {
+	t, err := q.transaction()
+	if err != nil {
+		return nil, err
+	}
+	var page []byte
+	if q.file != "" {
+		if page, err = readPage(e, q.file); err != nil {
+			return nil, err
+		}
+	}
+	engine, closeEngine, err := gateway.Explain(ctx, q.config)
+	if err != nil {
+		return nil, err
+	}
+	defer closeEngine()
+	d, err := engine.As(q.as)
+	if err != nil {
+		return nil, err
+	}
+	if q.user == "" {
+		if c, err := engine.Identify(ctx, t.Client.Addr); err == nil {
+			t.Client = c
+		}
+	}
+	start := time.Now()
+	stage := q.judge(ctx, d, t, page)
+	x := &explanation{
+		URL: t.URL, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
+		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
+		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
+	}
+	for _, c := range t.Verdict.Edits {
+		x.Edits = append(x.Edits, edit{[...]string{"header", "query", "connect to"}[c.Kind%3], c.Name, c.Value})
+	}
+	return x, nil
+}
+
+// judge leads t through the stages it can come to and returns the last one.
+func (q question) judge(ctx context.Context, d filter.Decider, t *filter.Transaction, page []byte) filter.Stage {
+	t.Last = filter.ResponseBody
+	switch {
+	case t.Proto == filter.TLS:
+		t.Last = filter.Name
+	case page == nil:
+		t.Last = filter.Request
+	}
+	for s := filter.Name; s <= t.Last; s++ {
+		switch s {
+		case filter.RequestBody:
+			continue
+		case filter.Response:
+			t.Response = q.response(page)
+		case filter.ResponseBody:
+			t.Body = new(content.Body)
+			t.Body.Reset([]byte(t.Response.Get("Content-Type")), nil, content.Limits{})
+			defer t.Body.Release()
+			t.Body.Append(page)
+			t.Body.Finish()
+		}
+		if s == filter.Response && !d.Wants(t, filter.ResponseBody) {
+			t.Last = filter.Response
+		}
+		if v := d.Decide(ctx, t, s); v.Final() || v.Action == filter.Allow {
+			return s
+		}
+	}
+	return t.Last
+}
+
+func (q question) transaction() (*filter.Transaction, error) {
+	raw := q.url
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is not an http or https URL", q.url)
+	}
+	addr, err := netip.ParseAddr(q.client)
+	if err != nil {
+		return nil, fmt.Errorf("-client %q is not an address", q.client)
+	}
+	port := 80
+	if u.Scheme == "https" {
+		port = 443
+	}
+	if p := u.Port(); p != "" {
+		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
+			return nil, fmt.Errorf("%q: %q is not a port", q.url, p)
+		}
+	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	u.Fragment = ""
+	t := &filter.Transaction{
+		ID: "why", Start: time.Now(), Proto: filter.HTTP,
+		Client: filter.Client{Addr: addr.Unmap(), User: q.user},
+		Host:   strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Port: uint16(port),
+		URL: u.String(),
+	}
+	if q.groups != "" {
+		t.Client.Groups = strings.Split(q.groups, ",")
+	}
+	if u.Scheme == "https" {
+		t.Proto = filter.TLS
+	}
+	r := &message.Request{
+		Method: q.method, Target: []byte(t.URL), Form: message.Absolute, Scheme: u.Scheme,
+		Host: []byte(u.Hostname()), Port: uint16(port), Path: []byte(u.RequestURI()), Proto: 11,
+	}
+	r.Add("Host", u.Host)
+	if q.agent != "" {
+		r.Add("User-Agent", q.agent)
+	}
+	if q.referer != "" {
+		r.Add("Referer", q.referer)
+	}
+	t.Request = r
+	return t, nil
+}
+
+// response makes the head that an origin would have sent with the page.
+func (q question) response(page []byte) *message.Response {
+	s := &message.Response{Status: 200, Proto: 11, Length: int64(len(page))}
+	kind := q.contentType
+	if kind == "" {
+		kind = mime.TypeByExtension(filepath.Ext(q.file))
+	}
+	if kind != "" {
+		s.Add("Content-Type", kind)
+	}
+	s.Add("Content-Length", strconv.Itoa(len(page)))
+	return s
+}
+
+func readPage(e env, file string) ([]byte, error) {
+	in := e.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading the page: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	page, err := io.ReadAll(io.LimitReader(in, maxPage+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the page: %w", err)
+	}
+	if len(page) > maxPage {
+		return nil, errors.New("the page is larger than 64 MiB")
+	}
+	return page, nil
+}
+
+func (x *explanation) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n", strings.ToUpper(x.Action), x.URL)
+	policy := x.Policy
+	if policy == "" {
+		policy = "(no policy covers this client)"
+	}
+	fmt.Fprintf(&b, "  policy  %s\n", policy)
+	rule := x.Rule
+	if rule == "" {
+		rule = "(no rule fitted)"
+	}
+	fmt.Fprintf(&b, "  rule    %s\n", rule)
+	fmt.Fprintf(&b, "  judged  up to the %s\n", x.Stage)
+	for _, f := range x.Findings {
+		score := ""
+		if f.Score != 0 {
+			score = " " + strconv.Itoa(f.Score)
+		}
+		fmt.Fprintf(&b, "  found   %s/%s%s\n", f.Check, f.Category, score)
+		for part := range strings.SplitSeq(f.Evidence, "; ") {
+			if part != "" {
+				fmt.Fprintf(&b, "            %s\n", part)
+			}
+		}
+	}
+	for _, c := range x.Edits {
+		fmt.Fprintf(&b, "  sets    %s %s %s\n", c.Kind, c.Name, c.Value)
+	}
+	fmt.Fprintf(&b, "  taken   %.0f µs\n", x.Taken)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"shuultuur/event"
+	"shuultuur/event/dansguardian"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/sqlite"
+	"shuultuur/event/squid"
+	"shuultuur/filter"
+)
+
+// lockData takes the data folder for this process, so that two gateways do
+// not write into one another's files. The lock goes with the process, however
+// it ends.
+func lockData(s *Settings) (*os.File, error) {
+	dir := s.path(s.Data)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, s.mistake(filter.Setting("data", err))
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, s.mistake(filter.Setting("data", err))
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("%s is in use by another gateway; give this one a data folder of its own", dir)
+		}
+		return nil, s.mistake(filter.Setting("data", err))
+	}
+	return f, nil
+}
+
+// openStores opens every event store that the settings name.
+func openStores(s *Settings) (stores []event.Store, err error) {
+	cfg, err := s.Events.WithDefaults()
+	if err != nil {
+		return nil, s.mistake(filter.Setting("events", err))
+	}
+	dir := s.path(s.Data)
+	at := func(p string) string {
+		if filepath.IsAbs(p) {
+			return p
+		}
+		return filepath.Join(dir, p)
+	}
+	for _, o := range []struct {
+		key, path string
+		open      func(path string) (event.Store, error)
+	}{
+		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return sqlite.Open(p, cfg) }},
+		{"jsonl", cfg.JSONL, func(p string) (event.Store, error) { return jsonl.Open(p) }},
+		{"squid", cfg.Squid, func(p string) (event.Store, error) { return squid.Open(p) }},
+		{"dansguardian", cfg.DansGuardian, func(p string) (event.Store, error) { return dansguardian.Open(p) }},
+	} {
+		if o.path == "" {
+			continue
+		}
+		st, err := o.open(at(o.path))
+		if err != nil {
+			for _, s := range stores {
+				s.Close()
+			}
+			return nil, s.mistake(filter.Setting("events."+o.key, err))
+		}
+		stores = append(stores, st)
+	}
+	return stores, nil
+}
+
+// Events opens the store of the settings in file that can be asked. It is
+// opened beside a running gateway, which goes on writing.
+func Events(file string) (event.Querier, func() error, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	only := s.Events
+	only.Squid, only.DansGuardian = "", ""
+	if only.SQLite != "" {
+		only.JSONL = ""
+	}
+	s.Events = only
+	stores, err := openStores(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, st := range stores {
+		if q, ok := st.(event.Querier); ok {
+			return q, st.Close, nil
+		}
+	}
+	return nil, nil, Mistakes{{File: file, Key: "events", Text: "neither sqlite nor jsonl is kept, so there is nothing to ask"}}
+}

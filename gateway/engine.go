@@ -1,0 +1,299 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/check"
+	"shuultuur/filter"
+	"shuultuur/identity"
+	"shuultuur/list"
+	"shuultuur/policy"
+	"shuultuur/proxy"
+	"shuultuur/state"
+)
+
+// An Engine is everything built from one reading of the settings and of the
+// files they name. It never changes.
+type Engine struct {
+	settings *Settings
+	lists    map[string]*list.File
+	policy   *policy.Engine
+	identity *identity.Identity
+	proxy    *proxy.Engine
+	files    []string  // what it was built from
+	revision string    // a digest of the settings and files
+	built    time.Time
+	problems []string // worth a look, but not in the way
+}
+
+// build makes an engine. Nothing is half-built: on an error what was opened is
+// let go.
+func build(ctx context.Context, s *Settings, memory *state.Memory, log *slog.Logger) (*Engine, error) {
+	e := &Engine{settings: s, lists: map[string]*list.File{}, built: time.Now()}
+	if err := e.fill(ctx, memory, log); err != nil {
+		e.close()
+		return nil, s.mistake(err)
+	}
+	return e, nil
+}
+
+func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logger) error {
+	s := e.settings
+	e.files = append(e.files, s.file)
+	if err := e.openLists(ctx, log); err != nil {
+		return err
+	}
+	checks, err := check.New(s.Checks, check.Parts{Lists: e.lists, Dir: s.dir, Now: time.Now})
+	if err != nil {
+		return filter.Setting("checks", err)
+	}
+	e.files = append(e.files, checks.Files...)
+	e.revision = e.digest()
+	key, err := secret(filepath.Join(s.path(s.Data), "secret.key"))
+	if err != nil {
+		return err
+	}
+	parts := policy.Parts{Key: key, Revision: e.revision, Log: log}
+	if memory != nil {
+		parts.Memory = memory
+	}
+	if e.policy, err = policy.New(s.Policies, checks.Checks, parts); err != nil {
+		return filter.Setting("policies", err)
+	}
+	if err := e.identify(); err != nil {
+		return err
+	}
+	pages, err := proxy.NewPages(s.path(s.Pages.Templates), s.Pages.Contact)
+	if err != nil {
+		return filter.Setting("pages.templates", err)
+	}
+	cert, err := e.certificate()
+	if err != nil {
+		return filter.Setting("listen.tls", err)
+	}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: e.identity.Identify, Pages: pages, TLS: cert}
+	return nil
+}
+
+// openLists compiles what has changed and opens every list, in the order of
+// their names.
+func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
+	s := e.settings
+	names := make([]string, 0, len(s.Lists))
+	for name := range s.Lists {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	dir := filepath.Join(s.path(s.Data), "lists")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the folder for compiled lists: %w", err)
+	}
+	for _, name := range names {
+		cfg := s.Lists[name]
+		if !plainName(name) {
+			return filter.Setting("lists."+name, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name))
+		}
+		cfg.Path = s.path(cfg.Path)
+		dst := filepath.Join(dir, name+".list")
+		start := time.Now()
+		report, err := list.Update(ctx, name, cfg, dst)
+		if err != nil {
+			return filter.Setting("lists."+name, err)
+		}
+		f, err := list.Open(dst)
+		if err != nil {
+			return filter.Setting("lists."+name, err)
+		}
+		e.lists[name] = f
+		e.files = append(e.files, cfg.Path)
+		if report.Compiled {
+			log.Info("list compiled", "list", name, "entries", report.Entries, "refused", report.Bad, "took", time.Since(start).Round(time.Millisecond))
+		}
+		if report.Bad > 0 {
+			e.problems = append(e.problems, fmt.Sprintf("list %s: %d lines not understood, the first: %s", name, report.Bad, report.First()))
+		}
+	}
+	return nil
+}
+
+func plainName(s string) bool {
+	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+func (e *Engine) identify() (err error) {
+	s := e.settings
+	cfg := s.Identity
+	if cfg.Basic != nil {
+		basic := *cfg.Basic
+		basic.File = s.path(basic.File)
+		cfg.Basic = &basic
+		e.files = append(e.files, basic.File)
+	}
+	if e.identity, err = identity.New(cfg); err != nil {
+		return filter.Setting("identity", err)
+	}
+	return nil
+}
+
+func (e *Engine) certificate() (*tls.Config, error) {
+	k := e.settings.Listen.TLS
+	if k == nil {
+		return nil, nil
+	}
+	cert, key := e.settings.path(k.Cert), e.settings.path(k.Key)
+	e.files = append(e.files, cert, key)
+	c, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// close lets go of the lists at once. It is for engines that serve nobody
+// (any more); the lists of one that is swapped out go when their last reader
+// has gone.
+func (e *Engine) close() {
+	for _, f := range e.lists {
+		f.Close()
+	}
+}
+
+// digest names this engine's settings and files.
+func (e *Engine) digest() string {
+	h := sha256.Sum256([]byte(e.fingerprint()))
+	return hex.EncodeToString(h[:8])
+}
+
+// fingerprint changes when one of the files the engine was built from does:
+// sizes and times of change, of whole folders where a list is one.
+func (e *Engine) fingerprint() string {
+	var b strings.Builder
+	for _, f := range e.files {
+		stamp(&b, f)
+	}
+	return b.String()
+}
+
+// maxStamped bounds the files of one folder that are looked at for changes.
+const maxStamped = 10_000
+
+func stamp(b *strings.Builder, path string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		fmt.Fprintf(b, "%s gone\n", path)
+		return
+	}
+	if !info.IsDir() {
+		fmt.Fprintf(b, "%s %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		return
+	}
+	n := 0
+	// What cannot be read is as good as gone until it can.
+	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if n++; n > maxStamped {
+			return fs.SkipAll
+		}
+		if err != nil || d.IsDir() {
+			return nil
+		}
+		if info, err := os.Stat(p); err == nil {
+			fmt.Fprintf(b, "%s %d %d\n", p, info.Size(), info.ModTime().UnixNano())
+		}
+		return nil
+	})
+}
+
+// secret reads the key that signs what a client carries back to us, and makes
+// one the first time.
+func secret(file string) ([]byte, error) {
+	key, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails (crypto/rand)
+		return key, writeNew(file, key, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the signing key: %w", err)
+	}
+	if len(key) != 32 {
+		return nil, fmt.Errorf("%s: the signing key has %d bytes instead of 32; delete the file and a new one is made", file, len(key))
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
+	}
+	return key, nil
+}
+
+// writeNew writes a file so that it is there whole or not at all.
+func writeNew(file string, data []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when all went well
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+// As returns the decider of the engine, or one that judges everybody by the
+// policy called name.
+func (e *Engine) As(name string) (filter.Decider, error) {
+	if name == "" {
+		return e.policy, nil
+	}
+	return e.policy.As(name)
+}
+
+// Identify says who is at addr when nobody has logged in.
+func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, error) {
+	return e.identity.Identify(ctx, addr, nil)
+}
+
+// fixed lists the parts in which other differs and that only a restart can
+// change.
+func (s *Settings) fixed(other *Settings) []string {
+	var parts []string
+	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin) {
+		parts = append(parts, "listen")
+	}
+	if s.Data != other.Data {
+		parts = append(parts, "data")
+	}
+	if fmt.Sprint(s.Proxy) != fmt.Sprint(other.Proxy) {
+		parts = append(parts, "proxy")
+	}
+	if s.Events != other.Events {
+		parts = append(parts, "events")
+	}
+	if s.State != other.State {
+		parts = append(parts, "state")
+	}
+	return parts
+}
+
+// Problems lists what is worth a look in the settings and lists, though it is
+// not in the way.
+func (e *Engine) Problems() []string { return e.problems }

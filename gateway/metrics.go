@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/proxy"
+)
+
+// metrics are what /metrics shows. Labels are words of the settings (policy,
+// rule, category), never hosts or evidence: their number is bounded by the
+// settings file.
+type metrics struct {
+	registry     *prometheus.Registry
+	transactions *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	reloads      *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "shuultuur_transactions_total",
+			Help: "Transactions that are over, by what was decided and why.",
+		}, []string{"proto", "action", "policy", "rule", "category"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "shuultuur_transaction_seconds",
+			Help:    "From a request's first byte to its answer's last.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60},
+		}, []string{"proto"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "shuultuur_reloads_total",
+			Help: "Attempts to take new settings or lists into use.",
+		}, []string{"result"}),
+	}
+	m.registry.MustRegister(m.transactions, m.seconds, m.reloads,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// count adds a transaction that is over.
+func (m *metrics) count(t *filter.Transaction) {
+	proto, r := t.Proto.String(), &t.Verdict.Reason
+	m.transactions.WithLabelValues(proto, t.Verdict.Action.String(), r.Policy, r.Rule, r.Finding.Category).Inc()
+	m.seconds.WithLabelValues(proto).Observe(t.Duration.Seconds())
+}
+
+// A reading is one number that is read when somebody asks.
+type reading struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(*proxy.Stats) int64
+}
+
+var proxyReadings = []reading{
+	{"connections_total", "Client connections accepted.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Connections }},
+	{"connections", "Client connections open.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.ConnectionsOpen }},
+	{"connections_full_total", "Client connections refused because the listener had too many.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.ConnectionsFull }},
+	{"connections_client_full_total", "Client connections refused because one client had too many.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.ConnectionsClient }},
+	{"tls_refused_total", "Connections closed because they spoke TLS and no certificate is set up.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.NoTLS }},
+	{"proxy_protocol_refused_total", "Connections closed because of a bad PROXY protocol header.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.BadPROXY }},
+	{"requests_total", "Requests read.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Requests }},
+	{"requests_queued", "Requests waiting for their turn.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.Queued }},
+	{"overload_total", "Requests and connections answered with 503 by us.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Overload }},
+	{"malformed_total", "Messages refused as malformed, request smuggling among them.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Malformed }},
+	{"loops_total", "Requests refused because they came through us before.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Loops }},
+	{"private_refused_total", "Requests refused because their address may not be reached.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Private }},
+	{"tunnels_total", "Tunnels opened.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Tunnels }},
+	{"tunnels", "Tunnels open.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.TunnelsOpen }},
+	{"upgrades_total", "Connections upgraded (WebSocket).", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Upgrades }},
+	{"bodies_judged_total", "Judgements of bodies.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Judged }},
+	{"bodies_abandoned_total", "Bodies not judged because their client had gone.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Abandoned }},
+	{"bodies_cut_total", "Bodies that tipped when a part was out.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Cut }},
+	{"bodies_partial_total", "Bodies too large to hold, judged piece by piece.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Partial }},
+	{"held_bytes", "Bytes held for judgement.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.Held }},
+	{"upstream_reused_total", "Requests sent over a kept connection.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.UpstreamReused }},
+	{"upstream_connections_total", "Upstream connections made.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.UpstreamNew }},
+	{"upstream_idle", "Upstream connections kept for the next request.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.UpstreamIdle }},
+	{"upstream_retried_total", "Requests repeated because a kept connection was dead.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.UpstreamRetried }},
+	{"upstream_dial_failed_total", "Upstream connections that could not be made.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.DialFailed }},
+	{"upstream_failed_total", "Requests without a valid answer from upstream.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.UpstreamFailed }},
+	{"panics_total", "Panics caught while serving a connection.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Panics }},
+}
+
+// A watcher reads the counters that other rooms keep, when somebody asks.
+type watcher struct {
+	proxy   func() proxy.Stats
+	events  func() []event.Stats
+	built   func() time.Time
+	descs   []*prometheus.Desc
+	written *prometheus.Desc
+	dropped *prometheus.Desc
+	failed  *prometheus.Desc
+	queued  *prometheus.Desc
+	since   *prometheus.Desc
+}
+
+func newWatcher(p func() proxy.Stats, e func() []event.Stats, built func() time.Time) *watcher {
+	w := &watcher{proxy: p, events: e, built: built}
+	for _, r := range proxyReadings {
+		w.descs = append(w.descs, prometheus.NewDesc("shuultuur_"+r.name, r.help, nil, nil))
+	}
+	store := []string{"store"}
+	w.written = prometheus.NewDesc("shuultuur_events_written_total", "Events a store has kept.", store, nil)
+	w.dropped = prometheus.NewDesc("shuultuur_events_dropped_total", "Events lost because a queue was full or the program ended.", store, nil)
+	w.failed = prometheus.NewDesc("shuultuur_events_failed_total", "Writes to a store that failed.", store, nil)
+	w.queued = prometheus.NewDesc("shuultuur_events_queued", "Events waiting to be written.", store, nil)
+	w.since = prometheus.NewDesc("shuultuur_engine_built_timestamp_seconds", "When the running settings and lists were taken into use.", nil, nil)
+	return w
+}
+
+// Describe implements prometheus.Collector.
+func (w *watcher) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range w.descs {
+		ch <- d
+	}
+	for _, d := range []*prometheus.Desc{w.written, w.dropped, w.failed, w.queued, w.since} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *watcher) Collect(ch chan<- prometheus.Metric) {
+	s := w.proxy()
+	for i, r := range proxyReadings {
+		ch <- prometheus.MustNewConstMetric(w.descs[i], r.kind, float64(r.value(&s)))
+	}
+	for _, e := range w.events() {
+		ch <- prometheus.MustNewConstMetric(w.written, prometheus.CounterValue, float64(e.Written), e.Store)
+		ch <- prometheus.MustNewConstMetric(w.dropped, prometheus.CounterValue, float64(e.Dropped), e.Store)
+		ch <- prometheus.MustNewConstMetric(w.failed, prometheus.CounterValue, float64(e.Failed), e.Store)
+		ch <- prometheus.MustNewConstMetric(w.queued, prometheus.GaugeValue, float64(e.Queued), e.Store)
+	}
+	ch <- prometheus.MustNewConstMetric(w.since, prometheus.GaugeValue, float64(w.built().UnixMilli())/1000)
+}

@@ -1,0 +1,157 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/gateway"
+)
+
+// house is a gateway with an origin behind it that answers for every name.
+type house struct {
+	t      *testing.T
+	g      *gateway.Gateway
+	file   string // settings
+	origin *httptest.Server
+	ended  chan error
+	stop   func()
+}
+
+const houseSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+lists:
+  own: {format: domains, path: own.txt, category: gambling}
+checks:
+  category: {lists: [own]}
+  phrase: {weighted: [weighted], naughtynesslimit: 50}
+pages: {contact: "the librarian, desk 3"}
+policies:
+  - name: readers
+    rules:
+      - {name: betting, action: block, category: [gambling]}
+      - {name: bad words, action: block, category: [phrase], over: 100}
+      - {name: some words, action: warn, category: [phrase], over: 50}
+events: {sqlite: events.db, every: 100ms}
+proxy: {parent: "http://%s"}
+`
+
+func newHouse(t *testing.T, pages map[string]string) *house {
+	t.Helper()
+	h := &house{t: t, ended: make(chan error, 1)}
+	h.origin = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, ok := pages[r.URL.Host+r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(h.origin.Close)
+	dir := t.TempDir()
+	h.file = filepath.Join(dir, "shuultuur.yaml")
+	h.write("shuultuur.yaml", fmt.Sprintf(houseSettings, h.origin.Listener.Addr()))
+	h.write("own.txt", "bet.example\n")
+	h.write("weighted", "#listcategory: \"Swearing\"\n<blimey><60>\n<crikey><60>\n")
+
+	ctx, stop := context.WithCancel(context.Background())
+	g, err := gateway.New(ctx, h.file, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.g, h.stop = g, stop
+	go func() { h.ended <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-h.ended; err != nil {
+			t.Errorf("the gateway ended with: %v", err)
+		}
+	})
+	return h
+}
+
+func (h *house) write(name, text string) {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(filepath.Dir(h.file), name), []byte(text), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// recorded waits for a row that f lets through.
+func (h *house) recorded(f event.Filter) event.Row {
+	h.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for row, err := range h.g.Store().Query(h.t.Context(), f) {
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			return row
+		}
+	}
+	h.t.Fatalf("nothing on record for %+v", f)
+	return event.Row{}
+}
+
+func TestBrowserSeesWhatThePolicySays(t *testing.T) {
+	h := newHouse(t, map[string]string{
+		"news.example/":  `<!doctype html><title>News</title><h1>Good morning</h1><p>The ferry sails at nine.</p>`,
+		"rude.example/":  `<!doctype html><title>Rude</title><p>Blimey, said he. <b>Cri</b>key, said she.</p>`,
+		"salty.example/": `<!doctype html><title>Salty</title><h1>A salty tale</h1><p>Blimey, said the captain. <img src="/parrot.png"></p>`,
+	})
+	b := newBrowser(t, h.g.ProxyAddr())
+
+	b.open("http://news.example/")
+	b.shows("The ferry sails at nine.")
+	b.picture("passing")
+	if row := h.recorded(event.Filter{Host: "news.example", Newest: true, Text: "news.example/"}); row.Action.String() != "pass" {
+		t.Errorf("a passing page is on record as %s", row.Action)
+	}
+
+	b.open("http://www.bet.example/odds")
+	for _, want := range []string{"www.bet.example", "gambling", "readers", "the librarian, desk 3"} {
+		b.shows(want)
+	}
+	b.picture("category-block")
+	row := h.recorded(event.Filter{Host: "bet.example", Action: "block"})
+	if row.Rule != "betting" || row.Category != "gambling" || row.Status != http.StatusForbidden {
+		t.Errorf("on record: rule %q, category %q, status %d; want betting, gambling, 403", row.Rule, row.Category, row.Status)
+	}
+	if !strings.Contains(row.Evidence, "own.txt:1") {
+		t.Errorf("the evidence %q does not name the list's file and line", row.Evidence)
+	}
+	b.shows(row.ID)
+
+	b.open("http://rude.example/")
+	b.shows("bad words")
+	b.picture("phrase-block")
+	row = h.recorded(event.Filter{Host: "rude.example", Action: "block"})
+	if row.Score != 120 || !strings.Contains(row.Evidence, "weighted:3") {
+		t.Errorf("on record: score %d, evidence %q; want 120 and weighted:3", row.Score, row.Evidence)
+	}
+	b.shows(row.ID)
+
+	b.open("http://salty.example/")
+	b.shows("some words")
+	b.picture("warn")
+	h.recorded(event.Filter{Host: "salty.example", Action: "warn"})
+	b.click("a.continue, button.continue, .continue")
+	b.shows("A salty tale")
+	b.picture("warned-and-entered")
+	if url := b.script("return location.href"); url != "http://salty.example/" {
+		t.Errorf("after clicking through, the address is %s", url)
+	}
+	row = h.recorded(event.Filter{Host: "salty.example", Action: "pass", Text: "salty.example/"})
+	if !strings.Contains(row.Findings, "accepted") {
+		t.Errorf("the record of the page entered after a warning does not say so: %s", row.Findings)
+	}
+}

@@ -1,0 +1,184 @@
+// Package test holds the stories: scripts a user could have typed, and a real
+// browser sent through a real gateway.
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A browser is a headless Chromium driven over the WebDriver protocol
+// (W3C WebDriver), with everything it loads going through one proxy.
+type browser struct {
+	t       *testing.T
+	driver  string // base URL of chromedriver
+	session string
+}
+
+// newBrowser starts chromedriver and a session whose proxy is addr.
+func newBrowser(t *testing.T, addr string, args ...string) *browser {
+	t.Helper()
+	driver, err := exec.LookPath("chromedriver")
+	if err != nil {
+		t.Skip("chromedriver is not installed; \"make test\" installs it on Debian")
+	}
+	cmd := exec.Command(driver, "--port=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	b := &browser{t: t, driver: "http://127.0.0.1:" + driverPort(t, out)}
+
+	args = append([]string{
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,OptimizationHints",
+		"--proxy-server=http://" + addr, "--proxy-bypass-list=<-loopback>",
+		"--user-data-dir=" + t.TempDir(), "--window-size=1000,800",
+	}, args...)
+	var s struct{ SessionID string }
+	b.call("POST", "/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{
+		"browserName": "chrome", "goog:chromeOptions": map[string]any{"args": args},
+	}}}, &s)
+	b.session = "/session/" + s.SessionID
+	t.Cleanup(func() { b.call("DELETE", b.session, nil, nil) })
+	return b
+}
+
+var portLine = regexp.MustCompile(`started successfully on port (\d+)`)
+
+func driverPort(t *testing.T, out io.Reader) string {
+	t.Helper()
+	port := make(chan string, 1)
+	go func() {
+		defer close(port)
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if m := portLine.FindStringSubmatch(lines.Text()); m != nil {
+				port <- m[1]
+			}
+		}
+	}()
+	select {
+	case p, ok := <-port:
+		if ok {
+			return p
+		}
+	case <-time.After(30 * time.Second):
+	}
+	t.Fatal("chromedriver did not say which port it listens on")
+	return ""
+}
+
+// call does one WebDriver command.
+func (b *browser) call(method, path string, in, out any) {
+	b.t.Helper()
+	if err := b.try(method, path, in, out); err != nil {
+		b.t.Fatalf("browser: %s %s: %v", method, path, err)
+	}
+}
+
+func (b *browser) try(method, path string, in, out any) error {
+	body := []byte("{}")
+	if in != nil {
+		body, _ = json.Marshal(in)
+	}
+	req, err := http.NewRequest(method, b.driver+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer := struct{ Value json.RawMessage }{}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%.300s", answer.Value)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.Unmarshal(answer.Value, out)
+}
+
+func (b *browser) open(url string) {
+	b.t.Helper()
+	b.call("POST", b.session+"/url", map[string]string{"url": url}, nil)
+}
+
+// text is what the page shows.
+func (b *browser) text() string {
+	b.t.Helper()
+	var s string
+	b.call("POST", b.session+"/execute/sync", map[string]any{"script": "return document.body.innerText", "args": []any{}}, &s)
+	return s
+}
+
+func (b *browser) script(js string) string {
+	b.t.Helper()
+	var s any
+	b.call("POST", b.session+"/execute/sync", map[string]any{"script": js, "args": []any{}}, &s)
+	return fmt.Sprint(s)
+}
+
+// click clicks the first element that the CSS selector finds.
+func (b *browser) click(selector string) {
+	b.t.Helper()
+	var el map[string]string
+	b.call("POST", b.session+"/element", map[string]string{"using": "css selector", "value": selector}, &el)
+	for _, id := range el {
+		b.call("POST", b.session+"/element/"+id+"/click", nil, nil)
+	}
+}
+
+// shows waits until the page shows want.
+func (b *browser) shows(want string) {
+	b.t.Helper()
+	var got string
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if got = b.text(); strings.Contains(strings.ToLower(got), strings.ToLower(want)) {
+			return
+		}
+	}
+	b.t.Errorf("the page does not show %q, but:\n%s", want, got)
+}
+
+// picture saves a screenshot where SHUULTUUR_PICTURES says, for a person to
+// look at.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("SHUULTUUR_PICTURES")
+	if dir == "" {
+		return
+	}
+	var s string
+	b.call("GET", b.session+"/screenshot", nil, &s)
+	png, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
