@@ -1,0 +1,288 @@
+package phrase
+
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A dialect is how one of the older programs prepares a page: which bytes
+// become a blank, and whether phrases go through the same map.
+type dialect struct {
+	blank      [256]bool
+	mapPhrases bool
+}
+
+// dialects by the value of the setting compat.
+func newDialect(compat string) *dialect {
+	d := new(dialect)
+	set := func(chars string) {
+		for _, c := range []byte(chars) {
+			d.blank[c] = true
+		}
+	}
+	set(" \r\n\t")
+	below := func(end byte) {
+		for c := range end {
+			d.blank[c] = true
+		}
+	}
+	switch compat {
+	case "dansguardian":
+	case "e2guardian-5.3":
+		below('.')
+		set(":;?[\\]^_`")
+	case "e2guardian-5.5":
+		below('/')
+		set(":;=?@[\\]^_`")
+		d.mapPhrases = true
+	}
+	return d
+}
+
+// phrase returns p as the dialect looks for it.
+func (d *dialect) phrase(p []byte) []byte {
+	if !d.mapPhrases {
+		return p
+	}
+	q := make([]byte, 0, len(p))
+	for _, c := range p {
+		if d.blank[c] {
+			c = ' '
+		}
+		if c == ' ' && len(q) > 0 && q[len(q)-1] == ' ' {
+			continue
+		}
+		q = append(q, c)
+	}
+	return q
+}
+
+// dead says whether a phrase has a byte that no page has once it has gone
+// through the map.
+func (d *dialect) dead(p []byte) bool {
+	for _, c := range p {
+		if c != ' ' && d.blank[c] {
+			return true
+		}
+	}
+	return false
+}
+
+// foldChar appends the first character of src in lower case to dst and
+// returns how many bytes of src it took.
+//
+// The older programs add 32 to A-Z and to every byte from 0xC0 to 0xDD, which
+// is right for Latin-1 and windows-1251 and destroys UTF-8: no phrase with
+// such a byte can match, so all of Greek and most of Cyrillic is dead. That is
+// a fault and not copied: what is well-formed UTF-8 is folded as such.
+func foldChar(dst, src []byte) ([]byte, int) {
+	c := src[0]
+	if c < utf8.RuneSelf {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		return append(dst, c), 1
+	}
+	if r, n := utf8.DecodeRune(src); n > 1 {
+		return utf8.AppendRune(dst, unicode.ToLower(r)), n
+	}
+	if 0xC0 <= c && c <= 0xDD {
+		c += 32
+	}
+	return append(dst, c), 1
+}
+
+// foldBytes returns src in lower case, as foldChar has it.
+func foldBytes(src []byte) []byte {
+	dst := make([]byte, 0, len(src)+8)
+	for i := 0; i < len(src); {
+		var n int
+		dst, n = foldChar(dst, src[i:])
+		i += n
+	}
+	return dst
+}
+
+// A pass is one way to look at a page.
+type pass struct {
+	fold  bool // in lower case
+	smart bool // without markup and with single blanks
+	head  bool // only the title and the content of meta elements
+}
+
+// passes returns the passes of phrasefiltermode and preservecase, in order.
+// The first that leads to a verdict is the last that is made.
+func passes(filterMode, preserveCase int) []pass {
+	var folds []bool
+	switch preserveCase {
+	case 0:
+		folds = []bool{true}
+	case 1:
+		folds = []bool{false}
+	case 2:
+		folds = []bool{true, false}
+	}
+	var ps []pass
+	for _, fold := range folds {
+		switch filterMode {
+		case 0:
+			ps = append(ps, pass{fold: fold})
+		case 1:
+			ps = append(ps, pass{fold: fold, smart: true})
+		case 2:
+			ps = append(ps, pass{fold: fold, smart: true}, pass{fold: fold})
+		case 3:
+			ps = append(ps, pass{fold: fold, smart: true, head: true})
+		}
+	}
+	return ps
+}
+
+// A view is a page as one pass sees it, produced piece by piece.
+type view struct {
+	*dialect
+	pass
+	src   []byte
+	begun bool
+	inTag bool
+	last  byte // what was produced last
+}
+
+// next appends to dst, up to its capacity, what comes next in the view. It
+// returns dst as it was when there is no more.
+//
+// The smart view begins with a blank, so that "< word" finds the first word;
+// every tag is a blank in it, and no blank follows another. The raw view is
+// the page with "<" and ">" as blanks.
+func (v *view) next(dst []byte) []byte {
+	if v.smart && !v.begun {
+		dst = append(dst, ' ')
+		v.last = ' '
+	}
+	v.begun = true
+	room := cap(dst) - utf8.UTFMax
+	for len(v.src) > 0 && len(dst) < room {
+		c := v.src[0]
+		if v.inTag && c != '>' {
+			end := bytes.IndexByte(v.src, '>')
+			if end < 0 {
+				end = len(v.src)
+			}
+			v.src = v.src[end:]
+			continue
+		}
+		if v.smart && c == '<' {
+			v.inTag = true
+			continue
+		}
+		if c == '>' {
+			v.inTag = false
+		}
+		n := 1
+		switch {
+		case v.blank[c] || c == '<' || c == '>':
+			if !v.smart || v.last != ' ' {
+				dst = append(dst, ' ')
+			}
+		case v.fold:
+			dst, n = foldChar(dst, v.src)
+		default:
+			dst = append(dst, c)
+		}
+		if len(dst) > 0 {
+			v.last = dst[len(dst)-1]
+		}
+		v.src = v.src[n:]
+	}
+	return dst
+}
+
+// appendHead appends to dst the title of the page and what its meta elements
+// hold, as far as they stand before the end of the head.
+func appendHead(dst, page []byte) []byte {
+	if end := indexFold(page, "</head"); end >= 0 {
+		page = page[:end]
+	}
+	for {
+		open := bytes.IndexByte(page, '<')
+		if open < 0 {
+			return dst
+		}
+		page = page[open+1:]
+		switch {
+		case hasPrefixFold(page, "title"):
+			start := bytes.IndexByte(page, '>')
+			if start < 0 {
+				return dst
+			}
+			page = page[start+1:]
+			end := bytes.IndexByte(page, '<')
+			if end < 0 {
+				end = len(page)
+			}
+			dst = append(append(dst, page[:end]...), ' ')
+			page = page[end:]
+		case hasPrefixFold(page, "meta"):
+			end := bytes.IndexByte(page, '>')
+			if end < 0 {
+				end = len(page)
+			}
+			if at := indexFold(page[:end], "content="); at >= 0 {
+				dst = append(append(dst, page[at+len("content="):end]...), ' ')
+			}
+			page = page[end:]
+		}
+	}
+}
+
+// hasPrefixFold compares with prefix, which is lower case ASCII.
+func hasPrefixFold(p []byte, prefix string) bool {
+	return len(p) >= len(prefix) && bytes.EqualFold(p[:len(prefix)], []byte(prefix))
+}
+
+// indexFold returns where s, lower case ASCII, first stands in p, or -1.
+func indexFold(p []byte, s string) int {
+	lower, upper := s[0], s[0]
+	if 'a' <= lower && lower <= 'z' {
+		upper -= 'a' - 'A'
+	}
+	for i := 0; i+len(s) <= len(p); i++ {
+		if (p[i] == lower || p[i] == upper) && hasPrefixFold(p[i:], s) {
+			return i
+		}
+	}
+	return -1
+}
+
+// appendUnhexed appends src to dst with every %XX as the byte it stands for,
+// except in the last three bytes, which e2guardian leaves alone.
+func appendUnhexed(dst, src []byte) []byte {
+	for {
+		i := bytes.IndexByte(src, '%')
+		if i < 0 || i+3 >= len(src) {
+			return append(dst, src...)
+		}
+		dst = append(dst, src[:i]...)
+		a, b := unhex(src[i+1]), unhex(src[i+2])
+		if a < 16 && b < 16 {
+			dst = append(dst, a<<4|b)
+			src = src[i+3:]
+			continue
+		}
+		dst = append(dst, '%')
+		src = src[i+1:]
+	}
+}
+
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 16
+}

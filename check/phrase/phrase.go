@@ -1,0 +1,309 @@
+// Package phrase is the check that reads a page: it looks for the words and
+// phrases of DansGuardian and e2guardian lists and adds up their weights.
+//
+// Data moves so: [New] reads the list files (list.go), puts each phrase into
+// the form in which pages are searched, and compiles them to a book
+// (score.go), which never changes; reloading makes a new [Check]. For a page,
+// [Check.Find] takes the visible text from the body, or, for a compatibility
+// mode, makes the views of the raw page which the older programs look at
+// (compat.go), lets the matcher (check/phrase/match) count the phrases in it,
+// and judges the counts: exception before banned before weighted. What comes
+// out is findings, with the lines of the lists that gave them as evidence.
+package phrase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/check/phrase/match"
+	"shuultuur/filter"
+)
+
+// ownCategories are the categories every phrase check reports.
+var ownCategories = [...]string{"phrase", "bannedphrase", "exceptionphrase"}
+
+// Defaults of the settings. They are those of the programs the modes are
+// named after; modern takes e2guardian 5.3's.
+const (
+	defaultWeightedPhraseMode = 2
+	defaultPhraseFilterMode   = 2
+	defaultLimit              = 50
+	defaultLimit55            = 60
+)
+
+// Config are the settings of the check.
+type Config struct {
+	// Weighted, Banned and Exception are phrase list files. They differ only
+	// in what a phrase without a weight is: banned, banned and exception.
+	Weighted  []string `yaml:"weighted"`
+	Banned    []string `yaml:"banned"`
+	Exception []string `yaml:"exception"`
+
+	// Compat is "modern" (or ""), "dansguardian", "e2guardian-5.3" or
+	// "e2guardian-5.5": modern looks at the visible text, decoded and folded;
+	// the others look at the bytes the way those programs do.
+	Compat string `yaml:"compat"`
+
+	// WeightedPhraseMode is 0 to look for nothing at all, 1 to count every
+	// occurrence of a phrase, 2 (default) to count a phrase once a page.
+	WeightedPhraseMode *int `yaml:"weightedphrasemode"`
+
+	// NaughtynessLimit is what a weight such as <10%> is a part of, and the
+	// score above which the second pass of a compatibility mode is not made.
+	// What happens to a page above it is for a rule to say. 0 means 50, or 60
+	// for e2guardian-5.5.
+	NaughtynessLimit int `yaml:"naughtynesslimit"`
+
+	// For the compatibility modes only. PhraseFilterMode is 0 for the page
+	// with its markup, 1 for the text between tags, 2 (default) for both in
+	// turn, 3 for title and meta elements. PreserveCase is 0 (default) for
+	// lower case, 1 for the case as it is, 2 for both in turn.
+	// HexDecodeContent undoes %XX first.
+	PhraseFilterMode *int  `yaml:"phrasefiltermode"`
+	PreserveCase     *int  `yaml:"preservecase"`
+	HexDecodeContent *bool `yaml:"hexdecodecontent"`
+
+	// Full makes evidence name every phrase found, not only the weightiest.
+	// It is for explaining one page, not for serving.
+	Full bool `yaml:"-"`
+}
+
+// A Check looks for phrases. It is safe for use by many goroutines.
+type Check struct {
+	*book
+	remarks []Remark
+	now     func() time.Time
+
+	off     bool // weightedphrasemode 0
+	once    bool // weightedphrasemode 2
+	full    bool
+	limit   int
+	dialect *dialect // nil for modern
+	passes  []pass
+	unhex   bool
+
+	scans sync.Pool // of *scan
+}
+
+// New reads the lists of cfg and returns the check. Relative paths are below
+// dir; now tells the time for lists that count only at some hours, in the time
+// zone they are meant for.
+func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
+	c := &Check{now: now, full: cfg.Full}
+	if err := c.configure(cfg); err != nil {
+		return nil, err
+	}
+	ls, err := c.read(cfg, dir)
+	if err != nil {
+		return nil, err
+	}
+	c.remarks = ls.remarks
+	if c.book, err = compile(ls); err != nil {
+		return nil, err
+	}
+	c.scans.New = func() any { return c.newScan() }
+	return c, nil
+}
+
+// choice returns the value of a setting that is a number from 0 to most.
+func choice(key string, v *int, most, otherwise int) (int, error) {
+	if v == nil {
+		return otherwise, nil
+	}
+	if *v < 0 || *v > most {
+		return 0, filter.Setting(key, fmt.Errorf("%d is not from 0 to %d", *v, most))
+	}
+	return *v, nil
+}
+
+func (c *Check) configure(cfg Config) error {
+	mode, err := choice("weightedphrasemode", cfg.WeightedPhraseMode, 2, defaultWeightedPhraseMode)
+	if err != nil {
+		return err
+	}
+	c.off, c.once = mode == 0, mode == 2
+	if cfg.NaughtynessLimit < 0 || cfg.NaughtynessLimit > maxWeight {
+		return filter.Setting("naughtynesslimit", fmt.Errorf("%d is not from 1 to %d", cfg.NaughtynessLimit, maxWeight))
+	}
+	c.limit = cfg.NaughtynessLimit
+	if c.limit == 0 {
+		c.limit = defaultLimit
+		if cfg.Compat == "e2guardian-5.5" {
+			c.limit = defaultLimit55
+		}
+	}
+	switch cfg.Compat {
+	case "", "modern":
+		set := map[string]bool{
+			"phrasefiltermode": cfg.PhraseFilterMode != nil,
+			"preservecase":     cfg.PreserveCase != nil,
+			"hexdecodecontent": cfg.HexDecodeContent != nil,
+		}
+		for _, key := range []string{"phrasefiltermode", "preservecase", "hexdecodecontent"} {
+			if set[key] {
+				return filter.Setting(key, errors.New("has no meaning in compat: modern; leave it out, or set compat to the program it comes from"))
+			}
+		}
+		return nil
+	case "dansguardian", "e2guardian-5.3", "e2guardian-5.5":
+		c.dialect = newDialect(cfg.Compat)
+	default:
+		return filter.Setting("compat", fmt.Errorf("%q is not one of modern, dansguardian, e2guardian-5.3, e2guardian-5.5", cfg.Compat))
+	}
+	filterMode, err := choice("phrasefiltermode", cfg.PhraseFilterMode, 3, defaultPhraseFilterMode)
+	if err != nil {
+		return err
+	}
+	preserveCase, err := choice("preservecase", cfg.PreserveCase, 2, 0)
+	if err != nil {
+		return err
+	}
+	c.passes = passes(filterMode, preserveCase)
+	c.unhex = cfg.HexDecodeContent != nil && *cfg.HexDecodeContent
+	return nil
+}
+
+// reader returns a reader for lists whose phrases have the form this check
+// looks for.
+func (c *Check) reader(dir string) *reader {
+	r := &reader{
+		lists: lists{categories: []string{""}, windows: []window{{}}},
+		open:  readFile,
+		shown: func(path string) string {
+			if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+				return rel
+			}
+			return path
+		},
+		limit: c.limit,
+	}
+	if c.dialect == nil {
+		r.normalise, r.transcode = modernPhrase, true
+		r.fold = func(line []byte) []byte { return line } // modernPhrase folds
+		r.maxPhrase = match.MaxLen / 2
+		return r
+	}
+	r.normalise, r.fold = c.dialect.phrase, foldBytes
+	r.maxPhrase = 126 // longer ones never match in e2guardian
+	r.dead = c.dialect.dead
+	return r
+}
+
+// read reads the lists of cfg.
+func (c *Check) read(cfg Config, dir string) (*lists, error) {
+	r := c.reader(dir)
+	for _, from := range []struct {
+		key   string
+		paths []string
+		kind  kind
+	}{
+		{"weighted", cfg.Weighted, weighted},
+		{"banned", cfg.Banned, banned},
+		{"exception", cfg.Exception, exception},
+	} {
+		for i, path := range from.paths {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			if err := r.read(path, section{kind: from.kind}, nil); err != nil {
+				return nil, filter.Setting(fmt.Sprintf("%s[%d]", from.key, i), err)
+			}
+		}
+	}
+	return &r.lists, nil
+}
+
+// Name returns "phrase".
+func (c *Check) Name() string { return "phrase" }
+
+// Categories returns the check's own categories and those of the lists.
+func (c *Check) Categories() []filter.Category {
+	cats := []filter.Category{
+		{Name: "phrase", Scored: true},
+		{Name: "bannedphrase"},
+		{Name: "exceptionphrase"},
+	}
+	for _, name := range c.categories[1:] {
+		cats = append(cats, filter.Category{Name: name, Scored: true})
+	}
+	return cats
+}
+
+// Remarks returns the lines of the lists that probably do not do what their
+// author meant, in the order they were read.
+func (c *Check) Remarks() []Remark { return slices.Clone(c.remarks) }
+
+// Wants says whether the response has a body with text in it.
+func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
+	if s != filter.ResponseBody || c.off || c.set.Len() == 0 || t.Response == nil {
+		return false
+	}
+	if t.Request != nil && t.Request.Method == "HEAD" {
+		return false
+	}
+	switch st := t.Response.Status; {
+	case st < 200, st == 204, st == 205, st == 304:
+		return false
+	}
+	ct := t.Response.Get("Content-Type")
+	return len(ct) == 0 || c.readable(mediaType(ct))
+}
+
+// mediaType returns the type in a Content-Type value, without parameters.
+func mediaType(v []byte) string {
+	s, _, _ := strings.Cut(string(v), ";")
+	return strings.ToLower(strings.TrimSpace(s))
+}
+
+// readable says whether bodies of a media type are looked at: in the
+// compatibility modes all text, as those programs do; else what has words for
+// people in it. An event stream never ends, so it cannot be held.
+func (c *Check) readable(media string) bool {
+	switch media {
+	case "":
+		return true
+	case "text/event-stream":
+		return false
+	case "text/css", "text/javascript", "text/ecmascript", "text/x-javascript":
+		return c.dialect != nil
+	case "application/xhtml+xml", "application/xml", "application/json":
+		return c.dialect == nil
+	}
+	if strings.HasPrefix(media, "text/") {
+		return true
+	}
+	return c.dialect == nil && strings.HasPrefix(media, "application/") &&
+		(strings.HasSuffix(media, "+xml") || strings.HasSuffix(media, "+json"))
+}
+
+// Find scores the body of a response. It reports "phrase" with the total, each
+// phrase category with its own score, "bannedphrase", and "exceptionphrase",
+// which stands alone: a page with an exception phrase has no score.
+func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
+	if s != filter.ResponseBody || c.off || c.set.Len() == 0 || t.Body == nil {
+		return dst, nil
+	}
+	if (t.Response == nil || !t.Response.Has("Content-Type")) && !c.readable(t.Body.Type()) {
+		return dst, nil
+	}
+	sc := c.scans.Get().(*scan)
+	defer c.scans.Put(sc)
+	if c.dialect == nil {
+		text, bodyErr := t.Body.Text()
+		if err := sc.text(ctx, text); err != nil {
+			return dst, err
+		}
+		return sc.report(dst), bodyErr
+	}
+	page, bodyErr := t.Body.Decoded()
+	if err := sc.page(ctx, page); err != nil {
+		return dst, err
+	}
+	return sc.report(dst), bodyErr
+}

@@ -1,0 +1,144 @@
+package phrase
+
+import (
+	"context"
+
+	"shuultuur/check/phrase/match"
+	"shuultuur/filter"
+)
+
+// step is how much is searched before the context is asked again, in bytes:
+// about half a millisecond.
+const step = 64 << 10
+
+// A scan is what looking at one page needs; scans are used again.
+type scan struct {
+	*Check
+	hits  *match.Hits
+	best  result // of the passes so far
+	last  result // of the pass at hand
+	sums  []sum
+	piece []byte // of the view at hand
+	bytes []byte // the page unhexed, or its head
+	words []byte // evidence
+}
+
+func (c *Check) newScan() *scan {
+	sc := &scan{Check: c, hits: c.set.NewHits()}
+	sc.hits.Once = c.once
+	if c.dialect != nil {
+		sc.piece = make([]byte, 0, step)
+	}
+	return sc
+}
+
+// text scores visible text.
+func (sc *scan) text(ctx context.Context, text []byte) error {
+	sc.hits.Reset()
+	behind := sc.set.MaxLen() - 1
+	for at := 0; at < len(text); at += step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		from := max(0, at-behind)
+		sc.set.Scan(sc.hits, text[from:min(at+step, len(text))], at-from)
+	}
+	sc.judge(sc.hits, sc.now(), &sc.best)
+	return nil
+}
+
+// page scores a page the way of the dialect: pass by pass until one leads to
+// a verdict. Passes are not summed: the highest positive score is kept, or
+// else the lowest.
+func (sc *scan) page(ctx context.Context, page []byte) error {
+	if sc.unhex {
+		sc.bytes = appendUnhexed(sc.bytes[:0], page)
+		page = sc.bytes
+	}
+	now := sc.now()
+	sc.best.reset()
+	sc.last.reset()
+	for i, p := range sc.passes {
+		if err := sc.pass(ctx, page, p); err != nil {
+			return err
+		}
+		sc.judge(sc.hits, now, &sc.last)
+		if i == 0 || better(sc.last.score, sc.best.score) {
+			sc.best, sc.last = sc.last, sc.best
+		}
+		sc.best.banned = max(sc.best.banned, sc.last.banned)
+		sc.best.exception = max(sc.best.exception, sc.last.exception)
+		if sc.best.banned >= 0 || sc.best.exception >= 0 || sc.best.score > sc.limit {
+			break
+		}
+	}
+	return nil
+}
+
+// better says whether score a is kept rather than b.
+func better(a, b int) bool {
+	if a > 0 || b > 0 {
+		return a > b
+	}
+	return a < b
+}
+
+func (sc *scan) pass(ctx context.Context, page []byte, p pass) error {
+	sc.hits.Reset()
+	if p.head {
+		page = appendHead(nil, page)
+	}
+	v := view{dialect: sc.dialect, pass: p, src: page}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		sc.piece = v.next(sc.piece[:0])
+		if len(sc.piece) == 0 {
+			return nil
+		}
+		sc.set.Feed(sc.hits, sc.piece)
+	}
+}
+
+// report appends the findings. All evidence is cut from one string, so that
+// it costs one allocation however many categories there are.
+func (sc *scan) report(dst []filter.Finding) []filter.Finding {
+	r := &sc.best
+	if r.exception >= 0 {
+		return append(dst, sc.verdict("exceptionphrase", r.exception))
+	}
+	if r.banned >= 0 {
+		dst = append(dst, sc.verdict("bannedphrase", r.banned))
+	}
+	if len(r.parts) == 0 {
+		return dst
+	}
+	most, mostOf := topOfTotal, topOfCategory
+	if sc.full {
+		most, mostOf = len(r.parts), len(r.parts)
+	}
+	sortParts(r.parts)
+	sc.sums = sc.Check.sums(sc.sums[:0], r.parts)
+	sc.words = sc.evidence(sc.words[:0], r.parts, 0, most)
+	end := len(sc.words)
+	for i := range sc.sums {
+		sc.words = sc.evidence(sc.words, r.parts, sc.sums[i].category, mostOf)
+		sc.sums[i].end = len(sc.words)
+	}
+	words := string(sc.words)
+	if r.score != 0 {
+		dst = append(dst, filter.Finding{Check: "phrase", Category: "phrase", Score: r.score, Evidence: words[:end]})
+	}
+	for _, s := range sc.sums {
+		dst = append(dst, filter.Finding{Check: "phrase", Category: sc.categories[s.category], Score: s.score, Evidence: words[end:s.end]})
+		end = s.end
+	}
+	return dst
+}
+
+func (sc *scan) verdict(category string, i int) filter.Finding {
+	l := &sc.lines[i]
+	sc.words = sc.place(append(sc.book.text(sc.words[:0], l), ' '), l)
+	return filter.Finding{Check: "phrase", Category: category, Evidence: string(sc.words)}
+}

@@ -1,0 +1,266 @@
+package phrase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/check/phrase/match"
+)
+
+// maxCount is how often a phrase counts at most, so that no sum overflows.
+const maxCount = 1_000_000
+
+// A line is a rule as it is used: what it looks for is a row of patterns.
+type line struct {
+	weight   int32
+	number   uint32 // in its file
+	file     uint16
+	category uint16
+	window   uint16
+	kind     kind
+	parts    []uint32
+}
+
+// index maps patterns to lines: those of pattern id are
+// lines[start[id]:start[id+1]].
+type index struct {
+	start []uint32
+	lines []uint32
+}
+
+func (x *index) of(id uint32) []uint32 { return x.lines[x.start[id]:x.start[id+1]] }
+
+func newIndex(patterns int, key func(line int) (id uint32, ok bool), lines int) index {
+	x := index{start: make([]uint32, patterns+1)}
+	for i := range lines {
+		if id, ok := key(i); ok {
+			x.start[id+1]++
+		}
+	}
+	for i := range patterns {
+		x.start[i+1] += x.start[i]
+	}
+	x.lines = make([]uint32, x.start[patterns])
+	next := slices.Clone(x.start)
+	for i := range lines {
+		if id, ok := key(i); ok {
+			x.lines[next[id]] = uint32(i)
+			next[id]++
+		}
+	}
+	return x
+}
+
+// A book is all lists, compiled. It never changes.
+type book struct {
+	set        *match.Set
+	lines      []line
+	files      []string
+	categories []string
+	windows    []window
+
+	single index // lines of one phrase, by it
+	combi  index // combinations, by the one of their phrases that has fewest of them
+}
+
+// compile turns lists into a book. Of lines with the same single phrase and
+// the same times the highest kind is kept, and among weights the highest.
+func compile(ls *lists) (*book, error) {
+	b := &book{files: ls.files, categories: ls.categories, windows: ls.windows}
+	ids := map[string]uint32{}
+	var patterns [][]byte
+	single := map[[2]uint32]uint32{} // pattern, window → line
+	for i := range ls.rules {
+		u := &ls.rules[i]
+		l := line{
+			weight: int32(u.weight), number: uint32(u.line), file: uint16(u.file),
+			category: uint16(u.category), window: uint16(u.window), kind: u.kind,
+		}
+		for _, p := range u.parts {
+			id, ok := ids[string(p)]
+			if !ok {
+				id = uint32(len(patterns))
+				ids[string(p)] = id
+				patterns = append(patterns, p)
+			}
+			l.parts = append(l.parts, id)
+		}
+		if len(l.parts) == 1 {
+			key := [2]uint32{l.parts[0], uint32(l.window)}
+			if j, dup := single[key]; dup {
+				if l.beats(&b.lines[j]) {
+					b.lines[j] = l
+				}
+				continue
+			}
+			single[key] = uint32(len(b.lines))
+		}
+		b.lines = append(b.lines, l)
+	}
+	var err error
+	if b.set, err = match.New(patterns); err != nil {
+		return nil, fmt.Errorf("compiling phrases: %w", err)
+	}
+	b.single = newIndex(len(patterns), func(i int) (uint32, bool) {
+		return b.lines[i].parts[0], len(b.lines[i].parts) == 1
+	}, len(b.lines))
+
+	// A combination is looked at only when the phrase it is filed under is on
+	// the page, so it is filed under the one that has fewest combinations.
+	uses := make([]uint32, len(patterns))
+	for i := range b.lines {
+		if p := b.lines[i].parts; len(p) > 1 {
+			for _, id := range p {
+				uses[id]++
+			}
+		}
+	}
+	b.combi = newIndex(len(patterns), func(i int) (uint32, bool) {
+		p := b.lines[i].parts
+		if len(p) < 2 {
+			return 0, false
+		}
+		return slices.MinFunc(p, func(x, y uint32) int { return int(uses[x]) - int(uses[y]) }), true
+	}, len(b.lines))
+	return b, nil
+}
+
+// beats says whether l is to be used instead of other, which looks for the
+// same phrase.
+func (l *line) beats(other *line) bool {
+	return l.kind > other.kind || l.kind == weighted && other.kind == weighted && l.weight > other.weight
+}
+
+// text appends what line l looks for, as it would be written in a list.
+func (b *book) text(dst []byte, l *line) []byte {
+	for i, id := range l.parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '<')
+		dst = appendReadable(dst, b.set.Pattern(id))
+		dst = append(dst, '>')
+	}
+	return dst
+}
+
+// A part is what one line adds to a score.
+type part struct {
+	line  uint32
+	count int // of the phrase, or of the rarest of a combination
+	value int
+}
+
+// A result is what one pass over a page came to.
+type result struct {
+	exception, banned int // line that decides, or -1
+	score             int
+	parts             []part
+}
+
+func (r *result) reset() {
+	r.exception, r.banned, r.score, r.parts = -1, -1, 0, r.parts[:0]
+}
+
+// judge works out what the phrases counted in h amount to at the time now,
+// into r. An exception ends it: nothing else on the page counts then.
+func (b *book) judge(h *match.Hits, now time.Time, r *result) {
+	r.reset()
+	for _, id := range h.Seen {
+		b.judgeSingle(id, h, now, r)
+		for _, i := range b.combi.of(id) {
+			l := &b.lines[i]
+			n := ^uint32(0)
+			for _, p := range l.parts {
+				n = min(n, h.N[p])
+			}
+			if n > 0 && b.windows[l.window].holds(now) {
+				b.count(r, i, n, h.Once)
+			}
+		}
+	}
+	if r.exception >= 0 {
+		r.score, r.parts = 0, r.parts[:0]
+	}
+}
+
+func (b *book) judgeSingle(id uint32, h *match.Hits, now time.Time, r *result) {
+	best := -1
+	for _, i := range b.single.of(id) {
+		l := &b.lines[i]
+		if b.windows[l.window].holds(now) && (best < 0 || l.beats(&b.lines[best])) {
+			best = int(i)
+		}
+	}
+	if best >= 0 {
+		b.count(r, uint32(best), h.N[id], h.Once)
+	}
+}
+
+// count notes in r that line i fits n times.
+func (b *book) count(r *result, i, n uint32, once bool) {
+	l := &b.lines[i]
+	switch l.kind {
+	case exception:
+		r.exception = b.first(r.exception, int(i))
+	case banned:
+		r.banned = b.first(r.banned, int(i))
+	default:
+		count := 1
+		if !once {
+			count = min(int(n), maxCount)
+		}
+		value := count * int(l.weight)
+		r.score += value
+		r.parts = append(r.parts, part{line: i, count: count, value: value})
+	}
+}
+
+// first returns which of two lines is named as the reason: combinations come
+// before single phrases, then the order of the lists counts.
+func (b *book) first(was, is int) int {
+	if was < 0 {
+		return is
+	}
+	wasCombi, isCombi := len(b.lines[was].parts) > 1, len(b.lines[is].parts) > 1
+	if isCombi != wasCombi {
+		if isCombi {
+			return is
+		}
+		return was
+	}
+	return min(was, is)
+}
+
+// A sum is the score of one category.
+type sum struct {
+	category uint16
+	score    int
+	end      int // of its evidence
+}
+
+// sums appends the positive scores of the categories in parts to dst, highest
+// first. Only phrases with a positive weight count for their category.
+func (b *book) sums(dst []sum, parts []part) []sum {
+	for _, p := range parts {
+		c := b.lines[p.line].category
+		if p.value <= 0 || c == 0 {
+			continue
+		}
+		i := slices.IndexFunc(dst, func(s sum) bool { return s.category == c })
+		if i < 0 {
+			i = len(dst)
+			dst = append(dst, sum{category: c})
+		}
+		dst[i].score += p.value
+	}
+	slices.SortFunc(dst, func(x, y sum) int {
+		if x.score != y.score {
+			return y.score - x.score
+		}
+		return strings.Compare(b.categories[x.category], b.categories[y.category])
+	})
+	return dst
+}

@@ -1,0 +1,201 @@
+package phrase
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// dataDir returns the folder of shared test data, or skips the test.
+func dataDir(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv("SHUULTUUR_DATA"); dir != "" {
+		return dir
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+			continue
+		}
+		if data := filepath.Join(dir, "..", "shared", "data"); exists(data) {
+			return data
+		}
+		break
+	}
+	t.Skip("no test data: set SHUULTUUR_DATA to its folder")
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+type answer struct {
+	Score      string `json:"score"`
+	Blocked    bool   `json:"blocked"`
+	Categories string `json:"categories"`
+}
+
+type vector struct {
+	ID        string                       `json:"id"`
+	Note      string                       `json:"note"`
+	Weighted  []byte                       `json:"weighted"`
+	Banned    []byte                       `json:"banned"`
+	Exception []byte                       `json:"exception"`
+	Conf      map[string]string            `json:"conf"`
+	Limit     int                          `json:"limit"`
+	Files     map[string]string            `json:"files"`
+	Pages     map[string][]byte            `json:"pages"`
+	Results   map[string]map[string]answer `json:"results"`
+}
+
+// faults are answers of the older programs that are wrong and what is right:
+// their fold destroys UTF-8, and one of them had text of another page in mind.
+var faults = map[string]answer{
+	"utf8-preservecase-0/cyr/53":       {"11", false, "-"},
+	"utf8-preservecase-0/cyr/55":       {"11", false, "-"},
+	"utf8-preservecase-0/fr/53":        {"12", false, "-"},
+	"utf8-preservecase-0/fr/55":        {"12", false, "-"},
+	"utf8-preservecase-0/el/53":        {"14", false, "-"},
+	"utf8-preservecase-0/el/55":        {"14", false, "-"},
+	"utf8-preservecase-1/zh/55":        {"13", false, "-"},
+	"utf8-upper-preservecase-2/cyr/53": {"11", false, "-"},
+	"utf8-upper-preservecase-2/cyr/55": {"11", false, "-"},
+	"utf8-upper-preservecase-2/fr/53":  {"12", false, "-"},
+	"utf8-upper-preservecase-2/fr/55":  {"12", false, "-"},
+}
+
+// monday is when the vectors are answered: not in the minute after midnight
+// that one of them asks for.
+func noon() time.Time { return time.Date(2026, 1, 7, 12, 0, 0, 0, time.UTC) }
+
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check builds the check a vector describes.
+func (v *vector) check(t *testing.T, compat string) *Check {
+	t.Helper()
+	dir := t.TempDir()
+	place := func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "@D@", dir)) }
+	write(t, filepath.Join(dir, "w"), place(v.Weighted))
+	write(t, filepath.Join(dir, "b"), place(v.Banned))
+	write(t, filepath.Join(dir, "e"), place(v.Exception))
+	for name, text := range v.Files {
+		write(t, filepath.Join(dir, name), place([]byte(text)))
+	}
+	cfg := Config{
+		Weighted: []string{"w"}, Banned: []string{"b"}, Exception: []string{"e"},
+		Compat: compat, NaughtynessLimit: v.Limit, Full: true,
+	}
+	number := func(key string) *int {
+		s, ok := v.Conf[key]
+		if !ok {
+			return nil
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		return &n
+	}
+	cfg.WeightedPhraseMode = number("weightedphrasemode")
+	cfg.PhraseFilterMode = number("phrasefiltermode")
+	cfg.PreserveCase = number("preservecase")
+	if s, ok := v.Conf["hexdecodecontent"]; ok {
+		on := s == "on"
+		cfg.HexDecodeContent = &on
+	}
+	c, err := New(cfg, dir, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answerOf says what a filter with this limit makes of findings.
+func answerOf(found []filter.Finding, limit int) answer {
+	a := answer{Score: "0", Categories: "-"}
+	var cats []filter.Finding
+	for _, f := range found {
+		switch f.Category {
+		case "phrase":
+			a.Score = strconv.Itoa(f.Score)
+			a.Blocked = a.Blocked || f.Score > limit
+		case "bannedphrase":
+			a.Blocked = true
+		case "exceptionphrase":
+		default:
+			cats = append(cats, f)
+		}
+	}
+	if !a.Blocked || len(cats) == 0 {
+		return a
+	}
+	sort.SliceStable(cats, func(i, j int) bool { return cats[i].Score > cats[j].Score })
+	var names []string
+	for _, f := range cats {
+		names = append(names, f.Category)
+	}
+	a.Categories = strings.Join(names, ", ")
+	return a
+}
+
+func scanPage(t testing.TB, c *Check, page []byte) []filter.Finding {
+	t.Helper()
+	sc := c.scans.Get().(*scan)
+	defer c.scans.Put(sc)
+	if err := sc.page(context.Background(), page); err != nil {
+		t.Fatal(err)
+	}
+	return sc.report(nil)
+}
+
+func TestVectors(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(dataDir(t), "oracle", "dg-vectors.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []vector
+	if err := json.Unmarshal(data, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, v := range vectors {
+		for column, compat := range map[string]string{"53": "e2guardian-5.3", "55": "e2guardian-5.5"} {
+			t.Run(v.ID+"/"+column, func(t *testing.T) {
+				c := v.check(t, compat)
+				for name, page := range v.Pages {
+					want := v.Results[column][name]
+					if right, ok := faults[fmt.Sprintf("%s/%s/%s", v.ID, name, column)]; ok {
+						want = right
+					}
+					found := scanPage(t, c, page)
+					if got := answerOf(found, v.Limit); got != want {
+						t.Errorf("page %s: got %+v, want %+v\nfound %+v", name, got, want, found)
+					}
+					asked++
+				}
+			})
+		}
+	}
+	if asked < 100 {
+		t.Errorf("only %d answers compared", asked)
+	}
+}
