@@ -63,8 +63,8 @@ type Row struct {
 	Learned  bool // the verdict was remembered, not worked out
 }
 
-// size returns the bytes of text the row holds on to.
-func (r *Row) size() int {
+// TextSize returns how many bytes of text the row holds.
+func (r *Row) TextSize() int {
 	return len(r.ID) + len(r.User) + len(r.Policy) + len(r.Rule) + len(r.Method) + len(r.URL) + len(r.Host) +
 		len(r.Type) + len(r.Category) + len(r.Evidence) + len(r.Findings) + len(r.Note)
 }

@@ -114,7 +114,7 @@ func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
 // Add hands a row to every store's queue. It never blocks: what does not fit
 // is dropped and counted, as is everything after Run has returned.
 func (l *Log) Add(r Row) {
-	n := r.size()
+	n := r.TextSize()
 	for _, q := range l.lanes {
 		q.add(&r, n)
 	}
@@ -226,7 +226,7 @@ func (q *lane) write(ctx context.Context) error {
 			}
 			size := 0
 			for i := range rows {
-				size += rows[i].size()
+				size += rows[i].TextSize()
 			}
 			q.count(func(s *Stats) {
 				s.Queued -= len(rows)

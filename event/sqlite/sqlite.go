@@ -23,6 +23,8 @@ import (
 	"os"
 	"time"
 
+	_ "modernc.org/sqlite" // the driver, for queries
+
 	"shuultuur/event"
 )
 
@@ -117,9 +119,6 @@ func (s *Store) open() (err error) {
 	if err := s.migrate(); err != nil {
 		return err
 	}
-	if err := s.w.prepare(); err != nil {
-		return err
-	}
 	if err := s.place(time.Now()); err != nil {
 		return err
 	}
@@ -184,11 +183,11 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 			return err
 		}
 	}
-	last, err := s.w.insert(s.last, rows)
+	last, err := s.w.write(s.last, rows)
 	if errors.Is(err, errTaken) {
 		// The clock has come to where rows lie from a time when it ran ahead.
 		if s.last, err = s.w.int("SELECT max(id) FROM event"); err == nil {
-			last, err = s.w.insert(s.last, rows)
+			last, err = s.w.write(s.last, rows)
 		}
 	}
 	if err != nil {

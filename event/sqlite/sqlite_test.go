@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ func BenchmarkStore(b *testing.B) {
 	rows := eventtest.Rows(10_000)
 	b.ReportAllocs()
 	n := 0
+	start := cpu()
 	for b.Loop() {
 		for i := range rows {
 			rows[i].Time = rows[i].Time.Add(time.Second)
@@ -26,5 +28,13 @@ func BenchmarkStore(b *testing.B) {
 		}
 		n += len(rows)
 	}
+	b.ReportMetric(float64(cpu()-start)/float64(n), "cpu-ns/row")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
+}
+
+// cpu returns the processor time this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,169 +1,315 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql/driver"
 	"errors"
-	"io"
-	"net/url"
+	"fmt"
+	"math"
+	"unsafe"
 
-	"modernc.org/sqlite"
+	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"shuultuur/event"
 )
 
-var errTaken = errors.New("id is taken")
-
+// A writer is the one connection that changes the database.
+//
+// It calls SQLite itself, not through database/sql and its driver: those take
+// a mutex, a heap block and a search of the argument list for every value,
+// together more than SQLite needs for the row. Here a row's texts are
+// copied into one block that SQLite reads while it works. A writer belongs to
+// one goroutine at a time.
 type writer struct {
-	c    driver.Conn
-	stmt driver.Stmt
-	args []driver.NamedValue
+	tls    *libc.TLS
+	db     uintptr // sqlite3*
+	insert uintptr // sqlite3_stmt*
+	bound  uint32  // bit n set: parameter n of insert is not NULL
+
+	text  uintptr // C memory with the texts of the row being written
+	bytes []byte  // the same memory
+	used  int
 }
 
+// Parameters of the insert statement, in the table's order.
+const (
+	pID = iota + 1
+	pTime
+	pDuration
+	pProto
+	pAction
+	pLearned
+	pStatus
+	pPort
+	pBytesIn
+	pBytesOut
+	pLooked
+	pScore
+	pRef
+	pClient
+	pUser
+	pPolicy
+	pRule
+	pMethod
+	pHost
+	pType
+	pURL
+	pCategory
+	pEvidence
+	pFindings
+	pNote
+)
+
+const insertRow = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+
+// errTaken says that a row has the id that was to be given to another.
+var errTaken = errors.New("id is taken")
+
+var errMemory = errors.New("out of memory")
+
 func openWriter(path string) (*writer, error) {
-	cn, err := sqlite.NewConnector("file:" + (&url.URL{Path: path}).EscapedPath())
-	if err != nil {
-		return nil, err
-	}
-	c, err := cn.Connect(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	w := &writer{c: c}
-	for _, p := range []string{
-		"PRAGMA busy_timeout = 5000",
-		"PRAGMA journal_mode = WAL",
-		"PRAGMA synchronous = NORMAL",
-		"PRAGMA cache_size = -2048",
-		"PRAGMA journal_size_limit = 8388608",
-	} {
-		if err := w.exec(p); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
+	w := &writer{tls: libc.NewTLS()}
+	if err := w.open(path); err != nil {
+		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
 }
 
-func (w *writer) exec(q string) error {
-	_, err := w.c.(driver.ExecerContext).ExecContext(context.Background(), q, nil)
-	return err
+func (w *writer) open(path string) error {
+	if err := w.grow(64 << 10); err != nil {
+		return err
+	}
+	name, err := libc.CString(path)
+	if err != nil {
+		return err
+	}
+	defer libc.Xfree(w.tls, name)
+	// One goroutine at a time uses the connection, so it needs no mutex.
+	rc := sqlite3.Xsqlite3_open_v2(w.tls, name, w.text, sqlite3.SQLITE_OPEN_READWRITE|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
+	w.db = w.out()
+	if err := w.check(rc); err != nil {
+		return err
+	}
+	sqlite3.Xsqlite3_extended_result_codes(w.tls, w.db, 1)
+	sqlite3.Xsqlite3_busy_timeout(w.tls, w.db, 5000)
+	return w.exec(`
+		PRAGMA journal_mode = WAL;
+		PRAGMA synchronous = NORMAL;
+		PRAGMA cache_size = -2048; -- KiB
+		PRAGMA journal_size_limit = 8388608`)
 }
 
-func (w *writer) int(q string) (int64, error) {
-	rows, err := w.c.(driver.QueryerContext).QueryContext(context.Background(), q, nil)
+// out returns the pointer that SQLite put at w.text.
+func (w *writer) out() uintptr { return *(*uintptr)(unsafe.Pointer(&w.bytes[0])) }
+
+// check returns the error that rc stands for.
+func (w *writer) check(rc int32) error {
+	switch rc {
+	case sqlite3.SQLITE_OK, sqlite3.SQLITE_DONE, sqlite3.SQLITE_ROW:
+		return nil
+	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
+		return errTaken
+	}
+	if w.db == 0 {
+		return errMemory
+	}
+	return fmt.Errorf("sqlite: %s (%d)", libc.GoString(sqlite3.Xsqlite3_errmsg(w.tls, w.db)), rc)
+}
+
+// exec runs statements that return nothing.
+func (w *writer) exec(sql string) error {
+	z, err := libc.CString(sql)
+	if err != nil {
+		return err
+	}
+	defer libc.Xfree(w.tls, z)
+	return w.check(sqlite3.Xsqlite3_exec(w.tls, w.db, z, 0, 0, 0))
+}
+
+// prepare makes a statement of sql.
+func (w *writer) prepare(sql string) (stmt uintptr, err error) {
+	z, err := libc.CString(sql)
 	if err != nil {
 		return 0, err
 	}
-	v := make([]driver.Value, 1)
-	if err := rows.Next(v); err != nil && err != io.EOF {
-		return 0, errors.Join(err, rows.Close())
+	defer libc.Xfree(w.tls, z)
+	rc := sqlite3.Xsqlite3_prepare_v2(w.tls, w.db, z, -1, w.text, 0)
+	if err := w.check(rc); err != nil {
+		return 0, err
 	}
-	n, _ := v[0].(int64)
-	return n, rows.Close()
+	return w.out(), nil
 }
 
-func (w *writer) prepare() (err error) {
-	w.stmt, err = w.c.Prepare("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
-	w.args = make([]driver.NamedValue, 25)
-	for i := range w.args {
-		w.args[i].Ordinal = i + 1
+// int returns the number that the query sql yields.
+func (w *writer) int(sql string) (n int64, err error) {
+	stmt, err := w.prepare(sql)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	rc := sqlite3.Xsqlite3_step(w.tls, stmt)
+	if rc == sqlite3.SQLITE_ROW {
+		n = sqlite3.Xsqlite3_column_int64(w.tls, stmt, 0)
+	}
+	err = w.check(rc)
+	sqlite3.Xsqlite3_finalize(w.tls, stmt)
+	return n, err
 }
 
-func (w *writer) insert(last int64, rows []event.Row) (int64, error) {
+// write inserts rows in one transaction, with ids above last, and returns the
+// highest it gave.
+func (w *writer) write(last int64, rows []event.Row) (int64, error) {
+	if w.insert == 0 {
+		var err error
+		if w.insert, err = w.prepare(insertRow); err != nil {
+			return 0, err
+		}
+	}
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return 0, err
 	}
-	st := w.stmt.(driver.StmtExecContext)
 	for i := range rows {
-		r := &rows[i]
-		k := 0
-		num := func(v int64) {
-			w.args[k].Value = nil
-			if v != 0 {
-				w.args[k].Value = v
-			}
-			k++
-		}
-		text := func(v string) {
-			w.args[k].Value = nil
-			if v != "" {
-				w.args[k].Value = v
-			}
-			k++
-		}
-		t := r.Time.UnixMicro()
-		last = max(last+1, t)
-		num(last)
-		if last == t {
-			t = 0
-		}
-		num(t)
-		num(r.Duration.Microseconds())
-		num(int64(r.Proto))
-		num(int64(r.Action))
-		if r.Learned {
-			num(1)
-		} else {
-			num(0)
-		}
-		num(int64(r.Status))
-		num(int64(r.Port))
-		num(r.BytesIn)
-		num(r.BytesOut)
-		num(r.Looked)
-		num(int64(r.Score))
-		text(r.ID)
-		if r.Client.IsValid() {
-			text(r.Client.String())
-		} else {
-			text("")
-		}
-		text(r.User)
-		text(r.Policy)
-		text(r.Rule)
-		text(r.Method)
-		text(r.Host)
-		text(r.Type)
-		text(r.URL)
-		text(r.Category)
-		text(r.Evidence)
-		text(r.Findings)
-		text(r.Note)
-		if _, err := st.ExecContext(context.Background(), w.args); err != nil {
-			return 0, w.rollback(err)
+		var err error
+		if last, err = w.row(last, &rows[i]); err != nil {
+			return 0, errors.Join(err, w.exec("ROLLBACK"))
 		}
 	}
 	if err := w.exec("COMMIT"); err != nil {
-		return 0, w.rollback(err)
+		return 0, errors.Join(err, w.rollback())
 	}
 	return last, nil
 }
 
-func (w *writer) rollback(err error) error {
-	var e *sqlite.Error
-	if errors.As(err, &e) && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
-		err = errTaken
+// rollback ends the transaction if there still is one: SQLite ends it itself
+// on some errors.
+func (w *writer) rollback() error {
+	if sqlite3.Xsqlite3_get_autocommit(w.tls, w.db) != 0 {
+		return nil
 	}
-	return errors.Join(err, w.exec("ROLLBACK"))
+	return w.exec("ROLLBACK")
 }
 
-func (w *writer) deleteBefore(at int64) (int64, error) {
-	res, err := w.c.(driver.ExecerContext).ExecContext(context.Background(),
-		"DELETE FROM event WHERE id < ?1 AND id <= coalesce((SELECT id FROM event ORDER BY id LIMIT 1 OFFSET 1999), ?1)",
-		[]driver.NamedValue{{Ordinal: 1, Value: at}})
+func (w *writer) row(last int64, r *event.Row) (int64, error) {
+	if err := w.grow(r.TextSize() + 64); err != nil {
+		return 0, err
+	}
+	w.used = 0
+	at := r.Time.UnixMicro()
+	id := max(last+1, at)
+	if id == at {
+		at = 0
+	}
+	learned := int64(0)
+	if r.Learned {
+		learned = 1
+	}
+	w.bindInt(pID, id)
+	w.bindInt(pTime, at)
+	w.bindInt(pDuration, r.Duration.Microseconds())
+	w.bindInt(pProto, int64(r.Proto))
+	w.bindInt(pAction, int64(r.Action))
+	w.bindInt(pLearned, learned)
+	w.bindInt(pStatus, int64(r.Status))
+	w.bindInt(pPort, int64(r.Port))
+	w.bindInt(pBytesIn, r.BytesIn)
+	w.bindInt(pBytesOut, r.BytesOut)
+	w.bindInt(pLooked, r.Looked)
+	w.bindInt(pScore, int64(r.Score))
+	w.bindText(pRef, r.ID)
+	if r.Client.IsValid() {
+		b := r.Client.AppendTo(w.bytes[:0])
+		w.bind(pClient, w.text, len(b))
+		w.used = len(b)
+	} else {
+		w.bindNull(pClient)
+	}
+	w.bindText(pUser, r.User)
+	w.bindText(pPolicy, r.Policy)
+	w.bindText(pRule, r.Rule)
+	w.bindText(pMethod, r.Method)
+	w.bindText(pHost, r.Host)
+	w.bindText(pType, r.Type)
+	w.bindText(pURL, r.URL)
+	w.bindText(pCategory, r.Category)
+	w.bindText(pEvidence, r.Evidence)
+	w.bindText(pFindings, r.Findings)
+	w.bindText(pNote, r.Note)
+	rc := sqlite3.Xsqlite3_step(w.tls, w.insert)
+	err := w.check(rc)
+	sqlite3.Xsqlite3_reset(w.tls, w.insert) // says again what step said
+	return id, err
+}
+
+// Binding can only fail for want of memory or a wrong parameter number; a
+// value that is missing then is NULL.
+
+func (w *writer) bindInt(n int32, v int64) {
+	if v == 0 {
+		w.bindNull(n)
+		return
+	}
+	sqlite3.Xsqlite3_bind_int64(w.tls, w.insert, n, v)
+	w.bound |= 1 << n
+}
+
+func (w *writer) bindText(n int32, s string) {
+	if s == "" {
+		w.bindNull(n)
+		return
+	}
+	copy(w.bytes[w.used:], s)
+	w.bind(n, w.text+uintptr(w.used), len(s))
+	w.used += len(s)
+}
+
+func (w *writer) bind(n int32, p uintptr, size int) {
+	sqlite3.Xsqlite3_bind_text(w.tls, w.insert, n, p, int32(size), 0) // 0 is SQLITE_STATIC
+	w.bound |= 1 << n
+}
+
+func (w *writer) bindNull(n int32) {
+	if w.bound&(1<<n) != 0 {
+		sqlite3.Xsqlite3_bind_null(w.tls, w.insert, n)
+		w.bound &^= 1 << n
+	}
+}
+
+// grow makes the text block hold at least n bytes.
+func (w *writer) grow(n int) error {
+	if n <= len(w.bytes) {
+		return nil
+	}
+	if n > math.MaxInt32/2 {
+		return errMemory
+	}
+	n = max(n, 2*len(w.bytes))
+	p := libc.Xmalloc(w.tls, libc.Tsize_t(n))
+	if p == 0 {
+		return errMemory
+	}
+	libc.Xfree(w.tls, w.text)
+	w.text, w.bytes = p, libc.GoBytes(p, n)
+	return nil
+}
+
+// deleteBefore deletes the oldest rows with ids below id, at most deleteStep,
+// and returns how many those were.
+func (w *writer) deleteBefore(id int64) (int64, error) {
+	err := w.exec(fmt.Sprintf(`DELETE FROM event WHERE id < %d AND
+		id < coalesce((SELECT id FROM event ORDER BY id LIMIT 1 OFFSET %d), %[1]d)`, id, deleteStep))
 	if err != nil {
 		return 0, err
 	}
-	return res.RowsAffected()
+	return int64(sqlite3.Xsqlite3_changes(w.tls, w.db)), nil
 }
 
 func (w *writer) close() error {
 	var err error
-	if w.stmt != nil {
-		err = w.stmt.Close()
+	if w.insert != 0 {
+		sqlite3.Xsqlite3_finalize(w.tls, w.insert)
 	}
-	return errors.Join(err, w.c.Close())
+	if w.db != 0 {
+		err = w.check(sqlite3.Xsqlite3_close_v2(w.tls, w.db))
+	}
+	libc.Xfree(w.tls, w.text)
+	w.tls.Close()
+	return err
 }
