@@ -1,0 +1,181 @@
+// Package category is the check that asks the lists: is this host, or this
+// URL, one that somebody has put into a category?
+//
+// Data moves so: at stage Name the transaction's host is put to every list, at
+// stage Request its path to those lists that have URLs; each category found
+// becomes one finding, with the entries and the places where they are written
+// as evidence.
+package category
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"shuultuur/filter"
+	"shuultuur/list"
+)
+
+// Config says which lists are asked, by the names they have in the settings.
+type Config struct {
+	Lists []string `yaml:"lists"`
+}
+
+// A Check asks lists. It never changes; when a list does, there is a new one.
+type Check struct {
+	files      []*list.File
+	categories []filter.Category
+	urls       bool      // any list has URLs
+	scratch    sync.Pool // of *scratch
+}
+
+// scratch is what a lookup needs, kept from one to the next.
+type scratch struct {
+	query list.Query
+	found []list.Match
+}
+
+// mostEvidence is the number of entries a finding quotes.
+const mostEvidence = 4
+
+// New returns the check over those of lists that cfg names.
+func New(cfg Config, lists map[string]*list.File) (*Check, error) {
+	c := &Check{}
+	c.scratch.New = func() any { return new(scratch) }
+	var names []string
+	for i, name := range cfg.Lists {
+		f, ok := lists[name]
+		if !ok {
+			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is not a list; name one of those under lists", name))
+		}
+		if slices.Contains(cfg.Lists[:i], name) {
+			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is there twice", name))
+		}
+		if f == nil {
+			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))
+		}
+		c.files = append(c.files, f)
+		c.urls = c.urls || f.HasURLs()
+		names = append(names, f.Categories()...)
+	}
+	slices.Sort(names)
+	for _, n := range slices.Compact(names) {
+		c.categories = append(c.categories, filter.Category{Name: n})
+	}
+	return c, nil
+}
+
+// Name returns "category".
+func (c *Check) Name() string { return "category" }
+
+// Categories lists the categories of all lists.
+func (c *Check) Categories() []filter.Category { return slices.Clone(c.categories) }
+
+// Wants is true at Name, and at Request when a list has URLs.
+func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
+	switch s {
+	case filter.Name:
+		return len(c.files) > 0 && t.Host != ""
+	case filter.Request:
+		return c.urls && t.Host != ""
+	}
+	return false
+}
+
+// Find reports at Name the categories of the host, and at Request those that
+// only the URL is in. It relies on Name having come first: what is known from
+// the host alone is not looked at again.
+//
+// An exception entry of a list takes its host out of that category of that
+// list.
+func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
+	if !c.Wants(t, s) {
+		return dst, nil
+	}
+	w := c.scratch.Get().(*scratch)
+	defer c.scratch.Put(w)
+	url := s == filter.Request
+	if url {
+		w.query.SetURL(t.Host, target(t))
+	} else {
+		w.query.SetHost(t.Host)
+	}
+	from := len(dst)
+	for _, f := range c.files {
+		if url && !f.HasURLs() {
+			continue
+		}
+		var err error
+		if w.found, err = f.Lookup(&w.query, w.found[:0]); err != nil {
+			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
+		}
+		for i, m := range w.found {
+			if m.Exception || m.URL != url || excepted(w.found, m.Category) {
+				continue
+			}
+			if url && known(t.Findings, m.Category) {
+				continue
+			}
+			dst = add(dst, from, f, w.found[i])
+		}
+	}
+	clear(w.found)
+	w.query.Forget()
+	return dst, nil
+}
+
+// add adds m to the finding of its category in dst[from:], or a new one.
+func add(dst []filter.Finding, from int, f *list.File, m list.Match) []filter.Finding {
+	for i := from; i < len(dst); i++ {
+		if dst[i].Category == m.Category {
+			if strings.Count(dst[i].Evidence, "; ") < mostEvidence-1 {
+				dst[i].Evidence += "; " + f.Evidence(m)
+			}
+			return dst
+		}
+	}
+	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m)})
+}
+
+// excepted says whether one of the matches is an exception from category.
+func excepted(found []list.Match, category string) bool {
+	for i := range found {
+		if found[i].Exception && found[i].Category == category {
+			return true
+		}
+	}
+	return false
+}
+
+// known says whether this check has reported category before.
+func known(found []filter.Finding, category string) bool {
+	for i := range found {
+		if found[i].Check == "category" && found[i].Category == category {
+			return true
+		}
+	}
+	return false
+}
+
+// target returns path and query of what is asked for.
+func target(t *filter.Transaction) []byte {
+	if t.Request != nil && len(t.Request.Path) > 0 {
+		return t.Request.Path
+	}
+	rest := []byte(t.URL)
+	if i := bytes.Index(rest, []byte("://")); i >= 0 {
+		rest = rest[i+3:]
+	}
+	i := bytes.IndexAny(rest, "/?#")
+	switch {
+	case i < 0 || rest[i] == '#':
+		return nil
+	case rest[i] == '?':
+		return append([]byte("/"), rest[i:]...)
+	}
+	return rest[i:]
+}

@@ -1,0 +1,177 @@
+package category
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"shuultuur/filter"
+	"shuultuur/list"
+	"shuultuur/message"
+)
+
+func compile(t testing.TB, name string, cfg list.Config, text string) *list.File {
+	t.Helper()
+	dir := t.TempDir()
+	cfg.Path = filepath.Join(dir, name+".txt")
+	if err := os.WriteFile(cfg.Path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dst := filepath.Join(dir, name+".list")
+	if _, err := list.Compile(context.Background(), name, cfg, dst); err != nil {
+		t.Fatal(err)
+	}
+	f, err := list.Open(dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func newCheck(t testing.TB) *Check {
+	t.Helper()
+	lists := map[string]*list.File{
+		"adult": compile(t, "adult", list.Config{}, "example.com\nwww.example.com\nurl.com/bad\nboth.com\nboth.com/x\n"),
+		"news":  compile(t, "news", list.Config{Category: "press"}, "example.com\n"),
+		"more":  compile(t, "more", list.Config{Category: "adult"}, "example.com\n"),
+		"ads":   compile(t, "ads", list.Config{Format: list.Adblock, Category: "ads"}, "||ads.com^\n@@||good.ads.com^\n"),
+		"off":   compile(t, "off", list.Config{}, "unused.com\n"),
+	}
+	c, err := New(Config{Lists: []string{"adult", "news", "more", "ads"}}, lists)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var folder = regexp.MustCompile(` in /[^ ;]*/`)
+
+// find runs the stages a request goes through and returns what each found.
+func find(t testing.TB, c *Check, host, path string) (atName, atRequest []filter.Finding) {
+	t.Helper()
+	tr := &filter.Transaction{Host: host, URL: "http://" + host + path}
+	for _, s := range []filter.Stage{filter.Name, filter.Request} {
+		if s == filter.Request {
+			tr.Request = &message.Request{Path: []byte(path)}
+		}
+		got, err := c.Find(context.Background(), tr, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			got[i].Evidence = folder.ReplaceAllString(got[i].Evidence, " in ")
+		}
+		tr.Findings = append(tr.Findings, got...)
+		if s == filter.Name {
+			atName = got
+		} else {
+			atRequest = got
+		}
+	}
+	return atName, atRequest
+}
+
+func TestFindings(t *testing.T) {
+	c := newCheck(t)
+	finding := func(category, evidence string) filter.Finding {
+		return filter.Finding{Check: "category", Category: category, Evidence: evidence}
+	}
+	for _, tt := range []struct {
+		host, path        string
+		atName, atRequest []filter.Finding
+	}{
+		{"harmless.org", "/x", nil, nil},
+		{"unused.com", "/", nil, nil},
+		{"www.example.com", "/", []filter.Finding{
+			finding("adult", `"example.com" in adult.txt:1; "www.example.com" in adult.txt:2; "example.com" in more.txt:1`),
+			finding("press", `"example.com" in news.txt:1`),
+		}, nil},
+		{"url.com", "/", nil, nil},
+		{"www.url.com", "/bad/thing", nil, []filter.Finding{finding("adult", `"url.com/bad" in adult.txt:3`)}},
+		{"both.com", "/x", []filter.Finding{finding("adult", `"both.com" in adult.txt:4`)}, nil},
+		{"x.ads.com", "/", []filter.Finding{finding("ads", `"ads.com" in ads.txt:1`)}, nil},
+		{"good.ads.com", "/", nil, nil},
+		{"very.good.ads.com", "/", nil, nil},
+	} {
+		atName, atRequest := find(t, c, tt.host, tt.path)
+		if d := cmp.Diff(tt.atName, atName); d != "" {
+			t.Errorf("%s at name: %s", tt.host, d)
+		}
+		if d := cmp.Diff(tt.atRequest, atRequest); d != "" {
+			t.Errorf("%s%s at request: %s", tt.host, tt.path, d)
+		}
+	}
+}
+
+func TestPathOfURLWithoutRequest(t *testing.T) {
+	c := newCheck(t)
+	for url, want := range map[string]int{
+		"https://url.com/bad/x":  1,
+		"https://url.com":        0,
+		"https://url.com?x=/bad": 0,
+		"https://url.com#/bad":   0,
+	} {
+		tr := &filter.Transaction{Host: "url.com", URL: url}
+		got, err := c.Find(context.Background(), tr, filter.Request, nil)
+		if err != nil || len(got) != want {
+			t.Errorf("%s: got %v, %v, want %d findings", url, got, err, want)
+		}
+	}
+}
+
+func TestCategoriesAndWants(t *testing.T) {
+	c := newCheck(t)
+	want := []filter.Category{{Name: "ads"}, {Name: "adult"}, {Name: "press"}}
+	if d := cmp.Diff(want, c.Categories()); d != "" {
+		t.Error(d)
+	}
+	tr := &filter.Transaction{Host: "x.org"}
+	got := map[filter.Stage]bool{}
+	for s := filter.Name; s <= filter.ResponseBody; s++ {
+		got[s] = c.Wants(tr, s)
+	}
+	if d := cmp.Diff(map[filter.Stage]bool{filter.Name: true, filter.Request: true, filter.RequestBody: false, filter.Response: false, filter.ResponseBody: false}, got); d != "" {
+		t.Error(d)
+	}
+	only, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": compile(t, "ads", list.Config{Format: list.Adblock}, "||ads.com^\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if only.Wants(tr, filter.Request) {
+		t.Error("wants requests although no list has URLs")
+	}
+}
+
+func TestUnknownListIsASettingError(t *testing.T) {
+	_, err := New(Config{Lists: []string{"own", "ut1"}}, map[string]*list.File{"own": compile(t, "own", list.Config{}, "a.com\n")})
+	var se *filter.SettingError
+	if !errors.As(err, &se) || se.Key != "lists[1]" {
+		t.Fatalf("got %v, want an error about lists[1]", err)
+	}
+	if got, want := err.Error(), `lists[1]: "ut1" is not a list; name one of those under lists`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestNothingFoundAllocatesNothing(t *testing.T) {
+	c := newCheck(t)
+	tr := &filter.Transaction{Host: "www.harmless.org", Request: &message.Request{Path: []byte("/some/where?a=b")}}
+	for _, s := range []filter.Stage{filter.Name, filter.Request} {
+		got := testing.AllocsPerRun(1000, func() {
+			if f, err := c.Find(context.Background(), tr, s, nil); err != nil || len(f) > 0 {
+				t.Fatal(f, err)
+			}
+		})
+		if got != 0 {
+			t.Errorf("%v: %v allocations, want 0", s, got)
+		}
+	}
+}
+
+var _ filter.Check = (*Check)(nil)

@@ -1,0 +1,506 @@
+package list
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// A builder takes entries in any order and writes them as a list file.
+//
+// It is made for millions of them in little memory: 24 bytes an entry and its
+// text, in blocks that never move, so that growing leaves no garbage. Entries
+// are dealt out to parts by the first byte of their hash; each part is small
+// enough to be sorted in the processor's cache, and parts one after the other
+// are in the order in which the file wants them.
+type builder struct {
+	ctx    context.Context
+	name   string
+	cfg    Config
+	seed   uint64
+	report Report
+
+	text  [][]byte // keys, textChunk bytes each
+	parts [256]part
+
+	categories map[string]uint16
+	names      []string // by category
+	aliases    []alias  // further names of categories
+	lines      uint64   // of all files before the current one
+	files      []origin
+	maxPath    int
+	urls       int
+}
+
+const (
+	textChunk = 256 << 10
+	blockLen  = 128
+	maxInFile = 1<<32 - 1 // lines, and bytes of text
+)
+
+// An entry is a key in one category, as one line gave it.
+type entry struct {
+	hash  uint64
+	text  uint32 // where the key is in all the text
+	line  uint32 // counted through all files
+	size  uint16 // of the key
+	cat   uint16
+	flags uint8
+}
+
+const (
+	flagExact     = 1 << iota // the host alone, no subdomains
+	flagException             // takes the host out of the category
+	flagBits      = 2
+)
+
+type part struct {
+	blocks []*[blockLen]entry
+	n      int
+}
+
+func (p *part) add(e entry) {
+	if p.n%blockLen == 0 && p.n/blockLen == len(p.blocks) {
+		p.blocks = append(p.blocks, new([blockLen]entry))
+	}
+	p.blocks[p.n/blockLen][p.n%blockLen] = e
+	p.n++
+}
+
+// An origin is a file and the number of its first line, counted through all.
+type origin struct {
+	path  string
+	first uint32
+}
+
+// An alias is another name of a category: a symbolic link in a squidGuard
+// tree.
+type alias struct{ name, target string }
+
+func newBuilder(ctx context.Context, name string, cfg Config, seed uint64) *builder {
+	return &builder{
+		ctx: ctx, name: name, cfg: cfg, seed: seed,
+		report:     Report{Name: name, Categories: map[string]int{}},
+		categories: map[string]uint16{},
+	}
+}
+
+// category returns the number of the category called name.
+func (b *builder) category(name string) (uint16, error) {
+	if id, ok := b.categories[name]; ok {
+		return id, nil
+	}
+	if len(b.names) > 1<<16-1 {
+		return 0, errors.New("more than 65,536 categories")
+	}
+	id := uint16(len(b.names))
+	b.names = append(b.names, name)
+	b.categories[name] = id
+	return id, nil
+}
+
+// add takes an entry: host, or host and path in the form of cleanPath.
+func (b *builder) add(host, path []byte, cat uint16, flags uint8, line uint32) error {
+	h := hashHost(host, b.seed)
+	if len(path) > 0 {
+		h = hashPath(h, path, b.cfg.Match == Prefix)
+		b.maxPath = max(b.maxPath, len(path))
+		b.urls++
+	}
+	size := len(host) + len(path)
+	at, err := b.keep(host, path)
+	if err != nil {
+		return err
+	}
+	b.parts[h>>56].add(entry{hash: h, text: at, line: line, size: uint16(size), cat: cat, flags: flags})
+	return nil
+}
+
+// keep copies a key into the text and returns where it is.
+func (b *builder) keep(host, path []byte) (uint32, error) {
+	size := len(host) + len(path)
+	last := len(b.text) - 1
+	if last < 0 || cap(b.text[last])-len(b.text[last]) < size {
+		if (len(b.text)+1)*textChunk > maxInFile {
+			return 0, errors.New("more than 4 GiB of entries")
+		}
+		b.text = append(b.text, make([]byte, 0, textChunk))
+		last++
+	}
+	at := last*textChunk + len(b.text[last])
+	b.text[last] = append(append(b.text[last], host...), path...)
+	return uint32(at), nil
+}
+
+func (b *builder) key(e *entry) []byte {
+	at := e.text % textChunk
+	return b.text[e.text/textChunk][at : at+uint32(e.size)]
+}
+
+// sorted returns the entries of a part in the order of the file: by hash, then
+// key, flags, category and line, without those that say the same as the one
+// before them. The result is in buf.
+func (b *builder) sorted(p *part, buf []entry) []entry {
+	buf = buf[:0]
+	for i, blk := range p.blocks {
+		buf = append(buf, blk[:min(blockLen, p.n-i*blockLen)]...)
+	}
+	slices.SortFunc(buf, func(x, y entry) int {
+		if x.hash != y.hash {
+			if x.hash < y.hash {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(bytes.Compare(b.key(&x), b.key(&y)),
+			cmp.Compare(x.flags, y.flags), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
+	})
+	return slices.CompactFunc(buf, func(x, y entry) bool { return x.cat == y.cat && b.same(&x, &y) })
+}
+
+// same says whether two entries are one record, maybe in two categories.
+func (b *builder) same(x, y *entry) bool {
+	return x.hash == y.hash && x.flags == y.flags && x.size == y.size && bytes.Equal(b.key(x), b.key(y))
+}
+
+// dedupe sorts every part, drops what is there twice, and returns the number
+// of records.
+func (b *builder) dedupe() (records int, err error) {
+	var buf []entry
+	for i := range b.parts {
+		if err := b.ctx.Err(); err != nil {
+			return 0, err
+		}
+		p := &b.parts[i]
+		buf = b.sorted(p, buf)
+		b.report.Duplicates += p.n - len(buf)
+		p.n = 0
+		for j := range buf {
+			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
+				records++
+			}
+			p.add(buf[j])
+		}
+		p.blocks = slices.Clip(p.blocks[:(p.n+blockLen-1)/blockLen])
+	}
+	return records, nil
+}
+
+// errCrowded says that too many entries share a bucket, which chance does not
+// do: with six in each on average, one with more than 64 comes up once in
+// 10^40 lists.
+var errCrowded = errors.New("entries crafted to share one hash bucket")
+
+const (
+	perBucket  = 6
+	mostBucket = 64
+)
+
+// write writes the list file.
+func (b *builder) write(dst string, stamp [32]byte, start time.Time) error {
+	n, err := b.dedupe()
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(dst), filepath.Base(dst)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails when it has been renamed
+	err = b.writeTo(tmp, n, stamp, start)
+	if err == nil {
+		err = tmp.Chmod(0o644)
+	}
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), dst); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dst))
+}
+
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// A sectionWriter writes sections one after the other, each aligned, and keeps
+// where they are and their checksums.
+type sectionWriter struct {
+	w   *bufio.Writer
+	at  uint64
+	cur *section
+}
+
+func (s *sectionWriter) begin(sec *section) error {
+	if pad := -s.at & (sectionAlign - 1); pad > 0 {
+		if _, err := s.w.Write(make([]byte, pad)); err != nil {
+			return err
+		}
+		s.at += pad
+	}
+	s.cur = sec
+	*sec = section{Offset: s.at}
+	return nil
+}
+
+func (s *sectionWriter) Write(p []byte) (int, error) {
+	s.cur.Sum = crc32.Update(s.cur.Sum, castagnoli, p)
+	s.cur.Size += uint64(len(p))
+	s.at += uint64(len(p))
+	return s.w.Write(p)
+}
+
+func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) error {
+	h := header{Magic: magic, Version: version, Seed: b.seed, Entries: uint64(n), Stamp: stamp, MaxPath: uint32(b.maxPath)}
+	h.Buckets = uint64(max(1, n/perBucket))
+	h.Blocks = uint64(max(1, ((n+b.urls)*bitsPerKey+511)/512))
+	if b.cfg.Match == Prefix {
+		h.Flags |= headerPrefix
+	}
+	if _, err := f.Seek(headerSize, io.SeekStart); err != nil {
+		return err
+	}
+	s := &sectionWriter{w: bufio.NewWriterSize(f, 256<<10), at: headerSize}
+	o := &output{b: b, h: &h, w: s,
+		bloom: make([]byte, h.Blocks*64), index: make([]byte, 0, (h.Buckets+1)*4), sets: map[string]uint32{}}
+	if err := s.begin(&h.Section[secRecords]); err != nil {
+		return err
+	}
+	if err := o.records(); err != nil {
+		return err
+	}
+	b.report.Entries = n
+	b.report.Bytes = 0 // set below, when all but the report is written
+	sections := []struct {
+		id   int
+		data []byte
+	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
+	for _, x := range sections {
+		if err := s.begin(&h.Section[x.id]); err != nil {
+			return err
+		}
+		if _, err := s.Write(x.data); err != nil {
+			return err
+		}
+	}
+	if err := s.begin(&h.Section[secReport]); err != nil {
+		return err
+	}
+	b.report.Took = time.Since(start)
+	b.report.Bytes = int64(s.at)
+	if err := json.NewEncoder(s).Encode(&b.report); err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	h.Size = s.at
+	_, err := f.WriteAt(h.encode(), 0)
+	return err
+}
+
+// output is what grows while the records are written.
+type output struct {
+	b     *builder
+	h     *header
+	w     *sectionWriter
+	bloom []byte
+	index []byte
+	more  []byte
+	sets  map[string]uint32 // set of categories, two bytes each, to its number
+	order []string          // sets by number
+	count []int             // entries of each set
+}
+
+// records writes the records of all parts, and fills in the filter and the
+// index.
+func (o *output) records() error {
+	var (
+		buf    []entry
+		rec    []byte
+		set    []byte
+		size   uint64 // of what is written
+		bucket uint64
+		chain  int
+	)
+	o.index = binary.LittleEndian.AppendUint32(o.index, 0)
+	for i := range o.b.parts {
+		if err := o.b.ctx.Err(); err != nil {
+			return err
+		}
+		p := &o.b.parts[i]
+		buf = buf[:0]
+		for j, blk := range p.blocks {
+			buf = append(buf, blk[:min(blockLen, p.n-j*blockLen)]...)
+		}
+		for len(buf) > 0 {
+			e := &buf[0]
+			same := 1
+			for same < len(buf) && o.b.same(e, &buf[same]) {
+				same++
+			}
+			at, _ := bits.Mul64(e.hash, o.h.Buckets)
+			for ; bucket < at; bucket++ {
+				o.index = binary.LittleEndian.AppendUint32(o.index, uint32(size))
+				chain = 0
+			}
+			if chain++; chain > mostBucket {
+				return errCrowded
+			}
+			rec, set = o.record(rec[:0], set[:0], buf[:same])
+			if _, err := o.w.Write(rec); err != nil {
+				return err
+			}
+			if size += uint64(len(rec)); size > maxInFile {
+				return errors.New("more than 4 GiB of records")
+			}
+			o.filter(e)
+			buf = buf[same:]
+		}
+	}
+	for ; bucket < o.h.Buckets; bucket++ {
+		o.index = binary.LittleEndian.AppendUint32(o.index, uint32(size))
+	}
+	for id, s := range o.order {
+		for i := 0; i < len(s); i += 2 {
+			o.b.report.Categories[o.b.names[binary.LittleEndian.Uint16([]byte(s[i:]))]] += o.count[id]
+		}
+	}
+	return nil
+}
+
+// record appends the record of entries that differ in their categories only.
+func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
+	e := &same[0]
+	pos := e.line
+	if len(same) > 1 {
+		pos = uint32(len(o.more) / 4)
+	}
+	for i := range same {
+		set = binary.LittleEndian.AppendUint16(set, same[i].cat)
+		if len(same) > 1 {
+			o.more = binary.LittleEndian.AppendUint32(o.more, same[i].line)
+		}
+	}
+	id, ok := o.sets[string(set)]
+	if !ok {
+		id = uint32(len(o.order))
+		o.sets[string(set)] = id
+		o.order = append(o.order, string(set))
+		o.count = append(o.count, 0)
+	}
+	o.count[id]++
+	if e.flags&flagException != 0 {
+		o.b.report.Exceptions++
+	}
+	rec = binary.AppendUvarint(rec, uint64(e.size))
+	rec = binary.AppendUvarint(rec, uint64(id)<<flagBits|uint64(e.flags))
+	rec = binary.LittleEndian.AppendUint32(rec, pos)
+	return append(rec, o.b.key(e)...), set
+}
+
+// filter puts an entry into the Bloom filter, and its host's gate if it has a
+// path.
+func (o *output) filter(e *entry) {
+	bloomSet(o.bloom, o.h.Blocks, e.hash)
+	key := o.b.key(e)
+	if i := bytes.IndexByte(key, '/'); i > 0 {
+		o.b.report.URLs++
+		bloomSet(o.bloom, o.h.Blocks, gate(hashHost(key[:i], o.b.seed)))
+	}
+}
+
+// setTable: number of sets, then where each ends, then the categories.
+func (o *output) setTable() []byte {
+	t := binary.LittleEndian.AppendUint32(nil, uint32(len(o.order)))
+	end := 0
+	for _, s := range o.order {
+		end += len(s) / 2
+		t = binary.LittleEndian.AppendUint32(t, uint32(end))
+	}
+	for _, s := range o.order {
+		t = append(t, s...)
+	}
+	return t
+}
+
+// nameTable: number of categories, then for each the number of its names and
+// the names, each with its length.
+func (o *output) nameTable() []byte {
+	t := binary.AppendUvarint(nil, uint64(len(o.b.names)))
+	for _, name := range o.b.names {
+		names := []string{name}
+		for _, a := range o.b.aliases {
+			if a.target == name {
+				names = append(names, a.name)
+				o.b.report.Categories[a.name] += o.b.report.Categories[name]
+			}
+		}
+		t = binary.AppendUvarint(t, uint64(len(names)))
+		for _, n := range names {
+			t = appendString(t, n)
+		}
+	}
+	return t
+}
+
+// sourceTable: number of files, then for each its first line and its path.
+func (o *output) sourceTable() []byte {
+	t := binary.AppendUvarint(nil, uint64(len(o.b.files)))
+	for _, f := range o.b.files {
+		t = binary.AppendUvarint(t, uint64(f.first))
+		t = appendString(t, f.path)
+	}
+	return t
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// The filter is a Bloom filter in blocks of 512 bits, one cache line: the hash
+// chooses a block, and six bits in it. With 12 bits a key, one of 400 names
+// that are not listed gets through, to be compared in vain.
+const (
+	bitsPerKey = 12
+	bloomBits  = 6
+)
+
+// bloomMix spreads a hash over the bits used inside a block, so that they do
+// not depend on those that chose it.
+func bloomMix(h uint64) uint64 { return h * 0x9e37_79b9_7f4a_7c15 }
+
+func bloomSet(bloom []byte, blocks, h uint64) {
+	at, _ := bits.Mul64(h, blocks)
+	blk := bloom[at*64 : at*64+64]
+	g := bloomMix(h)
+	for range bloomBits {
+		bit := g >> 55
+		blk[bit>>3] |= 1 << (bit & 7)
+		g <<= 9
+	}
+}

@@ -1,0 +1,212 @@
+// Package list holds the lists a filter lives by: millions of host names and
+// URLs, each in one or more categories.
+//
+// Data moves so: [Compile] reads the sources of one list (a squidGuard tree, a
+// hosts file, …) line by line, normalises every entry, and writes them all
+// into one immutable file; [Open] maps that file into memory; a [Query], made
+// once for the host and path somebody asks for, is put to any number of Files
+// with [File.Lookup]. What a lookup finds can say where it is written
+// ([File.Evidence]). A list that changes is compiled to a new file under the
+// old name, opened, and takes the place of the old File behind a pointer of
+// the caller's; the old one is unmapped when its last reader is gone.
+//
+// Answers are exact. Hashes only say where to look; the entry itself is in the
+// file and is compared byte by byte, so no two names are ever mistaken for
+// each other, by accident or by design.
+package list
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// Formats of a list's source.
+const (
+	Auto     = "auto"     // by content
+	UT1      = "ut1"      // a folder per category with domains and urls, or a tar.gz of that
+	Domains  = "domains"  // a host name or URL on each line
+	Hosts    = "hosts"    // hosts(5): address, names
+	Adblock  = "adblock"  // ||host^ rules, @@||host^ exceptions
+	Wildcard = "wildcard" // *.host on each line
+	Dnsmasq  = "dnsmasq"  // address=/host/, server=/host/
+)
+
+// Ways a URL entry matches the path of a URL.
+const (
+	// Boundary: the entry covers its host, all subdomains of it, and every
+	// path that goes on after it with nothing, "/", "?", "&" or "=". This is
+	// what e2guardian does.
+	Boundary = "boundary"
+	// Prefix: the entry covers its host only (and with "www", "www1", … in
+	// front of it), and every path that begins with its bytes. This is what
+	// squidGuard does.
+	Prefix = "prefix"
+)
+
+// Config says where a list comes from and how it is read.
+type Config struct {
+	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; omitted means auto
+	Path   string `yaml:"path"`   // a file (plain, .gz), or for ut1 a folder or .tar.gz
+	// Category of all entries; omitted, it is the list's name, and for ut1
+	// the name of each folder.
+	Category string `yaml:"category"`
+	// Subdomains makes the entries of a hosts file cover subdomains too, or
+	// those of another format not. Omitted: no for hosts, yes for others.
+	Subdomains *bool  `yaml:"subdomains"`
+	Match      string `yaml:"match"` // boundary (default) or prefix
+}
+
+// normal checks c and fills in what is left out.
+func (c Config) normal() (Config, error) {
+	switch c.Format = strings.ToLower(c.Format); c.Format {
+	case "":
+		c.Format = Auto
+	case "squidguard":
+		c.Format = UT1
+	case Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq:
+	default:
+		return c, filter.Setting("format", fmt.Errorf("%q is not a list format; known are auto, ut1, domains, hosts, adblock, wildcard, dnsmasq", c.Format))
+	}
+	switch c.Match {
+	case "":
+		c.Match = Boundary
+	case Boundary, Prefix:
+	default:
+		return c, filter.Setting("match", fmt.Errorf("%q is neither boundary nor prefix", c.Match))
+	}
+	if c.Path == "" {
+		return c, filter.Setting("path", errors.New("a list needs a path"))
+	}
+	return c, nil
+}
+
+// Compile makes the list file dst from the sources cfg names. Where dst is
+// already there, whole, and made from the very same sources (by path, size and
+// time of change) and settings, it is left alone and its report returned.
+//
+// The new file is written beside dst and renamed when it is complete and on
+// disk, so dst is at all times absent, the old list, or the new one. Lines that
+// cannot be used are in the report and are no error. A source that cannot be
+// read to its end is one: half a list never replaces a whole one.
+func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, error) {
+	start := time.Now()
+	cfg, err := cfg.normal()
+	if err != nil {
+		return Report{}, err
+	}
+	stamp, err := stamp(name, cfg)
+	if err != nil {
+		return Report{}, filter.Setting("path", fmt.Errorf("reading list %q: %w", name, err))
+	}
+	var note string
+	switch rep, err := upToDate(dst, stamp); {
+	case err == nil:
+		rep.Reused = true
+		return rep, nil
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errStale):
+		note = "made anew: " + err.Error()
+	}
+	removeLeftovers(dst)
+
+	seed := uint64(defaultSeed)
+	for range 4 {
+		var rep Report
+		rep, err = compile(ctx, name, cfg, dst, stamp, seed, note, start)
+		if !errors.Is(err, errCrowded) {
+			return rep, err
+		}
+		seed = randomSeed()
+	}
+	return Report{}, fmt.Errorf("compiling list %q: %w", name, err)
+}
+
+func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32]byte, seed uint64, note string, start time.Time) (Report, error) {
+	b := newBuilder(ctx, name, cfg, seed)
+	if err := b.read(); err != nil {
+		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
+	}
+	b.report.Note = note
+	if err := b.write(dst, stamp, start); err != nil {
+		return Report{}, fmt.Errorf("writing list %q to %q: %w", name, dst, err)
+	}
+	return b.report, nil
+}
+
+var errStale = errors.New("sources have changed")
+
+// upToDate returns the report of the list file dst when it is whole and made
+// from what stamp stands for, or else why not.
+func upToDate(dst string, stamp [32]byte) (Report, error) {
+	f, err := Open(dst)
+	if err != nil {
+		return Report{}, err
+	}
+	defer f.Close()
+	if f.stamp != stamp {
+		return Report{}, errStale
+	}
+	if err := f.Verify(); err != nil {
+		return Report{}, err
+	}
+	return f.Report()
+}
+
+// stamp is a digest of everything the compiled file depends on, short of
+// reading the sources.
+func stamp(name string, cfg Config) (sum [32]byte, err error) {
+	h := sha256.New()
+	sub := "-"
+	if cfg.Subdomains != nil {
+		sub = fmt.Sprint(*cfg.Subdomains)
+	}
+	fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", version, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match)
+	info, err := os.Stat(cfg.Path)
+	if err != nil {
+		return sum, err
+	}
+	if !info.IsDir() {
+		fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
+		return [32]byte(h.Sum(nil)), nil
+	}
+	t, err := walk(cfg.Path)
+	if err != nil {
+		return sum, err
+	}
+	for _, f := range t.files {
+		fmt.Fprintf(h, "%q %d %d\n", f.path, f.size, f.changed)
+	}
+	for _, a := range t.aliases {
+		fmt.Fprintf(h, "%q -> %q\n", a.name, a.target)
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// removeLeftovers removes temporary files of a Compile that was killed. A
+// young one may belong to another process that is at work now.
+func removeLeftovers(dst string) {
+	old, _ := filepath.Glob(globEscape(dst) + ".*.tmp")
+	for _, f := range old {
+		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.Remove(f)
+		}
+	}
+}
+
+func globEscape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
+func randomSeed() uint64 {
+	s := sha256.Sum256(fmt.Append(nil, time.Now().UnixNano(), os.Getpid()))
+	return binary.LittleEndian.Uint64(s[:])
+}

@@ -1,0 +1,456 @@
+package list
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+)
+
+// maxLine is the longest line read, in bytes. A longer one is skipped and
+// reported.
+const maxLine = 64 << 10
+
+// A parser reads the lines of one file into a builder.
+type parser struct {
+	b      *builder
+	src    Source
+	cat    uint16
+	format string
+	exact  bool // entries cover the host alone
+	first  uint32
+	kept   int    // problems of this file in the report
+	host   []byte // buffers
+	path   []byte
+	err    error // of the builder
+}
+
+// file reads the file called path in a format of lines; every entry is in
+// category cat.
+func (b *builder) file(r io.Reader, path, format, category string) error {
+	br := bufio.NewReaderSize(r, maxLine)
+	if bom, _ := br.Peek(3); string(bom) == "\ufeff" {
+		br.Discard(3)
+	}
+	if format == Auto {
+		head, _ := br.Peek(maxLine)
+		format = guess(head)
+	}
+	p := &parser{b: b, src: Source{Path: path, Format: format}, format: format, first: uint32(b.lines), path: make([]byte, 0, maxKey+1)}
+	p.exact = format == Hosts
+	if b.cfg.Subdomains != nil {
+		p.exact = !*b.cfg.Subdomains
+	}
+	var err error
+	if format != expressions {
+		if p.cat, err = b.category(category); err != nil {
+			return err
+		}
+	}
+	b.files = append(b.files, origin{path, p.first})
+	err = p.lines(br)
+	p.end()
+	return err
+}
+
+// end puts what was counted into the report.
+func (p *parser) end() {
+	b := p.b
+	if p.src.Ignored > 0 {
+		switch p.format {
+		case Adblock:
+			p.note(0, fmt.Sprintf("%d rules are more than ||host^ or hide elements, and are not used", p.src.Ignored))
+		case expressions:
+			p.note(0, fmt.Sprintf("%d expressions are not used", p.src.Ignored))
+		}
+	}
+	b.lines += uint64(p.src.Lines)
+	b.report.Lines += p.src.Lines
+	b.report.Bad += p.src.Bad
+	b.report.Ignored += p.src.Ignored
+	b.report.Sources = append(b.report.Sources, p.src)
+}
+
+func (p *parser) lines(r *bufio.Reader) error {
+	line := p.lineReader()
+	for {
+		s, err := r.ReadSlice('\n')
+		if err == io.EOF && len(s) == 0 {
+			return nil
+		}
+		if p.src.Lines++; p.b.lines+uint64(p.src.Lines) > maxInFile {
+			return errors.New("more than 4 billion lines")
+		}
+		if p.src.Lines&0xfff == 0 && p.b.ctx.Err() != nil {
+			return p.b.ctx.Err()
+		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			p.bad(s[:80], fmt.Sprintf("is the beginning of a line longer than %d bytes", maxLine))
+			for err == bufio.ErrBufferFull {
+				_, err = r.ReadSlice('\n')
+			}
+		case err == nil || err == io.EOF:
+			line(bytes.TrimSpace(s))
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", p.src.Path, p.src.Lines, err)
+		}
+	}
+}
+
+// expressions is the format of a squidGuard category's regular expressions,
+// which are counted and not used.
+const expressions = "expressions"
+
+func (p *parser) lineReader() func([]byte) {
+	switch p.format {
+	case Hosts:
+		return p.hostsLine
+	case Adblock:
+		return p.adblockLine
+	case Dnsmasq:
+		return p.dnsmasqLine
+	case expressions:
+		return func(s []byte) {
+			if len(s) > 0 && s[0] != '#' {
+				p.src.Ignored++
+			}
+		}
+	}
+	return p.domainLine // domains, wildcard
+}
+
+// bad counts the piece of input s as refused.
+func (p *parser) bad(s []byte, reason string) {
+	p.src.Bad++
+	p.keep(Problem{File: p.src.Path, Line: p.src.Lines}, func() string { return quote(s) + " " + reason })
+}
+
+// remark says something about a line that is used all the same.
+func (p *parser) remark(s []byte, reason string) {
+	p.keep(Problem{File: p.src.Path, Line: p.src.Lines, Kept: true}, func() string { return quote(s) + " " + reason })
+}
+
+func (p *parser) note(line int, reason string) {
+	p.keep(Problem{File: p.src.Path, Line: line, Kept: true}, func() string { return reason })
+}
+
+func (p *parser) keep(x Problem, reason func() string) {
+	if p.kept < keptPerFile && len(p.b.report.Problems) < keptInAll {
+		x.Reason = reason()
+		p.b.report.Problems = append(p.b.report.Problems, x)
+		p.kept++
+	}
+}
+
+// cutComment cuts a comment: "#" at the beginning or after white space, so
+// that a "#" inside a URL is none.
+func cutComment(s []byte) []byte {
+	for i := 0; i < len(s); {
+		j := bytes.IndexByte(s[i:], '#')
+		if j < 0 {
+			break
+		}
+		if i += j; i == 0 || s[i-1] == ' ' || s[i-1] == '\t' {
+			return bytes.TrimSpace(s[:i])
+		}
+		i++
+	}
+	return s
+}
+
+// domainLine: a host or URL. "*.host" and ".host" are the same as "host".
+func (p *parser) domainLine(s []byte) {
+	if s = cutComment(s); len(s) > 0 {
+		p.item(s)
+	}
+}
+
+// item takes a host or URL as people write them.
+func (p *parser) item(s []byte) {
+	raw := s
+	if rest, ok := cutScheme(s); ok {
+		p.remark(raw, "has a scheme, which is left out")
+		s = rest
+	}
+	host, path := s, []byte(nil)
+	if i := bytes.IndexAny(s, "/?"); i >= 0 {
+		host, path = s[:i], s[i:]
+	}
+	if rest, ok := cutPort(host); ok {
+		p.remark(raw, "has a port, which is left out: entries are for all ports")
+		host = rest
+	}
+	tree := false // said to be one: a whole top-level domain is meant
+	if rest, ok := bytes.CutPrefix(host, []byte("*.")); ok {
+		host, tree = rest, true
+	} else if rest, ok := bytes.CutPrefix(host, []byte(".")); ok {
+		host, tree = rest, true
+	}
+	name, reason := normalHost(p.host[:0], host)
+	p.host = name
+	switch {
+	case reason != "":
+		p.bad(raw, reason)
+		return
+	case !tree && !p.exact && bytes.IndexByte(name, '.') < 0 && bytes.IndexByte(name, ':') < 0 && len(path) <= 1:
+		p.bad(raw, fmt.Sprintf("is a whole top-level domain; write %q if that is meant", "."+string(name)))
+		return
+	}
+	clean, ok := p.cleanEntry(path)
+	if !ok || len(name)+len(clean) > maxKey {
+		p.bad(raw, fmt.Sprintf("is longer than %d bytes", maxKey))
+		return
+	}
+	p.add(name, clean, 0)
+}
+
+// cleanEntry brings the path of an entry into the form of those it is compared
+// with. "" is no path.
+func (p *parser) cleanEntry(path []byte) (clean []byte, ok bool) {
+	if len(path) == 0 {
+		return nil, true
+	}
+	if path[0] == '?' {
+		path = append([]byte("/"), path...)
+	}
+	clean = cleanPath(p.path[:0], path)
+	if len(clean) > maxKey {
+		return nil, false
+	}
+	if p.b.cfg.Match == Boundary {
+		clean = bytes.TrimSuffix(clean, []byte("/"))
+	}
+	return clean, true
+}
+
+func (p *parser) add(host, path []byte, flags uint8) {
+	if p.exact && len(path) == 0 {
+		flags |= flagExact
+	}
+	if err := p.b.add(host, path, p.cat, flags, p.first+uint32(p.src.Lines)-1); err != nil {
+		p.err = err
+	}
+}
+
+// name takes a host that must be one.
+func (p *parser) name(s []byte, flags uint8) {
+	name, reason := normalHost(p.host[:0], s)
+	p.host = name
+	if reason != "" {
+		p.bad(s, reason)
+		return
+	}
+	p.add(name, nil, flags)
+}
+
+func cutScheme(s []byte) ([]byte, bool) {
+	i := bytes.Index(s, []byte("://"))
+	if i < 0 {
+		return s, false
+	}
+	switch strings.ToLower(string(s[:i])) {
+	case "http", "https", "ftp":
+		return s[i+3:], true
+	}
+	return s, false
+}
+
+// cutPort cuts ":80" from a host that is no bare IPv6 address.
+func cutPort(host []byte) ([]byte, bool) {
+	i := bytes.LastIndexByte(host, ':')
+	if i < 0 || bytes.IndexByte(host[:i], ':') >= 0 && host[i-1] != ']' {
+		return host, false
+	}
+	if i+1 == len(host) || len(host)-i > 6 {
+		return host, false
+	}
+	for _, c := range host[i+1:] {
+		if c < '0' || c > '9' {
+			return host, false
+		}
+	}
+	return host[:i], true
+}
+
+// hostsLine: an address and names, as in hosts(5).
+func (p *parser) hostsLine(s []byte) {
+	if i := bytes.IndexByte(s, '#'); i >= 0 {
+		s = s[:i]
+	}
+	addr, rest := field(s)
+	if len(addr) == 0 {
+		return
+	}
+	if !isAddr(addr) {
+		p.bad(addr, "is not an address: a line of a hosts file is an address and names")
+		return
+	}
+	name, rest := field(rest)
+	if len(name) == 0 {
+		p.bad(addr, "has no name after it")
+		return
+	}
+	for ; len(name) > 0; name, rest = field(rest) {
+		if isLocal(name) {
+			p.src.Ignored++
+			continue
+		}
+		p.name(name, 0)
+	}
+}
+
+// isAddr says whether s is an IP address. The two addresses of nearly all
+// lines need no parsing.
+func isAddr(s []byte) bool {
+	if string(s) == "0.0.0.0" || string(s) == "127.0.0.1" {
+		return true
+	}
+	if len(s) > 64 {
+		return false
+	}
+	_, err := netip.ParseAddr(string(s))
+	return err == nil
+}
+
+// isLocal says whether a name is one of those every hosts file has for the
+// machine itself, which are not part of the list.
+func isLocal(name []byte) bool {
+	switch string(name) {
+	case "localhost", "localhost.localdomain", "local", "broadcasthost", "0.0.0.0",
+		"ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix",
+		"ip6-allnodes", "ip6-allrouters", "ip6-allhosts":
+		return true
+	}
+	return false
+}
+
+// field cuts the first word off s.
+func field(s []byte) (word, rest []byte) {
+	i := 0
+	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
+		i++
+	}
+	j := i
+	for j < len(s) && s[j] != ' ' && s[j] != '\t' {
+		j++
+	}
+	return s[i:j], s[j:]
+}
+
+// adblockLine: ||host^, and @@||host^ for an exception. Everything else a
+// browser's filter can say is counted.
+func (p *parser) adblockLine(s []byte) {
+	if len(s) == 0 || s[0] == '!' || s[0] == '[' || s[0] == '#' && (len(s) == 1 || s[1] == ' ') {
+		return
+	}
+	var flags uint8
+	rule, ok := bytes.CutPrefix(s, []byte("@@"))
+	if ok {
+		flags = flagException
+	}
+	rule, ok = bytes.CutPrefix(rule, []byte("||"))
+	end := bytes.IndexByte(rule, '^')
+	if !ok || end <= 0 || !plainOptions(rule[end+1:]) || bytes.IndexAny(rule[:end], "*/?=&|$") >= 0 {
+		p.src.Ignored++
+		return
+	}
+	p.name(rule[:end], flags)
+}
+
+// plainOptions says whether what follows "||host^" leaves it a rule about the
+// whole host.
+func plainOptions(s []byte) bool {
+	switch string(s) {
+	case "", "|", "$important", "$all", "$all,important", "$important,all":
+		return true
+	}
+	return false
+}
+
+// dnsmasqLine: address=/host/…, server=/host/ and local=/host/, each with one
+// or more hosts.
+func (p *parser) dnsmasqLine(s []byte) {
+	if len(s) == 0 || s[0] == '#' {
+		return
+	}
+	s = cutComment(s)
+	key, value, ok := bytes.Cut(s, []byte("="))
+	key = bytes.TrimSpace(key)
+	switch string(key) {
+	case "address", "server", "local":
+	default:
+		p.src.Ignored++
+		return
+	}
+	value = bytes.TrimSpace(value)
+	last := bytes.LastIndexByte(value, '/')
+	if !ok || last <= 0 || value[0] != '/' {
+		p.bad(s, fmt.Sprintf("names no host: write %s=/host/", key))
+		return
+	}
+	if string(key) != "address" && last+1 < len(value) { // where to ask for the host: not a rule
+		p.src.Ignored++
+		return
+	}
+	for host := range bytes.SplitSeq(value[1:last], []byte("/")) {
+		p.name(host, 0)
+	}
+}
+
+// guess finds the format of a file by its first lines: the one most of them
+// have. A line that says nothing is a domain name.
+func guess(head []byte) string {
+	formats := [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq}
+	var votes [len(formats)]int
+	seen := 0
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		if i := vote(line); i >= 0 {
+			votes[i]++
+			if seen++; seen == 500 {
+				break
+			}
+		}
+	}
+	best := 0
+	for i, n := range votes {
+		if n > votes[best] {
+			best = i
+		}
+	}
+	return formats[best]
+}
+
+// vote returns the number of the format in guess that a line looks like, -1
+// for one that could be in any.
+func vote(s []byte) int {
+	switch {
+	case len(s) == 0:
+		return -1
+	case s[0] == '!', s[0] == '[' && bytes.HasPrefix(s, []byte("[Adblock")),
+		bytes.HasPrefix(s, []byte("||")), bytes.HasPrefix(s, []byte("@@")),
+		bytes.Contains(s, []byte("##")) && s[0] != '#' || bytes.HasPrefix(s, []byte("##")) && len(s) > 2 && s[2] != '#' && s[2] != ' ':
+		return 2
+	case s[0] == '#':
+		return -1
+	case bytes.HasPrefix(s, []byte("*.")):
+		return 3
+	case bytes.HasPrefix(s, []byte("address=/")), bytes.HasPrefix(s, []byte("server=/")), bytes.HasPrefix(s, []byte("local=/")):
+		return 4
+	}
+	if word, rest := field(s); len(rest) > 0 && isAddr(word) {
+		return 1
+	}
+	return 0
+}
