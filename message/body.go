@@ -153,7 +153,8 @@ func (b *Body) next(wait bool) bool {
 			if !wait && b.r.b-b.r.a < 2 {
 				return false
 			}
-			err = b.dataEnd()
+			b.at = atChunk
+			err = b.r.crlf("chunk data does not end with CRLF")
 		case atChunk:
 			if !wait && bytes.IndexByte(b.r.Buffered(), '\n') < 0 {
 				return false
@@ -174,16 +175,18 @@ func (b *Body) next(wait bool) bool {
 
 var crlf = []byte("\r\n")
 
-func (b *Body) dataEnd() error {
-	p, err := b.r.Peek(2)
-	if err != nil {
-		return err
+// crlf consumes CRLF. Anything else is refused at its first byte.
+func (r *Reader) crlf(reason string) error {
+	for i, want := range crlf {
+		p, err := r.Peek(i + 1)
+		if err != nil {
+			return err
+		}
+		if p[i] != want {
+			return bad(reason)
+		}
 	}
-	if p[0] != '\r' || p[1] != '\n' {
-		return bad("chunk data does not end with CRLF")
-	}
-	b.r.a += 2
-	b.at = atChunk
+	r.a += len(crlf)
 	return nil
 }
 
@@ -216,7 +219,7 @@ func (r *Reader) line() ([]byte, error) {
 		i := bytes.IndexByte(win[:min(len(win), maxChunkLine)], '\n')
 		switch {
 		case i == 0 || i > 0 && win[i-1] != '\r':
-			return nil, bad("chunk line ends with LF alone")
+			return nil, errBareLF()
 		case i > 0:
 			r.a += i + 1
 			return win[:i-1], nil
@@ -323,17 +326,15 @@ func quotedLen(b []byte) int {
 
 // trailers reads the trailer section into the message's Trailer.
 func (b *Body) trailers() error {
-	p, err := b.r.Peek(2)
+	p, err := b.r.Peek(1)
 	if err != nil {
 		return err
 	}
-	if p[0] == '\r' && p[1] == '\n' {
-		b.r.a += 2
-		b.end()
-		return nil
-	}
-	if p[0] == '\n' {
-		return bad("line ends with LF alone")
+	if p[0] == '\r' || p[0] == '\n' {
+		if err = b.r.crlf("trailer section does not end with CRLF"); err == nil {
+			b.end()
+		}
+		return err
 	}
 	if b.raw, err = b.r.head(b.raw[:0]); err != nil {
 		return err
@@ -407,6 +408,25 @@ const (
 // none.
 var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
+// AppendBuffered appends the body bytes that are here already, at most max, to
+// dst, without waiting: behind a head, so that a small message leaves in one
+// system call.
+func (b *Body) AppendBuffered(dst []byte, max int) []byte {
+	for max > 0 && b.next(false) {
+		p := b.r.Buffered()
+		p = p[:min(int64(len(p)), b.left, int64(max))]
+		if len(p) == 0 {
+			break
+		}
+		dst = append(dst, p...)
+		max -= len(p)
+		b.r.a += len(p)
+		b.took(len(p))
+	}
+	b.next(false)
+	return dst
+}
+
 // WriteTo writes the rest of the body to w. A long rest of known length, or
 // one that ends with the connection, is moved by the kernel (splice) on Linux
 // when the Reader reads from a *net.TCPConn and w is one.
@@ -415,6 +435,9 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxIn
 // Copy writes the rest of the body to w, at most max bytes of it: a caller
 // that moves deadlines as data flows copies piece by piece until Done.
 func (b *Body) Copy(w io.Writer, max int64) (n int64, err error) {
+	if c, ok := w.(*ChunkWriter); ok {
+		return c.copy(b, max)
+	}
 	if b.length != Chunked {
 		if n, err = b.copyBuffered(w, max); err != nil || n == max {
 			return n, err

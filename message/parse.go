@@ -463,16 +463,8 @@ func (q *Request) frame(f *framing) *Error {
 	return nil
 }
 
-// parse parses s.raw. Its errors all ask for a 502.
+// parse parses s.raw.
 func (s *Response) parse(method string) *Error {
-	err := s.parseHead(method)
-	if err != nil {
-		err.Status = 502
-	}
-	return err
-}
-
-func (s *Response) parseHead(method string) *Error {
 	raw := s.raw // at least HTTP/1. and CRLF CRLF
 	switch raw[7] {
 	case '1':

@@ -130,7 +130,7 @@ func (r *Reader) ReadRequest(q *Request) error {
 		return r.fail(err)
 	}
 	if e := q.parse(); e != nil {
-		return r.fail(e)
+		return r.fail(firstOf(e, raw))
 	}
 	if r.body.begin(r, q.Length, &q.Trailer, 400) {
 		q.Body = &r.body
@@ -153,10 +153,10 @@ func (r *Reader) ReadResponse(s *Response, method string) error {
 	}
 	s.raw, s.Fields, s.Trailer = raw, fields, trailer
 	if err != nil {
-		return r.fail(err)
+		return r.fail(badGateway(err))
 	}
 	if e := s.parse(method); e != nil {
-		return r.fail(e)
+		return r.fail(badGateway(firstOf(e, raw)))
 	}
 	if r.body.begin(r, s.Length, &s.Trailer, 502) {
 		s.Body = &r.body
@@ -182,6 +182,25 @@ func (r *Reader) fail(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
 		r.err = err
+	}
+	return err
+}
+
+// firstOf prefers to e what head would have said, had raw come in pieces.
+func firstOf(e *Error, raw []byte) *Error {
+	if bareLF(raw, 0) {
+		return errBareLF()
+	}
+	return e
+}
+
+func errBareLF() *Error { return bad("line ends with LF alone") }
+
+// badGateway is err, of a response.
+func badGateway(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return &Error{502, e.Reason}
 	}
 	return err
 }
@@ -224,7 +243,7 @@ func (r *Reader) startsWith(s string) error {
 			return inside(err)
 		}
 		if b[n-1] != s[n-1] {
-			return &Error{502, "status line does not begin with HTTP/1."}
+			return bad("status line does not begin with HTTP/1.")
 		}
 	}
 	return nil
@@ -248,18 +267,21 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 		if i := bytes.Index(win[searched:], []byte("\r\n\r\n")); i >= 0 {
 			n := searched + i + 4
 			if len(raw)+n > r.maxHead {
+				if bareLF(win, searched) {
+					return raw, errBareLF()
+				}
 				return raw, tooLarge(raw, win)
 			}
 			raw = append(raw, win[:n]...)
 			r.a += n
 			return raw, nil
 		}
-		if len(raw)+len(win) >= r.maxHead {
-			return raw, tooLarge(raw, win)
-		}
 		// Who ends lines with LF alone would wait for an answer for ever.
 		if bareLF(win, searched) {
-			return raw, bad("line ends with LF alone")
+			return raw, errBareLF()
+		}
+		if len(raw)+len(win) >= r.maxHead {
+			return raw, tooLarge(raw, win)
 		}
 		searched = max(len(win)-3, 0)
 		if len(win) == len(r.buf) {

@@ -86,17 +86,3 @@ func appendTarget(dst, t []byte) []byte {
 	}
 	return dst
 }
-
-// AppendChunk appends the line that begins a chunk of size bytes. CRLF must
-// follow the data.
-func AppendChunk(dst []byte, size int) []byte {
-	dst = strconv.AppendInt(dst, int64(size), 16)
-	return append(dst, "\r\n"...)
-}
-
-// AppendLastChunk appends the end of a chunked body.
-func AppendLastChunk(dst []byte, trailer Fields) []byte {
-	dst = append(dst, "0\r\n"...)
-	dst = appendFields(dst, trailer)
-	return append(dst, "\r\n"...)
-}
