@@ -1,0 +1,338 @@
+// Package load generates HTTP load and measures what comes back: it is how
+// the gateway's own figures are made, and a tool for whoever runs one.
+//
+// A Generator holds the targets (target.go), each with its request already
+// written out. Workers, one goroutine and one connection each, fetch them over
+// an HTTP/1.1 or HTTP/2 client made for this (client.go, h2.go). In the closed
+// loop every worker sends its next request when the last is answered; in the
+// open loop a schedule hands out send times whether or not the server keeps
+// up, and latency is counted from those. Each fetch becomes a sample, samples
+// are added up in a few tallies (tally.go), and a Report (report.go) is read
+// from them at the end: as text, JSON or HTML. Origin (origin.go) is the other
+// end: a server with delays and faults to order.
+//
+// Targets that are not loopback are refused unless they are allowed by name,
+// and every run is bounded in count or time.
+package load
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of a run. They keep a slip of the finger from becoming an attack on
+// one's own network.
+const (
+	MaxParallel = 20_000
+	MaxRate     = 1_000_000
+	MaxDuration = 24 * time.Hour
+	MaxFetches  = 1_000_000_000
+
+	// defaultInFlight is how many fetches the open loop lets wait at once.
+	defaultInFlight = 1000
+)
+
+// Config says what to fetch, how, and until when.
+type Config struct {
+	URLs []string // http:// and https://
+
+	// Exactly one of these starts fetches.
+	Parallel int     // closed loop: so many in flight at all times
+	Rate     float64 // open loop: fetches per second, sent on schedule
+	Batch    int     // so many at once, wait for all, repeat
+
+	Jitter   bool // open loop: each gap is uniform in [0.9, 1.1] / Rate
+	InFlight int  // open loop: most fetches in flight; 0 means 1000
+
+	// The run ends at whichever comes first; one of them is needed.
+	Fetches  int64
+	Duration time.Duration
+
+	Timeout time.Duration // longest wait without a byte; 0 means 60 s
+
+	Order string  // "random" (with replacement; the default), "order", "zipf"
+	Zipf  float64 // exponent for zipf; 0 means 1. The first URL is the most wanted
+	Seed  uint64  // same seed, same sequence of URLs, however many workers
+
+	Proxy  string         // host:port; http URLs go in absolute form, https by CONNECT
+	Tunnel bool           // CONNECT for http URLs as well
+	Roots  *x509.CertPool // who may sign for https targets; nil means the system's
+
+	KeepAlive bool     // else a new connection for each fetch, as http_load does
+	HTTP2     bool     // h2 over TLS, prior knowledge over plain TCP
+	Header    []string // "Name: value", added to each request
+
+	Checksum bool         // compare a hash of each body, not only its byte count
+	Throttle int          // bytes per second and connection; 0 means unthrottled
+	Sources  []netip.Addr // local addresses to send from, chosen by turns
+	Ciphers  []uint16     // TLS 1.2 cipher suites; nil means Go's choice
+
+	Allow []string // hosts that may be loaded though they are not loopback
+
+	Complaints io.Writer     // one line for each changed body, the first 20; may be nil
+	Progress   io.Writer     // one line per Every while running; may be nil
+	Every      time.Duration // gap between progress lines; 0 means 1 s
+}
+
+// Generator is a checked Config with its targets resolved. Run it once.
+type Generator struct {
+	cfg     Config
+	targets []*target
+	choose  chooser
+
+	next     atomic.Uint64 // number of the next fetch
+	inFlight atomic.Int64
+	most     atomic.Int64 // high-water mark of inFlight
+	started  atomic.Int64
+	dropped  atomic.Int64 // in flight when the run ended
+	unsent   atomic.Int64 // due by the schedule but never sent
+	grumbles atomic.Int64
+	turn     atomic.Uint64 // next of cfg.Sources
+
+	tallies []*tally
+}
+
+// New checks the settings, resolves each target once and refuses those that
+// are neither loopback nor allowed.
+func New(cfg Config) (*Generator, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	g := &Generator{cfg: cfg}
+	if err := g.resolve(); err != nil {
+		return nil, err
+	}
+	var err error
+	if g.choose, err = newChooser(cfg.Order, cfg.Zipf, cfg.Seed, len(g.targets)); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func (c *Config) check() error {
+	starts := 0
+	for _, set := range []bool{c.Parallel != 0, c.Rate != 0, c.Batch != 0} {
+		if set {
+			starts++
+		}
+	}
+	if starts != 1 {
+		return errors.New("one of parallel, rate and batch is needed")
+	}
+	switch {
+	case len(c.URLs) == 0:
+		return errors.New("no URLs to fetch")
+	case c.Parallel < 0 || c.Rate < 0 || c.Batch < 0:
+		return errors.New("parallel, rate and batch must be at least 1")
+	case c.Parallel > MaxParallel || c.Batch > MaxParallel || c.InFlight > MaxParallel:
+		return fmt.Errorf("at most %d fetches may be in flight", MaxParallel)
+	case c.Rate > MaxRate:
+		return fmt.Errorf("rate may be at most %d", MaxRate)
+	case c.Jitter && c.Rate == 0:
+		return errors.New("jitter goes with rate only")
+	case c.Fetches == 0 && c.Duration == 0:
+		return errors.New("one of fetches and seconds is needed: a run must end")
+	case c.Fetches < 0 || c.Fetches > MaxFetches:
+		return fmt.Errorf("fetches must be between 1 and %d", MaxFetches)
+	case c.Duration < 0 || c.Duration > MaxDuration:
+		return fmt.Errorf("seconds must be between 0 and %g", MaxDuration.Seconds())
+	case c.HTTP2 && c.Proxy != "" && !c.Tunnel && !allHTTPS(c.URLs):
+		return errors.New("HTTP/2 to http:// URLs through a proxy needs a tunnel: add -tunnel")
+	case c.HTTP2 && c.Throttle > 0:
+		return errors.New("throttle works with HTTP/1.1 only")
+	}
+	if c.InFlight == 0 {
+		c.InFlight = defaultInFlight
+	}
+	if c.Batch > 0 {
+		c.InFlight = c.Batch
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	if c.Every == 0 {
+		c.Every = time.Second
+	}
+	return nil
+}
+
+// Run sends the load and blocks until the run is over or ctx is done; a run
+// that is cut short reports what it saw. It must be called once only.
+func (g *Generator) Run(ctx context.Context) (*Report, error) {
+	if g.tallies != nil {
+		return nil, errors.New("a generator runs once")
+	}
+	g.tallies = newTallies()
+	start, cpu := time.Now(), cpuTime()
+	if g.cfg.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.cfg.Duration)
+		defer cancel()
+	}
+	watch := newWatch(g, start)
+	watched := make(chan struct{})
+	over := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watch.run(over)
+	}()
+	if g.cfg.Parallel > 0 {
+		g.closedLoop(ctx)
+	} else {
+		g.scheduled(ctx, start)
+	}
+	took := time.Since(start)
+	close(over)
+	<-watched
+	return g.report(start, took, cpuTime()-cpu, watch), nil
+}
+
+// closedLoop keeps cfg.Parallel fetches in flight.
+func (g *Generator) closedLoop(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range g.cfg.Parallel {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			w := newWorker(ctx, g, i)
+			defer w.stop()
+			for ctx.Err() == nil {
+				n := g.next.Add(1) - 1
+				if g.cfg.Fetches > 0 && n >= uint64(g.cfg.Fetches) {
+					return
+				}
+				if !w.do(n, time.Time{}) {
+					return
+				}
+			}
+		}()
+	}
+	wg.Wait()
+}
+
+// job is one fetch with the moment at which it should be sent.
+type job struct {
+	n        uint64
+	intended time.Time
+	done     *sync.WaitGroup // of its batch; nil in the open loop
+}
+
+// crew is the workers of a scheduled run. They are started when one is
+// needed and none is idle, up to cfg.InFlight.
+type crew struct {
+	ctx  context.Context
+	g    *Generator
+	idle chan chan job
+	jobs []chan job
+	wg   sync.WaitGroup
+}
+
+// give hands a job to an idle worker, waiting for one if all are busy. It
+// says false when the run is over.
+func (c *crew) give(j job) bool {
+	select {
+	case jobs := <-c.idle:
+		jobs <- j
+		return true
+	default:
+	}
+	if len(c.jobs) < c.g.cfg.InFlight {
+		jobs := make(chan job, 1)
+		c.jobs = append(c.jobs, jobs)
+		c.wg.Add(1)
+		go c.work(len(c.jobs)-1, jobs)
+		jobs <- j
+		return true
+	}
+	select {
+	case jobs := <-c.idle:
+		jobs <- j
+		return true
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+func (c *crew) work(id int, jobs chan job) {
+	defer c.wg.Done()
+	w := newWorker(c.ctx, c.g, id)
+	defer w.stop()
+	for j := range jobs {
+		w.do(j.n, j.intended)
+		if j.done != nil {
+			j.done.Done()
+		}
+		c.idle <- jobs
+	}
+}
+
+func (c *crew) dismiss() {
+	for _, jobs := range c.jobs {
+		close(jobs)
+	}
+	c.wg.Wait()
+}
+
+// scheduled runs the open loop and the batches: one goroutine decides when,
+// the crew does the fetching.
+func (g *Generator) scheduled(ctx context.Context, start time.Time) {
+	c := &crew{ctx: ctx, g: g, idle: make(chan chan job, g.cfg.InFlight)}
+	defer c.dismiss()
+	if g.cfg.Batch > 0 {
+		g.batches(ctx, c)
+		return
+	}
+	gap := float64(time.Second) / g.cfg.Rate
+	at := 0.0
+	for n := uint64(0); g.cfg.Fetches == 0 || n < uint64(g.cfg.Fetches); n++ {
+		intended := start.Add(time.Duration(at))
+		if !sleepUntil(ctx, intended) {
+			break
+		}
+		if !c.give(job{n: n, intended: intended}) {
+			// The crew was busy to the end: say how many were due since.
+			g.unsent.Add(int64((float64(time.Since(start))-at)/gap) + 1)
+			break
+		}
+		step := gap
+		if g.cfg.Jitter {
+			step *= 0.9 + 0.2*unit(mix(g.cfg.Seed^jitterSalt, n))
+		}
+		at += step
+	}
+}
+
+// batches fires cfg.Batch fetches, waits for all, and repeats.
+func (g *Generator) batches(ctx context.Context, c *crew) {
+	n := uint64(0)
+	for ctx.Err() == nil {
+		size := uint64(g.cfg.Batch)
+		if g.cfg.Fetches > 0 {
+			size = min(size, uint64(g.cfg.Fetches)-n)
+		}
+		if size == 0 {
+			return
+		}
+		var done sync.WaitGroup
+		begin := time.Now()
+		for range size {
+			done.Add(1)
+			if !c.give(job{n: n, intended: begin, done: &done}) {
+				done.Done()
+				break
+			}
+			n++
+		}
+		done.Wait()
+		if ctx.Err() == nil {
+			g.tallies[0].batch(time.Since(begin))
+		}
+	}
+}

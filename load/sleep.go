@@ -1,0 +1,45 @@
+package load
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sleepUntil waits for a moment and says false when ctx is done first. Go's
+// timers are rounded up to a millisecond by epoll_wait; the last stretch is
+// slept in nanosleep(2) so that requests leave within some 0.1 ms of their
+// intended time.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	const fine = 2 * time.Millisecond
+	for ctx.Err() == nil {
+		d := time.Until(at)
+		if d <= 0 {
+			return true
+		}
+		if d <= fine {
+			ts := unix.NsecToTimespec(int64(d))
+			// Interrupted sleeps are taken up again by the loop.
+			_ = unix.Nanosleep(&ts, nil)
+			continue
+		}
+		t := time.NewTimer(d - fine/2)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+	return false
+}
+
+// cpuTime is what this process has used of its cores, user and system.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
