@@ -1,0 +1,443 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// New makes an engine. Checks are asked in the order given, so the cheap ones
+// go first. Mistakes in cfg are returned as [filter.SettingError] whose key
+// begins with the index of the policy.
+func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
+	if len(cfg) == 0 {
+		return nil, errNoPolicies
+	}
+	if len(checks) > maxChecks {
+		return nil, fmt.Errorf("%d checks are given; at most %d work together", len(checks), maxChecks)
+	}
+	e := &Engine{
+		checks:   checks,
+		engines:  engineHosts(),
+		key:      parts.Key,
+		memory:   parts.Memory,
+		revision: parts.Revision,
+		log:      cmp.Or(parts.Log, slog.Default()),
+		panicked: make([]atomic.Bool, len(checks)),
+		pool:     &sync.Pool{New: func() any { return new(scratch) }},
+	}
+	if len(e.key) == 0 {
+		e.key = make([]byte, 32)
+		rand.Read(e.key) // never fails
+	}
+	e.revision = cmp.Or(e.revision, rand.Text())
+	v := vocabularyOf(checks)
+	names := map[string]bool{}
+	for i := range cfg {
+		key := fmt.Sprintf("[%d]", i)
+		p, err := compilePolicy(&cfg[i], v)
+		if err != nil {
+			return nil, filter.Setting(key, err)
+		}
+		if names[p.name] {
+			return nil, filter.Setting(key+".name", fmt.Errorf("there is a policy %q already", p.name))
+		}
+		names[p.name] = true
+		e.policies = append(e.policies, p)
+	}
+	e.coverNetworks(cfg)
+	return e, nil
+}
+
+func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
+	if s.Name == "" {
+		return nil, filter.Setting("name", errors.New("a policy needs a name, for the record and the block page"))
+	}
+	if len(s.Rules) > maxRules {
+		return nil, filter.Setting("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules), maxRules))
+	}
+	p := &policy{
+		name:   s.Name,
+		users:  setOf(s.Users),
+		groups: setOf(s.Groups),
+		refs:   map[category][]ref{},
+		learn:  time.Duration(s.Learn.For),
+	}
+	var err error
+	if p.when, err = compileSchedule(s.Schedule); err != nil {
+		return nil, err
+	}
+	for i, n := range s.Networks {
+		if !n.IsValid() {
+			return nil, filter.Setting(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; leave it out"))
+		}
+	}
+	if p.presets, err = compilePresets(s); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for i := range s.Rules {
+		key := fmt.Sprintf("rules[%d]", i)
+		if err := p.add(&s.Rules[i], s, v); err != nil {
+			return nil, filter.Setting(key, err)
+		}
+		if name := s.Rules[i].Name; names[name] {
+			return nil, filter.Setting(key+".name", fmt.Errorf("there is a rule %q in this policy already", name))
+		}
+		names[s.Rules[i].Name] = true
+	}
+	var counts uint64
+	for _, r := range p.rules {
+		counts |= r.finds | r.unless
+	}
+	for i := range v.checks {
+		if counts>>i&1 != 0 {
+			p.checks = append(p.checks, i)
+		}
+	}
+	return p, nil
+}
+
+func compileSchedule(s Schedule) ([]hours, error) {
+	hs, bad, err := s.compile()
+	switch {
+	case err == nil:
+		return hs, nil
+	case len(s) > 1:
+		return nil, filter.Setting(fmt.Sprintf("schedule[%d]", bad), err)
+	default:
+		return nil, filter.Setting("schedule", err)
+	}
+}
+
+func setOf(names []string) map[string]struct{} {
+	if len(names) == 0 {
+		return nil
+	}
+	m := map[string]struct{}{}
+	for _, n := range names {
+		m[n] = struct{}{}
+	}
+	return m
+}
+
+// add compiles a rule and appends it.
+func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
+	if s.Name == "" {
+		return filter.Setting("name", errors.New("a rule needs a name, for the record and the block page"))
+	}
+	r := &rule{name: s.Name}
+	var err error
+	if r.action, err = parseAction(s.Action); err != nil {
+		return filter.Setting("action", err)
+	}
+	r.warnFor = time.Duration(cmp.Or(s.WarnFor, ps.WarnFor, Duration(30*time.Minute)))
+	if r.to, err = compileTarget(s.To, r.action); err != nil {
+		return filter.Setting("to", err)
+	}
+	if err := p.categories(r, s, v); err != nil {
+		return err
+	}
+	if err := r.compile(s); err != nil {
+		return err
+	}
+	if !r.found {
+		p.always.add(len(p.rules))
+	}
+	if r.fickle {
+		p.fickle = append(p.fickle, len(p.rules))
+	}
+	p.rules = append(p.rules, r)
+	return nil
+}
+
+func parseAction(s string) (filter.Action, error) {
+	for _, a := range []filter.Action{filter.Allow, filter.Warn, filter.Block, filter.Redirect} {
+		if s == a.String() {
+			return a, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is none of allow, warn, block and redirect", s)
+}
+
+// categories compiles category, over and unless.
+func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
+	if s.Over != nil {
+		r.over = *s.Over
+	}
+	scored := false
+	for i, name := range s.Category {
+		es, err := v.find(name)
+		if err == nil && s.Over == nil {
+			if es = unscored(es); len(es) == 0 {
+				err = fmt.Errorf("%q is scored, and a score means nothing without a limit; write over: N with it", name)
+			}
+		}
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("category[%d]", i), err)
+		}
+		for _, e := range es {
+			scored = scored || e.scored
+			r.finds |= 1 << e.check
+			p.refer(e, ref{rule: len(p.rules), scored: e.scored})
+		}
+	}
+	if s.Over != nil && !scored {
+		return filter.Setting("over", errors.New("none of the rule's categories is scored, so the limit means nothing; leave it out"))
+	}
+	r.found = len(s.Category) > 0
+	for i, name := range s.Unless {
+		es, err := v.find(name)
+		if err == nil {
+			if es = unscored(es); len(es) == 0 {
+				err = fmt.Errorf("%q is scored, and a score without a limit cannot keep a rule from fitting; write an allow rule with over: N before it", name)
+			}
+		}
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("unless[%d]", i), err)
+		}
+		for _, e := range es {
+			r.unless |= 1 << e.check
+			p.refer(e, ref{rule: len(p.rules), unless: true})
+		}
+	}
+	return nil
+}
+
+// refer notes what a finding means, as the check writes its category and in
+// lower case.
+func (p *policy) refer(e entry, r ref) {
+	c := category{e.checkName, e.name}
+	p.refs[c] = append(p.refs[c], r)
+	if low := strings.ToLower(e.name); low != e.name {
+		c.name = low
+		p.refs[c] = append(p.refs[c], r)
+	}
+}
+
+// compile makes the conditions ready.
+func (r *rule) compile(s *Rule) (err error) {
+	if r.hosts, err = compileHosts(s.Host, "host"); err != nil {
+		return err
+	}
+	if _, any := r.hosts["*"]; any {
+		r.hosts = nil
+	}
+	if r.referer, err = compileHosts(s.Referer, "referer"); err != nil {
+		return err
+	}
+	if r.when, err = compileSchedule(s.Schedule); err != nil {
+		return err
+	}
+	for i, m := range s.Method {
+		if m == "" || strings.ToUpper(m) != m {
+			return filter.Setting(fmt.Sprintf("method[%d]", i), fmt.Errorf(`%q is not a method; they are in capitals, like "POST"`, m))
+		}
+	}
+	r.methods = s.Method
+	for i, x := range s.Extension {
+		x = strings.ToLower(strings.TrimPrefix(x, "."))
+		if x == "" || strings.ContainsAny(x, "/*?") {
+			return filter.Setting(fmt.Sprintf("extension[%d]", i), fmt.Errorf(`%q is not an extension; write it like "exe" or "tar.gz"`, s.Extension[i]))
+		}
+		r.exts = append(r.exts, "."+x)
+	}
+	for i, t := range s.Type {
+		low := strings.ToLower(t)
+		major, minor, ok := strings.Cut(low, "/")
+		if !ok || major == "" || minor == "" || major == "*" || strings.ContainsAny(low, " ;") || strings.Contains(minor, "*") && minor != "*" {
+			return filter.Setting(fmt.Sprintf("type[%d]", i), fmt.Errorf(`%q is not a media type; write it like "text/html" or "image/*"`, t))
+		}
+		r.types = append(r.types, strings.TrimSuffix(low, "*"))
+	}
+	for i, words := range s.Search {
+		term := appendTerm(nil, []byte(url.QueryEscape(words)))
+		if len(bytes.TrimSpace(term)) == 0 {
+			return filter.Setting(fmt.Sprintf("search[%d]", i), fmt.Errorf("%q has no letter or digit to search for", words))
+		}
+		r.search = append(r.search, term)
+	}
+	if r.urls, err = compilePatterns(s.URL, "url"); err != nil {
+		return err
+	}
+	if r.agents, err = compilePatterns(s.Agent, "agent"); err != nil {
+		return err
+	}
+	for name, text := range s.Header {
+		p, err := compilePattern(text)
+		if err != nil {
+			return filter.Setting("header."+name, err)
+		}
+		r.headers = append(r.headers, headerPattern{strings.ToLower(name), p})
+	}
+	slices.SortFunc(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
+	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.urls != nil
+	r.fickle = r.when != nil || r.referer != nil || r.agents != nil || r.headers != nil
+	return nil
+}
+
+func compilePatterns(list []string, key string) (patterns, error) {
+	var ps patterns
+	for i, s := range list {
+		p, err := compilePattern(s)
+		if err != nil {
+			return nil, filter.Setting(fmt.Sprintf("%s[%d]", key, i), err)
+		}
+		ps = append(ps, p)
+	}
+	return ps, nil
+}
+
+func compileHosts(list []string, key string) (hostSet, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	set := hostSet{}
+	for i, s := range list {
+		h := strings.ToLower(strings.TrimSuffix(s, "."))
+		if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
+			h = a.String()
+		} else if h != "*" && (h == "" || h[0] == '.' || strings.ContainsAny(h, "/:*@ ")) {
+			return nil, filter.Setting(fmt.Sprintf("%s[%d]", key, i),
+				fmt.Errorf(`%q is not a host; write "example.com", which stands for what is below it too, or "*"`, s))
+		}
+		set[h] = struct{}{}
+	}
+	return set, nil
+}
+
+// A vocabulary is every category a check can report.
+type vocabulary struct {
+	checks []filter.Check
+	words  map[string][]entry // by "adult" and by "phrase/adult", lower case
+}
+
+type entry struct {
+	check     int
+	checkName string
+	name      string // as the check writes it
+	scored    bool
+}
+
+func vocabularyOf(checks []filter.Check) *vocabulary {
+	v := &vocabulary{checks, map[string][]entry{}}
+	for i, c := range checks {
+		add := func(name string, scored bool) {
+			e := entry{i, c.Name(), name, scored}
+			bare := strings.ToLower(name)
+			full := strings.ToLower(c.Name()) + "/" + bare
+			v.words[bare] = append(v.words[bare], e)
+			v.words[full] = append(v.words[full], e)
+		}
+		for _, cat := range c.Categories() {
+			add(cat.Name, cat.Scored)
+		}
+		add(c.Name()+"-error", false)
+	}
+	return v
+}
+
+func (v *vocabulary) find(name string) ([]entry, error) {
+	es := v.words[strings.ToLower(name)]
+	if len(es) == 0 {
+		var known []string
+		for w := range v.words {
+			known = append(known, w)
+		}
+		return nil, fmt.Errorf("no check reports the category %q; did you mean %q?", name, nearest(strings.ToLower(name), known))
+	}
+	return es, nil
+}
+
+func unscored(es []entry) []entry {
+	return slices.DeleteFunc(slices.Clone(es), func(e entry) bool { return e.scored })
+}
+
+// nearest returns the one of names with the fewest letters changed.
+func nearest(name string, names []string) string {
+	slices.Sort(names)
+	best, least := "", 1<<30
+	for _, n := range names {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// A target is where a redirect goes: text with places to fill in.
+type target struct {
+	text string
+	host string // of the target, when it does not depend on the transaction
+}
+
+var places = []string{"url", "host", "category", "policy", "id"}
+
+func compileTarget(to string, action filter.Action) (target, error) {
+	switch {
+	case action != filter.Redirect && to != "":
+		return target{}, fmt.Errorf("only a redirect leads somewhere; this rule's action is %v", action)
+	case action != filter.Redirect:
+		return target{}, nil
+	case to == "":
+		return target{}, errors.New("a redirect needs the URL it leads to")
+	}
+	filled := to
+	for _, p := range places {
+		filled = strings.ReplaceAll(filled, "{"+p+"}", "x")
+	}
+	if i := strings.IndexAny(filled, "{}"); i >= 0 {
+		return target{}, fmt.Errorf("%q holds a place that is none of {%s}", to, strings.Join(places, "}, {"))
+	}
+	u, err := url.Parse(filled)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return target{}, fmt.Errorf(`%q is not a URL to send a browser to; write it like "https://intranet.example/blocked?url={url}"`, to)
+	}
+	if authority, _, _ := strings.Cut(strings.SplitN(to, "://", 2)[1], "/"); strings.Contains(authority, "{") {
+		return target{}, fmt.Errorf("%q: the host may not depend on the request", to)
+	}
+	return target{to, strings.ToLower(u.Hostname())}, nil
+}
+
+func (to *target) url(t *filter.Transaction) string {
+	return strings.NewReplacer(
+		"{url}", url.QueryEscape(t.URL),
+		"{host}", url.QueryEscape(t.Host),
+		"{category}", url.QueryEscape(t.Verdict.Reason.Finding.Category),
+		"{policy}", url.QueryEscape(t.Verdict.Reason.Policy),
+		"{id}", url.QueryEscape(t.ID),
+	).Replace(to.text)
+}

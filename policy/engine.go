@@ -1,0 +1,573 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gaissmai/bart"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// Parts are what an engine works with besides settings and checks. All may be
+// left out.
+type Parts struct {
+	// Key signs warn tokens. Without one a random key is made, and what users
+	// have clicked through is forgotten with the engine.
+	Key []byte
+	// Memory holds learned verdicts. Without one nothing is learned.
+	Memory Memory
+	// Revision stands for the settings and lists that the checks work with:
+	// engines with the same revision share learned verdicts. Without one they
+	// are the engine's own.
+	Revision string
+	Log      *slog.Logger // slog.Default unless given
+}
+
+// An Engine is a [filter.Decider]. It never changes and is used by many
+// goroutines at once; new settings make a new one.
+type Engine struct {
+	policies []*policy
+	checks   []filter.Check
+	engines  map[string]*engine
+	forced   *policy // of [Engine.As]
+
+	// Which policies could cover an address: a bit for each. base are those
+	// that do not ask for one; every set in nets holds them too.
+	base []uint64
+	nets *bart.Table[[]uint64]
+
+	key      []byte
+	memory   Memory
+	revision string
+	log      *slog.Logger
+	panicked []atomic.Bool // by check: its stack has been logged
+	pool     *sync.Pool
+}
+
+// A policy is a Policy made ready.
+type policy struct {
+	name   string
+	users  map[string]struct{}
+	groups map[string]struct{}
+	when   []hours
+	rules  []*rule
+	refs   map[category][]ref
+	checks []int   // that count, cheap ones first
+	always ruleSet // rules that name no category
+	presets
+	learn  time.Duration
+	fickle []int // rules on which two requests for one URL may differ
+}
+
+// A category as a check reports it.
+type category struct{ check, name string }
+
+// A ref is what a finding means to a rule.
+type ref struct {
+	rule   int
+	scored bool // only with a score over the rule's limit
+	unless bool
+}
+
+const ruleWords = 8
+
+type ruleSet [ruleWords]uint64
+
+func (s *ruleSet) add(i int)      { s[i>>6] |= 1 << (i & 63) }
+func (s *ruleSet) has(i int) bool { return s[i>>6]>>(i&63)&1 != 0 }
+
+// policyFor returns the first policy that covers c, or nil.
+func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
+	if e.forced != nil {
+		return e.forced
+	}
+	set := e.base
+	if e.nets != nil && c.Addr.IsValid() {
+		if s, ok := e.nets.Lookup(c.Addr.Unmap()); ok {
+			set = s
+		}
+	}
+	for word, b := range set {
+		for ; b != 0; b &= b - 1 {
+			if p := e.policies[word<<6+bits.TrailingZeros64(b)]; p.covers(c, now) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// covers asks for everything but the network.
+func (p *policy) covers(c *filter.Client, now time.Time) bool {
+	if p.users != nil {
+		if _, ok := p.users[c.User]; !ok || c.User == "" {
+			return false
+		}
+	}
+	if p.groups != nil && !anyIn(p.groups, c.Groups) {
+		return false
+	}
+	return p.when == nil || open(p.when, now)
+}
+
+func anyIn(set map[string]struct{}, names []string) bool {
+	for _, n := range names {
+		if _, ok := set[n]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// PolicyFor returns the name of the policy that covers a client at a time, ""
+// when none does.
+func (e *Engine) PolicyFor(c filter.Client, now time.Time) string {
+	if p := e.policyFor(&c, now); p != nil {
+		return p.name
+	}
+	return ""
+}
+
+// As returns a decider that judges every client by the policy with this name.
+// It neither learns nor uses what was learned, so that all is worked out.
+func (e *Engine) As(name string) (filter.Decider, error) {
+	names := make([]string, 0, len(e.policies))
+	for _, p := range e.policies {
+		if p.name == name {
+			as := *e
+			as.forced, as.memory = p, nil
+			return &as, nil
+		}
+		names = append(names, p.name)
+	}
+	return nil, fmt.Errorf("there is no policy %q; did you mean %q?", name, nearest(name, names))
+}
+
+// A walk is one decision under way.
+type walk struct {
+	e           *Engine
+	p           *policy
+	t           *filter.Transaction
+	stage, last filter.Stage
+	now         time.Time
+
+	found, unless ruleSet // by findings: one of its categories, one that bars it
+	ran           uint64  // checks that have had their turn at this stage
+	asked, wanted uint64  // checks asked whether they want a later stage, and the answer
+	s             *scratch
+}
+
+func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time.Time) walk {
+	return walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now}
+}
+
+func (t *clock) now() time.Time {
+	if t.Start.IsZero() {
+		return time.Now()
+	}
+	return t.Start
+}
+
+// clock is a transaction asked for the time: all its stages are judged by the
+// time it began, so that a window that closes in between does not tear it.
+type clock filter.Transaction
+
+// Decide asks the checks that count at stage s and lets the rules decide. See
+// the package comment for the order.
+func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+	if t.Verdict.Final() {
+		return t.Verdict
+	}
+	now := (*clock)(t).now()
+	p := e.policyFor(&t.Client, now)
+	if t.Verdict.Action == filter.Allow {
+		if p != nil {
+			t.Verdict.Edits = p.edits(t, s)
+		}
+		return t.Verdict
+	}
+	if p == nil {
+		f := filter.Finding{Check: "policy", Category: "uncovered", Evidence: "no policy covers client " + describe(&t.Client)}
+		t.Findings = append(t.Findings, f)
+		t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Finding: f}}
+		return t.Verdict
+	}
+	w := e.walk(p, t, s, now)
+	w.decide(ctx)
+	w.release()
+	return t.Verdict
+}
+
+func describe(c *filter.Client) string {
+	s := c.Addr.String()
+	if c.User != "" {
+		s += fmt.Sprintf(" (user %q)", c.User)
+	}
+	return s
+}
+
+// decide sets the transaction's verdict.
+func (w *walk) decide(ctx context.Context) {
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t, w.stage)}
+	w.count()
+	r, undecided := w.first()
+	for _, i := range w.p.checks {
+		if r != nil {
+			break
+		}
+		n := len(w.t.Findings)
+		w.run(ctx, i)
+		if len(w.t.Findings) != n || undecided {
+			w.count()
+			r, undecided = w.first()
+		}
+	}
+	if r != nil {
+		w.fit(r)
+		w.remember(ctx)
+		return
+	}
+	w.recall(ctx, undecided)
+	w.remember(ctx)
+}
+
+// run gives a check its turn at this stage.
+func (w *walk) run(ctx context.Context, i int) {
+	bit := uint64(1) << i
+	body := w.stage == filter.RequestBody || w.stage == filter.ResponseBody
+	wants := w.e.wants(i, w.t, w.stage) && (!body || w.matters(bit))
+	if wants {
+		w.e.find(ctx, w.t, w.stage, i)
+	}
+	w.ran |= bit
+}
+
+// count works out what the findings mean to the rules.
+func (w *walk) count() {
+	w.found, w.unless = ruleSet{}, ruleSet{}
+	for i := range w.t.Findings {
+		f := &w.t.Findings[i]
+		for _, ref := range w.p.refsOf(f) {
+			w.mark(ref, f)
+		}
+	}
+}
+
+func (w *walk) mark(r ref, f *filter.Finding) {
+	switch {
+	case r.scored && f.Score <= w.p.rules[r.rule].over:
+	case r.unless:
+		w.unless.add(r.rule)
+	default:
+		w.found.add(r.rule)
+	}
+}
+
+func (p *policy) refsOf(f *filter.Finding) []ref {
+	if refs, ok := p.refs[category{f.Check, f.Category}]; ok {
+		return refs
+	}
+	return p.refs[category{f.Check, strings.ToLower(f.Category)}]
+}
+
+// first returns the first rule that fits if that is certain, else nil and
+// whether a rule might fit that waits for something.
+func (w *walk) first() (r *rule, undecided bool) {
+	for word := range w.found {
+		b := (w.p.always[word] | w.found[word]) &^ w.unless[word]
+		for ; b != 0; b &= b - 1 {
+			i := word<<6 + bits.TrailingZeros64(b)
+			switch w.fits(i) {
+			case yes:
+				if w.mayYield(i) {
+					return nil, true
+				}
+				return w.p.rules[i], false
+			case maybe:
+				undecided = true
+			}
+		}
+	}
+	return nil, undecided
+}
+
+// mayYield says whether an earlier rule is open that could change what happens
+// to the client, compared with the rule i, which fits.
+func (w *walk) mayYield(i int) bool {
+	refuses := w.p.rules[i].action >= filter.Warn
+	for j := range i {
+		if refuses && w.p.rules[j].action == filter.Block {
+			continue
+		}
+		if w.fits(j) == maybe {
+			return true
+		}
+	}
+	return false
+}
+
+// fits says whether rule i fits, as far as is known.
+func (w *walk) fits(i int) answer {
+	r := w.p.rules[i]
+	if w.unless.has(i) {
+		return no
+	}
+	a := yes
+	if r.found && !w.found.has(i) {
+		if !w.could(r.finds) {
+			return no
+		}
+		a = maybe
+	}
+	if r.unless != 0 && a == yes && w.could(r.unless) {
+		a = maybe
+	}
+	if a = min(a, r.conditions(w)); a != yes || r.action != filter.Warn {
+		return a
+	}
+	if w.stage < filter.Request && w.last >= filter.Request {
+		return maybe // the cookie comes with the request
+	}
+	if w.accepted(r) {
+		w.noteAccepted(r)
+		return no
+	}
+	return yes
+}
+
+// could says whether one of the checks may report something yet, at this
+// stage or at a later one that the transaction comes to.
+func (w *walk) could(checks uint64) bool {
+	for b := checks; b != 0; b &= b - 1 {
+		i := bits.TrailingZeros64(b)
+		if w.ran>>i&1 == 0 && w.e.wants(i, w.t, w.stage) || w.later(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// later says whether a check wants a stage after this one.
+func (w *walk) later(i int) bool {
+	bit := uint64(1) << i
+	if w.asked&bit == 0 {
+		w.asked |= bit
+		for s := w.stage + 1; s <= w.last; s++ {
+			if s == filter.RequestBody && w.t.Request != nil && w.t.Request.Length == message.None {
+				continue
+			}
+			if w.e.wants(i, w.t, s) {
+				w.wanted |= bit
+				break
+			}
+		}
+	}
+	return w.wanted&bit != 0
+}
+
+// matters says whether what these checks could still report might change the
+// verdict.
+func (w *walk) matters(checks uint64) bool {
+	for i, r := range w.p.rules {
+		if w.unless.has(i) {
+			continue
+		}
+		missing := r.found && !w.found.has(i)
+		if missing && !w.could(r.finds) {
+			continue
+		}
+		if (missing && r.finds&checks != 0 || r.unless&checks != 0) && r.conditions(w) != no {
+			return true
+		}
+		if !missing && r.unless == 0 && r.action != filter.Warn && r.conditions(w) == yes {
+			return false // it fits; what comes after it is not asked
+		}
+	}
+	return false
+}
+
+// Wants says whether the policy's checks want stage s and could still change
+// the verdict by what they find there. It may be asked before or after Decide
+// has been called for the stage before s.
+func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
+	if t.Verdict.Action != filter.Pass {
+		return false
+	}
+	now := (*clock)(t).now()
+	p := e.policyFor(&t.Client, now)
+	if p == nil {
+		return false
+	}
+	w := e.walk(p, t, max(s, 1)-1, now)
+	w.last = max(w.last, s)
+	defer w.release()
+	w.count()
+	if s == filter.ResponseBody && w.confirmed() {
+		if _, undecided := w.first(); !undecided {
+			return false
+		}
+	}
+	var checks uint64
+	for _, i := range p.checks {
+		if e.wants(i, t, s) {
+			checks |= 1 << i
+		}
+	}
+	return w.matters(checks) || s == filter.ResponseBody && w.needsType()
+}
+
+// needsType says whether a rule waits to see what type a body is, because the
+// origin does not say.
+func (w *walk) needsType() bool {
+	if w.t.Response == nil || w.t.Response.Has("Content-Type") {
+		return false
+	}
+	for i, r := range w.p.rules {
+		if r.types != nil && w.fits(i) == maybe {
+			return true
+		}
+	}
+	return false
+}
+
+// fit makes the verdict of a rule that fits.
+func (w *walk) fit(r *rule) {
+	v := &w.t.Verdict
+	v.Action = r.action
+	v.Reason.Rule = r.name
+	v.Reason.Learned = false
+	v.Reason.Finding = w.reason(r)
+	switch r.action {
+	case filter.Warn:
+		v.To = w.token(r, w.now.Add(r.warnFor).Unix())
+	case filter.Redirect:
+		v.To = r.to.url(w.t)
+	}
+	if v.Final() {
+		v.Edits = nil
+	}
+}
+
+// reason returns the finding the rule fitted, the first of them.
+func (w *walk) reason(r *rule) filter.Finding {
+	for i := range w.t.Findings {
+		f := &w.t.Findings[i]
+		for _, ref := range w.p.refsOf(f) {
+			if w.p.rules[ref.rule] == r && !ref.unless && !(ref.scored && f.Score <= r.over) {
+				return *f
+			}
+		}
+	}
+	return filter.Finding{}
+}
+
+// wants asks a check. One that panics is taken to want the stage: its Find
+// then says what is wrong.
+func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.logPanic(i, p)
+			wants = true
+		}
+	}()
+	return e.checks[i].Wants(t, s)
+}
+
+// find lets a check append its findings. An error or a panic becomes the
+// finding "<check>-error".
+func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) {
+	n := len(t.Findings)
+	err := e.safeFind(ctx, t, s, i)
+	if err != nil {
+		name := e.checks[i].Name()
+		t.Findings = append(t.Findings, filter.Finding{Check: name, Category: name + "-error", Evidence: err.Error()})
+	}
+	if n > 0 && len(t.Findings) > n {
+		t.Findings = e.merge(t.Findings, n, s)
+	}
+}
+
+func (e *Engine) safeFind(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) (err error) {
+	before := t.Findings
+	defer func() {
+		if p := recover(); p != nil {
+			e.logPanic(i, p)
+			t.Findings = before
+			err = fmt.Errorf("the check panicked: %v", p)
+		}
+	}()
+	after, err := e.checks[i].Find(ctx, t, s, before)
+	if len(after) >= len(before) {
+		t.Findings = after
+	}
+	return err
+}
+
+func (e *Engine) logPanic(i int, p any) {
+	if e.panicked[i].CompareAndSwap(false, true) {
+		e.log.Error("check panicked; further panics of it are not logged", "check", e.checks[i].Name(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	}
+}
+
+// merge drops those of fs[n:] that say what an earlier one says. At a body
+// stage, which may be judged more than once as more of the body comes, a
+// finding with a greater score takes the place of the one before.
+func (e *Engine) merge(fs []filter.Finding, n int, s filter.Stage) []filter.Finding {
+	out := fs[:n]
+next:
+	for _, f := range fs[n:] {
+		for j := range fs[:n] {
+			g := &fs[j]
+			if *g == f {
+				continue next
+			}
+			if (s == filter.RequestBody || s == filter.ResponseBody) && g.Check == f.Check && g.Category == f.Category && g.Score != 0 && f.Score > g.Score {
+				*g = f
+				continue next
+			}
+		}
+		out = append(out, f)
+	}
+	clear(fs[len(out):])
+	return out
+}
+
+// coverNetworks builds the table of which policies could cover an address.
+func (e *Engine) coverNetworks(cfg Config) {
+	e.base = make([]uint64, (len(cfg)+63)/64)
+	own := map[netip.Prefix][]int{}
+	for i := range cfg {
+		if len(cfg[i].Networks) == 0 {
+			e.base[i>>6] |= 1 << (i & 63)
+		}
+		for _, n := range cfg[i].Networks {
+			own[n.Prefix] = append(own[n.Prefix], i)
+		}
+	}
+	if len(own) == 0 {
+		return
+	}
+	e.nets = new(bart.Table[[]uint64])
+	for p := range own {
+		e.nets.Insert(p, nil)
+	}
+	for p := range own {
+		set := append([]uint64(nil), e.base...)
+		for wider := range e.nets.Supernets(p) { // p among them
+			for _, i := range own[wider] {
+				set[i>>6] |= 1 << (i & 63)
+			}
+		}
+		e.nets.Insert(p, set)
+	}
+}

@@ -1,0 +1,254 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// A Memory holds learned verdicts, for one node or a fleet. It may forget
+// what it likes; what it returns is checked. The caller of Get does not keep
+// or change value, nor does Put after it returns.
+type Memory interface {
+	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
+	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+}
+
+// Learned verdicts. What the checks made of a body is remembered for the
+// policy's time, so that the next request for the same URL is blocked before
+// anything is fetched, or passes without its body being held.
+//
+// What is learned: a block by a rule that the body decided, and a pass of a
+// whole body. Only for GET answered with 200, and never where the answer is
+// somebody's own: Set-Cookie, Cache-Control with private or no-store, Vary
+// over more than the encoding and what is in the key, a warning clicked
+// through, a check that failed, a body not looked at to its end.
+//
+// For whom: the key holds the engine's revision, the policy, the URL, the
+// request's Authorization and Cookie, and which of the rules that look at
+// more than the URL (header, agent, referer, schedule) would take part. So
+// nobody shares a verdict on a page that was made for somebody else.
+//
+// A page may change under its URL. A pass is therefore good only for an
+// answer with the same Content-Type, ETag, Last-Modified and Content-Length;
+// one that has none of the last three is taken on trust until the time is up,
+// unless it says no-cache. A block needs no such care: it stands until the
+// time is up.
+type learned struct {
+	action     filter.Action // Pass or Block
+	validators uint64
+	rule       string
+	finding    filter.Finding
+}
+
+// The form in which a verdict is kept: version, action, validators (8 bytes,
+// big endian), score (varint), then rule, check, category and evidence, each
+// with its length before it (uvarint).
+const learnedVersion = 1
+
+// maxEvidence bounds what is kept of a finding's evidence, in bytes.
+const maxEvidence = 1024
+
+func (l *learned) append(b []byte) []byte {
+	b = append(b, learnedVersion, byte(l.action))
+	b = binary.BigEndian.AppendUint64(b, l.validators)
+	b = binary.AppendVarint(b, int64(l.finding.Score))
+	evidence := strings.ToValidUTF8(l.finding.Evidence[:min(len(l.finding.Evidence), maxEvidence)], "")
+	for _, s := range [...]string{l.rule, l.finding.Check, l.finding.Category, evidence} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	return b
+}
+
+var errNotLearned = errors.New("not a learned verdict")
+
+func parseLearned(b []byte) (l learned, err error) {
+	if len(b) < 10 || b[0] != learnedVersion {
+		return l, errNotLearned
+	}
+	l.action = filter.Action(b[1])
+	l.validators = binary.BigEndian.Uint64(b[2:])
+	score, n := binary.Varint(b[10:])
+	if n <= 0 || l.action != filter.Pass && l.action != filter.Block {
+		return l, errNotLearned
+	}
+	l.finding.Score = int(score)
+	b = b[10+n:]
+	for _, s := range [...]*string{&l.rule, &l.finding.Check, &l.finding.Category, &l.finding.Evidence} {
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return l, errNotLearned
+		}
+		*s, b = string(b[n:n+int(size)]), b[n+int(size):]
+	}
+	return l, nil
+}
+
+// learns says whether this transaction takes part at all.
+func (w *walk) learns() bool {
+	return w.p.learn > 0 && w.e.memory != nil && w.t.Proto == filter.HTTP &&
+		w.t.Request != nil && w.t.Request.Method == "GET" && w.t.URL != ""
+}
+
+// learnKey is the key of the transaction's URL, the same before and after its
+// body was seen.
+func (w *walk) learnKey() [16]byte {
+	s := w.scratch()
+	b := s.fold[:0]
+	part := func(p []byte) {
+		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
+	}
+	part([]byte(w.e.revision))
+	part([]byte(w.p.name))
+	part([]byte(w.t.URL))
+	for i := range w.t.Request.Fields {
+		f := &w.t.Request.Fields[i]
+		if equalFold(f.Name, "cookie") || equalFold(f.Name, "authorization") {
+			part(f.Value)
+		}
+	}
+	s.fold = b // the conditions use it in between
+	var sum [32]byte
+	sum = sha256.Sum256(b)
+	if len(w.p.fickle) > 0 {
+		before := *w
+		w.stage, w.last = filter.Request, filter.ResponseBody
+		b = sum[:]
+		for _, i := range w.p.fickle {
+			b = append(b, byte(w.p.rules[i].conditions(w)))
+		}
+		w.stage, w.last = before.stage, before.last
+		sum = sha256.Sum256(b)
+	}
+	return [16]byte(sum[:16])
+}
+
+// recall uses what was learned, when nothing else has decided.
+func (w *walk) recall(ctx context.Context, undecided bool) {
+	switch w.stage {
+	case filter.Request:
+	case filter.Response:
+		w.t.Verdict.Reason.Learned = !undecided && w.confirmed()
+		return
+	default:
+		return
+	}
+	if !w.learns() {
+		return
+	}
+	value, ok := w.e.memory.Get(ctx, w.learnKey())
+	if !ok {
+		return
+	}
+	l, err := parseLearned(value)
+	switch {
+	case err != nil:
+	case l.action == filter.Pass:
+		if !undecided {
+			w.t.Findings = append(w.t.Findings, filter.Finding{Check: "policy", Category: "learned", Evidence: passEvidence(l.validators)})
+		}
+	case l.action == filter.Block:
+		w.t.Findings = append(w.t.Findings, l.finding)
+		w.t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{
+			Policy: w.p.name, Rule: l.rule, Finding: l.finding, Learned: true,
+		}}
+	}
+}
+
+// passEvidence is how the transaction carries a learned pass from request to
+// response, and how the record shows it.
+func passEvidence(validators uint64) string {
+	return fmt.Sprintf("passed before, if the answer is still %016x", validators)
+}
+
+// confirmed says whether a learned pass holds for the response.
+func (w *walk) confirmed() bool {
+	if w.t.Response == nil || w.t.Response.Status != 200 {
+		return false
+	}
+	for i := range w.t.Findings {
+		f := &w.t.Findings[i]
+		if f.Check == "policy" && f.Category == "learned" {
+			v, ok := validators(w.t.Response)
+			return ok && f.Evidence == passEvidence(v)
+		}
+	}
+	return false
+}
+
+// validators are what tells one version of a page from another. It is not ok
+// when nothing does and the origin asks to be asked.
+func validators(s *message.Response) (v uint64, ok bool) {
+	h := sha256.New()
+	some := false
+	for i, name := range [...]string{"Content-Type", "Content-Encoding", "ETag", "Last-Modified", "Content-Length"} {
+		value := s.Get(name)
+		some = some || i > 1 && value != nil
+		h.Write(binary.AppendUvarint(nil, uint64(len(value))))
+		h.Write(value)
+	}
+	var sum [32]byte
+	v = binary.BigEndian.Uint64(h.Sum(sum[:0]))
+	return v, some || !s.HasToken("Cache-Control", "no-cache")
+}
+
+// remember learns the verdict a body has led to.
+func (w *walk) remember(ctx context.Context) {
+	t := w.t
+	if w.stage != filter.ResponseBody || !w.learns() || t.Response == nil || t.Body == nil || !w.shareable() {
+		return
+	}
+	v, ok := validators(t.Response)
+	l := learned{action: t.Verdict.Action, validators: v, rule: t.Verdict.Reason.Rule, finding: t.Verdict.Reason.Finding}
+	switch l.action {
+	case filter.Pass:
+		if !ok || !t.Body.Complete() || t.Body.Cut() {
+			return
+		}
+	case filter.Block:
+	default:
+		return
+	}
+	w.e.memory.Put(ctx, w.learnKey(), l.append(nil), w.p.learn)
+}
+
+// shareable says whether the verdict may be used for the next who asks.
+func (w *walk) shareable() bool {
+	t, s := w.t, w.t.Response
+	if s.Status != 200 || s.Has("Set-Cookie") ||
+		s.HasToken("Cache-Control", "no-store") || s.HasToken("Cache-Control", "private") {
+		return false
+	}
+	for i := range s.Fields {
+		if equalFold(s.Fields[i].Name, "vary") && !harmlessVary(string(s.Fields[i].Value)) {
+			return false
+		}
+	}
+	for i := range t.Findings {
+		f := &t.Findings[i]
+		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" {
+			return false
+		}
+	}
+	return true
+}
+
+// harmlessVary says whether a Vary names only what does not change the page or
+// is part of the key.
+func harmlessVary(v string) bool {
+	for name := range strings.SplitSeq(v, ",") {
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "", "accept-encoding", "origin", "cookie", "authorization":
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,309 @@
+package policy
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// An answer is what is known of whether something holds.
+type answer uint8
+
+// The lesser of two answers is the answer to "both".
+const (
+	no    answer = iota
+	maybe        // a later stage will tell
+	yes          // and no later stage changes it
+)
+
+// A rule is a Rule made ready.
+type rule struct {
+	name    string
+	action  filter.Action
+	over    int
+	found   bool   // it names categories, one of which has to be found
+	finds   uint64 // the checks that could report one of them
+	unless  uint64 // the checks that could report one that keeps it from fitting
+	warnFor time.Duration
+	to      target
+
+	hosts   hostSet
+	when    []hours
+	methods []string
+	exts    []string // lower case, with the dot
+	headers []headerPattern
+	agents  patterns
+	referer hostSet
+	urls    patterns
+	search  [][]byte // as appendTerm makes them
+	types   []string // lower case; "image/" for image/*
+
+	// Whether a condition needs the request head.
+	needsRequest bool
+	// fickle says that the answer may differ between two requests for the
+	// same URL: a learned verdict is only good for those it agrees on.
+	fickle bool
+}
+
+// conditions says whether what the rule asks of the transaction itself holds,
+// cheap questions first.
+func (r *rule) conditions(w *walk) answer {
+	t := w.t
+	if r.hosts != nil && !r.hosts.holds(t.Host) || r.when != nil && !open(r.when, w.now) {
+		return no
+	}
+	if r.action == filter.Redirect && r.to.host == t.Host {
+		return no
+	}
+	if r.needsRequest {
+		if w.stage < filter.Request {
+			return w.laterThan(filter.Request)
+		}
+		if !r.request(w) {
+			return no
+		}
+	}
+	a := yes
+	if r.exts != nil {
+		a = r.extension(w)
+	}
+	if a != no && r.types != nil {
+		a = min(a, r.mediaType(w))
+	}
+	return a
+}
+
+// laterThan is the answer to a question that only stage s can settle.
+func (w *walk) laterThan(s filter.Stage) answer {
+	if s <= w.last {
+		return maybe
+	}
+	return no
+}
+
+// request says whether the conditions on the request head hold.
+func (r *rule) request(w *walk) bool {
+	q := w.t.Request
+	if r.methods != nil && (q == nil || !contains(r.methods, q.Method)) {
+		return false
+	}
+	if r.referer != nil && (q == nil || !r.referer.holdsURL(q.Get("Referer"))) {
+		return false
+	}
+	if r.agents != nil && (q == nil || !r.agents.match(w.folded(q.Get("User-Agent")))) {
+		return false
+	}
+	for i := range r.headers {
+		h := &r.headers[i]
+		if q == nil || !h.match(w, q.Fields) {
+			return false
+		}
+	}
+	if r.search != nil && !containsWord(w.searched(), r.search) {
+		return false
+	}
+	return r.urls == nil || r.urls.match(w.url())
+}
+
+func (r *rule) extension(w *walk) answer {
+	if w.stage < filter.Request {
+		return w.laterThan(filter.Request)
+	}
+	path := w.url()[len(w.t.Host):w.scratch().query]
+	if hasExtension(path, r.exts) {
+		return yes
+	}
+	if i := bytes.IndexByte(path, ';'); i >= 0 && hasExtension(path[:i], r.exts) {
+		return yes
+	}
+	if w.stage < filter.Response {
+		return w.laterThan(filter.Response)
+	}
+	if w.t.Response == nil {
+		return no
+	}
+	if v := w.t.Response.Get("Content-Disposition"); v != nil && hasExtension(fileName(v, w.scratch()), r.exts) {
+		return yes
+	}
+	return no
+}
+
+// mediaType compares with Content-Type, or where the origin gives none with
+// what the body looks like.
+func (r *rule) mediaType(w *walk) answer {
+	if w.stage < filter.Response {
+		return w.laterThan(filter.Response)
+	}
+	if w.t.Response == nil {
+		return no
+	}
+	v := w.t.Response.Get("Content-Type")
+	v, _, _ = bytes.Cut(v, []byte(";"))
+	v = bytes.TrimSpace(v)
+	if len(v) == 0 {
+		if w.stage < filter.ResponseBody {
+			return w.laterThan(filter.ResponseBody)
+		}
+		if w.t.Body == nil {
+			return no
+		}
+		v = append(w.scratch().fold[:0], w.t.Body.Type()...)
+		w.scratch().fold = v
+	}
+	for _, t := range r.types {
+		if len(v) >= len(t) && (len(v) == len(t) || t[len(t)-1] == '/') && equalFold(v[:len(t)], t) {
+			return yes
+		}
+	}
+	return no
+}
+
+// A hostSet holds hosts that stand for themselves and all below them; in that
+// of referers "*" is any host.
+type hostSet map[string]struct{}
+
+func (s hostSet) holds(host string) bool {
+	for {
+		if _, ok := s[host]; ok {
+			return true
+		}
+		i := strings.IndexByte(host, '.')
+		if i < 0 {
+			return false
+		}
+		host = host[i+1:]
+	}
+}
+
+// holdsURL is holds for the host of a URL as browsers send it in Referer.
+func (s hostSet) holdsURL(u []byte) bool {
+	_, u, ok := bytes.Cut(u, []byte("://"))
+	if !ok {
+		return false
+	}
+	if i := bytes.IndexAny(u, "/?#"); i >= 0 {
+		u = u[:i]
+	}
+	u = u[bytes.LastIndexByte(u, '@')+1:]
+	if len(u) > 0 && u[0] == '[' {
+		u, _, _ = bytes.Cut(u[1:], []byte("]"))
+	} else if i := bytes.IndexByte(u, ':'); i >= 0 {
+		u = u[:i]
+	}
+	var buf [255]byte
+	if len(u) > len(buf) {
+		return false
+	}
+	host := appendLower(buf[:0], bytes.TrimSuffix(u, []byte(".")))
+	return s.holdsBytes(host)
+}
+
+func (s hostSet) holdsBytes(host []byte) bool {
+	if _, any := s["*"]; any && len(host) > 0 {
+		return true
+	}
+	for {
+		if _, ok := s[string(host)]; ok {
+			return true
+		}
+		i := bytes.IndexByte(host, '.')
+		if i < 0 {
+			return false
+		}
+		host = host[i+1:]
+	}
+}
+
+// hasExtension says whether the last segment of a path, in lower case, ends
+// with one of exts.
+func hasExtension(path []byte, exts []string) bool {
+	for _, e := range exts {
+		if len(path) >= len(e) && equalFold(path[len(path)-len(e):], e) {
+			return true
+		}
+	}
+	return false
+}
+
+// fileName finds the name in a Content-Disposition (RFC 6266), leniently, as
+// browsers do. The extended form goes before the plain one.
+func fileName(v []byte, s *scratch) []byte {
+	var plain []byte
+	for len(v) > 0 {
+		var part []byte
+		part, v = cutParameter(v)
+		name, value, ok := bytes.Cut(part, []byte("="))
+		if !ok {
+			continue
+		}
+		name, value = bytes.TrimSpace(name), bytes.TrimSpace(value)
+		if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
+			value = value[1 : n-1]
+		}
+		switch {
+		case equalFold(name, "filename*"):
+			if i := bytes.LastIndexByte(value, '\''); i >= 0 {
+				value = value[i+1:]
+			}
+			s.fold = appendDecoded(s.fold[:0], value, false)
+			return s.fold
+		case equalFold(name, "filename") && plain == nil:
+			plain = value
+		}
+	}
+	return plain
+}
+
+// cutParameter cuts v after the first semicolon that is not in quotes.
+func cutParameter(v []byte) (part, rest []byte) {
+	quoted := false
+	for i := 0; i < len(v); i++ {
+		switch {
+		case v[i] == '"':
+			quoted = !quoted
+		case v[i] == '\\' && quoted:
+			i++
+		case v[i] == ';' && !quoted:
+			return v[:i], v[i+1:]
+		}
+	}
+	return v, nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// equalFold compares in ASCII; b is in lower case.
+func equalFold(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if lower(a[i]) != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
+}
+
+func appendLower(dst, b []byte) []byte {
+	for _, c := range b {
+		dst = append(dst, lower(c))
+	}
+	return dst
+}

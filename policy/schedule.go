@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Schedule is a list of windows in time; one that is open is enough. An
+// empty schedule is always open.
+type Schedule []Window
+
+// A Window comes again every week. It is read on the clock on the wall of its
+// zone, so that it moves with summer time. One whose hours wrap past midnight
+// belongs to the day it starts on.
+type Window struct {
+	Days  string `yaml:"days"`  // "mon-fri", "sat,sun"; every day unless given
+	Hours string `yaml:"hours"` // "08:00-12:00,13:00-17:30"; the end is not part of it; all day unless given
+	Zone  string `yaml:"zone"`  // "Europe/Berlin"; the machine's unless given
+	// Old is the form of DansGuardian's lists, five numbers: start hour, start
+	// minute, end hour, end minute, days (0 is Monday). Its end minute is part
+	// of it.
+	Old string `yaml:"-"`
+}
+
+// UnmarshalYAML reads one window, a list of them, or the old form as a string.
+func (s *Schedule) UnmarshalYAML(read func(any) error) error {
+	var old string
+	if read(&old) == nil {
+		*s = Schedule{{Old: old}}
+		return nil
+	}
+	var list []any
+	if read(&list) == nil {
+		var ws []Window
+		err := read(&ws)
+		*s = ws
+		return err
+	}
+	var w Window
+	err := read(&w)
+	*s = Schedule{w}
+	return err
+}
+
+// UnmarshalYAML reads a mapping, or the old form as a string.
+func (w *Window) UnmarshalYAML(read func(any) error) error {
+	var old string
+	if read(&old) == nil {
+		w.Old = old
+		return nil
+	}
+	type plain Window
+	return read((*plain)(w))
+}
+
+// hours is one stretch of a window.
+type hours struct {
+	days       uint8 // bit 0 is Sunday, as in time.Weekday
+	start, end int   // minutes of the day; end <= start wraps past midnight
+	zone       *time.Location
+}
+
+// open says whether now lies in one of the stretches, or there are none.
+func open(hs []hours, now time.Time) bool {
+	for i := range hs {
+		if hs[i].open(now) {
+			return true
+		}
+	}
+	return len(hs) == 0
+}
+
+func (h *hours) open(now time.Time) bool {
+	now = now.In(h.zone)
+	hour, minute, _ := now.Clock()
+	at, day := hour*60+minute, now.Weekday()
+	if h.start < h.end {
+		return h.days>>day&1 != 0 && h.start <= at && at < h.end
+	}
+	yesterday := (day + 6) % 7
+	return h.days>>day&1 != 0 && at >= h.start || h.days>>yesterday&1 != 0 && at < h.end
+}
+
+// compile reads a schedule; the error is about the window with the index.
+func (s Schedule) compile() (hs []hours, bad int, err error) {
+	for i, w := range s {
+		h, err := w.compile()
+		if err != nil {
+			return nil, i, err
+		}
+		hs = append(hs, h...)
+	}
+	return hs, 0, nil
+}
+
+func (w Window) compile() ([]hours, error) {
+	if w.Old != "" {
+		h, err := parseOld(w.Old)
+		return []hours{h}, err
+	}
+	days, err := parseDays(w.Days)
+	if err != nil {
+		return nil, err
+	}
+	zone := time.Local
+	if w.Zone != "" {
+		if zone, err = time.LoadLocation(w.Zone); err != nil {
+			return nil, fmt.Errorf(`zone %q is not known; write it like "Europe/Berlin"`, w.Zone)
+		}
+	}
+	if w.Hours == "" {
+		return []hours{{days, 0, 24 * 60, zone}}, nil
+	}
+	var hs []hours
+	for part := range strings.SplitSeq(w.Hours, ",") {
+		from, to, ok := strings.Cut(strings.TrimSpace(part), "-")
+		start, err1 := parseClock(from)
+		end, err2 := parseClock(to)
+		if !ok || err1 != nil || err2 != nil || start == 24*60 {
+			return nil, fmt.Errorf(`hours %q cannot be read; write them like "21:00-06:00"`, part)
+		}
+		hs = append(hs, hours{days, start, end, zone})
+	}
+	return hs, nil
+}
+
+// parseClock reads "6:30" as minutes of the day; "24:00" is its end.
+func parseClock(s string) (int, error) {
+	hs, ms, ok := strings.Cut(strings.TrimSpace(s), ":")
+	if !ok || len(hs) > 2 || len(ms) != 2 {
+		return 0, strconv.ErrSyntax
+	}
+	h, err := strconv.ParseUint(hs, 10, 8)
+	if err != nil {
+		return 0, err
+	}
+	m, err := strconv.ParseUint(ms, 10, 8)
+	if err != nil {
+		return 0, err
+	}
+	if h > 24 || m > 59 || h == 24 && m > 0 {
+		return 0, strconv.ErrRange
+	}
+	return int(h*60 + m), nil
+}
+
+const everyDay = 1<<7 - 1
+
+// parseDays reads "mon-fri,sun" as a set of weekdays.
+func parseDays(s string) (uint8, error) {
+	if strings.TrimSpace(s) == "" {
+		return everyDay, nil
+	}
+	var set uint8
+	for part := range strings.SplitSeq(strings.ToLower(s), ",") {
+		from, to, span := strings.Cut(strings.TrimSpace(part), "-")
+		a, ok1 := parseDay(from)
+		b, ok2 := a, ok1
+		if span {
+			b, ok2 = parseDay(to)
+		}
+		if !ok1 || !ok2 {
+			return 0, fmt.Errorf(`days %q cannot be read; write them like "mon-fri" or "sat,sun"`, part)
+		}
+		for set |= 1 << a; a != b; set |= 1 << a {
+			a = (a + 1) % 7
+		}
+	}
+	return set, nil
+}
+
+// parseDay reads the English name of a day, in full or its first three letters.
+func parseDay(s string) (time.Weekday, bool) {
+	s = strings.TrimSpace(s)
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		if name := strings.ToLower(d.String()); s == name || s == name[:3] {
+			return d, true
+		}
+	}
+	return 0, false
+}
+
+// parseOld reads "sh sm eh em days". Unlike the programs it comes from it may
+// wrap past midnight.
+func parseOld(s string) (hours, error) {
+	bad := fmt.Errorf(`schedule %q cannot be read; write {days: mon-fri, hours: "09:00-17:00"}, or five numbers like "9 0 17 0 01234"`, s)
+	f := strings.Fields(s)
+	if len(f) != 5 || len(f[4]) > 7 {
+		return hours{}, bad
+	}
+	var n [4]int
+	for i, limit := range [4]uint64{23, 59, 23, 59} {
+		v, err := strconv.ParseUint(f[i], 10, 8)
+		if err != nil || v > limit {
+			return hours{}, bad
+		}
+		n[i] = int(v)
+	}
+	h := hours{start: n[0]*60 + n[1], end: n[2]*60 + n[3] + 1, zone: time.Local}
+	for _, c := range f[4] {
+		if c < '0' || c > '6' {
+			return hours{}, bad
+		}
+		h.days |= 1 << ((c - '0' + 1) % 7)
+	}
+	return h, nil
+}

@@ -1,0 +1,103 @@
+// Package statetest is what every store of package state has to pass.
+package statetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Store is what the tests need of one.
+type Store interface {
+	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
+	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+}
+
+// Key makes a key of a number.
+func Key(n uint64) (k [16]byte) {
+	binary.BigEndian.PutUint64(k[8:], n)
+	return k
+}
+
+// Run tests the store that with makes, empty, for each test it is given. Time
+// passes by time.Sleep, a few seconds in all: a store in this process runs the
+// test in a synctest bubble, where that takes none.
+func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, s Store))) {
+	tests := map[string]func(t *testing.T, s Store){
+		"an unknown key is not there": func(t *testing.T, s Store) {
+			absent(t, s, 1)
+		},
+		"what was put comes back until its time is up": func(t *testing.T, s Store) {
+			s.Put(t.Context(), Key(1), []byte("one"), 2*time.Second)
+			s.Put(t.Context(), Key(2), []byte("two"), time.Hour)
+			present(t, s, 1, "one")
+			time.Sleep(3 * time.Second)
+			absent(t, s, 1)
+			present(t, s, 2, "two")
+		},
+		"the last put counts, time included": func(t *testing.T, s Store) {
+			s.Put(t.Context(), Key(1), []byte("old"), 2*time.Second)
+			s.Put(t.Context(), Key(1), []byte("new"), time.Hour)
+			time.Sleep(3 * time.Second)
+			present(t, s, 1, "new")
+		},
+		"a put whose time is up already removes": func(t *testing.T, s Store) {
+			s.Put(t.Context(), Key(1), []byte("old"), time.Hour)
+			s.Put(t.Context(), Key(1), []byte("new"), 0)
+			absent(t, s, 1)
+		},
+		"an empty value is a value": func(t *testing.T, s Store) {
+			s.Put(t.Context(), Key(1), nil, time.Hour)
+			present(t, s, 1, "")
+		},
+		"the caller's slice is the caller's": func(t *testing.T, s Store) {
+			b := []byte("mine")
+			s.Put(t.Context(), Key(1), b, time.Hour)
+			copy(b, "ruin")
+			present(t, s, 1, "mine")
+		},
+		"binary values come back as they are": func(t *testing.T, s Store) {
+			v := make([]byte, 256)
+			for i := range v {
+				v[i] = byte(i)
+			}
+			s.Put(t.Context(), Key(1), v, time.Hour)
+			present(t, s, 1, string(v))
+		},
+		"many may use it at once": func(t *testing.T, s Store) {
+			var wg sync.WaitGroup
+			for g := range 8 {
+				wg.Go(func() {
+					for i := range 200 {
+						want := binary.BigEndian.AppendUint64(nil, uint64(i%10))
+						s.Put(t.Context(), Key(uint64(i%10)), want, time.Hour)
+						if got, ok := s.Get(t.Context(), Key(uint64(i%10))); ok && !bytes.Equal(got, want) {
+							t.Errorf("goroutine %d: key %d = %x, want %x", g, i%10, got, want)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { with(t, test) })
+	}
+}
+
+func present(t *testing.T, s Store, key uint64, want string) {
+	t.Helper()
+	if got, ok := s.Get(t.Context(), Key(key)); !ok || string(got) != want {
+		t.Errorf("key %d = %q, %v; want %q", key, got, ok, want)
+	}
+}
+
+func absent(t *testing.T, s Store, key uint64) {
+	t.Helper()
+	if got, ok := s.Get(t.Context(), Key(key)); ok {
+		t.Errorf("key %d = %q, want it gone", key, got)
+	}
+}
