@@ -18,6 +18,13 @@ type Config struct {
 	Phrase   *phrase.Config   `yaml:"phrase"`
 }
 
+// Full makes every check say all it saw, for the explanation of one page.
+func (c *Config) Full() {
+	if c.Phrase != nil {
+		c.Phrase.Full = true
+	}
+}
+
 // Parts are what checks are made of besides their settings.
 type Parts struct {
 	Lists map[string]*list.File // opened lists by name
@@ -28,7 +35,10 @@ type Parts struct {
 // A Set is the checks in the order they are asked, cheap ones first.
 type Set struct {
 	Checks []filter.Check
-	Files  []string // every file they were read from
+	Files  []string // every file they were read from, but for the lists
+	// Remarks are lines of phrase lists that probably do not do what their
+	// author meant.
+	Remarks []phrase.Remark
 }
 
 // New makes the checks that c asks for.
@@ -48,6 +58,7 @@ func New(c Config, p Parts) (*Set, error) {
 		}
 		s.Checks = append(s.Checks, k)
 		s.Files = append(s.Files, k.Files()...)
+		s.Remarks = k.Remarks()
 	}
 	return s, nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/check"
+	"shuultuur/check/phrase"
 	"shuultuur/filter"
 	"shuultuur/identity"
 	"shuultuur/list"
@@ -34,10 +36,11 @@ type Engine struct {
 	policy   *policy.Engine
 	identity *identity.Identity
 	proxy    *proxy.Engine
-	files    []string  // what it was built from
-	revision string    // a digest of the settings and files
+	reports  []list.Report   // what became of the lines of each list
+	remarks  []phrase.Remark // odd lines of phrase lists
+	files    []string        // what it was built from
+	revision string          // a digest of the settings and files
 	built    time.Time
-	problems []string // worth a look, but not in the way
 }
 
 // build makes an engine. Nothing is half-built: on an error what was opened is
@@ -62,6 +65,7 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 		return filter.Setting("checks", err)
 	}
 	e.files = append(e.files, checks.Files...)
+	e.remarks = checks.Remarks
 	e.revision = e.digest()
 	key, err := secret(filepath.Join(s.path(s.Data), "secret.key"))
 	if err != nil {
@@ -110,7 +114,7 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 		cfg.Path = s.path(cfg.Path)
 		dst := filepath.Join(dir, name+".list")
 		start := time.Now()
-		report, err := list.Update(ctx, name, cfg, dst)
+		report, err := list.Compile(ctx, name, cfg, dst)
 		if err != nil {
 			return filter.Setting("lists."+name, err)
 		}
@@ -120,11 +124,12 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 		}
 		e.lists[name] = f
 		e.files = append(e.files, cfg.Path)
-		if report.Compiled {
+		e.reports = append(e.reports, report)
+		if !report.Reused {
 			log.Info("list compiled", "list", name, "entries", report.Entries, "refused", report.Bad, "took", time.Since(start).Round(time.Millisecond))
 		}
-		if report.Bad > 0 {
-			e.problems = append(e.problems, fmt.Sprintf("list %s: %d lines not understood, the first: %s", name, report.Bad, report.First()))
+		if report.Note != "" {
+			log.Warn(report.Note, "list", name)
 		}
 	}
 	return nil
@@ -294,6 +299,31 @@ func (s *Settings) fixed(other *Settings) []string {
 	return parts
 }
 
-// Problems lists what is worth a look in the settings and lists, though it is
-// not in the way.
-func (e *Engine) Problems() []string { return e.problems }
+// problems counts what is worth a look in the lists, for the operator.
+func (e *Engine) problems() []string {
+	var p []string
+	for _, r := range e.reports {
+		if r.Bad > 0 {
+			p = append(p, fmt.Sprintf("list %s: %d of %d lines refused; \"shuultuur check\" names them", r.Name, r.Bad, r.Lines))
+		}
+	}
+	if n := len(e.remarks); n > 0 {
+		p = append(p, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
+	}
+	return p
+}
+
+// Print writes what became of the lists and phrases, with every line that is
+// worth a look.
+func (e *Engine) Print(w io.Writer) {
+	for _, r := range e.reports {
+		for _, p := range r.Problems {
+			fmt.Fprintln(w, p)
+		}
+		fmt.Fprintf(w, "list %s: %d entries, %d of them URLs, %d categories; %d lines, %d refused, %d ignored, %d twice\n",
+			r.Name, r.Entries, r.URLs, len(r.Categories), r.Lines, r.Bad, r.Ignored, r.Duplicates)
+	}
+	for _, m := range e.remarks {
+		fmt.Fprintln(w, m)
+	}
+}

@@ -311,7 +311,7 @@ func (g *Gateway) health() admin.Health {
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
 	if e := g.engine.Load(); e != nil {
 		h.Revision = e.revision
-		h.Problems = append(problems, e.problems...)
+		h.Problems = append(problems, e.problems()...)
 	}
 	return h
 }

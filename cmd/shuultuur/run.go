@@ -129,9 +129,7 @@ func check(ctx context.Context, e env, args []string) int {
 		return 1
 	}
 	defer closeEngine()
-	for _, p := range engine.Problems() {
-		fmt.Fprintln(e.stdout, p)
-	}
+	engine.Print(e.stdout)
 	fmt.Fprintf(e.stdout, "%s: good\n", *config)
 	return 0
 }
