@@ -161,7 +161,8 @@ func (b *Body) next(wait bool) bool {
 			}
 			err = b.chunk()
 		case atTrailers:
-			if !wait && !bytes.HasPrefix(b.r.Buffered(), crlf) {
+			p := b.r.Buffered()
+			if !wait && !bytes.HasPrefix(p, crlf) && !bytes.Contains(p, headEnd) {
 				return false
 			}
 			err = b.trailers()
@@ -173,7 +174,7 @@ func (b *Body) next(wait bool) bool {
 	return false
 }
 
-var crlf = []byte("\r\n")
+var crlf, headEnd = []byte("\r\n"), []byte("\r\n\r\n")
 
 // crlf consumes CRLF. Anything else is refused at its first byte.
 func (r *Reader) crlf(reason string) error {
@@ -375,7 +376,7 @@ func forbiddenInTrailer(name []byte) bool {
 // be used again. It gives up with an error when there is more than max bytes.
 func (b *Body) Discard(max int64) error {
 	for b.next(true) {
-		if b.length != Chunked && b.left > max { // UntilClose too
+		if b.left > max {
 			return errTooMuch
 		}
 		if b.r.a == b.r.b {
@@ -385,9 +386,7 @@ func (b *Body) Discard(max int64) error {
 			}
 		}
 		n := int(min(b.left, int64(b.r.b-b.r.a)))
-		if max -= int64(n); max < 0 {
-			return errTooMuch
-		}
+		max -= int64(n)
 		b.r.a += n
 		b.took(n)
 	}

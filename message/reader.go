@@ -264,7 +264,7 @@ func inside(err error) error {
 func (r *Reader) head(raw []byte) ([]byte, error) {
 	for searched := 0; ; {
 		win := r.buf[r.a:r.b]
-		if i := bytes.Index(win[searched:], []byte("\r\n\r\n")); i >= 0 {
+		if i := bytes.Index(win[searched:], headEnd); i >= 0 {
 			n := searched + i + 4
 			if len(raw)+n > r.maxHead {
 				if bareLF(win, searched) {

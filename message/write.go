@@ -51,6 +51,9 @@ func appendFields(dst []byte, fs Fields) []byte {
 }
 
 func appendToken[T string | []byte](dst []byte, s T) []byte {
+	if len(s) == 0 {
+		return append(dst, '-')
+	}
 	n := len(dst)
 	dst = append(dst, s...)
 	for i := n; i < len(dst); i++ {
@@ -74,6 +77,9 @@ func appendValue(dst, v []byte) []byte {
 }
 
 func appendTarget(dst, t []byte) []byte {
+	if len(t) == 0 {
+		return append(dst, '/')
+	}
 	if all(t, targetByte) {
 		return append(dst, t...)
 	}

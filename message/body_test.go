@@ -1,0 +1,523 @@
+package message
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// loop gives the same bytes again and again: a kept-alive connection.
+type loop struct {
+	b []byte
+	i int
+}
+
+func (l *loop) Read(p []byte) (int, error) {
+	if l.i == len(l.b) {
+		l.i = 0
+	}
+	n := copy(p, l.b[l.i:])
+	l.i += n
+	return n, nil
+}
+
+const browserRequest = "GET http://www.example.org/wiki/Main_Page?action=view HTTP/1.1\r\n" +
+	"Host: www.example.org\r\n" +
+	"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n" +
+	"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n" +
+	"Accept-Language: en-US,en;q=0.5\r\n" +
+	"Accept-Encoding: gzip, deflate\r\n" +
+	"Proxy-Connection: keep-alive\r\n" +
+	"Cookie: session=0123456789abcdef0123456789abcdef; theme=dark\r\n" +
+	"Upgrade-Insecure-Requests: 1\r\n" +
+	"Priority: u=0, i\r\n\r\n"
+
+func TestKeptAliveConnectionAllocatesNothing(t *testing.T) {
+	const chunked = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"5\r\n01234\r\n3;x=y\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"
+	const sized = "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789"
+	for _, in := range []string{browserRequest, sized, chunked, browserRequest + sized + chunked} {
+		var q Request
+		var err error
+		r := NewReader(&loop{b: []byte(in)}, 4<<10, 64<<10)
+		out, body := make([]byte, 0, 4<<10), make([]byte, 512)
+		n := testing.AllocsPerRun(200, func() {
+			if e := r.ReadRequest(&q); e != nil {
+				err = e
+			}
+			if q.Body != nil {
+				for e := error(nil); e == nil; {
+					if _, e = q.Body.Read(body); e != nil && e != io.EOF {
+						err = e
+					}
+				}
+			}
+			q.DelHopByHop()
+			out = q.AppendHead(out[:0])
+			out = AppendLastChunk(AppendChunk(out, 10), q.Trailer)
+		})
+		if n != 0 || err != nil {
+			t.Errorf("%.30q: %v allocations, error %v, want 0", in, n, err)
+		}
+	}
+}
+
+func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
+	in := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 10\r\nConnection: keep-alive\r\n\r\n0123456789" +
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" +
+		"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n"
+	var s Response
+	var err error
+	r := NewReader(&loop{b: []byte(in)}, 4<<10, 64<<10)
+	out := make([]byte, 0, 4<<10)
+	var w struct{ io.Writer } // no ReaderFrom
+	w.Writer = io.Discard
+	cw := &ChunkWriter{}
+	n := testing.AllocsPerRun(300, func() {
+		if e := r.ReadResponse(&s, "GET"); e != nil {
+			err = e
+		}
+		s.DelHopByHop()
+		out = s.AppendHead(out[:0])
+		switch {
+		case s.Length == Chunked:
+			cw.W, cw.Before = w, out
+			if _, e := s.Body.(*Body).WriteTo(cw); e != nil {
+				err = e
+			}
+			if e := cw.End(s.Trailer); e != nil {
+				err = e
+			}
+		case s.Body != nil:
+			if _, e := s.Body.(*Body).WriteTo(w); e != nil {
+				err = e
+			}
+		}
+	})
+	if n != 0 || err != nil {
+		t.Errorf("%v allocations, error %v, want 0", n, err)
+	}
+}
+
+// reads counts reads and the most one asked for.
+type reads struct {
+	io.Reader
+	n, most int
+}
+
+func (r *reads) Read(p []byte) (int, error) {
+	r.n++
+	r.most = max(r.most, len(p))
+	return r.Reader.Read(p)
+}
+
+func TestLargeReadsGoRoundTheBuffer(t *testing.T) {
+	const size = 100_000
+	src := &reads{Reader: strings.NewReader(get("Content-Length: 100000") + strings.Repeat("x", size))}
+	r := NewReader(src, 2<<10, 8<<10)
+	var q Request
+	if err := r.ReadRequest(&q); err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, size)
+	if n, err := io.ReadFull(q.Body, p); n != size || err != nil {
+		t.Fatalf("got %d, %v", n, err)
+	}
+	if src.n > 3 || src.most < 90_000 {
+		t.Errorf("%d reads, the largest of %d bytes; want 2, and one of nearly all", src.n, src.most)
+	}
+}
+
+// Reading a body never takes bytes that belong to what follows from the
+// connection into the caller's hands.
+func TestBodyEndsAtItsFraming(t *testing.T) {
+	for _, c := range []struct{ head, body string }{
+		{get("Content-Length: 5000"), strings.Repeat("a", 5000)},
+		{get("Transfer-Encoding: chunked"), "1388\r\n" + strings.Repeat("a", 5000) + "\r\n0\r\n\r\n"},
+	} {
+		for _, size := range []int{1, 7, 1000, 4096, 5000, 5001, 70000} {
+			r := NewReader(strings.NewReader(c.head+c.body+get("X: next")), 0, 8<<10)
+			var q Request
+			if err := r.ReadRequest(&q); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			p := make([]byte, size)
+			for {
+				m, err := q.Body.Read(p)
+				if n += m; err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n != 5000 {
+				t.Errorf("reads of %d: got %d bytes", size, n)
+			}
+			if err := r.ReadRequest(&q); err != nil || string(q.Get("x")) != "next" {
+				t.Errorf("reads of %d: next request: %v", size, err)
+			}
+		}
+	}
+}
+
+func TestLeftAndDone(t *testing.T) {
+	var s Response
+	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"+
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"+
+		"HTTP/1.1 200 OK\r\n\r\nabc"), 0, 8<<10)
+	for _, want := range []int64{3, Chunked, UntilClose} {
+		if err := r.ReadResponse(&s, "GET"); err != nil {
+			t.Fatal(err)
+		}
+		b := s.Body.(*Body)
+		if b.Left() != want || b.Done() {
+			t.Errorf("before: left %d, done %v, want %d, false", b.Left(), b.Done(), want)
+		}
+		if got, err := io.ReadAll(b); string(got) != "abc" || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if b.Left() != 0 || !b.Done() {
+			t.Errorf("after: left %d, done %v", b.Left(), b.Done())
+		}
+	}
+}
+
+// An end that is in the buffer is seen with the last data: the connection is
+// free without one more read.
+func TestEndIsSeenWithTheLastData(t *testing.T) {
+	for _, in := range []string{
+		get("Content-Length: 3") + "abc",
+		post("3\r\nabc\r\n0\r\n\r\n"),
+		post("1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n"),
+	} {
+		r := NewReader(strings.NewReader(in), 0, 8<<10)
+		var q Request
+		if err := r.ReadRequest(&q); err != nil {
+			t.Fatal(err)
+		}
+		b := q.Body.(*Body)
+		p := make([]byte, 10)
+		if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil || !b.Done() {
+			t.Errorf("%q: got %q, %v, done %v", in, p[:n], err, b.Done())
+		}
+		if n, err := b.Read(p); n != 0 || err != io.EOF {
+			t.Errorf("%q: got %d, %v, want 0 and EOF", in, n, err)
+		}
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		max  int64
+		want error
+	}{
+		{get("Content-Length: 3") + "abc", 3, nil},
+		{get("Content-Length: 3") + "abc", 2, errTooMuch},
+		{get("Content-Length: 3") + "ab", 3, io.ErrUnexpectedEOF},
+		{post("3\r\nabc\r\n2\r\nde\r\n0\r\nX: y\r\n\r\n"), 5, nil},
+		{post("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), 4, errTooMuch},
+		{post("ffffff\r\nabc"), 100, errTooMuch},
+		{post("0\r\n\r\n"), 0, nil},
+	} {
+		r := NewReader(iotest.HalfReader(strings.NewReader(c.in)), 0, 8<<10)
+		var q Request
+		if err := r.ReadRequest(&q); err != nil {
+			t.Fatal(err)
+		}
+		b := q.Body.(*Body)
+		if err := b.Discard(c.max); err != c.want || b.Done() != (err == nil) {
+			t.Errorf("%q, max %d: got %v, done %v, want %v", c.in, c.max, err, b.Done(), c.want)
+		}
+	}
+	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\n\r\nabc"), 0, 8<<10)
+	var s Response
+	if err := r.ReadResponse(&s, "GET"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Body.(*Body).Discard(1 << 40); err != errTooMuch {
+		t.Errorf("until close: got %v, want %v", err, errTooMuch)
+	}
+}
+
+func TestAppendBufferedTakesWhatIsHere(t *testing.T) {
+	waited := errors.New("waited")
+	for _, c := range []struct {
+		in   string
+		max  int
+		want string
+		done bool
+	}{
+		{get("Content-Length: 5") + "abcdeGET", 100, "abcde", true},
+		{get("Content-Length: 5") + "abcdeGET", 4, "abcd", false},
+		{get("Content-Length: 5") + "abc", 100, "abc", false},
+		{get("Content-Length: 5"), 100, "", false},
+		{post("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), 100, "abcde", true},
+		{post("3\r\nabc\r\n2\r\nde\r\n0\r\n"), 100, "abcde", false},
+		{post("3\r\nabc\r\n2"), 100, "abc", false},
+	} {
+		r := NewReader(io.MultiReader(strings.NewReader(c.in), iotest.ErrReader(waited)), 0, 8<<10)
+		var q Request
+		if err := r.ReadRequest(&q); err != nil {
+			t.Fatal(err)
+		}
+		b := q.Body.(*Body)
+		got := string(b.AppendBuffered([]byte("head "), c.max))
+		if got != "head "+c.want || b.Done() != c.done {
+			t.Errorf("%q: got %q, done %v, want %q, %v", c.in, got, b.Done(), "head "+c.want, c.done)
+		}
+	}
+}
+
+// writes keeps what was written, write by write.
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) {
+	*w = append(*w, string(p))
+	return len(p), nil
+}
+
+func TestChunkWriterSendsHeadChunkAndEndTogether(t *testing.T) {
+	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\nX: y\r\n\r\n"), 0, 8<<10)
+	var s Response
+	if err := r.ReadResponse(&s, "GET"); err != nil {
+		t.Fatal(err)
+	}
+	var w writes
+	c := &ChunkWriter{W: &w, Before: s.AppendHead(nil)}
+	if n, err := io.Copy(c, s.Body); n != 4 || err != nil {
+		t.Fatalf("got %d, %v", n, err)
+	}
+	if err := c.End(s.Trailer); err != nil {
+		t.Fatal(err)
+	}
+	want := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0004\r\nabcd\r\n0\r\nX: y\r\n\r\n"
+	if len(w) != 1 || w[0] != want {
+		t.Errorf("got %q, want one write %q", w, want)
+	}
+}
+
+func TestChunkWriterDoesNotHoldTheHead(t *testing.T) {
+	var w writes
+	c := &ChunkWriter{W: &w, Before: []byte("head ")}
+	stop := errors.New("slow")
+	if _, err := c.ReadFrom(iotest.ErrReader(stop)); err != stop || len(w) != 1 || w[0] != "head " {
+		t.Errorf("got %q, %v", w, err)
+	}
+	w = nil
+	c = &ChunkWriter{W: &w, Before: []byte("head ")}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.End(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(w, "|"), "head |0003\r\nabc\r\n|0\r\n\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestChunkWriterWritesWhatReaderReads(t *testing.T) {
+	data := make([]byte, 300_000)
+	for i := range data {
+		data[i] = byte(i * 7 >> 3)
+	}
+	for _, before := range []string{"", get("Transfer-Encoding: chunked"), get("Transfer-Encoding: chunked", "X: "+strings.Repeat("x", 40_000))} {
+		head := before
+		if head == "" {
+			head = get("Transfer-Encoding: chunked")
+		}
+		for name, src := range map[string]io.Reader{
+			"bytes": bytes.NewReader(data),
+			"half":  iotest.HalfReader(bytes.NewReader(data)),
+			"body":  bodyOf(t, data),
+		} {
+			var out bytes.Buffer
+			c := &ChunkWriter{W: &out, Before: []byte(before)}
+			if n, err := io.Copy(c, src); n != int64(len(data)) || err != nil {
+				t.Fatalf("%s: got %d, %v", name, n, err)
+			}
+			if err := c.End(nil); err != nil {
+				t.Fatal(err)
+			}
+			in := out.String()
+			if before == "" {
+				in = head + in
+			}
+			r := NewReader(strings.NewReader(in), 0, 64<<10)
+			var q Request
+			if err := r.ReadRequest(&q); err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(q.Body)
+			if err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%s: %d bytes differ, %v", name, len(got), err)
+			}
+		}
+	}
+}
+
+func bodyOf(t *testing.T, data []byte) io.Reader {
+	t.Helper()
+	var in bytes.Buffer
+	in.WriteString(post(""))
+	for p := data; len(p) > 0; {
+		n := min(len(p), 3000)
+		in.Write(AppendChunk(nil, n))
+		in.Write(p[:n])
+		in.WriteString("\r\n")
+		p = p[n:]
+	}
+	in.Write(AppendLastChunk(nil, nil))
+	var q Request
+	if err := NewReader(&in, 4<<10, 64<<10).ReadRequest(&q); err != nil {
+		t.Fatal(err)
+	}
+	return q.Body
+}
+
+// tcpPair returns both ends of a loopback connection.
+func tcpPair(t testing.TB) (client, server *net.TCPConn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(); s.Close() })
+	return c.(*net.TCPConn), s.(*net.TCPConn)
+}
+
+// relay sends response bytes in over TCP, reads the response, copies its body
+// to another TCP connection with copy and returns what came out there.
+func relay(t *testing.T, in []byte, copy func(b *Body, w io.Writer) error) (got []byte, b *Body, err error) {
+	origin, upstream := tcpPair(t)
+	down, client := tcpPair(t)
+	go func() {
+		origin.Write(in)
+		origin.CloseWrite()
+	}()
+	out := make(chan []byte)
+	go func() {
+		p, _ := io.ReadAll(client)
+		out <- p
+	}()
+	var s Response
+	r := NewReader(upstream, 4<<10, 8<<10)
+	if err := r.ReadResponse(&s, "GET"); err != nil {
+		t.Fatal(err)
+	}
+	b = s.Body.(*Body)
+	err = copy(b, down)
+	down.CloseWrite()
+	return <-out, b, err
+}
+
+func TestWriteToBetweenTCPConnections(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
+	chunked := []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for p := data; len(p) > 0; p = p[1<<15:] {
+		chunked = append(append(AppendChunk(chunked, 1<<15), p[:1<<15]...), "\r\n"...)
+	}
+	chunked = AppendLastChunk(chunked, nil)
+	whole := func(b *Body, w io.Writer) error { _, err := io.Copy(w, b); return err }
+	pieces := func(b *Body, w io.Writer) error {
+		for !b.Done() {
+			if n, err := b.Copy(w, 100_000); err != nil || n > 100_000 {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		name string
+		in   []byte
+		copy func(*Body, io.Writer) error
+		err  error
+	}{
+		{"length", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"), data...), whole, nil},
+		{"until close", append([]byte("HTTP/1.1 200 OK\r\n\r\n"), data...), whole, nil},
+		{"chunked", chunked, whole, nil},
+		{"length in pieces", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"), data...), pieces, nil},
+		{"until close in pieces", append([]byte("HTTP/1.1 200 OK\r\n\r\n"), data...), pieces, nil},
+		{"cut", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n"), data...), whole, io.ErrUnexpectedEOF},
+		{"more than length", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"), append(data, "HTTP/1.1"...)...), whole, nil},
+	} {
+		got, b, err := relay(t, c.in, c.copy)
+		if err != c.err || b.Done() != (err == nil) {
+			t.Errorf("%s: got %v, done %v, want %v", c.name, err, b.Done(), c.err)
+		}
+		if !bytes.Equal(got, data) {
+			t.Errorf("%s: %d bytes came out, want %d", c.name, len(got), len(data))
+		}
+	}
+}
+
+func BenchmarkReadRequest(b *testing.B) {
+	r := NewReader(&loop{b: []byte(browserRequest)}, 4<<10, 64<<10)
+	var q Request
+	b.SetBytes(int64(len(browserRequest)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.ReadRequest(&q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkForwardHead(b *testing.B) {
+	r := NewReader(&loop{b: []byte(browserRequest)}, 4<<10, 64<<10)
+	var q Request
+	var out []byte
+	b.SetBytes(int64(len(browserRequest)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.ReadRequest(&q); err != nil {
+			b.Fatal(err)
+		}
+		q.DelHopByHop()
+		q.Target = q.Path
+		out = q.AppendHead(out[:0])
+	}
+}
+
+func BenchmarkChunkedBody(b *testing.B) {
+	var in []byte
+	in = append(in, post("")...)
+	for range 8 {
+		in = append(append(AppendChunk(in, 1000), bytes.Repeat([]byte("x"), 1000)...), "\r\n"...)
+	}
+	in = AppendLastChunk(in, nil)
+	r := NewReader(&loop{b: in}, 4<<10, 64<<10)
+	var q Request
+	b.SetBytes(int64(len(in)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.ReadRequest(&q); err != nil {
+			b.Fatal(err)
+		}
+		if err := q.Body.(*Body).Discard(1 << 20); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
