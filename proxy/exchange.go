@@ -1,0 +1,634 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+const (
+	copyStep = 1 << 20  // bytes copied before deadlines are moved
+	slowest  = 16 << 10 // bytes a second a client or origin must keep up, beside Config.Answer
+	firstAsk = 128 << 10
+	slowHold = 10 * time.Second // after which a body held gives back room it does not use
+)
+
+// exchange sends the request upstream and the response back.
+func (x *session) exchange() (more bool) {
+	t := &x.t
+	if x.requestBody() != nil && x.wants(filter.RequestBody) {
+		if ok, more := x.judgeUpload(); !ok {
+			return more
+		}
+	}
+	if err := x.roundTrip(); err != nil {
+		return x.upstreamError(err)
+	}
+	t.Response = &x.s
+	if x.s.Status == 407 {
+		return x.fail(502, "The proxy behind this one refused our credentials.", "407 from upstream")
+	}
+	hold := x.responseBody() != nil && !x.endless() && x.wants(filter.ResponseBody)
+	if !hold {
+		t.Last = filter.Response
+	}
+	if t.Verdict.Action != filter.Allow && !x.decide(filter.Response) {
+		return x.obey()
+	}
+	if x.s.Status == 101 {
+		return x.upgrade()
+	}
+	if hold && t.Verdict.Action != filter.Allow {
+		return x.judgeBody()
+	}
+	return x.deliver()
+}
+
+// endless says whether the response is a stream of events that must not wait
+// for each other.
+func (x *session) endless() bool {
+	ct := x.s.Get("Content-Type")
+	for _, s := range [...]string{"text/event-stream", "multipart/x-mixed-replace"} {
+		if len(ct) >= len(s) && equalFold(ct[:len(s)], s) {
+			return true
+		}
+	}
+	return false
+}
+
+// target sets x.key to where to connect and says whether that is the parent.
+func (x *session) target() (toParent bool, err error) {
+	host := x.t.Host
+	for _, e := range x.edits {
+		if e.Kind == filter.DialHost {
+			host = e.Value
+		}
+	}
+	b := x.key[:0]
+	if toParent = x.p.viaParent(host); toParent {
+		// The name is resolved elsewhere, but an address can be judged here.
+		if a, err := netip.ParseAddr(host); err == nil {
+			if err := x.p.cfg.allowed(netip.AddrPortFrom(a, x.t.Port)); err != nil {
+				x.p.counters.private.Add(1)
+				return true, err
+			}
+		} else if host == "localhost" {
+			x.p.counters.private.Add(1)
+			return true, &refusedError{"localhost is the gateway itself"}
+		}
+		x.key = append(b, x.p.up.parent.addr...)
+		return true, nil
+	}
+	x.key = appendPort(appendHost(b, host), x.t.Port)
+	return false, nil
+}
+
+// roundTrip sends the request and reads the head of the response, which it
+// leaves in x.s, its connection in x.up.
+func (x *session) roundTrip() error {
+	toParent, err := x.target()
+	if err != nil {
+		return err
+	}
+	pool := x.p.up
+	for fresh := false; ; fresh = true {
+		now := time.Now()
+		var u *upstream
+		if !fresh {
+			u = pool.get(x.key, now)
+		}
+		reused := u != nil
+		if u == nil {
+			if u, err = pool.dial(x.ctx, string(x.key), toParent); err != nil {
+				return err
+			}
+		}
+		x.up = u
+		u.arm(now, x.p.cfg.Answer)
+		received, err := x.ask(toParent)
+		if err == nil {
+			return nil
+		}
+		if !reused || received || !x.repeatable() || errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		// It died between our look at it and our request.
+		x.dropUpstream()
+		x.p.counters.retried.Add(1)
+	}
+}
+
+// repeatable says whether the request may be sent twice (RFC 9110, 9.2.2).
+func (x *session) repeatable() bool {
+	switch x.q.Method {
+	case "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
+		return x.q.Length == message.None
+	}
+	return false
+}
+
+// ask writes the request and reads the response's head.
+func (x *session) ask(toParent bool) (received bool, err error) {
+	u, q := x.up, &x.q
+	x.requestHead(toParent, q.Length)
+	body := x.requestBody()
+	switch {
+	case body == nil:
+		_, err = u.c.Write(x.out)
+	case len(x.in.blocks) > 0: // held
+		err = x.writePiece(u.c, q.Length, x.in.blocks, x.in.n, body.Done(), q.Trailer)
+		x.in.free()
+		if err == nil && !body.Done() {
+			x.send.start(u)
+		}
+	default:
+		if _, err = u.c.Write(x.out); err == nil {
+			x.send.start(u)
+		}
+	}
+	if err != nil && body == nil {
+		return false, err
+	}
+	// A body that could not be sent may have an answer all the same (413).
+	for range 32 {
+		if err := u.r.ReadResponse(&x.s, q.Method); err != nil {
+			e, _ := errors.AsType[*message.Error](err)
+			return e != nil || len(u.r.Buffered()) > 0, err
+		}
+		if x.s.Status >= 200 || x.s.Status == 101 {
+			return true, nil
+		}
+		if q.Proto == 10 {
+			continue
+		}
+		x.responseHead(message.None, true, true)
+		if _, err := x.c.Write(x.out); err != nil {
+			return true, clientError{err}
+		}
+		if x.s.Status == 100 {
+			x.send.goOn()
+		}
+	}
+	return true, &message.Error{Status: 502, Reason: "too many 1xx responses"}
+}
+
+// A clientError is a failure of the client's connection, not of upstream's.
+type clientError struct{ error }
+
+// upstreamError answers when there is no response to pass on.
+func (x *session) upstreamError(err error) (more bool) {
+	if sendErr := x.send.stop(); sendErr != nil {
+		if _, ok := errors.AsType[*message.Error](sendErr); ok {
+			x.p.counters.bad.Add(1)
+			return x.fail(400, "The body of the request is malformed.", "request body refused: "+sendErr.Error())
+		}
+		if _, ok := errors.AsType[clientError](sendErr); ok {
+			x.note("client went away while sending")
+			return false
+		}
+	}
+	if _, ok := errors.AsType[clientError](err); ok {
+		x.note("client went away")
+		return false
+	}
+	if r := asRefused(err); r != nil {
+		return x.fail(403, "This address cannot be reached through the proxy: "+r.why+".", "refused: "+r.why)
+	}
+	x.p.counters.upstreamFailed.Add(1)
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return x.fail(502, "There is no host of this name.", err.Error())
+		}
+		return x.fail(504, "The name of the host could not be looked up.", err.Error())
+	}
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		return x.fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason)
+	}
+	var ne net.Error
+	switch {
+	case errors.As(err, &ne) && ne.Timeout():
+		return x.fail(504, "The server did not answer in time.", err.Error())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return x.fail(502, "The server refused the connection.", err.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return x.fail(502, "The server closed the connection without an answer.", err.Error())
+	}
+	return x.fail(502, "The server cannot be reached.", err.Error())
+}
+
+// keep says whether the client's connection stays open after this response.
+func (x *session) keep() bool {
+	return !x.q.Close && !x.l.draining.Load() && x.send.finished()
+}
+
+// framing chooses how the body goes to the client: as it came, except that a
+// body which ends with the connection goes in chunks, and that an HTTP/1.0
+// client knows no chunks.
+func (x *session) framing(keep bool) (int64, bool) {
+	n := x.s.Length
+	switch {
+	case n >= 0:
+		return n, keep
+	case x.q.Proto == 10:
+		return message.UntilClose, false
+	}
+	return message.Chunked, keep
+}
+
+// deliver passes the response on, unseen.
+func (x *session) deliver() (more bool) {
+	s, t := &x.s, &x.t
+	framing, keep := x.framing(x.keep())
+	body := x.responseBody()
+	bare := body == nil && (x.q.Method == "HEAD" || s.Status == 204 || s.Status == 304)
+	x.responseHead(framing, bare, keep)
+	t.Status = s.Status
+	x.started = true
+	if body == nil {
+		if _, err := x.c.Write(x.out); err != nil {
+			return x.lostClient(err)
+		}
+		x.reuse()
+		return keep
+	}
+	// What came together with the head leaves together with it.
+	if n := len(x.up.r.Buffered()); n > 0 && framing != message.Chunked {
+		n, err := body.Read(x.out[len(x.out):cap(x.out)])
+		if err != nil && err != io.EOF {
+			return x.cut(err)
+		}
+		x.out = x.out[:len(x.out)+n]
+		t.BytesOut += int64(n)
+	}
+	if framing == message.Chunked {
+		return x.deliverChunks(body, keep)
+	}
+	if _, err := x.c.Write(x.out); err != nil {
+		return x.lostClient(err)
+	}
+	return x.deliverRest(framing, body, keep)
+}
+
+// deliverRest copies the rest of a body whose head is out.
+func (x *session) deliverRest(framing int64, body *message.Body, keep bool) (more bool) {
+	if framing == message.Chunked {
+		x.out = x.out[:0]
+		return x.deliverChunks(body, keep)
+	}
+	for !body.Done() {
+		now := time.Now()
+		x.up.arm(now, x.p.cfg.Answer+copyStep/slowest*time.Second)
+		x.arm(now, x.p.cfg.Answer+copyStep/slowest*time.Second)
+		n, err := body.Copy(x.c, copyStep)
+		x.t.BytesOut += n
+		if err != nil {
+			return x.cut(err)
+		}
+	}
+	x.reuse()
+	return keep
+}
+
+// deliverChunks copies the rest of a body in chunks, each as it comes.
+func (x *session) deliverChunks(body *message.Body, keep bool) (more bool) {
+	block := x.p.held.block(large)
+	defer x.p.held.release(block)
+	if len(x.up.r.Buffered()) == 0 && len(x.out) > 0 { // the first byte may take long
+		if _, err := x.c.Write(x.out); err != nil {
+			return x.lostClient(err)
+		}
+		x.out = x.out[:0]
+	}
+	for last := false; !last; {
+		x.up.arm(time.Now(), x.p.cfg.Answer)
+		n, err := body.Read(block[:cap(block)])
+		if err != nil && err != io.EOF {
+			return x.cut(err)
+		}
+		last = body.Done()
+		if n == 0 && !last {
+			continue
+		}
+		x.vec = append(x.vec[:0], block[:n])
+		if err := x.writePiece(x.c, message.Chunked, x.vec, int64(n), last, x.s.Trailer); err != nil {
+			return x.lostClient(err)
+		}
+		x.t.BytesOut += int64(n)
+	}
+	x.reuse()
+	return keep
+}
+
+// writePiece writes what is in x.out (a head, or nothing) and n bytes of body
+// in one system call, as one chunk where framing says so; last ends the body.
+func (x *session) writePiece(c net.Conn, framing int64, data [][]byte, n int64, last bool, trailer message.Fields) error {
+	x.tail = x.tail[:0]
+	if framing == message.Chunked {
+		if n > 0 {
+			x.out = append(strconv.AppendInt(x.out, n, 16), "\r\n"...)
+			x.tail = append(x.tail, "\r\n"...)
+		}
+		if last {
+			x.tail = message.AppendLastChunk(x.tail, trailer)
+		}
+	}
+	parts := x.parts[:0]
+	if len(x.out) > 0 {
+		parts = append(parts, x.out)
+	}
+	if n > 0 {
+		parts = append(parts, data...)
+	}
+	if len(x.tail) > 0 {
+		parts = append(parts, x.tail)
+	}
+	x.parts = parts
+	d := x.p.cfg.Answer + time.Duration(n/slowest)*time.Second
+	if c == x.c {
+		x.arm(time.Now(), d)
+	} else {
+		x.up.arm(time.Now(), d)
+	}
+	x.bufs = net.Buffers(parts)
+	_, err := x.bufs.WriteTo(c)
+	clear(x.parts)
+	x.out = x.out[:0]
+	return err
+}
+
+// reuse gives the upstream connection back when its response is over.
+func (x *session) reuse() {
+	u, body := x.up, x.responseBody()
+	if u == nil || x.s.Close || body != nil && !body.Done() || !x.send.finished() || x.send.err != nil {
+		return // finish closes it
+	}
+	x.up = nil
+	x.p.up.put(u, time.Now())
+}
+
+// lostClient records that the client went away while we were writing.
+func (x *session) lostClient(err error) bool {
+	x.note("client went away: " + err.Error())
+	return false
+}
+
+// cut ends the connection in the middle of a response, so that the client can
+// tell that it did not get everything.
+func (x *session) cut(err error) bool {
+	if err != nil {
+		x.note("response ended early: " + err.Error())
+	}
+	if c, ok := x.socket.(*net.TCPConn); ok {
+		c.SetLinger(0)
+	}
+	x.socket.Close()
+	return false
+}
+
+// fill reads body into h until it is complete or limit is reached; complete
+// says which. ok false means that an answer is out or the client is gone.
+func (x *session) fill(h *hold, body *message.Body, limit int64, alive func(now time.Time)) (complete bool, err error) {
+	ask := int64(firstAsk)
+	if left := body.Left(); left >= 0 {
+		ask = left
+	}
+	if !h.claim(x.ctx, min(ask, limit), x.p.cfg.QueueTime) {
+		return false, errNoRoom
+	}
+	start, shrunk := time.Now(), false
+	for now := start; !body.Done() && h.n < limit; now = time.Now() {
+		left := body.Left()
+		if left < 0 {
+			left = large
+		}
+		left = min(left, limit-h.n)
+		p := h.grow(x.ctx, left, 0)
+		if p == nil {
+			return false, errFull
+		}
+		alive(now)
+		n, err := body.Read(p[:min(int64(len(p)), limit-h.n)])
+		h.wrote(n)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		if !shrunk && now.Sub(start) > slowHold {
+			shrunk = true
+			h.shrink()
+		}
+	}
+	return body.Done(), nil
+}
+
+var (
+	errNoRoom = errors.New("no room to hold a body within queue-time")
+	errFull   = errors.New("no room to hold more of a body")
+)
+
+// noRoom answers when a body had to be seen and there was no memory for it.
+func (x *session) noRoom() bool {
+	return x.fail(503, "The proxy has too much to look at. Try again in a moment.", errNoRoom.Error())
+}
+
+// judgeUpload holds the request's body and has it judged. ok false means that
+// the request goes no further.
+func (x *session) judgeUpload() (ok, more bool) {
+	q, t, body := &x.q, &x.t, x.requestBody()
+	if q.Expect {
+		if _, err := x.c.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n")); err != nil {
+			return false, x.lostClient(err)
+		}
+		x.continued = true
+	}
+	complete, err := x.fill(&x.in, body, x.p.cfg.Held, func(now time.Time) { x.arm(now, x.p.cfg.Answer) })
+	t.BytesIn = x.in.n
+	switch {
+	case err == errNoRoom:
+		return false, x.noRoom()
+	case err == errFull:
+		x.note("held-total reached: upload judged in part")
+	case err != nil:
+		if e, is := errors.AsType[*message.Error](err); is {
+			x.p.counters.bad.Add(1)
+			x.lost = true
+			return false, x.fail(400, "The body of the request is malformed: "+e.Reason+".", "request body refused: "+e.Reason)
+		}
+		return false, x.lostClient(err)
+	}
+	x.upload.Reset(q.Get("Content-Type"), q.Get("Content-Encoding"), content.Limits{})
+	t.Upload = &x.upload
+	for _, b := range x.in.blocks {
+		x.upload.Append(b)
+	}
+	if complete {
+		x.upload.Finish()
+	} else {
+		x.p.counters.partial.Add(1)
+		x.note("upload judged by its first " + strconv.FormatInt(x.in.n, 10) + " bytes")
+	}
+	pass, there := x.judge(filter.RequestBody)
+	if !there {
+		return false, false
+	}
+	x.upload.Release()
+	t.Upload = nil
+	if !pass {
+		return false, x.obey()
+	}
+	return true, false
+}
+
+// judge has a body judged, when it is its turn: there is no point in starting
+// more judgements than there are processors. there is false when the client
+// went away meanwhile and nobody needs to know any more.
+func (x *session) judge(s filter.Stage) (pass, there bool) {
+	p := x.p
+	select {
+	case p.judges <- struct{}{}:
+	case <-x.ctx.Done():
+		return false, false
+	}
+	defer func() { <-p.judges }()
+	if x.gone() {
+		p.counters.abandoned.Add(1)
+		x.note("client went away before its body was judged")
+		return false, false
+	}
+	p.counters.judged.Add(1)
+	return x.decide(s), true
+}
+
+// judgeBody holds the response's body, has it judged and passes it on.
+func (x *session) judgeBody() (more bool) {
+	s, t, body, h := &x.s, &x.t, x.responseBody(), &x.down
+	complete, err := x.fill(h, body, x.p.cfg.Held, func(now time.Time) { x.up.arm(now, x.p.cfg.Answer) })
+	switch {
+	case err == errNoRoom:
+		return x.noRoom()
+	case err == errFull:
+		x.note("held-total reached: body judged piece by piece")
+	case err != nil:
+		return x.upstreamError(err)
+	}
+	x.body.Reset(s.Get("Content-Type"), s.Get("Content-Encoding"), content.Limits{})
+	t.Body = &x.body
+	for _, b := range h.blocks {
+		x.body.Append(b)
+	}
+	if complete {
+		x.body.Finish()
+	}
+	t.Looked = h.n
+	pass, there := x.judge(filter.ResponseBody)
+	if !there {
+		return false
+	}
+	if complete {
+		x.reuse()
+	}
+	if !pass {
+		return x.obey()
+	}
+
+	framing, keep := x.framing(x.keep())
+	x.responseHead(framing, false, keep)
+	t.Status = s.Status
+	x.started = true
+	if err := x.writePiece(x.c, framing, h.blocks, h.n, complete, s.Trailer); err != nil {
+		return x.lostClient(err)
+	}
+	t.BytesOut = h.n
+	if complete {
+		return keep
+	}
+	x.p.counters.partial.Add(1)
+	x.body.Forget()
+	if t.Verdict.Action == filter.Allow {
+		h.free()
+		return x.deliverRest(framing, body, keep)
+	}
+	return x.judgeRest(framing, body, keep)
+}
+
+// judgeRest passes on a body of which a part is out already, piece by piece,
+// each seen before it leaves. The last piece waits for the last judgement: if
+// the body tips, the client does not have it whole.
+func (x *session) judgeRest(framing int64, body *message.Body, keep bool) (more bool) {
+	t := &x.t
+	now, before := x.down.pair()
+	next := 2 * t.Looked
+	for !body.Done() {
+		x.up.arm(time.Now(), x.p.cfg.Answer)
+		n, err := body.Read(now[:cap(now)])
+		if err != nil && err != io.EOF {
+			return x.cut(err)
+		}
+		if n == 0 {
+			continue
+		}
+		now = now[:n]
+		x.body.Append(now)
+		x.body.Forget()
+		t.Looked += int64(n)
+		if t.Looked >= next {
+			next = 2 * t.Looked
+			if pass, there := x.judge(filter.ResponseBody); !there {
+				return false
+			} else if !pass {
+				return x.tipped()
+			}
+		}
+		if len(before) > 0 {
+			if err := x.pass(framing, before, false); err != nil {
+				return x.lostClient(err)
+			}
+		}
+		before, now = now, before[:0]
+		if t.Verdict.Action == filter.Allow {
+			if err := x.pass(framing, before, body.Done()); err != nil {
+				return x.lostClient(err)
+			}
+			return x.deliverRest(framing, body, keep)
+		}
+	}
+	x.body.Finish()
+	if pass, there := x.judge(filter.ResponseBody); !there {
+		return false
+	} else if !pass {
+		return x.tipped()
+	}
+	if err := x.pass(framing, before, true); err != nil {
+		return x.lostClient(err)
+	}
+	x.reuse()
+	return keep
+}
+
+// pass writes one piece of a body to the client.
+func (x *session) pass(framing int64, b []byte, last bool) error {
+	x.vec = append(x.vec[:0], b)
+	err := x.writePiece(x.c, framing, x.vec, int64(len(b)), last, x.s.Trailer)
+	x.t.BytesOut += int64(len(b))
+	return err
+}
+
+// tipped cuts a response that turned out to be unwanted when a part of it was
+// out already.
+func (x *session) tipped() bool {
+	x.p.counters.cut.Add(1)
+	x.countVerdict()
+	x.note("cut after " + strconv.FormatInt(x.t.BytesOut, 10) + " bytes: " + x.t.Verdict.Action.String() + " when more of the body was known")
+	return x.cut(nil)
+}

@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+)
+
+// ids makes transaction IDs: 11 letters of base32 (Crockford's alphabet, so
+// that they sort as bytes and can be read out over a telephone) of a 64-bit
+// number that counts in steps of one and never falls behind the clock in
+// microseconds. They are unique within a process as long as it makes less
+// than a million a second, and sort by time across restarts.
+type ids struct{ last atomic.Uint64 }
+
+const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
+
+func (n *ids) next(now time.Time) string {
+	us := uint64(now.UnixMicro())
+	for {
+		last := n.last.Load()
+		if us <= last {
+			us = last + 1
+		}
+		if n.last.CompareAndSwap(last, us) {
+			break
+		}
+	}
+	var b [11]byte
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = crockford[us&31]
+		us >>= 5
+	}
+	return string(b[:])
+}
+
+func pseudonym() string {
+	var b [8]byte
+	rand.Read(b[:])
+	v := binary.LittleEndian.Uint64(b[:])
+	for i := range b {
+		b[i] = crockford[v&31]
+		v >>= 5
+	}
+	return string(b[:])
+}
+
+// basic returns the credentials of RFC 7617.
+func basic(user, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+}

@@ -1,0 +1,133 @@
+package proxy
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+//go:embed pages/*.html
+var builtin embed.FS
+
+// Pages are the answers a client gets instead of what it asked for.
+type Pages struct {
+	contact string
+	tmpl    [3]*template.Template // by kind
+}
+
+// A Page is what the templates are given. Every field may be empty.
+type Page struct {
+	Status   int
+	Title    string // of the status: "Forbidden"
+	Reason   string // one sentence, error pages only
+	Host     string
+	URL      string
+	Policy   string
+	Rule     string
+	Category string
+	Check    string
+	Score    int
+	Evidence string // what was found and where it is written: for administrators, not shown by default
+	ID       string // of the transaction
+	User     string
+	Contact  string
+	Continue string // warn page: where the button leads
+	Time     time.Time
+}
+
+// A form is how a page is put.
+type form uint8
+
+const (
+	document form = iota // HTML
+	object               // JSON
+	picture              // one transparent pixel
+)
+
+// NewPages reads block.html, warn.html and error.html (html/template, given a
+// [Page]) from dir; those that are not there, or all when dir is "", are the
+// built-in ones. contact is whom to ask, shown on the pages.
+func NewPages(dir, contact string) (*Pages, error) {
+	p := &Pages{contact: contact}
+	for k, name := range [...]string{"block.html", "warn.html", "error.html"} {
+		text, err := fs.ReadFile(builtin, "pages/"+name)
+		if err != nil {
+			return nil, err
+		}
+		where := name
+		if dir != "" {
+			own, err := os.ReadFile(filepath.Join(dir, name))
+			switch {
+			case err == nil:
+				text, where = own, filepath.Join(dir, name)
+			case !os.IsNotExist(err):
+				return nil, fmt.Errorf("page template: %w", err)
+			}
+		}
+		t, err := template.New(where).Parse(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
+		}
+		// A field that does not exist is only found when the template runs.
+		sample := Page{Status: 403, Title: "x", Reason: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Time: time.Unix(0, 0)}
+		for _, d := range []Page{sample, {}} {
+			if err := t.Execute(&bytes.Buffer{}, &d); err != nil {
+				return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
+			}
+		}
+		p.tmpl[k] = t
+	}
+	if dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("page templates: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// pixel is a transparent GIF of 1×1.
+const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+
+// render makes a page.
+func (p *Pages) render(k kind, f form, d *Page) (ctype string, body []byte) {
+	d.Contact = p.contact
+	switch f {
+	case picture:
+		return "image/gif", []byte(pixel)
+	case object:
+		return "application/json", d.json(k)
+	}
+	var b bytes.Buffer
+	if err := p.tmpl[k].Execute(&b, d); err != nil {
+		// NewPages ran it; but a template may fail for some data only.
+		return "text/plain; charset=utf-8", fmt.Appendf(nil, "%d %s\n%s\n", d.Status, d.Title, d.ID)
+	}
+	return "text/html; charset=utf-8", b.Bytes()
+}
+
+func (d *Page) json(k kind) []byte {
+	b, err := json.Marshal(struct {
+		Action   string `json:"action"`
+		Status   int    `json:"status"`
+		Reason   string `json:"reason,omitempty"`
+		URL      string `json:"url,omitempty"`
+		Category string `json:"category,omitempty"`
+		Policy   string `json:"policy,omitempty"`
+		Rule     string `json:"rule,omitempty"`
+		ID       string `json:"id"`
+		Contact  string `json:"contact,omitempty"`
+		Continue string `json:"continue,omitempty"`
+	}{[...]string{"block", "warn", "error"}[k], d.Status, d.Reason, d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue})
+	if err != nil {
+		return []byte("{}")
+	}
+	return append(b, '\n')
+}

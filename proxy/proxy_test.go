@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// judge is a Decider made of two functions; either may be nil.
+type judge struct {
+	wants  func(t *filter.Transaction, s filter.Stage) bool
+	decide func(t *filter.Transaction, s filter.Stage) filter.Verdict
+}
+
+func (j judge) Wants(t *filter.Transaction, s filter.Stage) bool {
+	return j.wants != nil && j.wants(t, s)
+}
+
+func (j judge) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+	if j.decide != nil {
+		t.Verdict = j.decide(t, s)
+	}
+	return t.Verdict
+}
+
+// record is what is left of a transaction.
+type record struct {
+	ID, Host, URL, Note string
+	Client              filter.Client
+	Proto               filter.Proto
+	Status              int
+	In, Out, Looked     int64
+	Action              filter.Action
+}
+
+// A rig is a proxy that serves on a loopback port.
+type rig struct {
+	*Proxy
+	t    *testing.T
+	addr string
+	stop func() // and wait
+
+	mu      sync.Mutex
+	records []record
+	arrived *sync.Cond
+}
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+func anybody(_ context.Context, addr netip.Addr, _ []byte) (filter.Client, error) {
+	return filter.Client{Addr: addr}, nil
+}
+
+// start starts a proxy that may reach loopback.
+func start(t *testing.T, cfg Config, e Engine) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	r.arrived = sync.NewCond(&r.mu)
+	if cfg.Private == nil {
+		cfg.Private = loopback
+	}
+	if cfg.ConnectPorts == nil {
+		cfg.ConnectPorts = []string{"any"}
+	}
+	if cfg.Drain == 0 {
+		cfg.Drain = 2 * time.Second
+	}
+	if e.Decider == nil {
+		e.Decider = judge{}
+	}
+	if e.Identify == nil {
+		e.Identify = anybody
+	}
+	p, err := New(cfg, &e, func(x *filter.Transaction) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.records = append(r.records, record{x.ID, x.Host, x.URL, x.Note, x.Client, x.Proto, x.Status, x.BytesIn, x.BytesOut, x.Looked, x.Verdict.Action})
+		r.arrived.Broadcast()
+	}, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Proxy = p
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = ln.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- p.Serve(ctx, ln) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if n := p.Stats().Held; n != 0 {
+			t.Errorf("%d bytes held after the end", n)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) { w.t.Logf("%s", p); return len(p), nil }
+
+// wait returns the first n records.
+func (r *rig) wait(n int) []record {
+	r.t.Helper()
+	timeout := time.AfterFunc(5*time.Second, func() { r.mu.Lock(); defer r.mu.Unlock(); r.arrived.Broadcast() })
+	defer timeout.Stop()
+	begin := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.records) < n {
+		if time.Since(begin) > 5*time.Second {
+			r.t.Fatalf("%d transactions on record, want %d: %+v", len(r.records), n, r.records)
+		}
+		r.arrived.Wait()
+	}
+	return slices.Clone(r.records[:n])
+}
+
+// client returns a net/http client that goes through the proxy.
+func (r *rig) client() *http.Client {
+	u := &url.URL{Scheme: "http", Host: r.addr}
+	tr := &http.Transport{Proxy: http.ProxyURL(u), DisableCompression: true}
+	r.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{
+		Transport:     tr,
+		Timeout:       10 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// raw opens a connection to the proxy.
+func (r *rig) raw() (net.Conn, *bufio.Reader) {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	r.t.Cleanup(func() { c.Close() })
+	return c, bufio.NewReader(c)
+}
+
+// talk sends s on a new connection and returns everything that comes back
+// until the proxy closes it.
+func (r *rig) talk(s string) string {
+	r.t.Helper()
+	c, br := r.raw()
+	io.WriteString(c, s)
+	c.(*net.TCPConn).CloseWrite()
+	b, _ := io.ReadAll(br)
+	return string(b)
+}
+
+func origin(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func get(t *testing.T, c *http.Client, url string) (*http.Response, string) {
+	t.Helper()
+	res, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(b)
+}
+
+func block(category string) filter.Verdict {
+	return filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: "pupils", Rule: "no-" + category, Finding: filter.Finding{Check: "category", Category: category}}}
+}
+
+func TestGetPassesThroughAndBack(t *testing.T) {
+	var saw *http.Request
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		saw = q.Clone(context.Background())
+		w.Header().Set("X-Origin", "yes")
+		w.Header().Set("Connection", "X-Secret")
+		w.Header().Set("X-Secret", "hop")
+		w.Header().Set("Alt-Svc", `h3=":443"`)
+		fmt.Fprint(w, "hello")
+	})
+	r := start(t, Config{Via: "gate"}, Engine{})
+	q, _ := http.NewRequest("GET", o.URL+"/a?b=c", nil)
+	q.Header.Set("Proxy-Authorization", "Basic eDp5")
+	q.Header.Set("Connection", "X-Mine")
+	q.Header.Set("X-Mine", "hop")
+	q.Header.Set("Cookie", "a=1; shuultuur=tok; b=2")
+	res, err := r.client().Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(res.Body)
+	if string(b) != "hello" || res.StatusCode != 200 {
+		t.Errorf("got %d %q", res.StatusCode, b)
+	}
+	for name, want := range map[string]string{"X-Origin": "yes", "X-Secret": "", "Alt-Svc": "", "Via": "1.1 gate"} {
+		if got := res.Header.Get(name); got != want {
+			t.Errorf("response %s: got %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{"Proxy-Authorization": "", "X-Mine": "", "Via": "1.1 gate", "Cookie": "a=1; b=2", "X-Forwarded-For": ""} {
+		if got := saw.Header.Get(name); got != want {
+			t.Errorf("request %s: got %q, want %q", name, got, want)
+		}
+	}
+	if saw.RequestURI != "/a?b=c" || saw.Host != strings.TrimPrefix(o.URL, "http://") {
+		t.Errorf("origin saw %q on %q", saw.RequestURI, saw.Host)
+	}
+	got := r.wait(1)[0]
+	if got.URL != o.URL+"/a?b=c" || got.Host != "127.0.0.1" || got.Status != 200 || got.Out != 5 || got.ID == "" || !got.Client.Addr.IsLoopback() {
+		t.Errorf("record: %+v", got)
+	}
+}
+
+var _ = errors.New

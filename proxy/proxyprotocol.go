@@ -1,0 +1,112 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"strings"
+)
+
+// The PROXY protocol, versions 1 and 2, as written down by HAProxy
+// (proxy-protocol.txt, 2020-03-05).
+
+const (
+	proxyV1    = "PROXY "
+	proxyV2    = "\r\n\r\n\x00\r\nQUIT\n"
+	maxProxyV1 = 107            // bytes with CRLF
+	maxProxyV2 = 16 + 216 + 512 // addresses of any family, and some room for TLVs
+)
+
+var errNotPROXY = errors.New("malformed PROXY protocol header")
+
+// parsePROXY reads a PROXY protocol header at the start of b. n is its length;
+// n = 0 without an error means that more bytes are needed, n < 0 that b begins
+// with something else. from is invalid when the header does not name a client
+// (UNKNOWN, LOCAL, other address families): the connection's own address holds.
+func parsePROXY(b []byte) (from netip.AddrPort, n int, err error) {
+	switch {
+	case hasPrefix(b, proxyV1):
+		return parsePROXYv1(b)
+	case hasPrefix(b, proxyV2):
+		return parsePROXYv2(b)
+	}
+	return netip.AddrPort{}, -1, nil
+}
+
+// hasPrefix says whether b begins with s as far as both go.
+func hasPrefix(b []byte, s string) bool {
+	n := min(len(b), len(s))
+	return n > 0 && string(b[:n]) == s[:n]
+}
+
+func parsePROXYv1(b []byte) (from netip.AddrPort, n int, err error) {
+	end := bytes.Index(b[:min(len(b), maxProxyV1)], []byte("\r\n"))
+	if end < 0 {
+		if len(b) >= maxProxyV1 {
+			return from, 0, errNotPROXY
+		}
+		return from, 0, nil
+	}
+	n = end + 2
+	part := strings.Split(string(b[:end]), " ")
+	if len(part) >= 2 && part[1] == "UNKNOWN" {
+		return from, n, nil
+	}
+	if len(part) != 6 || part[1] != "TCP4" && part[1] != "TCP6" {
+		return from, 0, errNotPROXY
+	}
+	src, err1 := netip.ParseAddr(part[2])
+	dst, err2 := netip.ParseAddr(part[3])
+	sp, ok1 := parsePort(part[4])
+	_, ok2 := parsePort(part[5])
+	four := part[1] == "TCP4"
+	if err1 != nil || err2 != nil || !ok1 || !ok2 || src.Is4() != four || dst.Is4() != four || src.Zone() != "" {
+		return from, 0, errNotPROXY
+	}
+	return netip.AddrPortFrom(src.Unmap(), sp), n, nil
+}
+
+func parsePort(s string) (uint16, bool) {
+	if s == "" || len(s) > 5 || s[0] == '0' && len(s) > 1 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return uint16(n), n <= 65535
+}
+
+func parsePROXYv2(b []byte) (from netip.AddrPort, n int, err error) {
+	if len(b) < 16 {
+		return from, 0, nil
+	}
+	version, command, family := b[12]>>4, b[12]&15, b[13]
+	n = 16 + int(binary.BigEndian.Uint16(b[14:16]))
+	if version != 2 || command > 1 || n > maxProxyV2 {
+		return from, 0, errNotPROXY
+	}
+	if len(b) < n {
+		return from, 0, nil
+	}
+	if command == 0 { // LOCAL: a health check of the sender itself
+		return from, n, nil
+	}
+	switch a := b[16:n]; family {
+	case 0x11: // TCP over IPv4
+		if len(a) < 12 {
+			return from, 0, errNotPROXY
+		}
+		from = netip.AddrPortFrom(netip.AddrFrom4([4]byte(a)), binary.BigEndian.Uint16(a[8:]))
+	case 0x21: // TCP over IPv6
+		if len(a) < 36 {
+			return from, 0, errNotPROXY
+		}
+		from = netip.AddrPortFrom(netip.AddrFrom16([16]byte(a)).Unmap(), binary.BigEndian.Uint16(a[32:]))
+	}
+	return from, n, nil
+}

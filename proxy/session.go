@@ -1,0 +1,585 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// Sizes of a session's own buffers: what an ordinary head needs, and head and
+// body of a short answer together.
+const (
+	readSize  = 4 << 10
+	writeSize = 8 << 10
+)
+
+// A session is one client connection and everything its requests need. It is
+// used again for the next connection.
+type session struct {
+	p   *Proxy
+	l   *listener
+	ctx context.Context
+	eng *Engine // of the request at hand
+
+	c       net.Conn     // TCP, or TLS over it
+	tcp     *net.TCPConn // what c is, nil when it is not plain TCP
+	socket  net.Conn     // what was accepted
+	client  netip.Addr   // who is at the other end, as the PROXY header says
+	trusted bool         // client is in Config.Trusted
+	counted bool         // client is in Proxy.clients
+	idle    atomic.Bool  // between two requests
+	until   time.Time    // read deadline of c as set
+	lost    bool         // unread bytes of the client remain: linger before closing
+
+	r          *message.Reader
+	q          message.Request
+	s          message.Response
+	t          filter.Transaction
+	body       content.Body
+	upload     content.Body
+	down, in   hold   // blocks of the response's body and of the request's
+	out        []byte // head on its way out
+	tail       []byte // end of a chunked body
+	key        []byte // of the pool
+	vec, parts [][]byte
+	bufs       net.Buffers
+	edits      []filter.Edit
+	up         *upstream // connection of the request at hand
+	send       upload    // request body on its way
+	host       string    // last Host and URL: the next request often has the same
+	url        string
+	working    bool // has a token of Proxy.active
+	started    bool // bytes of the response are out
+	continued  bool // 100 Continue is out
+	deadline   *time.Timer
+}
+
+func newSession(p *Proxy) *session {
+	x := &session{
+		p:    p,
+		r:    message.NewReader(nil, readSize, p.cfg.Head),
+		out:  make([]byte, 0, writeSize),
+		down: hold{b: p.held},
+		in:   hold{b: p.held},
+	}
+	x.send.init(x)
+	return x
+}
+
+// open makes x serve c.
+func (x *session) open(l *listener, c net.Conn) {
+	x.l, x.ctx, x.c, x.socket = l, l.ctx, c, c
+	x.tcp, _ = c.(*net.TCPConn)
+	x.client = peerAddr(c)
+	x.trusted = contains(x.p.cfg.Trusted, x.client)
+	x.r.Reset(c)
+	x.until = time.Time{}
+	x.host, x.url = "", ""
+	x.idle.Store(false)
+}
+
+// close ends x's connection and forgets it.
+func (x *session) close() {
+	if x.lost {
+		linger(x.c, 0)
+		x.lost = false
+	}
+	x.c.Close()
+	if x.counted {
+		x.p.clients.leave(x.client)
+		x.counted = false
+	}
+	x.dropUpstream()
+	x.release()
+	x.eng, x.c, x.tcp, x.socket, x.ctx, x.l = nil, nil, nil, nil, nil, nil
+	x.r.Reset(nil)
+	x.t.Reset()
+	if cap(x.out) > 4*writeSize {
+		x.out = make([]byte, 0, writeSize)
+	}
+}
+
+// release gives back what a request held.
+func (x *session) release() {
+	x.down.free()
+	x.in.free()
+	if x.t.Body != nil {
+		x.body.Release()
+		x.t.Body = nil
+	}
+	if x.t.Upload != nil {
+		x.upload.Release()
+		x.t.Upload = nil
+	}
+	if x.working {
+		x.working = false
+		<-x.p.active
+	}
+	x.edits = nil
+}
+
+// stopIdle ends a session that waits for a request.
+func (x *session) stopIdle() {
+	if !x.idle.Load() {
+		return
+	}
+	if c, ok := x.socket.(interface{ CloseRead() error }); ok {
+		c.CloseRead() // a request that is on its way right now is still answered
+		return
+	}
+	x.socket.Close()
+}
+
+// abort cuts the connection, from another goroutine.
+func (x *session) abort() { x.socket.Close() }
+
+// arm makes sure reading fails after about d of silence; see upstream.arm.
+func (x *session) arm(now time.Time, d time.Duration) {
+	if left := x.until.Sub(now); left < d*3/4 || left > d {
+		x.until = now.Add(d)
+		x.c.SetDeadline(x.until)
+	}
+}
+
+// run serves the connection until it ends.
+func (x *session) run() {
+	x.arm(time.Now(), x.p.cfg.HeadTime)
+	if !x.begin() {
+		return
+	}
+	for x.await() && x.request() {
+	}
+}
+
+// begin looks at the first bytes: a PROXY header, TLS, or a request.
+func (x *session) begin() bool {
+	b, err := x.r.Peek(1)
+	if err != nil {
+		return false
+	}
+	if x.trusted && (b[0] == proxyV1[0] || b[0] == proxyV2[0]) && !x.readPROXY() {
+		return false
+	}
+	if !x.trusted {
+		if !x.p.clients.enter(x.client, x.p.cfg.PerClient) {
+			x.p.counters.perClient.Add(1)
+			x.p.counters.overload.Add(1)
+			x.c.Write([]byte(full))
+			x.lost = true
+			return false
+		}
+		x.counted = true
+	}
+	if b, err = x.r.Peek(1); err != nil {
+		return false
+	}
+	if b[0] == 0x16 {
+		return x.startTLS()
+	}
+	return true
+}
+
+// readPROXY reads the PROXY header of a trusted load balancer.
+func (x *session) readPROXY() bool {
+	for n := 1; ; {
+		b, err := x.r.Peek(n)
+		if err != nil {
+			return false
+		}
+		b = x.r.Buffered()
+		from, size, err := parsePROXY(b)
+		switch {
+		case err != nil:
+			x.p.counters.proto.Add(1)
+			x.p.log.Warn("PROXY protocol", "from", x.client, "err", err)
+			return false
+		case size < 0:
+			return true
+		case size == 0:
+			n = len(b) + 1
+			continue
+		}
+		x.r.Discard(size)
+		if from.IsValid() {
+			x.client = from.Addr().Unmap().WithZone("")
+			x.trusted = contains(x.p.cfg.Trusted, x.client)
+		}
+		return true
+	}
+}
+
+// A rewound is a connection of which some bytes were read already.
+type rewound struct {
+	net.Conn
+	first []byte
+}
+
+func (c *rewound) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// startTLS makes an HTTPS proxy of the connection.
+func (x *session) startTLS() bool {
+	conf := x.p.engine.Load().TLS
+	if conf == nil {
+		x.p.counters.noTLS.Add(1)
+		return false
+	}
+	tc := tls.Server(&rewound{x.socket, bytes.Clone(x.r.Buffered())}, conf)
+	x.c, x.tcp = tc, nil
+	if err := tc.HandshakeContext(x.ctx); err != nil {
+		x.p.log.Debug("TLS handshake with a client", "client", x.client, "err", err)
+		return false
+	}
+	x.r.Reset(tc)
+	return true
+}
+
+// await waits for the first byte of a request.
+func (x *session) await() bool {
+	if len(x.r.Buffered()) > 0 {
+		return !x.l.draining.Load()
+	}
+	x.idle.Store(true)
+	defer x.idle.Store(false)
+	if x.l.draining.Load() {
+		return false
+	}
+	x.arm(time.Now(), x.p.cfg.Idle)
+	_, err := x.r.Peek(1)
+	return err == nil
+}
+
+// request serves one request and says whether another may follow.
+func (x *session) request() (more bool) {
+	p, t := x.p, &x.t
+	t.Reset()
+	t.Start = time.Now()
+	t.ID = p.ids.next(t.Start)
+	t.Client.Addr = x.client
+	t.Request = &x.q
+	t.Last = filter.ResponseBody
+	x.eng = p.engine.Load()
+	x.started, x.continued, x.up = false, false, nil
+	p.counters.requests.Add(1)
+
+	if !bytes.Contains(x.r.Buffered(), []byte("\r\n\r\n")) {
+		x.until = t.Start.Add(p.cfg.HeadTime) // all of it, not from byte to byte
+		x.c.SetDeadline(x.until)
+	}
+	err := x.r.ReadRequest(&x.q)
+	x.arm(t.Start, p.cfg.Answer)
+	defer x.finish()
+	if err != nil {
+		x.badRequest(err)
+		return false
+	}
+	if !x.turn() {
+		return x.fail(503, "The proxy is busy. Try again in a moment.", "no turn within queue-time")
+	}
+	if p.cfg.Total > 0 {
+		x.deadline = time.AfterFunc(p.cfg.Total, x.abort)
+		defer x.deadline.Stop()
+	}
+	return x.handle()
+}
+
+// finish ends the transaction: everything it held is given back and it goes on
+// record, whatever happened.
+func (x *session) finish() {
+	x.t.Duration = time.Since(x.t.Start)
+	x.dropUpstream()
+	if r := recover(); r != nil {
+		x.note("internal error")
+		x.release()
+		x.p.done(&x.t)
+		panic(r)
+	}
+	x.p.done(&x.t)
+	x.release()
+}
+
+// turn waits until the request may be worked on. Those in line are counted;
+// the line has a length.
+func (x *session) turn() bool {
+	p := x.p
+	select {
+	case p.active <- struct{}{}:
+		x.working = true
+		return true
+	default:
+	}
+	defer p.queued.Add(-1)
+	if p.queued.Add(1) > int64(p.cfg.Queue) {
+		return false
+	}
+	timer := time.NewTimer(p.cfg.QueueTime)
+	defer timer.Stop()
+	select {
+	case p.active <- struct{}{}:
+		x.working = true
+		return true
+	case <-timer.C:
+	case <-x.ctx.Done():
+	}
+	return false
+}
+
+// note adds to the transaction's note for the operator.
+func (x *session) note(s string) {
+	if x.t.Note != "" {
+		s = x.t.Note + "; " + s
+	}
+	x.t.Note = s
+}
+
+// badRequest answers a head that could not be read.
+func (x *session) badRequest(err error) {
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		x.p.counters.bad.Add(1)
+		x.t.Host, _ = cleanHost(x.q.Host)
+		x.q.Body, x.q.Close = nil, true
+		x.note("request refused: " + e.Reason)
+		x.lost = true
+		x.page(errorPage, e.Status, "The request is malformed: "+e.Reason+".")
+		return
+	}
+	x.q.Body, x.q.Close = nil, true
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		x.note("request head not complete within head-time")
+		x.c.SetDeadline(time.Now().Add(time.Second))
+		x.page(errorPage, 408, "The request did not arrive in time.")
+		return
+	}
+	x.note("client went away in the middle of a request head")
+}
+
+// handle answers a request whose head has been read.
+func (x *session) handle() (more bool) {
+	q, t := &x.q, &x.t
+	if ok, more := x.identify(); !ok {
+		return more
+	}
+	if q.Form == message.Authority {
+		return x.connect()
+	}
+	if q.Form != message.Absolute {
+		return x.help()
+	}
+	if q.Scheme != "http" {
+		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
+	}
+	t.Port = q.Port
+	if t.Port == 0 {
+		t.Port = 80
+	}
+	if !x.setHost() {
+		return x.fail(400, "The URL has no valid host name.", "invalid host")
+	}
+	x.setURL()
+	if x.looped() {
+		x.p.counters.loops.Add(1)
+		return x.fail(508, "The request came back to this proxy: a loop.", "loop: our name is in Via")
+	}
+	if q.Method == "TRACE" || q.Method == "OPTIONS" {
+		if q.Get("Max-Forwards") != nil && string(q.Get("Max-Forwards")) == "0" {
+			return x.lastHop()
+		}
+	}
+	if token, rest, ok := acceptToken(t.URL); ok && (q.Method == "GET" || q.Method == "HEAD") {
+		return x.accept(token, rest)
+	}
+	if !x.decide(filter.Name) || t.Verdict.Action != filter.Allow && !x.decide(filter.Request) {
+		return x.obey()
+	}
+	return x.exchange()
+}
+
+// decide asks the decider at a stage, and says whether to go on.
+func (x *session) decide(s filter.Stage) bool {
+	v := x.eng.Decider.Decide(x.ctx, &x.t, s)
+	if s <= filter.RequestBody && len(v.Edits) > 0 {
+		x.edits = v.Edits
+	}
+	return !v.Final()
+}
+
+// wants asks whether anybody wants to see a body.
+func (x *session) wants(s filter.Stage) bool {
+	return x.t.Verdict.Action != filter.Allow && x.eng.Decider.Wants(&x.t, s)
+}
+
+// identify finds out who asks. ok false means that an answer is out.
+func (x *session) identify() (ok, more bool) {
+	addr := x.client
+	if x.trusted {
+		addr = x.forwardedFor(addr)
+	}
+	who, err := x.eng.Identify(x.ctx, addr, x.q.Get("Proxy-Authorization"))
+	if who.Addr.IsValid() {
+		x.t.Client = who
+	} else {
+		who.Addr = addr
+		x.t.Client = who
+	}
+	if err == nil {
+		return true, false
+	}
+	var c interface{ Challenge() string }
+	if errors.As(err, &c) {
+		x.note("log-in asked for")
+		return false, x.challenge(c.Challenge())
+	}
+	return false, x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
+}
+
+// forwardedFor returns the address X-Forwarded-For gives: the last one that is
+// not a trusted proxy itself, because everything before it is hearsay.
+func (x *session) forwardedFor(addr netip.Addr) netip.Addr {
+	for i := len(x.q.Fields) - 1; i >= 0; i-- {
+		if f := x.q.Fields[i]; len(f.Name) != 15 || !bytes.EqualFold(f.Name, []byte("X-Forwarded-For")) {
+			continue
+		}
+		list := strings.Split(string(x.q.Fields[i].Value), ",")
+		for j := len(list) - 1; j >= 0; j-- {
+			a, err := netip.ParseAddr(strings.Trim(list[j], " \t[]"))
+			if err != nil {
+				return addr
+			}
+			addr = a.Unmap().WithZone("")
+			if !contains(x.p.cfg.Trusted, addr) {
+				return addr
+			}
+		}
+	}
+	return addr
+}
+
+// setHost sets t.Host.
+func (x *session) setHost() bool {
+	h := x.q.Host
+	if string(h) == x.host && x.host != "" {
+		x.t.Host = x.host
+		return true
+	}
+	if bytes.IndexByte(h, ':') >= 0 {
+		a, err := netip.ParseAddr(string(h))
+		x.t.Host = a.Unmap().String()
+		return err == nil
+	}
+	var ok bool
+	x.t.Host, ok = cleanHost(h)
+	x.host = x.t.Host
+	return ok
+}
+
+// setURL sets t.URL of an absolute request.
+func (x *session) setURL() {
+	b := append(x.key[:0], "http://"...)
+	b = appendHost(b, x.t.Host)
+	if x.t.Port != 80 {
+		b = appendPort(b, x.t.Port)
+	}
+	b = append(b, x.q.Path...)
+	x.key = b
+	if x.url != string(b) {
+		x.url = string(b)
+	}
+	x.t.URL = x.url
+}
+
+// looped says whether the request has been here before.
+func (x *session) looped() bool {
+	name := x.p.cfg.Via
+	for _, f := range x.q.Fields {
+		if len(f.Name) != 3 || !bytes.EqualFold(f.Name, []byte("Via")) {
+			continue
+		}
+		for v := range bytes.SplitSeq(f.Value, []byte(",")) {
+			part := bytes.Fields(v)
+			if len(part) >= 2 && strings.EqualFold(string(part[1]), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dropUpstream closes the connection of the request at hand, if it still has
+// one.
+func (x *session) dropUpstream() {
+	if x.up != nil {
+		x.up.close()
+		x.up = nil
+	}
+}
+
+// gone says whether the client has closed its connection, without waiting.
+// Under TLS that cannot be seen.
+func (x *session) gone() bool {
+	if x.tcp == nil || len(x.r.Buffered()) > 0 {
+		return false
+	}
+	raw, err := x.tcp.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = err == nil && n == 0 || err == syscall.ECONNRESET
+	})
+	return err != nil || gone
+}
+
+// requestBody is the body of the request, nil when there is none.
+func (x *session) requestBody() *message.Body {
+	b, _ := x.q.Body.(*message.Body)
+	return b
+}
+
+func (x *session) responseBody() *message.Body {
+	b, _ := x.s.Body.(*message.Body)
+	return b
+}
+
+// settle reads what is left of the request's body, so that the next request
+// can follow, and says whether it can.
+func (x *session) settle() bool {
+	if x.q.Close || x.l.draining.Load() {
+		if b := x.requestBody(); b != nil && !b.Done() {
+			x.lost = true
+		}
+		return false
+	}
+	b := x.requestBody()
+	if b == nil || b.Done() {
+		return true
+	}
+	if x.q.Expect && !x.continued && len(x.r.Buffered()) == 0 {
+		return false // it will not come, or it will: there is no way to tell
+	}
+	if b.Discard(256<<10) != nil {
+		x.lost = true
+		return false
+	}
+	return true
+}

@@ -1,0 +1,71 @@
+package proxy
+
+import "sync/atomic"
+
+// counters are what a proxy counts. They only grow, except where said.
+type counters struct {
+	connections, refused, perClient atomic.Int64
+	open                            atomic.Int64 // goes up and down
+	requests, bad, loops            atomic.Int64
+	overload, tunnels, upgrades     atomic.Int64
+	tunnelsOpen                     atomic.Int64 // goes up and down
+	blocked, warned, redirected     atomic.Int64
+	judged, abandoned, cut, partial atomic.Int64
+	reused, dialed, retried         atomic.Int64
+	dialFailed, upstreamFailed      atomic.Int64
+	private, panics, noTLS, proto   atomic.Int64
+}
+
+// Stats is what a proxy has done since it was made. Fields marked "now" go up
+// and down, the others only grow.
+type Stats struct {
+	Connections       int64 // accepted
+	ConnectionsOpen   int64 // now
+	ConnectionsFull   int64 // refused, listener full
+	ConnectionsClient int64 // refused, one client had too many
+	NoTLS             int64 // closed: TLS hello but no TLS set up
+	BadPROXY          int64 // closed: PROXY protocol header that is none
+	Requests          int64
+	Queued            int64 // now: requests that wait for their turn
+	Overload          int64 // requests and connections answered with 503 by us
+	Malformed         int64 // heads and bodies refused, smuggling among them
+	Loops             int64
+	Private           int64 // refused: address that may not be reached
+	Tunnels           int64
+	TunnelsOpen       int64 // now
+	Upgrades          int64
+	Blocked           int64
+	Warned            int64
+	Redirected        int64
+	Judged            int64 // judgements of bodies
+	Abandoned         int64 // bodies not judged, client gone
+	Cut               int64 // bodies that tipped when a part was out
+	Partial           int64 // bodies larger than what is held, judged piece by piece
+	Held              int64 // now: bytes held for judgement
+	UpstreamReused    int64
+	UpstreamNew       int64
+	UpstreamIdle      int64 // now
+	UpstreamRetried   int64 // requests repeated because an idle connection was dead
+	DialFailed        int64
+	UpstreamFailed    int64 // no or no valid answer
+	Panics            int64
+}
+
+// Stats returns the counters as they stand.
+func (p *Proxy) Stats() Stats {
+	c := &p.counters
+	return Stats{
+		Connections: c.connections.Load(), ConnectionsOpen: c.open.Load(),
+		ConnectionsFull: c.refused.Load(), ConnectionsClient: c.perClient.Load(),
+		NoTLS: c.noTLS.Load(), BadPROXY: c.proto.Load(),
+		Requests: c.requests.Load(), Queued: p.queued.Load(), Overload: c.overload.Load(),
+		Malformed: c.bad.Load(), Loops: c.loops.Load(), Private: c.private.Load(),
+		Tunnels: c.tunnels.Load(), TunnelsOpen: c.tunnelsOpen.Load(), Upgrades: c.upgrades.Load(),
+		Blocked: c.blocked.Load(), Warned: c.warned.Load(), Redirected: c.redirected.Load(),
+		Judged: c.judged.Load(), Abandoned: c.abandoned.Load(), Cut: c.cut.Load(), Partial: c.partial.Load(),
+		Held:           p.held.used(),
+		UpstreamReused: c.reused.Load(), UpstreamNew: c.dialed.Load(), UpstreamIdle: p.up.idle(),
+		UpstreamRetried: c.retried.Load(), DialFailed: c.dialFailed.Load(), UpstreamFailed: c.upstreamFailed.Load(),
+		Panics: c.panics.Load(),
+	}
+}

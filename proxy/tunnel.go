@@ -1,0 +1,288 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// connect answers CONNECT: the host is judged, and when the client begins with
+// a TLS hello that names another one, that one too.
+func (x *session) connect() (more bool) {
+	q, t, p := &x.q, &x.t, x.p
+	t.Proto, t.Last, t.Port = filter.TLS, filter.Name, q.Port
+	if !x.setHost() {
+		return x.fail(400, "CONNECT has no valid host name.", "invalid host")
+	}
+	x.key = appendPort(appendHost(x.key[:0], t.Host), t.Port)
+	t.URL = string(x.key)
+	if x.looped() {
+		p.counters.loops.Add(1)
+		return x.fail(508, "The request came back to this proxy: a loop.", "loop: our name is in Via")
+	}
+	if !p.anyPort && !p.ports[t.Port] {
+		return x.fail(403, "Tunnels to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "connect-ports")
+	}
+	if !x.decide(filter.Name) {
+		return x.obey()
+	}
+	u, err := x.dialTunnel()
+	if err != nil {
+		return x.upstreamError(err)
+	}
+	x.up = u
+	t.Status = 200
+	if _, err := x.c.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
+		return x.lostClient(err)
+	}
+	p.counters.tunnels.Add(1)
+	x.tunnel(t.Verdict.Action != filter.Allow)
+	return false
+}
+
+// dialTunnel connects to where CONNECT points, through the parent if need be.
+func (x *session) dialTunnel() (*upstream, error) {
+	toParent, err := x.target()
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.p.up.dial(x.ctx, string(x.key), toParent)
+	if err != nil || !toParent {
+		return u, err
+	}
+	u.arm(time.Now(), x.p.cfg.Answer)
+	b := append(x.out[:0], "CONNECT "...)
+	b = append(append(b, x.t.URL...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, x.t.URL...), "\r\nVia: "...)
+	b = append(append(b, x.p.via...), "\r\n"...)
+	if auth := x.p.up.parent.auth; auth != "" {
+		b = appendField(b, "Proxy-Authorization", []byte(auth))
+	}
+	x.out = append(b, "\r\n"...)
+	if _, err = u.c.Write(x.out); err == nil {
+		err = u.r.ReadResponse(&x.s, "CONNECT")
+	}
+	if err == nil && x.s.Status/100 != 2 {
+		err = errors.New("the parent proxy answered CONNECT with " + strconv.Itoa(x.s.Status))
+	}
+	if err != nil {
+		u.close()
+		return nil, err
+	}
+	return u, nil
+}
+
+// upgrade passes a 101 on and makes a tunnel of the connection.
+func (x *session) upgrade() (more bool) {
+	t := &x.t
+	if x.q.Upgrade == nil || x.s.Upgrade == nil {
+		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
+	}
+	if !x.send.finished() {
+		x.send.stop()
+		return x.fail(502, "The server switched protocols before it had the request.", "101 during a request body")
+	}
+	x.responseHead(message.None, true, true)
+	t.Status = 101
+	if _, err := x.c.Write(x.out); err != nil {
+		return x.lostClient(err)
+	}
+	x.p.counters.upgrades.Add(1)
+	x.tunnel(false)
+	return false
+}
+
+// A way is one direction of a tunnel.
+type way struct {
+	dst, src net.Conn
+	n        int64
+	err      error
+	quiet    atomic.Bool // nothing came for a whole period
+}
+
+var errSilent = errors.New("tunnel silent")
+
+// tunnel relays bytes between the client and x.up until both have finished, or
+// nothing moves any more. hello says that the first bytes of the client are to
+// be looked at.
+func (x *session) tunnel(hello bool) {
+	p, u, t := x.p, x.up, &x.t
+	if x.working { // tunnels last, and cost little: they are bounded as connections
+		x.working = false
+		<-p.active
+	}
+	p.counters.tunnelsOpen.Add(1)
+	defer p.counters.tunnelsOpen.Add(-1)
+	x.until, u.until = time.Time{}, time.Time{}
+	x.c.SetDeadline(time.Time{})
+	u.c.SetDeadline(time.Time{})
+
+	down := &way{dst: x.c, src: u.c}
+	up := &way{dst: u.c, src: x.c}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				p.counters.panics.Add(1)
+				p.log.Error("panic in a tunnel", "panic", r)
+				x.socket.Close()
+				u.close()
+			}
+		}()
+		down.run(p, u.r.Buffered(), &up.quiet)
+	}()
+	first := x.r.Buffered()
+	var block []byte
+	if hello {
+		block = p.held.block(large)
+		first = x.hello(block)
+	}
+	if first != nil || !hello {
+		up.run(p, first, &down.quiet)
+	} else {
+		u.close()
+		x.c.Close()
+	}
+	if block != nil {
+		p.held.release(block)
+	}
+	<-done
+	t.BytesIn += up.n
+	t.BytesOut += down.n
+	for _, w := range [...]*way{up, down} {
+		if w.err != nil && !errors.Is(w.err, net.ErrClosed) {
+			x.note("tunnel: " + w.err.Error())
+		}
+	}
+}
+
+// run copies in one direction. Its end is passed on as the end of this
+// direction only; a failure ends both.
+func (w *way) run(p *Proxy, first []byte, other *atomic.Bool) {
+	w.err = w.copy(p, first, other)
+	w.quiet.Store(true)
+	if w.err == nil {
+		if c, ok := w.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
+			return
+		}
+	}
+	w.dst.Close()
+	w.src.Close()
+}
+
+func (w *way) copy(p *Proxy, first []byte, other *atomic.Bool) error {
+	idle := p.cfg.Tunnel
+	if len(first) > 0 {
+		w.dst.SetWriteDeadline(time.Now().Add(idle))
+		n, err := w.dst.Write(first)
+		w.n += int64(n)
+		if err != nil {
+			return err
+		}
+	}
+	for {
+		// Deadlines cost one call for each period, not for each read: when
+		// one passes, what moved in the meantime decides.
+		now := time.Now()
+		w.src.SetReadDeadline(now.Add(idle))
+		w.dst.SetWriteDeadline(now.Add(3 * idle))
+		n, err := w.move(p)
+		w.n += n
+		if err == nil || err == io.EOF {
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		if time.Since(now) > 2*idle {
+			return errSilent // the writing deadline: bytes are lost
+		}
+		w.quiet.Store(n == 0)
+		if n == 0 && other.Load() {
+			return errSilent
+		}
+	}
+}
+
+// move copies until an error, nil for the end: in the kernel between two TCP
+// connections, where the platform can.
+func (w *way) move(p *Proxy) (int64, error) {
+	dst, ok1 := w.dst.(*net.TCPConn)
+	src, ok2 := w.src.(*net.TCPConn)
+	if ok1 && ok2 {
+		return dst.ReadFrom(src)
+	}
+	b := p.held.block(large)
+	defer p.held.release(b)
+	b = b[:cap(b)]
+	var n int64
+	for {
+		m, err := w.src.Read(b)
+		if m > 0 {
+			k, werr := w.dst.Write(b[:m])
+			n += int64(k)
+			if werr != nil {
+				return n, werr
+			}
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// hello reads the client's first bytes into block and has the host in them
+// judged when they are a TLS hello. It returns the bytes to be sent on; nil
+// means that the tunnel is to end. An empty slice is a client that said
+// nothing.
+func (x *session) hello(block []byte) []byte {
+	p, t := x.p, &x.t
+	x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel))
+	n := 0
+	for {
+		m, err := x.r.Read(block[n:cap(block)])
+		n += m
+		if err != nil {
+			if n == 0 && !errors.Is(err, io.EOF) {
+				return nil
+			}
+			return block[:n]
+		}
+		b := block[:n]
+		name, state := sniHost(b)
+		switch {
+		case state == helloMore && n < cap(block):
+			if n == m {
+				x.c.SetReadDeadline(time.Now().Add(p.cfg.HeadTime))
+			}
+			continue
+		case state == helloNot:
+			return b
+		case state != helloDone:
+			x.note("TLS hello too large or cut up too small")
+			x.c.Write(alert[:])
+			return nil
+		case name == "" || name == t.Host:
+			return b
+		}
+		x.note("TLS hello names another host than CONNECT")
+		t.Host = name
+		if x.decide(filter.Name) {
+			return b
+		}
+		x.countVerdict()
+		x.c.Write(alert[:])
+		return nil
+	}
+}
+
+// alert is a fatal TLS alert, access_denied (RFC 8446, 6.2).
+var alert = [...]byte{21, 3, 3, 0, 2, 2, 49}
