@@ -1,0 +1,274 @@
+package content
+
+import (
+	"html"
+	"strings"
+	"unicode/utf8"
+)
+
+// A reference is a character reference being read: &name; &#99; &#x63; in
+// markup, \u0063 in JSON, %63 in a form.
+type reference struct {
+	state refState
+	value bool     // within an attribute's value
+	name  [32]byte // the longest name of the HTML standard has 31 letters
+	n     int
+	num   rune
+	high  rune // JSON: the first half of a surrogate pair
+}
+
+type refState uint8
+
+const (
+	refNone    refState = iota
+	refAmp              // after &
+	refName             // within a name
+	refHash             // after &#
+	refHex              // after &#x
+	refDecimal          // within the digits
+	refHexDigits
+	refBackslash // after \ in JSON
+	refUnicode   // within the four digits of \u
+	refPercent   // within the two digits of %
+)
+
+func (r *reference) begin(c byte, value bool) {
+	r.n, r.num, r.value = 0, 0, value
+	switch c {
+	case '\\':
+		r.state = refBackslash
+	case '%':
+		r.state = refPercent
+	default:
+		r.state = refAmp
+	}
+}
+
+// reference reads on in a character reference and returns how much of p it
+// used.
+func (f *flow) reference(p []byte) int {
+	r := &f.ref
+	for i, c := range p {
+		switch r.state {
+		case refAmp:
+			switch {
+			case c == '#':
+				r.state = refHash
+			case isAlnum(c):
+				r.state = refName
+				r.name[0], r.n = c, 1
+			default:
+				return i + f.endReference(c)
+			}
+		case refName:
+			if !isAlnum(c) || r.n == len(r.name) {
+				f.named(c)
+				if c == ';' {
+					i++
+				}
+				return i
+			}
+			r.name[r.n] = c
+			r.n++
+		case refHash:
+			switch {
+			case c|0x20 == 'x':
+				r.state = refHex
+			case c >= '0' && c <= '9':
+				r.state = refDecimal
+				r.num = rune(c - '0')
+			default:
+				return i + f.endReference(c)
+			}
+		case refHex, refHexDigits:
+			d := unhex(c)
+			if d < 0 {
+				return i + f.endReference(c)
+			}
+			r.state = refHexDigits
+			r.num = min(r.num<<4|d, 0x110000)
+		case refDecimal:
+			if c < '0' || c > '9' {
+				return i + f.endReference(c)
+			}
+			r.num = min(r.num*10+rune(c-'0'), 0x110000)
+		case refBackslash:
+			if c != 'u' {
+				return i + f.escaped(c)
+			}
+			r.state = refUnicode
+		case refUnicode, refPercent:
+			d := unhex(c)
+			if d < 0 {
+				return i + f.endReference(c)
+			}
+			r.num = r.num<<4 | d
+			if r.n++; r.n == 4 || r.n == 2 && r.state == refPercent {
+				f.endReference(c)
+				return i + 1
+			}
+		}
+	}
+	return len(p)
+}
+
+// escaped reads the letter after a JSON backslash, which stands for white
+// space or punctuation.
+func (f *flow) escaped(byte) int {
+	f.ref.state, f.ref.high = refNone, 0
+	f.blank()
+	return 1
+}
+
+// endReference ends the reference before the byte c (0: nothing follows) and
+// returns 1 if c belongs to it.
+func (f *flow) endReference(c byte) int {
+	r := &f.ref
+	state := r.state
+	r.state = refNone
+	switch state {
+	case refName:
+		f.named(c)
+	case refDecimal, refHexDigits:
+		f.rune(numeric(r.num))
+		if c == ';' {
+			return 1
+		}
+	case refUnicode:
+		f.unit(r)
+	case refPercent:
+		if r.n == 2 {
+			f.byte(byte(r.num))
+			break
+		}
+		f.blank()
+		if r.n == 1 {
+			f.rune(rune("0123456789abcdef"[r.num]))
+		}
+	default: // & alone, &# alone, \ at the end
+		f.blank()
+		if state == refHex {
+			f.rune('x')
+		}
+	}
+	return 0
+}
+
+// unit takes a UTF-16 code unit of JSON.
+func (f *flow) unit(r *reference) {
+	u, high := r.num, r.high
+	r.high = 0
+	switch {
+	case r.n < 4:
+		f.blank()
+	case u >= 0xD800 && u < 0xDC00:
+		r.high = u
+	case u >= 0xDC00 && u < 0xE000:
+		if high == 0 {
+			f.blank()
+			return
+		}
+		f.rune((high-0xD800)<<10 + u - 0xDC00 + 0x10000)
+	default:
+		f.rune(u)
+	}
+}
+
+// byte takes one byte that was written as an escape.
+func (f *flow) byte(c byte) {
+	one := [1]byte{c}
+	if f.nPart > 0 && f.completePart(one[:]) == 1 {
+		return
+	}
+	if c >= 0x80 {
+		f.wide(one[:], 0)
+		return
+	}
+	f.rune(rune(c))
+}
+
+// numeric is the character that a numeric reference stands for (HTML
+// standard, "numeric character reference end state").
+func numeric(n rune) rune {
+	if n >= 0x80 && n < 0xA0 {
+		return windows1252[n-0x80]
+	}
+	if n == 0 || !utf8.ValidRune(n) {
+		return utf8.RuneError
+	}
+	return n
+}
+
+// named takes the named reference read so far, which ended before c. In an
+// attribute's value a name without semicolon counts only when neither "=" nor
+// a letter or digit follows.
+func (f *flow) named(c byte) {
+	r := &f.ref
+	r.state = refNone
+	name := r.name[:r.n]
+	if c == ';' {
+		switch string(name) {
+		case "nbsp", "amp", "quot", "lt", "gt", "apos", "copy", "raquo", "laquo", "mdash", "ndash", "bull", "middot", "hellip", "rsquo", "lsquo", "rdquo", "ldquo":
+			f.blank()
+			return
+		}
+		if one, ok := f.folds.names[string(name)]; ok {
+			f.rune(one)
+			return
+		}
+	}
+	f.unescape(name, c)
+}
+
+// unescape is the rare case: any name of the standard, or the beginning of
+// one.
+func (f *flow) unescape(name []byte, c byte) {
+	src := "&" + string(name)
+	if c == ';' {
+		src += ";"
+	}
+	s := html.UnescapeString(src)
+	whole := s != src && (c == ';' && (!strings.HasSuffix(s, ";") || s == ";") || c != ';' && utf8.RuneCountInString(s) == 1)
+	if f.ref.value && (!whole || c == '=') {
+		s = src
+	}
+	for _, r := range s {
+		f.rune(r)
+	}
+}
+
+func isAlnum(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func unhex(c byte) rune {
+	switch {
+	case c >= '0' && c <= '9':
+		return rune(c - '0')
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return rune(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// entityNames are the letters of HTML 4: a page in French or Greek may be full
+// of them.
+func entityNames() map[string]rune {
+	m := make(map[string]rune)
+	for i, n := range strings.Fields(`
+		Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml
+		ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig
+		agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml
+		eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml`) {
+		m[n] = 0xC0 + rune(i)
+	}
+	for i, n := range strings.Fields(`alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi
+		omicron pi rho sigmaf sigma tau upsilon phi chi psi omega`) {
+		m[n] = 0x3B1 + rune(i)
+		if n != "sigmaf" {
+			m[strings.ToUpper(n[:1])+n[1:]] = 0x391 + rune(i)
+		}
+	}
+	m["shy"], m["zwj"], m["zwnj"] = 0xAD, 0x200D, 0x200C
+	return m
+}

@@ -1,0 +1,803 @@
+package content
+
+import "bytes"
+
+// A state of the tokeniser, named as in the HTML standard, section 13.2.5,
+// where several of ours are one there or the other way round.
+type state uint8
+
+const (
+	inData state = iota
+	inRCDATA
+	inRawText
+	inXMP
+	inPlaintext
+	inScript
+	afterLess        // <
+	afterLessSlash   // </
+	inName           // <na
+	beforeAttr       // <name
+	inAttr           // <name at
+	afterAttr        // <name attr
+	beforeValue      // <name attr=
+	inDouble         // <name attr="
+	inSingle         // <name attr='
+	inBare           // <name attr=v
+	afterBang        // <!
+	inComment        // <!--
+	inBogus          // <!x, <?x, </3
+	inCDATA          // <![CDATA[
+	afterRawLess     // < within RCDATA, raw text or xmp
+	afterScriptLess  // < within a script
+	afterPartialBang // within <![CDATA[ or <!-
+)
+
+// How deep a script is in what looks like a comment within it.
+const (
+	scriptPlain   = iota
+	scriptEscaped // after <!--
+	scriptDouble  // after <!-- <script
+)
+
+const maxAside = 64 << 10
+
+// A scanner takes the visible text out of HTML or XML that comes in pieces.
+// It follows the HTML standard's tokeniser, and of tree construction what
+// changes the tokens (raw text elements, svg and math), as a browser with
+// scripting does, so that what is shown is what is seen here.
+//
+// Text of attributes does not stand where it is shown, so it goes to aside
+// first and joins the text at the next line, to leave phrases whole.
+type scanner struct {
+	out   flow
+	aside flow
+	xml   bool
+
+	st   state
+	back state // where a < that is no markup leads back to
+
+	// The tag being read.
+	key, more uint64
+	n         int // letters of the name
+	end       bool
+	slash     bool // the last byte was /, so > makes it self-closing
+	tag       *tag
+	maybe     int // where in aside an attrMaybe begins, -1 if none
+	maybeEnd  int
+	asideAt   int // length of aside when the tag began
+	which     [24]byte
+	nWhich    int
+
+	attr  [12]byte // the attribute's name, or the part of it that has come
+	nAttr int      // 12: too long to be of interest
+	kind  attrKind
+
+	raw     string // name of the raw text element
+	matched int    // letters matched of what ends a raw text, or of <![CDATA[
+	like    string // what they are matched with
+	escape  uint8  // script
+	dashes  int    // script
+	recent  uint32 // the last three bytes of a comment or CDATA section
+
+	depth   int    // open svg and math elements
+	inHTML  bool   // HTML rules within them
+	outside uint64 // inHTML of the elements around, a bit each
+	mute    bool   // within style or script in svg
+}
+
+func (x *scanner) reset(xml bool) {
+	x.out.reset()
+	x.aside.reset()
+	*x = scanner{out: x.out, aside: x.aside, xml: xml}
+}
+
+func (x *scanner) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
+
+// write reads on in the markup.
+func (x *scanner) write(p []byte) {
+	for i := 0; i < len(p); {
+		switch x.st {
+		case inData:
+			i = x.data(p, i)
+		case afterLess:
+			i = x.open(p, i)
+		case afterLessSlash:
+			i = x.openEnd(p, i)
+		case inName:
+			i = x.name(p, i)
+		case beforeAttr:
+			i = x.attributes(p, i)
+		case inAttr:
+			i = x.attrName(p, i)
+		case afterAttr:
+			i = x.attrEnd(p, i)
+		case beforeValue:
+			i = x.valueStart(p, i)
+		case inDouble:
+			i = x.quoted(p, i, '"')
+		case inSingle:
+			i = x.quoted(p, i, '\'')
+		case inBare:
+			i = x.bare(p, i)
+		case afterBang, afterPartialBang:
+			i = x.bang(p, i)
+		case inComment:
+			i = x.comment(p, i)
+		case inBogus:
+			i = x.bogus(p, i)
+		case inCDATA:
+			i = x.cdata(p, i)
+		case inRCDATA:
+			i = x.rawData(p, i, shownText)
+		case inXMP:
+			i = x.rawData(p, i, rawText)
+		case inPlaintext:
+			i += x.out.write(p[i:], plainText)
+		case inRawText:
+			i = x.skip(p, i)
+		case afterRawLess:
+			i = x.rawLess(p, i)
+		case inScript:
+			i = x.script(p, i)
+		case afterScriptLess:
+			i = x.scriptLess(p, i)
+		}
+	}
+}
+
+// finish ends the last word. A tag or comment that is not closed shows
+// nothing.
+func (x *scanner) finish() {
+	x.out.flush()
+	switch x.st {
+	case afterLess, afterLessSlash, afterRawLess:
+		x.notRaw()
+	case inName, beforeAttr, inAttr, afterAttr, beforeValue, inDouble, inSingle, inBare:
+		x.aside.flush()
+		x.aside.b = x.aside.b[:x.asideAt]
+	}
+	x.line()
+}
+
+// line ends the line, where text that was set aside may stand.
+func (x *scanner) line() {
+	x.out.blank()
+	if len(x.aside.b) > 1 {
+		x.aside.blank()
+		x.out.b = append(x.out.b, x.aside.b[1:]...)
+		x.aside.b = x.aside.b[:1]
+	}
+}
+
+// data reads text up to the next <.
+func (x *scanner) data(p []byte, i int) int {
+	if x.mute {
+		k := bytes.IndexByte(p[i:], '<')
+		if k < 0 {
+			return len(p)
+		}
+		i += k
+	} else {
+		i += x.out.write(p[i:], shownText)
+		if i == len(p) {
+			return i
+		}
+	}
+	x.st = afterLess
+	return i + 1
+}
+
+// markup says that a < did begin something, which ends a character or
+// reference that was cut off by it.
+func (x *scanner) markup() {
+	if x.out.nPart > 0 || x.out.ref.state != refNone {
+		x.out.flush()
+	}
+}
+
+func (x *scanner) open(p []byte, i int) int {
+	x.markup()
+	c := p[i]
+	switch {
+	case isLetter(c):
+		x.begin(false)
+		return i
+	case c == '/':
+		x.st = afterLessSlash
+		return i + 1
+	case c == '!':
+		x.st = afterBang
+		return i + 1
+	case c == '?':
+		x.st = inBogus
+		return i + 1
+	}
+	x.out.blank()
+	x.st = inData
+	return i
+}
+
+func (x *scanner) openEnd(p []byte, i int) int {
+	switch c := p[i]; {
+	case isLetter(c):
+		x.begin(true)
+		return i
+	case c == '>':
+		x.st = inData
+		return i + 1
+	}
+	x.st = inBogus
+	return i
+}
+
+// begin starts a tag.
+func (x *scanner) begin(end bool) {
+	if len(x.aside.b) > maxAside {
+		x.line()
+	}
+	x.st = inName
+	x.asideAt = len(x.aside.b)
+	x.end = end
+	x.key, x.more, x.n = 0, 0, 0
+	x.slash = false
+	x.maybe = -1
+	x.nWhich = 0
+}
+
+// nameByte is a letter of a tag's name in lower case, 0 for what ends it.
+var nameByte = func() (t [256]byte) {
+	for c := range t {
+		t[c] = lower(byte(c))
+	}
+	t[0] = 1
+	for _, c := range " \t\n\f\r/>" {
+		t[c] = 0
+	}
+	return t
+}()
+
+func (x *scanner) name(p []byte, i int) int {
+	key, more, n := x.key, x.more, x.n
+	for ; i < len(p); i++ {
+		c := nameByte[p[i]]
+		if c == 0 {
+			break
+		}
+		if n < 8 {
+			key = key<<8 | uint64(c)
+		} else {
+			more = more<<8 | uint64(c)
+		}
+		n++
+	}
+	x.key, x.more, x.n = key, more, min(n, 17)
+	if i == len(p) {
+		return i
+	}
+	if n > 16 {
+		x.tag = &tag{}
+	} else {
+		x.tag = tags.find(key, more)
+	}
+	if p[i] == '>' {
+		x.tagEnd()
+		return i + 1
+	}
+	x.st = beforeAttr
+	return i
+}
+
+// attrByte is 0 for what ends an attribute's name.
+var attrByte = func() (t [256]byte) {
+	t = nameByte
+	t['='] = 0
+	return t
+}()
+
+// attributes reads attributes whose quoted values are whole in p; what is not
+// so simple is left to the states.
+func (x *scanner) attributes(p []byte, i int) int {
+	for {
+		for i < len(p) && nameByte[p[i]] == 0 {
+			if p[i] == '>' {
+				x.tagEnd()
+				return i + 1
+			}
+			x.slash = p[i] == '/'
+			i++
+		}
+		if i == len(p) {
+			return i
+		}
+		x.slash = false
+		start := i
+		for i++; i < len(p) && attrByte[p[i]] != 0; i++ {
+		}
+		if i+1 >= len(p) || p[i] != '=' || p[i+1] != '"' && p[i+1] != '\'' {
+			x.nAttr = 0
+			x.st = inAttr
+			return x.attrName(p, start)
+		}
+		kind := attrNone
+		if !x.end {
+			kind = attribute(x.tag.kind, p[start:i])
+		}
+		i += 2
+		k := bytes.IndexByte(p[i:], p[i-1])
+		if k < 0 {
+			x.st = inDouble
+			if p[i-1] == '\'' {
+				x.st = inSingle
+			}
+			x.valueBegin(kind)
+			return i
+		}
+		if kind != attrNone {
+			x.valueBegin(kind)
+			x.value(p[i : i+k])
+			x.valueEnd()
+		}
+		i += k + 1
+	}
+}
+
+func (x *scanner) attrName(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		c := p[i]
+		if attrByte[c] == 0 && (c != '=' || x.nAttr > 0) {
+			break
+		}
+		if x.nAttr < len(x.attr) {
+			x.attr[x.nAttr] = c
+			x.nAttr++
+		}
+	}
+	if i < len(p) {
+		x.st = afterAttr
+	}
+	return i
+}
+
+func (x *scanner) attrEnd(p []byte, i int) int {
+	for i < len(p) && isSpace(p[i]) {
+		i++
+	}
+	if i == len(p) {
+		return i
+	}
+	if p[i] == '=' {
+		x.st = beforeValue
+		return i + 1
+	}
+	x.st = beforeAttr
+	return i
+}
+
+func (x *scanner) valueStart(p []byte, i int) int {
+	for i < len(p) && isSpace(p[i]) {
+		i++
+	}
+	if i == len(p) {
+		return i
+	}
+	kind := attrNone
+	if !x.end {
+		kind = attribute(x.tag.kind, x.attr[:x.nAttr])
+	}
+	switch p[i] {
+	case '"':
+		x.st = inDouble
+	case '\'':
+		x.st = inSingle
+	case '>':
+		x.tagEnd()
+		return i + 1
+	default:
+		x.st = inBare
+		x.valueBegin(kind)
+		return i
+	}
+	x.valueBegin(kind)
+	return i + 1
+}
+
+func (x *scanner) quoted(p []byte, i int, quote byte) int {
+	k := bytes.IndexByte(p[i:], quote)
+	if k < 0 {
+		x.value(p[i:])
+		return len(p)
+	}
+	x.value(p[i : i+k])
+	x.valueEnd()
+	x.st = beforeAttr
+	return i + k + 1
+}
+
+func (x *scanner) bare(p []byte, i int) int {
+	start := i
+	for i < len(p) && p[i] != '>' && !isSpace(p[i]) {
+		i++
+	}
+	x.value(p[start:i])
+	if i < len(p) {
+		x.valueEnd()
+		x.st = beforeAttr
+	}
+	return i
+}
+
+func (x *scanner) valueBegin(kind attrKind) {
+	if kind == attrMaybe && x.maybe >= 0 {
+		kind = attrNone // the first of a name counts
+	}
+	x.kind = kind
+	switch kind {
+	case attrText:
+		x.aside.blank()
+	case attrMaybe:
+		x.aside.blank()
+		x.maybe = len(x.aside.b)
+	case attrWhich:
+		x.nWhich = 0
+	}
+}
+
+func (x *scanner) value(v []byte) {
+	switch x.kind {
+	case attrText, attrMaybe:
+		x.aside.write(v, valueText)
+	case attrWhich:
+		for _, c := range v {
+			if x.nWhich < len(x.which) {
+				x.which[x.nWhich] = lower(c)
+				x.nWhich++
+			}
+		}
+	}
+}
+
+func (x *scanner) valueEnd() {
+	if x.kind == attrText || x.kind == attrMaybe {
+		x.aside.flush()
+		x.aside.blank()
+	}
+	if x.kind == attrMaybe {
+		x.maybeEnd = len(x.aside.b)
+	}
+	x.kind = attrNone
+}
+
+// tagEnd does what the tag does, at its >.
+func (x *scanner) tagEnd() {
+	t := x.tag
+	x.st = inData
+	x.mute = false
+	if x.maybe >= 0 && !wanted(t.kind, x.which[:x.nWhich]) {
+		x.aside.b = append(x.aside.b[:x.maybe], x.aside.b[x.maybeEnd:]...)
+	}
+	switch t.kind {
+	case tagUnknown:
+		if x.xml {
+			x.line()
+		}
+		return
+	case tagInline, tagHidden, tagMeta:
+	case tagWord, tagInput:
+		x.out.blank()
+	case tagBlock:
+		x.line()
+	default:
+		x.special(t)
+		return
+	}
+	if t.out && x.depth > 0 && !x.inHTML && !x.end {
+		x.depth = 0
+	}
+}
+
+// special is tagEnd for elements whose content follows rules of its own.
+func (x *scanner) special(t *tag) {
+	if x.foreign() || x.end {
+		x.specialForeign(t)
+		return
+	}
+	x.raw = t.name
+	switch t.kind {
+	case tagRCDATA:
+		x.line()
+		x.st = inRCDATA
+	case tagXMP:
+		x.line()
+		x.st = inXMP
+	case tagPlaintext:
+		x.line()
+		x.st = inPlaintext
+	case tagRawText:
+		x.st = inRawText
+	case tagScript:
+		x.st = inScript
+		x.escape = scriptPlain
+	case tagForeign:
+		x.out.blank()
+		x.enter()
+	}
+}
+
+// specialForeign is special where XML's rules hold (no raw text), and for end
+// tags.
+func (x *scanner) specialForeign(t *tag) {
+	switch t.kind {
+	case tagRCDATA, tagXMP, tagPlaintext:
+		x.line()
+	}
+	switch {
+	case t.kind == tagForeign && x.end:
+		x.out.blank()
+		if x.depth > 0 {
+			x.depth--
+			x.inHTML = x.outside&1 != 0
+			x.outside >>= 1
+		}
+	case t.kind == tagForeign:
+		x.out.blank()
+		x.enter()
+	case t.kind == tagHTMLIn || t.name == "title":
+		x.inHTML = x.depth > 0 && !x.end && !x.slash
+	case t.name == "style" || t.kind == tagScript:
+		x.mute = !x.end && !x.slash
+	}
+}
+
+// enter begins an svg or math element. Deeper than 64 is as good as 64.
+func (x *scanner) enter() {
+	if x.slash || x.depth == 64 {
+		return
+	}
+	x.depth++
+	x.outside <<= 1
+	if x.inHTML {
+		x.outside |= 1
+	}
+	x.inHTML = false
+}
+
+// bang tells comments, CDATA sections and other declarations apart.
+func (x *scanner) bang(p []byte, i int) int {
+	if x.st == afterBang {
+		x.matched = 0
+		switch {
+		case p[i] == '-':
+			x.like = "--"
+		case p[i] == '[' && x.foreign():
+			x.like = "[CDATA["
+		default:
+			x.st = inBogus
+			return i
+		}
+		x.st = afterPartialBang
+	}
+	for ; i < len(p) && x.matched < len(x.like); i++ {
+		if p[i] != x.like[x.matched] {
+			x.st = inBogus
+			return i
+		}
+		x.matched++
+	}
+	if x.matched == len(x.like) {
+		x.st = inComment
+		x.recent = openDash<<8 | openDash
+		if x.matched > 2 {
+			x.st = inCDATA
+		}
+	}
+	return i
+}
+
+// openDash stands for a dash of the <!-- itself, which may be part of a -->
+// but not of a --!>.
+const openDash = 1
+
+// push adds the last bytes of p to the last three that were seen.
+func push(recent uint32, p []byte) uint32 {
+	for _, c := range p[max(0, len(p)-3):] {
+		recent = recent<<8 | uint32(c)
+	}
+	return recent & 0xFFFFFF
+}
+
+func (x *scanner) comment(p []byte, i int) int {
+	start := i
+	for {
+		k := bytes.IndexByte(p[i:], '>')
+		if k < 0 {
+			x.recent = push(x.recent, p[start:])
+			return len(p)
+		}
+		i += k + 1
+		r := push(x.recent, p[start:i-1])
+		c, d := r&0xFF, r>>8&0xFF
+		if (c == '-' || c == openDash) && (d == '-' || d == openDash) || r == '-'<<16|'-'<<8|'!' {
+			x.st = inData
+			return i
+		}
+	}
+}
+
+func (x *scanner) bogus(p []byte, i int) int {
+	k := bytes.IndexByte(p[i:], '>')
+	if k < 0 {
+		return len(p)
+	}
+	x.st = inData
+	return i + k + 1
+}
+
+func (x *scanner) cdata(p []byte, i int) int {
+	start := i
+	for i < len(p) {
+		k := bytes.IndexByte(p[i:], '>')
+		if k < 0 {
+			i = len(p)
+			break
+		}
+		i += k + 1
+		if push(x.recent, p[start:i-1])&0xFFFF == ']'<<8|']' {
+			x.st = inData
+			break
+		}
+	}
+	x.recent = push(x.recent, p[start:i])
+	if !x.mute {
+		x.out.write(p[start:i], plainText)
+		if x.st == inData {
+			x.out.flush()
+		}
+	}
+	return i
+}
+
+// rawData reads text that only its own end tag ends.
+func (x *scanner) rawData(p []byte, i int, t *byteTable) int {
+	i += x.out.write(p[i:], t)
+	if i == len(p) {
+		return i
+	}
+	x.back, x.st, x.matched = x.st, afterRawLess, 0
+	return i + 1
+}
+
+// skip is rawData for text that is not shown.
+func (x *scanner) skip(p []byte, i int) int {
+	k := bytes.IndexByte(p[i:], '<')
+	if k < 0 {
+		return len(p)
+	}
+	x.back, x.st, x.matched = x.st, afterRawLess, 0
+	return i + k + 1
+}
+
+// rawLess reads on after a < in raw text: /name and what may follow a name
+// are its end tag.
+func (x *scanner) rawLess(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		c := lower(p[i])
+		switch {
+		case x.matched == 0 && c == '/':
+			x.matched = 1
+			x.markup()
+		case x.matched > 0 && x.matched <= len(x.raw) && c == x.raw[x.matched-1]:
+			x.matched++
+		case x.matched == len(x.raw)+1 && nameByte[c] == 0:
+			x.endRaw()
+			return i
+		default:
+			x.notRaw()
+			return i
+		}
+	}
+	return i
+}
+
+// endRaw goes on as after the name of an end tag.
+func (x *scanner) endRaw() {
+	x.begin(true)
+	x.st = beforeAttr
+	x.tag = tags.named(x.raw)
+}
+
+// notRaw takes what was read since a < as text after all.
+func (x *scanner) notRaw() {
+	if x.st != afterRawLess {
+		x.out.blank()
+		x.st = inData
+		return
+	}
+	x.st = x.back
+	if x.back == inRawText {
+		return
+	}
+	x.out.flush()
+	x.out.blank()
+	if x.matched > 1 {
+		x.out.write([]byte(x.raw[:x.matched-1]), rawText)
+	}
+}
+
+// script reads on in a script, which may hide its end tag in something like a
+// comment (HTML standard, 13.2.5.15 and following).
+func (x *scanner) script(p []byte, i int) int {
+	if x.escape == scriptPlain {
+		k := bytes.IndexByte(p[i:], '<')
+		if k < 0 {
+			return len(p)
+		}
+		x.st, x.matched = afterScriptLess, 0
+		return i + k + 1
+	}
+	for ; i < len(p); i++ {
+		switch p[i] {
+		case '-':
+			x.dashes++
+			continue
+		case '<':
+			x.st, x.matched, x.dashes = afterScriptLess, 0, 0
+			return i + 1
+		case '>':
+			if x.dashes >= 2 {
+				x.escape = scriptPlain
+				return i + 1
+			}
+		}
+		x.dashes = 0
+	}
+	return i
+}
+
+func (x *scanner) scriptLess(p []byte, i int) int {
+	if x.matched == 0 {
+		switch c := p[i]; {
+		case c == '/':
+			x.like = "/script"
+		case c == '!' && x.escape == scriptPlain:
+			x.like = "!--"
+		case c|0x20 == 's' && x.escape == scriptEscaped:
+			x.like = "script"
+		default:
+			x.st = inScript
+			return i
+		}
+	}
+	for ; i < len(p); i++ {
+		c := lower(p[i])
+		if x.matched < len(x.like) && c == x.like[x.matched] {
+			x.matched++
+			if x.like == "!--" && x.matched == 3 {
+				x.st, x.escape, x.dashes = inScript, scriptEscaped, 2
+				return i + 1
+			}
+			continue
+		}
+		x.st = inScript
+		if x.matched < len(x.like) || nameByte[c] != 0 {
+			return i
+		}
+		switch {
+		case x.like == "script":
+			x.escape = scriptDouble
+		case x.escape == scriptDouble:
+			x.escape = scriptEscaped
+		default:
+			x.raw = "script"
+			x.endRaw()
+			return i
+		}
+		return i + 1
+	}
+	return i
+}
+
+func isLetter(c byte) bool { c |= 0x20; return c >= 'a' && c <= 'z' }
+
+func isSpace(c byte) bool {
+	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'
+}

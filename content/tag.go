@@ -1,0 +1,179 @@
+package content
+
+// What a start or end tag does to the text around it.
+type tagKind uint8
+
+const (
+	tagUnknown tagKind = iota // no HTML: shown in the line, as browsers do
+	tagInline                 // does not part a word: s<b></b>ex reads sex
+	tagHidden                 // its text is shown, it is nothing itself: link, template
+	tagWord                   // parts a word, but not a sentence: img, input
+	tagBlock                  // begins a new line
+	tagMeta                   // its content attribute may be text
+	tagInput                  // its value attribute may be text
+	tagRCDATA                 // title, textarea: text without markup
+	tagRawText                // style, noscript: not shown, up to its end tag
+	tagScript
+	tagXMP       // shown as it is, up to its end tag
+	tagPlaintext // all the rest is text
+	tagForeign   // svg, math: other rules within
+	tagHTMLIn    // within svg and math: HTML rules again
+)
+
+// A tag is an element name as the tokeniser needs it. key and more are its
+// first and second eight letters.
+type tag struct {
+	key, more uint64
+	name      string // lower case
+	kind      tagKind
+	out       bool // as a start tag in svg or math it ends these
+}
+
+const tagBits = 9
+
+// tagTable is an open hash of the elements of HTML that do something.
+type tagTable [1 << tagBits]tag
+
+func tagSlot(key, more uint64) uint64 {
+	return ((key ^ more<<3) * 0x9E3779B97F4A7C15) >> (64 - tagBits)
+}
+
+// find returns the element called by these letters, or the zero tag.
+func (t *tagTable) find(key, more uint64) *tag {
+	for i := tagSlot(key, more); ; i = (i + 1) % uint64(len(t)) {
+		if e := &t[i]; e.key == key && e.more == more || e.key == 0 {
+			return e
+		}
+	}
+}
+
+var tags = newTagTable()
+
+func newTagTable() *tagTable {
+	t := &tagTable{}
+	add := func(kind tagKind, out bool, names ...string) {
+		for _, n := range names {
+			key, more := letters(n)
+			*t.find(key, more) = tag{key, more, n, kind, out}
+		}
+	}
+	add(tagInline, false, "a", "abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "font", "ins", "kbd", "label", "mark", "output", "q", "rp", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
+	add(tagInline, true, "b", "big", "code", "em", "i", "nobr", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var")
+	add(tagHidden, false, "base", "link", "template", "param", "source", "track", "col", "area", "map", "picture")
+	add(tagWord, false, "audio", "button", "canvas", "object", "video", "select", "progress", "meter")
+	add(tagWord, true, "embed", "img")
+	add(tagBlock, false, "address", "article", "aside", "caption", "colgroup", "details", "dialog", "dir", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "header", "hgroup", "html", "legend", "main", "nav", "optgroup", "option", "search", "section", "summary", "tbody", "td", "tfoot", "th", "thead", "tr", "marquee")
+	add(tagBlock, true, "blockquote", "body", "br", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "li", "listing", "menu", "ol", "p", "pre", "table", "ul")
+	add(tagMeta, true, "meta")
+	add(tagInput, false, "input")
+	add(tagRCDATA, false, "title", "textarea")
+	add(tagRawText, false, "style", "iframe", "noembed", "noframes", "noscript")
+	add(tagScript, false, "script")
+	add(tagXMP, false, "xmp")
+	add(tagPlaintext, false, "plaintext")
+	add(tagForeign, false, "svg", "math")
+	add(tagHTMLIn, false, "foreignobject", "desc", "mi", "mo", "mn", "ms", "mtext")
+	return t
+}
+
+// named is find for a name of the table.
+func (t *tagTable) named(name string) *tag {
+	key, more := letters(name)
+	return t.find(key, more)
+}
+
+// letters are the first and second eight letters of a name, as numbers.
+func letters(name string) (key, more uint64) {
+	for i := range len(name) {
+		if i < 8 {
+			key = key<<8 | uint64(name[i])
+		} else {
+			more = more<<8 | uint64(name[i])
+		}
+	}
+	return key, more
+}
+
+// What an attribute's value is wanted for.
+type attrKind uint8
+
+const (
+	attrNone  attrKind = iota
+	attrText           // alt, title, placeholder, aria-label
+	attrMaybe          // content of meta, value of input: depends on attrWhich
+	attrWhich          // name or property of meta, type of input
+)
+
+// attribute says what the value of the attribute called name is wanted for in
+// a start tag of this kind.
+func attribute(kind tagKind, name []byte) attrKind {
+	const lengths = 1<<3 | 1<<4 | 1<<5 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+	if len(name) > 11 || lengths>>len(name)&1 == 0 {
+		return attrNone
+	}
+	switch len(name) {
+	case 3:
+		if name[0]|0x20 == 'a' && equalLower(name, "alt") {
+			return attrText
+		}
+	case 4:
+		if kind == tagMeta && equalLower(name, "name") || kind == tagInput && equalLower(name, "type") {
+			return attrWhich
+		}
+	case 5:
+		if name[0]|0x20 == 't' && equalLower(name, "title") {
+			return attrText
+		}
+		if kind == tagInput && equalLower(name, "value") {
+			return attrMaybe
+		}
+	case 7:
+		if kind == tagMeta && equalLower(name, "content") {
+			return attrMaybe
+		}
+	case 8:
+		if kind == tagMeta && equalLower(name, "property") {
+			return attrWhich
+		}
+	case 10:
+		if equalLower(name, "aria-label") {
+			return attrText
+		}
+	case 11:
+		if equalLower(name, "placeholder") {
+			return attrText
+		}
+	}
+	return attrNone
+}
+
+// wanted says whether the attrMaybe of a tag counts, given its attrWhich.
+func wanted(kind tagKind, which []byte) bool {
+	switch string(which) {
+	case "description", "keywords", "title", "rating", "og:title", "og:description", "twitter:title", "twitter:description":
+		return kind == tagMeta
+	case "submit", "button", "reset":
+		return kind == tagInput
+	}
+	return false
+}
+
+// equalLower compares b, in any case, with the lower case s.
+func equalLower(b []byte, s string) bool {
+	if len(b) != len(s) {
+		return false
+	}
+	for i, c := range b {
+		if lower(c) != s[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
