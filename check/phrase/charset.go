@@ -6,12 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/japanese"
-	"golang.org/x/text/encoding/korean"
-	"golang.org/x/text/encoding/simplifiedchinese"
-	"golang.org/x/text/encoding/traditionalchinese"
+	"shuultuur/content"
 )
 
 // charsets says in which charset a list that is not UTF-8 is likely to be, by
@@ -19,24 +14,24 @@ import (
 // and in it the first charset in which the line has no error. Phrase lists
 // carry no label, and their charsets are as mixed as their authors.
 var charsets = [...]struct {
-	name string
-	try  []encoding.Encoding
+	name   string
+	labels []string
 }{
-	{"koi8", []encoding.Encoding{charmap.KOI8R}},
-	{"1251", []encoding.Encoding{charmap.Windows1251}},
-	{"gb2312", []encoding.Encoding{simplifiedchinese.GBK}},
-	{"gbk", []encoding.Encoding{simplifiedchinese.GBK}},
-	{"big5", []encoding.Encoding{traditionalchinese.Big5}},
-	{"euc-jp", []encoding.Encoding{japanese.EUCJP}},
-	{"shift_jis", []encoding.Encoding{japanese.ShiftJIS}},
-	{"sjis", []encoding.Encoding{japanese.ShiftJIS}},
-	{"euc-kr", []encoding.Encoding{korean.EUCKR}},
-	{"8859-2", []encoding.Encoding{charmap.ISO8859_2}},
-	{"1250", []encoding.Encoding{charmap.Windows1250}},
-	{"japanese", []encoding.Encoding{japanese.EUCJP, japanese.ShiftJIS}},
-	{"russian", []encoding.Encoding{charmap.Windows1251}},
-	{"polish", []encoding.Encoding{charmap.ISO8859_2}},
-	{"", []encoding.Encoding{charmap.Windows1252}},
+	{"koi8", []string{"koi8-r"}},
+	{"1251", []string{"windows-1251"}},
+	{"gb2312", []string{"gbk"}},
+	{"gbk", []string{"gbk"}},
+	{"big5", []string{"big5"}},
+	{"euc-jp", []string{"euc-jp"}},
+	{"shift_jis", []string{"shift_jis"}},
+	{"sjis", []string{"shift_jis"}},
+	{"euc-kr", []string{"euc-kr"}},
+	{"8859-2", []string{"iso-8859-2"}},
+	{"1250", []string{"windows-1250"}},
+	{"japanese", []string{"euc-jp", "shift_jis"}},
+	{"russian", []string{"windows-1251"}},
+	{"polish", []string{"iso-8859-2"}},
+	{"", []string{"windows-1252"}},
 }
 
 // toUTF8 returns the list in data, read from path, as UTF-8. It goes line by
@@ -45,35 +40,30 @@ func toUTF8(data []byte, path string) []byte {
 	if utf8.Valid(data) {
 		return data
 	}
-	name := strings.ToLower(filepath.ToSlash(path))
-	if i := strings.LastIndex(name, "/"); i >= 0 {
-		if j := strings.LastIndex(name[:i], "/"); j >= 0 {
-			if k := strings.LastIndex(name[:j], "/"); k >= 0 {
-				name = name[k+1:] // the file and two folders above it
-			}
-		}
-	}
-	var try []encoding.Encoding
+	// What counts is the name of the file and of the two folders above it.
+	parts := strings.Split(strings.ToLower(filepath.ToSlash(path)), "/")
+	name := strings.Join(parts[max(0, len(parts)-3):], "/")
+	var labels []string
 	for _, c := range charsets {
 		if strings.Contains(name, c.name) {
-			try = c.try
+			labels = c.labels
 			break
 		}
 	}
 	out := make([]byte, 0, len(data)+len(data)/4)
 	for line := range bytes.Lines(data) {
-		out = append(out, lineToUTF8(line, try)...)
+		out = append(out, lineToUTF8(line, labels)...)
 	}
 	return out
 }
 
-func lineToUTF8(line []byte, try []encoding.Encoding) []byte {
+func lineToUTF8(line []byte, labels []string) []byte {
 	if utf8.Valid(line) {
 		return line
 	}
 	best := line
-	for i, e := range try {
-		t, err := e.NewDecoder().Bytes(line)
+	for i, label := range labels {
+		t, err := content.ToUTF8(line, label)
 		if err != nil {
 			continue
 		}

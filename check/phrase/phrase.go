@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"shuultuur/check/phrase/match"
+	"shuultuur/content"
 	"shuultuur/filter"
 )
 
@@ -184,8 +185,9 @@ func (c *Check) reader(dir string) *reader {
 		limit: c.limit,
 	}
 	if c.dialect == nil {
-		r.normalise, r.transcode = modernPhrase, true
-		r.fold = func(line []byte) []byte { return line } // modernPhrase folds
+		r.transcode = true
+		r.normalise = func(p []byte) []byte { return content.Normalise(nil, p) }
+		r.fold = func(line []byte) []byte { return line } // Normalise folds
 		r.maxPhrase = match.MaxLen / 2
 		return r
 	}

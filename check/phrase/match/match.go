@@ -5,14 +5,17 @@
 // two short windows of its own bytes, chosen because they are rare in
 // ordinary text; the filter looks at every position of the text whether such
 // a window could begin there, and the verifier compares the few candidates
-// with the patterns filed under it. Three classes by pattern length:
+// with the patterns filed under it. There are two filters:
 //
-//   - 2 and 3 bytes: the first two bytes index a table of bits directly;
-//   - 4 to 6 bytes: a window of four bytes, hashed, at every position;
-//   - 7 bytes and more: a window of six bytes in a Bloom filter of one machine
-//     word per probe, at even positions only. Each of these patterns is filed
-//     twice, under its rarest window at an even and at an odd offset, so that
-//     one of the two stands at an even position wherever the pattern starts.
+//   - Patterns of 2 to 6 bytes, at every position: a byte chosen by a hash of
+//     three bytes, and a bit of it by the fourth. Patterns of 4 to 6 bytes set
+//     the bit of their rarest window, those of 3 all bits of a byte, those of
+//     2 all bits of 256 bytes.
+//   - Patterns of 7 bytes and more, at even positions only: windows of six
+//     bytes in a Bloom filter of one machine word per probe. Each of these
+//     patterns is filed twice, under its rarest window at an even and at an
+//     odd offset, so that one of the two stands at an even position wherever
+//     the pattern starts.
 //
 // Patterns of a single byte are counted in a pass of their own. Why not an
 // Aho-Corasick automaton: for ten thousand phrases its table is 60 MB, every
@@ -55,6 +58,9 @@ type buckets struct {
 // the second level cache and is 7 % full with 10,000 patterns.
 const bloomWords = 8192
 
+// nearBytes is the size of the filter for patterns of up to six bytes.
+const nearBytes = 1 << nearBits
+
 // A Set is a compiled set of patterns. It is safe for use by many goroutines.
 type Set struct {
 	text   []byte   // all patterns, one after the other
@@ -62,12 +68,10 @@ type Set struct {
 	maxLen int
 
 	hasOne  bool
-	one     [256]uint32 // pattern id + 1 by its only byte
-	hasTwo  bool
-	two     [65536 / 8]byte // bit set: a pattern of 2 or 3 bytes begins so
-	four    [65536 / 8]byte
-	long    [bloomWords]uint64
-	shorts  buckets // by the first two bytes, folded to a hash
+	one     [256]uint32        // pattern id + 1 by its only byte
+	near    [nearBytes]byte    // filter for patterns of 2 to 6 bytes
+	far     [bloomWords]uint64 // filter for longer ones
+	shorts  buckets            // by the first two bytes, folded to a hash
 	middles buckets
 	longs   buckets
 }
@@ -79,13 +83,15 @@ const (
 )
 
 const (
+	nearBits   = 15
 	shortBits  = 10
 	middleBits = 13
 	longBits   = 14
 )
 
 func hash2(w uint16) uint32 { return uint32(w) * mul4 >> (32 - shortBits) }
-func hash4(w uint32) uint32 { return w * mul4 }
+func hash3(w uint32) uint32 { return w << 8 * mul4 >> (32 - nearBits) }
+func hash4(w uint32) uint32 { return w * mul4 >> (32 - middleBits) }
 
 // hash6 takes a window in the upper six bytes of w.
 func hash6(w uint64) uint64 { return (w &^ 0xffff) * mul6 }
@@ -128,7 +134,7 @@ func (s *Set) Pattern(id uint32) []byte { return s.text[s.end[id]:s.end[id+1]] }
 
 // Size returns the bytes of memory the set takes.
 func (s *Set) Size() int {
-	n := len(s.text) + 4*len(s.end) + 4*len(s.one) + len(s.two) + len(s.four) + 8*len(s.long)
+	n := len(s.text) + 4*len(s.end) + 4*len(s.one) + len(s.near) + 8*len(s.far)
 	for _, b := range []*buckets{&s.shorts, &s.middles, &s.longs} {
 		n += 4*len(b.start) + 12*len(b.entries)
 	}
@@ -219,94 +225,84 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 	}
 	// A match that ends after from begins here or later; so do its windows.
 	i := max(0, from-s.maxLen+1)
-	if s.hasTwo {
-		i = s.scanAll(h, text, i, from)
-	} else {
-		i = s.scanMost(h, text, i, from)
-	}
+	i = s.steps(h, text, i, from)
 	// Fewer than eight bytes are left: look at them with zeros behind.
 	var pad [16]byte
 	n := copy(pad[:8], text[i:])
 	for k := range n {
-		s.candidate(h, text, i+k, from, binary.LittleEndian.Uint64(pad[k:]), k%2 == 0)
+		w := binary.LittleEndian.Uint64(pad[k:])
+		s.nearAt(h, text, i+k, from, uint32(w))
+		if k%2 == 0 {
+			s.farAt(h, text, i+k, from, w)
+		}
 	}
 }
 
-// scanAll looks at four positions a step, as long as eight bytes are left, and
-// returns the first position it has not looked at. i+4 keeps the parity of i,
-// so "even" positions are those that are even counted from where it began.
-func (s *Set) scanAll(h *Hits, text []byte, i, from int) int {
+// steps looks at four positions a step, as long as eight bytes are left, and
+// returns the first position it has not looked at. Steps of four keep the
+// parity of i, so "even" is counted from where it began.
+func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 	for ; i+8 <= len(text); i += 4 {
 		w := binary.LittleEndian.Uint64(text[i:])
-		m := s.short(uint16(w)) | s.short(uint16(w>>8)) | s.short(uint16(w>>16)) | s.short(uint16(w>>24))
-		m |= s.middle(uint32(w)) | s.middle(uint32(w>>8)) | s.middle(uint32(w>>16)) | s.middle(uint32(w>>24))
-		a, b := hash6(w<<16), hash6(w)
-		x := s.long[a>>51]>>(a>>45&63)&(s.long[a>>51]>>(a>>39&63)) | s.long[b>>51]>>(b>>45&63)&(s.long[b>>51]>>(b>>39&63))
-		if (uint64(m)|x)&1 != 0 {
-			s.candidates(h, text, i, from, w)
+		x := s.isNear(uint32(w)) | s.isNear(uint32(w>>8)) | s.isNear(uint32(w>>16)) | s.isNear(uint32(w>>24))
+		y := s.isFar(hash6(w<<16)) | s.isFar(hash6(w))
+		if (uint64(x)|y)&1 == 0 {
+			continue
+		}
+		if x&1 != 0 {
+			s.nearAt(h, text, i, from, uint32(w))
+			s.nearAt(h, text, i+1, from, uint32(w>>8))
+			s.nearAt(h, text, i+2, from, uint32(w>>16))
+			s.nearAt(h, text, i+3, from, uint32(w>>24))
+		}
+		if y&1 != 0 {
+			s.farAt(h, text, i, from, w)
+			s.farAt(h, text, i+2, from, w>>16)
 		}
 	}
 	return i
 }
 
-// scanMost is scanAll for a set without patterns of two and three bytes.
-func (s *Set) scanMost(h *Hits, text []byte, i, from int) int {
-	for ; i+8 <= len(text); i += 4 {
-		w := binary.LittleEndian.Uint64(text[i:])
-		m := s.middle(uint32(w)) | s.middle(uint32(w>>8)) | s.middle(uint32(w>>16)) | s.middle(uint32(w>>24))
-		a, b := hash6(w<<16), hash6(w)
-		x := s.long[a>>51]>>(a>>45&63)&(s.long[a>>51]>>(a>>39&63)) | s.long[b>>51]>>(b>>45&63)&(s.long[b>>51]>>(b>>39&63))
-		if (uint64(m)|x)&1 != 0 {
-			s.candidates(h, text, i, from, w)
-		}
-	}
-	return i
+// isNear says in its lowest bit whether one of the shorter patterns may have
+// its window at the four bytes w.
+func (s *Set) isNear(w uint32) byte { return s.near[hash3(w)] >> (w >> 24 & 7) }
+
+// isFar is the same for the longer patterns, by the hash of six bytes.
+func (s *Set) isFar(h uint64) uint64 {
+	x := s.far[h>>51]
+	return x >> (h >> 45 & 63) & (x >> (h >> 39 & 63))
 }
 
-func (s *Set) short(w uint16) byte { return s.two[w>>3] >> (w & 7) }
-
-func (s *Set) middle(w uint32) byte {
-	h := hash4(w)
-	return s.four[h>>19] >> (h >> 16 & 7)
-}
-
-// candidates looks closer at four positions of which one passed the filter.
-func (s *Set) candidates(h *Hits, text []byte, i, from int, w uint64) {
-	s.candidate(h, text, i, from, w, true)
-	s.candidate(h, text, i+1, from, w>>8, false)
-	s.candidate(h, text, i+2, from, w>>16, true)
-	s.candidate(h, text, i+3, from, w>>24, false)
-}
-
-// candidate compares what may stand at position i of text, whose next bytes
-// are w, with the patterns.
-func (s *Set) candidate(h *Hits, text []byte, i, from int, w uint64, even bool) {
-	if s.hasTwo && s.short(uint16(w))&1 != 0 {
-		b := hash2(uint16(w))
-		for _, e := range s.shorts.entries[s.shorts.start[b]:s.shorts.start[b+1]] {
-			if e.win == uint32(uint16(w)) {
-				s.verify(h, text, i, from, e)
-			}
-		}
-	}
-	if s.middle(uint32(w))&1 != 0 {
-		b := hash4(uint32(w)) >> (32 - middleBits)
-		for _, e := range s.middles.entries[s.middles.start[b]:s.middles.start[b+1]] {
-			if e.win == uint32(w) {
-				s.verify(h, text, i, from, e)
-			}
-		}
-	}
-	if !even {
+// nearAt compares what stands at position i of text, which are the four bytes
+// w, with the shorter patterns.
+func (s *Set) nearAt(h *Hits, text []byte, i, from int, w uint32) {
+	if s.isNear(w)&1 == 0 {
 		return
 	}
+	b := hash2(uint16(w))
+	for _, e := range s.shorts.entries[s.shorts.start[b]:s.shorts.start[b+1]] {
+		if e.win == w&0xffff {
+			s.verify(h, text, i, from, e)
+		}
+	}
+	b = hash4(w)
+	for _, e := range s.middles.entries[s.middles.start[b]:s.middles.start[b+1]] {
+		if e.win == w {
+			s.verify(h, text, i, from, e)
+		}
+	}
+}
+
+// farAt is the same for the longer patterns, with six bytes in w.
+func (s *Set) farAt(h *Hits, text []byte, i, from int, w uint64) {
 	a := hash6(w << 16)
-	if x := s.long[a>>51]; x>>(a>>45&63)&(x>>(a>>39&63))&1 != 0 {
-		b := a >> (64 - longBits)
-		for _, e := range s.longs.entries[s.longs.start[b]:s.longs.start[b+1]] {
-			if e.win == uint32(w) {
-				s.verify(h, text, i, from, e)
-			}
+	if s.isFar(a)&1 == 0 {
+		return
+	}
+	b := a >> (64 - longBits)
+	for _, e := range s.longs.entries[s.longs.start[b]:s.longs.start[b+1]] {
+		if e.win == uint32(w) {
+			s.verify(h, text, i, from, e)
 		}
 	}
 }
