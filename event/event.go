@@ -40,7 +40,7 @@ type Row struct {
 	Time     time.Time     // when the transaction was over, UTC, microseconds; minus Duration is its start
 	Duration time.Duration // microseconds
 	ID       string
-	Client   netip.Addr // the zero Addr when not known
+	Client   netip.Addr // without zone; the zero Addr when not known
 	User     string
 	Policy   string
 	Rule     string // "" when no rule fitted
@@ -63,6 +63,9 @@ type Row struct {
 	Learned  bool // the verdict was remembered, not worked out
 }
 
+// rowSize is what a row takes without its texts.
+const rowSize = int(unsafe.Sizeof(Row{}))
+
 // TextSize returns how many bytes of text the row holds.
 func (r *Row) TextSize() int {
 	return len(r.ID) + len(r.User) + len(r.Policy) + len(r.Rule) + len(r.Method) + len(r.URL) + len(r.Host) +
@@ -83,7 +86,7 @@ func From(t *filter.Transaction) Row {
 		Time:     t.Start.Add(t.Duration).UTC().Truncate(time.Microsecond),
 		Duration: t.Duration.Truncate(time.Microsecond),
 		ID:       cut(t.ID, maxShort),
-		Client:   t.Client.Addr,
+		Client:   t.Client.Addr.WithZone(""),
 		User:     cut(t.Client.User, maxShort),
 		Policy:   cut(why.Policy, maxShort),
 		Rule:     cut(why.Rule, maxShort),

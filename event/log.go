@@ -14,7 +14,7 @@ import (
 
 const (
 	batchRows  = 10_000           // a batch is written when so many rows wait
-	queueBytes = 16 << 20         // most bytes of text a queue holds
+	queueBytes = 24 << 20         // most bytes that rows in a queue take, with their texts
 	stopTime   = 10 * time.Second // how long Run goes on writing when it is told to stop
 	firstPause = time.Second      // before a store that failed is tried again; doubles
 	longPause  = 30 * time.Second
@@ -114,7 +114,7 @@ func New(cfg Config, log *slog.Logger, stores ...Store) (*Log, error) {
 // Add hands a row to every store's queue. It never blocks: what does not fit
 // is dropped and counted, as is everything after Run has returned.
 func (l *Log) Add(r Row) {
-	n := r.TextSize()
+	n := rowSize + r.TextSize()
 	for _, q := range l.lanes {
 		q.add(&r, n)
 	}
@@ -136,7 +136,7 @@ func (l *Log) Run(ctx context.Context) error {
 type Stats struct {
 	Store   string
 	Queued  int    // rows waiting or being written
-	Bytes   int    // bytes of text they hold
+	Bytes   int    // bytes they take
 	Written uint64 // rows the store has kept
 	Dropped uint64 // rows lost: queue full, or still queued at the end
 	Failed  uint64 // writes that failed
@@ -226,7 +226,7 @@ func (q *lane) write(ctx context.Context) error {
 			}
 			size := 0
 			for i := range rows {
-				size += rows[i].TextSize()
+				size += rowSize + rows[i].TextSize()
 			}
 			q.count(func(s *Stats) {
 				s.Queued -= len(rows)

@@ -13,9 +13,9 @@
 // always 1, as policies have none. What is empty is "-" (usedashforblanks).
 //
 // Only the reason may hold blanks, so that it is found by counting fields from
-// both ends. In it control characters and asterisks are written as %XX, in the
-// others also blanks and bytes that are not ASCII: no line can be forged, and
-// no page can put a *DENIED* where there was none.
+// both ends. Control characters and asterisks are written as %XX, outside the
+// reason also blanks and bytes that are not ASCII: no line can be forged, and
+// nobody can put a *DENIED* where there was none.
 package dansguardian
 
 import (
@@ -28,7 +28,7 @@ import (
 )
 
 // unsafe are the printable characters that are escaped in a field.
-const unsafe = " \"<>\\^`{|}"
+const unsafe = " *\"<>\\^`{|}"
 
 // Open opens or makes the log at path.
 func Open(path string) (*event.File, error) {

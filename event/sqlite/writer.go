@@ -188,7 +188,7 @@ func (w *writer) rollback() error {
 }
 
 func (w *writer) row(last int64, r *event.Row) (int64, error) {
-	if err := w.grow(r.TextSize() + 64); err != nil {
+	if err := w.grow(r.TextSize() + len(r.Client.Zone()) + 64); err != nil { // 64: an address
 		return 0, err
 	}
 	w.used = 0
@@ -215,9 +215,9 @@ func (w *writer) row(last int64, r *event.Row) (int64, error) {
 	w.bindInt(pScore, int64(r.Score))
 	w.bindText(pRef, r.ID)
 	if r.Client.IsValid() {
-		b := r.Client.AppendTo(w.bytes[:0])
-		w.bind(pClient, w.text, len(b))
-		w.used = len(b)
+		b := r.Client.AppendTo(w.bytes[w.used:w.used])
+		w.bind(pClient, w.text+uintptr(w.used), len(b))
+		w.used += len(b)
 	} else {
 		w.bindNull(pClient)
 	}

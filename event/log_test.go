@@ -1,0 +1,317 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// memory is a store that keeps rows in memory and fails when told to.
+type memory struct {
+	mu      sync.Mutex
+	rows    []Row
+	batches []int
+	fail    error
+	stuck   time.Duration // how long a write takes
+	closed  bool
+}
+
+func (m *memory) Name() string { return "memory" }
+
+func (m *memory) Write(ctx context.Context, rows []Row) error {
+	select {
+	case <-time.After(m.stuck):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	m.rows = append(m.rows, rows...)
+	m.batches = append(m.batches, len(rows))
+	return nil
+}
+
+func (m *memory) Close() error {
+	m.closed = true
+	return nil
+}
+
+func (m *memory) set(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = err
+}
+
+func (m *memory) len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.rows)
+}
+
+// start runs a log over stores; stop ends it and returns what Run returned.
+func start(t *testing.T, cfg Config, stores ...Store) (l *Log, stop func() error) {
+	t.Helper()
+	l, err := New(cfg, slog.New(slog.DiscardHandler), stores...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	return l, func() error {
+		cancel()
+		return <-done
+	}
+}
+
+func TestBatchesOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		l, stop := start(t, Config{}, m)
+		for i := range 10 {
+			l.Add(Row{Score: i})
+			time.Sleep(300 * time.Millisecond)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if got, want := fmt.Sprint(m.batches), "[4 3 3]"; got != want {
+			t.Errorf("batches %v, want %v", got, want)
+		}
+		for i, r := range m.rows {
+			if r.Score != i {
+				t.Errorf("row %d is number %d", i, r.Score)
+			}
+		}
+		if !m.closed {
+			t.Error("the store was not closed")
+		}
+	})
+}
+
+func TestBatchAtTenThousandRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		l, stop := start(t, Config{}, m)
+		for range 25_000 {
+			l.Add(Row{})
+		}
+		synctest.Wait()
+		if got := m.len(); got < 10_000 {
+			t.Errorf("%d rows written without waiting for the second to end", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		for _, n := range m.batches {
+			if n > 10_000 {
+				t.Errorf("a batch of %d rows", n)
+			}
+		}
+		if got := l.Stats()[0]; got.Written != 25_000 || got.Dropped != 0 || got.Queued != 0 || got.Bytes != 0 {
+			t.Errorf("counters %+v", got)
+		}
+	})
+}
+
+func TestFullQueueDropsAndCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		row  Row
+		rows uint64 // that fit
+	}{
+		"rows":  {Row{}, 1000},
+		"bytes": {Row{URL: strings.Repeat("u", queueBytes/10-rowSize)}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, other := &memory{stuck: time.Hour}, &memory{}
+				l, stop := start(t, Config{Queue: 1000}, m, other)
+				for range 1500 {
+					l.Add(c.row)
+				}
+				s := l.Stats()[0]
+				if uint64(s.Queued) != c.rows || s.Dropped != 1500-c.rows {
+					t.Errorf("queued %d, dropped %d, want %d and %d", s.Queued, s.Dropped, c.rows, 1500-c.rows)
+				}
+				time.Sleep(2 * time.Second)
+				for range 10 {
+					l.Add(Row{})
+				}
+				if s := l.Stats()[1]; s.Dropped != 1500-c.rows || other.len() != int(c.rows) {
+					t.Errorf("the other store has %d rows, dropped %d", other.len(), s.Dropped)
+				}
+				err := stop() // the stuck store gives up after ten seconds
+				if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error is %v, want what was lost", err)
+				}
+				s = l.Stats()[0]
+				if s.Dropped != 1510 || s.Written != 0 || s.Queued != 0 {
+					t.Errorf("counters at the end %+v", s)
+				}
+				if other.len() != int(c.rows)+10 {
+					t.Errorf("the other store has %d rows, want %d", other.len(), c.rows+10)
+				}
+			})
+		})
+	}
+}
+
+func TestFailingStoreIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad, good := &memory{fail: errors.New("disk full")}, &memory{}
+		l, stop := start(t, Config{}, bad, good)
+		for i := range 100 {
+			l.Add(Row{Score: i})
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if got := good.len(); got < 99 {
+			t.Errorf("the good store has %d rows", got)
+		}
+		// 1, 2, 4, 8, 16, 30, 30 s: seven or eight tries, not a hundred.
+		if s := l.Stats()[0]; s.Failed < 6 || s.Failed > 9 || s.Queued != 100 {
+			t.Errorf("counters %+v", s)
+		}
+		bad.set(nil)
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		if got := bad.len(); got != 100 {
+			t.Errorf("%d rows after the store works again, want 100", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		for i, r := range bad.rows {
+			if r.Score != i {
+				t.Fatalf("row %d is number %d", i, r.Score)
+			}
+		}
+	})
+}
+
+func TestStopWritesEverythingOrSaysWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{fail: errors.New("disk full")}
+		l, stop := start(t, Config{}, m)
+		for range 10 {
+			l.Add(Row{})
+		}
+		go func() {
+			time.Sleep(5 * time.Second)
+			m.set(nil)
+		}()
+		if err := stop(); err != nil {
+			t.Errorf("the store worked again in time: %v", err)
+		}
+		if m.len() != 10 {
+			t.Errorf("%d rows, want 10", m.len())
+		}
+		l.Add(Row{})
+		if s := l.Stats()[0]; s.Dropped != 1 || s.Written != 10 {
+			t.Errorf("counters after the end %+v", s)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{fail: errors.New("disk full")}
+		l, stop := start(t, Config{}, m)
+		for range 10 {
+			l.Add(Row{})
+		}
+		if err := stop(); err == nil || !strings.Contains(err.Error(), "memory: 10 events lost: disk full") {
+			t.Errorf("error is %v", err)
+		}
+	})
+}
+
+func TestQuietStoreIsKeptUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		_, stop := start(t, Config{}, m)
+		time.Sleep(5*time.Minute + time.Second)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if got, want := fmt.Sprint(m.batches), "[0 0 0 0 0]"; got != want {
+			t.Errorf("batches %v, want %v", got, want)
+		}
+	})
+}
+
+func TestManyAdd(t *testing.T) {
+	m := &memory{}
+	l, stop := start(t, Config{Every: 10 * time.Millisecond}, m)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 2000 {
+				l.Add(Row{ID: "x"})
+			}
+		})
+	}
+	wg.Wait()
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if m.len() != 16_000 {
+		t.Errorf("%d rows, want 16000", m.len())
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if c, err := (Config{}).WithDefaults(); err != nil || c.SQLite == "" || c.Queue == 0 || c.Every != time.Second || c.Keep != Age(90*24*time.Hour) {
+		t.Errorf("defaults %+v, %v", c, err)
+	}
+	if c, err := (Config{JSONL: "x"}).WithDefaults(); err != nil || c.SQLite != "" {
+		t.Errorf("defaults %+v, %v", c, err)
+	}
+	for key, c := range map[string]Config{"keep": {Keep: 1}, "every": {Every: time.Hour}, "queue": {Queue: -1}} {
+		_, err := c.WithDefaults()
+		var s *filter.SettingError
+		if !errors.As(err, &s) || s.Key != key {
+			t.Errorf("%+v: error is %v, want one about %q", c, err, key)
+		}
+	}
+	for text, want := range map[string]time.Duration{"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "d": -1, "-1d": -1, "1.5d": -1, "99999999999999999999d": -1, "": -1, "x": -1} {
+		var a Age
+		if err := a.UnmarshalText([]byte(text)); (err != nil) != (want == -1) || err == nil && time.Duration(a) != want {
+			t.Errorf("%q: got %v, %v", text, time.Duration(a), err)
+		}
+	}
+}
+
+type nowhere struct{}
+
+func (nowhere) Name() string                       { return "nowhere" }
+func (nowhere) Write(context.Context, []Row) error { return nil }
+func (nowhere) Close() error                       { return nil }
+
+func BenchmarkAdd(b *testing.B) {
+	l, err := New(Config{Every: 100 * time.Millisecond, Queue: 1_000_000}, slog.New(slog.DiscardHandler), nowhere{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	r := Row{URL: "http://example.com/", Host: "example.com"}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Add(r)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(l.Stats()[0].Dropped)/float64(b.N), "dropped/op")
+}

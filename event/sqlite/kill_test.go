@@ -1,0 +1,135 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/eventtest"
+)
+
+// killedPath names the variable that makes the test binary the process that is
+// killed: it writes to the database there until it is.
+const killedPath = "SHUULTUUR_TEST_KILLED"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(killedPath); path != "" {
+		writeUntilKilled(path)
+	}
+	os.Exit(m.Run())
+}
+
+// writeUntilKilled writes batches and prints how many rows each Write has
+// acknowledged.
+func writeUntilKilled(path string) {
+	s, err := Open(path, year)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	rows := eventtest.Rows(time.Now().UTC(), 1500)
+	for n := 0; ; n += len(rows) {
+		for i := range rows {
+			rows[i].Score = n + i
+			rows[i].Time = rows[i].Time.Add(time.Second)
+		}
+		if err := s.Write(context.Background(), rows); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(n + len(rows))
+	}
+}
+
+func TestKilledInMidRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	rows := 0
+	for round := range 3 {
+		rows += killed(t, path, time.Duration(round)*37*time.Millisecond, rows)
+	}
+}
+
+// killed has a process write to path and kills it some time after its first
+// batch. It checks that everything acknowledged is there, in whole batches,
+// and returns how many rows that run has left.
+func killed(t *testing.T, path string, after time.Duration, before int) int {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), killedPath+"="+path)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	acknowledged := 0
+	for {
+		line, err := lines.ReadString('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if acknowledged == 0 {
+			time.AfterFunc(after, func() { cmd.Process.Kill() })
+		}
+		if acknowledged, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err == nil || complaint.Len() > 0 {
+		t.Fatalf("the process was not killed but ended by itself: %v %s", err, complaint.String())
+	}
+	if acknowledged == 0 {
+		t.Fatal("nothing was acknowledged")
+	}
+
+	s, err := Open(path, year)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var integrity string
+	if err := s.readers.QueryRow("PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
+		t.Errorf("integrity check: %q, %v", integrity, err)
+	}
+	var got []event.Row
+	for r, err := range s.Query(t.Context(), event.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, r)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	n := len(got) - before
+	if n < acknowledged || n%1500 != 0 {
+		t.Fatalf("%d rows left of %d acknowledged, in batches of 1500", n, acknowledged)
+	}
+	for i, r := range got[before:] {
+		if r.Score != i {
+			t.Fatalf("row %d is number %d", i, r.Score)
+		}
+	}
+	return n
+}
