@@ -1,0 +1,248 @@
+package identity
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"net/netip"
+	"runtime"
+	"sync"
+	"time"
+
+	"shuultuur/filter"
+)
+
+const (
+	verifiedFor = 10 * time.Minute // how long a password need not be worked out again
+	refusedFor  = time.Minute      // the same for one that was wrong
+	maxKnown    = 10_000           // entries of each of the two tables below
+	maxFailures = 10               // wrong passwords of one client address …
+	failuresIn  = time.Minute      // … in this time, before it has to wait
+	maxWaiting  = 64               // clients that wait for their turn to be verified
+	maxSecret   = 1024             // bytes of name and password, with the colon
+)
+
+// A Wait says that the client has to come back later: after too many wrong
+// passwords (429), or because too many are being verified (503).
+type Wait struct {
+	Status int
+	For    time.Duration // for Retry-After
+}
+
+func (w *Wait) Error() string {
+	if w.Status == 429 {
+		return fmt.Sprintf("too many wrong passwords; wait %v", w.For.Round(time.Second))
+	}
+	return "too many passwords are being verified; try again soon"
+}
+
+// basic verifies names and passwords. Verifying is slow on purpose, so it is
+// done by no more goroutines than there are processors, and what came of it is
+// kept under an HMAC of name and password whose key never leaves this process.
+type basic struct {
+	realm    string
+	accounts map[string]*account
+	nobody   passwordHash // compared with for names not in the file, so that they take as long
+
+	turn    chan struct{} // holds one for each verification under way
+	waiting chan struct{} // and one for each that waits or is under way
+
+	macs sync.Pool
+
+	mu       sync.Mutex
+	known    map[[sha256.Size]byte]outcome
+	failures map[netip.Addr]failed
+}
+
+// An outcome is what a verification came to.
+type outcome struct {
+	account *account // nil: wrong
+	until   time.Time
+}
+
+// failed counts an address's wrong passwords.
+type failed struct {
+	n     int
+	until time.Time
+}
+
+// secret is storage for one Proxy-Authorization.
+type secret struct {
+	buf [maxSecret + 2]byte
+	mac hash.Hash
+	sum [sha256.Size]byte
+}
+
+func newBasic(cfg *Basic) (*basic, error) {
+	if cfg.File == "" {
+		return nil, filter.Setting("file", errors.New("the password file is not named"))
+	}
+	accounts, err := readFile(cfg.File)
+	if err != nil {
+		return nil, filter.Setting("file", err)
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	b := &basic{
+		realm:    cfg.Realm,
+		accounts: accounts,
+		turn:     make(chan struct{}, runtime.GOMAXPROCS(0)),
+		waiting:  make(chan struct{}, maxWaiting+runtime.GOMAXPROCS(0)),
+		macs:     sync.Pool{New: func() any { return &secret{mac: hmac.New(sha256.New, key)} }},
+		known:    map[[sha256.Size]byte]outcome{},
+		failures: map[netip.Addr]failed{},
+	}
+	if b.realm == "" {
+		b.realm = "Shuultuur"
+	}
+	for i := range len(b.realm) {
+		if b.realm[i] < ' ' || b.realm[i] == 0x7f {
+			return nil, filter.Setting("realm", fmt.Errorf("%q has control characters", b.realm))
+		}
+	}
+	most := uint64(0)
+	for _, a := range accounts {
+		if c := a.hash.cost(); c > most {
+			b.nobody, most = a.hash, c
+		}
+	}
+	return b, nil
+}
+
+// verify returns the user who sent the field.
+func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (string, error) {
+	s := b.macs.Get().(*secret)
+	defer func() {
+		clear(s.buf[:])
+		b.macs.Put(s)
+	}()
+	name, password, ok := credentials(s.buf[:], field)
+	if !ok {
+		return "", &Challenge{Realm: b.realm}
+	}
+	// Name and password are told apart by the first colon, which is part of
+	// what is signed.
+	s.mac.Reset()
+	s.mac.Write(s.buf[:len(name)+1+len(password)])
+	key := [sha256.Size]byte(s.mac.Sum(s.sum[:0]))
+
+	o, ok := b.recall(key)
+	if !ok {
+		var err error
+		if o, err = b.compare(ctx, addr, key, name, password); err != nil {
+			return "", err
+		}
+	}
+	if o.account == nil {
+		return "", &Challenge{Realm: b.realm, Refused: string(name)}
+	}
+	return o.account.name, nil
+}
+
+// compare does the slow work, when its turn comes.
+func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]byte, name, password []byte) (outcome, error) {
+	who := network(addr)
+	if left := b.locked(who); left > 0 {
+		return outcome{}, &Wait{429, left}
+	}
+	select {
+	case b.waiting <- struct{}{}:
+	default:
+		return outcome{}, &Wait{503, time.Second}
+	}
+	defer func() { <-b.waiting }()
+	select {
+	case b.turn <- struct{}{}:
+	case <-ctx.Done():
+		return outcome{}, fmt.Errorf("wait to verify a password: %w", ctx.Err())
+	}
+	defer func() { <-b.turn }()
+
+	// While this one waited another may have brought the same, or failed.
+	if o, ok := b.recall(key); ok {
+		return o, nil
+	}
+	if left := b.locked(who); left > 0 {
+		return outcome{}, &Wait{429, left}
+	}
+	a := b.accounts[string(name)]
+	if a == nil {
+		b.nobody.matches(password)
+	} else if !a.hash.matches(password) {
+		a = nil
+	}
+	return b.keep(key, who, a), nil
+}
+
+// network is what failures are counted by: an IPv6 client has a whole /64 to
+// choose addresses from.
+func network(addr netip.Addr) netip.Addr {
+	if addr.Is6() {
+		if p, err := addr.WithZone("").Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return addr
+}
+
+func (b *basic) recall(key [sha256.Size]byte) (outcome, bool) {
+	b.mu.Lock()
+	o, ok := b.known[key]
+	b.mu.Unlock()
+	return o, ok && time.Now().Before(o.until)
+}
+
+// locked returns how long an address has to wait, 0 when it need not.
+func (b *basic) locked(who netip.Addr) time.Duration {
+	b.mu.Lock()
+	f := b.failures[who]
+	b.mu.Unlock()
+	if f.n < maxFailures {
+		return 0
+	}
+	return max(0, time.Until(f.until))
+}
+
+// keep remembers what a verification came to.
+func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account) outcome {
+	now := time.Now()
+	o := outcome{a, now.Add(verifiedFor)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a == nil {
+		o.until = now.Add(refusedFor)
+		f := b.failures[who]
+		if !now.Before(f.until) {
+			f = failed{until: now.Add(failuresIn)}
+		}
+		f.n++
+		makeRoom(b.failures, func(f failed) bool { return now.After(f.until) })
+		b.failures[who] = f
+	}
+	makeRoom(b.known, func(o outcome) bool { return now.After(o.until) })
+	b.known[key] = o
+	return o
+}
+
+// makeRoom keeps a table at its limit: first what is over goes, then, if that
+// is not enough, whatever the map names first, a tenth of it.
+func makeRoom[K comparable, V any](m map[K]V, over func(V) bool) {
+	if len(m) < maxKnown {
+		return
+	}
+	for k, v := range m {
+		if over(v) {
+			delete(m, k)
+		}
+	}
+	for k := range m {
+		if len(m) <= maxKnown*9/10 {
+			return
+		}
+		delete(m, k)
+	}
+}

@@ -1,0 +1,65 @@
+package identity
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseAccountsNamesTheLine(t *testing.T) {
+	const bcrypt = "$2y$05$abcdefghijklmnopqrstuuxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+	const salt, sum = "c2FsdHNhbHQ", "AAAAAAAAAAAAAAAAAAAAAA"
+	tests := map[string]struct{ text, want string }{
+		"no colon":            {"anna", "f:1: a line is"},
+		"no name":             {"# c\n\n:" + bcrypt, "f:3: "},
+		"plain text":          {"anna:secret", `f:1: the password of "anna": it is not hashed with bcrypt or Argon2id`},
+		"MD5":                 {"anna:$apr1$x$y", "too quick to guess"},
+		"SHA-1":               {"anna:{SHA}x", "too quick to guess"},
+		"short bcrypt":        {"anna:$2y$05$abc", "has 60 characters"},
+		"bcrypt takes days":   {"anna:$2y$31" + bcrypt[6:], "cost 31 takes too long"},
+		"foreign characters":  {"anna:$2y$05$" + strings.Repeat("~", 53), "alphabet"},
+		"twice":               {"anna:" + bcrypt + "\nanna:" + bcrypt, `f:2: user "anna" is there already`},
+		"empty":               {"# nobody\n", "has no users"},
+		"Argon2i":             {"anna:$argon2i$v=19$m=64,t=1,p=1$" + salt + "$" + sum, "not hashed with bcrypt or Argon2id"},
+		"Argon2 of old":       {"anna:$argon2id$v=16$m=64,t=1,p=1$" + salt + "$" + sum, "an Argon2id hash is"},
+		"Argon2 with 4 TiB":   {"anna:$argon2id$v=19$m=4294967295,t=1,p=1$" + salt + "$" + sum, "m is at most"},
+		"Argon2, no lanes":    {"anna:$argon2id$v=19$m=64,t=1,p=0$" + salt + "$" + sum, "m is at most"},
+		"Argon2, short salt":  {"anna:$argon2id$v=19$m=64,t=1,p=1$c2Fs$" + sum, "salt (8 to 64 bytes)"},
+		"Argon2, odd numbers": {"anna:$argon2id$v=19$m=+64,t=1,p=1$" + salt + "$" + sum, "cannot be read"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseAccounts("f", strings.NewReader(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v: tells the password", err)
+			}
+		})
+	}
+}
+
+func FuzzHtpasswd(f *testing.F) {
+	f.Add("anna:$2y$05$abcdefghijklmnopqrstuuxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", []byte("Basic YW5uYTpzZWNyZXQ="))
+	f.Add("anna:$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA\n# x", []byte("basic  Og=="))
+	f.Add("anna:{SHA}x\r\n\x00:y", []byte("Basic"))
+	f.Fuzz(func(t *testing.T, text string, field []byte) {
+		accounts, err := parseAccounts("f", strings.NewReader(text))
+		if (err == nil) == (len(accounts) == 0) {
+			t.Errorf("%d accounts, error %v", len(accounts), err)
+		}
+		for name, a := range accounts {
+			if name != a.name || name == "" || strings.Contains(name, ":") {
+				t.Errorf("account %q is called %q", name, a.name)
+			}
+			if a.hash.cost() == 0 {
+				t.Errorf("the hash of %q costs nothing", name)
+			}
+		}
+		var buf [64]byte
+		name, password, ok := credentials(buf[:], field)
+		if ok && (len(name) == 0 || len(name)+len(password)+1 > len(buf)) {
+			t.Errorf("credentials %q %q", name, password)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+// Package identity says who is asking: a user by the address a client has, or
+// by the name and password it sends, and the groups that makes them one of.
+//
+// Data moves so: [New] reads the settings and the password file and works out
+// for every network in them which user and groups stand for it. For a request
+// [Identity.Identify] looks the address up; where a login is needed it checks
+// the Proxy-Authorization field (Basic, RFC 7617) against the file, and says
+// with a [Challenge] or a [Wait] why it cannot tell who it is. Identities
+// never change: a new file makes a new one.
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sort"
+
+	"github.com/gaissmai/bart"
+
+	"shuultuur/filter"
+)
+
+// Config says how clients are told apart.
+type Config struct {
+	// Addresses are the users who are known by where they sit: a name, and
+	// addresses or networks. The narrowest network that holds a client counts.
+	Addresses map[string][]string `yaml:"addresses"`
+	// Groups have members: users by name, and addresses or networks.
+	Groups map[string][]string `yaml:"groups"`
+	Basic  *Basic              `yaml:"basic"`
+}
+
+// Basic asks clients for a name and a password.
+type Basic struct {
+	// File holds a user on each line, as htpasswd -B writes it: name, colon,
+	// hash. Hashes are bcrypt ($2a$, $2b$, $2y$) or Argon2id in PHC form.
+	File  string `yaml:"file"`
+	Realm string `yaml:"realm"` // what the browser shows; "Shuultuur" unless given
+	// Networks are those whose clients have to log in; all unless given. A
+	// client whose address belongs to a user is not asked.
+	Networks []string `yaml:"networks"`
+}
+
+// A Challenge says that the client has to log in: the answer is 407 with its
+// Header as Proxy-Authenticate.
+type Challenge struct {
+	Realm string
+	// Refused is the name that was sent with a wrong password, "" when none
+	// was sent. It is what the client wrote: quote it.
+	Refused string
+}
+
+func (c *Challenge) Error() string {
+	if c.Refused != "" {
+		return fmt.Sprintf("user %q: wrong name or password", c.Refused)
+	}
+	return "no name and password were sent"
+}
+
+// Header returns the value for Proxy-Authenticate.
+func (c *Challenge) Header() string {
+	b := []byte(`Basic realm="`)
+	for i := range len(c.Realm) {
+		if c.Realm[i] == '"' || c.Realm[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, c.Realm[i])
+	}
+	return string(append(b, `", charset="UTF-8"`...))
+}
+
+// An Identity tells clients apart. It is safe for many goroutines.
+type Identity struct {
+	nets    *bart.Table[*place] // nil when the settings name no network
+	nowhere place               // for addresses in none of them
+	groups  map[string][]string // of users, sorted
+	basic   *basic              // nil when nobody logs in
+}
+
+// A place is what an address alone says.
+type place struct {
+	user   string
+	groups []string // sorted; those of the user too
+	login  bool     // has to log in
+}
+
+// New reads the settings and the password file.
+func New(cfg Config) (*Identity, error) {
+	id := &Identity{groups: map[string][]string{}}
+	b := &builder{users: map[netip.Prefix]string{}, groups: map[netip.Prefix][]string{}, login: map[netip.Prefix]bool{}}
+	if err := b.addresses(cfg.Addresses); err != nil {
+		return nil, filter.Setting("addresses", err)
+	}
+	if cfg.Basic != nil {
+		var err error
+		if id.basic, err = newBasic(cfg.Basic); err != nil {
+			return nil, filter.Setting("basic", err)
+		}
+		id.nowhere.login = len(cfg.Basic.Networks) == 0
+		for i, s := range cfg.Basic.Networks {
+			p, err := parseNetwork(s)
+			if err != nil {
+				return nil, filter.Setting(fmt.Sprintf("basic.networks[%d]", i), err)
+			}
+			b.login[p] = true
+		}
+	}
+	for _, name := range sortedKeys(cfg.Groups) {
+		if err := b.group(id, name, cfg.Groups[name], cfg.Addresses); err != nil {
+			return nil, filter.Setting("groups."+name, err)
+		}
+	}
+	id.nets = b.table(id)
+	return id, nil
+}
+
+// Identify says who a client is. An error is a *Challenge, a *Wait, or that of
+// ctx. For a client known by its address alone it allocates nothing; the
+// groups it returns are shared: read only.
+func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthorization []byte) (filter.Client, error) {
+	addr = addr.Unmap()
+	at := &id.nowhere
+	if id.nets != nil && addr.IsValid() {
+		if p, ok := id.nets.Lookup(addr); ok {
+			at = p
+		}
+	}
+	client := filter.Client{Addr: addr, User: at.user, Groups: at.groups}
+	if !at.login || at.user != "" {
+		return client, nil
+	}
+	user, err := id.basic.verify(ctx, addr, proxyAuthorization)
+	if err != nil {
+		return filter.Client{Addr: addr, Groups: at.groups}, err
+	}
+	client.User = user
+	client.Groups = union(at.groups, id.groups[user])
+	return client, nil
+}
+
+// union joins two sorted lists; it allocates only when both hold something.
+func union(a, b []string) []string {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	u := slices.Concat(a, b)
+	slices.Sort(u)
+	return slices.Compact(u)
+}
+
+// builder gathers what the settings say of each network.
+type builder struct {
+	users  map[netip.Prefix]string
+	groups map[netip.Prefix][]string
+	login  map[netip.Prefix]bool
+}
+
+func (b *builder) addresses(users map[string][]string) error {
+	for _, user := range sortedKeys(users) {
+		if user == "" {
+			return errors.New("a user needs a name")
+		}
+		for i, s := range users[user] {
+			p, err := parseNetwork(s)
+			if err != nil {
+				return filter.Setting(fmt.Sprintf("%s[%d]", user, i), err)
+			}
+			if other, taken := b.users[p]; taken {
+				return filter.Setting(fmt.Sprintf("%s[%d]", user, i), fmt.Errorf("%q belongs to user %q already", s, other))
+			}
+			b.users[p] = user
+		}
+	}
+	return nil
+}
+
+// group adds the members of a group.
+func (b *builder) group(id *Identity, name string, members []string, addresses map[string][]string) error {
+	if name == "" {
+		return errors.New("a group needs a name")
+	}
+	for i, m := range members {
+		if p, err := parseNetwork(m); err == nil {
+			b.groups[p] = append(b.groups[p], name)
+			continue
+		}
+		_, known := addresses[m]
+		if !known && (id.basic == nil || id.basic.accounts[m] == nil) {
+			return filter.Setting(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is neither a user in addresses or the password file nor a network", m))
+		}
+		if !slices.Contains(id.groups[m], name) {
+			id.groups[m] = append(id.groups[m], name)
+		}
+	}
+	return nil
+}
+
+// table works out, for each network, what it and all wider ones say together.
+func (b *builder) table(id *Identity) *bart.Table[*place] {
+	nets := new(bart.Table[*place])
+	all := map[netip.Prefix]bool{}
+	for p := range b.users {
+		all[p] = true
+	}
+	for p := range b.groups {
+		all[p] = true
+	}
+	for p := range b.login {
+		all[p] = true
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for p := range all {
+		nets.Insert(p, nil)
+	}
+	for p := range all {
+		at := &place{login: id.nowhere.login}
+		for wider := range nets.Supernets(p) { // p first, the widest last
+			if at.user == "" {
+				at.user = b.users[wider]
+			}
+			at.groups = append(at.groups, b.groups[wider]...)
+			at.login = at.login || b.login[wider]
+		}
+		at.groups = append(at.groups, id.groups[at.user]...)
+		slices.Sort(at.groups)
+		at.groups = slices.Compact(at.groups)
+		nets.Insert(p, at)
+	}
+	return nets
+}
+
+func parseNetwork(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap().WithZone("")
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Errorf(`%q is not an address or a network; write it like "10.1.0.0/16" or "2001:db8::1"`, s)
+	}
+	if p != p.Masked() {
+		return p, fmt.Errorf("network %q has bits beyond its mask; did you mean %q or %q?", s, p.Masked(), p.Addr())
+	}
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,374 @@
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/bcrypt"
+
+	"shuultuur/filter"
+)
+
+func bcryptOf(t testing.TB, password string) string {
+	t.Helper()
+	h, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(h)
+}
+
+func argonOf(password string) string {
+	salt := []byte("saltsalt")
+	sum := argon2.IDKey([]byte(password), salt, 1, 64, 1, 32)
+	e := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=19$m=64,t=1,p=1$%s$%s", e.EncodeToString(salt), e.EncodeToString(sum))
+}
+
+func passwordFile(t testing.TB, lines ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newIdentity(t testing.TB, cfg Config) *Identity {
+	t.Helper()
+	id, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func login(user, password string) []byte {
+	return []byte("Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+}
+
+func TestIdentifyByAddress(t *testing.T) {
+	id := newIdentity(t, Config{
+		Addresses: map[string][]string{
+			"anna":  {"10.1.2.3", "2001:db8::7"},
+			"kiosk": {"10.1.2.0/24"},
+		},
+		Groups: map[string][]string{
+			"pupils": {"anna", "10.1.0.0/16"},
+			"house":  {"10.0.0.0/8"},
+			"early":  {"anna"},
+		},
+	})
+	tests := map[string]struct {
+		addr   string
+		user   string
+		groups []string
+	}{
+		"an address of a user":               {"10.1.2.3", "anna", []string{"early", "house", "pupils"}},
+		"the narrowest network names a user": {"10.1.2.4", "kiosk", []string{"house", "pupils"}},
+		"a group by network":                 {"10.1.9.9", "", []string{"house", "pupils"}},
+		"the wider network only":             {"10.9.9.9", "", []string{"house"}},
+		"an IPv6 address":                    {"2001:db8::7", "anna", []string{"early", "pupils"}},
+		"an IPv4 address in IPv6":            {"::ffff:10.1.2.3", "anna", []string{"early", "house", "pupils"}},
+		"nobody we know":                     {"192.0.2.1", "", nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			addr := netip.MustParseAddr(test.addr)
+			got, err := id.Identify(t.Context(), addr, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := filter.Client{Addr: addr.Unmap(), User: test.user, Groups: test.groups}
+			if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+				t.Error("client (-want +got):\n" + d)
+			}
+		})
+	}
+}
+
+func TestIdentifyByAddressAllocatesNothing(t *testing.T) {
+	id := newIdentity(t, Config{
+		Addresses: map[string][]string{"anna": {"10.1.2.3"}},
+		Groups:    map[string][]string{"pupils": {"anna", "10.1.0.0/16"}},
+	})
+	addr := netip.MustParseAddr("10.1.2.3")
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(1000, func() {
+		if c, err := id.Identify(ctx, addr, nil); err != nil || c.User != "anna" {
+			t.Fatal(c, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func TestIdentifyByPassword(t *testing.T) {
+	id := newIdentity(t, Config{
+		Addresses: map[string][]string{"kiosk": {"10.1.0.1"}},
+		Groups:    map[string][]string{"pupils": {"anna"}, "lab": {"10.1.0.0/16"}, "staff": {"berta"}},
+		Basic: &Basic{
+			File: passwordFile(t, "# users", "", "anna:"+bcryptOf(t, "secret"), "berta:"+argonOf("geheim"),
+				"carl:$2y"+bcryptOf(t, "x:y")[3:]),
+			Realm:    `the "school"`,
+			Networks: []string{"10.1.0.0/16", "2001:db8::/32"},
+		},
+	})
+	const challenge = `Basic realm="the \"school\"", charset="UTF-8"`
+	tests := map[string]struct {
+		addr   string
+		field  []byte
+		user   string
+		groups []string
+		asked  bool
+	}{
+		"bcrypt":                              {addr: "10.1.2.3", field: login("anna", "secret"), user: "anna", groups: []string{"lab", "pupils"}},
+		"bcrypt once more, from memory":       {addr: "10.1.2.3", field: login("anna", "secret"), user: "anna", groups: []string{"lab", "pupils"}},
+		"Argon2id":                            {addr: "2001:db8::1", field: login("berta", "geheim"), user: "berta", groups: []string{"staff"}},
+		"$2y$ and a colon in the password":    {addr: "10.1.2.3", field: login("carl", "x:y"), user: "carl", groups: []string{"lab"}},
+		"the scheme in any case":              {addr: "10.1.2.3", field: append([]byte("bASIC  "), login("anna", "secret")[6:]...), user: "anna", groups: []string{"lab", "pupils"}},
+		"a wrong password":                    {addr: "10.1.2.4", field: login("anna", "Secret"), groups: []string{"lab"}, asked: true},
+		"a user who is not there":             {addr: "10.1.2.4", field: login("dora", "secret"), groups: []string{"lab"}, asked: true},
+		"nothing sent":                        {addr: "10.1.2.4", groups: []string{"lab"}, asked: true},
+		"another scheme":                      {addr: "10.1.2.4", field: []byte("Bearer abc"), groups: []string{"lab"}, asked: true},
+		"broken base64":                       {addr: "10.1.2.4", field: []byte("Basic %%%"), groups: []string{"lab"}, asked: true},
+		"too long to look at":                 {addr: "10.1.2.4", field: login("anna", strings.Repeat("x", 2000)), groups: []string{"lab"}, asked: true},
+		"an address with a user is not asked": {addr: "10.1.0.1", user: "kiosk", groups: []string{"lab"}},
+		"a network that need not log in":      {addr: "192.0.2.1", field: login("anna", "wrong")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := id.Identify(t.Context(), netip.MustParseAddr(test.addr), test.field)
+			var c *Challenge
+			if errors.As(err, &c) != test.asked || err != nil && c == nil {
+				t.Fatalf("error %v, want a challenge: %v", err, test.asked)
+			}
+			if c != nil && c.Header() != challenge {
+				t.Errorf("Proxy-Authenticate: %s, want %s", c.Header(), challenge)
+			}
+			if c != nil && strings.Contains(c.Error(), "ecret") {
+				t.Errorf("%v: tells the password", c)
+			}
+			if got.User != test.user || !cmp.Equal(got.Groups, test.groups) {
+				t.Errorf("user %q of %q, want %q of %q", got.User, got.Groups, test.user, test.groups)
+			}
+		})
+	}
+}
+
+// counting is a hash that says how often it was asked, and takes until it is
+// let go.
+type counting struct {
+	mu    sync.Mutex
+	asked int
+	right string
+	hold  chan struct{}
+}
+
+func (h *counting) matches(password []byte) bool {
+	if h.hold != nil {
+		<-h.hold
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked++
+	return string(password) == h.right
+}
+
+func (h *counting) cost() uint64 { return 1 }
+
+// withHash makes an Identity whose only user has the hash.
+func withHash(t *testing.T, h *counting) *Identity {
+	id := newIdentity(t, Config{Basic: &Basic{File: passwordFile(t, "anna:"+bcryptOf(t, "x"))}})
+	id.basic.accounts["anna"].hash = h
+	id.basic.nobody = h
+	return id
+}
+
+var client = netip.MustParseAddr("10.1.2.3")
+
+func TestVerifyingIsDoneOnceInTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &counting{right: "secret"}
+		id := withHash(t, h)
+		for range 5 {
+			if _, err := id.Identify(t.Context(), client, login("anna", "secret")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if h.asked != 1 {
+			t.Errorf("verified %d times, want once", h.asked)
+		}
+		time.Sleep(11 * time.Minute)
+		if _, err := id.Identify(t.Context(), client, login("anna", "secret")); err != nil || h.asked != 2 {
+			t.Errorf("after 11 minutes: verified %d times, %v; want twice", h.asked, err)
+		}
+	})
+}
+
+func TestUnknownUsersCostTheSame(t *testing.T) {
+	h := &counting{right: "secret"}
+	id := withHash(t, h)
+	if _, err := id.Identify(t.Context(), client, login("nobody", "secret")); err == nil {
+		t.Error("a user who is not in the file was let in")
+	}
+	if h.asked != 1 {
+		t.Errorf("%d comparisons for a user who is not there, want 1", h.asked)
+	}
+}
+
+func TestGuessingHasToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &counting{right: "secret"}
+		id := withHash(t, h)
+		for i := range maxFailures {
+			_, err := id.Identify(t.Context(), client, login("anna", fmt.Sprint(i)))
+			if c := (*Challenge)(nil); !errors.As(err, &c) {
+				t.Fatalf("guess %d: %v, want a challenge", i, err)
+			}
+		}
+		_, err := id.Identify(t.Context(), client, login("anna", "secret"))
+		w := (*Wait)(nil)
+		if !errors.As(err, &w) || w.Status != 429 || w.For <= 0 || w.For > failuresIn {
+			t.Fatalf("after %d wrong passwords: %v, want to be told to wait", maxFailures, err)
+		}
+		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.9"), login("anna", "secret")); err != nil {
+			t.Errorf("another client: %v, want it let in", err)
+		}
+		time.Sleep(w.For)
+		if _, err := id.Identify(t.Context(), netip.MustParseAddr("10.9.9.8"), login("anna", "secret")); err != nil {
+			t.Errorf("after the wait: %v", err)
+		}
+	})
+}
+
+func TestTheSameWrongPasswordCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &counting{right: "secret"}
+		id := withHash(t, h)
+		// A browser sends the same for each of a page's resources.
+		for range 3 * maxFailures {
+			_, err := id.Identify(t.Context(), client, login("anna", "old"))
+			if c := (*Challenge)(nil); !errors.As(err, &c) {
+				t.Fatal(err)
+			}
+		}
+		if h.asked != 1 {
+			t.Errorf("compared %d times, want once", h.asked)
+		}
+	})
+}
+
+func TestIPv6ClientsAreCountedByNetwork(t *testing.T) {
+	id := withHash(t, &counting{right: "secret"})
+	for i := range maxFailures {
+		id.Identify(t.Context(), netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i)), login("anna", fmt.Sprint(i)))
+	}
+	_, err := id.Identify(t.Context(), netip.MustParseAddr("2001:db8::ffff"), login("anna", "secret"))
+	if w := (*Wait)(nil); !errors.As(err, &w) {
+		t.Errorf("%v, want the whole /64 told to wait", err)
+	}
+}
+
+func TestVerifyingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &counting{right: "secret", hold: make(chan struct{})}
+		id := withHash(t, h)
+		ctx, cancel := context.WithCancel(t.Context())
+		full := cap(id.basic.waiting)
+		errs := make(chan error, full)
+		for i := range full {
+			go func() {
+				addr := netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})
+				_, err := id.Identify(ctx, addr, login("anna", fmt.Sprint(i)))
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		_, err := id.Identify(ctx, client, login("anna", "secret"))
+		if w := (*Wait)(nil); !errors.As(err, &w) || w.Status != 503 {
+			t.Errorf("with %d waiting: %v, want 503", full, err)
+		}
+		cancel() // who waits for its turn goes
+		synctest.Wait()
+		close(h.hold)
+		gone := 0
+		for range full {
+			if errors.Is(<-errs, context.Canceled) {
+				gone++
+			}
+		}
+		if want := full - cap(id.basic.turn); gone != want {
+			t.Errorf("%d gave up when the request ended, want %d", gone, want)
+		}
+		if h.asked != cap(id.basic.turn) {
+			t.Errorf("%d were verified, want %d", h.asked, cap(id.basic.turn))
+		}
+	})
+}
+
+func TestTablesAreBounded(t *testing.T) {
+	m := map[int]bool{}
+	for i := range 3 * maxKnown {
+		makeRoom(m, func(over bool) bool { return over })
+		m[i] = i%100 == 0
+	}
+	if len(m) > maxKnown {
+		t.Errorf("%d entries, want at most %d", len(m), maxKnown)
+	}
+}
+
+func TestMistakesInSettings(t *testing.T) {
+	good := passwordFile(t, "anna:"+bcryptOf(t, "x"))
+	tests := map[string]struct {
+		cfg  Config
+		want string
+	}{
+		"not an address":        {Config{Addresses: map[string][]string{"anna": {"10.1.2"}}}, `addresses.anna[0]: "10.1.2" is not an address`},
+		"bits beyond the mask":  {Config{Addresses: map[string][]string{"anna": {"10.1.2.3/16"}}}, `did you mean "10.1.0.0/16" or "10.1.2.3"?`},
+		"an address of two":     {Config{Addresses: map[string][]string{"anna": {"10.1.2.3"}, "berta": {"10.1.2.3"}}}, `addresses.berta[0]: "10.1.2.3" belongs to user "anna" already`},
+		"a member nobody knows": {Config{Groups: map[string][]string{"pupils": {"10.0.0.0/8", "ana"}}}, `groups.pupils[1]: "ana" is neither a user`},
+		"no file":               {Config{Basic: &Basic{}}, `basic.file: the password file is not named`},
+		"a file not there":      {Config{Basic: &Basic{File: good + ".old"}}, `basic.file: read the password file: open`},
+		"a bad network":         {Config{Basic: &Basic{File: good, Networks: []string{"x"}}}, `basic.networks[0]: "x" is not an address`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(test.cfg)
+			if s := (*filter.SettingError)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want a setting error with %s", err, test.want)
+			}
+		})
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	id := newIdentity(b, Config{
+		Addresses: map[string][]string{"kiosk": {"10.1.0.1"}},
+		Groups:    map[string][]string{"pupils": {"anna", "kiosk"}},
+		Basic:     &Basic{File: passwordFile(b, "anna:"+bcryptOf(b, "secret"))},
+	})
+	for name, addr := range map[string]string{"address": "10.1.0.1", "password": "10.1.0.2"} {
+		b.Run(name, func(b *testing.B) {
+			field, addr := login("anna", "secret"), netip.MustParseAddr(addr)
+			b.ReportAllocs()
+			for b.Loop() {
+				if c, err := id.Identify(b.Context(), addr, field); err != nil || len(c.Groups) != 1 {
+					b.Fatal(c, err)
+				}
+			}
+		})
+	}
+}
