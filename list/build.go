@@ -19,7 +19,7 @@ import (
 
 // A builder takes entries in any order and writes them as a list file.
 //
-// It is made for millions of them in little memory: 24 bytes an entry and its
+// It is made for millions of them in little memory: 20 bytes an entry and its
 // text, in blocks that never move, so that growing leaves no garbage. Entries
 // are dealt out to parts by the first byte of their hash; each part is small
 // enough to be sorted in the processor's cache, and parts one after the other
@@ -45,19 +45,23 @@ type builder struct {
 
 const (
 	textChunk = 256 << 10
-	blockLen  = 128
+	blockLen  = 204       // entries in 4 KiB
 	maxInFile = 1<<32 - 1 // lines, and bytes of text
 )
 
 // An entry is a key in one category, as one line gave it.
+// It has no uint64, which would make it 24 bytes.
 type entry struct {
-	hash  uint64
-	text  uint32 // where the key is in all the text
-	line  uint32 // counted through all files
-	size  uint16 // of the key
-	cat   uint16
-	flags uint8
+	high, low uint32 // hash
+	text      uint32 // where the key is in all the text
+	line      uint32 // counted through all files
+	cat       uint16
+	size      uint16 // of the key, and flags
 }
+
+func (e *entry) hash() uint64 { return uint64(e.high)<<32 | uint64(e.low) }
+func (e *entry) flags() uint8 { return uint8(e.size & (1<<flagBits - 1)) }
+func (e *entry) len() uint32  { return uint32(e.size >> flagBits) }
 
 const (
 	flagExact     = 1 << iota // the host alone, no subdomains
@@ -123,7 +127,7 @@ func (b *builder) add(host, path []byte, cat uint16, flags uint8, line uint32) e
 	if err != nil {
 		return err
 	}
-	b.parts[h>>56].add(entry{hash: h, text: at, line: line, size: uint16(size), cat: cat, flags: flags})
+	b.parts[h>>56].add(entry{high: uint32(h >> 32), low: uint32(h), text: at, line: line, cat: cat, size: uint16(size)<<flagBits | uint16(flags)})
 	return nil
 }
 
@@ -145,7 +149,7 @@ func (b *builder) keep(host, path []byte) (uint32, error) {
 
 func (b *builder) key(e *entry) []byte {
 	at := e.text % textChunk
-	return b.text[e.text/textChunk][at : at+uint32(e.size)]
+	return b.text[e.text/textChunk][at : at+e.len()]
 }
 
 // sorted returns the entries of a part in the order of the file: by hash, then
@@ -157,21 +161,21 @@ func (b *builder) sorted(p *part, buf []entry) []entry {
 		buf = append(buf, blk[:min(blockLen, p.n-i*blockLen)]...)
 	}
 	slices.SortFunc(buf, func(x, y entry) int {
-		if x.hash != y.hash {
-			if x.hash < y.hash {
+		if hx, hy := x.hash(), y.hash(); hx != hy {
+			if hx < hy {
 				return -1
 			}
 			return 1
 		}
 		return cmp.Or(bytes.Compare(b.key(&x), b.key(&y)),
-			cmp.Compare(x.flags, y.flags), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
+			cmp.Compare(x.size, y.size), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
 	})
 	return slices.CompactFunc(buf, func(x, y entry) bool { return x.cat == y.cat && b.same(&x, &y) })
 }
 
 // same says whether two entries are one record, maybe in two categories.
 func (b *builder) same(x, y *entry) bool {
-	return x.hash == y.hash && x.flags == y.flags && x.size == y.size && bytes.Equal(b.key(x), b.key(y))
+	return x.low == y.low && x.high == y.high && x.size == y.size && bytes.Equal(b.key(x), b.key(y))
 }
 
 // dedupe sorts every part, drops what is there twice, and returns the number
@@ -198,12 +202,12 @@ func (b *builder) dedupe() (records int, err error) {
 }
 
 // errCrowded says that too many entries share a bucket, which chance does not
-// do: with six in each on average, one with more than 64 comes up once in
-// 10^40 lists.
+// do: with four in each on average, one with more than 64 comes up once in
+// 10^45 lists.
 var errCrowded = errors.New("entries crafted to share one hash bucket")
 
 const (
-	perBucket  = 6
+	perBucket  = 4
 	mostBucket = 64
 )
 
@@ -281,6 +285,9 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	if b.cfg.Match == Prefix {
 		h.Flags |= headerPrefix
 	}
+	if b.lines >= 1<<24 {
+		h.Flags |= headerWide
+	}
 	if _, err := f.Seek(headerSize, io.SeekStart); err != nil {
 		return err
 	}
@@ -357,13 +364,12 @@ func (o *output) records() error {
 		for j, blk := range p.blocks {
 			buf = append(buf, blk[:min(blockLen, p.n-j*blockLen)]...)
 		}
-		for len(buf) > 0 {
-			e := &buf[0]
-			same := 1
-			for same < len(buf) && o.b.same(e, &buf[same]) {
+		for j, same := 0, 0; j < len(buf); j += same {
+			e := &buf[j]
+			for same = 1; j+same < len(buf) && o.b.same(e, &buf[j+same]); {
 				same++
 			}
-			at, _ := bits.Mul64(e.hash, o.h.Buckets)
+			at, _ := bits.Mul64(e.hash(), o.h.Buckets)
 			for ; bucket < at; bucket++ {
 				o.index = binary.LittleEndian.AppendUint32(o.index, uint32(size))
 				chain = 0
@@ -371,7 +377,7 @@ func (o *output) records() error {
 			if chain++; chain > mostBucket {
 				return errCrowded
 			}
-			rec, set = o.record(rec[:0], set[:0], buf[:same])
+			rec, set = o.record(rec[:0], set[:0], buf[j:j+same])
 			if _, err := o.w.Write(rec); err != nil {
 				return err
 			}
@@ -379,7 +385,6 @@ func (o *output) records() error {
 				return errors.New("more than 4 GiB of records")
 			}
 			o.filter(e)
-			buf = buf[same:]
 		}
 	}
 	for ; bucket < o.h.Buckets; bucket++ {
@@ -414,19 +419,22 @@ func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 		o.count = append(o.count, 0)
 	}
 	o.count[id]++
-	if e.flags&flagException != 0 {
+	if e.flags()&flagException != 0 {
 		o.b.report.Exceptions++
 	}
-	rec = binary.AppendUvarint(rec, uint64(e.size))
-	rec = binary.AppendUvarint(rec, uint64(id)<<flagBits|uint64(e.flags))
-	rec = binary.LittleEndian.AppendUint32(rec, pos)
+	rec = binary.AppendUvarint(rec, uint64(e.len()))
+	rec = binary.AppendUvarint(rec, uint64(id)<<flagBits|uint64(e.flags()))
+	rec = append(rec, byte(pos), byte(pos>>8), byte(pos>>16))
+	if o.h.Flags&headerWide != 0 {
+		rec = append(rec, byte(pos>>24))
+	}
 	return append(rec, o.b.key(e)...), set
 }
 
 // filter puts an entry into the Bloom filter, and its host's gate if it has a
 // path.
 func (o *output) filter(e *entry) {
-	bloomSet(o.bloom, o.h.Blocks, e.hash)
+	bloomSet(o.bloom, o.h.Blocks, e.hash())
 	key := o.b.key(e)
 	if i := bytes.IndexByte(key, '/'); i > 0 {
 		o.b.report.URLs++

@@ -22,10 +22,10 @@ import (
 //
 //	header    512 bytes, with the place and CRC-32C of each section
 //	records   for each entry: length of the key (uvarint), number of its set of
-//	          categories and two flags (uvarint), its line (4 bytes; with more
-//	          than one category, where the lines begin in "more"), the key.
-//	          In the order of their hashes
-//	index     for each bucket of about six records where it begins (4 bytes),
+//	          categories and two flags (uvarint), its line (3 bytes, or 4 where
+//	          there are that many; with more than one category, where the lines
+//	          begin in "more"), the key. In the order of their hashes
+//	index     for each bucket of about four records where it begins (4 bytes),
 //	          and the end
 //	bloom     the filter in front of it all
 //	more      lines of the entries that are in several categories, 4 bytes each
@@ -34,12 +34,14 @@ import (
 //	sources   the files, and the number of the first line of each
 //	report    the Report, as JSON
 //
-// A record takes 7 to 8 bytes and its key, filter and index 2.2 bytes more.
+// A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
 	version      = 1
 	headerSize   = 512
 	sectionAlign = 64
+
 	headerPrefix = 1 // Flags: URL entries match as Prefix says
+	headerWide   = 2 // Flags: lines take 4 bytes, not 3
 )
 
 var (
@@ -138,6 +140,7 @@ type File struct {
 	buckets uint64
 	blocks  uint64
 	prefix  bool
+	posSize int // bytes of a record's line
 	maxPath int
 	section [sections]section
 
@@ -190,8 +193,11 @@ func open(path string, data []byte) (*File, error) {
 	f := &File{
 		path: path, data: data, stamp: h.Stamp, seed: h.Seed, entries: int(h.Entries),
 		buckets: h.Buckets, blocks: h.Blocks, prefix: h.Flags&headerPrefix != 0,
-		maxPath: int(min(h.MaxPath, maxKey)), section: h.Section,
+		maxPath: int(min(h.MaxPath, maxKey)), section: h.Section, posSize: 3,
 		damaged: fmt.Errorf("%s: damaged list file: remove it to have it made anew", path),
+	}
+	if h.Flags&headerWide != 0 {
+		f.posSize = 4
 	}
 	f.records, f.index = f.bytes(secRecords), f.bytes(secIndex)
 	f.bloom, f.more = f.bytes(secBloom), f.bytes(secMore)
@@ -485,7 +491,7 @@ func (f *File) bucket(h uint64, host string, path []byte, whole bool, dst []Matc
 		return dst, f.damaged
 	}
 	for b := f.records[from:to]; len(b) > 0; {
-		r, n := readRecord(b)
+		r, n := f.record(b)
 		if n == 0 {
 			return dst, f.damaged
 		}
@@ -534,9 +540,9 @@ type record struct {
 	pos uint32
 }
 
-// readRecord reads the record at the beginning of b and returns the bytes it
+// record reads the record at the beginning of b and returns the bytes it
 // takes, 0 when it is damaged.
-func readRecord(b []byte) (r record, n int) {
+func (f *File) record(b []byte) (r record, n int) {
 	size, i := uint64(b[0]), 1
 	if size >= 0x80 {
 		size, i = binary.Uvarint(b)
@@ -549,11 +555,14 @@ func readRecord(b []byte) (r record, n int) {
 		return r, 0
 	}
 	i += j
-	if size > maxKey || len(b)-i < 4+int(size) {
+	if size > maxKey || len(b)-i < f.posSize+int(size) {
 		return r, 0
 	}
-	r.set, r.pos = set, binary.LittleEndian.Uint32(b[i:])
-	i += 4
+	r.set, r.pos = set, uint32(b[i])|uint32(b[i+1])<<8|uint32(b[i+2])<<16
+	if f.posSize == 4 {
+		r.pos |= uint32(b[i+3]) << 24
+	}
+	i += f.posSize
 	r.key = b[i : i+int(size)]
 	return r, i + int(size)
 }
@@ -565,7 +574,7 @@ func (f *File) Evidence(m Match) string {
 	if uint64(m.record) >= uint64(len(f.records)) {
 		return f.path
 	}
-	r, n := readRecord(f.records[m.record:])
+	r, n := f.record(f.records[m.record:])
 	from, to, ok := f.set(r.set >> flagBits)
 	if n == 0 || !ok {
 		return f.path

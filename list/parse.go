@@ -409,13 +409,15 @@ func (p *parser) dnsmasqLine(s []byte) {
 }
 
 // guess finds the format of a file by its first lines: the one most of them
-// have. A line that says nothing is a domain name.
+// have, or the one it says it has.
 func guess(head []byte) string {
-	formats := [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq}
-	var votes [len(formats)]int
+	var votes [len(guesses)]int
 	seen := 0
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
+		if bytes.HasPrefix(line, []byte("[Adblock")) || bytes.HasPrefix(line, []byte("[uBlock")) {
+			return Adblock
+		}
 		if i := vote(line); i >= 0 {
 			votes[i]++
 			if seen++; seen == 500 {
@@ -429,28 +431,37 @@ func guess(head []byte) string {
 			best = i
 		}
 	}
-	return formats[best]
+	return guesses[best]
 }
 
-// vote returns the number of the format in guess that a line looks like, -1
+// guesses are the formats that can be told by their lines; where no line tells,
+// it is the first.
+var guesses = [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq}
+
+// vote returns the number of the format in guesses that a line looks like, -1
 // for one that could be in any.
 func vote(s []byte) int {
+	begins := func(with string) bool { return bytes.HasPrefix(s, []byte(with)) }
 	switch {
 	case len(s) == 0:
 		return -1
-	case s[0] == '!', s[0] == '[' && bytes.HasPrefix(s, []byte("[Adblock")),
-		bytes.HasPrefix(s, []byte("||")), bytes.HasPrefix(s, []byte("@@")),
-		bytes.Contains(s, []byte("##")) && s[0] != '#' || bytes.HasPrefix(s, []byte("##")) && len(s) > 2 && s[2] != '#' && s[2] != ' ':
+	case s[0] == '!', begins("||"), begins("@@"), s[0] != '#' && (bytes.Contains(s, []byte("##")) || bytes.IndexByte(s, '$') >= 0):
+		return 2
+	case begins("##") && len(s) > 2 && s[2] != '#' && s[2] != ' ':
 		return 2
 	case s[0] == '#':
 		return -1
-	case bytes.HasPrefix(s, []byte("*.")):
+	case begins("*."):
 		return 3
-	case bytes.HasPrefix(s, []byte("address=/")), bytes.HasPrefix(s, []byte("server=/")), bytes.HasPrefix(s, []byte("local=/")):
+	case begins("address=/"), begins("server=/"), begins("local=/"):
 		return 4
 	}
-	if word, rest := field(s); len(rest) > 0 && isAddr(word) {
+	word, rest := field(s)
+	if len(rest) > 0 && isAddr(word) {
 		return 1
 	}
-	return 0
+	if bytes.IndexByte(word, '.') > 0 {
+		return 0
+	}
+	return -1
 }

@@ -58,7 +58,7 @@ func (q *Query) SetHost(host string) {
 // none.
 func (q *Query) SetURL(host string, target []byte) {
 	q.SetHost(host)
-	if len(target) > 1 && target[0] == '/' {
+	if len(target) > 0 && target[0] == '/' {
 		q.path = cleanPath(q.buf[:0], target)
 	}
 }
