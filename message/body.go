@@ -343,7 +343,7 @@ func (b *Body) trailers() error {
 	var f framing
 	fs, e := parseFields(b.raw, 0, (*b.trailer)[:0], &f, b.status == 502)
 	if e != nil {
-		return e
+		return firstOf(e, b.raw)
 	}
 	for i := range fs {
 		if forbiddenInTrailer(fs[i].Name) {
@@ -495,7 +495,11 @@ func (b *Body) splice(dst *net.TCPConn, max int64) (int64, error) {
 	if b.left -= want - b.limit.N; b.left == 0 {
 		b.end()
 	}
-	if err == nil && n < want {
+	if err != nil {
+		b.err = err // bytes may have been lost between the two
+		return n, err
+	}
+	if n < want {
 		b.stop(io.EOF)
 		if b.err != io.EOF {
 			err = b.err
