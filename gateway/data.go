@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,7 +56,7 @@ func openStores(s *Settings) (stores []event.Store, err error) {
 		key, path string
 		open      func(path string) (event.Store, error)
 	}{
-		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return sqlite.Open(p, cfg) }},
+		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return sqlite.Open(p, time.Duration(cfg.Keep)) }},
 		{"jsonl", cfg.JSONL, func(p string) (event.Store, error) { return jsonl.Open(p) }},
 		{"squid", cfg.Squid, func(p string) (event.Store, error) { return squid.Open(p) }},
 		{"dansguardian", cfg.DansGuardian, func(p string) (event.Store, error) { return dansguardian.Open(p) }},

@@ -64,7 +64,9 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if err != nil {
 		return filter.Setting("checks", err)
 	}
-	e.files = append(e.files, checks.Files...)
+	for _, f := range checks.Files {
+		e.files = append(e.files, s.path(f))
+	}
 	e.remarks = checks.Remarks
 	e.revision = e.digest()
 	key, err := secret(filepath.Join(s.path(s.Data), "secret.key"))
@@ -89,7 +91,19 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if err != nil {
 		return filter.Setting("listen.tls", err)
 	}
-	e.proxy = &proxy.Engine{Decider: e.policy, Identify: e.identity.Identify, Pages: pages, TLS: cert}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert}
+	return e.tryFixed()
+}
+
+// tryFixed looks for mistakes in the settings that only a start takes into
+// use, so that they are named now and not then.
+func (e *Engine) tryFixed() error {
+	if _, err := e.settings.Events.WithDefaults(); err != nil {
+		return filter.Setting("events", err)
+	}
+	if _, err := proxy.New(e.settings.Proxy, e.proxy, nil, nil); err != nil {
+		return filter.Setting("proxy", err)
+	}
 	return nil
 }
 

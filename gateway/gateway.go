@@ -213,7 +213,7 @@ func (g *Gateway) close() error {
 		errs = append(errs, s.Close())
 	}
 	if g.memory != nil {
-		errs = append(errs, g.memory.Close())
+		g.memory.Close()
 	}
 	if e := g.engine.Swap(nil); e != nil {
 		e.close()

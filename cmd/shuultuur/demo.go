@@ -148,7 +148,7 @@ func browse(ctx context.Context, w io.Writer, g *gateway.Gateway) error {
 			rule = "-"
 		}
 		if r.Score != 0 {
-			rule += fmt.Sprintf(" (%s %d)", r.Category, r.Score)
+			rule += fmt.Sprintf(" (score %d)", r.Score)
 		}
 		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\n", o.status, r.Action, s.url, rule, s.what)
 	}

@@ -62,7 +62,7 @@ func events(ctx context.Context, e env, args []string) int {
 	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	defer tw.Flush()
 	if *asJSON {
-		show = func(_ *tabwriter.Writer, r *event.Row) { _, _ = e.stdout.Write(jsonl.Append(nil, r)) }
+		show = func(_ *tabwriter.Writer, r *event.Row) { _, _ = e.stdout.Write(jsonl.AppendLine(nil, r)) }
 	} else {
 		fmt.Fprintln(tw, "TIME\tCLIENT\tSTATUS\tVERDICT\tWHY\tREQUEST")
 	}

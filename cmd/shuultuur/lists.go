@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/list"
+)
+
+const listHelp = `
+compile SOURCE FILE   compile a list into FILE and say what became of its lines
+look FILE NAME...     look hosts or URLs up in a compiled list
+
+SOURCE is a file or folder; its format is guessed unless -format names one of
+ut1, domains, hosts, adblock, wildcard, dnsmasq. The gateway compiles the lists
+of its settings by itself; this is for a look at a list alone.`
+
+func lists(ctx context.Context, e env, args []string) int {
+	var cfg list.Config
+	f, parse := flags(e, "list", "[flags] compile SOURCE FILE | look FILE NAME...", listHelp)
+	f.StringVar(&cfg.Format, "format", "", "`format` of the source")
+	f.StringVar(&cfg.Category, "category", "", "`category` of every entry")
+	f.StringVar(&cfg.Match, "match", "", "how URLs match: `boundary` or prefix")
+	all := f.Bool("v", false, "print every line that was refused or is odd")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	switch {
+	case f.Arg(0) == "compile" && f.NArg() == 3:
+		return compileList(ctx, e, cfg, f.Arg(1), f.Arg(2), *all)
+	case f.Arg(0) == "look" && f.NArg() >= 3:
+		return lookUp(e, f.Arg(1), f.Args()[2:])
+	}
+	f.Usage()
+	return 2
+}
+
+func compileList(ctx context.Context, e env, cfg list.Config, source, file string, all bool) int {
+	cfg.Path = source
+	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
+	r, err := list.Compile(ctx, name, cfg, file)
+	if err != nil {
+		return fail(e, err)
+	}
+	if all {
+		for _, p := range r.Problems {
+			fmt.Fprintln(e.stdout, p)
+		}
+	}
+	fmt.Fprintf(e.stdout, "%s: %d entries (%d URLs, %d exceptions) in %d categories, %d bytes, %s\n",
+		file, r.Entries, r.URLs, r.Exceptions, len(r.Categories), r.Bytes, r.Took.Round(time.Millisecond))
+	fmt.Fprintf(e.stdout, "%d lines: %d refused, %d ignored, %d there already\n", r.Lines, r.Bad, r.Ignored, r.Duplicates)
+	names := make([]string, 0, len(r.Categories))
+	for c := range r.Categories {
+		names = append(names, c)
+	}
+	slices.Sort(names)
+	for _, c := range names {
+		fmt.Fprintf(e.stdout, "%9d  %s\n", r.Categories[c], c)
+	}
+	return 0
+}
+
+func lookUp(e env, file string, names []string) int {
+	f, err := list.Open(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	defer f.Close()
+	var q list.Query
+	status := 0
+	for _, name := range names {
+		raw := name
+		if !strings.Contains(raw, "://") {
+			raw = "http://" + raw
+		}
+		u, err := url.Parse(raw)
+		if err != nil || u.Hostname() == "" {
+			fmt.Fprintf(e.stderr, "shuultuur: %q is neither a host nor a URL\n", name)
+			status = 2
+			continue
+		}
+		q.SetURL(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), []byte(u.RequestURI()))
+		found, err := f.Lookup(&q, nil)
+		if err != nil {
+			return fail(e, err)
+		}
+		if len(found) == 0 {
+			fmt.Fprintf(e.stdout, "%s: not listed\n", name)
+			status = max(status, 1)
+		}
+		for _, m := range found {
+			not := ""
+			if m.Exception {
+				not = "not "
+			}
+			fmt.Fprintf(e.stdout, "%s: %s%s, %s\n", name, not, m.Category, f.Evidence(m))
+		}
+	}
+	return status
+}
+
