@@ -1,0 +1,152 @@
+// Command bench measures Shuultuur side by side with the proxies people run
+// today, on the machine it is started on: go run ./bench NAME.
+//
+// A rig (rig.go) is a temporary folder with an nginx that serves the pages and
+// one process for each peer (peers.go, shuultuur.go). The load generator (this
+// process) and nginx share core 0, the proxies core 1. Before anything is timed
+// every peer is looked at: the pages must come through whole, and who is said
+// to filter must block a page of bad words (verify.go); a subject that does not
+// do the work ends the run. Then rounds are interleaved, A B C A B C, each of
+// a counted number of fetches, so that all peers carry the same pages, and
+// medians go into a table (table.go) with the processor time of each peer's
+// process tree, which is the safer figure on a busy machine.
+//
+// It needs Linux (/proc), taskset and nginx. Peers that are not installed are
+// named and left out. Pages come from the folder pages in $SHUULTUUR_DATA.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// scenario is one benchmark: what is fetched and how.
+type scenario struct {
+	name, about string
+	unit        string // what one fetch is, in the plural
+	connections int
+	header      []string
+	tunnel      bool
+	urls        func(*rig) []string
+	timeout     time.Duration
+	least       int           // fetches in a round, however slow the peer
+	most        time.Duration // for a round, however slow the peer
+	targets     []target
+}
+
+// scenarios are the benchmarks by the name given on the command line.
+func scenarios() []scenario {
+	return []scenario{
+		{
+			name: "pages", about: "Filtered pages, identity", unit: "pages", connections: 10, urls: (*rig).pageURLs,
+			timeout: 20 * time.Second, most: 60 * time.Second,
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}},
+		},
+		{
+			name: "gzip", about: "Filtered pages, compressed by the origin (client accepts gzip)", unit: "pages", connections: 10, urls: (*rig).pageURLs,
+			header: []string{"Accept-Encoding: gzip"}, timeout: 20 * time.Second, most: 60 * time.Second,
+			targets: []target{{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}},
+		},
+		{
+			name: "small", about: "1 KiB page, kept-alive connections", unit: "requests", connections: 10, urls: (*rig).smallURLs,
+			timeout: 10 * time.Second, most: 20 * time.Second,
+			targets: []target{{"squid", perCore, 1}},
+		},
+		{
+			name: "connections", about: "Filtered pages, 500 connections, 10 s time-out", unit: "pages", connections: 500, urls: (*rig).pageURLs,
+			timeout: 10 * time.Second, least: 1000, most: 15 * time.Second,
+			targets: []target{{"", noErrors, 0}, {"", residentMB, 150}},
+		},
+		{
+			name: "tunnel", about: "CONNECT tunnel, 100 MB file, 2 connections", unit: "files", connections: 2, urls: (*rig).bigURLs,
+			tunnel: true, timeout: 20 * time.Second, least: 4, most: 30 * time.Second,
+			targets: []target{{"squid", cpuPerFetch, 0.5}},
+		},
+	}
+}
+
+// options are the flags.
+type options struct {
+	rounds  int
+	seconds float64
+	peers   string
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	var opt options
+	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "usage: go run ./bench NAME [flags]\n\nNAME is one of:")
+		for _, s := range scenarios() {
+			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
+		}
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "generator", generatorAbout)
+		fs.PrintDefaults()
+	}
+	fs.IntVar(&opt.rounds, "rounds", 3, "measure each peer `N` times, by turns")
+	fs.Float64Var(&opt.seconds, "seconds", 2, "make a round last about `N` seconds (at least once all pages)")
+	fs.StringVar(&opt.peers, "peers", strings.Join(peerNames(), ","), "measure these, by `names` with commas")
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		fs.Usage()
+		return errors.New("which benchmark?")
+	}
+	if err := fs.Parse(args[1:]); err != nil {
+		return err
+	}
+	if opt.rounds < 1 || opt.rounds > 100 || opt.seconds <= 0 || opt.seconds > 600 {
+		return errors.New("rounds must be 1 to 100, seconds more than 0 and at most 600")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if args[0] == "generator" {
+		return generator(ctx, opt)
+	}
+	all := scenarios()
+	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == args[0] })
+	if i < 0 {
+		fs.Usage()
+		return fmt.Errorf("benchmark %q is not known", args[0])
+	}
+	return compare(ctx, all[i], opt)
+}
+
+// compare runs one scenario over all peers and prints its table.
+func compare(ctx context.Context, s scenario, opt options) error {
+	r, err := newRig(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	peers, missing, err := r.startPeers(strings.Split(opt.peers, ","))
+	if err != nil {
+		return err
+	}
+	if err := r.pinSelf(); err != nil {
+		return err
+	}
+	notes, err := r.verify(peers, s)
+	if err != nil {
+		return err
+	}
+	t := newTable(s, opt, peers)
+	t.notes = append(missing, notes...)
+	if err := r.measure(s, opt, peers, t); err != nil {
+		return err
+	}
+	return t.print(os.Stdout)
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"shuultuur/load"
+)
+
+// window is one round of one peer.
+type window struct {
+	report *load.Report
+	cpu    time.Duration // of the peer's process tree
+	peakMB float64       // since the peer was started
+}
+
+// measure runs the rounds, by turns.
+func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
+	fetches := map[string]int64{}
+	for _, p := range all {
+		n, err := r.calibrate(s, opt, p)
+		if err != nil {
+			return fmt.Errorf("warm up %s: %w", p.name, err)
+		}
+		fetches[p.name] = n
+	}
+	for round := range opt.rounds {
+		for _, p := range all {
+			w, err := r.round(s, p, fetches[p.name])
+			if err != nil {
+				return fmt.Errorf("round %d of %s: %w", round+1, p.name, err)
+			}
+			fmt.Fprintf(os.Stderr, "round %d %-12s %9.1f %s/s, errors %v\n", round+1, p.name, w.rate(), s.unit, w.report.Errors)
+			t.add(p, w)
+		}
+	}
+	return nil
+}
+
+// calibrate warms a peer up and says how many fetches make a round: whole
+// passes over the URLs, so that slow and fast peers carry the same mixture.
+func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
+	const warm = 700 * time.Millisecond
+	cfg := s.load(r, p)
+	cfg.Duration = warm
+	rep, err := r.load(cfg)
+	if err != nil {
+		return 0, err
+	}
+	if p.proc != nil {
+		p.proc.settle(r.ctx)
+	}
+	urls := float64(len(cfg.URLs))
+	passes := math.Ceil(float64(rep.Fetches) / rep.Seconds * opt.seconds / urls)
+	return max(int64(max(passes, 1)*urls), int64(s.least)), nil
+}
+
+// load is what the scenario asks of a peer.
+func (s scenario) load(r *rig, p *peer) load.Config {
+	cfg := load.Config{
+		URLs: s.urls(r), Parallel: s.connections, Order: "order", KeepAlive: true,
+		Timeout: s.timeout, Header: s.header, Proxy: p.proxy, Tunnel: s.tunnel && p.proxy != "",
+	}
+	if s.tunnel && p.relay != "" {
+		cfg.Proxy, cfg.Tunnel = "", false
+		for i, u := range cfg.URLs {
+			cfg.URLs[i] = strings.Replace(u, r.origin, p.relay, 1)
+		}
+	}
+	return cfg
+}
+
+func (r *rig) load(cfg load.Config) (*load.Report, error) {
+	g, err := load.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	rep, err := g.Run(ctx)
+	if err == nil {
+		err = r.ctx.Err()
+	}
+	return rep, err
+}
+
+func (r *rig) round(s scenario, p *peer, fetches int64) (window, error) {
+	cfg := s.load(r, p)
+	cfg.Fetches, cfg.Duration = fetches, s.most
+	var before time.Duration
+	if p.proc != nil {
+		before = p.proc.cpu()
+	}
+	rep, err := r.load(cfg)
+	if err != nil {
+		return window{}, err
+	}
+	w := window{report: rep}
+	if p.proc == nil {
+		return w, nil
+	}
+	w.cpu, w.peakMB = p.proc.cpu()-before, p.proc.peakMB()
+	select {
+	case <-p.proc.done:
+		return w, fmt.Errorf("it has ended:\n%s", p.proc.tail())
+	default:
+	}
+	p.proc.settle(r.ctx)
+	return w, nil
+}
+
+func (w window) rate() float64 { return float64(w.report.Fetches) / w.report.Seconds }
+
+// perFetch is processor time in microseconds.
+func (w window) perFetch() float64 {
+	if w.report.Fetches == 0 {
+		return math.NaN()
+	}
+	return float64(w.cpu.Microseconds()) / float64(w.report.Fetches)
+}

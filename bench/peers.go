@@ -1,0 +1,245 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// peer is one subject of a benchmark.
+type peer struct {
+	name    string
+	filters bool   // reads the pages; verified to block
+	program string // that must be installed; "" for none
+	version []string
+	begin   func(r *rig, p *peer) error
+
+	// Filled in by begin.
+	proc  *process
+	proxy string // host:port; "" for none (direct)
+	relay string // host:port that leads to the origin as it is, in place of a tunnel
+	about string // version
+}
+
+// limit is the score above which both filters block. The shipped limit of 50
+// would do for most pages; this one lets all real pages pass, as a page that
+// is blocked is not sent.
+const limit = "1000"
+
+const guardianFolder = "/etc/e2guardian"
+
+func peers() []peer {
+	return []peer{
+		{name: "direct", begin: func(*rig, *peer) error { return nil }},
+		{name: "shuultuur", filters: true, begin: (*rig).beginShuultuur},
+		{name: "e2guardian", filters: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
+		{name: "squid", program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},
+		{name: "privoxy", program: "privoxy", version: []string{"--version"}, begin: (*rig).beginPrivoxy},
+		{name: "haproxy", program: "haproxy", version: []string{"-v"}, begin: (*rig).beginHaproxy},
+	}
+}
+
+func peerNames() []string {
+	var names []string
+	for _, p := range peers() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// errMissing says that a peer cannot take part, and why.
+var errMissing = errors.New("left out")
+
+// startPeers starts the wanted ones. Those that are not installed are named
+// in missing.
+func (r *rig) startPeers(wanted []string) (started []*peer, missing []string, err error) {
+	for _, name := range wanted {
+		if !slices.Contains(peerNames(), name) {
+			return nil, nil, fmt.Errorf("peer %q is not one of %s", name, strings.Join(peerNames(), ", "))
+		}
+	}
+	for _, p := range peers() {
+		if !slices.Contains(wanted, p.name) {
+			missing = append(missing, p.name+": left out, not asked for")
+			continue
+		}
+		if p.program != "" {
+			path, err := find(p.program)
+			if err != nil {
+				missing = append(missing, p.name+": left out, "+err.Error())
+				continue
+			}
+			p.about = versionOf(path, p.version)
+		}
+		fmt.Fprintf(os.Stderr, "start %s\n", p.name)
+		err := p.begin(r, &p)
+		if errors.Is(err, errMissing) {
+			missing = append(missing, p.name+": "+err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		started = append(started, &p)
+	}
+	return started, missing, nil
+}
+
+// versionOf is the first thing like a version number that a program says.
+func versionOf(path string, args []string) string {
+	// Some exit with an error after -v; the number is there all the same.
+	out, _ := exec.Command(path, args...).CombinedOutput()
+	if v := regexp.MustCompile(`\d+\.\d+(\.\d+)*`).FindString(string(out)); v != "" {
+		return v
+	}
+	return "version unknown"
+}
+
+func (r *rig) beginSquid(p *peer) error {
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	dir, err := r.folder("squid")
+	if err != nil {
+		return err
+	}
+	p.proxy = addr
+	p.proc, err = r.start(proxyCore, "squid", addr, []string{"squid", "-N", "-f", "FILE"}, expand(`http_port ADDR
+visible_hostname localhost
+http_access allow all
+cache deny all
+cache_mem 8 MB
+buffered_logs on
+access_log stdio:DIR/access.log
+cache_log DIR/cache.log
+cache_store_log none
+netdb_filename none
+pinger_enable off
+pid_filename DIR/squid.pid
+coredump_dir DIR
+max_filedescriptors 8192
+shutdown_lifetime 0 seconds
+`, "ADDR", addr, "DIR", dir))
+	return err
+}
+
+func (r *rig) beginHaproxy(p *peer) error {
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	if p.relay, err = freeAddr(); err != nil {
+		return err
+	}
+	p.proxy = addr
+	p.proc, err = r.start(proxyCore, "haproxy", addr, []string{"haproxy", "-db", "-f", "FILE"}, expand(`global
+  nbthread 1
+  maxconn 4096
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 300s
+  timeout server 300s
+  http-reuse always
+frontend http
+  bind ADDR
+  default_backend origin
+backend origin
+  server nginx ORIGIN
+frontend relay
+  mode tcp
+  bind RELAY
+  default_backend bytes
+backend bytes
+  mode tcp
+  server nginx ORIGIN
+`, "ADDR", addr, "RELAY", p.relay, "ORIGIN", r.origin))
+	return err
+}
+
+// beginPrivoxy takes the shipped settings with another address and log.
+func (r *rig) beginPrivoxy(p *peer) error {
+	shipped, err := os.ReadFile("/etc/privoxy/config")
+	if err != nil {
+		return fmt.Errorf("%w: %w", errMissing, err)
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	dir, err := r.folder("privoxy")
+	if err != nil {
+		return err
+	}
+	var conf strings.Builder
+	// Before the rest, which names files in them.
+	fmt.Fprintf(&conf, "confdir /etc/privoxy\nlogdir %s\nlisten-address %s\n", dir, addr)
+	for line := range strings.Lines(string(shipped)) {
+		switch word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word {
+		case "listen-address", "logdir", "confdir":
+		default:
+			conf.WriteString(line)
+		}
+	}
+	p.proxy = addr
+	p.proc, err = r.start(proxyCore, "privoxy", addr, []string{"privoxy", "--no-daemon", "FILE"}, conf.String())
+	return err
+}
+
+// beginGuardian takes the shipped settings and lists with another address,
+// log, user and limit.
+func (r *rig) beginGuardian(p *peer) error {
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	dir, err := r.folder("e2guardian")
+	if err != nil {
+		return err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	group, err := guardianSettings("e2guardianf1.conf", map[string]string{"naughtynesslimit": limit})
+	if err != nil {
+		return err
+	}
+	// The group's file is looked for beside the main one.
+	if err := os.WriteFile(filepath.Join(dir, "e2guardianf1.conf"), []byte(group), 0o644); err != nil {
+		return err
+	}
+	conf, err := guardianSettings("e2guardian.conf", map[string]string{
+		"filterip": "127.0.0.1", "filterports": port, "checkip": "127.0.0.1", "nodaemon": "on",
+		"loglocation": "'" + dir + "/access.log'", "pidfilename": "'" + dir + "/pid'", "ipcfilename": "'" + dir + "/ipc'", "urlipcfilename": "'" + dir + "/urlipc'",
+		"filtergroupsdir": "'" + dir + "'", "statlocation": "'" + dir + "/stats'",
+	})
+	if err != nil {
+		return err
+	}
+	p.proxy = addr
+	p.proc, err = r.start(proxyCore, "e2guardian", addr, []string{"e2guardian", "-N", "-c", "FILE"}, conf)
+	return err
+}
+
+// guardianSettings is a shipped file with some keys set anew.
+func guardianSettings(name string, set map[string]string) (string, error) {
+	shipped, err := os.ReadFile(filepath.Join(guardianFolder, name))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errMissing, err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(shipped)) {
+		key, _, _ := strings.Cut(line, "=")
+		if _, ours := set[strings.TrimSpace(key)]; !ours {
+			out.WriteString(line)
+		}
+	}
+	for key, value := range set {
+		fmt.Fprintf(&out, "\n%s = %s", key, value)
+	}
+	return out.String() + "\n", nil
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A measure is what a target is about.
+type measure int
+
+const (
+	perCore     measure = iota // fetches per second of the proxy's processor time, against a peer: at least
+	cpuPerFetch                // processor time per fetch, against a peer: at most
+	noErrors                   // errors, time-outs and changed pages: none
+	residentMB                 // peak: at most
+)
+
+// target is what Shuultuur is meant to reach. It is reported, not enforced.
+type target struct {
+	against string
+	what    measure
+	value   float64
+}
+
+// table collects windows and prints them as Markdown.
+type table struct {
+	s     scenario
+	opt   options
+	peers []*peer
+	rows  map[string][]window
+	notes []string
+}
+
+func newTable(s scenario, opt options, all []*peer) *table {
+	return &table{s: s, opt: opt, peers: all, rows: map[string][]window{}}
+}
+
+func (t *table) add(p *peer, w window) { t.rows[p.name] = append(t.rows[p.name], w) }
+
+// median of one figure over a peer's rounds.
+func (t *table) median(name string, of func(window) float64) float64 {
+	return middle(t.values(name, of))
+}
+
+func (t *table) values(name string, of func(window) float64) []float64 {
+	var v []float64
+	for _, w := range t.rows[name] {
+		v = append(v, of(w))
+	}
+	slices.Sort(v)
+	return v
+}
+
+// middle is the median of sorted values.
+func middle(v []float64) float64 {
+	n := len(v)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+func (t *table) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", t.s.about)
+	fmt.Fprintf(&b, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
+	fmt.Fprintf(&b, "`go run ./bench %s -rounds %d -seconds %g -peers %s`, %d connections, medians; load and nginx on core %s, proxy on core %s.\n\n",
+		t.s.name, t.opt.rounds, t.opt.seconds, t.opt.peers, t.s.connections, loadCore, proxyCore)
+	t.figures(&b)
+	t.ratios(&b)
+	t.verdicts(&b)
+	for _, n := range t.notes {
+		fmt.Fprintf(&b, "* %s\n", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t *table) figures(b *strings.Builder) {
+	fmt.Fprintf(b, "| peer | version | %s/s | min–max | body MB/s | p50 ms | p99 ms | CPU µs/fetch | fetch/s per full core* | RSS MB peak | errors | changed |\n", t.s.unit)
+	b.WriteString("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, p := range t.peers {
+		rates := t.values(p.name, window.rate)
+		fmt.Fprintf(b, "| %s | %s | %s | %s–%s | %s | %.2f | %.1f |", p.name, p.about,
+			figure(middle(rates)), figure(rates[0]), figure(rates[len(rates)-1]),
+			figure(t.median(p.name, func(w window) float64 { return float64(w.report.Bytes) / w.report.Seconds / 1e6 })),
+			t.median(p.name, func(w window) float64 { return w.report.Total.P50 }),
+			t.median(p.name, func(w window) float64 { return w.report.Total.P99 }))
+		if p.proc == nil {
+			b.WriteString(" - | - | - |")
+		} else {
+			cpu := t.median(p.name, window.perFetch)
+			fmt.Fprintf(b, " %s | %s | %.0f |", figure(cpu), figure(1e6/cpu), t.peak(p.name))
+		}
+		errors, changed := t.errors(p.name)
+		fmt.Fprintf(b, " %s | %d |\n", errors, changed)
+	}
+	b.WriteString("\n\\* 10^6 / CPU µs per fetch: what the proxy would do if core 0 were never the limit.\n\n")
+}
+
+func (t *table) peak(name string) float64 {
+	v := t.values(name, func(w window) float64 { return w.peakMB })
+	return v[len(v)-1]
+}
+
+// errors adds up what went wrong in all rounds, in words.
+func (t *table) errors(name string) (string, int64) {
+	sum, changed, cut := map[string]int64{}, int64(0), int64(0)
+	for _, w := range t.rows[name] {
+		for class, n := range w.report.Errors {
+			if class != "changed body" {
+				sum[class] += n
+			}
+		}
+		changed += w.report.BadBodies
+		cut += w.report.Unfinished
+	}
+	var words []string
+	for class, n := range sum {
+		words = append(words, fmt.Sprintf("%d %s", n, class))
+	}
+	slices.Sort(words)
+	if cut > 0 {
+		words = append(words, fmt.Sprintf("%d unfinished", cut))
+	}
+	if len(words) == 0 {
+		return "0", changed
+	}
+	return strings.Join(words, ", "), changed
+}
+
+const subject = "shuultuur"
+
+// ratios sets the subject against each peer.
+func (t *table) ratios(b *strings.Builder) {
+	if len(t.rows[subject]) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "| %s against | %s/s | per full core | CPU/fetch | RSS |\n|---|--:|--:|--:|--:|\n", subject, t.s.unit)
+	for _, p := range t.peers {
+		if p.name == subject || p.proc == nil {
+			continue
+		}
+		cpu := t.median(subject, window.perFetch) / t.median(p.name, window.perFetch)
+		fmt.Fprintf(b, "| %s | %.2f× | %.2f× | %.3f× | %.2f× |\n", p.name,
+			t.median(subject, window.rate)/t.median(p.name, window.rate), 1/cpu, cpu, t.peak(subject)/t.peak(p.name))
+	}
+	b.WriteString("\n")
+}
+
+// verdicts says which targets are reached.
+func (t *table) verdicts(b *strings.Builder) {
+	if len(t.rows[subject]) == 0 {
+		fmt.Fprintf(b, "%s was not measured: no target is judged.\n\n", subject)
+		return
+	}
+	for _, g := range t.s.targets {
+		if g.against != "" && len(t.rows[g.against]) == 0 {
+			fmt.Fprintf(b, "* target against %s: not judged, it was not measured\n", g.against)
+			continue
+		}
+		reached, text := t.judge(g)
+		fmt.Fprintf(b, "* %s: **%s**\n", text, map[bool]string{true: "reached", false: "missed"}[reached])
+	}
+}
+
+func (t *table) judge(g target) (bool, string) {
+	cpu := func(name string) float64 { return t.median(name, window.perFetch) }
+	switch g.what {
+	case perCore:
+		got := cpu(g.against) / cpu(subject)
+		return got >= g.value, fmt.Sprintf("target ≥ %g × %s's %s/s per core: %.2f×", g.value, g.against, t.s.unit, got)
+	case cpuPerFetch:
+		got := cpu(subject) / cpu(g.against)
+		return got <= g.value, fmt.Sprintf("target ≤ %g × %s's CPU per fetch: %.3f×", g.value, g.against, got)
+	case noErrors:
+		errors, changed := t.errors(subject)
+		return errors == "0" && changed == 0, fmt.Sprintf("target no error, time-out or changed page: %s errors, %d changed", errors, changed)
+	}
+	got := t.peak(subject)
+	return got < g.value, fmt.Sprintf("target < %g MB resident: %.0f MB", g.value, got)
+}
+
+// figure prints a number with about three digits.
+func figure(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "-"
+	case v < 100:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// machine says what the figures were taken on.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
+				model = strings.TrimSpace(v)
+				break
+			}
+		}
+	}
+	kernel := "unknown kernel"
+	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
+		kernel = strings.TrimSpace(string(out))
+	}
+	return fmt.Sprintf("%s, %d cores, %s, %s.", model, runtime.NumCPU(), kernel, runtime.Version())
+}
+
+// median of one figure over several rounds.
+func median[T any](all []T, of func(T) float64) float64 {
+	var v []float64
+	for _, x := range all {
+		v = append(v, of(x))
+	}
+	slices.Sort(v)
+	return middle(v)
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// verify looks whether the subjects do the work that is to be timed. What is
+// worth knowing of the others comes back as notes.
+func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
+	var heavy []byte
+	for _, p := range all {
+		if p.filters && heavy == nil {
+			var err error
+			if heavy, err = heavyPage(filepath.Join(guardianFolder, "lists", "weightedphraselist")); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var notes []string
+	for _, p := range all {
+		fmt.Fprintf(os.Stderr, "verify %s\n", p.name)
+		changed, err := r.fidelity(p)
+		if err != nil {
+			return nil, fmt.Errorf("verify %s: %w", p.name, err)
+		}
+		if changed > 0 && p.filters {
+			return nil, fmt.Errorf("verify %s: %d of %d pages do not come through as they are; nothing would be compared", p.name, changed, len(r.pages))
+		}
+		if changed > 0 {
+			notes = append(notes, fmt.Sprintf("%s: changes %d of %d pages", p.name, changed, len(r.pages)))
+		}
+		if !p.filters {
+			continue
+		}
+		if err := r.blocks(p, heavy); err != nil {
+			return nil, fmt.Errorf("verify %s: %w", p.name, err)
+		}
+	}
+	return notes, nil
+}
+
+// client is an ordinary client for a few fetches through a peer.
+func (p *peer) client() *http.Client {
+	t := &http.Transport{DisableCompression: true}
+	if p.proxy != "" {
+		t.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: p.proxy})
+	}
+	return &http.Client{Transport: t, Timeout: 30 * time.Second}
+}
+
+// fetch gets one page, decoded.
+func (r *rig) fetch(c *http.Client, path string, compressed bool) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://"+r.origin+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	if compressed {
+		req.Header.Set("Accept-Encoding", "gzip")
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.Header.Get("Content-Encoding") != "gzip" {
+		return resp.StatusCode, body, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, fmt.Errorf("decode %q: %w", path, err)
+	}
+	body, err = io.ReadAll(z)
+	return resp.StatusCode, body, err
+}
+
+// fidelity counts the pages that do not come through as they are on disk.
+func (r *rig) fidelity(p *peer) (changed int, err error) {
+	c := p.client()
+	defer c.CloseIdleConnections()
+	for _, name := range r.pages {
+		want, err := os.ReadFile(filepath.Join(r.dir, "www", name))
+		if err != nil {
+			return 0, err
+		}
+		same := true
+		for _, compressed := range []bool{false, true} {
+			code, got, err := r.fetch(c, "/"+url.PathEscape(name), compressed)
+			if err != nil {
+				return 0, err
+			}
+			same = same && code == http.StatusOK && bytes.Equal(got, want)
+		}
+		if !same {
+			changed++
+		}
+	}
+	return changed, nil
+}
+
+// blocks looks whether a filter reads each answer anew: one address gives a
+// harmless page, then a page of bad words, then the harmless one again. A
+// filter that remembered its first verdict would let the second pass, and
+// time its memory instead of its work.
+func (r *rig) blocks(p *peer, heavy []byte) error {
+	c := p.client()
+	defer c.CloseIdleConnections()
+	harmless := []byte("<html><title>bread</title><p>Mix the flour with the water and wait.</p></html>")
+	file := filepath.Join(r.dir, "www", "verify", p.name+".html")
+	for _, compressed := range []bool{false, true} {
+		for i, text := range [][]byte{harmless, heavy, harmless} {
+			if err := writePage(file, text); err != nil {
+				return err
+			}
+			_, got, err := r.fetch(c, "/verify/"+p.name+".html", compressed)
+			if err != nil {
+				return err
+			}
+			passed := bytes.Equal(got, text)
+			if bad := i == 1; passed == bad {
+				return fmt.Errorf("page of bad words %v (try %d), compressed %v: passed %v; it does not do the work that is to be timed", bad, i+1, compressed, passed)
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	includeLine  = regexp.MustCompile(`^\.Include<([^>]+)>`)
+	weightedLine = regexp.MustCompile(`^<([ -;=?-~]+)><(\d+)>`)
+)
+
+// heavyPage makes a page of the weightiest plain phrases that a list includes,
+// far above the limit.
+func heavyPage(list string) ([]byte, error) {
+	text, err := os.ReadFile(list)
+	if err != nil {
+		return nil, fmt.Errorf("read phrases: %w", err)
+	}
+	need, err := strconv.Atoi(limit)
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	page.WriteString("<html><title>words</title><body>\n")
+	sum := 0
+	for line := range strings.Lines(string(text)) {
+		m := includeLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		phrases, err := os.ReadFile(m[1])
+		if err != nil {
+			return nil, fmt.Errorf("read phrases: %w", err)
+		}
+		for line := range strings.Lines(string(phrases)) {
+			m := weightedLine.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			if weight, err := strconv.Atoi(m[2]); err == nil && weight >= 40 {
+				fmt.Fprintf(&page, "<p> %s </p>\n", strings.TrimSpace(m[1]))
+				sum += weight
+			}
+		}
+	}
+	page.WriteString("</body></html>\n")
+	if sum < 3*need {
+		return nil, errors.New("the phrases in " + list + " do not make a page that is surely blocked")
+	}
+	return page.Bytes(), nil
+}
