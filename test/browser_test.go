@@ -144,7 +144,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.shows("some words")
 	b.picture("warn")
 	h.recorded(event.Filter{Host: "salty.example", Action: "warn"})
-	b.click("a.continue, button.continue, .continue")
+	b.click(".button")
 	b.shows("A salty tale")
 	b.picture("warned-and-entered")
 	if url := b.script("return location.href"); url != "http://salty.example/" {
