@@ -407,25 +407,6 @@ const (
 // none.
 var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 
-// AppendBuffered appends the body bytes that are here already, at most max, to
-// dst, without waiting: behind a head, so that a small message leaves in one
-// system call.
-func (b *Body) AppendBuffered(dst []byte, max int) []byte {
-	for max > 0 && b.next(false) {
-		p := b.r.Buffered()
-		p = p[:min(int64(len(p)), b.left, int64(max))]
-		if len(p) == 0 {
-			break
-		}
-		dst = append(dst, p...)
-		max -= len(p)
-		b.r.a += len(p)
-		b.took(len(p))
-	}
-	b.next(false)
-	return dst
-}
-
 // WriteTo writes the rest of the body to w. A long rest of known length, or
 // one that ends with the connection, is moved by the kernel (splice) on Linux
 // when the Reader reads from a *net.TCPConn and w is one.

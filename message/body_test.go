@@ -246,35 +246,6 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-func TestAppendBufferedTakesWhatIsHere(t *testing.T) {
-	waited := errors.New("waited")
-	for _, c := range []struct {
-		in   string
-		max  int
-		want string
-		done bool
-	}{
-		{get("Content-Length: 5") + "abcdeGET", 100, "abcde", true},
-		{get("Content-Length: 5") + "abcdeGET", 4, "abcd", false},
-		{get("Content-Length: 5") + "abc", 100, "abc", false},
-		{get("Content-Length: 5"), 100, "", false},
-		{post("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"), 100, "abcde", true},
-		{post("3\r\nabc\r\n2\r\nde\r\n0\r\n"), 100, "abcde", false},
-		{post("3\r\nabc\r\n2"), 100, "abc", false},
-	} {
-		r := NewReader(io.MultiReader(strings.NewReader(c.in), iotest.ErrReader(waited)), 0, 8<<10)
-		var q Request
-		if err := r.ReadRequest(&q); err != nil {
-			t.Fatal(err)
-		}
-		b := q.Body.(*Body)
-		got := string(b.AppendBuffered([]byte("head "), c.max))
-		if got != "head "+c.want || b.Done() != c.done {
-			t.Errorf("%q: got %q, done %v, want %q, %v", c.in, got, b.Done(), "head "+c.want, c.done)
-		}
-	}
-}
-
 // writes keeps what was written, write by write.
 type writes []string
 

@@ -683,3 +683,82 @@ func TestPeekReadDiscard(t *testing.T) {
 		t.Errorf("got %d bytes, %v, want 1024 and %v", len(p), err, errFull)
 	}
 }
+
+func TestResponseSplitsAndEarlyEnds(t *testing.T) {
+	const in = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n"
+	for i := range in {
+		_, _, err := readResponse(in[:i], "GET")
+		want := io.ErrUnexpectedEOF
+		if i == 0 {
+			want = io.EOF
+		}
+		if err != want {
+			t.Errorf("%q: got %v, want %v", in[:i], err, want)
+		}
+		var s Response
+		r := NewReader(io.MultiReader(strings.NewReader(in[:i]), strings.NewReader(in[i:])), 0, 8<<10)
+		if err := r.ReadResponse(&s, "GET"); err != nil {
+			t.Fatalf("split at %d: %v", i, err)
+		}
+		if body, err := io.ReadAll(s.Body); string(body) != "abc" || err != nil || string(s.Trailer.Get("x")) != "y" {
+			t.Errorf("split at %d: got %q, %v, trailer %q", i, body, err, s.Trailer)
+		}
+	}
+}
+
+// A deadline that passes before or within a head can be moved: what came is
+// still there.
+func TestHeadGoesOnAfterADeadline(t *testing.T) {
+	late := errors.New("late")
+	first, second := get("X: y")[:30], get("X: y")[30:]
+	src := &stages{strings.NewReader(first), iotest.ErrReader(late), strings.NewReader(second)}
+	r := NewReader(src, 0, 8<<10)
+	var q Request
+	if err := r.ReadRequest(&q); err != late {
+		t.Fatalf("got %v, want %v", err, late)
+	}
+	if err := r.ReadRequest(&q); err != nil || string(q.Get("X")) != "y" {
+		t.Errorf("got %v, X = %q", err, q.Get("X"))
+	}
+}
+
+// stages reads from its readers in turn; an error ends a stage.
+type stages []io.Reader
+
+func (s *stages) Read(p []byte) (int, error) {
+	for len(*s) > 0 {
+		n, err := (*s)[0].Read(p)
+		if err == nil {
+			return n, nil
+		}
+		*s = (*s)[1:]
+		if err != io.EOF {
+			return n, err
+		}
+	}
+	return 0, io.EOF
+}
+
+func TestWriteErrorIsReturned(t *testing.T) {
+	full := errors.New("full")
+	for _, in := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+	} {
+		var s Response
+		if err := NewReader(strings.NewReader(in), 0, 8<<10).ReadResponse(&s, "GET"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(failing{full}, s.Body); err != full {
+			t.Errorf("%q: got %v, want %v", in, err, full)
+		}
+		c := &ChunkWriter{W: failing{full}, Before: []byte("head")}
+		if _, err := c.Write([]byte("abc")); err != full {
+			t.Errorf("chunks: got %v, want %v", err, full)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
