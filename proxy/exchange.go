@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -144,6 +146,13 @@ func (x *session) ask(toParent bool) (received bool, err error) {
 	switch {
 	case body == nil:
 		_, err = u.c.Write(x.out)
+	case q.Length > 0 && q.Length <= int64(len(x.r.Buffered())): // here already
+		n := len(x.out)
+		x.out = slices.Grow(x.out, int(q.Length))
+		m, _ := body.Read(x.out[n : n+int(q.Length)])
+		x.out = x.out[:n+m]
+		x.t.BytesIn = int64(m)
+		_, err = u.c.Write(x.out)
 	case len(x.in.blocks) > 0: // held
 		err = x.writePiece(u.c, q.Length, x.in.blocks, x.in.n, body.Done(), q.Trailer)
 		x.in.free()
@@ -175,7 +184,7 @@ func (x *session) ask(toParent bool) (received bool, err error) {
 			return true, clientError{err}
 		}
 		if x.s.Status == 100 {
-			x.send.goOn()
+			x.continued = true
 		}
 	}
 	return true, &message.Error{Status: 502, Reason: "too many 1xx responses"}
@@ -219,7 +228,9 @@ func (x *session) upstreamError(err error) (more bool) {
 		return x.fail(504, "The server did not answer in time.", err.Error())
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return x.fail(502, "The server refused the connection.", err.Error())
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return x.fail(502, "The server closed the connection before its answer was complete.", err.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return x.fail(502, "The server closed the connection without an answer.", err.Error())
 	}
 	return x.fail(502, "The server cannot be reached.", err.Error())
@@ -227,7 +238,7 @@ func (x *session) upstreamError(err error) (more bool) {
 
 // keep says whether the client's connection stays open after this response.
 func (x *session) keep() bool {
-	return !x.q.Close && !x.l.draining.Load() && x.send.finished()
+	return !x.q.Close && !x.l.draining.Load() && x.send.settled()
 }
 
 // framing chooses how the body goes to the client: as it came, except that a
@@ -254,10 +265,10 @@ func (x *session) deliver() (more bool) {
 	t.Status = s.Status
 	x.started = true
 	if body == nil {
+		x.reuse()
 		if _, err := x.c.Write(x.out); err != nil {
 			return x.lostClient(err)
 		}
-		x.reuse()
 		return keep
 	}
 	// What came together with the head leaves together with it.
@@ -272,8 +283,13 @@ func (x *session) deliver() (more bool) {
 	if framing == message.Chunked {
 		return x.deliverChunks(body, keep)
 	}
+	all := body.Done()
+	x.reuse()
 	if _, err := x.c.Write(x.out); err != nil {
 		return x.lostClient(err)
+	}
+	if all {
+		return keep
 	}
 	return x.deliverRest(framing, body, keep)
 }
@@ -318,6 +334,7 @@ func (x *session) deliverChunks(body *message.Body, keep bool) (more bool) {
 		if n == 0 && !last {
 			continue
 		}
+		x.reuse()
 		x.vec = append(x.vec[:0], block[:n])
 		if err := x.writePiece(x.c, message.Chunked, x.vec, int64(n), last, x.s.Trailer); err != nil {
 			return x.lostClient(err)
@@ -365,13 +382,19 @@ func (x *session) writePiece(c net.Conn, framing int64, data [][]byte, n int64, 
 	return err
 }
 
-// reuse gives the upstream connection back when its response is over.
+// reuse gives the upstream connection back when its response is over. It is
+// called before the last bytes go to the client, whose next request may come
+// before we are back from writing. Trailers belong to the connection's reader
+// until they are written.
 func (x *session) reuse() {
 	u, body := x.up, x.responseBody()
 	if u == nil || x.s.Close || body != nil && !body.Done() || !x.send.finished() || x.send.err != nil {
 		return // finish closes it
 	}
-	x.up = nil
+	if len(x.s.Trailer) > 0 {
+		x.s.Trailer = cloneFields(x.s.Trailer)
+	}
+	x.up, x.s.Body = nil, nil // the body is its reader's
 	x.p.up.put(u, time.Now())
 }
 
@@ -497,15 +520,22 @@ func (x *session) judge(s filter.Stage) (pass, there bool) {
 	p := x.p
 	select {
 	case p.judges <- struct{}{}:
-	case <-x.ctx.Done():
-		return false, false
+	default:
+		select {
+		case p.judges <- struct{}{}:
+		case <-x.ctx.Done():
+			return false, false
+		}
+		// Under load nobody works for who has left. A client that only ended
+		// its own side looks the same, so without load it gets its answer.
+		if x.gone() {
+			<-p.judges
+			p.counters.abandoned.Add(1)
+			x.note("client went away before its body was judged")
+			return false, false
+		}
 	}
 	defer func() { <-p.judges }()
-	if x.gone() {
-		p.counters.abandoned.Add(1)
-		x.note("client went away before its body was judged")
-		return false, false
-	}
 	p.counters.judged.Add(1)
 	return x.decide(s), true
 }
@@ -614,6 +644,14 @@ func (x *session) judgeRest(framing int64, body *message.Body, keep bool) (more 
 	}
 	x.reuse()
 	return keep
+}
+
+func cloneFields(fs message.Fields) message.Fields {
+	c := make(message.Fields, len(fs))
+	for i, f := range fs {
+		c[i] = message.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)}
+	}
+	return c
 }
 
 // pass writes one piece of a body to the client.

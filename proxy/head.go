@@ -18,7 +18,6 @@ const (
 	pass   fate = iota
 	hop         // between two neighbours only (RFC 9110, 7.6.1): left out
 	framed      // says how long the body is: written anew
-	via
 	cookie
 	encoding
 )
@@ -29,8 +28,6 @@ func requestFate(name []byte) fate {
 	switch len(name) {
 	case 2:
 		return when(name, "te", hop)
-	case 3:
-		return when(name, "via", via)
 	case 4:
 		return when(name, "host", hop)
 	case 6:
@@ -71,8 +68,6 @@ func requestFate(name []byte) fate {
 
 func responseFate(name []byte) fate {
 	switch len(name) {
-	case 3:
-		return when(name, "via", via)
 	case 7:
 		switch name[0] | 0x20 {
 		case 'u':
@@ -208,15 +203,12 @@ func (x *session) requestHead(toParent bool, framing int64) {
 	b = append(b, "\r\n"...)
 
 	list := named(q.Fields)
-	viaOut := false
 	for _, f := range q.Fields {
 		if list != nil && isNamed(list, f.Name) || x.edited(f.Name) {
 			continue
 		}
 		switch requestFate(f.Name) {
 		case pass:
-			b = appendRaw(b, f)
-		case via:
 			b = appendRaw(b, f)
 		case cookie:
 			b = appendCookie(b, f)
@@ -228,12 +220,8 @@ func (x *session) requestHead(toParent bool, framing int64) {
 			}
 		}
 	}
-	if !viaOut {
-		b = append(b, "Via: 1."...)
-		b = append(b, '0'+q.Proto%10, ' ')
-		b = append(b, x.p.cfg.Via...)
-		b = append(b, "\r\n"...)
-	}
+	b = append(append(b, "Via: 1."...), '0'+q.Proto%10, ' ')
+	b = append(append(b, x.p.cfg.Via...), "\r\n"...)
 	for _, e := range x.edits {
 		if e.Kind == filter.SetHeader && e.Value != "" {
 			b = appendEdit(b, e)
@@ -313,10 +301,14 @@ func setQuery(path []byte, name, value string) []byte {
 // appendUpgrade passes the wish for another protocol on, except for cleartext
 // HTTP/2: its tunnel would carry requests that nobody judges.
 func (x *session) appendUpgrade(dst []byte) []byte {
-	if x.q.Upgrade == nil || bytes.Contains(bytes.ToLower(x.q.Upgrade), []byte("h2c")) {
+	if !x.upgrading() {
 		return dst
 	}
 	return appendField(append(dst, "Connection: Upgrade\r\n"...), "Upgrade", x.q.Upgrade)
+}
+
+func (x *session) upgrading() bool {
+	return x.q.Upgrade != nil && !bytes.Contains(bytes.ToLower(x.q.Upgrade), []byte("h2c"))
 }
 
 // appendForwards counts Max-Forwards down (RFC 9110, 7.6.2).
@@ -405,7 +397,7 @@ func (x *session) responseHead(framing int64, bare, keep bool) {
 			continue
 		}
 		switch responseFate(f.Name) {
-		case pass, via:
+		case pass:
 			b = appendRaw(b, f)
 		case framed:
 			if len(f.Name) == 7 && framing == message.Chunked || len(f.Name) == 14 && bare && s.Status != 204 && s.Status >= 200 {

@@ -85,8 +85,8 @@ type Config struct {
 	HeldTotal int64 `yaml:"held-total"` // held bytes of all bodies; default 64 MiB
 	Judges    int   `yaml:"judges"`     // bodies judged at once; default 2 × GOMAXPROCS
 
-	UpstreamPerHost int           `yaml:"upstream-per-host"` // idle upstream connections to one address; default 64
-	UpstreamTotal   int           `yaml:"upstream-total"`    // idle upstream connections; default 1024
+	UpstreamPerHost int           `yaml:"upstream-per-host"` // idle upstream connections to one address; default 512
+	UpstreamTotal   int           `yaml:"upstream-total"`    // idle upstream connections; default 2048
 	UpstreamIdle    time.Duration `yaml:"upstream-idle"`     // how long one is kept; default 30s
 }
 
@@ -130,8 +130,8 @@ func (c *Config) defaults() error {
 	orInt(&c.Held, 2<<20)
 	orInt(&c.HeldTotal, 64<<20)
 	orInt(&c.Judges, 2*runtime.GOMAXPROCS(0))
-	orInt(&c.UpstreamPerHost, 64)
-	orInt(&c.UpstreamTotal, 1024)
+	orInt(&c.UpstreamPerHost, 512)
+	orInt(&c.UpstreamTotal, 2048)
 	orInt(&c.UpstreamIdle, 30*time.Second)
 	if c.Head < 4<<10 || c.Head > 1<<20 {
 		return filter.Setting("head", fmt.Errorf("%d bytes: must be between 4096 and 1048576", c.Head))
@@ -206,7 +206,7 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 		via:      "1.1 " + cfg.Via,
 		done:     done,
 		log:      log,
-		held:     newBudget(cfg.HeldTotal),
+		held:     newBudget(max(cfg.HeldTotal, (cfg.Held+large-1)/large*large)), // a body that may be held fits
 		judges:   make(chan struct{}, cfg.Judges),
 		active:   make(chan struct{}, cfg.Requests),
 		refusing: make(chan struct{}, 64),

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -239,5 +238,3 @@ func TestGetPassesThroughAndBack(t *testing.T) {
 		t.Errorf("record: %+v", got)
 	}
 }
-
-var _ = errors.New

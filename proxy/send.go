@@ -40,10 +40,10 @@ func (s *upload) start(u *upstream) {
 				s.x.p.log.Error("panic in an upload", "panic", r)
 				err = errors.New("internal error")
 			}
-			if err != nil {
-				u.close() // wakes up who waits for the response
-			}
 			s.done <- err
+			if _, ok := errors.AsType[*message.Error](err); ok || errors.As(err, new(clientError)) {
+				u.close() // wakes up who waits for the response, which cannot come
+			}
 		}()
 		err = s.copy()
 	}()
@@ -60,6 +60,25 @@ func (s *upload) finished() bool {
 		s.x.t.BytesIn += s.n
 		return true
 	default:
+		return false
+	}
+}
+
+// settled says whether no upload is under way, waiting a moment for one that
+// is about to end: the response often comes before we are back from writing
+// the last bytes of the request.
+func (s *upload) settled() bool {
+	if s.finished() {
+		return true
+	}
+	timer := time.NewTimer(10 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case s.err = <-s.done:
+		s.running = false
+		s.x.t.BytesIn += s.n
+		return true
+	case <-timer.C:
 		return false
 	}
 }
@@ -148,6 +167,3 @@ func (s *upload) blame(err error) error {
 	}
 	return err
 }
-
-// goOn is called when the client has been told to send the body.
-func (s *upload) goOn() { s.x.continued = true }

@@ -161,10 +161,16 @@ func (x *session) run() {
 	}
 	for x.await() && x.request() {
 	}
+	if x.c != nil && len(x.r.Buffered()) > 0 {
+		x.lost = true
+	}
 }
 
 // begin looks at the first bytes: a PROXY header, TLS, or a request.
 func (x *session) begin() bool {
+	if !x.trusted && !x.enter() {
+		return false
+	}
 	b, err := x.r.Peek(1)
 	if err != nil {
 		return false
@@ -172,15 +178,8 @@ func (x *session) begin() bool {
 	if x.trusted && (b[0] == proxyV1[0] || b[0] == proxyV2[0]) && !x.readPROXY() {
 		return false
 	}
-	if !x.trusted {
-		if !x.p.clients.enter(x.client, x.p.cfg.PerClient) {
-			x.p.counters.perClient.Add(1)
-			x.p.counters.overload.Add(1)
-			x.c.Write([]byte(full))
-			x.lost = true
-			return false
-		}
-		x.counted = true
+	if !x.trusted && !x.counted && !x.enter() { // the PROXY header named a client
+		return false
 	}
 	if b, err = x.r.Peek(1); err != nil {
 		return false
@@ -189,6 +188,18 @@ func (x *session) begin() bool {
 		return x.startTLS()
 	}
 	return true
+}
+
+// enter counts the connection among its client's, if there is room for it.
+func (x *session) enter() bool {
+	x.counted = x.p.clients.enter(x.client, x.p.cfg.PerClient)
+	if !x.counted {
+		x.p.counters.perClient.Add(1)
+		x.p.counters.overload.Add(1)
+		x.c.Write([]byte(full))
+		x.lost = true
+	}
+	return x.counted
 }
 
 // readPROXY reads the PROXY header of a trusted load balancer.
@@ -277,7 +288,7 @@ func (x *session) request() (more bool) {
 	t.Request = &x.q
 	t.Last = filter.ResponseBody
 	x.eng = p.engine.Load()
-	x.started, x.continued, x.up = false, false, nil
+	x.started, x.continued, x.up, x.send.err = false, false, nil, nil
 	p.counters.requests.Add(1)
 
 	if !bytes.Contains(x.r.Buffered(), []byte("\r\n\r\n")) {
@@ -295,7 +306,8 @@ func (x *session) request() (more bool) {
 		return x.fail(503, "The proxy is busy. Try again in a moment.", "no turn within queue-time")
 	}
 	if p.cfg.Total > 0 {
-		x.deadline = time.AfterFunc(p.cfg.Total, x.abort)
+		socket := x.socket // x may serve another connection by then
+		x.deadline = time.AfterFunc(p.cfg.Total, func() { socket.Close() })
 		defer x.deadline.Stop()
 	}
 	return x.handle()
@@ -304,9 +316,11 @@ func (x *session) request() (more bool) {
 // finish ends the transaction: everything it held is given back and it goes on
 // record, whatever happened.
 func (x *session) finish() {
-	x.t.Duration = time.Since(x.t.Start)
+	r := recover()
+	x.send.stop()
 	x.dropUpstream()
-	if r := recover(); r != nil {
+	x.t.Duration = time.Since(x.t.Start)
+	if r != nil {
 		x.note("internal error")
 		x.release()
 		x.p.done(&x.t)
@@ -497,7 +511,9 @@ func (x *session) setURL() {
 	if x.t.Port != 80 {
 		b = appendPort(b, x.t.Port)
 	}
-	b = append(b, x.q.Path...)
+	if string(x.q.Path) != "*" {
+		b = append(b, x.q.Path...)
+	}
 	x.key = b
 	if x.url != string(b) {
 		x.url = string(b)

@@ -82,7 +82,7 @@ func (x *session) dialTunnel() (*upstream, error) {
 // upgrade passes a 101 on and makes a tunnel of the connection.
 func (x *session) upgrade() (more bool) {
 	t := &x.t
-	if x.q.Upgrade == nil || x.s.Upgrade == nil {
+	if !x.upgrading() || x.s.Upgrade == nil {
 		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
 	}
 	if !x.send.finished() {
@@ -120,6 +120,9 @@ func (x *session) tunnel(hello bool) {
 	}
 	p.counters.tunnelsOpen.Add(1)
 	defer p.counters.tunnelsOpen.Add(-1)
+	if x.deadline != nil {
+		x.deadline.Stop() // Config.Total is for requests
+	}
 	x.until, u.until = time.Time{}, time.Time{}
 	x.c.SetDeadline(time.Time{})
 	u.c.SetDeadline(time.Time{})
@@ -143,7 +146,7 @@ func (x *session) tunnel(hello bool) {
 	var block []byte
 	if hello {
 		block = p.held.block(large)
-		first = x.hello(block)
+		first = x.hello(block, &down.quiet)
 	}
 	if first != nil || !hello {
 		up.run(p, first, &down.quiet)
@@ -243,13 +246,17 @@ func (w *way) move(p *Proxy) (int64, error) {
 // judged when they are a TLS hello. It returns the bytes to be sent on; nil
 // means that the tunnel is to end. An empty slice is a client that said
 // nothing.
-func (x *session) hello(block []byte) []byte {
+func (x *session) hello(block []byte, other *atomic.Bool) []byte {
 	p, t := x.p, &x.t
 	x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel))
 	n := 0
 	for {
 		m, err := x.r.Read(block[n:cap(block)])
 		n += m
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !other.Load() {
+			x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel)) // the server is talking
+			continue
+		}
 		if err != nil {
 			if n == 0 && !errors.Is(err, io.EOF) {
 				return nil
