@@ -38,6 +38,7 @@ type Parts struct {
 type Engine struct {
 	policies []*policy
 	checks   []filter.Check
+	reach    []uint8 // by check: the stages it may want, a bit for each
 	engines  map[string]*engine
 	forced   *policy // of [Engine.As]
 
@@ -192,7 +193,7 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 	p := e.policyFor(&t.Client, now)
 	if t.Verdict.Action == filter.Allow {
 		if p != nil {
-			t.Verdict.Edits = p.edits(t, s)
+			t.Verdict.Edits = p.edits(t)
 		}
 		return t.Verdict
 	}
@@ -218,16 +219,14 @@ func describe(c *filter.Client) string {
 
 // decide sets the transaction's verdict.
 func (w *walk) decide(ctx context.Context) {
-	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t, w.stage)}
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t)}
 	w.count()
 	r, undecided := w.first()
 	for _, i := range w.p.checks {
 		if r != nil {
 			break
 		}
-		n := len(w.t.Findings)
-		w.run(ctx, i)
-		if len(w.t.Findings) != n || undecided {
+		if w.run(ctx, i) || undecided {
 			w.count()
 			r, undecided = w.first()
 		}
@@ -241,15 +240,15 @@ func (w *walk) decide(ctx context.Context) {
 	w.remember(ctx)
 }
 
-// run gives a check its turn at this stage.
-func (w *walk) run(ctx context.Context, i int) {
+// run gives a check its turn at this stage and says whether it found anything.
+func (w *walk) run(ctx context.Context, i int) (found bool) {
 	bit := uint64(1) << i
 	body := w.stage == filter.RequestBody || w.stage == filter.ResponseBody
-	wants := w.e.wants(i, w.t, w.stage) && (!body || w.matters(bit))
-	if wants {
-		w.e.find(ctx, w.t, w.stage, i)
+	if w.e.wants(i, w.t, w.stage) && (!body || w.matters(bit)) {
+		found = w.e.find(ctx, w.t, w.stage, i)
 	}
 	w.ran |= bit
+	return found
 }
 
 // count works out what the findings mean to the rules.
@@ -366,13 +365,42 @@ func (w *walk) later(i int) bool {
 			if s == filter.RequestBody && w.t.Request != nil && w.t.Request.Length == message.None {
 				continue
 			}
-			if w.e.wants(i, w.t, s) {
+			if w.willWant(i, s) {
 				w.wanted |= bit
 				break
 			}
 		}
 	}
 	return w.wanted&bit != 0
+}
+
+// willWant says whether a check wants a stage to come. One that looks at a head
+// can only be asked when that is known; until then what it wants of a common
+// exchange stands for it.
+func (w *walk) willWant(i int, s filter.Stage) bool {
+	if s >= filter.Response && w.t.Response == nil || s >= filter.Request && w.t.Request == nil {
+		return w.e.reach[i]>>s&1 != 0
+	}
+	return w.e.wants(i, w.t, s)
+}
+
+// reachOf asks a check which stages of common exchanges it wants.
+func (e *Engine) reachOf(i int) (stages uint8) {
+	for _, media := range []string{"", "text/html", "image/png"} {
+		q := &message.Request{Method: "POST", Path: []byte("/"), Length: 1}
+		a := &message.Response{Status: 200, Length: 1}
+		if media != "" {
+			q.Add("Content-Type", media)
+			a.Add("Content-Type", media)
+		}
+		t := &filter.Transaction{Host: "example.com", Port: 80, URL: "http://example.com/", Last: filter.ResponseBody, Request: q, Response: a}
+		for s := filter.Name; s <= filter.ResponseBody; s++ {
+			if e.wants(i, t, s) {
+				stages |= 1 << s
+			}
+		}
+	}
+	return stages
 }
 
 // matters says whether what these checks could still report might change the
@@ -483,18 +511,20 @@ func (e *Engine) wants(i int, t *filter.Transaction, s filter.Stage) (wants bool
 	return e.checks[i].Wants(t, s)
 }
 
-// find lets a check append its findings. An error or a panic becomes the
-// finding "<check>-error".
-func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) {
+// find lets a check append its findings and says whether there are any. An
+// error or a panic becomes the finding "<check>-error".
+func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) bool {
 	n := len(t.Findings)
 	err := e.safeFind(ctx, t, s, i)
 	if err != nil {
 		name := e.checks[i].Name()
 		t.Findings = append(t.Findings, filter.Finding{Check: name, Category: name + "-error", Evidence: err.Error()})
 	}
-	if n > 0 && len(t.Findings) > n {
-		t.Findings = e.merge(t.Findings, n, s)
+	found := len(t.Findings) > n
+	if n > 0 && found {
+		t.Findings = merge(t.Findings, n, s)
 	}
+	return found
 }
 
 func (e *Engine) safeFind(ctx context.Context, t *filter.Transaction, s filter.Stage, i int) (err error) {
@@ -522,7 +552,7 @@ func (e *Engine) logPanic(i int, p any) {
 // merge drops those of fs[n:] that say what an earlier one says. At a body
 // stage, which may be judged more than once as more of the body comes, a
 // finding with a greater score takes the place of the one before.
-func (e *Engine) merge(fs []filter.Finding, n int, s filter.Stage) []filter.Finding {
+func merge(fs []filter.Finding, n int, s filter.Stage) []filter.Finding {
 	out := fs[:n]
 next:
 	for _, f := range fs[n:] {

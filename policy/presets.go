@@ -167,7 +167,8 @@ type presets struct {
 	nothing bool
 }
 
-func (p *presets) edits(t *filter.Transaction, s filter.Stage) []filter.Edit {
+// edits are the same at every stage, but for the query, which has to be known.
+func (p *presets) edits(t *filter.Transaction) []filter.Edit {
 	if p.nothing {
 		return nil
 	}
@@ -175,7 +176,7 @@ func (p *presets) edits(t *filter.Transaction, s filter.Stage) []filter.Edit {
 	if e == nil {
 		return nil
 	}
-	if s >= filter.Request && e.search != nil && t.Request != nil {
+	if e.search != nil && t.Request != nil {
 		for _, path := range e.paths {
 			if len(t.Request.Path) >= len(path) && string(t.Request.Path[:len(path)]) == path {
 				return e.search
