@@ -45,6 +45,22 @@ func (d *dialect) phrase(p []byte) []byte {
 	if !d.mapPhrases {
 		return p
 	}
+	return d.mapped(p)
+}
+
+// alive returns nil when p can match, else what would: a phrase that is not
+// mapped may have a character which no page has once it has been.
+func (d *dialect) alive(p []byte) []byte {
+	for _, c := range p {
+		if c != ' ' && d.blank[c] {
+			return d.mapped(p)
+		}
+	}
+	return nil
+}
+
+// mapped returns p with blanks where a page would have them.
+func (d *dialect) mapped(p []byte) []byte {
 	q := make([]byte, 0, len(p))
 	for _, c := range p {
 		if d.blank[c] {
@@ -56,17 +72,6 @@ func (d *dialect) phrase(p []byte) []byte {
 		q = append(q, c)
 	}
 	return q
-}
-
-// dead says whether a phrase has a byte that no page has once it has gone
-// through the map.
-func (d *dialect) dead(p []byte) bool {
-	for _, c := range p {
-		if c != ' ' && d.blank[c] {
-			return true
-		}
-	}
-	return false
 }
 
 // foldChar appends the first character of src in lower case to dst and

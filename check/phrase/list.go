@@ -80,7 +80,8 @@ type reader struct {
 	normalise func(phrase []byte) []byte        // to the form the page is searched in
 	fold      func(line []byte) []byte          // lower case
 	transcode bool                              // legacy charsets to UTF-8
-	dead      func(phrase []byte) bool          // whether it can never match; nil when every phrase can
+	alive     func(phrase []byte) []byte        // what could match, if phrase never can, else nil
+	markup    bool                              // the page is searched with its markup
 	maxPhrase int                               // longest phrase kept, bytes after normalise
 	limit     int                               // what N% is a part of
 	opened    int
@@ -287,8 +288,14 @@ func (r *reader) phrase(line []byte, u rule) error {
 		case len(p) > r.maxPhrase:
 			r.remark(u.file, u.line, fmt.Sprintf("phrase %.40q… is longer than %d bytes and can never match", part, r.maxPhrase), "")
 			return nil
-		case r.dead != nil && r.dead(p):
-			r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q has a character that is a blank on every page in this mode, so it never matches", part), "")
+		case !r.markup && bytes.Contains(part, []byte(`="`)):
+			r.remark(u.file, u.line, fmt.Sprintf("%.80q is markup, and only words are looked at, so the line has no effect", part), "")
+			return nil
+		}
+		if r.alive != nil {
+			if mended := r.alive(p); mended != nil {
+				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q has a character that is a blank on every page in this mode, so it never matches", part), "<"+string(mended)+">")
+			}
 		}
 		if !slices.ContainsFunc(u.parts, func(q []byte) bool { return bytes.Equal(p, q) }) {
 			u.parts = append(u.parts, bytes.Clone(p))

@@ -193,7 +193,7 @@ func (c *Check) reader(dir string) *reader {
 	}
 	r.normalise, r.fold = c.dialect.phrase, foldBytes
 	r.maxPhrase = 126 // longer ones never match in e2guardian
-	r.dead = c.dialect.dead
+	r.alive, r.markup = c.dialect.alive, true
 	return r
 }
 
