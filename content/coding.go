@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"sync"
 
 	"github.com/andybalholm/brotli"
@@ -19,6 +20,7 @@ import (
 const (
 	maxCodings = 3        // applied one after another
 	blockSize  = 32 << 10 // decoded at a time
+	partSize   = 8 << 10  // of a piece, given to a decoder at a time
 	maxWindow  = 8 << 20  // zstd; RFC 9659 allows no more
 	bombFloor  = 1 << 20  // below this no ratio is suspicious
 )
@@ -43,8 +45,9 @@ type decoder interface {
 // piece that has not come yet.
 type stream struct {
 	body   *Body
-	at     int   // the next piece
-	wire   int64 // bytes handed out
+	at     int    // the next piece
+	left   []byte // of the one before it
+	wire   int64  // bytes handed out
 	opened bool
 	err    error // sticky, io.EOF included
 
@@ -54,6 +57,8 @@ type stream struct {
 	resume func() ([]byte, bool) // the coroutine, nil where none is needed
 	stop   func()
 	yield  func([]byte) bool
+	hungry bool // it stopped for want of a piece
+	gate   chan struct{}
 }
 
 // A stage counts what a decoder gives.
@@ -92,7 +97,7 @@ func isFinal(err error) bool {
 // next is the source that the first decoder reads: the pieces.
 func (s *stream) next() ([]byte, error) {
 	for {
-		if p := s.piece(); p != nil {
+		if p := s.part(); p != nil {
 			return p, nil
 		}
 		if s.body.done {
@@ -104,17 +109,30 @@ func (s *stream) next() ([]byte, error) {
 	}
 }
 
-// piece returns the next piece that is not empty, nil when it has not come.
+// piece returns the next piece, nil when it has not come.
 func (s *stream) piece() []byte {
-	for s.at < len(s.body.pieces) {
-		p := s.body.pieces[s.at]
-		s.at++
-		if len(p) > 0 {
-			s.wire += int64(len(p))
-			return p
-		}
+	if s.at == len(s.body.pieces) {
+		return nil
 	}
-	return nil
+	p := s.body.pieces[s.at]
+	s.at++
+	s.wire += int64(len(p))
+	return p
+}
+
+// part is piece for decoders: by small parts, so that a bomb's ratio shows
+// early.
+func (s *stream) part() []byte {
+	if len(s.left) == 0 {
+		if s.left = s.piece(); s.left == nil {
+			return nil
+		}
+		s.wire -= int64(len(s.left))
+	}
+	p := s.left[:min(len(s.left), partSize)]
+	s.left = s.left[len(p):]
+	s.wire += int64(len(p))
+	return p
 }
 
 // pull returns the next decoded block, valid until the next call; nil without
@@ -148,13 +166,14 @@ func (s *stream) block() ([]byte, error) {
 	if s.resume == nil {
 		return s.stages[s.n-1].next()
 	}
-	if s.at == len(s.body.pieces) && !s.body.done {
+	if s.hungry && s.at == len(s.body.pieces) && !s.body.done {
 		return nil, nil
 	}
 	p, ok := s.resume()
 	if !ok {
-		return p, s.err
+		return nil, s.err
 	}
+	s.hungry = p == nil
 	return p, nil
 }
 
@@ -197,6 +216,9 @@ func (s *stream) open() error {
 	if s.body.forgotten {
 		return fmt.Errorf("content coding %q: its beginning was forgotten before it was asked for", s.body.coding)
 	}
+	if err := s.enter(codings[:n]); err != nil {
+		return err
+	}
 	var src source = s
 	for ; n > 0; n-- {
 		g := &s.stages[s.n]
@@ -209,6 +231,38 @@ func (s *stream) open() error {
 		s.resume, s.stop = iter.Pull(s.run)
 	}
 	return nil
+}
+
+// Decoders of br and zstd hold a window of up to 16 MiB. A complete body is
+// decoded within one call, and no more of these run at once than there are
+// processors. A body that comes in pieces holds its decoder between calls, so
+// those are counted too; one too many is an error, not a wait that nobody ends.
+var (
+	running = make(chan struct{}, runtime.GOMAXPROCS(0))
+	held    = make(chan struct{}, 8)
+)
+
+// enter waits until decoders for codings may be taken into use.
+func (s *stream) enter(codings []string) error {
+	large := false
+	for _, c := range codings {
+		large = large || c == "br" || c == "zstd"
+	}
+	if !large {
+		return nil
+	}
+	if s.body.done {
+		running <- struct{}{}
+		s.gate = running
+		return nil
+	}
+	select {
+	case held <- struct{}{}:
+		s.gate = held
+		return nil
+	default:
+		return fmt.Errorf("content coding %q: %d bodies are being decoded piece by piece already", s.body.coding, cap(held))
+	}
 }
 
 // run is the coroutine.
@@ -241,7 +295,14 @@ func (s *stream) close() {
 	}
 	s.n = 0
 	s.resume, s.stop, s.yield = nil, nil, nil
+	if s.gate != nil {
+		<-s.gate
+		s.gate = nil
+	}
 }
+
+// forget drops the pieces, which have been read as far as they will be.
+func (s *stream) forget() { s.at, s.left = 0, nil }
 
 // reset closes s and makes it ready for a pass over b.
 func (s *stream) reset(b *Body) {
@@ -266,7 +327,8 @@ func codingName(v []byte) (string, error) {
 	return "", fmt.Errorf("content coding %q is not known", v)
 }
 
-// Decoders cost much to make and little to use again.
+// Decoders cost much to make and little to use again. There are never more in
+// the pools than were at work at once, which enter bounds for large ones.
 var gzips, deflates, brotlis, zstds sync.Pool
 
 func newDecoder(coding string) decoder {
@@ -423,7 +485,11 @@ func (d *brotliDecoder) open(src source) {
 }
 
 func (d *brotliDecoder) next() ([]byte, error) { return d.block(d.r) }
-func (d *brotliDecoder) close()                { d.reset(nil); brotlis.Put(d) }
+
+func (d *brotliDecoder) close() {
+	d.reset(nil)
+	brotlis.Put(d)
+}
 
 type zstdDecoder struct {
 	reader

@@ -83,11 +83,11 @@ func (b *Body) Append(p []byte) {
 func (b *Body) Forget() {
 	if b.text != nil {
 		b.text.advance(b)
-		b.text.stream.at = 0
+		b.text.stream.forget()
 	}
 	if b.decoded != nil {
 		b.decoded.keep(b)
-		b.decoded.stream.at = 0
+		b.decoded.stream.forget()
 	}
 	b.forgotten = b.forgotten || len(b.pieces) > 0
 	b.drop()

@@ -62,7 +62,8 @@ type scanner struct {
 	end       bool
 	slash     bool // the last byte was /, so > makes it self-closing
 	tag       *tag
-	maybe     int // where in aside an attrMaybe begins, -1 if none
+	seen      uint16 // attributes that were read, a bit for each kind
+	maybe     int    // where in aside an attrMaybe begins, -1 if none
 	maybeEnd  int
 	asideAt   int // length of aside when the tag began
 	which     [24]byte
@@ -240,6 +241,7 @@ func (x *scanner) begin(end bool) {
 	x.end = end
 	x.key, x.more, x.n = 0, 0, 0
 	x.slash = false
+	x.seen = 0
 	x.maybe = -1
 	x.nWhich = 0
 }
@@ -427,26 +429,27 @@ func (x *scanner) bare(p []byte, i int) int {
 }
 
 func (x *scanner) valueBegin(kind attrKind) {
-	if kind == attrMaybe && x.maybe >= 0 {
+	if x.seen&(1<<kind) != 0 {
 		kind = attrNone // the first of a name counts
 	}
+	x.seen |= 1 << kind &^ 1
 	x.kind = kind
-	switch kind {
-	case attrText:
+	switch {
+	case kind.isText():
 		x.aside.blank()
-	case attrMaybe:
-		x.aside.blank()
-		x.maybe = len(x.aside.b)
-	case attrWhich:
+		if kind == attrMaybe {
+			x.maybe = len(x.aside.b)
+		}
+	case kind != attrNone:
 		x.nWhich = 0
 	}
 }
 
 func (x *scanner) value(v []byte) {
-	switch x.kind {
-	case attrText, attrMaybe:
+	switch {
+	case x.kind.isText():
 		x.aside.write(v, valueText)
-	case attrWhich:
+	case x.kind != attrNone:
 		for _, c := range v {
 			if x.nWhich < len(x.which) {
 				x.which[x.nWhich] = lower(c)
@@ -457,12 +460,12 @@ func (x *scanner) value(v []byte) {
 }
 
 func (x *scanner) valueEnd() {
-	if x.kind == attrText || x.kind == attrMaybe {
+	if x.kind.isText() {
 		x.aside.flush()
 		x.aside.blank()
-	}
-	if x.kind == attrMaybe {
-		x.maybeEnd = len(x.aside.b)
+		if x.kind == attrMaybe {
+			x.maybeEnd = len(x.aside.b)
+		}
 	}
 	x.kind = attrNone
 }

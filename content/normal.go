@@ -108,10 +108,10 @@ func newFoldTable() *foldTable {
 			}
 			s := norm.NFC.String(string(r))
 			one, n := utf8.DecodeRuneInString(s)
-			if n == len(s) && one != r {
+			if n == len(s) && one != r && one <= 0xFFFF {
 				to(r, simpleFold(one))
 			}
-			if n != len(s) || !norm.NFC.PropertiesString(s).BoundaryBefore() {
+			if n != len(s) || one > 0xFFFF || !norm.NFC.PropertiesString(s).BoundaryBefore() {
 				t.compose[r>>6] |= 1 << (r & 63)
 			}
 		}
@@ -231,7 +231,8 @@ func (f *flow) write(p []byte, t *byteTable) int {
 		case c == '<':
 			return i
 		case c == 0:
-			i++
+			for i++; i < len(p) && p[i] == 0; i++ {
+			}
 		default:
 			f.ref.begin(c, t == valueText)
 			i++

@@ -98,11 +98,18 @@ func letters(name string) (key, more uint64) {
 type attrKind uint8
 
 const (
-	attrNone  attrKind = iota
-	attrText           // alt, title, placeholder, aria-label
-	attrMaybe          // content of meta, value of input: depends on attrWhich
-	attrWhich          // name or property of meta, type of input
+	attrNone attrKind = iota
+	attrAlt           // these four are text
+	attrTitle
+	attrLabel // aria-label
+	attrPlaceholder
+	attrMaybe // content of meta, value of input: depends on those that follow
+	attrName  // of meta
+	attrProperty
+	attrType // of input
 )
+
+func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
 
 // attribute says what the value of the attribute called name is wanted for in
 // a start tag of this kind.
@@ -114,15 +121,18 @@ func attribute(kind tagKind, name []byte) attrKind {
 	switch len(name) {
 	case 3:
 		if name[0]|0x20 == 'a' && equalLower(name, "alt") {
-			return attrText
+			return attrAlt
 		}
 	case 4:
-		if kind == tagMeta && equalLower(name, "name") || kind == tagInput && equalLower(name, "type") {
-			return attrWhich
+		if kind == tagMeta && equalLower(name, "name") {
+			return attrName
+		}
+		if kind == tagInput && equalLower(name, "type") {
+			return attrType
 		}
 	case 5:
 		if name[0]|0x20 == 't' && equalLower(name, "title") {
-			return attrText
+			return attrTitle
 		}
 		if kind == tagInput && equalLower(name, "value") {
 			return attrMaybe
@@ -133,21 +143,22 @@ func attribute(kind tagKind, name []byte) attrKind {
 		}
 	case 8:
 		if kind == tagMeta && equalLower(name, "property") {
-			return attrWhich
+			return attrProperty
 		}
 	case 10:
 		if equalLower(name, "aria-label") {
-			return attrText
+			return attrLabel
 		}
 	case 11:
 		if equalLower(name, "placeholder") {
-			return attrText
+			return attrPlaceholder
 		}
 	}
 	return attrNone
 }
 
-// wanted says whether the attrMaybe of a tag counts, given its attrWhich.
+// wanted says whether the attrMaybe of a tag counts, given the value of the
+// attribute that tells.
 func wanted(kind tagKind, which []byte) bool {
 	switch string(which) {
 	case "description", "keywords", "title", "rating", "og:title", "og:description", "twitter:title", "twitter:description":

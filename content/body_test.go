@@ -1,0 +1,241 @@
+package content
+
+import (
+	"bytes"
+	"compress/zlib"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// encode applies one content coding.
+func encode(t testing.TB, coding string, p []byte) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	var w io.WriteCloser
+	var err error
+	switch coding {
+	case "gzip", "x-gzip":
+		w = gzip.NewWriter(&buf)
+	case "deflate":
+		w = zlib.NewWriter(&buf)
+	case "raw":
+		w, err = flate.NewWriter(&buf, 6)
+	case "br":
+		w = brotli.NewWriterLevel(&buf, 5)
+	case "zstd":
+		w, err = zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1))
+	default:
+		return p
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// dataDir returns a folder of the test data, or skips the test.
+func dataDir(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("SHUULTUUR_DATA")
+	if dir == "" {
+		root, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil || root == filepath.Dir(root) {
+				break
+			}
+			root = filepath.Dir(root)
+		}
+		dir = filepath.Join(root, "..", "shared", "data")
+	}
+	dir = filepath.Join(dir, name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no test data: %v; set SHUULTUUR_DATA to the folder that has %s", err, name)
+	}
+	return dir
+}
+
+// pages returns real pages.
+func pages(t testing.TB) (names []string, bodies [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dataDir(t, "pages"), "*.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		p, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, filepath.Base(f))
+		bodies = append(bodies, p)
+	}
+	if len(bodies) == 0 {
+		t.Skip("no pages")
+	}
+	return names, bodies
+}
+
+var codings = []struct{ header, how string }{
+	{"", ""},
+	{"identity", ""},
+	{"gzip", "gzip"},
+	{"x-gzip", "gzip"},
+	{"GZIP", "gzip"},
+	{"deflate", "deflate"},
+	{"deflate", "raw"},
+	{"br", "br"},
+	{"zstd", "zstd"},
+	{"gzip, br", "gzip br"},
+	{"br,, zstd , gzip", "br zstd gzip"},
+}
+
+func encodeAll(t testing.TB, how string, p []byte) []byte {
+	for _, one := range strings.Fields(how) {
+		p = encode(t, one, p)
+	}
+	return p
+}
+
+func samplePage() []byte {
+	var buf bytes.Buffer
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		buf.WriteString("<p class=x>word ")
+		for range r.IntN(12) {
+			buf.WriteByte(byte('a' + r.IntN(26)))
+		}
+	}
+	return buf.Bytes()
+}
+
+func TestCodingsAreUndone(t *testing.T) {
+	page := samplePage()
+	var plain Body
+	plain.Reset([]byte("text/html"), nil, Limits{})
+	plain.Append(page)
+	plain.Finish()
+	text, err := plain.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range codings {
+		wire := encodeAll(t, c.how, page)
+		for _, size := range []int{len(wire), 1000, 17} {
+			for _, late := range []bool{false, true} {
+				var b Body
+				b.Reset([]byte("text/html"), []byte(c.header), Limits{})
+				for rest := wire; len(rest) > 0; {
+					n := min(size, len(rest))
+					b.Append(rest[:n:n])
+					rest = rest[n:]
+					if late {
+						if _, err := b.Text(); err != nil {
+							t.Fatal(err)
+						}
+						if _, err := b.Decoded(); err != nil {
+							t.Fatal(err)
+						}
+						b.Forget()
+					}
+				}
+				b.Finish()
+				got, err := b.Text()
+				if err != nil || !bytes.Equal(got, text) {
+					t.Errorf("%q in %d bytes, late %v: text of %d bytes, error %v; want %d bytes", c.header, size, late, len(got), err, len(text))
+				}
+				got, err = b.Decoded()
+				if err != nil || !bytes.Equal(got, page) {
+					t.Errorf("%q in %d bytes, late %v: %d bytes decoded, error %v; want %d", c.header, size, late, len(got), err, len(page))
+				}
+				if b.Len() != int64(len(wire)) || b.Cut() || !b.Complete() {
+					t.Errorf("%q: Len %d, Cut %v, Complete %v", c.header, b.Len(), b.Cut(), b.Complete())
+				}
+				b.Release()
+			}
+		}
+	}
+}
+
+func TestCodingsNotToBeUndone(t *testing.T) {
+	for _, c := range []struct{ header, want string }{
+		{"lzma", `"lzma"`},
+		{"gzip, foo", `"foo"`},
+		{"gzip, gzip, gzip, gzip", "more than 3"},
+	} {
+		var b Body
+		b.Reset(nil, []byte(c.header), Limits{})
+		b.Append([]byte("x"))
+		b.Finish()
+		if _, err := b.Text(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Text with coding %q: error %v, want one with %s", c.header, err, c.want)
+		}
+		if _, err := b.Decoded(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Decoded with coding %q: error %v, want one with %s", c.header, err, c.want)
+		}
+		b.Release()
+	}
+}
+
+func TestCutOffCodingGivesWhatCame(t *testing.T) {
+	page := samplePage()
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		wire := encode(t, coding, page)
+		for _, done := range []bool{false, true} {
+			var b Body
+			b.Reset([]byte("text/html"), []byte(coding), Limits{})
+			b.Append(wire[:len(wire)*9/10])
+			if done {
+				b.Finish()
+			}
+			got, err := b.Text()
+			if (err != nil) != done {
+				t.Errorf("%s cut off, finished %v: error %v", coding, done, err)
+			}
+			if done && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%s cut off: error %v, want io.ErrUnexpectedEOF", coding, err)
+			}
+			if coding != "zstd" && len(got) < 10000 { // zstd decodes by blocks
+				t.Errorf("%s cut off: only %d bytes of text", coding, len(got))
+			}
+			b.Release()
+		}
+	}
+}
+
+func TestBrokenCodingIsAnError(t *testing.T) {
+	page := samplePage()
+	for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		wire := encode(t, coding, page)
+		for i := range 20 {
+			wire[len(wire)/2+i] ^= 0x55
+		}
+		var b Body
+		b.Reset([]byte("text/html"), []byte(coding), Limits{})
+		b.Append(wire)
+		b.Finish()
+		got, err := b.Decoded()
+		if err == nil {
+			t.Errorf("%s broken: no error, %d bytes", coding, len(got))
+		}
+		b.Release()
+	}
+}

@@ -1,0 +1,135 @@
+package content
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"unicode/utf8"
+)
+
+// readIn returns the text of p appended in pieces of the sizes that r gives.
+func readIn(t *testing.T, header string, p []byte, r *rand.Rand) string {
+	var b Body
+	b.Reset([]byte(header), nil, Limits{})
+	defer b.Release()
+	var before []byte
+	for len(p) > 0 {
+		n := 1 + r.IntN(min(len(p), 1+r.IntN(40)))
+		piece := bytes.Clone(p[:n])
+		b.Append(piece)
+		p = p[n:]
+		switch r.IntN(3) {
+		case 0:
+			got, err := b.Text()
+			if err != nil || !bytes.HasPrefix(got, before) {
+				t.Fatalf("text %q became %q, error %v", before, got, err)
+			}
+			before = bytes.Clone(got)
+		case 1:
+			if b.text != nil {
+				b.Forget()
+				clear(piece)
+			}
+		}
+	}
+	b.Finish()
+	got, err := b.Text()
+	if err != nil || !bytes.HasPrefix(got, before) {
+		t.Fatalf("text %q became %q, error %v", before, got, err)
+	}
+	return string(got)
+}
+
+// checkNormal fails unless s has the form that Text promises.
+func checkNormal(t *testing.T, s string) {
+	if s == "" || s[0] != ' ' || s[len(s)-1] != ' ' {
+		t.Fatalf("no blank at either end: %q", s)
+	}
+	if bytes.Contains([]byte(s), []byte("  ")) || !utf8.ValidString(s) {
+		t.Fatalf("two blanks or not UTF-8: %q", s)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	for _, c := range textCases {
+		f.Add("text/html", []byte(c.in), uint64(1))
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 50 {
+		f.Add("text/html; charset=utf-8", randomPage(r), r.Uint64())
+	}
+	f.Add("application/json", []byte(`"\u00e9\ud83d\ude00\n"`), uint64(2))
+	f.Add("application/x-www-form-urlencoded", []byte("a=%c3%a9&b=%e2é%"), uint64(3))
+	f.Add("text/xml", []byte("<a><![CDATA[x]]y]]></a><script>z</script>"), uint64(4))
+	f.Add("text/html; charset=shift_jis", []byte("\x93\xfa\x96\x7b<p>\x8c\xea"), uint64(5))
+	f.Add("text/plain; charset=utf-16le", []byte("a\x00\x3d\xd8\x00\xde"), uint64(6))
+	f.Add("", []byte("<html><svg><style><p>x</svg>"), uint64(7))
+	f.Fuzz(func(t *testing.T, header string, p []byte, seed uint64) {
+		var b Body
+		b.Reset([]byte(header), nil, Limits{})
+		b.Append(p)
+		b.Finish()
+		whole, err := b.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := string(whole)
+		b.Release()
+		checkNormal(t, want)
+		if got := readIn(t, header, p, rand.New(rand.NewPCG(seed, 0))); got != want {
+			t.Fatalf("in pieces %q, whole %q", got, want)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	page := samplePage()[:3000]
+	for _, c := range codings {
+		f.Add(c.header, encodeAll(f, c.how, page), uint64(len(c.header)))
+	}
+	f.Fuzz(func(t *testing.T, header string, p []byte, seed uint64) {
+		lim := Limits{Decoded: 1 << 20, Text: 1 << 16}
+		var b, c Body
+		b.Reset([]byte("text/html"), []byte(header), lim)
+		b.Append(p)
+		b.Finish()
+		want, err := b.Decoded()
+		if int64(len(want)) > lim.Decoded {
+			t.Fatalf("%d bytes decoded, limit %d", len(want), lim.Decoded)
+		}
+		c.Reset([]byte("text/html"), []byte(header), lim)
+		r := rand.New(rand.NewPCG(seed, 0))
+		for len(p) > 0 {
+			n := 1 + r.IntN(len(p))
+			c.Append(p[:n])
+			p = p[n:]
+			c.Text()
+			c.Decoded()
+			c.Forget()
+		}
+		c.Finish()
+		got, err2 := c.Decoded()
+		if !bytes.Equal(got, want) || (err == nil) != (err2 == nil) {
+			t.Fatalf("in pieces %d bytes, %v; whole %d bytes, %v", len(got), err2, len(want), err)
+		}
+		text, _ := c.Text()
+		checkNormal(t, string(text))
+		b.Release()
+		c.Release()
+	})
+}
+
+func FuzzToUTF8(f *testing.F) {
+	f.Add("koi8-r", []byte("\xf0\xd2"))
+	f.Add("gb18030", []byte("\x81\x30\x81"))
+	f.Fuzz(func(t *testing.T, label string, p []byte) {
+		q, err := ToUTF8(p, label)
+		if err == nil && !utf8.Valid(q) {
+			t.Fatalf("%q is not UTF-8", q)
+		}
+		n := Normalise(nil, q)
+		if bytes.Contains(n, []byte("  ")) || !utf8.Valid(n) {
+			t.Fatalf("normalised: %q", n)
+		}
+	})
+}

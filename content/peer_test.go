@@ -1,0 +1,145 @@
+package content
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// peerText takes the text out of a page as Text does, on the tokeniser of
+// golang.org/x/net/html. That one knows no svg (it takes a style in it for
+// raw text) and no CDATA sections.
+func peerText(page []byte) string {
+	var out, aside bytes.Buffer
+	line := func() {
+		out.WriteByte(' ')
+		out.Write(aside.Bytes())
+		aside.Reset()
+		out.WriteByte(' ')
+	}
+	skip := false
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			line()
+			return " " + strings.TrimSpace(string(Normalise(nil, out.Bytes()))) + " "
+		case html.TextToken:
+			if !skip {
+				out.Write(bytes.ReplaceAll(z.Text(), []byte{0}, nil))
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			tok := z.Token()
+			e := tags.named(strings.ToLower(tok.Data))
+			if len(tok.Data) > 16 {
+				e = &tag{}
+			}
+			peerAttributes(&aside, tok, e.kind)
+			skip = e.kind == tagRawText || e.kind == tagScript
+			peerBreak(&out, e.kind, line)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			e := tags.named(strings.ToLower(string(name)))
+			if len(name) > 16 {
+				e = &tag{}
+			}
+			skip = false
+			peerBreak(&out, e.kind, line)
+		}
+	}
+}
+
+func peerBreak(out *bytes.Buffer, kind tagKind, line func()) {
+	switch kind {
+	case tagWord, tagInput, tagForeign:
+		out.WriteByte(' ')
+	case tagBlock, tagRCDATA, tagXMP, tagPlaintext:
+		line()
+	}
+}
+
+func peerAttributes(aside *bytes.Buffer, tok html.Token, kind tagKind) {
+	which, maybe, after := "", "", ""
+	seen := false
+	had := map[attrKind]bool{attrNone: true}
+	for _, a := range tok.Attr {
+		k := attribute(kind, []byte(a.Key))
+		if had[k] {
+			continue
+		}
+		had[k] = true
+		switch {
+		case k == attrMaybe:
+			maybe, seen = a.Val, true
+		case k.isText() && seen:
+			after += " " + a.Val + " "
+		case k.isText():
+			fmt.Fprintf(aside, " %s ", a.Val)
+		default:
+			which = strings.ToLower(a.Val)
+		}
+	}
+	if seen && wanted(kind, []byte(which)) {
+		fmt.Fprintf(aside, " %s ", maybe)
+	}
+	aside.WriteString(after)
+}
+
+// compare reports where two texts part.
+func compare(t *testing.T, name, got, want string) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	i := 0
+	for i < len(got) && i < len(want) && got[i] == want[i] {
+		i++
+	}
+	from := max(0, i-60)
+	t.Errorf("%s: texts part at byte %d\n got …%.120q\nwant …%.120q", name, i, got[from:], want[from:])
+}
+
+func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
+	names, bodies := pages(t)
+	for i, p := range bodies {
+		if names[i] == "cnet-svg-classes.html" {
+			continue // styles in svg
+		}
+		compare(t, names[i], textOf(t, "text/html; charset=utf-8", string(p)), peerText(p))
+	}
+}
+
+// Pieces of markup that make trouble, joined at random.
+var snippets = []string{
+	"a", "B ", " c", "<", ">", "</", "/>", "<!", "<!--", "-->", "--!>", "-", "!", "<?", "=", "'", "\"", " ", "\n",
+	"<b>", "</b>", "<p>", "</p>", "<br/>", "<div class=x>", "<script>", "</script>", "<style>", "</style ", "<title>", "</title>",
+	"<textarea>", "</textarea>", "<noscript>", "</noscript>", "<xmp>", "</xmp>", "<meta name=description content='m n'>",
+	"<input type=submit value=", "<img alt=\"x y\"", "<a title='", "<a href=\"", "alt=", "title=q", "<x-y>", "<plaintex", "&amp;", "&eacute;", "&eacute",
+	"&#101;", "&#x", "&#", "&", ";", "&notit;", "é", "ß", "e\u0301", "\u00ad", "東", "<h1", "</h1\t", "<!doctype html>", "<blockquote>", "</scr", "ipt>", "</3>",
+}
+
+func randomPage(r *rand.Rand) []byte {
+	var buf bytes.Buffer
+	for range 1 + r.IntN(30) {
+		buf.WriteString(snippets[r.IntN(len(snippets))])
+	}
+	return buf.Bytes()
+}
+
+func TestTextAgreesWithAnotherTokeniserOnMadeUpPages(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20000 {
+		p := randomPage(r)
+		got, want := textOf(t, "text/html; charset=utf-8", string(p)), peerText(p)
+		if strings.TrimSpace(got) != strings.TrimSpace(want) {
+			compare(t, fmt.Sprintf("%q", p), got, want)
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
