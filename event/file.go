@@ -88,9 +88,6 @@ func repair(f *os.File) (torn int64, err error) {
 // Name returns the name given to OpenFile.
 func (l *File) Name() string { return l.name }
 
-// Path returns the path given to OpenFile.
-func (l *File) Path() string { return l.path }
-
 // Torn returns how many bytes of a torn last line were cut off when the file
 // was opened.
 func (l *File) Torn() int64 {

@@ -128,7 +128,20 @@ func (l *Log) Run(ctx context.Context) error {
 	for i, q := range l.lanes {
 		wg.Go(func() { errs[i] = q.run(ctx) })
 	}
+	<-ctx.Done()
 	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Reopen has the stores that are files open their paths again, after a log
+// rotation.
+func (l *Log) Reopen() error {
+	var errs []error
+	for _, q := range l.lanes {
+		if f, ok := q.store.(interface{ Reopen() error }); ok {
+			errs = append(errs, f.Reopen())
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -213,6 +226,15 @@ func (q *lane) take() {
 	q.next = 0
 }
 
+// release gives the queue's memory back when nothing is queued.
+func (q *lane) release() {
+	q.mu.Lock()
+	if q.stats.Queued == 0 {
+		q.rows, q.taken, q.next = nil, nil, 0
+	}
+	q.mu.Unlock()
+}
+
 // write writes everything queued at this moment in batches, up to the first
 // error.
 func (q *lane) write(ctx context.Context) error {
@@ -265,6 +287,7 @@ func (q *lane) run(ctx context.Context) error {
 				continue
 			}
 			last = now
+			q.release()
 			q.report(q.store.Write(ctx, nil), 0)
 			continue
 		}

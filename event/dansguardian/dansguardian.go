@@ -27,8 +27,8 @@ import (
 	"shuultuur/filter"
 )
 
-// unsafe are the printable characters that are escaped in a field.
-const unsafe = " *\"<>\\^`{|}"
+// escaped are the printable characters written as %XX in a field.
+const escaped = " *\"<>\\^`{|}"
 
 // Open opens or makes the log at path.
 func Open(path string) (*event.File, error) {
@@ -65,7 +65,7 @@ func field(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, "- "...)
 	}
-	return append(event.AppendEscaped(dst, s, unsafe), ' ')
+	return append(event.AppendEscaped(dst, s, escaped), ' ')
 }
 
 func number(dst []byte, v int64) []byte {
@@ -75,16 +75,16 @@ func number(dst []byte, v int64) []byte {
 // appendURL appends the URL, or one made of the host: readers look for "//".
 func appendURL(dst []byte, r *event.Row) []byte {
 	if r.URL != "" {
-		return event.AppendEscaped(dst, r.URL, unsafe)
+		return event.AppendEscaped(dst, r.URL, escaped)
 	}
 	dst = append(dst, [...]string{"http", "https", "dns"}[r.Proto%3]...)
 	dst = append(dst, "://"...)
 	if strings.Contains(r.Host, ":") {
 		dst = append(dst, '[')
-		dst = event.AppendEscaped(dst, r.Host, unsafe)
+		dst = event.AppendEscaped(dst, r.Host, escaped)
 		dst = append(dst, ']')
 	} else {
-		dst = event.AppendEscaped(dst, r.Host, unsafe)
+		dst = event.AppendEscaped(dst, r.Host, escaped)
 	}
 	if r.Proto == filter.TLS && r.Port != 443 {
 		dst = append(dst, ':')

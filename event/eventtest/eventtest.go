@@ -242,7 +242,7 @@ func (s suite) nowhere(t *testing.T) {
 
 func (s suite) filters(t *testing.T) {
 	start := Start()
-	rows := append(Rows(start, 3000), Hostile(start.Add(time.Minute))...)
+	rows := append(Rows(start, 1500), Hostile(start.Add(time.Minute))...)
 	rows = append(rows, event.Row{Time: start, Host: "example.com"}, event.Row{Time: start, Host: "notexample.com"})
 	st := s.at(t, filepath.Join(t.TempDir(), "events"))
 	defer st.Close()
@@ -253,7 +253,7 @@ func (s suite) filters(t *testing.T) {
 		"limit":          {Limit: 7},
 		"newest limited": {Newest: true, Limit: 7},
 		"since":          {Since: start.Add(time.Minute)},
-		"since between":  {Since: start.Add(50*time.Millisecond + 1)},
+		"since between":  {Since: start.Add(25*time.Millisecond + 1)},
 		"until":          {Until: start.Add(50 * time.Millisecond)},
 		"until between":  {Until: start.Add(50*time.Millisecond + 1)},
 		"span":           {Since: start.Add(10 * time.Millisecond), Until: start.Add(20 * time.Millisecond), Newest: true},
@@ -304,13 +304,13 @@ func (s suite) filters(t *testing.T) {
 func (s suite) meanwhile(t *testing.T) {
 	st := s.at(t, filepath.Join(t.TempDir(), "events"))
 	defer st.Close()
-	rows := Rows(Start(), 5000)
+	rows := Rows(Start(), 1500)
 	write(t, st, rows[:100])
 	failed := make(chan error, 1)
 	go func() {
 		defer close(failed)
-		for i := 100; i < len(rows); i += 100 {
-			if err := st.Write(t.Context(), rows[i:i+100]); err != nil {
+		for i := 100; i < len(rows); i += 50 {
+			if err := st.Write(t.Context(), rows[i:i+50]); err != nil {
 				failed <- err
 				return
 			}

@@ -44,8 +44,11 @@ import (
 	"shuultuur/filter"
 )
 
-// A Store is a file of JSON lines.
-type Store struct{ *event.File }
+// A Store is a file of JSON lines that is written to.
+type Store struct {
+	*event.File
+	Reader
+}
 
 // Open opens or makes the file at path.
 func Open(path string) (*Store, error) {
@@ -53,7 +56,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{f}, nil
+	return &Store{f, Reader(path)}, nil
 }
 
 const timeForm = "2006-01-02T15:04:05.000000Z"
@@ -181,13 +184,17 @@ func ParseLine(b []byte) (event.Row, error) {
 	return r, nil
 }
 
+// A Reader answers queries to the file at a path, which this process or another
+// one writes.
+type Reader string
+
 // Query reads the file from its beginning, or from its end for the newest. A
 // line that cannot be read ends the query with an error that names its place;
 // a last line without its end is still being written and not looked at.
 // Rotated files are not searched.
-func (s *Store) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
+func (path Reader) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
-		file, err := os.Open(s.Path())
+		file, err := os.Open(string(path))
 		if err != nil {
 			yield(event.Row{}, fmt.Errorf("query events: %w", err))
 			return
@@ -206,7 +213,7 @@ func (s *Store) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, 
 		for at, b := range lines {
 			r, err := parseAt(ctx, at, b)
 			if err != nil {
-				yield(event.Row{}, fmt.Errorf("query events in %q: %w", s.Path(), err))
+				yield(event.Row{}, fmt.Errorf("query events in %q: %w", string(path), err))
 				return
 			}
 			if !f.Match(&r) {

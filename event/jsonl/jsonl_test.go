@@ -53,7 +53,7 @@ func TestTornLastLineIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bytes.IndexByte(whole, '\n') + 1
-	for cut := range whole[first:] {
+	for cut := 0; cut < len(whole)-first; cut += 13 {
 		if err := os.WriteFile(path, whole[:first+cut], 0o600); err != nil {
 			t.Fatal(err)
 		}

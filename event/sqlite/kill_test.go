@@ -109,7 +109,7 @@ func killed(t *testing.T, path string, after time.Duration, before int) int {
 		t.Fatal(err)
 	}
 	var integrity string
-	if err := s.readers.QueryRow("PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
+	if err := s.db.QueryRow("PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
 		t.Errorf("integrity check: %q, %v", integrity, err)
 	}
 	var got []event.Row

@@ -2,64 +2,150 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
+
+	_ "modernc.org/sqlite" // the driver
 
 	"shuultuur/event"
 	"shuultuur/filter"
 )
 
-const columns = `coalesce(time, id), coalesce(duration, 0), coalesce(proto, 0), coalesce(action, 0),
+// A Reader answers queries to a database that this process or another one
+// writes.
+type Reader struct {
+	path string
+	db   *sql.DB
+}
+
+// OpenReader opens the database at path, which must be there, for queries.
+func OpenReader(path string) (*Reader, error) {
+	d := &Reader{path: path}
+	if err := d.open(); err != nil {
+		return nil, fmt.Errorf("open event database %q: %w", path, errors.Join(err, d.Close()))
+	}
+	return d, nil
+}
+
+func (d *Reader) open() (err error) {
+	// Not mode=ro: readers of a write-ahead log write to its index.
+	d.db, err = sql.Open("sqlite", "file:"+(&url.URL{Path: d.path}).EscapedPath()+
+		"?mode=rw&_pragma=busy_timeout(5000)&_pragma=query_only(1)&_pragma=cache_size(-1024)")
+	if err != nil {
+		return err
+	}
+	d.db.SetMaxOpenConns(4)
+	d.db.SetMaxIdleConns(1)
+	d.db.SetConnMaxIdleTime(time.Minute)
+	var v int64
+	if err := d.db.QueryRow("PRAGMA user_version").Scan(&v); err != nil {
+		return err
+	}
+	return checkVersion(v)
+}
+
+// Close ends the connections.
+func (d *Reader) Close() error {
+	if d.db == nil {
+		return nil
+	}
+	return d.db.Close()
+}
+
+const columns = `id, coalesce(time, id), coalesce(duration, 0), coalesce(proto, 0), coalesce(action, 0),
 	coalesce(learned, 0), coalesce(status, 0), coalesce(port, 0), coalesce(bytes_in, 0), coalesce(bytes_out, 0),
 	coalesce(looked, 0), coalesce(score, 0), coalesce(ref, ''), coalesce(client, ''), coalesce(user, ''),
 	coalesce(policy, ''), coalesce(rule, ''), coalesce(method, ''), coalesce(host, ''), coalesce(type, ''),
 	coalesce(url, ''), coalesce(category, ''), coalesce(evidence, ''), coalesce(findings, ''), coalesce(note, '')`
 
-// Query reads the rows of a span of time; without one, of the whole table. It
-// sees the table as it was when it began.
-func (s *Store) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
+// pageRows is how many rows are read at a time. Between pages no transaction
+// is open, so that who reads slowly does not keep the write-ahead log from
+// being written back, which would let it grow without end.
+const pageRows = 500
+
+// Query reads the rows of a span of time; without one, of the whole table.
+// Rows that are recorded after it began are not seen.
+func (d *Reader) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
-		query, args := statement(&f)
-		rows, err := s.readers.QueryContext(ctx, query, args...)
+		fail := func(err error) { yield(event.Row{}, fmt.Errorf("query events in %q: %w", d.path, err)) }
+		var from, to int64 // ids still to be looked at
+		err := d.db.QueryRowContext(ctx, "SELECT coalesce(min(id), 0), coalesce(max(id), -1) FROM event").Scan(&from, &to)
 		if err != nil {
-			yield(event.Row{}, fmt.Errorf("query events in %q: %w", s.path, err))
+			fail(err)
 			return
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var r event.Row
-			var at, duration int64
-			var client string
-			err = rows.Scan(&at, &duration, &r.Proto, &r.Action, &r.Learned, &r.Status, &r.Port, &r.BytesIn, &r.BytesOut,
-				&r.Looked, &r.Score, &r.ID, &client, &r.User, &r.Policy, &r.Rule, &r.Method, &r.Host, &r.Type, &r.URL,
-				&r.Category, &r.Evidence, &r.Findings, &r.Note)
-			if err == nil && client != "" {
-				r.Client, err = netip.ParseAddr(client)
+		left := f.Limit
+		for from <= to {
+			n := pageRows
+			if f.Limit > 0 {
+				n = min(n, left)
 			}
+			rows, last, err := d.page(ctx, &f, from, to, n)
 			if err != nil {
-				break
-			}
-			r.Time = time.UnixMicro(at).UTC()
-			r.Duration = time.Duration(duration) * time.Microsecond
-			if !yield(r, nil) {
+				fail(err)
 				return
 			}
-		}
-		if err == nil {
-			err = rows.Err()
-		}
-		if err != nil {
-			yield(event.Row{}, fmt.Errorf("query events in %q: %w", s.path, err))
+			for _, r := range rows {
+				if err := ctx.Err(); err != nil {
+					fail(err)
+					return
+				}
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if left -= len(rows); len(rows) < n || f.Limit > 0 && left == 0 {
+				return
+			}
+			if f.Newest {
+				to = last - 1
+			} else {
+				from = last + 1
+			}
 		}
 	}
 }
 
-// statement returns the query for f. It must let through what f.Match does.
-func statement(f *event.Filter) (query string, args []any) {
-	var where []string
+// page reads at most n rows with ids between from and to, and returns them
+// with the id of the last.
+func (d *Reader) page(ctx context.Context, f *event.Filter, from, to int64, n int) (page []event.Row, last int64, err error) {
+	query, args := statement(f, from, to, n)
+	rows, err := d.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r event.Row
+		var at, duration int64
+		var client string
+		err := rows.Scan(&last, &at, &duration, &r.Proto, &r.Action, &r.Learned, &r.Status, &r.Port, &r.BytesIn, &r.BytesOut,
+			&r.Looked, &r.Score, &r.ID, &client, &r.User, &r.Policy, &r.Rule, &r.Method, &r.Host, &r.Type, &r.URL,
+			&r.Category, &r.Evidence, &r.Findings, &r.Note)
+		if err == nil && client != "" {
+			r.Client, err = netip.ParseAddr(client)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		r.Time = time.UnixMicro(at).UTC()
+		r.Duration = time.Duration(duration) * time.Microsecond
+		page = append(page, r)
+	}
+	return page, last, rows.Err()
+}
+
+// statement returns the query for n rows of f with ids between from and to. It
+// must let through what f.Match does.
+func statement(f *event.Filter, from, to int64, n int) (query string, args []any) {
+	where := []string{"id BETWEEN ? AND ?"}
+	args = []any{from, to}
 	and := func(cond string, values ...any) {
 		where = append(where, cond)
 		args = append(args, values...)
@@ -100,19 +186,11 @@ func statement(f *event.Filter) (query string, args []any) {
 		}
 		where = append(where, "("+strings.Join(any, " OR ")+")")
 	}
-	query = "SELECT " + columns + " FROM event"
-	if len(where) > 0 {
-		query += " WHERE " + strings.Join(where, " AND ")
-	}
-	query += " ORDER BY id"
+	order := " ORDER BY id"
 	if f.Newest {
-		query += " DESC"
+		order += " DESC"
 	}
-	if f.Limit > 0 {
-		query += " LIMIT ?"
-		args = append(args, f.Limit)
-	}
-	return query, args
+	return "SELECT " + columns + " FROM event WHERE " + strings.Join(where, " AND ") + order + " LIMIT ?", append(args, n)
 }
 
 // ceilMicro returns t in microseconds, rounded up: rows have whole ones.

@@ -16,14 +16,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver, for queries
 
 	"shuultuur/event"
 )
@@ -80,12 +76,11 @@ FROM event;
 PRAGMA user_version = 1;
 `
 
-// A Store is a database.
+// A Store is a database that is written to.
 type Store struct {
-	path    string
-	keep    time.Duration
-	w       *writer
-	readers *sql.DB
+	*Reader
+	keep time.Duration
+	w    *writer
 
 	last      int64     // highest id given
 	nextSweep time.Time // when to look for rows that are too old
@@ -97,7 +92,7 @@ func Open(path string, keep time.Duration) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open event database %q: keep %v is not above zero", path, keep)
 	}
-	s := &Store{path: path, keep: keep}
+	s := &Store{Reader: &Reader{path: path}, keep: keep}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open event database %q: %w", path, errors.Join(err, s.Close()))
 	}
@@ -122,15 +117,7 @@ func (s *Store) open() (err error) {
 	if err := s.place(time.Now()); err != nil {
 		return err
 	}
-	s.readers, err = sql.Open("sqlite", "file:"+(&url.URL{Path: s.path}).EscapedPath()+
-		"?_pragma=query_only(1)&_pragma=busy_timeout(5000)&_pragma=cache_size(-1024)")
-	if err != nil {
-		return err
-	}
-	s.readers.SetMaxOpenConns(4)
-	s.readers.SetMaxIdleConns(1)
-	s.readers.SetConnMaxIdleTime(time.Minute)
-	return nil
+	return s.Reader.open()
 }
 
 // migrate makes the tables of a new database and refuses one that a newer
@@ -140,13 +127,17 @@ func (s *Store) migrate() error {
 	if err != nil {
 		return err
 	}
-	switch v {
-	case version:
-		return nil
-	case 0:
+	if v == 0 {
 		return s.w.exec("BEGIN IMMEDIATE; " + schema + " COMMIT")
 	}
-	return fmt.Errorf("its schema is version %d, this program knows %d: use the program that made it or another file", v, version)
+	return checkVersion(v)
+}
+
+func checkVersion(v int64) error {
+	if v == version {
+		return nil
+	}
+	return fmt.Errorf("its schema is version %d, this program knows %d: use the program that made it, or another file", v, version)
 }
 
 // place finds the id to go on from: the highest that is not far in the
@@ -162,17 +153,19 @@ func (s *Store) Name() string { return "sqlite" }
 
 // Write keeps rows in one transaction, and deletes some that are too old.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
-	now := time.Now()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if len(rows) > 0 {
-		if err := s.insert(now, rows); err != nil {
-			return fmt.Errorf("write %d events to %q: %w", len(rows), s.path, err)
-		}
-	}
+	now := time.Now()
+	// Deleting comes first: if it fails, none of rows is kept, as promised.
 	if err := s.sweep(now, len(rows)); err != nil {
 		return fmt.Errorf("delete old events from %q: %w", s.path, err)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := s.insert(now, rows); err != nil {
+		return fmt.Errorf("write %d events to %q: %w", len(rows), s.path, err)
 	}
 	return nil
 }
@@ -197,13 +190,13 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 	return nil
 }
 
-// sweep deletes rows that are too old: a few times as many as were written, so
-// that it keeps up without holding anybody up.
-func (s *Store) sweep(now time.Time, written int) error {
+// sweep deletes rows that are too old: twice as many as are being written and a
+// step more, so that it keeps up without holding anybody up.
+func (s *Store) sweep(now time.Time, writing int) error {
 	if now.Before(s.nextSweep) {
 		return nil
 	}
-	for n := 2*written + deleteStep; n > 0; n -= deleteStep {
+	for n := 2*writing + deleteStep; n > 0; n -= deleteStep {
 		deleted, err := s.w.deleteBefore(now.Add(-s.keep).UnixMicro())
 		if err != nil {
 			return err
@@ -218,14 +211,11 @@ func (s *Store) sweep(now time.Time, written int) error {
 
 // Close writes the log back into the database file and closes it.
 func (s *Store) Close() error {
-	var errs []error
-	if s.readers != nil {
-		errs = append(errs, s.readers.Close())
-	}
+	err := s.Reader.Close()
 	if s.w != nil {
-		errs = append(errs, s.w.close())
+		err = errors.Join(err, s.w.close())
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return fmt.Errorf("close event database %q: %w", s.path, err)
 	}
 	return nil

@@ -1,12 +1,19 @@
 package sqlite
 
 import (
+	"context"
+	"log/slog"
+	"net/netip"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
+	"shuultuur/filter"
+	"shuultuur/message"
 )
 
 const year = 365 * 24 * time.Hour
@@ -122,6 +129,80 @@ func TestSchemaOfANewerProgramIsRefused(t *testing.T) {
 	}
 }
 
+func TestFullDiskKeepsNothingOfABatch(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "events.db"), year)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := eventtest.Rows(eventtest.Start(), 5000)
+	if err := s.Write(t.Context(), rows[:100]); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.w.exec("PRAGMA max_page_count = 100"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Write(t.Context(), rows[100:]); err == nil || !strings.Contains(err.Error(), "full") {
+			t.Errorf("error is %v, want one about a full disk", err)
+		}
+		if got := count(t, s); got != 100 {
+			t.Errorf("%d rows, want 100", got)
+		}
+	}
+	if err := s.w.exec("PRAGMA max_page_count = 1000000"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(t.Context(), rows[100:]); err != nil {
+		t.Error(err)
+	}
+	if got := count(t, s); got != 5000 {
+		t.Errorf("%d rows, want 5000", got)
+	}
+}
+
+func TestReaderOfAnotherProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	if r, err := OpenReader(path); err == nil {
+		r.Close()
+		t.Fatal("no error where there is no database")
+	}
+	s, err := Open(path, year)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := eventtest.Rows(eventtest.Start(), 3*pageRows)
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	n := 0
+	for got, err := range r.Query(t.Context(), event.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != rows[n] {
+			t.Fatalf("row %d differs", n)
+		}
+		if n++; n == 10 { // what comes now is not part of the answer
+			if err := s.Write(t.Context(), rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n != len(rows) {
+		t.Errorf("%d rows, want %d", n, len(rows))
+	}
+	if _, err := r.db.Exec("DELETE FROM event"); err == nil {
+		t.Error("a reader could delete")
+	}
+}
+
 func TestViewForPeople(t *testing.T) {
 	s, err := Open(filepath.Join(t.TempDir(), "events.db"), year)
 	if err != nil {
@@ -134,10 +215,51 @@ func TestViewForPeople(t *testing.T) {
 	}
 	var at, action, host string
 	var ms float64
-	if err := s.readers.QueryRow("SELECT time, action, host, ms FROM events").Scan(&at, &action, &host, &ms); err != nil {
+	if err := s.db.QueryRow("SELECT time, action, host, ms FROM events").Scan(&at, &action, &host, &ms); err != nil {
 		t.Fatal(err)
 	}
 	if want := rows[0].Time.Format("2006-01-02 15:04:05"); at[:len(want)] != want || action != "block" || host != rows[0].Host || ms != 1 {
 		t.Errorf("got %q %q %q %v, want %q block %q 1", at, action, host, ms, want, rows[0].Host)
 	}
+}
+
+// BenchmarkPipeline measures all that a transaction costs: row, queue, batch
+// and insert.
+func BenchmarkPipeline(b *testing.B) {
+	s, err := Open(filepath.Join(b.TempDir(), "events.db"), year)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := event.New(event.Config{}, slog.New(slog.DiscardHandler), s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	t := &filter.Transaction{
+		ID: "0jabc12345678", Client: filter.Client{Addr: netip.MustParseAddr("10.1.2.3"), User: "anna"},
+		Host: "www.site-1.example.com", Port: 443, URL: "https://www.site-1.example.com/articles/2026/01/page-1.html?ref=home",
+		Request:  &message.Request{Method: "GET"},
+		Response: &message.Response{Fields: message.Fields{{Name: []byte("Content-Type"), Value: []byte("text/html; charset=utf-8")}}},
+		Findings: []filter.Finding{{Check: "phrase", Category: "phrase", Score: 34, Evidence: "gambling: casino (w.list:12) 34"}},
+		Verdict:  filter.Verdict{Reason: filter.Reason{Policy: "pupils"}},
+		Status:   200, BytesOut: 20_000, Looked: 20_000, Duration: time.Millisecond,
+	}
+	b.ReportAllocs()
+	n, start := 0, eventtest.CPU()
+	for b.Loop() {
+		for n%1000 == 0 && l.Stats()[0].Queued > 20_000 {
+			runtime.Gosched()
+		}
+		t.Start = time.Now()
+		l.Add(event.From(t))
+		n++
+	}
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(eventtest.CPU()-start)/float64(n), "cpu-ns/row")
+	b.ReportMetric(float64(l.Stats()[0].Dropped), "dropped")
 }

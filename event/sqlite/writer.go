@@ -169,7 +169,7 @@ func (w *writer) write(last int64, rows []event.Row) (int64, error) {
 	for i := range rows {
 		var err error
 		if last, err = w.row(last, &rows[i]); err != nil {
-			return 0, errors.Join(err, w.exec("ROLLBACK"))
+			return 0, errors.Join(err, w.rollback())
 		}
 	}
 	if err := w.exec("COMMIT"); err != nil {

@@ -23,9 +23,9 @@ import (
 	"shuultuur/filter"
 )
 
-// unsafe are the printable characters that are escaped in URLs: those RFC 1738
+// escaped are the printable characters written as %XX in URLs: those RFC 1738
 // calls unsafe, but for the ones that do occur in a URL as such.
-const unsafe = " \"<>\\^`{|}"
+const escaped = " \"<>\\^`{|}"
 
 // Open opens or makes the log at path.
 func Open(path string) (*event.File, error) {
@@ -55,15 +55,15 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 	dst = append(dst, ' ')
 	dst = appendTarget(dst, r)
 	dst = append(dst, ' ')
-	dst = field(dst, r.User, unsafe+"%[]")
+	dst = field(dst, r.User, escaped+"%[]")
 	if r.Action >= filter.Warn || r.Host == "" || r.Proto == filter.DNS {
 		dst = append(dst, " HIER_NONE/-"...)
 	} else {
 		dst = append(dst, " HIER_DIRECT/"...)
-		dst = event.AppendEscaped(dst, r.Host, unsafe)
+		dst = event.AppendEscaped(dst, r.Host, escaped)
 	}
 	dst = append(dst, ' ')
-	dst = field(dst, r.Type, unsafe)
+	dst = field(dst, r.Type, escaped)
 	return append(dst, '\n')
 }
 
@@ -71,12 +71,12 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 func appendTarget(dst []byte, r *event.Row) []byte {
 	switch {
 	case r.URL != "":
-		dst = field(dst, r.Method, unsafe)
+		dst = field(dst, r.Method, escaped)
 		dst = append(dst, ' ')
-		return event.AppendEscaped(dst, r.URL, unsafe)
+		return event.AppendEscaped(dst, r.URL, escaped)
 	case r.Proto == filter.DNS:
 		dst = append(dst, "DNS dns:"...)
-		return event.AppendEscaped(dst, r.Host, unsafe)
+		return event.AppendEscaped(dst, r.Host, escaped)
 	case r.Proto == filter.HTTP: // a request that was refused unread
 		return append(dst, "NONE error:invalid-request"...)
 	}
@@ -85,7 +85,7 @@ func appendTarget(dst []byte, r *event.Row) []byte {
 	if v6 {
 		dst = append(dst, '[')
 	}
-	dst = event.AppendEscaped(dst, r.Host, unsafe)
+	dst = event.AppendEscaped(dst, r.Host, escaped)
 	if v6 {
 		dst = append(dst, ']')
 	}
