@@ -76,6 +76,7 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		users:  setOf(s.Users),
 		groups: setOf(s.Groups),
 		refs:   map[category][]ref{},
+		hosts:  map[string]*ruleSet{},
 		learn:  time.Duration(s.Learn.For),
 	}
 	var err error
@@ -151,6 +152,9 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 		return filter.Setting("to", err)
 	}
 	if err := p.categories(r, s, v); err != nil {
+		return err
+	}
+	if err := p.host(s); err != nil {
 		return err
 	}
 	if err := r.compile(s); err != nil {
@@ -230,14 +234,27 @@ func (p *policy) refer(e entry, r ref) {
 	}
 }
 
-// compile makes the conditions ready.
-func (r *rule) compile(s *Rule) (err error) {
-	if r.hosts, err = compileHosts(s.Host, "host"); err != nil {
+// host notes which hosts the rule asks for.
+func (p *policy) host(s *Rule) error {
+	hosts, err := compileHosts(s.Host, "host")
+	if err != nil {
 		return err
 	}
-	if _, any := r.hosts["*"]; any {
-		r.hosts = nil
+	if _, any := hosts["*"]; any || hosts == nil {
+		p.any.add(len(p.rules))
+		return nil
 	}
+	for h := range hosts {
+		if p.hosts[h] == nil {
+			p.hosts[h] = new(ruleSet)
+		}
+		p.hosts[h].add(len(p.rules))
+	}
+	return nil
+}
+
+// compile makes the conditions ready.
+func (r *rule) compile(s *Rule) (err error) {
 	if r.referer, err = compileHosts(s.Referer, "referer"); err != nil {
 		return err
 	}

@@ -63,8 +63,10 @@ type policy struct {
 	when   []hours
 	rules  []*rule
 	refs   map[category][]ref
-	checks []int   // that count, cheap ones first
-	always ruleSet // rules that name no category
+	checks []int               // that count, cheap ones first
+	always ruleSet             // rules that name no category
+	hosts  map[string]*ruleSet // rules by the hosts they ask for
+	any    ruleSet             // rules that ask for none
 	presets
 	learn  time.Duration
 	fickle []int // rules on which two requests for one URL may differ
@@ -162,14 +164,36 @@ type walk struct {
 	stage, last filter.Stage
 	now         time.Time
 
+	host          ruleSet // rules that the host does not rule out
 	found, unless ruleSet // by findings: one of its categories, one that bars it
 	ran           uint64  // checks that have had their turn at this stage
+	soon          bool    // first came to a rule that waits for a check of this stage
 	asked, wanted uint64  // checks asked whether they want a later stage, and the answer
 	s             *scratch
 }
 
 func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time.Time) walk {
-	return walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now}
+	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any}
+	if len(p.hosts) > 0 {
+		w.host.addAll(p.hosts, t.Host)
+	}
+	return w
+}
+
+// addAll adds the rules that ask for the host or one above it.
+func (s *ruleSet) addAll(hosts map[string]*ruleSet, host string) {
+	for {
+		if rules := hosts[host]; rules != nil {
+			for i := range s {
+				s[i] |= rules[i]
+			}
+		}
+		i := strings.IndexByte(host, '.')
+		if i < 0 {
+			return
+		}
+		host = host[i+1:]
+	}
 }
 
 func (t *clock) now() time.Time {
@@ -226,7 +250,7 @@ func (w *walk) decide(ctx context.Context) {
 		if r != nil {
 			break
 		}
-		if w.run(ctx, i) || undecided {
+		if w.run(ctx, i) || w.soon {
 			w.count()
 			r, undecided = w.first()
 		}
@@ -282,8 +306,9 @@ func (p *policy) refsOf(f *filter.Finding) []ref {
 // first returns the first rule that fits if that is certain, else nil and
 // whether a rule might fit that waits for something.
 func (w *walk) first() (r *rule, undecided bool) {
+	w.soon = false
 	for word := range w.found {
-		b := (w.p.always[word] | w.found[word]) &^ w.unless[word]
+		b := (w.p.always[word] | w.found[word]) &^ w.unless[word] & w.host[word]
 		for ; b != 0; b &= b - 1 {
 			i := word<<6 + bits.TrailingZeros64(b)
 			switch w.fits(i) {
@@ -318,7 +343,7 @@ func (w *walk) mayYield(i int) bool {
 // fits says whether rule i fits, as far as is known.
 func (w *walk) fits(i int) answer {
 	r := w.p.rules[i]
-	if w.unless.has(i) {
+	if w.unless.has(i) || !w.host.has(i) {
 		return no
 	}
 	a := yes
@@ -349,7 +374,11 @@ func (w *walk) fits(i int) answer {
 func (w *walk) could(checks uint64) bool {
 	for b := checks; b != 0; b &= b - 1 {
 		i := bits.TrailingZeros64(b)
-		if w.ran>>i&1 == 0 && w.e.wants(i, w.t, w.stage) || w.later(i) {
+		if w.ran>>i&1 == 0 && w.e.wants(i, w.t, w.stage) {
+			w.soon = true
+			return true
+		}
+		if w.later(i) {
 			return true
 		}
 	}
@@ -407,7 +436,7 @@ func (e *Engine) reachOf(i int) (stages uint8) {
 // verdict.
 func (w *walk) matters(checks uint64) bool {
 	for i, r := range w.p.rules {
-		if w.unless.has(i) {
+		if w.unless.has(i) || !w.host.has(i) {
 			continue
 		}
 		missing := r.found && !w.found.has(i)

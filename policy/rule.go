@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"strings"
 	"time"
 
 	"shuultuur/filter"
@@ -29,7 +28,6 @@ type rule struct {
 	warnFor time.Duration
 	to      target
 
-	hosts   hostSet
 	when    []hours
 	methods []string
 	exts    []string // lower case, with the dot
@@ -48,13 +46,11 @@ type rule struct {
 }
 
 // conditions says whether what the rule asks of the transaction itself holds,
-// cheap questions first.
+// cheap questions first. The host is not among them: it is asked for all rules
+// at once, see walk.host.
 func (r *rule) conditions(w *walk) answer {
 	t := w.t
-	if r.hosts != nil && !r.hosts.holds(t.Host) || r.when != nil && !open(r.when, w.now) {
-		return no
-	}
-	if r.action == filter.Redirect && r.to.host == t.Host {
+	if r.when != nil && !open(r.when, w.now) || r.action == filter.Redirect && r.to.host == t.Host {
 		return no
 	}
 	if r.needsRequest {
@@ -160,24 +156,12 @@ func (r *rule) mediaType(w *walk) answer {
 	return no
 }
 
-// A hostSet holds hosts that stand for themselves and all below them; in that
-// of referers "*" is any host.
+// A hostSet holds hosts that stand for themselves and all below them; "*" is
+// any host.
 type hostSet map[string]struct{}
 
-func (s hostSet) holds(host string) bool {
-	for {
-		if _, ok := s[host]; ok {
-			return true
-		}
-		i := strings.IndexByte(host, '.')
-		if i < 0 {
-			return false
-		}
-		host = host[i+1:]
-	}
-}
-
-// holdsURL is holds for the host of a URL as browsers send it in Referer.
+// holdsURL says whether the host of a URL, as browsers send it in Referer, is
+// in the set.
 func (s hostSet) holdsURL(u []byte) bool {
 	_, u, ok := bytes.Cut(u, []byte("://"))
 	if !ok {
@@ -197,10 +181,10 @@ func (s hostSet) holdsURL(u []byte) bool {
 		return false
 	}
 	host := appendLower(buf[:0], bytes.TrimSuffix(u, []byte(".")))
-	return s.holdsBytes(host)
+	return s.holds(host)
 }
 
-func (s hostSet) holdsBytes(host []byte) bool {
+func (s hostSet) holds(host []byte) bool {
 	if _, any := s["*"]; any && len(host) > 0 {
 		return true
 	}
