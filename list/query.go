@@ -45,8 +45,9 @@ func (q *Query) SetHost(host string) {
 	if n := len(host); n > 0 && n <= 45 && ('0' <= host[n-1] && host[n-1] <= '9' || strings.IndexByte(host, ':') >= 0) {
 		if a, err := netip.ParseAddr(host); err == nil {
 			q.ip = true
-			if a.Is6() {
-				q.host = a.Unmap().WithZone("").String()
+			var buf [64]byte
+			if s := a.Unmap().WithZone("").AppendTo(buf[:0]); string(s) != host {
+				q.host = string(s)
 			}
 		}
 	}
