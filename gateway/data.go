@@ -45,13 +45,6 @@ func openStores(s *Settings) (stores []event.Store, err error) {
 	if err != nil {
 		return nil, s.mistake(filter.Setting("events", err))
 	}
-	dir := s.path(s.Data)
-	at := func(p string) string {
-		if filepath.IsAbs(p) {
-			return p
-		}
-		return filepath.Join(dir, p)
-	}
 	for _, o := range []struct {
 		key, path string
 		open      func(path string) (event.Store, error)
@@ -64,7 +57,7 @@ func openStores(s *Settings) (stores []event.Store, err error) {
 		if o.path == "" {
 			continue
 		}
-		st, err := o.open(at(o.path))
+		st, err := o.open(s.record(o.path))
 		if err != nil {
 			for _, s := range stores {
 				s.Close()
@@ -76,27 +69,35 @@ func openStores(s *Settings) (stores []event.Store, err error) {
 	return stores, nil
 }
 
-// Events opens the store of the settings in file that can be asked. It is
-// opened beside a running gateway, which goes on writing.
+// Events opens the record that the settings in file name, to be asked beside
+// a running gateway.
 func Events(file string) (event.Querier, func() error, error) {
 	s, err := Read(file)
 	if err != nil {
 		return nil, nil, err
 	}
-	only := s.Events
-	only.Squid, only.DansGuardian = "", ""
-	if only.SQLite != "" {
-		only.JSONL = ""
-	}
-	s.Events = only
-	stores, err := openStores(s)
+	cfg, err := s.Events.WithDefaults()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, s.mistake(filter.Setting("events", err))
 	}
-	for _, st := range stores {
-		if q, ok := st.(event.Querier); ok {
-			return q, st.Close, nil
+	switch {
+	case cfg.SQLite != "":
+		r, err := sqlite.OpenReader(s.record(cfg.SQLite))
+		if err != nil {
+			return nil, nil, s.mistake(filter.Setting("events.sqlite", err))
 		}
+		return r, r.Close, nil
+	case cfg.JSONL != "":
+		return jsonl.Reader(s.record(cfg.JSONL)), func() error { return nil }, nil
 	}
-	return nil, nil, Mistakes{{File: file, Key: "events", Text: "neither sqlite nor jsonl is kept, so there is nothing to ask"}}
+	return nil, nil, s.mistake(filter.Setting("events", errors.New("neither sqlite nor jsonl is kept, so there is nothing to ask")))
+}
+
+// record returns the path of an event store: relative ones are in the data
+// folder.
+func (s *Settings) record(p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(s.path(s.Data), p)
 }

@@ -288,6 +288,14 @@ func (g *Gateway) watch(ctx context.Context) {
 	}
 }
 
+// Hangup opens log files anew, as their rotation asks for, and reloads.
+func (g *Gateway) Hangup(ctx context.Context) {
+	if err := g.events.Reopen(); err != nil {
+		g.log.Error("log files not opened anew", "error", err)
+	}
+	g.Again(ctx, "SIGHUP")
+}
+
 // Again reloads and says in the log how it went. why is the occasion.
 func (g *Gateway) Again(ctx context.Context, why string) {
 	start := time.Now()

@@ -54,7 +54,7 @@ func run(ctx context.Context, e env, args []string) int {
 			case <-rctx.Done():
 				return
 			case <-hangup:
-				g.Again(rctx, "SIGHUP")
+				g.Hangup(rctx)
 			}
 		}
 	}()
