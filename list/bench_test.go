@@ -2,11 +2,14 @@ package list
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -14,19 +17,41 @@ import (
 
 const millions = 2_100_000
 
-// bigList compiles the large generated list once for all benchmarks.
+// bigTree is where the large generated list is; "" until it is asked for.
+var bigTree = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "list-bench")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if benchmarked.Load() {
+		os.RemoveAll(bigTree())
+	}
+	os.Exit(code)
+}
+
+var benchmarked atomic.Bool
+
+// bigSource writes the large generated list once for all benchmarks.
+func bigSource(b *testing.B) (g generated, tree string) {
+	b.Helper()
+	g, tree = generated{seed: 1, n: millions}, filepath.Join(bigTree(), "tree")
+	if !benchmarked.Swap(true) {
+		g.write(b, tree)
+	}
+	return g, tree
+}
+
+// bigList compiles it.
 func bigList(b *testing.B) (generated, string) {
 	b.Helper()
-	g := generated{seed: 1, n: millions}
-	dir := filepath.Join(os.TempDir(), "shuultuur-bench-list")
-	dst := filepath.Join(dir, "big.list")
-	if _, err := os.Stat(filepath.Join(dir, "complete")); err != nil {
-		g.write(b, filepath.Join(dir, "tree"))
-		if err := os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if _, err := Compile(context.Background(), "big", Config{Format: UT1, Path: filepath.Join(dir, "tree")}, dst); err != nil {
+	g, tree := bigSource(b)
+	dst := filepath.Join(bigTree(), "big.list")
+	if _, err := Compile(context.Background(), "big", Config{Path: tree}, dst); err != nil {
 		b.Fatal(err)
 	}
 	return g, dst
@@ -69,16 +94,14 @@ func peak() (end func() int) {
 	return func() int { close(stop); <-done; return most - base }
 }
 
-// BenchmarkCompile: run with -benchtime 1x -bench Compile, twice: the first
-// run leaves what it needs to make the list, and that hides the peak.
+// BenchmarkCompile: run with -benchtime 1x. Time is the processor's.
 func BenchmarkCompile(b *testing.B) {
-	g, _ := bigList(b)
-	tree := filepath.Join(os.TempDir(), "shuultuur-bench-list", "tree")
+	g, tree := bigSource(b)
 	for b.Loop() {
 		dst := filepath.Join(b.TempDir(), "big.list")
 		debug.FreeOSMemory()
 		most, before := peak(), cpu()
-		rep, err := Compile(context.Background(), "big", Config{Format: UT1, Path: tree}, dst)
+		rep, err := Compile(context.Background(), "big", Config{Path: tree}, dst)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -189,5 +212,29 @@ func BenchmarkTwentyLists(b *testing.B) {
 		for _, f := range files {
 			found, _ = f.Lookup(q, found[:0])
 		}
+	}
+}
+
+// BenchmarkURL: a URL of eight parts on a host that is not listed, and on one
+// that has URLs in the list but not this one.
+func BenchmarkURL(b *testing.B) {
+	var text strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "host%d.com/some/path/%d\n", i/4, i)
+	}
+	f, _ := compileText(b, Config{Format: Domains}, text.String())
+	for _, host := range []string{"www.nowhere.com", "www.host77.com"} {
+		b.Run(host, func(b *testing.B) {
+			q := new(Query)
+			var found []Match
+			path := []byte("/some/path/to/a/page.html?with=an&argument=2")
+			b.ReportAllocs()
+			for b.Loop() {
+				q.SetURL(host, path)
+				if found, _ = f.Lookup(q, found[:0]); len(found) > 0 {
+					b.Fatal(found)
+				}
+			}
+		})
 	}
 }

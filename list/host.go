@@ -76,15 +76,19 @@ func normalHost(dst, s []byte) (host []byte, reason string) {
 }
 
 func normalIPv6(dst, s []byte) ([]byte, string) {
+	const notHost = "is neither a domain name nor an address"
 	if s[0] == '[' {
 		if s[len(s)-1] != ']' {
-			return dst, "is not an address"
+			return dst, notHost
 		}
 		s = s[1 : len(s)-1]
 	}
+	if len(s) > 64 {
+		return dst, notHost
+	}
 	a, err := netip.ParseAddr(string(s))
 	if err != nil || !a.Is6() || a.Zone() != "" {
-		return dst, "is not an address"
+		return dst, notHost
 	}
 	return a.Unmap().AppendTo(dst), ""
 }

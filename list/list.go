@@ -56,7 +56,9 @@ const (
 // Config says where a list comes from and how it is read.
 type Config struct {
 	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; omitted means auto
-	Path   string `yaml:"path"`   // a file (plain, .gz), or for ut1 a folder or .tar.gz
+	// Path is a file (plain or gzip), or for ut1 a folder or a tar archive
+	// (plain or gzip). Evidence names it as it is written here.
+	Path string `yaml:"path"`
 	// Category of all entries; omitted, it is the list's name, and for ut1
 	// the name of each folder.
 	Category string `yaml:"category"`

@@ -1,12 +1,14 @@
 package list
 
 import (
+	"archive/tar"
 	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,8 +62,7 @@ func blocked(t testing.TB, f *File, raw string) bool {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(raw, "://")
-	path := strings.TrimPrefix(rest, u.Host)
-	return len(ask(t, f, strings.ToLower(u.Hostname())+path)) > 0
+	return len(ask(t, f, strings.ToLower(u.Hostname())+strings.TrimPrefix(rest, u.Host))) > 0
 }
 
 func TestAnswersOfE2guardian(t *testing.T) {
@@ -307,5 +308,66 @@ func TestEvidenceIsTheLine(t *testing.T) {
 			t.Fatalf("line %d: got %s, want %s", r.pos+1, got, r.key)
 		}
 		b = b[n:]
+	}
+}
+
+// TestEveryLineOfUT1 asks for every line of a real tree, as it is written and
+// with more behind it. e2guardian misses one in twelve of the URLs that way.
+func TestEveryLineOfUT1(t *testing.T) {
+	src := filepath.Join(dataDir(t), "lists", "ut1.tar.gz")
+	file, err := os.Open(src)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer file.Close()
+	f, rep := compilePath(t, Config{Path: src})
+	zr, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := new(Query)
+	var found []Match
+	has := func(category, line, more string) bool {
+		host, path, url := strings.Cut(strings.ToLower(line), "/")
+		if i := strings.IndexByte(host, '?'); !url && i >= 0 {
+			host, path = host[:i], host[i:]
+		}
+		q.SetURL(strings.TrimSuffix(host, "."), []byte("/"+path+more))
+		if found, err = f.Lookup(q, found[:0]); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(found, func(m Match) bool { return m.Category == category })
+	}
+	asked, missed := 0, 0
+	tr := tar.NewReader(zr)
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, base := path.Split(h.Name)
+		if base != "domains" && base != "urls" {
+			continue
+		}
+		for lines := bufio.NewScanner(tr); lines.Scan(); {
+			line := strings.TrimSpace(lines.Text())
+			if line == "" {
+				continue
+			}
+			for _, more := range []string{"", "/x"} {
+				if asked++; !has(path.Base(dir), line, more) {
+					if missed++; missed <= 20 {
+						t.Errorf("%s: %q with %q is not found", h.Name, line, more)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d asked, %d missed, %d bad: %v", asked, missed, rep.Bad, rep.Problems)
+	if asked < 1000 || missed > rep.Bad {
+		t.Errorf("%d of %d are not found", missed, asked)
 	}
 }

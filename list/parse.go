@@ -179,6 +179,10 @@ func (p *parser) domainLine(s []byte) {
 // item takes a host or URL as people write them.
 func (p *parser) item(s []byte) {
 	raw := s
+	if isNetwork(s) {
+		p.bad(raw, "is a network: lists are of hosts and URLs")
+		return
+	}
 	if rest, ok := cutScheme(s); ok {
 		p.remark(raw, "has a scheme, which is left out")
 		s = rest
@@ -252,6 +256,16 @@ func (p *parser) name(s []byte, flags uint8) {
 		return
 	}
 	p.add(name, nil, flags)
+}
+
+// isNetwork tells 10.0.0.0/8 from 10.1.2.3/8, which may well be a URL.
+func isNetwork(s []byte) bool {
+	i := bytes.IndexByte(s, '/')
+	if i < 0 || len(s) > 50 || len(s)-i > 4 || len(s)-i < 2 || s[len(s)-1] < '0' || s[len(s)-1] > '9' {
+		return false
+	}
+	n, err := netip.ParsePrefix(string(s))
+	return err == nil && n == n.Masked()
 }
 
 func cutScheme(s []byte) ([]byte, bool) {
