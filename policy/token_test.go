@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"encoding/base64"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func TestWarnTokens(t *testing.T) {
+	rules := []Rule{
+		{Name: "w", Action: "warn", Category: cats("adult"), WarnFor: Duration(10 * time.Minute)},
+		{Name: "other", Action: "warn", Host: []string{"other.test"}, WarnFor: Duration(10 * time.Minute)},
+	}
+	checks := []filter.Check{list(map[filter.Stage][]string{filter.Name: {"adult"}})}
+	key := []byte("a key of this gateway")
+	engine := func(name string, key []byte) *Engine {
+		return newEngineOf(t, Config{{Name: name, Rules: rules}}, Parts{Key: key}, checks...)
+	}
+	anna := filter.Client{Addr: netip.MustParseAddr("10.1.2.3"), User: "anna"}
+	e := engine("p", key)
+	asked, _ := page{client: anna, start: noon}.judge(t, e)
+	token := asked.Verdict.To
+	if asked.Verdict.Action != filter.Warn || token == "" || strings.ContainsAny(token, ".;= ") {
+		t.Fatalf("verdict %+v, want a warning with a token", asked.Verdict)
+	}
+	flip := func(i int) string {
+		b, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[i] ^= 1
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	many := func(n int) string { return strings.Repeat("x.", n) + token }
+	tests := map[string]struct {
+		cookies  string
+		page     page
+		e        *Engine
+		accepted bool
+	}{
+		"the token":                   {"shuultuur=" + token, page{client: anna, start: noon}, e, true},
+		"until its time is up":        {"shuultuur=" + token, page{client: anna, start: noon.Add(10*time.Minute - time.Second)}, e, true},
+		"and no longer":               {"shuultuur=" + token, page{client: anna, start: noon.Add(10 * time.Minute)}, e, false},
+		"from before it was made":     {"shuultuur=" + token, page{client: anna, start: noon.Add(-time.Hour)}, e, false},
+		"among others":                {"a=b; shuultuur=zzz." + token + ".; c=d", page{client: anna, start: noon}, e, true},
+		"the last that is looked at":  {"shuultuur=" + many(MaxTokens-1), page{client: anna, start: noon}, e, true},
+		"too many":                    {"shuultuur=" + many(MaxTokens), page{client: anna, start: noon}, e, false},
+		"in a second cookie":          {"shuultuur=x; shuultuur=" + token, page{client: anna, start: noon}, e, true},
+		"another cookie":              {"shuultuur2=" + token, page{client: anna, start: noon}, e, false},
+		"none":                        {"", page{client: anna, start: noon}, e, false},
+		"altered sum":                 {"shuultuur=" + flip(20), page{client: anna, start: noon}, e, false},
+		"altered time":                {"shuultuur=" + flip(7), page{client: anna, start: noon}, e, false},
+		"cut":                         {"shuultuur=" + token[:len(token)-1], page{client: anna, start: noon}, e, false},
+		"another host":                {"shuultuur=" + token, page{client: anna, start: noon, host: "www.example.com"}, e, false},
+		"another address":             {"shuultuur=" + token, page{client: filter.Client{Addr: netip.MustParseAddr("10.1.2.4"), User: "anna"}, start: noon}, e, false},
+		"another user":                {"shuultuur=" + token, page{client: filter.Client{Addr: anna.Addr}, start: noon}, e, false},
+		"another policy":              {"shuultuur=" + token, page{client: anna, start: noon}, engine("q", key), false},
+		"another key":                 {"shuultuur=" + token, page{client: anna, start: noon}, engine("p", nil), false},
+		"the same after a reload":     {"shuultuur=" + token, page{client: anna, start: noon}, engine("p", key), true},
+		"the same letters in another": {"shuultuur=" + token[:53] + "-", page{client: anna, start: noon}, e, strings.HasSuffix(token, "-")},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.page.request = []string{"Cookie", test.cookies}
+			tr, _ := test.page.judge(t, test.e)
+			if got := tr.Verdict.Action == filter.Pass; got != test.accepted {
+				t.Fatalf("verdict %+v, want accepted: %v", tr.Verdict, test.accepted)
+			}
+			noted := 0
+			for _, f := range tr.Findings {
+				if f == (filter.Finding{Check: "policy", Category: "accepted", Evidence: "w"}) {
+					noted++
+				}
+			}
+			if (noted == 1) != test.accepted || noted > 1 {
+				t.Errorf("findings %v, want it noted once: %v", tr.Findings, test.accepted)
+			}
+		})
+	}
+}
+
+func TestATokenIsForOneRule(t *testing.T) {
+	rules := []Rule{
+		{Name: "first", Action: "warn", Category: cats("adult")},
+		{Name: "second", Action: "warn", Category: cats("grey")},
+	}
+	e := newEngine(t, rules, list(map[filter.Stage][]string{filter.Name: {"adult", "grey"}}))
+	p := page{start: noon}
+	tr, _ := p.judge(t, e)
+	first := tr.Verdict
+	p.request = []string{"Cookie", "shuultuur=" + first.To}
+	tr, _ = p.judge(t, e)
+	second := tr.Verdict
+	if first.Reason.Rule != "first" || second.Reason.Rule != "second" || second.Action != filter.Warn {
+		t.Fatalf("rules %q then %q, want first then second", first.Reason.Rule, second.Reason.Rule)
+	}
+	p.request = []string{"Cookie", "shuultuur=" + second.To + "." + first.To}
+	if tr, _ = p.judge(t, e); tr.Verdict.Action != filter.Pass {
+		t.Errorf("verdict %+v, want a pass with both tokens", tr.Verdict)
+	}
+	// What is behind an accepted warning still counts.
+	p.request = []string{"Cookie", "shuultuur=" + second.To}
+	if tr, _ = p.judge(t, e); tr.Verdict.Reason.Rule != "first" {
+		t.Errorf("verdict %+v, want the first warning", tr.Verdict)
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	e := newEngineOf(f, Config{{Name: "p", Rules: []Rule{{Name: "w", Action: "warn", Category: cats("adult")}}}}, Parts{Key: []byte("k")},
+		list(map[filter.Stage][]string{filter.Name: {"adult"}}))
+	tr, _ := page{start: noon}.judge(f, e)
+	good := tr.Verdict.To
+	f.Add("shuultuur=" + good)
+	f.Add("a=b; shuultuur=x." + good + "; c")
+	f.Add("shuultuur=;;=.;shuultuur=....")
+	f.Fuzz(func(t *testing.T, cookie string) {
+		tr := &filter.Transaction{Start: noon, Host: "example.com", Last: filter.Response, Request: &message.Request{Method: "GET"}}
+		tr.Request.Add("Cookie", cookie)
+		e.Decide(t.Context(), tr, filter.Name)
+		v := e.Decide(t.Context(), tr, filter.Request)
+		if v.Action != filter.Warn && !strings.Contains(cookie, good) {
+			t.Errorf("cookie %q was accepted", cookie)
+		}
+	})
+}
