@@ -37,6 +37,7 @@ func peers() []peer {
 	return []peer{
 		{name: "direct", begin: func(*rig, *peer) error { return nil }},
 		{name: "shuultuur", filters: true, begin: (*rig).beginShuultuur},
+		{name: "shuultuur-compat", filters: true, begin: (*rig).beginCompat},
 		{name: "e2guardian", filters: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
 		{name: "squid", program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},
 		{name: "privoxy", program: "privoxy", version: []string{"--version"}, begin: (*rig).beginPrivoxy},

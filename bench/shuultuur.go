@@ -9,26 +9,37 @@ import (
 )
 
 // settings is Shuultuur's settings file for the benchmarks: the lists that
-// e2guardian ships and enables, no list of hosts, every page judged anew.
+// e2guardian ships and enables, no list of hosts, every page judged anew. The
+// proxy settings let one client on this machine do what the benchmarks do.
 const settings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR
-proxy: {private: [127.0.0.0/8]}
+proxy: {private: [127.0.0.0/8], connect-ports: [any], per-client: 1024}
 checks:
   phrase:
     weighted: [LISTS/weightedphraselist]
     banned: [LISTS/bannedphraselist]
     exception: [LISTS/exceptionphraselist]
-    compat: modern
+    compat: COMPAT
+    naughtynesslimit: LIMIT
 policies:
   - name: everyone
-    learn: false
+    learn: off
     rules:
+      - {name: excepted words, action: allow, category: [exceptionphrase]}
+      - {name: forbidden words, action: block, category: [bannedphrase]}
       - {name: words, action: block, category: [phrase], over: LIMIT}
 events: {sqlite: events.db}
 `
 
-// beginShuultuur builds the program from this repository and starts it.
-func (r *rig) beginShuultuur(p *peer) error {
+// beginShuultuur starts the program as it comes.
+func (r *rig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern") }
+
+// beginCompat starts the program in the mode that reads the bytes of a page as
+// e2guardian 5.3 does, with the same scores: the same work, step for step.
+func (r *rig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3") }
+
+// beginMode builds the program from this repository and starts it.
+func (r *rig) beginMode(p *peer, compat string) error {
 	if _, err := os.Stat(filepath.Join(r.root, "cmd", "shuultuur")); err != nil {
 		return fmt.Errorf("%w, nothing to build: %w", errMissing, err)
 	}
@@ -36,7 +47,7 @@ func (r *rig) beginShuultuur(p *peer) error {
 	if _, err := os.Stat(lists); err != nil {
 		return fmt.Errorf("%w, no phrases to look for: %w", errMissing, err)
 	}
-	dir, err := r.folder("shuultuur")
+	dir, err := r.folder(p.name)
 	if err != nil {
 		return err
 	}
@@ -54,8 +65,8 @@ func (r *rig) beginShuultuur(p *peer) error {
 	if p.proxy, err = freeAddr(); err != nil {
 		return err
 	}
-	p.proc, err = r.start(proxyCore, "shuultuur", p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit))
+	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
+		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat))
 	return err
 }
 

@@ -177,7 +177,8 @@ func (t *table) judge(g target) (bool, string) {
 	switch g.what {
 	case perCore:
 		got := cpu(g.against) / cpu(subject)
-		return got >= g.value, fmt.Sprintf("target ≥ %g × %s's %s/s per core: %.2f×", g.value, g.against, t.s.unit, got)
+		wall := t.median(subject, window.rate) / t.median(g.against, window.rate)
+		return got >= g.value, fmt.Sprintf("target ≥ %g × %s's %s/s per core: %.2f× (by the clock %.2f×)", g.value, g.against, t.s.unit, got, wall)
 	case cpuPerFetch:
 		got := cpu(subject) / cpu(g.against)
 		return got <= g.value, fmt.Sprintf("target ≤ %g × %s's CPU per fetch: %.3f×", g.value, g.against, got)
@@ -219,7 +220,11 @@ func machine() string {
 	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
 		kernel = strings.TrimSpace(string(out))
 	}
-	return fmt.Sprintf("%s, %d cores, %s, %s.", model, runtime.NumCPU(), kernel, runtime.Version())
+	busy := "unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		busy, _, _ = strings.Cut(string(text), " ")
+	}
+	return fmt.Sprintf("%s, %d cores, %s, %s, load average at the end %s.", model, runtime.NumCPU(), kernel, runtime.Version(), busy)
 }
 
 // median of one figure over several rounds.

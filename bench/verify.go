@@ -31,7 +31,7 @@ func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
 	var notes []string
 	for _, p := range all {
 		fmt.Fprintf(os.Stderr, "verify %s\n", p.name)
-		changed, err := r.fidelity(p)
+		changed, plain, err := r.fidelity(p)
 		if err != nil {
 			return nil, fmt.Errorf("verify %s: %w", p.name, err)
 		}
@@ -40,6 +40,9 @@ func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
 		}
 		if changed > 0 {
 			notes = append(notes, fmt.Sprintf("%s: changes %d of %d pages", p.name, changed, len(r.pages)))
+		}
+		if plain > 0 {
+			notes = append(notes, fmt.Sprintf("%s: answers %d of %d pages without compression though the client accepts gzip", p.name, plain, len(r.pages)))
 		}
 		if !p.filters {
 			continue
@@ -60,54 +63,64 @@ func (p *peer) client() *http.Client {
 	return &http.Client{Transport: t, Timeout: 30 * time.Second}
 }
 
-// fetch gets one page, decoded.
-func (r *rig) fetch(c *http.Client, path string, compressed bool) (int, []byte, error) {
+// answer is what came back for a page.
+type answer struct {
+	code   int
+	body   []byte // decoded
+	zipped bool
+}
+
+func (r *rig) fetch(c *http.Client, path string, compressed bool) (answer, error) {
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://"+r.origin+path, nil)
 	if err != nil {
-		return 0, nil, err
+		return answer{}, err
 	}
 	if compressed {
 		req.Header.Set("Accept-Encoding", "gzip")
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return answer{}, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.Header.Get("Content-Encoding") != "gzip" {
-		return resp.StatusCode, body, err
+	a := answer{code: resp.StatusCode, zipped: resp.Header.Get("Content-Encoding") == "gzip"}
+	if a.body, err = io.ReadAll(resp.Body); err != nil || !a.zipped {
+		return a, err
 	}
-	z, err := gzip.NewReader(bytes.NewReader(body))
+	z, err := gzip.NewReader(bytes.NewReader(a.body))
 	if err != nil {
-		return 0, nil, fmt.Errorf("decode %q: %w", path, err)
+		return a, fmt.Errorf("decode %q: %w", path, err)
 	}
-	body, err = io.ReadAll(z)
-	return resp.StatusCode, body, err
+	a.body, err = io.ReadAll(z)
+	return a, err
 }
 
-// fidelity counts the pages that do not come through as they are on disk.
-func (r *rig) fidelity(p *peer) (changed int, err error) {
+// fidelity counts the pages that do not come through as they are on disk, and
+// those that come without the compression that was asked for.
+func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
 	c := p.client()
 	defer c.CloseIdleConnections()
 	for _, name := range r.pages {
 		want, err := os.ReadFile(filepath.Join(r.dir, "www", name))
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		same := true
 		for _, compressed := range []bool{false, true} {
-			code, got, err := r.fetch(c, "/"+url.PathEscape(name), compressed)
+			got, err := r.fetch(c, "/"+url.PathEscape(name), compressed)
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
-			same = same && code == http.StatusOK && bytes.Equal(got, want)
+			same = same && got.code == http.StatusOK && bytes.Equal(got.body, want)
+			if compressed && !got.zipped {
+				plain++
+			}
 		}
 		if !same {
 			changed++
 		}
 	}
-	return changed, nil
+	return changed, plain, nil
 }
 
 // blocks looks whether a filter reads each answer anew: one address gives a
@@ -124,11 +137,11 @@ func (r *rig) blocks(p *peer, heavy []byte) error {
 			if err := writePage(file, text); err != nil {
 				return err
 			}
-			_, got, err := r.fetch(c, "/verify/"+p.name+".html", compressed)
+			got, err := r.fetch(c, "/verify/"+p.name+".html", compressed)
 			if err != nil {
 				return err
 			}
-			passed := bytes.Equal(got, text)
+			passed := bytes.Equal(got.body, text)
 			if bad := i == 1; passed == bad {
 				return fmt.Errorf("page of bad words %v (try %d), compressed %v: passed %v; it does not do the work that is to be timed", bad, i+1, compressed, passed)
 			}
