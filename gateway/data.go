@@ -82,9 +82,10 @@ func Events(file string) (event.Querier, func() error, error) {
 	}
 	switch {
 	case cfg.SQLite != "":
-		r, err := sqlite.OpenReader(s.record(cfg.SQLite))
+		file := s.record(cfg.SQLite)
+		r, err := sqlite.OpenReader(file)
 		if err != nil {
-			return nil, nil, s.mistake(filter.Setting("events.sqlite", err))
+			return nil, nil, s.mistake(filter.Setting("events.sqlite", fmt.Errorf("cannot read the record %s: %w", file, err)))
 		}
 		return r, r.Close, nil
 	case cfg.JSONL != "":

@@ -182,8 +182,9 @@ func plainType(s string) string {
 
 // setting turns an error that names its key into a mistake with a line.
 func (p plan) setting(file string, err error) Mistakes {
-	var many interface{ Unwrap() []error }
-	if errors.As(err, &many) {
+	// Several errors side by side are several mistakes; inside one mistake
+	// they are one.
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint
 		var m Mistakes
 		for _, e := range many.Unwrap() {
 			m = append(m, p.setting(file, e)...)
