@@ -48,8 +48,8 @@ type Gateway struct {
 	reloading sync.Mutex // one reload at a time
 	mu        sync.Mutex
 	problems  []string // of the last reload; guarded by mu
-	lock     *os.File
-	ready    atomic.Bool
+	lock      *os.File
+	ready     atomic.Bool
 }
 
 // New reads the settings in file, builds everything and opens the listeners.

@@ -59,7 +59,7 @@ events: {sqlite: events.db}
 
 func sketchFiles(settings string) map[string]string {
 	return map[string]string{
-		"shuultuur.yaml":                settings,
+		"shuultuur.yaml":                 settings,
 		"lists/blacklists/bank/domains":  "bank.example\n",
 		"lists/blacklists/adult/domains": "adult.example\n",
 		"own.txt":                        "own.example\n",

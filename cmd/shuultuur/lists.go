@@ -104,4 +104,3 @@ func lookUp(e env, file string, names []string) int {
 	}
 	return status
 }
-
