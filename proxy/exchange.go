@@ -114,7 +114,7 @@ func (x *session) roundTrip() error {
 				return err
 			}
 		}
-		x.up = u
+		x.use(u)
 		u.arm(now, x.p.cfg.Answer)
 		received, err := x.ask(toParent)
 		if err == nil {
@@ -394,7 +394,8 @@ func (x *session) reuse() {
 	if len(x.s.Trailer) > 0 {
 		x.s.Trailer = cloneFields(x.s.Trailer)
 	}
-	x.up, x.s.Body = nil, nil // the body is its reader's
+	x.use(nil)
+	x.s.Body = nil // it is its reader's
 	x.p.up.put(u, time.Now())
 }
 

@@ -56,9 +56,10 @@ type session struct {
 	vec, parts [][]byte
 	bufs       net.Buffers
 	edits      []filter.Edit
-	up         *upstream // connection of the request at hand
-	send       upload    // request body on its way
-	host       string    // last Host and URL: the next request often has the same
+	up         *upstream                // connection of the request at hand; set by use
+	other      atomic.Pointer[upstream] // the same, for who ends the session from outside
+	send       upload                   // request body on its way
+	host       string                   // last Host and URL: the next request often has the same
 	url        string
 	working    bool // has a token of Proxy.active
 	started    bool // bytes of the response are out
@@ -142,8 +143,19 @@ func (x *session) stopIdle() {
 	x.socket.Close()
 }
 
-// abort cuts the connection, from another goroutine.
-func (x *session) abort() { x.socket.Close() }
+// abort cuts the connection and the one to the origin, from another goroutine.
+func (x *session) abort() {
+	x.socket.Close()
+	if u := x.other.Load(); u != nil {
+		u.close()
+	}
+}
+
+// use makes u the connection of the request at hand; nil for none.
+func (x *session) use(u *upstream) {
+	x.up = u
+	x.other.Store(u)
+}
 
 // arm makes sure reading fails after about d of silence; see upstream.arm.
 func (x *session) arm(now time.Time, d time.Duration) {
@@ -288,7 +300,7 @@ func (x *session) request() (more bool) {
 	t.Request = &x.q
 	t.Last = filter.ResponseBody
 	x.eng = p.engine.Load()
-	x.started, x.continued, x.up, x.send.err = false, false, nil, nil
+	x.started, x.continued, x.send.err = false, false, nil
 	p.counters.requests.Add(1)
 
 	if !bytes.Contains(x.r.Buffered(), []byte("\r\n\r\n")) {
@@ -306,11 +318,25 @@ func (x *session) request() (more bool) {
 		return x.fail(503, "The proxy is busy. Try again in a moment.", "no turn within queue-time")
 	}
 	if p.cfg.Total > 0 {
-		socket := x.socket // x may serve another connection by then
-		x.deadline = time.AfterFunc(p.cfg.Total, func() { socket.Close() })
-		defer x.deadline.Stop()
+		defer x.limitTotal()()
 	}
 	return x.handle()
+}
+
+// limitTotal cuts the request when its time is over. end stops that, and waits
+// for it if it has begun: x may serve another connection afterwards.
+func (x *session) limitTotal() (end func()) {
+	done := make(chan struct{})
+	x.deadline = time.AfterFunc(x.p.cfg.Total, func() {
+		x.abort()
+		close(done)
+	})
+	return func() {
+		if x.deadline != nil && !x.deadline.Stop() {
+			<-done
+		}
+		x.deadline = nil
+	}
 }
 
 // finish ends the transaction: everything it held is given back and it goes on
@@ -543,7 +569,7 @@ func (x *session) looped() bool {
 func (x *session) dropUpstream() {
 	if x.up != nil {
 		x.up.close()
-		x.up = nil
+		x.use(nil)
 	}
 }
 

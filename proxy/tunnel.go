@@ -37,7 +37,7 @@ func (x *session) connect() (more bool) {
 	if err != nil {
 		return x.upstreamError(err)
 	}
-	x.up = u
+	x.use(u)
 	t.Status = 200
 	if _, err := x.c.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
 		return x.lostClient(err)
@@ -120,8 +120,8 @@ func (x *session) tunnel(hello bool) {
 	}
 	p.counters.tunnelsOpen.Add(1)
 	defer p.counters.tunnelsOpen.Add(-1)
-	if x.deadline != nil {
-		x.deadline.Stop() // Config.Total is for requests
+	if x.deadline != nil && x.deadline.Stop() { // Config.Total is for requests
+		x.deadline = nil
 	}
 	x.until, u.until = time.Time{}, time.Time{}
 	x.c.SetDeadline(time.Time{})
@@ -174,6 +174,8 @@ func (w *way) run(p *Proxy, first []byte, other *atomic.Bool) {
 	w.quiet.Store(true)
 	if w.err == nil {
 		if c, ok := w.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
+			// Most have nothing more to say to who has left.
+			w.dst.SetReadDeadline(time.Now().Add(p.cfg.Answer))
 			return
 		}
 	}
@@ -259,6 +261,10 @@ func (x *session) hello(block []byte, other *atomic.Bool) []byte {
 		}
 		if err != nil {
 			if n == 0 && !errors.Is(err, io.EOF) {
+				if errors.Is(err, os.ErrDeadlineExceeded) {
+					err = errSilent
+				}
+				x.note("tunnel: " + err.Error())
 				return nil
 			}
 			return block[:n]

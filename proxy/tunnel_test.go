@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// tunnelTo opens a tunnel through the proxy.
+func (r *rig) tunnelTo(host string) (net.Conn, *bufio.Reader) {
+	r.t.Helper()
+	c, br := r.raw()
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", host, host)
+	if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+		r.t.Fatalf("CONNECT %s: %q", host, head)
+	}
+	return c, br
+}
+
+// echo returns everything, and ends when the other side does.
+func echo(c net.Conn, br *bufio.Reader) { io.Copy(c, br) }
+
+func TestTunnelCarriesBytesBothWaysAndHalfCloses(t *testing.T) {
+	o := rawOrigin(t, "tcp", echo)
+	r := start(t, Config{}, Engine{})
+	data := bytes.Repeat([]byte("some bytes "), 300_000)
+	c, br := r.tunnelTo(o)
+	go func() {
+		c.Write(data)
+		c.(*net.TCPConn).CloseWrite()
+	}()
+	got, err := io.ReadAll(br)
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes came back of %d, %v", len(got), len(data), err)
+	}
+	x := r.wait(1)[0]
+	if x.In != int64(len(data)) || x.Out != int64(len(data)) || x.Status != 200 || x.Proto != filter.TLS || x.URL != o {
+		t.Errorf("record %+v", x)
+	}
+}
+
+func TestServerMaySpeakFirstInATunnel(t *testing.T) {
+	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
+		io.WriteString(c, "220 hello\r\n")
+		echo(c, br)
+	})
+	r := start(t, Config{}, Engine{})
+	c, br := r.tunnelTo(o)
+	if s, _ := br.ReadString('\n'); s != "220 hello\r\n" {
+		t.Fatalf("got %q", s)
+	}
+	io.WriteString(c, "QUIT\r\n")
+	if s, _ := br.ReadString('\n'); s != "QUIT\r\n" {
+		t.Errorf("got %q", s)
+	}
+}
+
+func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
+	o := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "secret") }))
+	o.Config.ErrorLog = log.New(io.Discard, "", 0)
+	defer o.Close()
+	host := strings.TrimPrefix(o.URL, "https://")
+	var asked atomic.Int32
+	r := start(t, Config{}, Engine{Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+		asked.Add(1)
+		if x.Last != filter.Name || s != filter.Name || x.Proto != filter.TLS {
+			t.Errorf("asked at %v, last %v, %v", s, x.Last, x.Proto)
+		}
+		switch x.Host {
+		case "bad.test", "blocked.test":
+			return block("adult")
+		case "localhost":
+			return filter.Verdict{Action: filter.Allow}
+		}
+		return filter.Verdict{}
+	}}})
+	tlsTo := func(connect, sni string) (string, error) {
+		c, br := r.tunnelTo(connect)
+		defer c.Close()
+		tc := tls.Client(&buffered{c, br}, &tls.Config{ServerName: sni, InsecureSkipVerify: true})
+		if err := tc.Handshake(); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(tc, "GET / HTTP/1.0\r\n\r\n")
+		b, _ := io.ReadAll(tc)
+		return string(b), nil
+	}
+	if got, err := tlsTo(host, "good.test"); err != nil || !strings.Contains(got, "secret") {
+		t.Errorf("good: %q, %v", got, err)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("asked %d times, want for CONNECT and hello", n)
+	}
+	if got, err := tlsTo(host, "Bad.Test"); err == nil || !strings.Contains(err.Error(), "access denied") {
+		t.Errorf("bad: %q, %v", got, err)
+	}
+	if got, err := tlsTo(strings.Replace(host, "127.0.0.1", "localhost", 1), "bad.test"); err != nil {
+		t.Errorf("Allow at CONNECT, then %q, %v", got, err)
+	}
+	got := r.talk("CONNECT blocked.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+	if !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "adult") {
+		t.Errorf("blocked: %q", got)
+	}
+	fronted := 0
+	for _, x := range r.wait(4) {
+		if x.Host == "bad.test" && x.Action == filter.Block && x.Note != "" {
+			fronted++
+		}
+	}
+	if fronted != 1 {
+		t.Errorf("%d records of the blocked hello, want 1", fronted)
+	}
+}
+
+// buffered is a connection whose first bytes are in a reader already.
+type buffered struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func (b *buffered) Read(p []byte) (int, error) { return b.r.Read(p) }
+
+func TestConnectPorts(t *testing.T) {
+	o := rawOrigin(t, "tcp", echo)
+	r := start(t, Config{ConnectPorts: []string{"443"}}, Engine{})
+	if got := r.talk("CONNECT " + o + " HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403 ") {
+		t.Errorf("got %q", got)
+	}
+	if got := r.talk("CONNECT 10.1.2.3:443 HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "private") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSilentTunnelEnds(t *testing.T) {
+	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
+		for range 5 {
+			io.WriteString(c, "x")
+			time.Sleep(20 * time.Millisecond) // an origin's pace, not a guess about ours
+		}
+		br.ReadByte()
+	})
+	r := start(t, Config{Tunnel: 50 * time.Millisecond}, Engine{})
+	_, br := r.tunnelTo(o)
+	b, _ := io.ReadAll(br)
+	if string(b) != "xxxxx" {
+		t.Errorf("got %q", b)
+	}
+	x := r.wait(1)[0]
+	if n := r.Stats().TunnelsOpen; x.Out != 5 || n != 0 || !strings.Contains(x.Note, "silent") {
+		t.Errorf("%d open, record %+v", n, x)
+	}
+}
+
+const websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"
+
+func TestUpgradeIsPassedByRule(t *testing.T) {
+	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
+		if head := readHead(br); !strings.Contains(head, "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n") {
+			io.WriteString(c, "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n")
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: z\r\n\r\nfirst")
+		echo(c, br)
+	})
+	r := start(t, Config{}, Engine{Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+		if strings.HasSuffix(x.URL, "/no") && x.Request.Upgrade != nil {
+			return block("websocket")
+		}
+		return filter.Verdict{}
+	}}})
+	c, br := r.raw()
+	fmt.Fprintf(c, "GET http://%s/ws HTTP/1.1\r\nHost: x\r\n%s\r\nsecond", o, websocket)
+	head := readHead(br)
+	if !strings.HasPrefix(head, "HTTP/1.1 101 ") || !strings.Contains(head, "Sec-WebSocket-Accept: z\r\n") || !strings.Contains(head, "Connection: Upgrade\r\nUpgrade: websocket\r\n") {
+		t.Fatalf("got %q", head)
+	}
+	c.(*net.TCPConn).CloseWrite()
+	if b, _ := io.ReadAll(br); string(b) != "firstsecond" {
+		t.Errorf("got %q", b)
+	}
+	if x := r.wait(1)[0]; x.Status != 101 || x.In != 6 || x.Out != 11 {
+		t.Errorf("record %+v", x)
+	}
+	if got := r.talk(fmt.Sprintf("GET http://%s/no HTTP/1.1\r\nHost: x\r\n%s\r\n", o, websocket)); !strings.HasPrefix(got, "HTTP/1.1 403 ") {
+		t.Errorf("by rule: %q", got)
+	}
+	if got := r.talk(fmt.Sprintf("GET http://%s/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n", o)); !strings.HasPrefix(got, "HTTP/1.1 426 ") {
+		t.Errorf("h2c: %q", got)
+	}
+}
+
+func TestParentProxy(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "via ", q.Header.Get("Via")) })
+	up := start(t, Config{Via: "up"}, Engine{})
+	echoes := rawOrigin(t, "tcp", echo)
+	var heads = make(chan string, 10)
+	p := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) { // looks, and passes on to up
+		u, err := net.Dial("tcp", up.addr)
+		if err != nil {
+			return
+		}
+		defer u.Close()
+		head := readHead(br)
+		heads <- head
+		io.WriteString(u, head)
+		go func() {
+			io.Copy(u, br)
+			u.(*net.TCPConn).CloseWrite()
+		}()
+		io.Copy(c, u)
+	})
+	r := start(t, Config{Via: "down", Parent: "http://us:pw@" + p, NoParent: []string{"localhost", "10.0.0.0/8"}}, Engine{})
+	if _, b := get(t, r.client(), o.URL+"/x?y"); b != "via 1.1 down, 1.1 up" && b != "via 1.1 down" {
+		t.Errorf("got %q", b)
+	}
+	head := <-heads
+	if !strings.HasPrefix(head, "GET "+o.URL+"/x?y HTTP/1.1\r\n") || !strings.Contains(head, "\r\nProxy-Authorization: Basic dXM6cHc=\r\n") {
+		t.Errorf("parent got %q", head)
+	}
+	c, br := r.tunnelTo(echoes)
+	io.WriteString(c, "ping\n")
+	if s, _ := br.ReadString('\n'); s != "ping\n" {
+		t.Errorf("tunnel through the parent: %q", s)
+	}
+	c.Close()
+	if head = <-heads; !strings.HasPrefix(head, "CONNECT "+echoes+" HTTP/1.1\r\n") || !strings.Contains(head, "\r\nProxy-Authorization: Basic dXM6cHc=\r\n") {
+		t.Errorf("parent got %q", head)
+	}
+	if _, b := get(t, r.client(), strings.Replace(o.URL, "127.0.0.1", "localhost", 1)); b != "via 1.1 down" {
+		t.Errorf("without the parent: %q", b)
+	}
+	if len(heads) != 0 {
+		t.Errorf("parent got %q", <-heads)
+	}
+	if res, _ := get(t, r.client(), "http://192.168.1.1/"); res.StatusCode != 403 {
+		t.Errorf("private address through the parent: %d", res.StatusCode)
+	}
+}
+
+func TestHTTPSProxyOnTheSamePort(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) { io.Copy(w, q.Body); fmt.Fprint(w, "hello") })
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	defer cert.Close()
+	echoes := rawOrigin(t, "tcp", echo)
+	r := start(t, Config{}, Engine{TLS: &tls.Config{Certificates: cert.TLS.Certificates}})
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "https", Host: r.addr}), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer tr.CloseIdleConnections()
+	c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+	for range 2 {
+		if _, b := get(t, c, o.URL); b != "hello" {
+			t.Errorf("got %q", b)
+		}
+	}
+	if _, b := get(t, r.client(), o.URL); b != "hello" {
+		t.Errorf("plain on the same port: got %q", b)
+	}
+	tc, err := tls.Dial("tcp", r.addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tc.Close()
+	fmt.Fprintf(tc, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", echoes)
+	br := bufio.NewReader(tc)
+	readHead(br)
+	data := bytes.Repeat([]byte("x"), 200_000)
+	go func() {
+		tc.Write(data)
+		tc.CloseWrite()
+	}()
+	if b, err := io.ReadAll(br); len(b) != len(data) || err != nil {
+		t.Errorf("tunnel in TLS: %d bytes, %v", len(b), err)
+	}
+	r2 := start(t, Config{}, Engine{})
+	if _, err := tls.Dial("tcp", r2.addr, &tls.Config{InsecureSkipVerify: true}); err == nil || r2.Stats().NoTLS != 1 {
+		t.Errorf("TLS where there is none: %v", err)
+	}
+}
+
+func TestPROXYProtocolOfTrustedOnly(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
+	request := "GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.5\r\n\r\n"
+	v2 := proxyV2 + "\x21\x11\x00\x0c\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90"
+	for _, tt := range []struct {
+		trusted []netip.Prefix
+		header  string
+		client  string // "" when refused
+	}{
+		{loopback, "PROXY TCP4 192.0.2.7 127.0.0.1 1234 8080\r\n", "192.0.2.7"},
+		{loopback, v2, "192.0.2.7"},
+		{loopback, "PROXY UNKNOWN\r\n", "203.0.113.5"},
+		{loopback, "", "203.0.113.5"},
+		{loopback, "PROXY TCP4 what\r\n", ""},
+		{nil, "PROXY TCP4 192.0.2.7 127.0.0.1 1234 8080\r\n", ""},
+	} {
+		r := start(t, Config{Trusted: tt.trusted}, Engine{})
+		got := r.talk(tt.header + request)
+		if tt.client == "" {
+			if strings.HasPrefix(got, "HTTP/1.1 200") {
+				t.Errorf("%q from %v: passed", tt.header, tt.trusted)
+			}
+			continue
+		}
+		if x := r.wait(1)[0]; x.Client.Addr.String() != tt.client || x.Status != 200 {
+			t.Errorf("%q: record %+v, want client %s", tt.header, x, tt.client)
+		}
+	}
+}
