@@ -35,9 +35,9 @@ type builder struct {
 	parts [256]part
 
 	categories map[string]uint16
-	names      []string // by category
-	aliases    []alias  // further names of categories
-	lines      uint64   // of all files before the current one
+	names      []string            // by category
+	aliases    map[string][]string // further names of categories
+	lines      uint64              // of all files before the current one
 	files      []origin
 	maxPath    int
 	urls       int
@@ -88,9 +88,12 @@ type origin struct {
 	first uint32
 }
 
-// An alias is another name of a category: a symbolic link in a squidGuard
-// tree.
-type alias struct{ name, target string }
+// An alias is another name of a category: in a squidGuard tree a symbolic
+// link, or a file that stands in for one.
+type alias struct {
+	name, target string
+	link         bool
+}
 
 func newBuilder(ctx context.Context, name string, cfg Config, seed uint64) *builder {
 	return &builder{
@@ -461,13 +464,12 @@ func (o *output) setTable() []byte {
 func (o *output) nameTable() []byte {
 	t := binary.AppendUvarint(nil, uint64(len(o.b.names)))
 	for _, name := range o.b.names {
-		names := []string{name}
-		for _, a := range o.b.aliases {
-			if a.target == name {
-				names = append(names, a.name)
-				o.b.report.Categories[a.name] += o.b.report.Categories[name]
-			}
+		also := o.b.aliases[name]
+		slices.Sort(also)
+		for _, a := range also {
+			o.b.report.Categories[a] += o.b.report.Categories[name]
 		}
+		names := append([]string{name}, also...)
 		t = binary.AppendUvarint(t, uint64(len(names)))
 		for _, n := range names {
 			t = appendString(t, n)

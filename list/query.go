@@ -21,7 +21,7 @@ const (
 const defaultSeed = 0x5368_7575_6c74_7575
 
 // A Query is a host and maybe a path, hashed once to be put to many Files.
-// It belongs to one goroutine at a time, can be used again, and is large (4
+// It belongs to one goroutine at a time, can be used again, and is large (3
 // KB): keep it. The zero Query matches nothing.
 type Query struct {
 	host string

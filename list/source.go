@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"sort"
 	"strings"
 
@@ -156,7 +155,7 @@ func (t *tree) walk(root *os.Root, dir string, depth int) error {
 			if err != nil {
 				return err
 			}
-			t.aliases = append(t.aliases, alias{p, path.Join(dir, target)})
+			t.aliases = append(t.aliases, alias{p, path.Join(dir, target), true})
 		case info.IsDir() && depth < maxDepth:
 			if err := t.walk(root, p, depth+1); err != nil {
 				return err
@@ -166,10 +165,10 @@ func (t *tree) walk(root *os.Root, dir string, depth int) error {
 			t.files = append(t.files, treeFile{p, info.Size(), info.ModTime().UnixNano()})
 		case depth <= 1 && 0 < info.Size() && info.Size() < maxStandIn:
 			if data, err := root.ReadFile(p); err == nil && isStandIn(data) {
-				t.aliases = append(t.aliases, alias{p, path.Join(dir, string(bytes.TrimSpace(data)))})
+				t.aliases = append(t.aliases, alias{p, path.Join(dir, string(bytes.TrimSpace(data))), false})
 			}
 		}
-		if len(t.files) > maxFiles {
+		if len(t.files)+len(t.aliases)+len(t.problems) > maxFiles {
 			return fmt.Errorf("more than %d files", maxFiles)
 		}
 	}
@@ -203,11 +202,10 @@ func (b *builder) readTree() error {
 			return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, f.path), err)
 		}
 	}
-	for i := range t.problems {
-		t.problems[i].File = path.Join(b.cfg.Path, t.problems[i].File)
+	for _, p := range t.problems {
+		p.File = path.Join(b.cfg.Path, p.File)
+		b.leftOut(p)
 	}
-	b.report.Problems = append(b.report.Problems, t.problems...)
-	b.report.Bad += len(t.problems)
 	return b.endTree(t.aliases)
 }
 
@@ -247,13 +245,12 @@ func (b *builder) readTar(r io.Reader) error {
 		name := path.Clean(h.Name)
 		// Nothing is written to disk, so a path that climbs is only odd.
 		if name == "." || strings.HasPrefix(name, "../") || strings.HasPrefix(name, "/") && h.Typeflag != tar.TypeDir {
-			b.report.Bad++
-			b.report.Problems = append(b.report.Problems, Problem{File: b.cfg.Path, Reason: quote(h.Name) + " is not a path inside the archive, and is left out"})
+			b.leftOut(Problem{File: b.cfg.Path, Reason: quote(h.Name) + " is not a path inside the archive, and is left out"})
 			continue
 		}
 		switch format := kind(path.Base(name)); {
 		case h.Typeflag == tar.TypeSymlink:
-			aliases = append(aliases, alias{name, path.Join(path.Dir(name), h.Linkname)})
+			aliases = append(aliases, alias{name, path.Join(path.Dir(name), h.Linkname), true})
 		case h.Typeflag != tar.TypeReg:
 		case format != "":
 			if err := b.file(tr, path.Join(b.cfg.Path, name), format, b.folder(name)); err != nil {
@@ -265,11 +262,19 @@ func (b *builder) readTar(r io.Reader) error {
 				return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, name), err)
 			}
 			if isStandIn(data) {
-				aliases = append(aliases, alias{name, path.Join(path.Dir(name), string(bytes.TrimSpace(data)))})
+				aliases = append(aliases, alias{name, path.Join(path.Dir(name), string(bytes.TrimSpace(data))), false})
 			}
 		}
 	}
 	return b.endTree(aliases)
+}
+
+// leftOut counts a file that is not read.
+func (b *builder) leftOut(p Problem) {
+	b.report.Bad++
+	if len(b.report.Problems) < keptInAll {
+		b.report.Problems = append(b.report.Problems, p)
+	}
 }
 
 // endTree turns the paths of folders into names of categories: a folder that
@@ -285,18 +290,25 @@ func (b *builder) endTree(aliases []alias) error {
 	if len(b.names) == 1 && b.names[0] == "." { // the folder of one category
 		short = func(string) string { return b.name }
 	}
-	// An alias of an alias leads to what that one stands for; four times is
-	// deeper than any list goes, and ends where they go in circles.
-	for range 4 {
-		for i, a := range aliases {
-			if j := slices.IndexFunc(aliases, func(x alias) bool { return x.name == a.target }); j >= 0 {
-				aliases[i].target = aliases[j].target
+	leadsTo := map[string]string{}
+	for _, a := range aliases {
+		leadsTo[a.name] = a.target
+	}
+	b.aliases = map[string][]string{}
+	for _, a := range aliases {
+		target := a.target
+		// An alias of an alias leads to what that one stands for; a few steps
+		// are deeper than any list goes, and end where they go in circles.
+		for range 4 {
+			if next, ok := leadsTo[target]; ok {
+				target = next
 			}
 		}
-	}
-	for _, a := range aliases {
-		if _, ok := b.categories[a.target]; ok {
-			b.aliases = append(b.aliases, alias{short(a.name), short(a.target)})
+		switch _, ok := b.categories[target]; {
+		case ok:
+			b.aliases[short(target)] = append(b.aliases[short(target)], short(a.name))
+		case a.link: // a file that stands in for nothing is only a small file
+			b.leftOut(Problem{File: path.Join(b.cfg.Path, a.name), Reason: quote(a.target) + ", to which this links, is no category; left out"})
 		}
 	}
 	for i, name := range b.names {
