@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -120,6 +121,7 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder for compiled lists: %w", err)
 	}
+	compiled := false
 	for _, name := range names {
 		cfg := s.Lists[name]
 		if !plainName(name) {
@@ -140,11 +142,15 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 		e.files = append(e.files, cfg.Path)
 		e.reports = append(e.reports, report)
 		if !report.Reused {
+			compiled = true
 			log.Info("list compiled", "list", name, "entries", report.Entries, "refused", report.Bad, "took", time.Since(start).Round(time.Millisecond))
 		}
 		if report.Note != "" {
 			log.Warn(report.Note, "list", name)
 		}
+	}
+	if compiled {
+		debug.FreeOSMemory() // a small box wants back now what sorting took
 	}
 	return nil
 }
