@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -41,14 +42,24 @@ func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 	return nil
 }
 
-// calibrate warms a peer up and says how many fetches make a round: whole
+// calibrate warms a peer up, looks whether it filters under load, and says how many fetches make a round: whole
 // passes over the URLs, so that slow and fast peers carry the same mixture.
 func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
 	const warm = 700 * time.Millisecond
 	cfg := s.load(r, p)
 	cfg.Duration = warm
+	over := make(chan struct{})
+	probed := make(chan error, 1)
+	go func() {
+		if !p.filters {
+			probed <- nil
+			return
+		}
+		probed <- r.probe(p, over)
+	}()
 	rep, err := r.load(cfg)
-	if err != nil {
+	close(over)
+	if err := errors.Join(err, <-probed); err != nil {
 		return 0, err
 	}
 	if p.proc != nil {

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +28,7 @@ type rig struct {
 	root   string // of this repository
 	dir    string // temporary
 	pages  []string
+	heavy  []byte // a page of bad words; nil where nobody filters
 	origin string // host:port of nginx
 	procs  []*process
 }
@@ -79,10 +79,16 @@ func newRig(ctx context.Context) (*rig, error) {
 	return r, nil
 }
 
-// close ends what was started, last first, and removes the folder.
+// close ends what was started and removes the folder.
 func (r *rig) close() {
-	for _, p := range slices.Backward(r.procs) {
-		p.stop()
+	trees := make([][]int, len(r.procs))
+	for i, p := range r.procs {
+		trees[i] = family(p.cmd.Process.Pid)
+		// An error means that it has ended already.
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	for i, p := range r.procs {
+		p.stop(trees[i])
 	}
 	os.RemoveAll(r.dir)
 }
@@ -314,14 +320,12 @@ func (p *process) tail() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// stop asks the daemon to end, then makes it, with its children.
-func (p *process) stop() {
-	tree := family(p.cmd.Process.Pid)
-	// Errors mean that it has ended already.
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+// stop waits for the daemon, which has been asked to end, or makes it end;
+// with its children.
+func (p *process) stop(tree []int) {
 	select {
 	case <-p.done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(3 * time.Second):
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	}

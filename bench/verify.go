@@ -19,11 +19,10 @@ import (
 // verify looks whether the subjects do the work that is to be timed. What is
 // worth knowing of the others comes back as notes.
 func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
-	var heavy []byte
 	for _, p := range all {
-		if p.filters && heavy == nil {
+		if p.filters && r.heavy == nil {
 			var err error
-			if heavy, err = heavyPage(filepath.Join(guardianFolder, "lists", "weightedphraselist")); err != nil {
+			if r.heavy, err = heavyPage(filepath.Join(guardianFolder, "lists", "weightedphraselist")); err != nil {
 				return nil, err
 			}
 		}
@@ -47,7 +46,7 @@ func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
 		if !p.filters {
 			continue
 		}
-		if err := r.blocks(p, heavy); err != nil {
+		if err := r.blocks(p); err != nil {
 			return nil, fmt.Errorf("verify %s: %w", p.name, err)
 		}
 	}
@@ -127,13 +126,13 @@ func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
 // harmless page, then a page of bad words, then the harmless one again. A
 // filter that remembered its first verdict would let the second pass, and
 // time its memory instead of its work.
-func (r *rig) blocks(p *peer, heavy []byte) error {
+func (r *rig) blocks(p *peer) error {
 	c := p.client()
 	defer c.CloseIdleConnections()
 	harmless := []byte("<html><title>bread</title><p>Mix the flour with the water and wait.</p></html>")
 	file := filepath.Join(r.dir, "www", "verify", p.name+".html")
 	for _, compressed := range []bool{false, true} {
-		for i, text := range [][]byte{harmless, heavy, harmless} {
+		for i, text := range [][]byte{harmless, r.heavy, harmless} {
 			if err := writePage(file, text); err != nil {
 				return err
 			}
@@ -148,6 +147,32 @@ func (r *rig) blocks(p *peer, heavy []byte) error {
 		}
 	}
 	return nil
+}
+
+// probe asks a filter for the page of bad words until over, while it carries
+// load: a filter may begin to let pages pass when it has too much to do.
+func (r *rig) probe(p *peer, over <-chan struct{}) error {
+	c := p.client()
+	defer c.CloseIdleConnections()
+	path := "/verify/" + p.name + "-loaded.html"
+	if err := writePage(filepath.Join(r.dir, "www", path), r.heavy); err != nil {
+		return err
+	}
+	for tries := 1; ; tries++ {
+		got, err := r.fetch(c, path, false)
+		if r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		// Under load an error is no answer, but it is not a page either.
+		if err == nil && bytes.Equal(got.body, r.heavy) {
+			return fmt.Errorf("page of bad words passed under load (try %d): it does not do the work that is to be timed", tries)
+		}
+		select {
+		case <-over:
+			return nil
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 var (

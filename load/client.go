@@ -54,8 +54,13 @@ type sample struct {
 	err                 error
 }
 
-// A response head must fit this; bodies are consumed in pieces of it.
-const bufferSize = 64 << 10
+// A response head must fit the buffer; bodies are consumed in pieces of it.
+const (
+	bufferSize = 64 << 10
+	// With many connections memory counts for more than system calls.
+	crowdedBuffer = 16 << 10
+	crowd         = 1000
+)
 
 // errClosed is an end of stream between two responses.
 var errClosed = errors.New("connection closed without an answer")
@@ -130,9 +135,11 @@ type worker struct {
 
 func newWorker(ctx context.Context, g *Generator, id int) *worker {
 	w := &worker{g: g, ctx: ctx, tally: g.tallies[id%len(g.tallies)]}
-	if !g.cfg.HTTP2 {
-		w.buf = make([]byte, bufferSize)
+	size := bufferSize
+	if max(g.cfg.Parallel, g.cfg.Batch) > crowd {
+		size = crowdedBuffer
 	}
+	w.buf = make([]byte, size)
 	if g.cfg.Checksum {
 		w.sum = xxh3.New()
 	}
@@ -260,7 +267,7 @@ func (w *worker) judge(t *target, s *sample) {
 	}
 	first := t.body.Load()
 	if first == nil {
-		if s.code >= 400 {
+		if s.class != ok {
 			return
 		}
 		// Of several first answers one wins, and the others are compared.

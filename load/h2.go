@@ -32,9 +32,6 @@ func (w *worker) roundTrip2(t *target, s *sample) error {
 	defer resp.Body.Close()
 	w.firstByte = time.Now()
 	s.code = resp.StatusCode
-	if w.buf == nil {
-		w.buf = make([]byte, bufferSize)
-	}
 	for {
 		n, err := resp.Body.Read(w.buf)
 		if w.sum != nil {
