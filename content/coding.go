@@ -1,19 +1,16 @@
 package content
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"iter"
 	"runtime"
 	"sync"
 
 	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -342,7 +339,7 @@ func newDecoder(coding string) decoder {
 		if d, ok := deflates.Get().(*deflateDecoder); ok {
 			return d
 		}
-		return &deflateDecoder{}
+		return &deflateDecoder{sum: adler32.New()}
 	case "br":
 		if d, ok := brotlis.Get().(*brotliDecoder); ok {
 			return d
@@ -387,31 +384,6 @@ func (r *reader) block(d io.Reader) ([]byte, error) {
 
 func (r *reader) reset(src source) { r.src, r.left = src, nil }
 
-type gzipDecoder struct {
-	reader
-	in  bufio.Reader
-	z   gzip.Reader
-	got bool
-}
-
-func (d *gzipDecoder) open(src source) {
-	d.reset(src)
-	d.in.Reset(&d.reader)
-	d.got = false
-}
-
-func (d *gzipDecoder) next() ([]byte, error) {
-	if !d.got {
-		d.got = true
-		if err := d.z.Reset(&d.in); err != nil {
-			return nil, unexpected(err)
-		}
-	}
-	return d.block(&d.z)
-}
-
-func (d *gzipDecoder) close() { d.reset(nil); gzips.Put(d) }
-
 // unexpected makes the end of input an error where there should be more.
 func unexpected(err error) error {
 	if err == io.EOF {
@@ -419,60 +391,6 @@ func unexpected(err error) error {
 	}
 	return err
 }
-
-// deflateDecoder reads zlib, which is what "deflate" means (RFC 9110,
-// 8.4.1.2), and the bare deflate that some servers send.
-type deflateDecoder struct {
-	reader
-	in   bufio.Reader
-	z    io.ReadCloser
-	zlib io.ReadCloser
-	raw  io.ReadCloser
-}
-
-func (d *deflateDecoder) open(src source) {
-	d.reset(src)
-	d.in.Reset(&d.reader)
-	d.z = nil
-}
-
-func (d *deflateDecoder) next() ([]byte, error) {
-	if d.z == nil {
-		head, err := d.in.Peek(2)
-		if err != nil {
-			return nil, unexpected(err)
-		}
-		if head[0]&0x0F == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-			err = d.openZlib()
-			d.z = d.zlib
-		} else {
-			err = d.openRaw()
-			d.z = d.raw
-		}
-		if err != nil {
-			return nil, unexpected(err)
-		}
-	}
-	return d.block(d.z)
-}
-
-func (d *deflateDecoder) openZlib() (err error) {
-	if d.zlib == nil {
-		d.zlib, err = zlib.NewReader(&d.in)
-		return err
-	}
-	return d.zlib.(zlib.Resetter).Reset(&d.in, nil)
-}
-
-func (d *deflateDecoder) openRaw() error {
-	if d.raw == nil {
-		d.raw = flate.NewReader(&d.in)
-		return nil
-	}
-	return d.raw.(flate.Resetter).Reset(&d.in, nil)
-}
-
-func (d *deflateDecoder) close() { d.reset(nil); deflates.Put(d) }
 
 type brotliDecoder struct {
 	reader
