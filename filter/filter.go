@@ -127,7 +127,9 @@ type Check interface {
 	// that names one nobody reports is refused when it is read.
 	Categories() []Category
 	// Wants says whether Find could report anything at stage s. For a body it
-	// is asked when only the head is known; true means "hold the body".
+	// is asked when only the head is known; true means "hold the body". While
+	// not even the head is known (t.Request or t.Response is nil) it says
+	// whether that may still come to be: an earlier rule waits for it.
 	Wants(t *Transaction, s Stage) bool
 	// Find appends what it sees to dst. An error means the check could not do
 	// its work; the policy turns it into the finding "<name>-error".

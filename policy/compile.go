@@ -43,9 +43,6 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		rand.Read(e.key) // never fails
 	}
 	e.revision = cmp.Or(e.revision, rand.Text())
-	for i := range checks {
-		e.reach = append(e.reach, e.reachOf(i))
-	}
 	v := vocabularyOf(checks)
 	names := map[string]bool{}
 	for i := range cfg {

@@ -38,7 +38,6 @@ type Parts struct {
 type Engine struct {
 	policies []*policy
 	checks   []filter.Check
-	reach    []uint8 // by check: the stages it may want, a bit for each
 	engines  map[string]*engine
 	forced   *policy // of [Engine.As]
 
@@ -394,42 +393,13 @@ func (w *walk) later(i int) bool {
 			if s == filter.RequestBody && w.t.Request != nil && w.t.Request.Length == message.None {
 				continue
 			}
-			if w.willWant(i, s) {
+			if w.e.wants(i, w.t, s) {
 				w.wanted |= bit
 				break
 			}
 		}
 	}
 	return w.wanted&bit != 0
-}
-
-// willWant says whether a check wants a stage to come. One that looks at a head
-// can only be asked when that is known; until then what it wants of a common
-// exchange stands for it.
-func (w *walk) willWant(i int, s filter.Stage) bool {
-	if s >= filter.Response && w.t.Response == nil || s >= filter.Request && w.t.Request == nil {
-		return w.e.reach[i]>>s&1 != 0
-	}
-	return w.e.wants(i, w.t, s)
-}
-
-// reachOf asks a check which stages of common exchanges it wants.
-func (e *Engine) reachOf(i int) (stages uint8) {
-	for _, media := range []string{"", "text/html", "image/png"} {
-		q := &message.Request{Method: "POST", Path: []byte("/"), Length: 1}
-		a := &message.Response{Status: 200, Length: 1}
-		if media != "" {
-			q.Add("Content-Type", media)
-			a.Add("Content-Type", media)
-		}
-		t := &filter.Transaction{Host: "example.com", Port: 80, URL: "http://example.com/", Last: filter.ResponseBody, Request: q, Response: a}
-		for s := filter.Name; s <= filter.ResponseBody; s++ {
-			if e.wants(i, t, s) {
-				stages |= 1 << s
-			}
-		}
-	}
-	return stages
 }
 
 // matters says whether what these checks could still report might change the

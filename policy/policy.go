@@ -51,7 +51,7 @@ type Policy struct {
 	Rules []Rule `yaml:"rules"` // the first that fits
 
 	Learn      Learn    `yaml:"learn"`
-	WarnFor    Duration `yaml:"warn_for"`   // how long a click on a warn page holds; 30m unless given
+	WarnFor    Duration `yaml:"warn-for"`   // how long a click on a warn page holds; 30m unless given
 	SafeSearch bool     `yaml:"safesearch"` // search engines filter their answers
 	YouTube    string   `yaml:"youtube"`    // off, moderate or strict
 	Tenants    Tenants  `yaml:"tenants"`
@@ -88,7 +88,7 @@ type Rule struct {
 	// {id} stand for those of the transaction, escaped for a query. A redirect
 	// never fits on the host it leads to.
 	To      string   `yaml:"to"`
-	WarnFor Duration `yaml:"warn_for"` // for this rule, instead of the policy's
+	WarnFor Duration `yaml:"warn-for"` // for this rule, instead of the policy's
 }
 
 // Limits of the settings. They bound what one decision can cost.

@@ -9,8 +9,8 @@ import (
 )
 
 // An engine is a search engine we know: where the search term stands and how
-// its filter is switched on. Sources: the engines' own help pages on locking
-// SafeSearch; looked at in 2025 and 2026.
+// its filter is switched on. Engines change these without notice: an entry is
+// to be tried against the live service before it is relied on.
 type engine struct {
 	hosts   []string // these and all below them
 	country string   // "google." is google.com, google.de, google.co.uk, …

@@ -59,7 +59,7 @@ policies:
     groups: [pupils]
     schedule: {days: mon-fri, hours: "21:00-06:00", zone: UTC}
     learn: {for: 1h}
-    warn_for: 1d
+    warn-for: 1d
     safesearch: true
     youtube: off
     tenants: {microsoft: {allow: [a.test], context: id}, google: [a.test], slack: {allow: [T1], requester: T1}, dropbox: ["1"]}
@@ -79,7 +79,7 @@ policies:
         referer: [example.org]
         method: [GET]
         search: [word]
-        warn_for: 10m
+        warn-for: 10m
         schedule: [{days: sat}, "9 0 17 0 01234"]
   - name: short
     schedule: 9 0 17 0 01234
@@ -116,9 +116,9 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 		"of learn":                 {"policies: [{name: a, learn: {ttl: 1h}}]", "ttl"},
 		"a network":                {"policies: [{name: a, networks: [10.1.0.1/16]}]", `did you mean "10.1.0.0/16" or "10.1.0.1"?`},
 		"not a network":            {"policies: [{name: a, networks: [home]}]", `"home" is not an address or a network`},
-		"a time":                   {"policies: [{name: a, warn_for: 5}]", `"5" is not a length of time`},
+		"a time":                   {"policies: [{name: a, warn-for: 5}]", `"5" is not a length of time`},
 		"a time of learn":          {"policies: [{name: a, learn: soon}]", `"soon" is not a length of time`},
-		"a negative time":          {"policies: [{name: a, warn_for: -5m}]", `"-5m" is not a length of time`},
+		"a negative time":          {"policies: [{name: a, warn-for: -5m}]", `"-5m" is not a length of time`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -243,11 +243,14 @@ func (c *Check) Remarks() []Remark { return slices.Clone(c.remarks) }
 
 // Wants says whether the response has a body with text in it.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
-	if s != filter.ResponseBody || c.off || c.set.Len() == 0 || t.Response == nil {
+	if s != filter.ResponseBody || c.off || c.set.Len() == 0 {
 		return false
 	}
 	if t.Request != nil && t.Request.Method == "HEAD" {
 		return false
+	}
+	if t.Response == nil {
+		return true
 	}
 	switch st := t.Response.Status; {
 	case st < 200, st == 204, st == 205, st == 304:
