@@ -302,9 +302,14 @@ func (x *session) deliverRest(framing int64, body *message.Body, keep bool) (mor
 	}
 	for !body.Done() {
 		now := time.Now()
-		x.up.arm(now, x.p.cfg.Answer+copyStep/slowest*time.Second)
-		x.arm(now, x.p.cfg.Answer+copyStep/slowest*time.Second)
-		n, err := body.Copy(x.c, copyStep)
+		step := min(copyStep, body.Left())
+		if step < 0 { // until close
+			step = large
+		}
+		d := x.p.cfg.Answer + time.Duration(step/slowest)*time.Second
+		x.up.arm(now, d)
+		x.arm(now, d)
+		n, err := body.Copy(x.c, step)
 		x.t.BytesOut += n
 		if err != nil {
 			return x.cut(err)

@@ -1,0 +1,261 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// scanner blocks bodies that contain "bad", and counts how often it was asked.
+type scanner struct {
+	mu    sync.Mutex
+	asked int
+}
+
+func (j *scanner) Wants(_ *filter.Transaction, s filter.Stage) bool {
+	return s == filter.ResponseBody || s == filter.RequestBody
+}
+
+func (j *scanner) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+	t.Verdict = filter.Verdict{}
+	body := t.Body
+	if s == filter.RequestBody {
+		body = t.Upload
+	} else if s != filter.ResponseBody {
+		return t.Verdict
+	}
+	j.mu.Lock()
+	j.asked++
+	j.mu.Unlock()
+	if b, _ := body.Decoded(); bytes.Contains(b, []byte("bad")) {
+		t.Verdict = block("words")
+	}
+	return t.Verdict
+}
+
+func TestBodyThatFitsIsJudgedBeforeItLeaves(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		fmt.Fprint(w, strings.Repeat("x", 100_000)+q.URL.RawQuery)
+	})
+	j := &scanner{}
+	r := start(t, Config{}, Engine{Decider: j})
+	if res, b := get(t, r.client(), o.URL+"/?good"); res.StatusCode != 200 || len(b) != 100_004 {
+		t.Errorf("good: %d, %d bytes", res.StatusCode, len(b))
+	}
+	if res, b := get(t, r.client(), o.URL+"/?bad"); res.StatusCode != 403 || !strings.Contains(b, "words") {
+		t.Errorf("bad: %d %q", res.StatusCode, b)
+	}
+	if j.asked != 2 {
+		t.Errorf("asked %d times for 2 bodies", j.asked)
+	}
+}
+
+func TestLargeBodyIsJudgedPieceByPiece(t *testing.T) {
+	const size = 3_000_000
+	page := bytes.Repeat([]byte("0123456789"), size/10)
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		b := bytes.Clone(page)
+		if at := q.URL.Query().Get("bad"); at == "end" {
+			copy(b[size-3:], "bad")
+		} else if at != "" {
+			copy(b[size/2-1:], "bad")
+		}
+		if q.URL.Query().Has("length") {
+			w.Header().Set("Content-Length", fmt.Sprint(size))
+		}
+		w.Write(b)
+	})
+	j := &scanner{}
+	r := start(t, Config{Held: 100_000}, Engine{Decider: j})
+	for _, framing := range []string{"", "&length"} {
+		res, b := get(t, r.client(), o.URL+"/?"+framing)
+		if res.StatusCode != 200 || b != string(page) {
+			t.Errorf("%q: %d, %d bytes", framing, res.StatusCode, len(b))
+		}
+		for _, at := range []string{"end", "middle"} {
+			res, err := r.client().Get(o.URL + "/?bad=" + at + framing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(res.Body)
+			if err == nil || len(b) >= size || len(b) < 100_000 {
+				t.Errorf("%q, bad at %s: %d bytes, %v", framing, at, len(b), err)
+			}
+			if at == "end" && bytes.Contains(b, []byte("bad")) {
+				t.Errorf("%q: what tipped it got through", framing)
+			}
+		}
+		// HTTP/1.0 tells the end of a body by the end of the connection: it
+		// has to be a reset.
+		c, br := r.raw()
+		fmt.Fprintf(c, "GET %s/?bad=end%s HTTP/1.0\r\n\r\n", o.URL, framing)
+		if _, err := io.ReadAll(br); err == nil {
+			t.Errorf("%q: HTTP/1.0 client saw a proper end", framing)
+		}
+	}
+	for i, x := range r.wait(8) {
+		switch {
+		case i%4 == 0 && (x.Looked != size || x.Out != size || x.Action != filter.Pass):
+			t.Errorf("good: record %+v", x)
+		case i%4 != 0 && (x.Action != filter.Block || !strings.Contains(x.Note, "cut after") || x.Out >= size):
+			t.Errorf("bad: record %+v", x)
+		}
+	}
+	if s := r.Stats(); s.Cut != 6 || s.Partial != 8 || s.Blocked != 6 {
+		t.Errorf("stats %+v", s)
+	}
+	if j.asked > 8*8 {
+		t.Errorf("asked %d times for 8 bodies", j.asked)
+	}
+}
+
+func TestUploadIsJudged(t *testing.T) {
+	var got int
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		b, _ := io.ReadAll(q.Body)
+		got = len(b)
+	})
+	r := start(t, Config{Held: 100_000}, Engine{Decider: &scanner{}})
+	for _, tt := range []struct {
+		body   string
+		status int
+	}{
+		{"good", 200}, {"bad", 403}, {strings.Repeat("x", 400_000), 200}, {"bad" + strings.Repeat("x", 400_000), 403},
+	} {
+		for _, chunked := range []bool{false, true} {
+			got = -1
+			var body io.Reader = strings.NewReader(tt.body)
+			if chunked {
+				body = io.MultiReader(body)
+			}
+			res, err := r.client().Post(o.URL, "text/plain", body)
+			if err != nil {
+				t.Errorf("%d bytes, chunked %v: %v", len(tt.body), chunked, err)
+				continue
+			}
+			res.Body.Close()
+			if res.StatusCode != tt.status || tt.status == 200 && got != len(tt.body) || tt.status != 200 && got != -1 {
+				t.Errorf("%d bytes, chunked %v: got %d, origin got %d bytes", len(tt.body), chunked, res.StatusCode, got)
+			}
+		}
+	}
+}
+
+func TestNoRoomToHoldIs503(t *testing.T) {
+	hold := make(chan struct{})
+	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
+		head := readHead(br)
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+		if strings.Contains(head, "/slow") {
+			<-hold
+		}
+		c.Write(make([]byte, 100_000))
+	})
+	r := start(t, Config{Held: 128 << 10, HeldTotal: 128 << 10, QueueTime: 50 * time.Millisecond}, Engine{Decider: &scanner{}})
+	slow := make(chan int, 1)
+	go func() {
+		res, err := r.client().Get("http://" + o + "/slow")
+		if err != nil {
+			slow <- 0
+			return
+		}
+		io.Copy(io.Discard, res.Body)
+		slow <- res.StatusCode
+	}()
+	for r.Stats().Held == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	res, _ := get(t, r.client(), "http://"+o+"/quick")
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
+		t.Errorf("got %d %v", res.StatusCode, res.Header)
+	}
+	close(hold)
+	if got := <-slow; got != 200 {
+		t.Errorf("slow: got %d", got)
+	}
+	if res, _ := get(t, r.client(), "http://"+o+"/quick"); res.StatusCode != 200 {
+		t.Errorf("with room again: got %d", res.StatusCode)
+	}
+	if s := r.Stats(); s.Held != 0 || s.Overload != 1 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestBudgetServesInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		ctx := context.Background()
+		if !b.take(ctx, 60, 0) || b.take(ctx, 60, 0) || b.take(ctx, 60, time.Second) {
+			t.Fatal("60 of 100, then 60 more")
+		}
+		got := make(chan string, 2)
+		go func() {
+			if b.take(ctx, 80, time.Minute) {
+				got <- "large"
+			}
+		}()
+		synctest.Wait()
+		go func() {
+			if b.take(ctx, 30, time.Minute) {
+				got <- "small"
+			}
+		}()
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("the small one passed the large one")
+		}
+		b.give(60)
+		if s := <-got; s != "large" {
+			t.Errorf("first %s", s)
+		}
+		b.give(80)
+		if s := <-got; s != "small" {
+			t.Errorf("then %s", s)
+		}
+		b.give(30)
+		if b.used() != 0 {
+			t.Errorf("%d used at the end", b.used())
+		}
+	})
+}
+
+func TestHoldGivesBackWhatItTook(t *testing.T) {
+	b := newBudget(1 << 20)
+	h := hold{b: b}
+	ctx := context.Background()
+	if !h.claim(ctx, 300_000, 0) {
+		t.Fatal("no room for 300,000 of 1 MiB")
+	}
+	for left := int64(300_000); left > 0; {
+		p := h.grow(ctx, left, 0)
+		n := min(int64(len(p)), left, 1000)
+		h.wrote(int(n))
+		left -= n
+	}
+	if h.n != 300_000 || h.claimed != 5*large {
+		t.Errorf("%d bytes, %d claimed", h.n, h.claimed)
+	}
+	h.shrink()
+	if want := int64(4*large + large); b.used() != want {
+		t.Errorf("%d used, want %d", b.used(), want)
+	}
+	a, c := h.pair()
+	if b.used() != 2*large || cap(a) != large || cap(c) != large {
+		t.Errorf("%d used by a pair of %d and %d", b.used(), cap(a), cap(c))
+	}
+	h.free()
+	if b.used() != 0 {
+		t.Errorf("%d used at the end", b.used())
+	}
+}

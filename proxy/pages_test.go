@@ -1,0 +1,104 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/filter"
+)
+
+func TestPagesComeInTheFormTheClientWants(t *testing.T) {
+	pages, err := NewPages("", "help@school.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, Config{}, Engine{Pages: pages, Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict { return block("<adult>") }}})
+	for _, tt := range []struct {
+		name, value string
+		ctype       string
+		body        []string
+	}{
+		{"Accept", "text/html,*/*", "text/html; charset=utf-8", []string{"&lt;adult&gt;", "no-&lt;adult&gt;", "pupils", "help@school.test", "ID", "http://x.test/a?b=&lt;c"}},
+		{"Accept", "application/json", "application/json", nil},
+		{"X-Requested-With", "XMLHttpRequest", "application/json", nil},
+		{"Sec-Fetch-Dest", "empty", "application/json", nil},
+		{"Accept", "image/avif,image/webp,*/*", "image/gif", []string{"GIF89a"}},
+		{"Sec-Fetch-Dest", "image", "image/gif", []string{"GIF89a"}},
+	} {
+		q, _ := http.NewRequest("GET", "http://x.test/", nil)
+		q.URL.Opaque = "//x.test/a?b=<c"
+		q.Header.Set(tt.name, tt.value)
+		got := r.talk(fmt.Sprintf("GET http://x.test/a?b=<c HTTP/1.1\r\nHost: x.test\r\n%s: %s\r\nConnection: close\r\n\r\n", tt.name, tt.value))
+		head, body, _ := strings.Cut(got, "\r\n\r\n")
+		if !strings.HasPrefix(head, "HTTP/1.1 403 ") || !strings.Contains(head, "\r\nContent-Type: "+tt.ctype+"\r\n") || !strings.Contains(head, "\r\nCache-Control: no-store\r\n") {
+			t.Errorf("%s: %s: got %s", tt.name, tt.value, head)
+		}
+		id := r.wait(1)[0].ID
+		r.mu.Lock()
+		r.records = nil
+		r.mu.Unlock()
+		for _, want := range tt.body {
+			if want = strings.ReplaceAll(want, "ID", id); !strings.Contains(body, want) {
+				t.Errorf("%s: %s: no %q in %s", tt.name, tt.value, want, body)
+			}
+		}
+		if tt.ctype == "application/json" {
+			var o map[string]any
+			if err := json.Unmarshal([]byte(body), &o); err != nil || o["category"] != "<adult>" || o["id"] != id || o["action"] != "block" || o["contact"] != "help@school.test" {
+				t.Errorf("%s: %s: got %v, %v", tt.name, tt.value, o, err)
+			}
+		}
+	}
+}
+
+func TestTemplatesMayBeReplaced(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("block.html", "mine: {{.Category}} {{.Evidence}}")
+	p, err := NewPages(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, b := p.render(blockPage, document, &Page{Category: "a<b", Evidence: "list:3"}); string(b) != "mine: a&lt;b list:3" {
+		t.Errorf("got %q", b)
+	}
+	if _, b := p.render(warnPage, document, &Page{Continue: "http://x/?a=b"}); !strings.Contains(string(b), `href="http://x/?a=b"`) {
+		t.Errorf("built-in warn page: %s", b)
+	}
+	for text, want := range map[string]string{"one\n{{.Nonsense}}": "block.html:2:", "{{if}}": "block.html:1:", "{{": "block.html:1:"} {
+		write("block.html", text)
+		if _, err := NewPages(dir, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+	if _, err := NewPages(filepath.Join(dir, "none"), ""); err == nil {
+		t.Error("a folder that is not there was taken")
+	}
+}
+
+func TestBuiltInPagesLoadNothing(t *testing.T) {
+	p, err := NewPages("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := blockPage; k <= errorPage; k++ {
+		_, b := p.render(k, document, &Page{Title: "x", ID: "i", URL: "http://x.test/"})
+		for _, bad := range []string{"src=", "@import", "url(", "<script", "<link"} {
+			if strings.Contains(string(b), bad) {
+				t.Errorf("page %d contains %q", k, bad)
+			}
+		}
+		if len(b) > 4096 {
+			t.Errorf("page %d has %d bytes", k, len(b))
+		}
+	}
+}
