@@ -365,6 +365,59 @@ func TestChangedBodiesAreNamed(t *testing.T) {
 	}
 }
 
+func TestCipherIsTheOneAskedFor(t *testing.T) {
+	var used atomic.Uint32
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used.Store(uint32(r.TLS.CipherSuite))
+	}))
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for _, want := range []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384} {
+		r := run(t, Config{URLs: []string{s.URL}, Parallel: 1, Fetches: 1, Roots: roots, Ciphers: []uint16{want}})
+		if used.Load() != uint32(want) || len(r.Errors) != 0 {
+			t.Errorf("cipher %s, errors %v; want %s", tls.CipherSuiteName(uint16(used.Load())), r.Examples, tls.CipherSuiteName(want))
+		}
+	}
+}
+
+func TestProgressAndSeries(t *testing.T) {
+	o := serve(t, OriginConfig{})
+	var says strings.Builder
+	r := run(t, Config{URLs: []string{o.url + "/size/10"}, Rate: 100, Duration: 450 * time.Millisecond, Progress: &says, Every: 100 * time.Millisecond})
+	if lines := strings.Count(says.String(), "\n"); lines < 2 || !strings.HasPrefix(says.String(), "--- ") || !strings.Contains(says.String(), " fetches started, ") {
+		t.Errorf("progress is %q", says.String())
+	}
+	sum, before := int64(0), 0.0
+	for _, p := range r.Series {
+		sum += p.Fetches
+		if p.At <= before {
+			t.Errorf("a point at %g s comes after %g s", p.At, before)
+		}
+		before = p.At
+	}
+	if sum != r.Fetches || len(r.Series) < 3 {
+		t.Errorf("%d points hold %d fetches, want all %d", len(r.Series), sum, r.Fetches)
+	}
+}
+
+func TestInterruptedRunReports(t *testing.T) {
+	o := serve(t, OriginConfig{})
+	g, err := New(Config{URLs: []string{o.url + "/size/10"}, Parallel: 2, KeepAlive: true, Duration: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	r, err := g.Run(ctx)
+	if err != nil || r.Fetches == 0 || r.Seconds > 30 || len(r.Errors) != 0 {
+		t.Errorf("%v, report %+v", err, r)
+	}
+	if _, err := g.Run(ctx); err == nil {
+		t.Error("the generator ran twice")
+	}
+}
+
 func TestThrottleReadsSlowly(t *testing.T) {
 	o := serve(t, OriginConfig{})
 	r := run(t, Config{URLs: []string{o.url + "/size/3000"}, Parallel: 1, Fetches: 1, Throttle: 10_000})
