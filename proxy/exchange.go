@@ -291,6 +291,7 @@ func (x *session) deliver() (more bool) {
 	if all {
 		return keep
 	}
+	x.yield()
 	return x.deliverRest(framing, body, keep)
 }
 
@@ -328,6 +329,7 @@ func (x *session) deliverChunks(body *message.Body, keep bool) (more bool) {
 			return x.lostClient(err)
 		}
 		x.out = x.out[:0]
+		x.yield()
 	}
 	for last := false; !last; {
 		x.up.arm(time.Now(), x.p.cfg.Answer)

@@ -68,7 +68,7 @@ type Config struct {
 
 	Connections int `yaml:"connections"` // at once, per listener; default 4096
 	PerClient   int `yaml:"per-client"`  // connections of one address at once; default 256
-	Requests    int `yaml:"requests"`    // requests at work at once, tunnels not counted; default 1024
+	Requests    int `yaml:"requests"`    // requests at work at once, until their answer begins; default 2048
 	Queue       int `yaml:"queue"`       // requests that wait for their turn; default 1024
 	Head        int `yaml:"head"`        // bytes of a request or response head; default 64 KiB
 
@@ -117,7 +117,7 @@ func (c *Config) defaults() error {
 	}
 	orInt(&c.Connections, 4096)
 	orInt(&c.PerClient, 256)
-	orInt(&c.Requests, 1024)
+	orInt(&c.Requests, 2048)
 	orInt(&c.Queue, 1024)
 	orInt(&c.Head, 64<<10)
 	orInt(&c.QueueTime, 5*time.Second)

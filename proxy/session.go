@@ -124,11 +124,17 @@ func (x *session) release() {
 		x.upload.Release()
 		x.t.Upload = nil
 	}
+	x.yield()
+	x.edits = nil
+}
+
+// yield lets the next request in line be worked on: what is left of this one
+// costs little but time.
+func (x *session) yield() {
 	if x.working {
 		x.working = false
 		<-x.p.active
 	}
-	x.edits = nil
 }
 
 // stopIdle ends a session that waits for a request.
@@ -314,13 +320,14 @@ func (x *session) request() (more bool) {
 		x.badRequest(err)
 		return false
 	}
+	valid := x.address()
 	if !x.turn() {
 		return x.fail(503, "The proxy is busy. Try again in a moment.", "no turn within queue-time")
 	}
 	if p.cfg.Total > 0 {
 		defer x.limitTotal()()
 	}
-	return x.handle()
+	return x.handle(valid)
 }
 
 // limitTotal cuts the request when its time is over. end stops that, and waits
@@ -411,32 +418,28 @@ func (x *session) badRequest(err error) {
 	x.note("client went away in the middle of a request head")
 }
 
-// handle answers a request whose head has been read.
-func (x *session) handle() (more bool) {
+// handle answers a request whose head has been read; valid says whether it
+// names a host.
+func (x *session) handle(valid bool) (more bool) {
 	q, t := &x.q, &x.t
 	if ok, more := x.identify(); !ok {
 		return more
 	}
-	if q.Form == message.Authority {
-		return x.connect()
-	}
-	if q.Form != message.Absolute {
+	if q.Form != message.Absolute && q.Form != message.Authority {
 		return x.help()
 	}
-	if q.Scheme != "http" {
-		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
+	if !valid {
+		return x.fail(400, "The address has no valid host name.", "invalid host")
 	}
-	t.Port = q.Port
-	if t.Port == 0 {
-		t.Port = 80
-	}
-	if !x.setHost() {
-		return x.fail(400, "The URL has no valid host name.", "invalid host")
-	}
-	x.setURL()
 	if x.looped() {
 		x.p.counters.loops.Add(1)
 		return x.fail(508, "The request came back to this proxy: a loop.", "loop: our name is in Via")
+	}
+	if q.Form == message.Authority {
+		return x.connect()
+	}
+	if q.Scheme != "http" {
+		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
 	}
 	if q.Method == "TRACE" || q.Method == "OPTIONS" {
 		if q.Get("Max-Forwards") != nil && string(q.Get("Max-Forwards")) == "0" {
@@ -512,6 +515,30 @@ func (x *session) forwardedFor(addr netip.Addr) netip.Addr {
 	return addr
 }
 
+// address fills in what the request asks for. It says whether it names a host
+// that can be one.
+func (x *session) address() bool {
+	q, t := &x.q, &x.t
+	t.Port = q.Port
+	switch {
+	case t.Port != 0:
+	case q.Scheme == "https":
+		t.Port = 443
+	default:
+		t.Port = 80
+	}
+	ok := x.setHost()
+	switch q.Form {
+	case message.Authority:
+		t.Proto, t.Last = filter.TLS, filter.Name
+		x.key = appendPort(appendHost(x.key[:0], t.Host), t.Port)
+		t.URL = string(x.key)
+	case message.Absolute:
+		x.setURL()
+	}
+	return ok
+}
+
 // setHost sets t.Host.
 func (x *session) setHost() bool {
 	h := x.q.Host
@@ -532,9 +559,9 @@ func (x *session) setHost() bool {
 
 // setURL sets t.URL of an absolute request.
 func (x *session) setURL() {
-	b := append(x.key[:0], "http://"...)
+	b := append(append(x.key[:0], x.q.Scheme...), "://"...)
 	b = appendHost(b, x.t.Host)
-	if x.t.Port != 80 {
+	if port := x.t.Port; x.q.Scheme == "http" && port != 80 || x.q.Scheme != "http" && x.q.Port != 0 && (x.q.Scheme != "https" || port != 443) {
 		b = appendPort(b, x.t.Port)
 	}
 	if string(x.q.Path) != "*" {

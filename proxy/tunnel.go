@@ -16,17 +16,7 @@ import (
 // connect answers CONNECT: the host is judged, and when the client begins with
 // a TLS hello that names another one, that one too.
 func (x *session) connect() (more bool) {
-	q, t, p := &x.q, &x.t, x.p
-	t.Proto, t.Last, t.Port = filter.TLS, filter.Name, q.Port
-	if !x.setHost() {
-		return x.fail(400, "CONNECT has no valid host name.", "invalid host")
-	}
-	x.key = appendPort(appendHost(x.key[:0], t.Host), t.Port)
-	t.URL = string(x.key)
-	if x.looped() {
-		p.counters.loops.Add(1)
-		return x.fail(508, "The request came back to this proxy: a loop.", "loop: our name is in Via")
-	}
+	t, p := &x.t, x.p
 	if !p.anyPort && !p.ports[t.Port] {
 		return x.fail(403, "Tunnels to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "connect-ports")
 	}
@@ -114,10 +104,7 @@ var errSilent = errors.New("tunnel silent")
 // be looked at.
 func (x *session) tunnel(hello bool) {
 	p, u, t := x.p, x.up, &x.t
-	if x.working { // tunnels last, and cost little: they are bounded as connections
-		x.working = false
-		<-p.active
-	}
+	x.yield()
 	p.counters.tunnelsOpen.Add(1)
 	defer p.counters.tunnelsOpen.Add(-1)
 	if x.deadline != nil && x.deadline.Stop() { // Config.Total is for requests
@@ -142,20 +129,11 @@ func (x *session) tunnel(hello bool) {
 		}()
 		down.run(p, u.r.Buffered(), &up.quiet)
 	}()
-	first := x.r.Buffered()
-	var block []byte
-	if hello {
-		block = p.held.block(large)
-		first = x.hello(block, &down.quiet)
-	}
-	if first != nil || !hello {
-		up.run(p, first, &down.quiet)
-	} else {
+	if hello && !x.hello(up, &down.quiet) {
 		u.close()
 		x.c.Close()
-	}
-	if block != nil {
-		p.held.release(block)
+	} else {
+		up.run(p, x.r.Buffered(), &down.quiet)
 	}
 	<-done
 	t.BytesIn += up.n
@@ -244,57 +222,80 @@ func (w *way) move(p *Proxy) (int64, error) {
 	}
 }
 
-// hello reads the client's first bytes into block and has the host in them
-// judged when they are a TLS hello. It returns the bytes to be sent on; nil
-// means that the tunnel is to end. An empty slice is a client that said
-// nothing.
-func (x *session) hello(block []byte, other *atomic.Bool) []byte {
-	p, t := x.p, &x.t
-	x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel))
-	n := 0
+// hello waits for the client's first bytes and has the host in them judged
+// when they are a TLS hello. It says whether the tunnel may go on; what it has
+// read is sent on then.
+func (x *session) hello(up *way, other *atomic.Bool) bool {
+	p := x.p
 	for {
-		m, err := x.r.Read(block[n:cap(block)])
-		n += m
-		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !other.Load() {
-			x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel)) // the server is talking
+		x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel))
+		_, err := x.r.Peek(1)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err == io.EOF // the server may still have something to say
+		}
+		if other.Load() {
+			x.note("tunnel: " + errSilent.Error())
+			return false
+		}
+	}
+	if x.r.Buffered()[0] != 22 {
+		return true
+	}
+	// Most hellos fit into a segment or two; memory for larger ones is only
+	// taken when they come.
+	block := p.held.block(medium)
+	defer func() { p.held.release(block) }()
+	x.c.SetReadDeadline(time.Now().Add(p.cfg.HeadTime))
+	for {
+		if len(block) == medium && cap(block) == medium {
+			more := append(p.held.block(large), block...)
+			p.held.release(block)
+			block = more
+		}
+		n, err := x.r.Read(block[len(block):cap(block)])
+		block = block[:len(block)+n]
+		if err != nil && err != io.EOF {
+			x.note("tunnel: " + err.Error())
+			return false
+		}
+		name, state := sniHost(block)
+		if state == helloMore && err == nil && len(block) < large {
 			continue
 		}
-		if err != nil {
-			if n == 0 && !errors.Is(err, io.EOF) {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					err = errSilent
-				}
-				x.note("tunnel: " + err.Error())
-				return nil
-			}
-			return block[:n]
-		}
-		b := block[:n]
-		name, state := sniHost(b)
-		switch {
-		case state == helloMore && n < cap(block):
-			if n == m {
-				x.c.SetReadDeadline(time.Now().Add(p.cfg.HeadTime))
-			}
-			continue
-		case state == helloNot:
-			return b
-		case state != helloDone:
+		if state == helloOdd || len(block) == large {
 			x.note("TLS hello too large or cut up too small")
 			x.c.Write(alert[:])
-			return nil
-		case name == "" || name == t.Host:
-			return b
+			return false
 		}
-		x.note("TLS hello names another host than CONNECT")
-		t.Host = name
-		if x.decide(filter.Name) {
-			return b
+		if state == helloDone && !x.judgeName(name) {
+			x.c.Write(alert[:])
+			return false
 		}
-		x.countVerdict()
-		x.c.Write(alert[:])
-		return nil
+		up.dst.SetWriteDeadline(time.Now().Add(p.cfg.Answer))
+		n, err = up.dst.Write(block)
+		up.n += int64(n)
+		if err != nil {
+			x.note("tunnel: " + err.Error())
+		}
+		return err == nil
 	}
+}
+
+// judgeName has the host of a hello judged when CONNECT named another.
+func (x *session) judgeName(name string) bool {
+	if name == "" || name == x.t.Host {
+		return true
+	}
+	x.note("TLS hello names another host than CONNECT")
+	x.t.Host = name
+	if !x.decide(filter.Name) {
+		x.countVerdict()
+		return false
+	}
+	return true
 }
 
 // alert is a fatal TLS alert, access_denied (RFC 8446, 6.2).

@@ -75,10 +75,11 @@ type pool struct {
 }
 
 func newPool(cfg *Config, par *parent, count *counters) *pool {
+	names := &net.Resolver{PreferGo: true} // the C library's takes a thread for each name
 	return &pool{
 		cfg: cfg, count: count, parent: par,
-		dialer: net.Dialer{Timeout: cfg.Dial, Control: cfg.control},
-		direct: net.Dialer{Timeout: cfg.Dial},
+		dialer: net.Dialer{Timeout: cfg.Dial, Control: cfg.control, Resolver: names},
+		direct: net.Dialer{Timeout: cfg.Dial, Resolver: names},
 		byAddr: map[string][]*upstream{},
 	}
 }
