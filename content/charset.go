@@ -77,7 +77,7 @@ func charsetOf(head []byte, contentType []byte, markup bool) (e encoding.Encodin
 		return e, n
 	}
 	if label := parameter(contentType, "charset"); label != nil {
-		if e, err := Charset(string(label)); err == nil {
+		if e := lookup(label); e != nil {
 			return e, 0
 		}
 	}
@@ -85,16 +85,26 @@ func charsetOf(head []byte, contentType []byte, markup bool) (e encoding.Encodin
 		return nil, 0
 	}
 	if label := prescan(head); label != nil {
-		e, err := Charset(string(label))
-		switch {
-		case err != nil:
-		case isUTF16(e):
-			return unicode.UTF8, 0
-		default:
-			return e, 0
+		e := lookup(label)
+		if e != nil && e != unicode.UTF8 && isUTF16(e) {
+			e = unicode.UTF8
 		}
+		return e, 0
 	}
 	return nil, 0
+}
+
+// lookup is Charset without an allocation for what most pages are written in;
+// nil when the label is not known.
+func lookup(label []byte) encoding.Encoding {
+	if equalLower(label, "utf-8") {
+		return unicode.UTF8
+	}
+	e, err := Charset(string(label))
+	if err != nil {
+		return nil
+	}
+	return e
 }
 
 // parameter returns the value of a media type's parameter, nil if none.

@@ -277,7 +277,7 @@ func (x *scanner) name(p []byte, i int) int {
 		return i
 	}
 	if n > 16 {
-		x.tag = &tag{}
+		x.tag = &unknownTag
 	} else {
 		x.tag = tags.find(key, more)
 	}

@@ -522,10 +522,13 @@ loop:
 		}
 		from, to := w-distance, w+length
 		if distance >= 8 {
-			for w < to {
-				binary.LittleEndian.PutUint64(out[w:], binary.LittleEndian.Uint64(out[from:]))
-				w += 8
+			// Most matches have no more than 16 bytes: no loop to guess wrong.
+			s, t := out[from:from+16], out[w:w+16]
+			binary.LittleEndian.PutUint64(t, binary.LittleEndian.Uint64(s))
+			binary.LittleEndian.PutUint64(t[8:], binary.LittleEndian.Uint64(s[8:]))
+			for w += 16; w < to; w += 8 {
 				from += 8
+				binary.LittleEndian.PutUint64(out[w:], binary.LittleEndian.Uint64(out[from+8:]))
 			}
 			w = to
 			continue

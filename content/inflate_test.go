@@ -93,7 +93,7 @@ func TestInflate(t *testing.T) {
 		for _, level := range []int{flate.HuffmanOnly, 0, 1, 6, 9} {
 			for _, flush := range []bool{false, true} {
 				packed := deflate(t, p, level, flush)
-				for _, size := range []int{len(packed), 8192, 100, 15, 1} {
+				for _, size := range []int{len(packed), 8192, 15} {
 					got, err := inflateAll(d, packed, size)
 					if err != nil || !bytes.Equal(got, p) {
 						t.Errorf("sample %d level %d flush %v in parts of %d: %d bytes, %v; want %d", i, level, flush, size, len(got), err, len(p))
@@ -142,7 +142,7 @@ func TestInflateOfBrokenInput(t *testing.T) {
 		p = p[:min(len(p), 5000)]
 		for _, level := range []int{flate.HuffmanOnly, 0, 1, 6, 9} {
 			packed := deflate(t, p, level, false)
-			for range 200 {
+			for range 40 {
 				q := bytes.Clone(packed[:1+r.IntN(len(packed))])
 				for range r.IntN(4) {
 					q[r.IntN(len(q))] ^= 1 << r.IntN(8)

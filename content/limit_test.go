@@ -26,7 +26,7 @@ var bombs = []struct{ header, how string }{
 
 func TestBombsEndInAVerdict(t *testing.T) {
 	for _, c := range bombs {
-		wire := zeros(t, c.how, 64<<20)
+		wire := zeros(t, c.how, 16<<20)
 		for _, done := range []bool{true, false} {
 			var b Body
 			b.Reset([]byte("text/html"), []byte(c.header), Limits{})
@@ -49,7 +49,7 @@ func TestBombsEndInAVerdict(t *testing.T) {
 func TestManyBombsTakeLittleMemory(t *testing.T) {
 	const many = 200
 	for _, c := range bombs {
-		wire := zeros(t, c.how, 64<<20)
+		wire := zeros(t, c.how, 16<<20)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

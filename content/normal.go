@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"encoding/binary"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -251,6 +252,8 @@ func (f *flow) grow(need int) {
 	f.b = b
 }
 
+const eightBlanks = 0x2020202020202020 // of an indented line
+
 // fast copies a run of ASCII.
 func (f *flow) fast(p []byte, i int, t *byteTable) int {
 	b := f.b[:cap(f.b)]
@@ -264,6 +267,10 @@ func (f *flow) fast(p []byte, i int, t *byteTable) int {
 		b[j] = c
 		if c != ' ' || last != ' ' {
 			j++
+		} else {
+			for i+8 < len(p) && binary.LittleEndian.Uint64(p[i+1:]) == eightBlanks {
+				i += 8
+			}
 		}
 		last = c
 	}

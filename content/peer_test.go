@@ -132,7 +132,7 @@ func randomPage(r *rand.Rand) []byte {
 
 func TestTextAgreesWithAnotherTokeniserOnMadeUpPages(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 20000 {
+	for range 5000 {
 		p := randomPage(r)
 		got, want := textOf(t, "text/html; charset=utf-8", string(p)), peerText(p)
 		if strings.TrimSpace(got) != strings.TrimSpace(want) {

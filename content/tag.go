@@ -49,6 +49,9 @@ func (t *tagTable) find(key, more uint64) *tag {
 
 var tags = newTagTable()
 
+// unknownTag stands for names longer than any of HTML.
+var unknownTag tag
+
 func newTagTable() *tagTable {
 	t := &tagTable{}
 	add := func(kind tagKind, out bool, names ...string) {
