@@ -205,6 +205,12 @@ func (r *rig) beginGuardian(p *peer) error {
 		return err
 	}
 	_, port, _ := strings.Cut(addr, ":")
+	// Shipped with a fixed port, which may be taken.
+	transparent, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	_, transparentPort, _ := strings.Cut(transparent, ":")
 	group, err := guardianSettings("e2guardianf1.conf", map[string]string{"naughtynesslimit": limit})
 	if err != nil {
 		return err
@@ -214,7 +220,7 @@ func (r *rig) beginGuardian(p *peer) error {
 		return err
 	}
 	conf, err := guardianSettings("e2guardian.conf", map[string]string{
-		"filterip": "127.0.0.1", "filterports": port, "checkip": "127.0.0.1", "nodaemon": "on",
+		"filterip": "127.0.0.1", "filterports": port, "checkip": "127.0.0.1", "transparenthttpsport": transparentPort, "nodaemon": "on",
 		"loglocation": "'" + dir + "/access.log'", "pidfilename": "'" + dir + "/pid'", "ipcfilename": "'" + dir + "/ipc'", "urlipcfilename": "'" + dir + "/urlipc'",
 		"filtergroupsdir": "'" + dir + "'", "statlocation": "'" + dir + "/stats'",
 	})
