@@ -92,9 +92,11 @@ func (x *session) upgrade() (more bool) {
 // A way is one direction of a tunnel.
 type way struct {
 	dst, src net.Conn
+	other    *way
 	n        int64
 	err      error
 	quiet    atomic.Bool // nothing came for a whole period
+	over     atomic.Bool // nothing will come any more
 }
 
 var errSilent = errors.New("tunnel silent")
@@ -115,7 +117,8 @@ func (x *session) tunnel(hello bool) {
 	u.c.SetDeadline(time.Time{})
 
 	down := &way{dst: x.c, src: u.c}
-	up := &way{dst: u.c, src: x.c}
+	up := &way{dst: u.c, src: x.c, other: down}
+	down.other = up
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -127,13 +130,13 @@ func (x *session) tunnel(hello bool) {
 				u.close()
 			}
 		}()
-		down.run(p, u.r.Buffered(), &up.quiet)
+		down.run(p, u.r.Buffered())
 	}()
-	if hello && !x.hello(up, &down.quiet) {
+	if hello && !x.hello(up) {
 		u.close()
 		x.c.Close()
 	} else {
-		up.run(p, x.r.Buffered(), &down.quiet)
+		up.run(p, x.r.Buffered())
 	}
 	<-done
 	t.BytesIn += up.n
@@ -147,10 +150,14 @@ func (x *session) tunnel(hello bool) {
 
 // run copies in one direction. Its end is passed on as the end of this
 // direction only; a failure ends both.
-func (w *way) run(p *Proxy, first []byte, other *atomic.Bool) {
-	w.err = w.copy(p, first, other)
+func (w *way) run(p *Proxy, first []byte) {
+	w.err = w.copy(p, first)
+	w.over.Store(true)
 	w.quiet.Store(true)
 	if w.err == nil {
+		if w.other.over.Load() {
+			return // both connections are about to be closed
+		}
 		if c, ok := w.dst.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			// Most have nothing more to say to who has left.
 			w.dst.SetReadDeadline(time.Now().Add(p.cfg.Answer))
@@ -161,7 +168,7 @@ func (w *way) run(p *Proxy, first []byte, other *atomic.Bool) {
 	w.src.Close()
 }
 
-func (w *way) copy(p *Proxy, first []byte, other *atomic.Bool) error {
+func (w *way) copy(p *Proxy, first []byte) error {
 	idle := p.cfg.Tunnel
 	if len(first) > 0 {
 		w.dst.SetWriteDeadline(time.Now().Add(idle))
@@ -189,7 +196,7 @@ func (w *way) copy(p *Proxy, first []byte, other *atomic.Bool) error {
 			return errSilent // the writing deadline: bytes are lost
 		}
 		w.quiet.Store(n == 0)
-		if n == 0 && other.Load() {
+		if n == 0 && w.other.quiet.Load() {
 			return errSilent
 		}
 	}
@@ -225,7 +232,7 @@ func (w *way) move(p *Proxy) (int64, error) {
 // hello waits for the client's first bytes and has the host in them judged
 // when they are a TLS hello. It says whether the tunnel may go on; what it has
 // read is sent on then.
-func (x *session) hello(up *way, other *atomic.Bool) bool {
+func (x *session) hello(up *way) bool {
 	p := x.p
 	for {
 		x.c.SetReadDeadline(time.Now().Add(p.cfg.Tunnel))
@@ -236,7 +243,7 @@ func (x *session) hello(up *way, other *atomic.Bool) bool {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err == io.EOF // the server may still have something to say
 		}
-		if other.Load() {
+		if up.other.quiet.Load() {
 			x.note("tunnel: " + errSilent.Error())
 			return false
 		}
