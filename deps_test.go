@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"policy":        4,
 	"identity":      4,
 	"event":         4,
+	"intercept":     3,
 	"list":          3,
 	"state":         3,
 	"filter":        2,

@@ -40,6 +40,7 @@ var commands = []command{
 	{"init", "DIR", "write the starter settings into a folder", initialise},
 	{"list", "compile|look ...", "compile lists, look a name up in them", lists},
 	{"passwd", "[-file FILE] USER", "set a password for Basic authentication", passwd},
+	{"ca", "init|export|rotate ...", "make and hand out the root certificate", ca},
 	{"load", "http|origin|compare ...", "put load on a server, or be the server", loadCommand},
 	{"version", "", "print the version", version},
 }

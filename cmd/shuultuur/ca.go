@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"shuultuur/intercept"
+)
+
+const caHelp = `
+init      make a root certificate and its key
+show      say what the root is and how long it is good for
+export    write the certificate, without its key, for clients to install
+install   say how the usual systems come to trust it
+rotate    make the root that follows; clients with the old one go on working
+
+"shuultuur ca init -h" and so on say more. To look into HTTPS the gateway
+needs a root that the clients trust. Whoever has the root's file can pretend
+to be any site to them: it is kept in one place, readable by its owner alone.`
+
+func ca(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "ca", "init|show|export|install|rotate [flags]", caHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() > 0 {
+		rest := f.Args()[1:]
+		switch f.Arg(0) {
+		case "init":
+			return caInit(e, rest)
+		case "show":
+			return caShow(e, rest)
+		case "export":
+			return caExport(e, rest)
+		case "install":
+			return caInstall(e, rest)
+		case "rotate":
+			return caRotate(e, rest)
+		}
+	}
+	f.Usage()
+	return 2
+}
+
+const (
+	rootFile     = "root.pem"
+	rootFileHelp = "the root's `file`: its key and certificates"
+)
+
+// rootFlags are what init and rotate have in common.
+func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file *string, force *bool, parse func([]string) int) {
+	cfg = new(intercept.RootConfig)
+	f, inner := flags(e, name, args, what)
+	file = f.String("file", rootFile, rootFileHelp)
+	f.StringVar(&cfg.Name, "name", "", "common `name` of the certificate, shown to people who look at it")
+	f.StringVar(&cfg.Organization, "organization", "", "`organization` in the certificate")
+	days := f.Int("days", 0, "`days` the certificate is good for (default 1825)")
+	domains := f.String("domains", "", "limit the root to these `domains`, comma-separated, and the names below them")
+	force = new(bool)
+	if name == "ca init" {
+		f.BoolVar(force, "force", false, "replace a root that is there; clients will no longer trust the gateway until they have the new one")
+	}
+	return cfg, file, force, func(a []string) int {
+		if status := inner(a); status >= 0 {
+			return status
+		}
+		if f.NArg() > 0 || *days < 0 {
+			f.Usage()
+			return 2
+		}
+		cfg.Validity = time.Duration(*days) * 24 * time.Hour
+		if *domains != "" {
+			cfg.Domains = strings.Split(*domains, ",")
+		}
+		return -1
+	}
+}
+
+const caInitHelp = `
+Makes a root certificate (ECDSA P-256) and writes it with its key into a file
+that only its owner may read. A file that is there is left alone.
+
+With -domains the root is good for those names only, which clients enforce:
+a stolen key is then of little use. The gateway can look into no other site.`
+
+func caInit(e env, args []string) int {
+	cfg, file, force, parse := rootFlags(e, "ca init", "[flags]", caInitHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	root, err := intercept.NewRoot(*cfg)
+	if err != nil {
+		return fail(e, err)
+	}
+	if err := root.Write(*file, *force); err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintf(e.stdout, "%s: made\n", *file)
+	describe(e, root)
+	fmt.Fprint(e.stdout, "\n\"shuultuur ca export\" writes the certificate for clients, \"shuultuur ca install\" says what to do with it.\n")
+	return 0
+}
+
+const caRotateHelp = `
+Replaces the root in the file by a new one with a new key, which the old root
+vouches for until it ends. Clients that have only the old root go on working;
+give them the new one before the old one ends. The gateway uses the new root
+from its next reload on. The old key is deleted.
+
+If somebody else may have the old key, do not rotate: make a new root with
+"shuultuur ca init -force" and take the old one off the clients.
+
+What is not given is taken over from the old root; the number at the end of
+its name counts on.`
+
+func caRotate(e env, args []string) int {
+	cfg, file, _, parse := rootFlags(e, "ca rotate", "[flags]", caRotateHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	old, err := intercept.ReadRoot(*file)
+	if err != nil {
+		return fail(e, err)
+	}
+	root, err := old.Rotate(*cfg)
+	if err != nil {
+		return fail(e, fmt.Errorf("%s: %w", *file, err))
+	}
+	if err := root.Write(*file, true); err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintf(e.stdout, "%s: rotated\n", *file)
+	describe(e, root)
+	return 0
+}
+
+func caShow(e env, args []string) int {
+	f, parse := flags(e, "ca show", "[-file FILE]", `
+Prints subject, dates and fingerprints of the root and of the earlier roots
+that vouch for it. The status is 1 when the root has ended.`)
+	file := f.String("file", rootFile, rootFileHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	root, err := intercept.ReadRoot(*file)
+	if err != nil {
+		return fail(e, err)
+	}
+	describe(e, root)
+	if time.Now().After(root.Certificate.NotAfter) {
+		return 1
+	}
+	return 0
+}
+
+func describe(e env, root *intercept.Root) {
+	c := root.Certificate
+	long, short := intercept.Fingerprints(c)
+	fmt.Fprintf(e.stdout, "subject      %s\n", c.Subject)
+	fmt.Fprintf(e.stdout, "valid        %s to %s, %s\n", day(c.NotBefore), day(c.NotAfter), left(c.NotAfter))
+	fmt.Fprintf(e.stdout, "SHA-256      %s\n", long)
+	fmt.Fprintf(e.stdout, "SHA-1        %s\n", short)
+	if len(c.PermittedDNSDomains) > 0 {
+		fmt.Fprintf(e.stdout, "only for     %s\n", strings.Join(c.PermittedDNSDomains, ", "))
+	}
+	for _, old := range root.Earlier {
+		fmt.Fprintf(e.stdout, "earlier      %s, until %s, %s\n", old.Subject, day(old.NotAfter), left(old.NotAfter))
+	}
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+func left(end time.Time) string {
+	switch n := int(time.Until(end) / (24 * time.Hour)); {
+	case time.Now().After(end):
+		return "ended"
+	case n == 1:
+		return "1 day left"
+	default:
+		return fmt.Sprintf("%d days left", n)
+	}
+}
+
+const caExportHelp = `
+Writes the root's certificate without its key. Formats:
+
+  pem           for Unix systems and Firefox
+  der           for Windows and Android
+  p12           PKCS#12 trust store, for Java
+  mobileconfig  profile for iOS and macOS
+
+"shuultuur ca install" says how each system takes it in.`
+
+func caExport(e env, args []string) int {
+	f, parse := flags(e, "ca export", "[flags]", caExportHelp)
+	file := f.String("file", rootFile, rootFileHelp)
+	format := f.String("format", "pem", "`format`: "+strings.Join(intercept.Formats(), ", "))
+	password := f.String("password", "changeit", "`password` of a p12, which many programs ask for; it protects nothing secret")
+	out := f.String("o", "", "`file` to write to instead of standard output")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() > 0 {
+		f.Usage()
+		return 2
+	}
+	root, err := intercept.ReadRoot(*file)
+	if err != nil {
+		return fail(e, err)
+	}
+	b, err := root.Export(*format, *password)
+	if err != nil {
+		return fail(e, err)
+	}
+	if *out == "" {
+		if _, err := e.stdout.Write(b); err != nil {
+			return fail(e, err)
+		}
+		return 0
+	}
+	// Never over a file that is there: it might be the root's.
+	w, err := os.OpenFile(*out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fail(e, err)
+	}
+	_, err = w.Write(b)
+	if closed := w.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+func caInstall(e env, args []string) int {
+	f, parse := flags(e, "ca install", "", "Says how the usual systems come to trust the root certificate.")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() > 0 {
+		f.Usage()
+		return 2
+	}
+	for i, s := range intercept.Install() {
+		if i > 0 {
+			fmt.Fprintln(e.stdout)
+		}
+		fmt.Fprintf(e.stdout, "%s\n  shuultuur ca export -format %s -o %s\n", s.System, s.Format, s.File)
+		for n, step := range s.Steps {
+			fmt.Fprintf(e.stdout, "  %d. %s\n", n+1, step)
+		}
+	}
+	return 0
+}

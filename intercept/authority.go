@@ -1,0 +1,274 @@
+package intercept
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	defaultLeaves   = 10_000
+	defaultLeafDays = 90
+	maxLeafDays     = 398 // what browsers take at most
+	// day is how long a leaf is handed out, a leaf key signs new leaves, and
+	// ticket keys make new tickets.
+	day = 24 * time.Hour
+	// ticketKeys is how many ticket keys are known: a ticket is good for a week.
+	ticketKeys = 8
+)
+
+// ErrNotPermitted says that the root was made for other names.
+var ErrNotPermitted = errors.New("the root certificate does not permit this name")
+
+// Config has the settings of an Authority.
+type Config struct {
+	// Root is the file that "shuultuur ca init" made.
+	Root string `yaml:"root"`
+	// LeafDays is the validity of a minted certificate in days, 3 to 398, two
+	// of which lie in the past; default 90.
+	LeafDays int `yaml:"leaf_days"`
+	// Leaves is how many minted certificates are kept, of some 1.5 KiB each;
+	// default 10,000.
+	Leaves int `yaml:"leaves"`
+	// KeyLog, if not nil, gets the keys of all connections in NSS key log
+	// format. Whoever has it can read them all: for debugging alone.
+	KeyLog io.Writer `yaml:"-"`
+}
+
+// An Authority mints leaf certificates for hosts. It may be used by many
+// goroutines at once.
+type Authority struct {
+	root     *Root
+	validity time.Duration
+	leaves   cache[string, *tls.Certificate]
+
+	mu   sync.Mutex
+	key  *leafKey    // never changes, only replaced; mu
+	base *tls.Config // what Config's answers are made from; never changes; mu
+	born time.Time   // of base's newest ticket key; mu
+	keys [][32]byte  // ticket keys, newest first; mu
+}
+
+// A leafKey is used for all hosts of a day, so that minting costs a signature.
+type leafKey struct {
+	*ecdsa.PrivateKey
+	id   []byte
+	born time.Time
+}
+
+// New reads the root and gets ready to mint.
+func New(cfg Config) (*Authority, error) {
+	root, err := ReadRoot(cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("root: %w", err)
+	}
+	return NewAuthority(root, cfg)
+}
+
+// NewAuthority is New for a root that is in memory; cfg.Root is not looked at.
+func NewAuthority(root *Root, cfg Config) (*Authority, error) {
+	days, leaves := cfg.LeafDays, cfg.Leaves
+	if days == 0 {
+		days = defaultLeafDays
+	}
+	if days < 3 || days > maxLeafDays {
+		return nil, fmt.Errorf("leaf_days %d: must be from 3 to %d: browsers refuse more", days, maxLeafDays)
+	}
+	if leaves == 0 {
+		leaves = defaultLeaves
+	}
+	if leaves < 1 {
+		return nil, fmt.Errorf("leaves %d: must be 1 or more", leaves)
+	}
+	kept, err := newCache[string, *tls.Certificate](leaves)
+	if err != nil {
+		return nil, fmt.Errorf("leaves: %w", err)
+	}
+	a := &Authority{
+		root:     root,
+		validity: time.Duration(days) * day,
+		leaves:   kept,
+		base:     &tls.Config{MinVersion: tls.VersionTLS12, KeyLogWriter: cfg.KeyLog},
+	}
+	if err := a.alive(time.Now()); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Root returns the root that signs.
+func (a *Authority) Root() *Root { return a.root }
+
+// Config returns a configuration for tls.Server over one connection, with a
+// certificate for host and these ALPN protocols, best first. host is a domain
+// name, or an IP address where the client named none. Sessions are resumed
+// with tickets whose keys change daily and are shared by all connections.
+func (a *Authority) Config(host string, protocols ...string) (*tls.Config, error) {
+	cert, err := a.Certificate(host)
+	if err != nil {
+		return nil, err
+	}
+	c := a.shared(time.Now()).Clone()
+	c.Certificates = []tls.Certificate{*cert}
+	c.NextProtos = protocols
+	return c, nil
+}
+
+// shared returns the configuration that all connections have in common.
+func (a *Authority) shared(now time.Time) *tls.Config {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.keys) > 0 && now.Sub(a.born) < day {
+		return a.base
+	}
+	var key [32]byte
+	rand.Read(key[:]) // never fails
+	a.keys = append([][32]byte{key}, a.keys[:min(len(a.keys), ticketKeys-1)]...)
+	a.born = now
+	a.base = a.base.Clone()
+	a.base.SetSessionTicketKeys(a.keys)
+	return a.base
+}
+
+// Certificate returns a certificate for exactly host with its chain, minted
+// if there is none. It must not be changed. host is a domain name or an IP
+// address; case, a final dot and the brackets of an IPv6 address do not matter.
+// The error wraps ErrNotPermitted if the root was made for other names.
+func (a *Authority) Certificate(host string) (*tls.Certificate, error) {
+	name, addr, err := cleanHost(host)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.root.permits(name, addr.IsValid()); err != nil {
+		return nil, err
+	}
+	return a.leaves.get(name, func() (*tls.Certificate, time.Time, error) {
+		return a.mint(name, addr, time.Now())
+	})
+}
+
+func cleanHost(host string) (string, netip.Addr, error) {
+	bare := host
+	if strings.HasPrefix(bare, "[") && strings.HasSuffix(bare, "]") {
+		bare = bare[1 : len(bare)-1]
+	}
+	if addr, err := netip.ParseAddr(bare); err == nil {
+		addr = addr.WithZone("").Unmap()
+		return addr.String(), addr, nil
+	}
+	clean, ok := appendName(nil, []byte(host))
+	if !ok || !dnsName(string(clean)) {
+		return "", netip.Addr{}, fmt.Errorf("%q is neither a domain name nor an IP address", host)
+	}
+	return string(clean), netip.Addr{}, nil
+}
+
+// dnsName looks at the labels of a name that has only characters of one.
+func dnsName(name string) bool {
+	for label := range strings.SplitSeq(name, ".") {
+		if len(label) == 0 || len(label) > 63 {
+			return false
+		}
+	}
+	return true
+}
+
+// mint signs a leaf. It is handed out for a day, so that what clients see
+// never comes near its end.
+func (a *Authority) mint(name string, addr netip.Addr, now time.Time) (*tls.Certificate, time.Time, error) {
+	if err := a.alive(now); err != nil {
+		return nil, time.Time{}, err
+	}
+	key, err := a.leafKey(now)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	issuer := a.root.Certificate
+	start := now.Add(-backdated).Truncate(time.Second)
+	leaf := &x509.Certificate{
+		SerialNumber:          serial(),
+		NotBefore:             later(start, issuer.NotBefore),
+		NotAfter:              sooner(start.Add(a.validity), issuer.NotAfter),
+		SubjectKeyId:          key.id,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	if len(name) <= 64 { // a common name may not be longer, and needs not be
+		leaf.Subject = pkix.Name{CommonName: name}
+	}
+	if addr.IsValid() {
+		leaf.IPAddresses = []net.IP{addr.AsSlice()}
+	} else {
+		leaf.DNSNames = []string{name}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, &key.PublicKey, a.root.key)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("mint a certificate for %q: %w", name, err)
+	}
+	cert := &tls.Certificate{Certificate: append([][]byte{der}, a.chain(now)...), PrivateKey: key.PrivateKey}
+	return cert, sooner(now.Add(day), leaf.NotAfter), nil
+}
+
+// chain returns what has to be sent behind a leaf: all that is not a root.
+func (a *Authority) chain(now time.Time) (chain [][]byte) {
+	if c := a.root.Certificate; string(c.RawIssuer) != string(c.RawSubject) {
+		chain = append(chain, c.Raw)
+	}
+	for _, c := range a.root.Crosses {
+		if now.After(c.NotAfter) {
+			break // what is behind it leads nowhere
+		}
+		chain = append(chain, c.Raw)
+	}
+	return chain
+}
+
+// alive says why the root cannot sign now, nil if it can.
+func (a *Authority) alive(now time.Time) error {
+	c := a.root.Certificate
+	switch {
+	case now.After(c.NotAfter):
+		return fmt.Errorf("the root certificate %q ended on %s: make a new one with \"shuultuur ca init -force\"", c.Subject.CommonName, date(c.NotAfter))
+	case now.Before(c.NotBefore):
+		return fmt.Errorf("the root certificate %q begins on %s: is the clock right?", c.Subject.CommonName, date(c.NotBefore))
+	}
+	return nil
+}
+
+func (a *Authority) leafKey(now time.Time) (*leafKey, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.key != nil && now.Sub(a.key.born) < day {
+		return a.key, nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a leaf key: %w", err)
+	}
+	a.key = &leafKey{key, keyID(&key.PublicKey), now}
+	return a.key, nil
+}
+
+// keyID returns the key identifier of RFC 7093, 2, method 1.
+func keyID(key crypto.PublicKey) []byte {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil // not for a key that we made
+	}
+	sum := sha256.Sum256(der)
+	return sum[:20]
+}

@@ -1,0 +1,122 @@
+package intercept
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// formats are what Export can write, by the usual file ending of each.
+var formats = []string{"pem", "der", "p12", "mobileconfig"}
+
+// Formats returns the names of the formats that Export knows.
+func Formats() []string { return append([]string(nil), formats...) }
+
+// Export returns the root's certificate, never its key, for clients:
+//   - pem: text, for Unix systems and Firefox
+//   - der: for Windows and Android
+//   - p12: a PKCS#12 trust store, for Java and programs that want one; the
+//     only format with a password
+//   - mobileconfig: a profile for iOS and macOS
+func (r *Root) Export(format, password string) ([]byte, error) {
+	switch format {
+	case "pem":
+		return pemCertificate(r.Certificate), nil
+	case "der":
+		return bytes.Clone(r.Certificate.Raw), nil
+	case "p12":
+		b, err := pkcs12.Modern2023.EncodeTrustStore([]*x509.Certificate{r.Certificate}, password)
+		if err != nil {
+			return nil, fmt.Errorf("write a PKCS#12 trust store: %w", err)
+		}
+		return b, nil
+	case "mobileconfig":
+		return r.profile()
+	}
+	return nil, fmt.Errorf("format %q: must be one of %s", format, strings.Join(formats, ", "))
+}
+
+// Fingerprints returns the SHA-256 and SHA-1 of a certificate as systems show
+// them, so that a person can compare: upper case, with colons.
+func Fingerprints(c *x509.Certificate) (sha256Sum, sha1Sum string) {
+	long, short := sha256.Sum256(c.Raw), sha1.Sum(c.Raw)
+	return colons(long[:]), colons(short[:])
+}
+
+func colons(b []byte) string {
+	return strings.ReplaceAll(fmt.Sprintf("% X", b), " ", ":")
+}
+
+// profile returns an Apple configuration profile. Its identifiers come from
+// the certificate, so that installing it again replaces it.
+func (r *Root) profile() ([]byte, error) {
+	var name bytes.Buffer
+	if err := xml.EscapeText(&name, []byte(r.Certificate.Subject.CommonName)); err != nil {
+		return nil, fmt.Errorf("write a profile: %w", err)
+	}
+	return []byte(strings.NewReplacer(
+		"{name}", name.String(),
+		"{certificate}", base64.StdEncoding.EncodeToString(r.Certificate.Raw),
+		"{inner}", uuid("certificate", r.Certificate.Raw),
+		"{outer}", uuid("profile", r.Certificate.Raw),
+	).Replace(profileText)), nil
+}
+
+// uuid returns a UUID of version 8 (RFC 9562, 5.8) made from what it names.
+func uuid(what string, of []byte) string {
+	h := sha256.New()
+	h.Write([]byte(what))
+	h.Write(of)
+	b := h.Sum(nil)
+	b[6] = b[6]&0x0f | 0x80
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%X-%X-%X-%X-%X", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+const profileText = `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+	<key>PayloadContent</key>
+	<array>
+		<dict>
+			<key>PayloadCertificateFileName</key>
+			<string>root.cer</string>
+			<key>PayloadContent</key>
+			<data>{certificate}</data>
+			<key>PayloadDisplayName</key>
+			<string>{name}</string>
+			<key>PayloadIdentifier</key>
+			<string>shuultuur.root.{inner}</string>
+			<key>PayloadType</key>
+			<string>com.apple.security.root</string>
+			<key>PayloadUUID</key>
+			<string>{inner}</string>
+			<key>PayloadVersion</key>
+			<integer>1</integer>
+		</dict>
+	</array>
+	<key>PayloadDescription</key>
+	<string>Lets this device trust the web filter of its network.</string>
+	<key>PayloadDisplayName</key>
+	<string>{name}</string>
+	<key>PayloadIdentifier</key>
+	<string>shuultuur.profile.{outer}</string>
+	<key>PayloadRemovalDisallowed</key>
+	<false/>
+	<key>PayloadType</key>
+	<string>Configuration</string>
+	<key>PayloadUUID</key>
+	<string>{outer}</string>
+	<key>PayloadVersion</key>
+	<integer>1</integer>
+</dict>
+</plist>
+`

@@ -1,0 +1,388 @@
+package intercept
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Limits of a hello. Post-quantum key shares make it larger than a TCP
+// segment; crypto/tls takes none above 64 KiB either.
+const (
+	MaxHello = 64 << 10 // bytes of the handshake message
+	maxWire  = 96 << 10 // bytes with the record headers, which tiny records multiply
+)
+
+// What Feed may find wrong. An error wraps one of them and says more.
+var (
+	ErrNotHello  = errors.New("not a TLS client hello")        // some other protocol
+	ErrMalformed = errors.New("malformed TLS client hello")    // begins as one, and is broken
+	ErrTooLarge  = errors.New("TLS client hello is too large") // above MaxHello
+)
+
+// A Sniffer gathers a client hello from a connection's first bytes, however
+// they are split over TCP segments and TLS records (RFC 8446, 5.1). It looks at
+// each byte once. The zero value is ready for use.
+type Sniffer struct {
+	message []byte // handshake message so far; lies in the caller's bytes if it came whole
+	head    [5]byte
+	have    int // bytes of head
+	left    int // bytes of the record still to come
+	wire    int
+	done    bool
+	err     error
+}
+
+// Feed takes the next bytes of the connection. done says that the hello is
+// complete; bytes behind it are left alone. Feed never needs p again, but a
+// hello that came whole in one p is read from there: p must not change before
+// Hello or AppendHost. After an error the Sniffer repeats it.
+func (s *Sniffer) Feed(p []byte) (done bool, err error) {
+	if !s.done && s.err == nil {
+		s.done, s.err = s.feed(p)
+	}
+	return s.done, s.err
+}
+
+func (s *Sniffer) feed(p []byte) (bool, error) {
+	for len(p) > 0 {
+		if s.left == 0 {
+			n := copy(s.head[s.have:], p)
+			p = p[n:]
+			s.have += n
+			if err := s.record(); err != nil {
+				return false, err
+			}
+			continue
+		}
+		part := p[:min(len(p), s.left)]
+		p = p[len(part):]
+		s.left -= len(part)
+		if done, err := s.gather(part); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
+}
+
+// record looks at as much of a record's header as there is.
+func (s *Sniffer) record() error {
+	if s.head[0] != 22 {
+		return fmt.Errorf("%w: it begins with byte %#x", ErrNotHello, s.head[0])
+	}
+	if s.have > 1 && s.head[1] != 3 {
+		return fmt.Errorf("%w: record of version %d", ErrNotHello, s.head[1])
+	}
+	if s.have < len(s.head) {
+		return nil
+	}
+	s.left = int(s.head[3])<<8 | int(s.head[4])
+	s.have = 0
+	if s.left == 0 || s.left > 1<<14 {
+		return fmt.Errorf("%w: record of %d bytes", ErrMalformed, s.left)
+	}
+	if s.wire += len(s.head) + s.left; s.wire > maxWire {
+		return fmt.Errorf("%w: more than %d bytes in its records", ErrTooLarge, maxWire)
+	}
+	return nil
+}
+
+func (s *Sniffer) gather(part []byte) (bool, error) {
+	if len(s.message) == 0 {
+		s.message = part[:len(part):len(part)] // no copy for a hello that came whole
+	} else {
+		s.message = append(s.message, part...)
+	}
+	if s.message[0] != 1 {
+		return false, fmt.Errorf("%w: handshake message of type %d", ErrNotHello, s.message[0])
+	}
+	if len(s.message) >= 4 {
+		size := 4 + int(s.message[1])<<16 + int(s.message[2])<<8 + int(s.message[3])
+		if size > MaxHello {
+			return false, fmt.Errorf("%w: %d bytes", ErrTooLarge, size)
+		}
+		if len(s.message) >= size {
+			s.message = s.message[:size]
+			return true, nil
+		}
+	}
+	if &s.message[0] == &part[0] {
+		s.message = slices.Clone(part) // the caller's bytes may change now
+	}
+	return false, nil
+}
+
+// AppendHost appends the server name (RFC 6066, 3) of a complete hello to dst:
+// lower case, no final dot; nothing where the hello has none. It does not look
+// at the rest, and allocates only when dst has no room.
+func (s *Sniffer) AppendHost(dst []byte) ([]byte, error) {
+	if !s.done {
+		return dst, errIncomplete
+	}
+	exts, ok := extensions(s.message)
+	seen := false
+	for ok && len(exts.b) > 0 {
+		kind, body := exts.number(2), exts.vector(2)
+		if ok = exts.ok; !ok || kind != extServerName {
+			continue
+		}
+		if seen {
+			return dst, fmt.Errorf("%w: two lists of server names", ErrMalformed)
+		}
+		seen = true
+		dst, ok = body.appendHost(dst)
+	}
+	if !ok {
+		return dst, ErrMalformed
+	}
+	return dst, nil
+}
+
+var errIncomplete = errors.New("the TLS client hello is not complete")
+
+// A Hello is what a client said of itself before anything was encrypted.
+// GREASE values (RFC 8701) are left out of every list.
+type Hello struct {
+	// Host is the server name: lower case, no final dot, "" if there was
+	// none. With ECH it is the outer name, which need not be the true one.
+	Host       string
+	Protocols  []string // ALPN (RFC 7301), in the client's order
+	Versions   []uint16 // of TLS, as tls.VersionTLS13, in the client's order
+	Ciphers    []uint16
+	Extensions []uint16 // types, in the order sent
+	Groups     []uint16 // as tls.X25519MLKEM768, in the client's order
+	KeyShares  []uint16 // groups with a key share
+	Signatures []uint16 // signature algorithms
+	// ECH says that the encrypted_client_hello extension is there (RFC 9849).
+	// Browsers also send it filled with noise, and nobody can tell which.
+	ECH    bool
+	Ticket bool // a TLS 1.2 session is offered for resumption (RFC 5077)
+	PSK    bool // a pre-shared key is offered: resumption in TLS 1.3
+
+	named bool // a server_name extension is there
+}
+
+// Version returns the highest version of TLS offered, as tls.VersionTLS13.
+func (h *Hello) Version() uint16 {
+	if len(h.Versions) == 0 {
+		return 0
+	}
+	return slices.Max(h.Versions)
+}
+
+// PostQuantum says whether a key share of X25519MLKEM768 came along.
+func (h *Hello) PostQuantum() bool { return slices.Contains(h.KeyShares, groupX25519MLKEM768) }
+
+const groupX25519MLKEM768 = 0x11ec
+
+// Types of extension that are looked into.
+const (
+	extServerName        = 0
+	extSupportedGroups   = 10
+	extSignatures        = 13
+	extProtocols         = 16
+	extSessionTicket     = 35
+	extPreSharedKey      = 41
+	extSupportedVersions = 43
+	extKeyShare          = 51
+	extECH               = 0xfe0d
+)
+
+// Hello takes a complete hello apart. It shares no memory with what was fed.
+func (s *Sniffer) Hello() (*Hello, error) {
+	if !s.done {
+		return nil, errIncomplete
+	}
+	c := cursor{s.message[4:], true}
+	legacy := uint16(c.number(2))
+	c.take(32) // random
+	c.vector(1)
+	ciphers := c.vector(2)
+	c.vector(1) // compression
+	h := &Hello{Versions: []uint16{legacy}}
+	h.Ciphers = ciphers.list()
+	if !c.ok || !ciphers.ok {
+		return nil, fmt.Errorf("%w: it ends before its extensions", ErrMalformed)
+	}
+	if len(c.b) == 0 {
+		return h, nil
+	}
+	exts := c.vector(2)
+	if !c.ok || len(c.b) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes behind its extensions", ErrMalformed, len(c.b))
+	}
+	var seen [1 << 16 / 64]uint64 // a second one could be read by one side and not the other
+	for len(exts.b) > 0 {
+		kind, body := uint16(exts.number(2)), exts.vector(2)
+		if !exts.ok {
+			return nil, fmt.Errorf("%w: cut extension", ErrMalformed)
+		}
+		if seen[kind/64]&(1<<(kind%64)) != 0 {
+			return nil, fmt.Errorf("%w: extension %d is there twice", ErrMalformed, kind)
+		}
+		seen[kind/64] |= 1 << (kind % 64)
+		if !grease(kind) {
+			h.Extensions = append(h.Extensions, kind)
+		}
+		if !h.extension(kind, body) {
+			return nil, fmt.Errorf("%w: in extension %d", ErrMalformed, kind)
+		}
+	}
+	return h, nil
+}
+
+func (h *Hello) extension(kind uint16, body cursor) bool {
+	switch kind {
+	case extServerName:
+		h.named = true
+		var room [256]byte
+		host, ok := body.appendHost(room[:0])
+		h.Host = string(host)
+		return ok
+	case extSupportedGroups:
+		return body.listIn(2, &h.Groups)
+	case extSignatures:
+		return body.listIn(2, &h.Signatures)
+	case extSupportedVersions:
+		return body.listIn(1, &h.Versions)
+	case extProtocols:
+		names := body.vector(2)
+		for names.ok && len(names.b) > 0 {
+			name := names.vector(1)
+			h.Protocols = append(h.Protocols, string(name.b))
+		}
+		return names.ok && len(body.b) == 0
+	case extKeyShare:
+		shares := body.vector(2)
+		for shares.ok && len(shares.b) > 0 {
+			group := uint16(shares.number(2))
+			if shares.vector(2); !grease(group) {
+				h.KeyShares = append(h.KeyShares, group)
+			}
+		}
+		return shares.ok && len(body.b) == 0
+	case extSessionTicket:
+		h.Ticket = len(body.b) > 0
+	case extPreSharedKey:
+		h.PSK = true
+	case extECH:
+		h.ECH = true
+	}
+	return true
+}
+
+// extensions returns the extensions of a handshake message.
+func extensions(message []byte) (cursor, bool) {
+	c := cursor{message[4:], true}
+	c.take(2 + 32) // version, random
+	c.vector(1)    // session
+	c.vector(2)    // cipher suites
+	c.vector(1)    // compression
+	if !c.ok || len(c.b) == 0 {
+		return cursor{}, c.ok
+	}
+	exts := c.vector(2)
+	return exts, c.ok && len(c.b) == 0
+}
+
+// grease says whether v is one of the values that RFC 8701 reserves to keep
+// servers from choking on what they do not know: 0x0a0a, 0x1a1a, … 0xfafa.
+func grease(v uint16) bool { return v&0x0f0f == 0x0a0a && v>>8 == v&0xff }
+
+// A cursor takes a structure of length-prefixed vectors apart (RFC 8446, 3.4).
+type cursor struct {
+	b  []byte
+	ok bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if !c.ok || n > len(c.b) {
+		c.b, c.ok = nil, false
+		return nil
+	}
+	p := c.b[:n]
+	c.b = c.b[n:]
+	return p
+}
+
+func (c *cursor) number(bytes int) int {
+	n := 0
+	for _, x := range c.take(bytes) {
+		n = n<<8 | int(x)
+	}
+	return n
+}
+
+// vector returns what a length of that many bytes announces.
+func (c *cursor) vector(bytes int) cursor {
+	p := c.take(c.number(bytes))
+	return cursor{p, c.ok}
+}
+
+// list returns the numbers of two bytes up to the end, without GREASE.
+func (c *cursor) list() []uint16 {
+	if len(c.b)%2 != 0 {
+		c.ok = false
+	}
+	if !c.ok || len(c.b) == 0 {
+		return nil
+	}
+	l := make([]uint16, 0, len(c.b)/2)
+	for len(c.b) > 0 {
+		if v := uint16(c.number(2)); !grease(v) {
+			l = append(l, v)
+		}
+	}
+	return l
+}
+
+// listIn reads an extension that is one list and nothing else.
+func (c *cursor) listIn(bytes int, l *[]uint16) bool {
+	v := c.vector(bytes)
+	*l = v.list()
+	return v.ok && len(c.b) == 0
+}
+
+// appendHost reads a server_name extension. Two names of one kind are not
+// allowed (RFC 6066, 3), and the other side might read the other one.
+func (c *cursor) appendHost(dst []byte) ([]byte, bool) {
+	names := c.vector(2)
+	found := false
+	for names.ok && len(names.b) > 0 {
+		kind, name := names.number(1), names.vector(2)
+		if kind != 0 || !names.ok {
+			continue
+		}
+		if found {
+			return dst, false
+		}
+		found = true
+		var ok bool
+		if dst, ok = appendName(dst, name.b); !ok {
+			return dst, false
+		}
+	}
+	return dst, names.ok && found && len(c.b) == 0
+}
+
+// appendName appends a host name in lower case, without its final dot, and
+// says whether it can be one at all.
+func appendName(dst, name []byte) ([]byte, bool) {
+	if n := len(name); n > 0 && name[n-1] == '.' {
+		name = name[:n-1]
+	}
+	if len(name) == 0 || len(name) > 253 {
+		return dst, false
+	}
+	for _, c := range name {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c |= 0x20
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return dst, false
+		}
+		dst = append(dst, c)
+	}
+	return dst, true
+}

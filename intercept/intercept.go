@@ -1,0 +1,57 @@
+// Package intercept holds what it takes to stand in the middle of a TLS
+// connection and to answer for it.
+//
+// A connection's first bytes go through a Sniffer, which says what the client
+// wants to reach (Hello) without taking anything from the connection. Where
+// the policy wants to see inside, a Verifier first looks at the certificate of
+// the true server and lists its faults; then an Authority, which holds the
+// Root that an administrator made and gave to the clients, mints a leaf
+// certificate for the host and gives the tls.Config to go on with. A Root is
+// one file; it is made, exported and rotated here too.
+package intercept
+
+import (
+	"context"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// A cache keeps a bounded number of values, each until its time, and lets one
+// caller at a time make the value of a key while others wait for it.
+type cache[K comparable, V any] struct{ *otter.Cache[K, kept[V]] }
+
+type kept[V any] struct {
+	value V
+	until time.Time
+}
+
+func newCache[K comparable, V any](size int) (cache[K, V], error) {
+	c, err := otter.New(&otter.Options[K, kept[V]]{
+		MaximumSize: size,
+		// Upkeep is short and done by the caller, so that no goroutine is
+		// left without an owner.
+		Executor: func(work func()) { work() },
+	})
+	return cache[K, V]{c}, err
+}
+
+// get returns the value of key, made by load if there is none or its time is
+// up. load says until when the value is good; the zero time means that it is
+// not to be kept. An error is not kept.
+func (c cache[K, V]) get(key K, load func() (V, time.Time, error)) (V, error) {
+	if k, ok := c.GetIfPresent(key); ok {
+		if time.Now().Before(k.until) {
+			return k.value, nil
+		}
+		c.Invalidate(key)
+	}
+	k, err := c.Get(context.Background(), key, otter.LoaderFunc[K, kept[V]](func(context.Context, K) (kept[V], error) {
+		v, until, err := load()
+		return kept[V]{v, until}, err
+	}))
+	if err == nil && k.until.IsZero() {
+		c.Invalidate(key)
+	}
+	return k.value, err
+}

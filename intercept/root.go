@@ -1,0 +1,350 @@
+package intercept
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// DefaultName is the common name of a root that is given none.
+	DefaultName = "Shuultuur root R1"
+	// DefaultValidity is how long a root is good for if nothing is said.
+	DefaultValidity = 5 * 365 * 24 * time.Hour
+
+	longestValidity = 30 * 365 * 24 * time.Hour
+	// backdated makes up for clients whose clocks are slow.
+	backdated = 48 * time.Hour
+	// maxEarlier bounds the cross certificates in a chain, all of which are
+	// sent in each handshake. It is also the path length of a root.
+	maxEarlier  = 3
+	maxRootFile = 256 << 10
+)
+
+// RootConfig says what a new root is to be like.
+type RootConfig struct {
+	Name         string        // common name, at most 64 bytes; default DefaultName
+	Organization string        // none if empty
+	Validity     time.Duration // from a day to 30 years; default DefaultValidity
+	// Domains limits the root to these names and the names below them, and
+	// takes IP addresses from it: clients then accept nothing else of it
+	// (RFC 5280, 4.2.1.10). None means no limit.
+	Domains []string
+}
+
+// A Root is the certificate that clients trust, with its key. It never changes.
+type Root struct {
+	Certificate *x509.Certificate
+	// Crosses carry the key of a root, signed by the root before it: a client
+	// that has only an earlier root finds its way by them. Newest first.
+	Crosses []*x509.Certificate
+	// Earlier are the roots that came before and that clients may still have.
+	Earlier []*x509.Certificate
+
+	key crypto.Signer
+}
+
+// NewRoot makes a root with a new ECDSA P-256 key.
+func NewRoot(cfg RootConfig) (*Root, error) {
+	template, err := cfg.template(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	template.SerialNumber = serial()
+	template.SubjectKeyId = keyID(&key.PublicKey)
+	cert, err := sign(template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Root{Certificate: cert, key: key}, nil
+}
+
+func (cfg RootConfig) template(now time.Time) (*x509.Certificate, error) {
+	name, validity := cfg.Name, cfg.Validity
+	if name == "" {
+		name = DefaultName
+	}
+	if validity == 0 {
+		validity = DefaultValidity
+	}
+	for what, s := range map[string]string{"name": name, "organization": cfg.Organization} {
+		if len(s) > 64 || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+			return nil, fmt.Errorf("%s %q: must be printable text of at most 64 bytes", what, s)
+		}
+	}
+	if validity < 24*time.Hour || validity > longestValidity {
+		return nil, fmt.Errorf("validity of %v: must be from a day to 30 years", validity)
+	}
+	t := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             now.Add(-backdated).Truncate(time.Second),
+		NotAfter:              now.Add(validity).Truncate(time.Second),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLen:            maxEarlier,
+	}
+	if cfg.Organization != "" {
+		t.Subject.Organization = []string{cfg.Organization}
+	}
+	for _, d := range cfg.Domains {
+		clean, ok := appendName(nil, []byte(d))
+		if !ok || !dnsName(string(clean)) {
+			return nil, fmt.Errorf("domain %q: must be a domain name like school.example, which also covers the names below it", d)
+		}
+		t.PermittedDNSDomains = append(t.PermittedDNSDomains, string(clean))
+	}
+	if len(cfg.Domains) > 0 {
+		// Names of another kind would otherwise be free of any limit.
+		t.PermittedDNSDomainsCritical = true
+		t.ExcludedIPRanges = []*net.IPNet{
+			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+			{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+		}
+	}
+	return t, nil
+}
+
+// Rotate makes the root that follows r: a new key, vouched for by r until r
+// ends. Clients that have r go on without a change; those that get the new
+// root need r no more. What cfg leaves empty is taken over from r, and the
+// number at the end of the name counts on. r's key is not kept: what it has
+// signed stays good, and nothing more can be signed with it.
+func (r *Root) Rotate(cfg RootConfig) (*Root, error) {
+	now := time.Now()
+	old := r.Certificate
+	if !bytes.Equal(old.RawIssuer, old.RawSubject) {
+		return nil, fmt.Errorf("certificate %q was issued by %q: ask there for a new one", old.Subject, old.Issuer)
+	}
+	if now.After(old.NotAfter) {
+		return nil, fmt.Errorf("root %q ended on %s and can vouch for nothing: make a new one with init", old.Subject.CommonName, date(old.NotAfter))
+	}
+	if cfg.Name == "" {
+		cfg.Name = nextName(old.Subject.CommonName)
+	}
+	if cfg.Name == old.Subject.CommonName {
+		return nil, fmt.Errorf("name %q: must differ from the name of the root before, or people cannot tell them apart", cfg.Name)
+	}
+	if cfg.Organization == "" && len(old.Subject.Organization) > 0 {
+		cfg.Organization = old.Subject.Organization[0]
+	}
+	if cfg.Domains == nil {
+		cfg.Domains = old.PermittedDNSDomains
+	}
+	next, err := NewRoot(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cross := *next.Certificate
+	cross.SerialNumber = serial()
+	cross.SignatureAlgorithm = 0 // that of the key that signs
+	cross.NotBefore = later(cross.NotBefore, old.NotBefore)
+	cross.NotAfter = sooner(cross.NotAfter, old.NotAfter)
+	crossed, err := sign(&cross, old, next.key.Public(), r.key)
+	if err != nil {
+		return nil, err
+	}
+	ended := func(c *x509.Certificate) bool { return now.After(c.NotAfter) }
+	next.Crosses = slices.DeleteFunc(append([]*x509.Certificate{crossed}, r.Crosses...), ended)
+	next.Earlier = slices.DeleteFunc(append([]*x509.Certificate{old}, r.Earlier...), ended)
+	if len(next.Crosses) > maxEarlier {
+		return nil, fmt.Errorf("%d earlier roots are still valid, the oldest until %s: every handshake would carry a certificate for each", len(next.Crosses), date(r.Earlier[len(r.Earlier)-1].NotAfter))
+	}
+	return next, nil
+}
+
+// nextName counts the number at the end of a name on: "Root R1", "Root R2".
+func nextName(name string) string {
+	if i := strings.LastIndex(name, " R"); i >= 0 {
+		if n, err := strconv.Atoi(name[i+2:]); err == nil && n > 0 {
+			return name[:i+2] + strconv.Itoa(n+1)
+		}
+	}
+	return name + " R2"
+}
+
+// ReadRoot reads a root from its file: PEM, a PRIVATE KEY (PKCS#8) and its
+// CERTIFICATE, then the cross certificates and earlier roots. A file that
+// others than its owner may read is refused. A certificate authority of one's
+// own, issued by another, does as well: its certificates are sent along.
+func ReadRoot(file string) (*Root, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: mode %v: others than its owner may use the key in it: chmod 600, and make a new root if somebody may have read it", file, mode)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxRootFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxRootFile {
+		return nil, fmt.Errorf("%s: more than %d bytes: not a root", file, maxRootFile)
+	}
+	r, err := parseRoot(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+func parseRoot(text []byte) (*Root, error) {
+	r := new(Root)
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		switch block.Type {
+		case "PRIVATE KEY":
+			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("read the key: %w", err)
+			}
+			signer, ok := key.(crypto.Signer)
+			if !ok || r.key != nil {
+				return nil, errors.New("need exactly one key that can sign")
+			}
+			r.key = signer
+		case "CERTIFICATE":
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("read a certificate: %w", err)
+			}
+			switch {
+			case r.Certificate == nil:
+				r.Certificate = c
+			case bytes.Equal(c.RawIssuer, c.RawSubject):
+				r.Earlier = append(r.Earlier, c)
+			default:
+				r.Crosses = append(r.Crosses, c)
+			}
+		default:
+			return nil, fmt.Errorf("block %q: need PRIVATE KEY and CERTIFICATE; \"openssl pkcs8 -topk8 -nocrypt\" converts other keys", block.Type)
+		}
+	}
+	if r.key == nil || r.Certificate == nil {
+		return nil, errors.New("need a PRIVATE KEY and its CERTIFICATE in PEM")
+	}
+	public, ok := r.key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	if !ok || !public.Equal(r.Certificate.PublicKey) {
+		return nil, errors.New("the key does not belong to the first certificate")
+	}
+	if !r.Certificate.IsCA {
+		return nil, fmt.Errorf("certificate %q is not a certificate authority", r.Certificate.Subject)
+	}
+	return r, nil
+}
+
+// Write writes the root to a file that only its owner may read. The file is
+// there whole or not at all. A file that is there already is replaced only if
+// replace is set.
+func (r *Root) Write(file string, replace bool) error {
+	key, err := x509.MarshalPKCS8PrivateKey(r.key)
+	if err != nil {
+		return fmt.Errorf("write the key: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})
+	for _, c := range slices.Concat([]*x509.Certificate{r.Certificate}, r.Crosses, r.Earlier) {
+		text = append(text, pemCertificate(c)...)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".root-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	_, err = tmp.Write(text)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if replace {
+		return os.Rename(tmp.Name(), file)
+	}
+	// Unlike a rename, a link fails where there is a file.
+	if err := os.Link(tmp.Name(), file); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s: %w: clients may trust the root in it", file, fs.ErrExist)
+		}
+		return err
+	}
+	return nil
+}
+
+func pemCertificate(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// permits says why the root's own limits forbid a leaf for host, nil if not.
+func (r *Root) permits(host string, addr bool) error {
+	domains := r.Certificate.PermittedDNSDomains
+	if len(domains) == 0 {
+		return nil
+	}
+	for _, d := range domains {
+		if !addr && (host == d || strings.HasSuffix(host, "."+d)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q: %w: it is limited to %s", host, ErrNotPermitted, strings.Join(domains, ", "))
+}
+
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate for %q: %w", template.Subject, err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// serial returns 128 random bits.
+func serial() *big.Int {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[15] |= 1      // nor is zero
+	return new(big.Int).SetBytes(b[:])
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func date(t time.Time) string { return t.UTC().Format("2006-01-02") }

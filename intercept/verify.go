@@ -1,0 +1,434 @@
+package intercept
+
+import (
+	"bytes"
+	"context"
+	"crypto/dsa" //nolint:staticcheck // to tell that a key is of this weak kind
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/crypto/ocsp"
+)
+
+// A Kind is the word for what is wrong with a server's certificate.
+type Kind string
+
+// The kinds of fault, in the order in which they are listed.
+const (
+	Revoked             Kind = "revoked"
+	SelfSigned          Kind = "self-signed"
+	UnknownRoot         Kind = "unknown-root"
+	MissingIntermediate Kind = "missing-intermediate"
+	InvalidChain        Kind = "invalid-chain"
+	WrongHost           Kind = "wrong-host"
+	Expired             Kind = "expired"
+	NotYetValid         Kind = "not-yet-valid"
+	WeakKey             Kind = "weak-key"
+)
+
+// A Fault is one thing that is wrong with a server's certificate.
+type Fault struct {
+	Kind   Kind
+	Detail string // for the operator: which certificate, and what of it
+}
+
+func (f Fault) String() string { return string(f.Kind) + ": " + f.Detail }
+
+// Explain says what the fault means to somebody who wanted to see host.
+func (f Fault) Explain(host string) string {
+	switch f.Kind {
+	case Revoked:
+		return fmt.Sprintf("The certificate of %s has been revoked by those who issued it, perhaps because its key was stolen. Whoever answers may not be %s.", host, host)
+	case SelfSigned:
+		return fmt.Sprintf("%s vouches only for itself: nobody else confirms that it is the real one.", host)
+	case UnknownRoot:
+		return fmt.Sprintf("The certificate of %s was issued by an authority that is not trusted here.", host)
+	case MissingIntermediate:
+		return fmt.Sprintf("%s does not send all that is needed to check its certificate, and the missing part could not be fetched. The server is set up wrongly.", host)
+	case InvalidChain:
+		return fmt.Sprintf("The certificate of %s was issued against the rules that its issuer is bound to.", host)
+	case WrongHost:
+		return fmt.Sprintf("The server that answered has a certificate for other names than %s.", host)
+	case Expired:
+		return fmt.Sprintf("The certificate of %s has expired, and nothing confirms any more that it is the real one.", host)
+	case NotYetValid:
+		return fmt.Sprintf("The certificate of %s is not valid yet. Its clock or ours is wrong.", host)
+	case WeakKey:
+		return fmt.Sprintf("The certificate of %s is protected by cryptography that can be broken today.", host)
+	}
+	return fmt.Sprintf("The certificate of %s could not be verified.", host)
+}
+
+// A Staple is what a server's stapled OCSP response (RFC 6066, 8) came to.
+type Staple string
+
+// Only a staple that is fresh and signed by the certificate's issuer counts.
+const (
+	NoStaple       Staple = ""
+	GoodStaple     Staple = "good"
+	RevokedStaple  Staple = "revoked"
+	UnknownStaple  Staple = "unknown"    // the responder does not know the certificate
+	StaleStaple    Staple = "stale"      // out of date
+	UnusableStaple Staple = "unverified" // broken, or not signed by the issuer
+)
+
+// A Result is what a Verifier found. It is shared: read only.
+type Result struct {
+	Faults []Fault
+	// Chains lead from the leaf to a trusted root. There is none with
+	// self-signed, unknown-root, missing-intermediate or invalid-chain.
+	Chains [][]*x509.Certificate
+	// Fetched are intermediates that the server should have sent.
+	Fetched []*x509.Certificate
+	Staple  Staple
+}
+
+// Has says whether the fault is there.
+func (r *Result) Has(k Kind) bool {
+	return slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind == k })
+}
+
+// VerifierConfig says what a Verifier trusts and how it reaches out.
+type VerifierConfig struct {
+	Roots *x509.CertPool // the system's if nil
+	// Dial connects to where a missing intermediate can be fetched: an
+	// address that a stranger's certificate names. It must refuse what is
+	// not public. Nothing is fetched if it is nil.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+const (
+	maxPresented = 16 // certificates of a server that are looked at
+	maxResults   = 1024
+	resultTime   = 10 * time.Minute
+	minRSABits   = 2048
+	minCurveBits = 256
+	maxDetail    = 500 // bytes
+)
+
+// A Verifier checks certificates of servers. It may be used by many
+// goroutines at once.
+type Verifier struct {
+	roots   *x509.CertPool
+	client  *http.Client // nil: nothing is fetched
+	slots   chan struct{}
+	issuers cache[string, issuer]
+	results cache[[sha256.Size]byte, *Result]
+}
+
+// NewVerifier reads the system's roots if cfg has none.
+func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
+	v := &Verifier{roots: cfg.Roots, slots: make(chan struct{}, maxFetches)}
+	if v.roots == nil {
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			return nil, fmt.Errorf("read the system's root certificates: %w", err)
+		}
+		v.roots = pool
+	}
+	if cfg.Dial != nil {
+		v.client = issuerClient(cfg.Dial)
+	}
+	var err error
+	if v.issuers, err = newCache[string, issuer](maxIssuers); err != nil {
+		return nil, err
+	}
+	v.results, err = newCache[[sha256.Size]byte, *Result](maxResults)
+	return v, err
+}
+
+// Verify looks for every fault in the certificate that a server presented for
+// host, a domain name or an IP address. state is that of a handshake made with
+// InsecureSkipVerify, which leaves everything but the possession of the key to
+// the caller. Results are kept for a few minutes. It takes up to 5 s where an
+// intermediate has to be fetched; several callers may wait for one fetch, which
+// goes on when one of them is gone.
+func (v *Verifier) Verify(ctx context.Context, host string, state tls.ConnectionState) *Result {
+	h := sha256.New()
+	for _, c := range state.PeerCertificates {
+		h.Write(c.Raw) // DER says its own length
+	}
+	fmt.Fprintf(h, "%q", host)
+	h.Write(state.OCSPResponse)
+	r, _ := v.results.get([sha256.Size]byte(h.Sum(nil)), func() (*Result, time.Time, error) {
+		now := time.Now()
+		r, passing := v.verify(ctx, host, state, now)
+		if passing {
+			return r, time.Time{}, nil
+		}
+		return r, now.Add(resultTime), nil
+	})
+	return r
+}
+
+// verify also says whether the result rests on a failure that may pass.
+func (v *Verifier) verify(ctx context.Context, host string, state tls.ConnectionState, now time.Time) (r *Result, passing bool) {
+	r = new(Result)
+	if len(state.PeerCertificates) == 0 {
+		r.add(InvalidChain, "the server presented no certificate")
+		return r, false
+	}
+	certs := state.PeerCertificates[:min(len(state.PeerCertificates), maxPresented)]
+	leaf := certs[0]
+
+	passing = v.build(ctx, r, certs, now)
+	r.staple(state.OCSPResponse, leaf, certs, now)
+	if err := leaf.VerifyHostname(host); err != nil {
+		r.add(WrongHost, "the certificate is for %s", names(leaf))
+	}
+	r.dates(leaf, now)
+	r.strength(certs)
+	slices.SortStableFunc(r.Faults, func(a, b Fault) int { return rank(a.Kind) - rank(b.Kind) })
+	return r, passing
+}
+
+func rank(k Kind) int {
+	return slices.Index([]Kind{Revoked, SelfSigned, UnknownRoot, MissingIntermediate, InvalidChain, WrongHost, Expired, NotYetValid, WeakKey}, k)
+}
+
+// add notes the first fault of a kind. What strangers wrote into certificates
+// ends up in logs: without control characters, and not at any length.
+func (r *Result) add(k Kind, format string, args ...any) {
+	if r.Has(k) {
+		return
+	}
+	detail := strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, fmt.Sprintf(format, args...))
+	if len(detail) > maxDetail {
+		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "…"
+	}
+	r.Faults = append(r.Faults, Fault{k, detail})
+}
+
+// names returns the first few names that a certificate is good for.
+func names(c *x509.Certificate) string {
+	var list []string
+	for _, n := range c.DNSNames[:min(len(c.DNSNames), 5)] {
+		list = append(list, strconv.Quote(n))
+	}
+	for _, ip := range c.IPAddresses[:min(len(c.IPAddresses), 5)] {
+		list = append(list, ip.String())
+	}
+	switch more := len(c.DNSNames) + len(c.IPAddresses) - len(list); {
+	case len(list) == 0:
+		return "no host at all"
+	case more > 0:
+		return fmt.Sprintf("%s and %d others", strings.Join(list, ", "), more)
+	}
+	return strings.Join(list, ", ")
+}
+
+func (r *Result) dates(c *x509.Certificate, now time.Time) {
+	switch {
+	case now.After(c.NotAfter):
+		r.add(Expired, "certificate %q expired on %s", c.Subject, date(c.NotAfter))
+	case now.Before(c.NotBefore):
+		r.add(NotYetValid, "certificate %q is valid from %s on", c.Subject, date(c.NotBefore))
+	}
+}
+
+// build looks for chains to a trusted root, fetching what is missing.
+func (v *Verifier) build(ctx context.Context, r *Result, certs []*x509.Certificate, now time.Time) (passing bool) {
+	leaf := certs[0]
+	opts := x509.VerifyOptions{
+		Roots:         v.roots,
+		Intermediates: x509.NewCertPool(),
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	// Dates are judged apart. A chain is looked for as of the leaf's own time,
+	// or an expired leaf would hide that nobody vouches for it.
+	if now.After(leaf.NotAfter) {
+		opts.CurrentTime = leaf.NotAfter
+	} else if now.Before(leaf.NotBefore) {
+		opts.CurrentTime = leaf.NotBefore
+	}
+	for _, c := range certs[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	chains, err := leaf.Verify(opts)
+	if !unknownAuthority(err) {
+		r.chained(chains, err, now)
+		return false
+	}
+	if selfIssued(leaf) {
+		r.add(SelfSigned, "certificate %q is signed by itself", leaf.Subject)
+		return false
+	}
+	top := summit(certs)
+	deadline := now.Add(fetchTimeout)
+	for range maxFetchDepth {
+		if selfIssued(top) {
+			break
+		}
+		next, fetchErr := v.issuer(ctx, top, deadline)
+		if errors.Is(fetchErr, errNoIssuer) {
+			break
+		}
+		if fetchErr != nil {
+			r.add(MissingIntermediate, "the server did not send the certificate of %q, which issued %q: %v", top.Issuer, top.Subject, fetchErr)
+			return true
+		}
+		opts.Intermediates.AddCert(next)
+		r.Fetched = append(r.Fetched, next)
+		chains, err = leaf.Verify(opts)
+		if !unknownAuthority(err) {
+			r.chained(chains, err, now)
+			return false
+		}
+		top = next
+	}
+	r.add(UnknownRoot, "certificate %q was issued by %q, which is not trusted%s", top.Subject, top.Issuer, hint(certs))
+	return false
+}
+
+func unknownAuthority(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &unknown)
+}
+
+// chained notes what came of a search that did not end at an unknown root.
+func (r *Result) chained(chains [][]*x509.Certificate, err error, now time.Time) {
+	var invalid x509.CertificateInvalidError
+	switch {
+	case err == nil:
+		r.Chains = chains
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		r.dates(invalid.Cert, now)
+		if len(r.Faults) == 0 { // good now, but not in the time of an expired leaf
+			r.add(InvalidChain, "%v", err)
+		}
+	default:
+		r.add(InvalidChain, "%v", err)
+	}
+}
+
+// hint says why certificates whose signatures do not count seem unknown.
+func hint(certs []*x509.Certificate) string {
+	for _, c := range certs {
+		if !selfIssued(c) && weakSignature(c.SignatureAlgorithm) {
+			return fmt.Sprintf("; signatures with %v are not looked at", c.SignatureAlgorithm)
+		}
+	}
+	return ""
+}
+
+// summit returns the last certificate on the way up from the leaf.
+func summit(certs []*x509.Certificate) *x509.Certificate {
+	top := certs[0]
+	for range certs { // no more steps than certificates: they may go in a circle
+		if selfIssued(top) {
+			break
+		}
+		i := slices.IndexFunc(certs, func(c *x509.Certificate) bool { return issued(c, top) })
+		if i < 0 {
+			break
+		}
+		top = certs[i]
+	}
+	return top
+}
+
+// issued says whether c claims to be the issuer of child.
+func issued(c, child *x509.Certificate) bool {
+	return bytes.Equal(c.RawSubject, child.RawIssuer) &&
+		(len(c.SubjectKeyId) == 0 || len(child.AuthorityKeyId) == 0 || bytes.Equal(c.SubjectKeyId, child.AuthorityKeyId))
+}
+
+func selfIssued(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, c.RawIssuer) }
+
+// staple looks at the stapled OCSP response. It may only make things worse:
+// most servers send none, and a stale one is no news.
+func (r *Result) staple(response []byte, leaf *x509.Certificate, certs []*x509.Certificate, now time.Time) {
+	if len(response) == 0 {
+		return
+	}
+	var by *x509.Certificate
+	if len(r.Chains) > 0 && len(r.Chains[0]) > 1 {
+		by = r.Chains[0][1]
+	} else if i := slices.IndexFunc(certs, func(c *x509.Certificate) bool { return issued(c, leaf) }); i > 0 && leaf.CheckSignatureFrom(certs[i]) == nil {
+		by = certs[i]
+	}
+	r.Staple = UnusableStaple
+	if by == nil {
+		return
+	}
+	o, err := ocsp.ParseResponseForCert(response, leaf, by)
+	if err != nil {
+		return
+	}
+	if d := o.Certificate; d != nil && !bytes.Equal(d.Raw, by.Raw) && !slices.Contains(d.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) {
+		return // signed by the issuer's customer, not by its responder (RFC 6960, 4.2.2.2)
+	}
+	switch {
+	case o.ThisUpdate.After(now.Add(time.Hour)), !o.NextUpdate.IsZero() && now.After(o.NextUpdate):
+		r.Staple = StaleStaple
+	case o.Status == ocsp.Revoked:
+		r.Staple = RevokedStaple
+		r.add(Revoked, "certificate %q was revoked on %s, says its issuer %q", leaf.Subject, date(o.RevokedAt), by.Subject)
+	case o.Status == ocsp.Good:
+		r.Staple = GoodStaple
+	default:
+		r.Staple = UnknownStaple
+	}
+}
+
+// strength looks for weak keys and signatures: in what the server presented,
+// or, where there are several ways to a root, in the strongest of them. How a
+// root is signed does not matter.
+func (r *Result) strength(certs []*x509.Certificate) {
+	weak := weakness(certs)
+	for i, chain := range r.Chains {
+		if w := weakness(chain); i == 0 || w == "" {
+			weak = w
+		}
+	}
+	if weak != "" {
+		r.add(WeakKey, "%s", weak)
+	}
+}
+
+func weakness(chain []*x509.Certificate) string {
+	for i, c := range chain {
+		if (i == 0 || !selfIssued(c)) && weakSignature(c.SignatureAlgorithm) {
+			return fmt.Sprintf("certificate %q is signed with %v", c.Subject, c.SignatureAlgorithm)
+		}
+		switch key := c.PublicKey.(type) {
+		case *rsa.PublicKey:
+			if n := key.N.BitLen(); n < minRSABits {
+				return fmt.Sprintf("certificate %q has an RSA key of %d bits", c.Subject, n)
+			}
+		case *ecdsa.PublicKey:
+			if n := key.Curve.Params().BitSize; n < minCurveBits {
+				return fmt.Sprintf("certificate %q has an elliptic key of %d bits", c.Subject, n)
+			}
+		case *dsa.PublicKey:
+			return fmt.Sprintf("certificate %q has a DSA key", c.Subject)
+		}
+	}
+	return ""
+}
+
+func weakSignature(a x509.SignatureAlgorithm) bool {
+	switch a {
+	case x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.DSAWithSHA256, x509.ECDSAWithSHA1:
+		return true
+	}
+	return false
+}
