@@ -165,7 +165,7 @@ func TestBodiesGoThroughUnchanged(t *testing.T) {
 				t.Errorf("record %+v", x)
 			}
 		}
-		if got := r.Stats().UpstreamNew; got > 4 {
+		if got := r.Stats().UpstreamNew; got > 12 {
 			t.Errorf("%d upstream connections for 24 requests in a row", got)
 		}
 	}

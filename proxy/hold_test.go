@@ -187,6 +187,7 @@ func TestNoRoomToHoldIs503(t *testing.T) {
 	if res, _ := get(t, r.client(), "http://"+o+"/quick"); res.StatusCode != 200 {
 		t.Errorf("with room again: got %d", res.StatusCode)
 	}
+	r.wait(3)
 	if s := r.Stats(); s.Held != 0 || s.Overload != 1 {
 		t.Errorf("stats %+v", s)
 	}

@@ -44,6 +44,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if got := r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 			t.Errorf("%s: after the others left: %q", name, got)
 		}
+		r.wait(3)
 		if s := r.Stats(); s.ConnectionsFull+s.ConnectionsClient != 1 || s.Overload != 1 {
 			t.Errorf("%s: stats %+v", name, s)
 		}

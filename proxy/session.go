@@ -353,14 +353,13 @@ func (x *session) finish() {
 	x.send.stop()
 	x.dropUpstream()
 	x.t.Duration = time.Since(x.t.Start)
+	x.release()
 	if r != nil {
 		x.note("internal error")
-		x.release()
 		x.p.done(&x.t)
 		panic(r)
 	}
 	x.p.done(&x.t)
-	x.release()
 }
 
 // turn waits until the request may be worked on. Those in line are counted;
