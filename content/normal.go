@@ -259,19 +259,22 @@ func (f *flow) fast(p []byte, i int, t *byteTable) int {
 	b := f.b[:cap(f.b)]
 	j := len(f.b)
 	last := b[j-1]
-	for ; i < len(p) && j < len(b); i++ {
+	for i < len(p) && j < len(b) {
 		c := t[p[i]]
 		if c == 0 {
 			break
 		}
 		b[j] = c
-		if c != ' ' || last != ' ' {
-			j++
-		} else {
-			for i+8 < len(p) && binary.LittleEndian.Uint64(p[i+1:]) == eightBlanks {
+		i++
+		// One comparison, not two: whether a letter or a blank comes next is
+		// what no processor can guess.
+		if (c^' ')|(last^' ') == 0 {
+			for i+8 <= len(p) && binary.LittleEndian.Uint64(p[i:]) == eightBlanks {
 				i += 8
 			}
+			continue
 		}
+		j++
 		last = c
 	}
 	f.b = b[:j]
