@@ -65,7 +65,7 @@ func (x *session) page(k kind, status int, reason string) (more bool) {
 		d.Category, d.Check = v.Reason.Finding.Category, v.Reason.Finding.Check
 		d.Score, d.Evidence = v.Reason.Finding.Score, v.Reason.Finding.Evidence
 	}
-	if k == warnPage {
+	if k == warnPage && x.t.Proto == filter.HTTP { // a tunnel has no URL to add to
 		d.Continue = continueURL(x.t.URL, v.To)
 	}
 	ctype, body := eng.Pages.render(k, x.form(), &d)

@@ -127,7 +127,7 @@ func named(fs message.Fields) (list [][]byte) {
 			v = bytes.Trim(v, " \t")
 			switch {
 			case len(v) == 0, equalFold(v, "keep-alive"), equalFold(v, "close"), equalFold(v, "upgrade"):
-			case equalFold(v, "content-length"), equalFold(v, "cookie"), equalFold(v, "host"):
+			case equalFold(v, "content-length"), equalFold(v, "cookie"), equalFold(v, "host"), equalFold(v, "via"):
 				// End-to-end fields cannot be thrown out this way.
 			default:
 				list = append(list, v)

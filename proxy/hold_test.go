@@ -260,3 +260,40 @@ func TestHoldGivesBackWhatItTook(t *testing.T) {
 		t.Errorf("%d used at the end", b.used())
 	}
 }
+
+func TestNobodyWorksForAClientThatLeft(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "page") })
+	judging, hold := make(chan struct{}, 2), make(chan struct{})
+	r := start(t, Config{Judges: 1}, Engine{Decider: judge{
+		wants: func(_ *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody },
+		decide: func(_ *filter.Transaction, s filter.Stage) filter.Verdict {
+			if s == filter.ResponseBody {
+				judging <- struct{}{}
+				<-hold
+			}
+			return filter.Verdict{}
+		},
+	}})
+	first := make(chan string)
+	go func() { first <- r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\n\r\n") }()
+	<-judging
+	c, _ := r.raw()
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", o.URL)
+	for r.held.used() < 2*small { // both bodies are held
+		time.Sleep(time.Millisecond)
+	}
+	c.Close()
+	close(hold)
+	if got := <-first; !strings.HasSuffix(got, "\r\n\r\npage") {
+		t.Errorf("first: %q", got)
+	}
+	abandoned := 0
+	for _, x := range r.wait(2) {
+		if x.Status == 0 && strings.Contains(x.Note, "went away") {
+			abandoned++
+		}
+	}
+	if s := r.Stats(); abandoned != 1 || s.Abandoned != 1 || s.Judged != 1 {
+		t.Errorf("%d abandoned, stats %+v", abandoned, s)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"shuultuur/filter"
@@ -95,8 +96,9 @@ type way struct {
 	other    *way
 	n        int64
 	err      error
-	quiet    atomic.Bool // nothing came for a whole period
-	over     atomic.Bool // nothing will come any more
+	limit    io.LimitedReader // here so that splicing allocates nothing
+	quiet    atomic.Bool      // nothing came for a whole period
+	over     atomic.Bool      // nothing will come any more
 }
 
 var errSilent = errors.New("tunnel silent")
@@ -192,9 +194,6 @@ func (w *way) copy(p *Proxy, first []byte) error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		if time.Since(now) > 2*idle {
-			return errSilent // the writing deadline: bytes are lost
-		}
 		w.quiet.Store(n == 0)
 		if n == 0 && w.other.quiet.Load() {
 			return errSilent
@@ -202,30 +201,112 @@ func (w *way) copy(p *Proxy, first []byte) error {
 	}
 }
 
-// move copies until an error, nil for the end: in the kernel between two TCP
-// connections, where the platform can.
-func (w *way) move(p *Proxy) (int64, error) {
+// move copies until an error, nil for the end.
+func (w *way) move(p *Proxy) (n int64, err error) {
 	dst, ok1 := w.dst.(*net.TCPConn)
 	src, ok2 := w.src.(*net.TCPConn)
 	if ok1 && ok2 {
-		return dst.ReadFrom(src)
+		return w.moveTCP(p, dst, src)
 	}
 	b := p.held.block(large)
 	defer p.held.release(b)
-	b = b[:cap(b)]
-	var n int64
 	for {
-		m, err := w.src.Read(b)
+		m, err := w.src.Read(b[:cap(b)])
 		if m > 0 {
-			k, werr := w.dst.Write(b[:m])
+			k, err := write(w.dst, b[:m])
 			n += int64(k)
-			if werr != nil {
-				return n, werr
+			if err != nil {
+				return n, err
 			}
 		}
 		if err != nil {
 			return n, err
 		}
+	}
+}
+
+// write writes b. When the deadline passes, bytes are lost and that is the
+// end, unlike a reader that has nothing to say.
+func write(c net.Conn, b []byte) (int, error) {
+	n, err := c.Write(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSilent
+	}
+	return n, err
+}
+
+const (
+	burst = 16 << 20    // bytes spliced between two looks at the clock
+	pause = time.Second // of the sender, after which splicing ends
+)
+
+// moveTCP copies between two TCP connections. As long as little comes, a block
+// is taken when something is there to read and given back at once. As soon as
+// a read fills it, the kernel moves the bytes (splice, where it can); but that
+// takes a pipe, two descriptors and memory of the kernel, of which each user
+// has only so much, so a pause ends it.
+func (w *way) moveTCP(p *Proxy, dst, src *net.TCPConn) (n int64, err error) {
+	raw, err := src.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var block []byte
+	var got int
+	var failed error
+	read := func(fd uintptr) bool {
+		block = p.held.block(large)
+		for {
+			if got, failed = syscall.Read(int(fd), block[:cap(block)]); failed != syscall.EINTR {
+				break
+			}
+		}
+		if failed == syscall.EAGAIN {
+			p.held.release(block)
+			return false // wait until there is something
+		}
+		return true
+	}
+	for {
+		if err := raw.Read(read); err != nil {
+			return n, err
+		}
+		if failed != nil || got == 0 {
+			p.held.release(block)
+			return n, failed
+		}
+		k, err := write(dst, block[:got])
+		p.held.release(block)
+		n += int64(k)
+		if err != nil {
+			return n, err
+		}
+		if got < large {
+			continue
+		}
+		m, err := w.splice(p, dst, src)
+		return n + m, err
+	}
+}
+
+// splice has the kernel copy until the sender pauses, which is
+// os.ErrDeadlineExceeded, or ends, which is nil.
+func (w *way) splice(p *Proxy, dst, src *net.TCPConn) (n int64, err error) {
+	for {
+		now := time.Now()
+		src.SetReadDeadline(now.Add(pause))
+		dst.SetWriteDeadline(now.Add(p.cfg.Tunnel))
+		w.limit = io.LimitedReader{R: src, N: burst}
+		m, err := dst.ReadFrom(&w.limit)
+		n += m
+		switch {
+		case err == nil && w.limit.N > 0:
+			return n, nil
+		case err == nil:
+			continue
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Since(now) >= p.cfg.Tunnel:
+			return n, errSilent // it was the receiver: bytes are lost
+		}
+		return n, err
 	}
 }
 
