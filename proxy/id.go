@@ -9,10 +9,9 @@ import (
 )
 
 // ids makes transaction IDs: 11 letters of base32 (Crockford's alphabet, so
-// that they sort as bytes and can be read out over a telephone) of a 64-bit
-// number that counts in steps of one and never falls behind the clock in
-// microseconds. They are unique within a process as long as it makes less
-// than a million a second, and sort by time across restarts.
+// that they sort as bytes and can be read out over a telephone) of the time in
+// microseconds, counted on by one where the clock has not moved. They are
+// unique within a process and sort by time, across restarts too.
 type ids struct{ last atomic.Uint64 }
 
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
