@@ -165,10 +165,10 @@ func (x *session) ask(toParent bool) (received bool, err error) {
 		return false, err
 	}
 	// A body that could not be sent may have an answer all the same (413).
-	for range 32 {
+	for n := range 32 {
 		if err := u.r.ReadResponse(&x.s, q.Method); err != nil {
 			e, _ := errors.AsType[*message.Error](err)
-			return e != nil || len(u.r.Buffered()) > 0, err
+			return n > 0 || e != nil || len(u.r.Buffered()) > 0, err
 		}
 		if x.s.Status >= 200 || x.s.Status == 101 {
 			return true, nil
