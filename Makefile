@@ -33,8 +33,8 @@ lint:
 fuzz:
 	sh test/fuzz.sh $(FUZZTIME)
 
-bench: build
-	$(GO) run ./bench
+bench:
+	$(GO) run ./bench all -o docs/benchmarks.md
 
 clean:
 	rm -rf bin

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -32,7 +31,7 @@ type shot struct {
 
 // generator sets load http beside wrk. Both run on the load's core, nginx on
 // the other, so that neither disturbs the server.
-func generator(ctx context.Context, opt options) error {
+func generator(ctx context.Context, opt options, out io.Writer) error {
 	wrk, err := find("wrk")
 	if err != nil {
 		return err
@@ -61,7 +60,7 @@ func generator(ctx context.Context, opt options) error {
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	return printDuels(os.Stdout, fast, waits, opt)
+	return printDuels(out, fast, waits, opt)
 }
 
 // waits is what the slow origin waits before each answer: long against what

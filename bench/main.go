@@ -16,10 +16,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -95,11 +97,13 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
 		}
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "generator", generatorAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
 	}
 	fs.IntVar(&opt.rounds, "rounds", 3, "measure each peer `N` times, by turns")
 	fs.Float64Var(&opt.seconds, "seconds", 2, "make a round last about `N` seconds (at least once all pages)")
+	output := fs.String("o", "", "write the tables to `file` as well, when all has gone well")
 	fs.StringVar(&opt.peers, "peers", strings.Join(peerNames(), ","), "measure these, by `names` with commas")
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		fs.Usage()
@@ -113,20 +117,50 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if args[0] == "generator" {
-		return generator(ctx, opt)
+	var tables bytes.Buffer
+	out := io.MultiWriter(os.Stdout, &tables)
+	names := []string{args[0]}
+	if args[0] == "all" {
+		names = nil
+		for _, s := range scenarios() {
+			names = append(names, s.name)
+		}
+		names = append(names, "generator")
+		fmt.Fprint(out, preface)
 	}
-	all := scenarios()
-	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == args[0] })
-	if i < 0 {
-		fs.Usage()
-		return fmt.Errorf("benchmark %q is not known", args[0])
+	for _, name := range names {
+		if err := one(ctx, name, opt, out); err != nil {
+			return fmt.Errorf("benchmark %s: %w", name, err)
+		}
 	}
-	return compare(ctx, all[i], opt)
+	if *output == "" {
+		return nil
+	}
+	return os.WriteFile(*output, tables.Bytes(), 0o644)
 }
 
-// compare runs one scenario over all peers and prints its table.
-func compare(ctx context.Context, s scenario, opt options) error {
+// preface opens the page of all tables.
+const preface = `# Benchmarks
+
+Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on one core each, in the same run: ` + "`make bench`" + ` writes this page. Trust the ratios within a table, not the figures across tables or machines. "shuultuur" judges every page anew; "shuultuur-learn" remembers verdicts (` + "`learn`" + ` in the policy) and asks the origin's validators whether the page is still the same; "shuultuur-compat" reads the bytes of a page in two passes, as e2guardian 5.3 does, with the same scores. squid and haproxy only forward. All filters use the phrase lists that e2guardian ships and enables.
+
+`
+
+// one runs the benchmark called name.
+func one(ctx context.Context, name string, opt options, out io.Writer) error {
+	if name == "generator" {
+		return generator(ctx, opt, out)
+	}
+	all := scenarios()
+	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
+	if i < 0 {
+		return fmt.Errorf("benchmark %q is not known; -h lists them", name)
+	}
+	return compare(ctx, all[i], opt, out)
+}
+
+// compare runs one scenario over all peers and prints its table to out.
+func compare(ctx context.Context, s scenario, opt options, out io.Writer) error {
 	r, err := newRig(ctx)
 	if err != nil {
 		return err
@@ -148,5 +182,5 @@ func compare(ctx context.Context, s scenario, opt options) error {
 	if err := r.measure(s, opt, peers, t); err != nil {
 		return err
 	}
-	return t.print(os.Stdout)
+	return t.print(out)
 }

@@ -15,6 +15,7 @@ import (
 type peer struct {
 	name    string
 	filters bool   // reads the pages; verified to block
+	learns  bool   // remembers what it has read
 	program string // that must be installed; "" for none
 	version []string
 	begin   func(r *rig, p *peer) error
@@ -37,6 +38,7 @@ func peers() []peer {
 	return []peer{
 		{name: "direct", begin: func(*rig, *peer) error { return nil }},
 		{name: "shuultuur", filters: true, begin: (*rig).beginShuultuur},
+		{name: "shuultuur-learn", filters: true, learns: true, begin: (*rig).beginLearn},
 		{name: "shuultuur-compat", filters: true, begin: (*rig).beginCompat},
 		{name: "e2guardian", filters: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
 		{name: "squid", program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},

@@ -9,7 +9,7 @@ import (
 )
 
 // settings is Shuultuur's settings file for the benchmarks: the lists that
-// e2guardian ships and enables, no list of hosts, every page judged anew. The
+// e2guardian ships and enables, no list of hosts. The
 // proxy settings let one client on this machine do what the benchmarks do.
 const settings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR
@@ -23,7 +23,7 @@ checks:
     naughtynesslimit: LIMIT
 policies:
   - name: everyone
-    learn: off
+    learn: LEARN
     rules:
       - {name: excepted words, action: allow, category: [exceptionphrase]}
       - {name: forbidden words, action: block, category: [bannedphrase]}
@@ -32,14 +32,18 @@ events: {sqlite: events.db}
 `
 
 // beginShuultuur starts the program as it comes.
-func (r *rig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern") }
+func (r *rig) beginShuultuur(p *peer) error { return r.beginMode(p, "modern", "off") }
+
+// beginLearn starts the program so that it remembers what it decided about a
+// page and does not read it again while the origin says that it is the same.
+func (r *rig) beginLearn(p *peer) error { return r.beginMode(p, "modern", "10m") }
 
 // beginCompat starts the program in the mode that reads the bytes of a page as
 // e2guardian 5.3 does, with the same scores: the same work, step for step.
-func (r *rig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3") }
+func (r *rig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3", "off") }
 
 // beginMode builds the program from this repository and starts it.
-func (r *rig) beginMode(p *peer, compat string) error {
+func (r *rig) beginMode(p *peer, compat, learn string) error {
 	if _, err := os.Stat(filepath.Join(r.root, "cmd", "shuultuur")); err != nil {
 		return fmt.Errorf("%w, nothing to build: %w", errMissing, err)
 	}
@@ -66,7 +70,7 @@ func (r *rig) beginMode(p *peer, compat string) error {
 		return err
 	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat))
+		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn))
 	return err
 }
 

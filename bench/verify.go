@@ -125,18 +125,23 @@ func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
 // blocks looks whether a filter reads each answer anew: one address gives a
 // harmless page, then a page of bad words, then the harmless one again. A
 // filter that remembered its first verdict would let the second pass, and
-// time its memory instead of its work.
+// time its memory instead of its work. One that learns on purpose has to see
+// that the page has changed all the same; a page it has blocked stays blocked.
 func (r *rig) blocks(p *peer) error {
 	c := p.client()
 	defer c.CloseIdleConnections()
 	harmless := []byte("<html><title>bread</title><p>Mix the flour with the water and wait.</p></html>")
-	file := filepath.Join(r.dir, "www", "verify", p.name+".html")
+	texts := [][]byte{harmless, r.heavy, harmless}
+	if p.learns {
+		texts = texts[:2]
+	}
 	for _, compressed := range []bool{false, true} {
-		for i, text := range [][]byte{harmless, r.heavy, harmless} {
-			if err := writePage(file, text); err != nil {
+		path := fmt.Sprintf("/verify/%s-%v.html", p.name, compressed)
+		for i, text := range texts {
+			if err := writePage(filepath.Join(r.dir, "www", path), text); err != nil {
 				return err
 			}
-			got, err := r.fetch(c, "/verify/"+p.name+".html", compressed)
+			got, err := r.fetch(c, path, compressed)
 			if err != nil {
 				return err
 			}
