@@ -294,7 +294,7 @@ func (v *Verifier) build(ctx context.Context, r *Result, certs []*x509.Certifica
 		}
 		top = next
 	}
-	r.add(UnknownRoot, "certificate %q was issued by %q, which is not trusted%s", top.Subject, top.Issuer, hint(certs))
+	r.add(UnknownRoot, "no trusted root vouches for %q, which issued %q: %v", top.Issuer, top.Subject, err)
 	return false
 }
 
@@ -317,16 +317,6 @@ func (r *Result) chained(chains [][]*x509.Certificate, err error, now time.Time)
 	default:
 		r.add(InvalidChain, "%v", err)
 	}
-}
-
-// hint says why certificates whose signatures do not count seem unknown.
-func hint(certs []*x509.Certificate) string {
-	for _, c := range certs {
-		if !selfIssued(c) && weakSignature(c.SignatureAlgorithm) {
-			return fmt.Sprintf("; signatures with %v are not looked at", c.SignatureAlgorithm)
-		}
-	}
-	return ""
 }
 
 // summit returns the last certificate on the way up from the leaf.

@@ -1,0 +1,674 @@
+package intercept
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+func newRoot(tb testing.TB, cfg RootConfig) *Root {
+	tb.Helper()
+	r, err := NewRoot(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func newAuthority(tb testing.TB, r *Root, cfg Config) *Authority {
+	tb.Helper()
+	a, err := NewAuthority(r, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// accepts says what a client that trusts these roots makes of a certificate.
+func accepts(tb testing.TB, cert *tls.Certificate, host string, roots ...*x509.Certificate) error {
+	tb.Helper()
+	leaf, chain := parseChain(tb, cert)
+	opts := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: host}
+	for _, r := range roots {
+		opts.Roots.AddCert(r)
+	}
+	for _, c := range chain {
+		opts.Intermediates.AddCert(c)
+	}
+	_, err := leaf.Verify(opts)
+	return err
+}
+
+func parseChain(tb testing.TB, cert *tls.Certificate) (*x509.Certificate, []*x509.Certificate) {
+	tb.Helper()
+	var all []*x509.Certificate
+	for _, der := range cert.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	return all[0], all[1:]
+}
+
+func TestMintedLeafIsForItsHostAlone(t *testing.T) {
+	root := newRoot(t, RootConfig{})
+	a := newAuthority(t, root, Config{})
+	long := strings.Repeat("a", 60) + ".example.test"
+	for _, c := range []struct{ asked, host, other string }{
+		{"www.example.test", "www.example.test", "example.test"},
+		{"WWW.Upper.test.", "www.upper.test", "sub.www.upper.test"},
+		{"under_score.test", "under_score.test", "x.test"},
+		{"localhost", "localhost", "localhost.test"},
+		{long, long, "example.test"},
+		{"192.0.2.7", "192.0.2.7", "192.0.2.8"},
+		{"::ffff:192.0.2.9", "192.0.2.9", "www.example.test"},
+		{"2001:db8::1", "2001:db8::1", "2001:db8::2"},
+		{"[2001:db8::3]", "2001:db8::3", "2001:db8::1"},
+	} {
+		cert, err := a.Certificate(c.asked)
+		if err != nil {
+			t.Errorf("%s: %v", c.asked, err)
+			continue
+		}
+		if err := accepts(t, cert, c.host, root.Certificate); err != nil {
+			t.Errorf("%s: %v", c.asked, err)
+		}
+		var wrong x509.HostnameError
+		if err := accepts(t, cert, c.other, root.Certificate); !errors.As(err, &wrong) {
+			t.Errorf("%s is accepted for %s: %v", c.asked, c.other, err)
+		}
+		if err := accepts(t, cert, c.host, newRoot(t, RootConfig{}).Certificate); err == nil {
+			t.Errorf("%s: accepted by a client with another root", c.asked)
+		}
+	}
+	for _, host := range []string{"", ".", "*.example.test", "a b", "a..b", "ex\x00.test", strings.Repeat("a", 64) + ".test", strings.Repeat("a.", 130) + "test", "münchen.example"} {
+		if _, err := a.Certificate(host); err == nil {
+			t.Errorf("%q: minted", host)
+		}
+	}
+}
+
+func TestMintedLeafIsWhatBrowsersWant(t *testing.T) {
+	root := newRoot(t, RootConfig{})
+	now := time.Now()
+	for _, days := range []int{3, 0, 398} {
+		cert, err := newAuthority(t, root, Config{LeafDays: days}).Certificate("www.example.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, _ := parseChain(t, cert)
+		want := days
+		if days == 0 {
+			want = 90
+		}
+		if got := leaf.NotAfter.Sub(leaf.NotBefore); got > time.Duration(want)*24*time.Hour || got < time.Duration(want)*24*time.Hour-5*time.Second {
+			t.Errorf("leaf_days %d: valid for %v", days, got)
+		}
+		if leaf.NotBefore.After(now.Add(-47*time.Hour)) || leaf.NotBefore.Before(root.Certificate.NotBefore) {
+			t.Errorf("valid from %v, root from %v", leaf.NotBefore, root.Certificate.NotBefore)
+		}
+		if leaf.Subject.CommonName != "www.example.test" || len(leaf.DNSNames) != 1 || leaf.IsCA {
+			t.Errorf("subject %v, names %v, CA %v", leaf.Subject, leaf.DNSNames, leaf.IsCA)
+		}
+		if !bytes.Equal(leaf.AuthorityKeyId, root.Certificate.SubjectKeyId) || len(leaf.SubjectKeyId) != 20 {
+			t.Errorf("key identifiers: authority %x, want %x; subject %x", leaf.AuthorityKeyId, root.Certificate.SubjectKeyId, leaf.SubjectKeyId)
+		}
+		if n := leaf.SerialNumber.BitLen(); n < 96 || n > 128 {
+			t.Errorf("serial number of %d bits", n)
+		}
+		if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
+			t.Errorf("key usage %v, %v", leaf.KeyUsage, leaf.ExtKeyUsage)
+		}
+	}
+	for _, days := range []int{-1, 2, 399} {
+		if _, err := NewAuthority(root, Config{LeafDays: days}); err == nil {
+			t.Errorf("leaf_days %d is taken", days)
+		}
+	}
+}
+
+func TestRootLimitedToDomains(t *testing.T) {
+	root := newRoot(t, RootConfig{Domains: []string{"School.example", "school.test"}})
+	a := newAuthority(t, root, Config{})
+	for _, host := range []string{"school.example", "www.school.example", "a.b.school.test"} {
+		cert, err := a.Certificate(host)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := accepts(t, cert, host, root.Certificate); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	unlimited := *root.Certificate // as a thief of the key would have it
+	unlimited.PermittedDNSDomains = nil
+	free := newAuthority(t, &Root{Certificate: &unlimited, key: root.key}, Config{})
+	for _, host := range []string{"bank.example", "myschool.example", "192.0.2.1", "2001:db8::1"} {
+		if _, err := a.Certificate(host); !errors.Is(err, ErrNotPermitted) {
+			t.Errorf("%s: %v", host, err)
+		}
+		// A stolen key would not help: clients refuse what it signs.
+		cert, err := free.Certificate(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := accepts(t, cert, host, root.Certificate); err == nil {
+			t.Errorf("%s: a client accepts it", host)
+		}
+	}
+	for _, d := range []string{"", "*.a.test", "a b", ".a.test"} {
+		if _, err := NewRoot(RootConfig{Domains: []string{d}}); err == nil {
+			t.Errorf("domain %q is taken", d)
+		}
+	}
+}
+
+func TestRootRefusesOddWishes(t *testing.T) {
+	for _, cfg := range []RootConfig{
+		{Name: "a\nb"}, {Name: strings.Repeat("x", 65)}, {Organization: "\xff"},
+		{Validity: time.Hour}, {Validity: -time.Hour}, {Validity: 31 * 365 * 24 * time.Hour},
+	} {
+		if _, err := NewRoot(cfg); err == nil {
+			t.Errorf("%+v is taken", cfg)
+		}
+	}
+}
+
+func TestRotatedRootServesOldAndNewClients(t *testing.T) {
+	first := newRoot(t, RootConfig{Organization: "The School"})
+	second, err := first.Rotate(RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := second.Rotate(RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := third.Certificate.Subject.String(); got != "CN=Shuultuur root R3,O=The School" {
+		t.Errorf("subject %s", got)
+	}
+	one, two, three := first.Certificate, second.Certificate, third.Certificate
+	for _, c := range []struct {
+		name  string
+		by    *Root
+		roots []*x509.Certificate
+	}{
+		{"second, old client", second, []*x509.Certificate{one}},
+		{"second, new client", second, []*x509.Certificate{two}},
+		{"second, both", second, []*x509.Certificate{one, two}},
+		{"third, oldest client", third, []*x509.Certificate{one}},
+		{"third, older client", third, []*x509.Certificate{two}},
+		{"third, new client", third, []*x509.Certificate{three}},
+		{"third, all", third, []*x509.Certificate{three, one, two}},
+	} {
+		cert, err := newAuthority(t, c.by, Config{}).Certificate("www.example.test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := accepts(t, cert, "www.example.test", c.roots...); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		opensslAccepts(t, cert, "www.example.test", c.roots...)
+	}
+	fourth, err := third.Rotate(RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := newAuthority(t, fourth, Config{}).Certificate("www.example.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accepts(t, cert, "www.example.test", one); err != nil {
+		t.Errorf("fourth, oldest client: %v", err)
+	}
+	opensslAccepts(t, cert, "www.example.test", one)
+	if _, err := fourth.Rotate(RootConfig{}); err == nil {
+		t.Error("chains grow without end")
+	}
+	if _, err := first.Rotate(RootConfig{Name: DefaultName}); err == nil {
+		t.Error("two roots of the same name")
+	}
+	limited, err := newRoot(t, RootConfig{Domains: []string{"school.test"}}).Rotate(RootConfig{})
+	if err != nil || len(limited.Certificate.PermittedDNSDomains) != 1 {
+		t.Errorf("the limits are lost: %v", err)
+	}
+}
+
+// opensslAccepts asks openssl, where it is installed.
+func opensslAccepts(t *testing.T, cert *tls.Certificate, host string, roots ...*x509.Certificate) {
+	t.Helper()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		return
+	}
+	dir := t.TempDir()
+	leaf, chain := parseChain(t, cert)
+	write := func(name string, certs ...*x509.Certificate) string {
+		var text []byte
+		for _, c := range certs {
+			text = append(text, pemCertificate(c)...)
+		}
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	args := []string{"verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", write("roots.pem", roots...), "-no-CApath"}
+	if len(chain) > 0 {
+		args = append(args, "-untrusted", write("chain.pem", chain...))
+	}
+	if net.ParseIP(host) != nil {
+		args = append(args, "-verify_ip", host)
+	} else {
+		args = append(args, "-verify_hostname", host)
+	}
+	if out, err := exec.Command("openssl", append(args, write("leaf.pem", leaf))...).CombinedOutput(); err != nil {
+		t.Errorf("openssl: %v\n%s", err, out)
+	}
+}
+
+func TestOpensslAcceptsLeaves(t *testing.T) {
+	root := newRoot(t, RootConfig{})
+	limited := newRoot(t, RootConfig{Domains: []string{"example.test"}})
+	for _, host := range []string{"www.example.test", strings.Repeat("a", 60) + ".example.test", "192.0.2.1", "2001:db8::1"} {
+		for _, r := range []*Root{root, limited} {
+			cert, err := newAuthority(t, r, Config{}).Certificate(host)
+			if errors.Is(err, ErrNotPermitted) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			opensslAccepts(t, cert, host, r.Certificate)
+		}
+	}
+}
+
+func TestLeavesAndKeysRollOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		root := newRoot(t, RootConfig{Validity: 400 * 24 * time.Hour})
+		time.Sleep(24 * time.Hour)
+		next, err := root.Rotate(RootConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAuthority(t, next, Config{})
+		mint := func() (*x509.Certificate, []*x509.Certificate) {
+			t.Helper()
+			cert, err := a.Certificate("www.example.test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return parseChain(t, cert)
+		}
+		leaf, _ := mint()
+		time.Sleep(23 * time.Hour)
+		if again, _ := mint(); !again.Equal(leaf) {
+			t.Error("another leaf within a day")
+		}
+		time.Sleep(2 * time.Hour)
+		later, chain := mint()
+		if later.Equal(leaf) || later.PublicKey.(*ecdsa.PublicKey).Equal(leaf.PublicKey) {
+			t.Error("the same leaf or key after a day")
+		}
+		if len(chain) != 1 {
+			t.Errorf("a chain of %d", len(chain))
+		}
+		// The old root ends: no client needs the cross certificate any more.
+		time.Sleep(time.Until(root.Certificate.NotAfter.Add(time.Second)))
+		late, chain := mint()
+		if len(chain) != 0 {
+			t.Error("an expired cross certificate is sent")
+		}
+		if !late.NotAfter.After(time.Now()) || late.NotAfter.After(next.Certificate.NotAfter) {
+			t.Errorf("leaf until %v, root until %v", late.NotAfter, next.Certificate.NotAfter)
+		}
+		if third, err := next.Rotate(RootConfig{}); err != nil || len(third.Earlier) != 1 || len(third.Crosses) != 1 {
+			t.Errorf("an ended root is carried on: %v", err)
+		}
+		time.Sleep(time.Until(next.Certificate.NotAfter.Add(time.Second)))
+		if _, err := a.Certificate("www.example.test"); err == nil || !strings.Contains(err.Error(), "ended on") {
+			t.Errorf("the root has ended: %v", err)
+		}
+		if _, err := next.Rotate(RootConfig{}); err == nil {
+			t.Error("an ended root vouches for another")
+		}
+		if _, err := NewAuthority(next, Config{}); err == nil {
+			t.Error("an authority with an ended root")
+		}
+	})
+}
+
+func TestOneMintForManyCallers(t *testing.T) {
+	a := newAuthority(t, newRoot(t, RootConfig{}), Config{Leaves: 16})
+	var wg sync.WaitGroup
+	got := make([]*tls.Certificate, 32)
+	for i := range got {
+		wg.Go(func() {
+			cert, err := a.Certificate("www.example.test")
+			if err != nil {
+				t.Error(err)
+			}
+			got[i] = cert
+		})
+	}
+	wg.Wait()
+	for _, c := range got {
+		if c != got[0] {
+			t.Fatal("minted more than once")
+		}
+	}
+	for i := range 200 {
+		if _, err := a.Certificate("h" + strconv.Itoa(i) + ".test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.leaves.CleanUp()
+	if n := a.leaves.EstimatedSize(); n > 16 {
+		t.Errorf("%d leaves are kept, of 16 at most", n)
+	}
+}
+
+// talk makes a TLS connection between a client and the authority over a pipe.
+func talk(t *testing.T, server *tls.Config, client *tls.Config) tls.ConnectionState {
+	t.Helper()
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		s := tls.Server(b, server)
+		err := s.HandshakeContext(ctx)
+		if err == nil {
+			_, err = s.Write([]byte("x")) // carries the ticket along
+		}
+		ended <- err
+	}()
+	c := tls.Client(a, client)
+	if err := c.HandshakeContext(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	return c.ConnectionState()
+}
+
+func trusting(host string, root *Root) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(root.Certificate)
+	return &tls.Config{ServerName: host, RootCAs: pool, NextProtos: []string{"h2", "http/1.1"}}
+}
+
+func TestHandshakeWithMintedLeaf(t *testing.T) {
+	var log bytes.Buffer
+	root := newRoot(t, RootConfig{})
+	next, err := root.Rotate(RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		a      *Authority
+		max    uint16
+		protos []string
+		want   string
+		log    bool
+	}{
+		{"TLS 1.3", newAuthority(t, next, Config{}), 0, []string{"h2", "http/1.1"}, "h2", false},
+		{"TLS 1.2", newAuthority(t, next, Config{}), tls.VersionTLS12, []string{"http/1.1"}, "http/1.1", false},
+		{"no ALPN", newAuthority(t, next, Config{}), 0, nil, "", false},
+		{"key log", newAuthority(t, next, Config{KeyLog: &log}), 0, nil, "", true},
+	} {
+		server, err := c.a.Config("www.example.test", c.protos...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Reset()
+		client := trusting("www.example.test", root)
+		client.MaxVersion = c.max
+		state := talk(t, server, client)
+		if state.NegotiatedProtocol != c.want || (log.Len() > 0) != c.log {
+			t.Errorf("%s: protocol %q, key log of %d bytes", c.name, state.NegotiatedProtocol, log.Len())
+		}
+		if c.max == 0 && state.CurveID != tls.X25519MLKEM768 {
+			t.Errorf("%s: key exchange %v", c.name, state.CurveID)
+		}
+	}
+}
+
+func TestSessionsAreResumed(t *testing.T) {
+	root := newRoot(t, RootConfig{})
+	a := newAuthority(t, root, Config{})
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		client := trusting("www.example.test", root)
+		client.MaxVersion = version
+		client.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+		for i, want := range []bool{false, true, true} {
+			if i == 2 { // a day later the ticket key is another, and the old one still known
+				a.mu.Lock()
+				a.born = a.born.Add(-25 * time.Hour)
+				a.mu.Unlock()
+			}
+			server, err := a.Config("www.example.test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if state := talk(t, server, client); state.DidResume != want {
+				t.Errorf("version %x, connection %d: resumed %v", version, i, state.DidResume)
+			}
+		}
+	}
+	for range 2 * ticketKeys {
+		a.born = a.born.Add(-25 * time.Hour)
+		a.shared(time.Now())
+	}
+	if len(a.keys) != ticketKeys {
+		t.Errorf("%d ticket keys are kept, want %d", len(a.keys), ticketKeys)
+	}
+}
+
+func TestRootFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "root.pem")
+	first := newRoot(t, RootConfig{})
+	root, err := first.Rotate(RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Write(file, false); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := first.Write(file, false); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over an existing file: %v", err)
+	}
+	a, err := New(Config{Root: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.Certificate("www.example.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Root{first, root} {
+		if err := accepts(t, cert, "www.example.test", r.Certificate); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := a.Root(); len(got.Earlier) != 1 || !got.Earlier[0].Equal(first.Certificate) {
+		t.Error("the earlier root is lost")
+	}
+	for _, mode := range []fs.FileMode{0o604, 0o640, 0o602} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadRoot(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+	}
+	if err := first.Write(file, true); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ReadRoot(file); err != nil || !r.Certificate.Equal(first.Certificate) {
+		t.Errorf("replaced: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".root-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestRootFileWithMistakes(t *testing.T) {
+	dir := t.TempDir()
+	good := filepath.Join(dir, "good")
+	if err := newRoot(t, RootConfig{}).Write(good, false); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, cert, _ := bytes.Cut(text, []byte("-----BEGIN CERTIFICATE"))
+	cert = append([]byte("-----BEGIN CERTIFICATE"), cert...)
+	other := pemCertificate(newRoot(t, RootConfig{}).Certificate)
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "need a PRIVATE KEY and its CERTIFICATE"},
+		{"key alone", string(key), "need a PRIVATE KEY and its CERTIFICATE"},
+		{"certificate alone", string(cert), "need a PRIVATE KEY and its CERTIFICATE"},
+		{"another's certificate", string(key) + string(other), "does not belong"},
+		{"two keys", string(key) + string(text), "exactly one key"},
+		{"odd block", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n", "openssl pkcs8"},
+		{"broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "read a certificate"},
+		{"huge", strings.Repeat("x", maxRootFile+1), "not a root"},
+	} {
+		file := filepath.Join(dir, "bad")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadRoot(file); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := ReadRoot(dir); err == nil {
+		t.Error("a folder is a root")
+	}
+}
+
+func TestExportedFormsHoldTheCertificate(t *testing.T) {
+	root := newRoot(t, RootConfig{Name: "A & B's <root>"})
+	for _, format := range Formats() {
+		b, err := root.Export(format, "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var der []byte
+		switch format {
+		case "pem":
+			if !bytes.HasPrefix(b, []byte("-----BEGIN CERTIFICATE-----\n")) {
+				t.Errorf("pem: %s", b)
+			}
+			continue
+		case "der":
+			der = b
+		case "p12":
+			certs, err := pkcs12.DecodeTrustStore(b, "secret")
+			if err != nil || len(certs) != 1 {
+				t.Fatalf("p12: %d certificates, %v", len(certs), err)
+			}
+			der = certs[0].Raw
+			opensslReads(t, b)
+		case "mobileconfig":
+			if err := xml.Unmarshal(b, new(struct{})); err != nil {
+				t.Errorf("mobileconfig: %v", err)
+			}
+			if !bytes.Contains(b, []byte("<string>A &amp; B&#39;s &lt;root&gt;</string>")) {
+				t.Error("mobileconfig: the name is not in it, or not escaped")
+			}
+			data := regexp.MustCompile(`<data>(.*)</data>`).FindSubmatch(b)
+			if der, err = base64.StdEncoding.DecodeString(string(data[1])); err != nil {
+				t.Fatal(err)
+			}
+			if again, _ := root.Export(format, ""); !bytes.Equal(again, b) {
+				t.Error("mobileconfig: another profile each time: installing it again would not replace it")
+			}
+		}
+		if !bytes.Equal(der, root.Certificate.Raw) {
+			t.Errorf("%s: holds something else", format)
+		}
+	}
+	if _, err := root.Export("gif", ""); err == nil {
+		t.Error("exported as gif")
+	}
+}
+
+func opensslReads(t *testing.T, p12 []byte) {
+	t.Helper()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		return
+	}
+	cmd := exec.Command("openssl", "pkcs12", "-nokeys", "-passin", "pass:secret")
+	cmd.Stdin = bytes.NewReader(p12)
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("BEGIN CERTIFICATE")) {
+		t.Errorf("openssl pkcs12: %v\n%s", err, out)
+	}
+}
+
+func TestInstallNamesFormatsThatExist(t *testing.T) {
+	root := newRoot(t, RootConfig{})
+	for _, s := range Install() {
+		if _, err := root.Export(s.Format, "x"); err != nil {
+			t.Errorf("%s: %v", s.System, err)
+		}
+		if !strings.Contains(strings.Join(s.Steps, " "), s.File) {
+			t.Errorf("%s: the steps never name %s", s.System, s.File)
+		}
+	}
+}
+
+func BenchmarkMint(b *testing.B) {
+	a := newAuthority(b, newRoot(b, RootConfig{}), Config{})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := a.Certificate("host" + strconv.Itoa(i) + ".test"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkConfigOfKnownHost(b *testing.B) {
+	a := newAuthority(b, newRoot(b, RootConfig{}), Config{})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Config("www.example.test", "h2", "http/1.1"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
