@@ -61,6 +61,7 @@ func (x *session) page(k kind, status int, reason string) (more bool) {
 		Host: x.t.Host, URL: x.t.URL, ID: x.t.ID, Time: x.t.Start, User: x.t.Client.User,
 	}
 	if k != errorPage {
+		d.Why = why(&x.t)
 		d.Policy, d.Rule = v.Reason.Policy, v.Reason.Rule
 		d.Category, d.Check = v.Reason.Finding.Category, v.Reason.Finding.Check
 		d.Score, d.Evidence = v.Reason.Finding.Score, v.Reason.Finding.Evidence
@@ -101,6 +102,15 @@ func (x *session) challenge(value string) (more bool) {
 	d := Page{Status: 407, Title: http.StatusText(407), Reason: "The proxy wants to know who you are.", ID: x.t.ID, Time: x.t.Start, Host: x.t.Host, URL: x.t.URL}
 	ctype, body := x.eng.Pages.render(errorPage, x.form(), &d)
 	return x.reply(407, ctype, body, "Proxy-Authenticate", value)
+}
+
+// comeBack tells the client to try again after a while.
+func (x *session) comeBack(status int, after time.Duration, note string) (more bool) {
+	x.note(note)
+	d := Page{Status: status, Title: http.StatusText(status), Reason: "Please try again later.", ID: x.t.ID, Time: x.t.Start, Host: x.t.Host, URL: x.t.URL}
+	ctype, body := x.eng.Pages.render(errorPage, x.form(), &d)
+	seconds := max(1, int((after+time.Second-1)/time.Second))
+	return x.reply(status, ctype, body, "Retry-After", strconv.Itoa(seconds))
 }
 
 // lastHop answers TRACE and OPTIONS whose Max-Forwards ends here. What TRACE

@@ -575,6 +575,11 @@ type loginError struct{}
 func (loginError) Error() string     { return "no user" }
 func (loginError) Challenge() string { return `Basic realm="gate"` }
 
+type waitError struct{}
+
+func (waitError) Error() string               { return "too many wrong passwords" }
+func (waitError) Later() (int, time.Duration) { return 429, 1500 * time.Millisecond }
+
 func TestIdentity(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
 	r := start(t, Config{Trusted: loopback}, Engine{Identify: func(_ context.Context, a netip.Addr, auth []byte) (filter.Client, error) {
@@ -583,6 +588,8 @@ func TestIdentity(t *testing.T) {
 			return filter.Client{Addr: a, User: "x"}, nil
 		case "bad":
 			return filter.Client{}, errors.New("directory is down")
+		case "guess":
+			return filter.Client{}, waitError{}
 		}
 		return filter.Client{}, loginError{}
 	}})
@@ -593,6 +600,7 @@ func TestIdentity(t *testing.T) {
 		{"Basic eDp5", "junk", "127.0.0.1", "200"},
 		{"", "", "127.0.0.1", "407"},
 		{"bad", "", "127.0.0.1", "403"},
+		{"guess", "", "127.0.0.1", "429"},
 	} {
 		s := "GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + tt.auth + "\r\n"
 		if tt.forwarded != "" {
@@ -605,9 +613,12 @@ func TestIdentity(t *testing.T) {
 		if tt.status == "407" && !strings.Contains(got, "\r\nProxy-Authenticate: Basic realm=\"gate\"\r\n") {
 			t.Errorf("no challenge in %q", got)
 		}
+		if tt.status == "429" && !strings.Contains(got, "\r\nRetry-After: 2\r\n") {
+			t.Errorf("no Retry-After in %q", got)
+		}
 	}
-	for i, x := range r.wait(6) {
-		want := [...]string{"127.0.0.1", "192.0.2.7", "192.0.2.7", "127.0.0.1", "127.0.0.1", "127.0.0.1"}[i]
+	for i, x := range r.wait(7) {
+		want := [...]string{"127.0.0.1", "192.0.2.7", "192.0.2.7", "127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.1"}[i]
 		if x.Client.Addr.String() != want {
 			t.Errorf("record %d: client %v, want %v", i, x.Client.Addr, want)
 		}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"shuultuur/filter"
 )
 
 //go:embed pages/*.html
@@ -27,6 +31,7 @@ type Page struct {
 	Status   int
 	Title    string // of the status: "Forbidden"
 	Reason   string // one sentence, error pages only
+	Why      string // block and warn pages: a clause, "it is in the category gambling"
 	Host     string
 	URL      string
 	Policy   string
@@ -76,7 +81,7 @@ func NewPages(dir, contact string) (*Pages, error) {
 			return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
 		}
 		// A field that does not exist is only found when the template runs.
-		sample := Page{Status: 403, Title: "x", Reason: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
+		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
 			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Time: time.Unix(0, 0)}
 		for _, d := range []Page{sample, {}} {
 			if err := t.Execute(&bytes.Buffer{}, &d); err != nil {
@@ -91,6 +96,48 @@ func NewPages(dir, contact string) (*Pages, error) {
 		}
 	}
 	return p, nil
+}
+
+// why says to a person why the verdict is what it is. Lists, phrases and the
+// lines that gave them are for the operator: they are in the event.
+func why(t *filter.Transaction) string {
+	r := &t.Verdict.Reason
+	f := &r.Finding
+	switch {
+	case r.Policy == "":
+		return "no policy covers your address"
+	case f.Score > 0:
+		score := fmt.Sprintf("(score %d)", f.Score)
+		if kinds := contentKinds(t.Findings, f); kinds != "" {
+			return "its content counts as " + kinds + " " + score
+		}
+		return "of what it says " + score
+	case f.Category != "" && f.Check != "":
+		return "it is in the category " + f.Category
+	case r.Rule != "":
+		return "the rule " + r.Rule + " says so"
+	}
+	return ""
+}
+
+// contentKinds names what a scored page is about: the category that decided,
+// or where that is the total of its check, the weightiest of the others.
+func contentKinds(all []filter.Finding, decided *filter.Finding) string {
+	if decided.Category != decided.Check {
+		return decided.Category
+	}
+	var of []filter.Finding
+	for _, f := range all {
+		if f.Check == decided.Check && f.Category != decided.Category && f.Score > 0 {
+			of = append(of, f)
+		}
+	}
+	slices.SortStableFunc(of, func(a, b filter.Finding) int { return b.Score - a.Score })
+	var names []string
+	for _, f := range of[:min(3, len(of))] {
+		names = append(names, f.Category)
+	}
+	return strings.Join(names, ", ")
 }
 
 // pixel is a transparent GIF of 1×1.
@@ -117,7 +164,7 @@ func (d *Page) json(k kind) []byte {
 	b, err := json.Marshal(struct {
 		Action   string `json:"action"`
 		Status   int    `json:"status"`
-		Reason   string `json:"reason,omitempty"`
+		Reason   string `json:"reason,omitempty"` // of an error; else why
 		URL      string `json:"url,omitempty"`
 		Category string `json:"category,omitempty"`
 		Policy   string `json:"policy,omitempty"`
@@ -125,7 +172,7 @@ func (d *Page) json(k kind) []byte {
 		ID       string `json:"id"`
 		Contact  string `json:"contact,omitempty"`
 		Continue string `json:"continue,omitempty"`
-	}{[...]string{"block", "warn", "error"}[k], d.Status, d.Reason, d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue})
+	}{[...]string{"block", "warn", "error"}[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue})
 	if err != nil {
 		return []byte("{}")
 	}

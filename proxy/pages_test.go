@@ -102,3 +102,30 @@ func TestBuiltInPagesLoadNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestPagesSayWhyToAPerson(t *testing.T) {
+	reason := func(check, category string, score int) filter.Reason {
+		return filter.Reason{Policy: "pupils", Rule: "words", Finding: filter.Finding{Check: check, Category: category, Score: score, Evidence: "secret/list:3"}}
+	}
+	for _, c := range []struct {
+		name   string
+		reason filter.Reason
+		found  []filter.Finding
+		want   string
+	}{
+		{"list", reason("category", "gambling", 0), nil, "it is in the category gambling"},
+		{"total alone", reason("phrase", "phrase", 120), nil, "of what it says (score 120)"},
+		{"total with kinds", reason("phrase", "phrase", 120), []filter.Finding{
+			{Check: "phrase", Category: "phrase", Score: 120}, {Check: "phrase", Category: "Drugs", Score: 20},
+			{Check: "phrase", Category: "Swearing", Score: 100}, {Check: "phrase", Category: "good", Score: -10}, {Check: "category", Category: "news"},
+		}, "its content counts as Swearing, Drugs (score 120)"},
+		{"one kind", reason("phrase", "Drugs", 60), nil, "its content counts as Drugs (score 60)"},
+		{"condition", filter.Reason{Policy: "pupils", Rule: "programs"}, nil, "the rule programs says so"},
+		{"nobody", filter.Reason{}, nil, "no policy covers your address"},
+	} {
+		x := filter.Transaction{Findings: c.found, Verdict: filter.Verdict{Action: filter.Block, Reason: c.reason}}
+		if got := why(&x); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}

@@ -158,8 +158,9 @@ type Engine struct {
 	Decider filter.Decider
 	// Identify says who asks from where with which Proxy-Authorization (nil
 	// when there is none). An error with a method Challenge() string asks the
-	// client to log in: the string is the value of Proxy-Authenticate. Any
-	// other error refuses the request.
+	// client to log in: the string is the value of Proxy-Authenticate. One
+	// with a method Later() (status int, after time.Duration) asks it to come
+	// back. Any other error refuses the request.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	Pages    *Pages      // nil: the built-in ones
 	TLS      *tls.Config // for clients that speak TLS to the proxy; nil refuses them

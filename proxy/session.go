@@ -489,6 +489,13 @@ func (x *session) identify() (ok, more bool) {
 		x.note("log-in asked for")
 		return false, x.challenge(c.Challenge())
 	}
+	var l interface {
+		Later() (status int, after time.Duration)
+	}
+	if errors.As(err, &l) {
+		status, after := l.Later()
+		return false, x.comeBack(status, after, "identify: "+err.Error())
+	}
 	return false, x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
 }
 

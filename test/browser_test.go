@@ -135,6 +135,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.shows(row.ID)
 
 	b.open("http://rude.example/")
+	b.shows("its content counts as Swearing (score 120)")
 	b.shows("bad words")
 	b.picture("phrase-block")
 	row = h.recorded(event.Filter{Host: "rude.example", Action: "block"})
