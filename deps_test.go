@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"gateway":       6,
 	"admin":         5,
 	"load":          5,
+	"doctor":        5,
 	"proxy":         4,
 	"check":         4,
 	"policy":        4,

@@ -42,6 +42,7 @@ var commands = []command{
 	{"passwd", "[-file FILE] USER", "set a password for Basic authentication", passwd},
 	{"ca", "init|export|rotate ...", "make and hand out the root certificate", ca},
 	{"load", "http|origin|compare ...", "put load on a server, or be the server", loadCommand},
+	{"doctor", "[-config FILE] [-json]", "look at this machine before it carries load", doctorCommand},
 	{"version", "", "print the version", version},
 }
 

@@ -1,0 +1,158 @@
+// Package doctor looks at the machine a gateway is to run on, before it
+// carries load: limits of the kernel, of the process and of the disk, clock
+// and entropy, and what the gateway needs fresh (certificate, lists, Redis).
+//
+// Data moves one way: a Machine answers for facts (machine_linux.go,
+// machine_freebsd.go; tests have a made-up one), each look (look.go, own.go,
+// redis.go) makes Findings of some of them, and a Report is the findings as
+// text or JSON. Nothing is changed; for what is low the finding has the line
+// that mends it.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Machine is what is asked of the system.
+type Machine interface {
+	System() string // "linux", "freebsd"
+	Now() time.Time
+	// Kernel returns a kernel setting by its sysctl(8) name. The error is
+	// fs.ErrNotExist when there is none of that name.
+	Kernel(name string) (string, error)
+	// Files returns how many files a process may have open, now and at most.
+	Files() (soft, hard uint64, err error)
+	TimeWait() (int64, error)      // connections in TIME_WAIT
+	Synchronised() (bool, error)   // whether the clock follows a time server
+	Entropy() (bool, error)        // whether the random generator is seeded
+	Memory() (int64, error)        // bytes this process may use, control groups included
+	Disk(dir string) (Disk, error) // of the nearest folder that exists
+}
+
+// Disk is what is known of the file system of a folder.
+type Disk struct {
+	Free, Total  uint64        // bytes, for unprivileged users
+	Files        uint64        // files that may still be made; 0 where the system sets no limit
+	FilesLimited bool          // whether there is a limit of files at all
+	Sync         time.Duration // median of a few small writes with fsync(2); 0 when not tried
+	SyncUntried  string        // why, when it was not
+}
+
+// Config says what to look at beside the machine. All of it may be empty.
+type Config struct {
+	Data        string // data folder
+	Connections int    // clients at once, all listeners together
+	Held        int64  // bytes that held bodies may take: proxy.held-total
+	MemoryLimit int64  // GOMEMLIMIT in bytes; 0 means none
+	Cert        string // certificate of listen.tls, a PEM file
+	Lists       []List
+	Settings    string // settings file; "" means there is none
+	Mistakes    error  // what is wrong with it
+	Redis       string // host:port
+}
+
+// List is a list's source.
+type List struct{ Name, Path string }
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels. Unknown means it could not be looked at.
+const (
+	OK      Level = "ok"
+	Low     Level = "low" // works, until there is load
+	Bad     Level = "bad" // fails now, or very soon
+	Unknown Level = "unknown"
+)
+
+// Finding is one fact with its judgement. Where nothing is amiss only About,
+// Level and Found are set.
+type Finding struct {
+	About  string   `json:"about"`
+	Level  Level    `json:"level"`
+	Found  string   `json:"found"`
+	Wanted string   `json:"wanted,omitempty"`
+	Why    string   `json:"why,omitempty"`
+	Mend   []string `json:"mend,omitempty"` // lines to type
+}
+
+// Report is all findings, in the order in which they were looked for.
+type Report struct {
+	System   string    `json:"system"`
+	Findings []Finding `json:"findings"`
+}
+
+// Look asks the machine and returns what was found. It takes some seconds at
+// most, bounded by the disk and by Redis.
+func Look(ctx context.Context, m Machine, cfg Config) *Report {
+	p := patient{m: m, cfg: cfg}
+	r := &Report{System: m.System()}
+	for _, look := range []func() []Finding{
+		p.backlog, p.files, p.ports, p.timeWait, p.conntrack, p.buffers,
+		p.clock, p.entropy, p.memory, p.disk,
+		p.settings, p.certificate, p.lists,
+	} {
+		r.Findings = append(r.Findings, look()...)
+	}
+	if cfg.Redis != "" {
+		r.Findings = append(r.Findings, p.redis(ctx)...)
+	}
+	return r
+}
+
+// Healthy says whether nothing is low or bad.
+func (r *Report) Healthy() bool {
+	for _, f := range r.Findings {
+		if f.Level == Low || f.Level == Bad {
+			return false
+		}
+	}
+	return true
+}
+
+// Text writes a table of all findings and below it what to do about those
+// that are not ok.
+func (r *Report) Text(w io.Writer) error {
+	var b strings.Builder
+	width := 0
+	for _, f := range r.Findings {
+		width = max(width, len(f.About))
+	}
+	count := map[Level]int{}
+	for _, f := range r.Findings {
+		count[f.Level]++
+		fmt.Fprintf(&b, "%-8s %-*s  %s\n", f.Level, width, f.About, f.Found)
+	}
+	for _, f := range r.Findings {
+		if f.Level == OK || f.Why == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s: %s: %s", f.Level, f.About, f.Found)
+		if f.Wanted != "" {
+			fmt.Fprintf(&b, "; wanted: %s", f.Wanted)
+		}
+		b.WriteString("\n")
+		if f.Why != "" {
+			fmt.Fprintf(&b, "  %s\n", f.Why)
+		}
+		for _, line := range f.Mend {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
+	}
+	fmt.Fprintf(&b, "\n%d ok, %d low, %d bad, %d unknown\n", count[OK], count[Low], count[Bad], count[Unknown])
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// JSON writes the report for machines.
+func (r *Report) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // the lines to type are full of > and &
+	e.SetIndent("", " ")
+	return e.Encode(r)
+}

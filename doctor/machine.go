@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// This is the machine the program runs on.
+type This struct{}
+
+// System implements Machine.
+func (This) System() string { return runtime.GOOS }
+
+// Now implements Machine.
+func (This) Now() time.Time { return time.Now() }
+
+// Files implements Machine. Go has raised the soft limit by then.
+func (This) Files() (soft, hard uint64, err error) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0, 0, fmt.Errorf("getrlimit: %w", err)
+	}
+	return uint64(l.Cur), uint64(l.Max), nil
+}
+
+// syncs is how many writes are timed: enough for a median, few enough for a
+// worn flash card.
+const syncs = 5
+
+// Disk implements Machine. It writes some KiB to a file in dir and removes it.
+func (This) Disk(dir string) (Disk, error) {
+	if dir == "" {
+		dir = "."
+	}
+	there := dir
+	for {
+		_, err := os.Stat(there)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || there == filepath.Dir(there) {
+			return Disk{}, err
+		}
+		there = filepath.Dir(there)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(there, &st); err != nil {
+		return Disk{}, fmt.Errorf("statfs %s: %w", there, err)
+	}
+	d := Disk{Free: uint64(max(0, st.Bavail)) * uint64(st.Bsize), Total: uint64(st.Blocks) * uint64(st.Bsize),
+		Files: uint64(max(0, st.Ffree)), FilesLimited: st.Files > 0}
+	if there != dir {
+		d.SyncUntried = "the folder is not there yet"
+		return d, nil
+	}
+	var err error
+	if d.Sync, err = syncTime(there); err != nil {
+		d.SyncUntried = "cannot write there: " + err.Error()
+	}
+	return d, nil
+}
+
+func syncTime(dir string) (time.Duration, error) {
+	f, err := os.CreateTemp(dir, ".doctor-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	took := make([]time.Duration, 0, syncs)
+	block := make([]byte, 4096)
+	for began := time.Now(); len(took) < syncs && time.Since(began) < 2*time.Second; {
+		start := time.Now()
+		if _, err := f.Write(block); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
+}
