@@ -109,6 +109,9 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	return a, nil
 }
 
+// String keeps keys out of logs.
+func (a *Authority) String() string { return "authority of " + a.root.String() }
+
 // Root returns the root that signs.
 func (a *Authority) Root() *Root { return a.root }
 
@@ -135,7 +138,7 @@ func (a *Authority) shared(now time.Time) *tls.Config {
 		return a.base
 	}
 	var key [32]byte
-	rand.Read(key[:]) // never fails
+	_, _ = rand.Read(key[:]) // never fails
 	a.keys = append([][32]byte{key}, a.keys[:min(len(a.keys), ticketKeys-1)]...)
 	a.born = now
 	a.base = a.base.Clone()

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -392,7 +393,7 @@ func TestOneMintForManyCallers(t *testing.T) {
 }
 
 // talk makes a TLS connection between a client and the authority over a pipe.
-func talk(t *testing.T, server *tls.Config, client *tls.Config) tls.ConnectionState {
+func talk(t testing.TB, server *tls.Config, client *tls.Config) tls.ConnectionState {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()
@@ -641,6 +642,23 @@ func opensslReads(t *testing.T, p12 []byte) {
 	}
 }
 
+func TestKeysAreNotPrinted(t *testing.T) {
+	root := newRoot(t, RootConfig{})
+	a := newAuthority(t, root, Config{})
+	if _, err := a.Config("www.example.test"); err != nil {
+		t.Fatal(err)
+	}
+	want := `root "CN=Shuultuur root R1" until ` + date(root.Certificate.NotAfter)
+	for _, format := range []string{"%v", "%+v", "%s"} {
+		if got := fmt.Sprintf(format, root); got != want {
+			t.Errorf("%s: %s", format, got)
+		}
+		if got := fmt.Sprintf(format, a); got != "authority of "+want {
+			t.Errorf("%s: %s", format, got)
+		}
+	}
+}
+
 func TestInstallNamesFormatsThatExist(t *testing.T) {
 	root := newRoot(t, RootConfig{})
 	for _, s := range Install() {
@@ -671,4 +689,39 @@ func BenchmarkConfigOfKnownHost(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkHandshakeWithNewName is both sides of a connection, TLS 1.3 with
+// X25519MLKEM768, to a host that no certificate was minted for yet.
+func BenchmarkHandshakeWithNewName(b *testing.B) {
+	root := newRoot(b, RootConfig{})
+	a := newAuthority(b, root, Config{})
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		server, err := a.Config("host"+strconv.Itoa(i)+".test", "http/1.1")
+		if err != nil {
+			b.Fatal(err)
+		}
+		talk(b, server, trusting("host"+strconv.Itoa(i)+".test", root))
+	}
+}
+
+// FuzzRoot: a file that is taken for a root has a key that fits.
+func FuzzRoot(f *testing.F) {
+	file := filepath.Join(f.TempDir(), "root.pem")
+	if err := newRoot(f, RootConfig{}).Write(file, false); err != nil {
+		f.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := parseRoot(text)
+		if err == nil && (r.key == nil || r.Certificate == nil || !r.Certificate.IsCA) {
+			t.Fatalf("%+v", r)
+		}
+	})
 }

@@ -18,10 +18,12 @@ func tlsHello(tb testing.TB, cfg *tls.Config) []byte {
 	a, b := net.Pipe()
 	defer a.Close()
 	go func() {
-		tls.Client(b, cfg).Handshake()
+		_ = tls.Client(b, cfg).Handshake() // fails: only its hello is wanted
 		b.Close()
 	}()
-	a.SetDeadline(time.Now().Add(5 * time.Second))
+	if err := a.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		tb.Fatal(err)
+	}
 	var message []byte // out of its records
 	for len(message) < 4 || len(message) < 4+int(message[1])<<16+int(message[2])<<8+int(message[3]) {
 		head := make([]byte, 5)
@@ -360,7 +362,7 @@ func FuzzHello(f *testing.F) {
 			t.Fatalf("JA4 %q", h.JA4())
 		}
 		var info *tls.ClientHelloInfo
-		tls.Server(replay{nil, bytes.NewReader(wire)}, &tls.Config{GetConfigForClient: func(i *tls.ClientHelloInfo) (*tls.Config, error) {
+		_ = tls.Server(replay{nil, bytes.NewReader(wire)}, &tls.Config{GetConfigForClient: func(i *tls.ClientHelloInfo) (*tls.Config, error) {
 			info = i
 			return nil, io.EOF
 		}}).Handshake()
@@ -376,8 +378,12 @@ func BenchmarkSniffHost(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var s Sniffer
-		s.Feed(wire)
-		s.AppendHost(room)
+		if done, _ := s.Feed(wire); !done {
+			b.Fatal("not done")
+		}
+		if _, err := s.AppendHost(room); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -386,7 +392,9 @@ func BenchmarkHelloJA4(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var s Sniffer
-		s.Feed(wire)
+		if done, _ := s.Feed(wire); !done {
+			b.Fatal("not done")
+		}
 		h, err := s.Hello()
 		if err != nil {
 			b.Fatal(err)

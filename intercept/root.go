@@ -63,6 +63,11 @@ type Root struct {
 	key crypto.Signer
 }
 
+// String keeps the key out of logs.
+func (r *Root) String() string {
+	return fmt.Sprintf("root %q until %s", r.Certificate.Subject, date(r.Certificate.NotAfter))
+}
+
 // NewRoot makes a root with a new ECDSA P-256 key.
 func NewRoot(cfg RootConfig) (*Root, error) {
 	template, err := cfg.template(time.Now())
@@ -281,7 +286,7 @@ func (r *Root) Write(file string, replace bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after a rename
 	_, err = tmp.Write(text)
 	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
@@ -328,8 +333,8 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 // serial returns 128 random bits.
 func serial() *big.Int {
 	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[15] |= 1      // nor is zero
+	_, _ = rand.Read(b[:]) // never fails
+	b[15] |= 1             // nor is zero
 	return new(big.Int).SetBytes(b[:])
 }
 
