@@ -164,6 +164,8 @@ type Engine struct {
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	Pages    *Pages      // nil: the built-in ones
 	TLS      *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	// Intercept looks into TLS connections; nil tunnels them all.
+	Intercept *Interception
 }
 
 // A Proxy serves clients. Make one with New.
@@ -184,6 +186,7 @@ type Proxy struct {
 	active chan struct{} // a token for each request at work
 	queued atomic.Int64
 	clients
+	pinned pins
 	counters
 	sessions sync.Pool
 	refusing chan struct{} // a token for each connection being told that we are full

@@ -36,6 +36,7 @@ type session struct {
 	c       net.Conn     // TCP, or TLS over it
 	tcp     *net.TCPConn // what c is, nil when it is not plain TCP
 	socket  net.Conn     // what was accepted
+	inside  *decrypted   // what c was opened for, once it is decrypted
 	client  netip.Addr   // who is at the other end, as the PROXY header says
 	trusted bool         // client is in Config.Trusted
 	counted bool         // client is in Proxy.clients
@@ -104,7 +105,7 @@ func (x *session) close() {
 	}
 	x.dropUpstream()
 	x.release()
-	x.eng, x.c, x.tcp, x.socket, x.ctx, x.l = nil, nil, nil, nil, nil, nil
+	x.eng, x.c, x.tcp, x.socket, x.ctx, x.l, x.inside = nil, nil, nil, nil, nil, nil, nil
 	x.r.Reset(nil)
 	x.t.Reset()
 	if cap(x.out) > 4*writeSize {
@@ -424,7 +425,7 @@ func (x *session) handle(valid bool) (more bool) {
 	if ok, more := x.identify(); !ok {
 		return more
 	}
-	if q.Form != message.Absolute && q.Form != message.Authority {
+	if x.inside == nil && q.Form != message.Absolute && q.Form != message.Authority {
 		return x.help()
 	}
 	if !valid {
@@ -435,9 +436,12 @@ func (x *session) handle(valid bool) (more bool) {
 		return x.fail(508, "The request came back to this proxy: a loop.", "loop: our name is in Via")
 	}
 	if q.Form == message.Authority {
+		if x.inside != nil {
+			return x.fail(405, "This is a web site to the browser, not a proxy.", "CONNECT inside of TLS")
+		}
 		return x.connect()
 	}
-	if q.Scheme != "http" {
+	if x.inside == nil && q.Scheme != "http" {
 		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
 	}
 	if q.Method == "TRACE" || q.Method == "OPTIONS" {
@@ -448,7 +452,7 @@ func (x *session) handle(valid bool) (more bool) {
 	if token, rest, ok := acceptToken(t.URL); ok && (q.Method == "GET" || q.Method == "HEAD") {
 		return x.accept(token, rest)
 	}
-	if !x.decide(filter.Name) || t.Verdict.Action != filter.Allow && !x.decide(filter.Request) {
+	if !x.judgeHead() {
 		return x.obey()
 	}
 	return x.exchange()
@@ -470,6 +474,10 @@ func (x *session) wants(s filter.Stage) bool {
 
 // identify finds out who asks. ok false means that an answer is out.
 func (x *session) identify() (ok, more bool) {
+	if x.inside != nil { // known since CONNECT
+		x.t.Client = x.inside.client
+		return true, false
+	}
 	addr := x.client
 	if x.trusted {
 		addr = x.forwardedFor(addr)
@@ -525,6 +533,15 @@ func (x *session) forwardedFor(addr netip.Addr) netip.Addr {
 // that can be one.
 func (x *session) address() bool {
 	q, t := &x.q, &x.t
+	if d := x.inside; d != nil && q.Form != message.Authority {
+		t.Port = d.port
+		ok := true
+		if t.Host = d.host; len(q.Host) > 0 {
+			ok = x.setHost()
+		}
+		x.setURL()
+		return ok
+	}
 	t.Port = q.Port
 	switch {
 	case t.Port != 0:
@@ -563,11 +580,15 @@ func (x *session) setHost() bool {
 	return ok
 }
 
-// setURL sets t.URL of an absolute request.
+// setURL sets t.URL.
 func (x *session) setURL() {
-	b := append(append(x.key[:0], x.q.Scheme...), "://"...)
+	scheme, named := x.q.Scheme, x.q.Port != 0
+	if x.inside != nil {
+		scheme, named = x.inside.scheme, true
+	}
+	b := append(append(x.key[:0], scheme...), "://"...)
 	b = appendHost(b, x.t.Host)
-	if port := x.t.Port; x.q.Scheme == "http" && port != 80 || x.q.Scheme != "http" && x.q.Port != 0 && (x.q.Scheme != "https" || port != 443) {
+	if port := x.t.Port; scheme == "http" && port != 80 || scheme != "http" && named && (scheme != "https" || port != 443) {
 		b = appendPort(b, x.t.Port)
 	}
 	if string(x.q.Path) != "*" {

@@ -14,6 +14,8 @@ type counters struct {
 	reused, dialed, retried         atomic.Int64
 	dialFailed, upstreamFailed      atomic.Int64
 	private, panics, noTLS, proto   atomic.Int64
+	decrypted, certRefused          atomic.Int64
+	certFaults, ech                 atomic.Int64
 }
 
 // Stats is what a proxy has done since it was made. Fields marked "now" go up
@@ -48,6 +50,10 @@ type Stats struct {
 	UpstreamRetried   int64 // requests repeated because an idle connection was dead
 	DialFailed        int64
 	UpstreamFailed    int64 // no or no valid answer
+	Decrypted         int64 // TLS connections looked into
+	CertRefused       int64 // handshakes that a client broke off at our certificate
+	CertFaults        int64 // origins whose certificate has a fault
+	ECH               int64 // hellos with encrypted_client_hello, true or noise
 	Panics            int64
 }
 
@@ -66,6 +72,7 @@ func (p *Proxy) Stats() Stats {
 		Held:           p.held.used(),
 		UpstreamReused: c.reused.Load(), UpstreamNew: c.dialed.Load(), UpstreamIdle: p.up.idle(),
 		UpstreamRetried: c.retried.Load(), DialFailed: c.dialFailed.Load(), UpstreamFailed: c.upstreamFailed.Load(),
+		Decrypted: c.decrypted.Load(), CertRefused: c.certRefused.Load(), CertFaults: c.certFaults.Load(), ECH: c.ech.Load(),
 		Panics: c.panics.Load(),
 	}
 }
