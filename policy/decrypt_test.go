@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"shuultuur/check/certificate"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -14,7 +13,7 @@ func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
 		{Name: "bank", Action: "allow", Host: []string{"bank.test"}},
 		{Name: "router", Action: "warn", Category: []string{"self-signed"}, Host: []string{"router.test"}},
 		{Name: "old", Action: "allow", Category: []string{"certificate/expired"}, Host: []string{"old.test"}},
-	}}, {Name: "never covered"}}, []filter.Check{certificate.Check{}}, Parts{Key: make([]byte, 32)})
+	}}, {Name: "never covered"}}, []filter.Check{&fake{name: "certificate", known: []filter.Category{{Name: "expired"}, {Name: "self-signed"}, {Name: "wrong-host"}}}}, Parts{Key: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}

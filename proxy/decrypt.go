@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,8 @@ type decrypted struct {
 	sni      string // what the client sent, "" for none
 	client   filter.Client
 	findings []filter.Finding // what is wrong with the origin's certificate
+	h2       bool             // the client offers HTTP/2
+	streams  bool             // and speaks it with us
 	err      error            // why the origin could not be reached, told with the first request
 }
 
@@ -46,7 +49,11 @@ type decrypted struct {
 // dialled to.
 func (d *decrypted) key(b []byte) []byte {
 	b = append(append(append(b, '|'), d.sni...), '|')
-	return appendPort(appendHost(b, d.host), d.port)
+	b = appendPort(appendHost(b, d.host), d.port)
+	if d.h2 {
+		b = append(b, "|h2"...)
+	}
+	return b
 }
 
 // certificateCheck is the name under which faults of certificates are found.
@@ -103,7 +110,7 @@ func (x *session) decryptHello(d *decrypted, pass bool) (more bool) {
 	if h.ECH {
 		p.counters.ech.Add(1)
 	}
-	d.sni = h.Host
+	d.sni, d.h2 = h.Host, slices.Contains(h.Protocols, protocolH2)
 	if pass && h.Host != "" && h.Host != d.host {
 		x.note("TLS hello names another host than CONNECT")
 		d.host, t.Host = h.Host, h.Host
@@ -181,7 +188,7 @@ func (x *session) meet(d *decrypted) bool {
 	now := time.Now()
 	u := x.p.up.get(x.key, now)
 	if u == nil {
-		if u, err = x.dial(toParent); err != nil {
+		if u, err = x.dial(toParent, false); err != nil {
 			d.err = err
 			return true
 		}
@@ -199,7 +206,7 @@ func (x *session) meet(d *decrypted) bool {
 // go on to the origin; if not, the page that says so is the answer to them.
 func (x *session) handshake(d *decrypted, first []byte, pass bool) (more bool) {
 	t, p := &x.t, x.p
-	conf, err := x.eng.Intercept.Authority.Config(d.name(), "http/1.1")
+	conf, err := x.eng.Intercept.Authority.Config(d.name(), protocolH2, "http/1.1")
 	if err != nil {
 		x.note("no certificate: " + err.Error())
 		x.countVerdict()
@@ -223,6 +230,7 @@ func (x *session) handshake(d *decrypted, first []byte, pass bool) (more bool) {
 	x.r.Reset(tc)
 	x.host, x.url = "", ""
 	x.inside = d
+	d.streams = tc.ConnectionState().NegotiatedProtocol == protocolH2
 	if pass {
 		x.note("decrypted")
 	} else {
@@ -263,13 +271,18 @@ func (e *handshakeError) Error() string {
 func (e *handshakeError) Unwrap() error { return e.err }
 
 // dial makes a new upstream connection to x.key, with TLS where the request
-// came with it.
-func (x *session) dial(toParent bool) (*upstream, error) {
+// came with it. fresh wants a connection that nobody has used before.
+func (x *session) dial(toParent, fresh bool) (*upstream, error) {
 	d := x.inside
 	if d == nil || d.scheme != "https" {
 		return x.p.up.dial(x.ctx, string(x.key), toParent)
 	}
-	key := string(x.key)
+	key, two := string(x.key), x.p.up.two
+	if d.h2 && !fresh {
+		if o := two.get(key); o != nil {
+			return o.open(x.ctx, key, x.p.cfg.Head, true), nil
+		}
+	}
 	addr, _, _ := strings.Cut(key, "|")
 	u, err := x.p.up.dial(x.ctx, addr, toParent)
 	if err != nil {
@@ -281,6 +294,13 @@ func (x *session) dial(toParent bool) (*upstream, error) {
 	}
 	if err == nil {
 		err = x.secure(u)
+	}
+	if tc, ok := u.c.(*tls.Conn); err == nil && ok && tc.ConnectionState().NegotiatedProtocol == protocolH2 {
+		tc.SetDeadline(time.Time{})
+		var o *origin2
+		if o, err = two.put(key, tc, u.faults); err == nil {
+			return o.open(x.ctx, key, x.p.cfg.Head, false), nil
+		}
 	}
 	if err != nil {
 		u.close()
@@ -295,6 +315,9 @@ func (x *session) secure(u *upstream) error {
 	asked := false
 	conf := p.up.tls.Clone()
 	conf.ServerName = d.sni
+	if d.h2 {
+		conf.NextProtos = []string{protocolH2, "http/1.1"}
+	}
 	if d.sni == "" { // nothing to send, but a key for the session cache
 		conf.ServerName = d.host
 		if _, err := netip.ParseAddr(d.host); err != nil {

@@ -55,11 +55,11 @@ func (x *session) exchange() (more bool) {
 	return x.deliver()
 }
 
-// endless says whether the response is a stream of events that must not wait
-// for each other.
+// endless says whether the response is a stream of parts that must not wait for
+// each other.
 func (x *session) endless() bool {
 	ct := x.s.Get("Content-Type")
-	for _, s := range [...]string{"text/event-stream", "multipart/x-mixed-replace"} {
+	for _, s := range [...]string{"text/event-stream", "multipart/x-mixed-replace", "application/grpc"} {
 		if len(ct) >= len(s) && equalFold(ct[:len(s)], s) {
 			return true
 		}
@@ -122,20 +122,24 @@ func (x *session) roundTrip() error {
 		}
 		reused := u != nil
 		if u == nil {
-			if u, err = x.dial(toParent); err != nil {
+			if u, err = x.dial(toParent, fresh); err != nil {
 				return err
 			}
 		}
+		reused = reused || u.shared
 		x.use(u)
+		if x.aborted.Load() { // before there was something to close
+			return net.ErrClosed
+		}
 		if err := x.suspect(u); err != nil {
 			return err
 		}
 		u.arm(now, x.p.cfg.Answer)
-		received, err := x.ask(toParent && u.wire == nil)
+		received, err := x.ask(toParent && (x.inside == nil || x.inside.scheme != "https"))
 		if err == nil {
 			return nil
 		}
-		if !reused || received || !x.repeatable() || errors.Is(err, os.ErrDeadlineExceeded) {
+		if !reused || received || x.aborted.Load() || !x.repeatable() || errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 		// It died between our look at it and our request.

@@ -41,6 +41,7 @@ type session struct {
 	trusted bool         // client is in Config.Trusted
 	counted bool         // client is in Proxy.clients
 	idle    atomic.Bool  // between two requests
+	aborted atomic.Bool  // ended from outside
 	until   time.Time    // read deadline of c as set
 	lost    bool         // unread bytes of the client remain: linger before closing
 
@@ -66,6 +67,7 @@ type session struct {
 	started    bool // bytes of the response are out
 	continued  bool // 100 Continue is out
 	deadline   *time.Timer
+	goAway     atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
 }
 
 func newSession(p *Proxy) *session {
@@ -90,6 +92,7 @@ func (x *session) open(l *listener, c net.Conn) {
 	x.until = time.Time{}
 	x.host, x.url = "", ""
 	x.idle.Store(false)
+	x.aborted.Store(false)
 }
 
 // close ends x's connection and forgets it.
@@ -140,6 +143,10 @@ func (x *session) yield() {
 
 // stopIdle ends a session that waits for a request.
 func (x *session) stopIdle() {
+	if tell := x.goAway.Load(); tell != nil {
+		(*tell)()
+		return
+	}
 	if !x.idle.Load() {
 		return
 	}
@@ -152,6 +159,7 @@ func (x *session) stopIdle() {
 
 // abort cuts the connection and the one to the origin, from another goroutine.
 func (x *session) abort() {
+	x.aborted.Store(true)
 	x.socket.Close()
 	if u := x.other.Load(); u != nil {
 		u.close()
@@ -179,6 +187,10 @@ func (x *session) run() {
 		return
 	}
 	for x.await() && x.request() {
+		if x.inside != nil && x.inside.streams {
+			x.serveStreams()
+			return
+		}
 	}
 	if x.c != nil && len(x.r.Buffered()) > 0 {
 		x.lost = true

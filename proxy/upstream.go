@@ -14,15 +14,17 @@ import (
 
 // An upstream is a connection to an origin or to the parent proxy.
 type upstream struct {
-	c     net.Conn // a *net.TCPConn, or TLS over it
-	raw   syscall.RawConn
-	r     *message.Reader
-	key   string
-	since time.Time // when it became idle
-	until time.Time // its deadline as set
-	peek  func(fd uintptr)
-	quiet bool  // what peek found: open, and nothing to read
-	wire  *wire // what TLS stands on, nil without
+	c      net.Conn // a *net.TCPConn, or TLS over it
+	raw    syscall.RawConn
+	r      *message.Reader
+	key    string
+	since  time.Time // when it became idle
+	until  time.Time // its deadline as set
+	peek   func(fd uintptr)
+	quiet  bool  // what peek found: open, and nothing to read
+	wire   *wire // what TLS stands on, nil without
+	once   bool  // good for one request
+	shared bool  // of a connection that was there before, and may have died meanwhile
 	// faults are what is wrong with the certificate of a TLS connection.
 	faults []filter.Finding
 }
@@ -74,6 +76,8 @@ type pool struct {
 	direct net.Dialer  // for the parent, which the administrator named
 	tls    *tls.Config // what connections that were decrypted go on with
 
+	two *origins2
+
 	mu     sync.Mutex
 	byAddr map[string][]*upstream
 	n      int
@@ -86,7 +90,7 @@ func newPool(cfg *Config, par *parent, count *counters) *pool {
 		cfg: cfg, count: count, parent: par,
 		dialer: net.Dialer{Timeout: cfg.Dial, Control: cfg.control, Resolver: names},
 		direct: net.Dialer{Timeout: cfg.Dial, Resolver: names},
-		byAddr: map[string][]*upstream{},
+		byAddr: map[string][]*upstream{}, two: newOrigins2(cfg),
 		// Certificates are looked at by the Verifier, which says all that is
 		// wrong with one, not only the first.
 		tls: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024), DynamicRecordSizingDisabled: true},
@@ -117,6 +121,10 @@ func (p *pool) get(key []byte, now time.Time) *upstream {
 
 // put keeps u for the next request, or closes it when there are enough.
 func (p *pool) put(u *upstream, now time.Time) {
+	if u.once {
+		u.close()
+		return
+	}
 	u.since = now
 	p.mu.Lock()
 	list := p.byAddr[u.key]
@@ -164,6 +172,7 @@ func (p *pool) dial(ctx context.Context, addr string, toParent bool) (*upstream,
 
 // sweep closes what has been idle for too long.
 func (p *pool) sweep(now time.Time) {
+	p.two.sweep(false)
 	var old []*upstream
 	p.mu.Lock()
 	for key, list := range p.byAddr {
@@ -186,7 +195,10 @@ func (p *pool) sweep(now time.Time) {
 }
 
 // flush closes all idle connections.
-func (p *pool) flush() { p.sweep(time.Now().Add(24 * time.Hour)) }
+func (p *pool) flush() {
+	p.sweep(time.Now().Add(24 * time.Hour))
+	p.two.sweep(true)
+}
 
 func (p *pool) idle() int64 {
 	p.mu.Lock()
