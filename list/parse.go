@@ -7,7 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"path"
 	"strings"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/transform"
 )
 
 // maxLine is the longest line read, in bytes. A longer one is skipped and
@@ -25,6 +30,7 @@ type parser struct {
 	kept   int    // problems of this file in the report
 	host   []byte // buffers
 	path   []byte
+	zone   zone
 	err    error // of the builder
 }
 
@@ -32,6 +38,9 @@ type parser struct {
 // category cat.
 func (b *builder) file(r io.Reader, path, format, category string) error {
 	br := bufio.NewReaderSize(r, maxLine)
+	if enc := charset(b.cfg.Charset, path, br); enc != nil {
+		br = bufio.NewReaderSize(transform.NewReader(br, enc.NewDecoder()), maxLine)
+	}
 	if bom, _ := br.Peek(3); string(bom) == "\ufeff" {
 		br.Discard(3)
 	}
@@ -45,15 +54,42 @@ func (b *builder) file(r io.Reader, path, format, category string) error {
 		p.exact = !*b.cfg.Subdomains
 	}
 	var err error
-	if format != expressions {
-		if p.cat, err = b.category(category); err != nil {
-			return err
-		}
+	if p.cat, err = b.category(category); err != nil {
+		return err
 	}
-	b.files = append(b.files, origin{path, p.first})
+	b.files = append(b.files, origin{path, p.first, b.when})
 	err = p.lines(br)
 	p.end()
 	return err
+}
+
+// charset returns the decoder of a file that is not in UTF-8: of the charset
+// it is said to have, of its byte order mark, or of the part of its name that
+// is one. Nil is UTF-8.
+func charset(said, name string, r *bufio.Reader) encoding.Encoding {
+	if mark, _ := r.Peek(2); string(mark) == "\xff\xfe" || string(mark) == "\xfe\xff" {
+		enc, _ := htmlindex.Get("utf-16")
+		if mark[0] == 0xfe {
+			enc, _ = htmlindex.Get("utf-16be")
+		}
+		return enc
+	}
+	if said == "" {
+		name = strings.ToLower(name)
+		for _, x := range [...][2]string{
+			{"koi8-r", "koi8-r"}, {"koi8-u", "koi8-u"}, {"-1251", "windows-1251"}, {"gb2312", "gb18030"}, {"big5", "big5"},
+			{"euc-jp", "euc-jp"}, {"euc-kr", "euc-kr"}, {"shift_jis", "shift_jis"}, {"iso-8859-1", "windows-1252"}, {"iso-8859-2", "iso-8859-2"},
+		} {
+			if strings.Contains(path.Base(name), x[0]) {
+				said = x[1]
+			}
+		}
+	}
+	enc, err := htmlindex.Get(said)
+	if err != nil || enc == encoding.Nop || said == "utf-8" {
+		return nil
+	}
+	return enc
 }
 
 // end puts what was counted into the report.
@@ -63,8 +99,8 @@ func (p *parser) end() {
 		switch p.format {
 		case Adblock:
 			p.note(0, fmt.Sprintf("%d rules are more than ||host^ or hide elements, and are not used", p.src.Ignored))
-		case expressions:
-			p.note(0, fmt.Sprintf("%d expressions are not used", p.src.Ignored))
+		case Expressions:
+			p.note(0, fmt.Sprintf("%d expressions are called very restrictive, and are not used", p.src.Ignored))
 		}
 	}
 	b.lines += uint64(p.src.Lines)
@@ -108,10 +144,6 @@ func (p *parser) lines(r *bufio.Reader) error {
 	}
 }
 
-// expressions is the format of a squidGuard category's regular expressions,
-// which are counted and not used.
-const expressions = "expressions"
-
 func (p *parser) lineReader() func([]byte) {
 	switch p.format {
 	case Hosts:
@@ -120,12 +152,25 @@ func (p *parser) lineReader() func([]byte) {
 		return p.adblockLine
 	case Dnsmasq:
 		return p.dnsmasqLine
-	case expressions:
-		return func(s []byte) {
-			if len(s) > 0 && s[0] != '#' {
-				p.src.Ignored++
+	case Unbound:
+		return p.unboundLine
+	case RPZ:
+		return p.rpzLine
+	case Networks:
+		return p.networkLine
+	case E2guardian:
+		return p.itemLine
+	case Expressions:
+		if strings.HasPrefix(path.Base(p.src.Path), "very_restrictive") {
+			return func(s []byte) {
+				if len(s) > 0 && s[0] != '#' {
+					p.src.Ignored++
+				}
 			}
 		}
+		return p.expressionLine
+	case E2guardianRegexp:
+		return p.expressionLine
 	}
 	return p.domainLine // domains, wildcard
 }
@@ -432,6 +477,9 @@ func guess(head []byte) string {
 		if bytes.HasPrefix(line, []byte("[Adblock")) || bytes.HasPrefix(line, []byte("[uBlock")) {
 			return Adblock
 		}
+		if bytes.HasPrefix(line, []byte("#listcategory:")) || bytes.HasPrefix(line, []byte(".Include<")) {
+			return E2guardian
+		}
 		if i := vote(line); i >= 0 {
 			votes[i]++
 			if seen++; seen == 500 {
@@ -450,15 +498,20 @@ func guess(head []byte) string {
 
 // guesses are the formats that can be told by their lines; where no line tells,
 // it is the first.
-var guesses = [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq}
+var guesses = [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks}
 
 // vote returns the number of the format in guesses that a line looks like, -1
 // for one that could be in any.
 func vote(s []byte) int {
 	begins := func(with string) bool { return bytes.HasPrefix(s, []byte(with)) }
 	switch {
-	case len(s) == 0:
+	case len(s) == 0, s[0] == ';':
 		return -1
+	case begins("$TTL"), begins("$ORIGIN"), bytes.Contains(s, []byte(" CNAME ")), bytes.Contains(s, []byte("\tCNAME\t")),
+		bytes.Contains(s, []byte(" SOA ")):
+		return 6
+	case begins("local-zone:"), begins("local-data:"):
+		return 5
 	case s[0] == '!', begins("||"), begins("@@"), s[0] != '#' && (bytes.Contains(s, []byte("##")) || bytes.IndexByte(s, '$') >= 0):
 		return 2
 	case begins("##") && len(s) > 2 && s[2] != '#' && s[2] != ' ':
@@ -472,7 +525,21 @@ func vote(s []byte) int {
 	}
 	word, rest := field(s)
 	if len(rest) > 0 && isAddr(word) {
+		if rest, _ = field(rest); rest == nil || rest[0] == '#' || rest[0] == ';' {
+			return -1
+		}
 		return 1
+	}
+	if c := s[0]; c >= '0' && c <= '9' || bytes.IndexByte(word, ':') >= 0 {
+		if n, ok := parseNetwork(string(word[:min(len(word), 100)])); ok {
+			if n.IsSingleIP() && len(rest) == 0 {
+				return -1 // a host, or a network of one
+			}
+			return 7
+		}
+		if _, _, ok := cutRange(string(s[:min(len(s), 100)])); ok {
+			return 7
+		}
 	}
 	if bytes.IndexByte(word, '.') > 0 {
 		return 0

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -189,3 +190,53 @@ func BenchmarkFind(b *testing.B) {
 }
 
 var _ filter.Check = (*Check)(nil)
+
+func TestExpressionsAreTriedWhenAllIsKnown(t *testing.T) {
+	f := compile(t, "re", list.Config{Format: list.Expressions}, "(^|[-./])casino([-./]|$)\n\\.ru$\n")
+	c, err := New(Config{Lists: []string{"re"}}, map[string]*list.File{"re": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		host, path string
+		last       filter.Stage
+		name, url  int
+	}{
+		{"casino.com", "/", filter.Response, 0, 1},
+		{"casino.com", "/", filter.Name, 1, 0},
+		{"a.com", "/my-casino/", filter.Response, 0, 1},
+		{"a.ru", "/x", filter.Response, 0, 0}, // the address does not end in .ru
+		{"a.ru", "", filter.Name, 1, 0},
+	} {
+		tr := &filter.Transaction{Host: tt.host, Last: tt.last}
+		name, err := c.Find(context.Background(), tr, filter.Name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.Findings = name
+		tr.Request = &message.Request{Path: []byte(tt.path)}
+		url, err := c.Find(context.Background(), tr, filter.Request, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(name) != tt.name || len(url) != tt.url {
+			t.Errorf("%s%s, last %s: got %v at name and %v at request, want %d and %d", tt.host, tt.path, tt.last, name, url, tt.name, tt.url)
+		}
+	}
+}
+
+func TestTimesOfLists(t *testing.T) {
+	f := compile(t, "x", list.Config{Format: list.E2guardian}, "#time: 8 0 16 0 01234\na.com\n")
+	now := time.Date(2024, 1, 1, 9, 0, 0, 0, time.UTC) // a Monday
+	c, err := New(Config{Lists: []string{"x"}, Now: func() time.Time { return now }}, map[string]*list.File{"x": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} {
+		got, err := c.Find(context.Background(), &filter.Transaction{Host: "a.com"}, filter.Name, nil)
+		if err != nil || len(got) != want {
+			t.Errorf("at %v: got %v, %v, want %d", now, got, err, want)
+		}
+		now = now.Add(12 * time.Hour)
+	}
+}
