@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -314,12 +315,13 @@ func (g *Gateway) Again(ctx context.Context, why string) {
 
 func (g *Gateway) health() admin.Health {
 	g.mu.Lock()
-	problems := append([]string{}, g.problems...)
+	problems := slices.Clone(g.problems)
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
 	if e := g.engine.Load(); e != nil {
 		h.Revision = e.revision
-		h.Problems = append(problems, e.problems()...)
+		problems = append(problems, e.problems()...)
 	}
+	h.Problems = append([]string{}, problems...) // [] in JSON, not null
 	return h
 }

@@ -223,11 +223,10 @@ func (x *session) enter() bool {
 // readPROXY reads the PROXY header of a trusted load balancer.
 func (x *session) readPROXY() bool {
 	for n := 1; ; {
-		b, err := x.r.Peek(n)
-		if err != nil {
+		if _, err := x.r.Peek(n); err != nil {
 			return false
 		}
-		b = x.r.Buffered()
+		b := x.r.Buffered()
 		from, size, err := parsePROXY(b)
 		switch {
 		case err != nil:
