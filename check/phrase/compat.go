@@ -11,6 +11,7 @@ import (
 type dialect struct {
 	blank      [256]bool
 	mapPhrases bool
+	plain      [2][256]byte // what a byte becomes, without and with folding; 0 needs a closer look
 }
 
 // dialects by the value of the setting compat.
@@ -36,6 +37,18 @@ func newDialect(compat string) *dialect {
 		below('/')
 		set(":;=?@[\\]^_`")
 		d.mapPhrases = true
+	}
+	for c := range 256 {
+		switch {
+		case c == '<' || c == '>':
+		case d.blank[c]:
+			d.plain[0][c], d.plain[1][c] = ' ', ' '
+		default:
+			d.plain[0][c] = byte(c)
+			if c < utf8.RuneSelf {
+				d.plain[1][c] = foldASCII([]byte{byte(c)})[0]
+			}
+		}
 	}
 	return d
 }
@@ -168,39 +181,62 @@ func (v *view) next(dst []byte) []byte {
 	v.begun = true
 	room := cap(dst) - utf8.UTFMax
 	for len(v.src) > 0 && len(dst) < room {
-		c := v.src[0]
-		if v.inTag && c != '>' {
+		if v.inTag {
 			end := bytes.IndexByte(v.src, '>')
 			if end < 0 {
-				end = len(v.src)
+				v.src = nil
+				break
 			}
-			v.src = v.src[end:]
-			continue
+			v.inTag, v.src = false, v.src[end:]
 		}
-		if v.smart && c == '<' {
-			v.inTag = true
-			continue
-		}
-		if c == '>' {
-			v.inTag = false
+		dst = v.run(dst, room)
+		if len(v.src) == 0 || len(dst) >= room {
+			break
 		}
 		n := 1
-		switch {
-		case v.blank[c] || c == '<' || c == '>':
+		switch c := v.src[0]; {
+		case v.smart && c == '<':
+			v.inTag = true
+		case c == '<' || c == '>':
 			if !v.smart || v.last != ' ' {
 				dst = append(dst, ' ')
+				v.last = ' '
 			}
 		case v.fold:
 			dst, n = foldChar(dst, v.src)
-		default:
-			dst = append(dst, c)
-		}
-		if len(dst) > 0 {
 			v.last = dst[len(dst)-1]
+		default: // a byte of 0 that is no blank
+			dst = append(dst, c)
+			v.last = c
 		}
 		v.src = v.src[n:]
 	}
 	return dst
+}
+
+// run appends what v.src begins with up to the next byte that needs a closer
+// look, or room.
+func (v *view) run(dst []byte, room int) []byte {
+	plain := &v.plain[0]
+	if v.fold {
+		plain = &v.plain[1]
+	}
+	out := dst[:room]
+	n, i, last := len(dst), 0, v.last
+	for ; i < len(v.src) && n < len(out); i++ {
+		c := plain[v.src[i]]
+		if c == 0 {
+			break
+		}
+		if c == ' ' && last == ' ' && v.smart {
+			continue
+		}
+		out[n] = c
+		last = c
+		n++
+	}
+	v.last, v.src = last, v.src[i:]
+	return dst[:n]
 }
 
 // appendHead appends to dst the title of the page and what its meta elements
