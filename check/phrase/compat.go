@@ -11,7 +11,10 @@ import (
 type dialect struct {
 	blank      [256]bool
 	mapPhrases bool
-	plain      [2][256]byte // what a byte becomes, without and with folding; 0 needs a closer look
+
+	// What a byte becomes, without and with folding, between tags and in the
+	// page as it is; 0 needs a closer look.
+	plain, raw [2][256]byte
 }
 
 // dialects by the value of the setting compat.
@@ -49,6 +52,10 @@ func newDialect(compat string) *dialect {
 				d.plain[1][c] = foldASCII([]byte{byte(c)})[0]
 			}
 		}
+	}
+	d.raw = d.plain
+	for i := range d.raw {
+		d.raw[i]['<'], d.raw[i]['>'] = ' ', ' '
 	}
 	return d
 }
@@ -197,8 +204,8 @@ func (v *view) next(dst []byte) []byte {
 		switch c := v.src[0]; {
 		case v.smart && c == '<':
 			v.inTag = true
-		case c == '<' || c == '>':
-			if !v.smart || v.last != ' ' {
+		case v.smart && c == '>':
+			if v.last != ' ' {
 				dst = append(dst, ' ')
 				v.last = ' '
 			}
@@ -217,25 +224,40 @@ func (v *view) next(dst []byte) []byte {
 // run appends what v.src begins with up to the next byte that needs a closer
 // look, or room.
 func (v *view) run(dst []byte, room int) []byte {
-	plain := &v.plain[0]
+	fold := 0
 	if v.fold {
-		plain = &v.plain[1]
+		fold = 1
 	}
-	out := dst[:room]
-	n, i, last := len(dst), 0, v.last
-	for ; i < len(v.src) && n < len(out); i++ {
-		c := plain[v.src[i]]
+	n := len(dst)
+	if !v.smart {
+		src := v.src[:min(len(v.src), room-n)]
+		out, plain := dst[n:][:len(src)], &v.raw[fold]
+		i := 0
+		for ; i < len(src); i++ {
+			c := plain[src[i]]
+			if c == 0 {
+				break
+			}
+			out[i] = c
+		}
+		v.src = v.src[i:]
+		return dst[:n+i]
+	}
+	src, out, plain := v.src, dst[:room], &v.plain[fold]
+	i, last := 0, v.last
+	for ; i < len(src) && n < len(out); i++ {
+		c := plain[src[i]]
 		if c == 0 {
 			break
 		}
-		if c == ' ' && last == ' ' && v.smart {
-			continue
-		}
 		out[n] = c
-		last = c
-		n++
+		next := n + 1
+		if (c^' ')|(last^' ') == 0 { // both are: compiles to no branch
+			next = n
+		}
+		n, last = next, c
 	}
-	v.last, v.src = last, v.src[i:]
+	v.src, v.last = src[i:], last
 	return dst[:n]
 }
 

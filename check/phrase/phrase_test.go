@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
@@ -480,6 +482,53 @@ func FuzzScore(f *testing.F) {
 			if x.Evidence == "" || x.Check != "phrase" || x.Category == "" {
 				t.Fatalf("odd finding %+v", x)
 			}
+		}
+	})
+}
+
+// plainView is what a view should be, character by character, for ASCII.
+func plainView(d *dialect, p pass, page string) string {
+	var out []byte
+	tag := false
+	if p.smart {
+		out = append(out, ' ')
+	}
+	for i := range len(page) {
+		c := page[i]
+		if p.fold && 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		tag = tag && c != '>' || p.smart && c == '<'
+		if tag {
+			continue
+		}
+		if d.blank[c] || c == '<' || c == '>' {
+			c = ' '
+		}
+		if !p.smart || c != ' ' || out[len(out)-1] != ' ' {
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+func TestViewAgreesWithItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDialect(rapid.SampledFrom([]string{"dansguardian", "e2guardian-5.3", "e2guardian-5.5"}).Draw(t, "compat"))
+		p := pass{fold: rapid.Bool().Draw(t, "fold"), smart: rapid.Bool().Draw(t, "smart")}
+		page := string(rapid.SliceOf(rapid.SampledFrom([]byte("aAzZ <>  \n\t\x00./=@_`|~-0"))).Draw(t, "page"))
+		v := view{dialect: d, pass: p, src: []byte(page)}
+		size := rapid.IntRange(6, 40).Draw(t, "size")
+		var got []byte
+		for {
+			piece := v.next(make([]byte, 0, size))
+			if len(piece) == 0 {
+				break
+			}
+			got = append(got, piece...)
+		}
+		if want := plainView(d, p, page); string(got) != want {
+			t.Fatalf("%+v of %q: got %q, want %q", p, page, got, want)
 		}
 	})
 }
