@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -208,6 +209,9 @@ func terminal(f *os.File) bool {
 }
 
 func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+	// Garbage may wait as long as the heap stays below what was asked for; the
+	// program cannot do with less than the second figure.
+	debug.SetMemoryLimit(max(int64(r.memory)<<20, 32<<20))
 	c, err := replay.NewCounter(r.memory<<20, "")
 	if err != nil {
 		return nil, err

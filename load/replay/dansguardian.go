@@ -90,7 +90,7 @@ func marked(s string) *Recorded {
 	}
 	if i := strings.LastIndexByte(s, '*'); i >= 0 {
 		rule, _, _ := strings.Cut(strings.TrimSpace(s[i+1:]), ":")
-		r.Rule = dash(rule)
+		r.Rule = dash(strings.TrimSpace(rule))
 	}
 	low := strings.ToLower(s)
 	for _, of := range [...]string{"phrase", "weighted", "infected", "virus", "words"} {

@@ -84,9 +84,8 @@ func (c *Counter) Count(ctx context.Context, entries iter.Seq2[Entry, error]) (s
 			err = fmt.Errorf("remove the sorted runs: %w", e)
 		}
 	}()
-	// The garbage collector lets garbage grow to the size of what is in use:
-	// so half of the memory is for the tables.
-	urls := newTally(dir, c.memory/8*3)
+	// The rest is for maps that take more than they hold, and for garbage.
+	urls := newTally(dir, c.memory/3)
 	urls.merged, urls.toMerge = &c.merged, &c.toMerge
 	hosts := newNames(c.memory / 8)
 	s = &Stats{}
