@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"shuultuur/list/adblock"
 )
 
 // A builder takes entries in any order and writes them as a list file.
@@ -45,6 +47,9 @@ type builder struct {
 
 	networks []network
 	exprs    []expression
+	rules    adblock.Builder
+	dropped  map[string]bool // hosts, after their flags, that a badfilter rule takes out
+	unused   map[string]int  // rules left out, by what they would do
 }
 
 const (
@@ -199,6 +204,9 @@ func (b *builder) dedupe() (records int, err error) {
 		p := &b.parts[i]
 		buf = b.sorted(p, buf)
 		b.report.Duplicates += p.n - len(buf)
+		if len(b.dropped) > 0 {
+			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.dropped[string(append([]byte{e.flags()}, b.key(&e)...))] })
+		}
 		p.n = 0
 		for j := range buf {
 			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
@@ -315,7 +323,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	sections := []struct {
 		id   int
 		data []byte
-	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, nil}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
+	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, o.ruleTable()}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
 	for _, x := range sections {
 		if err := s.begin(&h.Section[x.id]); err != nil {
 			return err

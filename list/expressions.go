@@ -11,8 +11,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/dlclark/regexp2/v2"
+
+	"shuultuur/list/adblock/literal"
 )
 
 // Bounds of a list's expressions.
@@ -193,7 +196,7 @@ type expressionSet struct {
 	once   sync.Once
 	all    []compiled
 	always []uint32 // those that need no text
-	index  grams
+	index  *literal.Index
 	err    error
 }
 
@@ -216,9 +219,9 @@ func (x *expressionSet) read(data []byte, names int, damaged error) {
 			return
 		}
 	}
-	b := newGrams()
+	b := literal.NewIndex()
 	for i := range x.all {
-		if !b.add(required(x.all[i].pattern()), uint32(i)) {
+		if !b.Add(literal.Required(x.all[i].pattern()), uint32(i)) {
 			x.always = append(x.always, uint32(i))
 		}
 	}
@@ -252,11 +255,11 @@ func (f *File) Search(q *Query, dst []Match) ([]Match, error) {
 	for _, i := range x.always {
 		dst, err = x.try(f, i, s, dst, err)
 	}
-	for at := 0; at+gramSize <= len(s); at++ {
-		for _, l := range x.index.at(s[at:]) {
-			if begin := at - int(l.skip); begin >= 0 && strings.HasPrefix(s[begin:], l.text) && !slices.Contains(q.tried, l.id) {
-				q.tried = append(q.tried, l.id)
-				dst, err = x.try(f, l.id, s, dst, err)
+	for at := 0; at+literal.Size <= len(s); at++ {
+		for _, l := range x.index.At(s[at:]) {
+			if begin := at - int(l.Skip); begin >= 0 && strings.HasPrefix(s[begin:], l.Text) && !slices.Contains(q.tried, l.ID) {
+				q.tried = append(q.tried, l.ID)
+				dst, err = x.try(f, l.ID, s, dst, err)
 			}
 		}
 	}
@@ -292,3 +295,7 @@ func (x *expressionSet) written(m Match) (text string, line uint64, ok bool) {
 	e := &x.all[m.record]
 	return e.text, uint64(e.line), true
 }
+
+// asString looks at b as a string, without a copy. The bytes must not change
+// while it is in use.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

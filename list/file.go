@@ -16,6 +16,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
+
+	"shuultuur/list/adblock"
 )
 
 // The form of a list file. All numbers are little endian; sections begin at
@@ -163,6 +165,7 @@ type File struct {
 
 	networks []byte
 	exprs    expressionSet
+	rules    *adblock.Engine // nil when there are none
 }
 
 // Open maps the list file at path. Header and tables are checked, which takes
@@ -220,6 +223,11 @@ func open(path string, data []byte) (*File, error) {
 	}
 	if err := f.readTables(); err != nil {
 		return nil, err
+	}
+	if data := f.bytes(secRules); len(data) > 0 {
+		if f.rules, err = adblock.Open(data); err != nil {
+			return nil, err
+		}
 	}
 	return f, nil
 }
@@ -321,7 +329,7 @@ func (f *File) Close() error {
 	f.cleanup.Stop()
 	data := f.data
 	f.data, f.records, f.index, f.bloom, f.more, f.sets, f.ids, f.networks = nil, nil, nil, nil, nil, nil, nil, nil
-	f.entries, f.nsets, f.buckets, f.blocks = 0, 0, 0, 0
+	f.entries, f.nsets, f.buckets, f.blocks, f.rules = 0, 0, 0, 0, nil
 	return unix.Munmap(data)
 }
 
@@ -390,6 +398,7 @@ const (
 	entryKind matchKind = iota
 	networkKind
 	expressionKind
+	ruleKind
 )
 
 // Lookup appends to dst every entry of f that covers what q asks for: for a
@@ -649,6 +658,8 @@ func (f *File) written(m Match) (text string, line uint64, ok bool) {
 		return f.writtenNetwork(m)
 	case expressionKind:
 		return f.exprs.written(m)
+	case ruleKind:
+		return f.writtenRule(m)
 	}
 	if uint64(m.record) >= uint64(len(f.records)) {
 		return "", 0, false

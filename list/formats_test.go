@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"shuultuur/list/adblock/literal"
 )
 
 // TestNetworksAgreeWithWalk: random nested networks and ranges of a small part
@@ -345,39 +347,6 @@ func TestExpressionsOfPOSIX(t *testing.T) {
 	}
 }
 
-func TestRequiredTexts(t *testing.T) {
-	for in, want := range map[string][]string{
-		`porn`:                         {"porn"},
-		`(?i)PORN|pOsh`:                {"porn", "posh"},
-		`(^|[-./])(adult|sex)(/|$)`:    {"-adult", "-adult/", "-sex", "-sex/", "./"},
-		`a.*bcd[0-9]efgh+`:             nil,
-		`x*`:                           nil,
-		`ab|.*`:                        nil,
-		`(?i)(abc){2,}`:                nil,
-		`\x{431}\x{43e}lonG\x{43e}xyz`: nil,
-	} {
-		got := required(in)
-		switch in {
-		case `(^|[-./])(adult|sex)(/|$)`:
-			if !slices.Contains(got, "sex") && shortest(got) < 3 {
-				t.Errorf("%s: got %q", in, got)
-			}
-		case `a.*bcd[0-9]efgh+`:
-			if len(got) == 0 || shortest(got) < 3 {
-				t.Errorf("%s: got %q", in, got)
-			}
-		case `(?i)(abc){2,}`, `\x{431}\x{43e}lonG\x{43e}xyz`:
-			if len(got) == 0 {
-				t.Errorf("%s: got nothing", in)
-			}
-		default:
-			if d := cmp.Diff(want, got); d != "" {
-				t.Errorf("%s: %s", in, d)
-			}
-		}
-	}
-}
-
 // FuzzExpressions: an expression that matches a text is among those tried on
 // it.
 func FuzzExpressions(f *testing.F) {
@@ -405,7 +374,7 @@ func FuzzExpressions(f *testing.F) {
 				return r
 			}, text)
 			yes, _ := m.MatchString(s)
-			texts := required(e.pattern())
+			texts := literal.Required(e.pattern())
 			if yes && texts != nil && !slices.ContainsFunc(texts, func(x string) bool { return strings.Contains(s, x) }) {
 				t.Errorf("%q matches %q without any of %q", expr, s, texts)
 			}

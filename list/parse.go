@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/transform"
+
+	"shuultuur/list/adblock"
 )
 
 // maxLine is the longest line read, in bytes. A longer one is skipped and
@@ -31,6 +35,7 @@ type parser struct {
 	host   []byte // buffers
 	path   []byte
 	zone   zone
+	rule   adblock.Rule
 	err    error // of the builder
 }
 
@@ -98,7 +103,10 @@ func (p *parser) end() {
 	if p.src.Ignored > 0 {
 		switch p.format {
 		case Adblock:
-			p.note(0, fmt.Sprintf("%d rules are more than ||host^ or hide elements, and are not used", p.src.Ignored))
+			for _, what := range slices.Sorted(maps.Keys(b.unused)) {
+				p.note(0, fmt.Sprintf("%d rules for %s are not used", b.unused[what], what))
+			}
+			b.unused = nil
 		case Expressions:
 			p.note(0, fmt.Sprintf("%d expressions are called very restrictive, and are not used", p.src.Ignored))
 		}
@@ -407,34 +415,61 @@ func field(s []byte) (word, rest []byte) {
 	return s[i:j], s[j:]
 }
 
-// adblockLine: ||host^, and @@||host^ for an exception. Everything else a
-// browser's filter can say is counted.
+// adblockLine: a rule of an ad blocker. One about a whole host is an entry; one
+// that needs more of a request goes into the table of rules; what only a
+// browser can do is counted.
 func (p *parser) adblockLine(s []byte) {
-	if len(s) == 0 || s[0] == '!' || s[0] == '[' || s[0] == '#' && (len(s) == 1 || s[1] == ' ') {
+	if i := bytes.IndexAny(s, " \t"); i > 0 && isAddr(s[:i]) {
+		p.hostsLine(s)
 		return
 	}
-	var flags uint8
-	rule, ok := bytes.CutPrefix(s, []byte("@@"))
-	if ok {
-		flags = flagException
+	r := &p.rule
+	r.Parse(s)
+	switch r.Kind {
+	case adblock.Host:
+		p.adblockHost(r)
+	case adblock.Network:
+		if err := p.b.rules.Add(r, p.cat, p.first+uint32(p.src.Lines)-1); err != nil {
+			p.bad(s, err.Error())
+		}
+	case adblock.Cosmetic:
+		p.unused("hiding elements")
+	case adblock.Unsupported:
+		p.unused(r.Reason)
+	case adblock.Bad:
+		p.bad(s, r.Reason)
 	}
-	rule, ok = bytes.CutPrefix(rule, []byte("||"))
-	end := bytes.IndexByte(rule, '^')
-	if !ok || end <= 0 || !plainOptions(rule[end+1:]) || bytes.IndexAny(rule[:end], "*/?=&|$") >= 0 {
-		p.src.Ignored++
-		return
-	}
-	p.name(rule[:end], flags)
 }
 
-// plainOptions says whether what follows "||host^" leaves it a rule about the
-// whole host.
-func plainOptions(s []byte) bool {
-	switch string(s) {
-	case "", "|", "$important", "$all", "$all,important", "$important,all":
-		return true
+func (p *parser) adblockHost(r *adblock.Rule) {
+	var flags uint8
+	if r.Exception {
+		flags |= flagException
 	}
-	return false
+	if r.Important {
+		flags |= flagImportant
+	}
+	if !r.BadFilter {
+		p.name(r.Host, flags)
+		return
+	}
+	if name, reason := normalHost(nil, r.Host); reason == "" {
+		if p.b.dropped == nil {
+			p.b.dropped = map[string]bool{}
+		}
+		p.b.dropped[string(append([]byte{flags}, name...))] = true
+	}
+}
+
+// unused counts a rule that is left out.
+func (p *parser) unused(what string) {
+	p.src.Ignored++
+	if p.b.unused == nil {
+		p.b.unused = map[string]int{}
+	}
+	if _, ok := p.b.unused[what]; ok || len(p.b.unused) < keptPerFile {
+		p.b.unused[what]++
+	}
 }
 
 // dnsmasqLine: address=/host/…, server=/host/ and local=/host/, each with one

@@ -2,7 +2,8 @@
 // URL, one that somebody has put into a category?
 //
 // Data moves so: at stage Name the transaction's host is put to every list, at
-// stage Request its path to those lists that have URLs or expressions; each
+// stage Request its path to those lists that have URLs, expressions or the rules
+// of ad blockers; each
 // category found becomes one finding, with the entries and the places where
 // they are written as evidence.
 package category
@@ -19,6 +20,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/list/adblock"
 )
 
 // Config says which lists are asked, by the names they have in the settings.
@@ -33,14 +35,16 @@ type Check struct {
 	files      []*list.File
 	categories []filter.Category
 	urls       bool // any list has more than hosts
+	rules      bool // any list has adblock rules
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
 }
 
 // scratch is what a lookup needs, kept from one to the next.
 type scratch struct {
-	query list.Query
-	found []list.Match
+	query   list.Query
+	found   []list.Match
+	request adblock.Request
 }
 
 // mostEvidence is the number of entries a finding quotes.
@@ -67,6 +71,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		}
 		c.files = append(c.files, f)
 		c.urls = c.urls || beyondHosts(f)
+		c.rules = c.rules || f.HasRules()
 		names = append(names, f.Categories()...)
 	}
 	slices.Sort(names)
@@ -77,7 +82,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 }
 
 // beyondHosts says whether f may know more when the path is known.
-func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() }
+func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() || f.HasRules() }
 
 // Name returns "category".
 func (c *Check) Name() string { return "category" }
@@ -111,19 +116,24 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	url := s == filter.Request
 	if url {
 		w.query.SetURL(t.Host, target(t))
+		if c.rules {
+			setRequest(&w.request, t)
+		}
 	} else {
 		w.query.SetHost(t.Host)
 	}
 	from := len(dst)
 	for _, f := range c.files {
-		if url && !beyondHosts(f) {
+		// A list whose exceptions depend on the request is asked once, when that
+		// is known; where it never will be, its hosts are all there is.
+		if url && !beyondHosts(f) || !url && f.Undecided() && t.Last != filter.Name {
 			continue
 		}
-		if err := w.ask(f, url || t.Last == filter.Name); err != nil {
+		if err := w.ask(f, url, url || t.Last == filter.Name); err != nil {
 			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
 		}
 		for _, m := range w.found {
-			if m.Exception || url && !m.URL || excepted(w.found, m) || !f.Applies(m, c.now()) {
+			if m.Exception || url && !m.URL && !f.Undecided() || excepted(w.found, m) || !f.Applies(m, c.now()) {
 				continue
 			}
 			if url && known(t.Findings, m.Category) {
@@ -137,13 +147,20 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	return dst, nil
 }
 
-// ask puts the query to f; whole says that no more will be known of the
-// request, so that expressions are to be tried on what there is.
-func (w *scratch) ask(f *list.File, whole bool) (err error) {
-	if w.found, err = f.Lookup(&w.query, w.found[:0]); err != nil || !whole {
+// ask puts the query to f. Adblock rules are about requests; expressions are
+// tried when no more will be known of the transaction.
+func (w *scratch) ask(f *list.File, request, whole bool) (err error) {
+	if w.found, err = f.Lookup(&w.query, w.found[:0]); err != nil {
 		return err
 	}
-	w.found, err = f.Search(&w.query, w.found)
+	if request && f.HasRules() {
+		if w.found, err = f.Judge(&w.request, w.found); err != nil {
+			return err
+		}
+	}
+	if whole {
+		w.found, err = f.Search(&w.query, w.found)
+	}
 	return err
 }
 

@@ -1,4 +1,11 @@
-package list
+// Package literal finds texts that a regular expression cannot match without,
+// and finds the expressions that a subject may match by them: nearly all of a
+// list of expressions need not be tried on nearly all URLs.
+//
+// Data moves so: [Required] works out the texts of an expression, [Index.Add]
+// enters them, and at each place of a subject [Index.At] says which of them
+// could be there.
+package literal
 
 import (
 	"regexp/syntax"
@@ -6,17 +13,16 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Most texts that are worked out for one expression: beyond that the product
 // of its alternatives is not pursued.
 const maxTexts = 4096
 
-// required returns texts in lower case of which every match of an expression
+// Required returns texts in lower case of which every match of an expression
 // has at least one, or nil when none of useful length can be told. What RE2
 // does not understand has none.
-func required(pattern string) []string {
+func Required(pattern string) []string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil
@@ -37,17 +43,22 @@ type needs struct {
 
 // consider takes texts as those required if they say more than those before.
 func (n *needs) consider(texts []string) {
-	if shortest(texts) >= gramSize && shortest(texts) > shortest(n.some) {
+	if shortest(texts) >= Size && shortest(texts) > shortest(n.some) {
 		n.some = texts
 	}
 }
 
+// shortest returns how much the least of texts says, in bytes: a scheme says
+// nothing, as every URL has one.
 func shortest(texts []string) int {
 	if len(texts) == 0 {
 		return 0
 	}
-	least := len(texts[0])
-	for _, t := range texts[1:] {
+	least := maxTexts
+	for _, t := range texts {
+		if rest, ok := strings.CutPrefix(t, "http"); ok {
+			t = strings.TrimPrefix(strings.TrimPrefix(rest, "s"), "://")
+		}
 		least = min(least, len(t))
 	}
 	return least
@@ -184,62 +195,60 @@ func alternate(subs []*syntax.Regexp) (n needs) {
 	return n
 }
 
-// gramSize is the number of bytes a text is found by.
-const gramSize = 3
+// Size is the number of bytes a text is found by, and has at least.
+const Size = 3
 
-// grams is an index of texts by three bytes of each, the least common ones. A
-// text is looked for at one place of a subject only where the bit of the three
-// bytes there is set, which for most is not.
-type grams struct {
+// An Index has texts by three bytes of each, the least common ones. A text is
+// looked for at one place of a subject only where the bit of the three bytes
+// there is set, which for most is not.
+type Index struct {
 	bits  []uint64
-	texts map[uint32][]gramText
+	texts map[uint32][]Text
 }
 
-type gramText struct {
-	text string
-	skip uint16 // where in text its gram is
-	id   uint32
+// A Text is one that the expression ID needs, or another.
+type Text struct {
+	Text string
+	Skip uint16 // where in Text the three bytes are
+	ID   uint32
 }
 
 const gramBits = 1 << 16
 
-func newGrams() grams {
-	return grams{make([]uint64, gramBits/64), map[uint32][]gramText{}}
+// NewIndex returns an empty index.
+func NewIndex() *Index {
+	return &Index{make([]uint64, gramBits/64), map[uint32][]Text{}}
 }
 
 func gram(s string) uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 }
 
 func gramBit(g uint32) uint32 { return g * 0x9e3779b1 >> 16 }
 
-// add enters texts of which id needs one. It returns false when there is none.
-func (x *grams) add(texts []string, id uint32) bool {
+// Add enters texts of which id needs one. It returns false when there is none.
+func (x *Index) Add(texts []string, id uint32) bool {
 	for _, t := range texts {
 		if len(t) > 64 { // as good by its beginning
 			t = t[:64]
 		}
 		best := 0
-		for i := 1; i+gramSize <= len(t); i++ {
+		for i := 1; i+Size <= len(t); i++ {
 			if len(x.texts[gram(t[i:])]) < len(x.texts[gram(t[best:])]) {
 				best = i
 			}
 		}
 		g := gram(t[best:])
-		x.texts[g] = append(x.texts[g], gramText{t, uint16(best), id})
+		x.texts[g] = append(x.texts[g], Text{t, uint16(best), id})
 		b := gramBit(g)
 		x.bits[b/64] |= 1 << (b % 64)
 	}
 	return len(texts) > 0
 }
 
-// at returns the texts whose gram s begins with.
-func (x *grams) at(s string) []gramText {
+// At returns the texts whose three bytes s begins with.
+func (x *Index) At(s string) []Text {
 	g := gram(s)
 	if b := gramBit(g); x.bits[b/64]>>(b%64)&1 == 0 {
 		return nil
 	}
 	return x.texts[g]
 }
-
-// asString looks at b as a string, without a copy. The bytes must not change
-// while it is in use.
-func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
