@@ -58,6 +58,9 @@ func build(ctx context.Context, s *Settings, memory *state.Memory, log *slog.Log
 func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logger) error {
 	s := e.settings
 	e.files = append(e.files, s.file)
+	if n := len(s.Listen.Token); n > 0 && n < 16 {
+		return filter.Setting("listen.token", fmt.Errorf("%d bytes can be guessed; give 16 or more", n))
+	}
 	if err := e.openLists(ctx, log); err != nil {
 		return err
 	}
@@ -301,7 +304,7 @@ func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, 
 // change.
 func (s *Settings) fixed(other *Settings) []string {
 	var parts []string
-	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin) {
+	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin, s.Listen.Token) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin, other.Listen.Token) {
 		parts = append(parts, "listen")
 	}
 	if s.Data != other.Data {

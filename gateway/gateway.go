@@ -183,7 +183,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.proxyOn {
 		serve(func() error { return g.proxy.Serve(ctx, l) })
 	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health})
+	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}
