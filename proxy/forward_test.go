@@ -623,8 +623,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("record %d: client %v, want %v", i, x.Client.Addr, want)
 		}
 		// Who was not let in is on record as refused, not as passed.
-		if refused := x.Verdict.Action == filter.Block && x.Verdict.Reason.Finding.Check == "proxy"; refused != (x.Status != 200) {
-			t.Errorf("record %d, status %d: verdict %+v", i, x.Status, x.Verdict)
+		if refused := x.Action == filter.Block && x.Category == "refused"; refused != (x.Status != 200) {
+			t.Errorf("record %d, status %d: %s, %q", i, x.Status, x.Action, x.Category)
 		}
 	}
 }
