@@ -443,11 +443,13 @@ func (t *sendTally) add(e *Entry, got answer, examples int) {
 }
 
 // exchange sends a request and reads the whole answer. A kept-alive connection
-// that the gateway has closed meanwhile is its right: that asks again, once.
+// that the gateway has closed meanwhile is its right: that asks again, once,
+// unless it could do something twice (RFC 9110 section 9.2.2).
 func (w *worker) exchange(e *Entry) (answer, error) {
 	fresh := w.nc == nil
 	got, err := w.once(e)
-	if err != nil && !fresh && got.code == 0 && w.ctx.Err() == nil && (errors.Is(err, io.EOF) || kindOf(err) == "reset") {
+	again := e.Method != http.MethodPost && e.Method != http.MethodPatch
+	if err != nil && again && !fresh && got.code == 0 && w.ctx.Err() == nil && (errors.Is(err, io.EOF) || kindOf(err) == "reset") {
 		w.hangUp()
 		got, err = w.once(e)
 	}
@@ -468,6 +470,9 @@ func (w *worker) once(e *Entry) (got answer, err error) {
 	}
 	if err := w.write(e); err != nil {
 		return got, err
+	}
+	if _, err := w.br.Peek(1); err != nil {
+		return got, err // io.EOF: closed without an answer
 	}
 	r, err := http.ReadResponse(w.br, &http.Request{Method: e.Method})
 	if err != nil {
