@@ -40,7 +40,8 @@ type Engine struct {
 	reports  []list.Report   // what became of the lines of each list
 	remarks  []phrase.Remark // odd lines of phrase lists
 	files    []string        // what it was built from
-	revision string          // a digest of the settings and files
+	stamp    string          // fingerprint of these files when they were read
+	revision string          // a digest of it
 	built    time.Time
 }
 
@@ -72,7 +73,9 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 		e.files = append(e.files, s.path(f))
 	}
 	e.remarks = checks.Remarks
-	e.revision = e.digest()
+	e.stamp = e.fingerprint()
+	digest := sha256.Sum256([]byte(e.stamp))
+	e.revision = hex.EncodeToString(digest[:8])
 	key, err := secret(filepath.Join(s.path(s.Data), "secret.key"))
 	if err != nil {
 		return err
@@ -200,12 +203,6 @@ func (e *Engine) close() {
 	for _, f := range e.lists {
 		f.Close()
 	}
-}
-
-// digest names this engine's settings and files.
-func (e *Engine) digest() string {
-	h := sha256.Sum256([]byte(e.fingerprint()))
-	return hex.EncodeToString(h[:8])
 }
 
 // fingerprint changes when one of the files the engine was built from does:
