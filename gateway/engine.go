@@ -73,10 +73,34 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 		e.files = append(e.files, s.path(f))
 	}
 	e.remarks = checks.Remarks
+	if err := e.identify(); err != nil {
+		return err
+	}
+	cert, err := e.certificate()
+	if err != nil {
+		return filter.Setting("listen.tls", err)
+	}
+	pages, err := proxy.NewPages(s.path(s.Pages.Templates), s.Pages.Contact)
+	if err != nil {
+		return filter.Setting("pages.templates", err)
+	}
+	if s.Pages.Templates != "" {
+		e.files = append(e.files, s.path(s.Pages.Templates))
+	}
+	// All files are known: what is built from here on is built from these.
 	e.stamp = e.fingerprint()
 	digest := sha256.Sum256([]byte(e.stamp))
 	e.revision = hex.EncodeToString(digest[:8])
-	key, err := secret(filepath.Join(s.path(s.Data), "secret.key"))
+	if err := e.decide(checks.Checks, memory, log); err != nil {
+		return err
+	}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert}
+	return e.tryFixed()
+}
+
+// decide makes the policies out of the checks.
+func (e *Engine) decide(checks []filter.Check, memory *state.Memory, log *slog.Logger) error {
+	key, err := secret(filepath.Join(e.settings.path(e.settings.Data), "secret.key"))
 	if err != nil {
 		return err
 	}
@@ -84,22 +108,10 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if memory != nil {
 		parts.Memory = memory
 	}
-	if e.policy, err = policy.New(s.Policies, checks.Checks, parts); err != nil {
+	if e.policy, err = policy.New(e.settings.Policies, checks, parts); err != nil {
 		return filter.Setting("policies", err)
 	}
-	if err := e.identify(); err != nil {
-		return err
-	}
-	pages, err := proxy.NewPages(s.path(s.Pages.Templates), s.Pages.Contact)
-	if err != nil {
-		return filter.Setting("pages.templates", err)
-	}
-	cert, err := e.certificate()
-	if err != nil {
-		return filter.Setting("listen.tls", err)
-	}
-	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert}
-	return e.tryFixed()
+	return nil
 }
 
 // tryFixed looks for mistakes in the settings that only a start takes into

@@ -175,3 +175,36 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestAnEngineKnowsEveryFileItIsBuiltFrom(t *testing.T) {
+	files := sketchFiles(sketch + "identity: {basic: {file: users}}\npages: {templates: pages}\n")
+	files["users"] = "anna:$2y$04$zVHmKQtGGQob.b/Nc7l9NO8UlrYcW05FiuCj/SxsFO/ZtiN9.mNzy\n"
+	files["pages/block.html"] = "<p>Blocked, {{.ID}}"
+	file := folder(t, files)
+	e, done, err := Explain(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if now := e.fingerprint(); now != e.stamp {
+		t.Errorf("nothing has changed, but the fingerprint has: a gateway would reload for ever\n%s\n%s", e.stamp, now)
+	}
+	for name := range files {
+		path := filepath.Join(filepath.Dir(file), name)
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(old, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if e.fingerprint() == e.stamp {
+			t.Errorf("a change of %s is not seen", name)
+		}
+		if err := os.WriteFile(path, old, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// The time of change stays new, so begin anew from here.
+		e.stamp = e.fingerprint()
+	}
+}
