@@ -36,7 +36,7 @@ func made(n int, seed uint64) iter.Seq2[Entry, error] {
 }
 
 func TestCountsOnDiskAreThoseOfAMap(t *testing.T) {
-	const n = 200_000
+	const n = 50_000
 	dir := t.TempDir()
 	tl := newTally(dir, 16*recordSize*8) // room for 128 keys: some 1000 runs, merged in two steps
 	want := map[string]uint64{}
