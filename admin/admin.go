@@ -3,11 +3,14 @@
 // settings say otherwise, and is never reached through the proxy.
 //
 // Data moves one way: the gateway hands in functions that read its state;
-// nothing here changes anything.
+// nothing here changes anything, but for the sampling of waits while somebody
+// takes a profile of them (contention.go).
 package admin
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"net"
@@ -32,6 +35,9 @@ type Health struct {
 type Parts struct {
 	Metrics http.Handler
 	Health  func() Health
+	// Token opens the profiles to clients on other machines. Without one
+	// they are for this machine only.
+	Token string
 }
 
 // Handler returns the routes of the admin address.
@@ -40,6 +46,10 @@ type Parts struct {
 //	GET /health           200 while the process works, with its state as JSON
 //	GET /ready            200 when it takes work, else 503
 //	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
+//
+// Profiles are for clients on this machine; one elsewhere needs the token, as
+// "Authorization: Bearer TOKEN". The profiles block and mutex with ?seconds=N
+// sample waits for as long.
 //
 // A request whose Host is a name other than localhost is refused: pages in a
 // browser on this machine must not reach it by pointing a name of theirs at
@@ -58,11 +68,15 @@ func Handler(p Parts) http.Handler {
 		}
 		writeJSON(w, status, h)
 	})
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	debug := http.NewServeMux()
+	debug.HandleFunc("GET /debug/pprof/", pprof.Index)
+	debug.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	debug.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	debug.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	debug.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	debug.Handle("GET /debug/pprof/block", blocks())
+	debug.Handle("GET /debug/pprof/mutex", mutexes())
+	mux.Handle("GET /debug/", guarded(p.Token, debug))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/debug/pprof/\n"))
@@ -75,6 +89,34 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client went away: nobody to tell
+}
+
+// guarded lets clients on other machines pass with the token only, and not at
+// all when there is none.
+func guarded(token string, next http.Handler) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !local(r.RemoteAddr) {
+			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			got := sha256.Sum256([]byte(given)) // of one length, so that comparing tells nothing
+			if token == "" {
+				http.Error(w, "profiles are for this machine only; listen.token in the settings opens them to others", http.StatusForbidden)
+				return
+			}
+			if !ok || subtle.ConstantTimeCompare(got[:], want[:]) == 0 {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="profiles"`)
+				http.Error(w, "profiles need the token of listen.token", http.StatusUnauthorized)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// local says whether a client is on this machine.
+func local(remote string) bool {
+	a, err := netip.ParseAddrPort(remote)
+	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
 // localOnly refuses a Host that is a name of somebody else's.

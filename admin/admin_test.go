@@ -1,14 +1,19 @@
 package admin
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 func handler(ready bool) http.Handler {
@@ -37,7 +42,7 @@ func TestRoutes(t *testing.T) {
 		{"/debug/pprof/", "localhost.evil.example:8081", true, 403, "by address"},
 	} {
 		r := httptest.NewRequest("GET", "http://x"+c.path, nil)
-		r.Host = c.host
+		r.Host, r.RemoteAddr = c.host, "127.0.0.1:5000"
 		w := httptest.NewRecorder()
 		handler(c.ready).ServeHTTP(w, r)
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.contains) {
@@ -49,6 +54,87 @@ func TestRoutes(t *testing.T) {
 	handler(true).ServeHTTP(w, r)
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST /metrics: got %d, want 405", w.Code)
+	}
+}
+
+func TestProfilesAreForThisMachineOrATokenHolder(t *testing.T) {
+	for _, c := range []struct {
+		remote, token, auth string
+		status              int
+	}{
+		{"127.0.0.1:5000", "", "", 200},
+		{"[::1]:5000", "open sesame", "", 200},
+		{"[::ffff:127.0.0.1]:5000", "", "", 200},
+		{"192.0.2.1:5000", "", "", 403},
+		{"192.0.2.1:5000", "", "Bearer ", 403},
+		{"192.0.2.1:5000", "open sesame", "", 401},
+		{"192.0.2.1:5000", "open sesame", "Bearer open", 401},
+		{"192.0.2.1:5000", "open sesame", "open sesame", 401},
+		{"192.0.2.1:5000", "open sesame", "Bearer open sesame", 200},
+		{"nonsense", "", "", 403},
+	} {
+		for path, status := range map[string]int{"/debug/pprof/cmdline": c.status, "/debug/pprof/mutex": c.status, "/metrics": 200} {
+			h := Handler(Parts{Metrics: http.NotFoundHandler(), Token: c.token})
+			if path == "/metrics" {
+				status = 404 // from the handler for metrics: reached without a token
+			}
+			r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+			r.RemoteAddr = c.remote
+			r.Header.Set("Authorization", c.auth)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != status {
+				t.Errorf("GET %s from %s with token %q, %q: got %d, want %d", path, c.remote, c.token, c.auth, w.Code, status)
+			}
+		}
+	}
+}
+
+func TestWaitsAreSampledForAWhileOnly(t *testing.T) {
+	h := handler(true)
+	get := func(path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for _, bad := range []string{"0", "-1", "x", "301"} {
+		if w := get("/debug/pprof/block?seconds=" + bad); w.Code != http.StatusBadRequest {
+			t.Errorf("seconds=%s: got %d, want 400", bad, w.Code)
+		}
+	}
+	// Somebody waits while the profile is taken.
+	stop := make(chan struct{})
+	var waiter sync.WaitGroup
+	waiter.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	})
+	first := make(chan *httptest.ResponseRecorder)
+	for range 2 {
+		go func() { first <- get("/debug/pprof/block?seconds=1") }()
+	}
+	a, b := <-first, <-first
+	close(stop)
+	waiter.Wait()
+	if a.Code != http.StatusConflict || b.Code != http.StatusOK {
+		t.Errorf("two at once: got %d and %d, want 409 and 200", a.Code, b.Code)
+	}
+	if before := runtime.SetMutexProfileFraction(-1); before != 0 {
+		t.Errorf("mutex sampling is left at %d", before)
+	}
+	if z, err := gzip.NewReader(b.Body); err != nil {
+		t.Errorf("the profile is not gzip: %v", err)
+	} else if data, err := io.ReadAll(z); err != nil || !bytes.Contains(data, []byte("TestWaitsAreSampled")) {
+		t.Errorf("the profile does not know who waited: %v", err)
 	}
 }
 

@@ -178,7 +178,7 @@ func compare(ctx context.Context, s scenario, opt options, out io.Writer) error 
 		return err
 	}
 	t := newTable(s, opt, peers)
-	t.notes = append(missing, notes...)
+	t.notes = slices.Concat(missing, notes)
 	if err := r.measure(s, opt, peers, t); err != nil {
 		return err
 	}

@@ -46,7 +46,9 @@ type Set struct {
 func New(c Config, p Parts) (*Set, error) {
 	s := &Set{Checks: []filter.Check{certificate.Check{}}}
 	if c.Category != nil {
-		k, err := category.New(*c.Category, p.Lists)
+		cfg := *c.Category
+		cfg.Now = p.Now
+		k, err := category.New(cfg, p.Lists)
 		if err != nil {
 			return nil, filter.Setting("category", err)
 		}

@@ -81,14 +81,14 @@ func (g *stage) next() ([]byte, error) {
 	if over := g.out - lim.Decoded; over > 0 {
 		return p[:max(0, int64(len(p))-over)], errCut
 	}
-	if err != nil && err != io.EOF && !isFinal(err) {
+	if err != nil && !errors.Is(err, io.EOF) && !isFinal(err) {
 		err = fmt.Errorf("undoing content coding %s after %d bytes: %w", g.coding, g.out, err)
 	}
 	return p, err
 }
 
 func isFinal(err error) bool {
-	return err == errStopped || err == errCut || errors.Is(err, ErrBomb)
+	return errors.Is(err, errStopped) || errors.Is(err, errCut) || errors.Is(err, ErrBomb)
 }
 
 // next is the source that the first decoder reads: the pieces.
@@ -148,7 +148,7 @@ func (s *stream) pull() ([]byte, error) {
 	if err != nil {
 		s.err = err
 		s.close()
-		if err == errCut {
+		if errors.Is(err, errCut) {
 			s.body.cut = true
 			s.err = io.EOF
 		}
@@ -399,7 +399,7 @@ type brotliDecoder struct {
 
 func (d *brotliDecoder) open(src source) {
 	d.reset(src)
-	d.r.Reset(&d.reader)
+	_ = d.r.Reset(&d.reader) // never fails (brotli)
 }
 
 func (d *brotliDecoder) next() ([]byte, error) { return d.block(d.r) }

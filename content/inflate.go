@@ -686,7 +686,7 @@ func (d *gzipDecoder) next() ([]byte, error) {
 		p, err := d.block()
 		d.crc = crc32.Update(d.crc, crc32.IEEETable, p)
 		d.size += uint32(len(p))
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			return p, err
 		}
 		if err := d.trailer(); err != nil {
@@ -810,7 +810,7 @@ func (d *deflateDecoder) next() ([]byte, error) {
 	if !d.bare {
 		d.sum.Write(p)
 	}
-	if err != io.EOF || d.bare {
+	if !errors.Is(err, io.EOF) || d.bare {
 		return p, err
 	}
 	d.take(d.n & 7)

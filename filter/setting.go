@@ -1,7 +1,5 @@
 package filter
 
-import "errors"
-
 // A SettingError is a mistake in the settings. Key is the path to it in the
 // settings file, such as "policies[0].rules[2].action"; whoever read the file
 // turns it into a line number.
@@ -20,8 +18,7 @@ func Setting(key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var inner *SettingError
-	if errors.As(err, &inner) && err == error(inner) {
+	if inner, ok := err.(*SettingError); ok { //nolint:errorlint // not one that is wrapped: its words would be lost
 		if inner.Key != "" && inner.Key[0] != '[' {
 			key += "."
 		}

@@ -42,7 +42,8 @@ type Engine struct {
 	reports  []list.Report   // what became of the lines of each list
 	remarks  []phrase.Remark // odd lines of phrase lists
 	files    []string        // what it was built from
-	revision string          // a digest of the settings and files
+	stamp    string          // fingerprint of these files when they were read
+	revision string          // a digest of it
 	built    time.Time
 }
 
@@ -60,6 +61,9 @@ func build(ctx context.Context, s *Settings, memory *state.Memory, log *slog.Log
 func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logger) error {
 	s := e.settings
 	e.files = append(e.files, s.file)
+	if n := len(s.Listen.Token); n > 0 && n < 16 {
+		return filter.Setting("listen.token", fmt.Errorf("%d bytes can be guessed; give 16 or more", n))
+	}
 	if err := e.openLists(ctx, log); err != nil {
 		return err
 	}
@@ -71,8 +75,38 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 		e.files = append(e.files, s.path(f))
 	}
 	e.remarks = checks.Remarks
-	e.revision = e.digest()
-	key, err := secret(filepath.Join(s.path(s.Data), "secret.key"))
+	if err := e.identify(); err != nil {
+		return err
+	}
+	cert, err := e.certificate()
+	if err != nil {
+		return filter.Setting("listen.tls", err)
+	}
+	pages, err := proxy.NewPages(s.path(s.Pages.Templates), s.Pages.Contact)
+	if err != nil {
+		return filter.Setting("pages.templates", err)
+	}
+	if s.Pages.Templates != "" {
+		e.files = append(e.files, s.path(s.Pages.Templates))
+	}
+	look, err := e.intercept()
+	if err != nil {
+		return err
+	}
+	// All files are known: what is built from here on is built from these.
+	e.stamp = e.fingerprint()
+	digest := sha256.Sum256([]byte(e.stamp))
+	e.revision = hex.EncodeToString(digest[:8])
+	if err := e.decide(checks.Checks, memory, log); err != nil {
+		return err
+	}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert, Intercept: look}
+	return e.tryFixed()
+}
+
+// decide makes the policies out of the checks.
+func (e *Engine) decide(checks []filter.Check, memory *state.Memory, log *slog.Logger) error {
+	key, err := secret(filepath.Join(e.settings.path(e.settings.Data), "secret.key"))
 	if err != nil {
 		return err
 	}
@@ -80,25 +114,10 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if memory != nil {
 		parts.Memory = memory
 	}
-	if e.policy, err = policy.New(s.Policies, checks.Checks, parts); err != nil {
+	if e.policy, err = policy.New(e.settings.Policies, checks, parts); err != nil {
 		return filter.Setting("policies", err)
 	}
-	if err := e.identify(); err != nil {
-		return err
-	}
-	pages, err := proxy.NewPages(s.path(s.Pages.Templates), s.Pages.Contact)
-	if err != nil {
-		return filter.Setting("pages.templates", err)
-	}
-	cert, err := e.certificate()
-	if err != nil {
-		return filter.Setting("listen.tls", err)
-	}
-	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert}
-	if e.proxy.Intercept, err = e.intercept(); err != nil {
-		return err
-	}
-	return e.tryFixed()
+	return nil
 }
 
 // tryFixed looks for mistakes in the settings that only a start takes into
@@ -227,7 +246,7 @@ func (e *Engine) intercept() (*proxy.Interception, error) {
 	if wanted < 0 {
 		return nil, nil
 	}
-	return &proxy.Interception{Authority: a, Verifier: v, Wanted: e.policy.Decrypts, ExceptAfter: c.ExceptAfter}, nil
+	return &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return e.policy.Decrypts(t) }, ExceptAfter: c.ExceptAfter}, nil
 }
 
 // trusted returns the system's roots and those in files, or nil for the
@@ -261,12 +280,6 @@ func (e *Engine) close() {
 	for _, f := range e.lists {
 		f.Close()
 	}
-}
-
-// digest names this engine's settings and files.
-func (e *Engine) digest() string {
-	h := sha256.Sum256([]byte(e.fingerprint()))
-	return hex.EncodeToString(h[:8])
 }
 
 // fingerprint changes when one of the files the engine was built from does:
@@ -365,7 +378,7 @@ func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, 
 // change.
 func (s *Settings) fixed(other *Settings) []string {
 	var parts []string
-	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin) {
+	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin, s.Listen.Token) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin, other.Listen.Token) {
 		parts = append(parts, "listen")
 	}
 	if s.Data != other.Data {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,7 +183,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.proxyOn {
 		serve(func() error { return g.proxy.Serve(ctx, l) })
 	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health})
+	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}
@@ -269,22 +270,23 @@ func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
 func (g *Gateway) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	was := g.engine.Load().fingerprint()
-	last := was
+	last, refused := g.engine.Load().stamp, ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := g.engine.Load().fingerprint()
+		e := g.engine.Load()
+		now := e.fingerprint()
 		moving := now != last
 		last = now
-		if moving || now == was {
+		if moving || now == e.stamp || now == refused {
 			continue
 		}
-		was = now
-		g.Again(ctx, "a file changed")
+		if !g.Again(ctx, "a file changed") {
+			refused = now // until something changes again
+		}
 	}
 }
 
@@ -297,11 +299,11 @@ func (g *Gateway) Hangup(ctx context.Context) {
 }
 
 // Again reloads and says in the log how it went. why is the occasion.
-func (g *Gateway) Again(ctx context.Context, why string) {
+func (g *Gateway) Again(ctx context.Context, why string) bool {
 	start := time.Now()
 	if err := g.Reload(ctx); err != nil {
 		g.log.Error("settings not taken into use; the running ones stay", "because", why, "error", err)
-		return
+		return false
 	}
 	e := g.engine.Load()
 	g.log.Info("settings taken into use", "because", why, "revision", e.revision, "took", time.Since(start).Round(time.Millisecond))
@@ -310,16 +312,18 @@ func (g *Gateway) Again(ctx context.Context, why string) {
 	for _, p := range g.problems {
 		g.log.Warn(p)
 	}
+	return true
 }
 
 func (g *Gateway) health() admin.Health {
 	g.mu.Lock()
-	problems := append([]string{}, g.problems...)
+	problems := slices.Clone(g.problems)
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
 	if e := g.engine.Load(); e != nil {
 		h.Revision = e.revision
-		h.Problems = append(problems, e.problems()...)
+		problems = append(problems, e.problems()...)
 	}
+	h.Problems = append([]string{}, problems...) // [] in JSON, not null
 	return h
 }

@@ -47,6 +47,9 @@ type Settings struct {
 type Listen struct {
 	Proxy Addresses `yaml:"proxy"` // default 127.0.0.1:8080
 	Admin Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// Token opens the profiles of the admin address to other machines; 16
+	// bytes or more. Without one they are for this machine only.
+	Token string `yaml:"token"`
 	// TLS is the certificate with which the proxy port answers clients that
 	// speak TLS to the proxy itself ("HTTPS proxy").
 	TLS *KeyPair `yaml:"tls"`

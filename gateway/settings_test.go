@@ -94,6 +94,7 @@ func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 		{"phrase list", "[w.list]", "[v.list]", `:9: checks.phrase.weighted[0]`},
 		{"compat", "compat: modern", "compat: e2guardian-6", `:9: checks.phrase.compat`},
 		{"events", "events: {sqlite: events.db}", "events: {every: 1ns}", `:19: events.every`},
+		{"token", "admin: 127.0.0.1:8081}", "admin: 127.0.0.1:8081, token: sesame}", `:2: listen.token: 6 bytes can be guessed`},
 		{"syntax", "lists: [ut1, own]}", "lists: [ut1, own}", `shuultuur.yaml:8:`},
 		{"twice", "data: ./data", "data: a\ndata: b", `shuultuur.yaml:4: `},
 		{"empty", sketch, "", `policies`},
@@ -173,4 +174,37 @@ func FuzzParse(f *testing.F) {
 			t.Error("an error that says nothing")
 		}
 	})
+}
+
+func TestAnEngineKnowsEveryFileItIsBuiltFrom(t *testing.T) {
+	files := sketchFiles(sketch + "identity: {basic: {file: users}}\npages: {templates: pages}\n")
+	files["users"] = "anna:$2y$04$zVHmKQtGGQob.b/Nc7l9NO8UlrYcW05FiuCj/SxsFO/ZtiN9.mNzy\n"
+	files["pages/block.html"] = "<p>Blocked, {{.ID}}"
+	file := folder(t, files)
+	e, done, err := Explain(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	if now := e.fingerprint(); now != e.stamp {
+		t.Errorf("nothing has changed, but the fingerprint has: a gateway would reload for ever\n%s\n%s", e.stamp, now)
+	}
+	for name := range files {
+		path := filepath.Join(filepath.Dir(file), name)
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(old, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if e.fingerprint() == e.stamp {
+			t.Errorf("a change of %s is not seen", name)
+		}
+		if err := os.WriteFile(path, old, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// The time of change stays new, so begin anew from here.
+		e.stamp = e.fingerprint()
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"shuultuur/list/adblock"
 )
 
 // A builder takes entries in any order and writes them as a list file.
@@ -39,8 +41,15 @@ type builder struct {
 	aliases    map[string][]string // further names of categories
 	lines      uint64              // of all files before the current one
 	files      []origin
+	when       []window // of the file being read
 	maxPath    int
 	urls       int
+
+	networks []network
+	exprs    []expression
+	rules    adblock.Builder
+	dropped  map[string]bool // hosts, after their flags, that a badfilter rule takes out
+	unused   map[string]int  // rules left out, by what they would do
 }
 
 const (
@@ -66,7 +75,9 @@ func (e *entry) len() uint32  { return uint32(e.size >> flagBits) }
 const (
 	flagExact     = 1 << iota // the host alone, no subdomains
 	flagException             // takes the host out of the category
-	flagBits      = 2
+	flagBelow                 // subdomains, not the host itself
+	flagImportant             // no exception takes the host out
+	flagBits      = 4         // with the 12 of a key's length they fill 16
 )
 
 type part struct {
@@ -86,6 +97,7 @@ func (p *part) add(e entry) {
 type origin struct {
 	path  string
 	first uint32
+	when  []window // it holds while all of them are open
 }
 
 // An alias is another name of a category: in a squidGuard tree a symbolic
@@ -192,6 +204,9 @@ func (b *builder) dedupe() (records int, err error) {
 		p := &b.parts[i]
 		buf = b.sorted(p, buf)
 		b.report.Duplicates += p.n - len(buf)
+		if len(b.dropped) > 0 {
+			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.dropped[string(append([]byte{e.flags()}, b.key(&e)...))] })
+		}
 		p.n = 0
 		for j := range buf {
 			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
@@ -308,7 +323,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	sections := []struct {
 		id   int
 		data []byte
-	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
+	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, o.ruleTable()}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
 	for _, x := range sections {
 		if err := s.begin(&h.Section[x.id]); err != nil {
 			return err
@@ -478,12 +493,17 @@ func (o *output) nameTable() []byte {
 	return t
 }
 
-// sourceTable: number of files, then for each its first line and its path.
+// sourceTable: number of files, then for each its first line, its path and its
+// windows.
 func (o *output) sourceTable() []byte {
 	t := binary.AppendUvarint(nil, uint64(len(o.b.files)))
 	for _, f := range o.b.files {
 		t = binary.AppendUvarint(t, uint64(f.first))
 		t = appendString(t, f.path)
+		t = binary.AppendUvarint(t, uint64(len(f.when)))
+		for _, w := range f.when {
+			t = w.append(t)
+		}
 	}
 	return t
 }

@@ -12,9 +12,12 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
+
+	"shuultuur/list/adblock"
 )
 
 // The form of a list file. All numbers are little endian; sections begin at
@@ -22,21 +25,24 @@ import (
 //
 //	header    512 bytes, with the place and CRC-32C of each section
 //	records   for each entry: length of the key (uvarint), number of its set of
-//	          categories and two flags (uvarint), its line (3 bytes, or 4 where
+//	          categories and four flags (uvarint), its line (3 bytes, or 4 where
 //	          there are that many; with more than one category, where the lines
 //	          begin in "more"), the key. In the order of their hashes
 //	index     for each bucket of about four records where it begins (4 bytes),
 //	          and the end
 //	bloom     the filter in front of it all
 //	more      lines of the entries that are in several categories, 4 bytes each
+//	networks  networks in order, each with the one around it
+//	exprs     regular expressions, as text
+//	rules     adblock rules that are more than a host
 //	sets      the different sets of categories
 //	names     the names of each category, aliases after the first
-//	sources   the files, and the number of the first line of each
+//	sources   the files, the number of the first line of each, and when it holds
 //	report    the Report, as JSON
 //
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
-	version      = 1
+	version      = 2
 	headerSize   = 512
 	sectionAlign = 64
 
@@ -54,6 +60,9 @@ const (
 	secIndex
 	secBloom
 	secMore
+	secNetworks
+	secExpressions
+	secRules
 	secSets
 	secNames
 	secSources
@@ -151,7 +160,12 @@ type File struct {
 	ids     []byte
 	names   [][]string // by category
 	files   []origin
+	timed   bool // some of files hold at certain times only
 	damaged error
+
+	networks []byte
+	exprs    expressionSet
+	rules    *adblock.Engine // nil when there are none
 }
 
 // Open maps the list file at path. Header and tables are checked, which takes
@@ -201,6 +215,7 @@ func open(path string, data []byte) (*File, error) {
 	}
 	f.records, f.index = f.bytes(secRecords), f.bytes(secIndex)
 	f.bloom, f.more = f.bytes(secBloom), f.bytes(secMore)
+	f.networks = f.bytes(secNetworks)
 	for i := secSets; i < secReport; i++ {
 		if err := f.verify(i); err != nil {
 			return nil, err
@@ -208,6 +223,11 @@ func open(path string, data []byte) (*File, error) {
 	}
 	if err := f.readTables(); err != nil {
 		return nil, err
+	}
+	if data := f.bytes(secRules); len(data) > 0 {
+		if f.rules, err = adblock.Open(data); err != nil {
+			return nil, err
+		}
 	}
 	return f, nil
 }
@@ -243,6 +263,8 @@ func (f *File) readTables() error {
 	f.files = make([]origin, min(r.number(1<<32), uint64(len(r.b))))
 	for i := range f.files {
 		f.files[i] = origin{first: uint32(r.number(1 << 32)), path: r.string()}
+		f.files[i].when = r.windows()
+		f.timed = f.timed || f.files[i].when != nil
 	}
 	if r.b == nil {
 		return errTable
@@ -306,8 +328,8 @@ func (f *File) Close() error {
 	}
 	f.cleanup.Stop()
 	data := f.data
-	f.data, f.records, f.index, f.bloom, f.more, f.sets, f.ids = nil, nil, nil, nil, nil, nil, nil
-	f.entries, f.nsets, f.buckets, f.blocks = 0, 0, 0, 0
+	f.data, f.records, f.index, f.bloom, f.more, f.sets, f.ids, f.networks = nil, nil, nil, nil, nil, nil, nil, nil
+	f.entries, f.nsets, f.buckets, f.blocks, f.rules = 0, 0, 0, 0, nil
 	return unix.Munmap(data)
 }
 
@@ -361,11 +383,23 @@ func (f *File) Categories() []string {
 type Match struct {
 	Category  string
 	Exception bool // the entry takes the host out of the category
-	URL       bool // the entry has a path
+	Important bool // no exception does
+	URL       bool // the entry is about more than the host
 
 	record uint32 // where its record begins
 	nth    uint16 // which of the record's lines
+	kind   matchKind
 }
+
+// A matchKind says what the record of a Match is.
+type matchKind uint8
+
+const (
+	entryKind matchKind = iota
+	networkKind
+	expressionKind
+	ruleKind
+)
 
 // Lookup appends to dst every entry of f that covers what q asks for: for a
 // host that is listed together with a parent domain, both, the shorter name
@@ -387,7 +421,12 @@ func (f *File) Lookup(q *Query, dst []Match) ([]Match, error) {
 		}
 	}
 	if f.maxPath > 0 && len(q.path) > 0 {
-		dst, err = f.lookupURL(q, dst)
+		if dst, err = f.lookupURL(q, dst); err != nil {
+			return dst, err
+		}
+	}
+	if q.ip && len(f.networks) > 0 {
+		dst, err = f.lookupAddr(q.addr, dst)
 	}
 	runtime.KeepAlive(f)
 	return dst, err
@@ -497,7 +536,7 @@ func (f *File) bucket(h uint64, host string, path []byte, whole bool, dst []Matc
 		}
 		if len(r.key) == len(host)+len(path) &&
 			string(r.key[:len(host)]) == host && string(r.key[len(host):]) == string(path) &&
-			(whole || r.set&flagExact == 0) {
+			r.set&covers(whole) == 0 {
 			var err error
 			if dst, err = f.matches(r, to-uint32(len(b)), path != nil, dst); err != nil {
 				return dst, err
@@ -508,6 +547,15 @@ func (f *File) bucket(h uint64, host string, path []byte, whole bool, dst []Matc
 	return dst, nil
 }
 
+// covers returns the flag that keeps an entry from covering a host that is it
+// as a whole, or a subdomain of it.
+func covers(whole bool) uint64 {
+	if whole {
+		return flagBelow
+	}
+	return flagExact
+}
+
 // matches appends one Match for each name of each category of r.
 func (f *File) matches(r record, at uint32, url bool, dst []Match) ([]Match, error) {
 	from, to, ok := f.set(r.set >> flagBits)
@@ -516,7 +564,10 @@ func (f *File) matches(r record, at uint32, url bool, dst []Match) ([]Match, err
 	}
 	for i := from; i < to; i++ {
 		for _, name := range f.names[binary.LittleEndian.Uint16(f.ids[2*i:])] {
-			dst = append(dst, Match{Category: name, Exception: r.set&flagException != 0, URL: url, record: at, nth: uint16(i - from)})
+			dst = append(dst, Match{
+				Category: name, Exception: r.set&flagException != 0, Important: r.set&flagImportant != 0,
+				URL: url, record: at, nth: uint16(i - from),
+			})
 		}
 	}
 	return dst, nil
@@ -571,25 +622,69 @@ func (f *File) record(b []byte) (r record, n int) {
 // "example.com" in lists/adult/domains:12.
 func (f *File) Evidence(m Match) string {
 	defer runtime.KeepAlive(f)
-	if uint64(m.record) >= uint64(len(f.records)) {
+	text, line, ok := f.written(m)
+	if text == "" {
 		return f.path
+	}
+	from, found := f.origin(line)
+	if !ok || !found {
+		return fmt.Sprintf("%q in %s", text, f.path)
+	}
+	return fmt.Sprintf("%q in %s:%d", text, from.path, line-uint64(from.first)+1)
+}
+
+// Applies says whether m holds at a time: always, but for what was read from
+// an e2guardian list with a #time line.
+func (f *File) Applies(m Match, at time.Time) bool {
+	if !f.timed {
+		return true
+	}
+	defer runtime.KeepAlive(f)
+	_, line, _ := f.written(m)
+	from, _ := f.origin(line)
+	for _, w := range from.when {
+		if !w.open(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// written returns the text of what m stands for, and its line as counted
+// through all files.
+func (f *File) written(m Match) (text string, line uint64, ok bool) {
+	switch m.kind {
+	case networkKind:
+		return f.writtenNetwork(m)
+	case expressionKind:
+		return f.exprs.written(m)
+	case ruleKind:
+		return f.writtenRule(m)
+	}
+	if uint64(m.record) >= uint64(len(f.records)) {
+		return "", 0, false
 	}
 	r, n := f.record(f.records[m.record:])
 	from, to, ok := f.set(r.set >> flagBits)
 	if n == 0 || !ok {
-		return f.path
+		return "", 0, false
 	}
-	line := uint64(r.pos)
+	line = uint64(r.pos)
 	if to-from > 1 {
 		i := (line + uint64(m.nth)) * 4
 		if i+4 > uint64(len(f.more)) {
-			return fmt.Sprintf("%q in %s", r.key, f.path)
+			return string(r.key), 0, false
 		}
 		line = uint64(binary.LittleEndian.Uint32(f.more[i:]))
 	}
+	return string(r.key), line, true
+}
+
+// origin returns the file that has a line.
+func (f *File) origin(line uint64) (origin, bool) {
 	i := sort.Search(len(f.files), func(i int) bool { return uint64(f.files[i].first) > line }) - 1
 	if i < 0 {
-		return fmt.Sprintf("%q in %s", r.key, f.path)
+		return origin{}, false
 	}
-	return fmt.Sprintf("%q in %s:%d", r.key, f.files[i].path, line-uint64(f.files[i].first)+1)
+	return f.files[i], true
 }

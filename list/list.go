@@ -21,11 +21,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/text/encoding/htmlindex"
 
 	"shuultuur/filter"
 )
@@ -39,6 +43,15 @@ const (
 	Adblock  = "adblock"  // ||host^ rules, @@||host^ exceptions
 	Wildcard = "wildcard" // *.host on each line
 	Dnsmasq  = "dnsmasq"  // address=/host/, server=/host/
+	Unbound  = "unbound"  // local-zone: "host" always_nxdomain
+	RPZ      = "rpz"      // a response policy zone: host CNAME .
+	Networks = "networks" // addresses, networks, ranges
+
+	// A site, URL or IP list of e2guardian or DansGuardian, and what it
+	// includes; and one of regular expressions for URLs.
+	E2guardian       = "e2guardian"
+	E2guardianRegexp = "e2guardian-regexp"
+	Expressions      = "expressions" // a POSIX regular expression on each line
 )
 
 // Ways a URL entry matches the path of a URL.
@@ -56,8 +69,9 @@ const (
 // Config says where a list comes from and how it is read.
 type Config struct {
 	Format string `yaml:"format"` // one of the formats; "squidguard" is "ut1"; omitted means auto
-	// Path is a file (plain or gzip), or for ut1 a folder or a tar archive
-	// (plain or gzip). Evidence names it as it is written here.
+	// Path is a file (plain, gzip or zstd), a zip or tar archive, or for ut1 a
+	// folder. Evidence names it as it is written here. Of an archive, ut1 takes
+	// the files called domains, urls and expressions, another format all.
 	Path string `yaml:"path"`
 	// Category of all entries; omitted, it is the list's name, and for ut1
 	// the name of each folder.
@@ -66,18 +80,29 @@ type Config struct {
 	// those of another format not. Omitted: no for hosts, yes for others.
 	Subdomains *bool  `yaml:"subdomains"`
 	Match      string `yaml:"match"` // boundary (default) or prefix
+	// Charset of the source, by a name of the WHATWG Encoding Standard.
+	// Omitted: what a byte order mark or a name like russian-koi8-r says, or
+	// else UTF-8.
+	Charset string `yaml:"charset"`
+}
+
+// Formats are the names of all formats.
+func Formats() []string {
+	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, E2guardian, E2guardianRegexp, Expressions}
 }
 
 // normal checks c and fills in what is left out.
 func (c Config) normal() (Config, error) {
-	switch c.Format = strings.ToLower(c.Format); c.Format {
-	case "":
+	switch c.Format = strings.ToLower(c.Format); {
+	case c.Format == "":
 		c.Format = Auto
-	case "squidguard":
+	case c.Format == "squidguard":
 		c.Format = UT1
-	case Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq:
-	default:
-		return c, filter.Setting("format", fmt.Errorf("%q is not a list format; known are auto, ut1, domains, hosts, adblock, wildcard, dnsmasq", c.Format))
+	case !slices.Contains(Formats(), c.Format):
+		return c, filter.Setting("format", fmt.Errorf("%q is not a list format; known are %s", c.Format, strings.Join(Formats(), ", ")))
+	}
+	if _, err := htmlindex.Get(c.Charset); c.Charset != "" && err != nil {
+		return c, filter.Setting("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
 	}
 	switch c.Match {
 	case "":
@@ -171,10 +196,13 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	if cfg.Subdomains != nil {
 		sub = fmt.Sprint(*cfg.Subdomains)
 	}
-	fmt.Fprintf(h, "%d %q %q %q %q %q %q\n", version, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match)
+	fmt.Fprintf(h, "%d %q %q %q %q %q %q %q\n", version, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match, cfg.Charset)
 	info, err := os.Stat(cfg.Path)
 	if err != nil {
 		return sum, err
+	}
+	if cfg.items() && !info.IsDir() {
+		return stampItems(h, cfg.Path)
 	}
 	if !info.IsDir() {
 		fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
@@ -189,6 +217,27 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	}
 	for _, a := range t.aliases {
 		fmt.Fprintf(h, "%q -> %q\n", a.name, a.target)
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// items says whether the format is one whose files include others.
+func (c Config) items() bool { return c.Format == E2guardian || c.Format == E2guardianRegexp }
+
+func stampItems(h hash.Hash, path string) (sum [32]byte, err error) {
+	x, err := findItemFiles(path)
+	if err != nil {
+		return sum, err
+	}
+	for _, f := range x.files {
+		info, err := os.Stat(f.path)
+		if err != nil {
+			return sum, err
+		}
+		fmt.Fprintf(h, "%q %d %d\n", f.path, info.Size(), info.ModTime().UnixNano())
+	}
+	for _, p := range x.problems {
+		fmt.Fprintf(h, "%s\n", p)
 	}
 	return [32]byte(h.Sum(nil)), nil
 }

@@ -6,8 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
+	"path"
+	"slices"
 	"strings"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/transform"
+
+	"shuultuur/list/adblock"
 )
 
 // maxLine is the longest line read, in bytes. A longer one is skipped and
@@ -25,6 +34,8 @@ type parser struct {
 	kept   int    // problems of this file in the report
 	host   []byte // buffers
 	path   []byte
+	zone   zone
+	rule   adblock.Rule
 	err    error // of the builder
 }
 
@@ -32,6 +43,9 @@ type parser struct {
 // category cat.
 func (b *builder) file(r io.Reader, path, format, category string) error {
 	br := bufio.NewReaderSize(r, maxLine)
+	if enc := charset(b.cfg.Charset, path, br); enc != nil {
+		br = bufio.NewReaderSize(transform.NewReader(br, enc.NewDecoder()), maxLine)
+	}
 	if bom, _ := br.Peek(3); string(bom) == "\ufeff" {
 		br.Discard(3)
 	}
@@ -45,15 +59,42 @@ func (b *builder) file(r io.Reader, path, format, category string) error {
 		p.exact = !*b.cfg.Subdomains
 	}
 	var err error
-	if format != expressions {
-		if p.cat, err = b.category(category); err != nil {
-			return err
-		}
+	if p.cat, err = b.category(category); err != nil {
+		return err
 	}
-	b.files = append(b.files, origin{path, p.first})
+	b.files = append(b.files, origin{path, p.first, b.when})
 	err = p.lines(br)
 	p.end()
 	return err
+}
+
+// charset returns the decoder of a file that is not in UTF-8: of the charset
+// it is said to have, of its byte order mark, or of the part of its name that
+// is one. Nil is UTF-8.
+func charset(said, name string, r *bufio.Reader) encoding.Encoding {
+	if mark, _ := r.Peek(2); string(mark) == "\xff\xfe" || string(mark) == "\xfe\xff" {
+		enc, _ := htmlindex.Get("utf-16")
+		if mark[0] == 0xfe {
+			enc, _ = htmlindex.Get("utf-16be")
+		}
+		return enc
+	}
+	if said == "" {
+		name = strings.ToLower(name)
+		for _, x := range [...][2]string{
+			{"koi8-r", "koi8-r"}, {"koi8-u", "koi8-u"}, {"-1251", "windows-1251"}, {"gb2312", "gb18030"}, {"big5", "big5"},
+			{"euc-jp", "euc-jp"}, {"euc-kr", "euc-kr"}, {"shift_jis", "shift_jis"}, {"iso-8859-1", "windows-1252"}, {"iso-8859-2", "iso-8859-2"},
+		} {
+			if strings.Contains(path.Base(name), x[0]) {
+				said = x[1]
+			}
+		}
+	}
+	enc, err := htmlindex.Get(said)
+	if err != nil || enc == encoding.Nop || said == "utf-8" {
+		return nil
+	}
+	return enc
 }
 
 // end puts what was counted into the report.
@@ -62,9 +103,12 @@ func (p *parser) end() {
 	if p.src.Ignored > 0 {
 		switch p.format {
 		case Adblock:
-			p.note(0, fmt.Sprintf("%d rules are more than ||host^ or hide elements, and are not used", p.src.Ignored))
-		case expressions:
-			p.note(0, fmt.Sprintf("%d expressions are not used", p.src.Ignored))
+			for _, what := range slices.Sorted(maps.Keys(b.unused)) {
+				p.note(0, fmt.Sprintf("%d rules for %s are not used", b.unused[what], what))
+			}
+			b.unused = nil
+		case Expressions:
+			p.note(0, fmt.Sprintf("%d expressions are called very restrictive, and are not used", p.src.Ignored))
 		}
 	}
 	b.lines += uint64(p.src.Lines)
@@ -108,10 +152,6 @@ func (p *parser) lines(r *bufio.Reader) error {
 	}
 }
 
-// expressions is the format of a squidGuard category's regular expressions,
-// which are counted and not used.
-const expressions = "expressions"
-
 func (p *parser) lineReader() func([]byte) {
 	switch p.format {
 	case Hosts:
@@ -120,12 +160,25 @@ func (p *parser) lineReader() func([]byte) {
 		return p.adblockLine
 	case Dnsmasq:
 		return p.dnsmasqLine
-	case expressions:
-		return func(s []byte) {
-			if len(s) > 0 && s[0] != '#' {
-				p.src.Ignored++
+	case Unbound:
+		return p.unboundLine
+	case RPZ:
+		return p.rpzLine
+	case Networks:
+		return p.networkLine
+	case E2guardian:
+		return p.itemLine
+	case Expressions:
+		if strings.HasPrefix(path.Base(p.src.Path), "very_restrictive") {
+			return func(s []byte) {
+				if len(s) > 0 && s[0] != '#' {
+					p.src.Ignored++
+				}
 			}
 		}
+		return p.expressionLine
+	case E2guardianRegexp:
+		return p.expressionLine
 	}
 	return p.domainLine // domains, wildcard
 }
@@ -362,34 +415,61 @@ func field(s []byte) (word, rest []byte) {
 	return s[i:j], s[j:]
 }
 
-// adblockLine: ||host^, and @@||host^ for an exception. Everything else a
-// browser's filter can say is counted.
+// adblockLine: a rule of an ad blocker. One about a whole host is an entry; one
+// that needs more of a request goes into the table of rules; what only a
+// browser can do is counted.
 func (p *parser) adblockLine(s []byte) {
-	if len(s) == 0 || s[0] == '!' || s[0] == '[' || s[0] == '#' && (len(s) == 1 || s[1] == ' ') {
+	if i := bytes.IndexAny(s, " \t"); i > 0 && isAddr(s[:i]) {
+		p.hostsLine(s)
 		return
 	}
-	var flags uint8
-	rule, ok := bytes.CutPrefix(s, []byte("@@"))
-	if ok {
-		flags = flagException
+	r := &p.rule
+	r.Parse(s)
+	switch r.Kind {
+	case adblock.Host:
+		p.adblockHost(r)
+	case adblock.Network:
+		if err := p.b.rules.Add(r, p.cat, p.first+uint32(p.src.Lines)-1); err != nil {
+			p.bad(s, err.Error())
+		}
+	case adblock.Cosmetic:
+		p.unused("hiding elements")
+	case adblock.Unsupported:
+		p.unused(r.Reason)
+	case adblock.Bad:
+		p.bad(s, r.Reason)
 	}
-	rule, ok = bytes.CutPrefix(rule, []byte("||"))
-	end := bytes.IndexByte(rule, '^')
-	if !ok || end <= 0 || !plainOptions(rule[end+1:]) || bytes.IndexAny(rule[:end], "*/?=&|$") >= 0 {
-		p.src.Ignored++
-		return
-	}
-	p.name(rule[:end], flags)
 }
 
-// plainOptions says whether what follows "||host^" leaves it a rule about the
-// whole host.
-func plainOptions(s []byte) bool {
-	switch string(s) {
-	case "", "|", "$important", "$all", "$all,important", "$important,all":
-		return true
+func (p *parser) adblockHost(r *adblock.Rule) {
+	var flags uint8
+	if r.Exception {
+		flags |= flagException
 	}
-	return false
+	if r.Important {
+		flags |= flagImportant
+	}
+	if !r.BadFilter {
+		p.name(r.Host, flags)
+		return
+	}
+	if name, reason := normalHost(nil, r.Host); reason == "" {
+		if p.b.dropped == nil {
+			p.b.dropped = map[string]bool{}
+		}
+		p.b.dropped[string(append([]byte{flags}, name...))] = true
+	}
+}
+
+// unused counts a rule that is left out.
+func (p *parser) unused(what string) {
+	p.src.Ignored++
+	if p.b.unused == nil {
+		p.b.unused = map[string]int{}
+	}
+	if _, ok := p.b.unused[what]; ok || len(p.b.unused) < keptPerFile {
+		p.b.unused[what]++
+	}
 }
 
 // dnsmasqLine: address=/host/…, server=/host/ and local=/host/, each with one
@@ -432,6 +512,9 @@ func guess(head []byte) string {
 		if bytes.HasPrefix(line, []byte("[Adblock")) || bytes.HasPrefix(line, []byte("[uBlock")) {
 			return Adblock
 		}
+		if bytes.HasPrefix(line, []byte("#listcategory:")) || bytes.HasPrefix(line, []byte(".Include<")) {
+			return E2guardian
+		}
 		if i := vote(line); i >= 0 {
 			votes[i]++
 			if seen++; seen == 500 {
@@ -450,15 +533,20 @@ func guess(head []byte) string {
 
 // guesses are the formats that can be told by their lines; where no line tells,
 // it is the first.
-var guesses = [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq}
+var guesses = [...]string{Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks}
 
 // vote returns the number of the format in guesses that a line looks like, -1
 // for one that could be in any.
 func vote(s []byte) int {
 	begins := func(with string) bool { return bytes.HasPrefix(s, []byte(with)) }
 	switch {
-	case len(s) == 0:
+	case len(s) == 0, s[0] == ';':
 		return -1
+	case begins("$TTL"), begins("$ORIGIN"), bytes.Contains(s, []byte(" CNAME ")), bytes.Contains(s, []byte("\tCNAME\t")),
+		bytes.Contains(s, []byte(" SOA ")):
+		return 6
+	case begins("local-zone:"), begins("local-data:"):
+		return 5
 	case s[0] == '!', begins("||"), begins("@@"), s[0] != '#' && (bytes.Contains(s, []byte("##")) || bytes.IndexByte(s, '$') >= 0):
 		return 2
 	case begins("##") && len(s) > 2 && s[2] != '#' && s[2] != ' ':
@@ -472,7 +560,21 @@ func vote(s []byte) int {
 	}
 	word, rest := field(s)
 	if len(rest) > 0 && isAddr(word) {
+		if rest, _ = field(rest); rest == nil || rest[0] == '#' || rest[0] == ';' {
+			return -1
+		}
 		return 1
+	}
+	if c := s[0]; c >= '0' && c <= '9' || bytes.IndexByte(word, ':') >= 0 {
+		if n, ok := parseNetwork(string(word[:min(len(word), 100)])); ok {
+			if n.IsSingleIP() && len(rest) == 0 {
+				return -1 // a host, or a network of one
+			}
+			return 7
+		}
+		if _, _, ok := cutRange(string(s[:min(len(s), 100)])); ok {
+			return 7
+		}
 	}
 	if bytes.IndexByte(word, '.') > 0 {
 		return 0

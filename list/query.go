@@ -21,19 +21,22 @@ const (
 const defaultSeed = 0x5368_7575_6c74_7575
 
 // A Query is a host and maybe a path, hashed once to be put to many Files.
-// It belongs to one goroutine at a time, can be used again, and is large (3
+// It belongs to one goroutine at a time, can be used again, and is large (6
 // KB): keep it. The zero Query matches nothing.
 type Query struct {
 	host string
 	ip   bool
-	path []byte // normalised; nil for a host alone
+	addr netip.Addr // of an IP host
+	path []byte     // normalised; nil for a host alone
 
 	seed  uint64            // that sums were made with
 	sums  [maxLabels]uint64 // of each suffix of host, the shortest first
 	sizes [maxLabels]uint8  // bytes of that suffix
 	n     int
 
-	buf [maxKey + 1]byte
+	buf   [maxKey + 1]byte
+	text  [maxHost + maxKey + 1]byte // host and path together, for expressions
+	tried []uint32                   // expressions that have been tried on it
 }
 
 // SetHost makes q ask for a host alone. The host is as in
@@ -44,7 +47,7 @@ func (q *Query) SetHost(host string) {
 	// nearly all names get by without the attempt.
 	if n := len(host); n > 0 && n <= 45 && ('0' <= host[n-1] && host[n-1] <= '9' || strings.IndexByte(host, ':') >= 0) {
 		if a, err := netip.ParseAddr(host); err == nil {
-			q.ip = true
+			q.ip, q.addr = true, a.Unmap().WithZone("")
 			var buf [64]byte
 			if s := a.Unmap().WithZone("").AppendTo(buf[:0]); string(s) != host {
 				q.host = string(s)

@@ -18,6 +18,9 @@ type Report struct {
 	Entries    int            // different entries in the compiled file
 	URLs       int            // of which have a path
 	Exceptions int            // of which are exceptions
+	Networks   int            // different networks, ranges counted by the networks they are made of
+	Exprs      int            // regular expressions
+	Rules      int            // adblock rules that are more than a host
 	Categories map[string]int // entries of each category; one entry may be in several
 	Lines      int            // lines read, comments and empty ones too
 	Duplicates int            // entries that were there already, in the same category

@@ -2,6 +2,7 @@ package list
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"errors"
@@ -14,13 +15,19 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
 // Bounds of one list's sources. Past them reading ends with an error.
 const (
 	maxUnpacked = 16 << 30 // bytes of a compressed source, unpacked
-	maxFiles    = 100_000  // of a tree
-	maxDepth    = 6        // folders in folders
+	// How many times its size a compressed source may take unpacked, and what it
+	// may take in any case. Real lists become four times as large, sorted ones
+	// ten times, a bomb of nothing but zeros a thousand times.
+	maxRatio      = 100
+	leastUnpacked = 64 << 20
+	maxFiles      = 100_000 // of a tree
+	maxDepth      = 6       // folders in folders
 )
 
 // read reads all sources of the list.
@@ -29,46 +36,85 @@ func (b *builder) read() error {
 	if err != nil {
 		return err
 	}
-	if info.IsDir() {
-		if b.cfg.Format != UT1 && b.cfg.Format != Auto {
-			return fmt.Errorf("%s is a folder, and format %s wants a file", b.cfg.Path, b.cfg.Format)
-		}
+	switch {
+	case !info.IsDir() && b.cfg.items():
+		return b.readItems()
+	case !info.IsDir():
+		return b.readFile()
+	case b.cfg.Format == UT1 || b.cfg.Format == Auto:
 		return b.readTree()
 	}
+	return fmt.Errorf("%s is a folder, and format %s wants a file", b.cfg.Path, b.cfg.Format)
+}
+
+// readFile reads a list that is one file, or an archive.
+func (b *builder) readFile() error {
 	f, err := os.Open(b.cfg.Path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	br := bufio.NewReaderSize(f, 64<<10)
-	var r io.Reader = br
-	if head, _ := br.Peek(2); string(head) == "\x1f\x8b" {
-		zr, err := gzip.NewReader(br)
-		if err != nil {
-			return fmt.Errorf("unpacking %s: %w", b.cfg.Path, err)
-		}
-		defer zr.Close()
-		r = &limited{r: zr, left: maxUnpacked}
+	var mark [4]byte
+	if n, _ := f.ReadAt(mark[:], 0); n == len(mark) && string(mark[:]) == "PK\x03\x04" {
+		return b.readZip(f)
 	}
-	if b.cfg.Format == UT1 || b.cfg.Format == Auto {
-		tr := bufio.NewReaderSize(r, 64<<10)
-		head, _ := tr.Peek(512)
-		if isTar(head) {
-			return b.readTar(tr)
-		}
-		if b.cfg.Format == UT1 {
-			return fmt.Errorf("%s is neither a folder nor a tar archive, which format ut1 wants", b.cfg.Path)
-		}
-		r = tr
+	r, err := unpack(f)
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", b.cfg.Path, err)
 	}
-	category := b.cfg.Category
-	if category == "" {
-		category = b.name
+	br := bufio.NewReaderSize(r, 64<<10)
+	if head, _ := br.Peek(512); isTar(head) {
+		return b.readTar(br)
 	}
-	if err := b.file(r, b.cfg.Path, b.cfg.Format, category); err != nil {
+	if b.cfg.Format == UT1 {
+		return fmt.Errorf("%s is neither a folder nor an archive, which format ut1 wants", b.cfg.Path)
+	}
+	if err := b.file(br, b.cfg.Path, b.cfg.Format, b.only()); err != nil {
 		return fmt.Errorf("reading %s: %w", b.cfg.Path, err)
 	}
 	return nil
+}
+
+// only returns the category of a list that has one only.
+func (b *builder) only() string {
+	if b.cfg.Category != "" {
+		return b.cfg.Category
+	}
+	return b.name
+}
+
+// unpack returns the text of a file that may be compressed, as the beginning
+// of it shows.
+func unpack(f *os.File) (io.Reader, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	br := bufio.NewReaderSize(f, 64<<10)
+	mark, _ := br.Peek(4)
+	var r io.Reader
+	switch {
+	case bytes.HasPrefix(mark, []byte("\x1f\x8b")):
+		r, err = gzip.NewReader(br)
+	case string(mark) == "\x28\xb5\x2f\xfd":
+		// One goroutine's worth of work, and a window that a list may need.
+		var zr *zstd.Decoder
+		if zr, err = zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true)); err == nil {
+			r = zr.IOReadCloser()
+		}
+	default:
+		return br, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	most := mostUnpacked(info.Size())
+	return &limited{r: r, left: most, most: most}, nil
+}
+
+// mostUnpacked bounds what a compressed file of so many bytes may become.
+func mostUnpacked(size int64) int64 {
+	return min(maxUnpacked, maxRatio*size+leastUnpacked)
 }
 
 // isTar looks for the magic of a POSIX or GNU archive.
@@ -80,11 +126,12 @@ func isTar(head []byte) bool {
 type limited struct {
 	r    io.Reader
 	left int64
+	most int64
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("more than %d bytes when unpacked", int64(maxUnpacked))
+		return 0, fmt.Errorf("more than %d bytes when unpacked, which no list of its size is", l.most)
 	}
 	n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
 	l.left -= int64(n)
@@ -103,7 +150,7 @@ func kind(name string) string {
 	case "domains", "urls":
 		return Domains
 	case "expressions", "very_restrictive_expression":
-		return expressions
+		return Expressions
 	}
 	return ""
 }
@@ -227,7 +274,30 @@ func (b *builder) folder(name string) string {
 	return path.Dir(name)
 }
 
-// readTar reads a squidGuard tree out of a tar archive as it comes by.
+// member returns the format of a file in an archive, "" for one that is no
+// part of the list, and its category.
+func (b *builder) member(name string) (format, category string) {
+	if b.cfg.Format != UT1 && b.cfg.Format != Auto {
+		return b.cfg.Format, b.only()
+	}
+	return kind(path.Base(name)), b.folder(name)
+}
+
+// inside cleans the name of a file in an archive. Nothing is written to disk,
+// so a path that climbs is only odd; it is left out all the same.
+func (b *builder) inside(name string, dir bool) (clean string, ok bool) {
+	clean = path.Clean(strings.ReplaceAll(name, "\\", "/"))
+	if clean == "." && dir {
+		return clean, true
+	}
+	if clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "/") && !dir {
+		b.leftOut(Problem{File: b.cfg.Path, Reason: quote(name) + " is not a path inside the archive, and is left out"})
+		return "", false
+	}
+	return clean, true
+}
+
+// readTar reads lists out of a tar archive as it comes by.
 func (b *builder) readTar(r io.Reader) error {
 	var aliases []alias
 	tr := tar.NewReader(r)
@@ -242,31 +312,84 @@ func (b *builder) readTar(r io.Reader) error {
 		if n > maxFiles {
 			return fmt.Errorf("%s: more than %d files", b.cfg.Path, maxFiles)
 		}
-		name := path.Clean(h.Name)
-		// Nothing is written to disk, so a path that climbs is only odd.
-		if name == "." || strings.HasPrefix(name, "../") || strings.HasPrefix(name, "/") && h.Typeflag != tar.TypeDir {
-			b.leftOut(Problem{File: b.cfg.Path, Reason: quote(h.Name) + " is not a path inside the archive, and is left out"})
+		name, ok := b.inside(h.Name, h.Typeflag == tar.TypeDir)
+		if !ok {
 			continue
 		}
-		switch format := kind(path.Base(name)); {
+		switch {
 		case h.Typeflag == tar.TypeSymlink:
 			aliases = append(aliases, alias{name, path.Join(path.Dir(name), h.Linkname), true})
-		case h.Typeflag != tar.TypeReg:
-		case format != "":
-			if err := b.file(tr, path.Join(b.cfg.Path, name), format, b.folder(name)); err != nil {
+		case h.Typeflag == tar.TypeReg:
+			if aliases, err = b.readMember(tr, name, h.Size, aliases); err != nil {
 				return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, name), err)
-			}
-		case 0 < h.Size && h.Size < maxStandIn:
-			data, err := io.ReadAll(tr)
-			if err != nil {
-				return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, name), err)
-			}
-			if isStandIn(data) {
-				aliases = append(aliases, alias{name, path.Join(path.Dir(name), string(bytes.TrimSpace(data))), false})
 			}
 		}
 	}
 	return b.endTree(aliases)
+}
+
+// readMember reads a file of an archive.
+func (b *builder) readMember(r io.Reader, name string, size int64, aliases []alias) ([]alias, error) {
+	if format, category := b.member(name); format != "" {
+		return aliases, b.file(r, path.Join(b.cfg.Path, name), format, category)
+	}
+	if 0 < size && size < maxStandIn {
+		data, err := io.ReadAll(io.LimitReader(r, maxStandIn))
+		if err != nil {
+			return aliases, err
+		}
+		if isStandIn(data) {
+			aliases = append(aliases, alias{name, path.Join(path.Dir(name), string(bytes.TrimSpace(data))), false})
+		}
+	}
+	return aliases, nil
+}
+
+// readZip reads lists out of a zip archive. One that holds a single file is
+// that file.
+func (b *builder) readZip(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	zr, err := zip.NewReader(f, info.Size())
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return fmt.Errorf("reading %s: %w", b.cfg.Path, err)
+	}
+	if len(zr.File) > maxFiles {
+		return fmt.Errorf("%s: more than %d files", b.cfg.Path, maxFiles)
+	}
+	var aliases []alias
+	left := mostUnpacked(info.Size())
+	for _, m := range zr.File {
+		name, ok := b.inside(m.Name, m.FileInfo().IsDir())
+		if !ok || !m.Mode().IsRegular() {
+			continue
+		}
+		// The size is what the archive says; more than that is not unpacked.
+		size := m.UncompressedSize64
+		if size > uint64(left) || size > uint64(mostUnpacked(int64(min(m.CompressedSize64, 1<<40)))) {
+			b.leftOut(Problem{File: path.Join(b.cfg.Path, name), Reason: fmt.Sprintf("would be %d bytes when unpacked, which no list of its size is; left out", size)})
+			continue
+		}
+		left -= int64(size)
+		if aliases, err = b.readZipped(m, name, len(zr.File) == 1, aliases); err != nil {
+			return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, name), err)
+		}
+	}
+	return b.endTree(aliases)
+}
+
+func (b *builder) readZipped(m *zip.File, name string, single bool, aliases []alias) ([]alias, error) {
+	r, err := m.Open()
+	if err != nil {
+		return aliases, err
+	}
+	defer r.Close()
+	if single && b.cfg.Format == Auto && kind(path.Base(name)) == "" {
+		return aliases, b.file(r, path.Join(b.cfg.Path, name), Auto, b.only())
+	}
+	return b.readMember(r, name, int64(m.UncompressedSize64), aliases)
 }
 
 // leftOut counts a file that is not read.

@@ -1,5 +1,5 @@
-// Package load generates HTTP load and measures what comes back: it is how
-// the gateway's own figures are made, and a tool for whoever runs one.
+// Package load generates HTTP and DNS load and measures what comes back: it is
+// how the gateway's own figures are made, and a tool for whoever runs one.
 //
 // A Generator holds the targets (target.go), each with its request already
 // written out. Workers, one goroutine and one connection each, fetch them over
@@ -9,7 +9,9 @@
 // up, and latency is counted from those. Each fetch becomes a sample, samples
 // are added up in a few tallies (tally.go), and a Report (report.go) is read
 // from them at the end: as text, JSON or HTML. Origin (origin.go) is the other
-// end: a server with delays and faults to order.
+// end: a server with delays and faults to order. DNS (dns.go) does for name
+// servers what Generator does for web servers: flows over UDP, TCP, TLS or
+// HTTPS (dnslink.go), with the same histograms and reports.
 //
 // Targets that are not loopback are refused unless they are allowed by name,
 // and every run is bounded in count or time.

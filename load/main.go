@@ -17,6 +17,7 @@ import (
 )
 
 const usage = `usage: shuultuur load http [flags] url_file|URL ...
+       shuultuur load dns [flags] SERVER query_file
        shuultuur load origin [flags]
        shuultuur load compare A.json B.json
 
@@ -38,6 +39,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "http":
 		err = mainHTTP(ctx, args[1:], stdout, stderr)
+	case "dns":
+		err = mainDNS(ctx, args[1:], stdout, stderr)
 	case "origin":
 		err = mainOrigin(ctx, args[1:], stdout, stderr)
 	case "compare":
@@ -45,7 +48,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(stdout, usage)
 	default:
-		err = fmt.Errorf("load %q is not one of http, origin, compare", args[0])
+		err = fmt.Errorf("load %q is not one of http, dns, origin, compare", args[0])
 	}
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

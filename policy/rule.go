@@ -149,8 +149,8 @@ func (r *rule) mediaType(w *walk) answer {
 		if w.t.Body == nil {
 			return no
 		}
-		v = append(w.scratch().fold[:0], w.t.Body.Type()...)
-		w.scratch().fold = v
+		fold := append(w.scratch().fold[:0], w.t.Body.Type()...)
+		w.scratch().fold, v = fold, fold
 	}
 	for _, t := range r.types {
 		if len(v) >= len(t) && (len(v) == len(t) || t[len(t)-1] == '/') && equalFold(v[:len(t)], t) {

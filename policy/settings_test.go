@@ -111,7 +111,7 @@ policies:
 func TestSettingsThatCannotBeRead(t *testing.T) {
 	tests := map[string]struct{ text, want string }{
 		"an unknown key":           {"policies: [{name: a, rule: []}]", "rule"},
-		"an unknown key of a rule": {"policies: [{name: a, rules: [{nmae: x}]}]", "nmae"},
+		"an unknown key of a rule": {"policies: [{name: a, rules: [{nam: x}]}]", "nam"},
 		"of a schedule":            {"policies: [{name: a, schedule: {day: mon}}]", "day"},
 		"of learn":                 {"policies: [{name: a, learn: {ttl: 1h}}]", "ttl"},
 		"a network":                {"policies: [{name: a, networks: [10.1.0.1/16]}]", `did you mean "10.1.0.0/16" or "10.1.0.1"?`},

@@ -48,7 +48,17 @@ func (x *session) countVerdict() {
 // operator.
 func (x *session) fail(status int, reason, note string) (more bool) {
 	x.note(note)
+	if status != 502 && status != 504 { // those are the origin's doing
+		x.refuse(note)
+	}
 	return x.page(errorPage, status, reason)
+}
+
+// refuse puts on record that the proxy itself, not a rule, said no.
+func (x *session) refuse(note string) {
+	v := &x.t.Verdict
+	v.Action = filter.Block
+	v.Reason = filter.Reason{Policy: v.Reason.Policy, Finding: filter.Finding{Check: "proxy", Category: "refused", Evidence: note}}
 }
 
 // page answers with one of the pages, in the form that fits what the client
@@ -99,6 +109,7 @@ func (x *session) help() (more bool) {
 
 // challenge asks the client to log in (RFC 9110, 11.7.1).
 func (x *session) challenge(value string) (more bool) {
+	x.refuse("log-in asked for")
 	d := Page{Status: 407, Title: http.StatusText(407), Reason: "The proxy wants to know who you are.", ID: x.t.ID, Time: x.t.Start, Host: x.t.Host, URL: x.t.URL}
 	ctype, body := x.eng.Pages.render(errorPage, x.form(), &d)
 	return x.reply(407, ctype, body, "Proxy-Authenticate", value)
@@ -107,6 +118,7 @@ func (x *session) challenge(value string) (more bool) {
 // comeBack tells the client to try again after a while.
 func (x *session) comeBack(status int, after time.Duration, note string) (more bool) {
 	x.note(note)
+	x.refuse(note)
 	d := Page{Status: status, Title: http.StatusText(status), Reason: "Please try again later.", ID: x.t.ID, Time: x.t.Start, Host: x.t.Host, URL: x.t.URL}
 	ctype, body := x.eng.Pages.render(errorPage, x.form(), &d)
 	seconds := max(1, int((after+time.Second-1)/time.Second))

@@ -45,6 +45,7 @@ type record struct {
 	Status              int
 	In, Out, Looked     int64
 	Action              filter.Action
+	Category            string
 }
 
 // A rig is a proxy that serves on a loopback port.
@@ -88,7 +89,7 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	p, err := New(cfg, &e, func(x *filter.Transaction) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.records = append(r.records, record{x.ID, x.Host, x.URL, x.Note, x.Client, x.Proto, x.Status, x.BytesIn, x.BytesOut, x.Looked, x.Verdict.Action})
+		r.records = append(r.records, record{x.ID, x.Host, x.URL, x.Note, x.Client, x.Proto, x.Status, x.BytesIn, x.BytesOut, x.Looked, x.Verdict.Action, x.Verdict.Reason.Finding.Category})
 		r.arrived.Broadcast()
 	}, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
 	if err != nil {

@@ -236,11 +236,10 @@ func (x *session) enter() bool {
 // readPROXY reads the PROXY header of a trusted load balancer.
 func (x *session) readPROXY() bool {
 	for n := 1; ; {
-		b, err := x.r.Peek(n)
-		if err != nil {
+		if _, err := x.r.Peek(n); err != nil {
 			return false
 		}
-		b = x.r.Buffered()
+		b := x.r.Buffered()
 		from, size, err := parsePROXY(b)
 		switch {
 		case err != nil:
@@ -415,16 +414,14 @@ func (x *session) badRequest(err error) {
 		x.p.counters.bad.Add(1)
 		x.t.Host, _ = cleanHost(x.q.Host)
 		x.q.Body, x.q.Close = nil, true
-		x.note("request refused: " + e.Reason)
 		x.lost = true
-		x.page(errorPage, e.Status, "The request is malformed: "+e.Reason+".")
+		x.fail(e.Status, "The request is malformed: "+e.Reason+".", "request refused: "+e.Reason)
 		return
 	}
 	x.q.Body, x.q.Close = nil, true
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		x.note("request head not complete within head-time")
 		x.c.SetDeadline(time.Now().Add(time.Second))
-		x.page(errorPage, 408, "The request did not arrive in time.")
+		x.fail(408, "The request did not arrive in time.", "request head not complete within head-time")
 		return
 	}
 	x.note("client went away in the middle of a request head")

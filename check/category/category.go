@@ -2,9 +2,10 @@
 // URL, one that somebody has put into a category?
 //
 // Data moves so: at stage Name the transaction's host is put to every list, at
-// stage Request its path to those lists that have URLs; each category found
-// becomes one finding, with the entries and the places where they are written
-// as evidence.
+// stage Request its path to those lists that have URLs, expressions or the rules
+// of ad blockers; each
+// category found becomes one finding, with the entries and the places where
+// they are written as evidence.
 package category
 
 import (
@@ -15,28 +16,35 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/list/adblock"
 )
 
 // Config says which lists are asked, by the names they have in the settings.
 type Config struct {
 	Lists []string `yaml:"lists"`
+	// Now is the clock of lists that hold at certain times; nil is time.Now.
+	Now func() time.Time `yaml:"-"`
 }
 
 // A Check asks lists. It never changes; when a list does, there is a new one.
 type Check struct {
 	files      []*list.File
 	categories []filter.Category
-	urls       bool      // any list has URLs
+	urls       bool // any list has more than hosts
+	rules      bool // any list has adblock rules
+	now        func() time.Time
 	scratch    sync.Pool // of *scratch
 }
 
 // scratch is what a lookup needs, kept from one to the next.
 type scratch struct {
-	query list.Query
-	found []list.Match
+	query   list.Query
+	found   []list.Match
+	request adblock.Request
 }
 
 // mostEvidence is the number of entries a finding quotes.
@@ -44,7 +52,10 @@ const mostEvidence = 4
 
 // New returns the check over those of lists that cfg names.
 func New(cfg Config, lists map[string]*list.File) (*Check, error) {
-	c := &Check{}
+	c := &Check{now: cfg.Now}
+	if cfg.Now == nil {
+		c.now = time.Now
+	}
 	c.scratch.New = func() any { return new(scratch) }
 	var names []string
 	for i, name := range cfg.Lists {
@@ -59,7 +70,8 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))
 		}
 		c.files = append(c.files, f)
-		c.urls = c.urls || f.HasURLs()
+		c.urls = c.urls || beyondHosts(f)
+		c.rules = c.rules || f.HasRules()
 		names = append(names, f.Categories()...)
 	}
 	slices.Sort(names)
@@ -68,6 +80,9 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	}
 	return c, nil
 }
+
+// beyondHosts says whether f may know more when the path is known.
+func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() || f.HasRules() }
 
 // Name returns "category".
 func (c *Check) Name() string { return "category" }
@@ -101,31 +116,52 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	url := s == filter.Request
 	if url {
 		w.query.SetURL(t.Host, target(t))
+		if c.rules {
+			setRequest(&w.request, t)
+		}
 	} else {
 		w.query.SetHost(t.Host)
 	}
 	from := len(dst)
 	for _, f := range c.files {
-		if url && !f.HasURLs() {
+		// A list whose exceptions depend on the request is asked once, when that
+		// is known; where it never will be, its hosts are all there is.
+		if url && !beyondHosts(f) || !url && f.Undecided() && t.Last != filter.Name {
 			continue
 		}
-		var err error
-		if w.found, err = f.Lookup(&w.query, w.found[:0]); err != nil {
+		if err := w.ask(f, url, url || t.Last == filter.Name); err != nil {
 			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
 		}
-		for i, m := range w.found {
-			if m.Exception || m.URL != url || excepted(w.found, m.Category) {
+		for _, m := range w.found {
+			if m.Exception || url && !m.URL && !f.Undecided() || excepted(w.found, m) || !f.Applies(m, c.now()) {
 				continue
 			}
 			if url && known(t.Findings, m.Category) {
 				continue
 			}
-			dst = add(dst, from, f, w.found[i])
+			dst = add(dst, from, f, m)
 		}
 	}
 	clear(w.found)
 	w.query.Forget()
 	return dst, nil
+}
+
+// ask puts the query to f. Adblock rules are about requests; expressions are
+// tried when no more will be known of the transaction.
+func (w *scratch) ask(f *list.File, request, whole bool) (err error) {
+	if w.found, err = f.Lookup(&w.query, w.found[:0]); err != nil {
+		return err
+	}
+	if request && f.HasRules() {
+		if w.found, err = f.Judge(&w.request, w.found); err != nil {
+			return err
+		}
+	}
+	if whole {
+		w.found, err = f.Search(&w.query, w.found)
+	}
+	return err
 }
 
 // add adds m to the finding of its category in dst[from:], or a new one.
@@ -141,10 +177,13 @@ func add(dst []filter.Finding, from int, f *list.File, m list.Match) []filter.Fi
 	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m)})
 }
 
-// excepted says whether one of the matches is an exception from category.
-func excepted(found []list.Match, category string) bool {
+// excepted says whether one of the matches is an exception from m's category.
+func excepted(found []list.Match, m list.Match) bool {
+	if m.Important {
+		return false
+	}
 	for i := range found {
-		if found[i].Exception && found[i].Category == category {
+		if found[i].Exception && found[i].Category == m.Category {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -189,3 +190,144 @@ func BenchmarkFind(b *testing.B) {
 }
 
 var _ filter.Check = (*Check)(nil)
+
+func TestExpressionsAreTriedWhenAllIsKnown(t *testing.T) {
+	f := compile(t, "re", list.Config{Format: list.Expressions}, "(^|[-./])casino([-./]|$)\n\\.ru$\n")
+	c, err := New(Config{Lists: []string{"re"}}, map[string]*list.File{"re": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		host, path string
+		last       filter.Stage
+		name, url  int
+	}{
+		{"casino.com", "/", filter.Response, 0, 1},
+		{"casino.com", "/", filter.Name, 1, 0},
+		{"a.com", "/my-casino/", filter.Response, 0, 1},
+		{"a.ru", "/x", filter.Response, 0, 0}, // the address does not end in .ru
+		{"a.ru", "", filter.Name, 1, 0},
+	} {
+		tr := &filter.Transaction{Host: tt.host, Last: tt.last}
+		name, err := c.Find(context.Background(), tr, filter.Name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.Findings = name
+		tr.Request = &message.Request{Path: []byte(tt.path)}
+		url, err := c.Find(context.Background(), tr, filter.Request, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(name) != tt.name || len(url) != tt.url {
+			t.Errorf("%s%s, last %s: got %v at name and %v at request, want %d and %d", tt.host, tt.path, tt.last, name, url, tt.name, tt.url)
+		}
+	}
+}
+
+func TestTimesOfLists(t *testing.T) {
+	f := compile(t, "x", list.Config{Format: list.E2guardian}, "#time: 8 0 16 0 01234\na.com\n")
+	now := time.Date(2024, 1, 1, 9, 0, 0, 0, time.UTC) // a Monday
+	c, err := New(Config{Lists: []string{"x"}, Now: func() time.Time { return now }}, map[string]*list.File{"x": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} {
+		got, err := c.Find(context.Background(), &filter.Transaction{Host: "a.com"}, filter.Name, nil)
+		if err != nil || len(got) != want {
+			t.Errorf("at %v: got %v, %v, want %d", now, got, err, want)
+		}
+		now = now.Add(12 * time.Hour)
+	}
+}
+
+func TestAdblockRules(t *testing.T) {
+	f := compile(t, "ads", list.Config{Format: list.Adblock}, "||ads.com^\n@@||ads.com/ok$script\n/banner.gif$third-party\n||x.com/a$xmlhttprequest\n")
+	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		host, path string
+		fields     []string
+		last       filter.Stage
+		name, url  string
+	}{
+		{"www.ads.com", "/", nil, filter.Name, `"ads.com" in ads.txt:1`, ""},
+		{"www.ads.com", "/", nil, filter.Response, "", `"ads.com" in ads.txt:1`},
+		{"ads.com", "/ok.js", []string{"Sec-Fetch-Dest", "script"}, filter.Response, "", ""},
+		{"ads.com", "/ok.js", nil, filter.Response, "", ""}, // by its name
+		{"ads.com", "/ok.js", []string{"Sec-Fetch-Dest", "image"}, filter.Response, "", `"ads.com" in ads.txt:1`},
+		{"y.com", "/banner.gif", []string{"Referer", "https://z.com/"}, filter.Response, "", `"/banner.gif$third-party" in ads.txt:3`},
+		{"y.com", "/banner.gif", []string{"Referer", "https://WWW.y.com:8443/x"}, filter.Response, "", ""},
+		{"y.com", "/banner.gif", []string{"Sec-Fetch-Site", "cross-site"}, filter.Response, "", `"/banner.gif$third-party" in ads.txt:3`},
+		{"y.com", "/banner.gif", nil, filter.Response, "", ""},
+		{"x.com", "/a", []string{"X-Requested-With", "XMLHttpRequest"}, filter.Response, "", `"||x.com/a$xmlhttprequest" in ads.txt:4`},
+		{"x.com", "/a", []string{"Accept", "text/html,*/*"}, filter.Response, "", ""},
+	} {
+		tr := &filter.Transaction{Host: tt.host, URL: "https://" + tt.host + tt.path, Last: tt.last}
+		name, err := c.Find(context.Background(), tr, filter.Name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var url []filter.Finding
+		if tt.last != filter.Name {
+			tr.Findings = name
+			tr.Request = &message.Request{Path: []byte(tt.path)}
+			for i := 0; i < len(tt.fields); i += 2 {
+				tr.Request.Add(tt.fields[i], tt.fields[i+1])
+			}
+			if url, err = c.Find(context.Background(), tr, filter.Request, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		said := func(found []filter.Finding) string {
+			if len(found) == 0 {
+				return ""
+			}
+			return folder.ReplaceAllString(found[0].Evidence, " in ")
+		}
+		if said(name) != tt.name || said(url) != tt.url {
+			t.Errorf("%s%s %q: got %q and %q, want %q and %q", tt.host, tt.path, tt.fields, said(name), said(url), tt.name, tt.url)
+		}
+	}
+}
+
+// BenchmarkAdblock asks two real lists about requests of a browser; none is
+// listed, so that nothing may be allocated.
+func BenchmarkAdblock(b *testing.B) {
+	dir := os.Getenv("SHUULTUUR_DATA")
+	if dir == "" {
+		dir = "../../../shared/data"
+	}
+	lists := map[string]*list.File{}
+	for _, name := range []string{"easylist", "easyprivacy"} {
+		dst := filepath.Join(b.TempDir(), name)
+		if _, err := list.Compile(context.Background(), name, list.Config{Path: filepath.Join(dir, "lists", name+".txt.gz")}, dst); err != nil {
+			b.Skip("no real lists; set SHUULTUUR_DATA: ", err)
+		}
+		f, err := list.Open(dst)
+		if err != nil {
+			b.Fatal(err)
+		}
+		lists[name] = f
+	}
+	c, err := New(Config{Lists: []string{"easylist", "easyprivacy"}}, lists)
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := "/static/7f3a9c/images/page-77.html?id=1234&lang=en"
+	tr := &filter.Transaction{Host: "www.example.org", URL: "https://www.example.org" + path, Last: filter.ResponseBody}
+	tr.Request = &message.Request{Path: []byte(path)}
+	tr.Request.Add("Referer", "https://news.example.org/today")
+	tr.Request.Add("Sec-Fetch-Dest", "image")
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, s := range []filter.Stage{filter.Name, filter.Request} {
+			found, err := c.Find(context.Background(), tr, s, nil)
+			if err != nil || len(found) > 0 {
+				b.Fatal(found, err)
+			}
+		}
+	}
+}

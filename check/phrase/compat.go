@@ -11,6 +11,10 @@ import (
 type dialect struct {
 	blank      [256]bool
 	mapPhrases bool
+
+	// What a byte becomes, without and with folding, between tags and in the
+	// page as it is; 0 needs a closer look.
+	plain, raw [2][256]byte
 }
 
 // dialects by the value of the setting compat.
@@ -36,6 +40,22 @@ func newDialect(compat string) *dialect {
 		below('/')
 		set(":;=?@[\\]^_`")
 		d.mapPhrases = true
+	}
+	for c := range 256 {
+		switch {
+		case c == '<' || c == '>':
+		case d.blank[c]:
+			d.plain[0][c], d.plain[1][c] = ' ', ' '
+		default:
+			d.plain[0][c] = byte(c)
+			if c < utf8.RuneSelf {
+				d.plain[1][c] = foldASCII([]byte{byte(c)})[0]
+			}
+		}
+	}
+	d.raw = d.plain
+	for i := range d.raw {
+		d.raw[i]['<'], d.raw[i]['>'] = ' ', ' '
 	}
 	return d
 }
@@ -168,39 +188,77 @@ func (v *view) next(dst []byte) []byte {
 	v.begun = true
 	room := cap(dst) - utf8.UTFMax
 	for len(v.src) > 0 && len(dst) < room {
-		c := v.src[0]
-		if v.inTag && c != '>' {
+		if v.inTag {
 			end := bytes.IndexByte(v.src, '>')
 			if end < 0 {
-				end = len(v.src)
+				v.src = nil
+				break
 			}
-			v.src = v.src[end:]
-			continue
+			v.inTag, v.src = false, v.src[end:]
 		}
-		if v.smart && c == '<' {
-			v.inTag = true
-			continue
-		}
-		if c == '>' {
-			v.inTag = false
+		dst = v.run(dst, room)
+		if len(v.src) == 0 || len(dst) >= room {
+			break
 		}
 		n := 1
-		switch {
-		case v.blank[c] || c == '<' || c == '>':
-			if !v.smart || v.last != ' ' {
+		switch c := v.src[0]; {
+		case v.smart && c == '<':
+			v.inTag = true
+		case v.smart && c == '>':
+			if v.last != ' ' {
 				dst = append(dst, ' ')
+				v.last = ' '
 			}
 		case v.fold:
 			dst, n = foldChar(dst, v.src)
-		default:
-			dst = append(dst, c)
-		}
-		if len(dst) > 0 {
 			v.last = dst[len(dst)-1]
+		default: // a byte of 0 that is no blank
+			dst = append(dst, c)
+			v.last = c
 		}
 		v.src = v.src[n:]
 	}
 	return dst
+}
+
+// run appends what v.src begins with up to the next byte that needs a closer
+// look, or room.
+func (v *view) run(dst []byte, room int) []byte {
+	fold := 0
+	if v.fold {
+		fold = 1
+	}
+	n := len(dst)
+	if !v.smart {
+		src := v.src[:min(len(v.src), room-n)]
+		out, plain := dst[n:][:len(src)], &v.raw[fold]
+		i := 0
+		for ; i < len(src); i++ {
+			c := plain[src[i]]
+			if c == 0 {
+				break
+			}
+			out[i] = c
+		}
+		v.src = v.src[i:]
+		return dst[:n+i]
+	}
+	src, out, plain := v.src, dst[:room], &v.plain[fold]
+	i, last := 0, v.last
+	for ; i < len(src) && n < len(out); i++ {
+		c := plain[src[i]]
+		if c == 0 {
+			break
+		}
+		out[n] = c
+		next := n + 1
+		if (c^' ')|(last^' ') == 0 { // both are: compiles to no branch
+			next = n
+		}
+		n, last = next, c
+	}
+	v.src, v.last = src[i:], last
+	return dst[:n]
 }
 
 // appendHead appends to dst the title of the page and what its meta elements

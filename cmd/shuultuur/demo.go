@@ -53,6 +53,7 @@ var steps = []step{
 	{"GET", "http://lucky.example/gzip", "lucky.html", "gzip", "the same in gzip"},
 	{"GET", "http://lucky.example/br", "lucky.html", "br", "the same in brotli"},
 	{"GET", "http://lucky.example/zstd", "lucky.html", "zstd", "the same in zstd"},
+	{"GET", "http://bomb.example/", "", "bomb", "32 KiB that would unpack to 32 MiB"},
 	{"GET", "http://help.example/", "help.html", "", "the same words where they help: negative weights"},
 	{"GET", "http://workshop.example/12", "pipe.html", "", "one banned phrase is enough"},
 	{"GET", "http://school.learning.example/12", "lesson.html", "", "a site on the allow list: not looked into"},
@@ -202,6 +203,12 @@ func serveSite(w http.ResponseWriter, r *http.Request) {
 }
 
 func servePage(w http.ResponseWriter, s step) {
+	if s.coding == "bomb" {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(encode(make([]byte, 32<<20), "gzip"))
+		return
+	}
 	if s.page == "" {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, "sample\n")

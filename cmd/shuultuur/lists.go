@@ -17,7 +17,8 @@ compile SOURCE FILE   compile a list into FILE and say what became of its lines
 look FILE NAME...     look hosts or URLs up in a compiled list
 
 SOURCE is a file or folder; its format is guessed unless -format names one of
-ut1, domains, hosts, adblock, wildcard, dnsmasq. The gateway compiles the lists
+ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,
+e2guardian, e2guardian-regexp, expressions. The gateway compiles the lists
 of its settings by itself; this is for a look at a list alone.`
 
 func lists(ctx context.Context, e env, args []string) int {

@@ -41,7 +41,8 @@ var commands = []command{
 	{"list", "compile|look ...", "compile lists, look a name up in them", lists},
 	{"passwd", "[-file FILE] USER", "set a password for Basic authentication", passwd},
 	{"ca", "init|export|rotate ...", "make and hand out the root certificate", ca},
-	{"load", "http|origin|compare ...", "put load on a server, or be the server", loadCommand},
+	{"load", "http|dns|origin|...", "put load on a server, or be the server", loadCommand},
+	{"replay", "[flags] [FILE...]", "send a log again, ask what if, count what is in it", replayCommand},
 	{"doctor", "[-config FILE] [-json]", "look at this machine before it carries load", doctorCommand},
 	{"version", "", "print the version", version},
 }

@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"runtime"
+	"strconv"
+	"sync"
+)
+
+const (
+	// blockEvery samples waits of 10 µs and more, and of the shorter ones a
+	// share: cheap enough for a gateway under load.
+	blockEvery = 10_000
+	// mutexOneIn samples one in ten waits for a lock.
+	mutexOneIn = 10
+
+	maxSampling = 300 // seconds
+)
+
+// blocks is the profile of waits on channels, locks and the like.
+func blocks() http.Handler {
+	return sampling("block", func() func() {
+		runtime.SetBlockProfileRate(blockEvery)
+		return func() { runtime.SetBlockProfileRate(0) }
+	})
+}
+
+// mutexes is the profile of who holds the locks others wait for.
+func mutexes() http.Handler {
+	return sampling("mutex", func() func() {
+		before := runtime.SetMutexProfileFraction(mutexOneIn)
+		return func() { runtime.SetMutexProfileFraction(before) }
+	})
+}
+
+// sampling answers ?seconds=N with what a profile grew by in that time, with
+// sampling switched on for it. Two at once would switch it off for each other,
+// so the second is refused. Without seconds it is what was sampled before.
+func sampling(name string, on func() (off func())) http.Handler {
+	var taken sync.Mutex
+	profile := pprof.Handler(name)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seconds := r.FormValue("seconds")
+		if seconds == "" {
+			profile.ServeHTTP(w, r)
+			return
+		}
+		if n, err := strconv.Atoi(seconds); err != nil || n < 1 || n > maxSampling {
+			http.Error(w, "seconds must be between 1 and "+strconv.Itoa(maxSampling), http.StatusBadRequest)
+			return
+		}
+		if !taken.TryLock() {
+			http.Error(w, "somebody is taking this profile; try again when it is done", http.StatusConflict)
+			return
+		}
+		defer taken.Unlock()
+		defer on()()
+		profile.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package phrase
+
+const raceEnabled = false

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"net"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/gateway"
+	"shuultuur/load"
+	"shuultuur/load/replay"
+)
+
+const replayHelp = `
+Reads access logs (Squid's native log, common and combined logs, DansGuardian's
+and e2guardian's, our own JSON lines, HAR), plain or gzip, "-" for standard
+input; without FILE the record of events that -config names. Then it does one
+of three things:
+
+  shuultuur replay -proxy ADDR -origin ADDR [-speed 10|max] FILE...
+    sends the log through the gateway at ADDR, with the gaps of the log or a
+    speed-up. -origin starts the origin that answers for every host with bodies
+    of the recorded size and type: let it be the gateway's parent. Without
+    -origin only loopback and hosts of -allow are asked for. Without -proxy the
+    log goes straight to the origin. All comes from this machine's address.
+
+  shuultuur replay -offline -config NEW [-against OLD] FILE...
+    says which verdicts NEW would change, without a network: compared with
+    those of OLD, or with those that the log holds.
+
+  shuultuur replay -stats FILE...
+    counts requests, distinct URLs, hosts and bytes. Logs with more URLs than
+    memory holds are sorted in the temporary folder.
+
+Lines that cannot be read are counted and the first of them shown.`
+
+// replayFlags are the flags of replay as they were given.
+type replayFlags struct {
+	source replay.Source
+	send   replay.SendConfig
+
+	config, against, origin, speed string
+	offline, stats, asJSON, gzip   bool
+	progress                       bool
+	memory, examples               int
+	seconds                        float64
+}
+
+func replayCommand(ctx context.Context, e env, args []string) int {
+	var r replayFlags
+	f, parse := flags(e, "replay", "[flags] [FILE...]", replayHelp)
+	r.define(f)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	r.source.Files, r.source.Stdin = f.Args(), e.stdin
+	if err := r.check(f); err != nil {
+		fmt.Fprintf(e.stderr, "shuultuur: %v\n", err)
+		return 2
+	}
+	if err := r.run(ctx, e); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+func (r *replayFlags) define(f *flag.FlagSet) {
+	f.StringVar(&r.source.Form, "format", "", "`form` of the log: squid, combined, dansguardian, jsonl or har (default by its first lines)")
+	f.StringVar(&r.source.Base, "base", "", "`URL` of the site, for logs that have paths only: http://www.example.com")
+	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
+	f.BoolVar(&r.progress, "progress", false, "say every second how far it is (a terminal gets a bar anyway)")
+	f.IntVar(&r.examples, "examples", 3, "name `N` requests of each change")
+
+	f.StringVar(&r.send.Proxy, "proxy", "", "send to the gateway at `host:port`")
+	f.StringVar(&r.origin, "origin", "", "start an origin for every host at `address`")
+	f.BoolVar(&r.gzip, "gzip", false, "the origin compresses text")
+	f.StringVar(&r.speed, "speed", "1", "`times` the speed of the log, or max")
+	f.IntVar(&r.send.Parallel, "parallel", 100, "at most `N` requests in flight")
+	f.Int64Var(&r.send.Requests, "requests", replay.DefaultRequests, "end after `N` requests sent")
+	f.Float64Var(&r.seconds, "seconds", replay.DefaultDuration.Seconds(), "end after `N` seconds of sending")
+	f.Func("allow", "`host` that may be asked for though it is not loopback; may be repeated", func(s string) error {
+		r.send.Allow = append(r.send.Allow, s)
+		return nil
+	})
+
+	f.BoolVar(&r.offline, "offline", false, "say what -config would change, without a network")
+	f.StringVar(&r.config, "config", "", "settings `file`: the new ones, or those that say where the events are")
+	f.StringVar(&r.against, "against", "", "settings `file` to compare with (default what the log says was decided)")
+
+	f.BoolVar(&r.stats, "stats", false, "say what is in the log")
+	f.IntVar(&r.memory, "memory", 64, "`MiB` that -stats may take")
+}
+
+// check refuses flags that contradict each other.
+func (r *replayFlags) check(f *flag.FlagSet) error {
+	send := r.send.Proxy != "" || r.origin != ""
+	switch {
+	case r.offline && r.stats, r.offline && send, r.stats && send:
+		return errors.New("only one of -offline, -stats and sending (-proxy, -origin) at a time")
+	case !r.offline && !r.stats && !send:
+		return errors.New("what is to be done with the log? -proxy sends it, -offline compares settings, -stats counts; -h says more")
+	case r.offline && r.config == "":
+		return errors.New("-offline needs the new settings: -config NEW")
+	case !r.offline && r.against != "":
+		return errors.New("-against goes with -offline")
+	case f.NArg() == 0 && r.config == "":
+		return errors.New("which log? name a FILE, or settings whose events are to be read: -config")
+	case r.memory < 1 || r.memory > 1<<20:
+		return fmt.Errorf("-memory %d must be between 1 and 1048576 MiB", r.memory)
+	case r.examples < 1 || r.examples > 1000:
+		return fmt.Errorf("-examples %d must be between 1 and 1000", r.examples)
+	case r.send.Parallel < 1 || r.send.Requests < 1:
+		return errors.New("-parallel and -requests must be at least 1")
+	case !(r.seconds > 0 && r.seconds <= load.MaxDuration.Seconds()):
+		return fmt.Errorf("-seconds must be between 0 and %g", load.MaxDuration.Seconds())
+	}
+	r.send.Duration = time.Duration(r.seconds * float64(time.Second))
+	r.send.Examples = r.examples
+	if r.speed == "max" {
+		return nil
+	}
+	var err error
+	r.send.Speed, err = strconv.ParseFloat(r.speed, 64)
+	if err != nil || r.send.Speed <= 0 || math.IsNaN(r.send.Speed) {
+		return fmt.Errorf("-speed %q must be a number such as 1 or 10, or max", r.speed)
+	}
+	return nil
+}
+
+// A report is what each of the three ends in.
+type report interface {
+	Text(io.Writer) error
+	JSON(io.Writer) error
+}
+
+func (r *replayFlags) run(ctx context.Context, e env) error {
+	entries, closeEntries, err := r.entries(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeEntries()
+	var x report
+	switch {
+	case r.stats:
+		x, err = r.count(ctx, e, entries)
+	case r.offline:
+		x, err = r.whatIf(ctx, e, entries)
+	default:
+		x, err = r.sendAll(ctx, e, entries)
+	}
+	if err != nil {
+		return err
+	}
+	if r.asJSON {
+		return x.JSON(e.stdout)
+	}
+	return x.Text(e.stdout)
+}
+
+// entries opens the files, or the record that the old settings keep, or the
+// only ones.
+func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[replay.Entry, error], func(), error) {
+	if len(r.source.Files) > 0 {
+		return r.source.Entries(ctx), func() {}, nil
+	}
+	config := r.config
+	if r.against != "" {
+		config = r.against
+	}
+	store, closeStore, err := gateway.Events(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	// It was only read: nothing can be lost by closing it.
+	return r.source.Events(ctx, store, config), func() { _ = closeStore() }, nil
+}
+
+// watched runs f with a progress bar, where somebody sees it.
+func (r *replayFlags) watched(e env, look func() replay.Meter, f func() error) error {
+	file, ok := e.stderr.(*os.File)
+	live := ok && terminal(file)
+	if !live && !r.progress {
+		return f()
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		replay.Watch(e.stderr, live, stop, look)
+	}()
+	err := f()
+	close(stop)
+	<-stopped
+	return err
+}
+
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}
+
+func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+	// Garbage may wait as long as the heap stays below what was asked for; the
+	// program cannot do with less than the second figure.
+	debug.SetMemoryLimit(max(int64(r.memory)<<20, 32<<20))
+	c, err := replay.NewCounter(r.memory<<20, "")
+	if err != nil {
+		return nil, err
+	}
+	var s *replay.Stats
+	err = r.watched(e, func() replay.Meter {
+		n, merged, toMerge := c.Progress()
+		done, total := r.source.Progress()
+		if done == total && merged > 0 {
+			return replay.Meter{Done: merged, Total: toMerge, Words: fmt.Sprintf("%d requests, merging", n)}
+		}
+		return replay.Meter{Done: done, Total: total, Words: fmt.Sprintf("%d requests", n)}
+	}, func() error {
+		s, err = c.Count(ctx, entries)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Input = r.source.Input()
+	return s, nil
+}
+
+func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.origin != "" {
+		l, err := net.Listen("tcp", r.origin)
+		if err != nil {
+			return nil, fmt.Errorf("start the origin: %w", err)
+		}
+		o := replay.NewOrigin(l, r.gzip)
+		served := make(chan error, 1)
+		go func() { served <- o.Serve(ctx, l) }()
+		defer func() {
+			cancel()
+			<-served // an origin that failed shows in the report: nothing was answered
+		}()
+		r.send.Origin = o
+		if r.send.Proxy == "" {
+			r.send.Proxy = l.Addr().String()
+		}
+	}
+	s, err := replay.New(r.send)
+	if err != nil {
+		return nil, err
+	}
+	var x *replay.SendReport
+	start := time.Now()
+	err = r.watched(e, func() replay.Meter {
+		sent, inFlight := s.Sent()
+		done, total := r.source.Progress()
+		rate := float64(sent) / max(0.001, time.Since(start).Seconds())
+		return replay.Meter{Done: done, Total: total, Words: fmt.Sprintf("%d sent, %d in flight, %.4g/s", sent, inFlight, rate)}
+	}, func() error {
+		x, err = s.Run(ctx, entries)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.Input = r.source.Input()
+	return x, nil
+}
+
+func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
+	newer, closeNew, err := judge(ctx, r.config)
+	if err != nil {
+		return nil, err
+	}
+	defer closeNew()
+	w := &replay.WhatIf{New: newer, Examples: r.examples}
+	if r.against != "" {
+		older, closeOld, err := judge(ctx, r.against)
+		if err != nil {
+			return nil, err
+		}
+		defer closeOld()
+		w.Old = &older
+	}
+	var x *replay.WhatIfReport
+	err = r.watched(e, func() replay.Meter {
+		done, total := r.source.Progress()
+		return replay.Meter{Done: done, Total: total, Words: fmt.Sprintf("%d judged", w.Progress())}
+	}, func() error {
+		x, err = w.Run(ctx, entries)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.Input = r.source.Input()
+	return x, nil
+}
+
+// judge makes a judge of a settings file. A log knows the name of who had
+// logged in; the groups are those that the settings give that name now.
+func judge(ctx context.Context, config string) (replay.Judge, func(), error) {
+	s, err := gateway.Read(config)
+	if err != nil {
+		return replay.Judge{}, nil, err
+	}
+	groups := map[string][]string{}
+	for name, members := range s.Identity.Groups {
+		for _, m := range members {
+			groups[m] = append(groups[m], name)
+		}
+	}
+	engine, closeEngine, err := gateway.Explain(ctx, config)
+	if err != nil {
+		return replay.Judge{}, nil, err
+	}
+	d, err := engine.As("")
+	if err != nil {
+		closeEngine()
+		return replay.Judge{}, nil, err
+	}
+	client := func(ctx context.Context, e *replay.Entry) filter.Client {
+		// Who would have to log in comes back with an error and the groups of
+		// the address, which is what is known.
+		c, _ := engine.Identify(ctx, e.Client)
+		if e.User != "" && e.User != c.User {
+			c.User = e.User
+			c.Groups = slices.Concat(c.Groups, groups[e.User])
+		}
+		return c
+	}
+	return replay.Judge{Name: config, Decider: d, Client: client}, closeEngine, nil
+}

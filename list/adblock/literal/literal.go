@@ -1,0 +1,254 @@
+// Package literal finds texts that a regular expression cannot match without,
+// and finds the expressions that a subject may match by them: nearly all of a
+// list of expressions need not be tried on nearly all URLs.
+//
+// Data moves so: [Required] works out the texts of an expression, [Index.Add]
+// enters them, and at each place of a subject [Index.At] says which of them
+// could be there.
+package literal
+
+import (
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Most texts that are worked out for one expression: beyond that the product
+// of its alternatives is not pursued.
+const maxTexts = 4096
+
+// Required returns texts in lower case of which every match of an expression
+// has at least one, or nil when none of useful length can be told. What RE2
+// does not understand has none.
+func Required(pattern string) []string {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	n := analyse(re.Simplify())
+	if n.exact != nil {
+		n.consider(n.exact)
+	}
+	return n.some
+}
+
+// needs is what is known of an expression: all the texts it matches, if they
+// are few; or some of which one must be there.
+type needs struct {
+	exact []string
+	some  []string
+}
+
+// consider takes texts as those required if they say more than those before.
+func (n *needs) consider(texts []string) {
+	if shortest(texts) >= Size && shortest(texts) > shortest(n.some) {
+		n.some = texts
+	}
+}
+
+// shortest returns how much the least of texts says, in bytes: a scheme says
+// nothing, as every URL has one.
+func shortest(texts []string) int {
+	if len(texts) == 0 {
+		return 0
+	}
+	least := maxTexts
+	for _, t := range texts {
+		if rest, ok := strings.CutPrefix(t, "http"); ok {
+			t = strings.TrimPrefix(strings.TrimPrefix(rest, "s"), "://")
+		}
+		least = min(least, len(t))
+	}
+	return least
+}
+
+func analyse(re *syntax.Regexp) (n needs) {
+	switch re.Op {
+	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText,
+		syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		n.exact = []string{""}
+	case syntax.OpLiteral:
+		return literal(re)
+	case syntax.OpCharClass:
+		n.exact = class(re)
+	case syntax.OpCapture:
+		return analyse(re.Sub[0])
+	case syntax.OpConcat:
+		return concat(re.Sub)
+	case syntax.OpAlternate:
+		return alternate(re.Sub)
+	case syntax.OpQuest:
+		if sub := analyse(re.Sub[0]); sub.exact != nil && len(sub.exact) < maxTexts {
+			n.exact = append(slices.Clone(sub.exact), "")
+		}
+	case syntax.OpPlus:
+		sub := analyse(re.Sub[0])
+		n.consider(sub.exact)
+		n.consider(sub.some)
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			sub := analyse(re.Sub[0])
+			n.consider(sub.exact)
+			n.consider(sub.some)
+		}
+	}
+	return n
+}
+
+// literal: subjects have ASCII letters in lower case and others as they come,
+// so that only what is between letters beyond ASCII can be looked for.
+func literal(re *syntax.Regexp) (n needs) {
+	part := ""
+	whole := true
+	for _, r := range re.Rune {
+		if r >= utf8.RuneSelf {
+			n.consider([]string{part})
+			part, whole = "", false
+			continue
+		}
+		part += string(unicode.ToLower(r))
+	}
+	if whole {
+		return needs{exact: []string{part}}
+	}
+	n.consider([]string{part})
+	return n
+}
+
+// class returns the letters of a small class of ASCII.
+func class(re *syntax.Regexp) []string {
+	var texts []string
+	for i := 0; i < len(re.Rune); i += 2 {
+		for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
+			if r == '\u017f' || r == '\u212a' {
+				continue // what s and k fold with; the ASCII letter stands for it
+			}
+			if r >= utf8.RuneSelf || len(texts) > 30 {
+				return nil
+			}
+			if s := strings.ToLower(string(r)); !slices.Contains(texts, s) {
+				texts = append(texts, s)
+			}
+		}
+	}
+	return texts
+}
+
+func concat(subs []*syntax.Regexp) (n needs) {
+	now := []string{""}
+	broken := false
+	for _, re := range subs {
+		sub := analyse(re)
+		switch {
+		case sub.exact != nil && len(now)*len(sub.exact) <= maxTexts:
+			now = cross(now, sub.exact)
+		case sub.exact != nil:
+			n.consider(now)
+			now, broken = sub.exact, true
+		default:
+			n.consider(now)
+			n.consider(sub.some)
+			now, broken = []string{""}, true
+		}
+	}
+	if broken {
+		n.consider(now)
+		return n
+	}
+	return needs{exact: now}
+}
+
+func cross(a, b []string) []string {
+	if len(b) == 1 && b[0] == "" {
+		return a
+	}
+	texts := make([]string, 0, len(a)*len(b))
+	for _, x := range a {
+		for _, y := range b {
+			texts = append(texts, x+y)
+		}
+	}
+	return texts
+}
+
+func alternate(subs []*syntax.Regexp) (n needs) {
+	exact, all := true, []string(nil)
+	for _, re := range subs {
+		sub := analyse(re)
+		texts := sub.exact
+		if texts == nil {
+			exact, texts = false, sub.some
+		}
+		if texts == nil {
+			return needs{}
+		}
+		all = append(all, texts...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if exact && len(all) <= maxTexts {
+		return needs{exact: all}
+	}
+	n.consider(all)
+	return n
+}
+
+// Size is the number of bytes a text is found by, and has at least.
+const Size = 3
+
+// An Index has texts by three bytes of each, the least common ones. A text is
+// looked for at one place of a subject only where the bit of the three bytes
+// there is set, which for most is not.
+type Index struct {
+	bits  []uint64
+	texts map[uint32][]Text
+}
+
+// A Text is one that the expression ID needs, or another.
+type Text struct {
+	Text string
+	Skip uint16 // where in Text the three bytes are
+	ID   uint32
+}
+
+const gramBits = 1 << 16
+
+// NewIndex returns an empty index.
+func NewIndex() *Index {
+	return &Index{make([]uint64, gramBits/64), map[uint32][]Text{}}
+}
+
+func gram(s string) uint32 { return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 }
+
+func gramBit(g uint32) uint32 { return g * 0x9e3779b1 >> 16 }
+
+// Add enters texts of which id needs one. It returns false when there is none.
+func (x *Index) Add(texts []string, id uint32) bool {
+	for _, t := range texts {
+		if len(t) > 64 { // as good by its beginning
+			t = t[:64]
+		}
+		best := 0
+		for i := 1; i+Size <= len(t); i++ {
+			if len(x.texts[gram(t[i:])]) < len(x.texts[gram(t[best:])]) {
+				best = i
+			}
+		}
+		g := gram(t[best:])
+		x.texts[g] = append(x.texts[g], Text{t, uint16(best), id})
+		b := gramBit(g)
+		x.bits[b/64] |= 1 << (b % 64)
+	}
+	return len(texts) > 0
+}
+
+// At returns the texts whose three bytes s begins with.
+func (x *Index) At(s string) []Text {
+	g := gram(s)
+	if b := gramBit(g); x.bits[b/64]>>(b%64)&1 == 0 {
+		return nil
+	}
+	return x.texts[g]
+}

@@ -1,0 +1,507 @@
+package adblock
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sort"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// maxURL is how much of a URL is looked at, in bytes.
+const maxURL = 4096
+
+// A Request is a request taken apart, to be put to any number of Engines. It
+// belongs to one goroutine at a time and is large (20 KB): keep it.
+type Request struct {
+	typ      Type
+	third    party
+	url      []byte // in lower case
+	original []byte
+	host     string // of url
+	hostAt   int
+
+	tokens []uint32
+	pages  []string // the page's host and what it lies in
+	any    []string // the same, with name.* for each; made when needed
+	hosts  []string // the request's own host and what it lies in
+
+	page *Request // the page itself, for exceptions of whole pages
+
+	source           string
+	buf, buf2        [maxURL]byte
+	tokenBuf         [maxURL / 2]uint32
+	pageBuf, hostBuf [32]string
+	pageName         [256]byte
+	entities         [512]byte
+}
+
+// A party says whether a request goes to the site of its page. The list of
+// public suffixes is asked only for a rule that all else speaks for.
+type party uint8
+
+const (
+	unknown party = iota
+	first
+	third
+)
+
+// Set makes r a request for a URL, with scheme and in any case, of a type, from
+// a page on a host, "" when that is not known.
+func (r *Request) Set(url string, typ Type, source string) {
+	url = url[:min(len(url), maxURL)]
+	r.typ = typ
+	r.original = append(r.buf2[:0], url...)
+	r.url = r.buf[:0]
+	for i := range len(url) {
+		r.url = append(r.url, lower(url[i]))
+	}
+	r.hostAt = 0
+	if i := bytes.Index(r.url, []byte("://")); i >= 0 {
+		r.hostAt = i + 3
+	}
+	end := len(r.url)
+	if i := bytes.IndexAny(r.url[r.hostAt:], "/?#"); i >= 0 {
+		end = r.hostAt + i
+	}
+	if i := bytes.LastIndexByte(r.url[r.hostAt:end], '@'); i >= 0 {
+		r.hostAt += i + 1
+	}
+	host := r.url[r.hostAt:end]
+	if i := bytes.LastIndexByte(host, ':'); i >= 0 && bytes.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	r.host = asString(host)
+	r.tokens = urlTokens(r.tokenBuf[:0], r.url)
+	r.hosts = suffixes(r.hostBuf[:0], r.host)
+	setPage(r, source)
+}
+
+// SetPage says which host the page is on that r is from.
+func (r *Request) SetPage(host []byte) { setPage(r, host) }
+
+func setPage[T string | []byte](r *Request, host T) {
+	name := r.pageName[:0]
+	for i := range min(len(host), cap(name)) {
+		name = append(name, lower(host[i]))
+	}
+	r.source = asString(name)
+	r.pages, r.any = suffixes(r.pageBuf[:0], r.source), nil
+	r.third = unknown
+}
+
+// SetThirdParty says what a browser has said about the page, where its host is
+// not known.
+func (r *Request) SetThirdParty(yes bool) {
+	if r.third = first; yes {
+		r.third = third
+	}
+}
+
+// thirdParty says whether the page is of another site. A request from no known
+// page is taken for its own.
+func (r *Request) thirdParty() bool {
+	if r.third == unknown {
+		r.SetThirdParty(r.source != "" && !SameSite(r.host, r.source))
+	}
+	return r.third == third
+}
+
+// anySuffix returns pages with name.* for each.
+func (r *Request) anySuffix() []string {
+	if r.any == nil {
+		r.any = withAny(r.pages, r.source, r.entities[:0])
+	}
+	return r.any
+}
+
+// SameSite says whether two hosts lie in the same registrable domain.
+func SameSite(a, b string) bool { return a == b || site(a) == site(b) }
+
+// site returns the registrable domain of a host, or the host itself.
+func site(host string) string {
+	if n := len(host); n == 0 || host[n-1] >= '0' && host[n-1] <= '9' || host[n-1] == ']' {
+		return host // an address
+	}
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	n := len(host) - len(suffix) - 1
+	if n <= 0 {
+		return host
+	}
+	return host[strings.LastIndexByte(host[:n], '.')+1:]
+}
+
+// suffixes appends host and every domain it lies in.
+func suffixes(dst []string, host string) []string {
+	for host != "" && len(dst) < 16 {
+		dst = append(dst, host)
+		_, host, _ = strings.Cut(host, ".")
+	}
+	return dst
+}
+
+// withAny appends to the suffixes of host each that has a public suffix with
+// "*" in its place, written to buf.
+func withAny(dst []string, host string, buf []byte) []string {
+	if host == "" || len(host) > 253 {
+		return dst
+	}
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	n := len(host) - len(suffix)
+	if n <= 0 {
+		return dst
+	}
+	buf = append(append(buf, host[:n]...), '*')
+	for s := asString(buf); strings.IndexByte(s, '.') >= 0 && len(dst) < cap(dst); {
+		dst = append(dst, s)
+		_, s, _ = strings.Cut(s, ".")
+	}
+	return dst
+}
+
+// Tokens are runs of letters, digits and "%". A rule needs a token when both
+// ends of it are told by what is around it.
+
+const (
+	tokenSeed  = 0x811c9dc5
+	gramSeed   = 0x2c1b3c6d
+	domainSeed = 0x297a2d39
+)
+
+func isToken(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '%' || c >= 0x80
+}
+
+func step(h uint32, c byte) uint32 { return (h ^ uint32(c)) * 0x01000193 }
+
+// finish spreads a hash over its upper bits, which are those used.
+func finish(h uint32) uint32 {
+	h ^= h >> 15
+	h *= 0x85ebca6b
+	h ^= h >> 13
+	return h * 0xc2b2ae35
+}
+
+func tokenHash(s string) uint32 {
+	h := uint32(tokenSeed)
+	for i := range len(s) {
+		h = step(h, s[i])
+	}
+	return finish(h)
+}
+
+func domainHash(s string) uint32 {
+	h := uint32(domainSeed)
+	for i := range len(s) {
+		h = step(h, s[i])
+	}
+	return finish(h)
+}
+
+// gramHash is that of the first three bytes of s.
+func gramHash(s []byte) uint32 {
+	return finish(gramSeed ^ (uint32(s[0])|uint32(s[1])<<8|uint32(s[2])<<16)*0x9e3779b1)
+}
+
+// urlTokens appends the hashes of all tokens of a URL in lower case, each once.
+// There is room for as many as a URL can have.
+func urlTokens(dst []uint32, url []byte) []uint32 {
+	h, in := uint32(tokenSeed), false
+	for i := 0; i <= len(url); i++ {
+		if i < len(url) && isToken(url[i]) {
+			h, in = step(h, url[i]), true
+			continue
+		}
+		if in {
+			if t := finish(h); len(dst) < cap(dst) && !slices.Contains(dst, t) {
+				dst = append(dst, t)
+			}
+			h, in = tokenSeed, false
+		}
+	}
+	return dst
+}
+
+// patternTokens appends the hashes of the tokens that every URL a rule matches
+// has.
+func patternTokens(dst []uint32, r rule) []uint32 {
+	p, flags := r.pattern(), r.flags()
+	var buf [1024]byte
+	if flags&flagMatchCase != 0 {
+		p = append(buf[:0], p...)
+		for i, c := range p {
+			p[i] = lower(c)
+		}
+	}
+	for i := 0; i < len(p); {
+		if !isToken(p[i]) {
+			i++
+			continue
+		}
+		j := i
+		h := uint32(tokenSeed)
+		for ; j < len(p) && isToken(p[j]); j++ {
+			h = step(h, p[j])
+		}
+		left := i > 0 && p[i-1] != '*' || i == 0 && flags&(flagHost|flagLeft) != 0
+		right := j < len(p) && p[j] != '*' || j == len(p) && flags&flagRight != 0
+		if left && right {
+			dst = append(dst, finish(h))
+		}
+		i = j
+	}
+	return dst
+}
+
+// rarestGram returns three bytes that every URL a rule matches has: the
+// longest run between wildcards has them, away from its beginning.
+func rarestGram(r rule) (h uint32, ok bool) {
+	var best []byte
+	p := r.pattern()
+	if r.flags()&flagMatchCase != 0 {
+		p = bytes.ToLower(p)
+	}
+	for part := range bytes.FieldsFuncSeq(p, func(c rune) bool { return c == '*' || c == '^' }) {
+		if len(part) > len(best) {
+			best = part
+		}
+	}
+	if len(best) < 3 {
+		return 0, false
+	}
+	return gramHash(best[(len(best)-3)/2:]), true
+}
+
+// Match appends to dst every rule that asks for r to be blocked. It allocates
+// nothing but a larger dst.
+func (e *Engine) Match(r *Request, dst []uint32) []uint32 { return e.match(r, 0, dst) }
+
+// Except appends every exception for r, and those for the whole page it is
+// from.
+func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
+	if !e.exceptions {
+		return dst
+	}
+	dst = e.match(r, 1, dst)
+	if r.source == "" || r.typ == Document {
+		return dst
+	}
+	if r.page == nil {
+		r.page = new(Request)
+	}
+	r.page.Set("https://"+r.source+"/", Document, "")
+	return e.match(r.page, 1, dst)
+}
+
+func (e *Engine) match(r *Request, exception uint32, dst []uint32) []uint32 {
+	for _, h := range r.tokens {
+		dst = e.bucket(h, r, exception, dst)
+	}
+	for _, d := range r.pages {
+		dst = e.bucket(domainHash(d), r, exception, dst)
+	}
+	for i := 0; i+3 <= len(r.url); i++ {
+		if h := gramHash(r.url[i:]); e.bitmap[h>>19]>>(h>>16&7)&1 == 1 {
+			dst = e.bucket(h, r, exception, dst)
+		}
+	}
+	return e.try(e.always, r, exception, dst)
+}
+
+func (e *Engine) bucket(h uint32, r *Request, exception uint32, dst []uint32) []uint32 {
+	i := bucketOf(h, e.nbuckets)
+	from, to := binary.LittleEndian.Uint32(e.buckets[4*i:]), binary.LittleEndian.Uint32(e.buckets[4*i+4:])
+	if from >= to || uint64(to)*4 > uint64(len(e.refs)) {
+		return dst
+	}
+	return e.try(e.refs[4*from:4*to], r, exception, dst)
+}
+
+// try appends those of refs that match.
+func (e *Engine) try(refs []byte, r *Request, exception uint32, dst []uint32) []uint32 {
+	for ; len(refs) >= 4; refs = refs[4:] {
+		ref := binary.LittleEndian.Uint32(refs)
+		if ref&1 == exception && e.covers(ref&^3, r) && !slices.Contains(dst, ref) {
+			dst = append(dst, ref)
+		}
+	}
+	return dst
+}
+
+// covers says whether the rule at a place matches, cheap questions first.
+func (e *Engine) covers(at uint32, r *Request) bool {
+	x := e.rule(at)
+	if x == nil || x.types()&r.typ == 0 {
+		return false
+	}
+	flags := x.flags()
+	if !e.matches(at, x, r) {
+		return false
+	}
+	if flags&(flagFirst|flagThird) != 0 && r.thirdParty() != (flags&flagThird != 0) {
+		return false
+	}
+	if n := x.domains(); n > 0 {
+		pages := r.pages
+		if flags&flagAny != 0 {
+			pages = r.anySuffix()
+		}
+		in, out := e.among(x, 0, n, pages)
+		if out || !in && flags&flagOnly != 0 {
+			return false
+		}
+	}
+	if n := x.denied(); n > 0 {
+		if in, _ := e.among(x, x.domains(), n, r.hosts); in {
+			return false
+		}
+	}
+	return true
+}
+
+// among looks for hosts, the most particular first, in n of a rule's domains:
+// in and out say whether the first that is there is meant or excluded.
+func (e *Engine) among(x rule, from, n int, hosts []string) (in, out bool) {
+	for _, h := range hosts {
+		i := sort.Search(n, func(i int) bool { return name(e.names, x.domain(from+i)) >= h })
+		if i < n {
+			if id := x.domain(from + i); name(e.names, id) == h {
+				return id&notDomain == 0, id&notDomain != 0
+			}
+		}
+	}
+	return false, false
+}
+
+// matches compares a rule's pattern with the URL.
+func (e *Engine) matches(at uint32, x rule, r *Request) bool {
+	p, flags, url := x.pattern(), x.flags(), r.url
+	if flags&flagMatchCase != 0 {
+		url = r.original
+	}
+	switch {
+	case flags&flagRegexp != 0:
+		return e.regexp(at, p, flags, r)
+	case flags&flagHost != 0:
+		return matchHost(p, flags&flagRight != 0, url, r.hostAt, r.hostAt+len(r.host))
+	case flags&flagLeft != 0:
+		return matchAt(p, flags&flagRight != 0, url, 0)
+	}
+	return matchAnywhere(p, flags&flagRight != 0, url)
+}
+
+func (e *Engine) regexp(at uint32, pattern []byte, flags uint16, r *Request) bool {
+	l := e.regexps[at]
+	if l == nil {
+		return false
+	}
+	l.once.Do(func() { l.re, _ = compile(pattern, flags) })
+	return l.re != nil && l.re.Match(r.original)
+}
+
+// matchHost tries the pattern at the beginning of each label of the host.
+func matchHost(p []byte, right bool, url []byte, from, to int) bool {
+	for i := from; i < to || i == from; {
+		if matchAt(p, right, url, i) {
+			return true
+		}
+		j := bytes.IndexByte(url[i:to], '.')
+		if j < 0 {
+			return false
+		}
+		i += j + 1
+	}
+	return false
+}
+
+// matchAt says whether url from i on is what p says; right that it ends there
+// too.
+func matchAt(p []byte, right bool, url []byte, i int) bool {
+	part, rest, more := bytes.Cut(p, []byte("*"))
+	if !more {
+		end, ok := partAt(part, url, i)
+		return ok && (!right || end == len(url))
+	}
+	end, ok := partAt(part, url, i)
+	return ok && matchAnywhere(rest, right, url[end:])
+}
+
+// matchAnywhere says whether p is somewhere in url; right that it is at the
+// end. Every part between wildcards is taken where it comes first, which leaves
+// most to the next.
+func matchAnywhere(p []byte, right bool, url []byte) bool {
+	for {
+		part, rest, more := bytes.Cut(p, []byte("*"))
+		if !more && right {
+			return endsWith(part, url)
+		}
+		end, ok := find(part, url)
+		if !ok || !more {
+			return ok
+		}
+		p, url = rest, url[end:]
+	}
+}
+
+// endsWith says whether part is what url ends with. A "^" at the end of it may
+// stand for the end.
+func endsWith(part, url []byte) bool {
+	for n := len(part); n >= 0 && n >= len(part)-1; n-- {
+		if i := len(url) - n; i >= 0 {
+			if end, ok := partAt(part, url, i); ok && end == len(url) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// find returns where the first occurrence of part in url ends.
+func find(part, url []byte) (end int, ok bool) {
+	first := bytes.IndexByte(part, '^')
+	if first < 0 {
+		i := bytes.Index(url, part)
+		return i + len(part), i >= 0
+	}
+	for i := 0; i <= len(url); i++ {
+		if first > 0 {
+			j := bytes.Index(url[i:], part[:first])
+			if j < 0 {
+				return 0, false
+			}
+			i += j
+		}
+		if end, ok = partAt(part, url, i); ok {
+			return end, true
+		}
+	}
+	return 0, false
+}
+
+// partAt compares a part without wildcards with url from i on. "^" is a
+// separator, or at the end of the part the end of the URL.
+func partAt(part, url []byte, i int) (end int, ok bool) {
+	for k, c := range part {
+		if i >= len(url) {
+			return i, c == '^' && k == len(part)-1
+		}
+		if c == '^' && isSeparator(url[i]) || c != '^' && c == url[i] {
+			i++
+			continue
+		}
+		return 0, false
+	}
+	return i, true
+}
+
+// isSeparator says whether "^" stands for c: anything but a letter, a digit,
+// and "_", "-", ".", "%".
+func isSeparator(c byte) bool {
+	return !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.' || c == '%' || c >= 0x80)
+}
+
+// asString looks at b as a string, without a copy.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

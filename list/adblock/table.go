@@ -1,0 +1,471 @@
+package adblock
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync"
+
+	"shuultuur/list/adblock/literal"
+)
+
+// The table of rules. All numbers are little endian and of four bytes unless
+// said otherwise.
+//
+//	header   version, number of rules, of buckets, of references, of references
+//	         that are always tried, of regular expressions; bytes of rules and
+//	         of names; 1 if there are exceptions
+//	bitmap   of the grams that rules stand under, 8 KiB
+//	buckets  for each where its references begin, and the end
+//	refs     where each rule is, plus one for an exception
+//	always   the same for rules that have nothing to stand under
+//	regexps  where the rules with regular expressions are
+//	rules    each at a multiple of four
+//	names    of domains: length (1 byte), name
+//
+// A rule is its line, category (2), flags (2), types (2), bytes of its text
+// (2), where in it the pattern begins (2) and how long it is (2), number of
+// domains (2) and of those of denyallow (2), the domains as places in names
+// with the highest bit for "not", in the order of the names, then its text, and
+// the pattern again in lower case when the text has it otherwise.
+const (
+	tableVersion = 1
+	headerSize   = 9 * 4
+	bitmapSize   = 8 << 10
+	ruleSize     = 20
+	notDomain    = 1 << 31
+	maxRegexps   = 20_000
+	maxTable     = 1 << 30
+)
+
+// A Builder takes rules and makes the table of them.
+type Builder struct {
+	rules   []byte
+	n       int
+	names   []byte
+	byName  map[string]uint32
+	regexps []uint32
+	bad     map[string]bool // canonical text of rules that a badfilter rule is about
+	badPat  map[string]bool // their patterns
+	ids     []uint32
+}
+
+// Len returns the number of rules taken.
+func (b *Builder) Len() int { return b.n }
+
+// Add takes a Network rule in a category, and where it is written. A rule that
+// cannot be used is an error.
+func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
+	if b.byName == nil {
+		b.byName = map[string]uint32{}
+	}
+	if r.BadFilter {
+		if b.bad == nil {
+			b.bad, b.badPat = map[string]bool{}, map[string]bool{}
+		}
+		b.bad[canonical(r.text)], b.badPat[string(r.pattern)] = true, true
+		return nil
+	}
+	if len(b.rules) > maxTable || len(b.names) > maxTable {
+		return errors.New("is one more than the rules a list may have")
+	}
+	own := r.flags&(flagMatchCase|flagRegexp) == 0 && bytes.ContainsFunc(r.pattern, func(c rune) bool { return 'A' <= c && c <= 'Z' })
+	if own {
+		r.flags |= flagOwn
+	}
+	if r.flags&flagRegexp != 0 {
+		if len(b.regexps) >= maxRegexps {
+			return fmt.Errorf("is one more than the %d regular expressions a list may have", maxRegexps)
+		}
+		if _, err := compile(r.pattern, r.flags); err != nil {
+			return err
+		}
+		b.regexps = append(b.regexps, uint32(len(b.rules)))
+	}
+	at := bytes.Index(r.text, r.pattern)
+	t := binary.LittleEndian.AppendUint32(b.rules, line)
+	for _, v := range [...]int{int(category), int(r.flags), int(r.types), len(r.text), at, len(r.pattern), len(r.domains), len(r.deny)} {
+		t = binary.LittleEndian.AppendUint16(t, uint16(v))
+	}
+	t = b.appendDomains(t, r.domains)
+	t = b.appendDomains(t, r.deny)
+	t = append(t, r.text...)
+	if own {
+		for _, c := range r.pattern {
+			t = append(t, lower(c))
+		}
+	}
+	for len(t)%4 != 0 {
+		t = append(t, 0)
+	}
+	b.rules = t
+	b.n++
+	return nil
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
+	b.ids = b.ids[:0]
+	var buf [256]byte
+	for _, d := range domains {
+		not := uint32(0)
+		if d[0] == '~' {
+			d, not = d[1:], notDomain
+		}
+		name := buf[:0]
+		for _, c := range d {
+			name = append(name, lower(c))
+		}
+		id, ok := b.byName[string(name)]
+		if !ok {
+			id = uint32(len(b.names))
+			b.names = append(append(b.names, byte(len(name))), name...)
+			b.byName[string(name)] = id
+		}
+		b.ids = append(b.ids, id|not)
+	}
+	if len(b.ids) > 1 {
+		slices.SortFunc(b.ids, func(x, y uint32) int { return strings.Compare(name(b.names, x), name(b.names, y)) })
+	}
+	for _, id := range b.ids {
+		t = binary.LittleEndian.AppendUint32(t, id)
+	}
+	return t
+}
+
+// A key is what a rule stands under: the hash of a token, of a gram or of a
+// domain, each with a salt of its own.
+type key struct{ hash, ref uint32 }
+
+// Build returns the table, nil when there is no rule.
+func (b *Builder) Build() []byte {
+	e := &Engine{rules: b.rules, names: b.names}
+	counts := make([]uint32, 1<<16) // how many rules have a token or gram
+	var refs []uint32
+	exceptions := uint32(0)
+	var scratch []uint32
+	for at := uint32(0); int(at) < len(b.rules); {
+		r := e.rule(at)
+		if b.bad == nil || !b.badPat[string(r.written())] || !b.bad[canonical(r.text())] {
+			refs = append(refs, at)
+			if r.flags()&flagException != 0 {
+				exceptions = 1
+			}
+			if r.flags()&flagRegexp == 0 {
+				scratch = patternTokens(scratch[:0], r)
+				for _, h := range scratch {
+					counts[h>>16]++
+				}
+			}
+		}
+		at += uint32(r.size())
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	// A token that every other URL has says nothing.
+	for _, t := range []string{"http", "https", "www", "com", "net", "org", "js", "html", "php", "images", "img", "static", "cdn", "api", "assets", "index"} {
+		counts[tokenHash(t)>>16] += 1 << 20
+	}
+	var keys []key
+	var always []uint32
+	bitmap := make([]byte, bitmapSize)
+	for _, at := range refs {
+		r := e.rule(at)
+		ref := at
+		if r.flags()&flagException != 0 {
+			ref |= 1
+		}
+		n := len(keys)
+		keys = b.keysOf(keys, r, ref, counts, bitmap)
+		if len(keys) == n {
+			always = append(always, ref)
+		}
+	}
+	return b.encode(len(refs), keys, always, bitmap, exceptions)
+}
+
+// keysOf appends what a rule is to stand under: its rarest token; or else its
+// domains; or a gram; or nothing.
+func (b *Builder) keysOf(keys []key, r rule, ref uint32, counts []uint32, bitmap []byte) []key {
+	domains := r.flags()&(flagOnly|flagAny) == flagOnly
+	if r.flags()&flagRegexp != 0 {
+		texts := literal.Required(expression(r.pattern(), r.flags()))
+		if domains && (len(texts) == 0 || len(texts) > 20) {
+			return b.domainKeys(keys, r, ref)
+		}
+		for _, t := range texts {
+			t = strings.ToLower(t)[len(t)-3:] // the end says more than "htt"
+			if h := gramHash([]byte(t)); !slices.Contains(keys, key{h, ref}) {
+				keys = append(keys, key{h, ref})
+				setBit(bitmap, h)
+			}
+		}
+		return keys
+	}
+	tokens := patternTokens(make([]uint32, 0, 32), r)
+	best, least := uint32(0), uint32(1<<32-1)
+	for _, h := range tokens {
+		if counts[h>>16] < least {
+			best, least = h, counts[h>>16]
+		}
+	}
+	if len(tokens) > 0 && (least < 500 || !domains) && least < 1<<20 {
+		return append(keys, key{best, ref})
+	}
+	if domains {
+		return b.domainKeys(keys, r, ref)
+	}
+	if h, ok := rarestGram(r); ok {
+		setBit(bitmap, h)
+		return append(keys, key{h, ref})
+	}
+	if len(tokens) > 0 {
+		return append(keys, key{best, ref})
+	}
+	return keys
+}
+
+func (b *Builder) domainKeys(keys []key, r rule, ref uint32) []key {
+	for i := range r.domains() {
+		if id := r.domain(i); id&notDomain == 0 {
+			keys = append(keys, key{domainHash(name(b.names, id)), ref})
+		}
+	}
+	return keys
+}
+
+func setBit(bitmap []byte, h uint32) { bitmap[h>>19] |= 1 << (h >> 16 & 7) }
+
+func (b *Builder) encode(n int, keys []key, always []uint32, bitmap []byte, exceptions uint32) []byte {
+	buckets := 1 << bits.Len(uint(max(1, len(keys))))
+	begin := make([]uint32, buckets+1) // of each bucket
+	for _, k := range keys {
+		begin[bucketOf(k.hash, buckets)+1]++
+	}
+	for i := range buckets {
+		begin[i+1] += begin[i]
+	}
+	refs := make([]uint32, len(keys))
+	next := slices.Clone(begin)
+	for _, k := range keys {
+		i := bucketOf(k.hash, buckets)
+		refs[next[i]] = k.ref
+		next[i]++
+	}
+	t := make([]byte, 0, headerSize+bitmapSize+4*(buckets+1+len(keys)+len(always)+len(b.regexps))+len(b.rules)+len(b.names))
+	u32 := func(v int) { t = binary.LittleEndian.AppendUint32(t, uint32(v)) }
+	for _, v := range []int{tableVersion, n, buckets, len(keys), len(always), len(b.regexps), len(b.rules), len(b.names), int(exceptions)} {
+		u32(v)
+	}
+	t = append(t, bitmap...)
+	for _, list := range [][]uint32{begin, refs, always, b.regexps} {
+		for _, v := range list {
+			u32(int(v))
+		}
+	}
+	return append(append(t, b.rules...), b.names...)
+}
+
+// bucketOf takes the upper bits of a hash; buckets is a power of two.
+func bucketOf(h uint32, buckets int) uint32 { return uint32(uint64(h) * uint64(buckets) >> 32) }
+
+// An Engine matches requests against a table of rules. It never changes and
+// serves any number of goroutines.
+type Engine struct {
+	n          int
+	exceptions bool
+	bitmap     []byte
+	buckets    []byte
+	nbuckets   int
+	refs       []byte
+	always     []byte
+	rules      []byte
+	names      []byte
+	regexps    map[uint32]*lazy
+}
+
+// A lazy is a regular expression that is compiled when it is first needed.
+type lazy struct {
+	once sync.Once
+	re   *regexp.Regexp
+}
+
+var errTable = errors.New("damaged table of rules")
+
+// Open reads a table made by Build. It keeps data, copies nothing, and takes
+// time for the regular expressions only. What it does not check is checked
+// when it is used.
+func Open(data []byte) (*Engine, error) {
+	if len(data) < headerSize+bitmapSize {
+		return nil, errTable
+	}
+	var h [9]uint64
+	for i := range h {
+		h[i] = uint64(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	size := headerSize + bitmapSize + 4*(h[2]+1+h[3]+h[4]+h[5]) + h[6] + h[7]
+	if h[0] != tableVersion || size != uint64(len(data)) || h[2] == 0 || h[2]&(h[2]-1) != 0 || h[6]%4 != 0 || h[5] > maxRegexps {
+		return nil, errTable
+	}
+	rest := data[headerSize:]
+	cut := func(n uint64) []byte {
+		part := rest[:n:n]
+		rest = rest[n:]
+		return part
+	}
+	e := &Engine{n: int(h[1]), nbuckets: int(h[2]), exceptions: h[8] == 1}
+	e.bitmap, e.buckets, e.refs, e.always = cut(bitmapSize), cut(4*(h[2]+1)), cut(4*h[3]), cut(4*h[4])
+	regexps := cut(4 * h[5])
+	e.rules, e.names = cut(h[6]), cut(h[7])
+	e.regexps = make(map[uint32]*lazy, h[5])
+	for i := 0; i < len(regexps); i += 4 {
+		e.regexps[binary.LittleEndian.Uint32(regexps[i:])] = &lazy{}
+	}
+	return e, nil
+}
+
+// Len returns the number of rules.
+func (e *Engine) Len() int { return e.n }
+
+// Exceptions says whether any rule is an exception.
+func (e *Engine) Exceptions() bool { return e.exceptions }
+
+// A rule is one as it lies in the table, from its beginning on.
+type rule []byte
+
+// rule returns the rule at a place, or nil when there is none whole.
+func (e *Engine) rule(at uint32) rule {
+	if uint64(at)+ruleSize > uint64(len(e.rules)) {
+		return nil
+	}
+	r := rule(e.rules[at:])
+	if r.size() > len(r) || int(r.u16(12))+int(r.u16(14)) > int(r.u16(10)) {
+		return nil
+	}
+	return r
+}
+
+func (r rule) u16(i int) uint16 { return binary.LittleEndian.Uint16(r[i:]) }
+
+func (r rule) line() uint32     { return binary.LittleEndian.Uint32(r) }
+func (r rule) category() uint16 { return r.u16(4) }
+func (r rule) flags() uint16    { return r.u16(6) }
+func (r rule) types() Type      { return Type(r.u16(8)) }
+func (r rule) domains() int     { return int(r.u16(16)) }
+func (r rule) denied() int      { return int(r.u16(18)) }
+
+// domain returns the i-th of the domains, and of those of denyallow after
+// them.
+func (r rule) domain(i int) uint32 { return binary.LittleEndian.Uint32(r[ruleSize+4*i:]) }
+
+func (r rule) textAt() int { return ruleSize + 4*(r.domains()+r.denied()) }
+
+func (r rule) text() []byte { return r[r.textAt():][:r.u16(10)] }
+
+// written is the pattern as it is in the text.
+func (r rule) written() []byte { return r.text()[r.u16(12):][:r.u16(14)] }
+
+// pattern is the pattern as it is compared with.
+func (r rule) pattern() []byte {
+	if r.flags()&flagOwn == 0 {
+		return r.written()
+	}
+	return r[r.textAt()+int(r.u16(10)):][:r.u16(14)]
+}
+
+// size is what the rule takes.
+func (r rule) size() int {
+	n := r.textAt() + int(r.u16(10))
+	if r.flags()&flagOwn != 0 {
+		n += int(r.u16(14))
+	}
+	return (n + 3) &^ 3
+}
+
+// name returns the domain at a place in names, "" when there is none.
+func name(names []byte, id uint32) string {
+	i := int(id &^ notDomain)
+	if i >= len(names) || i+1+int(names[i]) > len(names) {
+		return ""
+	}
+	return asString(names[i+1 : i+1+int(names[i])])
+}
+
+// expression is the regular expression of a rule in RE2's syntax.
+func expression(pattern []byte, flags uint16) string {
+	if flags&flagMatchCase != 0 {
+		return string(pattern)
+	}
+	return "(?i)" + string(pattern)
+}
+
+func compile(pattern []byte, flags uint16) (*regexp.Regexp, error) {
+	re, err := regexp.Compile(expression(pattern, flags))
+	if e := (*syntax.Error)(nil); errors.As(err, &e) {
+		return nil, fmt.Errorf("does not compile: %s: %.80q", e.Code, e.Expr)
+	}
+	return re, err
+}
+
+// Categories counts the rules of each of n categories.
+func (e *Engine) Categories(n int) []int {
+	count := make([]int, n)
+	for at := uint32(0); ; {
+		r := e.rule(at)
+		if r == nil {
+			return count
+		}
+		if int(r.category()) < n {
+			count[r.category()]++
+		}
+		at += uint32(r.size())
+	}
+}
+
+// Verdict returns the category of a rule that Match or Except has found, and
+// whether it is stronger than exceptions.
+func (e *Engine) Verdict(ref uint32) (category uint16, important, ok bool) {
+	r := e.rule(ref &^ 3)
+	if r == nil {
+		return 0, false, false
+	}
+	return r.category(), r.flags()&flagImportant != 0, true
+}
+
+// Found is a rule that matches.
+type Found struct {
+	Text      string
+	Line      uint32
+	Category  uint16
+	Exception bool
+	Important bool
+	Redirect  string // resource to answer with
+}
+
+// Rule returns the rule that Match or Except has found.
+func (e *Engine) Rule(ref uint32) (f Found, ok bool) {
+	r := e.rule(ref &^ 3)
+	if r == nil {
+		return f, false
+	}
+	f = Found{Text: string(r.text()), Line: r.line(), Category: r.category(), Exception: r.flags()&flagException != 0, Important: r.flags()&flagImportant != 0}
+	if bytes.Contains(r.text(), []byte("re")) {
+		var p Rule
+		p.Parse(r.text())
+		f.Redirect = p.Redirect
+	}
+	return f, true
+}

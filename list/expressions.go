@@ -1,0 +1,301 @@
+package list
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/dlclark/regexp2/v2"
+
+	"shuultuur/list/adblock/literal"
+)
+
+// Bounds of a list's expressions.
+const (
+	maxExpressions = 200_000
+	maxExpression  = 32 << 10              // bytes of one
+	lookTime       = 50 * time.Millisecond // for one that looks around, on one URL
+	lookStack      = 1 << 20               // and its backtracking, in steps
+)
+
+// An expression is a regular expression in one category.
+type expression struct {
+	text    string // as written
+	dialect uint8
+	cat     uint16
+	line    uint32
+}
+
+// Dialects of expressions.
+const (
+	posix = iota // extended regular expressions as of regcomp(3): squidGuard
+	perl         // e2guardian, as far as RE2 goes
+	look         // with look-around or references back: the bounded engine
+)
+
+// pattern returns the expression in the syntax of its engine. URLs are put to
+// it in lower case, which is not to matter.
+func (e *expression) pattern() string {
+	if e.dialect == posix {
+		return "(?i)" + fromPOSIX(e.text)
+	}
+	return "(?i)" + e.text
+}
+
+// fromPOSIX writes a POSIX expression in RE2's syntax. They differ in
+// brackets, where a backslash is itself, and in the word boundaries of the GNU
+// library.
+func fromPOSIX(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+			switch s[i] {
+			case '<', '>':
+				b.WriteString(`\b`)
+			default:
+				b.WriteByte('\\')
+				b.WriteByte(s[i])
+			}
+		case s[i] == '[':
+			n := bracket(s[i:])
+			b.WriteString(strings.ReplaceAll(s[i:i+n], `\`, `\\`))
+			i += n - 1
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}
+
+// bracket returns the length of the bracket expression s begins with.
+func bracket(s string) int {
+	i := 1
+	if i < len(s) && s[i] == '^' {
+		i++
+	}
+	if i < len(s) && s[i] == ']' {
+		i++
+	}
+	for ; i < len(s) && s[i] != ']'; i++ {
+		if s[i] == '[' && i+1 < len(s) && s[i+1] == ':' {
+			if end := strings.Index(s[i:], ":]"); end > 0 {
+				i += end + 1
+			}
+		}
+	}
+	return min(i+1, len(s))
+}
+
+// A matcher is a compiled expression of either engine.
+type matcher interface {
+	MatchString(s string) (bool, error)
+}
+
+// plain is an expression of RE2: linear time, no errors.
+type plain struct{ re *regexp.Regexp }
+
+func (p plain) MatchString(s string) (bool, error) { return p.re.MatchString(s), nil }
+
+func (e *expression) compile() (matcher, error) {
+	if e.dialect != look {
+		re, err := regexp.Compile(e.pattern())
+		return plain{re}, err
+	}
+	re, err := regexp2.Compile(e.pattern(), regexp2.OptionMaxBacktrackingStackSize(lookStack))
+	if err != nil {
+		return nil, err
+	}
+	re.MatchTimeout = lookTime
+	return re, nil
+}
+
+// expressionLine takes a line that is one expression.
+func (p *parser) expressionLine(s []byte) {
+	if len(s) == 0 || s[0] == '#' || strings.HasPrefix(string(s), ".Include<") {
+		return
+	}
+	e := expression{text: string(s), cat: p.cat, line: p.first + uint32(p.src.Lines) - 1}
+	if p.format != Expressions {
+		e.dialect = perl
+	}
+	switch {
+	case len(s) > maxExpression:
+		p.bad(s, fmt.Sprintf("is an expression longer than %d bytes", maxExpression))
+		return
+	case len(p.b.exprs) >= maxExpressions:
+		p.bad(s, fmt.Sprintf("is one more than the %d expressions a list may have", maxExpressions))
+		return
+	}
+	_, err := e.compile()
+	if err != nil && e.dialect == perl && looksAround(err) {
+		e.dialect = look
+		if _, err = e.compile(); err == nil {
+			p.remark(s, "looks around, which is slow; it is given up on a URL that takes too long")
+		}
+	}
+	if err != nil {
+		p.bad(s, "does not compile: "+reason(err))
+		return
+	}
+	p.b.exprs = append(p.b.exprs, e)
+}
+
+// looksAround says whether RE2 refuses an expression for what only a
+// backtracking engine can do.
+func looksAround(err error) bool {
+	var e *syntax.Error
+	return errors.As(err, &e) &&
+		(e.Code == syntax.ErrInvalidPerlOp || e.Code == syntax.ErrInvalidEscape && len(e.Expr) == 2 && '1' <= e.Expr[1] && e.Expr[1] <= '9')
+}
+
+// reason shortens what an engine says about an expression.
+func reason(err error) string {
+	var e *syntax.Error
+	if errors.As(err, &e) {
+		return fmt.Sprintf("%s: %s", e.Code, quote(e.Expr))
+	}
+	return err.Error()
+}
+
+// expressionTable: number of expressions, then for each its category, line,
+// dialect and text.
+func (b *builder) expressionTable() []byte {
+	if len(b.exprs) == 0 {
+		return nil
+	}
+	t := binary.AppendUvarint(nil, uint64(len(b.exprs)))
+	for i := range b.exprs {
+		e := &b.exprs[i]
+		t = binary.AppendUvarint(t, uint64(e.cat))
+		t = binary.AppendUvarint(t, uint64(e.line))
+		t = binary.AppendUvarint(t, uint64(e.dialect))
+		t = appendString(t, e.text)
+		b.report.Categories[b.names[e.cat]]++
+	}
+	b.report.Exprs = len(b.exprs)
+	return t
+}
+
+// An expressionSet is the expressions of a file. They are read when first
+// asked, and each is compiled when first a URL has the text it needs, so that
+// opening a file costs nothing.
+type expressionSet struct {
+	once   sync.Once
+	all    []compiled
+	always []uint32 // those that need no text
+	index  *literal.Index
+	err    error
+}
+
+type compiled struct {
+	expression
+	once    sync.Once
+	matcher matcher
+	err     error
+}
+
+// read reads the table and makes the index of required texts.
+func (x *expressionSet) read(data []byte, names int, damaged error) {
+	r := tableReader{data}
+	x.all = make([]compiled, min(r.number(maxExpressions), uint64(len(data))))
+	for i := range x.all {
+		e := &x.all[i].expression
+		e.cat, e.line, e.dialect, e.text = uint16(r.number(1<<16-1)), uint32(r.number(1<<32-1)), uint8(r.number(look)), r.string()
+		if r.b == nil || int(e.cat) >= names {
+			x.all, x.err = nil, damaged
+			return
+		}
+	}
+	b := literal.NewIndex()
+	for i := range x.all {
+		if !b.Add(literal.Required(x.all[i].pattern()), uint32(i)) {
+			x.always = append(x.always, uint32(i))
+		}
+	}
+	x.index = b
+}
+
+// HasExpressions says whether Search has regular expressions to try.
+func (f *File) HasExpressions() bool { return f.section[secExpressions].Size > 0 }
+
+// Search appends to dst every regular expression of f that matches the host
+// and path of q, as one text without scheme and port, decoded and in lower
+// case. Only those expressions are tried whose required text is there. The
+// error is about a damaged file or an expression that took too long; the
+// others have been tried all the same.
+func (f *File) Search(q *Query, dst []Match) ([]Match, error) {
+	defer runtime.KeepAlive(f)
+	if !f.HasExpressions() || q.host == "" || f.data == nil {
+		return dst, nil
+	}
+	x := &f.exprs
+	x.once.Do(func() { x.read(f.bytes(secExpressions), len(f.names), f.damaged) })
+	if x.err != nil {
+		return dst, x.err
+	}
+	text := append(append(q.text[:0], q.host...), q.path...)
+	// The engines want a string; the bytes are q's and stay as they are until
+	// the last of them is done.
+	s := asString(text)
+	q.tried = q.tried[:0]
+	var err error
+	for _, i := range x.always {
+		dst, err = x.try(f, i, s, dst, err)
+	}
+	for at := 0; at+literal.Size <= len(s); at++ {
+		for _, l := range x.index.At(s[at:]) {
+			if begin := at - int(l.Skip); begin >= 0 && strings.HasPrefix(s[begin:], l.Text) && !slices.Contains(q.tried, l.ID) {
+				q.tried = append(q.tried, l.ID)
+				dst, err = x.try(f, l.ID, s, dst, err)
+			}
+		}
+	}
+	return dst, err
+}
+
+// try appends a Match if expression i matches s. It returns the first error.
+func (x *expressionSet) try(f *File, i uint32, s string, dst []Match, before error) ([]Match, error) {
+	e := &x.all[i]
+	e.once.Do(func() { e.matcher, e.err = e.compile() })
+	err := e.err
+	if err == nil {
+		var yes bool
+		if yes, err = e.matcher.MatchString(s); yes {
+			for _, name := range f.names[e.cat] {
+				dst = append(dst, Match{Category: name, URL: true, record: i, kind: expressionKind})
+			}
+		}
+	}
+	switch {
+	case before != nil:
+		return dst, before
+	case err != nil:
+		return dst, fmt.Errorf("trying expression %s: %w", quote(e.text), err)
+	}
+	return dst, nil
+}
+
+func (x *expressionSet) written(m Match) (text string, line uint64, ok bool) {
+	if uint64(m.record) >= uint64(len(x.all)) {
+		return "", 0, false
+	}
+	e := &x.all[m.record]
+	return e.text, uint64(e.line), true
+}
+
+// asString looks at b as a string, without a copy. The bytes must not change
+// while it is in use.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,259 @@
+package list
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sort"
+)
+
+// maxNetworks is the most networks one list may have. The largest public lists
+// of addresses have half a million.
+const maxNetworks = 8 << 20
+
+// A network is a prefix in one category. The address is of 16 bytes; an IPv4
+// network lies in ::ffff:0:0/96, so that one order holds them all.
+type network struct {
+	addr [16]byte
+	bits uint8
+	cat  uint16
+	line uint32
+}
+
+// The networks of a file are in the order of their addresses, the wider first
+// where they begin alike, and each knows the one it lies in. Networks are
+// nested or apart, never across each other; so the last one that begins at or
+// before an address is in every one that has the address, and the way outwards
+// from there meets them all.
+const (
+	networkSize = 32 // addr 16, parent 4, line 4, category 2, bits 1, nothing 5
+	noParent    = 1<<32 - 1
+)
+
+// networkLine: an address, a network as 10.0.0.0/8 or 10.0.0.0/255.0.0.0, or a
+// range a-b, of IPv4 or IPv6. A comment begins with "#" or ";".
+func (p *parser) networkLine(s []byte) {
+	if i := bytes.IndexAny(s, "#;"); i >= 0 {
+		s = bytes.TrimSpace(s[:i])
+	}
+	if len(s) > 0 && !p.network(s) {
+		p.bad(s, "is neither an address nor a network nor a range of addresses")
+	}
+}
+
+// network takes s as networks, if that is what it is.
+func (p *parser) network(s []byte) bool {
+	if len(s) > 100 {
+		return false
+	}
+	if from, to, ok := cutRange(string(s)); ok {
+		for from.IsValid() && p.err == nil {
+			var n netip.Prefix
+			n, from = firstPrefix(from, to)
+			p.addNetwork(n)
+		}
+		return true
+	}
+	n, ok := parseNetwork(string(s))
+	if !ok {
+		return false
+	}
+	if n != n.Masked() {
+		p.remark(s, "has bits set beyond its length; taken as "+n.Masked().String())
+	}
+	p.addNetwork(n.Masked())
+	return true
+}
+
+// parseNetwork reads an address, a prefix, or an IPv4 address with a mask.
+func parseNetwork(s string) (netip.Prefix, bool) {
+	if n, err := netip.ParsePrefix(s); err == nil {
+		return unmapped(n)
+	}
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	addr, mask, _ := bytes.Cut([]byte(s), []byte("/"))
+	a, err := netip.ParseAddr(string(addr))
+	m, err2 := netip.ParseAddr(string(mask))
+	if err != nil || err2 != nil || !a.Is4() || !m.Is4() {
+		return netip.Prefix{}, false
+	}
+	four := m.As4()
+	ones := ^binary.BigEndian.Uint32(four[:])
+	if ones&(ones+1) != 0 { // a mask with holes
+		return netip.Prefix{}, false
+	}
+	bits := 32
+	for ; ones > 0; ones >>= 1 {
+		bits--
+	}
+	return netip.PrefixFrom(a, bits), true
+}
+
+// unmapped makes ::ffff:10.0.0.0/104 what it stands for.
+func unmapped(n netip.Prefix) (netip.Prefix, bool) {
+	if !n.Addr().Is4In6() {
+		return n, true
+	}
+	if n.Bits() < 96 {
+		return n, false
+	}
+	return netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96), true
+}
+
+// cutRange reads "a-b", blanks or not.
+func cutRange(s string) (from, to netip.Addr, ok bool) {
+	a, b, found := bytes.Cut([]byte(s), []byte("-"))
+	if !found {
+		return from, to, false
+	}
+	from, err := netip.ParseAddr(string(bytes.TrimSpace(a)))
+	to, err2 := netip.ParseAddr(string(bytes.TrimSpace(b)))
+	from, to = from.Unmap(), to.Unmap()
+	ok = err == nil && err2 == nil && from.Is4() == to.Is4() && from.Zone() == "" && to.Zone() == "" && !to.Less(from)
+	return from, to, ok
+}
+
+// firstPrefix returns the widest prefix that begins at from and does not go
+// beyond to, and the address after it, which is not valid when that was all.
+func firstPrefix(from, to netip.Addr) (n netip.Prefix, next netip.Addr) {
+	bits := from.BitLen()
+	for bits > 0 {
+		wider := netip.PrefixFrom(from, bits-1)
+		if wider.Masked().Addr() != from || to.Less(lastAddr(wider)) {
+			break
+		}
+		bits--
+	}
+	n = netip.PrefixFrom(from, bits)
+	last := lastAddr(n)
+	if last == to {
+		return n, netip.Addr{}
+	}
+	return n, last.Next()
+}
+
+func lastAddr(n netip.Prefix) netip.Addr {
+	b := n.Addr().As16()
+	for i := n.Bits() + 128 - n.Addr().BitLen(); i < 128; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	a := netip.AddrFrom16(b)
+	if n.Addr().Is4() {
+		a = a.Unmap()
+	}
+	return a
+}
+
+func (p *parser) addNetwork(n netip.Prefix) {
+	b := p.b
+	if len(b.networks) >= maxNetworks {
+		p.err = fmt.Errorf("more than %d networks", maxNetworks)
+		return
+	}
+	bits := n.Bits() + 128 - n.Addr().BitLen()
+	b.networks = append(b.networks, network{n.Addr().As16(), uint8(bits), p.cat, p.first + uint32(p.src.Lines) - 1})
+}
+
+// networkTable returns the networks as they are in the file, without those
+// that are there twice.
+func (b *builder) networkTable() []byte {
+	slices.SortFunc(b.networks, func(x, y network) int {
+		return cmp.Or(bytes.Compare(x.addr[:], y.addr[:]), cmp.Compare(x.bits, y.bits), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
+	})
+	n := len(b.networks)
+	b.networks = slices.CompactFunc(b.networks, func(x, y network) bool {
+		return x.addr == y.addr && x.bits == y.bits && x.cat == y.cat
+	})
+	b.report.Duplicates += n - len(b.networks)
+	b.report.Networks = len(b.networks)
+	t := make([]byte, 0, len(b.networks)*networkSize)
+	var around []uint32 // those the current one lies in
+	for i, x := range b.networks {
+		for len(around) > 0 && !b.networks[around[len(around)-1]].has(x.addr) {
+			around = around[:len(around)-1]
+		}
+		parent := uint32(noParent)
+		if len(around) > 0 {
+			parent = around[len(around)-1]
+		}
+		around = append(around, uint32(i))
+		t = append(t, x.addr[:]...)
+		t = binary.LittleEndian.AppendUint32(t, parent)
+		t = binary.LittleEndian.AppendUint32(t, x.line)
+		t = binary.LittleEndian.AppendUint16(t, x.cat)
+		t = append(t, x.bits, 0, 0, 0, 0, 0)
+		b.report.Categories[b.names[x.cat]]++
+	}
+	return t
+}
+
+// has says whether the network contains an address.
+func (n *network) has(addr [16]byte) bool {
+	whole := n.bits / 8
+	if !bytes.Equal(n.addr[:whole], addr[:whole]) {
+		return false
+	}
+	rest := n.bits % 8
+	return rest == 0 || (n.addr[whole]^addr[whole])>>(8-rest) == 0
+}
+
+// LookupAddr appends to dst every network of f that has addr, the narrowest
+// first. It is for addresses that names resolve to; an address that is the
+// host of a URL is looked up by Lookup.
+func (f *File) LookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
+	defer runtime.KeepAlive(f)
+	if len(f.networks) == 0 || !addr.IsValid() {
+		return dst, nil
+	}
+	return f.lookupAddr(addr.Unmap().WithZone(""), dst)
+}
+
+func (f *File) lookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
+	as := addr.As16()
+	i := sort.Search(len(f.networks)/networkSize, func(i int) bool {
+		return bytes.Compare(f.networks[i*networkSize:][:16], as[:]) > 0
+	})
+	// The way out gets narrower numbers at every step, so that it ends.
+	for at := uint32(i - 1); i > 0 && at != noParent; {
+		n, parent, ok := f.network(at)
+		if !ok || parent != noParent && parent >= at || int(n.cat) >= len(f.names) {
+			return dst, f.damaged
+		}
+		// ::/0 does not mean IPv4, though its addresses are written inside it.
+		if n.has(as) && (!addr.Is4() || n.bits >= 96) {
+			for _, name := range f.names[n.cat] {
+				dst = append(dst, Match{Category: name, record: at, kind: networkKind})
+			}
+		}
+		at = parent
+	}
+	return dst, nil
+}
+
+func (f *File) network(i uint32) (n network, parent uint32, ok bool) {
+	if uint64(i)*networkSize+networkSize > uint64(len(f.networks)) {
+		return n, 0, false
+	}
+	b := f.networks[uint64(i)*networkSize:][:networkSize]
+	n = network{[16]byte(b[:16]), b[26], binary.LittleEndian.Uint16(b[24:]), binary.LittleEndian.Uint32(b[20:])}
+	return n, binary.LittleEndian.Uint32(b[16:]), n.bits <= 128
+}
+
+func (f *File) writtenNetwork(m Match) (text string, line uint64, ok bool) {
+	n, _, ok := f.network(m.record)
+	if !ok {
+		return "", 0, false
+	}
+	addr, bits := netip.AddrFrom16(n.addr), int(n.bits)
+	if addr.Is4In6() && bits >= 96 {
+		addr, bits = addr.Unmap(), bits-96
+	}
+	return netip.PrefixFrom(addr, bits).String(), uint64(n.line), true
+}

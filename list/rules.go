@@ -1,0 +1,81 @@
+package list
+
+import (
+	"runtime"
+
+	"shuultuur/list/adblock"
+)
+
+// ruleTable returns the adblock rules as they are in the file.
+func (o *output) ruleTable() []byte {
+	b := o.b
+	t := b.rules.Build()
+	if t == nil {
+		return nil
+	}
+	if e, err := adblock.Open(t); err == nil {
+		b.report.Rules = e.Len()
+		for i, n := range e.Categories(len(b.names)) {
+			if n > 0 {
+				b.report.Categories[b.names[i]] += n
+			}
+		}
+	}
+	return t
+}
+
+// HasRules says whether f has adblock rules that are more than a host, which
+// [File.Judge] tries.
+func (f *File) HasRules() bool { return f.rules != nil }
+
+// Undecided says whether f has exceptions that depend on more of a request
+// than its host, so that its entries for a host are not the last word.
+func (f *File) Undecided() bool { return f.rules != nil && f.rules.Exceptions() }
+
+// Judge appends to dst every adblock rule of f that asks for r to be blocked,
+// and, where dst has any entry or rule of f, those that make an exception. dst
+// is what Lookup has found. It allocates nothing but a larger dst.
+func (f *File) Judge(r *adblock.Request, dst []Match) ([]Match, error) {
+	if f.rules == nil {
+		return dst, nil
+	}
+	defer runtime.KeepAlive(f)
+	var buf [16]uint32
+	dst, err := f.ruleMatches(f.rules.Match(r, buf[:0]), false, dst)
+	if err != nil || len(dst) == 0 {
+		return dst, err
+	}
+	return f.ruleMatches(f.rules.Except(r, buf[:0]), true, dst)
+}
+
+func (f *File) ruleMatches(refs []uint32, exception bool, dst []Match) ([]Match, error) {
+	for _, ref := range refs {
+		category, important, ok := f.rules.Verdict(ref)
+		if !ok || int(category) >= len(f.names) {
+			return dst, f.damaged
+		}
+		for _, name := range f.names[category] {
+			dst = append(dst, Match{Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind})
+		}
+	}
+	return dst, nil
+}
+
+func (f *File) writtenRule(m Match) (text string, line uint64, ok bool) {
+	if f.rules == nil {
+		return "", 0, false
+	}
+	r, ok := f.rules.Rule(m.record)
+	return r.Text, uint64(r.Line), ok
+}
+
+// Redirect returns the name of the resource that a rule wants to be answered
+// with in place of what it blocks, "" when it names none.
+func (f *File) Redirect(m Match) string {
+	if m.kind != ruleKind || f.rules == nil {
+		return ""
+	}
+	defer runtime.KeepAlive(f)
+	r, _ := f.rules.Rule(m.record)
+	return r.Redirect
+}

@@ -1,0 +1,239 @@
+package list
+
+import (
+	"bytes"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// unboundLine: local-zone and local-data of unbound.conf(5). A zone that
+// refuses, redirects or denies is an entry with its subdomains; data that
+// points to no host is one for the name alone.
+func (p *parser) unboundLine(s []byte) {
+	if s = cutComment(s); len(s) == 0 || string(s) == "server:" {
+		return
+	}
+	key, value, ok := bytes.Cut(s, []byte(":"))
+	value = bytes.TrimSpace(value)
+	switch {
+	case ok && string(key) == "local-zone":
+		p.unboundZone(s, value)
+	case ok && string(key) == "local-data":
+		p.unboundData(s, value)
+	default:
+		p.src.Ignored++
+	}
+}
+
+func (p *parser) unboundZone(s, value []byte) {
+	name, rest := quoted(value)
+	kind, _ := field(rest)
+	switch string(kind) {
+	case "":
+		p.bad(s, `has no type: write local-zone: "host" always_nxdomain`)
+	case "transparent", "always_transparent", "typetransparent", "nodefault", "inform", "block_a":
+		p.src.Ignored++ // the name is answered as if there were no zone
+	default:
+		p.name(name, 0)
+	}
+}
+
+func (p *parser) unboundData(s, value []byte) {
+	data, _ := quoted(value)
+	name, rest := field(data)
+	for word, rest := field(rest); len(word) > 0; word, rest = field(rest) {
+		switch strings.ToUpper(string(word)) {
+		case "A", "AAAA":
+			to, _ := field(rest)
+			if !isSink(to) {
+				p.src.Ignored++ // a name of the administrator's own
+				return
+			}
+			p.name(name, flagExact)
+			return
+		}
+	}
+	p.src.Ignored++
+}
+
+// quoted cuts a word in quotes, or one without, off s.
+func quoted(s []byte) (word, rest []byte) {
+	if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
+		if i := bytes.IndexByte(s[1:], s[0]); i >= 0 {
+			return s[1 : 1+i], s[2+i:]
+		}
+	}
+	return field(s)
+}
+
+// isSink says whether a name that has address s is led nowhere.
+func isSink(s []byte) bool {
+	a, err := netip.ParseAddr(string(s))
+	return err == nil && (a.IsUnspecified() || a.IsLoopback())
+}
+
+// A zone is what the parser of a response policy zone has to remember.
+type zone struct {
+	origin string // with a dot before and none after
+	last   []byte // owner of the line before
+	depth  int    // of parentheses
+}
+
+// rpzLine: a response policy zone (draft-vixie-dnsop-dns-rpz). "name CNAME ."
+// is an entry for the name alone, "*.name" one for all below it, rpz-passthru
+// an exception, and a name below rpz-ip a network of addresses in answers.
+func (p *parser) rpzLine(raw []byte) {
+	s := raw
+	if i := bytes.IndexByte(s, ';'); i >= 0 {
+		s = bytes.TrimSpace(s[:i])
+	}
+	z := &p.zone
+	if inside := z.depth > 0; inside || bytes.IndexByte(s, '(') >= 0 {
+		z.depth = max(0, z.depth+bytes.Count(s, []byte("("))-bytes.Count(s, []byte(")")))
+		if !inside {
+			p.rpzRecord(s)
+		}
+		return
+	}
+	p.rpzRecord(s)
+}
+
+func (p *parser) rpzRecord(s []byte) {
+	z := &p.zone
+	owner, rest := field(s)
+	if len(owner) == 0 {
+		return
+	}
+	if owner[0] == '$' {
+		if name, _ := field(rest); strings.EqualFold(string(owner), "$ORIGIN") {
+			z.setOrigin(name)
+		}
+		return
+	}
+	if isRecord(owner) { // no owner: that of the line before
+		owner, rest = z.last, s
+	}
+	z.last = append(z.last[:0], owner...)
+	kind, rest := field(rest)
+	for isTTL(kind) || strings.EqualFold(string(kind), "IN") {
+		kind, rest = field(rest)
+	}
+	to, _ := field(rest)
+	switch strings.ToUpper(string(kind)) {
+	case "SOA":
+		if string(owner) != "@" {
+			z.setOrigin(owner)
+		}
+	case "CNAME", "A", "AAAA", "TXT":
+		p.rpzTrigger(s, owner, strings.ToLower(string(to)))
+	case "NS":
+	case "":
+		p.bad(s, "is no record: write host CNAME .")
+	default:
+		p.src.Ignored++
+	}
+}
+
+func (z *zone) setOrigin(name []byte) {
+	if rest, ok := bytes.CutSuffix(name, []byte(".")); ok && len(rest) > 0 {
+		z.origin = "." + strings.ToLower(string(rest))
+	}
+}
+
+// rpzTrigger takes the owner of a record whose value says what is done.
+func (p *parser) rpzTrigger(s, owner []byte, to string) {
+	name := strings.ToLower(string(owner))
+	if rest, ok := strings.CutSuffix(name, "."); ok { // absolute
+		if rest, ok = strings.CutSuffix(rest, p.zone.origin); !ok || p.zone.origin == "" {
+			p.bad(owner, "is not in the zone")
+			return
+		}
+		name = rest
+	}
+	flags := uint8(flagExact)
+	switch to {
+	case "rpz-passthru.":
+		flags |= flagException
+	case "rpz-tcp-only.":
+		p.src.Ignored++
+		return
+	}
+	if rest, ok := strings.CutSuffix(name, ".rpz-ip"); ok && flags&flagException == 0 {
+		if n, ok := rpzNetwork(rest); ok {
+			p.addNetwork(n)
+			return
+		}
+		p.bad(owner, "is not a network: write 24.0.2.0.192.rpz-ip for 192.0.2.0/24")
+		return
+	}
+	if i := strings.LastIndexByte(name, '.'); strings.HasPrefix(name[i+1:], "rpz-") {
+		p.src.Ignored++ // by the client's or the name server's address or name
+		return
+	}
+	if rest, ok := strings.CutPrefix(name, "*."); ok {
+		name, flags = rest, flags&^flagExact|flagBelow
+	}
+	if name == "@" || name == "*" {
+		p.bad(owner, "is no host")
+		return
+	}
+	p.name([]byte(name), flags)
+}
+
+// rpzNetwork reads 24.0.2.0.192 as 192.0.2.0/24, and 48.zz.1.db8.2001 as
+// 2001:db8:1::/48.
+func rpzNetwork(s string) (netip.Prefix, bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) < 3 || len(parts) > 9 {
+		return netip.Prefix{}, false
+	}
+	bits, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	words := parts[1:]
+	for i, j := 0, len(words)-1; i < j; i, j = i+1, j-1 {
+		words[i], words[j] = words[j], words[i]
+	}
+	text := strings.Join(words, ".")
+	if six := strings.Join(words, ":"); len(words) != 4 || strings.Contains(six, "zz") {
+		text = strings.Replace(six, "zz", "", 1)
+		if strings.HasPrefix(text, ":") {
+			text = ":" + text
+		}
+		if strings.HasSuffix(text, ":") {
+			text += ":"
+		}
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	n, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	return unmapped(n)
+}
+
+// isRecord says whether a word is where a record without an owner begins.
+func isRecord(s []byte) bool {
+	switch strings.ToUpper(string(s)) {
+	case "IN", "CNAME", "NS", "SOA", "A", "AAAA", "TXT":
+		return true
+	}
+	return false
+}
+
+func isTTL(s []byte) bool {
+	if len(s) == 0 || s[0] < '0' || s[0] > '9' {
+		return false
+	}
+	for _, c := range s {
+		if (c < '0' || c > '9') && !strings.ContainsRune("smhdwSMHDW", rune(c)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,593 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Bounds of a run against a name server, beside those of HTTP.
+const (
+	MaxSockets = 128
+	maxIDs     = 1 << 16 // queries without an answer on one socket
+
+	defaultWindow  = 100
+	defaultSockets = 4
+
+	// lookEvery is how often a socket looks for answers that are overdue.
+	lookEvery = 50 * time.Millisecond
+)
+
+// DNSConfig says what to ask a name server, how, and until when.
+type DNSConfig struct {
+	// Server is host[:port] for UDP, tcp://host[:port], tls://host[:port]
+	// (DNS over TLS), or https://host[:port]/path (DNS over HTTPS).
+	Server string
+
+	Queries *Queries
+	Random  bool   // Queries is one of RandomQueries
+	Seed    uint64 // same seed, same random names
+
+	// One of these starts queries.
+	Window int     // so many without an answer at all times
+	Rate   float64 // open loop: queries per second, sent on schedule
+
+	// Sockets is over how many queries are spread; 0 means 4, at most one for
+	// each query of the window.
+	Sockets int
+
+	// The run ends at whichever comes first; one of them is needed.
+	Count    int64
+	Duration time.Duration
+
+	Timeout time.Duration // after which a query counts as lost; 0 means 5 s
+	Roots   *x509.CertPool
+	Allow   []string // hosts that may be asked though they are not loopback
+
+	Progress io.Writer // one line per second while running; may be nil
+}
+
+// DNS is a checked DNSConfig. Run it once.
+//
+// Each socket is a flow, with a slot for every ID that has no answer yet. In
+// the window mode one goroutine of a flow sends what the answers it just read
+// made room for. In the open loop one goroutine keeps the schedule and hands
+// bursts of what is due to the flows in turn, and the flows only read.
+type DNS struct {
+	cfg  DNSConfig
+	over string // udp, tcp, tls, https
+	addr string // that is dialled
+	name string // for TLS
+
+	next  atomic.Int64 // window: number of the next query
+	left  atomic.Int64 // window: queries still to send
+	flows []*flow
+	start time.Time
+	sent  chan struct{} // closed when the last query has been sent
+	until time.Time     // when sent is closed: the longest wait for answers
+}
+
+// NewDNS checks the settings and resolves the server, which is refused when it
+// is neither loopback nor allowed.
+func NewDNS(cfg DNSConfig) (*DNS, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	g := &DNS{cfg: cfg, over: "udp", sent: make(chan struct{})}
+	hostport, port := cfg.Server, "53"
+	if scheme, rest, ok := strings.Cut(cfg.Server, "://"); ok {
+		g.over, hostport = scheme, strings.TrimSuffix(rest, "/")
+	}
+	switch g.over {
+	case "udp", "tcp":
+	case "tls":
+		port = "853"
+	case "https":
+		u, err := url.Parse(cfg.Server)
+		if err != nil {
+			return nil, fmt.Errorf("server %q is not a URL: %w", cfg.Server, errors.Unwrap(err))
+		}
+		hostport, port = u.Host, "443"
+	default:
+		return nil, fmt.Errorf("server %q: %q is not one of udp, tcp, tls, https", cfg.Server, g.over)
+	}
+	host, p, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host, p = strings.Trim(hostport, "[]"), port
+	}
+	hosts := guard{allow: cfg.Allow, known: map[string]netip.Addr{}}
+	addr, err := hosts.admit(host)
+	if err != nil {
+		return nil, err
+	}
+	g.addr, g.name = net.JoinHostPort(addr.String(), p), host
+	g.left.Store(math.MaxInt64)
+	if cfg.Count > 0 {
+		g.left.Store(cfg.Count)
+	}
+	return g, nil
+}
+
+func (c *DNSConfig) check() error {
+	switch {
+	case c.Queries == nil || c.Queries.Len() == 0:
+		return errors.New("no queries to send")
+	case (c.Window != 0) == (c.Rate != 0):
+		return errors.New("one of window and rate is needed")
+	case c.Window < 0 || c.Rate < 0 || c.Rate > MaxRate:
+		return fmt.Errorf("window must be at least 1, rate between 1 and %d", MaxRate)
+	case c.Sockets < 0 || c.Sockets > MaxSockets:
+		return fmt.Errorf("sockets must be between 1 and %d", MaxSockets)
+	case c.Count == 0 && c.Duration == 0:
+		return errors.New("one of count and seconds is needed: a run must end")
+	case c.Count < 0 || c.Count > MaxFetches:
+		return fmt.Errorf("count must be between 1 and %d", MaxFetches)
+	case c.Duration < 0 || c.Duration > MaxDuration || c.Timeout < 0 || c.Timeout > time.Hour:
+		return fmt.Errorf("seconds must be between 0 and %g", MaxDuration.Seconds())
+	}
+	if c.Sockets == 0 {
+		c.Sockets = defaultSockets
+		if c.Window > 0 {
+			c.Sockets = min(c.Sockets, c.Window)
+		}
+	}
+	if c.Window > 0 && c.Window < c.Sockets {
+		return fmt.Errorf("a window of %d is not enough for %d sockets", c.Window, c.Sockets)
+	}
+	if c.Window > maxIDs*c.Sockets {
+		return fmt.Errorf("a window of %d needs more than %d sockets", c.Window, c.Sockets)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second
+	}
+	return nil
+}
+
+// Run sends the queries and blocks until the answers are there or overdue; a
+// run that is cut short reports what it saw. It must be called once only.
+func (g *DNS) Run(ctx context.Context) (*DNSReport, error) {
+	if g.flows != nil {
+		return nil, errors.New("a generator runs once")
+	}
+	g.start = time.Now()
+	cpu := cpuTime()
+	for i := range g.cfg.Sockets {
+		f := newFlow(g, i)
+		l, err := g.dial(ctx, f.failed)
+		if err != nil {
+			for _, f := range g.flows {
+				f.link.close()
+			}
+			return nil, fmt.Errorf("connect to %s: %w", g.cfg.Server, err)
+		}
+		f.link = l
+		g.flows = append(g.flows, f)
+	}
+	g.start = time.Now()
+	sending := ctx
+	if g.cfg.Duration > 0 {
+		var cancel context.CancelFunc
+		sending, cancel = context.WithTimeout(ctx, g.cfg.Duration)
+		defer cancel()
+	}
+	var flows sync.WaitGroup
+	for _, f := range g.flows {
+		flows.Go(func() { f.run(ctx, sending) })
+	}
+	w := newDNSWatch(g)
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.run(over)
+	}()
+	unsent := int64(0)
+	if g.cfg.Rate > 0 {
+		unsent = g.schedule(ctx)
+	}
+	flows.Wait()
+	close(over)
+	<-watched
+	return g.report(cpuTime()-cpu, unsent, w.series), nil
+}
+
+// schedule sends on time until ctx is done and returns how many queries were
+// due and could not be sent.
+func (g *DNS) schedule(ctx context.Context) int64 {
+	defer func() {
+		g.until = time.Now().Add(g.cfg.Timeout)
+		close(g.sent)
+	}()
+	gap := float64(time.Second) / g.cfg.Rate
+	all, end := int64(math.MaxInt64), time.Duration(math.MaxInt64)
+	if g.cfg.Count > 0 {
+		all = g.cfg.Count
+	}
+	if g.cfg.Duration > 0 {
+		all = min(all, int64(math.Round(float64(g.cfg.Duration)/gap)))
+		// The last are due just before the end, and may leave just after.
+		end = g.cfg.Duration + 20*time.Millisecond
+	}
+	turn, sent, due := 0, int64(0), int64(0)
+	for sent < all && ctx.Err() == nil {
+		now := time.Since(g.start)
+		if now > end {
+			break
+		}
+		if due = min(all, int64(float64(now)/gap)+1); due == sent {
+			// High rates wait a little for a burst to gather.
+			sleepUntil(ctx, g.start.Add(max(time.Duration(float64(sent)*gap), now+20*time.Microsecond)))
+			continue
+		}
+		went := 0
+		for tries := 0; went == 0 && tries < len(g.flows); tries++ {
+			went = g.flows[turn].send(sent, int(min(due-sent, burst)), gap)
+			turn = (turn + 1) % len(g.flows)
+		}
+		sent += int64(went)
+		if went == 0 {
+			sleepUntil(ctx, time.Now().Add(time.Millisecond))
+		}
+	}
+	return due - sent
+}
+
+// slot is a query that has no answer yet; its ID is its place.
+type slot struct {
+	sent     int64 // nanoseconds since the start; 0: the slot is free
+	intended int64
+	n        int64 // number of the query
+}
+
+// flow is one socket.
+type flow struct {
+	g      *DNS
+	window int
+
+	linkMu sync.Mutex // guards link against the sender of the open loop
+	link   link
+
+	batch [burst][]byte // for sending; the sender's
+	space [burst][maxQuery]byte
+	ids   [burst]uint16
+
+	mu          sync.Mutex // guards what follows
+	slots       []slot
+	nextID      uint16
+	outstanding int
+	down        bool // the link is broken and not open again yet
+	counts      dnsCounts
+	recent      *hdrhistogram.Histogram // since the last look of the watch
+	recentLost  int64
+}
+
+// dnsCounts is what a flow adds up to.
+type dnsCounts struct {
+	sent, completed, lost, unfinished int64
+	unexpected, truncated, reconnects int64
+	bytesSent, bytesReceived          int64
+	rcodes                            [16]int64
+	errors                            [classes]int64
+	example                           [classes]error
+	total, intended                   dist
+	last                              int64 // nanoseconds since the start, of the last query or answer
+}
+
+func newFlow(g *DNS, i int) *flow {
+	f := &flow{g: g, slots: make([]slot, maxIDs), recent: hdrhistogram.New(1, histMax, histDigits)}
+	if g.cfg.Window > 0 {
+		// Some more than the window, so that an ID rests before it comes
+		// again, and few enough to be looked through often.
+		f.slots = f.slots[:min(maxIDs, max(4096, 8<<bits.Len(uint(g.cfg.Window/g.cfg.Sockets))))]
+		f.window = g.cfg.Window / g.cfg.Sockets
+		if i < g.cfg.Window%g.cfg.Sockets {
+			f.window++
+		}
+	}
+	return f
+}
+
+// run reads answers, and in the window mode sends, until all is over.
+func (f *flow) run(ctx, sending context.Context) {
+	defer func() { f.current().close() }()
+	done, until := false, time.Time{}
+	var looked time.Time
+	for {
+		if !done && f.window > 0 {
+			f.fill()
+		}
+		if !done && f.finished(sending) {
+			done = true
+			if until = time.Now().Add(f.g.cfg.Timeout); f.g.cfg.Rate > 0 {
+				until = f.g.until
+			}
+		}
+		now := time.Now()
+		if over := ctx.Err() != nil; over || now.Sub(looked) >= lookEvery {
+			left := f.look(now, over)
+			if over || done && left == 0 {
+				return
+			}
+			looked = now
+			_ = f.link.deadline(now.Add(lookEvery)) // a closed link says so in receive
+		} else if done && f.idle() {
+			return
+		}
+		answers, err := f.link.receive()
+		switch {
+		case err == nil:
+			f.take(answers)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+		default:
+			f.broken(ctx, err)
+		}
+		if done && time.Now().After(until.Add(lookEvery)) {
+			f.look(until.Add(time.Hour), false)
+			return
+		}
+	}
+}
+
+// finished says whether no more will be sent.
+func (f *flow) finished(sending context.Context) bool {
+	if f.g.cfg.Rate > 0 {
+		select {
+		case <-f.g.sent:
+			return true
+		default:
+			return false
+		}
+	}
+	return sending.Err() != nil || f.g.left.Load() <= 0
+}
+
+func (f *flow) current() link {
+	f.linkMu.Lock()
+	defer f.linkMu.Unlock()
+	return f.link
+}
+
+func (f *flow) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.outstanding == 0
+}
+
+// fill sends what there is room for in the window.
+func (f *flow) fill() {
+	for {
+		f.mu.Lock()
+		n := min(f.window-f.outstanding, burst)
+		f.mu.Unlock()
+		if n <= 0 {
+			return
+		}
+		if left := f.g.left.Add(-int64(n)); left < 0 {
+			// Fewer are left than were taken: the rest goes back.
+			back := min(int64(n), -left)
+			f.g.left.Add(back)
+			n -= int(back)
+		}
+		went := f.send(f.g.next.Add(int64(n))-int64(n), n, 0)
+		if went < n || n == 0 {
+			f.g.left.Add(int64(n - went))
+			return
+		}
+		if time.Since(f.g.start) > f.g.cfg.Duration && f.g.cfg.Duration > 0 {
+			return
+		}
+	}
+}
+
+// send sends up to n queries, the first of which is number first, and returns
+// how many went. gap is the time between two in the open loop, else 0.
+func (f *flow) send(first int64, n int, gap float64) int {
+	queries := f.g.cfg.Queries
+	l := f.current()
+	now := int64(time.Since(f.g.start)) | 1
+	f.mu.Lock()
+	built := 0
+	mask := uint16(len(f.slots) - 1)
+	for ; built < n && f.outstanding < len(f.slots)-1 && !f.down; built++ {
+		for f.slots[f.nextID].sent != 0 {
+			f.nextID = (f.nextID + 1) & mask
+		}
+		number := first + int64(built)
+		q := append(f.space[built][:0], queries.at(int(number%int64(queries.Len())))...)
+		if f.g.cfg.Random {
+			scramble(q, f.g.cfg.Seed, uint64(number))
+		}
+		binary.BigEndian.PutUint16(q, f.nextID)
+		f.batch[built], f.ids[built] = q, f.nextID
+		s := &f.slots[f.nextID]
+		s.sent, s.n, s.intended = now, number, now
+		if gap > 0 {
+			s.intended = int64(float64(number) * gap)
+		}
+		f.nextID = (f.nextID + 1) & mask
+		f.outstanding++
+	}
+	f.mu.Unlock()
+	if built == 0 {
+		return 0
+	}
+	went, err := l.send(f.batch[:built])
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil && !f.down {
+		f.count(err)
+		if f.g.over != "udp" {
+			l.close() // which receive sees
+		}
+	}
+	// An answer cannot have come to what did not go, so its slot is as it was
+	// left, unless the link broke and all were given up.
+	for _, id := range f.ids[went:built] {
+		if f.slots[id].sent == now {
+			f.slots[id].sent = 0
+			f.outstanding--
+		}
+	}
+	f.counts.sent += int64(went)
+	for _, q := range f.batch[:went] {
+		f.counts.bytesSent += int64(len(q))
+	}
+	f.counts.last = max(f.counts.last, now)
+	return went
+}
+
+// take matches answers with queries.
+func (f *flow) take(answers [][]byte) {
+	now := int64(time.Since(f.g.start))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &f.counts
+	for _, b := range answers {
+		a, ok := readAnswer(b)
+		if !ok || int(a.id) >= len(f.slots) {
+			c.unexpected++
+			continue
+		}
+		s := &f.slots[a.id]
+		if s.sent == 0 || a.question != nil && !f.asked(s, a.question) || time.Duration(now-s.sent) > f.g.cfg.Timeout {
+			c.unexpected++
+			continue
+		}
+		c.completed++
+		c.bytesReceived += int64(len(b))
+		c.rcodes[a.rcode]++
+		if a.truncated {
+			c.truncated++
+		}
+		c.total.add(time.Duration(now - s.sent))
+		if f.g.cfg.Rate > 0 {
+			c.intended.add(time.Duration(now - s.intended))
+		}
+		_ = f.recent.RecordValue(min((now-s.intended)/int64(time.Microsecond), histMax))
+		s.sent = 0
+		f.outstanding--
+	}
+	c.last = max(c.last, now)
+}
+
+// asked says whether the question is the one of the query.
+func (f *flow) asked(s *slot, question []byte) bool {
+	q := f.g.cfg.Queries
+	want := q.at(int(s.n % int64(q.Len())))
+	if f.g.cfg.Random {
+		var made [maxQuery]byte
+		want = append(made[:0], want...)
+		scramble(want, f.g.cfg.Seed, uint64(s.n))
+	}
+	// Servers send names back as they came; some in lower case.
+	return bytes.Equal(want[dnsHeader:], question) || bytes.EqualFold(want[dnsHeader:], question)
+}
+
+// look gives up what is overdue, or all that is left when the run is over,
+// and returns how many queries still wait.
+func (f *flow) look(now time.Time, over bool) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.outstanding == 0 {
+		return 0
+	}
+	oldest := int64(now.Sub(f.g.start) - f.g.cfg.Timeout)
+	for i := range f.slots {
+		s := &f.slots[i]
+		switch {
+		case s.sent == 0:
+			continue
+		case s.sent < oldest:
+			f.counts.lost++
+			f.recentLost++
+		case over:
+			f.counts.unfinished++
+		default:
+			continue
+		}
+		s.sent = 0
+		f.outstanding--
+	}
+	return f.outstanding
+}
+
+// count adds an error to its class. The caller holds mu.
+func (f *flow) count(err error) {
+	c := classify(err)
+	if errors.Is(err, io.EOF) {
+		c = closed
+	}
+	if f.counts.errors[c]++; f.counts.example[c] == nil {
+		f.counts.example[c] = err
+	}
+}
+
+// failed is told that one query came to nothing.
+func (f *flow) failed(id uint16, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count(err)
+	if s := &f.slots[id]; s.sent != 0 {
+		s.sent = 0
+		f.outstanding--
+		f.counts.lost++
+		f.recentLost++
+	}
+}
+
+// broken deals with an error of receive: over UDP the next answer may be
+// good, a stream is given up and opened anew.
+func (f *flow) broken(ctx context.Context, err error) {
+	f.mu.Lock()
+	f.count(err)
+	if f.g.over == "udp" && errors.Is(err, syscall.ECONNREFUSED) {
+		f.mu.Unlock()
+		return // queries before were answered by "port unreachable"
+	}
+	f.down = true
+	f.link.close()
+	for i := range f.slots {
+		if f.slots[i].sent != 0 {
+			f.slots[i].sent = 0
+			f.counts.lost++
+			f.recentLost++
+		}
+	}
+	f.outstanding = 0
+	f.counts.reconnects++
+	f.mu.Unlock()
+	// A server that takes nobody is asked ten times a second.
+	if !sleepUntil(ctx, time.Now().Add(100*time.Millisecond)) {
+		return
+	}
+	l, err := f.g.dial(ctx, f.failed)
+	if err != nil {
+		f.mu.Lock()
+		f.count(err)
+		f.mu.Unlock()
+		return // receive on the closed link comes here again
+	}
+	_ = l.deadline(time.Now().Add(lookEvery))
+	f.linkMu.Lock()
+	f.link = l
+	f.linkMu.Unlock()
+	f.mu.Lock()
+	f.down = false
+	f.mu.Unlock()
+}

@@ -1,0 +1,7 @@
+//go:build !linux || !(amd64 || arm64)
+
+package load
+
+import "net"
+
+func newUDP(c *net.UDPConn) (link, error) { return newDatagrams(c), nil }

@@ -1,0 +1,244 @@
+package load
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// The part of the DNS wire format (RFC 1035 section 4) that asking needs: a
+// header and a question out, a header and the same question back.
+
+const (
+	dnsHeader   = 12
+	maxQuestion = 255 + 4 // a name, its type and class
+	maxQuery    = dnsHeader + maxQuestion
+)
+
+var dnsTypes = map[string]uint16{
+	"A": 1, "NS": 2, "CNAME": 5, "SOA": 6, "PTR": 12, "HINFO": 13, "MX": 15, "TXT": 16, "RP": 17, "AAAA": 28, "LOC": 29,
+	"SRV": 33, "NAPTR": 35, "DNAME": 39, "DS": 43, "SSHFP": 44, "RRSIG": 46, "NSEC": 47, "DNSKEY": 48, "NSEC3": 50,
+	"NSEC3PARAM": 51, "TLSA": 52, "CDS": 59, "CDNSKEY": 60, "SVCB": 64, "HTTPS": 65, "SPF": 99, "ANY": 255, "CAA": 257,
+}
+
+// rcodeNames are the response codes of a header (RFC 6895 section 2.3).
+var rcodeNames = [16]string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
+	"NXRRSET", "NOTAUTH", "NOTZONE", "DSOTYPENI", "RCODE12", "RCODE13", "RCODE14", "RCODE15"}
+
+// dnsType reads the name of a type, as A or TYPE65.
+func dnsType(s string) (uint16, error) {
+	up := strings.ToUpper(s)
+	if t, ok := dnsTypes[up]; ok {
+		return t, nil
+	}
+	if digits, ok := strings.CutPrefix(up, "TYPE"); ok {
+		if n, err := strconv.ParseUint(digits, 10, 16); err == nil {
+			return uint16(n), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is not a type of DNS record; others than the usual are written as TYPE65", s)
+}
+
+// appendName appends a name in wire form. It understands the escapes of zone
+// files: \. and \097.
+func appendName(b []byte, name string) ([]byte, error) {
+	if name == "." {
+		return append(b, 0), nil
+	}
+	start, label := len(b), len(b) // label: where the length of the label being written stands
+	b = append(b, 0)
+	closeLabel := func() error {
+		n := len(b) - label - 1
+		if n == 0 {
+			return fmt.Errorf("%q is not a domain name: an empty label", name)
+		}
+		if n > 63 {
+			return fmt.Errorf("%q is not a domain name: a label of %d bytes, 63 are allowed", name, n)
+		}
+		b[label] = byte(n)
+		label = len(b)
+		b = append(b, 0)
+		return nil
+	}
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		if c == '.' {
+			if err := closeLabel(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if c == '\\' {
+			var ok bool
+			if c, i, ok = escaped(name, i+1); !ok {
+				return nil, fmt.Errorf("%q is not a domain name: a backslash stands before a byte or three digits", name)
+			}
+		}
+		b = append(b, c)
+	}
+	if len(b) > label+1 || label == start {
+		if err := closeLabel(); err != nil {
+			return nil, err
+		}
+	}
+	// The length of the empty label that is left is the root's.
+	if len(b)-start > 255 {
+		return nil, fmt.Errorf("%q is not a domain name: %d bytes, 255 are allowed", name, len(b)-start)
+	}
+	return b, nil
+}
+
+// escaped reads what follows a backslash at i and returns where it ends.
+func escaped(s string, i int) (c byte, end int, ok bool) {
+	if i >= len(s) {
+		return 0, i, false
+	}
+	if s[i] < '0' || s[i] > '9' {
+		return s[i], i, true
+	}
+	if i+3 > len(s) {
+		return 0, i, false
+	}
+	n, err := strconv.ParseUint(s[i:i+3], 10, 8)
+	return byte(n), i + 2, err == nil
+}
+
+// appendQuery appends a query with ID 0 that asks for recursion.
+func appendQuery(b []byte, name string, typ uint16) ([]byte, error) {
+	b = append(b, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0)
+	b, err := appendName(b, name)
+	if err != nil {
+		return nil, err
+	}
+	b = binary.BigEndian.AppendUint16(b, typ)
+	return binary.BigEndian.AppendUint16(b, 1), nil // class IN
+}
+
+// dnsAnswer is what is looked at of an answer.
+type dnsAnswer struct {
+	id        uint16
+	rcode     byte
+	truncated bool
+	question  []byte // type and class included; nil when it was left out
+}
+
+// readAnswer reads the head of a message. It says false when it is not an
+// answer to one question, or none, as servers leave it out when they could
+// not read it.
+func readAnswer(b []byte) (dnsAnswer, bool) {
+	if len(b) < dnsHeader || b[2]&0x80 == 0 {
+		return dnsAnswer{}, false
+	}
+	a := dnsAnswer{id: binary.BigEndian.Uint16(b), rcode: b[3] & 15, truncated: b[2]&2 != 0}
+	switch binary.BigEndian.Uint16(b[4:]) {
+	case 0:
+		return a, true
+	case 1:
+	default:
+		return dnsAnswer{}, false
+	}
+	i := dnsHeader
+	for i < len(b) && b[i] != 0 {
+		if b[i] > 63 {
+			return dnsAnswer{}, false // nothing to point back to in the first name
+		}
+		i += 1 + int(b[i])
+	}
+	if i+5 > len(b) || i+5 > maxQuery {
+		return dnsAnswer{}, false
+	}
+	a.question = b[dnsHeader : i+5]
+	return a, true
+}
+
+// Queries are what is asked, in wire form one behind the other.
+type Queries struct {
+	wire []byte
+	ends []uint32
+}
+
+// Len is how many there are.
+func (q *Queries) Len() int { return len(q.ends) }
+
+// Add appends a query. typ is as A, AAAA or TYPE65.
+func (q *Queries) Add(name, typ string) error {
+	t, err := dnsType(typ)
+	if err != nil {
+		return err
+	}
+	wire, err := appendQuery(q.wire, name, t)
+	if err != nil {
+		return err
+	}
+	q.wire, q.ends = wire, append(q.ends, uint32(len(wire)))
+	return nil
+}
+
+func (q *Queries) at(i int) []byte {
+	start := uint32(0)
+	if i > 0 {
+		start = q.ends[i-1]
+	}
+	return q.wire[start:q.ends[i]]
+}
+
+// ReadQueries reads a query file as dnsperf has it: a name and a type on each
+// line; blank lines and those that begin with ; or # are skipped. file is for
+// error texts.
+func ReadQueries(r io.Reader, file string) (*Queries, error) {
+	q := &Queries{}
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 4096), maxURLBytes)
+	for line := 1; s.Scan(); line++ {
+		words := strings.Fields(s.Text())
+		if len(words) == 0 || words[0][0] == ';' || words[0][0] == '#' {
+			continue
+		}
+		if len(words) != 2 {
+			return nil, fmt.Errorf("%s:%d: %q must be a name and a type, as \"example.com A\"", file, line, s.Text())
+		}
+		if q.Len() == maxURLs {
+			return nil, fmt.Errorf("%s:%d: more than %d queries", file, line, maxURLs)
+		}
+		if err := q.Add(words[0], words[1]); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, line, err)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("read queries from %q: %w", file, err)
+	}
+	if q.Len() == 0 {
+		return nil, fmt.Errorf("%s: no queries in it", file)
+	}
+	return q, nil
+}
+
+// randomLabel is how long the first label of a made-up name is.
+const randomLabel = 13
+
+// RandomQueries asks for names nobody asked for before: a label that follows
+// from the seed and the number of the query, under zone.
+func RandomQueries(zone, typ string) (*Queries, error) {
+	q := &Queries{}
+	if zone = strings.TrimSuffix(zone, "."); zone == "" {
+		return nil, errors.New("random names need a zone to lie in, as example.com")
+	}
+	if err := q.Add(strings.Repeat("x", randomLabel)+"."+zone, typ); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// scramble writes the n-th random label over the x of a RandomQueries query.
+func scramble(query []byte, seed, n uint64) {
+	const letters = "abcdefghijklmnopqrstuvwxyz234567"
+	h := mix(seed, n)
+	for i := range randomLabel {
+		query[dnsHeader+1+i] = letters[h&31]
+		h >>= 5
+	}
+}
