@@ -378,7 +378,7 @@ func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, 
 // change.
 func (s *Settings) fixed(other *Settings) []string {
 	var parts []string
-	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin, s.Listen.Token) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin, other.Listen.Token) {
+	if fmt.Sprint(s.Listen.addresses()) != fmt.Sprint(other.Listen.addresses()) {
 		parts = append(parts, "listen")
 	}
 	if s.Data != other.Data {

@@ -98,6 +98,8 @@ var proxyReadings = []reading{
 	{"tls_certificate_refused_total", "TLS handshakes that a client broke off at our certificate.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.CertRefused }},
 	{"tls_origin_faults_total", "TLS connections to origins whose certificate has a fault.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.CertFaults }},
 	{"tls_ech_total", "TLS hellos that carried encrypted_client_hello, true or noise.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.ECH }},
+	{"transparent_connections_total", "Connections that a firewall brought here.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Transparent }},
+	{"transparent_misdirected_total", "Requests and hellos that name a host which does not have the address they went to.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Misdirected }},
 	{"panics_total", "Panics caught while serving a connection.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Panics }},
 }
 

@@ -46,7 +46,12 @@ type Settings struct {
 // Listen says where the gateway listens.
 type Listen struct {
 	Proxy Addresses `yaml:"proxy"` // default 127.0.0.1:8080
-	Admin Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// Transparent and TPROXY are where a firewall sends the connections of
+	// clients that know of no proxy: with the destination changed (REDIRECT,
+	// ipfw fwd) and with it kept (TPROXY). Default none.
+	Transparent Addresses `yaml:"transparent"`
+	TPROXY      Addresses `yaml:"tproxy"`
+	Admin       Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
 	// Token opens the profiles of the admin address to other machines; 16
 	// bytes or more. Without one they are for this machine only.
 	Token string `yaml:"token"`
@@ -54,6 +59,9 @@ type Listen struct {
 	// speak TLS to the proxy itself ("HTTPS proxy").
 	TLS *KeyPair `yaml:"tls"`
 }
+
+// addresses are what only a restart changes.
+func (l *Listen) addresses() []any { return []any{l.Proxy, l.Transparent, l.TPROXY, l.Admin, l.Token} }
 
 // A KeyPair names a certificate and its key, both PEM.
 type KeyPair struct {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -37,11 +38,13 @@ type decrypted struct {
 	dial     string // where to connect to: CONNECT's host
 	host     string // the name judged: the hello's, else CONNECT's
 	port     uint16
-	sni      string // what the client sent, "" for none
+	sni      string         // what the client sent, "" for none
+	orig     netip.AddrPort // where a firewall says the client meant to go
 	client   filter.Client
 	findings []filter.Finding // what is wrong with the origin's certificate
 	h2       bool             // the client offers HTTP/2
 	streams  bool             // and speaks it with us
+	told     *atomic.Bool     // err has been told; shared by all streams
 	err      error            // why the origin could not be reached, told with the first request
 }
 
@@ -111,7 +114,17 @@ func (x *session) decryptHello(d *decrypted, pass bool) (more bool) {
 		p.counters.ech.Add(1)
 	}
 	d.sni, d.h2 = h.Host, slices.Contains(h.Protocols, protocolH2)
-	if pass && h.Host != "" && h.Host != d.host {
+	switch {
+	case d.orig.IsValid():
+		if pass = x.redirected(d, h); !x.intercepts() {
+			if !pass {
+				x.countVerdict()
+				x.c.Write(alert[:])
+				return false
+			}
+			return x.unseen(d, first, "")
+		}
+	case pass && h.Host != "" && h.Host != d.host:
 		x.note("TLS hello names another host than CONNECT")
 		d.host, t.Host = h.Host, h.Host
 		pass = x.decide(filter.Name)
@@ -158,11 +171,13 @@ func (x *session) unseen(d *decrypted, first []byte, why string) bool {
 		x.note(why)
 	}
 	x.inside = nil
-	t.Last = filter.Name
-	if t.Verdict.Action != filter.Allow && !x.decide(filter.Name) {
-		x.countVerdict()
-		x.c.Write(alert[:])
-		return false
+	if known := t.Last == filter.Name; !known && t.Verdict.Action != filter.Allow {
+		t.Last = filter.Name
+		if !x.decide(filter.Name) {
+			x.countVerdict()
+			x.c.Write(alert[:])
+			return false
+		}
 	}
 	u, err := x.dialTunnel(d.dial)
 	if err != nil {
@@ -182,14 +197,14 @@ func (x *session) meet(d *decrypted) bool {
 	defer func() { x.inside = nil }()
 	toParent, err := x.target()
 	if err != nil {
-		d.err = err
+		d.err, d.told = err, new(atomic.Bool)
 		return true
 	}
 	now := time.Now()
 	u := x.p.up.get(x.key, now)
 	if u == nil {
 		if u, err = x.dial(toParent, false); err != nil {
-			d.err = err
+			d.err, d.told = err, new(atomic.Bool)
 			return true
 		}
 	}

@@ -104,10 +104,8 @@ func (x *session) target() (toParent bool, err error) {
 // roundTrip sends the request and reads the head of the response, which it
 // leaves in x.s, its connection in x.up.
 func (x *session) roundTrip() error {
-	if d := x.inside; d != nil && d.err != nil {
-		err := d.err
-		d.err = nil
-		return err
+	if d := x.inside; d != nil && d.err != nil && !d.told.Swap(true) {
+		return d.err
 	}
 	toParent, err := x.target()
 	if err != nil {

@@ -187,6 +187,7 @@ type Proxy struct {
 	queued atomic.Int64
 	clients
 	pinned pins
+	names  names
 	counters
 	sessions sync.Pool
 	refusing chan struct{} // a token for each connection being told that we are full

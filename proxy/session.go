@@ -186,7 +186,7 @@ func (x *session) run() {
 	if !x.begin() {
 		return
 	}
-	for x.await() && x.request() {
+	for more := true; more; more = x.await() && x.request() {
 		if x.inside != nil && x.inside.streams {
 			x.serveStreams()
 			return
@@ -201,6 +201,12 @@ func (x *session) run() {
 func (x *session) begin() bool {
 	if !x.trusted && !x.enter() {
 		return false
+	}
+	if x.l.transparent {
+		if !x.counted && !x.enter() {
+			return false
+		}
+		return x.beginTransparent()
 	}
 	b, err := x.r.Peek(1)
 	if err != nil {
@@ -464,6 +470,9 @@ func (x *session) handle(valid bool) (more bool) {
 	if !x.judgeHead() {
 		return x.obey()
 	}
+	if d := x.inside; d != nil && d.scheme == "http" {
+		x.aim(d, t.Host)
+	}
 	return x.exchange()
 }
 
@@ -483,7 +492,13 @@ func (x *session) wants(s filter.Stage) bool {
 
 // identify finds out who asks. ok false means that an answer is out.
 func (x *session) identify() (ok, more bool) {
-	if x.inside != nil { // known since CONNECT
+	if d := x.inside; d != nil && d.scheme == "http" {
+		if err := x.transparentClient(d); err != nil {
+			return false, x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
+		}
+		return true, false
+	}
+	if x.inside != nil { // known since CONNECT or the hello
 		x.t.Client = x.inside.client
 		return true, false
 	}
@@ -545,8 +560,15 @@ func (x *session) address() bool {
 	if d := x.inside; d != nil && q.Form != message.Authority {
 		t.Port = d.port
 		ok := true
-		if t.Host = d.host; len(q.Host) > 0 {
+		t.Host = d.host
+		if d.scheme == "http" { // each request may name another
+			t.Host = d.orig.Addr().String()
+		}
+		if len(q.Host) > 0 {
 			ok = x.setHost()
+		}
+		if d.scheme == "http" {
+			d.host = t.Host
 		}
 		x.setURL()
 		return ok

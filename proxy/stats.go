@@ -16,6 +16,7 @@ type counters struct {
 	private, panics, noTLS, proto   atomic.Int64
 	decrypted, certRefused          atomic.Int64
 	certFaults, ech                 atomic.Int64
+	transparent, misdirected        atomic.Int64
 }
 
 // Stats is what a proxy has done since it was made. Fields marked "now" go up
@@ -53,6 +54,8 @@ type Stats struct {
 	Decrypted         int64 // TLS connections looked into
 	CertRefused       int64 // handshakes that a client broke off at our certificate
 	CertFaults        int64 // origins whose certificate has a fault
+	Transparent       int64 // connections that a firewall brought
+	Misdirected       int64 // requests and hellos that name a host which does not have the address they went to
 	ECH               int64 // hellos with encrypted_client_hello, true or noise
 	Panics            int64
 }
@@ -73,6 +76,7 @@ func (p *Proxy) Stats() Stats {
 		UpstreamReused: c.reused.Load(), UpstreamNew: c.dialed.Load(), UpstreamIdle: p.up.idle(),
 		UpstreamRetried: c.retried.Load(), DialFailed: c.dialFailed.Load(), UpstreamFailed: c.upstreamFailed.Load(),
 		Decrypted: c.decrypted.Load(), CertRefused: c.certRefused.Load(), CertFaults: c.certFaults.Load(), ECH: c.ech.Load(),
+		Transparent: c.transparent.Load(), Misdirected: c.misdirected.Load(),
 		Panics: c.panics.Load(),
 	}
 }
