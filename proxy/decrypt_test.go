@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -358,4 +359,95 @@ func TestAnIdleTLSConnectionIsUsedAgainAfterItsTickets(t *testing.T) {
 	if s := r.Stats(); s.UpstreamNew != 1 || s.Decrypted != 1 {
 		t.Errorf("%d connections to the origin and %d from the client, want 1", s.UpstreamNew, s.Decrypted)
 	}
+}
+
+// halves writes the first bytes in two pieces.
+type halves struct {
+	net.Conn
+	begun bool
+}
+
+func (h *halves) Write(p []byte) (int, error) {
+	if h.begun {
+		return h.Conn.Write(p)
+	}
+	h.begun = true
+	n, err := h.Conn.Write(p[:len(p)/2])
+	if err != nil {
+		return n, err
+	}
+	m, err := h.Conn.Write(p[len(p)/2:])
+	return n + m, err
+}
+
+func TestAPostQuantumHelloInTwoSegments(t *testing.T) {
+	w := newWorld(t)
+	_, host := w.origin(t, w.leaf(t, nil), func(rw http.ResponseWriter, q *http.Request) { fmt.Fprint(rw, "x") })
+	for _, look := range []bool{true, false} {
+		e := Engine{Intercept: w.in}
+		if !look {
+			e.Intercept = nil
+		}
+		r := start(t, Config{}, e)
+		c, br := r.tunnelTo(host)
+		tc := tls.Client(&halves{Conn: &buffered{c, br}}, &tls.Config{ServerName: "localhost", InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}})
+		fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
+		if b, err := io.ReadAll(tc); err != nil || !strings.HasSuffix(string(b), "x") || tc.ConnectionState().CurveID != tls.X25519MLKEM768 {
+			t.Errorf("decrypted %v: %q, %v", look, b, err)
+		}
+	}
+}
+
+func TestAnOriginThatWantsAClientCertificateIsSaidSo(t *testing.T) {
+	w := newWorld(t)
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{w.leaf(t, nil)}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	r := start(t, Config{}, Engine{Intercept: w.in})
+	res, _ := get(t, r.browser(w), strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/")
+	if res.StatusCode != 502 {
+		t.Errorf("%d, want 502", res.StatusCode)
+	}
+	if got := r.wait(2)[1]; !strings.Contains(got.Note, "client certificate") {
+		t.Errorf("the note says %q", got.Note)
+	}
+}
+
+// FuzzInside sends arbitrary bytes inside of TLS, and as redirected plain HTTP.
+func FuzzInside(f *testing.F) {
+	for _, s := range []string{
+		"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n",
+		"GET https://other.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n",
+		"CONNECT x.test:443 HTTP/1.1\r\nHost: x.test\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: good.test\r\nMax-Forwards: 0\r\n\r\n",
+		"GET / HTTP/1.0\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		f.Add([]byte(s), true)
+		f.Add([]byte(s), false)
+	}
+	p, err := New(Config{Via: "fuzz", HeadTime: time.Second, Idle: time.Second, Answer: time.Second}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+		return block("all")
+	}}}, nil, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, secure bool) {
+		near, far := net.Pipe()
+		x := p.sessions.Get().(*session)
+		x.open(&listener{p: p, ctx: t.Context()}, far)
+		x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", sni: "good.test", port: 443}
+		if !secure {
+			x.inside = &decrypted{scheme: "http", dial: "192.0.2.1", host: "192.0.2.1", port: 80, orig: netip.MustParseAddrPort("192.0.2.1:80")}
+		}
+		go func() { near.Write(b); near.Close() }()
+		go io.Copy(io.Discard, near)
+		for x.await() && x.request() {
+		}
+		x.close()
+		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || len(p.active) != 0 {
+			t.Fatalf("stats %+v", s)
+		}
+	})
 }
