@@ -133,7 +133,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
 		}
 		for _, m := range w.found {
-			if m.Exception || url && !m.URL && !f.Undecided() || excepted(w.found, m) || !f.Applies(m, c.now()) {
+			if m.Exception || url && !m.URL && !f.Undecided() || f.Excepted(w.found, m) || !f.Applies(m, c.now()) {
 				continue
 			}
 			if url && known(t.Findings, m.Category) {
@@ -175,19 +175,6 @@ func add(dst []filter.Finding, from int, f *list.File, m list.Match) []filter.Fi
 		}
 	}
 	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m)})
-}
-
-// excepted says whether one of the matches is an exception from m's category.
-func excepted(found []list.Match, m list.Match) bool {
-	if m.Important {
-		return false
-	}
-	for i := range found {
-		if found[i].Exception && found[i].Category == m.Category {
-			return true
-		}
-	}
-	return false
 }
 
 // known says whether this check has reported category before.
