@@ -26,6 +26,9 @@ func fromRow(r *event.Row) (Entry, error) {
 		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
 		Recorded: &Recorded{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
 	}
+	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
+		e.Recorded = nil // the server would not do it, whatever the policy says
+	}
 	switch {
 	case r.Proto == filter.DNS:
 		e.Method = Lookup
