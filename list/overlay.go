@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -243,6 +244,7 @@ func (k removal) split() (host, path string) {
 // amended puts what the overlay says to what f has found, which begins at
 // from.
 func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
+	defer runtime.KeepAlive(f)
 	n := len(dst)
 	dst, err := f.overlay.lookup(q, dst)
 	if err != nil || len(dst) == n {
