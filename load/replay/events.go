@@ -60,6 +60,7 @@ func (e *Entry) setName(host string, port uint16) error {
 // collects the counts as for files.
 func (s *Source) Events(ctx context.Context, q event.Querier, name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		s.in.Files = append(s.in.Files, name)
 		for r, err := range q.Query(ctx, event.Filter{}) {
 			if err != nil {
 				yield(Entry{}, err)
