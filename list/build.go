@@ -49,7 +49,10 @@ type builder struct {
 	exprs    []expression
 	rules    adblock.Builder
 	dropped  map[string]bool // hosts, after their flags, that a badfilter rule takes out
-	unused   map[string]int  // rules left out, by what they would do
+	removed  map[removal]bool
+	edits    uint32            // the first line of entries that were added one by one
+	renamed  map[string]uint16 // categories by the names they have now
+	unused   map[string]int    // rules left out, by what they would do
 }
 
 const (
@@ -208,6 +211,9 @@ func (b *builder) dedupe() (records int, err error) {
 			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.dropped[string(append([]byte{e.flags()}, b.key(&e)...))] })
 		}
 		p.n = 0
+		if len(b.removed) > 0 {
+			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.isRemoved(&e) })
+		}
 		for j := range buf {
 			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
 				records++
@@ -302,6 +308,9 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	h.Blocks = uint64(max(1, ((n+b.urls)*bitsPerKey+511)/512))
 	if b.cfg.Match == Prefix {
 		h.Flags |= headerPrefix
+	}
+	if b.cfg.Longest {
+		h.Flags |= headerLongest
 	}
 	if b.lines >= 1<<24 {
 		h.Flags |= headerWide

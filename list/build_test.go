@@ -359,7 +359,7 @@ func TestReplacedWhileAsked(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20 {
+	for i := range 100 {
 		current.Store(load(i + 1))
 		runtime.GC()
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math/bits"
 	"os"
 	"runtime"
@@ -46,8 +47,9 @@ const (
 	headerSize   = 512
 	sectionAlign = 64
 
-	headerPrefix = 1 // Flags: URL entries match as Prefix says
-	headerWide   = 2 // Flags: lines take 4 bytes, not 3
+	headerPrefix  = 1 // Flags: URL entries match as Prefix says
+	headerWide    = 2 // Flags: lines take 4 bytes, not 3
+	headerLongest = 4 // Flags: the longest entry decides between a category and its exception
 )
 
 var (
@@ -166,12 +168,31 @@ type File struct {
 	networks []byte
 	exprs    expressionSet
 	rules    *adblock.Engine // nil when there are none
+
+	longest bool
+	overlay *File // nil when there is none
 }
 
-// Open maps the list file at path. Header and tables are checked, which takes
+// Open maps the list file at path, and the overlay beside it where there is
+// one ([Amend]). Header and tables are checked, which takes
 // less than a millisecond whatever the size; what is not (records, index,
 // filter) is bounds-checked when it is used, and wholly by [File.Verify].
 func Open(path string) (*File, error) {
+	f, err := openOne(path)
+	if err != nil {
+		return nil, err
+	}
+	switch f.overlay, err = openOne(path + overlaySuffix); {
+	case errors.Is(err, fs.ErrNotExist):
+		f.overlay = nil
+	case err != nil:
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func openOne(path string) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -213,6 +234,7 @@ func open(path string, data []byte) (*File, error) {
 	if h.Flags&headerWide != 0 {
 		f.posSize = 4
 	}
+	f.longest = h.Flags&headerLongest != 0
 	f.records, f.index = f.bytes(secRecords), f.bytes(secIndex)
 	f.bloom, f.more = f.bytes(secBloom), f.bytes(secMore)
 	f.networks = f.bytes(secNetworks)
@@ -326,6 +348,10 @@ func (f *File) Close() error {
 	if f.data == nil {
 		return nil
 	}
+	if f.overlay != nil {
+		f.overlay.Close()
+		f.overlay = nil
+	}
 	f.cleanup.Stop()
 	data := f.data
 	f.data, f.records, f.index, f.bloom, f.more, f.sets, f.ids, f.networks = nil, nil, nil, nil, nil, nil, nil, nil
@@ -362,17 +388,20 @@ func (f *File) Report() (Report, error) {
 	return r, nil
 }
 
-// Len returns the number of different entries.
+// Len returns the number of different entries, without the overlay.
 func (f *File) Len() int { return f.entries }
 
 // HasURLs says whether any entry has a path.
-func (f *File) HasURLs() bool { return f.maxPath > 0 }
+func (f *File) HasURLs() bool { return f.maxPath > 0 || f.overlay != nil && f.overlay.maxPath > 0 }
 
 // Categories returns the names of all categories, sorted.
 func (f *File) Categories() []string {
 	var all []string
 	for _, names := range f.names {
 		all = append(all, names...)
+	}
+	if f.overlay != nil {
+		all = append(all, slices.DeleteFunc(f.overlay.Categories(), isRemoval)...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -389,6 +418,8 @@ type Match struct {
 	record uint32 // where its record begins
 	nth    uint16 // which of the record's lines
 	kind   matchKind
+	over   bool   // it is in the overlay
+	size   uint16 // bytes of the entry
 }
 
 // A matchKind says what the record of a Match is.
@@ -406,6 +437,15 @@ const (
 // first; after them the URLs. It allocates nothing but a larger dst. The error
 // is about a damaged file; what was found until then is in the result.
 func (f *File) Lookup(q *Query, dst []Match) ([]Match, error) {
+	from := len(dst)
+	dst, err := f.lookup(q, dst)
+	if err == nil && f.overlay != nil {
+		dst, err = f.amended(q, dst, from)
+	}
+	return dst, err
+}
+
+func (f *File) lookup(q *Query, dst []Match) ([]Match, error) {
 	if f.blocks == 0 {
 		return dst, nil // closed
 	}
@@ -566,7 +606,7 @@ func (f *File) matches(r record, at uint32, url bool, dst []Match) ([]Match, err
 		for _, name := range f.names[binary.LittleEndian.Uint16(f.ids[2*i:])] {
 			dst = append(dst, Match{
 				Category: name, Exception: r.set&flagException != 0, Important: r.set&flagImportant != 0,
-				URL: url, record: at, nth: uint16(i - from),
+				URL: url, record: at, nth: uint16(i - from), size: uint16(len(r.key)),
 			})
 		}
 	}
@@ -583,6 +623,15 @@ func (f *File) set(id uint64) (from, to uint32, ok bool) {
 		from = binary.LittleEndian.Uint32(f.sets[4*id-4:])
 	}
 	return from, binary.LittleEndian.Uint32(f.sets[4*id:]), true
+}
+
+// categoryIDs returns the categories from one place in f.ids to another.
+func (f *File) categoryIDs(from, to uint32) []int {
+	ids := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		ids = append(ids, int(binary.LittleEndian.Uint16(f.ids[2*i:])))
+	}
+	return ids
 }
 
 type record struct {
@@ -621,6 +670,10 @@ func (f *File) record(b []byte) (r record, n int) {
 // Evidence says which entry m is and where it is written:
 // "example.com" in lists/adult/domains:12.
 func (f *File) Evidence(m Match) string {
+	if m.over && f.overlay != nil {
+		m.over = false
+		return f.overlay.Evidence(m)
+	}
 	defer runtime.KeepAlive(f)
 	text, line, ok := f.written(m)
 	if text == "" {
@@ -636,7 +689,7 @@ func (f *File) Evidence(m Match) string {
 // Applies says whether m holds at a time: always, but for what was read from
 // an e2guardian list with a #time line.
 func (f *File) Applies(m Match, at time.Time) bool {
-	if !f.timed {
+	if !f.timed || m.over {
 		return true
 	}
 	defer runtime.KeepAlive(f)
@@ -648,6 +701,26 @@ func (f *File) Applies(m Match, at time.Time) bool {
 		}
 	}
 	return true
+}
+
+// Excepted says whether an exception among found, which is what f has said
+// about one request, takes it out of m's category. Important entries stay. In a
+// list that is read with longest, an entry that is longer than the exception
+// stays too.
+func (f *File) Excepted(found []Match, m Match) bool {
+	if m.Important {
+		return false
+	}
+	for i := range found {
+		x := &found[i]
+		if !x.Exception || x.Category != m.Category {
+			continue
+		}
+		if !f.longest || x.kind != entryKind || m.kind != entryKind || x.size >= m.size {
+			return true
+		}
+	}
+	return false
 }
 
 // written returns the text of what m stands for, and its line as counted

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -344,6 +345,32 @@ func TestExpressionsOfPOSIX(t *testing.T) {
 		if got := fromPOSIX(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
+	}
+}
+
+// TestSearchAtOnce: the first who ask make what is made when first asked.
+func TestSearchAtOnce(t *testing.T) {
+	f, _ := compileText(t, Config{Format: Expressions}, "(^|[-./])casino([-./]|$)\nx[0-9]+y\n[a-c]+$\n")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			var q Query
+			for range 100 {
+				q.SetURL("www.casino.com", []byte("/x77y/abc"))
+				if found, err := f.Search(&q, nil); err != nil || len(found) != 3 {
+					t.Errorf("got %v, %v, want 3 matches", found, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var q Query
+	dst := make([]Match, 0, 4)
+	if n := testing.AllocsPerRun(100, func() {
+		q.SetURL("www.example.com", []byte("/index.html?x"))
+		dst, _ = f.Search(&q, dst[:0])
+	}); n > 0 {
+		t.Errorf("got %v allocations", n)
 	}
 }
 

@@ -80,6 +80,9 @@ type Config struct {
 	// those of another format not. Omitted: no for hosts, yes for others.
 	Subdomains *bool  `yaml:"subdomains"`
 	Match      string `yaml:"match"` // boundary (default) or prefix
+	// Longest makes the longer of two entries decide where a host is in a
+	// category and excepted from it; otherwise an exception always wins.
+	Longest bool `yaml:"longest"`
 	// Charset of the source, by a name of the WHATWG Encoding Standard.
 	// Omitted: what a byte order mark or a name like russian-koi8-r says, or
 	// else UTF-8.
@@ -137,9 +140,10 @@ func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, 
 	}
 	var note string
 	switch rep, err := upToDate(dst, stamp); {
-	case err == nil:
+	case err == nil && !overlayIsLarge(dst, rep.Entries):
 		rep.Reused = true
 		return rep, nil
+	case err == nil:
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errStale):
 		note = "made anew: " + err.Error()
 	}
@@ -163,8 +167,15 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
 	b.report.Note = note
+	settle, err := b.amend(dst)
+	if err != nil {
+		return Report{}, fmt.Errorf("reading the overlay of list %q: %w", name, err)
+	}
 	if err := b.write(dst, stamp, start); err != nil {
 		return Report{}, fmt.Errorf("writing list %q to %q: %w", name, dst, err)
+	}
+	if err := settle(); err != nil {
+		return Report{}, fmt.Errorf("removing the overlay of list %q: %w", name, err)
 	}
 	return b.report, nil
 }
@@ -196,7 +207,7 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	if cfg.Subdomains != nil {
 		sub = fmt.Sprint(*cfg.Subdomains)
 	}
-	fmt.Fprintf(h, "%d %q %q %q %q %q %q %q\n", version, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match, cfg.Charset)
+	fmt.Fprintf(h, "%d %q %q %q %q %q %q %q %v\n", version, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match, cfg.Charset, cfg.Longest)
 	info, err := os.Stat(cfg.Path)
 	if err != nil {
 		return sum, err

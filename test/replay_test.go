@@ -36,6 +36,7 @@ const replayLog = `
 1767258000.060   2 10.1.2.4 TCP_DENIED/403 3900 GET http://bet.example/play - HIER_NONE/- text/html
 1767258000.070   2 10.1.2.4 TCP_MISS/404 39 GET http://www.example.com/none.png - HIER_DIRECT/192.0.2.1 image/png
 1767258000.080   2 10.1.2.4 TCP_MISS/200 77 POST http://www.example.com/form - HIER_DIRECT/192.0.2.1 text/plain
+1767258000.085   2 10.1.2.4 TCP_MISS/200 77 GET https://secure.example/x - HIER_DIRECT/192.0.2.1 text/plain
 1767258000.090   2 10.1.2.4 TCP_MISS/200 39 GET http://win.bet.example/ - HIER_DIRECT/192.0.2.1 text/html
 `
 
@@ -78,13 +79,13 @@ func TestLogIsSentThroughTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Sent != 6 || r.Answered != 6 || r.FromOrigin != 3 || r.Tunnels != 1 || len(r.Errors) != 0 {
+	if r.Sent != 7 || r.Answered != 7 || r.FromOrigin != 4 || r.Tunnels != 1 || r.Plain != 1 || len(r.Errors) != 0 {
 		t.Errorf("report: %+v", r)
 	}
 	if len(r.Changes) != 1 || r.Changes[0].Was != 200 || r.Changes[0].Is != 403 || r.Changes[0].Examples[0] != "http://win.bet.example/" {
 		t.Errorf("changes of status: %+v, want 200 -> 403 for win.bet.example", r.Changes)
 	}
-	wantRecorded(t, g, 7) // with the probe
+	wantRecorded(t, g, 8) // with the probe
 	what := replay.WhatIf{New: passAll(t, dir)}
 	again := &replay.Source{}
 	x, err := what.Run(t.Context(), again.Events(t.Context(), g.Store(), file))

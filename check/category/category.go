@@ -44,7 +44,7 @@ type Check struct {
 type scratch struct {
 	query   list.Query
 	found   []list.Match
-	request adblock.Request
+	request *adblock.Request // nil when no list has rules
 }
 
 // mostEvidence is the number of entries a finding quotes.
@@ -56,7 +56,6 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	if cfg.Now == nil {
 		c.now = time.Now
 	}
-	c.scratch.New = func() any { return new(scratch) }
 	var names []string
 	for i, name := range cfg.Lists {
 		f, ok := lists[name]
@@ -73,6 +72,13 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		c.urls = c.urls || beyondHosts(f)
 		c.rules = c.rules || f.HasRules()
 		names = append(names, f.Categories()...)
+	}
+	c.scratch.New = func() any {
+		w := new(scratch)
+		if c.rules {
+			w.request = new(adblock.Request)
+		}
+		return w
 	}
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
@@ -117,7 +123,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	if url {
 		w.query.SetURL(t.Host, target(t))
 		if c.rules {
-			setRequest(&w.request, t)
+			setRequest(w.request, t)
 		}
 	} else {
 		w.query.SetHost(t.Host)
@@ -133,7 +139,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
 		}
 		for _, m := range w.found {
-			if m.Exception || url && !m.URL && !f.Undecided() || excepted(w.found, m) || !f.Applies(m, c.now()) {
+			if m.Exception || url && !m.URL && !f.Undecided() || f.Excepted(w.found, m) || !f.Applies(m, c.now()) {
 				continue
 			}
 			if url && known(t.Findings, m.Category) {
@@ -154,7 +160,7 @@ func (w *scratch) ask(f *list.File, request, whole bool) (err error) {
 		return err
 	}
 	if request && f.HasRules() {
-		if w.found, err = f.Judge(&w.request, w.found); err != nil {
+		if w.found, err = f.Judge(w.request, w.found); err != nil {
 			return err
 		}
 	}
@@ -175,19 +181,6 @@ func add(dst []filter.Finding, from int, f *list.File, m list.Match) []filter.Fi
 		}
 	}
 	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m)})
-}
-
-// excepted says whether one of the matches is an exception from m's category.
-func excepted(found []list.Match, m list.Match) bool {
-	if m.Important {
-		return false
-	}
-	for i := range found {
-		if found[i].Exception && found[i].Category == m.Category {
-			return true
-		}
-	}
-	return false
 }
 
 // known says whether this check has reported category before.

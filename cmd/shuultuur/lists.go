@@ -10,20 +10,25 @@ import (
 	"time"
 
 	"shuultuur/list"
+	"shuultuur/list/adblock"
 )
 
 const listHelp = `
 compile SOURCE FILE   compile a list into FILE and say what became of its lines
 look FILE NAME...     look hosts or URLs up in a compiled list
+add FILE ENTRY...     add hosts or URLs to a compiled list
+remove FILE ENTRY...  remove them from it
 
 SOURCE is a file or folder; its format is guessed unless -format names one of
 ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,
 e2guardian, e2guardian-regexp, expressions. The gateway compiles the lists
-of its settings by itself; this is for a look at a list alone.`
+of its settings by itself; this is for a look at a list alone, and for single
+entries: they are written beside the list, and worked in when they are more than
+a hundredth of it. A gateway that has the list open sees them at its next reload.`
 
 func lists(ctx context.Context, e env, args []string) int {
 	var cfg list.Config
-	f, parse := flags(e, "list", "[flags] compile SOURCE FILE | look FILE NAME...", listHelp)
+	f, parse := flags(e, "list", "[flags] compile SOURCE FILE | look FILE NAME... | add|remove FILE ENTRY...", listHelp)
 	f.StringVar(&cfg.Format, "format", "", "`format` of the source")
 	f.StringVar(&cfg.Category, "category", "", "`category` of every entry")
 	f.StringVar(&cfg.Match, "match", "", "how URLs match: `boundary` or prefix")
@@ -36,6 +41,15 @@ func lists(ctx context.Context, e env, args []string) int {
 		return compileList(ctx, e, cfg, f.Arg(1), f.Arg(2), *all)
 	case f.Arg(0) == "look" && f.NArg() >= 3:
 		return lookUp(e, f.Arg(1), f.Args()[2:])
+	case (f.Arg(0) == "add" || f.Arg(0) == "remove") && f.NArg() >= 3:
+		var changes []list.Change
+		for _, entry := range f.Args()[2:] {
+			changes = append(changes, list.Change{Entry: entry, Category: cfg.Category, Remove: f.Arg(0) == "remove"})
+		}
+		if err := list.Amend(ctx, f.Arg(1), changes...); err != nil {
+			return fail(e, err)
+		}
+		return 0
 	}
 	f.Usage()
 	return 2
@@ -55,6 +69,9 @@ func compileList(ctx context.Context, e env, cfg list.Config, source, file strin
 	}
 	fmt.Fprintf(e.stdout, "%s: %d entries (%d URLs, %d exceptions) in %d categories, %d bytes, %s\n",
 		file, r.Entries, r.URLs, r.Exceptions, len(r.Categories), r.Bytes, r.Took.Round(time.Millisecond))
+	if r.Networks+r.Exprs+r.Rules > 0 {
+		fmt.Fprintf(e.stdout, "%d networks, %d expressions, %d rules\n", r.Networks, r.Exprs, r.Rules)
+	}
 	fmt.Fprintf(e.stdout, "%d lines: %d refused, %d ignored, %d there already\n", r.Lines, r.Bad, r.Ignored, r.Duplicates)
 	names := make([]string, 0, len(r.Categories))
 	for c := range r.Categories {
@@ -74,6 +91,7 @@ func lookUp(e env, file string, names []string) int {
 	}
 	defer f.Close()
 	var q list.Query
+	var r adblock.Request
 	status := 0
 	for _, name := range names {
 		raw := name
@@ -88,6 +106,13 @@ func lookUp(e env, file string, names []string) int {
 		}
 		q.SetURL(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), []byte(u.RequestURI()))
 		found, err := f.Lookup(&q, nil)
+		if err == nil && f.HasRules() {
+			r.Set(raw, adblock.Document, "")
+			found, err = f.Judge(&r, found)
+		}
+		if err == nil {
+			found, err = f.Search(&q, found)
+		}
 		if err != nil {
 			return fail(e, err)
 		}

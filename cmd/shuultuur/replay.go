@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -49,11 +50,13 @@ type replayFlags struct {
 	source replay.Source
 	send   replay.SendConfig
 
-	config, against, origin, speed string
-	offline, stats, asJSON, gzip   bool
-	progress                       bool
-	memory, examples               int
-	seconds                        float64
+	config, against, client, origin, speed string
+
+	offline, stats, asJSON, gzip bool
+	progress                     bool
+	memory, examples             int
+	nobody                       netip.Addr // client, read
+	seconds                      float64
 }
 
 func replayCommand(ctx context.Context, e env, args []string) int {
@@ -97,6 +100,8 @@ func (r *replayFlags) define(f *flag.FlagSet) {
 	f.StringVar(&r.config, "config", "", "settings `file`: the new ones, or those that say where the events are")
 	f.StringVar(&r.against, "against", "", "settings `file` to compare with (default what the log says was decided)")
 
+	f.StringVar(&r.client, "client", "127.0.0.1", "`address` of the client where the log does not say it, for -offline")
+
 	f.BoolVar(&r.stats, "stats", false, "say what is in the log")
 	f.IntVar(&r.memory, "memory", 64, "`MiB` that -stats may take")
 }
@@ -124,12 +129,15 @@ func (r *replayFlags) check(f *flag.FlagSet) error {
 	case !(r.seconds > 0 && r.seconds <= load.MaxDuration.Seconds()):
 		return fmt.Errorf("-seconds must be between 0 and %g", load.MaxDuration.Seconds())
 	}
+	var err error
+	if r.nobody, err = netip.ParseAddr(r.client); err != nil {
+		return fmt.Errorf("-client %q is not an address", r.client)
+	}
 	r.send.Duration = time.Duration(r.seconds * float64(time.Second))
 	r.send.Examples = r.examples
 	if r.speed == "max" {
 		return nil
 	}
-	var err error
 	r.send.Speed, err = strconv.ParseFloat(r.speed, 64)
 	if err != nil || r.send.Speed <= 0 || math.IsNaN(r.send.Speed) {
 		return fmt.Errorf("-speed %q must be a number such as 1 or 10, or max", r.speed)
@@ -278,14 +286,14 @@ func (r *replayFlags) sendAll(ctx context.Context, e env, entries iter.Seq2[repl
 }
 
 func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {
-	newer, closeNew, err := judge(ctx, r.config)
+	newer, closeNew, err := judge(ctx, r.config, r.nobody)
 	if err != nil {
 		return nil, err
 	}
 	defer closeNew()
 	w := &replay.WhatIf{New: newer, Examples: r.examples}
 	if r.against != "" {
-		older, closeOld, err := judge(ctx, r.against)
+		older, closeOld, err := judge(ctx, r.against, r.nobody)
 		if err != nil {
 			return nil, err
 		}
@@ -307,9 +315,10 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 	return x, nil
 }
 
-// judge makes a judge of a settings file. A log knows the name of who had
+// judge makes a judge of a settings file; nobody is the address of a client
+// that the log does not name. A log knows the name of who had
 // logged in; the groups are those that the settings give that name now.
-func judge(ctx context.Context, config string) (replay.Judge, func(), error) {
+func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge, func(), error) {
 	s, err := gateway.Read(config)
 	if err != nil {
 		return replay.Judge{}, nil, err
@@ -332,7 +341,11 @@ func judge(ctx context.Context, config string) (replay.Judge, func(), error) {
 	client := func(ctx context.Context, e *replay.Entry) filter.Client {
 		// Who would have to log in comes back with an error and the groups of
 		// the address, which is what is known.
-		c, _ := engine.Identify(ctx, e.Client)
+		addr := e.Client
+		if !addr.IsValid() {
+			addr = nobody
+		}
+		c, _ := engine.Identify(ctx, addr)
 		if e.User != "" && e.User != c.User {
 			c.User = e.User
 			c.Groups = slices.Concat(c.Groups, groups[e.User])

@@ -26,6 +26,9 @@ func fromRow(r *event.Row) (Entry, error) {
 		Sent: max(0, r.BytesIn), Bytes: max(0, r.BytesOut), Type: r.Type, Refused: r.Action >= filter.Warn,
 		Recorded: &Recorded{Action: r.Action, Policy: r.Policy, Rule: r.Rule, Category: r.Category, Body: r.Looked > 0 || r.Learned},
 	}
+	if r.Action == filter.Block && r.Rule == "" && r.Category == "refused" {
+		e.Recorded = nil // the server would not do it, whatever the policy says
+	}
 	switch {
 	case r.Proto == filter.DNS:
 		e.Method = Lookup
@@ -57,6 +60,7 @@ func (e *Entry) setName(host string, port uint16) error {
 // collects the counts as for files.
 func (s *Source) Events(ctx context.Context, q event.Querier, name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		s.in.Files = append(s.in.Files, name)
 		for r, err := range q.Query(ctx, event.Filter{}) {
 			if err != nil {
 				yield(Entry{}, err)

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -50,8 +49,8 @@ const maxBody = 1 << 30
 type Origin struct {
 	gzip bool
 	addr net.Addr
+	zips sync.Pool // of *gzip.Writer: each takes a megabyte
 
-	served atomic.Int64
 	mu     sync.Mutex
 	probed map[string]bool
 }
@@ -134,9 +133,15 @@ func (o *Origin) zipped(w http.ResponseWriter, r *http.Request, status int, size
 	if r.Method == http.MethodHead {
 		return
 	}
-	z := gzip.NewWriter(w)
+	z, ok := o.zips.Get().(*gzip.Writer)
+	if !ok {
+		// The level is one that there is, so this cannot fail.
+		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	}
+	z.Reset(w)
 	writeFiller(z, min(size*fillerRatio, maxBody))
 	_ = z.Close() // an error means that the client has gone
+	o.zips.Put(z)
 }
 
 // packs says whether bodies of a type are worth compressing.
@@ -212,7 +217,7 @@ func tunnel(w http.ResponseWriter) {
 }
 
 // fillerRatio is by how much gzip shrinks the filler, about.
-const fillerRatio = 4
+const fillerRatio = 5
 
 var filler = makeFiller()
 

@@ -34,6 +34,7 @@ type SendReport struct {
 	Answered    int64 `json:"answered"` // in full
 	Unfinished  int64 `json:"unfinished"`
 	Tunnels     int64 `json:"tunnels"` // of answered: CONNECT
+	Plain       int64 `json:"plain"`   // of answered: https URLs, asked for as http
 	FromOrigin  int64 `json:"from_origin"`
 	Bytes       int64 `json:"bytes"`
 	MaxParallel int64 `json:"max_parallel"`
@@ -70,7 +71,7 @@ func (s *Sender) report(start time.Time, took time.Duration, d *dispatch) *SendR
 	t := &s.tally
 	r := &SendReport{
 		Started: start.UTC().Truncate(time.Second), Speed: s.cfg.Speed, Seconds: took.Seconds(), Span: d.span.Seconds(), Ended: d.ended,
-		Sent: s.sent.Load(), Answered: t.answered, Unfinished: t.unfinished, Tunnels: t.tunnels, FromOrigin: t.fromOrigin,
+		Sent: s.sent.Load(), Answered: t.answered, Unfinished: t.unfinished, Tunnels: t.tunnels, Plain: t.plain, FromOrigin: t.fromOrigin,
 		Bytes: t.bytes, MaxParallel: t.most, NotAllowed: d.notAllowed, Lookups: d.lookups,
 		Refused: slices.Sorted(maps.Keys(d.refused)), Codes: t.codes, Errors: t.errors, Examples: t.example,
 		Compared: t.compared, Same: t.same, Late: t.late,
@@ -149,6 +150,9 @@ func (r *SendReport) Text(w io.Writer) error {
 
 // unsent names what was left out on purpose.
 func (r *SendReport) unsent(p *printer) {
+	if r.Plain > 0 {
+		p.f("asked for as http: %d https URLs\n", r.Plain)
+	}
 	if r.Unfinished > 0 {
 		p.f("unfinished at the end: %d\n", r.Unfinished)
 	}

@@ -69,6 +69,7 @@ type Sender struct {
 // sendTally is what a run adds up to.
 type sendTally struct {
 	answered, bytes, fromOrigin, tunnels int64
+	plain                                int64
 	codes                                map[int]int64
 	errors                               map[string]int64
 	example                              map[string]string
@@ -423,6 +424,9 @@ func (t *sendTally) add(e *Entry, got answer, examples int) {
 	if e.Method == Tunnel {
 		t.tunnels++
 	}
+	if secure(e) {
+		t.plain++
+	}
 	if e.Status == 0 {
 		return
 	}
@@ -491,6 +495,11 @@ func (w *worker) once(e *Entry) (got answer, err error) {
 	return got, err
 }
 
+// secure says that an entry was made over TLS. It is sent without: a proxy is
+// not asked for https in the clear, and the origin has no certificate for all
+// hosts. What is filtered is the same but for the scheme.
+func secure(e *Entry) bool { return strings.HasPrefix(e.URL, "https:") }
+
 // maxSent bounds the body of a request.
 const maxSent = 16 << 20
 
@@ -502,8 +511,13 @@ func (w *worker) write(e *Entry) error {
 	if e.URL == "" {
 		target = host
 	} else {
+		var path string
 		_, rest, _ := strings.Cut(e.URL, "://")
-		host, _, _ = strings.Cut(rest, "/")
+		host, path, _ = strings.Cut(rest, "/")
+		if secure(e) {
+			host = strings.TrimSuffix(host, ":443")
+		}
+		target = "http://" + host + "/" + path
 	}
 	b = append(b, e.Method+" "+target+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
 	b = field(b, "User-Agent", e.Agent)

@@ -82,7 +82,7 @@ func TestLogIsSentAndTheOriginAnswersAsRecorded(t *testing.T) {
 	s := &Source{Files: []string{"testdata/squid.log", "testdata/events.jsonl"}}
 	r := send(t, SendConfig{Proxy: o.Addr().String(), Origin: o, Parallel: 1, Speed: 1e6}, s.Entries(t.Context()))
 	r.Input = s.Input()
-	if r.Sent != 9 || r.Answered != 9 || r.FromOrigin != 7 || r.Tunnels != 2 || r.Lookups != 1 || len(r.Errors) != 0 {
+	if r.Sent != 10 || r.Answered != 10 || r.FromOrigin != 8 || r.Plain != 1 || r.Tunnels != 2 || r.Lookups != 1 || len(r.Errors) != 0 {
 		t.Errorf("got %+v", r)
 	}
 	if want := int64(4711 + 3900 + 0 + 512 + 4711); r.Bytes != want {

@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"shuultuur/event"
+	"shuultuur/filter"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -250,4 +256,49 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("lines are lost: %+v", in)
 		}
 	})
+}
+
+// rows is a record that can be asked.
+type rows []event.Row
+
+func (r rows) Query(context.Context, event.Filter) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		for _, row := range r {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		yield(event.Row{}, errors.New("the disk is gone"))
+	}
+}
+
+func TestRecordOfEventsIsRead(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 2, 0, time.UTC)
+	record := rows{
+		{Time: at, Duration: time.Second, Method: "GET", URL: "http://www.example.com/", Host: "www.example.com", Status: 200},
+		{Proto: filter.TLS, Host: "2001:db8::1", Port: 8443},
+		{Time: at, Status: 400},
+		{URL: "http://www.example.com/" + strings.Repeat("x", 10) + "…", Host: "www.example.com"},
+		{Proto: filter.DNS, Host: ""},
+	}
+	s := &Source{}
+	var got []string
+	var last error
+	for e, err := range s.Events(t.Context(), record, "shuultuur.yaml") {
+		if last = err; err == nil {
+			got = append(got, e.Start.Format(time.TimeOnly)+" "+e.Method+" "+e.Target())
+		}
+	}
+	if want := []string{"00:00:01 GET http://www.example.com/", "00:00:00 CONNECT [2001:db8::1]:8443"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if last == nil || last.Error() != "the disk is gone" {
+		t.Errorf("error %v, want that of the record", last)
+	}
+	want := Input{Files: []string{"shuultuur.yaml"}, Lines: 5, Requests: 2, Other: 1, Broken: 2, Examples: []string{
+		"shuultuur.yaml: row 4: the URL is longer than a record keeps", `shuultuur.yaml: row 5: "" is not a host`,
+	}}
+	if diff := cmp.Diff(want, s.Input()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

@@ -47,7 +47,7 @@ type WhatIfReport struct {
 	// Bodies were refused for what their body held, or may have: the log
 	// cannot show whether the new settings would do so as well.
 	Bodies int64 `json:"bodies"`
-	// Unknown are entries of which the log does not say what was decided.
+	// Unknown are entries of which the log does not say what a policy decided.
 	Unknown int64 `json:"unknown"`
 
 	Changed   int64 `json:"changed"`    // the action is another
@@ -254,7 +254,7 @@ func (r *WhatIfReport) Text(w io.Writer) error {
 		p.f("%d not judged: they were refused for what their body held, or may have\n", r.Bodies)
 	}
 	if r.Unknown > 0 {
-		p.f("%d not judged: the log does not say what was decided; -against OLD asks other settings\n", r.Unknown)
+		p.f("%d not judged: the log does not say what a policy decided; -against OLD asks other settings\n", r.Unknown)
 	}
 	p.f("\n%-10s%12s%12s\n", "action", "was", "is")
 	for a := filter.Pass; a <= filter.Redirect; a++ {

@@ -65,6 +65,8 @@ func TestWhatALogKnowsIsAsked(t *testing.T) {
 		"http request 03.000 10.1.2.4  page.example GET http://page.example/x /x  ",
 		"tls name 04.000 10.1.2.5  bank.example",
 		"dns name 05.000 10.1.2.5  www.example.org",
+		"http name 07.000 10.1.2.5  www.example.org",
+		"http request 07.000 10.1.2.5  www.example.org GET https://www.example.org/ /  ",
 		"http name 00.000 invalid IP  www.example.com",
 		"http request 00.000 invalid IP  www.example.com GET https://www.example.com/a /a http://r.example/ A",
 		"http response 00.000 invalid IP  www.example.com GET https://www.example.com/a /a http://r.example/ A text/html",
@@ -88,7 +90,7 @@ func TestWhatIfReportAgainstTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Input = s.Input()
-	if r.Judged != 4 || r.Bodies != 1 || r.Unknown != 5 || r.Changed != 2 || r.OtherRule != 2 {
+	if r.Judged != 4 || r.Bodies != 1 || r.Unknown != 6 || r.Changed != 2 || r.OtherRule != 2 {
 		t.Errorf("got %+v", r)
 	}
 	golden(t, "whatif.txt", r.Text)

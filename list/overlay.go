@@ -1,0 +1,405 @@
+package list
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// An overlay is a small list file beside the large one, with entries that have
+// been added to it or removed from it one by one. Those removed are in a
+// category whose name begins with a NUL. Lookups ask both files; a change
+// writes a new overlay in the place of the old, so that those who have it open
+// go on with what they have.
+//
+// The next Compile that makes the list anew works the overlay in. So that the
+// changes outlive the compiled file, they are kept in a third file, which every
+// later Compile works in again.
+const (
+	overlaySuffix = ".overlay"
+	editsSuffix   = ".edits"
+	lockSuffix    = ".lock"
+
+	removalMark = "\x00"
+	// maxOverlay is the part of a list's entries, one in so many, beyond which
+	// the overlay is worked in.
+	maxOverlay = 100
+	// mostChanges is the most an overlay can have; beyond it is a list.
+	mostChanges = 1 << 20
+)
+
+// A Change adds an entry to a list or removes it.
+type Change struct {
+	// Entry is a host or URL, as in the format "domains".
+	Entry string
+	// Category, one of the list's or a new one for an entry that is added.
+	// Omitted: the list's only one, or for removal all.
+	Category string
+	Remove   bool
+	// Exact makes a host that is added cover no subdomains.
+	Exact bool
+	// Exception makes a host that is added an exception from the category.
+	Exception bool
+}
+
+type removal struct {
+	key      string
+	category string // "" is every category
+}
+
+func isRemoval(category string) bool { return strings.HasPrefix(category, removalMark) }
+
+// Amend makes changes to the compiled list at path, at once and without
+// compiling it. Files that are open do not see them: open the list again. It
+// takes time in proportion to the overlay, not to the list. The last change to
+// an entry of a category counts. When any change cannot be made, none is.
+func Amend(ctx context.Context, path string, changes ...Change) error {
+	unlock, err := lock(path + lockSuffix)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, err := Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := newBuilder(ctx, filepath.Base(path), Config{Match: Boundary}, defaultSeed)
+	if f.prefix {
+		b.cfg.Match = Prefix
+	}
+	edits := editSet{}
+	if f.overlay != nil {
+		if err := edits.read(f.overlay); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
+		if err := edits.change(f, b.cfg.Match, c); err != nil {
+			return fmt.Errorf("changing list %s: %w", path, err)
+		}
+	}
+	if len(edits) > mostChanges {
+		return fmt.Errorf("changing list %s: more than %d entries are changed: make a list of them", path, mostChanges)
+	}
+	return edits.write(b, path+overlaySuffix)
+}
+
+// lock keeps two processes from changing one list at a time.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// An editSet is the state of every entry that has been changed, by entry and
+// category.
+type editSet map[removal]edit
+
+type edit struct {
+	flags  uint8
+	remove bool
+}
+
+// read adds what an overlay says.
+func (s editSet) read(f *File) error {
+	for b := f.records; len(b) > 0; {
+		r, n := f.record(b)
+		from, to, ok := f.set(r.set >> flagBits)
+		if n == 0 || !ok {
+			return f.damaged
+		}
+		for _, id := range f.categoryIDs(from, to) {
+			name := f.names[id][0]
+			key := removal{string(r.key), strings.TrimPrefix(name, removalMark)}
+			s[key] = edit{uint8(r.set & (1<<flagBits - 1)), isRemoval(name)}
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// change enters one change to f.
+func (s editSet) change(f *File, match string, c Change) error {
+	host, path, err := parseEntry(c.Entry, match)
+	if err != nil {
+		return err
+	}
+	if len(c.Category) > 200 || strings.ContainsAny(c.Category, removalMark+"\n") {
+		return fmt.Errorf("%q cannot name a category", c.Category)
+	}
+	categories, err := f.meant(c)
+	if err != nil {
+		return err
+	}
+	e := edit{remove: c.Remove}
+	if len(path) == 0 && !c.Remove {
+		if c.Exact {
+			e.flags |= flagExact
+		}
+		if c.Exception {
+			e.flags |= flagException
+		}
+	}
+	if c.Remove && c.Category == "" { // whatever was added before goes, too
+		for key := range s {
+			if key.key == host+path {
+				delete(s, key)
+			}
+		}
+	}
+	for _, name := range categories {
+		s[removal{host + path, name}] = e
+	}
+	return nil
+}
+
+// meant returns the categories a change is about: with one, those that are
+// other names of it.
+func (f *File) meant(c Change) ([]string, error) {
+	if c.Category == "" && c.Remove {
+		return []string{""}, nil
+	}
+	if c.Category == "" {
+		if len(f.names) == 1 {
+			return f.names[0], nil
+		}
+		return nil, fmt.Errorf("%q needs a category, as the list has %d", c.Entry, len(f.names))
+	}
+	for _, names := range f.names {
+		if slices.Contains(names, c.Category) {
+			return names, nil
+		}
+	}
+	return []string{c.Category}, nil
+}
+
+// parseEntry reads an entry as a line of a list is read.
+func parseEntry(s, match string) (host, path string, err error) {
+	var found []entry
+	b := newBuilder(context.Background(), "", Config{Match: match}, defaultSeed)
+	p := &parser{b: b, src: Source{Path: "entry"}, format: Domains, path: make([]byte, 0, maxKey+1)}
+	p.item(bytes.TrimSpace([]byte(s)))
+	for i := range b.parts {
+		found = b.sorted(&b.parts[i], found)
+		for j := range found {
+			key := string(b.key(&found[j]))
+			if i := strings.IndexByte(key, '/'); i >= 0 {
+				return key[:i], key[i:], nil
+			}
+			return key, "", nil
+		}
+	}
+	if len(b.report.Problems) > 0 {
+		return "", "", errors.New(b.report.Problems[0].Reason)
+	}
+	return "", "", fmt.Errorf("%q is not an entry", s)
+}
+
+// write writes the edits as a list file.
+func (s editSet) write(b *builder, path string) error {
+	b.files = []origin{{path: path}}
+	line := uint32(0)
+	for key, e := range s {
+		name := key.category
+		if e.remove {
+			name = removalMark + name
+		}
+		cat, err := b.category(name)
+		if err != nil {
+			return err
+		}
+		host, rest := key.split()
+		if err := b.add([]byte(host), []byte(rest), cat, e.flags, line); err != nil {
+			return err
+		}
+		line++
+	}
+	b.lines = uint64(line)
+	return b.write(path, [32]byte{}, time.Now())
+}
+
+func (k removal) split() (host, path string) {
+	if i := strings.IndexByte(k.key, '/'); i >= 0 {
+		return k.key[:i], k.key[i:]
+	}
+	return k.key, ""
+}
+
+// amended puts what the overlay says to what f has found, which begins at
+// from.
+func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
+	defer runtime.KeepAlive(f)
+	n := len(dst)
+	dst, err := f.overlay.lookup(q, dst)
+	if err != nil || len(dst) == n {
+		return dst, err
+	}
+	kept := from
+	for i := from; i < len(dst); i++ {
+		m := dst[i]
+		if i >= n && isRemoval(m.Category) || i < n && m.kind == entryKind && f.isRemoved(m, dst[n:]) {
+			continue
+		}
+		m.over = i >= n
+		dst[kept] = m
+		kept++
+	}
+	clear(dst[kept:])
+	return dst[:kept], nil
+}
+
+// isRemoved says whether the overlay's matches take m out.
+func (f *File) isRemoved(m Match, over []Match) bool {
+	for i := range over {
+		c := over[i].Category
+		if isRemoval(c) && over[i].size == m.size && (len(c) == 1 || c[1:] == m.Category) && bytes.Equal(f.key(m), f.overlay.key(over[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+// key returns the entry of a match.
+func (f *File) key(m Match) []byte {
+	if uint64(m.record) >= uint64(len(f.records)) {
+		return nil
+	}
+	r, _ := f.record(f.records[m.record:])
+	return r.key
+}
+
+// overlayIsLarge says whether the overlay of a list is to be worked in.
+func overlayIsLarge(dst string, entries int) bool {
+	f, err := openOne(dst + overlaySuffix)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.Len()*maxOverlay > entries && f.Len() > maxOverlay
+}
+
+// amend works the overlay of dst, and what was worked in before, into b. What
+// it has worked in is on disk when it returns. settle removes the overlay when
+// the list is written, unless there is a newer one by then: that says all the
+// old one said.
+func (b *builder) amend(dst string) (settle func() error, err error) {
+	unlock, err := lock(dst + lockSuffix)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	settle = func() error { return nil }
+	edits := editSet{}
+	if f, err := openOne(dst + editsSuffix); err == nil {
+		err = edits.read(f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	switch f, err := openOne(dst + overlaySuffix); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	default:
+		old, err := os.Stat(f.path)
+		if err == nil {
+			err = edits.read(f)
+		}
+		if err == nil {
+			err = edits.write(newBuilder(b.ctx, b.name, b.cfg, defaultSeed), dst+editsSuffix)
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		settle = func() error { return removeSame(f, old, dst) }
+	}
+	return settle, b.applyEdits(edits, dst+editsSuffix)
+}
+
+// removeSame removes the overlay of dst if it is still the one that old is
+// about. f has been open since, so that no other file can be taken for it.
+func removeSame(f *File, old fs.FileInfo, dst string) error {
+	defer f.Close()
+	unlock, err := lock(dst + lockSuffix)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if now, err := os.Stat(f.path); err == nil && os.SameFile(old, now) {
+		return os.Remove(f.path)
+	}
+	return nil
+}
+
+func (b *builder) applyEdits(edits editSet, path string) error {
+	if len(edits) == 0 {
+		return nil
+	}
+	other := map[string]bool{} // names that stand for another
+	for _, also := range b.aliases {
+		for _, a := range also {
+			other[a] = true
+		}
+	}
+	b.removed = map[removal]bool{}
+	b.files = append(b.files, origin{path: path, first: uint32(b.lines)})
+	b.edits = uint32(b.lines)
+	for key, e := range edits {
+		if e.remove {
+			b.removed[key] = true
+			continue
+		}
+		if other[key.category] {
+			continue
+		}
+		if b.renamed == nil {
+			b.renamed = map[string]uint16{}
+			for id, name := range b.names {
+				b.renamed[name] = uint16(id)
+			}
+		}
+		id, ok := b.renamed[key.category]
+		if !ok {
+			var err error
+			if id, err = b.category(key.category); err != nil {
+				return err
+			}
+			b.renamed[key.category] = id
+		}
+		host, rest := key.split()
+		if err := b.add([]byte(host), []byte(rest), id, e.flags, uint32(b.lines)); err != nil {
+			return err
+		}
+		b.lines++
+	}
+	return nil
+}
+
+// isRemoved says whether an entry from a source has been removed since.
+func (b *builder) isRemoved(e *entry) bool {
+	if e.line >= b.edits {
+		return false
+	}
+	key := b.key(e)
+	return b.removed[removal{string(key), ""}] || b.removed[removal{string(key), b.names[e.cat]}]
+}
