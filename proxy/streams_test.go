@@ -6,8 +6,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -171,5 +174,77 @@ func TestAStreamGivenUpFreesWhatItHeld(t *testing.T) {
 	}
 	if res, _ := get(t, c, "https://"+host+"/ok"); res.StatusCode != 200 {
 		t.Errorf("afterwards %d", res.StatusCode)
+	}
+}
+
+// doomed is a connection that ends when it has written so many bytes.
+type doomed struct {
+	net.Conn
+	left int
+}
+
+func (d *doomed) Write(p []byte) (int, error) {
+	if d.left -= len(p); d.left > 0 {
+		return d.Conn.Write(p)
+	}
+	if n := len(p) + d.left; n > 0 {
+		d.Conn.Write(p[:n])
+	}
+	d.Close()
+	return 0, net.ErrClosed
+}
+
+func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
+	w := newWorld(t)
+	host := w.origin2(t, true, func(rw http.ResponseWriter, q *http.Request) {
+		io.Copy(io.Discard, q.Body)
+		rw.Write(make([]byte, 200_000))
+	})
+	total := 1500
+	if testing.Short() {
+		total = 400
+	}
+	before := runtime.NumGoroutine()
+	r := start(t, Config{Held: 100_000, HeldTotal: 4 << 20, PerClient: 1000, Answer: 2 * time.Second, HeadTime: 2 * time.Second, Drain: 5 * time.Second},
+		Engine{Intercept: w.in, Decider: judge{wants: func(x *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody }}})
+	var all sync.WaitGroup
+	for worker := range 20 {
+		all.Go(func() {
+			for i := worker; i < total; i += 20 {
+				tr := &http.Transport{
+					ForceAttemptHTTP2: i%2 == 0, TLSClientConfig: &tls.Config{RootCAs: w.ours},
+					Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: r.addr}),
+					DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						c, err := new(net.Dialer).DialContext(ctx, network, addr)
+						return &doomed{c, 20 + i*7919%6000}, err
+					},
+				}
+				c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+				if res, err := c.Post("https://"+host+"/", "text/plain", strings.NewReader(strings.Repeat("x", i%4000))); err == nil {
+					io.CopyN(io.Discard, res.Body, int64(i%100_000))
+					res.Body.Close()
+				}
+				tr.CloseIdleConnections()
+			}
+		})
+	}
+	all.Wait()
+	r.stop()
+	s := r.Stats()
+	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 || s.Decrypted == 0 {
+		t.Errorf("stats %+v", s)
+	}
+	if len(r.active) != 0 || len(r.judges) != 0 || len(r.clients.n) != 0 {
+		t.Errorf("%d requests, %d judgements, %d clients left", len(r.active), len(r.judges), len(r.clients.n))
+	}
+	if int(s.Requests) != len(r.records) {
+		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))
+	}
+	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > before+2 {
+		buf := make([]byte, 1<<20)
+		t.Errorf("%d goroutines before, %d after\n%.8000s", before, n, buf[:runtime.Stack(buf, true)])
 	}
 }
