@@ -130,6 +130,11 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 			t.Client = c
 		}
 	}
+	if looks, ok := d.(interface {
+		Decrypts(*filter.Transaction) bool
+	}); ok && t.Proto == filter.TLS && looks.Decrypts(t) {
+		t.Proto = filter.HTTP // the request inside is judged, too
+	}
 	start := time.Now()
 	stage := q.judge(ctx, d, t, page)
 	x := &explanation{
