@@ -161,7 +161,7 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 		}
 	}
 	if form == "har" {
-		return s.har(ctx, name, br, yield)
+		return s.har(ctx, name, &allowance{r: br, most: maxHAREntry}, yield)
 	}
 	return s.lines(ctx, name, br, s.parser(form), yield)
 }
