@@ -129,7 +129,7 @@ func (s *Source) har(ctx context.Context, name string, in *allowance, yield func
 			})
 		})
 	})
-	if err == errStop {
+	if errors.Is(err, errStop) {
 		return wanted, ctx.Err()
 	}
 	if err != nil {
