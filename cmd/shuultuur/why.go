@@ -28,7 +28,7 @@ fetched: give the page as FILE ("-" for standard input) to have its text judged
 as well. Without -config the starter settings answer.
 
 An https URL is judged by its host alone, as the gateway does with a tunnel it
-does not look into.
+does not look into; where the client's policy says decrypt, it is judged whole.
 
 The exit status is 0 for pass and allow, 1 for warn, block and redirect.`
 
