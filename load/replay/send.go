@@ -180,13 +180,13 @@ type dispatch struct {
 	ctx     context.Context
 	parcels chan<- parcel
 
-	first       time.Time // of the log
-	begun       time.Time
-	span        time.Duration // of the log, as far as it was sent
-	refused     map[string]bool
-	notAllowed  int64
-	lookups     int64
-	ended       string // what cut the run short, "" when all was sent
+	first      time.Time // of the log
+	begun      time.Time
+	span       time.Duration // of the log, as far as it was sent
+	refused    map[string]bool
+	notAllowed int64
+	lookups    int64
+	ended      string // what cut the run short, "" when all was sent
 }
 
 func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {
