@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -91,6 +92,13 @@ func (c *Config) control(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("dial to %q: %w", address, err)
 	}
 	return c.allowed(to)
+}
+
+// DialPublic connects to where strangers point, such as a certificate that
+// names where its issuer's is: addresses no request may reach are refused.
+func (c *Config) DialPublic(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: c.Dial, Control: c.control}
+	return d.DialContext(ctx, network, addr)
 }
 
 // ownPort says whether a connection that was just made ends on this machine at
