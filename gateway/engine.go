@@ -163,7 +163,12 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 			return filter.Setting("lists."+name, err)
 		}
 		e.lists[name] = f
-		e.files = append(e.files, cfg.Path)
+		e.files = append(e.files, cfg.Path, dst+".overlay")
+		for _, src := range report.Sources { // includes among them
+			if src.Path != cfg.Path {
+				e.files = append(e.files, src.Path)
+			}
+		}
 		e.reports = append(e.reports, report)
 		if !report.Reused {
 			compiled = true

@@ -286,7 +286,7 @@ func (p *parser) itemLine(s []byte) {
 		p.bad(s, "is for everything at once and no entry: write a rule of the policy instead")
 		return
 	}
-	if c := s[0]; (c >= '0' && c <= '9' || bytes.IndexByte(s, ':') >= 0) && bytes.IndexAny(s, "/-:") >= 0 && p.network(s) {
+	if c := s[0]; (c >= '0' && c <= '9' || bytes.IndexByte(s, ':') >= 0) && bytes.ContainsAny(s, "/-:") && p.network(s) {
 		return
 	}
 	if s[0] == '.' && bytes.IndexByte(s[1:], '.') >= 0 {
