@@ -109,7 +109,11 @@ func (r *rig) browser(w *world) *http.Client {
 func TestRequestsInsideOfTLSAreJudgedAndPassedOn(t *testing.T) {
 	w := newWorld(t)
 	var conns atomic.Int32
-	o, host := w.origin(t, w.leaf(t, nil), func(rw http.ResponseWriter, q *http.Request) {
+	var from sync.Map
+	_, host := w.origin(t, w.leaf(t, nil), func(rw http.ResponseWriter, q *http.Request) {
+		if _, known := from.LoadOrStore(q.RemoteAddr, true); !known {
+			conns.Add(1)
+		}
 		if q.TLS.ServerName != "localhost" {
 			t.Errorf("origin was asked for %q", q.TLS.ServerName)
 		}
@@ -117,11 +121,6 @@ func TestRequestsInsideOfTLSAreJudgedAndPassedOn(t *testing.T) {
 		b, _ := io.ReadAll(q.Body)
 		fmt.Fprintf(rw, "%s %s %s %s", q.Method, q.Host, q.URL, b)
 	})
-	o.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			conns.Add(1)
-		}
-	}
 	var mu sync.Mutex
 	var stages []string
 	r := start(t, Config{}, Engine{Intercept: w.in, Decider: judge{

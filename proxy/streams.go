@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -44,11 +45,44 @@ func (x *session) serveStreams() {
 	if x.l.draining.Load() {
 		goAway()
 	}
+	// ServeConn does not wait for its handlers, and may even begin one when it
+	// has returned; they use x, which is about to serve somebody else.
+	var open admitted
 	d := x.inside
 	streams.ServeConn(x.c, &http2.ServeConnOpts{
 		Context: x.ctx, BaseConfig: server,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { x.stream(d, w, r) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if open.enter() {
+				defer open.Done()
+				x.stream(d, w, r)
+			}
+		}),
 	})
+	open.end()
+}
+
+// admitted are the streams under way.
+type admitted struct {
+	sync.WaitGroup
+	mu    sync.Mutex
+	ended bool
+}
+
+func (a *admitted) enter() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ended {
+		a.Add(1)
+	}
+	return !a.ended
+}
+
+// end lets none in any more and waits for those who are.
+func (a *admitted) end() {
+	a.mu.Lock()
+	a.ended = true
+	a.mu.Unlock()
+	a.Wait()
 }
 
 // stream serves one request of the connection.
