@@ -636,7 +636,7 @@ func (c *guard) blankets(lists []ref, ban string, unless []string, add func(rule
 				add(ruleOut{Name: "blanket block", Action: ban, Unless: unless})
 				c.rep.add(Note{Kind: Carried, place: at, What: `"**"`, Ours: `rule "blanket block"`})
 			case s == "*ip":
-				add(ruleOut{Name: "addresses", Action: ban, URL: []string{`^[0-9]{1,3}(\.[0-9]{1,3}){3}(/|$)`}, Unless: unless})
+				add(ruleOut{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
 				c.rep.add(Note{Kind: Carried, place: at, What: `"*ip"`, Ours: `rule "addresses"`})
 			default:
 				c.rep.add(Note{Kind: Lost, place: at, What: strconv.Quote(s), Why: "no rule is for tunnels alone"})
@@ -658,6 +658,7 @@ func (c *guard) referers(lists []ref, add func(ruleOut)) {
 			}
 			continue
 		}
+		before := len(hosts)
 		for _, h := range c.items(r) {
 			if h = strings.ToLower(strings.TrimSuffix(h, "/")); h == "" || h[0] == '.' || strings.ContainsAny(h, "/:*@ ") || len(hosts) >= 10_000 {
 				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is no host", h), Why: "left out"})
@@ -665,7 +666,11 @@ func (c *guard) referers(lists []ref, add func(ruleOut)) {
 			}
 			hosts = append(hosts, h)
 		}
-		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`})
+		n := Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`}
+		if len(hosts) == before {
+			n.Kind, n.Ours = Empty, ""
+		}
+		c.rep.add(n)
 	}
 	if len(hosts) > 0 {
 		add(ruleOut{Name: "referers", Action: "allow", Referer: hosts})
@@ -809,4 +814,3 @@ func (c *guard) replacements(lists []ref, p *policyOut) {
 		}
 	}
 }
-

@@ -19,6 +19,8 @@ import (
 var why = []struct{ words, why string }{
 	{"searchterm", "search terms are judged by rules with search:, not by weight"},
 	{"embeddedurl deepurl", "addresses inside addresses and pages are not looked up"},
+	{"lookup reverse dns searchsitelistforip", "names are judged as they are asked for"},
+	{"categorydisplay custombanned", "block pages are our own: pages"},
 	{"upload", "uploads are not limited by size; a rule with method: [POST, PUT] can refuse them"},
 	{"contentregexp", "pages are not rewritten"},
 	{"picsfile", "PICS labels are of the past"},
@@ -26,14 +28,13 @@ var why = []struct{ words, why string }{
 	{"ssl cert mitm cacertificate caprivate", "tunnels are judged by their host and not looked into"},
 	{"mail smtp notify violations threshold avadmin contentadmin contentsubject mailfrom", "no mail is sent; metrics and the record tell"},
 	{"log stat dstat", "the record is kept whole, and asked with shuultuur events"},
-	{"language template reporting denied banned custom delimiter showweighted categorydisplay phrasefound", "block pages are our own: pages"},
+	{"language template reporting denied banned delimiter showweighted phrasefound", "block pages are our own: pages"},
 	{"bypass cgi", "a ban is bypassed by the click on a warn page, which is signed"},
 	{"worker children queue timeout exchange pcon maxips fd thread proxytime connecttime", "limits are those of proxy, and sized to the machine"},
 	{"daemon user group pid ipc urlipc soft dest root", "the service manager sees to that"},
 	{"auth", "users are told by identity"},
 	{"storyboard story preauth", "storyboards are not run; rules are in the order they are shipped with"},
 	{"icap transparent port", "one port for the proxy; see listen"},
-	{"lookup reverse dns searchsitelistforip", "names are judged as they are asked for"},
 	{"textmime contentfiltersize", "what is text is told by type and content"},
 	{"quick", "the phrase search has one algorithm"},
 	{"range", "ranges are passed on or judged whole"},
@@ -198,7 +199,7 @@ func (c *guard) story(o option, ban string, unless []string, add func(ruleOut)) 
 				add(ruleOut{Name: "blanket block", Action: ban, Unless: unless})
 			case name == "checkblanketblock" && strings.HasPrefix(l.what, "if(siteisip"):
 				n.Kind, n.Ours, n.Why = Carried, `rule "addresses"`, ""
-				add(ruleOut{Name: "addresses", Action: ban, URL: []string{`^[0-9]{1,3}(\.[0-9]{1,3}){3}(/|$)`}, Unless: unless})
+				add(ruleOut{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
 			case name == "checkrequest" && strings.HasPrefix(l.what, "if(true") && strings.HasSuffix(l.what, "setexception"):
 				n.Kind, n.Ours, n.Why = Changed, "nothing", "all would be allowed: set action: allow in a rule without conditions if that is still meant"
 			}

@@ -2,6 +2,5 @@ package importer
 
 import "errors"
 
-func (w *work) squidGuard(string) error  { return errors.New("not yet") }
 func (w *work) pihole(string) error      { return errors.New("not yet") }
 func (w *work) adGuardHome(string) error { return errors.New("not yet") }
