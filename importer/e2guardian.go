@@ -48,6 +48,11 @@ func (w *work) e2guardian(dir string) error {
 		}
 		g := group{number: n}
 		g.lists, g.opts = c.options(all)
+		for name, o := range opts { // before there were groups, phrase lists stood in the main file
+			if _, said := g.opts[name]; !said && strings.HasSuffix(name, "phraselist") {
+				g.opts[name] = o
+			}
+		}
 		// Before version 5 some lists stood in the main file; later ones go
 		// before.
 		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" || r.name == "authexception" }), g.lists...)
@@ -62,12 +67,16 @@ func (w *work) e2guardian(dir string) error {
 	c.global(opts)
 	standard := number(opts, "defaultfiltergroup", 1)
 	var last []policyOut
-	for i, g := range groups {
-		if i == 0 {
+	phrases := ""
+	for _, g := range groups {
+		switch s := phraseFiles(g.opts); {
+		case s == "" || s == phrases:
+		case phrases == "":
+			phrases = s
 			c.phrases(g.opts, opts)
-		} else if s := phraseFiles(g.opts); s != "" && s != phraseFiles(groups[0].opts) {
+		default:
 			w.rep.add(Note{Kind: Lost, place: g.opts["weightedphraselist"].place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
-				Why: "there is one set of phrase lists for all; this group is judged by those of the first, with its own limit"})
+				Why: "there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit"})
 		}
 		p := c.policy(g.number, g.lists, g.opts, opts)
 		m := members[g.number]
@@ -247,8 +256,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 
 // phraseFiles is what a group says of phrases, to compare groups by.
 func phraseFiles(opts map[string]option) string {
-	s := opts["weightedphraselist"].value + opts["bannedphraselist"].value + opts["exceptionphraselist"].value
-	return s
+	return opts["weightedphraselist"].value + opts["bannedphraselist"].value + opts["exceptionphraselist"].value
 }
 
 // phrases makes the phrase check.
@@ -552,7 +560,7 @@ func (c *guard) conflicts(outer, inner []string, why string) {
 }
 
 func (c *guard) phraseRules(opts map[string]option, ban string, add func(ruleOut)) {
-	if c.set.Checks.Phrase == nil {
+	if c.set.Checks.Phrase == nil || phraseFiles(opts) == "" {
 		return
 	}
 	standard := 50

@@ -37,7 +37,6 @@ var why = []struct{ words, why string }{
 	{"icap transparent port", "one port for the proxy; see listen"},
 	{"textmime contentfiltersize", "what is text is told by type and content"},
 	{"quick", "the phrase search has one algorithm"},
-	{"range", "ranges are passed on or judged whole"},
 }
 
 func whyNot(name string) string {
