@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -385,4 +386,95 @@ func TestImportSquidGuardDecidesAsItWould(t *testing.T) {
 	})
 	wantLines(t, report, `".dotted.example" begins with a dot, so squidGuard never finds it`, `gone/domains" is not there`,
 		`"www.bad.example" is covered by "bad.example"`, `the whole site is in the domain list`, `source nobody`, `does not compile`)
+}
+
+func TestImportPiholeDecidesByName(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "gravity.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`
+		CREATE TABLE adlist (id INTEGER PRIMARY KEY, address TEXT, enabled BOOLEAN);
+		CREATE TABLE gravity (domain TEXT, adlist_id INTEGER);
+		CREATE TABLE domainlist (id INTEGER PRIMARY KEY, type INTEGER, domain TEXT, enabled BOOLEAN);
+		CREATE TABLE "group" (id INTEGER PRIMARY KEY, name TEXT);
+		INSERT INTO adlist VALUES (1, 'https://lists.example/on', 1), (2, 'https://lists.example/off', 0);
+		INSERT INTO gravity VALUES ('ads.example', 1), ('off.example', 2), ('||below.example^', 1), ('allowed.example', 1), ('both.example', 1);
+		INSERT INTO domainlist VALUES (1, 0, 'allowed.example', 1), (2, 1, 'denied.example', 1), (3, 3, '(^|\.)track[0-9]+\.example$', 1), (4, 1, 'notnow.example', 0), (5, 3, 'telemetry', 1), (6, 2, '^both\.', 1);
+		INSERT INTO "group" VALUES (0, 'Default'), (1, 'Kids');`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	settings, report := importFrom(t, "pihole", dir)
+	decide(t, settings, []decision{
+		{url: "http://ads.example/", want: "block"},
+		{url: "https://ads.example/", want: "block"},
+		{url: "http://www.ads.example/", want: "pass"}, // Pi-hole's entries are for the name itself
+		{url: "http://www.below.example/", want: "block"},
+		{url: "http://off.example/", want: "pass"},
+		{url: "http://allowed.example/", want: "pass"},
+		{url: "http://both.example/", want: "pass"},
+		{url: "http://denied.example/", want: "block"},
+		{url: "http://notnow.example/", want: "pass"},
+		{url: "http://x.track12.example/path", want: "block"},
+		{url: "http://xtrack12.example/path", want: "pass"},
+		{url: "http://my.telemetry.example/", want: "block"},
+		{url: "http://other.example/telemetry", want: "pass"},
+	})
+	wantLines(t, report, "lists.example/off: it is switched off", "notnow.example: it is switched off", "group Kids")
+}
+
+func TestImportPiholesTextFiles(t *testing.T) {
+	settings, report := importFrom(t, "pihole", unpack(t, `
+-- adlists.list --
+https://lists.example/hosts
+-- whitelist.txt --
+good.example
+-- blacklist.txt --
+bad.example
+bad.example
+-- custom.list --
+10.0.0.1 nas.local
+`))
+	decide(t, settings, []decision{
+		{url: "http://bad.example/", want: "block"},
+		{url: "http://sub.bad.example/", want: "pass"},
+		{url: "http://good.example/", want: "pass"},
+	})
+	wantLines(t, report, "https://lists.example/hosts: a list is a file", "local names", `"bad.example" is in line 1 already`)
+}
+
+func TestImportAdGuardHomeDecidesAsItWould(t *testing.T) {
+	settings, report := importFrom(t, "adguardhome", filepath.Join(unpack(t, `
+-- AdGuardHome.yaml --
+http: {address: 0.0.0.0:80}
+dns:
+  upstream_dns: [1.1.1.1]
+filtering:
+  blocked_services: {ids: [tiktok]}
+  safe_search: {enabled: true}
+  rewrites: []
+filters:
+  - {enabled: true, url: "https://f.example/1", name: "Ads & more", id: 1}
+  - {enabled: false, url: "https://f.example/2", name: Off, id: 2}
+  - {enabled: true, url: "https://f.example/3", name: Missing, id: 3}
+whitelist_filters: []
+user_rules:
+  - "@@||good.ads.example^"
+  - "||mine.example^"
+schema_version: 28
+-- data/filters/1.txt --
+! a comment
+||ads.example^
+`), "AdGuardHome.yaml"))
+	decide(t, settings, []decision{
+		{url: "http://www.ads.example/", want: "block"},
+		{url: "http://good.ads.example/", want: "pass"},
+		{url: "http://x.mine.example/", want: "block"},
+		{url: "http://other.example/", want: "pass"},
+	})
+	wantLines(t, report, "blocked_services", `"Off", https://f.example/2: it is switched off`, "3.txt", "safesearch: true")
 }
