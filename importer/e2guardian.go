@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"shuultuur/check/phrase"
 	"shuultuur/list"
@@ -16,6 +17,9 @@ import (
 
 // maxGroups is e2guardian's own bound of filter groups, and some.
 const maxGroups = 1000
+
+// maxPattern is the longest expression a rule may have.
+const maxPattern = 4096
 
 // e2guardian reads the folder of e2guardian.conf or dansguardian.conf, or that
 // file.
@@ -695,8 +699,12 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 		}
 		var agents []string
 		for _, s := range c.items(r) {
-			if _, err := regexp.Compile("(?i:" + s + ")"); err != nil || len(s) > 4096 {
-				c.rep.add(Note{Kind: Regexp, place: place{file: r.path}, What: s, Why: fmt.Sprint(err)})
+			if _, err := regexp.Compile("(?i:" + s + ")"); err != nil {
+				c.rep.add(Note{Kind: Regexp, place: place{file: r.path}, What: s, Why: err.Error()})
+				continue
+			}
+			if len(s) > maxPattern {
+				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
 				continue
 			}
 			if r.name == begin+"useragent" {
@@ -705,7 +713,7 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 			}
 			m := headerStart.FindStringSubmatch(s)
 			rest := strings.TrimPrefix(s, strings.Join(m[:min(1, len(m))], ""))
-			if m == nil || rest == "" {
+			if _, err := regexp.Compile("(?i:" + rest + ")"); m == nil || rest == "" || err != nil {
 				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
 				continue
 			}
@@ -728,6 +736,11 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
 		var terms []string
 		for _, s := range c.items(r) {
 			words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '+' || r == ' ' })
+			unsaid := slices.ContainsFunc(words, func(w string) bool { return !strings.ContainsFunc(w, isLetterOrDigit) })
+			if unsaid {
+				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
+				continue
+			}
 			if len(words) == 0 || len(words) > 4 || len(terms) > 10_000 {
 				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "more than four words in any order cannot be said"})
 				continue
@@ -740,6 +753,8 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
 		}
 	}
 }
+
+func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // orders returns words in every order.
 func orders(words []string) (all []string) {
@@ -782,6 +797,8 @@ func (c *guard) redirects(lists []ref, add func(ruleOut)) {
 				c.rep.add(Note{Kind: Line, place: at, What: s, Why: "left out", Mend: `"expression"->"URL"`})
 			case err != nil:
 				c.rep.add(Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
+			case len(expr) > maxPattern:
+				c.rep.add(Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
 			case strings.ContainsAny(to, `\$`) || strings.Contains(expr, "://") || !plainURL(to) || expr == "":
 				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "a redirect leads to a fixed URL, with the whole URL or host filled in"})
 			default:

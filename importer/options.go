@@ -164,8 +164,9 @@ func netipJoin(ip string, port int) string {
 // plainURL says whether s is a URL a redirect may lead to, with nothing to fill
 // in that is not ours.
 func plainURL(s string) bool {
-	u, err := url.Parse(strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x").Replace(s))
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.ContainsAny(u.String(), "{}")
+	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x").Replace(s)
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.ContainsAny(s, "{}")
 }
 
 // shipped are SHA-256 of the storyboards as e2guardian 5.3.5 ships them.
