@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"shuultuur/list"
@@ -191,7 +193,13 @@ func (q *squid) time(name string, body []statement) {
 		}
 		var hours []string
 		for _, m := range hoursText.FindAllStringSubmatch(strings.Join(s.words[i:], " "), -1) {
-			hours = append(hours, fmt.Sprintf("%02s:%s-%02s:%s", m[1], m[2], m[3], m[4]))
+			if from, to := m[1]+m[2], m[3]+m[4]; isClock(m[1], m[2]) && isClock(m[3], m[4]) && from != "2400" && from != to {
+				hours = append(hours, fmt.Sprintf("%02s:%s-%02s:%s", m[1], m[2], m[3], m[4]))
+			}
+		}
+		if days = slices.DeleteFunc(days, func(d string) bool { return !isDay(d) }); len(days) == 0 && s.words[1] != "*" || len(hours) == 0 {
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "no days or no hours can be read in it"})
+			continue
 		}
 		if len(hours) == 1 && (hours[0] == "00:00-24:00" || hours[0] == "00:00-23:59") {
 			hours = nil
@@ -199,6 +207,22 @@ func (q *squid) time(name string, body []statement) {
 		q.times[name] = append(q.times[name], window{Days: strings.Join(days, ","), Hours: strings.Join(hours, ",")})
 		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
 	}
+}
+
+// isClock says whether h:m is a time of the day, or its end.
+func isClock(h, m string) bool {
+	hour, err1 := strconv.Atoi(h)
+	minute, err2 := strconv.Atoi(m)
+	return err1 == nil && err2 == nil && (hour < 24 && minute < 60 || hour == 24 && minute == 0)
+}
+
+func isDay(s string) bool {
+	for _, d := range dayNames {
+		if d == s {
+			return true
+		}
+	}
+	return false
 }
 
 func (q *squid) source(name string, at statement, body []statement) {
