@@ -21,6 +21,7 @@ var floors = map[string]int{
 	"load":          5,
 	"doctor":        5,
 	"profile":       5,
+	"importer":      5,
 	"proxy":         4,
 	"check":         4,
 	"policy":        4,

@@ -39,6 +39,7 @@ var commands = []command{
 	{"demo", "", "start an origin and the gateway, browse, print the verdicts", demo},
 	{"init", "DIR", "write the starter settings into a folder", initialise},
 	{"list", "compile|look ...", "compile lists, look a name up in them", lists},
+	{"import", "PROGRAM PATH", "make settings of another filter's, and report on its lists", importCommand},
 	{"passwd", "[-file FILE] USER", "set a password for Basic authentication", passwd},
 	{"ca", "init|export|rotate ...", "make and hand out the root certificate", ca},
 	{"load", "http|dns|origin|...", "put load on a server, or be the server", loadCommand},
