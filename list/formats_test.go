@@ -403,7 +403,7 @@ func TestSearchAtOnce(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		q.SetURL("www.example.com", []byte("/index.html?x"))
 		dst, _ = f.Search(&q, dst[:0])
-	}); n > 0 {
+	}); n > 0 && !raceEnabled { // with it, sync.Pool forgets at random
 		t.Errorf("got %v allocations", n)
 	}
 }
