@@ -159,7 +159,7 @@ func (c *guard) clients(lists []ref) {
 				continue
 			}
 			var nets []string
-			c.walk(r.path, func(at place, s []byte) {
+			_, err := c.walk(r.path, func(at place, s []byte) {
 				if s = cutNote(s); len(s) == 0 {
 					return
 				}
@@ -169,6 +169,7 @@ func (c *guard) clients(lists []ref) {
 				}
 				nets = append(nets, n...)
 			})
+			c.unread(r.path, err)
 			if len(nets) == 0 {
 				c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nobody is in it"})
 				continue
@@ -191,7 +192,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 	all := map[int]membership{}
 	byAddress, byName := false, false
 	take := func(path string) {
-		c.walk(path, func(at place, s []byte) {
+		_, err := c.walk(path, func(at place, s []byte) {
 			if s = cutNote(s); len(s) == 0 {
 				return
 			}
@@ -210,6 +211,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			}
 			all[n] = m
 		})
+		c.unread(path, err)
 	}
 	for _, path := range strings.Split(opts["authplugin"].value, "\n") {
 		path, ok := c.locate(path, c.dir)

@@ -221,7 +221,7 @@ func cutNote(s []byte) []byte {
 // items reads a short list whole: extensions, types, search words.
 func (c *guard) items(r ref) (all []string) {
 	seen := map[string]bool{}
-	c.walk(r.path, func(p place, s []byte) {
+	_, err := c.walk(r.path, func(p place, s []byte) {
 		if s = cutNote(s); len(s) == 0 {
 			return
 		}
@@ -237,7 +237,15 @@ func (c *guard) items(r ref) (all []string) {
 		}
 		all = append(all, text)
 	})
+	c.unread(r.path, err)
 	return all
+}
+
+// unread reports a list that could not be read to its end.
+func (c *guard) unread(path string, err error) {
+	if err != nil {
+		c.rep.add(Note{Kind: Lost, place: place{file: path}, What: "the list", Why: err.Error()})
+	}
 }
 
 // networks reads an address list of a configuration: an address, a network, an
