@@ -33,7 +33,7 @@ func (f *fake) Name() string                  { return f.name }
 func (f *fake) Categories() []filter.Category { return f.known }
 
 func (f *fake) Wants(t *filter.Transaction, s filter.Stage) bool {
-	if s == filter.ResponseBody && f.html && string(t.Response.Get("Content-Type")) != "text/html" {
+	if s == filter.ResponseBody && f.html && t.Response != nil && string(t.Response.Get("Content-Type")) != "text/html" {
 		return false
 	}
 	for _, w := range f.wants {
@@ -623,7 +623,8 @@ func TestMistakesInSettingsNameTheirKey(t *testing.T) {
 func TestDecideAllocatesNothingWhenAllPasses(t *testing.T) {
 	e, tr := manyPolicies(t)
 	ctx := context.Background()
-	if n := testing.AllocsPerRun(1000, func() { pass(ctx, t, e, tr) }); n != 0 {
+	// With the race detector, sync.Pool forgets at random.
+	if n := testing.AllocsPerRun(1000, func() { pass(ctx, t, e, tr) }); n != 0 && !raceEnabled {
 		t.Errorf("%v allocations for a request that passes, want 0", n)
 	}
 }
