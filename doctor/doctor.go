@@ -1,10 +1,11 @@
 // Package doctor looks at the machine a gateway is to run on, before it
 // carries load: limits of the kernel, of the process and of the disk, clock
-// and entropy, and what the gateway needs fresh (certificate, lists, Redis).
+// and entropy, what brings clients to the transparent ports, and what the
+// gateway needs fresh (certificate, lists, Redis).
 //
 // Data moves one way: a Machine answers for facts (machine_linux.go,
 // machine_freebsd.go; tests have a made-up one), each look (look.go, own.go,
-// redis.go) makes Findings of some of them, and a Report is the findings as
+// transparent.go, redis.go) makes Findings of some of them, and a Report is the findings as
 // text or JSON. Nothing is changed; for what is low the finding has the line
 // that mends it.
 package doctor
@@ -32,6 +33,9 @@ type Machine interface {
 	Entropy() (bool, error)        // whether the random generator is seeded
 	Memory() (int64, error)        // bytes this process may use, control groups included
 	Disk(dir string) (Disk, error) // of the nearest folder that exists
+	// Output returns what a command prints that only looks. The error is
+	// exec.ErrNotFound when it is not installed.
+	Output(ctx context.Context, name string, args ...string) (string, error)
 }
 
 // Disk is what is known of the file system of a folder.
@@ -51,9 +55,11 @@ type Config struct {
 	MemoryLimit int64  // GOMEMLIMIT in bytes; 0 means none
 	Cert        string // certificate of listen.tls, a PEM file
 	Lists       []List
-	Settings    string // settings file; "" means there is none
-	Mistakes    error  // what is wrong with it
-	Redis       string // host:port
+	Transparent []string // host:port, listen.transparent
+	TPROXY      []string // host:port, listen.tproxy
+	Settings    string   // settings file; "" means there is none
+	Mistakes    error    // what is wrong with it
+	Redis       string   // host:port
 }
 
 // List is a list's source.
@@ -88,7 +94,7 @@ type Report struct {
 }
 
 // Look asks the machine and returns what was found. It takes some seconds at
-// most, bounded by the disk and by Redis.
+// most, bounded by the disk, by the firewall's programs and by Redis.
 func Look(ctx context.Context, m Machine, cfg Config) *Report {
 	p := patient{m: m, cfg: cfg}
 	r := &Report{System: m.System()}
@@ -99,6 +105,7 @@ func Look(ctx context.Context, m Machine, cfg Config) *Report {
 	} {
 		r.Findings = append(r.Findings, look()...)
 	}
+	r.Findings = append(r.Findings, p.transparent(ctx)...)
 	if cfg.Redis != "" {
 		r.Findings = append(r.Findings, p.redis(ctx)...)
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,6 +18,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,7 +40,8 @@ type fake struct {
 	seeded       bool
 	memory       int64
 	disk         Disk
-	err          error // of everything but Kernel, when set
+	output       map[string]string // by command line; of others there is none installed
+	err          error             // of everything but Kernel, when set
 }
 
 func (f *fake) System() string                { return f.system }
@@ -49,6 +52,17 @@ func (f *fake) Synchronised() (bool, error)   { return f.synchronised, f.err }
 func (f *fake) Entropy() (bool, error)        { return f.seeded, f.err }
 func (f *fake) Memory() (int64, error)        { return f.memory, f.err }
 func (f *fake) Disk(string) (Disk, error)     { return f.disk, f.err }
+
+func (f *fake) Output(_ context.Context, name string, args ...string) (string, error) {
+	if f.err != nil {
+		return "", f.err
+	}
+	s, ok := f.output[strings.Join(append([]string{name}, args...), " ")]
+	if !ok {
+		return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+	}
+	return s, nil
+}
 
 func (f *fake) Kernel(name string) (string, error) {
 	s, ok := f.kernel[name]
@@ -128,6 +142,8 @@ func TestReports(t *testing.T) {
 		{"strong", strong(), cfg, true},
 		{"weak", weak(), small, false},
 		{"freebsd", weakBSD(), cfg, false},
+		{"bare", bare(), Config{Transparent: []string{"[::]:3129"}, TPROXY: []string{"[::]:3130"}}, false},
+		{"bare-freebsd", bareBSD(), Config{Transparent: []string{"[::]:3129"}}, false},
 		{"mute", &fake{system: "linux", now: noon, err: errors.New("not permitted")}, cfg, true},
 	} {
 		r := Look(t.Context(), c.machine, c.cfg)

@@ -1,13 +1,17 @@
 package doctor
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -89,4 +93,56 @@ func syncTime(dir string) (time.Duration, error) {
 	}
 	slices.Sort(took)
 	return took[len(took)/2], nil
+}
+
+// What a command may take and print. A firewall with a list of addresses of
+// its own may print a lot.
+const (
+	commandTime = 3 * time.Second
+	commandMost = 4 << 20
+)
+
+// Output implements Machine. The folders of the system's own programs are
+// looked into as well: few users have them in PATH.
+func (This) Output(ctx context.Context, name string, args ...string) (string, error) {
+	path, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if err == nil {
+			break
+		}
+		path, err = exec.LookPath(filepath.Join(dir, name))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	out, complaint := bounded{most: commandMost}, bounded{most: 4 << 10}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &complaint, time.Second
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("%s has not answered within %v", name, commandTime)
+	}
+	if err != nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(complaint.String()), "\n")
+		if first == "" {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		return "", fmt.Errorf("%s: %w: %q", name, err, first)
+	}
+	return out.String(), nil
+}
+
+// bounded is a buffer that refuses what goes beyond most bytes.
+type bounded struct {
+	bytes.Buffer
+	most int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.most {
+		return 0, fmt.Errorf("more than %d bytes printed", b.most)
+	}
+	return b.Buffer.Write(p)
 }

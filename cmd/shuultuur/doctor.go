@@ -18,7 +18,8 @@ import (
 const doctorHelp = `
 Looks at this machine before it carries load: accept queues, open files, ports,
 connection tracking, UDP buffers, clock, entropy, memory, disk, and what the
-settings need: certificate, lists, their own form. Says what is low, why that
+settings need: certificate, lists, their own form, and for transparent ports
+forwarding, the firewall's rules and routes (as root). Says what is low, why that
 matters and the line that mends it. It changes nothing but writes some KiB to
 the data folder to see how fast it syncs, and removes them.
 
@@ -87,6 +88,7 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 		cfg.Connections = s.Proxy.Connections
 	}
 	cfg.Connections *= len(s.Listen.Proxy)
+	cfg.Transparent, cfg.TPROXY = s.Listen.Transparent, s.Listen.TPROXY
 	if s.Proxy.HeldTotal > 0 {
 		cfg.Held = s.Proxy.HeldTotal
 	}
