@@ -93,6 +93,12 @@ func (c *Config) control(_, address string, _ syscall.RawConn) error {
 	return c.allowed(to)
 }
 
+// Guard returns a net.Dialer's Control that refuses the addresses which no
+// request may reach, for connections that the gateway makes on its own behalf.
+func (c Config) Guard() func(network, address string, raw syscall.RawConn) error {
+	return c.control
+}
+
 // ownPort says whether a connection that was just made ends on this machine at
 // a port of ours, which is how a listener on all addresses is recognised.
 func (c *Config) ownPort(n net.Conn) error {
