@@ -210,10 +210,13 @@ func (s *Store) fits(name string, src Source, st *State) bool {
 // try compiles the file for trial and returns its entries, or why it should
 // not take the place of old.
 func try(ctx context.Context, name string, src Source, cfg list.Config, file string, old *Version) (int, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(file), "new-*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
 	cfg.Path = file
-	dst := file + ".trial"
-	defer os.Remove(dst)
-	r, err := list.Compile(ctx, name, cfg, dst)
+	r, err := list.Compile(ctx, name, cfg, filepath.Join(dir, "trial.list"))
 	if err != nil {
 		return 0, err
 	}
@@ -332,7 +335,7 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 	// What an update that was killed has left; none is at work now.
 	left, _ := filepath.Glob(filepath.Join(dir, "new-*"))
 	for _, l := range left {
-		os.Remove(l)
+		os.RemoveAll(l)
 	}
 	return func() { f.Close() }, nil
 }
