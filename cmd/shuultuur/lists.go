@@ -19,8 +19,9 @@ look FILE NAME...     look hosts or URLs up in a compiled list
 add FILE ENTRY...     add hosts or URLs to a compiled list
 remove FILE ENTRY...  remove them from it
 
-update, catalogue, history, rollback, stats, search
+update, history, rollback, stats, search, catalogue
                       the lists of the settings: "shuultuur list update -h" says more
+diff OLD NEW          what two lists have that the other has not
 
 SOURCE is a file or folder; its format is guessed unless -format names one of
 ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,

@@ -17,7 +17,8 @@ import (
 	"shuultuur/load/replay"
 )
 
-// listCommands are the subcommands of list that are about the settings.
+// listCommands are the subcommands of list that have flags of their own: most
+// are about the lists of the settings.
 func listCommands() []command {
 	return []command{
 		{"update", "[-config FILE] [NAME...]", updateHelp, updateLists},
@@ -26,6 +27,7 @@ func listCommands() []command {
 		{"rollback", "[-config FILE] NAME", rollbackHelp, rollbackList},
 		{"stats", "[-config FILE] [NAME...]", statsHelp, listStats},
 		{"search", "[-config FILE] HOST|URL", searchHelp, searchLists},
+		{"diff", "[-format FORMAT] OLD NEW", diffHelp, diffLists},
 	}
 }
 
