@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -214,7 +215,8 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // verify holds a download against the checksum in the settings and the one
-// that its server offers.
+// that its server offers, if it does: it is of the same server, and guards
+// against damage more than against malice.
 func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	if src.SHA256 != "" && src.SHA256 != d.sha256 {
 		return fmt.Errorf("its SHA-256 is %s, and the settings take %s only", d.sha256, src.SHA256)
@@ -230,15 +232,15 @@ func (s *Store) verify(ctx context.Context, src Source, d download) error {
 	if err != nil {
 		return fmt.Errorf("getting checksums from %s: %w", src.Sums, err)
 	}
-	if !slices.Contains(want, d.sha256) && !slices.Contains(want, d.md5) {
+	if len(want) > 0 && !slices.Contains(want, d.sha256) && !slices.Contains(want, d.md5) {
 		return fmt.Errorf("its checksum is not the one in %s", src.Sums)
 	}
 	return nil
 }
 
 // sums returns the checksums that src.Sums has for the file of src, in the
-// form of md5sum and sha256sum: one a line, the name after it. One without a
-// name is for the one file it can be about.
+// form of md5sum and sha256sum, the name after the sum, or in that of BSD. One
+// without a name is for the one file it can be about.
 func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	r, err := request(ctx, src.Sums)
 	if err != nil {
@@ -249,6 +251,9 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotFound {
+		return nil, nil // not offered, or no longer
+	}
 	if err := answered(res); err != nil {
 		return nil, err
 	}
@@ -256,17 +261,19 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	if err != nil {
 		return nil, permanent{err}
 	}
-	found, err := parseSums(io.LimitReader(res.Body, maxSums), path.Base(u.Path))
-	if err == nil && len(found) == 0 {
-		err = permanent{fmt.Errorf("there is none for %q", path.Base(u.Path))}
-	}
-	return found, err
+	return parseSums(io.LimitReader(res.Body, maxSums), path.Base(u.Path))
 }
+
+// bsd is a line of md5 and sha256 of BSD: MD5 (file) = sum.
+var bsd = regexp.MustCompile(`^[A-Z0-9]+ \((.+)\) = ([0-9A-Fa-f]+)$`)
 
 func parseSums(r io.Reader, file string) (found []string, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
+		if m := bsd.FindStringSubmatch(strings.TrimSpace(lines.Text())); m != nil {
+			f = []string{m[2], m[1]}
+		}
 		if len(f) == 0 || len(f[0]) != 32 && len(f[0]) != 64 {
 			continue
 		}

@@ -153,6 +153,15 @@ func checkURL(s string) error {
 	return nil
 }
 
+// place is the URL without a password, for what is written down.
+func (s Source) place() string {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return s.URL
+	}
+	return u.Redacted()
+}
+
 // find returns the entry of the catalogue called name.
 func find(name string) (Known, error) {
 	all := Catalogue()

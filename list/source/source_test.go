@@ -230,6 +230,10 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 func TestChecksumsOfTheServerAreHeldAgainst(t *testing.T) {
 	body, sums := lines(10), ""
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/SUMS" && sums == "" {
+			http.NotFound(w, r)
+			return
+		}
 		if r.URL.Path == "/SUMS" {
 			fmt.Fprint(w, sums)
 			return
@@ -244,8 +248,10 @@ func TestChecksumsOfTheServerAreHeldAgainst(t *testing.T) {
 		{"alone", sum(body) + "\n", ""},
 		{"binary mark", strings.ToUpper(sum(body)) + " *./ads.txt\n", ""},
 		{"wrong", sum("x") + "  ads.txt\n", "checksum is not the one"},
-		{"another file's", sum(body) + "  other.txt\n", `there is none for "ads.txt"`},
-		{"none", "", "there is none"},
+		{"as BSD writes it", "SHA256 (ads.txt) = " + sum(body) + "\n", ""},
+		{"wrong, as BSD writes it", "SHA256 (ads.txt) = " + sum("x") + "\n", "checksum is not the one"},
+		{"offered for another file only", sum("x") + "  other.txt\n", ""},
+		{"not offered", "", ""},
 	} {
 		sums = c.sums
 		_, err := newStore(t).Update(t.Context(), "ads", src, domains)
@@ -323,6 +329,30 @@ func TestCertificatesAreChecked(t *testing.T) {
 	_, err := newStore(t).Update(t.Context(), "ads", resolve(t, Config{URL: srv.URL}), domains)
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v, want a certificate that is not trusted", err)
+	}
+}
+
+func TestAPasswordIsNotWrittenDown(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != "hunter2" || r.URL.RawQuery != "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, lines(10))
+	}))
+	defer srv.Close()
+	s := newStore(t)
+	at := strings.Replace(srv.URL, "http://", "http://me:hunter2@", 1)
+	for _, more := range []string{"", "?broken"} {
+		src := resolve(t, Config{URL: at + "/" + more})
+		_, err := s.Update(t.Context(), "ads", src, domains)
+		if (err == nil) != (more == "") || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v", more, err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(s.Dir, "ads", stateOf))
+	if err != nil || strings.Contains(string(b), "hunter2") {
+		t.Errorf("state: %s, %v", b, err)
 	}
 }
 
@@ -432,6 +462,7 @@ func TestADamagedStateIsAnErrorAndLeadsNowhereElse(t *testing.T) {
 
 func FuzzSums(f *testing.F) {
 	f.Add(sum("a") + "  ads.txt\n")
+	f.Add("MD5 (ads.txt) = D41D8CD98F00B204E9800998ECF8427E\n")
 	f.Add("d41d8cd98f00b204e9800998ecf8427e *ads.txt\r\n\n# no\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		found, err := parseSums(strings.NewReader(text), "ads.txt")

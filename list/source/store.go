@@ -117,8 +117,8 @@ func (s *Store) Update(ctx context.Context, name string, src Source, cfg list.Co
 	if err != nil {
 		return Change{}, err
 	}
-	if st.URL != src.URL {
-		st.URL, st.ETag, st.LastModified = src.URL, "", ""
+	if st.URL != src.place() {
+		st.URL, st.ETag, st.LastModified = src.place(), "", ""
 	}
 	c, err := s.update(ctx, name, src, cfg, &st)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 		return Change{Was: old.Entries, Version: *old}, nil
 	}
 	if err := s.verify(ctx, src, d); err != nil {
-		return Change{}, fmt.Errorf("fetching it from %s: %w", src.URL, err)
+		return Change{}, fmt.Errorf("fetching it from %s: %w", src.place(), err)
 	}
 	// Known already: the one in use, or one that somebody went back from.
 	for _, v := range st.Versions {
@@ -168,7 +168,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 			return Change{Was: old.Entries, Version: *old}, nil
 		}
 	}
-	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.URL, Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
+	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
 	if v.Entries, err = try(ctx, name, src, cfg, f.Name(), old); err != nil {
 		return Change{}, err
 	}
@@ -200,7 +200,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 // we have is from there, is still here, and is what the settings want.
 func (s *Store) fits(name string, src Source, st *State) bool {
 	v := st.inUse()
-	if v == nil || v.URL != src.URL || src.SHA256 != "" && v.SHA256 != src.SHA256 {
+	if v == nil || v.URL != src.place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {
 		return false
 	}
 	_, err := os.Stat(s.Path(name))
@@ -226,7 +226,7 @@ func try(ctx context.Context, name string, src Source, cfg list.Config, file str
 		return 0, fmt.Errorf("%d of %d lines make no sense as %s; not taken", r.Bad, r.Lines, formats(r))
 	case n < src.Minimum:
 		return 0, fmt.Errorf("it has %d entries, and %d is the least that is taken", n, src.Minimum)
-	case old != nil && old.URL == src.URL && float64(n) < float64(old.Entries)*(1-src.Shrink):
+	case old != nil && old.URL == src.place() && float64(n) < float64(old.Entries)*(1-src.Shrink):
 		return 0, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, n, src.Shrink*100)
 	}
 	return n, nil
@@ -375,5 +375,5 @@ func (st State) Due(src Source, part float64, now time.Time) bool {
 		every = min(every, time.Hour)
 	}
 	every += time.Duration(part * float64(every) / 10)
-	return st.Checked.IsZero() || st.URL != src.URL || now.Sub(st.Checked) >= every
+	return st.Checked.IsZero() || st.URL != src.place() || now.Sub(st.Checked) >= every
 }
