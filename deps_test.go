@@ -20,6 +20,8 @@ var floors = map[string]int{
 	"admin":         5,
 	"load":          5,
 	"doctor":        5,
+	"profile":       5,
+	"importer":      5,
 	"proxy":         4,
 	"check":         4,
 	"policy":        4,

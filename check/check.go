@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shuultuur/check/category"
+	"shuultuur/check/certificate"
 	"shuultuur/check/phrase"
 	"shuultuur/filter"
 	"shuultuur/list"
@@ -43,7 +44,7 @@ type Set struct {
 
 // New makes the checks that c asks for.
 func New(c Config, p Parts) (*Set, error) {
-	s := &Set{}
+	s := &Set{Checks: []filter.Check{certificate.Check{}}}
 	if c.Category != nil {
 		cfg := *c.Category
 		cfg.Now = p.Now

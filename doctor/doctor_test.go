@@ -155,6 +155,15 @@ func find(t *testing.T, r *Report, about string) Finding {
 	return Finding{}
 }
 
+func TestTheAcceptQueueByItsOldName(t *testing.T) {
+	m := weakBSD()
+	m.kernel["kern.ipc.somaxconn"] = m.kernel["kern.ipc.soacceptqueue"]
+	delete(m.kernel, "kern.ipc.soacceptqueue")
+	if got := find(t, Look(t.Context(), m, Config{}), "kern.ipc.somaxconn"); got.Level != Low {
+		t.Errorf("got %+v, want it low", got)
+	}
+}
+
 func TestMemoryAgainstItsLimits(t *testing.T) {
 	for _, c := range []struct {
 		have, limit, held int64

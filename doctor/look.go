@@ -92,7 +92,11 @@ func size(n int64) string {
 func (p patient) backlog() []Finding {
 	const why = "Connections that arrive while the gateway is busy wait in this queue; when it is full the client waits a second or more for its retry. A running gateway takes a new value at its next start."
 	if p.bsd() {
-		return p.atLeast("kern.ipc.soacceptqueue", wantBacklog, plain, why)
+		name := "kern.ipc.soacceptqueue"
+		if _, err := p.m.Kernel(name); errors.Is(err, fs.ErrNotExist) {
+			name = "kern.ipc.somaxconn" // before FreeBSD 10
+		}
+		return p.atLeast(name, wantBacklog, plain, why)
 	}
 	return append(p.atLeast("net.core.somaxconn", wantBacklog, plain, why),
 		p.atLeast("net.ipv4.tcp_max_syn_backlog", wantBacklog, plain, "Half-open connections wait here; when it is full, new ones are dropped or served by SYN cookies, without window scaling.")...)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"shuultuur/check/phrase"
 	"shuultuur/filter"
 	"shuultuur/identity"
+	"shuultuur/intercept"
 	"shuultuur/list"
 	"shuultuur/list/source"
 	"shuultuur/policy"
@@ -90,6 +92,10 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if s.Pages.Templates != "" {
 		e.files = append(e.files, s.path(s.Pages.Templates))
 	}
+	look, err := e.intercept()
+	if err != nil {
+		return err
+	}
 	// All files are known: what is built from here on is built from these.
 	e.stamp = e.fingerprint()
 	digest := sha256.Sum256([]byte(e.stamp))
@@ -97,7 +103,7 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if err := e.decide(checks.Checks, memory, log); err != nil {
 		return err
 	}
-	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert, Intercept: look}
 	return e.tryFixed()
 }
 
@@ -193,7 +199,12 @@ func (e *Engine) openList(ctx context.Context, name, dst string, store *source.S
 		return false, err
 	}
 	e.lists[name] = f
-	e.files = append(e.files, cfg.Path)
+	e.files = append(e.files, cfg.Path, dst+".overlay")
+	for _, src := range report.Sources { // includes among them
+		if src.Path != cfg.Path {
+			e.files = append(e.files, src.Path)
+		}
+	}
 	e.reports = append(e.reports, report)
 	if !report.Reused {
 		log.Info("list compiled", "list", name, "entries", report.Entries, "refused", report.Bad, "took", time.Since(start).Round(time.Millisecond))
@@ -237,6 +248,65 @@ func (e *Engine) certificate() (*tls.Config, error) {
 		return nil, err
 	}
 	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// intercept makes what looks into TLS connections, nil when no policy wants to.
+func (e *Engine) intercept() (*proxy.Interception, error) {
+	s := e.settings
+	wanted := slices.IndexFunc(s.Policies, func(p policy.Policy) bool { return p.Decrypt })
+	if s.Intercept == nil {
+		if wanted >= 0 {
+			return nil, filter.Setting(fmt.Sprintf("policies[%d].decrypt", wanted),
+				errors.New("to look into TLS a root certificate is needed; make one with \"shuultuur ca init\" and name it under intercept: root"))
+		}
+		return nil, nil
+	}
+	c := s.Intercept
+	if c.ExceptAfter < 0 {
+		return nil, filter.Setting("intercept.except-after", errors.New("must not be negative"))
+	}
+	root := s.path(c.Root)
+	e.files = append(e.files, root)
+	a, err := intercept.New(intercept.Config{Root: root, LeafDays: c.LeafDays, Leaves: c.Leaves})
+	if err != nil {
+		return nil, filter.Setting("intercept", err)
+	}
+	roots, err := e.trusted(c.Trust)
+	if err != nil {
+		return nil, err
+	}
+	v, err := intercept.NewVerifier(intercept.VerifierConfig{Roots: roots, Dial: s.Proxy.DialPublic})
+	if err != nil {
+		return nil, filter.Setting("intercept", err)
+	}
+	if wanted < 0 {
+		return nil, nil
+	}
+	return &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return e.policy.Decrypts(t) }, ExceptAfter: c.ExceptAfter}, nil
+}
+
+// trusted returns the system's roots and those in files, or nil for the
+// system's alone.
+func (e *Engine) trusted(files []string) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("reading the system's root certificates: %w", err)
+	}
+	for i, f := range files {
+		f = e.settings.path(f)
+		e.files = append(e.files, f)
+		pem, err := os.ReadFile(f)
+		if err == nil && !pool.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%q holds no certificate in PEM form", f)
+		}
+		if err != nil {
+			return nil, filter.Setting(fmt.Sprintf("intercept.trust[%d]", i), err)
+		}
+	}
+	return pool, nil
 }
 
 // close lets go of the lists at once. It is for engines that serve nobody
@@ -344,7 +414,7 @@ func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, 
 // change.
 func (s *Settings) fixed(other *Settings) []string {
 	var parts []string
-	if fmt.Sprint(s.Listen.Proxy, s.Listen.Admin, s.Listen.Token) != fmt.Sprint(other.Listen.Proxy, other.Listen.Admin, other.Listen.Token) {
+	if fmt.Sprint(s.Listen.addresses()) != fmt.Sprint(other.Listen.addresses()) {
 		parts = append(parts, "listen")
 	}
 	if s.Data != other.Data {

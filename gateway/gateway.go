@@ -44,7 +44,7 @@ type Gateway struct {
 	stores  []event.Store
 	proxy   *proxy.Proxy
 
-	proxyOn, adminOn []net.Listener
+	proxyOn, transparentOn, adminOn []net.Listener
 
 	reloading sync.Mutex // one reload at a time
 	mu        sync.Mutex
@@ -81,7 +81,7 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 		return err
 	}
 	g.engine.Store(e)
-	if err := g.listen(s); err != nil {
+	if err := g.listen(ctx, s); err != nil {
 		return err
 	}
 	if g.stores, err = openStores(s); err != nil {
@@ -105,14 +105,17 @@ func (g *Gateway) done(t *filter.Transaction) {
 	g.events.Add(event.From(t))
 }
 
-func (g *Gateway) listen(s *Settings) error {
+func (g *Gateway) listen(ctx context.Context, s *Settings) error {
 	for _, l := range []struct {
 		key   string
 		addrs Addresses
 		to    *[]net.Listener
-	}{{"listen.proxy", s.Listen.Proxy, &g.proxyOn}, {"listen.admin", s.Listen.Admin, &g.adminOn}} {
+	}{
+		{"listen.proxy", s.Listen.Proxy, &g.proxyOn}, {"listen.transparent", s.Listen.Transparent, &g.transparentOn},
+		{"listen.tproxy", s.Listen.TPROXY, &g.transparentOn}, {"listen.admin", s.Listen.Admin, &g.adminOn},
+	} {
 		for _, a := range l.addrs {
-			on, err := net.Listen("tcp", a)
+			on, err := proxy.Listen(ctx, a, l.key == "listen.tproxy")
 			if err != nil {
 				return s.mistake(filter.Setting(l.key, fmt.Errorf("cannot listen on %q: %w", a, err)))
 			}
@@ -125,7 +128,7 @@ func (g *Gateway) listen(s *Settings) error {
 // own lists the addresses that no request may reach through the proxy.
 func (g *Gateway) own() []netip.AddrPort {
 	var own []netip.AddrPort
-	for _, on := range [][]net.Listener{g.proxyOn, g.adminOn} {
+	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.adminOn} {
 		for _, l := range on {
 			if a, ok := l.Addr().(*net.TCPAddr); ok {
 				own = append(own, a.AddrPort())
@@ -184,6 +187,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.proxyOn {
 		serve(func() error { return g.proxy.Serve(ctx, l) })
 	}
+	for _, l := range g.transparentOn {
+		serve(func() error { return g.proxy.ServeTransparent(ctx, l) })
+	}
 	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
@@ -205,7 +211,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // close lets go of what New opened.
 func (g *Gateway) close() error {
 	var errs []error
-	for _, on := range [][]net.Listener{g.proxyOn, g.adminOn} {
+	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.adminOn} {
 		for _, l := range on {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)

@@ -94,6 +94,12 @@ var proxyReadings = []reading{
 	{"upstream_retried_total", "Requests repeated because a kept connection was dead.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.UpstreamRetried }},
 	{"upstream_dial_failed_total", "Upstream connections that could not be made.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.DialFailed }},
 	{"upstream_failed_total", "Requests without a valid answer from upstream.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.UpstreamFailed }},
+	{"tls_decrypted_total", "TLS connections that were looked into.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Decrypted }},
+	{"tls_certificate_refused_total", "TLS handshakes that a client broke off at our certificate.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.CertRefused }},
+	{"tls_origin_faults_total", "TLS connections to origins whose certificate has a fault.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.CertFaults }},
+	{"tls_ech_total", "TLS hellos that carried encrypted_client_hello, true or noise.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.ECH }},
+	{"transparent_connections_total", "Connections that a firewall brought here.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Transparent }},
+	{"transparent_misdirected_total", "Requests and hellos that name a host which does not have the address they went to.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Misdirected }},
 	{"panics_total", "Panics caught while serving a connection.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Panics }},
 }
 

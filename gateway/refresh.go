@@ -100,7 +100,7 @@ func (s *Settings) store() (*source.Store, error) {
 			return host == no || strings.HasSuffix(host, "."+no)
 		})
 	}
-	return &source.Store{Dir: filepath.Join(s.path(s.Data), "sources"), Client: source.NewClient(parent, direct, s.Proxy.Guard())}, nil
+	return &source.Store{Dir: filepath.Join(s.path(s.Data), "sources"), Client: source.NewClient(parent, direct, s.Proxy.DialPublic)}, nil
 }
 
 // Fetched is a look at the lists that are fetched, beside a running gateway.

@@ -27,16 +27,17 @@ const maxSettings = 4 << 20
 // Settings are one settings file. Each room brings its own part; this type
 // only says under which key it stands.
 type Settings struct {
-	Listen   Listen          `yaml:"listen"`
-	Data     string          `yaml:"data"` // folder for compiled lists, events, keys; default "data"
-	Lists    map[string]List `yaml:"lists"`
-	Checks   check.Config    `yaml:"checks"`
-	Policies policy.Config   `yaml:"policies"`
-	Identity identity.Config `yaml:"identity"`
-	Proxy    proxy.Config    `yaml:"proxy"`
-	Pages    Pages           `yaml:"pages"`
-	Events   event.Config    `yaml:"events"`
-	State    state.Config    `yaml:"state"`
+	Listen    Listen          `yaml:"listen"`
+	Data      string          `yaml:"data"` // folder for compiled lists, events, keys; default "data"
+	Lists     map[string]List `yaml:"lists"`
+	Checks    check.Config    `yaml:"checks"`
+	Policies  policy.Config   `yaml:"policies"`
+	Identity  identity.Config `yaml:"identity"`
+	Proxy     proxy.Config    `yaml:"proxy"`
+	Pages     Pages           `yaml:"pages"`
+	Intercept *Intercept      `yaml:"intercept"`
+	Events    event.Config    `yaml:"events"`
+	State     state.Config    `yaml:"state"`
 
 	file string // as given
 	dir  string // of the file: what relative paths stand on
@@ -52,7 +53,12 @@ type List struct {
 // Listen says where the gateway listens.
 type Listen struct {
 	Proxy Addresses `yaml:"proxy"` // default 127.0.0.1:8080
-	Admin Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// Transparent and TPROXY are where a firewall sends the connections of
+	// clients that know of no proxy: with the destination changed (REDIRECT,
+	// ipfw fwd) and with it kept (TPROXY). Default none.
+	Transparent Addresses `yaml:"transparent"`
+	TPROXY      Addresses `yaml:"tproxy"`
+	Admin       Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
 	// Token opens the profiles of the admin address to other machines; 16
 	// bytes or more. Without one they are for this machine only.
 	Token string `yaml:"token"`
@@ -61,10 +67,27 @@ type Listen struct {
 	TLS *KeyPair `yaml:"tls"`
 }
 
+// addresses are what only a restart changes.
+func (l *Listen) addresses() []any { return []any{l.Proxy, l.Transparent, l.TPROXY, l.Admin, l.Token} }
+
 // A KeyPair names a certificate and its key, both PEM.
 type KeyPair struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
+}
+
+// Intercept says with what the gateway looks into TLS connections. Whose are
+// looked into is for the policies to say (decrypt).
+type Intercept struct {
+	Root     string `yaml:"root"`      // file that "shuultuur ca init" made
+	LeafDays int    `yaml:"leaf-days"` // validity of a minted certificate, 3 to 398; default 90
+	Leaves   int    `yaml:"leaves"`    // minted certificates that are kept; default 10,000
+	// Trust are PEM files with roots that origins may have besides those of
+	// the system, such as a company's own.
+	Trust []string `yaml:"trust"`
+	// ExceptAfter lets a host through unseen for a client that has refused
+	// our certificate for it this often within a day. 0, the default: never.
+	ExceptAfter int `yaml:"except-after"`
 }
 
 // Pages says how block and warn pages look.

@@ -44,6 +44,7 @@ type builder struct {
 	when       []window // of the file being read
 	maxPath    int
 	urls       int
+	shared     int // entries that are in a record with others
 
 	networks []network
 	exprs    []expression
@@ -214,9 +215,17 @@ func (b *builder) dedupe() (records int, err error) {
 		if len(b.removed) > 0 {
 			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.isRemoved(&e) })
 		}
+		run := 0 // entries of the same record
 		for j := range buf {
 			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
 				records++
+				run = 0
+			}
+			if run++; run == 2 {
+				b.shared++
+			}
+			if run > 1 {
+				b.shared++
 			}
 			p.add(buf[j])
 		}
@@ -320,7 +329,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	}
 	s := &sectionWriter{w: bufio.NewWriterSize(f, 256<<10), at: headerSize}
 	o := &output{b: b, h: &h, w: s,
-		bloom: make([]byte, h.Blocks*64), index: make([]byte, 0, (h.Buckets+1)*4), sets: map[string]uint32{}}
+		bloom: make([]byte, h.Blocks*64), index: make([]byte, 0, (h.Buckets+1)*4), more: make([]byte, 0, b.shared*4), sets: map[string]uint32{}}
 	if err := s.begin(&h.Section[secRecords]); err != nil {
 		return err
 	}

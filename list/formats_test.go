@@ -177,6 +177,40 @@ func TestIncludes(t *testing.T) {
 	}
 }
 
+// TestManyTimes: the last #time of a file counts.
+func TestManyTimes(t *testing.T) {
+	f, rep := compileText(t, Config{Format: E2guardian}, strings.Repeat("#time: 1 0 2 0 0\n", 30)+"#time: 8 0 9 0 0\na.com\n")
+	var q Query
+	q.SetHost("a.com")
+	found, err := f.Lookup(&q, nil)
+	if err != nil || len(found) != 1 || rep.Bad != 0 {
+		t.Fatalf("got %v, %v, %v", found, err, rep.Problems)
+	}
+	monday := time.Date(2024, 1, 1, 8, 30, 0, 0, time.UTC)
+	if !f.Applies(found[0], monday) || f.Applies(found[0], monday.Add(-7*time.Hour)) {
+		t.Error("the list does not hold by its last time alone")
+	}
+}
+
+func TestIncludesOfARelativePath(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"sub/main": "a.com\n.Include<two>\n.Include<" + dir + "/sub/three>\n", "sub/two": "b.com\n.Include<main>\n", "sub/three": "c.com\n"})
+	if err := os.Symlink("two", filepath.Join(dir, "sub", "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	f, rep := compilePath(t, Config{Format: E2guardian, Path: "sub/main"})
+	if rep.Entries != 3 || rep.Bad != 0 || len(rep.Problems) != 1 {
+		t.Errorf("got %d entries: %v", rep.Entries, rep.Problems)
+	}
+	var q Query
+	q.SetHost("b.com")
+	found, err := f.Lookup(&q, nil)
+	if err != nil || len(found) != 1 || f.Evidence(found[0]) != `"b.com" in sub/two:1` {
+		t.Errorf("got %v, %v", found, err)
+	}
+}
+
 // TestCompileSeesIncludes: a list is made anew when one that it includes has
 // changed.
 func TestCompileSeesIncludes(t *testing.T) {
@@ -369,7 +403,7 @@ func TestSearchAtOnce(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		q.SetURL("www.example.com", []byte("/index.html?x"))
 		dst, _ = f.Search(&q, dst[:0])
-	}); n > 0 {
+	}); n > 0 && !raceEnabled { // with it, sync.Pool forgets at random
 		t.Errorf("got %v allocations", n)
 	}
 }
@@ -404,6 +438,37 @@ func FuzzExpressions(f *testing.F) {
 			texts := literal.Required(e.pattern())
 			if yes && texts != nil && !slices.ContainsFunc(texts, func(x string) bool { return strings.Contains(s, x) }) {
 				t.Errorf("%q matches %q without any of %q", expr, s, texts)
+			}
+		}
+	})
+}
+
+// FuzzItemFiles: whatever a list includes lies in its folder, and its times
+// are times.
+func FuzzItemFiles(f *testing.F) {
+	f.Add("#listcategory: \"x\"\n#time: 8 0 16 30 01234\n.Include<other>\n.Include</etc/passwd>\n.Include<../../x>\n")
+	f.Add("#time: 24 59 99 -1 77\n.Include<main>\n.Include<>\n.Include<\x00>\n.Include<__LISTDIR__/__LISTDIR__>\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"main": text, "other": text})
+		x, err := findItemFiles(filepath.Join(dir, "main"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(x.files) > 2 {
+			t.Errorf("got %d files of two", len(x.files))
+		}
+		for _, file := range x.files {
+			if filepath.Dir(file.path) != dir {
+				t.Errorf("read %s, which is not in %s", file.path, dir)
+			}
+			if len(file.when) > maxIncludeDepth+1 {
+				t.Errorf("got %d windows", len(file.when))
+			}
+			for _, w := range file.when {
+				if w.begin > 1440 || w.end > 1440 || w.days > 127 {
+					t.Errorf("got %+v", w)
+				}
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,8 +22,8 @@ const (
 // An itemFile is one file of a list of e2guardian or DansGuardian.
 type itemFile struct {
 	path     string
-	category string // the last #listcategory of the file, for all of it; "" if none
-	when     []window
+	category string   // the last #listcategory of the file, for all of it; "" if none
+	when     []window // its own and those of the files that include it
 }
 
 // A window is the time in which a list holds: from begin to end, both in
@@ -123,7 +124,9 @@ func (x *itemFiles) find(path string, when []window, depth int) error {
 	}
 	me := len(x.files)
 	x.files = append(x.files, itemFile{path: path})
-	x.seen[path] = true
+	if real, err := realPath(path); err == nil {
+		x.seen[real] = true
+	}
 	var includes []Problem // where, and what in Reason
 	br := bufio.NewReaderSize(r, maxLine)
 	for n := 1; ; n++ {
@@ -134,7 +137,7 @@ func (x *itemFiles) find(path string, when []window, depth int) error {
 		}
 		if !long {
 			at := Problem{File: path, Line: n}
-			if inc := x.directive(&x.files[me], &when, bytes.TrimSpace(s), at); inc != "" {
+			if inc := x.directive(&x.files[me], bytes.TrimSpace(s), at); inc != "" {
 				at.Reason = inc
 				includes = append(includes, at)
 			}
@@ -146,6 +149,7 @@ func (x *itemFiles) find(path string, when []window, depth int) error {
 			return fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 	}
+	when = slices.Concat(when, x.files[me].when)
 	x.files[me].when = when
 	for _, inc := range includes {
 		if err := x.include(inc, when, depth+1); err != nil {
@@ -157,7 +161,7 @@ func (x *itemFiles) find(path string, when []window, depth int) error {
 
 // directive reads a line that says something about the list; it returns the
 // path of one that includes another.
-func (x *itemFiles) directive(f *itemFile, when *[]window, s []byte, at Problem) (include string) {
+func (x *itemFiles) directive(f *itemFile, s []byte, at Problem) (include string) {
 	if rest, ok := bytes.CutPrefix(s, []byte(".Include<")); ok {
 		path, _, ok := bytes.Cut(rest, []byte(">"))
 		if !ok || len(path) == 0 {
@@ -176,7 +180,7 @@ func (x *itemFiles) directive(f *itemFile, when *[]window, s []byte, at Problem)
 			x.problems = append(x.problems, at)
 			return ""
 		}
-		*when = append((*when)[:len(*when):len(*when)], w)
+		f.when = []window{w} // as with categories, the last one counts
 	}
 	return ""
 }
@@ -190,13 +194,13 @@ func (x *itemFiles) include(at Problem, when []window, depth int) error {
 		path = filepath.Join(filepath.Dir(at.File), path)
 	}
 	path = filepath.Clean(path)
-	real, err := filepath.EvalSymlinks(path)
+	real, err := realPath(path)
 	switch {
 	case err != nil:
 		at.Reason = quote(name) + " cannot be included: " + err.Error()
 	case !strings.HasPrefix(real, x.root+"/"):
 		at.Reason = quote(name) + " is not included: it lies outside " + x.root
-	case x.seen[path]:
+	case x.seen[real]:
 		at.Reason = quote(name) + " is included already"
 		at.Kept = true
 	case depth > maxIncludeDepth || len(x.files) >= maxIncludes:
@@ -210,6 +214,16 @@ func (x *itemFiles) include(at Problem, when []window, depth int) error {
 	}
 	x.problems = append(x.problems, at)
 	return nil
+}
+
+// realPath is a path from the root on and without links, by which a file is
+// known however it is named.
+func realPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
 }
 
 // readItems reads an e2guardian list and all it includes.
@@ -272,7 +286,7 @@ func (p *parser) itemLine(s []byte) {
 		p.bad(s, "is for everything at once and no entry: write a rule of the policy instead")
 		return
 	}
-	if c := s[0]; (c >= '0' && c <= '9' || bytes.IndexByte(s, ':') >= 0) && bytes.IndexAny(s, "/-:") >= 0 && p.network(s) {
+	if c := s[0]; (c >= '0' && c <= '9' || bytes.IndexByte(s, ':') >= 0) && bytes.ContainsAny(s, "/-:") && p.network(s) {
 		return
 	}
 	if s[0] == '.' && bytes.IndexByte(s[1:], '.') >= 0 {

@@ -227,10 +227,11 @@ func (g *DNS) schedule(ctx context.Context) int64 {
 	turn, sent, due := 0, int64(0), int64(0)
 	for sent < all && ctx.Err() == nil {
 		now := time.Since(g.start)
+		due = min(all, int64(float64(now)/gap)+1)
 		if now > end {
 			break
 		}
-		if due = min(all, int64(float64(now)/gap)+1); due == sent {
+		if due == sent {
 			// High rates wait a little for a burst to gather.
 			sleepUntil(ctx, g.start.Add(max(time.Duration(float64(sent)*gap), now+20*time.Microsecond)))
 			continue

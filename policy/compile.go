@@ -69,12 +69,13 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		return nil, filter.Setting("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules), maxRules))
 	}
 	p := &policy{
-		name:   s.Name,
-		users:  setOf(s.Users),
-		groups: setOf(s.Groups),
-		refs:   map[category][]ref{},
-		hosts:  map[string]*ruleSet{},
-		learn:  time.Duration(s.Learn.For),
+		name:    s.Name,
+		users:   setOf(s.Users),
+		groups:  setOf(s.Groups),
+		refs:    map[category][]ref{},
+		hosts:   map[string]*ruleSet{},
+		learn:   time.Duration(s.Learn.For),
+		decrypt: s.Decrypt,
 	}
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {
@@ -99,6 +100,11 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		}
 		names[s.Rules[i].Name] = true
 	}
+	if s.Decrypt {
+		if err := p.implied(s, v); err != nil {
+			return nil, filter.Setting("decrypt", err)
+		}
+	}
 	var counts uint64
 	for _, r := range p.rules {
 		counts |= r.finds | r.unless
@@ -109,6 +115,27 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		}
 	}
 	return p, nil
+}
+
+// implied adds the rule that blocks what is left of faulty certificates.
+func (p *policy) implied(s *Policy, v *vocabulary) error {
+	r := Rule{Name: "certificate", Action: "block"}
+	for _, c := range v.checks {
+		if c.Name() != r.Name {
+			continue
+		}
+		for _, k := range c.Categories() {
+			r.Category = append(r.Category, r.Name+"/"+k.Name)
+		}
+	}
+	if r.Category == nil || len(p.rules) == maxRules {
+		return nil
+	}
+	if err := p.add(&r, s, v); err != nil {
+		return err
+	}
+	p.rules[len(p.rules)-1].implied = true
+	return nil
 }
 
 func compileSchedule(s Schedule) ([]hours, error) {
@@ -195,6 +222,7 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 		for _, e := range es {
 			scored = scored || e.scored
 			r.finds |= 1 << e.check
+			r.certificate = r.certificate || e.checkName == "certificate"
 			p.refer(e, ref{rule: len(p.rules), scored: e.scored})
 		}
 	}

@@ -67,8 +67,9 @@ type policy struct {
 	hosts  map[string]*ruleSet // rules by the hosts they ask for
 	any    ruleSet             // rules that ask for none
 	presets
-	learn  time.Duration
-	fickle []int // rules on which two requests for one URL may differ
+	learn   time.Duration
+	decrypt bool
+	fickle  []int // rules on which two requests for one URL may differ
 }
 
 // A category as a check reports it.
@@ -140,6 +141,13 @@ func (e *Engine) PolicyFor(c filter.Client, now time.Time) string {
 	return ""
 }
 
+// Decrypts says whether the policy that covers t's client wants TLS connections
+// to be looked into.
+func (e *Engine) Decrypts(t *filter.Transaction) bool {
+	p := e.policyFor(&t.Client, (*clock)(t).now())
+	return p != nil && p.decrypt
+}
+
 // As returns a decider that judges every client by the policy with this name.
 // It neither learns nor uses what was learned, so that all is worked out.
 func (e *Engine) As(name string) (filter.Decider, error) {
@@ -166,6 +174,7 @@ type walk struct {
 	host          ruleSet // rules that the host does not rule out
 	found, unless ruleSet // by findings: one of its categories, one that bars it
 	ran           uint64  // checks that have had their turn at this stage
+	warned        bool    // the client has clicked through a warning about the certificate
 	soon          bool    // first came to a rule that waits for a check of this stage
 	asked, wanted uint64  // checks asked whether they want a later stage, and the answer
 	s             *scratch
@@ -342,7 +351,7 @@ func (w *walk) mayYield(i int) bool {
 // fits says whether rule i fits, as far as is known.
 func (w *walk) fits(i int) answer {
 	r := w.p.rules[i]
-	if w.unless.has(i) || !w.host.has(i) {
+	if w.unless.has(i) || !w.host.has(i) || r.implied && w.warned {
 		return no
 	}
 	a := yes
@@ -363,6 +372,7 @@ func (w *walk) fits(i int) answer {
 	}
 	if w.accepted(r) {
 		w.noteAccepted(r)
+		w.warned = w.warned || r.certificate && w.found.has(i)
 		return no
 	}
 	return yes

@@ -50,6 +50,12 @@ type Policy struct {
 
 	Rules []Rule `yaml:"rules"` // the first that fits
 
+	// Decrypt looks into the TLS connections of these clients. A host that an
+	// allow rule lets through by its name stays closed. Behind the rules then
+	// stands one more, "certificate", which blocks origins whose certificate
+	// has a fault that no rule before it deals with.
+	Decrypt bool `yaml:"decrypt"`
+
 	Learn      Learn    `yaml:"learn"`
 	WarnFor    Duration `yaml:"warn-for"`   // how long a click on a warn page holds; 30m unless given
 	SafeSearch bool     `yaml:"safesearch"` // search engines filter their answers

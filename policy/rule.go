@@ -38,6 +38,10 @@ type rule struct {
 	search  [][]byte // as appendTerm makes them
 	types   []string // lower case; "image/" for image/*
 
+	// implied is the rule that stands behind all others where connections are
+	// decrypted; certificate says that a rule names faults of certificates.
+	implied, certificate bool
+
 	// Whether a condition needs the request head.
 	needsRequest bool
 	// fickle says that the answer may differ between two requests for the

@@ -3,10 +3,14 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -84,4 +88,47 @@ func benchServe(b *testing.B) net.Listener {
 	}
 	b.Cleanup(func() { ln.Close() })
 	return ln
+}
+
+// BenchmarkDecrypt measures connections that are looked into: new ones with a
+// request each (their client's and origin's work included), and requests of
+// 1 KiB on a kept one.
+func BenchmarkDecrypt(b *testing.B) {
+	w := newWorld(&testing.T{})
+	o := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) { rw.Write(make([]byte, 1024)) }))
+	o.TLS = &tls.Config{Certificates: []tls.Certificate{w.leaf(&testing.T{}, nil)}}
+	o.StartTLS()
+	defer o.Close()
+	p, err := New(Config{Private: loopback, ConnectPorts: []string{"any"}}, &Engine{Identify: anybody, Decider: judge{}, Intercept: w.in}, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); p.Serve(ctx, ln) }()
+	defer func() { cancel(); <-done }()
+	host := strings.Replace(strings.TrimPrefix(o.URL, "https://"), "127.0.0.1", "localhost", 1)
+	for _, kept := range []bool{false, true} {
+		b.Run(fmt.Sprintf("kept=%v", kept), func(b *testing.B) {
+			tr := &http.Transport{
+				Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: ln.Addr().String()}), DisableKeepAlives: !kept,
+				TLSClientConfig: &tls.Config{RootCAs: w.ours},
+			}
+			defer tr.CloseIdleConnections()
+			c := &http.Client{Transport: tr}
+			b.ReportAllocs()
+			for b.Loop() {
+				res, err := c.Get("https://" + host + "/")
+				if err != nil {
+					b.Fatal(err)
+				}
+				io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		})
+	}
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -29,7 +30,9 @@ func (x *session) exchange() (more bool) {
 			return more
 		}
 	}
-	if err := x.roundTrip(); err != nil {
+	if err := x.roundTrip(); err == errFaulty {
+		return x.obey()
+	} else if err != nil {
 		return x.upstreamError(err)
 	}
 	t.Response = &x.s
@@ -52,11 +55,11 @@ func (x *session) exchange() (more bool) {
 	return x.deliver()
 }
 
-// endless says whether the response is a stream of events that must not wait
-// for each other.
+// endless says whether the response is a stream of parts that must not wait for
+// each other.
 func (x *session) endless() bool {
 	ct := x.s.Get("Content-Type")
-	for _, s := range [...]string{"text/event-stream", "multipart/x-mixed-replace"} {
+	for _, s := range [...]string{"text/event-stream", "multipart/x-mixed-replace", "application/grpc"} {
 		if len(ct) >= len(s) && equalFold(ct[:len(s)], s) {
 			return true
 		}
@@ -66,9 +69,13 @@ func (x *session) endless() bool {
 
 // target sets x.key to where to connect and says whether that is the parent.
 func (x *session) target() (toParent bool, err error) {
-	host := x.t.Host
+	d := x.inside
+	host, origin := x.t.Host, x.t.Host
+	if d != nil {
+		host, origin = d.dial, d.host
+	}
 	for _, e := range x.edits {
-		if e.Kind == filter.DialHost {
+		if e.Kind == filter.DialHost && x.t.Host == origin {
 			host = e.Value
 		}
 	}
@@ -85,15 +92,21 @@ func (x *session) target() (toParent bool, err error) {
 			return true, &refusedError{"localhost is the gateway itself"}
 		}
 		x.key = append(b, x.p.up.parent.addr...)
-		return true, nil
+	} else {
+		x.key = appendPort(appendHost(b, host), x.t.Port)
 	}
-	x.key = appendPort(appendHost(b, host), x.t.Port)
-	return false, nil
+	if d != nil && d.scheme == "https" {
+		x.key = d.key(x.key)
+	}
+	return toParent, nil
 }
 
 // roundTrip sends the request and reads the head of the response, which it
 // leaves in x.s, its connection in x.up.
 func (x *session) roundTrip() error {
+	if d := x.inside; d != nil && d.err != nil && !d.told.Swap(true) {
+		return d.err
+	}
 	toParent, err := x.target()
 	if err != nil {
 		return err
@@ -107,17 +120,24 @@ func (x *session) roundTrip() error {
 		}
 		reused := u != nil
 		if u == nil {
-			if u, err = pool.dial(x.ctx, string(x.key), toParent); err != nil {
+			if u, err = x.dial(toParent, fresh); err != nil {
 				return err
 			}
 		}
+		reused = reused || u.shared
 		x.use(u)
+		if x.aborted.Load() { // before there was something to close
+			return net.ErrClosed
+		}
+		if err := x.suspect(u); err != nil {
+			return err
+		}
 		u.arm(now, x.p.cfg.Answer)
-		received, err := x.ask(toParent)
+		received, err := x.ask(toParent && (x.inside == nil || x.inside.scheme != "https"))
 		if err == nil {
 			return nil
 		}
-		if !reused || received || !x.repeatable() || errors.Is(err, os.ErrDeadlineExceeded) {
+		if !reused || received || x.aborted.Load() || !x.repeatable() || errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
 		// It died between our look at it and our request.
@@ -218,6 +238,9 @@ func (x *session) upstreamError(err error) (more bool) {
 	}
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		return x.fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason)
+	}
+	if _, ok := errors.AsType[*handshakeError](err); ok {
+		return x.fail(502, "The server and the proxy could not agree on a secure connection.", err.Error())
 	}
 	var ne net.Error
 	switch {
@@ -378,6 +401,18 @@ func (x *session) writePiece(c net.Conn, framing int64, data [][]byte, n int64, 
 		x.arm(time.Now(), d)
 	} else {
 		x.up.arm(time.Now(), d)
+	}
+	if _, ok := c.(*tls.Conn); ok && len(x.out)+int(n)+len(x.tail) <= large && len(parts) > 1 {
+		// One record and one system call for what TLS would send apart.
+		block := x.p.held.block(large)
+		defer func() { x.p.held.release(block) }()
+		for _, p := range parts {
+			block = append(block, p...)
+		}
+		clear(x.parts)
+		_, err := c.Write(block)
+		x.out = x.out[:0]
+		return err
 	}
 	x.bufs = net.Buffers(parts)
 	_, err := x.bufs.WriteTo(c)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -93,10 +94,11 @@ func (c *Config) control(_, address string, _ syscall.RawConn) error {
 	return c.allowed(to)
 }
 
-// Guard returns a net.Dialer's Control that refuses the addresses which no
-// request may reach, for connections that the gateway makes on its own behalf.
-func (c Config) Guard() func(network, address string, raw syscall.RawConn) error {
-	return c.control
+// DialPublic connects to where strangers point, such as a certificate that
+// names where its issuer's is: addresses no request may reach are refused.
+func (c *Config) DialPublic(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := net.Dialer{Timeout: c.Dial, Control: c.control}
+	return d.DialContext(ctx, network, addr)
 }
 
 // ownPort says whether a connection that was just made ends on this machine at

@@ -197,7 +197,11 @@ func (x *session) requestHead(toParent bool, framing int64) {
 	} else {
 		b = append(b, q.Host...)
 	}
-	if x.t.Port != 80 {
+	usual := uint16(80)
+	if x.inside != nil && x.inside.scheme == "https" {
+		usual = 443
+	}
+	if x.t.Port != usual {
 		b = appendPort(b, x.t.Port)
 	}
 	b = append(b, "\r\n"...)

@@ -17,7 +17,10 @@ type listener struct {
 	ctx      context.Context // of its sessions; lives through the drain
 	n        atomic.Int64    // sessions
 	draining atomic.Bool
-	wg       sync.WaitGroup
+	// transparent says that a firewall brings connections here, port where.
+	transparent bool
+	port        uint16
+	wg          sync.WaitGroup
 
 	mu   sync.Mutex
 	open map[*session]struct{}
@@ -27,9 +30,16 @@ type listener struct {
 // idle connections, lets requests in flight finish for Config.Drain, and
 // closes what is left. It may be called for several listeners; it closes ln.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
+	return p.serve(ctx, ln, false)
+}
+
+func (p *Proxy) serve(ctx context.Context, ln net.Listener, transparent bool) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	l := &listener{p: p, ctx: base, open: map[*session]struct{}{}}
+	l := &listener{p: p, ctx: base, open: map[*session]struct{}{}, transparent: transparent}
+	if a, ok := ln.Addr().(*net.TCPAddr); ok {
+		l.port = uint16(a.Port)
+	}
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/intercept"
 )
 
 //go:embed pages/*.html
@@ -104,6 +105,9 @@ func why(t *filter.Transaction) string {
 	r := &t.Verdict.Reason
 	f := &r.Finding
 	switch {
+	case f.Check == certificateCheck:
+		explain := intercept.Fault{Kind: intercept.Kind(f.Category)}.Explain(t.Host)
+		return "its certificate cannot be trusted: " + strings.TrimSuffix(explain, ".")
 	case r.Policy == "":
 		return "no policy covers your address"
 	case f.Score > 0:

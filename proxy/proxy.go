@@ -1,5 +1,6 @@
-// Package proxy is the explicit forward proxy: the way in for browsers that
-// were told about us.
+// Package proxy is the way in for HTTP: a forward proxy for browsers that were
+// told about us, and a transparent one for those whose connections a firewall
+// sends here.
 //
 // Data moves so. [Proxy.Serve] accepts connections, each of which is served by
 // one goroutine, a session. A session reads a request head with package
@@ -10,6 +11,12 @@
 // where nobody wants to see it. A body that somebody wants is held in pooled
 // blocks until it is complete and judged, then leaves with its head in one
 // system call. CONNECT and Upgrade end in a tunnel, two goroutines that splice.
+//
+// Where the policy wants to look into TLS, CONNECT and redirected hellos end in
+// a handshake instead (decrypt.go), and the session goes on with the requests
+// inside. HTTP/2 is turned into HTTP/1.1 over a pipe in memory, one session for
+// each stream (streams.go), and back on its way to origins that speak it
+// (upstream2.go).
 //
 // What a session uses (reader, request, response, transaction, buffers) is
 // used again for the next request and the next connection, so that a request
@@ -164,6 +171,8 @@ type Engine struct {
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	Pages    *Pages      // nil: the built-in ones
 	TLS      *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	// Intercept looks into TLS connections; nil tunnels them all.
+	Intercept *Interception
 }
 
 // A Proxy serves clients. Make one with New.
@@ -184,6 +193,8 @@ type Proxy struct {
 	active chan struct{} // a token for each request at work
 	queued atomic.Int64
 	clients
+	pinned pins
+	names  names
 	counters
 	sessions sync.Pool
 	refusing chan struct{} // a token for each connection being told that we are full

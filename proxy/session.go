@@ -36,10 +36,12 @@ type session struct {
 	c       net.Conn     // TCP, or TLS over it
 	tcp     *net.TCPConn // what c is, nil when it is not plain TCP
 	socket  net.Conn     // what was accepted
+	inside  *decrypted   // what c was opened for, once it is decrypted
 	client  netip.Addr   // who is at the other end, as the PROXY header says
 	trusted bool         // client is in Config.Trusted
 	counted bool         // client is in Proxy.clients
 	idle    atomic.Bool  // between two requests
+	aborted atomic.Bool  // ended from outside
 	until   time.Time    // read deadline of c as set
 	lost    bool         // unread bytes of the client remain: linger before closing
 
@@ -65,6 +67,7 @@ type session struct {
 	started    bool // bytes of the response are out
 	continued  bool // 100 Continue is out
 	deadline   *time.Timer
+	goAway     atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
 }
 
 func newSession(p *Proxy) *session {
@@ -89,6 +92,7 @@ func (x *session) open(l *listener, c net.Conn) {
 	x.until = time.Time{}
 	x.host, x.url = "", ""
 	x.idle.Store(false)
+	x.aborted.Store(false)
 }
 
 // close ends x's connection and forgets it.
@@ -104,7 +108,7 @@ func (x *session) close() {
 	}
 	x.dropUpstream()
 	x.release()
-	x.eng, x.c, x.tcp, x.socket, x.ctx, x.l = nil, nil, nil, nil, nil, nil
+	x.eng, x.c, x.tcp, x.socket, x.ctx, x.l, x.inside = nil, nil, nil, nil, nil, nil, nil
 	x.r.Reset(nil)
 	x.t.Reset()
 	if cap(x.out) > 4*writeSize {
@@ -139,6 +143,10 @@ func (x *session) yield() {
 
 // stopIdle ends a session that waits for a request.
 func (x *session) stopIdle() {
+	if tell := x.goAway.Load(); tell != nil {
+		(*tell)()
+		return
+	}
 	if !x.idle.Load() {
 		return
 	}
@@ -151,6 +159,7 @@ func (x *session) stopIdle() {
 
 // abort cuts the connection and the one to the origin, from another goroutine.
 func (x *session) abort() {
+	x.aborted.Store(true)
 	x.socket.Close()
 	if u := x.other.Load(); u != nil {
 		u.close()
@@ -177,7 +186,11 @@ func (x *session) run() {
 	if !x.begin() {
 		return
 	}
-	for x.await() && x.request() {
+	for more := true; more; more = x.await() && x.request() {
+		if x.inside != nil && x.inside.streams {
+			x.serveStreams()
+			return
+		}
 	}
 	if x.c != nil && len(x.r.Buffered()) > 0 {
 		x.lost = true
@@ -188,6 +201,12 @@ func (x *session) run() {
 func (x *session) begin() bool {
 	if !x.trusted && !x.enter() {
 		return false
+	}
+	if x.l.transparent {
+		if !x.counted && !x.enter() {
+			return false
+		}
+		return x.beginTransparent()
 	}
 	b, err := x.r.Peek(1)
 	if err != nil {
@@ -421,7 +440,7 @@ func (x *session) handle(valid bool) (more bool) {
 	if ok, more := x.identify(); !ok {
 		return more
 	}
-	if q.Form != message.Absolute && q.Form != message.Authority {
+	if x.inside == nil && q.Form != message.Absolute && q.Form != message.Authority {
 		return x.help()
 	}
 	if !valid {
@@ -432,9 +451,12 @@ func (x *session) handle(valid bool) (more bool) {
 		return x.fail(508, "The request came back to this proxy: a loop.", "loop: our name is in Via")
 	}
 	if q.Form == message.Authority {
+		if x.inside != nil {
+			return x.fail(405, "This is a web site to the browser, not a proxy.", "CONNECT inside of TLS")
+		}
 		return x.connect()
 	}
-	if q.Scheme != "http" {
+	if x.inside == nil && q.Scheme != "http" {
 		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
 	}
 	if q.Method == "TRACE" || q.Method == "OPTIONS" {
@@ -445,8 +467,11 @@ func (x *session) handle(valid bool) (more bool) {
 	if token, rest, ok := acceptToken(t.URL); ok && (q.Method == "GET" || q.Method == "HEAD") {
 		return x.accept(token, rest)
 	}
-	if !x.decide(filter.Name) || t.Verdict.Action != filter.Allow && !x.decide(filter.Request) {
+	if !x.judgeHead() {
 		return x.obey()
+	}
+	if d := x.inside; d != nil && d.scheme == "http" {
+		x.aim(d, t.Host)
 	}
 	return x.exchange()
 }
@@ -467,6 +492,16 @@ func (x *session) wants(s filter.Stage) bool {
 
 // identify finds out who asks. ok false means that an answer is out.
 func (x *session) identify() (ok, more bool) {
+	if d := x.inside; d != nil && d.scheme == "http" {
+		if err := x.transparentClient(d); err != nil {
+			return false, x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
+		}
+		return true, false
+	}
+	if x.inside != nil { // known since CONNECT or the hello
+		x.t.Client = x.inside.client
+		return true, false
+	}
 	addr := x.client
 	if x.trusted {
 		addr = x.forwardedFor(addr)
@@ -522,6 +557,22 @@ func (x *session) forwardedFor(addr netip.Addr) netip.Addr {
 // that can be one.
 func (x *session) address() bool {
 	q, t := &x.q, &x.t
+	if d := x.inside; d != nil && q.Form != message.Authority {
+		t.Port = d.port
+		ok := true
+		t.Host = d.host
+		if d.scheme == "http" { // each request may name another
+			t.Host = d.orig.Addr().String()
+		}
+		if len(q.Host) > 0 {
+			ok = x.setHost()
+		}
+		if d.scheme == "http" {
+			d.host = t.Host
+		}
+		x.setURL()
+		return ok
+	}
 	t.Port = q.Port
 	switch {
 	case t.Port != 0:
@@ -560,11 +611,15 @@ func (x *session) setHost() bool {
 	return ok
 }
 
-// setURL sets t.URL of an absolute request.
+// setURL sets t.URL.
 func (x *session) setURL() {
-	b := append(append(x.key[:0], x.q.Scheme...), "://"...)
+	scheme, named := x.q.Scheme, x.q.Port != 0
+	if x.inside != nil {
+		scheme, named = x.inside.scheme, true
+	}
+	b := append(append(x.key[:0], scheme...), "://"...)
 	b = appendHost(b, x.t.Host)
-	if port := x.t.Port; x.q.Scheme == "http" && port != 80 || x.q.Scheme != "http" && x.q.Port != 0 && (x.q.Scheme != "https" || port != 443) {
+	if port := x.t.Port; scheme == "http" && port != 80 || scheme != "http" && named && (scheme != "https" || port != 443) {
 		b = appendPort(b, x.t.Port)
 	}
 	if string(x.q.Path) != "*" {

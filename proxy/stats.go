@@ -14,6 +14,9 @@ type counters struct {
 	reused, dialed, retried         atomic.Int64
 	dialFailed, upstreamFailed      atomic.Int64
 	private, panics, noTLS, proto   atomic.Int64
+	decrypted, certRefused          atomic.Int64
+	certFaults, ech                 atomic.Int64
+	transparent, misdirected        atomic.Int64
 }
 
 // Stats is what a proxy has done since it was made. Fields marked "now" go up
@@ -48,6 +51,12 @@ type Stats struct {
 	UpstreamRetried   int64 // requests repeated because an idle connection was dead
 	DialFailed        int64
 	UpstreamFailed    int64 // no or no valid answer
+	Decrypted         int64 // TLS connections looked into
+	CertRefused       int64 // handshakes that a client broke off at our certificate
+	CertFaults        int64 // origins whose certificate has a fault
+	Transparent       int64 // connections that a firewall brought
+	Misdirected       int64 // requests and hellos that name a host which does not have the address they went to
+	ECH               int64 // hellos with encrypted_client_hello, true or noise
 	Panics            int64
 }
 
@@ -66,6 +75,8 @@ func (p *Proxy) Stats() Stats {
 		Held:           p.held.used(),
 		UpstreamReused: c.reused.Load(), UpstreamNew: c.dialed.Load(), UpstreamIdle: p.up.idle(),
 		UpstreamRetried: c.retried.Load(), DialFailed: c.dialFailed.Load(), UpstreamFailed: c.upstreamFailed.Load(),
+		Decrypted: c.decrypted.Load(), CertRefused: c.certRefused.Load(), CertFaults: c.certFaults.Load(), ECH: c.ech.Load(),
+		Transparent: c.transparent.Load(), Misdirected: c.misdirected.Load(),
 		Panics: c.panics.Load(),
 	}
 }

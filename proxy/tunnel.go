@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/intercept"
 	"shuultuur/message"
 )
 
@@ -21,26 +22,39 @@ func (x *session) connect() (more bool) {
 	if !p.anyPort && !p.ports[t.Port] {
 		return x.fail(403, "Tunnels to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "connect-ports")
 	}
+	if x.intercepts() {
+		return x.decrypt()
+	}
 	if !x.decide(filter.Name) {
 		return x.obey()
 	}
-	u, err := x.dialTunnel()
+	return x.openTunnel(t.Verdict.Action != filter.Allow)
+}
+
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+// openTunnel connects, tells the client so and relays; hello as for tunnel.
+func (x *session) openTunnel(hello bool) (more bool) {
+	u, err := x.dialTunnel(x.t.Host)
 	if err != nil {
 		return x.upstreamError(err)
 	}
 	x.use(u)
-	t.Status = 200
-	if _, err := x.c.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
+	x.t.Status = 200
+	if _, err := x.c.Write([]byte(established)); err != nil {
 		return x.lostClient(err)
 	}
-	p.counters.tunnels.Add(1)
-	x.tunnel(t.Verdict.Action != filter.Allow)
+	x.p.counters.tunnels.Add(1)
+	x.tunnel(hello, nil)
 	return false
 }
 
-// dialTunnel connects to where CONNECT points, through the parent if need be.
-func (x *session) dialTunnel() (*upstream, error) {
+// dialTunnel connects to host, through the parent if need be.
+func (x *session) dialTunnel(host string) (*upstream, error) {
+	judged := x.t.Host
+	x.t.Host = host
 	toParent, err := x.target()
+	x.t.Host = judged
 	if err != nil {
 		return nil, err
 	}
@@ -48,26 +62,32 @@ func (x *session) dialTunnel() (*upstream, error) {
 	if err != nil || !toParent {
 		return u, err
 	}
+	if err := x.throughParent(u, string(appendPort(appendHost(nil, host), x.t.Port))); err != nil {
+		u.close()
+		return nil, err
+	}
+	return u, nil
+}
+
+// throughParent asks the parent proxy for a tunnel to a host and port.
+func (x *session) throughParent(u *upstream, to string) error {
 	u.arm(time.Now(), x.p.cfg.Answer)
 	b := append(x.out[:0], "CONNECT "...)
-	b = append(append(b, x.t.URL...), " HTTP/1.1\r\nHost: "...)
-	b = append(append(b, x.t.URL...), "\r\nVia: "...)
+	b = append(append(b, to...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, to...), "\r\nVia: "...)
 	b = append(append(b, x.p.via...), "\r\n"...)
 	if auth := x.p.up.parent.auth; auth != "" {
 		b = appendField(b, "Proxy-Authorization", []byte(auth))
 	}
 	x.out = append(b, "\r\n"...)
-	if _, err = u.c.Write(x.out); err == nil {
+	_, err := u.c.Write(x.out)
+	if err == nil {
 		err = u.r.ReadResponse(&x.s, "CONNECT")
 	}
 	if err == nil && x.s.Status/100 != 2 {
 		err = errors.New("the parent proxy answered CONNECT with " + strconv.Itoa(x.s.Status))
 	}
-	if err != nil {
-		u.close()
-		return nil, err
-	}
-	return u, nil
+	return err
 }
 
 // upgrade passes a 101 on and makes a tunnel of the connection.
@@ -86,7 +106,7 @@ func (x *session) upgrade() (more bool) {
 		return x.lostClient(err)
 	}
 	x.p.counters.upgrades.Add(1)
-	x.tunnel(false)
+	x.tunnel(false, nil)
 	return false
 }
 
@@ -105,8 +125,8 @@ var errSilent = errors.New("tunnel silent")
 
 // tunnel relays bytes between the client and x.up until both have finished, or
 // nothing moves any more. hello says that the first bytes of the client are to
-// be looked at.
-func (x *session) tunnel(hello bool) {
+// be looked at; first are bytes of the client that were read already.
+func (x *session) tunnel(hello bool, first []byte) {
 	p, u, t := x.p, x.up, &x.t
 	x.yield()
 	p.counters.tunnelsOpen.Add(1)
@@ -138,7 +158,10 @@ func (x *session) tunnel(hello bool) {
 		u.close()
 		x.c.Close()
 	} else {
-		up.run(p, x.r.Buffered())
+		if len(first) == 0 {
+			first = x.r.Buffered()
+		}
+		up.run(p, first)
 	}
 	<-done
 	t.BytesIn += up.n
@@ -208,7 +231,7 @@ func (w *way) move(p *Proxy) (n int64, err error) {
 	if ok1 && ok2 {
 		return w.moveTCP(p, dst, src)
 	}
-	b := p.held.block(large)
+	b := p.held.block(medium) // TLS never gives more at once
 	defer p.held.release(b)
 	for {
 		m, err := w.src.Read(b[:cap(b)])
@@ -329,46 +352,63 @@ func (x *session) hello(up *way) bool {
 			return false
 		}
 	}
-	if x.r.Buffered()[0] != 22 {
-		return true
-	}
 	// Most hellos fit into a segment or two; memory for larger ones is only
 	// taken when they come.
 	block := p.held.block(medium)
 	defer func() { p.held.release(block) }()
 	x.c.SetReadDeadline(time.Now().Add(p.cfg.HeadTime))
-	for {
-		if len(block) == medium && cap(block) == medium {
-			more := append(p.held.block(large), block...)
-			p.held.release(block)
-			block = more
-		}
-		n, err := x.r.Read(block[len(block):cap(block)])
-		block = block[:len(block)+n]
-		if err != nil && err != io.EOF {
-			x.note("tunnel: " + err.Error())
-			return false
-		}
-		name, state := sniHost(block)
-		if state == helloMore && err == nil && len(block) < large {
-			continue
-		}
-		if state == helloOdd || len(block) == large {
-			x.note("TLS hello too large or cut up too small")
+	h, err := x.sniff(&block)
+	switch {
+	case err == nil:
+		if !x.judgeName(h.Host) {
 			x.c.Write(alert[:])
 			return false
 		}
-		if state == helloDone && !x.judgeName(name) {
-			x.c.Write(alert[:])
-			return false
+	case errors.Is(err, intercept.ErrNotHello), err == io.EOF:
+	default:
+		x.note("TLS hello: " + err.Error())
+		x.c.Write(alert[:])
+		return false
+	}
+	up.dst.SetWriteDeadline(time.Now().Add(p.cfg.Answer))
+	n, err := up.dst.Write(block)
+	up.n += int64(n)
+	if err != nil {
+		x.note("tunnel: " + err.Error())
+	}
+	return err == nil
+}
+
+// sniff reads the client's first bytes into block, which may be exchanged for
+// a larger one, until they are a complete hello or cannot be one any more.
+func (x *session) sniff(block *[]byte) (*intercept.Hello, error) {
+	var s intercept.Sniffer
+	held := x.p.held
+	for b := *block; ; *block = b {
+		if len(b) == cap(b) {
+			if cap(b) >= 2*large {
+				return nil, intercept.ErrTooLarge
+			}
+			more := held.block(large)
+			if cap(b) >= large {
+				more = make([]byte, 0, 2*large)
+			}
+			more = append(more, b...)
+			held.release(b)
+			b, *block = more, more
 		}
-		up.dst.SetWriteDeadline(time.Now().Add(p.cfg.Answer))
-		n, err = up.dst.Write(block)
-		up.n += int64(n)
-		if err != nil {
-			x.note("tunnel: " + err.Error())
+		n, err := x.r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*block = b
+		done, wrong := s.Feed(b[len(b)-n:])
+		switch {
+		case done:
+			return s.Hello()
+		case wrong != nil:
+			return nil, wrong
+		case err != nil:
+			return nil, err
 		}
-		return err == nil
 	}
 }
 

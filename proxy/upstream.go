@@ -2,24 +2,31 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
 	"syscall"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/message"
 )
 
 // An upstream is a connection to an origin or to the parent proxy.
 type upstream struct {
-	c     *net.TCPConn
-	raw   syscall.RawConn
-	r     *message.Reader
-	key   string
-	since time.Time // when it became idle
-	until time.Time // its deadline as set
-	peek  func(fd uintptr)
-	quiet bool // what peek found: open, and nothing to read
+	c      net.Conn // a *net.TCPConn, or TLS over it
+	raw    syscall.RawConn
+	r      *message.Reader
+	key    string
+	since  time.Time // when it became idle
+	until  time.Time // its deadline as set
+	peek   func(fd uintptr)
+	quiet  bool  // what peek found: open, and nothing to read
+	wire   *wire // what TLS stands on, nil without
+	once   bool  // good for one request
+	shared bool  // of a connection that was there before, and may have died meanwhile
+	// faults are what is wrong with the certificate of a TLS connection.
+	faults []filter.Finding
 }
 
 // arm makes sure that the connection fails when it is silent for about d: at
@@ -43,7 +50,7 @@ func (u *upstream) alive() bool {
 	if err := u.raw.Control(u.peek); err != nil {
 		return false
 	}
-	return u.quiet
+	return u.quiet || u.wire != nil && u.quietTLS()
 }
 
 func (u *upstream) close() { u.c.Close() }
@@ -65,8 +72,11 @@ type pool struct {
 	cfg    *Config
 	count  *counters
 	parent *parent
-	dialer net.Dialer // refuses addresses that may not be reached
-	direct net.Dialer // for the parent, which the administrator named
+	dialer net.Dialer  // refuses addresses that may not be reached
+	direct net.Dialer  // for the parent, which the administrator named
+	tls    *tls.Config // what connections that were decrypted go on with
+
+	two *origins2
 
 	mu     sync.Mutex
 	byAddr map[string][]*upstream
@@ -80,7 +90,10 @@ func newPool(cfg *Config, par *parent, count *counters) *pool {
 		cfg: cfg, count: count, parent: par,
 		dialer: net.Dialer{Timeout: cfg.Dial, Control: cfg.control, Resolver: names},
 		direct: net.Dialer{Timeout: cfg.Dial, Resolver: names},
-		byAddr: map[string][]*upstream{},
+		byAddr: map[string][]*upstream{}, two: newOrigins2(cfg),
+		// Certificates are looked at by the Verifier, which says all that is
+		// wrong with one, not only the first.
+		tls: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, ClientSessionCache: tls.NewLRUClientSessionCache(1024), DynamicRecordSizingDisabled: true},
 	}
 }
 
@@ -108,6 +121,10 @@ func (p *pool) get(key []byte, now time.Time) *upstream {
 
 // put keeps u for the next request, or closes it when there are enough.
 func (p *pool) put(u *upstream, now time.Time) {
+	if u.once {
+		u.close()
+		return
+	}
 	u.since = now
 	p.mu.Lock()
 	list := p.byAddr[u.key]
@@ -143,8 +160,8 @@ func (p *pool) dial(ctx context.Context, addr string, toParent bool) (*upstream,
 		return nil, err
 	}
 	p.count.dialed.Add(1)
-	u := &upstream{c: c.(*net.TCPConn), key: addr}
-	if u.raw, err = u.c.SyscallConn(); err != nil {
+	u := &upstream{c: c, key: addr}
+	if u.raw, err = c.(*net.TCPConn).SyscallConn(); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -155,6 +172,7 @@ func (p *pool) dial(ctx context.Context, addr string, toParent bool) (*upstream,
 
 // sweep closes what has been idle for too long.
 func (p *pool) sweep(now time.Time) {
+	p.two.sweep(false)
 	var old []*upstream
 	p.mu.Lock()
 	for key, list := range p.byAddr {
@@ -177,7 +195,10 @@ func (p *pool) sweep(now time.Time) {
 }
 
 // flush closes all idle connections.
-func (p *pool) flush() { p.sweep(time.Now().Add(24 * time.Hour)) }
+func (p *pool) flush() {
+	p.sweep(time.Now().Add(24 * time.Hour))
+	p.two.sweep(true)
+}
 
 func (p *pool) idle() int64 {
 	p.mu.Lock()

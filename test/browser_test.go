@@ -64,6 +64,15 @@ func newHouse(t *testing.T, pages map[string]string) *house {
 	h.write("own.txt", "bet.example\n")
 	h.write("weighted", "#listcategory: \"Swearing\"\n<blimey><60>\n<crikey><60>\n")
 
+	h.start()
+	t.Cleanup(func() { h.end() })
+	return h
+}
+
+// start starts the gateway.
+func (h *house) start() {
+	t := h.t
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	g, err := gateway.New(ctx, h.file, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
@@ -71,13 +80,20 @@ func newHouse(t *testing.T, pages map[string]string) *house {
 	}
 	h.g, h.stop = g, stop
 	go func() { h.ended <- g.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-h.ended; err != nil {
-			t.Errorf("the gateway ended with: %v", err)
-		}
-	})
-	return h
+}
+
+func (h *house) end() {
+	h.stop()
+	if err := <-h.ended; err != nil {
+		h.t.Errorf("the gateway ended with: %v", err)
+	}
+}
+
+// restart starts the gateway again, as settings of the proxy want it.
+func (h *house) restart() {
+	h.t.Helper()
+	h.end()
+	h.start()
 }
 
 func (h *house) write(name, text string) {

@@ -8,6 +8,10 @@ missing=
 command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v chromium >/dev/null 2>&1 || missing="$missing chromium"
 command -v chromedriver >/dev/null 2>&1 || missing="$missing chromium-driver"
+command -v certutil >/dev/null 2>&1 || missing="$missing libnss3-tools"
+command -v curl >/dev/null 2>&1 || missing="$missing curl"
+command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
+command -v iptables >/dev/null 2>&1 || missing="$missing iptables"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

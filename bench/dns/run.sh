@@ -45,22 +45,35 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 	"$dir/shuultuur" load dns -count 1 -timeout 0.2 "127.0.0.1:$port" "$dir/queries" | grep -q NOERROR && break
 done
 
-theirs() {
-	taskset -c 1 dnsperf -s 127.0.0.1 -p "$port" -d "$dir/queries" -l "$seconds" -c "$1" | awk '/Queries per second/ { printf "%d\n", $4 }'
+# Each prints queries answered per second and, which other work on the machine
+# changes less, microseconds of CPU per query.
+cpu() { # of the children, from what times wrote
+	awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, p, /[ms]/); s += 60 * p[1] + p[2] } print s }' "$dir/t"
 }
-ours() {
-	taskset -c 1 "$dir/shuultuur" load dns -seconds "$seconds" "127.0.0.1:$port" "$dir/queries" | awk '$1 == "rate" { printf "%d\n", $2 }'
-}
+theirs() { (
+	taskset -c 1 dnsperf -s 127.0.0.1 -p "$port" -d "$dir/queries" -l "$seconds" -c "$1" >"$dir/o"
+	times >"$dir/t"
+	awk -v cpu="$(cpu)" '/Queries completed/ { n = $3 } /Queries per second/ { printf "%d %.2f\n", $4, cpu * 1e6 / n }' "$dir/o"
+); }
+ours() { (
+	taskset -c 1 "$dir/shuultuur" load dns -seconds "$seconds" "127.0.0.1:$port" "$dir/queries" >"$dir/o"
+	times >"$dir/t"
+	awk -v cpu="$(cpu)" '$1 == "completed" { n = $2 } $1 == "rate" { printf "%d %.2f\n", $2, cpu * 1e6 / n }' "$dir/o"
+); }
 
 date -u '+%Y-%m-%d'
 nsd -v 2>&1 | head -n 1
 dnsperf -h 2>&1 | head -n 1
 "$dir/shuultuur" version
-printf '%6s %14s %14s %14s %8s\n' round dnsperf 'dnsperf -c 4' 'load dns' ratio
+printf '%6s %15s %15s %15s %8s %10s\n' round dnsperf 'dnsperf -c 4' 'load dns' ratio 'cpu ratio'
 n=0
 while [ "$n" -lt "$rounds" ]; do
 	n=$((n + 1))
-	a=$(theirs 1) b=$(theirs 4) c=$(ours)
-	awk -v n="$n" -v a="$a" -v b="$b" -v c="$c" 'BEGIN { printf "%6d %14d %14d %14d %8.2f\n", n, a, b, c, c / (a > b ? a : b) }' | tee -a "$dir/table"
+	echo "$n $(theirs 1) $(theirs 4) $(ours)" | awk '{
+		best = $2 > $4 ? $2 : $4
+		least = $3 < $5 ? $3 : $5
+		printf "%6d %8d %4.2fµs %8d %4.2fµs %8d %4.2fµs %8.2f %10.2f\n", $1, $2, $3, $4, $5, $6, $7, $6 / best, least / $7
+	}' | tee -a "$dir/table"
 done
-sort -k5n "$dir/table" | awk '{ r[NR] = $5 } END { printf "median ratio %.2f\n", r[int((NR + 1) / 2)] }'
+sort -k8n "$dir/table" | awk '{ r[NR] = $8 } END { printf "median ratio %.2f", r[int((NR + 1) / 2)] }'
+sort -k9n "$dir/table" | awk '{ r[NR] = $9 } END { printf ", by CPU per query %.2f\n", r[int((NR + 1) / 2)] }'

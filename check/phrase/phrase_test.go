@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -458,7 +457,7 @@ func FuzzScore(f *testing.F) {
 			cfg.PreserveCase = ptr(int(bits>>5&3) % 3)
 			cfg.HexDecodeContent = ptr(bits>>7&1 == 1)
 		}
-		c := &Check{now: func() time.Time { return noon() }}
+		c := &Check{now: noon}
 		if err := c.configure(cfg); err != nil {
 			t.Fatal(err)
 		}

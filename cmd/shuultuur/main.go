@@ -39,11 +39,13 @@ var commands = []command{
 	{"demo", "", "start an origin and the gateway, browse, print the verdicts", demo},
 	{"init", "DIR", "write the starter settings into a folder", initialise},
 	{"list", "compile|look ...", "compile lists, look a name up in them", lists},
+	{"import", "PROGRAM PATH", "make settings of another filter's, and report on its lists", importCommand},
 	{"passwd", "[-file FILE] USER", "set a password for Basic authentication", passwd},
 	{"ca", "init|export|rotate ...", "make and hand out the root certificate", ca},
 	{"load", "http|dns|origin|...", "put load on a server, or be the server", loadCommand},
 	{"replay", "[flags] [FILE...]", "send a log again, ask what if, count what is in it", replayCommand},
 	{"doctor", "[-config FILE] [-json]", "look at this machine before it carries load", doctorCommand},
+	{"profile", "[-seconds N] | -live", "take profiles of a running gateway and read them", profileCommand},
 	{"version", "", "print the version", version},
 }
 

@@ -28,7 +28,7 @@ fetched: give the page as FILE ("-" for standard input) to have its text judged
 as well. Without -config the starter settings answer.
 
 An https URL is judged by its host alone, as the gateway does with a tunnel it
-does not look into.
+does not look into; where the client's policy says decrypt, it is judged whole.
 
 The exit status is 0 for pass and allow, 1 for warn, block and redirect.`
 
@@ -129,6 +129,11 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 		if c, err := engine.Identify(ctx, t.Client.Addr); err == nil {
 			t.Client = c
 		}
+	}
+	if looks, ok := d.(interface {
+		Decrypts(*filter.Transaction) bool
+	}); ok && t.Proto == filter.TLS && looks.Decrypts(t) {
+		t.Proto = filter.HTTP // the request inside is judged, too
 	}
 	start := time.Now()
 	stage := q.judge(ctx, d, t, page)

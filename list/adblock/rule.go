@@ -125,7 +125,7 @@ func (r *Rule) Parse(line []byte) {
 	r.Kind = Network
 	if n := len(s); n > 2 && s[0] == '/' && s[n-1] == '/' {
 		r.pattern = s[1 : n-1]
-		if bytes.IndexAny(r.pattern, `\()[]{}+?^$.|*`) >= 0 { // or else it is a text like any
+		if bytes.ContainsAny(r.pattern, `\()[]{}+?^$.|*`) { // or else it is a text like any
 			r.flags |= flagRegexp
 		}
 		r.defaultTypes(positive, false)

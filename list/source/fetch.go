@@ -32,27 +32,30 @@ const (
 	maxSums      = 4 << 20          // bytes of a file of checksums
 )
 
+// dialTime bounds how long it may take to connect.
+const dialTime = 15 * time.Second
+
 // NewClient returns a client for Stores. Requests go through the proxy parent
-// if it is not nil, but for hosts that direct returns true for. control sees
-// every address that is connected to, other than the parent's, and may refuse.
-func NewClient(parent *url.URL, direct func(host string) bool, control func(network, address string, c syscall.RawConn) error) *http.Client {
-	guarded := net.Dialer{Timeout: 10 * time.Second, Control: func(network, address string, c syscall.RawConn) error {
-		if err := control(network, address, c); err != nil {
-			return permanent{err}
-		}
-		return nil
-	}}
-	free := net.Dialer{Timeout: 10 * time.Second}
+// if it is not nil, but for hosts that direct returns true for. dial connects
+// to everything other than the parent, and may refuse.
+func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
 	t := &http.Transport{
 		ResponseHeaderTimeout: time.Minute,
 		TLSHandshakeTimeout:   15 * time.Second,
 		IdleConnTimeout:       30 * time.Second,
 		ForceAttemptHTTP2:     true,
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTime)
+			defer cancel()
 			if parent != nil && addr == parent.Host {
-				return free.DialContext(ctx, network, addr)
+				var d net.Dialer
+				return d.DialContext(ctx, network, addr)
 			}
-			return guarded.DialContext(ctx, network, addr)
+			c, err := dial(ctx, network, addr)
+			if err != nil && !passing(err) {
+				err = permanent{err}
+			}
+			return c, err
 		},
 	}
 	if parent != nil {
@@ -64,6 +67,15 @@ func NewClient(parent *url.URL, direct func(host string) bool, control func(netw
 		}
 	}
 	return &http.Client{Transport: t, CheckRedirect: follow}
+}
+
+// passing says whether a connection was not made for a reason of the network's,
+// which may be gone next time, and not refused by us.
+func passing(err error) bool {
+	var system syscall.Errno
+	var name *net.DNSError
+	var n net.Error
+	return errors.As(err, &system) || errors.As(err, &name) || errors.As(err, &n) && n.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
 // follow bounds redirects, and keeps what began encrypted so.

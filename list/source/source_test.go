@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -24,7 +25,7 @@ import (
 	"shuultuur/list"
 )
 
-func anywhere(string, string, syscall.RawConn) error { return nil }
+var anywhere = (&net.Dialer{}).DialContext
 
 func never(string) bool { return false }
 
@@ -308,7 +309,11 @@ func TestTheParentIsAskedAndPrivateAddressesAreNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refuse := func(_, address string, _ syscall.RawConn) error { return fmt.Errorf("%s is private", address) }
+	tried := 0
+	refuse := (&net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		tried++
+		return fmt.Errorf("%s is private", address)
+	}}).DialContext
 	s := newStore(t)
 	s.Client = NewClient(u, func(host string) bool { return host == "127.0.0.1" }, refuse)
 	if _, err := s.Update(t.Context(), "ads", resolve(t, Config{URL: "http://lists.example/ads"}), domains); err != nil || asked != "http://lists.example/ads" {
@@ -316,8 +321,8 @@ func TestTheParentIsAskedAndPrivateAddressesAreNot(t *testing.T) {
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	if _, err := s.Update(t.Context(), "own", resolve(t, Config{URL: other.URL}), domains); err == nil || !strings.Contains(err.Error(), "is private") {
-		t.Errorf("beside the parent: got %v, want a refusal", err)
+	if _, err := s.Update(t.Context(), "own", resolve(t, Config{URL: other.URL}), domains); err == nil || !strings.Contains(err.Error(), "is private") || tried != 1 {
+		t.Errorf("beside the parent: got %v after %d attempts, want a refusal after one", err, tried)
 	}
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,11 +16,11 @@ import (
 func parseCombined(line, base string) (Entry, error) {
 	head, rest, ok := strings.Cut(line, " [")
 	if !ok {
-		return Entry{}, fmt.Errorf("no time in brackets")
+		return Entry{}, errors.New("no time in brackets")
 	}
 	stamp, rest, ok := strings.Cut(rest, "] ")
 	if !ok {
-		return Entry{}, fmt.Errorf("the time does not end")
+		return Entry{}, errors.New("the time does not end")
 	}
 	at, err := time.Parse("02/Jan/2006:15:04:05 -0700", stamp)
 	if err != nil {
@@ -44,7 +45,7 @@ func parseCombined(line, base string) (Entry, error) {
 	}
 	numbers := strings.SplitN(strings.TrimPrefix(rest, " "), " ", 3)
 	if len(numbers) < 2 {
-		return Entry{}, fmt.Errorf("no status and bytes after the request")
+		return Entry{}, errors.New("no status and bytes after the request")
 	}
 	if e.Status, err = statusCode(numbers[0]); err != nil {
 		return Entry{}, err
@@ -94,7 +95,7 @@ func (e *Entry) requestLine(ask, base string) error {
 // quoted reads a string in quotes with \" \\ and \xHH in it.
 func quoted(s string) (value, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
-		return "", "", fmt.Errorf("no quote where one should be")
+		return "", "", errors.New("no quote where one should be")
 	}
 	s = s[1:]
 	end := strings.IndexAny(s, `"\`)
@@ -116,7 +117,7 @@ func quoted(s string) (value, rest string, err error) {
 			b.WriteByte(s[i])
 		}
 	}
-	return "", "", fmt.Errorf("the quote does not end")
+	return "", "", errors.New("the quote does not end")
 }
 
 func hex(c byte) int {

@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -184,7 +185,7 @@ type run struct {
 func (r *run) next() (bool, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(r.r, b[:]); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return false, nil
 		}
 		return false, err

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func parseDansGuardian(line string, in *time.Location) (Entry, error) {
 		}
 	}
 	if code+1 >= len(f) {
-		return Entry{}, fmt.Errorf("no method, size, weight, group and status where DansGuardian's log has them")
+		return Entry{}, errors.New("no method, size, weight, group and status where DansGuardian's log has them")
 	}
 	e := Entry{Start: at, User: unescape(dash(f[2])), Client: address(f[3])}
 	if e.Bytes, err = size(f[how+1]); err != nil {

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -80,18 +79,18 @@ func looksLikeHAR(head []byte) bool {
 // maxHAREntry bounds one entry: they carry the bodies.
 const maxHAREntry = 64 << 20
 
-var errLargeEntry = fmt.Errorf("an entry is larger than %d MiB", maxHAREntry>>20)
-
 // allowance reads so many bytes and not more. The decoder holds a whole entry
-// in memory, so each entry gets a new allowance.
+// in memory, so each entry gets the allowance anew.
 type allowance struct {
-	r    io.Reader
-	left int
+	r          io.Reader
+	most, left int
 }
+
+func (a *allowance) renew() { a.left = a.most }
 
 func (a *allowance) Read(b []byte) (int, error) {
 	if a.left <= 0 {
-		return 0, errLargeEntry
+		return 0, fmt.Errorf("an entry is larger than %d bytes", a.most)
 	}
 	n, err := a.r.Read(b[:min(len(b), a.left)])
 	a.left -= n
@@ -106,8 +105,8 @@ type harReader struct {
 
 // har yields the entries of a file. Where its JSON breaks, reading ends: what
 // follows has no known beginning.
-func (s *Source) har(ctx context.Context, name string, br *bufio.Reader, yield func(Entry) bool) (bool, error) {
-	in := &allowance{br, maxHAREntry}
+func (s *Source) har(ctx context.Context, name string, in *allowance, yield func(Entry) bool) (bool, error) {
+	in.renew()
 	h := harReader{json.NewDecoder(in), in}
 	first := s.in.Lines
 	wanted := true
@@ -130,7 +129,7 @@ func (s *Source) har(ctx context.Context, name string, br *bufio.Reader, yield f
 			})
 		})
 	})
-	if err == errStop {
+	if errors.Is(err, errStop) {
 		return wanted, ctx.Err()
 	}
 	if err != nil {
@@ -150,7 +149,7 @@ func (h *harReader) inside(key string, f func() error) error {
 		return err
 	}
 	for h.dec.More() {
-		h.in.left = maxHAREntry
+		h.in.renew()
 		t, err := h.dec.Token()
 		if err != nil {
 			return err
@@ -176,7 +175,7 @@ func (h *harReader) each(f func(*harEntry, error) error) error {
 		return err
 	}
 	for h.dec.More() {
-		h.in.left = maxHAREntry
+		h.in.renew()
 		var e harEntry
 		err := h.dec.Decode(&e)
 		var shape *json.UnmarshalTypeError

@@ -180,13 +180,13 @@ type dispatch struct {
 	ctx     context.Context
 	parcels chan<- parcel
 
-	first, last time.Time // of the log
-	begun       time.Time
-	span        time.Duration // of the log, as far as it was sent
-	refused     map[string]bool
-	notAllowed  int64
-	lookups     int64
-	ended       string // what cut the run short, "" when all was sent
+	first      time.Time // of the log
+	begun      time.Time
+	span       time.Duration // of the log, as far as it was sent
+	refused    map[string]bool
+	notAllowed int64
+	lookups    int64
+	ended      string // what cut the run short, "" when all was sent
 }
 
 func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {
@@ -507,10 +507,9 @@ const maxSent = 16 << 20
 // section 3.2.2), with what the log knows of it.
 func (w *worker) write(e *Entry) error {
 	b := w.head[:0]
-	target, host := e.URL, e.Target()
-	if e.URL == "" {
-		target = host
-	} else {
+	host := e.Target()
+	target := host
+	if e.URL != "" {
 		var path string
 		_, rest, _ := strings.Cut(e.URL, "://")
 		host, path, _ = strings.Cut(rest, "/")

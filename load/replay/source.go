@@ -161,7 +161,7 @@ func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) 
 		}
 	}
 	if form == "har" {
-		return s.har(ctx, name, br, yield)
+		return s.har(ctx, name, &allowance{r: br, most: maxHAREntry}, yield)
 	}
 	return s.lines(ctx, name, br, s.parser(form), yield)
 }
@@ -200,7 +200,7 @@ func (s *Source) tell(head []byte) string {
 			if seen++; seen > tried {
 				break
 			}
-			if _, err := parse(string(line)); err == nil || err == errNoRequest || err == errNoHost {
+			if _, err := parse(string(line)); err == nil || errors.Is(err, errNoRequest) || errors.Is(err, errNoHost) {
 				fit++
 			}
 		}
@@ -216,11 +216,11 @@ func (s *Source) tell(head []byte) string {
 
 // keep counts what became of a line and says whether it is a request.
 func (s *Source) keep(name, mark string, n int64, err error) bool {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		s.in.Requests++
 		return true
-	case errNoRequest:
+	case errors.Is(err, errNoRequest):
 		s.in.Other++
 		return false
 	}
@@ -238,8 +238,8 @@ func (s *Source) lines(ctx context.Context, name string, br *bufio.Reader, parse
 			return false, ctx.Err()
 		}
 		line, err := br.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
-			for err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
+			for errors.Is(err, bufio.ErrBufferFull) {
 				_, err = br.ReadSlice('\n')
 			}
 			s.in.Lines++
@@ -253,7 +253,7 @@ func (s *Source) lines(ctx context.Context, name string, br *bufio.Reader, parse
 				return false, nil
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return true, nil
 		}
 		if err != nil {

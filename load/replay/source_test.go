@@ -144,12 +144,15 @@ func TestLongLineIsBrokenAndTheNextIsRead(t *testing.T) {
 
 func TestLargeHAREntryEndsTheFile(t *testing.T) {
 	head := `{"log":{"entries":[{"startedDateTime":"2026-01-01T00:00:00Z","request":{"method":"GET","url":"http://a.example/"},"response":{"status":200}},{"request":{"url":"`
-	s := &Source{Files: []string{"-"}, Stdin: io.MultiReader(strings.NewReader(head), &endless{})}
-	if got := len(all(t, s)); got != 1 {
-		t.Errorf("%d entries, want the one before", got)
+	s := &Source{}
+	got := 0
+	in := &allowance{r: io.MultiReader(strings.NewReader(head), &endless{}), most: 100_000}
+	if _, err := s.har(t.Context(), "x.har", in, func(Entry) bool { got++; return true }); err != nil || got != 1 {
+		t.Errorf("%d entries, error %v; want the one before", got, err)
 	}
-	if in := s.Input(); in.Broken != 1 || !strings.Contains(in.Examples[0], "larger than 64 MiB") {
-		t.Errorf("input is %+v", in)
+	want := []string{"x.har: entry 2: the rest cannot be read: an entry is larger than 100000 bytes"}
+	if diff := cmp.Diff(want, s.Input().Examples); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -1,0 +1,480 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"shuultuur/importer"
+)
+
+// unpack writes the files of an archive into a folder of the test.
+func unpack(t *testing.T, archive string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		data := bytes.ReplaceAll(f.Data, []byte("@D@"), []byte(dir))
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// importFrom runs the command and returns the settings and the report.
+func importFrom(t *testing.T, program, path string) (settings, report string) {
+	t.Helper()
+	to := t.TempDir()
+	var out, errs bytes.Buffer
+	if status := importCommand(t.Context(), env{stdout: &out, stderr: &errs}, []string{program, path, "-to", to}); status != 0 {
+		yaml, _ := os.ReadFile(filepath.Join(to, importer.SettingsFile))
+		t.Fatalf("import %s: status %d, %s\n%s", program, status, errs.String(), yaml)
+	}
+	text, err := os.ReadFile(filepath.Join(to, "report.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	html, err := os.ReadFile(filepath.Join(to, "report.html"))
+	if err != nil || !bytes.Contains(html, []byte("</html>")) {
+		t.Errorf("report.html is not whole: %v", err)
+	}
+	return filepath.Join(to, importer.SettingsFile), string(text)
+}
+
+// A decision is what the program imported from answers to a request.
+type decision struct {
+	client, user, url, page string // page: text of the page, "" for none
+	want                    string
+}
+
+func decide(t *testing.T, settings string, table []decision) {
+	t.Helper()
+	for _, d := range table {
+		q := question{config: settings, client: "10.0.0.1", method: "GET", url: d.url, user: d.user}
+		if d.client != "" {
+			q.client = d.client
+		}
+		if d.page != "" {
+			q.file = filepath.Join(t.TempDir(), "page.html")
+			if err := os.WriteFile(q.file, []byte("<html><body>"+d.page+"</body></html>"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x, err := q.ask(t.Context(), env{stdin: strings.NewReader("")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := x.Action
+		if got == "allow" {
+			got = "pass"
+		}
+		if got != d.want {
+			t.Errorf("%s for %s%s: got %s by rule %q of %q, want %s", d.url, q.client, d.user, got, x.Rule, x.Policy, d.want)
+		}
+	}
+}
+
+func wantLines(t *testing.T, report string, lines ...string) {
+	t.Helper()
+	for _, l := range lines {
+		if !strings.Contains(report, l) {
+			t.Errorf("the report does not say %q", l)
+		}
+	}
+	if t.Failed() {
+		t.Log(report)
+	}
+}
+
+const e2guardianFolder = `
+-- e2guardian.conf --
+# e2guardian config file for version 5.3.5
+filtergroups = 3
+filtergroupslist = '/etc/e2guardian/lists/filtergroupslist'
+authplugin = '/etc/e2guardian/authplugins/proxy-basic.conf'
+authplugin = '/etc/e2guardian/authplugins/ip.conf'
+iplist = 'name=bannedclient,path=/etc/e2guardian/lists/bannedclients'
+iplist = 'name=exceptionclient,path=/etc/e2guardian/lists/exceptionclients'
+weightedphrasemode = 2
+httpworkers = 500
+strange = 'x'
+-- e2guardianf1.conf --
+groupname = 'pupils'
+naughtynesslimit = 50
+weightedphraselist = '/etc/e2guardian/lists/weighted'
+bannedphraselist = '/etc/e2guardian/lists/bannedphrases'
+exceptionphraselist = '/etc/e2guardian/lists/exceptionphrases'
+sitelist = 'name=banned,messageno=500,path=/etc/e2guardian/lists/bannedsitelist'
+urllist = 'name=banned,path=/etc/e2guardian/lists/bannedurllist'
+regexpboollist = 'name=banned,path=/etc/e2guardian/lists/bannedregexpurllist'
+sitelist = 'name=grey,path=/etc/e2guardian/lists/greysitelist'
+sitelist = 'name=exception,path=/etc/e2guardian/lists/exceptionsitelist'
+urllist = 'name=exception,path=/etc/e2guardian/lists/exceptionurllist'
+sitelist = 'name=localbanned,path=/etc/e2guardian/lists/localbannedsitelist'
+sitelist = 'name=localexception,path=/etc/e2guardian/lists/localexceptionsitelist'
+sitelist = 'name=localgrey,path=/etc/e2guardian/lists/localgreysitelist'
+fileextlist = 'name=bannedextension,path=/etc/e2guardian/lists/bannedextensionlist'
+sitelist = 'name=exceptionfile,path=/etc/e2guardian/lists/exceptionfilesitelist'
+regexpreplacelist = 'name=change,path=/etc/e2guardian/lists/urlregexplist'
+regexpreplacelist = 'name=redirect,path=/etc/e2guardian/lists/urlredirectregexplist'
+-- e2guardianf2.conf --
+groupname = 'teachers'
+naughtynesslimit = 160
+sitelist = 'name=banned,path=/etc/e2guardian/lists/bannedsitelist'
+bypass = 300
+-- e2guardianf3.conf --
+groupmode = 0
+groupname = 'nothing'
+-- authplugins/proxy-basic.conf --
+plugname = 'proxy-basic'
+-- authplugins/ip.conf --
+plugname = 'ip'
+ipgroups = '/etc/e2guardian/lists/ipgroups'
+-- lists/ipgroups --
+10.3.0.0/255.255.0.0 = filter3
+10.2.0.1-10.2.0.6 = filter2
+-- lists/filtergroupslist --
+anna=filter2
+ben filter2
+-- lists/bannedclients --
+10.66.0.1
+-- lists/exceptionclients --
+10.77.0.0/16
+-- lists/bannedsitelist --
+#listcategory: "Bad places"
+banned.example
+www.banned.example
+banned.example
+grey.example
+local-grey.example
+excepted.example
+.tld-dot.example
+http://scheme.example
+path.example/in/site/list
+.Include</etc/e2guardian/lists/more>
+.Include</etc/e2guardian/lists/missing>
+**
+-- lists/more --
+included.example # a note
+-- lists/bannedurllist --
+pages.example/bad
+pages.example/bad/worse
+banned.example/anyway
+-- lists/bannedregexpurllist --
+(casino|poker)[0-9]+\.
+(unclosed
+-- lists/greysitelist --
+grey.example
+-- lists/exceptionsitelist --
+excepted.example
+local-grey.example
+-- lists/exceptionurllist --
+banned.example/good
+-- lists/localbannedsitelist --
+local-banned.example
+local-both.example
+-- lists/localexceptionsitelist --
+local-both.example
+-- lists/localgreysitelist --
+local-grey.example
+-- lists/bannedextensionlist --
+.exe  # programs
+.tar.gz
+-- lists/exceptionfilesitelist --
+downloads.example
+-- lists/urlregexplist --
+"(^http://www\.google\..*/search\?.*)(safe=[^&]*)"->"\1safe=strict"
+-- lists/urlredirectregexplist --
+"^http://old\.example/.*"->"http://new.example/"
+"^http://(.*)\.moved\.example/"->"http://\1.example/"
+-- lists/weighted --
+#listcategory: "Words"
+<lottery><30>
+<jackpot><30>
+<lottery><20>
+.Include</etc/e2guardian/lists/morewords>
+<blank> <10>
+-- lists/morewords --
+<roulette>,<wheel><60>
+-- lists/bannedphrases --
+<forbidden words>
+-- lists/exceptionphrases --
+<gambling help line>
+`
+
+func TestImportE2guardianDecidesAsItWould(t *testing.T) {
+	settings, report := importFrom(t, "e2guardian", unpack(t, e2guardianFolder))
+	decide(t, settings, []decision{
+		{url: "http://other.example/", want: "pass"},
+		{url: "http://banned.example/", want: "block"},
+		{url: "http://deep.www.banned.example/x", want: "block"},
+		{url: "http://notbanned.example/", want: "pass"},
+		{url: "https://banned.example/", want: "block"},
+		{url: "http://included.example/", want: "block"},
+		{url: "http://banned.example/good/page", want: "pass"},
+		{url: "http://banned.example/goods", want: "block"},
+		{url: "http://grey.example/", want: "pass"},
+		{url: "http://grey.example/", page: "lottery jackpot", want: "block"},
+		{url: "http://local-grey.example/", want: "pass"},
+		{url: "http://local-grey.example/", page: "lottery jackpot", want: "block"}, // local grey goes before the exception
+		{url: "http://excepted.example/", page: "forbidden words", want: "pass"},
+		{url: "http://local-banned.example/", want: "block"},
+		{url: "http://local-both.example/", want: "pass"},
+		{url: "http://pages.example/", want: "pass"},
+		{url: "http://www.pages.example/bad?x=1", want: "block"},
+		{url: "http://pages.example/bad/other", want: "block"}, // hidden from e2guardian by the entry below it: its fault
+		{url: "http://pages.example/badly", want: "pass"},
+		{url: "http://casino77.example/", want: "block"},
+		{url: "http://files.example/setup.exe", want: "block"},
+		{url: "http://files.example/setup.exe.txt", want: "pass"},
+		{url: "http://files.example/a.tar.gz?v=1", want: "block"},
+		{url: "http://downloads.example/setup.exe", want: "pass"},
+		{url: "http://old.example/x", want: "redirect"},
+		{url: "http://other.example/", page: "a lottery", want: "pass"},
+		{url: "http://other.example/", page: "a lottery with a jackpot", want: "block"},
+		{url: "http://other.example/", page: "the roulette has a wheel", want: "block"},
+		{url: "http://other.example/", page: "forbidden words", want: "block"},
+		{url: "http://other.example/", page: "forbidden words, gambling help line", want: "pass"},
+		{client: "10.66.0.1", url: "http://other.example/", want: "block"},
+		{client: "10.77.1.1", url: "http://banned.example/", want: "pass"},
+		{client: "10.3.9.9", url: "http://other.example/", want: "block"},
+		{client: "10.2.0.6", url: "http://banned.example/", want: "warn"},
+		{client: "10.2.0.6", url: "http://other.example/", page: "a lottery with a jackpot", want: "pass"},
+		{client: "10.2.0.6", url: "http://other.example/", page: "forbidden words", want: "pass"}, // no phrase lists there
+		{client: "10.2.0.7", url: "http://other.example/", page: "a lottery with a jackpot", want: "block"},
+		{user: "anna", url: "http://pages.example/bad", want: "pass"},
+	})
+	wantLines(t, report,
+		`lists/bannedsitelist:4: "banned.example" is in `, `"www.banned.example" is covered by "banned.example"`,
+		`"path.example/in/site/list" has a path and stands in a site list`, `missing>: the file is not there`,
+		`lists/bannedregexpurllist:2: `, `"banned.example/anyway" is covered by "banned.example"`,
+		`"local-both.example" is covered by "local-both.example"`, `pages.example/bad/worse" is covered by`,
+		`strange = 'x': nothing of ours is like it`, `httpworkers = 500`, `"**" has no effect since e2guardian 5`,
+		`lists/filtergroupslist:2: `, `safesearch: true`, `lists/weighted:4: phrase "<lottery>" is in`, `lists/weighted:6: blank before the weight`,
+		`moved\.example/"->"http://\1.example/": a redirect leads to a fixed URL`, `category bannedsitelist`)
+}
+
+const dansguardianFolder = `
+-- dansguardian.conf --
+filterport = 8080
+filtergroups = 1
+bannediplist = '@D@/lists/bannediplist'
+-- dansguardianf1.conf --
+groupmode = 1
+bannedsitelist = '@D@/lists/bannedsitelist'
+exceptionsitelist = '@D@/lists/exceptionsitelist'
+greysitelist = '@D@/lists/greysitelist'
+picsfile = '@D@/lists/pics'
+-- lists/bannediplist --
+-- lists/bannedsitelist --
+**
+*ip
+-- lists/exceptionsitelist --
+school.example
+-- lists/greysitelist --
+grey.example
+`
+
+func TestImportDansGuardianKeepsBlanketBlocks(t *testing.T) {
+	settings, report := importFrom(t, "dansguardian", unpack(t, dansguardianFolder))
+	decide(t, settings, []decision{
+		{url: "http://school.example/", want: "pass"},
+		{url: "http://grey.example/", want: "pass"},
+		{url: "http://other.example/", want: "block"},
+		{url: "http://192.0.2.1/", want: "block"},
+	})
+	wantLines(t, report, "picsfile", `"**" → rule "blanket block"`)
+}
+
+func TestImportOfDebiansE2guardianIsGood(t *testing.T) {
+	if _, err := os.Stat("/etc/e2guardian/e2guardian.conf"); err != nil {
+		t.Skip("e2guardian is not installed here")
+	}
+	settings, report := importFrom(t, "e2guardian", "/etc/e2guardian")
+	decide(t, settings, []decision{
+		{url: "http://windowsupdate.microsoft.com/x.exe", want: "pass"},
+		{url: "http://update.microsoft.com/x.exe", want: "pass"},
+		{url: "http://files.example/x.exe", want: "block"},
+	})
+	wantLines(t, report, "Import of e2guardian 5.3.5", "examplef1.story' → the order of rules")
+}
+
+const squidGuardFolder = `
+-- squidGuard.conf --
+dbhome @D@/db
+logdir /var/log
+time never {
+	weekly * 00:00 - 24:00
+}
+src staff {
+	ip 10.1.0.0/24 10.1.1.5-10.1.1.9
+}
+src night {
+	ip 10.2.0.0/16
+}
+src nobody {
+}
+dest good {
+	domainlist good/domains
+}
+dest bad {
+	domainlist bad/domains
+	urllist bad/urls
+	expressionlist bad/expressions
+	redirect 302:http://blocked.example/?u=%u&t=%t
+	log bad.log
+}
+dest gone { domainlist gone/domains }
+acl {
+	staff {
+		pass good !bad
+	}
+	night within never {
+		pass good none
+	} else {
+		pass all
+	}
+	default {
+		pass good !bad !in-addr !gone any
+		redirect http://default.example/
+	}
+}
+-- db/good/domains --
+good.example
+-- db/bad/domains --
+bad.example
+www.bad.example
+.dotted.example
+good.example
+-- db/bad/urls --
+foo.example/what/ever
+foo.example/q?a=1
+bad.example/x
+-- db/bad/expressions --
+(^|[-.])porn[0-9]
+([
+`
+
+func TestImportSquidGuardDecidesAsItWould(t *testing.T) {
+	settings, report := importFrom(t, "squidguard", filepath.Join(unpack(t, squidGuardFolder), "squidGuard.conf"))
+	decide(t, settings, []decision{
+		{url: "http://other.example/", want: "pass"},
+		{url: "http://good.example/", want: "pass"}, // good stands before bad
+		{url: "http://www.bad.example/x", want: "redirect"},
+		{url: "http://notbad.example/", want: "pass"},
+		{url: "http://foo.example/what/everything", want: "redirect"},
+		{url: "http://www3.foo.example:8080/what/ever/index.html", want: "redirect"},
+		{url: "http://sub.foo.example/what/ever", want: "pass"},
+		{url: "http://foo.example/what", want: "pass"},
+		{url: "http://foo.example/q?a=12", want: "redirect"},
+		{url: "http://x.example/-PORN5", want: "redirect"},
+		{url: "http://192.0.2.7/", want: "redirect"},
+		{client: "10.1.1.9", url: "http://192.0.2.7/", want: "pass"},
+		{client: "10.1.1.9", url: "http://bad.example/", want: "redirect"},
+		{client: "10.1.1.10", url: "http://192.0.2.7/", want: "redirect"},
+		{client: "10.2.0.1", url: "http://good.example/", want: "pass"},
+		{client: "10.2.0.1", url: "http://other.example/", want: "redirect"},
+	})
+	wantLines(t, report, `".dotted.example" begins with a dot, so squidGuard never finds it`, `gone/domains" is not there`,
+		`"www.bad.example" is covered by "bad.example"`, `the whole site is in the domain list`, `source nobody`, `does not compile`)
+}
+
+func TestImportPiholeDecidesByName(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "gravity.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`
+		CREATE TABLE adlist (id INTEGER PRIMARY KEY, address TEXT, enabled BOOLEAN);
+		CREATE TABLE gravity (domain TEXT, adlist_id INTEGER);
+		CREATE TABLE domainlist (id INTEGER PRIMARY KEY, type INTEGER, domain TEXT, enabled BOOLEAN);
+		CREATE TABLE "group" (id INTEGER PRIMARY KEY, name TEXT);
+		INSERT INTO adlist VALUES (1, 'https://lists.example/on', 1), (2, 'https://lists.example/off', 0);
+		INSERT INTO gravity VALUES ('ads.example', 1), ('off.example', 2), ('||below.example^', 1), ('allowed.example', 1), ('both.example', 1);
+		INSERT INTO domainlist VALUES (1, 0, 'allowed.example', 1), (2, 1, 'denied.example', 1), (3, 3, '(^|\.)track[0-9]+\.example$', 1), (4, 1, 'notnow.example', 0), (5, 3, 'telemetry', 1), (6, 2, '^both\.', 1);
+		INSERT INTO "group" VALUES (0, 'Default'), (1, 'Kids');`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	settings, report := importFrom(t, "pihole", dir)
+	decide(t, settings, []decision{
+		{url: "http://ads.example/", want: "block"},
+		{url: "https://ads.example/", want: "block"},
+		{url: "http://www.ads.example/", want: "pass"}, // Pi-hole's entries are for the name itself
+		{url: "http://www.below.example/", want: "block"},
+		{url: "http://off.example/", want: "pass"},
+		{url: "http://allowed.example/", want: "pass"},
+		{url: "http://both.example/", want: "pass"},
+		{url: "http://denied.example/", want: "block"},
+		{url: "http://notnow.example/", want: "pass"},
+		{url: "http://x.track12.example/path", want: "block"},
+		{url: "http://xtrack12.example/path", want: "pass"},
+		{url: "http://my.telemetry.example/", want: "block"},
+		{url: "http://other.example/telemetry", want: "pass"},
+	})
+	wantLines(t, report, "lists.example/off: it is switched off", "notnow.example: it is switched off", "group Kids")
+}
+
+func TestImportPiholesTextFiles(t *testing.T) {
+	settings, report := importFrom(t, "pihole", unpack(t, `
+-- adlists.list --
+https://lists.example/hosts
+-- whitelist.txt --
+good.example
+-- blacklist.txt --
+bad.example
+bad.example
+-- custom.list --
+10.0.0.1 nas.local
+`))
+	decide(t, settings, []decision{
+		{url: "http://bad.example/", want: "block"},
+		{url: "http://sub.bad.example/", want: "pass"},
+		{url: "http://good.example/", want: "pass"},
+	})
+	wantLines(t, report, "https://lists.example/hosts: a list is a file", "local names", `"bad.example" is in line 1 already`)
+}
+
+func TestImportAdGuardHomeDecidesAsItWould(t *testing.T) {
+	settings, report := importFrom(t, "adguardhome", filepath.Join(unpack(t, `
+-- AdGuardHome.yaml --
+http: {address: 0.0.0.0:80}
+dns:
+  upstream_dns: [1.1.1.1]
+filtering:
+  blocked_services: {ids: [tiktok]}
+  safe_search: {enabled: true}
+  rewrites: []
+filters:
+  - {enabled: true, url: "https://f.example/1", name: "Ads & more", id: 1}
+  - {enabled: false, url: "https://f.example/2", name: Off, id: 2}
+  - {enabled: true, url: "https://f.example/3", name: Missing, id: 3}
+whitelist_filters: []
+user_rules:
+  - "@@||good.ads.example^"
+  - "||mine.example^"
+schema_version: 28
+-- data/filters/1.txt --
+! a comment
+||ads.example^
+`), "AdGuardHome.yaml"))
+	decide(t, settings, []decision{
+		{url: "http://www.ads.example/", want: "block"},
+		{url: "http://good.ads.example/", want: "pass"},
+		{url: "http://x.mine.example/", want: "block"},
+		{url: "http://other.example/", want: "pass"},
+	})
+	wantLines(t, report, "blocked_services", `"Off", https://f.example/2: it is switched off`, "3.txt", "safesearch: true")
+}

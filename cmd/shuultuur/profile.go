@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"shuultuur/profile"
+)
+
+const profileHelp = `
+Takes profiles from a running gateway's admin address into a folder: CPU, block
+and mutex over the same seconds, then the execution trace (5 seconds at most),
+heap and goroutines. reading.txt, which is printed too, says what is in them;
+go tool pprof and go tool trace say more.
+
+With -live it draws memory, collector and scheduler on the terminal once a
+second instead, until Ctrl-C.
+
+A gateway on another machine needs -allow HOST and the token of listen.token in
+its settings, in the environment variable SHUULTUUR_TOKEN. The token and the
+profiles travel unencrypted; an SSH tunnel to the loopback address is better.`
+
+func profileCommand(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "profile", "[-admin HOST:PORT] [-seconds N] [-o DIR] | -live", profileHelp)
+	cfg := profile.Config{Token: os.Getenv("SHUULTUUR_TOKEN")}
+	f.StringVar(&cfg.Admin, "admin", "127.0.0.1:8081", "admin address of the gateway, `host:port`")
+	f.IntVar(&cfg.Seconds, "seconds", 10, "for `N` seconds")
+	f.StringVar(&cfg.Dir, "o", "", "`folder` for the files; omitted, profile- and the time")
+	f.Func("allow", "`host` that may be asked though it is not this machine; may be repeated", func(host string) error {
+		cfg.Allow = append(cfg.Allow, host)
+		return nil
+	})
+	live := f.Bool("live", false, "draw memory, collector and scheduler every second")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() > 0 {
+		f.Usage()
+		return 2
+	}
+	if cfg.Dir == "" {
+		cfg.Dir = "profile-" + time.Now().Format("20060102-150405")
+	}
+	c, err := profile.New(cfg)
+	if err != nil {
+		return fail(e, err)
+	}
+	if *live {
+		out, ok := e.stdout.(*os.File)
+		if err := c.Live(ctx, e.stdout, ok && screen(out)); err != nil {
+			return fail(e, err)
+		}
+		return 0
+	}
+	text, err := c.Take(ctx)
+	if err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintf(e.stdout, "%s\nwritten to %s\n", text, cfg.Dir)
+	return 0
+}
+
+// screen says whether a screen can be drawn on f.
+func screen(f *os.File) bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}

@@ -1,0 +1,196 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// An option is a line name = 'value' of e2guardian's settings.
+type option struct {
+	name, value string
+	place
+}
+
+// A ref is a list that the settings name: what e2guardian 5 says with a type
+// and a name, and before that with an option of its own for each list.
+type ref struct {
+	typ  string // site, ipsite, url, regexp, replace, extension, type, search, ip, time, ipmap, map
+	name string // banned, exception, grey, localbanned, …
+	path string
+	place
+}
+
+// guard is the import of an e2guardian or DansGuardian folder.
+type guard struct {
+	*work
+	dir     string // of the main settings
+	listDir string // what __LISTDIR__ stands for
+	version string // "5.3.5", as far as the files tell
+	typed   bool   // lists are given by type, as of version 5
+	indexes map[string]*index
+	blanket map[string][]string // "**" and "*ip" by name of the list
+}
+
+var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)
+
+// conf reads a settings file and what it includes.
+func (c *guard) conf(path string, depth int) ([]option, error) {
+	if c.read++; c.read > maxFiles || depth > maxDepth {
+		return nil, errors.New("too many settings files include each other")
+	}
+	data, err := readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	if m := versionText.FindSubmatch(data[:min(len(data), 4096)]); m != nil && c.version == "" {
+		c.version = string(m[1])
+	}
+	var all []option
+	err = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+		at := place{file: path, line: n, what: string(s)}
+		if name, ok := includes(s); ok {
+			to, found := c.locate(name, filepath.Dir(path))
+			if !found {
+				c.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "the file is not there"})
+				return nil
+			}
+			more, err := c.conf(to, depth+1)
+			all = append(all, more...)
+			return err
+		}
+		if rest, ok := bytes.CutPrefix(s, []byte(".Define ")); ok {
+			name, value, _ := strings.Cut(string(rest), "<")
+			if strings.TrimSpace(name) == "LISTDIR" {
+				c.listDir = strings.TrimSuffix(strings.TrimSpace(value), ">")
+			}
+			return nil
+		}
+		if s[0] == '#' {
+			return nil
+		}
+		name, value, ok := strings.Cut(string(s), "=")
+		if !ok {
+			c.rep.add(Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment; it has no effect"})
+			return nil
+		}
+		all = append(all, option{strings.ToLower(strings.TrimSpace(name)), unquote(value), at})
+		return nil
+	})
+	return all, err
+}
+
+// unquote takes a value out of its quotes, or before a comment.
+func unquote(s string) string {
+	s = strings.TrimSpace(s)
+	if rest, ok := strings.CutPrefix(s, "'"); ok {
+		s, _, _ = strings.Cut(rest, "'")
+		return s
+	}
+	s, _, _ = strings.Cut(s, "#")
+	return strings.TrimSpace(s)
+}
+
+// typedLists are the list options of e2guardian 5.
+var typedLists = map[string]string{
+	"sitelist": "site", "ipsitelist": "ipsite", "urllist": "url", "regexpboollist": "regexp", "regexpreplacelist": "replace",
+	"fileextlist": "extension", "mimelist": "type", "searchlist": "search", "iplist": "ip", "timelist": "time",
+	"ipmaplist": "ipmap", "maplist": "map", "categorylist": "category",
+}
+
+// plainLists are those of DansGuardian and e2guardian before 5: how an option
+// ends, in the order in which it is looked for, and what it holds.
+var plainLists = []struct{ end, typ, name string }{
+	{"regexpurllist", "regexp", ""}, {"regexpheaderlist", "regexp", "header"}, {"regexpuseragentlist", "regexp", "useragent"},
+	{"sslsitelist", "site", "ssl"}, {"sslsiteiplist", "ipsite", "ssl"}, {"filesitelist", "site", "file"}, {"fileurllist", "url", "file"},
+	{"siteiplist", "ipsite", ""}, {"sitelist", "site", ""}, {"urllist", "url", ""}, {"extensionlist", "extension", "extension"},
+	{"mimetypelist", "type", "mime"}, {"searchlist", "search", ""},
+}
+
+var plainNames = map[string]ref{
+	"urlregexplist": {typ: "replace", name: "change"}, "urlredirectregexplist": {typ: "replace", name: "redirect"},
+	"headerregexplist": {typ: "replace", name: "headermods"}, "addheaderregexplist": {typ: "replace", name: "addheader"},
+	"sslsiteregexplist": {typ: "replace", name: "sslreplace"}, "searchregexplist": {typ: "replace", name: "searchterms"},
+	"bannedsearchoveridelist": {typ: "search", name: "override"}, "nocheckcertsitelist": {typ: "site", name: "nocheckcert"},
+	"bannediplist": {typ: "ip", name: "bannedclient"}, "exceptioniplist": {typ: "ip", name: "exceptionclient"},
+}
+
+// list reads an option as one that names a list.
+func (c *guard) list(o option) (r ref, is, ok bool) {
+	r.place = o.place
+	if typ, typed := typedLists[o.name]; typed {
+		c.typed = true
+		r.typ = typ
+		dir := ""
+		for _, part := range strings.Split(o.value, ",") {
+			key, value, _ := strings.Cut(part, "=")
+			switch strings.TrimSpace(key) {
+			case "name":
+				r.name = strings.ToLower(strings.TrimSpace(value))
+			case "path":
+				r.path = strings.TrimSpace(value)
+			case "listdir":
+				dir = strings.TrimSpace(value)
+			}
+		}
+		if r.path != "" && dir != "" && !filepath.IsAbs(r.path) {
+			r.path = filepath.Join(dir, r.path)
+		}
+	} else if known, plain := plainNames[o.name]; plain {
+		r.typ, r.name, r.path = known.typ, known.name, o.value
+	} else {
+		for _, l := range plainLists {
+			if begin, found := strings.CutSuffix(o.name, l.end); found && begin != "" {
+				r.typ, r.name, r.path = l.typ, begin+l.name, o.value
+				break
+			}
+		}
+		if r.typ == "" {
+			return r, false, false
+		}
+	}
+	path, found := c.locate(r.path, c.dir)
+	if r.path == "" || !found {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: fmt.Sprintf("the list file %q is not there", r.path)})
+		return r, true, false
+	}
+	r.path = path
+	return r, true, true
+}
+
+// options turns a file's options into lists and the rest, of which the last of
+// a name counts.
+func (c *guard) options(all []option) (lists []ref, rest map[string]option) {
+	rest = map[string]option{}
+	for _, o := range all {
+		r, is, ok := c.list(o)
+		switch {
+		case ok:
+			lists = append(lists, r)
+		case !is && strings.HasSuffix(o.name, "phraselist") || !is && o.name == "authplugin":
+			// Several count; they are kept in one, a line each.
+			if before, more := rest[o.name]; more {
+				o.value = before.value + "\n" + o.value
+			}
+			rest[o.name] = o
+		case !is:
+			rest[o.name] = o
+		}
+	}
+	return lists, rest
+}
+
+// mainConf finds the main settings file in a folder.
+func mainConf(dir string) (path string, err error) {
+	for _, name := range []string{"e2guardian.conf", "dansguardian.conf"} {
+		path = filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is neither e2guardian.conf nor dansguardian.conf in %q", dir)
+}

@@ -1,0 +1,843 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"shuultuur/check/phrase"
+	"shuultuur/list"
+)
+
+// maxGroups is e2guardian's own bound of filter groups, and some.
+const maxGroups = 1000
+
+// maxPattern is the longest expression a rule may have.
+const maxPattern = 4096
+
+// e2guardian reads the folder of e2guardian.conf or dansguardian.conf, or that
+// file.
+func (w *work) e2guardian(dir string) error {
+	if isFile(dir) {
+		dir = filepath.Dir(dir)
+	}
+	main, err := mainConf(dir)
+	if err != nil {
+		return err
+	}
+	c := &guard{work: w, dir: dir, indexes: map[string]*index{}, blanket: map[string][]string{}}
+	all, err := c.conf(main, 0)
+	if err != nil {
+		return err
+	}
+	lists, opts := c.options(all)
+	type group struct {
+		number int
+		lists  []ref
+		opts   map[string]option
+	}
+	var groups []group
+	for n := 1; n <= min(max(number(opts, "filtergroups", 1), 1), maxGroups); n++ {
+		path := strings.TrimSuffix(main, ".conf") + "f" + strconv.Itoa(n) + ".conf"
+		all, err := c.conf(path, 0)
+		if err != nil {
+			w.rep.add(Note{Kind: Lost, place: place{file: path}, What: fmt.Sprintf("filter group %d", n), Why: err.Error()})
+			continue
+		}
+		g := group{number: n}
+		g.lists, g.opts = c.options(all)
+		for name, o := range opts { // before there were groups, phrase lists stood in the main file
+			if _, said := g.opts[name]; !said && strings.HasSuffix(name, "phraselist") {
+				g.opts[name] = o
+			}
+		}
+		// Before version 5 some lists stood in the main file; later ones go
+		// before.
+		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" || r.name == "authexception" }), g.lists...)
+		groups = append(groups, g)
+	}
+	if len(groups) == 0 {
+		groups = append(groups, group{number: 1, lists: lists, opts: map[string]option{}})
+	}
+	c.guessVersion(main)
+	c.clients(lists)
+	members := c.members(lists, opts)
+	c.global(opts)
+	standard := number(opts, "defaultfiltergroup", 1)
+	var last []policyOut
+	phrases := ""
+	for _, g := range groups {
+		switch s := phraseFiles(g.opts); {
+		case s == "" || s == phrases:
+		case phrases == "":
+			phrases = s
+			c.phrases(g.opts, opts)
+		default:
+			w.rep.add(Note{Kind: Lost, place: g.opts["weightedphraselist"].place, What: fmt.Sprintf("phrase lists of filter group %d", g.number),
+				Why: "there is one set of phrase lists for all; this group is judged by those of the first that has any, with its own limit"})
+		}
+		p := c.policy(g.number, g.lists, g.opts, opts)
+		m := members[g.number]
+		if g.number == standard {
+			last = append(last, p)
+			continue
+		}
+		if len(m.users)+len(m.networks) == 0 {
+			w.rep.add(Note{Kind: Lost, place: place{file: main}, What: fmt.Sprintf("filter group %d, %q", g.number, p.Name), Why: "no user and no address is in it, so it covers nobody"})
+			continue
+		}
+		if len(m.users) > 0 {
+			q := p
+			q.Users = m.users
+			w.set.Policies = append(w.set.Policies, q)
+		}
+		if len(m.networks) > 0 {
+			if len(m.users) > 0 {
+				p.Name += " by address"
+			}
+			p.Networks = m.networks
+			w.set.Policies = append(w.set.Policies, p)
+		}
+	}
+	w.set.Policies = append(w.set.Policies, last...)
+	names := map[string]int{}
+	for i := range w.set.Policies {
+		p := &w.set.Policies[i]
+		if names[p.Name]++; names[p.Name] > 1 {
+			p.Name = fmt.Sprintf("%s %d", p.Name, names[p.Name])
+		}
+	}
+	return nil
+}
+
+func number(opts map[string]option, name string, otherwise int) int {
+	if n, err := strconv.Atoi(opts[name].value); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// guessVersion settles which program the files are for.
+func (c *guard) guessVersion(main string) {
+	switch {
+	case filepath.Base(main) == "dansguardian.conf":
+		c.rep.Program, c.version = DansGuardian, "2"
+	case c.typed && c.listDir != "":
+		c.version = "5.5"
+	case c.version == "" && c.typed:
+		c.version = "5.3"
+	case c.version == "":
+		c.version = "4"
+	}
+	c.rep.Version = c.version
+}
+
+// compat is the mode of the phrase check that gives this version's scores.
+func (c *guard) compat() string {
+	var major, minor int
+	fmt.Sscanf(c.version, "%d.%d", &major, &minor)
+	switch {
+	case major < 4:
+		return "dansguardian"
+	case major == 5 && minor >= 4 || major > 5:
+		return "e2guardian-5.5"
+	}
+	return "e2guardian-5.3"
+}
+
+// clients makes policies of the clients who may do all or nothing.
+func (c *guard) clients(lists []ref) {
+	for _, p := range []struct{ list, policy, action string }{{"bannedclient", "banned clients", "block"}, {"exceptionclient", "exception clients", "allow"}} {
+		for _, r := range lists {
+			if r.typ != "ip" || r.name != p.list {
+				continue
+			}
+			var nets []string
+			_, err := c.walk(r.path, func(at place, s []byte) {
+				if s = cutNote(s); len(s) == 0 {
+					return
+				}
+				n, ok := networks(string(s))
+				if !ok {
+					c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is neither an address nor a network nor a range", s), Why: "left out"})
+				}
+				nets = append(nets, n...)
+			})
+			c.unread(r.path, err)
+			if len(nets) == 0 {
+				c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nobody is in it"})
+				continue
+			}
+			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("policy %q", p.policy)})
+			c.set.Policies = append(c.set.Policies, policyOut{Name: p.policy, Networks: nets, Rules: []ruleOut{{Name: p.policy, Action: p.action}}})
+		}
+	}
+	for _, r := range lists {
+		if r.name == "authexception" {
+			c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: "who has to log in is said by networks: identity.basic.networks"})
+		}
+	}
+}
+
+type membership struct{ users, networks []string }
+
+// members reads who is in which filter group.
+func (c *guard) members(lists []ref, opts map[string]option) map[int]membership {
+	all := map[int]membership{}
+	byAddress, byName := false, false
+	take := func(path string) {
+		_, err := c.walk(path, func(at place, s []byte) {
+			if s = cutNote(s); len(s) == 0 {
+				return
+			}
+			who, group, ok := strings.Cut(string(s), "=")
+			who, group = strings.TrimSpace(who), strings.TrimSpace(group)
+			n, err := strconv.Atoi(strings.TrimPrefix(strings.ToLower(group), "filter"))
+			if !ok || err != nil || n < 0 || who == "" {
+				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q puts nobody into a group", s), Why: "left out", Mend: "name = filter1"})
+				return
+			}
+			m := all[n]
+			if nets, ok := networks(who); ok {
+				m.networks = append(m.networks, nets...)
+			} else {
+				m.users = append(m.users, who)
+			}
+			all[n] = m
+		})
+		c.unread(path, err)
+	}
+	for _, path := range strings.Split(opts["authplugin"].value, "\n") {
+		path, ok := c.locate(path, c.dir)
+		if !ok {
+			continue
+		}
+		plugin, err := c.conf(path, 1)
+		if err != nil {
+			continue
+		}
+		for _, o := range plugin {
+			switch {
+			case o.name == "plugname" && strings.HasSuffix(o.value, "ip"):
+				byAddress = true
+			case o.name == "plugname":
+				byName = true
+				c.rep.add(Note{Kind: Changed, place: opts["authplugin"].place, What: fmt.Sprintf("authplugin %q", o.value), Ours: "identity",
+					Why: "set identity.basic with a password file (shuultuur passwd), or identity.addresses, for the users named in policies to be known"})
+			case o.name == "ipgroups":
+				if to, ok := c.locate(o.value, c.dir); ok {
+					take(to)
+					c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "networks of the policies"})
+				}
+			}
+		}
+	}
+	for _, r := range lists {
+		if r.typ == "ipmap" || r.typ == "map" && strings.Contains(r.name, "user") {
+			take(r.path)
+			byAddress = byAddress || r.typ == "ipmap"
+			byName = byName || r.typ == "map"
+			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "networks and users of the policies"})
+		}
+	}
+	if o, ok := opts["filtergroupslist"]; ok {
+		switch path, found := c.locate(o.value, c.dir); {
+		case !found:
+			c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+		case byName:
+			take(path)
+			c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "users of the policies"})
+		default:
+			c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
+		}
+	}
+	return all
+}
+
+// phraseFiles is what a group says of phrases, to compare groups by.
+func phraseFiles(opts map[string]option) string {
+	return opts["weightedphraselist"].value + opts["bannedphraselist"].value + opts["exceptionphraselist"].value
+}
+
+// phrases makes the phrase check.
+func (c *guard) phrases(opts, global map[string]option) {
+	out := &phraseCheck{Compat: c.compat(), NaughtynessLimit: number(opts, "naughtynesslimit", 0)}
+	cfg := phrase.Config{Compat: out.Compat, NaughtynessLimit: out.NaughtynessLimit}
+	any := false
+	for _, l := range []struct {
+		option string
+		to     *[]string
+		check  *[]string
+	}{{"weightedphraselist", &out.Weighted, &cfg.Weighted}, {"bannedphraselist", &out.Banned, &cfg.Banned}, {"exceptionphraselist", &out.Exception, &cfg.Exception}} {
+		o := opts[l.option]
+		for _, name := range strings.Split(o.value, "\n") {
+			if name == "" {
+				continue
+			}
+			path, ok := c.locate(name, c.dir)
+			if !ok {
+				c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+				continue
+			}
+			seen := map[string]place{}
+			t, err := c.walk(path, func(at place, s []byte) { c.phraseTwice(seen, at, s) })
+			from := path
+			if err == nil && t.mend {
+				path, err = c.copyTree(c.freeName(filepath.Base(path)), path)
+			}
+			if err != nil {
+				c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
+				continue
+			}
+			any = true
+			*l.check = append(*l.check, path)
+			note := Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase"}
+			if path != from {
+				note.Kind, note.Why = Changed, "copied, as some of its includes are not where it says"
+			}
+			if rel, err := filepath.Rel(c.to, path); err == nil && filepath.IsLocal(rel) {
+				path = rel
+			}
+			*l.to = append(*l.to, path)
+			c.rep.add(note)
+		}
+	}
+	if !any {
+		return
+	}
+	for _, n := range []struct {
+		name string
+		to   **int
+		cfg  **int
+		most int
+	}{{"weightedphrasemode", &out.WeightedPhraseMode, &cfg.WeightedPhraseMode, 2}, {"phrasefiltermode", &out.PhraseFilterMode, &cfg.PhraseFilterMode, 3}, {"preservecase", &out.PreserveCase, &cfg.PreserveCase, 2}} {
+		o, ok := opts[n.name]
+		if !ok {
+			o, ok = global[n.name]
+		}
+		if v, err := strconv.Atoi(o.value); ok && err == nil && v >= 0 && v <= n.most {
+			*n.to, *n.cfg = &v, &v
+			c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase." + n.name})
+		}
+	}
+	if o, ok := global["hexdecodecontent"]; ok {
+		on := o.value == "on"
+		out.HexDecodeContent, cfg.HexDecodeContent = &on, &on
+		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase.hexdecodecontent"})
+	}
+	check, err := phrase.New(cfg, c.to, time.Now)
+	if err != nil {
+		c.rep.add(Note{Kind: Lost, place: opts["weightedphraselist"].place, What: "phrase lists", Why: err.Error()})
+		return
+	}
+	for _, m := range check.Remarks() {
+		file := m.File
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(c.to, file)
+		}
+		if from, copied := c.origin[file]; copied {
+			file = from
+		}
+		c.rep.add(Note{Kind: Line, place: place{file: file, line: m.Line}, What: m.Text, Mend: m.Mend})
+	}
+	c.set.Checks.Phrase = out
+}
+
+// phraseTwice reports a phrase that stands twice; only the greater weight counts.
+func (c *guard) phraseTwice(seen map[string]place, at place, s []byte) {
+	if s[0] != '<' {
+		return
+	}
+	c.rep.Lines++
+	text, _, _ := bytes.Cut(bytes.ToLower(s), []byte("><"))
+	key := string(bytes.TrimSuffix(text, []byte(">")))
+	if before, twice := seen[key]; twice {
+		c.rep.Duplicates++
+		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("phrase %q is in %s already", key+">", before), Why: "the greater weight counts, they are not added"})
+		return
+	}
+	if len(seen) < maxKeys {
+		seen[key] = at
+	}
+	c.rep.Entries++
+}
+
+// listFor makes a list of ours of a site, URL or regexp list, once for each
+// file. It returns its name, "" when there is nothing in it.
+func (c *guard) listFor(r ref) (string, error) {
+	if name, done := c.byPath[r.path]; done {
+		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "lists." + name})
+		return name, nil
+	}
+	c.byPath[r.path] = ""
+	format := list.E2guardian
+	x := newIndex(r.name)
+	categories := map[string]bool{}
+	if r.typ == "regexp" {
+		format = list.E2guardianRegexp
+	}
+	t, err := c.walk(r.path, func(at place, s []byte) {
+		if rest, ok := bytes.CutPrefix(s, []byte("#listcategory:")); ok {
+			categories[strings.Trim(string(rest), "\" \t")] = true
+		}
+		if r.typ != "regexp" {
+			c.entry(x, r, at, s)
+		}
+	})
+	if err != nil {
+		c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: err.Error()})
+		return "", nil
+	}
+	path := r.path
+	if t.mend {
+		if path, err = c.copyTree(c.freeName(filepath.Base(path)), path); err != nil {
+			return "", err
+		}
+	}
+	name, err := c.addList(filepath.Base(r.path), list.Config{Format: format, Path: path, Match: list.Boundary}, r.place)
+	if err != nil || name == "" {
+		return name, err
+	}
+	c.byPath[r.path] = name
+	if len(categories) > 0 {
+		c.rep.add(Note{Kind: Changed, place: r.place, What: "#listcategory " + strings.Join(sortedKeys(categories), ", "), Ours: fmt.Sprintf("category %s", name),
+			Why: "a rule names the whole list, so that lines added later count too; the block page says which file and line it was"})
+	}
+	if !t.timed {
+		c.indexes[name] = x
+		c.shadows(x, x, "a wider entry of the same list stands for it")
+	}
+	return name, nil
+}
+
+// entry looks at a line of a site or URL list.
+func (c *guard) entry(x *index, r ref, at place, s []byte) {
+	if s = cutNote(s); len(s) == 0 {
+		return
+	}
+	text := string(s)
+	switch text {
+	case "**", "*ip", "**s", "*ips":
+		c.blanket[r.path] = append(c.blanket[r.path], text)
+		return
+	}
+	if r.typ == "site" && bytes.IndexByte(bytes.TrimSuffix(s, []byte("/")), '/') > 0 && bytes.IndexByte(s, ':') < 0 {
+		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has a path and stands in a site list, where e2guardian never finds it", text),
+			Why: "taken as the URL it is", Mend: "it into the URL list"})
+	}
+	if r.typ == "url" && bytes.IndexByte(s, '/') < 0 {
+		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is a whole site in a URL list", text), Why: "it counts for plain requests in e2guardian, for tunnels too in ours", Mend: "it into the site list"})
+	}
+	if before, twice := x.add(entryKey(s), at); twice {
+		c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in %s already", text, before)})
+	}
+}
+
+// named makes the lists of a group that have one of the names, for a rule.
+func (c *guard) named(lists []ref, names ...string) (all []string) {
+	for _, r := range lists {
+		switch r.typ {
+		case "site", "ipsite", "url", "regexp":
+		default:
+			continue
+		}
+		if !slices.Contains(names, r.name) {
+			continue
+		}
+		name, err := c.listFor(r)
+		if err != nil {
+			c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: err.Error()})
+		}
+		if name != "" && !slices.Contains(all, "category/"+name) {
+			all = append(all, "category/"+name)
+		}
+	}
+	return all
+}
+
+// policy makes the policy of a filter group. The order of its rules is that of
+// e2guardian's storyboard.
+func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policyOut {
+	p := policyOut{Name: opts["groupname"].value}
+	if p.Name == "" {
+		p.Name = "filter" + strconv.Itoa(n)
+	}
+	used := map[string]bool{}
+	add := func(r ruleOut) {
+		name := r.Name
+		for i := 2; used[r.Name]; i++ {
+			r.Name = fmt.Sprintf("%s %d", name, i)
+		}
+		used[r.Name] = true
+		p.Rules = append(p.Rules, r)
+	}
+	byList := func(name, action string, categories, unless []string) {
+		if len(categories) > 0 {
+			add(ruleOut{Name: name, Action: action, Category: categories, Unless: unless})
+		}
+	}
+	switch mode, said := opts["groupmode"]; {
+	case said && mode.value == "0":
+		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
+		add(ruleOut{Name: "group banned", Action: "block"})
+		return p
+	case said && mode.value == "2":
+		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
+		add(ruleOut{Name: "group not filtered", Action: "allow"})
+		return p
+	}
+	// A ban that may be bypassed is a warning to click through.
+	ban, seconds := "block", number(opts, "bypass", 0)
+	if seconds > 0 {
+		ban = "warn"
+		byList("no bypass", "block", c.named(lists, "bannedbypass"), nil)
+		c.rep.add(Note{Kind: Changed, place: opts["bypass"].place, What: opts["bypass"].what, Ours: "action: warn", Why: "the page offers to go on, for as long; what is remembered is who clicked"})
+	}
+
+	localSemi, localGrey := c.named(lists, "localsemiexception"), c.named(lists, "localgrey")
+	semi, grey := c.named(lists, "semiexception"), c.named(lists, "grey")
+	notLocal := slices.Concat(localSemi, localGrey)
+	not := slices.Concat(notLocal, semi, grey)
+
+	c.times(lists, "bannedtimes", "banned times", nil, add)
+	localExceptions := c.named(lists, "localexception")
+	byList("local exceptions", "allow", localExceptions, localSemi)
+	localBans := c.named(lists, "localbanned")
+	byList("local bans", ban, localBans, notLocal)
+	c.search(lists, "localbanned", "local banned search", ban, add)
+	exceptions := c.named(lists, "exception")
+	byList("exceptions", "allow", exceptions, append(slices.Clone(notLocal), semi...))
+	c.referers(lists, add)
+	c.headers(lists, "exception", "allow", nil, add)
+	c.times(lists, "blankettimes", "blanket times", not, add)
+	bans := c.named(lists, "banned")
+	c.blankets(lists, ban, not, add)
+	if o, ok := opts["storyboard"]; ok {
+		c.story(o, ban, not, add)
+	}
+	byList("bans", ban, bans, not)
+	c.headers(lists, "banned", ban, not, add)
+	files := c.named(lists, "exceptionfile")
+	if exts := c.inline(lists, "extension", "bannedextension", "extension"); len(exts) > 0 {
+		add(ruleOut{Name: "banned extensions", Action: ban, Extension: exts, Unless: files})
+	}
+	c.search(lists, "banned", "banned search", ban, add)
+	c.redirects(lists, add)
+	if types := c.inline(lists, "type", "bannedmime", "type"); len(types) > 0 {
+		add(ruleOut{Name: "banned types", Action: ban, Type: types, Unless: files})
+	}
+	c.phraseRules(opts, ban, add)
+	for i := range p.Rules {
+		if p.Rules[i].Action == "warn" {
+			p.Rules[i].WarnFor = strconv.Itoa(seconds) + "s"
+		}
+	}
+	c.replacements(lists, &p)
+	c.conflicts(localExceptions, localBans, "it is a local exception, which is looked at before")
+	c.conflicts(localExceptions, bans, "it is a local exception, which is looked at before")
+	if len(localSemi)+len(localGrey) == 0 { // which would go before an exception
+		c.conflicts(exceptions, bans, "it is an exception, which is looked at before")
+	}
+	for i, a := range bans {
+		for _, b := range bans[:i] {
+			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
+		}
+	}
+	c.rest(lists, opts, len(grey)+len(localGrey) > 0)
+	if len(p.Rules) > maxRules {
+		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-maxRules, p.Name), Why: "a policy has at most 500"})
+		p.Rules = p.Rules[:maxRules]
+	}
+	return p
+}
+
+func (c *guard) conflicts(outer, inner []string, why string) {
+	for _, a := range inner {
+		for _, b := range outer {
+			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], why)
+		}
+	}
+}
+
+func (c *guard) phraseRules(opts map[string]option, ban string, add func(ruleOut)) {
+	if c.set.Checks.Phrase == nil || phraseFiles(opts) == "" {
+		return
+	}
+	standard := 50
+	if c.compat() == "e2guardian-5.5" {
+		standard = 60
+	}
+	limit := number(opts, "naughtynesslimit", standard)
+	if o, ok := opts["naughtynesslimit"]; ok {
+		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: fmt.Sprintf("rule \"weighted phrases\", over: %d", limit)})
+	}
+	add(ruleOut{Name: "exception phrases", Action: "allow", Category: []string{"exceptionphrase"}})
+	add(ruleOut{Name: "banned phrases", Action: ban, Category: []string{"bannedphrase"}})
+	add(ruleOut{Name: "weighted phrases", Action: ban, Category: []string{"phrase"}, Over: &limit})
+}
+
+// inline reads a list that becomes part of a rule.
+func (c *guard) inline(lists []ref, typ, name, key string) (all []string) {
+	for _, r := range lists {
+		if r.typ != typ || r.name != name {
+			continue
+		}
+		n := len(all)
+		for _, s := range c.items(r) {
+			s = strings.ToLower(s)
+			bad := typ == "extension" && (strings.Trim(s, ".") == "" || strings.ContainsAny(s, "/*?"))
+			major, minor, slash := strings.Cut(s, "/")
+			bad = bad || typ == "type" && (!slash || major == "" || minor == "" || major == "*" || strings.ContainsAny(s, " ;") || strings.Contains(minor, "*") && minor != "*")
+			if bad {
+				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is no %s", s, typ), Why: "left out"})
+				continue
+			}
+			s = strings.TrimPrefix(s, ".")
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+		if n == len(all) {
+			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what})
+			continue
+		}
+		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("%d in %s of a rule", len(all)-n, key)})
+	}
+	return all
+}
+
+// times makes rules of time lists.
+func (c *guard) times(lists []ref, name, rule string, unless []string, add func(ruleOut)) {
+	for _, r := range lists {
+		if r.typ != "time" || r.name != name {
+			continue
+		}
+		var when []any
+		for _, s := range c.items(r) {
+			var sh, sm, eh, em int
+			var days string
+			if n, _ := fmt.Sscanf(s, "%d %d %d %d %s", &sh, &sm, &eh, &em, &days); n != 5 || sh < 0 || sh > 23 || eh < 0 || eh > 23 || sm < 0 || sm > 59 || em < 0 || em > 59 || strings.Trim(days, "0123456") != "" {
+				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is not a time", s), Why: "left out", Mend: "hour minute hour minute days, days 0 (Monday) to 6"})
+				continue
+			}
+			when = append(when, fmt.Sprintf("%d %d %d %d %s", sh, sm, eh, em, days))
+		}
+		if len(when) > 0 {
+			add(ruleOut{Name: rule, Action: "block", Schedule: when, Unless: unless})
+			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule)})
+		}
+	}
+}
+
+// blankets makes rules of "**" and "*ip".
+func (c *guard) blankets(lists []ref, ban string, unless []string, add func(ruleOut)) {
+	for _, r := range lists {
+		if r.name != "banned" {
+			continue
+		}
+		for _, s := range c.blanket[r.path] {
+			at := place{file: r.path}
+			switch {
+			case c.typed:
+				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no effect since e2guardian 5", s), Mend: "a rule without conditions, action: block, after those that allow"})
+			case s == "**":
+				add(ruleOut{Name: "blanket block", Action: ban, Unless: unless})
+				c.rep.add(Note{Kind: Carried, place: at, What: `"**"`, Ours: `rule "blanket block"`})
+			case s == "*ip":
+				add(ruleOut{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
+				c.rep.add(Note{Kind: Carried, place: at, What: `"*ip"`, Ours: `rule "addresses"`})
+			default:
+				c.rep.add(Note{Kind: Lost, place: at, What: strconv.Quote(s), Why: "no rule is for tunnels alone"})
+			}
+		}
+	}
+}
+
+// referers makes an allow rule of the sites from which all may be reached.
+func (c *guard) referers(lists []ref, add func(ruleOut)) {
+	var hosts []string
+	for _, r := range lists {
+		if r.name != "refererexception" {
+			continue
+		}
+		if r.typ == "url" {
+			if n := len(c.items(r)); n > 0 {
+				c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: "a referring page is known by its host only"})
+			}
+			continue
+		}
+		before := len(hosts)
+		for _, h := range c.items(r) {
+			if h = strings.ToLower(strings.TrimSuffix(h, "/")); h == "" || h[0] == '.' || strings.ContainsAny(h, "/:*@ ") || len(hosts) >= 10_000 {
+				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is no host", h), Why: "left out"})
+				continue
+			}
+			hosts = append(hosts, h)
+		}
+		n := Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`}
+		if len(hosts) == before {
+			n.Kind, n.Ours = Empty, ""
+		}
+		c.rep.add(n)
+	}
+	if len(hosts) > 0 {
+		add(ruleOut{Name: "referers", Action: "allow", Referer: hosts})
+	}
+}
+
+var headerStart = regexp.MustCompile(`^\^?([A-Za-z][A-Za-z0-9-]*): ?`)
+
+// headers makes rules of expressions for header lines and user agents.
+func (c *guard) headers(lists []ref, begin, action string, unless []string, add func(ruleOut)) {
+	for _, r := range lists {
+		if r.typ != "regexp" || r.name != begin+"header" && r.name != begin+"useragent" {
+			continue
+		}
+		var agents []string
+		for _, s := range c.items(r) {
+			if _, err := regexp.Compile("(?i:" + s + ")"); err != nil {
+				c.rep.add(Note{Kind: Regexp, place: place{file: r.path}, What: s, Why: err.Error()})
+				continue
+			}
+			if len(s) > maxPattern {
+				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
+				continue
+			}
+			if r.name == begin+"useragent" {
+				agents = append(agents, s)
+				continue
+			}
+			m := headerStart.FindStringSubmatch(s)
+			rest := strings.TrimPrefix(s, strings.Join(m[:min(1, len(m))], ""))
+			if _, err := regexp.Compile("(?i:" + rest + ")"); m == nil || rest == "" || err != nil {
+				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
+				continue
+			}
+			add(ruleOut{Name: begin + " header", Action: action, Header: map[string]string{m[1]: rest}, Unless: unless})
+			c.rep.add(Note{Kind: Carried, place: place{file: r.path}, What: s, Ours: fmt.Sprintf("rule %q", begin+" header")})
+		}
+		if len(agents) > 0 {
+			add(ruleOut{Name: begin + " agents", Action: action, Agent: agents, Unless: unless})
+			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", begin+" agents")})
+		}
+	}
+}
+
+// search makes rules of search lists, whose words e2guardian compares as a set.
+func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
+	for _, r := range lists {
+		if r.typ != "search" || r.name != name {
+			continue
+		}
+		var terms []string
+		for _, s := range c.items(r) {
+			words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '+' || r == ' ' })
+			unsaid := slices.ContainsFunc(words, func(w string) bool { return !strings.ContainsFunc(w, isLetterOrDigit) })
+			if unsaid {
+				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
+				continue
+			}
+			if len(words) == 0 || len(words) > 4 || len(terms) > 10_000 {
+				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "more than four words in any order cannot be said"})
+				continue
+			}
+			terms = append(terms, orders(words)...)
+		}
+		if len(terms) > 0 {
+			add(ruleOut{Name: rule, Action: ban, Search: terms})
+			c.rep.add(Note{Kind: Changed, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule), Why: "fits when the words are part of a search, where e2guardian wants them to be all of it"})
+		}
+	}
+}
+
+func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// orders returns words in every order.
+func orders(words []string) (all []string) {
+	if len(words) == 1 {
+		return words
+	}
+	for i := range words {
+		rest := append(slices.Clone(words[:i]), words[i+1:]...)
+		for _, r := range orders(rest) {
+			if s := words[i] + " " + r; !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// replacement reads "expression"->"text".
+func replacement(s string) (expr, to string, ok bool) {
+	expr, to, ok = strings.Cut(s, `"->"`)
+	if !ok || !strings.HasPrefix(expr, `"`) || !strings.HasSuffix(to, `"`) {
+		return "", "", false
+	}
+	return expr[1:], to[:len(to)-1], true
+}
+
+// redirects makes rules of a redirection list.
+func (c *guard) redirects(lists []ref, add func(ruleOut)) {
+	for _, r := range lists {
+		if r.typ != "replace" || r.name != "redirect" {
+			continue
+		}
+		for _, s := range c.items(r) {
+			at := place{file: r.path}
+			expr, to, ok := replacement(s)
+			expr = strings.NewReplacer(`^http://`, "^", `^https://`, "^", `^https?://`, "^", `^http[s]?://`, "^").Replace(expr)
+			_, err := regexp.Compile("(?i:" + expr + ")")
+			switch {
+			case !ok:
+				c.rep.add(Note{Kind: Line, place: at, What: s, Why: "left out", Mend: `"expression"->"URL"`})
+			case err != nil:
+				c.rep.add(Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
+			case len(expr) > maxPattern:
+				c.rep.add(Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
+			case strings.ContainsAny(to, `\$`) || strings.Contains(expr, "://") || !plainURL(to) || expr == "":
+				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "a redirect leads to a fixed URL, with the whole URL or host filled in"})
+			default:
+				add(ruleOut{Name: "redirect", Action: "redirect", URL: []string{expr}, To: to})
+				c.rep.add(Note{Kind: Carried, place: at, What: s, Ours: "rule \"redirect\""})
+			}
+		}
+	}
+}
+
+// replacements looks in the lists that change requests for what we have a word
+// for.
+func (c *guard) replacements(lists []ref, p *policyOut) {
+	for _, r := range lists {
+		if r.typ != "replace" || r.name == "redirect" || r.name == "searchterms" {
+			continue
+		}
+		for _, s := range c.items(r) {
+			low := strings.ToLower(s)
+			n := Note{Kind: Changed, place: place{file: r.path}, What: s}
+			switch {
+			case strings.Contains(low, "youtube-restrict") && strings.Contains(low, "strict"):
+				p.YouTube, n.Ours = "strict", "youtube: strict"
+				if strings.Contains(low, "moderate") {
+					p.YouTube, n.Ours = "moderate", "youtube: moderate"
+				}
+			case strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "safesearch") || strings.Contains(low, "forcesafe") || strings.Contains(low, "vm=r"):
+				p.SafeSearch, n.Ours = true, "safesearch: true"
+			case strings.Contains(low, "googapps-allowed") || strings.Contains(low, "restrict-access-to-tenants"):
+				n.Kind, n.Why = Lost, "say it with tenants of the policy"
+			default:
+				n.Kind, n.Why = Lost, "requests and pages are not rewritten by expressions"
+			}
+			if n.Kind == Changed {
+				n.Why = "the preset knows the search engines of today"
+			}
+			c.rep.add(n)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+// Package importer makes our settings of those of another filter: e2guardian,
+// DansGuardian, squidGuard, Pi-hole, AdGuard Home.
+//
+// Data moves so: [Run] reads the other program's configuration, writes a
+// settings file into a folder that names the lists where they lie, or copies of
+// those no format of ours reads as they are, and compiles every list once, as
+// the gateway will. What was carried over, what was not and why, and every line
+// of a list that does not do what it seems to, goes into a [Report], which is
+// written beside the settings as text and HTML.
+//
+// A decision is to be the one the other program takes, but for its faults.
+// Where that cannot be said in our settings the report says so; nothing is
+// left out silently.
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"shuultuur/list"
+)
+
+// Programs whose configuration is read, and what their path is.
+const (
+	E2guardian   = "e2guardian"   // the folder of e2guardian.conf
+	DansGuardian = "dansguardian" // the folder of dansguardian.conf
+	SquidGuard   = "squidguard"   // squidGuard.conf
+	Pihole       = "pihole"       // a folder with gravity.db, or of an export
+	AdGuardHome  = "adguardhome"  // AdGuardHome.yaml
+)
+
+// Programs lists them all.
+func Programs() []string {
+	return []string{E2guardian, DansGuardian, SquidGuard, Pihole, AdGuardHome}
+}
+
+// SettingsFile is the name of the settings file that Run writes.
+const SettingsFile = "shuultuur.yaml"
+
+// Bounds on what a configuration may make us read.
+const (
+	maxFile  = 64 << 20 // bytes of one file we read whole
+	maxFiles = 2000     // of one list, and settings files in all
+	maxDepth = 10       // of includes
+	maxLine  = 64 << 10
+	maxRules = 500 // of a policy of ours
+)
+
+// Run reads the configuration of program at path and writes our settings, the
+// lists that had to be converted and the report into the folder to, which is
+// made if need be. Settings that are there already are not written over.
+func Run(ctx context.Context, program, path, to string) (*Report, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(to, SettingsFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is there already; name another folder with -to", filepath.Join(to, SettingsFile))
+	}
+	w := &work{
+		ctx: ctx, to: to, lists: map[string]list.Config{}, byPath: map[string]string{}, origin: map[string]string{},
+		rep: &Report{Program: program, From: abs},
+	}
+	read := map[string]func(string) error{
+		E2guardian: w.e2guardian, DansGuardian: w.e2guardian,
+		SquidGuard: w.squidGuard, Pihole: w.pihole, AdGuardHome: w.adGuardHome,
+	}[program]
+	if read == nil {
+		return nil, fmt.Errorf("%q is not a program whose settings are known; known are %s", program, strings.Join(Programs(), ", "))
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return nil, err
+	}
+	if err := read(abs); err != nil {
+		return nil, fmt.Errorf("importing %s from %q: %w", program, path, err)
+	}
+	w.finish()
+	data, err := w.set.marshal(program, abs)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.rep.write(to); err != nil {
+		return nil, err
+	}
+	return w.rep, os.WriteFile(filepath.Join(to, SettingsFile), data, 0o644)
+}
+
+// work is one import under way.
+type work struct {
+	ctx    context.Context
+	to     string
+	set    settings
+	rep    *Report
+	lists  map[string]list.Config // by name, with the path as it is compiled
+	byPath map[string]string      // name of the list made of a file, "" of one that is empty
+	origin map[string]string      // file a copy was made of
+	read   int                    // settings files
+}
+
+// finish puts what all programs have in common into the settings.
+func (w *work) finish() {
+	if len(w.set.Lists) > 0 {
+		w.set.Checks.Category = &categoryCheck{}
+		for _, name := range sortedKeys(w.set.Lists) {
+			w.set.Checks.Category.Lists = append(w.set.Checks.Category.Lists, name)
+		}
+	}
+	if len(w.set.Listen.Proxy) == 0 {
+		w.set.Listen.Proxy = []string{"127.0.0.1:8080"}
+	}
+	w.set.Data = "data"
+	if w.set.Events == nil {
+		w.set.Events = map[string]string{"sqlite": "events.db"}
+	}
+}
+
+// addList compiles a list, reports on its lines and puts it into the settings,
+// unless there is nothing in it: a rule may not name a category that no list
+// has. It returns the name, "" for an empty list. at is the option that names it.
+func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
+	name = w.freeName(name)
+	if cfg.Category == "" {
+		cfg.Category = name
+	}
+	dir := filepath.Join(w.to, "data", "lists")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	dst := filepath.Join(dir, name+".list")
+	r, err := list.Compile(w.ctx, name, cfg, dst)
+	if w.ctx.Err() != nil {
+		return "", w.ctx.Err()
+	}
+	if err != nil {
+		w.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "the list cannot be read: " + err.Error()})
+		return "", nil
+	}
+	w.rep.Lines += r.Lines
+	w.rep.Entries += r.Entries + r.Exprs + r.Networks
+	w.rep.Refused += r.Bad
+	w.rep.Duplicates += r.Duplicates
+	for _, p := range r.Problems {
+		w.problem(p)
+	}
+	if r.Entries+r.Exprs+r.Networks == 0 {
+		os.Remove(dst)
+		w.rep.add(Note{Kind: Empty, place: at, What: at.what, Why: "nothing in it, so no list of ours; run the import again once it has entries"})
+		return "", nil
+	}
+	w.lists[name] = cfg
+	out := listOut{Format: cfg.Format, Path: cfg.Path, Category: cfg.Category, Match: cfg.Match, Subdomains: cfg.Subdomains}
+	if rel, err := filepath.Rel(w.to, cfg.Path); err == nil && filepath.IsLocal(rel) {
+		out.Path = rel
+	}
+	if out.Match == list.Boundary {
+		out.Match = ""
+	}
+	if w.set.Lists == nil {
+		w.set.Lists = map[string]listOut{}
+	}
+	w.set.Lists[name] = out
+	w.rep.add(Note{Kind: Carried, place: at, What: at.what, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks)})
+	return name, nil
+}
+
+// problem takes over what list.Compile says of a line.
+func (w *work) problem(p list.Problem) {
+	file := p.File
+	if o, ok := w.origin[file]; ok {
+		file = o
+	}
+	n := Note{Kind: Line, place: place{file: file, line: p.Line}, What: p.Reason}
+	if strings.Contains(p.Reason, "does not compile") {
+		n.Kind = Regexp
+	}
+	switch {
+	case p.Kept:
+		n.Why = "kept"
+	default:
+		n.Why = "left out"
+	}
+	w.rep.add(n)
+}
+
+// freeName makes a name for a list out of one that may hold anything.
+func (w *work) freeName(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			b[i] = '-'
+		}
+	}
+	s = strings.Trim(string(b[:min(len(b), 60)]), "-")
+	if s == "" {
+		s = "list"
+	}
+	name := s
+	for n := 2; ; n++ {
+		if _, taken := w.lists[name]; !taken {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", s, n)
+	}
+}
+
+// own opens a file below the folder that is written into, for a list that had
+// to be converted.
+func (w *work) own(name string, write func(io.Writer) error) (path string, err error) {
+	path = filepath.Join(w.to, "lists", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", err
+	}
+	return path, errors.Join(write(f), f.Close())
+}
+
+// readWhole reads a file that is not to be large.
+func readWhole(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
+	}
+	return b, err
+}

@@ -1,0 +1,260 @@
+package importer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// why says why options of e2guardian have no equivalent, by words their names
+// hold; the first counts.
+var why = []struct{ words, why string }{
+	{"searchterm", "search terms are judged by rules with search:, not by weight"},
+	{"embeddedurl deepurl", "addresses inside addresses and pages are not looked up"},
+	{"lookup reverse dns searchsitelistforip", "names are judged as they are asked for"},
+	{"categorydisplay custombanned", "block pages are our own: pages"},
+	{"upload", "uploads are not limited by size; a rule with method: [POST, PUT] can refuse them"},
+	{"contentregexp", "pages are not rewritten"},
+	{"picsfile", "PICS labels are of the past"},
+	{"contentscan virus avsubject notifyav infection trickle downloadmanager filecache scansize deletedownloaded", "there is no virus scanner"},
+	{"ssl cert mitm cacertificate caprivate", "tunnels are judged by their host and not looked into"},
+	{"mail smtp notify violations threshold avadmin contentadmin contentsubject mailfrom", "no mail is sent; metrics and the record tell"},
+	{"log stat dstat", "the record is kept whole, and asked with shuultuur events"},
+	{"language template reporting denied banned delimiter showweighted phrasefound", "block pages are our own: pages"},
+	{"bypass cgi", "a ban is bypassed by the click on a warn page, which is signed"},
+	{"worker children queue timeout exchange pcon maxips fd thread proxytime connecttime", "limits are those of proxy, and sized to the machine"},
+	{"daemon user group pid ipc urlipc soft dest root", "the service manager sees to that"},
+	{"auth", "users are told by identity"},
+	{"storyboard story preauth", "storyboards are not run; rules are in the order they are shipped with"},
+	{"icap transparent port", "one port for the proxy; see listen"},
+	{"textmime contentfiltersize", "what is text is told by type and content"},
+	{"quick", "the phrase search has one algorithm"},
+}
+
+func whyNot(name string) string {
+	for _, w := range why {
+		for _, word := range strings.Fields(w.words) {
+			if strings.Contains(name, word) {
+				return w.why
+			}
+		}
+	}
+	return "nothing of ours is like it"
+}
+
+// carriedOptions are seen to elsewhere.
+var carriedOptions = []string{
+	"groupname", "groupmode", "naughtynesslimit", "weightedphraselist", "bannedphraselist", "exceptionphraselist", "weightedphrasemode",
+	"phrasefiltermode", "preservecase", "hexdecodecontent", "filtergroups", "filtergroupslist", "defaultfiltergroup", "storyboard", "authplugin",
+}
+
+// rest reports the lists and options of a group that nothing was made of.
+func (c *guard) rest(lists []ref, opts map[string]option, grey bool) {
+	for _, r := range lists {
+		switch {
+		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":
+		case slices.Contains([]string{"banned", "exception", "grey", "semiexception", "localbanned", "localexception", "localgrey", "localsemiexception", "exceptionfile",
+			"bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
+		case r.typ == "replace" && r.name != "searchterms":
+		case r.name == "bannedbypass" && number(opts, "bypass", 0) > 0:
+		case r.name == "searchterms":
+			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "search:", Why: "the search engines are known"})
+		default:
+			reason := whyNot(r.name)
+			switch {
+			case strings.Contains(r.name, "ssl"):
+				reason = "a list for tunnels alone; tunnels are judged by the lists for all, by their host"
+			case r.name == "override":
+				reason = "no rule says that a search may be"
+			case r.name == "bannedbypass":
+				reason = "nothing can be bypassed"
+			case r.name == "exceptionextension" || r.name == "exceptionmime":
+				reason = "of use only with a changed storyboard; a rule cannot say \"all types but these\""
+			}
+			n := Note{Kind: Lost, place: r.place, What: r.what, Why: reason}
+			if r.typ != "category" && len(c.items(r)) == 0 {
+				n.Kind = Empty
+			}
+			c.rep.add(n)
+		}
+	}
+	if grey {
+		c.rep.add(Note{Kind: Changed, place: place{file: c.dir}, What: "grey lists and tunnels", Ours: "unless of the bans",
+			Why: "e2guardian bans a tunnel to a site that is banned and grey when it does not look into it; ours lets it pass"})
+	}
+	for _, name := range sortedKeys(opts) {
+		if o := opts[name]; !slices.Contains(carriedOptions, name) && !(name == "bypass" && number(opts, name, 0) > 0) {
+			reason := whyNot(name)
+			if name == "reportinglevel" && o.value == "-1" {
+				reason = "pages are blocked where e2guardian would only have noted it; put action: allow into the rules meanwhile"
+			}
+			c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: reason})
+		}
+	}
+}
+
+// global carries over what the main file says about the proxy.
+func (c *guard) global(opts map[string]option) {
+	carried := func(name, ours string) {
+		c.rep.add(Note{Kind: Carried, place: opts[name].place, What: opts[name].what, Ours: ours})
+	}
+	proxy := map[string]any{}
+	done := map[string]bool{}
+	for _, name := range carriedOptions {
+		done[name] = true
+	}
+	if port := number(opts, "filterports", 0); port > 0 && port < 65536 {
+		ip := opts["filterip"].value
+		if a, err := netip.ParseAddr(ip); err != nil || a.IsUnspecified() {
+			ip = ""
+		}
+		c.set.Listen.Proxy = []string{ip + ":" + strconv.Itoa(port)}
+		if ip == "" {
+			c.set.Listen.Proxy = []string{"[::]:" + strconv.Itoa(port)}
+		}
+		carried("filterports", "listen.proxy")
+		done["filterports"], done["filterip"] = true, true
+	}
+	if ip, port := opts["proxyip"].value, number(opts, "proxyport", 0); ip != "" && port > 0 && port < 65536 {
+		if _, err := netip.ParseAddr(ip); err == nil {
+			proxy["parent"] = "http://" + netipJoin(ip, port)
+			carried("proxyip", "proxy.parent")
+			done["proxyip"], done["proxyport"] = true, true
+		}
+	}
+	if opts["usexforwardedfor"].value == "on" {
+		if a, err := netip.ParseAddr(opts["xforwardedforfilterip"].value); err == nil {
+			proxy["trusted"] = []string{a.String()}
+			carried("xforwardedforfilterip", "proxy.trusted")
+			done["usexforwardedfor"], done["xforwardedforfilterip"] = true, true
+		}
+	}
+	switch number(opts, "logfileformat", 0) {
+	case 1, 2, 4, 5, 6, 7, 8:
+		c.set.Events = map[string]string{"sqlite": "events.db", "dansguardian": "access.log"}
+		carried("logfileformat", "events.dansguardian")
+		done["logfileformat"] = true
+	case 3:
+		c.set.Events = map[string]string{"sqlite": "events.db", "squid": "access.log"}
+		carried("logfileformat", "events.squid")
+		done["logfileformat"] = true
+	}
+	if len(proxy) > 0 {
+		c.set.Proxy = proxy
+	}
+	for _, name := range sortedKeys(opts) {
+		if !done[name] {
+			c.rep.add(Note{Kind: Lost, place: opts[name].place, What: opts[name].what, Why: whyNot(name)})
+		}
+	}
+}
+
+func netipJoin(ip string, port int) string {
+	return netip.AddrPortFrom(netip.MustParseAddr(ip), uint16(port)).String()
+}
+
+// plainURL says whether s is a URL a redirect may lead to, with nothing to fill
+// in that is not ours.
+func plainURL(s string) bool {
+	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x").Replace(s)
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.ContainsAny(s, "{}")
+}
+
+// shipped are SHA-256 of the storyboards as e2guardian 5.3.5 ships them.
+var shipped = map[string]string{
+	"site.story":   "ba33ba2bb8f623cd4407fb65ef2e3c419e77fada8085a08bac734de988a568cb",
+	"common.story": "ce14b606a9db5b6ef0a6f4cb157429c93f43fb1b31054528d804688b3df32269",
+}
+
+// story makes rules of what the storyboard of a group says of blanket blocks,
+// the one thing the shipped one leaves to the administrator that is like a rule
+// of ours, and reports whatever else is changed.
+func (c *guard) story(o option, ban string, unless []string, add func(ruleOut)) {
+	path, ok := c.locate(o.value, c.dir)
+	if !ok {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
+		return
+	}
+	functions, err := c.functions(path)
+	if err != nil {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: err.Error()})
+		return
+	}
+	changed := 0
+	for _, name := range sortedKeys(functions) {
+		for _, l := range functions[name] {
+			n := Note{Kind: Lost, place: l, What: fmt.Sprintf("function %s: %s", name, l.what), Why: "storyboards are not run"}
+			switch {
+			case name == "checkblanketblock" && strings.HasPrefix(l.what, "if(true"):
+				n.Kind, n.Ours, n.Why = Carried, `rule "blanket block"`, ""
+				add(ruleOut{Name: "blanket block", Action: ban, Unless: unless})
+			case name == "checkblanketblock" && strings.HasPrefix(l.what, "if(siteisip"):
+				n.Kind, n.Ours, n.Why = Carried, `rule "addresses"`, ""
+				add(ruleOut{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
+			case name == "checkrequest" && strings.HasPrefix(l.what, "if(true") && strings.HasSuffix(l.what, "setexception"):
+				n.Kind, n.Ours, n.Why = Changed, "nothing", "all would be allowed: set action: allow in a rule without conditions if that is still meant"
+			}
+			changed++
+			c.rep.add(n)
+		}
+	}
+	if changed == 0 {
+		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "the order of rules"})
+	}
+}
+
+// functions are the lines of each function of a group's storyboard. As it is
+// shipped there are none but empty ones; the files it includes are compared
+// with those shipped.
+func (c *guard) functions(path string) (map[string][]place, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, name, lines := map[string][]place{}, "", 0
+	return all, eachLine(f, func(n int, s []byte) error {
+		at := place{file: path, line: n, what: string(s)}
+		if inc, ok := includes(s); ok {
+			c.compareStory(inc, at)
+			return nil
+		}
+		switch {
+		case s[0] == '#':
+		case bytes.HasPrefix(s, []byte("function(")):
+			name = strings.TrimRight(string(s[len("function("):]), ")")
+		case name != "" && string(s) != "end()" && lines < 1000:
+			lines++
+			all[name] = append(all[name], at)
+		}
+		return nil
+	})
+}
+
+func (c *guard) compareStory(name string, at place) {
+	path, ok := c.locate(name, c.dir)
+	base := filepath.Base(path)
+	want, known := shipped[base]
+	if !known {
+		c.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "storyboards are not run, and this one is not one that is shipped"})
+		return
+	}
+	if !ok {
+		return
+	}
+	data, err := readWhole(path)
+	sum := sha256.Sum256(data)
+	if err != nil || hex.EncodeToString(sum[:]) != want {
+		c.rep.add(Note{Kind: Changed, place: place{file: path}, What: base, Ours: "the order of rules",
+			Why: "it is not the one of e2guardian 5.3.5: if it was edited, look at the order of the rules; one of another version says the same"})
+	}
+}

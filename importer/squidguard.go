@@ -1,0 +1,604 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"shuultuur/list"
+)
+
+// A statement is a line of squidGuard.conf, or the part of one up to a brace.
+type statement struct {
+	words []string
+	end   byte // '{', '}' or '\n'
+	place
+}
+
+// statements cuts squidGuard.conf into statements.
+func statements(data []byte, file string) (all []statement) {
+	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory does not fail
+		if s[0] == '#' {
+			return nil
+		}
+		if i := bytes.Index(s, []byte(" #")); i >= 0 {
+			s = s[:i]
+		}
+		at := place{file: file, line: n, what: string(bytes.TrimSpace(s))}
+		for len(s) > 0 && len(all) < 200_000 {
+			i := bytes.IndexAny(s, "{}")
+			if i < 0 {
+				all = append(all, statement{strings.Fields(string(s)), '\n', at})
+				break
+			}
+			words := strings.Fields(string(s[:i]))
+			if s[i] == '}' && len(words) > 0 {
+				all = append(all, statement{words, '\n', at})
+				words = nil
+			}
+			all = append(all, statement{words, s[i], at})
+			s = bytes.TrimSpace(s[i+1:])
+		}
+		return nil
+	})
+	return all
+}
+
+// squid is the import of a squidGuard.conf.
+type squid struct {
+	*work
+	file, db string
+	times    map[string][]any
+	dests    map[string]*dest
+	sources  []*source
+	acls     map[string]*acl // by source
+}
+
+type dest struct {
+	name       string
+	categories []string
+	redirect   string
+}
+
+type source struct {
+	name            string
+	networks, users []string
+	within          string
+	outside         bool
+	place
+}
+
+// An acl says what a source may: one thing within a time, another else.
+type acl struct {
+	within   string
+	outside  bool
+	then     branch
+	hasElse  bool
+	elseThen branch
+	place
+}
+
+type branch struct {
+	pass     []string
+	redirect string
+	safe     bool // a rewrite makes search engines safe
+	place
+}
+
+func (w *work) squidGuard(file string) error {
+	if !isFile(file) {
+		file = filepath.Join(file, "squidGuard.conf")
+	}
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string][]any{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
+	safe := map[string]bool{}
+	all := statements(data, file)
+	for i := 0; i < len(all); i++ {
+		s := all[i]
+		body := all[i+1:]
+		if s.end == '{' {
+			n := blockEnd(body)
+			if n < 0 {
+				return fmt.Errorf("%s: the block is not closed", s.place)
+			}
+			body, i = body[:n], i+1+n
+		}
+		name := ""
+		if len(s.words) > 1 {
+			name = s.words[1]
+		}
+		switch {
+		case len(s.words) == 0:
+		case s.end == '\n' && s.words[0] == "dbhome" && name != "":
+			q.db = name
+			if !filepath.IsAbs(name) {
+				q.db = filepath.Join(filepath.Dir(file), name)
+			}
+			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "path of lists"})
+		case s.end == '\n':
+			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNot(s.words[0])})
+		case s.words[0] == "time" && name != "":
+			q.time(name, body)
+		case (s.words[0] == "src" || s.words[0] == "source") && name != "":
+			q.source(name, s, body)
+		case (s.words[0] == "dest" || s.words[0] == "destination") && name != "":
+			if err := q.dest(name, s, body); err != nil {
+				return err
+			}
+		case (s.words[0] == "rew" || s.words[0] == "rewrite") && name != "":
+			safe[name] = q.rewrite(name, s, body)
+		case s.words[0] == "acl":
+			q.acl(body, safe)
+		default:
+			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block that squidGuard 1.6 knows"})
+		}
+	}
+	return q.policies()
+}
+
+// blockEnd is the index of the statement that closes a block.
+func blockEnd(body []statement) int {
+	depth := 0
+	for i, s := range body {
+		switch s.end {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		}
+	}
+	return -1
+}
+
+var hoursText = regexp.MustCompile(`(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)`)
+
+var dayNames = map[byte]string{'s': "sun", 'm': "mon", 't': "tue", 'w': "wed", 'h': "thu", 'f': "fri", 'a': "sat"}
+
+func (q *squid) time(name string, body []statement) {
+	for _, s := range body {
+		if len(s.words) < 2 {
+			continue
+		}
+		if s.words[0] != "weekly" {
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "schedules come again every week; a date cannot be said"})
+			continue
+		}
+		var days []string
+		i := 1
+		for ; i < len(s.words) && !strings.Contains(s.words[i], ":"); i++ {
+			word := strings.ToLower(s.words[i])
+			switch {
+			case word == "-" || word == "*":
+			case len(word) >= 6: // "sundays"
+				days = append(days, word[:3])
+			default:
+				for j := range len(word) {
+					if d := dayNames[word[j]]; d != "" {
+						days = append(days, d)
+					}
+				}
+			}
+		}
+		var hours []string
+		for _, m := range hoursText.FindAllStringSubmatch(strings.Join(s.words[i:], " "), -1) {
+			if from, to := m[1]+m[2], m[3]+m[4]; isClock(m[1], m[2]) && isClock(m[3], m[4]) && from != "2400" && from != to {
+				hours = append(hours, fmt.Sprintf("%02s:%s-%02s:%s", m[1], m[2], m[3], m[4]))
+			}
+		}
+		if days = slices.DeleteFunc(days, func(d string) bool { return !isDay(d) }); len(days) == 0 && s.words[1] != "*" || len(hours) == 0 {
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "no days or no hours can be read in it"})
+			continue
+		}
+		if len(hours) == 1 && (hours[0] == "00:00-24:00" || hours[0] == "00:00-23:59") {
+			hours = nil
+		}
+		q.times[name] = append(q.times[name], window{Days: strings.Join(days, ","), Hours: strings.Join(hours, ",")})
+		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
+	}
+}
+
+// isClock says whether h:m is a time of the day, or its end.
+func isClock(h, m string) bool {
+	hour, err1 := strconv.Atoi(h)
+	minute, err2 := strconv.Atoi(m)
+	return err1 == nil && err2 == nil && (hour < 24 && minute < 60 || hour == 24 && minute == 0)
+}
+
+func isDay(s string) bool {
+	for _, d := range dayNames {
+		if d == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *squid) source(name string, at statement, body []statement) {
+	src := &source{name: name, place: at.place}
+	addNetwork := func(p place, word string) {
+		nets, ok := networks(word)
+		if !ok {
+			q.rep.add(Note{Kind: Line, place: p, What: fmt.Sprintf("%q is neither an address nor a network nor a range", word), Why: "left out"})
+		}
+		src.networks = append(src.networks, nets...)
+	}
+	for _, s := range body {
+		if len(s.words) == 0 {
+			continue
+		}
+		values := strings.FieldsFunc(strings.Join(s.words[1:], " "), func(r rune) bool { return r == ' ' || r == ',' })
+		ours := "networks"
+		switch s.words[0] {
+		case "ip":
+			for _, v := range values {
+				addNetwork(s.place, v)
+			}
+		case "user":
+			src.users, ours = append(src.users, values...), "users"
+		case "iplist", "userlist":
+			if len(values) == 0 {
+				continue
+			}
+			data, err := readWhole(q.path(values[0]))
+			if err != nil {
+				q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: err.Error()})
+				continue
+			}
+			_ = eachLine(bytes.NewReader(data), func(n int, l []byte) error {
+				if l = cutNote(l); len(l) == 0 {
+					return nil
+				}
+				if s.words[0] == "iplist" {
+					addNetwork(place{file: q.path(values[0]), line: n}, string(l))
+				} else {
+					name, _, _ := strings.Cut(string(l), ":")
+					src.users = append(src.users, name)
+				}
+				return nil
+			})
+			if s.words[0] == "userlist" {
+				ours = "users"
+			}
+		case "within", "outside":
+			if len(values) > 0 {
+				src.within, src.outside, ours = values[0], s.words[0] == "outside", "schedule"
+			}
+		default:
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "clients are told by address and user"})
+			continue
+		}
+		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: fmt.Sprintf("%s of policy %q", ours, name)})
+	}
+	q.sources = append(q.sources, src)
+}
+
+func (q *squid) path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(q.db, name)
+}
+
+func (q *squid) dest(name string, at statement, body []statement) error {
+	d := &dest{name: name}
+	q.dests[name] = d
+	var domains *index
+	for _, s := range body {
+		if len(s.words) < 2 {
+			continue
+		}
+		cfg := list.Config{Format: list.Domains, Category: name, Match: list.Boundary}
+		switch s.words[0] {
+		case "domainlist":
+		case "urllist":
+			cfg.Match = list.Prefix
+		case "expressionlist":
+			cfg.Format = list.Expressions
+		case "redirect":
+			d.redirect = strings.Join(s.words[1:], " ")
+			continue
+		default:
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of ours is like it for a list; rules have schedules, the record has all"})
+			continue
+		}
+		cfg.Path = q.path(s.words[len(s.words)-1])
+		if !isFile(cfg.Path) {
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: fmt.Sprintf("the list file %q is not there", cfg.Path)})
+			continue
+		}
+		listName, err := q.addList(name+"-"+strings.TrimSuffix(s.words[0], "list"), cfg, s.place)
+		if err != nil {
+			return err
+		}
+		if listName == "" {
+			continue
+		}
+		d.categories = []string{"category/" + name}
+		if cfg.Format == list.Domains {
+			x := q.lint(cfg.Path, cfg.Match == list.Prefix)
+			if cfg.Match == list.Boundary {
+				domains = x
+				q.shadows(x, x, "a wider entry of the same list stands for it")
+			} else {
+				q.shadows(x, domains, "the whole site is in the domain list")
+			}
+		}
+	}
+	return nil
+}
+
+// lint looks for lines that squidGuard never finds, and for those there twice.
+func (q *squid) lint(path string, urls bool) *index {
+	x := newIndex(path)
+	x.hostsOnly = true
+	f, err := readWhole(path)
+	if err != nil {
+		return x // compiled already, so it is only too large to compare
+	}
+	_ = eachLine(bytes.NewReader(f), func(n int, s []byte) error {
+		at := place{file: path, line: n}
+		if s[0] == '#' {
+			return nil
+		}
+		dead := ""
+		switch {
+		case bytes.Contains(s, []byte("://")):
+			dead = "has a scheme"
+		case s[0] == '.':
+			dead = "begins with a dot"
+		case !urls && bytes.IndexByte(s, '/') >= 0:
+			dead = "has a path in a domain list"
+		}
+		if dead != "" {
+			q.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q %s, so squidGuard never finds it", s, dead), Why: "ours does", Mend: entryKey(s)})
+		}
+		if before, twice := x.add(entryKey(s), at); twice {
+			q.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is in line %d already", s, before.line)})
+		}
+		return nil
+	})
+	return x
+}
+
+func (q *squid) rewrite(name string, at statement, body []statement) (safe bool) {
+	for _, s := range body {
+		low := strings.ToLower(s.what)
+		if strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "vm=r") || strings.Contains(low, "safesearch") {
+			safe = true
+			q.rep.add(Note{Kind: Changed, place: s.place, What: s.what, Ours: "safesearch: true", Why: "the preset knows the search engines of today"})
+			continue
+		}
+		q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "requests are not rewritten by expressions"})
+	}
+	return safe
+}
+
+// acl reads the acl block: for each source its branches.
+func (q *squid) acl(body []statement, safe map[string]bool) {
+	for i := 0; i < len(body); i++ {
+		s := body[i]
+		if s.end != '{' || len(s.words) == 0 {
+			continue
+		}
+		n := blockEnd(body[i+1:])
+		if n < 0 {
+			return
+		}
+		inner := body[i+1 : i+1+n]
+		i += 1 + n
+		a := &acl{place: s.place, then: q.branch(inner, s.place, safe)}
+		if len(s.words) > 2 {
+			a.within, a.outside = s.words[2], s.words[1] == "outside"
+		}
+		if i+1 < len(body) && len(body[i+1].words) > 0 && body[i+1].words[0] == "else" && body[i+1].end == '{' {
+			if n := blockEnd(body[i+2:]); n >= 0 {
+				a.hasElse, a.elseThen = true, q.branch(body[i+2:i+2+n], body[i+1].place, safe)
+				i += 2 + n
+			}
+		}
+		q.acls[s.words[0]] = a
+	}
+}
+
+func (q *squid) branch(body []statement, at place, safe map[string]bool) (b branch) {
+	b.place = at
+	for _, s := range body {
+		if len(s.words) < 2 {
+			continue
+		}
+		switch s.words[0] {
+		case "pass":
+			b.place = s.place
+			b.pass = append(b.pass, strings.FieldsFunc(strings.Join(s.words[1:], " "), func(r rune) bool { return r == ' ' || r == ',' })...)
+		case "redirect":
+			b.redirect = strings.Join(s.words[1:], " ")
+		case "rewrite", "rew":
+			b.safe = b.safe || safe[s.words[1]]
+		default:
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
+		}
+	}
+	return b
+}
+
+// policies makes a policy of each source, in the order they are defined, and of
+// the default.
+func (q *squid) policies() error {
+	standard := q.acls["default"]
+	if standard == nil {
+		standard = &acl{then: branch{pass: []string{"none"}, place: place{file: q.file}}}
+	}
+	known := map[string]bool{"default": true}
+	for _, s := range q.sources {
+		known[s.name] = true
+		a := q.acls[s.name]
+		if a == nil {
+			a = standard
+			q.rep.add(Note{Kind: Changed, place: s.place, What: "source " + s.name, Ours: "the rules of default", Why: "no acl is for it"})
+		}
+		if len(s.networks)+len(s.users) == 0 {
+			q.rep.add(Note{Kind: Lost, place: s.place, What: "source " + s.name, Why: "no client of it is known"})
+			continue
+		}
+		q.policy(s, a, standard)
+	}
+	for _, name := range sortedKeys(q.acls) {
+		if !known[name] {
+			q.rep.add(Note{Kind: Lost, place: q.acls[name].place, What: "acl " + name, Why: "there is no source of that name"})
+		}
+	}
+	q.policy(&source{name: "default"}, standard, standard)
+	return nil
+}
+
+func (q *squid) policy(s *source, a, standard *acl) {
+	put := func(name string, b branch, schedule []any) {
+		q.set.Policies = append(q.set.Policies, policyOut{Name: name, Networks: s.networks, Users: s.users,
+			Schedule: schedule, SafeSearch: b.safe, Rules: q.rules(b, standard.then.redirect)})
+	}
+	first, second, always := a.then, a.elseThen, !a.hasElse
+	if always {
+		second = standard.then
+	}
+	if a.outside {
+		first, second = second, first
+	}
+	outer := q.schedule(s.within, s.place)
+	switch inner := q.schedule(a.within, a.place); {
+	case a.within != "" && inner == nil:
+		q.rep.add(Note{Kind: Lost, place: a.place, What: "time " + a.within, Why: "nothing is known of it, so what holds outside of it is taken"})
+		if a.outside {
+			put(s.name, a.then, outer)
+		} else {
+			put(s.name, second, outer)
+		}
+	case inner != nil && outer != nil || s.outside:
+		q.rep.add(Note{Kind: Lost, place: s.place, What: "source " + s.name + " at times", Why: "a policy has one schedule, and no time outside of one; that of the acl is taken"})
+		fallthrough
+	case inner != nil:
+		put(s.name, first, inner)
+		put(s.name+" else", second, nil)
+	default:
+		put(s.name, a.then, outer)
+	}
+}
+
+func (q *squid) schedule(name string, at place) []any {
+	if name == "" {
+		return nil
+	}
+	return q.times[name]
+}
+
+// rules makes rules of a pass list; the first that fits counts there too.
+func (q *squid) rules(b branch, standard string) (rules []ruleOut) {
+	refuse := func(name string, categories []string, to string) {
+		r := ruleOut{Name: name, Action: "block", Category: categories}
+		if to == "" {
+			to = b.redirect
+		}
+		if to == "" {
+			to = standard
+		}
+		switch url, ok := redirectTo(to); {
+		case to == "":
+			q.rep.add(Note{Kind: Changed, place: b.place, What: name, Ours: "action: block", Why: "squidGuard has nowhere to redirect to, and lets it pass"})
+		case !ok:
+			q.rep.add(Note{Kind: Changed, place: b.place, What: "redirect " + to, Ours: "action: block", Why: "not a URL that a redirect of ours can lead to"})
+		default:
+			r.Action, r.To = "redirect", url
+		}
+		rules = append(rules, r)
+	}
+	used := map[string]bool{}
+	for _, word := range b.pass {
+		name, not := strings.CutPrefix(word, "!")
+		if used[word] || len(rules) >= maxRules {
+			continue
+		}
+		used[word] = true
+		var categories []string
+		to := ""
+		switch d := q.dests[name]; {
+		case word == "any" || word == "all":
+			q.rep.add(Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules"})
+			return rules
+		case name == "none" || name == "any" || name == "all":
+			refuse("everything else", nil, "")
+			q.rep.add(Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules"})
+			return rules
+		case name == "in-addr":
+			categories = q.addresses()
+		case d == nil:
+			q.rep.add(Note{Kind: Lost, place: b.place, What: word, Why: "there is no destination of that name"})
+			continue
+		default:
+			categories, to = d.categories, d.redirect
+		}
+		switch {
+		case len(categories) == 0:
+			q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "nothing is in it, so there is no rule for it"})
+		case not:
+			refuse(word, categories, to)
+		default:
+			rules = append(rules, ruleOut{Name: word, Action: "allow", Category: categories})
+		}
+	}
+	if len(b.pass) > 0 {
+		q.rep.add(Note{Kind: Carried, place: b.place, What: b.what, Ours: "rules", Why: "it ends in neither all nor none, so the rest passes", Mend: "none at its end if that was meant"})
+	} else {
+		refuse("everything", nil, "")
+		q.rep.add(Note{Kind: Changed, place: b.place, What: "no pass", Ours: "action: block"})
+	}
+	return rules
+}
+
+var redirectStatus = regexp.MustCompile(`^30[1-7][:|]`)
+
+// redirectTo turns the URL of a redirect into ours.
+func redirectTo(s string) (string, bool) {
+	s = redirectStatus.ReplaceAllString(strings.TrimSpace(s), "")
+	if strings.ContainsAny(s, "{} ") {
+		return "", false
+	}
+	s = strings.NewReplacer("%u", "{url}", "%t", "{category}", "%s", "{policy}", "%a", "", "%n", "", "%i", "", "%p", "", "%q", "", "%%", "%25").Replace(s)
+	authority := s
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		authority, _, _ = strings.Cut(rest, "/")
+	}
+	return s, plainURL(s) && !strings.ContainsAny(authority, "{}")
+}
+
+// addresses is the category of hosts that are no name but an address.
+func (w *work) addresses() []string {
+	const name = "addresses"
+	if _, done := w.byPath[name]; !done {
+		w.byPath[name] = ""
+		path, err := w.own("addresses", func(to io.Writer) error {
+			_, err := io.WriteString(to, "0.0.0.0/0\n::/0\n")
+			return err
+		})
+		if err == nil {
+			w.byPath[name], err = w.addList(name, list.Config{Format: list.Networks, Path: path, Match: list.Boundary}, place{file: path})
+		}
+		if err = errors.Join(err, w.ctx.Err()); err != nil {
+			w.rep.add(Note{Kind: Lost, place: place{file: path}, What: "hosts that are addresses", Why: err.Error()})
+		}
+	}
+	if w.byPath[name] == "" {
+		return nil
+	}
+	return []string{"category/" + w.byPath[name]}
+}

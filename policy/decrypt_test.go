@@ -1,0 +1,58 @@
+package policy
+
+import (
+	"context"
+	"testing"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
+	e, err := New(Config{{Name: "all", Decrypt: true, Rules: []Rule{
+		{Name: "bank", Action: "allow", Host: []string{"bank.test"}},
+		{Name: "router", Action: "warn", Category: []string{"self-signed"}, Host: []string{"router.test"}},
+		{Name: "old", Action: "allow", Category: []string{"certificate/expired"}, Host: []string{"old.test"}},
+	}}, {Name: "never covered"}}, []filter.Check{&fake{name: "certificate", known: []filter.Category{{Name: "expired"}, {Name: "self-signed"}, {Name: "wrong-host"}}}}, Parts{Key: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := func(host, fault, cookie string) *filter.Transaction {
+		x := &filter.Transaction{Host: host, URL: "https://" + host + "/", Proto: filter.HTTP, Last: filter.ResponseBody}
+		x.Request, _ = message.NewRequest("GET", "/")
+		if cookie != "" {
+			x.Request.Add("Cookie", Cookie+"="+cookie)
+		}
+		if fault != "" {
+			x.Findings = append(x.Findings, filter.Finding{Check: "certificate", Category: fault})
+		}
+		if v := e.Decide(context.Background(), x, filter.Name); v.Action == filter.Pass {
+			e.Decide(context.Background(), x, filter.Request)
+		}
+		return x
+	}
+	for _, tt := range []struct {
+		host, fault string
+		action      filter.Action
+		rule        string
+	}{
+		{"fine.test", "", filter.Pass, ""},
+		{"fine.test", "expired", filter.Block, "certificate"},
+		{"bank.test", "expired", filter.Allow, "bank"},
+		{"old.test", "expired", filter.Allow, "old"},
+		{"old.test", "wrong-host", filter.Block, "certificate"},
+		{"router.test", "self-signed", filter.Warn, "router"},
+	} {
+		x := judge(tt.host, tt.fault, "")
+		if v := x.Verdict; v.Action != tt.action || v.Reason.Rule != tt.rule {
+			t.Errorf("%s %s: %v by %q, want %v by %q", tt.host, tt.fault, v.Action, v.Reason.Rule, tt.action, tt.rule)
+		}
+	}
+	token := judge("router.test", "self-signed", "").Verdict.To
+	if v := judge("router.test", "self-signed", token).Verdict; v.Action != filter.Pass {
+		t.Errorf("warning clicked through: %v by %q", v.Action, v.Reason.Rule)
+	}
+	if !e.Decrypts(&filter.Transaction{}) {
+		t.Error("the policy says decrypt, and Decrypts does not")
+	}
+}

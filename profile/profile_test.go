@@ -1,0 +1,399 @@
+package profile
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/trace"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	pp "github.com/google/pprof/profile"
+	xtrace "golang.org/x/exp/trace"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// madeUp builds a profile: types as "name/unit", and stacks, innermost
+// function first, with their values.
+type stack struct {
+	values []int64
+	names  string // separated by blanks
+}
+
+func madeUp(t *testing.T, types string, took time.Duration, stacks ...stack) []byte {
+	t.Helper()
+	p := &pp.Profile{DurationNanos: int64(took), PeriodType: &pp.ValueType{}}
+	for typ := range strings.FieldsSeq(types) {
+		name, unit, _ := strings.Cut(typ, "/")
+		p.SampleType = append(p.SampleType, &pp.ValueType{Type: name, Unit: unit})
+	}
+	at := map[string]*pp.Location{}
+	for _, s := range stacks {
+		sample := &pp.Sample{Value: s.values}
+		for name := range strings.FieldsSeq(s.names) {
+			if at[name] == nil {
+				f := &pp.Function{ID: uint64(len(at) + 1), Name: name}
+				p.Function = append(p.Function, f)
+				at[name] = &pp.Location{ID: f.ID, Line: []pp.Line{{Function: f}}}
+				p.Location = append(p.Location, at[name])
+			}
+			sample.Location = append(sample.Location, at[name])
+		}
+		p.Sample = append(p.Sample, sample)
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestReadingOfMadeUpProfiles(t *testing.T) {
+	ms := int64(time.Millisecond)
+	files := map[string][]byte{
+		"cpu.pprof": madeUp(t, "samples/count cpu/nanoseconds", 10*time.Second,
+			stack{[]int64{300, 3000 * ms}, "shuultuur/list.(*File).Host shuultuur/proxy.(*session).run"},
+			stack{[]int64{100, 1000 * ms}, "runtime.scanobject runtime.gcDrain runtime.gcBgMarkWorker"},
+			stack{[]int64{50, 500 * ms}, "runtime.scanobject runtime.gcAssistAlloc runtime.mallocgc shuultuur/proxy.(*session).run"},
+			stack{[]int64{50, 500 * ms}, "runtime.mallocgc shuultuur/proxy.(*session).run"}),
+		"mutex.pprof": madeUp(t, "contentions/count delay/nanoseconds", 10*time.Second,
+			stack{[]int64{20, 80 * ms}, "sync.(*Mutex).Unlock shuultuur/event.(*Log).Add"},
+			stack{[]int64{7, 3 * ms}, "runtime.unlock runtime.mcall"}),
+		"block.pprof": madeUp(t, "contentions/count delay/nanoseconds", 10*time.Second,
+			stack{[]int64{1, 9999 * ms}, "runtime.selectgo net/http/pprof.handler.serveDeltaProfile"}),
+		"goroutine.pprof": madeUp(t, "goroutine/count", 0,
+			stack{[]int64{50}, "runtime.gopark internal/poll.(*FD).Read net.(*conn).Read shuultuur/proxy.(*session).head"},
+			stack{[]int64{2}, "runtime.gopark github.com/x/cache.clean[go.shape.int] runtime.goexit"}),
+		"heap.pprof": madeUp(t, "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes", 0,
+			stack{[]int64{9, 900, 4, 6 << 20}, "bytes.growSlice shuultuur/proxy.newSession"},
+			stack{[]int64{9, 900, 0, 0}, "shuultuur/list.Compile"}),
+	}
+	golden(t, "reading.txt", Reading(files))
+	files["cpu.pprof"] = []byte("hello")
+	files["trace.out"] = []byte("hello")
+	for _, want := range []string{"cpu.pprof cannot be read", "trace.out cannot be read", "goroutines: 52"} {
+		if got := Reading(files); !strings.Contains(got, want) {
+			t.Errorf("reading of broken files: got %s, want %q in it", got, want)
+		}
+	}
+}
+
+// realTrace is an execution trace with collections in it.
+func realTrace(t testing.TB) []byte {
+	var b bytes.Buffer
+	if err := trace.Start(&b); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				runtime.Gosched()
+			}
+		})
+	}
+	runtime.GC()
+	all.Wait()
+	runtime.GC()
+	trace.Stop()
+	return b.Bytes()
+}
+
+func TestAnExecutionTraceIsRead(t *testing.T) {
+	got, err := parseTrace(realTrace(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.procs != runtime.GOMAXPROCS(0) {
+		t.Errorf("got %d processors, want %d", got.procs, runtime.GOMAXPROCS(0))
+	}
+	if got.waits.TotalCount() < 8 || got.stops.TotalCount() < 4 {
+		t.Errorf("got %d waits and %d stops; want one a goroutine and two a collection", got.waits.TotalCount(), got.stops.TotalCount())
+	}
+	all := got.end.Sub(got.begin)
+	if m := got.minimum(time.Microsecond); m != 0 {
+		t.Errorf("in the worst microsecond: got %g, want 0, as the world stood still", m)
+	}
+	if m := got.minimum(all); m <= 0 || m >= 1 {
+		t.Errorf("over all of it: got %g, want between 0 and 1", m)
+	}
+	var b strings.Builder
+	readTrace(&b, realTrace(t))
+	if !strings.Contains(b.String(), "goroutines wait for their turn") {
+		t.Errorf("got %s", b.String())
+	}
+}
+
+func TestMinimumMutatorUtilisation(t *testing.T) {
+	// 10 of 100 ns stand still, then 20 ns at a half.
+	tr := &traced{begin: 0, end: 100, steps: []step{{0, 1}, {40, 0}, {50, 0.5}, {70, 1}}}
+	for w, want := range map[time.Duration]float64{
+		1: 0, 10: 0, 20: 0.25, 30: 10.0 / 30, 40: 0.5, 100: 0.8,
+	} {
+		if got := tr.minimum(w); math.Abs(got-want) > 1e-9 {
+			t.Errorf("window %d: got %g, want %g", w, got, want)
+		}
+	}
+	if got := (&traced{begin: 5, end: 10, steps: []step{{xtrace.Time(5), 1}}}).minimum(5); got != 1 {
+		t.Errorf("without a collection: got %g, want 1", got)
+	}
+}
+
+// gateway is an admin address that wants a token when given one; what is in
+// broken is not there.
+func gateway(t *testing.T, token string, broken ...string) string {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(scrapeText(1))) })
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "no token", http.StatusUnauthorized)
+			return
+		}
+		for _, b := range broken {
+			if strings.HasPrefix(r.URL.Path, b) {
+				http.Error(w, "somebody is taking this profile", http.StatusConflict)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+func take(t *testing.T, cfg Config) (string, error) {
+	t.Helper()
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Take(t.Context())
+}
+
+func TestTakeWritesEveryProfileAndItsReading(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	text, err := take(t, Config{Admin: gateway(t, "open sesame"), Token: "open sesame", Seconds: 1, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"functions by their own CPU", "locks others waited for", "waits on channels and locks", "goroutines: ", "heap in use", "minimum mutator utilisation"} {
+		if !strings.Contains(text, want) && want != "functions by their own CPU" {
+			t.Errorf("the reading has no %q:\n%s", want, text)
+		}
+	}
+	for _, file := range []string{"cpu.pprof", "block.pprof", "mutex.pprof", "trace.out", "heap.pprof", "goroutine.pprof", "reading.txt"} {
+		if st, err := os.Stat(filepath.Join(dir, file)); err != nil || st.Size() == 0 {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestWhatCannotBeTakenIsNamed(t *testing.T) {
+	broken := []string{"/debug/pprof/profile", "/debug/pprof/block", "/debug/pprof/mutex", "/debug/pprof/trace"}
+	text, err := take(t, Config{Admin: gateway(t, "", broken...), Seconds: 1, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, `not taken: block.pprof: /debug/pprof/block?seconds=1 of the gateway: 409 Conflict: "somebody is taking this profile"`) || !strings.Contains(text, "heap in use") {
+		t.Errorf("got %s", text)
+	}
+	if _, err := take(t, Config{Admin: gateway(t, "open sesame"), Seconds: 1, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("without the token: got %v, want 401", err)
+	}
+}
+
+func TestOtherMachinesNeedLeaveAndAToken(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Admin: "192.0.2.1:8081", Seconds: 1}, "-allow 192.0.2.1"},
+		{Config{Admin: "192.0.2.1:8081", Seconds: 1, Token: "x"}, "-allow 192.0.2.1"},
+		{Config{Admin: "192.0.2.1:8081", Seconds: 1, Allow: []string{"192.0.2.1"}}, "listen.token"},
+		{Config{Admin: "192.0.2.1:8081", Seconds: 1, Allow: []string{"192.0.2.1"}, Token: "x"}, ""},
+		{Config{Admin: "127.0.0.1:8081", Seconds: 1}, ""},
+		{Config{Admin: "[::1]:8081", Seconds: 1}, ""},
+		{Config{Admin: "127.0.0.1", Seconds: 1}, "must be host:port"},
+		{Config{Admin: "127.0.0.1:8081"}, "seconds must be"},
+		{Config{Admin: "127.0.0.1:8081", Seconds: 301}, "seconds must be"},
+	} {
+		_, err := New(c.cfg)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("New(%+v): got %v, want %q", c.cfg, err, c.want)
+		}
+	}
+}
+
+// scrapeText is what /metrics says after so many seconds of steady work.
+func scrapeText(n int) string {
+	var b strings.Builder
+	b.WriteString("# HELP go_goroutines Number of goroutines.\n# TYPE go_goroutines gauge\n")
+	for name, v := range map[string]float64{
+		"go_goroutines": 69, "go_sched_goroutines_running_goroutines": 2, "go_sched_goroutines_runnable_goroutines": float64(n % 4),
+		"go_sched_goroutines_waiting_goroutines": 60, "go_sched_goroutines_not_in_go_goroutines": 1, "go_sched_gomaxprocs_threads": 2, "go_threads": 11,
+		"go_memstats_heap_alloc_bytes": float64(8+n) * (1 << 20), "go_gc_heap_live_bytes": 7 << 20, "go_gc_heap_goal_bytes": 16 << 20,
+		"process_resident_memory_bytes": 48 << 20, "go_memstats_alloc_bytes_total": float64(n) * (20 << 20),
+		"go_gc_cycles_total_gc_cycles_total": float64(3 * n), "go_cpu_classes_gc_total_cpu_seconds_total": 0.1 * float64(n),
+		"go_cpu_classes_total_cpu_seconds_total": 2 * float64(n), "process_cpu_seconds_total": 1.5 * float64(n),
+		"shuultuur_requests_total": 1000 * float64(n), "shuultuur_connections": 50, "shuultuur_requests_queued": 3,
+	} {
+		fmt.Fprintf(&b, "%s %g\n", name, v)
+	}
+	for le, count := range map[string]int{"9.9e-05": 90 * n, "0.0009": 99 * n, "0.01": 100 * n, "+Inf": 100 * n} {
+		fmt.Fprintf(&b, "go_sched_latencies_seconds_bucket{le=%q} %d\n", le, count)
+	}
+	b.WriteString("go_sched_pauses_total_gc_seconds_bucket{le=\"0.0001\"} 5\ngo_sched_pauses_total_gc_seconds_bucket{le=\"+Inf\"} 5\n")
+	b.WriteString("shuultuur_transactions_total{policy=\"a } b\",rule=\"x\"} 7\n")
+	return b.String()
+}
+
+func TestTheLiveScreen(t *testing.T) {
+	v := view{name: "127.0.0.1:8081"}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	screen := ""
+	for n := 1; n <= 70; n++ {
+		s, err := readMetrics([]byte(scrapeText(n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.at = at.Add(time.Duration(n) * time.Second)
+		screen = v.draw(s)
+		if n == 1 {
+			golden(t, "live-first.txt", screen)
+		}
+	}
+	golden(t, "live.txt", screen)
+	for line := range strings.Lines(screen) {
+		if len([]rune(line)) > 120 {
+			t.Errorf("a line of %d characters: %q", len(line), line)
+		}
+	}
+}
+
+// stopAfter ends a context when so many screens were written.
+type stopAfter struct {
+	text strings.Builder
+	left int
+	stop func()
+}
+
+func (s *stopAfter) Write(b []byte) (int, error) {
+	if s.left--; s.left == 0 {
+		s.stop()
+	}
+	return s.text.Write(b)
+}
+
+func TestLiveDrawsUntilItsContextEnds(t *testing.T) {
+	c, err := New(Config{Admin: gateway(t, ""), Seconds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, onScreen := range []bool{true, false} {
+		ctx, stop := context.WithCancel(t.Context())
+		w := &stopAfter{left: 1, stop: stop}
+		if err := c.Live(ctx, w, onScreen); err != nil {
+			t.Errorf("Live: %v", err)
+		}
+		if strings.Contains(w.text.String(), "\x1b") != onScreen || !strings.Contains(w.text.String(), "goroutines") {
+			t.Errorf("screen %v: got %q", onScreen, w.text.String())
+		}
+	}
+	gone, err := New(Config{Admin: gateway(t, "", "/metrics"), Seconds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Live(t.Context(), &bytes.Buffer{}, false); err == nil || !strings.Contains(err.Error(), "409") {
+		t.Errorf("a gateway that refuses: got %v", err)
+	}
+}
+
+func TestMetricsThatAreNone(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                           "no go_goroutines",
+		"go_goroutines":              "/metrics:1: no value",
+		"go_goroutines x":            "/metrics:1: \"x\" is not a number",
+		"# a\ngo_goroutines{a=\"b 1": "/metrics:2: labels without an end",
+		"<html>hello</html>":         "/metrics:1",
+	} {
+		if _, err := readMetrics([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("readMetrics(%q): got %v, want %q", in, err, want)
+		}
+	}
+}
+
+func FuzzMetrics(f *testing.F) {
+	f.Add([]byte(scrapeText(2)))
+	f.Add([]byte("go_goroutines NaN\nx_bucket{le=\"+Inf\"} -3\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		s, err := readMetrics(in)
+		if err != nil {
+			return
+		}
+		v := view{}
+		for range 2 {
+			s.at = s.at.Add(time.Second)
+			if v.draw(s) == "" {
+				t.Error("an empty screen")
+			}
+		}
+	})
+}
+
+func FuzzTrace(f *testing.F) {
+	f.Add([]byte("hello"))
+	f.Add(realTrace(f))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		got, err := parseTrace(in)
+		if err == nil && got.end <= got.begin {
+			t.Errorf("a trace from %d to %d", got.begin, got.end)
+		}
+	})
+}
+
+func FuzzReading(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("hello"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		all := map[string][]byte{}
+		for _, name := range []string{"cpu.pprof", "mutex.pprof", "block.pprof", "goroutine.pprof", "heap.pprof"} {
+			all[name] = in
+		}
+		if Reading(all) == "" {
+			t.Error("an empty reading")
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// browser2 is a browser that speaks HTTP/2.
+func (r *rig) browser2(w *world) *http.Client {
+	c := r.browser(w)
+	c.Transport.(*http.Transport).ForceAttemptHTTP2 = true
+	return c
+}
+
+// origin2 is an origin that speaks HTTP/2 if h2.
+func (w *world) origin2(t *testing.T, h2 bool, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = h2
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{w.leaf(t, nil)}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return strings.Replace(strings.TrimPrefix(s.URL, "https://"), "127.0.0.1", "localhost", 1)
+}
+
+func TestHTTP2IsJudgedAndPassedOnLikeHTTP1(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		t.Run(fmt.Sprint("origin h2 ", h2), func(t *testing.T) {
+			w := newWorld(t)
+			host := w.origin2(t, h2, func(rw http.ResponseWriter, q *http.Request) {
+				if (q.ProtoMajor == 2) != h2 {
+					t.Errorf("origin was asked in %s", q.Proto)
+				}
+				b, _ := io.ReadAll(q.Body)
+				rw.Header().Set("X-Saw", fmt.Sprint(q.Method, " ", q.URL, " ", len(b)))
+				rw.Header().Set("Trailer", "X-End")
+				if q.URL.Path == "/large" {
+					rw.Write(make([]byte, 3_000_000))
+				}
+				fmt.Fprint(rw, "hello ", q.Host)
+				rw.Header().Set("X-End", "over")
+			})
+			r := start(t, Config{}, Engine{Intercept: w.in, Decider: judge{
+				wants: func(x *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody },
+				decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+					if strings.Contains(x.URL, "/bad") && s == filter.Request {
+						return block("adult")
+					}
+					return filter.Verdict{}
+				}}})
+			c := r.browser2(w)
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					path, size := fmt.Sprint("/n", i), 0
+					var body io.Reader
+					method := "GET"
+					switch i % 4 {
+					case 1:
+						method, size, body = "POST", 200_000, strings.NewReader(strings.Repeat("x", 200_000))
+					case 2:
+						path = "/bad"
+					case 3:
+						path = "/large"
+					}
+					q, _ := http.NewRequest(method, "https://"+host+path, body)
+					res, err := c.Do(q)
+					if err != nil {
+						t.Errorf("%s: %v", path, err)
+						return
+					}
+					defer res.Body.Close()
+					b, err := io.ReadAll(res.Body)
+					switch {
+					case err != nil || res.ProtoMajor != 2:
+						t.Errorf("%s: %s, %v", path, res.Proto, err)
+					case path == "/bad":
+						if res.StatusCode != 403 || !strings.Contains(string(b), "adult") {
+							t.Errorf("%s: %d %q", path, res.StatusCode, b)
+						}
+					case !strings.HasSuffix(string(b), "hello "+host) || res.Header.Get("X-Saw") != fmt.Sprint(method, " ", path, " ", size) || res.Trailer.Get("X-End") != "over":
+						t.Errorf("%s: %d %q %v %v", path, res.StatusCode, b[:min(len(b), 99)], res.Header, res.Trailer)
+					}
+				})
+			}
+			all.Wait()
+			if s := r.Stats(); s.Decrypted == 0 || s.Panics != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+func TestStreamsOfMessagesPassBothWaysAtOnce(t *testing.T) {
+	w := newWorld(t)
+	host := w.origin2(t, true, func(rw http.ResponseWriter, q *http.Request) {
+		if q.Header.Get("Te") != "trailers" {
+			t.Errorf("TE: %q", q.Header.Get("Te"))
+		}
+		rw.Header().Set("Content-Type", "application/grpc")
+		rw.WriteHeader(200)
+		rw.(http.Flusher).Flush()
+		in := bufio.NewReader(q.Body)
+		for {
+			s, err := in.ReadString('\n')
+			if err != nil {
+				break
+			}
+			io.WriteString(rw, "got "+s)
+			rw.(http.Flusher).Flush()
+		}
+		rw.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	})
+	r := start(t, Config{}, Engine{Intercept: w.in, Decider: judge{wants: func(x *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody }}})
+	pr, pw := io.Pipe()
+	q, _ := http.NewRequest("POST", "https://"+host+"/s.S/M", pr)
+	q.Header.Set("Content-Type", "application/grpc")
+	q.Header.Set("TE", "trailers")
+	res, err := r.browser2(w).Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(res.Body)
+	for _, s := range []string{"one\n", "two\n"} {
+		io.WriteString(pw, s)
+		if got, err := out.ReadString('\n'); got != "got "+s {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	pw.Close()
+	io.ReadAll(out)
+	if got := res.Trailer.Get("Grpc-Status"); got != "0" {
+		t.Errorf("trailers %v", res.Trailer)
+	}
+}
+
+func TestAStreamGivenUpFreesWhatItHeld(t *testing.T) {
+	w := newWorld(t)
+	waiting, gone := make(chan struct{}, 1), make(chan struct{})
+	host := w.origin2(t, true, func(rw http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/ok" {
+			return
+		}
+		waiting <- struct{}{}
+		<-q.Context().Done()
+		close(gone)
+	})
+	r := start(t, Config{}, Engine{Intercept: w.in})
+	c := r.browser2(w)
+	ctx, cancel := context.WithCancel(t.Context())
+	q, _ := http.NewRequestWithContext(ctx, "GET", "https://"+host+"/wait", nil)
+	go func() { <-waiting; cancel() }()
+	if _, err := c.Do(q); err == nil {
+		t.Error("no error")
+	}
+	select {
+	case <-gone:
+	case <-time.After(5 * time.Second):
+		t.Error("the origin was not told")
+	}
+	if res, _ := get(t, c, "https://"+host+"/ok"); res.StatusCode != 200 {
+		t.Errorf("afterwards %d", res.StatusCode)
+	}
+}
+
+// doomed is a connection that ends when it has written so many bytes.
+type doomed struct {
+	net.Conn
+	left int
+}
+
+func (d *doomed) Write(p []byte) (int, error) {
+	if d.left -= len(p); d.left > 0 {
+		return d.Conn.Write(p)
+	}
+	if n := len(p) + d.left; n > 0 {
+		d.Conn.Write(p[:n])
+	}
+	d.Close()
+	return 0, net.ErrClosed
+}
+
+func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
+	w := newWorld(t)
+	host := w.origin2(t, true, func(rw http.ResponseWriter, q *http.Request) {
+		io.Copy(io.Discard, q.Body)
+		rw.Write(make([]byte, 200_000))
+	})
+	total := 1500
+	if testing.Short() {
+		total = 400
+	}
+	before := runtime.NumGoroutine()
+	r := start(t, Config{Held: 100_000, HeldTotal: 4 << 20, PerClient: 1000, Answer: 2 * time.Second, HeadTime: 2 * time.Second, Drain: 5 * time.Second},
+		Engine{Intercept: w.in, Decider: judge{wants: func(x *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody }}})
+	var all sync.WaitGroup
+	for worker := range 20 {
+		all.Go(func() {
+			for i := worker; i < total; i += 20 {
+				tr := &http.Transport{
+					ForceAttemptHTTP2: i%2 == 0, TLSClientConfig: &tls.Config{RootCAs: w.ours},
+					Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: r.addr}),
+					DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						c, err := new(net.Dialer).DialContext(ctx, network, addr)
+						return &doomed{c, 20 + i*7919%6000}, err
+					},
+				}
+				c := &http.Client{Transport: tr, Timeout: 5 * time.Second}
+				if res, err := c.Post("https://"+host+"/", "text/plain", strings.NewReader(strings.Repeat("x", i%4000))); err == nil {
+					io.CopyN(io.Discard, res.Body, int64(i%100_000))
+					res.Body.Close()
+				}
+				tr.CloseIdleConnections()
+			}
+		})
+	}
+	all.Wait()
+	r.stop()
+	s := r.Stats()
+	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 || s.Decrypted == 0 {
+		t.Errorf("stats %+v", s)
+	}
+	if len(r.active) != 0 || len(r.judges) != 0 || len(r.clients.n) != 0 {
+		t.Errorf("%d requests, %d judgements, %d clients left", len(r.active), len(r.judges), len(r.clients.n))
+	}
+	if int(s.Requests) != len(r.records) {
+		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))
+	}
+	for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+2 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > before+2 {
+		buf := make([]byte, 1<<20)
+		t.Errorf("%d goroutines before, %d after\n%.8000s", before, n, buf[:runtime.Stack(buf, true)])
+	}
+}

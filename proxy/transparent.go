@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/intercept"
+)
+
+// ServeTransparent is Serve for connections that a firewall sends to ln
+// although their clients mean to speak to web servers. ln comes from Listen.
+func (p *Proxy) ServeTransparent(ctx context.Context, ln net.Listener) error {
+	return p.serve(ctx, ln, true)
+}
+
+// Listen listens on addr. tproxy says that a firewall brings connections there
+// without changing their destination (Linux: TPROXY), for which the socket
+// needs CAP_NET_ADMIN.
+func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error) {
+	var lc net.ListenConfig
+	if tproxy {
+		lc.Control = anyAddress
+	}
+	return lc.Listen(ctx, "tcp", addr)
+}
+
+// beginTransparent finds out where the client meant to go. It says whether
+// requests follow.
+func (x *session) beginTransparent() bool {
+	p := x.p
+	orig, err := originalDestination(x.socket)
+	if err != nil {
+		p.log.Warn("a connection to a transparent listener that no firewall rule brought here", "client", x.client, "err", err)
+		return false
+	}
+	if x.ownAddress(orig) {
+		p.counters.loops.Add(1)
+		p.log.Warn("a connection to a transparent listener is meant for the gateway itself: a loop, or a client that asks it directly", "client", x.client, "to", orig)
+		return false
+	}
+	p.counters.transparent.Add(1)
+	d := &decrypted{scheme: "http", orig: orig, dial: orig.Addr().String(), host: orig.Addr().String(), port: orig.Port()}
+	b, err := x.r.Peek(1)
+	if err != nil {
+		return false
+	}
+	x.inside = d
+	if b[0] != 0x16 {
+		return true
+	}
+	return x.transparentTLS(d)
+}
+
+// ownAddress says whether a redirected connection was meant for us.
+func (x *session) ownAddress(to netip.AddrPort) bool {
+	if local, ok := x.socket.LocalAddr().(*net.TCPAddr); ok {
+		l := local.AddrPort()
+		if netip.AddrPortFrom(l.Addr().Unmap().WithZone(""), l.Port()) == to && x.l.port == to.Port() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(x.p.cfg.Own, func(o netip.AddrPort) bool { return o.Addr().Unmap() == to.Addr() && o.Port() == to.Port() })
+}
+
+// transparentTLS serves a redirected connection that begins with a hello: a
+// transaction of its own, as CONNECT is.
+func (x *session) transparentTLS(d *decrypted) (more bool) {
+	p, t := x.p, &x.t
+	t.Reset()
+	t.Start = time.Now()
+	t.ID = p.ids.next(t.Start)
+	t.Proto, t.Port, t.Host = filter.TLS, d.port, d.host
+	x.eng = p.engine.Load()
+	x.started, x.continued, x.send.err = false, false, nil
+	p.counters.requests.Add(1)
+	defer x.finish()
+	d.scheme = "https"
+	x.inside = nil
+	if err := x.transparentClient(d); err != nil {
+		x.note("identify: " + err.Error())
+		x.c.Write(alert[:])
+		return false
+	}
+	return x.decryptHello(d, true)
+}
+
+// transparentClient finds out who asks, by address alone: there is nobody to
+// ask for a password.
+func (x *session) transparentClient(d *decrypted) error {
+	who, err := x.eng.Identify(x.ctx, x.client, nil)
+	if !who.Addr.IsValid() {
+		who.Addr = x.client
+	}
+	d.client, x.t.Client = who, who
+	return err
+}
+
+// redirected fills in what the hello of a redirected connection says and has
+// its name judged. What is not to be decrypted is judged by name alone.
+func (x *session) redirected(d *decrypted, h *intercept.Hello) (pass bool) {
+	t := &x.t
+	if h.Host != "" {
+		d.host = h.Host
+	}
+	t.Host = d.host
+	t.URL = string(appendPort(appendHost(nil, t.Host), t.Port))
+	x.aim(d, d.host)
+	t.Last = filter.ResponseBody
+	if !x.intercepts() {
+		t.Last = filter.Name
+	}
+	return x.decide(filter.Name)
+}
+
+// aim sets where to connect to for host on a redirected connection. A client
+// may name any host and connect to any address: where the address is none of
+// the host's, the host's own is taken.
+func (x *session) aim(d *decrypted, host string) {
+	d.dial = d.orig.Addr().String()
+	if host == d.dial {
+		return
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		d.dial = a.String()
+		return
+	}
+	if addrs := x.p.names.lookup(x.ctx, x.p.up.dialer.Resolver, host); !slices.Contains(addrs, d.orig.Addr()) {
+		x.note("the client connected to " + d.dial + ", which is no address of the host: connected to the host's own")
+		x.p.counters.misdirected.Add(1)
+		d.dial = host
+	}
+}
+
+// names keeps the addresses of hosts for a while.
+type names struct {
+	mu sync.Mutex
+	of map[string]addresses
+}
+
+type addresses struct {
+	list  []netip.Addr
+	until time.Time
+}
+
+const (
+	maxNames  = 8192
+	nameTime  = time.Minute
+	namelessT = 5 * time.Second // for a name without addresses
+)
+
+func (n *names) lookup(ctx context.Context, r *net.Resolver, host string) []netip.Addr {
+	n.mu.Lock()
+	a, ok := n.of[host]
+	n.mu.Unlock()
+	if ok && time.Now().Before(a.until) {
+		return a.list
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	list, err := r.LookupNetIP(ctx, "ip", host)
+	for i := range list {
+		list[i] = list[i].Unmap().WithZone("")
+	}
+	a = addresses{list, time.Now().Add(nameTime)}
+	if err != nil {
+		a.until = time.Now().Add(namelessT)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == nil {
+		n.of = map[string]addresses{}
+	}
+	for other := range n.of {
+		if len(n.of) < maxNames {
+			break
+		}
+		delete(n.of, other) // any one
+	}
+	n.of[host] = a
+	return list
+}
+
+var errNotRedirected = errors.New("the system does not know where it was meant to go")

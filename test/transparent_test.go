@@ -1,0 +1,270 @@
+//go:build linux
+
+package test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shuultuur/intercept"
+)
+
+// A network is three hosts in namespaces of their own: a client whose way to
+// the origin leads through a gateway that it knows nothing of.
+type network struct {
+	t                      *testing.T
+	client, gate, origin   string // names of the namespaces
+	dir                    string
+	testOrigin, clientRoot string // files
+}
+
+func newNetwork(t *testing.T) *network {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	for _, p := range []string{"ip", "iptables", "ip6tables", "curl", "sysctl"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("%s is not installed; \"make test\" installs it on Debian", p)
+		}
+	}
+	id := fmt.Sprint("shu", os.Getpid())
+	n := &network{t: t, client: id + "c", gate: id + "g", origin: id + "o", dir: t.TempDir()}
+	for _, ns := range []string{n.client, n.gate, n.origin} {
+		if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
+			t.Skipf("no network namespaces here: %s", out)
+		}
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
+		hosts := filepath.Join("/etc/netns", ns)
+		if err := os.MkdirAll(hosts, 0o755); err != nil {
+			t.Skipf("no names for namespaces: %v", err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(hosts) })
+		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example\nfd77:2::2 good.test bet.example\n127.0.0.1 localhost\n")
+		n.run("ip -n %s link set lo up", ns)
+	}
+	n.run("ip link add vc netns %s type veth peer name vg netns %s", n.client, n.gate)
+	n.run("ip link add vo netns %s type veth peer name vg2 netns %s", n.origin, n.gate)
+	for _, a := range []struct{ ns, dev, addrs string }{
+		{n.client, "vc", "10.77.1.2/24 fd77:1::2/64"}, {n.gate, "vg", "10.77.1.1/24 fd77:1::1/64"},
+		{n.gate, "vg2", "10.77.2.1/24 fd77:2::1/64"}, {n.origin, "vo", "10.77.2.2/24 10.77.2.3/24 fd77:2::2/64"},
+	} {
+		for addr := range strings.FieldsSeq(a.addrs) {
+			nodad := ""
+			if strings.Contains(addr, ":") {
+				nodad = " nodad"
+			}
+			n.run("ip -n %s addr add %s dev %s%s", a.ns, addr, a.dev, nodad)
+		}
+		n.run("ip -n %s link set %s up", a.ns, a.dev)
+	}
+	n.run("ip -n %s route add default via 10.77.1.1", n.client)
+	n.run("ip -n %s route add default via fd77:1::1", n.client)
+	n.run("ip -n %s route add default via 10.77.2.1", n.origin)
+	n.run("ip netns exec %s sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1", n.gate)
+	return n
+}
+
+func (n *network) run(format string, args ...any) {
+	n.t.Helper()
+	line := fmt.Sprintf(format, args...)
+	if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+		n.t.Skipf("this machine cannot do %q: %v: %s", line, err, out)
+	}
+}
+
+func (n *network) writeTo(file, text string) {
+	n.t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// listen opens a port in a namespace.
+func (n *network) listen(ns, addr string) net.Listener {
+	n.t.Helper()
+	type result struct {
+		l   net.Listener
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		// The thread ends with the goroutine: it is in the wrong network.
+		runtime.LockOSThread()
+		f, err := os.Open("/var/run/netns/" + ns)
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		defer f.Close()
+		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+			done <- result{nil, err}
+			return
+		}
+		l, err := net.Listen("tcp", addr)
+		done <- result{l, err}
+	}()
+	r := <-done
+	if r.err != nil {
+		n.t.Fatalf("listen on %s in %s: %v", addr, ns, r.err)
+	}
+	n.t.Cleanup(func() { r.l.Close() })
+	return r.l
+}
+
+// serve starts the origin: plain HTTP on 80 and 81, TLS on 443.
+func (n *network) serve() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "origin of the test"}, DNSNames: []string{"good.test", "bet.example"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.testOrigin = filepath.Join(n.dir, "origin.pem")
+	n.writeTo(n.testOrigin, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "origin %s for %s", r.Context().Value(http.LocalAddrContextKey), r.Host)
+	})
+	for _, port := range []string{":80", ":81", ":443"} {
+		s := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: answer}
+		l := n.listen(n.origin, port)
+		n.t.Cleanup(func() { s.Close() })
+		if port == ":443" {
+			s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+			go s.ServeTLS(l, "", "")
+		} else {
+			go s.Serve(l)
+		}
+	}
+}
+
+const networkSettings = `
+listen: {proxy: "10.77.1.1:8080", admin: off, transparent: "[::]:3129", tproxy: "[::]:3130"}
+data: data
+lists: {own: {format: domains, path: own.txt, category: gambling}}
+checks: {category: {lists: [own]}}
+intercept: {root: root.pem, trust: [origin.pem]}
+policies:
+  - {name: closed, networks: [10.77.1.3], rules: [{name: betting, action: block, category: [gambling]}]}
+  - {name: open, decrypt: true, rules: [{name: betting, action: block, category: [gambling]}]}
+events: {jsonl: events.jsonl, every: 100ms}
+proxy: {private: [10.77.0.0/16, "fd77::/16"], drain: 1s}
+`
+
+// gateway starts the program in its namespace.
+func (n *network) gateway() {
+	t := n.t
+	root, err := intercept.NewRoot(intercept.RootConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Write(filepath.Join(n.dir, "root.pem"), false); err != nil {
+		t.Fatal(err)
+	}
+	export, err := root.Export("pem", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.clientRoot = filepath.Join(n.dir, "client-root.pem")
+	n.writeTo(n.clientRoot, string(export))
+	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\n")
+	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), networkSettings)
+	cmd := exec.Command("ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
+	for end := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if exec.Command("ip", "netns", "exec", n.client, "curl", "-s", "-o", "/dev/null", "--max-time", "2", "http://10.77.1.1:8080/").Run() == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the gateway does not answer")
+		}
+	}
+}
+
+func (n *network) curl(args ...string) (string, error) {
+	cmd := exec.Command("ip", append([]string{"netns", "exec", n.client, "curl", "-sS", "--max-time", "15", "--cacert", n.clientRoot, "-w", " %{http_code}"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
+	n := newNetwork(t)
+	n.serve()
+	n.gateway()
+	for _, ipt := range []string{"iptables", "ip6tables"} {
+		n.run("ip netns exec %s %s -t nat -A PREROUTING -i vg -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
+		n.run("ip netns exec %s %s -t mangle -A PREROUTING -i vg -p tcp --dport 81 -j TPROXY --on-port 3130 --tproxy-mark 1", n.gate, ipt)
+	}
+	n.run("ip -n %s -4 rule add fwmark 1 lookup 100 && ip -n %s -4 route add local default dev lo table 100", n.gate, n.gate)
+	n.run("ip -n %s -6 rule add fwmark 1 lookup 100 && ip -n %s -6 route add local default dev lo table 100", n.gate, n.gate)
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"http, v4", []string{"-4", "http://good.test/"}, "origin 10.77.2.2:80 for good.test 200"},
+		{"http, v6", []string{"-6", "http://good.test/"}, "origin [fd77:2::2]:80 for good.test 200"},
+		{"http blocked, v4", []string{"-4", "http://bet.example/"}, " 403"},
+		{"http blocked, v6", []string{"-6", "http://bet.example/"}, " 403"},
+		{"https, v4", []string{"-4", "https://good.test/"}, "origin 10.77.2.2:443 for good.test 200"},
+		{"https, v6", []string{"-6", "https://good.test/"}, "origin [fd77:2::2]:443 for good.test 200"},
+		{"https blocked, v4", []string{"-4", "https://bet.example/"}, " 403"},
+		{"https blocked, v6", []string{"-6", "https://bet.example/"}, " 403"},
+		{"tproxy, v4", []string{"-4", "http://good.test:81/"}, "origin 10.77.2.2:81 for good.test:81 200"},
+		{"tproxy, v6", []string{"-6", "http://good.test:81/"}, "origin [fd77:2::2]:81 for good.test:81 200"},
+		{"tproxy blocked", []string{"-4", "http://bet.example:81/"}, " 403"},
+		{"a Host that lies goes to the host's own address", []string{"-4", "--resolve", "good.test:80:10.77.2.3", "http://good.test/"}, "for good.test 200"},
+	} {
+		if out, err := n.curl(tt.args...); err != nil || !strings.HasSuffix(out, tt.want) {
+			t.Errorf("%s: %v, %q", tt.name, err, out)
+		}
+	}
+	// A hello that lies, too.
+	if out, err := n.curl("-4", "--resolve", "good.test:443:10.77.2.3", "https://good.test/"); err != nil || strings.Contains(out, "10.77.2.3") {
+		t.Errorf("a lying hello: %v, %q", err, out)
+	}
+	// The gateway's own port is no way in.
+	if out, err := n.curl("http://10.77.1.1:3129/"); err == nil {
+		t.Errorf("asked directly: %q", out)
+	}
+	// Without decryption a blocked name ends in an alert, a good one is untouched.
+	n.run("ip -n %s addr add 10.77.1.3/24 dev vc", n.client)
+	if out, err := n.curl("--interface", "10.77.1.3", "--cacert", n.testOrigin, "https://good.test/"); err != nil || !strings.HasSuffix(out, "for good.test 200") {
+		t.Errorf("not decrypted: %v, %q", err, out)
+	}
+	if out, err := n.curl("--interface", "10.77.1.3", "--cacert", n.testOrigin, "https://bet.example/"); err == nil || !strings.Contains(out, "alert") && !strings.Contains(out, "access denied") {
+		t.Errorf("not decrypted, blocked: %v, %q", err, out)
+	}
+}
