@@ -26,6 +26,7 @@ import (
 	"shuultuur/identity"
 	"shuultuur/intercept"
 	"shuultuur/list"
+	"shuultuur/list/source"
 	"shuultuur/policy"
 	"shuultuur/proxy"
 	"shuultuur/state"
@@ -34,23 +35,25 @@ import (
 // An Engine is everything built from one reading of the settings and of the
 // files they name. It never changes.
 type Engine struct {
-	settings *Settings
-	lists    map[string]*list.File
-	policy   *policy.Engine
-	identity *identity.Identity
-	proxy    *proxy.Engine
-	reports  []list.Report   // what became of the lines of each list
-	remarks  []phrase.Remark // odd lines of phrase lists
-	files    []string        // what it was built from
-	stamp    string          // fingerprint of these files when they were read
-	revision string          // a digest of it
-	built    time.Time
+	settings  *Settings
+	lists     map[string]*list.File
+	policy    *policy.Engine
+	identity  *identity.Identity
+	proxy     *proxy.Engine
+	downloads map[string]download // lists that are fetched
+	missing   []string            // those of them that have not been yet
+	reports   []list.Report       // what became of the lines of each list
+	remarks   []phrase.Remark     // odd lines of phrase lists
+	files     []string            // what it was built from
+	stamp     string              // fingerprint of these files when they were read
+	revision  string              // a digest of it
+	built     time.Time
 }
 
 // build makes an engine. Nothing is half-built: on an error what was opened is
 // let go.
 func build(ctx context.Context, s *Settings, memory *state.Memory, log *slog.Logger) (*Engine, error) {
-	e := &Engine{settings: s, lists: map[string]*list.File{}, built: time.Now()}
+	e := &Engine{settings: s, lists: map[string]*list.File{}, downloads: map[string]download{}, built: time.Now()}
 	if err := e.fill(ctx, memory, log); err != nil {
 		e.close()
 		return nil, s.mistake(err)
@@ -145,43 +148,71 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder for compiled lists: %w", err)
 	}
+	store, err := s.store()
+	if err != nil {
+		return err
+	}
 	compiled := false
 	for _, name := range names {
-		cfg := s.Lists[name]
-		if !plainName(name) {
-			return filter.Setting("lists."+name, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name))
-		}
-		cfg.Path = s.path(cfg.Path)
-		dst := filepath.Join(dir, name+".list")
-		start := time.Now()
-		report, err := list.Compile(ctx, name, cfg, dst)
+		anew, err := e.openList(ctx, name, filepath.Join(dir, name+".list"), store, log)
 		if err != nil {
 			return filter.Setting("lists."+name, err)
 		}
-		f, err := list.Open(dst)
-		if err != nil {
-			return filter.Setting("lists."+name, err)
-		}
-		e.lists[name] = f
-		e.files = append(e.files, cfg.Path, dst+".overlay")
-		for _, src := range report.Sources { // includes among them
-			if src.Path != cfg.Path {
-				e.files = append(e.files, src.Path)
-			}
-		}
-		e.reports = append(e.reports, report)
-		if !report.Reused {
-			compiled = true
-			log.Info("list compiled", "list", name, "entries", report.Entries, "refused", report.Bad, "took", time.Since(start).Round(time.Millisecond))
-		}
-		if report.Note != "" {
-			log.Warn(report.Note, "list", name)
-		}
+		compiled = compiled || anew
 	}
 	if compiled {
 		debug.FreeOSMemory() // a small box wants back now what sorting took
 	}
 	return nil
+}
+
+// openList compiles the list called name to dst if it has changed, and opens
+// it. One that is still to be fetched is empty.
+func (e *Engine) openList(ctx context.Context, name, dst string, store *source.Store, log *slog.Logger) (compiled bool, err error) {
+	s := e.settings
+	if !plainName(name) {
+		return false, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
+	}
+	src, cfg, fetched, err := s.Lists[name].Fetch.Resolve(s.Lists[name].Config)
+	if err != nil {
+		return false, err
+	}
+	cfg.Path = s.path(cfg.Path)
+	if fetched {
+		e.downloads[name] = download{src, cfg}
+		cfg.Path = store.Path(name)
+	}
+	var report list.Report
+	start := time.Now()
+	if _, missing := os.Stat(cfg.Path); fetched && errors.Is(missing, fs.ErrNotExist) {
+		e.missing = append(e.missing, name)
+		err = store.Empty(ctx, name, src, cfg, dst)
+		report = list.Report{Name: name, Reused: true}
+	} else {
+		report, err = list.Compile(ctx, name, cfg, dst)
+	}
+	if err != nil {
+		return false, err
+	}
+	f, err := list.Open(dst)
+	if err != nil {
+		return false, err
+	}
+	e.lists[name] = f
+	e.files = append(e.files, cfg.Path, dst+".overlay")
+	for _, src := range report.Sources { // includes among them
+		if src.Path != cfg.Path {
+			e.files = append(e.files, src.Path)
+		}
+	}
+	e.reports = append(e.reports, report)
+	if !report.Reused {
+		log.Info("list compiled", "list", name, "entries", report.Entries, "refused", report.Bad, "took", time.Since(start).Round(time.Millisecond))
+	}
+	if report.Note != "" {
+		log.Warn(report.Note, "list", name)
+	}
+	return !report.Reused, nil
 }
 
 func plainName(s string) bool {
@@ -404,6 +435,9 @@ func (s *Settings) fixed(other *Settings) []string {
 // problems counts what is worth a look in the lists, for the operator.
 func (e *Engine) problems() []string {
 	var p []string
+	for _, name := range e.missing {
+		p = append(p, fmt.Sprintf("list %s: not fetched yet, and empty until it is", name))
+	}
 	for _, r := range e.reports {
 		if r.Bad > 0 {
 			p = append(p, fmt.Sprintf("list %s: %d of %d lines refused; \"shuultuur check\" names them", r.Name, r.Bad, r.Lines))
@@ -424,6 +458,9 @@ func (e *Engine) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "list %s: %d entries, %d of them URLs, %d categories; %d lines, %d refused, %d ignored, %d twice\n",
 			r.Name, r.Entries, r.URLs, len(r.Categories), r.Lines, r.Bad, r.Ignored, r.Duplicates)
+	}
+	for _, name := range e.missing {
+		fmt.Fprintf(w, "list %s: not fetched yet, and empty until it is; \"shuultuur list update\" fetches it\n", name)
 	}
 	for _, m := range e.remarks {
 		fmt.Fprintln(w, m)

@@ -49,6 +49,7 @@ type Gateway struct {
 	reloading sync.Mutex // one reload at a time
 	mu        sync.Mutex
 	problems  []string // of the last reload; guarded by mu
+	stale     []string // of lists that are fetched; guarded by mu
 	lock      *os.File
 	ready     atomic.Bool
 }
@@ -194,6 +195,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}
 	servers.Go(func() { g.watch(ctx) })
+	servers.Go(func() { g.refresh(ctx) })
 
 	g.ready.Store(true)
 	<-ctx.Done()
@@ -323,7 +325,7 @@ func (g *Gateway) Again(ctx context.Context, why string) bool {
 
 func (g *Gateway) health() admin.Health {
 	g.mu.Lock()
-	problems := slices.Clone(g.problems)
+	problems := slices.Concat(g.problems, g.stale)
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
 	if e := g.engine.Load(); e != nil {

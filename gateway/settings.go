@@ -15,6 +15,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/identity"
 	"shuultuur/list"
+	"shuultuur/list/source"
 	"shuultuur/policy"
 	"shuultuur/proxy"
 	"shuultuur/state"
@@ -26,21 +27,27 @@ const maxSettings = 4 << 20
 // Settings are one settings file. Each room brings its own part; this type
 // only says under which key it stands.
 type Settings struct {
-	Listen    Listen                 `yaml:"listen"`
-	Data      string                 `yaml:"data"` // folder for compiled lists, events, keys; default "data"
-	Lists     map[string]list.Config `yaml:"lists"`
-	Checks    check.Config           `yaml:"checks"`
-	Policies  policy.Config          `yaml:"policies"`
-	Identity  identity.Config        `yaml:"identity"`
-	Proxy     proxy.Config           `yaml:"proxy"`
-	Pages     Pages                  `yaml:"pages"`
-	Intercept *Intercept             `yaml:"intercept"`
-	Events    event.Config           `yaml:"events"`
-	State     state.Config           `yaml:"state"`
+	Listen    Listen          `yaml:"listen"`
+	Data      string          `yaml:"data"` // folder for compiled lists, events, keys; default "data"
+	Lists     map[string]List `yaml:"lists"`
+	Checks    check.Config    `yaml:"checks"`
+	Policies  policy.Config   `yaml:"policies"`
+	Identity  identity.Config `yaml:"identity"`
+	Proxy     proxy.Config    `yaml:"proxy"`
+	Pages     Pages           `yaml:"pages"`
+	Intercept *Intercept      `yaml:"intercept"`
+	Events    event.Config    `yaml:"events"`
+	State     state.Config    `yaml:"state"`
 
 	file string // as given
 	dir  string // of the file: what relative paths stand on
 	plan plan
+}
+
+// A List is read from a file or folder, or else fetched.
+type List struct {
+	list.Config `yaml:",inline"`
+	Fetch       source.Config `yaml:",inline"`
 }
 
 // Listen says where the gateway listens.

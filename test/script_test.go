@@ -37,7 +37,8 @@ func withProgram(m *testing.M) int {
 // TestStories runs what a user could have typed.
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:  "testdata",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"serve": serve, "fill": fill},
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 			return nil

@@ -96,7 +96,14 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 		cfg.Cert = beside(s.Listen.TLS.Cert)
 	}
 	for name, l := range s.Lists {
-		cfg.Lists = append(cfg.Lists, doctor.List{Name: name, Path: beside(l.Path)})
+		path := beside(l.Path)
+		if l.Path == "" { // one that is fetched: when that was last tried
+			path = filepath.Join(cfg.Data, "sources", name, "state.json")
+			if _, err := os.Stat(path); err != nil {
+				continue // the first time is still to come
+			}
+		}
+		cfg.Lists = append(cfg.Lists, doctor.List{Name: name, Path: path})
 	}
 	slices.SortFunc(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
 	return cfg

@@ -19,6 +19,10 @@ look FILE NAME...     look hosts or URLs up in a compiled list
 add FILE ENTRY...     add hosts or URLs to a compiled list
 remove FILE ENTRY...  remove them from it
 
+update, history, rollback, stats, search, catalogue
+                      the lists of the settings: "shuultuur list update -h" says more
+diff OLD NEW          what two lists have that the other has not
+
 SOURCE is a file or folder; its format is guessed unless -format names one of
 ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,
 e2guardian, e2guardian-regexp, expressions. The gateway compiles the lists
@@ -27,6 +31,13 @@ entries: they are written beside the list, and worked in when they are more than
 a hundredth of it. A gateway that has the list open sees them at its next reload.`
 
 func lists(ctx context.Context, e env, args []string) int {
+	if len(args) > 0 {
+		for _, c := range listCommands() {
+			if c.name == args[0] {
+				return c.run(ctx, e, args[1:])
+			}
+		}
+	}
 	var cfg list.Config
 	f, parse := flags(e, "list", "[flags] compile SOURCE FILE | look FILE NAME... | add|remove FILE ENTRY...", listHelp)
 	f.StringVar(&cfg.Format, "format", "", "`format` of the source")
@@ -67,8 +78,13 @@ func compileList(ctx context.Context, e env, cfg list.Config, source, file strin
 			fmt.Fprintln(e.stdout, p)
 		}
 	}
+	printReport(e, file, r)
+	return 0
+}
+
+func printReport(e env, name string, r list.Report) {
 	fmt.Fprintf(e.stdout, "%s: %d entries (%d URLs, %d exceptions) in %d categories, %d bytes, %s\n",
-		file, r.Entries, r.URLs, r.Exceptions, len(r.Categories), r.Bytes, r.Took.Round(time.Millisecond))
+		name, r.Entries, r.URLs, r.Exceptions, len(r.Categories), r.Bytes, r.Took.Round(time.Millisecond))
 	if r.Networks+r.Exprs+r.Rules > 0 {
 		fmt.Fprintf(e.stdout, "%d networks, %d expressions, %d rules\n", r.Networks, r.Exprs, r.Rules)
 	}
@@ -81,7 +97,6 @@ func compileList(ctx context.Context, e env, cfg list.Config, source, file strin
 	for _, c := range names {
 		fmt.Fprintf(e.stdout, "%9d  %s\n", r.Categories[c], c)
 	}
-	return 0
 }
 
 func lookUp(e env, file string, names []string) int {

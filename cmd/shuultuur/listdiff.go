@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/list"
+)
+
+const diffHelp = `
+Shows which hosts and URLs are in one list and not in the other: - in OLD only,
++ in NEW only. Either is a source (a file or folder, such as a version in
+DATA/sources) or a compiled list. Of entries, = is a host without its
+subdomains, *. subdomains without the host, @@ an exception. Networks,
+expressions and rules that are more than a host are not compared. The exit
+status is 1 when the two differ.`
+
+func diffLists(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "list diff", "[-format FORMAT] OLD NEW", diffHelp)
+	format := f.String("format", "", "`format` of sources")
+	short := f.Bool("count", false, "show only how many")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() != 2 {
+		f.Usage()
+		return 2
+	}
+	before, err := entriesOf(ctx, *format, f.Arg(0))
+	if err != nil {
+		fail(e, err)
+		return 2
+	}
+	after, err := entriesOf(ctx, *format, f.Arg(1))
+	if err != nil {
+		fail(e, err)
+		return 2
+	}
+	var added, removed, both int
+	show := func(mark, entry string) {
+		if !*short {
+			fmt.Fprintln(e.stdout, mark, entry)
+		}
+	}
+	for len(before) > 0 || len(after) > 0 {
+		switch {
+		case len(after) == 0 || len(before) > 0 && before[0] < after[0]:
+			show("-", before[0])
+			before = before[1:]
+			removed++
+		case len(before) == 0 || after[0] < before[0]:
+			show("+", after[0])
+			after = after[1:]
+			added++
+		default:
+			before, after = before[1:], after[1:]
+			both++
+		}
+	}
+	fmt.Fprintf(e.stdout, "%d added, %d removed, %d in both\n", added, removed, both)
+	if added+removed > 0 {
+		return 1
+	}
+	return 0
+}
+
+// entriesOf returns the entries of a list, in order and each once. A source is
+// compiled to find out.
+func entriesOf(ctx context.Context, format, path string) ([]string, error) {
+	if f, err := list.Open(path); err == nil {
+		defer f.Close()
+		return sortedEntries(f)
+	}
+	dir, err := os.MkdirTemp("", "shuultuur-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	compiled := filepath.Join(dir, "one.list")
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if _, err := list.Compile(ctx, name, list.Config{Format: format, Path: path}, compiled); err != nil {
+		return nil, err
+	}
+	f, err := list.Open(compiled)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return sortedEntries(f)
+}
+
+func sortedEntries(f *list.File) ([]string, error) {
+	all := make([]string, 0, f.Len())
+	err := f.Entries(func(e list.Entry) bool {
+		all = append(all, e.String())
+		return true
+	})
+	slices.Sort(all)
+	return slices.Compact(all), err
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"shuultuur/gateway"
+	"shuultuur/list"
+	"shuultuur/list/source"
+	"shuultuur/load/replay"
+)
+
+// listCommands are the subcommands of list that have flags of their own: most
+// are about the lists of the settings.
+func listCommands() []command {
+	return []command{
+		{"update", "[-config FILE] [NAME...]", updateHelp, updateLists},
+		{"catalogue", "[WORD]", catalogueHelp, showCatalogue},
+		{"history", "[-config FILE] [NAME...]", historyHelp, listHistory},
+		{"rollback", "[-config FILE] NAME", rollbackHelp, rollbackList},
+		{"stats", "[-config FILE] [NAME...]", statsHelp, listStats},
+		{"search", "[-config FILE] HOST|URL", searchHelp, searchLists},
+		{"diff", "[-format FORMAT] OLD NEW", diffHelp, diffLists},
+	}
+}
+
+const updateHelp = `
+Fetches lists anew that the settings fetch, all or those named. A version with
+far fewer entries, or one that is no list, is not taken. A gateway that runs
+takes new ones into use by itself. The exit status is 1 when one could not be
+updated.`
+
+const catalogueHelp = `
+Shows the well-known sources that a list can name, all or those with WORD in
+them. Addresses, licences and sizes may have changed; the homepage knows.`
+
+const historyHelp = `
+Shows the versions kept of lists that are fetched, and which is in use (*).`
+
+const rollbackHelp = `
+Takes the version before the one in use into use. The one that is left is not
+taken again when it is fetched; a newer one is.`
+
+const statsHelp = `
+Shows what is in the compiled lists of the settings.`
+
+const searchHelp = `
+Says which of the compiled lists of the settings have a host or URL, and where
+it is written. The exit status is 1 when none has.`
+
+// withConfig parses the arguments of one of listCommands; status is -1 when
+// it may go on.
+func withConfig(e env, name string, args []string, least, most int) (config string, rest []string, status int) {
+	all := listCommands()
+	c := all[slices.IndexFunc(all, func(c command) bool { return c.name == name })]
+	f, parse := flags(e, "list "+name, c.args, c.what)
+	file := f.String("config", "shuultuur.yaml", "settings `file`")
+	if status := parse(args); status >= 0 {
+		return "", nil, status
+	}
+	if f.NArg() < least || f.NArg() > most {
+		f.Usage()
+		return "", nil, 2
+	}
+	return *file, f.Args(), -1
+}
+
+func updateLists(ctx context.Context, e env, args []string) int {
+	config, names, status := withConfig(e, "update", args, 0, 1000)
+	if status >= 0 {
+		return status
+	}
+	f, err := gateway.ReadFetched(config)
+	if err != nil {
+		return fail(e, err)
+	}
+	if len(names) == 0 {
+		names = f.Names()
+	}
+	file, ok := e.stderr.(*os.File)
+	live := ok && terminal(file)
+	status = 0
+	for _, name := range names {
+		c, err := updateList(ctx, e, f, name, live)
+		switch {
+		case err != nil:
+			status = fail(e, err)
+		case c.Taken:
+			fmt.Fprintf(e.stdout, "%s: updated, %d entries (were %d), %d bytes\n", name, c.Entries, c.Was, c.Bytes)
+		default:
+			fmt.Fprintf(e.stdout, "%s: unchanged, %d entries\n", name, c.Entries)
+		}
+	}
+	return status
+}
+
+// updateList updates one list, with a progress bar for somebody who looks on.
+func updateList(ctx context.Context, e env, f *gateway.Fetched, name string, live bool) (source.Change, error) {
+	if !live {
+		return f.Update(ctx, name)
+	}
+	var done, total atomic.Int64
+	f.Store.Progress = func(_ string, d, t int64) { done.Store(d); total.Store(t) }
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		replay.Watch(e.stderr, true, stop, func() replay.Meter {
+			return replay.Meter{Done: done.Load(), Total: total.Load(), Words: fmt.Sprintf("%s  %.1f MB", name, float64(done.Load())/1e6)}
+		})
+	}()
+	c, err := f.Update(ctx, name)
+	close(stop)
+	<-stopped
+	return c, err
+}
+
+func showCatalogue(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "list catalogue", "[WORD]", catalogueHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tWHAT\tFORMAT\tSIZE\tLICENCE\tHOMEPAGE")
+	found := 0
+	for _, k := range source.Catalogue() {
+		if !strings.Contains(k.Name+" "+k.What, f.Arg(0)) {
+			continue
+		}
+		found++
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.Name, k.What, k.Format, k.Size, k.Licence, k.Home)
+	}
+	if found == 0 {
+		fmt.Fprintf(e.stderr, "shuultuur: the catalogue has nothing with %q\n", f.Arg(0))
+		return 1
+	}
+	w.Flush()
+	return 0
+}
+
+func listHistory(_ context.Context, e env, args []string) int {
+	config, names, status := withConfig(e, "history", args, 0, 1000)
+	if status >= 0 {
+		return status
+	}
+	f, err := gateway.ReadFetched(config)
+	if err != nil {
+		return fail(e, err)
+	}
+	if len(names) == 0 {
+		names = f.Names()
+	}
+	for _, name := range names {
+		if !slices.Contains(f.Names(), name) {
+			return fail(e, fmt.Errorf("list %s is not one that the settings fetch", name))
+		}
+		st, err := f.Store.State(name)
+		if err != nil {
+			return fail(e, err)
+		}
+		asked := "never asked"
+		if !st.Checked.IsZero() {
+			asked = "asked " + st.Checked.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(e.stdout, "%s: %s, %d versions\n", name, asked, len(st.Versions))
+		for _, v := range st.Versions {
+			mark := " "
+			if v.Current {
+				mark = "*"
+			}
+			left := ""
+			if v.Left {
+				left = "  rolled back"
+			}
+			fmt.Fprintf(e.stdout, "%s %s  %9d entries  %10d bytes  %s%s\n", mark, v.Fetched.Local().Format(time.DateTime), v.Entries, v.Bytes, v.SHA256[:min(12, len(v.SHA256))], left)
+		}
+		if st.Problem != "" {
+			fmt.Fprintf(e.stdout, "  %s\n", st.Problem)
+		}
+	}
+	return 0
+}
+
+func rollbackList(_ context.Context, e env, args []string) int {
+	config, names, status := withConfig(e, "rollback", args, 1, 1)
+	if status >= 0 {
+		return status
+	}
+	f, err := gateway.ReadFetched(config)
+	if err != nil {
+		return fail(e, err)
+	}
+	if !slices.Contains(f.Names(), names[0]) {
+		return fail(e, fmt.Errorf("list %s is not one that the settings fetch", names[0]))
+	}
+	v, err := f.Store.Rollback(names[0])
+	if err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintf(e.stdout, "%s: back to the version of %s, %d entries\n", names[0], v.Fetched.Local().Format(time.DateTime), v.Entries)
+	return 0
+}
+
+func listStats(_ context.Context, e env, args []string) int {
+	config, names, status := withConfig(e, "stats", args, 0, 1000)
+	if status >= 0 {
+		return status
+	}
+	files, err := gateway.CompiledLists(config)
+	if err != nil {
+		return fail(e, err)
+	}
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(files))
+	}
+	for _, name := range names {
+		if files[name] == "" {
+			return fail(e, fmt.Errorf("list %s is not compiled yet; \"shuultuur check\" compiles it", name))
+		}
+		f, err := list.Open(files[name])
+		if err != nil {
+			return fail(e, err)
+		}
+		r, err := f.Report()
+		f.Close()
+		if err != nil {
+			return fail(e, err)
+		}
+		printReport(e, name, r)
+	}
+	return 0
+}
+
+func searchLists(_ context.Context, e env, args []string) int {
+	config, wanted, status := withConfig(e, "search", args, 1, 1)
+	if status >= 0 {
+		return status
+	}
+	files, err := gateway.CompiledLists(config)
+	if err != nil {
+		return fail(e, err)
+	}
+	found := false
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		var said strings.Builder
+		if status := lookUp(env{e.stdin, &said, e.stderr}, files[name], wanted); status == 0 {
+			found = true
+			for line := range strings.Lines(said.String()) {
+				fmt.Fprintf(e.stdout, "%s: %s", name, line)
+			}
+		} else if status == 2 {
+			return status
+		}
+	}
+	if !found {
+		fmt.Fprintf(e.stdout, "%s: not in any of %d lists\n", wanted[0], len(files))
+		return 1
+	}
+	return 0
+}

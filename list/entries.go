@@ -1,0 +1,45 @@
+package list
+
+import "runtime"
+
+// An Entry is a host or URL as a list holds it: normalised.
+type Entry struct {
+	Key       string // host, or host and path
+	Exception bool   // it takes the host out of a category
+	Exact     bool   // the host alone, no subdomains
+	Below     bool   // subdomains, not the host itself
+}
+
+// String writes the entry in the way of the formats that know such things.
+func (e Entry) String() string {
+	s := e.Key
+	switch {
+	case e.Exact:
+		s = "=" + s
+	case e.Below:
+		s = "*." + s
+	}
+	if e.Exception {
+		s = "@@" + s
+	}
+	return s
+}
+
+// Entries calls yield with each host and URL of the compiled file, in no order
+// that means anything, until it returns false. Entries of several categories
+// come once or more often. The overlay, networks, expressions and rules that
+// are more than a host are not among them.
+func (f *File) Entries(yield func(Entry) bool) error {
+	defer runtime.KeepAlive(f)
+	for b := f.records; len(b) > 0; {
+		r, n := f.record(b)
+		if n == 0 {
+			return f.damaged
+		}
+		if !yield(Entry{string(r.key), r.set&flagException != 0, r.set&flagExact != 0, r.set&flagBelow != 0}) {
+			return nil
+		}
+		b = b[n:]
+	}
+	return nil
+}

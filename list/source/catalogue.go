@@ -1,0 +1,72 @@
+package source
+
+import "shuultuur/list"
+
+// A Known source is one that the catalogue has. Nothing of it is part of the
+// program: it is fetched by whoever names it, under its licence.
+type Known struct {
+	Name       string
+	What       string
+	URL        string
+	Sums       string // where checksums are
+	Format     string
+	Licence    string
+	Size       string // roughly, as fetched
+	Home       string
+	Categories []string // of a source that has its own
+}
+
+const (
+	ut1     = "https://dsi.ut-capitole.fr/blacklists/"
+	ut1Sums = ut1 + "download/MD5SUM.LST"
+	hagezi  = "https://raw.githubusercontent.com/hagezi/dns-blocklists/main/"
+	steven  = "https://raw.githubusercontent.com/StevenBlack/hosts/master/"
+)
+
+// Catalogue returns the sources that a list can name, by kind. Addresses,
+// licences and sizes are as they were known when it was written.
+func Catalogue() []Known {
+	all := []Known{
+		{Name: "stevenblack", What: "ads and malware, of several lists", URL: steven + "hosts", Format: list.Hosts, Licence: "MIT", Size: "3 MB", Home: "https://github.com/StevenBlack/hosts"},
+		{Name: "stevenblack-gambling", What: "the same, with gambling", URL: steven + "alternates/gambling/hosts", Format: list.Hosts, Licence: "MIT", Size: "4 MB", Home: "https://github.com/StevenBlack/hosts"},
+		{Name: "stevenblack-porn", What: "the same, with pornography", URL: steven + "alternates/porn/hosts", Format: list.Hosts, Licence: "MIT", Size: "6 MB", Home: "https://github.com/StevenBlack/hosts"},
+		{Name: "hagezi-light", What: "ads, tracking, malware: careful", URL: hagezi + "adblock/light.txt", Format: list.Adblock, Licence: "GPL-3.0", Size: "1 MB", Home: "https://github.com/hagezi/dns-blocklists"},
+		{Name: "hagezi-normal", What: "ads, tracking, malware: all round", URL: hagezi + "adblock/multi.txt", Format: list.Adblock, Licence: "GPL-3.0", Size: "3 MB", Home: "https://github.com/hagezi/dns-blocklists"},
+		{Name: "hagezi-pro", What: "ads, tracking, malware: more", URL: hagezi + "adblock/pro.txt", Format: list.Adblock, Licence: "GPL-3.0", Size: "4 MB", Home: "https://github.com/hagezi/dns-blocklists"},
+		{Name: "hagezi-tif", What: "malware, phishing, scams", URL: hagezi + "adblock/tif.txt", Format: list.Adblock, Licence: "GPL-3.0", Size: "15 MB", Home: "https://github.com/hagezi/dns-blocklists"},
+		{Name: "oisd-small", What: "ads mostly", URL: "https://small.oisd.nl/", Format: list.Adblock, Licence: "see homepage", Size: "1 MB", Home: "https://oisd.nl/"},
+		{Name: "oisd-big", What: "ads, tracking, malware", URL: "https://big.oisd.nl/", Format: list.Adblock, Licence: "see homepage", Size: "5 MB", Home: "https://oisd.nl/"},
+		{Name: "oisd-nsfw", What: "pornography", URL: "https://nsfw.oisd.nl/", Format: list.Adblock, Licence: "see homepage", Size: "8 MB", Home: "https://oisd.nl/"},
+		{Name: "easylist", What: "ads, as ad blockers have it", URL: "https://easylist.to/easylist/easylist.txt", Format: list.Adblock, Licence: "GPL-3.0 or CC BY-SA 3.0", Size: "2 MB", Home: "https://easylist.to/"},
+		{Name: "easyprivacy", What: "tracking, as ad blockers have it", URL: "https://easylist.to/easylist/easyprivacy.txt", Format: list.Adblock, Licence: "GPL-3.0 or CC BY-SA 3.0", Size: "2 MB", Home: "https://easylist.to/"},
+		{Name: "adguard-dns", What: "ads and tracking, by host", URL: "https://adguardteam.github.io/AdGuardSDNSFilter/Filters/filter.txt", Format: list.Adblock, Licence: "GPL-3.0", Size: "2 MB", Home: "https://github.com/AdguardTeam/AdGuardSDNSFilter"},
+		{Name: "urlhaus", What: "hosts that serve malware now", URL: "https://urlhaus.abuse.ch/downloads/hostfile/", Format: list.Hosts, Licence: "CC0-1.0", Size: "50 kB", Home: "https://urlhaus.abuse.ch/"},
+		{Name: "peter-lowe", What: "ads and tracking, small", URL: "https://pgl.yoyo.org/adservers/serverlist.php?hostformat=hosts&showintro=0&mimetype=plaintext", Format: list.Hosts, Licence: "McRae GPL", Size: "100 kB", Home: "https://pgl.yoyo.org/adservers/"},
+		{Name: "ut1", What: "the University of Toulouse's lists, all", URL: ut1 + "download/blacklists.tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: "30 MB", Home: ut1, Categories: ut1Categories()},
+	}
+	for _, c := range ut1Categories() {
+		all = append(all, Known{Name: "ut1-" + c, What: "of these lists, " + c, URL: ut1 + "download/" + c + ".tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: ut1Size(c), Home: ut1, Categories: []string{c}})
+	}
+	return all
+}
+
+func ut1Categories() []string {
+	return []string{
+		"adult", "agressif", "arjel", "audio-video", "bank", "bitcoin", "blog", "celebrity", "chat", "cryptojacking",
+		"dangerous_material", "dating", "ddos", "doh", "download", "drogue", "fakenews", "filehosting", "financial",
+		"forums", "gambling", "games", "hacking", "jobsearch", "lingerie", "malware", "manga", "marketingware",
+		"mixed_adult", "mobile-phone", "phishing", "press", "publicite", "radio", "reaffected", "redirector",
+		"remote-control", "sect", "sexual_education", "shopping", "shortener", "social_networks", "sports",
+		"stalkerware", "strict_redirector", "strong_redirector", "tricheur", "vpn", "warez", "webmail",
+	}
+}
+
+func ut1Size(category string) string {
+	switch category {
+	case "adult":
+		return "20 MB"
+	case "malware", "phishing", "publicite", "redirector":
+		return "1 MB"
+	}
+	return "100 kB"
+}

@@ -1,0 +1,297 @@
+package source
+
+import (
+	"bufio"
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Bounds of one fetch.
+const (
+	maxRedirects = 5
+	attempts     = 3
+	fetchTime    = 15 * time.Minute // of one attempt
+	maxSums      = 4 << 20          // bytes of a file of checksums
+)
+
+// dialTime bounds how long it may take to connect.
+const dialTime = 15 * time.Second
+
+// NewClient returns a client for Stores. Requests go through the proxy parent
+// if it is not nil, but for hosts that direct returns true for. dial connects
+// to everything other than the parent, and may refuse.
+func NewClient(parent *url.URL, direct func(host string) bool, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
+	t := &http.Transport{
+		ResponseHeaderTimeout: time.Minute,
+		TLSHandshakeTimeout:   15 * time.Second,
+		IdleConnTimeout:       30 * time.Second,
+		ForceAttemptHTTP2:     true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTime)
+			defer cancel()
+			if parent != nil && addr == parent.Host {
+				var d net.Dialer
+				return d.DialContext(ctx, network, addr)
+			}
+			c, err := dial(ctx, network, addr)
+			if err != nil && !passing(err) {
+				err = permanent{err}
+			}
+			return c, err
+		},
+	}
+	if parent != nil {
+		t.Proxy = func(r *http.Request) (*url.URL, error) {
+			if direct(r.URL.Hostname()) {
+				return nil, nil
+			}
+			return parent, nil
+		}
+	}
+	return &http.Client{Transport: t, CheckRedirect: follow}
+}
+
+// passing says whether a connection was not made for a reason of the network's,
+// which may be gone next time, and not refused by us.
+func passing(err error) bool {
+	var system syscall.Errno
+	var name *net.DNSError
+	var n net.Error
+	return errors.As(err, &system) || errors.As(err, &name) || errors.As(err, &n) && n.Timeout() || errors.Is(err, context.DeadlineExceeded)
+}
+
+// follow bounds redirects, and keeps what began encrypted so.
+func follow(r *http.Request, via []*http.Request) error {
+	last := via[len(via)-1].URL
+	switch {
+	case len(via) > maxRedirects:
+		return permanent{fmt.Errorf("more than %d redirects", maxRedirects)}
+	case r.URL.Scheme != "https" && r.URL.Scheme != "http":
+		return permanent{fmt.Errorf("redirect to %q, which is neither http nor https", r.URL.Redacted())}
+	case last.Scheme == "https" && r.URL.Scheme != "https":
+		return permanent{fmt.Errorf("redirect from https to %q, which anybody on the way can change", r.URL.Redacted())}
+	}
+	return nil
+}
+
+// A permanent error is one that is not mended by trying again.
+type permanent struct{ err error }
+
+func (p permanent) Error() string { return p.err.Error() }
+func (p permanent) Unwrap() error { return p.err }
+
+// A download is what a fetch brought.
+type download struct {
+	unchanged    bool // the server says that we have it; the rest is empty then
+	etag         string
+	lastModified string
+	size         int64
+	sha256       string
+	md5          string
+}
+
+// retry does one fetch, again after a while where that may help.
+func (s *Store) retry(ctx context.Context, do func(context.Context) error) error {
+	wait := s.wait
+	if wait == 0 {
+		wait = 2 * time.Second
+	}
+	for n := 1; ; n++ {
+		c, cancel := context.WithTimeout(ctx, fetchTime)
+		err := do(c)
+		cancel()
+		var p permanent
+		var forged *tls.CertificateVerificationError
+		if err == nil || errors.As(err, &p) || errors.As(err, &forged) || ctx.Err() != nil || n == attempts {
+			return err
+		}
+		// Many gateways may have met the same failure at the same time.
+		pause := time.NewTimer(wait/2 + rand.N(wait))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		case <-pause.C:
+		}
+		wait *= 4
+	}
+}
+
+// fetch gets src.URL into f, unless it is what the validators of st stand for.
+func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f *os.File) (d download, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return d, permanent{err}
+	}
+	if err := f.Truncate(0); err != nil {
+		return d, permanent{err}
+	}
+	r, err := request(ctx, src.URL)
+	if err != nil {
+		return d, err
+	}
+	if src.SHA256 != "" || src.Sums != "" {
+		r.Header.Set("Accept-Encoding", "identity") // a checksum is of the bytes as they are
+	}
+	if st.ETag != "" {
+		r.Header.Set("If-None-Match", st.ETag)
+	}
+	if st.LastModified != "" {
+		r.Header.Set("If-Modified-Since", st.LastModified)
+	}
+	res, err := s.Client.Do(r)
+	if err != nil {
+		return d, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotModified && st.ETag+st.LastModified != "" {
+		return download{unchanged: true}, nil
+	}
+	if err := answered(res); err != nil {
+		return d, err
+	}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/html" {
+		return d, permanent{errors.New("the answer is a web page, not a list: a login or error page in between?")}
+	}
+	if res.ContentLength > src.Limit {
+		return d, permanent{fmt.Errorf("%d bytes, more than the limit of %d", res.ContentLength, src.Limit)}
+	}
+	long, short := sha256.New(), md5.New()
+	body := &counted{r: res.Body, tell: func(done int64) {
+		if s.Progress != nil {
+			s.Progress(name, done, res.ContentLength)
+		}
+	}}
+	d.size, err = io.Copy(io.MultiWriter(f, long, short), io.LimitReader(body, src.Limit+1))
+	if err != nil {
+		return d, err
+	}
+	if d.size > src.Limit {
+		return d, permanent{fmt.Errorf("more than the limit of %d bytes", src.Limit)}
+	}
+	d.etag, d.lastModified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+	d.sha256, d.md5 = hex.EncodeToString(long.Sum(nil)), hex.EncodeToString(short.Sum(nil))
+	return d, nil
+}
+
+func request(ctx context.Context, to string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, to, nil)
+	if err != nil {
+		return nil, permanent{err}
+	}
+	r.Header.Set("User-Agent", "Shuultuur")
+	return r, nil
+}
+
+// answered says what is wrong with an answer that is not 200.
+func answered(res *http.Response) error {
+	switch c := res.StatusCode; {
+	case c == http.StatusOK:
+		return nil
+	case c >= 500, c == http.StatusRequestTimeout, c == http.StatusTooManyRequests:
+		return fmt.Errorf("the server answers %d %s", c, http.StatusText(c))
+	default:
+		return permanent{fmt.Errorf("the server answers %d %s", c, http.StatusText(c))}
+	}
+}
+
+// counted tells how much has been read.
+type counted struct {
+	r    io.Reader
+	n    int64
+	tell func(int64)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	c.tell(c.n)
+	return n, err
+}
+
+// verify holds a download against the checksum in the settings and the one
+// that its server offers, if it does: it is of the same server, and guards
+// against damage more than against malice.
+func (s *Store) verify(ctx context.Context, src Source, d download) error {
+	if src.SHA256 != "" && src.SHA256 != d.sha256 {
+		return fmt.Errorf("its SHA-256 is %s, and the settings take %s only", d.sha256, src.SHA256)
+	}
+	if src.Sums == "" {
+		return nil
+	}
+	var want []string
+	err := s.retry(ctx, func(ctx context.Context) (err error) {
+		want, err = s.sums(ctx, src)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("getting checksums from %s: %w", src.Sums, err)
+	}
+	if len(want) > 0 && !slices.Contains(want, d.sha256) && !slices.Contains(want, d.md5) {
+		return fmt.Errorf("its checksum is not the one in %s", src.Sums)
+	}
+	return nil
+}
+
+// sums returns the checksums that src.Sums has for the file of src, in the
+// form of md5sum and sha256sum, the name after the sum, or in that of BSD. One
+// without a name is for the one file it can be about.
+func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
+	r, err := request(ctx, src.Sums)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.Client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusNotFound {
+		return nil, nil // not offered, or no longer
+	}
+	if err := answered(res); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(src.URL)
+	if err != nil {
+		return nil, permanent{err}
+	}
+	return parseSums(io.LimitReader(res.Body, maxSums), path.Base(u.Path))
+}
+
+// bsd is a line of md5 and sha256 of BSD: MD5 (file) = sum.
+var bsd = regexp.MustCompile(`^[A-Z0-9]+ \((.+)\) = ([0-9A-Fa-f]+)$`)
+
+func parseSums(r io.Reader, file string) (found []string, err error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		if m := bsd.FindStringSubmatch(strings.TrimSpace(lines.Text())); m != nil {
+			f = []string{m[2], m[1]}
+		}
+		if len(f) == 0 || len(f[0]) != 32 && len(f[0]) != 64 {
+			continue
+		}
+		if len(f) == 1 || path.Base(strings.TrimPrefix(f[1], "*")) == file {
+			found = append(found, strings.ToLower(f[0]))
+		}
+	}
+	return found, lines.Err()
+}

@@ -1,0 +1,483 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/list"
+)
+
+var anywhere = (&net.Dialer{}).DialContext
+
+func never(string) bool { return false }
+
+func newStore(t *testing.T) *Store {
+	return &Store{Dir: t.TempDir(), Client: NewClient(nil, never, anywhere), wait: time.Millisecond}
+}
+
+// lines is a list of n entries.
+func lines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "host%d.example\n", i)
+	}
+	return b.String()
+}
+
+func sum(s string) string {
+	h := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(h[:])
+}
+
+func resolve(t *testing.T, c Config) Source {
+	t.Helper()
+	src, _, ok, err := c.Resolve(list.Config{Format: list.Domains})
+	if err != nil || !ok {
+		t.Fatalf("resolving %+v: %v, %v", c, ok, err)
+	}
+	return src
+}
+
+func inUse(t *testing.T, s *Store) string {
+	t.Helper()
+	b, err := os.ReadFile(s.Path("ads"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+var domains = list.Config{Format: list.Domains}
+
+func TestMistakesOfASourceAreNamed(t *testing.T) {
+	const at = "https://lists.example/ads"
+	for _, c := range []struct {
+		cfg  Config
+		path string
+		key  string
+	}{
+		{Config{Source: "nowhere"}, "", "source"},
+		{Config{Source: "easylist", URL: at}, "", "url"},
+		{Config{URL: at}, "ads.txt", "path"},
+		{Config{URL: "ftp://lists.example/ads"}, "", "url"},
+		{Config{URL: "https:///ads"}, "", "url"},
+		{Config{URL: at, Every: time.Minute}, "", "every"},
+		{Config{URL: at, Every: -time.Hour}, "", "every"},
+		{Config{URL: at, SHA256: "abc"}, "", "sha256"},
+		{Config{URL: at, Minimum: -1}, "", "minimum"},
+		{Config{URL: at, Shrink: "20"}, "", "shrink"},
+		{Config{URL: at, Shrink: "NaN%"}, "", "shrink"},
+		{Config{URL: at, Shrink: "120%"}, "", "shrink"},
+		{Config{URL: at, Limit: -1}, "", "limit"},
+		{Config{Every: time.Hour}, "ads.txt", "every"},
+		{Config{Minimum: 1}, "ads.txt", "minimum"},
+	} {
+		_, _, _, err := c.cfg.Resolve(list.Config{Path: c.path})
+		var s *filter.SettingError
+		if !errors.As(err, &s) || s.Key != c.key {
+			t.Errorf("%+v, path %q: got %v, want a mistake about %s", c.cfg, c.path, err, c.key)
+		}
+	}
+}
+
+func TestEveryCatalogueEntryResolves(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Catalogue() {
+		_, cfg, ok, err := Config{Source: k.Name}.Resolve(list.Config{})
+		if err != nil || !ok || !slices.Contains(list.Formats(), cfg.Format) || !strings.HasPrefix(k.URL, "https://") || k.Licence == "" || k.Size == "" || seen[k.Name] {
+			t.Errorf("%+v: %v, %v, format %q", k, ok, err, cfg.Format)
+		}
+		seen[k.Name] = true
+	}
+}
+
+func TestUnchangedIsNotFetchedTwice(t *testing.T) {
+	var full, short atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("If-None-Match") == `"1"` {
+			short.Add(1)
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		full.Add(1)
+		w.Header().Set("ETag", `"1"`)
+		fmt.Fprint(w, lines(10))
+	}))
+	defer srv.Close()
+	s := newStore(t)
+	src := resolve(t, Config{URL: srv.URL})
+	for i := range 3 {
+		c, err := s.Update(t.Context(), "ads", src, domains)
+		if err != nil || c.Taken != (i == 0) || c.Entries != 10 {
+			t.Fatalf("update %d: %+v, %v", i, c, err)
+		}
+	}
+	if full.Load() != 1 || short.Load() != 2 {
+		t.Errorf("%d whole answers and %d short ones, want 1 and 2", full.Load(), short.Load())
+	}
+	// Whoever removes the version gets it again.
+	if err := os.Remove(s.Path("ads")); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.Update(t.Context(), "ads", src, domains); err != nil || !c.Taken {
+		t.Errorf("after it was removed: %+v, %v", c, err)
+	}
+}
+
+func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
+	good := lines(100)
+	for _, c := range []struct {
+		name   string
+		answer func(w http.ResponseWriter, r *http.Request)
+		change func(*Source)
+		want   string
+	}{
+		{"shrunken", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(79)) }, nil, "shrunk from 100 entries to 79"},
+		{"empty", func(http.ResponseWriter, *http.Request) {}, nil, "0 entries"},
+		{"garbage", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Repeat("\x00\xff !! \x01\n", 500)+lines(100))
+		}, nil, "make no sense"},
+		{"web page", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprint(w, lines(200))
+		}, nil, "is a web page"},
+		{"cut off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5000")
+			fmt.Fprint(w, lines(200))
+		}, nil, "unexpected EOF"},
+		{"gone", http.NotFound, nil, "404"},
+		{"broken", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, nil, "503"},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(5000)) }, func(s *Source) { s.Limit = 4000 }, "limit of 4000"},
+		{"announced too large", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "1000000") }, func(s *Source) { s.Limit = 4000 }, "limit of 4000"},
+		{"too few", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(99)) }, func(s *Source) { s.Minimum = 100 }, "100 is the least"},
+		{"other checksum", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(101)) }, func(s *Source) { s.SHA256 = sum(lines(100)) }, "SHA-256"},
+		{"redirects in circles", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, nil, "redirects"},
+		{"not modified, unasked", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(304) }, nil, "304"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answer := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, good) }
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
+			defer srv.Close()
+			s := newStore(t)
+			src := resolve(t, Config{URL: srv.URL})
+			if _, err := s.Update(t.Context(), "ads", src, domains); err != nil {
+				t.Fatal(err)
+			}
+			answer = c.answer
+			if c.change != nil {
+				c.change(&src)
+			}
+			got, err := s.Update(t.Context(), "ads", src, domains)
+			if err == nil || !strings.Contains(err.Error(), c.want) || got.Taken {
+				t.Errorf("got %+v, %v, want an error with %q", got, err, c.want)
+			}
+			if inUse(t, s) != good {
+				t.Error("the good list is no longer in use")
+			}
+			st, err := s.State("ads")
+			if err != nil || !strings.Contains(st.Problem, c.want) || len(st.Versions) != 1 {
+				t.Errorf("state %+v, %v", st, err)
+			}
+			left, err := filepath.Glob(filepath.Join(s.Dir, "ads", "new-*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("left behind: %q, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
+	var n atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch n.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusBadGateway)
+		case 2: // ends in the middle: nothing of it may stay
+			w.Header().Set("Content-Length", "100000")
+			fmt.Fprint(w, lines(300))
+		default:
+			fmt.Fprint(w, lines(10))
+		}
+	}))
+	defer srv.Close()
+	s := newStore(t)
+	c, err := s.Update(t.Context(), "ads", resolve(t, Config{URL: srv.URL}), domains)
+	if err != nil || c.Entries != 10 || inUse(t, s) != lines(10) {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if n.Load() != attempts {
+		t.Errorf("%d attempts, want %d", n.Load(), attempts)
+	}
+}
+
+func TestChecksumsOfTheServerAreHeldAgainst(t *testing.T) {
+	body, sums := lines(10), ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/SUMS" && sums == "" {
+			http.NotFound(w, r)
+			return
+		}
+		if r.URL.Path == "/SUMS" {
+			fmt.Fprint(w, sums)
+			return
+		}
+		fmt.Fprint(w, body)
+	}))
+	defer srv.Close()
+	src := resolve(t, Config{URL: srv.URL + "/ads.txt"})
+	src.Sums = srv.URL + "/SUMS"
+	for _, c := range []struct{ name, sums, want string }{
+		{"right", sum("x") + "  other.txt\n" + sum(body) + "  ads.txt\n", ""},
+		{"alone", sum(body) + "\n", ""},
+		{"binary mark", strings.ToUpper(sum(body)) + " *./ads.txt\n", ""},
+		{"wrong", sum("x") + "  ads.txt\n", "checksum is not the one"},
+		{"as BSD writes it", "SHA256 (ads.txt) = " + sum(body) + "\n", ""},
+		{"wrong, as BSD writes it", "SHA256 (ads.txt) = " + sum("x") + "\n", "checksum is not the one"},
+		{"offered for another file only", sum("x") + "  other.txt\n", ""},
+		{"not offered", "", ""},
+	} {
+		sums = c.sums
+		_, err := newStore(t).Update(t.Context(), "ads", src, domains)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
+	n := 10
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(n)) }))
+	defer srv.Close()
+	s := newStore(t)
+	src := resolve(t, Config{URL: srv.URL})
+	update := func(want bool) {
+		t.Helper()
+		if c, err := s.Update(t.Context(), "ads", src, domains); err != nil || c.Taken != want {
+			t.Fatalf("with %d lines: %+v, %v, want taken %v", n, c, err, want)
+		}
+	}
+	for n = 10; n < 16; n++ {
+		update(true)
+	}
+	st, err := s.State("ads")
+	if err != nil || len(st.Versions) != kept+1 || !st.Versions[0].Current || st.Versions[0].Entries != 15 {
+		t.Fatalf("state %+v, %v", st, err)
+	}
+	for want := 14; want >= 12; want-- {
+		if v, err := s.Rollback("ads"); err != nil || v.Entries != want || inUse(t, s) != lines(want) {
+			t.Fatalf("rolled back to %+v, %v, want %d entries", v, err, want)
+		}
+	}
+	if v, err := s.Rollback("ads"); err == nil {
+		t.Errorf("rolled back beyond the oldest, to %+v", v)
+	}
+	n = 15
+	update(false) // one that somebody went back from
+	n = 16
+	update(true)
+	if inUse(t, s) != lines(16) {
+		t.Error("a newer version is not in use after a rollback")
+	}
+}
+
+func TestTheParentIsAskedAndPrivateAddressesAreNot(t *testing.T) {
+	asked := ""
+	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		fmt.Fprint(w, lines(10))
+	}))
+	defer parent.Close()
+	u, err := url.Parse(parent.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	refuse := (&net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
+		tried++
+		return fmt.Errorf("%s is private", address)
+	}}).DialContext
+	s := newStore(t)
+	s.Client = NewClient(u, func(host string) bool { return host == "127.0.0.1" }, refuse)
+	if _, err := s.Update(t.Context(), "ads", resolve(t, Config{URL: "http://lists.example/ads"}), domains); err != nil || asked != "http://lists.example/ads" {
+		t.Errorf("through the parent: asked %q, %v", asked, err)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	if _, err := s.Update(t.Context(), "own", resolve(t, Config{URL: other.URL}), domains); err == nil || !strings.Contains(err.Error(), "is private") || tried != 1 {
+		t.Errorf("beside the parent: got %v after %d attempts, want a refusal after one", err, tried)
+	}
+}
+
+func TestCertificatesAreChecked(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, lines(10)) }))
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	defer srv.Close()
+	_, err := newStore(t).Update(t.Context(), "ads", resolve(t, Config{URL: srv.URL}), domains)
+	if err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("got %v, want a certificate that is not trusted", err)
+	}
+}
+
+func TestAPasswordIsNotWrittenDown(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != "hunter2" || r.URL.RawQuery != "" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, lines(10))
+	}))
+	defer srv.Close()
+	s := newStore(t)
+	at := strings.Replace(srv.URL, "http://", "http://me:hunter2@", 1)
+	for _, more := range []string{"", "?broken"} {
+		src := resolve(t, Config{URL: at + "/" + more})
+		_, err := s.Update(t.Context(), "ads", src, domains)
+		if (err == nil) != (more == "") || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v", more, err)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(s.Dir, "ads", stateOf))
+	if err != nil || strings.Contains(string(b), "hunter2") {
+		t.Errorf("state: %s, %v", b, err)
+	}
+}
+
+func TestOneUpdateAtATime(t *testing.T) {
+	s := newStore(t)
+	unlock, err := s.lock("ads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := resolve(t, Config{URL: "http://lists.example/"})
+	if _, err := s.Update(t.Context(), "ads", src, domains); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("got %v, want that another is at work", err)
+	}
+	unlock()
+}
+
+func TestAnUpdateThatIsStoppedSaysNothingAboutTheList(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel() }))
+	defer srv.Close()
+	s := newStore(t)
+	if _, err := s.Update(ctx, "ads", resolve(t, Config{URL: srv.URL}), domains); err == nil {
+		t.Error("no error")
+	}
+	if st, err := s.State("ads"); err != nil || st.Problem != "" || !st.Checked.IsZero() {
+		t.Errorf("state %+v, %v", st, err)
+	}
+}
+
+func TestDueAfterItsTime(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	const at = "https://lists.example/"
+	some := []Version{{File: "v", Current: true}}
+	for _, c := range []struct {
+		name string
+		st   State
+		ago  time.Duration
+		part float64
+		want bool
+	}{
+		{"just asked", State{URL: at, Versions: some}, time.Minute, 0, false},
+		{"a day ago", State{URL: at, Versions: some}, 24 * time.Hour, 0, true},
+		{"a day ago, late in the row", State{URL: at, Versions: some}, 24 * time.Hour, 1, false},
+		{"late in the row, its turn", State{URL: at, Versions: some}, 27 * time.Hour, 1, true},
+		{"failed an hour ago", State{URL: at, Versions: some, Problem: "x"}, time.Hour, 0, true},
+		{"failed just now", State{URL: at, Versions: some, Problem: "x"}, 50 * time.Minute, 0, false},
+		{"nothing yet", State{URL: at, Problem: "x"}, 10 * time.Minute, 0, true},
+		{"nothing yet, just failed", State{URL: at, Problem: "x"}, time.Minute, 0, false},
+		{"another address", State{URL: "https://old.example/", Versions: some}, time.Minute, 0, true},
+	} {
+		c.st.Checked = now.Add(-c.ago)
+		if got := c.st.Due(Source{URL: at, Every: 24 * time.Hour}, c.part, now); got != c.want {
+			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
+		}
+	}
+	if !(State{}).Due(Source{URL: at, Every: time.Hour}, 1, now) {
+		t.Error("a list that was never fetched is not due")
+	}
+}
+
+func TestAnEmptyListHasItsCategories(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		rest list.Config
+		want []string
+	}{
+		{Config{Source: "stevenblack"}, list.Config{}, []string{"ads"}},
+		{Config{Source: "stevenblack"}, list.Config{Category: "x/../y"}, []string{"x/../y"}},
+		{Config{Source: "ut1-adult"}, list.Config{}, []string{"adult"}},
+		{Config{Source: "ut1-adult"}, list.Config{Category: "bad"}, []string{"bad"}},
+		{Config{Source: "ut1"}, list.Config{}, ut1Categories()},
+	} {
+		s := newStore(t)
+		src, cfg, _, err := c.cfg.Resolve(c.rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := filepath.Join(t.TempDir(), "ads.list")
+		if err := s.Empty(t.Context(), "ads", src, cfg, dst); err != nil {
+			t.Fatal(err)
+		}
+		f, err := list.Open(dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Categories(); !slices.Equal(got, c.want) || f.Len() != 0 {
+			t.Errorf("%+v: categories %q and %d entries, want %q", c.cfg, got, f.Len(), c.want)
+		}
+		f.Close()
+	}
+}
+
+func TestADamagedStateIsAnErrorAndLeadsNowhereElse(t *testing.T) {
+	for _, text := range []string{"", "{", `{"Versions":[{"File":"../../secret"}]}`, `{"Versions":[{"File":"current"}]}`, `[]`} {
+		s := newStore(t)
+		if err := os.MkdirAll(filepath.Join(s.Dir, "ads"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.Dir, "ads", stateOf), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := s.State("ads"); err == nil {
+			t.Errorf("%q: got %+v", text, st)
+		}
+	}
+}
+
+func FuzzSums(f *testing.F) {
+	f.Add(sum("a") + "  ads.txt\n")
+	f.Add("MD5 (ads.txt) = D41D8CD98F00B204E9800998ECF8427E\n")
+	f.Add("d41d8cd98f00b204e9800998ecf8427e *ads.txt\r\n\n# no\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		found, err := parseSums(strings.NewReader(text), "ads.txt")
+		if err != nil {
+			return
+		}
+		for _, x := range found {
+			if !strings.Contains(strings.ToLower(text), x) {
+				t.Errorf("%q is not in %q", x, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/gateway"
+)
+
+const fetchSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+lists:
+  ads: {url: "%s/ads.txt", format: domains}
+checks:
+  category: {lists: [ads]}
+policies:
+  - name: all
+    rules: [{name: ads, action: block, category: [ads]}]
+proxy: {private: [127.0.0.0/8]}
+`
+
+// until waits for something that is about to be so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not so after 20 seconds: " + what)
+		}
+	}
+}
+
+func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
+	var body atomic.Value
+	arrived := make(chan struct{}, 10)
+	gate := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, body.Load().(string))
+	}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "shuultuur.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, fetchSettings, srv.URL), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start := func() (*gateway.Gateway, func()) {
+		ctx, stop := context.WithCancel(t.Context())
+		g, err := gateway.New(ctx, file, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		if err != nil {
+			stop()
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- g.Run(ctx) }()
+		return g, func() {
+			stop()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("the gateway ended with: %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the gateway does not end")
+			}
+		}
+	}
+	health := func(g *gateway.Gateway) string {
+		_, text, err := get(http.DefaultClient, "http://"+g.AdminAddr()+"/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	// blocked says whether the policy refuses the host; it is at no address,
+	// so that a gateway that lets it pass finds nobody.
+	blocked := func(g *gateway.Gateway, host string) bool {
+		status, _, err := get(through(g.ProxyAddr()), "http://"+host+".127.0.0.1.invalid/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return status == http.StatusForbidden
+	}
+	body.Store("ads.127.0.0.1.invalid\n")
+
+	// A gateway that is stopped while it fetches ends at once.
+	_, end := start()
+	<-arrived
+	end()
+
+	g, end := start()
+	defer func() { end() }()
+	<-arrived
+	if text := health(g); !strings.Contains(text, "list ads: not fetched yet") {
+		t.Errorf("/health before the list has come: %s", text)
+	}
+	if blocked(g, "ads") {
+		t.Error("an empty list blocks")
+	}
+	close(gate)
+	until(t, "the list is in use", func() bool { return blocked(g, "ads") })
+	if text := health(g); strings.Contains(text, "list ads") {
+		t.Errorf("/health after the list has come: %s", text)
+	}
+
+	// What is fetched by hand is taken into use by the gateway that runs.
+	body.Store("ads.127.0.0.1.invalid\nmore.127.0.0.1.invalid\n")
+	f, err := gateway.ReadFetched(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := f.Update(t.Context(), "ads"); err != nil || !c.Taken {
+		t.Fatalf("by hand: %+v, %v", c, err)
+	}
+	until(t, "the list fetched by hand is in use", func() bool { return blocked(g, "more") })
+}
