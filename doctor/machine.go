@@ -134,15 +134,18 @@ func (This) Output(ctx context.Context, name string, args ...string) (string, er
 	return out.String(), nil
 }
 
-// bounded is a buffer that refuses what goes beyond most bytes.
+// bounded is a buffer that refuses what goes beyond most bytes. The buffer is
+// not embedded: io.Copy would fill it with ReadFrom, past Write.
 type bounded struct {
-	bytes.Buffer
-	most int
+	buffer bytes.Buffer
+	most   int
 }
 
+func (b *bounded) String() string { return b.buffer.String() }
+
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.most {
+	if b.buffer.Len()+len(p) > b.most {
 		return 0, fmt.Errorf("more than %d bytes printed", b.most)
 	}
-	return b.Buffer.Write(p)
+	return b.buffer.Write(p)
 }
