@@ -41,7 +41,7 @@ func generator(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	if err := r.pinSelf(); err != nil {
+	if err := r.pinSelf(loadCore); err != nil {
 		return err
 	}
 	origin := strconv.Itoa(r.procs[0].cmd.Process.Pid)
@@ -103,7 +103,7 @@ func (r *rig) duel(wrk, url string, opt options) (duel, error) {
 }
 
 func (r *rig) shootOurs(url string, opt options) (shot, error) {
-	rep, err := r.load(load.Config{URLs: []string{url}, Parallel: 10, KeepAlive: true, Duration: time.Duration(opt.seconds * float64(time.Second))})
+	rep, err := r.load(load.Config{URLs: []string{url}, Parallel: 10, KeepAlive: true, Duration: opt.duration()})
 	if err != nil {
 		return shot{}, err
 	}

@@ -98,6 +98,7 @@ func run(args []string) error {
 			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
 		}
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
 	}
@@ -125,7 +126,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "generator")
+		names = append(names, "generator", "dns")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -148,8 +149,11 @@ Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on 
 
 // one runs the benchmark called name.
 func one(ctx context.Context, name string, opt options, out io.Writer) error {
-	if name == "generator" {
+	switch name {
+	case "generator":
 		return generator(ctx, opt, out)
+	case "dns":
+		return dns(ctx, opt, out)
 	}
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
@@ -170,7 +174,7 @@ func compare(ctx context.Context, s scenario, opt options, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	if err := r.pinSelf(); err != nil {
+	if err := r.pinSelf(loadCore); err != nil {
 		return err
 	}
 	notes, err := r.verify(peers, s)

@@ -334,9 +334,9 @@ func (p *process) stop(tree []int) {
 	}
 }
 
-// pinSelf moves all threads of this process to the core of the load.
-func (r *rig) pinSelf() error {
-	out, err := exec.Command("taskset", "-apc", loadCore, strconv.Itoa(os.Getpid())).CombinedOutput()
+// pinSelf moves all threads of this process to a core.
+func (r *rig) pinSelf(core string) error {
+	out, err := exec.Command("taskset", "-apc", core, strconv.Itoa(os.Getpid())).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pin this process: %w: %s", err, out)
 	}
