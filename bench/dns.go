@@ -50,7 +50,7 @@ zone:
 // volley is one round of one generator.
 type volley struct {
 	rate, perQuery float64 // answers/s, µs of the generator's processor time for each
-	lost           int64
+	lost           int64   // without an answer, those still waiting at the end too
 }
 
 func (v volley) perSecond() float64 { return v.rate }
@@ -172,7 +172,7 @@ func (r *rig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, error
 		return volley{}, fmt.Errorf("load dns saw other answers than NOERROR: %v of %d, errors %v", rep.Rcodes, rep.Completed, rep.Errors)
 	}
 	n := float64(rep.Completed)
-	return volley{n / rep.Seconds, rep.CPUSeconds * 1e6 / n, rep.Lost}, nil
+	return volley{n / rep.Seconds, rep.CPUSeconds * 1e6 / n, rep.Lost + rep.Unfinished}, nil
 }
 
 // dnsperf is a round of theirs.
