@@ -145,12 +145,13 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 					t.Errorf("queued %d, dropped %d, want %d and %d", s.Queued, s.Dropped, c.rows, 1500-c.rows)
 				}
 				time.Sleep(2 * time.Second)
-				for range 10 {
-					l.Add(Row{})
-				}
+				synctest.Wait()
 				// The other store may have begun to write before its queue was full.
 				if s := l.Stats()[1]; s.Written < c.rows || s.Written+s.Dropped != 1500 {
 					t.Errorf("the other store's counters %+v", s)
+				}
+				for range 10 {
+					l.Add(Row{})
 				}
 				err := stop() // the stuck store gives up after ten seconds
 				if err == nil || !errors.Is(err, context.DeadlineExceeded) {
