@@ -141,7 +141,7 @@ func (c *guard) guessVersion(main string) {
 // compat is the mode of the phrase check that gives this version's scores.
 func (c *guard) compat() string {
 	var major, minor int
-	fmt.Sscanf(c.version, "%d.%d", &major, &minor)
+	_, _ = fmt.Sscanf(c.version, "%d.%d", &major, &minor) // what is no version is 0.0
 	switch {
 	case major < 4:
 		return "dansguardian"

@@ -110,9 +110,7 @@ type work struct {
 func (w *work) finish() {
 	if len(w.set.Lists) > 0 {
 		w.set.Checks.Category = &categoryCheck{}
-		for _, name := range sortedKeys(w.set.Lists) {
-			w.set.Checks.Category.Lists = append(w.set.Checks.Category.Lists, name)
-		}
+		w.set.Checks.Category.Lists = append(w.set.Checks.Category.Lists, sortedKeys(w.set.Lists)...)
 	}
 	if len(w.set.Listen.Proxy) == 0 {
 		w.set.Listen.Proxy = []string{"127.0.0.1:8080"}

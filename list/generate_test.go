@@ -50,7 +50,7 @@ func (g generated) categories(i int) []int {
 	if r&7 != 0 {
 		return []int{c}
 	}
-	set := mix(uint64(r>>8%290) + 12345)
+	set := mix(r>>8%290 + 12345)
 	a := int(set>>8) & 0xffff % 69
 	all := []int{a, (a + 1 + int(set>>24)&0xffff%68) % 69}
 	if third := (a + 1 + int(set>>40)&0xffff%68) % 69; set&1 == 1 && third != all[1] {

@@ -39,7 +39,7 @@ func (x *session) serveStreams() {
 		x.p.log.Error("HTTP/2", "err", err)
 		return
 	}
-	goAway := func() { server.Shutdown(x.ctx) } // it has no listeners: this only tells the client
+	goAway := func() { _ = server.Shutdown(x.ctx) } // it has no listeners: this only tells the client
 	x.goAway.Store(&goAway)
 	defer x.goAway.Store(nil)
 	if x.l.draining.Load() {

@@ -165,7 +165,7 @@ func (q question) judge(ctx context.Context, d filter.Decider, t *filter.Transac
 			t.Response = q.response(page)
 		case filter.ResponseBody:
 			t.Body = new(content.Body)
-			t.Body.Reset([]byte(t.Response.Get("Content-Type")), nil, content.Limits{})
+			t.Body.Reset(t.Response.Get("Content-Type"), nil, content.Limits{})
 			defer t.Body.Release()
 			t.Body.Append(page)
 			t.Body.Finish()

@@ -156,7 +156,7 @@ func (s *Store) fetch(ctx context.Context, name string, src Source, st State, f 
 	if st.LastModified != "" {
 		r.Header.Set("If-Modified-Since", st.LastModified)
 	}
-	res, err := s.Client.Do(r)
+	res, err := s.Client.Do(r) //nolint:bodyclose // it is closed below
 	if err != nil {
 		return d, err
 	}
@@ -258,7 +258,7 @@ func (s *Store) sums(ctx context.Context, src Source) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.Client.Do(r)
+	res, err := s.Client.Do(r) //nolint:bodyclose // it is closed below
 	if err != nil {
 		return nil, err
 	}
