@@ -306,7 +306,8 @@ func (g *Gateway) Hangup(ctx context.Context) {
 	g.Again(ctx, "SIGHUP")
 }
 
-// Again reloads and says in the log how it went. why is the occasion.
+// Again reloads and says in the log how it went, and to the caller whether the
+// new settings are in use. why is the occasion.
 func (g *Gateway) Again(ctx context.Context, why string) bool {
 	start := time.Now()
 	if err := g.Reload(ctx); err != nil {

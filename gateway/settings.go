@@ -12,7 +12,6 @@ import (
 
 	"shuultuur/check"
 	"shuultuur/event"
-	"shuultuur/filter"
 	"shuultuur/identity"
 	"shuultuur/list"
 	"shuultuur/list/source"
@@ -196,5 +195,3 @@ func plainPath(err error) string {
 	}
 	return err.Error()
 }
-
-var _ = filter.Setting
