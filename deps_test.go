@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"profile":       5,
 	"importer":      5,
 	"proxy":         4,
+	"nameserver":    4,
 	"check":         4,
 	"policy":        4,
 	"identity":      4,
