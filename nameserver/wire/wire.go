@@ -12,6 +12,8 @@ import (
 	"context"
 	"net/netip"
 	"time"
+
+	"shuultuur/filter"
 )
 
 // A Transport is how a query came in.
@@ -105,6 +107,10 @@ type Reply struct {
 	// (RFC 7871), when HasScope.
 	Scope    uint8
 	HasScope bool
+
+	// T is the transaction the filter judged, for the record; T.Proto is DNS
+	// and T.Verdict says why. Zones of our own leave it empty.
+	T filter.Transaction
 }
 
 // An Outcome says what a responder did.
@@ -127,4 +133,13 @@ type Responder interface {
 	// workers, with a query and a reply of its own. It returns any other
 	// outcome, and returns by the deadline of ctx.
 	Wait(ctx context.Context, q *Query, r *Reply) Outcome
+}
+
+// A Transferer answers with more than one message (AXFR, IXFR) over a stream.
+// A server asks those of its responders that are one before Answer, for these
+// two types only.
+type Transferer interface {
+	// Transfer calls send for each message, whole, without a length prefix.
+	// Declined means nothing was sent: go on with Answer.
+	Transfer(ctx context.Context, q *Query, send func(msg []byte) error) (Outcome, error)
 }
