@@ -116,6 +116,10 @@ type Finding struct {
 	// Evidence says what was seen and where it is written, for a person:
 	// list entry or phrases with file:line. Several parts are joined by "; ".
 	Evidence string `json:"evidence"`
+	// Modifier is what an ad blocker's rule wants done besides blocking, as
+	// name=value: "redirect=noopjs", "removeparam=fbclid&gclid",
+	// "dnsrewrite=NOERROR;A;192.0.2.1".
+	Modifier string `json:"modifier,omitempty"`
 }
 
 // A Check looks and reports. It never decides: the same finding may be fatal
