@@ -1,0 +1,471 @@
+// Package cache keeps answers as bytes: what follows the question in a
+// message, ready to be copied behind the question of the next client who asks
+// the same.
+//
+// Data moves so: [Cache.Put] appends an entry to the page its shard is
+// writing; [Cache.Get] finds it by the keyed hash of its key, compares the key,
+// and copies the answer with the TTLs counted down. Memory is pages of a fixed
+// size that hold no pointers. When all pages are full the oldest is taken
+// again: those of its entries that were asked for since they were written are
+// moved to the front, the rest is gone. So what many ask for stays, and a
+// flood of names that nobody asks for twice passes through.
+package cache
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+const (
+	pageSize = 64 << 10
+	// maxEntry keeps one answer from pushing all others out of a page; what is
+	// longer is not kept.
+	maxEntry = pageSize / 4
+	shards   = 32
+	// MinSize is the least memory a cache can have.
+	MinSize = shards * 2 * pageSize
+)
+
+// Flags say what an answer is and how it is to be looked at.
+type Flags uint16
+
+const (
+	AD       Flags = 1 << iota // validated
+	Aliases                    // has CNAME or DNAME records, whose targets are to be judged
+	Address                    // has address records
+	Negative                   // NXDOMAIN or NODATA
+	Failure                    // upstreams gave none
+)
+
+// A Key is what was asked. Name is in wire form, lower case. Variant tells
+// apart answers to one question that differ by policy; 0 is the plain one.
+type Key struct {
+	Name        []byte
+	Type, Class uint16
+	DO, CD      bool
+	Variant     uint64
+}
+
+// An Entry is an answer. Body is what follows the question; its compression
+// pointers are those of a message whose question begins at offset 12.
+type Entry struct {
+	Body                              []byte
+	TTLs                              []uint16 // where in Body the TTLs are
+	Answers, Authorities, Additionals uint16
+	Rcode                             uint16
+	EDE                               uint16 // 0: none
+	Flags                             Flags
+	TTL                               uint32 // seconds it is good for
+}
+
+// A State is what Get made of a key.
+type State uint8
+
+const (
+	Miss    State = iota
+	Fresh         // a good answer
+	Refresh       // a good answer that many want and that ends soon: fetch it again. Said once for each
+	Stale         // out of date, but not older than the cache keeps
+)
+
+// A Cache belongs to many goroutines.
+type Cache struct {
+	seed  uint64
+	start time.Time
+	stale uint32 // seconds an entry is kept beyond its TTL
+	shard [shards]shard
+
+	evicted atomic.Int64
+}
+
+type shard struct {
+	mu      sync.Mutex
+	table   []uint64 // 32 bits of hash, 32 of place+1; 0 is free
+	n       int
+	pages   [][]byte
+	current int // page that is written
+	at      int // where in it
+	max     int // pages
+	hits    int64
+	misses  int64
+	_       [64]byte
+}
+
+// An entry in a page, little endian:
+//
+//	 0  hash                 8
+//	 8  bytes of all, a multiple of 8   4
+//	12  when it was stored, seconds since the start   4
+//	16  TTL                  4
+//	20  flags                2
+//	22  rcode                2
+//	24  answers, authorities, additionals   2 each
+//	30  EDE                  2
+//	32  body's length        2
+//	34  number of TTLs       2
+//	36  hits since written   1
+//	37  refreshing           1
+//	38  key's length         2
+//	40  variant              8
+//	48  when the last attempt to refresh failed   4
+//	52  key: type, class, bits, name; places of TTLs, 2 each; body
+const entryHead = 52
+
+// New makes a cache of at most size bytes that keeps entries for stale beyond
+// their TTL.
+func New(size int, stale time.Duration) (*Cache, error) {
+	if size < MinSize {
+		return nil, fmt.Errorf("%d bytes are too few for a cache; give %d or more", size, MinSize)
+	}
+	if stale < 0 || stale > 7*24*time.Hour {
+		return nil, errors.New("an answer may be kept for 7 days beyond its time at most")
+	}
+	c := &Cache{start: time.Now(), stale: uint32(stale / time.Second)}
+	var seed [8]byte
+	rand.Read(seed[:]) // never fails
+	c.seed = binary.LittleEndian.Uint64(seed[:])
+	for i := range c.shard {
+		c.shard[i].max = size / shards / pageSize
+	}
+	return c, nil
+}
+
+func (c *Cache) hash(k *Key) uint64 {
+	h := xxh3.HashSeed(k.Name, c.seed^k.Variant)
+	m := uint64(k.Type)<<32 | uint64(k.Class)<<16 | uint64(keyBits(k))
+	hi, lo := bits.Mul64(h^m*0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
+	return hi ^ lo
+}
+
+func keyBits(k *Key) byte {
+	var b byte
+	if k.DO {
+		b |= 1
+	}
+	if k.CD {
+		b |= 2
+	}
+	return b
+}
+
+func (c *Cache) seconds(now time.Time) uint32 {
+	if d := now.Sub(c.start); d > 0 {
+		return uint32(d / time.Second)
+	}
+	return 0
+}
+
+// Get appends the answer for k to dst. With a State of Miss nothing is
+// appended and e is empty. The TTLs are what is left; those of a Stale answer
+// are staleTTL. failedAgo is how long ago Fail was called for a Stale answer, a
+// negative number when it was not. e.Body and e.TTLs are left nil.
+func (c *Cache) Get(k *Key, now time.Time, staleTTL uint32, dst []byte) (body []byte, e Entry, st State, failedAgo time.Duration) {
+	h := c.hash(k)
+	s := &c.shard[h>>59]
+	at := c.seconds(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := s.find(h, k)
+	if x == nil {
+		s.misses++
+		return dst, e, Miss, 0
+	}
+	stored, ttl := u32(x, 12), u32(x, 16)
+	age := uint32(0)
+	if at > stored {
+		age = at - stored
+	}
+	st = Fresh
+	failedAgo = -1
+	switch {
+	case age > ttl+c.stale:
+		s.misses++
+		return dst, e, Miss, 0
+	case age >= ttl:
+		s.misses++
+		st = Stale
+		if f := u32(x, 48); f != 0 {
+			failedAgo = time.Duration(at+1-f) * time.Second
+		}
+	default:
+		s.hits++
+		if x[36] < 255 {
+			x[36]++
+		}
+		if left := ttl - age; x[36] >= 3 && x[37] == 0 && (left <= ttl/10 || left <= 2) && ttl >= 10 {
+			x[37] = 1
+			st = Refresh
+		}
+	}
+	e = Entry{
+		Flags: Flags(u16(x, 20)), Rcode: u16(x, 22), Answers: u16(x, 24), Authorities: u16(x, 26), Additionals: u16(x, 28),
+		EDE: u16(x, 30), TTL: ttl - min(age, ttl),
+	}
+	nttl := int(u16(x, 34))
+	ttls := entryHead + int(u16(x, 38))
+	from := ttls + 2*nttl
+	base := len(dst)
+	dst = append(dst, x[from:from+int(u16(x, 32))]...)
+	for i := range nttl {
+		p := dst[base+int(u16(x, ttls+2*i)):]
+		left := staleTTL
+		if st != Stale {
+			left = binary.BigEndian.Uint32(p)
+			left -= min(left, age)
+		}
+		binary.BigEndian.PutUint32(p, left)
+	}
+	return dst, e, st, failedAgo
+}
+
+// Put keeps e for k, in the place of what was there.
+func (c *Cache) Put(k *Key, now time.Time, e *Entry) {
+	key := 5 + len(k.Name)
+	n := entryHead + key + 2*len(e.TTLs) + len(e.Body)
+	n = (n + 7) &^ 7
+	if n > maxEntry || len(k.Name) > 255 {
+		return
+	}
+	h := c.hash(k)
+	s := &c.shard[h>>59]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(h, k)
+	x, place := c.room(s, n)
+	le := binary.LittleEndian
+	clear(x[:entryHead])
+	le.PutUint64(x, h)
+	le.PutUint32(x[8:], uint32(n))
+	le.PutUint32(x[12:], c.seconds(now))
+	le.PutUint32(x[16:], e.TTL)
+	for i, v := range [...]uint16{uint16(e.Flags), e.Rcode, e.Answers, e.Authorities, e.Additionals, e.EDE, uint16(len(e.Body)), uint16(len(e.TTLs))} {
+		le.PutUint16(x[20+2*i:], v)
+	}
+	le.PutUint16(x[38:], uint16(key))
+	le.PutUint64(x[40:], k.Variant)
+	p := x[entryHead:]
+	le.PutUint16(p, k.Type)
+	le.PutUint16(p[2:], k.Class)
+	p[4] = keyBits(k)
+	copy(p[5:], k.Name)
+	p = p[key:]
+	for i, t := range e.TTLs {
+		le.PutUint16(p[2*i:], t)
+	}
+	copy(p[2*len(e.TTLs):], e.Body)
+	s.insert(h, place)
+}
+
+// Fail notes that an answer for k could not be had, so that a stale one is
+// given without another attempt for a while; and that a refresh has ended.
+func (c *Cache) Fail(k *Key, now time.Time) {
+	h := c.hash(k)
+	s := &c.shard[h>>59]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x := s.find(h, k); x != nil {
+		binary.LittleEndian.PutUint32(x[48:], c.seconds(now)+1)
+		x[37] = 0
+	}
+}
+
+// Flush drops everything, memory too.
+func (c *Cache) Flush() {
+	for i := range c.shard {
+		s := &c.shard[i]
+		s.mu.Lock()
+		s.table, s.n, s.pages, s.current, s.at = nil, 0, nil, 0, 0
+		s.mu.Unlock()
+	}
+}
+
+// Stats are counts since the start, and what is held.
+type Stats struct {
+	Hits, Misses int64
+	Entries      int
+	Bytes        int64 // of pages and tables
+	Evicted      int64
+}
+
+// Stats adds up all shards.
+func (c *Cache) Stats() (st Stats) {
+	for i := range c.shard {
+		s := &c.shard[i]
+		s.mu.Lock()
+		st.Hits += s.hits
+		st.Misses += s.misses
+		st.Entries += s.n
+		st.Bytes += int64(len(s.pages))*pageSize + int64(len(s.table))*8
+		s.mu.Unlock()
+	}
+	st.Evicted = c.evicted.Load()
+	return st
+}
+
+func u16(b []byte, i int) uint16 { return binary.LittleEndian.Uint16(b[i:]) }
+func u32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
+
+// tag is what a slot keeps of a hash: the top bits have chosen the shard.
+func tag(h uint64) uint32 { return uint32(h>>27) | 1 }
+
+func (s *shard) entry(place uint32) []byte {
+	place--
+	return s.pages[place/pageSize][place%pageSize:]
+}
+
+// find returns the entry of k, nil when there is none.
+func (s *shard) find(h uint64, k *Key) []byte {
+	if i := s.slot(h, k); i >= 0 {
+		return s.entry(uint32(s.table[i]))
+	}
+	return nil
+}
+
+func (s *shard) slot(h uint64, k *Key) int {
+	if len(s.table) == 0 {
+		return -1
+	}
+	mask := uint32(len(s.table) - 1)
+	t := tag(h)
+	for i := t & mask; s.table[i] != 0; i = (i + 1) & mask {
+		if uint32(s.table[i]>>32) != t {
+			continue
+		}
+		if x := s.entry(uint32(s.table[i])); matches(x, h, k) {
+			return int(i)
+		}
+	}
+	return -1
+}
+
+func matches(x []byte, h uint64, k *Key) bool {
+	if binary.LittleEndian.Uint64(x) != h || int(u16(x, 38)) != 5+len(k.Name) || binary.LittleEndian.Uint64(x[40:]) != k.Variant {
+		return false
+	}
+	p := x[entryHead:]
+	return u16(p, 0) == k.Type && u16(p, 2) == k.Class && p[4] == keyBits(k) && string(p[5:5+len(k.Name)]) == string(k.Name)
+}
+
+func (s *shard) remove(h uint64, k *Key) {
+	if i := s.slot(h, k); i >= 0 {
+		s.free(uint32(i))
+	}
+}
+
+// free empties a slot and moves those after it that lie away from home closer,
+// so that a search may stop at the first free one.
+func (s *shard) free(i uint32) {
+	mask := uint32(len(s.table) - 1)
+	s.n--
+	for j := i; ; {
+		j = (j + 1) & mask
+		v := s.table[j]
+		if v == 0 {
+			break
+		}
+		if home := uint32(v>>32) & mask; (j-home)&mask >= (j-i)&mask {
+			s.table[i] = v
+			i = j
+		}
+	}
+	s.table[i] = 0
+}
+
+func (s *shard) insert(h uint64, place uint32) {
+	if 4*(s.n+1) > 3*len(s.table) {
+		old := s.table
+		s.table = make([]uint64, max(64, 2*len(old)))
+		for _, v := range old {
+			if v != 0 {
+				s.put(v)
+			}
+		}
+	}
+	s.put(uint64(tag(h))<<32 | uint64(place))
+	s.n++
+}
+
+func (s *shard) put(v uint64) {
+	mask := uint32(len(s.table) - 1)
+	i := uint32(v>>32) & mask
+	for s.table[i] != 0 {
+		i = (i + 1) & mask
+	}
+	s.table[i] = v
+}
+
+// room returns n bytes to write an entry to, and their place.
+func (c *Cache) room(s *shard, n int) (x []byte, place uint32) {
+	if len(s.pages) == 0 {
+		s.pages = append(s.pages, make([]byte, pageSize))
+		s.current, s.at = 0, 0
+	}
+	for s.at+n > pageSize {
+		if s.at+8 < pageSize {
+			binary.LittleEndian.PutUint32(s.pages[s.current][s.at+8:], 0) // the rest is empty
+		}
+		if len(s.pages) < s.max {
+			s.pages = append(s.pages, make([]byte, pageSize))
+			s.current, s.at = len(s.pages)-1, 0
+			continue
+		}
+		c.reclaim(s)
+	}
+	x = s.pages[s.current][s.at : s.at+n : s.at+n]
+	place = uint32(s.current*pageSize+s.at) + 1
+	s.at += n
+	return x, place
+}
+
+// reclaim makes the oldest page the one that is written. Up to half of it is
+// kept: what was asked for since it was written, for one more turn.
+func (c *Cache) reclaim(s *shard) {
+	s.current = (s.current + 1) % len(s.pages)
+	page := s.pages[s.current]
+	base := uint32(s.current * pageSize)
+	to, dropped := 0, int64(0)
+	for from := 0; from+entryHead <= pageSize; {
+		n := int(u32(page, from+8))
+		if n == 0 {
+			break
+		}
+		x := page[from : from+n]
+		h := binary.LittleEndian.Uint64(x)
+		if i := s.slotOf(h, base+uint32(from)+1); i >= 0 {
+			if x[36] > 0 && to+n <= pageSize/2 {
+				x[36] = 0
+				copy(page[to:], x)
+				s.table[i] = s.table[i]&^uint64(1<<32-1) | uint64(base+uint32(to)+1)
+				to += n
+			} else {
+				s.free(uint32(i))
+				dropped++
+			}
+		}
+		from += n
+	}
+	s.at = to
+	c.evicted.Add(dropped)
+}
+
+// slotOf returns the slot that refers to a place, or -1: the entry there has
+// been replaced.
+func (s *shard) slotOf(h uint64, place uint32) int {
+	mask := uint32(len(s.table) - 1)
+	t := tag(h)
+	want := uint64(t)<<32 | uint64(place)
+	for i := t & mask; s.table[i] != 0; i = (i + 1) & mask {
+		if s.table[i] == want {
+			return int(i)
+		}
+	}
+	return -1
+}
