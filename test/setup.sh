@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests need beyond Go: a C compiler for the race detector,
-# and a browser with its driver for the story tests. On systems other than
-# Debian's it says what is missing and goes on: the tests that need it say so.
+# a browser with its driver for the story tests, a Redis server for what a
+# fleet shares. On systems other than Debian's it says what is missing and
+# goes on: the tests that need it say so.
 set -eu
 
 missing=
@@ -12,6 +13,7 @@ command -v certutil >/dev/null 2>&1 || missing="$missing libnss3-tools"
 command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 command -v iptables >/dev/null 2>&1 || missing="$missing iptables"
+command -v redis-server >/dev/null 2>&1 || command -v valkey-server >/dev/null 2>&1 || missing="$missing redis-server"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -1,0 +1,271 @@
+// Package redistest starts real Redis servers for tests: one alone, a cluster,
+// or a Sentinel that watches one. Each has a folder and ports of its own on
+// loopback, writes nothing to disk unless told to, and ends with the test.
+//
+// A test that needs a server and finds none installed is skipped and says what
+// to install; test/setup.sh does it on Debian.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// patience is how long a server may take to start, or a cluster to agree.
+const patience = 20 * time.Second
+
+// A Server is one running redis-server.
+type Server struct {
+	Addr string // host:port, the same after a Restart
+	Dir  string // where it runs; what its arguments name lies here
+
+	program string
+	args    []string
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when cmd has
+
+	mu     sync.Mutex
+	client rueidis.Client
+}
+
+// Start starts a server with more arguments, such as "--maxmemory", "1mb". The
+// test ends if it cannot; so does the server when the test ends.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, nil, args)
+}
+
+// start starts a server; own are arguments that have to be
+// made anew when the port is taken; they go first.
+func start(t testing.TB, own func() []string, args []string) *Server {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		if program, err = exec.LookPath("valkey-server"); err != nil {
+			t.Skip(`redis-server is not installed; "make test" installs it on Debian`)
+		}
+	}
+	s := &Server{Dir: t.TempDir(), program: program}
+	t.Cleanup(func() {
+		if s.client != nil {
+			s.client.Close()
+		}
+		s.Stop()
+	})
+	// Between asking for a free port and its use somebody else may take it.
+	for try := 0; ; try++ {
+		port := Port(t)
+		s.Addr = "127.0.0.1:" + port
+		s.args = nil
+		if own != nil {
+			s.args = own()
+		}
+		s.args = append(s.args, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", filepath.Join(s.Dir, "log"))
+		s.args = append(s.args, args...)
+		if err = s.run(); err == nil {
+			return s
+		}
+		if try == 4 {
+			t.Fatalf("starting redis-server: %v", err)
+		}
+	}
+}
+
+// Port returns a port of loopback that was free a moment ago.
+func Port(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// run starts the program and waits until it answers.
+func (s *Server) run() error {
+	s.cmd = exec.Command(s.program, s.args...)
+	s.cmd.Dir = s.Dir
+	s.cmd.SysProcAttr = withParent()
+	var out bytes.Buffer
+	s.cmd.Stdout, s.cmd.Stderr = &out, &out
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		cmd.Wait() //nolint:errcheck // how it ended is in its log
+		close(ended)
+	}()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		select {
+		case <-ended:
+			b, _ := os.ReadFile(filepath.Join(s.Dir, "log"))
+			return fmt.Errorf("%s ended: %s%s", strings.Join(s.cmd.Args, " "), out.Bytes(), b)
+		default:
+		}
+		if s.answers() {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.Stop()
+	return errors.New("it does not answer")
+}
+
+// answers says whether the server is there and has read its data.
+func (s *Server) answers() bool {
+	c, err := net.DialTimeout("tcp", s.Addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second)) //nolint:errcheck // the read says it
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	b := make([]byte, 32)
+	n, err := c.Read(b)
+	return err == nil && (bytes.HasPrefix(b[:n], []byte("+PONG")) || bytes.HasPrefix(b[:n], []byte("-NOAUTH")))
+}
+
+// Client returns a client of this server alone, without a cache, that belongs
+// to it.
+func (s *Server) Client(t testing.TB) rueidis.Client {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		var err error
+		if s.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr}, ForceSingleClient: true, DisableCache: true}); err != nil {
+			t.Fatalf("connecting to %s: %v", s.Addr, err)
+		}
+	}
+	return s.client
+}
+
+// Do sends one command and returns the answer. The test ends on an error.
+func (s *Server) Do(t testing.TB, words ...string) rueidis.RedisMessage {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := s.Client(t)
+	m, err := c.Do(ctx, c.B().Arbitrary(words...).Build()).ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%s: %v", strings.Join(words, " "), err)
+	}
+	return m
+}
+
+// Stop kills the server, as a power cut would.
+func (s *Server) Stop() {
+	if s.cmd != nil && s.cmd.Process != nil {
+		s.cmd.Process.Kill() //nolint:errcheck // it may have ended
+		<-s.ended
+	}
+}
+
+// Restart starts a stopped server at the same address. It has forgotten
+// everything, unless its arguments keep it.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Stop()
+	if err := s.run(); err != nil {
+		t.Fatalf("restarting redis-server: %v", err)
+	}
+}
+
+// Pause makes the server hang: connections stay, nothing answers.
+func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+func (s *Server) signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatalf("sending %v to redis-server: %v", sig, err)
+	}
+}
+
+// slots is how many slots a cluster has.
+const slots = 16384
+
+// StartCluster starts a cluster of n masters that share the slots, and returns
+// when all of them agree that it works.
+func StartCluster(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	var all []*Server
+	for range n {
+		s := start(t, func() []string {
+			return []string{"--cluster-enabled", "yes", "--cluster-port", Port(t), "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}
+		}, args)
+		all = append(all, s)
+	}
+	for i, s := range all {
+		s.Do(t, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		s.Do(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/n), strconv.Itoa((i+1)*slots/n-1))
+	}
+	_, port, _ := net.SplitHostPort(all[0].Addr)
+	for _, s := range all[1:] {
+		s.Do(t, "CLUSTER", "MEET", "127.0.0.1", port, all[0].busPort())
+	}
+	for _, s := range all {
+		s.await(t, "cluster_state:ok", "CLUSTER", "INFO")
+		s.await(t, "cluster_known_nodes:"+strconv.Itoa(n), "CLUSTER", "INFO")
+	}
+	return all
+}
+
+func (s *Server) busPort() string {
+	for i, a := range s.args {
+		if a == "--cluster-port" {
+			return s.args[i+1]
+		}
+	}
+	return ""
+}
+
+// await asks until the answer holds text.
+func (s *Server) await(t testing.TB, text string, words ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		m := s.Do(t, words...)
+		got, _ := m.ToString()
+		if strings.Contains(got, text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s says\n%s\nand never %q", strings.Join(words, " "), got, text)
+		}
+	}
+}
+
+// StartSentinel starts a Sentinel that watches master under name, and returns
+// its address.
+func StartSentinel(t testing.TB, master *Server, name string) *Server {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(master.Addr)
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 1000\n", name, host, port, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, func() []string { return []string{file, "--sentinel"} }, nil)
+}
