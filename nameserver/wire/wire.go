@@ -64,8 +64,15 @@ type Query struct {
 	Padding   bool // RFC 7830
 	Keepalive bool // RFC 7828
 
+	TSIG int // where the TSIG record begins in Msg, RFC 8945; 0 for none
+
+	// Recursion says that recursion is offered to this client: a responder
+	// that would ask others declines when it is false.
+	Recursion bool
+
 	name   [256]byte
 	labels [128]uint8
+	own    []byte // a copy's message
 }
 
 // RD, CD and AD are the bits of the query's header.
@@ -108,6 +115,8 @@ type Reply struct {
 	Scope    uint8
 	HasScope bool
 
+	q *Query
+
 	// T is the transaction the filter judged, for the record; T.Proto is DNS
 	// and T.Verdict says why. Zones of our own leave it empty.
 	T filter.Transaction
@@ -142,4 +151,23 @@ type Transferer interface {
 	// Transfer calls send for each message, whole, without a length prefix.
 	// Declined means nothing was sent: go on with Answer.
 	Transfer(ctx context.Context, q *Query, send func(msg []byte) error) (Outcome, error)
+}
+
+// A Notifier is told that a zone has changed elsewhere (NOTIFY, RFC 1996). A
+// server asks those of its responders that are one; Declined by all is
+// answered with NOTAUTH. Notify must not block: it takes the news and does the
+// work elsewhere.
+type Notifier interface {
+	Notify(q *Query, r *Reply) Outcome
+}
+
+// An Authenticator knows the keys of TSIG (RFC 8945). Queries that carry one
+// (Query.TSIG) are answered by workers, never on the goroutine that reads.
+type Authenticator interface {
+	// Verify says whether the query is signed by a key we know, now. If not,
+	// the reply is NOTAUTH and Sign says why in it.
+	Verify(q *Query) bool
+	// Sign appends the TSIG record to a whole reply and returns it. There are
+	// 512 octets of room.
+	Sign(q *Query, reply []byte) []byte
 }
