@@ -187,6 +187,7 @@ type EditKind uint8
 const (
 	SetHeader EditKind = iota // set field Name to Value, replacing all of that name
 	SetQuery                  // set query parameter Name to Value
+	DropQuery                 // take out query parameters written Name
 	DialHost                  // connect to host Value instead; Host and SNI stay
 )
 

@@ -69,6 +69,28 @@ func (f *File) writtenRule(m Match) (text string, line uint64, ok bool) {
 	return r.Text, uint64(r.Line), ok
 }
 
+// HasParams says whether f has adblock rules that take parameters out of a
+// query, which [File.RemoveParams] tries.
+func (f *File) HasParams() bool { return f.rules != nil && f.rules.Params() }
+
+// RemoveParams returns the names of the parameters that rules of f take out of
+// r's query, as they stand there, and a match of the first rule for its
+// evidence. It allocates only when there are any.
+func (f *File) RemoveParams(r *adblock.Request) (names []string, first Match) {
+	if !f.HasParams() {
+		return nil, Match{}
+	}
+	defer runtime.KeepAlive(f)
+	var buf [8]adblock.Param
+	for i, p := range f.rules.RemoveParams(r, buf[:0]) {
+		if i == 0 {
+			first = Match{URL: true, record: p.Ref, kind: ruleKind}
+		}
+		names = append(names, p.Name)
+	}
+	return names, first
+}
+
 // Redirect returns the name of the resource that a rule wants to be answered
 // with in place of what it blocks, "" when it names none.
 func (f *File) Redirect(m Match) string {

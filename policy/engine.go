@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -269,7 +270,27 @@ func (w *walk) decide(ctx context.Context) {
 		return
 	}
 	w.recall(ctx, undecided)
+	w.dropParams()
 	w.remember(ctx)
+}
+
+// dropParams makes edits of the parameters that lists take out of the query.
+// Edits of the policy are shared: they are copied first.
+func (w *walk) dropParams() {
+	v := &w.t.Verdict
+	if v.Final() {
+		return
+	}
+	for i := range w.t.Findings {
+		names, ok := strings.CutPrefix(w.t.Findings[i].Modifier, "removeparam=")
+		if !ok {
+			continue
+		}
+		v.Edits = slices.Clone(v.Edits)
+		for name := range strings.SplitSeq(names, "&") {
+			v.Edits = append(v.Edits, filter.Edit{Kind: filter.DropQuery, Name: name})
+		}
+	}
 }
 
 // run gives a check its turn at this stage and says whether it found anything.

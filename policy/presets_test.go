@@ -96,3 +96,23 @@ func TestPresetsHoldForWhatIsAllowed(t *testing.T) {
 		t.Errorf("verdict %+v, want an allow with two edits", tr.Verdict)
 	}
 }
+
+func TestParametersThatListsTakeOutBecomeEdits(t *testing.T) {
+	tracked := &fake{name: "category", known: []filter.Category{{Name: "ads"}, {Name: "removeparam"}}, finds: map[filter.Stage][]filter.Finding{
+		filter.Request: {{Check: "category", Category: "removeparam", Modifier: "removeparam=utm_source&fbclid"}},
+	}}
+	cfg := Config{{Name: "p", SafeSearch: true, Rules: []Rule{{Name: "ads", Action: "block", Category: cats("ads")}}}}
+	e := newEngineOf(t, cfg, Parts{}, tracked)
+	for range 2 { // what is added to the edits of the policy is not there the next time
+		tr, _ := page{host: "www.google.com", path: "/search?q=x&utm_source=y"}.judge(t, e)
+		var dropped []string
+		for _, d := range tr.Verdict.Edits {
+			if d.Kind == filter.DropQuery {
+				dropped = append(dropped, d.Name)
+			}
+		}
+		if got := strings.Join(dropped, " "); got != "utm_source fbclid" || len(tr.Verdict.Edits) != 4 {
+			t.Errorf("dropped %q in edits %+v", got, tr.Verdict.Edits)
+		}
+	}
+}

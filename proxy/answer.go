@@ -30,6 +30,11 @@ func (x *session) obey() (more bool) {
 	case filter.Warn:
 		return x.page(warnPage, 403, "")
 	}
+	if name, ok := strings.CutPrefix(v.Reason.Finding.Modifier, "redirect="); ok {
+		if r, ok := standIn(name); ok {
+			return x.reply(200, r.ctype, []byte(r.body))
+		}
+	}
 	return x.page(blockPage, 403, "")
 }
 

@@ -472,6 +472,12 @@ func TestVerdictsAreObeyed(t *testing.T) {
 				return filter.Verdict{Action: filter.Warn, To: "to-ken", Reason: block("games").Reason}
 			case strings.HasPrefix(path, "/edit"):
 				return filter.Verdict{Edits: []filter.Edit{{Kind: filter.SetQuery, Name: "safe", Value: "a b"}, {Kind: filter.SetHeader, Name: "X-Tenant", Value: "t1"}}}
+			case strings.HasPrefix(path, "/drop"):
+				return filter.Verdict{Edits: []filter.Edit{{Kind: filter.DropQuery, Name: "utm_source"}}}
+			case strings.HasPrefix(path, "/stand-in/"):
+				v := block("ads")
+				v.Reason.Finding.Modifier = "redirect=" + strings.TrimPrefix(path, "/stand-in/")
+				return v
 			case len(path) > 1 && stageOf(path) == s:
 				return block("adult")
 			}
@@ -499,10 +505,21 @@ func TestVerdictsAreObeyed(t *testing.T) {
 	if _, b := get(t, c, o.URL+"/edit?a=b&safe=off&c"); b != "page of a=b&c&safe=a+bt1" {
 		t.Errorf("edits: got %q", b)
 	}
+	for query, want := range map[string]string{"utm_source=x&a=%20b&utm_source&c": "a=%20b&c", "utm_source=1": "", "a=utm_source": "a=utm_source"} {
+		if _, b := get(t, c, o.URL+"/drop?"+query); b != "page of "+want {
+			t.Errorf("dropping from %s: got %q", query, b)
+		}
+	}
+	for name, want := range map[string]string{"noopjs:100": "200 text/javascript; charset=utf-8", "1x1.gif": "200 image/gif", "abp-resource:blank-css": "200 text/css; charset=utf-8", "chartbeat.js": "403 text/html; charset=utf-8"} {
+		res, _ := get(t, c, o.URL+"/stand-in/"+name)
+		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Content-Type")); got != want {
+			t.Errorf("stand-in %s: got %s, want %s", name, got, want)
+		}
+	}
 	if res, b := get(t, c, o.URL+"/warn"); res.StatusCode != 403 || !strings.Contains(b, o.URL+"/warn?shuultuur-accept=to-ken") {
 		t.Errorf("warn: got %d %q", res.StatusCode, b)
 	}
-	if s := r.Stats(); s.Blocked != 5 || s.Warned != 1 || s.Redirected != 1 {
+	if s := r.Stats(); s.Blocked != 9 || s.Warned != 1 || s.Redirected != 1 {
 		t.Errorf("stats %+v", s)
 	}
 	if n := r.Stats().Connections; n != 1 {

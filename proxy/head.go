@@ -275,11 +275,33 @@ func appendEdit(dst []byte, e filter.Edit) []byte {
 func (x *session) path() []byte {
 	p := x.q.Path
 	for _, e := range x.edits {
-		if e.Kind == filter.SetQuery {
+		switch e.Kind {
+		case filter.SetQuery:
 			p = setQuery(p, e.Name, e.Value)
+		case filter.DropQuery:
+			p = dropQuery(p, e.Name)
 		}
 	}
 	return p
+}
+
+// dropQuery takes the parameters written name out of the query in path, and
+// leaves the others as they are, byte for byte.
+func dropQuery(path []byte, name string) []byte {
+	rest, query, ok := bytes.Cut(path, []byte("?"))
+	if !ok {
+		return path
+	}
+	out := slices.Clone(rest)
+	sep := byte('?')
+	for part := range bytes.SplitSeq(query, []byte("&")) {
+		if k, _, _ := bytes.Cut(part, []byte("=")); string(k) == name {
+			continue
+		}
+		out = append(append(out, sep), part...)
+		sep = '&'
+	}
+	return out
 }
 
 // setQuery sets a parameter of the query in path, leaving the others as they

@@ -10,6 +10,7 @@ package category
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type Check struct {
 	categories []filter.Category
 	urls       bool // any list has more than hosts
 	rules      bool // any list has adblock rules
+	params     bool // any list has rules about parameters
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
 }
@@ -49,6 +51,11 @@ type scratch struct {
 
 // mostEvidence is the number of entries a finding quotes.
 const mostEvidence = 4
+
+// RemoveParam is the category of a request with parameters in its query that
+// an ad blocker's list takes out ($removeparam): their names, as they stand in
+// the URL, are the finding's Modifier.
+const RemoveParam = "removeparam"
 
 // New returns the check over those of lists that cfg names.
 func New(cfg Config, lists map[string]*list.File) (*Check, error) {
@@ -71,6 +78,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		c.files = append(c.files, f)
 		c.urls = c.urls || beyondHosts(f)
 		c.rules = c.rules || f.HasRules()
+		c.params = c.params || f.HasParams()
 		names = append(names, f.Categories()...)
 	}
 	c.scratch.New = func() any {
@@ -79,6 +87,9 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 			w.request = new(adblock.Request)
 		}
 		return w
+	}
+	if c.params {
+		names = append(names, RemoveParam)
 	}
 	slices.Sort(names)
 	for _, n := range slices.Compact(names) {
@@ -150,7 +161,31 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	}
 	clear(w.found)
 	w.query.Forget()
+	if url && c.params {
+		dst = c.removeParams(w.request, t, dst)
+	}
 	return dst, nil
+}
+
+// removeParams reports the parameters to be taken out of a query that is read,
+// not one that is written somewhere.
+func (c *Check) removeParams(r *adblock.Request, t *filter.Transaction, dst []filter.Finding) []filter.Finding {
+	if t.Request == nil || t.Request.Method != "GET" && t.Request.Method != "HEAD" {
+		return dst
+	}
+	var all []string
+	evidence := ""
+	for _, f := range c.files {
+		names, first := f.RemoveParams(r)
+		if len(names) > 0 && evidence == "" {
+			evidence = f.Evidence(first)
+		}
+		all = append(all, names...)
+	}
+	if len(all) == 0 {
+		return dst
+	}
+	return append(dst, filter.Finding{Check: "category", Category: RemoveParam, Evidence: evidence, Modifier: "removeparam=" + strings.Join(all, "&")})
 }
 
 // ask puts the query to f. Adblock rules are about requests; expressions are
@@ -177,10 +212,19 @@ func add(dst []filter.Finding, from int, f *list.File, m list.Match) []filter.Fi
 			if strings.Count(dst[i].Evidence, "; ") < mostEvidence-1 {
 				dst[i].Evidence += "; " + f.Evidence(m)
 			}
+			dst[i].Modifier = cmp.Or(dst[i].Modifier, modifier(f, m))
 			return dst
 		}
 	}
-	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m)})
+	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m), Modifier: modifier(f, m)})
+}
+
+// modifier is what the rule found asks for besides blocking.
+func modifier(f *list.File, m list.Match) string {
+	if name := f.Redirect(m); name != "" {
+		return "redirect=" + name
+	}
+	return ""
 }
 
 // known says whether this check has reported category before.

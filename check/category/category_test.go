@@ -3,6 +3,7 @@ package category
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -328,6 +329,39 @@ func BenchmarkAdblock(b *testing.B) {
 			if err != nil || len(found) > 0 {
 				b.Fatal(found, err)
 			}
+		}
+	}
+}
+
+func TestWhatElseAnAdBlockersRuleAsksForIsReported(t *testing.T) {
+	ads := compile(t, "ads", list.Config{Format: list.Adblock}, "||r.com/x.js$script,redirect=noop.js\n$removeparam=utm_source\n$removeparam=/^fb/\n")
+	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": ads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ method, url, category, modifier string }{
+		{"GET", "https://r.com/x.js", "ads", "redirect=noop.js"},
+		{"GET", "https://a.com/page.html?utm_source=1&q=2&fbclid=3", RemoveParam, "removeparam=utm_source&fbclid"},
+		{"POST", "https://a.com/page.html?utm_source=1", "", ""},
+		{"GET", "https://a.com/page.html?q=2", "", ""},
+	} {
+		u, err := url.Parse(tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &filter.Transaction{Host: u.Host, URL: tt.url, Last: filter.Response, Request: &message.Request{Method: tt.method, Path: []byte(u.RequestURI())}}
+		got, err := c.Find(t.Context(), tr, filter.Request, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.category == "" {
+			if len(got) > 0 {
+				t.Errorf("%s %s: got %v, want nothing", tt.method, tt.url, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Category != tt.category || got[0].Modifier != tt.modifier || got[0].Evidence == "" {
+			t.Errorf("%s %s: got %+v, want %s in %s", tt.method, tt.url, got, tt.modifier, tt.category)
 		}
 	}
 }

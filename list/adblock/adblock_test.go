@@ -123,7 +123,7 @@ func TestKindsOfLines(t *testing.T) {
 		"||a.com": Network, "||a.com^$script": Network, "a.com/x": Network, "||a.*^": Network, ".a.com": Network, "_x.js": Network, "ad.js": Network, "x.gif": Network,
 		"a.com##.ad": Cosmetic, "##.ad": Cosmetic, "a.com#@#.ad": Cosmetic, "a.com#?#x": Cosmetic, "a.com#$#x": Cosmetic, "a.com#%#//s": Cosmetic,
 		"@@||a.com^$generichide": Cosmetic, "a.com$$script[x]": Cosmetic, "a.com##+js(x)": Cosmetic,
-		"||a.com^$popup": Unsupported, "||a.com^$csp=x": Unsupported, "||a.com^$removeparam=x": Unsupported, "||a.com^$dnsrewrite=1.2.3.4": Unsupported,
+		"||a.com^$popup": Unsupported, "||a.com^$csp=x": Unsupported, "||a.com^$removeparam=x": Network, "$removeparam=/^(a/": Unsupported, "||a.com^$dnsrewrite=1.2.3.4": Unsupported,
 		"*": Bad, "||": Bad, "@@": Bad, "|": Bad, "/x\x00": Bad, "/x$domain=": Bad,
 	} {
 		var r Rule
@@ -594,4 +594,48 @@ func FuzzOpen(f *testing.F) {
 			e.Rule(ref)
 		}
 	})
+}
+
+func TestParametersAreTakenOutOfTheQuery(t *testing.T) {
+	for _, tt := range []struct {
+		rules string // a line each
+		url   string
+		typ   Type
+		want  string
+	}{
+		{"$removeparam=utm_source", "https://a.com/?utm_source=x&b=1", Document, "utm_source"},
+		{"$removeparam=utm_source", "https://a.com/?b=1&utm_source", Document, "utm_source"},
+		{"$removeparam=utm_source", "https://a.com/?utm_sources=x&b=utm_source", Document, ""},
+		{"$removeparam=utm_source", "https://a.com/utm_source=1", Document, ""},
+		{"$removeparam=utm_source", "https://a.com/?utm_source=x", Image, ""},
+		{"$removeparam=utm_source,image", "https://a.com/?utm_source=x", Image, "utm_source"},
+		{"$queryprune=Gclid", "https://a.com/?Gclid=x", Document, "Gclid"},
+		{"$removeparam=Gclid", "https://a.com/?gclid=x", Document, ""},
+		{"||a.com^$removeparam=x", "https://www.a.com/?x=1&y=2", XMLHTTPRequest, "x"},
+		{"||a.com^$removeparam=x", "https://b.com/?x=1&y=2", Document, ""},
+		{"||a.com^$removeparam", "https://a.com/?x=1&y=2&x=3", Document, "x,y"},
+		{"||a.com^$removeparam=~x", "https://a.com/?x=1&y=2", Document, "y"},
+		{"$removeparam=/^utm_/", "https://a.com/?utm_a=1&b=2&utm_c=3", Document, "utm_a,utm_c"},
+		{"$removeparam=/^UTM_/i", "https://a.com/?utm_a=1&b=2", Document, "utm_a"},
+		{"$removeparam=x\n@@||a.com^$removeparam=x", "https://a.com/?x=1", Document, ""},
+		{"$removeparam=x\n@@||a.com^$removeparam", "https://a.com/?x=1", Document, ""},
+		{"$removeparam=x,important\n@@||a.com^$removeparam=x", "https://a.com/?x=1", Document, "x"},
+		{"$removeparam=x\n@@||a.com^$removeparam=y", "https://a.com/?x=1", Document, "x"},
+		{"$removeparam=x\n$removeparam=x,badfilter\n$removeparam=y", "https://a.com/?x=1&y=2", Document, "y"},
+		{"||a.com/x$script", "https://a.com/?x=1", Document, ""},
+	} {
+		e := build(t, strings.Split(tt.rules, "\n")...)
+		var r Request
+		r.Set(tt.url, tt.typ, "")
+		var got []string
+		for _, p := range e.RemoveParams(&r, nil) {
+			got = append(got, p.Name)
+		}
+		if got := strings.Join(got, ","); got != tt.want {
+			t.Errorf("%s on %s: got %q, want %q", tt.rules, tt.url, got, tt.want)
+		}
+		if found := e.Match(&r, nil); len(found) > 0 {
+			t.Errorf("%s on %s: a rule about parameters blocks", tt.rules, tt.url)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package adblock
 import (
 	"bytes"
 	"encoding/binary"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -228,6 +229,19 @@ func urlTokens(dst []uint32, url []byte) []uint32 {
 // patternTokens appends the hashes of the tokens that every URL a rule matches
 // has.
 func patternTokens(dst []uint32, r rule) []uint32 {
+	dst = appendPatternTokens(dst, r)
+	if r.flags()&flagParams != 0 {
+		var p Rule
+		if p.Parse(r.text()); len(p.Params) > 0 && p.Params[0] != '/' && p.Params[0] != '~' {
+			// It stands between "?" or "&" and "=", so that its tokens are whole.
+			var buf [maxParam]uint32
+			dst = append(dst, urlTokens(buf[:0], bytes.ToLower(p.Params))...)
+		}
+	}
+	return dst
+}
+
+func appendPatternTokens(dst []uint32, r rule) []uint32 {
 	p, flags := r.pattern(), r.flags()
 	var buf [1024]byte
 	if flags&flagMatchCase != 0 {
@@ -285,7 +299,7 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 	if !e.exceptions {
 		return dst
 	}
-	dst = e.match(r, 1, dst)
+	dst = e.match(r, exceptionClass, dst)
 	if r.source == "" || r.typ == Document {
 		return dst
 	}
@@ -293,38 +307,114 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 		r.page = new(Request)
 	}
 	r.page.Set("https://"+r.source+"/", Document, "")
-	return e.match(r.page, 1, dst)
+	return e.match(r.page, exceptionClass, dst)
 }
 
-func (e *Engine) match(r *Request, exception uint32, dst []uint32) []uint32 {
+// A Param is a parameter of the query that a rule wants taken out.
+type Param struct {
+	Name string // as it stands in the URL
+	Ref  uint32 // of the rule
+}
+
+// mostParams is how many rules about parameters are looked at for a request.
+const mostParams = 64
+
+// RemoveParams appends to dst the parameters of r's query that rules want
+// taken out of it, each once.
+func (e *Engine) RemoveParams(r *Request, dst []Param) []Param {
+	_, query, _ := bytes.Cut(r.original, []byte("?"))
+	query, _, _ = bytes.Cut(query, []byte("#"))
+	if !e.params || len(query) == 0 {
+		return dst
+	}
+	var buf [mostParams]uint32
+	found := e.match(r, paramsClass, buf[:0])
+	if len(found) == 0 {
+		return dst
+	}
+	var buf2 [mostParams]uint32
+	kept := e.match(r, paramsClass|exceptionClass, buf2[:0])
+	for part := range bytes.SplitSeq(query, []byte("&")) {
+		name, _, _ := bytes.Cut(part, []byte("="))
+		if len(name) == 0 || slices.ContainsFunc(dst, func(p Param) bool { return p.Name == string(name) }) {
+			continue
+		}
+		ref, important, ok := e.aboutParam(found, name)
+		if !ok {
+			continue
+		}
+		if _, _, keep := e.aboutParam(kept, name); important || !keep {
+			dst = append(dst, Param{string(name), ref})
+		}
+	}
+	return dst
+}
+
+// aboutParam finds the first of some rules that is about a parameter.
+func (e *Engine) aboutParam(refs []uint32, param []byte) (ref uint32, important, ok bool) {
+	for _, ref := range refs[:min(len(refs), mostParams)] {
+		x := e.rule(ref &^ 3)
+		if x == nil {
+			continue
+		}
+		var p Rule
+		p.Parse(x.text())
+		switch {
+		case len(p.Params) == 0:
+		case p.Params[0] == '~':
+			if string(p.Params[1:]) == string(param) {
+				continue
+			}
+		case p.Params[0] == '/':
+			if l := e.regexps[ref&^3]; l == nil || !l.matchParam(p.Params, param) {
+				continue
+			}
+		case string(p.Params) != string(param):
+			continue
+		}
+		return ref, p.Important, true
+	}
+	return 0, false, false
+}
+
+func (l *lazy) matchParam(value, param []byte) bool {
+	l.paramsOnce.Do(func() {
+		if re, ok := paramsExpression(value); ok {
+			l.params, _ = regexp.Compile(re)
+		}
+	})
+	return l.params != nil && l.params.Match(param)
+}
+
+func (e *Engine) match(r *Request, class uint32, dst []uint32) []uint32 {
 	for _, h := range r.tokens {
-		dst = e.bucket(h, r, exception, dst)
+		dst = e.bucket(h, r, class, dst)
 	}
 	for _, d := range r.pages {
-		dst = e.bucket(domainHash(d), r, exception, dst)
+		dst = e.bucket(domainHash(d), r, class, dst)
 	}
 	for i := 0; i+3 <= len(r.url); i++ {
 		if h := gramHash(r.url[i:]); e.bitmap[h>>19]>>(h>>16&7)&1 == 1 {
-			dst = e.bucket(h, r, exception, dst)
+			dst = e.bucket(h, r, class, dst)
 		}
 	}
-	return e.try(e.always, r, exception, dst)
+	return e.try(e.always, r, class, dst)
 }
 
-func (e *Engine) bucket(h uint32, r *Request, exception uint32, dst []uint32) []uint32 {
+func (e *Engine) bucket(h uint32, r *Request, class uint32, dst []uint32) []uint32 {
 	i := bucketOf(h, e.nbuckets)
 	from, to := binary.LittleEndian.Uint32(e.buckets[4*i:]), binary.LittleEndian.Uint32(e.buckets[4*i+4:])
 	if from >= to || uint64(to)*4 > uint64(len(e.refs)) {
 		return dst
 	}
-	return e.try(e.refs[4*from:4*to], r, exception, dst)
+	return e.try(e.refs[4*from:4*to], r, class, dst)
 }
 
 // try appends those of refs that match.
-func (e *Engine) try(refs []byte, r *Request, exception uint32, dst []uint32) []uint32 {
+func (e *Engine) try(refs []byte, r *Request, class uint32, dst []uint32) []uint32 {
 	for ; len(refs) >= 4; refs = refs[4:] {
 		ref := binary.LittleEndian.Uint32(refs)
-		if ref&1 == exception && e.covers(ref&^3, r) && !slices.Contains(dst, ref) {
+		if ref&3 == class && e.covers(ref&^3, r) && !slices.Contains(dst, ref) {
 			dst = append(dst, ref)
 		}
 	}

@@ -12,6 +12,7 @@ package adblock
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 
 	"golang.org/x/net/publicsuffix"
@@ -69,9 +70,10 @@ const (
 	flagRight // …|
 	flagThird
 	flagFirst
-	flagOnly // on certain pages only: domain= without ~
-	flagOwn  // the pattern in lower case follows the text
-	flagAny  // some domain is name.*, whatever public suffix
+	flagOnly   // on certain pages only: domain= without ~
+	flagOwn    // the pattern in lower case follows the text
+	flagAny    // some domain is name.*, whatever public suffix
+	flagParams // takes parameters out of the query and blocks nothing
 )
 
 // A Rule is a line taken apart. Its slices point into the line, or are used
@@ -84,6 +86,10 @@ type Rule struct {
 	Important bool
 	BadFilter bool   // takes the same rule without badfilter out of the list
 	Redirect  string // name of the resource to answer with
+	// Params is the value of removeparam: the name of a parameter that is
+	// taken out of the query, "~" and the name of the one that stays, a
+	// /regular expression/, or nothing for all.
+	Params []byte
 
 	text    []byte
 	flags   uint16
@@ -239,6 +245,13 @@ func (r *Rule) readOptions() (positive, ok bool) {
 			r.types, named = allTypes, true
 		case "redirect", "rewrite":
 			r.Redirect = string(value)
+		case "removeparam", "queryprune":
+			if not || !isParams(value) {
+				r.unsupported("$removeparam with what is neither a name nor an expression")
+				return false, false
+			}
+			r.flags |= flagParams
+			r.Params = value
 		case "", "_", "noop":
 		case "elemhide", "ehide", "generichide", "ghide", "specifichide", "shide", "genericblock", "jsinject", "urlblock", "content", "extension", "stealth":
 			cosmetic = true
@@ -260,6 +273,9 @@ func (r *Rule) readOptions() (positive, ok bool) {
 	}
 	if !named {
 		r.types = allTypes &^ without // Document goes later
+		if r.flags&flagParams != 0 {
+			r.types = (Document | Subdocument | XMLHTTPRequest) &^ without
+		}
 	}
 	for _, d := range r.domains {
 		if d[0] != '~' {
@@ -273,7 +289,33 @@ func (r *Rule) readOptions() (positive, ok bool) {
 			return false, false
 		}
 	}
-	return named, true
+	return named || r.flags&flagParams != 0, true
+}
+
+// maxParam is the length of the longest name of a parameter, in bytes.
+const maxParam = 128
+
+// isParams says whether s is a value of removeparam.
+func isParams(s []byte) bool {
+	if len(s) == 0 || s[0] != '/' {
+		return len(s) <= maxParam
+	}
+	re, _ := paramsExpression(s)
+	_, err := regexp.Compile(re)
+	return re != "" && err == nil
+}
+
+// paramsExpression is the expression of /…/ or /…/i in RE2's syntax.
+func paramsExpression(s []byte) (re string, ok bool) {
+	t, fold := bytes.CutSuffix(s, []byte("i"))
+	if len(t) < 3 || t[0] != '/' || t[len(t)-1] != '/' {
+		return "", false
+	}
+	re = string(t[1 : len(t)-1])
+	if fold {
+		re = "(?i)" + re
+	}
+	return re, true
 }
 
 func partyFlag(third bool) uint16 {

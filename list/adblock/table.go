@@ -20,10 +20,12 @@ import (
 //
 //	header   version, number of rules, of buckets, of references, of references
 //	         that are always tried, of regular expressions; bytes of rules and
-//	         of names; 1 if there are exceptions
+//	         of names; 1 if there are exceptions, plus 2 if there are rules
+//	         about parameters
 //	bitmap   of the grams that rules stand under, 8 KiB
 //	buckets  for each where its references begin, and the end
-//	refs     where each rule is, plus one for an exception
+//	refs     where each rule is, plus one for an exception, plus two for one
+//	         about parameters
 //	always   the same for rules that have nothing to stand under
 //	regexps  where the rules with regular expressions are
 //	rules    each at a multiple of four
@@ -35,7 +37,7 @@ import (
 // with the highest bit for "not", in the order of the names, then its text, and
 // the pattern again in lower case when the text has it otherwise.
 const (
-	tableVersion = 1
+	tableVersion = 2
 	headerSize   = 9 * 4
 	bitmapSize   = 8 << 10
 	ruleSize     = 20
@@ -79,12 +81,15 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 	if own {
 		r.flags |= flagOwn
 	}
-	if r.flags&flagRegexp != 0 {
+	params := r.flags&flagParams != 0 && len(r.Params) > 0 && r.Params[0] == '/'
+	if r.flags&flagRegexp != 0 || params {
 		if len(b.regexps) >= maxRegexps {
 			return fmt.Errorf("is one more than the %d regular expressions a list may have", maxRegexps)
 		}
-		if _, err := compile(r.pattern, r.flags); err != nil {
-			return err
+		if r.flags&flagRegexp != 0 {
+			if _, err := compile(r.pattern, r.flags); err != nil {
+				return err
+			}
 		}
 		b.regexps = append(b.regexps, uint32(len(b.rules)))
 	}
@@ -154,15 +159,13 @@ func (b *Builder) Build() []byte {
 	e := &Engine{rules: b.rules, names: b.names}
 	counts := make([]uint32, 1<<16) // how many rules have a token or gram
 	var refs []uint32
-	exceptions := uint32(0)
+	has := uint32(0)
 	var scratch []uint32
 	for at := uint32(0); int(at) < len(b.rules); {
 		r := e.rule(at)
 		if b.bad == nil || !b.badPat[string(r.written())] || !b.bad[canonical(r.text())] {
 			refs = append(refs, at)
-			if r.flags()&flagException != 0 {
-				exceptions = 1
-			}
+			has |= hasOf(r.class())
 			if r.flags()&flagRegexp == 0 {
 				scratch = patternTokens(scratch[:0], r)
 				for _, h := range scratch {
@@ -184,17 +187,14 @@ func (b *Builder) Build() []byte {
 	bitmap := make([]byte, bitmapSize)
 	for _, at := range refs {
 		r := e.rule(at)
-		ref := at
-		if r.flags()&flagException != 0 {
-			ref |= 1
-		}
+		ref := at | r.class()
 		n := len(keys)
 		keys = b.keysOf(keys, r, ref, counts, bitmap)
 		if len(keys) == n {
 			always = append(always, ref)
 		}
 	}
-	return b.encode(len(refs), keys, always, bitmap, exceptions)
+	return b.encode(len(refs), keys, always, bitmap, has)
 }
 
 // keysOf appends what a rule is to stand under: its rarest token; or else its
@@ -249,7 +249,7 @@ func (b *Builder) domainKeys(keys []key, r rule, ref uint32) []key {
 
 func setBit(bitmap []byte, h uint32) { bitmap[h>>19] |= 1 << (h >> 16 & 7) }
 
-func (b *Builder) encode(n int, keys []key, always []uint32, bitmap []byte, exceptions uint32) []byte {
+func (b *Builder) encode(n int, keys []key, always []uint32, bitmap []byte, has uint32) []byte {
 	buckets := 1 << bits.Len(uint(max(1, len(keys))))
 	begin := make([]uint32, buckets+1) // of each bucket
 	for _, k := range keys {
@@ -267,7 +267,7 @@ func (b *Builder) encode(n int, keys []key, always []uint32, bitmap []byte, exce
 	}
 	t := make([]byte, 0, headerSize+bitmapSize+4*(buckets+1+len(keys)+len(always)+len(b.regexps))+len(b.rules)+len(b.names))
 	u32 := func(v int) { t = binary.LittleEndian.AppendUint32(t, uint32(v)) }
-	for _, v := range []int{tableVersion, n, buckets, len(keys), len(always), len(b.regexps), len(b.rules), len(b.names), int(exceptions)} {
+	for _, v := range []int{tableVersion, n, buckets, len(keys), len(always), len(b.regexps), len(b.rules), len(b.names), int(has)} {
 		u32(v)
 	}
 	t = append(t, bitmap...)
@@ -287,6 +287,7 @@ func bucketOf(h uint32, buckets int) uint32 { return uint32(uint64(h) * uint64(b
 type Engine struct {
 	n          int
 	exceptions bool
+	params     bool
 	bitmap     []byte
 	buckets    []byte
 	nbuckets   int
@@ -299,8 +300,8 @@ type Engine struct {
 
 // A lazy is a regular expression that is compiled when it is first needed.
 type lazy struct {
-	once sync.Once
-	re   *regexp.Regexp
+	once, paramsOnce sync.Once
+	re, params       *regexp.Regexp
 }
 
 var errTable = errors.New("damaged table of rules")
@@ -326,7 +327,7 @@ func Open(data []byte) (*Engine, error) {
 		rest = rest[n:]
 		return part
 	}
-	e := &Engine{n: int(h[1]), nbuckets: int(h[2]), exceptions: h[8] == 1}
+	e := &Engine{n: int(h[1]), nbuckets: int(h[2]), exceptions: h[8]&1 != 0, params: h[8]&2 != 0}
 	e.bitmap, e.buckets, e.refs, e.always = cut(bitmapSize), cut(4*(h[2]+1)), cut(4*h[3]), cut(4*h[4])
 	regexps := cut(4 * h[5])
 	e.rules, e.names = cut(h[6]), cut(h[7])
@@ -339,6 +340,9 @@ func Open(data []byte) (*Engine, error) {
 
 // Len returns the number of rules.
 func (e *Engine) Len() int { return e.n }
+
+// Params says whether any rule is about parameters.
+func (e *Engine) Params() bool { return e.params }
 
 // Exceptions says whether any rule is an exception.
 func (e *Engine) Exceptions() bool { return e.exceptions }
@@ -359,6 +363,34 @@ func (e *Engine) rule(at uint32) rule {
 }
 
 func (r rule) u16(i int) uint16 { return binary.LittleEndian.Uint16(r[i:]) }
+
+// Classes of rules, as they stand in the lowest bits of a reference.
+const (
+	exceptionClass = 1
+	paramsClass    = 2
+)
+
+func (r rule) class() uint32 {
+	c := uint32(0)
+	if r.flags()&flagException != 0 {
+		c = exceptionClass
+	}
+	if r.flags()&flagParams != 0 {
+		c |= paramsClass
+	}
+	return c
+}
+
+// hasOf is what a rule of a class says in the header.
+func hasOf(class uint32) uint32 {
+	switch {
+	case class&paramsClass != 0:
+		return 2
+	case class == exceptionClass:
+		return 1
+	}
+	return 0
+}
 
 func (r rule) line() uint32     { return binary.LittleEndian.Uint32(r) }
 func (r rule) category() uint16 { return r.u16(4) }
