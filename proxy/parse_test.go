@@ -1,12 +1,10 @@
 package proxy
 
 import (
-	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,70 +29,6 @@ func clientHello(name string, protos ...string) []byte {
 		hello = append(hello, body...)
 	}
 	return append([]byte{22, 3, 1, byte(len(hello) >> 8), byte(len(hello))}, hello...)
-}
-
-func TestPROXYHeaders(t *testing.T) {
-	const v2head = proxyV2
-	for _, tt := range []struct {
-		in   string
-		from string // "" invalid
-		n    int
-		bad  bool
-	}{
-		{"PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\nGET", "192.0.2.7:1234", 43, false},
-		{"PROXY TCP6 2001:db8::1 2001:db8::2 1234 80\r\n", "[2001:db8::1]:1234", 44, false},
-		{"PROXY TCP6 ::ffff:192.0.2.7 ::ffff:192.0.2.8 1 2\r\n", "192.0.2.7:1", 50, false},
-		{"PROXY UNKNOWN\r\n", "", 15, false},
-		{"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "", 35, false},
-		{"PROXY TCP4 192.0.2.7", "", 0, false},
-		{"P", "", 0, false},
-		{"POST http://x/ HTTP/1.1", "", -1, false},
-		{"", "", -1, false},
-		{"PROXY TCP4 192.0.2.7 198.51.100.1 1234\r\n", "", 0, true},
-		{"PROXY TCP4 ::1 ::1 1 2\r\n", "", 0, true},
-		{"PROXY TCP4 192.0.2.7 198.51.100.1 01 80\r\n", "", 0, true},
-		{"PROXY TCP4 192.0.2.7 198.51.100.1 65536 80\r\n", "", 0, true},
-		{"PROXY TCP6 fe80::1%eth0 ::1 1 2\r\n", "", 0, true},
-		{"PROXY " + strings.Repeat("x", 120), "", 0, true},
-		{v2head + "\x21\x11\x00\x0c\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90rest", "192.0.2.7:1234", 28, false},
-		{v2head + "\x21\x21\x00\x24\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01" + strings.Repeat("\x00", 16) + "\x04\xd2\x1f\x90", "[2001:db8::1]:1234", 52, false},
-		{v2head + "\x20\x00\x00\x00", "", 16, false},
-		{v2head + "\x21\x31\x00\x01x", "", 17, false},
-		{v2head + "\x21\x11\x00\x0c\xc0", "", 0, false},
-		{v2head + "\x21\x11\x00\x04\xc0\x00\x02\x07", "", 0, true},
-		{v2head + "\x11\x11\x00\x00", "", 0, true},
-		{v2head + "\x21\x11\xff\xff", "", 0, true},
-	} {
-		from, n, err := parsePROXY([]byte(tt.in))
-		got := ""
-		if from.IsValid() {
-			got = from.String()
-		}
-		if got != tt.from || n != tt.n || (err != nil) != tt.bad {
-			t.Errorf("%q: got %q, %d, %v, want %q, %d, error %v", tt.in, got, n, err, tt.from, tt.n, tt.bad)
-		}
-	}
-}
-
-func FuzzPROXY(f *testing.F) {
-	f.Add([]byte("PROXY TCP4 192.0.2.7 198.51.100.1 1234 80\r\nGET"))
-	f.Add([]byte("PROXY UNKNOWN\r\n"))
-	f.Add([]byte(proxyV2 + "\x21\x11\x00\x0c\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90rest"))
-	f.Add([]byte(proxyV2 + "\x20\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		from, n, err := parsePROXY(b)
-		switch {
-		case n > len(b), n > maxProxyV2, err != nil && (n != 0 || from.IsValid()), n <= 0 && from.IsValid():
-			t.Fatalf("got %v, %d, %v", from, n, err)
-		case n == 0 && err == nil && len(b) >= maxProxyV2:
-			t.Fatalf("more wanted than %d bytes", len(b))
-		case n > 0:
-			again, m, err := parsePROXY(append(bytes.Clone(b[:n]), "more"...))
-			if again != from || m != n || err != nil {
-				t.Fatalf("got %v, %d; with other bytes behind %v, %d, %v", from, n, again, m, err)
-			}
-		}
-	})
 }
 
 func TestAddressesThatMayBeReached(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/message/proxyprotocol"
 )
 
 // Sizes of a session's own buffers: what an ordinary head needs, and head and
@@ -212,7 +213,7 @@ func (x *session) begin() bool {
 	if err != nil {
 		return false
 	}
-	if x.trusted && (b[0] == proxyV1[0] || b[0] == proxyV2[0]) && !x.readPROXY() {
+	if x.trusted && (b[0] == proxyprotocol.V1[0] || b[0] == proxyprotocol.V2[0]) && !x.readPROXY() {
 		return false
 	}
 	if !x.trusted && !x.counted && !x.enter() { // the PROXY header named a client
@@ -246,7 +247,7 @@ func (x *session) readPROXY() bool {
 			return false
 		}
 		b := x.r.Buffered()
-		from, size, err := parsePROXY(b)
+		from, size, err := proxyprotocol.Parse(b)
 		switch {
 		case err != nil:
 			x.p.counters.proto.Add(1)

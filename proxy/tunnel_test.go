@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/message/proxyprotocol"
 )
 
 // tunnelTo opens a tunnel through the proxy.
@@ -298,7 +299,7 @@ func TestHTTPSProxyOnTheSamePort(t *testing.T) {
 func TestPROXYProtocolOfTrustedOnly(t *testing.T) {
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
 	request := "GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.5\r\n\r\n"
-	v2 := proxyV2 + "\x21\x11\x00\x0c\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90"
+	v2 := proxyprotocol.V2 + "\x21\x11\x00\x0c\xc0\x00\x02\x07\x7f\x00\x00\x01\x04\xd2\x1f\x90"
 	for _, tt := range []struct {
 		trusted []netip.Prefix
 		header  string

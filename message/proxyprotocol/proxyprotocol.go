@@ -1,4 +1,8 @@
-package proxy
+// Package proxyprotocol reads the header with which a load balancer says whom
+// a connection is from: the PROXY protocol, versions 1 and 2, as written down
+// by HAProxy (proxy-protocol.txt, 2020-03-05). Its caller reads the first bytes
+// of a connection from a trusted network and goes on behind the header.
+package proxyprotocol
 
 import (
 	"bytes"
@@ -8,28 +12,28 @@ import (
 	"strings"
 )
 
-// The PROXY protocol, versions 1 and 2, as written down by HAProxy
-// (proxy-protocol.txt, 2020-03-05).
-
 const (
-	proxyV1    = "PROXY "
-	proxyV2    = "\r\n\r\n\x00\r\nQUIT\n"
-	maxProxyV1 = 107            // bytes with CRLF
-	maxProxyV2 = 16 + 216 + 512 // addresses of any family, and some room for TLVs
+	V1 = "PROXY "                 // how a header of version 1 begins
+	V2 = "\r\n\r\n\x00\r\nQUIT\n" // how one of version 2 begins
+
+	// Max is the longest header in bytes: addresses of any family, and some
+	// room for TLVs.
+	Max   = 16 + 216 + 512
+	maxV1 = 107 // with CRLF
 )
 
-var errNotPROXY = errors.New("malformed PROXY protocol header")
+var errMalformed = errors.New("malformed PROXY protocol header")
 
-// parsePROXY reads a PROXY protocol header at the start of b. n is its length;
+// Parse reads a PROXY protocol header at the start of b. n is its length;
 // n = 0 without an error means that more bytes are needed, n < 0 that b begins
 // with something else. from is invalid when the header does not name a client
 // (UNKNOWN, LOCAL, other address families): the connection's own address holds.
-func parsePROXY(b []byte) (from netip.AddrPort, n int, err error) {
+func Parse(b []byte) (from netip.AddrPort, n int, err error) {
 	switch {
-	case hasPrefix(b, proxyV1):
-		return parsePROXYv1(b)
-	case hasPrefix(b, proxyV2):
-		return parsePROXYv2(b)
+	case hasPrefix(b, V1):
+		return parseV1(b)
+	case hasPrefix(b, V2):
+		return parseV2(b)
 	}
 	return netip.AddrPort{}, -1, nil
 }
@@ -40,11 +44,11 @@ func hasPrefix(b []byte, s string) bool {
 	return n > 0 && string(b[:n]) == s[:n]
 }
 
-func parsePROXYv1(b []byte) (from netip.AddrPort, n int, err error) {
-	end := bytes.Index(b[:min(len(b), maxProxyV1)], []byte("\r\n"))
+func parseV1(b []byte) (from netip.AddrPort, n int, err error) {
+	end := bytes.Index(b[:min(len(b), maxV1)], []byte("\r\n"))
 	if end < 0 {
-		if len(b) >= maxProxyV1 {
-			return from, 0, errNotPROXY
+		if len(b) >= maxV1 {
+			return from, 0, errMalformed
 		}
 		return from, 0, nil
 	}
@@ -54,7 +58,7 @@ func parsePROXYv1(b []byte) (from netip.AddrPort, n int, err error) {
 		return from, n, nil
 	}
 	if len(part) != 6 || part[1] != "TCP4" && part[1] != "TCP6" {
-		return from, 0, errNotPROXY
+		return from, 0, errMalformed
 	}
 	src, err1 := netip.ParseAddr(part[2])
 	dst, err2 := netip.ParseAddr(part[3])
@@ -62,7 +66,7 @@ func parsePROXYv1(b []byte) (from netip.AddrPort, n int, err error) {
 	_, ok2 := parsePort(part[5])
 	four := part[1] == "TCP4"
 	if err1 != nil || err2 != nil || !ok1 || !ok2 || src.Is4() != four || dst.Is4() != four || src.Zone() != "" {
-		return from, 0, errNotPROXY
+		return from, 0, errMalformed
 	}
 	return netip.AddrPortFrom(src.Unmap(), sp), n, nil
 }
@@ -81,14 +85,14 @@ func parsePort(s string) (uint16, bool) {
 	return uint16(n), n <= 65535
 }
 
-func parsePROXYv2(b []byte) (from netip.AddrPort, n int, err error) {
+func parseV2(b []byte) (from netip.AddrPort, n int, err error) {
 	if len(b) < 16 {
 		return from, 0, nil
 	}
 	version, command, family := b[12]>>4, b[12]&15, b[13]
 	n = 16 + int(binary.BigEndian.Uint16(b[14:16]))
-	if version != 2 || command > 1 || n > maxProxyV2 {
-		return from, 0, errNotPROXY
+	if version != 2 || command > 1 || n > Max {
+		return from, 0, errMalformed
 	}
 	if len(b) < n {
 		return from, 0, nil
@@ -99,12 +103,12 @@ func parsePROXYv2(b []byte) (from netip.AddrPort, n int, err error) {
 	switch a := b[16:n]; family {
 	case 0x11: // TCP over IPv4
 		if len(a) < 12 {
-			return from, 0, errNotPROXY
+			return from, 0, errMalformed
 		}
 		from = netip.AddrPortFrom(netip.AddrFrom4([4]byte(a)), binary.BigEndian.Uint16(a[8:]))
 	case 0x21: // TCP over IPv6
 		if len(a) < 36 {
-			return from, 0, errNotPROXY
+			return from, 0, errMalformed
 		}
 		from = netip.AddrPortFrom(netip.AddrFrom16([16]byte(a)).Unmap(), binary.BigEndian.Uint16(a[32:]))
 	}
