@@ -67,6 +67,13 @@ type Transaction struct {
 	Host string // lower case, no port, no final dot; an IPv6 address without brackets
 	Port uint16
 
+	// Type is the type of record that is asked for, for DNS.
+	Type uint16
+	// Terse says that nobody is going to read why: checks leave out the
+	// evidence of their findings, which can cost more than finding. Whoever
+	// wants to know after all has the transaction judged once more without.
+	Terse bool
+
 	// From Request on. URL is scheme, host, port unless it is the scheme's
 	// own, path and query, as one would write it in a browser.
 	URL     string
@@ -176,6 +183,8 @@ type Verdict struct {
 	// Edits change the request before it goes upstream (SafeSearch, tenant
 	// restriction). They are shared: read only.
 	Edits []Edit
+	// Names says how a name server puts the verdict into an answer.
+	Names Names
 }
 
 // Final says that the transaction ends here, with an answer of ours.

@@ -89,6 +89,9 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 	if p.presets, err = compilePresets(s); err != nil {
 		return nil, err
 	}
+	if p.names, err = compileDNS(&s.DNS); err != nil {
+		return nil, filter.Setting("dns", err)
+	}
 	names := map[string]bool{}
 	for i := range s.Rules {
 		key := fmt.Sprintf("rules[%d]", i)
@@ -166,7 +169,7 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	if s.Name == "" {
 		return filter.Setting("name", errors.New("a rule needs a name, for the record and the block page"))
 	}
-	r := &rule{name: s.Name}
+	r := &rule{name: s.Name, answer: s.Answer}
 	var err error
 	if r.action, err = parseAction(s.Action); err != nil {
 		return filter.Setting("action", err)
@@ -313,6 +316,13 @@ func (r *rule) compile(s *Rule) (err error) {
 			return filter.Setting(fmt.Sprintf("search[%d]", i), fmt.Errorf("%q has no letter or digit to search for", words))
 		}
 		r.search = append(r.search, term)
+	}
+	for i, name := range s.Query {
+		t, err := filter.RecordType(name)
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("query[%d]", i), err)
+		}
+		r.queries = append(r.queries, t)
 	}
 	if r.urls, err = compilePatterns(s.URL, "url"); err != nil {
 		return err

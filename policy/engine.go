@@ -68,6 +68,7 @@ type policy struct {
 	hosts  map[string]*ruleSet // rules by the hosts they ask for
 	any    ruleSet             // rules that ask for none
 	presets
+	names   filter.Names
 	learn   time.Duration
 	decrypt bool
 	fickle  []int // rules on which two requests for one URL may differ
@@ -231,7 +232,10 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 		return t.Verdict
 	}
 	if p == nil {
-		f := filter.Finding{Check: "policy", Category: "uncovered", Evidence: "no policy covers client " + describe(&t.Client)}
+		f := filter.Finding{Check: "policy", Category: "uncovered"}
+		if !t.Terse {
+			f.Evidence = "no policy covers client " + describe(&t.Client)
+		}
 		t.Findings = append(t.Findings, f)
 		t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Finding: f}}
 		return t.Verdict
@@ -252,7 +256,7 @@ func describe(c *filter.Client) string {
 
 // decide sets the transaction's verdict.
 func (w *walk) decide(ctx context.Context) {
-	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t)}
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t), Names: w.p.names}
 	w.count()
 	r, undecided := w.first()
 	for _, i := range w.p.checks {
@@ -505,10 +509,15 @@ func (w *walk) fit(r *rule) {
 	v.Reason.Rule = r.name
 	v.Reason.Learned = false
 	v.Reason.Finding = w.reason(r)
-	switch r.action {
-	case filter.Warn:
+	if r.answer != filter.Usual {
+		v.Names.Answer = r.answer
+	}
+	switch {
+	case w.t.Proto == filter.DNS:
+		v.To = r.to.host // an answer has no room for more
+	case r.action == filter.Warn:
 		v.To = w.token(r, w.now.Add(r.warnFor).Unix())
-	case filter.Redirect:
+	case r.action == filter.Redirect:
 		v.To = r.to.url(w.t)
 	}
 	if v.Final() {

@@ -33,6 +33,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shuultuur/filter"
 )
 
 // Config are the policies in order: the first that covers a client counts.
@@ -61,6 +63,15 @@ type Policy struct {
 	SafeSearch bool     `yaml:"safesearch"` // search engines filter their answers
 	YouTube    string   `yaml:"youtube"`    // off, moderate or strict
 	Tenants    Tenants  `yaml:"tenants"`
+	DNS        DNS      `yaml:"dns"` // what is said to these clients when they ask for names
+}
+
+// DNS says how a name server treats the clients of a policy.
+type DNS struct {
+	Answer filter.Answer `yaml:"answer"`  // how a refused name is answered, instead of as the name server's settings say
+	Error  string        `yaml:"error"`   // the Extended DNS Error of a refusal: blocked (default), censored or filtered
+	Drop   []string      `yaml:"drop"`    // from HTTPS and SVCB records: h3, ech
+	OwnDNS bool          `yaml:"own-dns"` // let browsers use encrypted DNS of their own
 }
 
 // A Rule is an action and when to take it. Between keys stands "and", within
@@ -88,13 +99,19 @@ type Rule struct {
 	Referer   []string          `yaml:"referer"`   // host of the referring page, as Host; the client can lie
 	Method    []string          `yaml:"method"`
 	Search    []string          `yaml:"search"` // words or phrases in what is searched for at a known engine
-	Schedule  Schedule          `yaml:"schedule"`
+	// Query are types of records ("AAAA", "HTTPS", "TYPE65"): the rule fits
+	// questions for names only, and of these only those for one of the types.
+	Query    []string `yaml:"query"`
+	Schedule Schedule `yaml:"schedule"`
 
 	// To is where a redirect goes. {url}, {host}, {category}, {policy} and
 	// {id} stand for those of the transaction, escaped for a query. A redirect
 	// never fits on the host it leads to.
 	To      string   `yaml:"to"`
 	WarnFor Duration `yaml:"warn-for"` // for this rule, instead of the policy's
+	// Answer is how a name server refuses a name by this rule, instead of as
+	// the policy says.
+	Answer filter.Answer `yaml:"answer"`
 }
 
 // Limits of the settings. They bound what one decision can cost.

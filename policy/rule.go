@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"shuultuur/filter"
@@ -37,6 +38,8 @@ type rule struct {
 	urls    patterns
 	search  [][]byte // as appendTerm makes them
 	types   []string // lower case; "image/" for image/*
+	queries []uint16
+	answer  filter.Answer
 
 	// implied is the rule that stands behind all others where connections are
 	// decrypted; certificate says that a rule names faults of certificates.
@@ -55,6 +58,9 @@ type rule struct {
 func (r *rule) conditions(w *walk) answer {
 	t := w.t
 	if r.when != nil && !open(r.when, w.now) || r.action == filter.Redirect && r.to.host == t.Host {
+		return no
+	}
+	if r.queries != nil && (t.Proto != filter.DNS || !slices.Contains(r.queries, t.Type)) {
 		return no
 	}
 	if r.needsRequest {

@@ -156,7 +156,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 			if url && known(t.Findings, m.Category) {
 				continue
 			}
-			dst = add(dst, from, f, m)
+			dst = add(dst, from, f, m, t.Terse)
 		}
 	}
 	clear(w.found)
@@ -206,17 +206,21 @@ func (w *scratch) ask(f *list.File, request, whole bool) (err error) {
 }
 
 // add adds m to the finding of its category in dst[from:], or a new one.
-func add(dst []filter.Finding, from int, f *list.File, m list.Match) []filter.Finding {
+func add(dst []filter.Finding, from int, f *list.File, m list.Match, terse bool) []filter.Finding {
 	for i := from; i < len(dst); i++ {
 		if dst[i].Category == m.Category {
-			if strings.Count(dst[i].Evidence, "; ") < mostEvidence-1 {
+			if !terse && strings.Count(dst[i].Evidence, "; ") < mostEvidence-1 {
 				dst[i].Evidence += "; " + f.Evidence(m)
 			}
 			dst[i].Modifier = cmp.Or(dst[i].Modifier, modifier(f, m))
 			return dst
 		}
 	}
-	return append(dst, filter.Finding{Check: "category", Category: m.Category, Evidence: f.Evidence(m), Modifier: modifier(f, m)})
+	found := filter.Finding{Check: "category", Category: m.Category, Modifier: modifier(f, m)}
+	if !terse {
+		found.Evidence = f.Evidence(m)
+	}
+	return append(dst, found)
 }
 
 // modifier is what the rule found asks for besides blocking.
