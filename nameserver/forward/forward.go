@@ -1,0 +1,311 @@
+// Package forward asks other name servers.
+//
+// A question goes so: [Forwarder.Exchange] finds the route with the longest
+// suffix of the name, puts its upstreams in order, and asks one or several of
+// them, the next one when an answer is late, cannot be had or is of no use.
+// Each upstream has a transport (UDP with TCP, TCP, TLS, HTTPS, HTTP/3, QUIC)
+// that keeps connections, a bound on what waits for it, a smoothed time to
+// answers, and its health: after failures in a row it is left alone but for
+// probes, which come ever more seldom until one is answered.
+//
+// What comes back is walked before anybody sees it, see query.check. With
+// validation the message then goes through package validate.
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An Option says how a question is asked.
+type Option struct {
+	DO     bool         // DNSSEC records are wanted
+	CD     bool         // what does not validate is wanted too
+	Subnet netip.Prefix // the client's network (RFC 7871), when it is to be told
+}
+
+// An Error is why there is no answer.
+type Error struct {
+	EDE uint16 // an Extended DNS Error, RFC 8914, that a client may be told
+	Err error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Extended DNS Errors of this package.
+const (
+	edeNoUpstream = 22 // no reachable authority
+	edeNetwork    = 23 // network error
+)
+
+// A Forwarder asks upstreams. Its methods are for many goroutines at once.
+type Forwarder struct {
+	cfg       Config
+	upstreams []*upstream
+	routes    map[string]*group // by domain in wire form; "\x00" is everything
+	boot      *group            // looks up the names of upstreams; nil: nobody does
+	seconds   *prometheus.HistogramVec
+	broken    atomic.Int64 // queries for which every upstream was down
+	refused   atomic.Int64 // queries for which every upstream was full
+	wake      chan struct{}
+
+	life context.Context
+	stop context.CancelFunc
+	once sync.Once
+	wg   sync.WaitGroup // attempts under way
+}
+
+// A group is the upstreams of a route.
+type group struct {
+	upstreams []*upstream
+	order     Order
+	race      int
+}
+
+// errAnswered is the cause with which those that were not first are stopped.
+var errAnswered = errors.New("another upstream has answered")
+
+const (
+	mostAttempts = 6
+	exploreOneIn = 50 // questions that another upstream is asked too, to know its speed
+)
+
+// Exchange asks the upstreams that are responsible for name, which is in wire
+// form, and returns a whole answer message and who gave it. The message
+// belongs to the caller; its ID means nothing; its question is name as given;
+// its records have been walked and its names end. It has the OPT record of the
+// upstream. Upstreams that answer SERVFAIL or REFUSED are passed over while
+// there are others. The time it takes is bounded by Config.Total and ctx. An
+// error is an [*Error].
+func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
+	if !checkName(name) {
+		return nil, "", &Error{edeNetwork, fmt.Errorf("%q is not a name in wire form", name)}
+	}
+	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
+	for i, c := range q.name {
+		q.name[i] = lower(c)
+	}
+	return f.exchange(ctx, f.route(q.name, qtype), q)
+}
+
+// exchange asks a group within the time of a whole exchange.
+func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Total)
+	defer cancel()
+	a, to, err := f.ask(ctx, g, q)
+	if err != nil {
+		ede := uint16(edeNetwork)
+		if isTimeout(err) || len(g.upstreams) == 0 {
+			ede = edeNoUpstream
+		}
+		return nil, to, &Error{ede, fmt.Errorf("asking for %s: %w", text(q.name), err)}
+	}
+	return a.msg, to, nil
+}
+
+// route returns the group of the longest suffix. The records at a cut that
+// belong to the parent (DS) are its parent's to answer.
+func (f *Forwarder) route(name []byte, qtype uint16) *group {
+	const typeDS = 43
+	if qtype == typeDS && len(name) > 1 {
+		name = name[1+int(name[0]):]
+	}
+	for ; len(name) > 1; name = name[1+int(name[0]):] {
+		if g := f.routes[string(name)]; g != nil {
+			return g
+		}
+	}
+	return f.routes["\x00"]
+}
+
+type result struct {
+	u   *upstream
+	a   answer
+	err error
+}
+
+// ask goes through the plan of a group: the first ones at once, each other one
+// when those before it are late or have failed. The first good answer wins and
+// stops the rest; of bad ones the first is kept for want of a better.
+func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
+	plan, at := f.plan(g)
+	if len(plan) == 0 {
+		return answer{}, "", errors.New("no upstream is set for it")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errAnswered)
+	results := make(chan result, len(plan))
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+
+	var kept result
+	lastErr := error(nil)
+	next, pending := 0, 0
+	start := func() {
+		u := plan[next]
+		next++
+		if !f.begin() {
+			results <- result{u, answer{}, errClosed}
+		} else {
+			go f.attempt(ctx, u, q, results)
+		}
+		pending++
+		timer.Reset(f.patience(g, u))
+	}
+	for range at {
+		start()
+	}
+	for pending > 0 {
+		select {
+		case r := <-results:
+			pending--
+			if r.err == nil && !r.a.poor() {
+				return r.a, r.u.to, nil
+			}
+			if r.err != nil {
+				lastErr = fmt.Errorf("upstream %s: %w", r.u.to, r.err)
+			} else if kept.u == nil {
+				kept = r
+			}
+			if r.err == nil || errors.Is(r.err, errFull) {
+				plan = without(plan, next, r.u) // it would say the same again
+			}
+			if next < len(plan) {
+				start()
+			}
+		case <-timer.C:
+			if next < len(plan) {
+				start()
+			}
+		}
+	}
+	if kept.u != nil {
+		return kept.a, kept.u.to, nil
+	}
+	if errors.Is(lastErr, errFull) {
+		f.refused.Add(1)
+	}
+	return answer{}, "", lastErr
+}
+
+// begin counts an attempt, if the forwarder is not closed.
+func (f *Forwarder) begin() bool {
+	if f.life.Err() != nil {
+		return false
+	}
+	f.wg.Add(1)
+	return true
+}
+
+// attempt asks one upstream.
+func (f *Forwarder) attempt(ctx context.Context, u *upstream, q *query, results chan<- result) {
+	defer f.wg.Done()
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
+	defer cancel()
+	a, err := u.ask(ctx, q, f.alarm)
+	results <- result{u, a, err}
+}
+
+// without returns plan with u taken out from i on.
+func without(plan []*upstream, i int, u *upstream) []*upstream {
+	kept := plan[:i:i]
+	for _, x := range plan[i:] {
+		if x != u {
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}
+
+func (f *Forwarder) patience(g *group, u *upstream) time.Duration {
+	p := u.patience()
+	if g.order == Strict {
+		p *= strictFactor
+	}
+	return min(p, f.cfg.Timeout)
+}
+
+// alarm has Run look for upstreams to probe.
+func (f *Forwarder) alarm() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run probes upstreams that are down and closes connections that are not used,
+// until ctx ends; then it closes everything.
+func (f *Forwarder) Run(ctx context.Context) error {
+	defer f.Close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.life.Done():
+			return nil
+		case <-f.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		for _, u := range f.upstreams {
+			u.idle(now)
+		}
+		timer.Reset(f.probe(now))
+	}
+}
+
+// probe asks those upstreams something whose time has come, and returns how
+// long to wait for the next.
+func (f *Forwarder) probe(now time.Time) time.Duration {
+	next := streamIdle
+	var wg sync.WaitGroup
+	for _, u := range f.upstreams {
+		down, at := u.health()
+		if !down {
+			continue
+		}
+		if at.After(now) {
+			next = min(next, at.Sub(now))
+			continue
+		}
+		wg.Go(func() { u.check(f.life, f.cfg.Timeout) })
+		next = 0
+	}
+	wg.Wait()
+	return max(next, 10*time.Millisecond)
+}
+
+// check asks an upstream for the root's servers, which any server answers
+// somehow.
+func (u *upstream) check(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	u.probes.Add(1)
+	start := time.Now()
+	_, err := u.exchange(ctx, &query{name: []byte{0}, qtype: 2, class: 1})
+	u.probed(err, time.Since(start))
+}
+
+// Close stops what is under way and closes all connections. It may be called
+// more than once.
+func (f *Forwarder) Close() error {
+	f.once.Do(func() {
+		f.stop()
+		for _, u := range f.upstreams {
+			u.close()
+		}
+		f.wg.Wait()
+	})
+	return nil
+}

@@ -1,0 +1,110 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Lookup returns the addresses of a host, which is a name as people write it,
+// and for how long they hold. qtype is A (1) or AAAA (28). No address and no
+// error means that the name has none of that type, or does not exist.
+func (f *Forwarder) Lookup(ctx context.Context, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
+	name, err := wireName(host)
+	if err != nil {
+		return nil, 0, err
+	}
+	msg, _, err := f.Exchange(ctx, name, qtype, dns.ClassINET, Option{})
+	if err != nil {
+		return nil, 0, err
+	}
+	return addresses(msg, host, qtype)
+}
+
+// locate looks up the addresses of an upstream, of both kinds, through the
+// bootstrap servers.
+func (f *Forwarder) locate(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+	name, err := wireName(host)
+	if err != nil {
+		return nil, 0, err
+	}
+	var all []netip.Addr
+	least := mostKeep
+	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		msg, _, e := f.exchange(ctx, f.boot, &query{name: name, qtype: qtype, class: dns.ClassINET})
+		if e != nil {
+			err = e
+			continue
+		}
+		addrs, ttl, e := addresses(msg, host, qtype)
+		if e != nil {
+			err = e
+			continue
+		}
+		if len(addrs) > 0 {
+			all, least = append(all, addrs...), min(least, ttl)
+		}
+	}
+	if len(all) == 0 {
+		if err == nil {
+			err = fmt.Errorf("%q has no address", host)
+		}
+		return nil, 0, err
+	}
+	return all, least, nil
+}
+
+// addresses reads the records of a type at the end of the CNAMEs of an answer.
+func addresses(msg []byte, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
+	var m dns.Msg
+	if err := m.Unpack(msg); err != nil {
+		return nil, 0, fmt.Errorf("reading the answer for %q: %w", host, err)
+	}
+	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+		return nil, 0, fmt.Errorf("looking up %q: %s", host, dns.RcodeToString[m.Rcode])
+	}
+	owner := dns.CanonicalName(host)
+	ttl := uint32(1<<31 - 1)
+	for range m.Answer { // as often as there can be a CNAME
+		next := ""
+		for _, rr := range m.Answer {
+			if c, ok := rr.(*dns.CNAME); ok && dns.CanonicalName(c.Hdr.Name) == owner {
+				next, ttl = dns.CanonicalName(c.Target), min(ttl, c.Hdr.Ttl)
+				break
+			}
+		}
+		if next == "" {
+			break
+		}
+		owner = next
+	}
+	var addrs []netip.Addr
+	for _, rr := range m.Answer {
+		h := rr.Header()
+		if h.Rrtype != qtype || dns.CanonicalName(h.Name) != owner {
+			continue
+		}
+		var ip netip.Addr
+		switch x := rr.(type) {
+		case *dns.A:
+			ip, _ = netip.AddrFromSlice(x.A.To4())
+		case *dns.AAAA:
+			ip, _ = netip.AddrFromSlice(x.AAAA)
+		}
+		if ip.IsValid() {
+			addrs, ttl = append(addrs, ip), min(ttl, h.Ttl)
+		}
+	}
+	if len(addrs) == 0 {
+		for _, rr := range m.Ns {
+			if soa, ok := rr.(*dns.SOA); ok {
+				return nil, time.Duration(min(ttl, soa.Hdr.Ttl, soa.Minttl)) * time.Second, nil // RFC 2308 section 5
+			}
+		}
+		return nil, 0, nil
+	}
+	return addrs, time.Duration(ttl) * time.Second, nil
+}
