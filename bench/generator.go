@@ -36,7 +36,7 @@ func generator(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRig(ctx)
+	r, err := newRig(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type scenario struct {
 	connections int
 	header      []string
 	tunnel      bool
+	tls         bool // the origin speaks TLS and every peer looks into it
+	anew        bool // a new connection for each fetch
 	urls        func(*rig) []string
 	timeout     time.Duration
 	least       int           // fetches in a round, however slow the peer
@@ -71,6 +73,21 @@ func scenarios() []scenario {
 			name: "tunnel", about: "CONNECT tunnel, 100 MB file, 2 connections", unit: "files", connections: 2, urls: (*rig).bigURLs,
 			tunnel: true, timeout: 20 * time.Second, least: 4, most: 30 * time.Second,
 			targets: []target{{"squid", cpuPerFetch, 0.5}},
+		},
+		{
+			name: "tls-new", about: "TLS looked into, a new connection for each 1 KiB page", unit: "connections", connections: 10, urls: (*rig).smallURLs,
+			tls: true, anew: true, timeout: 10 * time.Second, most: 20 * time.Second,
+			targets: []target{{"squid", perCore, 1.5}},
+		},
+		{
+			name: "tls-small", about: "TLS looked into, 1 KiB page, kept-alive connections", unit: "requests", connections: 10, urls: (*rig).smallURLs,
+			tls: true, timeout: 10 * time.Second, most: 20 * time.Second,
+			targets: []target{{"squid", perCore, 1.2}},
+		},
+		{
+			name: "tls-pages", about: "TLS looked into, filtered pages, identity", unit: "pages", connections: 10, urls: (*rig).pageURLs,
+			tls: true, timeout: 20 * time.Second, most: 60 * time.Second,
+			targets: []target{{"e2guardian", perCore, 40}},
 		},
 	}
 }
@@ -165,7 +182,7 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 
 // compare runs one scenario over all peers and prints its table to out.
 func compare(ctx context.Context, s scenario, opt options, out io.Writer) error {
-	r, err := newRig(ctx)
+	r, err := newRig(ctx, s.tls)
 	if err != nil {
 		return err
 	}

@@ -73,8 +73,11 @@ func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
 // load is what the scenario asks of a peer.
 func (s scenario) load(r *rig, p *peer) load.Config {
 	cfg := load.Config{
-		URLs: s.urls(r), Parallel: s.connections, Order: "order", KeepAlive: true,
+		URLs: s.urls(r), Parallel: s.connections, Order: "order", KeepAlive: !s.anew,
 		Timeout: s.timeout, Header: s.header, Proxy: p.proxy, Tunnel: s.tunnel && p.proxy != "",
+	}
+	if r.certs != nil {
+		cfg.Roots = r.certs.roots
 	}
 	if s.tunnel && p.relay != "" {
 		cfg.Proxy, cfg.Tunnel = "", false

@@ -3,12 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // peer is one subject of a benchmark.
@@ -16,6 +19,7 @@ type peer struct {
 	name    string
 	filters bool   // reads the pages; verified to block
 	learns  bool   // remembers what it has read
+	looks   bool   // can look into TLS
 	program string // that must be installed; "" for none
 	version []string
 	begin   func(r *rig, p *peer) error
@@ -36,12 +40,12 @@ const guardianFolder = "/etc/e2guardian"
 
 func peers() []peer {
 	return []peer{
-		{name: "direct", begin: func(*rig, *peer) error { return nil }},
-		{name: "shuultuur", filters: true, begin: (*rig).beginShuultuur},
+		{name: "direct", looks: true, begin: func(*rig, *peer) error { return nil }},
+		{name: "shuultuur", filters: true, looks: true, begin: (*rig).beginShuultuur},
 		{name: "shuultuur-learn", filters: true, learns: true, begin: (*rig).beginLearn},
 		{name: "shuultuur-compat", filters: true, begin: (*rig).beginCompat},
-		{name: "e2guardian", filters: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
-		{name: "squid", program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},
+		{name: "e2guardian", filters: true, looks: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
+		{name: "squid", looks: true, program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},
 		{name: "privoxy", program: "privoxy", version: []string{"--version"}, begin: (*rig).beginPrivoxy},
 		{name: "haproxy", program: "haproxy", version: []string{"-v"}, begin: (*rig).beginHaproxy},
 	}
@@ -69,6 +73,10 @@ func (r *rig) startPeers(wanted []string) (started []*peer, missing []string, er
 	for _, p := range peers() {
 		if !slices.Contains(wanted, p.name) {
 			missing = append(missing, p.name+": left out, not asked for")
+			continue
+		}
+		if r.certs != nil && !p.looks {
+			missing = append(missing, p.name+": left out, it does not look into TLS here")
 			continue
 		}
 		if p.program != "" {
@@ -112,8 +120,14 @@ func (r *rig) beginSquid(p *peer) error {
 	if err != nil {
 		return err
 	}
+	bump, lines := "", ""
+	if r.certs != nil {
+		if bump, lines, err = r.bump(dir); err != nil {
+			return err
+		}
+	}
 	p.proxy = addr
-	p.proc, err = r.start(proxyCore, "squid", addr, []string{"squid", "-N", "-f", "FILE"}, expand(`http_port ADDR
+	p.proc, err = r.start(proxyCore, "squid", addr, []string{"squid", "-N", "-f", "FILE"}, expand(`http_port ADDRBUMP
 visible_hostname localhost
 http_access allow all
 cache deny all
@@ -128,7 +142,7 @@ pid_filename DIR/squid.pid
 coredump_dir DIR
 max_filedescriptors 8192
 shutdown_lifetime 0 seconds
-`, "ADDR", addr, "DIR", dir))
+LINES`, "ADDR", addr, "BUMP", bump, "LINES", lines, "DIR", dir))
 	return err
 }
 
@@ -213,7 +227,15 @@ func (r *rig) beginGuardian(p *peer) error {
 		return err
 	}
 	_, transparentPort, _ := strings.Cut(transparent, ":")
-	group, err := guardianSettings("e2guardianf1.conf", map[string]string{"naughtynesslimit": limit})
+	inGroup, inMain := map[string]string{"naughtynesslimit": limit}, map[string]string{}
+	if r.certs != nil {
+		if inMain, err = r.guardianTLS(); err != nil {
+			return err
+		}
+		// Checking the origin's certificate is more work, which it is spared.
+		inGroup["sslmitm"], inGroup["mitmcheckcert"] = "on", "off"
+	}
+	group, err := guardianSettings("e2guardianf1.conf", inGroup)
 	if err != nil {
 		return err
 	}
@@ -221,17 +243,29 @@ func (r *rig) beginGuardian(p *peer) error {
 	if err := os.WriteFile(filepath.Join(dir, "e2guardianf1.conf"), []byte(group), 0o644); err != nil {
 		return err
 	}
-	conf, err := guardianSettings("e2guardian.conf", map[string]string{
+	maps.Copy(inMain, map[string]string{
 		"filterip": "127.0.0.1", "filterports": port, "checkip": "127.0.0.1", "transparenthttpsport": transparentPort, "nodaemon": "on",
 		"loglocation": "'" + dir + "/access.log'", "pidfilename": "'" + dir + "/pid'", "ipcfilename": "'" + dir + "/ipc'", "urlipcfilename": "'" + dir + "/urlipc'",
 		"filtergroupsdir": "'" + dir + "'", "statlocation": "'" + dir + "/stats'",
 	})
+	conf, err := guardianSettings("e2guardian.conf", inMain)
 	if err != nil {
 		return err
 	}
 	p.proxy = addr
 	p.proc, err = r.start(proxyCore, "e2guardian", addr, []string{"e2guardian", "-N", "-c", "FILE"}, conf)
 	return err
+}
+
+// guardianTLS are the settings with which e2guardian makes certificates.
+func (r *rig) guardianTLS() (map[string]string, error) {
+	made, err := r.folder("generated")
+	return map[string]string{
+		"enablessl": "on", "cacertificatepath": "'" + r.certs.ca + "'", "caprivatekeypath": "'" + r.certs.key + "'",
+		"certprivatekeypath": "'" + r.certs.leafKey + "'", "generatedcertpath": "'" + made + "/'",
+		// The shipped ones begin in 2014 and have ended.
+		"generatedcertstart": strconv.FormatInt(time.Now().Add(-24*time.Hour).Unix(), 10),
+	}, err
 }
 
 // guardianSettings is a shipped file with some keys set anew.

@@ -31,6 +31,7 @@ type rig struct {
 	heavy  []byte // a page of bad words; nil where nobody filters
 	origin string // host:port of nginx
 	procs  []*process
+	certs  *certificates // nil where the origin speaks plain HTTP
 }
 
 // process is a daemon in the foreground.
@@ -41,8 +42,8 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// newRig lays out the pages and starts nginx.
-func newRig(ctx context.Context) (*rig, error) {
+// newRig lays out the pages and starts nginx, with TLS if so wanted.
+func newRig(ctx context.Context, tls bool) (*rig, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("the benchmarks read /proc and use taskset: they need Linux")
 	}
@@ -71,6 +72,12 @@ func newRig(ctx context.Context) (*rig, error) {
 	if err := r.layOut(); err != nil {
 		r.close()
 		return nil, err
+	}
+	if tls {
+		if r.certs, err = r.certify(); err != nil {
+			r.close()
+			return nil, fmt.Errorf("make certificates: %w", err)
+		}
 	}
 	if err := r.startOrigin(); err != nil {
 		r.close()
@@ -195,23 +202,44 @@ func writePage(name string, text []byte) error {
 	return errors.Join(err, z.Close(), f.Close())
 }
 
+// base is the origin's address as a URL without a path. With TLS it has a
+// name, because clients ask for certificates by name.
+func (r *rig) base() string {
+	if r.certs == nil {
+		return "http://" + r.origin
+	}
+	return "https://localhost"
+}
+
 func (r *rig) pageURLs() []string {
 	var urls []string
 	for _, p := range r.pages {
-		urls = append(urls, "http://"+r.origin+"/"+p)
+		urls = append(urls, r.base()+"/"+p)
 	}
 	return urls
 }
 
-func (r *rig) smallURLs() []string { return []string{"http://" + r.origin + "/small.html"} }
-func (r *rig) bigURLs() []string   { return []string{"http://" + r.origin + "/big.bin"} }
+func (r *rig) smallURLs() []string { return []string{r.base() + "/small.html"} }
+func (r *rig) bigURLs() []string   { return []string{r.base() + "/big.bin"} }
 
 func (r *rig) startOrigin() error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
 	}
+	if r.certs != nil { // e2guardian looks into TLS on this port alone
+		l, err := net.Listen("tcp", httpsAddr)
+		if err != nil {
+			return fmt.Errorf("the origin needs the port of HTTPS: %w", err)
+		}
+		l.Close()
+		addr = httpsAddr
+	}
 	r.origin = addr
+	listen := addr
+	if r.certs != nil {
+		listen = addr + " ssl"
+	}
 	conf := expand(`daemon off; master_process off; worker_processes 1;
 error_log DIR/nginx.err; pid DIR/nginx.pid;
 events { worker_connections 8192; }
@@ -220,14 +248,24 @@ http {
 	types { text/html html; application/octet-stream bin; } charset utf-8;
 	client_body_temp_path DIR/nginx1; proxy_temp_path DIR/nginx2; fastcgi_temp_path DIR/nginx3; uwsgi_temp_path DIR/nginx4; scgi_temp_path DIR/nginx5;
 	server {
-		listen ADDR backlog=4096; root DIR/www; gzip_static on; gzip_vary on; gzip_proxied any;
+		listen LISTEN backlog=4096; TLS root DIR/www; gzip_static on; gzip_vary on; gzip_proxied any;
 		open_file_cache max=1000 inactive=300s;
 		location /verify/ { open_file_cache off; }
 	}
 }
-`, "DIR", r.dir, "ADDR", addr)
+`, "DIR", r.dir, "LISTEN", listen, "TLS", r.originTLS())
 	_, err = r.start(loadCore, "nginx", addr, []string{"nginx", "-c", "FILE"}, conf)
 	return err
+}
+
+const httpsAddr = "127.0.0.1:443"
+
+// originTLS are nginx's words for its certificate.
+func (r *rig) originTLS() string {
+	if r.certs == nil {
+		return ""
+	}
+	return "ssl_certificate " + r.certs.origin + "; ssl_certificate_key " + r.certs.originKey + "; ssl_session_cache shared:tls:10m;"
 }
 
 // expand replaces the words in capitals of a settings text.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +14,7 @@ import (
 // proxy settings let one client on this machine do what the benchmarks do.
 const settings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR
+INTERCEPT
 proxy: {private: [127.0.0.0/8], connect-ports: [any], per-client: 1024}
 checks:
   phrase:
@@ -23,6 +25,7 @@ checks:
     naughtynesslimit: LIMIT
 policies:
   - name: everyone
+    decrypt: DECRYPT
     learn: LEARN
     rules:
       - {name: excepted words, action: allow, category: [exceptionphrase]}
@@ -69,8 +72,12 @@ func (r *rig) beginMode(p *peer, compat, learn string) error {
 	if p.proxy, err = freeAddr(); err != nil {
 		return err
 	}
+	intercept := ""
+	if r.certs != nil {
+		intercept = "intercept: {root: " + r.certs.root + ", trust: [" + r.certs.origin + "]}"
+	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn))
+		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
 	return err
 }
 

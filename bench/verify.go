@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -54,8 +55,11 @@ func (r *rig) verify(all []*peer, s scenario) ([]string, error) {
 }
 
 // client is an ordinary client for a few fetches through a peer.
-func (p *peer) client() *http.Client {
+func (r *rig) client(p *peer) *http.Client {
 	t := &http.Transport{DisableCompression: true}
+	if r.certs != nil {
+		t.TLSClientConfig = &tls.Config{RootCAs: r.certs.roots}
+	}
 	if p.proxy != "" {
 		t.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: p.proxy})
 	}
@@ -70,7 +74,7 @@ type answer struct {
 }
 
 func (r *rig) fetch(c *http.Client, path string, compressed bool) (answer, error) {
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, "http://"+r.origin+path, nil)
+	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, r.base()+path, nil)
 	if err != nil {
 		return answer{}, err
 	}
@@ -97,7 +101,7 @@ func (r *rig) fetch(c *http.Client, path string, compressed bool) (answer, error
 // fidelity counts the pages that do not come through as they are on disk, and
 // those that come without the compression that was asked for.
 func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
-	c := p.client()
+	c := r.client(p)
 	defer c.CloseIdleConnections()
 	for _, name := range r.pages {
 		want, err := os.ReadFile(filepath.Join(r.dir, "www", name))
@@ -128,7 +132,7 @@ func (r *rig) fidelity(p *peer) (changed, plain int, err error) {
 // time its memory instead of its work. One that learns on purpose has to see
 // that the page has changed all the same; a page it has blocked stays blocked.
 func (r *rig) blocks(p *peer) error {
-	c := p.client()
+	c := r.client(p)
 	defer c.CloseIdleConnections()
 	harmless := []byte("<html><title>bread</title><p>Mix the flour with the water and wait.</p></html>")
 	texts := [][]byte{harmless, r.heavy, harmless}
@@ -157,7 +161,7 @@ func (r *rig) blocks(p *peer) error {
 // probe asks a filter for the page of bad words until over, while it carries
 // load: a filter may begin to let pages pass when it has too much to do.
 func (r *rig) probe(p *peer, over <-chan struct{}) error {
-	c := p.client()
+	c := r.client(p)
 	defer c.CloseIdleConnections()
 	path := "/verify/" + p.name + "-loaded.html"
 	if err := writePage(filepath.Join(r.dir, "www", path), r.heavy); err != nil {
