@@ -1,0 +1,14 @@
+// Package sign signs zones (DNSSEC, RFC 4033 to 4035): whole ones when they
+// are loaded, and single answers when they are asked for.
+//
+// A [Signer] holds the keys of one zone. Records go in as a zone file has
+// them; [Signer.Sign] gives back the zone as it is served: with DNSKEY, CDS
+// and CDNSKEY, a chain of NSEC or NSEC3 records and an RRSIG for each set of
+// records. Signatures are kept by what they sign, so that a zone that changed
+// costs only what changed, and are made anew some days before they expire
+// ([Signer.Renew] says when). What cannot be signed beforehand — a set chosen
+// for the client, the answer that an alias leads to, a name that is not there —
+// is signed on demand by [Signer.RRset] and [Signer.Deny], from a cache of
+// bounded size and at a bounded rate: a fresh signature costs forty times what
+// an answer costs, and strangers choose the names.
+package sign

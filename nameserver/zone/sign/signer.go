@@ -1,0 +1,410 @@
+package sign
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/zone"
+)
+
+// Config is how a zone is signed. No key means that it is not.
+type Config struct {
+	// Keys are files as BIND names them (K*.key, K*.private, or what both have
+	// in common), or folders of which the zone's keys are taken.
+	Keys []string `yaml:"keys"`
+	// Denial is how names and types that are not there are denied: "nsec" (a
+	// chain, signed beforehand; names of the zone can be listed), "nsec3" (a
+	// chain of hashed names, RFC 5155, no salt and no further rounds as RFC 9276
+	// wants) or "compact" (RFC 9824: one record made for the question, signed on
+	// demand).
+	Denial string `yaml:"denial"`
+	// OptOut leaves delegations without DS out of the NSEC3 chain.
+	OptOut bool `yaml:"opt_out"`
+	// FreshPerSecond bounds the signatures made on demand; 0 means 2000.
+	FreshPerSecond int `yaml:"fresh_per_second"`
+}
+
+// Denials of Config.
+const (
+	NSEC    = "nsec"
+	NSEC3   = "nsec3"
+	Compact = "compact"
+)
+
+// Enabled says whether the zone is to be signed.
+func (c Config) Enabled() bool { return len(c.Keys) > 0 }
+
+// Validate names the first mistake in c that can be seen without the keys.
+func (c Config) Validate() error {
+	switch c.Denial {
+	case "", NSEC, NSEC3, Compact:
+	default:
+		return filter.Setting("denial", fmt.Errorf("%q is not one of nsec, nsec3, compact", c.Denial))
+	}
+	if c.OptOut && c.Denial != NSEC3 {
+		return filter.Setting("opt_out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
+	}
+	if c.FreshPerSecond < 0 {
+		return filter.Setting("fresh_per_second", fmt.Errorf("%d is below zero; 0 means %d", c.FreshPerSecond, defaultFresh))
+	}
+	return nil
+}
+
+const (
+	// early is how far back a signature's life begins: clocks of validators
+	// are wrong by hours, not days (RFC 6781 section 4.4.2).
+	early = 3 * time.Hour
+	// shortest and spread give a signature's life: 8 to 14 days, so that not
+	// all of a zone is signed anew at once.
+	shortest = 8 * 24 * time.Hour
+	spread   = 6 * 24 * time.Hour
+	// reserve is what a signature has left when it is made anew; a secondary
+	// that lost its primary can answer for that long. What has a day more is
+	// made anew in the same go.
+	reserve = 4 * 24 * time.Hour
+	ahead   = 24 * time.Hour
+
+	defaultFresh = 2000
+	// onDemand bounds the cache of signatures made on demand, in entries of
+	// about 300 bytes, twice.
+	onDemand = 16384
+)
+
+// A Signer signs one zone. Its methods may be called by many goroutines at
+// once, except that one Sign runs at a time.
+type Signer struct {
+	origin string
+	config Config
+	keys   []*Key
+
+	signing sync.Mutex
+	sigs    map[digest]signature // of whole zones, by what is signed
+	renew   atomic.Int64         // unix seconds, see Renew
+
+	mu          sync.Mutex
+	young, old  map[digest]ready // made on demand
+	tokens      float64
+	filled      time.Time
+	fresh, busy atomic.Uint64
+	hits        atomic.Uint64
+}
+
+// digest names what is signed and by which key.
+type digest [16]byte
+
+type signature struct {
+	text                  string
+	inception, expiration uint32
+}
+
+// New reads the keys of zone origin.
+func New(origin string, c Config) (*Signer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	var keys []*Key
+	for i, path := range c.Keys {
+		at := fmt.Sprintf("keys[%d]", i)
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			more, err := LoadDir(path, origin)
+			if err != nil {
+				return nil, filter.Setting(at, err)
+			}
+			keys = append(keys, more...)
+			continue
+		}
+		k, err := Load(path)
+		if err != nil {
+			return nil, filter.Setting(at, err)
+		}
+		keys = append(keys, k)
+	}
+	s, err := NewWithKeys(origin, c, keys)
+	if err != nil {
+		return nil, filter.Setting("keys", err)
+	}
+	return s, nil
+}
+
+// NewWithKeys makes a signer for zone origin with keys that were read already,
+// such as those of a zone in Redis. Config.Keys is not looked at.
+func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Denial == "" {
+		c.Denial = NSEC
+	}
+	if c.FreshPerSecond == 0 {
+		c.FreshPerSecond = defaultFresh
+	}
+	origin = dns.CanonicalName(origin)
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("zone %q has no keys: make them with shuultuur zone keygen", origin)
+	}
+	keys = slices.Clone(keys)
+	for _, k := range keys {
+		if k.Hdr.Name != origin {
+			return nil, fmt.Errorf("key %d is one of zone %q, not of %q", k.Tag, k.Hdr.Name, origin)
+		}
+	}
+	sortKeys(keys)
+	keys = slices.CompactFunc(keys, func(a, b *Key) bool {
+		return a.PublicKey == b.PublicKey && a.Flags == b.Flags && a.Algorithm == b.Algorithm
+	})
+	s := &Signer{origin: origin, config: c, keys: keys, young: map[digest]ready{}, tokens: float64(c.FreshPerSecond)}
+	if ksk, zsk := s.active(time.Now()); len(ksk) == 0 || len(zsk) == 0 {
+		return nil, fmt.Errorf("zone %q has %d keys, but none that signs now: look at their Activate and Inactive times", origin, len(keys))
+	}
+	return s, nil
+}
+
+// Denial is how the zone denies: NSEC, NSEC3 or Compact.
+func (s *Signer) Denial() string { return s.config.Denial }
+
+// Origin is the name of the zone.
+func (s *Signer) Origin() string { return s.origin }
+
+// active gives the keys that sign the key sets and those that sign the rest at
+// a moment. Where an algorithm has only keys of one kind they do both.
+func (s *Signer) active(now time.Time) (ksk, zsk []*Key) {
+	both := map[uint8][2]int{}
+	for _, k := range s.keys {
+		if k.active(now) {
+			n := both[k.Algorithm]
+			if k.KSK() {
+				n[0]++
+			} else {
+				n[1]++
+			}
+			both[k.Algorithm] = n
+		}
+	}
+	for _, k := range s.keys {
+		if !k.active(now) {
+			continue
+		}
+		if n := both[k.Algorithm]; k.KSK() || n[0] == 0 {
+			ksk = append(ksk, k)
+		}
+		if n := both[k.Algorithm]; !k.KSK() || n[1] == 0 {
+			zsk = append(zsk, k)
+		}
+	}
+	return ksk, zsk
+}
+
+// DS returns the records for the parent zone, one for each key that signs the
+// others or will.
+func (s *Signer) DS(now time.Time) []*dns.DS {
+	ksk, _ := s.active(now)
+	var all []*dns.DS
+	for _, k := range ksk {
+		all = append(all, k.DS())
+	}
+	return all
+}
+
+// Renew is when Sign should be called again with the same records: before the
+// first signature expires, and when the time of a key comes. It is zero before
+// the first Sign.
+func (s *Signer) Renew() time.Time {
+	if at := s.renew.Load(); at != 0 {
+		return time.Unix(at, 0)
+	}
+	return time.Time{}
+}
+
+// Fresh, Hits and Busy count the signatures made on demand, those found in the
+// cache, and those refused for want of time.
+func (s *Signer) Fresh() uint64 { return s.fresh.Load() }
+func (s *Signer) Hits() uint64  { return s.hits.Load() }
+func (s *Signer) Busy() uint64  { return s.busy.Load() }
+
+// A set is all records of a name and type.
+type set struct {
+	rrs  []dns.RR
+	keys []*Key
+	ttl  uint32
+}
+
+// Zone returns z as it is served: with its records and the keys, chain and
+// signatures that make it a signed one, and with s for what must be signed on
+// demand. Signatures and chains that z has are left out; DNSKEY records that are
+// not ours stay. z is not changed, but the result shares its records. It works
+// with all processors and stops when ctx ends.
+func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Zone, error) {
+	s.signing.Lock()
+	defer s.signing.Unlock()
+
+	p, err := s.arrange(z, now)
+	if err != nil {
+		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+	}
+	switch s.config.Denial {
+	case NSEC:
+		p.chainNSEC()
+	case NSEC3:
+		if err := p.chainNSEC3(s.config.OptOut); err != nil {
+			return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+		}
+	}
+	sigs, kept, renew, err := s.signAll(ctx, p.sets, now)
+	if err != nil {
+		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+	}
+	s.sigs = kept
+	s.renew.Store(s.keyTimes(now, renew).Unix())
+
+	records := make([]dns.RR, 0, len(p.unsigned)+2*len(p.sets))
+	records = append(records, p.unsigned...)
+	for i, set := range p.sets {
+		records = append(records, set.rrs...)
+		for _, sig := range sigs[i] {
+			records = append(records, sig)
+		}
+	}
+	return &zone.Zone{
+		Origin: z.Origin, View: z.View, Clients: z.Clients, Records: records,
+		Choices: z.Choices, Aliases: z.Aliases, Resolver: z.Resolver, Signer: s,
+	}, nil
+}
+
+// keyTimes brings at forward to the first moment at which a key comes or goes.
+func (s *Signer) keyTimes(now, at time.Time) time.Time {
+	for _, k := range s.keys {
+		for _, t := range []time.Time{k.publish, k.activate, k.inactive, k.remove} {
+			if t.After(now) && t.Before(at) {
+				at = t
+			}
+		}
+	}
+	return at
+}
+
+// signAll signs sets, with what is kept of the last time where it lives long
+// enough.
+func (s *Signer) signAll(ctx context.Context, sets []set, now time.Time) (sigs [][]*dns.RRSIG, kept map[digest]signature, renew time.Time, err error) {
+	sigs = make([][]*dns.RRSIG, len(sets))
+	kept = make(map[digest]signature, len(sets))
+	until := now.Add(reserve)
+	if at := s.Renew(); !at.IsZero() && !now.Before(at) {
+		until = until.Add(ahead) // we are here for that: make the round worth it
+	}
+
+	const chunk = 64 // sets a worker takes at once
+	var (
+		next   atomic.Int64
+		mu     sync.Mutex
+		failed error
+		wg     sync.WaitGroup
+	)
+	renew = now.Add(shortest + spread)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			mine := map[digest]signature{}
+			first := renew
+			var err error
+			for err == nil {
+				from := int(next.Add(chunk)) - chunk
+				if from >= len(sets) {
+					break
+				}
+				if err = ctx.Err(); err != nil {
+					break
+				}
+				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
+					sigs[i], err = s.signSet(sets[i], now, until, s.sigs, mine)
+					for _, sig := range sigs[i] {
+						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
+							first = at
+						}
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for d, sig := range mine {
+				kept[d] = sig
+			}
+			if first.Before(renew) {
+				renew = first
+			}
+			if err != nil && failed == nil {
+				failed = err
+			}
+		})
+	}
+	wg.Wait()
+	return sigs, kept, renew, failed
+}
+
+// signSet signs one set with each of its keys. What is found in have and lives
+// past until is taken; all of it is put into keep.
+func (s *Signer) signSet(set set, now, until time.Time, have, keep map[digest]signature) ([]*dns.RRSIG, error) {
+	wire, err := canonical(set.rrs)
+	if err != nil {
+		return nil, err
+	}
+	sigs := make([]*dns.RRSIG, 0, len(set.keys))
+	for _, k := range set.keys {
+		d := digestOf(k, wire)
+		sig := k.blank(set.rrs[0], now)
+		if old, ok := have[d]; ok && int64(old.expiration) > until.Unix() {
+			sig.Signature, sig.Inception, sig.Expiration = old.text, old.inception, old.expiration
+		} else if err := k.fill(sig, wire); err != nil {
+			return nil, err
+		}
+		keep[d] = signature{sig.Signature, sig.Inception, sig.Expiration}
+		sigs = append(sigs, sig)
+	}
+	return sigs, nil
+}
+
+func digestOf(k *Key, wire []byte) digest {
+	h := sha256.New()
+	h.Write([]byte(k.PublicKey))
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], k.Flags)
+	h.Write(b[:])
+	h.Write(wire)
+	var d digest
+	copy(d[:], h.Sum(nil))
+	return d
+}
+
+// blank is the RRSIG of rr's set with a life that begins now, without the
+// signature.
+func (k *Key) blank(rr dns.RR, now time.Time) *dns.RRSIG {
+	h := rr.Header()
+	labels := dns.CountLabel(h.Name)
+	if strings.HasPrefix(h.Name, "*.") {
+		labels--
+	}
+	inception, expiration := life(now)
+	return &dns.RRSIG{
+		Hdr:         dns.RR_Header{Name: h.Name, Rrtype: dns.TypeRRSIG, Class: h.Class, Ttl: h.Ttl},
+		TypeCovered: h.Rrtype, Algorithm: k.Algorithm, Labels: uint8(labels), OrigTtl: h.Ttl,
+		Inception: inception, Expiration: expiration,
+		KeyTag: k.Tag, SignerName: k.Hdr.Name,
+	}
+}
+
+// life gives a signature's times: from three hours ago to 8 to 14 days ahead.
+func life(now time.Time) (inception, expiration uint32) {
+	return uint32(now.Add(-early).Unix()), uint32(now.Add(shortest + rand.N(spread)).Unix())
+}
