@@ -100,6 +100,9 @@ func (k *Key) Write(dir string) (string, error) {
 	if private == "" {
 		return "", fmt.Errorf("write the key %q: its private half cannot be written", base)
 	}
+	// BIND signs with a key only when it is told from when on.
+	now := time.Now().UTC().Format(keyTime)
+	private += "Created: " + now + "\nPublish: " + now + "\nActivate: " + now + "\n"
 	role := "zone-signing key"
 	if k.KSK() {
 		role = "key-signing key"
@@ -304,6 +307,9 @@ func privateKey(record *dns.DNSKEY, text string) (crypto.Signer, error) {
 	return nil, fmt.Errorf("the private key is of a kind that is not known: %T", p)
 }
 
+// keyTime is how BIND's key files write a time, in UTC.
+const keyTime = "20060102150405"
+
 // times reads the life of a key from BIND's text: lines such as "Activate:
 // 20260102030405", in UTC.
 func (k *Key) times(text string) error {
@@ -325,7 +331,7 @@ func (k *Key) times(text string) error {
 		default:
 			continue
 		}
-		t, err := time.Parse("20060102150405", strings.TrimSpace(value))
+		t, err := time.Parse(keyTime, strings.TrimSpace(value))
 		if err != nil {
 			return fmt.Errorf("the private key: %s %q is no time such as 20260102030405", name, strings.TrimSpace(value))
 		}

@@ -313,11 +313,12 @@ func (s *Signer) signAll(ctx context.Context, sets []set, now time.Time) (sigs [
 		failed error
 		wg     sync.WaitGroup
 	)
-	renew = now.Add(shortest + spread)
+	latest := now.Add(shortest + spread)
+	renew = latest
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			mine := map[digest]signature{}
-			first := renew
+			first := latest
 			var err error
 			for err == nil {
 				from := int(next.Add(chunk)) - chunk
