@@ -2,13 +2,16 @@ package forward
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/quic-go/quic-go"
 
 	"shuultuur/filter"
 )
@@ -16,7 +19,7 @@ import (
 // Config is the settings of forwarding.
 type Config struct {
 	Upstreams []string            `yaml:"upstreams"` // of all names without a route; none: the system's
-	Routes    map[string][]string `yaml:"routes"`    // upstreams by domain or network
+	Routes    map[string][]string `yaml:"routes"`    // upstreams by domain or network; an empty list: nothing exists there
 	Order     Order               `yaml:"order"`     // fastest (default), parallel, strict
 	Race      int                 `yaml:"race"`      // upstreams asked at once with parallel; default 3
 	Bootstrap []string            `yaml:"bootstrap"` // addresses of servers that look up the names of upstreams; none: the system's
@@ -85,6 +88,11 @@ func New(cfg Config) (*Forwarder, error) {
 		}, []string{"proxy_name", "to", "rcode"}),
 	}
 	f.life, f.stop = context.WithCancel(context.Background())
+	var err error
+	if f.roots, err = readRoots(cfg.CA); err != nil {
+		f.stop()
+		return nil, filter.Setting("ca", err)
+	}
 	if err := f.build(); err != nil {
 		f.Close()
 		return nil, err
@@ -144,30 +152,41 @@ func (f *Forwarder) group(known map[string]*upstream, key string, servers []stri
 	g := &group{order: f.cfg.Order, race: f.cfg.Race}
 	for i, s := range servers {
 		at := fmt.Sprintf("%s[%d]", key, i)
-		u := known[s]
-		if u == nil {
-			a, err := parseAddress(s)
-			if err != nil {
-				return nil, filter.Setting(at, err)
-			}
-			for _, ip := range a.fixed {
-				if isOwn(f.cfg.Own, netip.AddrPortFrom(ip, a.port)) {
-					return nil, filter.Setting(at, fmt.Errorf("upstream %q is this server itself", s))
-				}
-			}
-			if u, err = f.newUpstream(a); err != nil {
-				return nil, filter.Setting(at, err)
-			}
-			known[s] = u
-			f.upstreams = append(f.upstreams, u)
+		u, err := f.upstreamOf(known, s)
+		if err != nil {
+			return nil, filter.Setting(at, err)
 		}
 		g.upstreams = append(g.upstreams, u)
 	}
 	return g, nil
 }
 
+// upstreamOf returns the upstream of an address, which may be known from
+// another group.
+func (f *Forwarder) upstreamOf(known map[string]*upstream, s string) (*upstream, error) {
+	a, err := parseAddress(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, ip := range a.fixed {
+		if isOwn(f.cfg.Own, netip.AddrPortFrom(ip, a.port)) {
+			return nil, fmt.Errorf("upstream %q is this server itself", s)
+		}
+	}
+	u := known[a.String()]
+	if u == nil {
+		u = f.newUpstream(a)
+		known[u.to] = u
+		f.upstreams = append(f.upstreams, u)
+	}
+	if u.addr.name != a.name || !slices.Equal(u.addr.fixed, a.fixed) || !slices.Equal(u.addr.pin, a.pin) {
+		return nil, fmt.Errorf("upstream %q is named before with another address, name or pin", s)
+	}
+	return u, nil
+}
+
 // newUpstream makes an upstream with the transport of its scheme.
-func (f *Forwarder) newUpstream(a address) (*upstream, error) {
+func (f *Forwarder) newUpstream(a address) *upstream {
 	u := &upstream{addr: a, to: a.String(), slots: make(chan struct{}, f.cfg.InFlight)}
 	u.stats.seconds, u.stats.to = f.seconds, u.to
 	where := &locator{host: a.host, port: a.port, addrs: a.fixed, one: make(chan struct{}, 1)}
@@ -185,13 +204,30 @@ func (f *Forwarder) newUpstream(a address) (*upstream, error) {
 		}
 		return c, err
 	}}
+	u.transport = f.newTransport(a, where, lane, &u.stats)
+	return u
+}
+
+// newTransport makes what speaks to an upstream; lane connects over TCP.
+func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *stats) transport {
+	quicTo := quicDialler(where, f.cfg.Timeout)
 	switch a.scheme {
-	case "udp":
-		u.transport = &udp{where: where, stats: &u.stats, tcp: lane}
 	case "tcp":
-		u.transport = lane
-	default:
-		return nil, fmt.Errorf("%s is not yet spoken to upstreams", a.scheme)
+		return lane
+	case "tls":
+		lane.dial, lane.pad = overTLS(lane.dial, tlsConfig(a, f.roots, "dot")), true
+		return lane
+	case "https":
+		return newHTTPS(a.url, tlsConfig(a, f.roots), st, lane.dial)
+	case "h3":
+		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
+			st.dials.Add(1)
+			return quicTo(ctx, cfg)
+		})
+	case "quic":
+		cfg := tlsConfig(a, f.roots, "doq")
+		dial := func(ctx context.Context) (*quic.Conn, error) { return quicTo(ctx, cfg) }
+		return &doq{life: f.life, stats: st, dial: dial, wait: f.cfg.Timeout}
 	}
-	return u, nil
+	return &udp{where: where, stats: st, tcp: lane}
 }

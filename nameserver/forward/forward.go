@@ -14,6 +14,7 @@ package forward
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -53,6 +54,7 @@ type Forwarder struct {
 	upstreams []*upstream
 	routes    map[string]*group // by domain in wire form; "\x00" is everything
 	boot      *group            // looks up the names of upstreams; nil: nobody does
+	roots     *x509.CertPool    // nil: the system's
 	seconds   *prometheus.HistogramVec
 	broken    atomic.Int64 // queries for which every upstream was down
 	refused   atomic.Int64 // queries for which every upstream was full
@@ -83,7 +85,8 @@ const (
 // form, and returns a whole answer message and who gave it. The message
 // belongs to the caller; its ID means nothing; its question is name as given;
 // its records have been walked and its names end. It has the OPT record of the
-// upstream. Upstreams that answer SERVFAIL or REFUSED are passed over while
+// upstream. A name of a route without upstreams does not exist; upstream is
+// then empty. Upstreams that answer SERVFAIL or REFUSED are passed over while
 // there are others. The time it takes is bounded by Config.Total and ctx. An
 // error is an [*Error].
 func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
@@ -94,7 +97,11 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	for i, c := range q.name {
 		q.name[i] = lower(c)
 	}
-	return f.exchange(ctx, f.route(q.name, qtype), q)
+	g := f.route(q.name, qtype)
+	if len(g.upstreams) == 0 {
+		return q.denial(), "", nil
+	}
+	return f.exchange(ctx, g, q)
 }
 
 // exchange asks a group within the time of a whole exchange.
@@ -104,7 +111,7 @@ func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, s
 	a, to, err := f.ask(ctx, g, q)
 	if err != nil {
 		ede := uint16(edeNetwork)
-		if isTimeout(err) || len(g.upstreams) == 0 {
+		if isTimeout(err) {
 			ede = edeNoUpstream
 		}
 		return nil, to, &Error{ede, fmt.Errorf("asking for %s: %w", text(q.name), err)}

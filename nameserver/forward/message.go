@@ -71,6 +71,14 @@ func (q *query) append(dst []byte, f form) []byte {
 	return dst
 }
 
+// denial is the answer that the name does not exist.
+func (q *query) denial() []byte {
+	dst := []byte{0, 0, 0x81, 0x80 | rcodeNXDomain, 0, 1, 0, 0, 0, 0, 0, 0}
+	dst = append(dst, q.name...)
+	dst = binary.BigEndian.AppendUint16(dst, q.qtype)
+	return binary.BigEndian.AppendUint16(dst, q.class)
+}
+
 // appendOPT writes the OPT record, the last of the message.
 func (q *query) appendOPT(dst []byte, pad bool) []byte {
 	dst = append(dst, 0, 0, typeOPT)

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,4 +44,62 @@ func rcodeName(r uint16) string {
 // observe counts an answer.
 func (s *stats) observe(rcode uint16, took time.Duration) {
 	s.seconds.WithLabelValues(proxyName, s.to, rcodeName(min(rcode, 24))).Observe(took.Seconds())
+}
+
+// metrics are the counts of an upstream; those that CoreDNS has bear its
+// names.
+var metrics = []struct {
+	name, help string
+	value      func(s *stats) *atomic.Int64
+}{
+	{proxyMetric + "healthcheck_failures_total", "Probes of an upstream that failed.", func(s *stats) *atomic.Int64 { return &s.probeFailures }},
+	{proxyMetric + "conn_cache_hits_total", "Queries on a connection that stood.", func(s *stats) *atomic.Int64 { return &s.reused }},
+	{proxyMetric + "conn_cache_misses_total", "Connections and sockets opened.", func(s *stats) *atomic.Int64 { return &s.dials }},
+	{ourMetric + "requests_total", "Queries sent to an upstream.", func(s *stats) *atomic.Int64 { return &s.requests }},
+	{ourMetric + "errors_total", "Queries that an upstream did not answer.", func(s *stats) *atomic.Int64 { return &s.errors }},
+	{ourMetric + "timeouts_total", "Queries that an upstream did not answer in time.", func(s *stats) *atomic.Int64 { return &s.timeouts }},
+	{ourMetric + "full_total", "Queries not sent because too many waited for the upstream.", func(s *stats) *atomic.Int64 { return &s.full }},
+	{ourMetric + "forged_total", "Messages that answer nothing asked: forgeries, or very late.", func(s *stats) *atomic.Int64 { return &s.forged }},
+	{ourMetric + "malformed_total", "Answers that could not be read.", func(s *stats) *atomic.Int64 { return &s.malformed }},
+	{ourMetric + "truncated_total", "Queries repeated over TCP because the answer was truncated.", func(s *stats) *atomic.Int64 { return &s.truncated }},
+	{ourMetric + "case_total", "Queries repeated over TCP because the question came back in other case.", func(s *stats) *atomic.Int64 { return &s.caseless }},
+	{ourMetric + "no_edns_total", "Queries repeated without EDNS.", func(s *stats) *atomic.Int64 { return &s.plain }},
+	{ourMetric + "probes_total", "Probes of an upstream that is down.", func(s *stats) *atomic.Int64 { return &s.probes }},
+}
+
+const (
+	proxyMetric = "coredns_proxy_"
+	ourMetric   = "shuultuur_dns_upstream_"
+)
+
+// Describe is for prometheus.Collector.
+func (f *Forwarder) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(f, to) }
+
+// Collect is for prometheus.Collector.
+func (f *Forwarder) Collect(to chan<- prometheus.Metric) {
+	f.seconds.Collect(to)
+	send := func(name, help string, kind prometheus.ValueType, value float64, u *upstream) {
+		var keys, values []string
+		switch {
+		case u != nil && strings.HasPrefix(name, proxyMetric):
+			keys, values = []string{"proxy_name", "to"}, []string{proxyName, u.to}
+		case u != nil:
+			keys, values = []string{"to"}, []string{u.to}
+		}
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, keys, nil), kind, value, values...)
+	}
+	count := prometheus.CounterValue
+	send("coredns_forward_healthcheck_broken_total", "Questions for which every upstream was down.", count, float64(f.broken.Load()), nil)
+	send("coredns_forward_max_concurrent_rejects_total", "Questions for which too many waited for every upstream.", count, float64(f.refused.Load()), nil)
+	for _, u := range f.upstreams {
+		for _, m := range metrics {
+			send(m.name, m.help, count, float64(m.value(&u.stats).Load()), u)
+		}
+		up := 1.0
+		if down, _ := u.health(); down {
+			up = 0
+		}
+		send(ourMetric+"up", "1 while an upstream is asked, 0 while it is only probed.", prometheus.GaugeValue, up, u)
+		send(ourMetric+"rtt_seconds", "Smoothed time to an answer.", prometheus.GaugeValue, u.speed(), u)
+	}
 }
