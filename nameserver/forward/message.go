@@ -55,6 +55,7 @@ func (q *query) append(dst []byte, f form) []byte {
 	if q.opt.CD {
 		flags |= bitCD
 	}
+	start := len(dst)
 	additional := byte(0)
 	if f.edns {
 		additional = 1
@@ -66,7 +67,7 @@ func (q *query) append(dst []byte, f form) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, q.qtype)
 	dst = binary.BigEndian.AppendUint16(dst, q.class)
 	if f.edns {
-		dst = q.appendOPT(dst, f.pad)
+		dst = q.appendOPT(dst, start, f.pad)
 	}
 	return dst
 }
@@ -79,8 +80,9 @@ func (q *query) denial() []byte {
 	return binary.BigEndian.AppendUint16(dst, q.class)
 }
 
-// appendOPT writes the OPT record, the last of the message.
-func (q *query) appendOPT(dst []byte, pad bool) []byte {
+// appendOPT writes the OPT record, the last of the message that begins at
+// start.
+func (q *query) appendOPT(dst []byte, start int, pad bool) []byte {
 	dst = append(dst, 0, 0, typeOPT)
 	dst = binary.BigEndian.AppendUint16(dst, udpPayload)
 	dst = append(dst, 0, 0) // extended rcode, version
@@ -95,7 +97,7 @@ func (q *query) appendOPT(dst []byte, pad bool) []byte {
 		dst = appendSubnet(dst, p)
 	}
 	if pad {
-		n := (padBlock - (len(dst)+4)%padBlock) % padBlock
+		n := (padBlock - (len(dst)-start+4)%padBlock) % padBlock
 		dst = append(dst, 0, 12, byte(n>>8), byte(n))
 		dst = append(dst, make([]byte, n)...)
 	}

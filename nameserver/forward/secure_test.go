@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -150,6 +151,7 @@ func (s *secured) handler(t testing.TB, major int, h func(*dns.Msg, bool) *dns.M
 func serveHTTPS(t testing.TB, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *secured {
 	s := &secured{}
 	ts := httptest.NewUnstartedServer(s.handler(t, 2, h))
+	ts.Config.ErrorLog = log.New(io.Discard, "", 0)
 	ts.TLS, ts.EnableHTTP2 = ca.config("h2"), true
 	ts.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -169,7 +171,10 @@ func serveHTTP3(t testing.TB, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *s
 		t.Fatal(err)
 	}
 	s := &secured{addr: pc.LocalAddr().String()}
-	srv := &http3.Server{TLSConfig: http3.ConfigureTLSConfig(ca.config()), Handler: s.handler(t, 3, h)}
+	srv := &http3.Server{TLSConfig: http3.ConfigureTLSConfig(ca.config()), Handler: s.handler(t, 3, h), ConnContext: func(ctx context.Context, _ *quic.Conn) context.Context {
+		s.conns.Add(1)
+		return ctx
+	}}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(pc) }()
 	s.stop = sync.OnceFunc(func() { srv.Close(); <-ended; pc.Close() })
