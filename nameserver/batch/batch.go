@@ -1,0 +1,236 @@
+// Package batch reads and writes UDP a batch of datagrams at a time: on Linux
+// with one recvmmsg(2) and one sendmmsg(2) for up to [Size] of them, elsewhere,
+// or where a sandbox forbids these calls, one by one with the same methods.
+//
+// One goroutine owns a [Conn]: it calls Read, looks at each Datagram, hands
+// replies to Reply and sends them with Flush. Nothing is allocated after
+// Listen. Replies that come later go out by a [Sender] of their own.
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	Size     = 64   // datagrams in a batch
+	InBytes  = 2048 // longest datagram that is read whole
+	OutBytes = 4096 + 512
+	// receiveBuffer is what the kernel may hold for us of a burst.
+	receiveBuffer = 4 << 20
+)
+
+// A Peer is whom a datagram came from, and where it arrived.
+type Peer struct {
+	Addr  netip.AddrPort // unmapped
+	Local netip.Addr     // where it was sent to; invalid where the system does not say
+
+	name    rawName
+	nameLen uint32
+	control [controlSize]byte // says which address the reply leaves from
+	ctlLen  int
+}
+
+// A Conn is one UDP socket.
+type Conn struct {
+	udp    *net.UDPConn
+	bound  netip.Addr // invalid on a wildcard
+	mapped bool       // the socket speaks IPv6, IPv4 with it
+	fast   *fast      // nil where there are no batches
+	stop   atomic.Bool
+
+	in    [Size][]byte
+	peers [Size]Peer
+	msgs  [Size][]byte
+	out   *Sender
+	bufs  [Size][]byte
+}
+
+// Listen opens n sockets on one address, among which the kernel spreads the
+// clients; one only where it cannot. Port 0 takes a free one for all. [::] is
+// every IPv6 address, not IPv4.
+func Listen(ctx context.Context, addr netip.AddrPort, n int) ([]*Conn, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return reusePort(c, n > 1) }}
+	var all []*Conn
+	for range max(n, 1) {
+		c, err := listen(ctx, &lc, addr)
+		if err != nil {
+			for _, c := range all {
+				c.Close()
+			}
+			return nil, fmt.Errorf("listen on udp %s: %w", addr, err)
+		}
+		all = append(all, c)
+		addr = c.LocalAddr()
+		if !canSpread {
+			break
+		}
+	}
+	return all, nil
+}
+
+func listen(ctx context.Context, lc *net.ListenConfig, addr netip.AddrPort) (*Conn, error) {
+	network := "udp6" // IPv6 only, on the wildcard too
+	if addr.Addr().Is4() {
+		network = "udp4"
+	}
+	p, err := lc.ListenPacket(ctx, network, addr.String())
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{udp: p.(*net.UDPConn)}
+	if addr.Addr().IsUnspecified() {
+		if err := askDestination(c.udp, addr.Addr().Is6()); err != nil {
+			p.Close()
+			return nil, fmt.Errorf("ask for the destination of datagrams: %w", err)
+		}
+	} else {
+		c.bound = addr.Addr()
+	}
+	c.udp.SetReadBuffer(receiveBuffer) // best effort: the system has its own limit
+	whole := make([]byte, Size*(InBytes+OutBytes))
+	for i := range Size {
+		c.in[i], whole = whole[:InBytes:InBytes], whole[InBytes:]
+		c.bufs[i], whole = whole[:0:OutBytes], whole[OutBytes:]
+	}
+	if c.fast, err = newFast(c); err != nil {
+		p.Close()
+		return nil, err
+	}
+	c.out = c.NewSender()
+	return c, nil
+}
+
+// LocalAddr is the address the socket is bound to.
+func (c *Conn) LocalAddr() netip.AddrPort {
+	a := c.udp.LocalAddr().(*net.UDPAddr).AddrPort()
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(a.Addr().Zone()), a.Port())
+}
+
+// Read waits until there are datagrams and returns how many. After Stop it
+// returns net.ErrClosed. Other errors are of one datagram or pass: go on.
+func (c *Conn) Read() (int, error) {
+	for {
+		n, err := c.read()
+		if c.stop.Load() {
+			return 0, net.ErrClosed
+		}
+		if c.fast != nil && (errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)) {
+			c.fast = nil // a sandbox without these calls
+			continue
+		}
+		return n, err
+	}
+}
+
+func (c *Conn) read() (int, error) {
+	if c.fast != nil {
+		return c.fast.read(c)
+	}
+	p := &c.peers[0]
+	n, ctl, flags, from, err := c.udp.ReadMsgUDPAddrPort(c.in[0], p.control[:])
+	if err != nil {
+		return 0, err
+	}
+	p.Addr = from
+	c.arrived(p, ctl)
+	c.msgs[0] = c.in[0][:n]
+	if flags&truncated != 0 {
+		c.msgs[0] = nil
+	}
+	return 1, nil
+}
+
+// arrived makes of the control message a datagram came with the one its reply
+// leaves with.
+func (c *Conn) arrived(p *Peer, ctl int) {
+	if p.Local, p.ctlLen = c.bound, 0; !c.bound.IsValid() {
+		p.Local, p.ctlLen = destination(p.control[:ctl])
+	}
+}
+
+// Datagram is the i-th of the last Read: empty if it was longer than InBytes.
+// Both are good until the next Read.
+func (c *Conn) Datagram(i int) ([]byte, *Peer) { return c.msgs[i], &c.peers[i] }
+
+// Buffer is where the reply to the i-th datagram may be written.
+func (c *Conn) Buffer(i int) []byte { return c.bufs[i] }
+
+// Reply has msg sent with the next Flush; both it and the datagram's peer stay
+// as they are until then. At most Size replies are held.
+func (c *Conn) Reply(i int, msg []byte) { c.out.Add(&c.peers[i], msg) }
+
+// Flush sends what Reply was given and returns how many could not be sent.
+func (c *Conn) Flush() int { return c.out.Flush() }
+
+// Stop makes Read return, now and later.
+func (c *Conn) Stop() {
+	c.stop.Store(true)
+	c.udp.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Close closes the socket, after Stop and when nobody sends any more.
+func (c *Conn) Close() error { return c.udp.Close() }
+
+// A Sender sends replies over a Conn's socket, for one goroutine.
+type Sender struct {
+	c     *Conn
+	fast  *fastSender
+	peers [Size]*Peer
+	msgs  [Size][]byte
+	n     int
+}
+
+// NewSender makes a sender for another goroutine than the one that reads.
+func (c *Conn) NewSender() *Sender {
+	s := &Sender{c: c}
+	if c.fast != nil {
+		s.fast = newFastSender(c)
+	}
+	return s
+}
+
+// Full says that there is no room for another reply before Flush.
+func (s *Sender) Full() bool { return s.n == Size }
+
+// Add takes a reply; it and its peer stay as they are until Flush.
+func (s *Sender) Add(to *Peer, msg []byte) {
+	s.peers[s.n], s.msgs[s.n] = to, msg
+	s.n++
+}
+
+// Flush sends all there is and returns how many could not be sent: their
+// network is gone, or a firewall forbids it.
+func (s *Sender) Flush() (lost int) {
+	n := s.n
+	s.n = 0
+	done := 0
+	for s.fast != nil && done < n {
+		sent, err := s.fast.send(s, done, n)
+		done += sent
+		switch {
+		case err == nil:
+		case errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM) && !s.fast.works: // a sandbox
+			s.fast = nil
+		case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
+			return lost + n - done
+		default: // the first of those left
+			done++
+			lost++
+		}
+	}
+	for ; done < n; done++ {
+		p := s.peers[done]
+		if _, _, err := s.c.udp.WriteMsgUDPAddrPort(s.msgs[done], p.control[:p.ctlLen], p.Addr); err != nil {
+			lost++
+		}
+	}
+	return lost
+}

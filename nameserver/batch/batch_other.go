@@ -1,0 +1,18 @@
+//go:build !linux || !(amd64 || arm64)
+
+package batch
+
+type rawName struct{}
+
+// There are no batches here.
+type fast struct{}
+
+func newFast(*Conn) (*fast, error) { return nil, nil }
+
+func (*fast) read(*Conn) (int, error) { return 0, nil }
+
+type fastSender struct{ works bool }
+
+func newFastSender(*Conn) *fastSender { return nil }
+
+func (*fastSender) send(*Sender, int, int) (int, error) { return 0, nil }

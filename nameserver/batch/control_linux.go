@@ -1,0 +1,71 @@
+package batch
+
+import (
+	"net"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	controlSize = 64 // one of in6_pktinfo, and some room
+	canSpread   = true
+	truncated   = unix.MSG_TRUNC
+)
+
+// reusePort lets several sockets have one address.
+func reusePort(c syscall.RawConn, on bool) error {
+	if !on {
+		return nil
+	}
+	var err error
+	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// askDestination has datagrams come with the address they were sent to.
+func askDestination(c *net.UDPConn, six bool) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(fd uintptr) {
+		if six {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
+		} else {
+			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+		}
+	}); e != nil {
+		return e
+	}
+	return err
+}
+
+// destination reads the address a datagram was sent to, and makes its control
+// message one with which the reply leaves from there: by any interface, except
+// where the address means nothing without one.
+func destination(control []byte) (netip.Addr, int) {
+	if len(control) < unix.SizeofCmsghdr {
+		return netip.Addr{}, 0
+	}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+	data := control[unix.CmsgLen(0):]
+	switch {
+	case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO && len(data) >= unix.SizeofInet4Pktinfo:
+		p := (*unix.Inet4Pktinfo)(unsafe.Pointer(&data[0]))
+		p.Ifindex = 0
+		return netip.AddrFrom4(p.Spec_dst), unix.CmsgSpace(unix.SizeofInet4Pktinfo)
+	case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO && len(data) >= unix.SizeofInet6Pktinfo:
+		p := (*unix.Inet6Pktinfo)(unsafe.Pointer(&data[0]))
+		a := netip.AddrFrom16(p.Addr)
+		if !a.IsLinkLocalUnicast() {
+			p.Ifindex = 0
+		}
+		return a.Unmap(), unix.CmsgSpace(unix.SizeofInet6Pktinfo)
+	}
+	return netip.Addr{}, 0
+}
