@@ -91,6 +91,42 @@ func FuzzDnsmasq(f *testing.F) {
 	fuzzLines(f, Dnsmasq, "address=/a.com/#\nserver=/b.com/\nlocal=/c.com/d.com/\naddress=/e.com/0.0.0.0\n")
 }
 
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{`["a.com", {"entry": "b.com/x", "category": "c", "exception": true}]`, "\"a.com\"\n{\"url\":\"http://c.com\"}", "[[[[", `{"a":`, "[\"a.com\",\n\n\"b.com\"] "} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b := newBuilder(context.Background(), "x", Config{Match: Boundary}, defaultSeed)
+		if err := b.file(bytes.NewReader(data), "x", JSON, "c"); err != nil {
+			return
+		}
+		if n := bytes.Count(data, []byte("\n")) + 1; b.report.Lines > n {
+			t.Errorf("%d lines of %d", b.report.Lines, n)
+		}
+		checkBuilt(t, b)
+	})
+}
+
+func FuzzCSV(f *testing.F) {
+	fuzzLines(f, CSV, "domain,category\na.com,x\n", "# id,\"url\"\n1,\"http://a.com/\"\"\"\n", "a.com;1\n", "entry,exact\na.com,maybe\n\"")
+}
+
+func FuzzReadChanges(f *testing.F) {
+	f.Add([]byte(`[{"entry":"a.com","remove":true},"b.com/x"]`))
+	f.Add([]byte("entry,remove\na.com,true\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		changes, err := ReadChanges(bytes.NewReader(data))
+		if err != nil && changes != nil {
+			t.Error("changes beside an error")
+		}
+		for _, c := range changes {
+			if _, _, err := parseEntry(c.Entry, Boundary); err != nil {
+				t.Errorf("took %q: %v", c.Entry, err)
+			}
+		}
+	})
+}
+
 func FuzzAuto(f *testing.F) {
 	fuzzLines(f, Auto, "a.com\n", "0.0.0.0 a.com\n", "||a.com^\n", "*.a.com\n", "address=/a.com/\n")
 }

@@ -46,6 +46,8 @@ const (
 	Unbound  = "unbound"  // local-zone: "host" always_nxdomain
 	RPZ      = "rpz"      // a response policy zone: host CNAME .
 	Networks = "networks" // addresses, networks, ranges
+	JSON     = "json"     // an array of names, or of objects with entry, category …
+	CSV      = "csv"      // the same in columns
 
 	// A site, URL or IP list of e2guardian or DansGuardian, and what it
 	// includes; and one of regular expressions for URLs.
@@ -91,7 +93,7 @@ type Config struct {
 
 // Formats are the names of all formats.
 func Formats() []string {
-	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, E2guardian, E2guardianRegexp, Expressions}
+	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, JSON, CSV, E2guardian, E2guardianRegexp, Expressions}
 }
 
 // normal checks c and fills in what is left out.

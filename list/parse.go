@@ -25,18 +25,20 @@ const maxLine = 64 << 10
 
 // A parser reads the lines of one file into a builder.
 type parser struct {
-	b      *builder
-	src    Source
-	cat    uint16
-	format string
-	exact  bool // entries cover the host alone
-	first  uint32
-	kept   int    // problems of this file in the report
-	host   []byte // buffers
-	path   []byte
-	zone   zone
-	rule   adblock.Rule
-	err    error // of the builder
+	b          *builder
+	src        Source
+	cat        uint16
+	format     string
+	exact      bool // entries cover the host alone
+	first      uint32
+	kept       int    // problems of this file in the report
+	host       []byte // buffers
+	path       []byte
+	zone       zone
+	columns    columns           // of csv
+	categories map[string]uint16 // that entries of json and csv have named
+	rule       adblock.Rule
+	err        error // of the builder
 }
 
 // file reads the file called path in a format of lines; every entry is in
@@ -63,7 +65,11 @@ func (b *builder) file(r io.Reader, path, format, category string) error {
 		return err
 	}
 	b.files = append(b.files, origin{path, p.first, b.when})
-	err = p.lines(br)
+	if format == JSON {
+		err = p.json(br)
+	} else {
+		err = p.lines(br)
+	}
 	p.end()
 	return err
 }
@@ -179,6 +185,8 @@ func (p *parser) lineReader() func([]byte) {
 		return p.expressionLine
 	case E2guardianRegexp:
 		return p.expressionLine
+	case CSV:
+		return p.csvLine
 	}
 	return p.domainLine // domains, wildcard
 }
@@ -507,6 +515,9 @@ func (p *parser) dnsmasqLine(s []byte) {
 func guess(head []byte) string {
 	var votes [len(guesses)]int
 	seen := 0
+	if isJSON(bytes.TrimSpace(head)) {
+		return JSON
+	}
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
 		if bytes.HasPrefix(line, []byte("[Adblock")) || bytes.HasPrefix(line, []byte("[uBlock")) {
@@ -529,6 +540,15 @@ func guess(head []byte) string {
 		}
 	}
 	return guesses[best]
+}
+
+// isJSON tells an array of strings or objects, or an object, from "[Adblock".
+func isJSON(s []byte) bool {
+	if len(s) == 0 || s[0] != '[' && s[0] != '{' {
+		return false
+	}
+	rest := bytes.TrimSpace(s[1:])
+	return len(rest) > 0 && (rest[0] == '"' || s[0] == '[' && (rest[0] == '{' || rest[0] == ']'))
 }
 
 // guesses are the formats that can be told by their lines; where no line tells,
