@@ -165,3 +165,32 @@ func CompiledLists(file string) (map[string]string, error) {
 	}
 	return found, nil
 }
+
+// ListConfigs says for every list of the settings in file where it is and how
+// it is read. Lists that have not been fetched yet are left out.
+func ListConfigs(file string) (map[string]list.Config, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, err
+	}
+	store, err := s.store()
+	if err != nil {
+		return nil, s.mistake(err)
+	}
+	found := map[string]list.Config{}
+	for name, l := range s.Lists {
+		_, cfg, fetched, err := l.Fetch.Resolve(l.Config)
+		if err != nil {
+			return nil, s.mistake(filter.Setting("lists."+name, err))
+		}
+		cfg.Path = s.path(cfg.Path)
+		if fetched {
+			cfg.Path = store.Path(name)
+			if _, err := os.Stat(cfg.Path); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+		}
+		found[name] = cfg
+	}
+	return found, nil
+}

@@ -54,6 +54,9 @@ type builder struct {
 	edits    uint32            // the first line of entries that were added one by one
 	renamed  map[string]uint16 // categories by the names they have now
 	unused   map[string]int    // rules left out, by what they would do
+	// twice, when set, is told of each entry that is dropped because another
+	// says the same.
+	twice func(kept, dropped *entry)
 }
 
 const (
@@ -189,7 +192,13 @@ func (b *builder) sorted(p *part, buf []entry) []entry {
 		return cmp.Or(bytes.Compare(b.key(&x), b.key(&y)),
 			cmp.Compare(x.size, y.size), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
 	})
-	return slices.CompactFunc(buf, func(x, y entry) bool { return x.cat == y.cat && b.same(&x, &y) })
+	return slices.CompactFunc(buf, func(x, before entry) bool {
+		same := x.cat == before.cat && b.same(&x, &before)
+		if same && b.twice != nil {
+			b.twice(&before, &x)
+		}
+		return same
+	})
 }
 
 // same says whether two entries are one record, maybe in two categories.

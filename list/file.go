@@ -755,9 +755,14 @@ func (f *File) written(m Match) (text string, line uint64, ok bool) {
 
 // origin returns the file that has a line.
 func (f *File) origin(line uint64) (origin, bool) {
-	i := sort.Search(len(f.files), func(i int) bool { return uint64(f.files[i].first) > line }) - 1
+	i := originOf(f.files, line)
 	if i < 0 {
 		return origin{}, false
 	}
 	return f.files[i], true
+}
+
+// originOf returns which of files has a line, -1 for none.
+func originOf(files []origin, line uint64) int {
+	return sort.Search(len(files), func(i int) bool { return uint64(files[i].first) > line }) - 1
 }

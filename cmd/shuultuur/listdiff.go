@@ -16,8 +16,9 @@ Shows which hosts and URLs are in one list and not in the other: - in OLD only,
 + in NEW only. Either is a source (a file or folder, such as a version in
 DATA/sources) or a compiled list. Of entries, = is a host without its
 subdomains, *. subdomains without the host, @@ an exception. Networks,
-expressions and rules that are more than a host are not compared. The exit
-status is 1 when the two differ.`
+expressions and rules of ad blockers are compared as they are written. Single
+changes to a compiled list (list add, list remove) count when they are worked
+in. The exit status is 1 when the two differ.`
 
 func diffLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list diff", "[-format FORMAT] OLD NEW", diffHelp)
@@ -99,6 +100,12 @@ func sortedEntries(f *list.File) ([]string, error) {
 		all = append(all, e.String())
 		return true
 	})
+	if err == nil {
+		err = f.Texts(func(s string) bool {
+			all = append(all, s)
+			return true
+		})
+	}
 	slices.Sort(all)
 	return slices.Compact(all), err
 }

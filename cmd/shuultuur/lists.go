@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"shuultuur/list"
-	"shuultuur/list/adblock"
 )
 
 const listHelp = `
@@ -19,13 +17,13 @@ look FILE NAME...     look hosts or URLs up in a compiled list
 add FILE ENTRY...     add hosts or URLs to a compiled list
 remove FILE ENTRY...  remove them from it
 
-update, history, rollback, stats, search, catalogue
+update, history, rollback, stats, search, lint, catalogue
                       the lists of the settings: "shuultuur list update -h" says more
 diff OLD NEW          what two lists have that the other has not
 
 SOURCE is a file or folder; its format is guessed unless -format names one of
 ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,
-e2guardian, e2guardian-regexp, expressions. The gateway compiles the lists
+json, csv, e2guardian, e2guardian-regexp, expressions. The gateway compiles the lists
 of its settings by itself; this is for a look at a list alone, and for single
 entries: they are written beside the list, and worked in when they are more than
 a hundredth of it. A gateway that has the list open sees them at its next reload.`
@@ -105,31 +103,12 @@ func lookUp(e env, file string, names []string) int {
 		return fail(e, err)
 	}
 	defer f.Close()
-	var q list.Query
-	var r adblock.Request
 	status := 0
 	for _, name := range names {
-		raw := name
-		if !strings.Contains(raw, "://") {
-			raw = "http://" + raw
-		}
-		u, err := url.Parse(raw)
-		if err != nil || u.Hostname() == "" {
-			fmt.Fprintf(e.stderr, "shuultuur: %q is neither a host nor a URL\n", name)
-			status = 2
-			continue
-		}
-		q.SetURL(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), []byte(u.RequestURI()))
-		found, err := f.Lookup(&q, nil)
-		if err == nil && f.HasRules() {
-			r.Set(raw, adblock.Document, "")
-			found, err = f.Judge(&r, found)
-		}
-		if err == nil {
-			found, err = f.Search(&q, found)
-		}
+		found, err := f.Ask(name)
 		if err != nil {
-			return fail(e, err)
+			fmt.Fprintf(e.stderr, "shuultuur: %s: %v\n", file, err)
+			return 2
 		}
 		if len(found) == 0 {
 			fmt.Fprintf(e.stdout, "%s: not listed\n", name)
@@ -140,7 +119,7 @@ func lookUp(e env, file string, names []string) int {
 			if m.Exception {
 				not = "not "
 			}
-			fmt.Fprintf(e.stdout, "%s: %s%s, %s\n", name, not, m.Category, f.Evidence(m))
+			fmt.Fprintf(e.stdout, "%s: %s%s, %s\n", name, not, m.Category, m.Evidence)
 		}
 	}
 	return status

@@ -27,6 +27,7 @@ func listCommands() []command {
 		{"rollback", "[-config FILE] NAME", rollbackHelp, rollbackList},
 		{"stats", "[-config FILE] [NAME...]", statsHelp, listStats},
 		{"search", "[-config FILE] HOST|URL", searchHelp, searchLists},
+		{"lint", "[-config FILE | -format FORMAT SOURCE...] [NAME...]", lintHelp, lintLists},
 		{"diff", "[-format FORMAT] OLD NEW", diffHelp, diffLists},
 	}
 }

@@ -501,3 +501,14 @@ func (e *Engine) Rule(ref uint32) (f Found, ok bool) {
 	}
 	return f, true
 }
+
+// Texts calls yield with each rule as it is written, until it returns false.
+func (e *Engine) Texts(yield func(string) bool) {
+	for at := uint32(0); ; {
+		r := e.rule(at)
+		if r == nil || !yield(string(r.text())) {
+			return
+		}
+		at += uint32(r.size())
+	}
+}

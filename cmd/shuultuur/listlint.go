@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/gateway"
+	"shuultuur/list"
+)
+
+const lintHelp = `
+Reads lists and says what is wrong or of no use in them, with file and line:
+lines that are refused or odd, entries that are there twice, entries that a
+wider one covers, exceptions from nothing. Without -format it is about the
+lists of the settings, all or those named; with it, about files and folders
+("-format auto" guesses). Nothing is written. The exit status is 1 when a line
+was refused.`
+
+func lintLists(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "list lint", "[-config FILE] [NAME...] | -format FORMAT SOURCE...", lintHelp)
+	file := f.String("config", "shuultuur.yaml", "settings `file`")
+	format := f.String("format", "", "`format` of the sources")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	lists := map[string]list.Config{}
+	names := f.Args()
+	if *format != "" {
+		if len(names) == 0 {
+			f.Usage()
+			return 2
+		}
+		for _, path := range names {
+			lists[path] = list.Config{Format: *format, Path: path}
+		}
+	} else {
+		var err error
+		if lists, err = gateway.ListConfigs(*file); err != nil {
+			return fail(e, err)
+		}
+		if len(names) == 0 {
+			names = slices.Sorted(maps.Keys(lists))
+		}
+	}
+	status := 0
+	for _, name := range names {
+		cfg, ok := lists[name]
+		if !ok {
+			status = fail(e, fmt.Errorf("list %s is not one of the settings", name))
+			continue
+		}
+		l, err := list.Examine(ctx, strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)), cfg)
+		if err != nil {
+			status = fail(e, err)
+			continue
+		}
+		for _, p := range l.All() {
+			fmt.Fprintln(e.stdout, p)
+		}
+		fmt.Fprintf(e.stdout, "%s: %d lines, %d entries; %d refused, %d there already, %d covered by a wider entry, %d exceptions from nothing\n",
+			name, l.Lines, l.Entries, l.Bad, l.Duplicates, l.Shadows, l.Voids)
+		if l.Bad > 0 {
+			status = max(status, 1)
+		}
+	}
+	return status
+}

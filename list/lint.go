@@ -1,0 +1,236 @@
+package list
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/list/adblock"
+)
+
+// mostLinted is the most remarks Lint makes of a kind; all are counted.
+const mostLinted = 2000
+
+// A Lint is what an administrator should know about the lines of a list.
+type Lint struct {
+	Report
+	Twice    []Problem // lines that say what another line says
+	Shadowed []Problem // entries that a wider one of the same category covers
+	Void     []Problem // exceptions from what is not in the list
+	// Shadows and Voids count all of them; those twice are in
+	// Report.Duplicates.
+	Shadows, Voids int
+}
+
+// All returns the problems of every kind, file by file and line by line.
+func (l *Lint) All() []Problem {
+	all := slices.Concat(l.Problems, l.Twice, l.Shadowed, l.Void)
+	sortProblems(all)
+	return all
+}
+
+func sortProblems(all []Problem) {
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+}
+
+// Examine reads the list that cfg names and says what is wrong or of no use in
+// it. It writes nothing that stays.
+func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
+	cfg, err := cfg.normal()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "shuultuur-lint-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	l := new(Lint)
+	b := newBuilder(ctx, name, cfg, randomSeed())
+	b.twice = func(kept, dropped *entry) {
+		if len(l.Twice) < mostLinted {
+			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is there already, in line %s", quote(b.key(dropped)), b.line(kept.line, dropped.line))))
+		}
+	}
+	if err := b.read(); err != nil {
+		return nil, fmt.Errorf("reading list %q: %w", name, err)
+	}
+	path := filepath.Join(dir, "one.list")
+	if err := b.write(path, [32]byte{}, time.Now()); err != nil {
+		return nil, err
+	}
+	l.Report = b.report
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	err = l.examine(ctx, f)
+	for _, found := range [][]Problem{l.Twice, l.Shadowed, l.Void} {
+		sortProblems(found)
+	}
+	return l, err
+}
+
+// about is a remark on a line that is counted through all files.
+func (b *builder) about(line uint32, reason string) Problem {
+	i := originOf(b.files, uint64(line))
+	if i < 0 {
+		return Problem{Reason: reason, Kept: true}
+	}
+	return Problem{File: b.files[i].path, Line: int(line - b.files[i].first + 1), Reason: reason, Kept: true}
+}
+
+// line names a line for somebody who reads another one.
+func (b *builder) line(line, from uint32) string {
+	p, q := b.about(line, ""), b.about(from, "")
+	if p.File == q.File {
+		return fmt.Sprint(p.Line)
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// examine asks the list about each of its own entries.
+func (l *Lint) examine(ctx context.Context, f *File) error {
+	var q Query
+	var found []Match
+	n := 0
+	var failed error
+	err := f.Entries(func(e Entry) bool {
+		if n++; n&0xfff == 0 && ctx.Err() != nil {
+			failed = ctx.Err()
+			return false
+		}
+		host, path := e.Key, ""
+		if i := strings.IndexByte(e.Key, '/'); i >= 0 {
+			host, path = e.Key[:i], e.Key[i:]
+		}
+		q.SetURL(host, []byte(path))
+		if found, failed = f.Lookup(&q, found[:0]); failed != nil {
+			return false
+		}
+		for i, m := range found {
+			// Other names of a category come after each other.
+			if i > 0 && found[i-1].record == m.record && found[i-1].nth == m.nth {
+				continue
+			}
+			if string(f.key(m)) == e.Key && m.Exception == e.Exception {
+				l.judge(f, e, m, found)
+			}
+		}
+		return true
+	})
+	return cmp.Or(failed, err)
+}
+
+// judge says what the list's other entries make of one.
+func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
+	covered := false
+	for _, w := range found {
+		if w.Category != m.Category || w.record == m.record || len(f.key(w)) >= len(e.Key) && e.Exception == w.Exception {
+			continue
+		}
+		if !w.Exception {
+			covered = true
+		}
+		if w.Exception == m.Exception && !m.Important {
+			if l.Shadows++; l.Shadows <= mostLinted {
+				l.Shadowed = append(l.Shadowed, f.remark(m, fmt.Sprintf("%s is covered by %s", quote(e.Key), f.Evidence(w))))
+			}
+			return
+		}
+	}
+	if e.Exception && !covered && !f.HasRules() && !f.HasExpressions() {
+		if l.Voids++; l.Voids <= mostLinted {
+			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is excepted from the category %q, which it is not in", quote(e.Key), m.Category)))
+		}
+	}
+}
+
+func (f *File) remark(m Match, reason string) Problem {
+	_, line, _ := f.written(m)
+	from, ok := f.origin(line)
+	if !ok {
+		return Problem{Reason: reason, Kept: true}
+	}
+	return Problem{File: from.path, Line: int(line - uint64(from.first) + 1), Reason: reason, Kept: true}
+}
+
+// A Found is something in a list that is about a host or URL.
+type Found struct {
+	Category  string `json:"category"`
+	Exception bool   `json:"exception,omitempty"`
+	Evidence  string `json:"evidence"` // what is written, and where
+}
+
+// Ask says what the list has about a host or URL as people write them; for the
+// rules of ad blockers it is a page.
+func (f *File) Ask(name string) ([]Found, error) {
+	raw := name
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return nil, fmt.Errorf("%s is neither a host nor a URL", quote(name))
+	}
+	var q Query
+	q.SetURL(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), []byte(u.RequestURI()))
+	found, err := f.Lookup(&q, nil)
+	if err == nil && f.HasRules() {
+		var r adblock.Request
+		r.Set(raw, adblock.Document, "")
+		found, err = f.Judge(&r, found)
+	}
+	if err == nil {
+		found, err = f.Search(&q, found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Found
+	for _, m := range found {
+		all = append(all, Found{m.Category, m.Exception, f.Evidence(m)})
+	}
+	return all, nil
+}
+
+// Texts calls yield with everything in f besides hosts and URLs, as it is
+// written: networks, expressions, rules of ad blockers.
+func (f *File) Texts(yield func(string) bool) error {
+	defer runtime.KeepAlive(f)
+	for i := range uint32(len(f.networks) / networkSize) {
+		text, _, ok := f.writtenNetwork(Match{record: i, kind: networkKind})
+		if !ok {
+			return f.damaged
+		}
+		if !yield(text) {
+			return nil
+		}
+	}
+	if f.HasExpressions() {
+		x := &f.exprs
+		x.once.Do(func() { x.read(f.bytes(secExpressions), len(f.names), f.damaged) })
+		if x.err != nil {
+			return x.err
+		}
+		for i := range x.all {
+			if !yield(x.all[i].text) {
+				return nil
+			}
+		}
+	}
+	if f.rules != nil {
+		f.rules.Texts(yield)
+	}
+	return nil
+}
