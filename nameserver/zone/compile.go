@@ -1,0 +1,609 @@
+package zone
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// builder is a zone on its way to a table.
+type builder struct {
+	z      *Zone
+	t      *table
+	seed   uint64
+	nodes  map[string]*node
+	sorted []*node
+	proofs map[string]*node // owners of NSEC3
+	fixups []fixup
+	buf    []byte
+}
+
+// node is a name on its way.
+type node struct {
+	key   string
+	name  []byte // without the origin
+	sets  []*set
+	flags uint16
+	cut   *node
+	wild  *node
+	alias int // from 1
+	at    uint32
+}
+
+// set is an RRset on its way.
+type set struct {
+	typ     uint16
+	ttl     uint32
+	rdata   [][]byte
+	sigs    [][]byte
+	sigTTL  []uint32
+	choice  int // from 1
+	size    int // bytes, about
+	literal bool
+}
+
+// fixup is a place in the arena that wants the offset of a node.
+type fixup struct {
+	at uint32
+	to *node
+}
+
+// maxTypes is how many types a name may have records of.
+const maxTypes = 1000
+
+// compile makes a table of a zone. Names are hashed from seed.
+func compile(z *Zone, seed uint64) (*table, error) {
+	origin, err := wireName(z.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("compile zone: origin: %w", err)
+	}
+	b := &builder{z: z, seed: seed, nodes: map[string]*node{}, proofs: map[string]*node{}, buf: make([]byte, 65536)}
+	b.t = &table{origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, 8, 64*len(z.Records)+1024)}
+	var at [128]uint8
+	labels := starts(origin, at[:0])
+	b.t.depth, b.t.originH = len(labels), seed
+	for i := len(labels) - 1; i >= 0; i-- {
+		s := int(labels[i])
+		b.t.originH = mix(b.t.originH, origin[s:s+1+int(origin[s])])
+	}
+	for _, step := range []func() error{b.gather, b.alter, b.verify, b.shape, b.write, b.prove} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("zone %q: %w", z.Origin, err)
+		}
+	}
+	return b.t, nil
+}
+
+// where begins a mistake about a record with the line it came from.
+func (b *builder) where(i int) string {
+	if i < len(b.z.places) {
+		return b.z.places[i].String() + ": "
+	}
+	return ""
+}
+
+// owner is the node of a name, which must be in the zone.
+func (b *builder) owner(name []byte) (*node, error) {
+	prefix, ok := bytes.CutSuffix(name, b.t.origin)
+	if ok { // at a label's edge?
+		var at [128]uint8
+		ok = len(starts(name, at[:0])) == b.t.depth+len(starts(prefix, make([]uint8, 0, 128)))
+	}
+	if !ok {
+		return nil, fmt.Errorf("name %q is out of the zone", printName(name))
+	}
+	key := sortKey(prefix)
+	n := b.nodes[key]
+	if n == nil {
+		n = &node{key: key, name: bytes.Clone(prefix)}
+		b.nodes[key] = n
+	}
+	return n, nil
+}
+
+func (n *node) set(typ uint16) *set {
+	for _, s := range n.sets {
+		if s.typ == typ {
+			return s
+		}
+	}
+	return nil
+}
+
+// gather sorts the records into nodes and sets.
+func (b *builder) gather() error {
+	chosen := map[string]bool{}
+	for _, c := range b.z.Choices {
+		chosen[dns.CanonicalName(c.Name)+"/"+dns.TypeToString[c.Type]] = true
+	}
+	type sig struct {
+		*node
+		covers uint16
+		rdata  []byte
+		ttl    uint32
+	}
+	var sigs []sig
+	for i, rr := range b.z.Records {
+		h := rr.Header()
+		end, err := dns.PackRR(rr, b.buf, 0, nil, false)
+		if err != nil {
+			return fmt.Errorf("%s%s %s: %w", b.where(i), h.Name, dns.TypeToString[h.Rrtype], err)
+		}
+		msg := b.buf[:end]
+		split := nameEnd(msg)
+		lower(msg[:split])
+		if class := binary.BigEndian.Uint16(msg[split+2:]); class != dns.ClassINET {
+			return fmt.Errorf("%s%s: class %d is not served, only IN is", b.where(i), h.Name, class)
+		}
+		n, err := b.owner(msg[:split])
+		if err != nil {
+			return fmt.Errorf("%s%w", b.where(i), err)
+		}
+		typ, ttl, rdata := binary.BigEndian.Uint16(msg[split:]), binary.BigEndian.Uint32(msg[split+4:]), bytes.Clone(msg[split+10:])
+		if ttl > math.MaxInt32 { // RFC 2181 section 8
+			ttl = 0
+		}
+		b.t.count++
+		switch typ {
+		case dns.TypeRRSIG:
+			if len(rdata) < 18 {
+				return fmt.Errorf("%s%s: RRSIG of %d bytes", b.where(i), h.Name, len(rdata))
+			}
+			sigs = append(sigs, sig{n, binary.BigEndian.Uint16(rdata), rdata, ttl})
+			continue
+		case dns.TypeNone, dns.TypeOPT, dns.TypeANY, dns.TypeAXFR, dns.TypeIXFR, dns.TypeTSIG, dns.TypeTKEY, dns.TypeMAILA, dns.TypeMAILB:
+			return fmt.Errorf("%s%s: a zone has no records of type %d", b.where(i), h.Name, typ)
+		}
+		s := n.set(typ)
+		if s == nil {
+			s = &set{typ: typ, ttl: ttl}
+			n.sets = append(n.sets, s)
+		}
+		if s.size += 12 + len(rdata); s.size > 2*maxSet || len(n.sets) > maxTypes {
+			return fmt.Errorf("%s%s: more records than any message holds", b.where(i), h.Name)
+		}
+		s.ttl = min(s.ttl, ttl) // RFC 2181 5.2: those of a set are the same
+		if slices.ContainsFunc(s.rdata, func(have []byte) bool { return bytes.Equal(have, rdata) }) && !chosen[h.Name+"/"+dns.TypeToString[typ]] {
+			b.t.count--
+			continue
+		}
+		s.rdata = append(s.rdata, rdata)
+	}
+	for _, g := range sigs {
+		if s := g.set(g.covers); s != nil {
+			s.sigs, s.sigTTL = append(s.sigs, g.rdata), append(s.sigTTL, g.ttl)
+		}
+	}
+	return nil
+}
+
+// nameEnd is where the name at the front of msg ends.
+func nameEnd(msg []byte) int {
+	i := 0
+	for msg[i] != 0 {
+		i += 1 + int(msg[i])
+	}
+	return i + 1
+}
+
+// alter enters choices and aliases.
+func (b *builder) alter() error {
+	for _, c := range b.z.Choices {
+		n, err := b.named(c.Name)
+		if err != nil {
+			return fmt.Errorf("choice: %w", err)
+		}
+		s := n.set(c.Type)
+		switch {
+		case s == nil:
+			return fmt.Errorf("choice among %s %s: there are none", c.Name, dns.TypeToString[c.Type])
+		case s.choice != 0:
+			return fmt.Errorf("choice among %s %s: there are two", c.Name, dns.TypeToString[c.Type])
+		case c.Pick == nil:
+			return fmt.Errorf("choice among %s %s: nobody picks", c.Name, dns.TypeToString[c.Type])
+		}
+		b.t.picks = append(b.t.picks, c.Pick)
+		s.choice = len(b.t.picks)
+	}
+	for _, a := range b.z.Aliases {
+		n, err := b.named(a.Name)
+		if err != nil {
+			return fmt.Errorf("alias: %w", err)
+		}
+		target, err := wireName(a.Target)
+		if err != nil {
+			return fmt.Errorf("alias %s: target: %w", a.Name, err)
+		}
+		if n.alias != 0 {
+			return fmt.Errorf("alias %s: there are two", a.Name)
+		}
+		b.t.aliases = append(b.t.aliases, alias{target, starts(target, nil), dns.CanonicalName(a.Target)})
+		n.alias = len(b.t.aliases)
+	}
+	return nil
+}
+
+func (b *builder) named(name string) (*node, error) {
+	wire, err := wireName(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.owner(wire)
+}
+
+// verify refuses what cannot be served in one right way.
+func (b *builder) verify() error {
+	apex := b.nodes[""]
+	if apex == nil || apex.set(dns.TypeSOA) == nil {
+		return errors.New("there is no SOA record at the origin")
+	}
+	for _, n := range b.nodes {
+		name := printName(append(bytes.Clone(n.name), b.t.origin...))
+		for _, s := range n.sets {
+			if s.typ == dns.TypeSOA && (n != apex || len(s.rdata) > 1) {
+				return fmt.Errorf("name %q: a zone has one SOA record, at its origin", name)
+			}
+			if (s.typ == dns.TypeCNAME || s.typ == dns.TypeDNAME) && len(s.rdata) > 1 && s.choice == 0 {
+				return fmt.Errorf("name %q has more than one %s", name, dns.TypeToString[s.typ])
+			}
+		}
+		if n.set(dns.TypeCNAME) == nil {
+			continue
+		}
+		for _, s := range n.sets {
+			if s.typ != dns.TypeCNAME && s.typ != dns.TypeNSEC {
+				return fmt.Errorf("name %q has a CNAME and a %s (RFC 1034 3.6.2 allows no other data)", name, typeName(s.typ))
+			}
+		}
+		if n.alias != 0 {
+			return fmt.Errorf("name %q has a CNAME and an alias", name)
+		}
+	}
+	return nil
+}
+
+func typeName(t uint16) string { return dns.Type(t).String() }
+
+// shape adds empty non-terminals, finds cuts and wildcards, and sorts.
+func (b *builder) shape() error {
+	for key, n := range b.nodes {
+		if len(n.sets) == 1 && n.sets[0].typ == dns.TypeNSEC3 {
+			// Owners of NSEC3 are no names (RFC 5155 7.2.8).
+			b.proofs[key] = n
+			delete(b.nodes, key)
+		}
+	}
+	all := make([]*node, 0, len(b.nodes))
+	for _, n := range b.nodes {
+		all = append(all, n)
+	}
+	for _, n := range all {
+		for name := n.name; len(name) > 0; {
+			name = name[1+int(name[0]):]
+			key := sortKey(name)
+			if b.nodes[key] != nil {
+				break
+			}
+			b.nodes[key] = &node{key: key, name: name}
+		}
+	}
+	b.sorted = make([]*node, 0, len(b.nodes))
+	for _, n := range b.nodes {
+		b.sorted = append(b.sorted, n)
+	}
+	slices.SortFunc(b.sorted, func(x, y *node) int { return strings.Compare(x.key, y.key) })
+	var line []*node // from the apex down to the one before
+	for i, n := range b.sorted {
+		for len(line) > 0 && !strings.HasPrefix(n.key, line[len(line)-1].key) {
+			line = line[:len(line)-1]
+		}
+		if i > 0 {
+			b.join(n, line[len(line)-1])
+		}
+		b.mark(n, i == 0)
+		line = append(line, n)
+	}
+	return nil
+}
+
+// join tells a node about its parent.
+func (b *builder) join(n, parent *node) {
+	if string(n.name[:2]) == "\x01*" {
+		parent.wild = n
+	}
+	switch {
+	case parent.cut != nil:
+		n.cut = parent.cut
+	case parent.flags&(isDelegation|hasDNAME) != 0:
+		n.cut = parent
+	}
+	if n.cut != nil {
+		n.flags |= isBelow
+	}
+}
+
+func (b *builder) mark(n *node, apex bool) {
+	for _, s := range n.sets {
+		switch {
+		case s.typ == dns.TypeNS && !apex:
+			n.flags |= isDelegation
+		case s.typ == dns.TypeCNAME:
+			n.flags |= hasCNAME
+		case s.typ == dns.TypeDNAME:
+			n.flags |= hasDNAME
+		}
+		// What is signed when it is asked for is given to the signer as it
+		// was written, which has no pointers then.
+		s.literal = b.t.signer != nil && len(s.sigs) == 0
+	}
+	if n.alias != 0 {
+		n.flags |= hasAlias
+	}
+	if b.t.signer != nil {
+		n.flags |= hasBitmap
+	}
+}
+
+// write lays the nodes out in the arena and enters them in the slots.
+func (b *builder) write() error {
+	for _, n := range b.sorted {
+		if err := b.writeNode(n); err != nil {
+			return err
+		}
+	}
+	t := b.t
+	keys := make([]string, 0, len(b.proofs))
+	for key := range b.proofs {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		n := b.proofs[key]
+		n.flags |= isNSEC3
+		if err := b.writeNode(n); err != nil {
+			return err
+		}
+	}
+	t.apex = b.sorted[0].at
+	if err := b.writeNegative(b.sorted[0]); err != nil {
+		return err
+	}
+	if len(t.arena) > math.MaxUint32 {
+		return errors.New("it is larger than 4 GB")
+	}
+	t.arena = slices.Clip(t.arena)
+	for _, f := range b.fixups {
+		binary.LittleEndian.PutUint32(t.arena[f.at:], f.to.at)
+	}
+	t.nodes = len(b.sorted)
+	t.slots = make([]uint64, len(b.sorted)+len(b.sorted)/2+1)
+	for _, n := range b.sorted {
+		h := t.originH
+		var at [128]uint8
+		labels := starts(n.name, at[:0])
+		for i := len(labels) - 1; i >= 0; i-- {
+			s := int(labels[i])
+			h = mix(h, n.name[s:s+1+int(n.name[s])])
+		}
+		t.enter(h, n.at)
+	}
+	return nil
+}
+
+func (b *builder) writeNode(n *node) error {
+	t := b.t
+	a := t.arena
+	n.at = uint32(len(a))
+	a = binary.LittleEndian.AppendUint16(a, n.flags)
+	a = append(a, byte(len(n.name)))
+	sets := n.sets
+	if n.alias != 0 {
+		sets = append(slices.Clip(sets), &set{choice: n.alias})
+	}
+	a = binary.LittleEndian.AppendUint16(a, uint16(len(sets)))
+	a = b.link(a, n.cut)
+	a = b.link(a, n.wild)
+	a = binary.LittleEndian.AppendUint32(a, 0)
+	t.arena = append(a, n.name...)
+	for _, s := range sets {
+		if err := b.writeSet(n, s); err != nil {
+			return err
+		}
+	}
+	if n.flags&hasBitmap != 0 {
+		bits := typeBitmap(n.sets)
+		t.arena = binary.LittleEndian.AppendUint16(t.arena, uint16(len(bits)))
+		t.arena = append(t.arena, bits...)
+	}
+	return nil
+}
+
+func (b *builder) link(a []byte, to *node) []byte {
+	if to != nil {
+		b.fixups = append(b.fixups, fixup{uint32(len(a)), to})
+	}
+	return binary.LittleEndian.AppendUint32(a, 0)
+}
+
+// writeSet appends an RRset to the arena.
+func (b *builder) writeSet(n *node, s *set) error {
+	var data, sigs []byte
+	var patches []uint32
+	var adds []uint32 // offsets of names, whose nodes follow in targets
+	var targets []*node
+	for _, rdata := range s.rdata {
+		data = append(data, 0xc0, 12)
+		data = binary.BigEndian.AppendUint16(data, s.typ)
+		data = binary.BigEndian.AppendUint16(data, dns.ClassINET)
+		data = binary.BigEndian.AppendUint32(data, s.ttl)
+		data = append(data, 0, 0)
+		at := len(data)
+		var names []uint32
+		data, names, patches = b.appendData(data, s, rdata, patches)
+		binary.BigEndian.PutUint16(data[at-2:], uint16(len(data)-at))
+		if target := b.target(s.typ, rdata); target != nil {
+			adds, targets = append(adds, names[0]), append(targets, target)
+		}
+	}
+	for i, rdata := range s.sigs {
+		sigs = append(sigs, 0xc0, 12, 0, byte(dns.TypeRRSIG), 0, dns.ClassINET)
+		sigs = binary.BigEndian.AppendUint32(sigs, s.sigTTL[i])
+		sigs = binary.BigEndian.AppendUint16(sigs, uint16(len(rdata)))
+		sigs = append(sigs, rdata...)
+	}
+	if len(s.sigs) > 255 || len(data)+len(sigs) > maxSet || len(s.rdata) > math.MaxUint16 {
+		return fmt.Errorf("%s %s: an RRset of %d bytes does not fit in a message", printName(append(bytes.Clone(n.name), b.t.origin...)), typeName(s.typ), len(data)+len(sigs))
+	}
+	a := b.t.arena
+	a = binary.LittleEndian.AppendUint16(a, s.typ)
+	a = binary.LittleEndian.AppendUint16(a, uint16(len(s.rdata)))
+	a = append(a, byte(len(s.sigs)))
+	a = binary.LittleEndian.AppendUint32(a, uint32(s.choice))
+	a = binary.LittleEndian.AppendUint32(a, uint32(len(data)))
+	a = binary.LittleEndian.AppendUint32(a, uint32(len(sigs)))
+	a = binary.LittleEndian.AppendUint16(a, uint16(len(patches)))
+	a = binary.LittleEndian.AppendUint16(a, uint16(len(adds)))
+	a = append(append(a, data...), sigs...)
+	for _, p := range patches {
+		a = binary.LittleEndian.AppendUint32(a, p)
+	}
+	for i, name := range adds {
+		a = binary.LittleEndian.AppendUint32(a, name)
+		a = b.link(a, targets[i])
+	}
+	b.t.arena = a
+	return nil
+}
+
+// namesIn says where the names are in the data of the types whose names may
+// be compressed (RFC 3597 section 4) and of SRV: after skip bytes, count of
+// them.
+func namesIn(typ uint16) (skip, count int, compress bool) {
+	switch typ {
+	case dns.TypeNS, dns.TypeCNAME, dns.TypePTR, dns.TypeMB, dns.TypeMG, dns.TypeMR, dns.TypeMD, dns.TypeMF:
+		return 0, 1, true
+	case dns.TypeMX:
+		return 2, 1, true
+	case dns.TypeSOA, dns.TypeMINFO:
+		return 0, 2, true
+	case dns.TypeSRV:
+		return 6, 1, false
+	case dns.TypeDNAME:
+		return 0, 1, false
+	}
+	return 0, 0, false
+}
+
+// appendData appends a record's data, and returns where its names start in
+// data and the patches with its own.
+func (b *builder) appendData(data []byte, s *set, rdata []byte, patches []uint32) (_ []byte, names, _ []uint32) {
+	skip, count, compress := namesIn(s.typ)
+	// A pointer takes two bytes and so saves nothing on the root.
+	compress = compress && !s.literal && s.choice == 0 && len(b.t.origin) > 1
+	data = append(data, rdata[:skip]...)
+	rest := rdata[skip:]
+	for range count {
+		names = append(names, uint32(len(data)))
+		end := nameEnd(rest)
+		name := rest[:end]
+		rest = rest[end:]
+		if cut := len(name) - len(b.t.origin); compress && cut >= 0 && equalFold(name[cut:], b.t.origin) && edge(name, cut) {
+			data = append(data, name[:cut]...)
+			patches = append(patches, uint32(len(data)))
+			data = append(data, 0xc0, 0)
+			continue
+		}
+		data = append(data, name...)
+	}
+	return append(data, rest...), names, patches
+}
+
+// edge says whether a label starts at cut.
+func edge(name []byte, cut int) bool {
+	i := 0
+	for i < cut {
+		i += 1 + int(name[i])
+	}
+	return i == cut
+}
+
+// target is the node that a record points at, if its addresses are ours to
+// add.
+func (b *builder) target(typ uint16, rdata []byte) *node {
+	if typ != dns.TypeNS && typ != dns.TypeMX && typ != dns.TypeSRV {
+		return nil
+	}
+	skip, _, _ := namesIn(typ)
+	name := bytes.Clone(rdata[skip:])
+	lower(name)
+	cut := len(name) - len(b.t.origin)
+	if cut < 0 || !bytes.Equal(name[cut:], b.t.origin) || !edge(name, cut) {
+		return nil
+	}
+	n := b.nodes[sortKey(name[:cut])]
+	if n == nil || n.set(dns.TypeA) == nil && n.set(dns.TypeAAAA) == nil {
+		return nil
+	}
+	return n
+}
+
+// writeNegative appends the SOA as negative answers have it (RFC 2308
+// section 3).
+func (b *builder) writeNegative(apex *node) error {
+	soa := *apex.set(dns.TypeSOA)
+	if len(soa.rdata[0]) < 22 {
+		return errors.New("the SOA record is too short")
+	}
+	tail := soa.rdata[0][len(soa.rdata[0])-20:]
+	b.t.serial = binary.BigEndian.Uint32(tail)
+	soa.ttl = min(soa.ttl, binary.BigEndian.Uint32(tail[16:]))
+	b.t.negTTL = soa.ttl
+	soa.sigTTL = slices.Clone(soa.sigTTL)
+	for i := range soa.sigTTL {
+		soa.sigTTL[i] = min(soa.sigTTL[i], soa.ttl)
+	}
+	b.t.negative = uint32(len(b.t.arena))
+	return b.writeSet(apex, &soa)
+}
+
+// enter puts a node in the slots.
+func (t *table) enter(h uint64, n uint32) {
+	i := t.home(h)
+	for t.slots[i] != 0 {
+		if i++; i == uint64(len(t.slots)) {
+			i = 0
+		}
+	}
+	t.slots[i] = h<<32 | uint64(n)
+}
+
+// typeBitmap is the bitmap of RFC 4034 4.1.2 of a node's types, RRSIG and NSEC
+// among them.
+func typeBitmap(sets []*set) []byte {
+	types := []int{int(dns.TypeRRSIG), int(dns.TypeNSEC)}
+	for _, s := range sets {
+		types = append(types, int(s.typ))
+	}
+	slices.Sort(types)
+	var out []byte
+	window, at := -1, 0
+	for _, t := range slices.Compact(types) {
+		if t>>8 != window {
+			window = t >> 8
+			at = len(out)
+			out = append(out, byte(window), 0)
+		}
+		for len(out) <= at+2+t&0xff>>3 {
+			out = append(out, 0)
+		}
+		out[at+2+t&0xff>>3] |= 0x80 >> (t & 7)
+		out[at+1] = byte(len(out) - at - 2)
+	}
+	return out
+}

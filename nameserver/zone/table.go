@@ -1,0 +1,180 @@
+package zone
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"net/netip"
+)
+
+// table is a compiled zone. Nothing in it changes. It has few pointers however
+// many names there are: names, RRsets and what joins them are bytes of arena,
+// found by offset; offset 0 is nothing.
+//
+// A node is a name:
+//
+//	flags u16, name length u8, sets u16, cut u32, wildcard u32, proof u32,
+//	the name without the origin, the sets, [bitmap length u16, bitmap]
+//
+// A set is an RRset:
+//
+//	type u16, records u16, signatures u8, choice u32 (from 1), length of the
+//	records u32, of the signatures u32, patches u16, additionals u16,
+//	records, signatures, patches (u32 each), additionals (2 u32 each)
+//
+// Records are as in a message, with the owner c00c; names in their data that
+// end in the origin end in a pointer that is patched when they are copied.
+type table struct {
+	origin   []byte // wire form, lower case
+	originH  uint64
+	depth    int // labels of origin
+	view     string
+	clients  []netip.Prefix
+	slots    []uint64 // low half of the hash (the high half says where), offset of the node
+	arena    []byte
+	apex     uint32
+	negative uint32 // set: SOA with the TTL of negative answers
+	negTTL   uint32
+	serial   uint32
+
+	picks    []Picker
+	aliases  []alias
+	resolver Resolver
+	signer   Signer
+
+	order  []uint32 // nodes with NSEC in canonical order
+	nsec3  *nsec3
+	nodes  int
+	count  int // records
+	signed bool
+}
+
+type alias struct {
+	wire   []byte
+	labels []uint8
+	text   string
+}
+
+const (
+	nodeFlags = 0
+	nodeLen   = 2
+	nodeSets  = 3
+	nodeCut   = 5
+	nodeWild  = 9
+	nodeProof = 13
+	nodeName  = 17
+
+	setType   = 0
+	setCount  = 2
+	setSigs   = 4
+	setChoice = 5
+	setSize   = 9
+	setSigLen = 13
+	setPatch  = 17
+	setAdds   = 19
+	setData   = 21
+)
+
+// Flags of a node.
+const (
+	isDelegation = 1 << iota // NS below the apex
+	isBelow                  // below a cut or a DNAME: cut is set
+	hasCNAME
+	hasDNAME
+	hasAlias
+	hasBitmap
+	isNSEC3
+)
+
+// maxSet is how many bytes of an RRset fit in a message beside the longest
+// question.
+const maxSet = 65535 - 12 - 259 - 11
+
+func u16(b []byte, at uint32) uint16 { return binary.LittleEndian.Uint16(b[at:]) }
+func u32(b []byte, at uint32) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
+
+func (t *table) flags(n uint32) uint16 { return u16(t.arena, n) }
+
+// name is that of a node without the origin.
+func (t *table) name(n uint32) []byte {
+	return t.arena[n+nodeName : n+nodeName+uint32(t.arena[n+nodeLen])]
+}
+
+// set finds the RRset of a type.
+func (t *table) set(n uint32, typ uint16) uint32 {
+	a := t.arena
+	at := n + nodeName + uint32(a[n+nodeLen])
+	for left := u16(a, n+nodeSets); left > 0; left-- {
+		if u16(a, at) == typ {
+			return at
+		}
+		at = t.next(at)
+	}
+	return 0
+}
+
+// next is where the set at s ends.
+func (t *table) next(s uint32) uint32 {
+	a := t.arena
+	return s + setData + u32(a, s+setSize) + u32(a, s+setSigLen) + 4*uint32(u16(a, s+setPatch)) + 8*uint32(u16(a, s+setAdds))
+}
+
+// bitmap is what types a node has, where somebody signs denials.
+func (t *table) bitmap(n uint32) []byte {
+	if t.flags(n)&hasBitmap == 0 {
+		return nil
+	}
+	at := n + nodeName + uint32(t.arena[n+nodeLen])
+	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
+		at = t.next(at)
+	}
+	return t.arena[at+2 : at+2+uint32(u16(t.arena, at))]
+}
+
+// end is where the node at n ends.
+func (t *table) end(n uint32) uint32 {
+	at := n + nodeName + uint32(t.arena[n+nodeLen])
+	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
+		at = t.next(at)
+	}
+	if t.flags(n)&hasBitmap != 0 {
+		at += 2 + uint32(u16(t.arena, at))
+	}
+	return at
+}
+
+func (t *table) records(s uint32) []byte {
+	return t.arena[s+setData : s+setData+u32(t.arena, s+setSize)]
+}
+
+func (t *table) signatures(s uint32) []byte {
+	at := s + setData + u32(t.arena, s+setSize)
+	return t.arena[at : at+u32(t.arena, s+setSigLen)]
+}
+
+// lookup finds the node of a name that has the hash h; prefix is the name
+// without the origin.
+func (t *table) lookup(h uint64, prefix []byte) uint32 {
+	tag := h << 32
+	i := t.home(h)
+	for {
+		v := t.slots[i]
+		if v == 0 {
+			return 0
+		}
+		if v&0xffffffff00000000 == tag {
+			n := uint32(v)
+			if string(t.name(n)) == string(prefix) {
+				return n
+			}
+		}
+		if i++; i == uint64(len(t.slots)) {
+			i = 0
+		}
+	}
+}
+
+// home is the slot where the search for a hash begins.
+func (t *table) home(h uint64) uint64 {
+	i, _ := bits.Mul64(h, uint64(len(t.slots)))
+	return i
+}
