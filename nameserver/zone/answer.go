@@ -21,6 +21,8 @@ type scratch struct {
 	labels [maxHops][128]uint8
 	picks  [256]uint16
 	proofs [maxHops]spot
+	dnames [maxHops]uint32 // nodes of DNAMEs that were used, of tables that tables says
+	tables [maxHops]*table
 
 	alias  [2][256]byte // targets of CNAMEs on the way from an alias
 	aliasL [2][128]uint8
@@ -416,6 +418,7 @@ func (w *walk) follow(s uint32, wildcard bool) bool {
 	if w.hops == maxHops {
 		return w.end()
 	}
+	w.s.dnames[w.hops] = 0
 	buf := w.s.names[w.hops][:0]
 	data := w.t.arena[s+setData+12:]
 	n := 0
@@ -442,6 +445,12 @@ func (w *walk) redirect(n uint32) bool {
 	s := t.set(n, dns.TypeDNAME)
 	from := len(r.Buf)
 	w.encloser = 0
+	w.need()
+	for i := range w.hops { // one that leads to itself would go on until the name is too long
+		if w.s.dnames[i] == n && w.s.tables[i] == t {
+			return w.end()
+		}
+	}
 	if !w.put(s, w.pointer(p), &r.Answers, true) || r.TC {
 		return false
 	}
@@ -463,10 +472,10 @@ func (w *walk) redirect(n uint32) bool {
 	r.Buf = append(r.Buf, w.name[:p]...)
 	r.Buf = binary.BigEndian.AppendUint16(r.Buf, 0xc000|uint16(from+12))
 	r.Answers++
-	w.need()
 	if w.hops == maxHops {
 		return w.end()
 	}
+	w.s.dnames[w.hops], w.s.tables[w.hops] = n, t
 	next := spot{base: at + 12, lit: p, tail: from + 12}
 	next.name = append(append(w.s.names[w.hops][:0], w.name[:p]...), target...)
 	lower(next.name)
