@@ -120,6 +120,10 @@ type Reply struct {
 	// T is the transaction the filter judged, for the record; T.Proto is DNS
 	// and T.Verdict says why. Zones of our own leave it empty.
 	T filter.Transaction
+
+	// Text is memory for what T and EDEText point to. It is used again by the
+	// next reply: who keeps T copies its strings.
+	Text []byte
 }
 
 // An Outcome says what a responder did.

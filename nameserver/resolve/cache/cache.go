@@ -41,6 +41,7 @@ const (
 	AD       Flags = 1 << iota // validated
 	Aliases                    // has CNAME or DNAME records, whose targets are to be judged
 	Address                    // has address records
+	Private                    // an address is one of a private network
 	Negative                   // NXDOMAIN or NODATA
 	Failure                    // upstreams gave none
 )

@@ -1,0 +1,67 @@
+package resolve
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/wire"
+)
+
+// Record returns the transaction of a query that was answered, whole and with
+// memory of its own: what was left out for speed is worked out now. ok is false
+// where no policy was asked.
+func (r *Resolver) Record(q *wire.Query, a *wire.Reply) (t filter.Transaction, ok bool) {
+	if a.T.Host == "" {
+		return t, false
+	}
+	t = a.T
+	t.Terse = false
+	t.Host, t.ID = strings.Clone(t.Host), strings.Clone(t.ID)
+	if t.ID == "" {
+		t.ID = string(r.ids.append(nil, q.At))
+	}
+	t.Findings = slices.Clone(t.Findings)
+	led := strings.Clone(t.Note)
+	t.Note = ""
+	if len(t.Findings) > 0 && t.Verdict.Reason.Finding.Check != checkName {
+		r.explain(&t, led)
+	}
+	switch t.Verdict.Reason.Finding.Category {
+	case "rebinding":
+		r.say(&t, "an address in the answer is one of a private network")
+	case "canary":
+		r.say(&t, "a name by which browsers ask for leave to use DNS of their own")
+	}
+	t.Status = int(a.Rcode)
+	return t, true
+}
+
+// explain has t judged once more, with evidence. led is the name or address in
+// the answer that was refused, "" when the name itself was.
+func (r *Resolver) explain(t *filter.Transaction, led string) {
+	x := *t
+	x.Findings, x.Verdict = nil, filter.Verdict{}
+	if led != "" {
+		x.Host = led
+	}
+	r.parts.Decider.Decide(context.Background(), &x, filter.Name)
+	if x.Verdict.Action != t.Verdict.Action || x.Verdict.Reason.Rule != t.Verdict.Reason.Rule {
+		return // the settings have changed meanwhile
+	}
+	t.Findings, t.Verdict = x.Findings, x.Verdict
+	if led != "" {
+		t.Note = "refused for what the answer leads to: " + led
+	}
+}
+
+// say puts words to a verdict that is the resolver's own.
+func (r *Resolver) say(t *filter.Transaction, evidence string) {
+	t.Verdict.Reason.Finding.Evidence = evidence
+	for i := range t.Findings {
+		if t.Findings[i].Check == checkName {
+			t.Findings[i].Evidence = evidence
+		}
+	}
+}

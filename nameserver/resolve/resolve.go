@@ -1,0 +1,329 @@
+// Package resolve answers questions about names that are not ours: filtered by
+// the policy of who asks, out of the cache or from upstreams.
+//
+// Data moves so: [Resolver.Answer] takes a query to the names of the network's
+// own (hosts, and names that must not leak), then to the policy, and what the
+// policy refuses is answered on the spot. Else the answer comes out of the
+// cache of the [Store]; its aliases, and its addresses where lists know any,
+// are put to the policy once more, because what is kept was fetched for
+// somebody else. What the cache does not have is left for [Resolver.Wait],
+// which has the Store ask upstreams, once for all who wait for the same.
+//
+// Answers that differ by policy (SafeSearch, redirects, HTTPS records without
+// h3) are made from the plain ones once and kept beside them as variants.
+//
+// A Resolver never changes: new settings make a new one over the same Store.
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+	"unsafe"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/resolve/cache"
+	"shuultuur/nameserver/wire"
+)
+
+// Config says how names are answered.
+type Config struct {
+	Block Block `yaml:"block"`
+	// Hosts are names of one's own, or that are to have another answer: an
+	// address, several, or another name. "*.lab.example" is every name below.
+	Hosts map[string]Targets `yaml:"hosts"`
+	// HostsFiles are read like /etc/hosts.
+	HostsFiles []string `yaml:"hosts-files"`
+	// Private are domains whose names may have addresses in private networks;
+	// "*" is all. Elsewhere such an answer is refused: a page out there could
+	// reach devices in here by it (DNS rebinding). Domains with a route of
+	// their own need not be named.
+	Private []string `yaml:"private"`
+}
+
+// Block says how a refused name is answered where the policy does not.
+type Block struct {
+	Answer filter.Answer `yaml:"answer"` // default zero
+	TTL    time.Duration `yaml:"ttl"`    // of an answer that refuses; default 10s
+	// Sinkhole are the addresses of the server with the block page: one's own.
+	Sinkhole []netip.Addr `yaml:"sinkhole"`
+	// Warn is what becomes of a warning, which an answer cannot show: block,
+	// sinkhole or pass. The default is sinkhole where there is one, else block.
+	Warn string `yaml:"warn"`
+}
+
+// Parts are what a resolver works with.
+type Parts struct {
+	Decider filter.Decider
+	// Identify says who is at an address. It must not wait.
+	Identify func(netip.Addr) filter.Client
+	Store    *Store
+	// Addresses says that rules or lists know addresses: those in answers are
+	// judged too.
+	Addresses bool
+	// Routed are domains that have upstreams of their own: their names are
+	// asked there whatever they look like, and may have private addresses.
+	Routed []string
+}
+
+// A Resolver is a [wire.Responder].
+type Resolver struct {
+	parts    Parts
+	block    blocker
+	local    local
+	private  map[string]struct{} // domains, in wire form
+	anywhere bool                // all may have private addresses
+	warn     filter.Action       // what a warning becomes: Block or Pass
+	warnTo   filter.Answer
+	ids      ids
+}
+
+// New makes a resolver. Mistakes in cfg are [filter.SettingError]s.
+func New(cfg Config, parts Parts) (*Resolver, error) {
+	if parts.Decider == nil || parts.Identify == nil || parts.Store == nil {
+		return nil, errors.New("a resolver needs a decider, an identity and a store")
+	}
+	r := &Resolver{parts: parts, private: map[string]struct{}{}}
+	var err error
+	if r.block, err = newBlocker(cfg.Block); err != nil {
+		return nil, filter.Setting("block", err)
+	}
+	if err := r.warning(cfg.Block); err != nil {
+		return nil, filter.Setting("block.warn", err)
+	}
+	for i, d := range cfg.Private {
+		if d == "*" {
+			r.anywhere = true
+			continue
+		}
+		name, err := wire.Name(d)
+		if err != nil {
+			return nil, filter.Setting(fmt.Sprintf("private[%d]", i), err)
+		}
+		r.private[string(name)] = struct{}{}
+	}
+	if r.local, err = newLocal(cfg); err != nil {
+		return nil, err
+	}
+	for _, d := range parts.Routed {
+		name, err := wire.Name(d)
+		if err != nil {
+			return nil, fmt.Errorf("route %q: %w", d, err)
+		}
+		r.private[string(name)] = struct{}{}
+		r.local.routed[string(name)] = struct{}{}
+	}
+	return r, nil
+}
+
+func (r *Resolver) warning(b Block) error {
+	r.warn, r.warnTo = filter.Block, filter.Usual
+	switch b.Warn {
+	case "":
+		if len(b.Sinkhole) > 0 {
+			r.warnTo = filter.Sinkhole
+		}
+	case "block":
+	case "sinkhole":
+		if len(b.Sinkhole) == 0 {
+			return errors.New("there is no sinkhole; name its addresses under sinkhole")
+		}
+		r.warnTo = filter.Sinkhole
+	case "pass":
+		r.warn = filter.Pass
+	default:
+		return fmt.Errorf("%q is none of block, sinkhole and pass", b.Warn)
+	}
+	return nil
+}
+
+// Types, response codes and Extended DNS Errors.
+const (
+	typeA     = 1
+	typeCNAME = 5
+	typeSOA   = 6
+	typePTR   = 12
+	typeHINFO = 13
+	typeAAAA  = 28
+	typeDNAME = 39
+	typeOPT   = 41
+	typeRRSIG = 46
+	typeSVCB  = 64
+	typeHTTPS = 65
+	typeANY   = 255
+	classIN   = 1
+
+	rcodeServFail = 2
+	rcodeNXDomain = 3
+	rcodeNotImp   = 4
+	rcodeRefused  = 5
+
+	edeForged        = 4
+	edeStale         = 3
+	edeBlocked       = 15
+	edeStaleNX       = 19
+	edeNotSupported  = 21
+	edeNoUpstream    = 22
+	edeNetwork       = 23
+	edeInvalidAnswer = 5
+
+	staleTTL = 30 // seconds, RFC 8767 section 4
+	// staleRetry is how long after a failure stale answers are given without
+	// another attempt (the failure recheck timer, RFC 8767 section 5).
+	staleRetry = 10 * time.Second
+)
+
+// Answer implements [wire.Responder].
+func (r *Resolver) Answer(q *wire.Query, a *wire.Reply) wire.Outcome {
+	return r.answer(nil, q, a) //nolint:staticcheck // nil: it may not wait
+}
+
+// Wait implements [wire.Responder].
+func (r *Resolver) Wait(ctx context.Context, q *wire.Query, a *wire.Reply) wire.Outcome {
+	return r.answer(ctx, q, a)
+}
+
+// answer answers q. Without a ctx it may not wait.
+func (r *Resolver) answer(ctx context.Context, q *wire.Query, a *wire.Reply) wire.Outcome {
+	if !q.Recursion || q.Class != classIN || q.Opcode() != wire.OpcodeQuery {
+		return wire.Declined
+	}
+	a.RA = true
+	if q.Type >= 128 && q.Type <= 255 || q.Type == typeOPT || q.Type == 0 {
+		return r.meta(q, a)
+	}
+	if h := r.local.find(q.Name, q.Labels); h != nil {
+		return r.own(ctx, q, a, h)
+	}
+	if r.local.special(q, a, &r.block) {
+		return wire.Answered
+	}
+	t := r.judge(q, a)
+	v := &t.Verdict
+	switch {
+	case v.Action == filter.Warn && r.warn == filter.Pass:
+	case v.Action == filter.Redirect && v.To != "":
+		return r.alias(ctx, q, a, v.To)
+	case v.Final():
+		return r.refuse(ctx, q, a)
+	case v.Action == filter.Pass && !v.Names.OwnDNS && canary(q.Name):
+		r.found(t, "canary")
+		v.Names.Answer = filter.NXDomain
+		return r.refuse(ctx, q, a)
+	}
+	for i := range v.Edits {
+		if e := &v.Edits[i]; e.Kind == filter.DialHost && e.Value != t.Host {
+			switch q.Type {
+			case typeA, typeAAAA:
+				return r.alias(ctx, q, a, e.Value)
+			case typeHTTPS, typeSVCB:
+				r.block.noData(a)
+				return wire.Answered
+			}
+		}
+	}
+	return r.look(ctx, q, a)
+}
+
+// own answers with a host of one's own.
+func (r *Resolver) own(ctx context.Context, q *wire.Query, a *wire.Reply, h *host) wire.Outcome {
+	if h.alias != "" {
+		return r.alias(ctx, q, a, h.alias)
+	}
+	h.answer(q, a, &r.block)
+	return wire.Answered
+}
+
+// meta answers questions that are not about records.
+func (r *Resolver) meta(q *wire.Query, a *wire.Reply) wire.Outcome {
+	if q.Type == typeANY { // RFC 8482 section 4.2
+		a.Record(nil, typeHINFO, classIN, 3600, []byte("\x07RFC8482\x00"))
+		a.Answers++
+		return wire.Answered
+	}
+	a.Rcode = rcodeNotImp
+	return wire.Answered
+}
+
+// judge puts the name to the policy.
+func (r *Resolver) judge(q *wire.Query, a *wire.Reply) *filter.Transaction {
+	t := &a.T // Start has reset it
+	t.Start, t.Proto, t.Type, t.Last, t.Terse = q.At, filter.DNS, q.Type, filter.Name, true
+	t.Client = r.parts.Identify(q.Client.Addr())
+	a.Text = appendHost(a.Text[:0], q.Name)
+	t.Host = asString(a.Text)
+	r.parts.Decider.Decide(context.Background(), t, filter.Name)
+	return t
+}
+
+// found makes a verdict of ours: block, because of something no check knows.
+func (r *Resolver) found(t *filter.Transaction, category string) {
+	f := filter.Finding{Check: checkName, Category: category}
+	t.Findings = append(t.Findings, f)
+	t.Verdict.Action = filter.Block
+	t.Verdict.Reason.Rule, t.Verdict.Reason.Finding = "", f
+}
+
+// checkName is the check of findings that are the resolver's own.
+const checkName = "dns"
+
+// look answers from the cache, or else has the answer fetched.
+func (r *Resolver) look(ctx context.Context, q *wire.Query, a *wire.Reply) wire.Outcome {
+	k := keyOf(q)
+	names := &a.T.Verdict.Names
+	if (q.Type == typeHTTPS || q.Type == typeSVCB) && (names.NoHTTP3 || names.NoECH) {
+		return r.variant(ctx, q, a, change{noHTTP3: names.NoHTTP3, noECH: names.NoECH})
+	}
+	from := len(a.Buf)
+	buf, e, ok := r.parts.Store.get(&k, q.At, a.Buf)
+	if !ok {
+		if ctx == nil {
+			return wire.Later
+		}
+		buf, e = r.parts.Store.wait(ctx, &k, q.At, a.Buf)
+	}
+	a.Buf = buf
+	fill(q, a, &e)
+	return r.judgeAnswer(ctx, q, a, from, &e)
+}
+
+// fill sets in a what e says besides its records, which are in a.Buf already.
+func fill(q *wire.Query, a *wire.Reply, e *cache.Entry) {
+	a.Answers, a.Authorities, a.Additionals = e.Answers, e.Authorities, e.Additionals
+	a.Rcode = e.Rcode
+	a.AD = e.Flags&cache.AD != 0 && (q.AD() || q.DO)
+	a.HasEDE, a.EDE, a.EDEText = e.EDE != 0, e.EDE, nil
+}
+
+func keyOf(q *wire.Query) cache.Key {
+	return cache.Key{Name: q.Name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
+}
+
+// appendHost appends a name as filter.Transaction has hosts: without the final
+// dot. A byte no host name has is written as \DDD, a dot within a label too.
+func appendHost(dst, name []byte) []byte {
+	if len(name) <= 1 {
+		return append(dst, '.')
+	}
+	for i := 0; i < len(name) && name[i] != 0; {
+		end := min(i+1+int(name[i]), len(name))
+		if i > 0 {
+			dst = append(dst, '.')
+		}
+		for _, c := range name[i+1 : end] {
+			if c <= ' ' || c >= 0x7f || c == '.' || c == '\\' {
+				dst = append(dst, '\\', '0'+c/100, '0'+c/10%10, '0'+c%10)
+				continue
+			}
+			dst = append(dst, c)
+		}
+		i = end
+	}
+	return dst
+}
+
+// asString looks at b as a string, without a copy. What holds it for longer
+// than b is as it is copies it.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,298 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/resolve/cache"
+)
+
+// An Upstream asks other name servers. msg is a whole answer to the question,
+// checked to be one; on an error ede is the Extended DNS Error (RFC 8914) a
+// client may be told.
+type Upstream func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error)
+
+// CacheConfig says how long and how much is kept.
+type CacheConfig struct {
+	Size     int           `yaml:"size"`         // MiB; default 32
+	MinTTL   time.Duration `yaml:"min-ttl"`      // answers are kept at least so long; default 0s
+	MaxTTL   time.Duration `yaml:"max-ttl"`      // and at most so long; default 1d
+	Negative time.Duration `yaml:"negative-ttl"` // "there is none" at most so long; default 1h
+	// Stale is how long an answer is kept beyond its time, for when upstreams
+	// do not answer (RFC 8767); default 1d, negative for not at all.
+	Stale time.Duration `yaml:"stale"`
+}
+
+const (
+	// clientTimer is how long a client waits before it gets a stale answer,
+	// RFC 8767 section 5.
+	clientTimer = 1800 * time.Millisecond
+	// failureTTL is how long "upstreams gave no answer" is kept, RFC 9520
+	// section 3.2, in seconds.
+	failureTTL = 5
+	// maxFlights bounds the questions that are with upstreams at a time.
+	maxFlights = 4096
+)
+
+// A Store has answers as they came from upstreams: the plain ones, of no
+// policy. It outlives resolvers.
+type Store struct {
+	cache    *cache.Cache
+	seed     maphash.Seed // of variants
+	upstream Upstream
+
+	minTTL, maxTTL, negative uint32
+
+	life context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	flights map[string]*flight
+
+	misses, stale, prefetched, failed, refused atomic.Int64
+}
+
+// A flight is one question on its way, for all who wait for it.
+type flight struct {
+	done  chan struct{}
+	entry cache.Entry // when done
+	err   error       // there is no answer
+}
+
+// NewStore makes an empty store. Close it.
+func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
+	orElse := func(d, other time.Duration) time.Duration {
+		if d == 0 {
+			return other
+		}
+		return d
+	}
+	size, stale := cfg.Size, orElse(cfg.Stale, 24*time.Hour)
+	if size == 0 {
+		size = 32
+	}
+	if size < 0 || size > 1<<20 {
+		return nil, filter.Setting("size", fmt.Errorf("%d MiB cannot be", size))
+	}
+	maxTTL := orElse(cfg.MaxTTL, 24*time.Hour)
+	negative := orElse(cfg.Negative, time.Hour)
+	const week = 7 * 24 * time.Hour
+	for _, x := range []struct {
+		key string
+		d   time.Duration
+		max time.Duration
+	}{{"min-ttl", cfg.MinTTL, time.Hour}, {"max-ttl", maxTTL, week}, {"negative-ttl", negative, week}} {
+		if x.d < 0 || x.d > x.max {
+			return nil, filter.Setting(x.key, fmt.Errorf("%v is not between 0s and %v", x.d, x.max))
+		}
+	}
+	if cfg.MinTTL > maxTTL {
+		return nil, filter.Setting("min-ttl", fmt.Errorf("%v is more than max-ttl, %v", cfg.MinTTL, maxTTL))
+	}
+	c, err := cache.New(size<<20, max(stale, 0))
+	if err != nil {
+		return nil, filter.Setting("size", err)
+	}
+	s := &Store{
+		cache: c, seed: maphash.MakeSeed(), upstream: up, flights: map[string]*flight{},
+		minTTL: uint32(cfg.MinTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
+	}
+	s.life, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends what is with upstreams and waits for it.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.stop() // under the lock: no flight begins after it
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// Flush forgets all answers.
+func (s *Store) Flush() { s.cache.Flush() }
+
+// Stats are counts since the start.
+type Stats struct {
+	cache.Stats
+	Stale      int64 // answers given beyond their time
+	Prefetched int64 // answers fetched again before their time was over
+	Failed     int64 // questions upstreams gave no answer to
+	Refused    int64 // questions not asked because too many were on their way
+	Flights    int   // questions on their way
+}
+
+// Stats adds them up.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	n := len(s.flights)
+	s.mu.Unlock()
+	c := s.cache.Stats()
+	c.Misses = s.misses.Load() // the cache counts each look
+	return Stats{c, s.stale.Load(), s.prefetched.Load(), s.failed.Load(), s.refused.Load(), n}
+}
+
+// get appends the answer for k to dst if one is there that can be given at
+// once. It never waits.
+func (s *Store) get(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
+	from := len(dst)
+	dst, e, st, failed := s.cache.Get(k, now, staleTTL, dst)
+	switch st {
+	case cache.Fresh:
+		return dst, e, true
+	case cache.Refresh:
+		if k.Variant == 0 && s.start(k) != nil {
+			s.prefetched.Add(1)
+		}
+		return dst, e, true
+	case cache.Stale:
+		if failed >= 0 && failed < staleRetry && e.Flags&cache.Failure == 0 {
+			s.beyond(&e)
+			return dst, e, true
+		}
+	}
+	return dst[:from], cache.Entry{}, false
+}
+
+// beyond makes e say that it is stale.
+func (s *Store) beyond(e *cache.Entry) {
+	s.stale.Add(1)
+	e.EDE = edeStale
+	if e.Rcode == rcodeNXDomain {
+		e.EDE = edeStaleNX
+	}
+}
+
+var (
+	errBusy   = errors.New("too many questions are with upstreams already")
+	errClosed = errors.New("the name server is about to end")
+)
+
+// wait fetches the answer for k and appends it to dst. There always is one: a
+// stale one when upstreams are slow or gone, else SERVFAIL.
+func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry) {
+	s.misses.Add(1)
+	// Another may have brought it while this one stood in line.
+	if buf, e, ok := s.get(k, now, dst); ok {
+		return buf, e
+	}
+	f := s.start(k)
+	if f == nil {
+		return s.without(k, now, dst, edeNetwork)
+	}
+	timer := time.NewTimer(clientTimer)
+	defer timer.Stop()
+	patience := timer.C
+	for {
+		select {
+		case <-f.done:
+			if f.err != nil {
+				return s.without(k, now, dst, f.entry.EDE)
+			}
+			return append(dst, f.entry.Body...), f.entry
+		case <-patience:
+			if buf, e, ok := s.old(k, now, dst); ok {
+				return buf, e
+			}
+			patience = nil
+		case <-ctx.Done():
+			return s.without(k, now, dst, edeNoUpstream)
+		}
+	}
+}
+
+// old appends an answer that is beyond its time, if there is one.
+func (s *Store) old(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
+	from := len(dst)
+	dst, e, st, _ := s.cache.Get(k, now, staleTTL, dst)
+	if st == cache.Miss || e.Flags&cache.Failure != 0 {
+		return dst[:from], cache.Entry{}, false
+	}
+	if st == cache.Stale {
+		s.beyond(&e)
+	}
+	return dst, e, true
+}
+
+// without is what can be said when upstreams give no answer.
+func (s *Store) without(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]byte, cache.Entry) {
+	if buf, e, ok := s.old(k, now, dst); ok {
+		return buf, e
+	}
+	return dst, cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure}
+}
+
+// start has k fetched, unless it is on its way already. It returns nil when no
+// more can be.
+func (s *Store) start(k *cache.Key) *flight {
+	var buf [270]byte
+	id := append(buf[:0], byte(k.Type>>8), byte(k.Type), byte(k.Class>>8), byte(k.Class), 0)
+	if k.DO {
+		id[4] |= 1
+	}
+	if k.CD {
+		id[4] |= 2
+	}
+	id = append(id, k.Name...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.flights[string(id)]; f != nil {
+		return f
+	}
+	if len(s.flights) >= maxFlights || s.life.Err() != nil {
+		s.refused.Add(1)
+		return nil
+	}
+	f := &flight{done: make(chan struct{})}
+	key := string(id)
+	s.flights[key] = f
+	name := []byte(key[5:])
+	own := cache.Key{Name: name, Type: k.Type, Class: k.Class, DO: k.DO, CD: k.CD}
+	s.wg.Go(func() {
+		s.fetch(&own, f)
+		s.mu.Lock()
+		delete(s.flights, key)
+		s.mu.Unlock()
+		close(f.done)
+	})
+	return f
+}
+
+// fetch asks upstreams for k and keeps what they say.
+func (s *Store) fetch(k *cache.Key, f *flight) {
+	msg, ede, err := s.upstream(s.life, k.Name, k.Type, k.Class, k.DO, k.CD)
+	now := time.Now()
+	if err == nil {
+		f.entry, err = s.entryOf(k, msg)
+		if err != nil {
+			ede = edeInvalidAnswer
+		}
+	}
+	if err == nil && f.entry.Rcode != 0 && f.entry.Rcode != rcodeNXDomain {
+		err, ede = fmt.Errorf("upstreams answer with rcode %d", f.entry.Rcode), edeNetwork
+	}
+	if err != nil {
+		f.err = err
+		f.entry = cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure, TTL: failureTTL}
+		s.failed.Add(1)
+		if s.life.Err() != nil {
+			return
+		}
+		if _, e, st, _ := s.cache.Get(k, now, 0, nil); st == cache.Miss || e.Flags&cache.Failure != 0 {
+			s.cache.Put(k, now, &f.entry)
+		} else {
+			s.cache.Fail(k, now)
+		}
+		return
+	}
+	if f.entry.TTL > 0 {
+		s.cache.Put(k, now, &f.entry)
+	}
+}

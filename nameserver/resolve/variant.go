@@ -1,0 +1,257 @@
+package resolve
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/resolve/cache"
+	"shuultuur/nameserver/wire"
+)
+
+// A change is what makes an answer differ from the plain one: it is that of
+// another name, or lacks something.
+type change struct {
+	to             string // another name, as text
+	noHTTP3, noECH bool
+}
+
+// variant is the change as a part of a cache's key, never 0.
+func (r *Resolver) variantOf(c change) uint64 {
+	h := maphash.String(r.parts.Store.seed, c.to)
+	if c.noHTTP3 {
+		h ^= 1
+	}
+	if c.noECH {
+		h ^= 2
+	}
+	return h | 1<<63
+}
+
+// alias answers with another name and its addresses.
+func (r *Resolver) alias(ctx context.Context, q *wire.Query, a *wire.Reply, to string) wire.Outcome {
+	if addr, err := netip.ParseAddr(to); err == nil {
+		return r.instead(q, a, addr.Unmap())
+	}
+	switch q.Type {
+	case typeA, typeAAAA, typeCNAME:
+		return r.variant(ctx, q, a, change{to: to})
+	}
+	r.block.noData(a)
+	return wire.Answered
+}
+
+// instead answers with an address that is not the name's.
+func (r *Resolver) instead(q *wire.Query, a *wire.Reply, addr netip.Addr) wire.Outcome {
+	switch {
+	case q.Type == typeA && addr.Is4():
+		b := addr.As4()
+		r.block.address(a, typeA, b[:])
+	case q.Type == typeAAAA && addr.Is6():
+		b := addr.As16()
+		r.block.address(a, typeAAAA, b[:])
+	default:
+		r.block.noData(a)
+	}
+	return wire.Answered
+}
+
+// variant answers with the plain answer, changed.
+func (r *Resolver) variant(ctx context.Context, q *wire.Query, a *wire.Reply, c change) wire.Outcome {
+	k := keyOf(q)
+	k.Variant = r.variantOf(c)
+	from := len(a.Buf)
+	buf, e, ok := r.parts.Store.get(&k, q.At, a.Buf)
+	if !ok {
+		if ctx == nil {
+			return wire.Later
+		}
+		e = r.make(ctx, q, c)
+		if e.TTL > 0 && e.Flags&cache.Failure == 0 {
+			r.parts.Store.cache.Put(&k, q.At, &e)
+		}
+		buf = append(a.Buf, e.Body...)
+	}
+	a.Buf = buf
+	fill(q, a, &e)
+	if c.to == "" {
+		return r.judgeAnswer(ctx, q, a, from, &e)
+	}
+	return wire.Answered
+}
+
+// make fetches the plain answer and changes it. An entry with TTL 0 is not to
+// be kept.
+func (r *Resolver) make(ctx context.Context, q *wire.Query, c change) cache.Entry {
+	if c.to == "" {
+		k := keyOf(q)
+		body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
+		if plain.Rcode != 0 || plain.Answers == 0 {
+			plain.Body = body
+			return plain
+		}
+		return r.changed(q, q.Name, body, plain, func(m *dns.Msg) { clean(m, c) })
+	}
+	name, err := wire.Name(c.to)
+	if err != nil {
+		return cache.Entry{Rcode: rcodeServFail, EDE: edeNetwork}
+	}
+	if h := r.local.find(name, labelsOf(name)); h != nil && h.alias == "" {
+		return r.ownAlias(q, c.to, h)
+	}
+	k := cache.Key{Name: name, Type: q.Type, Class: q.Class, DO: q.DO, CD: q.CD()}
+	if q.Type == typeCNAME {
+		return r.changed(q, name, nil, cache.Entry{TTL: localTTL}, func(m *dns.Msg) { prependAlias(m, q, c.to, localTTL) })
+	}
+	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
+	if plain.Flags&cache.Failure != 0 {
+		plain.Body = nil
+		return plain
+	}
+	return r.changed(q, name, body, plain, func(m *dns.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) })
+}
+
+// ownAlias leads to a host of one's own.
+func (r *Resolver) ownAlias(q *wire.Query, to string, h *host) cache.Entry {
+	return r.changed(q, q.Name, nil, cache.Entry{TTL: localTTL}, func(m *dns.Msg) {
+		prependAlias(m, q, to, localTTL)
+		hdr := dns.RR_Header{Name: dns.Fqdn(to), Rrtype: q.Type, Class: classIN, Ttl: localTTL}
+		switch q.Type {
+		case typeA:
+			for _, a := range h.v4 {
+				m.Answer = append(m.Answer, &dns.A{Hdr: hdr, A: a})
+			}
+		case typeAAAA:
+			for _, a := range h.v6 {
+				m.Answer = append(m.Answer, &dns.AAAA{Hdr: hdr, AAAA: a})
+			}
+		}
+	})
+}
+
+func prependAlias(m *dns.Msg, q *wire.Query, to string, ttl uint32) {
+	rr := &dns.CNAME{Hdr: dns.RR_Header{Name: wire.Text(q.Name), Rrtype: typeCNAME, Class: classIN, Ttl: ttl}, Target: dns.Fqdn(to)}
+	m.Answer = slices.Insert(m.Answer, 0, dns.RR(rr))
+}
+
+// changed makes an entry for q of the answer for name, whose body and counts
+// are given, after how has changed it.
+func (r *Resolver) changed(q *wire.Query, name, body []byte, plain cache.Entry, how func(*dns.Msg)) cache.Entry {
+	failed := cache.Entry{Rcode: rcodeServFail, EDE: edeInvalidAnswer}
+	msg := make([]byte, headerLen, headerLen+len(name)+4+len(body))
+	binary.BigEndian.PutUint16(msg[4:], 1)
+	binary.BigEndian.PutUint16(msg[6:], plain.Answers)
+	binary.BigEndian.PutUint16(msg[8:], plain.Authorities)
+	msg[2], msg[3] = 0x80, byte(plain.Rcode&15)
+	msg = append(msg, name...)
+	msg = binary.BigEndian.AppendUint16(msg, q.Type)
+	msg = binary.BigEndian.AppendUint16(msg, q.Class)
+	msg = append(msg, body...)
+	var m dns.Msg
+	if err := m.Unpack(msg); err != nil {
+		return failed
+	}
+	m.Question[0].Name = wire.Text(q.Name)
+	how(&m)
+	m.Compress = true
+	out, err := m.Pack()
+	if err != nil {
+		return failed
+	}
+	k := keyOf(q)
+	e, err := r.parts.Store.entryOf(&k, out)
+	if err != nil {
+		return failed
+	}
+	e.Flags &^= cache.AD
+	e.EDE = plain.EDE
+	e.TTL = min(e.TTL, plain.TTL)
+	return e
+}
+
+// clean takes out of HTTPS and SVCB records what c says (RFC 9460; ech is of
+// RFC 9849).
+func clean(m *dns.Msg, c change) {
+	for _, rr := range m.Answer {
+		switch x := rr.(type) {
+		case *dns.HTTPS:
+			x.Value = cleanParams(x.Value, c)
+		case *dns.SVCB:
+			x.Value = cleanParams(x.Value, c)
+		}
+	}
+	// Signatures no longer fit.
+	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool { return rr.Header().Rrtype == typeRRSIG })
+}
+
+func cleanParams(ps []dns.SVCBKeyValue, c change) []dns.SVCBKeyValue {
+	return slices.DeleteFunc(ps, func(p dns.SVCBKeyValue) bool {
+		switch x := p.(type) {
+		case *dns.SVCBAlpn:
+			if c.noHTTP3 {
+				x.Alpn = slices.DeleteFunc(x.Alpn, func(s string) bool { return s == "h3" || strings.HasPrefix(s, "h3-") })
+			}
+			return len(x.Alpn) == 0
+		case *dns.SVCBECHConfig:
+			return c.noECH
+		}
+		return false
+	})
+}
+
+func labelsOf(name []byte) (labels []uint8) {
+	for i := 0; i < len(name) && name[i] != 0; i += 1 + int(name[i]) {
+		labels = append(labels, uint8(i))
+	}
+	return labels
+}
+
+// rewrite answers as a rule of an ad blocker says: modifier is
+// "dnsrewrite=rcode;type;value", several of them joined by "|". It declines
+// other modifiers.
+func (r *Resolver) rewrite(ctx context.Context, q *wire.Query, a *wire.Reply, modifier string) wire.Outcome {
+	rest, ok := strings.CutPrefix(modifier, "dnsrewrite=")
+	if !ok {
+		return wire.Declined
+	}
+	for one := range strings.SplitSeq(rest, "|") {
+		rcode, rest, _ := strings.Cut(one, ";")
+		if code, ok := dns.StringToRcode[strings.ToUpper(rcode)]; ok && code != 0 {
+			a.Rcode = uint16(code)
+			if code == rcodeNXDomain {
+				r.block.noData(a)
+			}
+			return wire.Answered
+		}
+		typ, value, _ := strings.Cut(rest, ";")
+		t, err := filter.RecordType(typ)
+		switch {
+		case err == nil && t == typeCNAME && q.Type != typeCNAME:
+			return r.alias(ctx, q, a, strings.TrimSuffix(strings.ToLower(value), "."))
+		case err != nil || t != q.Type:
+			continue
+		}
+		rr, err := dns.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Text(q.Name), r.block.ttl, typ, value))
+		if err != nil || rr == nil {
+			continue
+		}
+		buf := make([]byte, 1024)
+		n, err := dns.PackRR(rr, buf, 0, nil, false)
+		if err != nil {
+			continue
+		}
+		a.Buf = append(a.Buf, buf[:n]...)
+		a.Answers++
+	}
+	if a.Answers == 0 {
+		r.block.noData(a)
+	}
+	return wire.Answered
+}
