@@ -1,294 +1,593 @@
 package proxy
 
 import (
-	"bufio"
-	"context"
-	"io"
-	"log"
+	"bytes"
+	"errors"
 	"net"
-	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
-
-	"shuultuur/message"
+	"golang.org/x/net/http2/hpack"
 )
 
-// HTTP/2 towards the client. Each stream is served by a session of its own, as
-// if it were a connection with one HTTP/1.1 request: a pipe in memory lies
-// between the two, so that what is judged, held and written is the same for
-// both versions.
+// HTTP/2 towards the client (RFC 9113). A streams reads the frames of one
+// connection; each stream of it is a net.Conn to a session of its own, which
+// serves it as if it were a connection with one HTTP/1.1 request: what is
+// judged, held and written is the same for both versions. stream.go holds what
+// such a session reads and writes.
+//
+// The frames are read with x/net's Framer. Its server is not used: it answers
+// some requests that RFC 9113 calls malformed, knows fields only as a map
+// without order, and offers WebSocket (RFC 8441) only by an environment
+// variable.
 
 const (
-	maxStreams = 128 // of one connection at once
 	protocolH2 = "h2"
+
+	maxStreams   = 128       // of one connection at once
+	streamWindow = 256 << 10 // bytes of a request's body on their way to its session
+	connWindow   = 1 << 20   // the same of all streams of a connection
+	maxFrame     = 16 << 10
+	maxWindow    = 1<<31 - 1
+	// maxResets is how many more streams a client may give up than finish
+	// before it is taken for one that only makes work (CVE-2023-44487).
+	maxResets = 1000
+
+	settingConnectProtocol = http2.SettingID(8) // RFC 8441, 3
 )
+
+// streams is a client's HTTP/2 connection.
+type streams struct {
+	x      *session
+	d      *decrypted
+	c      net.Conn      // TLS
+	socket net.Conn      // under it
+	fr     *http2.Framer // of the reader
+
+	writing sync.Mutex // never taken while mu is held
+	out     []byte     // frames on their way out, a block while there are any; writing
+	until   time.Time  // write deadline as set; writing
+	broken  error      // why nothing can be written any more; writing
+	enc     *hpack.Encoder
+	fields  bytes.Buffer // what enc has written; writing
+
+	mu      sync.Mutex
+	open    map[uint32]*stream
+	running int    // sessions, of streams that were reset among them
+	last    uint32 // highest stream of the client's
+	send    int64  // bytes that may be sent on all streams together
+	initial int64  // bytes that may be sent on a new stream
+	frame   int    // bytes of the largest frame the client takes
+	spare   int64  // bytes taken off the receive window and not given back yet
+	recv    int64  // bytes the client may still send
+	resets  int
+	leaving bool // no more streams
+	over    bool
+	idle    *time.Timer
+	wg      sync.WaitGroup
+}
 
 // serveStreams serves the client's HTTP/2 connection until it ends.
 func (x *session) serveStreams() {
-	p := x.p
 	x.c.SetDeadline(time.Time{})
-	server := &http.Server{MaxHeaderBytes: p.cfg.Head, ErrorLog: log.New(io.Discard, "", 0)}
-	streams := &http2.Server{MaxConcurrentStreams: maxStreams, IdleTimeout: p.cfg.Idle}
-	if err := http2.ConfigureServer(server, streams); err != nil {
-		x.p.log.Error("HTTP/2", "err", err)
-		return
+	m := &streams{
+		x: x, d: x.inside, c: x.c, socket: x.socket, open: map[uint32]*stream{},
+		send: 1<<16 - 1, initial: 1<<16 - 1, frame: maxFrame, recv: connWindow,
 	}
-	goAway := func() { _ = server.Shutdown(x.ctx) } // it has no listeners: this only tells the client
-	x.goAway.Store(&goAway)
-	defer x.goAway.Store(nil)
+	m.enc = hpack.NewEncoder(&m.fields)
+	m.fr = http2.NewFramer(nil, x.r)
+	m.fr.SetReuseFrames()
+	m.fr.SetMaxReadFrameSize(maxFrame)
+	m.fr.MaxHeaderListSize = uint32(x.p.cfg.Head)
+	m.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	m.idle = time.AfterFunc(x.p.cfg.Idle, m.leave)
+
+	leave := func() { m.idle.Reset(0) }
+	x.goAway.Store(&leave)
 	if x.l.draining.Load() {
-		goAway()
+		leave()
 	}
-	// ServeConn does not wait for its handlers, and may even begin one when it
-	// has returned; they use x, which is about to serve somebody else.
-	var open admitted
-	d := x.inside
-	streams.ServeConn(x.c, &http2.ServeConnOpts{
-		Context: x.ctx, BaseConfig: server,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if open.enter() {
-				defer open.Done()
-				x.stream(d, w, r)
-			}
-		}),
+	err := m.begin()
+	for err == nil {
+		err = m.next()
+	}
+	x.goAway.Store(nil)
+	m.end(err)
+}
+
+// begin exchanges the first frames.
+func (m *streams) begin() error {
+	err := m.write(func(b []byte) []byte {
+		b = appendFrame(b, http2.FrameSettings, 0, 0, 4*6)
+		for _, s := range [...]http2.Setting{
+			{ID: http2.SettingMaxConcurrentStreams, Val: maxStreams}, {ID: http2.SettingInitialWindowSize, Val: streamWindow},
+			{ID: http2.SettingMaxHeaderListSize, Val: uint32(m.x.p.cfg.Head)}, {ID: settingConnectProtocol, Val: 1},
+		} {
+			b = appendUint32(append(b, byte(s.ID>>8), byte(s.ID)), s.Val)
+		}
+		return appendWindow(b, 0, connWindow-(1<<16-1))
 	})
-	open.end()
-}
-
-// admitted are the streams under way.
-type admitted struct {
-	sync.WaitGroup
-	mu    sync.Mutex
-	ended bool
-}
-
-func (a *admitted) enter() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.ended {
-		a.Add(1)
-	}
-	return !a.ended
-}
-
-// end lets none in any more and waits for those who are.
-func (a *admitted) end() {
-	a.mu.Lock()
-	a.ended = true
-	a.mu.Unlock()
-	a.Wait()
-}
-
-// stream serves one request of the connection.
-func (x *session) stream(d *decrypted, w http.ResponseWriter, r *http.Request) {
-	p := x.p
-	head, ok := streamHead(r)
-	if !ok {
-		p.counters.bad.Add(1)
-		http.Error(w, "The request is malformed.", http.StatusBadRequest)
-		return
-	}
-	own := *d // its own copy: sessions write to it
-	near, far := net.Pipe()
-	y := p.sessions.Get().(*session)
-	y.open(x.l, far)
-	y.client, y.trusted, y.inside = x.client, false, &own
-
-	done, aborted := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				p.counters.panics.Add(1)
-				p.log.Error("panic in a stream", "client", y.client, "panic", r)
-			}
-			far.Close()
-		}()
-		if y.await() {
-			y.request()
-		}
-	}()
-	stop := context.AfterFunc(r.Context(), func() {
-		defer close(aborted)
-		y.abort()
-	})
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		sendStream(near, head, r)
-	}()
-	err := answerStream(w, r, near)
 	if err != nil {
-		y.abort()
+		return err
 	}
-	near.Close()
-	<-done
-	if !stop() {
-		<-aborted
-	}
-	r.Body.Close() // wakes up who sends
-	<-sent
-	y.close()
-	p.sessions.Put(y)
+	preface, err := m.x.r.Peek(len(http2.ClientPreface))
 	if err != nil {
-		panic(http.ErrAbortHandler) // the client is told that this is not all
+		return err
 	}
+	if string(preface) != http2.ClientPreface {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	m.x.r.Discard(len(http2.ClientPreface))
+	f, err := m.fr.ReadFrame()
+	if err != nil {
+		return err
+	}
+	s, ok := f.(*http2.SettingsFrame)
+	if !ok || s.IsAck() {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return m.settings(s)
 }
 
-// streamHead writes a stream's head as HTTP/1.1 would have it. It says whether
-// that is possible.
-func streamHead(r *http.Request) ([]byte, bool) {
-	target := r.RequestURI
-	if !plain(target) || !plain(r.Host) || r.Method == http.MethodConnect {
-		return nil, false
-	}
-	b := append(append(append([]byte(nil), r.Method...), ' '), target...)
-	b = appendField(append(b, " HTTP/1.1\r\n"...), "Host", []byte(r.Host))
-	names := make([]string, 0, len(r.Header))
-	for name := range r.Header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		switch name {
-		case "Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Content-Length", "Host", "Te", "Trailer":
-			continue
-		}
-		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, false
-		}
-		for _, v := range r.Header[name] {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				return nil, false
-			}
-			b = appendField(b, name, []byte(v))
-		}
-	}
-	switch {
-	case r.ContentLength > 0:
-		b = appendField(b, "Content-Length", strconv.AppendInt(nil, r.ContentLength, 10))
-	case r.ContentLength < 0:
-		for name := range r.Trailer {
-			b = appendField(b, "Trailer", []byte(name))
-		}
-		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-	}
-	return append(b, "\r\n"...), true
-}
-
-// plain says whether s can stand in a head without ending something there.
-func plain(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
-}
-
-// sendStream writes a request to c. A failure ends c, which the session sees.
-func sendStream(c net.Conn, head []byte, r *http.Request) {
-	_, err := c.Write(head)
-	if err == nil && r.ContentLength != 0 {
-		_, err = copyFramed(c, r.Body, r.ContentLength < 0, func() http.Header { return r.Trailer })
+// next reads a frame and does what it says.
+func (m *streams) next() error {
+	f, err := m.fr.ReadFrame()
+	if e, ok := errors.AsType[http2.StreamError](err); ok {
+		return m.reset(e.StreamID, e.Code)
 	}
 	if err != nil {
-		c.Close()
+		return err
 	}
-}
-
-// copyFramed copies a body, in chunks where its length is not known, each as it
-// comes. trailer is asked at the end.
-func copyFramed(c io.Writer, body io.Reader, chunked bool, trailer func() http.Header) (n int64, err error) {
-	buf := make([]byte, medium)
-	var line []byte
-	for {
-		m, err := body.Read(buf)
-		n += int64(m)
-		if m > 0 {
-			out := buf[:m]
-			if chunked {
-				line = message.AppendChunk(line[:0], m)
-				line = append(append(line, out...), "\r\n"...)
-				out = line
-			}
-			if _, err := c.Write(out); err != nil {
-				return n, err
-			}
-		}
-		switch {
-		case err == nil:
-			continue
-		case err != io.EOF:
-			return n, err
-		case !chunked:
-			return n, nil
-		}
-		var fields message.Fields
-		for name, values := range trailer() {
-			for _, v := range values {
-				fields.Add(name, v)
-			}
-		}
-		_, err = c.Write(message.AppendLastChunk(nil, fields))
-		return n, err
-	}
-}
-
-// answerStream passes a session's answer on to the stream.
-func answerStream(w http.ResponseWriter, r *http.Request, c net.Conn) error {
-	br := bufio.NewReaderSize(c, small)
-	for {
-		res, err := http.ReadResponse(br, r)
-		if err != nil {
-			return err
-		}
-		h := w.Header()
-		clear(h)
-		for name, values := range res.Header {
-			switch name {
-			case "Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade":
-			default:
-				h[name] = values
-			}
-		}
-		if res.StatusCode < 200 {
-			if res.StatusCode != 100 && res.StatusCode != 101 { // those are between neighbours
-				w.WriteHeader(res.StatusCode)
-			}
-			continue
-		}
-		defer res.Body.Close()
-		w.WriteHeader(res.StatusCode)
-		return answerBody(w, res, br)
-	}
-}
-
-func answerBody(w http.ResponseWriter, res *http.Response, br *bufio.Reader) error {
-	flush := w.(http.Flusher)
-	buf := make([]byte, medium)
-	if br.Buffered() == 0 {
-		flush.Flush()
-	}
-	for {
-		n, err := res.Body.Read(buf)
-		if n > 0 {
-			if _, err := w.Write(buf[:n]); err != nil {
-				return err
-			}
-			if br.Buffered() == 0 && err == nil {
-				flush.Flush() // more may take a while
-			}
-		}
-		if err == io.EOF {
-			for name, values := range res.Trailer {
-				w.Header()[http.TrailerPrefix+name] = values
-			}
+	switch f := f.(type) {
+	case *http2.MetaHeadersFrame:
+		return m.headers(f)
+	case *http2.DataFrame:
+		return m.data(f)
+	case *http2.SettingsFrame:
+		if f.IsAck() {
 			return nil
 		}
-		if err != nil {
+		return m.settings(f)
+	case *http2.WindowUpdateFrame:
+		return m.window(f)
+	case *http2.RSTStreamFrame:
+		return m.gaveUp(f.StreamID)
+	case *http2.PingFrame:
+		if f.IsAck() {
+			return nil
+		}
+		return m.write(func(b []byte) []byte {
+			return append(appendFrame(b, http2.FramePing, http2.FlagPingAck, 0, 8), f.Data[:]...)
+		})
+	case *http2.PriorityFrame:
+		if f.StreamDep == f.StreamID {
+			return m.reset(f.StreamID, http2.ErrCodeProtocol)
+		}
+	case *http2.PushPromiseFrame:
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return nil // a client that says GOAWAY closes the connection when it is through
+}
+
+// settings takes the client's settings.
+func (m *streams) settings(f *http2.SettingsFrame) error {
+	tables := uint32(4096)
+	err := f.ForeachSetting(func(s http2.Setting) error {
+		if err := s.Valid(); err != nil {
 			return err
 		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		switch s.ID {
+		case http2.SettingInitialWindowSize:
+			more := int64(s.Val) - m.initial
+			m.initial = int64(s.Val)
+			for _, st := range m.open {
+				if st.send += more; st.send > maxWindow {
+					return http2.ConnectionError(http2.ErrCodeFlowControl)
+				}
+				st.changed.Broadcast()
+			}
+		case http2.SettingMaxFrameSize:
+			m.frame = int(min(s.Val, maxFrame)) // a TLS record holds no more
+		case http2.SettingHeaderTableSize:
+			tables = min(s.Val, 4096)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	return m.write(func(b []byte) []byte {
+		m.enc.SetMaxDynamicTableSizeLimit(tables)
+		return appendFrame(b, http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
+	})
+}
+
+// idleID says whether id is a stream that nobody has opened yet.
+func (m *streams) idleID(id uint32) bool { return id%2 == 0 || id > m.last }
+
+// headers opens a stream or ends a request with trailers.
+func (m *streams) headers(f *http2.MetaHeadersFrame) error {
+	id := f.StreamID
+	if id%2 == 0 {
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	m.mu.Lock()
+	st, old := m.open[id], id <= m.last
+	if old {
+		m.mu.Unlock()
+		if st == nil {
+			return http2.ConnectionError(http2.ErrCodeStreamClosed)
+		}
+		return m.trailers(st, f)
+	}
+	m.last = id
+	refused := m.running >= maxStreams
+	ignored := m.leaving
+	initial := m.initial
+	m.mu.Unlock()
+	if f.HasPriority() && f.Priority.StreamDep == id {
+		return m.reset(id, http2.ErrCodeProtocol)
+	}
+	switch {
+	case ignored: // the client knows, and asks again elsewhere
+		return nil
+	case refused:
+		return m.reset(id, http2.ErrCodeRefusedStream)
+	}
+	st = &stream{m: m, id: id, send: initial, recv: streamWindow}
+	st.changed.L = &m.mu
+	if f.Truncated {
+		m.x.p.counters.bad.Add(1)
+		return m.write(func(b []byte) []byte {
+			m.fields.Reset()
+			m.field(":status", "431")
+			return m.appendBlock(b, id, true)
+		})
+	}
+	if !st.ask(f.Fields, f.StreamEnded()) {
+		m.x.p.counters.bad.Add(1)
+		return m.reset(id, http2.ErrCodeProtocol)
+	}
+	m.mu.Lock()
+	m.open[id] = st
+	m.running++
+	m.idle.Stop()
+	m.mu.Unlock()
+	m.wg.Go(func() { m.serve(st) })
+	return nil
+}
+
+// serve has a session answer st.
+func (m *streams) serve(st *stream) {
+	p, x := m.x.p, m.x
+	own := *m.d // its own copy: sessions write to it
+	if st.socket {
+		own.h2 = false // the origin is asked with HTTP/1.1 (RFC 6455)
+	}
+	y := p.sessions.Get().(*session)
+	y.open(x.l, st)
+	y.client, y.trusted, y.inside = x.client, false, &own
+	m.mu.Lock()
+	st.y = y
+	m.mu.Unlock()
+	good := false
+	defer func() {
+		r := recover()
+		if r != nil {
+			p.counters.panics.Add(1)
+			p.log.Error("panic in a stream", "client", y.client, "panic", r)
+		}
+		st.finish()
+		m.done(st)
+		y.close()
+		if good {
+			p.sessions.Put(y)
+		}
+	}()
+	y.request()
+	good = true
+}
+
+// done forgets a stream whose session has ended.
+func (m *streams) done(st *stream) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.open, st.id)
+	m.running--
+	m.resets = max(0, m.resets-1)
+	if m.running > 0 {
+		return
+	}
+	if m.leaving {
+		m.idle.Reset(0)
+	} else {
+		m.idle.Reset(m.x.p.cfg.Idle)
+	}
+}
+
+// data passes on what comes of a request's body.
+func (m *streams) data(f *http2.DataFrame) error {
+	n := int64(f.Length)
+	m.mu.Lock()
+	if m.idleID(f.StreamID) {
+		m.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	if m.recv -= n; m.recv < 0 {
+		m.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeFlowControl)
+	}
+	st, code := m.open[f.StreamID], http2.ErrCodeStreamClosed
+	if st != nil && !st.ended && st.dead == nil {
+		code = st.take(f.Data(), n, f.StreamEnded())
+	} else if st != nil && st.dead != nil && st.dead != errGaveUp {
+		st, code = nil, 0 // it crossed our reset
+	}
+	if code == 0 && st != nil {
+		pad := n - int64(len(f.Data()))
+		m.mu.Unlock()
+		return m.credit(st, pad) // nobody reads that
+	}
+	m.mu.Unlock()
+	if err := m.credit(nil, n); err != nil || code == 0 {
+		return err
+	}
+	return m.reset(f.StreamID, code)
+}
+
+// trailers ends a request.
+func (m *streams) trailers(st *stream, f *http2.MetaHeadersFrame) error {
+	m.mu.Lock()
+	code := http2.ErrCode(0)
+	switch {
+	case st.dead == errGaveUp:
+		code = http2.ErrCodeStreamClosed
+	case st.dead != nil: // they crossed our reset
+	case st.ended:
+		code = http2.ErrCodeStreamClosed
+	case !f.StreamEnded() || len(f.PseudoFields()) > 0 || f.Truncated:
+		code = http2.ErrCodeProtocol
+	default:
+		for _, h := range f.Fields {
+			if !betweenNeighbours(h.Name) {
+				st.trailer.Add(h.Name, h.Value)
+			}
+		}
+		code = st.take(nil, 0, true)
+	}
+	m.mu.Unlock()
+	if code != 0 {
+		return m.reset(st.id, code)
+	}
+	return nil
+}
+
+// window notes that the client takes more.
+func (m *streams) window(f *http2.WindowUpdateFrame) error {
+	more := int64(f.Increment)
+	m.mu.Lock()
+	if f.StreamID == 0 {
+		m.send += more
+		for _, st := range m.open {
+			st.changed.Broadcast()
+		}
+		wrong := m.send > maxWindow
+		m.mu.Unlock()
+		if wrong {
+			return http2.ConnectionError(http2.ErrCodeFlowControl)
+		}
+		return nil
+	}
+	if m.idleID(f.StreamID) {
+		m.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	wrong := false
+	if st := m.open[f.StreamID]; st != nil {
+		st.send += more
+		wrong = st.send > maxWindow
+		st.changed.Broadcast()
+	}
+	m.mu.Unlock()
+	if wrong {
+		return m.reset(f.StreamID, http2.ErrCodeFlowControl)
+	}
+	return nil
+}
+
+// errGaveUp is what a session sees whose client has reset the stream.
+var errGaveUp = errors.New("the client gave up the stream")
+
+// gaveUp ends a stream that the client wants no more of.
+func (m *streams) gaveUp(id uint32) error {
+	m.mu.Lock()
+	if m.idleID(id) {
+		m.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	st := m.open[id]
+	m.resets++
+	tooMany := m.resets > maxResets
+	m.mu.Unlock()
+	if tooMany {
+		return http2.ConnectionError(http2.ErrCodeEnhanceYourCalm)
+	}
+	if st != nil {
+		st.kill(errGaveUp)
+	}
+	return nil
+}
+
+// reset ends a stream that cannot go on, whether it was opened or not.
+func (m *streams) reset(id uint32, code http2.ErrCode) error {
+	m.mu.Lock()
+	m.last = max(m.last, id|1)
+	st := m.open[id]
+	m.mu.Unlock()
+	if st != nil {
+		st.kill(http2.StreamError{StreamID: id, Code: code})
+	}
+	return m.write(func(b []byte) []byte { return appendReset(b, id, code) })
+}
+
+// credit gives the client back n bytes of a stream's window (nil for none) and
+// of the connection's, now and then.
+func (m *streams) credit(st *stream, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	m.spare += n
+	all, one := int64(0), int64(0)
+	if m.spare >= connWindow/4 {
+		all, m.spare = m.spare, 0
+		m.recv += all
+	}
+	if st != nil {
+		if st.spare += n; st.spare >= streamWindow/4 && !st.ended {
+			one, st.spare = st.spare, 0
+			st.recv += one
+		}
+	}
+	m.mu.Unlock()
+	if all == 0 && one == 0 {
+		return nil
+	}
+	return m.write(func(b []byte) []byte {
+		if all > 0 {
+			b = appendWindow(b, 0, uint32(all))
+		}
+		if one > 0 {
+			b = appendWindow(b, st.id, uint32(one))
+		}
+		return b
+	})
+}
+
+// leave tells the client to open no more streams; the connection ends with
+// those that are open.
+func (m *streams) leave() {
+	m.mu.Lock()
+	told, left, last := m.leaving, m.running, m.last
+	m.leaving = true
+	m.mu.Unlock()
+	if !told {
+		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCodeNo) }) // the reader sees what went wrong
+	}
+	if left == 0 {
+		m.socket.Close()
+	}
+}
+
+// end ends the connection; err is why.
+func (m *streams) end(err error) {
+	if code, ok := errors.AsType[http2.ConnectionError](err); ok || errors.Is(err, http2.ErrFrameTooLarge) {
+		if !ok {
+			code = http2.ConnectionError(http2.ErrCodeFrameSize)
+		}
+		m.x.p.counters.bad.Add(1)
+		m.mu.Lock()
+		last := m.last
+		m.mu.Unlock()
+		_ = m.write(func(b []byte) []byte { return appendGoAway(b, last, http2.ErrCode(code)) }) // it ends here in any case
+	}
+	m.mu.Lock()
+	m.over, m.leaving = true, true
+	all := make([]*stream, 0, len(m.open))
+	for _, st := range m.open {
+		all = append(all, st)
+	}
+	m.mu.Unlock()
+	for _, st := range all {
+		st.kill(net.ErrClosed)
+	}
+	m.c.Close() // wakes up who writes
+	m.wg.Wait()
+	m.idle.Stop()
+}
+
+// write has frames appended and sends them.
+func (m *streams) write(frames func([]byte) []byte) error {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.add(frames)
+	return m.flush()
+}
+
+// add appends frames to those on their way out; writing is held.
+func (m *streams) add(frames func([]byte) []byte) {
+	if m.out == nil {
+		m.out = m.x.p.held.block(large)
+	}
+	m.out = frames(m.out)
+}
+
+// flush sends what is on its way out; writing is held.
+func (m *streams) flush() error {
+	out := m.out
+	m.out = nil
+	if len(out) == 0 || m.broken != nil {
+		m.x.p.held.release(out)
+		return m.broken
+	}
+	now, d := time.Now(), m.x.p.cfg.Answer
+	if left := m.until.Sub(now); left < d*3/4 {
+		m.until = now.Add(d)
+		m.c.SetWriteDeadline(m.until)
+	}
+	if _, err := m.c.Write(out); err != nil {
+		m.broken = err
+		m.socket.Close() // the reader ends what is left
+	}
+	m.x.p.held.release(out)
+	return m.broken
+}
+
+// field adds one to the header block in the making; writing is held.
+func (m *streams) field(name, value string) {
+	_ = m.enc.WriteField(hpack.HeaderField{Name: name, Value: value}) // a bytes.Buffer takes all
+}
+
+// appendBlock appends the header block that was made; writing is held.
+func (m *streams) appendBlock(b []byte, id uint32, end bool) []byte {
+	block := m.fields.Bytes()
+	kind, flags := http2.FrameHeaders, http2.Flags(0)
+	if end {
+		flags = http2.FlagHeadersEndStream
+	}
+	for {
+		n := min(len(block), maxFrame)
+		if n == len(block) {
+			flags |= http2.FlagHeadersEndHeaders
+		}
+		b = append(appendFrame(b, kind, flags, id, n), block[:n]...)
+		if block = block[n:]; len(block) == 0 {
+			return b
+		}
+		kind, flags = http2.FrameContinuation, 0
+	}
+}
+
+// appendFrame appends the head of a frame of n bytes (RFC 9113, 4.1).
+func appendFrame(b []byte, t http2.FrameType, flags http2.Flags, id uint32, n int) []byte {
+	return appendUint32(append(b, byte(n>>16), byte(n>>8), byte(n), byte(t), byte(flags)), id)
+}
+
+func appendUint32(b []byte, v uint32) []byte {
+	return append(b, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+}
+
+func appendWindow(b []byte, id, more uint32) []byte {
+	return appendUint32(appendFrame(b, http2.FrameWindowUpdate, 0, id, 4), more)
+}
+
+func appendReset(b []byte, id uint32, code http2.ErrCode) []byte {
+	return appendUint32(appendFrame(b, http2.FrameRSTStream, 0, id, 4), uint32(code))
+}
+
+func appendGoAway(b []byte, last uint32, code http2.ErrCode) []byte {
+	return appendUint32(appendUint32(appendFrame(b, http2.FrameGoAway, 0, 0, 8), last), uint32(code))
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -174,4 +175,42 @@ func (o *origin2) serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	copyFramed(c, res.Body, chunked, func() http.Header { return res.Trailer })
+}
+
+// copyFramed copies a body, in chunks where its length is not known, each as it
+// comes. trailer is asked at the end.
+func copyFramed(c io.Writer, body io.Reader, chunked bool, trailer func() http.Header) (n int64, err error) {
+	buf := make([]byte, medium)
+	var line []byte
+	for {
+		m, err := body.Read(buf)
+		n += int64(m)
+		if m > 0 {
+			out := buf[:m]
+			if chunked {
+				line = message.AppendChunk(line[:0], m)
+				line = append(append(line, out...), "\r\n"...)
+				out = line
+			}
+			if _, err := c.Write(out); err != nil {
+				return n, err
+			}
+		}
+		switch {
+		case err == nil:
+			continue
+		case err != io.EOF:
+			return n, err
+		case !chunked:
+			return n, nil
+		}
+		var fields message.Fields
+		for name, values := range trailer() {
+			for _, v := range values {
+				fields.Add(name, v)
+			}
+		}
+		_, err = c.Write(message.AppendLastChunk(nil, fields))
+		return n, err
+	}
 }

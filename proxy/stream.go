@@ -1,0 +1,596 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"shuultuur/message"
+)
+
+// A stream is one request of an HTTP/2 connection, and to its session a
+// connection: what the session reads is the request as HTTP/1.1 would have it,
+// and what it writes becomes frames. An extended CONNECT (RFC 8441) is an
+// upgrade to the session, and plain bytes both ways once that is accepted.
+type stream struct {
+	m       *streams
+	id      uint32
+	killers sync.WaitGroup
+
+	// The request; m.mu.
+	y       *session  // while it works on it
+	changed sync.Cond // anything here or in m's windows
+	in      []byte    // what the session has not read yet
+	read    int       // of in
+	raw     int64     // bytes of the client's that are in in
+	chunked bool      // no length was given
+	left    int64     // of the length given
+	trailer message.Fields
+	ended   bool  // by the client
+	dead    error // nil while it may go on
+	recv    int64 // bytes the client may still send
+	spare   int64 // bytes of recv not given back yet
+	send    int64 // bytes the client takes
+	rdead   time.Time
+	wdead   time.Time
+
+	// The answer; the session's.
+	head     []byte // as far as it is known
+	state    answerState
+	body     int64 // bytes left, of this chunk if chunked
+	line     []byte
+	tail     []byte // trailers
+	sent     bool   // its end
+	bodiless bool   // the request's method was HEAD
+	socket   bool   // an extended CONNECT
+	key      string
+}
+
+// An answerState is what is expected next of what a session writes.
+type answerState uint8
+
+const (
+	answerHead  answerState = iota
+	answerBody              // body bytes
+	answerSize              // a chunk's size line
+	answerChunk             // body bytes of a chunk
+	answerBreak             // the line break behind a chunk
+	answerTail              // trailers
+	answerRaw               // anything, until the end
+	answerOver
+)
+
+// betweenNeighbours says whether a field has no place in HTTP/2 (RFC 9113,
+// 8.2.2).
+func betweenNeighbours(name string) bool {
+	switch name {
+	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		return true
+	}
+	return false
+}
+
+// ask makes an HTTP/1.1 head of a header block. It says whether the request is
+// one (RFC 9113, 8.2 and 8.3.1).
+func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
+	var method, scheme, authority, path, protocol string
+	var cookies []string
+	length := int64(-1)
+	for _, f := range fields {
+		switch f.Name {
+		case ":method":
+			method = f.Value
+		case ":scheme":
+			scheme = f.Value
+		case ":authority":
+			authority = f.Value
+		case ":path":
+			path = f.Value
+		case ":protocol":
+			protocol = f.Value
+		case "te":
+			if f.Value != "trailers" {
+				return false
+			}
+		case "cookie":
+			cookies = append(cookies, f.Value)
+		case "content-length":
+			n, err := strconv.ParseUint(f.Value, 10, 63)
+			if err != nil || length >= 0 && length != int64(n) {
+				return false
+			}
+			length = int64(n)
+		default:
+			if betweenNeighbours(f.Name) {
+				return false
+			}
+		}
+	}
+	if authority == "" {
+		for _, f := range fields {
+			if f.Name == "host" {
+				authority = f.Value
+			}
+		}
+	}
+	if !plain(method) || scheme == "" || !plain(path) || !plain(authority) || strings.ContainsRune(method, ':') {
+		return false
+	}
+	if path[0] != '/' && (path != "*" || method != http.MethodOptions) {
+		return false
+	}
+	if st.socket = method == http.MethodConnect; st.socket {
+		if protocol != "websocket" || end || length >= 0 {
+			return false
+		}
+		method = http.MethodGet
+	} else if protocol != "" {
+		return false
+	}
+	if end && length > 0 {
+		return false
+	}
+	b := make([]byte, 0, 1<<10)
+	b = append(append(append(append(b, method...), ' '), path...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, authority...), "\r\n"...)
+	for _, f := range fields {
+		switch f.Name {
+		case "host", "te", "content-length":
+			continue
+		case "cookie": // one field again (RFC 9113, 8.2.3)
+			if cookies != nil {
+				b = appendField(b, "Cookie", []byte(strings.Join(cookies, "; ")))
+				cookies = nil
+			}
+			continue
+		}
+		if f.Name[0] != ':' {
+			b = appendField(b, http.CanonicalHeaderKey(f.Name), []byte(f.Value))
+		}
+	}
+	st.bodiless = method == http.MethodHead
+	st.ended = end
+	switch {
+	case st.socket:
+		var key [16]byte
+		_, _ = rand.Read(key[:]) // never fails
+		st.key = base64.StdEncoding.EncodeToString(key[:])
+		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
+		b = appendField(b, "Sec-WebSocket-Key", []byte(st.key))
+	case length >= 0:
+		st.left = length
+		b = appendField(b, "Content-Length", strconv.AppendInt(nil, length, 10))
+	case !end:
+		st.chunked = true
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	st.in = append(b, "\r\n"...)
+	return true
+}
+
+// plain says whether s can stand in a head without ending something there.
+func plain(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+}
+
+// take puts what the client has sent where the session reads it; m.mu is held.
+// n is what it counts for in the window.
+func (st *stream) take(data []byte, n int64, end bool) http2.ErrCode {
+	if st.recv -= n; st.recv < 0 {
+		return http2.ErrCodeFlowControl
+	}
+	switch size := int64(len(data)); {
+	case st.socket:
+		st.in = append(st.in, data...)
+	case st.chunked:
+		if size > 0 {
+			st.in = append(append(message.AppendChunk(st.in, len(data)), data...), "\r\n"...)
+		}
+		if end {
+			st.in = message.AppendLastChunk(st.in, st.trailer)
+		}
+	default:
+		if st.left -= size; st.left < 0 || end && st.left > 0 {
+			return http2.ErrCodeProtocol
+		}
+		st.in = append(st.in, data...)
+	}
+	st.raw += int64(len(data))
+	st.ended = end
+	st.changed.Broadcast()
+	return 0
+}
+
+// kill ends the stream; whoever waits for it sees err.
+func (st *stream) kill(err error) {
+	m := st.m
+	m.mu.Lock()
+	if st.dead == nil {
+		st.dead = err
+	}
+	st.changed.Broadcast()
+	y := st.y
+	if y != nil {
+		st.killers.Add(1)
+	}
+	m.mu.Unlock()
+	if y != nil {
+		y.abort()
+		st.killers.Done()
+	}
+}
+
+// finish ends the stream when its session is through with it, which serves
+// somebody else from then on.
+func (st *stream) finish() {
+	m := st.m
+	m.mu.Lock()
+	st.y = nil
+	dead, asked, unread := st.dead, st.ended, st.raw
+	if st.dead == nil {
+		st.dead = net.ErrClosed
+	}
+	st.raw = 0
+	m.mu.Unlock()
+	st.killers.Wait()
+	code := http2.ErrCodeInternal
+	switch {
+	case dead != nil && dead != net.ErrClosed:
+		code = http2.ErrCodeNo // both sides know
+		asked = true
+	case st.sent:
+		code = http2.ErrCodeNo
+	default:
+		asked = false
+	}
+	_ = m.credit(nil, unread) // the reader sees what went wrong
+	if !asked {
+		_ = m.write(func(b []byte) []byte { return appendReset(b, st.id, code) })
+	}
+}
+
+// Read gives the session the request.
+func (st *stream) Read(p []byte) (int, error) {
+	m := st.m
+	m.mu.Lock()
+	for st.read == len(st.in) {
+		switch {
+		case st.dead != nil:
+			defer m.mu.Unlock()
+			return 0, st.dead
+		case st.ended:
+			m.mu.Unlock()
+			return 0, io.EOF
+		case passed(st.rdead):
+			m.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		}
+		st.wait(st.rdead)
+	}
+	if st.dead != nil {
+		defer m.mu.Unlock()
+		return 0, st.dead
+	}
+	n := copy(p, st.in[st.read:])
+	if st.read += n; st.read == len(st.in) {
+		st.in, st.read = st.in[:0], 0
+	}
+	raw := min(st.raw, int64(n))
+	st.raw -= raw
+	m.mu.Unlock()
+	return n, m.credit(st, raw)
+}
+
+func passed(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+
+// wait waits until something has changed; m.mu is held.
+func (st *stream) wait(until time.Time) {
+	if !until.IsZero() {
+		t := time.AfterFunc(time.Until(until), func() {
+			st.m.mu.Lock()
+			defer st.m.mu.Unlock()
+			st.changed.Broadcast()
+		})
+		defer t.Stop()
+	}
+	st.changed.Wait()
+}
+
+// Write makes frames of what the session answers.
+func (st *stream) Write(p []byte) (n int, err error) {
+	n = len(p)
+	for len(p) > 0 && err == nil {
+		switch st.state {
+		case answerHead:
+			p, err = st.writeHead(p)
+		case answerSize, answerBreak, answerTail:
+			p, err = st.writeLine(p)
+		case answerBody, answerChunk, answerRaw:
+			part := p
+			if st.state != answerRaw {
+				part = p[:min(int64(len(p)), st.body)]
+			}
+			p = p[len(part):]
+			st.body -= int64(len(part))
+			end := st.state == answerBody && st.body == 0
+			if err = st.writeData(part, end); st.body > 0 || st.state == answerRaw {
+				continue
+			}
+			if end {
+				st.state = answerOver
+			} else {
+				st.state = answerBreak
+			}
+		default:
+			err = errors.New("bytes behind the end of an answer")
+		}
+	}
+	m := st.m
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if failed := m.flush(); err == nil {
+		err = failed
+	}
+	return n, err
+}
+
+// writeHead collects a head and sends it when it is complete.
+func (st *stream) writeHead(p []byte) (rest []byte, err error) {
+	head := p
+	if len(st.head) > 0 {
+		st.head = append(st.head, p...)
+		head = st.head
+	}
+	i := bytes.Index(head, []byte("\r\n\r\n"))
+	if i < 0 {
+		if len(st.head) == 0 {
+			st.head = append(st.head, p...)
+		}
+		return nil, nil
+	}
+	rest = p[len(p)-(len(head)-i-4):]
+	err = st.answer(head[:i+2])
+	st.head = st.head[:0]
+	return rest, err
+}
+
+// answer sends a head, of which each line ends with CRLF.
+func (st *stream) answer(head []byte) error {
+	first, rest, _ := bytes.Cut(head, []byte("\r\n"))
+	if len(first) < 12 {
+		return errors.New("an answer without a status")
+	}
+	code := string(first[9:12])
+	switch {
+	case st.socket && code == "101":
+		code, st.state = "200", answerRaw
+	case code[0] == '1':
+	case st.bodiless || code == "204" || code == "304":
+		st.state = answerOver
+	default:
+		st.state, st.body = answerBody, 0
+	}
+	accepted := false
+	m := st.m
+	if err := st.alive(); err != nil {
+		return err
+	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.fields.Reset()
+	m.field(":status", code)
+	for len(rest) > 0 {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+		k, v, _ := bytes.Cut(line, []byte(":"))
+		name, value := strings.ToLower(string(k)), string(bytes.Trim(v, " \t"))
+		switch {
+		case name == "sec-websocket-accept" && st.state == answerRaw:
+			accepted = value == acceptKey(st.key)
+			continue
+		case name == "content-length" && st.state == answerBody:
+			st.body, _ = strconv.ParseInt(value, 10, 64) // the session wrote it
+		case name == "transfer-encoding" && st.state == answerBody:
+			st.state = answerSize
+			continue
+		case betweenNeighbours(name):
+			continue
+		}
+		m.field(name, value)
+	}
+	if st.state == answerRaw && !accepted {
+		return errors.New("the origin does not speak WebSocket: its Sec-WebSocket-Accept is wrong")
+	}
+	if st.state == answerBody && st.body == 0 {
+		st.state = answerOver
+	}
+	st.sent = st.state == answerOver
+	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, st.sent) })
+	return nil
+}
+
+// acceptKey is what a server answers to a WebSocket key (RFC 6455, 4.2.2).
+func acceptKey(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// writeLine reads a line of the chunked coding.
+func (st *stream) writeLine(p []byte) (rest []byte, err error) {
+	i := bytes.IndexByte(p, '\n')
+	if i < 0 {
+		st.line = append(st.line, p...)
+		return nil, nil
+	}
+	line := append(st.line, p[:i]...)
+	rest, st.line = p[i+1:], st.line[:0]
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	switch st.state {
+	case answerBreak:
+		st.state = answerSize
+	case answerSize:
+		n, err := strconv.ParseUint(string(line), 16, 62)
+		if err != nil {
+			return rest, err
+		}
+		if st.body, st.state = int64(n), answerChunk; n == 0 {
+			st.state = answerTail
+		}
+	case answerTail:
+		if len(line) > 0 {
+			st.tail = append(append(st.tail, line...), "\r\n"...)
+			return rest, nil
+		}
+		st.state = answerOver
+		return rest, st.end()
+	}
+	return rest, nil
+}
+
+// end sends the trailers, or else an empty frame that ends the stream.
+func (st *stream) end() error {
+	if len(st.tail) == 0 {
+		return st.writeData(nil, true)
+	}
+	if err := st.alive(); err != nil {
+		return err
+	}
+	m := st.m
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.fields.Reset()
+	for tail := st.tail; len(tail) > 0; {
+		var line []byte
+		line, tail, _ = bytes.Cut(tail, []byte("\r\n"))
+		k, v, _ := bytes.Cut(line, []byte(":"))
+		m.field(strings.ToLower(string(k)), string(bytes.Trim(v, " \t")))
+	}
+	st.sent = true
+	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, true) })
+	return nil
+}
+
+// alive says why nothing more can be sent.
+func (st *stream) alive() error {
+	st.m.mu.Lock()
+	defer st.m.mu.Unlock()
+	return st.dead
+}
+
+// writeData sends DATA frames as the client's windows allow.
+func (st *stream) writeData(p []byte, end bool) error {
+	m := st.m
+	for {
+		n, err := st.room(len(p))
+		if err != nil {
+			return err
+		}
+		part := p[:n]
+		p = p[n:]
+		flags := http2.Flags(0)
+		if last := len(p) == 0; last && end {
+			flags, st.sent = http2.FlagDataEndStream, true
+		}
+		m.writing.Lock()
+		if len(m.out)+9+n > large {
+			err = m.flush()
+		}
+		m.add(func(b []byte) []byte {
+			return append(appendFrame(b, http2.FrameData, flags, st.id, n), part...)
+		})
+		m.writing.Unlock()
+		if err != nil || len(p) == 0 {
+			return err
+		}
+	}
+}
+
+// room waits until some of n bytes may be sent and takes them off the windows.
+func (st *stream) room(n int) (int, error) {
+	m := st.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		if st.dead != nil {
+			return 0, st.dead
+		}
+		k := min(int64(n), int64(m.frame), st.send, m.send)
+		if k > 0 || n == 0 {
+			st.send -= k
+			m.send -= k
+			return int(k), nil
+		}
+		if passed(st.wdead) {
+			return 0, os.ErrDeadlineExceeded
+		}
+		m.mu.Unlock()
+		m.writing.Lock()
+		err := m.flush() // what it waits for may be what has to be read first
+		m.writing.Unlock()
+		m.mu.Lock()
+		if err != nil {
+			return 0, err
+		}
+		if st.dead == nil && min(st.send, m.send) <= 0 {
+			st.wait(st.wdead)
+		}
+	}
+}
+
+// CloseWrite ends what is sent on a stream that has become a tunnel.
+func (st *stream) CloseWrite() error {
+	if st.state != answerRaw {
+		return errors.ErrUnsupported
+	}
+	if st.sent {
+		return nil
+	}
+	err := st.writeData(nil, true)
+	st.m.writing.Lock()
+	defer st.m.writing.Unlock()
+	return errors.Join(err, st.m.flush())
+}
+
+// Close ends the stream, for good.
+func (st *stream) Close() error {
+	st.m.mu.Lock()
+	defer st.m.mu.Unlock()
+	if st.dead == nil {
+		st.dead = net.ErrClosed
+	}
+	st.changed.Broadcast()
+	return nil
+}
+
+func (st *stream) LocalAddr() net.Addr  { return st.m.socket.LocalAddr() }
+func (st *stream) RemoteAddr() net.Addr { return st.m.socket.RemoteAddr() }
+
+func (st *stream) SetDeadline(t time.Time) error      { return st.deadline(t, true, true) }
+func (st *stream) SetReadDeadline(t time.Time) error  { return st.deadline(t, true, false) }
+func (st *stream) SetWriteDeadline(t time.Time) error { return st.deadline(t, false, true) }
+
+func (st *stream) deadline(t time.Time, reads, writes bool) error {
+	st.m.mu.Lock()
+	defer st.m.mu.Unlock()
+	if reads {
+		st.rdead = t
+	}
+	if writes {
+		st.wdead = t
+	}
+	st.changed.Broadcast()
+	return nil
+}
