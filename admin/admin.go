@@ -3,8 +3,8 @@
 // settings say otherwise, and is never reached through the proxy.
 //
 // Data moves one way: the gateway hands in functions that read its state;
-// nothing here changes anything, but for the sampling of waits while somebody
-// takes a profile of them (contention.go).
+// nothing here changes anything, but for single entries of lists (lists.go) and
+// the sampling of waits while somebody takes a profile of them (contention.go).
 package admin
 
 import (
@@ -35,7 +35,8 @@ type Health struct {
 type Parts struct {
 	Metrics http.Handler
 	Health  func() Health
-	// Token opens the profiles to clients on other machines. Without one
+	Lists   *Lists // nil: nothing of them is shown
+	// Token opens profiles and lists to clients on other machines. Without one
 	// they are for this machine only.
 	Token string
 }
@@ -45,10 +46,11 @@ type Parts struct {
 //	GET /metrics          Prometheus text format
 //	GET /health           200 while the process works, with its state as JSON
 //	GET /ready            200 when it takes work, else 503
+//	/lists…               the lists in use; see Lists
 //	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
 //
-// Profiles are for clients on this machine; one elsewhere needs the token, as
-// "Authorization: Bearer TOKEN". The profiles block and mutex with ?seconds=N
+// Profiles and lists are for clients on this machine; one elsewhere needs the
+// token, as "Authorization: Bearer TOKEN" or as the password of Basic. The profiles block and mutex with ?seconds=N
 // sample waits for as long.
 //
 // A request whose Host is a name other than localhost is refused: pages in a
@@ -76,10 +78,15 @@ func Handler(p Parts) http.Handler {
 	debug.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	debug.Handle("GET /debug/pprof/block", blocks())
 	debug.Handle("GET /debug/pprof/mutex", mutexes())
-	mux.Handle("GET /debug/", guarded(p.Token, debug))
+	mux.Handle("GET /debug/", guarded(p.Token, "profiles", debug))
+	if p.Lists != nil {
+		lists := p.Lists.routes(p.Token)
+		mux.Handle("/lists", lists)
+		mux.Handle("/lists/", lists)
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/debug/pprof/\n"))
+		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/debug/pprof/\n"))
 	})
 	return localOnly(mux)
 }
@@ -93,19 +100,23 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 
 // guarded lets clients on other machines pass with the token only, and not at
 // all when there is none.
-func guarded(token string, next http.Handler) http.Handler {
+func guarded(token, what string, next http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r.RemoteAddr) {
 			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !ok {
+				_, given, ok = r.BasicAuth()
+			}
 			got := sha256.Sum256([]byte(given)) // of one length, so that comparing tells nothing
 			if token == "" {
-				http.Error(w, "profiles are for this machine only; listen.token in the settings opens them to others", http.StatusForbidden)
+				http.Error(w, what+" are for this machine only; listen.token in the settings opens them to others", http.StatusForbidden)
 				return
 			}
 			if !ok || subtle.ConstantTimeCompare(got[:], want[:]) == 0 {
-				w.Header().Set("WWW-Authenticate", `Bearer realm="profiles"`)
-				http.Error(w, "profiles need the token of listen.token", http.StatusUnauthorized)
+				w.Header().Add("WWW-Authenticate", `Bearer realm="shuultuur"`)
+				w.Header().Add("WWW-Authenticate", `Basic realm="shuultuur"`)
+				http.Error(w, what+" need the token of listen.token", http.StatusUnauthorized)
 				return
 			}
 		}

@@ -190,7 +190,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.transparentOn {
 		serve(func() error { return g.proxy.ServeTransparent(ctx, l) })
 	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Token: g.engine.Load().settings.Listen.Token})
+	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}
