@@ -30,6 +30,8 @@ type Redis struct {
 	// Prefix stands before every key, so that several fleets can use one
 	// server; "shuultuur:" unless given.
 	Prefix string `yaml:"prefix"`
+	// Wait bounds what one request waits for an answer; 20 ms unless given.
+	Wait time.Duration `yaml:"wait"`
 }
 
 // TLS says whom to trust. An empty one trusts whom the system trusts.
@@ -60,6 +62,9 @@ func (r Redis) Option(dir string) (o rueidis.ClientOption, err error) {
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
 			return o, filter.Setting(fmt.Sprintf("addresses[%d]", i), fmt.Errorf(`%q is not host:port, like "127.0.0.1:6379"`, a))
 		}
+	}
+	if r.Wait < 0 || r.Wait > time.Second {
+		return o, filter.Setting("wait", fmt.Errorf("%v: nobody wants to wait longer than a second for each request", r.Wait))
 	}
 	switch {
 	case r.Sentinel != "" && r.Cluster:
@@ -95,12 +100,7 @@ func (r Redis) Option(dir string) (o rueidis.ClientOption, err error) {
 }
 
 func (t *TLS) config(dir string) (*tls.Config, error) {
-	path := func(p string) string {
-		if filepath.IsAbs(p) {
-			return p
-		}
-		return filepath.Join(dir, p)
-	}
+	path := func(p string) string { return within(dir, p) }
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.Name}
 	if t.CA != "" {
 		pem, err := os.ReadFile(path(t.CA))
@@ -123,6 +123,14 @@ func (t *TLS) config(dir string) (*tls.Config, error) {
 		cfg.Certificates = []tls.Certificate{pair}
 	}
 	return cfg, nil
+}
+
+// within makes a relative path stand on dir.
+func within(dir, p string) string {
+	if filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(dir, p)
 }
 
 // Connect connects. It fails when nothing answers; who has to go on without

@@ -1,18 +1,11 @@
 package state
 
 import (
+	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"shuultuur/state/statetest"
 )
-
-func TestMemory(t *testing.T) {
-	statetest.Run(t, func(t *testing.T, test func(*testing.T, statetest.Store)) {
-		synctest.Test(t, func(t *testing.T) { test(t, open(t, Config{})) })
-	})
-}
 
 func open(t *testing.T, cfg Config) *Memory {
 	t.Helper()
@@ -20,20 +13,25 @@ func open(t *testing.T, cfg Config) *Memory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.Close)
+	t.Cleanup(func() { m.Close() })
 	return m
+}
+
+func number(n uint64) (k [16]byte) {
+	binary.BigEndian.PutUint64(k[:], n)
+	return k
 }
 
 func TestMemoryForgetsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, Config{})
-		m.Put(t.Context(), statetest.Key(1), []byte("x"), time.Hour)
+		m.Put(t.Context(), number(1), []byte("x"), time.Hour)
 		time.Sleep(59 * time.Minute)
-		if _, ok := m.Get(t.Context(), statetest.Key(1)); !ok {
+		if _, ok := m.Get(t.Context(), number(1)); !ok {
 			t.Error("gone after 59 minutes, want it there for an hour")
 		}
 		time.Sleep(2 * time.Minute)
-		if _, ok := m.Get(t.Context(), statetest.Key(1)); ok {
+		if _, ok := m.Get(t.Context(), number(1)); ok {
 			t.Error("there after 61 minutes, want it gone after an hour")
 		}
 	})
@@ -44,7 +42,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	m := open(t, Config{Size: size})
 	value := make([]byte, 1000)
 	for i := range uint64(10_000) {
-		m.Put(t.Context(), statetest.Key(i), value, time.Hour)
+		m.Put(t.Context(), number(i), value, time.Hour)
 	}
 	m.cache.CleanUp()
 	if got := m.cache.WeightedSize(); got > size {
@@ -52,15 +50,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	n := 0
 	for i := range uint64(10_000) {
-		if _, ok := m.Get(t.Context(), statetest.Key(i)); ok {
+		if _, ok := m.Get(t.Context(), number(i)); ok {
 			n++
 		}
 	}
 	if n < 500 {
 		t.Errorf("%d entries are left of the 900 that have room", n)
 	}
-	m.Put(t.Context(), statetest.Key(1), make([]byte, size), time.Hour)
-	if _, ok := m.Get(t.Context(), statetest.Key(1)); ok {
+	m.Put(t.Context(), number(1), make([]byte, size), time.Hour)
+	if _, ok := m.Get(t.Context(), number(1)); ok {
 		t.Error("a value as big as the store is kept")
 	}
 }
@@ -77,9 +75,9 @@ func BenchmarkGet(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	m.Put(b.Context(), statetest.Key(1), []byte("x"), time.Hour)
+	m.Put(b.Context(), number(1), []byte("x"), time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Get(b.Context(), statetest.Key(1))
+		m.Get(b.Context(), number(1))
 	}
 }

@@ -5,15 +5,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"maps"
 	"sync"
 	"testing"
 	"time"
+
+	"shuultuur/state"
 )
 
 // A Store is what the tests need of one.
 type Store interface {
 	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+	Count(ctx context.Context, counts []state.Count)
 }
 
 // Key makes a key of a number.
@@ -83,6 +87,7 @@ func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, s Store))
 			wg.Wait()
 		},
 	}
+	maps.Copy(tests, counting())
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { with(t, test) })
 	}

@@ -1,0 +1,85 @@
+package state_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/state"
+	"shuultuur/state/redistest"
+	"shuultuur/state/statetest"
+)
+
+func TestMemory(t *testing.T) {
+	statetest.Run(t, func(t *testing.T, test func(*testing.T, statetest.Store)) {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := state.New(state.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			test(t, m)
+		})
+	})
+}
+
+// node opens a store at some Redis and runs it. What is told to it is gone
+// when the test is over.
+func node(t *testing.T, r state.Redis, changed func(topic, version string)) state.Store {
+	t.Helper()
+	r.Wait = time.Second // of a machine that does much else
+	s, err := state.Open(state.Config{Redis: &r}, "", "", changed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestFleet(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) state.Redis{
+		"one server": func(t *testing.T) state.Redis { return state.Redis{Addresses: []string{redistest.Start(t).Addr}} },
+		"a cluster": func(t *testing.T) state.Redis {
+			return state.Redis{Addresses: []string{redistest.StartCluster(t, 3)[0].Addr}, Cluster: true}
+		},
+		"a Sentinel": func(t *testing.T) state.Redis {
+			return state.Redis{Addresses: []string{redistest.StartSentinel(t, redistest.Start(t), "fleet").Addr}, Sentinel: "fleet"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := start(t)
+			var n atomic.Int64
+			fresh := func() state.Redis { // what one test writes the next does not see
+				r := at
+				r.Prefix = fmt.Sprintf("t%d:", n.Add(1))
+				return r
+			}
+			if name != "a Sentinel" { // to it, what comes after connecting is one server
+				statetest.Run(t, func(t *testing.T, test func(*testing.T, statetest.Store)) {
+					t.Parallel()
+					test(t, node(t, fresh(), nil))
+				})
+			}
+			statetest.RunNodes(t, func(t *testing.T, test func(*testing.T, statetest.Store, statetest.Store)) {
+				t.Parallel()
+				r := fresh()
+				test(t, node(t, r, nil), node(t, r, nil))
+			})
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// What is kept over a restart: magic, records, the CRC-32C of all before it in
+// four bytes, little endian. A record is a kind, the key, until when in Unix
+// milliseconds (8 bytes, little endian), and a value with its length before it
+// (uvarint). A file that is damaged in any way is not used at all: what is
+// remembered may be forgotten, but not made up.
+const (
+	magic       = "shuultuur state 1\n"
+	kindVerdict = 'v'
+	kindSum     = 'c' // value: decimal
+	kindSet     = 's' // value: bits
+	recordHead  = 1 + 16 + 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var errDamaged = errors.New("damaged or not a file of ours")
+
+// keep reads file, if it is there, and has Close write it. One that cannot be
+// used is said and then replaced.
+func (m *Memory) keep(file string, log *slog.Logger) {
+	m.file, m.log = file, log
+	err := m.load(time.Now())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("what was remembered before the restart is not used; beginning anew", "file", file, "error", err)
+	}
+}
+
+// maxFile bounds the file: every verdict and counter that has room.
+func (m *Memory) maxFile() int64 { return m.size + maxCounters*(recordHead+setWords*8+2) + 1<<16 }
+
+func (m *Memory) load(now time.Time) error {
+	info, err := os.Stat(m.file)
+	if err != nil {
+		return err
+	}
+	if info.Size() > m.maxFile() {
+		return fmt.Errorf("%d bytes are more than there is room for: %w", info.Size(), errDamaged)
+	}
+	b, err := os.ReadFile(m.file)
+	if err != nil {
+		return err
+	}
+	return parseFile(b, func(kind byte, key [16]byte, until time.Time, value []byte) {
+		ttl := until.Sub(now)
+		if ttl <= 0 {
+			return
+		}
+		if kind == kindVerdict {
+			m.Put(context.Background(), key, value, ttl)
+			return
+		}
+		s := m.counters.of(key)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c := m.counters.at(s, key, kind == kindSet, until.UnixMilli(), now.UnixMilli())
+		if c == nil {
+			return
+		}
+		n, ok := c.merge(string(value))
+		if c.own != nil {
+			*c.own = *c.all
+		} else if ok {
+			c.mine = n
+		}
+	})
+}
+
+// parseFile reads records. Nothing is given to take before all of it is known
+// to be whole.
+func parseFile(b []byte, take func(kind byte, key [16]byte, until time.Time, value []byte)) error {
+	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic {
+		return errDamaged
+	}
+	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return errDamaged
+	}
+	for _, use := range []bool{false, true} {
+		for b := body[len(magic):]; len(b) > 0; {
+			if len(b) < recordHead {
+				return errDamaged
+			}
+			size, n := binary.Uvarint(b[recordHead:])
+			if n <= 0 || size > uint64(len(b)-recordHead-n) || !bytes.Contains([]byte{kindVerdict, kindSum, kindSet}, b[:1]) {
+				return errDamaged
+			}
+			value := b[recordHead+n:][:size]
+			if use {
+				take(b[0], [16]byte(b[1:17]), time.UnixMilli(int64(binary.LittleEndian.Uint64(b[17:]))), value)
+			}
+			b = b[recordHead+n+int(size):]
+		}
+	}
+	return nil
+}
+
+func appendRecord(b []byte, kind byte, key [16]byte, until int64, value []byte) []byte {
+	b = append(append(b, kind), key[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(until))
+	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
+}
+
+// save writes the file, whole or not at all.
+func (m *Memory) save() (err error) {
+	f, err := os.CreateTemp(filepath.Dir(m.file), "."+filepath.Base(m.file)+"-*")
+	if err != nil {
+		return fmt.Errorf("keeping what is remembered: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("keeping what is remembered in %s: %w", m.file, errors.Join(err, f.Close(), os.Remove(f.Name())))
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<16)
+	sum := uint32(0)
+	put := func(b []byte) {
+		sum = crc32.Update(sum, castagnoli, b)
+		w.Write(b) //nolint:errcheck // Flush says it
+	}
+	put([]byte(magic))
+	var b []byte
+	for e := range m.cache.Hottest() {
+		b = appendRecord(b[:0], kindVerdict, e.Key, e.ExpiresAtNano/int64(time.Millisecond), e.Value.value)
+		put(b)
+	}
+	var value []byte
+	for i := range m.counters.shard {
+		s := &m.counters.shard[i]
+		s.mu.Lock()
+		for key, c := range s.m {
+			kind := byte(kindSum)
+			if c.own != nil {
+				kind = kindSet
+			}
+			value = c.appendOwn(value[:0])
+			b = appendRecord(b[:0], kind, key, c.until, value)
+			put(b)
+		}
+		s.mu.Unlock()
+	}
+	w.Write(binary.LittleEndian.AppendUint32(nil, sum)) //nolint:errcheck // Flush says it
+	if err = errors.Join(w.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), m.file)
+}

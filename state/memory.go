@@ -1,0 +1,105 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+const (
+	defaultSize = 16 << 20
+	leastSize   = 64 << 10
+	// overhead is what an entry costs beside its value: key, header of the
+	// slice, expiry, the cache's own node and table slot.
+	overhead = 160
+)
+
+// Memory is a store in this process (W-TinyLFU, so that one pass over many
+// pages does not wash out what is asked for often).
+type Memory struct {
+	cache    *otter.Cache[[16]byte, entry]
+	most     int
+	size     int64
+	counters counters
+	file     string // "" keeps nothing
+	log      *slog.Logger
+}
+
+type entry struct {
+	value []byte
+	ttl   time.Duration
+	gone  bool // removed here, but perhaps not yet elsewhere
+}
+
+func newMemory(size int64) (*Memory, error) {
+	cache, err := otter.New(&otter.Options[[16]byte, entry]{
+		MaximumWeight:    uint64(size),
+		Weigher:          func(_ [16]byte, e entry) uint32 { return uint32(len(e.value) + overhead) },
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[[16]byte, entry]) time.Duration { return e.Value.ttl }),
+		// Upkeep is short and done by the caller, so that no goroutine is
+		// left without an owner.
+		Executor: func(work func()) { work() },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make memory: %w", err)
+	}
+	return &Memory{cache: cache, most: int(min(size/16, 1<<20)), size: size}, nil
+}
+
+// Get returns what was put under key. The value belongs to the store: read
+// only.
+func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
+	e, ok := m.cache.GetIfPresent(key)
+	return e.value, ok && !e.gone
+}
+
+// Put keeps a copy of value for ttl, or less if room is needed. A value of
+// more than a sixteenth of the store, or of 1 MiB, is not kept, nor is one
+// whose time is up.
+func (m *Memory) Put(_ context.Context, key [16]byte, value []byte, ttl time.Duration) {
+	if len(value) > m.most || ttl <= 0 {
+		m.cache.Invalidate(key)
+		return
+	}
+	m.cache.Set(key, entry{value: append([]byte(nil), value...), ttl: ttl})
+}
+
+// Count adds to counters and reads them.
+func (m *Memory) Count(_ context.Context, counts []Count) {
+	m.counters.take(time.Now(), counts)
+}
+
+// Publish tells nobody: there is only this process.
+func (m *Memory) Publish(context.Context, string, string) error { return nil }
+
+// Run forgets counters whose time is up until ctx ends.
+func (m *Memory) Run(ctx context.Context) error {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			m.counters.sweep(time.Now())
+		}
+	}
+}
+
+// Stats returns the counters of the store.
+func (m *Memory) Stats() Stats {
+	return Stats{Uncounted: m.counters.uncounted.Load(), Counters: m.counters.held.Load()}
+}
+
+// Close stops the store's upkeep and writes its file, if it has one. What it
+// holds can still be read.
+func (m *Memory) Close() error {
+	m.cache.StopAllGoroutines()
+	if m.file == "" {
+		return nil
+	}
+	return m.save()
+}

@@ -1,0 +1,95 @@
+package statetest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/state"
+)
+
+// RunNodes tests that two stores, which with makes for each test, remember
+// together.
+func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b Store))) {
+	for name, test := range map[string]func(t *testing.T, a, b Store){
+		"what one has put the other gets": func(t *testing.T, a, b Store) {
+			absent(t, b, 1)
+			a.Put(t.Context(), Key(1), []byte("x"), time.Hour)
+			eventually(t, "the other gets it", func() bool { v, ok := b.Get(t.Context(), Key(1)); return ok && string(v) == "x" })
+		},
+		"what one removes is gone": func(t *testing.T, a, b Store) {
+			a.Put(t.Context(), Key(1), []byte("x"), time.Hour)
+			eventually(t, "the other gets it", func() bool { _, ok := b.Get(t.Context(), Key(1)); return ok })
+			a.Put(t.Context(), Key(1), nil, 0)
+			absent(t, a, 1)
+			eventually(t, "the other has it no more", func() bool { _, ok := b.Get(t.Context(), Key(1)); return !ok })
+		},
+		"what both count adds up": func(t *testing.T, a, b Store) {
+			until := time.Now().Add(time.Hour)
+			var wg sync.WaitGroup
+			for i, s := range []Store{a, b} {
+				wg.Go(func() {
+					for j := range 500 {
+						s.Count(context.Background(), []state.Count{
+							{Key: Key(uint64(j % 10)), Until: until, Add: 1},
+							{Key: Key(100), Until: until, Set: true, Member: i*300 + j},
+						})
+					}
+				})
+			}
+			wg.Wait()
+			for k := range uint64(10) {
+				for _, s := range []Store{a, b} {
+					eventually(t, "both know of 100", func() bool { return one(t, s, state.Count{Key: Key(k), Until: until}).Sum == 100 })
+				}
+			}
+			for _, s := range []Store{a, b} {
+				eventually(t, "both know of 800 members", func() bool {
+					return one(t, s, state.Count{Key: Key(100), Until: until, Set: true, Member: -1}).Sum == 800
+				})
+			}
+		},
+		"a counter that the other has filled is full at once": func(t *testing.T, a, b Store) {
+			until := time.Now().Add(time.Hour)
+			one(t, a, state.Count{Key: Key(1), Until: until, Add: 90, Most: 100}) // waits: it is near
+			if n := one(t, b, state.Count{Key: Key(1), Until: until, Add: 20, Most: 100}); !n.Over || n.Sum != 90 {
+				t.Errorf("over %v with sum %d, want it refused at 90", n.Over, n.Sum)
+			}
+		},
+		"together they do not go over the most": func(t *testing.T, a, b Store) {
+			const most = 2000
+			until := time.Now().Add(time.Hour)
+			var wg sync.WaitGroup
+			var taken atomic.Int64
+			for _, s := range []Store{a, b, a, b} {
+				wg.Go(func() {
+					for range 1500 {
+						counts := []state.Count{{Key: Key(1), Until: until, Add: 1, Most: most}}
+						if s.Count(context.Background(), counts); !counts[0].Over {
+							taken.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			// A node lets through a tenth of what it last knew was left.
+			if n := taken.Load(); n > most*11/10 || n < most*99/100 {
+				t.Errorf("%d were let through, want %d", n, most)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { with(t, test) })
+	}
+}
+
+// eventually waits until what is true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("10 s later it is still not so that %s", what)
+		}
+	}
+}
