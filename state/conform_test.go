@@ -51,6 +51,7 @@ func node(t *testing.T, r state.Redis, changed func(topic, version string)) stat
 }
 
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) state.Redis{
 		"one server": func(t *testing.T) state.Redis { return state.Redis{Addresses: []string{redistest.Start(t).Addr}} },
 		"a cluster": func(t *testing.T) state.Redis {

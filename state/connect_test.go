@@ -19,6 +19,7 @@ import (
 )
 
 func TestConnects(t *testing.T) {
+	t.Parallel()
 	files := certificate(t)
 	for name, make := range map[string]func(t *testing.T) Redis{
 		"to one server": func(t *testing.T) Redis {

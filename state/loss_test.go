@@ -47,6 +47,7 @@ var troubles = map[string]struct {
 }
 
 func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +112,7 @@ func TestStartsWithoutRedis(t *testing.T) {
 }
 
 func TestWhatOnePublishesTheOthersHear(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	at := state.Redis{Addresses: []string{r.Addr}}
 	var mu sync.Mutex
