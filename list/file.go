@@ -420,6 +420,8 @@ type Match struct {
 	kind   matchKind
 	over   bool   // it is in the overlay
 	size   uint16 // bytes of the entry
+
+	rewrites bool // a rule with dnsrewrite
 }
 
 // A matchKind says what the record of a Match is.
@@ -704,16 +706,14 @@ func (f *File) Applies(m Match, at time.Time) bool {
 }
 
 // Excepted says whether an exception among found, which is what f has said
-// about one request, takes it out of m's category. Important entries stay. In a
+// about one request, takes it out of m's category. Important entries give way
+// to important exceptions only. In a
 // list that is read with longest, an entry that is longer than the exception
 // stays too.
 func (f *File) Excepted(found []Match, m Match) bool {
-	if m.Important {
-		return false
-	}
 	for i := range found {
 		x := &found[i]
-		if !x.Exception || x.Category != m.Category {
+		if !x.Exception || x.Category != m.Category || m.Important && !x.Important || !f.lifts(x, &m) {
 			continue
 		}
 		if !f.longest || x.kind != entryKind || m.kind != entryKind || x.size >= m.size {

@@ -54,8 +54,9 @@ func (f *File) ruleMatches(refs []uint32, exception bool, dst []Match) ([]Match,
 		if !ok || int(category) >= len(f.names) {
 			return dst, f.damaged
 		}
+		_, rewrites := f.rules.Rewrite(ref)
 		for _, name := range f.names[category] {
-			dst = append(dst, Match{Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind})
+			dst = append(dst, Match{Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind, rewrites: rewrites})
 		}
 	}
 	return dst, nil
@@ -98,6 +99,30 @@ func (f *File) Redirect(m Match) string {
 		return ""
 	}
 	defer runtime.KeepAlive(f)
-	r, _ := f.rules.Rule(m.record)
-	return r.Redirect
+	return f.rules.Redirect(m.record)
+}
+
+// Rewrite returns how a rule wants a name to be answered, such as
+// "NOERROR;A;192.0.2.1", "" when it does not.
+func (f *File) Rewrite(m Match) string {
+	if !m.rewrites || f.rules == nil {
+		return ""
+	}
+	defer runtime.KeepAlive(f)
+	value, _ := f.rules.Rewrite(m.record)
+	return value
+}
+
+// lifts says whether the exception x is about what m does: rules that rewrite
+// answers are lifted by exceptions that say so, all of them or those to one
+// value, and others by those that do not.
+func (f *File) lifts(x, m *Match) bool {
+	if !x.rewrites && !m.rewrites {
+		return true
+	}
+	if x.rewrites != m.rewrites {
+		return false
+	}
+	value := f.Rewrite(*x)
+	return value == "" || value == f.Rewrite(*m)
 }

@@ -138,6 +138,9 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		}
 	} else {
 		w.query.SetHost(t.Host)
+		if c.rules && t.Proto == filter.DNS {
+			w.request.SetName(t.Host, t.Type, adblock.Client{Addr: t.Client.Addr, Name: t.Client.User, Groups: t.Client.Groups})
+		}
 	}
 	from := len(dst)
 	for _, f := range c.files {
@@ -146,7 +149,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		if url && !beyondHosts(f) || !url && f.Undecided() && t.Last != filter.Name {
 			continue
 		}
-		if err := w.ask(f, url, url || t.Last == filter.Name); err != nil {
+		if err := w.ask(f, url || t.Proto == filter.DNS, url || t.Last == filter.Name); err != nil {
 			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
 		}
 		for _, m := range w.found {
@@ -212,7 +215,7 @@ func add(dst []filter.Finding, from int, f *list.File, m list.Match, terse bool)
 			if !terse && strings.Count(dst[i].Evidence, "; ") < mostEvidence-1 {
 				dst[i].Evidence += "; " + f.Evidence(m)
 			}
-			dst[i].Modifier = cmp.Or(dst[i].Modifier, modifier(f, m))
+			dst[i].Modifier = join(dst[i].Modifier, modifier(f, m))
 			return dst
 		}
 	}
@@ -225,10 +228,28 @@ func add(dst []filter.Finding, from int, f *list.File, m list.Match, terse bool)
 
 // modifier is what the rule found asks for besides blocking.
 func modifier(f *list.File, m list.Match) string {
+	if to := f.Rewrite(m); to != "" {
+		return rewrite + to
+	}
 	if name := f.Redirect(m); name != "" {
 		return "redirect=" + name
 	}
 	return ""
+}
+
+// rewrite begins a modifier that says how a name is to be answered.
+const rewrite = "dnsrewrite="
+
+// join adds the modifier b to a. One of a kind is enough, but answers to a
+// name add up.
+func join(a, b string) string {
+	if strings.HasPrefix(b, rewrite) {
+		if strings.HasPrefix(a, rewrite) {
+			return a + "|" + b[len(rewrite):]
+		}
+		return b
+	}
+	return cmp.Or(a, b)
 }
 
 // known says whether this check has reported category before.

@@ -32,6 +32,10 @@ type Request struct {
 
 	page *Request // the page itself, for exceptions of whole pages
 
+	name   bool // it is a question for a name
+	qtype  uint16
+	client Client
+
 	source           string
 	buf, buf2        [maxURL]byte
 	tokenBuf         [maxURL / 2]uint32
@@ -54,7 +58,7 @@ const (
 // a page on a host, "" when that is not known.
 func (r *Request) Set(url string, typ Type, source string) {
 	url = url[:min(len(url), maxURL)]
-	r.typ = typ
+	r.typ, r.name = typ, false
 	r.original = append(r.buf2[:0], url...)
 	r.url = r.buf[:0]
 	for i := range len(url) {
@@ -424,10 +428,16 @@ func (e *Engine) try(refs []byte, r *Request, class uint32, dst []uint32) []uint
 // covers says whether the rule at a place matches, cheap questions first.
 func (e *Engine) covers(at uint32, r *Request) bool {
 	x := e.rule(at)
-	if x == nil || x.types()&r.typ == 0 {
+	if x == nil {
 		return false
 	}
+	if r.name {
+		return e.coversName(at, x, r)
+	}
 	flags := x.flags()
+	if flags&flagNames != 0 || x.types()&r.typ == 0 {
+		return false
+	}
 	if !e.matches(at, x, r) {
 		return false
 	}

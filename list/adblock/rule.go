@@ -70,10 +70,12 @@ const (
 	flagRight // …|
 	flagThird
 	flagFirst
-	flagOnly   // on certain pages only: domain= without ~
-	flagOwn    // the pattern in lower case follows the text
-	flagAny    // some domain is name.*, whatever public suffix
-	flagParams // takes parameters out of the query and blocks nothing
+	flagOnly    // on certain pages only: domain= without ~
+	flagOwn     // the pattern in lower case follows the text
+	flagAny     // some domain is name.*, whatever public suffix
+	flagParams  // takes parameters out of the query and blocks nothing
+	flagNames   // for name servers only
+	flagRewrite // dnsrewrite
 )
 
 // A Rule is a line taken apart. Its slices point into the line, or are used
@@ -86,6 +88,7 @@ type Rule struct {
 	Important bool
 	BadFilter bool   // takes the same rule without badfilter out of the list
 	Redirect  string // name of the resource to answer with
+	Rewrite   string // how a name server is to answer: "NOERROR;A;192.0.2.1"
 	// Params is the value of removeparam: the name of a parameter that is
 	// taken out of the query, "~" and the name of the one that stays, a
 	// /regular expression/, or nothing for all.
@@ -204,8 +207,9 @@ func (r *Rule) readOptions() (positive, ok bool) {
 	}
 	named, cosmetic := false, false
 	var without Type
-	for opt := range bytes.SplitSeq(r.options, []byte(",")) {
-		opt = bytes.TrimSpace(opt)
+	for rest := r.options; len(rest) > 0; {
+		var opt []byte
+		opt, rest = cutOption(rest)
 		name, value, _ := bytes.Cut(opt, []byte("="))
 		not := false
 		if len(name) > 0 && name[0] == '~' {
@@ -252,6 +256,11 @@ func (r *Rule) readOptions() (positive, ok bool) {
 			}
 			r.flags |= flagParams
 			r.Params = value
+		case "dnstype", "client", "dnsrewrite":
+			if err := r.nameOption(name, value); err != nil {
+				r.bad(err.Error())
+				return false, false
+			}
 		case "", "_", "noop":
 		case "elemhide", "ehide", "generichide", "ghide", "specifichide", "shide", "genericblock", "jsinject", "urlblock", "content", "extension", "stealth":
 			cosmetic = true

@@ -487,6 +487,17 @@ type Found struct {
 	Redirect  string // resource to answer with
 }
 
+// Redirect returns the resource that a rule wants to be answered with, ""
+// when it names none.
+func (e *Engine) Redirect(ref uint32) string {
+	r := e.rule(ref &^ 3)
+	if r == nil || !bytes.Contains(r.text(), []byte("redirect")) && !bytes.Contains(r.text(), []byte("rewrite")) {
+		return ""
+	}
+	f, _ := e.Rule(ref)
+	return f.Redirect
+}
+
 // Rule returns the rule that Match or Except has found.
 func (e *Engine) Rule(ref uint32) (f Found, ok bool) {
 	r := e.rule(ref &^ 3)

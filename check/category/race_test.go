@@ -1,0 +1,5 @@
+//go:build race
+
+package category
+
+const raceEnabled = true
