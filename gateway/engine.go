@@ -44,6 +44,7 @@ type Engine struct {
 	missing   []string            // those of them that have not been yet
 	reports   []list.Report       // what became of the lines of each list
 	remarks   []phrase.Remark     // odd lines of phrase lists
+	odd       []list.Problem      // and of lists that rules name
 	files     []string            // what it was built from
 	stamp     string              // fingerprint of these files when they were read
 	revision  string              // a digest of it
@@ -92,6 +93,10 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if s.Pages.Templates != "" {
 		e.files = append(e.files, s.path(s.Pages.Templates))
 	}
+	policies, err := e.values()
+	if err != nil {
+		return err
+	}
 	look, err := e.intercept()
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	e.stamp = e.fingerprint()
 	digest := sha256.Sum256([]byte(e.stamp))
 	e.revision = hex.EncodeToString(digest[:8])
-	if err := e.decide(checks.Checks, memory, log); err != nil {
+	if err := e.decide(policies, checks.Checks, memory, log); err != nil {
 		return err
 	}
 	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert, Intercept: look}
@@ -108,7 +113,7 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 }
 
 // decide makes the policies out of the checks.
-func (e *Engine) decide(checks []filter.Check, memory *state.Memory, log *slog.Logger) error {
+func (e *Engine) decide(policies policy.Config, checks []filter.Check, memory *state.Memory, log *slog.Logger) error {
 	key, err := secret(filepath.Join(e.settings.path(e.settings.Data), "secret.key"))
 	if err != nil {
 		return err
@@ -117,7 +122,7 @@ func (e *Engine) decide(checks []filter.Check, memory *state.Memory, log *slog.L
 	if memory != nil {
 		parts.Memory = memory
 	}
-	if e.policy, err = policy.New(e.settings.Policies, checks, parts); err != nil {
+	if e.policy, err = policy.New(policies, checks, parts); err != nil {
 		return filter.Setting("policies", err)
 	}
 	return nil
@@ -443,6 +448,9 @@ func (e *Engine) problems() []string {
 			p = append(p, fmt.Sprintf("list %s: %d of %d lines refused; \"shuultuur check\" names them", r.Name, r.Bad, r.Lines))
 		}
 	}
+	if n := len(e.odd); n > 0 {
+		p = append(p, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))
+	}
 	if n := len(e.remarks); n > 0 {
 		p = append(p, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
 	}
@@ -461,6 +469,9 @@ func (e *Engine) Print(w io.Writer) {
 	}
 	for _, name := range e.missing {
 		fmt.Fprintf(w, "list %s: not fetched yet, and empty until it is; \"shuultuur list update\" fetches it\n", name)
+	}
+	for _, p := range e.odd {
+		fmt.Fprintln(w, p)
 	}
 	for _, m := range e.remarks {
 		fmt.Fprintln(w, m)

@@ -1,0 +1,133 @@
+package list
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Kinds of e2guardian's lists that are short and about a request or response
+// as a whole, not about where it goes.
+const (
+	Extensions = "extension" // of files: .exe
+	MediaTypes = "type"      // application/x-msdownload
+	Searches   = "search"    // words, which count in every order: girls+naked
+)
+
+// Values are the entries of a short list of e2guardian or DansGuardian and of
+// what it includes, for the conditions of rules.
+type Values struct {
+	Values   []string // each once, as a rule has them
+	Files    []string // that were read
+	Problems []Problem
+}
+
+const (
+	maxValues = 20_000
+	maxWords  = 4 // of a search, in every order
+)
+
+// ReadValues reads a list of one of the kinds. Lines that make no sense in it
+// are problems and are left out; so is what holds at some times only, as rules
+// have schedules of their own.
+func ReadValues(path, kind string) (*Values, error) {
+	x, err := findItemFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	v := &Values{Problems: x.problems}
+	for _, f := range x.files {
+		v.Files = append(v.Files, f.path)
+		if len(f.when) > 0 {
+			v.Problems = append(v.Problems, Problem{File: f.path, Reason: "has #time, which is left out: give the rule a schedule", Kept: true})
+		}
+		if err := v.read(f.path, kind); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", f.path, err)
+		}
+	}
+	return v, nil
+}
+
+func (v *Values) read(path, kind string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	br := bufio.NewReaderSize(f, maxLine)
+	for n := 1; ; n++ {
+		s, err := br.ReadSlice('\n')
+		if err == bufio.ErrBufferFull {
+			return fmt.Errorf("line %d is longer than %d bytes", n, maxLine)
+		}
+		if s = cutComment(bytes.TrimSpace(s)); len(s) > 0 && !bytes.HasPrefix(s, []byte(".Include<")) {
+			values, reason := valuesOf(strings.ToLower(string(s)), kind)
+			if reason == "" && len(v.Values)+len(values) > maxValues {
+				return fmt.Errorf("line %d: more than %d values", n, maxValues)
+			}
+			if reason != "" && len(v.Problems) < keptInAll {
+				v.Problems = append(v.Problems, Problem{File: path, Line: n, Reason: quote(s) + " " + reason})
+			}
+			for _, x := range values {
+				if !slices.Contains(v.Values, x) {
+					v.Values = append(v.Values, x)
+				}
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// valuesOf reads a line in lower case, or says what is wrong with it.
+func valuesOf(s, kind string) (values []string, reason string) {
+	switch kind {
+	case Extensions:
+		x := strings.TrimPrefix(s, ".")
+		if strings.Trim(x, ".") == "" || strings.ContainsAny(x, "/*? ") {
+			return nil, "is not an extension"
+		}
+		return []string{x}, ""
+	case MediaTypes:
+		major, minor, ok := strings.Cut(s, "/")
+		if !ok || major == "" || minor == "" || major == "*" || strings.ContainsAny(s, " ;") || strings.Contains(minor, "*") && minor != "*" {
+			return nil, "is not a media type"
+		}
+		return []string{s}, ""
+	}
+	words := strings.FieldsFunc(s, func(r rune) bool { return r == '+' || r == ' ' })
+	switch {
+	case slices.ContainsFunc(words, func(w string) bool {
+		return !strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	}) || len(words) == 0:
+		return nil, "has no letter or digit to search for"
+	case len(words) > maxWords:
+		return nil, fmt.Sprintf("has more than %d words, which cannot be searched for in every order", maxWords)
+	}
+	return orders(words), ""
+}
+
+// orders returns words in every order.
+func orders(words []string) (all []string) {
+	if len(words) == 1 {
+		return words
+	}
+	for i := range words {
+		rest := append(slices.Clone(words[:i]), words[i+1:]...)
+		for _, r := range orders(rest) {
+			if s := words[i] + " " + r; !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
