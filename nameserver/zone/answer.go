@@ -17,12 +17,13 @@ const maxPointer = 0x3fff
 
 // scratch is what the rarer answers need beside the stack.
 type scratch struct {
-	names  [maxHops][256]byte
-	labels [maxHops][128]uint8
-	picks  [256]uint16
-	proofs [maxHops]spot
-	dnames [maxHops]uint32 // nodes of DNAMEs that were used, of tables that tables says
-	tables [maxHops]*table
+	names   [maxHops][256]byte
+	labels  [maxHops][128]uint8
+	picks   [256]uint16
+	proofs  [maxHops]spot
+	dnames  [maxHops]uint32 // nodes of DNAMEs that were used, of tables that tables says
+	tables  [maxHops]*table
+	lengths [maxHops]int // of the names they were used for
 
 	alias  [2][256]byte // targets of CNAMEs on the way from an alias
 	aliasL [2][128]uint8
@@ -447,7 +448,7 @@ func (w *walk) redirect(n uint32) bool {
 	w.encloser = 0
 	w.need()
 	for i := range w.hops { // one that leads to itself would go on until the name is too long
-		if w.s.dnames[i] == n && w.s.tables[i] == t {
+		if w.s.dnames[i] == n && w.s.tables[i] == t && len(w.name) >= w.s.lengths[i] {
 			return w.end()
 		}
 	}
@@ -472,10 +473,10 @@ func (w *walk) redirect(n uint32) bool {
 	r.Buf = append(r.Buf, w.name[:p]...)
 	r.Buf = binary.BigEndian.AppendUint16(r.Buf, 0xc000|uint16(from+12))
 	r.Answers++
-	if w.hops == maxHops {
+	if w.q.Type == dns.TypeCNAME || w.hops == maxHops {
 		return w.end()
 	}
-	w.s.dnames[w.hops], w.s.tables[w.hops] = n, t
+	w.s.dnames[w.hops], w.s.tables[w.hops], w.s.lengths[w.hops] = n, t, len(w.name)
 	next := spot{base: at + 12, lit: p, tail: from + 12}
 	next.name = append(append(w.s.names[w.hops][:0], w.name[:p]...), target...)
 	lower(next.name)

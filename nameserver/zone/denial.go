@@ -202,9 +202,7 @@ func (w *walk) proveNSEC(kind DenialKind) {
 		w.putProof(t.covering(prefix), dns.TypeNSEC)
 	case WildcardNoData:
 		w.putProof(t.covering(prefix), dns.TypeNSEC)
-		if t.set(w.node, dns.TypeNSEC) != 0 {
-			w.putProof(w.node, dns.TypeNSEC)
-		}
+		w.putProof(t.covering(t.name(w.node)), dns.TypeNSEC)
 	case WildcardAnswer:
 		w.putProof(t.covering(prefix), dns.TypeNSEC)
 	}
@@ -213,9 +211,9 @@ func (w *walk) proveNSEC(kind DenialKind) {
 func (w *walk) proveNSEC3(kind DenialKind, at int) {
 	switch kind {
 	case NoName:
-		w.putEncloser(w.encloser)
+		p := w.putEncloser(w.encloser)
 		var buf [258]byte
-		w.putCover(append(append(buf[:0], 1, '*'), w.name[w.encloser:w.inside()]...))
+		w.putCover(append(append(buf[:0], 1, '*'), w.name[p:w.inside()]...))
 	case NoData, NoDS:
 		if p := u32(w.t.arena, w.node+nodeProof); p != 0 {
 			w.putProof(p, dns.TypeNSEC3)
@@ -245,8 +243,9 @@ func (w *walk) nextCloser(p int) int {
 }
 
 // putEncloser appends the closest encloser proof of RFC 5155 7.2.1 for what
-// is at p in the name, or the closest above that has a NSEC3.
-func (w *walk) putEncloser(p int) {
+// is at p in the name, or the closest above that has a NSEC3: an empty
+// non-terminal of opted-out names only has none. It returns where that begins.
+func (w *walk) putEncloser(p int) int {
 	t, end := w.t, w.inside()
 	for {
 		n := t.resolveExact(w.name, w.labels, p)
@@ -262,6 +261,7 @@ func (w *walk) putEncloser(p int) {
 	if p > 0 {
 		w.putCover(w.name[w.nextCloser(p):end])
 	}
+	return p
 }
 
 // resolveExact is the node of what is at p in the name.
