@@ -33,9 +33,9 @@ type Config struct {
 	// demand).
 	Denial string `yaml:"denial"`
 	// OptOut leaves delegations without DS out of the NSEC3 chain.
-	OptOut bool `yaml:"opt_out"`
+	OptOut bool `yaml:"opt-out"`
 	// FreshPerSecond bounds the signatures made on demand; 0 means 2000.
-	FreshPerSecond int `yaml:"fresh_per_second"`
+	FreshPerSecond int `yaml:"fresh-per-second"`
 }
 
 // Denials of Config.
@@ -56,10 +56,10 @@ func (c Config) Validate() error {
 		return filter.Setting("denial", fmt.Errorf("%q is not one of nsec, nsec3, compact", c.Denial))
 	}
 	if c.OptOut && c.Denial != NSEC3 {
-		return filter.Setting("opt_out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
+		return filter.Setting("opt-out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
 	}
 	if c.FreshPerSecond < 0 {
-		return filter.Setting("fresh_per_second", fmt.Errorf("%d is below zero; 0 means %d", c.FreshPerSecond, defaultFresh))
+		return filter.Setting("fresh-per-second", fmt.Errorf("%d is below zero; 0 means %d", c.FreshPerSecond, defaultFresh))
 	}
 	return nil
 }

@@ -1,0 +1,138 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/wire"
+)
+
+// Transfer sends a zone, or what changed in it, as [wire.Transferer] wants. It
+// answers every AXFR and IXFR, if only to refuse.
+func (s *Server) Transfer(ctx context.Context, q *wire.Query, send func(msg []byte) error) (wire.Outcome, error) {
+	if q.Type != dns.TypeAXFR && q.Type != dns.TypeIXFR || q.Transport != wire.TCP && q.Transport != wire.TLS {
+		return wire.Declined, nil
+	}
+	head := make([]byte, 0, 512)
+	head = append(head, q.Msg[:q.End]...)
+	head[2] = head[2]&0x01 | 0x84 // QR, AA, the opcode 0, RD as it was
+	head[3] = 0
+	binary.BigEndian.PutUint16(head[4:], 1)
+	copy(head[6:12], make([]byte, 6))
+
+	var sign func([]byte) []byte
+	if q.TSIG != 0 {
+		key, r, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+		if err != nil {
+			return s.refuse(head, dns.RcodeFormatError, nil, send)
+		}
+		if code != 0 {
+			s.Verify(q) // counts
+			return s.refuse(head, dns.RcodeNotAuth, func(msg []byte) []byte { return r.answer(key, code, msg, q.At) }, send)
+		}
+		stream := &session{key: key, prior: bytes.Clone(r.mac)}
+		sign = func(msg []byte) []byte { return stream.sign(msg, q.At, 0, 0) }
+	}
+	v, j, rcode := s.find(q)
+	if rcode != dns.RcodeSuccess {
+		return s.refuse(head, rcode, sign, send)
+	}
+	select {
+	case s.out <- struct{}{}:
+		defer func() { <-s.out }()
+	default:
+		return s.refuse(head, dns.RcodeServerFailure, sign, send)
+	}
+	p := newPacker(head, sign, func(msg []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return send(msg)
+	})
+	if q.Type == dns.TypeAXFR {
+		s.Stats.Out.Add(1)
+		return wire.Answered, p.whole(v)
+	}
+	serial, err := asked(q.Msg)
+	if err != nil {
+		return s.refuse(head, dns.RcodeFormatError, sign, send)
+	}
+	s.Stats.OutIncremental.Add(1)
+	if !newer(v.serial, serial) { // it has this one, or a later one
+		if err := p.add(v.soa); err != nil {
+			return wire.Answered, err
+		}
+		return wire.Answered, p.flush()
+	}
+	if j = j.since(serial); j == nil {
+		return wire.Answered, p.whole(v)
+	}
+	return wire.Answered, p.changes(v, j)
+}
+
+// refuse answers with a code and nothing else.
+func (s *Server) refuse(head []byte, rcode int, sign func([]byte) []byte, send func([]byte) error) (wire.Outcome, error) {
+	s.Stats.OutRefused.Add(1)
+	head[2] &^= 0x04
+	head[3] = byte(rcode)
+	if sign != nil {
+		head = sign(head)
+	}
+	return wire.Answered, send(head)
+}
+
+// asked is the serial that an IXFR question has.
+func asked(msg []byte) (uint32, error) {
+	var m dns.Msg
+	if err := m.Unpack(msg); err != nil {
+		return 0, err
+	}
+	if len(m.Ns) != 1 {
+		return 0, fmt.Errorf("an IXFR with %d records, not one, to say what the client has", len(m.Ns))
+	}
+	soa, ok := m.Ns[0].(*dns.SOA)
+	if !ok {
+		return 0, fmt.Errorf("an IXFR with no SOA record to say what the client has")
+	}
+	return soa.Serial, nil
+}
+
+// whole sends all of a zone: the SOA record first and last.
+func (p *packer) whole(v *version) error {
+	if err := p.add(v.soa); err != nil {
+		return err
+	}
+	for i := range v.len() {
+		if err := p.add(v.record(i)); err != nil {
+			return err
+		}
+	}
+	if err := p.add(v.soa); err != nil {
+		return err
+	}
+	return p.flush()
+}
+
+// changes sends differences (RFC 1995 section 4).
+func (p *packer) changes(v *version, j journal) error {
+	if err := p.add(v.soa); err != nil {
+		return err
+	}
+	for _, d := range j {
+		for _, part := range [][][]byte{{d.oldSOA}, d.gone, {d.newSOA}, d.come} {
+			for _, wire := range part {
+				if err := p.add(wire); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := p.add(v.soa); err != nil {
+		return err
+	}
+	return p.flush()
+}

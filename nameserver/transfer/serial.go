@@ -1,0 +1,81 @@
+package transfer
+
+import (
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/zeebo/xxh3"
+
+	"shuultuur/nameserver/zone"
+)
+
+// How the serial of a zone is made; the setting "serial".
+const (
+	Keep      = "keep"      // as the source has it
+	Increment = "increment" // one more whenever something changed
+	UnixTime  = "unixtime"  // the seconds since 1970 when something changed
+)
+
+// A stamp remembers what serial a zone had with what contents.
+type stamp struct {
+	known    bool
+	serial   uint32
+	contents [2]uint64
+}
+
+// next gives z with the serial to serve it by. It is z itself when nothing has
+// to be changed. anew says that the contents count as changed: signatures are
+// made anew.
+func (s *stamp) next(z *zone.Zone, policy string, anew bool, now time.Time) *zone.Zone {
+	at := -1
+	var sum [2]uint64
+	var buf []byte
+	for i, rr := range z.Records {
+		if soa, ok := rr.(*dns.SOA); ok {
+			at = i
+			soa := *soa
+			soa.Serial = 0
+			rr = &soa
+		}
+		if policy == Keep {
+			continue
+		}
+		wire, err := pack(rr, &buf)
+		if err != nil {
+			continue // who compiles the zone says what is wrong
+		}
+		h := xxh3.Hash128(wire)
+		sum[0] += h.Hi
+		sum[1] += h.Lo
+	}
+	if at < 0 {
+		return z
+	}
+	source := z.Records[at].(*dns.SOA).Serial
+	serial := source
+	switch {
+	case policy == Keep:
+	case s.known && sum == s.contents && !anew && !newer(source, s.serial):
+		serial = s.serial
+	default:
+		if policy == UnixTime {
+			serial = uint32(now.Unix())
+			if newer(source, serial) {
+				serial = source
+			}
+		}
+		if s.known && !newer(serial, s.serial) {
+			serial = s.serial + 1
+		}
+	}
+	*s = stamp{true, serial, sum}
+	if serial == source {
+		return z
+	}
+	soa := *z.Records[at].(*dns.SOA)
+	soa.Serial = serial
+	out := *z
+	out.Records = append([]dns.RR(nil), z.Records...)
+	out.Records[at] = &soa
+	return &out
+}

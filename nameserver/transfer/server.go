@@ -1,0 +1,545 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/wire"
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/sign"
+)
+
+// A Zones is what answers for zones, such as [zone.Responder].
+type Zones interface {
+	Replace(z *zone.Zone) error
+	Remove(origin, view string)
+}
+
+// Stats counts what a server did. The fields only grow.
+type Stats struct {
+	Out, OutIncremental, OutRefused   atomic.Uint64 // transfers asked of us
+	In, InIncremental, InFailed       atomic.Uint64 // transfers we asked for
+	NotifyOut, NotifyFailed           atomic.Uint64
+	NotifyIn, NotifyRefused           atomic.Uint64
+	BadKey, BadSig, BadTime, BadTrunc atomic.Uint64 // requests with a TSIG that was refused
+}
+
+// A Server publishes zones. It is also a [wire.Responder] to stand before the
+// one that answers for the zones, a [wire.Transferer], a [wire.Notifier] and a
+// [wire.Authenticator].
+type Server struct {
+	Stats Stats
+
+	zones  Zones
+	log    *slog.Logger
+	keys   Keys
+	allow  []allowed
+	tell   []told
+	serial string
+	folder string
+
+	secondaries map[string]*secondary
+
+	mu      sync.Mutex
+	entries map[id]*entry
+	missing atomic.Pointer[map[string]bool] // origins that cannot be answered for; nil when there are none
+
+	out     chan struct{} // a place for each transfer under way
+	news    news
+	changed chan struct{} // what Run waits for may be due earlier
+	backoff time.Duration // before a NOTIFY is repeated first
+}
+
+// id names a zone.
+type id struct{ origin, view string }
+
+// An entry is one published zone.
+type entry struct {
+	id id
+
+	publishing sync.Mutex // one at a time
+	source     *zone.Zone // for signing again
+	signer     *sign.Signer
+	stamp      stamp
+	retry      time.Time // after signing failed
+
+	// Guarded by the server's lock.
+	served  bool
+	clients []netip.Prefix
+	current *version
+	journal journal
+}
+
+const (
+	maxOut = 32 // transfers that go out at once; more are told SERVFAIL and come again
+
+	firstBackoff = 5 * time.Second
+)
+
+// New reads the settings. Zones that are fetched from elsewhere are read from
+// the folder and asked for when Run runs. A nil log is one that says nothing.
+func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
+	keys, err := NewKeys(c.Keys)
+	if err != nil {
+		return nil, filter.Setting("keys", err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		zones: zones, log: log, keys: keys, serial: c.Serial, folder: c.Folder,
+		entries: map[id]*entry{}, secondaries: map[string]*secondary{},
+		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), backoff: firstBackoff,
+	}
+	s.news = news{pending: map[newsKey]*item{}, wake: make(chan struct{}, 1)}
+	switch c.Serial {
+	case "", Keep, Increment, UnixTime:
+	default:
+		return nil, filter.Setting("serial", fmt.Errorf("%q is not one of keep, increment, unixtime", c.Serial))
+	}
+	for i, a := range c.Allow {
+		rule, err := keys.allow(a)
+		if err != nil {
+			return nil, filter.Setting(fmt.Sprintf("allow[%d]", i), err)
+		}
+		s.allow = append(s.allow, rule)
+	}
+	for i, t := range c.Tell {
+		rule, err := keys.tell(t)
+		if err != nil {
+			return nil, filter.Setting(fmt.Sprintf("notify[%d]", i), err)
+		}
+		s.tell = append(s.tell, rule)
+	}
+	for i, sec := range c.Secondaries {
+		if err := s.addSecondary(sec); err != nil {
+			return nil, filter.Setting(fmt.Sprintf("secondary[%d]", i), err)
+		}
+	}
+	if len(s.secondaries) > 0 {
+		if c.Folder == "" {
+			return nil, filter.Setting("folder", errors.New("there is no folder to keep the secondary zones in"))
+		}
+		if info, err := os.Stat(c.Folder); err != nil {
+			return nil, filter.Setting("folder", err)
+		} else if !info.IsDir() {
+			return nil, filter.Setting("folder", fmt.Errorf("%q is no folder", c.Folder))
+		}
+		s.markMissing()
+	}
+	return s, nil
+}
+
+// Publish serves a zone from now on, in place of the one of its origin and
+// view: with its serial, signed when signer is not nil, remembered for those
+// who may fetch it. It returns when the zone is served; an error leaves the one
+// before as it is. The zone must not be changed afterwards.
+func (s *Server) Publish(ctx context.Context, z *zone.Zone, signer *sign.Signer) error {
+	return s.publish(ctx, z, signer, time.Now())
+}
+
+func (s *Server) publish(ctx context.Context, z *zone.Zone, signer *sign.Signer, now time.Time) error {
+	origin := dns.CanonicalName(z.Origin)
+	e := s.entry(id{origin, z.View})
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	if err := s.serve(ctx, e, z, signer, now); err != nil {
+		return err
+	}
+	e.source, e.signer, e.retry = nil, signer, time.Time{}
+	if signer != nil {
+		e.source = z
+	}
+	wakeUp(s.changed)
+	return nil
+}
+
+func wakeUp(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Server) entry(n id) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[n]
+	if e == nil {
+		e = &entry{id: n}
+		s.entries[n] = e
+	}
+	return e
+}
+
+// serve stamps, signs and hands over a zone. The caller has e.publishing.
+func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign.Signer, now time.Time) error {
+	policy := s.serial
+	switch {
+	case policy == "" && signer != nil:
+		policy = UnixTime
+	case policy == "" || s.secondaries[e.id.origin] != nil && signer == nil:
+		policy = Keep // a secondary has its primary's
+	}
+	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew())
+	stamp := e.stamp
+	z = stamp.next(z, policy, anew, now)
+	if signer != nil {
+		var err error
+		if z, err = signer.Zone(ctx, z, now); err != nil {
+			return err
+		}
+	}
+	if err := s.zones.Replace(z); err != nil {
+		return err
+	}
+	e.stamp = stamp
+	s.remember(e, z, stamp.serial)
+	return nil
+}
+
+// remember keeps what somebody may fetch, and tells who wants to know.
+func (s *Server) remember(e *entry, z *zone.Zone, serial uint32) {
+	wanted := false
+	for _, a := range s.allow {
+		wanted = wanted || covers(a.zones, e.id.origin)
+	}
+	var v *version
+	if wanted {
+		var err error
+		if v, err = newVersion(e.id.origin, z.Records); err != nil {
+			s.log.Error("a zone cannot be kept for transfers", "zone", e.id.origin, "view", e.id.view, "err", err)
+		}
+	}
+	s.mu.Lock()
+	old := e.current
+	s.mu.Unlock()
+	j := e.journal // only written here, under publishing
+	switch {
+	case v == nil || old == nil:
+		j = nil
+	case newer(v.serial, old.serial):
+		j = j.add(diff(old, v), len(v.arena))
+	case v.serial == old.serial:
+		if d := diff(old, v); len(d.gone)+len(d.come) > 0 {
+			j = nil
+			s.log.Warn("a zone has changed, but its serial has not: secondaries will not fetch it (settings: serial: unixtime)",
+				"zone", e.id.origin, "view", e.id.view, "serial", v.serial)
+		}
+	default:
+		j = nil
+		s.log.Warn("the serial of a zone went back: secondaries will not fetch it until it is past the old one",
+			"zone", e.id.origin, "view", e.id.view, "serial", v.serial, "old", old.serial)
+	}
+	s.mu.Lock()
+	e.served, e.clients, e.current, e.journal = true, z.Clients, v, j
+	s.mu.Unlock()
+	s.markMissing()
+	if v == nil || old == nil || v.serial != old.serial {
+		s.announce(e.id, z)
+	}
+}
+
+// Withdraw ends what Publish began.
+func (s *Server) Withdraw(origin, view string) {
+	origin = dns.CanonicalName(origin)
+	s.mu.Lock()
+	e := s.entries[id{origin, view}]
+	s.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	s.zones.Remove(origin, view)
+	s.mu.Lock()
+	delete(s.entries, id{origin, view})
+	s.mu.Unlock()
+	e.source, e.signer = nil, nil
+	s.markMissing()
+}
+
+// markMissing notes which secondary zones are not to be had now.
+func (s *Server) markMissing() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	missing := map[string]bool{}
+	for origin := range s.secondaries {
+		if e := s.entries[id{origin, ""}]; e == nil || !e.served {
+			missing[origin] = true
+		}
+	}
+	if len(missing) == 0 {
+		s.missing.Store(nil)
+		return
+	}
+	s.missing.Store(&missing)
+}
+
+// Run keeps signatures and secondary zones fresh and tells other servers of
+// changes, until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.renew(ctx) })
+	wg.Go(func() { s.news.run(ctx, s) })
+	for _, sec := range s.secondaries {
+		wg.Go(func() { sec.run(ctx) })
+	}
+	wg.Wait()
+	return ctx.Err()
+}
+
+// renew signs zones again before their signatures expire.
+func (s *Server) renew(ctx context.Context) {
+	const longest = time.Hour // the clock may be set
+	for {
+		now := time.Now()
+		next := now.Add(longest)
+		s.mu.Lock()
+		all := make([]*entry, 0, len(s.entries))
+		for _, e := range s.entries {
+			all = append(all, e)
+		}
+		s.mu.Unlock()
+		for _, e := range all {
+			if at := s.renewOne(ctx, e, now); !at.IsZero() && at.Before(next) {
+				next = at
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.changed:
+		case <-time.After(time.Until(next)):
+		}
+	}
+}
+
+// renewOne signs a zone again when it is time, and returns when it is next.
+func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Time {
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	if e.signer == nil || e.source == nil {
+		return time.Time{}
+	}
+	due := e.signer.Renew()
+	if e.retry.After(due) {
+		due = e.retry
+	}
+	if now.Before(due) {
+		return due
+	}
+	if err := s.serve(ctx, e, e.source, e.signer, now); err != nil {
+		if ctx.Err() == nil {
+			s.log.Error("a zone cannot be signed again; its signatures go on ageing", "zone", e.id.origin, "view", e.id.view, "err", err)
+		}
+		e.retry = now.Add(10 * time.Minute)
+		return e.retry
+	}
+	s.log.Info("a zone was signed again", "zone", e.id.origin, "view", e.id.view, "next", e.signer.Renew())
+	return e.signer.Renew()
+}
+
+// Verify says whether a query with a TSIG record is signed by a key we know,
+// as [wire.Authenticator] wants.
+func (s *Server) Verify(q *wire.Query) bool {
+	_, _, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+	switch {
+	case err != nil:
+		return false
+	case code == badKey:
+		s.Stats.BadKey.Add(1)
+	case code == badSig:
+		s.Stats.BadSig.Add(1)
+	case code == badTime:
+		s.Stats.BadTime.Add(1)
+	case code == badTrunc:
+		s.Stats.BadTrunc.Add(1)
+	}
+	return code == 0
+}
+
+// Sign appends the TSIG record that belongs to a reply to q.
+func (s *Server) Sign(q *wire.Query, reply []byte) []byte {
+	key, r, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+	if err != nil {
+		return reply
+	}
+	return r.answer(key, code, reply, q.At)
+}
+
+// signer gives the key that signed q, nil when none did.
+func (s *Server) signer(q *wire.Query) *Key {
+	if q.TSIG == 0 {
+		return nil
+	}
+	key, _, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+	if err != nil || code != 0 {
+		return nil
+	}
+	return key
+}
+
+// Answer is asked before the zones are: what is asked of a zone that cannot be
+// had is SERVFAIL, and transfers that did not come over a stream are sent there.
+func (s *Server) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
+	if q.Type == dns.TypeAXFR || q.Type == dns.TypeIXFR {
+		return s.overDatagram(q, r)
+	}
+	missing := s.missing.Load()
+	if missing == nil || !s.isMissing(q, *missing) {
+		return wire.Declined
+	}
+	r.Rcode = dns.RcodeServerFailure
+	r.HasEDE, r.EDE = true, dns.ExtendedErrorCodeNotReady
+	r.EDEText = append(r.EDEText[:0], "this zone was not received from its primary"...)
+	return wire.Answered
+}
+
+// Wait is never needed: Answer leaves nothing for later.
+func (s *Server) Wait(context.Context, *wire.Query, *wire.Reply) wire.Outcome { return wire.Declined }
+
+// isMissing says whether the longest zone that q is in is one of missing.
+func (s *Server) isMissing(q *wire.Query, missing map[string]bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := 0; i <= len(q.Labels); i++ {
+		at := len(q.Name) - 1
+		if i < len(q.Labels) {
+			at = int(q.Labels[i])
+		}
+		name := printName(q.Name[at:])
+		if missing[name] {
+			return true
+		}
+		for n := range s.entries {
+			if n.origin == name {
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// printName is a name in wire form as people write it.
+func printName(name []byte) string {
+	text, _, err := dns.UnpackDomainName(name, 0)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(text)
+}
+
+// overDatagram answers what should have come over TCP: IXFR with the SOA
+// record, so that the client sees whether it has to (RFC 1995 section 2).
+func (s *Server) overDatagram(q *wire.Query, r *wire.Reply) wire.Outcome {
+	v, _, rcode := s.find(q)
+	switch {
+	case rcode != dns.RcodeSuccess:
+		s.Stats.OutRefused.Add(1)
+		r.Rcode = uint16(rcode)
+	case q.Type == dns.TypeAXFR || q.Transport != wire.UDP:
+		r.Rcode = dns.RcodeFormatError
+	default:
+		r.AA = true
+		m := r.Mark()
+		r.Buf = append(r.Buf, v.soa...)
+		r.Answers++
+		if r.Over() {
+			r.Undo(m)
+			r.TC = true
+		}
+	}
+	return wire.Answered
+}
+
+// find gives the zone that q may fetch, or why it may not.
+func (s *Server) find(q *wire.Query) (*version, journal, int) {
+	if q.Class != dns.ClassINET {
+		return nil, nil, dns.RcodeRefused
+	}
+	origin := printName(q.Name)
+	key := s.signer(q)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var views []*entry
+	for n, e := range s.entries {
+		if n.origin == origin {
+			views = append(views, e)
+		}
+	}
+	if len(views) == 0 {
+		if s.secondaries[origin] != nil && s.mayFetch(origin, q.Client.Addr(), key) != nil {
+			return nil, nil, dns.RcodeServerFailure
+		}
+		return nil, nil, dns.RcodeNotAuth
+	}
+	rule := s.mayFetch(origin, q.Client.Addr(), key)
+	if rule == nil {
+		return nil, nil, dns.RcodeRefused
+	}
+	e := pick(views, rule.view, q.Client.Addr())
+	switch {
+	case e == nil:
+		return nil, nil, dns.RcodeRefused
+	case e.current == nil:
+		return nil, nil, dns.RcodeServerFailure
+	}
+	return e.current, e.journal, dns.RcodeSuccess
+}
+
+// mayFetch gives the rule that lets a client fetch a zone, nil if none does.
+func (s *Server) mayFetch(origin string, client netip.Addr, key *Key) *allowed {
+	for i := range s.allow {
+		a := &s.allow[i]
+		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (len(a.networks) == 0 || contains(a.networks, client) >= 0) {
+			return a
+		}
+	}
+	return nil
+}
+
+// contains gives the longest prefix that has the address, -1 if none.
+func contains(networks []netip.Prefix, client netip.Addr) int {
+	longest := -1
+	for _, n := range networks {
+		if n.Contains(client) {
+			longest = max(longest, n.Bits())
+		}
+	}
+	return longest
+}
+
+// pick takes the view by its name, or the one that answers the client (see
+// zone.Zone).
+func pick(views []*entry, view string, client netip.Addr) *entry {
+	var best *entry
+	longest := -1
+	for _, e := range views {
+		bits := contains(e.clients, client)
+		if len(e.clients) == 0 {
+			bits = 0
+		}
+		switch {
+		case view != "":
+			if e.id.view == view {
+				return e
+			}
+		case bits < 0:
+		case best == nil || bits > longest || bits == longest && e.id.view < best.id.view:
+			best, longest = e, bits
+		}
+	}
+	return best
+}
