@@ -22,8 +22,8 @@ import (
 
 // A Zones is what answers for zones, such as [zone.Responder].
 type Zones interface {
-	Replace(z *zone.Zone) error
-	Remove(origin, view string)
+	Replace(zones ...*zone.Zone) error
+	Remove(origin, view string) bool
 }
 
 // Stats counts what a server did. The fields only grow.

@@ -150,6 +150,8 @@ func (w *walk) prove(kind DenialKind, at int) bool {
 		w.provenT, w.proofs = w.t, 0
 	}
 	switch t := w.t; {
+	case t.signer != nil && w.varies(kind):
+		return w.deny(kind, at)
 	case t.nsec3 != nil:
 		w.proveNSEC3(kind, at)
 	case len(t.order) > 0:
@@ -158,6 +160,13 @@ func (w *walk) prove(kind DenialKind, at int) bool {
 		return w.deny(kind, at)
 	}
 	return true
+}
+
+// varies says whether what the name has depends on the answer: an alias whose
+// target has no such address, a choice of none. The chain names all types that
+// there may be, so that it proves nothing then.
+func (w *walk) varies(kind DenialKind) bool {
+	return (kind == NoData || kind == WildcardNoData) && (w.t.flags(w.node)&hasAlias != 0 || w.t.set(w.node, w.q.Type) != 0)
 }
 
 // deny has a proof made.

@@ -145,8 +145,9 @@ type Denial struct {
 	// it does not exist. 0 when Name itself exists.
 	Encloser int
 	// Types is the type bitmap of RFC 4034 4.1.2 of Name, or of the wildcard
-	// for WildcardNoData, with RRSIG and NSEC in it. Nil when there is
-	// nothing there.
+	// for WildcardNoData, with RRSIG and NSEC in it, and with type 0 where
+	// there is an Alias. It may have the type asked for, of which this answer
+	// has nothing. Nil when there is nothing there.
 	Types []byte
 	// TTL for the proof (RFC 9077).
 	TTL uint32

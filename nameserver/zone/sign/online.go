@@ -216,7 +216,14 @@ func (s *Signer) take(now time.Time, n int) bool {
 // Zones with an NSEC3 chain come here for names whose types change with the
 // answer, such as an alias's; they get an NSEC3 record of the name.
 func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.Denial) bool {
-	owner, types := d.Name, bitmapTypes(d.Types)
+	owner := d.Name
+	types := append(bitmapTypes(d.Types), dns.TypeRRSIG, dns.TypeNSEC)
+	if slices.Contains(types, dns.TypeNone) { // an alias
+		types = append(types, dns.TypeA, dns.TypeAAAA)
+	}
+	if d.Kind == zone.NoData || d.Kind == zone.WildcardNoData {
+		types = slices.DeleteFunc(types, func(t uint16) bool { return t == dns.TypeNone || t == q.Type })
+	}
 	pointer := true
 	var data []byte
 	typ := dns.TypeNSEC
@@ -239,7 +246,6 @@ func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.
 		types = []uint16{dns.TypeRRSIG, dns.TypeNSEC}
 		data = sibling(closer)
 	default:
-		types = append(types, dns.TypeRRSIG, dns.TypeNSEC)
 		if d.Kind == zone.NoName {
 			types = append(types, dns.TypeNXNAME)
 		}
