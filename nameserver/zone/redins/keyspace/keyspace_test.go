@@ -1,0 +1,134 @@
+package keyspace
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"shuultuur/state"
+	"shuultuur/state/redistest"
+)
+
+// connect makes a client such as the gateway has.
+func connect(t *testing.T, r state.Redis) rueidis.Client {
+	t.Helper()
+	c, err := r.Connect(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+type watcher struct {
+	keys      chan string
+	listening chan bool
+	lost      chan error
+}
+
+func watch(t *testing.T, client rueidis.Client, patterns ...string) watcher {
+	t.Helper()
+	w := watcher{make(chan string, 100), make(chan bool, 100), make(chan error, 100)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan bool)
+	go func() {
+		Watch(ctx, client, patterns, func(k string) { w.keys <- k }, func() { w.listening <- true }, func(err error) { w.lost <- err })
+		close(done)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return w
+}
+
+func next[T any](t *testing.T, c chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing came")
+		panic("not reached")
+	}
+}
+
+func TestKeysThatAreWrittenAreSeen(t *testing.T) {
+	s := redistest.Start(t)
+	client := connect(t, state.Redis{Addresses: []string{s.Addr}})
+	if err := Enable(t.Context(), client, true); err != nil {
+		t.Fatal(err)
+	}
+	w := watch(t, client, Escape("a[1]*:")+"*")
+	next(t, w.listening)
+	s.Do(t, "SET", "a1x:other", "1")
+	s.Do(t, "HSET", "a[1]*:h", "f", "v")
+	s.Do(t, "SET", "a[1]*:s", "v")
+	s.Do(t, "SADD", "a[1]*:set", "v")
+	s.Do(t, "DEL", "a[1]*:s")
+	for _, want := range []string{"a[1]*:h", "a[1]*:s", "a[1]*:set", "a[1]*:s"} {
+		if got := next(t, w.keys); got != want {
+			t.Errorf("%q was written, want %q", got, want)
+		}
+	}
+}
+
+func TestAnInterruptionIsTold(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "KA")
+	w := watch(t, connect(t, state.Redis{Addresses: []string{s.Addr}}), "*")
+	next(t, w.listening)
+	s.Stop()
+	next(t, w.lost)
+	s.Restart(t)
+	next(t, w.listening)
+	s.Do(t, "SET", "back", "1")
+	if got := next(t, w.keys); got != "back" {
+		t.Errorf("%q was written", got)
+	}
+}
+
+func TestEveryNodeOfAClusterIsHeard(t *testing.T) {
+	nodes := redistest.StartCluster(t, 3)
+	client := connect(t, state.Redis{Addresses: []string{nodes[0].Addr}, Cluster: true})
+	if err := Enable(t.Context(), client, true); err != nil {
+		t.Fatal(err)
+	}
+	w := watch(t, client, "k*")
+	for range 3 {
+		next(t, w.listening)
+	}
+	want := map[string]bool{}
+	for _, k := range []string{"k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8"} {
+		want[k] = true
+		if err := client.Do(t.Context(), client.B().Set().Key(k).Value("v").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(want) > 0 {
+		delete(want, next(t, w.keys))
+	}
+}
+
+func TestNotificationsAreAskedFor(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "Ez")
+	client := s.Client(t)
+	err := Enable(t.Context(), client, false)
+	if err == nil || !strings.Contains(err.Error(), "CONFIG SET") {
+		t.Errorf("off and not to be set: %v", err)
+	}
+	if err := Enable(t.Context(), client, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := Enable(t.Context(), client, false); err != nil {
+		t.Errorf("once set: %v", err)
+	}
+	got, err := client.Do(t.Context(), client.B().ConfigGet().Parameter("notify-keyspace-events").Build()).AsStrMap()
+	if err != nil || !strings.Contains(got["notify-keyspace-events"], "E") || !strings.Contains(got["notify-keyspace-events"], "z") {
+		t.Errorf("what others asked for is gone: %v, %v", got, err)
+	}
+	s.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@read", "+@connection", "+psubscribe")
+	bound := connect(t, state.Redis{Addresses: []string{s.Addr}, Username: "reader", Password: "secret"})
+	if err := Enable(t.Context(), bound, true); err == nil || !strings.Contains(err.Error(), "reload") {
+		t.Errorf("who may not ask: %v", err)
+	}
+}
