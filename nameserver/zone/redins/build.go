@@ -1,0 +1,576 @@
+package redins
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/redins/geo"
+	"shuultuur/nameserver/zone/redins/health"
+)
+
+// A Problem is something in Redis that cannot be served as it is. The rest of
+// the zone is.
+type Problem struct {
+	Key   string // in Redis
+	Field string // where in the value: "www a records[2]", or "" for all of it
+	Err   error
+}
+
+func (p Problem) Error() string {
+	if p.Field == "" {
+		return fmt.Sprintf("%s: %v", p.Key, p.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", p.Key, p.Field, p.Err)
+}
+
+// raw is a zone as Redis holds it.
+type raw struct {
+	origin string // lower case, fully qualified
+	values []value
+	key    string // of the config
+	config []byte // nil when there is none
+	keys   Keys
+}
+
+// Keys are those of a zone as Redis has them: a DNSKEY record and BIND's
+// private-key text, for the zone-signing and the key-signing key.
+type Keys struct {
+	ZSKPublic, ZSKPrivate, KSKPublic, KSKPrivate string
+}
+
+// value is JSON about one name: all of its types, or one.
+type value struct {
+	key, label string
+	typ        string // "A" ...; "" when json is an object with a field for each type
+	json       []byte
+}
+
+// builder makes a zone.Zone of a raw one.
+type builder struct {
+	schema   Schema
+	ttl      uint32 // where none is given
+	maxTTL   uint32 // 0 means that TTLs stay as they are
+	geo      *geo.DB
+	trusts   []netip.Prefix // whose ECS is believed; nil means everybody's
+	checker  *health.Checker
+	resolver zone.Resolver
+	now      func() time.Time // for the serial of a zone without one; nil gives 0
+
+	raw      *raw
+	config   configJSON
+	zone     *zone.Zone
+	watched  []*health.Status
+	problems []Problem
+
+	// of the name being built
+	value *value
+	owner string
+	where string
+	rrs   []dns.RR
+	ready []zone.Choice
+	alias string
+	size  map[uint16]int
+}
+
+// maxSet is how many bytes of records of one type a name may have: what a
+// message holds.
+const maxSet = 60000
+
+// build makes the zone. What is wrong with it is in b.problems.
+func (b *builder) build(r *raw) *zone.Zone {
+	b.raw = r
+	b.zone = &zone.Zone{Origin: r.origin, Resolver: b.resolver}
+	b.settings()
+	slices.SortStableFunc(r.values, func(x, y value) int {
+		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
+	})
+	for i := 0; i < len(r.values); {
+		j := i + 1
+		for j < len(r.values) && r.values[j].label == r.values[i].label {
+			j++
+		}
+		b.name(r.values[i:j])
+		i = j
+	}
+	if !slices.ContainsFunc(b.zone.Records, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeSOA }) {
+		b.zone.Records = append(b.zone.Records, b.soa())
+	}
+	return b.zone
+}
+
+// problem notes what is wrong with the value at hand.
+func (b *builder) problem(field string, err error) {
+	where := b.where
+	if field != "" {
+		where = strings.TrimPrefix(where+" "+field, " ")
+	}
+	key := b.raw.key
+	if b.value != nil {
+		key = b.value.key
+	}
+	b.problems = append(b.problems, Problem{key, where, err})
+}
+
+func (b *builder) unknown(field, name string) {
+	if name != "" {
+		b.problem(field, fmt.Errorf("field %s is not known and ignored", name))
+	}
+}
+
+// settings reads the zone's config over the defaults.
+func (b *builder) settings() {
+	defaults := func() *soaJSON {
+		return &soaJSON{NS: "ns1." + strings.TrimPrefix(b.raw.origin, "."), MBox: "hostmaster." + strings.TrimPrefix(b.raw.origin, "."),
+			TTL: 300, Refresh: 86400, Retry: 7200, Expire: 3600, MinTTL: 300}
+	}
+	b.config = configJSON{SOA: defaults()}
+	if b.raw.config == nil {
+		return
+	}
+	unknown, err := decode(b.raw.config, &b.config)
+	if err != nil {
+		b.problem("", fmt.Errorf("%w; defaults are used", err))
+		b.config = configJSON{SOA: defaults()}
+	}
+	b.unknown("", unknown)
+	if b.config.SOA == nil { // "soa": null
+		b.config.SOA = defaults()
+	}
+	for _, f := range []struct {
+		name     string
+		at       *string
+		fallback string
+	}{{"soa ns", &b.config.SOA.NS, defaults().NS}, {"soa MBox", &b.config.SOA.MBox, defaults().MBox}} {
+		name, err := host(*f.at)
+		if err != nil {
+			b.problem(f.name, fmt.Errorf("%w; %q is used", err, f.fallback))
+			name = f.fallback
+		}
+		*f.at = name
+	}
+}
+
+func (b *builder) soa() *dns.SOA {
+	c := b.config.SOA
+	serial := uint32(0)
+	if c.Serial != nil {
+		serial = *c.Serial
+	} else if b.now != nil {
+		serial = uint32(b.now().Unix())
+	}
+	ttl := c.TTL
+	if b.maxTTL > 0 {
+		ttl = min(ttl, b.maxTTL)
+	}
+	return &dns.SOA{
+		Hdr: dns.RR_Header{Name: b.raw.origin, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
+		Ns:  c.NS, Mbox: c.MBox, Serial: serial, Refresh: c.Refresh, Retry: c.Retry, Expire: c.Expire, Minttl: c.MinTTL,
+	}
+}
+
+// name builds what all values of one name say.
+func (b *builder) name(values []value) {
+	b.value, b.where = &values[0], ""
+	label := values[0].label
+	if b.schema == Redins {
+		b.where = label
+	}
+	switch owner, err := ownerName(label, b.raw.origin); {
+	case err != nil:
+		b.problem("", err)
+		return
+	default:
+		b.owner = owner
+	}
+	b.rrs, b.ready, b.alias, b.size = nil, nil, "", map[uint16]int{}
+	for i := range values {
+		b.value = &values[i]
+		switch {
+		case len(b.value.json) > maxValue:
+			b.problem("", fmt.Errorf("%d bytes are too many, at most %d are read", len(b.value.json), maxValue))
+		case b.value.typ != "":
+			b.rrset(b.value.typ, "", b.value.json)
+		default:
+			b.all(b.value.json)
+		}
+	}
+	b.settle()
+	b.value, b.where = nil, ""
+}
+
+func ownerName(label, origin string) (string, error) {
+	if label == "@" {
+		return origin, nil
+	}
+	name := dns.CanonicalName(label + "." + strings.TrimPrefix(origin, "."))
+	_, ok := dns.IsDomainName(name)
+	if ok { // what the parser takes may still not fit the wire
+		_, err := dns.PackDomainName(name, make([]byte, 256), 0, nil, false)
+		ok = err == nil
+	}
+	if !ok || label == "" || !dns.IsSubDomain(origin, name) {
+		return "", fmt.Errorf("%q is not a name relative to the zone, such as \"www\", \"*\" or \"@\"", label)
+	}
+	return name, nil
+}
+
+// all reads the JSON of a name with all types.
+func (b *builder) all(text []byte) {
+	var types map[string]json.RawMessage
+	if err := json.Unmarshal(text, &types); err != nil {
+		b.problem("", jsonError(err))
+		return
+	}
+	names := make([]string, 0, len(types))
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		b.rrset(strings.ToUpper(name), strings.ToLower(name), types[name])
+	}
+}
+
+func (b *builder) header(typ uint16, ttl uint32) dns.RR_Header {
+	if ttl == 0 {
+		ttl = b.ttl
+	}
+	if b.maxTTL > 0 {
+		ttl = min(ttl, b.maxTTL)
+	}
+	return dns.RR_Header{Name: b.owner, Rrtype: typ, Class: dns.ClassINET, Ttl: ttl}
+}
+
+// rrset reads the JSON of one type.
+func (b *builder) rrset(typ, field string, text []byte) {
+	if string(text) == "null" {
+		return
+	}
+	switch typ {
+	case "A":
+		b.addresses(dns.TypeA, field, text)
+	case "AAAA":
+		b.addresses(dns.TypeAAAA, field, text)
+	case "ANAME":
+		var v anameJSON
+		unknown, err := decode(text, &v)
+		if err == nil && v.Location == "" && unknown == "" {
+			return // "aname":{} of old data
+		}
+		b.unknown(field, unknown)
+		if err == nil {
+			v.Location, err = host(v.Location)
+		}
+		if err != nil {
+			b.problem(field, err)
+			return
+		}
+		b.alias = v.Location
+	case "RR":
+		b.literal(field, text)
+	case "CNAME", "PTR", "DNAME":
+		rr, ttl, unknown, err := single(b.header(dns.StringToType[typ], 0), text)
+		rr.Header().Ttl = b.header(0, ttl).Ttl
+		b.add(field, rr, unknown, err)
+	case "TXT", "NS", "MX", "SRV", "CAA", "TLSA", "DS":
+		var set rrset
+		unknown, err := decode(text, &set)
+		b.unknown(field, unknown)
+		if err != nil {
+			b.problem(field, err)
+			return
+		}
+		for i, text := range set.Records {
+			rr, unknown, err := record(b.header(dns.StringToType[typ], set.TTL), text)
+			b.add(at(field, i), rr, unknown, err)
+		}
+	default:
+		b.problem(field, fmt.Errorf("type %q is not known; other types go to \"rr\"", typ))
+	}
+}
+
+func at(field string, i int) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s records[%d]", field, i), " ")
+}
+
+// add takes a record if it can be served.
+func (b *builder) add(field string, rr dns.RR, unknown string, err error) bool {
+	b.unknown(field, unknown)
+	if err == nil {
+		err = packs(rr)
+	}
+	typ := uint16(0)
+	if err == nil {
+		typ = rr.Header().Rrtype
+		if b.size[typ] += dns.Len(rr); b.size[typ] > maxSet {
+			err = fmt.Errorf("more %s records than a message holds", dns.Type(typ))
+		}
+	}
+	if err != nil {
+		b.problem(field, err)
+		return false
+	}
+	b.rrs = append(b.rrs, rr)
+	return true
+}
+
+// literal reads records in presentation form, without their owner: "TTL TYPE
+// DATA".
+func (b *builder) literal(field string, text []byte) {
+	var lines []string
+	if err := json.Unmarshal(text, &lines); err != nil {
+		b.problem(field, fmt.Errorf("%w; want a list of texts such as \"300 SSHFP 1 1 A0B1\"", jsonError(err)))
+		return
+	}
+	for i, line := range lines {
+		field := strings.TrimPrefix(fmt.Sprintf("%s[%d]", field, i), " ")
+		rr, err := b.parse(line)
+		if err != nil {
+			b.problem(field, err)
+			continue
+		}
+		b.add(field, rr, "", nil)
+	}
+}
+
+func (b *builder) parse(line string) (dns.RR, error) {
+	if strings.ContainsAny(line, "\n\r") || strings.HasPrefix(line, "$") {
+		return nil, fmt.Errorf("%q is not one record", line)
+	}
+	p := dns.NewZoneParser(strings.NewReader(b.owner+" "+line+"\n"), b.raw.origin, "")
+	p.SetDefaultTTL(b.ttl)
+	rr, ok := p.Next()
+	if err := p.Err(); err != nil || !ok {
+		return nil, fmt.Errorf("%q is not a record such as \"300 SSHFP 1 1 A0B1\"", line)
+	}
+	h := rr.Header()
+	switch {
+	case h.Class != dns.ClassINET:
+		return nil, fmt.Errorf("%q: only class IN is served", line)
+	case h.Rrtype == dns.TypeSOA && b.owner != b.raw.origin:
+		return nil, errors.New("a zone has one SOA record, at \"@\"")
+	case h.Rrtype == dns.TypeOPT || h.Rrtype >= dns.TypeTKEY && h.Rrtype <= dns.TypeANY || h.Rrtype == dns.TypeNone:
+		return nil, fmt.Errorf("%q: a zone has no records of this type", line)
+	}
+	if h.Name != b.owner {
+		return nil, fmt.Errorf("%q: the record is of %s", line, h.Name)
+	}
+	if b.maxTTL > 0 {
+		h.Ttl = min(h.Ttl, b.maxTTL)
+	}
+	return rr, nil
+}
+
+// addresses reads the JSON of A or AAAA, with what chooses among them.
+func (b *builder) addresses(typ uint16, field string, text []byte) {
+	var set addressSet
+	unknown, err := decode(text, &set)
+	b.unknown(field, unknown)
+	if err != nil {
+		b.problem(field, err)
+		return
+	}
+	p := b.picker(field, set.Filter)
+	if h := set.Health; h != nil && h.Enable {
+		p.health, p.up, p.down = true, int32(cmp.Or(h.Up, 3)), int32(cmp.Or(h.Down, -3))
+	}
+	var watched []*health.Status
+	for i, text := range set.Records {
+		field := at(field, i)
+		var v addressJSON
+		unknown, err := decode(text, &v)
+		b.unknown(field, unknown)
+		var ip netip.Addr
+		var e entry
+		if err == nil {
+			ip, err = address(v.IP, typ)
+		}
+		if err == nil {
+			e, err = v.entry()
+		}
+		if err == nil && p.chooses() && len(p.entries) == maxChoice {
+			err = fmt.Errorf("more than %d records cannot be chosen from", maxChoice)
+		}
+		if err != nil {
+			b.problem(field, err)
+			continue
+		}
+		if !b.add(field, addressRecord(b.header(typ, set.TTL), ip), "", nil) {
+			continue
+		}
+		e.addr = ip
+		if p.health {
+			status, err := b.watch(set.Health, ip)
+			if err != nil {
+				b.problem(strings.TrimPrefix(strings.TrimSuffix(field, at("", i))+" health_check", " "), fmt.Errorf("%w; nothing is checked", err))
+				p.health = false
+			}
+			e.status = status
+			watched = append(watched, status)
+		}
+		p.entries = append(p.entries, e)
+	}
+	if !p.health && b.checker != nil {
+		for _, s := range watched {
+			b.checker.Drop(s)
+		}
+		watched = nil
+	}
+	b.watched = append(b.watched, watched...)
+	if len(p.entries) > 0 && p.chooses() {
+		b.ready = append(b.ready, zone.Choice{Name: b.owner, Type: typ, Pick: p})
+	}
+}
+
+func addressRecord(h dns.RR_Header, ip netip.Addr) dns.RR {
+	if h.Rrtype == dns.TypeA {
+		return &dns.A{Hdr: h, A: ip.AsSlice()}
+	}
+	return &dns.AAAA{Hdr: h, AAAA: ip.AsSlice()}
+}
+
+func (v *addressJSON) entry() (e entry, err error) {
+	if v.Weight < 0 || v.Weight > maxWeight {
+		return e, fmt.Errorf("weight %d is not between 0 and %d", v.Weight, maxWeight)
+	}
+	e.weight = uint32(v.Weight)
+	e.anyCountry, e.anyASN = len(v.Country) == 0, len(v.ASN) == 0
+	for _, s := range v.Country {
+		c, err := geo.ParseCountry(s)
+		if err != nil {
+			return e, err
+		}
+		if e.anyCountry = e.anyCountry || c == 0; c != 0 {
+			e.countries = append(e.countries, c)
+		}
+	}
+	for _, n := range v.ASN {
+		if e.anyASN = e.anyASN || n == 0; n != 0 {
+			e.asns = append(e.asns, n)
+		}
+	}
+	return e, nil
+}
+
+// picker reads a filter. What is not known counts as not given.
+func (b *builder) picker(field string, f *filterJSON) *picker {
+	p := &picker{geo: b.geo, trusts: b.trusts, strict: b.schema == Z42}
+	if f == nil {
+		return p
+	}
+	field = strings.TrimPrefix(field+" filter", " ")
+	switch f.Count {
+	case "", "multi":
+	case "single":
+		p.single = true
+	default:
+		b.problem(field, fmt.Errorf("count %q is not single or multi", f.Count))
+	}
+	switch f.Order {
+	case "", "none":
+	case "rr":
+		p.order = roundRobin
+	case "weighted":
+		p.order = weighted
+	default:
+		b.problem(field, fmt.Errorf("order %q is not weighted, rr or none", f.Order))
+	}
+	switch f.Geo {
+	case "", "none":
+	case "country":
+		p.byCountry = true
+	case "asn":
+		p.byASN = true
+	case "asn+country":
+		p.byASN, p.byCountry = true, true
+	case "location":
+		p.byPlace = true
+	default:
+		b.problem(field, fmt.Errorf("geo_filter %q is not country, location, asn, asn+country or none", f.Geo))
+	}
+	b.without(field, p, f.Geo)
+	return p
+}
+
+// without takes back what no file can decide.
+func (b *builder) without(field string, p *picker, filter string) {
+	country, asn := b.geo.Has()
+	if (p.byCountry || p.byPlace) && !country {
+		p.byCountry, p.byPlace = false, false
+		b.problem(field, fmt.Errorf("geo_filter %q has no effect: the settings name no file with countries", filter))
+	}
+	if p.byASN && !asn {
+		p.byASN = false
+		b.problem(field, fmt.Errorf("geo_filter %q has no effect: the settings name no file with autonomous systems", filter))
+	}
+}
+
+func (b *builder) watch(h *healthJSON, ip netip.Addr) (*health.Status, error) {
+	if b.checker == nil {
+		return nil, nil
+	}
+	if h.Port < 0 || h.Port > 65535 || h.Timeout < 0 || h.Timeout > 30000 {
+		return nil, fmt.Errorf("port %d or timeout %d: a port is at most 65535, a timeout at most 30000 ms", h.Port, h.Timeout)
+	}
+	return b.checker.Watch(health.Check{
+		Host: b.owner, Addr: ip, Protocol: health.Protocol(h.Protocol), URI: h.URI, Port: uint16(h.Port),
+		Timeout: time.Duration(h.Timeout) * time.Millisecond, Up: h.Up, Down: h.Down, DomainID: b.config.DomainID,
+	})
+}
+
+// settle puts what the name has into the zone, less what cannot stand beside
+// the rest.
+func (b *builder) settle() {
+	apex := b.owner == b.raw.origin
+	b.rrs = b.once(b.rrs)
+	if i := slices.IndexFunc(b.rrs, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeCNAME }); i >= 0 {
+		cname := b.rrs[i].(*dns.CNAME)
+		others := slices.DeleteFunc(slices.Clone(b.rrs), func(rr dns.RR) bool {
+			t := rr.Header().Rrtype
+			return t == dns.TypeCNAME || t == dns.TypeRRSIG || t == dns.TypeNSEC
+		})
+		switch {
+		case apex:
+			b.problem("cname", errors.New("the zone's own name cannot have a CNAME; A and AAAA follow it as an ANAME would"))
+			b.rrs = slices.Delete(b.rrs, i, i+1)
+			b.alias = cmp.Or(b.alias, cname.Target)
+		case b.config.Flattened:
+			b.rrs = slices.Delete(b.rrs, i, i+1)
+			b.alias = cname.Target
+		case len(others) > 0 || b.alias != "":
+			b.problem("cname", errors.New("a name with a CNAME has nothing else; the rest is left out"))
+			b.rrs, b.ready, b.alias = []dns.RR{cname}, nil, ""
+		}
+	}
+	b.zone.Records = append(b.zone.Records, b.rrs...)
+	b.zone.Choices = append(b.zone.Choices, b.ready...)
+	if b.alias != "" {
+		b.zone.Aliases = append(b.zone.Aliases, zone.Alias{Name: b.owner, Target: b.alias})
+	}
+}
+
+// once leaves one record of the types a name can have only one of.
+func (b *builder) once(rrs []dns.RR) []dns.RR {
+	seen := map[uint16]bool{}
+	return slices.DeleteFunc(rrs, func(rr dns.RR) bool {
+		t := rr.Header().Rrtype
+		if t != dns.TypeCNAME && t != dns.TypeDNAME && t != dns.TypeSOA {
+			return false
+		}
+		if seen[t] {
+			b.problem(strings.ToLower(dns.TypeToString[t]), errors.New("there is more than one; the first is used"))
+		}
+		again := seen[t]
+		seen[t] = true
+		return again
+	})
+}

@@ -1,0 +1,626 @@
+// Package redins serves zones that are kept in Redis in the layout of redins,
+// or in that of its successor z42, byte for byte.
+//
+// A [Source] reads zones from Redis ([Store]), makes a zone.Zone of each and
+// hands it to the name server, which answers from memory: no query waits for
+// Redis. Keyspace events say which zone was written, and that one is read
+// again; a reload from time to time finds what no event told. While Redis is
+// gone, what was read last is served.
+//
+// JSON that makes no sense is left out, with a [Problem] for each piece, and
+// the rest of the zone is served. What depends on the client becomes a picker:
+// by health (package health), geography (package geo), order and count. ANAME
+// targets outside of our zones are looked up by [Aliases].
+package redins
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/redis/rueidis"
+	"github.com/zeebo/xxh3"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/redins/geo"
+	"shuultuur/nameserver/zone/redins/health"
+	"shuultuur/nameserver/zone/redins/keyspace"
+	"shuultuur/state"
+)
+
+// Config says where the zones are and how they are read.
+type Config struct {
+	// Redis is where the zones are. Its prefix stands before every key; here
+	// it is empty unless given, as redins has it.
+	Redis  state.Redis `yaml:"redis"`
+	Suffix string      `yaml:"suffix"` // behind every key
+	// Schema is the layout: "redins" (the default) or "z42".
+	Schema Schema `yaml:"schema"`
+	// Reload is how often everything is read again, in case an event was
+	// missed; 0 means 10 minutes, the least is 1 s.
+	Reload time.Duration `yaml:"zone_reload"`
+	// SetNotify lets us turn on notify-keyspace-events where it is off.
+	SetNotify bool `yaml:"set_notify"`
+	// MaxTTL is the largest TTL that is answered, and that of records which
+	// have none, in seconds; 0 means 3600.
+	MaxTTL uint32 `yaml:"max_ttl"`
+	// Geography has the files for geo_filter.
+	Geography geo.Config `yaml:"geography"`
+	// SubnetFrom are the resolvers whose EDNS client subnet is believed. None
+	// means everybody's: the answer says which part of it mattered (RFC 7871).
+	SubnetFrom []netip.Prefix `yaml:"subnet_from"`
+	// Health says how addresses with a health_check are checked.
+	Health health.Config `yaml:"health"`
+}
+
+func (c *Config) complete(dir string) error {
+	if _, err := c.Redis.Option(dir); err != nil {
+		return filter.Setting("redis", err)
+	}
+	switch c.Schema {
+	case "":
+		c.Schema = Redins
+	case Redins, Z42:
+	default:
+		return filter.Setting("schema", fmt.Errorf("%q is not redins or z42", c.Schema))
+	}
+	switch {
+	case c.Reload == 0:
+		c.Reload = 10 * time.Minute
+	case c.Reload < time.Second:
+		return filter.Setting("zone_reload", fmt.Errorf("%v: reading everything again once a second is the most", c.Reload))
+	}
+	if c.MaxTTL > 1<<31-1 {
+		return filter.Setting("max_ttl", fmt.Errorf("%d: a TTL has 31 bits", c.MaxTTL))
+	}
+	c.MaxTTL = cmp.Or(c.MaxTTL, 3600)
+	for _, path := range []*string{&c.Geography.Country, &c.Geography.ASN} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	return nil
+}
+
+// Zones is where zones go: a zone.Responder.
+type Zones interface {
+	Replace(zones ...*zone.Zone) error
+	Remove(origin, view string) bool
+}
+
+// A Signer signs a zone with the keys that Redis has for it. The zone is to be
+// signed again at renew.
+type Signer func(ctx context.Context, z *zone.Zone, keys Keys) (signed *zone.Zone, renew time.Time, err error)
+
+// Stats are figures for metrics.
+type Stats struct {
+	Connected     bool      // Redis tells us of changes
+	Zones         int       // that are served
+	Records       int       // in them
+	Problems      int       // values in them that are not served
+	Loads         uint64    // zones read and replaced
+	Failures      uint64    // reads that Redis did not answer, or zones that could not be served
+	Events        uint64    // keys that were written
+	Reconciled    time.Time // when everything was last compared
+	Slowest       time.Duration
+	Aliases       AliasStats
+	Health        health.Counts
+	Interruptions uint64 // of the connection
+}
+
+// AliasStats count lookups of ANAME targets.
+type AliasStats struct{ Lookups, Failed, Stale uint64 }
+
+// A Source keeps the zones of the name server as they are in Redis.
+type Source struct {
+	cfg     Config
+	connect func() (rueidis.Client, error)
+	to      Zones
+	sign    Signer
+	log     *slog.Logger
+	geo     *geo.DB
+	checker *health.Checker
+	aliases *Aliases
+	wake    chan struct{}
+
+	mu        sync.Mutex
+	known     map[string]*known // by origin as Redis lists it
+	dirty     map[string]bool
+	relist    bool // the list was written
+	reconcile bool // everything may be another
+	connected bool
+	failing   bool // the list cannot be read
+	checked   time.Time
+	slowest   time.Duration
+
+	loads, failures, events, interruptions atomic.Uint64
+}
+
+// known is a zone that is served. The Source's lock guards it; loading is set
+// while somebody reads it.
+type known struct {
+	origin   string // canonical
+	sum      xxh3.Uint128
+	served   bool
+	records  int
+	problems []Problem
+	watched  []*health.Status
+	renew    time.Time
+	took     time.Duration
+	ended    time.Time
+	failed   bool
+}
+
+// New makes a Source. Paths in the settings are relative to dir. up finds
+// ANAME targets elsewhere; without it they are not found. sign may be nil: then
+// zones with dnssec are served unsigned.
+func New(cfg Config, dir string, to Zones, up Upstream, sign Signer, log *slog.Logger) (*Source, error) {
+	if err := cfg.complete(dir); err != nil {
+		return nil, err
+	}
+	db, err := geo.New(cfg.Geography, log)
+	if err != nil {
+		return nil, filter.Setting("geography", err)
+	}
+	checker, err := health.New(cfg.Health, cfg.Redis.Prefix, cfg.Suffix, log)
+	if err != nil {
+		return nil, filter.Setting("health", err)
+	}
+	s := &Source{
+		cfg: cfg, to: to, sign: sign, log: log, geo: db, checker: checker,
+		connect: func() (rueidis.Client, error) { return cfg.Redis.Connect(dir) },
+		wake:    make(chan struct{}, 1),
+		known:   map[string]*known{}, dirty: map[string]bool{},
+	}
+	if up != nil {
+		s.aliases = NewAliases(up)
+	}
+	return s, nil
+}
+
+// Stats returns figures for metrics.
+func (s *Source) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Stats{
+		Connected: s.connected, Loads: s.loads.Load(), Failures: s.failures.Load(), Events: s.events.Load(),
+		Reconciled: s.checked, Slowest: s.slowest, Health: s.checker.Counts(), Interruptions: s.interruptions.Load(),
+	}
+	for _, k := range s.known {
+		if k.served {
+			st.Zones++
+		}
+		st.Records += k.records
+		st.Problems += len(k.problems)
+	}
+	if s.aliases != nil {
+		st.Aliases = AliasStats{s.aliases.Lookups.Load(), s.aliases.Failed.Load(), s.aliases.Stale.Load()}
+	}
+	return st
+}
+
+// Problems returns what cannot be served, in order.
+func (s *Source) Problems() []Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Problem
+	for _, k := range s.known {
+		all = append(all, k.problems...)
+	}
+	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
+	return all
+}
+
+const (
+	// again is how long after a failure Redis is asked again.
+	again = time.Second
+	// settle is how long after a change is waited for more of them.
+	settle = 10 * time.Millisecond
+	// loaders is how many zones are read at once.
+	loaders = 4
+	// maxSaid is how many problems of a zone go to the log at once.
+	maxSaid = 10
+	// loadTime bounds the reading of one zone.
+	loadTime = 5 * time.Minute
+)
+
+// Run keeps zones as they are in Redis until ctx ends. It waits for Redis when
+// that is not there, at first too. The zones stay as they are afterwards.
+func (s *Source) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { s.geo.Run(ctx) }) //nolint:errcheck // it ends with ctx
+	if s.aliases != nil {
+		wg.Go(func() { s.aliases.Run(ctx) }) //nolint:errcheck // as above
+	}
+	client := s.await(ctx)
+	if client == nil {
+		return nil
+	}
+	defer client.Close()
+	wg.Go(func() { s.checker.Run(ctx, client) }) //nolint:errcheck // as above
+	store := &Store{client, s.cfg.Schema, s.cfg.Redis.Prefix, s.cfg.Suffix}
+	wg.Go(func() { keyspace.Watch(ctx, client, []string{store.pattern()}, s.changed(store), s.listening, s.lost) })
+	wg.Go(func() { s.notify(ctx, client) })
+	s.everything()
+	s.loop(ctx, store)
+	cancel()
+	wg.Wait() // before the client closes
+	return nil
+}
+
+// await connects, however long it takes.
+func (s *Source) await(ctx context.Context) rueidis.Client {
+	for said := false; ; said = true {
+		client, err := s.connect()
+		if err == nil {
+			return client
+		}
+		s.failures.Add(1)
+		if !said {
+			s.log.Error("zones in Redis cannot be read; trying again each second", "error", err)
+		}
+		if sleep(ctx, again) != nil {
+			return nil
+		}
+	}
+}
+
+// notify looks at notify-keyspace-events once; a server that was away may have
+// forgotten, so listening asks again.
+func (s *Source) notify(ctx context.Context, client rueidis.Client) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := keyspace.Enable(ctx, client, s.cfg.SetNotify); err != nil && ctx.Err() == nil {
+		s.log.Warn("changes of zones in Redis are not told", "error", err, "reload", s.cfg.Reload)
+	}
+}
+
+// changed notes which zone was written.
+func (s *Source) changed(store *Store) func(string) {
+	return func(key string) {
+		origin, ok := store.touched(key)
+		if !ok {
+			return
+		}
+		s.events.Add(1)
+		s.mu.Lock()
+		if origin == "" {
+			s.relist = true
+		} else if s.known[origin] != nil {
+			s.dirty[origin] = true
+		} // else it is read when it is listed
+		s.mu.Unlock()
+		s.nudge()
+	}
+}
+
+// listening is called when Redis tells us of changes (again).
+func (s *Source) listening() {
+	s.mu.Lock()
+	s.connected = true
+	s.mu.Unlock()
+	s.everything()
+}
+
+func (s *Source) lost(err error) {
+	s.interruptions.Add(1)
+	s.mu.Lock()
+	was := s.connected
+	s.connected = false
+	s.mu.Unlock()
+	if was {
+		s.log.Warn("the connection to Redis is lost; zones are served as they were read", "error", err)
+	}
+}
+
+func (s *Source) everything() {
+	s.mu.Lock()
+	s.reconcile = true
+	s.mu.Unlock()
+	s.nudge()
+}
+
+func (s *Source) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// loop does what has been noted.
+func (s *Source) loop(ctx context.Context, store *Store) {
+	timed := time.NewTicker(s.cfg.Reload)
+	defer timed.Stop()
+	next := time.NewTimer(time.Hour)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timed.C:
+			s.everything()
+		case <-next.C:
+		case <-s.wake:
+		}
+		if sleep(ctx, settle) != nil {
+			return
+		}
+		next.Reset(s.work(ctx, store))
+	}
+}
+
+// work does what is due and says when there is more.
+func (s *Source) work(ctx context.Context, store *Store) time.Duration {
+	s.mu.Lock()
+	all, list := s.reconcile, s.relist
+	s.reconcile, s.relist = false, false
+	s.mu.Unlock()
+	if all || list {
+		if all && s.cfg.SetNotify { // a server that was away has forgotten
+			s.notify(ctx, store.Client)
+		}
+		if err := s.relisted(ctx, store, all, list); err != nil {
+			s.mu.Lock()
+			s.reconcile, s.relist = s.reconcile || all, s.relist || list
+			s.mu.Unlock()
+			s.fail(ctx, "", err)
+			return again
+		}
+	}
+	names, wait := s.due(time.Now())
+	if len(names) == 0 {
+		return wait
+	}
+	var wg sync.WaitGroup
+	work := make(chan string)
+	for range min(loaders, len(names)) {
+		wg.Go(func() {
+			for name := range work {
+				s.load(ctx, store, name)
+			}
+		})
+	}
+	for _, name := range names {
+		work <- name
+	}
+	close(work)
+	wg.Wait()
+	s.nudge() // for what was written meanwhile
+	return again
+}
+
+// relisted compares the list of zones with what is served. all says to read
+// every zone again.
+func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) error {
+	names, err := store.Zones(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = false
+	if len(names) == 0 && !told && len(s.known) > 0 {
+		// Nobody took the zones out one by one: the server has lost its data.
+		s.failures.Add(1)
+		s.log.Error("Redis has no zones any more; those that were read stay until it lists some, or the list is written", "key", store.list(), "zones", len(s.known))
+		return nil
+	}
+	listed := map[string]bool{}
+	for _, name := range names {
+		listed[name] = true
+		if s.known[name] == nil {
+			s.known[name] = &known{origin: dns.CanonicalName(name)}
+			s.dirty[name] = true
+		} else if all {
+			s.dirty[name] = true
+		}
+	}
+	for name, k := range s.known {
+		if !listed[name] {
+			s.drop(name, k)
+		}
+	}
+	if all {
+		s.checked = time.Now()
+	}
+	return nil
+}
+
+// drop ends the service of a zone. The lock is held.
+func (s *Source) drop(name string, k *known) {
+	delete(s.known, name)
+	delete(s.dirty, name)
+	for _, st := range k.watched {
+		s.checker.Drop(st)
+	}
+	if k.served {
+		s.to.Remove(k.origin, "")
+		s.log.Info("zone is gone from Redis", "zone", k.origin)
+	}
+}
+
+// due takes the zones that are to be read now, or says when there may be some.
+// A zone that takes long to read is not read all the time: it rests as long as
+// it took.
+func (s *Source) due(now time.Time) ([]string, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := time.Hour
+	for name, k := range s.known {
+		if !k.renew.IsZero() {
+			if until := k.renew.Sub(now); until > 0 {
+				wait = min(wait, until)
+			} else {
+				k.renew, k.sum = time.Time{}, xxh3.Uint128{}
+				s.dirty[name] = true
+			}
+		}
+	}
+	var names []string
+	for name := range s.dirty {
+		k := s.known[name]
+		rest := min(k.took, 5*time.Second)
+		if k.failed {
+			rest = again
+		}
+		if until := k.ended.Add(rest).Sub(now); until > 0 {
+			wait = min(wait, until)
+			continue
+		}
+		names = append(names, name)
+		delete(s.dirty, name)
+	}
+	slices.Sort(names)
+	return names, wait
+}
+
+// load reads one zone and puts it in its place.
+func (s *Source) load(ctx context.Context, store *Store, name string) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	began := time.Now()
+	r, err := store.read(ctx, name)
+	if err != nil {
+		s.fail(ctx, name, err)
+		return
+	}
+	sum := r.sum()
+	s.mu.Lock()
+	k := s.known[name]
+	if k.served && k.sum == sum {
+		k.failed, k.took, k.ended = false, time.Since(began), time.Now()
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+
+	b := s.builder()
+	z := b.build(r)
+	renew, err := s.signed(ctx, b, &z, k)
+	if err == nil {
+		err = s.to.Replace(z)
+	}
+	if err != nil {
+		s.refuse(store, name, k, b, err)
+		return
+	}
+	s.mu.Lock()
+	old := k.watched
+	k.sum, k.served, k.records, k.problems, k.watched, k.renew = sum, true, len(z.Records), b.problems, b.watched, renew
+	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
+	s.slowest = max(s.slowest, k.took)
+	s.mu.Unlock()
+	for _, st := range old {
+		s.checker.Drop(st)
+	}
+	s.loads.Add(1)
+	s.say(r.origin, z, b.problems, k.took)
+}
+
+// refuse leaves a zone as it was until it is written again or everything is
+// read again.
+func (s *Source) refuse(store *Store, name string, k *known, b *builder, err error) {
+	for _, st := range b.watched {
+		s.checker.Drop(st)
+	}
+	s.failures.Add(1)
+	s.mu.Lock()
+	k.problems = append(b.problems, Problem{Key: store.hash(name), Err: err})
+	k.ended = time.Now()
+	s.mu.Unlock()
+	s.log.Error("zone cannot be served as it is in Redis", "zone", k.origin, "served before", k.served, "error", err)
+}
+
+func (s *Source) builder() *builder {
+	b := &builder{
+		schema: s.cfg.Schema, ttl: s.cfg.MaxTTL, maxTTL: s.cfg.MaxTTL, geo: s.geo, trusts: s.cfg.SubnetFrom,
+		checker: s.checker, now: time.Now,
+	}
+	if s.aliases != nil {
+		b.resolver = s.aliases
+	}
+	return b
+}
+
+// signed signs the zone if it says so. One that was served signed before is
+// not served otherwise.
+func (s *Source) signed(ctx context.Context, b *builder, z **zone.Zone, k *known) (renew time.Time, err error) {
+	if !b.config.DNSSEC {
+		return renew, nil
+	}
+	var signed *zone.Zone
+	switch keys := b.raw.keys; {
+	case s.sign == nil:
+		err = errors.New("dnssec is true, but nothing signs zones here")
+	case keys == Keys{}:
+		err = errors.New("dnssec is true, but there are no keys beside the zone (:zsk:pub, :zsk:priv, :ksk:pub, :ksk:priv)")
+	default:
+		signed, renew, err = s.sign(ctx, *z, keys)
+	}
+	switch {
+	case err == nil:
+		*z = signed
+		return renew, nil
+	case k.served:
+		return renew, fmt.Errorf("sign: %w; the zone stays as it was", err)
+	}
+	b.problem("dnssec", fmt.Errorf("%w; the zone is served unsigned", err))
+	return time.Time{}, nil
+}
+
+// say writes a line about a zone that was loaded, and one for each of the
+// first problems.
+func (s *Source) say(origin string, z *zone.Zone, problems []Problem, took time.Duration) {
+	s.log.Info("zone read from Redis", "zone", origin, "records", len(z.Records), "choices", len(z.Choices), "aliases", len(z.Aliases), "problems", len(problems), "took", took)
+	for _, p := range problems[:min(len(problems), maxSaid)] {
+		s.log.Warn("not served", "zone", origin, "key", p.Key, "field", p.Field, "error", p.Err)
+	}
+	if n := len(problems) - maxSaid; n > 0 {
+		s.log.Warn("not served either", "zone", origin, "problems", n)
+	}
+}
+
+// fail notes that something could not be read, to be tried again.
+func (s *Source) fail(ctx context.Context, name string, err error) {
+	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return
+	}
+	s.failures.Add(1)
+	s.mu.Lock()
+	first := !s.failing
+	if k := s.known[name]; k == nil {
+		s.failing = true
+	} else {
+		first = !k.failed
+		k.failed, k.ended = true, time.Now()
+		s.dirty[name] = true
+	}
+	s.mu.Unlock()
+	if first {
+		s.log.Error("zones stay as they were read", "zone", name, "error", err)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
