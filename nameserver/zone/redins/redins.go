@@ -34,8 +34,8 @@ import (
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/redins/geo"
 	"shuultuur/nameserver/zone/redins/health"
-	"shuultuur/nameserver/zone/redins/keyspace"
 	"shuultuur/state"
+	"shuultuur/state/keyspace"
 )
 
 // Config says where the zones are and how they are read.

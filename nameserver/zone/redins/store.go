@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/zeebo/xxh3"
 
-	"shuultuur/nameserver/zone/redins/keyspace"
+	"shuultuur/state/keyspace"
 )
 
 // A Store is zones in Redis, in one of the layouts.

@@ -27,7 +27,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"shuultuur/filter"
-	"shuultuur/nameserver/zone/redins/keyspace"
+	"shuultuur/state/keyspace"
 )
 
 // Config says how often and how many.
