@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"shuultuur/filter"
+	"shuultuur/nameserver/forward/validate"
 )
 
 // Config is the settings of forwarding.
@@ -27,6 +28,9 @@ type Config struct {
 	Timeout   time.Duration       `yaml:"timeout"`   // of one upstream; default 2s
 	Total     time.Duration       `yaml:"total"`     // of a question, all attempts; default 5s
 	InFlight  int                 `yaml:"in-flight"` // queries waiting for one upstream; default 1000
+
+	Validate        bool `yaml:"validate"` // DNSSEC
+	validate.Config `yaml:",inline"`
 
 	Own []netip.AddrPort `yaml:"-"` // where this server listens: never asked
 }
@@ -94,6 +98,10 @@ func New(cfg Config) (*Forwarder, error) {
 		return nil, filter.Setting("ca", err)
 	}
 	if err := f.build(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := f.newValidator(); err != nil {
 		f.Close()
 		return nil, err
 	}

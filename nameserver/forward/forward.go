@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/nameserver/forward/validate"
 )
 
 // An Option says how a question is asked.
@@ -52,9 +54,10 @@ const (
 type Forwarder struct {
 	cfg       Config
 	upstreams []*upstream
-	routes    map[string]*group // by domain in wire form; "\x00" is everything
-	boot      *group            // looks up the names of upstreams; nil: nobody does
-	roots     *x509.CertPool    // nil: the system's
+	routes    map[string]*group   // by domain in wire form; "\x00" is everything
+	boot      *group              // looks up the names of upstreams; nil: nobody does
+	roots     *x509.CertPool      // nil: the system's
+	validator *validate.Validator // nil: nothing is validated
 	seconds   *prometheus.HistogramVec
 	broken    atomic.Int64 // queries for which every upstream was down
 	refused   atomic.Int64 // queries for which every upstream was full
@@ -86,7 +89,9 @@ const (
 // belongs to the caller; its ID means nothing; its question is name as given;
 // its records have been walked and its names end. It has the OPT record of the
 // upstream. A name of a route without upstreams does not exist; upstream is
-// then empty. Upstreams that answer SERVFAIL or REFUSED are passed over while
+// then empty. With validation, AD says that the answer is secure, and a bogus
+// one is an error, unless opt.CD asks for it; without, AD is what the upstream
+// said. Upstreams that answer SERVFAIL or REFUSED are passed over while
 // there are others. The time it takes is bounded by Config.Total and ctx. An
 // error is an [*Error].
 func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
@@ -97,7 +102,15 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	for i, c := range q.name {
 		q.name[i] = lower(c)
 	}
-	g := f.route(q.name, qtype)
+	if f.validator == nil || opt.CD || class != classIN || len(f.route(q.name, qtype).upstreams) == 0 {
+		return f.relay(ctx, q)
+	}
+	return f.validated(ctx, q)
+}
+
+// relay asks the upstreams of the route of q.
+func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
+	g := f.route(q.name, q.qtype)
 	if len(g.upstreams) == 0 {
 		return q.denial(), "", nil
 	}
@@ -144,7 +157,7 @@ type result struct {
 // when those before it are late or have failed. The first good answer wins and
 // stops the rest; of bad ones the first is kept for want of a better.
 func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
-	plan, at := f.plan(g)
+	plan, at := f.plan(g, q.avoid)
 	if len(plan) == 0 {
 		return answer{}, "", errors.New("no upstream is set for it")
 	}

@@ -17,6 +17,7 @@ const (
 	padBlock   = 128 // queries over encrypted transports (RFC 8467)
 
 	typeOPT = 41
+	classIN = 1
 
 	rcodeSuccess  = 0
 	rcodeFormErr  = 1
@@ -39,6 +40,7 @@ type query struct {
 	name         []byte // wire form, lower case, with the root's zero
 	qtype, class uint16
 	opt          Option
+	avoid        string // an upstream that is asked last
 }
 
 // form is how a query is written for one server.

@@ -25,13 +25,13 @@ func (o *Order) UnmarshalText(text []byte) error {
 }
 
 // plan returns the upstreams in the order they are asked, each of them twice
-// while there is room, and how many are asked at once. Those that are down
-// come last.
-func (f *Forwarder) plan(g *group) (plan []*upstream, at int) {
+// while there is room, and how many are asked at once. Those that are down, or
+// to be avoided, come last.
+func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int) {
 	up := make([]*upstream, 0, max(mostAttempts, len(g.upstreams)))
 	var down []*upstream
 	for _, u := range g.upstreams {
-		if isDown, _ := u.health(); isDown {
+		if isDown, _ := u.health(); isDown || u.to == avoid {
 			down = append(down, u)
 			continue
 		}

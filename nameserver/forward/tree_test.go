@@ -1,0 +1,466 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// A signedZone is a zone of the tree that is served to validators.
+type signedZone struct {
+	name       string
+	algorithm  string   // "" for unsigned
+	nsec3      []string // options of dnssec-signzone; nil: NSEC
+	iterations string   // of NSEC3, more than dnssec-signzone wants to make
+	start      string   // of signatures; default an hour ago
+	end        string   // default in ten days
+	ds         string   // "", "none", "wrong", "unknown"
+	records    string
+	spoil      func(records []dns.RR) []dns.RR // done after signing
+	apex       bool
+}
+
+const common = `
+www     A     192.0.2.1
+www     AAAA  2001:db8::1
+mail    MX    10 www
+a.b.ent TXT   "below an empty non-terminal"
+*.wild  A     192.0.2.2
+*.wild  TXT   "made"
+here.wild A   192.0.2.3
+alias   CNAME www
+far     CNAME www.p384.lab.
+toplain CNAME www.plain.lab.
+tobad   CNAME www.expired.lab.
+*.cwild CNAME www
+away    DNAME p384.lab.
+loop1   CNAME loop2
+loop2   CNAME loop1
+plain   NS    ns.plain
+ns.plain A    127.0.0.1
+`
+
+var tree = []signedZone{
+	{name: ".", algorithm: "RSASHA256", apex: true},
+	{name: "lab.", algorithm: "ECDSAP256SHA256", nsec3: []string{"-3", "-", "-A"}, apex: true},
+	{name: "nsec.lab.", algorithm: "ED25519"},
+	{name: "sub.nsec.lab.", algorithm: "ECDSAP256SHA256"},
+	{name: "nsec3.lab.", algorithm: "ECDSAP256SHA256", nsec3: []string{"-3", "-"}},
+	{name: "p384.lab.", algorithm: "ECDSAP384SHA384"},
+	{name: "rsa.lab.", algorithm: "RSASHA512", nsec3: []string{"-3", "abcd", "-H", "5"}},
+	{name: "optout.lab.", algorithm: "ECDSAP256SHA256", nsec3: []string{"-3", "-", "-A"}},
+	{name: "iterations.lab.", algorithm: "ECDSAP256SHA256", iterations: "200"},
+	{name: "plain.lab."},
+	{name: "island.lab.", algorithm: "ED25519", ds: "none"},
+	{name: "unknown.lab.", algorithm: "ED25519", ds: "unknown"},
+	{name: "wrongds.lab.", algorithm: "ED25519", ds: "wrong"},
+	{name: "expired.lab.", algorithm: "ED25519", start: "now-864000", end: "now-86400"},
+	{name: "future.lab.", algorithm: "ED25519", start: "now+864000", end: "now+1728000"},
+	{name: "stripped.lab.", algorithm: "ED25519", spoil: without46(func(*dns.RRSIG) bool { return true })},
+	{name: "partly.lab.", algorithm: "ED25519", spoil: without46(func(s *dns.RRSIG) bool { return s.TypeCovered == dns.TypeA })},
+	{name: "changed.lab.", algorithm: "ED25519", spoil: func(rrs []dns.RR) []dns.RR {
+		for _, rr := range rrs {
+			if a, ok := rr.(*dns.A); ok {
+				a.A = net.IPv4(192, 0, 2, 99)
+			}
+		}
+		return rrs
+	}},
+	{name: "nodenial.lab.", algorithm: "ED25519", spoil: without46(func(s *dns.RRSIG) bool { return s.TypeCovered == dns.TypeNSEC })},
+	{name: "nokey.lab.", algorithm: "ED25519", spoil: func(rrs []dns.RR) []dns.RR {
+		var kept []dns.RR
+		for _, rr := range without46(func(s *dns.RRSIG) bool { return s.TypeCovered == dns.TypeDNSKEY })(rrs) {
+			if rr.Header().Rrtype != dns.TypeDNSKEY {
+				kept = append(kept, rr)
+			}
+		}
+		return kept
+	}},
+}
+
+// without46 takes signatures away.
+func without46(which func(*dns.RRSIG) bool) func([]dns.RR) []dns.RR {
+	return func(rrs []dns.RR) []dns.RR {
+		var kept []dns.RR
+		for _, rr := range rrs {
+			if s, ok := rr.(*dns.RRSIG); !ok || !which(s) {
+				kept = append(kept, rr)
+			}
+		}
+		return kept
+	}
+}
+
+// A lab is the tree, served.
+type lab struct {
+	anchor    string // the root's DS
+	resolver  string // Unbound, which does not validate
+	validator string // Unbound, which validates what the resolver says
+}
+
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("%s is not installed; \"make test\" installs it on Debian", p)
+		}
+	}
+}
+
+func tool(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, &errs)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	needs(t, "dnssec-keygen", "dnssec-signzone", "ldns-signzone", "nsd", "unbound")
+	dir := t.TempDir()
+	keys := make([]string, len(tree))
+	var wg sync.WaitGroup
+	for i, z := range tree {
+		if z.algorithm != "" {
+			wg.Go(func() {
+				keys[i] = tool(t, dir, "dnssec-keygen", "-q", "-a", z.algorithm, "-f", "KSK", z.name)
+			})
+		}
+	}
+	wg.Wait()
+	l := &lab{}
+	ds := map[string]string{} // by zone
+	for i, z := range tree {
+		if keys[i] == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, keys[i]+".key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rr, err := dns.NewRR(string(text[strings.LastIndex(strings.TrimSpace(string(text)), "\n")+1:]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := rr.(*dns.DNSKEY).ToDS(dns.SHA256)
+		switch z.ds {
+		case "none":
+			continue
+		case "wrong":
+			d.Digest = strings.Repeat("ab", 32)
+		case "unknown":
+			d.Algorithm = 200
+		}
+		ds[z.name] = d.String()
+	}
+	l.anchor = ds["."]
+	var conf strings.Builder
+	for i, z := range tree {
+		wg.Go(func() { z.sign(t, dir, keys[i], ds) })
+		fmt.Fprintf(&conf, "zone:\n  name: %q\n  zonefile: %q\n", z.name, filepath.Join(dir, z.file()))
+	}
+	wg.Wait()
+
+	nsd := freePort(t)
+	put(t, filepath.Join(dir, "nsd.conf"), fmt.Sprintf(`server:
+  ip-address: 127.0.0.1@%d
+  username: ""
+  zonesdir: %q
+  zonelistfile: %q
+  xfrdfile: %q
+  pidfile: %q
+  database: ""
+  server-count: 1
+remote-control:
+  control-enable: no
+`, nsd, dir, filepath.Join(dir, "zone.list"), filepath.Join(dir, "xfrd.state"), filepath.Join(dir, "nsd.pid"))+conf.String())
+	daemon(t, fmt.Sprint("127.0.0.1:", nsd), "nsd", "-d", "-c", filepath.Join(dir, "nsd.conf"))
+
+	put(t, filepath.Join(dir, "anchor"), l.anchor+"\n")
+	l.resolver = unbound(t, dir, "resolver", `module-config: "iterator"`, fmt.Sprintf("forward-zone:\n  name: .\n  forward-addr: 127.0.0.1@%d\n", nsd))
+	l.validator = unbound(t, dir, "validator", fmt.Sprintf("module-config: \"validator iterator\"\n  trust-anchor-file: %q\n  aggressive-nsec: no\n  harden-below-nxdomain: no", filepath.Join(dir, "anchor")),
+		"forward-zone:\n  name: .\n  forward-addr: "+strings.Replace(l.resolver, ":", "@", 1)+"\n")
+	return l
+}
+
+func (z *signedZone) file() string { return strings.TrimSuffix("zone."+z.name, ".") + ".signed" }
+
+// sign writes the file of a zone and signs it.
+func (z *signedZone) sign(t *testing.T, dir, key string, ds map[string]string) {
+	text := fmt.Sprintf("$TTL 300\n$ORIGIN %s\n@ SOA ns.lab. hostmaster.lab. 1 3600 900 604800 60\n@ NS ns.lab.\n", z.name)
+	if z.apex {
+		text += "ns.lab. A 127.0.0.1\n"
+		if z.name == "." {
+			text = strings.ReplaceAll(text, "ns.lab. A 127.0.0.1\n", "")
+		}
+	} else {
+		text += common
+	}
+	for _, c := range tree {
+		if c.name != "." && c.name != z.name && parentZone(c.name) == z.name {
+			text += c.name + " NS ns.lab.\n" + ds[c.name] + "\n"
+		}
+	}
+	in := filepath.Join(dir, "in."+z.name)
+	if key == "" {
+		put(t, filepath.Join(dir, z.file()), text)
+		return
+	}
+	keyText, err := os.ReadFile(filepath.Join(dir, key+".key"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	put(t, in, text+string(keyText))
+	start, end := z.start, z.end
+	if start == "" {
+		start, end = "now-3600", "now+864000"
+	}
+	args := append([]string{"-q", "-P", "-z", "-s", start, "-e", end, "-o", z.name, "-f", z.file()}, z.nsec3...)
+	if z.iterations != "" {
+		tool(t, dir, "ldns-signzone", "-n", "-t", z.iterations, "-o", z.name, "-f", z.file(), in, key)
+	} else {
+		tool(t, dir, "dnssec-signzone", append(args, in, key)...)
+	}
+	if z.spoil == nil {
+		return
+	}
+	file, err := os.Open(filepath.Join(dir, z.file()))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer file.Close()
+	var rrs []dns.RR
+	p := dns.NewZoneParser(file, z.name, "")
+	for rr, ok := p.Next(); ok; rr, ok = p.Next() {
+		rrs = append(rrs, rr)
+	}
+	if p.Err() != nil {
+		t.Error(p.Err())
+	}
+	var out strings.Builder
+	for _, rr := range z.spoil(rrs) {
+		out.WriteString(rr.String() + "\n")
+	}
+	put(t, filepath.Join(dir, z.file()), out.String())
+}
+
+// parentZone returns the zone of the tree that a name is delegated by.
+func parentZone(name string) string {
+	best := "."
+	for _, z := range tree {
+		if z.name != name && dns.IsSubDomain(z.name, name) && dns.CountLabel(z.name) > dns.CountLabel(best) {
+			best = z.name
+		}
+	}
+	return best
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 20 {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if l, err := net.Listen("tcp", c.LocalAddr().String()); err == nil {
+			l.Close()
+			return c.LocalAddr().(*net.UDPAddr).Port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
+
+func unbound(t *testing.T, dir, name, server, rest string) string {
+	t.Helper()
+	port := freePort(t)
+	conf := filepath.Join(dir, name+".conf")
+	put(t, conf, fmt.Sprintf(`server:
+  interface: 127.0.0.1@%d
+  do-daemonize: no
+  use-syslog: no
+  username: ""
+  chroot: ""
+  directory: %q
+  pidfile: ""
+  num-threads: 1
+  do-ip6: no
+  do-not-query-localhost: no
+  qname-minimisation: no
+  edns-buffer-size: 4096
+  %s
+%s`, port, dir, server, rest))
+	addr := fmt.Sprint("127.0.0.1:", port)
+	daemon(t, addr, "unbound", "-d", "-c", conf)
+	return addr
+}
+
+// daemon starts a name server and waits until it answers.
+func daemon(t *testing.T, addr, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		done := make(chan struct{})
+		go func() { cmd.Wait(); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(5 * time.Second):
+			cmd.Process.Kill()
+			<-done
+		}
+		if t.Failed() {
+			t.Logf("%s: %s", name, &out)
+		}
+	})
+	q := new(dns.Msg).SetQuestion(".", dns.TypeSOA)
+	until(t, name+" answers", func() bool {
+		m, _, err := (&dns.Client{Timeout: 200 * time.Millisecond}).Exchange(q, addr)
+		return err == nil && m.Rcode == dns.RcodeSuccess
+	})
+}
+
+// ours returns what we say of a name, and the Extended DNS Error.
+func ours(f *Forwarder, name string, qtype uint16) (string, uint16) {
+	wire, err := wireName(name)
+	if err != nil {
+		return err.Error(), 0
+	}
+	msg, _, err := f.Exchange(context.Background(), wire, qtype, dns.ClassINET, Option{DO: true})
+	var e *Error
+	if errors.As(err, &e) {
+		return "bogus (" + err.Error() + ")", e.EDE
+	}
+	var m dns.Msg
+	if err := m.Unpack(msg); err != nil {
+		return err.Error(), 0
+	}
+	return status(&m), 0
+}
+
+func status(m *dns.Msg) string {
+	switch {
+	case m.Rcode == dns.RcodeServerFailure:
+		return "bogus"
+	case m.AuthenticatedData:
+		return "secure"
+	}
+	return "insecure"
+}
+
+// theirs returns what Unbound says.
+func theirs(t *testing.T, l *lab, name string, qtype uint16) string {
+	t.Helper()
+	q := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
+	q.SetEdns0(4096, true)
+	m, _, err := (&dns.Client{Net: "tcp", Timeout: 20 * time.Second}).Exchange(q, l.validator)
+	if err != nil {
+		t.Fatalf("unbound: %s %s: %v", name, dns.Type(qtype), err)
+	}
+	return status(m)
+}
+
+// TestValidatesAsUnboundDoes serves a tree of zones, right and wrong, and holds
+// every answer against Unbound's opinion of it.
+func TestValidatesAsUnboundDoes(t *testing.T) {
+	l := newLab(t)
+	cfg := Config{Upstreams: []string{l.resolver}, Validate: true, Timeout: time.Second, Total: 4 * time.Second}
+	cfg.Anchors = []string{l.anchor}
+	f := start(t, cfg)
+
+	for _, x := range []struct {
+		name, want string
+		qtype, ede uint16
+	}{
+		{"www.nsec.lab", "secure", dns.TypeA, 0},
+		{"none.nsec.lab", "secure", dns.TypeA, 0},
+		{"www.nsec.lab", "secure", dns.TypeMX, 0},
+		{"x.wild.nsec3.lab", "secure", dns.TypeA, 0},
+		{"www.plain.lab", "insecure", dns.TypeA, 0},
+		{"none.plain.lab", "insecure", dns.TypeA, 0},
+		{"www.island.lab", "insecure", dns.TypeA, 0},
+		{"www.unknown.lab", "insecure", dns.TypeA, 0},
+		{"none.lab", "insecure", dns.TypeA, 0}, // opt-out
+		{"none.iterations.lab", "insecure", dns.TypeA, 0},
+		{"www.expired.lab", "bogus", dns.TypeA, 7},
+		{"www.future.lab", "bogus", dns.TypeA, 8},
+		{"www.wrongds.lab", "bogus", dns.TypeA, 9},
+		{"www.partly.lab", "bogus", dns.TypeA, 10},
+		{"www.changed.lab", "bogus", dns.TypeA, 6},
+		{"none.nodenial.lab", "bogus", dns.TypeA, 12},
+	} {
+		if got, ede := ours(f, x.name, x.qtype); !strings.HasPrefix(got, x.want) || ede != x.ede {
+			t.Errorf("%s %s is %s with error %d, want %s with %d", x.name, dns.Type(x.qtype), got, ede, x.want, x.ede)
+		}
+	}
+
+	rnd := rand.New(rand.NewPCG(6, 3))
+	seen := map[string]int{}
+	for _, q := range questions(rnd, 800) {
+		got, ede := ours(f, q.name, q.qtype)
+		want := theirs(t, l, q.name, q.qtype)
+		seen[want]++
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s %s: %s (error %d), Unbound says %s", q.name, dns.Type(q.qtype), got, ede, want)
+		}
+	}
+	for _, s := range []string{"secure", "insecure", "bogus"} {
+		if seen[s] < 80 {
+			t.Errorf("%d of 800 questions are %s: the test does not look where it should", seen[s], s)
+		}
+	}
+}
+
+type question struct {
+	name  string
+	qtype uint16
+}
+
+// questions returns random ones about the tree.
+func questions(rnd *rand.Rand, n int) []question {
+	types := []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeTXT, dns.TypeMX, dns.TypeDS, dns.TypeDNSKEY, dns.TypeNS, dns.TypeSOA, dns.TypeCNAME, dns.TypeA, dns.TypeA}
+	fronts := []string{"", "www.", "mail.", "b.ent.", "ent.", "a.b.ent.", "x.wild.", "x.y.wild.", "here.wild.", "x.here.wild.", "wild.", "*.wild.", "alias.", "far.", "toplain.", "tobad.",
+		"z.cwild.", "www.away.", "none.away.", "away.", "plain.", "www.plain.", "none.", "zzz.none.", "a.", "0.", "~."}
+	var out []question
+	for range n {
+		z := tree[rnd.IntN(len(tree))]
+		front := fronts[rnd.IntN(len(fronts))]
+		if rnd.IntN(4) == 0 {
+			front = fmt.Sprintf("r%d.", rnd.IntN(1000)) + front
+		}
+		out = append(out, question{strings.TrimSuffix(front+strings.TrimPrefix(z.name, "."), "."), types[rnd.IntN(len(types))]})
+	}
+	return out
+}
