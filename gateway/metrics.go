@@ -22,6 +22,7 @@ type metrics struct {
 	transactions *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
 	reloads      *prometheus.CounterVec
+	fetches      *prometheus.CounterVec
 }
 
 func newMetrics() *metrics {
@@ -40,8 +41,12 @@ func newMetrics() *metrics {
 			Name: "shuultuur_reloads_total",
 			Help: "Attempts to take new settings or lists into use.",
 		}, []string{"result"}),
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "shuultuur_list_fetches_total",
+			Help: "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be had or is no good.",
+		}, []string{"list", "result"}),
 	}
-	m.registry.MustRegister(m.transactions, m.seconds, m.reloads,
+	m.registry.MustRegister(m.transactions, m.seconds, m.reloads, m.fetches,
 		// What "shuultuur profile -live" shows beside the usual.
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{
 			Matcher: regexp.MustCompile(`^(/sched/(latencies|gomaxprocs|goroutines|pauses/total/gc).*|/gc/(heap/(live|goal)|cycles/total):.*|/cpu/classes/(gc/)?total:.*)$`)})),
@@ -58,6 +63,18 @@ func (m *metrics) count(t *filter.Transaction) {
 	proto, r := t.Proto.String(), &t.Verdict.Reason
 	m.transactions.WithLabelValues(proto, t.Verdict.Action.String(), r.Policy, r.Rule, r.Finding.Category).Inc()
 	m.seconds.WithLabelValues(proto).Observe(t.Duration.Seconds())
+}
+
+// fetched counts a look for a newer version of a list.
+func (m *metrics) fetched(list string, taken bool, err error) {
+	result := "unchanged"
+	switch {
+	case err != nil:
+		result = "refused"
+	case taken:
+		result = "taken"
+	}
+	m.fetches.WithLabelValues(list, result).Inc()
 }
 
 // A reading is one number that is read when somebody asks.

@@ -60,7 +60,9 @@ func (g *Gateway) fetch(ctx context.Context, e *Engine, part float64) {
 		st, err := store.State(name)
 		if err == nil && st.Due(d.source, part, time.Now()) && ctx.Err() == nil {
 			var c source.Change
-			if c, err = store.Update(ctx, name, d.source, d.list); c.Taken {
+			c, err = store.Update(ctx, name, d.source, d.list)
+			g.metrics.fetched(name, c.Taken, err)
+			if c.Taken {
 				changed = append(changed, name)
 				g.log.Info("list fetched", "list", name, "entries", c.Entries, "was", c.Was, "bytes", c.Bytes)
 			} else if err != nil && ctx.Err() == nil {

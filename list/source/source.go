@@ -34,13 +34,18 @@ const (
 // Config says where a list is fetched from. All of it stands among the other
 // settings of a list.
 type Config struct {
-	Source  string        `yaml:"source"`  // a name of the catalogue; or else:
-	URL     string        `yaml:"url"`     // http or https
-	Every   time.Duration `yaml:"every"`   // between two looks; default 24h, 10m or more
-	SHA256  string        `yaml:"sha256"`  // the only content that is taken, in hex
-	Minimum int           `yaml:"minimum"` // fewest entries that are taken; default 1
-	Shrink  string        `yaml:"shrink"`  // loss of entries that is taken; default 20%
-	Limit   int64         `yaml:"limit"`   // most bytes of a download; default 256 MiB
+	Source string        `yaml:"source"` // a name of the catalogue; or else:
+	URL    string        `yaml:"url"`    // http or https
+	Every  time.Duration `yaml:"every"`  // between two looks; default 24h, 10m or more
+	SHA256 string        `yaml:"sha256"` // the only content that is taken, in hex
+	// Key is the public key of minisign or signify, as base64, whose signature
+	// the content has to have; Signature is where that is, URL.minisig unless
+	// given.
+	Key       string `yaml:"key"`
+	Signature string `yaml:"signature"`
+	Minimum   int    `yaml:"minimum"` // fewest entries that are taken; default 1
+	Shrink    string `yaml:"shrink"`  // loss of entries that is taken; default 20%
+	Limit     int64  `yaml:"limit"`   // most bytes of a download; default 256 MiB
 }
 
 // A Source is a list on the web, as a Config and the catalogue say.
@@ -48,11 +53,14 @@ type Source struct {
 	URL        string
 	Sums       string // where its checksum is, "" for nowhere
 	SHA256     string // in lower case, "" for any
+	Signature  string // where its signature is
 	Every      time.Duration
 	Minimum    int
 	Shrink     float64  // in [0, 1]
 	Limit      int64    // bytes
 	Categories []string // that are known before it is fetched
+
+	key *publicKey // nil: it need not be signed
 }
 
 // Resolve says where a list comes from and how it is read: local is the rest
@@ -94,13 +102,33 @@ func (c Config) alone() error {
 	for _, x := range []struct {
 		key   string
 		given bool
-	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}} {
+	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"key", c.Key != ""}, {"signature", c.Signature != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}} {
 		if x.given {
 			errs = append(errs, filter.Setting(x.key, errors.New("is for lists that are fetched, which have a source or a url")))
 		}
 	}
 	if len(errs) > 0 {
 		return errs[0]
+	}
+	return nil
+}
+
+// signature checks what c says about signatures.
+func (s *Source) signature(c Config) (err error) {
+	if c.Key == "" {
+		if c.Signature != "" {
+			return filter.Setting("signature", errors.New("means nothing without the key it is checked with"))
+		}
+		return nil
+	}
+	if s.key, err = parseKey(c.Key); err != nil {
+		return filter.Setting("key", err)
+	}
+	if s.Signature = c.Signature; s.Signature == "" {
+		s.Signature = s.URL + ".minisig"
+	}
+	if err := checkURL(s.Signature); err != nil {
+		return filter.Setting("signature", err)
 	}
 	return nil
 }
@@ -130,6 +158,9 @@ func (s *Source) complete(c Config) error {
 			return filter.Setting("sha256", fmt.Errorf("%q is not 64 hexadecimal digits", c.SHA256))
 		}
 		s.SHA256 = strings.ToLower(c.SHA256)
+	}
+	if err := s.signature(c); err != nil {
+		return err
 	}
 	s.Shrink = defaultLoss
 	if c.Shrink != "" {

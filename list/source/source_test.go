@@ -1,8 +1,11 @@
 package source
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -20,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/blake2b"
 
 	"shuultuur/filter"
 	"shuultuur/list"
@@ -260,6 +265,106 @@ func TestChecksumsOfTheServerAreHeldAgainst(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
+}
+
+// sign makes a signature as minisign does.
+func sign(t *testing.T, key ed25519.PrivateKey, number, kind, comment string, content []byte) string {
+	t.Helper()
+	signed := content
+	if kind == "ED" {
+		sum := blake2b.Sum512(content)
+		signed = sum[:]
+	}
+	sig := ed25519.Sign(key, signed)
+	b64 := base64.StdEncoding.EncodeToString
+	text := "untrusted comment: x\n" + b64([]byte(kind+number+string(sig))) + "\n"
+	if comment != "" {
+		text += "trusted comment: " + comment + "\n" + b64(ed25519.Sign(key, append(sig, comment...))) + "\n"
+	}
+	return text
+}
+
+func TestOnlySignedContentIsTaken(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, other, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const number = "12345678"
+	body := lines(10)
+	signature := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/ads.txt":
+			fmt.Fprint(w, body)
+		case signature == "":
+			http.NotFound(w, r)
+		default:
+			fmt.Fprint(w, signature)
+		}
+	}))
+	defer srv.Close()
+	src := resolve(t, Config{URL: srv.URL + "/ads.txt", Key: base64.StdEncoding.EncodeToString([]byte("Ed" + number + string(public)))})
+	for _, c := range []struct{ name, signature, want string }{
+		{"by its digest", sign(t, private, number, "ED", "timestamp:1", []byte(body)), ""},
+		{"as a whole", sign(t, private, number, "Ed", "timestamp:1", []byte(body)), ""},
+		{"as signify does", sign(t, private, number, "Ed", "", []byte(body)), ""},
+		{"other content", sign(t, private, number, "ED", "timestamp:1", []byte(lines(11))), "not one of this content"},
+		{"other key", sign(t, other, number, "ED", "timestamp:1", []byte(body)), "not one of this content"},
+		{"other number", sign(t, private, "87654321", "ED", "timestamp:1", []byte(body)), "of the key 3132333435363738"},
+		{"other comment", strings.Replace(sign(t, private, number, "ED", "timestamp:1", []byte(body)), "stamp:1", "stamp:2", 1), "comment has been changed"},
+		{"no second signature", strings.Join(strings.SplitAfter(sign(t, private, number, "ED", "c", []byte(body)), "\n")[:3], ""), "comment has been changed"},
+		{"no signature at all", "<html>", "not a signature"},
+		{"none offered", "", "there is none"},
+	} {
+		signature = c.signature
+		got, err := newStore(t).Update(t.Context(), "ads", src, domains)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Taken != (c.want == "") {
+			t.Errorf("%s: got %+v, %v, want %q", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestAVersionThatLosesACategoryIsNotTaken(t *testing.T) {
+	body := "entry,category\na.com,games\nb.com,news\n"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+	defer srv.Close()
+	s, cfg := newStore(t), list.Config{Format: list.CSV}
+	for _, c := range []struct{ shrink, body, want string }{
+		{"", body, ""},
+		{"", "entry,category\na.com,games\nb.com,games\nc.com,sport\n", `lost the category "news"`},
+		{"100%", "entry,category\na.com,games\nb.com,games\nc.com,sport\n", ""},
+	} {
+		body = c.body
+		got, err := s.Update(t.Context(), "x", resolve(t, Config{URL: srv.URL, Shrink: c.shrink}), cfg)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Taken != (c.want == "") {
+			t.Errorf("%q with shrink %q: got %+v, %v, want %q", c.body, c.shrink, got, err, c.want)
+		}
+	}
+}
+
+func FuzzSignature(f *testing.F) {
+	public, private, _ := ed25519.GenerateKey(nil)
+	k := &publicKey{[numberSize]byte([]byte("12345678")), public}
+	f.Add([]byte("untrusted comment: x\nRWQ=\ntrusted comment: y\nAAAA\n"))
+	content := filepath.Join(f.TempDir(), "content")
+	if err := os.WriteFile(content, []byte("a.com\n"), 0o644); err != nil {
+		f.Fatal(err)
+	}
+	file, err := os.Open(content)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { file.Close() })
+	want := ed25519.Sign(private, []byte("a.com\n"))
+	f.Fuzz(func(t *testing.T, signature []byte) {
+		if k.check(signature, file) == nil && !bytes.Contains(signature, []byte(base64.StdEncoding.EncodeToString([]byte("Ed12345678"+string(want))))) {
+			t.Errorf("%q is taken", signature)
+		}
+	})
 }
 
 func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -55,9 +56,11 @@ type Version struct {
 	Modified string // as the server said, "" if it did not
 	Bytes    int64
 	SHA256   string
-	Entries  int  // of any kind
-	Left     bool // it was rolled back from, and is not taken again
-	Current  bool `json:"-"`
+	Entries  int // of any kind
+	// Categories it has; none are kept of a list with more than 1,000.
+	Categories []string `json:",omitempty"`
+	Left       bool     // it was rolled back from, and is not taken again
+	Current    bool     `json:"-"`
 }
 
 // Path is the file that the list called name is compiled from. It is a link,
@@ -158,7 +161,11 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 	if d.unchanged && old != nil {
 		return Change{Was: old.Entries, Version: *old}, nil
 	}
-	if err := s.verify(ctx, src, d); err != nil {
+	err = s.verify(ctx, src, d)
+	if err == nil {
+		err = s.signed(ctx, src, f)
+	}
+	if err != nil {
 		return Change{}, fmt.Errorf("fetching it from %s: %w", src.place(), err)
 	}
 	// Known already: the one in use, or one that somebody went back from.
@@ -169,7 +176,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 		}
 	}
 	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
-	if v.Entries, err = try(ctx, name, src, cfg, f.Name(), old); err != nil {
+	if v.Entries, v.Categories, err = try(ctx, name, src, cfg, f.Name(), old); err != nil {
 		return Change{}, err
 	}
 	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
@@ -207,29 +214,39 @@ func (s *Store) fits(name string, src Source, st *State) bool {
 	return err == nil
 }
 
-// try compiles the file for trial and returns its entries, or why it should
-// not take the place of old.
-func try(ctx context.Context, name string, src Source, cfg list.Config, file string, old *Version) (int, error) {
+// try compiles the file for trial and returns its entries and categories, or
+// why it should not take the place of old.
+func try(ctx context.Context, name string, src Source, cfg list.Config, file string, old *Version) (n int, categories []string, err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(file), "new-*")
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer os.RemoveAll(dir)
 	cfg.Path = file
 	r, err := list.Compile(ctx, name, cfg, filepath.Join(dir, "trial.list"))
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	n := r.Entries + r.Networks + r.Exprs + r.Rules
+	n = r.Entries + r.Networks + r.Exprs + r.Rules
+	if len(r.Categories) <= 1000 {
+		categories = slices.Sorted(maps.Keys(r.Categories))
+	}
 	switch {
 	case r.Bad > r.Lines/2:
-		return 0, fmt.Errorf("%d of %d lines make no sense as %s; not taken", r.Bad, r.Lines, formats(r))
+		return 0, nil, fmt.Errorf("%d of %d lines make no sense as %s; not taken", r.Bad, r.Lines, formats(r))
 	case n < src.Minimum:
-		return 0, fmt.Errorf("it has %d entries, and %d is the least that is taken", n, src.Minimum)
+		return 0, nil, fmt.Errorf("it has %d entries, and %d is the least that is taken", n, src.Minimum)
 	case old != nil && old.URL == src.place() && float64(n) < float64(old.Entries)*(1-src.Shrink):
-		return 0, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, n, src.Shrink*100)
+		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, n, src.Shrink*100)
 	}
-	return n, nil
+	if old != nil && old.URL == src.place() && src.Shrink < 1 && categories != nil {
+		for _, c := range old.Categories {
+			if !slices.Contains(categories, c) {
+				return 0, nil, fmt.Errorf("it has lost the category %q, which rules may name; if that is right, set shrink to 100%%", c)
+			}
+		}
+	}
+	return n, categories, nil
 }
 
 func formats(r list.Report) string {
