@@ -319,9 +319,23 @@ func (x *session) dial(toParent, fresh bool) (*upstream, error) {
 	}
 	if err != nil {
 		u.close()
+		if !d.h2 && wantsOther(err) { // it speaks HTTP/2 alone, and we can translate
+			d.h2 = true
+			if toParent, err = x.target(); err != nil {
+				return nil, err
+			}
+			return x.dial(toParent, false)
+		}
 		return nil, err
 	}
 	return u, nil
+}
+
+// wantsOther says whether an origin speaks none of the protocols it was
+// offered (RFC 7301, 3.2).
+func wantsOther(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "no application protocol")
 }
 
 // secure starts TLS on u and looks at the origin's certificate.

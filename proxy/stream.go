@@ -247,6 +247,10 @@ func (st *stream) finish() {
 	m.mu.Unlock()
 	st.killers.Wait()
 	code := http2.ErrCodeInternal
+	if dead == nil && st.state == answerRaw && !st.sent { // the tunnel came to its end
+		st.ending()
+		_ = m.write(func(b []byte) []byte { return appendFrame(b, http2.FrameData, http2.FlagDataEndStream, st.id, 0) })
+	}
 	switch {
 	case dead != nil && dead != net.ErrClosed:
 		code = http2.ErrCodeNo // both sides know
@@ -412,12 +416,15 @@ func (st *stream) answer(head []byte) error {
 		m.field(name, value)
 	}
 	if st.state == answerRaw && !accepted {
+		st.state = answerOver
 		return errors.New("the origin does not speak WebSocket: its Sec-WebSocket-Accept is wrong")
 	}
 	if st.state == answerBody && st.body == 0 {
 		st.state = answerOver
 	}
-	st.sent = st.state == answerOver
+	if st.state == answerOver {
+		st.ending()
+	}
 	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, st.sent) })
 	return nil
 }
@@ -478,9 +485,16 @@ func (st *stream) end() error {
 		k, v, _ := bytes.Cut(line, []byte(":"))
 		m.field(strings.ToLower(string(k)), string(bytes.Trim(v, " \t")))
 	}
-	st.sent = true
+	st.ending()
 	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, true) })
 	return nil
+}
+
+// ending notes that the answer's last frame is about to be sent.
+func (st *stream) ending() {
+	st.m.mu.Lock()
+	defer st.m.mu.Unlock()
+	st.sent = true
 }
 
 // alive says why nothing more can be sent.
@@ -502,7 +516,8 @@ func (st *stream) writeData(p []byte, end bool) error {
 		p = p[n:]
 		flags := http2.Flags(0)
 		if last := len(p) == 0; last && end {
-			flags, st.sent = http2.FlagDataEndStream, true
+			flags = http2.FlagDataEndStream
+			st.ending()
 		}
 		m.writing.Lock()
 		if len(m.out)+9+n > large {

@@ -341,6 +341,10 @@ func (m *streams) data(f *http2.DataFrame) error {
 // trailers ends a request.
 func (m *streams) trailers(st *stream, f *http2.MetaHeadersFrame) error {
 	m.mu.Lock()
+	if st.ended && st.sent && st.dead == nil {
+		m.mu.Unlock()
+		return http2.ConnectionError(http2.ErrCodeStreamClosed)
+	}
 	code := http2.ErrCode(0)
 	switch {
 	case st.dead == errGaveUp:

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,7 +145,10 @@ func (o *origin2) serve(ctx context.Context, c net.Conn) {
 	if q.Header.Get("User-Agent") == "" {
 		q.Header["User-Agent"] = nil // none of its own
 	}
+	h := hints{c: c, heads: make(chan []byte, 8), over: make(chan struct{})}
+	q = q.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: h.got}))
 	res, err := o.cc.RoundTrip(q)
+	h.end()
 	if err != nil {
 		return
 	}
@@ -175,6 +180,60 @@ func (o *origin2) serve(ctx context.Context, c net.Conn) {
 		return
 	}
 	copyFramed(c, res.Body, chunked, func() http.Header { return res.Trailer })
+}
+
+// hints are the 1xx responses to a request, on their way to its session. The
+// connection's reader, which gets them, must not wait for one session.
+type hints struct {
+	c     io.Writer
+	heads chan []byte
+	begin sync.Once
+	over  chan struct{}
+	wg    sync.WaitGroup
+}
+
+// got passes one on, unless too many wait already.
+func (h *hints) got(code int, header textproto.MIMEHeader) error {
+	b := append([]byte("HTTP/1.1 "), strconv.Itoa(code)...)
+	b = append(append(append(b, ' '), http.StatusText(code)...), "\r\n"...)
+	for name, values := range header {
+		for _, v := range values {
+			b = appendField(b, name, []byte(v))
+		}
+	}
+	h.begin.Do(func() { h.wg.Go(h.write) })
+	select {
+	case h.heads <- append(b, "\r\n"...):
+	default:
+	}
+	return nil
+}
+
+func (h *hints) write() {
+	for {
+		select {
+		case b := <-h.heads:
+			if _, err := h.c.Write(b); err != nil {
+				return
+			}
+		case <-h.over:
+			select {
+			case b := <-h.heads:
+				if _, err := h.c.Write(b); err != nil {
+					return
+				}
+			default:
+				return
+			}
+		}
+	}
+}
+
+// end waits until all are written.
+func (h *hints) end() {
+	close(h.over)
+	h.begin.Do(func() {}) // none begins any more
+	h.wg.Wait()
 }
 
 // copyFramed copies a body, in chunks where its length is not known, each as it
