@@ -1,0 +1,121 @@
+package nameserver
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/gaissmai/bart"
+)
+
+// networks is a set of networks.
+type networks struct{ t bart.Lite }
+
+func newNetworks(of []netip.Prefix) *networks {
+	n := new(networks)
+	for _, p := range of {
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		n.t.Insert(p.Masked())
+	}
+	return n
+}
+
+func (n *networks) contain(a netip.Addr) bool { return n.t.Lookup(a) }
+
+// A limiter lets so many a second of each key through: a table of fixed size,
+// never locked. A slot holds a part of the key's hash and the time at which
+// the key's debt is paid (the generic cell rate algorithm); a new key takes
+// the place of the one of its four whose debt is paid first. An attacker with
+// more keys than slots can only make it forget, never grow.
+type limiter struct {
+	slots []atomic.Uint64 // 20 bits of the hash, 44 of the time in microseconds
+	seed  maphash.Seed
+}
+
+const (
+	limiterSlots = 1 << 16 // half a megabyte
+	limiterWays  = 4
+	timeBits     = 44 // wraps after 203 days
+	timeMask     = 1<<timeBits - 1
+	burst        = 1e6 // microseconds: what a second gives may come at once
+)
+
+func newLimiter() *limiter {
+	return &limiter{slots: make([]atomic.Uint64, limiterSlots), seed: maphash.MakeSeed()}
+}
+
+// take says whether key may have one more now, given the microseconds between
+// two.
+func (l *limiter) take(key uint64, now, every int64) bool {
+	set := l.slots[key%(limiterSlots/limiterWays)*limiterWays:][:limiterWays]
+	tag := key >> timeBits << timeBits
+	if tag == 0 {
+		tag = 1 << timeBits // 0 is an empty slot
+	}
+	best, debt := 0, int64(1)<<62
+	for i := range set {
+		v := set[i].Load()
+		d := ahead(v, now)
+		if v&^timeMask == tag {
+			best, debt = i, d
+			break
+		}
+		if v == 0 {
+			d = -1
+		}
+		if d < debt {
+			best, debt = i, d
+		}
+	}
+	// Once more when another goroutine was faster; one lost update lets one
+	// more through, which does no harm.
+	for range 3 {
+		v := set[best].Load()
+		d := int64(0)
+		if v&^timeMask == tag {
+			d = max(ahead(v, now), 0)
+		}
+		if d > burst {
+			return false
+		}
+		if set[best].CompareAndSwap(v, tag|uint64(now+d+every)&timeMask) {
+			return true
+		}
+	}
+	return true
+}
+
+// ahead is how far a slot's time lies after now; one that lies behind, or so
+// far that it can only be from before a wrap, is paid.
+func ahead(v uint64, now int64) int64 {
+	d := int64(v-uint64(now)) << (64 - timeBits) >> (64 - timeBits)
+	if d > 4*burst {
+		return 0
+	}
+	return max(d, 0)
+}
+
+// hash makes a key of a client's network and what was asked of it.
+func (l *limiter) hash(of netip.Addr, kind byte, name []byte) uint64 {
+	var in [16 + 1 + 255]byte
+	a := of.As16()
+	n := copy(in[:7], a[:7]) // IPv6: /56
+	if of.Is4() {
+		n = copy(in[:15], a[:15]) // IPv4: /24, behind the 12 bytes of its mapping
+	}
+	in[n] = kind
+	n++
+	n += copy(in[n:], name)
+	return maphash.Bytes(l.seed, in[:n])
+}
+
+// client makes a key of a client: an IPv4 address, an IPv6 /56.
+func (l *limiter) client(a netip.Addr) uint64 {
+	if a.Is4() {
+		return maphash.Comparable(l.seed, a)
+	}
+	b := a.As16()
+	return maphash.Comparable(l.seed, [7]byte(b[:7]))
+}

@@ -1,0 +1,356 @@
+package nameserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/wire"
+)
+
+// zone is a responder for test. with a fixed few names.
+type zone struct {
+	gate    chan struct{} // later.test. is answered when it can be read from
+	entered chan struct{} // told when a worker waits
+}
+
+func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
+	name := wire.Text(q.Name)
+	if !strings.HasSuffix(name, "test.") {
+		return wire.Declined
+	}
+	r.AA = true
+	switch label, _, _ := strings.Cut(name, "."); {
+	case label == "later", strings.HasPrefix(label, "later"):
+		return wire.Later
+	case label == "drop":
+		return wire.Dropped
+	case label == "panic":
+		panic("on purpose")
+	case label == "gone", strings.HasPrefix(label, "gone"):
+		r.Rcode = 3
+		soa(r)
+	case label == "blocked":
+		r.Rcode, r.HasEDE, r.EDE, r.EDEText = 3, true, 15, []byte("category ads")
+		r.T.Host, r.T.Verdict.Action = name, filter.Block
+		soa(r)
+	case label == "big" && q.Type == dns.TypeTXT:
+		for range 20 {
+			m := r.Mark()
+			r.Record(nil, dns.TypeTXT, 1, 60, append([]byte{200}, bytes.Repeat([]byte{'x'}, 200)...))
+			if r.Answers++; r.Over() {
+				r.Undo(m)
+				r.TC = true
+				break
+			}
+		}
+	case q.Type == dns.TypeSOA:
+		r.Record(nil, dns.TypeSOA, 1, 60, soaData)
+		r.Answers++
+	case q.Type == dns.TypeA:
+		r.Record(nil, dns.TypeA, 1, 300, addrData)
+		r.Answers++
+	default:
+		soa(r)
+	}
+	return wire.Answered
+}
+
+var (
+	soaData  = append([]byte{0, 0}, bytes.Repeat([]byte{0, 0, 0, 30}, 5)...)
+	addrData = []byte{192, 0, 2, 1}
+	apex     = []byte("\x04test\x00")
+)
+
+func soa(r *wire.Reply) {
+	r.Record(apex, dns.TypeSOA, 1, 60, soaData)
+	r.Authorities++
+}
+
+func (z *zone) Wait(ctx context.Context, q *wire.Query, r *wire.Reply) wire.Outcome {
+	if z.entered != nil {
+		z.entered <- struct{}{}
+	}
+	select {
+	case <-z.gate:
+	case <-ctx.Done():
+		r.Rcode = 2
+		return wire.Answered
+	}
+	r.Record(nil, dns.TypeA, 1, 300, []byte{192, 0, 2, 2})
+	r.Answers++
+	return wire.Answered
+}
+
+// certificate makes a certificate for 127.0.0.1 and returns its files and a
+// pool that trusts it.
+func certificate(t testing.TB) (cert, key string, pool *x509.CertPool) {
+	t.Helper()
+	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"dns.test"}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &priv.PublicKey, priv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(priv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, b := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool = x509.NewCertPool()
+	x, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.AddCert(x)
+	return cert, key, pool
+}
+
+// start runs a server with the zone until the test ends; then it must be gone
+// soon.
+func start(t testing.TB, cfg Config, record Record, rs ...wire.Responder) *Server {
+	t.Helper()
+	if len(cfg.Listen)+len(cfg.TLS)+len(cfg.HTTPS)+len(cfg.QUIC) == 0 {
+		cfg.Listen = []string{"127.0.0.1:0"}
+	}
+	s, err := New(cfg, slog.New(slog.DiscardHandler), record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rs) == 0 {
+		rs = []wire.Responder{&zone{}}
+	}
+	s.SetResponders(nil, rs...)
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the server does not stop")
+		}
+	})
+	return s
+}
+
+func (s *Server) at(t wire.Transport) string { return s.Addrs(t)[0].String() }
+
+func query(name string, typ uint16) *dns.Msg {
+	m := new(dns.Msg).SetQuestion(name, typ)
+	m.RecursionDesired = false
+	return m
+}
+
+// exchange asks by UDP or TCP.
+func exchange(t testing.TB, s *Server, network string, m *dns.Msg) *dns.Msg {
+	t.Helper()
+	c := &dns.Client{Net: network, Timeout: 5 * time.Second, UDPSize: 4096}
+	r, _, err := c.Exchange(m, s.at(wire.UDP))
+	if err != nil {
+		t.Fatalf("%s %s: %v", network, m.Question[0].Name, err)
+	}
+	return r
+}
+
+// lost is how often a reason was counted.
+func (s *Server) lost(why reason) uint64 { return s.sums().lost[why] }
+
+func TestUDPAndTCPAnswerTheSame(t *testing.T) {
+	s := start(t, Config{}, nil)
+	for _, network := range []string{"udp", "tcp"} {
+		for _, x := range []struct {
+			name  string
+			typ   uint16
+			rcode int
+			n     int
+		}{
+			{"www.test.", dns.TypeA, 0, 1}, {"WWW.Test.", dns.TypeA, 0, 1}, {"www.test.", dns.TypeMX, 0, 0},
+			{"gone.test.", dns.TypeA, 3, 0}, {"www.example.org.", dns.TypeA, 5, 0}, {".", dns.TypeNS, 5, 0},
+		} {
+			r := exchange(t, s, network, query(x.name, x.typ))
+			if r.Rcode != x.rcode || len(r.Answer) != x.n || r.Authoritative != (x.rcode != 5) || r.Question[0].Name != x.name || r.IsEdns0() != nil {
+				t.Errorf("%s %s: %v", network, x.name, r)
+			}
+		}
+	}
+	if got := s.sums(); got.requests[wire.UDP][0][0] != 4 || got.rcodes[0] != 6 || got.rcodes[3] != 2 || got.rcodes[5] != 4 {
+		t.Errorf("counted %v %v", got.requests[0], got.rcodes)
+	}
+}
+
+func TestIPv6AndEveryAddress(t *testing.T) {
+	s := start(t, Config{Listen: []string{"[::1]:0"}}, nil)
+	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); len(r.Answer) != 1 {
+		t.Error(r)
+	}
+	if got := s.sums(); got.requests[wire.UDP][1][0] != 1 {
+		t.Errorf("not counted as IPv6: %v", got.requests)
+	}
+	all := start(t, Config{Listen: []string{":0"}}, nil)
+	c := &dns.Client{Timeout: 5 * time.Second}
+	for _, a := range all.Addrs(wire.UDP) {
+		host := "127.0.0.3"
+		if a.Addr().Is6() {
+			host = "::1"
+		}
+		if r, _, err := c.Exchange(query("www.test.", dns.TypeA), netip.AddrPortFrom(netip.MustParseAddr(host), a.Port()).String()); err != nil || len(r.Answer) != 1 {
+			t.Errorf("%s: %v %v", a, r, err)
+		}
+	}
+}
+
+func TestRepliesOverUDPAreTruncatedByRRset(t *testing.T) {
+	s := start(t, Config{}, nil)
+	for _, x := range []struct {
+		size uint16
+		max  int
+	}{{0, 512}, {512, 512}, {1232, 1232}, {4096, 1232}} {
+		m := query("big.test.", dns.TypeTXT)
+		if x.size > 0 {
+			m.SetEdns0(x.size, true)
+		}
+		r := exchange(t, s, "udp", m)
+		b, err := r.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.Truncated || len(b) > x.max || (r.IsEdns0() != nil) != (x.size > 0) {
+			t.Errorf("size %d: TC %v, %d bytes, OPT %v", x.size, r.Truncated, len(b), r.IsEdns0())
+		}
+	}
+	if r := exchange(t, s, "tcp", query("big.test.", dns.TypeTXT)); r.Truncated || len(r.Answer) != 20 {
+		t.Errorf("TCP: TC %v, %d records", r.Truncated, len(r.Answer))
+	}
+}
+
+func TestLateAnswersGoToTheirClients(t *testing.T) {
+	z := &zone{gate: make(chan struct{})}
+	close(z.gate)
+	s := start(t, Config{}, nil, z)
+	for _, network := range []string{"udp", "tcp"} {
+		m := query("later.test.", dns.TypeA)
+		m.SetEdns0(1232, false)
+		r := exchange(t, s, network, m)
+		if len(r.Answer) != 1 || r.Answer[0].(*dns.A).A.String() != "192.0.2.2" || r.IsEdns0() == nil {
+			t.Errorf("%s: %v", network, r)
+		}
+	}
+}
+
+func TestADeclinedWaitGoesOnToTheNextResponder(t *testing.T) {
+	s := start(t, Config{}, nil, undecided{}, &zone{})
+	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); len(r.Answer) != 1 {
+		t.Error(r)
+	}
+	if r := exchange(t, s, "udp", query("www.example.org.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+		t.Error(r)
+	}
+}
+
+// undecided has to think about everything and then knows nothing.
+type undecided struct{}
+
+func (undecided) Answer(*wire.Query, *wire.Reply) wire.Outcome { return wire.Later }
+func (undecided) Wait(context.Context, *wire.Query, *wire.Reply) wire.Outcome {
+	return wire.Declined
+}
+
+func TestAPanicCostsOneQuery(t *testing.T) {
+	s := start(t, Config{}, nil)
+	c := &dns.Client{Timeout: 50 * time.Millisecond}
+	if r, _, err := c.Exchange(query("panic.test.", dns.TypeA), s.at(wire.UDP)); err == nil {
+		t.Errorf("got %v", r)
+	}
+	for _, network := range []string{"udp", "tcp"} {
+		if r := exchange(t, s, network, query("www.test.", dns.TypeA)); len(r.Answer) != 1 {
+			t.Error(r)
+		}
+	}
+	if s.lost(panicked) == 0 {
+		t.Error("not counted")
+	}
+}
+
+func TestReloadChangesRulesAndResponders(t *testing.T) {
+	s := start(t, Config{}, nil)
+	cfg := Config{Listen: []string{"127.0.0.1:0"}, Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+	if err := s.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+		t.Errorf("a network not allowed got %v", r)
+	}
+	bad := cfg
+	bad.Allow, bad.Cookies.Mode = nil, "perhaps"
+	if err := s.Reload(bad); err == nil {
+		t.Error("bad settings taken")
+	}
+	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+		t.Error("bad settings changed what runs")
+	}
+	cfg.Allow = nil
+	if err := s.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.SetResponders(nil)
+	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+		t.Errorf("no responders, and yet %v", r)
+	}
+}
+
+func TestSettingsThatCannotBeAreNamed(t *testing.T) {
+	listen := []string{"127.0.0.1:0"}
+	for key, cfg := range map[string]Config{
+		"listen":         {},
+		"listen[1]":      {Listen: []string{"127.0.0.1", "localhost:53"}},
+		"cert":           {TLS: listen},
+		"udp-size":       {Listen: listen, UDPSize: 100},
+		"rrl.slip":       {Listen: listen, RRL: RRL{Slip: -2}},
+		"rate":           {Listen: listen, Rate: -7},
+		"path":           {Listen: listen, Path: "dns"},
+		"wait":           {Listen: listen, Wait: -time.Second},
+		"nsid":           {Listen: listen, NSID: strings.Repeat("x", 200)},
+		"cookies.mode":   {Listen: listen, Cookies: Cookies{Mode: "no"}},
+		"cookies.secret": {Listen: listen, Cookies: Cookies{Secret: "abc"}},
+	} {
+		_, err := New(cfg, slog.New(slog.DiscardHandler), nil)
+		bad, ok := err.(*filter.SettingError)
+		if !ok || bad.Key != key {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+}

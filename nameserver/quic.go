@@ -1,0 +1,164 @@
+package nameserver
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"shuultuur/nameserver/wire"
+)
+
+// Error codes of DNS over QUIC, RFC 9250 section 8.4.
+const (
+	doqNoError       = 0x0
+	doqProtocolError = 0x2
+	doqExcessiveLoad = 0x4
+)
+
+func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t wire.Transport) error {
+	network := "udp6"
+	if a.Addr().Is4() {
+		network = "udp4"
+	}
+	p, err := new(net.ListenConfig).ListenPacket(ctx, network, a.String())
+	if err != nil {
+		return fmt.Errorf("listen on %s (udp) %s: %w", t, a, err)
+	}
+	udp := p.(*net.UDPConn)
+	tr := &quic.Transport{Conn: udp,
+		// From half of the connections on, an address has to prove itself
+		// before it costs us anything.
+		VerifySourceAddress: func(net.Addr) bool { return s.conns.count() > s.cfg.Connections/2 },
+	}
+	cfg := s.tls.Clone()
+	cfg.MinVersion = tls.VersionTLS13
+	if t == wire.HTTPS {
+		cfg = http3.ConfigureTLSConfig(cfg)
+	} else {
+		cfg.NextProtos = []string{"doq"}
+	}
+	ln, err := tr.Listen(cfg, &quic.Config{
+		MaxIdleTimeout: s.cfg.Idle, HandshakeIdleTimeout: s.cfg.Idle,
+		MaxIncomingStreams: int64(s.cfg.Pipeline), MaxIncomingUniStreams: uniStreams(t),
+		// A query and its reply; what the peer may have us hold of both.
+		InitialStreamReceiveWindow: 16 << 10, MaxStreamReceiveWindow: maxMessage + 2,
+		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 256 << 10,
+	})
+	if err != nil {
+		udp.Close()
+		return fmt.Errorf("listen on %s %s: %w", t, a, err)
+	}
+	s.quics = append(s.quics, quicListener{t, udp, tr, ln})
+	return nil
+}
+
+// uniStreams is how many a client may open in one direction: HTTP/3 has three
+// for control, DNS has none.
+func uniStreams(t wire.Transport) int64 {
+	if t == wire.HTTPS {
+		return 8
+	}
+	return -1
+}
+
+// acceptQUIC serves the connections of a listener until it is closed.
+func (s *Server) acceptQUIC(q quicListener, w *web) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		c, err := q.ln.Accept(context.Background())
+		if err != nil {
+			return // closed
+		}
+		a := c.RemoteAddr().(*net.UDPAddr).AddrPort()
+		client := netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+		why, ok := s.conns.enter(client.Addr())
+		if s.rules.Load().deny.contain(client.Addr()) {
+			if ok {
+				s.conns.leave(client.Addr())
+			}
+			why, ok = denied, false
+		}
+		if !ok {
+			s.loseShard(why)
+			c.CloseWithError(doqExcessiveLoad, "")
+			continue
+		}
+		all.Go(func() {
+			defer s.conns.leave(client.Addr())
+			if q.transport == wire.HTTPS {
+				w.http3.ServeQUICConn(c)
+				return
+			}
+			s.serveQUIC(c, client, w)
+		})
+	}
+}
+
+// serveQUIC answers the queries of a connection, a stream each.
+func (s *Server) serveQUIC(c *quic.Conn, client netip.AddrPort, w *web) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	local, _ := c.LocalAddr().(*net.UDPAddr)
+	for {
+		st, err := c.AcceptStream(context.Background())
+		if err != nil {
+			return // the client left, was silent, or the server stops
+		}
+		all.Go(func() {
+			x := w.lanes.Get().(*request)
+			defer w.lanes.Put(x)
+			q := &x.q
+			q.Client, q.Local, q.Transport = client, netip.Addr{}, wire.QUIC
+			if local != nil {
+				q.Local = local.AddrPort().Addr().Unmap()
+			}
+			x.serveStream(c, st)
+		})
+	}
+}
+
+// serveStream answers the one query of a stream.
+func (x *request) serveStream(c *quic.Conn, st *quic.Stream) {
+	defer st.Close()
+	st.SetReadDeadline(time.Now().Add(x.s.cfg.Idle))
+	msg, err := appendAll(x.msg[:0], io.LimitReader(st, frameBytes+maxMessage+1))
+	x.msg = msg
+	if err != nil {
+		st.CancelRead(doqProtocolError)
+		return
+	}
+	// One message, its length before it, the end behind it, ID 0 (section 4.2).
+	if len(msg) < frameBytes+12 || int(binary.BigEndian.Uint16(msg)) != len(msg)-frameBytes || msg[2] != 0 || msg[3] != 0 {
+		x.lose(badFrame)
+		c.CloseWithError(doqProtocolError, "")
+		return
+	}
+	x.msg = msg[frameBytes:]
+	defer func() { x.msg = msg }()
+	x.q.At = time.Now()
+	frame := func(msg []byte) error {
+		st.SetWriteDeadline(time.Now().Add(writeTime))
+		b := binary.BigEndian.AppendUint16(make([]byte, 0, frameBytes+len(msg)), uint16(len(msg)))
+		_, err := st.Write(append(b, msg...))
+		return err
+	}
+	x.send = frame
+	defer func() { x.send = nil }()
+	reply, j := x.reply()
+	if j != nil {
+		defer x.s.queue.release(j)
+	}
+	if len(reply) > 0 {
+		frame(reply)
+	}
+}

@@ -1,0 +1,235 @@
+package nameserver
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"shuultuur/nameserver/wire"
+)
+
+// accept serves the connections of a listener until it is closed.
+func (s *Server) accept(ln listener) {
+	for {
+		x, err := s.next(ln)
+		if err != nil {
+			return
+		}
+		s.streams.Go(func() { s.serveStream(x, ln.transport) })
+	}
+}
+
+// next is the next connection that may come in.
+func (s *Server) next(ln net.Listener) (*conn, error) {
+	var pause time.Duration
+	for {
+		nc, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil, err
+		}
+		if err != nil { // out of descriptors, or the client is gone: that passes
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.logger.Warn("accept", "err", err, "pause", pause)
+			time.Sleep(pause)
+			continue
+		}
+		pause = 0
+		if x, ok := s.admit(nc); ok {
+			return x, nil
+		}
+	}
+}
+
+const (
+	readSize   = 4 << 10
+	writeAt    = 16 << 10        // replies held before they are written
+	writeTime  = 5 * time.Second // for a client to take what was written
+	frameBytes = 2
+)
+
+// A stream is one connection of TCP or TLS (RFC 7766, 7858). Queries are
+// answered in the order they come, those that wait when they can be; as many
+// replies as there are go out in one write.
+type stream struct {
+	lane
+	raw *conn
+	c   net.Conn
+	r   *bufio.Reader
+	msg []byte // the query
+	buf []byte // its reply
+	out []byte // replies to be written, with their lengths
+
+	slots chan struct{} // queries under way elsewhere
+	mu    sync.Mutex    // of writing
+}
+
+func (s *Server) serveStream(x *conn, t wire.Transport) {
+	defer x.Close()
+	x.once.Do(x.header)
+	if x.err != nil {
+		return
+	}
+	st := &stream{lane: s.lane(), raw: x, c: x, slots: make(chan struct{}, s.rules.Load().pipeline)}
+	if t == wire.TLS {
+		cfg := s.tls.Clone()
+		cfg.NextProtos = []string{"dot"}
+		c := tls.Server(x, cfg)
+		c.SetDeadline(time.Now().Add(s.rules.Load().idle))
+		if err := c.Handshake(); err != nil {
+			s.loseShard(badFrame)
+			return
+		}
+		c.SetDeadline(time.Time{})
+		st.c = c
+	}
+	st.r = bufio.NewReaderSize(st.c, readSize)
+	st.buf = make([]byte, 0, 2048)
+	st.send = st.frame
+	st.q.Client, st.q.Local, st.q.Transport = x.client, x.local(), t
+	st.serve()
+	for range cap(st.slots) { // until what is under way has been delivered
+		st.slots <- struct{}{}
+	}
+	st.c.Close()
+}
+
+// serve answers queries until the client has no more, is silent, or breaks
+// the framing.
+func (st *stream) serve() {
+	for {
+		msg, err := st.read()
+		if err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				st.lose(badFrame)
+			}
+			return
+		}
+		st.q.At = time.Now()
+		if !st.one(msg) {
+			return
+		}
+	}
+}
+
+// one answers one query; false ends the connection.
+func (st *stream) one(msg []byte) bool {
+	defer st.s.caught(&st.lane)
+	reply, o := st.answer(msg, st.buf[:0])
+	switch o {
+	case wire.Later:
+		if !st.flush() { // what is ready does not wait for a slot
+			return false
+		}
+		st.slots <- struct{}{}
+		st.s.queue.put(&st.lane, st, nil)
+	case wire.Answered:
+		if len(reply) == 0 {
+			break // a transfer, sent already
+		}
+		if cap(reply) > cap(st.buf) && cap(reply) <= keptBuffer {
+			st.buf = reply[:0]
+		}
+		st.out = binary.BigEndian.AppendUint16(st.out, uint16(len(reply)))
+		st.out = append(st.out, reply...)
+	}
+	if len(st.out) >= writeAt || !st.more() {
+		return st.flush()
+	}
+	return true
+}
+
+// more says whether another whole query has been read already.
+func (st *stream) more() bool {
+	n := st.r.Buffered()
+	if n < frameBytes {
+		return false
+	}
+	head, err := st.r.Peek(frameBytes)
+	return err == nil && n >= frameBytes+int(binary.BigEndian.Uint16(head))
+}
+
+// read returns the next query. A connection without one under way may be
+// silent for the idle time; once a query has begun, that is the time for all
+// of it.
+func (st *stream) read() ([]byte, error) {
+	for {
+		if !st.more() {
+			st.raw.Conn.SetReadDeadline(time.Now().Add(st.s.rules.Load().idle))
+			if st.s.stopping.Load() {
+				return nil, net.ErrClosed
+			}
+		}
+		if _, err := st.r.Peek(1); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) && len(st.slots) > 0 && !st.s.stopping.Load() {
+				continue // it waits for us
+			}
+			return nil, err
+		}
+		break
+	}
+	var head [frameBytes]byte
+	if _, err := io.ReadFull(st.r, head[:]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint16(head[:]))
+	if n > cap(st.msg) {
+		st.msg = make([]byte, max(n, 512))
+	}
+	st.msg = st.msg[:n]
+	_, err := io.ReadFull(st.r, st.msg)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return st.msg, err
+}
+
+// flush writes the replies there are; false if the client does not take them.
+func (st *stream) flush() bool {
+	if len(st.out) == 0 {
+		return true
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.raw.Conn.SetWriteDeadline(time.Now().Add(writeTime))
+	_, err := st.c.Write(st.out)
+	if st.out = st.out[:0]; cap(st.out) > 4*writeAt {
+		st.out = nil
+	}
+	return err == nil
+}
+
+// frame writes one message at once: of a transfer.
+func (st *stream) frame(msg []byte) error {
+	if !st.flush() {
+		return net.ErrClosed
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.write(msg)
+}
+
+func (st *stream) write(msg []byte) error {
+	st.raw.Conn.SetWriteDeadline(time.Now().Add(writeTime))
+	b := binary.BigEndian.AppendUint16(make([]byte, 0, frameBytes+len(msg)), uint16(len(msg)))
+	_, err := st.c.Write(append(b, msg...)) // one segment, one record
+	return err
+}
+
+// deliver implements sink.
+func (st *stream) deliver(j *job) {
+	if len(j.msg) > 0 {
+		st.mu.Lock()
+		if err := st.write(j.msg); err != nil {
+			st.raw.Conn.Close() // the reader sees it and leaves
+		}
+		st.mu.Unlock()
+	}
+	st.s.queue.release(j)
+	<-st.slots
+}
