@@ -417,7 +417,7 @@ func (b *builder) writeNode(n *node) error {
 		}
 	}
 	if n.flags&hasBitmap != 0 {
-		bits := typeBitmap(n.sets)
+		bits := typeBitmap(sets)
 		t.arena = binary.LittleEndian.AppendUint16(t.arena, uint16(len(bits)))
 		t.arena = append(t.arena, bits...)
 	}
@@ -584,7 +584,7 @@ func (t *table) enter(h uint64, n uint32) {
 }
 
 // typeBitmap is the bitmap of RFC 4034 4.1.2 of a node's types, RRSIG and NSEC
-// among them.
+// among them, and type 0 where it has an alias.
 func typeBitmap(sets []*set) []byte {
 	types := []int{int(dns.TypeRRSIG), int(dns.TypeNSEC)}
 	for _, s := range sets {

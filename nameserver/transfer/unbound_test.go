@@ -1,0 +1,171 @@
+package transfer_test
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/transfer"
+	"shuultuur/nameserver/wire"
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/sign"
+)
+
+const signedZone = `
+$TTL 300
+@	SOA ns1 hostmaster 1 7200 3600 1209600 60
+	NS ns1
+	MX 10 mail
+ns1	A 127.0.0.1
+mail	A 192.0.2.2
+mail	A 192.0.2.3
+www	CNAME mail
+txt	TXT "one" "two"
+*.wild	A 192.0.2.4
+a.b.empty	A 192.0.2.5
+moved	DNAME empty
+chosen	A 192.0.2.10
+chosen	A 192.0.2.11
+*.choice	A 192.0.2.12
+*.choice	A 192.0.2.13
+insecure	NS ns.insecure
+ns.insecure	A 127.0.0.1
+`
+
+type first struct{}
+
+func (first) Pick(dst []uint16, _ *wire.Query, _ int) ([]uint16, uint8, bool) {
+	return append(dst, 0), 0, false
+}
+
+// TestValidatorsAcceptEveryAnswer has an Unbound and a delv with our key as
+// their trust anchor ask a server of ours for all kinds of answers.
+func TestValidatorsAcceptEveryAnswer(t *testing.T) {
+	for _, algorithm := range sign.Algorithms() {
+		for _, denial := range []string{sign.NSEC, sign.NSEC3, sign.Compact} {
+			t.Run(algorithm+" "+denial, func(t *testing.T) {
+				t.Parallel()
+				validate(t, algorithm, denial)
+			})
+		}
+	}
+}
+
+func validate(t *testing.T, algorithm, denial string) {
+	s := start(t, transfer.Config{})
+	var keys []*sign.Key
+	for _, ksk := range []bool{true, false} {
+		k, err := sign.Generate("example.com.", algorithm, ksk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, k)
+	}
+	signer, err := sign.NewWithKeys("example.com.", sign.Config{Denial: denial}, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := read(t, "example.com.", signedZone)
+	z.Choices = []zone.Choice{{Name: "chosen.example.com.", Type: dns.TypeA, Pick: first{}}, {Name: "*.choice.example.com.", Type: dns.TypeA, Pick: first{}}}
+	z.Aliases = []zone.Alias{{Name: "alias.example.com.", Target: "mail.example.com."}, {Name: "*.aliases.example.com.", Target: "mail.example.com."}}
+	publish(t, s, z, signer)
+	// What is delegated without DS is answered by us too, unsigned.
+	publish(t, s, read(t, "insecure.example.com.", "$TTL 300\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\nhost A 192.0.2.77\n"), nil)
+
+	dir := t.TempDir()
+	port := freePort(t)
+	anchor := write(t, dir, "anchor", keys[0].DS().String()+"\n")
+	conf := write(t, dir, "unbound.conf", fmt.Sprintf(`
+server:
+	interface: 127.0.0.1@%s
+	port: %s
+	do-daemonize: no
+	use-syslog: no
+	log-servfail: yes
+	val-log-level: 2
+	chroot: ""
+	username: ""
+	directory: %q
+	pidfile: ""
+	trust-anchor-file: %q
+	do-not-query-localhost: no
+	qname-minimisation: no
+	num-threads: 1
+stub-zone:
+	name: example.com.
+	stub-addr: 127.0.0.1@%s
+stub-zone:
+	name: insecure.example.com.
+	stub-addr: 127.0.0.1@%s
+remote-control:
+	control-enable: no
+`, port, port, dir, anchor, s.port(), s.port()))
+	run(t, "unbound", "-d", "-c", conf)
+	addr := "127.0.0.1:" + port
+	until(t, "unbound answers", func() bool { return query(addr, "example.com.", dns.TypeSOA) != nil })
+
+	trust := write(t, dir, "delv.keys", fmt.Sprintf("trust-anchors { example.com. static-key %d %d %d %q; };\n",
+		keys[0].Flags, keys[0].Protocol, keys[0].Algorithm, keys[0].PublicKey))
+	nx := dns.RcodeNameError
+	if denial == sign.Compact {
+		nx = dns.RcodeSuccess
+	}
+	// The order matters: what was denied must not make the validator deny, of
+	// its own, what is there (RFC 8198).
+	for _, tt := range []struct {
+		name   string
+		typ    uint16
+		rcode  int
+		count  int
+		secure bool
+	}{
+		{"alias.example.com.", dns.TypeAAAA, 0, 0, true},
+		{"alias.example.com.", dns.TypeA, 0, 2, true},
+		{"x.aliases.example.com.", dns.TypeAAAA, 0, 0, true},
+		{"x.aliases.example.com.", dns.TypeA, 0, 2, true},
+		{"example.com.", dns.TypeSOA, 0, 1, true},
+		{"example.com.", dns.TypeDNSKEY, 0, 2, true},
+		{"example.com.", dns.TypeCDS, 0, 1, true},
+		{"example.com.", dns.TypeCDNSKEY, 0, 1, true},
+		{"example.com.", dns.TypeTXT, 0, 0, true},
+		{"mail.example.com.", dns.TypeA, 0, 2, true},
+		{"mail.example.com.", dns.TypeAAAA, 0, 0, true},
+		{"www.example.com.", dns.TypeA, 0, 3, true},
+		{"txt.example.com.", dns.TypeTXT, 0, 1, true},
+		{"one.wild.example.com.", dns.TypeA, 0, 1, true},
+		{"two.three.wild.example.com.", dns.TypeA, 0, 1, true},
+		{"four.wild.example.com.", dns.TypeMX, 0, 0, true},
+		{"empty.example.com.", dns.TypeA, 0, 0, true},
+		{"b.empty.example.com.", dns.TypeA, 0, 0, true},
+		{"a.b.moved.example.com.", dns.TypeA, 0, 3, true},
+		{"chosen.example.com.", dns.TypeA, 0, 1, true},
+		{"chosen.example.com.", dns.TypeAAAA, 0, 0, true},
+		{"x.choice.example.com.", dns.TypeA, 0, 1, true},
+		{"nothing.example.com.", dns.TypeA, nx, 0, true},
+		{"a.nothing.example.com.", dns.TypeA, nx, 0, true},
+		{"z.b.empty.example.com.", dns.TypeA, nx, 0, true},
+		{"insecure.example.com.", dns.TypeDS, 0, 0, true},
+		{"host.insecure.example.com.", dns.TypeA, 0, 1, false},
+	} {
+		what := tt.name + " " + dns.TypeToString[tt.typ]
+		m := query(addr, tt.name, tt.typ)
+		switch {
+		case m == nil:
+			t.Errorf("unbound: %s: no answer", what)
+			continue
+		case m.Rcode != tt.rcode || len(m.Answer) != tt.count || m.AuthenticatedData != tt.secure:
+			t.Errorf("unbound: %s: %s, %d records, secure %v; want %s, %d, %v", what,
+				dns.RcodeToString[m.Rcode], len(m.Answer), m.AuthenticatedData, dns.RcodeToString[tt.rcode], tt.count, tt.secure)
+		}
+		if !tt.secure {
+			continue
+		}
+		out, err := exec.Command(program(t, "delv"), "@127.0.0.1", "-p", s.port(), "-a", trust, "+root=example.com.", tt.name, dns.TypeToString[tt.typ]).CombinedOutput()
+		if text := string(out); err != nil || !strings.Contains(text, "; fully validated") && !strings.Contains(text, "; negative response, fully validated") {
+			t.Errorf("delv: %s: %v\n%s", what, err, out)
+		}
+	}
+}
