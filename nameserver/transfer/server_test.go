@@ -223,7 +223,7 @@ func program(t testing.TB, name string) string {
 }
 
 // run starts another's server until the test ends.
-func run(t testing.TB, name string, args ...string) {
+func run(t testing.TB, name string, args ...string) *os.Process {
 	t.Helper()
 	cmd := exec.Command(program(t, name), args...)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
@@ -241,6 +241,7 @@ func run(t testing.TB, name string, args ...string) {
 			<-done
 		}
 	})
+	return cmd.Process
 }
 
 // freePort is one that another's server can have for UDP and TCP.
