@@ -44,7 +44,7 @@ type Row struct {
 	User     string
 	Policy   string
 	Rule     string // "" when no rule fitted
-	Method   string
+	Method   string // of DNS the type of record
 	URL      string // "" where only a host was asked for (DNS, TLS)
 	Host     string
 	Type     string // media type of the response: lower case, no parameters
@@ -56,7 +56,7 @@ type Row struct {
 	BytesOut int64 // body bytes to the client
 	Looked   int64 // wire bytes of the body that checks were shown
 	Score    int   // of the finding that decided; where none did, the highest of all
-	Status   int   // 0 when no answer was sent
+	Status   int   // 0 when no answer was sent; of DNS the response code
 	Port     uint16
 	Proto    filter.Proto
 	Action   filter.Action
@@ -104,6 +104,9 @@ func From(t *filter.Transaction) Row {
 	}
 	if t.Request != nil {
 		r.Method = cut(t.Request.Method, maxShort)
+	}
+	if t.Proto == filter.DNS && t.Type != 0 {
+		r.Method = filter.RecordName(t.Type)
 	}
 	var typ []byte
 	if t.Response != nil {

@@ -81,3 +81,13 @@ func RecordName(t uint16) string {
 	}
 	return "TYPE" + strconv.Itoa(int(t))
 }
+
+var rcodes = [...]string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE"}
+
+// RcodeName is the name of a response code of DNS, or "RCODE23".
+func RcodeName(n uint16) string {
+	if int(n) < len(rcodes) {
+		return rcodes[n]
+	}
+	return "RCODE" + strconv.Itoa(int(n))
+}

@@ -27,6 +27,7 @@ import (
 	"shuultuur/intercept"
 	"shuultuur/list"
 	"shuultuur/list/source"
+	"shuultuur/nameserver/resolve"
 	"shuultuur/policy"
 	"shuultuur/proxy"
 	"shuultuur/state"
@@ -48,21 +49,23 @@ type Engine struct {
 	files     []string            // what it was built from
 	stamp     string              // fingerprint of these files when they were read
 	revision  string              // a digest of it
+	resolver  *resolve.Resolver   // nil without a name server
+	offline   *resolve.Store      // its store when it may ask nobody
 	built     time.Time
 }
 
 // build makes an engine. Nothing is half-built: on an error what was opened is
 // let go.
-func build(ctx context.Context, s *Settings, memory *state.Memory, log *slog.Logger) (*Engine, error) {
+func build(ctx context.Context, s *Settings, memory *state.Memory, store *resolve.Store, log *slog.Logger) (*Engine, error) {
 	e := &Engine{settings: s, lists: map[string]*list.File{}, downloads: map[string]download{}, built: time.Now()}
-	if err := e.fill(ctx, memory, log); err != nil {
+	if err := e.fill(ctx, memory, store, log); err != nil {
 		e.close()
 		return nil, s.mistake(err)
 	}
 	return e, nil
 }
 
-func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logger) error {
+func (e *Engine) fill(ctx context.Context, memory *state.Memory, store *resolve.Store, log *slog.Logger) error {
 	s := e.settings
 	e.files = append(e.files, s.file)
 	if n := len(s.Listen.Token); n > 0 && n < 16 {
@@ -101,11 +104,19 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, log *slog.Logge
 	if err != nil {
 		return err
 	}
+	if d := s.DNS; d != nil {
+		for _, f := range d.Names.HostsFiles {
+			e.files = append(e.files, s.path(f))
+		}
+	}
 	// All files are known: what is built from here on is built from these.
 	e.stamp = e.fingerprint()
 	digest := sha256.Sum256([]byte(e.stamp))
 	e.revision = hex.EncodeToString(digest[:8])
 	if err := e.decide(policies, checks.Checks, memory, log); err != nil {
+		return err
+	}
+	if err := e.names(store); err != nil {
 		return err
 	}
 	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert, Intercept: look}
@@ -137,7 +148,7 @@ func (e *Engine) tryFixed() error {
 	if _, err := proxy.New(e.settings.Proxy, e.proxy, nil, nil); err != nil {
 		return filter.Setting("proxy", err)
 	}
-	return nil
+	return e.tryDNS()
 }
 
 // openLists compiles what has changed and opens every list, in the order of
@@ -321,6 +332,9 @@ func (e *Engine) close() {
 	for _, f := range e.lists {
 		f.Close()
 	}
+	if e.offline != nil {
+		e.offline.Close()
+	}
 }
 
 // fingerprint changes when one of the files the engine was built from does:
@@ -430,6 +444,9 @@ func (s *Settings) fixed(other *Settings) []string {
 	}
 	if s.Events != other.Events {
 		parts = append(parts, "events")
+	}
+	if (s.DNS == nil) != (other.DNS == nil) || s.DNS != nil && s.DNS.fixed() != other.DNS.fixed() {
+		parts = append(parts, "dns")
 	}
 	if s.State != other.State {
 		parts = append(parts, "state")

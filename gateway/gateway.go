@@ -25,6 +25,7 @@ import (
 	"shuultuur/admin"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/nameserver"
 	"shuultuur/proxy"
 	"shuultuur/state"
 )
@@ -43,8 +44,10 @@ type Gateway struct {
 	events  *event.Log
 	stores  []event.Store
 	proxy   *proxy.Proxy
+	dns     *nameserver.Server // nil without one
+	names   *names             // what it asks others with; nil without one
 
-	proxyOn, transparentOn, adminOn []net.Listener
+	proxyOn, transparentOn, sinkholeOn, adminOn []net.Listener
 
 	reloading sync.Mutex // one reload at a time
 	mu        sync.Mutex
@@ -76,13 +79,21 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 	if g.memory, err = state.New(s.State); err != nil {
 		return s.mistake(filter.Setting("state", err))
 	}
-	e, err := build(ctx, s, g.memory, g.log)
+	if s.DNS != nil {
+		if g.names, err = newNames(s.DNS); err != nil {
+			return s.mistake(err)
+		}
+	}
+	e, err := build(ctx, s, g.memory, g.names.answers(), g.log)
 	if err != nil {
 		return err
 	}
 	g.engine.Store(e)
 	if err := g.listen(ctx, s); err != nil {
 		return err
+	}
+	if err := g.openDNS(ctx, s, e); err != nil {
+		return s.mistake(err)
 	}
 	if g.stores, err = openStores(s); err != nil {
 		return err
@@ -112,7 +123,7 @@ func (g *Gateway) listen(ctx context.Context, s *Settings) error {
 		to    *[]net.Listener
 	}{
 		{"listen.proxy", s.Listen.Proxy, &g.proxyOn}, {"listen.transparent", s.Listen.Transparent, &g.transparentOn},
-		{"listen.tproxy", s.Listen.TPROXY, &g.transparentOn}, {"listen.admin", s.Listen.Admin, &g.adminOn},
+		{"listen.tproxy", s.Listen.TPROXY, &g.transparentOn}, {"listen.sinkhole", s.Listen.Sinkhole, &g.sinkholeOn}, {"listen.admin", s.Listen.Admin, &g.adminOn},
 	} {
 		for _, a := range l.addrs {
 			on, err := proxy.Listen(ctx, a, l.key == "listen.tproxy")
@@ -128,7 +139,7 @@ func (g *Gateway) listen(ctx context.Context, s *Settings) error {
 // own lists the addresses that no request may reach through the proxy.
 func (g *Gateway) own() []netip.AddrPort {
 	var own []netip.AddrPort
-	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.adminOn} {
+	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.sinkholeOn, g.adminOn} {
 		for _, l := range on {
 			if a, ok := l.Addr().(*net.TCPAddr); ok {
 				own = append(own, a.AddrPort())
@@ -190,9 +201,15 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.transparentOn {
 		serve(func() error { return g.proxy.ServeTransparent(ctx, l) })
 	}
+	for _, l := range g.sinkholeOn {
+		serve(func() error { return g.proxy.ServeSinkhole(ctx, l) })
+	}
 	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
+	}
+	if g.dns != nil {
+		serve(func() error { return g.dns.Run(ctx) })
 	}
 	servers.Go(func() { g.watch(ctx) })
 	servers.Go(func() { g.refresh(ctx) })
@@ -211,7 +228,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // close lets go of what New opened.
 func (g *Gateway) close() error {
 	var errs []error
-	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.adminOn} {
+	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.sinkholeOn, g.adminOn} {
 		for _, l := range on {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
@@ -221,6 +238,7 @@ func (g *Gateway) close() error {
 	for _, s := range g.stores {
 		errs = append(errs, s.Close())
 	}
+	g.names.close()
 	if g.memory != nil {
 		g.memory.Close()
 	}
@@ -257,15 +275,22 @@ func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
 		return nil, err
 	}
 	old := g.engine.Load()
-	e, err := build(ctx, s, g.memory, g.log)
+	anew, err := g.newNames(s)
 	if err != nil {
+		return nil, s.mistake(err)
+	}
+	e, err := build(ctx, s, g.memory, anew.answers(), g.log)
+	if err != nil {
+		g.dropNames(anew)
 		return nil, err
 	}
 	if err := g.proxy.Use(e.proxy); err != nil {
+		g.dropNames(anew)
 		e.close()
 		return nil, err
 	}
 	g.engine.Store(e)
+	g.reloadDNS(s, e, anew)
 	for _, part := range old.settings.fixed(s) {
 		problems = append(problems, part+" changed in the settings: that needs a restart")
 	}

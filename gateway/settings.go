@@ -37,6 +37,7 @@ type Settings struct {
 	Intercept *Intercept      `yaml:"intercept"`
 	Events    event.Config    `yaml:"events"`
 	State     state.Config    `yaml:"state"`
+	DNS       *DNS            `yaml:"dns"` // nil: no name server
 
 	file string // as given
 	dir  string // of the file: what relative paths stand on
@@ -57,7 +58,11 @@ type Listen struct {
 	// ipfw fwd) and with it kept (TPROXY). Default none.
 	Transparent Addresses `yaml:"transparent"`
 	TPROXY      Addresses `yaml:"tproxy"`
-	Admin       Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// Sinkhole is where the name server sends clients that may not have what
+	// they asked for, usually ports 80 and 443 of the addresses under dns:
+	// block: sinkhole. Default none.
+	Sinkhole Addresses `yaml:"sinkhole"`
+	Admin    Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
 	// Token opens the profiles of the admin address to other machines; 16
 	// bytes or more. Without one they are for this machine only.
 	Token string `yaml:"token"`
@@ -67,7 +72,9 @@ type Listen struct {
 }
 
 // addresses are what only a restart changes.
-func (l *Listen) addresses() []any { return []any{l.Proxy, l.Transparent, l.TPROXY, l.Admin, l.Token} }
+func (l *Listen) addresses() []any {
+	return []any{l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.Admin, l.Token}
+}
 
 // A KeyPair names a certificate and its key, both PEM.
 type KeyPair struct {

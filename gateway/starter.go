@@ -63,7 +63,7 @@ func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 		return nil, nil, err
 	}
 	s.Checks.Full()
-	e, err := build(ctx, s, nil, slog.New(slog.DiscardHandler))
+	e, err := build(ctx, s, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		clean()
 		return nil, nil, err

@@ -481,6 +481,9 @@ func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 func (o *output) filter(e *entry) {
 	bloomSet(o.bloom, o.h.Blocks, e.hash())
 	key := o.b.key(e)
+	if c := key[len(key)-1]; '0' <= c && c <= '9' || bytes.IndexByte(key, ':') >= 0 {
+		o.h.Flags |= headerAddress // or, at worst, a name under xn--…
+	}
 	if i := bytes.IndexByte(key, '/'); i > 0 {
 		o.b.report.URLs++
 		bloomSet(o.bloom, o.h.Blocks, gate(hashHost(key[:i], o.b.seed)))

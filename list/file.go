@@ -50,6 +50,7 @@ const (
 	headerPrefix  = 1 // Flags: URL entries match as Prefix says
 	headerWide    = 2 // Flags: lines take 4 bytes, not 3
 	headerLongest = 4 // Flags: the longest entry decides between a category and its exception
+	headerAddress = 8 // Flags: an entry is an IP address
 )
 
 var (
@@ -169,8 +170,9 @@ type File struct {
 	exprs    expressionSet
 	rules    *adblock.Engine // nil when there are none
 
-	longest bool
-	overlay *File // nil when there is none
+	longest   bool
+	addresses bool
+	overlay   *File // nil when there is none
 }
 
 // Open maps the list file at path, and the overlay beside it where there is
@@ -235,6 +237,7 @@ func open(path string, data []byte) (*File, error) {
 		f.posSize = 4
 	}
 	f.longest = h.Flags&headerLongest != 0
+	f.addresses = h.Flags&headerAddress != 0 || len(f.bytes(secNetworks)) > 0
 	f.records, f.index = f.bytes(secRecords), f.bytes(secIndex)
 	f.bloom, f.more = f.bytes(secBloom), f.bytes(secMore)
 	f.networks = f.bytes(secNetworks)
@@ -390,6 +393,9 @@ func (f *File) Report() (Report, error) {
 
 // Len returns the number of different entries, without the overlay.
 func (f *File) Len() int { return f.entries }
+
+// HasAddresses says whether any entry is an IP address or a network.
+func (f *File) HasAddresses() bool { return f.addresses || f.overlay != nil && f.overlay.addresses }
 
 // HasURLs says whether any entry has a path.
 func (f *File) HasURLs() bool { return f.maxPath > 0 || f.overlay != nil && f.overlay.maxPath > 0 }

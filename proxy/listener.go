@@ -18,9 +18,11 @@ type listener struct {
 	n        atomic.Int64    // sessions
 	draining atomic.Bool
 	// transparent says that a firewall brings connections here, port where.
-	transparent bool
-	port        uint16
-	wg          sync.WaitGroup
+	// sinkhole says that a name server sends clients here that asked for a
+	// name they may not have.
+	transparent, sinkhole bool
+	port                  uint16
+	wg                    sync.WaitGroup
 
 	mu   sync.Mutex
 	open map[*session]struct{}
@@ -30,13 +32,13 @@ type listener struct {
 // idle connections, lets requests in flight finish for Config.Drain, and
 // closes what is left. It may be called for several listeners; it closes ln.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
-	return p.serve(ctx, ln, false)
+	return p.serve(ctx, ln, &listener{})
 }
 
-func (p *Proxy) serve(ctx context.Context, ln net.Listener, transparent bool) error {
+func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	l := &listener{p: p, ctx: base, open: map[*session]struct{}{}, transparent: transparent}
+	l.p, l.ctx, l.open = p, base, map[*session]struct{}{}
 	if a, ok := ln.Addr().(*net.TCPAddr); ok {
 		l.port = uint16(a.Port)
 	}

@@ -16,7 +16,15 @@ import (
 // ServeTransparent is Serve for connections that a firewall sends to ln
 // although their clients mean to speak to web servers. ln comes from Listen.
 func (p *Proxy) ServeTransparent(ctx context.Context, ln net.Listener) error {
-	return p.serve(ctx, ln, true)
+	return p.serve(ctx, ln, &listener{transparent: true})
+}
+
+// ServeSinkhole is Serve for clients that a name server sends here because they
+// may not have what they asked for: they speak as to a web server, and get the
+// page that says why. The host they name is judged as ever, so that one who
+// clicks through a warning goes on to it.
+func (p *Proxy) ServeSinkhole(ctx context.Context, ln net.Listener) error {
+	return p.serve(ctx, ln, &listener{transparent: true, sinkhole: true})
 }
 
 // Listen listens on addr. tproxy says that a firewall brings connections there
@@ -34,6 +42,9 @@ func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error)
 // requests follow.
 func (x *session) beginTransparent() bool {
 	p := x.p
+	if x.l.sinkhole {
+		return x.beginSinkhole()
+	}
 	orig, err := originalDestination(x.socket)
 	if err != nil {
 		p.log.Warn("a connection to a transparent listener that no firewall rule brought here", "client", x.client, "err", err)
@@ -44,7 +55,30 @@ func (x *session) beginTransparent() bool {
 		p.log.Warn("a connection to a transparent listener is meant for the gateway itself: a loop, or a client that asks it directly", "client", x.client, "to", orig)
 		return false
 	}
-	p.counters.transparent.Add(1)
+	return x.beginRedirected(orig)
+}
+
+// beginSinkhole begins a connection to a sinkhole: what was meant is the port
+// that such a client uses, of a host it is about to name.
+func (x *session) beginSinkhole() bool {
+	local, ok := x.socket.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	b, err := x.r.Peek(1)
+	if err != nil {
+		return false
+	}
+	port := uint16(80)
+	if b[0] == 0x16 {
+		port = 443
+	}
+	return x.beginRedirected(netip.AddrPortFrom(local.AddrPort().Addr().Unmap().WithZone(""), port))
+}
+
+// beginRedirected begins a connection that was meant for orig.
+func (x *session) beginRedirected(orig netip.AddrPort) bool {
+	x.p.counters.transparent.Add(1)
 	d := &decrypted{scheme: "http", orig: orig, dial: orig.Addr().String(), host: orig.Addr().String(), port: orig.Port()}
 	b, err := x.r.Peek(1)
 	if err != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
+	"shuultuur/filter"
 	"shuultuur/gateway"
 )
 
@@ -99,7 +101,11 @@ func printRow(w *tabwriter.Writer, r *event.Row) {
 	if what == "" {
 		what = r.Host
 	}
-	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(who), r.Status, r.Action,
+	status := strconv.Itoa(r.Status)
+	if r.Proto == filter.DNS {
+		status = filter.RcodeName(uint16(r.Status))
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(who), status, r.Action,
 		printable(strings.TrimSuffix(why, "/")), r.Method, printable(what))
 }
 

@@ -27,6 +27,9 @@ or phrase file and line that gave it, and the rule that decided. Nothing is
 fetched: give the page as FILE ("-" for standard input) to have its text judged
 as well. Without -config the starter settings answer.
 
+With -dns, NAME is a name that a client asks the name server for, and what the
+name server would answer is said too, as far as it would not have to ask others.
+
 An https URL is judged by its host alone, as the gateway does with a tunnel it
 does not look into; where the client's policy says decrypt, it is judged whole.
 
@@ -60,26 +63,31 @@ type question struct {
 	contentType, referer, agent      string
 	groups                           string
 	url, file                        string
+	dns                              string
 }
 
 func why(ctx context.Context, e env, args []string) int {
 	var q question
 	var asJSON bool
-	f, parse := flags(e, "why", "[flags] URL [FILE]", whyHelp)
+	f, parse := flags(e, "why", "[flags] URL [FILE] | -dns NAME", whyHelp)
 	f.StringVar(&q.config, "config", "", "settings `file` (default the starter settings)")
 	f.StringVar(&q.as, "as", "", "judge by this `policy`, whoever asks")
 	f.StringVar(&q.client, "client", "127.0.0.1", "`address` of the client that asks")
 	f.StringVar(&q.user, "user", "", "`name` of the user who asks")
 	f.StringVar(&q.groups, "groups", "", "`groups` of the user, separated by commas")
 	f.StringVar(&q.method, "method", "GET", "request `method`")
-	f.StringVar(&q.contentType, "type", "", "media `type` of FILE (default by its name, then by its bytes)")
+	f.StringVar(&q.contentType, "type", "", "media `type` of FILE (default by its name, then by its bytes); with -dns the type of record (default A)")
+	f.StringVar(&q.dns, "dns", "", "ask for this `name` of the DNS")
 	f.StringVar(&q.referer, "referer", "", "Referer `URL` of the request")
 	f.StringVar(&q.agent, "agent", "", "User-Agent of the request")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	if status := parse(args); status >= 0 {
 		return status
 	}
-	if f.NArg() < 1 || f.NArg() > 2 {
+	if q.dns != "" && f.NArg() == 0 {
+		return q.name(ctx, e, asJSON)
+	}
+	if f.NArg() < 1 || f.NArg() > 2 || q.dns != "" {
 		f.Usage()
 		return 2
 	}

@@ -58,3 +58,7 @@ func reverseNames(p netip.Prefix) ([][]byte, error) {
 	}
 	return names, nil
 }
+
+// RouteNames returns the domains, in wire form and lower case, that a key of
+// Config.Routes stands for; the root is everything.
+func RouteNames(key string) ([][]byte, error) { return routeNames(key) }

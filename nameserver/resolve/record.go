@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -10,14 +11,17 @@ import (
 )
 
 // Record returns the transaction of a query that was answered, whole and with
-// memory of its own: what was left out for speed is worked out now. ok is false
-// where no policy was asked.
-func (r *Resolver) Record(q *wire.Query, a *wire.Reply) (t filter.Transaction, ok bool) {
-	if a.T.Host == "" {
-		return t, false
-	}
-	t = a.T
+// memory of its own: what was left out for speed is worked out now. Where no
+// policy was asked (names of one's own, other responders) it says who asked
+// for what.
+func (r *Resolver) Record(q *wire.Query, a *wire.Reply) filter.Transaction {
+	t := a.T
 	t.Terse = false
+	if t.Host == "" {
+		t = filter.Transaction{Start: q.At, Proto: filter.DNS, Type: q.Type, Last: filter.Name}
+		t.Client = r.parts.Identify(q.Client.Addr())
+		t.Host = string(appendHost(nil, q.Name))
+	}
 	t.Host, t.ID = strings.Clone(t.Host), strings.Clone(t.ID)
 	if t.ID == "" {
 		t.ID = string(r.ids.append(nil, q.At))
@@ -35,7 +39,7 @@ func (r *Resolver) Record(q *wire.Query, a *wire.Reply) (t filter.Transaction, o
 		r.say(&t, "a name by which browsers ask for leave to use DNS of their own")
 	}
 	t.Status = int(a.Rcode)
-	return t, true
+	return t
 }
 
 // explain has t judged once more, with evidence. led is the name or address in
@@ -64,4 +68,11 @@ func (r *Resolver) say(t *filter.Transaction, evidence string) {
 			t.Findings[i].Evidence = evidence
 		}
 	}
+}
+
+// As returns a resolver for which everybody is client.
+func (r *Resolver) As(client filter.Client) *Resolver {
+	as := &Resolver{parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo}
+	as.parts.Identify = func(netip.Addr) filter.Client { return client }
+	return as
 }

@@ -63,9 +63,10 @@ type Parts struct {
 	// Addresses says that rules or lists know addresses: those in answers are
 	// judged too.
 	Addresses bool
-	// Routed are domains that have upstreams of their own: their names are
-	// asked there whatever they look like, and may have private addresses.
-	Routed []string
+	// Routed are domains, in wire form, that have upstreams of their own:
+	// their names are asked there whatever they look like, and may have private
+	// addresses.
+	Routed [][]byte
 }
 
 // A Resolver is a [wire.Responder].
@@ -107,11 +108,7 @@ func New(cfg Config, parts Parts) (*Resolver, error) {
 	if r.local, err = newLocal(cfg); err != nil {
 		return nil, err
 	}
-	for _, d := range parts.Routed {
-		name, err := wire.Name(d)
-		if err != nil {
-			return nil, fmt.Errorf("route %q: %w", d, err)
-		}
+	for _, name := range parts.Routed {
 		r.private[string(name)] = struct{}{}
 		r.local.routed[string(name)] = struct{}{}
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/gateway"
+)
+
+// nameExplanation is what "why -dns -json" prints, as explanation is for a URL.
+type nameExplanation struct {
+	Name     string           `json:"name"`
+	Type     string           `json:"type"`
+	Action   string           `json:"action"`
+	Policy   string           `json:"policy"`
+	Rule     string           `json:"rule"`
+	Findings []filter.Finding `json:"findings"`
+	Upstream bool             `json:"upstream"` // others would be asked, and their answer judged again
+	Rcode    string           `json:"rcode,omitempty"`
+	Answer   []string         `json:"answer,omitempty"`
+	Error    string           `json:"error,omitempty"` // the Extended DNS Error
+	Taken    float64          `json:"taken_us"`
+}
+
+// name answers "why -dns".
+func (q question) name(ctx context.Context, e env, asJSON bool) int {
+	x, err := q.askName(ctx)
+	if err != nil {
+		return fail(e, err)
+	}
+	if asJSON {
+		enc := json.NewEncoder(e.stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(x)
+	} else {
+		err = x.print(e.stdout)
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	if x.Action == "pass" || x.Action == "allow" {
+		return 0
+	}
+	return 1
+}
+
+func (q question) askName(ctx context.Context) (*nameExplanation, error) {
+	addr, err := netip.ParseAddr(q.client)
+	if err != nil {
+		return nil, fmt.Errorf("-client %q is not an address", q.client)
+	}
+	kind := strings.ToUpper(cmp.Or(q.contentType, "A"))
+	typ, err := filter.RecordType(kind)
+	if err != nil {
+		return nil, fmt.Errorf("-type: %w", err)
+	}
+	engine, closeEngine, err := gateway.Explain(ctx, q.config)
+	if err != nil {
+		return nil, err
+	}
+	defer closeEngine()
+	d, err := engine.As(q.as)
+	if err != nil {
+		return nil, err
+	}
+	client := filter.Client{Addr: addr.Unmap(), User: q.user}
+	if q.user == "" {
+		if c, err := engine.Identify(ctx, client.Addr); err == nil {
+			client = c
+		}
+	}
+	if q.groups != "" {
+		client.Groups = strings.Split(q.groups, ",")
+	}
+	start := time.Now()
+	a, err := engine.Name(d, client, q.dns, typ)
+	if err != nil {
+		return nil, err
+	}
+	t := &a.Transaction
+	return &nameExplanation{
+		Name: strings.TrimSuffix(q.dns, "."), Type: kind, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
+		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, Rcode: a.Rcode, Answer: a.Records, Error: a.Error,
+		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
+	}, nil
+}
+
+func (x *nameExplanation) print(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s %s\n", strings.ToUpper(x.Action), x.Name, x.Type)
+	if x.Policy != "" {
+		fmt.Fprintf(&b, "  policy  %s\n  rule    %s\n", x.Policy, cmp.Or(x.Rule, "(no rule fitted)"))
+	}
+	for _, f := range x.Findings {
+		fmt.Fprintf(&b, "  found   %s/%s\n", f.Check, f.Category)
+		for part := range strings.SplitSeq(f.Evidence, "; ") {
+			if part != "" {
+				fmt.Fprintf(&b, "            %s\n", part)
+			}
+		}
+		if f.Modifier != "" {
+			fmt.Fprintf(&b, "            %s\n", f.Modifier)
+		}
+	}
+	if x.Upstream {
+		b.WriteString("  answer  that of the upstreams; aliases and addresses in it are judged again\n")
+	} else {
+		fmt.Fprintf(&b, "  answer  %s\n", x.Rcode)
+	}
+	for _, r := range x.Answer {
+		fmt.Fprintf(&b, "            %s\n", r)
+	}
+	if x.Error != "" {
+		fmt.Fprintf(&b, "  error   %s\n", x.Error)
+	}
+	fmt.Fprintf(&b, "  taken   %.0f µs\n", x.Taken)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
