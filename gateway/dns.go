@@ -63,6 +63,14 @@ func (d *DNS) fixed() string {
 	return fmt.Sprint(s.Listen, s.TLS, s.HTTPS, s.QUIC, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue)
 }
 
+// label is how CoreDNS names a server in metrics.
+func (d *DNS) label() string {
+	if len(d.Server.Listen) == 0 {
+		return "dns://"
+	}
+	return "dns://" + d.Server.Listen[0]
+}
+
 func (d *DNS) madeOf() string { return fmt.Sprint(d.Forward, d.Cache) }
 
 // ask is what the store asks upstreams with.
@@ -272,9 +280,11 @@ func (g *Gateway) reloadDNS(s *Settings, e *Engine, n *names) {
 		g.log.Error("the name server keeps its old limits", "error", err)
 	}
 	g.dns.SetResponders(nil, e.resolver)
-	if n != g.names {
-		g.names.close()
+	if old := g.names; n != old {
+		g.mu.Lock()
 		g.names = n
+		g.mu.Unlock()
+		old.close()
 	}
 }
 

@@ -45,7 +45,7 @@ type Gateway struct {
 	stores  []event.Store
 	proxy   *proxy.Proxy
 	dns     *nameserver.Server // nil without one
-	names   *names             // what it asks others with; nil without one
+	names   *names             // what it asks others with; nil without one; changed under mu
 
 	proxyOn, transparentOn, sinkholeOn, adminOn []net.Listener
 
@@ -105,6 +105,9 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 	cfg.Own = g.own()
 	if g.proxy, err = proxy.New(cfg, e.proxy, g.done, g.log); err != nil {
 		return s.mistake(filter.Setting("proxy", err))
+	}
+	if g.dns != nil {
+		g.metrics.registry.MustRegister(g.dns, &nameWatcher{g, s.DNS.label()})
 	}
 	g.metrics.registry.MustRegister(newWatcher(g.proxy.Stats, g.events.Stats, func() time.Time { return g.engine.Load().built }))
 	return nil

@@ -96,6 +96,7 @@ type shard struct {
 	at      int // where in it
 	max     int // pages
 	hits    int64
+	denials int64 // of hits
 	misses  int64
 	_       [64]byte
 }
@@ -198,6 +199,9 @@ func (c *Cache) Get(k *Key, now time.Time, staleTTL uint32, dst []byte) (body []
 		}
 	default:
 		s.hits++
+		if Flags(u16(x, 20))&Negative != 0 {
+			s.denials++
+		}
 		if x[36] < 255 {
 			x[36]++
 		}
@@ -291,6 +295,7 @@ func (c *Cache) Flush() {
 // Stats are counts since the start, and what is held.
 type Stats struct {
 	Hits, Misses int64
+	Denials      int64 // hits that said "there is none"
 	Entries      int
 	Bytes        int64 // of pages and tables
 	Evicted      int64
@@ -302,6 +307,7 @@ func (c *Cache) Stats() (st Stats) {
 		s := &c.shard[i]
 		s.mu.Lock()
 		st.Hits += s.hits
+		st.Denials += s.denials
 		st.Misses += s.misses
 		st.Entries += s.n
 		st.Bytes += int64(len(s.pages))*pageSize + int64(len(s.table))*8
