@@ -56,7 +56,7 @@ type builder struct {
 	unused   map[string]int    // rules left out, by what they would do
 	// twice, when set, is told of each entry that is dropped because another
 	// says the same.
-	twice func(kept, dropped *entry)
+	twice func(kept, dropped entry)
 }
 
 const (
@@ -195,7 +195,7 @@ func (b *builder) sorted(p *part, buf []entry) []entry {
 	return slices.CompactFunc(buf, func(x, before entry) bool {
 		same := x.cat == before.cat && b.same(&x, &before)
 		if same && b.twice != nil {
-			b.twice(&before, &x)
+			b.twice(before, x)
 		}
 		return same
 	})

@@ -456,3 +456,28 @@ func exercise(f *File, q *Query) {
 	f.Report()
 	f.Verify()
 }
+
+// TestCompilingAllocatesNothingForAnEntry: what is needed for entries comes in
+// blocks, so that a small box can compile millions of them.
+func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
+	const n = 50_000
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "host%d.example%d.com\n", i, i%1000)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "names")
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: path}, filepath.Join(dir, "names.list"))
+	runtime.ReadMemStats(&after)
+	if err != nil || rep.Entries != n {
+		t.Fatalf("%d entries, %v", rep.Entries, err)
+	}
+	if got := after.Mallocs - before.Mallocs; got > n/10 {
+		t.Errorf("%d allocations for %d entries", got, n)
+	}
+}
