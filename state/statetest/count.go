@@ -36,9 +36,9 @@ func counting() map[string]func(t *testing.T, s Store) {
 			}
 		},
 		"a counter is forgotten when its time is up": func(t *testing.T, s Store) {
-			until := time.Now().Add(2 * time.Second)
+			until := time.Now().Add(500 * time.Millisecond)
 			one(t, s, state.Count{Key: Key(1), Until: until, Add: 7})
-			time.Sleep(2100 * time.Millisecond)
+			time.Sleep(600 * time.Millisecond)
 			if got := one(t, s, state.Count{Key: Key(1), Until: soon(), Add: 1}).Sum; got != 1 {
 				t.Errorf("it holds %d, want 1", got)
 			}
@@ -85,7 +85,7 @@ func counting() map[string]func(t *testing.T, s Store) {
 			}
 		},
 		"a window slides": func(t *testing.T, s Store) {
-			const window = time.Second
+			const window = 500 * time.Millisecond
 			take := func() state.Count {
 				return one(t, s, state.Count{Key: Key(1), Window: window, Add: 1, Most: 10})
 			}

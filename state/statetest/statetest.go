@@ -35,17 +35,17 @@ func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, s Store))
 			absent(t, s, 1)
 		},
 		"what was put comes back until its time is up": func(t *testing.T, s Store) {
-			s.Put(t.Context(), Key(1), []byte("one"), 2*time.Second)
+			s.Put(t.Context(), Key(1), []byte("one"), 500*time.Millisecond)
 			s.Put(t.Context(), Key(2), []byte("two"), time.Hour)
 			present(t, s, 1, "one")
-			time.Sleep(3 * time.Second)
+			time.Sleep(600 * time.Millisecond)
 			absent(t, s, 1)
 			present(t, s, 2, "two")
 		},
 		"the last put counts, time included": func(t *testing.T, s Store) {
-			s.Put(t.Context(), Key(1), []byte("old"), 2*time.Second)
+			s.Put(t.Context(), Key(1), []byte("old"), 500*time.Millisecond)
 			s.Put(t.Context(), Key(1), []byte("new"), time.Hour)
-			time.Sleep(3 * time.Second)
+			time.Sleep(600 * time.Millisecond)
 			present(t, s, 1, "new")
 		},
 		"a put whose time is up already removes": func(t *testing.T, s Store) {
