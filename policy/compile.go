@@ -33,9 +33,11 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		engines:  engineHosts(),
 		key:      parts.Key,
 		memory:   parts.Memory,
+		counter:  parts.Counter,
 		revision: parts.Revision,
 		log:      cmp.Or(parts.Log, slog.Default()),
 		panicked: make([]atomic.Bool, len(checks)),
+		flights:  &flights{under: map[[16]byte]chan struct{}{}},
 		pool:     &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	if len(e.key) == 0 {
@@ -108,9 +110,15 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 			return nil, filter.Setting("decrypt", err)
 		}
 	}
+	if err := p.compileLimits(s, v); err != nil {
+		return nil, err
+	}
 	var counts uint64
 	for _, r := range p.rules {
 		counts |= r.finds | r.unless
+	}
+	for _, r := range p.rations {
+		counts |= 1 << r.check
 	}
 	for i := range v.checks {
 		if counts>>i&1 != 0 {

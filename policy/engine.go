@@ -27,6 +27,8 @@ type Parts struct {
 	Key []byte
 	// Memory holds learned verdicts. Without one nothing is learned.
 	Memory Memory
+	// Counter counts for limits and quotas. Without one there are none.
+	Counter Counter
 	// Revision stands for the settings and lists that the checks work with:
 	// engines with the same revision share learned verdicts. Without one they
 	// are the engine's own.
@@ -49,6 +51,8 @@ type Engine struct {
 
 	key      []byte
 	memory   Memory
+	counter  Counter
+	flights  *flights
 	revision string
 	log      *slog.Logger
 	panicked []atomic.Bool // by check: its stack has been logged
@@ -71,6 +75,9 @@ type policy struct {
 	names   filter.Names
 	learn   time.Duration
 	decrypt bool
+	limits  []limit
+	quotas  []limit
+	rations []ration
 	fickle  []int // rules on which two requests for one URL may differ
 }
 
@@ -157,7 +164,7 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	for _, p := range e.policies {
 		if p.name == name {
 			as := *e
-			as.forced, as.memory = p, nil
+			as.forced, as.memory, as.counter = p, nil, nil
 			return &as, nil
 		}
 		names = append(names, p.name)
@@ -225,6 +232,10 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 	}
 	now := (*clock)(t).now()
 	p := e.policyFor(&t.Client, now)
+	counts := e.counter != nil && p != nil && len(p.limits)+len(p.quotas) > 0
+	if counts && begins(t, s) && e.limited(ctx, p, t, now) {
+		return t.Verdict
+	}
 	if t.Verdict.Action == filter.Allow {
 		if p != nil {
 			t.Verdict.Edits = p.edits(t)
@@ -243,6 +254,9 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 	w := e.walk(p, t, s, now)
 	w.decide(ctx)
 	w.release()
+	if counts && len(p.quotas) > 0 && spends(t, s) {
+		e.spend(ctx, p, t, now)
+	}
 	return t.Verdict
 }
 
@@ -259,6 +273,13 @@ func (w *walk) decide(ctx context.Context) {
 	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t), Names: w.p.names}
 	w.count()
 	r, undecided := w.first()
+	if r == nil && !undecided {
+		known, end := w.share(ctx)
+		defer end()
+		if known {
+			return
+		}
+	}
 	for _, i := range w.p.checks {
 		if r != nil {
 			break

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"shuultuur/filter"
@@ -197,6 +198,71 @@ func validators(s *message.Response) (v uint64, ok bool) {
 	var sum [32]byte
 	v = binary.BigEndian.Uint64(h.Sum(sum[:0]))
 	return v, some || !s.HasToken("Cache-Control", "no-cache")
+}
+
+// flights are the bodies that are being judged, so that of many who ask for
+// one page at once only the first has it judged.
+type flights struct {
+	mu    sync.Mutex
+	under map[[16]byte]chan struct{} // closed when it is judged
+}
+
+// longestFlight bounds how long a body waits for the judgement of another.
+const longestFlight = time.Second
+
+// share uses the verdict on the same body if there is one by now, or waits for
+// it if somebody is at it. known false means that the body is to be judged
+// here; end then tells those who wait.
+func (w *walk) share(ctx context.Context) (known bool, end func()) {
+	end = func() {}
+	if w.stage != filter.ResponseBody || !w.learns() || w.t.Response == nil || w.t.Body == nil || !w.t.Body.Complete() || !w.shareable() {
+		return false, end
+	}
+	key, f := w.learnKey(), w.e.flights
+	if w.sameBody(ctx, key) {
+		return true, end
+	}
+	f.mu.Lock()
+	judged := f.under[key]
+	if judged == nil {
+		judged = make(chan struct{})
+		f.under[key] = judged
+		f.mu.Unlock()
+		return false, func() {
+			f.mu.Lock()
+			delete(f.under, key)
+			f.mu.Unlock()
+			close(judged)
+		}
+	}
+	f.mu.Unlock()
+	wait := time.NewTimer(longestFlight)
+	defer wait.Stop()
+	select {
+	case <-judged:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return w.sameBody(ctx, key), end
+}
+
+// sameBody uses what was learned of a body that has the same validators.
+func (w *walk) sameBody(ctx context.Context, key [16]byte) bool {
+	value, ok := w.e.memory.Get(ctx, key)
+	if !ok {
+		return false
+	}
+	l, err := parseLearned(value)
+	if v, ok := validators(w.t.Response); err != nil || !ok || v != l.validators {
+		return false
+	}
+	w.t.Verdict.Reason.Learned = true
+	if l.action == filter.Block {
+		w.t.Findings = append(w.t.Findings, l.finding)
+		v := &w.t.Verdict
+		v.Action, v.Edits, v.Reason.Rule, v.Reason.Finding = filter.Block, nil, l.rule, l.finding
+	}
+	return true
 }
 
 // remember learns the verdict a body has led to.

@@ -58,6 +58,9 @@ type Policy struct {
 	// has a fault that no rule before it deals with.
 	Decrypt bool `yaml:"decrypt"`
 
+	Limits []Limit `yaml:"limits"` // of requests
+	Quotas []Quota `yaml:"quotas"` // of a day
+
 	Learn      Learn    `yaml:"learn"`
 	WarnFor    Duration `yaml:"warn-for"`   // how long a click on a warn page holds; 30m unless given
 	SafeSearch bool     `yaml:"safesearch"` // search engines filter their answers

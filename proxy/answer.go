@@ -35,6 +35,9 @@ func (x *session) obey() (more bool) {
 			return x.reply(200, r.ctype, []byte(r.body))
 		}
 	}
+	if v.After > 0 {
+		return x.page(blockPage, 429, "") // RFC 6585, 4
+	}
 	return x.page(blockPage, 403, "")
 }
 
@@ -84,7 +87,13 @@ func (x *session) page(k kind, status int, reason string) (more bool) {
 	if k == warnPage && x.t.Proto == filter.HTTP { // a tunnel has no URL to add to
 		d.Continue = continueURL(x.t.URL, v.To)
 	}
+	if status == 429 {
+		d.After = (v.After + time.Second - 1).Truncate(time.Second)
+	}
 	ctype, body := eng.Pages.render(k, x.form(), &d)
+	if status == 429 {
+		return x.reply(status, ctype, body, "Retry-After", strconv.FormatInt(int64(d.After/time.Second), 10))
+	}
 	if status == 503 {
 		x.p.counters.overload.Add(1)
 		return x.reply(status, ctype, body, "Retry-After", retryAfter)

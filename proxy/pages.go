@@ -46,6 +46,21 @@ type Page struct {
 	Contact  string
 	Continue string // warn page: where the button leads
 	Time     time.Time
+	After    time.Duration // limits and quotas: when to try again
+}
+
+// Again says when to try again, for a person: "in 5 minutes", "at 00:00".
+func (d *Page) Again() string {
+	switch at := d.Time.Add(d.After); {
+	case d.After <= 0:
+		return ""
+	case d.After < 2*time.Minute:
+		return fmt.Sprintf("in %d seconds", d.After/time.Second)
+	case d.After < 2*time.Hour:
+		return fmt.Sprintf("in %d minutes, at %s", (d.After+time.Minute-1)/time.Minute, at.Format("15:04"))
+	default:
+		return fmt.Sprintf("in %d hours, at %s", (d.After+time.Hour/2)/time.Hour, at.Round(time.Minute).Format("15:04"))
+	}
 }
 
 // A form is how a page is put.
@@ -83,7 +98,7 @@ func NewPages(dir, contact string) (*Pages, error) {
 		}
 		// A field that does not exist is only found when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
-			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Time: time.Unix(0, 0)}
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Time: time.Unix(0, 0), After: time.Minute}
 		for _, d := range []Page{sample, {}} {
 			if err := t.Execute(&bytes.Buffer{}, &d); err != nil {
 				return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
@@ -108,6 +123,8 @@ func why(t *filter.Transaction) string {
 	case f.Check == certificateCheck:
 		explain := intercept.Fault{Kind: intercept.Kind(f.Category)}.Explain(t.Host)
 		return "its certificate cannot be trusted: " + strings.TrimSuffix(explain, ".")
+	case f.Check == "policy" && t.Verdict.After > 0:
+		return f.Evidence
 	case r.Policy == "":
 		return "no policy covers your address"
 	case f.Score > 0:
@@ -176,7 +193,8 @@ func (d *Page) json(k kind) []byte {
 		ID       string `json:"id"`
 		Contact  string `json:"contact,omitempty"`
 		Continue string `json:"continue,omitempty"`
-	}{[...]string{"block", "warn", "error"}[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue})
+		After    int64  `json:"retry_after,omitempty"` // seconds
+	}{[...]string{"block", "warn", "error"}[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue, int64(d.After / time.Second)})
 	if err != nil {
 		return []byte("{}")
 	}

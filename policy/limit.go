@@ -1,0 +1,422 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/state"
+)
+
+// A Counter counts what clients use up, for one node or a fleet.
+type Counter interface {
+	Count(ctx context.Context, counts []state.Count)
+}
+
+// A Limit bounds how many requests somebody may make in a time that slides
+// along: at any moment what counts is the time of that length before it. Every
+// request counts, whatever becomes of it, but not one that is over the limit.
+type Limit struct {
+	Requests Rate   `yaml:"requests"` // "100/1m"
+	By       string `yaml:"by"`       // client (unless given), user, policy or host
+	OnLoss   OnLoss `yaml:"on-loss"`
+}
+
+// A Quota bounds what somebody may use of the web, or of some categories, in a
+// day, which ends at midnight of the gateway's time zone. What an allow rule
+// lets through is not counted.
+type Quota struct {
+	Category Names    `yaml:"category"` // one or more; everything unless given
+	Time     Duration `yaml:"time"`     // in whole minutes; a minute counts in which something was asked for or still coming
+	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
+	By       string   `yaml:"by"`       // user (unless given), client or policy
+	OnLoss   OnLoss   `yaml:"on-loss"`
+}
+
+// OnLoss says what to do while what the fleet has counted is not known: open
+// goes on with what this node knows, closed refuses.
+type OnLoss string
+
+// A Rate is a number of requests in a length of time: "100/1m", "5000/1d".
+type Rate struct {
+	Requests int64
+	In       time.Duration
+}
+
+func (r *Rate) UnmarshalText(text []byte) error {
+	n, in, ok := strings.Cut(string(text), "/")
+	requests, err := strconv.ParseInt(n, 10, 64)
+	var d Duration
+	if !ok || err != nil || requests < 1 || requests > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d < Duration(time.Second) || d > Duration(31*24*time.Hour) {
+		return fmt.Errorf(`%q is not a rate; write how many requests in what time, of a second to 31 days, like "100/1m"`, text)
+	}
+	*r = Rate{requests, time.Duration(d)}
+	return nil
+}
+
+func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Requests, short(r.In)) }
+
+// A Size is a number of bytes: "500MB", "2GiB", "1000000".
+type Size int64
+
+var units = []struct {
+	name  string
+	bytes int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1}}
+
+func (s *Size) UnmarshalText(text []byte) error {
+	for _, u := range units {
+		if n, ok := strings.CutSuffix(string(text), u.name); ok {
+			if v, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64); err == nil && v >= 0 && v < 1<<62/u.bytes {
+				*s = Size(v * u.bytes)
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf(`%q is not a number of bytes; write it like "500MB" or "2GiB"`, text)
+}
+
+func (s Size) String() string {
+	for _, u := range []int{6, 5, 4, 3} {
+		if u := units[u]; int64(s) >= u.bytes {
+			return strings.TrimSuffix(strconv.FormatFloat(float64(s)/float64(u.bytes), 'f', 1, 64), ".0") + " " + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + " bytes"
+}
+
+// Names are one name or a list of them.
+type Names []string
+
+// UnmarshalYAML reads one name or a list.
+func (n *Names) UnmarshalYAML(read func(any) error) error {
+	var one string
+	if read(&one) == nil {
+		*n = Names{one}
+		return nil
+	}
+	return read((*[]string)(n))
+}
+
+// maxLimits bounds the limits of a policy, and its quotas.
+const maxLimits = 64
+
+// A limit is a Limit or a Quota made ready.
+type limit struct {
+	name    string // for the record: "limit 100/1m by client"
+	words   string // for the page
+	key     []byte // what its counters are called, but for the subject
+	by      string
+	most    int64
+	window  time.Duration // of a Limit
+	minutes bool          // of a Quota: minutes count, not bytes
+	every   bool          // of a Quota: names no category
+	closed  bool
+}
+
+func (l *limit) subject(by string, allowed ...string) error {
+	l.by = by
+	for _, a := range allowed {
+		if by == a {
+			return nil
+		}
+	}
+	return filter.Setting("by", fmt.Errorf("%q is none of %s", by, strings.Join(allowed, ", ")))
+}
+
+func (l *limit) loss(o OnLoss) error {
+	switch o {
+	case "", "open":
+	case "closed":
+		l.closed = true
+	default:
+		return filter.Setting("on-loss", fmt.Errorf("%q is neither open nor closed", o))
+	}
+	return nil
+}
+
+// compileLimits compiles the limits and quotas of a policy.
+func (p *policy) compileLimits(s *Policy, v *vocabulary) error {
+	if len(s.Limits) > maxLimits || len(s.Quotas) > maxLimits {
+		return filter.Setting("limits", fmt.Errorf("at most %d limits and %d quotas can stand in a policy", maxLimits, maxLimits))
+	}
+	for i := range s.Limits {
+		l, err := compileLimit(&s.Limits[i], s.Name)
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("limits[%d]", i), err)
+		}
+		p.limits = append(p.limits, l)
+	}
+	for i := range s.Quotas {
+		if err := p.quota(&s.Quotas[i], s.Name, v); err != nil {
+			return filter.Setting(fmt.Sprintf("quotas[%d]", i), err)
+		}
+	}
+	return nil
+}
+
+func compileLimit(s *Limit, policy string) (l limit, err error) {
+	if s.Requests.Requests == 0 {
+		return l, filter.Setting("requests", errors.New(`give how many requests in what time, like "100/1m"`))
+	}
+	by := s.By
+	if by == "" {
+		by = "client"
+	}
+	l = limit{most: s.Requests.Requests, window: s.Requests.In}
+	if err = l.subject(by, "client", "user", "policy", "host"); err != nil {
+		return l, err
+	}
+	l.name = "limit " + s.Requests.String() + " by " + by
+	l.words = fmt.Sprintf("more than %d requests in %s were made", l.most, short(l.window))
+	l.key = []byte("limit\x00" + policy + "\x00" + l.name + "\x00")
+	return l, l.loss(s.OnLoss)
+}
+
+// quota compiles a quota: one limit for its time, one for its bytes.
+func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
+	by := s.By
+	if by == "" {
+		by = "user"
+	}
+	of := "everything"
+	if len(s.Category) > 0 {
+		of = strings.Join(s.Category, ", ")
+	}
+	proto := limit{every: len(s.Category) == 0}
+	if err := proto.subject(by, "user", "client", "policy"); err != nil {
+		return err
+	}
+	if err := proto.loss(s.OnLoss); err != nil {
+		return err
+	}
+	if s.Time == 0 && s.Bytes == 0 {
+		return filter.Setting("time", errors.New("a quota needs time or bytes, or both"))
+	}
+	if d := time.Duration(s.Time); d%time.Minute != 0 || d > 24*time.Hour {
+		return filter.Setting("time", fmt.Errorf("%v is not a number of whole minutes of a day", d))
+	}
+	add := func(most int64, amount string, minutes bool) {
+		l := proto
+		l.most, l.minutes = most, minutes
+		l.name = "quota " + amount + " of " + of + " by " + by
+		l.words = "the " + amount + " a day for " + of + " are used up"
+		l.key = []byte("quota\x00" + policy + "\x00" + l.name + "\x00")
+		p.quotas = append(p.quotas, l)
+	}
+	first := len(p.quotas)
+	if s.Time > 0 {
+		add(int64(time.Duration(s.Time)/time.Minute), short(time.Duration(s.Time)), true)
+	}
+	if s.Bytes > 0 {
+		add(int64(s.Bytes), s.Bytes.String(), false)
+	}
+	for i, name := range s.Category {
+		es, err := v.find(name)
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("category[%d]", i), err)
+		}
+		for _, e := range es {
+			for q := first; q < len(p.quotas); q++ {
+				p.rations = append(p.rations, ration{category{e.checkName, strings.ToLower(e.name)}, q, e.check})
+			}
+		}
+	}
+	return nil
+}
+
+// A ration says that a category is under a quota.
+type ration struct {
+	category category
+	quota    int
+	check    int
+}
+
+// short writes a length of time without zeros behind.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// of returns whose counter it is.
+func (l *limit) of(t *filter.Transaction, day string) (key [16]byte) {
+	b := append(make([]byte, 0, 256), l.key...)
+	b = append(append(b, day...), 0)
+	switch {
+	case l.by == "user" && t.Client.User != "":
+		b = append(append(b, 'u'), t.Client.User...)
+	case l.by == "host":
+		b = append(append(b, 'h'), t.Host...)
+	case l.by == "policy":
+	default:
+		b = t.Client.Addr.AppendTo(append(b, 'a'))
+	}
+	sum := sha256.Sum256(b)
+	return [16]byte(sum[:16])
+}
+
+// A day is the day a transaction belongs to.
+type day struct {
+	name       string
+	begin, end time.Time
+}
+
+func dayOf(now time.Time) day {
+	y, m, d := now.Date()
+	begin := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
+	return day{begin.Format(time.DateOnly), begin, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())}
+}
+
+// minute numbers the minutes of the day. One with 25 hours has 1500.
+func (d *day) minute(at time.Time) int {
+	return int(min(at.Sub(d.begin), d.end.Sub(d.begin)-1) / time.Minute)
+}
+
+// begins says whether this is where a request counts: when its host is judged
+// for the first time. A tunnel counts if it is not looked into.
+func begins(t *filter.Transaction, s filter.Stage) bool {
+	return s == filter.Name && t.Verdict.Reason.Policy == "" && (t.Proto == filter.HTTP || t.Proto == filter.TLS && t.Last == filter.Name)
+}
+
+// spends says whether this is where the quotas are looked at: when all is
+// known that can be before anything is fetched.
+func spends(t *filter.Transaction, s filter.Stage) bool {
+	return t.Verdict.Action == filter.Pass &&
+		(t.Proto == filter.HTTP && s == filter.Request || t.Proto == filter.TLS && s == filter.Name && t.Last == filter.Name)
+}
+
+// limited counts a request against the limits of its policy and refuses it if
+// it is over one. What the quotas hold is asked for at the same time, so that
+// a request waits for the others' numbers once.
+func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, now time.Time) bool {
+	counts := make([]state.Count, 0, len(p.limits)+len(p.quotas))
+	for i := range p.limits {
+		l := &p.limits[i]
+		counts = append(counts, state.Count{Key: l.of(t, ""), Window: l.window, Add: 1, Most: l.most})
+	}
+	if len(p.quotas) > 0 {
+		d := dayOf(now)
+		for i := range p.quotas {
+			l := &p.quotas[i]
+			counts = append(counts, state.Count{Key: l.of(t, d.name), Until: d.end, Set: l.minutes, Member: -1})
+		}
+	}
+	e.counter.Count(ctx, counts)
+	for i := range p.limits {
+		if n, l := &counts[i], &p.limits[i]; n.Over || l.closed && !n.Known {
+			p.refuse(t, l, "limit", n, n.After)
+			return true
+		}
+	}
+	return false
+}
+
+// lossRetry is when a client may try again that is refused because nobody
+// knows what it has used up.
+const lossRetry = 5 * time.Second
+
+// refuse makes the verdict of a limit.
+func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.Count, after time.Duration) {
+	f := filter.Finding{Check: "policy", Category: kind, Evidence: l.words}
+	if !n.Over && l.closed && !n.Known {
+		f.Evidence, after = "what is used up cannot be counted at the moment", lossRetry
+	}
+	t.Findings = append(t.Findings, f)
+	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}}
+}
+
+// rationed returns the quotas that count for what was found, a bit for each.
+func (p *policy) rationed(t *filter.Transaction) (set [2]uint64) {
+	for i := range p.quotas {
+		if p.quotas[i].every {
+			set[i>>6] |= 1 << (i & 63)
+		}
+	}
+	for i := range t.Findings {
+		f := &t.Findings[i]
+		for _, r := range p.rations {
+			if r.category.check == f.Check && equalFold([]byte(f.Category), r.category.name) {
+				set[r.quota>>6] |= 1 << (r.quota & 63)
+			}
+		}
+	}
+	return set
+}
+
+// spend refuses a request whose quota is used up.
+func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, now time.Time) {
+	set := p.rationed(t)
+	if set == [2]uint64{} {
+		return
+	}
+	d := dayOf(now)
+	counts := make([]state.Count, 0, len(p.quotas))
+	for i := range p.quotas {
+		l := &p.quotas[i]
+		n := state.Count{Key: l.of(t, d.name), Until: d.end, Set: l.minutes, Member: -1, Most: l.most}
+		if set[i>>6]>>(i&63)&1 == 0 {
+			n.Most = 0
+		} else if l.minutes {
+			n.Member = d.minute(now)
+		}
+		counts = append(counts, n)
+	}
+	e.counter.Count(ctx, counts)
+	for i := range counts {
+		n, l := &counts[i], &p.quotas[i]
+		if n.Most == 0 {
+			continue
+		}
+		// What began before may have used up more than was left.
+		n.Over = n.Over || n.Sum > n.Most || !l.minutes && n.Sum == n.Most
+		if n.Over || l.closed && !n.Known {
+			p.refuse(t, l, "quota", n, d.end.Sub(now))
+			return
+		}
+	}
+}
+
+// Done counts what a transaction that is over has used of its quotas.
+func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
+	if e.counter == nil || t.Verdict.Action == filter.Allow || t.Verdict.Final() || t.Proto == filter.DNS {
+		return
+	}
+	now := (*clock)(t).now()
+	p := e.policyFor(&t.Client, now)
+	if p == nil || len(p.quotas) == 0 {
+		return
+	}
+	set := p.rationed(t)
+	if set == [2]uint64{} {
+		return
+	}
+	d := dayOf(now)
+	var counts []state.Count
+	for i := range p.quotas {
+		l := &p.quotas[i]
+		if set[i>>6]>>(i&63)&1 == 0 {
+			continue
+		}
+		n := state.Count{Key: l.of(t, d.name), Until: d.end, Set: l.minutes, Add: t.BytesIn + t.BytesOut}
+		if !l.minutes {
+			counts = append(counts, n)
+			continue
+		}
+		last := d.minute(now.Add(max(t.Duration-1, 0)))
+		for n.Member = d.minute(now); n.Member <= last; n.Member++ {
+			counts = append(counts, n)
+		}
+	}
+	e.counter.Count(ctx, counts)
+}

@@ -1,0 +1,290 @@
+package policy
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/state"
+)
+
+// counted runs a test with an engine that counts, in a bubble in which it is
+// noon.
+func counted(t *testing.T, p Policy, test func(t *testing.T, e *Engine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		y, m, d := time.Now().Date()
+		time.Sleep(time.Until(time.Date(y, m, d+1, 12, 0, 0, 0, time.Local)))
+		s, err := state.New(state.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		p.Name = "p"
+		test(t, newEngineOf(t, Config{p}, Parts{Counter: s}, list(map[filter.Stage][]string{filter.Name: {"grey"}}), phrases(1)))
+	})
+}
+
+// refused asks for a page and says whether that was too much. The transaction
+// takes took and moves n bytes.
+func refused(t *testing.T, e *Engine, p page, took time.Duration, n int64) bool {
+	t.Helper()
+	p.start = time.Now()
+	tr, _ := p.judge(t, e)
+	time.Sleep(took)
+	tr.Duration, tr.BytesOut = took, n
+	e.Done(t.Context(), tr)
+	v := tr.Verdict
+	if (v.After > 0) != (v.Action == filter.Block) {
+		t.Errorf("%+v: want After with a block and with nothing else", v)
+	}
+	return v.After > 0
+}
+
+func TestLimits(t *testing.T) {
+	two := Rate{2, time.Minute}
+	anna := filter.Client{User: "anna"}
+	for name, test := range map[string]struct {
+		by    string
+		third page
+		over  bool
+	}{
+		"a client":                  {"client", page{}, true},
+		"another client":            {"client", page{client: client("10.0.0.9")}, false},
+		"a user":                    {"user", page{}, true},
+		"another user":              {"user", page{client: anna}, false},
+		"another client, one limit": {"policy", page{client: anna}, true},
+		"a host":                    {"host", page{client: anna}, true},
+		"another host":              {"host", page{host: "b.example"}, false},
+		"a tunnel":                  {"client", page{tunnel: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted(t, Policy{Limits: []Limit{{Requests: two, By: test.by}}}, func(t *testing.T, e *Engine) {
+				for i := range 2 {
+					if refused(t, e, page{}, 0, 0) {
+						t.Fatalf("over at request %d", i+1)
+					}
+				}
+				if got := refused(t, e, test.third, 0, 0); got != test.over {
+					t.Errorf("over %v, want %v", got, test.over)
+				}
+			})
+		})
+	}
+}
+
+func client(addr string) (c filter.Client) {
+	c.Addr = netip.MustParseAddr(addr)
+	return c
+}
+
+func TestALimitSaysWhenToTryAgain(t *testing.T) {
+	counted(t, Policy{Limits: []Limit{{Requests: Rate{10, time.Minute}}}}, func(t *testing.T, e *Engine) {
+		for range 10 {
+			if refused(t, e, page{}, 0, 0) {
+				t.Fatal("over before its time")
+			}
+		}
+		tr, s := page{start: time.Now()}.judge(t, e)
+		v := tr.Verdict
+		if s != filter.Name {
+			t.Fatalf("refused at %v", s)
+		}
+		if v.Reason.Rule != "limit 10/1m by client" || v.Reason.Finding.Category != "limit" || v.After < 30*time.Second || v.After > 2*time.Minute {
+			t.Fatalf("%+v, want a refusal by the limit for a minute or so", v)
+		}
+		time.Sleep(v.After)
+		if refused(t, e, page{}, 0, 0) {
+			t.Error("still over after the time it said")
+		}
+	})
+}
+
+func TestQuotas(t *testing.T) {
+	games := Names{"grey"}
+	for name, test := range map[string]struct {
+		quota Quota
+		rules []Rule
+		took  time.Duration
+		bytes int64
+		often int // before it is used up; 0: never
+	}{
+		"time":                         {Quota{Category: games, Time: Duration(3 * time.Minute)}, nil, time.Minute, 1, 3},
+		"time, one long answer":        {Quota{Category: games, Time: Duration(3 * time.Minute)}, nil, 10 * time.Minute, 1, 1},
+		"many requests in a minute":    {Quota{Category: games, Time: Duration(time.Minute)}, nil, time.Second, 1, 60},
+		"bytes":                        {Quota{Category: games, Bytes: 100}, nil, 0, 40, 3},
+		"bytes of everything":          {Quota{Bytes: 100}, nil, 0, 40, 3},
+		"another category":             {Quota{Category: Names{"adult"}, Bytes: 100}, nil, 0, 40, 0},
+		"what is allowed is free":      {Quota{Bytes: 100}, []Rule{{Name: "a", Action: "allow"}}, 0, 40, 0},
+		"what is blocked is not spent": {Quota{Bytes: 100}, []Rule{{Name: "b", Action: "block", URL: []string{"/a"}}}, 0, 40, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted(t, Policy{Quotas: []Quota{test.quota}, Rules: test.rules}, func(t *testing.T, e *Engine) {
+				if test.rules != nil && test.often > 0 {
+					for range 10 {
+						page{path: "/a", start: time.Now()}.judge(t, e)
+					}
+				}
+				n := 0
+				for ; n < 100 && !refused(t, e, page{}, test.took, test.bytes); n++ {
+				}
+				if want := test.often; n != want && (want > 0 || n != 100) {
+					t.Errorf("used up after %d, want %d", n, want)
+				}
+				if test.often == 0 {
+					return
+				}
+				tr, _ := page{start: time.Now()}.judge(t, e)
+				if a := tr.Verdict.After; a < 11*time.Hour || a > 12*time.Hour || !strings.Contains(tr.Verdict.Reason.Finding.Evidence, "used up") {
+					t.Errorf("%+v, want it used up until midnight", tr.Verdict)
+				}
+				time.Sleep(12 * time.Hour)
+				if refused(t, e, page{}, 0, 0) {
+					t.Error("still used up the day after")
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsAllowedIsLimitedToo(t *testing.T) {
+	counted(t, Policy{Limits: []Limit{{Requests: Rate{1, time.Minute}}}, Rules: []Rule{{Name: "all", Action: "allow"}}}, func(t *testing.T, e *Engine) {
+		for i := range 2 {
+			tr, _ := page{start: time.Now()}.judge(t, e)
+			if want := []filter.Action{filter.Allow, filter.Block}[i]; tr.Verdict.Action != want {
+				t.Errorf("request %d: %v, want %v", i+1, tr.Verdict.Action, want)
+			}
+		}
+	})
+}
+
+// A blind counter does not know what others have counted.
+type blind struct{}
+
+func (blind) Count(context.Context, []state.Count) {}
+
+func TestOnLoss(t *testing.T) {
+	for _, on := range []OnLoss{"", "open", "closed"} {
+		for kind, p := range map[string]Policy{
+			"limit": {Name: "p", Limits: []Limit{{Requests: Rate{2, time.Minute}, OnLoss: on}}},
+			"quota": {Name: "p", Quotas: []Quota{{Bytes: 5, OnLoss: on}}},
+		} {
+			tr, _ := page{}.judge(t, newEngineOf(t, Config{p}, Parts{Counter: blind{}}, list(nil)))
+			if got := tr.Verdict.After > 0; got != (on == "closed") {
+				t.Errorf("%s, on-loss %q: refused %v", kind, on, got)
+			}
+		}
+	}
+}
+
+func TestExplainingCountsNothing(t *testing.T) {
+	counted(t, Policy{Limits: []Limit{{Requests: Rate{1, time.Minute}}}}, func(t *testing.T, e *Engine) {
+		d, err := e.As("p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if tr, _ := (page{start: time.Now()}).judge(t, d); tr.Verdict.Final() {
+				t.Errorf("%+v", tr.Verdict)
+			}
+		}
+	})
+}
+
+func TestMistakesInLimitsAreNamed(t *testing.T) {
+	rate := Rate{1, time.Minute}
+	for want, p := range map[string]Policy{
+		"[0].limits[0].requests: ":    {Limits: []Limit{{}}},
+		"[0].limits[0].by: ":          {Limits: []Limit{{Requests: rate, By: "us"}}},
+		"[0].limits[0].on-loss: ":     {Limits: []Limit{{Requests: rate, OnLoss: "shut"}}},
+		"[0].quotas[0].time: a quota": {Quotas: []Quota{{}}},
+		"[0].quotas[0].time: 1s":      {Quotas: []Quota{{Time: Duration(time.Second)}}},
+		"[0].quotas[0].by: ":          {Quotas: []Quota{{Bytes: 1, By: "host"}}},
+		"[0].quotas[0].category[1]: ": {Quotas: []Quota{{Bytes: 1, Category: Names{"grey", "gray"}}}},
+	} {
+		p.Name = "p"
+		if _, err := New(Config{p}, []filter.Check{list(nil)}, Parts{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %s…", err, want)
+		}
+	}
+}
+
+func FuzzRate(f *testing.F) {
+	f.Add("100/1m")
+	f.Add("5GB")
+	f.Fuzz(func(t *testing.T, s string) {
+		var r Rate
+		if r.UnmarshalText([]byte(s)) == nil {
+			var again Rate
+			if err := again.UnmarshalText([]byte(r.String())); err != nil || again != r {
+				t.Errorf("%q is %v, which is read as %v, %v", s, r, again, err)
+			}
+		}
+		var n Size
+		if n.UnmarshalText([]byte(s)) == nil && n < 0 {
+			t.Errorf("%q is %d bytes", s, n)
+		}
+	})
+}
+
+// A slow check takes its time with every body and counts them.
+type slow struct {
+	fake
+	judged atomic.Int64
+}
+
+func (s *slow) Find(ctx context.Context, t *filter.Transaction, at filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
+	if at == filter.ResponseBody {
+		s.judged.Add(1)
+		time.Sleep(100 * time.Millisecond)
+	}
+	return s.fake.Find(ctx, t, at, dst)
+}
+
+func TestAStampedeIsScoredOnce(t *testing.T) {
+	for name, score := range map[string]int{"passes": 1, "is blocked": 99} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, err := state.New(state.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer m.Close()
+				c := &slow{fake: *phrases(score)}
+				e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{words}, Learn: Learn{Duration(time.Hour)}}}, Parts{Memory: m, Revision: "1"}, c)
+				var wg sync.WaitGroup
+				for range 100 {
+					wg.Go(func() {
+						var r content.Body
+						r.Reset([]byte("text/html"), nil, content.Limits{})
+						r.Append([]byte("hello"))
+						r.Finish()
+						tr := &filter.Transaction{Host: "example.com", URL: "http://example.com/", Last: filter.ResponseBody, Request: &message.Request{Method: "GET", Path: []byte("/")}}
+						for _, s := range []filter.Stage{filter.Name, filter.Request} {
+							e.Decide(t.Context(), tr, s)
+						}
+						tr.Response = &message.Response{Status: 200, Fields: fields([]string{"Content-Type", "text/html", "ETag", "1"})}
+						e.Decide(t.Context(), tr, filter.Response)
+						tr.Body = &r
+						v := e.Decide(t.Context(), tr, filter.ResponseBody)
+						if (v.Action == filter.Block) != (score == 99) {
+							t.Errorf("%+v", v)
+						}
+					})
+				}
+				wg.Wait()
+				if n := c.judged.Load(); n != 1 {
+					t.Errorf("scored %d times, want once", n)
+				}
+			})
+		})
+	}
+}
