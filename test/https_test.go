@@ -48,27 +48,7 @@ func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 		fmt.Fprint(w, pages[r.URL.Path])
 	}))
 	t.Cleanup(tls.Close)
-	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect {
-			http.NotFound(w, r)
-			return
-		}
-		to, err := net.Dial("tcp", tls.Listener.Addr().String())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer to.Close()
-		c, buf, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(to, buf); to.Close() }()
-		_, _ = io.Copy(c, to)
-	}))
-	t.Cleanup(parent.Close)
+	parent := connector(t, tls.Listener.Addr().String())
 	root, err := intercept.NewRoot(intercept.RootConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -83,32 +63,66 @@ func newHTTPSHouse(t *testing.T, pages map[string]string) *house {
 	}
 	h.write("client-root.pem", string(export))
 	h.write("origin.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw})))
-	h.write("shuultuur.yaml", fmt.Sprintf(httpsSettings, parent.Listener.Addr()))
+	h.write("shuultuur.yaml", fmt.Sprintf(httpsSettings, parent))
 	h.restart()
 	return h
 }
 
-func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
+// connector is a proxy whose tunnels all lead to one address. It returns its
+// own.
+func connector(t *testing.T, to string) string {
+	t.Helper()
+	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.NotFound(w, r)
+			return
+		}
+		o, err := net.Dial("tcp", to)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer o.Close()
+		c, buf, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(o, buf); o.Close() }()
+		_, _ = io.Copy(c, o)
+	}))
+	t.Cleanup(parent.Close)
+	return parent.Listener.Addr().String()
+}
+
+// newHome is a home folder of somebody whose browser trusts a root.
+func newHome(t *testing.T, root string) string {
+	t.Helper()
 	certutil, err := exec.LookPath("certutil")
 	if err != nil {
 		t.Skip("certutil is not installed (package libnss3-tools); \"make test\" installs it on Debian")
 	}
-	h := newHTTPSHouse(t, map[string]string{
-		"/":     `<!doctype html><title>News</title><p>The ferry sails at nine.`,
-		"/rude": `<!doctype html><title>Rude</title><p>Blimey, said he. <b>Cri</b>key, said she.</p>`,
-		"/salt": `<!doctype html><title>Salty</title><h1>A salty tale</h1><p>Blimey, said the captain.`,
-	})
 	home := t.TempDir()
 	store := filepath.Join(home, ".pki", "nssdb")
 	if err := os.MkdirAll(store, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(filepath.Dir(h.file), "client-root.pem")
 	for _, args := range [][]string{{"-N", "--empty-password"}, {"-A", "-t", "C,,", "-n", "shuultuur", "-i", root}} {
 		if out, err := exec.Command(certutil, append([]string{"-d", "sql:" + store}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("certutil: %v: %s", err, out)
 		}
 	}
+	return home
+}
+
+func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
+	h := newHTTPSHouse(t, map[string]string{
+		"/":     `<!doctype html><title>News</title><p>The ferry sails at nine.`,
+		"/rude": `<!doctype html><title>Rude</title><p>Blimey, said he. <b>Cri</b>key, said she.</p>`,
+		"/salt": `<!doctype html><title>Salty</title><h1>A salty tale</h1><p>Blimey, said the captain.`,
+	})
+	home := newHome(t, filepath.Join(filepath.Dir(h.file), "client-root.pem"))
 	t.Setenv("HOME", home)
 	b := newBrowser(t, h.g.ProxyAddr())
 

@@ -3,17 +3,12 @@
 package test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -61,7 +56,8 @@ func newNetwork(t *testing.T) *network {
 			t.Skipf("no names for namespaces: %v", err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(hosts) })
-		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example\nfd77:2::2 good.test bet.example\n127.0.0.1 localhost\n")
+		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example v4.test bet4.example aia.test missing-intermediate.test\n"+
+			"fd77:2::2 good.test bet.example v6.test bet6.example\n127.0.0.1 localhost\n")
 		n.run("ip -n %s link set lo up", ns)
 	}
 	n.run("ip link add vc netns %s type veth peer name vg netns %s", n.client, n.gate)
@@ -104,8 +100,18 @@ func (n *network) writeTo(file, text string) {
 // listen opens a port in a namespace.
 func (n *network) listen(ns, addr string) net.Listener {
 	n.t.Helper()
+	l, err := within(ns, func() (net.Listener, error) { return net.Listen("tcp", addr) })
+	if err != nil {
+		n.t.Fatalf("listen on %s in %s: %v", addr, ns, err)
+	}
+	n.t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// within does something in a namespace.
+func within[T any](ns string, do func() (T, error)) (T, error) {
 	type result struct {
-		l   net.Listener
+		v   T
 		err error
 	}
 	done := make(chan result)
@@ -114,43 +120,38 @@ func (n *network) listen(ns, addr string) net.Listener {
 		runtime.LockOSThread()
 		f, err := os.Open("/var/run/netns/" + ns)
 		if err != nil {
-			done <- result{nil, err}
+			done <- result{err: err}
 			return
 		}
 		defer f.Close()
 		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- result{nil, err}
+			done <- result{err: err}
 			return
 		}
-		l, err := net.Listen("tcp", addr)
-		done <- result{l, err}
+		v, err := do()
+		done <- result{v, err}
 	}()
 	r := <-done
-	if r.err != nil {
-		n.t.Fatalf("listen on %s in %s: %v", addr, ns, r.err)
-	}
-	n.t.Cleanup(func() { r.l.Close() })
-	return r.l
+	return r.v, r.err
 }
 
 // serve starts the origin: plain HTTP on 80 and 81, TLS on 443.
 func (n *network) serve() {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "origin of the test"}, DNSNames: []string{"good.test", "bet.example"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	root := (*issuer)(nil).issue(n.t, "Root of the test", authority)
+	middle := root.issue(n.t, "Middle of the test", authority)
+	good := root.issue(n.t, "good.test", func(c *x509.Certificate) {
+		c.DNSNames = []string{"good.test", "bet.example", "v4.test", "v6.test", "bet4.example", "bet6.example"}
+	}).present()
+	chainless := middle.issue(n.t, "missing-intermediate.test", func(c *x509.Certificate) {
+		c.IssuingCertificateURL = []string{"http://aia.test/middle"}
+	}).present()
 	n.testOrigin = filepath.Join(n.dir, "origin.pem")
-	n.writeTo(n.testOrigin, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	n.writeTo(n.testOrigin, root.pem())
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == "aia.test" {
+			_, _ = w.Write(middle.cert.Raw)
+			return
+		}
 		fmt.Fprintf(w, "origin %s for %s", r.Context().Value(http.LocalAddrContextKey), r.Host)
 	})
 	for _, port := range []string{":80", ":81", ":443"} {
@@ -158,7 +159,12 @@ func (n *network) serve() {
 		l := n.listen(n.origin, port)
 		n.t.Cleanup(func() { s.Close() })
 		if port == ":443" {
-			s.TLSConfig = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+			s.TLSConfig = &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if h.ServerName == "missing-intermediate.test" {
+					return chainless, nil
+				}
+				return good, nil
+			}}
 			go s.ServeTLS(l, "", "")
 		} else {
 			go s.Serve(l)
@@ -195,7 +201,7 @@ func (n *network) gateway() {
 	}
 	n.clientRoot = filepath.Join(n.dir, "client-root.pem")
 	n.writeTo(n.clientRoot, string(export))
-	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\n")
+	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\nbet4.example\nbet6.example\n")
 	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), networkSettings)
 	cmd := exec.Command("ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
@@ -219,16 +225,21 @@ func (n *network) curl(args ...string) (string, error) {
 	return string(out), err
 }
 
-func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
-	n := newNetwork(t)
-	n.serve()
-	n.gateway()
+// redirect sends what passes through the gateway's host to the gateway.
+func (n *network) redirect() {
 	for _, ipt := range []string{"iptables", "ip6tables"} {
 		n.run("ip netns exec %s %s -t nat -A PREROUTING -i vg -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
 		n.run("ip netns exec %s %s -t mangle -A PREROUTING -i vg -p tcp --dport 81 -j TPROXY --on-port 3130 --tproxy-mark 1", n.gate, ipt)
 	}
 	n.run("ip -n %s -4 rule add fwmark 1 lookup 100 && ip -n %s -4 route add local default dev lo table 100", n.gate, n.gate)
 	n.run("ip -n %s -6 rule add fwmark 1 lookup 100 && ip -n %s -6 route add local default dev lo table 100", n.gate, n.gate)
+}
+
+func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
+	n := newNetwork(t)
+	n.serve()
+	n.gateway()
+	n.redirect()
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -245,6 +256,7 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 		{"tproxy, v4", []string{"-4", "http://good.test:81/"}, "origin 10.77.2.2:81 for good.test:81 200"},
 		{"tproxy, v6", []string{"-6", "http://good.test:81/"}, "origin [fd77:2::2]:81 for good.test:81 200"},
 		{"tproxy blocked", []string{"-4", "http://bet.example:81/"}, " 403"},
+		{"an intermediate that is missing is fetched", []string{"https://missing-intermediate.test/"}, "for missing-intermediate.test 200"},
 		{"a Host that lies goes to the host's own address", []string{"-4", "--resolve", "good.test:80:10.77.2.3", "http://good.test/"}, "for good.test 200"},
 	} {
 		if out, err := n.curl(tt.args...); err != nil || !strings.HasSuffix(out, tt.want) {
@@ -267,4 +279,75 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 	if out, err := n.curl("--interface", "10.77.1.3", "--cacert", n.testOrigin, "https://bet.example/"); err == nil || !strings.Contains(out, "alert") && !strings.Contains(out, "access denied") {
 		t.Errorf("not decrypted, blocked: %v, %q", err, out)
 	}
+}
+
+func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
+	n := newNetwork(t)
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed; \"make test\" installs it on Debian")
+	}
+	n.serve()
+	n.gateway()
+	n.redirect()
+	home := newHome(t, n.clientRoot)
+	for _, tt := range []struct{ url, want string }{
+		{"http://v4.test/", "origin 10.77.2.2:80 for v4.test"},
+		{"http://v6.test/", "origin [fd77:2::2]:80 for v6.test"},
+		{"https://v4.test/", "origin 10.77.2.2:443 for v4.test"},
+		{"https://v6.test/", "origin [fd77:2::2]:443 for v6.test"},
+		{"http://bet4.example/", "it is in the category gambling"},
+		{"https://bet4.example/", "it is in the category gambling"},
+		{"https://bet6.example/", "it is in the category gambling"},
+	} {
+		cmd := exec.Command("ip", "netns", "exec", n.client, "env", "HOME="+home, chromium,
+			"--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+			"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable", "--no-proxy-server",
+			"--user-data-dir="+t.TempDir(), "--dump-dom", tt.url)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%s: %v, %q\n%s", tt.url, err, out, said.Bytes())
+		}
+	}
+	// What browsers send today is larger than a segment.
+	for _, to := range []string{"10.77.2.2:443", "[fd77:2::2]:443"} {
+		c, err := within(n.client, func() (net.Conn, error) { return net.Dial("tcp", to) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(n.clientRoot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(text)
+		tc := tls.Client(&halves{Conn: c}, &tls.Config{ServerName: "good.test", RootCAs: roots, CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}})
+		fmt.Fprint(tc, "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: close\r\n\r\n")
+		b, err := io.ReadAll(tc)
+		if err != nil || !strings.HasSuffix(string(b), "origin "+to+" for good.test") || tc.ConnectionState().CurveID != tls.X25519MLKEM768 {
+			t.Errorf("a post-quantum hello to %s: %v, %q", to, err, b)
+		}
+		c.Close()
+	}
+}
+
+// halves writes the first bytes in two segments.
+type halves struct {
+	net.Conn
+	begun bool
+}
+
+func (h *halves) Write(p []byte) (int, error) {
+	if h.begun {
+		return h.Conn.Write(p)
+	}
+	h.begun = true
+	n, err := h.Conn.Write(p[:len(p)/2])
+	if err != nil {
+		return n, err
+	}
+	m, err := h.Conn.Write(p[len(p)/2:])
+	return n + m, err
 }
