@@ -31,6 +31,7 @@ type secondary struct {
 	records []dns.RR
 	soa     *dns.SOA
 	checked time.Time // when a primary last said what it has
+	asked   time.Time // when a NOTIFY last began a round
 	failed  int       // rounds in a row without an answer
 }
 
@@ -40,6 +41,7 @@ const (
 	maxRefresh = 24 * time.Hour
 	minExpire  = 5 * time.Minute
 
+	minPause   = time.Second     // between rounds that a NOTIFY asks for
 	firstRetry = 2 * time.Second // while there is no zone at all; doubled each time
 	lastRetry  = 5 * time.Minute
 )
@@ -88,6 +90,9 @@ func (z *secondary) run(ctx context.Context) {
 			return
 		case <-z.poke:
 			timer.Stop()
+			if !z.pause(ctx) {
+				return
+			}
 		case <-timer.C:
 		}
 		err := z.refresh(ctx)
@@ -105,6 +110,24 @@ func (z *secondary) run(ctx context.Context) {
 		if z.expired(time.Now()) {
 			z.expire()
 		}
+	}
+}
+
+// pause keeps rounds apart that a NOTIFY asks for: without a key it is easily
+// forged. It says false when ctx ended.
+func (z *secondary) pause(ctx context.Context) bool {
+	left := time.Until(z.asked.Add(minPause))
+	z.asked = time.Now().Add(max(left, 0))
+	if left <= 0 {
+		return true
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
