@@ -116,9 +116,9 @@ func (f *Forwarder) build() error {
 	if f.boot, err = f.group(known, "bootstrap", orElse(f.cfg.Bootstrap, system)); err != nil {
 		return err
 	}
-	for _, u := range f.boot.upstreams {
+	for i, u := range f.boot.upstreams {
 		if len(u.addr.fixed) == 0 {
-			return filter.Setting("bootstrap", fmt.Errorf("%s has to be looked up itself: give an IP address", u.to))
+			return filter.Setting(fmt.Sprintf("bootstrap[%d]", i), fmt.Errorf("%s has to be looked up itself: give an IP address", u.to))
 		}
 	}
 	servers := orElse(f.cfg.Upstreams, system)

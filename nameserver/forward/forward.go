@@ -108,6 +108,18 @@ func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint
 	return f.validated(ctx, q)
 }
 
+// Ask is Exchange for a caller that hands an Extended DNS Error (RFC 8914) on
+// to clients: ede is the error's, or what an upstream said with SERVFAIL or
+// REFUSED, 0 if nobody said any.
+func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error) {
+	msg, _, err = f.Exchange(ctx, name, qtype, class, Option{DO: do, CD: cd})
+	var e *Error
+	if errors.As(err, &e) {
+		return nil, e.EDE, err
+	}
+	return msg, extendedError(msg), err
+}
+
 // relay asks the upstreams of the route of q.
 func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
 	g := f.route(q.name, q.qtype)
@@ -157,7 +169,7 @@ type result struct {
 // when those before it are late or have failed. The first good answer wins and
 // stops the rest; of bad ones the first is kept for want of a better.
 func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
-	plan, at := f.plan(g, q.avoid)
+	plan, at, explored := f.plan(g, q.avoid)
 	if len(plan) == 0 {
 		return answer{}, "", errors.New("no upstream is set for it")
 	}
@@ -173,9 +185,16 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 	start := func() {
 		u := plan[next]
 		next++
-		if !f.begin() {
+		switch {
+		case !f.begin():
 			results <- result{u, answer{}, errClosed}
-		} else {
+		case u == explored:
+			explored = nil
+			go func() {
+				defer u.exploring.Store(false)
+				f.attempt(f.life, u, q, results) // of interest even when it comes late
+			}()
+		default:
 			go f.attempt(ctx, u, q, results)
 		}
 		pending++

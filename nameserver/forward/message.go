@@ -16,8 +16,11 @@ const (
 	maxMessage = 65535
 	padBlock   = 128 // queries over encrypted transports (RFC 8467)
 
-	typeOPT = 41
-	classIN = 1
+	typeOPT       = 41
+	optionSubnet  = 8
+	optionPadding = 12
+	optionEDE     = 15
+	classIN       = 1
 
 	rcodeSuccess  = 0
 	rcodeFormErr  = 1
@@ -100,7 +103,7 @@ func (q *query) appendOPT(dst []byte, start int, pad bool) []byte {
 	}
 	if pad {
 		n := (padBlock - (len(dst)-start+4)%padBlock) % padBlock
-		dst = append(dst, 0, 12, byte(n>>8), byte(n))
+		dst = append(dst, 0, optionPadding, byte(n>>8), byte(n))
 		dst = append(dst, make([]byte, n)...)
 	}
 	binary.BigEndian.PutUint16(dst[length:], uint16(len(dst)-length-2))
@@ -115,7 +118,7 @@ func appendSubnet(dst []byte, p netip.Prefix) []byte {
 		family = 1
 	}
 	n := (p.Bits() + 7) / 8
-	dst = append(dst, 0, 8, 0, byte(4+n), 0, family, byte(p.Bits()), 0)
+	dst = append(dst, 0, optionSubnet, 0, byte(4+n), 0, family, byte(p.Bits()), 0)
 	return append(dst, addr[:n]...)
 }
 
@@ -236,6 +239,44 @@ func (a *answer) walk(off int) error {
 		}
 	}
 	return nil
+}
+
+// extendedError returns the Extended DNS Error of a message that has been
+// walked and says neither NOERROR nor NXDOMAIN, 0 if it has none.
+func extendedError(msg []byte) uint16 {
+	if rcode := msg[3] & 15; rcode == rcodeSuccess || rcode == rcodeNXDomain {
+		return 0
+	}
+	off := skipName(msg, headerSize) + 4
+	for off > 4 && off+11 <= len(msg) {
+		name := skipName(msg, off)
+		if name < 0 || name+10 > len(msg) {
+			return 0
+		}
+		end := name + 10 + int(binary.BigEndian.Uint16(msg[name+8:]))
+		if end > len(msg) {
+			return 0
+		}
+		if binary.BigEndian.Uint16(msg[name:]) == typeOPT {
+			return extendedOption(msg[name+10 : end])
+		}
+		off = end
+	}
+	return 0
+}
+
+func extendedOption(options []byte) uint16 {
+	for len(options) >= 4 {
+		code, n := binary.BigEndian.Uint16(options), int(binary.BigEndian.Uint16(options[2:]))
+		if options = options[4:]; n > len(options) {
+			return 0
+		}
+		if code == optionEDE && n >= 2 {
+			return binary.BigEndian.Uint16(options)
+		}
+		options = options[n:]
+	}
+	return 0
 }
 
 func (a *answer) cut() error {

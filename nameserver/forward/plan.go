@@ -26,8 +26,9 @@ func (o *Order) UnmarshalText(text []byte) error {
 
 // plan returns the upstreams in the order they are asked, each of them twice
 // while there is room, and how many are asked at once. Those that are down, or
-// to be avoided, come last.
-func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int) {
+// to be avoided, come last. The one explored is asked at once too, to learn
+// how fast it is; nil is for none.
+func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int, explored *upstream) {
 	up := make([]*upstream, 0, max(mostAttempts, len(g.upstreams)))
 	var down []*upstream
 	for _, u := range g.upstreams {
@@ -48,14 +49,16 @@ func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int) {
 		at = min(g.race, len(up))
 	case g.order == Fastest:
 		sortBySpeed(up)
-		at = explore(up)
+		if explored = explore(up); explored != nil {
+			at = 2
+		}
 	}
 	up = append(up, down...)
 	n := len(up)
 	for i := 0; len(up) < mostAttempts && i < n && n > 0; i++ {
 		up = append(up, up[i])
 	}
-	return up[:min(len(up), mostAttempts)], at
+	return up[:min(len(up), mostAttempts)], at, explored
 }
 
 // sortBySpeed puts the fastest first and those of unknown speed last.
@@ -86,20 +89,23 @@ func sortBySpeed(up []*upstream) {
 	}
 }
 
-// explore moves one of the others to the second place, to be asked at the same
-// time as the first: always while there is one of unknown speed, else now and
-// then.
-func explore(up []*upstream) (at int) {
+// explore moves one of the others to the second place and returns it, to be
+// asked at the same time as the first: when there is one of unknown speed, else
+// now and then.
+func explore(up []*upstream) *upstream {
 	if len(up) < 2 {
-		return min(1, len(up))
+		return nil
 	}
 	i := len(up) - 1
 	if up[i].speed() > 0 {
 		if rand.IntN(exploreOneIn) > 0 {
-			return 1
+			return nil
 		}
 		i = 1 + rand.IntN(len(up)-1)
 	}
+	if !up[i].exploring.CompareAndSwap(false, true) {
+		return nil
+	}
 	up[1], up[i] = up[i], up[1]
-	return 2
+	return up[1]
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type upstream struct {
 	slots chan struct{}
 	transport
 	stats
+
+	exploring atomic.Bool // it is being asked to learn how fast it is
 
 	mu       sync.Mutex
 	srtt     float64 // seconds, smoothed as RFC 6298 does; 0 before the first answer
