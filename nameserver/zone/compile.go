@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 
@@ -131,6 +132,9 @@ func (b *builder) gather() error {
 	var sigs []sig
 	for i, rr := range b.z.Records {
 		h := rr.Header()
+		if h.Name == "" {
+			return fmt.Errorf("%sa %s record has no owner", b.where(i), typeName(h.Rrtype))
+		}
 		end, err := dns.PackRR(rr, b.buf, 0, nil, false)
 		if err != nil {
 			return fmt.Errorf("%s%s %s: %w", b.where(i), h.Name, dns.TypeToString[h.Rrtype], err)
@@ -146,6 +150,9 @@ func (b *builder) gather() error {
 			return fmt.Errorf("%s%w", b.where(i), err)
 		}
 		typ, ttl, rdata := binary.BigEndian.Uint16(msg[split:]), binary.BigEndian.Uint32(msg[split+4:]), bytes.Clone(msg[split+10:])
+		if err := wellFormed(typ, msg, rdata); err != nil {
+			return fmt.Errorf("%s%s %s: %w", b.where(i), h.Name, typeName(typ), err)
+		}
 		if ttl > math.MaxInt32 { // RFC 2181 section 8
 			ttl = 0
 		}
@@ -179,6 +186,49 @@ func (b *builder) gather() error {
 		if s := g.set(g.covers); s != nil {
 			s.sigs, s.sigTTL = append(s.sigs, g.rdata), append(s.sigTTL, g.ttl)
 		}
+	}
+	return nil
+}
+
+// wellFormed looks at a record whose fields somebody may have filled in: it can
+// be packed and still be nothing that others read.
+func wellFormed(typ uint16, msg, rdata []byte) error {
+	switch typ {
+	case dns.TypeA, dns.TypeAAAA:
+		if typ == dns.TypeA && len(rdata) != net.IPv4len || typ == dns.TypeAAAA && len(rdata) != net.IPv6len {
+			return errors.New("there is no address")
+		}
+		return nil
+	case dns.TypeNULL, dns.TypeAPL:
+		return nil
+	}
+	skip, names, _ := namesIn(typ)
+	if names == 0 {
+		if _, _, err := dns.UnpackRR(msg, 0); err != nil {
+			return err
+		}
+		if _, known := dns.TypeToRR[typ]; known && len(rdata) == 0 {
+			return errors.New("there is no data")
+		}
+		return nil
+	}
+	rest := rdata[min(skip, len(rdata)):]
+	for range names {
+		end := 0
+		for end < len(rest) && rest[end] != 0 {
+			end += 1 + int(rest[end])
+		}
+		if end >= len(rest) {
+			return errors.New("there is no name")
+		}
+		rest = rest[end+1:]
+	}
+	tail := 0
+	if typ == dns.TypeSOA {
+		tail = 20
+	}
+	if len(rest) != tail {
+		return fmt.Errorf("%d bytes follow the name, not %d", len(rest), tail)
 	}
 	return nil
 }

@@ -77,6 +77,9 @@ func (b *builder) hash() error {
 		}
 		entries = append(entries, entry{h, n})
 	}
+	if len(entries) == 0 {
+		return errors.New("no NSEC3 record belongs to the NSEC3PARAM at the origin")
+	}
 	slices.SortFunc(entries, func(x, y entry) int { return bytes.Compare(x.hash, y.hash) })
 	for _, e := range entries {
 		t.nsec3.hashes = append(t.nsec3.hashes, e.hash...)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -23,8 +24,11 @@ type place struct {
 }
 
 func (p place) String() string {
-	if p.line == 0 {
+	switch {
+	case p.line == 0:
 		return p.file
+	case p.file == "":
+		return fmt.Sprintf("line %d", p.line)
 	}
 	return fmt.Sprintf("%s:%d", p.file, p.line)
 }
@@ -56,7 +60,8 @@ func Read(r io.Reader, origin, file string) (*Zone, error) {
 		p.SetIncludeFS(in)
 		p.SetIncludeAllowed(true)
 	}
-	z := &Zone{Origin: origin}
+	z := &Zone{Origin: origin, files: []string{file}}
+	defer func() { z.files = append(z.files, in.included...) }()
 	for {
 		rr, ok := p.Next()
 		if !ok {
@@ -97,9 +102,11 @@ type input struct {
 	dir    fs.FS
 	folder string
 	files  []*counted
-	last   place
-	left   int64
-	err    error
+
+	included []string
+	last     place
+	left     int64
+	err      error
 }
 
 // counted is one file. The parser takes it byte by byte, so the count is that
@@ -129,6 +136,7 @@ func (in *input) Open(name string) (fs.File, error) {
 	}
 	c := in.push(filepath.Join(in.folder, filepath.FromSlash(name)), f)
 	c.closer, c.stat = f, f.Stat
+	in.included = append(in.included, c.name)
 	return c, nil
 }
 
@@ -188,7 +196,8 @@ func (in *input) explain(err error) error {
 	}
 	_, what, _ = strings.Cut(what, "dns: ")
 	line, _, _ := strings.Cut(at, ":")
-	return fmt.Errorf("%s:%s: %s", in.place().file, line, what)
+	n, _ := strconv.Atoi(line)
+	return fmt.Errorf("%v: %s", place{in.place().file, n}, what)
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

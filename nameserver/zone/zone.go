@@ -51,7 +51,8 @@ type Zone struct {
 	// all there is.
 	Signer Signer
 
-	places []place // of each record, where it was read from a file
+	places []place  // of each record, where it was read from a file
+	files  []string // that it was read from
 }
 
 // A Choice says that a Picker chooses among the records of an RRset. The owner
