@@ -114,7 +114,7 @@ func (a *Aliases) atHand(t *target, now time.Time) (zone.Addresses, bool) {
 	if f == nil {
 		return zone.Addresses{}, false
 	}
-	if left := f.until.Sub(now); left > 0 {
+	if left := min(f.until.Sub(now), f.ttl); left > 0 {
 		return zone.Addresses{Addrs: f.addrs, TTL: uint32((left + time.Second - 1) / time.Second)}, true
 	}
 	if t.failed.Load() != 0 && now.UnixNano()-t.failed.Load() < int64(retry) {

@@ -133,6 +133,9 @@ func presentation(rr dns.RR) (string, error) {
 		return "", fmt.Errorf("%s: only class IN is served", h.Name)
 	}
 	data := strings.TrimPrefix(rr.String(), h.String())
+	if u, ok := rr.(*dns.RFC3597); ok {
+		data = fmt.Sprintf(`\# %d %s`, len(u.Rdata)/2, u.Rdata)
+	}
 	return fmt.Sprintf("%d %s %s", h.Ttl, dns.Type(h.Rrtype), data), nil
 }
 

@@ -100,22 +100,33 @@ func (p *picker) trusted(client netip.Addr) bool {
 // healthy leaves out what is down, or not yet sure while others are. Where
 // all are down, all stay.
 func (p *picker) healthy(dst []uint16, start int) []uint16 {
-	least := int32(-1 << 31)
-	var status [maxChoice]int32 // read once: they change meanwhile
+	var read [maxChoice]int32 // once: they change meanwhile
+	status := read[:0]
 	for _, i := range dst[start:] {
-		status[i] = p.entries[i].status.Load()
-		least = max(least, status[i])
+		status = append(status, p.entries[i].status.Load())
 	}
-	if p.down < least && least < p.up-1 {
-		least = p.down + 1
-	}
+	least := p.least(status)
 	kept := dst[:start]
-	for _, i := range dst[start:] {
-		if status[i] >= least {
+	for k, i := range dst[start:] {
+		if status[k] >= least {
 			kept = append(kept, i)
 		}
 	}
 	return kept
+}
+
+// least is the status that an address must have to be answered: the best one
+// there is, unless that is neither down nor nearly sure to be up; then it is
+// enough not to be down.
+func (p *picker) least(status []int32) int32 {
+	best := int32(-1 << 31)
+	for _, s := range status {
+		best = max(best, s)
+	}
+	if p.down < best && best < p.up-1 {
+		return p.down + 1
+	}
+	return best
 }
 
 // near leaves what is for the client's place. bits is how much of its address

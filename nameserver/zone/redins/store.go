@@ -163,7 +163,7 @@ func (s *Store) get(ctx context.Context, keys []string) ([][]byte, error) {
 	}
 	for _, r := range s.Client.DoMulti(ctx, cmds...) {
 		b, err := r.AsBytes()
-		if _, wrong := rueidis.IsRedisErr(err); err != nil && !wrong {
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused && !rueidis.IsRedisNil(err) {
 			return nil, err
 		}
 		all = append(all, b)
