@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shuultuur/filter"
+	"shuultuur/nameserver/forward/validate"
 )
 
 // silent answers nothing.
@@ -584,7 +585,7 @@ func TestClosedForwarderSaysSo(t *testing.T) {
 
 func TestMetricsBearTheNamesOfCoreDNS(t *testing.T) {
 	s := serve(t, says("192.0.2.1"))
-	f := start(t, Config{Upstreams: []string{s.addr}})
+	f := start(t, Config{Upstreams: []string{s.addr}, Validate: true, Config: validate.Config{Negative: []string{"example.com"}}})
 	get(f, "example.com")
 	reg := prometheus.NewPedanticRegistry()
 	if err := reg.Register(f); err != nil {
@@ -597,14 +598,14 @@ func TestMetricsBearTheNamesOfCoreDNS(t *testing.T) {
 	found := map[string]string{}
 	for _, m := range all {
 		for _, x := range m.Metric {
-			if strings.Contains(x.String(), s.addr) || len(x.Label) == 0 {
+			if strings.Contains(x.String(), s.addr) || strings.Contains(x.String(), "insecure") || len(x.Label) == 0 {
 				found[m.GetName()] = x.String()
 			}
 		}
 	}
 	for _, name := range []string{"coredns_proxy_request_duration_seconds", "coredns_proxy_healthcheck_failures_total", "coredns_proxy_conn_cache_hits_total",
 		"coredns_proxy_conn_cache_misses_total", "coredns_forward_healthcheck_broken_total", "coredns_forward_max_concurrent_rejects_total",
-		"shuultuur_dns_upstream_forged_total", "shuultuur_dns_upstream_rtt_seconds"} {
+		"shuultuur_dns_validated_total", "shuultuur_dns_upstream_forged_total", "shuultuur_dns_upstream_rtt_seconds"} {
 		if found[name] == "" {
 			t.Errorf("%s is not there", name)
 		}

@@ -91,6 +91,7 @@ func (f *Forwarder) Collect(to chan<- prometheus.Metric) {
 	count := prometheus.CounterValue
 	send("coredns_forward_healthcheck_broken_total", "Questions for which every upstream was down.", count, float64(f.broken.Load()), nil)
 	send("coredns_forward_max_concurrent_rejects_total", "Questions for which too many waited for every upstream.", count, float64(f.refused.Load()), nil)
+	f.collectValidation(to)
 	for _, u := range f.upstreams {
 		for _, m := range metrics {
 			send(m.name, m.help, count, float64(m.value(&u.stats).Load()), u)
@@ -102,4 +103,26 @@ func (f *Forwarder) Collect(to chan<- prometheus.Metric) {
 		send(ourMetric+"up", "1 while an upstream is asked, 0 while it is only probed.", prometheus.GaugeValue, up, u)
 		send(ourMetric+"rtt_seconds", "Smoothed time to an answer.", prometheus.GaugeValue, u.speed(), u)
 	}
+}
+
+func (f *Forwarder) collectValidation(to chan<- prometheus.Metric) {
+	if f.validator == nil {
+		return
+	}
+	const prefix = "shuultuur_dns_"
+	send := func(name, help string, n *atomic.Int64, status ...string) {
+		var keys []string
+		if len(status) > 0 {
+			keys = []string{"status"}
+		}
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(prefix+name, help, keys, nil), prometheus.CounterValue, float64(n.Load()), status...)
+	}
+	c := &f.validator.Counts
+	const validated = "Answers that were validated."
+	send("validated_total", validated, &c.Secure, "secure")
+	send("validated_total", validated, &c.Insecure, "insecure")
+	send("validated_total", validated, &c.Bogus, "bogus")
+	send("validation_questions_total", "Questions to upstreams for keys and delegations.", &c.Questions)
+	send("validation_limited_total", "Answers that took too much work to validate.", &c.Limited)
+	send("validation_iterations_total", "Denials that count as unsigned because of their NSEC3 iterations.", &c.Iterations)
 }
