@@ -28,6 +28,7 @@ type Health struct {
 	Started  string   `json:"started"`
 	Settings string   `json:"settings"` // file the running engine was built from
 	Revision string   `json:"revision"` // of the running settings and lists
+	State    string   `json:"state"`    // alone; shared with a fleet; degraded: the fleet's is out of reach
 	Problems []string `json:"problems"`
 }
 

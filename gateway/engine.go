@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ type Engine struct {
 	identity  *identity.Identity
 	proxy     *proxy.Engine
 	downloads map[string]download // lists that are fetched
+	versions  map[string]string   // which version of them is in use
+	content   []string            // files that lists and checks were made of
 	missing   []string            // those of them that have not been yet
 	reports   []list.Report       // what became of the lines of each list
 	remarks   []phrase.Remark     // odd lines of phrase lists
@@ -56,8 +59,8 @@ type Engine struct {
 
 // build makes an engine. Nothing is half-built: on an error what was opened is
 // let go.
-func build(ctx context.Context, s *Settings, memory *state.Memory, store *resolve.Store, log *slog.Logger) (*Engine, error) {
-	e := &Engine{settings: s, lists: map[string]*list.File{}, downloads: map[string]download{}, built: time.Now()}
+func build(ctx context.Context, s *Settings, memory state.Store, store *resolve.Store, log *slog.Logger) (*Engine, error) {
+	e := &Engine{settings: s, lists: map[string]*list.File{}, downloads: map[string]download{}, versions: map[string]string{}, built: time.Now()}
 	if err := e.fill(ctx, memory, store, log); err != nil {
 		e.close()
 		return nil, s.mistake(err)
@@ -65,7 +68,7 @@ func build(ctx context.Context, s *Settings, memory *state.Memory, store *resolv
 	return e, nil
 }
 
-func (e *Engine) fill(ctx context.Context, memory *state.Memory, store *resolve.Store, log *slog.Logger) error {
+func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.Store, log *slog.Logger) error {
 	s := e.settings
 	e.files = append(e.files, s.file)
 	if n := len(s.Listen.Token); n > 0 && n < 16 {
@@ -81,6 +84,7 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, store *resolve.
 	for _, f := range checks.Files {
 		e.files = append(e.files, s.path(f))
 	}
+	e.content = append(e.content, e.files[1:]...) // but for the settings themselves
 	e.remarks = checks.Remarks
 	if err := e.identify(); err != nil {
 		return err
@@ -96,10 +100,12 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, store *resolve.
 	if s.Pages.Templates != "" {
 		e.files = append(e.files, s.path(s.Pages.Templates))
 	}
+	before := len(e.files)
 	policies, err := e.values()
 	if err != nil {
 		return err
 	}
+	e.content = append(e.content, e.files[before:]...)
 	look, err := e.intercept()
 	if err != nil {
 		return err
@@ -124,14 +130,19 @@ func (e *Engine) fill(ctx context.Context, memory *state.Memory, store *resolve.
 }
 
 // decide makes the policies out of the checks.
-func (e *Engine) decide(policies policy.Config, checks []filter.Check, memory *state.Memory, log *slog.Logger) error {
+func (e *Engine) decide(policies policy.Config, checks []filter.Check, memory state.Store, log *slog.Logger) error {
 	key, err := secret(filepath.Join(e.settings.path(e.settings.Data), "secret.key"))
 	if err != nil {
 		return err
 	}
 	parts := policy.Parts{Key: key, Revision: e.revision, Log: log}
 	if memory != nil {
-		parts.Memory = memory
+		parts.Memory, parts.Counter = memory, memory
+	}
+	if memory != nil && e.shared() {
+		if parts.Revision, err = e.common(); err != nil {
+			return err
+		}
 	}
 	if e.policy, err = policy.New(policies, checks, parts); err != nil {
 		return filter.Setting("policies", err)
@@ -197,6 +208,15 @@ func (e *Engine) openList(ctx context.Context, name, dst string, store *source.S
 	if fetched {
 		e.downloads[name] = download{src, cfg}
 		cfg.Path = store.Path(name)
+		st, err := store.State(name)
+		if err != nil {
+			return false, err
+		}
+		for _, v := range st.Versions {
+			if v.Current {
+				e.versions[name] = v.SHA256
+			}
+		}
 	}
 	var report list.Report
 	start := time.Now()
@@ -448,7 +468,7 @@ func (s *Settings) fixed(other *Settings) []string {
 	if (s.DNS == nil) != (other.DNS == nil) || s.DNS != nil && s.DNS.fixed() != other.DNS.fixed() {
 		parts = append(parts, "dns")
 	}
-	if s.State != other.State {
+	if !reflect.DeepEqual(s.State, other.State) {
 		parts = append(parts, "state")
 	}
 	return parts

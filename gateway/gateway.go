@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,7 +40,8 @@ type Gateway struct {
 	started time.Time
 	log     *slog.Logger
 	engine  atomic.Pointer[Engine]
-	memory  *state.Memory
+	memory  state.Store
+	fleet   fleet
 	metrics *metrics
 	events  *event.Log
 	stores  []event.Store
@@ -64,7 +66,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{file: file, started: time.Now(), log: log, metrics: newMetrics()}
+	g := &Gateway{file: file, started: time.Now(), log: log, metrics: newMetrics(), fleet: newFleet()}
 	if err := g.open(ctx, s); err != nil {
 		return nil, errors.Join(err, g.close())
 	}
@@ -76,7 +78,7 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 	if g.lock, err = lockData(s); err != nil {
 		return err
 	}
-	if g.memory, err = state.New(s.State); err != nil {
+	if g.memory, err = state.Open(s.State, s.dir, s.path(s.Data), g.fleet.hear, g.log); err != nil {
 		return s.mistake(filter.Setting("state", err))
 	}
 	if s.DNS != nil {
@@ -109,6 +111,7 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 	if g.dns != nil {
 		g.metrics.registry.MustRegister(g.dns, &nameWatcher{g, s.DNS.label()})
 	}
+	g.metrics.registry.MustRegister(stateWatcher{g.memory})
 	g.metrics.registry.MustRegister(newWatcher(g.proxy.Stats, g.events.Stats, func() time.Time { return g.engine.Load().built }))
 	return nil
 }
@@ -116,6 +119,9 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 // done is called by the proxy when a transaction is over.
 func (g *Gateway) done(t *filter.Transaction) {
 	g.metrics.count(t)
+	if e := g.engine.Load(); e != nil {
+		e.policy.Done(context.Background(), t)
+	}
 	g.events.Add(event.From(t))
 }
 
@@ -182,6 +188,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopLog()
 	logged := make(chan error, 1)
 	go func() { logged <- g.events.Run(logCtx) }()
+	// So is what they have used up.
+	remembered := make(chan error, 1)
+	go func() { remembered <- g.memory.Run(logCtx) }()
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -216,13 +225,14 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	servers.Go(func() { g.watch(ctx) })
 	servers.Go(func() { g.refresh(ctx) })
+	servers.Go(func() { g.follow(ctx) })
 
 	g.ready.Store(true)
 	<-ctx.Done()
 	g.ready.Store(false)
 	servers.Wait()
 	stopLog()
-	errs = append(errs, <-logged)
+	errs = append(errs, <-logged, <-remembered)
 	g.events = nil // Run has closed the stores
 	g.stores = nil
 	return errors.Join(append(errs, g.close())...)
@@ -243,7 +253,7 @@ func (g *Gateway) close() error {
 	}
 	g.names.close()
 	if g.memory != nil {
-		g.memory.Close()
+		errs = append(errs, g.memory.Close())
 	}
 	if e := g.engine.Swap(nil); e != nil {
 		e.close()
@@ -294,6 +304,11 @@ func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
 	}
 	g.engine.Store(e)
 	g.reloadDNS(s, e, anew)
+	for name, version := range e.versions {
+		if old.versions[name] != version {
+			g.fleet.tell(listTopic+name, version)
+		}
+	}
 	for _, part := range old.settings.fixed(s) {
 		problems = append(problems, part+" changed in the settings: that needs a restart")
 	}
@@ -331,7 +346,9 @@ func (g *Gateway) Hangup(ctx context.Context) {
 	if err := g.events.Reopen(); err != nil {
 		g.log.Error("log files not opened anew", "error", err)
 	}
-	g.Again(ctx, "SIGHUP")
+	if g.Again(ctx, "SIGHUP") {
+		g.fleet.tell(settingsTopic, g.engine.Load().revision+"-"+strconv.FormatInt(time.Now().UnixMilli(), 36))
+	}
 }
 
 // Again reloads and says in the log how it went, and to the caller whether the
@@ -360,6 +377,13 @@ func (g *Gateway) health() admin.Health {
 	if e := g.engine.Load(); e != nil {
 		h.Revision = e.revision
 		problems = append(problems, e.problems()...)
+	}
+	h.State = "alone"
+	if st := g.memory.Stats(); st.Lost != "" {
+		h.State = "degraded"
+		problems = append(problems, fmt.Sprintf("state: Redis is lost since %s, this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
+	} else if g.engine.Load().shared() {
+		h.State = "shared"
 	}
 	h.Problems = append([]string{}, problems...) // [] in JSON, not null
 	return h

@@ -40,6 +40,7 @@ type Settings struct {
 	DNS       *DNS            `yaml:"dns"` // nil: no name server
 
 	file string // as given
+	root yaml.Node
 	dir  string // of the file: what relative paths stand on
 	plan plan
 }
@@ -142,13 +143,13 @@ func Read(file string) (*Settings, error) {
 // and what relative paths stand on.
 func Parse(file string, data []byte) (*Settings, error) {
 	s := &Settings{file: file, dir: filepath.Dir(file)}
-	var root yaml.Node
+	root := &s.root
 	if len(bytes.TrimSpace(data)) > 0 {
-		if err := yaml.Load(data, &root); err != nil {
+		if err := yaml.Load(data, root); err != nil {
 			return nil, s.plan.mistakes(file, err)
 		}
 	}
-	s.plan = newPlan(&root)
+	s.plan = newPlan(root)
 	if root.Kind != 0 {
 		if err := yaml.Load(data, s, yaml.WithKnownFields()); err != nil {
 			return nil, s.plan.mistakes(file, err)
