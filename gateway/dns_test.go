@@ -1,0 +1,458 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/list"
+	"shuultuur/nameserver/resolve"
+	"shuultuur/nameserver/wire"
+)
+
+const nameSettings = `
+data: ./data
+lists:
+  own: {format: domains, path: own.txt, category: games}
+  ads: {format: adblock, path: ads.txt, category: ads}
+  bad: {format: networks, path: bad.txt, category: bots}
+checks: {category: {lists: [own, ads, bad]}}
+identity: {addresses: {mary: [10.1.0.7]}, groups: {staff: [mary]}}
+policies:
+  - name: staff
+    groups: [staff]
+    rules: [{name: bots, action: block, category: [bots], answer: refused}]
+  - name: night
+    networks: [10.1.0.0/16]
+    schedule: {hours: "21:00-06:00", zone: UTC}
+    dns: {answer: nxdomain, error: filtered}
+    rules: [{name: all, action: block, host: ["*"]}]
+  - name: pupils
+    networks: [10.1.0.0/16]
+    safesearch: true
+    youtube: strict
+    dns: {drop: [h3, ech]}
+    rules:
+      - {name: school, action: allow, host: [school.example, learn.games.example]}
+      - {name: no v6, action: block, query: [AAAA], host: [v4only.example], answer: nodata}
+      - {name: away, action: redirect, host: [away.example], to: "http://portal.example/x?u={url}"}
+      - {name: games, action: block, category: [games], answer: nxdomain}
+      - {name: ads, action: block, category: [ads]}
+      - {name: bots, action: block, category: [bots], answer: refused}
+      - {name: careful, action: warn, host: [warn.example]}
+  - name: rest
+    dns: {own-dns: true}
+dns:
+  listen: ["127.0.0.1:0"]
+  block: {sinkhole: [10.0.0.1]}
+  hosts: {portal.example: 10.0.0.5}
+`
+
+func nameFiles() map[string]string {
+	return map[string]string{
+		"shuultuur.yaml": nameSettings,
+		"own.txt":        "games.example\n",
+		"ads.txt":        "||ads.example^\n@@||good.ads.example^\n||v6ads.example^$dnstype=AAAA\n||mine.example^$dnsrewrite=192.0.2.55\n||frank.example^$client=10.1.0.9\n",
+		"bad.txt":        "203.0.113.0/24\n",
+	}
+}
+
+// world is what upstreams know, by "name type".
+func world() map[string][]string {
+	return map[string][]string{
+		"fine.example. A":               {"fine.example. 300 IN A 198.51.100.1"},
+		"fine.example. AAAA":            {"fine.example. 300 IN AAAA 2001:db8::1"},
+		"v4only.example. A":             {"v4only.example. 300 IN A 198.51.100.2"},
+		"v6ads.example. A":              {"v6ads.example. 300 IN A 198.51.100.3"},
+		"frank.example. A":              {"frank.example. 300 IN A 198.51.100.3"},
+		"good.ads.example. A":           {"good.ads.example. 300 IN A 198.51.100.4"},
+		"ads.example. A":                {"ads.example. 300 IN A 198.51.100.4"},
+		"learn.games.example. A":        {"learn.games.example. 300 IN A 198.51.100.5"},
+		"games.example. A":              {"games.example. 300 IN A 198.51.100.5"},
+		"cloak.example. A":              {"cloak.example. 300 IN CNAME x.games.example.", "x.games.example. 300 IN A 198.51.100.6"},
+		"www.school.example. A":         {"www.school.example. 300 IN CNAME x.games.example.", "x.games.example. 300 IN A 198.51.100.6"},
+		"bot.example. A":                {"bot.example. 300 IN A 203.0.113.9"},
+		"warn.example. A":               {"warn.example. 300 IN A 198.51.100.7"},
+		"use-application-dns.net. A":    {"use-application-dns.net. 300 IN A 198.51.100.8"},
+		"forcesafesearch.google.com. A": {"forcesafesearch.google.com. 300 IN A 198.51.100.20"},
+		"restrict.youtube.com. A":       {"restrict.youtube.com. 300 IN A 198.51.100.21"},
+		"www.google.com. A":             {"www.google.com. 300 IN A 198.51.100.30"},
+		"h.example. HTTPS":              {`h.example. 300 IN HTTPS 1 . alpn="h2,h3" ech="AEX+DQA="`},
+	}
+}
+
+func exchange(_ context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
+	m := new(dns.Msg)
+	m.SetQuestion(wire.Text(name), qtype)
+	reply := answerOf(m)
+	out, err := reply.Pack()
+	return out, 0, err
+}
+
+func answerOf(q *dns.Msg) *dns.Msg {
+	m := new(dns.Msg)
+	m.SetReply(q)
+	m.RecursionAvailable, m.Compress = true, true
+	known := world()
+	for _, s := range known[strings.ToLower(q.Question[0].Name)+" "+dns.TypeToString[q.Question[0].Qtype]] {
+		rr, err := dns.NewRR(s)
+		if err != nil {
+			panic(err)
+		}
+		m.Answer = append(m.Answer, rr)
+	}
+	if len(m.Answer) == 0 {
+		rr, _ := dns.NewRR("example. 300 IN SOA ns.example. h.example. 1 2 3 4 300")
+		m.Ns = append(m.Ns, rr)
+	}
+	return m
+}
+
+// nameEngine is an engine over a store that asks world.
+func nameEngine(t *testing.T) *Engine {
+	t.Helper()
+	s, err := Read(folder(t, nameFiles()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := resolve.NewStore(resolve.CacheConfig{Size: 8}, exchange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	e, err := build(context.Background(), s, nil, store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.close)
+	return e
+}
+
+func questionOf(t testing.TB, client, name string, qtype uint16, at time.Time) *wire.Query {
+	t.Helper()
+	m := new(dns.Msg)
+	m.SetQuestion(dns.Fqdn(name), qtype)
+	m.SetEdns0(1232, false)
+	b, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &wire.Query{}
+	if st := q.Parse(b); st != wire.OK {
+		t.Fatalf("%s: status %d", name, st)
+	}
+	q.Client, q.At, q.Recursion = netip.AddrPortFrom(netip.MustParseAddr(client), 5353), at, true
+	return q
+}
+
+func askEngine(t testing.TB, e *Engine, q *wire.Query) (string, *wire.Reply) {
+	t.Helper()
+	a := &wire.Reply{}
+	a.Start(q, nil, 1200)
+	out := e.resolver.Answer(q, a)
+	if out == wire.Later {
+		a.Start(q, a.Buf, 1200)
+		out = e.resolver.Wait(context.Background(), q, a)
+	}
+	if out != wire.Answered {
+		t.Fatalf("outcome %d", out)
+	}
+	var m dns.Msg
+	if err := m.Unpack(a.Finish(&wire.Options{Size: 1232, Max: 1232})); err != nil {
+		t.Fatal(err)
+	}
+	return lineOf(&m), a
+}
+
+// lineOf is an answer in one line.
+func lineOf(m *dns.Msg) string {
+	s := dns.RcodeToString[m.Rcode]
+	for _, rr := range m.Answer {
+		s += " " + dns.TypeToString[rr.Header().Rrtype] + " " + strings.TrimPrefix(rr.String(), rr.Header().String())
+	}
+	if opt := m.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			if x, ok := o.(*dns.EDNS0_EDE); ok {
+				s += fmt.Sprintf(" EDE %d", x.InfoCode)
+			}
+		}
+	}
+	return s
+}
+
+func TestNamesAreAnsweredByThePolicyOfWhoAsks(t *testing.T) {
+	e := nameEngine(t)
+	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	const pupil, mary, guest = "10.1.0.8", "10.1.0.7", "192.168.1.1"
+	for _, c := range []struct {
+		client, name string
+		qtype        uint16
+		hour         int
+		want         string
+	}{
+		{pupil, "fine.example", dns.TypeA, 12, "NOERROR A 198.51.100.1"},
+		{pupil, "fine.example", dns.TypeA, 22, "NXDOMAIN EDE 17"},
+		{pupil, "fine.example", dns.TypeA, 5, "NXDOMAIN EDE 17"},
+		{pupil, "fine.example", dns.TypeA, 6, "NOERROR A 198.51.100.1"},
+		{mary, "fine.example", dns.TypeA, 22, "NOERROR A 198.51.100.1"},
+		{guest, "fine.example", dns.TypeA, 22, "NOERROR A 198.51.100.1"},
+
+		{pupil, "www.games.example", dns.TypeA, 12, "NXDOMAIN EDE 15"},
+		{pupil, "www.games.example", dns.TypeHTTPS, 12, "NXDOMAIN EDE 15"},
+		{mary, "games.example", dns.TypeA, 12, "NOERROR A 198.51.100.5"},
+		{pupil, "learn.games.example", dns.TypeA, 12, "NOERROR A 198.51.100.5"},
+		{pupil, "cloak.example", dns.TypeA, 12, "NXDOMAIN EDE 15"},
+		{mary, "cloak.example", dns.TypeA, 12, "NOERROR CNAME x.games.example. A 198.51.100.6"},
+		{pupil, "www.school.example", dns.TypeA, 12, "NOERROR CNAME x.games.example. A 198.51.100.6"},
+
+		{pupil, "ads.example", dns.TypeA, 12, "NOERROR A 0.0.0.0 EDE 15"},
+		{pupil, "x.ads.example", dns.TypeAAAA, 12, "NOERROR AAAA :: EDE 15"},
+		{pupil, "x.ads.example", dns.TypeHTTPS, 12, "NOERROR EDE 15"},
+		{pupil, "good.ads.example", dns.TypeA, 12, "NOERROR A 198.51.100.4"},
+		{pupil, "v6ads.example", dns.TypeA, 12, "NOERROR A 198.51.100.3"},
+		{pupil, "v6ads.example", dns.TypeAAAA, 12, "NOERROR AAAA :: EDE 15"},
+		{pupil, "mine.example", dns.TypeA, 12, "NOERROR A 192.0.2.55 EDE 15"},
+		{pupil, "frank.example", dns.TypeA, 12, "NOERROR A 198.51.100.3"},
+		{"10.1.0.9", "frank.example", dns.TypeA, 12, "NOERROR A 0.0.0.0 EDE 15"},
+
+		{pupil, "bot.example", dns.TypeA, 12, "REFUSED EDE 15"},
+		{mary, "bot.example", dns.TypeA, 12, "REFUSED EDE 15"},
+		{guest, "bot.example", dns.TypeA, 12, "NOERROR A 203.0.113.9"},
+
+		{pupil, "v4only.example", dns.TypeA, 12, "NOERROR A 198.51.100.2"},
+		{pupil, "v4only.example", dns.TypeAAAA, 12, "NOERROR EDE 15"},
+		{pupil, "away.example", dns.TypeA, 12, "NOERROR CNAME portal.example. A 10.0.0.5"},
+		{pupil, "warn.example", dns.TypeA, 12, "NOERROR A 10.0.0.1 EDE 15"},
+		{guest, "warn.example", dns.TypeA, 12, "NOERROR A 198.51.100.7"},
+
+		{pupil, "www.google.com", dns.TypeA, 12, "NOERROR CNAME forcesafesearch.google.com. A 198.51.100.20"},
+		{guest, "www.google.com", dns.TypeA, 12, "NOERROR A 198.51.100.30"},
+		{pupil, "m.youtube.com", dns.TypeA, 12, "NOERROR CNAME restrict.youtube.com. A 198.51.100.21"},
+		{pupil, "h.example", dns.TypeHTTPS, 12, `NOERROR HTTPS 1 . alpn="h2"`},
+		{guest, "h.example", dns.TypeHTTPS, 12, `NOERROR HTTPS 1 . alpn="h2,h3" ech="AEX+DQA="`},
+		{pupil, "use-application-dns.net", dns.TypeA, 12, "NXDOMAIN EDE 15"},
+		{guest, "use-application-dns.net", dns.TypeA, 12, "NOERROR A 198.51.100.8"},
+		{guest, "portal.example", dns.TypeA, 12, "NOERROR A 10.0.0.5"},
+	} {
+		at := time.Date(noon.Year(), noon.Month(), noon.Day(), c.hour, 30, 0, 0, time.UTC)
+		if c.hour == 5 {
+			at = at.Add(29 * time.Minute)
+		}
+		for range 2 {
+			if got, _ := askEngine(t, e, questionOf(t, c.client, c.name, c.qtype, at)); got != c.want {
+				t.Errorf("%s asks at %d:30 for %s %s: %s, want %s", c.client, c.hour, c.name, dns.TypeToString[c.qtype], got, c.want)
+			}
+		}
+	}
+}
+
+func TestARefusedNameAllocatesNothing(t *testing.T) {
+	e := nameEngine(t)
+	now := time.Now()
+	for _, c := range []struct{ client, name string }{
+		{"10.1.0.8", "www.games.example"}, {"10.1.0.8", "ads.example"}, {"10.1.0.8", "fine.example"}, {"10.1.0.8", "www.google.com"},
+		{"10.1.0.8", "cloak.example"}, {"10.1.0.8", "bot.example"}, {"192.168.1.1", "fine.example"}, {"10.1.0.8", "warn.example"}, {"192.168.1.1", "portal.example"},
+	} {
+		q := questionOf(t, c.client, c.name, dns.TypeA, now)
+		askEngine(t, e, q) // into the cache
+		a, buf := &wire.Reply{}, make([]byte, 0, 4096)
+		o := &wire.Options{Size: 1232, Max: 1232}
+		n := testing.AllocsPerRun(200, func() {
+			a.Start(q, buf, 1200)
+			if out := e.resolver.Answer(q, a); out != wire.Answered {
+				t.Fatalf("%s: outcome %d", c.name, out)
+			}
+			a.Finish(o)
+		})
+		if n != 0 && !raceEnabled {
+			t.Errorf("%s for %s: %v allocations", c.name, c.client, n)
+		}
+	}
+}
+
+func TestWhatWasAskedIsRecordedWhole(t *testing.T) {
+	e := nameEngine(t)
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	record := func(client, name string) event.Row {
+		q := questionOf(t, client, name, dns.TypeA, now)
+		_, a := askEngine(t, e, q)
+		x := e.resolver.Record(q, a)
+		return event.From(&x)
+	}
+	r := record("10.1.0.8", "www.games.example")
+	if r.Proto != filter.DNS || r.Method != "A" || r.Host != "www.games.example" || r.Status != dns.RcodeNameError ||
+		r.Policy != "pupils" || r.Rule != "games" || r.Category != "games" || !strings.Contains(r.Evidence, `"games.example" in`) || r.ID == "" {
+		t.Errorf("recorded %+v", r)
+	}
+	r = record("10.1.0.8", "cloak.example")
+	if r.Host != "cloak.example" || r.Category != "games" || !strings.Contains(r.Note, "x.games.example") {
+		t.Errorf("recorded %+v", r)
+	}
+	r = record("10.1.0.7", "fine.example")
+	if r.User != "mary" || r.Policy != "staff" || r.Action != filter.Pass || r.Status != 0 {
+		t.Errorf("recorded %+v", r)
+	}
+	r = record("192.168.1.1", "portal.example")
+	if r.Host != "portal.example" || r.Client != netip.MustParseAddr("192.168.1.1") || r.Method != "A" {
+		t.Errorf("recorded %+v", r)
+	}
+}
+
+// upstreamServer answers out of world until the test ends.
+func upstreamServer(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answerOf(q)) })}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.ActivateAndServe() })
+	t.Cleanup(func() { conn.Close(); wg.Wait() })
+	return conn.LocalAddr().String()
+}
+
+func TestAGatewayServesNamesAndReloads(t *testing.T) {
+	files := nameFiles()
+	up := upstreamServer(t)
+	files["shuultuur.yaml"] = "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nevents: {jsonl: events.jsonl}\n" +
+		strings.Replace(files["shuultuur.yaml"], "  hosts: {portal", "  forward: {upstreams: ["+up+"]}\n  hosts: {portal", 1)
+	// Who asks is 127.0.0.1.
+	files["shuultuur.yaml"] = strings.ReplaceAll(files["shuultuur.yaml"], "networks: [10.1.0.0/16]\n    safesearch", "networks: [127.0.0.0/8]\n    safesearch")
+	file := folder(t, files)
+	g, err := New(context.Background(), file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	server := g.dns.Addrs(wire.UDP)[0].String()
+	ask := func(name string) string {
+		t.Helper()
+		m := new(dns.Msg)
+		m.SetQuestion(dns.Fqdn(name), dns.TypeA)
+		m.SetEdns0(1232, false)
+		r, _, err := new(dns.Client).Exchange(m, server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lineOf(r)
+	}
+	for name, want := range map[string]string{
+		"fine.example": "NOERROR A 198.51.100.1", "games.example": "NXDOMAIN EDE 15", "cloak.example": "NXDOMAIN EDE 15", "portal.example": "NOERROR A 10.0.0.5",
+	} {
+		if got := ask(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	// One entry more, one less: at once.
+	change := func(c list.Change) {
+		t.Helper()
+		if err := g.changeList(ctx, "own", []list.Change{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(list.Change{Entry: "fine.example"})
+	if got := ask("fine.example"); got != "NXDOMAIN EDE 15" {
+		t.Errorf("fine.example has been listed: %s", got)
+	}
+	change(list.Change{Entry: "fine.example", Remove: true})
+	if got := ask("fine.example"); got != "NOERROR A 198.51.100.1" {
+		t.Errorf("fine.example is listed no more: %s", got)
+	}
+	// Other settings.
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(old), "portal.example: 10.0.0.5", "portal.example: 10.0.0.6", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask("portal.example"); got != "NOERROR A 10.0.0.6" {
+		t.Errorf("after a reload: %s", got)
+	}
+	resp, err := http.Get("http://" + g.AdminAddr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`coredns_cache_misses_total{server="dns://127.0.0.1:0",view="",zones="."}`, "coredns_dns_requests_total", "coredns_cache_hits_total", "coredns_proxy_request_duration_seconds"} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
+	e, done, err := Explain(context.Background(), folder(t, nameFiles()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	d, err := e.As("pupils")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := filter.Client{Addr: netip.MustParseAddr("127.0.0.1")}
+	for name, want := range map[string]string{
+		"games.example": "NXDOMAIN [] false", "portal.example": "NOERROR [portal.example. 60 IN A 10.0.0.5] false", "fine.example": " [] true",
+		"ads.example": "NOERROR [ads.example. 10 IN A 0.0.0.0] false",
+	} {
+		x, err := e.Name(d, client, name, dns.TypeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(x.Rcode, x.Records, x.Upstream); fmt.Sprint(x.Rcode, " ", x.Records, " ", x.Upstream) != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if _, err := e.Name(d, client, "a..b", dns.TypeA); err == nil {
+		t.Error("a..b is no name")
+	}
+}
+
+func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
+	for _, c := range []struct{ old, new, key string }{
+		{"sinkhole: [10.0.0.1]", "answer: sinkhole", "dns.block.answer"},
+		{"portal.example: 10.0.0.5", "portal.example: [10.0.0.5, other.example]", "dns.hosts.portal.example"},
+		{"answer: refused", "answer: nothing", "refused"},
+		{"query: [AAAA]", "query: [QUARK]", "policies[2].rules[1].query[0]"},
+		{"error: filtered", "error: sorry", "policies[1].dns.error"},
+		{"drop: [h3, ech]", "drop: [h4]", "policies[2].dns.drop[0]"},
+		{`listen: ["127.0.0.1:0"]`, `listen: ["nowhere"]`, "dns.listen[0]"},
+	} {
+		files := nameFiles()
+		files["shuultuur.yaml"] = strings.Replace(nameSettings, c.old, c.new, 1)
+		err := explain(t, folder(t, files))
+		if err == nil || !strings.Contains(err.Error(), c.key) {
+			t.Errorf("%s: %v, want an error about %s", c.new, err, c.key)
+		}
+	}
+}
