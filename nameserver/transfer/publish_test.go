@@ -57,7 +57,7 @@ func TestSerials(t *testing.T) {
 			}
 			for i, r := range tt.rounds {
 				time.Sleep(r.wait)
-				if err := s.Publish(t.Context(), zoneOf(t, r.serial, r.n), nil); err != nil {
+				if err := s.Publish(t.Context(), zoneOf(t, r.serial, r.n)); err != nil {
 					t.Fatal(err)
 				}
 				if got := k.serial(); got != r.want {
@@ -86,7 +86,9 @@ func TestSignedZonesAreSignedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Publish(ctx, zoneOf(t, 1, 20), signer); err != nil {
+		z := zoneOf(t, 1, 20)
+		z.Signer = signer
+		if err := s.Publish(ctx, z); err != nil {
 			t.Fatal(err)
 		}
 		before := k.serial()

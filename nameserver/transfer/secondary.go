@@ -173,7 +173,7 @@ func (z *secondary) expire() {
 		return
 	}
 	z.s.log.Error("a zone has expired: no primary was to be had for too long", "zone", z.origin, "checked", z.checked)
-	z.s.Withdraw(z.origin, "")
+	z.s.Remove(z.origin, "")
 }
 
 // refresh asks the primaries, in their order, until one has the zone.
@@ -242,7 +242,11 @@ func (z *secondary) confirm(ctx context.Context, now time.Time) {
 }
 
 func (z *secondary) publish(ctx context.Context, records []dns.RR) error {
-	return z.s.Publish(ctx, &zone.Zone{Origin: z.origin, Records: records}, z.signer)
+	served := &zone.Zone{Origin: z.origin, Records: records}
+	if z.signer != nil {
+		served.Signer = z.signer
+	}
+	return z.s.Publish(ctx, served)
 }
 
 // take serves new records and keeps them on disk.

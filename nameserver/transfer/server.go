@@ -26,6 +26,14 @@ type Zones interface {
 	Remove(origin, view string) bool
 }
 
+var (
+	_ Zones              = (*Server)(nil)
+	_ wire.Responder     = (*Server)(nil)
+	_ wire.Transferer    = (*Server)(nil)
+	_ wire.Notifier      = (*Server)(nil)
+	_ wire.Authenticator = (*Server)(nil)
+)
+
 // Stats counts what a server did. The fields only grow.
 type Stats struct {
 	Out, OutIncremental, OutRefused   atomic.Uint64 // transfers asked of us
@@ -35,12 +43,15 @@ type Stats struct {
 	BadKey, BadSig, BadTime, BadTrunc atomic.Uint64 // requests with a TSIG that was refused
 }
 
-// A Server publishes zones. It is also a [wire.Responder] to stand before the
+// A Server publishes zones: it is the [Zones] that those who read zones are to
+// have, in front of the one it was given. It is also a [wire.Responder] to stand before the
 // one that answers for the zones, a [wire.Transferer], a [wire.Notifier] and a
 // [wire.Authenticator].
 type Server struct {
 	Stats Stats
 
+	ctx    context.Context //nolint:containedctx // of Replace; ends with Run
+	cancel context.CancelFunc
 	zones  Zones
 	log    *slog.Logger
 	keys   Keys
@@ -102,6 +113,7 @@ func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
 		entries: map[id]*entry{}, secondaries: map[string]*secondary{},
 		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), backoff: firstBackoff,
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.news = news{pending: map[newsKey]*item{}, wake: make(chan struct{}, 1)}
 	switch c.Serial {
 	case "", Keep, Increment, UnixTime:
@@ -141,15 +153,24 @@ func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// Publish serves a zone from now on, in place of the one of its origin and
-// view: with its serial, signed when signer is not nil, remembered for those
-// who may fetch it. It returns when the zone is served; an error leaves the one
-// before as it is. The zone must not be changed afterwards.
-func (s *Server) Publish(ctx context.Context, z *zone.Zone, signer *sign.Signer) error {
-	return s.publish(ctx, z, signer, time.Now())
+// Replace publishes zones; see [Server.Publish]. Where one cannot be served, the
+// others are.
+func (s *Server) Replace(zones ...*zone.Zone) error {
+	var errs []error
+	for _, z := range zones {
+		errs = append(errs, s.Publish(s.ctx, z))
+	}
+	return errors.Join(errs...)
 }
 
-func (s *Server) publish(ctx context.Context, z *zone.Zone, signer *sign.Signer, now time.Time) error {
+// Publish serves a zone from now on, in place of the one of its origin and
+// view: with its serial, remembered for those who may fetch it, and signed when
+// its Signer is a [sign.Signer]; its records are those before signing. It
+// returns when the zone is served; an error leaves the one before as it is. The
+// zone must not be changed afterwards.
+func (s *Server) Publish(ctx context.Context, z *zone.Zone) error {
+	signer, _ := z.Signer.(*sign.Signer)
+	now := time.Now()
 	origin := dns.CanonicalName(z.Origin)
 	e := s.entry(id{origin, z.View})
 	e.publishing.Lock()
@@ -192,7 +213,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	case policy == "" || s.secondaries[e.id.origin] != nil && signer == nil:
 		policy = Keep // a secondary has its primary's
 	}
-	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew())
+	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew(e.id.view))
 	stamp := e.stamp
 	z = stamp.next(z, policy, anew, now)
 	if signer != nil {
@@ -251,23 +272,24 @@ func (s *Server) remember(e *entry, z *zone.Zone, serial uint32) {
 	}
 }
 
-// Withdraw ends what Publish began.
-func (s *Server) Withdraw(origin, view string) {
+// Remove ends what Publish began, and says whether it had.
+func (s *Server) Remove(origin, view string) bool {
 	origin = dns.CanonicalName(origin)
 	s.mu.Lock()
 	e := s.entries[id{origin, view}]
 	s.mu.Unlock()
 	if e == nil {
-		return
+		return false
 	}
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
-	s.zones.Remove(origin, view)
+	removed := s.zones.Remove(origin, view)
 	s.mu.Lock()
 	delete(s.entries, id{origin, view})
 	s.mu.Unlock()
 	e.source, e.signer = nil, nil
 	s.markMissing()
+	return removed
 }
 
 // markMissing notes which secondary zones are not to be had now.
@@ -290,6 +312,7 @@ func (s *Server) markMissing() {
 // Run keeps signatures and secondary zones fresh and tells other servers of
 // changes, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.renew(ctx) })
 	wg.Go(func() { s.news.run(ctx, s) })
@@ -333,7 +356,7 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 	if e.signer == nil || e.source == nil {
 		return time.Time{}
 	}
-	due := e.signer.Renew()
+	due := e.signer.Renew(e.id.view)
 	if e.retry.After(due) {
 		due = e.retry
 	}
@@ -347,8 +370,8 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 		e.retry = now.Add(10 * time.Minute)
 		return e.retry
 	}
-	s.log.Info("a zone was signed again", "zone", e.id.origin, "view", e.id.view, "next", e.signer.Renew())
-	return e.signer.Renew()
+	s.log.Info("a zone was signed again", "zone", e.id.origin, "view", e.id.view, "next", e.signer.Renew(e.id.view))
+	return e.signer.Renew(e.id.view)
 }
 
 // Verify says whether a query with a TSIG record is signed by a key we know,
@@ -392,11 +415,8 @@ func (s *Server) signer(q *wire.Query) *Key {
 }
 
 // Answer is asked before the zones are: what is asked of a zone that cannot be
-// had is SERVFAIL, and transfers that did not come over a stream are sent there.
+// had is SERVFAIL.
 func (s *Server) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
-	if q.Type == dns.TypeAXFR || q.Type == dns.TypeIXFR {
-		return s.overDatagram(q, r)
-	}
 	missing := s.missing.Load()
 	if missing == nil || !s.isMissing(q, *missing) {
 		return wire.Declined
@@ -439,29 +459,6 @@ func printName(name []byte) string {
 		return ""
 	}
 	return strings.ToLower(text)
-}
-
-// overDatagram answers what should have come over TCP: IXFR with the SOA
-// record, so that the client sees whether it has to (RFC 1995 section 2).
-func (s *Server) overDatagram(q *wire.Query, r *wire.Reply) wire.Outcome {
-	v, _, rcode := s.find(q)
-	switch {
-	case rcode != dns.RcodeSuccess:
-		s.Stats.OutRefused.Add(1)
-		r.Rcode = uint16(rcode)
-	case q.Type == dns.TypeAXFR || q.Transport != wire.UDP:
-		r.Rcode = dns.RcodeFormatError
-	default:
-		r.AA = true
-		m := r.Mark()
-		r.Buf = append(r.Buf, v.soa...)
-		r.Answers++
-		if r.Over() {
-			r.Undo(m)
-			r.TC = true
-		}
-	}
-	return wire.Answered
 }
 
 // find gives the zone that q may fetch, or why it may not.

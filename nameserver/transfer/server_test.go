@@ -3,10 +3,7 @@ package transfer_test
 import (
 	"context"
 	"encoding/base64"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -20,6 +17,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"shuultuur/nameserver"
 	"shuultuur/nameserver/transfer"
 	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone"
@@ -33,8 +31,7 @@ var secret = base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two by
 // A server is ours, on a free port of the loopback, with UDP and TCP.
 type server struct {
 	*transfer.Server
-	zones *zone.Responder
-	addr  netip.AddrPort
+	addr netip.AddrPort
 }
 
 func (s *server) port() string { return fmt.Sprint(s.addr.Port()) }
@@ -42,39 +39,29 @@ func (s *server) port() string { return fmt.Sprint(s.addr.Port()) }
 // start runs a server until the test ends.
 func start(t testing.TB, c transfer.Config) *server {
 	t.Helper()
-	s := &server{zones: zone.NewResponder()}
-	tcp, udp := listen(t)
-	s.addr = netip.MustParseAddrPort(tcp.Addr().String())
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	var err error
-	if s.Server, err = transfer.New(c, s.zones, log); err != nil {
+	zones := zone.NewResponder()
+	transfers, err := transfer.New(c, zones, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := nameserver.New(nameserver.Config{Listen: []string{"127.0.0.1:0"}}, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names.SetResponders(transfers, transfers, zones)
+	if err := names.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.Run(ctx) })
-	wg.Go(func() { s.serveUDP(udp) })
-	wg.Go(func() {
-		for {
-			conn, err := tcp.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-				defer stop()
-				defer conn.Close()
-				s.serveTCP(ctx, conn)
-			})
-		}
-	})
+	wg.Go(func() { _ = transfers.Run(ctx) })
+	wg.Go(func() { _ = names.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		_ = tcp.Close()
-		_ = udp.Close()
 		wg.Wait()
 	})
-	return s
+	return &server{transfers, names.Addrs(wire.TCP)[0]}
 }
 
 // listen finds a port that is free for both transports.
@@ -95,104 +82,6 @@ func listen(t testing.TB) (net.Listener, *net.UDPConn) {
 	return nil, nil
 }
 
-func (s *server) serveUDP(conn *net.UDPConn) {
-	buf := make([]byte, 65535)
-	for {
-		n, from, err := conn.ReadFromUDPAddrPort(buf)
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			continue // a port of the client's that is closed
-		}
-		if reply := s.reply(buf[:n], from, wire.UDP); reply != nil {
-			_, _ = conn.WriteToUDPAddrPort(reply, from)
-		}
-	}
-}
-
-func (s *server) serveTCP(ctx context.Context, conn net.Conn) {
-	from := netip.MustParseAddrPort(conn.RemoteAddr().String())
-	send := func(msg []byte) error {
-		_, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...))
-		return err
-	}
-	for {
-		var size [2]byte
-		if _, err := io.ReadFull(conn, size[:]); err != nil {
-			return
-		}
-		msg := make([]byte, binary.BigEndian.Uint16(size[:]))
-		if _, err := io.ReadFull(conn, msg); err != nil {
-			return
-		}
-		var q wire.Query
-		q.Client, q.Transport, q.At = from, wire.TCP, time.Now()
-		if q.Parse(msg) == wire.OK && (q.Type == dns.TypeAXFR || q.Type == dns.TypeIXFR) {
-			if out, err := s.Transfer(ctx, &q, send); err != nil {
-				return
-			} else if out != wire.Declined {
-				continue
-			}
-		}
-		if reply := s.reply(msg, from, wire.TCP); reply == nil || send(reply) != nil {
-			return
-		}
-	}
-}
-
-// reply does what a name server does with one message.
-func (s *server) reply(msg []byte, from netip.AddrPort, by wire.Transport) []byte {
-	var q wire.Query
-	q.Client, q.Transport, q.At = from, by, time.Now()
-	if q.Parse(msg) != wire.OK {
-		return nil
-	}
-	limit := 65535
-	if by == wire.UDP {
-		limit = max(512, int(q.Size))
-	}
-	opts := wire.Options{Size: 1232, Max: limit}
-	room := opts.Room(&q)
-	if q.TSIG != 0 {
-		room += 512
-	}
-	limit = max(limit, 1232) // a TSIG takes room that 512 bytes do not have
-	var r wire.Reply
-	start := func() { r.Start(&q, make([]byte, 0, 65535), limit-room) }
-	start()
-	out := wire.Declined
-	switch {
-	case q.TSIG != 0 && !s.Verify(&q):
-		r.Rcode, out = dns.RcodeNotAuth, wire.Answered
-	case q.Opcode() == wire.OpcodeNotify:
-		out = s.Notify(&q, &r)
-	default:
-		for _, responder := range []wire.Responder{s.Server, s.zones} {
-			if out = responder.Answer(&q, &r); out == wire.Later {
-				start()
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-				out = responder.Wait(ctx, &q, &r)
-				cancel()
-			}
-			if out != wire.Declined {
-				break
-			}
-		}
-	}
-	switch out {
-	case wire.Declined:
-		r.Rcode = dns.RcodeRefused
-	case wire.Dropped:
-		return nil
-	}
-	done := r.Finish(&opts)
-	if q.TSIG != 0 {
-		done = s.Sign(&q, done)
-	}
-	return done
-}
-
 func read(t testing.TB, origin, text string) *zone.Zone {
 	t.Helper()
 	z, err := zone.Read(strings.NewReader(text), origin, "")
@@ -204,7 +93,10 @@ func read(t testing.TB, origin, text string) *zone.Zone {
 
 func publish(t testing.TB, s *server, z *zone.Zone, signer *sign.Signer) {
 	t.Helper()
-	if err := s.Publish(t.Context(), z, signer); err != nil {
+	if signer != nil {
+		z.Signer = signer
+	}
+	if err := s.Publish(t.Context(), z); err != nil {
 		t.Fatal(err)
 	}
 }

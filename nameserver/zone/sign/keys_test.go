@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -152,4 +153,32 @@ func FuzzParseKey(f *testing.F) {
 			t.Errorf("tag %d of a key with tag %d", k.Tag, k.KeyTag())
 		}
 	})
+}
+
+func TestRingKeepsSignersWhoseKeysStay(t *testing.T) {
+	ring, err := sign.NewRing(sign.Config{Denial: sign.Compact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	zskPub, zskPriv := redinsKeys(t, false)
+	kskPub, kskPriv := redinsKeys(t, true)
+	folded := strings.ReplaceAll(zskPriv, "\n", `\n`)
+	one, err := ring.Signer("example.com", zskPub, folded, kskPub, kskPriv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ring.Signer("Example.com.", zskPub, folded, kskPub, kskPriv)
+	if err != nil || again != one {
+		t.Errorf("the same keys, another signer: %v", err)
+	}
+	if ds := one.DS(time.Now()); len(ds) != 1 {
+		t.Errorf("DS for the ZSK too: %v", ds)
+	}
+	other, err := ring.Signer("example.com", zskPub, folded, "", "")
+	if err != nil || other == one {
+		t.Errorf("other keys, the same signer: %v", err)
+	}
+	if _, err := ring.Signer("example.com", zskPub, kskPriv); err == nil {
+		t.Error("halves of two keys were taken")
+	}
 }

@@ -176,8 +176,8 @@ func TestSignaturesAreMadeAnewBeforeTheyExpire(t *testing.T) {
 	s := newSigner(t, sign.Config{}, newKeys(t, "example.com.", "ed25519"))
 	z := parseZone(t, "example.com.", zoneText)
 	now := time.Now().Truncate(time.Second)
-	if !s.Renew().IsZero() {
-		t.Errorf("to be renewed at %v before anything was signed", s.Renew())
+	if !s.Renew("").IsZero() {
+		t.Errorf("to be renewed at %v before anything was signed", s.Renew(""))
 	}
 	for round := range 5 {
 		signed, err := s.Zone(t.Context(), z, now)
@@ -197,7 +197,7 @@ func TestSignaturesAreMadeAnewBeforeTheyExpire(t *testing.T) {
 				t.Errorf("round %d: %s %d has %v left", round, sig.Hdr.Name, sig.TypeCovered, left)
 			}
 		}
-		next := s.Renew()
+		next := s.Renew("")
 		if in := next.Sub(now); in < 24*time.Hour || in > 10*24*time.Hour {
 			t.Fatalf("round %d: next in %v", round, in)
 		}
@@ -299,10 +299,10 @@ func TestKeysThatComeAndGo(t *testing.T) {
 	if n != 3 || by[next.Tag] != 0 || by[keys[1].Tag] == 0 {
 		t.Errorf("before the change: %d keys, signatures %v", n, by)
 	}
-	if at := s.Renew(); !at.Equal(change.Truncate(time.Second)) {
+	if at := s.Renew(""); !at.Equal(change.Truncate(time.Second)) {
 		t.Errorf("to be renewed at %v, want when the keys change: %v", at, change)
 	}
-	n, by = tags(s.Renew())
+	n, by = tags(s.Renew(""))
 	if n != 3 || by[next.Tag] == 0 || by[keys[1].Tag] != 0 {
 		t.Errorf("after the change: %d keys, signatures %v", n, by)
 	}

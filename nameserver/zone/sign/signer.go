@@ -92,8 +92,9 @@ type Signer struct {
 	keys   []*Key
 
 	signing sync.Mutex
-	sigs    map[digest]signature // of whole zones, by what is signed
-	renew   atomic.Int64         // unix seconds, see Renew
+	sigs    map[string]map[digest]signature // of whole zones: by view, by what is signed
+	renewMu sync.Mutex
+	renew   map[string]time.Time // by view, see Renew
 
 	mu          sync.Mutex
 	young, old  map[digest]ready // made on demand
@@ -166,7 +167,7 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	keys = slices.CompactFunc(keys, func(a, b *Key) bool {
 		return a.PublicKey == b.PublicKey && a.Flags == b.Flags && a.Algorithm == b.Algorithm
 	})
-	s := &Signer{origin: origin, config: c, keys: keys, young: map[digest]ready{}, tokens: float64(c.FreshPerSecond)}
+	s := &Signer{origin: origin, config: c, keys: keys, young: map[digest]ready{}, sigs: map[string]map[digest]signature{}, renew: map[string]time.Time{}, tokens: float64(c.FreshPerSecond)}
 	if ksk, zsk := s.active(time.Now()); len(ksk) == 0 || len(zsk) == 0 {
 		return nil, fmt.Errorf("zone %q has %d keys, but none that signs now: look at their Activate and Inactive times", origin, len(keys))
 	}
@@ -219,14 +220,13 @@ func (s *Signer) DS(now time.Time) []*dns.DS {
 	return all
 }
 
-// Renew is when Sign should be called again with the same records: before the
-// first signature expires, and when the time of a key comes. It is zero before
-// the first Sign.
-func (s *Signer) Renew() time.Time {
-	if at := s.renew.Load(); at != 0 {
-		return time.Unix(at, 0)
-	}
-	return time.Time{}
+// Renew is when Zone should be called again with the same records for a view:
+// before the first signature expires, and when the time of a key comes. It is
+// zero before the first time.
+func (s *Signer) Renew(view string) time.Time {
+	s.renewMu.Lock()
+	defer s.renewMu.Unlock()
+	return s.renew[view]
 }
 
 // Fresh, Hits and Busy count the signatures made on demand, those found in the
@@ -263,12 +263,14 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 			return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 		}
 	}
-	sigs, kept, renew, err := s.signAll(ctx, p.sets, now)
+	sigs, kept, renew, err := s.signAll(ctx, p.sets, z.View, now)
 	if err != nil {
 		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 	}
-	s.sigs = kept
-	s.renew.Store(s.keyTimes(now, renew).Unix())
+	s.sigs[z.View] = kept
+	s.renewMu.Lock()
+	s.renew[z.View] = s.keyTimes(now, renew).Truncate(time.Second)
+	s.renewMu.Unlock()
 
 	records := make([]dns.RR, 0, len(p.unsigned)+2*len(p.sets))
 	records = append(records, p.unsigned...)
@@ -298,11 +300,11 @@ func (s *Signer) keyTimes(now, at time.Time) time.Time {
 
 // signAll signs sets, with what is kept of the last time where it lives long
 // enough.
-func (s *Signer) signAll(ctx context.Context, sets []set, now time.Time) (sigs [][]*dns.RRSIG, kept map[digest]signature, renew time.Time, err error) {
+func (s *Signer) signAll(ctx context.Context, sets []set, view string, now time.Time) (sigs [][]*dns.RRSIG, kept map[digest]signature, renew time.Time, err error) {
 	sigs = make([][]*dns.RRSIG, len(sets))
 	kept = make(map[digest]signature, len(sets))
 	until := now.Add(reserve)
-	if at := s.Renew(); !at.IsZero() && !now.Before(at) {
+	if at := s.Renew(view); !at.IsZero() && !now.Before(at) {
 		until = until.Add(ahead) // we are here for that: make the round worth it
 	}
 
@@ -329,7 +331,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, now time.Time) (sigs [
 					break
 				}
 				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
-					sigs[i], err = s.signSet(sets[i], now, until, s.sigs, mine)
+					sigs[i], err = s.signSet(sets[i], now, until, s.sigs[view], mine)
 					for _, sig := range sigs[i] {
 						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
 							first = at
