@@ -445,7 +445,7 @@ func FuzzInside(f *testing.F) {
 		for x.await() && x.request() {
 		}
 		x.close()
-		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || len(p.active) != 0 {
+		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.active.used() != 0 {
 			t.Fatalf("stats %+v", s)
 		}
 	})

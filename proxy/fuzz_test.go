@@ -49,7 +49,7 @@ func FuzzSession(f *testing.F) {
 		p.counters.open.Add(1)
 		l.serve(server)
 		s := p.Stats()
-		if s.Panics != 0 || s.Held != 0 || s.ConnectionsOpen != 0 || len(p.active) != 0 {
+		if s.Panics != 0 || s.Held != 0 || s.ConnectionsOpen != 0 || p.active.used() != 0 {
 			t.Fatalf("stats %+v", s)
 		}
 		if done-before != s.Requests-requests {

@@ -367,7 +367,7 @@ func FuzzStreams(f *testing.F) {
 		go io.Copy(io.Discard, near)
 		x.serveStreams()
 		x.close()
-		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || len(p.active) != 0 {
+		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.active.used() != 0 {
 			t.Fatalf("stats %+v", s)
 		}
 	})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -14,26 +15,16 @@ const (
 	large  = 64 << 10
 )
 
-// A budget is the one count of held bytes of the process. Who asks for more
-// than is left waits in line, so that a large body is not starved by small
-// ones.
-// It also keeps the blocks nobody uses.
+// A budget is the one count of held bytes of the process, and the blocks
+// nobody uses.
 type budget struct {
-	mu      sync.Mutex
-	total   int64
-	free    int64
-	waiting []*claim
+	*share
 
 	small, medium, large sync.Pool // of pointers to arrays
 }
 
-type claim struct {
-	n    int64
-	done chan struct{}
-}
-
 func newBudget(n int64) *budget {
-	b := &budget{total: n, free: n}
+	b := &budget{share: newShare(n, 0)}
 	b.small.New = func() any { return new([small]byte) }
 	b.medium.New = func() any { return new([medium]byte) }
 	b.large.New = func() any { return new([large]byte) }
@@ -62,66 +53,6 @@ func (b *budget) release(block []byte) {
 	}
 }
 
-// take takes n bytes, waiting at most wait. It says whether it got them.
-func (b *budget) take(ctx context.Context, n int64, wait time.Duration) bool {
-	b.mu.Lock()
-	if len(b.waiting) == 0 && b.free >= n {
-		b.free -= n
-		b.mu.Unlock()
-		return true
-	}
-	if wait <= 0 {
-		b.mu.Unlock()
-		return false
-	}
-	c := &claim{n, make(chan struct{})}
-	b.waiting = append(b.waiting, c)
-	b.mu.Unlock()
-
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-c.done:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, w := range b.waiting {
-		if w == c {
-			b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
-			b.serve() // those behind may want less
-			return false
-		}
-	}
-	return true // granted in the meantime
-}
-
-func (b *budget) give(n int64) {
-	if n == 0 {
-		return
-	}
-	b.mu.Lock()
-	b.free += n
-	b.serve()
-	b.mu.Unlock()
-}
-
-func (b *budget) serve() {
-	for len(b.waiting) > 0 && b.free >= b.waiting[0].n {
-		b.free -= b.waiting[0].n
-		close(b.waiting[0].done)
-		b.waiting = b.waiting[1:]
-	}
-}
-
-func (b *budget) used() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.total - b.free
-}
-
 // A hold is one body on its way into memory: the blocks and the bytes it has
 // claimed of the budget.
 type hold struct {
@@ -129,6 +60,7 @@ type hold struct {
 	n       int64 // bytes in blocks
 	claimed int64
 	b       *budget
+	who     netip.Addr // whose turn it is
 }
 
 // grow makes room for more and returns the free end of the last block; left is
@@ -146,7 +78,7 @@ func (h *hold) grow(ctx context.Context, left int64, wait time.Duration) []byte 
 	}
 	b := h.b.block(left)
 	if more := size + int64(cap(b)) - h.claimed; more > 0 {
-		if !h.b.take(ctx, more, wait) {
+		if ok, _ := h.b.take(ctx, h.who, more, wait); !ok {
 			h.b.release(b)
 			return nil
 		}
@@ -163,8 +95,9 @@ func (h *hold) wrote(n int) {
 	h.n += int64(n)
 }
 
-// claim takes room for n bytes at once, before the first of them comes.
-func (h *hold) claim(ctx context.Context, n int64, wait time.Duration) bool {
+// claim takes room for n bytes at once, before the first of them comes. It says
+// whether it got it and whether it had to wait.
+func (h *hold) claim(ctx context.Context, n int64, wait time.Duration) (ok, waited bool) {
 	switch { // as the blocks will be
 	case n <= small:
 		n = small
@@ -173,11 +106,10 @@ func (h *hold) claim(ctx context.Context, n int64, wait time.Duration) bool {
 	default:
 		n = (n + large - 1) / large * large
 	}
-	if !h.b.take(ctx, n, wait) {
-		return false
+	if ok, waited = h.b.take(ctx, h.who, n, wait); ok {
+		h.claimed += n
 	}
-	h.claimed += n
-	return true
+	return ok, waited
 }
 
 // shrink gives back what was claimed and not used: a sender that is slow on

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -197,18 +198,19 @@ func TestBudgetServesInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
 		ctx := context.Background()
-		if !b.take(ctx, 60, 0) || b.take(ctx, 60, 0) || b.take(ctx, 60, time.Second) {
+		take := func(n int64, wait time.Duration) bool { ok, _ := b.take(ctx, netip.Addr{}, n, wait); return ok }
+		if !take(60, 0) || take(60, 0) || take(60, time.Second) {
 			t.Fatal("60 of 100, then 60 more")
 		}
 		got := make(chan string, 2)
 		go func() {
-			if b.take(ctx, 80, time.Minute) {
+			if take(80, time.Minute) {
 				got <- "large"
 			}
 		}()
 		synctest.Wait()
 		go func() {
-			if b.take(ctx, 30, time.Minute) {
+			if take(30, time.Minute) {
 				got <- "small"
 			}
 		}()
@@ -235,7 +237,7 @@ func TestHoldGivesBackWhatItTook(t *testing.T) {
 	b := newBudget(1 << 20)
 	h := hold{b: b}
 	ctx := context.Background()
-	if !h.claim(ctx, 300_000, 0) {
+	if ok, _ := h.claim(ctx, 300_000, 0); !ok {
 		t.Fatal("no room for 300,000 of 1 MiB")
 	}
 	for left := int64(300_000); left > 0; {
@@ -295,5 +297,103 @@ func TestNobodyWorksForAClientThatLeft(t *testing.T) {
 	}
 	if s := r.Stats(); abandoned != 1 || s.Abandoned != 1 || s.Judged != 1 {
 		t.Errorf("%d abandoned, stats %+v", abandoned, s)
+	}
+}
+
+func TestClientsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShare(1, 0)
+		greedy, modest := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		if ok, waited := s.take(t.Context(), greedy, 1, 0); !ok || waited {
+			t.Fatal("the first has to wait")
+		}
+		served := make(chan string, 20)
+		var all sync.WaitGroup
+		ask := func(who netip.Addr, name string, wait time.Duration) {
+			all.Go(func() {
+				ok, _ := s.take(t.Context(), who, 1, wait)
+				if !ok {
+					name += " in vain"
+				}
+				served <- name
+				if ok {
+					time.Sleep(time.Second)
+					s.give(1)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 5 {
+			ask(greedy, fmt.Sprint("greedy ", i), time.Minute)
+		}
+		ask(greedy, "greedy, soon", 1500*time.Millisecond)
+		ask(modest, "modest 0", time.Minute)
+		ask(modest, "modest 1", time.Minute)
+		if n := s.inLine(); n != 8 {
+			t.Errorf("%d in line, want 8", n)
+		}
+		s.give(1)
+		all.Wait()
+		close(served)
+		var got []string
+		for name := range served {
+			got = append(got, name)
+		}
+		want := "greedy 0, modest 0, greedy, soon in vain, greedy 1, modest 1, greedy 2, greedy 3, greedy 4"
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if s.used() != 0 || s.inLine() != 0 || len(s.lines) != 0 || len(s.ring) != 0 {
+			t.Errorf("left: %d used, %d in line, %d lines, %d in the ring", s.used(), s.inLine(), len(s.lines), len(s.ring))
+		}
+	})
+}
+
+func TestALineHasALength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShare(1, 2)
+		ctx, stop := context.WithCancel(t.Context())
+		s.take(ctx, netip.Addr{}, 1, 0)
+		for range 2 {
+			go s.take(ctx, netip.Addr{}, 1, time.Hour)
+		}
+		synctest.Wait()
+		if ok, waited := s.take(ctx, netip.Addr{}, 1, time.Hour); ok || waited {
+			t.Error("a third one got in line")
+		}
+		stop()
+		synctest.Wait()
+		if s.inLine() != 0 {
+			t.Errorf("%d in line when all have gone", s.inLine())
+		}
+	})
+}
+
+func TestABodyThatGetsNoTurnInTimeIsAnsweredWith503(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "page") })
+	judging, hold := make(chan struct{}, 2), make(chan struct{})
+	r := start(t, Config{Judges: 1, QueueTime: 50 * time.Millisecond}, Engine{Decider: judge{
+		wants: func(_ *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody },
+		decide: func(_ *filter.Transaction, s filter.Stage) filter.Verdict {
+			if s == filter.ResponseBody {
+				judging <- struct{}{}
+				<-hold
+			}
+			return filter.Verdict{}
+		},
+	}})
+	first := make(chan string)
+	go func() { first <- r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\n\r\n") }()
+	<-judging
+	if got := r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "Retry-After: ") {
+		t.Errorf("second: %q", got)
+	}
+	close(hold)
+	if got := <-first; !strings.HasSuffix(got, "\r\n\r\npage") {
+		t.Errorf("first: %q", got)
+	}
+	r.wait(2)
+	if s := r.Stats(); s.Overload != 1 || s.Judged != 1 || s.Judging != 0 || s.JudgeWaiting != 0 {
+		t.Errorf("stats %+v", s)
 	}
 }

@@ -25,8 +25,12 @@ func (x *session) fill(h *hold, body *message.Body, limit int64, alive func(now 
 	if left := body.Left(); left >= 0 {
 		ask = left
 	}
-	if !h.claim(x.ctx, min(ask, limit), x.p.cfg.QueueTime) {
+	h.who = x.t.Client.Addr
+	switch ok, waited := h.claim(x.ctx, min(ask, limit), x.p.cfg.QueueTime); {
+	case !ok:
 		return false, errNoRoom
+	case waited && x.abandoned():
+		return false, errGone
 	}
 	start, shrunk := time.Now(), false
 	for now := start; !body.Done() && h.n < limit; now = time.Now() {
@@ -59,11 +63,13 @@ func (x *session) fill(h *hold, body *message.Body, limit int64, alive func(now 
 var (
 	errNoRoom = errors.New("no room to hold a body within queue-time")
 	errFull   = errors.New("no room to hold more of a body")
+	errNoTurn = errors.New("no turn to judge a body within queue-time")
+	errGone   = errors.New("client went away before its body was judged")
 )
 
 // noRoom answers when a body had to be seen and there was no memory for it.
-func (x *session) noRoom() bool {
-	return x.fail(503, "The proxy has too much to look at. Try again in a moment.", errNoRoom.Error())
+func (x *session) noRoom(why error) bool {
+	return x.fail(503, "The proxy has too much to look at. Try again in a moment.", why.Error())
 }
 
 // judgeUpload holds the request's body and has it judged. ok false means that
@@ -80,7 +86,9 @@ func (x *session) judgeUpload() (ok, more bool) {
 	t.BytesIn = x.in.n
 	switch {
 	case err == errNoRoom:
-		return false, x.noRoom()
+		return false, x.noRoom(err)
+	case err == errGone:
+		return false, false
 	case err == errFull:
 		x.note("held-total reached: upload judged in part")
 	case err != nil:
@@ -102,8 +110,10 @@ func (x *session) judgeUpload() (ok, more bool) {
 		x.p.counters.partial.Add(1)
 		x.note("upload judged by its first " + strconv.FormatInt(x.in.n, 10) + " bytes")
 	}
-	pass, there := x.judge(filter.RequestBody)
-	if !there {
+	pass, err := x.judge(filter.RequestBody, x.p.cfg.QueueTime)
+	if err == errNoTurn {
+		return false, x.noRoom(err)
+	} else if err != nil {
 		return false, false
 	}
 	x.upload.Release()
@@ -115,30 +125,35 @@ func (x *session) judgeUpload() (ok, more bool) {
 }
 
 // judge has a body judged, when it is its turn: there is no point in starting
-// more judgements than there are processors. there is false when the client
-// went away meanwhile and nobody needs to know any more.
-func (x *session) judge(s filter.Stage) (pass, there bool) {
+// more judgements than there are processors. It waits for that at most wait,
+// and fails with errNoTurn, or errGone when the client went away meanwhile and
+// nobody needs to know any more.
+func (x *session) judge(s filter.Stage, wait time.Duration) (pass bool, err error) {
 	p := x.p
-	select {
-	case p.judges <- struct{}{}:
-	default:
-		select {
-		case p.judges <- struct{}{}:
-		case <-x.ctx.Done():
-			return false, false
-		}
-		// Under load nobody works for who has left. A client that only ended
-		// its own side looks the same, so without load it gets its answer.
-		if x.gone() {
-			<-p.judges
-			p.counters.abandoned.Add(1)
-			x.note("client went away before its body was judged")
-			return false, false
-		}
+	switch ok, waited := p.judges.take(x.ctx, x.t.Client.Addr, 1, wait); {
+	case !ok && x.ctx.Err() != nil:
+		return false, errGone
+	case !ok:
+		return false, errNoTurn
+	case waited && x.abandoned():
+		p.judges.give(1)
+		return false, errGone
 	}
-	defer func() { <-p.judges }()
+	defer p.judges.give(1)
 	p.counters.judged.Add(1)
-	return x.decide(s), true
+	return x.decide(s), nil
+}
+
+// abandoned says whether the client has gone while it waited: under load
+// nobody works for who has left. A client that only ended its own side looks
+// the same, so without load it gets its answer.
+func (x *session) abandoned() bool {
+	if !x.gone() {
+		return false
+	}
+	x.p.counters.abandoned.Add(1)
+	x.note(errGone.Error())
+	return true
 }
 
 // judgeBody holds the response's body, has it judged and passes it on.
@@ -147,7 +162,9 @@ func (x *session) judgeBody() (more bool) {
 	complete, err := x.fill(h, body, x.p.cfg.Held, func(now time.Time) { x.up.arm(now, x.p.cfg.Answer) })
 	switch {
 	case err == errNoRoom:
-		return x.noRoom()
+		return x.noRoom(err)
+	case err == errGone:
+		return false
 	case err == errFull:
 		x.note("held-total reached: body judged piece by piece")
 	case err != nil:
@@ -162,8 +179,10 @@ func (x *session) judgeBody() (more bool) {
 		x.body.Finish()
 	}
 	t.Looked = h.n
-	pass, there := x.judge(filter.ResponseBody)
-	if !there {
+	pass, err := x.judge(filter.ResponseBody, x.p.cfg.QueueTime)
+	if err == errNoTurn {
+		return x.noRoom(err)
+	} else if err != nil {
 		return false
 	}
 	if complete {
@@ -215,7 +234,7 @@ func (x *session) judgeRest(framing int64, body *message.Body, keep bool) (more 
 		t.Looked += int64(n)
 		if t.Looked >= next {
 			next = 2 * t.Looked
-			if pass, there := x.judge(filter.ResponseBody); !there {
+			if pass, err := x.judge(filter.ResponseBody, forever); err != nil {
 				return false
 			} else if !pass {
 				return x.tipped()
@@ -235,7 +254,7 @@ func (x *session) judgeRest(framing int64, body *message.Body, keep bool) (more 
 		}
 	}
 	x.body.Finish()
-	if pass, there := x.judge(filter.ResponseBody); !there {
+	if pass, err := x.judge(filter.ResponseBody, forever); err != nil {
 		return false
 	} else if !pass {
 		return x.tipped()

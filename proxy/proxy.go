@@ -189,9 +189,8 @@ type Proxy struct {
 	up     *pool
 	ids    ids
 	held   *budget
-	judges chan struct{} // a token for each body being judged
-	active chan struct{} // a token for each request at work
-	queued atomic.Int64
+	judges *share // turns for bodies to be judged
+	active *share // turns for requests to be worked on
 	clients
 	pinned pins
 	names  names
@@ -219,8 +218,8 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 		done:     done,
 		log:      log,
 		held:     newBudget(max(cfg.HeldTotal, (cfg.Held+large-1)/large*large)), // a body that may be held fits
-		judges:   make(chan struct{}, cfg.Judges),
-		active:   make(chan struct{}, cfg.Requests),
+		judges:   newShare(int64(cfg.Judges), 0),
+		active:   newShare(int64(cfg.Requests), cfg.Queue),
 		refusing: make(chan struct{}, 64),
 	}
 	p.clients.n = map[netip.Addr]int{}

@@ -138,7 +138,7 @@ func (x *session) release() {
 func (x *session) yield() {
 	if x.working {
 		x.working = false
-		<-x.p.active
+		x.p.active.give(1)
 	}
 }
 
@@ -381,30 +381,10 @@ func (x *session) finish() {
 	x.p.done(&x.t)
 }
 
-// turn waits until the request may be worked on. Those in line are counted;
-// the line has a length.
+// turn waits until the request may be worked on.
 func (x *session) turn() bool {
-	p := x.p
-	select {
-	case p.active <- struct{}{}:
-		x.working = true
-		return true
-	default:
-	}
-	defer p.queued.Add(-1)
-	if p.queued.Add(1) > int64(p.cfg.Queue) {
-		return false
-	}
-	timer := time.NewTimer(p.cfg.QueueTime)
-	defer timer.Stop()
-	select {
-	case p.active <- struct{}{}:
-		x.working = true
-		return true
-	case <-timer.C:
-	case <-x.ctx.Done():
-	}
-	return false
+	x.working, _ = x.p.active.take(x.ctx, x.client, 1, x.p.cfg.QueueTime)
+	return x.working
 }
 
 // note adds to the transaction's note for the operator.

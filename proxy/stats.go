@@ -45,6 +45,9 @@ type Stats struct {
 	Cut               int64 // bodies that tipped when a part was out
 	Partial           int64 // bodies larger than what is held, judged piece by piece
 	Held              int64 // now: bytes held for judgement
+	HeldWaiting       int64 // now: bodies that wait for room to be held in
+	Judging           int64 // now: bodies being judged
+	JudgeWaiting      int64 // now: bodies that wait for that
 	UpstreamReused    int64
 	UpstreamNew       int64
 	UpstreamIdle      int64 // now
@@ -67,12 +70,13 @@ func (p *Proxy) Stats() Stats {
 		Connections: c.connections.Load(), ConnectionsOpen: c.open.Load(),
 		ConnectionsFull: c.refused.Load(), ConnectionsClient: c.perClient.Load(),
 		NoTLS: c.noTLS.Load(), BadPROXY: c.proto.Load(),
-		Requests: c.requests.Load(), Queued: p.queued.Load(), Overload: c.overload.Load(),
+		Requests: c.requests.Load(), Queued: p.active.inLine(), Overload: c.overload.Load(),
 		Malformed: c.bad.Load(), Loops: c.loops.Load(), Private: c.private.Load(),
 		Tunnels: c.tunnels.Load(), TunnelsOpen: c.tunnelsOpen.Load(), Upgrades: c.upgrades.Load(),
 		Blocked: c.blocked.Load(), Warned: c.warned.Load(), Redirected: c.redirected.Load(),
 		Judged: c.judged.Load(), Abandoned: c.abandoned.Load(), Cut: c.cut.Load(), Partial: c.partial.Load(),
-		Held:           p.held.used(),
+		Held: p.held.used(), HeldWaiting: p.held.inLine(),
+		Judging: p.judges.used(), JudgeWaiting: p.judges.inLine(),
 		UpstreamReused: c.reused.Load(), UpstreamNew: c.dialed.Load(), UpstreamIdle: p.up.idle(),
 		UpstreamRetried: c.retried.Load(), DialFailed: c.dialFailed.Load(), UpstreamFailed: c.upstreamFailed.Load(),
 		Decrypted: c.decrypted.Load(), CertRefused: c.certRefused.Load(), CertFaults: c.certFaults.Load(), ECH: c.ech.Load(),

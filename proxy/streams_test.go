@@ -234,8 +234,8 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 || s.Decrypted == 0 {
 		t.Errorf("stats %+v", s)
 	}
-	if len(r.active) != 0 || len(r.judges) != 0 || len(r.clients.n) != 0 {
-		t.Errorf("%d requests, %d judgements, %d clients left", len(r.active), len(r.judges), len(r.clients.n))
+	if r.active.used() != 0 || r.judges.used() != 0 || len(r.clients.n) != 0 {
+		t.Errorf("%d requests, %d judgements, %d clients left", r.active.used(), r.judges.used(), len(r.clients.n))
 	}
 	if int(s.Requests) != len(r.records) {
 		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))
