@@ -31,7 +31,8 @@ type zone struct {
 }
 
 func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
-	name := wire.Text(q.Name)
+	var text [300]byte
+	name := string(wire.AppendText(text[:0], q.Name))
 	if !strings.HasSuffix(name, "test.") {
 		return wire.Declined
 	}
@@ -47,8 +48,8 @@ func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
 		r.Rcode = 3
 		soa(r)
 	case label == "blocked":
-		r.Rcode, r.HasEDE, r.EDE, r.EDEText = 3, true, 15, []byte("category ads")
-		r.T.Host, r.T.Verdict.Action = name, filter.Block
+		r.Rcode, r.HasEDE, r.EDE, r.EDEText = 3, true, 15, adsText
+		r.T.Host, r.T.Verdict.Action = "blocked.test", filter.Block
 		soa(r)
 	case label == "big" && q.Type == dns.TypeTXT:
 		for range 20 {
@@ -75,6 +76,7 @@ func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
 var (
 	soaData  = append([]byte{0, 0}, bytes.Repeat([]byte{0, 0, 0, 30}, 5)...)
 	addrData = []byte{192, 0, 2, 1}
+	adsText  = []byte("category ads")
 	apex     = []byte("\x04test\x00")
 )
 

@@ -1,0 +1,407 @@
+package nameserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/batch"
+	"shuultuur/nameserver/wire"
+)
+
+// laneAt makes a lane as a socket has it, without the socket.
+func laneAt(t testing.TB, cfg Config, rs ...wire.Responder) *lane {
+	t.Helper()
+	cfg.Listen = []string{"127.0.0.1:0"}
+	s, err := New(cfg, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rs) == 0 {
+		rs = []wire.Responder{&zone{}}
+	}
+	s.SetResponders(nil, rs...)
+	return &lane{s: s, t: s.shards[0], batch: true}
+}
+
+// ask is one query by UDP at a time after the start; nil for no reply.
+func (l *lane) askAt(t testing.TB, client string, after time.Duration, m *dns.Msg) *dns.Msg {
+	t.Helper()
+	msg, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.q.Client, l.q.Transport, l.q.At = netip.AddrPortFrom(netip.MustParseAddr(client), 5353), wire.UDP, l.s.start.Add(after)
+	b, o := l.answer(msg, make([]byte, 0, batch.OutBytes))
+	if o != wire.Answered {
+		return nil
+	}
+	r := new(dns.Msg)
+	if err := r.Unpack(b); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
+	for _, x := range []struct {
+		name                string
+		slip                int
+		query               func(i int) *dns.Msg
+		clients             []string
+		after               time.Duration // all within
+		whole, slipped, not int           // replies of 1000, with a bit of room
+	}{
+		{"one name", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"a /24 is one", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "198.51.100.99"}, 0, 100, 450, 450},
+		{"a /56 is one", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"2001:db8:0:1::1", "2001:db8:0:2::2"}, 0, 100, 450, 450},
+		{"two networks", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "203.0.113.7"}, 0, 200, 400, 400},
+		{"random names that are not", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("gone%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"errors", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.example.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"different names", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 1000, 0, 0},
+		{"no slip", -1, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 0, 900},
+		{"slip all", 1, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 900, 0},
+		{"slowly", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 10 * time.Second, 1000, 0, 0},
+		{"our own clients", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"192.168.1.7"}, 0, 1000, 0, 0},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			l := laneAt(t, Config{RRL: RRL{Rate: 100, Slip: x.slip}})
+			whole, slipped, not := 0, 0, 0
+			for i := range 1000 {
+				r := l.askAt(t, x.clients[i%len(x.clients)], x.after*time.Duration(i)/1000, x.query(i))
+				switch {
+				case r == nil:
+					not++
+				case r.Truncated && len(r.Answer)+len(r.Ns) == 0:
+					slipped++
+				default:
+					whole++
+				}
+			}
+			near := func(a, b int) bool { return a-b < 8 && b-a < 8 }
+			if !near(whole, x.whole) || !near(slipped, x.slipped) || !near(not, x.not) {
+				t.Errorf("whole %d, slipped %d, dropped %d; want %d, %d, %d", whole, slipped, not, x.whole, x.slipped, x.not)
+			}
+			if lost := l.t.lost; lost[rrlDropped] != uint64(not) || lost[rrlSlipped] != uint64(slipped) {
+				t.Errorf("counted %d, %d", lost[rrlDropped], lost[rrlSlipped])
+			}
+		})
+	}
+}
+
+func TestAGoodCookieIsNotLimitedAndABadOneIsAskedAgain(t *testing.T) {
+	l := laneAt(t, Config{RRL: RRL{Rate: 1, Slip: 1}})
+	with := func(cookie string) *dns.Msg {
+		m := query("www.test.", 1)
+		m.SetEdns0(1232, false)
+		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: cookie}}
+		return l.askAt(t, "198.51.100.7", 0, m)
+	}
+	for range 10 {
+		with("0102030405060708")
+	}
+	r := with("0102030405060708")
+	if r.Rcode != badCook {
+		t.Fatalf("limited, with a client cookie: %v", r)
+	}
+	ours := r.IsEdns0().Option[0].(*dns.EDNS0_COOKIE).Cookie
+	for range 10 {
+		if r := with(ours); r.Rcode != 0 || len(r.Answer) != 1 {
+			t.Fatalf("with our cookie: %v", r)
+		}
+	}
+}
+
+func TestRateOfOneClient(t *testing.T) {
+	l := laneAt(t, Config{Rate: 50})
+	n := 0
+	for i := range 1000 { // in two seconds: what a second gives may come at once
+		if l.askAt(t, "192.168.1.7", time.Duration(i)*2*time.Millisecond, query("www.test.", 1)) != nil {
+			n++
+		}
+	}
+	if n < 145 || n > 155 {
+		t.Errorf("%d answers in two seconds at 50 a second and 50 at once", n)
+	}
+	if l.t.lost[overRate] != uint64(1000-n) {
+		t.Errorf("counted %d", l.t.lost[overRate])
+	}
+	if l.askAt(t, "192.168.1.8", 2*time.Second, query("www.test.", 1)) == nil {
+		t.Error("a neighbour is limited")
+	}
+}
+
+func TestALimiterForgetsButDoesNotGrow(t *testing.T) {
+	l := newLimiter()
+	const every = 10_000
+	for i := range uint64(limiterSlots * 8) {
+		l.take(l.client(netip.AddrFrom4([4]byte{byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)})), 1000, every)
+	}
+	if len(l.slots) != limiterSlots {
+		t.Fatal("grew")
+	}
+	key := l.client(netip.MustParseAddr("192.0.2.1"))
+	n := 0
+	for range 1000 {
+		if l.take(key, 1000, every) {
+			n++
+		}
+	}
+	if n < 95 || n > 105 {
+		t.Errorf("%d of 1000 in a full table, want 100 or so", n)
+	}
+	// The clock of 203 days runs over.
+	now := int64(timeMask - 500_000)
+	for range 1000 {
+		l.take(key, now, every)
+	}
+	if l.take(key, now, every) {
+		t.Error("not limited before the clock runs over")
+	}
+	if !l.take(key, now+2_000_000, every) {
+		t.Error("limited for ever after the clock ran over")
+	}
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	some := func(p string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(p)} }
+	l := laneAt(t, Config{Allow: some("198.51.100.0/24"), Deny: some("198.51.100.128/25"), Recursion: some("198.51.100.0/26")}, &recursing{})
+	for client, want := range map[string]int{
+		"198.51.100.1": 0, "198.51.100.65": dns.RcodeRefused, "203.0.113.1": dns.RcodeRefused, "198.51.100.129": -1,
+	} {
+		got := -1
+		if r := l.askAt(t, client, 0, query("www.example.org.", 1)); r != nil {
+			got = r.Rcode
+		}
+		if got != want {
+			t.Errorf("%s: %d, want %d", client, got, want)
+		}
+	}
+	l = laneAt(t, Config{}, &recursing{})
+	for client, want := range map[string]int{
+		"127.0.0.1": 0, "10.1.2.3": 0, "192.168.7.7": 0, "fd00::1": 0, "::1": 0, "8.8.8.8": dns.RcodeRefused, "2001:db8::1": dns.RcodeRefused,
+	} {
+		if r := l.askAt(t, client, 0, query("www.example.org.", 1)); r == nil || r.Rcode != want {
+			t.Errorf("%s: %v, want %d", client, r, want)
+		}
+	}
+}
+
+// recursing answers whom recursion is offered.
+type recursing struct{ zone }
+
+func (*recursing) Answer(q *wire.Query, _ *wire.Reply) wire.Outcome {
+	if !q.Recursion {
+		return wire.Declined
+	}
+	return wire.Answered
+}
+
+func TestAFullQueueDropsTheOldest(t *testing.T) {
+	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 10)}
+	s := start(t, Config{Workers: 1, Queue: 3}, nil, z)
+	c, err := net.Dial("udp", s.at(wire.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for id := range uint16(6) { // one at work, the next two thrown out, three wait
+		m := query("later.test.", 1)
+		m.Id = id
+		msg, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write(msg)
+		if id == 0 {
+			<-z.entered
+		}
+	}
+	for s.lost(queueFull) < 2 {
+		runtime.Gosched()
+	}
+	close(z.gate)
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	b := make([]byte, 512)
+	for _, want := range []byte{0, 3, 4, 5} {
+		if n, err := c.Read(b); err != nil || n < 12 || b[1] != want || b[0] != 0 {
+			t.Fatalf("got % x, %v, want id %d", b[:min(n, 12)], err, want)
+		}
+	}
+}
+
+func TestAQueryThatWaitedTooLongIsNotAsked(t *testing.T) {
+	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 10)}
+	s := start(t, Config{Workers: 1, Wait: 100 * time.Millisecond}, nil, z)
+	c, err := net.Dial("udp", s.at(wire.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	msg, err := query("later.test.", 1).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Write(msg)
+	c.Write(msg)
+	b := make([]byte, 512)
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	if n, err := c.Read(b); err != nil || n < 12 || b[3]&15 != servFail {
+		t.Fatalf("% x %v", b[:n], err)
+	}
+	for s.lost(queueOld) < 1 {
+		runtime.Gosched()
+	}
+	if len(z.entered) != 1 {
+		t.Errorf("asked %d times", len(z.entered))
+	}
+}
+
+func TestAFloodIsBounded(t *testing.T) {
+	const workers = 8
+	z := &zone{gate: make(chan struct{})}
+	s := start(t, Config{Workers: workers, Queue: 32, Sockets: 2}, nil, z)
+	before := runtime.NumGoroutine()
+	var conns []net.Conn
+	for range 4 {
+		c, err := net.Dial("udp", s.at(wire.UDP))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		conns = append(conns, c)
+	}
+	var read atomic.Int64
+	for i := range 4000 {
+		msg, err := query(fmt.Sprintf("later%d.test.", i), 1).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns[i%len(conns)].Write(msg)
+	}
+	for read.Load() == 0 || s.sums().requests[wire.UDP][0][0] != uint64(read.Load()) { // until no more come
+		read.Store(int64(s.sums().requests[wire.UDP][0][0]))
+		time.Sleep(20 * time.Millisecond)
+	}
+	if grown := runtime.NumGoroutine() - before; grown > workers+10 { // its own may have started after before
+		t.Errorf("%d more goroutines for %d queries and %d workers", grown, read.Load(), workers)
+	}
+	s.queue.mu.Lock()
+	jobs := len(s.queue.free) + s.queue.n
+	s.queue.mu.Unlock()
+	if jobs > 32+workers+4 {
+		t.Errorf("%d jobs", jobs)
+	}
+	if want := uint64(read.Load()) - 32 - workers; s.lost(queueFull) != want {
+		t.Errorf("%d of %d dropped, want %d", s.lost(queueFull), read.Load(), want)
+	}
+	close(z.gate)
+	if r := exchange(t, s, "udp", query("www.test.", 1)); len(r.Answer) != 1 {
+		t.Error(r)
+	}
+}
+
+func TestTheRecordIsSampled(t *testing.T) {
+	var all, blocked atomic.Int64
+	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Log: 100}, slog.New(slog.DiscardHandler), func(q *wire.Query, r *wire.Reply, _ time.Duration) {
+		all.Add(1)
+		if r.T.Verdict.Action != 0 {
+			blocked.Add(1)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetResponders(nil, &zone{})
+	l := &lane{s: s, t: s.shards[0], batch: true}
+	for range 500 {
+		l.askAt(t, "127.0.0.1", 0, query("www.test.", 1))
+	}
+	if all.Load() != 75 {
+		t.Errorf("%d recorded of 100, a quarter kept for what is blocked", all.Load())
+	}
+	for range 500 {
+		l.askAt(t, "127.0.0.1", 0, query("blocked.test.", 1))
+	}
+	if all.Load() != 100 || blocked.Load() != 25 || l.t.lost[unlogged] != 900 {
+		t.Errorf("%d recorded, %d of them blocked, %d not", all.Load(), blocked.Load(), l.t.lost[unlogged])
+	}
+}
+
+func TestNothingIsAllocatedForAQuery(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	good := func(name string) []byte {
+		m := query(name, 1)
+		m.SetEdns0(1232, true)
+		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}}
+		b, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, msg := range map[string][]byte{
+		"answered": good("www.test."), "NXDOMAIN": good("gone.test."), "refused": good("www.example.org."),
+		"malformed": good("www.test.")[:30], "blocked": good("blocked.test."),
+	} {
+		for _, client := range []string{"127.0.0.1:53", "198.51.100.1:53", "[2001:db8::1]:53"} {
+			l := laneAt(t, Config{Rate: 1e6, RRL: RRL{Rate: 1e6}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
+			buf := make([]byte, 0, batch.OutBytes)
+			l.q.Client, l.q.At = netip.MustParseAddrPort(client), time.Now()
+			if n := testing.AllocsPerRun(100, func() {
+				if _, o := l.answer(msg, buf); o != wire.Answered {
+					panic("no answer")
+				}
+			}); n != 0 {
+				t.Errorf("%s from %s: %v allocations", name, client, n)
+			}
+		}
+	}
+}
+
+func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	s := laneAt(t, Config{}).s
+	conns, err := batch.Listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := newSocket(s, conns[0], s.shards[0])
+	defer u.conn.Close()
+	c, err := net.Dial("udp", u.conn.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	msg, err := query("www.test.", 1).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 512)
+	if n := testing.AllocsPerRun(100, func() {
+		c.Write(msg)
+		n, err := u.conn.Read()
+		if err != nil {
+			panic(err)
+		}
+		u.answerAll(n)
+		u.conn.Flush()
+		if n, err := c.Read(b); err != nil || n < 12 || b[7] != 1 {
+			panic("no answer")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a query from the socket and back", n)
+	}
+}
