@@ -1,0 +1,540 @@
+package nameserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"shuultuur/nameserver/wire"
+)
+
+// frame is a query with its length before it.
+func frame(t testing.TB, m *dns.Msg) []byte {
+	t.Helper()
+	b, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
+}
+
+// next reads one framed message.
+func next(t testing.TB, r io.Reader) *dns.Msg {
+	t.Helper()
+	var n uint16
+	if err := binary.Read(r, binary.BigEndian, &n); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		t.Fatal(err)
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(b); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func dial(t testing.TB, s *Server) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.at(wire.TCP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	return c
+}
+
+// ended says that the server closes the connection without another byte.
+func ended(t testing.TB, c net.Conn) {
+	t.Helper()
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("read %d, %v; want the end", n, err)
+	}
+}
+
+func TestPipelinedQueriesAreAnsweredAndLateOnesDoNotHoldThem(t *testing.T) {
+	z := &zone{gate: make(chan struct{})}
+	s := start(t, Config{}, nil, z)
+	c := dial(t, s)
+	var all []byte
+	for id := range uint16(50) {
+		m := query("www.test.", dns.TypeA)
+		if id%10 == 0 {
+			m = query("later.test.", dns.TypeA)
+		}
+		m.Id = id
+		all = append(all, frame(t, m)...)
+	}
+	c.Write(all[:len(all)-5]) // the last one in two pieces
+	time.AfterFunc(10*time.Millisecond, func() { c.Write(all[len(all)-5:]) })
+	for id := range uint16(50) {
+		if id%10 == 0 {
+			continue
+		}
+		if m := next(t, c); m.Id != id || len(m.Answer) != 1 {
+			t.Fatalf("got %v, want id %d", m, id)
+		}
+	}
+	close(z.gate)
+	seen := map[uint16]bool{}
+	for range 5 {
+		m := next(t, c)
+		if seen[m.Id] = true; m.Id%10 != 0 || len(m.Answer) != 1 {
+			t.Fatalf("got %v", m)
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("late ones: %v", seen)
+	}
+}
+
+func TestAConnectionHoldsOnlySoManyQueries(t *testing.T) {
+	z := &zone{gate: make(chan struct{})}
+	s := start(t, Config{Pipeline: 4}, nil, z)
+	c := dial(t, s)
+	var all []byte
+	for range 9 {
+		all = append(all, frame(t, query("later.test.", dns.TypeA))...)
+	}
+	c.Write(append(all, frame(t, query("www.test.", dns.TypeA))...))
+	for s.sums().requests[wire.TCP][0][0] < 5 { // four under way, one waits for its turn
+		time.Sleep(time.Millisecond)
+	}
+	close(z.gate)
+	for range 10 {
+		next(t, c)
+	}
+}
+
+func TestConnectionsEnd(t *testing.T) {
+	s := start(t, Config{Idle: 150 * time.Millisecond}, nil)
+	t.Run("silent", func(t *testing.T) {
+		c := dial(t, s)
+		c.Write(frame(t, query("www.test.", dns.TypeA)))
+		next(t, c)
+		ended(t, c)
+	})
+	t.Run("half a query", func(t *testing.T) {
+		c := dial(t, s)
+		c.Write([]byte{0, 20, 1, 2, 3})
+		ended(t, c)
+	})
+	t.Run("half a query and gone", func(t *testing.T) {
+		before := s.lost(badFrame)
+		c := dial(t, s)
+		c.Write([]byte{0, 20, 1, 2, 3})
+		c.(*net.TCPConn).CloseWrite()
+		ended(t, c)
+		if s.lost(badFrame) != before+1 {
+			t.Error("not counted")
+		}
+	})
+	t.Run("no header", func(t *testing.T) { // is dropped; the connection stays
+		c := dial(t, s)
+		c.Write(append([]byte{0, 3, 1, 2, 3}, frame(t, query("www.test.", dns.TypeA))...))
+		next(t, c)
+	})
+	for s.conns.count() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestKeepaliveSaysTheIdleTime(t *testing.T) {
+	s := start(t, Config{Idle: 7 * time.Second}, nil)
+	m := query("www.test.", dns.TypeA)
+	m.SetEdns0(1232, false)
+	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE}}
+	o := exchange(t, s, "tcp", m).IsEdns0().Option
+	if len(o) != 1 || o[0].(*dns.EDNS0_TCP_KEEPALIVE).Timeout != 70 {
+		t.Errorf("TCP: %v", o)
+	}
+	if o := exchange(t, s, "udp", m).IsEdns0().Option; len(o) != 0 {
+		t.Errorf("UDP: %v", o)
+	}
+}
+
+func TestTooManyConnectionsAreClosed(t *testing.T) {
+	s := start(t, Config{Connections: 3, PerClient: 2}, nil)
+	alive := func(from string) net.Conn {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", s.at(wire.TCP))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.Write(frame(t, query("www.test.", dns.TypeA)))
+		return c
+	}
+	first := alive("127.0.0.1")
+	next(t, first)
+	next(t, alive("127.0.0.1"))
+	ended(t, alive("127.0.0.1"))
+	next(t, alive("127.0.0.2"))
+	ended(t, alive("127.0.0.3"))
+	if s.lost(clientFull) != 1 || s.lost(connFull) != 1 {
+		t.Errorf("counted %d and %d", s.lost(clientFull), s.lost(connFull))
+	}
+	first.Close()
+	for s.conns.count() > 2 {
+		time.Sleep(time.Millisecond)
+	}
+	next(t, alive("127.0.0.1"))
+}
+
+func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
+	// Only the client that a balancer names may ask.
+	client := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8::/32")}
+	trusted := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	s := start(t, Config{Allow: client, Trusted: trusted, PerClient: 1}, nil)
+	ask := func(s *Server, header string) net.Conn {
+		c := dial(t, s)
+		c.Write(append([]byte(header), frame(t, query("www.test.", dns.TypeA))...))
+		return c
+	}
+	for name, header := range map[string]string{
+		"version 1":       "PROXY TCP4 198.51.100.7 127.0.0.1 1234 53\r\n",
+		"version 1, IPv6": "PROXY TCP6 2001:db8::7 ::1 1234 53\r\n",
+		"version 2":       "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x08\x7f\x00\x00\x01\x04\xd2\x00\x35",
+	} {
+		if m := next(t, ask(s, header)); m.Rcode != 0 {
+			t.Errorf("%s: %v", name, m)
+		}
+	}
+	if m := next(t, ask(s, "")); m.Rcode != dns.RcodeRefused {
+		t.Errorf("no header: %v", m)
+	}
+	ended(t, ask(s, "PROXY TCP4 bad\r\n"))
+	if s.lost(badPROXY) != 1 {
+		t.Error("not counted")
+	}
+	ask(s, "PROXY TCP4 198.51.100.9 127.0.0.1 1234 53\r\n")
+	c := ask(s, "PROXY TCP4 198.51.100.9 127.0.0.1 1235 53\r\n")
+	for s.lost(clientFull) == 0 { // one of the two
+		time.Sleep(time.Millisecond)
+	}
+	c.Close()
+	// Not trusted: the header is no query.
+	s = start(t, Config{Allow: client}, nil)
+	c = ask(s, "PROXY TCP4 198.51.100.7 127.0.0.1 1234 53\r\n")
+	c.(*net.TCPConn).CloseWrite()
+	ended(t, c)
+}
+
+// secure starts a server with all encrypted transports.
+func secure(t *testing.T, cfg Config, rs ...wire.Responder) (*Server, *tls.Config) {
+	t.Helper()
+	cert, key, pool := certificate(t)
+	cfg.TLS, cfg.HTTPS, cfg.QUIC = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}
+	cfg.Cert, cfg.Key = cert, key
+	return start(t, cfg, nil, rs...), &tls.Config{RootCAs: pool, ServerName: "dns.test"}
+}
+
+// padded asks with the padding option.
+func padded(name string, typ uint16) *dns.Msg {
+	m := query(name, typ)
+	m.Id = 0
+	m.SetEdns0(1232, false)
+	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 10)}}
+	return m
+}
+
+func TestDNSOverTLS(t *testing.T) {
+	z := &zone{gate: make(chan struct{})}
+	close(z.gate)
+	s, cfg := secure(t, Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, z)
+	for _, header := range []string{"", "PROXY TCP4 198.51.100.7 127.0.0.1 1234 853\r\n"} {
+		raw, err := net.Dial("tcp", s.at(wire.TLS))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		raw.SetDeadline(time.Now().Add(10 * time.Second))
+		io.WriteString(raw, header)
+		mine := cfg.Clone()
+		mine.NextProtos = []string{"dot"}
+		c := tls.Client(raw, mine)
+		c.Write(append(frame(t, padded("www.test.", dns.TypeA)), frame(t, padded("later.test.", dns.TypeA))...))
+		for range 2 {
+			m := next(t, c)
+			m.Compress = true
+			b, err := m.Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Answer) != 1 || len(b) != padBlock {
+				t.Errorf("%d bytes, %v", len(b), m)
+			}
+		}
+		if p := c.ConnectionState().NegotiatedProtocol; p != "dot" {
+			t.Errorf("protocol %q", p)
+		}
+	}
+	raw, err := net.Dial("tcp", s.at(wire.TLS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	raw.SetDeadline(time.Now().Add(10 * time.Second))
+	raw.Write(frame(t, query("www.test.", dns.TypeA))) // no TLS
+	raw.Read(make([]byte, 7))                          // an alert
+	ended(t, raw)
+}
+
+func TestDNSOverHTTPS(t *testing.T) {
+	z := &zone{gate: make(chan struct{})}
+	close(z.gate)
+	s, cfg := secure(t, Config{}, z)
+	url := "https://" + s.at(wire.HTTPS) + "/dns-query"
+	one := func(force bool, protos *http.Protocols) *http.Transport {
+		return &http.Transport{TLSClientConfig: cfg.Clone(), ForceAttemptHTTP2: force, Protocols: protos}
+	}
+	var only1 http.Protocols
+	only1.SetHTTP1(true)
+	h3 := &http3.Transport{TLSClientConfig: cfg.Clone()}
+	defer h3.Close()
+	for proto, rt := range map[int]http.RoundTripper{1: one(false, &only1), 2: one(true, nil), 3: h3} {
+		c := &http.Client{Transport: rt, Timeout: 10 * time.Second}
+		defer c.CloseIdleConnections()
+		for _, method := range []string{"GET", "POST"} {
+			for name, x := range map[string]struct {
+				n     int
+				cache string
+			}{"www.test.": {1, "max-age=300"}, "gone.test.": {0, "max-age=30"}, "later.test.": {1, "max-age=300"}} {
+				b, err := padded(name, dns.TypeA).Pack()
+				if err != nil {
+					t.Fatal(err)
+				}
+				req, err := http.NewRequest(method, url, bytes.NewReader(b))
+				if method == "GET" {
+					req, err = http.NewRequest(method, url+"?dns="+base64.RawURLEncoding.EncodeToString(b), nil)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", mediaType)
+				res, err := c.Do(req)
+				if err != nil {
+					t.Fatalf("HTTP/%d %s: %v", proto, method, err)
+				}
+				body, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				m := new(dns.Msg)
+				if err = errors.Join(err, m.Unpack(body)); err != nil {
+					t.Fatalf("HTTP/%d %s: %v %q", proto, method, err, body)
+				}
+				if res.ProtoMajor != proto || res.StatusCode != 200 || len(m.Answer) != x.n || len(body) != padBlock || res.Header.Get("Cache-Control") != x.cache || res.Header.Get("Content-Type") != mediaType {
+					t.Errorf("HTTP/%d %s %s: %s %v %d bytes, %v", proto, method, name, res.Proto, res.Header, len(body), m)
+				}
+				if alt := res.Header.Get("Alt-Svc"); (alt != "") != (proto < 3) {
+					t.Errorf("HTTP/%d: Alt-Svc %q", proto, alt)
+				}
+			}
+		}
+	}
+	c := &http.Client{Transport: one(true, nil), Timeout: 10 * time.Second}
+	defer c.CloseIdleConnections()
+	for name, x := range map[string]struct {
+		method, url, kind, body string
+		want                    int
+	}{
+		"elsewhere":    {"GET", strings.TrimSuffix(url, "/dns-query") + "/", "", "", 404},
+		"no query":     {"GET", url, "", "", 400},
+		"not base64":   {"GET", url + "?dns=***", "", "", 400},
+		"too short":    {"GET", url + "?dns=AAAA", "", "", 400},
+		"another kind": {"POST", url, "text/plain", strings.Repeat("x", 20), 415},
+		"too long":     {"POST", url, mediaType, strings.Repeat("x", 70000), 413},
+		"method":       {"PUT", url, mediaType, "", 405},
+		"dropped":      {"GET", url + "?dns=" + base64.RawURLEncoding.EncodeToString(frame(t, query("drop.test.", 1))[2:]), "", "", 503},
+	} {
+		req, err := http.NewRequest(x.method, x.url, strings.NewReader(x.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", x.kind)
+		res, err := c.Do(req)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if res.Body.Close(); res.StatusCode != x.want {
+			t.Errorf("%s: %s", name, res.Status)
+		}
+	}
+	if got := s.sums().requests[wire.HTTPS][0]; got[0] < 18 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+func TestDNSOverQUIC(t *testing.T) {
+	z := &zone{gate: make(chan struct{})}
+	close(z.gate)
+	s, cfg := secure(t, Config{}, z)
+	cfg.NextProtos = []string{"doq"}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	connect := func() *quic.Conn {
+		c, err := quic.DialAddr(ctx, s.at(wire.QUIC), cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.CloseWithError(doqNoError, "") })
+		return c
+	}
+	c := connect()
+	send := func(c *quic.Conn, b []byte) *quic.Stream {
+		st, err := c.OpenStreamSync(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Write(b)
+		st.Close()
+		return st
+	}
+	first := send(c, frame(t, padded("later.test.", dns.TypeA)))
+	second := send(c, frame(t, padded("www.test.", dns.TypeA)))
+	for _, st := range []*quic.Stream{second, first} {
+		b, err := io.ReadAll(st)
+		m := new(dns.Msg)
+		if err != nil || len(b) != padBlock+2 || int(binary.BigEndian.Uint16(b)) != padBlock || m.Unpack(b[2:]) != nil || len(m.Answer) != 1 {
+			t.Errorf("%d bytes, %v, %v", len(b), err, m)
+		}
+	}
+	withID := query("www.test.", dns.TypeA)
+	withID.Id = 7
+	for name, b := range map[string][]byte{"ID not 0": frame(t, withID), "cut short": frame(t, padded("www.test.", 1))[:20], "nothing": nil} {
+		c := connect()
+		_, err := io.ReadAll(send(c, b))
+		app, ok := errors.AsType[*quic.ApplicationError](err)
+		if !ok || app.ErrorCode != doqProtocolError {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestQUICConnectionsAreCounted(t *testing.T) {
+	s, cfg := secure(t, Config{PerClient: 2})
+	cfg.NextProtos = []string{"doq"}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var last *quic.Conn
+	for range 3 {
+		c, err := quic.DialAddr(ctx, s.at(wire.QUIC), cfg, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.CloseWithError(doqNoError, "")
+		last = c
+	}
+	<-last.Context().Done()
+	app, ok := errors.AsType[*quic.ApplicationError](context.Cause(last.Context()))
+	if !ok || app.ErrorCode != doqExcessiveLoad {
+		t.Errorf("%v", context.Cause(last.Context()))
+	}
+}
+
+// transferring answers AXFR with three messages.
+type transferring struct{ zone }
+
+func (*transferring) Transfer(_ context.Context, q *wire.Query, send func([]byte) error) (wire.Outcome, error) {
+	if q.Type != dns.TypeAXFR || !q.Is(apex) {
+		return wire.Declined, nil
+	}
+	for range 3 {
+		var r wire.Reply
+		r.Start(q, nil, 65535)
+		r.Record(nil, dns.TypeSOA, 1, 60, soaData)
+		r.Answers++
+		if err := send(r.Finish(&wire.Options{Max: 65535})); err != nil {
+			return wire.Answered, err
+		}
+	}
+	return wire.Answered, nil
+}
+
+func (*transferring) Notify(q *wire.Query, r *wire.Reply) wire.Outcome {
+	if !q.Is(apex) {
+		return wire.Declined
+	}
+	r.AA = true
+	return wire.Answered
+}
+
+func TestTransfersAndNotify(t *testing.T) {
+	s := start(t, Config{}, nil, &transferring{})
+	c := dial(t, s)
+	c.Write(append(frame(t, query("www.test.", dns.TypeA)), append(frame(t, query("test.", dns.TypeAXFR)), frame(t, query("other.test.", dns.TypeAXFR))...)...))
+	for i := range 5 {
+		if m := next(t, c); m.Rcode != 0 || i < 4 && len(m.Answer) != 1 || i == 4 && len(m.Answer) != 0 {
+			t.Errorf("%d: %v", i, m)
+		}
+	}
+	for name, want := range map[string]int{"test.": 0, "example.org.": dns.RcodeNotAuth} {
+		m := new(dns.Msg).SetNotify(name)
+		if r := exchange(t, s, "udp", m); r.Rcode != want || r.Opcode != dns.OpcodeNotify {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
+
+// keys knows one key, whose signature is a TSIG record without meaning.
+type keys struct{ good bool }
+
+func (k keys) Verify(*wire.Query) bool { return k.good }
+func (k keys) Sign(_ *wire.Query, reply []byte) []byte {
+	reply[11]++
+	return append(reply, 0, 0, 250, 0, 255, 0, 0, 0, 0, 0, 1, 7)
+}
+
+func TestSignedQueriesGetSignedReplies(t *testing.T) {
+	s := start(t, Config{}, nil)
+	msg := frame(t, query("www.test.", dns.TypeA))
+	msg[2+11] = 1
+	msg = append(msg, 0, 0, 250, 0, 255, 0, 0, 0, 0, 0, 0)
+	for _, x := range []struct {
+		auth  wire.Authenticator
+		rcode byte
+		tail  bool
+	}{{nil, notAuth, false}, {keys{false}, notAuth, true}, {keys{true}, 0, true}} {
+		s.SetResponders(x.auth, &zone{})
+		for _, network := range []string{"udp", "tcp"} {
+			b := raw(t, s, network, msg[2:])
+			if b[3]&15 != x.rcode || (b[11] == 1) != x.tail || (b[len(b)-1] == 7) != x.tail {
+				t.Errorf("%v %s: % x", x.auth, network, b)
+			}
+		}
+	}
+}
+
+func TestKdigSpeaksToEveryTransport(t *testing.T) {
+	if _, err := exec.LookPath("kdig"); err != nil {
+		t.Fatal("kdig is not installed; test/setup.sh installs it")
+	}
+	s, _ := secure(t, Config{Listen: []string{"127.0.0.1:0"}})
+	for transport, flag := range map[wire.Transport][]string{
+		wire.UDP: {"+notcp"}, wire.TCP: {"+tcp", "+keepopen"}, wire.TLS: {"+tls"}, wire.HTTPS: {"+https"}, wire.QUIC: {"+quic"},
+	} {
+		a := s.Addrs(transport)[0]
+		out, err := exec.Command("kdig", append(flag, "+short", "+cookie", "+padding", "@127.0.0.1", "-p", fmt.Sprint(a.Port()), "www.test.", "A")...).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != "192.0.2.1" {
+			t.Errorf("%s: %q, %v", transport, got, err)
+		}
+	}
+}
