@@ -21,10 +21,6 @@ type Config struct {
 	Files []File `yaml:"files"`
 	// Reread is how often the files are looked at for changes; default 1s.
 	Reread time.Duration `yaml:"reread"`
-
-	// Prepare changes a zone before it is served, such as by signing it; nil
-	// changes nothing.
-	Prepare func(*Zone) error `yaml:"-"`
 }
 
 // A File is a zone file, or a folder of which every file *.zone is one.
@@ -52,11 +48,17 @@ type stamp struct {
 	time time.Time
 }
 
-// Files are the zone files of the settings, served by a Responder and read
-// again when they change.
+// A Target is who serves zones: a [Responder], or who signs and announces them
+// before.
+type Target interface {
+	Replace(zones ...*Zone) error
+	Remove(origin, view string) bool
+}
+
+// Files are the zone files of the settings, served by a Target and read again when they change.
 type Files struct {
 	cfg     Config
-	to      *Responder
+	to      Target
 	log     *slog.Logger
 	sources []*source
 }
@@ -71,7 +73,7 @@ func Load(cfg Config) ([]*Zone, error) {
 	var zones []*Zone
 	var errs []error
 	for _, s := range sources {
-		z, err := s.read(cfg.Prepare)
+		z, err := s.read()
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -81,10 +83,10 @@ func Load(cfg Config) ([]*Zone, error) {
 	return zones, errors.Join(errs...)
 }
 
-// NewFiles reads all zones of the settings and has a Responder serve them. A
+// NewFiles reads all zones of the settings and has a Target serve them. A
 // mistake in one is an error; zones without are served all the same, so that
 // who starts may go on.
-func NewFiles(cfg Config, to *Responder, log *slog.Logger) (*Files, error) {
+func NewFiles(cfg Config, to Target, log *slog.Logger) (*Files, error) {
 	if cfg.Reread < 0 {
 		return nil, filter.Setting("reread", fmt.Errorf("%v is less than nothing", cfg.Reread))
 	}
@@ -179,7 +181,7 @@ func (f File) expand() ([]File, error) {
 }
 
 // read reads the zone and notes what it was made of.
-func (s *source) read(prepare func(*Zone) error) (*Zone, error) {
+func (s *source) read() (*Zone, error) {
 	s.stamps = look([]string{s.Path}) // before: a change meanwhile is seen
 	z, err := ReadFile(s.Path, s.Origin)
 	if err != nil {
@@ -189,11 +191,6 @@ func (s *source) read(prepare func(*Zone) error) (*Zone, error) {
 		s.stamps = included
 	}
 	z.View, z.Clients = s.View, s.Clients
-	if prepare != nil {
-		if err := prepare(z); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Path, err)
-		}
-	}
 	return z, nil
 }
 
@@ -213,7 +210,7 @@ func look(paths []string) []stamp {
 
 // serve reads a zone and has it served.
 func (f *Files) serve(s *source) error {
-	z, err := s.read(f.cfg.Prepare)
+	z, err := s.read()
 	if err != nil {
 		return err
 	}
