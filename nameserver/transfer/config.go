@@ -13,10 +13,11 @@ import (
 	"shuultuur/nameserver/zone/sign"
 )
 
-// Config is who may fetch zones, who is told of changes, and which zones are
-// fetched.
+// Config is which zones are signed, who may fetch zones, who is told of changes,
+// and which zones are fetched.
 type Config struct {
 	Keys  []KeyConfig `yaml:"keys"`
+	Sign  []Sign      `yaml:"sign"`
 	Allow []Allow     `yaml:"allow"` // none: nobody
 	Tell  []Tell      `yaml:"notify"`
 	// Serial is how zones that are read here get their serial: keep, increment
@@ -25,6 +26,12 @@ type Config struct {
 	Secondaries []Secondary `yaml:"secondary"`
 	// Folder keeps the zones of Secondaries from one start to the next.
 	Folder string `yaml:"folder"`
+}
+
+// Sign has zones signed here, wherever they come from.
+type Sign struct {
+	Zones       []string `yaml:"zones"`
+	sign.Config `yaml:",inline"`
 }
 
 // Allow lets somebody fetch zones: who comes from one of the networks, signs
@@ -50,8 +57,6 @@ type Tell struct {
 type Secondary struct {
 	Zone      string    `yaml:"zone"`
 	Primaries []Primary `yaml:"primaries"`
-	// Sign has the zone signed here, after it was fetched.
-	Sign sign.Config `yaml:"sign"`
 	// MaxBytes is the most the zone may have in wire form; 0 means 512 MiB.
 	MaxBytes int64 `yaml:"max-bytes"`
 }

@@ -239,11 +239,40 @@ func TestMistakesInTheSettings(t *testing.T) {
 		"twice":          {transfer.Config{Folder: ".", Secondaries: []transfer.Secondary{{Zone: "example.com", Primaries: primary}, {Zone: "Example.com.", Primaries: primary}}}, "secondary[1].zone"},
 		"bad port":       {transfer.Config{Tell: []transfer.Tell{{Address: "192.0.2.1:0"}}}, "notify[0].address"},
 		"key of primary": {transfer.Config{Folder: ".", Secondaries: []transfer.Secondary{{Zone: "a", Primaries: []transfer.Primary{{Address: "::1", Key: "no"}}}}}, "secondary[0].primaries[0].key"},
-		"signing":        {transfer.Config{Folder: ".", Secondaries: []transfer.Secondary{{Zone: "a", Primaries: primary, Sign: sign.Config{Keys: []string{"/nowhere"}}}}}, "secondary[0].sign.keys[0]"},
-		"denial":         {transfer.Config{Folder: ".", Secondaries: []transfer.Secondary{{Zone: "a", Primaries: primary, Sign: sign.Config{Keys: []string{"/nowhere"}, Denial: "x"}}}}, "secondary[0].sign.denial"},
+		"signing":        {transfer.Config{Sign: []transfer.Sign{{Zones: []string{"a"}, Config: sign.Config{Keys: []string{"/nowhere"}}}}}, "sign[0].keys[0]"},
+		"no keys":        {transfer.Config{Sign: []transfer.Sign{{Zones: []string{"a"}}}}, "sign[0].keys"},
+		"denial":         {transfer.Config{Sign: []transfer.Sign{{Zones: []string{"a"}, Config: sign.Config{Keys: []string{"/nowhere"}, Denial: "x"}}}}, "sign[0].denial"},
 	} {
 		if _, err := transfer.New(tt.c, zone.NewResponder(), nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
+	}
+}
+
+func TestZonesOfTheSettingsAreSigned(t *testing.T) {
+	dir := t.TempDir()
+	key, err := sign.Generate("example.com", "ecdsap256sha256", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := key.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	k := &kept{}
+	s, err := transfer.New(transfer.Config{Sign: []transfer.Sign{{Zones: []string{"Example.com"}, Config: sign.Config{Keys: []string{dir}, Denial: sign.Compact}}}}, k, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(zoneOf(t, 1, 5)); err != nil {
+		t.Fatal(err)
+	}
+	signed := 0
+	for _, rr := range k.last.Load().Records {
+		if rr.Header().Rrtype == dns.TypeRRSIG {
+			signed++
+		}
+	}
+	if signed < 9 || k.last.Load().Signer == nil {
+		t.Errorf("%d signatures", signed)
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/nameserver/zone"
-	"shuultuur/nameserver/zone/sign"
 )
 
 // A secondary is one zone that is fetched from elsewhere.
@@ -23,7 +22,6 @@ type secondary struct {
 	s         *Server
 	origin    string
 	primaries []upstream
-	signer    *sign.Signer
 	maxBytes  int64
 	poke      chan struct{} // a NOTIFY came
 
@@ -68,11 +66,6 @@ func (s *Server) addSecondary(c Secondary) error {
 			return filter.Setting(fmt.Sprintf("primaries[%d]", i), err)
 		}
 		sec.primaries = append(sec.primaries, u)
-	}
-	if c.Sign.Enabled() {
-		if sec.signer, err = sign.New(origin, c.Sign); err != nil {
-			return filter.Setting("sign", err)
-		}
 	}
 	s.secondaries[origin] = sec
 	return nil
@@ -242,11 +235,7 @@ func (z *secondary) confirm(ctx context.Context, now time.Time) {
 }
 
 func (z *secondary) publish(ctx context.Context, records []dns.RR) error {
-	served := &zone.Zone{Origin: z.origin, Records: records}
-	if z.signer != nil {
-		served.Signer = z.signer
-	}
-	return z.s.Publish(ctx, served)
+	return z.s.Publish(ctx, &zone.Zone{Origin: z.origin, Records: records})
 }
 
 // take serves new records and keeps them on disk.

@@ -60,6 +60,7 @@ type Server struct {
 	serial string
 	folder string
 
+	signers     map[string]*sign.Signer // by origin
 	secondaries map[string]*secondary
 
 	mu      sync.Mutex
@@ -110,7 +111,7 @@ func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{
 		zones: zones, log: log, keys: keys, serial: c.Serial, folder: c.Folder,
-		entries: map[id]*entry{}, secondaries: map[string]*secondary{},
+		entries: map[id]*entry{}, signers: map[string]*sign.Signer{}, secondaries: map[string]*secondary{},
 		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), backoff: firstBackoff,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -119,6 +120,11 @@ func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
 	case "", Keep, Increment, UnixTime:
 	default:
 		return nil, filter.Setting("serial", fmt.Errorf("%q is not one of keep, increment, unixtime", c.Serial))
+	}
+	for i, c := range c.Sign {
+		if err := s.addSigners(c); err != nil {
+			return nil, filter.Setting(fmt.Sprintf("sign[%d]", i), err)
+		}
 	}
 	for i, a := range c.Allow {
 		rule, err := keys.allow(a)
@@ -153,6 +159,29 @@ func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
+// addSigners reads the keys of some zones.
+func (s *Server) addSigners(c Sign) error {
+	zones, err := origins(c.Zones)
+	if err != nil {
+		return filter.Setting("zones", err)
+	}
+	switch {
+	case len(zones) == 0:
+		return filter.Setting("zones", errors.New("it names no zones"))
+	case !c.Enabled():
+		return filter.Setting("keys", errors.New("it has no keys; make some with shuultuur zone keygen"))
+	}
+	for i, origin := range zones {
+		if s.signers[origin] != nil {
+			return filter.Setting(fmt.Sprintf("zones[%d]", i), fmt.Errorf("zone %q is there twice", origin))
+		}
+		if s.signers[origin], err = sign.New(origin, c.Config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Replace publishes zones; see [Server.Publish]. Where one cannot be served, the
 // others are.
 func (s *Server) Replace(zones ...*zone.Zone) error {
@@ -165,13 +194,16 @@ func (s *Server) Replace(zones ...*zone.Zone) error {
 
 // Publish serves a zone from now on, in place of the one of its origin and
 // view: with its serial, remembered for those who may fetch it, and signed when
-// its Signer is a [sign.Signer]; its records are those before signing. It
-// returns when the zone is served; an error leaves the one before as it is. The
+// its Signer is a [sign.Signer] or the settings have one for it; its records are
+// those before signing. It returns when the zone is served; an error leaves the one before as it is. The
 // zone must not be changed afterwards.
 func (s *Server) Publish(ctx context.Context, z *zone.Zone) error {
-	signer, _ := z.Signer.(*sign.Signer)
-	now := time.Now()
 	origin := dns.CanonicalName(z.Origin)
+	signer, _ := z.Signer.(*sign.Signer)
+	if z.Signer == nil {
+		signer = s.signers[origin]
+	}
+	now := time.Now()
 	e := s.entry(id{origin, z.View})
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
