@@ -112,6 +112,9 @@ func (g *Gateway) obey(ctx context.Context, news map[string]string) {
 		case !isList || !ours || e.versions[name] == news[topic]:
 		default:
 			c, err := store.Update(ctx, name, d.source, d.list)
+			for try := 1; err != nil && try < 3 && pause(ctx, time.Second); try++ { // this node may be at it already
+				c, err = store.Update(ctx, name, d.source, d.list)
+			}
 			g.metrics.fetched(name, c.Taken, err)
 			if err != nil && ctx.Err() == nil {
 				g.log.Warn("list not updated, though another node has a newer version; the one in use stays", "error", err)
@@ -123,6 +126,16 @@ func (g *Gateway) obey(ctx context.Context, news map[string]string) {
 	}
 	if len(changed) > 0 && ctx.Err() == nil {
 		g.Again(ctx, "another node has new: "+strings.Join(changed, ", "))
+	}
+}
+
+// pause waits, and says whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 

@@ -23,7 +23,10 @@ const (
 	exchange = 100 * time.Millisecond
 	// stale is how old the others' numbers may be when a request is decided
 	// by them; older ones are asked for first.
-	stale = time.Second
+	stale = 2 * exchange
+	// settled is when, after a window has ended, all nodes have told what they
+	// counted in it.
+	settled = time.Second
 	// share is the part of what is left of a limit, as far as it knows, that a
 	// node lets through without asking: a tenth.
 	share = 10
@@ -218,7 +221,7 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 		if c == nil {
 			c = cs.at(s, before, n.Set, end.Add(n.Window).UnixMilli(), now.UnixMilli())
 		}
-		if c != nil && c.synced < old && c.synced < end.Add(stale).UnixNano() {
+		if c != nil && c.synced < old && c.synced < end.Add(settled).UnixNano() {
 			keys = append(keys, before)
 		}
 		s.mu.Unlock()

@@ -31,10 +31,10 @@ func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b
 			var wg sync.WaitGroup
 			for i, s := range []Store{a, b} {
 				wg.Go(func() {
-					for j := range 500 {
+					for j := range 5000 {
 						s.Count(context.Background(), []state.Count{
 							{Key: Key(uint64(j % 10)), Until: until, Add: 1},
-							{Key: Key(100), Until: until, Set: true, Member: i*300 + j},
+							{Key: Key(100), Until: until, Set: true, Member: i*300 + j%500},
 						})
 					}
 				})
@@ -42,7 +42,7 @@ func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b
 			wg.Wait()
 			for k := range uint64(10) {
 				for _, s := range []Store{a, b} {
-					eventually(t, "both know of 100", func() bool { return one(t, s, state.Count{Key: Key(k), Until: until}).Sum == 100 })
+					eventually(t, "both know of 1000", func() bool { return one(t, s, state.Count{Key: Key(k), Until: until}).Sum == 1000 })
 				}
 			}
 			for _, s := range []Store{a, b} {

@@ -1,0 +1,216 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/gateway"
+	"shuultuur/state/redistest"
+)
+
+// A fleet is some gateways before one origin, which share their state.
+type fleet struct {
+	t       *testing.T
+	origin  *httptest.Server
+	served  atomic.Int64 // whole pages, of /page
+	list    atomic.Value // content of the fetched list
+	fetched atomic.Int64
+	nodes   []*gateway.Gateway
+	files   []string // their settings
+}
+
+const fleetSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+state:
+  redis: %s
+lists:
+  ads: {url: "%s/ads.txt", format: domains}
+  play: {path: play.txt, category: games}
+checks:
+  category: {lists: [ads, play]}
+  phrase: {weighted: [weighted]}
+policies:
+  - name: all
+    learn: 1h
+    quotas: [{category: games, bytes: 1000}]
+    rules:
+      - {name: ads, action: block, category: [ads]}
+      - {name: words, action: block, category: [phrase], over: 50}
+proxy: {private: [127.0.0.0/8], parent: "http://%s"}
+`
+
+// newFleet starts n gateways that share the state at redis, YAML of their
+// settings.
+func newFleet(t *testing.T, n int, redis string) *fleet {
+	t.Helper()
+	f := &fleet{t: t}
+	f.list.Store("ads.example\n")
+	f.origin = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch {
+		case r.URL.Path == "/ads.txt":
+			f.fetched.Add(1)
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, f.list.Load().(string))
+		case r.URL.Path == "/rude":
+			f.served.Add(1)
+			_, _ = io.WriteString(w, "<p>Blimey, said he.")
+		case r.URL.Host == "play.example":
+			_, _ = io.WriteString(w, strings.Repeat("x", 400))
+		default:
+			fmt.Fprintf(w, "<p>A page at %s.", r.URL)
+		}
+	}))
+	t.Cleanup(f.origin.Close)
+	for range n {
+		f.start(redis)
+	}
+	return f
+}
+
+func (f *fleet) start(redis string) {
+	t := f.t
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"shuultuur.yaml": fmt.Sprintf(fleetSettings, redis, f.origin.URL, f.origin.Listener.Addr()),
+		"weighted":       "<blimey><60>\n",
+		"play.txt":       "play.example\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	g, err := gateway.New(ctx, filepath.Join(dir, "shuultuur.yaml"), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("a gateway ended with: %v", err)
+		}
+	})
+	f.nodes, f.files = append(f.nodes, g), append(f.files, filepath.Join(dir, "shuultuur.yaml"))
+}
+
+func (f *fleet) status(node int, url string) int {
+	f.t.Helper()
+	status, _, err := get(through(f.nodes[node].ProxyAddr()), url)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return status
+}
+
+func (f *fleet) health(node int) (h struct{ State string }) {
+	f.t.Helper()
+	_, text, err := get(http.DefaultClient, "http://"+f.nodes[node].AdminAddr()+"/health")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &h)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return h
+}
+
+func TestAFleetRemembersTogether(t *testing.T) {
+	for name, redis := range map[string]func(t *testing.T) string{
+		"one Redis": func(t *testing.T) string {
+			return fmt.Sprintf("{addresses: [%q], wait: 500ms}", redistest.Start(t).Addr)
+		},
+		"a cluster of three": func(t *testing.T) string {
+			return fmt.Sprintf("{addresses: [%q], cluster: true, wait: 500ms}", redistest.StartCluster(t, 3)[0].Addr)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 2, redis(t))
+			for i := range f.nodes {
+				if s := f.health(i).State; s != "shared" {
+					t.Fatalf("node %d says its state is %q", i, s)
+				}
+				until(t, "the list is fetched", func() bool { return f.status(i, "http://ads.example/") == 403 })
+			}
+
+			// One learns, both know: the second does not even fetch the page.
+			if s := f.status(0, "http://rude.example/rude"); s != 403 {
+				t.Fatalf("a rude page: %d", s)
+			}
+			before := f.served.Load()
+			until(t, "the other blocks it unseen", func() bool {
+				was := f.served.Load()
+				return f.status(1, "http://rude.example/rude") == 403 && f.served.Load() == was
+			})
+			if n := f.served.Load() - before; n > 1 {
+				t.Errorf("it was fetched %d times more", n)
+			}
+
+			// One fetches, both swap.
+			f.list.Store("ads.example\nmore.example\n")
+			if s := f.status(1, "http://more.example/"); s != 200 {
+				t.Fatalf("a host of no list: %d", s)
+			}
+			fetched, err := gateway.ReadFetched(f.files[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err := fetched.Update(t.Context(), "ads"); err != nil || !c.Taken {
+				t.Fatalf("update: %+v, %v", c, err)
+			}
+			for i := range f.nodes {
+				until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })
+			}
+
+			// What both spend is one quota: 1000 bytes are three times 400.
+			var ok int
+			for i := range 10 {
+				switch s := f.status(i%2, fmt.Sprintf("http://play.example/%d", i)); s {
+				case 200:
+					ok++
+				case 429:
+				default:
+					t.Errorf("play %d: %d", i, s)
+				}
+				time.Sleep(300 * time.Millisecond) // what was used goes to the other
+			}
+			if ok != 3 {
+				t.Errorf("%d pages of 400 bytes for a quota of 1000, want 3", ok)
+			}
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://play.example/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Accept", "application/json")
+			res, err := through(f.nodes[1].ProxyAddr()).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			var said struct {
+				Reason string `json:"reason"`
+				After  int    `json:"retry_after"`
+			}
+			if err := json.NewDecoder(res.Body).Decode(&said); err != nil || res.Header.Get("Retry-After") != fmt.Sprint(said.After) || said.After < 1 || !strings.Contains(said.Reason, "games are used up") {
+				t.Errorf("%s, Retry-After %q: %+v, %v", res.Status, res.Header.Get("Retry-After"), said, err)
+			}
+		})
+	}
+}
