@@ -44,7 +44,7 @@ var commands = []command{
 	{"ca", "init|export|rotate ...", "make and hand out the root certificate", ca},
 	{"load", "http|dns|origin|...", "put load on a server, or be the server", loadCommand},
 	{"replay", "[flags] [FILE...]", "send a log again, ask what if, count what is in it", replayCommand},
-	{"zone", "check ...", "look at zone files", zoneCommand},
+	{"zone", "check|load|export|...", "look at zone files, put them into Redis and back", zoneCommand},
 	{"doctor", "[-config FILE] [-json]", "look at this machine before it carries load", doctorCommand},
 	{"profile", "[-seconds N] | -live", "take profiles of a running gateway and read them", profileCommand},
 	{"version", "", "print the version", version},

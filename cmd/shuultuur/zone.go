@@ -14,6 +14,9 @@ import (
 func zoneCommands() []command {
 	return []command{
 		{"check", "[-origin NAME] FILE...", "look at zone files and name every mistake", zoneCheck},
+		{"load", "[flags] FILE...", "put zone files into Redis", zoneLoad},
+		{"export", "[flags] [ORIGIN...]", "print zones in Redis as zone files", zoneExport},
+		{"import", "CONFIG.json", "make settings of those of redins or z42", zoneImport},
 	}
 }
 

@@ -42,30 +42,30 @@ import (
 type Config struct {
 	// Redis is where the zones are. Its prefix stands before every key; here
 	// it is empty unless given, as redins has it.
-	Redis  state.Redis `yaml:"redis"`
+	Redis  state.Redis `yaml:",inline"`
 	Suffix string      `yaml:"suffix"` // behind every key
 	// Schema is the layout: "redins" (the default) or "z42".
 	Schema Schema `yaml:"schema"`
 	// Reload is how often everything is read again, in case an event was
 	// missed; 0 means 10 minutes, the least is 1 s.
-	Reload time.Duration `yaml:"zone_reload"`
+	Reload time.Duration `yaml:"reload"`
 	// SetNotify lets us turn on notify-keyspace-events where it is off.
-	SetNotify bool `yaml:"set_notify"`
+	SetNotify bool `yaml:"set-notify"`
 	// MaxTTL is the largest TTL that is answered, and that of records which
 	// have none, in seconds; 0 means 3600.
-	MaxTTL uint32 `yaml:"max_ttl"`
+	MaxTTL uint32 `yaml:"max-ttl"`
 	// Geography has the files for geo_filter.
 	Geography geo.Config `yaml:"geography"`
 	// SubnetFrom are the resolvers whose EDNS client subnet is believed. None
 	// means everybody's: the answer says which part of it mattered (RFC 7871).
-	SubnetFrom []netip.Prefix `yaml:"subnet_from"`
+	SubnetFrom []netip.Prefix `yaml:"subnet-from"`
 	// Health says how addresses with a health_check are checked.
 	Health health.Config `yaml:"health"`
 }
 
 func (c *Config) complete(dir string) error {
 	if _, err := c.Redis.Option(dir); err != nil {
-		return filter.Setting("redis", err)
+		return err
 	}
 	switch c.Schema {
 	case "":
@@ -78,10 +78,10 @@ func (c *Config) complete(dir string) error {
 	case c.Reload == 0:
 		c.Reload = 10 * time.Minute
 	case c.Reload < time.Second:
-		return filter.Setting("zone_reload", fmt.Errorf("%v: reading everything again once a second is the most", c.Reload))
+		return filter.Setting("reload", fmt.Errorf("%v: reading everything again once a second is the most", c.Reload))
 	}
 	if c.MaxTTL > 1<<31-1 {
-		return filter.Setting("max_ttl", fmt.Errorf("%d: a TTL has 31 bits", c.MaxTTL))
+		return filter.Setting("max-ttl", fmt.Errorf("%d: a TTL has 31 bits", c.MaxTTL))
 	}
 	c.MaxTTL = cmp.Or(c.MaxTTL, 3600)
 	for _, path := range []*string{&c.Geography.Country, &c.Geography.ASN} {

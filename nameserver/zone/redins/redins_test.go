@@ -509,10 +509,10 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 	ok := state.Redis{Addresses: []string{"127.0.0.1:6379"}}
 	for key, cfg := range map[string]Config{
-		"redis.addresses": {},
-		"schema":          {Redis: ok, Schema: "hash"},
-		"zone_reload":     {Redis: ok, Reload: time.Millisecond},
-		"max_ttl":         {Redis: ok, MaxTTL: 1 << 31},
+		"addresses": {},
+		"schema":    {Redis: ok, Schema: "hash"},
+		"reload":    {Redis: ok, Reload: time.Millisecond},
+		"max-ttl":   {Redis: ok, MaxTTL: 1 << 31},
 		"geography.country": {Redis: ok, Geography: struct {
 			Country string `yaml:"country"`
 			ASN     string `yaml:"asn"`

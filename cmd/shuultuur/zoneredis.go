@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/redins"
+	"shuultuur/state"
+)
+
+const zoneLoadHelp = `
+Reads zone files (RFC 1035 section 5) and puts each zone into Redis, in the
+place of what is there under its name; name servers that have it answer from
+the new one at once. The origin is that of the flag, else the file's name
+without .zone. Types that redins' JSON does not know go to fields of ours, dname
+and rr. Of the zone's config only the SOA is replaced, and keys stay.
+
+A zone in Redis that chooses among addresses or has ANAMEs is not replaced,
+for a file cannot hold those, unless -force is given.`
+
+const zoneExportHelp = `
+Prints zones in Redis, all if none is named, as zone files (RFC 1035). What a
+file cannot hold (ANAMEs, how addresses are chosen) is written as comments. What
+a server would leave out is left out and named on standard error; the exit
+status is 1 then.`
+
+const zoneImportHelp = `
+Prints settings of ours made of the config.json of redins or z42, and says on
+standard error what was not carried over. Zones stay in Redis as they are.`
+
+// redisFlags are how the zones in Redis are reached.
+type redisFlags struct {
+	url, schema, prefix, suffix *string
+}
+
+func addRedisFlags(f *flag.FlagSet) redisFlags {
+	return redisFlags{
+		f.String("redis", "127.0.0.1:6379", "`address`, or redis[s]://[user[:password]@]host[:port][/db]; a password that is not there is taken from $REDISCLI_AUTH"),
+		f.String("schema", "redins", "`layout` of the zones: redins or z42"),
+		f.String("prefix", "", "`text` before every key"),
+		f.String("suffix", "", "`text` behind every key"),
+	}
+}
+
+// open connects. close ends what it returns.
+func (r redisFlags) open() (store *redins.Store, closing func(), err error) {
+	schema := redins.Schema(*r.schema)
+	if schema != redins.Redins && schema != redins.Z42 {
+		return nil, nil, fmt.Errorf("schema %q is not redins or z42", schema)
+	}
+	settings, err := redisSettings(*r.url)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := settings.Connect(".")
+	if err != nil {
+		return nil, nil, err
+	}
+	return &redins.Store{Client: client, Schema: schema, Prefix: *r.prefix, Suffix: *r.suffix}, client.Close, nil
+}
+
+func redisSettings(at string) (state.Redis, error) {
+	s := state.Redis{Password: os.Getenv("REDISCLI_AUTH")}
+	if !strings.Contains(at, "://") {
+		s.Addresses = []string{at}
+		return s, nil
+	}
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
+		return s, fmt.Errorf("-redis %q is not host:port or redis://host:port/db", strings.SplitN(at, "@", 2)[0])
+	}
+	port := u.Port()
+	if port == "" {
+		port = "6379"
+	}
+	s.Addresses = []string{u.Hostname() + ":" + port}
+	if strings.Contains(u.Hostname(), ":") {
+		s.Addresses = []string{"[" + u.Hostname() + "]:" + port}
+	}
+	s.Username = u.User.Username()
+	if password, given := u.User.Password(); given {
+		s.Password = password
+	}
+	if db := strings.Trim(u.Path, "/"); db != "" {
+		if s.DB, err = strconv.Atoi(db); err != nil {
+			return s, fmt.Errorf("-redis: %q is not the number of a database", db)
+		}
+	}
+	if u.Scheme == "rediss" {
+		s.TLS = &state.TLS{}
+	}
+	return s, nil
+}
+
+func zoneLoad(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone load", "[flags] FILE...", zoneLoadHelp)
+	origin := f.String("origin", "", "`name` of the zone")
+	force := f.Bool("force", false, "replace what a file cannot hold, too")
+	from := addRedisFlags(f)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() == 0 || *origin != "" && f.NArg() > 1 {
+		f.Usage()
+		return 2
+	}
+	var zones []*zone.Zone
+	for _, file := range f.Args() { // all are read before one is written
+		name := *origin
+		if name == "" {
+			name = strings.TrimSuffix(filepath.Base(file), ".zone")
+		}
+		z, err := zone.ReadFile(file, name)
+		if err != nil {
+			return fail(e, err)
+		}
+		fatal := false
+		for _, p := range zone.Check(z) {
+			fmt.Fprintln(e.stderr, p)
+			fatal = fatal || p.Fatal
+		}
+		if fatal {
+			return fail(e, fmt.Errorf("%s has errors; nothing was written to Redis", file))
+		}
+		zones = append(zones, z)
+	}
+	store, closing, err := from.open()
+	if err != nil {
+		return fail(e, err)
+	}
+	defer closing()
+	for _, z := range zones {
+		if err := loadZone(ctx, e, store, z, *force); err != nil {
+			return fail(e, err)
+		}
+	}
+	return 0
+}
+
+func loadZone(ctx context.Context, e env, store *redins.Store, z *zone.Zone, force bool) error {
+	if old, _, err := store.Read(ctx, dns.CanonicalName(z.Origin), 1); err == nil && !force {
+		if n := len(old.Choices) + len(old.Aliases); n > 0 {
+			return fmt.Errorf("zone %s in Redis chooses among addresses or has ANAMEs at %d names, which a file cannot hold; -force replaces it", old.Origin, n)
+		}
+	}
+	written, deleted, err := store.Write(ctx, z)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s: %d records, %d values written, %d deleted\n", z.Origin, len(z.Records), written, deleted)
+	return nil
+}
+
+func zoneExport(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone export", "[flags] [ORIGIN...]", zoneExportHelp)
+	to := f.String("to", "", "`folder` to write a file for each zone to, as ORIGIN.zone; default standard output")
+	ttl := f.Uint("ttl", 3600, "TTL in `seconds` of records that have none")
+	from := addRedisFlags(f)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	store, closing, err := from.open()
+	if err != nil {
+		return fail(e, err)
+	}
+	defer closing()
+	names := f.Args()
+	if len(names) == 0 {
+		if names, err = store.Zones(ctx); err != nil {
+			return fail(e, err)
+		}
+	}
+	status := 0
+	for _, name := range names {
+		z, problems, err := store.Read(ctx, dns.CanonicalName(name), uint32(*ttl))
+		if err == nil {
+			err = exportZone(e, z, *to)
+		}
+		if err != nil {
+			return fail(e, err)
+		}
+		for _, p := range problems {
+			fmt.Fprintln(e.stderr, p)
+			status = 1
+		}
+	}
+	return status
+}
+
+func exportZone(e env, z *zone.Zone, dir string) (err error) {
+	if dir == "" {
+		return printZone(e.stdout, z)
+	}
+	name := strings.ReplaceAll(strings.TrimSuffix(z.Origin, "."), "/", "_")
+	if name == "" {
+		name = "root"
+	}
+	out, err := os.Create(filepath.Join(dir, name+".zone"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := out.Close(); err == nil {
+			err = closing
+		}
+	}()
+	return printZone(out, z)
+}
+
+// printZone writes a zone as a file, the SOA first.
+func printZone(w io.Writer, z *zone.Zone) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "$ORIGIN %s\n", z.Origin)
+	records := slices.Clone(z.Records)
+	slices.SortStableFunc(records, func(x, y dns.RR) int {
+		first := func(rr dns.RR) int {
+			if rr.Header().Rrtype == dns.TypeSOA {
+				return 0
+			}
+			return 1
+		}
+		return first(x) - first(y)
+	})
+	for _, rr := range records {
+		fmt.Fprintln(b, rr)
+	}
+	for _, c := range z.Choices {
+		fmt.Fprintf(b, "; of the %s records of %s not all are answered, or in another order\n", dns.TypeToString[c.Type], c.Name)
+	}
+	for _, a := range z.Aliases {
+		fmt.Fprintf(b, "; %s ANAME %s\n", a.Name, a.Target)
+	}
+	return b.Flush()
+}
+
+func zoneImport(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone import", "CONFIG.json", zoneImportHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() != 1 {
+		f.Usage()
+		return 2
+	}
+	text, err := os.ReadFile(f.Arg(0))
+	if err != nil {
+		return fail(e, err)
+	}
+	settings, remarks, err := redins.Import(text)
+	if err != nil {
+		return fail(e, fmt.Errorf("%s: %w; zone files are put into Redis with \"shuultuur zone load\"", f.Arg(0), err))
+	}
+	for _, r := range remarks {
+		fmt.Fprintln(e.stderr, r)
+	}
+	if _, err := e.stdout.Write(settings); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"shuultuur/nameserver/zone"
+	"shuultuur/state/redistest"
+)
+
+const exampleZone = `$TTL 300
+@ SOA ns1 hostmaster 2026010101 7200 3600 1209600 300
+@ NS ns1
+ns1 A 192.0.2.53
+www A 192.0.2.1
+www A 192.0.2.2
+*.wild TXT "a \"text\"" "in two"
+_443._tcp.www TLSA 3 1 1 ABCD
+old DNAME example.net.
+www HTTPS 1 . alpn=h2
+never 0 A 192.0.2.9
+x TYPE65400 \# 2 abcd
+`
+
+func call(t *testing.T, args ...string) (status int, out, err string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	status = dispatch(t.Context(), env{strings.NewReader(""), &stdout, &stderr}, args)
+	return status, stdout.String(), stderr.String()
+}
+
+func recordsOf(t *testing.T, file string) []string {
+	t.Helper()
+	z, err := zone.ReadFile(file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, rr := range z.Records {
+		all = append(all, rr.String())
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestZonesGoToRedisAndComeBack(t *testing.T) {
+	s := redistest.Start(t, "--requirepass", "secret")
+	t.Setenv("REDISCLI_AUTH", "secret")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "example.com.zone")
+	if err := os.WriteFile(file, []byte("$ORIGIN example.com.\n"+exampleZone), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []string{"redins", "z42"} {
+		to := []string{"-redis", "redis://" + s.Addr + "/1", "-schema", schema, "-prefix", "p:"}
+		status, out, errs := call(t, append(append([]string{"zone", "load"}, to...), file)...)
+		if status != 0 || !strings.Contains(out, "example.com.: 11 records") || strings.Contains(out, " 0 values written") {
+			t.Fatalf("load: %d %s%s", status, out, errs)
+		}
+		if status, out, errs := call(t, append(append([]string{"zone", "load"}, to...), file)...); status != 0 || !strings.Contains(out, " 0 values written, 0 deleted") {
+			t.Errorf("load again: %d %s%s", status, out, errs)
+		}
+		folder := t.TempDir()
+		status, out, errs = call(t, append(append([]string{"zone", "export"}, to...), "-to", folder)...)
+		if status != 0 || out+errs != "" {
+			t.Fatalf("export: %d %s%s", status, out, errs)
+		}
+		if got, want := recordsOf(t, filepath.Join(folder, "example.com.zone")), recordsOf(t, file); !slices.Equal(got, want) {
+			t.Errorf("came back as\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if status, _, errs := call(t, append(append([]string{"zone", "export"}, to...), "example.org")...); status != 1 || !strings.Contains(errs, "example.org.") {
+			t.Errorf("a zone that is not there: %d %s", status, errs)
+		}
+	}
+}
+
+func TestAFileDoesNotReplaceWhatItCannotHold(t *testing.T) {
+	s := redistest.Start(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "example.com.zone")
+	if err := os.WriteFile(file, []byte("@ 300 SOA a. b. 1 2 3 4 5\n@ 300 NS a.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "HSET", "redins:zones:example.com.", "www", `{"aname":{"location":"cdn.example.net."}}`, "bad", "{")
+	s.Do(t, "SADD", "redins:zones", "example.com.")
+	status, out, errs := call(t, "zone", "export", "-redis", s.Addr)
+	if status != 1 || !strings.Contains(out, "; www.example.com. ANAME cdn.example.net.") || !strings.Contains(errs, "bad: not JSON") {
+		t.Errorf("export: %d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := call(t, "zone", "load", "-redis", s.Addr, file); status != 1 || !strings.Contains(errs, "-force") {
+		t.Errorf("load: %d %s", status, errs)
+	}
+	if status, _, errs := call(t, "zone", "load", "-force", "-redis", s.Addr, file); status != 0 {
+		t.Errorf("load -force: %d %s", status, errs)
+	}
+	if err := os.WriteFile(file, []byte("@ 300 NS a.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := call(t, "zone", "load", "-redis", s.Addr, file); status != 1 || !strings.Contains(errs, "nothing was written") {
+		t.Errorf("a file with errors: %d %s", status, errs)
+	}
+}
+
+func TestHowRedisIsNamed(t *testing.T) {
+	t.Setenv("REDISCLI_AUTH", "env")
+	for in, want := range map[string]string{
+		"127.0.0.1:1":                   "127.0.0.1:1  env 0 false",
+		"redis://h":                     "h:6379  env 0 false",
+		"redis://u:p@h:1/2":             "h:1 u p 2 false",
+		"rediss://u@[2001:db8::1]:6380": "[2001:db8::1]:6380 u env 0 true",
+		"http://h":                      "error",
+		"redis://u:p@h/x":               "error",
+	} {
+		s, err := redisSettings(in)
+		got := "error"
+		if err == nil {
+			got = strings.Join([]string{s.Addresses[0], s.Username, s.Password, string(rune('0' + s.DB)), map[bool]string{true: "true", false: "false"}[s.TLS != nil]}, " ")
+		} else if strings.Contains(err.Error(), ":p@") {
+			t.Errorf("%s: the error tells the password: %v", in, err)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestImportOfRedinsSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"server":[{"ip":"127.0.0.1","port":1053}],"handler":{"redis":{"ip":"192.0.2.6","port":6379}},"odd":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := call(t, "zone", "import", file)
+	if status != 0 || !strings.Contains(out, "192.0.2.6:6379") || !strings.Contains(errs, "odd: not carried over") {
+		t.Errorf("%d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := call(t, "zone", "import", os.Args[0]); status != 1 || !strings.Contains(errs, "zone load") {
+		t.Errorf("what is none: %d %s", status, errs)
+	}
+}
