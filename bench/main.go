@@ -116,6 +116,7 @@ func run(args []string) error {
 		}
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
 	}
@@ -143,7 +144,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "generator", "dns")
+		names = append(names, "generator", "dns", "overload")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -171,6 +172,8 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 		return generator(ctx, opt, out)
 	case "dns":
 		return dns(ctx, opt, out)
+	case "overload":
+		return overload(ctx, opt, out)
 	}
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })

@@ -27,6 +27,7 @@ type peer struct {
 	// Filled in by begin.
 	proc  *process
 	proxy string // host:port; "" for none (direct)
+	admin string // host:port of ours
 	relay string // host:port that leads to the origin as it is, in place of a tunnel
 	about string // version
 }

@@ -431,7 +431,13 @@ func (p *process) cpu() time.Duration {
 
 // peakMB is the most that the process tree had resident, in 10^6 bytes: the
 // sum of each process's own peak.
-func (p *process) peakMB() float64 {
+func (p *process) peakMB() float64 { return p.memoryMB("VmHWM:") }
+
+// residentMB is what the process tree has resident now, in 10^6 bytes.
+func (p *process) residentMB() float64 { return p.memoryMB("VmRSS:") }
+
+// memoryMB adds up one line of /proc/PID/status over the process tree.
+func (p *process) memoryMB(of string) float64 {
 	sum := 0.0
 	for _, pid := range family(p.cmd.Process.Pid) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -439,7 +445,7 @@ func (p *process) peakMB() float64 {
 			continue
 		}
 		for line := range strings.Lines(string(text)) {
-			if v, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			if v, ok := strings.CutPrefix(line, of); ok {
 				kb, _ := strconv.ParseFloat(strings.Fields(v)[0], 64)
 				sum += kb * 1024 / 1e6
 			}

@@ -65,7 +65,7 @@ func (r *rig) beginMode(p *peer, compat, learn string) error {
 		return fmt.Errorf("build shuultuur: %w:\n%s", err, out)
 	}
 	p.about = r.revision()
-	admin, err := freeAddr()
+	p.admin, err = freeAddr()
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *rig) beginMode(p *peer, compat, learn string) error {
 		intercept = "intercept: {root: " + r.certs.root + ", trust: [" + r.certs.origin + "]}"
 	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "PROXY", p.proxy, "ADMIN", admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
+		expand(settings, "PROXY", p.proxy, "ADMIN", p.admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
 	return err
 }
 

@@ -38,6 +38,7 @@ type Report struct {
 	TLS       Latency `json:"tls"`
 	FirstByte Latency `json:"first_byte"` // from request written to first byte of the answer
 	Total     Latency `json:"total"`      // from begun, connecting included, to last byte
+	Good      Latency `json:"good"`       // total of answers that are not errors: not 4xx or 5xx
 	Intended  Latency `json:"intended"`   // open loop: from when it should have been sent
 	Batch     Latency `json:"batch"`      // from the first of a batch sent to the last answered
 
@@ -128,7 +129,7 @@ func (g *Generator) report(start time.Time, took, cpu time.Duration, w *watch) *
 		Checksum: g.cfg.Checksum, BadBodies: all.changed,
 		Codes: map[int]int64{}, Errors: map[string]int64{}, Examples: map[string]string{},
 		Connect: all.dists[distConnect].latency(), TLS: all.dists[distTLS].latency(),
-		FirstByte: all.dists[distFirst].latency(), Total: all.dists[distTotal].latency(),
+		FirstByte: all.dists[distFirst].latency(), Total: all.dists[distTotal].latency(), Good: all.dists[distGood].latency(),
 		Batch: all.dists[distBatch].latency(), Series: w.series,
 	}
 	switch {

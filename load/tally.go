@@ -21,6 +21,7 @@ const (
 	distTLS
 	distFirst
 	distTotal
+	distGood // whole answers that are not errors
 	distIntended
 	distBatch
 	dists
@@ -132,6 +133,9 @@ func (t *tally) add(s *sample) {
 	t.codes[s.code]++
 	t.dists[distFirst].add(s.first)
 	t.dists[distTotal].add(s.total)
+	if s.class == ok {
+		t.dists[distGood].add(s.total)
+	}
 	t.dists[distIntended].add(s.intended)
 	_ = t.window.hist.RecordValue(min(int64(s.intended/time.Microsecond), histMax))
 }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"shuultuur/load"
+)
+
+const overloadAbout = "Ten times the measured capacity, open loop: goodput, latency, memory, recovery"
+
+const (
+	overloadTimes    = 10
+	overloadTime     = 8 * time.Second
+	overloadInFlight = 6000 // more than the proxy has connections for
+	recoveryStep     = 250 * time.Millisecond
+	recoveryLimit    = 10 * time.Second
+)
+
+// storm is one round: what was there before, what it did, how it ended.
+type storm struct {
+	capacity, goodput  float64 // filtered pages a second
+	p99                float64 // ms, of pages that were let in
+	refused, failed    int64
+	beforeMB, duringMB float64 // resident
+	goroutines         int
+	recovery           time.Duration // until a window has 0.9 of the capacity again
+}
+
+// overload puts ten times what the proxy can do on it.
+func overload(ctx context.Context, opt options, out io.Writer) error {
+	r, err := newRig(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	peers, missing, err := r.startPeers([]string{"shuultuur"})
+	if err != nil {
+		return err
+	}
+	if len(peers) == 0 {
+		_, err := fmt.Fprintf(out, "### %s\n\n* %s\n\n", overloadAbout, missing)
+		return err
+	}
+	if err := r.pinSelf(loadCore); err != nil {
+		return err
+	}
+	p := peers[0]
+	var storms []storm
+	for range opt.rounds {
+		s, err := r.storm(p)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "capacity %.0f, goodput %.0f, p99 %.0f ms, recovery %v\n", s.capacity, s.goodput, s.p99, s.recovery)
+		storms = append(storms, s)
+	}
+	return printStorms(out, p, storms)
+}
+
+func (r *rig) storm(p *peer) (s storm, err error) {
+	pages := load.Config{URLs: r.pageURLs(), Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy}
+	calm := pages
+	calm.Parallel, calm.Duration = 10, time.Second
+	if _, err := r.load(calm); err != nil { // warm
+		return s, err
+	}
+	calm.Duration = 3 * time.Second
+	rep, err := r.load(calm)
+	if err != nil {
+		return s, err
+	}
+	s.capacity = good(rep)
+	s.beforeMB = p.proc.residentMB()
+
+	wild := pages
+	wild.Rate, wild.InFlight, wild.Duration = overloadTimes*s.capacity, overloadInFlight, overloadTime
+	watched := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			s.duringMB = max(s.duringMB, p.proc.residentMB())
+			s.goroutines = max(s.goroutines, p.goroutines())
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	rep, err = r.load(wild)
+	close(stop)
+	<-watched
+	if err != nil {
+		return s, err
+	}
+	s.goodput, s.p99 = good(rep), rep.Good.P99
+	s.refused = rep.Codes[503]
+	for class, n := range rep.Errors {
+		if class != "status" {
+			s.failed += n
+		}
+	}
+	calm.Duration = recoveryStep
+	for begun := time.Now(); ; {
+		if rep, err = r.load(calm); err != nil {
+			return s, err
+		}
+		if s.recovery = time.Since(begun) - recoveryStep; good(rep) >= 0.9*s.capacity || s.recovery > recoveryLimit {
+			break
+		}
+	}
+	p.proc.settle(r.ctx)
+	return s, nil
+}
+
+func good(r *load.Report) float64 { return float64(r.Good.Count) / r.Seconds }
+
+var goroutineLine = regexp.MustCompile(`(?m)^go_goroutines ([0-9]+)`)
+
+// goroutines is how many the peer says it has, 0 when it does not say.
+func (p *peer) goroutines() int {
+	c := http.Client{Timeout: time.Second}
+	res, err := c.Get("http://" + p.admin + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if m := goroutineLine.FindSubmatch(text); err == nil && m != nil {
+		n, _ := strconv.Atoi(string(m[1]))
+		return n
+	}
+	return 0
+}
+
+func printStorms(out io.Writer, p *peer, all []storm) error {
+	mid := func(f func(storm) float64) float64 {
+		vs := make([]float64, 0, len(all))
+		for _, s := range all {
+			vs = append(vs, f(s))
+		}
+		slices.Sort(vs)
+		return middle(vs)
+	}
+	capacity, goodput := mid(func(s storm) float64 { return s.capacity }), mid(func(s storm) float64 { return s.goodput })
+	ratio := mid(func(s storm) float64 { return s.goodput / s.capacity })
+	recovery := mid(func(s storm) float64 { return s.recovery.Seconds() })
+	fmt.Fprintf(out, `### %s
+
+%s. Filtered pages as in "pages"; capacity with 10 connections, then %d × that for %v, at most %d requests under way; medians of %d rounds.
+
+| capacity pages/s | goodput pages/s | goodput ÷ capacity | p99 of those let in, ms | refused with 503 | other errors | RSS before → most, MB | goroutines at most | calm again after, s |
+|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+| %.0f | %.0f | %.2f | %.0f | %.0f | %.0f | %.0f → %.0f | %.0f | %.2f |
+
+`, overloadAbout, p.about, overloadTimes, overloadTime, overloadInFlight, len(all),
+		capacity, goodput, ratio, mid(func(s storm) float64 { return s.p99 }), mid(func(s storm) float64 { return float64(s.refused) }),
+		mid(func(s storm) float64 { return float64(s.failed) }), mid(func(s storm) float64 { return s.beforeMB }), mid(func(s storm) float64 { return s.duringMB }),
+		mid(func(s storm) float64 { return float64(s.goroutines) }), recovery)
+	_, err := fmt.Fprintf(out, "* goodput ≥ 0.9 × capacity: %.2f: **%s**\n* calm again within 2 s: %.2f s: **%s**\n\n", ratio, verdict(ratio >= 0.9), recovery, verdict(recovery <= 2))
+	return err
+}
+
+func verdict(ok bool) string {
+	if ok {
+		return "reached"
+	}
+	return "missed"
+}
