@@ -19,6 +19,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"shuultuur/intercept"
 )
 
 // Health is the state of a gateway as a load balancer or an operator asks for
@@ -37,6 +39,10 @@ type Parts struct {
 	Metrics http.Handler
 	Health  func() Health
 	Lists   *Lists // nil: nothing of them is shown
+	// Root returns the certificate that clients are to trust, nil for none.
+	Root func() *intercept.Root
+	// Refusals are the hosts proposed as exceptions from interception.
+	Refusals func() any
 	// Token opens profiles and lists to clients on other machines. Without one
 	// they are for this machine only.
 	Token string
@@ -48,6 +54,8 @@ type Parts struct {
 //	GET /health           200 while the process works, with its state as JSON
 //	GET /ready            200 when it takes work, else 503
 //	/lists…               the lists in use; see Lists
+//	GET /ca               the root certificate, to be installed, and how
+//	GET /refusals         hosts whose clients refuse our certificate, as JSON
 //	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
 //
 // Profiles and lists are for clients on this machine; one elsewhere needs the
@@ -85,9 +93,18 @@ func Handler(p Parts) http.Handler {
 		mux.Handle("/lists", lists)
 		mux.Handle("/lists/", lists)
 	}
+	if p.Root != nil {
+		mux.Handle("GET /ca", rootPage(p.Root))
+		mux.Handle("GET /ca/{file}", rootFile(p.Root))
+	}
+	if p.Refusals != nil {
+		mux.Handle("GET /refusals", guarded(p.Token, "hosts", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			writeJSON(w, http.StatusOK, p.Refusals())
+		})))
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/debug/pprof/\n"))
+		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/ca\n/refusals\n/debug/pprof/\n"))
 	})
 	return localOnly(mux)
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shuultuur/intercept"
 )
 
 func handler(ready bool) http.Handler {
@@ -162,5 +164,52 @@ func TestServeStopsWithItsContext(t *testing.T) {
 	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		c.Close()
 		t.Error("still accepting after Serve returned")
+	}
+}
+
+func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
+	root, err := intercept.NewRoot(intercept.RootConfig{Name: "Filter of the <School>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(root *intercept.Root, path string) *httptest.ResponseRecorder {
+		h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
+			Root: func() *intercept.Root { return root }, Refusals: func() any { return []string{"secret.test"} }})
+		r := httptest.NewRequest("GET", "http://192.0.2.1"+path, nil)
+		r.RemoteAddr = "192.0.2.7:5000" // no log-in, another machine
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	long, _ := intercept.Fingerprints(root.Certificate)
+	for _, tt := range []struct {
+		path     string
+		status   int
+		contains string
+	}{
+		{"/ca", 200, long},
+		{"/ca", 200, "Filter of the &lt;School&gt;"},
+		{"/ca", 200, "Certificate Trust Settings"},
+		{"/ca/root.pem", 200, "BEGIN CERTIFICATE"},
+		{"/ca/root.crt", 200, "BEGIN CERTIFICATE"},
+		{"/ca/root.cer", 200, string(root.Certificate.Raw)},
+		{"/ca/root.mobileconfig", 200, "com.apple.security.root"},
+		{"/ca/root.key", 404, ""},
+		{"/ca/..%2froot.pem", 404, ""},
+		{"/refusals", 401, ""},
+	} {
+		w := ask(root, tt.path)
+		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.contains) {
+			t.Errorf("%s: %d, without %q: %s", tt.path, w.Code, tt.contains, w.Body)
+		}
+		if strings.Contains(w.Body.String(), "PRIVATE") || strings.Contains(w.Body.String(), "secret.test") {
+			t.Errorf("%s tells too much", tt.path)
+		}
+	}
+	if w := ask(nil, "/ca"); w.Code != 200 || !strings.Contains(w.Body.String(), "nothing to install") {
+		t.Errorf("without a root: %d %s", w.Code, w.Body)
+	}
+	if w := ask(nil, "/ca/root.pem"); w.Code != 404 {
+		t.Errorf("without a root: %d", w.Code)
 	}
 }

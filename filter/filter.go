@@ -63,6 +63,10 @@ type Transaction struct {
 	Proto  Proto
 	Client Client
 
+	// JA4 is the fingerprint of the client's TLS hello where a rule asks for
+	// it: "" while it is not known, NoHello where none came.
+	JA4 string
+
 	// From Name on.
 	Host string // lower case, no port, no final dot; an IPv6 address without brackets
 	Port uint16
@@ -99,6 +103,9 @@ type Transaction struct {
 	Duration time.Duration // from the request's first byte to the answer's last
 	Note     string        // what went wrong or was left out, for the operator
 }
+
+// NoHello stands for the fingerprint of a connection that is not TLS.
+const NoHello = "none"
 
 // Reset makes t ready for the next request, keeping its storage.
 func (t *Transaction) Reset() {

@@ -125,7 +125,7 @@ func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.St
 	if err := e.names(store); err != nil {
 		return err
 	}
-	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert, Intercept: look}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Pages: pages, TLS: cert, JA4: e.policy.AsksJA4(), Intercept: look}
 	return e.tryFixed()
 }
 
@@ -319,6 +319,15 @@ func (e *Engine) intercept() (*proxy.Interception, error) {
 		return nil, nil
 	}
 	return &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return e.policy.Decrypts(t) }, ExceptAfter: c.ExceptAfter}, nil
+}
+
+// keep goes on with the certificates and tickets of the engine before, as long
+// as they are made with the same root: clients resume their sessions.
+func (e *Engine) keep(old *Engine) {
+	anew, before := e.proxy.Intercept, old.proxy.Intercept
+	if anew != nil && before != nil && anew.Authority.Equal(before.Authority) {
+		anew.Authority = before.Authority
+	}
 }
 
 // trusted returns the system's roots and those in files, or nil for the

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -26,6 +27,7 @@ import (
 	"shuultuur/admin"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/intercept"
 	"shuultuur/nameserver"
 	"shuultuur/proxy"
 	"shuultuur/state"
@@ -51,6 +53,7 @@ type Gateway struct {
 
 	proxyOn, transparentOn, sinkholeOn, adminOn []net.Listener
 
+	keyLog    io.Writer  // nil: keys are written nowhere
 	reloading sync.Mutex // one reload at a time
 	mu        sync.Mutex
 	problems  []string // of the last reload; guarded by mu
@@ -216,7 +219,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.sinkholeOn {
 		serve(func() error { return g.proxy.ServeSinkhole(ctx, l) })
 	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Token: g.engine.Load().settings.Listen.Token})
+	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Root: g.root, Refusals: func() any { return g.proxy.Refusals() }, Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}
@@ -297,6 +300,8 @@ func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
 		g.dropNames(anew)
 		return nil, err
 	}
+	e.keep(old)
+	g.logKeys(e)
 	if err := g.proxy.Use(e.proxy); err != nil {
 		g.dropNames(anew)
 		e.close()
@@ -367,6 +372,28 @@ func (g *Gateway) Again(ctx context.Context, why string) bool {
 		g.log.Warn(p)
 	}
 	return true
+}
+
+// LogKeys has the keys of intercepted connections with clients written to w.
+// Whoever has them can read the connections: for debugging alone. It is called
+// before Run.
+func (g *Gateway) LogKeys(w io.Writer) {
+	g.keyLog = w
+	g.logKeys(g.engine.Load())
+}
+
+func (g *Gateway) logKeys(e *Engine) {
+	if in := e.proxy.Intercept; in != nil && g.keyLog != nil {
+		in.Authority.LogKeys(g.keyLog)
+	}
+}
+
+// root returns the root certificate that clients are to trust, nil for none.
+func (g *Gateway) root() *intercept.Root {
+	if e := g.engine.Load(); e != nil && e.proxy.Intercept != nil {
+		return e.proxy.Intercept.Authority.Root()
+	}
+	return nil
 }
 
 func (g *Gateway) health() admin.Health {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,9 +44,6 @@ type Config struct {
 	// Leaves is how many minted certificates are kept, of some 1.5 KiB each;
 	// default 10,000.
 	Leaves int `yaml:"leaves"`
-	// KeyLog, if not nil, gets the keys of all connections in NSS key log
-	// format. Whoever has it can read them all: for debugging alone.
-	KeyLog io.Writer `yaml:"-"`
 }
 
 // An Authority mints leaf certificates for hosts. It may be used by many
@@ -101,12 +99,30 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 		root:     root,
 		validity: time.Duration(days) * day,
 		leaves:   kept,
-		base:     &tls.Config{MinVersion: tls.VersionTLS12, KeyLogWriter: cfg.KeyLog},
+		base:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if err := a.alive(time.Now()); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// Equal says whether b mints as a does, so that either may go on for the other
+// with its leaves and tickets.
+func (a *Authority) Equal(b *Authority) bool {
+	same := func(x, y *x509.Certificate) bool { return x.Equal(y) }
+	return a.root.Certificate.Equal(b.root.Certificate) && slices.EqualFunc(a.root.Crosses, b.root.Crosses, same) &&
+		a.validity == b.validity && a.leaves.GetMaximum() == b.leaves.GetMaximum()
+}
+
+// LogKeys has the keys of all connections with clients written to w from now
+// on, in NSS key log format. Whoever has it can read them all: for debugging
+// alone.
+func (a *Authority) LogKeys(w io.Writer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.base = a.base.Clone()
+	a.base.KeyLogWriter = w
 }
 
 // String keeps keys out of logs.

@@ -435,6 +435,8 @@ func TestHandshakeWithMintedLeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logging := newAuthority(t, next, Config{})
+	logging.LogKeys(&log)
 	for _, c := range []struct {
 		name   string
 		a      *Authority
@@ -446,7 +448,7 @@ func TestHandshakeWithMintedLeaf(t *testing.T) {
 		{"TLS 1.3", newAuthority(t, next, Config{}), 0, []string{"h2", "http/1.1"}, "h2", false},
 		{"TLS 1.2", newAuthority(t, next, Config{}), tls.VersionTLS12, []string{"http/1.1"}, "http/1.1", false},
 		{"no ALPN", newAuthority(t, next, Config{}), 0, nil, "", false},
-		{"key log", newAuthority(t, next, Config{KeyLog: &log}), 0, nil, "", true},
+		{"key log", logging, 0, nil, "", true},
 	} {
 		server, err := c.a.Config("www.example.test", c.protos...)
 		if err != nil {

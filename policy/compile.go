@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -289,6 +290,9 @@ func (p *policy) host(s *Rule) error {
 	return nil
 }
 
+// ja4Form is what a fingerprint of a client on TCP looks like.
+var ja4Form = regexp.MustCompile(`^t[0-9a-z]{9}_[0-9a-f]{12}_[0-9a-f]{12}$`)
+
 // compile makes the conditions ready.
 func (r *rule) compile(s *Rule) (err error) {
 	if r.referer, err = compileHosts(s.Referer, "referer"); err != nil {
@@ -318,6 +322,12 @@ func (r *rule) compile(s *Rule) (err error) {
 		}
 		r.types = append(r.types, strings.TrimSuffix(low, "*"))
 	}
+	for i, f := range s.JA4 {
+		if !ja4Form.MatchString(f) && f != filter.NoHello {
+			return filter.Setting(fmt.Sprintf("ja4[%d]", i), fmt.Errorf(`%q is not a JA4 fingerprint; write it like "t13d1516h2_8daaf6152771_e5627efa2ab1", or "none" for what is not TLS`, f))
+		}
+	}
+	r.ja4 = s.JA4
 	for i, words := range s.Search {
 		term := appendTerm(nil, []byte(url.QueryEscape(words)))
 		if len(bytes.TrimSpace(term)) == 0 {
@@ -347,7 +357,7 @@ func (r *rule) compile(s *Rule) (err error) {
 	}
 	slices.SortFunc(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
 	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.urls != nil
-	r.fickle = r.when != nil || r.referer != nil || r.agents != nil || r.headers != nil
+	r.fickle = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil
 }
 

@@ -56,3 +56,39 @@ func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
 		t.Error("the policy says decrypt, and Decrypts does not")
 	}
 }
+
+func TestRulesMayAskForTheHellosFingerprint(t *testing.T) {
+	const app, other = "t13d1516h2_8daaf6152771_e5627efa2ab1", "t13d1517h2_8daaf6152771_e5627efa2ab2"
+	e, err := New(Config{{Name: "all", Rules: []Rule{
+		{Name: "app", Action: "allow", JA4: []string{app}},
+		{Name: "no plain tunnels", Action: "block", JA4: []string{filter.NoHello}},
+		{Name: "closed", Action: "block", Host: []string{"closed.test"}},
+	}}}, nil, Parts{Key: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !e.AsksJA4() {
+		t.Error("nobody asks for the fingerprint, it says")
+	}
+	for _, tt := range []struct {
+		proto     filter.Proto
+		host, ja4 string
+		action    filter.Action
+		rule      string
+	}{
+		{filter.TLS, "closed.test", "", filter.Pass, ""}, // the hello may bring an allow
+		{filter.TLS, "closed.test", app, filter.Allow, "app"},
+		{filter.TLS, "closed.test", other, filter.Block, "closed"},
+		{filter.TLS, "open.test", filter.NoHello, filter.Block, "no plain tunnels"},
+		{filter.TLS, "open.test", other, filter.Pass, ""},
+		{filter.HTTP, "closed.test", "", filter.Block, "closed"}, // no hello will come
+	} {
+		x := &filter.Transaction{Host: tt.host, Proto: tt.proto, JA4: tt.ja4, Last: filter.Name}
+		if v := e.Decide(context.Background(), x, filter.Name); v.Action != tt.action || v.Reason.Rule != tt.rule {
+			t.Errorf("%s %s %q: %v by %q, want %v by %q", tt.proto, tt.host, tt.ja4, v.Action, v.Reason.Rule, tt.action, tt.rule)
+		}
+	}
+	if _, err := New(Config{{Name: "all", Rules: []Rule{{Name: "x", Action: "block", JA4: []string{"chrome"}}}}}, nil, Parts{}); err == nil {
+		t.Error("a fingerprint that is none is taken")
+	}
+}

@@ -157,6 +157,13 @@ func (e *Engine) Decrypts(t *filter.Transaction) bool {
 	return p != nil && p.decrypt
 }
 
+// AsksJA4 says whether a rule asks for the fingerprint of the client's hello.
+func (e *Engine) AsksJA4() bool {
+	return slices.ContainsFunc(e.policies, func(p *policy) bool {
+		return slices.ContainsFunc(p.rules, func(r *rule) bool { return r.ja4 != nil })
+	})
+}
+
 // As returns a decider that judges every client by the policy with this name.
 // It neither learns nor uses what was learned, so that all is worked out.
 func (e *Engine) As(name string) (filter.Decider, error) {

@@ -98,6 +98,7 @@ type Rule struct {
 	Extension []string          `yaml:"extension"` // of the path, or of the name in Content-Disposition
 	Type      []string          `yaml:"type"`      // media type of the response: "text/html", "image/*"
 	Header    map[string]string `yaml:"header"`    // field of the request to RE2, no case; every one must match
+	JA4       []string          `yaml:"ja4"`       // fingerprint of the TLS hello
 	Agent     []string          `yaml:"agent"`     // RE2, no case, on User-Agent
 	Referer   []string          `yaml:"referer"`   // host of the referring page, as Host; the client can lie
 	Method    []string          `yaml:"method"`

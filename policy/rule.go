@@ -39,6 +39,7 @@ type rule struct {
 	search  [][]byte // as appendTerm makes them
 	types   []string // lower case; "image/" for image/*
 	queries []uint16
+	ja4     []string
 	answer  filter.Answer
 
 	// implied is the rule that stands behind all others where connections are
@@ -61,6 +62,12 @@ func (r *rule) conditions(w *walk) answer {
 		return no
 	}
 	if r.queries != nil && (t.Proto != filter.DNS || !slices.Contains(r.queries, t.Type)) {
+		return no
+	}
+	if r.ja4 != nil && !contains(r.ja4, t.JA4) {
+		if t.JA4 == "" && t.Proto == filter.TLS {
+			return maybe // the hello is still to come
+		}
 		return no
 	}
 	if r.needsRequest {

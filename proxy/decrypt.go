@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -41,6 +42,8 @@ type decrypted struct {
 	sni      string         // what the client sent, "" for none
 	orig     netip.AddrPort // where a firewall says the client meant to go
 	client   filter.Client
+	ja4      string           // of the hello, where somebody asks for it
+	ech      bool             // the hello carried encrypted_client_hello
 	findings []filter.Finding // what is wrong with the origin's certificate
 	h2       bool             // the client offers HTTP/2
 	streams  bool             // and speaks it with us
@@ -100,6 +103,7 @@ func (x *session) decryptHello(d *decrypted, pass bool) (more bool) {
 	p.held.release(block)
 	switch {
 	case errors.Is(err, intercept.ErrNotHello):
+		t.JA4 = filter.NoHello
 		if !pass {
 			x.countVerdict()
 			return false
@@ -113,6 +117,10 @@ func (x *session) decryptHello(d *decrypted, pass bool) (more bool) {
 	if h.ECH {
 		p.counters.ech.Add(1)
 	}
+	if x.eng.JA4 {
+		t.JA4 = h.JA4()
+	}
+	d.ja4, d.ech = t.JA4, h.ECH
 	d.sni, d.h2 = h.Host, slices.Contains(h.Protocols, protocolH2)
 	switch {
 	case d.orig.IsValid():
@@ -127,6 +135,8 @@ func (x *session) decryptHello(d *decrypted, pass bool) (more bool) {
 	case pass && h.Host != "" && h.Host != d.host:
 		x.note("TLS hello names another host than CONNECT")
 		d.host, t.Host = h.Host, h.Host
+		pass = x.decide(filter.Name)
+	case pass && x.eng.JA4:
 		pass = x.decide(filter.Name)
 	}
 	if t.Verdict.Action == filter.Allow {
@@ -175,7 +185,9 @@ func (x *session) unseen(d *decrypted, first []byte, why string) bool {
 		t.Last = filter.Name
 		if !x.decide(filter.Name) {
 			x.countVerdict()
-			x.c.Write(alert[:])
+			if t.JA4 != filter.NoHello {
+				x.c.Write(alert[:])
+			}
 			return false
 		}
 	}
@@ -268,7 +280,16 @@ func (x *session) handshakeFailed(d *decrypted, err error) {
 	p.counters.certRefused.Add(1)
 	n := p.pinned.add(d.pin())
 	x.note("the client refused our certificate (" + err.Error() + "), " + strconv.Itoa(n) +
-		" times for this host: the root is not installed there, or the application is pinned and its host wants an allow rule")
+		" times for this host: the root is not installed there, or the application is pinned and its host wants an allow rule" + x.echAdvice(d))
+}
+
+// echAdvice explains a refusal where the name in the hello may not have been
+// the one that the client meant.
+func (x *session) echAdvice(d *decrypted) string {
+	if !d.ech {
+		return ""
+	}
+	return "; its hello carried ECH: where that is not noise, the name was the outer one, and a name server that refuses HTTPS records with ech makes clients show the true one"
 }
 
 // A handshakeError is a TLS handshake with an origin that failed.
@@ -500,8 +521,8 @@ type pins struct {
 }
 
 type refusals struct {
-	n    int
-	last time.Time
+	n           int
+	since, last time.Time
 }
 
 func (s *pins) add(k pin) int {
@@ -513,7 +534,7 @@ func (s *pins) add(k pin) int {
 	r, ok := s.n[k]
 	now := time.Now()
 	if now.Sub(r.last) > pinTime {
-		r.n = 0
+		r.n, r.since = 0, now
 	}
 	if !ok && len(s.n) >= maxPins {
 		for other := range s.n {
@@ -534,6 +555,51 @@ func (s *pins) count(k pin) int {
 		return 0
 	}
 	return r.n
+}
+
+// A Refusal is a host for which clients break off at our certificate: a
+// proposed exception.
+type Refusal struct {
+	Host    string    `json:"host"`
+	Clients int       `json:"clients"` // that refuse
+	Times   int       `json:"times"`
+	Since   time.Time `json:"since"`
+	Last    time.Time `json:"last"`
+}
+
+// Refusals lists the hosts whose certificate of ours was refused within a day
+// and not accepted by the same client since, those of most clients first.
+func (p *Proxy) Refusals() []Refusal {
+	s := &p.pinned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := map[string]*Refusal{}
+	for k, r := range s.n {
+		if time.Since(r.last) > pinTime {
+			continue
+		}
+		h := by[k.host]
+		if h == nil {
+			h = &Refusal{Host: k.host, Since: r.since, Last: r.last}
+			by[k.host] = h
+		}
+		h.Clients++
+		h.Times += r.n
+		if r.since.Before(h.Since) {
+			h.Since = r.since
+		}
+		if r.last.After(h.Last) {
+			h.Last = r.last
+		}
+	}
+	list := make([]Refusal, 0, len(by))
+	for _, h := range by {
+		list = append(list, *h)
+	}
+	slices.SortFunc(list, func(a, b Refusal) int {
+		return cmp.Or(b.Clients-a.Clients, b.Times-a.Times, strings.Compare(a.Host, b.Host))
+	})
+	return list
 }
 
 func (s *pins) forget(k pin) {

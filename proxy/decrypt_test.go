@@ -450,3 +450,89 @@ func FuzzInside(f *testing.F) {
 		}
 	})
 }
+
+func TestFingerprintsAreKnownToTheDecider(t *testing.T) {
+	w := newWorld(t)
+	_, host := w.origin(t, w.leaf(t, nil), func(rw http.ResponseWriter, q *http.Request) { fmt.Fprint(rw, "x") })
+	for _, look := range []bool{true, false} {
+		var mu sync.Mutex
+		var seen []string
+		e := Engine{JA4: true, Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, x.Proto.String()+" "+s.String()+" "+x.JA4[:min(len(x.JA4), 3)])
+			if x.JA4 == filter.NoHello {
+				return block("no TLS")
+			}
+			return filter.Verdict{}
+		}}}
+		want := []string{"tls name ", "tls name t13"}
+		if look {
+			e.Intercept = w.in
+			want = append(want, "http name t13", "http request t13", "http response t13")
+		}
+		r := start(t, Config{}, e)
+		c, br := r.tunnelTo(host)
+		tc := tls.Client(&buffered{c, br}, &tls.Config{ServerName: "localhost", InsecureSkipVerify: true})
+		fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host)
+		if b, err := io.ReadAll(tc); err != nil || !strings.HasSuffix(string(b), "x") {
+			t.Errorf("looked into %v: %q, %v", look, b, err)
+		}
+		c, br = r.tunnelTo(host)
+		io.WriteString(c, "SSH-2.0-client\r\n")
+		if b, _ := io.ReadAll(br); len(b) > 0 {
+			t.Errorf("looked into %v: what is not TLS got %q", look, b)
+		}
+		mu.Lock()
+		if got := seen[:len(want)]; strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("looked into %v: asked %q, want %q", look, got, want)
+		}
+		if last := seen[len(seen)-1]; last != "tls name non" {
+			t.Errorf("looked into %v: asked about what is not TLS: %q", look, last)
+		}
+		mu.Unlock()
+	}
+}
+
+func TestHostsThatRefuseOurCertificateAreListed(t *testing.T) {
+	w := newWorld(t)
+	_, host := w.origin(t, w.leaf(t, nil), func(rw http.ResponseWriter, q *http.Request) { fmt.Fprint(rw, "secret") })
+	in := *w.in
+	in.ExceptAfter = 3
+	r := start(t, Config{}, Engine{Intercept: &in})
+	ask := func(name string, roots *x509.CertPool) (string, error) {
+		c, br := r.tunnelTo(host)
+		defer c.Close()
+		tc := tls.Client(&buffered{c, br}, &tls.Config{ServerName: name, RootCAs: roots})
+		if _, err := fmt.Fprintf(tc, "GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host); err != nil {
+			return "", err
+		}
+		b, err := io.ReadAll(tc)
+		return string(b), err
+	}
+	theirs := x509.NewCertPool()
+	theirs.AddCert(w.ca)
+	for i := range 3 { // pinned
+		if _, err := ask("good.test", theirs); err == nil {
+			t.Error("a pinned client takes our certificate")
+		}
+		r.wait(i + 1)
+	}
+	if _, err := ask("other.test", theirs); err == nil {
+		t.Error("a pinned client takes our certificate")
+	}
+	r.wait(4)
+	list := r.Refusals()
+	if len(list) != 2 || list[0].Host != "good.test" || list[0].Times != 3 || list[0].Clients != 1 || list[1].Host != "other.test" || list[1].Times != 1 {
+		t.Errorf("proposed: %+v", list)
+	}
+	if b, err := ask("good.test", theirs); err != nil || !strings.HasSuffix(b, "secret") { // switched on: let through unseen
+		t.Errorf("after three times: %q, %v", b, err)
+	}
+	if _, err := ask("other.test", w.ours); err != nil {
+		t.Error(err)
+	}
+	if list := r.Refusals(); len(list) != 1 || list[0].Host != "good.test" {
+		t.Errorf("proposed after one was taken: %+v", list)
+	}
+}

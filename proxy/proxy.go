@@ -171,6 +171,8 @@ type Engine struct {
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
 	Pages    *Pages      // nil: the built-in ones
 	TLS      *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	// JA4 says that the decider wants to know Transaction.JA4.
+	JA4 bool
 	// Intercept looks into TLS connections; nil tunnels them all.
 	Intercept *Interception
 }

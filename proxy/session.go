@@ -539,7 +539,7 @@ func (x *session) forwardedFor(addr netip.Addr) netip.Addr {
 func (x *session) address() bool {
 	q, t := &x.q, &x.t
 	if d := x.inside; d != nil && q.Form != message.Authority {
-		t.Port = d.port
+		t.Port, t.JA4 = d.port, d.ja4
 		ok := true
 		t.Host = d.host
 		if d.scheme == "http" { // each request may name another

@@ -360,11 +360,14 @@ func (x *session) hello(up *way) bool {
 	h, err := x.sniff(&block)
 	switch {
 	case err == nil:
-		if !x.judgeName(h.Host) {
+		if !x.judgeHello(h) {
 			x.c.Write(alert[:])
 			return false
 		}
 	case errors.Is(err, intercept.ErrNotHello), err == io.EOF:
+		if x.eng.JA4 && !x.judgeHello(nil) {
+			return false
+		}
 	default:
 		x.note("TLS hello: " + err.Error())
 		x.c.Write(alert[:])
@@ -412,13 +415,21 @@ func (x *session) sniff(block *[]byte) (*intercept.Hello, error) {
 	}
 }
 
-// judgeName has the host of a hello judged when CONNECT named another.
-func (x *session) judgeName(name string) bool {
-	if name == "" || name == x.t.Host {
+// judgeHello has the tunnel judged again when the hello, nil for none, says
+// something new: another host than CONNECT, a fingerprint somebody asks for.
+func (x *session) judgeHello(h *intercept.Hello) bool {
+	other := h != nil && h.Host != "" && h.Host != x.t.Host
+	if !other && !x.eng.JA4 {
 		return true
 	}
-	x.note("TLS hello names another host than CONNECT")
-	x.t.Host = name
+	x.t.JA4 = filter.NoHello
+	if h != nil {
+		x.t.JA4 = h.JA4()
+	}
+	if other {
+		x.note("TLS hello names another host than CONNECT")
+		x.t.Host = h.Host
+	}
 	if !x.decide(filter.Name) {
 		x.countVerdict()
 		return false

@@ -1,6 +1,11 @@
 package test
 
 import (
+	"crypto/ecdsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -10,7 +15,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"shuultuur/event"
@@ -175,4 +183,166 @@ func TestCurlThroughADecryptedTunnel(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestAReloadKeepsCertificatesAndTickets(t *testing.T) {
+	h := newHTTPSHouse(t, map[string]string{"/": "The ferry sails at nine."})
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(h.file), "client-root.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	cache := tls.NewLRUClientSessionCache(4)
+	ask := func() tls.ConnectionState {
+		t.Helper()
+		l := forwarder(t, h.g.ProxyAddr(), "www.example.com")
+		c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{ServerName: "www.example.com", RootCAs: roots, ClientSessionCache: cache})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: www.example.com\r\nConnection: close\r\n\r\n")
+		if b, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(b), "nine.") {
+			t.Fatalf("%q, %v", b, err)
+		}
+		return c.ConnectionState()
+	}
+	first := ask()
+	settings, err := os.ReadFile(h.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.write("shuultuur.yaml", strings.Replace(string(settings), "name: betting", "name: bets", 1))
+	if err := h.g.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := ask()
+	if first.DidResume || !again.DidResume || !again.PeerCertificates[0].Equal(first.PeerCertificates[0]) {
+		t.Errorf("resumed before %v, after the reload %v", first.DidResume, again.DidResume)
+	}
+	// A root that follows the old one is taken into use, and old clients go on.
+	file := filepath.Join(filepath.Dir(h.file), "root.pem")
+	root, err := intercept.ReadRoot(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := root.Rotate(intercept.RootConfig{Name: "Next"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Write(file, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.g.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := ask(); s.DidResume || s.PeerCertificates[0].Issuer.CommonName != "Next" {
+		t.Errorf("after the root was rotated: resumed %v, by %s", s.DidResume, s.PeerCertificates[0].Issuer)
+	}
+}
+
+func TestKeysStayWhereTheyBelong(t *testing.T) {
+	h := newHTTPSHouse(t, map[string]string{"/": "The ferry sails at nine."})
+	h.end()
+	defer h.start() // for the house to end
+	dir := filepath.Dir(h.file)
+	settings, err := os.ReadFile(h.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.write("shuultuur.yaml", strings.Replace(string(settings), "events: {", "events: {jsonl: events.jsonl, ", 1))
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("curl is not installed")
+	}
+	for _, args := range [][]string{nil, {"-keylog", filepath.Join(dir, "keys"), "-cores"}} {
+		var said lockedBuffer
+		cmd := exec.Command(filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
+		cmd.Stdout, cmd.Stderr = &said, &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		proxy := regexp.MustCompile(`serving proxy=(\S+)`)
+		until(t, "the gateway to serve", func() bool { return proxy.MatchString(said.String()) })
+		addr := proxy.FindStringSubmatch(said.String())[1]
+		if out, err := exec.Command(curl, "-sS", "--max-time", "20", "--cacert", filepath.Join(dir, "client-root.pem"), "-x", "http://"+addr, "https://www.example.com/").CombinedOutput(); err != nil || string(out) != "The ferry sails at nine." {
+			t.Errorf("curl: %v, %s", err, out)
+		}
+		if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", cmd.Process.Pid)); err == nil && args == nil &&
+			!regexp.MustCompile(`Max core file size +[01] +[01] `).Match(limits) {
+			t.Errorf("a crash may leave a core:\n%s", limits)
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, said.String())
+		}
+		if warned := strings.Contains(said.String(), "THE KEYS OF ALL"); warned != (args != nil) {
+			t.Errorf("%q: warned of keys being written %v", args, warned)
+		}
+		h.write("output", said.String())
+		if args == nil {
+			noKeys(t, dir)
+		}
+	}
+	keys, err := os.ReadFile(filepath.Join(dir, "keys"))
+	if err != nil || !strings.Contains(string(keys), "CLIENT_TRAFFIC_SECRET_0") {
+		t.Errorf("key log: %v, %q", err, keys)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "keys")); err == nil && info.Mode().Perm() != 0o600 {
+		t.Errorf("the key log has mode %v", info.Mode())
+	}
+}
+
+// noKeys looks for keys in everything below dir but the root itself.
+func noKeys(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "root.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _ := pem.Decode(text)
+	parsed, err := x509.ParsePKCS8PrivateKey(key.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scalar, err := parsed.(*ecdsa.PrivateKey).Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "root.pem" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		seen++
+		for _, secret := range []string{string(scalar), hex.EncodeToString(scalar), base64.StdEncoding.EncodeToString(key.Bytes)[:60], "PRIVATE KEY", "TRAFFIC_SECRET"} {
+			if strings.Contains(string(b), secret) {
+				t.Errorf("%s holds key material", path)
+			}
+		}
+		return err
+	})
+	if err != nil || seen < 4 {
+		t.Errorf("%d files looked at: %v", seen, err)
+	}
+}
+
+// A lockedBuffer takes what a process says while somebody reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -24,14 +24,21 @@ Without -config it uses shuultuur.yaml in this folder, or else writes the
 starter settings into data/starter and uses them.`
 
 func run(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "run", "[-config FILE]", runHelp)
+	f, parse := flags(e, "run", "[-config FILE] [-keylog FILE] [-cores]", runHelp)
 	config := f.String("config", "", "settings `file`")
+	keys := f.String("keylog", "", "write the keys of intercepted connections to `file`, with which all of them can be read: for debugging alone")
+	cores := f.Bool("cores", false, "let a crash leave a core file, with the keys of the root and of connections in it")
 	if status := parse(args); status >= 0 {
 		return status
 	}
 	if f.NArg() > 0 {
 		f.Usage()
 		return 2
+	}
+	if !*cores {
+		if err := noCores(); err != nil {
+			return fail(e, fmt.Errorf("keeping keys out of core files (-cores goes without): %w", err))
+		}
 	}
 	file, starter, err := settingsFile(*config)
 	if err != nil {
@@ -41,6 +48,15 @@ func run(ctx context.Context, e env, args []string) int {
 	g, err := gateway.New(ctx, file, log)
 	if err != nil {
 		return fail(e, err)
+	}
+	if *keys != "" {
+		w, err := os.OpenFile(*keys, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fail(e, fmt.Errorf("opening the key log: %w", err))
+		}
+		defer w.Close()
+		g.LogKeys(w)
+		log.Warn("THE KEYS OF ALL INTERCEPTED CONNECTIONS ARE WRITTEN TO A FILE; whoever reads it can read what clients send and get. Delete it when you are done", "file", *keys)
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
