@@ -31,8 +31,8 @@ type nsec3 struct {
 	out   bool // opt-out
 }
 
-// proofs validates the denials of a zone that a message has. Those that do not
-// validate are as if they were not there.
+// proofs validates the denials of a zone that a message has, and its SOA: all
+// of them have to be right, since all are handed on.
 func (v *Validator) proofs(ctx context.Context, w *work, name, signer string, authority sections) (*proof, error) {
 	if v.excepted(name) {
 		return nil, errInsecure
@@ -49,29 +49,31 @@ func (v *Validator) proofs(ctx context.Context, w *work, name, signer string, au
 		return nil, err
 	}
 	p := &proof{v: v, signer: signer, ttl: negativeKeep, hashed: map[string]string{}}
-	var first error = faultf(edeNSECMissing, "nothing that is signed by %s denies %s", signer, name)
+	var sets []*rrset
 	for _, s := range authority.sets {
-		if s.rtype != dns.TypeNSEC && s.rtype != dns.TypeNSEC3 || len(s.rrs) == 0 {
+		if s.rtype != dns.TypeNSEC && s.rtype != dns.TypeNSEC3 && s.rtype != dns.TypeSOA || len(s.rrs) == 0 {
 			continue
 		}
 		sig, err := v.denier(w, s, signer, top, keys)
 		if err != nil {
-			first = err
-			continue
+			return nil, err
 		}
 		v.clamp(s, sig)
 		p.ttl = min(p.ttl, ttlOf(s))
+		sets = append(sets, s)
+	}
+	for _, s := range sets {
 		if err := p.add(s); err != nil {
 			return nil, err
 		}
 	}
 	if len(p.nsec)+len(p.nsec3) == 0 {
-		return nil, first
+		return nil, faultf(edeNSECMissing, "nothing that is signed by %s denies %s", signer, name)
 	}
 	return p, nil
 }
 
-// denier verifies a set of NSEC or NSEC3 with the keys of a zone.
+// denier verifies a set that denies with the keys of a zone.
 func (v *Validator) denier(w *work, s *rrset, signer, top string, keys []*dns.DNSKEY) (*dns.RRSIG, error) {
 	var why error = faultf(edeRRSIGsMissing, "%s %s is not signed", s.name, dns.Type(s.rtype))
 	for i, sig := range s.sigs {
@@ -140,13 +142,13 @@ func cut(types []uint16) bool { return has(types, dns.TypeNS) && !has(types, dns
 
 // denies says whether a bitmap at the very name denies a type: not with a
 // CNAME, which would have been the answer, and across a cut only for its own
-// side (RFC 6840 section 4.1).
-func denies(types []uint16, qtype uint16) bool {
+// side (RFC 6840 section 4.1). The root, at the top, has no other side.
+func denies(types []uint16, qtype uint16, top bool) bool {
 	switch {
 	case has(types, qtype), qtype != dns.TypeCNAME && has(types, dns.TypeCNAME):
 		return false
 	case qtype == dns.TypeDS:
-		return !has(types, dns.TypeSOA)
+		return !has(types, dns.TypeSOA) || top
 	}
 	return !cut(types)
 }
@@ -235,14 +237,14 @@ func (p *proof) noName(w *work, name string) error {
 // 5.4, RFC 5155 sections 8.5 to 8.7.
 func (p *proof) noData(w *work, name string, qtype uint16) error {
 	n := labels(name)
-	if m := p.matching(n); m != nil && denies(m.types, qtype) {
+	if m := p.matching(n); m != nil && denies(m.types, qtype, len(n) == 0) {
 		return nil
 	}
 	if c := p.covering(n); c != nil {
 		if under(c.next, n) {
 			return nil // an empty non-terminal
 		}
-		if m := p.matching(wildcardAt(n, c.encloser(n))); m != nil && denies(m.types, qtype) {
+		if m := p.matching(wildcardAt(n, c.encloser(n))); m != nil && denies(m.types, qtype, false) {
 			return nil
 		}
 	}
@@ -258,7 +260,7 @@ func (p *proof) noData3(w *work, name string, qtype uint16) error {
 		return err
 	}
 	if m != nil {
-		if denies(m.types, qtype) {
+		if denies(m.types, qtype, name == ".") {
 			return nil
 		}
 		return faultf(edeNSECMissing, "it is not proven that %s has no %s", name, dns.Type(qtype))
@@ -274,7 +276,7 @@ func (p *proof) noData3(w *work, name string, qtype uint16) error {
 	if err != nil {
 		return err
 	}
-	if star != nil && denies(star.types, qtype) {
+	if star != nil && denies(star.types, qtype, false) {
 		return either(e.next.out)
 	}
 	if e.next.out && star == nil {
@@ -328,7 +330,7 @@ func (p *proof) noDS(w *work, name string) error {
 	switch {
 	case !found:
 		return faultf(edeNSECMissing, "it is not proven that %s has no DS", name)
-	case !denies(types, dns.TypeDS):
+	case !denies(types, dns.TypeDS, false):
 		return faultf(edeBogus, "the proof that %s has no DS says that it has", name)
 	case has(types, dns.TypeNS):
 		return errInsecure

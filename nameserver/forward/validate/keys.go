@@ -22,8 +22,7 @@ func (v *Validator) verify(ctx context.Context, w *work, s *rrset, below string)
 	}
 	var first error
 	note := func(err error) {
-		var f *fault
-		if first == nil || errors.As(first, &f) && f.ede == edeBogus {
+		if f := faultOf(first); first == nil || f != nil && f.ede == edeBogus {
 			first = err
 		}
 	}
@@ -210,11 +209,10 @@ func ttlOf(s *rrset) time.Duration {
 // settle makes an entry of what is wrong, unless that may be otherwise in a
 // moment.
 func (v *Validator) settle(err error) (entry, error) {
-	var f *fault
 	switch {
 	case errors.Is(err, errInsecure), errors.Is(err, errNoCut):
 		return entry{err: err, ttl: negativeKeep}, nil
-	case errors.As(err, &f):
+	case faultOf(err) != nil:
 		return entry{err: err, ttl: bogusKeep}, nil
 	}
 	return entry{}, err

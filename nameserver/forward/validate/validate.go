@@ -104,6 +104,13 @@ func faultf(ede uint16, format string, args ...any) *fault {
 	return &fault{ede, fmt.Sprintf(format, args...)}
 }
 
+// faultOf returns the fault that err is, nil if it is none.
+func faultOf(err error) *fault {
+	var f *fault
+	errors.As(err, &f)
+	return f
+}
+
 // errInsecure is for what proves that nothing vouches for a name.
 var errInsecure = errors.New("insecure")
 
@@ -113,15 +120,14 @@ var errInsecure = errors.New("insecure")
 func (v *Validator) Validate(ctx context.Context, m *dns.Msg) Result {
 	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
 	err := v.message(ctx, w, m)
-	var f *fault
-	switch {
+	switch f := faultOf(err); {
 	case err == nil:
 		v.Counts.Secure.Add(1)
 		return Result{Status: Secure}
 	case errors.Is(err, errInsecure):
 		v.Counts.Insecure.Add(1)
 		return Result{Status: Insecure}
-	case errors.As(err, &f):
+	case f != nil:
 		v.Counts.Bogus.Add(1)
 		return Result{Bogus, f.ede, f.why}
 	}
@@ -152,11 +158,14 @@ func (v *Validator) message(ctx context.Context, w *work, m *dns.Msg) error {
 		if err != nil {
 			return err
 		}
+		if done && m.Rcode == dns.RcodeNameError && !insecure {
+			return faultf(edeBogus, "%s is said not to exist, with records of it", name)
+		}
 		if done {
 			return either(insecure)
 		}
 		if next == "" {
-			if err := v.denial(ctx, w, name, q.Qtype, m.Rcode, authority); err != nil {
+			if err := v.denial(ctx, w, name, m, authority); err != nil {
 				return err
 			}
 			return either(insecure)
@@ -265,8 +274,11 @@ func expanded(name string, sig *dns.RRSIG) bool {
 	return n > int(sig.Labels)
 }
 
-// denial validates that the last name of the chain has no such records.
-func (v *Validator) denial(ctx context.Context, w *work, name string, qtype uint16, rcode int, authority sections) error {
+// denial validates that name, the last of the chain, has no such records. It
+// puts right an NXDOMAIN for a name that is proven to exist without them, as
+// some servers answer for empty non-terminals.
+func (v *Validator) denial(ctx context.Context, w *work, name string, m *dns.Msg, authority sections) error {
+	qtype := m.Question[0].Qtype
 	signer := authority.denier(name, qtype)
 	if signer == "" {
 		// Nothing signed denies it: right only where nothing is signed.
@@ -276,13 +288,11 @@ func (v *Validator) denial(ctx context.Context, w *work, name string, qtype uint
 	if err != nil {
 		return v.otherwise(ctx, w, name, qtype, err)
 	}
-	if s := authority.of(signer, dns.TypeSOA); s != nil {
-		if _, err := v.verify(ctx, w, s, s.name); err != nil {
-			return err
-		}
-	}
-	if rcode == dns.RcodeNameError {
+	if m.Rcode == dns.RcodeNameError {
 		err = p.noName(w, name)
+		if err != nil && len(p.nsec) > 0 && p.noData(w, name, qtype) == nil {
+			m.Rcode, err = dns.RcodeSuccess, nil
+		}
 	} else {
 		err = p.noData(w, name, qtype)
 	}
