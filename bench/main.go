@@ -117,6 +117,7 @@ func run(args []string) error {
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "auth", authAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
 	}
@@ -124,6 +125,11 @@ func run(args []string) error {
 	fs.Float64Var(&opt.seconds, "seconds", 2, "make a round last about `N` seconds (at least once all pages)")
 	output := fs.String("o", "", "write the tables to `file` as well, when all has gone well")
 	fs.StringVar(&opt.peers, "peers", strings.Join(peerNames(), ","), "measure these, by `names` with commas")
+	if len(args) > 1 && (args[0] == serveZones || args[0] == serveFloor) {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return serve(ctx, args)
+	}
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		fs.Usage()
 		return errors.New("which benchmark?")
@@ -144,7 +150,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "generator", "dns", "overload")
+		names = append(names, "generator", "dns", "overload", "auth")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -174,6 +180,8 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 		return dns(ctx, opt, out)
 	case "overload":
 		return overload(ctx, opt, out)
+	case "auth":
+		return auth(ctx, opt, out)
 	}
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
