@@ -27,7 +27,7 @@ func fixed() *Report {
 		BadBodies: 12, Codes: map[int]int64{503: 85, 200: 1400},
 		Errors:   map[string]int64{"timeout": 5, "changed body": 12, "status": 85},
 		Examples: map[string]string{"timeout": "read tcp: i/o timeout"},
-		Connect:  lat(0.1), TLS: lat(0.5), FirstByte: lat(1), Total: lat(1.2), Intended: lat(1.6),
+		Connect:  lat(0.1), TLS: lat(0.5), FirstByte: lat(1), Total: lat(1.2), Good: lat(1.1), Intended: lat(1.6),
 		Series: []Point{{1, 500, 0, 1.7, 4.5, 5}, {2, 480, 5, 1.8, 6.5, 19.6}, {3, 505, 0, 1.6, 4.1, 4.9}},
 	}
 }
