@@ -73,7 +73,7 @@ type Server struct {
 	responders atomic.Pointer[responders]
 	logLeft    atomic.Int64
 
-	clients *limiter // nil unless there is a rate
+	clients *limiter
 	replies *limiter
 	conns   conns
 	queue   *queue

@@ -38,6 +38,7 @@ type queue struct {
 	ring    []*job
 	head, n int
 	free    []*job
+	bufs    [][]byte // for replies; only what is at work or written has one
 	idle    int
 	workers int
 	closed  bool
@@ -100,17 +101,33 @@ func (u *queue) job() *job {
 
 // release takes back a job that its sink is done with.
 func (u *queue) release(j *job) {
-	j.to, j.msg, j.g, j.rs = nil, nil, nil, nil
-	if cap(j.buf) > keptBuffer {
-		j.buf = nil
-	}
+	buf := j.buf
+	j.to, j.msg, j.buf, j.g, j.rs = nil, nil, nil, nil, nil
+	j.r.Buf = nil
 	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.free = append(u.free, j)
-	u.mu.Unlock()
+	if buf != nil && cap(buf) <= keptBuffer {
+		u.bufs = append(u.bufs, buf)
+	}
 }
 
-// keptBuffer is the largest reply buffer that is used again.
-const keptBuffer = 16 << 10
+// buffer returns room for a reply.
+func (u *queue) buffer() []byte {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n := len(u.bufs); n > 0 {
+		b := u.bufs[n-1]
+		u.bufs = u.bufs[:n-1]
+		return b[:0]
+	}
+	return make([]byte, 0, firstBuffer)
+}
+
+const (
+	firstBuffer = 1232 + tsigRoom // most replies fit
+	keptBuffer  = 4 << 10         // the largest that is used again
+)
 
 func (u *queue) pop() *job {
 	j := u.ring[u.head]
@@ -152,10 +169,8 @@ func (u *queue) answer(j *job) {
 	ctx, cancel := context.WithTimeout(u.ctx, left)
 	defer cancel()
 	defer u.s.caught(&j.lane)
-	if j.buf == nil {
-		j.buf = make([]byte, 0, 2048)
-	}
-	msg, o := j.wait(ctx, j.buf[:0])
+	j.buf = u.buffer()
+	msg, o := j.wait(ctx, j.buf)
 	if o == wire.Answered {
 		j.msg = msg
 		if cap(msg) > cap(j.buf) {
