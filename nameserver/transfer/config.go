@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -66,6 +67,30 @@ type Secondary struct {
 type Primary struct {
 	Address string `yaml:"address"` // with a port, if it is not 53
 	Key     string `yaml:"key"`
+}
+
+// in gives the settings with paths that are relative to dir made whole.
+func (c Config) in(dir string) Config {
+	whole := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(dir, path)
+	}
+	c.Folder = whole(c.Folder)
+	c.Keys = slices.Clone(c.Keys)
+	for i := range c.Keys {
+		c.Keys[i].SecretFile = whole(c.Keys[i].SecretFile)
+	}
+	c.Sign = slices.Clone(c.Sign)
+	for i := range c.Sign {
+		keys := slices.Clone(c.Sign[i].Keys)
+		for j := range keys {
+			keys[j] = whole(keys[j])
+		}
+		c.Sign[i].Keys = keys
+	}
+	return c
 }
 
 // address reads an IP address with or without a port.

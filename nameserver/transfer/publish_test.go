@@ -51,7 +51,7 @@ func TestSerials(t *testing.T) {
 			"unixtime":  {"unixtime", []round{{7, 1, 0, now}, {7, 1, time.Hour, now}, {7, 2, 0, now + 3600}, {7, 3, 0, now + 3601}, {2026112101, 3, 0, 2026112101}, {2026112101, 4, 0, 2026112102}}},
 		} {
 			k := &kept{}
-			s, err := transfer.New(transfer.Config{Serial: tt.policy}, k, nil)
+			s, err := transfer.New(transfer.Config{Serial: tt.policy}, "", k, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestSerials(t *testing.T) {
 func TestSignedZonesAreSignedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kept{}
-		s, err := transfer.New(transfer.Config{}, k, nil)
+		s, err := transfer.New(transfer.Config{}, "", k, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestNotifyIsTakenFromPrimariesAlone(t *testing.T) {
 			{Zone: "example.com", Primaries: []transfer.Primary{{Address: "192.0.2.1"}}},
 			{Zone: "example.net", Primaries: []transfer.Primary{{Address: "192.0.2.1", Key: keyName}}},
 		},
-	}, zone.NewResponder(), nil)
+	}, "", zone.NewResponder(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestMistakesInTheSettings(t *testing.T) {
 		"no keys":        {transfer.Config{Sign: []transfer.Sign{{Zones: []string{"a"}}}}, "sign[0].keys"},
 		"denial":         {transfer.Config{Sign: []transfer.Sign{{Zones: []string{"a"}, Config: sign.Config{Keys: []string{"/nowhere"}, Denial: "x"}}}}, "sign[0].denial"},
 	} {
-		if _, err := transfer.New(tt.c, zone.NewResponder(), nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := transfer.New(tt.c, "", zone.NewResponder(), nil); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
@@ -259,7 +259,7 @@ func TestZonesOfTheSettingsAreSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := &kept{}
-	s, err := transfer.New(transfer.Config{Sign: []transfer.Sign{{Zones: []string{"Example.com"}, Config: sign.Config{Keys: []string{dir}, Denial: sign.Compact}}}}, k, nil)
+	s, err := transfer.New(transfer.Config{Sign: []transfer.Sign{{Zones: []string{"Example.com"}, Config: sign.Config{Keys: []string{dir}, Denial: sign.Compact}}}}, "", k, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

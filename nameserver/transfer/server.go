@@ -99,9 +99,11 @@ const (
 	firstBackoff = 5 * time.Second
 )
 
-// New reads the settings. Zones that are fetched from elsewhere are read from
-// the folder and asked for when Run runs. A nil log is one that says nothing.
-func New(c Config, zones Zones, log *slog.Logger) (*Server, error) {
+// New reads the settings; paths in them are relative to dir. Zones that are
+// fetched from elsewhere are read from the folder and asked for when Run runs. A
+// nil log is one that says nothing.
+func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
+	c = c.in(dir)
 	keys, err := NewKeys(c.Keys)
 	if err != nil {
 		return nil, filter.Setting("keys", err)

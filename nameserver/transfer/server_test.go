@@ -41,7 +41,7 @@ func start(t testing.TB, c transfer.Config) *server {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	zones := zone.NewResponder()
-	transfers, err := transfer.New(c, zones, log)
+	transfers, err := transfer.New(c, "", zones, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/sign"
+)
+
+const zoneKeygenHelp = `
+Makes the keys that sign a zone (DNSSEC) and prints their files: one that signs
+the others (KSK) and one that signs the records (ZSK), or with -csk one for
+both. The files are as BIND has them, K*.key and K*.private, for their owner
+alone to read. The DS records for the parent zone: shuultuur zone ds.`
+
+func zoneKeygen(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone keygen", "[-dir DIR] [-algorithm NAME] [-csk] ZONE", zoneKeygenHelp)
+	dir := f.String("dir", ".", "`folder` for the files")
+	algorithm := f.String("algorithm", "ecdsap256sha256", strings.Join(sign.Algorithms(), " or "))
+	csk := f.Bool("csk", false, "one key for everything")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() != 1 {
+		f.Usage()
+		return 2
+	}
+	kinds := []bool{true, false}
+	if *csk {
+		kinds = kinds[:1]
+	}
+	for _, ksk := range kinds {
+		k, err := sign.Generate(f.Arg(0), *algorithm, ksk)
+		if err != nil {
+			return fail(e, err)
+		}
+		path, err := k.Write(*dir)
+		if err != nil {
+			return fail(e, err)
+		}
+		fmt.Fprintln(e.stdout, path)
+	}
+	return 0
+}
+
+const zoneDSHelp = `
+Prints the DS records that the parent zone is to have for a zone: those of the
+keys that sign the others. A key is a file of BIND's format, by the name of
+either of its two files.`
+
+func zoneDS(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone ds", "KEY...", zoneDSHelp)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() == 0 {
+		f.Usage()
+		return 2
+	}
+	var keys []*sign.Key
+	alone := true // no key signs others: each does everything
+	for _, path := range f.Args() {
+		k, err := sign.Load(path)
+		if err != nil {
+			return fail(e, err)
+		}
+		alone = alone && !k.KSK()
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
+		if k.KSK() || alone {
+			fmt.Fprintln(e.stdout, strings.ReplaceAll(k.DS().String(), "\t", " "))
+		}
+	}
+	return 0
+}
+
+const zoneSignHelp = `
+Signs a zone file and prints the zone as it is served, for other programs to
+look at. A zone that a running gateway serves is signed by its settings.`
+
+func zoneSign(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone sign", "-key KEY [-key KEY] [-denial nsec|nsec3] ZONE FILE", zoneSignHelp)
+	var c sign.Config
+	f.Func("key", "key `file`, or a folder with those of the zone", func(s string) error {
+		c.Keys = append(c.Keys, s)
+		return nil
+	})
+	f.StringVar(&c.Denial, "denial", sign.NSEC, "how what is not there is denied: nsec or nsec3")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() != 2 || !slices.Contains([]string{sign.NSEC, sign.NSEC3}, c.Denial) {
+		f.Usage()
+		return 2
+	}
+	in, err := os.Open(f.Arg(1))
+	if err != nil {
+		return fail(e, err)
+	}
+	defer in.Close()
+	z, err := zone.Read(in, f.Arg(0), f.Arg(1))
+	if err != nil {
+		return fail(e, err)
+	}
+	s, err := sign.New(f.Arg(0), c)
+	if err != nil {
+		return fail(e, err)
+	}
+	signed, err := s.Zone(ctx, z, time.Now())
+	if err != nil {
+		return fail(e, err)
+	}
+	for _, rr := range signed.Records {
+		if _, err := fmt.Fprintln(e.stdout, rr); err != nil {
+			return fail(e, err)
+		}
+	}
+	return 0
+}

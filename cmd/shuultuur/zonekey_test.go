@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestZoneKeysAreMadeAndUsed(t *testing.T) {
+	dir := t.TempDir()
+	call := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := dispatch(t.Context(), env{strings.NewReader(""), &out, &errs}, append([]string{"zone"}, args...)); got != want {
+			t.Fatalf("zone %s: status %d, want %d\n%s", strings.Join(args, " "), got, want, &errs)
+		}
+		return out.String()
+	}
+	paths := strings.Fields(call(0, "keygen", "-dir", dir, "-algorithm", "ed25519", "example.com"))
+	if len(paths) != 2 {
+		t.Fatalf("files: %v", paths)
+	}
+	for _, p := range paths {
+		info, err := os.Stat(strings.TrimSuffix(p, ".key") + ".private")
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", p, info, err)
+		}
+	}
+	ds := call(0, append([]string{"ds"}, paths...)...)
+	if strings.Count(ds, "\n") != 1 || !strings.Contains(ds, " IN DS ") || !strings.Contains(ds, " 15 2 ") {
+		t.Errorf("DS records: %s", ds)
+	}
+	file := filepath.Join(dir, "zone")
+	if err := os.WriteFile(file, []byte("@ 300 SOA ns hostmaster 1 2 3 4 5\n@ 300 NS ns\nns 300 A 192.0.2.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if signed := call(0, "sign", "-key", dir, "example.com", file); strings.Count(signed, "RRSIG") < 6 || !strings.Contains(signed, "DNSKEY") {
+		t.Errorf("signed: %s", signed)
+	}
+	call(2, "keygen")
+	call(2, "ds")
+	call(1, "ds", filepath.Join(dir, "none"))
+	call(1, "keygen", "-dir", dir, "-algorithm", "rsasha1", "example.com")
+	call(2, "sign", "-denial", "compact", "-key", dir, "example.com", file)
+}
