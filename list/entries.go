@@ -1,10 +1,14 @@
 package list
 
-import "runtime"
+import (
+	"encoding/binary"
+	"runtime"
+)
 
 // An Entry is a host or URL as a list holds it: normalised.
 type Entry struct {
 	Key       string // host, or host and path
+	Category  string // several are joined by commas
 	Exception bool   // it takes the host out of a category
 	Exact     bool   // the host alone, no subdomains
 	Below     bool   // subdomains, not the host itself
@@ -36,10 +40,31 @@ func (f *File) Entries(yield func(Entry) bool) error {
 		if n == 0 {
 			return f.damaged
 		}
-		if !yield(Entry{string(r.key), r.set&flagException != 0, r.set&flagExact != 0, r.set&flagBelow != 0}) {
+		category, ok := f.joined(r)
+		if !ok {
+			return f.damaged
+		}
+		if !yield(Entry{string(r.key), category, r.set&flagException != 0, r.set&flagExact != 0, r.set&flagBelow != 0}) {
 			return nil
 		}
 		b = b[n:]
 	}
 	return nil
+}
+
+// joined returns the categories of a record, joined by commas.
+func (f *File) joined(r record) (category string, ok bool) {
+	from, to, ok := f.set(r.set >> flagBits)
+	if !ok {
+		return "", false
+	}
+	for i := from; i < to; i++ {
+		for _, name := range f.names[binary.LittleEndian.Uint16(f.ids[2*i:])] {
+			if category != "" {
+				category += ","
+			}
+			category += name
+		}
+	}
+	return category, true
 }

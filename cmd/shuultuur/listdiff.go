@@ -72,9 +72,19 @@ func diffLists(ctx context.Context, e env, args []string) int {
 // entriesOf returns the entries of a list, in order and each once. A source is
 // compiled to find out.
 func entriesOf(ctx context.Context, format, path string) ([]string, error) {
+	f, err := openAny(ctx, format, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return sortedEntries(f)
+}
+
+// openAny opens a compiled list, or compiles a source and opens that. What it
+// was compiled to is gone from its folder and stays as long as it is open.
+func openAny(ctx context.Context, format, path string) (*list.File, error) {
 	if f, err := list.Open(path); err == nil {
-		defer f.Close()
-		return sortedEntries(f)
+		return f, nil
 	}
 	dir, err := os.MkdirTemp("", "shuultuur-")
 	if err != nil {
@@ -86,12 +96,7 @@ func entriesOf(ctx context.Context, format, path string) ([]string, error) {
 	if _, err := list.Compile(ctx, name, list.Config{Format: format, Path: path}, compiled); err != nil {
 		return nil, err
 	}
-	f, err := list.Open(compiled)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return sortedEntries(f)
+	return list.Open(compiled)
 }
 
 func sortedEntries(f *list.File) ([]string, error) {

@@ -20,6 +20,7 @@ remove FILE ENTRY...  remove them from it
 update, history, rollback, stats, search, lint, catalogue
                       the lists of the settings: "shuultuur list update -h" says more
 diff OLD NEW          what two lists have that the other has not
+export redis LIST...  lists as Redis commands, for programs that look there
 
 SOURCE is a file or folder; its format is guessed unless -format names one of
 ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks,

@@ -29,6 +29,7 @@ func listCommands() []command {
 		{"search", "[-config FILE] HOST|URL", searchHelp, searchLists},
 		{"lint", "[-config FILE | -format FORMAT SOURCE...] [NAME...]", lintHelp, lintLists},
 		{"diff", "[-format FORMAT] OLD NEW", diffHelp, diffLists},
+		{"export", "redis [-layout 32|64] [-format FORMAT] LIST...", exportHelp, exportLists},
 	}
 }
 

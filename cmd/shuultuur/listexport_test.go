@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"shuultuur/state/redistest"
+)
+
+func TestXXH32(t *testing.T) {
+	for s, want := range map[string]uint32{
+		"":    0x02cc5d05,
+		"a":   0x550d7456,
+		"abc": 0x32d153ff,
+		"Nobody inspects the spammish repetition": 0xe2293b2f,
+	} {
+		if got := xxh32(s); got != want {
+			t.Errorf("%q: %08x, want %08x", s, got, want)
+		}
+	}
+}
+
+// TestExportToRedis loads both layouts into a Redis and looks names up as a
+// reader of theirs would.
+func TestExportToRedis(t *testing.T) {
+	r := redistest.Start(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "games.txt")
+	if err := os.WriteFile(file, []byte("play.example\nsub.play.example\nother.example/path\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, layout := range []string{"32", "64"} {
+		r.Do(t, "FLUSHALL")
+		var out, report bytes.Buffer
+		status := lists(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &report}, []string{"export", "redis", "-layout", layout, "-format", "domains", file})
+		if status != 0 {
+			t.Fatalf("layout %s: status %d: %s", layout, status, report.String())
+		}
+		c, err := net.Dial("tcp", r.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(append(out.Bytes(), "PING\r\n"...)); err != nil {
+			t.Fatal(err)
+		}
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		var answer []byte
+		for b := make([]byte, 100); !bytes.HasSuffix(answer, []byte("+PONG\r\n")); {
+			n, err := c.Read(b)
+			if err != nil && err != io.EOF {
+				t.Fatalf("%q, %v", answer, err)
+			}
+			answer = append(answer, b[:n]...)
+		}
+		if bytes.Contains(answer, []byte("-ERR")) {
+			t.Fatalf("Redis answers %q", answer)
+		}
+		digits, want := fmt.Sprintf("%08x", xxh32("other.example/path")), "games"
+		if layout == "64" {
+			digits, want = fmt.Sprintf("%016x", xxhash.Sum64String("other.example/path")), "games other.example/path"
+		}
+		key, field := "0x"+digits[:4], digits[4:]
+		m := r.Do(t, "HGET", key, field)
+		if got, err := m.ToString(); err != nil || got != want {
+			t.Errorf("layout %s: HGET %s %s is %q, %v; want %q", layout, key, field, got, err, want)
+		}
+		if s := report.String(); !strings.Contains(s, "3 entries written, 0 of them over another") || !strings.Contains(s, "look-ups are wrong") {
+			t.Errorf("layout %s: it says\n%s", layout, s)
+		}
+	}
+}
