@@ -41,13 +41,14 @@ type names struct {
 }
 
 // newNames makes them; close ends them.
-func newNames(d *DNS) (*names, error) {
+func newNames(s *Settings) (*names, error) {
+	d := s.DNS
 	n := &names{made: d.madeOf()}
 	var err error
-	if n.forward, err = forward.New(d.Forward); err != nil {
+	if n.forward, err = forward.New(s.forwarding()); err != nil {
 		return nil, filter.Setting("dns.forward", err)
 	}
-	if n.store, err = resolve.NewStore(d.Cache, n.ask); err != nil {
+	if n.store, err = resolve.NewStore(d.Cache, n.forward.Ask); err != nil {
 		n.forward.Close()
 		return nil, filter.Setting("dns.cache", err)
 	}
@@ -55,6 +56,15 @@ func newNames(d *DNS) (*names, error) {
 	n.stop = stop
 	n.wg.Go(func() { _ = n.forward.Run(ctx) }) // ends with ctx, and without an error
 	return n, nil
+}
+
+// forwarding are the settings of forwarding, which never asks this server
+// itself: that would go in circles.
+func (s *Settings) forwarding() forward.Config {
+	cfg := s.DNS.Forward
+	cfg.CA = s.path(cfg.CA)
+	cfg.Own = s.DNS.Server.Addresses()
+	return cfg
 }
 
 // fixed are the settings that only a restart changes.
@@ -72,15 +82,6 @@ func (d *DNS) label() string {
 }
 
 func (d *DNS) madeOf() string { return fmt.Sprint(d.Forward, d.Cache) }
-
-// ask is what the store asks upstreams with.
-func (n *names) ask(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
-	msg, _, err := n.forward.Exchange(ctx, name, qtype, class, forward.Option{DO: do, CD: cd})
-	if f, ok := errors.AsType[*forward.Error](err); ok {
-		return nil, f.EDE, err
-	}
-	return msg, 0, err
-}
 
 // answers is its store, nil when there is none.
 func (n *names) answers() *resolve.Store {
@@ -217,7 +218,7 @@ func (e *Engine) tryDNS() error {
 	if _, err := nameserver.New(d.Server, nil, nil); err != nil {
 		return filter.Setting("dns", err)
 	}
-	f, err := forward.New(d.Forward)
+	f, err := forward.New(e.settings.forwarding())
 	if err != nil {
 		return filter.Setting("dns.forward", err)
 	}
@@ -260,7 +261,7 @@ func (g *Gateway) newNames(s *Settings) (*names, error) {
 	if g.names.made == s.DNS.madeOf() {
 		return g.names, nil
 	}
-	return newNames(s.DNS)
+	return newNames(s)
 }
 
 // dropNames lets go of what newNames has made and is not used.

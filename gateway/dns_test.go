@@ -447,6 +447,9 @@ func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
 		{"error: filtered", "error: sorry", "policies[1].dns.error"},
 		{"drop: [h3, ech]", "drop: [h4]", "policies[2].dns.drop[0]"},
 		{`listen: ["127.0.0.1:0"]`, `listen: ["nowhere"]`, "dns.listen[0]"},
+		{`listen: ["127.0.0.1:0"]`, "listen: [\":5399\"]\n  forward: {upstreams: [\"127.0.0.1:5399\"]}", "dns.forward.upstreams[0]"},
+		{`listen: ["127.0.0.1:0"]`, "listen: [\"127.0.0.1:0\"]\n  forward: {upstreams: [9.9.9.9], ca: nothing.pem}", "dns.forward.ca"},
+		{`listen: ["127.0.0.1:0"]`, "listen: [\"127.0.0.1:0\"]\n  forward: {upstreams: [9.9.9.9], validate: true, trust-anchors: [\". A 192.0.2.1\"]}", "dns.forward.trust-anchors[0]"},
 	} {
 		files := nameFiles()
 		files["shuultuur.yaml"] = strings.Replace(nameSettings, c.old, c.new, 1)

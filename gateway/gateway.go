@@ -85,7 +85,7 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 		return s.mistake(filter.Setting("state", err))
 	}
 	if s.DNS != nil {
-		if g.names, err = newNames(s.DNS); err != nil {
+		if g.names, err = newNames(s); err != nil {
 			return s.mistake(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,6 +187,12 @@ func (c *Config) places() (p places, err error) {
 		return p, filter.Setting("cert", errors.New("tls, https and quic need a certificate: say cert and key"))
 	}
 	return p, nil
+}
+
+// Addresses are where the server is to listen, whatever is spoken there.
+func (c *Config) Addresses() []netip.AddrPort {
+	p, _ := c.places() // a mistake is New's to tell
+	return slices.Concat(p.plain, p.tls, p.https, p.quic)
 }
 
 // rules are what a reload changes: made of a Config, never changed.
