@@ -225,18 +225,14 @@ func ownerName(label, origin string) (string, error) {
 
 // all reads the JSON of a name with all types.
 func (b *builder) all(text []byte) {
-	var types map[string]json.RawMessage
-	if err := json.Unmarshal(text, &types); err != nil {
+	names, values, err := types(text)
+	if err != nil {
 		b.problem("", jsonError(err))
 		return
 	}
-	names := make([]string, 0, len(types))
-	for name := range types {
-		names = append(names, name)
-	}
 	slices.Sort(names)
 	for _, name := range names {
-		b.rrset(strings.ToUpper(name), strings.ToLower(name), types[name])
+		b.rrset(strings.ToUpper(name), strings.ToLower(name), values[name])
 	}
 }
 
@@ -308,12 +304,8 @@ func (b *builder) add(field string, rr dns.RR, unknown string, err error) bool {
 	if err == nil {
 		err = packs(rr)
 	}
-	typ := uint16(0)
-	if err == nil {
-		typ = rr.Header().Rrtype
-		if b.size[typ] += dns.Len(rr); b.size[typ] > maxSet {
-			err = fmt.Errorf("more %s records than a message holds", dns.Type(typ))
-		}
+	if err == nil && !b.fits(rr.Header().Rrtype, dns.Len(rr)) {
+		err = tooMany(rr.Header().Rrtype)
 	}
 	if err != nil {
 		b.problem(field, err)
@@ -321,6 +313,16 @@ func (b *builder) add(field string, rr dns.RR, unknown string, err error) bool {
 	}
 	b.rrs = append(b.rrs, rr)
 	return true
+}
+
+// fits counts the bytes that the name has of a type.
+func (b *builder) fits(typ uint16, size int) bool {
+	b.size[typ] += size
+	return b.size[typ] <= maxSet
+}
+
+func tooMany(typ uint16) error {
+	return fmt.Errorf("more %s records than a message holds", dns.Type(typ))
 }
 
 // literal reads records in presentation form, without their owner: "TTL TYPE
@@ -373,11 +375,14 @@ func (b *builder) parse(line string) (dns.RR, error) {
 // addresses reads the JSON of A or AAAA, with what chooses among them.
 func (b *builder) addresses(typ uint16, field string, text []byte) {
 	var set addressSet
-	unknown, err := decode(text, &set)
-	b.unknown(field, unknown)
-	if err != nil {
-		b.problem(field, err)
-		return
+	if b.value.typ != "" && !json.Valid(text) || !set.walk(text) {
+		set = addressSet{}
+		unknown, err := decode(text, &set)
+		b.unknown(field, unknown)
+		if err != nil {
+			b.problem(field, err)
+			return
+		}
 	}
 	p := b.picker(field, set.Filter)
 	if h := set.Health; h != nil && h.Enable {
@@ -385,10 +390,14 @@ func (b *builder) addresses(typ uint16, field string, text []byte) {
 	}
 	var watched []*health.Status
 	for i, text := range set.Records {
-		field := at(field, i)
 		var v addressJSON
-		unknown, err := decode(text, &v)
-		b.unknown(field, unknown)
+		var err error
+		if !v.walk(text) {
+			v = addressJSON{}
+			var unknown string
+			unknown, err = decode(text, &v)
+			b.unknown(at(field, i), unknown)
+		}
 		var ip netip.Addr
 		var e entry
 		if err == nil {
@@ -401,17 +410,20 @@ func (b *builder) addresses(typ uint16, field string, text []byte) {
 			err = fmt.Errorf("more than %d records cannot be chosen from", maxChoice)
 		}
 		if err != nil {
-			b.problem(field, err)
+			b.problem(at(field, i), err)
 			continue
 		}
-		if !b.add(field, addressRecord(b.header(typ, set.TTL), ip), "", nil) {
+		rr := addressRecord(b.header(typ, set.TTL), ip)
+		if !b.fits(typ, dns.Len(rr)) {
+			b.problem(at(field, i), tooMany(typ))
 			continue
 		}
+		b.rrs = append(b.rrs, rr)
 		e.addr = ip
 		if p.health {
 			status, err := b.watch(set.Health, ip)
 			if err != nil {
-				b.problem(strings.TrimPrefix(strings.TrimSuffix(field, at("", i))+" health_check", " "), fmt.Errorf("%w; nothing is checked", err))
+				b.problem(strings.TrimPrefix(field+" health_check", " "), fmt.Errorf("%w; nothing is checked", err))
 				p.health = false
 			}
 			e.status = status

@@ -225,7 +225,7 @@ const (
 	// again is how long after a failure Redis is asked again.
 	again = time.Second
 	// settle is how long after a change is waited for more of them.
-	settle = 10 * time.Millisecond
+	settle = 5 * time.Millisecond
 	// loaders is how many zones are read at once.
 	loaders = 4
 	// maxSaid is how many problems of a zone go to the log at once.
