@@ -118,6 +118,7 @@ func run(args []string) error {
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "auth", authAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "resolver", resolverAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
 	}
@@ -150,7 +151,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "generator", "dns", "overload", "auth")
+		names = append(names, "generator", "dns", "overload", "auth", "resolver")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -182,6 +183,8 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 		return overload(ctx, opt, out)
 	case "auth":
 		return auth(ctx, opt, out)
+	case "resolver":
+		return resolver(ctx, opt, out)
 	}
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
