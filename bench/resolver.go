@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -408,24 +407,6 @@ func (t *resolverTable) ratio(kind, theirs string) float64 {
 	return median(rs, func(v float64) float64 { return v })
 }
 
-// memoryMB is what a process has resident: its own, and what it maps of files,
-// in 10^6 bytes.
-func (p *process) memoryMB() (own, mapped float64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0
-	}
-	for line := range strings.Lines(string(text)) {
-		for key, to := range map[string]*float64{"RssAnon:": &own, "RssFile:": &mapped} {
-			if v, ok := strings.CutPrefix(line, key); ok {
-				kb, _ := strconv.ParseFloat(strings.Fields(v)[0], 64)
-				*to = kb * 1024 / 1e6
-			}
-		}
-	}
-	return own, mapped
-}
-
 func (r *resolverRig) printResolver(w io.Writer, t *resolverTable, servers []*nameServer, missing []string, took []time.Duration, opt options) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench resolver -rounds %d -seconds %g`, UDP, 400 queries under way, servers on one core, the generator on the other, by turns, medians. %d listed names, %d of them asked for below; %d cached names. Shuultuur %s.\n\n",
@@ -444,7 +425,7 @@ func (r *resolverRig) printResolver(w io.Writer, t *resolverTable, servers []*na
 			return fmt.Sprintf("%s | %.2f", figure(median(all, volley.perSecond)), median(all, volley.cost))
 		}
 		refused, cached := cell("refused"), cell("cached")
-		own, mapped := s.proc.memoryMB()
+		own, mapped := s.proc.memoryMB("RssAnon:"), s.proc.memoryMB("RssFile:")
 		fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1f | %.0f | %.0f |\n", s.name, refused, cached, lost, s.ready.Seconds(), own, mapped)
 	}
 	b.WriteString("\n")
