@@ -124,7 +124,7 @@ func (keys Keys) key(name string) (*Key, error) {
 	}
 	k := keys[dns.CanonicalName(name)]
 	if k == nil {
-		return nil, fmt.Errorf("there is no key %q: transfer.keys has the keys", name)
+		return nil, fmt.Errorf("there is no key %q among keys", name)
 	}
 	return k, nil
 }

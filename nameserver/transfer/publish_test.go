@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"shuultuur/nameserver/transfer"
 	"shuultuur/nameserver/wire"
@@ -271,6 +273,21 @@ func TestZonesOfTheSettingsAreSigned(t *testing.T) {
 		if rr.Header().Rrtype == dns.TypeRRSIG {
 			signed++
 		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(s); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	if !slices.Contains(names, "shuultuur_dns_signatures_renew_timestamp_seconds") {
+		t.Errorf("no metric says when the zone is signed again: %v", names)
 	}
 	if signed < 9 || k.last.Load().Signer == nil {
 		t.Errorf("%d signatures", signed)

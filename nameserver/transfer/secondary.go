@@ -25,7 +25,7 @@ type secondary struct {
 	maxBytes  int64
 	poke      chan struct{} // a NOTIFY came
 
-	// These belong to run.
+	// These belong to New, then to run.
 	records []dns.RR
 	soa     *dns.SOA
 	checked time.Time // when a primary last said what it has
@@ -73,7 +73,6 @@ func (s *Server) addSecondary(c Secondary) error {
 
 // run keeps the zone fresh until ctx ends.
 func (z *secondary) run(ctx context.Context) {
-	z.load(ctx)
 	wait := time.Duration(0) // what is on disk may be old
 	for {
 		timer := time.NewTimer(wait)

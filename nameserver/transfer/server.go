@@ -88,6 +88,7 @@ type entry struct {
 
 	// Guarded by the server's lock.
 	served  bool
+	signs   *sign.Signer // who signed what is served
 	clients []netip.Prefix
 	current *version
 	journal journal
@@ -100,8 +101,8 @@ const (
 )
 
 // New reads the settings; paths in them are relative to dir. Zones that are
-// fetched from elsewhere are read from the folder and asked for when Run runs. A
-// nil log is one that says nothing.
+// fetched from elsewhere are served as they are in the folder, until Run asks
+// for them. A nil log is one that says nothing.
 func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
 	c = c.in(dir)
 	keys, err := NewKeys(c.Keys)
@@ -157,6 +158,9 @@ func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
 			return nil, filter.Setting("folder", fmt.Errorf("%q is no folder", c.Folder))
 		}
 		s.markMissing()
+		for _, sec := range s.secondaries {
+			sec.load(s.ctx)
+		}
 	}
 	return s, nil
 }
@@ -260,12 +264,12 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 		return err
 	}
 	e.stamp = stamp
-	s.remember(e, z, stamp.serial)
+	s.remember(e, z, signer)
 	return nil
 }
 
 // remember keeps what somebody may fetch, and tells who wants to know.
-func (s *Server) remember(e *entry, z *zone.Zone, serial uint32) {
+func (s *Server) remember(e *entry, z *zone.Zone, signer *sign.Signer) {
 	wanted := false
 	for _, a := range s.allow {
 		wanted = wanted || covers(a.zones, e.id.origin)
@@ -298,7 +302,7 @@ func (s *Server) remember(e *entry, z *zone.Zone, serial uint32) {
 			"zone", e.id.origin, "view", e.id.view, "serial", v.serial, "old", old.serial)
 	}
 	s.mu.Lock()
-	e.served, e.clients, e.current, e.journal = true, z.Clients, v, j
+	e.served, e.signs, e.clients, e.current, e.journal = true, signer, z.Clients, v, j
 	s.mu.Unlock()
 	s.markMissing()
 	if v == nil || old == nil || v.serial != old.serial {
