@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os/exec"
 	"strings"
@@ -537,4 +538,32 @@ func TestKdigSpeaksToEveryTransport(t *testing.T) {
 			t.Errorf("%s: %q, %v", transport, got, err)
 		}
 	}
+}
+
+func FuzzDoHQuery(f *testing.F) {
+
+	q, err := query("www.test.", dns.TypeA).Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("GET", "dns="+base64.RawURLEncoding.EncodeToString(q), "", []byte{})
+	f.Add("GET", "dns=%41AAA&dns=", "", []byte{})
+	f.Add("POST", "", mediaType, q)
+	f.Add("POST", "dns=AAAA", "text/plain", q)
+	l := laneAt(f, Config{})
+	web := l.s.newWeb()
+	f.Fuzz(func(t *testing.T, method, params, kind string, body []byte) {
+		r := httptest.NewRequest("POST", "/dns-query", bytes.NewReader(body))
+		r.Method, r.URL.RawQuery, r.RemoteAddr = method, params, "198.51.100.1:5353"
+		r.Header.Set("Content-Type", kind)
+		rec := httptest.NewRecorder()
+		web.ServeHTTP(rec, r)
+		m := new(dns.Msg)
+		if rec.Code == http.StatusOK && (m.Unpack(rec.Body.Bytes()) != nil || !m.Response) {
+			t.Errorf("replied % x", rec.Body.Bytes())
+		}
+		if rec.Code != http.StatusOK && rec.Code < 400 {
+			t.Errorf("status %d", rec.Code)
+		}
+	})
 }

@@ -65,6 +65,9 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("name % x, the library says % x (%v)", q.Name, name[:n], bad)
 			}
 		}
+		if err == nil && q.End > 0 && status != OK && int(msg[10])<<8|int(msg[11]) == len(m.Extra) && !stricter(&m) {
+			t.Fatalf("status %d, the library read %v", status, &m)
+		}
 		if err != nil || status != OK {
 			return
 		}
@@ -99,4 +102,33 @@ func equalFold(a, b []byte) bool {
 		}
 	}
 	return len(a) == len(b)
+}
+
+// stricter says whether m has something in its additional section about which
+// Parse is stricter than the library.
+func stricter(m *dns.Msg) bool {
+	opts := 0
+	for i, rr := range m.Extra {
+		switch rr := rr.(type) {
+		case *dns.TSIG: // the last record
+			if i < len(m.Extra)-1 {
+				return true
+			}
+		case *dns.OPT:
+			if opts++; opts > 1 || rr.Hdr.Name != "." {
+				return true
+			}
+			for _, o := range rr.Option {
+				switch o := o.(type) {
+				case *dns.EDNS0_COOKIE:
+					if n := len(o.Cookie) / 2; n != 8 && (n < 16 || n > 40) {
+						return true
+					}
+				case *dns.EDNS0_SUBNET: // scope, length and bits beyond the prefix
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
