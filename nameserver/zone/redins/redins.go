@@ -104,15 +104,15 @@ type Signer func(ctx context.Context, z *zone.Zone, keys Keys) (signed *zone.Zon
 
 // Stats are figures for metrics.
 type Stats struct {
-	Connected     bool      // Redis tells us of changes
-	Zones         int       // that are served
-	Records       int       // in them
-	Problems      int       // values in them that are not served
-	Loads         uint64    // zones read and replaced
-	Failures      uint64    // reads that Redis did not answer, or zones that could not be served
-	Events        uint64    // keys that were written
-	Reconciled    time.Time // when everything was last compared
-	Slowest       time.Duration
+	Connected     bool          // Redis tells us of changes
+	Zones         int           // that are served
+	Records       int           // in them
+	Problems      int           // values in them that are not served
+	Loads         uint64        // zones read and replaced
+	Failures      uint64        // reads that Redis did not answer, or zones that could not be served
+	Events        uint64        // keys that were written
+	Reconciled    time.Time     // when everything was last read and compared; zero before the first time
+	Slowest       time.Duration // to read, build and replace one zone
 	Aliases       AliasStats
 	Health        health.Counts
 	Interruptions uint64 // of the connection
@@ -381,9 +381,21 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 		}
 	}
 	names, wait := s.due(time.Now())
-	if len(names) == 0 {
-		return wait
+	if len(names) > 0 {
+		s.loadAll(ctx, store, names)
+		wait = again
+		s.nudge() // for what was written meanwhile
 	}
+	if all {
+		s.mu.Lock()
+		s.checked = time.Now()
+		s.mu.Unlock()
+	}
+	return wait
+}
+
+// loadAll reads zones, some at once.
+func (s *Source) loadAll(ctx context.Context, store *Store, names []string) {
 	var wg sync.WaitGroup
 	work := make(chan string)
 	for range min(loaders, len(names)) {
@@ -398,8 +410,6 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 	}
 	close(work)
 	wg.Wait()
-	s.nudge() // for what was written meanwhile
-	return again
 }
 
 // relisted compares the list of zones with what is served. all says to read
@@ -432,9 +442,6 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 		if !listed[name] {
 			s.drop(name, k)
 		}
-	}
-	if all {
-		s.checked = time.Now()
 	}
 	return nil
 }
