@@ -66,6 +66,7 @@ type Forwarder struct {
 	life context.Context
 	stop context.CancelFunc
 	once sync.Once
+	mu   sync.RWMutex   // held to begin an attempt, and to close
 	wg   sync.WaitGroup // attempts under way
 }
 
@@ -75,9 +76,6 @@ type group struct {
 	order     Order
 	race      int
 }
-
-// errAnswered is the cause with which those that were not first are stopped.
-var errAnswered = errors.New("another upstream has answered")
 
 const (
 	mostAttempts = 6
@@ -166,15 +164,12 @@ type result struct {
 }
 
 // ask goes through the plan of a group: the first ones at once, each other one
-// when those before it are late or have failed. The first good answer wins and
-// stops the rest; of bad ones the first is kept for want of a better.
+// when those before it are late or have failed. The first good answer wins; of
+// bad ones the first is kept for want of a better. What is late is heard to
+// the end all the same, by its attempt: it tells how fast or how ill a server
+// is.
 func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
 	plan, at, explored := f.plan(g, q.avoid)
-	if len(plan) == 0 {
-		return answer{}, "", errors.New("no upstream is set for it")
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(errAnswered)
 	results := make(chan result, len(plan))
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -185,19 +180,9 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 	start := func() {
 		u := plan[next]
 		next++
-		switch {
-		case !f.begin():
-			results <- result{u, answer{}, errClosed}
-		case u == explored:
-			explored = nil
-			go func() {
-				defer u.exploring.Store(false)
-				f.attempt(f.life, u, q, results) // of interest even when it comes late
-			}()
-		default:
-			go f.attempt(ctx, u, q, results)
-		}
 		pending++
+		f.attempt(u, q, u == explored, results)
+		explored = nil
 		timer.Reset(f.patience(g, u))
 	}
 	for range at {
@@ -225,6 +210,11 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 			if next < len(plan) {
 				start()
 			}
+		case <-ctx.Done():
+			if lastErr == nil {
+				lastErr = ctx.Err()
+			}
+			pending = 0
 		}
 	}
 	if kept.u != nil {
@@ -236,22 +226,24 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 	return answer{}, "", lastErr
 }
 
-// begin counts an attempt, if the forwarder is not closed.
-func (f *Forwarder) begin() bool {
+// attempt has one upstream asked. What comes of it goes to results, which
+// has room for it.
+func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<- result) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
 	if f.life.Err() != nil {
-		return false
+		results <- result{u, answer{}, errClosed}
+		return
 	}
-	f.wg.Add(1)
-	return true
-}
-
-// attempt asks one upstream.
-func (f *Forwarder) attempt(ctx context.Context, u *upstream, q *query, results chan<- result) {
-	defer f.wg.Done()
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
-	defer cancel()
-	a, err := u.ask(ctx, q, f.alarm)
-	results <- result{u, a, err}
+	f.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(f.life, f.cfg.Timeout)
+		defer cancel()
+		if exploring {
+			defer u.exploring.Store(false)
+		}
+		a, err := u.ask(ctx, q, f.alarm)
+		results <- result{u, a, err}
+	})
 }
 
 // without returns plan with u taken out from i on.
@@ -340,7 +332,9 @@ func (u *upstream) check(ctx context.Context, timeout time.Duration) {
 // more than once.
 func (f *Forwarder) Close() error {
 	f.once.Do(func() {
+		f.mu.Lock()
 		f.stop()
+		f.mu.Unlock()
 		for _, u := range f.upstreams {
 			u.close()
 		}

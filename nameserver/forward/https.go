@@ -37,7 +37,7 @@ func newHTTPS(url string, cfg *tls.Config, st *stats, dial func(context.Context)
 		IdleConnTimeout:        60 * time.Second,
 		ResponseHeaderTimeout:  time.Minute,
 		MaxResponseHeaderBytes: 64 << 10,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 3 * time.Second},
 	}
 	return &https{stats: st, url: url, rt: rt, end: rt.CloseIdleConnections}
 }

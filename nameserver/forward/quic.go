@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -36,6 +37,7 @@ type doqConn struct {
 	ready chan struct{} // closed when conn or err is set
 	conn  *quic.Conn
 	err   error
+	heard atomic.Int64 // Unix nanoseconds of the last answer
 }
 
 func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
@@ -44,8 +46,18 @@ func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
+		sent := time.Now().UnixNano()
 		a, err := d.ask(ctx, c.conn, q)
-		if err == nil || ctx.Err() != nil || c.conn.Context().Err() == nil {
+		if err == nil {
+			c.heard.Store(time.Now().UnixNano())
+			return a, nil
+		}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.heard.Load() < sent {
+			// Nothing at all came back: the server may have forgotten us.
+			d.drop(c)
+			c.conn.CloseWithError(doqNoError, "")
+		}
+		if ctx.Err() != nil || c.conn.Context().Err() == nil {
 			return a, err
 		}
 		d.drop(c)
@@ -159,7 +171,7 @@ func quicDialler(where *locator, wait time.Duration) func(context.Context, *tls.
 		}
 		c, err := quic.DialAddr(ctx, to.String(), cfg, &quic.Config{
 			HandshakeIdleTimeout: wait,
-			MaxIdleTimeout:       30 * time.Second,
+			MaxIdleTimeout:       15 * time.Second,
 			MaxIncomingStreams:   -1,
 		})
 		if err != nil && !errors.Is(err, context.Canceled) {

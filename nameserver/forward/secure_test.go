@@ -186,7 +186,11 @@ func serveHTTP3(t testing.TB, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *s
 }
 
 func serveQUIC(t testing.TB, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *secured {
-	ln, err := quic.ListenAddr("127.0.0.1:0", ca.config("doq"), nil)
+	return serveQUICAt(t, "127.0.0.1:0", ca, h)
+}
+
+func serveQUICAt(t testing.TB, addr string, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *secured {
+	ln, err := quic.ListenAddr(addr, ca.config("doq"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,6 +285,10 @@ func TestLostConnectionsAreMadeAgain(t *testing.T) {
 			}
 			s.stop()
 			get(f, "while.it.is.gone.example")
+			if x.scheme == "quic" {
+				serveQUICAt(t, s.addr, ca, says("192.0.2.2"))
+				until(t, "an answer of the new server", func() bool { return get(f, "example.com") == "192.0.2.2" })
+			}
 			if x.scheme == "tls" { // the same port again
 				ln, err := net.Listen("tcp", s.addr)
 				if err != nil {

@@ -203,7 +203,7 @@ func (u *udp) ask(ctx context.Context, q *query, mixed, edns bool) (answer, erro
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	if err != nil && !errors.Is(err, errFormat) && !errors.Is(err, errSpoofed) {
+	if err != nil && !errors.Is(err, errFormat) && !errors.Is(err, errSpoofed) && !errors.Is(err, context.Canceled) {
 		u.where.failed(addrOf(s.conn))
 	}
 	return a, err

@@ -69,10 +69,8 @@ func (u *upstream) ask(ctx context.Context, q *query, wake func()) (answer, erro
 	case err == nil:
 		u.observe(a.rcode, took)
 		u.answered(took)
-	case ctx.Err() != nil && context.Cause(ctx) == errAnswered:
-		u.overtaken(took, wake)
-	case ctx.Err() == context.Canceled:
-		// Nobody waits any more, which says nothing about the server.
+	case errors.Is(ctx.Err(), context.Canceled):
+		// The forwarder is closing, which says nothing about the server.
 	default:
 		u.failed(err, wake)
 	}
@@ -94,20 +92,6 @@ func (u *upstream) sample(rtt float64) {
 	}
 	u.rttvar += (math.Abs(u.srtt-rtt) - u.rttvar) / 4
 	u.srtt += (rtt - u.srtt) / 8
-}
-
-// overtaken is for a server that was asked first and had not answered when
-// another one had.
-func (u *upstream) overtaken(took time.Duration, wake func()) {
-	late := u.patience() < took
-	u.mu.Lock()
-	if u.srtt > 0 && took.Seconds() > u.srtt {
-		u.sample(took.Seconds())
-	}
-	u.mu.Unlock()
-	if late {
-		u.failed(context.DeadlineExceeded, wake)
-	}
 }
 
 // failed counts a failure; enough of them in a row take the upstream out.
