@@ -117,6 +117,7 @@ func run(args []string) error {
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "state", stateAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "auth", authAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "resolver", resolverAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
@@ -151,7 +152,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "generator", "dns", "overload", "auth", "resolver")
+		names = append(names, "generator", "dns", "overload", "auth", "resolver", "state")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -185,6 +186,8 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 		return auth(ctx, opt, out)
 	case "resolver":
 		return resolver(ctx, opt, out)
+	case "state":
+		return shared(ctx, opt, out)
 	}
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })

@@ -23,6 +23,8 @@ type peer struct {
 	program string // that must be installed; "" for none
 	version []string
 	begin   func(r *rig, p *peer) error
+	state   string // settings of ours, "" for the usual
+	limits  string
 
 	// Filled in by begin.
 	proc  *process

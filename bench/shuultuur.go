@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,11 +28,13 @@ policies:
   - name: everyone
     decrypt: DECRYPT
     learn: LEARN
+    limits: REQUESTS
     rules:
       - {name: excepted words, action: allow, category: [exceptionphrase]}
       - {name: forbidden words, action: block, category: [bannedphrase]}
       - {name: words, action: block, category: [phrase], over: LIMIT}
 events: {sqlite: events.db}
+state: STATE
 `
 
 // beginShuultuur starts the program as it comes.
@@ -72,12 +75,13 @@ func (r *rig) beginMode(p *peer, compat, learn string) error {
 	if p.proxy, err = freeAddr(); err != nil {
 		return err
 	}
+	state, limits := cmp.Or(p.state, "{}"), cmp.Or(p.limits, "[]")
 	intercept := ""
 	if r.certs != nil {
 		intercept = "intercept: {root: " + r.certs.root + ", trust: [" + r.certs.origin + "]}"
 	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "PROXY", p.proxy, "ADMIN", p.admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
+		expand(settings, "PROXY", p.proxy, "ADMIN", p.admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "REQUESTS", limits, "STATE", state, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
 	return err
 }
 

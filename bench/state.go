@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"shuultuur/load"
+)
+
+const stateAbout = "State in Redis against state in memory: learned verdicts and a limit"
+
+// The targets: requests for each second of the processor against the memory's,
+// and what a lost Redis adds to the time of 99 % of the requests.
+const (
+	stateShare = 0.9
+	stateAdded = 5 * time.Millisecond
+)
+
+// stateTurn is one round against one store.
+type stateTurn struct {
+	rate, cost float64 // pages/s, µs of the gateway's processor time for each
+	p99        float64 // ms
+	failed     int64
+}
+
+// stateLoads are what is asked for. Pages that are new each have their words
+// read, a verdict asked for and one learned; known ones have their verdict.
+var stateLoads = []string{"known pages", "new pages"}
+
+// shared sets a gateway whose state is in a Redis beside one that remembers
+// alone. Redis shares a core with the origin and the load generator.
+func shared(ctx context.Context, opt options, out io.Writer) error {
+	if _, err := find("redis-server"); err != nil {
+		_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", stateAbout, err)
+		return err
+	}
+	r, err := newRig(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	redis, err := r.start(loadCore, "redis", addr, []string{"redis-server", "FILE"}, "bind 127.0.0.1\nport "+port+"\nsave \"\"\nappendonly no\n")
+	if err != nil {
+		return err
+	}
+	var peers []*peer
+	for name, state := range map[string]string{"memory": "{}", "redis": "{redis: {addresses: [\"" + addr + "\"]}}"} {
+		p := &peer{name: name, state: state, limits: "[{requests: 1000000000/1m}]"}
+		if err := r.beginLearn(p); errors.Is(err, errMissing) {
+			_, err = fmt.Fprintf(out, "### %s\n\n* %v\n\n", stateAbout, err)
+			return err
+		} else if err != nil {
+			return err
+		}
+		peers = append(peers, p)
+	}
+	slices.SortFunc(peers, func(a, b *peer) int { return strings.Compare(a.name, b.name) })
+	if err := r.pinSelf(loadCore); err != nil {
+		return err
+	}
+	turns := map[string][]stateTurn{} // by load and peer
+	turn := 0
+	for round := range opt.rounds + 1 { // the first warms up
+		for _, what := range stateLoads {
+			for _, p := range peers {
+				turn++
+				t, err := r.stateTurn(p, what, turn, opt)
+				if err != nil {
+					return fmt.Errorf("round %d, %s, %s: %w", round, what, p.name, err)
+				}
+				if round > 0 {
+					turns[what+p.name] = append(turns[what+p.name], t)
+				}
+			}
+		}
+		if round == 0 {
+			continue
+		}
+		// The same once more, with a Redis that hangs from the middle on.
+		turn++
+		hang := time.AfterFunc(opt.duration()/4, func() { redis.cmd.Process.Signal(syscall.SIGSTOP) })
+		t, err := r.stateTurn(peers[1], stateLoads[1], turn, opt)
+		hang.Stop()
+		redis.cmd.Process.Signal(syscall.SIGCONT)
+		if err != nil {
+			return fmt.Errorf("round %d, with Redis lost: %w", round, err)
+		}
+		turns["lost"] = append(turns["lost"], t)
+		time.Sleep(3 * time.Second) // it is found again
+	}
+	return r.printState(out, turns, opt)
+}
+
+// stateTurn is one round; number makes its pages new.
+func (r *rig) stateTurn(p *peer, what string, number int, opt options) (t stateTurn, err error) {
+	cfg := load.Config{URLs: r.pageURLs(), Parallel: 10, Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy, Duration: opt.duration()}
+	if what == stateLoads[1] {
+		known := cfg.URLs
+		cfg.URLs = nil
+		for i := range 100_000 {
+			cfg.URLs = append(cfg.URLs, fmt.Sprintf("%s?%d-%d", known[i%len(known)], number, i))
+		}
+	}
+	before := p.proc.cpu()
+	rep, err := r.load(cfg)
+	if err != nil {
+		return t, err
+	}
+	spent := p.proc.cpu() - before
+	for _, n := range rep.Errors {
+		t.failed += n
+	}
+	if rep.Fetches == 0 {
+		return t, errors.New("nothing was fetched")
+	}
+	t.rate, t.cost, t.p99 = float64(rep.Fetches)/rep.Seconds, float64(spent.Microseconds())/float64(rep.Fetches), rep.Good.P99
+	fmt.Fprintf(os.Stderr, "%-12s %-8s %8.0f pages/s, %6.1f µs, p99 %.2f ms, %d failed\n", what, p.name, t.rate, t.cost, t.p99, t.failed)
+	p.proc.settle(r.ctx)
+	return t, nil
+}
+
+func (r *rig) printState(w io.Writer, turns map[string][]stateTurn, opt options) error {
+	redis, err := find("redis-server")
+	if err != nil {
+		return err
+	}
+	rate := func(t stateTurn) float64 { return t.rate }
+	cost := func(t stateTurn) float64 { return t.cost }
+	p99 := func(t stateTurn) float64 { return t.p99 }
+	failed := func(all []stateTurn) (n int64) {
+		for _, t := range all {
+			n += t.failed
+		}
+		return n
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench state -rounds %d -seconds %g`: the gateway on one core, redis-server %s, the origin and the load (10 connections) on the other, by turns, medians. \"lost\" is a round in which Redis hangs from its first quarter on. shuultuur %s.\n\n",
+		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, versionOf(redis, []string{"--version"}), r.revision())
+	b.WriteString("| load | state | pages/s | CPU µs per page | p99 ms | failed |\n|---|---|--:|--:|--:|--:|\n")
+	row := func(what, name string, all []stateTurn) {
+		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.2f | %d |\n", what, name, figure(median(all, rate)), median(all, cost), median(all, p99), failed(all))
+	}
+	for _, what := range stateLoads {
+		for _, name := range []string{"memory", "redis"} {
+			row(what, name, turns[what+name])
+		}
+	}
+	row(stateLoads[1], "redis, lost", turns["lost"])
+	b.WriteString("\n")
+	for _, what := range stateLoads {
+		got := median(turns[what+"memory"], cost) / median(turns[what+"redis"], cost)
+		clock := median(turns[what+"redis"], rate) / median(turns[what+"memory"], rate)
+		fmt.Fprintf(&b, "* target ≥ %g × memory's pages for each second of the processor, %s: %.2f× (by the clock %.2f×): **%s**\n", stateShare, what, got, clock, verdict(got >= stateShare))
+	}
+	added := median(turns["lost"], p99) - median(turns[stateLoads[1]+"redis"], p99)
+	fmt.Fprintf(&b, "* target ≤ %v more at the 99th percentile when Redis is lost: %.2f ms, %d failed: **%s**\n\n", stateAdded, added, failed(turns["lost"]), verdict(added <= float64(stateAdded.Milliseconds()) && failed(turns["lost"]) == 0))
+	_, err = io.WriteString(w, b.String())
+	return err
+}
