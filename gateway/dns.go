@@ -27,6 +27,7 @@ type DNS struct {
 	Names   resolve.Config      `yaml:",inline"`
 	Forward forward.Config      `yaml:"forward"`
 	Cache   resolve.CacheConfig `yaml:"cache"`
+	Zones   Zones               `yaml:"zones"`
 }
 
 // names are what the name server asks others with, and what it remembers of
@@ -233,7 +234,10 @@ func (g *Gateway) openDNS(ctx context.Context, s *Settings, e *Engine) (err erro
 	if g.dns, err = nameserver.New(s.DNS.Server, g.log, g.named); err != nil {
 		return filter.Setting("dns", err)
 	}
-	g.dns.SetResponders(nil, e.resolver)
+	if g.zones, err = newZones(s, g, g.log); err != nil {
+		return err
+	}
+	g.respond(g.zones, e)
 	if err := g.dns.Listen(ctx); err != nil {
 		return filter.Setting("dns", err)
 	}
@@ -250,6 +254,25 @@ func (g *Gateway) named(q *wire.Query, a *wire.Reply, took time.Duration) {
 	t.Duration, t.BytesIn, t.BytesOut = took, int64(len(q.Msg)), int64(len(a.Buf))
 	g.metrics.count(&t)
 	g.events.Add(event.From(&t))
+}
+
+// newZones returns the zones of new settings: those it has, when they would be
+// the same.
+func (g *Gateway) newZones(s *Settings) (*zones, error) {
+	if g.dns == nil || s.DNS == nil {
+		return g.zones, nil // that takes a restart
+	}
+	if cfg := s.zones(); g.zones.made == cfg.madeOf() {
+		return g.zones, nil
+	}
+	return newZones(s, g, g.log)
+}
+
+// dropZones lets go of what newZones has made and is not used.
+func (g *Gateway) dropZones(z *zones) {
+	if z != g.zones {
+		z.close()
+	}
 }
 
 // newNames returns what the name server of new settings asks others with: what
@@ -273,14 +296,20 @@ func (g *Gateway) dropNames(n *names) {
 
 // reloadDNS takes the new settings of the name server into use. That they can
 // be used has been tried when e was built.
-func (g *Gateway) reloadDNS(s *Settings, e *Engine, n *names) {
+func (g *Gateway) reloadDNS(s *Settings, e *Engine, n *names, z *zones) {
 	if g.dns == nil || s.DNS == nil {
 		return
 	}
 	if err := g.dns.Reload(s.DNS.Server); err != nil {
 		g.log.Error("the name server keeps its old limits", "error", err)
 	}
-	g.dns.SetResponders(nil, e.resolver)
+	g.respond(z, e)
+	if old := g.zones; z != old {
+		g.mu.Lock()
+		g.zones = z
+		g.mu.Unlock()
+		old.close()
+	}
 	if old := g.names; n != old {
 		g.mu.Lock()
 		g.names = n

@@ -50,6 +50,7 @@ type Gateway struct {
 	proxy   *proxy.Proxy
 	dns     *nameserver.Server // nil without one
 	names   *names             // what it asks others with; nil without one; changed under mu
+	zones   *zones             // its own; nil without one; changed under mu
 
 	proxyOn, transparentOn, sinkholeOn, adminOn []net.Listener
 
@@ -112,7 +113,7 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 		return s.mistake(filter.Setting("proxy", err))
 	}
 	if g.dns != nil {
-		g.metrics.registry.MustRegister(g.dns, &nameWatcher{g, s.DNS.label()})
+		g.metrics.registry.MustRegister(g.dns, &nameWatcher{g, s.DNS.label()}, zoneWatcher{g})
 	}
 	g.metrics.registry.MustRegister(stateWatcher{g.memory})
 	g.metrics.registry.MustRegister(newWatcher(g.proxy.Stats, g.events.Stats, func() time.Time { return g.engine.Load().built }))
@@ -254,6 +255,7 @@ func (g *Gateway) close() error {
 	for _, s := range g.stores {
 		errs = append(errs, s.Close())
 	}
+	g.zones.close()
 	g.names.close()
 	if g.memory != nil {
 		errs = append(errs, g.memory.Close())
@@ -300,15 +302,22 @@ func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
 		g.dropNames(anew)
 		return nil, err
 	}
+	served, err := g.newZones(s)
+	if err != nil {
+		g.dropNames(anew)
+		e.close()
+		return nil, s.mistake(err)
+	}
 	e.keep(old)
 	g.logKeys(e)
 	if err := g.proxy.Use(e.proxy); err != nil {
 		g.dropNames(anew)
+		g.dropZones(served)
 		e.close()
 		return nil, err
 	}
 	g.engine.Store(e)
-	g.reloadDNS(s, e, anew)
+	g.reloadDNS(s, e, anew, served)
 	for name, version := range e.versions {
 		if old.versions[name] != version {
 			g.fleet.tell(listTopic+name, version)
@@ -398,7 +407,7 @@ func (g *Gateway) root() *intercept.Root {
 
 func (g *Gateway) health() admin.Health {
 	g.mu.Lock()
-	problems := slices.Concat(g.problems, g.stale)
+	problems := slices.Concat(g.problems, g.stale, g.zones.problems())
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
 	if e := g.engine.Load(); e != nil {

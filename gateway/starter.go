@@ -68,5 +68,10 @@ func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 		clean()
 		return nil, nil, err
 	}
+	if err := s.tryZones(); err != nil {
+		e.close()
+		clean()
+		return nil, nil, s.mistake(err)
+	}
 	return e, func() { e.close(); clean() }, nil
 }

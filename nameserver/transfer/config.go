@@ -17,7 +17,7 @@ import (
 // Config is which zones are signed, who may fetch zones, who is told of changes,
 // and which zones are fetched.
 type Config struct {
-	Keys  []KeyConfig `yaml:"keys"`
+	Keys  []KeyConfig `yaml:"tsig"`
 	Sign  []Sign      `yaml:"sign"`
 	Allow []Allow     `yaml:"allow"` // none: nobody
 	Tell  []Tell      `yaml:"notify"`
@@ -124,7 +124,7 @@ func (keys Keys) key(name string) (*Key, error) {
 	}
 	k := keys[dns.CanonicalName(name)]
 	if k == nil {
-		return nil, fmt.Errorf("there is no key %q among keys", name)
+		return nil, fmt.Errorf("there is no key %q: tsig has the keys", name)
 	}
 	return k, nil
 }

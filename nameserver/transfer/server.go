@@ -107,7 +107,7 @@ func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
 	c = c.in(dir)
 	keys, err := NewKeys(c.Keys)
 	if err != nil {
-		return nil, filter.Setting("keys", err)
+		return nil, filter.Setting("tsig", err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

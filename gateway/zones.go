@@ -1,0 +1,273 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/transfer"
+	"shuultuur/nameserver/wire"
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/redins"
+	"shuultuur/nameserver/zone/sign"
+)
+
+// Zones are the settings of zones of our own.
+type Zones struct {
+	Files    zone.Config     `yaml:",inline"`
+	Redis    []redins.Config `yaml:"redis"`
+	Transfer transfer.Config `yaml:",inline"`
+}
+
+// firstLoad is how long a start or reload waits for the zones in Redis. Without
+// Redis it goes on, and they are served when it is there.
+const firstLoad = 3 * time.Second
+
+// zones are what answers for zones of our own, and what keeps them as they are
+// where they come from. They outlive engines, as names do.
+type zones struct {
+	responder *zone.Responder
+	publisher *transfer.Server // signs, sends, fetches; in front of the responder
+	files     *zone.Files
+	sources   []*redins.Source
+	made      string // of these settings
+	stop      context.CancelFunc
+	wg        sync.WaitGroup
+}
+
+// zones are the settings of zones, with their paths as they stand on the folder of
+// the file.
+func (s *Settings) zones() Zones {
+	z := s.DNS.Zones
+	z.Files.Files = slices.Clone(z.Files.Files)
+	for i := range z.Files.Files {
+		z.Files.Files[i].Path = s.path(z.Files.Files[i].Path)
+	}
+	if z.Transfer.Folder == "" {
+		z.Transfer.Folder = filepath.Join(s.Data, "zones")
+	}
+	return z
+}
+
+func (z *Zones) madeOf() string {
+	text, err := json.Marshal(z)
+	if err != nil {
+		return fmt.Sprint(time.Now()) // never the same
+	}
+	return string(text)
+}
+
+// zoneParts makes everything but runs nothing. look finds addresses of others.
+func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, error) {
+	cfg := s.zones()
+	z := &zones{responder: zone.NewResponder(), made: cfg.madeOf()}
+	var err error
+	if z.publisher, err = transfer.New(cfg.Transfer, s.dir, z.responder, log); err != nil {
+		return nil, filter.Setting("dns.zones", err)
+	}
+	for i, c := range cfg.Redis {
+		ring, err := sign.NewRing(sign.Config{})
+		if err != nil {
+			return nil, err
+		}
+		signed := func(_ context.Context, z *zone.Zone, keys redins.Keys) (*zone.Zone, time.Time, error) {
+			signer, err := ring.Signer(z.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
+			if err != nil {
+				return nil, time.Time{}, err
+			}
+			z.Signer = signer
+			return z, time.Time{}, nil // the publisher signs again in time
+		}
+		source, err := redins.New(c, s.dir, z.publisher, look, signed, log)
+		if err != nil {
+			return nil, filter.Setting(fmt.Sprintf("dns.zones.redis[%d]", i), err)
+		}
+		z.sources = append(z.sources, source)
+	}
+	return z, nil
+}
+
+// newZones makes what the settings say, serves it and runs what keeps it fresh.
+func newZones(s *Settings, look redins.Upstream, log *slog.Logger) (*zones, error) {
+	z, err := s.zoneParts(look, log)
+	if err != nil {
+		return nil, err
+	}
+	if z.files, err = zone.NewFiles(s.zones().Files, z.publisher, log); err != nil {
+		return nil, filter.Setting("dns.zones", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	z.stop = stop
+	// They end with ctx, and without an error.
+	z.wg.Go(func() { _ = z.publisher.Run(ctx) })
+	z.wg.Go(func() { _ = z.files.Run(ctx) })
+	for _, source := range z.sources {
+		z.wg.Go(func() { _ = source.Run(ctx) })
+	}
+	z.await()
+	return z, nil
+}
+
+// await waits for the zones in Redis, for a while.
+func (z *zones) await() {
+	for end := time.Now().Add(firstLoad); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if !slices.ContainsFunc(z.sources, func(s *redins.Source) bool { return s.Stats().Reconciled.IsZero() }) {
+			return
+		}
+	}
+}
+
+func (z *zones) close() {
+	if z == nil {
+		return
+	}
+	z.stop()
+	z.wg.Wait()
+}
+
+// tryZones looks for mistakes in the settings of zones and in their files that
+// a start would find.
+func (s *Settings) tryZones() error {
+	if s.DNS == nil {
+		return nil
+	}
+	if _, err := s.zoneParts(nil, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	_, err := zone.Load(s.zones().Files)
+	return filter.Setting("dns.zones", err)
+}
+
+// Lookup finds addresses of names of others, for aliases in zones of our own,
+// with what the name server asks others with now.
+func (g *Gateway) Lookup(ctx context.Context, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
+	g.mu.Lock()
+	n := g.names
+	g.mu.Unlock()
+	if n == nil {
+		return nil, 0, errOffline
+	}
+	return n.forward.Lookup(ctx, host, qtype)
+}
+
+// respond has the name server ask its zones first, and then the resolver of e.
+func (g *Gateway) respond(z *zones, e *Engine) {
+	g.dns.SetResponders(z.publisher, []wire.Responder{z.publisher, z.responder, e.resolver}...)
+}
+
+// problems are what is worth a look in the zones, for the operator.
+func (z *zones) problems() []string {
+	if z == nil {
+		return nil
+	}
+	var all []string
+	for i, s := range z.sources {
+		st := s.Stats()
+		if !st.Connected {
+			all = append(all, fmt.Sprintf("dns.zones.redis[%d]: Redis does not answer; zones are served as they were", i))
+		}
+		if st.Problems > 0 {
+			all = append(all, fmt.Sprintf("dns.zones.redis[%d]: %d values cannot be served; the log names them", i, st.Problems))
+		}
+	}
+	return all
+}
+
+// A zoneWatcher shows what zones count.
+type zoneWatcher struct{ g *Gateway }
+
+// zoneReading is one number of it; it has the labels of its name only.
+type zoneReading struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value float64
+	label []string
+}
+
+func zoneDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("shuultuur_dns_"+name, help, labels, nil)
+}
+
+func (w zoneWatcher) Describe(c chan<- *prometheus.Desc) { prometheus.DescribeByCollect(w, c) }
+
+func (w zoneWatcher) Collect(c chan<- prometheus.Metric) {
+	w.g.mu.Lock()
+	z := w.g.zones
+	w.g.mu.Unlock()
+	if z == nil {
+		return
+	}
+	for _, r := range z.readings() {
+		c <- prometheus.MustNewConstMetric(r.desc, r.kind, r.value, r.label...)
+	}
+}
+
+func (z *zones) readings() []zoneReading {
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	served, records := 0, 0
+	for _, i := range z.responder.Zones() {
+		served++
+		records += i.Records
+	}
+	t := &z.publisher.Stats
+	transfers := zoneDesc("transfers_total", "Zone transfers: out to others or in from primaries, whole (axfr), of changes (ixfr), or refused or failed.", "direction", "kind")
+	notify := zoneDesc("notify_total", "NOTIFY messages sent and received.", "direction", "result")
+	tsig := zoneDesc("tsig_refused_total", "Requests whose TSIG was refused.", "error")
+	whole := func(all, part uint64) float64 { return float64(all - min(all, part)) }
+	out := []zoneReading{
+		{zoneDesc("zones", "Zones of our own that are served."), gauge, float64(served), nil},
+		{zoneDesc("zone_records", "Records in them."), gauge, float64(records), nil},
+		{transfers, counter, whole(t.Out.Load(), t.OutIncremental.Load()), []string{"out", "axfr"}},
+		{transfers, counter, float64(t.OutIncremental.Load()), []string{"out", "ixfr"}},
+		{transfers, counter, float64(t.OutRefused.Load()), []string{"out", "refused"}},
+		{transfers, counter, whole(t.In.Load(), t.InIncremental.Load()), []string{"in", "axfr"}},
+		{transfers, counter, float64(t.InIncremental.Load()), []string{"in", "ixfr"}},
+		{transfers, counter, float64(t.InFailed.Load()), []string{"in", "failed"}},
+		{notify, counter, float64(t.NotifyOut.Load()), []string{"out", "taken"}},
+		{notify, counter, float64(t.NotifyFailed.Load()), []string{"out", "failed"}},
+		{notify, counter, float64(t.NotifyIn.Load()), []string{"in", "taken"}},
+		{notify, counter, float64(t.NotifyRefused.Load()), []string{"in", "refused"}},
+		{tsig, counter, float64(t.BadKey.Load()), []string{"BADKEY"}},
+		{tsig, counter, float64(t.BadSig.Load()), []string{"BADSIG"}},
+		{tsig, counter, float64(t.BadTime.Load()), []string{"BADTIME"}},
+		{tsig, counter, float64(t.BadTrunc.Load()), []string{"BADTRUNC"}},
+	}
+	if len(z.sources) == 0 {
+		return out
+	}
+	var st redins.Stats
+	connected := 0
+	for _, s := range z.sources {
+		one := s.Stats()
+		if one.Connected {
+			connected++
+		}
+		st.Problems += one.Problems
+		st.Loads += one.Loads
+		st.Failures += one.Failures
+		st.Events += one.Events
+		st.Aliases.Lookups += one.Aliases.Lookups
+		st.Aliases.Failed += one.Aliases.Failed
+		st.Aliases.Stale += one.Aliases.Stale
+	}
+	aliases := zoneDesc("alias_lookups_total", "Lookups of ANAME targets elsewhere; stale are answers from before one that failed.", "result")
+	return append(out,
+		zoneReading{zoneDesc("redis_connected", "Redis servers with zones that tell of changes."), gauge, float64(connected), nil},
+		zoneReading{zoneDesc("redis_problems", "Values in Redis that cannot be served."), gauge, float64(st.Problems), nil},
+		zoneReading{zoneDesc("redis_loads_total", "Zones read from Redis."), counter, float64(st.Loads), nil},
+		zoneReading{zoneDesc("redis_failures_total", "Reads that Redis did not answer, or zones that could not be served."), counter, float64(st.Failures), nil},
+		zoneReading{zoneDesc("redis_events_total", "Keys of zones that were written."), counter, float64(st.Events), nil},
+		zoneReading{aliases, counter, float64(st.Aliases.Lookups - min(st.Aliases.Lookups, st.Aliases.Failed)), []string{"found"}},
+		zoneReading{aliases, counter, float64(st.Aliases.Failed), []string{"failed"}},
+		zoneReading{aliases, counter, float64(st.Aliases.Stale), []string{"stale"}},
+	)
+}
