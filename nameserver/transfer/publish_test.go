@@ -39,18 +39,20 @@ func (k *kept) serial() uint32 {
 func TestSerials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const now = 946684800 // where synctest begins: midnight UTC 2000-01-01
+		years := time.Date(2025, 1, 2, 0, 0, 0, 0, time.UTC).Sub(time.Unix(now, 0))
 		type round struct {
 			serial, n int
 			wait      time.Duration
 			want      uint32
 		}
-		for name, tt := range map[string]struct {
-			policy string
-			rounds []round
+		for _, tt := range []struct {
+			name, policy string
+			rounds       []round
 		}{
-			"keep":      {"keep", []round{{7, 1, 0, 7}, {7, 2, 0, 7}, {9, 2, 0, 9}, {8, 2, 0, 8}}},
-			"increment": {"increment", []round{{7, 1, 0, 7}, {7, 1, 0, 7}, {7, 2, 0, 8}, {7, 3, 0, 9}, {20, 3, 0, 20}, {20, 3, 0, 20}, {19, 4, 0, 21}}},
-			"unixtime":  {"unixtime", []round{{7, 1, 0, now}, {7, 1, time.Hour, now}, {7, 2, 0, now + 3600}, {7, 3, 0, now + 3601}, {2026112101, 3, 0, 2026112101}, {2026112101, 4, 0, 2026112102}}},
+			{"keep", "keep", []round{{7, 1, 0, 7}, {7, 2, 0, 7}, {9, 2, 0, 9}, {8, 2, 0, 8}}},
+			{"increment", "increment", []round{{7, 1, 0, 7}, {7, 1, 0, 7}, {7, 2, 0, 8}, {7, 3, 0, 9}, {20, 3, 0, 20}, {20, 3, 0, 20}, {19, 4, 0, 21}}},
+			{"unixtime", "unixtime", []round{{7, 1, 0, now}, {7, 1, time.Hour, now}, {7, 2, 0, now + 3600}, {7, 3, 0, now + 3601}, {2026112101, 3, 0, 2026112101}, {2026112101, 4, 0, 2026112102}}},
+			{"dates", "unixtime", []round{{2026112101, 1, years - time.Hour, 2026112101 + 24}, {2026112101, 1, time.Hour, 2026112101 + 24}, {2026112101, 2, time.Hour, 2026112101 + 26}, {2026112102, 3, 0, 2026112102 + 26}}},
 		} {
 			k := &kept{}
 			s, err := transfer.New(transfer.Config{Serial: tt.policy}, "", k, nil)
@@ -63,7 +65,7 @@ func TestSerials(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := k.serial(); got != r.want {
-					t.Errorf("%s: round %d: serial %d, want %d", name, i, got, r.want)
+					t.Errorf("%s: round %d: serial %d, want %d", tt.name, i, got, r.want)
 				}
 			}
 		}

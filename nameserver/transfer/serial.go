@@ -59,10 +59,7 @@ func (s *stamp) next(z *zone.Zone, policy string, anew bool, now time.Time) *zon
 		serial = s.serial
 	default:
 		if policy == UnixTime {
-			serial = uint32(now.Unix())
-			if newer(source, serial) {
-				serial = source
-			}
+			serial = unixTime(source, now)
 		}
 		if s.known && !newer(serial, s.serial) {
 			serial = s.serial + 1
@@ -78,4 +75,16 @@ func (s *stamp) next(z *zone.Zone, policy string, anew bool, now time.Time) *zon
 	out.Records = append([]dns.RR(nil), z.Records...)
 	out.Records[at] = &soa
 	return &out
+}
+
+// unixTime is a serial that has only the clock to grow by: what was served
+// before a restart is not known after it. A source's serial that is larger than
+// the time, such as a date with two digits, grows by the hours since 2025.
+func unixTime(source uint32, now time.Time) uint32 {
+	serial := uint32(now.Unix())
+	if !newer(source, serial) {
+		return serial
+	}
+	since := now.Sub(time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC))
+	return source + uint32(max(0, since/time.Hour))
 }

@@ -2,7 +2,7 @@ package sign
 
 import (
 	"cmp"
-	"crypto/sha1" //nolint:gosec // the one hash that RFC 5155 has
+	"crypto/sha1"
 	"encoding/base32"
 	"errors"
 	"fmt"
@@ -329,7 +329,7 @@ func (z *plan) chainNSEC3(optOut bool) error {
 }
 
 // hash3 is the hash of a name in wire form: SHA-1, no salt, no further rounds.
-func hash3(wire []byte) [20]byte { return sha1.Sum(wire) } //nolint:gosec // as above
+func hash3(wire []byte) [20]byte { return sha1.Sum(wire) }
 
 func text3(hash [20]byte) string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(hash[:]))
