@@ -115,6 +115,7 @@ func run(args []string) error {
 			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
 		}
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "tls-idle", idleAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "state", stateAbout)
@@ -152,7 +153,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "generator", "dns", "overload", "auth", "resolver", "state")
+		names = append(names, "tls-idle", "generator", "dns", "overload", "auth", "resolver", "state")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -178,6 +179,8 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 	switch name {
 	case "generator":
 		return generator(ctx, opt, out)
+	case "tls-idle":
+		return idle(ctx, opt, out)
 	case "dns":
 		return dns(ctx, opt, out)
 	case "overload":

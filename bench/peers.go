@@ -143,7 +143,7 @@ netdb_filename none
 pinger_enable off
 pid_filename DIR/squid.pid
 coredump_dir DIR
-max_filedescriptors 8192
+max_filedescriptors 16384
 shutdown_lifetime 0 seconds
 LINES`, "ADDR", addr, "BUMP", bump, "LINES", lines, "DIR", dir))
 	return err

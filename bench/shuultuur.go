@@ -16,7 +16,7 @@ import (
 const settings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR
 INTERCEPT
-proxy: {private: [127.0.0.0/8], connect-ports: [any], per-client: 1024}
+proxy: {private: [127.0.0.0/8], connect-ports: [any], connections: 8192, per-client: 8192}
 checks:
   phrase:
     weighted: [LISTS/weightedphraselist]
