@@ -198,6 +198,7 @@ type Proxy struct {
 	names  names
 	counters
 	sessions sync.Pool
+	outs     sync.Pool     // of *[writeSize]byte
 	refusing chan struct{} // a token for each connection being told that we are full
 }
 
@@ -225,6 +226,7 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 		refusing: make(chan struct{}, 64),
 	}
 	p.clients.n = map[netip.Addr]int{}
+	p.outs.New = func() any { return new([writeSize]byte) }
 	p.sessions.New = func() any { return newSession(p) }
 	if err := p.connectPorts(cfg.ConnectPorts); err != nil {
 		return nil, err

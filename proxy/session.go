@@ -53,7 +53,7 @@ type session struct {
 	body       content.Body
 	upload     content.Body
 	down, in   hold   // blocks of the response's body and of the request's
-	out        []byte // head on its way out
+	out        []byte // head on its way out; nil between requests
 	tail       []byte // end of a chunked body
 	key        []byte // of the pool
 	vec, parts [][]byte
@@ -75,7 +75,6 @@ func newSession(p *Proxy) *session {
 	x := &session{
 		p:    p,
 		r:    message.NewReader(nil, readSize, p.cfg.Head),
-		out:  make([]byte, 0, writeSize),
 		down: hold{b: p.held},
 		in:   hold{b: p.held},
 	}
@@ -112,9 +111,24 @@ func (x *session) close() {
 	x.eng, x.c, x.tcp, x.socket, x.ctx, x.l, x.inside = nil, nil, nil, nil, nil, nil, nil
 	x.r.Reset(nil)
 	x.t.Reset()
-	if cap(x.out) > 4*writeSize {
-		x.out = make([]byte, 0, writeSize)
+	x.putOut()
+}
+
+// takeOut makes sure there is room to write a head to.
+func (x *session) takeOut() {
+	if x.out == nil {
+		x.out = x.p.outs.Get().(*[writeSize]byte)[:0]
 	}
+}
+
+// putOut gives that room to others: most connections wait most of the time.
+func (x *session) putOut() {
+	if cap(x.out) == writeSize {
+		x.p.outs.Put((*[writeSize]byte)(x.out[:writeSize]))
+	}
+	x.out = nil
+	clear(x.parts[:cap(x.parts)]) // it may be among them
+	clear(x.vec[:cap(x.vec)])
 }
 
 // release gives back what a request held.
@@ -277,7 +291,9 @@ type rewound struct {
 func (c *rewound) Read(p []byte) (int, error) {
 	if len(c.first) > 0 {
 		n := copy(p, c.first)
-		c.first = c.first[n:]
+		if c.first = c.first[n:]; len(c.first) == 0 {
+			c.first = nil // a hello is large today
+		}
 		return n, nil
 	}
 	return c.Conn.Read(p)
@@ -311,6 +327,7 @@ func (x *session) await() bool {
 		return false
 	}
 	x.arm(time.Now(), x.p.cfg.Idle)
+	x.putOut()
 	_, err := x.r.Peek(1)
 	return err == nil
 }
@@ -318,6 +335,7 @@ func (x *session) await() bool {
 // request serves one request and says whether another may follow.
 func (x *session) request() (more bool) {
 	p, t := x.p, &x.t
+	x.takeOut()
 	t.Reset()
 	t.Start = time.Now()
 	t.ID = p.ids.next(t.Start)
