@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !freebsd
 
 package proxy
 
@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// originalDestination returns where a connection was meant to go: the address
-// it was accepted on, which FreeBSD's "ipfw fwd" leaves as it was.
+// originalDestination returns the address a connection was accepted on: what
+// firewalls of this system do is not known.
 func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	local, ok := c.LocalAddr().(*net.TCPAddr)
 	if !ok {
@@ -19,5 +19,5 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()), nil
 }
 
-// anyAddress has nothing to do: ipfw fwd brings any address to a socket.
+// anyAddress has nothing to do.
 func anyAddress(string, string, syscall.RawConn) error { return nil }
