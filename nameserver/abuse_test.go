@@ -65,6 +65,7 @@ func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
 		{"a /56 is one", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"2001:db8:0:1::1", "2001:db8:0:2::2"}, 0, 100, 450, 450},
 		{"two networks", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "203.0.113.7"}, 0, 200, 400, 400},
 		{"random names that are not", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("gone%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"random names of a wildcard", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.wild.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
 		{"errors", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.example.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
 		{"different names", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 1000, 0, 0},
 		{"no slip", -1, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 0, 900},

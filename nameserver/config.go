@@ -44,7 +44,7 @@ type Config struct {
 	Connections int           `yaml:"connections"` // at once, of all kinds; default 1024
 	PerClient   int           `yaml:"per-client"`  // connections of one address at once; default 64
 	Pipeline    int           `yaml:"pipeline"`    // queries of one connection under way; default 64
-	Idle        time.Duration `yaml:"idle"`        // a connection without queries; default 10s
+	Idle        time.Duration `yaml:"idle"`        // a connection without queries; default 30s
 	Workers     int           `yaml:"workers"`     // queries that wait for others at once; default 512
 	Queue       int           `yaml:"queue"`       // queries that wait for a worker, the oldest goes first; default 512
 	Wait        time.Duration `yaml:"wait"`        // longest time for one of them; default 5s
@@ -120,7 +120,7 @@ func (c *Config) defaults(procs int) error {
 			return filter.Setting(key, fmt.Errorf("%s is not a time up to an hour", *d))
 		}
 	}
-	orDefault(&c.Idle, 10*time.Second)
+	orDefault(&c.Idle, 30*time.Second)
 	orDefault(&c.Wait, 5*time.Second)
 	if len(c.NSID) > 128 {
 		return filter.Setting("nsid", fmt.Errorf("%d bytes; it can have 128", len(c.NSID)))

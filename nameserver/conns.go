@@ -4,15 +4,9 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"shuultuur/message/proxyprotocol"
-)
-
-const (
-	errNoFamily  = syscall.EAFNOSUPPORT
-	errNoAddress = syscall.EADDRNOTAVAIL
 )
 
 // conns counts connections, all and of each client, and knows those open.

@@ -346,7 +346,8 @@ func (l *lane) count(size int) {
 }
 
 // allowed says whether this client's network may have one more reply of this
-// kind. Positive answers are told apart by name; negative ones and referrals
+// kind. Positive answers are told apart by name, those of a wildcard are one;
+// negative ones and referrals
 // by the zone they are from, as random names are all different; errors not at
 // all.
 func (l *lane) allowed() bool {
@@ -355,6 +356,9 @@ func (l *lane) allowed() bool {
 	switch {
 	case r.Rcode == 0 && r.Answers > 0:
 		kind, name = 0xff, q.Name
+		if r.Wildcard > 0 && r.Wildcard < len(name) {
+			kind, name = 0xfe, name[r.Wildcard:]
+		}
 	case r.Rcode == 0 || r.Rcode == 3:
 		name = l.zone()
 	}

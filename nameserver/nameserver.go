@@ -36,6 +36,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -203,7 +204,7 @@ func (s *Server) listen(ctx context.Context) error {
 		}
 		conns, err := batch.Listen(ctx, at, s.cfg.Sockets)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("listen[%d]", min(i, len(s.cfg.Listen)-1)), err)
+			return filter.Setting(fmt.Sprintf("listen[%d]", min(i, len(s.cfg.Listen)-1)), hint(err))
 		}
 		for _, c := range conns {
 			t := new(tally)
@@ -244,7 +245,7 @@ func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t wire.Transpo
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, network, a.String())
 	if err != nil {
-		return a, fmt.Errorf("listen on %s %s: %w", t, a, err)
+		return a, fmt.Errorf("listen on %s %s: %w", t, a, hint(err))
 	}
 	s.listeners = append(s.listeners, listener{ln, t})
 	return netip.AddrPortFrom(a.Addr(), uint16(ln.Addr().(*net.TCPAddr).Port)), nil
@@ -371,7 +372,18 @@ func (s *Server) lane() lane { return lane{s: s, t: s.shard(int(s.turn.Add(1)))}
 // missing says that an address is one of ":53" and this machine does not have
 // its family.
 func missing(a netip.AddrPort, err error) bool {
-	return a.Addr().IsUnspecified() && (errors.Is(err, errNoFamily) || errors.Is(err, errNoAddress))
+	return a.Addr().IsUnspecified() && (errors.Is(err, syscall.EAFNOSUPPORT) || errors.Is(err, syscall.EADDRNOTAVAIL))
+}
+
+// hint says what to do about an address that cannot be had.
+func hint(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w; stop the name server that is there: on many systems systemd-resolved, with DNSStubListener=no in its resolved.conf", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w; ports below 1024 take a privilege: CAP_NET_BIND_SERVICE", err)
+	}
+	return err
 }
 
 // quicListener is QUIC on one UDP socket: DNS or HTTP/3.

@@ -66,6 +66,9 @@ func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
 		r.Record(nil, dns.TypeSOA, 1, 60, soaData)
 		r.Answers++
 	case q.Type == dns.TypeA:
+		if strings.HasSuffix(name, ".wild.test.") {
+			r.Wildcard = len(q.Name) - len("\x04wild\x04test\x00")
+		}
 		r.Record(nil, dns.TypeA, 1, 300, addrData)
 		r.Answers++
 	default:

@@ -31,7 +31,7 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t wire.Transp
 	}
 	p, err := new(net.ListenConfig).ListenPacket(ctx, network, a.String())
 	if err != nil {
-		return fmt.Errorf("listen on %s (udp) %s: %w", t, a, err)
+		return fmt.Errorf("listen on %s (udp) %s: %w", t, a, hint(err))
 	}
 	udp := p.(*net.UDPConn)
 	tr := &quic.Transport{Conn: udp,

@@ -110,6 +110,11 @@ type Reply struct {
 	EDE     uint16
 	EDEText []byte
 
+	// Wildcard is where in the query's Name the parent of the wildcard begins
+	// that the answer was made from, 0 for none: for rate limits all its names
+	// are one.
+	Wildcard int
+
 	// Scope is how many bits of the client's subnet the answer depends on
 	// (RFC 7871), when HasScope.
 	Scope    uint8

@@ -177,6 +177,9 @@ func (w *walk) data(n uint32, encloser int) bool {
 	kind := NoData
 	if encloser >= 0 {
 		w.encloser, kind = encloser, WildcardNoData
+		if w.r.Answers == 0 { // not of an alias that led here
+			w.r.Wildcard = encloser
+		}
 	}
 	var s uint32
 	switch w.q.Type {

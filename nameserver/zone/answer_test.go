@@ -120,6 +120,28 @@ func TestQuestionsThatAreNotOursAreDeclined(t *testing.T) {
 	}
 }
 
+func TestNamesOfAWildcardAreOneForRateLimits(t *testing.T) {
+	z := serve(t, parse(t, "x.test.", tiny+"*.w A 192.0.2.1\nwww A 192.0.2.2\nalias CNAME longer.than.this.w\n"))
+	for name, want := range map[string]string{"a.w.x.test.": "w.x.test.", "A.b.W.x.test.": "w.x.test.", "www.x.test.": "", "alias.x.test.": ""} {
+		msg, err := question(name, dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q wire.Query
+		var r wire.Reply
+		q.Parse(msg)
+		r.Start(&q, nil, 512)
+		z.Answer(&q, &r)
+		got := ""
+		if r.Wildcard > 0 {
+			got = wire.Text(q.Name[r.Wildcard:])
+		}
+		if r.Answers == 0 || got != want {
+			t.Errorf("%s: %d answers, wildcard below %q, want %q", name, r.Answers, got, want)
+		}
+	}
+}
+
 func TestAnyIsAnsweredWithOneRRset(t *testing.T) {
 	z := serve(t, parse(t, "x.test.", tiny+"www A 192.0.2.1\nwww A 192.0.2.2\nwww TXT long\nalias CNAME www\n"))
 	if r := ask(t, z, question("www.x.test.", dns.TypeANY), 512); len(r.Answer) != 2 {
