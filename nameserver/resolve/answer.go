@@ -74,6 +74,11 @@ func (w *walk) answer(off int) (int, error) {
 	}
 	switch x.Type {
 	case typeCNAME, typeDNAME:
+		// What cannot be read cannot be judged, whatever a client makes of it.
+		var name [256]byte
+		if _, end, err := wire.ReadName(name[:0], w.msg, x.Data); err != nil || end != x.End {
+			return 0, errors.New("an alias leads to no name")
+		}
 		w.e.Flags |= cache.Aliases
 	case typeA, typeAAAA:
 		a, ok := addressOf(w.msg, x)
@@ -177,10 +182,10 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *wire.Query, a *wire.Reply
 		case aliases && (x.Type == typeCNAME || x.Type == typeDNAME):
 			var name [256]byte
 			n, _, err := wire.ReadName(name[:0], a.Buf, x.Data)
-			ok = err != nil || r.alsoPasses(a, n, netip.Addr{})
+			ok = err == nil && r.alsoPasses(a, n, netip.Addr{})
 		case addresses && (x.Type == typeA || x.Type == typeAAAA):
 			addr, is := addressOf(a.Buf, x)
-			ok = !is || r.alsoPasses(a, nil, addr)
+			ok = is && r.alsoPasses(a, nil, addr)
 		default:
 			continue
 		}
