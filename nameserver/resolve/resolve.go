@@ -169,7 +169,7 @@ const (
 	staleTTL = 30 // seconds, RFC 8767 section 4
 	// staleRetry is how long after a failure stale answers are given without
 	// another attempt (the failure recheck timer, RFC 8767 section 5).
-	staleRetry = 10 * time.Second
+	staleRetry = 5 * time.Second
 )
 
 // Answer implements [wire.Responder].

@@ -1,0 +1,191 @@
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// freePort is a port that was free a moment ago, for UDP and TCP.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 20 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		u, err := net.ListenPacket("udp", "127.0.0.1:"+port)
+		l.Close()
+		if err == nil {
+			u.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// upstreamFor answers with the records given, by name and type, on port.
+// The function returned ends it.
+func upstreamFor(t *testing.T, port string, records ...string) (end func()) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		for _, text := range records {
+			rr, err := dns.NewRR(text)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if h := rr.Header(); strings.EqualFold(h.Name, q.Question[0].Name) && (h.Rrtype == q.Question[0].Qtype || h.Rrtype == dns.TypeCNAME) {
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+		_ = w.WriteMsg(m)
+	})}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.ActivateAndServe() })
+	return func() { conn.Close(); wg.Wait() }
+}
+
+const namesSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, sinkhole: 127.0.0.1:PAGE}
+lists: {own: {format: domains, path: own.txt, category: gambling}}
+checks: {category: {lists: [own]}}
+policies:
+  - name: readers
+    rules: [{name: betting, action: block, category: [gambling]}]
+events: {sqlite: events.db, every: 100ms}
+dns:
+  listen: ["127.0.0.1:DNS"]
+  block: {answer: sinkhole, sinkhole: [127.0.0.1]}
+  hosts: {desk.lan: 10.0.0.9}
+  forward: {upstreams: ["127.0.0.1:UP"], timeout: 300ms, total: 600ms}
+  cache: {max-ttl: 1s}
+`
+
+// TestNamesAreFiltered is a day of a name server: what dig, a browser and the
+// operator see of it, with upstreams and without.
+func TestNamesAreFiltered(t *testing.T) {
+	for _, need := range []string{"dig", "curl"} {
+		if _, err := exec.LookPath(need); err != nil {
+			t.Fatalf("%v; test/setup.sh installs it", err)
+		}
+	}
+	dir := t.TempDir()
+	page, port, up := freePort(t), freePort(t), freePort(t)
+	records := []string{"ferry.example. 300 IN A 198.51.100.1", "cloak.example. 300 IN CNAME x.bet.example."}
+	endUpstream := upstreamFor(t, up, records...)
+	defer func() { endUpstream() }()
+	file := filepath.Join(dir, "shuultuur.yaml")
+	for name, text := range map[string]string{
+		"shuultuur.yaml": strings.NewReplacer("PAGE", page, "DNS", port, "UP", up).Replace(namesSettings),
+		"own.txt":        "bet.example\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(bin, "shuultuur")
+	var said bytes.Buffer
+	run := exec.Command(program, "run", "-config", file)
+	run.Stdout, run.Stderr = &said, &said
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = run.Process.Signal(syscall.SIGTERM)
+		if err := run.Wait(); err != nil {
+			t.Errorf("the gateway ended with %v:\n%s", err, said.String())
+		}
+	}()
+	dig := func(args ...string) string {
+		out, _ := exec.Command("dig", append([]string{"@127.0.0.1", "-p", port, "+time=3", "+tries=1"}, args...)...).CombinedOutput()
+		return string(out)
+	}
+	// until asks until the answer has all words, which says that what was done
+	// has taken effect.
+	until := func(what string, words []string, args ...string) string {
+		t.Helper()
+		out := ""
+		for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			out = dig(args...)
+			missing := ""
+			for _, w := range words {
+				if !strings.Contains(out, w) {
+					missing = w
+				}
+			}
+			if missing == "" {
+				return out
+			}
+		}
+		t.Fatalf("%s: %q is not in what dig says:\n%s\nthe gateway says:\n%s", what, words, out, said.String())
+		return ""
+	}
+	until("a harmless name", []string{"NOERROR", "198.51.100.1"}, "ferry.example")
+	until("over TCP", []string{"NOERROR", "198.51.100.1"}, "+tcp", "ferry.example")
+	until("a listed name", []string{"NOERROR", "EDE: 15 (Blocked)", "category gambling policy readers id ", "127.0.0.1"}, "www.bet.example")
+	until("a name that hides a listed one", []string{"NOERROR", "EDE: 15 (Blocked)", "127.0.0.1"}, "cloak.example")
+	until("a name of one's own", []string{"10.0.0.9"}, "desk.lan")
+	until("and back", []string{"desk.lan."}, "-x", "10.0.0.9")
+
+	out, err := exec.Command("curl", "-sS", "-m", "10", "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "<title>Page blocked</title>") || !strings.Contains(string(out), "gambling") {
+		t.Errorf("a browser that was sent to the sinkhole gets %v:\n%s", err, out)
+	}
+
+	events := func(args ...string) string {
+		out, err := exec.Command(program, append([]string{"events", "-config", file}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		out := events("-host", "cloak.example")
+		if strings.Contains(out, "NOERROR") && strings.Contains(out, "readers/betting (gambling)") && strings.Contains(out, "x.bet.example") && strings.Contains(out, "A cloak.example") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the events do not say what became of cloak.example:\n%s", out)
+		}
+	}
+	out, _ = exec.Command(program, "why", "-config", file, "-dns", "www.bet.example").CombinedOutput()
+	for _, want := range []string{"BLOCK  www.bet.example A", `"bet.example" in `, "www.bet.example. 10 IN A 127.0.0.1", "error   15 (Blocked)"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("why -dns lacks %q:\n%s", want, out)
+		}
+	}
+
+	// Upstreams go, and come back. Answers are kept for a second here.
+	endUpstream()
+	until("upstreams gone", []string{"NOERROR", "198.51.100.1", "EDE: 3 (Stale Answer)"}, "ferry.example")
+	until("upstreams gone, a new name", []string{"SERVFAIL", "EDE: 2"}, "new.example")
+	endUpstream = upstreamFor(t, up, append(records, "new.example. 300 IN A 198.51.100.2")...)
+	until("upstreams back", []string{"NOERROR", "198.51.100.2"}, "new.example")
+	if out := until("upstreams back, an old name", []string{"NOERROR", "198.51.100.1"}, "ferry.example"); strings.Contains(out, "SERVFAIL") {
+		t.Error(out)
+	}
+	for end := time.Now().Add(20 * time.Second); strings.Contains(dig("ferry.example"), "Stale"); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(fmt.Sprintf("answers are stale although upstreams are back:\n%s", dig("ferry.example")))
+		}
+	}
+}
