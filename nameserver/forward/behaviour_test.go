@@ -481,6 +481,47 @@ func backwards(c net.Conn, n int) {
 	co.ReadMsg()
 }
 
+func TestConnectionsThatFallSilentAreGivenUp(t *testing.T) {
+	var conns atomic.Int64
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			first := conns.Add(1) == 1
+			wg.Go(func() {
+				defer c.Close()
+				co := &dns.Conn{Conn: c}
+				for n := 0; ; n++ {
+					q, err := co.ReadMsg()
+					if err != nil {
+						return
+					}
+					if !first || n == 0 {
+						co.WriteMsg(says("192.0.2.1")(q, true))
+					}
+				}
+			})
+		}
+	})
+	f := start(t, quick(Config{Upstreams: []string{"tcp://" + ln.Addr().String()}}))
+	for range 3 {
+		if got := get(f, "example.com"); got != "192.0.2.1" {
+			t.Errorf("got %s", got)
+		}
+	}
+	if n := conns.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
 func TestNamesOfEmptyRoutesDoNotExist(t *testing.T) {
 	s := serve(t, says("192.0.2.1"))
 	f := start(t, Config{Upstreams: []string{s.addr}, Routes: map[string][]string{"private.example": {}}})

@@ -55,7 +55,7 @@ func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.heard.Load() < sent {
 			// Nothing at all came back: the server may have forgotten us.
 			d.drop(c)
-			c.conn.CloseWithError(doqNoError, "")
+			_ = c.conn.CloseWithError(doqNoError, "")
 		}
 		if ctx.Err() != nil || c.conn.Context().Err() == nil {
 			return a, err
@@ -158,7 +158,7 @@ func (d *doq) close() {
 	d.mu.Unlock()
 	d.wg.Wait()
 	if c != nil && c.err == nil {
-		c.conn.CloseWithError(doqNoError, "")
+		_ = c.conn.CloseWithError(doqNoError, "")
 	}
 }
 

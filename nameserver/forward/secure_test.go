@@ -190,7 +190,12 @@ func serveQUIC(t testing.TB, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *se
 }
 
 func serveQUICAt(t testing.TB, addr string, ca *authority, h func(*dns.Msg, bool) *dns.Msg) *secured {
-	ln, err := quic.ListenAddr(addr, ca.config("doq"), nil)
+	pc, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &quic.Transport{Conn: pc}
+	ln, err := tr.Listen(ca.config("doq"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +227,7 @@ func serveQUICAt(t testing.TB, addr string, ca *authority, h func(*dns.Msg, bool
 			})
 		}
 	})
-	s.stop = sync.OnceFunc(func() { cancel(); wg.Wait(); ln.Close() })
+	s.stop = sync.OnceFunc(func() { cancel(); wg.Wait(); ln.Close(); tr.Close(); pc.Close() })
 	t.Cleanup(s.stop)
 	return s
 }

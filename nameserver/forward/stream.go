@@ -102,7 +102,7 @@ func (s *stream) try(ctx context.Context, q *query) (answer, error) {
 		}
 		return r.a, r.err
 	case <-ctx.Done():
-		if l.leave(w) {
+		if l.leave(w) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			s.drop(l)
 			l.fail(context.DeadlineExceeded)
 		}
@@ -237,13 +237,14 @@ func (l *lane) send(w *waiter) error {
 	return err
 }
 
-// leave gives up waiting. dead is true when nothing at all was heard since the
-// query was sent and its time is over: the connection is not worth keeping.
+// leave gives up waiting, the time of the query being over. dead is true when
+// nothing at all was heard since it was sent: the connection is not worth
+// keeping.
 func (l *lane) leave(w *waiter) (dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.waiting, w.f.id)
-	return time.Since(w.sent) > writeTime/2 && l.heard.Before(w.sent)
+	return l.heard.Before(w.sent)
 }
 
 // read hands answers to those who wait, until the connection ends.

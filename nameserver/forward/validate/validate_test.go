@@ -3,8 +3,10 @@ package validate
 import (
 	"context"
 	"crypto"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -294,6 +296,34 @@ func TestOrderOfNames(t *testing.T) {
 	for i := range names[1:] {
 		if compare(labels(names[i]), labels(names[i+1])) >= 0 {
 			t.Errorf("%s does not come before %s", names[i], names[i+1])
+		}
+	}
+}
+
+func TestOddKeysAndSignaturesOnlyFail(t *testing.T) {
+	r := newRoot(t)
+	v := r.validator()
+	set := r.signed(r.rr("www. 60 A 192.0.2.1"))
+	rnd := rand.New(rand.NewPCG(1, 1))
+	bytes := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rnd.Uint32()) & byte(rnd.Uint32())
+		}
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	for _, algorithm := range []uint8{dns.RSASHA256, dns.RSASHA512, dns.ECDSAP256SHA256, dns.ECDSAP384SHA384, dns.ED25519} {
+		for _, n := range []int{0, 1, 2, 3, 4, 5, 31, 32, 33, 63, 64, 65, 95, 96, 97, 128, 259, 260, 1024} {
+			for _, m := range []int{0, 1, 32, 64, 96, 128, 256} {
+				k := *r.key
+				k.Algorithm, k.PublicKey = algorithm, bytes(n)
+				sig := *set[1].(*dns.RRSIG)
+				sig.Algorithm, sig.KeyTag, sig.Signature = algorithm, k.KeyTag(), bytes(m)
+				w := &work{signatures: 1, failures: 1}
+				if err := v.try(w, &rrset{name: "www.", rtype: dns.TypeA, rrs: set[:1]}, &sig, []*dns.DNSKEY{&k}); err == nil {
+					t.Errorf("algorithm %d, a key of %d bytes, a signature of %d: it holds", algorithm, n, m)
+				}
+			}
 		}
 	}
 }
