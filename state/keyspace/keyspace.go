@@ -162,7 +162,7 @@ func missing(flags string) string {
 func Escape(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
-		if slices.Contains([]byte(`*?[]\^-`), c) {
+		if slices.Contains([]byte(`*?[\`), c) {
 			b.WriteByte('\\')
 		}
 		b.WriteByte(c)

@@ -9,11 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/miekg/dns"
 
 	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/redins/geo"
 	"shuultuur/nameserver/zone/redins/geo/geotest"
+	"shuultuur/nameserver/zone/zonetest"
 )
 
 // geography has 192.0.2.0/26 in Germany, .64/26 in Mongolia, .128/26 in the
@@ -241,5 +245,48 @@ func BenchmarkPick(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.Pick(dst, q, 3)
+	}
+}
+
+// TestAnswersThatDependOnTheClientDoNotAllocate asks as a server does.
+func TestAnswersThatDependOnTheClientDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	aliases := NewAliases(&upstream{ttl: time.Hour})
+	if _, ok := aliases.Addresses(t.Context(), "cdn.example.net.", dns.TypeA); !ok {
+		t.Fatal("no addresses")
+	}
+	b := plainBuilder(Redins)
+	b.geo, b.resolver = geography(t), aliases
+	z := b.build(rawOf("example.com.", redinsConfig, map[string]string{
+		"www":   `{"a":{"records":[{"ip":"198.51.100.1","country":"DE","weight":1},{"ip":"198.51.100.2","country":"DE","weight":2},{"ip":"198.51.100.3"}],"filter":{"geo_filter":"country","order":"weighted"}}}`,
+		"near":  `{"aname":{"location":"www.example.com."}}`,
+		"far":   `{"aname":{"location":"cdn.example.net."}}`,
+		"other": `{"cname":{"host":"www.example.com."}}`,
+	}))
+	zones := zone.NewResponder()
+	if err := zones.Replace(z); err != nil || len(b.problems) > 0 {
+		t.Fatal(err, b.problems)
+	}
+	buf := make([]byte, 0, 4096)
+	for name, answers := range map[string]uint16{"www": 2, "near": 2, "far": 1, "other": 3} {
+		msg, err := zonetest.Question(name+".example.com.", dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := from(berlin)
+		if s := q.Parse(msg); s != wire.OK {
+			t.Fatal(s)
+		}
+		var r wire.Reply
+		if n := testing.AllocsPerRun(100, func() {
+			r.Start(q, buf, 1232)
+			if out := zones.Answer(q, &r); out != wire.Answered || r.Answers != answers {
+				t.Fatalf("%s: outcome %d, %d answers", name, out, r.Answers)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations a query", name, n)
+		}
 	}
 }

@@ -139,7 +139,8 @@ type Source struct {
 	relist    bool // the list was written
 	reconcile bool // everything may be another
 	connected bool
-	failing   bool // the list cannot be read
+	failing   bool   // the list cannot be read
+	refused   string // why Redis does not tell of changes
 	checked   time.Time
 	slowest   time.Duration
 
@@ -315,14 +316,18 @@ func (s *Source) listening() {
 	s.everything()
 }
 
+// lost is called when it no longer does, or refuses to.
 func (s *Source) lost(err error) {
-	s.interruptions.Add(1)
 	s.mu.Lock()
 	was := s.connected
-	s.connected = false
+	said := !was && s.refused == err.Error()
+	s.connected, s.refused = false, err.Error()
 	s.mu.Unlock()
 	if was {
-		s.log.Warn("the connection to Redis is lost; zones are served as they were read", "error", err)
+		s.interruptions.Add(1)
+	}
+	if !said {
+		s.log.Warn("Redis does not tell of changes; zones are served as they were read, and read again at times", "error", err, "reload", s.cfg.Reload)
 	}
 }
 

@@ -357,6 +357,30 @@ func TestRedisMayComeLater(t *testing.T) {
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
 }
 
+func TestAUserOfAnACLNeedsWhatTheManualSays(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	putRedins(t, s, "a.example.", "", map[string]string{"www": oneA("192.0.2.1")})
+	s.Do(t, "ACL", "SETUSER", "dns", "on", ">secret", "~*", "&__keyspace@*__:redins:zones*", "+@read", "+@connection", "+psubscribe", "+config|get", "+config|set")
+	cfg := at127(s)
+	cfg.Redis.Username, cfg.Redis.Password = "dns", "secret"
+	n := startNode(t, cfg, nil, nil)
+	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
+	until(t, "it is told of changes", func() bool { return n.Stats().Connected })
+	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.2"))
+	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
+
+	s.Do(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "resetchannels", "+@read", "+@connection")
+	cfg.Redis.Username, cfg.Reload = "deaf", time.Second
+	n = startNode(t, cfg, nil, nil)
+	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.2")
+	s.Do(t, "HSET", "redins:zones:a.example.", "www", oneA("192.0.2.3"))
+	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.3")
+	if st := n.Stats(); st.Connected || st.Interruptions != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
 func TestZonesInACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
