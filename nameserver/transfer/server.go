@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -254,30 +255,39 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew(e.id.view))
 	stamp := e.stamp
 	z = stamp.next(z, policy, anew, now)
+	served := z
 	if signer != nil {
 		var err error
-		if z, err = signer.Zone(ctx, z, now); err != nil {
+		if served, err = signer.Zone(ctx, z, now); err != nil {
 			return err
 		}
 	}
-	if err := s.zones.Replace(z); err != nil {
+	if err := s.zones.Replace(served); err != nil {
 		return err
 	}
 	e.stamp = stamp
-	s.remember(e, z, signer)
+	records := served.Records
+	if signer != nil && signer.Denial() == sign.Compact && s.wanted(e.id.origin) {
+		var err error
+		if records, err = signer.Whole(ctx, z, now); err != nil {
+			return err
+		}
+	}
+	s.remember(e, served, records, signer)
 	return nil
 }
 
+// wanted says whether somebody may fetch a zone.
+func (s *Server) wanted(origin string) bool {
+	return slices.ContainsFunc(s.allow, func(a allowed) bool { return covers(a.zones, origin) })
+}
+
 // remember keeps what somebody may fetch, and tells who wants to know.
-func (s *Server) remember(e *entry, z *zone.Zone, signer *sign.Signer) {
-	wanted := false
-	for _, a := range s.allow {
-		wanted = wanted || covers(a.zones, e.id.origin)
-	}
+func (s *Server) remember(e *entry, z *zone.Zone, records []dns.RR, signer *sign.Signer) {
 	var v *version
-	if wanted {
+	if s.wanted(e.id.origin) {
 		var err error
-		if v, err = newVersion(e.id.origin, z.Records); err != nil {
+		if v, err = newVersion(e.id.origin, records); err != nil {
 			s.log.Error("a zone cannot be kept for transfers", "zone", e.id.origin, "view", e.id.view, "err", err)
 		}
 	}

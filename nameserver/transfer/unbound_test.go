@@ -68,7 +68,16 @@ func validate(t *testing.T, algorithm, denial string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z := read(t, "example.com.", signedZone)
+	below, err := sign.Generate("secure.example.com.", algorithm, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := sign.NewWithKeys("secure.example.com.", sign.Config{Denial: denial}, []*sign.Key{below})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, s, read(t, "secure.example.com.", "$TTL 300\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\nhost A 192.0.2.78\n"), child)
+	z := read(t, "example.com.", signedZone+"secure NS ns.secure\nns.secure A 127.0.0.1\n"+below.DS().String()+"\n")
 	z.Choices = []zone.Choice{{Name: "chosen.example.com.", Type: dns.TypeA, Pick: first{}}, {Name: "*.choice.example.com.", Type: dns.TypeA, Pick: first{}}}
 	z.Aliases = []zone.Alias{{Name: "alias.example.com.", Target: "mail.example.com."}, {Name: "*.aliases.example.com.", Target: "mail.example.com."}}
 	publish(t, s, z, signer)
@@ -149,6 +158,9 @@ remote-control:
 		{"z.b.empty.example.com.", dns.TypeA, nx, 0, true},
 		{"insecure.example.com.", dns.TypeDS, 0, 0, true},
 		{"host.insecure.example.com.", dns.TypeA, 0, 1, false},
+		{"secure.example.com.", dns.TypeDS, 0, 1, true},
+		{"host.secure.example.com.", dns.TypeA, 0, 1, true},
+		{"nothing.secure.example.com.", dns.TypeA, nx, 0, true},
 	} {
 		what := tt.name + " " + dns.TypeToString[tt.typ]
 		m := query(addr, tt.name, tt.typ)

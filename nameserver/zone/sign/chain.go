@@ -25,16 +25,9 @@ type plan struct {
 	ttl      uint32 // of NSEC and NSEC3 records
 	zsk      []*Key
 
-	// What is put together for each answer is not signed here, but the chain
-	// has it: a type for each chosen set, A and AAAA for each alias.
-	chosen  map[owned]bool
+	// aliases are names that have addresses without records: the chain says
+	// that they may have A and AAAA.
 	aliases map[string]bool
-}
-
-// owned is a set's name, as orderKey has it, and type.
-type owned struct {
-	key string
-	typ uint16
 }
 
 // A name is one owner name that the chain has.
@@ -61,14 +54,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 	if len(ksk) == 0 || len(zsk) == 0 {
 		return nil, errors.New("no key is active now: look at the keys' Activate and Inactive times, or make one with shuultuur zone keygen")
 	}
-	z := &plan{origin: s.origin, zsk: zsk, chosen: map[owned]bool{}, aliases: map[string]bool{}}
-	for _, c := range from.Choices {
-		wire, err := wireName(c.Name)
-		if err != nil {
-			return nil, err
-		}
-		z.chosen[owned{orderKey(wire), c.Type}] = true
-	}
+	z := &plan{origin: s.origin, zsk: zsk, aliases: map[string]bool{}}
 	records := from.Records
 	entries := make([]entry, 0, len(records)+8)
 	var lastName string
@@ -218,8 +204,6 @@ func (z *plan) name(n name, all []entry, ksk []*Key) {
 		rrs := sameTTL(all[i:j])
 		i = j
 		switch {
-		case z.chosen[owned{n.key, t}]:
-			z.unsigned = append(z.unsigned, rrs...)
 		case n.cut && t != dns.TypeNS && t != dns.TypeDS:
 			z.unsigned = append(z.unsigned, rrs...) // glue at the cut itself
 			continue

@@ -220,14 +220,22 @@ func (s *Signer) DS(now time.Time) []*dns.DS {
 	return all
 }
 
-// Renew is when Zone should be called again with the same records for a view:
+// Renew is when Zone, and Whole if it was, should be called again with the same
+// records for a view:
 // before the first signature expires, and when the time of a key comes. It is
 // zero before the first time.
 func (s *Signer) Renew(view string) time.Time {
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
-	return s.renew[view]
+	at := s.renew[view]
+	if whole, ok := s.renew[view+wholeSlot]; ok && whole.Before(at) {
+		return whole
+	}
+	return at
 }
+
+// wholeSlot is added to a view where the signatures of Whole are kept.
+const wholeSlot = "\x00whole"
 
 // Fresh, Hits and Busy count the signatures made on demand, those found in the
 // cache, and those refused for want of time.
@@ -251,11 +259,37 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 	s.signing.Lock()
 	defer s.signing.Unlock()
 
+	records, err := s.records(ctx, z, z.View, s.config.Denial, now)
+	if err != nil {
+		return nil, err
+	}
+	return &zone.Zone{
+		Origin: z.Origin, View: z.View, Clients: z.Clients, Records: records,
+		Choices: z.Choices, Aliases: z.Aliases, Resolver: z.Resolver, Signer: s,
+	}, nil
+}
+
+// Whole returns all records that somebody needs to serve z elsewhere: where
+// denial is compact, which needs the private key, they have a chain of NSEC
+// records instead. Call it after Zone, whose signatures it has.
+func (s *Signer) Whole(ctx context.Context, z *zone.Zone, now time.Time) ([]dns.RR, error) {
+	s.signing.Lock()
+	defer s.signing.Unlock()
+	denial := s.config.Denial
+	if denial == Compact {
+		denial = NSEC
+	}
+	return s.records(ctx, z, z.View+wholeSlot, denial, now)
+}
+
+// records makes the records of a signed zone. slot is where its signatures are
+// kept.
+func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string, now time.Time) ([]dns.RR, error) {
 	p, err := s.arrange(z, now)
 	if err != nil {
 		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 	}
-	switch s.config.Denial {
+	switch denial {
 	case NSEC:
 		p.chainNSEC()
 	case NSEC3:
@@ -263,13 +297,13 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 			return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 		}
 	}
-	sigs, kept, renew, err := s.signAll(ctx, p.sets, z.View, now)
+	sigs, kept, renew, err := s.signAll(ctx, p.sets, slot, now, s.sigs[slot], s.sigs[z.View])
 	if err != nil {
 		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 	}
-	s.sigs[z.View] = kept
+	s.sigs[slot] = kept
 	s.renewMu.Lock()
-	s.renew[z.View] = s.keyTimes(now, renew).Truncate(time.Second)
+	s.renew[slot] = s.keyTimes(now, renew).Truncate(time.Second)
 	s.renewMu.Unlock()
 
 	records := make([]dns.RR, 0, len(p.unsigned)+2*len(p.sets))
@@ -280,10 +314,7 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 			records = append(records, sig)
 		}
 	}
-	return &zone.Zone{
-		Origin: z.Origin, View: z.View, Clients: z.Clients, Records: records,
-		Choices: z.Choices, Aliases: z.Aliases, Resolver: z.Resolver, Signer: s,
-	}, nil
+	return records, nil
 }
 
 // keyTimes brings at forward to the first moment at which a key comes or goes.
@@ -298,13 +329,12 @@ func (s *Signer) keyTimes(now, at time.Time) time.Time {
 	return at
 }
 
-// signAll signs sets, with what is kept of the last time where it lives long
-// enough.
-func (s *Signer) signAll(ctx context.Context, sets []set, view string, now time.Time) (sigs [][]*dns.RRSIG, kept map[digest]signature, renew time.Time, err error) {
+// signAll signs sets, with what is had from before where it lives long enough.
+func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, have ...map[digest]signature) (sigs [][]*dns.RRSIG, kept map[digest]signature, renew time.Time, err error) {
 	sigs = make([][]*dns.RRSIG, len(sets))
 	kept = make(map[digest]signature, len(sets))
 	until := now.Add(reserve)
-	if at := s.Renew(view); !at.IsZero() && !now.Before(at) {
+	if at := s.Renew(slot); !at.IsZero() && !now.Before(at) {
 		until = until.Add(ahead) // we are here for that: make the round worth it
 	}
 
@@ -331,7 +361,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, view string, now time.
 					break
 				}
 				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
-					sigs[i], err = s.signSet(sets[i], now, until, s.sigs[view], mine)
+					sigs[i], err = s.signSet(sets[i], now, until, have, mine)
 					for _, sig := range sigs[i] {
 						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
 							first = at
@@ -358,7 +388,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, view string, now time.
 
 // signSet signs one set with each of its keys. What is found in have and lives
 // past until is taken; all of it is put into keep.
-func (s *Signer) signSet(set set, now, until time.Time, have, keep map[digest]signature) ([]*dns.RRSIG, error) {
+func (s *Signer) signSet(set set, now, until time.Time, have []map[digest]signature, keep map[digest]signature) ([]*dns.RRSIG, error) {
 	wire, err := canonical(set.rrs)
 	if err != nil {
 		return nil, err
@@ -367,10 +397,16 @@ func (s *Signer) signSet(set set, now, until time.Time, have, keep map[digest]si
 	for _, k := range set.keys {
 		d := digestOf(k, wire)
 		sig := k.blank(set.rrs[0], now)
-		if old, ok := have[d]; ok && int64(old.expiration) > until.Unix() {
-			sig.Signature, sig.Inception, sig.Expiration = old.text, old.inception, old.expiration
-		} else if err := k.fill(sig, wire); err != nil {
-			return nil, err
+		for _, h := range have {
+			if old, ok := h[d]; ok && int64(old.expiration) > until.Unix() {
+				sig.Signature, sig.Inception, sig.Expiration = old.text, old.inception, old.expiration
+				break
+			}
+		}
+		if sig.Signature == "" {
+			if err := k.fill(sig, wire); err != nil {
+				return nil, err
+			}
 		}
 		keep[d] = signature{sig.Signature, sig.Inception, sig.Expiration}
 		sigs = append(sigs, sig)
