@@ -19,6 +19,7 @@ import (
 	"shuultuur/nameserver/forward"
 	"shuultuur/nameserver/resolve"
 	"shuultuur/nameserver/wire"
+	"shuultuur/nameserver/zone/redins"
 )
 
 // DNS are the settings of the name server.
@@ -28,6 +29,7 @@ type DNS struct {
 	Forward forward.Config      `yaml:"forward"`
 	Cache   resolve.CacheConfig `yaml:"cache"`
 	Zones   Zones               `yaml:"zones"`
+	Redis   *redins.Config      `yaml:"redis"` // zones in redins' layout; nil for none
 }
 
 // names are what the name server asks others with, and what it remembers of
@@ -262,7 +264,7 @@ func (g *Gateway) newZones(s *Settings) (*zones, error) {
 	if g.dns == nil || s.DNS == nil {
 		return g.zones, nil // that takes a restart
 	}
-	if cfg := s.zones(); g.zones.made == cfg.madeOf() {
+	if g.zones.made == s.zonesMadeOf() {
 		return g.zones, nil
 	}
 	return newZones(s, g, g.log)

@@ -24,7 +24,6 @@ import (
 // Zones are the settings of zones of our own.
 type Zones struct {
 	Files    zone.Config     `yaml:",inline"`
-	Redis    []redins.Config `yaml:"redis"`
 	Transfer transfer.Config `yaml:",inline"`
 }
 
@@ -38,8 +37,8 @@ type zones struct {
 	responder *zone.Responder
 	publisher *transfer.Server // signs, sends, fetches; in front of the responder
 	files     *zone.Files
-	sources   []*redins.Source
-	made      string // of these settings
+	redis     *redins.Source // nil without one
+	made      string         // of these settings
 	stop      context.CancelFunc
 	wg        sync.WaitGroup
 }
@@ -58,8 +57,9 @@ func (s *Settings) zones() Zones {
 	return z
 }
 
-func (z *Zones) madeOf() string {
-	text, err := json.Marshal(z)
+// zonesMadeOf changes when zones have to be made anew.
+func (s *Settings) zonesMadeOf() string {
+	text, err := json.Marshal([]any{s.zones(), s.DNS.Redis})
 	if err != nil {
 		return fmt.Sprint(time.Now()) // never the same
 	}
@@ -69,29 +69,28 @@ func (z *Zones) madeOf() string {
 // zoneParts makes everything but runs nothing. look finds addresses of others.
 func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, error) {
 	cfg := s.zones()
-	z := &zones{responder: zone.NewResponder(), made: cfg.madeOf()}
+	z := &zones{responder: zone.NewResponder(), made: s.zonesMadeOf()}
 	var err error
 	if z.publisher, err = transfer.New(cfg.Transfer, s.dir, z.responder, log); err != nil {
 		return nil, filter.Setting("dns.zones", err)
 	}
-	for i, c := range cfg.Redis {
-		ring, err := sign.NewRing(sign.Config{})
+	if s.DNS.Redis == nil {
+		return z, nil
+	}
+	ring, err := sign.NewRing(sign.Config{})
+	if err != nil {
+		return nil, err
+	}
+	signed := func(_ context.Context, z *zone.Zone, keys redins.Keys) (*zone.Zone, time.Time, error) {
+		signer, err := ring.Signer(z.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
 		if err != nil {
-			return nil, err
+			return nil, time.Time{}, err
 		}
-		signed := func(_ context.Context, z *zone.Zone, keys redins.Keys) (*zone.Zone, time.Time, error) {
-			signer, err := ring.Signer(z.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
-			if err != nil {
-				return nil, time.Time{}, err
-			}
-			z.Signer = signer
-			return z, time.Time{}, nil // the publisher signs again in time
-		}
-		source, err := redins.New(c, s.dir, z.publisher, look, signed, log)
-		if err != nil {
-			return nil, filter.Setting(fmt.Sprintf("dns.zones.redis[%d]", i), err)
-		}
-		z.sources = append(z.sources, source)
+		z.Signer = signer
+		return z, time.Time{}, nil // the publisher signs again in time
+	}
+	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, z.publisher, look, signed, log); err != nil {
+		return nil, filter.Setting("dns.redis", err)
 	}
 	return z, nil
 }
@@ -110,19 +109,17 @@ func newZones(s *Settings, look redins.Upstream, log *slog.Logger) (*zones, erro
 	// They end with ctx, and without an error.
 	z.wg.Go(func() { _ = z.publisher.Run(ctx) })
 	z.wg.Go(func() { _ = z.files.Run(ctx) })
-	for _, source := range z.sources {
-		z.wg.Go(func() { _ = source.Run(ctx) })
+	if z.redis != nil {
+		z.wg.Go(func() { _ = z.redis.Run(ctx) })
+		z.await()
 	}
-	z.await()
 	return z, nil
 }
 
 // await waits for the zones in Redis, for a while.
 func (z *zones) await() {
-	for end := time.Now().Add(firstLoad); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if !slices.ContainsFunc(z.sources, func(s *redins.Source) bool { return s.Stats().Reconciled.IsZero() }) {
-			return
-		}
+	for end := time.Now().Add(firstLoad); z.redis.Stats().Reconciled.IsZero() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -166,18 +163,16 @@ func (g *Gateway) respond(z *zones, e *Engine) {
 
 // problems are what is worth a look in the zones, for the operator.
 func (z *zones) problems() []string {
-	if z == nil {
+	if z == nil || z.redis == nil {
 		return nil
 	}
 	var all []string
-	for i, s := range z.sources {
-		st := s.Stats()
-		if !st.Connected {
-			all = append(all, fmt.Sprintf("dns.zones.redis[%d]: Redis does not answer; zones are served as they were", i))
-		}
-		if st.Problems > 0 {
-			all = append(all, fmt.Sprintf("dns.zones.redis[%d]: %d values cannot be served; the log names them", i, st.Problems))
-		}
+	st := z.redis.Stats()
+	if !st.Connected {
+		all = append(all, "dns.redis: Redis does not answer; zones are served as they were")
+	}
+	if st.Problems > 0 {
+		all = append(all, fmt.Sprintf("dns.redis: %d values cannot be served; the log names them", st.Problems))
 	}
 	return all
 }
@@ -241,27 +236,16 @@ func (z *zones) readings() []zoneReading {
 		{tsig, counter, float64(t.BadTime.Load()), []string{"BADTIME"}},
 		{tsig, counter, float64(t.BadTrunc.Load()), []string{"BADTRUNC"}},
 	}
-	if len(z.sources) == 0 {
+	if z.redis == nil {
 		return out
 	}
-	var st redins.Stats
-	connected := 0
-	for _, s := range z.sources {
-		one := s.Stats()
-		if one.Connected {
-			connected++
-		}
-		st.Problems += one.Problems
-		st.Loads += one.Loads
-		st.Failures += one.Failures
-		st.Events += one.Events
-		st.Aliases.Lookups += one.Aliases.Lookups
-		st.Aliases.Failed += one.Aliases.Failed
-		st.Aliases.Stale += one.Aliases.Stale
+	st, connected := z.redis.Stats(), 0.0
+	if st.Connected {
+		connected = 1
 	}
 	aliases := zoneDesc("alias_lookups_total", "Lookups of ANAME targets elsewhere; stale are answers from before one that failed.", "result")
 	return append(out,
-		zoneReading{zoneDesc("redis_connected", "Redis servers with zones that tell of changes."), gauge, float64(connected), nil},
+		zoneReading{zoneDesc("redis_connected", "1 while Redis tells of changes of zones."), gauge, connected, nil},
 		zoneReading{zoneDesc("redis_problems", "Values in Redis that cannot be served."), gauge, float64(st.Problems), nil},
 		zoneReading{zoneDesc("redis_loads_total", "Zones read from Redis."), counter, float64(st.Loads), nil},
 		zoneReading{zoneDesc("redis_failures_total", "Reads that Redis did not answer, or zones that could not be served."), counter, float64(st.Failures), nil},
