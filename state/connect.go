@@ -86,8 +86,8 @@ func (r Redis) Option(dir string) (o rueidis.ClientOption, err error) {
 		ConnWriteTimeout:    silence,
 		ReadBufferEachConn:  connBuffer,
 		WriteBufferEachConn: connBuffer,
-		CacheSizeEachConn:   defaultSize / 2,
-		PipelineMultiplex:   1, // two connections to a node
+		CacheSizeEachConn:   defaultSize,
+		PipelineMultiplex:   -1, // one connection to a node: what many ask goes in one write
 		AlwaysPipelining:    true,
 	}
 	if r.TLS != nil {

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
@@ -33,8 +34,11 @@ const (
 	// pipeline bounds the counters of one exchange, and the verdicts.
 	pipeline = 500
 	// cacheFor is how long an answer of Redis about a verdict is kept here;
-	// Redis says when it changes before.
+	// Redis says when it changes before. It begins with its own end.
 	cacheFor = 10 * time.Minute
+	// gather is how long the first of some verdicts waits for others, so that
+	// they go to Redis together.
+	gather = 10 * time.Millisecond
 	// patient is how long work in the background waits for Redis.
 	patient = 2 * time.Second
 	// queued bounds the verdicts that wait for Redis. A full queue drops.
@@ -130,7 +134,7 @@ func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 	defer f.link.waiting.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, f.link.wait)
 	defer cancel()
-	r := c.DoCache(ctx, c.B().Get().Key(f.verdict(key)).Cache(), cacheFor)
+	r := c.DoCache(ctx, c.B().Get().Key(f.verdict(key)).Cache().ToStaticTTL(), cacheFor)
 	b, err := r.AsBytes()
 	if !r.IsCacheHit() {
 		f.link.trips.Add(1)
@@ -142,7 +146,21 @@ func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 		f.link.late.Add(1)
 		f.link.judge(ctx, c, err)
 	}
-	return b, err == nil
+	return fresh(b, time.Now())
+}
+
+// The form of a verdict in Redis: until when it is good in Unix milliseconds
+// (8 bytes, big endian), then the verdict. The library keeps it for a while of
+// its own.
+func sealed(value []byte, until time.Time) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), uint64(until.UnixMilli())), value...)
+}
+
+func fresh(b []byte, now time.Time) ([]byte, bool) {
+	if len(b) < 8 || int64(binary.BigEndian.Uint64(b)) <= now.UnixMilli() {
+		return nil, false
+	}
+	return b[8:], true
 }
 
 // Put keeps value here at once and brings it to Redis in the background.
@@ -153,7 +171,8 @@ func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Du
 	p := put{key: key}
 	if ttl > 0 {
 		f.Memory.Put(ctx, key, value, ttl)
-		p.value, p.until = append([]byte(nil), value...), time.Now().Add(ttl)
+		p.until = time.Now().Add(ttl)
+		p.value = sealed(value, p.until)
 	} else {
 		f.cache.Set(key, entry{gone: true, ttl: time.Minute})
 	}
@@ -475,6 +494,10 @@ func (f *Fleet) write(ctx context.Context) {
 	for {
 		select {
 		case p := <-f.puts:
+			select {
+			case <-time.After(gather):
+			case <-ctx.Done():
+			}
 			f.bring(ctx, p)
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patient)

@@ -58,6 +58,8 @@ var (
 func (l *link) connect(ctx context.Context) (*conn, error) {
 	o := l.option
 	o.DisableRetry = true // who waits goes on instead
+	// What we write ourselves we need not be told.
+	o.ClientTrackingOptions = []string{"OPTIN", "NOLOOP"}
 	c, err := rueidis.NewClient(o)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func counting() map[string]func(t *testing.T, s Store) {
 				}
 			}
 			n := take()
-			if !n.Over || n.After < window || n.After > window*3/2 {
+			if !n.Over || n.After < window/2 || n.After > window*3/2 {
 				t.Errorf("the 11th: over %v, after %v; want room when a tenth of the next window is gone", n.Over, n.After)
 			}
 			time.Sleep(n.After + 20*time.Millisecond)
