@@ -406,3 +406,21 @@ func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
 		t.Errorf("%v allocations for a query from the socket and back", n)
 	}
 }
+
+func TestNothingIsAllocatedOnAConnection(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	s := start(t, Config{}, nil)
+	c := dial(t, s)
+	msg := frame(t, query("www.test.", dns.TypeA))
+	b := make([]byte, 512)
+	if n := testing.AllocsPerRun(200, func() {
+		c.Write(msg)
+		if n, err := c.Read(b); err != nil || n < 14 || b[9] != 1 {
+			panic("no answer")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a query", n)
+	}
+}

@@ -69,6 +69,7 @@ type Server struct {
 	start  time.Time
 	secret [16]byte
 	tls    *tls.Config
+	dot    *tls.Config // one for all connections: it has the keys by which they are resumed
 
 	rules      atomic.Pointer[rules]
 	responders atomic.Pointer[responders]
@@ -123,6 +124,8 @@ func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return s.rules.Load().cert, nil
 	}}
+	s.dot = s.tls.Clone()
+	s.dot.NextProtos = []string{"dot"}
 	s.queue = newQueue(s, cfg.Queue)
 	for range max(runtime.GOMAXPROCS(0), 2) {
 		s.shards = append(s.shards, new(tally))

@@ -77,9 +77,7 @@ func (s *Server) serveStream(x *conn, t wire.Transport) {
 	}
 	st := &stream{lane: s.lane(), raw: x, c: x, slots: make(chan struct{}, s.rules.Load().pipeline)}
 	if t == wire.TLS {
-		cfg := s.tls.Clone()
-		cfg.NextProtos = []string{"dot"}
-		c := tls.Server(x, cfg)
+		c := tls.Server(x, s.dot)
 		c.SetDeadline(time.Now().Add(s.rules.Load().idle))
 		if err := c.Handshake(); err != nil {
 			s.loseShard(badFrame)
@@ -173,20 +171,26 @@ func (st *stream) read() ([]byte, error) {
 		}
 		break
 	}
-	var head [frameBytes]byte
-	if _, err := io.ReadFull(st.r, head[:]); err != nil {
-		return nil, err
+	head, err := st.r.Peek(frameBytes)
+	if err != nil {
+		return nil, unexpected(err)
 	}
-	n := int(binary.BigEndian.Uint16(head[:]))
+	n := int(binary.BigEndian.Uint16(head))
+	st.r.Discard(frameBytes)
 	if n > cap(st.msg) {
 		st.msg = make([]byte, max(n, 512))
 	}
 	st.msg = st.msg[:n]
-	_, err := io.ReadFull(st.r, st.msg)
+	_, err = io.ReadFull(st.r, st.msg)
+	return st.msg, unexpected(err)
+}
+
+// unexpected is an end in the middle of a query.
+func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+		return io.ErrUnexpectedEOF
 	}
-	return st.msg, err
+	return err
 }
 
 // flush writes the replies there are; false if the client does not take them.

@@ -300,6 +300,24 @@ func TestDNSOverTLS(t *testing.T) {
 	ended(t, raw)
 }
 
+func TestTLSConnectionsAreResumed(t *testing.T) {
+	s, cfg := secure(t, Config{})
+	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for _, want := range []bool{false, true} {
+		c, err := tls.Dial("tcp", s.at(wire.TLS), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.Write(frame(t, query("www.test.", dns.TypeA)))
+		next(t, c)
+		if got := c.ConnectionState().DidResume; got != want {
+			t.Errorf("resumed %v, want %v", got, want)
+		}
+		c.Close()
+	}
+}
+
 func TestDNSOverHTTPS(t *testing.T) {
 	z := &zone{gate: make(chan struct{})}
 	close(z.gate)

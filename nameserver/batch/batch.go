@@ -170,10 +170,12 @@ func (c *Conn) Reply(i int, msg []byte) { c.out.Add(&c.peers[i], msg) }
 // Flush sends what Reply was given and returns how many could not be sent.
 func (c *Conn) Flush() int { return c.out.Flush() }
 
-// Stop makes Read return, now and later.
+// Stop makes Read return, now and later. What is still to be sent has a
+// second.
 func (c *Conn) Stop() {
 	c.stop.Store(true)
 	c.udp.SetReadDeadline(time.Unix(1, 0))
+	c.udp.SetWriteDeadline(time.Now().Add(time.Second))
 }
 
 // Close closes the socket, after Stop and when nobody sends any more.

@@ -53,9 +53,12 @@ func newFast(c *Conn) (*fast, error) {
 		f.prepare(i)
 	}
 	f.do = func(fd uintptr) bool {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&f.hdrs[0])), Size, unix.MSG_DONTWAIT, 0, 0)
-		f.n, f.errno = int(n), errno
-		return errno != unix.EAGAIN && errno != unix.EINTR
+		for {
+			n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&f.hdrs[0])), Size, unix.MSG_DONTWAIT, 0, 0)
+			if f.n, f.errno = int(n), errno; errno != unix.EINTR {
+				return errno != unix.EAGAIN
+			}
+		}
 	}
 	return f, nil
 }
@@ -127,9 +130,12 @@ func newFastSender(c *Conn) *fastSender {
 		f.hdrs[i].hdr.Iov, f.hdrs[i].hdr.Iovlen = &f.iovs[i], 1
 	}
 	f.do = func(fd uintptr) bool {
-		n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&f.hdrs[f.first])), uintptr(f.last-f.first), unix.MSG_DONTWAIT, 0, 0)
-		f.n, f.errno = int(n), errno
-		return errno != unix.EAGAIN && errno != unix.EINTR
+		for {
+			n, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&f.hdrs[f.first])), uintptr(f.last-f.first), unix.MSG_DONTWAIT, 0, 0)
+			if f.n, f.errno = int(n), errno; errno != unix.EINTR {
+				return errno != unix.EAGAIN
+			}
+		}
 	}
 	return f
 }
