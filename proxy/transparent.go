@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/filter"
@@ -16,6 +17,7 @@ import (
 // ServeTransparent is Serve for connections that a firewall sends to ln
 // although their clients mean to speak to web servers. ln comes from Listen.
 func (p *Proxy) ServeTransparent(ctx context.Context, ln net.Listener) error {
+	p.up.mine.on.Store(true)
 	return p.serve(ctx, ln, &listener{transparent: true})
 }
 
@@ -85,6 +87,12 @@ func (x *session) beginRedirected(orig netip.AddrPort) bool {
 		return false
 	}
 	x.inside = d
+	// Who has sent a byte has returned from connecting, so ours are known.
+	if a, ok := x.socket.RemoteAddr().(*net.TCPAddr); ok && x.p.up.mine.holds(a.AddrPort()) {
+		x.p.counters.loops.Add(1)
+		x.p.log.Warn("a connection of the gateway's own was redirected to it: a loop; exempt its connections from the firewall's rule", "to", orig)
+		return false
+	}
 	if b[0] != 0x16 {
 		return true
 	}
@@ -169,6 +177,51 @@ func (x *session) aim(d *decrypted, host string) {
 		x.p.counters.misdirected.Add(1)
 		d.dial = host
 	}
+}
+
+// ports are the ends of the connections that were made a moment ago: one that
+// comes in from there is a loop. Unlike a request, a hello carries no mark.
+type ports struct {
+	on atomic.Bool // there is a transparent listener
+	mu sync.Mutex
+	at map[netip.AddrPort]time.Time
+}
+
+const (
+	maxPorts = 4096
+	portTime = 10 * time.Second
+)
+
+func (s *ports) add(c net.Conn) {
+	a, ok := c.LocalAddr().(*net.TCPAddr)
+	if !ok || !s.on.Load() {
+		return
+	}
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = map[netip.AddrPort]time.Time{}
+	}
+	if len(s.at) >= maxPorts {
+		for k, t := range s.at {
+			if now.Sub(t) > portTime || len(s.at) >= maxPorts {
+				delete(s.at, k)
+			}
+		}
+	}
+	s.at[unmapped(a.AddrPort())] = now
+}
+
+func (s *ports) holds(a netip.AddrPort) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.at[unmapped(a)]
+	return ok && time.Since(t) < portTime
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
 // names keeps the addresses of hosts for a while.

@@ -20,7 +20,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	if !ok1 || !ok2 {
 		return netip.AddrPort{}, errNotRedirected
 	}
-	us, client := bare(local.AddrPort()), bare(remote.AddrPort())
+	us, client := unmapped(local.AddrPort()), unmapped(remote.AddrPort())
 	dev, err := unix.Open("/dev/pf", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) {
 		return us, nil // there is no pf
@@ -38,10 +38,6 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 		return us, nil
 	}
 	return us, fmt.Errorf("asking pf where the client meant to go: %w", errno)
-}
-
-func bare(a netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
 // anyAddress has nothing to do: ipfw fwd brings any address to a socket.

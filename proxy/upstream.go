@@ -76,7 +76,8 @@ type pool struct {
 	direct net.Dialer  // for the parent, which the administrator named
 	tls    *tls.Config // what connections that were decrypted go on with
 
-	two *origins2
+	two  *origins2
+	mine ports
 
 	mu     sync.Mutex
 	byAddr map[string][]*upstream
@@ -160,6 +161,7 @@ func (p *pool) dial(ctx context.Context, addr string, toParent bool) (*upstream,
 		return nil, err
 	}
 	p.count.dialed.Add(1)
+	p.mine.add(c)
 	u := &upstream{c: c, key: addr}
 	if u.raw, err = c.(*net.TCPConn).SyscallConn(); err != nil {
 		c.Close()

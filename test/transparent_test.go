@@ -56,7 +56,7 @@ func newNetwork(t *testing.T) *network {
 			t.Skipf("no names for namespaces: %v", err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(hosts) })
-		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example v4.test bet4.example aia.test missing-intermediate.test\n"+
+		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example v4.test bet4.example aia.test loop.test missing-intermediate.test\n"+
 			"fd77:2::2 good.test bet.example v6.test bet6.example\n127.0.0.1 localhost\n")
 		n.run("ip -n %s link set lo up", ns)
 	}
@@ -278,6 +278,13 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 	}
 	if out, err := n.curl("--interface", "10.77.1.3", "--cacert", n.testOrigin, "https://bet.example/"); err == nil || !strings.Contains(out, "alert") && !strings.Contains(out, "access denied") {
 		t.Errorf("not decrypted, blocked: %v, %q", err, out)
+	}
+	// A firewall that sends the gateway's own connections to it as well.
+	for _, ipt := range []string{"iptables", "ip6tables"} {
+		n.run("ip netns exec %s %s -t nat -A OUTPUT -p tcp -m multiport --dports 80,443 -j REDIRECT --to-ports 3129", n.gate, ipt)
+	}
+	if out, err := n.curl("-4", "https://loop.test/"); err != nil || !strings.HasSuffix(out, " 502") {
+		t.Errorf("a loop: %v, %q", err, out)
 	}
 }
 
