@@ -85,9 +85,15 @@ func (w *walk) answer(off int) (int, error) {
 		if !ok {
 			return 0, errors.New("an address record has no address")
 		}
-		w.e.Flags |= cache.Address
-		if isPrivate(a) {
-			w.e.Flags |= cache.Private
+		w.address(a)
+	case typeSVCB, typeHTTPS:
+		var buf [16]netip.Addr
+		hints, ok := appendHints(buf[:0], w.msg, x)
+		if !ok {
+			return 0, errors.New("a service record cannot be read")
+		}
+		for _, a := range hints {
+			w.address(a)
 		}
 	}
 	if x.Type == w.k.Type {
@@ -95,6 +101,13 @@ func (w *walk) answer(off int) (int, error) {
 	}
 	w.seen(x)
 	return x.End, nil
+}
+
+func (w *walk) address(a netip.Addr) {
+	w.e.Flags |= cache.Address
+	if isPrivate(a) {
+		w.e.Flags |= cache.Private
+	}
 }
 
 func (w *walk) authority(off int) (int, error) {
@@ -122,6 +135,53 @@ func (w *walk) seen(x wire.Record) {
 func addressOf(msg []byte, x wire.Record) (netip.Addr, bool) {
 	a, ok := netip.AddrFromSlice(msg[x.Data:x.End])
 	return a.Unmap(), ok && (x.End-x.Data == 4) == (x.Type == typeA)
+}
+
+// Keys of parameters that hold addresses, which browsers connect to as to
+// those of address records.
+const (
+	paramIPv4 = 4
+	paramIPv6 = 6
+)
+
+// appendHints appends the addresses in an SVCB or HTTPS record (RFC 9460
+// section 7.3). ok is false where the record cannot be read.
+func appendHints(dst []netip.Addr, msg []byte, x wire.Record) (all []netip.Addr, ok bool) {
+	var name [256]byte
+	if x.End-x.Data < 3 {
+		return dst, false
+	}
+	_, at, err := wire.ReadName(name[:0], msg, x.Data+2)
+	if err != nil || at > x.End {
+		return dst, false
+	}
+	for rest := msg[at:x.End]; len(rest) > 0; {
+		if len(rest) < 4 {
+			return dst, false
+		}
+		key, n := binary.BigEndian.Uint16(rest), int(binary.BigEndian.Uint16(rest[2:]))
+		if 4+n > len(rest) {
+			return dst, false
+		}
+		v := rest[4 : 4+n]
+		rest = rest[4+n:]
+		size := 16
+		switch key {
+		case paramIPv4:
+			size = 4
+		case paramIPv6:
+		default:
+			continue
+		}
+		if n%size != 0 {
+			return dst, false
+		}
+		for ; len(v) > 0; v = v[size:] {
+			a, _ := netip.AddrFromSlice(v[:size])
+			dst = append(dst, a.Unmap())
+		}
+	}
+	return dst, true
 }
 
 // clamp works out how long e is good for and writes that into its records.
@@ -186,6 +246,13 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *wire.Query, a *wire.Reply
 		case addresses && (x.Type == typeA || x.Type == typeAAAA):
 			addr, is := addressOf(a.Buf, x)
 			ok = is && r.alsoPasses(a, nil, addr)
+		case addresses && (x.Type == typeSVCB || x.Type == typeHTTPS):
+			var buf [16]netip.Addr
+			hints, is := appendHints(buf[:0], a.Buf, x)
+			ok = is
+			for i := 0; ok && i < len(hints); i++ {
+				ok = r.alsoPasses(a, nil, hints[i])
+			}
 		default:
 			continue
 		}

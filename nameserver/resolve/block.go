@@ -163,10 +163,15 @@ func appendPart(dst []byte, name, value string) []byte {
 // Internet (RFC 1918, RFC 4193, loopback, link-local, unspecified, RFC 6598).
 func isPrivate(a netip.Addr) bool {
 	a = a.Unmap()
+	if nat64.Contains(a) { // RFC 6052: what is behind it counts
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || shared.Contains(a) || this.Contains(a)
 }
 
 var (
 	shared = netip.MustParsePrefix("100.64.0.0/10") // RFC 6598
 	this   = netip.MustParsePrefix("0.0.0.0/8")     // RFC 791
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")  // RFC 6052
 )
