@@ -344,6 +344,9 @@ func child(name []byte) []byte {
 
 // sibling is the name that follows name and all that is below it.
 func sibling(name []byte) []byte {
+	if name[0] == 0 {
+		return name // after the last name comes the root
+	}
 	label, parent := bytes.Clone(name[1:1+int(name[0])]), name[1+int(name[0]):]
 	if len(label) < 63 && len(name) < 255 {
 		return prepend(append(label, 0), parent)
@@ -351,9 +354,12 @@ func sibling(name []byte) []byte {
 	for len(label) > 1 && label[len(label)-1] == 255 {
 		label = label[:len(label)-1]
 	}
-	if c := &label[len(label)-1]; *c == 'A'-1 {
+	switch c := &label[len(label)-1]; *c {
+	case 255: // the last of all labels: what comes next is beside the parent
+		return sibling(parent)
+	case 'A' - 1:
 		*c = 'Z' + 1 // upper case is lower case
-	} else {
+	default:
 		*c++
 	}
 	return prepend(label, parent)
