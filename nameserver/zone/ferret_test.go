@@ -1,15 +1,21 @@
 package zone
 
 import (
+	"context"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 
+	"shuultuur/nameserver"
+	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone/zonetest"
 )
 
-func TestFerretCasesAreAnsweredAsByTheMajority(t *testing.T) {
+// ferret is the data set, all its zones in one responder.
+func ferret(t *testing.T) (map[string]*zonetest.Case, *Responder) {
+	t.Helper()
 	cases := zonetest.Ferret(t)
 	if len(cases) < 6000 {
 		t.Fatalf("only %d cases", len(cases))
@@ -22,15 +28,52 @@ func TestFerretCasesAreAnsweredAsByTheMajority(t *testing.T) {
 		}
 		zones = append(zones, z)
 	}
-	z := NewResponder()
-	if err := z.Replace(zones...); err != nil {
-		t.Fatal(err)
-	}
-	wrong := zonetest.Judge(t, cases, func(m *dns.Msg) *dns.Msg { return ask(t, z, m, 65535) })
+	return cases, serve(t, zones...)
+}
+
+func judge(t *testing.T, cases map[string]*zonetest.Case, ask func(*dns.Msg) *dns.Msg) {
+	t.Helper()
+	wrong := zonetest.Judge(t, cases, ask)
 	for _, w := range wrong[:min(len(wrong), 10)] {
 		t.Error(w)
 	}
 	if len(wrong) > 0 {
 		t.Errorf("%d of %d cases", len(wrong), len(cases))
 	}
+}
+
+func TestFerretCasesAreAnsweredAsByTheMajority(t *testing.T) {
+	cases, z := ferret(t)
+	judge(t, cases, func(m *dns.Msg) *dns.Msg { return ask(t, z, m, 65535) })
+}
+
+func TestFerretCasesAreAnsweredOverUDPAsByTheMajority(t *testing.T) {
+	cases, z := ferret(t)
+	s, err := nameserver.New(nameserver.Config{Listen: []string{"127.0.0.1:0"}, UDPSize: 4000}, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetResponders(nil, z)
+	ctx, stop := context.WithCancel(t.Context())
+	if err := s.Listen(ctx); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	c, err := dns.Dial("udp", s.Addrs(wire.UDP)[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.UDPSize = 4096
+	judge(t, cases, func(m *dns.Msg) *dns.Msg {
+		m.SetEdns0(4096, false)
+		return exchange(t, c, m)
+	})
 }

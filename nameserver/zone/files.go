@@ -55,7 +55,8 @@ type Target interface {
 	Remove(origin, view string) bool
 }
 
-// Files are the zone files of the settings, served by a Target and read again when they change.
+// Files are the zone files of the settings, served by a Target and read again
+// when they change.
 type Files struct {
 	cfg     Config
 	to      Target
@@ -87,9 +88,6 @@ func Load(cfg Config) ([]*Zone, error) {
 // mistake in one is an error; zones without are served all the same, so that
 // who starts may go on.
 func NewFiles(cfg Config, to Target, log *slog.Logger) (*Files, error) {
-	if cfg.Reread < 0 {
-		return nil, filter.Setting("reread", fmt.Errorf("%v is less than nothing", cfg.Reread))
-	}
 	if cfg.Reread == 0 {
 		cfg.Reread = time.Second
 	}
@@ -110,6 +108,9 @@ func NewFiles(cfg Config, to Target, log *slog.Logger) (*Files, error) {
 
 // sources lists the zone files there are now.
 func (c Config) sources() ([]*source, error) {
+	if c.Reread < 0 {
+		return nil, filter.Setting("reread", fmt.Errorf("%v is less than nothing", c.Reread))
+	}
 	var all []*source
 	taken := map[string]string{}
 	for i, f := range c.Files {

@@ -111,6 +111,9 @@ func TestSettingsOfFilesAreVerified(t *testing.T) {
 			t.Errorf("%v: %v, want %q", c.files, err, c.want)
 		}
 	}
+	if _, err := Load(Config{Reread: -1}); err == nil || !strings.HasPrefix(err.Error(), "reread: ") {
+		t.Errorf("an interval of less than nothing: %v", err)
+	}
 	zones, err := Load(Config{Files: []File{{Path: ok}}})
 	if err != nil || len(zones) != 1 || zones[0].Origin != "ok.test." {
 		t.Errorf("%v, %v", zones, err)

@@ -99,11 +99,11 @@ func exchange(t testing.TB, c *dns.Conn, m *dns.Msg) *dns.Msg {
 	t.Helper()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	if err := c.WriteMsg(m); err != nil {
-		t.Fatalf("nsd: %v: %v", m.Question[0], err)
+		t.Fatalf("%v: %v", m.Question[0], err)
 	}
 	r, err := c.ReadMsg()
 	if err != nil {
-		t.Fatalf("nsd: %v: %v", m.Question[0], err)
+		t.Fatalf("%v: %v", m.Question[0], err)
 	}
 	return r
 }
