@@ -70,10 +70,18 @@ func (s *Settings) forwarding() forward.Config {
 	return cfg
 }
 
+// nameserver are the settings of the server itself.
+func (s *Settings) nameserver() nameserver.Config {
+	cfg := s.DNS.Server
+	cfg.Cert, cfg.Key = s.path(cfg.Cert), s.path(cfg.Key)
+	return cfg
+}
+
 // fixed are the settings that only a restart changes.
 func (d *DNS) fixed() string {
 	s := &d.Server
-	return fmt.Sprint(s.Listen, s.TLS, s.HTTPS, s.QUIC, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue)
+	return fmt.Sprint(s.Listen, s.TLS, s.HTTPS, s.QUIC, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue,
+		s.Wait, s.Path, s.Cookies.Secret)
 }
 
 // label is how CoreDNS names a server in metrics.
@@ -218,7 +226,7 @@ func (e *Engine) tryDNS() error {
 	if d == nil {
 		return nil
 	}
-	if _, err := nameserver.New(d.Server, nil, nil); err != nil {
+	if _, err := nameserver.New(e.settings.nameserver(), nil, nil); err != nil {
 		return filter.Setting("dns", err)
 	}
 	f, err := forward.New(e.settings.forwarding())
@@ -233,7 +241,7 @@ func (g *Gateway) openDNS(ctx context.Context, s *Settings, e *Engine) (err erro
 	if s.DNS == nil {
 		return nil
 	}
-	if g.dns, err = nameserver.New(s.DNS.Server, g.log, g.named); err != nil {
+	if g.dns, err = nameserver.New(s.nameserver(), g.log, g.named); err != nil {
 		return filter.Setting("dns", err)
 	}
 	if g.zones, err = newZones(s, g, g.log); err != nil {
@@ -302,7 +310,7 @@ func (g *Gateway) reloadDNS(s *Settings, e *Engine, n *names, z *zones) {
 	if g.dns == nil || s.DNS == nil {
 		return
 	}
-	if err := g.dns.Reload(s.DNS.Server); err != nil {
+	if err := g.dns.Reload(s.nameserver()); err != nil {
 		g.log.Error("the name server keeps its old limits", "error", err)
 	}
 	g.respond(z, e)
