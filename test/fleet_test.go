@@ -179,6 +179,12 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				until(t, "the new list is in use", func() bool { return f.status(i, "http://more.example/") == 403 })
 			}
 
+			// What was learned with the old list is worth nothing, once for all.
+			was := f.served.Load()
+			if s := f.status(1, "http://rude.example/rude"); s != 403 || f.served.Load() != was+1 {
+				t.Errorf("the rude page: %d, fetched %d times; want it looked at anew", s, f.served.Load()-was)
+			}
+
 			// What both spend is one quota: 1000 bytes are three times 400.
 			var ok int
 			for i := range 10 {

@@ -1,0 +1,56 @@
+package state_test
+
+import (
+	"context"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"shuultuur/state"
+	"shuultuur/state/redistest"
+	"shuultuur/state/statetest"
+)
+
+// BenchmarkFleet is what a request pays on this node: for a verdict nobody
+// has, asked for the first time and again; for one another node has learned;
+// for one to be kept; for a limit.
+func BenchmarkFleet(b *testing.B) {
+	r := state.Redis{Addresses: []string{redistest.Start(b).Addr}}
+	s, err := state.Open(state.Config{Redis: &r}, "", "", nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx) }()
+	defer func() { stop(); <-done; s.Close() }()
+	n := uint64(1 << 32)
+	b.Run("verdict nobody has", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			n++
+			s.Get(ctx, statetest.Key(n))
+		}
+	})
+	b.Run("the same again", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			s.Get(ctx, statetest.Key(n))
+		}
+	})
+	b.Run("put", func(b *testing.B) {
+		b.ReportAllocs()
+		v := binary.BigEndian.AppendUint64(nil, 1)
+		for b.Loop() {
+			n++
+			s.Put(ctx, statetest.Key(n), v, time.Hour)
+		}
+	})
+	b.Run("limit", func(b *testing.B) {
+		b.ReportAllocs()
+		counts := []state.Count{{Key: statetest.Key(1), Window: time.Minute, Add: 1, Most: 1 << 40}}
+		for b.Loop() {
+			s.Count(ctx, counts)
+		}
+	})
+}
