@@ -82,11 +82,11 @@ func follow(ctx context.Context, client rueidis.Client, channels []string, chang
 		return err
 	})
 	for {
-		client.Receive(hooked, client.B().Psubscribe().Pattern(channels...).Build(), func(m rueidis.PubSubMessage) {
+		_ = client.Receive(hooked, client.B().Psubscribe().Pattern(channels...).Build(), func(m rueidis.PubSubMessage) {
 			if _, key, ok := strings.Cut(m.Channel, "__:"); ok {
 				changed(key)
 			}
-		}) //nolint:errcheck // lost has it
+		}) // lost has the error
 		if sleep(ctx, pause) != nil {
 			return
 		}
