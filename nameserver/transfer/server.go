@@ -153,10 +153,8 @@ func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
 		if c.Folder == "" {
 			return nil, filter.Setting("folder", errors.New("there is no folder to keep the secondary zones in"))
 		}
-		if info, err := os.Stat(c.Folder); err != nil {
+		if err := os.MkdirAll(c.Folder, 0o750); err != nil {
 			return nil, filter.Setting("folder", err)
-		} else if !info.IsDir() {
-			return nil, filter.Setting("folder", fmt.Errorf("%q is no folder", c.Folder))
 		}
 		s.markMissing()
 		for _, sec := range s.secondaries {
