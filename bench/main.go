@@ -120,6 +120,7 @@ func run(args []string) error {
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "state", stateAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "auth", authAbout)
+		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "flood", floodAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "resolver", resolverAbout)
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
@@ -153,7 +154,7 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "tls-idle", "generator", "dns", "overload", "auth", "resolver", "state")
+		names = append(names, "tls-idle", "generator", "dns", "overload", "auth", "flood", "resolver", "state")
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -185,6 +186,8 @@ func one(ctx context.Context, name string, opt options, out io.Writer) error {
 		return dns(ctx, opt, out)
 	case "overload":
 		return overload(ctx, opt, out)
+	case "flood":
+		return flood(ctx, opt, out)
 	case "auth":
 		return auth(ctx, opt, out)
 	case "resolver":
