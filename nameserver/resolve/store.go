@@ -20,7 +20,7 @@ type Upstream func(ctx context.Context, name []byte, qtype, class uint16, do, cd
 
 // CacheConfig says how long and how much is kept.
 type CacheConfig struct {
-	Size     int           `yaml:"size"`         // MiB; default 32
+	Size     int           `yaml:"size"`         // MiB; default 16
 	MinTTL   time.Duration `yaml:"min-ttl"`      // answers are kept at least so long; default 0s
 	MaxTTL   time.Duration `yaml:"max-ttl"`      // and at most so long; default 1d
 	Negative time.Duration `yaml:"negative-ttl"` // "there is none" at most so long; default 1h
@@ -76,7 +76,7 @@ func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
 	}
 	size, stale := cfg.Size, orElse(cfg.Stale, 24*time.Hour)
 	if size == 0 {
-		size = 32
+		size = 16
 	}
 	if size < 0 || size > 1<<20 {
 		return nil, filter.Setting("size", fmt.Errorf("%d MiB cannot be", size))
