@@ -33,7 +33,8 @@ type builder struct {
 	seed   uint64
 	report Report
 
-	text  [][]byte // keys, textChunk bytes each
+	text  [][]byte // keys, textChunk bytes each; nil where they are in spill
+	spill spill
 	parts [256]part
 
 	categories map[string]uint16
@@ -161,7 +162,18 @@ func (b *builder) keep(host, path []byte) (uint32, error) {
 		if (len(b.text)+1)*textChunk > maxInFile {
 			return 0, errors.New("more than 4 GiB of entries")
 		}
-		b.text = append(b.text, make([]byte, 0, textChunk))
+		chunk := []byte(nil)
+		if b.spill.dir != "" && last >= heapChunks {
+			full := b.text[last]
+			var err error
+			if chunk, err = b.spill.put(full); err != nil {
+				return 0, err
+			}
+			b.text[last] = nil
+		} else {
+			chunk = make([]byte, 0, textChunk)
+		}
+		b.text = append(b.text, chunk)
 		last++
 	}
 	at := last*textChunk + len(b.text[last])
@@ -255,6 +267,11 @@ const (
 
 // write writes the list file.
 func (b *builder) write(dst string, stamp [32]byte, start time.Time) error {
+	spilled, err := b.spill.get()
+	if err != nil {
+		return err
+	}
+	copy(b.text[min(heapChunks, len(b.text)):], spilled)
 	n, err := b.dedupe()
 	if err != nil {
 		return err

@@ -481,3 +481,40 @@ func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
 		t.Errorf("%d allocations for %d entries", got, n)
 	}
 }
+
+// TestTextOfALargeListIsPutAside: more text than is kept in memory, with every
+// entry found again.
+func TestTextOfALargeListIsPutAside(t *testing.T) {
+	const n = 450_000
+	var text bytes.Buffer
+	name := func(i int) string { return fmt.Sprintf("host-with-a-long-name-%07d.example%d.com", i, i%100) }
+	for i := range n {
+		fmt.Fprintln(&text, name(i*7919%n))
+	}
+	if text.Len() <= (heapChunks+2)*textChunk {
+		t.Fatalf("%d bytes are too few to be put aside", text.Len())
+	}
+	dir := t.TempDir()
+	path, dst := filepath.Join(dir, "names"), filepath.Join(dir, "names.list")
+	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: path}, dst)
+	if err != nil || rep.Entries != n {
+		t.Fatalf("%d entries, %v", rep.Entries, err)
+	}
+	f, err := Open(dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range n {
+		if i%97 == 0 && len(ask(t, f, "www."+name(i))) != 1 {
+			t.Fatalf("%s is not found", name(i))
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}

@@ -56,6 +56,8 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	defer os.RemoveAll(dir)
 	l := new(Lint)
 	b := newBuilder(ctx, name, cfg, randomSeed())
+	b.spill.dir = dir
+	defer b.spill.close()
 	b.twice = func(kept, dropped entry) {
 		if len(l.Twice) < mostLinted {
 			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is there already, in line %s", quote(b.key(&dropped)), b.line(kept.line, dropped.line))))

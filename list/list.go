@@ -165,6 +165,8 @@ func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, 
 
 func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32]byte, seed uint64, note string, start time.Time) (Report, error) {
 	b := newBuilder(ctx, name, cfg, seed)
+	b.spill.dir = filepath.Dir(dst)
+	defer b.spill.close()
 	if err := b.read(); err != nil {
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
