@@ -106,7 +106,7 @@ func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.St
 		return err
 	}
 	e.content = append(e.content, e.files[before:]...)
-	look, err := e.intercept()
+	look, err := e.intercept(memory)
 	if err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (e *Engine) certificate() (*tls.Config, error) {
 }
 
 // intercept makes what looks into TLS connections, nil when no policy wants to.
-func (e *Engine) intercept() (*proxy.Interception, error) {
+func (e *Engine) intercept(memory state.Store) (*proxy.Interception, error) {
 	s := e.settings
 	wanted := slices.IndexFunc(s.Policies, func(p policy.Policy) bool { return p.Decrypt })
 	if s.Intercept == nil {
@@ -318,7 +318,11 @@ func (e *Engine) intercept() (*proxy.Interception, error) {
 	if wanted < 0 {
 		return nil, nil
 	}
-	return &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return e.policy.Decrypts(t) }, ExceptAfter: c.ExceptAfter}, nil
+	in := &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return e.policy.Decrypts(t) }, ExceptAfter: c.ExceptAfter}
+	if memory != nil {
+		in.Memory = memory
+	}
+	return in, nil
 }
 
 // keep goes on with the certificates and tickets of the engine before, as long

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,6 +28,9 @@ type Interception struct {
 	// ExceptAfter lets a host through unseen for a client that has refused
 	// our certificate for it this often within a day; 0 for never.
 	ExceptAfter int
+	// Memory is what that is counted in with other nodes; nil counts here
+	// alone.
+	Memory Memory
 }
 
 // A decrypted is what a session knows of the connection it has decrypted.
@@ -157,7 +158,7 @@ func (x *session) decryptHello(d *decrypted, pass bool) (more bool) {
 // opaque says why a connection cannot be looked into although it should be.
 func (x *session) opaque(d *decrypted) string {
 	in := x.eng.Intercept
-	if in.ExceptAfter > 0 && x.p.pinned.count(d.pin()) >= in.ExceptAfter {
+	if in.ExceptAfter > 0 && x.p.pinned.count(x.ctx, in, d.pin()) >= in.ExceptAfter {
 		return "not decrypted: the client refuses our certificate for this host"
 	}
 	if _, err := in.Authority.Certificate(d.name()); err != nil {
@@ -251,7 +252,7 @@ func (x *session) handshake(d *decrypted, first []byte, pass bool) (more bool) {
 		}
 		return false
 	}
-	p.pinned.forget(d.pin())
+	p.pinned.forget(x.ctx, x.eng.Intercept, d.pin())
 	p.counters.decrypted.Add(1)
 	x.c, x.tcp, x.until = tc, nil, time.Time{}
 	x.r.Reset(tc)
@@ -278,7 +279,7 @@ func (x *session) handshakeFailed(d *decrypted, err error) {
 		return
 	}
 	p.counters.certRefused.Add(1)
-	n := p.pinned.add(d.pin())
+	n := p.pinned.add(x.ctx, x.eng.Intercept, d.pin())
 	x.note("the client refused our certificate (" + err.Error() + "), " + strconv.Itoa(n) +
 		" times for this host: the root is not installed there, or the application is pinned and its host wants an allow rule" + x.echAdvice(d))
 }
@@ -500,110 +501,3 @@ type nothing struct{}
 func (nothing) Error() string   { return "nothing to read" }
 func (nothing) Timeout() bool   { return true }
 func (nothing) Temporary() bool { return true }
-
-// A pin is a client that refused our certificate for a host.
-type pin struct {
-	client netip.Addr
-	host   string
-}
-
-func (d *decrypted) pin() pin { return pin{d.client.Addr, d.name()} }
-
-const (
-	maxPins = 4096
-	pinTime = 24 * time.Hour
-)
-
-// pins count refusals. When they are full, any one makes room.
-type pins struct {
-	mu sync.Mutex
-	n  map[pin]refusals
-}
-
-type refusals struct {
-	n           int
-	since, last time.Time
-}
-
-func (s *pins) add(k pin) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.n == nil {
-		s.n = map[pin]refusals{}
-	}
-	r, ok := s.n[k]
-	now := time.Now()
-	if now.Sub(r.last) > pinTime {
-		r.n, r.since = 0, now
-	}
-	if !ok && len(s.n) >= maxPins {
-		for other := range s.n {
-			delete(s.n, other)
-			break
-		}
-	}
-	r.n, r.last = r.n+1, now
-	s.n[k] = r
-	return r.n
-}
-
-func (s *pins) count(k pin) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.n[k]
-	if time.Since(r.last) > pinTime {
-		return 0
-	}
-	return r.n
-}
-
-// A Refusal is a host for which clients break off at our certificate: a
-// proposed exception.
-type Refusal struct {
-	Host    string    `json:"host"`
-	Clients int       `json:"clients"` // that refuse
-	Times   int       `json:"times"`
-	Since   time.Time `json:"since"`
-	Last    time.Time `json:"last"`
-}
-
-// Refusals lists the hosts whose certificate of ours was refused within a day
-// and not accepted by the same client since, those of most clients first.
-func (p *Proxy) Refusals() []Refusal {
-	s := &p.pinned
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	by := map[string]*Refusal{}
-	for k, r := range s.n {
-		if time.Since(r.last) > pinTime {
-			continue
-		}
-		h := by[k.host]
-		if h == nil {
-			h = &Refusal{Host: k.host, Since: r.since, Last: r.last}
-			by[k.host] = h
-		}
-		h.Clients++
-		h.Times += r.n
-		if r.since.Before(h.Since) {
-			h.Since = r.since
-		}
-		if r.last.After(h.Last) {
-			h.Last = r.last
-		}
-	}
-	list := make([]Refusal, 0, len(by))
-	for _, h := range by {
-		list = append(list, *h)
-	}
-	slices.SortFunc(list, func(a, b Refusal) int {
-		return cmp.Or(b.Clients-a.Clients, b.Times-a.Times, strings.Compare(a.Host, b.Host))
-	})
-	return list
-}
-
-func (s *pins) forget(k pin) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.n, k)
-}

@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/state"
+)
+
+// A Memory is what nodes remember together of clients that refuse our
+// certificate.
+type Memory interface {
+	Get(ctx context.Context, key [16]byte) ([]byte, bool)
+	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+	Count(ctx context.Context, counts []state.Count)
+}
+
+// A pin is a client that refused our certificate for a host.
+type pin struct {
+	client netip.Addr
+	host   string
+}
+
+func (d *decrypted) pin() pin { return pin{d.client.Addr, d.name()} }
+
+// key is what it goes by in a Memory.
+func (k pin) key() (key [16]byte) {
+	b := append([]byte("refused certificate\x00"), k.client.String()...)
+	sum := sha256.Sum256(append(append(b, 0), k.host...))
+	copy(key[:], sum[:])
+	return key
+}
+
+const (
+	maxPins = 4096
+	pinTime = 24 * time.Hour
+)
+
+// pins count refusals. When they are full, any one makes room.
+//
+// Where hosts are let through by themselves, the number is the Memory's. A
+// counter there is for pins that have refused only: beside it stands, as long
+// as its last refusal counts, the sum it came to then, and a connection looks
+// for that alone. So those that never refuse take no counter.
+type pins struct {
+	mu     sync.Mutex
+	n      map[pin]refusals
+	shared int       // counters begun
+	since  time.Time // since then
+}
+
+type refusals struct {
+	n           int
+	since, last time.Time
+	shared      bool // counted in the Memory too
+}
+
+// add counts a refusal and returns how many there are.
+func (s *pins) add(ctx context.Context, in *Interception, k pin) int {
+	r, untold := s.addHere(k, in.remembers())
+	if untold == 0 {
+		return r.n
+	}
+	n := state.Count{Key: k.key(), Until: r.last.Add(pinTime), Add: int64(untold)}
+	switch known := in.count(ctx, &n); {
+	case !known:
+		n.Sum = max(n.Sum, int64(r.n))
+	case n.Sum < n.Add: // two nodes have taken the same refusals back
+		n.Add -= n.Sum
+		in.count(ctx, &n)
+	}
+	in.Memory.Put(ctx, n.Key, binary.AppendVarint(nil, n.Sum), pinTime)
+	return int(n.Sum)
+}
+
+// addHere counts a refusal on this node, and says how many the Memory is to be
+// told of.
+func (s *pins) addHere(k pin, share bool) (r refusals, untold int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == nil {
+		s.n = map[pin]refusals{}
+	}
+	r, ok := s.n[k]
+	now := time.Now()
+	if now.Sub(r.last) > pinTime {
+		r = refusals{since: now}
+	}
+	if !ok && len(s.n) >= maxPins {
+		for other := range s.n {
+			delete(s.n, other)
+			break
+		}
+	}
+	r.n, r.last = r.n+1, now
+	switch {
+	case !share:
+		r.shared = false
+	case r.shared:
+		untold = 1
+	case s.room(now):
+		r.shared, untold = true, r.n
+	}
+	s.n[k] = r
+	return r, untold
+}
+
+// room says whether one more may be counted in the Memory today: a client that
+// makes up names is not to use up the counters of limits and quotas.
+func (s *pins) room(now time.Time) bool {
+	if now.Sub(s.since) > pinTime {
+		s.shared, s.since = 0, now
+	}
+	s.shared++
+	return s.shared <= maxPins
+}
+
+// count returns how often k has refused, on all nodes where that is known.
+func (s *pins) count(ctx context.Context, in *Interception, k pin) int {
+	s.mu.Lock()
+	r := s.n[k]
+	s.mu.Unlock()
+	if time.Since(r.last) > pinTime {
+		r = refusals{}
+	}
+	if !in.remembers() {
+		return r.n
+	}
+	key := k.key()
+	then, ok := in.Memory.Get(ctx, key)
+	if !ok {
+		if r.shared { // taken back by another node, or forgotten
+			return 0
+		}
+		return r.n
+	}
+	if n, _ := binary.Varint(then); n >= int64(in.ExceptAfter) {
+		return int(n)
+	}
+	n := state.Count{Key: key, Until: time.Now().Add(pinTime)}
+	if !in.count(ctx, &n) {
+		return r.n
+	}
+	return int(n.Sum)
+}
+
+// forget takes back the refusals of k, which has taken our certificate.
+func (s *pins) forget(ctx context.Context, in *Interception, k pin) {
+	s.mu.Lock()
+	delete(s.n, k)
+	s.mu.Unlock()
+	if !in.remembers() {
+		return
+	}
+	key := k.key()
+	if _, ok := in.Memory.Get(ctx, key); !ok {
+		return
+	}
+	in.Memory.Put(ctx, key, nil, 0)
+	n := state.Count{Key: key, Until: time.Now().Add(pinTime)}
+	if in.count(ctx, &n); n.Sum > 0 {
+		n.Add = -n.Sum
+		in.count(ctx, &n)
+	}
+}
+
+// remembers says whether refusals are counted with other nodes.
+func (in *Interception) remembers() bool { return in.ExceptAfter > 0 && in.Memory != nil }
+
+// count has n counted, and says whether its sum is that of all nodes.
+func (in *Interception) count(ctx context.Context, n *state.Count) bool {
+	counts := []state.Count{*n}
+	in.Memory.Count(ctx, counts)
+	*n = counts[0]
+	return n.Known
+}
+
+// A Refusal is a host for which clients break off at our certificate: a
+// proposed exception.
+type Refusal struct {
+	Host    string    `json:"host"`
+	Clients int       `json:"clients"` // that refuse
+	Times   int       `json:"times"`
+	Since   time.Time `json:"since"`
+	Last    time.Time `json:"last"`
+}
+
+// Refusals lists the hosts whose certificate of ours was refused here within a
+// day and not accepted by the same client since, those of most clients first.
+func (p *Proxy) Refusals() []Refusal {
+	s := &p.pinned
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := map[string]*Refusal{}
+	for k, r := range s.n {
+		if time.Since(r.last) > pinTime {
+			continue
+		}
+		h := by[k.host]
+		if h == nil {
+			h = &Refusal{Host: k.host, Since: r.since, Last: r.last}
+			by[k.host] = h
+		}
+		h.Clients++
+		h.Times += r.n
+		if r.since.Before(h.Since) {
+			h.Since = r.since
+		}
+		if r.last.After(h.Last) {
+			h.Last = r.last
+		}
+	}
+	list := make([]Refusal, 0, len(by))
+	for _, h := range by {
+		list = append(list, *h)
+	}
+	slices.SortFunc(list, func(a, b Refusal) int {
+		return cmp.Or(b.Clients-a.Clients, b.Times-a.Times, strings.Compare(a.Host, b.Host))
+	})
+	return list
+}
