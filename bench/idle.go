@@ -126,18 +126,20 @@ func (r *rig) fetchTLS(c net.Conn) error {
 	if err != nil {
 		return err
 	}
+	res.Body.Close()
 	if res.StatusCode != http.StatusOK || br.Buffered() > 0 {
 		return fmt.Errorf("CONNECT: %s, %d bytes behind it", res.Status, br.Buffered())
 	}
 	tc := tls.Client(c, &tls.Config{ServerName: "localhost", RootCAs: r.certs.roots})
 	fmt.Fprint(tc, "GET /small.html HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	res, err = http.ReadResponse(bufio.NewReader(tc), nil)
+	page, err := http.ReadResponse(bufio.NewReader(tc), nil)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(io.Discard, res.Body)
-	if err == nil && (res.StatusCode != http.StatusOK || n != smallSize) {
-		err = fmt.Errorf("the page: %s, %d bytes", res.Status, n)
+	defer page.Body.Close()
+	n, err := io.Copy(io.Discard, page.Body)
+	if err == nil && (page.StatusCode != http.StatusOK || n != smallSize) {
+		err = fmt.Errorf("the page: %s, %d bytes", page.Status, n)
 	}
 	return err
 }

@@ -90,10 +90,12 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 		}
 		// The same once more, with a Redis that hangs from the middle on.
 		turn++
-		hang := time.AfterFunc(opt.duration()/4, func() { redis.cmd.Process.Signal(syscall.SIGSTOP) })
+		stopped := make(chan error, 1)
+		hang := time.AfterFunc(opt.duration()/4, func() { stopped <- redis.cmd.Process.Signal(syscall.SIGSTOP) })
 		t, err := r.stateTurn(peers[1], stateLoads[1], turn, opt)
-		hang.Stop()
-		redis.cmd.Process.Signal(syscall.SIGCONT)
+		if !hang.Stop() {
+			err = errors.Join(err, <-stopped, redis.cmd.Process.Signal(syscall.SIGCONT))
+		}
 		if err != nil {
 			return fmt.Errorf("round %d, with Redis lost: %w", round, err)
 		}

@@ -18,9 +18,7 @@ func recordsOf(t *testing.T, cfg Config, text string) (string, Report) {
 	f, rep := compileText(t, cfg, text)
 	var all []string
 	if err := f.Entries(func(e Entry) bool {
-		for _, found := range ask(t, f, e.Key) {
-			all = append(all, found)
-		}
+		all = append(all, ask(t, f, e.Key)...)
 		return true
 	}); err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			h.Set("Alt-Svc", `h3=":`+strconv.Itoa(a.Port)+`"; ma=86400`)
 		}
 	}
-	rw.Write(reply)
+	_, _ = rw.Write(reply) // or the client has left
 }
 
 // query reads the query of a request into x.msg; the status is that to refuse

@@ -59,7 +59,7 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 		v := set[i].Load()
 		d := ahead(v, now)
 		if v&^timeMask == tag {
-			best, debt = i, d
+			best = i
 			break
 		}
 		if v == 0 {

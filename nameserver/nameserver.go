@@ -54,7 +54,7 @@ type Record func(q *wire.Query, r *wire.Reply, took time.Duration)
 // responders are who answers.
 type responders struct {
 	all      []wire.Responder
-	transfer []wire.Transferer
+	transfer []wire.Transferrer
 	notify   []wire.Notifier
 	auth     wire.Authenticator // nil for none
 }
@@ -151,12 +151,12 @@ func label(p places) string {
 }
 
 // SetResponders says who answers from the next query on, in order; auth may
-// be nil. Those of all that are a [wire.Transferer] or a [wire.Notifier] are
+// be nil. Those of all that are a [wire.Transferrer] or a [wire.Notifier] are
 // asked as such.
 func (s *Server) SetResponders(auth wire.Authenticator, all ...wire.Responder) {
 	rs := &responders{all: all, auth: auth}
 	for _, r := range all {
-		if t, ok := r.(wire.Transferer); ok {
+		if t, ok := r.(wire.Transferrer); ok {
 			rs.transfer = append(rs.transfer, t)
 		}
 		if n, ok := r.(wire.Notifier); ok {

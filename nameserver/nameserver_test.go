@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
@@ -354,7 +355,7 @@ func TestSettingsThatCannotBeAreNamed(t *testing.T) {
 		"cookies.secret": {Listen: listen, Cookies: Cookies{Secret: "abc"}},
 	} {
 		_, err := New(cfg, slog.New(slog.DiscardHandler), nil)
-		bad, ok := err.(*filter.SettingError)
+		bad, ok := errors.AsType[*filter.SettingError](err)
 		if !ok || bad.Key != key {
 			t.Errorf("%s: got %v", key, err)
 		}

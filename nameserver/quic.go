@@ -90,13 +90,13 @@ func (s *Server) acceptQUIC(q quicListener, w *web) {
 		}
 		if !ok {
 			s.loseShard(why)
-			c.CloseWithError(doqExcessiveLoad, "")
+			_ = c.CloseWithError(doqExcessiveLoad, "")
 			continue
 		}
 		all.Go(func() {
 			defer s.conns.leave(client.Addr())
 			if q.transport == wire.HTTPS {
-				w.http3.ServeQUICConn(c)
+				_ = w.http3.ServeQUICConn(c) // how the connection ended
 				return
 			}
 			s.serveQUIC(c, client, w)
@@ -140,7 +140,7 @@ func (x *request) serveStream(c *quic.Conn, st *quic.Stream) {
 	// One message, its length before it, the end behind it, ID 0 (section 4.2).
 	if len(msg) < frameBytes+12 || int(binary.BigEndian.Uint16(msg)) != len(msg)-frameBytes || msg[2] != 0 || msg[3] != 0 {
 		x.lose(badFrame)
-		c.CloseWithError(doqProtocolError, "")
+		_ = c.CloseWithError(doqProtocolError, "")
 		return
 	}
 	x.msg = msg[frameBytes:]

@@ -98,7 +98,7 @@ func parseFile(b []byte, take func(kind byte, key [16]byte, until time.Time, val
 				return errDamaged
 			}
 			size, n := binary.Uvarint(b[recordHead:])
-			if n <= 0 || size > uint64(len(b)-recordHead-n) || !bytes.Contains([]byte{kindVerdict, kindSum, kindSet}, b[:1]) {
+			if n <= 0 || size > uint64(len(b)-recordHead-n) || bytes.IndexByte([]byte{kindVerdict, kindSum, kindSet}, b[0]) < 0 {
 				return errDamaged
 			}
 			value := b[recordHead+n:][:size]

@@ -2,7 +2,6 @@ package test
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -185,7 +184,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	}
 	for end := time.Now().Add(20 * time.Second); strings.Contains(dig("ferry.example"), "Stale"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal(fmt.Sprintf("answers are stale although upstreams are back:\n%s", dig("ferry.example")))
+			t.Fatalf("answers are stale although upstreams are back:\n%s", dig("ferry.example"))
 		}
 	}
 }

@@ -201,8 +201,7 @@ func rewrite(value string) (string, error) {
 	parts := strings.SplitN(value, ";", 3)
 	if len(parts) == 1 {
 		up := strings.ToUpper(value)
-		switch {
-		case up == "NXDOMAIN" || up == "REFUSED" || up == "SERVFAIL" || up == "NOERROR":
+		if up == "NXDOMAIN" || up == "REFUSED" || up == "SERVFAIL" || up == "NOERROR" {
 			return up + ";;", nil
 		}
 		if a, err := netip.ParseAddr(value); err == nil {

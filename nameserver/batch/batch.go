@@ -40,11 +40,10 @@ type Peer struct {
 
 // A Conn is one UDP socket.
 type Conn struct {
-	udp    *net.UDPConn
-	bound  netip.Addr // invalid on a wildcard
-	mapped bool       // the socket speaks IPv6, IPv4 with it
-	fast   *fast      // nil where there are no batches
-	stop   atomic.Bool
+	udp   *net.UDPConn
+	bound netip.Addr // invalid on a wildcard
+	fast  *fast      // nil where there are no batches
+	stop  atomic.Bool
 
 	in    [Size][]byte
 	peers [Size]Peer
@@ -94,7 +93,7 @@ func listen(ctx context.Context, lc *net.ListenConfig, addr netip.AddrPort) (*Co
 	} else {
 		c.bound = addr.Addr()
 	}
-	c.udp.SetReadBuffer(receiveBuffer) // best effort: the system has its own limit
+	_ = c.udp.SetReadBuffer(receiveBuffer) // best effort: the system has its own limit
 	whole := make([]byte, Size*(InBytes+OutBytes))
 	for i := range Size {
 		c.in[i], whole = whole[:InBytes:InBytes], whole[InBytes:]

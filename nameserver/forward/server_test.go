@@ -3,7 +3,6 @@ package forward
 import (
 	"context"
 	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -129,15 +128,6 @@ func until(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("%s: not within 10 s", what)
 		}
 	}
-}
-
-func mustAddr(t testing.TB, s string) netip.AddrPort {
-	t.Helper()
-	a, err := netip.ParseAddrPort(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }
 
 // first returns the first upstream of names without a route.

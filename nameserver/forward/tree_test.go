@@ -24,13 +24,12 @@ import (
 // A signedZone is a zone of the tree that is served to validators.
 type signedZone struct {
 	name       string
-	algorithm  string   // "" for unsigned
-	nsec3      []string // options of dnssec-signzone; nil: NSEC
-	iterations string   // of NSEC3, more than dnssec-signzone wants to make
-	start      string   // of signatures; default an hour ago
-	end        string   // default in ten days
-	ds         string   // "", "none", "wrong", "unknown"
-	records    string
+	algorithm  string                          // "" for unsigned
+	nsec3      []string                        // options of dnssec-signzone; nil: NSEC
+	iterations string                          // of NSEC3, more than dnssec-signzone wants to make
+	start      string                          // of signatures; default an hour ago
+	end        string                          // default in ten days
+	ds         string                          // "", "none", "wrong", "unknown"
 	split      bool                            // a key for keys and one for the rest
 	spoil      func(records []dns.RR) []dns.RR // done after signing
 	apex       bool

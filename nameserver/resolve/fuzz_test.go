@@ -43,8 +43,8 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, uint16(dns.TypeA), false)
-		f.Add(b, uint16(dns.TypeHTTPS), true)
+		f.Add(b, dns.TypeA, false)
+		f.Add(b, dns.TypeHTTPS, true)
 	}
 	j := &judge{verdicts: map[string]filter.Verdict{"games": block(filter.NXDomain)}, names: filter.Names{NoHTTP3: true, NoECH: true}}
 	f.Fuzz(func(t *testing.T, msg []byte, qtype uint16, do bool) {

@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"sync"
@@ -169,11 +168,6 @@ func (s *Store) beyond(e *cache.Entry) {
 		e.EDE = edeStaleNX
 	}
 }
-
-var (
-	errBusy   = errors.New("too many questions are with upstreams already")
-	errClosed = errors.New("the name server is about to end")
-)
 
 // wait fetches the answer for k and appends it to dst. There always is one: a
 // stale one when upstreams are slow or gone, else SERVFAIL.

@@ -11,7 +11,7 @@ import (
 	"shuultuur/nameserver/wire"
 )
 
-// Transfer sends a zone, or what changed in it, as [wire.Transferer] wants. It
+// Transfer sends a zone, or what changed in it, as [wire.Transferrer] wants. It
 // answers every AXFR and IXFR, if only to refuse.
 func (s *Server) Transfer(ctx context.Context, q *wire.Query, send func(msg []byte) error) (wire.Outcome, error) {
 	if q.Type != dns.TypeAXFR && q.Type != dns.TypeIXFR || q.Transport != wire.TCP && q.Transport != wire.TLS {

@@ -30,7 +30,7 @@ type Zones interface {
 var (
 	_ Zones              = (*Server)(nil)
 	_ wire.Responder     = (*Server)(nil)
-	_ wire.Transferer    = (*Server)(nil)
+	_ wire.Transferrer   = (*Server)(nil)
 	_ wire.Notifier      = (*Server)(nil)
 	_ wire.Authenticator = (*Server)(nil)
 )
@@ -46,7 +46,7 @@ type Stats struct {
 
 // A Server publishes zones: it is the [Zones] that those who read zones are to
 // have, in front of the one it was given. It is also a [wire.Responder] to stand before the
-// one that answers for the zones, a [wire.Transferer], a [wire.Notifier] and a
+// one that answers for the zones, a [wire.Transferrer], a [wire.Notifier] and a
 // [wire.Authenticator].
 type Server struct {
 	Stats Stats

@@ -144,9 +144,6 @@ const (
 // fudge is by how much clocks may differ, in seconds (RFC 8945 section 10).
 const fudge = 300
 
-// maxMAC is the longest of algorithms.
-const maxMAC = sha512.Size
-
 // A record is a TSIG record as it was read.
 type record struct {
 	at        int    // where it begins in its message

@@ -153,10 +153,10 @@ type Responder interface {
 	Wait(ctx context.Context, q *Query, r *Reply) Outcome
 }
 
-// A Transferer answers with more than one message (AXFR, IXFR) over a stream.
+// A Transferrer answers with more than one message (AXFR, IXFR) over a stream.
 // A server asks those of its responders that are one before Answer, for these
 // two types only.
-type Transferer interface {
+type Transferrer interface {
 	// Transfer calls send for each message, whole, without a length prefix.
 	// Declined means nothing was sent: go on with Answer.
 	Transfer(ctx context.Context, q *Query, send func(msg []byte) error) (Outcome, error)

@@ -116,7 +116,7 @@ func TestQuestionsThatAreNotOursAreDeclined(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	if r := ask(t, z, question("x.test.", dns.TypeAXFR), 512); r == nil || r.Rcode != dns.RcodeRefused {
-		t.Errorf("a transfer without a Transferer: %v", r)
+		t.Errorf("a transfer without a Transferrer: %v", r)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestSignerIsAskedForWhatTheZoneDoesNotHold(t *testing.T) {
 			t.Errorf("%s: %v", c.name, r)
 		}
 		n.asked = slices.Compact(n.asked) // once when it could not wait, once when it could
-		if !slices.EqualFunc(n.asked, c.want, func(got, want string) bool { return strings.HasPrefix(got, want) }) {
+		if !slices.EqualFunc(n.asked, c.want, strings.HasPrefix) {
 			t.Errorf("%s %s: signer was asked %q, want %q", c.name, typeName(c.typ), n.asked, c.want)
 		}
 	}

@@ -104,7 +104,6 @@ type input struct {
 	files  []*counted
 
 	included []string
-	last     place
 	left     int64
 	err      error
 }

@@ -216,8 +216,7 @@ func TestChosenSetsAndAliasesAreInTheChain(t *testing.T) {
 	}
 	types := map[string][]uint16{}
 	for _, rr := range signed.Records {
-		switch rr := rr.(type) {
-		case *dns.NSEC:
+		if rr, ok := rr.(*dns.NSEC); ok {
 			types[rr.Hdr.Name] = rr.TypeBitMap
 		}
 	}

@@ -247,7 +247,6 @@ func (s *Signer) Busy() uint64  { return s.busy.Load() }
 type set struct {
 	rrs  []dns.RR
 	keys []*Key
-	ttl  uint32
 }
 
 // Zone returns z as it is served: with its records and the keys, chain and
