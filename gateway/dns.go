@@ -19,6 +19,7 @@ import (
 	"shuultuur/nameserver/forward"
 	"shuultuur/nameserver/resolve"
 	"shuultuur/nameserver/wire"
+	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/redins"
 )
 
@@ -337,6 +338,11 @@ type NameAnswer struct {
 	// Upstream says that upstreams would be asked, and their answer be judged
 	// again: Rcode and Records are empty.
 	Upstream bool
+	// Zone is the zone of our own that answers; nothing is judged then.
+	Zone string
+	// Unknown is where zones are that may answer instead and are not looked at
+	// without asking, "" when there are none.
+	Unknown string
 }
 
 // Name says what the name server would answer a client who asks for the
@@ -373,25 +379,81 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 		return nil, fmt.Errorf("%q is not a name to ask for", name)
 	}
 	q.Client, q.At, q.Recursion = netip.AddrPortFrom(c.Addr, 53), time.Now(), true
-	return ask(r.As(c), &q)
+	judge := r.As(c)
+	x, err := e.ownName(judge, &q)
+	if x != nil || err != nil {
+		return x, err
+	}
+	if x, err = ask(judge, judge, &q); err == nil {
+		x.Unknown = settings.elsewhere(dns.CanonicalName(name))
+	}
+	return x, err
 }
 
-// ask puts q to r.
-func ask(r *resolve.Resolver, q *wire.Query) (*NameAnswer, error) {
+// ownName answers q out of the zone files, nil when it is in none of them.
+func (e *Engine) ownName(judge *resolve.Resolver, q *wire.Query) (*NameAnswer, error) {
+	s := e.settings
+	if s.DNS == nil || len(s.DNS.Zones.Files.Files) == 0 {
+		return nil, nil
+	}
+	all, err := zone.Load(s.zones().Files)
+	if err != nil {
+		return nil, s.mistake(filter.Setting("dns.zones", err))
+	}
+	own := zone.NewResponder()
+	if err := own.Replace(all...); err != nil {
+		return nil, s.mistake(filter.Setting("dns.zones", err))
+	}
+	var a wire.Reply
+	a.Start(q, nil, 4096)
+	if own.Answer(q, &a) == wire.Declined {
+		return nil, nil
+	}
+	x, err := ask(own, judge, q)
+	if err != nil {
+		return nil, err
+	}
+	name, _, err := dns.UnpackDomainName(q.Name, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, z := range all {
+		if origin := dns.CanonicalName(z.Origin); len(origin) > len(x.Zone) && dns.IsSubDomain(origin, name) {
+			x.Zone = origin
+		}
+	}
+	return x, nil
+}
+
+// elsewhere says where zones are that may answer for name.
+func (d *DNS) elsewhere(name string) string {
+	for _, z := range d.Zones.Transfer.Secondaries {
+		if dns.IsSubDomain(dns.CanonicalName(z.Zone), name) {
+			return "the primaries of " + dns.CanonicalName(z.Zone)
+		}
+	}
+	if d.Redis != nil {
+		return "Redis"
+	}
+	return ""
+}
+
+// ask puts q to r; judge makes the record of it.
+func ask(r wire.Responder, judge *resolve.Resolver, q *wire.Query) (*NameAnswer, error) {
 	var a wire.Reply
 	a.Start(q, nil, 4096)
 	x := &NameAnswer{}
 	switch r.Answer(q, &a) {
 	case wire.Later:
 		x.Upstream = true
-		x.Transaction = r.Record(q, &a)
+		x.Transaction = judge.Record(q, &a)
 		return x, nil
 	case wire.Answered:
 	default:
 		x.Upstream = true
 		return x, nil
 	}
-	x.Transaction = r.Record(q, &a)
+	x.Transaction = judge.Record(q, &a)
 	var m dns.Msg
 	if err := m.Unpack(a.Finish(&wire.Options{Size: 4096, Max: 4096})); err != nil {
 		return nil, err

@@ -438,6 +438,48 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 	}
 }
 
+func TestWhatAZoneOfOurOwnWouldAnswerIsSaid(t *testing.T) {
+	files := nameFiles()
+	files["shuultuur.yaml"] = nameSettings + `
+  redis: {addresses: ["127.0.0.1:1"]}
+  zones:
+    files:
+      - {path: games.example.zone}
+      - {path: near.zone, origin: seen.example, view: near, clients: [10.1.0.0/16]}
+    secondary: [{zone: theirs.example, primaries: [{address: "127.0.0.1:1"}]}]
+`
+	files["games.example.zone"] = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n"
+	files["near.zone"] = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.3\n"
+	e, done, err := Explain(t.Context(), folder(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	d, err := e.As("pupils")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ client, name, want string }{
+		{"10.1.0.9", "www.games.example", "NOERROR [www.games.example. 60 IN A 192.0.2.2] false games.example. "},
+		{"10.1.0.9", "no.Games.example", "NXDOMAIN [] false games.example. "},
+		{"10.1.0.9", "www.seen.example", "NOERROR [www.seen.example. 60 IN A 192.0.2.3] false seen.example. "},
+		{"10.2.0.9", "www.seen.example", " [] true  Redis"},
+		{"10.1.0.9", "www.theirs.example", " [] true  the primaries of theirs.example."},
+		{"10.1.0.9", "ads.example", "NOERROR [ads.example. 10 IN A 0.0.0.0] false  Redis"},
+	} {
+		x, err := e.Name(d, filter.Client{Addr: netip.MustParseAddr(c.client)}, c.name, dns.TypeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(x.Rcode, " ", x.Records, " ", x.Upstream, " ", x.Zone, " ", x.Unknown); got != c.want {
+			t.Errorf("%s asks for %s: %s, want %s", c.client, c.name, got, c.want)
+		}
+		if x.Zone != "" && x.Transaction.Verdict.Action != filter.Pass {
+			t.Errorf("%s is judged: %v", c.name, x.Transaction.Verdict)
+		}
+	}
+}
+
 func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
 	for _, c := range []struct{ old, new, key string }{
 		{"sinkhole: [10.0.0.1]", "answer: sinkhole", "dns.block.answer"},

@@ -25,7 +25,9 @@ type nameExplanation struct {
 	Upstream bool             `json:"upstream"` // others would be asked, and their answer judged again
 	Rcode    string           `json:"rcode,omitempty"`
 	Answer   []string         `json:"answer,omitempty"`
-	Error    string           `json:"error,omitempty"` // the Extended DNS Error
+	Error    string           `json:"error,omitempty"`   // the Extended DNS Error
+	Zone     string           `json:"zone,omitempty"`    // of our own, that answers
+	Unknown  string           `json:"unknown,omitempty"` // where zones are that may answer instead
 	Taken    float64          `json:"taken_us"`
 }
 
@@ -88,7 +90,7 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 	t := &a.Transaction
 	return &nameExplanation{
 		Name: strings.TrimSuffix(q.dns, "."), Type: kind, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
-		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, Rcode: a.Rcode, Answer: a.Records, Error: a.Error,
+		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, Rcode: a.Rcode, Answer: a.Records, Error: a.Error, Zone: a.Zone, Unknown: a.Unknown,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}, nil
 }
@@ -109,6 +111,12 @@ func (x *nameExplanation) print(w io.Writer) error {
 		if f.Modifier != "" {
 			fmt.Fprintf(&b, "            %s\n", f.Modifier)
 		}
+	}
+	if x.Zone != "" {
+		fmt.Fprintf(&b, "  zone    %s: our own, and not judged\n", x.Zone)
+	}
+	if x.Unknown != "" {
+		fmt.Fprintf(&b, "  unknown whether a zone in %s answers instead: that takes asking\n", x.Unknown)
 	}
 	if x.Upstream {
 		b.WriteString("  answer  that of the upstreams; aliases and addresses in it are judged again\n")
