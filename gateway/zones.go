@@ -192,8 +192,12 @@ func zoneDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("shuultuur_dns_"+name, help, labels, nil)
 }
 
-func (w zoneWatcher) Describe(c chan<- *prometheus.Desc) { prometheus.DescribeByCollect(w, c) }
+// Describe implements prometheus.Collector: what there is depends on the
+// settings, and changes with them.
+func (w zoneWatcher) Describe(chan<- *prometheus.Desc) {}
 
+// Collect implements prometheus.Collector. The publisher of a reload counts
+// from 0 again.
 func (w zoneWatcher) Collect(c chan<- prometheus.Metric) {
 	w.g.mu.Lock()
 	z := w.g.zones
@@ -204,6 +208,7 @@ func (w zoneWatcher) Collect(c chan<- prometheus.Metric) {
 	for _, r := range z.readings() {
 		c <- prometheus.MustNewConstMetric(r.desc, r.kind, r.value, r.label...)
 	}
+	z.publisher.Collect(c)
 }
 
 func (z *zones) readings() []zoneReading {
@@ -213,28 +218,9 @@ func (z *zones) readings() []zoneReading {
 		served++
 		records += i.Records
 	}
-	t := &z.publisher.Stats
-	transfers := zoneDesc("transfers_total", "Zone transfers: out to others or in from primaries, whole (axfr), of changes (ixfr), or refused or failed.", "direction", "kind")
-	notify := zoneDesc("notify_total", "NOTIFY messages sent and received.", "direction", "result")
-	tsig := zoneDesc("tsig_refused_total", "Requests whose TSIG was refused.", "error")
-	whole := func(all, part uint64) float64 { return float64(all - min(all, part)) }
 	out := []zoneReading{
 		{zoneDesc("zones", "Zones of our own that are served."), gauge, float64(served), nil},
 		{zoneDesc("zone_records", "Records in them."), gauge, float64(records), nil},
-		{transfers, counter, whole(t.Out.Load(), t.OutIncremental.Load()), []string{"out", "axfr"}},
-		{transfers, counter, float64(t.OutIncremental.Load()), []string{"out", "ixfr"}},
-		{transfers, counter, float64(t.OutRefused.Load()), []string{"out", "refused"}},
-		{transfers, counter, whole(t.In.Load(), t.InIncremental.Load()), []string{"in", "axfr"}},
-		{transfers, counter, float64(t.InIncremental.Load()), []string{"in", "ixfr"}},
-		{transfers, counter, float64(t.InFailed.Load()), []string{"in", "failed"}},
-		{notify, counter, float64(t.NotifyOut.Load()), []string{"out", "taken"}},
-		{notify, counter, float64(t.NotifyFailed.Load()), []string{"out", "failed"}},
-		{notify, counter, float64(t.NotifyIn.Load()), []string{"in", "taken"}},
-		{notify, counter, float64(t.NotifyRefused.Load()), []string{"in", "refused"}},
-		{tsig, counter, float64(t.BadKey.Load()), []string{"BADKEY"}},
-		{tsig, counter, float64(t.BadSig.Load()), []string{"BADSIG"}},
-		{tsig, counter, float64(t.BadTime.Load()), []string{"BADTIME"}},
-		{tsig, counter, float64(t.BadTrunc.Load()), []string{"BADTRUNC"}},
 	}
 	if z.redis == nil {
 		return out
@@ -243,6 +229,7 @@ func (z *zones) readings() []zoneReading {
 	if st.Connected {
 		connected = 1
 	}
+	checks := zoneDesc("health_checks_total", "Health checks of addresses: done here, of these failed, found by another node (shared), begun late.", "result")
 	aliases := zoneDesc("alias_lookups_total", "Lookups of ANAME targets elsewhere; stale are answers from before one that failed.", "result")
 	return append(out,
 		zoneReading{zoneDesc("redis_connected", "1 while Redis tells of changes of zones."), gauge, connected, nil},
@@ -250,6 +237,14 @@ func (z *zones) readings() []zoneReading {
 		zoneReading{zoneDesc("redis_loads_total", "Zones read from Redis."), counter, float64(st.Loads), nil},
 		zoneReading{zoneDesc("redis_failures_total", "Reads that Redis did not answer, or zones that could not be served."), counter, float64(st.Failures), nil},
 		zoneReading{zoneDesc("redis_events_total", "Keys of zones that were written."), counter, float64(st.Events), nil},
+		zoneReading{zoneDesc("redis_interruptions_total", "How often the connection that tells of changes was lost."), counter, float64(st.Interruptions), nil},
+		zoneReading{zoneDesc("redis_load_slowest_seconds", "The longest it took to read and serve one zone."), gauge, st.Slowest.Seconds(), nil},
+		zoneReading{zoneDesc("health_watched", "Addresses whose health is watched."), gauge, float64(st.Health.Watched), nil},
+		zoneReading{checks, counter, float64(st.Health.Checks), []string{"done"}},
+		zoneReading{checks, counter, float64(st.Health.Failed), []string{"failed"}},
+		zoneReading{checks, counter, float64(st.Health.Shared), []string{"shared"}},
+		zoneReading{checks, counter, float64(st.Health.Late), []string{"late"}},
+		zoneReading{zoneDesc("health_redis_errors_total", "Results of health checks that Redis did not take or give."), counter, float64(st.Health.RedisErrors), nil},
 		zoneReading{aliases, counter, float64(st.Aliases.Lookups - min(st.Aliases.Lookups, st.Aliases.Failed)), []string{"found"}},
 		zoneReading{aliases, counter, float64(st.Aliases.Failed), []string{"failed"}},
 		zoneReading{aliases, counter, float64(st.Aliases.Stale), []string{"stale"}},

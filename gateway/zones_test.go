@@ -186,10 +186,17 @@ dns:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"shuultuur_dns_zones 2", "shuultuur_dns_redis_connected 1", `shuultuur_dns_transfers_total{direction="out",kind="axfr"}`} {
+	for _, want := range []string{
+		"shuultuur_dns_zones 2", "shuultuur_dns_redis_connected 1", "shuultuur_dns_redis_interruptions_total 0", "shuultuur_dns_redis_load_slowest_seconds 0.",
+		`shuultuur_dns_health_checks_total{result="late"} 0`, "shuultuur_dns_health_redis_errors_total 0",
+		`shuultuur_dns_transfers_total{direction="out",result="whole"}`, `shuultuur_dns_signatures_total{result="fresh"}`,
+	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+	if strings.Count(string(text), "\n# HELP shuultuur_dns_tsig_refused_total") != 1 || strings.Contains(string(text), "shuultuur_dns_notify_total") {
+		t.Error("transfers are counted twice")
 	}
 }
 
