@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, er
 		z.Signer = signer
 		return z, time.Time{}, nil // the publisher signs again in time
 	}
-	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, z.publisher, look, signed, log); err != nil {
+	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, redisZones{z.publisher, ring}, look, signed, log); err != nil {
 		return nil, filter.Setting("dns.redis", err)
 	}
 	return z, nil
@@ -109,18 +110,50 @@ func newZones(s *Settings, look redins.Upstream, log *slog.Logger) (*zones, erro
 	// They end with ctx, and without an error.
 	z.wg.Go(func() { _ = z.publisher.Run(ctx) })
 	z.wg.Go(func() { _ = z.files.Run(ctx) })
-	if z.redis != nil {
-		z.wg.Go(func() { _ = z.redis.Run(ctx) })
-		z.await()
+	if z.redis == nil {
+		freeRead(len(z.responder.Zones()))
+		return z, nil
+	}
+	z.wg.Go(func() { _ = z.redis.Run(ctx) })
+	read := make(chan struct{})
+	z.wg.Go(func() { z.await(ctx, read) })
+	select {
+	case <-read:
+	case <-time.After(firstLoad):
 	}
 	return z, nil
 }
 
-// await waits for the zones in Redis, for a while.
-func (z *zones) await() {
-	for end := time.Now().Add(firstLoad); z.redis.Stats().Reconciled.IsZero() && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
+// await closes read when the zones in Redis have been read for the first time,
+// however long that takes, or ctx ends.
+func (z *zones) await(ctx context.Context, read chan<- struct{}) {
+	defer close(read)
+	for wait := 5 * time.Millisecond; z.redis.Stats().Reconciled.IsZero(); wait = min(wait*5/4, time.Second) {
+		if !pause(ctx, wait) {
+			return
+		}
 	}
+	freeRead(len(z.responder.Zones()))
+}
+
+// freeRead gives back what reading n zones took: as they are read they are
+// many times what is served.
+func freeRead(n int) {
+	if n > 0 {
+		debug.FreeOSMemory()
+	}
+}
+
+// redisZones lets go of a zone's signer together with the zone.
+type redisZones struct {
+	*transfer.Server
+	ring *sign.Ring
+}
+
+// Remove ends the service of a zone, and says whether it was served.
+func (r redisZones) Remove(origin, view string) bool {
+	defer r.ring.Forget(origin)
+	return r.Server.Remove(origin, view)
 }
 
 func (z *zones) close() {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,69 @@ dns:
 	}
 	if strings.Count(string(text), "\n# HELP shuultuur_dns_tsig_refused_total") != 1 || strings.Contains(string(text), "shuultuur_dns_notify_total") {
 		t.Error("transfers are counted twice")
+	}
+}
+
+// TestZonesThatLeaveRedisTakeTheirSignerAlong: and what reading took is given
+// back.
+func TestZonesThatLeaveRedisTakeTheirSignerAlong(t *testing.T) {
+	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
+	redis.Do(t, "SADD", "redins:zones", "redis.example.")
+	redis.Do(t, "HSET", "redins:zones:redis.example.", "www", `{"a":{"ttl":300,"records":[{"ip":"192.0.2.7"}]}}`)
+	file := folder(t, map[string]string{"shuultuur.yaml": fmt.Sprintf("policies: [{name: all}]\ndns: {listen: ['127.0.0.1:0'], redis: {addresses: [%q]}}\n", redis.Addr)})
+	s, err := Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	z, err := newZones(s, nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.close()
+	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC || len(z.responder.Zones()) != 1 {
+		t.Errorf("%d zones read, %d collections", len(z.responder.Zones()), after.NumForcedGC-before.NumForcedGC)
+	}
+	redis.Do(t, "SREM", "redins:zones", "redis.example.")
+	for end := time.Now().Add(10 * time.Second); len(z.responder.Zones()) > 0 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if n := len(z.responder.Zones()); n > 0 {
+		t.Errorf("%d zones are served still", n)
+	}
+
+	ring, err := sign.NewRing(sign.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := sign.Generate("redis.example.", "ed25519", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := key.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := os.ReadFile(strings.TrimSuffix(path, ".key") + ".private")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := func() *sign.Signer {
+		t.Helper()
+		signer, err := ring.Signer("redis.example.", key.DNSKEY.String(), string(private))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signer
+	}
+	first := signer()
+	if signer() != first {
+		t.Error("a signer is made anew for the same keys")
+	}
+	redisZones{z.publisher, ring}.Remove("redis.example.", "")
+	if signer() == first {
+		t.Error("the signer stays when its zone has gone")
 	}
 }
 
