@@ -55,6 +55,8 @@ type builder struct {
 	edits    uint32            // the first line of entries that were added one by one
 	renamed  map[string]uint16 // categories by the names they have now
 	unused   map[string]int    // rules left out, by what they would do
+	dealt    []entry           // for order
+
 	// twice, when set, is told of each entry that is dropped because another
 	// says the same.
 	twice func(kept, dropped entry)
@@ -194,16 +196,7 @@ func (b *builder) sorted(p *part, buf []entry) []entry {
 	for i, blk := range p.blocks {
 		buf = append(buf, blk[:min(blockLen, p.n-i*blockLen)]...)
 	}
-	slices.SortFunc(buf, func(x, y entry) int {
-		if hx, hy := x.hash(), y.hash(); hx != hy {
-			if hx < hy {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(bytes.Compare(b.key(&x), b.key(&y)),
-			cmp.Compare(x.size, y.size), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
-	})
+	b.order(buf)
 	return slices.CompactFunc(buf, func(x, before entry) bool {
 		same := x.cat == before.cat && b.same(&x, &before)
 		if same && b.twice != nil {
@@ -211,6 +204,51 @@ func (b *builder) sorted(p *part, buf []entry) []entry {
 		}
 		return same
 	})
+}
+
+// order sorts the entries of one part. Hashes are spread evenly, so that
+// dealing them out by the bits after those of the part leaves next to nothing
+// to compare.
+func (b *builder) order(buf []entry) {
+	const bits = 12
+	compare := b.compare // made once, not for each heap
+	if len(buf) >= 1<<bits/4 {
+		var ends [1<<bits + 1]uint32 // of each heap, one further on
+		at := func(e *entry) uint32 { return e.high >> (24 - bits) & (1<<bits - 1) }
+		for i := range buf {
+			ends[at(&buf[i])+1]++
+		}
+		for i := range 1 << bits {
+			ends[i+1] += ends[i]
+		}
+		b.dealt = append(b.dealt[:0], buf...)
+		for i := range b.dealt {
+			e := &b.dealt[i]
+			buf[ends[at(e)]] = *e
+			ends[at(e)]++
+		}
+		from := uint32(0)
+		for _, end := range ends[:1<<bits] {
+			if end-from > 1 {
+				slices.SortFunc(buf[from:end], compare)
+			}
+			from = end
+		}
+		return
+	}
+	slices.SortFunc(buf, compare)
+}
+
+// compare is the order of entries in the file.
+func (b *builder) compare(x, y entry) int {
+	if hx, hy := x.hash(), y.hash(); hx != hy {
+		if hx < hy {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(bytes.Compare(b.key(&x), b.key(&y)),
+		cmp.Compare(x.size, y.size), cmp.Compare(x.cat, y.cat), cmp.Compare(x.line, y.line))
 }
 
 // same says whether two entries are one record, maybe in two categories.
