@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -60,27 +59,11 @@ type authVolley struct {
 
 // auth sets our zones beside NSD's and Knot's.
 func auth(ctx context.Context, opt options, out io.Writer) error {
-	if runtime.GOOS != "linux" || runtime.NumCPU() < 2 {
-		return errors.New("it needs Linux (taskset) and two cores: one for the server, one for the generator")
+	r, err := newNameRig(ctx, out, authAbout, "nsd", "knotd", "dnsperf", "taskset")
+	if err != nil || r == nil {
+		return err
 	}
-	for _, need := range []string{"nsd", "knotd", "dnsperf", "taskset"} {
-		if _, err := find(need); err != nil {
-			_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", authAbout, err)
-			return err
-		}
-	}
-	dir, err := os.MkdirTemp("", "shuultuur-bench-")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
-	r := &rig{ctx: ctx, dir: dir}
 	defer r.close()
-	if r.root, err = repository(); err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
 	queries, err := r.writeZones()
 	if err != nil {
 		return err
@@ -274,24 +257,6 @@ func (r *rig) authRound(p *authPeer, queries string, opt options) error {
 	}
 	p.volleys.theirs = append(p.volleys.theirs, authVolley{f[2], float64(spent.Microseconds()) / f[0], int64(f[1])})
 	return nil
-}
-
-// pssMB is the memory of the process tree, what it shares counted once.
-func (p *process) pssMB() float64 {
-	sum := 0.0
-	for _, pid := range family(p.cmd.Process.Pid) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if v, ok := strings.CutPrefix(line, "Pss:"); ok {
-				kb, _ := strconv.ParseFloat(strings.Fields(v)[0], 64)
-				sum += kb * 1024 / 1e6
-			}
-		}
-	}
-	return sum
 }
 
 func (v authVolley) perSecond() float64 { return v.rate }

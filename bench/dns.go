@@ -60,26 +60,42 @@ func (v volley) cost() float64      { return v.perQuery }
 // one socket by default; with as many as load dns it may be better.
 type dnsVolleys struct{ ours, one, four []volley }
 
-// dns sets load dns beside dnsperf, both with 100 queries under way.
-func dns(ctx context.Context, opt options, out io.Writer) error {
+// newNameRig makes the rig of a benchmark of name servers. It is nil where a
+// program is missing, which out then says below what the benchmark is about.
+func newNameRig(ctx context.Context, out io.Writer, about string, needs ...string) (*rig, error) {
 	if runtime.GOOS != "linux" || runtime.NumCPU() < 2 {
-		return errors.New("it needs Linux (taskset) and two cores: one for the server, one for the generator")
+		return nil, errors.New("it needs Linux (taskset) and two cores: one for the servers, one for the generator")
 	}
-	for _, need := range []string{"nsd", "dnsperf", "taskset"} {
+	for _, need := range needs {
 		if _, err := find(need); err != nil {
-			_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", dnsAbout, err)
-			return err
+			_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", about, err)
+			return nil, err
 		}
+	}
+	root, err := repository()
+	if err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "shuultuur-bench-")
 	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
+		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
-	r := &rig{ctx: ctx, dir: dir}
-	defer r.close()
-	if r.root, err = repository(); err != nil {
+	r := &rig{ctx: ctx, root: root, dir: dir}
+	// Daemons started by root change to users of their own.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// dns sets load dns beside dnsperf, both with 100 queries under way.
+func dns(ctx context.Context, opt options, out io.Writer) error {
+	r, err := newNameRig(ctx, out, dnsAbout, "nsd", "dnsperf", "taskset")
+	if err != nil || r == nil {
 		return err
 	}
+	defer r.close()
 	server, queries, err := r.startNSD()
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
@@ -35,27 +34,11 @@ type floodRound struct {
 
 // flood sets what a flood does to us beside what it does to NSD and Knot.
 func flood(ctx context.Context, opt options, out io.Writer) error {
-	if runtime.GOOS != "linux" || runtime.NumCPU() < 2 {
-		return errors.New("it needs Linux (taskset) and two cores: one for the server, one for the generator")
+	r, err := newNameRig(ctx, out, floodAbout, "nsd", "knotd", "taskset")
+	if err != nil || r == nil {
+		return err
 	}
-	for _, need := range []string{"nsd", "knotd", "taskset"} {
-		if _, err := find(need); err != nil {
-			_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", floodAbout, err)
-			return err
-		}
-	}
-	dir, err := os.MkdirTemp("", "shuultuur-bench-")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
-	r := &rig{ctx: ctx, dir: dir}
 	defer r.close()
-	if r.root, err = repository(); err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return err
-	}
 	queries, err := r.writeZones()
 	if err != nil {
 		return err

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -67,7 +65,7 @@ func (r *rig) hold(p *peer) (before, after float64, err error) {
 		return 0, 0, err
 	}
 	p.proc.settle(r.ctx)
-	before = p.proc.resident()
+	before = p.proc.residentMB() * 1e6
 	conns := make([]net.Conn, idleConnections)
 	defer func() {
 		for _, c := range conns {
@@ -90,7 +88,7 @@ func (r *rig) hold(p *peer) (before, after float64, err error) {
 		return 0, 0, err
 	}
 	p.proc.settle(r.ctx)
-	return before, p.proc.resident(), r.ctx.Err()
+	return before, p.proc.residentMB() * 1e6, r.ctx.Err()
 }
 
 // warm fetches a few pages, so that what is allocated once is there.
@@ -142,22 +140,4 @@ func (r *rig) fetchTLS(c net.Conn) error {
 		err = fmt.Errorf("the page: %s, %d bytes", page.Status, n)
 	}
 	return err
-}
-
-// resident is what the process tree has resident, in bytes.
-func (p *process) resident() float64 {
-	sum := 0.0
-	for _, pid := range family(p.cmd.Process.Pid) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if v, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-				kb, _ := strconv.ParseFloat(strings.Fields(v)[0], 64)
-				sum += kb * 1024
-			}
-		}
-	}
-	return sum
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -51,24 +50,12 @@ type resolverRig struct {
 
 // resolver sets the name server's filter beside others.
 func resolver(ctx context.Context, opt options, out io.Writer) error {
-	if runtime.GOOS != "linux" || runtime.NumCPU() < 2 {
-		return errors.New("it needs Linux (taskset) and two cores: one for the servers, one for the generator")
-	}
-	for _, need := range []string{"nsd", "taskset"} {
-		if _, err := find(need); err != nil {
-			_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", resolverAbout, err)
-			return err
-		}
-	}
-	dir, err := os.MkdirTemp("", "shuultuur-bench-")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
-	r := &resolverRig{rig: &rig{ctx: ctx, dir: dir}}
-	defer r.close()
-	if r.root, err = repository(); err != nil {
+	base, err := newNameRig(ctx, out, resolverAbout, "nsd", "taskset")
+	if err != nil || base == nil {
 		return err
 	}
+	r := &resolverRig{rig: base}
+	defer r.close()
 	if err := r.layOutNames(); err != nil {
 		return err
 	}
@@ -425,7 +412,7 @@ func (r *resolverRig) printResolver(w io.Writer, t *resolverTable, servers []*na
 			return fmt.Sprintf("%s | %.2f", figure(median(all, volley.perSecond)), median(all, volley.cost))
 		}
 		refused, cached := cell("refused"), cell("cached")
-		own, mapped := s.proc.memoryMB("RssAnon:"), s.proc.memoryMB("RssFile:")
+		own, mapped := s.proc.memoryMB("status", "RssAnon:"), s.proc.memoryMB("status", "RssFile:")
 		fmt.Fprintf(&b, "| %s | %s | %s | %d | %.1f | %.0f | %.0f |\n", s.name, refused, cached, lost, s.ready.Seconds(), own, mapped)
 	}
 	b.WriteString("\n")

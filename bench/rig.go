@@ -431,16 +431,19 @@ func (p *process) cpu() time.Duration {
 
 // peakMB is the most that the process tree had resident, in 10^6 bytes: the
 // sum of each process's own peak.
-func (p *process) peakMB() float64 { return p.memoryMB("VmHWM:") }
+func (p *process) peakMB() float64 { return p.memoryMB("status", "VmHWM:") }
 
 // residentMB is what the process tree has resident now, in 10^6 bytes.
-func (p *process) residentMB() float64 { return p.memoryMB("VmRSS:") }
+func (p *process) residentMB() float64 { return p.memoryMB("status", "VmRSS:") }
 
-// memoryMB adds up one line of /proc/PID/status over the process tree.
-func (p *process) memoryMB(of string) float64 {
+// pssMB is the memory of the process tree, what it shares counted once.
+func (p *process) pssMB() float64 { return p.memoryMB("smaps_rollup", "Pss:") }
+
+// memoryMB adds up one line of a file of /proc/PID over the process tree.
+func (p *process) memoryMB(file, of string) float64 {
 	sum := 0.0
 	for _, pid := range family(p.cmd.Process.Pid) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {
 			continue
 		}

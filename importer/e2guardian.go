@@ -747,7 +747,7 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
 				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "more than four words in any order cannot be said"})
 				continue
 			}
-			terms = append(terms, orders(words)...)
+			terms = append(terms, list.Orders(words)...)
 		}
 		if len(terms) > 0 {
 			add(ruleOut{Name: rule, Action: ban, Search: terms})
@@ -757,22 +757,6 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
 }
 
 func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-// orders returns words in every order.
-func orders(words []string) (all []string) {
-	if len(words) == 1 {
-		return words
-	}
-	for i := range words {
-		rest := append(slices.Clone(words[:i]), words[i+1:]...)
-		for _, r := range orders(rest) {
-			if s := words[i] + " " + r; !slices.Contains(all, s) {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
-}
 
 // replacement reads "expression"->"text".
 func replacement(s string) (expr, to string, ok bool) {

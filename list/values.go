@@ -113,17 +113,18 @@ func valuesOf(s, kind string) (values []string, reason string) {
 	case len(words) > maxWords:
 		return nil, fmt.Sprintf("has more than %d words, which cannot be searched for in every order", maxWords)
 	}
-	return orders(words), ""
+	return Orders(words), ""
 }
 
-// orders returns words in every order.
-func orders(words []string) (all []string) {
+// Orders returns words in every order, with spaces between them: up to n! of
+// n words.
+func Orders(words []string) (all []string) {
 	if len(words) == 1 {
 		return words
 	}
 	for i := range words {
 		rest := append(slices.Clone(words[:i]), words[i+1:]...)
-		for _, r := range orders(rest) {
+		for _, r := range Orders(rest) {
 			if s := words[i] + " " + r; !slices.Contains(all, s) {
 				all = append(all, s)
 			}

@@ -85,19 +85,3 @@ func TestHeadRewriting(t *testing.T) {
 func field(name, value string) message.Field {
 	return message.Field{Name: []byte(name), Value: []byte(value)}
 }
-
-func TestTransactionIDsSortAndDiffer(t *testing.T) {
-	var n ids
-	now := time.Now()
-	last := ""
-	for i := range 1000 {
-		if i == 500 {
-			now = now.Add(-time.Second) // the clock was set back
-		}
-		id := n.next(now)
-		if id <= last || len(id) != 11 {
-			t.Fatalf("%q after %q", id, last)
-		}
-		last = id
-	}
-}

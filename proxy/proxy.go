@@ -189,7 +189,7 @@ type Proxy struct {
 	log      *slog.Logger
 
 	up     *pool
-	ids    ids
+	ids    filter.IDs
 	held   *budget
 	judges *share // turns for bodies to be judged
 	active *share // turns for requests to be worked on

@@ -338,7 +338,7 @@ func (x *session) request() (more bool) {
 	x.takeOut()
 	t.Reset()
 	t.Start = time.Now()
-	t.ID = p.ids.next(t.Start)
+	t.ID = p.ids.Next(t.Start)
 	t.Client.Addr = x.client
 	t.Request = &x.q
 	t.Last = filter.ResponseBody

@@ -116,7 +116,7 @@ func (x *session) transparentTLS(d *decrypted) (more bool) {
 	p, t := x.p, &x.t
 	t.Reset()
 	t.Start = time.Now()
-	t.ID = p.ids.next(t.Start)
+	t.ID = p.ids.Next(t.Start)
 	t.Proto, t.Port, t.Host = filter.TLS, d.port, d.host
 	x.eng = p.engine.Load()
 	x.started, x.continued, x.send.err = false, false, nil

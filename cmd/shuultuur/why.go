@@ -96,6 +96,12 @@ func why(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
+	return tell(e, x, x.Action, asJSON)
+}
+
+// tell prints x, and returns 0 if its action lets pass.
+func tell(e env, x interface{ print(io.Writer) error }, action string, asJSON bool) int {
+	var err error
 	if asJSON {
 		enc := json.NewEncoder(e.stdout)
 		enc.SetIndent("", "  ")
@@ -107,7 +113,7 @@ func why(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	if x.Action == "pass" || x.Action == "allow" {
+	if action == "pass" || action == "allow" {
 		return 0
 	}
 	return 1

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/netip"
@@ -37,21 +36,7 @@ func (q question) name(ctx context.Context, e env, asJSON bool) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	if asJSON {
-		enc := json.NewEncoder(e.stdout)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		err = enc.Encode(x)
-	} else {
-		err = x.print(e.stdout)
-	}
-	if err != nil {
-		return fail(e, err)
-	}
-	if x.Action == "pass" || x.Action == "allow" {
-		return 0
-	}
-	return 1
+	return tell(e, x, x.Action, asJSON)
 }
 
 func (q question) askName(ctx context.Context) (*nameExplanation, error) {

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"net"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -13,27 +12,10 @@ const (
 	controlSize = 64
 	canSpread   = false // SO_REUSEPORT gives all datagrams to one of the sockets
 	truncated   = unix.MSG_TRUNC
+	recvDst     = unix.IP_RECVDSTADDR // asks for the IPv4 address a datagram was sent to
 )
 
 func reusePort(syscall.RawConn, bool) error { return nil }
-
-// askDestination has datagrams come with the address they were sent to.
-func askDestination(c *net.UDPConn, six bool) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if e := raw.Control(func(fd uintptr) {
-		if six {
-			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
-		} else {
-			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_RECVDSTADDR, 1)
-		}
-	}); e != nil {
-		return e
-	}
-	return err
-}
 
 // destination reads the address a datagram was sent to. Its control message is
 // as it must be for the reply: IP_SENDSRCADDR is the same number as

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"net"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -13,6 +12,7 @@ const (
 	controlSize = 64 // one of in6_pktinfo, and some room
 	canSpread   = true
 	truncated   = unix.MSG_TRUNC
+	recvDst     = unix.IP_PKTINFO // asks for the IPv4 address a datagram was sent to
 )
 
 // reusePort lets several sockets have one address.
@@ -22,24 +22,6 @@ func reusePort(c syscall.RawConn, on bool) error {
 	}
 	var err error
 	if e := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); e != nil {
-		return e
-	}
-	return err
-}
-
-// askDestination has datagrams come with the address they were sent to.
-func askDestination(c *net.UDPConn, six bool) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if e := raw.Control(func(fd uintptr) {
-		if six {
-			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
-		} else {
-			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
-		}
-	}); e != nil {
 		return e
 	}
 	return err

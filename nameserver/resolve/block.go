@@ -133,7 +133,7 @@ func (r *Resolver) refuse(ctx context.Context, q *wire.Query, a *wire.Reply) wir
 		r.block.refuse(q.Type, a, how)
 	}
 	from := len(a.Text)
-	a.Text = r.ids.append(a.Text, q.At)
+	a.Text = r.ids.Append(a.Text, q.At)
 	t.ID = asString(a.Text[from:])
 	a.HasEDE, a.EDE = true, v.Names.Error
 	if a.EDE == 0 {

@@ -24,7 +24,7 @@ func (r *Resolver) Record(q *wire.Query, a *wire.Reply) filter.Transaction {
 	}
 	t.Host, t.ID = strings.Clone(t.Host), strings.Clone(t.ID)
 	if t.ID == "" {
-		t.ID = string(r.ids.append(nil, q.At))
+		t.ID = r.ids.Next(q.At)
 	}
 	t.Findings = slices.Clone(t.Findings)
 	led := strings.Clone(t.Note)

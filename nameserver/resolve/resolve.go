@@ -78,7 +78,7 @@ type Resolver struct {
 	anywhere bool                // all may have private addresses
 	warn     filter.Action       // what a warning becomes: Block or Pass
 	warnTo   filter.Answer
-	ids      ids
+	ids      filter.IDs
 }
 
 // New makes a resolver. Mistakes in cfg are [filter.SettingError]s.
