@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"shuultuur/load"
@@ -53,6 +55,9 @@ func overload(ctx context.Context, opt options, out io.Writer) error {
 	if err := r.pinSelf(loadCore); err != nil {
 		return err
 	}
+	if err := yield(); err != nil {
+		return err
+	}
 	p := peers[0]
 	var storms []storm
 	for range opt.rounds {
@@ -64,6 +69,25 @@ func overload(ctx context.Context, opt options, out io.Writer) error {
 		storms = append(storms, s)
 	}
 	return printStorms(out, p, storms)
+}
+
+// yield lets the origin go before the generator on the core they share: what
+// starts requests must not keep out what answers them.
+func yield() error {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return err
+		}
+		if err := syscall.Setpriority(syscall.PRIO_PROCESS, tid, 10); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("letting the origin go first: %w", err)
+		}
+	}
+	return nil
 }
 
 func (r *rig) storm(p *peer) (s storm, err error) {
@@ -179,7 +203,7 @@ func printStorms(out io.Writer, p *peer, all []storm) error {
 		ratio, mid(func(s storm) float64 { return s.p99 }), mid(func(s storm) float64 { return float64(s.refused) }),
 		mid(func(s storm) float64 { return float64(s.failed) }), mid(func(s storm) float64 { return s.beforeMB }), mid(func(s storm) float64 { return s.duringMB }),
 		mid(func(s storm) float64 { return float64(s.goroutines) }), recovery)
-	_, err := fmt.Fprintf(out, "The generator, which starts ten times the requests, shares its core with the origin, which then has less of it: the proxy waits for pages a fifth of the time. What is under way when the time is over counts as work and not as pages.\n\n* goodput ≥ 0.9 × capacity, by processor time: %.2f: **%s**\n* calm again within 2 s: %.2f s: **%s**\n\n", ratio, verdict(ratio >= 0.9), recovery, verdict(recovery <= 2))
+	_, err := fmt.Fprintf(out, "The generator shares its core with the origin, which goes first there (nice). What is under way when the time is over counts as work and not as pages.\n\n* goodput ≥ 0.9 × capacity, by processor time: %.2f: **%s**\n* calm again within 2 s: %.2f s: **%s**\n\n", ratio, verdict(ratio >= 0.9), recovery, verdict(recovery <= 2))
 	return err
 }
 
