@@ -331,54 +331,58 @@ func (e *Engine) RemoveParams(r *Request, dst []Param) []Param {
 	if !e.params || len(query) == 0 {
 		return dst
 	}
-	var buf [mostParams]uint32
-	found := e.match(r, paramsClass, buf[:0])
+	var refs [mostParams]uint32
+	var buf, buf2 [mostParams]paramRule
+	found := e.paramRules(e.match(r, paramsClass, refs[:0]), buf[:0])
 	if len(found) == 0 {
 		return dst
 	}
-	var buf2 [mostParams]uint32
-	kept := e.match(r, paramsClass|exceptionClass, buf2[:0])
+	kept := e.paramRules(e.match(r, paramsClass|exceptionClass, refs[:0]), buf2[:0])
 	for part := range bytes.SplitSeq(query, []byte("&")) {
 		name, _, _ := bytes.Cut(part, []byte("="))
 		if len(name) == 0 || slices.ContainsFunc(dst, func(p Param) bool { return p.Name == string(name) }) {
 			continue
 		}
-		ref, important, ok := e.aboutParam(found, name)
-		if !ok {
-			continue
-		}
-		if _, _, keep := e.aboutParam(kept, name); important || !keep {
-			dst = append(dst, Param{string(name), ref})
+		about := func(p paramRule) bool { return e.aboutParam(p, name) }
+		i := slices.IndexFunc(found, about)
+		if i >= 0 && (found[i].important || !slices.ContainsFunc(kept, about)) {
+			dst = append(dst, Param{string(name), found[i].ref})
 		}
 	}
 	return dst
 }
 
-// aboutParam finds the first of some rules that is about a parameter.
-func (e *Engine) aboutParam(refs []uint32, param []byte) (ref uint32, important, ok bool) {
+// A paramRule is what a rule says of parameters, read once for all of a query.
+type paramRule struct {
+	ref       uint32
+	value     []byte // of removeparam
+	important bool
+}
+
+// paramRules appends the first mostParams of some rules to dst.
+func (e *Engine) paramRules(refs []uint32, dst []paramRule) []paramRule {
 	for _, ref := range refs[:min(len(refs), mostParams)] {
-		x := e.rule(ref &^ 3)
-		if x == nil {
-			continue
+		if x := e.rule(ref &^ 3); x != nil {
+			var p Rule
+			p.Parse(x.text())
+			dst = append(dst, paramRule{ref, p.Params, p.Important})
 		}
-		var p Rule
-		p.Parse(x.text())
-		switch {
-		case len(p.Params) == 0:
-		case p.Params[0] == '~':
-			if string(p.Params[1:]) == string(param) {
-				continue
-			}
-		case p.Params[0] == '/':
-			if l := e.regexps[ref&^3]; l == nil || !l.matchParam(p.Params, param) {
-				continue
-			}
-		case string(p.Params) != string(param):
-			continue
-		}
-		return ref, p.Important, true
 	}
-	return 0, false, false
+	return dst
+}
+
+// aboutParam says whether a rule is about a parameter.
+func (e *Engine) aboutParam(p paramRule, param []byte) bool {
+	switch {
+	case len(p.value) == 0:
+		return true
+	case p.value[0] == '~':
+		return string(p.value[1:]) != string(param)
+	case p.value[0] == '/':
+		l := e.regexps[p.ref&^3]
+		return l != nil && l.matchParam(p.value, param)
+	}
+	return string(p.value) == string(param)
 }
 
 func (l *lazy) matchParam(value, param []byte) bool {
