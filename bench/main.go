@@ -114,14 +114,9 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			fmt.Fprintf(fs.Output(), "  %-12s %s\n", s.name, s.about)
 		}
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "generator", generatorAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "tls-idle", idleAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "dns", dnsAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "overload", overloadAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "state", stateAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "auth", authAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "flood", floodAbout)
-		fmt.Fprintf(fs.Output(), "  %-12s %s\n", "resolver", resolverAbout)
+		for _, b := range others() {
+			fmt.Fprintf(fs.Output(), "  %-12s %s\n", b.name, b.about)
+		}
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n\n", "all", "All of them, one after another")
 		fs.PrintDefaults()
 	}
@@ -154,7 +149,9 @@ func run(args []string) error {
 		for _, s := range scenarios() {
 			names = append(names, s.name)
 		}
-		names = append(names, "tls-idle", "generator", "dns", "overload", "auth", "flood", "resolver", "state")
+		for _, b := range others() {
+			names = append(names, b.name)
+		}
 		fmt.Fprint(out, preface)
 	}
 	for _, name := range names {
@@ -175,25 +172,32 @@ Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on 
 
 `
 
+// other is a benchmark that is not a scenario.
+type other struct {
+	name, about string
+	run         func(ctx context.Context, opt options, out io.Writer) error
+}
+
+// others are these, in the order of the page of all tables.
+func others() []other {
+	return []other{
+		{"tls-idle", idleAbout, idle},
+		{"generator", generatorAbout, generator},
+		{"dns", dnsAbout, dns},
+		{"overload", overloadAbout, overload},
+		{"auth", authAbout, auth},
+		{"flood", floodAbout, flood},
+		{"resolver", resolverAbout, resolver},
+		{"state", stateAbout, shared},
+	}
+}
+
 // one runs the benchmark called name.
 func one(ctx context.Context, name string, opt options, out io.Writer) error {
-	switch name {
-	case "generator":
-		return generator(ctx, opt, out)
-	case "tls-idle":
-		return idle(ctx, opt, out)
-	case "dns":
-		return dns(ctx, opt, out)
-	case "overload":
-		return overload(ctx, opt, out)
-	case "flood":
-		return flood(ctx, opt, out)
-	case "auth":
-		return auth(ctx, opt, out)
-	case "resolver":
-		return resolver(ctx, opt, out)
-	case "state":
-		return shared(ctx, opt, out)
+	for _, b := range others() {
+		if b.name == name {
+			return b.run(ctx, opt, out)
+		}
 	}
 	all := scenarios()
 	i := slices.IndexFunc(all, func(s scenario) bool { return s.name == name })
