@@ -50,9 +50,9 @@ type learned struct {
 }
 
 // The form in which a verdict is kept: version, action, validators (8 bytes,
-// big endian), score (varint), then rule, check, category and evidence, each
-// with its length before it (uvarint).
-const learnedVersion = 1
+// big endian), score (varint), then rule, check, category, evidence and
+// modifier, each with its length before it (uvarint).
+const learnedVersion = 2
 
 // maxEvidence bounds what is kept of a finding's evidence, in bytes.
 const maxEvidence = 1024
@@ -62,7 +62,7 @@ func (l *learned) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, l.validators)
 	b = binary.AppendVarint(b, int64(l.finding.Score))
 	evidence := strings.ToValidUTF8(l.finding.Evidence[:min(len(l.finding.Evidence), maxEvidence)], "")
-	for _, s := range [...]string{l.rule, l.finding.Check, l.finding.Category, evidence} {
+	for _, s := range [...]string{l.rule, l.finding.Check, l.finding.Category, evidence, l.finding.Modifier} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
 	return b
@@ -82,7 +82,7 @@ func parseLearned(b []byte) (l learned, err error) {
 	}
 	l.finding.Score = int(score)
 	b = b[10+n:]
-	for _, s := range [...]*string{&l.rule, &l.finding.Check, &l.finding.Category, &l.finding.Evidence} {
+	for _, s := range [...]*string{&l.rule, &l.finding.Check, &l.finding.Category, &l.finding.Evidence, &l.finding.Modifier} {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || size > uint64(len(b)-n) {
 			return l, errNotLearned

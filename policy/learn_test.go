@@ -52,6 +52,17 @@ func TestALearnedBlockIsBlockedBeforeItIsFetched(t *testing.T) {
 	}
 }
 
+func TestALearnedBlockKeepsItsModifier(t *testing.T) {
+	ads := phrases(99)
+	ads.finds[filter.ResponseBody][0].Modifier = "redirect=noopjs"
+	e := learning(t, notebook{}, ads, words)
+	first, _ := etag("1").judge(t, e)
+	next, s := etag("1").judge(t, e)
+	if s != filter.Request || next.Verdict.Reason.Finding != first.Verdict.Reason.Finding || next.Verdict.Reason.Finding.Modifier != "redirect=noopjs" {
+		t.Errorf("at %v by %+v, want it learned as it was: %+v", s, next.Verdict.Reason.Finding, first.Verdict.Reason.Finding)
+	}
+}
+
 func TestALearnedPassIsNotHeld(t *testing.T) {
 	var asked []string
 	p := phrases(10)
@@ -219,16 +230,16 @@ func TestLearnedVerdictsRunOut(t *testing.T) {
 }
 
 func FuzzLearned(f *testing.F) {
-	l := learned{action: filter.Block, validators: 7, rule: "words", finding: filter.Finding{Check: "phrase", Category: "phrase", Score: -5, Evidence: "w.list:7"}}
+	l := learned{action: filter.Block, validators: 7, rule: "words", finding: filter.Finding{Check: "phrase", Category: "phrase", Score: -5, Evidence: "w.list:7", Modifier: "redirect=noopjs"}}
 	f.Add(l.append(nil))
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff})
+	f.Add([]byte{learnedVersion, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := parseLearned(b)
 		if err != nil {
 			return
 		}
 		again, err := parseLearned(l.append(nil))
-		if err != nil || again.rule != l.rule || again.action != l.action || again.validators != l.validators || again.finding.Score != l.finding.Score {
+		if err != nil || again.rule != l.rule || again.action != l.action || again.validators != l.validators || again.finding.Score != l.finding.Score || again.finding.Modifier != l.finding.Modifier {
 			t.Errorf("%+v came back as %+v, %v", l, again, err)
 		}
 	})
