@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"filter":          2,
 	"content":         1,
 	"message":         1,
+	"atomicfile":      1,
 }
 
 // room returns the folder of the floor table that dir lies in, "" if none.

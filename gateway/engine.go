@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/atomicfile"
 	"shuultuur/check"
 	"shuultuur/check/phrase"
 	"shuultuur/filter"
@@ -416,7 +417,11 @@ func secret(file string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		key = make([]byte, 32)
 		_, _ = rand.Read(key) // never fails (crypto/rand)
-		return key, writeNew(file, key, 0o600)
+		err := os.MkdirAll(filepath.Dir(file), 0o755)
+		if err == nil {
+			err = atomicfile.WriteBytes(file, 0o600, key)
+		}
+		return key, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the signing key: %w", err)
@@ -428,24 +433,6 @@ func secret(file string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
 	}
 	return key, nil
-}
-
-// writeNew writes a file so that it is there whole or not at all.
-func writeNew(file string, data []byte, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when all went well
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
 }
 
 // As returns the decider of the engine, or one that judges everybody by the

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"shuultuur/atomicfile"
 )
 
 // The starter settings: a small filter that works as it is.
@@ -36,7 +38,10 @@ func WriteStarter(dir string) error {
 		if err != nil {
 			return err
 		}
-		return writeNew(file, data, 0o644)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		return atomicfile.WriteBytes(file, 0o644, data)
 	})
 }
 

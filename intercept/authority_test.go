@@ -544,7 +544,7 @@ func TestRootFile(t *testing.T) {
 	if r, err := ReadRoot(file); err != nil || !r.Certificate.Equal(first.Certificate) {
 		t.Errorf("replaced: %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".root-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*.tmp")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -16,13 +16,14 @@ import (
 	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"shuultuur/atomicfile"
 )
 
 const (
@@ -282,26 +283,14 @@ func (r *Root) Write(file string, replace bool) error {
 	for _, c := range slices.Concat([]*x509.Certificate{r.Certificate}, r.Crosses, r.Earlier) {
 		text = append(text, pemCertificate(c)...)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".root-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already after a rename
-	_, err = tmp.Write(text)
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
 	if replace {
-		return os.Rename(tmp.Name(), file)
+		return atomicfile.WriteBytes(file, 0o600, text)
 	}
-	// Unlike a rename, a link fails where there is a file.
-	if err := os.Link(tmp.Name(), file); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s: %w: clients may trust the root in it", file, fs.ErrExist)
-		}
-		return err
+	err = atomicfile.CreateBytes(file, 0o600, text)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w: clients may trust the root in it", file, fs.ErrExist)
 	}
-	return nil
+	return err
 }
 
 func pemCertificate(c *x509.Certificate) []byte {

@@ -12,10 +12,10 @@ import (
 	"io"
 	"math/bits"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"shuultuur/atomicfile"
 	"shuultuur/list/adblock"
 )
 
@@ -314,38 +314,7 @@ func (b *builder) write(dst string, stamp [32]byte, start time.Time) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(dst), filepath.Base(dst)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails when it has been renamed
-	err = b.writeTo(tmp, n, stamp, start)
-	if err == nil {
-		err = tmp.Chmod(0o644)
-	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), dst); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(dst))
-}
-
-// syncDir makes a rename last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return atomicfile.Write(dst, 0o644, func(f *os.File) error { return b.writeTo(f, n, stamp, start) })
 }
 
 // A sectionWriter writes sections one after the other, each aligned, and keeps

@@ -11,8 +11,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
+
+	"shuultuur/atomicfile"
 )
 
 // What is kept over a restart: magic, records, the CRC-32C of all before it in
@@ -118,16 +119,14 @@ func appendRecord(b []byte, kind byte, key [16]byte, until int64, value []byte) 
 }
 
 // save writes the file, whole or not at all.
-func (m *Memory) save() (err error) {
-	f, err := os.CreateTemp(filepath.Dir(m.file), "."+filepath.Base(m.file)+"-*")
-	if err != nil {
-		return fmt.Errorf("keeping what is remembered: %w", err)
+func (m *Memory) save() error {
+	if err := atomicfile.Write(m.file, 0o600, m.writeTo); err != nil {
+		return fmt.Errorf("keeping what is remembered in %s: %w", m.file, err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("keeping what is remembered in %s: %w", m.file, errors.Join(err, f.Close(), os.Remove(f.Name())))
-		}
-	}()
+	return nil
+}
+
+func (m *Memory) writeTo(f *os.File) error {
 	w := bufio.NewWriterSize(f, 1<<16)
 	sum := uint32(0)
 	put := func(b []byte) {
@@ -156,11 +155,5 @@ func (m *Memory) save() (err error) {
 		s.mu.Unlock()
 	}
 	w.Write(binary.LittleEndian.AppendUint32(nil, sum)) //nolint:errcheck // Flush says it
-	if err = errors.Join(w.Flush(), f.Sync()); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), m.file)
+	return w.Flush()
 }

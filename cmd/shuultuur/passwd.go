@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"shuultuur/atomicfile"
 
 	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/term"
@@ -82,14 +83,5 @@ func setLine(file, user, line string) error {
 		}
 	}
 	b.WriteString(line)
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".passwd-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // gone already when all went well
-	_, err = tmp.WriteString(b.String())
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	return atomicfile.WriteBytes(file, 0o600, []byte(b.String()))
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuultuur/atomicfile"
 	"shuultuur/list"
 )
 
@@ -182,7 +183,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return Change{}, err
 	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, v.File)); err != nil {
+	if err := atomicfile.Rename(f.Name(), filepath.Join(dir, v.File)); err != nil {
 		return Change{}, err
 	}
 	c := Change{Taken: true, Version: v}
@@ -268,7 +269,7 @@ func (s *Store) use(name, file string) error {
 	if err := os.Symlink(file, tmp); err != nil {
 		return err
 	}
-	return os.Rename(tmp, s.Path(name))
+	return atomicfile.Rename(tmp, s.Path(name))
 }
 
 // prune removes all but the newest versions and the one in use.
@@ -319,16 +320,7 @@ func (s *Store) save(name string, st State) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(s.Dir, name, stateOf)
-	f, err := os.Create(file + ".tmp") // one at a time: the folder is locked
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), file)
+	return atomicfile.WriteBytes(filepath.Join(s.Dir, name, stateOf), 0o644, append(data, '\n'))
 }
 
 // lock takes the folder of a list for this process, so that the gateway and

@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"shuultuur/atomicfile"
 	"shuultuur/filter"
 	"shuultuur/nameserver/zone"
 )
@@ -263,25 +264,15 @@ func (z *secondary) file() string { return filepath.Join(z.s.folder, fileName(z.
 
 // save writes the zone beside the old file and puts it in its place.
 func (z *secondary) save(now time.Time) error {
-	f, err := os.CreateTemp(z.s.folder, ".zone-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	w := bufio.NewWriter(f)
-	for _, rr := range z.records {
-		if _, err := fmt.Fprintln(w, rr.String()); err != nil {
-			_ = f.Close()
-			return err
+	return atomicfile.Write(z.file(), 0o600, func(f *os.File) error {
+		w := bufio.NewWriter(f)
+		for _, rr := range z.records {
+			if _, err := fmt.Fprintln(w, rr.String()); err != nil {
+				return err
+			}
 		}
-	}
-	if err := errors.Join(w.Flush(), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Chtimes(f.Name(), now, now); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), z.file())
+		return errors.Join(w.Flush(), os.Chtimes(f.Name(), now, now))
+	})
 }
 
 // load serves what is on disk, if it has not expired.
