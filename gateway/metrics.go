@@ -120,6 +120,8 @@ var proxyReadings = []reading{
 	{"tls_ech_total", "TLS hellos that carried encrypted_client_hello, true or noise.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.ECH }},
 	{"transparent_connections_total", "Connections that a firewall brought here.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Transparent }},
 	{"transparent_misdirected_total", "Requests and hellos that name a host which does not have the address they went to.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Misdirected }},
+	{"warn_clicks_total", "Clicks on warn pages that count.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Clicks }},
+	{"warn_clicks_refused_total", "Clicks on warn pages whose token was spent before, or is not the client's.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.ClicksRefused }},
 	{"panics_total", "Panics caught while serving a connection.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Panics }},
 }
 

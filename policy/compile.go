@@ -89,6 +89,9 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 			return nil, filter.Setting(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; leave it out"))
 		}
 	}
+	if p.warnClosed, err = s.WarnOnLoss.closed("warn-on-loss"); err != nil {
+		return nil, err
+	}
 	if p.presets, err = compilePresets(s); err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
 			t.Errorf("%s %s: %v by %q, want %v by %q", tt.host, tt.fault, v.Action, v.Reason.Rule, tt.action, tt.rule)
 		}
 	}
-	token := judge("router.test", "self-signed", "").Verdict.To
+	token := clicked(t, e, judge("router.test", "self-signed", ""))
 	if v := judge("router.test", "self-signed", token).Verdict; v.Action != filter.Pass {
 		t.Errorf("warning clicked through: %v by %q", v.Action, v.Reason.Rule)
 	}

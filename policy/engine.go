@@ -27,7 +27,8 @@ type Parts struct {
 	Key []byte
 	// Memory holds learned verdicts. Without one nothing is learned.
 	Memory Memory
-	// Counter counts for limits and quotas. Without one there are none.
+	// Counter counts for limits, quotas and the clicks on warn pages. Without
+	// one there are no limits, and a click may be used again.
 	Counter Counter
 	// Revision stands for the settings and lists that the checks work with:
 	// engines with the same revision share learned verdicts. Without one they
@@ -75,6 +76,9 @@ type policy struct {
 	names   filter.Names
 	learn   time.Duration
 	decrypt bool
+	// warnClosed refuses a click when it is not known whether it is the first.
+	warnClosed bool
+
 	limits  []limit
 	quotas  []limit
 	rations []ration
@@ -544,7 +548,7 @@ func (w *walk) fit(r *rule) {
 	case w.t.Proto == filter.DNS:
 		v.To = r.to.host // an answer has no room for more
 	case r.action == filter.Warn:
-		v.To = w.token(r, w.now.Add(r.warnFor).Unix())
+		v.To = w.token(forClick, r)
 	case r.action == filter.Redirect:
 		v.To = r.to.url(w.t)
 	}

@@ -163,7 +163,7 @@ func TestWhatIsNotLearned(t *testing.T) {
 		e := learning(t, m, phrases(10), warn)
 		tr, _ := etag("1").judge(t, e)
 		p := etag("1")
-		p.request = []string{"Cookie", "shuultuur=" + tr.Verdict.To}
+		p.request = []string{"Cookie", "shuultuur=" + clicked(t, e, tr)}
 		if tr, _ = p.judge(t, e); tr.Verdict.Action != filter.Pass || len(m) != 0 {
 			t.Errorf("%+v, %d learned; want a pass that is not", tr.Verdict, len(m))
 		}

@@ -129,15 +129,13 @@ func (l *limit) subject(by string, allowed ...string) error {
 	return filter.Setting("by", fmt.Errorf("%q is none of %s", by, strings.Join(allowed, ", ")))
 }
 
-func (l *limit) loss(o OnLoss) error {
+// closed says whether o, which stands under key, is closed.
+func (o OnLoss) closed(key string) (bool, error) {
 	switch o {
-	case "", "open":
-	case "closed":
-		l.closed = true
-	default:
-		return filter.Setting("on-loss", fmt.Errorf("%q is neither open nor closed", o))
+	case "", "open", "closed":
+		return o == "closed", nil
 	}
-	return nil
+	return false, filter.Setting(key, fmt.Errorf("%q is neither open nor closed", o))
 }
 
 // compileLimits compiles the limits and quotas of a policy.
@@ -175,7 +173,8 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 	l.name = "limit " + s.Requests.String() + " by " + by
 	l.words = fmt.Sprintf("more than %d requests in %s were made", l.most, short(l.window))
 	l.key = []byte("limit\x00" + policy + "\x00" + l.name + "\x00")
-	return l, l.loss(s.OnLoss)
+	l.closed, err = s.OnLoss.closed("on-loss")
+	return l, err
 }
 
 // quota compiles a quota: one limit for its time, one for its bytes.
@@ -192,7 +191,8 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if err := proto.subject(by, "user", "client", "policy"); err != nil {
 		return err
 	}
-	if err := proto.loss(s.OnLoss); err != nil {
+	var err error
+	if proto.closed, err = s.OnLoss.closed("on-loss"); err != nil {
 		return err
 	}
 	if s.Time == 0 && s.Bytes == 0 {

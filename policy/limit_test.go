@@ -205,6 +205,7 @@ func TestMistakesInLimitsAreNamed(t *testing.T) {
 		"[0].limits[0].requests: ":    {Limits: []Limit{{}}},
 		"[0].limits[0].by: ":          {Limits: []Limit{{Requests: rate, By: "us"}}},
 		"[0].limits[0].on-loss: ":     {Limits: []Limit{{Requests: rate, OnLoss: "shut"}}},
+		"[0].warn-on-loss: ":          {WarnOnLoss: "shut"},
 		"[0].quotas[0].time: a quota": {Quotas: []Quota{{}}},
 		"[0].quotas[0].time: 1s":      {Quotas: []Quota{{Time: Duration(time.Second)}}},
 		"[0].quotas[0].by: ":          {Quotas: []Quota{{Bytes: 1, By: "host"}}},

@@ -62,9 +62,10 @@ type Policy struct {
 	Quotas []Quota `yaml:"quotas"` // of a day
 
 	Learn      Learn    `yaml:"learn"`
-	WarnFor    Duration `yaml:"warn-for"`   // how long a click on a warn page holds; 30m unless given
-	SafeSearch bool     `yaml:"safesearch"` // search engines filter their answers
-	YouTube    string   `yaml:"youtube"`    // off, moderate or strict
+	WarnFor    Duration `yaml:"warn-for"`     // how long a click on a warn page holds; 30m unless given
+	WarnOnLoss OnLoss   `yaml:"warn-on-loss"` // a click of which nobody knows whether it is the first
+	SafeSearch bool     `yaml:"safesearch"`   // search engines filter their answers
+	YouTube    string   `yaml:"youtube"`      // off, moderate or strict
 	Tenants    Tenants  `yaml:"tenants"`
 	DNS        DNS      `yaml:"dns"` // what is said to these clients when they ask for names
 }

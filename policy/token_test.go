@@ -13,6 +13,73 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
+// clicked is the token that comes of a click on the warn page of t.
+func clicked(t testing.TB, e *Engine, tr *filter.Transaction) string {
+	t.Helper()
+	token, err := e.Accept(t.Context(), tr, tr.Verdict.To)
+	if err != nil {
+		t.Fatalf("click on the page of %+v: %v", tr.Verdict, err)
+	}
+	return token
+}
+
+func TestAClickCountsOnce(t *testing.T) {
+	counted(t, Policy{Rules: []Rule{{Name: "w", Action: "warn", Category: cats("grey"), WarnFor: Duration(10 * time.Minute)}}}, func(t *testing.T, e *Engine) {
+		ask := func() *filter.Transaction {
+			time.Sleep(time.Nanosecond)
+			tr, _ := page{start: time.Now()}.judge(t, e)
+			return tr
+		}
+		asked := ask()
+		if again := ask(); again.Verdict.To == asked.Verdict.To {
+			t.Error("two pages have the same token")
+		}
+		cookie := clicked(t, e, asked)
+		for _, test := range []struct {
+			what, token string
+			change      func(*filter.Transaction)
+			want        error
+		}{
+			{"a second click", asked.Verdict.To, nil, errSpent},
+			{"one by another client", ask().Verdict.To, func(t *filter.Transaction) { t.Client = client("10.9.9.9") }, errNoClick},
+			{"one on another host", ask().Verdict.To, func(t *filter.Transaction) { t.Host = "other.example" }, errNoClick},
+			{"one that comes too late", ask().Verdict.To, func(t *filter.Transaction) { t.Start = t.Start.Add(10 * time.Minute) }, errNoClick},
+			{"what is in the cookie", cookie, nil, errNoClick},
+			{"what is no token", "x", nil, errNoClick},
+			{"another page's", ask().Verdict.To, nil, nil},
+		} {
+			tr := ask()
+			if test.change != nil {
+				test.change(tr)
+			}
+			if got, err := e.Accept(t.Context(), tr, test.token); err != test.want || (got == "") != (err != nil) {
+				t.Errorf("%s: %q, %v; want %v", test.what, got, err, test.want)
+			}
+		}
+		// The page was open for a while; the time counts from the click on.
+		asked = ask()
+		time.Sleep(9 * time.Minute)
+		asked.Start = time.Now()
+		cookie = clicked(t, e, asked)
+		for passed, want := range map[time.Duration]filter.Action{9 * time.Minute: filter.Pass, 10 * time.Minute: filter.Warn} {
+			p := page{start: asked.Start.Add(passed), request: []string{"Cookie", "shuultuur=" + cookie}}
+			if tr, _ := p.judge(t, e); tr.Verdict.Action != want {
+				t.Errorf("%v after the click: %v, want %v", passed, tr.Verdict.Action, want)
+			}
+		}
+	})
+}
+
+func TestAClickWithoutTheFleet(t *testing.T) {
+	for on, want := range map[OnLoss]error{"": nil, "open": nil, "closed": errUnknown} {
+		e := newEngineOf(t, Config{{Name: "p", WarnOnLoss: on, Rules: []Rule{{Name: "w", Action: "warn"}}}}, Parts{Counter: blind{}}, list(nil))
+		tr, _ := page{}.judge(t, e)
+		if _, err := e.Accept(t.Context(), tr, tr.Verdict.To); err != want {
+			t.Errorf("warn-on-loss %q: %v, want %v", on, err, want)
+		}
+	}
+}
+
 func TestWarnTokens(t *testing.T) {
 	rules := []Rule{
 		{Name: "w", Action: "warn", Category: cats("adult"), WarnFor: Duration(10 * time.Minute)},
@@ -26,10 +93,10 @@ func TestWarnTokens(t *testing.T) {
 	anna := filter.Client{Addr: netip.MustParseAddr("10.1.2.3"), User: "anna"}
 	e := engine("p", key)
 	asked, _ := page{client: anna, start: noon}.judge(t, e)
-	token := asked.Verdict.To
-	if asked.Verdict.Action != filter.Warn || token == "" || strings.ContainsAny(token, ".;= ") {
+	if asked.Verdict.Action != filter.Warn || asked.Verdict.To == "" || strings.ContainsAny(asked.Verdict.To, ".;= ") {
 		t.Fatalf("verdict %+v, want a warning with a token", asked.Verdict)
 	}
+	token := clicked(t, e, asked)
 	flip := func(i int) string {
 		b, err := base64.RawURLEncoding.DecodeString(token)
 		if err != nil {
@@ -45,6 +112,7 @@ func TestWarnTokens(t *testing.T) {
 		e        *Engine
 		accepted bool
 	}{
+		"the one of the page":         {"shuultuur=" + asked.Verdict.To, page{client: anna, start: noon}, e, false},
 		"the token":                   {"shuultuur=" + token, page{client: anna, start: noon}, e, true},
 		"until its time is up":        {"shuultuur=" + token, page{client: anna, start: noon.Add(10*time.Minute - time.Second)}, e, true},
 		"and no longer":               {"shuultuur=" + token, page{client: anna, start: noon.Add(10 * time.Minute)}, e, false},
@@ -95,18 +163,20 @@ func TestATokenIsForOneRule(t *testing.T) {
 	p := page{start: noon}
 	tr, _ := p.judge(t, e)
 	first := tr.Verdict
-	p.request = []string{"Cookie", "shuultuur=" + first.To}
+	one := clicked(t, e, tr)
+	p.request = []string{"Cookie", "shuultuur=" + one}
 	tr, _ = p.judge(t, e)
 	second := tr.Verdict
 	if first.Reason.Rule != "first" || second.Reason.Rule != "second" || second.Action != filter.Warn {
 		t.Fatalf("rules %q then %q, want first then second", first.Reason.Rule, second.Reason.Rule)
 	}
-	p.request = []string{"Cookie", "shuultuur=" + second.To + "." + first.To}
+	two := clicked(t, e, tr)
+	p.request = []string{"Cookie", "shuultuur=" + two + "." + one}
 	if tr, _ = p.judge(t, e); tr.Verdict.Action != filter.Pass {
 		t.Errorf("verdict %+v, want a pass with both tokens", tr.Verdict)
 	}
 	// What is behind an accepted warning still counts.
-	p.request = []string{"Cookie", "shuultuur=" + second.To}
+	p.request = []string{"Cookie", "shuultuur=" + two}
 	if tr, _ = p.judge(t, e); tr.Verdict.Reason.Rule != "first" {
 		t.Errorf("verdict %+v, want the first warning", tr.Verdict)
 	}
@@ -116,9 +186,10 @@ func FuzzToken(f *testing.F) {
 	e := newEngineOf(f, Config{{Name: "p", Rules: []Rule{{Name: "w", Action: "warn", Category: cats("adult")}}}}, Parts{Key: []byte("k")},
 		list(map[filter.Stage][]string{filter.Name: {"adult"}}))
 	tr, _ := page{start: noon}.judge(f, e)
-	good := tr.Verdict.To
+	good := clicked(f, e, tr)
 	f.Add("shuultuur=" + good)
 	f.Add("a=b; shuultuur=x." + good + "; c")
+	f.Add("shuultuur=" + tr.Verdict.To)
 	f.Add("shuultuur=;;=.;shuultuur=....")
 	f.Fuzz(func(t *testing.T, cookie string) {
 		tr := &filter.Transaction{Start: noon, Host: "example.com", Last: filter.Response, Request: &message.Request{Method: "GET"}}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -195,18 +196,30 @@ func continueURL(u, token string) string {
 	return u + sep + acceptParam + "=" + url.QueryEscape(token)
 }
 
+var errNoToken = errors.New("not a token")
+
 func isToken(s string) bool {
 	return s != "" && len(s) <= maxToken && !strings.ContainsFunc(s, func(r rune) bool { return !isTokenByte(r) || r == '.' })
 }
 
-// accept moves a token from the URL into our cookie on that site. Whether it
-// is any good is for the policy to say when it comes back.
+// accept has the token of a click on a warn page spent and puts the one that
+// comes of it into our cookie on that site. Without it the client meets the
+// warning again.
 func (x *session) accept(token, rest string) (more bool) {
-	x.note("warning clicked through")
 	token, err := url.QueryUnescape(token)
-	if err != nil || !isToken(token) {
+	switch {
+	case err != nil || !isToken(token) || x.eng.Accept == nil:
+		err = errNoToken
+	default:
+		token, err = x.eng.Accept(x.ctx, &x.t, token)
+	}
+	if err != nil {
+		x.p.counters.clicksRefused.Add(1)
+		x.note("click on a warning does not count: " + err.Error())
 		return x.reply(302, "", nil, "Location", rest)
 	}
+	x.p.counters.clicks.Add(1)
+	x.note("warning clicked through")
 	tokens := []string{token}
 	for _, f := range x.q.Fields {
 		if !equalFold(f.Name, "cookie") {

@@ -560,8 +560,13 @@ func TestAcceptedWarningBecomesACookie(t *testing.T) {
 	r := start(t, Config{}, Engine{Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
 		asked = append(asked, string(x.Request.Get("Cookie")))
 		return filter.Verdict{}
-	}}})
-	q, _ := http.NewRequest("GET", o.URL+"/p?a=b&shuultuur-accept=new-one&c=d", nil)
+	}}, Accept: func(_ context.Context, x *filter.Transaction, token string) (string, error) {
+		if token != "click" || x.Host != "127.0.0.1" || !x.Client.Addr.IsLoopback() {
+			return "", errors.New("no")
+		}
+		return "new-one", nil
+	}})
+	q, _ := http.NewRequest("GET", o.URL+"/p?a=b&shuultuur-accept=click&c=d", nil)
 	q.Header.Set("Cookie", "x=y; shuultuur=t1.t2.t3.t4")
 	res, err := r.client().Do(q)
 	if err != nil {
@@ -579,11 +584,14 @@ func TestAcceptedWarningBecomesACookie(t *testing.T) {
 	if len(asked) == 0 || asked[0] != "shuultuur=new-one" || len(cookies) != 0 {
 		t.Errorf("decider saw %q, origin %q", asked, cookies)
 	}
-	for _, bad := range []string{"a%0d%0aX:y", "", strings.Repeat("a", 600)} {
+	for _, bad := range []string{"a%0d%0aX:y", "", strings.Repeat("a", 600), "spent"} {
 		res, _ := get(t, r.client(), o.URL+"/p?shuultuur-accept="+bad)
-		if res.StatusCode != 302 || res.Header.Get("Set-Cookie") != "" {
+		if res.StatusCode != 302 || res.Header.Get("Set-Cookie") != "" || res.Header.Get("Location") != o.URL+"/p" {
 			t.Errorf("token %q: got %d %v", bad, res.StatusCode, res.Header)
 		}
+	}
+	if s := r.Stats(); s.Clicks != 1 || s.ClicksRefused != 4 {
+		t.Errorf("%d clicks count and %d do not, want 1 and 4", s.Clicks, s.ClicksRefused)
 	}
 }
 

@@ -169,8 +169,11 @@ type Engine struct {
 	// with a method Later() (status int, after time.Duration) asks it to come
 	// back. Any other error refuses the request.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
-	Pages    *Pages      // nil: the built-in ones
-	TLS      *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	// Accept takes the token of a click on a warn page and returns the one for
+	// the cookie that lets the client pass, or says why not. nil takes none.
+	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
+	Pages  *Pages      // nil: the built-in ones
+	TLS    *tls.Config // for clients that speak TLS to the proxy; nil refuses them
 	// JA4 says that the decider wants to know Transaction.JA4.
 	JA4 bool
 	// Intercept looks into TLS connections; nil tunnels them all.

@@ -10,6 +10,7 @@ type counters struct {
 	overload, tunnels, upgrades     atomic.Int64
 	tunnelsOpen                     atomic.Int64 // goes up and down
 	blocked, warned, redirected     atomic.Int64
+	clicks, clicksRefused           atomic.Int64
 	judged, abandoned, cut, partial atomic.Int64
 	reused, dialed, retried         atomic.Int64
 	dialFailed, upstreamFailed      atomic.Int64
@@ -40,6 +41,8 @@ type Stats struct {
 	Blocked           int64
 	Warned            int64
 	Redirected        int64
+	Clicks            int64 // on warn pages
+	ClicksRefused     int64 // on warn pages: spent before, or not this client's
 	Judged            int64 // judgements of bodies
 	Abandoned         int64 // bodies not judged, client gone
 	Cut               int64 // bodies that tipped when a part was out
@@ -74,6 +77,7 @@ func (p *Proxy) Stats() Stats {
 		Malformed: c.bad.Load(), Loops: c.loops.Load(), Private: c.private.Load(),
 		Tunnels: c.tunnels.Load(), TunnelsOpen: c.tunnelsOpen.Load(), Upgrades: c.upgrades.Load(),
 		Blocked: c.blocked.Load(), Warned: c.warned.Load(), Redirected: c.redirected.Load(),
+		Clicks: c.clicks.Load(), ClicksRefused: c.clicksRefused.Load(),
 		Judged: c.judged.Load(), Abandoned: c.abandoned.Load(), Cut: c.cut.Load(), Partial: c.partial.Load(),
 		Held: p.held.used(), HeldWaiting: p.held.inLine(),
 		Judging: p.judges.used(), JudgeWaiting: p.judges.inLine(),

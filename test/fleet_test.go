@@ -3,10 +3,12 @@ package test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -38,8 +40,9 @@ state:
 lists:
   ads: {url: "%s/ads.txt", format: domains}
   play: {path: play.txt, category: games}
+  salty: {path: salty.txt}
 checks:
-  category: {lists: [ads, play]}
+  category: {lists: [ads, play, salty]}
   phrase: {weighted: [weighted]}
 policies:
   - name: all
@@ -47,6 +50,7 @@ policies:
     quotas: [{category: games, bytes: 1000}]
     rules:
       - {name: ads, action: block, category: [ads]}
+      - {name: salty, action: warn, category: [salty]}
       - {name: words, action: block, category: [phrase], over: 50}
 proxy: {private: [127.0.0.0/8], parent: "http://%s"}
 `
@@ -88,10 +92,16 @@ func (f *fleet) start(redis string) {
 		"shuultuur.yaml": fmt.Sprintf(fleetSettings, redis, f.origin.URL, f.origin.Listener.Addr()),
 		"weighted":       "<blimey><60>\n",
 		"play.txt":       "play.example\n",
+		"salty.txt":      "salty.example\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// What one signs the others know.
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o755),
+		os.WriteFile(filepath.Join(dir, "data", "secret.key"), []byte("thirty-two letters of one fleet."), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	g, err := gateway.New(ctx, filepath.Join(dir, "shuultuur.yaml"), slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -129,6 +139,58 @@ func (f *fleet) health(node int) (h struct{ State string }) {
 		f.t.Fatal(err)
 	}
 	return h
+}
+
+// clicksThrough goes through a warn page by a link that is good once, on
+// whichever node.
+func (f *fleet) clicksThrough() {
+	t := f.t
+	t.Helper()
+	const url = "http://salty.example/tale"
+	browsers := make([]*http.Client, len(f.nodes))
+	jar, err := cookiejar.New(nil) // of one browser, whose proxy changes
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range f.nodes {
+		browsers[i] = through(g.ProxyAddr())
+		browsers[i].Jar = jar
+	}
+	ask := func(who *http.Client, url string) (status int, link string) {
+		t.Helper()
+		who.CheckRedirect = nil // as a browser does
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", "application/json")
+		res, err := who.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var said struct {
+			Continue string `json:"continue"`
+		}
+		if res.StatusCode == 403 {
+			if err := json.NewDecoder(res.Body).Decode(&said); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return res.StatusCode, said.Continue
+	}
+	_, link := ask(browsers[0], url)
+	if status, _ := ask(browsers[0], link); status != 200 {
+		t.Errorf("the link of the warn page: %d, want the page", status)
+	}
+	if status, _ := ask(browsers[1], url); status != 200 {
+		t.Errorf("the other node, to who has clicked: %d, want the page", status)
+	}
+	for i, g := range f.nodes {
+		if status, again := ask(through(g.ProxyAddr()), link); status != 403 || again == link {
+			t.Errorf("the link once more, on node %d: %d with the link %q; want the warning with a new one", i, status, again)
+		}
+	}
 }
 
 func TestAFleetRemembersTogether(t *testing.T) {
@@ -184,6 +246,8 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			if s := f.status(1, "http://rude.example/rude"); s != 403 || f.served.Load() != was+1 {
 				t.Errorf("the rude page: %d, fetched %d times; want it looked at anew", s, f.served.Load()-was)
 			}
+
+			f.clicksThrough()
 
 			// What both spend is one quota: 1000 bytes are three times 400.
 			var ok int

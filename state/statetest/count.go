@@ -108,6 +108,21 @@ func counting() map[string]func(t *testing.T, s Store) {
 				t.Errorf("two windows later %+v, want a sum of 1", n)
 			}
 		},
+		"of many only one is the first": func(t *testing.T, s Store) {
+			var wg sync.WaitGroup
+			var first atomic.Int64
+			for range 16 {
+				wg.Go(func() {
+					if !one(t, s, state.Count{Key: Key(1), Until: soon(), Add: 1, Most: 1}).Over {
+						first.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			if n := first.Load(); n != 1 {
+				t.Errorf("%d were the first", n)
+			}
+		},
 		"many may count at once": func(t *testing.T, s Store) {
 			var wg sync.WaitGroup
 			var taken atomic.Int64

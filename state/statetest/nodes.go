@@ -58,6 +58,33 @@ func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b
 				t.Errorf("over %v with sum %d, want it refused at 90", n.Over, n.Sum)
 			}
 		},
+		"what is spent once is spent on both": func(t *testing.T, a, b Store) {
+			until := time.Now().Add(time.Hour)
+			for i := range uint64(20) {
+				if n := one(t, a, state.Count{Key: Key(i), Until: until, Add: 1, Most: 1}); n.Over {
+					t.Errorf("%d: refused before anybody has spent it", i)
+				}
+				if n := one(t, b, state.Count{Key: Key(i), Until: until, Add: 1, Most: 1}); !n.Over {
+					t.Errorf("%d: spent once more", i)
+				}
+			}
+			// At the same moment both may be refused, but not both be first.
+			for i := range uint64(20) {
+				var wg sync.WaitGroup
+				var first atomic.Int64
+				for _, s := range []Store{a, b, a, b} {
+					wg.Go(func() {
+						if !one(t, s, state.Count{Key: Key(100 + i), Until: until, Add: 1, Most: 1}).Over {
+							first.Add(1)
+						}
+					})
+				}
+				wg.Wait()
+				if n := first.Load(); n > 1 {
+					t.Errorf("%d: spent %d times", 100+i, n)
+				}
+			}
+		},
 		"together they do not go over the most": func(t *testing.T, a, b Store) {
 			const most = 2000
 			until := time.Now().Add(time.Hour)
