@@ -5,10 +5,14 @@
 // Data moves so: [Cache.Put] appends an entry to the page its shard is
 // writing; [Cache.Get] finds it by the keyed hash of its key, compares the key,
 // and copies the answer with the TTLs counted down. Memory is pages of a fixed
-// size that hold no pointers. When all pages are full the oldest is taken
-// again: those of its entries that were asked for since they were written are
-// moved to the front, the rest is gone. So what many ask for stays, and a
-// flood of names that nobody asks for twice passes through.
+// size that hold no pointers, in two rings, of which the oldest page is taken
+// again when all are full. What is new goes to the young ring, a quarter of
+// all. When its page is taken, what was asked for again moves to the old ring,
+// and so do answers that there is something, as long as that has room to
+// spare; the rest is gone. In the old ring stays what was asked for since its
+// page was taken last. So a flood of names that nobody asks for twice passes
+// through the young ring, and if they do not exist it takes no more memory
+// than that.
 package cache
 
 import (
@@ -17,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,13 +30,13 @@ import (
 )
 
 const (
-	pageSize = 64 << 10
+	pageSize = 32 << 10
 	// maxEntry keeps one answer from pushing all others out of a page; what is
 	// longer is not kept.
-	maxEntry = pageSize / 4
+	maxEntry = pageSize / 2
 	shards   = 32
 	// MinSize is the least memory a cache can have.
-	MinSize = shards * 2 * pageSize
+	MinSize = shards * 4 * pageSize
 )
 
 // Flags say what an answer is and how it is to be looked at.
@@ -92,14 +97,28 @@ type shard struct {
 	table   []uint64 // 32 bits of hash, 32 of place+1; 0 is free
 	n       int
 	pages   [][]byte
-	current int // page that is written
-	at      int // where in it
-	max     int // pages
+	rings   [2]ring
 	hits    int64
 	denials int64 // of hits
 	misses  int64
 	_       [64]byte
 }
+
+// A ring is pages that are written one after another.
+type ring struct {
+	own     []int // pages, by their place in shard.pages
+	current int   // the one that is written, by its place in own
+	at      int   // where in it
+	max     int   // pages
+}
+
+const (
+	young = iota
+	old
+)
+
+// roomy says that a ring will have another page before it takes one again.
+func (r *ring) roomy() bool { return len(r.own) < r.max }
 
 // An entry in a page, little endian:
 //
@@ -135,7 +154,9 @@ func New(size int, stale time.Duration) (*Cache, error) {
 	rand.Read(seed[:]) // never fails
 	c.seed = binary.LittleEndian.Uint64(seed[:])
 	for i := range c.shard {
-		c.shard[i].max = size / shards / pageSize
+		pages := size / shards / pageSize
+		c.shard[i].rings[young].max = max(pages/4, 2)
+		c.shard[i].rings[old].max = pages - max(pages/4, 2)
 	}
 	return c, nil
 }
@@ -243,8 +264,14 @@ func (c *Cache) Put(k *Key, now time.Time, e *Entry) {
 	s := &c.shard[h>>59]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(h, k)
-	x, place := c.room(s, n)
+	into := &s.rings[young]
+	if i := s.slot(h, k); i >= 0 {
+		if s.rings[old].has(uint32(s.table[i])) {
+			into = &s.rings[old]
+		}
+		s.free(uint32(i))
+	}
+	x, place := c.room(s, into, n)
 	le := binary.LittleEndian
 	clear(x[:entryHead])
 	le.PutUint64(x, h)
@@ -287,7 +314,11 @@ func (c *Cache) Flush() {
 	for i := range c.shard {
 		s := &c.shard[i]
 		s.mu.Lock()
-		s.table, s.n, s.pages, s.current, s.at = nil, 0, nil, 0, 0
+		s.table, s.n, s.pages = nil, 0, nil
+		for j := range s.rings {
+			r := &s.rings[j]
+			r.own, r.current, r.at = nil, 0, 0
+		}
 		s.mu.Unlock()
 	}
 }
@@ -361,11 +392,8 @@ func matches(x []byte, h uint64, k *Key) bool {
 	return u16(p, 0) == k.Type && u16(p, 2) == k.Class && p[4] == keyBits(k) && string(p[5:5+len(k.Name)]) == string(k.Name)
 }
 
-func (s *shard) remove(h uint64, k *Key) {
-	if i := s.slot(h, k); i >= 0 {
-		s.free(uint32(i))
-	}
-}
+// has says whether a place is in one of the ring's pages.
+func (r *ring) has(place uint32) bool { return slices.Contains(r.own, int((place-1)/pageSize)) }
 
 // free empties a slot and moves those after it that lie away from home closer,
 // so that a search may stop at the first free one.
@@ -409,35 +437,48 @@ func (s *shard) put(v uint64) {
 	s.table[i] = v
 }
 
-// room returns n bytes to write an entry to, and their place.
-func (c *Cache) room(s *shard, n int) (x []byte, place uint32) {
-	if len(s.pages) == 0 {
-		s.pages = append(s.pages, make([]byte, pageSize))
-		s.current, s.at = 0, 0
+// room returns n bytes of a ring to write an entry to, and their place.
+func (c *Cache) room(s *shard, r *ring, n int) (x []byte, place uint32) {
+	if len(r.own) == 0 {
+		s.grow(r)
 	}
-	for s.at+n > pageSize {
-		if s.at+8 < pageSize {
-			binary.LittleEndian.PutUint32(s.pages[s.current][s.at+8:], 0) // the rest is empty
-		}
-		if len(s.pages) < s.max {
-			s.pages = append(s.pages, make([]byte, pageSize))
-			s.current, s.at = len(s.pages)-1, 0
+	for r.at+n > pageSize {
+		s.endPage(r)
+		if r.roomy() {
+			s.grow(r)
 			continue
 		}
-		c.reclaim(s)
+		c.reclaim(s, r)
 	}
-	x = s.pages[s.current][s.at : s.at+n : s.at+n]
-	place = uint32(s.current*pageSize+s.at) + 1
-	s.at += n
+	page := r.own[r.current]
+	x = s.pages[page][r.at : r.at+n : r.at+n]
+	place = uint32(page*pageSize+r.at) + 1
+	r.at += n
 	return x, place
 }
 
-// reclaim makes the oldest page the one that is written. Up to half of it is
-// kept: what was asked for since it was written, for one more turn.
-func (c *Cache) reclaim(s *shard) {
-	s.current = (s.current + 1) % len(s.pages)
-	page := s.pages[s.current]
-	base := uint32(s.current * pageSize)
+// grow gives a ring another page, which is the one that is written.
+func (s *shard) grow(r *ring) {
+	s.pages = append(s.pages, make([]byte, pageSize))
+	r.own = append(r.own, len(s.pages)-1)
+	r.current, r.at = len(r.own)-1, 0
+}
+
+// endPage marks what is left of the page that is written as empty.
+func (s *shard) endPage(r *ring) {
+	if r.at+8 < pageSize {
+		binary.LittleEndian.PutUint32(s.pages[r.own[r.current]][r.at+8:], 0)
+	}
+}
+
+// reclaim makes the oldest page of a ring the one that is written. What is
+// kept of the young ring moves to the old one; of the old one up to half the page
+// is kept, for one more turn.
+func (c *Cache) reclaim(s *shard, r *ring) {
+	r.current = (r.current + 1) % len(r.own)
+	page := s.pages[r.own[r.current]]
+	base := uint32(r.own[r.current] * pageSize)
+	elder := &s.rings[old]
 	to, dropped := 0, int64(0)
 	for from := 0; from+entryHead <= pageSize; {
 		n := int(u32(page, from+8))
@@ -447,11 +488,22 @@ func (c *Cache) reclaim(s *shard) {
 		x := page[from : from+n]
 		h := binary.LittleEndian.Uint64(x)
 		if i := s.slotOf(h, base+uint32(from)+1); i >= 0 {
-			if x[36] > 0 && to+n <= pageSize/2 {
-				x[36] = 0
+			asked := x[36] > 0
+			place := uint32(0)
+			switch {
+			case r == elder && asked && to+n <= pageSize/2:
 				copy(page[to:], x)
-				s.table[i] = s.table[i]&^uint64(1<<32-1) | uint64(base+uint32(to)+1)
+				x, place = page[to:to+n], base+uint32(to)+1
 				to += n
+			case r != elder && (asked || elder.roomy() && Flags(u16(x, 20))&(Negative|Failure) == 0):
+				var into []byte
+				into, place = c.room(s, elder, n)
+				copy(into, x)
+				x, i = into, s.slotOf(h, base+uint32(from)+1) // that room was made may have moved it
+			}
+			if place != 0 {
+				x[36] = 0
+				s.table[i] = s.table[i]&^uint64(1<<32-1) | uint64(place)
 			} else {
 				s.free(uint32(i))
 				dropped++
@@ -459,7 +511,7 @@ func (c *Cache) reclaim(s *shard) {
 		}
 		from += n
 	}
-	s.at = to
+	r.at = to
 	c.evicted.Add(dropped)
 }
 

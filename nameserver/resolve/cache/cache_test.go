@@ -134,6 +134,59 @@ func TestMemoryIsBoundedAndWhatIsAskedForStays(t *testing.T) {
 	}
 }
 
+// flood puts so many names that nobody asks for again, all like e.
+func flood(c *Cache, now time.Time, n int, e *Entry) {
+	for i := range n {
+		c.Put(key(1_000_000+i), now, e)
+	}
+}
+
+func TestAFloodOfNamesThatDoNotExistTakesAQuarter(t *testing.T) {
+	for name, flags := range map[string]Flags{"negative": Negative, "failure": Failure} {
+		c, now := newCache(t, 4*MinSize, 0)
+		const some = 20_000 // in less than half of it, asked for once
+		for i := range some {
+			c.Put(key(i), now, answer(i))
+		}
+		before := c.Stats().Bytes
+		e := answer(1)
+		e.Flags, e.Rcode = flags, 3
+		flood(c, now, 500_000, e)
+		if grown := c.Stats().Bytes - before; grown > 4*MinSize/4+4*MinSize/8 { // and the tables
+			t.Errorf("%s: %d bytes more, of %d", name, grown, 4*MinSize)
+		}
+		for i := range some {
+			body, _, st, _ := c.Get(key(i), now, 30, nil)
+			if st == Miss || binary.BigEndian.Uint32(body[12:]) != uint32(i) {
+				t.Fatalf("%s: answer %d: state %d, %x", name, i, st, body)
+			}
+		}
+	}
+}
+
+func TestAFloodOfNamesThatExistLeavesWhatWasAskedForTwice(t *testing.T) {
+	c, now := newCache(t, 4*MinSize, 0)
+	const some = 5_000
+	for i := range some {
+		c.Put(key(i), now, answer(i))
+		c.Get(key(i), now, 30, nil)
+	}
+	for range 20 {
+		flood(c, now, 50_000, answer(1))
+		for i := range some {
+			if body, _, st, _ := c.Get(key(i), now, 30, nil); st == Miss || binary.BigEndian.Uint32(body[12:]) != uint32(i) {
+				t.Fatalf("answer %d: state %d, %x", i, st, body)
+			}
+		}
+		for i := range some { // it stays in the ring that it was in
+			c.Put(key(i), now, answer(i))
+		}
+	}
+	if st := c.Stats(); st.Bytes > 4*MinSize*3/2 {
+		t.Errorf("holds %d bytes, limit %d and tables", st.Bytes, 4*MinSize)
+	}
+}
+
 func TestReplacingAnEntryLeavesOne(t *testing.T) {
 	c, now := newCache(t, MinSize, 0)
 	for i := range 50_000 {
