@@ -324,8 +324,11 @@ const (
 // serve is the server in a process of its own: args are what to be, where to
 // listen, zone files.
 func serve(ctx context.Context, args []string) error {
-	if args[0] == serveFloor {
+	switch args[0] {
+	case serveFloor:
 		return floor(ctx, netip.MustParseAddrPort(args[1]))
+	case serveUpstream:
+		return upstream(ctx, args[1])
 	}
 	zones := zone.NewResponder()
 	var cfg zone.Config
