@@ -3,6 +3,7 @@ package nameserver
 import (
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -43,6 +44,10 @@ func (u *socket) read() {
 			u.t.lost[unsent] += uint64(lost)
 			u.t.mu.Unlock()
 		}
+		// These calls keep the processor. Here others have their turn, so that a
+		// flood delays them by no more than a batch, and what they wait for from
+		// the network by 10 ms, which is how often a busy scheduler looks there.
+		runtime.Gosched()
 	}
 }
 
