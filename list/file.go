@@ -43,7 +43,7 @@ import (
 //
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
-	version      = 2
+	version      = 3
 	headerSize   = 512
 	sectionAlign = 64
 
@@ -425,7 +425,7 @@ type Match struct {
 	nth    uint16 // which of the record's lines
 	kind   matchKind
 	over   bool   // it is in the overlay
-	size   uint16 // bytes of the entry
+	size   uint16 // bytes of the entry, or of a rewriting rule's pattern
 
 	rewrites bool // a rule with dnsrewrite
 }

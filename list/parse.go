@@ -428,12 +428,16 @@ func field(s []byte) (word, rest []byte) {
 // browser can do is counted.
 func (p *parser) adblockLine(s []byte) {
 	if i := bytes.IndexAny(s, " \t"); i > 0 && isAddr(s[:i]) {
-		p.hostsLine(s)
+		p.hostsRule(s[:i], s)
 		return
 	}
-	r := &p.rule
-	r.Parse(s)
-	switch r.Kind {
+	p.rule.Parse(s)
+	p.adblockRule(s)
+}
+
+// adblockRule takes what has been read of the line s.
+func (p *parser) adblockRule(s []byte) {
+	switch r := &p.rule; r.Kind {
 	case adblock.Host:
 		p.adblockHost(r)
 	case adblock.Network:
@@ -446,6 +450,29 @@ func (p *parser) adblockLine(s []byte) {
 		p.unused(r.Reason)
 	case adblock.Bad:
 		p.bad(s, r.Reason)
+	}
+}
+
+// hostsRule: a line of a hosts file among rules, which is for the host alone. An
+// address that leads somewhere is what a name server answers.
+func (p *parser) hostsRule(addr, s []byte) {
+	a, err := netip.ParseAddr(string(addr))
+	if err != nil || a.IsUnspecified() || a.IsLoopback() {
+		exact := p.exact
+		p.exact = p.b.cfg.Subdomains == nil || !*p.b.cfg.Subdomains
+		p.hostsLine(s)
+		p.exact = exact
+		return
+	}
+	s, _, _ = bytes.Cut(s, []byte("#"))
+	_, rest := field(s)
+	for name, rest := field(rest); len(name) > 0; name, rest = field(rest) {
+		if _, reason := normalHost(p.host[:0], name); reason != "" {
+			p.bad(name, reason)
+			continue
+		}
+		p.rule.Parse(fmt.Appendf(nil, "|%s|$dnsrewrite=%v", name, a.WithZone("")))
+		p.adblockRule(s)
 	}
 }
 

@@ -2,6 +2,7 @@ package list
 
 import (
 	"runtime"
+	"slices"
 
 	"shuultuur/list/adblock"
 )
@@ -54,9 +55,13 @@ func (f *File) ruleMatches(refs []uint32, exception bool, dst []Match) ([]Match,
 		if !ok || int(category) >= len(f.names) {
 			return dst, f.damaged
 		}
+		size := 0
 		_, rewrites := f.rules.Rewrite(ref)
+		if rewrites {
+			size = f.rules.Length(ref)
+		}
 		for _, name := range f.names[category] {
-			dst = append(dst, Match{Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind, rewrites: rewrites})
+			dst = append(dst, Match{Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind, rewrites: rewrites, size: uint16(size)})
 		}
 	}
 	return dst, nil
@@ -111,6 +116,17 @@ func (f *File) Rewrite(m Match) string {
 	defer runtime.KeepAlive(f)
 	value, _ := f.rules.Rewrite(m.record)
 	return value
+}
+
+// LongestFirst puts rules that rewrite answers in order, that with the longest
+// pattern first: it is about the fewest names.
+func LongestFirst(found []Match) {
+	for i := range found {
+		if found[i].rewrites {
+			slices.SortStableFunc(found, func(a, b Match) int { return int(b.size) - int(a.size) })
+			return
+		}
+	}
 }
 
 // lifts says whether the exception x is about what m does: rules that rewrite

@@ -152,7 +152,16 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		if err := w.ask(f, url || t.Proto == filter.DNS, url || t.Last == filter.Name); err != nil {
 			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
 		}
+		if t.Proto == filter.DNS {
+			list.LongestFirst(w.found)
+		}
+		itself := false // a rule leads the name to itself, which lifts shorter ones
 		for _, m := range w.found {
+			if to := f.Rewrite(m); to != "" && !m.Exception && !f.Excepted(w.found, m) {
+				if itself = itself || to == alias+t.Host; itself {
+					continue
+				}
+			}
 			if m.Exception || url && !m.URL && !f.Undecided() || f.Excepted(w.found, m) || !f.Applies(m, c.now()) {
 				continue
 			}
@@ -239,6 +248,9 @@ func modifier(f *list.File, m list.Match) string {
 
 // rewrite begins a modifier that says how a name is to be answered.
 const rewrite = "dnsrewrite="
+
+// alias begins a rewrite to another name.
+const alias = "NOERROR;CNAME;"
 
 // join adds the modifier b to a. One of a kind is enough, but answers to a
 // name add up.

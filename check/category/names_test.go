@@ -84,7 +84,6 @@ func TestAdblockRulesForNames(t *testing.T) {
 
 		{"rules about pages do not count", "||example.org^$third-party\n||example.org^$domain=a.com\n||example.org^$script\n||example.org/ads\n/banner/*", []question{{host: "example.org"}, {host: "banner.example.org"}}},
 		{"but these do", "||a.org^$all\n||b.org^$document", []question{{host: "a.org", want: "block"}, {host: "b.org", want: "block"}}},
-		{"tags of clients are not known here", "||example.org^$ctag=device_pc", []question{{host: "example.org"}}},
 	} {
 		f := compile(t, "dns", list.Config{Format: list.Adblock, Category: "dns"}, c.rules+"\n")
 		check, err := New(Config{Lists: []string{"dns"}}, map[string]*list.File{"dns": f})

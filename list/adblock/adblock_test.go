@@ -123,7 +123,7 @@ func TestKindsOfLines(t *testing.T) {
 		"||a.com": Network, "||a.com^$script": Network, "a.com/x": Network, "||a.*^": Network, ".a.com": Network, "_x.js": Network, "ad.js": Network, "x.gif": Network,
 		"a.com##.ad": Cosmetic, "##.ad": Cosmetic, "a.com#@#.ad": Cosmetic, "a.com#?#x": Cosmetic, "a.com#$#x": Cosmetic, "a.com#%#//s": Cosmetic,
 		"@@||a.com^$generichide": Cosmetic, "a.com$$script[x]": Cosmetic, "a.com##+js(x)": Cosmetic,
-		"||a.com^$popup": Unsupported, "||a.com^$csp=x": Unsupported, "||a.com^$removeparam=x": Network, "$removeparam=/^(a/": Unsupported, "||a.com^$dnsrewrite=1.2.3.4": Network, "||a.com^$dnsrewrite=1.2.3.4.5;x": Bad, "||a.com^$dnstype=A|~AAAA": Network, "||a.com^$dnstype=QUARK": Bad, "||a.com^$client=~10.0.0.0/8": Network, "||a.com^$ctag=device_pc": Unsupported,
+		"||a.com^$popup": Unsupported, "||a.com^$csp=x": Unsupported, "||a.com^$removeparam=x": Network, "$removeparam=/^(a/": Unsupported, "||a.com^$dnsrewrite=1.2.3.4": Network, "||a.com^$dnsrewrite=1.2.3.4.5;x": Bad, "||a.com^$dnstype=A|~AAAA": Network, "||a.com^$dnstype=QUARK": Bad, "||a.com^$client=~10.0.0.0/8": Network, "||a.com^$ctag=device_pc": Network,
 		"*": Bad, "||": Bad, "@@": Bad, "|": Bad, "/x\x00": Bad, "/x$domain=": Bad,
 	} {
 		var r Rule

@@ -494,6 +494,11 @@ func (e *Engine) matches(at uint32, x rule, r *Request) bool {
 	case flags&flagLeft != 0:
 		return matchAt(p, flags&flagRight != 0, url, 0)
 	}
+	if r.name {
+		if rest, ok := bytes.CutPrefix(p, []byte("://")); ok { // of a URL, where its host begins
+			return matchAt(rest, flags&flagRight != 0, url, 0)
+		}
+	}
 	return matchAnywhere(p, flags&flagRight != 0, url)
 }
 

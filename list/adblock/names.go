@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"math/bits"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
 	"shuultuur/filter"
 )
 
-// Rules of name servers, as AdGuard's users write them: dnstype, client and
-// dnsrewrite stand in rules that mean nothing to a request for a page, and of
+// Rules of name servers, as AdGuard's users write them: dnstype, client, ctag
+// and dnsrewrite stand in rules that mean nothing to a request for a page, and of
 // the other rules those count that say nothing about pages and types.
 
-// A Client is who asks for a name, for rules with client=.
+// A Client is who asks for a name, for rules with client= and ctag=.
 type Client struct {
 	Addr   netip.Addr
 	Name   string
@@ -37,7 +39,7 @@ func (r *Request) SetName(host string, qtype uint16, c Client) {
 // coversName says whether a rule is one for name servers that matches r.
 func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 	flags := x.flags()
-	if flags&(flagThird|flagFirst|flagParams) != 0 || x.domains() > 0 || !forNames(x.types()) || !e.matches(at, x, r) {
+	if flags&(flagThird|flagFirst|flagParams|flagMatchCase|flagStandIn) != 0 || x.domains() > 0 || !forNames(x.types()) || !e.matches(at, x, r) {
 		return false
 	}
 	if n := x.denied(); n > 0 {
@@ -53,7 +55,7 @@ func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 // types it is not for, many are left.
 func forNames(t Type) bool { return t&Document != 0 || bits.OnesCount16(uint16(t)) >= 8 }
 
-// fits says whether the options dnstype and client of a rule hold.
+// fits says whether the options dnstype, client and ctag of a rule hold.
 func (r *Request) fits(text []byte) bool {
 	_, options := cutOptions(text)
 	for len(options) > 0 {
@@ -66,7 +68,11 @@ func (r *Request) fits(text []byte) bool {
 				return false
 			}
 		case "client":
-			if !r.fromClient(value) {
+			if !r.fromClient(value, r.client.is) {
+				return false
+			}
+		case "ctag":
+			if !r.fromClient(value, r.client.in) {
 				return false
 			}
 		}
@@ -111,17 +117,17 @@ func (r *Request) ofType(value []byte) bool {
 	return in || !named
 }
 
-// fromClient: one of the clients named, or none of those excluded.
-func (r *Request) fromClient(value []byte) bool {
+// fromClient: one of the clients or groups named, or none of those excluded.
+func (r *Request) fromClient(value []byte, is func(string) bool) bool {
 	named, in := false, false
 	for len(value) > 0 {
 		item, rest, not := cutItem(value)
 		value = rest
-		is := r.client.is(asString(unquote(item)))
-		if not && is {
+		it := is(asString(unquote(item)))
+		if not && it {
 			return false
 		}
-		named, in = named || !not, in || is && !not
+		named, in = named || !not, in || it && !not
 	}
 	return in || !named
 }
@@ -151,10 +157,8 @@ func (c *Client) is(s string) bool {
 	if s == c.Name {
 		return true
 	}
-	for _, g := range c.Groups {
-		if s == g {
-			return true
-		}
+	if c.in(s) {
+		return true
 	}
 	if strings.IndexByte(s, '/') >= 0 {
 		p, err := netip.ParsePrefix(s)
@@ -164,11 +168,14 @@ func (c *Client) is(s string) bool {
 	return err == nil && a.Unmap() == c.Addr
 }
 
+// in says whether the client is of the group s, as AdGuard's clients have tags.
+func (c *Client) in(s string) bool { return slices.Contains(c.Groups, s) }
+
 // nameOption reads one of the options that are for name servers only.
 func (r *Rule) nameOption(name, value []byte) error {
 	r.flags |= flagNames
 	switch string(name) {
-	case "client":
+	case "client", "ctag":
 		if len(value) == 0 {
 			return fmt.Errorf("names no client")
 		}
@@ -210,10 +217,13 @@ func rewrite(value string) (string, error) {
 			}
 			return "NOERROR;AAAA;" + a.String(), nil
 		}
-		if !isHost([]byte(value)) {
-			return "", bad
+		if !isTarget(value) || value == up {
+			return "", bad // of words in capitals only these are known
 		}
 		return "NOERROR;CNAME;" + value, nil
+	}
+	if len(parts) == 2 {
+		return "", bad
 	}
 	rcode := strings.ToUpper(parts[0])
 	switch rcode {
@@ -223,7 +233,7 @@ func rewrite(value string) (string, error) {
 	default:
 		return "", bad
 	}
-	if len(parts) < 3 || parts[1] == "" && parts[2] == "" {
+	if parts[1] == "" && parts[2] == "" {
 		return rcode + ";;", nil
 	}
 	t, err := filter.RecordType(parts[1])
@@ -241,12 +251,54 @@ func rewrite(value string) (string, error) {
 		if err != nil || !a.Is6() {
 			return "", bad
 		}
-	case 5: // CNAME
-		if !isHost([]byte(parts[2])) {
+	case 5, 12: // CNAME, PTR
+		if !isTarget(strings.TrimSuffix(parts[2], ".")) {
+			return "", bad
+		}
+	case 15: // MX
+		if !isData(parts[2], 1, 2) {
+			return "", bad
+		}
+	case 33: // SRV
+		if !isData(parts[2], 3, 4) {
+			return "", bad
+		}
+	case 64, 65: // SVCB, HTTPS
+		if !isData(parts[2], 1, 100) {
 			return "", bad
 		}
 	}
 	return rcode + ";" + typ + ";" + parts[2], nil
+}
+
+// isTarget says whether s is a name that a rewrite can lead to.
+func isTarget(s string) bool {
+	return isHost([]byte(s)) && s[0] != '.' && !strings.Contains(s, "..")
+}
+
+// isData says whether s is some numbers of 16 bits, a name or ".", and other
+// words, most in all.
+func isData(s string, numbers, most int) bool {
+	words := strings.Fields(s)
+	if len(words) <= numbers || len(words) > most {
+		return false
+	}
+	for _, w := range words[:numbers] {
+		if _, err := strconv.ParseUint(w, 10, 16); err != nil {
+			return false
+		}
+	}
+	name := words[numbers]
+	return name == "." || isTarget(strings.TrimSuffix(name, "."))
+}
+
+// Length is that of a rule's pattern: of two that rewrite, the longer decides.
+func (e *Engine) Length(ref uint32) int {
+	x := e.rule(ref &^ 3)
+	if x == nil {
+		return 0
+	}
+	return len(x.pattern())
 }
 
 // Rewrite says whether a rule that Match or Except has found rewrites answers,

@@ -76,6 +76,7 @@ const (
 	flagParams  // takes parameters out of the query and blocks nothing
 	flagNames   // for name servers only
 	flagRewrite // dnsrewrite
+	flagStandIn // redirect: the answer is a resource
 )
 
 // A Rule is a line taken apart. Its slices point into the line, or are used
@@ -238,6 +239,10 @@ func (r *Rule) readOptions() (positive, ok bool) {
 			}
 		case "denyallow":
 			r.deny = splitDomains(r.deny, value)
+			if len(r.deny) == 0 || slices.ContainsFunc(r.deny, func(d []byte) bool { return d[0] == '~' }) {
+				r.bad("has a denyallow that names no domain, or excludes one")
+				return false, false
+			}
 		case "important":
 			r.Important = true
 			r.flags |= flagImportant
@@ -249,6 +254,7 @@ func (r *Rule) readOptions() (positive, ok bool) {
 			r.types, named = allTypes, true
 		case "redirect", "rewrite":
 			r.Redirect = string(value)
+			r.flags |= flagStandIn
 		case "removeparam", "queryprune":
 			if not || !isParams(value) {
 				r.unsupported("$removeparam with what is neither a name nor an expression")
@@ -256,7 +262,7 @@ func (r *Rule) readOptions() (positive, ok bool) {
 			}
 			r.flags |= flagParams
 			r.Params = value
-		case "dnstype", "client", "dnsrewrite":
+		case "dnstype", "client", "ctag", "dnsrewrite":
 			if err := r.nameOption(name, value); err != nil {
 				r.bad(err.Error())
 				return false, false

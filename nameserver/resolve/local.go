@@ -211,32 +211,35 @@ func (l *local) find(name []byte, labels []uint8) *host {
 	return nil
 }
 
-// special answers q if its name means nothing elsewhere.
-func (l *local) special(q *wire.Query, a *wire.Reply, b *blocker) bool {
+// special says in which way q's name means nothing elsewhere, and which of its
+// labels begins the name that does; 0 where it is like others.
+func (l *local) special(q *wire.Query) (k kind, at int) {
 	for i := len(q.Labels) - 1; i >= 0; i-- {
-		k := l.kinds[string(q.Name[q.Labels[i]:])]
-		if k == 0 {
-			continue
+		if k := l.kinds[string(q.Name[q.Labels[i]:])]; k != 0 {
+			if l.isRouted(q) {
+				return 0, 0
+			}
+			return k, i
 		}
-		if l.isRouted(q) {
-			return false
-		}
-		switch {
-		case k == loopback && q.Type == typeA:
-			a.Record(nil, typeA, classIN, localTTL, loopback4[:])
-			a.Answers++
-		case k == loopback && q.Type == typeAAAA:
-			a.Record(nil, typeAAAA, classIN, localTTL, loopback6[:])
-			a.Answers++
-		case k == loopback || k == empty && i == 0:
-			b.noData(a)
-		default:
-			a.Rcode = rcodeNXDomain
-			b.noData(a)
-		}
-		return true
 	}
-	return false
+	return 0, 0
+}
+
+// answer answers q, whose name special knows.
+func (l *local) answer(k kind, at int, q *wire.Query, a *wire.Reply, b *blocker) {
+	switch {
+	case k == loopback && q.Type == typeA:
+		a.Record(nil, typeA, classIN, localTTL, loopback4[:])
+		a.Answers++
+	case k == loopback && q.Type == typeAAAA:
+		a.Record(nil, typeAAAA, classIN, localTTL, loopback6[:])
+		a.Answers++
+	case k == loopback || k == empty && at == 0:
+		b.noData(a)
+	default:
+		a.Rcode = rcodeNXDomain
+		b.noData(a)
+	}
 }
 
 var (

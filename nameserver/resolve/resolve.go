@@ -143,6 +143,7 @@ const (
 	typeSOA   = 6
 	typePTR   = 12
 	typeHINFO = 13
+	typeTXT   = 16
 	typeAAAA  = 28
 	typeDNAME = 39
 	typeOPT   = 41
@@ -194,7 +195,9 @@ func (r *Resolver) answer(ctx context.Context, q *wire.Query, a *wire.Reply) wir
 	if h := r.local.find(q.Name, q.Labels); h != nil {
 		return r.own(ctx, q, a, h)
 	}
-	if r.local.special(q, a, &r.block) {
+	special, at := r.local.special(q)
+	if special == loopback {
+		r.local.answer(special, at, q, a, &r.block)
 		return wire.Answered
 	}
 	t := r.judge(q, a)
@@ -209,6 +212,10 @@ func (r *Resolver) answer(ctx context.Context, q *wire.Query, a *wire.Reply) wir
 		r.found(t, "canary")
 		v.Names.Answer = filter.NXDomain
 		return r.refuse(ctx, q, a)
+	}
+	if special != 0 {
+		r.local.answer(special, at, q, a, &r.block)
+		return wire.Answered
 	}
 	for i := range v.Edits {
 		if e := &v.Edits[i]; e.Kind == filter.DialHost && e.Value != t.Host {

@@ -213,9 +213,40 @@ func labelsOf(name []byte) (labels []uint8) {
 	return labels
 }
 
+// record makes a record of a rule's value, nil where it is none. A text is one
+// text, blanks and quotes included.
+func (r *Resolver) record(q *wire.Query, typ, value string) dns.RR {
+	if q.Type == typeTXT {
+		x := &dns.TXT{Hdr: dns.RR_Header{Name: wire.Text(q.Name), Rrtype: typeTXT, Class: classIN, Ttl: r.block.ttl}}
+		for s := range slices.Chunk([]byte(value), 255) {
+			x.Txt = append(x.Txt, escapeText(s))
+		}
+		return x
+	}
+	rr, err := dns.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Text(q.Name), r.block.ttl, typ, value))
+	if err != nil {
+		return nil
+	}
+	return rr
+}
+
+// escapeText writes bytes as miekg/dns reads them.
+func escapeText(s []byte) string {
+	var b strings.Builder
+	for _, c := range s {
+		if c == '\\' || c == '"' || c < ' ' || c > '~' {
+			fmt.Fprintf(&b, "\\%03d", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
 // rewrite answers as a rule of an ad blocker says: modifier is
-// "dnsrewrite=rcode;type;value", several of them joined by "|". It declines
-// other modifiers.
+// "dnsrewrite=rcode;type;value", several of them joined by "|", of which the
+// first that is an error or an alias goes before records. It declines other
+// modifiers.
 func (r *Resolver) rewrite(ctx context.Context, q *wire.Query, a *wire.Reply, modifier string) wire.Outcome {
 	rest, ok := strings.CutPrefix(modifier, "dnsrewrite=")
 	if !ok {
@@ -231,15 +262,18 @@ func (r *Resolver) rewrite(ctx context.Context, q *wire.Query, a *wire.Reply, mo
 			return wire.Answered
 		}
 		typ, value, _ := strings.Cut(rest, ";")
-		t, err := filter.RecordType(typ)
-		switch {
-		case err == nil && t == typeCNAME && q.Type != typeCNAME:
+		if t, err := filter.RecordType(typ); err == nil && t == typeCNAME && q.Type != typeCNAME {
 			return r.alias(ctx, q, a, strings.TrimSuffix(strings.ToLower(value), "."))
-		case err != nil || t != q.Type:
+		}
+	}
+	for one := range strings.SplitSeq(rest, "|") {
+		_, rest, _ := strings.Cut(one, ";")
+		typ, value, _ := strings.Cut(rest, ";")
+		if t, err := filter.RecordType(typ); err != nil || t != q.Type {
 			continue
 		}
-		rr, err := dns.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Text(q.Name), r.block.ttl, typ, value))
-		if err != nil || rr == nil {
+		rr := r.record(q, typ, value)
+		if rr == nil {
 			continue
 		}
 		buf := make([]byte, 1024)
