@@ -415,9 +415,6 @@ func (b *Body) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxIn
 // Copy writes the rest of the body to w, at most max bytes of it: a caller
 // that moves deadlines as data flows copies piece by piece until Done.
 func (b *Body) Copy(w io.Writer, max int64) (n int64, err error) {
-	if c, ok := w.(*ChunkWriter); ok {
-		return c.copy(b, max)
-	}
 	if b.length != Chunked {
 		if n, err = b.copyBuffered(w, max); err != nil || n == max {
 			return n, err

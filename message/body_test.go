@@ -2,7 +2,6 @@ package message
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"strings"
@@ -56,9 +55,7 @@ func TestKeptAliveConnectionAllocatesNothing(t *testing.T) {
 					}
 				}
 			}
-			q.DelHopByHop()
-			out = q.AppendHead(out[:0])
-			out = AppendLastChunk(AppendChunk(out, 10), q.Trailer)
+			out = AppendLastChunk(AppendChunk(out[:0], 10), q.Trailer)
 		})
 		if n != 0 || err != nil {
 			t.Errorf("%.30q: %v allocations, error %v, want 0", in, n, err)
@@ -73,26 +70,13 @@ func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
 	var s Response
 	var err error
 	r := NewReader(&loop{b: []byte(in)}, 4<<10, 64<<10)
-	out := make([]byte, 0, 4<<10)
 	var w struct{ io.Writer } // no ReaderFrom
 	w.Writer = io.Discard
-	cw := &ChunkWriter{}
 	n := testing.AllocsPerRun(300, func() {
 		if e := r.ReadResponse(&s, "GET"); e != nil {
 			err = e
 		}
-		s.DelHopByHop()
-		out = s.AppendHead(out[:0])
-		switch {
-		case s.Length == Chunked:
-			cw.W, cw.Before = w, out
-			if _, e := s.Body.(*Body).WriteTo(cw); e != nil {
-				err = e
-			}
-			if e := cw.End(s.Trailer); e != nil {
-				err = e
-			}
-		case s.Body != nil:
+		if s.Body != nil {
 			if _, e := s.Body.(*Body).WriteTo(w); e != nil {
 				err = e
 			}
@@ -246,100 +230,6 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// writes keeps what was written, write by write.
-type writes []string
-
-func (w *writes) Write(p []byte) (int, error) {
-	*w = append(*w, string(p))
-	return len(p), nil
-}
-
-func TestChunkWriterSendsHeadChunkAndEndTogether(t *testing.T) {
-	r := NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1\r\nd\r\n0\r\nX: y\r\n\r\n"), 0, 8<<10)
-	var s Response
-	if err := r.ReadResponse(&s, "GET"); err != nil {
-		t.Fatal(err)
-	}
-	var w writes
-	c := &ChunkWriter{W: &w, Before: s.AppendHead(nil)}
-	if n, err := io.Copy(c, s.Body); n != 4 || err != nil {
-		t.Fatalf("got %d, %v", n, err)
-	}
-	if err := c.End(s.Trailer); err != nil {
-		t.Fatal(err)
-	}
-	want := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0004\r\nabcd\r\n0\r\nX: y\r\n\r\n"
-	if len(w) != 1 || w[0] != want {
-		t.Errorf("got %q, want one write %q", w, want)
-	}
-}
-
-func TestChunkWriterDoesNotHoldTheHead(t *testing.T) {
-	var w writes
-	c := &ChunkWriter{W: &w, Before: []byte("head ")}
-	stop := errors.New("slow")
-	if _, err := c.ReadFrom(iotest.ErrReader(stop)); err != stop || len(w) != 1 || w[0] != "head " {
-		t.Errorf("got %q, %v", w, err)
-	}
-	w = nil
-	c = &ChunkWriter{W: &w, Before: []byte("head ")}
-	if err := c.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write([]byte("abc")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write(nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.End(nil); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := strings.Join(w, "|"), "head |0003\r\nabc\r\n|0\r\n\r\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestChunkWriterWritesWhatReaderReads(t *testing.T) {
-	data := make([]byte, 300_000)
-	for i := range data {
-		data[i] = byte(i * 7 >> 3)
-	}
-	for _, before := range []string{"", get("Transfer-Encoding: chunked"), get("Transfer-Encoding: chunked", "X: "+strings.Repeat("x", 40_000))} {
-		head := before
-		if head == "" {
-			head = get("Transfer-Encoding: chunked")
-		}
-		for name, src := range map[string]io.Reader{
-			"bytes": bytes.NewReader(data),
-			"half":  iotest.HalfReader(bytes.NewReader(data)),
-			"body":  bodyOf(t, data),
-		} {
-			var out bytes.Buffer
-			c := &ChunkWriter{W: &out, Before: []byte(before)}
-			if n, err := io.Copy(c, src); n != int64(len(data)) || err != nil {
-				t.Fatalf("%s: got %d, %v", name, n, err)
-			}
-			if err := c.End(nil); err != nil {
-				t.Fatal(err)
-			}
-			in := out.String()
-			if before == "" {
-				in = head + in
-			}
-			r := NewReader(strings.NewReader(in), 0, 64<<10)
-			var q Request
-			if err := r.ReadRequest(&q); err != nil {
-				t.Fatal(err)
-			}
-			got, err := io.ReadAll(q.Body)
-			if err != nil || !bytes.Equal(got, data) {
-				t.Errorf("%s: %d bytes differ, %v", name, len(got), err)
-			}
-		}
-	}
-}
-
 func bodyOf(t *testing.T, data []byte) io.Reader {
 	t.Helper()
 	var in bytes.Buffer
@@ -453,22 +343,6 @@ func BenchmarkReadRequest(b *testing.B) {
 		if err := r.ReadRequest(&q); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func BenchmarkForwardHead(b *testing.B) {
-	r := NewReader(&loop{b: []byte(browserRequest)}, 4<<10, 64<<10)
-	var q Request
-	var out []byte
-	b.SetBytes(int64(len(browserRequest)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := r.ReadRequest(&q); err != nil {
-			b.Fatal(err)
-		}
-		q.DelHopByHop()
-		q.Target = q.Path
-		out = q.AppendHead(out[:0])
 	}
 }
 

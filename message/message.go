@@ -1,5 +1,5 @@
 // Package message holds HTTP messages as they were sent: heads with their
-// fields in order, case and raw bytes, and a strict HTTP/1 reader and writer
+// fields in order, case and raw bytes, and a strict HTTP/1 reader
 // (RFC 9110, RFC 9112).
 //
 // Why not net/http: signatures look at the order, case and exact bytes of a
@@ -12,8 +12,9 @@
 // Data moves so: a [Reader] over a connection finds the end of a head
 // ([Reader.ReadRequest], [Reader.ReadResponse]), parses it into a [Request] or
 // [Response], and hands out the body that follows as a [Body], which ends
-// where the framing says. A head is written by appending it to a byte slice
-// ([Request.AppendHead]), so that head and body can leave in one system call.
+// where the framing says. What is written is appended to a byte slice
+// ([AppendChunk], [AppendLastChunk]), so that much can leave in one system
+// call; who forwards a head knows what has to stay behind, and writes it.
 //
 // What RFC 9112 calls invalid or ambiguous is refused with an [Error] that
 // carries the status to answer with. Nothing is repaired: a repaired message

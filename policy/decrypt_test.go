@@ -19,7 +19,7 @@ func TestFaultyCertificatesAreBlockedUnlessARuleSaysOtherwise(t *testing.T) {
 	}
 	judge := func(host, fault, cookie string) *filter.Transaction {
 		x := &filter.Transaction{Host: host, URL: "https://" + host + "/", Proto: filter.HTTP, Last: filter.ResponseBody}
-		x.Request, _ = message.NewRequest("GET", "/")
+		x.Request = &message.Request{Method: "GET", Target: []byte("/"), Proto: 11}
 		if cookie != "" {
 			x.Request.Add("Cookie", Cookie+"="+cookie)
 		}
