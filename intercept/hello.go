@@ -36,7 +36,7 @@ type Sniffer struct {
 // Feed takes the next bytes of the connection. done says that the hello is
 // complete; bytes behind it are left alone. Feed never needs p again, but a
 // hello that came whole in one p is read from there: p must not change before
-// Hello or AppendHost. After an error the Sniffer repeats it.
+// Hello. After an error the Sniffer repeats it.
 func (s *Sniffer) Feed(p []byte) (done bool, err error) {
 	if !s.done && s.err == nil {
 		s.done, s.err = s.feed(p)
@@ -110,32 +110,6 @@ func (s *Sniffer) gather(part []byte) (bool, error) {
 		s.message = slices.Clone(part) // the caller's bytes may change now
 	}
 	return false, nil
-}
-
-// AppendHost appends the server name (RFC 6066, 3) of a complete hello to dst:
-// lower case, no final dot; nothing where the hello has none. It does not look
-// at the rest, and allocates only when dst has no room.
-func (s *Sniffer) AppendHost(dst []byte) ([]byte, error) {
-	if !s.done {
-		return dst, errIncomplete
-	}
-	exts, ok := extensions(s.message)
-	seen := false
-	for ok && len(exts.b) > 0 {
-		kind, body := exts.number(2), exts.vector(2)
-		if ok = exts.ok; !ok || kind != extServerName {
-			continue
-		}
-		if seen {
-			return dst, fmt.Errorf("%w: two lists of server names", ErrMalformed)
-		}
-		seen = true
-		dst, ok = body.appendHost(dst)
-	}
-	if !ok {
-		return dst, ErrMalformed
-	}
-	return dst, nil
 }
 
 var errIncomplete = errors.New("the TLS client hello is not complete")
@@ -269,20 +243,6 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 		h.ECH = true
 	}
 	return true
-}
-
-// extensions returns the extensions of a handshake message.
-func extensions(message []byte) (cursor, bool) {
-	c := cursor{message[4:], true}
-	c.take(2 + 32) // version, random
-	c.vector(1)    // session
-	c.vector(2)    // cipher suites
-	c.vector(1)    // compression
-	if !c.ok || len(c.b) == 0 {
-		return cursor{}, c.ok
-	}
-	exts := c.vector(2)
-	return exts, c.ok && len(c.b) == 0
 }
 
 // grease says whether v is one of the values that RFC 8701 reserves to keep

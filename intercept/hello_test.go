@@ -94,10 +94,6 @@ func sniff(tb testing.TB, wire []byte) (*Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := s.AppendHost(nil)
-	if err != nil || string(host) != h.Host {
-		tb.Errorf("AppendHost: %q, %v; Hello has %q", host, err, h.Host)
-	}
 	return h, nil
 }
 
@@ -228,9 +224,6 @@ func TestHelloRefused(t *testing.T) {
 	if _, err := s.Hello(); err == nil {
 		t.Error("a Hello out of nothing")
 	}
-	if _, err := s.AppendHost(nil); err == nil {
-		t.Error("a host out of nothing")
-	}
 }
 
 func TestHelloWithECHTicketAndPSK(t *testing.T) {
@@ -292,22 +285,6 @@ func TestJA4ProtocolEnds(t *testing.T) {
 	}
 }
 
-func TestHostAloneAllocatesNothing(t *testing.T) {
-	wire := tlsHello(t, &tls.Config{ServerName: "www.example.test"})
-	room := make([]byte, 0, 256)
-	var host []byte
-	got := testing.AllocsPerRun(100, func() {
-		var s Sniffer
-		if done, err := s.Feed(wire); !done || err != nil {
-			t.Fatal(done, err)
-		}
-		host, _ = s.AppendHost(room)
-	})
-	if got != 0 || string(host) != "www.example.test" {
-		t.Errorf("%v allocations for %q", got, host)
-	}
-}
-
 // replay is a connection that says what it was given and hears nothing.
 type replay struct {
 	net.Conn
@@ -355,9 +332,6 @@ func FuzzHello(f *testing.F) {
 		if g, err := parts.Hello(); err != nil || g.JA4() != h.JA4() || g.Host != h.Host {
 			t.Fatalf("whole %+v, in parts %+v, %v", h, g, err)
 		}
-		if host, err := whole.AppendHost(nil); err != nil || string(host) != h.Host {
-			t.Fatalf("AppendHost %q, %v; Hello %q", host, err, h.Host)
-		}
 		if len(h.JA4()) != 36 {
 			t.Fatalf("JA4 %q", h.JA4())
 		}
@@ -370,21 +344,6 @@ func FuzzHello(f *testing.F) {
 			t.Fatalf("crypto/tls reads %q %q, we read %q %q", info.ServerName, info.SupportedProtos, h.Host, h.Protocols)
 		}
 	})
-}
-
-func BenchmarkSniffHost(b *testing.B) {
-	wire := tlsHello(b, &tls.Config{ServerName: "www.example.test", NextProtos: []string{"h2", "http/1.1"}})
-	room := make([]byte, 0, 256)
-	b.ReportAllocs()
-	for b.Loop() {
-		var s Sniffer
-		if done, _ := s.Feed(wire); !done {
-			b.Fatal("not done")
-		}
-		if _, err := s.AppendHost(room); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 func BenchmarkHelloJA4(b *testing.B) {

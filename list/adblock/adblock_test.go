@@ -500,7 +500,7 @@ func BenchmarkLoad(b *testing.B) {
 				}
 			}
 		}
-		table, n = bld.Build(), bld.Len()
+		table, n = bld.Build(), bld.n
 		if _, err := Open(table); err != nil {
 			b.Fatal(err)
 		}

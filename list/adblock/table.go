@@ -58,9 +58,6 @@ type Builder struct {
 	ids     []uint32
 }
 
-// Len returns the number of rules taken.
-func (b *Builder) Len() int { return b.n }
-
 // Add takes a Network rule in a category, and where it is written. A rule that
 // cannot be used is an error.
 func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
