@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"shuultuur/check/phrase"
+	"shuultuur/filter"
 	"shuultuur/list"
 )
 
@@ -524,12 +525,12 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	byList("bans", ban, bans, not)
 	c.headers(lists, "banned", ban, not, add)
 	files := c.named(lists, "exceptionfile")
-	if exts := c.inline(lists, "extension", "bannedextension", "extension"); len(exts) > 0 {
+	if exts := c.inline(lists, "extension", "bannedextension", filter.Extension); len(exts) > 0 {
 		add(ruleOut{Name: "banned extensions", Action: ban, Extension: exts, Unless: files})
 	}
 	c.search(lists, "banned", "banned search", ban, add)
 	c.redirects(lists, add)
-	if types := c.inline(lists, "type", "bannedmime", "type"); len(types) > 0 {
+	if types := c.inline(lists, "type", "bannedmime", filter.MediaType); len(types) > 0 {
 		add(ruleOut{Name: "banned types", Action: ban, Type: types, Unless: files})
 	}
 	c.phraseRules(opts, ban, add)
@@ -583,31 +584,27 @@ func (c *guard) phraseRules(opts map[string]option, ban string, add func(ruleOut
 }
 
 // inline reads a list that becomes part of a rule.
-func (c *guard) inline(lists []ref, typ, name, key string) (all []string) {
+func (c *guard) inline(lists []ref, typ, name string, read func(string) (string, error)) (all []string) {
 	for _, r := range lists {
 		if r.typ != typ || r.name != name {
 			continue
 		}
 		n := len(all)
 		for _, s := range c.items(r) {
-			s = strings.ToLower(s)
-			bad := typ == "extension" && (strings.Trim(s, ".") == "" || strings.ContainsAny(s, "/*?"))
-			major, minor, slash := strings.Cut(s, "/")
-			bad = bad || typ == "type" && (!slash || major == "" || minor == "" || major == "*" || strings.ContainsAny(s, " ;") || strings.Contains(minor, "*") && minor != "*")
-			if bad {
+			x, err := read(s)
+			if err != nil {
 				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is no %s", s, typ), Why: "left out"})
 				continue
 			}
-			s = strings.TrimPrefix(s, ".")
-			if !slices.Contains(all, s) {
-				all = append(all, s)
+			if !slices.Contains(all, x) {
+				all = append(all, x)
 			}
 		}
 		if n == len(all) {
 			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what})
 			continue
 		}
-		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("%d in %s of a rule", len(all)-n, key)})
+		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("%d in %s of a rule", len(all)-n, typ)})
 	}
 	return all
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"shuultuur/filter"
 )
 
 // Kinds of e2guardian's lists that are short and about a request or response
@@ -66,12 +68,15 @@ func (v *Values) read(path, kind string) error {
 			return fmt.Errorf("line %d is longer than %d bytes", n, maxLine)
 		}
 		if s = cutComment(bytes.TrimSpace(s)); len(s) > 0 && !bytes.HasPrefix(s, []byte(".Include<")) {
-			values, reason := valuesOf(strings.ToLower(string(s)), kind)
-			if reason == "" && len(v.Values)+len(values) > maxValues {
-				return fmt.Errorf("line %d: more than %d values", n, maxValues)
+			values, wrong := valuesOf(string(s), kind)
+			if wrong != nil {
+				values = nil
+				if len(v.Problems) < keptInAll {
+					v.Problems = append(v.Problems, Problem{File: path, Line: n, Reason: wrong.Error()})
+				}
 			}
-			if reason != "" && len(v.Problems) < keptInAll {
-				v.Problems = append(v.Problems, Problem{File: path, Line: n, Reason: quote(s) + " " + reason})
+			if len(v.Values)+len(values) > maxValues {
+				return fmt.Errorf("line %d: more than %d values", n, maxValues)
 			}
 			for _, x := range values {
 				if !slices.Contains(v.Values, x) {
@@ -88,32 +93,26 @@ func (v *Values) read(path, kind string) error {
 	}
 }
 
-// valuesOf reads a line in lower case, or says what is wrong with it.
-func valuesOf(s, kind string) (values []string, reason string) {
+// valuesOf reads a line, or says what is wrong with it.
+func valuesOf(s, kind string) ([]string, error) {
 	switch kind {
 	case Extensions:
-		x := strings.TrimPrefix(s, ".")
-		if strings.Trim(x, ".") == "" || strings.ContainsAny(x, "/*? ") {
-			return nil, "is not an extension"
-		}
-		return []string{x}, ""
+		s, err := filter.Extension(s)
+		return []string{s}, err
 	case MediaTypes:
-		major, minor, ok := strings.Cut(s, "/")
-		if !ok || major == "" || minor == "" || major == "*" || strings.ContainsAny(s, " ;") || strings.Contains(minor, "*") && minor != "*" {
-			return nil, "is not a media type"
-		}
-		return []string{s}, ""
+		s, err := filter.MediaType(s)
+		return []string{s}, err
 	}
-	words := strings.FieldsFunc(s, func(r rune) bool { return r == '+' || r == ' ' })
+	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '+' || r == ' ' })
 	switch {
 	case slices.ContainsFunc(words, func(w string) bool {
 		return !strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 	}) || len(words) == 0:
-		return nil, "has no letter or digit to search for"
+		return nil, fmt.Errorf("%s has no letter or digit to search for", quote([]byte(s)))
 	case len(words) > maxWords:
-		return nil, fmt.Sprintf("has more than %d words, which cannot be searched for in every order", maxWords)
+		return nil, fmt.Errorf("%s has more than %d words, which cannot be searched for in every order", quote([]byte(s)), maxWords)
 	}
-	return Orders(words), ""
+	return Orders(words), nil
 }
 
 // Orders returns words in every order, with spaces between them: up to n! of

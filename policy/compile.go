@@ -311,19 +311,18 @@ func (r *rule) compile(s *Rule) (err error) {
 	}
 	r.methods = s.Method
 	for i, x := range s.Extension {
-		x = strings.ToLower(strings.TrimPrefix(x, "."))
-		if x == "" || strings.ContainsAny(x, "/*?") {
-			return filter.Setting(fmt.Sprintf("extension[%d]", i), fmt.Errorf(`%q is not an extension; write it like "exe" or "tar.gz"`, s.Extension[i]))
+		x, err := filter.Extension(x)
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("extension[%d]", i), err)
 		}
 		r.exts = append(r.exts, "."+x)
 	}
 	for i, t := range s.Type {
-		low := strings.ToLower(t)
-		major, minor, ok := strings.Cut(low, "/")
-		if !ok || major == "" || minor == "" || major == "*" || strings.ContainsAny(low, " ;") || strings.Contains(minor, "*") && minor != "*" {
-			return filter.Setting(fmt.Sprintf("type[%d]", i), fmt.Errorf(`%q is not a media type; write it like "text/html" or "image/*"`, t))
+		t, err := filter.MediaType(t)
+		if err != nil {
+			return filter.Setting(fmt.Sprintf("type[%d]", i), err)
 		}
-		r.types = append(r.types, strings.TrimSuffix(low, "*"))
+		r.types = append(r.types, strings.TrimSuffix(t, "*"))
 	}
 	for i, f := range s.JA4 {
 		if !ja4Form.MatchString(f) && f != filter.NoHello {
