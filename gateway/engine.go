@@ -172,7 +172,7 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	dir := filepath.Join(s.path(s.Data), "lists")
+	dir := s.compiledLists()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder for compiled lists: %w", err)
 	}
@@ -198,17 +198,12 @@ func (e *Engine) openLists(ctx context.Context, log *slog.Logger) error {
 // it. One that is still to be fetched is empty.
 func (e *Engine) openList(ctx context.Context, name, dst string, store *source.Store, log *slog.Logger) (compiled bool, err error) {
 	s := e.settings
-	if !plainName(name) {
-		return false, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
-	}
-	src, cfg, fetched, err := s.Lists[name].Fetch.Resolve(s.Lists[name].Config)
+	d, fetched, err := s.resolve(name, store)
 	if err != nil {
 		return false, err
 	}
-	cfg.Path = s.path(cfg.Path)
 	if fetched {
-		e.downloads[name] = download{src, cfg}
-		cfg.Path = store.Path(name)
+		e.downloads[name] = d
 		st, err := store.State(name)
 		if err != nil {
 			return false, err
@@ -221,12 +216,12 @@ func (e *Engine) openList(ctx context.Context, name, dst string, store *source.S
 	}
 	var report list.Report
 	start := time.Now()
-	if _, missing := os.Stat(cfg.Path); fetched && errors.Is(missing, fs.ErrNotExist) {
+	if _, missing := os.Stat(d.list.Path); fetched && errors.Is(missing, fs.ErrNotExist) {
 		e.missing = append(e.missing, name)
-		err = store.Empty(ctx, name, src, cfg, dst)
+		err = store.Empty(ctx, name, d.source, d.list, dst)
 		report = list.Report{Name: name, Reused: true}
 	} else {
-		report, err = list.Compile(ctx, name, cfg, dst)
+		report, err = list.Compile(ctx, name, d.list, dst)
 	}
 	if err != nil {
 		return false, err
@@ -236,9 +231,9 @@ func (e *Engine) openList(ctx context.Context, name, dst string, store *source.S
 		return false, err
 	}
 	e.lists[name] = f
-	e.files = append(e.files, cfg.Path, dst+".overlay")
+	e.files = append(e.files, d.list.Path, dst+".overlay")
 	for _, src := range report.Sources { // includes among them
-		if src.Path != cfg.Path {
+		if src.Path != d.list.Path {
 			e.files = append(e.files, src.Path)
 		}
 	}

@@ -56,7 +56,7 @@ func (g *Gateway) changeList(ctx context.Context, name string, changes []list.Ch
 	if e == nil || e.lists[name] == nil {
 		return admin.ErrNoList
 	}
-	file := filepath.Join(e.settings.path(e.settings.Data), "lists", name+".list")
+	file := filepath.Join(e.settings.compiledLists(), name+".list")
 	if err := list.Amend(ctx, file, changes...); err != nil {
 		if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 			return err // ours, or the disk's

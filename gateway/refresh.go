@@ -105,60 +105,88 @@ func (s *Settings) store() (*source.Store, error) {
 	return &source.Store{Dir: filepath.Join(s.path(s.Data), "sources"), Client: source.NewClient(parent, direct, s.Proxy.DialPublic)}, nil
 }
 
-// Fetched is a look at the lists that are fetched, beside a running gateway.
-type Fetched struct {
-	Store *source.Store
-	lists map[string]download
+// resolve says from where the list called name is fetched, if it is, and how it
+// is read: with the path where it lies or will lie.
+func (s *Settings) resolve(name string, store *source.Store) (d download, fetched bool, err error) {
+	if !plainName(name) {
+		return d, false, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
+	}
+	l := s.Lists[name]
+	if d.source, d.list, fetched, err = l.Fetch.Resolve(l.Config); fetched {
+		d.list.Path = store.Path(name)
+	} else {
+		d.list.Path = s.path(d.list.Path)
+	}
+	return d, fetched, err
 }
 
-// ReadFetched reads which lists the settings in file fetch.
-func ReadFetched(file string) (*Fetched, error) {
+// Lists is a look at the lists of the settings, beside a running gateway.
+type Lists struct {
+	Store    *source.Store
+	Configs  map[string]list.Config // how each is read, and where it lies or will lie
+	fetched  map[string]download
+	compiled string // folder
+}
+
+// ReadLists reads which lists the settings in file have.
+func ReadLists(file string) (*Lists, error) {
 	s, err := Read(file)
 	if err != nil {
 		return nil, err
 	}
-	f := &Fetched{lists: map[string]download{}}
-	if f.Store, err = s.store(); err != nil {
+	l := &Lists{Configs: map[string]list.Config{}, fetched: map[string]download{}, compiled: s.compiledLists()}
+	if l.Store, err = s.store(); err != nil {
 		return nil, s.mistake(err)
 	}
-	for name, l := range s.Lists {
-		src, cfg, fetched, err := l.Fetch.Resolve(l.Config)
-		if err == nil && !plainName(name) {
-			err = fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
-		}
+	for name := range s.Lists {
+		d, fetched, err := s.resolve(name, l.Store)
 		if err != nil {
 			return nil, s.mistake(filter.Setting("lists."+name, err))
 		}
+		l.Configs[name] = d.list
 		if fetched {
-			f.lists[name] = download{src, cfg}
+			l.fetched[name] = d
 		}
 	}
-	return f, nil
+	return l, nil
 }
 
-// Names are the names of all lists that are fetched.
-func (f *Fetched) Names() []string { return slices.Sorted(maps.Keys(f.lists)) }
-
-// Update asks for a newer version of the list called name. A gateway that runs
-// takes it into use by itself.
-func (f *Fetched) Update(ctx context.Context, name string) (source.Change, error) {
-	d, ok := f.lists[name]
-	if !ok {
-		return source.Change{}, fmt.Errorf("list %s is not one that the settings fetch", name)
+// Fetched returns names, or when there are none the names of all lists that
+// are fetched. One that is not fetched is an error.
+func (l *Lists) Fetched(names ...string) ([]string, error) {
+	if len(names) == 0 {
+		return slices.Sorted(maps.Keys(l.fetched)), nil
 	}
-	return f.Store.Update(ctx, name, d.source, d.list)
+	for _, name := range names {
+		if _, ok := l.fetched[name]; !ok {
+			return nil, fmt.Errorf("list %s is not one that the settings fetch", name)
+		}
+	}
+	return names, nil
 }
 
-// CompiledLists returns the compiled lists of the settings in file, by name,
-// as far as they are there.
-func CompiledLists(file string) (map[string]string, error) {
-	s, err := Read(file)
-	if err != nil {
-		return nil, err
+// Missing says whether the list called name has not been fetched yet.
+func (l *Lists) Missing(name string) bool {
+	d, fetched := l.fetched[name]
+	_, err := os.Stat(d.list.Path)
+	return fetched && errors.Is(err, fs.ErrNotExist)
+}
+
+// Update asks for a newer version of a list that is fetched. A gateway that
+// runs takes it into use by itself.
+func (l *Lists) Update(ctx context.Context, name string) (source.Change, error) {
+	if _, err := l.Fetched(name); err != nil {
+		return source.Change{}, err
 	}
+	d := l.fetched[name]
+	return l.Store.Update(ctx, name, d.source, d.list)
+}
+
+// Compiled returns the files of the lists that are compiled, by name.
+func (l *Lists) Compiled() (map[string]string, error) {
 	found := map[string]string{}
-	for name := range s.Lists {
-		path := filepath.Join(s.path(s.Data), "lists", name+".list")
+	for name := range l.Configs {
+		path := filepath.Join(l.compiled, name+".list")
 		if _, err := os.Stat(path); err == nil {
 			found[name] = path
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -168,31 +196,5 @@ func CompiledLists(file string) (map[string]string, error) {
 	return found, nil
 }
 
-// ListConfigs says for every list of the settings in file where it is and how
-// it is read. Lists that have not been fetched yet are left out.
-func ListConfigs(file string) (map[string]list.Config, error) {
-	s, err := Read(file)
-	if err != nil {
-		return nil, err
-	}
-	store, err := s.store()
-	if err != nil {
-		return nil, s.mistake(err)
-	}
-	found := map[string]list.Config{}
-	for name, l := range s.Lists {
-		_, cfg, fetched, err := l.Fetch.Resolve(l.Config)
-		if err != nil {
-			return nil, s.mistake(filter.Setting("lists."+name, err))
-		}
-		cfg.Path = s.path(cfg.Path)
-		if fetched {
-			cfg.Path = store.Path(name)
-			if _, err := os.Stat(cfg.Path); errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-		}
-		found[name] = cfg
-	}
-	return found, nil
-}
+// compiledLists is the folder of the compiled lists.
+func (s *Settings) compiledLists() string { return filepath.Join(s.path(s.Data), "lists") }

@@ -230,11 +230,11 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			if s := f.status(1, "http://more.example/"); s != 200 {
 				t.Fatalf("a host of no list: %d", s)
 			}
-			fetched, err := gateway.ReadFetched(f.files[0])
+			lists, err := gateway.ReadLists(f.files[0])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c, err := fetched.Update(t.Context(), "ads"); err != nil || !c.Taken {
+			if c, err := lists.Update(t.Context(), "ads"); err != nil || !c.Taken {
 				t.Fatalf("update: %+v, %v", c, err)
 			}
 			for i := range f.nodes {

@@ -38,10 +38,12 @@ func lintLists(ctx context.Context, e env, args []string) int {
 			lists[path] = list.Config{Format: *format, Path: path}
 		}
 	} else {
-		var err error
-		if lists, err = gateway.ListConfigs(*file); err != nil {
+		l, err := gateway.ReadLists(*file)
+		if err != nil {
 			return fail(e, err)
 		}
+		lists = l.Configs
+		maps.DeleteFunc(lists, func(name string, _ list.Config) bool { return l.Missing(name) })
 		if len(names) == 0 {
 			names = slices.Sorted(maps.Keys(lists))
 		}

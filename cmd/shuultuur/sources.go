@@ -79,12 +79,12 @@ func updateLists(ctx context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	f, err := gateway.ReadFetched(config)
+	f, err := gateway.ReadLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
 	if len(names) == 0 {
-		names = f.Names()
+		names, _ = f.Fetched()
 	}
 	file, ok := e.stderr.(*os.File)
 	live := ok && terminal(file)
@@ -104,7 +104,7 @@ func updateLists(ctx context.Context, e env, args []string) int {
 }
 
 // updateList updates one list, with a progress bar for somebody who looks on.
-func updateList(ctx context.Context, e env, f *gateway.Fetched, name string, live bool) (source.Change, error) {
+func updateList(ctx context.Context, e env, f *gateway.Lists, name string, live bool) (source.Change, error) {
 	if !live {
 		return f.Update(ctx, name)
 	}
@@ -151,17 +151,14 @@ func listHistory(_ context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	f, err := gateway.ReadFetched(config)
+	f, err := gateway.ReadLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
-	if len(names) == 0 {
-		names = f.Names()
+	if names, err = f.Fetched(names...); err != nil {
+		return fail(e, err)
 	}
 	for _, name := range names {
-		if !slices.Contains(f.Names(), name) {
-			return fail(e, fmt.Errorf("list %s is not one that the settings fetch", name))
-		}
 		st, err := f.Store.State(name)
 		if err != nil {
 			return fail(e, err)
@@ -194,12 +191,12 @@ func rollbackList(_ context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	f, err := gateway.ReadFetched(config)
+	f, err := gateway.ReadLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
-	if !slices.Contains(f.Names(), names[0]) {
-		return fail(e, fmt.Errorf("list %s is not one that the settings fetch", names[0]))
+	if _, err := f.Fetched(names[0]); err != nil {
+		return fail(e, err)
 	}
 	v, err := f.Store.Rollback(names[0])
 	if err != nil {
@@ -214,7 +211,7 @@ func listStats(_ context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	files, err := gateway.CompiledLists(config)
+	files, err := compiledLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -244,7 +241,7 @@ func searchLists(_ context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	files, err := gateway.CompiledLists(config)
+	files, err := compiledLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -265,4 +262,13 @@ func searchLists(_ context.Context, e env, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// compiledLists returns the compiled lists of the settings, by name.
+func compiledLists(config string) (map[string]string, error) {
+	l, err := gateway.ReadLists(config)
+	if err != nil {
+		return nil, err
+	}
+	return l.Compiled()
 }
