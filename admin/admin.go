@@ -13,6 +13,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -20,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/intercept"
 )
 
@@ -34,6 +36,13 @@ type Health struct {
 	Problems []string `json:"problems"`
 }
 
+// Quotas are what a client has left.
+type Quotas struct {
+	Policy string           `json:"policy"` // "" when there is none
+	User   string           `json:"user"`
+	Quotas []filter.Balance `json:"quotas"`
+}
+
 // Parts are what the admin address shows.
 type Parts struct {
 	Metrics http.Handler
@@ -43,6 +52,9 @@ type Parts struct {
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
 	Refusals func() any
+	// Quotas says what a client has left of the quotas of a policy, or of the one
+	// that covers it when policy is "".
+	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
 	// Token opens profiles and lists to clients on other machines. Without one
 	// they are for this machine only.
 	Token string
@@ -56,6 +68,7 @@ type Parts struct {
 //	/lists…               the lists in use; see Lists
 //	GET /ca               the root certificate, to be installed, and how
 //	GET /refusals         hosts whose clients refuse our certificate, as JSON
+//	GET /quotas           what ?client=ADDRESS[&user=NAME][&policy=NAME] has left, as JSON
 //	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
 //
 // Profiles and lists are for clients on this machine; one elsewhere needs the
@@ -102,9 +115,20 @@ func Handler(p Parts) http.Handler {
 			writeJSON(w, http.StatusOK, p.Refusals())
 		})))
 	}
+	if p.Quotas != nil {
+		mux.Handle("GET /quotas", guarded(p.Token, "quotas", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			addr, err := netip.ParseAddr(q.Get("client"))
+			if err != nil {
+				http.Error(w, fmt.Sprintf("client=%q is not an address; whose quotas?", q.Get("client")), http.StatusBadRequest)
+				return
+			}
+			writeJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr.Unmap(), q.Get("user")))
+		})))
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/ca\n/refusals\n/debug/pprof/\n"))
+		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/ca\n/refusals\n/quotas\n/debug/pprof/\n"))
 	})
 	return localOnly(mux)
 }

@@ -5,16 +5,19 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/intercept"
 )
 
@@ -167,6 +170,27 @@ func TestServeStopsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestQuotasAreOfTheClientThatIsNamed(t *testing.T) {
+	h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
+		Quotas: func(_ context.Context, policy string, addr netip.Addr, user string) Quotas {
+			return Quotas{Policy: policy, User: user, Quotas: []filter.Balance{{Of: addr.String(), Text: "25m left of 1h"}}}
+		}})
+	for query, want := range map[string]string{
+		"client=10.1.2.3": `200 {"policy":"","user":"","quotas":[{"of":"10.1.2.3"`,
+		"client=::ffff:10.1.2.3&user=anna&policy=p1": `200 {"policy":"p1","user":"anna","quotas":[{"of":"10.1.2.3"`,
+		"client=anna": `400 client="anna" is not an address`,
+		"":            `400 client="" is not an address`,
+	} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1/quotas?"+query, nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := fmt.Sprint(w.Code, " ", w.Body); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}
+
 func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 	root, err := intercept.NewRoot(intercept.RootConfig{Name: "Filter of the <School>"})
 	if err != nil {
@@ -174,7 +198,8 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 	}
 	ask := func(root *intercept.Root, path string) *httptest.ResponseRecorder {
 		h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
-			Root: func() *intercept.Root { return root }, Refusals: func() any { return []string{"secret.test"} }})
+			Root: func() *intercept.Root { return root }, Refusals: func() any { return []string{"secret.test"} },
+			Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{User: "secret.test"} }})
 		r := httptest.NewRequest("GET", "http://192.0.2.1"+path, nil)
 		r.RemoteAddr = "192.0.2.7:5000" // no log-in, another machine
 		w := httptest.NewRecorder()
@@ -197,6 +222,7 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 		{"/ca/root.key", 404, ""},
 		{"/ca/..%2froot.pem", 404, ""},
 		{"/refusals", 401, ""},
+		{"/quotas?client=10.1.2.3", 401, ""},
 	} {
 		w := ask(root, tt.path)
 		if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.contains) {

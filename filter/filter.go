@@ -197,6 +197,20 @@ type Verdict struct {
 	Names Names
 }
 
+// A Balance is what a client has used of a quota of its policy, and what is
+// left.
+type Balance struct {
+	Of    string    `json:"of"`    // categories, or "everything"
+	By    string    `json:"by"`    // whose use counts: user, client or policy
+	Unit  string    `json:"unit"`  // "minutes" or "bytes"
+	Most  int64     `json:"most"`  // in a day
+	Used  int64     `json:"used"`  // may be more than Most: what is under way is let finish
+	Left  int64     `json:"left"`  // 0 or more
+	Known bool      `json:"known"` // Used holds what the other nodes of a fleet have counted
+	Until time.Time `json:"until"` // when the day ends, and nothing is used
+	Text  string    `json:"text"`  // for a person: "25m left of 1h"
+}
+
 // Final says that the transaction ends here, with an answer of ours.
 func (v *Verdict) Final() bool { return v.Action >= Warn }
 

@@ -126,7 +126,7 @@ func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.St
 	if err := e.names(store); err != nil {
 		return err
 	}
-	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Accept: e.policy.Accept, Pages: pages, TLS: cert, JA4: e.policy.AsksJA4(), Intercept: look}
+	e.proxy = &proxy.Engine{Decider: e.policy, Identify: identify(e.identity), Accept: e.policy.Accept, Balance: e.balance, Pages: pages, TLS: cert, JA4: e.policy.AsksJA4(), Intercept: look}
 	return e.tryFixed()
 }
 

@@ -225,12 +225,7 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 	}
 	scored := false
 	for i, name := range s.Category {
-		es, err := v.find(name)
-		if err == nil && s.Over == nil {
-			if es = unscored(es); len(es) == 0 {
-				err = fmt.Errorf("%q is scored, and a score means nothing without a limit; write over: N with it", name)
-			}
-		}
+		es, err := v.among(name, s.Over != nil)
 		if err != nil {
 			return filter.Setting(fmt.Sprintf("category[%d]", i), err)
 		}
@@ -432,6 +427,19 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 			known = append(known, w)
 		}
 		return nil, fmt.Errorf("no check reports the category %q; did you mean %q?", name, nearest(strings.ToLower(name), known))
+	}
+	return es, nil
+}
+
+// among finds the categories called name, scored ones where there is a limit
+// for them.
+func (v *vocabulary) among(name string, limit bool) ([]entry, error) {
+	es, err := v.find(name)
+	if err != nil || limit {
+		return es, err
+	}
+	if es = unscored(es); len(es) == 0 {
+		return nil, fmt.Errorf("%q is scored, and a score means nothing without a limit; write over: N with it", name)
 	}
 	return es, nil
 }

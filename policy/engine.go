@@ -262,11 +262,16 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 		t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Finding: f}}
 		return t.Verdict
 	}
+	var before quotaSet // quotas that were looked at
+	if counts && s > filter.Request {
+		before = p.rationed(t, allChecks)
+	}
 	w := e.walk(p, t, s, now)
 	w.decide(ctx)
 	w.release()
-	if counts && len(p.quotas) > 0 && spends(t, s) {
-		e.spend(ctx, p, t, now)
+	if counts && spends(t, s) {
+		set := p.rationed(t, allChecks)
+		e.spend(ctx, p, t, set.less(before), now)
 	}
 	return t.Verdict
 }
@@ -333,7 +338,7 @@ func (w *walk) dropParams() {
 func (w *walk) run(ctx context.Context, i int) (found bool) {
 	bit := uint64(1) << i
 	body := w.stage == filter.RequestBody || w.stage == filter.ResponseBody
-	if w.e.wants(i, w.t, w.stage) && (!body || w.matters(bit)) {
+	if w.e.wants(i, w.t, w.stage) && (!body || w.matters(bit) || w.rations(bit)) {
 		found = w.e.find(ctx, w.t, w.stage, i)
 	}
 	w.ran |= bit
@@ -491,7 +496,7 @@ func (w *walk) matters(checks uint64) bool {
 }
 
 // Wants says whether the policy's checks want stage s and could still change
-// the verdict by what they find there. It may be asked before or after Decide
+// the verdict, or what counts for a quota, by what they find there. It may be asked before or after Decide
 // has been called for the stage before s.
 func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if t.Verdict.Action != filter.Pass {
@@ -517,7 +522,7 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 			checks |= 1 << i
 		}
 	}
-	return w.matters(checks) || s == filter.ResponseBody && w.needsType()
+	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && w.needsType()
 }
 
 // needsType says whether a rule waits to see what type a body is, because the

@@ -275,7 +275,7 @@ func (w *walk) remember(ctx context.Context) {
 	l := learned{action: t.Verdict.Action, validators: v, rule: t.Verdict.Reason.Rule, finding: t.Verdict.Reason.Finding}
 	switch l.action {
 	case filter.Pass:
-		if !ok || !t.Body.Complete() || t.Body.Cut() {
+		if !ok || !t.Body.Complete() || t.Body.Cut() || w.rationedBody() {
 			return
 		}
 	case filter.Block:

@@ -32,6 +32,7 @@ type Limit struct {
 // lets through is not counted.
 type Quota struct {
 	Category Names    `yaml:"category"` // one or more; everything unless given
+	Over     *int     `yaml:"over"`     // the limit for scored categories, as of a Rule
 	Time     Duration `yaml:"time"`     // in whole minutes; a minute counts in which something was asked for or still coming
 	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
 	By       string   `yaml:"by"`       // user (unless given), client or policy
@@ -115,6 +116,7 @@ type limit struct {
 	most    int64
 	window  time.Duration // of a Limit
 	minutes bool          // of a Quota: minutes count, not bytes
+	of      string        // of a Quota: "games, video" or "everything"
 	every   bool          // of a Quota: names no category
 	closed  bool
 }
@@ -187,7 +189,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if len(s.Category) > 0 {
 		of = strings.Join(s.Category, ", ")
 	}
-	proto := limit{every: len(s.Category) == 0}
+	proto := limit{every: len(s.Category) == 0, of: of}
 	if err := proto.subject(by, "user", "client", "policy"); err != nil {
 		return err
 	}
@@ -201,9 +203,10 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if d := time.Duration(s.Time); d%time.Minute != 0 || d > 24*time.Hour {
 		return filter.Setting("time", fmt.Errorf("%v is not a number of whole minutes of a day", d))
 	}
-	add := func(most int64, amount string, minutes bool) {
+	add := func(most int64, minutes bool) {
 		l := proto
 		l.most, l.minutes = most, minutes
+		amount := l.amount(most)
 		l.name = "quota " + amount + " of " + of + " by " + by
 		l.words = "the " + amount + " a day for " + of + " are used up"
 		l.key = []byte("quota\x00" + policy + "\x00" + l.name + "\x00")
@@ -211,21 +214,29 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	}
 	first := len(p.quotas)
 	if s.Time > 0 {
-		add(int64(time.Duration(s.Time)/time.Minute), short(time.Duration(s.Time)), true)
+		add(int64(time.Duration(s.Time)/time.Minute), true)
 	}
 	if s.Bytes > 0 {
-		add(int64(s.Bytes), s.Bytes.String(), false)
+		add(int64(s.Bytes), false)
+	}
+	scored, over := false, 0
+	if s.Over != nil {
+		over = *s.Over
 	}
 	for i, name := range s.Category {
-		es, err := v.find(name)
+		es, err := v.among(name, s.Over != nil)
 		if err != nil {
 			return filter.Setting(fmt.Sprintf("category[%d]", i), err)
 		}
 		for _, e := range es {
+			scored = scored || e.scored
 			for q := first; q < len(p.quotas); q++ {
-				p.rations = append(p.rations, ration{category{e.checkName, strings.ToLower(e.name)}, q, e.check})
+				p.rations = append(p.rations, ration{category{e.checkName, strings.ToLower(e.name)}, q, e.check, e.scored, over})
 			}
 		}
+	}
+	if s.Over != nil && !scored {
+		return filter.Setting("over", errors.New("none of the quota's categories is scored, so the limit means nothing; leave it out"))
 	}
 	return nil
 }
@@ -235,10 +246,31 @@ type ration struct {
 	category category
 	quota    int
 	check    int
+	scored   bool // only with a score of more than over
+	over     int
 }
 
-// short writes a length of time without zeros behind.
+func (r *ration) counts(f *filter.Finding) bool {
+	return r.category.check == f.Check && equalFold([]byte(f.Category), r.category.name) && (!r.scored || f.Score > r.over)
+}
+
+// A quotaSet holds quotas of a policy, a bit for each.
+type quotaSet [2 * maxLimits / 64]uint64
+
+func (s *quotaSet) add(i int)      { s[i>>6] |= 1 << (i & 63) }
+func (s *quotaSet) has(i int) bool { return s[i>>6]>>(i&63)&1 != 0 }
+func (s *quotaSet) less(other quotaSet) (d quotaSet) {
+	for i := range s {
+		d[i] = s[i] &^ other[i]
+	}
+	return d
+}
+
+// short writes a length of time without zeros behind: "25m", "1h", "0m".
 func short(d time.Duration) string {
+	if d == 0 {
+		return "0m"
+	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = s[:len(s)-2]
@@ -249,8 +281,8 @@ func short(d time.Duration) string {
 	return s
 }
 
-// of returns whose counter it is.
-func (l *limit) of(t *filter.Transaction, day string) (key [16]byte) {
+// counter returns whose counter it is.
+func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
 	b := append(make([]byte, 0, 256), l.key...)
 	b = append(append(b, day...), 0)
 	switch {
@@ -289,11 +321,11 @@ func begins(t *filter.Transaction, s filter.Stage) bool {
 	return s == filter.Name && t.Verdict.Reason.Policy == "" && (t.Proto == filter.HTTP || t.Proto == filter.TLS && t.Last == filter.Name)
 }
 
-// spends says whether this is where the quotas are looked at: when all is
-// known that can be before anything is fetched.
+// spends says whether this is where quotas are looked at: when all is known
+// that can be before anything is fetched, and when more has been found since.
 func spends(t *filter.Transaction, s filter.Stage) bool {
 	return t.Verdict.Action == filter.Pass &&
-		(t.Proto == filter.HTTP && s == filter.Request || t.Proto == filter.TLS && s == filter.Name && t.Last == filter.Name)
+		(t.Proto == filter.HTTP && s >= filter.Request || t.Proto == filter.TLS && s == filter.Name && t.Last == filter.Name)
 }
 
 // limited counts a request against the limits of its policy and refuses it if
@@ -303,13 +335,13 @@ func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, 
 	counts := make([]state.Count, 0, len(p.limits)+len(p.quotas))
 	for i := range p.limits {
 		l := &p.limits[i]
-		counts = append(counts, state.Count{Key: l.of(t, ""), Window: l.window, Add: 1, Most: l.most})
+		counts = append(counts, state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most})
 	}
 	if len(p.quotas) > 0 {
 		d := dayOf(now)
 		for i := range p.quotas {
 			l := &p.quotas[i]
-			counts = append(counts, state.Count{Key: l.of(t, d.name), Until: d.end, Set: l.minutes, Member: -1})
+			counts = append(counts, state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1})
 		}
 	}
 	e.counter.Count(ctx, counts)
@@ -336,36 +368,70 @@ func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.C
 	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}}
 }
 
-// rationed returns the quotas that count for what was found, a bit for each.
-func (p *policy) rationed(t *filter.Transaction) (set [2]uint64) {
+// rationed returns the quotas that count for what some checks have found, a bit
+// for each.
+func (p *policy) rationed(t *filter.Transaction, checks uint64) (set quotaSet) {
 	for i := range p.quotas {
 		if p.quotas[i].every {
-			set[i>>6] |= 1 << (i & 63)
+			set.add(i)
 		}
 	}
+	if len(p.rations) == 0 {
+		return set
+	}
 	for i := range t.Findings {
-		f := &t.Findings[i]
-		for _, r := range p.rations {
-			if r.category.check == f.Check && equalFold([]byte(f.Category), r.category.name) {
-				set[r.quota>>6] |= 1 << (r.quota & 63)
+		for j := range p.rations {
+			if r := &p.rations[j]; checks>>r.check&1 != 0 && r.counts(&t.Findings[i]) {
+				set.add(r.quota)
 			}
 		}
 	}
 	return set
 }
 
-// spend refuses a request whose quota is used up.
-func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, now time.Time) {
-	set := p.rationed(t)
-	if set == [2]uint64{} {
+const allChecks = ^uint64(0)
+
+// rations says whether what these checks could still find counts for a quota
+// that does not count for the transaction yet.
+func (w *walk) rations(checks uint64) bool {
+	if w.e.counter == nil || len(w.p.rations) == 0 {
+		return false
+	}
+	set := w.p.rationed(w.t, allChecks)
+	for i := range w.p.rations {
+		if r := &w.p.rations[i]; checks>>r.check&1 != 0 && !set.has(r.quota) {
+			return true
+		}
+	}
+	return false
+}
+
+// rationedBody says whether the page itself, rather than its address, counts
+// for a quota.
+func (w *walk) rationedBody() bool {
+	if w.e.counter == nil || len(w.p.rations) == 0 {
+		return false
+	}
+	var checks uint64
+	for _, i := range w.p.checks {
+		if w.e.wants(i, w.t, filter.ResponseBody) {
+			checks |= 1 << i
+		}
+	}
+	return w.p.rationed(w.t, checks) != w.p.rationed(w.t, 0)
+}
+
+// spend refuses a request for which one of the quotas of set is used up.
+func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, set quotaSet, now time.Time) {
+	if set == (quotaSet{}) {
 		return
 	}
 	d := dayOf(now)
 	counts := make([]state.Count, 0, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
-		n := state.Count{Key: l.of(t, d.name), Until: d.end, Set: l.minutes, Member: -1, Most: l.most}
-		if set[i>>6]>>(i&63)&1 == 0 {
+		n := state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1, Most: l.most}
+		if !set.has(i) {
 			n.Most = 0
 		} else if l.minutes {
 			n.Member = d.minute(now)
@@ -397,18 +463,18 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if p == nil || len(p.quotas) == 0 {
 		return
 	}
-	set := p.rationed(t)
-	if set == [2]uint64{} {
+	set := p.rationed(t, allChecks)
+	if set == (quotaSet{}) {
 		return
 	}
 	d := dayOf(now)
 	var counts []state.Count
 	for i := range p.quotas {
 		l := &p.quotas[i]
-		if set[i>>6]>>(i&63)&1 == 0 {
+		if !set.has(i) {
 			continue
 		}
-		n := state.Count{Key: l.of(t, d.name), Until: d.end, Set: l.minutes, Add: t.BytesIn + t.BytesOut}
+		n := state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Add: t.BytesIn + t.BytesOut}
 		if !l.minutes {
 			counts = append(counts, n)
 			continue

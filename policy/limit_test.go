@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,12 @@ import (
 // noon.
 func counted(t *testing.T, p Policy, test func(t *testing.T, e *Engine)) {
 	t.Helper()
+	countedWith(t, p, phrases(1), test)
+}
+
+// countedWith is the same with pages that say more.
+func countedWith(t *testing.T, p Policy, pages *fake, test func(t *testing.T, e *Engine)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		y, m, d := time.Now().Date()
 		time.Sleep(time.Until(time.Date(y, m, d+1, 12, 0, 0, 0, time.Local)))
@@ -29,7 +36,7 @@ func counted(t *testing.T, p Policy, test func(t *testing.T, e *Engine)) {
 		}
 		defer s.Close()
 		p.Name = "p"
-		test(t, newEngineOf(t, Config{p}, Parts{Counter: s}, list(map[filter.Stage][]string{filter.Name: {"grey"}}), phrases(1)))
+		test(t, newEngineOf(t, Config{p}, Parts{Counter: s, Memory: s}, list(map[filter.Stage][]string{filter.Name: {"grey"}}), pages))
 	})
 }
 
@@ -155,6 +162,95 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
+// What a page is about is known when it has been fetched: it counts then.
+func TestQuotasOfWhatThePageSays(t *testing.T) {
+	for name, test := range map[string]struct {
+		quota Quota
+		says  *fake
+		often int // before it is used up; 0: never
+	}{
+		"a category":             {Quota{Category: Names{"phrase/banned"}, Bytes: 100}, phrases(1, "banned"), 3},
+		"minutes of a category":  {Quota{Category: Names{"phrase/banned"}, Time: Duration(2 * time.Minute)}, phrases(1, "banned"), 2},
+		"another category":       {Quota{Category: Names{"phrase/banned"}, Bytes: 100}, phrases(1, "exception"), 0},
+		"a score over the limit": {Quota{Category: Names{"phrase"}, Over: over(50), Bytes: 100}, phrases(60), 3},
+		"a score under it":       {Quota{Category: Names{"phrase"}, Over: over(50), Bytes: 100}, phrases(40), 0},
+		"list and page, once":    {Quota{Category: Names{"grey", "phrase/banned"}, Bytes: 100}, phrases(1, "banned"), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Learning must not hide what the page says.
+			countedWith(t, Policy{Quotas: []Quota{test.quota}, Learn: Learn{Duration(time.Hour)}}, test.says, func(t *testing.T, e *Engine) {
+				n := 0
+				for ; n < 20 && !refused(t, e, etag(`"1"`), time.Minute, 40); n++ {
+				}
+				if n != test.often && (test.often > 0 || n != 20) {
+					t.Fatalf("used up after %d, want %d", n, test.often)
+				}
+				if test.often == 0 {
+					return
+				}
+				p := etag(`"1"`)
+				p.start = time.Now()
+				tr, s := p.judge(t, e)
+				known := len(test.quota.Category) == 2 // by its address
+				if want := filter.ResponseBody; tr.Verdict.Reason.Finding.Category != "quota" || s != want && !known {
+					t.Errorf("%+v at %v, want it refused by the quota at %v", tr.Verdict, s, want)
+				}
+				_, left := e.Balance(t.Context(), "", &tr.Client, time.Now())
+				if len(left) != 1 || left[0].Left != 0 || left[0].Used < left[0].Most {
+					t.Errorf("left: %+v, want nothing", left)
+				}
+			})
+		})
+	}
+}
+
+func TestPagesAreNotHeldForQuotasWithoutNeed(t *testing.T) {
+	quota := []Quota{{Category: Names{"grey", "phrase/banned"}, Bytes: 100}}
+	counted(t, Policy{Quotas: quota}, func(t *testing.T, e *Engine) {
+		if _, s := (page{start: time.Now()}).judge(t, e); s != filter.Response {
+			t.Errorf("judged at %v, though the address says that it counts", s)
+		}
+	})
+	e := newEngineOf(t, Config{{Name: "p", Quotas: quota}}, Parts{}, list(nil), phrases(1))
+	if _, s := (page{}).judge(t, e); s != filter.Response {
+		t.Errorf("judged at %v, though nobody counts", s)
+	}
+}
+
+func TestBalance(t *testing.T) {
+	anna, ben := filter.Client{User: "anna"}, filter.Client{User: "ben"}
+	quotas := []Quota{{Category: Names{"grey"}, Time: Duration(time.Hour), Bytes: 5e6}, {Bytes: 1e9, By: "policy"}}
+	counted(t, Policy{Quotas: quotas}, func(t *testing.T, e *Engine) {
+		refused(t, e, page{client: anna}, 35*time.Minute, 2_500_000)
+		for _, test := range []struct {
+			who    filter.Client
+			policy string
+			want   []string
+		}{
+			{anna, "", []string{"grey user 25m left of 1h", "grey user 2.5 MB left of 5 MB", "everything policy 997.5 MB left of 1 GB"}},
+			{ben, "", []string{"grey user 1h left of 1h", "grey user 5 MB left of 5 MB", "everything policy 997.5 MB left of 1 GB"}},
+			{anna, "p", []string{"grey user 25m left of 1h", "grey user 2.5 MB left of 5 MB", "everything policy 997.5 MB left of 1 GB"}},
+			{anna, "q", nil},
+		} {
+			policy, left := e.Balance(t.Context(), test.policy, &test.who, time.Now())
+			var got []string
+			for _, b := range left {
+				got = append(got, b.Of+" "+b.By+" "+b.Text)
+				if h, m, _ := b.Until.Clock(); !b.Known || b.Left != b.Most-b.Used || h+m != 0 {
+					t.Errorf("%+v", b)
+				}
+			}
+			if !slices.Equal(got, test.want) || (policy == "p") != (test.want != nil) {
+				t.Errorf("%s of %q: policy %q, %q; want %q", test.who.User, test.policy, policy, got, test.want)
+			}
+		}
+		refused(t, e, page{client: anna}, time.Hour, 9_000_000)
+		if _, left := e.Balance(t.Context(), "", &anna, time.Now()); left[0].Text != "0m left of 1h" || left[1].Text != "0 bytes left of 5 MB" || left[1].Used != 11_500_000 {
+			t.Errorf("when all is used up and more: %+v", left)
+		}
+	})
+}
+
 func TestWhatIsAllowedIsLimitedToo(t *testing.T) {
 	counted(t, Policy{Limits: []Limit{{Requests: Rate{1, time.Minute}}}, Rules: []Rule{{Name: "all", Action: "allow"}}}, func(t *testing.T, e *Engine) {
 		for i := range 2 {
@@ -202,17 +298,19 @@ func TestExplainingCountsNothing(t *testing.T) {
 func TestMistakesInLimitsAreNamed(t *testing.T) {
 	rate := Rate{1, time.Minute}
 	for want, p := range map[string]Policy{
-		"[0].limits[0].requests: ":    {Limits: []Limit{{}}},
-		"[0].limits[0].by: ":          {Limits: []Limit{{Requests: rate, By: "us"}}},
-		"[0].limits[0].on-loss: ":     {Limits: []Limit{{Requests: rate, OnLoss: "shut"}}},
-		"[0].warn-on-loss: ":          {WarnOnLoss: "shut"},
-		"[0].quotas[0].time: a quota": {Quotas: []Quota{{}}},
-		"[0].quotas[0].time: 1s":      {Quotas: []Quota{{Time: Duration(time.Second)}}},
-		"[0].quotas[0].by: ":          {Quotas: []Quota{{Bytes: 1, By: "host"}}},
-		"[0].quotas[0].category[1]: ": {Quotas: []Quota{{Bytes: 1, Category: Names{"grey", "gray"}}}},
+		"[0].limits[0].requests: ":                        {Limits: []Limit{{}}},
+		"[0].limits[0].by: ":                              {Limits: []Limit{{Requests: rate, By: "us"}}},
+		"[0].limits[0].on-loss: ":                         {Limits: []Limit{{Requests: rate, OnLoss: "shut"}}},
+		"[0].warn-on-loss: ":                              {WarnOnLoss: "shut"},
+		"[0].quotas[0].time: a quota":                     {Quotas: []Quota{{}}},
+		"[0].quotas[0].time: 1s":                          {Quotas: []Quota{{Time: Duration(time.Second)}}},
+		"[0].quotas[0].by: ":                              {Quotas: []Quota{{Bytes: 1, By: "host"}}},
+		"[0].quotas[0].over: ":                            {Quotas: []Quota{{Bytes: 1, Category: Names{"grey"}, Over: over(5)}}},
+		"[0].quotas[0].category[0]: \"phrase\" is scored": {Quotas: []Quota{{Bytes: 1, Category: Names{"phrase"}}}},
+		"[0].quotas[0].category[1]: ":                     {Quotas: []Quota{{Bytes: 1, Category: Names{"grey", "gray"}}}},
 	} {
 		p.Name = "p"
-		if _, err := New(Config{p}, []filter.Check{list(nil)}, Parts{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := New(Config{p}, []filter.Check{list(nil), phrases(1)}, Parts{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s…", err, want)
 		}
 	}

@@ -19,7 +19,27 @@ const (
 	blockPage kind = iota
 	warnPage
 	errorPage
+	quotaPage
 )
+
+// OwnHost is the host that the proxy is itself: who asks for it by http gets a
+// page, or JSON, that says what is left of his quotas. (.internal is
+// kept for private use: ICANN's board, 29 July 2024.)
+const OwnHost = "shuultuur.internal"
+
+// own answers what is asked of us.
+func (x *session) own() (more bool) {
+	v := &x.t.Verdict
+	v.Action = filter.Allow // so that the page itself costs nothing
+	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "own-page"}
+	d := Page{Status: 200, Title: http.StatusText(200), Host: x.t.Host, URL: x.t.URL, ID: x.t.ID, Time: x.t.Start, User: x.t.Client.User}
+	if x.eng.Balance != nil {
+		d.Policy, d.Quotas = x.eng.Balance(x.ctx, &x.t.Client, x.t.Start)
+		v.Reason.Policy = d.Policy
+	}
+	ctype, body := x.eng.Pages.render(quotaPage, x.form(), &d)
+	return x.reply(200, ctype, body)
+}
 
 // obey answers with what the verdict says; it is not to go on.
 func (x *session) obey() (more bool) {
@@ -90,6 +110,9 @@ func (x *session) page(k kind, status int, reason string) (more bool) {
 	}
 	if status == 429 {
 		d.After = (v.After + time.Second - 1).Truncate(time.Second)
+		if x.eng.Balance != nil && d.Category == "quota" {
+			_, d.Quotas = x.eng.Balance(x.ctx, &x.t.Client, x.t.Start)
+		}
 	}
 	ctype, body := eng.Pages.render(k, x.form(), &d)
 	if status == 429 {

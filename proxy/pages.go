@@ -24,7 +24,7 @@ var builtin embed.FS
 // Pages are the answers a client gets instead of what it asked for.
 type Pages struct {
 	contact string
-	tmpl    [3]*template.Template // by kind
+	tmpl    [4]*template.Template // by kind
 }
 
 // A Page is what the templates are given. Every field may be empty.
@@ -47,6 +47,7 @@ type Page struct {
 	Continue string // warn page: where the button leads
 	Time     time.Time
 	After    time.Duration // limits and quotas: when to try again
+	Quotas   []filter.Balance
 }
 
 // Again says when to try again, for a person: "in 5 minutes", "at 00:00".
@@ -72,12 +73,12 @@ const (
 	picture              // one transparent pixel
 )
 
-// NewPages reads block.html, warn.html and error.html (html/template, given a
-// [Page]) from dir; those that are not there, or all when dir is "", are the
+// NewPages reads block.html, warn.html, error.html and quota.html
+// (html/template, given a [Page]) from dir; those that are not there, or all when dir is "", are the
 // built-in ones. contact is whom to ask, shown on the pages.
 func NewPages(dir, contact string) (*Pages, error) {
 	p := &Pages{contact: contact}
-	for k, name := range [...]string{"block.html", "warn.html", "error.html"} {
+	for k, name := range [...]string{"block.html", "warn.html", "error.html", "quota.html"} {
 		text, err := fs.ReadFile(builtin, "pages/"+name)
 		if err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func NewPages(dir, contact string) (*Pages, error) {
 		}
 		// A field that does not exist is only found when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
-			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Time: time.Unix(0, 0), After: time.Minute}
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
 		for _, d := range []Page{sample, {}} {
 			if err := t.Execute(&bytes.Buffer{}, &d); err != nil {
 				return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
@@ -194,7 +195,10 @@ func (d *Page) json(k kind) []byte {
 		Contact  string `json:"contact,omitempty"`
 		Continue string `json:"continue,omitempty"`
 		After    int64  `json:"retry_after,omitempty"` // seconds
-	}{[...]string{"block", "warn", "error"}[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue, int64(d.After / time.Second)})
+		User     string `json:"user,omitempty"`
+
+		Quotas []filter.Balance `json:"quotas,omitempty"`
+	}{[...]string{"block", "warn", "error", "quota"}[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue, int64(d.After / time.Second), d.User, d.Quotas})
 	if err != nil {
 		return []byte("{}")
 	}

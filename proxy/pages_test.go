@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"shuultuur/filter"
 )
@@ -56,6 +58,51 @@ func TestPagesComeInTheFormTheClientWants(t *testing.T) {
 	}
 }
 
+func TestAClientMayAskWhatIsLeft(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) { t.Errorf("the origin was asked for %v", q.URL) })
+	left := []filter.Balance{{Of: "games", By: "user", Text: "25m left of 1h", Left: 25, Known: true}, {Of: "everything", By: "policy", Text: "<1 GB left of 2 GB", Known: true}}
+	r := start(t, Config{}, Engine{
+		Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+			v := block("quota")
+			v.After = time.Hour
+			v.Reason.Finding.Check = "policy"
+			return v
+		}},
+		Balance: func(_ context.Context, c *filter.Client, now time.Time) (string, []filter.Balance) {
+			if !c.Addr.IsLoopback() || time.Since(now) > time.Minute {
+				t.Errorf("asked for %+v at %v", c, now)
+			}
+			return "pupils", left
+		},
+	})
+	for _, tt := range []struct {
+		request, status, ctype string
+		body                   []string
+	}{
+		{"GET http://shuultuur.internal/ HTTP/1.1\r\nHost: shuultuur.internal\r\n", "200", "text/html; charset=utf-8", []string{"<strong>games</strong>: 25m left of 1h<", "&lt;1 GB left of 2 GB, for all together", "pupils"}},
+		{"GET http://SHUULTUUR.internal./x HTTP/1.1\r\nHost: shuultuur.internal\r\nAccept: application/json\r\n", "200", "application/json", []string{`"action":"quota"`, `"of":"games"`, `"left":25`}},
+		{"GET / HTTP/1.1\r\nHost: shuultuur.internal\r\n", "200", "text/html; charset=utf-8", []string{"25m left of 1h"}},
+		{"GET " + o.URL + "/ HTTP/1.1\r\nHost: x\r\n", "429", "text/html; charset=utf-8", []string{"<li>games: 25m left of 1h</li>"}},
+		{"GET " + o.URL + "/ HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n", "429", "application/json", []string{`"action":"block"`, `"text":"25m left of 1h"`}},
+	} {
+		got := r.talk(tt.request + "Connection: close\r\n\r\n")
+		head, body, _ := strings.Cut(got, "\r\n\r\n")
+		if !strings.HasPrefix(head, "HTTP/1.1 "+tt.status+" ") || !strings.Contains(head, "\r\nContent-Type: "+tt.ctype+"\r\n") {
+			t.Errorf("%q: got %s", tt.request, head)
+		}
+		for _, want := range tt.body {
+			if !strings.Contains(body, want) {
+				t.Errorf("%q: no %q in %s", tt.request, want, body)
+			}
+		}
+	}
+	for _, x := range r.wait(5) {
+		if x.Host == OwnHost && (x.Action != filter.Allow || x.Category != "own-page" || x.Status != 200) {
+			t.Errorf("on record: %+v", x)
+		}
+	}
+}
+
 func TestTemplatesMayBeReplaced(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -90,7 +137,7 @@ func TestBuiltInPagesLoadNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k := blockPage; k <= errorPage; k++ {
+	for k := blockPage; k <= quotaPage; k++ {
 		_, b := p.render(k, document, &Page{Title: "x", ID: "i", URL: "http://x.test/"})
 		for _, bad := range []string{"src=", "@import", "url(", "<script", "<link"} {
 			if strings.Contains(string(b), bad) {

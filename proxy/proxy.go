@@ -172,8 +172,11 @@ type Engine struct {
 	// Accept takes the token of a click on a warn page and returns the one for
 	// the cookie that lets the client pass, or says why not. nil takes none.
 	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
-	Pages  *Pages      // nil: the built-in ones
-	TLS    *tls.Config // for clients that speak TLS to the proxy; nil refuses them
+	// Balance says what a client has left of its quotas, and by which policy, ""
+	// when none covers it. nil knows of no quotas.
+	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
+	Pages   *Pages      // nil: the built-in ones
+	TLS     *tls.Config // for clients that speak TLS to the proxy; nil refuses them
 	// JA4 says that the decider wants to know Transaction.JA4.
 	JA4 bool
 	// Intercept looks into TLS connections; nil tunnels them all.

@@ -439,6 +439,9 @@ func (x *session) handle(valid bool) (more bool) {
 	if ok, more := x.identify(); !ok {
 		return more
 	}
+	if t.Host == OwnHost && q.Form != message.Authority {
+		return x.own()
+	}
 	if x.inside == nil && q.Form != message.Absolute && q.Form != message.Authority {
 		return x.help()
 	}

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/admin"
+	"shuultuur/filter"
 	"shuultuur/gateway"
 	"shuultuur/state/redistest"
 )
@@ -193,6 +197,62 @@ func (f *fleet) clicksThrough() {
 	}
 }
 
+// saysWhatIsLeft asks every node in every way what is left of the quota, which
+// is used up.
+func (f *fleet) saysWhatIsLeft() {
+	t := f.t
+	t.Helper()
+	for i, g := range f.nodes {
+		var said admin.Quotas
+		for name, ask := range map[string]func() (string, error){
+			"the client's page": func() (string, error) {
+				r, err := http.NewRequestWithContext(t.Context(), "GET", "http://shuultuur.internal/", nil)
+				if err != nil {
+					return "", err
+				}
+				r.Header.Set("Accept", "application/json")
+				res, err := through(g.ProxyAddr()).Do(r)
+				if err != nil {
+					return "", err
+				}
+				defer res.Body.Close()
+				b, err := io.ReadAll(res.Body)
+				return string(b), err
+			},
+			"the admin address": func() (string, error) {
+				_, b, err := get(http.DefaultClient, "http://"+g.AdminAddr()+"/quotas?client=127.0.0.1")
+				return b, err
+			},
+		} {
+			text, err := ask()
+			if err == nil {
+				err = json.Unmarshal([]byte(text), &said)
+			}
+			if err != nil || said.Policy != "all" || len(said.Quotas) != 1 || said.Quotas[0].Text != "0 bytes left of 1 kB" || said.Quotas[0].Used < 1000 {
+				t.Errorf("node %d, %s: %s, %v", i, name, text, err)
+			}
+		}
+	}
+	// "why" asks the gateway that runs.
+	text, err := os.ReadFile(f.files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(filepath.Dir(f.files[0]), "why.yaml")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("admin: 127.0.0.1:0"), []byte("admin: "+f.nodes[0].AdminAddr()), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	e, done, err := gateway.Explain(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	left, err := e.Left(t.Context(), "all", &filter.Client{Addr: netip.MustParseAddr("127.0.0.1")})
+	if err != nil || len(left) != 1 || left[0].Text != "0 bytes left of 1 kB" {
+		t.Errorf("why: %+v, %v", left, err)
+	}
+}
+
 func TestAFleetRemembersTogether(t *testing.T) {
 	for name, redis := range map[string]func(t *testing.T) string{
 		"one Redis": func(t *testing.T) string {
@@ -281,6 +341,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			if err := json.NewDecoder(res.Body).Decode(&said); err != nil || res.Header.Get("Retry-After") != fmt.Sprint(said.After) || said.After < 1 || !strings.Contains(said.Reason, "games are used up") {
 				t.Errorf("%s, Retry-After %q: %+v, %v", res.Status, res.Header.Get("Retry-After"), said, err)
 			}
+			f.saysWhatIsLeft()
 		})
 	}
 }

@@ -30,6 +30,9 @@ as well. Without -config the starter settings answer.
 With -dns, NAME is a name that a client asks the name server for, and what the
 name server would answer is said too, as far as it would not have to ask others.
 
+Where the client's policy has quotas, the gateway that runs with these settings
+is asked at its admin address what is left of them.
+
 An https URL is judged by its host alone, as the gateway does with a tunnel it
 does not look into; where the client's policy says decrypt, it is judged whole.
 
@@ -50,6 +53,31 @@ type explanation struct {
 	Learned  bool             `json:"learned"`
 	Edits    []edit           `json:"edits,omitempty"`
 	Taken    float64          `json:"taken_us"` // microseconds in the decider
+	quotaLeft
+}
+
+// quotaLeft is what the client has left of its quotas, where a gateway that runs
+// with the same settings says so.
+type quotaLeft struct {
+	Quotas  []filter.Balance `json:"quotas,omitempty"`
+	Unknown string           `json:"quotas_unknown,omitempty"` // why they are not known
+}
+
+func leftOf(ctx context.Context, e *gateway.Engine, t *filter.Transaction) (l quotaLeft) {
+	var err error
+	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
+		l.Unknown = err.Error()
+	}
+	return l
+}
+
+func (l *quotaLeft) append(b *strings.Builder) {
+	for _, q := range l.Quotas {
+		fmt.Fprintf(b, "  quota   %s: %s, by %s\n", q.Of, q.Text, q.By)
+	}
+	if l.Unknown != "" {
+		fmt.Fprintf(b, "  quota   %s\n", l.Unknown)
+	}
 }
 
 type edit struct {
@@ -156,6 +184,7 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
+	x.quotaLeft = leftOf(ctx, engine, t)
 	for _, c := range t.Verdict.Edits {
 		x.Edits = append(x.Edits, edit{[...]string{"header", "query", "connect to"}[c.Kind%3], c.Name, c.Value})
 	}
@@ -310,6 +339,7 @@ func (x *explanation) print(w io.Writer) error {
 	for _, c := range x.Edits {
 		fmt.Fprintf(&b, "  sets    %s %s %s\n", c.Kind, c.Name, c.Value)
 	}
+	x.quotaLeft.append(&b)
 	fmt.Fprintf(&b, "  taken   %.0f µs\n", x.Taken)
 	_, err := io.WriteString(w, b.String())
 	return err

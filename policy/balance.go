@@ -1,0 +1,56 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/state"
+)
+
+// Balance returns what a client has left of the quotas of a policy: the one
+// called name, or for "" the one that covers the client, whose name it returns,
+// "" if there is none.
+func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now time.Time) (covers string, left []filter.Balance) {
+	var p *policy
+	if name == "" {
+		p = e.policyFor(c, now)
+	}
+	for _, q := range e.policies {
+		if name != "" && q.name == name {
+			p = q
+		}
+	}
+	if p == nil {
+		return "", nil
+	}
+	if e.counter == nil || len(p.quotas) == 0 {
+		return p.name, nil
+	}
+	d, t := dayOf(now), &filter.Transaction{Client: *c}
+	counts := make([]state.Count, len(p.quotas))
+	for i := range p.quotas {
+		l := &p.quotas[i]
+		counts[i] = state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1}
+	}
+	e.counter.Count(ctx, counts)
+	for i := range p.quotas {
+		l, n := &p.quotas[i], &counts[i]
+		b := filter.Balance{Of: l.of, By: l.by, Unit: "bytes", Most: l.most, Used: n.Sum, Left: max(l.most-n.Sum, 0), Known: n.Known, Until: d.end}
+		if l.minutes {
+			b.Unit = "minutes"
+		}
+		b.Text = fmt.Sprintf("%s left of %s", l.amount(b.Left), l.amount(l.most))
+		left = append(left, b)
+	}
+	return p.name, left
+}
+
+// amount writes minutes or bytes for a person.
+func (l *limit) amount(n int64) string {
+	if l.minutes {
+		return short(time.Duration(n) * time.Minute)
+	}
+	return Size(n).String()
+}
