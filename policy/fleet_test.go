@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/state"
+	"shuultuur/state/redistest"
+)
+
+// What docs/state.md says of quotas in a fleet: what is under way is let finish,
+// and nothing begins 0.3 s after all is used up.
+func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
+	const (
+		quota, size = 200_000, 500
+		hear        = 300 * time.Millisecond
+		busy        = 200 * time.Millisecond // a machine that does much else
+	)
+	at := state.Redis{Addresses: []string{redistest.Start(t).Addr}, Wait: time.Second}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var running, clients sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	var mu sync.Mutex
+	var used int64
+	var usedUp, last time.Time
+	begin := time.Now()
+	y, m, d := begin.Date()
+	if midnight := time.Date(y, m, d+1, 0, 0, 0, 0, begin.Location()); midnight.Sub(begin) < time.Minute {
+		begin = midnight // a quota of two days is two
+	}
+	for range 2 {
+		s, err := state.Open(state.Config{Redis: &at}, "", "", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := s.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			s.Close()
+		})
+		e := newEngineOf(t, Config{{Name: "p", Quotas: []Quota{{Category: Names{"grey"}, Bytes: quota, By: "policy"}}}}, Parts{Counter: s},
+			list(map[filter.Stage][]string{filter.Name: {"grey"}}))
+		for range 4 {
+			clients.Go(func() {
+				for {
+					began := time.Now()
+					tr, _ := page{start: begin}.judge(t, e)
+					pass := tr.Verdict.Action == filter.Pass
+					time.Sleep(2 * time.Millisecond) // it is fetched
+					tr.BytesOut = size
+					e.Done(ctx, tr)
+					mu.Lock()
+					if pass {
+						used += size
+						last = began
+					}
+					if used >= quota && usedUp.IsZero() {
+						usedUp = time.Now()
+					}
+					over := !usedUp.IsZero() && time.Since(usedUp) > time.Second
+					mu.Unlock()
+					if over || time.Since(began) > 20*time.Second {
+						return
+					}
+				}
+			})
+		}
+	}
+	clients.Wait()
+	if usedUp.IsZero() {
+		t.Fatalf("%d bytes were used of %d", used, quota)
+	}
+	if late := last.Sub(usedUp); late > hear+busy {
+		t.Errorf("a page was let through %v after all was used up, %d bytes over", late, used-quota)
+	}
+	t.Logf("%d bytes over a quota of %d, the last begun %v after it was used up", used-quota, quota, last.Sub(usedUp))
+}
