@@ -43,6 +43,11 @@ func upstreamFor(t *testing.T, port string, records ...string) (end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return upstreamOn(t, conn, records...)
+}
+
+func upstreamOn(t *testing.T, conn net.PacketConn, records ...string) (end func()) {
+	t.Helper()
 	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)

@@ -56,7 +56,7 @@ func newNetwork(t *testing.T) *network {
 			t.Skipf("no names for namespaces: %v", err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(hosts) })
-		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example v4.test bet4.example aia.test loop.test missing-intermediate.test\n"+
+		n.writeTo(filepath.Join(hosts, "hosts"), "10.77.2.2 good.test bet.example v4.test bet4.example aia.test loop.test missing-intermediate.test ferry.example warn.example\n"+
 			"fd77:2::2 good.test bet.example v6.test bet6.example\n127.0.0.1 localhost\n")
 		n.run("ip -n %s link set lo up", ns)
 	}
@@ -140,7 +140,7 @@ func (n *network) serve() {
 	root := (*issuer)(nil).issue(n.t, "Root of the test", authority)
 	middle := root.issue(n.t, "Middle of the test", authority)
 	good := root.issue(n.t, "good.test", func(c *x509.Certificate) {
-		c.DNSNames = []string{"good.test", "bet.example", "v4.test", "v6.test", "bet4.example", "bet6.example"}
+		c.DNSNames = []string{"good.test", "bet.example", "v4.test", "v6.test", "bet4.example", "bet6.example", "ferry.example", "warn.example"}
 	}).present()
 	chainless := middle.issue(n.t, "missing-intermediate.test", func(c *x509.Certificate) {
 		c.IssuingCertificateURL = []string{"http://aia.test/middle"}

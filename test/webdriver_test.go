@@ -5,10 +5,12 @@ package test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,21 +22,32 @@ import (
 )
 
 // A browser is a headless Chromium driven over the WebDriver protocol
-// (W3C WebDriver), with everything it loads going through one proxy.
+// (W3C WebDriver).
 type browser struct {
 	t       *testing.T
 	driver  string // base URL of chromedriver
 	session string
+	client  http.Client // to chromedriver
 }
 
-// newBrowser starts chromedriver and a session whose proxy is addr.
+// newBrowser starts chromedriver and a session whose proxy is addr, which
+// everything it loads goes through.
 func newBrowser(t *testing.T, addr string, args ...string) *browser {
+	t.Helper()
+	args = append([]string{"--proxy-server=http://" + addr, "--proxy-bypass-list=<-loopback>"}, args...)
+	return newBrowserBy(t, nil, nil, args...)
+}
+
+// newBrowserBy starts a browser by a command that runs others, and talks to its
+// driver over connections of dial; both may be nil.
+func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), args ...string) *browser {
 	t.Helper()
 	driver, err := exec.LookPath("chromedriver")
 	if err != nil {
 		t.Skip("chromedriver is not installed; \"make test\" installs it on Debian")
 	}
-	cmd := exec.Command(driver, "--port=0")
+	command = append(command, driver, "--port=0")
+	cmd := exec.Command(command[0], command[1:]...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -44,12 +57,12 @@ func newBrowser(t *testing.T, addr string, args ...string) *browser {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	b := &browser{t: t, driver: "http://127.0.0.1:" + driverPort(t, out)}
+	b.client = http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, DialContext: dial}}
 
 	args = append([]string{
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",
 		"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,OptimizationHints",
-		"--proxy-server=http://" + addr, "--proxy-bypass-list=<-loopback>",
 		"--user-data-dir=" + t.TempDir(), "--window-size=1000,800",
 	}, args...)
 	var s struct{ SessionID string }
@@ -103,8 +116,7 @@ func (b *browser) try(method, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	res, err := client.Do(req)
+	res, err := b.client.Do(req)
 	if err != nil {
 		return err
 	}
