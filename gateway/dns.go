@@ -276,6 +276,7 @@ func (g *Gateway) newZones(s *Settings) (*zones, error) {
 	if g.zones.made == s.zonesMadeOf() {
 		return g.zones, nil
 	}
+	g.zones.save() // for the new ones to go on with
 	return newZones(s, g, g.log)
 }
 

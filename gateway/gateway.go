@@ -256,6 +256,7 @@ func (g *Gateway) close() error {
 		errs = append(errs, s.Close())
 	}
 	g.zones.close()
+	g.zones.save()
 	g.names.close()
 	if g.memory != nil {
 		errs = append(errs, g.memory.Close())

@@ -164,6 +164,13 @@ func (z *zones) close() {
 	z.wg.Wait()
 }
 
+// save keeps what the zones need to go on with later.
+func (z *zones) save() {
+	if z != nil {
+		z.publisher.Save()
+	}
+}
+
 // tryZones looks for mistakes in the settings of zones and in their files that
 // a start would find.
 func (s *Settings) tryZones() error {

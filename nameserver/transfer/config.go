@@ -25,7 +25,9 @@ type Config struct {
 	// or unixtime. Empty means keep, and unixtime for zones that are signed here.
 	Serial      string      `yaml:"serial"`
 	Secondaries []Secondary `yaml:"secondary"`
-	// Folder keeps the zones of Secondaries from one start to the next.
+	// Folder keeps the zones of Secondaries from one start to the next, and of
+	// zones that are signed here or may be fetched what else they need: serial,
+	// signatures and differences. Without one the latter begin anew.
 	Folder string `yaml:"folder"`
 }
 

@@ -24,11 +24,11 @@ type stamp struct {
 }
 
 // next gives z with the serial to serve it by. It is z itself when nothing has
-// to be changed. anew says that the contents count as changed: signatures are
-// made anew.
-func (s *stamp) next(z *zone.Zone, policy string, anew bool, now time.Time) *zone.Zone {
+// to be changed. mark counts as contents: how the zone is signed. anew says that
+// the contents count as changed: signatures are made anew.
+func (s *stamp) next(z *zone.Zone, policy string, mark uint64, anew bool, now time.Time) *zone.Zone {
 	at := -1
-	var sum [2]uint64
+	sum := [2]uint64{mark}
 	var buf []byte
 	for i, rr := range z.Records {
 		if soa, ok := rr.(*dns.SOA); ok {

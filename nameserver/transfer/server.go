@@ -71,6 +71,8 @@ type Server struct {
 	out     chan struct{} // a place for each transfer under way
 	news    news
 	changed chan struct{} // what Run waits for may be due earlier
+	unsaved chan struct{} // an entry has changed
+	saving  sync.Mutex
 	backoff time.Duration // before a NOTIFY is repeated first
 }
 
@@ -86,6 +88,9 @@ type entry struct {
 	signer     *sign.Signer
 	stamp      stamp
 	retry      time.Time // after signing failed
+	restored   bool      // what was kept was looked for
+	changed    bool      // since it was kept
+	kept       *sign.Signatures
 
 	// Guarded by the server's lock.
 	served  bool
@@ -116,7 +121,7 @@ func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
 	s := &Server{
 		zones: zones, log: log, keys: keys, serial: c.Serial, folder: c.Folder,
 		entries: map[id]*entry{}, signers: map[string]*sign.Signer{}, secondaries: map[string]*secondary{},
-		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), backoff: firstBackoff,
+		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), backoff: firstBackoff,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.news = news{pending: map[newsKey]*item{}, wake: make(chan struct{}, 1)}
@@ -212,6 +217,7 @@ func (s *Server) Publish(ctx context.Context, z *zone.Zone) error {
 	e := s.entry(id{origin, z.View})
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
+	s.restore(e, signer, now)
 	if err := s.serve(ctx, e, z, signer, now); err != nil {
 		return err
 	}
@@ -251,8 +257,12 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 		policy = Keep // a secondary has its primary's
 	}
 	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew(e.id.view))
+	mark := uint64(0)
+	if signer != nil {
+		mark = signer.Fingerprint(now)
+	}
 	stamp := e.stamp
-	z = stamp.next(z, policy, anew, now)
+	z = stamp.next(z, policy, mark, anew, now)
 	served := z
 	if signer != nil {
 		var err error
@@ -263,6 +273,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	if err := s.zones.Replace(served); err != nil {
 		return err
 	}
+	e.changed = e.changed || e.stamp != stamp
 	e.stamp = stamp
 	records := served.Records
 	if signer != nil && signer.Denial() == sign.Compact && s.wanted(e.id.origin) {
@@ -272,6 +283,14 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 		}
 	}
 	s.remember(e, served, records, signer)
+	if signer != nil {
+		kept := signer.Signatures(e.id.view)
+		e.changed = e.changed || kept != e.kept
+		e.kept = kept
+	}
+	if e.changed = e.changed && s.keeps(e.id.origin, signer); e.changed {
+		wakeUp(s.unsaved)
+	}
 	return nil
 }
 
@@ -290,16 +309,18 @@ func (s *Server) remember(e *entry, z *zone.Zone, records []dns.RR, signer *sign
 		}
 	}
 	s.mu.Lock()
-	old := e.current
+	old, before := e.current, e.served
 	s.mu.Unlock()
-	j := e.journal // only written here, under publishing
+	j := e.journal // only written under publishing
 	switch {
 	case v == nil || old == nil:
 		j = nil
 	case newer(v.serial, old.serial):
 		j = j.add(diff(old, v), len(v.arena))
 	case v.serial == old.serial:
-		if d := diff(old, v); len(d.gone)+len(d.come) > 0 {
+		if d := diff(old, v); len(d.gone)+len(d.come) == 0 {
+			v = old
+		} else {
 			j = nil
 			s.log.Warn("a zone has changed, but its serial has not: secondaries will not fetch it (settings: serial: unixtime)",
 				"zone", e.id.origin, "view", e.id.view, "serial", v.serial)
@@ -309,11 +330,12 @@ func (s *Server) remember(e *entry, z *zone.Zone, records []dns.RR, signer *sign
 		s.log.Warn("the serial of a zone went back: secondaries will not fetch it until it is past the old one",
 			"zone", e.id.origin, "view", e.id.view, "serial", v.serial, "old", old.serial)
 	}
+	e.changed = e.changed || v != old
 	s.mu.Lock()
 	e.served, e.signs, e.clients, e.current, e.journal = true, signer, z.Clients, v, j
 	s.mu.Unlock()
 	s.markMissing()
-	if v == nil || old == nil || v.serial != old.serial {
+	if v == nil || old == nil || v.serial != old.serial || !before {
 		s.announce(e.id, z)
 	}
 }
@@ -335,6 +357,9 @@ func (s *Server) Remove(origin, view string) bool {
 	s.mu.Unlock()
 	e.source, e.signer = nil, nil
 	s.markMissing()
+	if s.folder != "" {
+		_ = os.Remove(s.keptFile(e.id)) // most have none
+	}
 	return removed
 }
 
@@ -362,6 +387,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.renew(ctx) })
 	wg.Go(func() { s.news.run(ctx, s) })
+	wg.Go(func() { s.keep(ctx) })
 	for _, sec := range s.secondaries {
 		wg.Go(func() { sec.run(ctx) })
 	}
@@ -536,7 +562,7 @@ func (s *Server) find(q *wire.Query) (*version, journal, int) {
 	switch {
 	case e == nil:
 		return nil, nil, dns.RcodeRefused
-	case e.current == nil:
+	case !e.served || e.current == nil:
 		return nil, nil, dns.RcodeServerFailure
 	}
 	return e.current, e.journal, dns.RcodeSuccess

@@ -39,13 +39,22 @@ func (s *server) port() string { return fmt.Sprint(s.addr.Port()) }
 // start runs a server until the test ends.
 func start(t testing.TB, c transfer.Config) *server {
 	t.Helper()
+	s, stop := startAt(t, c, "127.0.0.1:0")
+	t.Cleanup(stop)
+	return s
+}
+
+// startAt runs a server at an address until it is stopped, which saves what it
+// has, as the gateway does.
+func startAt(t testing.TB, c transfer.Config, at string) (_ *server, stop func()) {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	zones := zone.NewResponder()
 	transfers, err := transfer.New(c, "", zones, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := nameserver.New(nameserver.Config{Listen: []string{"127.0.0.1:0"}}, log, nil)
+	names, err := nameserver.New(nameserver.Config{Listen: []string{at}}, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +66,11 @@ func start(t testing.TB, c transfer.Config) *server {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = transfers.Run(ctx) })
 	wg.Go(func() { _ = names.Run(ctx) })
-	t.Cleanup(func() {
+	return &server{transfers, names.Addrs(wire.TCP)[0]}, func() {
 		cancel()
 		wg.Wait()
-	})
-	return &server{transfers, names.Addrs(wire.TCP)[0]}
+		transfers.Save()
+	}
 }
 
 // listen finds a port that is free for both transports.

@@ -8,6 +8,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -351,9 +352,11 @@ func (k *Key) prove() error {
 	if err != nil {
 		return err
 	}
-	if err := k.fill(rrsig, set); err != nil {
+	data, err := k.signature(rrsig, set)
+	if err != nil {
 		return fmt.Errorf("the private key does not sign: %w", err)
 	}
+	rrsig.Signature = base64.StdEncoding.EncodeToString(data)
 	if err := rrsig.Verify(k.DNSKEY, []dns.RR{k.DNSKEY}); err != nil {
 		return fmt.Errorf("the private key is not that of the public key with tag %d: %w", k.Tag, err)
 	}

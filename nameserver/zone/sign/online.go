@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"math/bits"
@@ -403,18 +402,12 @@ func prelude(typ uint16, algorithm, labels uint8, ttl, expiration, inception uin
 	return append(b, signer...)
 }
 
-// fill completes an RRSIG whose other fields stand with the signature of a
-// canonical set.
-func (k *Key) fill(sig *dns.RRSIG, set []byte) error {
+// signature signs a canonical set as an RRSIG says whose other fields stand.
+func (k *Key) signature(sig *dns.RRSIG, set []byte) ([]byte, error) {
 	signer, err := wireName(sig.SignerName)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text := prelude(sig.TypeCovered, sig.Algorithm, sig.Labels, sig.OrigTtl, sig.Expiration, sig.Inception, sig.KeyTag, signer)
-	signature, err := k.sign(append(text, set...))
-	if err != nil {
-		return err
-	}
-	sig.Signature = base64.StdEncoding.EncodeToString(signature)
-	return nil
+	return k.sign(append(text, set...))
 }

@@ -3,9 +3,11 @@ package sign
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -92,9 +94,11 @@ type Signer struct {
 	keys   []*Key
 
 	signing sync.Mutex
-	sigs    map[string]map[digest]signature // of whole zones: by view, by what is signed
-	renewMu sync.Mutex
-	renew   map[string]time.Time // by view, see Renew
+	sigs    map[string]*Signatures // of whole zones, by view
+	// restored are those that a view begins with, until what uses them has.
+	restored map[string]*Signatures
+	renewMu  sync.Mutex
+	renew    map[string]time.Time // by view, see Renew
 
 	mu          sync.Mutex
 	young, old  map[digest]ready // made on demand
@@ -102,14 +106,6 @@ type Signer struct {
 	filled      time.Time
 	fresh, busy atomic.Uint64
 	hits        atomic.Uint64
-}
-
-// digest names what is signed and by which key.
-type digest [16]byte
-
-type signature struct {
-	text                  string
-	inception, expiration uint32
 }
 
 // New reads the keys of zone origin.
@@ -167,7 +163,7 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	keys = slices.CompactFunc(keys, func(a, b *Key) bool {
 		return a.PublicKey == b.PublicKey && a.Flags == b.Flags && a.Algorithm == b.Algorithm
 	})
-	s := &Signer{origin: origin, config: c, keys: keys, young: map[digest]ready{}, sigs: map[string]map[digest]signature{}, renew: map[string]time.Time{}, tokens: float64(c.FreshPerSecond)}
+	s := &Signer{origin: origin, config: c, keys: keys, young: map[digest]ready{}, sigs: map[string]*Signatures{}, restored: map[string]*Signatures{}, renew: map[string]time.Time{}, tokens: float64(c.FreshPerSecond)}
 	if ksk, zsk := s.active(time.Now()); len(ksk) == 0 || len(zsk) == 0 {
 		return nil, fmt.Errorf("zone %q has %d keys, but none that signs now: look at their Activate and Inactive times", origin, len(keys))
 	}
@@ -296,9 +292,16 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 			return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 		}
 	}
-	sigs, kept, renew, err := s.signAll(ctx, p.sets, slot, now, s.sigs[slot], s.sigs[z.View])
+	had := s.sigs[slot]
+	if had == nil {
+		had = s.restored[z.View]
+	}
+	sigs, kept, renew, err := s.signAll(ctx, p.sets, slot, now, had, s.sigs[z.View])
 	if err != nil {
 		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+	}
+	if s.sigs[slot] != nil || s.config.Denial != Compact {
+		delete(s.restored, z.View) // Whole may still come after a first Zone
 	}
 	s.sigs[slot] = kept
 	s.renewMu.Lock()
@@ -316,6 +319,17 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 	return records, nil
 }
 
+// Fingerprint changes when a zone would be signed otherwise: with other keys, or
+// with another chain. New signatures alone do not change it.
+func (s *Signer) Fingerprint(now time.Time) uint64 {
+	h := sha256.New()
+	fmt.Fprintln(h, s.config.Denial, s.config.OptOut)
+	for _, k := range s.keys {
+		fmt.Fprintln(h, k.Flags, k.Algorithm, k.PublicKey, k.published(now), k.active(now))
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
 // keyTimes brings at forward to the first moment at which a key comes or goes.
 func (s *Signer) keyTimes(now, at time.Time) time.Time {
 	for _, k := range s.keys {
@@ -328,10 +342,11 @@ func (s *Signer) keyTimes(now, at time.Time) time.Time {
 	return at
 }
 
-// signAll signs sets, with what is had from before where it lives long enough.
-func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, have ...map[digest]signature) (sigs [][]*dns.RRSIG, kept map[digest]signature, renew time.Time, err error) {
+// signAll signs sets, with what is had from before, or for another use of the
+// zone, where it lives long enough. When that is all there is to it, kept is had.
+func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, had, other *Signatures) (sigs [][]*dns.RRSIG, kept *Signatures, renew time.Time, err error) {
 	sigs = make([][]*dns.RRSIG, len(sets))
-	kept = make(map[digest]signature, len(sets))
+	kept = &Signatures{make(map[digest]signature, len(sets))}
 	until := now.Add(reserve)
 	if at := s.Renew(slot); !at.IsZero() && !now.Before(at) {
 		until = until.Add(ahead) // we are here for that: make the round worth it
@@ -342,6 +357,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		next   atomic.Int64
 		mu     sync.Mutex
 		failed error
+		fresh  bool
 		wg     sync.WaitGroup
 	)
 	latest := now.Add(shortest + spread)
@@ -350,6 +366,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		wg.Go(func() {
 			mine := map[digest]signature{}
 			first := latest
+			made := false
 			var err error
 			for err == nil {
 				from := int(next.Add(chunk)) - chunk
@@ -360,7 +377,9 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 					break
 				}
 				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
-					sigs[i], err = s.signSet(sets[i], now, until, have, mine)
+					var anew bool
+					sigs[i], anew, err = s.signSet(sets[i], now, until, had, other, mine)
+					made = made || anew
 					for _, sig := range sigs[i] {
 						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
 							first = at
@@ -370,9 +389,8 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for d, sig := range mine {
-				kept[d] = sig
-			}
+			maps.Copy(kept.made, mine)
+			fresh = fresh || made
 			if first.Before(renew) {
 				renew = first
 			}
@@ -382,47 +400,51 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		})
 	}
 	wg.Wait()
+	if had != nil && !fresh && len(kept.made) == len(had.made) {
+		kept = had
+	}
 	return sigs, kept, renew, failed
 }
 
-// signSet signs one set with each of its keys. What is found in have and lives
-// past until is taken; all of it is put into keep.
-func (s *Signer) signSet(set set, now, until time.Time, have []map[digest]signature, keep map[digest]signature) ([]*dns.RRSIG, error) {
+// signSet signs one set with each of its keys. What is found in had or other and
+// lives past until is taken; all of it is put into keep. fresh says that
+// something had to be made.
+func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, keep map[digest]signature) (sigs []*dns.RRSIG, fresh bool, err error) {
 	wire, err := canonical(set.rrs)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	sigs := make([]*dns.RRSIG, 0, len(set.keys))
+	sigs = make([]*dns.RRSIG, 0, len(set.keys))
 	for _, k := range set.keys {
 		d := digestOf(k, wire)
-		sig := k.blank(set.rrs[0], now)
-		for _, h := range have {
-			if old, ok := h[d]; ok && int64(old.expiration) > until.Unix() {
-				sig.Signature, sig.Inception, sig.Expiration = old.text, old.inception, old.expiration
-				break
-			}
+		rrsig := k.blank(set.rrs[0], now)
+		sig, ok := had.find(d, until)
+		if !ok {
+			sig, ok = other.find(d, until)
 		}
-		if sig.Signature == "" {
-			if err := k.fill(sig, wire); err != nil {
-				return nil, err
+		if !ok {
+			fresh = true
+			data, err := k.signature(rrsig, wire)
+			if err != nil {
+				return nil, false, err
 			}
+			sig = signature{string(data), rrsig.Inception, rrsig.Expiration}
 		}
-		keep[d] = signature{sig.Signature, sig.Inception, sig.Expiration}
-		sigs = append(sigs, sig)
+		rrsig.Inception, rrsig.Expiration = sig.inception, sig.expiration
+		rrsig.Signature = base64.StdEncoding.EncodeToString([]byte(sig.data))
+		keep[d] = sig
+		sigs = append(sigs, rrsig)
 	}
-	return sigs, nil
+	return sigs, fresh, nil
 }
 
 func digestOf(k *Key, wire []byte) digest {
 	h := sha256.New()
 	h.Write([]byte(k.PublicKey))
-	var b [2]byte
-	binary.BigEndian.PutUint16(b[:], k.Flags)
-	h.Write(b[:])
+	h.Write([]byte{byte(k.Flags >> 8), byte(k.Flags), k.Algorithm})
 	h.Write(wire)
-	var d digest
-	copy(d[:], h.Sum(nil))
-	return d
+	var sum [sha256.Size]byte
+	return digest(h.Sum(sum[:0])[:len(digest{})])
 }
 
 // blank is the RRSIG of rr's set with a life that begins now, without the
