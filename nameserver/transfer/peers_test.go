@@ -219,7 +219,7 @@ func out(t *testing.T, name string, args ...string) string {
 	return string(b)
 }
 
-func text(t *testing.T, serial, n int) string {
+func text(t testing.TB, serial, n int) string {
 	var b strings.Builder
 	for _, rr := range zoneOf(t, serial, n).Records {
 		fmt.Fprintln(&b, rr)

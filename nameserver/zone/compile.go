@@ -130,6 +130,7 @@ func (b *builder) gather() error {
 		ttl    uint32
 	}
 	var sigs []sig
+	var n *node // of the record before
 	for i, rr := range b.z.Records {
 		h := rr.Header()
 		if h.Name == "" {
@@ -145,9 +146,10 @@ func (b *builder) gather() error {
 		if class := binary.BigEndian.Uint16(msg[split+2:]); class != dns.ClassINET {
 			return fmt.Errorf("%s%s: class %d is not served, only IN is", b.where(i), h.Name, class)
 		}
-		n, err := b.owner(msg[:split])
-		if err != nil {
-			return fmt.Errorf("%s%w", b.where(i), err)
+		if n == nil || len(n.name)+len(b.t.origin) != split || !bytes.HasPrefix(msg, n.name) || !bytes.HasPrefix(msg[len(n.name):], b.t.origin) {
+			if n, err = b.owner(msg[:split]); err != nil {
+				return fmt.Errorf("%s%w", b.where(i), err)
+			}
 		}
 		typ, ttl, rdata := binary.BigEndian.Uint16(msg[split:]), binary.BigEndian.Uint32(msg[split+4:]), bytes.Clone(msg[split+10:])
 		if err := wellFormed(typ, msg, rdata); err != nil {
@@ -201,6 +203,11 @@ func wellFormed(typ uint16, msg, rdata []byte) error {
 		return nil
 	case dns.TypeNULL, dns.TypeAPL:
 		return nil
+	case dns.TypeRRSIG: // half of the records of a signed zone
+		if end := nameIn(rdata, 18); end < 0 || end == len(rdata) {
+			return errors.New("there is no signature")
+		}
+		return nil
 	}
 	skip, names, _ := namesIn(typ)
 	if names == 0 {
@@ -214,14 +221,11 @@ func wellFormed(typ uint16, msg, rdata []byte) error {
 	}
 	rest := rdata[min(skip, len(rdata)):]
 	for range names {
-		end := 0
-		for end < len(rest) && rest[end] != 0 {
-			end += 1 + int(rest[end])
-		}
-		if end >= len(rest) {
+		end := nameIn(rest, 0)
+		if end < 0 {
 			return errors.New("there is no name")
 		}
-		rest = rest[end+1:]
+		rest = rest[end:]
 	}
 	tail := 0
 	if typ == dns.TypeSOA {
@@ -231,6 +235,17 @@ func wellFormed(typ uint16, msg, rdata []byte) error {
 		return fmt.Errorf("%d bytes follow the name, not %d", len(rest), tail)
 	}
 	return nil
+}
+
+// nameIn is where the name at a place in data ends, -1 where there is none.
+func nameIn(data []byte, at int) int {
+	for at < len(data) && data[at] != 0 {
+		at += 1 + int(data[at])
+	}
+	if at >= len(data) {
+		return -1
+	}
+	return at + 1
 }
 
 // nameEnd is where the name at the front of msg ends.

@@ -16,8 +16,11 @@ const maxRecord = 65535 + 255 + 10
 // 4034 section 6): names in lower case, whole, in the order of their data, each
 // once.
 func canonical(set []dns.RR) ([]byte, error) {
-	parts := make([][]byte, 0, len(set))
 	buf := make([]byte, 512)
+	if len(set) == 1 { // as most have
+		return pack(set[0], &buf)
+	}
+	parts := make([][]byte, 0, len(set))
 	for _, rr := range set {
 		wire, err := pack(rr, &buf)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -346,7 +345,6 @@ func (s *Signer) keyTimes(now, at time.Time) time.Time {
 // zone, where it lives long enough. When that is all there is to it, kept is had.
 func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, had, other *Signatures) (sigs [][]*dns.RRSIG, kept *Signatures, renew time.Time, err error) {
 	sigs = make([][]*dns.RRSIG, len(sets))
-	kept = &Signatures{make(map[digest]signature, len(sets))}
 	until := now.Add(reserve)
 	if at := s.Renew(slot); !at.IsZero() && !now.Before(at) {
 		until = until.Add(ahead) // we are here for that: make the round worth it
@@ -358,15 +356,16 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		mu     sync.Mutex
 		failed error
 		fresh  bool
+		all    [][]made // of each worker
+		count  int
 		wg     sync.WaitGroup
 	)
 	latest := now.Add(shortest + spread)
 	renew = latest
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			mine := map[digest]signature{}
+			var mine []made
 			first := latest
-			made := false
 			var err error
 			for err == nil {
 				from := int(next.Add(chunk)) - chunk
@@ -377,9 +376,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 					break
 				}
 				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
-					var anew bool
-					sigs[i], anew, err = s.signSet(sets[i], now, until, had, other, mine)
-					made = made || anew
+					sigs[i], mine, err = s.signSet(sets[i], now, until, had, other, mine)
 					for _, sig := range sigs[i] {
 						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
 							first = at
@@ -389,8 +386,8 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			maps.Copy(kept.made, mine)
-			fresh = fresh || made
+			all, count = append(all, mine), count+len(mine)
+			fresh = fresh || slices.ContainsFunc(mine, func(m made) bool { return m.fresh })
 			if first.Before(renew) {
 				renew = first
 			}
@@ -400,21 +397,33 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		})
 	}
 	wg.Wait()
-	if had != nil && !fresh && len(kept.made) == len(had.made) {
-		kept = had
+	if had != nil && !fresh && count == len(had.made) {
+		return sigs, had, renew, failed
+	}
+	kept = &Signatures{make(map[digest]signature, count)}
+	for _, mine := range all {
+		for _, m := range mine {
+			kept.made[m.digest] = m.signature
+		}
 	}
 	return sigs, kept, renew, failed
 }
 
+// made is a signature that was had or made.
+type made struct {
+	digest
+	signature
+	fresh bool
+}
+
 // signSet signs one set with each of its keys. What is found in had or other and
-// lives past until is taken; all of it is put into keep. fresh says that
-// something had to be made.
-func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, keep map[digest]signature) (sigs []*dns.RRSIG, fresh bool, err error) {
+// lives past until is taken; all of it is appended to all.
+func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made) ([]*dns.RRSIG, []made, error) {
 	wire, err := canonical(set.rrs)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	sigs = make([]*dns.RRSIG, 0, len(set.keys))
+	sigs := make([]*dns.RRSIG, 0, len(set.keys))
 	for _, k := range set.keys {
 		d := digestOf(k, wire)
 		rrsig := k.blank(set.rrs[0], now)
@@ -423,19 +432,18 @@ func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, 
 			sig, ok = other.find(d, until)
 		}
 		if !ok {
-			fresh = true
 			data, err := k.signature(rrsig, wire)
 			if err != nil {
-				return nil, false, err
+				return nil, nil, err
 			}
 			sig = signature{string(data), rrsig.Inception, rrsig.Expiration}
 		}
 		rrsig.Inception, rrsig.Expiration = sig.inception, sig.expiration
 		rrsig.Signature = base64.StdEncoding.EncodeToString([]byte(sig.data))
-		keep[d] = sig
+		all = append(all, made{d, sig, !ok})
 		sigs = append(sigs, rrsig)
 	}
-	return sigs, fresh, nil
+	return sigs, all, nil
 }
 
 func digestOf(k *Key, wire []byte) digest {
