@@ -10,7 +10,8 @@
 // is fetched from a primary ends in Publish too, from a goroutine of its own
 // that asks when the SOA record or a NOTIFY says so. [Server.Run] owns all
 // goroutines: those, the one that sends news and the one that signs again what
-// will expire.
+// will expire, and the one that writes what a zone needs to go on after a
+// restart.
 //
 // Nobody may fetch anything until the settings say who.
 package transfer

@@ -129,7 +129,7 @@ func (b *builder) gather() error {
 		rdata  []byte
 		ttl    uint32
 	}
-	var sigs []sig
+	sigs := make([]sig, 0, len(b.z.Records)/2)
 	var n *node // of the record before
 	for i, rr := range b.z.Records {
 		h := rr.Header()
@@ -309,13 +309,12 @@ func (b *builder) verify() error {
 		return errors.New("there is no SOA record at the origin")
 	}
 	for _, n := range b.nodes {
-		name := printName(append(bytes.Clone(n.name), b.t.origin...))
 		for _, s := range n.sets {
 			if s.typ == dns.TypeSOA && (n != apex || len(s.rdata) > 1) {
-				return fmt.Errorf("name %q: a zone has one SOA record, at its origin", name)
+				return fmt.Errorf("name %q: a zone has one SOA record, at its origin", b.print(n))
 			}
 			if (s.typ == dns.TypeCNAME || s.typ == dns.TypeDNAME) && len(s.rdata) > 1 && s.choice == 0 {
-				return fmt.Errorf("name %q has more than one %s", name, dns.TypeToString[s.typ])
+				return fmt.Errorf("name %q has more than one %s", b.print(n), dns.TypeToString[s.typ])
 			}
 		}
 		if n.set(dns.TypeCNAME) == nil {
@@ -323,15 +322,18 @@ func (b *builder) verify() error {
 		}
 		for _, s := range n.sets {
 			if s.typ != dns.TypeCNAME && s.typ != dns.TypeNSEC {
-				return fmt.Errorf("name %q has a CNAME and a %s (RFC 1034 3.6.2 allows no other data)", name, typeName(s.typ))
+				return fmt.Errorf("name %q has a CNAME and a %s (RFC 1034 3.6.2 allows no other data)", b.print(n), typeName(s.typ))
 			}
 		}
 		if n.alias != 0 {
-			return fmt.Errorf("name %q has a CNAME and an alias", name)
+			return fmt.Errorf("name %q has a CNAME and an alias", b.print(n))
 		}
 	}
 	return nil
 }
+
+// print is the name of a node as people write it.
+func (b *builder) print(n *node) string { return printName(append(bytes.Clone(n.name), b.t.origin...)) }
 
 func typeName(t uint16) string { return dns.Type(t).String() }
 

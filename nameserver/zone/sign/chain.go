@@ -150,6 +150,7 @@ func (z *plan) cut(entries []entry, ksk []*Key) error {
 		return err
 	}
 	apex := orderKey(origin)
+	z.names, z.sets = make([]name, 0, len(entries)), make([]set, 0, 2*len(entries))
 	below := "" // what has this prefix is not ours to sign
 	for i := 0; i < len(entries); {
 		e := entries[i]
@@ -191,6 +192,7 @@ func (z *plan) cut(entries []entry, ksk []*Key) error {
 
 // name adds one name with its sets.
 func (z *plan) name(n name, all []entry, ksk []*Key) {
+	n.types = make([]uint16, 0, min(len(all), 8))
 	for i := 0; i < len(all); {
 		t := all[i].rr.Header().Rrtype
 		j := i
@@ -255,7 +257,7 @@ func (z *plan) chainNSEC() {
 
 // bitmap gives types and more in order, each once.
 func bitmap(types []uint16, more ...uint16) []uint16 {
-	all := append(slices.Clone(types), more...)
+	all := append(append(make([]uint16, 0, len(types)+len(more)), types...), more...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

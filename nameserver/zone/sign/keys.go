@@ -348,7 +348,7 @@ func (k *Key) prove() error {
 		TypeCovered: dns.TypeDNSKEY, Algorithm: k.Algorithm, Labels: uint8(dns.CountLabel(k.Hdr.Name)),
 		OrigTtl: k.Hdr.Ttl, SignerName: k.Hdr.Name, KeyTag: k.Tag, Inception: 1, Expiration: 2,
 	}
-	set, err := canonical([]dns.RR{k.DNSKEY})
+	set, err := canonical([]dns.RR{k.DNSKEY}, new([]byte))
 	if err != nil {
 		return err
 	}

@@ -14,15 +14,17 @@ const maxRecord = 65535 + 255 + 10
 
 // canonical returns the records of one set as a signature covers them (RFC
 // 4034 section 6): names in lower case, whole, in the order of their data, each
-// once.
-func canonical(set []dns.RR) ([]byte, error) {
-	buf := make([]byte, 512)
+// once. The result may lie in *buf, which grows as needed.
+func canonical(set []dns.RR, buf *[]byte) ([]byte, error) {
+	if len(*buf) == 0 {
+		*buf = make([]byte, 512)
+	}
 	if len(set) == 1 { // as most have
-		return pack(set[0], &buf)
+		return pack(set[0], buf)
 	}
 	parts := make([][]byte, 0, len(set))
 	for _, rr := range set {
-		wire, err := pack(rr, &buf)
+		wire, err := pack(rr, buf)
 		if err != nil {
 			return nil, err
 		}
@@ -94,13 +96,13 @@ func nameLen(wire []byte) int {
 
 // wireName is a name in wire form and lower case.
 func wireName(name string) ([]byte, error) {
-	buf := make([]byte, 256)
-	n, err := dns.PackDomainName(name, buf, 0, nil, false)
+	var buf [256]byte
+	n, err := dns.PackDomainName(name, buf[:], 0, nil, false)
 	if err != nil {
 		return nil, fmt.Errorf("the name %q: %w", name, err)
 	}
 	lower(buf[:n])
-	return buf[:n], nil
+	return bytes.Clone(buf[:n]), nil
 }
 
 // orderKey is a string that sorts as the names do (RFC 4034 section 6.1): the

@@ -364,7 +364,8 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 	renew = latest
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			var mine []made
+			mine := make([]made, 0, len(sets)/runtime.GOMAXPROCS(0)+chunk)
+			var buf work
 			first := latest
 			var err error
 			for err == nil {
@@ -376,7 +377,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 					break
 				}
 				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
-					sigs[i], mine, err = s.signSet(sets[i], now, until, had, other, mine)
+					sigs[i], mine, err = s.signSet(sets[i], now, until, had, other, mine, &buf)
 					for _, sig := range sigs[i] {
 						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
 							first = at
@@ -416,16 +417,21 @@ type made struct {
 	fresh bool
 }
 
+// work is what a worker writes to again and again.
+type work struct{ wire, text []byte }
+
 // signSet signs one set with each of its keys. What is found in had or other and
 // lives past until is taken; all of it is appended to all.
-func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made) ([]*dns.RRSIG, []made, error) {
-	wire, err := canonical(set.rrs)
+func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made, buf *work) ([]*dns.RRSIG, []made, error) {
+	wire, err := canonical(set.rrs, &buf.wire)
 	if err != nil {
 		return nil, nil, err
 	}
 	sigs := make([]*dns.RRSIG, 0, len(set.keys))
 	for _, k := range set.keys {
-		d := digestOf(k, wire)
+		buf.text = append(append(append(buf.text[:0], k.PublicKey...), byte(k.Flags>>8), byte(k.Flags), k.Algorithm), wire...)
+		sum := sha256.Sum256(buf.text)
+		d := digest(sum[:len(digest{})])
 		rrsig := k.blank(set.rrs[0], now)
 		sig, ok := had.find(d, until)
 		if !ok {
@@ -444,15 +450,6 @@ func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, 
 		sigs = append(sigs, rrsig)
 	}
 	return sigs, all, nil
-}
-
-func digestOf(k *Key, wire []byte) digest {
-	h := sha256.New()
-	h.Write([]byte(k.PublicKey))
-	h.Write([]byte{byte(k.Flags >> 8), byte(k.Flags), k.Algorithm})
-	h.Write(wire)
-	var sum [sha256.Size]byte
-	return digest(h.Sum(sum[:0])[:len(digest{})])
 }
 
 // blank is the RRSIG of rr's set with a life that begins now, without the
