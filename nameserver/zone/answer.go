@@ -127,7 +127,7 @@ func (w *walk) step() bool {
 	if n := t.lookup(h, w.name[:end]); n != 0 {
 		switch f := t.flags(n); {
 		case f&isBelow != 0:
-			return w.cut(u32(t.arena, n+nodeCut))
+			return w.cut()
 		case f&isDelegation != 0 && w.q.Type != dns.TypeDS:
 			return w.refer(n)
 		}
@@ -147,7 +147,7 @@ func (w *walk) step() bool {
 	f := t.flags(n)
 	switch {
 	case f&isBelow != 0:
-		return w.cut(u32(t.arena, n+nodeCut))
+		return w.cut()
 	case f&isDelegation != 0:
 		return w.refer(n)
 	case f&hasDNAME != 0:
@@ -161,12 +161,22 @@ func (w *walk) step() bool {
 	return w.negative(NoName, n)
 }
 
-// cut answers for what is below a node that ends the zone there.
-func (w *walk) cut(n uint32) bool {
-	if w.t.flags(n)&isDelegation != 0 {
-		return w.refer(n)
+// cut answers for what is below a node that ends the zone there: the first of
+// these on the way down from the origin.
+func (w *walk) cut() bool {
+	t, end := w.t, w.inside()
+	n, h := t.apex, t.originH
+	for i := len(w.labels) - t.depth - 1; ; i-- {
+		switch f := t.flags(n); {
+		case f&isDelegation != 0:
+			return w.refer(n)
+		case f&hasDNAME != 0:
+			return w.redirect(n)
+		}
+		s := int(w.labels[i])
+		h = mix(h, w.name[s:s+1+int(w.name[s])])
+		n = t.lookup(h, w.name[s:end])
 	}
-	return w.redirect(n)
 }
 
 // data answers with what a node has. encloser is where the parent of the
@@ -550,11 +560,16 @@ func (w *walk) addresses(s uint32, from int, cut uint32) {
 	t, r := w.t, w.r
 	at := t.next(s)
 	adds := uint32(u16(t.arena, s+setAdds))
-	for at -= 8 * adds; adds > 0; adds-- {
-		name, n := from+int(u32(t.arena, at)), u32(t.arena, at+4)
-		at += 8
+	for at -= addSize * adds; adds > 0; adds-- {
+		name := u32(t.arena, at)
+		n := t.target(binary.LittleEndian.Uint64(t.arena[at+4:]), t.arena[s+setData+name:])
+		name += uint32(from)
+		at += addSize
 		if name > maxPointer {
 			return
+		}
+		if n == 0 {
+			continue
 		}
 		f := t.flags(n)
 		ours := f&(isBelow|isDelegation) == 0
@@ -571,7 +586,7 @@ func (w *walk) addresses(s uint32, from int, cut uint32) {
 			if !w.put(a, 0xc000|uint16(name), &r.Additionals, ours) {
 				return
 			}
-			if r.TC && (cut == 0 || n != cut && u32(t.arena, n+nodeCut) != cut) {
+			if r.TC && (cut == 0 || n != cut && !t.below(n, cut)) {
 				r.TC = tc
 			}
 		}

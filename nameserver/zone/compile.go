@@ -31,7 +31,7 @@ type node struct {
 	name  []byte // without the origin
 	sets  []*set
 	flags uint16
-	cut   *node
+	kids  uint32
 	wild  *node
 	alias int // from 1
 	at    uint32
@@ -65,7 +65,7 @@ func compile(z *Zone, seed uint64) (*table, error) {
 		return nil, fmt.Errorf("compile zone: origin: %w", err)
 	}
 	b := &builder{z: z, seed: seed, nodes: map[string]*node{}, proofs: map[string]*node{}, buf: make([]byte, 65536)}
-	b.t = &table{origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, 8, 64*len(z.Records)+1024)}
+	b.t = &table{origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, arenaStart, 64*len(z.Records)+1024)}
 	var at [128]uint8
 	labels := starts(origin, at[:0])
 	b.t.depth, b.t.originH = len(labels), seed
@@ -302,12 +302,17 @@ func (b *builder) named(name string) (*node, error) {
 	return b.owner(wire)
 }
 
-// verify refuses what cannot be served in one right way.
+// verify refuses a zone that has no SOA record, and names that are not sound.
 func (b *builder) verify() error {
 	apex := b.nodes[""]
 	if apex == nil || apex.set(dns.TypeSOA) == nil {
 		return errors.New("there is no SOA record at the origin")
 	}
+	return b.sound(apex)
+}
+
+// sound refuses names that cannot be served in one right way.
+func (b *builder) sound(apex *node) error {
 	for _, n := range b.nodes {
 		for _, s := range n.sets {
 			if s.typ == dns.TypeSOA && (n != apex || len(s.rdata) > 1) {
@@ -379,21 +384,18 @@ func (b *builder) shape() error {
 	return nil
 }
 
-// join tells a node about its parent.
+// join tells a node and its parent about one another.
 func (b *builder) join(n, parent *node) {
-	if string(n.name[:2]) == "\x01*" {
+	parent.kids++
+	if isWild(n.name) {
 		parent.wild = n
 	}
-	switch {
-	case parent.cut != nil:
-		n.cut = parent.cut
-	case parent.flags&(isDelegation|hasDNAME) != 0:
-		n.cut = parent
-	}
-	if n.cut != nil {
+	if parent.flags&(isBelow|isDelegation|hasDNAME) != 0 {
 		n.flags |= isBelow
 	}
 }
+
+func isWild(name []byte) bool { return len(name) > 1 && name[0] == 1 && name[1] == '*' }
 
 func (b *builder) mark(n *node, apex bool) {
 	for _, s := range n.sets {
@@ -451,14 +453,7 @@ func (b *builder) write() error {
 	t.nodes = len(b.sorted)
 	t.slots = make([]uint64, len(b.sorted)+len(b.sorted)/2+1)
 	for _, n := range b.sorted {
-		h := t.originH
-		var at [128]uint8
-		labels := starts(n.name, at[:0])
-		for i := len(labels) - 1; i >= 0; i-- {
-			s := int(labels[i])
-			h = mix(h, n.name[s:s+1+int(n.name[s])])
-		}
-		t.enter(h, n.at)
+		t.enter(t.hash(n.name), n.at)
 	}
 	return nil
 }
@@ -474,7 +469,7 @@ func (b *builder) writeNode(n *node) error {
 		sets = append(slices.Clip(sets), &set{choice: n.alias})
 	}
 	a = binary.LittleEndian.AppendUint16(a, uint16(len(sets)))
-	a = b.link(a, n.cut)
+	a = binary.LittleEndian.AppendUint32(a, n.kids)
 	a = b.link(a, n.wild)
 	a = binary.LittleEndian.AppendUint32(a, 0)
 	t.arena = append(a, n.name...)
@@ -502,8 +497,7 @@ func (b *builder) link(a []byte, to *node) []byte {
 func (b *builder) writeSet(n *node, s *set) error {
 	var data, sigs []byte
 	var patches []uint32
-	var adds []uint32 // offsets of names, whose nodes follow in targets
-	var targets []*node
+	var adds []byte
 	for _, rdata := range s.rdata {
 		data = append(data, 0xc0, 12)
 		data = binary.BigEndian.AppendUint16(data, s.typ)
@@ -514,8 +508,9 @@ func (b *builder) writeSet(n *node, s *set) error {
 		var names []uint32
 		data, names, patches = b.appendData(data, s, rdata, patches)
 		binary.BigEndian.PutUint16(data[at-2:], uint16(len(data)-at))
-		if target := b.target(s.typ, rdata); target != nil {
-			adds, targets = append(adds, names[0]), append(targets, target)
+		if h, ok := b.target(s, rdata); ok {
+			adds = binary.LittleEndian.AppendUint32(adds, names[0])
+			adds = binary.LittleEndian.AppendUint64(adds, h)
 		}
 	}
 	for i, rdata := range s.sigs {
@@ -535,16 +530,12 @@ func (b *builder) writeSet(n *node, s *set) error {
 	a = binary.LittleEndian.AppendUint32(a, uint32(len(data)))
 	a = binary.LittleEndian.AppendUint32(a, uint32(len(sigs)))
 	a = binary.LittleEndian.AppendUint16(a, uint16(len(patches)))
-	a = binary.LittleEndian.AppendUint16(a, uint16(len(adds)))
+	a = binary.LittleEndian.AppendUint16(a, uint16(len(adds)/addSize))
 	a = append(append(a, data...), sigs...)
 	for _, p := range patches {
 		a = binary.LittleEndian.AppendUint32(a, p)
 	}
-	for i, name := range adds {
-		a = binary.LittleEndian.AppendUint32(a, name)
-		a = b.link(a, targets[i])
-	}
-	b.t.arena = a
+	b.t.arena = append(a, adds...)
 	return nil
 }
 
@@ -600,24 +591,20 @@ func edge(name []byte, cut int) bool {
 	return i == cut
 }
 
-// target is the node that a record points at, if its addresses are ours to
-// add.
-func (b *builder) target(typ uint16, rdata []byte) *node {
-	if typ != dns.TypeNS && typ != dns.TypeMX && typ != dns.TypeSRV {
-		return nil
+// target is the hash of the name that a record points at, if its addresses
+// would be ours to add.
+func (b *builder) target(s *set, rdata []byte) (hash uint64, ok bool) {
+	if s.typ != dns.TypeNS && s.typ != dns.TypeMX && s.typ != dns.TypeSRV || s.choice != 0 {
+		return 0, false
 	}
-	skip, _, _ := namesIn(typ)
+	skip, _, _ := namesIn(s.typ)
 	name := bytes.Clone(rdata[skip:])
 	lower(name)
 	cut := len(name) - len(b.t.origin)
 	if cut < 0 || !bytes.Equal(name[cut:], b.t.origin) || !edge(name, cut) {
-		return nil
+		return 0, false
 	}
-	n := b.nodes[sortKey(name[:cut])]
-	if n == nil || n.set(dns.TypeA) == nil && n.set(dns.TypeAAAA) == nil {
-		return nil
-	}
-	return n
+	return b.t.hash(name[:cut]), true
 }
 
 // writeNegative appends the SOA as negative answers have it (RFC 2308
@@ -635,7 +622,11 @@ func (b *builder) writeNegative(apex *node) error {
 	for i := range soa.sigTTL {
 		soa.sigTTL[i] = min(soa.sigTTL[i], soa.ttl)
 	}
-	b.t.negative = uint32(len(b.t.arena))
+	at := len(b.t.arena)
+	b.t.arena = append(b.t.arena, make([]byte, nodeName)...)
+	binary.LittleEndian.PutUint16(b.t.arena[at+nodeFlags:], isNegative)
+	binary.LittleEndian.PutUint16(b.t.arena[at+nodeSets:], 1)
+	b.t.negative = uint32(at + nodeName)
 	return b.writeSet(apex, &soa)
 }
 

@@ -86,7 +86,7 @@ func (b *builder) hash() error {
 		t.nsec3.nodes = append(t.nsec3.nodes, e.n.at)
 	}
 	for _, n := range b.sorted {
-		if n.cut != nil {
+		if n.flags&isBelow != 0 {
 			continue
 		}
 		h := t.nsec3.of(n.name, t.origin)

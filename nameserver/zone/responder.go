@@ -278,7 +278,10 @@ func (s *Served) Records() iter.Seq[[]byte] {
 		if !t.each(t.apex, soa, &buf, yield) {
 			return
 		}
-		for n := t.apex; n < t.negative; n = t.end(n) {
+		for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
+			if !t.live(n) {
+				continue
+			}
 			at := n + nodeName + uint32(t.arena[n+nodeLen])
 			for left := u16(t.arena, n+nodeSets); left > 0; left-- {
 				if at != soa && !t.each(n, at, &buf, yield) {

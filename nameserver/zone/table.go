@@ -8,21 +8,24 @@ import (
 
 // table is a compiled zone. Nothing in it changes. It has few pointers however
 // many names there are: names, RRsets and what joins them are bytes of arena,
-// found by offset; offset 0 is nothing.
+// found by offset; offset 0 is nothing. A changed zone is another table, whose
+// arena is that of the one before with more behind it (see Change).
 //
-// A node is a name:
+// The arena is one node after the other. A node is a name:
 //
-//	flags u16, name length u8, sets u16, cut u32, wildcard u32, proof u32,
+//	flags u16, name length u8, sets u16, children u32, wildcard u32, proof u32,
 //	the name without the origin, the sets, [bitmap length u16, bitmap]
 //
 // A set is an RRset:
 //
 //	type u16, records u16, signatures u8, choice u32 (from 1), length of the
 //	records u32, of the signatures u32, patches u16, additionals u16,
-//	records, signatures, patches (u32 each), additionals (2 u32 each)
+//	records, signatures, patches (u32 each), additionals (u32 and u64 each)
 //
 // Records are as in a message, with the owner c00c; names in their data that
-// end in the origin end in a pointer that is patched when they are copied.
+// end in the origin end in a pointer that is patched when they are copied. An
+// additional is a name in the data that may have addresses in the zone: where
+// it is, and its hash.
 type table struct {
 	origin   []byte // wire form, lower case
 	originH  uint64
@@ -45,6 +48,7 @@ type table struct {
 	nsec3  *nsec3
 	nodes  int
 	count  int // records
+	dead   int // bytes of arena that a change left behind, about
 	signed bool
 }
 
@@ -58,7 +62,7 @@ const (
 	nodeFlags = 0
 	nodeLen   = 2
 	nodeSets  = 3
-	nodeCut   = 5
+	nodeKids  = 5
 	nodeWild  = 9
 	nodeProof = 13
 	nodeName  = 17
@@ -77,12 +81,18 @@ const (
 // Flags of a node.
 const (
 	isDelegation = 1 << iota // NS below the apex
-	isBelow                  // below a cut or a DNAME: cut is set
+	isBelow                  // below a cut or a DNAME
 	hasCNAME
 	hasDNAME
 	hasAlias
 	hasBitmap
 	isNSEC3
+	isNegative // no name: the SOA of negative answers
+)
+
+const (
+	arenaStart = 8  // where the first node is: offset 0 is nothing
+	addSize    = 12 // how long an additional is
 )
 
 // maxSet is how many bytes of an RRset fit in a message beside the longest
@@ -115,7 +125,7 @@ func (t *table) set(n uint32, typ uint16) uint32 {
 // next is where the set at s ends.
 func (t *table) next(s uint32) uint32 {
 	a := t.arena
-	return s + setData + u32(a, s+setSize) + u32(a, s+setSigLen) + 4*uint32(u16(a, s+setPatch)) + 8*uint32(u16(a, s+setAdds))
+	return s + setData + u32(a, s+setSize) + u32(a, s+setSigLen) + 4*uint32(u16(a, s+setPatch)) + addSize*uint32(u16(a, s+setAdds))
 }
 
 // bitmap is what types a node has, where somebody signs denials.
@@ -171,6 +181,41 @@ func (t *table) lookup(h uint64, prefix []byte) uint32 {
 			i = 0
 		}
 	}
+}
+
+// hash is that of a name without the origin.
+func (t *table) hash(prefix []byte) uint64 {
+	var at [128]uint8
+	labels := starts(prefix, at[:0])
+	h := t.originH
+	for i := len(labels) - 1; i >= 0; i-- {
+		s := int(labels[i])
+		h = mix(h, prefix[s:s+1+int(prefix[s])])
+	}
+	return h
+}
+
+// target is the node of a name in the data of a record, which may be in
+// whatever case and end in the origin or in a pointer to it.
+func (t *table) target(h uint64, data []byte) uint32 {
+	n := 0
+	for data[n] != 0 && data[n] < 0xc0 {
+		n += 1 + int(data[n])
+	}
+	if data[n] == 0 {
+		n -= len(t.origin) - 1
+	}
+	var buf [256]byte
+	name := append(buf[:0], data[:n]...)
+	lower(name)
+	return t.lookup(h, name)
+}
+
+// below says whether a node's name is below another's.
+func (t *table) below(n, top uint32) bool {
+	name, above := t.name(n), t.name(top)
+	cut := len(name) - len(above)
+	return cut > 0 && string(name[cut:]) == string(above) && edge(name, cut)
 }
 
 // home is the slot where the search for a hash begins.
