@@ -25,6 +25,7 @@ import (
 type kept struct{ last atomic.Pointer[zone.Zone] }
 
 func (k *kept) Replace(zones ...*zone.Zone) error { k.last.Store(zones[0]); return nil }
+func (k *kept) Change(*zone.Change) error         { return zone.ErrWhole }
 func (k *kept) Remove(string, string) bool        { k.last.Store(nil); return true }
 
 func (k *kept) serial() uint32 {

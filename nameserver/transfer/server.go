@@ -24,6 +24,7 @@ import (
 // A Zones is what answers for zones, such as [zone.Responder].
 type Zones interface {
 	Replace(zones ...*zone.Zone) error
+	Change(c *zone.Change) error
 	Remove(origin, view string) bool
 }
 

@@ -36,8 +36,9 @@ func (p Problem) Error() string {
 type raw struct {
 	origin string // lower case, fully qualified
 	values []value
-	key    string // of the config
-	config []byte // nil when there is none
+	labels []string // the names it lists, where that is a set (z42)
+	key    string   // of the config
+	config []byte   // nil when there is none
 	keys   Keys
 }
 
@@ -70,6 +71,8 @@ type builder struct {
 	zone     *zone.Zone
 	watched  []*health.Status
 	problems []Problem
+	general  []Problem // those that are of no name
+	each     func(label string, records int, problems []Problem, watched []*health.Status)
 
 	// of the name being built
 	value *value
@@ -87,9 +90,7 @@ const maxSet = 60000
 
 // build makes the zone. What is wrong with it is in b.problems.
 func (b *builder) build(r *raw) *zone.Zone {
-	b.raw = r
-	b.zone = &zone.Zone{Origin: r.origin, Resolver: b.resolver}
-	b.settings()
+	b.begin(r)
 	slices.SortStableFunc(r.values, func(x, y value) int {
 		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
 	})
@@ -98,13 +99,24 @@ func (b *builder) build(r *raw) *zone.Zone {
 		for j < len(r.values) && r.values[j].label == r.values[i].label {
 			j++
 		}
+		records, problems, watched := len(b.zone.Records), len(b.problems), len(b.watched)
 		b.name(r.values[i:j])
+		if b.each != nil {
+			b.each(r.values[i].label, len(b.zone.Records)-records, slices.Clone(b.problems[problems:]), slices.Clone(b.watched[watched:]))
+		}
 		i = j
 	}
 	if !slices.ContainsFunc(b.zone.Records, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeSOA }) {
 		b.zone.Records = append(b.zone.Records, b.soa())
 	}
 	return b.zone
+}
+
+// begin reads the zone's settings.
+func (b *builder) begin(r *raw) {
+	b.raw = r
+	b.zone = &zone.Zone{Origin: r.origin, Resolver: b.resolver}
+	b.settings()
 }
 
 // problem notes what is wrong with the value at hand.
@@ -117,7 +129,11 @@ func (b *builder) problem(field string, err error) {
 	if b.value != nil {
 		key = b.value.key
 	}
-	b.problems = append(b.problems, Problem{key, where, err})
+	p := Problem{key, where, err}
+	b.problems = append(b.problems, p)
+	if b.value == nil {
+		b.general = append(b.general, p)
+	}
 }
 
 func (b *builder) unknown(field, name string) {

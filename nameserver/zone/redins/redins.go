@@ -3,8 +3,8 @@
 //
 // A [Source] reads zones from Redis ([Store]), makes a zone.Zone of each and
 // hands it to the name server, which answers from memory: no query waits for
-// Redis. Keyspace events say which zone was written, and that one is read
-// again; a reload from time to time finds what no event told. While Redis is
+// Redis. Keyspace events say which zone was written; that one is read again, and
+// the names that differ are changed in the name server. A reload from time to time finds what no event told. While Redis is
 // gone, what was read last is served.
 //
 // JSON that makes no sense is left out, with a [Problem] for each piece, and
@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -95,6 +96,7 @@ func (c *Config) complete(dir string) error {
 // Zones is where zones go: a zone.Responder.
 type Zones interface {
 	Replace(zones ...*zone.Zone) error
+	Change(c *zone.Change) error
 	Remove(origin, view string) bool
 }
 
@@ -135,7 +137,7 @@ type Source struct {
 
 	mu        sync.Mutex
 	known     map[string]*known // by origin as Redis lists it
-	dirty     map[string]bool
+	dirty     map[string]*touched
 	relist    bool // the list was written
 	reconcile bool // everything may be another
 	connected bool
@@ -147,19 +149,35 @@ type Source struct {
 	loads, failures, events, interruptions atomic.Uint64
 }
 
-// known is a zone that is served. The Source's lock guards it; loading is set
-// while somebody reads it.
+// known is a zone that is served. The Source's lock guards it.
 type known struct {
-	origin   string // canonical
-	sum      xxh3.Uint128
+	origin   string       // canonical
+	sum      xxh3.Uint128 // of all of it; zero when names were changed since
 	served   bool
 	records  int
-	problems []Problem
-	watched  []*health.Status
+	problems []Problem       // that are of no name
+	parts    map[string]part // of those names that have something to say
 	renew    time.Time
 	took     time.Duration
 	ended    time.Time
 	failed   bool
+
+	// Of who reads it, which is one at a time.
+	names    map[string]*held // by label; nil when it is read as a whole
+	round    uint32
+	apex     []value // what "@" has
+	config   []byte
+	settings configJSON
+	whole    bool // the name server takes it as a whole only
+}
+
+// all are the problems of the zone.
+func (k *known) all() []Problem {
+	all := slices.Clone(k.problems)
+	for _, p := range k.parts {
+		all = append(all, p.problems...)
+	}
+	return all
 }
 
 // New makes a Source. Paths in the settings are relative to dir. up finds
@@ -181,7 +199,7 @@ func New(cfg Config, dir string, to Zones, up Upstream, sign Signer, log *slog.L
 		cfg: cfg, to: to, sign: sign, log: log, geo: db, checker: checker,
 		connect: func() (rueidis.Client, error) { return cfg.Redis.Connect(dir) },
 		wake:    make(chan struct{}, 1),
-		known:   map[string]*known{}, dirty: map[string]bool{},
+		known:   map[string]*known{}, dirty: map[string]*touched{},
 	}
 	if up != nil {
 		s.aliases = NewAliases(up)
@@ -202,7 +220,7 @@ func (s *Source) Stats() Stats {
 			st.Zones++
 		}
 		st.Records += k.records
-		st.Problems += len(k.problems)
+		st.Problems += len(k.all())
 	}
 	if s.aliases != nil {
 		st.Aliases = AliasStats{s.aliases.Lookups.Load(), s.aliases.Failed.Load(), s.aliases.Stale.Load()}
@@ -216,7 +234,7 @@ func (s *Source) Problems() []Problem {
 	defer s.mu.Unlock()
 	var all []Problem
 	for _, k := range s.known {
-		all = append(all, k.problems...)
+		all = append(all, k.all()...)
 	}
 	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
 	return all
@@ -292,7 +310,7 @@ func (s *Source) notify(ctx context.Context, client rueidis.Client) {
 // changed notes which zone was written.
 func (s *Source) changed(store *Store) func(string) {
 	return func(key string) {
-		origin, ok := store.touched(key)
+		origin, what, ok := store.touched(key)
 		if !ok {
 			return
 		}
@@ -301,10 +319,19 @@ func (s *Source) changed(store *Store) func(string) {
 		if origin == "" {
 			s.relist = true
 		} else if s.known[origin] != nil {
-			s.dirty[origin] = true
+			s.touch(origin, what)
 		} // else it is read when it is listed
 		s.mu.Unlock()
 		s.nudge()
+	}
+}
+
+// touch notes that a zone, or some of it, is to be read. The lock is held.
+func (s *Source) touch(name string, what *touched) {
+	if t := s.dirty[name]; t != nil {
+		t.add(what)
+	} else {
+		s.dirty[name] = what
 	}
 }
 
@@ -381,13 +408,13 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 			s.mu.Lock()
 			s.reconcile, s.relist = s.reconcile || all, s.relist || list
 			s.mu.Unlock()
-			s.fail(ctx, "", err)
+			s.fail(ctx, "", nil, err)
 			return again
 		}
 	}
-	names, wait := s.due(time.Now())
-	if len(names) > 0 {
-		s.loadAll(ctx, store, names)
+	due, wait := s.due(time.Now())
+	if len(due) > 0 {
+		s.loadAll(ctx, store, due)
 		wait = again
 		s.nudge() // for what was written meanwhile
 	}
@@ -400,17 +427,17 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 }
 
 // loadAll reads zones, some at once.
-func (s *Source) loadAll(ctx context.Context, store *Store, names []string) {
+func (s *Source) loadAll(ctx context.Context, store *Store, due map[string]*touched) {
 	var wg sync.WaitGroup
 	work := make(chan string)
-	for range min(loaders, len(names)) {
+	for range min(loaders, len(due)) {
 		wg.Go(func() {
 			for name := range work {
-				s.load(ctx, store, name)
+				s.load(ctx, store, name, due[name])
 			}
 		})
 	}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(due)) {
 		work <- name
 	}
 	close(work)
@@ -438,9 +465,9 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 		listed[name] = true
 		if s.known[name] == nil {
 			s.known[name] = &known{origin: dns.CanonicalName(name)}
-			s.dirty[name] = true
+			s.touch(name, &touched{names: true})
 		} else if all {
-			s.dirty[name] = true
+			s.touch(name, &touched{names: true})
 		}
 	}
 	for name, k := range s.known {
@@ -455,8 +482,10 @@ func (s *Source) relisted(ctx context.Context, store *Store, all, told bool) err
 func (s *Source) drop(name string, k *known) {
 	delete(s.known, name)
 	delete(s.dirty, name)
-	for _, st := range k.watched {
-		s.checker.Drop(st)
+	for _, p := range k.parts {
+		for _, st := range p.watched {
+			s.checker.Drop(st)
+		}
 	}
 	if k.served {
 		s.to.Remove(k.origin, "")
@@ -467,7 +496,7 @@ func (s *Source) drop(name string, k *known) {
 // due takes the zones that are to be read now, or says when there may be some.
 // A zone that takes long to read is not read all the time: it rests as long as
 // it took.
-func (s *Source) due(now time.Time) ([]string, time.Duration) {
+func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := time.Hour
@@ -477,12 +506,12 @@ func (s *Source) due(now time.Time) ([]string, time.Duration) {
 				wait = min(wait, until)
 			} else {
 				k.renew, k.sum = time.Time{}, xxh3.Uint128{}
-				s.dirty[name] = true
+				s.touch(name, &touched{names: true})
 			}
 		}
 	}
-	var names []string
-	for name := range s.dirty {
+	due := map[string]*touched{}
+	for name, what := range s.dirty {
 		k := s.known[name]
 		rest := min(k.took, 5*time.Second)
 		if k.failed {
@@ -492,54 +521,10 @@ func (s *Source) due(now time.Time) ([]string, time.Duration) {
 			wait = min(wait, until)
 			continue
 		}
-		names = append(names, name)
+		due[name] = what
 		delete(s.dirty, name)
 	}
-	slices.Sort(names)
-	return names, wait
-}
-
-// load reads one zone and puts it in its place.
-func (s *Source) load(ctx context.Context, store *Store, name string) {
-	ctx, cancel := context.WithTimeout(ctx, loadTime)
-	defer cancel()
-	began := time.Now()
-	r, err := store.read(ctx, name)
-	if err != nil {
-		s.fail(ctx, name, err)
-		return
-	}
-	sum := r.sum()
-	s.mu.Lock()
-	k := s.known[name]
-	if k.served && k.sum == sum {
-		k.failed, k.took, k.ended = false, time.Since(began), time.Now()
-		s.mu.Unlock()
-		return
-	}
-	s.mu.Unlock()
-
-	b := s.builder()
-	z := b.build(r)
-	renew, err := s.signed(ctx, b, &z, k)
-	if err == nil {
-		err = s.to.Replace(z)
-	}
-	if err != nil {
-		s.refuse(store, name, k, b, err)
-		return
-	}
-	s.mu.Lock()
-	old := k.watched
-	k.sum, k.served, k.records, k.problems, k.watched, k.renew = sum, true, len(z.Records), b.problems, b.watched, renew
-	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
-	s.slowest = max(s.slowest, k.took)
-	s.mu.Unlock()
-	for _, st := range old {
-		s.checker.Drop(st)
-	}
-	s.loads.Add(1)
-	s.say(r.origin, z, b.problems, k.took)
+	return due, wait
 }
 
 // refuse leaves a zone as it was until it is written again or everything is
@@ -550,7 +535,11 @@ func (s *Source) refuse(store *Store, name string, k *known, b *builder, err err
 	}
 	s.failures.Add(1)
 	s.mu.Lock()
-	k.problems = append(b.problems, Problem{Key: store.hash(name), Err: err})
+	said := b.problems
+	if k.parts != nil { // of what is served
+		said = b.general
+	}
+	k.problems = append(slices.Clone(said), Problem{Key: store.hash(name), Err: err})
 	k.ended = time.Now()
 	s.mu.Unlock()
 	s.log.Error("zone cannot be served as it is in Redis", "zone", k.origin, "served before", k.served, "error", err)
@@ -606,7 +595,7 @@ func (s *Source) say(origin string, z *zone.Zone, problems []Problem, took time.
 }
 
 // fail notes that something could not be read, to be tried again.
-func (s *Source) fail(ctx context.Context, name string, err error) {
+func (s *Source) fail(ctx context.Context, name string, what *touched, err error) {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return
 	}
@@ -618,7 +607,7 @@ func (s *Source) fail(ctx context.Context, name string, err error) {
 	} else {
 		first = !k.failed
 		k.failed, k.ended = true, time.Now()
-		s.dirty[name] = true
+		s.touch(name, what)
 	}
 	s.mu.Unlock()
 	if first {

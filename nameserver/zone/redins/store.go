@@ -51,24 +51,36 @@ func (s *Store) pattern() string {
 	return keyspace.Escape(s.Prefix+s.root()) + "*" + keyspace.Escape(s.Suffix)
 }
 
-// touched says what a written key is part of: a zone, or the list of zones
-// (origin is ""). ok is false for a key that is none of ours.
-func (s *Store) touched(key string) (origin string, ok bool) {
+// touched says what a written key is part of: a zone and what of it, or the
+// list of zones (origin is ""). ok is false for a key that is none of ours.
+func (s *Store) touched(key string) (origin string, what *touched, ok bool) {
 	key, ok = strings.CutPrefix(key, s.Prefix+s.root())
 	if !ok {
-		return "", false
+		return "", nil, false
 	}
 	if key, ok = strings.CutSuffix(key, s.Suffix); !ok {
-		return "", false
+		return "", nil, false
 	}
 	if key == "" {
-		return "", true
+		return "", nil, true
 	}
 	if key, ok = strings.CutPrefix(key, ":"); !ok {
-		return "", false
+		return "", nil, false
 	}
-	origin, _, _ = strings.Cut(key, ":")
-	return origin, true
+	origin, key, _ = strings.Cut(key, ":")
+	what = &touched{}
+	labels, typ := strings.CutPrefix(key, "labels:")
+	switch {
+	case s.Schema == Redins:
+		what.names = key == ""
+	case key == "labels":
+		what.list = true
+	case typ:
+		if i := strings.LastIndexByte(labels, ':'); i >= 0 {
+			what.labels = map[string]bool{labels[:i]: true}
+		}
+	}
+	return origin, what, true
 }
 
 // Zones returns the names of the zones as Redis lists them, sorted.
@@ -114,8 +126,8 @@ func (s *Store) once(command, key string, cursor uint64) rueidis.Completed {
 	return s.Client.B().Arbitrary(command).Keys(key).Args(strconv.FormatUint(cursor, 10), "COUNT", strconv.Itoa(chunk)).Build()
 }
 
-// read reads one zone.
-func (s *Store) read(ctx context.Context, origin string) (*raw, error) {
+// settings reads what is beside the names of a zone.
+func (s *Store) settings(ctx context.Context, origin string) (*raw, error) {
 	r := &raw{origin: dns.CanonicalName(origin), key: s.config(origin)}
 	if _, ok := dns.IsDomainName(r.origin); !ok || origin == "" {
 		return nil, fmt.Errorf("read zone %q: this is not a domain name", origin)
@@ -125,19 +137,100 @@ func (s *Store) read(ctx context.Context, origin string) (*raw, error) {
 		keys = append(keys, s.wrap(s.of(origin)+part))
 	}
 	texts, err := s.get(ctx, keys)
-	if err == nil {
-		r.config = texts[0]
-		r.keys = Keys{string(texts[1]), string(texts[2]), string(texts[3]), string(texts[4])}
-		if s.Schema == Z42 {
-			err = s.readSets(ctx, origin, r)
-		} else {
-			err = s.readHash(ctx, origin, r)
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
 	}
+	r.config = texts[0]
+	r.keys = Keys{string(texts[1]), string(texts[2]), string(texts[3]), string(texts[4])}
 	return r, nil
+}
+
+// read reads one zone.
+func (s *Store) read(ctx context.Context, origin string) (*raw, error) {
+	r, err := s.settings(ctx, origin)
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]int{} // a name may come twice while the hash changes
+	size := 0
+	err = s.names(ctx, origin, nil, func(found []named) error {
+		for _, f := range found {
+			if s.Schema == Z42 {
+				r.labels = append(r.labels, f.label)
+			}
+			for _, v := range f.all(s.hash(origin)) {
+				if size += len(v.key) + len(v.label) + len(v.json); size > maxBytes {
+					return errTooMuch
+				}
+				if n, ok := at[f.label]; ok && v.typ == "" {
+					r.values[n] = v
+					continue
+				}
+				at[f.label] = len(r.values)
+				r.values = append(r.values, v)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// named is one name as it was read.
+type named struct {
+	label  string
+	json   string // of all types, in the one layout
+	values []value
+}
+
+// sum is that of its values.
+func (e named) sum() (sum uint64) {
+	if e.values == nil {
+		return xxh3.HashStringSeed(e.json, xxh3.HashString(""))
+	}
+	for _, v := range e.values {
+		sum += v.sum()
+	}
+	return sum
+}
+
+// all are its values. key is that of the hash it is from, if it is.
+func (e named) all(key string) []value {
+	if e.values == nil {
+		return []value{{key: key, label: e.label, json: []byte(e.json)}}
+	}
+	return e.values
+}
+
+// names reads the names of a zone, or where each has its keys some of them, and
+// hands them on as they come. One may come twice.
+func (s *Store) names(ctx context.Context, origin string, some []string, take func([]named) error) error {
+	var err error
+	if s.Schema == Z42 {
+		if some == nil {
+			some, err = s.members(ctx, s.labels(origin), maxBytes/64)
+		}
+		if err == nil {
+			err = s.readSets(ctx, origin, some, take)
+		}
+	} else {
+		err = s.readHash(ctx, origin, take)
+	}
+	if err != nil {
+		return fmt.Errorf("read zone %q from Redis: %w", origin, err)
+	}
+	return nil
+}
+
+// listed are the names of a zone, where they are a set.
+func (s *Store) listed(ctx context.Context, origin string) ([]string, error) {
+	all, err := s.members(ctx, s.labels(origin), maxBytes/64)
+	if err != nil {
+		return nil, fmt.Errorf("list the names of zone %q: %w", origin, err)
+	}
+	return all, nil
 }
 
 // get reads strings; nil for a key that is not there, or is of another type.
@@ -171,26 +264,20 @@ func (s *Store) get(ctx context.Context, keys []string) ([][]byte, error) {
 	return all, nil
 }
 
-func (s *Store) readHash(ctx context.Context, origin string, r *raw) error {
+func (s *Store) readHash(ctx context.Context, origin string, take func([]named) error) error {
 	key := s.hash(origin)
-	at := map[string]int{} // a field may come twice while the hash changes
-	size := 0
+	var found []named
 	for cursor := uint64(0); ; {
 		e, err := s.Client.Do(ctx, s.once("HSCAN", key, cursor)).AsScanEntry()
 		if err != nil {
 			return err
 		}
+		found = found[:0]
 		for i := 0; i+1 < len(e.Elements); i += 2 {
-			label, text := e.Elements[i], e.Elements[i+1]
-			if size += len(label) + len(text); size > maxBytes {
-				return errTooMuch
-			}
-			if n, ok := at[label]; ok {
-				r.values[n].json = []byte(text)
-				continue
-			}
-			at[label] = len(r.values)
-			r.values = append(r.values, value{key: key, label: label, json: []byte(text)})
+			found = append(found, named{label: e.Elements[i], json: e.Elements[i+1]})
+		}
+		if err := take(found); err != nil {
+			return err
 		}
 		if cursor = e.Cursor; cursor == 0 {
 			return nil
@@ -198,12 +285,7 @@ func (s *Store) readHash(ctx context.Context, origin string, r *raw) error {
 	}
 }
 
-func (s *Store) readSets(ctx context.Context, origin string, r *raw) error {
-	labels, err := s.members(ctx, s.labels(origin), maxBytes/64)
-	if err != nil {
-		return err
-	}
-	size := 0
+func (s *Store) readSets(ctx context.Context, origin string, labels []string, take func([]named) error) error {
 	for part := range slices.Chunk(labels, chunk/len(typeNames)) {
 		var keys []string
 		for _, label := range part {
@@ -215,14 +297,18 @@ func (s *Store) readSets(ctx context.Context, origin string, r *raw) error {
 		if err != nil {
 			return err
 		}
-		for i, text := range texts {
-			if text == nil {
-				continue
+		found := make([]named, len(part))
+		for i, label := range part {
+			found[i] = named{label: label, values: []value{}}
+			for j, t := range typeNames {
+				at := i*len(typeNames) + j
+				if texts[at] != nil {
+					found[i].values = append(found[i].values, value{key: keys[at], label: label, typ: t, json: texts[at]})
+				}
 			}
-			if size += len(keys[i]) + len(text); size > maxBytes {
-				return errTooMuch
-			}
-			r.values = append(r.values, value{key: keys[i], label: part[i/len(typeNames)], typ: typeNames[i%len(typeNames)], json: text})
+		}
+		if err := take(found); err != nil {
+			return err
 		}
 	}
 	return nil
