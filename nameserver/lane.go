@@ -21,7 +21,8 @@ const (
 	typeIXFR = 251
 	typeAXFR = 252
 
-	edeProhibited       = 18 // RFC 8914
+	edeOther            = 0 // RFC 8914
+	edeProhibited       = 18
 	edeNotAuthoritative = 20
 
 	maxMessage = 65535
@@ -47,6 +48,9 @@ type lane struct {
 	g    *rules
 	rs   *responders
 	next int // which responder to ask
+
+	share int // of a query that is left for later: its domain's place in shares
+	crowd crowd
 
 	// send sends a message at once, where one query may have many in reply;
 	// sent says that it has been used. Nil where that cannot be.
@@ -188,8 +192,13 @@ func (l *lane) decide(status wire.Status, over bool) wire.Outcome {
 		return wire.Later // keys and hashes are not for this goroutine
 	case q.Opcode() == wire.OpcodeNotify:
 		return l.notify()
+	case l.crowd.has(q) && l.s.queue.full(l.crowd.slot):
+		return l.hurry()
 	default:
-		return l.ask()
+		if o := l.ask(); o != wire.Later {
+			return o
+		}
+		return l.later()
 	}
 	return wire.Answered
 }
@@ -238,7 +247,7 @@ func (l *lane) declined() {
 // takeOver makes l go on with what another lane left for later.
 func (l *lane) takeOver(from *lane) {
 	from.q.Copy(&l.q)
-	l.s, l.g, l.rs, l.next = from.s, from.g, from.rs, from.next
+	l.s, l.g, l.rs, l.next, l.share = from.s, from.g, from.rs, from.next, from.share
 }
 
 // wait is answer for what answer left for Later, in a goroutine that may

@@ -42,10 +42,11 @@ type queue struct {
 	idle    int
 	workers int
 	closed  bool
+	shares  shares
 }
 
 func newQueue(s *Server, length int) *queue {
-	q := &queue{s: s, ring: make([]*job, length)}
+	q := &queue{s: s, ring: make([]*job, length), shares: newShares(length + s.cfg.Workers)}
 	q.wake.L = &q.mu
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	return q
@@ -60,6 +61,7 @@ func (u *queue) put(l *lane, to sink, peer *batch.Peer) {
 		j.peer = *peer
 	}
 	u.mu.Lock()
+	u.shares.take(j.share, 1)
 	if u.closed {
 		u.mu.Unlock()
 		to.deliver(j)
@@ -106,6 +108,7 @@ func (u *queue) release(j *job) {
 	j.r.Buf = nil
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.shares.take(j.share, -1)
 	u.free = append(u.free, j)
 	if buf != nil && cap(buf) <= keptBuffer {
 		u.bufs = append(u.bufs, buf)

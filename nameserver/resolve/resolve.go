@@ -175,6 +175,9 @@ const (
 
 // Answer implements [wire.Responder].
 func (r *Resolver) Answer(q *wire.Query, a *wire.Reply) wire.Outcome {
+	if q.Late {
+		return r.answer(r.parts.Store.late, q, a)
+	}
 	return r.answer(nil, q, a) //nolint:staticcheck // nil: it may not wait
 }
 

@@ -50,6 +50,7 @@ type Store struct {
 
 	life context.Context
 	stop context.CancelFunc
+	late context.Context // has ended
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -104,6 +105,9 @@ func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
 		minTTL: uint32(cfg.MinTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
+	var end context.CancelFunc
+	s.late, end = context.WithCancel(s.life)
+	end()
 	return s, nil
 }
 
@@ -124,7 +128,7 @@ type Stats struct {
 	Stale      int64 // answers given beyond their time
 	Prefetched int64 // answers fetched again before their time was over
 	Failed     int64 // questions upstreams gave no answer to
-	Refused    int64 // questions not asked because too many were on their way
+	Refused    int64 // questions not asked because too many were on their way, or of its domain waited
 	Flights    int   // questions on their way
 }
 
@@ -176,6 +180,10 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 	// Another may have brought it while this one stood in line.
 	if buf, e, ok := s.get(k, now, dst); ok {
 		return buf, e
+	}
+	if ctx.Err() != nil { // there is no time to ask anybody
+		s.refused.Add(1)
+		return s.without(k, now, dst, edeNetwork)
 	}
 	f := s.start(k)
 	if f == nil {

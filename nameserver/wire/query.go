@@ -53,7 +53,7 @@ func (q *Query) Parse(msg []byte) Status {
 	q.Msg, q.Name, q.Labels, q.End, q.Type, q.Class = msg, nil, nil, 0, 0, 0
 	q.EDNS, q.Version, q.DO, q.Size, q.Cookie = false, 0, false, minUDP, nil
 	q.Subnet, q.HasSubnet, q.NSID, q.Padding, q.Keepalive = netip.Prefix{}, false, false, false, false
-	q.TSIG = 0
+	q.TSIG, q.Late = 0, false
 	if len(msg) < headerLen {
 		q.ID, q.Flags = 0, 0
 		return Drop

@@ -70,6 +70,10 @@ type Query struct {
 	// that would ask others declines when it is false.
 	Recursion bool
 
+	// Late says that there is no time to ask others: a responder that would,
+	// answers with what it has.
+	Late bool
+
 	name   [256]byte
 	labels [128]uint8
 	own    []byte // a copy's message
