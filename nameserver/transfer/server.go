@@ -277,7 +277,7 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	e.changed = e.changed || e.stamp != stamp
 	e.stamp = stamp
 	records := served.Records
-	if signer != nil && signer.Denial() == sign.Compact && s.wanted(e.id.origin) {
+	if signer != nil && signer.Online() && s.wanted(e.id.origin) {
 		var err error
 		if records, err = signer.Whole(ctx, z, now); err != nil {
 			return err

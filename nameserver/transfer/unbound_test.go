@@ -45,7 +45,7 @@ func (first) Pick(dst []uint16, _ *wire.Query, _ int) ([]uint16, uint8, bool) {
 // their trust anchor ask a server of ours for all kinds of answers.
 func TestValidatorsAcceptEveryAnswer(t *testing.T) {
 	for _, algorithm := range sign.Algorithms() {
-		for _, denial := range []string{sign.NSEC, sign.NSEC3, sign.Compact} {
+		for _, denial := range []string{sign.NSEC, sign.NSEC3, sign.Compact, sign.Minimal} {
 			t.Run(algorithm+" "+denial, func(t *testing.T) {
 				t.Parallel()
 				validate(t, algorithm, denial)

@@ -75,7 +75,7 @@ func FuzzParse(f *testing.F) {
 		}
 		if e := m.IsEdns0(); (e != nil) != q.EDNS {
 			t.Fatalf("EDNS %v, the library says %v", q.EDNS, e)
-		} else if e != nil && (e.Do() != q.DO || e.Version() != q.Version || max(e.UDPSize(), 512) != q.Size) {
+		} else if e != nil && (e.Do() != q.DO || e.Co() != q.CO || e.Version() != q.Version || max(e.UDPSize(), 512) != q.Size) {
 			t.Fatalf("%+v, the library says %v", q, e)
 		}
 		if m.Question[0].Qtype != q.Type || m.Question[0].Qclass != q.Class || m.Id != q.ID {

@@ -51,7 +51,7 @@ func (q *Query) Opcode() uint16 { return q.Flags >> 11 & 15 }
 // record, RFC 1995), two OPT records, and an option whose length lies.
 func (q *Query) Parse(msg []byte) Status {
 	q.Msg, q.Name, q.Labels, q.End, q.Type, q.Class = msg, nil, nil, 0, 0, 0
-	q.EDNS, q.Version, q.DO, q.Size, q.Cookie = false, 0, false, minUDP, nil
+	q.EDNS, q.Version, q.DO, q.CO, q.Size, q.Cookie = false, 0, false, false, minUDP, nil
 	q.Subnet, q.HasSubnet, q.NSID, q.Padding, q.Keepalive = netip.Prefix{}, false, false, false, false
 	q.TSIG, q.Late = 0, false
 	if len(msg) < headerLen {
@@ -190,7 +190,7 @@ func (q *Query) opt(fixed, options []byte) Status {
 	q.EDNS = true
 	q.Size = max(binary.BigEndian.Uint16(fixed[2:]), minUDP)
 	q.Version = fixed[5]
-	q.DO = fixed[6]&0x80 != 0
+	q.DO, q.CO = fixed[6]&0x80 != 0, fixed[6]&0x40 != 0
 	if q.Version != 0 {
 		// Options of a version we do not know have unknown form, but its OPT
 		// record does not: BADVERS, not FORMERR (RFC 6891 section 6.1.3).

@@ -9,7 +9,7 @@ import "encoding/binary"
 func (r *Reply) Start(q *Query, buf []byte, limit int) {
 	r.q, r.Limit, r.Rcode = q, limit, 0
 	r.Answers, r.Authorities, r.Additionals = 0, 0, 0
-	r.AA, r.TC, r.RA, r.AD, r.Wildcard = false, false, false, false, 0
+	r.AA, r.TC, r.RA, r.AD, r.CO, r.Wildcard = false, false, false, false, false, 0
 	r.HasEDE, r.EDE, r.EDEText, r.Scope, r.HasScope = false, 0, nil, 0, false
 	if r.T.Host != "" || r.T.ID != "" { // most replies leave it as it is, and it is large
 		r.T.Reset()
@@ -182,7 +182,7 @@ func bit(b bool, v byte) byte {
 func (r *Reply) opt(o *Options) {
 	q := r.q
 	r.Buf = append(r.Buf, 0, 0, typeOPT, byte(o.Size>>8), byte(o.Size),
-		byte(r.Rcode>>4), 0, bit(q.DO, 0x80), 0, 0, 0)
+		byte(r.Rcode>>4), 0, bit(q.DO, 0x80)|bit(r.CO, 0x40), 0, 0, 0)
 	at := len(r.Buf)
 	if len(o.Cookie) > 0 {
 		r.option(optionCookie, o.Cookie)

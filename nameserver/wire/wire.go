@@ -56,6 +56,7 @@ type Query struct {
 	EDNS      bool
 	Version   uint8
 	DO        bool
+	CO        bool         // compact answers are understood, RFC 9824
 	Size      uint16       // what the client takes over UDP: at least 512
 	Cookie    []byte       // RFC 7873: 8 bytes, or 16 to 40 with the server's part
 	Subnet    netip.Prefix // RFC 7871, when HasSubnet
@@ -107,6 +108,7 @@ type Reply struct {
 
 	Rcode          uint16 // with the EDNS part
 	AA, TC, RA, AD bool
+	CO             bool // the answer denies compactly, and so that the client knows (RFC 9824 section 5.1)
 
 	// EDE is an Extended DNS Error, RFC 8914, when HasEDE. Text is cut to what
 	// fits.

@@ -208,14 +208,28 @@ func (s *Signer) take(now time.Time, n int) bool {
 
 // Deny appends a proof that is made for the question, as [zone.Signer] wants.
 //
-// Names and types are denied by compact denial (RFC 9824): one NSEC record at
-// the name itself, which says that it exists without the type, or, with the
-// type NXNAME, that it does not; the answer's code is then NOERROR. Only for
-// what a wildcard answered is a record made that covers the name (RFC 4470).
-// Zones with an NSEC3 chain come here for names whose types change with the
-// answer, such as an alias's; they get an NSEC3 record of the name.
+// A name that is there is denied a type by an NSEC record of its own, and so is
+// one that a wildcard covers. A name that is not there has, where denial is
+// compact (RFC 9824), such a record too, with the type NXNAME; the answer's code
+// is then NOERROR, or NXDOMAIN for a client that says it understands. Where
+// denial is minimal, and for what a wildcard answered, records are made that
+// cover the name and nothing else that anybody would ask for (RFC 4470). Zones
+// with an NSEC3 chain come here for names whose types change with the answer,
+// such as an alias's; they get an NSEC3 record of the name.
 func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.Denial) bool {
-	owner := d.Name
+	if s.config.Denial != NSEC3 && d.Kind == zone.WildcardAnswer {
+		return s.cover(ctx, q, r, d, nextCloser(d.Name, d.Encloser))
+	}
+	if s.config.Denial == Minimal && d.Kind == zone.NoName {
+		from, before := len(r.Buf), r.Authorities
+		closer, wildcard := nextCloser(d.Name, d.Encloser), prepend([]byte{'*'}, d.Name[d.Encloser:])
+		if s.cover(ctx, q, r, d, closer) && (bytes.Equal(closer, wildcard) || s.cover(ctx, q, r, d, wildcard)) {
+			return true
+		}
+		r.Buf, r.Authorities = r.Buf[:from], before
+		return false
+	}
+	owner, typ := d.Name, dns.TypeNSEC
 	types := append(bitmapTypes(d.Types), dns.TypeRRSIG, dns.TypeNSEC)
 	if slices.Contains(types, dns.TypeNone) { // an alias
 		types = append(types, dns.TypeA, dns.TypeAAAA)
@@ -223,13 +237,10 @@ func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.
 	if d.Kind == zone.NoData || d.Kind == zone.WildcardNoData {
 		types = slices.DeleteFunc(types, func(t uint16) bool { return t == dns.TypeNone || t == q.Type })
 	}
-	pointer := true
 	var data []byte
-	typ := dns.TypeNSEC
-	switch {
-	case s.config.Denial == NSEC3:
+	if s.config.Denial == NSEC3 {
 		hash := hash3(d.Name)
-		owner, pointer, typ = prepend([]byte(text3(hash)), d.Origin), false, dns.TypeNSEC3
+		owner, typ = prepend([]byte(text3(hash)), d.Origin), dns.TypeNSEC3
 		next := hash
 		for i := len(next) - 1; i >= 0; i-- {
 			if next[i]++; next[i] != 0 {
@@ -239,18 +250,32 @@ func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.
 		types = slices.DeleteFunc(types, func(t uint16) bool { return t == dns.TypeNSEC })
 		data = append(data, dns.SHA1, 0, 0, 0, 0, byte(len(next)))
 		data = append(data, next[:]...)
-	case d.Kind == zone.WildcardAnswer:
-		closer := nextCloser(d.Name, d.Encloser)
-		owner, pointer = before(closer), false
-		types = []uint16{dns.TypeRRSIG, dns.TypeNSEC}
-		data = sibling(closer)
-	default:
+	} else {
 		if d.Kind == zone.NoName {
 			types = append(types, dns.TypeNXNAME)
 		}
 		data = child(d.Name)
 	}
-	data = appendBitmap(data, types)
+	if !s.proof(ctx, q, r, d, owner, typ, appendBitmap(data, types)) {
+		return false
+	}
+	if s.config.Denial == Compact {
+		r.CO = q.CO
+		if d.Kind == zone.NoName && !q.CO {
+			r.Rcode = dns.RcodeSuccess
+		}
+	}
+	return true
+}
+
+// cover appends an NSEC record that covers a name, all that is below it, and
+// next to nothing else.
+func (s *Signer) cover(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.Denial, name []byte) bool {
+	return s.proof(ctx, q, r, d, before(name), dns.TypeNSEC, appendBitmap(sibling(name), []uint16{dns.TypeRRSIG, dns.TypeNSEC}))
+}
+
+// proof appends a record of a proof with its signatures.
+func (s *Signer) proof(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.Denial, owner []byte, typ uint16, data []byte) bool {
 	text := append(bytes.Clone(owner), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	appendFixed(text[:len(owner)], typ, roundUp(d.TTL), len(data))
 	text = append(text, data...)
@@ -259,7 +284,7 @@ func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.
 		return false
 	}
 	for i := -1; i < len(sigs.rdata); i++ {
-		if pointer {
+		if bytes.Equal(owner, d.Name) {
 			r.Buf = binary.BigEndian.AppendUint16(r.Buf, d.Pointer)
 		} else {
 			r.Buf = append(r.Buf, owner...)
@@ -273,9 +298,6 @@ func (s *Signer) Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d zone.
 		r.Buf = append(r.Buf, sigs.rdata[i]...)
 	}
 	r.Authorities += uint16(1 + len(sigs.rdata))
-	if d.Kind == zone.NoName && s.config.Denial == Compact {
-		r.Rcode = dns.RcodeSuccess
-	}
 	return true
 }
 

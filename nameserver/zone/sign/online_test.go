@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,10 +19,17 @@ import (
 // could not be answered at once may be waited for.
 func ask(t testing.TB, z wire.Responder, name string, typ uint16, fresh bool) *dns.Msg {
 	t.Helper()
+	return askCO(t, z, name, typ, fresh, false)
+}
+
+// askCO does so for a client that understands compact answers, or not.
+func askCO(t testing.TB, z wire.Responder, name string, typ uint16, fresh, co bool) *dns.Msg {
+	t.Helper()
 	m := new(dns.Msg)
 	m.SetQuestion(name, typ)
 	m.RecursionDesired = false
 	m.SetEdns0(4096, true)
+	m.IsEdns0().SetCo(co)
 	msg, err := m.Pack()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +144,7 @@ func verify(t *testing.T, what string, section []dns.RR, keys []*sign.Key) {
 }
 
 func TestEveryAnswerIsSigned(t *testing.T) {
-	for _, denial := range []string{sign.NSEC, sign.NSEC3, sign.Compact} {
+	for _, denial := range []string{sign.NSEC, sign.NSEC3, sign.Compact, sign.Minimal} {
 		r, s, keys := serve(t, denial, 0)
 		for _, tt := range []struct {
 			name  string
@@ -222,6 +230,50 @@ func TestEveryAnswerIsSigned(t *testing.T) {
 		if s.Fresh() != before {
 			t.Errorf("%s: %d signatures were made again", denial, s.Fresh()-before)
 		}
+	}
+}
+
+func TestWhoUnderstandsCompactAnswersGetsTheCode(t *testing.T) {
+	for _, tt := range []struct {
+		denial, name string
+		co           bool
+		rcode        int
+		answered     bool // with the flag
+	}{
+		{sign.Compact, "nothing.example.com.", false, dns.RcodeSuccess, false},
+		{sign.Compact, "nothing.example.com.", true, dns.RcodeNameError, true},
+		{sign.Compact, "ns1.example.com.", true, dns.RcodeSuccess, true},
+		{sign.Minimal, "nothing.example.com.", true, dns.RcodeNameError, false},
+		{sign.NSEC, "nothing.example.com.", true, dns.RcodeNameError, false},
+	} {
+		r, _, keys := serve(t, tt.denial, 0)
+		m := askCO(t, r, tt.name, dns.TypeTXT, true, tt.co)
+		if m == nil || m.Rcode != tt.rcode || m.IsEdns0().Co() != tt.answered {
+			t.Errorf("%+v:\n%s", tt, m)
+			continue
+		}
+		verify(t, tt.name, m.Ns, keys)
+	}
+}
+
+// TestMinimalDenialCoversNothingElse looks at what the proof that a name is not
+// there says about others.
+func TestMinimalDenialCoversNothingElse(t *testing.T) {
+	r, _, _ := serve(t, sign.Minimal, 0)
+	m := ask(t, r, "x.nothing.example.com.", dns.TypeA, true)
+	var covers []string
+	for _, rr := range m.Ns {
+		if nsec, ok := rr.(*dns.NSEC); ok {
+			covers = append(covers, nsec.NextDomain)
+		}
+	}
+	want := []string{`nothing\000.example.com.`, `*\000.example.com.`}
+	if m.Rcode != dns.RcodeNameError || !slices.Equal(covers, want) {
+		t.Errorf("%s, up to %q, want %q", dns.RcodeToString[m.Rcode], covers, want)
+	}
+	// The wildcard itself: one record says both.
+	if m := ask(t, r, "*.example.com.", dns.TypeA, true); m.Rcode != dns.RcodeNameError || len(m.Ns) != 4 {
+		t.Errorf("for a wildcard that is not there:\n%s", m)
 	}
 }
 

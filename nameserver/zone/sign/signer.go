@@ -30,8 +30,9 @@ type Config struct {
 	// Denial is how names and types that are not there are denied: "nsec" (a
 	// chain, signed beforehand; names of the zone can be listed), "nsec3" (a
 	// chain of hashed names, RFC 5155, no salt and no further rounds as RFC 9276
-	// wants) or "compact" (RFC 9824: one record made for the question, signed on
-	// demand).
+	// wants), "compact" (RFC 9824: one record made for the question, signed on
+	// demand) or "minimal" (RFC 4470: likewise, but two records for a name that
+	// is not there, with the code NXDOMAIN).
 	Denial string `yaml:"denial"`
 	// OptOut leaves delegations without DS out of the NSEC3 chain.
 	OptOut bool `yaml:"opt-out"`
@@ -44,6 +45,7 @@ const (
 	NSEC    = "nsec"
 	NSEC3   = "nsec3"
 	Compact = "compact"
+	Minimal = "minimal"
 )
 
 // Enabled says whether the zone is to be signed.
@@ -52,9 +54,9 @@ func (c Config) Enabled() bool { return len(c.Keys) > 0 }
 // Validate names the first mistake in c that can be seen without the keys.
 func (c Config) Validate() error {
 	switch c.Denial {
-	case "", NSEC, NSEC3, Compact:
+	case "", NSEC, NSEC3, Compact, Minimal:
 	default:
-		return filter.Setting("denial", fmt.Errorf("%q is not one of nsec, nsec3, compact", c.Denial))
+		return filter.Setting("denial", fmt.Errorf("%q is not one of nsec, nsec3, compact, minimal", c.Denial))
 	}
 	if c.OptOut && c.Denial != NSEC3 {
 		return filter.Setting("opt-out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
@@ -169,8 +171,9 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	return s, nil
 }
 
-// Denial is how the zone denies: NSEC, NSEC3 or Compact.
-func (s *Signer) Denial() string { return s.config.Denial }
+// Online says that the zone has no chain: what is not there is denied by
+// records signed on demand.
+func (s *Signer) Online() bool { return s.config.Denial == Compact || s.config.Denial == Minimal }
 
 // Origin is the name of the zone.
 func (s *Signer) Origin() string { return s.origin }
@@ -264,13 +267,13 @@ func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Z
 }
 
 // Whole returns all records that somebody needs to serve z elsewhere: where
-// denial is compact, which needs the private key, they have a chain of NSEC
+// there is none, and to deny takes the private key, they have a chain of NSEC
 // records instead. Call it after Zone, whose signatures it has.
 func (s *Signer) Whole(ctx context.Context, z *zone.Zone, now time.Time) ([]dns.RR, error) {
 	s.signing.Lock()
 	defer s.signing.Unlock()
 	denial := s.config.Denial
-	if denial == Compact {
+	if s.Online() {
 		denial = NSEC
 	}
 	return s.records(ctx, z, z.View+wholeSlot, denial, now)
@@ -299,7 +302,7 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 	if err != nil {
 		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 	}
-	if s.sigs[slot] != nil || s.config.Denial != Compact {
+	if s.sigs[slot] != nil || !s.Online() {
 		delete(s.restored, z.View) // Whole may still come after a first Zone
 	}
 	s.sigs[slot] = kept
