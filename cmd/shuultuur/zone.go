@@ -18,6 +18,7 @@ func zoneCommands() []command {
 		{"export", "[flags] [ORIGIN...]", "print zones in Redis as zone files", zoneExport},
 		{"import", "CONFIG.json", "make settings of those of redins or z42", zoneImport},
 		{"keygen", "[-dir DIR] ZONE", "make the keys that sign a zone", zoneKeygen},
+		{"roll", "[-dir DIR] ZONE", "change the key that the parent knows", zoneRoll},
 		{"ds", "KEY...", "print the DS records for the parent zone", zoneDS},
 		{"sign", "-key KEY ZONE FILE", "sign a zone file and print it", zoneSign},
 	}

@@ -80,6 +80,40 @@ func zoneDS(_ context.Context, e env, args []string) int {
 	return 0
 }
 
+const zoneRollHelp = `
+Changes the key of a zone that the parent zone has the DS record of (the KSK, or
+the only key). Makes the next one, which a gateway with these keys takes up
+within a minute; when everybody has seen it, CDS and CDNSKEY records ask the
+parent for its DS. When the parent has that one and no longer the old one, say
+so with -ds-seen: the old key goes a week later.`
+
+func zoneRoll(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "zone roll", "[-dir DIR] [-ds-seen] ZONE", zoneRollHelp)
+	dir := f.String("dir", ".", "`folder` of the keys")
+	seen := f.Bool("ds-seen", false, "the parent has the DS record of the new key, and no longer that of the old one")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() != 1 {
+		f.Usage()
+		return 2
+	}
+	if *seen {
+		k, err := sign.FinishRoll(*dir, f.Arg(0), time.Now())
+		if err != nil {
+			return fail(e, err)
+		}
+		fmt.Fprintf(e.stdout, "key %d is the parent's; the one before goes when nobody needs it\n", k.Tag)
+		return 0
+	}
+	old, next, err := sign.BeginRoll(*dir, f.Arg(0), time.Now())
+	if err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintf(e.stdout, "key %d takes the place of %d; its DS, for the parent once CDS shows it:\n%s\n", next.Tag, old.Tag, strings.ReplaceAll(next.DS().String(), "\t", " "))
+	return 0
+}
+
 const zoneSignHelp = `
 Signs a zone file and prints the zone as it is served, for other programs to
 look at. A zone that a running gateway serves is signed by its settings.`

@@ -116,6 +116,55 @@ func TestSignedZonesAreSignedAgain(t *testing.T) {
 	})
 }
 
+func TestKeysOfTheSettingsRoll(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		for _, ksk := range []bool{true, false} {
+			k, err := sign.Generate("example.com", "ed25519", ksk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Write(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k := &kept{}
+		s, err := transfer.New(transfer.Config{Sign: []transfer.Sign{{Zones: []string{"example.com"}, Config: sign.Config{Keys: []string{dir}, ZSKLifetime: 10 * 24 * time.Hour}}}}, "", k, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = s.Run(ctx) }()
+		if err := s.Publish(ctx, zoneOf(t, 1, 3)); err != nil {
+			t.Fatal(err)
+		}
+		signers := map[uint16]uint32{}
+		last := uint32(0)
+		for range 50 {
+			time.Sleep(24 * time.Hour)
+			synctest.Wait()
+			for _, rr := range k.last.Load().Records {
+				sig, ok := rr.(*dns.RRSIG)
+				if !ok || sig.TypeCovered != dns.TypeA {
+					continue
+				}
+				if _, known := signers[sig.KeyTag]; !known {
+					if signers[sig.KeyTag] = k.serial(); signers[sig.KeyTag] <= last {
+						t.Errorf("another key signs, and the serial is %d after %d", k.serial(), last)
+					}
+					last = k.serial()
+				}
+			}
+		}
+		if len(signers) != 5 {
+			t.Errorf("in 50 days %d keys of 10 days have signed", len(signers))
+		}
+		cancel()
+		<-done
+	})
+}
+
 func TestViewsAreFetchedApart(t *testing.T) {
 	s := start(t, transfer.Config{
 		Keys: append(keyed(), transfer.KeyConfig{Name: "inside.example", Secret: secret}),

@@ -63,6 +63,7 @@ type Server struct {
 	folder string
 
 	signers     map[string]*sign.Signer // by origin
+	rollFailed  map[string]string       // by origin; belongs to renew
 	secondaries map[string]*secondary
 
 	mu      sync.Mutex
@@ -121,7 +122,7 @@ func New(c Config, dir string, zones Zones, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{
 		zones: zones, log: log, keys: keys, serial: c.Serial, folder: c.Folder,
-		entries: map[id]*entry{}, signers: map[string]*sign.Signer{}, secondaries: map[string]*secondary{},
+		entries: map[id]*entry{}, signers: map[string]*sign.Signer{}, rollFailed: map[string]string{}, secondaries: map[string]*secondary{},
 		out: make(chan struct{}, maxOut), changed: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), backoff: firstBackoff,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -398,7 +399,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // renew signs zones again before their signatures expire.
 func (s *Server) renew(ctx context.Context) {
-	const longest = time.Hour // the clock may be set
+	const longest = time.Minute // the clock may be set, and key files written
 	for {
 		now := time.Now()
 		next := now.Add(longest)
@@ -408,6 +409,7 @@ func (s *Server) renew(ctx context.Context) {
 			all = append(all, e)
 		}
 		s.mu.Unlock()
+		s.roll(now)
 		for _, e := range all {
 			if at := s.renewOne(ctx, e, now); !at.IsZero() && at.Before(next) {
 				next = at
@@ -418,6 +420,23 @@ func (s *Server) renew(ctx context.Context) {
 			return
 		case <-s.changed:
 		case <-time.After(time.Until(next)):
+		}
+	}
+}
+
+// roll does with the keys of the settings what their time has come for.
+func (s *Server) roll(now time.Time) {
+	for origin, signer := range s.signers {
+		changed, err := signer.Roll(now)
+		if err != nil && s.rollFailed[origin] != err.Error() { // once, not each minute
+			s.log.Error("the keys of a zone cannot be looked after; it is signed with those there were", "zone", origin, "err", err)
+		}
+		delete(s.rollFailed, origin)
+		if err != nil {
+			s.rollFailed[origin] = err.Error()
+		}
+		if changed {
+			s.log.Info("the keys of a zone have changed", "zone", origin)
 		}
 	}
 }

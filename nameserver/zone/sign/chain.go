@@ -113,7 +113,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 
 // has says whether a DNSKEY is one of ours, whatever its TTL.
 func (s *Signer) has(rr *dns.DNSKEY) bool {
-	return slices.ContainsFunc(s.keys, func(k *Key) bool {
+	return slices.ContainsFunc(*s.keys.Load(), func(k *Key) bool {
 		return k.PublicKey == rr.PublicKey && k.Algorithm == rr.Algorithm && k.Flags == rr.Flags
 	})
 }
@@ -122,13 +122,16 @@ func (s *Signer) has(rr *dns.DNSKEY) bool {
 // the parent may fetch (RFC 7344) and how names are hashed.
 func (s *Signer) apex(now time.Time, ksk []*Key, z *plan) []dns.RR {
 	var rrs []dns.RR
-	for _, k := range s.keys {
+	for _, k := range *s.keys.Load() {
 		if k.published(now) {
 			rr := *k.DNSKEY
 			rrs = append(rrs, &rr)
 		}
 	}
 	for _, k := range ksk {
+		if !k.synced(now) {
+			continue
+		}
 		cds, cdnskey := k.DS().ToCDS(), k.ToCDNSKEY()
 		cds.Hdr.Ttl, cdnskey.Hdr.Ttl = k.Hdr.Ttl, k.Hdr.Ttl
 		rrs = append(rrs, cds, cdnskey)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,6 +35,10 @@ type Config struct {
 	Denial string `yaml:"denial"`
 	// OptOut leaves delegations without DS out of the NSEC3 chain.
 	OptOut bool `yaml:"opt-out"`
+	// ZSKLifetime is how long a zone-signing key signs before the next one is
+	// made beside it and takes its place, at least 7 days; 0 means for ever. Keys
+	// that sign the others, or everything, are changed by [BeginRoll].
+	ZSKLifetime time.Duration `yaml:"zsk-lifetime"`
 	// FreshPerSecond bounds the signatures made on demand; 0 means 2000.
 	FreshPerSecond int `yaml:"fresh-per-second"`
 }
@@ -60,6 +63,9 @@ func (c Config) Validate() error {
 	}
 	if c.OptOut && c.Denial != NSEC3 {
 		return filter.Setting("opt-out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
+	}
+	if c.ZSKLifetime != 0 && c.ZSKLifetime < leastLifetime {
+		return filter.Setting("zsk-lifetime", fmt.Errorf("%v is less than %v: others would not forget one key before the next", c.ZSKLifetime, leastLifetime))
 	}
 	if c.FreshPerSecond < 0 {
 		return filter.Setting("fresh-per-second", fmt.Errorf("%d is below zero; 0 means %d", c.FreshPerSecond, defaultFresh))
@@ -92,7 +98,11 @@ const (
 type Signer struct {
 	origin string
 	config Config
-	keys   []*Key
+	keys   atomic.Pointer[[]*Key]
+
+	rolling sync.Mutex
+	seen    string    // what the key files looked like
+	look    time.Time // when keys may be due again
 
 	signing sync.Mutex
 	sigs    map[string]*Signatures // of whole zones, by view
@@ -100,6 +110,8 @@ type Signer struct {
 	restored map[string]*Signatures
 	renewMu  sync.Mutex
 	renew    map[string]time.Time // by view, see Renew
+	longest  time.Duration        // TTL of any record so far
+	spreads  time.Duration        // how long a new version of the zone takes to be everywhere
 
 	mu          sync.Mutex
 	young, old  map[digest]ready // made on demand
@@ -114,22 +126,9 @@ func New(origin string, c Config) (*Signer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	var keys []*Key
-	for i, path := range c.Keys {
-		at := fmt.Sprintf("keys[%d]", i)
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			more, err := LoadDir(path, origin)
-			if err != nil {
-				return nil, filter.Setting(at, err)
-			}
-			keys = append(keys, more...)
-			continue
-		}
-		k, err := Load(path)
-		if err != nil {
-			return nil, filter.Setting(at, err)
-		}
-		keys = append(keys, k)
+	keys, err := loadKeys(origin, c.Keys)
+	if err != nil {
+		return nil, err
 	}
 	s, err := NewWithKeys(origin, c, keys)
 	if err != nil {
@@ -154,19 +153,14 @@ func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("zone %q has no keys: make them with shuultuur zone keygen", origin)
 	}
-	keys = slices.Clone(keys)
-	for _, k := range keys {
-		if k.Hdr.Name != origin {
-			return nil, fmt.Errorf("key %d is one of zone %q, not of %q", k.Tag, k.Hdr.Name, origin)
-		}
+	keys, err := ofZone(origin, keys)
+	if err != nil {
+		return nil, err
 	}
-	sortKeys(keys)
-	keys = slices.CompactFunc(keys, func(a, b *Key) bool {
-		return a.PublicKey == b.PublicKey && a.Flags == b.Flags && a.Algorithm == b.Algorithm
-	})
-	s := &Signer{origin: origin, config: c, keys: keys, young: map[digest]ready{}, sigs: map[string]*Signatures{}, restored: map[string]*Signatures{}, renew: map[string]time.Time{}, tokens: float64(c.FreshPerSecond)}
+	s := &Signer{origin: origin, config: c, young: map[digest]ready{}, sigs: map[string]*Signatures{}, restored: map[string]*Signatures{}, renew: map[string]time.Time{}, tokens: float64(c.FreshPerSecond)}
+	s.keys.Store(&keys)
 	if ksk, zsk := s.active(time.Now()); len(ksk) == 0 || len(zsk) == 0 {
-		return nil, fmt.Errorf("zone %q has %d keys, but none that signs now: look at their Activate and Inactive times", origin, len(keys))
+		return nil, errNoKey(origin, len(keys))
 	}
 	return s, nil
 }
@@ -180,9 +174,11 @@ func (s *Signer) Origin() string { return s.origin }
 
 // active gives the keys that sign the key sets and those that sign the rest at
 // a moment. Where an algorithm has only keys of one kind they do both.
-func (s *Signer) active(now time.Time) (ksk, zsk []*Key) {
+func (s *Signer) active(now time.Time) (ksk, zsk []*Key) { return active(*s.keys.Load(), now) }
+
+func active(keys []*Key, now time.Time) (ksk, zsk []*Key) {
 	both := map[uint8][2]int{}
-	for _, k := range s.keys {
+	for _, k := range keys {
 		if k.active(now) {
 			n := both[k.Algorithm]
 			if k.KSK() {
@@ -193,7 +189,7 @@ func (s *Signer) active(now time.Time) (ksk, zsk []*Key) {
 			both[k.Algorithm] = n
 		}
 	}
-	for _, k := range s.keys {
+	for _, k := range keys {
 		if !k.active(now) {
 			continue
 		}
@@ -286,6 +282,7 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 	if err != nil {
 		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
 	}
+	s.note(p)
 	switch denial {
 	case NSEC:
 		p.chainNSEC()
@@ -326,16 +323,16 @@ func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string,
 func (s *Signer) Fingerprint(now time.Time) uint64 {
 	h := sha256.New()
 	fmt.Fprintln(h, s.config.Denial, s.config.OptOut)
-	for _, k := range s.keys {
-		fmt.Fprintln(h, k.Flags, k.Algorithm, k.PublicKey, k.published(now), k.active(now))
+	for _, k := range *s.keys.Load() {
+		fmt.Fprintln(h, k.Flags, k.Algorithm, k.PublicKey, k.published(now), k.active(now), k.synced(now))
 	}
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
 // keyTimes brings at forward to the first moment at which a key comes or goes.
 func (s *Signer) keyTimes(now, at time.Time) time.Time {
-	for _, k := range s.keys {
-		for _, t := range []time.Time{k.publish, k.activate, k.inactive, k.remove} {
+	for _, k := range *s.keys.Load() {
+		for _, t := range []time.Time{k.publish, k.activate, k.inactive, k.remove, k.syncPublish, k.syncDelete} {
 			if t.After(now) && t.Before(at) {
 				at = t
 			}
