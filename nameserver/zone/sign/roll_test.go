@@ -190,7 +190,7 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 						t.Errorf("%v: ldns-verify-zone: %v\n%s", now, err, out)
 					}
 				}
-				// The parent takes over what CDS says, some hours later; who looks
+				// The parent takes over what CDS says when it looks next; who looks
 				// after the zone notices a day later.
 				var cds []dns.RR
 				for _, rr := range setOf(signed, "example.com.", dns.TypeCDS, now).set {
@@ -207,7 +207,7 @@ func TestEveryCacheValidatesWhileKeysRoll(t *testing.T) {
 					asked = time.Time{}
 				case asked.IsZero():
 					asked = now
-				case now.Sub(asked) >= 6*time.Hour:
+				case now.Sub(asked) >= step:
 					parent = seen{from: now, until: now, set: cds}
 				}
 				ds = ds.serve(seen{from: now, until: now, set: parent.set})
