@@ -165,7 +165,7 @@ func (e *Engine) newResolver(d *DNS, decider filter.Decider, store *resolve.Stor
 		return nil, err
 	}
 	r, err := resolve.New(cfg, resolve.Parts{
-		Decider: decider, Identify: byAddress(e.identity), Store: store, Addresses: e.knowsAddresses(), Routed: own,
+		Decider: decider, Count: e.policy.Query, Identify: byAddress(e.identity), Store: store, Addresses: e.knowsAddresses(), Routed: own,
 	})
 	if err != nil {
 		return nil, filter.Setting("dns", err)

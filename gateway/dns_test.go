@@ -21,6 +21,8 @@ import (
 	"shuultuur/list"
 	"shuultuur/nameserver/resolve"
 	"shuultuur/nameserver/wire"
+	"shuultuur/state"
+	"shuultuur/state/redistest"
 )
 
 const nameSettings = `
@@ -124,7 +126,12 @@ func answerOf(q *dns.Msg) *dns.Msg {
 // nameEngine is an engine over a store that asks world.
 func nameEngine(t *testing.T) *Engine {
 	t.Helper()
-	s, err := Read(folder(t, nameFiles()))
+	return nameEngineOf(t, nameFiles(), nil)
+}
+
+func nameEngineOf(t *testing.T, files map[string]string, memory state.Store) *Engine {
+	t.Helper()
+	s, err := Read(folder(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +140,7 @@ func nameEngine(t *testing.T) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	e, err := build(context.Background(), s, nil, store, slog.New(slog.DiscardHandler))
+	e, err := build(context.Background(), s, memory, store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,6 +287,92 @@ func TestARefusedNameAllocatesNothing(t *testing.T) {
 		if n != 0 && !raceEnabled {
 			t.Errorf("%s for %s: %v allocations", c.name, c.client, n)
 		}
+	}
+}
+
+const meteredSettings = `
+data: ./data
+lists: {own: {format: domains, path: own.txt, category: games}}
+checks: {category: {lists: [own]}}
+policies:
+  - name: pupils
+    limits:
+      - {queries: 1000/1h, by: policy}
+      - {queries: 8/1h}
+    quotas:
+      - {category: games, time: 1h, bytes: 1MB, queries: true}
+      - {bytes: 1GB, by: policy}
+dns: {listen: ["127.0.0.1:0"]}
+`
+
+func TestQueriesAreCounted(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) state.Store{
+		"memory": func(t *testing.T) state.Store {
+			s, err := state.New(state.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s
+		},
+		"Redis": func(t *testing.T) state.Store {
+			s, err := state.Open(state.Config{Redis: &state.Redis{Addresses: []string{redistest.Start(t).Addr}}}, "", "", nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := open(t)
+			e := nameEngineOf(t, map[string]string{"shuultuur.yaml": meteredSettings, "own.txt": "games.example\n"}, memory)
+			now := time.Now()
+			if y, m, d := now.Date(); now.Truncate(time.Hour).Add(time.Hour).Sub(now) < time.Minute {
+				now = time.Date(y, m, d, now.Hour()+1, 0, 0, 0, now.Location()) // an hour of two hours is two
+			}
+			ask := func(client, name string) string {
+				s, a := askEngine(t, e, questionOf(t, client, name, dns.TypeA, now))
+				if x := e.resolver.Record(questionOf(t, client, name, dns.TypeA, now), a); x.Verdict.After > 0 && x.Verdict.Reason.Finding.Evidence == "" {
+					t.Errorf("%s: recorded without a reason: %+v", name, x.Verdict)
+				}
+				return s
+			}
+			// The first has to be asked of upstreams, and counts once.
+			for i := range 8 {
+				if got := ask("10.1.0.8", "fine.example"); got != "NOERROR A 198.51.100.1" {
+					t.Errorf("query %d: %s", i+1, got)
+				}
+			}
+			if got := ask("10.1.0.8", "fine.example"); got != "REFUSED EDE 15" {
+				t.Errorf("the ninth: %s", got)
+			}
+			if got := ask("10.1.0.9", "games.example"); got != "NOERROR A 198.51.100.5" {
+				t.Errorf("another client: %s", got)
+			}
+			who := filter.Client{Addr: netip.MustParseAddr("10.1.0.9")}
+			if _, left := e.policy.Balance(t.Context(), "", &who, now); len(left) != 3 || left[0].Used != 1 || left[1].Used != 0 {
+				t.Errorf("left %+v, want one minute used", left)
+			}
+			e.policy.Done(t.Context(), &filter.Transaction{Start: now, Client: who, BytesOut: 2e6, Findings: []filter.Finding{{Check: "category", Category: "games"}}})
+			if got := ask("10.1.0.9", "games.example"); got != "NOERROR A 0.0.0.0 EDE 15" {
+				t.Errorf("games, of which the bytes are used up: %s", got)
+			}
+			for client, name := range map[string]string{"10.1.0.8": "fine.example", "10.1.0.9": "games.example", "10.1.0.7": "fine.example"} {
+				q := questionOf(t, client, name, dns.TypeA, now)
+				a, buf := &wire.Reply{}, make([]byte, 0, 4096)
+				trips := memory.Stats().Trips
+				n := testing.AllocsPerRun(200, func() {
+					a.Start(q, buf, 1200)
+					if out := e.resolver.Answer(q, a); out != wire.Answered {
+						t.Fatalf("%s: outcome %d", name, out)
+					}
+				})
+				if trips = memory.Stats().Trips - trips; n != 0 && !raceEnabled || trips != 0 {
+					t.Errorf("%s for %s: %v allocations, %d waited for Redis", name, client, n, trips)
+				}
+			}
+		})
 	}
 }
 

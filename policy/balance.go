@@ -28,7 +28,7 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 	if e.counter == nil || len(p.quotas) == 0 {
 		return p.name, nil
 	}
-	d, t := dayOf(now), &filter.Transaction{Client: *c}
+	d, t := e.dayOf(now), &filter.Transaction{Client: *c}
 	counts := make([]state.Count, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]

@@ -39,6 +39,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		log:      cmp.Or(parts.Log, slog.Default()),
 		panicked: make([]atomic.Bool, len(checks)),
 		flights:  &flights{under: map[[16]byte]chan struct{}{}},
+		today:    new(atomic.Pointer[day]),
 		pool:     &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	if len(e.key) == 0 {
@@ -59,6 +60,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		}
 		names[p.name] = true
 		e.policies = append(e.policies, p)
+		e.metered = e.metered || e.counter != nil && len(p.queries)+len(p.quotas) > 0
 	}
 	e.coverNetworks(cfg)
 	return e, nil

@@ -58,6 +58,8 @@ type Engine struct {
 	log      *slog.Logger
 	panicked []atomic.Bool // by check: its stack has been logged
 	pool     *sync.Pool
+	today    *atomic.Pointer[day]
+	metered  bool // a policy counts queries
 }
 
 // A policy is a Policy made ready.
@@ -79,7 +81,8 @@ type policy struct {
 	// warnClosed refuses a click when it is not known whether it is the first.
 	warnClosed bool
 
-	limits  []limit
+	limits  []limit // of requests
+	queries []limit // of queries
 	quotas  []limit
 	rations []ration
 	fickle  []int // rules on which two requests for one URL may differ
@@ -175,7 +178,7 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	for _, p := range e.policies {
 		if p.name == name {
 			as := *e
-			as.forced, as.memory, as.counter = p, nil, nil
+			as.forced, as.memory, as.counter, as.metered = p, nil, nil, false
 			return &as, nil
 		}
 		names = append(names, p.name)

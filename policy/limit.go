@@ -16,14 +16,18 @@ import (
 // A Counter counts what clients use up, for one node or a fleet.
 type Counter interface {
 	Count(ctx context.Context, counts []state.Count)
+	// CountHere goes by what this node knows, and does not wait or allocate.
+	CountHere(counts []state.Count)
 }
 
-// A Limit bounds how many requests somebody may make in a time that slides
-// along: at any moment what counts is the time of that length before it. Every
-// request counts, whatever becomes of it, but not one that is over the limit.
+// A Limit bounds how many requests somebody may make, or how many queries for
+// names, in a time that slides along: at any moment what counts is the time of
+// that length before it. Each counts, whatever becomes of it, but not one that
+// is over the limit.
 type Limit struct {
-	Requests Rate   `yaml:"requests"` // "100/1m"
-	By       string `yaml:"by"`       // client (unless given), user, policy or host
+	Requests Rate   `yaml:"requests"` // "100/1m"; that or queries
+	Queries  Rate   `yaml:"queries"`
+	By       string `yaml:"by"` // client (unless given), user, policy or host
 	OnLoss   OnLoss `yaml:"on-loss"`
 }
 
@@ -35,6 +39,7 @@ type Quota struct {
 	Over     *int     `yaml:"over"`     // the limit for scored categories, as of a Rule
 	Time     Duration `yaml:"time"`     // in whole minutes; a minute counts in which something was asked for or still coming
 	Bytes    Size     `yaml:"bytes"`    // in both directions, bodies only
+	Queries  bool     `yaml:"queries"`  // a minute counts, too, in which a name was asked for
 	By       string   `yaml:"by"`       // user (unless given), client or policy
 	OnLoss   OnLoss   `yaml:"on-loss"`
 }
@@ -43,24 +48,25 @@ type Quota struct {
 // goes on with what this node knows, closed refuses.
 type OnLoss string
 
-// A Rate is a number of requests in a length of time: "100/1m", "5000/1d".
+// A Rate is a number of requests or queries in a length of time: "100/1m",
+// "5000/1d".
 type Rate struct {
-	Requests int64
-	In       time.Duration
+	Most int64
+	In   time.Duration
 }
 
 func (r *Rate) UnmarshalText(text []byte) error {
 	n, in, ok := strings.Cut(string(text), "/")
-	requests, err := strconv.ParseInt(n, 10, 64)
+	most, err := strconv.ParseInt(n, 10, 64)
 	var d Duration
-	if !ok || err != nil || requests < 1 || requests > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d < Duration(time.Second) || d > Duration(31*24*time.Hour) {
-		return fmt.Errorf(`%q is not a rate; write how many requests in what time, of a second to 31 days, like "100/1m"`, text)
+	if !ok || err != nil || most < 1 || most > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d < Duration(time.Second) || d > Duration(31*24*time.Hour) {
+		return fmt.Errorf(`%q is not a rate; write how many in what time, of a second to 31 days, like "100/1m"`, text)
 	}
-	*r = Rate{requests, time.Duration(d)}
+	*r = Rate{most, time.Duration(d)}
 	return nil
 }
 
-func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Requests, short(r.In)) }
+func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Most, short(r.In)) }
 
 // A Size is a number of bytes: "500MB", "2GiB", "1000000".
 type Size int64
@@ -118,6 +124,7 @@ type limit struct {
 	minutes bool          // of a Quota: minutes count, not bytes
 	of      string        // of a Quota: "games, video" or "everything"
 	every   bool          // of a Quota: names no category
+	queries bool          // of a Quota: a query marks its minute
 	closed  bool
 }
 
@@ -147,10 +154,14 @@ func (p *policy) compileLimits(s *Policy, v *vocabulary) error {
 	}
 	for i := range s.Limits {
 		l, err := compileLimit(&s.Limits[i], s.Name)
-		if err != nil {
+		switch {
+		case err != nil:
 			return filter.Setting(fmt.Sprintf("limits[%d]", i), err)
+		case s.Limits[i].Queries.Most > 0:
+			p.queries = append(p.queries, l)
+		default:
+			p.limits = append(p.limits, l)
 		}
-		p.limits = append(p.limits, l)
 	}
 	for i := range s.Quotas {
 		if err := p.quota(&s.Quotas[i], s.Name, v); err != nil {
@@ -161,19 +172,25 @@ func (p *policy) compileLimits(s *Policy, v *vocabulary) error {
 }
 
 func compileLimit(s *Limit, policy string) (l limit, err error) {
-	if s.Requests.Requests == 0 {
-		return l, filter.Setting("requests", errors.New(`give how many requests in what time, like "100/1m"`))
+	rate, what, name := s.Requests, "requests", "limit "
+	switch {
+	case s.Queries.Most > 0 && rate.Most > 0:
+		return l, filter.Setting("queries", errors.New("a limit is of requests or of queries; write two"))
+	case s.Queries.Most > 0:
+		rate, what, name = s.Queries, "queries", "limit of queries "
+	case rate.Most == 0:
+		return l, filter.Setting("requests", errors.New(`give how many requests or queries in what time, like "100/1m"`))
 	}
 	by := s.By
 	if by == "" {
 		by = "client"
 	}
-	l = limit{most: s.Requests.Requests, window: s.Requests.In}
+	l = limit{most: rate.Most, window: rate.In}
 	if err = l.subject(by, "client", "user", "policy", "host"); err != nil {
 		return l, err
 	}
-	l.name = "limit " + s.Requests.String() + " by " + by
-	l.words = fmt.Sprintf("more than %d requests in %s were made", l.most, short(l.window))
+	l.name = name + rate.String() + " by " + by
+	l.words = fmt.Sprintf("more than %d %s in %s were made", l.most, what, short(l.window))
 	l.key = []byte("limit\x00" + policy + "\x00" + l.name + "\x00")
 	l.closed, err = s.OnLoss.closed("on-loss")
 	return l, err
@@ -189,7 +206,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	if len(s.Category) > 0 {
 		of = strings.Join(s.Category, ", ")
 	}
-	proto := limit{every: len(s.Category) == 0, of: of}
+	proto := limit{every: len(s.Category) == 0, queries: s.Queries, of: of}
 	if err := proto.subject(by, "user", "client", "policy"); err != nil {
 		return err
 	}
@@ -202,6 +219,9 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	}
 	if d := time.Duration(s.Time); d%time.Minute != 0 || d > 24*time.Hour {
 		return filter.Setting("time", fmt.Errorf("%v is not a number of whole minutes of a day", d))
+	}
+	if s.Queries && s.Time == 0 {
+		return filter.Setting("queries", errors.New("a query has minutes, but no bytes; give time with it"))
 	}
 	add := func(most int64, minutes bool) {
 		l := proto
@@ -251,7 +271,7 @@ type ration struct {
 }
 
 func (r *ration) counts(f *filter.Finding) bool {
-	return r.category.check == f.Check && equalFold([]byte(f.Category), r.category.name) && (!r.scored || f.Score > r.over)
+	return r.category.check == f.Check && strings.EqualFold(f.Category, r.category.name) && (!r.scored || f.Score > r.over)
 }
 
 // A quotaSet holds quotas of a policy, a bit for each.
@@ -304,10 +324,20 @@ type day struct {
 	begin, end time.Time
 }
 
-func dayOf(now time.Time) day {
+func newDay(now time.Time) *day {
 	y, m, d := now.Date()
 	begin := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
-	return day{begin.Format(time.DateOnly), begin, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())}
+	return &day{begin.Format(time.DateOnly), begin, time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())}
+}
+
+// dayOf returns the day of now, which is worked out once a day.
+func (e *Engine) dayOf(now time.Time) *day {
+	d := e.today.Load()
+	if d == nil || now.Before(d.begin) || !now.Before(d.end) || now.Location() != d.begin.Location() {
+		d = newDay(now)
+		e.today.Store(d)
+	}
+	return d
 }
 
 // minute numbers the minutes of the day. One with 25 hours has 1500.
@@ -338,7 +368,7 @@ func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, 
 		counts = append(counts, state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most})
 	}
 	if len(p.quotas) > 0 {
-		d := dayOf(now)
+		d := e.dayOf(now)
 		for i := range p.quotas {
 			l := &p.quotas[i]
 			counts = append(counts, state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1})
@@ -365,7 +395,7 @@ func (p *policy) refuse(t *filter.Transaction, l *limit, kind string, n *state.C
 		f.Evidence, after = "what is used up cannot be counted at the moment", lossRetry
 	}
 	t.Findings = append(t.Findings, f)
-	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}}
+	t.Verdict = filter.Verdict{Action: filter.Block, After: max(after, time.Second), Reason: filter.Reason{Policy: p.name, Rule: l.name, Finding: f}, Names: p.names}
 }
 
 // rationed returns the quotas that count for what some checks have found, a bit
@@ -426,7 +456,7 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 	if set == (quotaSet{}) {
 		return
 	}
-	d := dayOf(now)
+	d := e.dayOf(now)
 	counts := make([]state.Count, 0, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
@@ -453,6 +483,82 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 	}
 }
 
+// Query counts a query for a name, which has been judged, and refuses it when a
+// limit of queries or a quota is used up. It goes by what this node knows and
+// neither waits nor allocates. The judgement of what an answer leads to is not
+// counted.
+func (e *Engine) Query(t *filter.Transaction) {
+	if !e.metered {
+		return
+	}
+	now := (*clock)(t).now()
+	p := e.policyFor(&t.Client, now)
+	if p == nil || len(p.queries)+len(p.quotas) == 0 {
+		return
+	}
+	s := e.pool.Get().(*scratch)
+	defer e.pool.Put(s)
+	if !e.limitedQuery(p, t, s) && t.Verdict.Action == filter.Pass {
+		e.spendQuery(p, t, s, now)
+	}
+}
+
+func (e *Engine) limitedQuery(p *policy, t *filter.Transaction, s *scratch) bool {
+	if len(p.queries) == 0 {
+		return false
+	}
+	s.counts = s.counts[:0]
+	for i := range p.queries {
+		l := &p.queries[i]
+		s.counts = append(s.counts, state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most})
+	}
+	e.counter.CountHere(s.counts)
+	for i := range s.counts {
+		if n, l := &s.counts[i], &p.queries[i]; n.Over || l.closed && !n.Known {
+			p.refuse(t, l, "limit", n, n.After)
+			t.Verdict.Names.Answer = filter.Refused
+			return true
+		}
+	}
+	return false
+}
+
+// spendQuery refuses a name for which a quota is used up.
+func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now time.Time) {
+	set := p.rationed(t, allChecks)
+	if set == (quotaSet{}) {
+		return
+	}
+	d := e.dayOf(now)
+	s.counts = s.counts[:0]
+	for i := range p.quotas {
+		l := &p.quotas[i]
+		if !set.has(i) {
+			continue
+		}
+		n := state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1, Most: l.most}
+		if l.minutes && l.queries {
+			n.Member = d.minute(now)
+		}
+		s.counts = append(s.counts, n)
+	}
+	e.counter.CountHere(s.counts)
+	at := 0
+	for i := range p.quotas {
+		if !set.has(i) {
+			continue
+		}
+		n, l := &s.counts[at], &p.quotas[i]
+		at++
+		// A minute that counts already is let finish, where queries count.
+		n.Over = n.Over || n.Sum > n.Most || n.Sum == n.Most && n.Member < 0
+		if n.Over || l.closed && !n.Known {
+			p.refuse(t, l, "quota", n, d.end.Sub(now))
+			return
+		}
+	}
+}
+
 // Done counts what a transaction that is over has used of its quotas.
 func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if e.counter == nil || t.Verdict.Action == filter.Allow || t.Verdict.Final() || t.Proto == filter.DNS {
@@ -467,7 +573,7 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 	if set == (quotaSet{}) {
 		return
 	}
-	d := dayOf(now)
+	d := e.dayOf(now)
 	var counts []state.Count
 	for i := range p.quotas {
 		l := &p.quotas[i]

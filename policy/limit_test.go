@@ -262,13 +262,118 @@ func TestWhatIsAllowedIsLimitedToo(t *testing.T) {
 	})
 }
 
+// queried asks for a name and returns what became of it.
+func queried(t *testing.T, e *Engine, c filter.Client, host string) filter.Verdict {
+	t.Helper()
+	tr := &filter.Transaction{Start: time.Now(), Proto: filter.DNS, Type: 1, Last: filter.Name, Terse: true, Client: c, Host: host}
+	e.Decide(t.Context(), tr, filter.Name)
+	e.Query(tr)
+	return tr.Verdict
+}
+
+func TestLimitsOfQueries(t *testing.T) {
+	two := Rate{2, time.Minute}
+	for name, test := range map[string]struct {
+		by    string
+		third filter.Client
+		over  bool
+	}{
+		"a client":                  {"client", filter.Client{}, true},
+		"another client":            {"client", client("10.0.0.9"), false},
+		"another client, one limit": {"policy", client("10.0.0.9"), true},
+		"another user":              {"user", filter.Client{User: "anna"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := []Rule{{Name: "a", Action: "allow", Host: []string{"a.example"}}, {Name: "b", Action: "block", Host: []string{"b.example"}}}
+			counted(t, Policy{Limits: []Limit{{Queries: two, By: test.by}, {Requests: Rate{1, time.Hour}}}, Rules: rules}, func(t *testing.T, e *Engine) {
+				// Each counts, whatever becomes of it.
+				for host, want := range map[string]filter.Action{"a.example": filter.Allow, "b.example": filter.Block} {
+					if v := queried(t, e, filter.Client{}, host); v.Action != want || v.After != 0 {
+						t.Fatalf("%s: %+v", host, v)
+					}
+				}
+				v := queried(t, e, test.third, "a.example")
+				if over := v.After > 0; over != test.over || over && (v.Action != filter.Block || v.Names.Answer != filter.Refused || v.Reason.Rule != "limit of queries 2/1m by "+test.by) {
+					t.Errorf("the third: %+v, want it refused: %v", v, test.over)
+				}
+				if refused(t, e, page{host: "a.example"}, 0, 0) {
+					t.Error("queries count as requests")
+				}
+				time.Sleep(2 * time.Minute)
+				if v := queried(t, e, test.third, "a.example"); v.After > 0 {
+					t.Errorf("two minutes later: %+v", v)
+				}
+			})
+		})
+	}
+}
+
+func TestNamesOfAQuotaThatIsUsedUpAreBlocked(t *testing.T) {
+	hour, anna := Duration(time.Hour), filter.Client{User: "anna"}
+	for name, test := range map[string]struct {
+		quota Quota
+		query bool // of what is used by queries, rather than by a page
+		often int  // minutes before it is used up; 0: never
+	}{
+		"by a page":                     {Quota{Category: Names{"grey"}, Bytes: 100}, false, 1},
+		"by a page, minutes":            {Quota{Category: Names{"grey"}, Time: hour}, false, 60},
+		"by queries":                    {Quota{Category: Names{"grey"}, Time: hour, Queries: true}, true, 60},
+		"queries do not count unasked":  {Quota{Category: Names{"grey"}, Time: hour}, true, 0},
+		"of another category":           {Quota{Category: Names{"adult"}, Time: hour, Queries: true}, true, 0},
+		"of everything, by the queries": {Quota{Time: hour, Queries: true}, true, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted(t, Policy{Quotas: []Quota{test.quota}, DNS: DNS{Answer: filter.NXDomain}}, func(t *testing.T, e *Engine) {
+				n := 0
+				for ; n < 100; n++ {
+					if v := queried(t, e, anna, "example.com"); v.After > 0 {
+						break
+					}
+					if !test.query {
+						refused(t, e, page{client: anna}, time.Minute, 100)
+					} else {
+						queried(t, e, anna, "example.com")
+						time.Sleep(time.Minute)
+					}
+				}
+				if n != test.often && (test.often > 0 || n != 100) {
+					t.Fatalf("used up after %d minutes, want %d", n, test.often)
+				}
+				if test.often == 0 {
+					return
+				}
+				if v := queried(t, e, anna, "example.com"); v.Action != filter.Block || v.Reason.Finding.Category != "quota" || v.Names.Answer != filter.NXDomain {
+					t.Errorf("%+v, want it blocked by the quota, as the policy blocks", v)
+				}
+				if v := queried(t, e, filter.Client{User: "ben"}, "example.com"); v.Final() {
+					t.Errorf("somebody else: %+v", v)
+				}
+				time.Sleep(13 * time.Hour)
+				if v := queried(t, e, anna, "example.com"); v.Final() {
+					t.Errorf("the day after: %+v", v)
+				}
+			})
+		})
+	}
+}
+
 // A blind counter does not know what others have counted.
 type blind struct{}
 
 func (blind) Count(context.Context, []state.Count) {}
+func (blind) CountHere([]state.Count)              {}
 
 func TestOnLoss(t *testing.T) {
 	for _, on := range []OnLoss{"", "open", "closed"} {
+		for kind, p := range map[string]Policy{
+			"limit of queries": {Name: "p", Limits: []Limit{{Queries: Rate{2, time.Minute}, OnLoss: on}}},
+			"quota":            {Name: "p", Quotas: []Quota{{Bytes: 5, OnLoss: on}}},
+		} {
+			v := queried(t, newEngineOf(t, Config{p}, Parts{Counter: blind{}}, list(nil)), filter.Client{}, "a.example")
+			if got := v.After > 0; got != (on == "closed") {
+				t.Errorf("a query, %s, on-loss %q: refused %v", kind, on, got)
+			}
+		}
 		for kind, p := range map[string]Policy{
 			"limit": {Name: "p", Limits: []Limit{{Requests: Rate{2, time.Minute}, OnLoss: on}}},
 			"quota": {Name: "p", Quotas: []Quota{{Bytes: 5, OnLoss: on}}},
@@ -305,6 +410,8 @@ func TestMistakesInLimitsAreNamed(t *testing.T) {
 		"[0].quotas[0].time: a quota":                     {Quotas: []Quota{{}}},
 		"[0].quotas[0].time: 1s":                          {Quotas: []Quota{{Time: Duration(time.Second)}}},
 		"[0].quotas[0].by: ":                              {Quotas: []Quota{{Bytes: 1, By: "host"}}},
+		"[0].limits[0].queries: ":                         {Limits: []Limit{{Requests: rate, Queries: rate}}},
+		"[0].quotas[0].queries: ":                         {Quotas: []Quota{{Bytes: 1, Queries: true}}},
 		"[0].quotas[0].over: ":                            {Quotas: []Quota{{Bytes: 1, Category: Names{"grey"}, Over: over(5)}}},
 		"[0].quotas[0].category[0]: \"phrase\" is scored": {Quotas: []Quota{{Bytes: 1, Category: Names{"phrase"}}}},
 		"[0].quotas[0].category[1]: ":                     {Quotas: []Quota{{Bytes: 1, Category: Names{"grey", "gray"}}}},

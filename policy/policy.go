@@ -58,7 +58,7 @@ type Policy struct {
 	// has a fault that no rule before it deals with.
 	Decrypt bool `yaml:"decrypt"`
 
-	Limits []Limit `yaml:"limits"` // of requests
+	Limits []Limit `yaml:"limits"` // of requests and of queries
 	Quotas []Quota `yaml:"quotas"` // of a day
 
 	Learn      Learn    `yaml:"learn"`

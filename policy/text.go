@@ -5,10 +5,12 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"shuultuur/state"
 )
 
-// scratch is what conditions work out of a request, once per decision, in
-// storage that is used again.
+// scratch is what conditions work out of a request, once per decision, and what
+// is counted of a query, in storage that is used again.
 type scratch struct {
 	url      []byte // host and path with query, decoded, lower case
 	query    int    // where in url the query begins, with its "?"
@@ -16,6 +18,8 @@ type scratch struct {
 	fold     []byte
 	haveURL  bool
 	haveTerm bool
+
+	counts []state.Count // of a query
 }
 
 func (s *scratch) reset() { s.haveURL, s.haveTerm = false, false }

@@ -216,6 +216,34 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 	f.counters.check(now, counts)
 }
 
+// CountHere adds to counters and reads them by what is known here. What the
+// others have counted is asked for in the background.
+func (f *Fleet) CountHere(counts []Count) {
+	now := time.Now()
+	f.counters.take(now, counts)
+	if f.link.conn.Load() == nil {
+		for i := range counts {
+			counts[i].Known = false
+		}
+		return
+	}
+	f.counters.wonder(now, counts)
+}
+
+// wonder has those counters exchanged next time that have not been for long.
+func (cs *counters) wonder(now time.Time, counts []Count) {
+	old := now.Add(-stale).UnixNano()
+	for i := range counts {
+		this, _, _, _ := counts[i].keys(now)
+		s := cs.of(this)
+		s.mu.Lock()
+		if c := s.m[this]; c != nil && c.synced < old {
+			s.touch(this, c)
+		}
+		s.mu.Unlock()
+	}
+}
+
 // unsure lists the counters whose numbers are not good enough to decide by.
 func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 	old := now.Add(-stale).UnixNano()

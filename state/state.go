@@ -50,6 +50,10 @@ type Store interface {
 	// Count adds to counters and reads them: all of these, or, if that would
 	// bring one of them over its most, none.
 	Count(ctx context.Context, counts []Count)
+	// CountHere is Count by what this node knows of the others, without waiting:
+	// they hear of it, and it of them, a moment later. It does not allocate,
+	// but for new counters.
+	CountHere(counts []Count)
 	// Publish tells the other nodes which version of a topic is in use now,
 	// those that are not there too, when they come.
 	Publish(ctx context.Context, topic, version string) error

@@ -28,6 +28,7 @@ type nameExplanation struct {
 	Zone     string           `json:"zone,omitempty"`    // of our own, that answers
 	Unknown  string           `json:"unknown,omitempty"` // where zones are that may answer instead
 	Taken    float64          `json:"taken_us"`
+	quotaLeft
 }
 
 // name answers "why -dns".
@@ -73,11 +74,13 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 		return nil, err
 	}
 	t := &a.Transaction
-	return &nameExplanation{
+	x := &nameExplanation{
 		Name: strings.TrimSuffix(q.dns, "."), Type: kind, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
 		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, Rcode: a.Rcode, Answer: a.Records, Error: a.Error, Zone: a.Zone, Unknown: a.Unknown,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
-	}, nil
+	}
+	x.quotaLeft = leftOf(ctx, engine, t)
+	return x, nil
 }
 
 func (x *nameExplanation) print(w io.Writer) error {
@@ -114,6 +117,7 @@ func (x *nameExplanation) print(w io.Writer) error {
 	if x.Error != "" {
 		fmt.Fprintf(&b, "  error   %s\n", x.Error)
 	}
+	x.quotaLeft.append(&b)
 	fmt.Fprintf(&b, "  taken   %.0f µs\n", x.Taken)
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -29,7 +29,8 @@ func (r *Resolver) Record(q *wire.Query, a *wire.Reply) filter.Transaction {
 	t.Findings = slices.Clone(t.Findings)
 	led := strings.Clone(t.Note)
 	t.Note = ""
-	if len(t.Findings) > 0 && t.Verdict.Reason.Finding.Check != checkName {
+	// What a limit or a quota says is whole already.
+	if len(t.Findings) > 0 && t.Verdict.Reason.Finding.Check != checkName && t.Verdict.After == 0 {
 		r.explain(&t, led)
 	}
 	switch t.Verdict.Reason.Finding.Category {

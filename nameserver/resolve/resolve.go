@@ -57,6 +57,10 @@ type Block struct {
 // Parts are what a resolver works with.
 type Parts struct {
 	Decider filter.Decider
+	// Count counts a query that the decider has judged, and puts a refusal in
+	// its verdict when a limit or a quota is used up. It must not wait. nil
+	// counts nothing.
+	Count func(*filter.Transaction)
 	// Identify says who is at an address. It must not wait.
 	Identify func(netip.Addr) filter.Client
 	Store    *Store
@@ -204,6 +208,9 @@ func (r *Resolver) answer(ctx context.Context, q *wire.Query, a *wire.Reply) wir
 		return wire.Answered
 	}
 	t := r.judge(q, a)
+	if ctx == nil && r.parts.Count != nil { // with one, it has been counted
+		r.parts.Count(t)
+	}
 	v := &t.Verdict
 	switch {
 	case v.Action == filter.Warn && r.warn == filter.Pass:

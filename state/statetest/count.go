@@ -20,6 +20,13 @@ func one(t *testing.T, s Store, n state.Count) state.Count {
 	return counts[0]
 }
 
+// here does one count by what the store itself knows.
+func here(s Store, n state.Count) state.Count {
+	counts := []state.Count{n}
+	s.CountHere(counts)
+	return counts[0]
+}
+
 // counting are the tests of Count.
 func counting() map[string]func(t *testing.T, s Store) {
 	soon := func() time.Time { return time.Now().Add(time.Hour) }
@@ -106,6 +113,17 @@ func counting() map[string]func(t *testing.T, s Store) {
 			time.Sleep(2 * window)
 			if n := take(); n.Over || n.Sum != 1 {
 				t.Errorf("two windows later %+v, want a sum of 1", n)
+			}
+		},
+		"what is counted here counts": func(t *testing.T, s Store) {
+			for i := range 5 {
+				n := here(s, state.Count{Key: Key(1), Until: soon(), Add: 2, Most: 5})
+				if want := i >= 2; n.Over != want || !n.Known || n.Sum > 5 {
+					t.Errorf("add %d: %+v, want over: %v", i, n, want)
+				}
+			}
+			if got := one(t, s, state.Count{Key: Key(1), Until: soon()}).Sum; got != 4 {
+				t.Errorf("it holds %d, want 4", got)
 			}
 		},
 		"of many only one is the first": func(t *testing.T, s Store) {

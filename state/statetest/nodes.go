@@ -92,6 +92,17 @@ func RunNodes(t *testing.T, with func(t *testing.T, test func(t *testing.T, a, b
 				eventually(t, "both know of all", func() bool { return count(s, 0) == 2*each })
 			}
 		},
+		"what one counts here the other sees, who only looks": func(t *testing.T, a, b Store) {
+			until := time.Now().Add(time.Hour)
+			for want := range int64(5) {
+				here(a, state.Count{Key: Key(1), Until: until, Add: 1})
+				here(a, state.Count{Key: Key(2), Until: until, Set: true, Member: int(want)})
+				eventually(t, "the other sees it", func() bool {
+					return here(b, state.Count{Key: Key(1), Until: until}).Sum == want+1 &&
+						here(b, state.Count{Key: Key(2), Until: until, Set: true, Member: -1}).Sum == want+1
+				})
+			}
+		},
 		"what is spent once is spent on both": func(t *testing.T, a, b Store) {
 			until := time.Now().Add(time.Hour)
 			for i := range uint64(20) {

@@ -18,6 +18,7 @@ type Store interface {
 	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 	Count(ctx context.Context, counts []state.Count)
+	CountHere(counts []state.Count)
 }
 
 // Key makes a key of a number.
