@@ -54,6 +54,7 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) state.Redis{
 		"one server": func(t *testing.T) state.Redis { return state.Redis{Addresses: []string{redistest.Start(t).Addr}} },
+		"Valkey":     func(t *testing.T) state.Redis { return state.Redis{Addresses: []string{redistest.StartValkey(t).Addr}} },
 		"a cluster": func(t *testing.T) state.Redis {
 			return state.Redis{Addresses: []string{redistest.StartCluster(t, 3)[0].Addr}, Cluster: true}
 		},

@@ -31,5 +31,10 @@ sudo=
 [ "$(id -u)" = 0 ] || sudo=sudo
 echo "make test: installing$missing"
 $sudo apt-get update -qq
+# Debian has Valkey since 13. The tools hold the server too, and start none.
+if ! command -v valkey-server >/dev/null 2>&1 && apt-cache show valkey-tools >/dev/null 2>&1; then
+	missing="$missing valkey-tools"
+	$sudo ln -sf /usr/bin/valkey-check-rdb /usr/local/bin/valkey-server
+fi
 # shellcheck disable=SC2086
 DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null

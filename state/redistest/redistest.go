@@ -1,5 +1,5 @@
-// Package redistest starts real Redis servers for tests: one alone, a cluster,
-// or a Sentinel that watches one. Each has a folder and ports of its own on
+// Package redistest starts real Redis servers for tests, Valkey where there is
+// no other: one alone, a cluster, or a Sentinel that watches one. Each has a folder and ports of its own on
 // loopback, writes nothing to disk unless told to, and ends with the test.
 //
 // A test that needs a server and finds none installed is skipped and says what
@@ -49,8 +49,16 @@ func Start(t testing.TB, args ...string) *Server {
 	return start(t, nil, args)
 }
 
-// start starts a server; own are arguments that have to be
-// made anew when the port is taken; they go first.
+// StartValkey is Start with a Valkey, whatever else is installed.
+func StartValkey(t testing.TB, args ...string) *Server {
+	t.Helper()
+	program, err := exec.LookPath("valkey-server")
+	if err != nil {
+		t.Skip(`valkey-server is not installed; "make test" installs it where Debian has it`)
+	}
+	return startProgram(t, program, nil, args)
+}
+
 func start(t testing.TB, own func() []string, args []string) *Server {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
@@ -59,6 +67,14 @@ func start(t testing.TB, own func() []string, args []string) *Server {
 			t.Skip(`redis-server is not installed; "make test" installs it on Debian`)
 		}
 	}
+	return startProgram(t, program, own, args)
+}
+
+// startProgram starts a server; own are arguments that have to be made anew
+// when the port is taken; they go first.
+func startProgram(t testing.TB, program string, own func() []string, args []string) *Server {
+	t.Helper()
+	var err error
 	s := &Server{Dir: t.TempDir(), program: program}
 	t.Cleanup(func() {
 		if s.client != nil {
