@@ -23,9 +23,10 @@ import (
 //
 // It is made for millions of them in little memory: 20 bytes an entry and its
 // text, in blocks that never move, so that growing leaves no garbage. Entries
-// are dealt out to parts by the first byte of their hash; each part is small
-// enough to be sorted in the processor's cache, and parts one after the other
-// are in the order in which the file wants them.
+// are dealt out to parts by the first byte of their hash, and their text with
+// them; each part is small enough to be sorted and written in the processor's
+// cache, and parts one after the other are in the order in which the file wants
+// them.
 type builder struct {
 	ctx    context.Context
 	name   string
@@ -33,7 +34,7 @@ type builder struct {
 	seed   uint64
 	report Report
 
-	text  [][]byte // keys, textChunk bytes each; nil where they are in spill
+	text  []*[textChunk]byte // keys; nil where they are in spill
 	spill spill
 	parts [256]part
 
@@ -63,7 +64,7 @@ type builder struct {
 }
 
 const (
-	textChunk = 256 << 10
+	textChunk = 4 << 10   // no less than a key can have
 	blockLen  = 204       // entries in 4 KiB
 	maxInFile = 1<<32 - 1 // lines, and bytes of text
 )
@@ -93,6 +94,8 @@ const (
 type part struct {
 	blocks []*[blockLen]entry
 	n      int
+	chunk  int // of the text, which is written
+	free   int // bytes left in it
 }
 
 func (p *part) add(e entry) {
@@ -148,39 +151,38 @@ func (b *builder) add(host, path []byte, cat uint16, flags uint8, line uint32) e
 		b.urls++
 	}
 	size := len(host) + len(path)
-	at, err := b.keep(host, path)
-	if err != nil {
-		return err
+	p := &b.parts[h>>56]
+	if p.free < size {
+		if err := b.grow(p); err != nil {
+			return err
+		}
 	}
-	b.parts[h>>56].add(entry{high: uint32(h >> 32), low: uint32(h), text: at, line: line, cat: cat, size: uint16(size)<<flagBits | uint16(flags)})
+	chunk, at := b.text[p.chunk], textChunk-p.free
+	copy(chunk[at+copy(chunk[at:], host):], path)
+	p.free -= size
+	p.add(entry{high: uint32(h >> 32), low: uint32(h), text: uint32(p.chunk*textChunk + at), line: line, cat: cat, size: uint16(size)<<flagBits | uint16(flags)})
 	return nil
 }
 
-// keep copies a key into the text and returns where it is.
-func (b *builder) keep(host, path []byte) (uint32, error) {
-	size := len(host) + len(path)
-	last := len(b.text) - 1
-	if last < 0 || cap(b.text[last])-len(b.text[last]) < size {
-		if (len(b.text)+1)*textChunk > maxInFile {
-			return 0, errors.New("more than 4 GiB of entries")
-		}
-		chunk := []byte(nil)
-		if b.spill.dir != "" && last >= heapChunks {
-			full := b.text[last]
-			var err error
-			if chunk, err = b.spill.put(full); err != nil {
-				return 0, err
-			}
-			b.text[last] = nil
-		} else {
-			chunk = make([]byte, 0, textChunk)
-		}
-		b.text = append(b.text, chunk)
-		last++
+// grow gives a part another chunk of text. Once there are many in memory, it is
+// the memory of the one before.
+func (b *builder) grow(p *part) error {
+	if (len(b.text)+1)*textChunk > maxInFile {
+		return errors.New("more than 4 GiB of entries")
 	}
-	at := last*textChunk + len(b.text[last])
-	b.text[last] = append(append(b.text[last], host...), path...)
-	return uint32(at), nil
+	var chunk *[textChunk]byte
+	if b.spill.dir != "" && len(b.text) >= heapChunks && p.n > 0 {
+		chunk = b.text[p.chunk]
+		if err := b.spill.put(p.chunk, chunk); err != nil {
+			return err
+		}
+		b.text[p.chunk] = nil
+	} else {
+		chunk = new([textChunk]byte)
+	}
+	p.chunk, p.free = len(b.text), textChunk
+	b.text = append(b.text, chunk)
+	return nil
 }
 
 func (b *builder) key(e *entry) []byte {
@@ -305,11 +307,9 @@ const (
 
 // write writes the list file.
 func (b *builder) write(dst string, stamp [32]byte, start time.Time) error {
-	spilled, err := b.spill.get()
-	if err != nil {
+	if err := b.spill.get(b.text); err != nil {
 		return err
 	}
-	copy(b.text[min(heapChunks, len(b.text)):], spilled)
 	n, err := b.dedupe()
 	if err != nil {
 		return err
@@ -410,7 +410,12 @@ type output struct {
 	sets  map[string]uint32 // set of categories, two bytes each, to its number
 	order []string          // sets by number
 	count []int             // entries of each set
+	last  uint32            // number of the set that was written last
 }
+
+// recordsAtOnce is how many bytes of records are written at a time: a checksum
+// of a few bytes costs as much as one of many.
+const recordsAtOnce = 32 << 10
 
 // records writes the records of all parts, and fills in the filter and the
 // index.
@@ -446,15 +451,22 @@ func (o *output) records() error {
 			if chain++; chain > mostBucket {
 				return errCrowded
 			}
-			rec, set = o.record(rec[:0], set[:0], buf[j:j+same])
-			if _, err := o.w.Write(rec); err != nil {
-				return err
-			}
-			if size += uint64(len(rec)); size > maxInFile {
+			before := len(rec)
+			rec, set = o.record(rec, set[:0], buf[j:j+same])
+			if size += uint64(len(rec) - before); size > maxInFile {
 				return errors.New("more than 4 GiB of records")
 			}
 			o.filter(e)
+			if len(rec) >= recordsAtOnce {
+				if _, err := o.w.Write(rec); err != nil {
+					return err
+				}
+				rec = rec[:0]
+			}
 		}
+	}
+	if _, err := o.w.Write(rec); err != nil {
+		return err
 	}
 	for ; bucket < o.h.Buckets; bucket++ {
 		o.index = binary.LittleEndian.AppendUint32(o.index, uint32(size))
@@ -480,13 +492,11 @@ func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 			o.more = binary.LittleEndian.AppendUint32(o.more, same[i].line)
 		}
 	}
-	id, ok := o.sets[string(set)]
-	if !ok {
-		id = uint32(len(o.order))
-		o.sets[string(set)] = id
-		o.order = append(o.order, string(set))
-		o.count = append(o.count, 0)
+	id := o.last
+	if int(id) >= len(o.order) || o.order[id] != string(set) {
+		id = o.set(set)
 	}
+	o.last = id
 	o.count[id]++
 	if e.flags()&flagException != 0 {
 		o.b.report.Exceptions++
@@ -498,6 +508,18 @@ func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 		rec = append(rec, byte(pos>>24))
 	}
 	return append(rec, o.b.key(e)...), set
+}
+
+// set returns the number of a set of categories.
+func (o *output) set(set []byte) uint32 {
+	id, ok := o.sets[string(set)]
+	if !ok {
+		id = uint32(len(o.order))
+		o.sets[string(set)] = id
+		o.order = append(o.order, string(set))
+		o.count = append(o.count, 0)
+	}
+	return id
 }
 
 // filter puts an entry into the Bloom filter, and its host's gate if it has a

@@ -24,6 +24,30 @@ var hostByte = func() (ok [256]bool) {
 	return ok
 }()
 
+// isNormal says whether s is a name of two labels or more in the form in which
+// hosts are compared, as nearly all entries are. Where it says no, normalHost
+// knows more.
+func isNormal(s []byte) bool {
+	if len(s) > maxHost {
+		return false
+	}
+	label, letters := 0, false // of the last label: where it begins, and whether it is more than a number
+	for i, c := range s {
+		if !hostByte[c] {
+			return false
+		}
+		if c != '.' {
+			letters = letters || c > '9'
+			continue
+		}
+		if i == label || i-label > 63 {
+			return false
+		}
+		label, letters = i+1, false
+	}
+	return letters && label > 0 && len(s)-label <= 63
+}
+
 // normalHost appends the host s, a name or an address, to dst in the form in
 // which hosts are compared: lower case, punycode, no final dot, no brackets.
 // Where s is none, reason says why, as a piece of a sentence after s itself,

@@ -239,6 +239,10 @@ func (p *parser) domainLine(s []byte) {
 
 // item takes a host or URL as people write them.
 func (p *parser) item(s []byte) {
+	if isNormal(s) {
+		p.add(s, nil, 0)
+		return
+	}
 	raw := s
 	if isNetwork(s) {
 		p.bad(raw, "is a network: lists are of hosts and URLs")
@@ -310,6 +314,10 @@ func (p *parser) add(host, path []byte, flags uint8) {
 
 // name takes a host that must be one.
 func (p *parser) name(s []byte, flags uint8) {
+	if isNormal(s) {
+		p.add(s, nil, flags)
+		return
+	}
 	name, reason := normalHost(p.host[:0], s)
 	p.host = name
 	if reason != "" {

@@ -12,49 +12,53 @@ import (
 // them have been: memory that the system can take back, so that what compiling
 // needs for an entry is the entry.
 
-// heapChunks is how many chunks of text stay in memory: 16 MiB.
-const heapChunks = 64
+// heapChunks is how many chunks of text stay in memory: 12 MiB, and one for each
+// part.
+const heapChunks = 12 << 20 / textChunk
 
-// A spill is such a file. The zero spill is none yet.
+// A spill is such a file, with a chunk where it would be if all were there. The
+// zero spill is none yet.
 type spill struct {
-	dir    string // "" keeps everything in memory
-	file   *os.File
-	chunks int
-	data   []byte // mapped
+	dir  string // "" keeps everything in memory
+	file *os.File
+	end  int    // of the last chunk, in chunks
+	data []byte // mapped
 }
 
-// put takes a full chunk and returns an empty one with the same memory.
-func (s *spill) put(chunk []byte) ([]byte, error) {
+// put writes a chunk that is full.
+func (s *spill) put(i int, chunk *[textChunk]byte) error {
 	if s.file == nil {
 		f, err := os.CreateTemp(s.dir, "text-*.tmp")
 		if err != nil {
-			return nil, fmt.Errorf("making a file for the entries: %w", err)
+			return fmt.Errorf("making a file for the entries: %w", err)
 		}
 		s.file = f
 		if err := os.Remove(f.Name()); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if _, err := s.file.WriteAt(chunk[:textChunk], int64(s.chunks)*textChunk); err != nil {
-		return nil, fmt.Errorf("putting the entries aside: %w", err)
+	if _, err := s.file.WriteAt(chunk[:], int64(i)*textChunk); err != nil {
+		return fmt.Errorf("putting the entries aside: %w", err)
 	}
-	s.chunks++
-	return chunk[:0], nil
+	s.end = max(s.end, i+1)
+	return nil
 }
 
-// get maps the chunks that put has taken.
-func (s *spill) get() (chunks [][]byte, err error) {
-	if s.chunks == 0 {
-		return nil, nil
+// get maps the chunks that put has written, and puts them where text has none.
+func (s *spill) get(text []*[textChunk]byte) (err error) {
+	if s.end == 0 {
+		return nil
 	}
-	s.data, err = unix.Mmap(int(s.file.Fd()), 0, s.chunks*textChunk, unix.PROT_READ, unix.MAP_SHARED)
+	s.data, err = unix.Mmap(int(s.file.Fd()), 0, s.end*textChunk, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("mapping the entries: %w", err)
+		return fmt.Errorf("mapping the entries: %w", err)
 	}
-	for i := range s.chunks {
-		chunks = append(chunks, s.data[i*textChunk:][:textChunk:textChunk])
+	for i, chunk := range text {
+		if chunk == nil {
+			text[i] = (*[textChunk]byte)(s.data[i*textChunk:])
+		}
 	}
-	return chunks, nil
+	return nil
 }
 
 func (s *spill) close() {
