@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"content":         1,
 	"message":         1,
 	"atomicfile":      1,
+	"peertest":        1,
 }
 
 // room returns the folder of the floor table that dir lies in, "" if none.

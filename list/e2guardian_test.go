@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shuultuur/peertest"
 )
 
 // TestAgreesWithE2guardian feeds the same random site, URL and expression lists
@@ -124,9 +126,8 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 	}))
 	t.Cleanup(origin.Close)
 	parent, parentPort, _ := net.SplitHostPort(origin.Listener.Addr().String())
-	addr, tls := freePort(t), freePort(t)
-	_, port, _ := net.SplitHostPort(addr)
-	_, tlsPort, _ := net.SplitHostPort(tls)
+	port, tlsPort := peertest.Port(t), peertest.Port(t)
+	addr := "127.0.0.1:" + port
 	q := func(name string) string { return "'" + filepath.Join(dir, name) + "'" }
 	conf := shipped(t, "e2guardian.conf", func(key, line string) bool { return strings.HasSuffix(key, "list") }, map[string]string{
 		"filterip": "127.0.0.1", "filterports": port, "checkip": "127.0.0.1", "transparenthttpsport": tlsPort,
@@ -189,16 +190,6 @@ func shipped(t testing.TB, name string, leave func(key, line string) bool, set m
 		fmt.Fprintf(&out, "\n%s = %s", key, value)
 	}
 	return out.String() + "\n"
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (g *guardian) stop(t testing.TB) {

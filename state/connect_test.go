@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/peertest"
 	"shuultuur/state/redistest"
 )
 
@@ -40,7 +41,7 @@ func TestConnects(t *testing.T) {
 			return Redis{Addresses: []string{redistest.StartCluster(t, 3)[1].Addr}, Cluster: true}
 		},
 		"over TLS that wants a certificate": func(t *testing.T) Redis {
-			port := redistest.Port(t)
+			port := peertest.Port(t)
 			redistest.Start(t, "--tls-port", port, "--tls-cert-file", files.Cert, "--tls-key-file", files.Key, "--tls-ca-cert-file", files.CA, "--tls-auth-clients", "yes")
 			return Redis{Addresses: []string{"127.0.0.1:" + port}, TLS: files}
 		},
@@ -65,7 +66,7 @@ func TestConnects(t *testing.T) {
 func TestRefusesToConnect(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", "secret")
 	for name, r := range map[string]Redis{
-		"where nothing listens":      {Addresses: []string{"127.0.0.1:" + redistest.Port(t)}},
+		"where nothing listens":      {Addresses: []string{"127.0.0.1:" + peertest.Port(t)}},
 		"with the wrong password":    {Addresses: []string{s.Addr}, Password: "guess"},
 		"in plain where TLS is said": {Addresses: []string{s.Addr}, TLS: &TLS{}},
 	} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/peertest"
 	"shuultuur/state"
 	"shuultuur/state/redistest"
 	"shuultuur/state/statetest"
@@ -101,7 +102,7 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 }
 
 func TestStartsWithoutRedis(t *testing.T) {
-	at := state.Redis{Addresses: []string{"127.0.0.1:" + redistest.Port(t)}}
+	at := state.Redis{Addresses: []string{"127.0.0.1:" + peertest.Port(t)}}
 	s := node(t, at, nil)
 	if lost := s.Stats().Lost; !strings.Contains(lost, "refused") {
 		t.Errorf("lost: %q, want it to say why", lost)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/miekg/dns"
 
 	"shuultuur/nameserver/forward/validate"
+	"shuultuur/peertest"
 )
 
 // A signedZone is a zone of the tree that is served to validators.
@@ -118,21 +118,9 @@ type lab struct {
 	misled    string // Unbound, which validates what the liar says
 }
 
-// program finds a program that test/setup.sh installs.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	for _, dir := range []string{"", "/usr/sbin/", "/usr/bin/"} {
-		if path, err := exec.LookPath(dir + name); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("%s is not there: test/setup.sh installs it", name)
-	return ""
-}
-
 func tool(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(program(t, name), args...)
+	cmd := peertest.Command(t, name, args...)
 	cmd.Dir = dir
 	var errs strings.Builder
 	cmd.Stderr = &errs
@@ -196,9 +184,9 @@ func newLab(t *testing.T) *lab {
 	}
 	wg.Wait()
 
-	nsd := freePort(t)
+	nsd := peertest.Port(t)
 	put(t, filepath.Join(dir, "nsd.conf"), fmt.Sprintf(`server:
-  ip-address: 127.0.0.1@%d
+  ip-address: 127.0.0.1@%s
   username: ""
   zonesdir: %q
   zonelistfile: %q
@@ -212,7 +200,7 @@ remote-control:
 	daemon(t, fmt.Sprint("127.0.0.1:", nsd), "nsd", "-d", "-c", filepath.Join(dir, "nsd.conf"))
 
 	put(t, filepath.Join(dir, "anchor"), l.anchor+"\n")
-	l.resolver = unbound(t, dir, "resolver", `module-config: "iterator"`, fmt.Sprintf("forward-zone:\n  name: .\n  forward-addr: 127.0.0.1@%d\n", nsd))
+	l.resolver = unbound(t, dir, "resolver", `module-config: "iterator"`, fmt.Sprintf("forward-zone:\n  name: .\n  forward-addr: 127.0.0.1@%s\n", nsd))
 	l.liar = liar(t, l.resolver)
 	l.validator, l.misled = l.unboundOver(t, dir, "validator", l.resolver), l.unboundOver(t, dir, "misled", l.liar)
 	return l
@@ -310,29 +298,12 @@ func parentZone(name string) string {
 	return best
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 20 {
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if l, err := net.Listen("tcp", c.LocalAddr().String()); err == nil {
-			l.Close()
-			return c.LocalAddr().(*net.UDPAddr).Port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
-}
-
 func unbound(t *testing.T, dir, name, server, rest string) string {
 	t.Helper()
-	port := freePort(t)
+	port := peertest.Port(t)
 	conf := filepath.Join(dir, name+".conf")
 	put(t, conf, fmt.Sprintf(`server:
-  interface: 127.0.0.1@%d
+  interface: 127.0.0.1@%s
   do-daemonize: no
   use-syslog: no
   username: ""
@@ -354,26 +325,7 @@ func unbound(t *testing.T, dir, name, server, rest string) string {
 // daemon starts a name server and waits until it answers.
 func daemon(t *testing.T, addr, name string, args ...string) {
 	t.Helper()
-	cmd := exec.Command(program(t, name), args...)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(os.Interrupt)
-		done := make(chan struct{})
-		go func() { cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(5 * time.Second):
-			cmd.Process.Kill()
-			<-done
-		}
-		if t.Failed() {
-			t.Logf("%s: %s", name, &out)
-		}
-	})
+	peertest.Start(t, name, args...)
 	q := new(dns.Msg).SetQuestion(".", dns.TypeSOA)
 	until(t, name+" answers", func() bool {
 		m, _, err := (&dns.Client{Timeout: 200 * time.Millisecond}).Exchange(q, addr)

@@ -17,6 +17,7 @@ import (
 	"shuultuur/nameserver/transfer"
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/sign"
+	"shuultuur/peertest"
 )
 
 // signing is settings that sign example.com., with keys and folder of their own.
@@ -44,11 +45,11 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 	for i, p := range peers(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			own := freePort(t)
+			own := peertest.Port(t)
 			addr := "127.0.0.1:" + own
 			c := signing(t, []string{sign.NSEC, sign.Compact}[i])
 			c.Tell = []transfer.Tell{{Address: addr, Key: keyName}}
-			at := "127.0.0.1:" + freePort(t)
+			at := "127.0.0.1:" + peertest.Port(t)
 			has := func(name string) func() bool {
 				return func() bool {
 					m := query(addr, name, dns.TypeA)

@@ -3,7 +3,6 @@ package transfer_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"shuultuur/nameserver/transfer"
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/sign"
+	"shuultuur/peertest"
 )
 
 // A peer is another's server: it writes its settings and starts it.
@@ -94,22 +94,22 @@ zone:
 		"nsd",
 		func(t *testing.T, dir, own, port string) {
 			conf := nsdConf(dir, own, fmt.Sprintf("\tzonefile: copy\n\tallow-notify: 127.0.0.1 %s\n\trequest-xfr: 127.0.0.1@%s %s\n", key, port, key))
-			run(t, "nsd", "-d", "-c", write(t, dir, "nsd.conf", conf))
+			peertest.Start(t, "nsd", "-d", "-c", write(t, dir, "nsd.conf", conf))
 		},
 		func(t *testing.T, dir, own, port, file string) func() {
 			conf := nsdConf(dir, own, fmt.Sprintf("\tzonefile: %q\n\tprovide-xfr: 127.0.0.1 %s\n\tnotify: 127.0.0.1@%s %s\n\tstore-ixfr: yes\n\tcreate-ixfr: yes\n", file, key, port, key))
-			p := run(t, "nsd", "-d", "-c", write(t, dir, "nsd.conf", conf))
-			return func() { _ = p.Signal(syscall.SIGHUP) }
+			p := peertest.Start(t, "nsd", "-d", "-c", write(t, dir, "nsd.conf", conf))
+			return func() { _ = p.Process.Signal(syscall.SIGHUP) }
 		},
 	}, {
 		"knot",
 		func(t *testing.T, dir, own, port string) {
-			run(t, "knotd", "-c", write(t, dir, "knot.conf", knotConf(dir, own, port, "notify", "    file: copy\n    master: us\n")))
+			peertest.Start(t, "knotd", "-c", write(t, dir, "knot.conf", knotConf(dir, own, port, "notify", "    file: copy\n    master: us\n")))
 		},
 		func(t *testing.T, dir, own, port, file string) func() {
 			conf := knotConf(dir, own, port, "transfer", fmt.Sprintf("    file: %s\n    notify: us\n    zonefile-load: difference\n    journal-content: changes\n    zonefile-sync: -1\n", file))
-			p := run(t, "knotd", "-c", write(t, dir, "knot.conf", conf))
-			return func() { _ = p.Signal(syscall.SIGHUP) }
+			p := peertest.Start(t, "knotd", "-c", write(t, dir, "knot.conf", conf))
+			return func() { _ = p.Process.Signal(syscall.SIGHUP) }
 		},
 	}}
 }
@@ -122,7 +122,7 @@ func TestOthersFetchFromUs(t *testing.T) {
 	for _, p := range peers(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			own := freePort(t)
+			own := peertest.Port(t)
 			addr := "127.0.0.1:" + own
 			s := start(t, transfer.Config{
 				Keys:  keyed(),
@@ -160,7 +160,7 @@ func TestOthersFetchSignedZones(t *testing.T) {
 	for i, p := range peers(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			own := freePort(t)
+			own := peertest.Port(t)
 			addr := "127.0.0.1:" + own
 			s := start(t, transfer.Config{
 				Keys:  keyed(),
@@ -212,7 +212,7 @@ func TestOthersFetchSignedZones(t *testing.T) {
 
 func out(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	b, err := exec.Command(program(t, name), args...).CombinedOutput()
+	b, err := peertest.Command(t, name, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, b)
 	}
@@ -231,7 +231,7 @@ func TestWeFetchFromOthers(t *testing.T) {
 	for _, p := range peers(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			own, dir, folder := freePort(t), t.TempDir(), t.TempDir()
+			own, dir, folder := peertest.Port(t), t.TempDir(), t.TempDir()
 			c := transfer.Config{
 				Keys:        keyed(),
 				Folder:      folder,
@@ -264,7 +264,7 @@ func TestWeFetchFromOthers(t *testing.T) {
 				return err == nil && strings.Contains(string(b), "host3009.")
 			})
 			// Another start without the primary: what is on disk is served.
-			c.Secondaries[0].Primaries[0].Address = "127.0.0.1:" + freePort(t)
+			c.Secondaries[0].Primaries[0].Address = "127.0.0.1:" + peertest.Port(t)
 			again := start(t, c)
 			until(t, "what is on disk is served", func() bool { return serial(again.addr.String()) == 2 })
 		})
@@ -286,7 +286,7 @@ func TestDigAndKdig(t *testing.T) {
 			if key != "" {
 				args = append(args, "-y", key)
 			}
-			b, _ := exec.Command(program(t, tool), args...).CombinedOutput() // a refusal is a failure to some
+			b, _ := peertest.Command(t, tool, args...).CombinedOutput() // a refusal is a failure to some
 			return string(b)
 		}
 		// All: 5,000 hosts, and NS, its address, a wildcard, SOA twice.

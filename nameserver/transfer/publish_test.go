@@ -19,6 +19,7 @@ import (
 	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/sign"
+	"shuultuur/peertest"
 )
 
 // kept is a Zones that keeps what it is given.
@@ -256,7 +257,7 @@ func TestWhatIsOnDiskExpires(t *testing.T) {
 	file := write(t, folder, "example.com.zone", text(t, 5, 3)) // expires in a day
 	c := transfer.Config{
 		Folder:      folder,
-		Secondaries: []transfer.Secondary{{Zone: "example.com", Primaries: []transfer.Primary{{Address: "127.0.0.1:" + freePort(t)}}}},
+		Secondaries: []transfer.Secondary{{Zone: "example.com", Primaries: []transfer.Primary{{Address: "127.0.0.1:" + peertest.Port(t)}}}},
 	}
 	s := start(t, c)
 	until(t, "what is on disk is served", func() bool { return serial(s.addr.String()) == 5 })

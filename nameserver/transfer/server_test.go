@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -108,50 +107,6 @@ func publish(t testing.TB, s *server, z *zone.Zone, signer *sign.Signer) {
 	if err := s.Publish(t.Context(), z); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// program finds another's server; what Debian keeps in sbin is not in
-// everybody's path.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	for _, path := range []string{name, "/usr/sbin/" + name} {
-		if found, err := exec.LookPath(path); err == nil {
-			return found
-		}
-	}
-	t.Fatalf("%s is not there: test/setup.sh installs it", name)
-	return ""
-}
-
-// run starts another's server until the test ends.
-func run(t testing.TB, name string, args ...string) *os.Process {
-	t.Helper()
-	cmd := exec.Command(program(t, name), args...)
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		done := make(chan struct{})
-		go func() { _ = cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(5 * time.Second):
-			_ = cmd.Process.Kill()
-			<-done
-		}
-	})
-	return cmd.Process
-}
-
-// freePort is one that another's server can have for UDP and TCP.
-func freePort(t testing.TB) string {
-	t.Helper()
-	tcp, udp := listen(t)
-	defer tcp.Close()
-	defer udp.Close()
-	return fmt.Sprint(netip.MustParseAddrPort(tcp.Addr().String()).Port())
 }
 
 func write(t testing.TB, dir, name, text string) string {

@@ -2,7 +2,6 @@ package transfer_test
 
 import (
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/sign"
+	"shuultuur/peertest"
 )
 
 const signedZone = `
@@ -85,7 +85,7 @@ func validate(t *testing.T, algorithm, denial string) {
 	publish(t, s, read(t, "insecure.example.com.", "$TTL 300\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\nhost A 192.0.2.77\n"), nil)
 
 	dir := t.TempDir()
-	port := freePort(t)
+	port := peertest.Port(t)
 	anchor := write(t, dir, "anchor", keys[0].DS().String()+"\n")
 	conf := write(t, dir, "unbound.conf", fmt.Sprintf(`
 server:
@@ -112,7 +112,7 @@ stub-zone:
 remote-control:
 	control-enable: no
 `, port, port, dir, anchor, s.port(), s.port()))
-	run(t, "unbound", "-d", "-c", conf)
+	peertest.Start(t, "unbound", "-d", "-c", conf)
 	addr := "127.0.0.1:" + port
 	until(t, "unbound answers", func() bool { return query(addr, "example.com.", dns.TypeSOA) != nil })
 
@@ -175,7 +175,7 @@ remote-control:
 		if !tt.secure {
 			continue
 		}
-		out, err := exec.Command(program(t, "delv"), "@127.0.0.1", "-p", s.port(), "-a", trust, "+root=example.com.", tt.name, dns.TypeToString[tt.typ]).CombinedOutput()
+		out, err := peertest.Command(t, "delv", "@127.0.0.1", "-p", s.port(), "-a", trust, "+root=example.com.", tt.name, dns.TypeToString[tt.typ]).CombinedOutput()
 		if text := string(out); err != nil || !strings.Contains(text, "; fully validated") && !strings.Contains(text, "; negative response, fully validated") {
 			t.Errorf("delv: %s: %v\n%s", what, err, out)
 		}

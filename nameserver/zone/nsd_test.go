@@ -4,47 +4,24 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"shuultuur/peertest"
+
 	"github.com/miekg/dns"
 )
-
-// program finds a program that test/setup.sh installs.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	for _, dir := range []string{"", "/usr/sbin/", "/usr/bin/"} {
-		if path, err := exec.LookPath(dir + name); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("%s is not there: test/setup.sh installs it", name)
-	return ""
-}
-
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
 
 // startNSD runs a NSD with zone files and returns a connection to it.
 func startNSD(t testing.TB, files map[string]string) *dns.Conn {
 	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), peertest.Port(t)
 	var conf strings.Builder
-	fmt.Fprintf(&conf, "server:\n ip-address: 127.0.0.1@%d\n username: \"\"\n chroot: \"\"\n zonesdir: %q\n database: \"\"\n pidfile: %q\n xfrdfile: %q\n zonelistfile: %q\n server-count: 1\n minimal-responses: yes\n tcp-query-count: 0\n verbosity: 1\nremote-control:\n control-enable: no\n",
+	fmt.Fprintf(&conf, "server:\n ip-address: 127.0.0.1@%s\n username: \"\"\n chroot: \"\"\n zonesdir: %q\n database: \"\"\n pidfile: %q\n xfrdfile: %q\n zonelistfile: %q\n server-count: 1\n minimal-responses: yes\n tcp-query-count: 0\n verbosity: 1\nremote-control:\n control-enable: no\n",
 		port, dir, filepath.Join(dir, "pid"), filepath.Join(dir, "xfrd"), filepath.Join(dir, "zonelist"))
 	for origin, file := range files {
 		fmt.Fprintf(&conf, "zone:\n name: %s\n zonefile: %q\n", origin, file)
@@ -57,21 +34,10 @@ func startNSD(t testing.TB, files map[string]string) *dns.Conn {
 }
 
 // startPeer runs another server and waits until it serves its zones.
-func startPeer(t testing.TB, files map[string]string, port int, name string, args ...string) *dns.Conn {
+func startPeer(t testing.TB, files map[string]string, port, name string, args ...string) *dns.Conn {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := exec.Command(program(t, name), args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		<-ended
-	})
-	addr := "127.0.0.1:" + strconv.Itoa(port)
+	peertest.Start(t, name, args...)
+	addr := "127.0.0.1:" + port
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		c, err := dns.DialTimeout("tcp", addr, time.Second)
 		if err != nil {
@@ -87,10 +53,7 @@ func startPeer(t testing.TB, files map[string]string, port int, name string, arg
 		}
 		c.Close()
 	}
-	_ = cmd.Process.Signal(os.Interrupt)
-	<-ended
-	ended <- nil
-	t.Fatalf("%s does not serve its zones: %s", name, out.String())
+	t.Fatalf("%s does not serve its zones", name)
 	return nil
 }
 
@@ -450,7 +413,7 @@ func signed(t testing.TB, origin, text string, args []string) string {
 	t.Helper()
 	dir := t.TempDir()
 	run := func(name string, args ...string) string {
-		cmd := exec.Command(program(t, name), args...)
+		cmd := peertest.Command(t, name, args...)
 		cmd.Dir = dir
 		var errs bytes.Buffer
 		cmd.Stderr = &errs

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"shuultuur/peertest"
 )
 
 // patience is how long a server may take to start, or a cluster to agree.
@@ -52,29 +54,18 @@ func Start(t testing.TB, args ...string) *Server {
 // StartValkey is Start with a Valkey, whatever else is installed.
 func StartValkey(t testing.TB, args ...string) *Server {
 	t.Helper()
-	program, err := exec.LookPath("valkey-server")
-	if err != nil {
-		t.Skip(`valkey-server is not installed; "make test" installs it where Debian has it`)
-	}
-	return startProgram(t, program, nil, args)
+	return startProgram(t, peertest.Program(t, "valkey-server"), nil, args)
 }
 
 func start(t testing.TB, own func() []string, args []string) *Server {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		if program, err = exec.LookPath("valkey-server"); err != nil {
-			t.Skip(`redis-server is not installed; "make test" installs it on Debian`)
-		}
-	}
-	return startProgram(t, program, own, args)
+	return startProgram(t, peertest.Program(t, "redis-server", "valkey-server"), own, args)
 }
 
 // startProgram starts a server; own are arguments that have to be made anew
 // when the port is taken; they go first.
 func startProgram(t testing.TB, program string, own func() []string, args []string) *Server {
 	t.Helper()
-	var err error
 	s := &Server{Dir: t.TempDir(), program: program}
 	t.Cleanup(func() {
 		if s.client != nil {
@@ -84,7 +75,7 @@ func startProgram(t testing.TB, program string, own func() []string, args []stri
 	})
 	// Between asking for a free port and its use somebody else may take it.
 	for try := 0; ; try++ {
-		port := Port(t)
+		port := peertest.Port(t)
 		s.Addr = "127.0.0.1:" + port
 		s.args = nil
 		if own != nil {
@@ -92,7 +83,8 @@ func startProgram(t testing.TB, program string, own func() []string, args []stri
 		}
 		s.args = append(s.args, "--port", port, "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", filepath.Join(s.Dir, "log"))
 		s.args = append(s.args, args...)
-		if err = s.run(); err == nil {
+		err := s.run(t)
+		if err == nil {
 			return s
 		}
 		if try == 4 {
@@ -101,23 +93,10 @@ func startProgram(t testing.TB, program string, own func() []string, args []stri
 	}
 }
 
-// Port returns a port of loopback that was free a moment ago.
-func Port(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 // run starts the program and waits until it answers.
-func (s *Server) run() error {
-	s.cmd = exec.Command(s.program, s.args...)
+func (s *Server) run(t testing.TB) error {
+	s.cmd = peertest.Command(t, s.program, s.args...)
 	s.cmd.Dir = s.Dir
-	s.cmd.SysProcAttr = withParent()
 	var out bytes.Buffer
 	s.cmd.Stdout, s.cmd.Stderr = &out, &out
 	if err := s.cmd.Start(); err != nil {
@@ -202,7 +181,7 @@ func (s *Server) Stop() {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop()
-	if err := s.run(); err != nil {
+	if err := s.run(t); err != nil {
 		t.Fatalf("restarting redis-server: %v", err)
 	}
 }
@@ -230,7 +209,7 @@ func StartCluster(t testing.TB, n int, args ...string) []*Server {
 	var all []*Server
 	for range n {
 		s := start(t, func() []string {
-			return []string{"--cluster-enabled", "yes", "--cluster-port", Port(t), "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}
+			return []string{"--cluster-enabled", "yes", "--cluster-port", peertest.Port(t), "--cluster-node-timeout", "2000", "--cluster-config-file", "nodes.conf"}
 		}, args)
 		all = append(all, s)
 	}

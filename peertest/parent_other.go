@@ -1,6 +1,6 @@
-//go:build !linux
+//go:build !linux && !freebsd
 
-package redistest
+package peertest
 
 import "syscall"
 
