@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,41 +22,13 @@ const (
 
 // Config says where events are kept. Paths are relative to the data folder.
 type Config struct {
-	SQLite       string        `yaml:"sqlite"`       // database file; the default when no store is named
-	JSONL        string        `yaml:"jsonl"`        // JSON lines
-	Squid        string        `yaml:"squid"`        // Squid's native access.log
-	DansGuardian string        `yaml:"dansguardian"` // DansGuardian's access.log, format 1
-	Keep         Age           `yaml:"keep"`         // age at which the database forgets; 0 means 90d
-	Every        time.Duration `yaml:"every"`        // time between batches; 0 means 1s
-	Queue        int           `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
-}
-
-// An Age is a duration that may be written in days: "90d", "36h".
-type Age time.Duration
-
-// UnmarshalText reads what time.ParseDuration reads, or a whole number of days.
-func (a *Age) UnmarshalText(text []byte) error {
-	s := string(text)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n := 0
-		for _, c := range days {
-			if c < '0' || c > '9' || n > 36500 {
-				return fmt.Errorf("%q is not an age; write 90d or 36h", s)
-			}
-			n = n*10 + int(c-'0')
-		}
-		if days == "" || n > 36500 {
-			return fmt.Errorf("%q is not an age; write 90d or 36h, at most 36500d", s)
-		}
-		*a = Age(time.Duration(n) * 24 * time.Hour)
-		return nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf("%q is not an age; write 90d or 36h", s)
-	}
-	*a = Age(d)
-	return nil
+	SQLite       string          `yaml:"sqlite"`       // database file; the default when no store is named
+	JSONL        string          `yaml:"jsonl"`        // JSON lines
+	Squid        string          `yaml:"squid"`        // Squid's native access.log
+	DansGuardian string          `yaml:"dansguardian"` // DansGuardian's access.log, format 1
+	Keep         filter.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
+	Every        time.Duration   `yaml:"every"`        // time between batches; 0 means 1s
+	Queue        int             `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
 }
 
 // WithDefaults returns c with every zero filled in, or what is wrong with it.
@@ -66,7 +37,7 @@ func (c Config) WithDefaults() (Config, error) {
 		c.SQLite = "events.db"
 	}
 	if c.Keep == 0 {
-		c.Keep = Age(90 * 24 * time.Hour)
+		c.Keep = filter.Duration(90 * 24 * time.Hour)
 	}
 	if c.Every == 0 {
 		c.Every = time.Second

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"net/netip"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v4"
-	"net/netip"
 )
 
 const sketch = `
@@ -126,20 +127,5 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 				t.Errorf("error %v, want one with %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestDurations(t *testing.T) {
-	for in, want := range map[string]time.Duration{"30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "0": 0, "0s": 0} {
-		var d Duration
-		if err := d.UnmarshalText([]byte(in)); err != nil || time.Duration(d) != want {
-			t.Errorf("%q is %v, %v; want %v", in, time.Duration(d), err, want)
-		}
-	}
-	for _, in := range []string{"", "d", "1", "-1d", "1dd", "1d-1h", "99999999999h", "1h1d"} {
-		var d Duration
-		if err := d.UnmarshalText([]byte(in)); err == nil {
-			t.Errorf("%q was read as %v", in, time.Duration(d))
-		}
 	}
 }

@@ -74,10 +74,15 @@ const (
 )
 
 // NewPages reads block.html, warn.html, error.html and quota.html
-// (html/template, given a [Page]) from dir; those that are not there, or all when dir is "", are the
-// built-in ones. contact is whom to ask, shown on the pages.
+// (html/template, given a [Page]) from dir; those that are not there, or all
+// when dir is "", are the built-in ones. All may use the built-in template
+// "head". contact is whom to ask, shown on the pages.
 func NewPages(dir, contact string) (*Pages, error) {
 	p := &Pages{contact: contact}
+	head, err := template.ParseFS(builtin, "pages/head.html")
+	if err != nil {
+		return nil, err
+	}
 	for k, name := range [...]string{"block.html", "warn.html", "error.html", "quota.html"} {
 		text, err := fs.ReadFile(builtin, "pages/"+name)
 		if err != nil {
@@ -93,7 +98,7 @@ func NewPages(dir, contact string) (*Pages, error) {
 				return nil, fmt.Errorf("page template: %w", err)
 			}
 		}
-		t, err := template.New(where).Parse(string(text))
+		t, err := template.Must(head.Clone()).New(where).Parse(string(text)) // never executed, so it can be cloned
 		if err != nil {
 			return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
 		}

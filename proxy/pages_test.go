@@ -111,11 +111,15 @@ func TestTemplatesMayBeReplaced(t *testing.T) {
 		}
 	}
 	write("block.html", "mine: {{.Category}} {{.Evidence}}")
+	write("error.html", `{{template "head"}}<main class="error">{{.Title}}`)
 	p, err := NewPages(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, b := p.render(blockPage, document, &Page{Category: "a<b", Evidence: "list:3"}); string(b) != "mine: a&lt;b list:3" {
+		t.Errorf("got %q", b)
+	}
+	if _, b := p.render(errorPage, document, &Page{Title: "Bad Gateway"}); !strings.Contains(string(b), "</style>") || !strings.HasSuffix(string(b), `<main class="error">Bad Gateway`) {
 		t.Errorf("got %q", b)
 	}
 	if _, b := p.render(warnPage, document, &Page{Continue: "http://x/?a=b"}); !strings.Contains(string(b), `href="http://x/?a=b"`) {

@@ -124,7 +124,7 @@ func moment(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	var ago event.Age
+	var ago filter.Duration
 	if err := ago.UnmarshalText([]byte(s)); err == nil {
 		return time.Now().Add(-time.Duration(ago)), nil
 	}
