@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the tests need beyond Go: a C compiler for the race detector,
 # a browser with its driver for the story tests, a Redis server for what a
-# fleet shares. On systems other than Debian's it says what is missing and
-# goes on: the tests that need it say so.
+# fleet shares, name servers and their tools to agree with. On systems other
+# than Debian's it says what is missing and goes on: the tests that need it are
+# skipped and say so.
 set -eu
 
 missing=
