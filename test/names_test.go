@@ -69,7 +69,7 @@ func upstreamOn(t *testing.T, conn net.PacketConn, records ...string) (end func(
 }
 
 const namesSettings = `
-listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, sinkhole: 127.0.0.1:PAGE}
+listen: {proxy: 127.0.0.1:0, admin: "127.0.0.1:ADMIN", sinkhole: 127.0.0.1:PAGE}
 lists: {own: {format: domains, path: own.txt, category: gambling}}
 checks: {category: {lists: [own]}}
 policies:
@@ -93,13 +93,13 @@ func TestNamesAreFiltered(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	page, port, up := freePort(t), freePort(t), freePort(t)
+	page, port, up, admin := freePort(t), freePort(t), freePort(t), freePort(t)
 	records := []string{"ferry.example. 300 IN A 198.51.100.1", "cloak.example. 300 IN CNAME x.bet.example."}
 	endUpstream := upstreamFor(t, up, records...)
 	defer func() { endUpstream() }()
 	file := filepath.Join(dir, "shuultuur.yaml")
 	for name, text := range map[string]string{
-		"shuultuur.yaml": strings.NewReplacer("PAGE", page, "DNS", port, "UP", up).Replace(namesSettings),
+		"shuultuur.yaml": strings.NewReplacer("PAGE", page, "DNS", port, "UP", up, "ADMIN", admin).Replace(namesSettings),
 		"own.txt":        "bet.example\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -182,8 +182,27 @@ func TestNamesAreFiltered(t *testing.T) {
 	endUpstream()
 	until("upstreams gone", []string{"NOERROR", "198.51.100.1", "EDE: 3 (Stale Answer)"}, "ferry.example")
 	until("upstreams gone, a new name", []string{"SERVFAIL", "EDE: 2"}, "new.example")
+	metrics, err := exec.Command("curl", "-sS", "-m", "10", "http://127.0.0.1:"+admin+"/metrics").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, metrics)
+	}
+	for _, counted := range []string{"coredns_cache_served_stale_total", "shuultuur_dns_upstream_failed_total"} {
+		found := false
+		for line := range strings.Lines(string(metrics)) {
+			if strings.HasPrefix(line, counted) && !strings.HasSuffix(line, " 0\n") {
+				found = true
+			}
+		}
+		if !found {
+			t.Errorf("%s does not count", counted)
+		}
+	}
+	back := time.Now()
 	endUpstream = upstreamFor(t, up, append(records, "new.example. 300 IN A 198.51.100.2")...)
 	until("upstreams back", []string{"NOERROR", "198.51.100.2"}, "new.example")
+	if took := time.Since(back); took > 10*time.Second { // a failure is kept for 5 s
+		t.Errorf("upstreams are back for %v when their first answer comes", took)
+	}
 	if out := until("upstreams back, an old name", []string{"NOERROR", "198.51.100.1"}, "ferry.example"); strings.Contains(out, "SERVFAIL") {
 		t.Error(out)
 	}

@@ -1,0 +1,273 @@
+package nameserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/filter"
+	"shuultuur/nameserver/forward"
+	"shuultuur/nameserver/resolve"
+	zones "shuultuur/nameserver/zone"
+)
+
+// complianceZone has an RRset that no datagram of 512 bytes holds.
+func complianceZone() string {
+	var b strings.Builder
+	b.WriteString("$ORIGIN compliant.example.\n$TTL 300\n@ SOA ns hostmaster 1 3600 600 86400 300\n@ NS ns\nns A 127.0.0.1\n")
+	for i := range 12 {
+		fmt.Fprintf(&b, "big TXT \"%d%s\"\n", i, strings.Repeat("x", 100))
+	}
+	return b.String()
+}
+
+// A compliance is a query of RFC 8906 section 8, or of ISC's compliance tester
+// (DNS-Compliance-Testing), by its name there.
+type compliance struct {
+	name    string
+	network string
+	query   func(m *dns.Msg)
+}
+
+func optOf(version uint8, size uint16, flags uint32, options ...dns.EDNS0) func(*dns.Msg) {
+	return func(m *dns.Msg) {
+		o := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT, Class: size, Ttl: flags}, Option: options}
+		o.SetVersion(version)
+		m.Extra = append(m.Extra, o)
+	}
+}
+
+func both(fs ...func(*dns.Msg)) func(*dns.Msg) {
+	return func(m *dns.Msg) {
+		for _, f := range fs {
+			f(m)
+		}
+	}
+}
+
+func compliances() (all []compliance) {
+	add := func(name, network string, f func(*dns.Msg)) { all = append(all, compliance{name, network, f}) }
+	flag := func(f func(h *dns.MsgHdr)) func(*dns.Msg) { return func(m *dns.Msg) { f(&m.MsgHdr) } }
+	big := func(m *dns.Msg) { m.Question[0].Name, m.Question[0].Qtype = "big."+m.Question[0].Name, dns.TypeTXT }
+	unknown := &dns.EDNS0_LOCAL{Code: 100}
+	nsid, expire := &dns.EDNS0_NSID{Code: dns.EDNS0NSID}, &dns.EDNS0_EXPIRE{Code: dns.EDNS0EXPIRE, Empty: true}
+	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}
+	subnet := &dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, Address: net.IPv4zero}
+
+	add("dns", "udp", both())
+	add("aa", "udp", flag(func(h *dns.MsgHdr) { h.Authoritative = true }))
+	add("ad", "udp", flag(func(h *dns.MsgHdr) { h.AuthenticatedData = true }))
+	add("cd", "udp", flag(func(h *dns.MsgHdr) { h.CheckingDisabled = true }))
+	add("ra", "udp", flag(func(h *dns.MsgHdr) { h.RecursionAvailable = true }))
+	add("tc", "udp", flag(func(h *dns.MsgHdr) { h.Truncated = true }))
+	add("zflag", "udp", flag(func(h *dns.MsgHdr) { h.Zero = true }))
+	add("opcode", "udp", func(m *dns.Msg) { m.Opcode, m.Question = 15, nil })
+	add("opcodeflg", "udp", func(m *dns.Msg) {
+		m.MsgHdr = dns.MsgHdr{Id: m.Id, Opcode: 15, Authoritative: true, Truncated: true, RecursionDesired: true, RecursionAvailable: true,
+			Zero: true, AuthenticatedData: true, CheckingDisabled: true}
+		m.Question = nil
+	})
+	add("tcp", "tcp", both())
+	add("edns", "udp", optOf(0, 4096, 0))
+	add("edns1", "udp", optOf(1, 4096, 0))
+	add("edns@512", "udp", both(big, optOf(0, 512, 0x8000)))
+	add("ednsopt", "udp", optOf(0, 4096, 0, unknown))
+	add("edns1opt", "udp", optOf(1, 4096, 0, unknown))
+	add("do", "udp", optOf(0, 4096, 0x8000))
+	add("docd", "udp", both(flag(func(h *dns.MsgHdr) { h.CheckingDisabled = true }), optOf(0, 4096, 0x8000)))
+	add("edns1do", "udp", optOf(1, 4096, 0x8000))
+	add("ednsflags", "udp", optOf(0, 4096, 0x80))
+	add("edns1flags", "udp", optOf(1, 4096, 0x40))
+	add("optlist", "udp", optOf(0, 4096, 0, nsid, subnet, expire, cookie))
+	for _, o := range []struct {
+		name string
+		opt  dns.EDNS0
+	}{{"nsid", nsid}, {"cookie", cookie}, {"expire", expire}, {"subnet", subnet}} {
+		add("edns"+o.name, "udp", optOf(0, 4096, 0, o.opt))
+		add("edns1"+o.name, "udp", optOf(1, 4096, 0, o.opt))
+	}
+	add("ednstcp", "tcp", both(big, optOf(0, 512, 0x8000)))
+	add("bind11", "udp", optOf(0, 4096, 0x8000, cookie))
+	add("dig11", "udp", both(flag(func(h *dns.MsgHdr) { h.RecursionDesired, h.AuthenticatedData = true, true }), optOf(0, 4096, 0, cookie)))
+	for _, typ := range []uint16{dns.TypeA, dns.TypeNS, dns.TypeMD, dns.TypeMF, dns.TypeCNAME, dns.TypeMB, dns.TypeNULL, dns.TypePTR, dns.TypeHINFO, dns.TypeMX,
+		dns.TypeTXT, dns.TypeRP, dns.TypeSIG, dns.TypeKEY, dns.TypeAAAA, dns.TypeLOC, dns.TypeNXT, dns.TypeSRV, dns.TypeNAPTR, dns.TypeDNAME, dns.TypeAPL,
+		dns.TypeSSHFP, dns.TypeDNSKEY, dns.TypeNSEC3PARAM, dns.TypeTLSA, dns.TypeCDS, dns.TypeHTTPS, dns.TypeSPF, dns.TypeURI, dns.TypeCAA, 666, 1000} {
+		add(dns.Type(typ).String(), "udp", func(m *dns.Msg) { m.Question[0].Qtype = typ })
+	}
+	return all
+}
+
+// asks puts a case to a server and returns its answer; recurse is for
+// resolvers.
+func (x *compliance) asks(t *testing.T, addr string, recurse bool) (m, r *dns.Msg) {
+	t.Helper()
+	m = query("compliant.example.", dns.TypeSOA)
+	m.RecursionDesired = recurse
+	x.query(m)
+	c := &dns.Client{Net: x.network, Timeout: 5 * time.Second, UDPSize: 4096}
+	r, _, err := c.Exchange(m, addr)
+	if err != nil {
+		t.Fatalf("%s at %s: %v", x.name, addr, err)
+	}
+	return m, r
+}
+
+// shape is what RFC 8906 looks at in an answer: not the data.
+func shape(m, r *dns.Msg) string {
+	s := fmt.Sprintf("%s qr=%v opcode=%d aa=%v tc=%v rd=%v z=%v answers=%v", strings.Replace(dns.RcodeToString[r.Rcode], "BADSIG", "BADVERS", 1), r.Response, r.Opcode, r.Authoritative, r.Truncated, r.RecursionDesired, r.Zero, len(r.Answer) > 0)
+	if o := r.IsEdns0(); o != nil {
+		s += fmt.Sprintf(" OPT version=%d do=%v flags=%x", o.Version(), o.Do(), o.Hdr.Ttl&0x7fff)
+		for _, opt := range o.Option {
+			if opt.Option() == 100 {
+				s += " option 100"
+			}
+		}
+	}
+	return s
+}
+
+// peerOf starts another name server and returns its address.
+func peerOf(t *testing.T, port int, name, settings string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if path = "/usr/sbin/" + name; !exists(path) {
+			t.Skipf("%s is not installed; test/setup.sh installs it", name)
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "conf")
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append(args, "-c", file)...)
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	c := &dns.Client{Timeout: 200 * time.Millisecond}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if r, _, err := c.Exchange(new(dns.Msg).SetQuestion("compliant.example.", dns.TypeSOA), addr); err == nil && len(r.Answer) == 1 {
+			return addr
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not answer", name)
+		}
+	}
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+func unusedPort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// passes is a policy that lets all pass.
+type passes struct{}
+
+func (passes) Wants(*filter.Transaction, filter.Stage) bool { return false }
+func (passes) Decide(_ context.Context, t *filter.Transaction, _ filter.Stage) filter.Verdict {
+	return t.Verdict
+}
+
+// peculiar are the answers where the peers differ from RFC 8906: Unbound takes
+// a query with TC for malformed, both give reserved flags back, and NSD forgets
+// DO beside BADVERS (section 8.2.9).
+var peculiar = map[string]string{
+	"tc, resolver":        "NOERROR qr=true opcode=0 aa=false tc=false rd=true z=false answers=true",
+	"opcodeflg, own zone": "NOTIMP qr=true opcode=15 aa=false tc=false rd=true z=false answers=false",
+	"opcodeflg, resolver": "NOTIMP qr=true opcode=15 aa=false tc=false rd=true z=false answers=false",
+	"edns1do, own zone":   "BADVERS qr=true opcode=0 aa=false tc=false rd=false z=false answers=false OPT version=0 do=true flags=0",
+}
+
+// TestEveryPathIsCompliant puts the queries to a zone of our own, to the
+// resolver and to a server that refuses, beside NSD and Unbound.
+func TestEveryPathIsCompliant(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "compliant.example.zone")
+	if err := os.WriteFile(file, []byte(complianceZone()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	port := unusedPort(t)
+	nsd := peerOf(t, port, "nsd", fmt.Sprintf("server:\n  ip-address: 127.0.0.1@%d\n  zonesdir: %q\n  username: \"\"\n  chroot: \"\"\n  logfile: \"\"\n  pidfile: \"\"\n  xfrdfile: %q\n  zonelistfile: %q\n  database: \"\"\n  rrl-ratelimit: 0\n  minimal-responses: yes\nremote-control:\n  control-enable: no\nzone:\n  name: compliant.example\n  zonefile: compliant.example.zone\n",
+		port, dir, filepath.Join(dir, "xfrd"), filepath.Join(dir, "list")), "-d")
+	port = unusedPort(t)
+	unbound := peerOf(t, port, "unbound", fmt.Sprintf("server:\n  interface: 127.0.0.1@%d\n  do-daemonize: no\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"\"\n  use-syslog: no\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  access-control: 127.0.0.0/8 allow\nremote-control:\n  control-enable: no\nforward-zone:\n  name: \".\"\n  forward-addr: %s\n",
+		port, strings.Replace(nsd, ":", "@", 1)), "-d")
+
+	own := zones.NewResponder()
+	if _, err := zones.NewFiles(zones.Config{Files: []zones.File{{Path: file}}}, own, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := forward.New(forward.Config{Upstreams: []string{nsd}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	store, err := resolve.NewStore(resolve.CacheConfig{}, f.Ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	others, err := resolve.New(resolve.Config{}, resolve.Parts{Decider: passes{}, Store: store, Identify: func(a netip.Addr) filter.Client { return filter.Client{Addr: a} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	none := RRL{Rate: -1}
+	authority := start(t, Config{RRL: none, Recursion: elsewhere}, nil, own, others)
+	resolver := start(t, Config{RRL: none}, nil, others)
+	refuser := start(t, Config{RRL: none, Recursion: elsewhere}, nil, others)
+
+	for _, x := range compliances() {
+		t.Run(x.name, func(t *testing.T) {
+			for _, p := range []struct {
+				path, peer string
+				s          *Server
+				recurse    bool
+			}{{"own zone", nsd, authority, false}, {"resolver", unbound, resolver, true}, {"refused", "", refuser, true}} {
+				m, r := x.asks(t, p.s.at(0), p.recurse)
+				got := shape(m, r)
+				if p.peer == "" {
+					if o := m.IsEdns0(); r.Rcode != refused && !(o != nil && o.Version() > 0 && r.Rcode == badVers) && !(m.Opcode == 15 && r.Rcode == notImp) {
+						t.Errorf("%s: %s", p.path, got)
+					}
+					if r.Zero || r.Truncated || r.Authoritative || (r.IsEdns0() != nil) != (m.IsEdns0() != nil) || r.RecursionDesired != m.RecursionDesired && m.Opcode == 0 {
+						t.Errorf("%s: %s", p.path, got)
+					}
+					continue
+				}
+				want := peculiar[x.name+", "+p.path]
+				if want == "" {
+					_, other := x.asks(t, p.peer, p.recurse)
+					want = shape(m, other)
+				}
+				if got != want {
+					t.Errorf("%s:\n%s, want\n%s", p.path, got, want)
+				}
+			}
+		})
+	}
+}
