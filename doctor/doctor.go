@@ -5,7 +5,7 @@
 //
 // Data moves one way: a Machine answers for facts (machine_linux.go,
 // machine_freebsd.go; tests have a made-up one), each look (look.go, own.go,
-// transparent.go, redis.go) makes Findings of some of them, and a Report is the findings as
+// transparent.go, names.go, redis.go) makes Findings of some of them, and a Report is the findings as
 // text or JSON. Nothing is changed; for what is low the finding has the line
 // that mends it.
 package doctor
@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -33,6 +34,10 @@ type Machine interface {
 	Entropy() (bool, error)        // whether the random generator is seeded
 	Memory() (int64, error)        // bytes this process may use, control groups included
 	Disk(dir string) (Disk, error) // of the nearest folder that exists
+	// Bind opens host:port for UDP and TCP for a moment. The error is that of
+	// the system.
+	Bind(addr string) error
+	Addresses() ([]netip.Addr, error) // of this machine
 	// Output returns what a command prints that only looks. The error is
 	// exec.ErrNotFound when it is not installed.
 	Output(ctx context.Context, name string, args ...string) (string, error)
@@ -60,6 +65,7 @@ type Config struct {
 	Settings    string   // settings file; "" means there is none
 	Mistakes    error    // what is wrong with it
 	Redis       string   // host:port
+	Names       *Names   // the name server; nil when there is none
 }
 
 // List is a list's source.
@@ -106,6 +112,7 @@ func Look(ctx context.Context, m Machine, cfg Config) *Report {
 		r.Findings = append(r.Findings, look()...)
 	}
 	r.Findings = append(r.Findings, p.transparent(ctx)...)
+	r.Findings = append(r.Findings, p.names(ctx)...)
 	if cfg.Redis != "" {
 		r.Findings = append(r.Findings, p.redis(ctx)...)
 	}

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,8 @@ type fake struct {
 	seeded       bool
 	memory       int64
 	disk         Disk
+	ports        map[string]error // that cannot be had
+	addresses    []netip.Addr
 	output       map[string]string // by command line; of others there is none installed
 	err          error             // of everything but Kernel, when set
 }

@@ -260,7 +260,7 @@ func (p patient) buffers() []Finding {
 func (p patient) clock() []Finding {
 	now := p.m.Now()
 	f := Finding{About: "clock", Level: OK, Found: now.UTC().Format("2006-01-02 15:04 UTC")}
-	const why = "Certificates, schedules and the times in the record hang on the clock."
+	const why = "Certificates, the signatures of DNSSEC, schedules and the times in the record hang on the clock."
 	mend := []string{"timedatectl set-ntp true"}
 	if p.bsd() {
 		mend = []string{"sysrc ntpd_enable=YES ntpd_sync_on_start=YES", "service ntpd start"}

@@ -29,17 +29,21 @@ func (p patient) settings() []Finding {
 	return one(f)
 }
 
-// certificate looks at when the certificate of listen.tls and those it comes
-// with begin and end.
 func (p patient) certificate() []Finding {
-	if p.cfg.Cert == "" {
+	return p.certificateOf("certificate of listen.tls", p.cfg.Cert,
+		"Browsers that speak TLS to the proxy refuse it outside these dates, and have no web at all.", "settings: listen: {tls: {cert: FILE, key: FILE}}")
+}
+
+// certificateOf looks at when the certificate in a file, "" for none, and those
+// it comes with begin and end.
+func (p patient) certificateOf(about, file, why, setting string) []Finding {
+	if file == "" {
 		return nil
 	}
-	const about = "certificate of listen.tls"
-	leaf, err := firstToEnd(p.cfg.Cert)
+	leaf, err := firstToEnd(file)
 	if err != nil {
 		return one(Finding{About: about, Level: Bad, Found: err.Error(), Wanted: "a certificate in PEM form",
-			Why: "Without it the gateway does not start.", Mend: []string{"settings: listen: {tls: {cert: FILE, key: FILE}}"}})
+			Why: "Without it the gateway does not start.", Mend: []string{setting}})
 	}
 	left := leaf.NotAfter.Sub(p.m.Now())
 	f := Finding{About: about, Level: OK, Found: fmt.Sprintf("%q, good until %s", leaf.Subject.CommonName, leaf.NotAfter.UTC().Format(time.DateOnly))}
@@ -53,8 +57,8 @@ func (p patient) certificate() []Finding {
 	}
 	if f.Level != OK {
 		f.Wanted = fmt.Sprintf("%d days or more", int(certSoon/(24*time.Hour)))
-		f.Why = "Browsers that speak TLS to the proxy refuse it outside these dates, and have no web at all."
-		f.Mend = []string{"renew it and write it to " + p.cfg.Cert + "; a running gateway takes it by itself"}
+		f.Why = why
+		f.Mend = []string{"renew it and write it to " + file + "; a running gateway takes it by itself"}
 	}
 	return one(f)
 }

@@ -22,7 +22,7 @@ const (
 // memory is full.
 func (p patient) redis(ctx context.Context) []Finding {
 	about := "redis " + p.cfg.Redis
-	facts, err := askRedis(ctx, p.cfg.Redis)
+	facts, err := askRedis(ctx, p.cfg.Redis, "tcp-backlog")
 	if err != nil {
 		return one(Finding{About: about, Level: Bad, Found: err.Error(), Wanted: "an answer",
 			Why: "Gateways that share what they learned need it.", Mend: []string{"redis-cli -u redis://" + p.cfg.Redis + " ping"}})
@@ -60,8 +60,8 @@ func (p patient) redisBacklog(facts map[string]string) Finding {
 	return f
 }
 
-// askRedis returns the fields of INFO and the setting tcp-backlog.
-func askRedis(ctx context.Context, addr string) (map[string]string, error) {
+// askRedis returns the fields of INFO and one setting.
+func askRedis(ctx context.Context, addr, setting string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTime)
 	defer cancel()
 	var d net.Dialer
@@ -74,7 +74,7 @@ func askRedis(ctx context.Context, addr string) (map[string]string, error) {
 	if err := c.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(c, "*1\r\n$4\r\nINFO\r\n*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$11\r\ntcp-backlog\r\n"); err != nil {
+	if _, err := fmt.Fprintf(c, "*1\r\n$4\r\nINFO\r\n*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", len(setting), setting); err != nil {
 		return nil, fmt.Errorf("ask redis at %s: %w", addr, err)
 	}
 	r := bufio.NewReader(io.LimitReader(c, 2*redisReply))

@@ -6,20 +6,24 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"shuultuur/doctor"
 	"shuultuur/gateway"
+	"shuultuur/nameserver/forward"
 )
 
 const doctorHelp = `
 Looks at this machine before it carries load: accept queues, open files, ports,
 connection tracking, UDP buffers, clock, entropy, memory, disk, and what the
-settings need: certificate, lists, their own form, and for transparent ports
-forwarding, the firewall's rules and routes (as root). Says what is low, why that
+settings need: certificate, lists, their own form; for transparent ports
+forwarding, the firewall's rules and routes (as root); for the name server its
+ports, upstreams, which are asked, and zones in Redis. Says what is low, why that
 matters and the line that mends it. It changes nothing but writes some KiB to
 the data folder to see how fast it syncs, and removes them.
 
@@ -95,6 +99,7 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	if s.Listen.TLS != nil {
 		cfg.Cert = beside(s.Listen.TLS.Cert)
 	}
+	cfg.Names = doctorNames(s, beside)
 	for name, l := range s.Lists {
 		path := beside(l.Path)
 		if l.Path == "" { // one that is fetched: when that was last tried
@@ -107,4 +112,45 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	}
 	slices.SortFunc(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
 	return cfg
+}
+
+// doctorNames takes from the settings what doctor looks at of the name server.
+func doctorNames(s *gateway.Settings, beside func(string) string) *doctor.Names {
+	d := s.DNS
+	if d == nil {
+		return nil
+	}
+	n := &doctor.Names{Listen: d.Server.Listen, Cert: beside(d.Server.Cert), Upstreams: d.Forward.Upstreams, Validate: d.Forward.Validate}
+	if len(n.Upstreams) == 0 {
+		n.Upstreams = []string{"the system's"}
+	}
+	n.Ask = func(ctx context.Context, upstream string) (secure bool, err error) {
+		cfg := d.Forward
+		cfg.CA, cfg.Routes, cfg.Own = beside(cfg.CA), nil, d.Server.Addresses()
+		if len(cfg.Upstreams) > 0 {
+			cfg.Upstreams = []string{upstream}
+		}
+		f, err := forward.New(cfg)
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		const typeSOA, classIN = 6, 1
+		msg, _, err := f.Ask(ctx, []byte{0}, typeSOA, classIN, true, false)
+		if err != nil {
+			return false, err
+		}
+		return msg[3]&0x20 != 0, nil // AD
+	}
+	if r := d.Redis; r != nil && len(r.Redis.Addresses) > 0 {
+		n.Redis, n.SetNotify = r.Redis.Addresses[0], r.SetNotify
+		if _, _, err := net.SplitHostPort(n.Redis); err != nil {
+			n.Redis = net.JoinHostPort(n.Redis, "6379")
+		}
+		n.RedisClosed = r.Redis.Password != "" || r.Redis.TLS != nil || r.Redis.Sentinel != ""
+	}
+	for name, l := range s.Lists {
+		n.DoH = n.DoH || strings.Contains(name+" "+l.Category+" "+l.Fetch.Source, "doh")
+	}
+	return n
 }
