@@ -29,6 +29,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/nameserver"
+	"shuultuur/nameserver/wire"
 	"shuultuur/proxy"
 	"shuultuur/state"
 )
@@ -171,6 +172,17 @@ func (g *Gateway) AdminAddr() string {
 		return ""
 	}
 	return g.adminOn[0].Addr().String()
+}
+
+// DNSAddr is where the name server listens first, "" when there is none.
+func (g *Gateway) DNSAddr() string {
+	if g.dns == nil {
+		return ""
+	}
+	for _, a := range g.dns.Addrs(wire.UDP) {
+		return a.String()
+	}
+	return ""
 }
 
 // Store returns the store that can be asked about events, or nil.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+	"github.com/miekg/dns"
 
 	"shuultuur/event"
 	"shuultuur/gateway"
@@ -26,8 +27,8 @@ import (
 
 const demoHelp = `
 Starts an origin with a few sample pages and, before it, the gateway with the
-starter settings; sends requests through and prints what became of each. No
-internet is needed and nothing is left behind.
+starter settings; sends requests through, asks its name server for names, and
+prints what became of each. No internet is needed and nothing is left behind.
 
 With -stay it keeps running after the table, so that you can point a browser at
 the gateway and look at the pages it names.`
@@ -84,12 +85,17 @@ func demonstrate(ctx context.Context, e env, stay bool) error {
 		return err
 	}
 	defer origin.Close()
+	upstream, err := startUpstream()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = upstream.Shutdown() }()
 
 	settings := filepath.Join(dir, "shuultuur.yaml")
 	if err := gateway.WriteStarter(dir); err != nil {
 		return err
 	}
-	if err := demoSettings(settings, origin.Addr); err != nil {
+	if err := demoSettings(settings, origin.Addr, upstream.PacketConn.LocalAddr().String()); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -101,24 +107,95 @@ func demonstrate(ctx context.Context, e env, stay bool) error {
 	ended := make(chan error, 1)
 	go func() { ended <- g.Run(ctx) }()
 
-	err = browse(ctx, e.stdout, g)
+	if err = browse(ctx, e.stdout, g); err == nil {
+		err = askNames(e.stdout, g.DNSAddr())
+	}
 	if err == nil && stay {
-		fmt.Fprintf(e.stdout, "\nThe gateway is at %s, its metrics at http://%s/metrics. Interrupt to end.\n", g.ProxyAddr(), g.AdminAddr())
+		fmt.Fprintf(e.stdout, "\nThe gateway is at %s, its metrics at http://%s/metrics; names: dig @%s NAME. Interrupt to end.\n", g.ProxyAddr(), g.AdminAddr(), digAddr(g))
 		<-ctx.Done()
 	}
 	stop()
 	return errors.Join(err, <-ended)
 }
 
+// names are asked for after the requests.
+var names = []struct {
+	name  string
+	qtype uint16
+	what  string
+}{
+	{"herald.example", dns.TypeA, "an ordinary name"},
+	{"ads.doubleclick.net", dns.TypeA, "an advertiser, by list"},
+	{"www.casino.example", dns.TypeAAAA, "a listed site"},
+	{"shop.example", dns.TypeA, "a name that leads to an advertiser"},
+	{"duckduckgo.com", dns.TypeA, "SafeSearch: another name"},
+	{"use-application-dns.net", dns.TypeA, "Firefox asks whether it may go elsewhere"},
+}
+
+// startUpstream starts a name server that has an address for every name.
+func startUpstream() (*dns.Server, error) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		hdr := dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}
+		if strings.EqualFold(hdr.Name, "shop.example.") {
+			alias := hdr
+			alias.Rrtype, hdr.Name = dns.TypeCNAME, "shop.doubleclick.net."
+			m.Answer = append(m.Answer, &dns.CNAME{Hdr: alias, Target: hdr.Name})
+		}
+		if q.Question[0].Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, &dns.A{Hdr: hdr, A: net.IPv4(198, 51, 100, 1)})
+		}
+		_ = w.WriteMsg(m) // who does not get it asks again
+	})}
+	go func() { _ = s.ActivateAndServe() }() // ends with Shutdown
+	return s, nil
+}
+
+// askNames asks for every name and prints the answers.
+func askNames(w io.Writer, addr string) error {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(tw, "\nRCODE\tANSWER\tNAME\tEXTENDED ERROR\tWHAT IT IS\n")
+	client := dns.Client{Timeout: 5 * time.Second}
+	for _, n := range names {
+		q := new(dns.Msg)
+		q.SetQuestion(dns.Fqdn(n.name), n.qtype)
+		q.SetEdns0(1232, false)
+		m, _, err := client.Exchange(q, addr)
+		if err != nil {
+			return fmt.Errorf("asking %s for %s: %w", addr, n.name, err)
+		}
+		answer, extended := "-", "-"
+		if len(m.Answer) > 0 {
+			rr := m.Answer[0]
+			answer = strings.TrimPrefix(rr.String(), rr.Header().String())
+		}
+		if opt := m.IsEdns0(); opt != nil {
+			for _, o := range opt.Option {
+				if x, ok := o.(*dns.EDNS0_EDE); ok {
+					extended, _, _ = strings.Cut(x.ExtraText, " policy ")
+				}
+			}
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s %s\t%s\t%s\n", dns.RcodeToString[m.Rcode], answer, n.name, dns.TypeToString[n.qtype], extended, n.what)
+	}
+	return tw.Flush()
+}
+
 // demoSettings makes the starter settings listen anywhere free and fetch
-// everything from the demo's own origin.
-func demoSettings(file, origin string) error {
+// everything from the demo's own origin, names from its upstream.
+func demoSettings(file, origin, upstream string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	s := strings.Replace(string(b), "listen: {proxy: 127.0.0.1:8080, admin: 127.0.0.1:8081}",
 		"listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nproxy: {parent: 'http://"+origin+"'}", 1)
+	s = strings.Replace(s, `listen: ["127.0.0.1:8053"]`, `listen: ["127.0.0.1:0"]`+"\n  forward: {upstreams: ['"+upstream+"']}", 1)
 	return os.WriteFile(file, []byte(s), 0o644)
 }
 

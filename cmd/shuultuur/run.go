@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"shuultuur/gateway"
@@ -114,6 +115,7 @@ Point a browser's HTTP proxy at %[1]s, or try:
 
   curl -x http://%[1]s http://example.com/
   curl -x http://%[1]s http://ads.doubleclick.net/         blocked, by list
+  dig @%[4]s ads.doubleclick.net                  the same by name
   shuultuur why http://www.bet365.com/                      what would happen, and why
   shuultuur events -config %[3]s      what happened
   curl http://%[2]s/metrics
@@ -121,8 +123,11 @@ Point a browser's HTTP proxy at %[1]s, or try:
 "shuultuur demo" needs no internet. "shuultuur init DIR" writes these settings
 where you want to change them. Ctrl-C ends.
 
-`, g.ProxyAddr(), g.AdminAddr(), file)
+`, g.ProxyAddr(), g.AdminAddr(), file, digAddr(g))
 }
+
+// digAddr is where names are asked for, as dig(1) takes it.
+func digAddr(g *gateway.Gateway) string { return strings.Replace(g.DNSAddr(), ":", " -p ", 1) }
 
 func quiet(e env) *slog.Logger {
 	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
