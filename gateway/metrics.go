@@ -92,6 +92,8 @@ var proxyReadings = []reading{
 	{"tls_refused_total", "Connections closed because they spoke TLS and no certificate is set up.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.NoTLS }},
 	{"proxy_protocol_refused_total", "Connections closed because of a bad PROXY protocol header.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.BadPROXY }},
 	{"requests_total", "Requests read.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Requests }},
+	{"requests_turns", "Requests that may be at work at once: fewer when the processors do not keep up.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.Turns }},
+	{"requests_left_total", "Requests not worked on because their client had gone before it was their turn.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Left }},
 	{"requests_queued", "Requests waiting for their turn.", prometheus.GaugeValue, func(s *proxy.Stats) int64 { return s.Queued }},
 	{"overload_total", "Requests and connections answered with 503 by us.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Overload }},
 	{"malformed_total", "Messages refused as malformed, request smuggling among them.", prometheus.CounterValue, func(s *proxy.Stats) int64 { return s.Malformed }},

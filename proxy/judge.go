@@ -196,6 +196,9 @@ func (x *session) judgeBody() (more bool) {
 	x.responseHead(framing, false, keep)
 	t.Status = s.Status
 	x.started = true
+	if complete {
+		x.yield() // a client that is slow to read keeps nobody out
+	}
 	if err := x.writePiece(x.c, framing, h.blocks, h.n, complete, s.Trailer); err != nil {
 		return x.lostClient(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ var builtin embed.FS
 type Pages struct {
 	contact string
 	tmpl    [4]*template.Template // by kind
+	busy    [3]answer             // by form
 }
 
 // A Page is what the templates are given. Every field may be empty.
@@ -117,7 +119,39 @@ func NewPages(dir, contact string) (*Pages, error) {
 			return nil, fmt.Errorf("page templates: %w", err)
 		}
 	}
+	for f := range p.busy {
+		ctype, body := p.render(errorPage, form(f), &Page{Status: 503, Title: http.StatusText(503), Reason: "The proxy is busy. Try again in a moment."})
+		p.busy[f] = newAnswer(503, ctype, body, "Retry-After: "+retryAfter)
+	}
 	return p, nil
+}
+
+// An answer is a response that lies ready, for a connection that stays open
+// and for one that ends. It has no Date, which 5xx need not have (RFC 9110,
+// 6.6.1).
+type answer struct {
+	keep, close []byte
+	body        int // its length
+}
+
+func newAnswer(status int, ctype string, body []byte, field string) answer {
+	make := func(last string) []byte {
+		return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\n%s\r\nContent-Type: %s\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nContent-Length: %d\r\n%s\r\n%s",
+			status, http.StatusText(status), field, ctype, len(body), last, body)
+	}
+	return answer{make(""), make("Connection: close\r\n"), len(body)}
+}
+
+// bytes are the answer, for HEAD without its body.
+func (a *answer) bytes(keep, head bool) []byte {
+	b := a.close
+	if keep {
+		b = a.keep
+	}
+	if head {
+		b = b[:len(b)-a.body]
+	}
+	return b
 }
 
 // why says to a person why the verdict is what it is. Lists, phrases and the

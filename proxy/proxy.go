@@ -75,8 +75,8 @@ type Config struct {
 
 	Connections int `yaml:"connections"` // at once, per listener; default 4096
 	PerClient   int `yaml:"per-client"`  // connections of one address at once; default 256
-	Requests    int `yaml:"requests"`    // requests at work at once, until their answer begins; default 2048
-	Queue       int `yaml:"queue"`       // requests that wait for their turn; default 1024
+	Requests    int `yaml:"requests"`    // requests at work at once, until their answer begins, fewer when processors do not keep up; default 2048
+	Queue       int `yaml:"queue"`       // requests that wait for their turn; default Connections
 	Head        int `yaml:"head"`        // bytes of a request or response head; default 64 KiB
 
 	QueueTime time.Duration `yaml:"queue-time"` // longest wait for a turn or for memory; default 5s
@@ -125,7 +125,7 @@ func (c *Config) defaults() error {
 	orInt(&c.Connections, 4096)
 	orInt(&c.PerClient, 256)
 	orInt(&c.Requests, 2048)
-	orInt(&c.Queue, 1024)
+	orInt(&c.Queue, c.Connections) // their memory is spent anyway
 	orInt(&c.Head, 64<<10)
 	orInt(&c.QueueTime, 5*time.Second)
 	orInt(&c.Idle, 60*time.Second)
@@ -197,8 +197,9 @@ type Proxy struct {
 	up     *pool
 	ids    filter.IDs
 	held   *budget
-	judges *share // turns for bodies to be judged
-	active *share // turns for requests to be worked on
+	judges *share       // turns for bodies to be judged
+	active *share       // turns for requests to be worked on
+	told   atomic.Int64 // when a request without one was last put on record, Unix nanoseconds
 	clients
 	pinned pins
 	names  names
@@ -228,7 +229,7 @@ func New(cfg Config, e *Engine, done func(*filter.Transaction), log *slog.Logger
 		log:      log,
 		held:     newBudget(max(cfg.HeldTotal, (cfg.Held+large-1)/large*large)), // a body that may be held fits
 		judges:   newShare(int64(cfg.Judges), 0),
-		active:   newShare(int64(cfg.Requests), cfg.Queue),
+		active:   newTurns(int64(cfg.Requests), cfg.Queue),
 		refusing: make(chan struct{}, 64),
 	}
 	p.clients.n = map[netip.Addr]int{}

@@ -66,6 +66,7 @@ type session struct {
 	url        string
 	working    bool // has a token of Proxy.active
 	started    bool // bytes of the response are out
+	silent     bool // the transaction does not go on record
 	continued  bool // 100 Continue is out
 	deadline   *time.Timer
 	goAway     atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
@@ -335,7 +336,6 @@ func (x *session) await() bool {
 // request serves one request and says whether another may follow.
 func (x *session) request() (more bool) {
 	p, t := x.p, &x.t
-	x.takeOut()
 	t.Reset()
 	t.Start = time.Now()
 	t.ID = p.ids.Next(t.Start)
@@ -343,7 +343,7 @@ func (x *session) request() (more bool) {
 	t.Request = &x.q
 	t.Last = filter.ResponseBody
 	x.eng = p.engine.Load()
-	x.started, x.continued, x.send.err = false, false, nil
+	x.started, x.continued, x.silent, x.send.err = false, false, false, nil
 	p.counters.requests.Add(1)
 
 	if !bytes.Contains(x.r.Buffered(), []byte("\r\n\r\n")) {
@@ -354,13 +354,15 @@ func (x *session) request() (more bool) {
 	x.arm(t.Start, p.cfg.Answer)
 	defer x.finish()
 	if err != nil {
+		x.takeOut()
 		x.badRequest(err)
 		return false
 	}
 	valid := x.address()
-	if !x.turn() {
-		return x.fail(503, "The proxy is busy. Try again in a moment.", "no turn within queue-time")
+	if ok, more := x.turn(); !ok {
+		return more
 	}
+	x.takeOut()
 	if p.cfg.Total > 0 {
 		defer x.limitTotal()()
 	}
@@ -396,13 +398,46 @@ func (x *session) finish() {
 		x.p.done(&x.t)
 		panic(r)
 	}
-	x.p.done(&x.t)
+	if !x.silent {
+		x.p.done(&x.t)
+	}
 }
 
-// turn waits until the request may be worked on.
-func (x *session) turn() bool {
-	x.working, _ = x.p.active.take(x.ctx, x.client, 1, x.p.cfg.QueueTime)
-	return x.working
+// turn waits until the request may be worked on. ok false means that an answer
+// is out or the client is gone.
+func (x *session) turn() (ok, more bool) {
+	ok, waited := x.p.active.take(x.ctx, x.client, 1, x.p.cfg.QueueTime)
+	x.working = ok
+	switch {
+	case !ok:
+		return false, x.busy()
+	case waited && x.gone():
+		x.p.counters.left.Add(1)
+		x.note("client went away before it was its turn")
+		return false, false
+	}
+	return true, true
+}
+
+// busy answers a request that gets no turn. There may be thousands of them
+// when there is no time for one: the answer lies ready, and not all go on
+// record.
+func (x *session) busy() (more bool) {
+	p := x.p
+	p.counters.overload.Add(1)
+	const why = "no turn within queue-time"
+	x.note(why)
+	x.refuse(why)
+	// A tenth of a second has one record of it.
+	now, last := time.Now(), p.told.Load()
+	x.silent = now.UnixNano()-last < int64(time.Second/10) || !p.told.CompareAndSwap(last, now.UnixNano())
+	more = x.settle() && x.q.Proto != 10
+	x.t.Status = 503
+	x.arm(now, p.cfg.Answer)
+	if _, err := x.c.Write(x.eng.Pages.busy[x.form()].bytes(more, x.q.Method == "HEAD")); err != nil {
+		return x.lostClient(err)
+	}
+	return more
 }
 
 // note adds to the transaction's note for the operator.

@@ -12,6 +12,7 @@ type counters struct {
 	blocked, warned, redirected     atomic.Int64
 	clicks, clicksRefused           atomic.Int64
 	judged, abandoned, cut, partial atomic.Int64
+	left                            atomic.Int64
 	reused, dialed, retried         atomic.Int64
 	dialFailed, upstreamFailed      atomic.Int64
 	private, panics, noTLS, proto   atomic.Int64
@@ -30,7 +31,9 @@ type Stats struct {
 	NoTLS             int64 // closed: TLS hello but no TLS set up
 	BadPROXY          int64 // closed: PROXY protocol header that is none
 	Requests          int64
+	Turns             int64 // now: requests that may be at work at once
 	Queued            int64 // now: requests that wait for their turn
+	Left              int64 // requests not worked on, client gone before it was its turn
 	Overload          int64 // requests and connections answered with 503 by us
 	Malformed         int64 // heads and bodies refused, smuggling among them
 	Loops             int64
@@ -73,7 +76,7 @@ func (p *Proxy) Stats() Stats {
 		Connections: c.connections.Load(), ConnectionsOpen: c.open.Load(),
 		ConnectionsFull: c.refused.Load(), ConnectionsClient: c.perClient.Load(),
 		NoTLS: c.noTLS.Load(), BadPROXY: c.proto.Load(),
-		Requests: c.requests.Load(), Queued: p.active.inLine(), Overload: c.overload.Load(),
+		Requests: c.requests.Load(), Turns: p.active.size(), Queued: p.active.inLine(), Left: c.left.Load(), Overload: c.overload.Load(),
 		Malformed: c.bad.Load(), Loops: c.loops.Load(), Private: c.private.Load(),
 		Tunnels: c.tunnels.Load(), TunnelsOpen: c.tunnelsOpen.Load(), Upgrades: c.upgrades.Load(),
 		Blocked: c.blocked.Load(), Warned: c.warned.Load(), Redirected: c.redirected.Load(),

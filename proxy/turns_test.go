@@ -1,0 +1,235 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/filter"
+)
+
+func TestOfOneClientTheNewestIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShare(1, 0)
+		s.newest = true
+		a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		s.take(t.Context(), a, 1, 0)
+		var all sync.WaitGroup
+		var got []string
+		for i, who := range []netip.Addr{a, a, a, b} {
+			all.Go(func() {
+				if ok, _ := s.take(t.Context(), who, 1, time.Minute); ok {
+					got = append(got, fmt.Sprint(i))
+					s.give(1)
+				}
+			})
+			synctest.Wait()
+		}
+		s.give(1)
+		all.Wait()
+		if got, want := strings.Join(got, " "), "2 3 1 0"; got != want {
+			t.Errorf("served in the order %s, want %s", got, want)
+		}
+		if len(s.lines) != 0 || len(s.ring) != 0 || s.used() != 0 {
+			t.Errorf("left: %d lines, %d in the ring, %d used", len(s.lines), len(s.ring), s.used())
+		}
+	})
+}
+
+func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTurns(500, 0)
+		least, ready := s.size(), 0.0
+		s.pace.ready = func() float64 { return ready }
+		if least >= 500 {
+			t.Skip("a machine with so many processors has no need of this")
+		}
+		leave := make(chan struct{})
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if ok, _ := s.take(t.Context(), netip.Addr{}, 1, time.Hour); ok {
+					<-leave // an origin that takes long
+					s.give(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.used(); n != least {
+			t.Errorf("%d at work at first, want %d", n, least)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := s.used(); n != 500 {
+			t.Errorf("%d at work a second later, with nothing to do for the processors; want all 500", n)
+		}
+		ready = 1e6
+		time.Sleep(time.Second)
+		if n := s.size(); n != least {
+			t.Errorf("%d turns when the processors do not keep up, want %d", n, least)
+		}
+		for range 500 { // as many go as came in too many
+			leave <- struct{}{}
+		}
+		synctest.Wait()
+		if n := s.used(); n != least {
+			t.Errorf("%d at work when the processors do not keep up, want %d", n, least)
+		}
+		ready = 0
+		close(leave)
+		all.Wait()
+		time.Sleep(time.Second)
+		if n := s.size(); n != least || s.used() != 0 || s.inLine() != 0 {
+			t.Errorf("%d turns, %d used, %d in line when it is over; want %d, 0, 0", n, s.used(), s.inLine(), least)
+		}
+	})
+}
+
+// stuck starts a proxy with one turn, which a request has until free is closed.
+func stuck(t *testing.T, cfg Config) (r *rig, url string, free func()) {
+	hold, entered := make(chan struct{}), make(chan struct{}, 100)
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		entered <- struct{}{}
+		<-hold
+		fmt.Fprint(w, "page")
+	})
+	free = sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(free)
+	cfg.Requests = 1
+	r = start(t, cfg, Engine{})
+	go r.talk("GET " + o.URL + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	<-entered
+	return r, o.URL, free
+}
+
+func TestWithoutATurnTheAnswerLiesReady(t *testing.T) {
+	r, url, _ := stuck(t, Config{QueueTime: 20 * time.Millisecond})
+	for _, tt := range []struct{ line, want, never string }{
+		{"GET %s HTTP/1.1\r\nHost: x\r\n\r\n", "The proxy is busy.", "Connection: close"},
+		{"GET %s HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n", `"reason":"The proxy is busy.`, "<html"},
+		{"HEAD %s HTTP/1.1\r\nHost: x\r\n\r\n", "Content-Type: text/html", "busy"},
+		{"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "Connection: close", "Reference"},
+		{"GET %s HTTP/1.0\r\nHost: x\r\n\r\n", "Connection: close", "Reference"},
+	} {
+		c, br := r.raw()
+		q := fmt.Sprintf(tt.line, url)
+		for again := !strings.Contains(tt.want, "close"); ; again = false {
+			io.WriteString(c, q)
+			res, err := http.ReadResponse(br, &http.Request{Method: strings.Fields(q)[0]})
+			if err != nil {
+				t.Fatalf("%q: %v", q, err)
+			}
+			var text strings.Builder
+			res.Write(&text)
+			if got := text.String(); res.StatusCode != 503 || res.Header.Get("Retry-After") != "5" || !strings.Contains(got, tt.want) || strings.Contains(got, tt.never) {
+				t.Errorf("%q: got %q", q, got)
+			}
+			if !again {
+				break
+			}
+		}
+		c.Close()
+	}
+	if n := r.Stats().Overload; n != 8 {
+		t.Errorf("%d counted, want 8", n)
+	}
+}
+
+func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
+	r, url, free := stuck(t, Config{Queue: 1, QueueTime: time.Minute})
+	wait, _ := r.raw()
+	fmt.Fprintf(wait, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)
+	for r.Stats().Queued == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	begun := time.Now()
+	c, br := r.raw()
+	for range 200 {
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)
+		res, err := http.ReadResponse(br, nil)
+		if err != nil || res.StatusCode != 503 {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		io.Copy(io.Discard, res.Body)
+	}
+	took := time.Since(begun)
+	free()
+	r.stop()
+	told := 0
+	for _, x := range r.records { // complete: it has stopped
+		if x.Status == 503 {
+			told++
+			if !strings.Contains(x.Note, "no turn") || x.Action != filter.Block {
+				t.Errorf("on record as %+v", x)
+			}
+		}
+	}
+	if most := 2 + int(took/(100*time.Millisecond)); told < 1 || told > most || r.Stats().Overload != 200 {
+		t.Errorf("%d on record in %v, want 1 to %d; %d counted, want 200", told, took, most, r.Stats().Overload)
+	}
+}
+
+func TestNobodyWorksForAClientThatLeftTheLine(t *testing.T) {
+	r, url, free := stuck(t, Config{QueueTime: time.Minute})
+	c, _ := r.raw()
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)
+	for r.Stats().Queued == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	c.Close()
+	free()
+	for _, x := range r.wait(2) {
+		if x.Note == "client went away before it was its turn" && x.Status == 0 {
+			if s := r.Stats(); s.Left != 1 || s.UpstreamNew+s.UpstreamReused != 1 {
+				t.Errorf("stats %+v", s)
+			}
+			return
+		}
+	}
+	t.Error("it is not on record")
+}
+
+func TestAClientThatReadsSlowlyKeepsNoTurn(t *testing.T) {
+	const size = 24 << 20 // more than sockets take
+	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {
+		for {
+			head := readHead(br)
+			switch {
+			case strings.HasPrefix(head, "GET /large"):
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size)
+				io.CopyN(c, zeros{}, size)
+			case head != "":
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsmall")
+			default:
+				return
+			}
+		}
+	})
+	r := start(t, Config{Requests: 1, Held: size, QueueTime: 10 * time.Second}, Engine{Decider: judge{
+		wants:  func(_ *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody },
+		decide: func(*filter.Transaction, filter.Stage) filter.Verdict { return filter.Verdict{} },
+	}})
+	slow, br := r.raw()
+	fmt.Fprintf(slow, "GET http://%s/large HTTP/1.1\r\nHost: x\r\n\r\n", o)
+	if head := readHead(br); !strings.HasPrefix(head, "HTTP/1.1 200") {
+		t.Fatalf("got %q", head)
+	}
+	if _, b := get(t, r.client(), "http://"+o+"/small"); b != "small" {
+		t.Errorf("got %q while another reads slowly", b)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
