@@ -11,4 +11,8 @@
 // is signed on demand by [Signer.RRset] and [Signer.Deny], from a cache of
 // bounded size and at a bounded rate: a fresh signature costs forty times what
 // an answer costs, and strangers choose the names.
+//
+// Keys come from files and go by the times in them, which [Signer.Roll] reads
+// again, and writes where it changes keys by itself. [Signer.Signatures] and
+// [Signer.Restore] take what was signed beforehand over a restart.
 package sign

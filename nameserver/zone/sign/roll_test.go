@@ -278,6 +278,12 @@ func TestKeyFilesAreReadAgain(t *testing.T) {
 			t.Errorf("changed %v, %v; want %v", changed, err, want)
 		}
 	}
+	if _, err := sign.New("example.com", sign.Config{Keys: []string{file}, ZSKLifetime: 720 * time.Hour}); err == nil || !strings.HasPrefix(err.Error(), "zsk-lifetime: ") {
+		t.Errorf("a key named by itself, with a lifetime: %v", err)
+	}
+	if _, err := sign.New("example.com", sign.Config{Keys: []string{dir + "/"}, ZSKLifetime: 720 * time.Hour}); err != nil {
+		t.Errorf("a folder, with a lifetime: %v", err)
+	}
 	roll(false)
 	if n := count(); n != 2 {
 		t.Errorf("%d keys, want 2", n)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,7 +38,8 @@ type Config struct {
 	OptOut bool `yaml:"opt-out"`
 	// ZSKLifetime is how long a zone-signing key signs before the next one is
 	// made beside it and takes its place, at least 7 days; 0 means for ever. Keys
-	// that sign the others, or everything, are changed by [BeginRoll].
+	// that sign the others, or everything, are changed by [BeginRoll]. Keys must be
+	// folders then.
 	ZSKLifetime time.Duration `yaml:"zsk-lifetime"`
 	// FreshPerSecond bounds the signatures made on demand; 0 means 2000.
 	FreshPerSecond int `yaml:"fresh-per-second"`
@@ -129,6 +131,11 @@ func New(origin string, c Config) (*Signer, error) {
 	keys, err := loadKeys(origin, c.Keys)
 	if err != nil {
 		return nil, err
+	}
+	for _, k := range keys {
+		if c.ZSKLifetime > 0 && !slices.ContainsFunc(c.Keys, func(p string) bool { return filepath.Clean(p) == filepath.Dir(k.file) }) {
+			return nil, filter.Setting("zsk-lifetime", fmt.Errorf("%q is named by itself: name the folder it is in, so that the next key is found there", k.file))
+		}
 	}
 	s, err := NewWithKeys(origin, c, keys)
 	if err != nil {
