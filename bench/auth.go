@@ -329,6 +329,8 @@ func serve(ctx context.Context, args []string) error {
 		return floor(ctx, netip.MustParseAddrPort(args[1]))
 	case serveUpstream:
 		return upstream(ctx, args[1])
+	case serveRedis:
+		return serveRedisZones(ctx, args[1:])
 	}
 	zones := zone.NewResponder()
 	var cfg zone.Config

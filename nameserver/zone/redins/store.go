@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +28,9 @@ const (
 	// maxZones and maxBytes bound what is read, of names and of one zone.
 	maxZones = 1_000_000
 	maxBytes = 1 << 30
-	// chunk is how many fields or keys are asked for at once.
-	chunk = 2000
+	// chunk is how many fields or keys are asked for at once: the server works
+	// on that for about 2 ms.
+	chunk = 5000
 )
 
 var errTooMuch = errors.New("it has more than is read of one zone")
@@ -92,31 +94,37 @@ func (s *Store) Zones(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// members reads a set piece by piece, so that a large one does not stop the
-// server.
+// members reads a set.
 func (s *Store) members(ctx context.Context, key string, most int) ([]string, error) {
 	seen := map[string]bool{}
+	if err := s.walk(ctx, key, func(member string) error {
+		if seen[member] = true; len(seen) > most {
+			return errTooMuch
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+// walk reads a set piece by piece, so that a large one does not stop the
+// server. A member may come twice.
+func (s *Store) walk(ctx context.Context, key string, take func(string) error) error {
 	for cursor := uint64(0); ; {
 		e, err := s.Client.Do(ctx, s.once("SSCAN", key, cursor)).AsScanEntry()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, m := range e.Elements {
-			seen[m] = true
-		}
-		if len(seen) > most {
-			return nil, errTooMuch
+			if err := take(m); err != nil {
+				return err
+			}
 		}
 		if cursor = e.Cursor; cursor == 0 {
-			break
+			return nil
 		}
 	}
-	all := make([]string, 0, len(seen))
-	for m := range seen {
-		all = append(all, m)
-	}
-	slices.Sort(all)
-	return all, nil
 }
 
 // once is a command of a walk through a set or hash. It is written in a way
@@ -224,13 +232,97 @@ func (s *Store) names(ctx context.Context, origin string, some []string, take fu
 	return nil
 }
 
-// listed are the names of a zone, where they are a set.
-func (s *Store) listed(ctx context.Context, origin string) ([]string, error) {
-	all, err := s.members(ctx, s.labels(origin), maxBytes/64)
+// listed calls take with the names of a zone, where they are a set. One may
+// come twice.
+func (s *Store) listed(ctx context.Context, origin string, take func(label string)) error {
+	n := 0
+	if err := s.walk(ctx, s.labels(origin), func(label string) error {
+		if n++; n > maxBytes/64 {
+			return errTooMuch
+		}
+		take(label)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("list the names of zone %q: %w", origin, err)
+	}
+	return nil
+}
+
+// among returns those labels that a zone lists.
+func (s *Store) among(ctx context.Context, origin string, labels []string) (listed []string, err error) {
+	cmds := make(rueidis.Commands, len(labels))
+	for i, label := range labels {
+		cmds[i] = s.Client.B().Sismember().Key(s.labels(origin)).Member(label).Build()
+	}
+	if len(cmds) == 0 {
+		return nil, nil
+	}
+	for i, r := range s.Client.DoMulti(ctx, cmds...) {
+		is, err := r.AsBool()
+		if err != nil {
+			return nil, fmt.Errorf("look for names of zone %q: %w", origin, err)
+		}
+		if is {
+			listed = append(listed, labels[i])
+		}
+	}
+	return listed, nil
+}
+
+// length is how many fields the hash of a zone has.
+func (s *Store) length(ctx context.Context, origin string) (int, error) {
+	n, err := s.Client.Do(ctx, s.Client.B().Hlen().Key(s.hash(origin)).Build()).AsInt64()
 	if err != nil {
-		return nil, fmt.Errorf("list the names of zone %q: %w", origin, err)
+		return 0, fmt.Errorf("read zone %q from Redis: %w", origin, err)
+	}
+	return int(n), nil
+}
+
+// fields are the names in the hash of a zone.
+func (s *Store) fields(ctx context.Context, origin string) ([]string, error) {
+	all, err := s.Client.Do(ctx, s.Client.B().Hkeys().Key(s.hash(origin)).Build()).AsStrSlice()
+	if err != nil {
+		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
 	}
 	return all, nil
+}
+
+// values reads names in the hash of a zone and hands them on as they come,
+// those that are not there as none. While one part is looked at the server works
+// on the next.
+func (s *Store) values(ctx context.Context, origin string, labels []string, take func(found []named, none []string) error) error {
+	const together = 4 // parts
+	var found []named
+	for some := range slices.Chunk(labels, chunk) {
+		var cmds rueidis.Commands
+		for part := range slices.Chunk(some, chunk/together) {
+			cmds = append(cmds, s.Client.B().Hmget().Key(s.hash(origin)).Field(part...).Build())
+		}
+		found = found[:0]
+		var none []string
+		for i, r := range s.Client.DoMulti(ctx, cmds...) {
+			texts, err := r.ToArray()
+			part := some[i*(chunk/together):]
+			if err != nil || len(texts) > len(part) {
+				return fmt.Errorf("read zone %q from Redis: %w", origin, err)
+			}
+			for j := range texts {
+				text, err := texts[j].ToString()
+				switch {
+				case rueidis.IsRedisNil(err):
+					none = append(none, part[j])
+				case err != nil:
+					return fmt.Errorf("read zone %q from Redis: %w", origin, err)
+				default:
+					found = append(found, named{label: part[j], json: text})
+				}
+			}
+		}
+		if err := take(found, none); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // get reads strings; nil for a key that is not there, or is of another type.

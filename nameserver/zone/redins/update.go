@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,15 @@ func (s *Source) update(ctx context.Context, store *Store, name string, k *known
 // compare reads the names that may be others, and has those applied that are,
 // as soon as they are found.
 func (s *Source) compare(ctx context.Context, store *Store, name string, k *known, t *touched, apply func(map[string][]value) error) error {
+	if t.names && store.Schema == Redins {
+		n, err := store.length(ctx, name)
+		if err != nil {
+			return err
+		}
+		if max(n, len(k.names)) <= maxAtOnce {
+			return s.compareHash(ctx, store, name, k, n, apply)
+		}
+	}
 	k.round++
 	seen := 0
 	see := func(label string) *held {
@@ -164,10 +174,12 @@ func (s *Source) compare(ctx context.Context, store *Store, name string, k *know
 		}
 		return apply(changed)
 	}
-	var some []string
+	var some, others []string
 	for label := range t.labels {
-		if k.names[label] != nil { // another is read when it is listed
+		if k.names[label] != nil {
 			some = append(some, label)
+		} else {
+			others = append(others, label)
 		}
 	}
 	switch {
@@ -175,24 +187,36 @@ func (s *Source) compare(ctx context.Context, store *Store, name string, k *know
 		if err := store.names(ctx, name, nil, take); err != nil {
 			return err
 		}
-	case t.list:
-		listed, err := store.listed(ctx, name)
+	default:
+		// What was written itself comes first: to read the list may take long.
+		others, err := store.among(ctx, name, others)
 		if err != nil {
 			return err
 		}
-		for _, label := range listed {
+		if some = append(some, others...); len(some) > 0 {
+			if err := store.names(ctx, name, some, take); err != nil {
+				return err
+			}
+		}
+		if !t.list {
+			return nil
+		}
+		some = nil
+		if err := store.listed(ctx, name, func(label string) {
 			if k.names[label] == nil {
 				some = append(some, label)
 			}
 			see(label)
-		}
-	}
-	if len(some) > 0 && !t.names {
-		if err := store.names(ctx, name, some, take); err != nil {
+		}); err != nil {
 			return err
 		}
+		if len(some) > 0 {
+			if err := store.names(ctx, name, some, take); err != nil {
+				return err
+			}
+		}
 	}
-	if !t.names && !t.list || seen == len(k.names) {
+	if seen == len(k.names) {
 		return nil
 	}
 	gone := map[string][]value{}
@@ -206,6 +230,79 @@ func (s *Source) compare(ctx context.Context, store *Store, name string, k *know
 	}
 	for label := range gone {
 		delete(k.names, label)
+	}
+	return nil
+}
+
+// maxAtOnce is how many fields a hash may have to be asked for all their names
+// at once: the server does nothing else for about 0.1 ms for each thousand.
+const maxAtOnce = 200_000
+
+// compareHash is compare for a hash with n fields. Of names that are known the
+// values alone are asked for, and of all the names only when their number says
+// that they are others: each is half of what there is.
+func (s *Source) compareHash(ctx context.Context, store *Store, name string, k *known, n int, apply func(map[string][]value) error) error {
+	missing := 0
+	take := func(found []named, none []string) error {
+		changed := map[string][]value{}
+		for _, f := range found {
+			if k.names[f.label].sum != f.sum() {
+				changed[f.label] = f.all(store.hash(name))
+			}
+		}
+		for _, label := range none {
+			changed[label] = nil
+		}
+		if err := apply(changed); err != nil {
+			return err
+		}
+		for _, label := range none {
+			delete(k.names, label)
+		}
+		missing += len(none)
+		return nil
+	}
+	relist := func() error {
+		labels, err := store.fields(ctx, name)
+		if err != nil {
+			return err
+		}
+		k.round++
+		var fresh, gone []string
+		for _, label := range labels {
+			if h := k.names[label]; h != nil {
+				h.round = k.round
+			} else {
+				fresh = append(fresh, label)
+			}
+		}
+		if len(labels)-len(fresh) < len(k.names) {
+			for label, h := range k.names {
+				if h.round != k.round {
+					gone = append(gone, label)
+				}
+			}
+		}
+		if err := take(nil, gone); err != nil {
+			return err
+		}
+		for _, label := range fresh {
+			k.names[label] = &held{round: k.round}
+		}
+		return store.values(ctx, name, fresh, take)
+	}
+	listed := n != len(k.names)
+	if listed {
+		if err := relist(); err != nil {
+			return err
+		}
+	}
+	missing = 0
+	if err := store.values(ctx, name, slices.Collect(maps.Keys(k.names)), take); err != nil {
+		return err
+	}
+	if missing > 0 && !listed { // as many may have come
+		return relist()
 	}
 	return nil
 }

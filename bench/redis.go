@@ -1,0 +1,313 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	miekg "github.com/miekg/dns"
+	"github.com/redis/rueidis"
+
+	"shuultuur/load"
+	"shuultuur/nameserver"
+	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/redins"
+	"shuultuur/state"
+)
+
+const redisZoneAbout = "A zone in Redis: from a change there to the answer"
+
+const (
+	redisZoneTarget = 100 * time.Millisecond // for 100,000 names, the median
+	redisZoneRate   = 20_000                 // queries a second all the while
+	redisZoneTurns  = 10                     // of changing, adding and removing a name in a round
+	redisZonePause  = 200 * time.Millisecond // between two changes
+)
+
+// redisZone is one zone in one layout.
+type redisZone struct {
+	schema       redins.Schema
+	names        int
+	took         map[string][]float64 // ms, by what was done
+	before, most float64              // MB resident
+	lost         int64
+}
+
+// redisZones measures how long changes of zones take to be answered.
+func redisZones(ctx context.Context, opt options, out io.Writer) error {
+	r, err := newNameRig(ctx, out, redisZoneAbout, "redis-server", "taskset")
+	if err != nil || r == nil {
+		return err
+	}
+	defer r.close()
+	addr, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	if _, err := r.start(dnsGeneratorCore, "redis", addr, []string{"redis-server", "FILE"}, "bind 127.0.0.1\nport "+port+"\nsave \"\"\nappendonly no\nnotify-keyspace-events KA\n"); err != nil {
+		return err
+	}
+	if err := r.pinSelf(dnsGeneratorCore); err != nil {
+		return err
+	}
+	var all []*redisZone
+	for _, schema := range []redins.Schema{redins.Redins, redins.Z42} {
+		for _, names := range []int{1000, 10_000, 100_000} {
+			z := &redisZone{schema: schema, names: names, took: map[string][]float64{}}
+			if err := r.redisZone(z, addr, len(all), opt); err != nil {
+				return fmt.Errorf("%s, %d names: %w", schema, names, err)
+			}
+			all = append(all, z)
+		}
+	}
+	return r.printRedisZones(out, all, opt)
+}
+
+// redisZone fills a database, serves it, and changes it under load.
+func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
+	client, err := state.Redis{Addresses: []string{redis}, DB: db}.Connect(r.dir)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	store := &redins.Store{Client: client, Schema: z.schema}
+	var text, queries strings.Builder
+	text.WriteString("$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n@ NS ns1\nns1 A 192.0.2.1\n")
+	for i := range z.names {
+		fmt.Fprintf(&text, "h%06d A 192.0.2.%d\n", i, i%250)
+		if i%10 == 0 {
+			fmt.Fprintf(&text, "h%06d MX 10 ns1\n", i)
+		}
+	}
+	for range 10_000 {
+		fmt.Fprintf(&queries, "h%06d.zone.example A\n", rand.IntN(z.names))
+	}
+	whole, err := zone.Read(strings.NewReader(text.String()), "zone.example.", "")
+	if err != nil {
+		return err
+	}
+	if _, _, err := store.Write(r.ctx, whole); err != nil {
+		return err
+	}
+	server, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p, err := r.start(dnsServerCore, fmt.Sprintf("%s-%d", z.schema, z.names), server, []string{self, serveRedis, server, redis, strconv.Itoa(db), string(z.schema)}, "")
+	if err != nil {
+		return err
+	}
+	defer func() { p.stop(family(p.cmd.Process.Pid)) }()
+	conn, err := net.Dial("udp", server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := until(conn, "h000000.zone.example.", "192.0.2.0"); err != nil {
+		return fmt.Errorf("%w\n%s", err, p.tail())
+	}
+	p.settle(r.ctx)
+	z.before = p.residentMB()
+	cfg := load.DNSConfig{Server: server, Rate: redisZoneRate, Sockets: 4, Duration: time.Duration(opt.rounds*redisZoneTurns*3)*(redisZonePause+redisZoneTarget) + time.Second}
+	if cfg.Queries, err = load.ReadQueries(strings.NewReader(queries.String()), "queries"); err != nil {
+		return err
+	}
+	g, err := load.NewDNS(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(r.ctx)
+	defer stop()
+	type result struct {
+		rep *load.DNSReport
+		err error
+	}
+	loaded := make(chan result, 1)
+	go func() {
+		rep, err := g.Run(ctx)
+		loaded <- result{rep, err}
+	}()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for ctx.Err() == nil {
+			z.most = max(z.most, p.residentMB())
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	time.Sleep(time.Second)
+	for turn := range opt.rounds * redisZoneTurns {
+		if err := z.turn(r.ctx, client, conn, turn); err != nil {
+			return fmt.Errorf("%w\n%s", err, p.tail())
+		}
+	}
+	stop()
+	<-watched
+	got := <-loaded
+	if got.rep == nil {
+		return got.err
+	}
+	z.lost = got.rep.Lost
+	return nil
+}
+
+// turn changes a name, adds one and removes it.
+func (z *redisZone) turn(ctx context.Context, client rueidis.Client, conn net.Conn, turn int) error {
+	key := string(z.schema) + ":zones:zone.example."
+	old, added := fmt.Sprintf("h%06d", rand.IntN(z.names)), fmt.Sprintf("new%d", turn)
+	ip := fmt.Sprintf("198.51.100.%d", turn%250)
+	text := `{"ttl":300,"records":[{"ip":"` + ip + `"}]}`
+	b := func() rueidis.Builder { return client.B() }
+	put := func(label string) []rueidis.Completed {
+		if z.schema == redins.Redins {
+			return []rueidis.Completed{b().Hset().Key(key).FieldValue().FieldValue(label, `{"a":`+text+`}`).Build()}
+		}
+		return []rueidis.Completed{b().Set().Key(key + ":labels:" + label + ":A").Value(text).Build(), b().Sadd().Key(key + ":labels").Member(label).Build()}
+	}
+	take := []rueidis.Completed{b().Hdel().Key(key).Field(added).Build()}
+	if z.schema == redins.Z42 {
+		take = []rueidis.Completed{b().Del().Key(key + ":labels:" + added + ":A").Build(), b().Srem().Key(key + ":labels").Member(added).Build()}
+	}
+	for _, step := range []struct {
+		what, name, want string
+		do               []rueidis.Completed
+	}{
+		{"changed", old, ip, put(old)},
+		{"added", added, ip, put(added)},
+		{"removed", added, "NXDOMAIN", take},
+	} {
+		time.Sleep(redisZonePause)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		began := time.Now()
+		for _, r := range client.DoMulti(ctx, step.do...) {
+			if err := r.Error(); err != nil {
+				return err
+			}
+		}
+		if _, err := until(conn, step.name+".zone.example.", step.want); err != nil {
+			return fmt.Errorf("%s %s: %w", step.what, step.name, err)
+		}
+		z.took[step.what] = append(z.took[step.what], float64(time.Since(began).Microseconds())/1000)
+	}
+	return nil
+}
+
+// until asks for a name's address until the answer, an address or a response
+// code, is the one wanted.
+func until(conn net.Conn, name, want string) (time.Duration, error) {
+	began := time.Now()
+	buf := make([]byte, 4096)
+	for time.Since(began) < 30*time.Second {
+		m := new(miekg.Msg).SetQuestion(name, miekg.TypeA)
+		msg, err := m.Pack()
+		if err != nil {
+			return 0, err
+		}
+		if _, err := conn.Write(msg); err != nil && time.Since(began) > 10*time.Second {
+			return 0, err
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		n, err := conn.Read(buf)
+		if err != nil {
+			continue
+		}
+		var r miekg.Msg
+		// An answer to a query before, which came late, will do too.
+		if r.Unpack(buf[:n]) != nil || len(r.Question) != 1 || r.Question[0].Name != name {
+			continue
+		}
+		got := miekg.RcodeToString[r.Rcode]
+		if len(r.Answer) == 1 {
+			if a, ok := r.Answer[0].(*miekg.A); ok {
+				got = a.A.String()
+			}
+		}
+		if got == want {
+			return time.Since(began), nil
+		}
+		time.Sleep(300 * time.Microsecond)
+	}
+	return 0, errors.New("the answer is not what Redis has after 30 s")
+}
+
+func (r *rig) printRedisZones(w io.Writer, all []*redisZone, opt options) error {
+	redis, err := find("redis-server")
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench redis-zone -rounds %d`: %d changes of each kind, the name server answering %s queries a second meanwhile on one core, redis-server %s and the load on the other. shuultuur %s.\n\n",
+		redisZoneAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.rounds*redisZoneTurns, figure(redisZoneRate), versionOf(redis, []string{"--version"}), r.revision())
+	b.WriteString("| layout | names | changed: median ms | longest | added: median ms | longest | removed: median ms | longest | MB resident before | most | queries lost |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	var verdicts strings.Builder
+	for _, z := range all {
+		fmt.Fprintf(&b, "| %s | %s |", z.schema, figure(float64(z.names)))
+		worst := 0.0
+		for _, what := range []string{"changed", "added", "removed"} {
+			slices.Sort(z.took[what])
+			mid := middle(z.took[what])
+			worst = max(worst, mid)
+			fmt.Fprintf(&b, " %.1f | %.1f |", mid, slices.Max(z.took[what]))
+		}
+		fmt.Fprintf(&b, " %.1f | %.1f | %d |\n", z.before, z.most, z.lost)
+		if z.names == 100_000 {
+			target := float64(redisZoneTarget.Milliseconds())
+			fmt.Fprintf(&verdicts, "* target ≤ %g ms for 100,000 names, %s, the median: %.1f: **%s**\n", target, z.schema, worst, verdict(worst <= target))
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", verdicts.String())
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// serveRedis is what this program does instead of measuring, as the name server
+// of zones in Redis.
+const serveRedis = "-serve-redis"
+
+// serveRedisZones is that: args are where to listen, Redis, its database and the
+// layout.
+func serveRedisZones(ctx context.Context, args []string) error {
+	db, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	zones := zone.NewResponder()
+	source, err := redins.New(redins.Config{Redis: state.Redis{Addresses: []string{args[1]}, DB: db}, Schema: redins.Schema(args[3])}, ".", zones, nil, nil, log)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- source.Run(ctx) }()
+	for source.Stats().Reconciled.IsZero() && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	debug.FreeOSMemory() // of zones as they were read
+	s, err := nameserver.New(nameserver.Config{Listen: []string{args[0]}}, log, nil)
+	if err != nil {
+		return err
+	}
+	s.SetResponders(nil, zones)
+	if err := s.Listen(ctx); err != nil {
+		return err
+	}
+	return errors.Join(s.Run(ctx), <-done)
+}
