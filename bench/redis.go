@@ -30,9 +30,9 @@ const redisZoneAbout = "A zone in Redis: from a change there to the answer"
 
 const (
 	redisZoneTarget = 100 * time.Millisecond // for 100,000 names, the median
-	redisZoneRate   = 20_000                 // queries a second all the while
+	redisZoneRate   = 10_000                 // queries a second all the while
 	redisZoneTurns  = 10                     // of changing, adding and removing a name in a round
-	redisZonePause  = 200 * time.Millisecond // between two changes
+	redisZonePause  = 300 * time.Millisecond // between two changes
 )
 
 // redisZone is one zone in one layout.

@@ -495,7 +495,7 @@ func (s *Source) drop(name string, k *known) {
 
 // due takes the zones that are to be read now, or says when there may be some.
 // A zone that takes long to read is not read all the time: it rests as long as
-// it took.
+// it took, or a quarter of that where only what differs is compiled.
 func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -514,6 +514,9 @@ func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	for name, what := range s.dirty {
 		k := s.known[name]
 		rest := min(k.took, 5*time.Second)
+		if k.names != nil { // little is left to do when it has been read
+			rest /= 4
+		}
 		if k.failed {
 			rest = again
 		}
