@@ -36,8 +36,9 @@ var floors = map[string]int{
 	"filter":          2,
 	"content":         1,
 	"message":         1,
-	"atomicfile":      1,
-	"peertest":        1,
+	"atomicfile":      0,
+	"peertest":        0,
+	"realdata":        0,
 }
 
 // room returns the folder of the floor table that dir lies in, "" if none.

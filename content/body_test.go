@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/realdata"
+
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -49,34 +51,10 @@ func encode(t testing.TB, coding string, p []byte) []byte {
 	return buf.Bytes()
 }
 
-// dataDir returns a folder of the test data, or skips the test.
-func dataDir(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("SHUULTUUR_DATA")
-	if dir == "" {
-		root, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil || root == filepath.Dir(root) {
-				break
-			}
-			root = filepath.Dir(root)
-		}
-		dir = filepath.Join(root, "..", "shared", "data")
-	}
-	dir = filepath.Join(dir, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no test data: %v; set SHUULTUUR_DATA to the folder that has %s", err, name)
-	}
-	return dir
-}
-
 // pages returns real pages.
 func pages(t testing.TB) (names []string, bodies [][]byte) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dataDir(t, "pages"), "*.html"))
+	files, err := filepath.Glob(filepath.Join(realdata.Path(t, "pages"), "*.html"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,34 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/realdata"
+
 	"github.com/klauspost/compress/gzip"
 )
-
-// dataDir returns the folder with real lists and recorded answers.
-func dataDir(t testing.TB) string {
-	t.Helper()
-	if dir := os.Getenv("SHUULTUUR_DATA"); dir != "" {
-		return dir
-	}
-	root, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			break
-		}
-		if filepath.Dir(root) == root {
-			t.Skip("no go.mod above this folder; set SHUULTUUR_DATA")
-		}
-		root = filepath.Dir(root)
-	}
-	dir := filepath.Join(root, "..", "shared", "data")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no real lists: set SHUULTUUR_DATA to the folder that has them (%v)", err)
-	}
-	return dir
-}
 
 func readJSON(t testing.TB, path string, to any) {
 	t.Helper()
@@ -89,7 +65,7 @@ func TestAnswersOfE2guardian(t *testing.T) {
 		Requests []string
 		Results  map[string]map[string]struct{ Blocked bool }
 	}
-	readJSON(t, filepath.Join(dataDir(t), "oracle", "item-vectors.json"), &vectors)
+	readJSON(t, realdata.Path(t, "oracle", "item-vectors.json"), &vectors)
 	// Lines e2guardian reads and never matches, which we take for what they
 	// are meant to be, and its faults.
 	better := []string{
@@ -161,7 +137,7 @@ func TestAnswersOfSquidGuard(t *testing.T) {
 			Blocked bool
 		}
 	}
-	readJSON(t, filepath.Join(dataDir(t), "oracle", "squidguard-vectors.json"), &v)
+	readJSON(t, realdata.Path(t, "oracle", "squidguard-vectors.json"), &v)
 	dir := filepath.Join(t.TempDir(), "tree", "adult")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -216,7 +192,7 @@ func TestPrefixMatch(t *testing.T) {
 // TestRealLists: every line of the real lists is found, and of the names of
 // all other lists exactly those that a map finds.
 func TestRealLists(t *testing.T) {
-	dir := filepath.Join(dataDir(t), "lists")
+	dir := realdata.Path(t, "lists")
 	sources, err := filepath.Glob(filepath.Join(dir, "*.gz"))
 	if err != nil || len(sources) == 0 {
 		t.Skip("no lists in ", dir)
@@ -316,7 +292,7 @@ func inMap(names map[string]bool, host, path string) bool {
 // TestEvidenceIsTheLine checks the line of every entry of one real list
 // against the list itself.
 func TestEvidenceIsTheLine(t *testing.T) {
-	src := filepath.Join(dataDir(t), "lists", "stevenblack.domains.txt.gz")
+	src := realdata.Path(t, "lists", "stevenblack.domains.txt.gz")
 	file, err := os.Open(src)
 	if err != nil {
 		t.Skip(err)
@@ -352,7 +328,7 @@ func TestEvidenceIsTheLine(t *testing.T) {
 // TestEveryLineOfUT1 asks for every line of a real tree, as it is written and
 // with more behind it. e2guardian misses one in twelve of the URLs that way.
 func TestEveryLineOfUT1(t *testing.T) {
-	src := filepath.Join(dataDir(t), "lists", "ut1.tar.gz")
+	src := realdata.Path(t, "lists", "ut1.tar.gz")
 	file, err := os.Open(src)
 	if err != nil {
 		t.Skip(err)

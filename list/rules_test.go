@@ -1,12 +1,12 @@
 package list
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"shuultuur/list/adblock"
+	"shuultuur/realdata"
 )
 
 // judged returns what f says about a request, less what is excepted.
@@ -88,7 +88,7 @@ a.com##.ad
 
 // TestRealRules: the lists people use, whole.
 func TestRealRules(t *testing.T) {
-	f, rep := compilePath(t, Config{Path: filepath.Join(dataDir(t), "lists", "easylist.txt.gz")})
+	f, rep := compilePath(t, Config{Path: realdata.Path(t, "lists", "easylist.txt.gz")})
 	t.Logf("%d entries, %d rules in %d bytes, %d ignored, %d bad; first problems: %v", rep.Entries, rep.Rules, f.section[secRules].Size, rep.Ignored, rep.Bad, rep.Problems[:min(8, len(rep.Problems))])
 	if rep.Rules < 4000 || rep.Bad > 5 {
 		t.Errorf("got %d rules, %d bad: %v", rep.Rules, rep.Bad, rep.Problems)

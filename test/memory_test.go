@@ -11,24 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-)
 
-// data returns the folder with real pages and lists, or skips.
-func data(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("SHUULTUUR_DATA")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "data")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "lists")); err != nil {
-		t.Skip("no real lists and pages: SHUULTUUR_DATA names no folder that has them")
-	}
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return abs
-}
+	"shuultuur/realdata"
+)
 
 // anonymous returns the private memory of a process that is not a mapped
 // file, in bytes: what cannot be given back to the system.
@@ -53,12 +38,12 @@ func TestASmallBoxIsEnough(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
 	}
-	dir := data(t)
-	pages, err := filepath.Glob(filepath.Join(dir, "pages", "*.html"))
+	folder := realdata.Path(t, "pages")
+	pages, err := filepath.Glob(filepath.Join(folder, "*.html"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
-	origin := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, "pages"))))
+	origin := httptest.NewServer(http.FileServer(http.Dir(folder)))
 	t.Cleanup(origin.Close)
 
 	var settings strings.Builder
@@ -83,7 +68,7 @@ lists:
 		if name == "ut1" {
 			category = ""
 		}
-		fmt.Fprintf(&settings, "  %s: {path: %q%s}\n", name, filepath.Join(dir, "lists", file), category)
+		fmt.Fprintf(&settings, "  %s: {path: %q%s}\n", name, realdata.Path(t, "lists", file), category)
 	}
 	home := t.TempDir()
 	for name, text := range map[string]string{"shuultuur.yaml": settings.String(), "weighted": "< the ><1>\n<news><5>\n<and>,<the><3>\n"} {

@@ -15,6 +15,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/message"
+	"shuultuur/realdata"
 )
 
 func compile(t testing.TB, name string, cfg list.Config, text string) *list.File {
@@ -297,15 +298,11 @@ func TestAdblockRules(t *testing.T) {
 // BenchmarkAdblock asks two real lists about requests of a browser; none is
 // listed, so that nothing may be allocated.
 func BenchmarkAdblock(b *testing.B) {
-	dir := os.Getenv("SHUULTUUR_DATA")
-	if dir == "" {
-		dir = "../../../shared/data"
-	}
 	lists := map[string]*list.File{}
 	for _, name := range []string{"easylist", "easyprivacy"} {
 		dst := filepath.Join(b.TempDir(), name)
-		if _, err := list.Compile(context.Background(), name, list.Config{Path: filepath.Join(dir, "lists", name+".txt.gz")}, dst); err != nil {
-			b.Skip("no real lists; set SHUULTUUR_DATA: ", err)
+		if _, err := list.Compile(context.Background(), name, list.Config{Path: realdata.Path(b, "lists", name+".txt.gz")}, dst); err != nil {
+			b.Fatal(err)
 		}
 		f, err := list.Open(dst)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/realdata"
 )
 
 // e2gLists returns the settings for the phrase lists that Debian's e2guardian
@@ -20,7 +21,7 @@ func e2gLists(t testing.TB, compat string) Config {
 		dir = "/etc/e2guardian"
 	}
 	lists := filepath.Join(dir, "lists")
-	if !exists(filepath.Join(lists, "weightedphraselist")) {
+	if _, err := os.Stat(filepath.Join(lists, "weightedphraselist")); err != nil {
 		t.Skipf("no e2guardian lists in %s: install e2guardian or set SHUULTUUR_E2G", dir)
 	}
 	return Config{
@@ -42,7 +43,7 @@ func e2gCheck(t testing.TB, compat string) *Check {
 
 func realPages(t testing.TB) (pages [][]byte, size int64) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dataDir(t), "pages", "*.html"))
+	names, err := filepath.Glob(filepath.Join(realdata.Path(t, "pages"), "*.html"))
 	if err != nil || len(names) == 0 {
 		t.Skip("no pages in the test data")
 	}

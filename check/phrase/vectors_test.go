@@ -13,35 +13,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/realdata"
 )
-
-// dataDir returns the folder of shared test data, or skips the test.
-func dataDir(t testing.TB) string {
-	t.Helper()
-	if dir := os.Getenv("SHUULTUUR_DATA"); dir != "" {
-		return dir
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-			continue
-		}
-		if data := filepath.Join(dir, "..", "shared", "data"); exists(data) {
-			return data
-		}
-		break
-	}
-	t.Skip("no test data: set SHUULTUUR_DATA to its folder")
-	return ""
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
 
 type answer struct {
 	Score      string `json:"score"`
@@ -168,7 +141,7 @@ func scanPage(t testing.TB, c *Check, page []byte) []filter.Finding {
 }
 
 func TestVectors(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(dataDir(t), "oracle", "dg-vectors.json"))
+	data, err := os.ReadFile(realdata.Path(t, "oracle", "dg-vectors.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

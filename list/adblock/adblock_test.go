@@ -7,12 +7,13 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"shuultuur/realdata"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -273,37 +274,11 @@ func (x *reference) matches(q *request) bool {
 	return (len(x.include) == 0 || in > 0) && (out == 0 || in > out) && longest(x.deny, q.host) == 0
 }
 
-func dataDir(t testing.TB) string {
-	t.Helper()
-	if dir := os.Getenv("SHUULTUUR_DATA"); dir != "" {
-		return dir
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if filepath.Dir(dir) == dir {
-			t.Skip("no go.mod above this folder; set SHUULTUUR_DATA")
-		}
-		dir = filepath.Dir(dir)
-	}
-	dir = filepath.Join(dir, "..", "shared", "data")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no real lists: set SHUULTUUR_DATA to the folder that has them (%v)", err)
-	}
-	return dir
-}
-
 // linesOf reads the lines of real lists.
 func linesOf(t testing.TB, names ...string) (lines []string) {
 	t.Helper()
-	dir := dataDir(t)
 	for _, name := range names {
-		f, err := os.Open(filepath.Join(dir, "lists", name))
+		f, err := os.Open(realdata.Path(t, "lists", name))
 		if err != nil {
 			t.Skip(err)
 		}

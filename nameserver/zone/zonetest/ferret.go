@@ -10,10 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"shuultuur/realdata"
 
 	"github.com/miekg/dns"
 )
@@ -33,15 +34,7 @@ type Case struct {
 // of case N ends in tN, so that one server can have all zones.
 func Ferret(t testing.TB) map[string]*Case {
 	t.Helper()
-	dir := os.Getenv("SHUULTUUR_DATA")
-	if dir == "" {
-		_, file, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(file), "../../../../shared/data")
-	}
-	f, err := os.Open(filepath.Join(dir, "ferret", "ferret.tar.gz"))
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("the Ferret data set is not there: SHUULTUUR_DATA names no folder with ferret/ferret.tar.gz")
-	}
+	f, err := os.Open(realdata.Path(t, "ferret", "ferret.tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
