@@ -230,25 +230,6 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-func bodyOf(t *testing.T, data []byte) io.Reader {
-	t.Helper()
-	var in bytes.Buffer
-	in.WriteString(post(""))
-	for p := data; len(p) > 0; {
-		n := min(len(p), 3000)
-		in.Write(AppendChunk(nil, n))
-		in.Write(p[:n])
-		in.WriteString("\r\n")
-		p = p[n:]
-	}
-	in.Write(AppendLastChunk(nil, nil))
-	var q Request
-	if err := NewReader(&in, 4<<10, 64<<10).ReadRequest(&q); err != nil {
-		t.Fatal(err)
-	}
-	return q.Body
-}
-
 // tcpPair returns both ends of a loopback connection.
 func tcpPair(t testing.TB) (client, server *net.TCPConn) {
 	t.Helper()
