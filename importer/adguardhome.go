@@ -124,6 +124,7 @@ func (w *work) adGuardHome(file string) error {
 	if block = append(own, block...); len(block) > 0 {
 		p.Rules = append(p.Rules, ruleOut{Name: "filters", Action: "block", Category: block})
 	}
+	w.adGuardNames(at, cfg)
 	w.adGuardServices(at, cfg, &p)
 	w.set.Policies = []policyOut{p}
 	return nil
@@ -164,6 +165,9 @@ func (w *work) adGuardServices(at place, cfg adGuard, p *policyOut) {
 	for _, key := range sortedKeys(settings) {
 		v := settings[key]
 		nested, _ := v.(map[string]any)
+		if adGuardCarried[key] {
+			continue
+		}
 		switch on := v == true || nested["enabled"] == true; {
 		case (key == "safe_search" || key == "safesearch_enabled") && on:
 			p.SafeSearch, p.YouTube = true, "strict"
@@ -179,8 +183,6 @@ func (w *work) adGuardServices(at place, cfg adGuard, p *policyOut) {
 			switch key {
 			case "blocked_services":
 				reason = "services are not known by name; write a list of their hosts"
-			case "rewrites":
-				reason = "names are not answered here"
 			case "parental_enabled", "safebrowsing_enabled":
 				reason = "it asks AdGuard's servers; name a list of the category"
 			}

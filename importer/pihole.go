@@ -55,9 +55,8 @@ func (w *work) pihole(path string) error {
 		w.piholeFile(filepath.Join(dir, name), &lines[piholeOlder[name]])
 	}
 	w.piholeSources(dir)
-	if isFile(filepath.Join(dir, "custom.list")) {
-		w.rep.add(Note{Kind: Lost, place: place{file: filepath.Join(dir, "custom.list")}, What: "local names", Why: "names are not answered here"})
-	}
+	w.set.dns()
+	w.piholeNames(dir)
 	categories := [4][]string{}
 	for i, t := range piholeTypes {
 		if len(lines[i]) == 0 {

@@ -20,6 +20,31 @@ type settings struct {
 	Identity *identityOut       `yaml:"identity,omitempty"`
 	Proxy    map[string]any     `yaml:"proxy,omitempty"`
 	Events   map[string]string  `yaml:"events,omitempty"`
+	DNS      *dnsOut            `yaml:"dns,omitempty"`
+}
+
+// dnsOut is a name server: what programs that answer names are told.
+type dnsOut struct {
+	Listen  []string            `yaml:"listen,flow"`
+	Block   map[string]any      `yaml:"block,flow,omitempty"`
+	Hosts   map[string][]string `yaml:"hosts,omitempty"`
+	Private []string            `yaml:"private,flow,omitempty"`
+	Forward *forwardOut         `yaml:"forward,omitempty"`
+}
+
+type forwardOut struct {
+	Upstreams []string            `yaml:"upstreams,omitempty"`
+	Routes    map[string][]string `yaml:"routes,omitempty"`
+	Bootstrap []string            `yaml:"bootstrap,flow,omitempty"`
+	Validate  bool                `yaml:"validate,omitempty"`
+}
+
+// dns is the name server of the settings, made when it is first needed.
+func (s *settings) dns() *dnsOut {
+	if s.DNS == nil {
+		s.DNS = &dnsOut{Listen: []string{":53"}, Hosts: map[string][]string{}, Forward: &forwardOut{Routes: map[string][]string{}}}
+	}
+	return s.DNS
 }
 
 type listen struct {

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"shuultuur/filter"
+	"shuultuur/gateway"
 	"shuultuur/importer"
+	"shuultuur/nameserver/resolve"
 )
 
 // unpack writes the files of an archive into a folder of the test.
@@ -437,14 +441,61 @@ good.example
 bad.example
 bad.example
 -- custom.list --
-10.0.0.1 nas.local
+10.0.0.1 nas.local files.local # both
+fd00::1 nas.local
+not/a/name
+-- dnsmasq.d/05-pihole-custom-cname.conf --
+cname=www.local,web.local,nas.local
+cname=nas.local,elsewhere.example
+-- setupVars.conf --
+PIHOLE_DNS_1=192.0.2.53
+PIHOLE_DNS_2=192.0.2.54#5353
+DNSSEC=true
+-- dnsmasq.d/01-pihole.conf --
+rev-server=192.168.1.0/24,192.168.1.1
+server=/lan/192.168.1.1
+-- pihole.toml --
+[dns]
+  # Upstreams
+  upstreams = [
+    "192.0.2.55"
+  ] ### CHANGED
+  hosts = [ "10.0.0.7 six.lan" ]
+  cnameRecords = ["seven.lan,six.lan"]
+  revServers = ["true,192.168.7.0/24,192.168.7.1#53,seven.example", "false,10.0.0.0/8,10.0.0.1"]
+  dnssec = true
+[dhcp]
+  hosts = ["00:11:22:33:44:55,10.0.0.99"]
 `))
 	decide(t, settings, []decision{
 		{url: "http://bad.example/", want: "block"},
 		{url: "http://sub.bad.example/", want: "pass"},
 		{url: "http://good.example/", want: "pass"},
 	})
-	wantLines(t, report, "https://lists.example/hosts: a list is a file", "local names", `"bad.example" is in line 1 already`)
+	d := importedNames(t, settings)
+	if diff := cmp.Diff(map[string]resolve.Targets{"nas.local": {"10.0.0.1", "fd00::1"}, "files.local": {"10.0.0.1"}, "www.local": {"nas.local"}, "web.local": {"nas.local"}, "six.lan": {"10.0.0.7"}, "seven.lan": {"six.lan"}}, d.Names.Hosts); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"192.0.2.55", "192.0.2.53", "192.0.2.54:5353"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate {
+		t.Error(diff, d.Forward.Validate)
+	}
+	if diff := cmp.Diff(map[string][]string{"192.168.1.0/24": {"192.168.1.1"}, "lan": {"192.168.1.1"}, "192.168.7.0/24": {"192.168.7.1"}, "seven.example": {"192.168.7.1"}}, d.Forward.Routes); diff != "" {
+		t.Error(diff)
+	}
+	wantLines(t, report, "https://lists.example/hosts: a list is a file", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it leads to 10.0.0.1 already", `"bad.example" is in line 1 already`)
+}
+
+// importedNames are the name server's settings of an import.
+func importedNames(t *testing.T, settings string) *gateway.DNS {
+	t.Helper()
+	s, err := gateway.Read(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.DNS == nil {
+		t.Fatal("no name server in the settings")
+	}
+	return s.DNS
 }
 
 func TestImportAdGuardHomeDecidesAsItWould(t *testing.T) {
@@ -452,11 +503,19 @@ func TestImportAdGuardHomeDecidesAsItWould(t *testing.T) {
 -- AdGuardHome.yaml --
 http: {address: 0.0.0.0:80}
 dns:
-  upstream_dns: [1.1.1.1]
+  upstream_dns: [1.1.1.1, "tls://dns.example", "[/lan/home.arpa/]192.168.1.1 192.168.1.2", "[/*.x/]1.2.3.4", "sdns://AQ"]
+  bootstrap_dns: [9.9.9.9]
+  blocking_mode: nxdomain
+  enable_dnssec: true
 filtering:
   blocked_services: {ids: [tiktok]}
   safe_search: {enabled: true}
-  rewrites: []
+  rewrites:
+    - {domain: nas.lan, answer: 10.0.0.1}
+    - {domain: NAS.lan, answer: 10.0.0.2}
+    - {domain: "*.dev.lan", answer: nas.lan}
+    - {domain: old.lan, answer: 10.0.0.3, enabled: false}
+    - {domain: x.dev.lan, answer: A}
 filters:
   - {enabled: true, url: "https://f.example/1", name: "Ads & more", id: 1}
   - {enabled: false, url: "https://f.example/2", name: Off, id: 2}
@@ -476,5 +535,15 @@ schema_version: 28
 		{url: "http://x.mine.example/", want: "block"},
 		{url: "http://other.example/", want: "pass"},
 	})
-	wantLines(t, report, "blocked_services", `"Off", https://f.example/2: it is switched off`, "3.txt", "safesearch: true")
+	d := importedNames(t, settings)
+	if diff := cmp.Diff(map[string]resolve.Targets{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"1.1.1.1", "tls://dns.example"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate || d.Names.Block.Answer != filter.NXDomain {
+		t.Error(diff, d.Forward.Validate, d.Names.Block.Answer)
+	}
+	if diff := cmp.Diff(map[string][]string{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
+		t.Error(diff)
+	}
+	wantLines(t, report, "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: not spoken", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "3.txt", "safesearch: true")
 }

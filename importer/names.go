@@ -1,0 +1,267 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// host gives a name of one's own an address or another name. Our settings have
+// either addresses or one other name.
+func (w *work) host(at place, name, to string) {
+	hosts := w.set.dns().Hosts
+	name, to = strings.ToLower(strings.TrimSuffix(name, ".")), strings.TrimSuffix(to, ".")
+	_, err := netip.ParseAddr(to)
+	known := hosts[name]
+	if name == "" || to == "" || strings.ContainsAny(name+to, " \t\x00/") {
+		w.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q leads to %q", name, to), Why: "left out: that is no name"})
+		return
+	}
+	if len(known) > 0 {
+		if _, before := netip.ParseAddr(known[0]); err != nil || before != nil {
+			w.rep.add(Note{Kind: Lost, place: at, What: name + " leads to " + to, Why: fmt.Sprintf("it leads to %s already; a name has addresses or one other name", known[0])})
+			return
+		}
+	}
+	if !slices.Contains(known, to) {
+		hosts[name] = append(known, to)
+	}
+	w.rep.add(Note{Kind: Carried, place: at, What: name + " leads to " + to, Ours: "dns: hosts"})
+}
+
+// piholeNames reads the names and upstreams of Pi-hole: custom.list, and the
+// files of dnsmasq beside its folder or in it; of version 6, pihole.toml.
+func (w *work) piholeNames(dir string) {
+	list := filepath.Join(dir, "custom.list")
+	if data, err := readWhole(list); err == nil {
+		_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+			text, _, _ := strings.Cut(string(s), "#")
+			fields := strings.Fields(text)
+			for _, name := range fields[min(1, len(fields)):] {
+				w.host(place{file: list, line: n}, name, fields[0])
+			}
+			return nil
+		})
+	}
+	for _, in := range []string{dir, filepath.Join(dir, "dnsmasq.d"), filepath.Join(filepath.Dir(dir), "dnsmasq.d")} {
+		for _, name := range []string{"01-pihole.conf", "05-pihole-custom-cname.conf"} {
+			file := filepath.Join(in, name)
+			if data, err := readWhole(file); err == nil {
+				_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+					key, value, _ := strings.Cut(string(s), "=")
+					w.dnsmasqOption(place{file: file, line: n}, strings.TrimSpace(key), strings.TrimSpace(value))
+					return nil
+				})
+			}
+		}
+	}
+	w.piholeTOML(filepath.Join(dir, "pihole.toml"))
+	setup := filepath.Join(dir, "setupVars.conf")
+	if data, err := readWhole(setup); err == nil {
+		_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+			key, value, _ := strings.Cut(string(s), "=")
+			if strings.HasPrefix(key, "PIHOLE_DNS_") {
+				w.dnsmasqOption(place{file: setup, line: n}, "server", value)
+			}
+			if key == "DNSSEC" && value == "true" {
+				w.set.dns().Forward.Validate = true
+				w.rep.add(Note{Kind: Carried, place: place{file: setup, line: n}, What: "DNSSEC", Ours: "dns: forward: validate"})
+			}
+			return nil
+		})
+	}
+}
+
+// What is read of pihole.toml: arrays of strings, and whether DNSSEC is on, in
+// the part [dns].
+var (
+	tomlDNS    = regexp.MustCompile(`(?ms)^\s*\[dns\]\s*$(.*?)(^\s*\[[A-Za-z]|\z)`)
+	tomlArray  = regexp.MustCompile(`(?ms)^\s*(hosts|cnameRecords|upstreams|revServers)\s*=\s*\[(.*?)\]`)
+	tomlString = regexp.MustCompile(`"([^"\\\n]*)"`)
+	tomlDNSSEC = regexp.MustCompile(`(?m)^\s*dnssec\s*=\s*true`)
+)
+
+// piholeTOML reads the settings of Pi-hole 6.
+func (w *work) piholeTOML(file string) {
+	data, err := readWhole(file)
+	if err != nil {
+		return
+	}
+	at := place{file: file}
+	part := tomlDNS.FindSubmatch(data)
+	if part == nil {
+		return
+	}
+	w.set.dns().Forward.Validate = tomlDNSSEC.Match(part[1])
+	for _, array := range tomlArray.FindAllSubmatch(part[1], -1) {
+		for _, m := range tomlString.FindAllSubmatch(array[2], -1) {
+			s := string(m[1])
+			switch string(array[1]) {
+			case "hosts":
+				fields := strings.Fields(s)
+				for _, name := range fields[min(1, len(fields)):] {
+					w.host(at, name, fields[0])
+				}
+			case "cnameRecords":
+				names := strings.Split(s, ",") // name, target and maybe a TTL
+				if len(names) > 1 {
+					w.host(at, strings.TrimSpace(names[0]), strings.TrimSpace(names[1]))
+				}
+			case "upstreams":
+				w.dnsmasqOption(at, "server", s)
+			case "revServers": // enabled, network, server and maybe a domain
+				f := strings.Split(s, ",")
+				if len(f) < 3 || strings.TrimSpace(f[0]) != "true" {
+					continue
+				}
+				w.dnsmasqOption(at, "rev-server", strings.TrimSpace(f[1])+","+f[2])
+				if len(f) > 3 && strings.TrimSpace(f[3]) != "" {
+					w.dnsmasqOption(at, "server", "/"+strings.TrimSpace(f[3])+"/"+f[2])
+				}
+			}
+		}
+	}
+}
+
+// dnsmasqOption takes what there is of ours for an option of dnsmasq.
+func (w *work) dnsmasqOption(at place, key, value string) {
+	f := w.set.dns().Forward
+	switch key {
+	case "cname":
+		names := strings.Split(value, ",")
+		for _, name := range names[:len(names)-1] {
+			w.host(at, strings.TrimSpace(name), strings.TrimSpace(names[len(names)-1]))
+		}
+	case "server", "rev-server":
+		domains, server := "", value
+		if rest, ok := strings.CutPrefix(value, "/"); ok { // /domain/domain/server
+			i := strings.LastIndexByte(rest, '/')
+			domains, server = rest[:max(i, 0)], rest[i+1:]
+		} else if net, to, ok := strings.Cut(value, ","); ok { // network,server
+			domains, server = net, to
+			if p, err := netip.ParsePrefix(net); err == nil {
+				w.route(at, p.Masked().String(), dnsmasqServer(server))
+				return
+			}
+		}
+		if server = dnsmasqServer(server); server == "" {
+			w.rep.add(Note{Kind: Lost, place: at, What: key + "=" + value, Why: "it names no server"})
+			return
+		}
+		if domains == "" {
+			if !slices.Contains(f.Upstreams, server) {
+				f.Upstreams = append(f.Upstreams, server)
+			}
+			w.rep.add(Note{Kind: Carried, place: at, What: key + "=" + value, Ours: "dns: forward: upstreams"})
+			return
+		}
+		for d := range strings.SplitSeq(domains, "/") {
+			if d != "" {
+				w.route(at, d, server)
+			}
+		}
+	}
+}
+
+// route sends a domain or network to a server of its own.
+func (w *work) route(at place, domain, server string) {
+	if server == "" {
+		return
+	}
+	routes := w.set.dns().Forward.Routes
+	if !slices.Contains(routes[domain], server) {
+		routes[domain] = append(routes[domain], server)
+	}
+	w.rep.add(Note{Kind: Carried, place: at, What: domain + " is asked at " + server, Ours: "dns: forward: routes"})
+}
+
+// dnsmasqServer puts "192.0.2.1#5353" as ours, "" where it is no address.
+func dnsmasqServer(s string) string {
+	addr, port, has := strings.Cut(strings.TrimSpace(s), "#")
+	a, err := netip.ParseAddr(addr)
+	if err != nil {
+		return ""
+	}
+	if !has || port == "53" {
+		return a.String()
+	}
+	return net.JoinHostPort(a.String(), port)
+}
+
+// adGuardNames takes the name server's part of AdGuard Home's settings.
+func (w *work) adGuardNames(at place, cfg adGuard) {
+	d := w.set.dns()
+	rewrites, _ := cfg.Filtering["rewrites"].([]any)
+	older, _ := cfg.DNS["rewrites"].([]any)
+	for _, r := range append(rewrites, older...) {
+		m, _ := r.(map[string]any)
+		name, _ := m["domain"].(string)
+		to, _ := m["answer"].(string)
+		switch {
+		case m["enabled"] == false:
+			w.rep.add(Note{Kind: Lost, place: at, What: "rewrite of " + name, Why: "it is switched off"})
+		case to == name, to == "A", to == "AAAA":
+			w.rep.add(Note{Kind: Lost, place: at, What: fmt.Sprintf("rewrite of %s to %q", name, to), Why: "an exception from a wider rewrite; write a rule with allow, or the name's own addresses"})
+		default:
+			w.host(at, name, to)
+		}
+	}
+	for _, s := range words(cfg.DNS["upstream_dns"]) {
+		rest, ok := strings.CutPrefix(s, "[/")
+		if !ok {
+			if strings.HasPrefix(s, "#") || s == "" {
+				continue
+			}
+			if strings.HasPrefix(s, "sdns://") || strings.HasPrefix(s, "h3://") {
+				w.rep.add(Note{Kind: Lost, place: at, What: "upstream " + s, Why: "not spoken here; name an https or tls address of that server"})
+				continue
+			}
+			d.Forward.Upstreams = append(d.Forward.Upstreams, strings.TrimPrefix(s, "udp://"))
+			w.rep.add(Note{Kind: Carried, place: at, What: "upstream " + s, Ours: "dns: forward: upstreams"})
+			continue
+		}
+		domains, servers, ok := strings.Cut(rest, "/]")
+		if !ok || strings.Contains(domains, "*") || strings.TrimSpace(servers) == "#" || domains == "" {
+			w.rep.add(Note{Kind: Lost, place: at, What: "upstream " + s, Why: "routes here are for a domain and all below it"})
+			continue
+		}
+		for domain := range strings.SplitSeq(domains, "/") {
+			for server := range strings.FieldsSeq(servers) {
+				w.route(at, domain, server)
+			}
+		}
+	}
+	for _, s := range words(cfg.DNS["bootstrap_dns"]) {
+		if a, err := netip.ParseAddr(s); err == nil {
+			d.Forward.Bootstrap = append(d.Forward.Bootstrap, a.String())
+		}
+	}
+	d.Forward.Validate = cfg.DNS["enable_dnssec"] == true
+	mode, _ := cfg.DNS["blocking_mode"].(string)
+	if m, ok := cfg.Filtering["blocking_mode"].(string); ok {
+		mode = m
+	}
+	if answer := map[string]string{"nxdomain": "nxdomain", "refused": "refused", "null_ip": "zero", "default": "zero"}[mode]; answer != "" {
+		d.Block = map[string]any{"answer": answer}
+		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer"})
+	}
+}
+
+// adGuardCarried are keys that adGuardNames reads.
+var adGuardCarried = map[string]bool{"rewrites": true, "upstream_dns": true, "bootstrap_dns": true, "enable_dnssec": true, "blocking_mode": true}
+
+// words are the texts in a list of YAML.
+func words(v any) (all []string) {
+	list, _ := v.([]any)
+	for _, x := range list {
+		if s, ok := x.(string); ok {
+			all = append(all, strings.TrimSpace(s))
+		}
+	}
+	return all
+}
