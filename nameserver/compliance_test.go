@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"shuultuur/nameserver/forward"
 	"shuultuur/nameserver/resolve"
 	zones "shuultuur/nameserver/zone"
+	"shuultuur/peertest"
 )
 
 // complianceZone has an RRset that no datagram of 512 bytes holds.
@@ -136,28 +136,16 @@ func shape(m, r *dns.Msg) string {
 	return s
 }
 
-// peerOf starts another name server and returns its address.
-func peerOf(t *testing.T, port int, name, settings string, args ...string) string {
+// peerOf starts another name server with settings in which PORT is its port,
+// and returns its address.
+func peerOf(t *testing.T, name, settings string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		if path = "/usr/sbin/" + name; !exists(path) {
-			t.Skipf("%s is not installed; test/setup.sh installs it", name)
-		}
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "conf")
-	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+	port, file := peertest.Port(t), filepath.Join(t.TempDir(), "conf")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(settings, "PORT", port)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, append(args, "-c", file)...)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	peertest.Start(t, name, "-d", "-c", file)
+	addr := "127.0.0.1:" + port
 	c := &dns.Client{Timeout: 200 * time.Millisecond}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if r, _, err := c.Exchange(new(dns.Msg).SetQuestion("compliant.example.", dns.TypeSOA), addr); err == nil && len(r.Answer) == 1 {
@@ -167,18 +155,6 @@ func peerOf(t *testing.T, port int, name, settings string, args ...string) strin
 			t.Fatalf("%s does not answer", name)
 		}
 	}
-}
-
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
-
-func unusedPort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // passes is a policy that lets all pass.
@@ -210,12 +186,10 @@ func TestEveryPathIsCompliant(t *testing.T) {
 	if err := os.WriteFile(file, []byte(complianceZone()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	port := unusedPort(t)
-	nsd := peerOf(t, port, "nsd", fmt.Sprintf("server:\n  ip-address: 127.0.0.1@%d\n  zonesdir: %q\n  username: \"\"\n  chroot: \"\"\n  logfile: \"\"\n  pidfile: \"\"\n  xfrdfile: %q\n  zonelistfile: %q\n  database: \"\"\n  rrl-ratelimit: 0\n  minimal-responses: yes\nremote-control:\n  control-enable: no\nzone:\n  name: compliant.example\n  zonefile: compliant.example.zone\n",
-		port, dir, filepath.Join(dir, "xfrd"), filepath.Join(dir, "list")), "-d")
-	port = unusedPort(t)
-	unbound := peerOf(t, port, "unbound", fmt.Sprintf("server:\n  interface: 127.0.0.1@%d\n  do-daemonize: no\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"\"\n  use-syslog: no\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  access-control: 127.0.0.0/8 allow\nremote-control:\n  control-enable: no\nforward-zone:\n  name: \".\"\n  forward-addr: %s\n",
-		port, strings.Replace(nsd, ":", "@", 1)), "-d")
+	nsd := peerOf(t, "nsd", fmt.Sprintf("server:\n  ip-address: 127.0.0.1@PORT\n  zonesdir: %q\n  username: \"\"\n  chroot: \"\"\n  logfile: \"\"\n  pidfile: \"\"\n  xfrdfile: %q\n  zonelistfile: %q\n  database: \"\"\n  rrl-ratelimit: 0\n  minimal-responses: yes\nremote-control:\n  control-enable: no\nzone:\n  name: compliant.example\n  zonefile: compliant.example.zone\n",
+		dir, filepath.Join(dir, "xfrd"), filepath.Join(dir, "list")))
+	unbound := peerOf(t, "unbound", fmt.Sprintf("server:\n  interface: 127.0.0.1@PORT\n  do-daemonize: no\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"\"\n  use-syslog: no\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  access-control: 127.0.0.0/8 allow\nremote-control:\n  control-enable: no\nforward-zone:\n  name: \".\"\n  forward-addr: %s\n",
+		strings.Replace(nsd, ":", "@", 1)))
 
 	own := zones.NewResponder()
 	if _, err := zones.NewFiles(zones.Config{Files: []zones.File{{Path: file}}}, own, slog.New(slog.DiscardHandler)); err != nil {
