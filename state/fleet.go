@@ -36,8 +36,6 @@ const (
 	// cacheFor is how long an answer of Redis about a verdict is kept here;
 	// Redis says when it changes before. It begins with its own end.
 	cacheFor = 10 * time.Minute
-	// lately is how long what Redis did not have is not asked for again.
-	lately = time.Second
 	// gather is how long the first of some verdicts waits for others, so that
 	// they go to Redis together.
 	gather = 10 * time.Millisecond
@@ -121,14 +119,9 @@ func (f *Fleet) counter(key [16]byte) string {
 	return f.link.prefix + "c:" + hex.EncodeToString(key[:])
 }
 
-// Get returns what this node or another has put under key. Most keys are asked
-// for once: the first time Redis is asked without having to remember it. From
-// the second time on the library keeps the answer, and Redis says when it
-// changes.
+// Get returns what this node or another has put under key.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
-	e, known := f.cache.GetIfPresent(key)
-	now := time.Now()
-	if known && (e.asked == 0 || now.UnixNano()-e.asked < int64(lately)) {
+	if e, ok := f.cache.GetIfPresent(key); ok {
 		return e.value, !e.gone
 	}
 	c := f.link.conn.Load()
@@ -141,12 +134,7 @@ func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 	defer f.link.waiting.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, f.link.wait)
 	defer cancel()
-	var r rueidis.RedisResult
-	if get := c.B().Get().Key(f.verdict(key)); known {
-		r = c.DoCache(ctx, get.Cache().ToStaticTTL(), cacheFor)
-	} else {
-		r = c.Do(ctx, get.Build())
-	}
+	r := c.DoCache(ctx, c.B().Get().Key(f.verdict(key)).Cache().ToStaticTTL(), cacheFor)
 	b, err := r.AsBytes()
 	if !r.IsCacheHit() {
 		f.link.trips.Add(1)
@@ -157,17 +145,8 @@ func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 	default:
 		f.link.late.Add(1)
 		f.link.judge(ctx, c, err)
-		return nil, false
 	}
-	value, ok := fresh(b, now)
-	if !known { // somebody here may have put it meanwhile
-		e := entry{gone: true, asked: now.UnixNano(), ttl: cacheFor}
-		if ok {
-			e.asked = 1 // long ago: the next one asks, and it is kept
-		}
-		f.cache.SetIfAbsent(key, e)
-	}
-	return value, ok
+	return fresh(b, time.Now())
 }
 
 // The form of a verdict in Redis: until when it is good in Unix milliseconds

@@ -24,10 +24,6 @@ const (
 	// mostWaiting bounds the requests that wait for Redis at once.
 	mostWaiting = 512
 	defaultWait = 20 * time.Millisecond
-	// gatherAsks is how long, after some asked Redis, the next who ask wait for
-	// each other, so that a busy node sends and receives for many at once. Who
-	// asks alone does not wait.
-	gatherAsks = time.Millisecond
 )
 
 // A link is the way to Redis, with a circuit breaker in it: while Redis is
@@ -62,7 +58,6 @@ var (
 func (l *link) connect(ctx context.Context) (*conn, error) {
 	o := l.option
 	o.DisableRetry = true // who waits goes on instead
-	o.MaxFlushDelay = min(gatherAsks, l.wait/4)
 	// What we write ourselves we need not be told.
 	o.ClientTrackingOptions = []string{"OPTIN", "NOLOOP"}
 	c, err := rueidis.NewClient(o)

@@ -31,8 +31,7 @@ type Memory struct {
 type entry struct {
 	value []byte
 	ttl   time.Duration
-	gone  bool  // removed here, but perhaps not yet elsewhere
-	asked int64 // Redis was, and what it has is not here; Unix nanoseconds
+	gone  bool // removed here, but perhaps not yet elsewhere
 }
 
 func newMemory(size int64) (*Memory, error) {
