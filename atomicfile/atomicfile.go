@@ -29,11 +29,16 @@ func WriteBytes(file string, mode fs.FileMode, data []byte) error {
 	return Write(file, mode, filled(data))
 }
 
-// CreateBytes does what WriteBytes does where there is no file of that name;
-// else it returns an error that is fs.ErrExist.
-func CreateBytes(file string, mode fs.FileMode, data []byte) error {
+// Create does what Write does where there is no file of that name; else it
+// returns an error that is fs.ErrExist.
+func Create(file string, mode fs.FileMode, fill func(*os.File) error) error {
 	// Unlike a rename, a link fails where there is a file.
-	return write(file, mode, filled(data), os.Link)
+	return write(file, mode, fill, os.Link)
+}
+
+// CreateBytes does what Create does, with data.
+func CreateBytes(file string, mode fs.FileMode, data []byte) error {
+	return Create(file, mode, filled(data))
 }
 
 // Rename puts what is called old, file or link, in the place of file in the

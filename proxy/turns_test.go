@@ -48,7 +48,12 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTurns(500, 0)
 		least, ready := s.size(), 0.0
-		s.pace.ready = func() float64 { return ready }
+		s.pace.ready = func() float64 { return ready } // under the lock of s, as set says it
+		set := func(n float64) {
+			s.mu.Lock()
+			ready = n
+			s.mu.Unlock()
+		}
 		if least >= 500 {
 			t.Skip("a machine with so many processors has no need of this")
 		}
@@ -71,7 +76,7 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 		if n := s.used(); n != 500 {
 			t.Errorf("%d at work a second later, with nothing to do for the processors; want all 500", n)
 		}
-		ready = 1e6
+		set(1e6)
 		time.Sleep(time.Second)
 		if n := s.size(); n != least {
 			t.Errorf("%d turns when the processors do not keep up, want %d", n, least)
@@ -83,7 +88,7 @@ func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
 		if n := s.used(); n != least {
 			t.Errorf("%d at work when the processors do not keep up, want %d", n, least)
 		}
-		ready = 0
+		set(0)
 		close(leave)
 		all.Wait()
 		time.Sleep(time.Second)

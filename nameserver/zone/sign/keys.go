@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"shuultuur/atomicfile"
 )
 
 // A Key is one DNSKEY with its private half.
@@ -140,21 +142,16 @@ func (k *Key) Write(dir string) (string, error) {
 }
 
 func (k *Key) writeNew(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err := atomicfile.Create(path, 0o600, func(f *os.File) error {
+		if k.owner != nil {
+			if err := chown(f, k.owner); err != nil {
+				return err
+			}
+		}
+		_, err := f.WriteString(text)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("write a key: %w", err)
-	}
-	if k.owner != nil {
-		err = chown(f, k.owner)
-	}
-	if err == nil {
-		_, err = f.WriteString(text)
-	}
-	if err != nil {
-		_ = f.Close()
-		return fmt.Errorf("write a key: %w", err)
-	}
-	if err := f.Close(); err != nil {
 		return fmt.Errorf("write a key: %w", err)
 	}
 	return nil
