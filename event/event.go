@@ -309,6 +309,13 @@ type Filter struct {
 	Newest       bool       // newest first
 }
 
+// A Tally counts rows that have something in common.
+type Tally struct {
+	Name    string `json:"name"` // what they have in common
+	Events  int    `json:"events"`
+	Blocked int    `json:"blocked"` // of them with the action block
+}
+
 // Match says whether f lets r through. Limit and order are not looked at.
 func (f *Filter) Match(r *Row) bool {
 	switch {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -11,13 +14,15 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
+	"shuultuur/event/sqlite"
 	"shuultuur/filter"
 	"shuultuur/gateway"
 )
 
 const eventsHelp = `
 Asks the record of transactions, newest first. It may be asked while the
-gateway runs; the last second may not be written yet.`
+gateway runs; the last second may not be written yet. With -top it counts the
+transactions that the other flags let through instead.`
 
 func events(ctx context.Context, e env, args []string) int {
 	var q event.Filter
@@ -32,7 +37,8 @@ func events(ctx context.Context, e env, args []string) int {
 	f.StringVar(&q.Policy, "policy", "", "`policy` that decided")
 	f.StringVar(&q.Category, "category", "", "`category` that decided")
 	f.StringVar(&q.Text, "text", "", "`part` of URL, rule, evidence, note or ID")
-	f.IntVar(&q.Limit, "n", 50, "at most so many; 0 for all")
+	top := f.String("top", "", "count by client, host, category, rule or user, the most `frequent` first")
+	f.IntVar(&q.Limit, "n", 50, "at most so many; 0 for all; with -top 10 unless given")
 	oldest := f.Bool("oldest", false, "oldest first")
 	asJSON := f.Bool("json", false, "print JSON lines")
 	if status := parse(args); status >= 0 {
@@ -60,6 +66,15 @@ func events(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	defer closeStore()
+	if *top != "" {
+		n := 10
+		f.Visit(func(given *flag.Flag) {
+			if given.Name == "n" {
+				n = q.Limit
+			}
+		})
+		return topEvents(ctx, e, store, q, *top, n, *asJSON)
+	}
 	show := printRow
 	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	defer tw.Flush()
@@ -75,6 +90,32 @@ func events(ctx context.Context, e env, args []string) int {
 		}
 		show(tw, &row)
 	}
+	return 0
+}
+
+// topEvents prints what most transactions have in common.
+func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, by string, n int, asJSON bool) int {
+	db, ok := store.(*sqlite.Reader)
+	if !ok {
+		return fail(e, errors.New("-top counts in SQLite, which these settings do not keep: name a file at events.sqlite"))
+	}
+	top, err := db.Top(ctx, q, by, n)
+	if err != nil {
+		return fail(e, err)
+	}
+	if asJSON {
+		out := json.NewEncoder(e.stdout)
+		for _, t := range top {
+			_ = out.Encode(t)
+		}
+		return 0
+	}
+	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(tw, "EVENTS\tBLOCKED\t%s\n", strings.ToUpper(by))
+	for _, t := range top {
+		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Events, t.Blocked, printable(t.Name))
+	}
+	tw.Flush()
 	return 0
 }
 

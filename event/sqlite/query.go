@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,8 +146,18 @@ func (d *Reader) page(ctx context.Context, f *event.Filter, from, to int64, n in
 // statement returns the query for n rows of f with ids between from and to. It
 // must let through what f.Match does.
 func statement(f *event.Filter, from, to int64, n int) (query string, args []any) {
-	where := []string{"id BETWEEN ? AND ?"}
-	args = []any{from, to}
+	where, args := conditions(f)
+	where, args = where+" AND id BETWEEN ? AND ?", append(args, from, to)
+	order := " ORDER BY id"
+	if f.Newest {
+		order += " DESC"
+	}
+	return "SELECT " + columns + " FROM event WHERE " + where + order + " LIMIT ?", append(args, n)
+}
+
+// conditions returns what f asks of a row.
+func conditions(f *event.Filter) (_ string, args []any) {
+	where := []string{"true"}
 	and := func(cond string, values ...any) {
 		where = append(where, cond)
 		args = append(args, values...)
@@ -187,11 +198,52 @@ func statement(f *event.Filter, from, to int64, n int) (query string, args []any
 		}
 		where = append(where, "("+strings.Join(any, " OR ")+")")
 	}
-	order := " ORDER BY id"
-	if f.Newest {
-		order += " DESC"
+	return strings.Join(where, " AND "), args
+}
+
+// kinds are what rows are counted by, with what the row has of it.
+var kinds = map[string]string{
+	"client": "client", "host": "host", "category": "category", "user": "user", "rule": "coalesce(policy, '') || '/' || rule",
+	"": "''", // one sum of all
+}
+
+// Top counts the rows that f lets through by what they have in common: by is
+// client, host, category (of the finding that decided), rule (as policy/rule)
+// or user, or "" for one sum of all. Rows that have none are left out. The n
+// with the most rows come first; 0 means all. Order and limit of f are not
+// looked at. SQLite reads the whole span of f for it, and sorts in files where
+// memory does not do: ctx bounds the time.
+func (d *Reader) Top(ctx context.Context, f event.Filter, by string, n int) ([]event.Tally, error) {
+	top, err := d.top(ctx, &f, by, n)
+	if err != nil {
+		return nil, fmt.Errorf("count events in %q: %w", d.path, err)
 	}
-	return "SELECT " + columns + " FROM event WHERE " + strings.Join(where, " AND ") + order + " LIMIT ?", append(args, n)
+	return top, nil
+}
+
+func (d *Reader) top(ctx context.Context, f *event.Filter, by string, n int) (top []event.Tally, err error) {
+	of, ok := kinds[by]
+	if !ok {
+		return nil, fmt.Errorf("%q is not something to count by: use client, host, category, rule or user", by)
+	}
+	if n == 0 {
+		n = -1 // no limit
+	}
+	where, args := conditions(f)
+	rows, err := d.db.QueryContext(ctx, "SELECT "+of+" AS name, count(*) AS n, coalesce(sum(action = "+strconv.Itoa(int(filter.Block))+"), 0) FROM event WHERE "+
+		where+" AND name IS NOT NULL GROUP BY name ORDER BY n DESC, name LIMIT ?", append(args, n)...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t event.Tally
+		if err := rows.Scan(&t.Name, &t.Events, &t.Blocked); err != nil {
+			return nil, err
+		}
+		top = append(top, t)
+	}
+	return top, rows.Err()
 }
 
 // ceilMicro returns t in microseconds, rounded up: rows have whole ones.

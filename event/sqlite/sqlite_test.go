@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
@@ -262,4 +263,59 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 	b.ReportMetric(float64(eventtest.CPU()-start)/float64(n), "cpu-ns/row")
 	b.ReportMetric(float64(l.Stats()[0].Dropped), "dropped")
+}
+
+func TestTopCountsWhatTheFilterLetsThrough(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "events.db"), year)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	var rows []event.Row
+	add := func(n int, ago time.Duration, r event.Row) {
+		for range n {
+			r.Time = now.Add(-ago)
+			rows = append(rows, r)
+		}
+	}
+	one, two := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	blocked := event.Row{Client: one, Host: "bet.example", Policy: "p", Rule: "bets", Category: "gambling", Action: filter.Block}
+	add(3, time.Minute, blocked)
+	add(2, 2*time.Hour, blocked)
+	add(4, time.Minute, event.Row{Client: two, User: "anna", Host: "tea.example", Policy: "p"})
+	add(1, time.Minute, event.Row{Client: two, Host: "bet.example", Policy: "p", Rule: "let", Action: filter.Allow})
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	hour := event.Filter{Since: now.Add(-time.Hour)}
+	for _, c := range []struct {
+		f    event.Filter
+		by   string
+		n    int
+		want string
+	}{
+		{event.Filter{}, "", 0, "[{ 10 5}]"},
+		{hour, "", 0, "[{ 8 3}]"},
+		{hour, "client", 10, "[{10.0.0.2 5 0} {10.0.0.1 3 3}]"},
+		{hour, "host", 10, "[{bet.example 4 3} {tea.example 4 0}]"},
+		{event.Filter{}, "host", 1, "[{bet.example 6 5}]"},
+		{event.Filter{Action: "block"}, "category", 10, "[{gambling 5 5}]"},
+		{hour, "rule", 10, "[{p/bets 3 3} {p/let 1 0}]"},
+		{hour, "user", 10, "[{anna 4 0}]"},
+		{event.Filter{Host: "nobody.example"}, "client", 10, "[]"},
+	} {
+		top, err := s.Top(t.Context(), c.f, c.by, c.n)
+		if got := fmt.Sprint(top); err != nil || got != c.want {
+			t.Errorf("%+v by %q: %s, %v, want %s", c.f, c.by, got, err, c.want)
+		}
+	}
+	if _, err := s.Top(t.Context(), hour, "host; DROP TABLE event", 1); err == nil {
+		t.Error("counted by what is not a kind")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Top(over, hour, "host", 1); err == nil {
+		t.Error("counted after its context ended")
+	}
 }
