@@ -104,7 +104,7 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 		other := signing(t, denial)
 		synctest.Test(t, func(t *testing.T) {
 			// Keys are made by the clock outside.
-			time.Sleep(time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC).Sub(time.Now()))
+			time.Sleep(time.Until(time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)))
 			run := func(c transfer.Config, n int) (uint32, map[string]string) {
 				k := &kept{}
 				s, err := transfer.New(c, "", k, slog.New(slog.NewTextHandler(t.Output(), nil)))

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -70,24 +69,6 @@ func startAt(t testing.TB, c transfer.Config, at string) (_ *server, stop func()
 		wg.Wait()
 		transfers.Save()
 	}
-}
-
-// listen finds a port that is free for both transports.
-func listen(t testing.TB) (net.Listener, *net.UDPConn) {
-	t.Helper()
-	for range 50 {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(tcp.Addr().String())))
-		if err == nil {
-			return tcp, udp
-		}
-		_ = tcp.Close()
-	}
-	t.Fatal("no port is free for UDP and TCP")
-	return nil, nil
 }
 
 func read(t testing.TB, origin, text string) *zone.Zone {
