@@ -166,6 +166,7 @@ func (e *Engine) newResolver(d *DNS, decider filter.Decider, store *resolve.Stor
 	}
 	r, err := resolve.New(cfg, resolve.Parts{
 		Decider: decider, Count: e.policy.Query, Identify: byAddress(e.identity), Store: store, Addresses: e.knowsAddresses(), Routed: own,
+		Validated: d.Forward.Validate,
 	})
 	if err != nil {
 		return nil, filter.Setting("dns", err)
@@ -339,6 +340,8 @@ type NameAnswer struct {
 	// Upstream says that upstreams would be asked, and their answer be judged
 	// again: Rcode and Records are empty.
 	Upstream bool
+	// DNS64 is what is made of their answer, "" for nothing.
+	DNS64 string
 	// Zone is the zone of our own that answers; nothing is judged then.
 	Zone string
 	// Unknown is where zones are that may answer instead and are not looked at
@@ -446,7 +449,7 @@ func ask(r wire.Responder, judge *resolve.Resolver, q *wire.Query) (*NameAnswer,
 	x := &NameAnswer{}
 	switch r.Answer(q, &a) {
 	case wire.Later:
-		x.Upstream = true
+		x.Upstream, x.DNS64 = true, judge.DNS64(q)
 		x.Transaction = judge.Record(q, &a)
 		return x, nil
 	case wire.Answered:

@@ -21,7 +21,8 @@ type nameExplanation struct {
 	Policy   string           `json:"policy"`
 	Rule     string           `json:"rule"`
 	Findings []filter.Finding `json:"findings"`
-	Upstream bool             `json:"upstream"` // others would be asked, and their answer judged again
+	Upstream bool             `json:"upstream"`        // others would be asked, and their answer judged again
+	DNS64    string           `json:"dns64,omitempty"` // what is made of their answer
 	Rcode    string           `json:"rcode,omitempty"`
 	Answer   []string         `json:"answer,omitempty"`
 	Error    string           `json:"error,omitempty"`   // the Extended DNS Error
@@ -76,7 +77,7 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 	t := &a.Transaction
 	x := &nameExplanation{
 		Name: strings.TrimSuffix(q.dns, "."), Type: kind, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
-		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, Rcode: a.Rcode, Answer: a.Records, Error: a.Error, Zone: a.Zone, Unknown: a.Unknown,
+		Findings: append([]filter.Finding{}, t.Findings...), Upstream: a.Upstream, DNS64: a.DNS64, Rcode: a.Rcode, Answer: a.Records, Error: a.Error, Zone: a.Zone, Unknown: a.Unknown,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
 	x.quotaLeft = leftOf(ctx, engine, t)
@@ -108,6 +109,9 @@ func (x *nameExplanation) print(w io.Writer) error {
 	}
 	if x.Upstream {
 		b.WriteString("  answer  that of the upstreams; aliases and addresses in it are judged again\n")
+		if x.DNS64 != "" {
+			fmt.Fprintf(&b, "  dns64   %s\n", x.DNS64)
+		}
 	} else {
 		fmt.Fprintf(&b, "  answer  %s\n", x.Rcode)
 	}

@@ -86,6 +86,9 @@ func (w *walk) answer(off int) (int, error) {
 			return 0, errors.New("an address record has no address")
 		}
 		w.address(a)
+		if x.Type == typeAAAA && a.Is4() {
+			w.e.Flags |= cache.Mapped
+		}
 	case typeSVCB, typeHTTPS:
 		var buf [16]netip.Addr
 		hints, ok := appendHints(buf[:0], w.msg, x)
@@ -222,11 +225,11 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *wire.Query, a *wire.Reply
 	}
 	if e.Flags&cache.Private != 0 && !r.mayBePrivate(q) {
 		r.drop(a, from)
-		r.found(t, "rebinding")
-		t.Verdict.Names.Answer = filter.NoData
+		r.rebinds(t)
 		return r.refuse(ctx, q, a)
 	}
-	aliases, addresses := e.Flags&cache.Aliases != 0, e.Flags&cache.Address != 0 && r.parts.Addresses
+	// Who reaches an address below the prefix reaches the one behind it.
+	aliases, addresses := e.Flags&cache.Aliases != 0, e.Flags&cache.Address != 0 && (r.parts.Addresses || r.dns64.IsValid())
 	if !aliases && !addresses {
 		return wire.Answered
 	}
@@ -245,13 +248,13 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *wire.Query, a *wire.Reply
 			ok = err == nil && r.alsoPasses(a, n, netip.Addr{})
 		case addresses && (x.Type == typeA || x.Type == typeAAAA):
 			addr, is := addressOf(a.Buf, x)
-			ok = is && r.alsoPasses(a, nil, addr)
+			ok = is && r.mayBeReached(q, a, addr)
 		case addresses && (x.Type == typeSVCB || x.Type == typeHTTPS):
 			var buf [16]netip.Addr
 			hints, is := appendHints(buf[:0], a.Buf, x)
 			ok = is
 			for i := 0; ok && i < len(hints); i++ {
-				ok = r.alsoPasses(a, nil, hints[i])
+				ok = r.mayBeReached(q, a, hints[i])
 			}
 		default:
 			continue
@@ -262,6 +265,23 @@ func (r *Resolver) judgeAnswer(ctx context.Context, q *wire.Query, a *wire.Reply
 		}
 	}
 	return wire.Answered
+}
+
+// rebinds makes a verdict of an address of a private network.
+func (r *Resolver) rebinds(t *filter.Transaction) {
+	r.found(t, "rebinding")
+	t.Verdict.Names.Answer = filter.NoData
+}
+
+// mayBeReached judges an address in an answer, or the one it stands for.
+func (r *Resolver) mayBeReached(q *wire.Query, a *wire.Reply, addr netip.Addr) bool {
+	if v4 := r.dns64.behind(addr); v4 != addr {
+		if addr = v4; isPrivate(v4) && !r.mayBePrivate(q) {
+			r.rebinds(&a.T)
+			return false
+		}
+	}
+	return !r.parts.Addresses || r.alsoPasses(a, nil, addr)
 }
 
 // drop takes the records out of a that begin at from.

@@ -45,6 +45,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		f.Add(b, dns.TypeA, false)
 		f.Add(b, dns.TypeHTTPS, true)
+		f.Add(b, dns.TypeAAAA, true)
 	}
 	j := &judge{verdicts: map[string]filter.Verdict{"games": block(filter.NXDomain)}, names: filter.Names{NoHTTP3: true, NoECH: true}}
 	f.Fuzz(func(t *testing.T, msg []byte, qtype uint16, do bool) {
@@ -52,7 +53,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		sent := append([]byte(nil), msg...)
-		x := newRig(t, Config{}, Parts{Addresses: true}, j, nil)
+		x := newRig(t, Config{DNS64: DNS64{nat64}}, Parts{Addresses: true}, j, nil)
 		x.store.upstream = func(context.Context, []byte, uint16, uint16, bool, bool) ([]byte, uint16, error) { return sent, 0, nil }
 		m := new(dns.Msg)
 		m.SetQuestion("a.example.", qtype)

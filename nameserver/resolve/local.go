@@ -73,6 +73,7 @@ func newLocal(cfg Config) (l local, err error) {
 			return l, filter.Setting("hosts."+name, err)
 		}
 	}
+	l.sixth(cfg.DNS64)
 	return l, nil
 }
 
@@ -211,12 +212,12 @@ func (l *local) find(name []byte, labels []uint8) *host {
 	return nil
 }
 
-// special says in which way q's name means nothing elsewhere, and which of its
+// special says in which way a name means nothing elsewhere, and which of its
 // labels begins the name that does; 0 where it is like others.
-func (l *local) special(q *wire.Query) (k kind, at int) {
-	for i := len(q.Labels) - 1; i >= 0; i-- {
-		if k := l.kinds[string(q.Name[q.Labels[i]:])]; k != 0 {
-			if l.isRouted(q) {
+func (l *local) special(name []byte, labels []uint8) (k kind, at int) {
+	for i := len(labels) - 1; i >= 0; i-- {
+		if k := l.kinds[string(name[labels[i]:])]; k != 0 {
+			if l.isRouted(name, labels) {
 				return 0, 0
 			}
 			return k, i
@@ -269,9 +270,9 @@ func (h *host) answer(q *wire.Query, a *wire.Reply, b *blocker) {
 }
 
 // isRouted says whether the name has an upstream of its own.
-func (l *local) isRouted(q *wire.Query) bool {
-	for _, i := range q.Labels {
-		if _, ok := l.routed[string(q.Name[i:])]; ok {
+func (l *local) isRouted(name []byte, labels []uint8) bool {
+	for _, i := range labels {
+		if _, ok := l.routed[string(name[i:])]; ok {
 			return true
 		}
 	}

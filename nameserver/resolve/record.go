@@ -73,7 +73,7 @@ func (r *Resolver) say(t *filter.Transaction, evidence string) {
 
 // As returns a resolver for which everybody is client.
 func (r *Resolver) As(client filter.Client) *Resolver {
-	as := &Resolver{parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo}
+	as := &Resolver{parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
 	as.parts.Identify = func(netip.Addr) filter.Client { return client }
 	return as
 }

@@ -10,7 +10,7 @@
 // which has the Store ask upstreams, once for all who wait for the same.
 //
 // Answers that differ by policy (SafeSearch, redirects, HTTPS records without
-// h3) are made from the plain ones once and kept beside them as variants.
+// h3, DNS64) are made from the plain ones once and kept beside them as variants.
 //
 // A Resolver never changes: new settings make a new one over the same Store.
 package resolve
@@ -41,6 +41,8 @@ type Config struct {
 	// reach devices in here by it (DNS rebinding). Domains with a route of
 	// their own need not be named.
 	Private []string `yaml:"private"`
+	// DNS64 makes IPv6 addresses for names that have IPv4 ones only.
+	DNS64 DNS64 `yaml:"dns64"`
 }
 
 // Block says how a refused name is answered where the policy does not.
@@ -71,6 +73,9 @@ type Parts struct {
 	// their names are asked there whatever they look like, and may have private
 	// addresses.
 	Routed [][]byte
+	// Validated says that the answers of the store are validated: one that
+	// fails may be forged.
+	Validated bool
 }
 
 // A Resolver is a [wire.Responder].
@@ -82,7 +87,11 @@ type Resolver struct {
 	anywhere bool                // all may have private addresses
 	warn     filter.Action       // what a warning becomes: Block or Pass
 	warnTo   filter.Answer
-	ids      filter.IDs
+	dns64    DNS64
+	// dns64Variant is what dns64 adds to a cache's key.
+	dns64Variant uint64
+
+	ids filter.IDs
 }
 
 // New makes a resolver. Mistakes in cfg are [filter.SettingError]s.
@@ -108,6 +117,9 @@ func New(cfg Config, parts Parts) (*Resolver, error) {
 			return nil, filter.Setting(fmt.Sprintf("private[%d]", i), err)
 		}
 		r.private[string(name)] = struct{}{}
+	}
+	if err := r.newDNS64(cfg.DNS64); err != nil {
+		return nil, err
 	}
 	if r.local, err = newLocal(cfg); err != nil {
 		return nil, err
@@ -202,7 +214,7 @@ func (r *Resolver) answer(ctx context.Context, q *wire.Query, a *wire.Reply) wir
 	if h := r.local.find(q.Name, q.Labels); h != nil {
 		return r.own(ctx, q, a, h)
 	}
-	special, at := r.local.special(q)
+	special, at := r.local.special(q.Name, q.Labels)
 	if special == loopback {
 		r.local.answer(special, at, q, a, &r.block)
 		return wire.Answered
@@ -222,6 +234,11 @@ func (r *Resolver) answer(ctx context.Context, q *wire.Query, a *wire.Reply) wir
 		r.found(t, "canary")
 		v.Names.Answer = filter.NXDomain
 		return r.refuse(ctx, q, a)
+	}
+	if q.Type == typePTR && r.dns64.IsValid() { // before special: the prefix may be of a private network
+		if out := r.pointed(ctx, q, a); out != wire.Declined {
+			return out
+		}
 	}
 	if special != 0 {
 		r.local.answer(special, at, q, a, &r.block)
@@ -299,6 +316,9 @@ func (r *Resolver) look(ctx context.Context, q *wire.Query, a *wire.Reply) wire.
 		buf, e = r.parts.Store.wait(ctx, &k, q.At, a.Buf)
 	}
 	a.Buf = buf
+	if r.synthesises(q) && r.lacks(&e) {
+		return r.synthetic(ctx, q, a, from, &e)
+	}
 	fill(q, a, &e)
 	return r.judgeAnswer(ctx, q, a, from, &e)
 }

@@ -21,6 +21,7 @@ import (
 type change struct {
 	to             string // another name, as text
 	noHTTP3, noECH bool
+	dns64          bool // addresses may stand for others
 }
 
 // variant is the change as a part of a cache's key, never 0.
@@ -32,6 +33,9 @@ func (r *Resolver) variantOf(c change) uint64 {
 	if c.noECH {
 		h ^= 2
 	}
+	if c.dns64 {
+		h ^= r.dns64Variant
+	}
 	return h | 1<<63
 }
 
@@ -42,7 +46,7 @@ func (r *Resolver) alias(ctx context.Context, q *wire.Query, a *wire.Reply, to s
 	}
 	switch q.Type {
 	case typeA, typeAAAA, typeCNAME:
-		return r.variant(ctx, q, a, change{to: to})
+		return r.variant(ctx, q, a, change{to: to, dns64: r.synthesises(q)})
 	}
 	r.block.noData(a)
 	return wire.Answered
@@ -111,11 +115,15 @@ func (r *Resolver) make(ctx context.Context, q *wire.Query, c change) cache.Entr
 		return r.changed(q, name, nil, cache.Entry{TTL: localTTL}, func(m *dns.Msg) { prependAlias(m, q, c.to, localTTL) })
 	}
 	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
+	lead := func(m *dns.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) }
+	if c.dns64 && r.lacks(&plain) {
+		return r.sixOf(ctx, q, name, body, plain, lead)
+	}
 	if plain.Flags&cache.Failure != 0 {
 		plain.Body = nil
 		return plain
 	}
-	return r.changed(q, name, body, plain, func(m *dns.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) })
+	return r.changed(q, name, body, plain, lead)
 }
 
 // ownAlias leads to a host of one's own.
@@ -131,6 +139,10 @@ func (r *Resolver) ownAlias(q *wire.Query, to string, h *host) cache.Entry {
 		case typeAAAA:
 			for _, a := range h.v6 {
 				m.Answer = append(m.Answer, &dns.AAAA{Hdr: hdr, AAAA: a})
+			}
+		case typePTR:
+			for _, name := range h.names {
+				m.Answer = append(m.Answer, &dns.PTR{Hdr: hdr, Ptr: wire.Text(name)})
 			}
 		}
 	})

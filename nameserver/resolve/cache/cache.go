@@ -49,6 +49,7 @@ const (
 	Private                    // an address is one of a private network
 	Negative                   // NXDOMAIN or NODATA
 	Failure                    // upstreams gave none
+	Mapped                     // an AAAA record has an IPv4 address in it (::ffff:0:0/96)
 )
 
 // A Key is what was asked. Name is in wire form, lower case. Variant tells
