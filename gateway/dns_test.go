@@ -531,6 +531,40 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 	}
 }
 
+func TestWhatDNS64WouldMakeOfAnAnswerIsSaid(t *testing.T) {
+	files := nameFiles()
+	files["shuultuur.yaml"] = nameSettings + "  dns64: 2001:db8:64::/96\n"
+	e, done, err := Explain(t.Context(), folder(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	d, err := e.As("pupils")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const reverse = ".0.0.0.0.0.0.0.0.0.0.0.0.4.6.0.0.8.b.d.0.1.0.0.2.ip6.arpa"
+	for _, c := range []struct {
+		name  string
+		qtype uint16
+		want  string
+	}{
+		{"fine.example", dns.TypeAAAA, " [] where there is no IPv6 address, those below 2001:db8:64::/96 that stand for the IPv4 ones"},
+		{"fine.example", dns.TypeA, " [] "},
+		{"games.example", dns.TypeAAAA, "NXDOMAIN [] "},
+		{"portal.example", dns.TypeAAAA, "NOERROR [portal.example. 60 IN AAAA 2001:db8:64::a00:5] "},
+		{"9.0.9.0.9.0.9.0" + reverse, dns.TypePTR, " [] the name of 9.9.9.9, for which the address below 2001:db8:64::/96 stands"},
+	} {
+		x, err := e.Name(d, filter.Client{Addr: netip.MustParseAddr("10.1.0.9")}, c.name, c.qtype)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(x.Rcode, " ", x.Records, " ", x.DNS64); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.name, dns.TypeToString[c.qtype], got, c.want)
+		}
+	}
+}
+
 func TestWhatAZoneOfOurOwnWouldAnswerIsSaid(t *testing.T) {
 	files := nameFiles()
 	files["shuultuur.yaml"] = nameSettings + `
@@ -578,6 +612,7 @@ func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
 		{"sinkhole: [10.0.0.1]", "answer: sinkhole", "dns.block.answer"},
 		{"portal.example: 10.0.0.5", "portal.example: [10.0.0.5, other.example]", "dns.hosts.portal.example"},
 		{"answer: refused", "answer: nothing", "refused"},
+		{"portal.example: 10.0.0.5}", "portal.example: 10.0.0.5}\n  dns64: 2001:db8::/63", "dns.dns64"},
 		{"query: [AAAA]", "query: [QUARK]", "policies[2].rules[1].query[0]"},
 		{"error: filtered", "error: sorry", "policies[1].dns.error"},
 		{"drop: [h3, ech]", "drop: [h4]", "policies[2].dns.drop[0]"},
