@@ -56,7 +56,8 @@ const (
 //
 // Keys in Redis, after the prefix: v:KEY is a verdict, c:KEY a counter (a hash:
 // a field for each node), versions a hash of topics, changes the channel of
-// the bus.
+// the bus, learned the one where nodes tell the keys, 16 bytes each, of the
+// verdicts that they have brought.
 type Fleet struct {
 	*Memory
 	link    link
@@ -119,16 +120,21 @@ func (f *Fleet) counter(key [16]byte) string {
 	return f.link.prefix + "c:" + hex.EncodeToString(key[:])
 }
 
-// Get returns what this node or another has put under key.
+// Get returns what this node or another has put under key. It asks Redis only
+// for what may be there.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
 	if e, ok := f.cache.GetIfPresent(key); ok {
 		return e.value, !e.gone
 	}
 	c := f.link.conn.Load()
-	if c == nil || f.link.waiting.Add(1) > mostWaiting {
-		if c != nil {
-			f.link.waiting.Add(-1)
-		}
+	if c == nil {
+		return nil, false
+	}
+	if k := c.known.Load(); k != nil && !k.has(key[:]) {
+		return nil, false
+	}
+	if f.link.waiting.Add(1) > mostWaiting {
+		f.link.waiting.Add(-1)
 		return nil, false
 	}
 	defer f.link.waiting.Add(-1)
@@ -499,24 +505,6 @@ func (f *Fleet) read(ctx context.Context) {
 	}
 }
 
-// listen hears what is published until ctx ends.
-func (f *Fleet) listen(ctx context.Context, c *conn) {
-	for ctx.Err() == nil {
-		err := c.Receive(ctx, c.B().Subscribe().Channel(f.link.prefix+"changes").Build(), func(m rueidis.PubSubMessage) {
-			if words := strings.Split(m.Message, " "); len(words) == 3 && words[0] != f.node {
-				f.hear(words[1], words[2])
-			}
-		})
-		if err != nil && ctx.Err() == nil {
-			f.link.judge(ctx, c, err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(tryEvery):
-			}
-		}
-	}
-}
-
 // write brings verdicts to Redis until ctx ends, and then what is left.
 func (f *Fleet) write(ctx context.Context) {
 	for {
@@ -542,8 +530,8 @@ func (f *Fleet) write(ctx context.Context) {
 	}
 }
 
-// bring brings p and what waits behind it to Redis. While Redis is lost it
-// waits: what was learned meanwhile is for all when it is back.
+// bring brings p and what waits behind it to Redis, and tells all nodes. While
+// Redis is lost it waits: what was learned meanwhile is for all when it is back.
 func (f *Fleet) bring(ctx context.Context, p put) {
 	batch := []put{p}
 	for more := true; more && len(batch) < pipeline; {
@@ -568,6 +556,10 @@ func (f *Fleet) bring(ctx context.Context, p put) {
 			return commands
 		})
 		if err == nil {
+			// Told when it is there: who begins to listen finds it or hears of it.
+			err = f.tell(context.WithoutCancel(ctx), batch)
+		}
+		if err == nil {
 			return
 		}
 		select {
@@ -579,6 +571,20 @@ func (f *Fleet) bring(ctx context.Context, p put) {
 	}
 }
 
+// tell tells all nodes, this one too, which verdicts were brought.
+func (f *Fleet) tell(ctx context.Context, batch []put) error {
+	keys := make([]byte, 0, len(batch)*len(put{}.key))
+	for i := range batch {
+		if !batch[i].until.IsZero() {
+			keys = append(keys, batch[i].key[:]...)
+		}
+	}
+	_, err := f.send(ctx, func(c *conn) []rueidis.Completed {
+		return []rueidis.Completed{c.B().Publish().Channel(f.link.prefix + "learned").Message(rueidis.BinaryString(keys)).Build()}
+	})
+	return err
+}
+
 // Run keeps the connection, exchanges counters, brings verdicts and hears
 // changes until ctx ends; then it sends what is left.
 func (f *Fleet) Run(ctx context.Context) error {
@@ -588,6 +594,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	work.Go(func() {
 		f.link.run(ctx, func(ctx context.Context, c *conn) {
 			work.Go(func() { f.listen(ctx, c) })
+			work.Go(func() { f.know(ctx, c) })
 			select {
 			case back <- struct{}{}:
 			default:

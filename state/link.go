@@ -47,7 +47,12 @@ type link struct {
 }
 
 // A conn is one client of the library, thrown away when it fails.
-type conn struct{ rueidis.Client }
+type conn struct {
+	rueidis.Client
+	listening chan struct{}         // it has begun to hear what is brought
+	filling   atomic.Pointer[known] // what it has heard since; nil while it does not listen
+	known     atomic.Pointer[known] // all verdicts of Redis; nil while nobody knows
+}
 
 var (
 	errLost = errors.New("Redis is lost")
@@ -70,7 +75,7 @@ func (l *link) connect(ctx context.Context) (*conn, error) {
 			return nil, err
 		}
 	}
-	return &conn{c}, nil
+	return &conn{Client: c, listening: make(chan struct{}, 1)}, nil
 }
 
 func (l *link) prove(ctx context.Context, c rueidis.Client) error {

@@ -1,0 +1,47 @@
+package state
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+)
+
+// keyKinds are keys that follow one another, as of a test, and ones
+// that are digests.
+var keyKinds = map[string]func(i uint64) [16]byte{
+	"counted": func(i uint64) (k [16]byte) { binary.BigEndian.PutUint64(k[8:], i); return k },
+	"drawn": func(i uint64) (k [16]byte) {
+		r := rand.New(rand.NewPCG(i, 1))
+		binary.BigEndian.PutUint64(k[:], r.Uint64())
+		binary.BigEndian.PutUint64(k[8:], r.Uint64())
+		return k
+	},
+}
+
+func TestKnownForgetsNothingAndTakesLittleElseForKnown(t *testing.T) {
+	for name, key := range keyKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const held, asked = 2_000_000, 200_000
+			k := new(known)
+			for i := range uint64(held) {
+				key := key(i)
+				k.add(key[:])
+			}
+			wrong := 0
+			for i := range uint64(asked) {
+				there, other := key(i*(held/asked)), key(held+i)
+				if !k.has(there[:]) {
+					t.Fatalf("key %d was added and is not there", i)
+				}
+				if k.has(other[:]) {
+					wrong++
+				}
+			}
+			if wrong > asked/100 {
+				t.Errorf("%d of %d keys that were not added are taken for known, want 1 in 100 at most", wrong, asked)
+			}
+			t.Logf("%d of %d", wrong, asked)
+		})
+	}
+}
