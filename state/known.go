@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// knownBits is the size of a known, 4 MiB: of 2 million verdicts that are
-	// not in it less than one in a hundred is taken for one that is, of 8
-	// million a quarter.
+	// knownBits is the size of a known, 4 MiB: with 2 million verdicts in it
+	// one in a thousand others is taken for one of them, with 8 million one in
+	// five.
 	knownBits = 1 << 25
-	// knownFor is how long one is used: verdicts whose time is up stay in it,
-	// so that it says no less and less.
+	// knownFor is how long one is used: verdicts whose time is up stay in it
+	// and fill it.
 	knownFor = time.Hour
 	// scanned is how many keys Redis looks at in one step, so that nobody
 	// waits for long.

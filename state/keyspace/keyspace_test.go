@@ -1,4 +1,4 @@
-package keyspace
+package keyspace_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"shuultuur/state"
+	"shuultuur/state/keyspace"
 	"shuultuur/state/redistest"
 )
 
@@ -35,7 +36,7 @@ func watch(t *testing.T, client rueidis.Client, patterns ...string) watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan bool)
 	go func() {
-		Watch(ctx, client, patterns, func(k string) { w.keys <- k }, func() { w.listening <- true }, func(err error) { w.lost <- err })
+		keyspace.Watch(ctx, client, patterns, func(k string) { w.keys <- k }, func() { w.listening <- true }, func(err error) { w.lost <- err })
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
@@ -56,10 +57,10 @@ func next[T any](t *testing.T, c chan T) T {
 func TestKeysThatAreWrittenAreSeen(t *testing.T) {
 	s := redistest.Start(t)
 	client := connect(t, state.Redis{Addresses: []string{s.Addr}})
-	if err := Enable(t.Context(), client, true); err != nil {
+	if err := keyspace.Enable(t.Context(), client, true); err != nil {
 		t.Fatal(err)
 	}
-	w := watch(t, client, Escape("a[1]*:")+"*")
+	w := watch(t, client, keyspace.Escape("a[1]*:")+"*")
 	next(t, w.listening)
 	s.Do(t, "SET", "a1x:other", "1")
 	s.Do(t, "HSET", "a[1]*:h", "f", "v")
@@ -90,7 +91,7 @@ func TestAnInterruptionIsTold(t *testing.T) {
 func TestEveryNodeOfAClusterIsHeard(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3)
 	client := connect(t, state.Redis{Addresses: []string{nodes[0].Addr}, Cluster: true})
-	if err := Enable(t.Context(), client, true); err != nil {
+	if err := keyspace.Enable(t.Context(), client, true); err != nil {
 		t.Fatal(err)
 	}
 	w := watch(t, client, "k*")
@@ -112,14 +113,14 @@ func TestEveryNodeOfAClusterIsHeard(t *testing.T) {
 func TestNotificationsAreAskedFor(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "Ez")
 	client := s.Client(t)
-	err := Enable(t.Context(), client, false)
+	err := keyspace.Enable(t.Context(), client, false)
 	if err == nil || !strings.Contains(err.Error(), "CONFIG SET") {
 		t.Errorf("off and not to be set: %v", err)
 	}
-	if err := Enable(t.Context(), client, true); err != nil {
+	if err := keyspace.Enable(t.Context(), client, true); err != nil {
 		t.Fatal(err)
 	}
-	if err := Enable(t.Context(), client, false); err != nil {
+	if err := keyspace.Enable(t.Context(), client, false); err != nil {
 		t.Errorf("once set: %v", err)
 	}
 	got, err := client.Do(t.Context(), client.B().ConfigGet().Parameter("notify-keyspace-events").Build()).AsStrMap()
@@ -128,7 +129,7 @@ func TestNotificationsAreAskedFor(t *testing.T) {
 	}
 	s.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "&*", "+@read", "+@connection", "+psubscribe")
 	bound := connect(t, state.Redis{Addresses: []string{s.Addr}, Username: "reader", Password: "secret"})
-	if err := Enable(t.Context(), bound, true); err == nil || !strings.Contains(err.Error(), "reload") {
+	if err := keyspace.Enable(t.Context(), bound, true); err == nil || !strings.Contains(err.Error(), "reload") {
 		t.Errorf("who may not ask: %v", err)
 	}
 }
