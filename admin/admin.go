@@ -47,7 +47,8 @@ type Quotas struct {
 type Parts struct {
 	Metrics http.Handler
 	Health  func() Health
-	Lists   *Lists // nil: nothing of them is shown
+	Lists   *Lists  // nil: nothing of them is shown
+	Events  *Events // nil: there is no record that can be asked
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -55,7 +56,7 @@ type Parts struct {
 	// Quotas says what a client has left of the quotas of a policy, or of the one
 	// that covers it when policy is "".
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
-	// Token opens profiles and lists to clients on other machines. Without one
+	// Token opens profiles, lists and events to clients on other machines. Without one
 	// they are for this machine only.
 	Token string
 }
@@ -66,12 +67,13 @@ type Parts struct {
 //	GET /health           200 while the process works, with its state as JSON
 //	GET /ready            200 when it takes work, else 503
 //	/lists…               the lists in use; see Lists
+//	/events, /statistics  the record of transactions; see Events
 //	GET /ca               the root certificate, to be installed, and how
 //	GET /refusals         hosts whose clients refuse our certificate, as JSON
 //	GET /quotas           what ?client=ADDRESS[&user=NAME][&policy=NAME] has left, as JSON
 //	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
 //
-// Profiles and lists are for clients on this machine; one elsewhere needs the
+// Profiles, lists and events are for clients on this machine; one elsewhere needs the
 // token, as "Authorization: Bearer TOKEN" or as the password of Basic. The profiles block and mutex with ?seconds=N
 // sample waits for as long.
 //
@@ -106,6 +108,9 @@ func Handler(p Parts) http.Handler {
 		mux.Handle("/lists", lists)
 		mux.Handle("/lists/", lists)
 	}
+	events := p.Events.routes(p.Token, p.Lists)
+	mux.Handle("/events", events)
+	mux.Handle("/statistics", events)
 	if p.Root != nil {
 		mux.Handle("GET /ca", rootPage(p.Root))
 		mux.Handle("GET /ca/{file}", rootFile(p.Root))
@@ -128,7 +133,7 @@ func Handler(p Parts) http.Handler {
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/ca\n/refusals\n/quotas\n/debug/pprof/\n"))
+		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/events\n/statistics\n/ca\n/refusals\n/quotas\n/debug/pprof/\n"))
 	})
 	return localOnly(mux)
 }

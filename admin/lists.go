@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -88,7 +87,7 @@ var listsPage string
 // Pages of others cannot reach them from a browser on this machine: requests
 // from another origin are refused.
 func (l *Lists) routes(token string) http.Handler {
-	page := template.Must(template.New("lists").Parse(listsPage))
+	page := pageOf(listsPage)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /lists", func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") })
 	mux.HandleFunc("POST /lists", func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) })
@@ -122,16 +121,7 @@ func (l *Lists) show(w http.ResponseWriter, r *http.Request, page *template.Temp
 		}
 		return
 	}
-	var b bytes.Buffer
-	if err := page.Execute(&b, d); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	writePage(w, page, status, d)
 }
 
 // form makes the one change that the form of the page names, and shows the

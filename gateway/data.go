@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuultuur/admin"
 	"shuultuur/event"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
@@ -92,6 +93,17 @@ func Events(file string) (event.Querier, func() error, error) {
 		return jsonl.Reader(s.record(cfg.JSONL)), func() error { return nil }, nil
 	}
 	return nil, nil, s.mistake(filter.Setting("events", errors.New("neither sqlite nor jsonl is kept, so there is nothing to ask")))
+}
+
+// record is what the admin address may ask about events: nil where they are not
+// kept in SQLite.
+func (g *Gateway) record() *admin.Events {
+	for _, s := range g.stores {
+		if db, ok := s.(*sqlite.Store); ok {
+			return &admin.Events{Query: db.Query, Top: db.Top}
+		}
+	}
+	return nil
 }
 
 // record returns the path of an event store: relative ones are in the data

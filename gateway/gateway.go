@@ -232,7 +232,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.sinkholeOn {
 		serve(func() error { return g.proxy.ServeSinkhole(ctx, l) })
 	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Root: g.root, Refusals: func() any { return g.proxy.Refusals() }, Quotas: g.quotas, Token: g.engine.Load().settings.Listen.Token})
+	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Events: g.record(), Root: g.root, Refusals: func() any { return g.proxy.Refusals() }, Quotas: g.quotas, Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}

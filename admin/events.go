@@ -1,0 +1,333 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"iter"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/filter"
+	"shuultuur/list"
+)
+
+// Events is how the admin address asks the record of transactions.
+type Events struct {
+	Query func(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error]
+	// Top counts the rows that f lets through by client, host or category, the
+	// n most frequent first; by "" is one sum of all.
+	Top func(ctx context.Context, f event.Filter, by string, n int) ([]event.Tally, error)
+}
+
+const (
+	maxRows = 200              // of one page
+	maxTop  = 10               // of one table of the statistics
+	maxAsk  = 10 * time.Second // for what is asked of the record at once
+	maxWhat = 300              // bytes of a URL that are shown
+)
+
+var (
+	//go:embed events.html
+	eventsPage string
+	//go:embed statistics.html
+	statisticsPage string
+)
+
+// A span is a time that the page can look back.
+type span struct{ Value, Text string }
+
+var spans = []span{{"1h", "last hour"}, {"1d", "last day"}, {"7d", "last week"}, {"", "all"}}
+
+// A seen is a row as it is shown.
+type seen struct{ *event.Row }
+
+func (s seen) At() string    { return s.Time.Local().Format("2006-01-02 15:04:05") }
+func (s seen) Refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
+
+func (s seen) Who() string {
+	who := s.Client.String()
+	if s.User != "" {
+		who = s.User + "@" + who
+	}
+	return who
+}
+
+func (s seen) Why() string {
+	why := strings.TrimSuffix(s.Policy+"/"+s.Rule, "/")
+	if s.Category != "" {
+		why += " (" + s.Category + ")"
+	}
+	if s.Note != "" {
+		why += " [" + s.Note + "]"
+	}
+	return why
+}
+
+func (s seen) What() string {
+	what := s.URL
+	if what == "" {
+		what = s.Host
+	}
+	if len(what) > maxWhat {
+		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
+	}
+	return what
+}
+
+// asked is what a page of events was asked for.
+type asked struct {
+	Client, Host, Action, Last string
+}
+
+func (a asked) filter(now time.Time) (f event.Filter, err error) {
+	f = event.Filter{Host: strings.ToLower(a.Host), Action: a.Action, Limit: maxRows, Newest: true}
+	if a.Client != "" {
+		c, err := netip.ParseAddr(a.Client)
+		if err != nil {
+			return f, fmt.Errorf("client=%q is not an address", a.Client)
+		}
+		f.Client = c.Unmap()
+	}
+	if a.Action != "" && !slices.Contains(actions(), a.Action) {
+		return f, fmt.Errorf("action=%q is not one of %s", a.Action, strings.Join(actions(), ", "))
+	}
+	if a.Last != "" {
+		var last filter.Duration
+		if err := last.UnmarshalText([]byte(a.Last)); err != nil || last <= 0 {
+			return f, fmt.Errorf("last=%q is not a time to look back: write 1h or 7d", a.Last)
+		}
+		f.Since = now.Add(-time.Duration(last))
+	}
+	return f, nil
+}
+
+func actions() (names []string) {
+	for a := filter.Pass; a <= filter.Redirect; a++ {
+		names = append(names, a.String())
+	}
+	return names
+}
+
+// routes adds what is about events.
+//
+//	GET /events?client=ADDRESS&host=NAME&action=ACTION&last=TIME
+//	                      the newest; HTML for browsers, else JSON lines
+//	POST /events          a host is blocked or allowed: the buttons of the page
+//	GET /statistics       sums of the last hour and day; HTML or JSON
+//
+// Pages of others cannot reach them from a browser on this machine. Without a
+// record in SQLite (e is nil) they say so.
+func (e *Events) routes(token string, lists *Lists) http.Handler {
+	mux := http.NewServeMux()
+	if e == nil {
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "events are not kept in SQLite: name a file at events.sqlite in the settings", http.StatusNotFound)
+		})
+		return guarded(token, "events", mux)
+	}
+	page, sums := pageOf(eventsPage), pageOf(statisticsPage)
+	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) })
+	mux.HandleFunc("POST /events", func(w http.ResponseWriter, r *http.Request) {
+		if lists == nil {
+			http.NotFound(w, r)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		done, err := lists.settle(r.Context(), r.PostForm)
+		e.show(w, r, page, lists, done, err)
+	})
+	var counting sync.Mutex // one at a time: it reads a day of events
+	mux.HandleFunc("GET /statistics", func(w http.ResponseWriter, r *http.Request) {
+		if !counting.TryLock() {
+			http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
+			return
+		}
+		defer counting.Unlock()
+		e.statistics(w, r, sums)
+	})
+	return http.NewCrossOriginProtection().Handler(guarded(token, "events", mux))
+}
+
+func (e *Events) show(w http.ResponseWriter, r *http.Request, page *template.Template, lists *Lists, done string, failed error) {
+	q := r.URL.Query()
+	html := strings.Contains(r.Header.Get("Accept"), "text/html")
+	d := struct {
+		asked
+		Actions     []string
+		Spans       []span
+		Lists       []List
+		Again       string // this page
+		Rows        []seen
+		Full        bool
+		Done, Error string
+	}{asked: asked{q.Get("client"), strings.TrimSpace(q.Get("host")), q.Get("action"), q.Get("last")}, Actions: actions(), Spans: spans, Done: done}
+	if html && !q.Has("last") {
+		d.Last = "1d" // what a page is opened with does not read a year
+	}
+	d.Again = "/events?" + url.Values{"client": {d.Client}, "host": {d.Host}, "action": {d.Action}, "last": {d.Last}}.Encode()
+	if lists != nil {
+		d.Lists = lists.All()
+	}
+	status := http.StatusOK
+	if failed != nil {
+		d.Done, d.Error, status = "", failed.Error(), statusOf(failed)
+	}
+	f, err := d.filter(time.Now())
+	if err != nil {
+		d.Error, status = err.Error(), http.StatusBadRequest
+	} else {
+		ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
+		defer cancel()
+		for row, err := range e.Query(ctx, f) {
+			if err != nil {
+				d.Error, status = tooLong(ctx, err).Error(), http.StatusServiceUnavailable
+				break
+			}
+			d.Rows = append(d.Rows, seen{&row})
+		}
+	}
+	d.Full = len(d.Rows) == maxRows
+	switch {
+	case html:
+		writePage(w, page, status, d)
+	case d.Error != "":
+		http.Error(w, d.Error, status)
+	default:
+		var b []byte
+		for _, s := range d.Rows {
+			b = jsonl.AppendLine(b, s.Row)
+		}
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(b) // the client went away: nobody to tell
+	}
+}
+
+// tooLong says what to do about a question that the record did not answer in
+// time.
+func tooLong(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the record is too long to be read in %v; ask for less, or with shuultuur events", maxAsk)
+	}
+	return err
+}
+
+// settle does what a button beside an event asks for.
+func (l *Lists) settle(ctx context.Context, form url.Values) (done string, err error) {
+	host, category := form.Get("entry"), form.Get("category")
+	switch form.Get("what") {
+	case "block":
+		name := form.Get("list")
+		return name + ": added " + host, l.Change(ctx, name, []list.Change{{Entry: host, Category: category}})
+	case "allow":
+	default:
+		return "", &BadChange{fmt.Errorf("what=%q is neither allow nor block", form.Get("what"))}
+	}
+	hits, err := l.Search(host)
+	if err != nil {
+		return "", &BadChange{err}
+	}
+	var changed []string
+	for _, h := range hits {
+		if h.Exception || !strings.EqualFold(h.Category, category) || slices.Contains(changed, h.List) {
+			continue
+		}
+		if err := l.Change(ctx, h.List, []list.Change{{Entry: host, Category: h.Category, Exception: true}}); err != nil {
+			return "", err
+		}
+		changed = append(changed, h.List)
+	}
+	if changed == nil {
+		return "", &BadChange{fmt.Errorf("no list has %q as %q: something else decided; add the host to a list that a rule allows", host, category)}
+	}
+	return fmt.Sprintf("%s: %s is no longer %s", strings.Join(changed, ", "), host, category), nil
+}
+
+// A summary is what happened in a span of time.
+type summary struct {
+	Last string      `json:"last"`
+	All  event.Tally `json:"all"`
+	Tops []top       `json:"tops"`
+}
+
+type top struct {
+	Title string        `json:"title"`
+	Top   []event.Tally `json:"top"`
+}
+
+func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *template.Template) {
+	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
+	defer cancel()
+	var sums []summary
+	for _, s := range []struct {
+		name string
+		long time.Duration
+	}{{"hour", time.Hour}, {"day", 24 * time.Hour}} {
+		sum, err := e.sum(ctx, s.name, time.Now().Add(-s.long))
+		if err != nil {
+			http.Error(w, tooLong(ctx, err).Error(), http.StatusServiceUnavailable)
+			return
+		}
+		sums = append(sums, sum)
+	}
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		writeJSON(w, http.StatusOK, sums)
+		return
+	}
+	writePage(w, page, http.StatusOK, sums)
+}
+
+func (e *Events) sum(ctx context.Context, name string, since time.Time) (s summary, err error) {
+	s.Last = name
+	for _, t := range []struct{ title, by, action string }{
+		{"", "", ""}, {"Client", "client", ""}, {"Host, blocked", "host", "block"}, {"Category", "category", ""},
+	} {
+		found, err := e.Top(ctx, event.Filter{Since: since, Action: t.action}, t.by, maxTop)
+		if err != nil {
+			return s, err
+		}
+		if t.by != "" {
+			s.Tops = append(s.Tops, top{t.title, found})
+		} else if len(found) > 0 {
+			s.All = found[0]
+		}
+	}
+	return s, nil
+}
+
+//go:embed style.css
+var style string
+
+// pageOf makes a page ready; all have one style.
+func pageOf(text string) *template.Template {
+	return template.Must(template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}).Parse(text)) //nolint:gosec // ours
+}
+
+// writePage answers with a page that may hold forms and no script.
+func writePage(w http.ResponseWriter, page *template.Template, status int, data any) {
+	var b bytes.Buffer
+	if err := page.Execute(&b, data); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+}

@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/list"
+)
+
+const markup = `<script>alert(1)</script>"'.example`
+
+// recordOf is a record with one row that is markup all over.
+func recordOf(t *testing.T, asked *event.Filter, changed *[]string) http.Handler {
+	t.Helper()
+	row := event.Row{Client: netip.MustParseAddr("10.0.0.1"), User: markup, Host: markup, URL: "http://" + markup, Rule: markup, Method: markup,
+		Note: markup, Category: markup, Action: filter.Block}
+	passed := row
+	passed.Action = filter.Pass
+	return Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
+		Events: &Events{
+			Query: func(_ context.Context, f event.Filter) iter.Seq2[event.Row, error] {
+				*asked = f
+				return func(yield func(event.Row, error) bool) { _ = yield(row, nil) && yield(passed, nil) }
+			},
+			Top: func(_ context.Context, f event.Filter, by string, n int) ([]event.Tally, error) {
+				return []event.Tally{{Name: markup, Events: 5, Blocked: 3}}, nil
+			},
+		},
+		Lists: &Lists{
+			All: func() []List { return []List{{Name: "own" + markup}} },
+			Search: func(name string) ([]Hit, error) {
+				if name != "bet.example" {
+					return nil, nil
+				}
+				return []Hit{{"a", list.Found{Category: "gambling"}}, {"b", list.Found{Category: "Gambling"}}, {"b", list.Found{Category: "gambling"}},
+					{"c", list.Found{Category: "ads"}}, {"d", list.Found{Category: "gambling", Exception: true}}}, nil
+			},
+			Change: func(_ context.Context, name string, c []list.Change) error {
+				if name == "none" {
+					return ErrNoList
+				}
+				if strings.Contains(c[0].Entry, "<") {
+					return &BadChange{errors.New("not a host")}
+				}
+				*changed = append(*changed, fmt.Sprintf("%s %+v", name, c[0]))
+				return nil
+			},
+		}})
+}
+
+func TestEventsShowMarkupAsText(t *testing.T) {
+	var f event.Filter
+	h := recordOf(t, &f, new([]string))
+	for _, path := range []string{"/events?host=" + url.QueryEscape(markup), "/events?client=" + url.QueryEscape(markup), "/statistics"} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		page := w.Body.String()
+		if !strings.Contains(page, "&lt;script&gt;alert(1)") || strings.Contains(page, "<script") || strings.Contains(page, `"'.example`) {
+			t.Errorf("%s: markup is not shown as text:\n%s", path, page)
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: scripts are not forbidden", path)
+		}
+	}
+}
+
+func TestEventsAreGuarded(t *testing.T) {
+	var f event.Filter
+	var changed []string
+	h := recordOf(t, &f, &changed)
+	for _, c := range []struct {
+		method, path, remote, token, origin string
+		status                              int
+	}{
+		{"GET", "/events", "192.0.2.1:5000", "", "", 401},
+		{"GET", "/statistics", "192.0.2.1:5000", "", "", 401},
+		{"POST", "/events", "192.0.2.1:5000", "", "", 401},
+		{"POST", "/events", "192.0.2.1:5000", "wrong", "", 401},
+		{"POST", "/events", "127.0.0.1:5000", "", "http://evil.example", 403},
+		{"PUT", "/events", "127.0.0.1:5000", "", "", 405},
+		{"GET", "/events", "192.0.2.1:5000", "0123456789abcdef", "", 200},
+		{"GET", "/statistics", "127.0.0.1:5000", "", "", 200},
+	} {
+		r := httptest.NewRequest(c.method, "http://127.0.0.1"+c.path, strings.NewReader("what=block&list=own&entry=tea.example"))
+		r.RemoteAddr = c.remote
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%+v: got %d %s", c, w.Code, w.Body)
+		}
+	}
+	if changed != nil {
+		t.Errorf("strangers changed %q", changed)
+	}
+}
+
+func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
+	var f event.Filter
+	var changed []string
+	h := recordOf(t, &f, &changed)
+	for _, c := range []struct {
+		query, form string
+		status      int
+		says        string
+		changed     string
+	}{
+		{"client=::ffff:10.0.0.1&host=Bet.example&action=block&last=2h", "", 200, `"action":"block"`, "[]"},
+		{"client=me", "", 400, `client="me" is not an address`, "[]"},
+		{"action=kill", "", 400, `action="kill" is not one of pass, allow`, "[]"},
+		{"last=-1h", "", 400, "is not a time to look back", "[]"},
+		{"", "what=block&list=own&entry=tea.example&category=hot", 200, "", "[own {Entry:tea.example Category:hot Remove:false Exact:false Exception:false}]"},
+		{"", "what=block&list=none&entry=tea.example", 404, "no list of that name", "[]"},
+		{"", "what=block&list=own&entry=<b>", 400, "not a host", "[]"},
+		{"", "what=allow&entry=bet.example&category=gambling", 200, "", "[a {Entry:bet.example Category:gambling Remove:false Exact:false Exception:true} b {Entry:bet.example Category:Gambling Remove:false Exact:false Exception:true}]"},
+		{"", "what=allow&entry=tea.example&category=gambling", 400, "something else decided", "[]"},
+		{"", "what=else&entry=tea.example", 400, "neither allow nor block", "[]"},
+	} {
+		changed = nil
+		method := "GET"
+		if c.form != "" {
+			method = "POST"
+		}
+		r := httptest.NewRequest(method, "http://127.0.0.1/events?"+c.query, strings.NewReader(c.form))
+		r.RemoteAddr = "127.0.0.1:5000"
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || fmt.Sprint(changed) != c.changed {
+			t.Errorf("%s %s: got %d %s, changed %s", c.query, c.form, w.Code, w.Body, changed)
+		}
+		if c.query != "" && c.status == 200 && (f.Client != netip.MustParseAddr("10.0.0.1") || f.Host != "bet.example" || f.Action != "block" || f.Since.IsZero() || f.Limit != maxRows) {
+			t.Errorf("%s: asked for %+v", c.query, f)
+		}
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "http://127.0.0.1/events", nil)
+	r.RemoteAddr = "127.0.0.1:5000"
+	handler(true).ServeHTTP(w, r)
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "events.sqlite") {
+		t.Errorf("without a record: %d %s", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,51 @@
+package test
+
+import (
+	"strings"
+	"testing"
+
+	"shuultuur/event"
+)
+
+// TestAnEventIsSettledWithAButton: what the page of events shows as blocked or
+// passed is otherwise after a click.
+func TestAnEventIsSettledWithAButton(t *testing.T) {
+	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets"})
+	status := func(url string) int {
+		t.Helper()
+		code, _, err := get(through(h.g.ProxyAddr()), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	if tea, bet := status("http://tea.example/"), status("http://bet.example/"); tea != 200 || bet != 403 {
+		t.Fatalf("tea %d, bet %d", tea, bet)
+	}
+	h.recorded(event.Filter{Host: "tea.example"})
+	h.recorded(event.Filter{Host: "bet.example"})
+
+	b := newBrowser(t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
+	admin := "http://" + h.g.AdminAddr()
+	b.open(admin + "/events")
+	b.shows("http://tea.example/")
+	b.shows("gambling")
+	b.picture("events")
+	b.click("button[value=allow]")
+	b.shows("bet.example is no longer gambling")
+	if code := status("http://bet.example/"); code != 200 {
+		t.Errorf("bet.example after it was allowed: %d", code)
+	}
+	b.click("button[value='tea.example']")
+	b.shows("added tea.example")
+	if code := status("http://tea.example/"); code != 403 {
+		t.Errorf("tea.example after it was blocked: %d", code)
+	}
+	b.picture("events-settled")
+	b.open(admin + "/statistics")
+	b.shows("Last hour")
+	b.picture("statistics")
+	if text := b.text(); !strings.Contains(text, "bet.example") || !strings.Contains(text, "127.0.0.1") {
+		t.Errorf("statistics show %q", text)
+	}
+}
