@@ -24,6 +24,7 @@ type scratch struct {
 	dnames  [maxHops]uint32 // nodes of DNAMEs that were used, of tables that tables says
 	tables  [maxHops]*table
 	lengths [maxHops]int // of the names they were used for
+	places  [maxHops]int // where they are in the message
 
 	alias  [2][256]byte // targets of CNAMEs on the way from an alias
 	aliasL [2][128]uint8
@@ -460,12 +461,17 @@ func (w *walk) redirect(n uint32) bool {
 	from := len(r.Buf)
 	w.encloser = 0
 	w.need()
-	for i := range w.hops { // one that leads to itself would go on until the name is too long
-		if w.s.dnames[i] == n && w.s.tables[i] == t && len(w.name) >= w.s.lengths[i] {
+	again := false
+	for i := range w.hops {
+		if w.s.dnames[i] != n || w.s.tables[i] != t {
+			continue
+		}
+		if len(w.name) > w.s.lengths[i] { // it would go on until the name is too long
 			return w.end()
 		}
+		again, from = true, w.s.places[i]
 	}
-	if !w.put(s, w.pointer(p), &r.Answers, true) || r.TC {
+	if !again && (!w.put(s, w.pointer(p), &r.Answers, true) || r.TC) {
 		return false
 	}
 	data := t.arena[s+setData+12:]
@@ -489,7 +495,7 @@ func (w *walk) redirect(n uint32) bool {
 	if w.q.Type == dns.TypeCNAME || w.hops == maxHops {
 		return w.end()
 	}
-	w.s.dnames[w.hops], w.s.tables[w.hops], w.s.lengths[w.hops] = n, t, len(w.name)
+	w.s.dnames[w.hops], w.s.tables[w.hops], w.s.lengths[w.hops], w.s.places[w.hops] = n, t, len(w.name), from
 	next := spot{base: at + 12, lit: p, tail: from + 12}
 	next.name = append(append(w.s.names[w.hops][:0], w.name[:p]...), target...)
 	lower(next.name)
