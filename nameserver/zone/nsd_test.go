@@ -193,7 +193,7 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 	c := startNSD(t, files)
 	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeTXT, dns.TypeMX, dns.TypeNS, dns.TypeSOA, dns.TypeCNAME, dns.TypeDNAME, dns.TypeDS, dns.TypeSRV, 65400, dns.TypeNSEC, dns.TypeDNSKEY, dns.TypeNSEC3PARAM, dns.TypePTR}
 	rcodes := map[string]int{}
-	wrong, deniable := 0, 0
+	wrong, wound, deniable := 0, 0, 0
 	for range n {
 		name := names[rnd.IntN(len(names))]
 		switch rnd.IntN(6) {
@@ -239,6 +239,10 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 		if want == got {
 			continue
 		}
+		if winding(ours, theirs) || winding(theirs, ours) {
+			wound++
+			continue
+		}
 		if wrong++; wrong <= 5 {
 			t.Errorf("%s %s\n--- nsd\n%s\n--- ours\n%s", name, dns.TypeToString[m.Question[0].Qtype], want, got)
 		}
@@ -247,9 +251,48 @@ func differential(t *testing.T, rnd *rand.Rand, texts map[string]string, do bool
 	if deniable > n/15 {
 		t.Errorf("NSD and we prove %d of %d otherwise", deniable, n)
 	}
+	if wound > n/100 {
+		t.Errorf("NSD and we end %d chains of %d at different places", wound, n)
+	}
 	if wrong > 0 {
 		t.Errorf("%d of %d answers differ", wrong, n)
 	}
+}
+
+// winding says whether a is the beginning of b, which comes by a DNAME more
+// than once. Chains that wind so seldom end, and how far one is followed is up
+// to the server: the resolver asks for the rest.
+func winding(a, b *dns.Msg) bool {
+	texts := func(m *dns.Msg) (all []string) {
+		for _, rr := range m.Answer {
+			all = append(all, strings.ToLower(rr.String()))
+		}
+		return all
+	}
+	if a.Rcode != dns.RcodeSuccess && a.Rcode != b.Rcode {
+		return false
+	}
+	rest := texts(b)
+	for _, rr := range texts(a) {
+		if !slices.Contains(rest, rr) {
+			return false
+		}
+	}
+	for _, rr := range b.Answer {
+		if rr.Header().Rrtype != dns.TypeDNAME {
+			continue
+		}
+		made := map[string]bool{}
+		for _, c := range b.Answer {
+			if c.Header().Rrtype == dns.TypeCNAME && dns.IsSubDomain(rr.Header().Name, c.Header().Name) {
+				made[strings.ToLower(c.Header().Name)] = true
+			}
+		}
+		if len(made) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // peculiar says whether NSD's proof of denial is not that of RFC 4035 3.1.3 or
