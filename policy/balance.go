@@ -13,14 +13,9 @@ import (
 // called name, or for "" the one that covers the client, whose name it returns,
 // "" if there is none.
 func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now time.Time) (covers string, left []filter.Balance) {
-	var p *policy
+	p := e.named(name)
 	if name == "" {
 		p = e.policyFor(c, now)
-	}
-	for _, q := range e.policies {
-		if name != "" && q.name == name {
-			p = q
-		}
 	}
 	if p == nil {
 		return "", nil
@@ -32,7 +27,7 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 	counts := make([]state.Count, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
-		counts[i] = state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1}
+		counts[i] = l.look(t, d)
 	}
 	e.counter.Count(ctx, counts)
 	for i := range p.quotas {

@@ -174,16 +174,27 @@ func (e *Engine) AsksJA4() bool {
 // As returns a decider that judges every client by the policy with this name.
 // It neither learns nor uses what was learned, so that all is worked out.
 func (e *Engine) As(name string) (filter.Decider, error) {
-	names := make([]string, 0, len(e.policies))
+	p := e.named(name)
+	if p == nil {
+		names := make([]string, 0, len(e.policies))
+		for _, p := range e.policies {
+			names = append(names, p.name)
+		}
+		return nil, fmt.Errorf("there is no policy %q; did you mean %q?", name, nearest(name, names))
+	}
+	as := *e
+	as.forced, as.memory, as.counter, as.metered = p, nil, nil, false
+	return &as, nil
+}
+
+// named is the policy called name, nil when there is none.
+func (e *Engine) named(name string) *policy {
 	for _, p := range e.policies {
 		if p.name == name {
-			as := *e
-			as.forced, as.memory, as.counter, as.metered = p, nil, nil, false
-			return &as, nil
+			return p
 		}
-		names = append(names, p.name)
 	}
-	return nil, fmt.Errorf("there is no policy %q; did you mean %q?", name, nearest(name, names))
+	return nil
 }
 
 // A walk is one decision under way.

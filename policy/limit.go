@@ -318,6 +318,16 @@ func (l *limit) counter(t *filter.Transaction, day string) (key [16]byte) {
 	return [16]byte(sum[:16])
 }
 
+// one is a count of one more, for a Limit.
+func (l *limit) one(t *filter.Transaction) state.Count {
+	return state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most}
+}
+
+// look is a count that adds nothing, for a Quota.
+func (l *limit) look(t *filter.Transaction, d *day) state.Count {
+	return state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1}
+}
+
 // A day is the day a transaction belongs to.
 type day struct {
 	name       string
@@ -365,13 +375,13 @@ func (e *Engine) limited(ctx context.Context, p *policy, t *filter.Transaction, 
 	counts := make([]state.Count, 0, len(p.limits)+len(p.quotas))
 	for i := range p.limits {
 		l := &p.limits[i]
-		counts = append(counts, state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most})
+		counts = append(counts, l.one(t))
 	}
 	if len(p.quotas) > 0 {
 		d := e.dayOf(now)
 		for i := range p.quotas {
 			l := &p.quotas[i]
-			counts = append(counts, state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1})
+			counts = append(counts, l.look(t, d))
 		}
 	}
 	e.counter.Count(ctx, counts)
@@ -460,11 +470,11 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 	counts := make([]state.Count, 0, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
-		n := state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1, Most: l.most}
-		if !set.has(i) {
-			n.Most = 0
-		} else if l.minutes {
-			n.Member = d.minute(now)
+		n := l.look(t, d)
+		if set.has(i) {
+			if n.Most = l.most; l.minutes {
+				n.Member = d.minute(now)
+			}
 		}
 		counts = append(counts, n)
 	}
@@ -510,7 +520,7 @@ func (e *Engine) limitedQuery(p *policy, t *filter.Transaction, s *scratch) bool
 	s.counts = s.counts[:0]
 	for i := range p.queries {
 		l := &p.queries[i]
-		s.counts = append(s.counts, state.Count{Key: l.counter(t, ""), Window: l.window, Add: 1, Most: l.most})
+		s.counts = append(s.counts, l.one(t))
 	}
 	e.counter.CountHere(s.counts)
 	for i := range s.counts {
@@ -536,8 +546,8 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 		if !set.has(i) {
 			continue
 		}
-		n := state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Member: -1, Most: l.most}
-		if l.minutes && l.queries {
+		n := l.look(t, d)
+		if n.Most = l.most; l.minutes && l.queries {
 			n.Member = d.minute(now)
 		}
 		s.counts = append(s.counts, n)
@@ -580,7 +590,8 @@ func (e *Engine) Done(ctx context.Context, t *filter.Transaction) {
 		if !set.has(i) {
 			continue
 		}
-		n := state.Count{Key: l.counter(t, d.name), Until: d.end, Set: l.minutes, Add: t.BytesIn + t.BytesOut}
+		n := l.look(t, d)
+		n.Add = t.BytesIn + t.BytesOut
 		if !l.minutes {
 			counts = append(counts, n)
 			continue
