@@ -194,11 +194,7 @@ func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Du
 // that are near their most.
 func (f *Fleet) Count(ctx context.Context, counts []Count) {
 	now := time.Now()
-	f.counters.take(now, counts)
-	if f.link.conn.Load() == nil {
-		for i := range counts {
-			counts[i].Known = false
-		}
+	if !f.take(now, counts) {
 		return
 	}
 	keys := f.counters.unsure(now, counts)
@@ -225,15 +221,22 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 // CountHere adds to counters and reads them by what is known here. What the
 // others have counted is asked for in the background.
 func (f *Fleet) CountHere(counts []Count) {
-	now := time.Now()
-	f.counters.take(now, counts)
-	if f.link.conn.Load() == nil {
-		for i := range counts {
-			counts[i].Known = false
-		}
-		return
+	if now := time.Now(); f.take(now, counts) {
+		f.counters.wonder(now, counts)
 	}
-	f.counters.wonder(now, counts)
+}
+
+// take counts by what is known here, and says whether there is a Redis that may
+// know more.
+func (f *Fleet) take(now time.Time, counts []Count) (more bool) {
+	f.counters.take(now, counts)
+	if f.link.conn.Load() != nil {
+		return true
+	}
+	for i := range counts {
+		counts[i].Known = false
+	}
+	return false
 }
 
 // wonder has those counters exchanged next time that have not been for long.
