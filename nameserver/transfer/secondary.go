@@ -111,17 +111,7 @@ func (z *secondary) run(ctx context.Context) {
 func (z *secondary) pause(ctx context.Context) bool {
 	left := time.Until(z.asked.Add(minPause))
 	z.asked = time.Now().Add(max(left, 0))
-	if left <= 0 {
-		return true
-	}
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return left <= 0 || sleep(ctx, left)
 }
 
 func seconds(n uint32, least, most time.Duration) time.Duration {
