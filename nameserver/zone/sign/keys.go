@@ -164,7 +164,7 @@ const maxKeyText = 64 << 10
 // name both have in common. A private file that others than its owner and the
 // owner's group may read is refused, as is one that all of the group may write.
 func Load(path string) (*Key, error) {
-	base := strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
+	base := baseName(path)
 	public, err := readBounded(base + ".key")
 	if err != nil {
 		return nil, fmt.Errorf("read the key %q: %w", path, err)
@@ -377,28 +377,25 @@ func (k *Key) times(text string) error {
 	return nil
 }
 
-// timingNames are the times of a key as BIND's files have them.
-func timingNames() []string {
-	return []string{"Publish", "Activate", "Inactive", "Delete", "DSPublish", "SyncPublish", "SyncDelete"}
+// timed are the times of a key, by the names that BIND's files have for them.
+func (k *Key) timed() []timing {
+	return []timing{
+		{"Publish", &k.publish}, {"Activate", &k.activate}, {"Inactive", &k.inactive}, {"Delete", &k.remove},
+		{"DSPublish", &k.dsPublish}, {"SyncPublish", &k.syncPublish}, {"SyncDelete", &k.syncDelete},
+	}
 }
 
-// timing is a time of a key by BIND's name for it, nil if it has none such.
+type timing struct {
+	name string
+	at   *time.Time
+}
+
+// timing is a time of a key by its name, nil if it has none such.
 func (k *Key) timing(name string) *time.Time {
-	switch name {
-	case "Publish":
-		return &k.publish
-	case "Activate":
-		return &k.activate
-	case "Inactive":
-		return &k.inactive
-	case "Delete":
-		return &k.remove
-	case "DSPublish":
-		return &k.dsPublish
-	case "SyncPublish":
-		return &k.syncPublish
-	case "SyncDelete":
-		return &k.syncDelete
+	for _, t := range k.timed() {
+		if t.name == name {
+			return t.at
+		}
 	}
 	return nil
 }
@@ -406,9 +403,9 @@ func (k *Key) timing(name string) *time.Time {
 // timings are the lines of a private file that say when a key is for what.
 func (k *Key) timings() string {
 	var b strings.Builder
-	for _, name := range timingNames() {
-		if t := k.timing(name); !t.IsZero() {
-			fmt.Fprintf(&b, "%s: %s\n", name, t.UTC().Format(keyTime))
+	for _, t := range k.timed() {
+		if !t.at.IsZero() {
+			fmt.Fprintf(&b, "%s: %s\n", t.name, t.at.UTC().Format(keyTime))
 		}
 	}
 	if k.predecessor != 0 {

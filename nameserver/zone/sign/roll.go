@@ -156,7 +156,7 @@ func keyFiles(origin string, paths []string) (string, error) {
 			}
 			continue
 		}
-		if err := note(privateFile(path)); err != nil {
+		if err := note(baseName(path) + ".private"); err != nil {
 			return "", err
 		}
 	}
@@ -324,7 +324,7 @@ func FinishRoll(dir, origin string, now time.Time) (*Key, error) {
 
 // save writes the times of a key into its private file; the rest of it stays.
 func (k *Key) save() error {
-	path := privateFile(k.file)
+	path := k.file
 	text, err := readBounded(path)
 	if err != nil {
 		return fmt.Errorf("write the times of key %d: %w", k.Tag, err)
@@ -364,9 +364,9 @@ func chown(f *os.File, like os.FileInfo) error {
 	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// privateFile is the file with the private half, by any name of a key.
-func privateFile(path string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private") + ".private"
+// baseName is what the names of a key's files have in common, by any of them.
+func baseName(path string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(path, ".key"), ".private")
 }
 
 // loadKeys reads the keys that a Config names.
