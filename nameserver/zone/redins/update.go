@@ -174,21 +174,20 @@ func (s *Source) compare(ctx context.Context, store *Store, name string, k *know
 		}
 		return apply(changed)
 	}
-	var some, others []string
-	for label := range t.labels {
-		if k.names[label] != nil {
-			some = append(some, label)
-		} else {
-			others = append(others, label)
-		}
-	}
-	switch {
-	case t.names:
+	if t.names {
 		if err := store.names(ctx, name, nil, take); err != nil {
 			return err
 		}
-	default:
+	} else {
 		// What was written itself comes first: to read the list may take long.
+		var some, others []string
+		for label := range t.labels {
+			if k.names[label] != nil {
+				some = append(some, label)
+			} else {
+				others = append(others, label)
+			}
+		}
 		others, err := store.among(ctx, name, others)
 		if err != nil {
 			return err
