@@ -310,12 +310,12 @@ func (e *Events) sum(ctx context.Context, name string, since time.Time) (s summa
 	return s, nil
 }
 
-//go:embed style.css
-var style string
+//go:embed head.html
+var head string
 
-// pageOf makes a page ready; all have one style.
+// pageOf makes a page ready; all have one style, and lead to one another.
 func pageOf(text string) *template.Template {
-	return template.Must(template.New("page").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}).Parse(text)) //nolint:gosec // ours
+	return template.Must(template.Must(template.New("page").Parse(head)).Parse(text))
 }
 
 // writePage answers with a page that may hold forms and no script.
