@@ -55,30 +55,8 @@ type seen struct{ *event.Row }
 func (s seen) At() string    { return s.Time.Local().Format("2006-01-02 15:04:05") }
 func (s seen) Refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
 
-func (s seen) Who() string {
-	who := s.Client.String()
-	if s.User != "" {
-		who = s.User + "@" + who
-	}
-	return who
-}
-
-func (s seen) Why() string {
-	why := strings.TrimSuffix(s.Policy+"/"+s.Rule, "/")
-	if s.Category != "" {
-		why += " (" + s.Category + ")"
-	}
-	if s.Note != "" {
-		why += " [" + s.Note + "]"
-	}
-	return why
-}
-
 func (s seen) What() string {
-	what := s.URL
-	if what == "" {
-		what = s.Host
-	}
+	what := s.Row.What()
 	if len(what) > maxWhat {
 		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
 	}

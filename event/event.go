@@ -13,7 +13,9 @@
 package event
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"iter"
 	"net/netip"
 	"strconv"
@@ -74,6 +76,38 @@ func (r *Row) TextSize() int {
 
 // Start returns when the transaction began.
 func (r *Row) Start() time.Time { return r.Time.Add(-r.Duration) }
+
+// Who says to a person whose transaction it was: "anna@10.1.2.3".
+func (r *Row) Who() string {
+	who := r.Client.String()
+	if r.User != "" {
+		who = r.User + "@" + who
+	}
+	return who
+}
+
+// Why says to a person what decided, and what there is to note:
+// "policy/rule (category score) [note]".
+func (r *Row) Why() string {
+	why := r.Rule
+	if r.Policy != "" {
+		why = r.Policy + "/" + r.Rule
+	}
+	if r.Category != "" {
+		why += " (" + r.Category
+		if r.Score != 0 {
+			why += fmt.Sprintf(" %d", r.Score)
+		}
+		why += ")"
+	}
+	if r.Note != "" {
+		why += " [" + r.Note + "]"
+	}
+	return strings.TrimSuffix(why, "/")
+}
+
+// What is what was asked for: the URL, or the host where there is none.
+func (r *Row) What() string { return cmp.Or(r.URL, r.Host) }
 
 // From makes the row of a transaction that is over. t may be used again
 // afterwards: strings of t are kept (strings do not change), except those of

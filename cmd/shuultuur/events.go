@@ -120,34 +120,12 @@ func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, 
 }
 
 func printRow(w *tabwriter.Writer, r *event.Row) {
-	who := r.Client.String()
-	if r.User != "" {
-		who = r.User + "@" + who
-	}
-	why := r.Rule
-	if r.Policy != "" {
-		why = r.Policy + "/" + r.Rule
-	}
-	if r.Category != "" {
-		why += " (" + r.Category
-		if r.Score != 0 {
-			why += fmt.Sprintf(" %d", r.Score)
-		}
-		why += ")"
-	}
-	if r.Note != "" {
-		why += " [" + r.Note + "]"
-	}
-	what := r.URL
-	if what == "" {
-		what = r.Host
-	}
 	status := strconv.Itoa(r.Status)
 	if r.Proto == filter.DNS {
 		status = filter.RcodeName(uint16(r.Status))
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(who), status, r.Action,
-		printable(strings.TrimSuffix(why, "/")), r.Method, printable(what))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(r.Who()), status, r.Action,
+		printable(r.Why()), r.Method, printable(r.What()))
 }
 
 // printable keeps what a client sent from steering the terminal.
