@@ -34,47 +34,52 @@ func (w *work) host(at place, name, to string) {
 	w.rep.add(Note{Kind: Carried, place: at, What: name + " leads to " + to, Ours: "dns: hosts"})
 }
 
+// hostsLine takes a line of a hosts file: an address and its names.
+func (w *work) hostsLine(at place, s string) {
+	fields := strings.Fields(s)
+	for _, name := range fields[min(1, len(fields)):] {
+		w.host(at, name, fields[0])
+	}
+}
+
 // piholeNames reads the names and upstreams of Pi-hole: custom.list, and the
 // files of dnsmasq beside its folder or in it; of version 6, pihole.toml.
 func (w *work) piholeNames(dir string) {
-	list := filepath.Join(dir, "custom.list")
-	if data, err := readWhole(list); err == nil {
-		_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
-			text, _, _ := strings.Cut(string(s), "#")
-			fields := strings.Fields(text)
-			for _, name := range fields[min(1, len(fields)):] {
-				w.host(place{file: list, line: n}, name, fields[0])
-			}
-			return nil
-		})
-	}
+	w.lines(filepath.Join(dir, "custom.list"), func(at place, s string) {
+		text, _, _ := strings.Cut(s, "#")
+		w.hostsLine(at, text)
+	})
 	for _, in := range []string{dir, filepath.Join(dir, "dnsmasq.d"), filepath.Join(filepath.Dir(dir), "dnsmasq.d")} {
 		for _, name := range []string{"01-pihole.conf", "05-pihole-custom-cname.conf"} {
-			file := filepath.Join(in, name)
-			if data, err := readWhole(file); err == nil {
-				_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
-					key, value, _ := strings.Cut(string(s), "=")
-					w.dnsmasqOption(place{file: file, line: n}, strings.TrimSpace(key), strings.TrimSpace(value))
-					return nil
-				})
-			}
+			w.lines(filepath.Join(in, name), func(at place, s string) {
+				key, value, _ := strings.Cut(s, "=")
+				w.dnsmasqOption(at, strings.TrimSpace(key), strings.TrimSpace(value))
+			})
 		}
 	}
 	w.piholeTOML(filepath.Join(dir, "pihole.toml"))
-	setup := filepath.Join(dir, "setupVars.conf")
-	if data, err := readWhole(setup); err == nil {
-		_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
-			key, value, _ := strings.Cut(string(s), "=")
-			if strings.HasPrefix(key, "PIHOLE_DNS_") {
-				w.dnsmasqOption(place{file: setup, line: n}, "server", value)
-			}
-			if key == "DNSSEC" && value == "true" {
-				w.set.dns().Forward.Validate = true
-				w.rep.add(Note{Kind: Carried, place: place{file: setup, line: n}, What: "DNSSEC", Ours: "dns: forward: validate"})
-			}
-			return nil
-		})
+	w.lines(filepath.Join(dir, "setupVars.conf"), func(at place, s string) {
+		key, value, _ := strings.Cut(s, "=")
+		if strings.HasPrefix(key, "PIHOLE_DNS_") {
+			w.dnsmasqOption(at, "server", value)
+		}
+		if key == "DNSSEC" && value == "true" {
+			w.set.dns().Forward.Validate = true
+			w.rep.add(Note{Kind: Carried, place: at, What: "DNSSEC", Ours: "dns: forward: validate"})
+		}
+	})
+}
+
+// lines calls take with the lines of a file, if it is there.
+func (w *work) lines(file string, take func(at place, s string)) {
+	data, err := readWhole(file)
+	if err != nil {
+		return
 	}
+	_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error { // reading memory does not fail
+		take(place{file: file, line: n}, string(s))
+		return nil
+	})
 }
 
 // What is read of pihole.toml: arrays of strings, and whether DNSSEC is on, in
@@ -103,10 +108,7 @@ func (w *work) piholeTOML(file string) {
 			s := string(m[1])
 			switch string(array[1]) {
 			case "hosts":
-				fields := strings.Fields(s)
-				for _, name := range fields[min(1, len(fields)):] {
-					w.host(at, name, fields[0])
-				}
+				w.hostsLine(at, s)
 			case "cnameRecords":
 				names := strings.Split(s, ",") // name, target and maybe a TTL
 				if len(names) > 1 {

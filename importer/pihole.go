@@ -157,16 +157,11 @@ func (w *work) regexpOf(at place, s string) {
 
 func (w *work) piholeSources(dir string) {
 	for _, name := range []string{"adlists.list", "adlist.txt", "adlists.txt"} {
-		data, err := readWhole(filepath.Join(dir, name))
-		if err != nil {
-			continue
-		}
-		_ = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+		w.lines(filepath.Join(dir, name), func(at place, s string) {
 			if s[0] != '#' {
-				w.rep.add(Note{Kind: Lost, place: place{file: filepath.Join(dir, name), line: n}, What: string(s),
+				w.rep.add(Note{Kind: Lost, place: at, What: s,
 					Why: "a list is a file: fetch it, and name it under lists with format: hosts or domains, subdomains: false, for the same answers"})
 			}
-			return nil
 		})
 	}
 }
