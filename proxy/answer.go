@@ -22,6 +22,9 @@ const (
 	quotaPage
 )
 
+// kinds are their names: of templates, and in JSON.
+var kinds = [...]string{blockPage: "block", warnPage: "warn", errorPage: "error", quotaPage: "quota"}
+
 // OwnHost is the host that the proxy is itself: who asks for it by http gets a
 // page, or JSON, that says what is left of his quotas. (.internal is
 // kept for private use: ICANN's board, 29 July 2024.)

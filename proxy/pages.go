@@ -25,8 +25,8 @@ var builtin embed.FS
 // Pages are the answers a client gets instead of what it asked for.
 type Pages struct {
 	contact string
-	tmpl    [4]*template.Template // by kind
-	busy    [3]answer             // by form
+	tmpl    [len(kinds)]*template.Template // by kind
+	busy    [3]answer                      // by form
 }
 
 // A Page is what the templates are given. Every field may be empty.
@@ -85,7 +85,8 @@ func NewPages(dir, contact string) (*Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	for k, name := range [...]string{"block.html", "warn.html", "error.html", "quota.html"} {
+	for k, name := range kinds {
+		name += ".html"
 		text, err := fs.ReadFile(builtin, "pages/"+name)
 		if err != nil {
 			return nil, err
@@ -237,7 +238,7 @@ func (d *Page) json(k kind) []byte {
 		User     string `json:"user,omitempty"`
 
 		Quotas []filter.Balance `json:"quotas,omitempty"`
-	}{[...]string{"block", "warn", "error", "quota"}[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue, int64(d.After / time.Second), d.User, d.Quotas})
+	}{kinds[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue, int64(d.After / time.Second), d.User, d.Quotas})
 	if err != nil {
 		return []byte("{}")
 	}
