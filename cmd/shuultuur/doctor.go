@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/miekg/dns"
+
 	"shuultuur/doctor"
 	"shuultuur/gateway"
 	"shuultuur/nameserver/forward"
@@ -135,8 +137,7 @@ func doctorNames(s *gateway.Settings, beside func(string) string) *doctor.Names 
 			return false, err
 		}
 		defer f.Close()
-		const typeSOA, classIN = 6, 1
-		msg, _, err := f.Ask(ctx, []byte{0}, typeSOA, classIN, true, false)
+		msg, _, err := f.Ask(ctx, []byte{0}, dns.TypeSOA, dns.ClassINET, true, false)
 		if err != nil {
 			return false, err
 		}
