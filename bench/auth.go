@@ -23,6 +23,7 @@ import (
 	"shuultuur/load"
 	"shuultuur/nameserver"
 	"shuultuur/nameserver/batch"
+	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone"
 )
 
@@ -342,14 +343,16 @@ func serve(ctx context.Context, args []string) error {
 		return err
 	}
 	debug.FreeOSMemory() // of zones as they were read
-	s, err := nameserver.New(nameserver.Config{Listen: []string{args[1]}}, log, nil)
+	return answerBy(ctx, args[1], zones, log)
+}
+
+// answerBy runs a name server of one responder until ctx ends.
+func answerBy(ctx context.Context, addr string, by wire.Responder, log *slog.Logger) error {
+	s, err := nameserver.New(nameserver.Config{Listen: []string{addr}}, log, nil)
 	if err != nil {
 		return err
 	}
-	s.SetResponders(nil, zones)
-	if err := s.Listen(ctx); err != nil {
-		return err
-	}
+	s.SetResponders(nil, by)
 	return s.Run(ctx)
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"shuultuur/load"
-	"shuultuur/nameserver"
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/redins"
 	"shuultuur/state"
@@ -51,12 +50,8 @@ func redisZones(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	addr, err := freeAddr()
+	addr, _, err := r.startRedis(dnsGeneratorCore, "notify-keyspace-events KA\n")
 	if err != nil {
-		return err
-	}
-	_, port, _ := strings.Cut(addr, ":")
-	if _, err := r.start(dnsGeneratorCore, "redis", addr, []string{"redis-server", "FILE"}, "bind 127.0.0.1\nport "+port+"\nsave \"\"\nappendonly no\nnotify-keyspace-events KA\n"); err != nil {
 		return err
 	}
 	if err := r.pinSelf(dnsGeneratorCore); err != nil {
@@ -73,6 +68,17 @@ func redisZones(ctx context.Context, opt options, out io.Writer) error {
 		}
 	}
 	return r.printRedisZones(out, all, opt)
+}
+
+// startRedis starts a Redis that keeps nothing, with more settings, and returns
+// its address.
+func (r *rig) startRedis(core, more string) (addr string, p *process, err error) {
+	if addr, err = freeAddr(); err != nil {
+		return "", nil, err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	p, err = r.start(core, "redis", addr, []string{"redis-server", "FILE"}, "bind 127.0.0.1\nport "+port+"\nsave \"\"\nappendonly no\n"+more)
+	return addr, p, err
 }
 
 // redisZone fills a database, serves it, and changes it under load.
@@ -119,7 +125,7 @@ func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
 		return err
 	}
 	defer conn.Close()
-	if _, err := until(conn, "h000000.zone.example.", "192.0.2.0"); err != nil {
+	if err := until(conn, "h000000.zone.example.", "192.0.2.0"); err != nil {
 		return fmt.Errorf("%w\n%s", err, p.tail())
 	}
 	p.settle(r.ctx)
@@ -202,7 +208,7 @@ func (z *redisZone) turn(ctx context.Context, client rueidis.Client, conn net.Co
 				return err
 			}
 		}
-		if _, err := until(conn, step.name+".zone.example.", step.want); err != nil {
+		if err := until(conn, step.name+".zone.example.", step.want); err != nil {
 			return fmt.Errorf("%s %s: %w", step.what, step.name, err)
 		}
 		z.took[step.what] = append(z.took[step.what], float64(time.Since(began).Microseconds())/1000)
@@ -212,17 +218,17 @@ func (z *redisZone) turn(ctx context.Context, client rueidis.Client, conn net.Co
 
 // until asks for a name's address until the answer, an address or a response
 // code, is the one wanted.
-func until(conn net.Conn, name, want string) (time.Duration, error) {
+func until(conn net.Conn, name, want string) error {
 	began := time.Now()
 	buf := make([]byte, 4096)
 	for time.Since(began) < 30*time.Second {
 		m := new(miekg.Msg).SetQuestion(name, miekg.TypeA)
 		msg, err := m.Pack()
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if _, err := conn.Write(msg); err != nil && time.Since(began) > 10*time.Second {
-			return 0, err
+			return err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 		n, err := conn.Read(buf)
@@ -241,11 +247,11 @@ func until(conn net.Conn, name, want string) (time.Duration, error) {
 			}
 		}
 		if got == want {
-			return time.Since(began), nil
+			return nil
 		}
 		time.Sleep(300 * time.Microsecond)
 	}
-	return 0, errors.New("the answer is not what Redis has after 30 s")
+	return errors.New("the answer is not what Redis has after 30 s")
 }
 
 func (r *rig) printRedisZones(w io.Writer, all []*redisZone, opt options) error {
@@ -301,13 +307,5 @@ func serveRedisZones(ctx context.Context, args []string) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	debug.FreeOSMemory() // of zones as they were read
-	s, err := nameserver.New(nameserver.Config{Listen: []string{args[0]}}, log, nil)
-	if err != nil {
-		return err
-	}
-	s.SetResponders(nil, zones)
-	if err := s.Listen(ctx); err != nil {
-		return err
-	}
-	return errors.Join(s.Run(ctx), <-done)
+	return errors.Join(answerBy(ctx, args[0], zones, log), <-done)
 }

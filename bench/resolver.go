@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -138,11 +137,8 @@ func (r *resolverRig) layOutNames() error {
 			return err
 		}
 	}
-	r.program = filepath.Join(dir, "bin")
-	build := exec.CommandContext(r.ctx, "go", "build", "-o", r.program, "./cmd/shuultuur")
-	build.Dir = r.root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build shuultuur: %w:\n%s", err, out)
+	if r.program, err = r.build(dir); err != nil {
+		return err
 	}
 	if r.upstream, err = freeAddr(); err != nil {
 		return err

@@ -281,6 +281,17 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
+// build builds the program into a folder.
+func (r *rig) build(dir string) (program string, err error) {
+	program = filepath.Join(dir, "bin")
+	build := exec.CommandContext(r.ctx, "go", "build", "-o", program, "./cmd/shuultuur")
+	build.Dir = r.root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build shuultuur: %w:\n%s", err, out)
+	}
+	return program, nil
+}
+
 // start runs a daemon on a core and waits until addr takes connections.
 // settings are written to a file, whose name replaces FILE in args.
 func (r *rig) start(core, name, addr string, args []string, settings string) (*process, error) {

@@ -61,11 +61,9 @@ func (r *rig) beginMode(p *peer, compat, learn string) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, "bin")
-	build := exec.CommandContext(r.ctx, "go", "build", "-o", program, "./cmd/shuultuur")
-	build.Dir = r.root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build shuultuur: %w:\n%s", err, out)
+	program, err := r.build(dir)
+	if err != nil {
+		return err
 	}
 	p.about = r.revision()
 	p.admin, err = freeAddr()

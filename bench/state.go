@@ -46,12 +46,7 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	addr, err := freeAddr()
-	if err != nil {
-		return err
-	}
-	_, port, _ := strings.Cut(addr, ":")
-	redis, err := r.start(loadCore, "redis", addr, []string{"redis-server", "FILE"}, "bind 127.0.0.1\nport "+port+"\nsave \"\"\nappendonly no\n")
+	addr, redis, err := r.startRedis(loadCore, "")
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"shuultuur/load"
-	"shuultuur/nameserver"
 	"shuultuur/nameserver/wire"
 )
 
@@ -206,11 +204,8 @@ func (r *subdomainsRig) layOut() error {
 	if err := os.WriteFile(filepath.Join(dir, "own.example.zone"), []byte(zone.String()), 0o644); err != nil {
 		return err
 	}
-	r.program = filepath.Join(dir, "bin")
-	build := exec.CommandContext(r.ctx, "go", "build", "-o", r.program, "./cmd/shuultuur")
-	build.Dir = r.root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build shuultuur: %w:\n%s", err, out)
+	if r.program, err = r.build(dir); err != nil {
+		return err
 	}
 	if r.upstream, err = freeAddr(); err != nil {
 		return err
@@ -243,8 +238,7 @@ func (r *resolverRig) beginFlooded(s *nameServer) error {
 		return err
 	}
 	settings := expand(floodedSettings, "ADMIN", r.admin, "DIR", dir, "ADDR", s.addr, "ZONE", filepath.Join(r.folderP, "own.example.zone"), "UPSTREAM", r.upstream)
-	s.proc, err = r.start(dnsServerCore, s.name, s.addr, []string{r.program, "run", "-config", "FILE"}, settings)
-	return err
+	return r.begin(s, []string{r.program, "run", "-config", "FILE"}, settings)
 }
 
 // beginFloodedUnbound is unbound with its default bounds, and a cache like
@@ -261,9 +255,7 @@ func (r *resolverRig) beginFloodedUnbound(s *nameServer) error {
 	upHost, upPort, _ := strings.Cut(r.upstream, ":")
 	settings := expand(unboundSettings, "HOST", host, "UPPORT", upPort, "PORT", port, "ZONES", zones, "UPHOST", upHost, "64m", "8m")
 	settings += fmt.Sprintf("auth-zone:\n  name: own.example\n  zonefile: %q\n  for-upstream: no\n  for-downstream: yes\n", filepath.Join(r.folderP, "own.example.zone"))
-	var err error
-	s.proc, err = r.start(dnsServerCore, s.name, s.addr, []string{"unbound", "-d", "-c", "FILE"}, settings)
-	return err
+	return r.begin(s, []string{"unbound", "-d", "-c", "FILE"}, settings)
 }
 
 func (r *resolverRig) beginFloodedDnsmasq(s *nameServer) error {
@@ -272,11 +264,9 @@ func (r *resolverRig) beginFloodedDnsmasq(s *nameServer) error {
 	}
 	host, port, _ := strings.Cut(s.addr, ":")
 	upHost, upPort, _ := strings.Cut(r.upstream, ":")
-	var err error
-	s.proc, err = r.start(dnsServerCore, s.name, s.addr, []string{"dnsmasq", "-k", "-C", "FILE"},
+	return r.begin(s, []string{"dnsmasq", "-k", "-C", "FILE"},
 		fmt.Sprintf("no-resolv\nno-hosts\nno-poll\nuser=root\npid-file=\nlisten-address=%s\nbind-interfaces\nport=%s\nserver=%s#%s\ncache-size=20000\ndns-forward-max=2000\nlocal=/refused.example/\naddress=/own.example/192.0.2.1\n",
 			host, port, upHost, upPort))
-	return err
 }
 
 // volleyOf asks s for names below a zone.
@@ -316,9 +306,6 @@ func (r *subdomainsRig) subdomainsRound(s *nameServer) (f subdomainsRound, err e
 	defer func() {
 		s.proc.stop(family(s.proc.cmd.Process.Pid))
 	}()
-	if err := r.answering(s.addr); err != nil {
-		return f, fmt.Errorf("%w:\n%s", err, s.proc.tail())
-	}
 	for _, k := range goodKinds {
 		if _, err := r.volleyOf(s, k.zone, k.random, load.DNSConfig{Window: 50, Count: goodNames, Timeout: 2 * time.Second}); err != nil {
 			return f, err
@@ -445,10 +432,5 @@ func upstream(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	s, err := nameserver.New(nameserver.Config{Listen: []string{addr}}, slog.New(slog.NewTextHandler(os.Stderr, nil)), nil)
-	if err != nil {
-		return err
-	}
-	s.SetResponders(nil, o)
-	return s.Run(ctx)
+	return answerBy(ctx, addr, o, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }
