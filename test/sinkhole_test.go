@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"shuultuur/intercept"
 )
 
 const sinkholeSettings = `
@@ -57,19 +55,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	}
 	defer upstreamOn(t, conn, "ferry.example. 300 IN A 10.77.2.2", "warn.example. 300 IN A 10.77.2.2", "bet4.example. 300 IN A 10.77.2.2")()
 
-	root, err := intercept.NewRoot(intercept.RootConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := root.Write(filepath.Join(n.dir, "root.pem"), false); err != nil {
-		t.Fatal(err)
-	}
-	export, err := root.Export("pem", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.clientRoot = filepath.Join(n.dir, "client-root.pem")
-	n.writeTo(n.clientRoot, string(export))
+	n.makeRoot()
 	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet4.example\n")
 	settings := filepath.Join(n.dir, "shuultuur.yaml")
 	// start starts a gateway with settings; the function returned ends it.

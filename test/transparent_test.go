@@ -185,8 +185,8 @@ events: {jsonl: events.jsonl, every: 100ms}
 proxy: {private: [10.77.0.0/16, "fd77::/16"], drain: 1s}
 `
 
-// gateway starts the program in its namespace.
-func (n *network) gateway() {
+// makeRoot makes a root certificate for the gateway, and gives clients theirs.
+func (n *network) makeRoot() {
 	t := n.t
 	root, err := intercept.NewRoot(intercept.RootConfig{})
 	if err != nil {
@@ -201,6 +201,12 @@ func (n *network) gateway() {
 	}
 	n.clientRoot = filepath.Join(n.dir, "client-root.pem")
 	n.writeTo(n.clientRoot, string(export))
+}
+
+// gateway starts the program in its namespace.
+func (n *network) gateway() {
+	t := n.t
+	n.makeRoot()
 	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\nbet4.example\nbet6.example\n")
 	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), networkSettings)
 	cmd := exec.Command("ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
