@@ -320,10 +320,14 @@ func (c *Checker) heard(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	it := c.items[strings.TrimSuffix(id, c.suffix)]
-	if it == nil || it.running {
-		return // what is running looks itself
+	if it == nil {
+		return
 	}
-	it.heard, it.due = true, time.Now()
+	it.heard = true
+	if it.running {
+		return // it may have looked already: step sees to it that it looks again
+	}
+	it.due = time.Now()
 	if it.place >= 0 {
 		heap.Fix(&c.queue, it.place)
 	}
@@ -368,6 +372,9 @@ func (c *Checker) step(ctx context.Context, client rueidis.Client, it *item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	it.running = false
+	if it.heard {
+		again = 0
+	}
 	if it.refs > 0 {
 		it.due = time.Now().Add(again + rand.N(max(again/10, time.Millisecond)))
 		if it.place < 0 {

@@ -388,9 +388,12 @@ func TestAResultOfRedinsIsUsed(t *testing.T) {
 	until(t, "it is heard of", func() bool { return st.Load() == -2 })
 	put(-99, time.Now())
 	until(t, "it is cut to down_count", func() bool { return st.Load() == -3 })
-	s.Do(t, "SET", "p:redins:healthcheck:w0.healthcheck.com.:127.0.0.1:s", "nonsense")
-	put(3, time.Now())
-	until(t, "nonsense does no harm", func() bool { return st.Load() == 3 })
+	// The second of two changes often comes while the first is looked at.
+	for want := int32(-3); want <= 3; want++ {
+		s.Do(t, "SET", "p:redins:healthcheck:w0.healthcheck.com.:127.0.0.1:s", "nonsense")
+		put(int(want), time.Now())
+		until(t, "nonsense does no harm", func() bool { return st.Load() == want })
+	}
 }
 
 func TestWithoutRedisEachNodeChecks(t *testing.T) {
