@@ -70,6 +70,9 @@ type Transaction struct {
 	// From Name on.
 	Host string // lower case, no port, no final dot; an IPv6 address without brackets
 	Port uint16
+	// Asked is the name a client asked for where Host is a name or an address
+	// that its answer leads to.
+	Asked string
 
 	// Type is the type of record that is asked for, for DNS.
 	Type uint16

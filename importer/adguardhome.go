@@ -55,8 +55,7 @@ func (w *work) adGuardHome(file string) error {
 			w.rep.add(Note{Kind: Lost, place: at, What: key, Why: "part of a DNS server: " + whyNot(key)})
 		}
 	}
-	var allow, block []string
-	filters := func(all []adGuardList, to *[]string) error {
+	filters := func(all []adGuardList, category string) (found bool, err error) {
 		for _, f := range all {
 			what := fmt.Sprintf("filter %q, %s", f.Name, f.URL)
 			path := filepath.Join(filepath.Dir(file), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
@@ -68,20 +67,25 @@ func (w *work) adGuardHome(file string) error {
 				w.rep.add(Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: fetch the list and name it under lists", path)})
 				continue
 			}
-			name, err := w.addList(f.Name, list.Config{Path: path, Match: list.Boundary, Format: w.adGuardFormat(path)}, place{file: path, what: what})
+			from := path
+			if category == adGuardAllowed {
+				if path, err = w.adGuardAllows(path); err != nil {
+					return false, err
+				}
+			}
+			name, err := w.addList(f.Name, list.Config{Path: path, Category: category, Match: list.Boundary, Format: w.adGuardFormat(path)}, place{file: from, what: what})
 			if err != nil {
-				return err
+				return false, err
 			}
-			if name != "" {
-				*to = append(*to, "category/"+name)
-			}
+			found = found || name != ""
 		}
-		return nil
+		return found, nil
 	}
-	if err := filters(cfg.Allow, &allow); err != nil {
+	allowed, err := filters(cfg.Allow, adGuardAllowed)
+	if err != nil {
 		return err
 	}
-	var own []string
+	own := ""
 	if len(cfg.UserRules) > 0 {
 		path, err := w.own("user-rules", func(to io.Writer) error {
 			_, err := io.WriteString(to, strings.NewReplacer("\r", "", "\x00", "").Replace(strings.Join(cfg.UserRules, "\n"))+"\n")
@@ -90,39 +94,20 @@ func (w *work) adGuardHome(file string) error {
 		if err != nil {
 			return err
 		}
-		exceptions := w.adGuardExceptions(cfg.UserRules)
-		name, err := w.addList("user-rules", list.Config{Path: path, Format: list.Adblock, Match: list.Boundary}, place{file: file, what: "user_rules"})
-		if err != nil {
+		if own, err = w.addList("user-rules", list.Config{Path: path, Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary}, place{file: file, what: "user_rules"}); err != nil {
 			return err
 		}
-		if name != "" {
-			own = append(own, "category/"+name)
-		}
-		if len(exceptions) > 0 {
-			path, err := w.own("user-exceptions", func(to io.Writer) error {
-				_, err := io.WriteString(to, strings.Join(exceptions, "\n")+"\n")
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if name, err = w.addList("user-exceptions", list.Config{Path: path, Format: list.Adblock, Match: list.Boundary}, place{file: file, what: "user_rules, exceptions"}); err != nil {
-				return err
-			}
-			if name != "" {
-				allow = append(allow, "category/"+name)
-			}
-		}
 	}
-	if err := filters(cfg.Filters, &block); err != nil {
+	blocked, err := filters(cfg.Filters, adGuardFilters)
+	if err != nil {
 		return err
 	}
 	p := policyOut{Name: "everyone"}
-	if len(allow) > 0 {
-		p.Rules = append(p.Rules, ruleOut{Name: "allowed", Action: "allow", Category: allow})
+	if allowed {
+		p.Rules = append(p.Rules, ruleOut{Name: "allowed", Action: "allow", Category: []string{"category/" + adGuardAllowed}})
 	}
-	if block = append(own, block...); len(block) > 0 {
-		p.Rules = append(p.Rules, ruleOut{Name: "filters", Action: "block", Category: block})
+	if blocked || own != "" {
+		p.Rules = append(p.Rules, ruleOut{Name: "filters", Action: "block", Category: []string{"category/" + adGuardFilters}})
 	}
 	w.adGuardNames(at, cfg)
 	w.adGuardServices(at, cfg, &p)
@@ -130,15 +115,24 @@ func (w *work) adGuardHome(file string) error {
 	return nil
 }
 
-// adGuardExceptions are the user's exceptions as rules of their own: they are
-// for the lists too, while an exception in a list of ours is for that list.
-func (w *work) adGuardExceptions(rules []string) (all []string) {
-	for _, r := range rules {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(r), "@@"); ok && !strings.ContainsAny(rest, "\n\r") {
-			all = append(all, rest)
-		}
+// Categories of the lists: those of one are one engine, as AdGuard Home makes of
+// its filters and the user's rules, and before it of its allow lists.
+const (
+	adGuardFilters = "filters"
+	adGuardAllowed = "allowed"
+)
+
+// adGuardAllows returns the path of an allow list in which each rule says what
+// is allowed: AdGuard Home takes its exceptions for that too.
+func (w *work) adGuardAllows(path string) (string, error) {
+	data, err := readWhole(path)
+	if err != nil || !strings.Contains("\n"+string(data), "\n@@") {
+		return path, nil // what cannot be read is said when it is compiled
 	}
-	return all
+	return w.own("allow-"+strings.TrimSuffix(filepath.Base(path), ".txt"), func(to io.Writer) error {
+		_, err := io.WriteString(to, strings.ReplaceAll("\n"+string(data), "\n@@", "\n")[1:])
+		return err
+	})
 }
 
 // adGuardFormat tells hosts files from lists of rules.

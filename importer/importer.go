@@ -143,13 +143,13 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 		return "", nil
 	}
 	w.rep.Lines += r.Lines
-	w.rep.Entries += r.Entries + r.Exprs + r.Networks
+	w.rep.Entries += r.Entries + r.Exprs + r.Networks + r.Rules
 	w.rep.Refused += r.Bad
 	w.rep.Duplicates += r.Duplicates
 	for _, p := range r.Problems {
 		w.problem(p)
 	}
-	if r.Entries+r.Exprs+r.Networks == 0 {
+	if r.Entries+r.Exprs+r.Networks+r.Rules == 0 {
 		os.Remove(dst)
 		w.rep.add(Note{Kind: Empty, place: at, What: at.what, Why: "nothing in it, so no list of ours; run the import again once it has entries"})
 		return "", nil
@@ -166,7 +166,7 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 		w.set.Lists = map[string]listOut{}
 	}
 	w.set.Lists[name] = out
-	w.rep.add(Note{Kind: Carried, place: at, What: at.what, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks)})
+	w.rep.add(Note{Kind: Carried, place: at, What: at.what, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks+r.Rules)})
 	return name, nil
 }
 

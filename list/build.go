@@ -51,6 +51,7 @@ type builder struct {
 	networks []network
 	exprs    []expression
 	rules    adblock.Builder
+	bad      []string        // what badfilter rules take out, for other lists
 	dropped  map[string]bool // hosts, after their flags, that a badfilter rule takes out
 	removed  map[removal]bool
 	edits    uint32            // the first line of entries that were added one by one
@@ -374,7 +375,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	sections := []struct {
 		id   int
 		data []byte
-	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, o.ruleTable()}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
+	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, o.ruleTable()}, {secShared, b.sharedTable()}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
 	for _, x := range sections {
 		if err := s.begin(&h.Section[x.id]); err != nil {
 			return err
@@ -500,6 +501,7 @@ func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 	o.count[id]++
 	if e.flags()&flagException != 0 {
 		o.b.report.Exceptions++
+		o.h.Flags |= headerExcepts
 	}
 	rec = binary.AppendUvarint(rec, uint64(e.len()))
 	rec = binary.AppendUvarint(rec, uint64(id)<<flagBits|uint64(e.flags()))

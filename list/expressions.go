@@ -275,7 +275,7 @@ func (x *expressionSet) try(f *File, i uint32, s string, dst []Match, before err
 		var yes bool
 		if yes, err = e.matcher.MatchString(s); yes {
 			for _, name := range f.names[e.cat] {
-				dst = append(dst, Match{Category: name, URL: true, record: i, kind: expressionKind})
+				dst = append(dst, Match{List: f, Category: name, URL: true, record: i, kind: expressionKind})
 			}
 		}
 	}

@@ -40,17 +40,21 @@ import (
 //	names     the names of each category, aliases after the first
 //	sources   the files, the number of the first line of each, and when it holds
 //	report    the Report, as JSON
+//	shared    the category that the settings name, when it is one of these, and
+//	          what badfilter rules take out; files without it have neither
 //
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
 	version      = 3
+	made         = 1 // goes up when lists are to be made anew that could still be read
 	headerSize   = 512
 	sectionAlign = 64
 
-	headerPrefix  = 1 // Flags: URL entries match as Prefix says
-	headerWide    = 2 // Flags: lines take 4 bytes, not 3
-	headerLongest = 4 // Flags: the longest entry decides between a category and its exception
-	headerAddress = 8 // Flags: an entry is an IP address
+	headerPrefix  = 1  // Flags: URL entries match as Prefix says
+	headerWide    = 2  // Flags: lines take 4 bytes, not 3
+	headerLongest = 4  // Flags: the longest entry decides between a category and its exception
+	headerAddress = 8  // Flags: an entry is an IP address
+	headerExcepts = 16 // Flags: an entry is an exception
 )
 
 var (
@@ -70,6 +74,7 @@ const (
 	secNames
 	secSources
 	secReport
+	secShared
 	sections
 )
 
@@ -170,8 +175,12 @@ type File struct {
 	exprs    expressionSet
 	rules    *adblock.Engine // nil when there are none
 
+	own string   // category that the settings name, "" when it has none
+	bad []string // what badfilter rules take out
+
 	longest   bool
 	addresses bool
+	excepts   bool
 	overlay   *File // nil when there is none
 }
 
@@ -237,11 +246,15 @@ func open(path string, data []byte) (*File, error) {
 		f.posSize = 4
 	}
 	f.longest = h.Flags&headerLongest != 0
+	f.excepts = h.Flags&headerExcepts != 0
 	f.addresses = h.Flags&headerAddress != 0 || len(f.bytes(secNetworks)) > 0
 	f.records, f.index = f.bytes(secRecords), f.bytes(secIndex)
 	f.bloom, f.more = f.bytes(secBloom), f.bytes(secMore)
 	f.networks = f.bytes(secNetworks)
-	for i := secSets; i < secReport; i++ {
+	for i := secSets; i < sections; i++ {
+		if i == secReport {
+			continue
+		}
 		if err := f.verify(i); err != nil {
 			return nil, err
 		}
@@ -283,6 +296,17 @@ func (f *File) readTables() error {
 	}
 	if r.b == nil {
 		return errTable
+	}
+	if data := f.bytes(secShared); len(data) > 0 {
+		r = tableReader{data}
+		f.own = r.string()
+		f.bad = make([]string, min(r.number(1<<32), uint64(len(r.b))))
+		for i := range f.bad {
+			f.bad[i] = r.string()
+		}
+		if r.b == nil {
+			return errTable
+		}
 	}
 	r = tableReader{f.bytes(secSources)}
 	f.files = make([]origin, min(r.number(1<<32), uint64(len(r.b))))
@@ -397,6 +421,9 @@ func (f *File) Len() int { return f.entries }
 // HasAddresses says whether any entry is an IP address or a network.
 func (f *File) HasAddresses() bool { return f.addresses || f.overlay != nil && f.overlay.addresses }
 
+// HasExceptions says whether any entry may be an exception.
+func (f *File) HasExceptions() bool { return f.excepts || f.overlay != nil }
+
 // HasURLs says whether any entry has a path.
 func (f *File) HasURLs() bool { return f.maxPath > 0 || f.overlay != nil && f.overlay.maxPath > 0 }
 
@@ -416,6 +443,7 @@ func (f *File) Categories() []string {
 // A Match is an entry that covers what was asked for, in one of its
 // categories. An entry that is in several gives as many Matches.
 type Match struct {
+	List      *File // that has it
 	Category  string
 	Exception bool // the entry takes the host out of the category
 	Important bool // no exception does
@@ -613,7 +641,7 @@ func (f *File) matches(r record, at uint32, url bool, dst []Match) ([]Match, err
 	for i := from; i < to; i++ {
 		for _, name := range f.names[binary.LittleEndian.Uint16(f.ids[2*i:])] {
 			dst = append(dst, Match{
-				Category: name, Exception: r.set&flagException != 0, Important: r.set&flagImportant != 0,
+				List: f, Category: name, Exception: r.set&flagException != 0, Important: r.set&flagImportant != 0,
 				URL: url, record: at, nth: uint16(i - from), size: uint16(len(r.key)),
 			})
 		}
@@ -709,24 +737,6 @@ func (f *File) Applies(m Match, at time.Time) bool {
 		}
 	}
 	return true
-}
-
-// Excepted says whether an exception among found, which is what f has said
-// about one request, takes it out of m's category. Important entries give way
-// to important exceptions only. In a
-// list that is read with longest, an entry that is longer than the exception
-// stays too.
-func (f *File) Excepted(found []Match, m Match) bool {
-	for i := range found {
-		x := &found[i]
-		if !x.Exception || x.Category != m.Category || m.Important && !x.Important || !f.lifts(x, &m) {
-			continue
-		}
-		if !f.longest || x.kind != entryKind || m.kind != entryKind || x.size >= m.size {
-			return true
-		}
-	}
-	return false
 }
 
 // written returns the text of what m stands for, and its line as counted

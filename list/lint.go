@@ -23,7 +23,7 @@ type Lint struct {
 	Report
 	Twice    []Problem // lines that say what another line says
 	Shadowed []Problem // entries that a wider one of the same category covers
-	Void     []Problem // exceptions from what is not in the list
+	Void     []Problem // exceptions from what is not in the list, where there is more in it
 	// Shadows and Voids count all of them; those twice are in
 	// Report.Duplicates.
 	Shadows, Voids int
@@ -151,9 +151,10 @@ func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 			return
 		}
 	}
-	if e.Exception && !covered && !f.HasRules() && !f.HasExpressions() {
+	allows := l.Exceptions == l.Entries // it is for other lists
+	if e.Exception && !covered && !allows && !f.HasRules() && !f.HasExpressions() {
 		if l.Voids++; l.Voids <= mostLinted {
-			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is excepted from the category %q, which it is not in", quote(e.Key), m.Category)))
+			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is excepted from the category %q, in which this list does not have it", quote(e.Key), m.Category)))
 		}
 	}
 }

@@ -23,8 +23,9 @@ func TestExamineNamesEveryLineOfNoUse(t *testing.T) {
 2 shadowed 4: "b.com/x/y" is covered by "b.com/x":3`},
 		"exceptions": {Config{Format: Adblock}, "||a.com^\n@@||good.a.com^\n@@||very.good.a.com^\n@@||b.com^\n", `
 1 shadowed 3: "very.good.a.com" is covered by "good.a.com":2
-1 void 4: "b.com" is excepted from the category "one", which it is not in`},
-		"hosts": {Config{Format: Hosts}, "0.0.0.0 a.com\n0.0.0.0 www.a.com\n", ""},
+1 void 4: "b.com" is excepted from the category "one", in which this list does not have it`},
+		"allows": {Config{Format: Adblock}, "@@||a.com^\n@@||b.com^\n", ""},
+		"hosts":  {Config{Format: Hosts}, "0.0.0.0 a.com\n0.0.0.0 www.a.com\n", ""},
 	} {
 		cfg := tt.cfg
 		cfg.Path = filepath.Join(t.TempDir(), "one.txt")

@@ -211,7 +211,7 @@ func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	if cfg.Subdomains != nil {
 		sub = fmt.Sprint(*cfg.Subdomains)
 	}
-	fmt.Fprintf(h, "%d %q %q %q %q %q %q %q %v\n", version, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match, cfg.Charset, cfg.Longest)
+	fmt.Fprintf(h, "%d %d %q %q %q %q %q %q %q %v\n", version, made, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match, cfg.Charset, cfg.Longest)
 	info, err := os.Stat(cfg.Path)
 	if err != nil {
 		return sum, err

@@ -229,7 +229,7 @@ func (f *File) lookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
 		// ::/0 does not mean IPv4, though its addresses are written inside it.
 		if n.has(as) && (!addr.Is4() || n.bits >= 96) {
 			for _, name := range f.names[n.cat] {
-				dst = append(dst, Match{Category: name, record: at, kind: networkKind})
+				dst = append(dst, Match{List: f, Category: name, record: at, kind: networkKind})
 			}
 		}
 		at = parent

@@ -256,7 +256,7 @@ func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
 		if i >= n && isRemoval(m.Category) || i < n && m.kind == entryKind && f.isRemoved(m, dst[n:]) {
 			continue
 		}
-		m.over = i >= n
+		m.over, m.List = i >= n, f
 		dst[kept] = m
 		kept++
 	}

@@ -451,6 +451,10 @@ func (p *parser) adblockRule(s []byte) {
 	case adblock.Network:
 		if err := p.b.rules.Add(r, p.cat, p.first+uint32(p.src.Lines)-1); err != nil {
 			p.bad(s, err.Error())
+			return
+		}
+		if r.BadFilter {
+			p.b.bad = append(p.b.bad, r.Canonical())
 		}
 	case adblock.Cosmetic:
 		p.unused("hiding elements")
@@ -500,7 +504,9 @@ func (p *parser) adblockHost(r *adblock.Rule) {
 		if p.b.dropped == nil {
 			p.b.dropped = map[string]bool{}
 		}
-		p.b.dropped[string(append([]byte{flags}, name...))] = true
+		key := string(append([]byte{flags}, name...))
+		p.b.dropped[key] = true
+		p.b.bad = append(p.b.bad, key)
 	}
 }
 

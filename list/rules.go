@@ -1,6 +1,7 @@
 package list
 
 import (
+	"cmp"
 	"runtime"
 	"slices"
 
@@ -37,15 +38,30 @@ func (f *File) Undecided() bool { return f.rules != nil && f.rules.Exceptions() 
 // and, where dst has any entry or rule of f, those that make an exception. dst
 // is what Lookup has found. It allocates nothing but a larger dst.
 func (f *File) Judge(r *adblock.Request, dst []Match) ([]Match, error) {
+	dst, err := f.Match(r, dst)
+	if err != nil || len(dst) == 0 {
+		return dst, err
+	}
+	return f.Except(r, dst)
+}
+
+// Match appends to dst every adblock rule of f that asks for r to be blocked.
+func (f *File) Match(r *adblock.Request, dst []Match) ([]Match, error) {
 	if f.rules == nil {
 		return dst, nil
 	}
 	defer runtime.KeepAlive(f)
 	var buf [16]uint32
-	dst, err := f.ruleMatches(f.rules.Match(r, buf[:0]), false, dst)
-	if err != nil || len(dst) == 0 {
-		return dst, err
+	return f.ruleMatches(f.rules.Match(r, buf[:0]), false, dst)
+}
+
+// Except appends to dst every adblock rule of f that is an exception for r.
+func (f *File) Except(r *adblock.Request, dst []Match) ([]Match, error) {
+	if f.rules == nil {
+		return dst, nil
 	}
+	defer runtime.KeepAlive(f)
+	var buf [16]uint32
 	return f.ruleMatches(f.rules.Except(r, buf[:0]), true, dst)
 }
 
@@ -61,7 +77,7 @@ func (f *File) ruleMatches(refs []uint32, exception bool, dst []Match) ([]Match,
 			size = f.rules.Length(ref)
 		}
 		for _, name := range f.names[category] {
-			dst = append(dst, Match{Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind, rewrites: rewrites, size: uint16(size)})
+			dst = append(dst, Match{List: f, Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind, rewrites: rewrites, size: uint16(size)})
 		}
 	}
 	return dst, nil
@@ -75,24 +91,67 @@ func (f *File) writtenRule(m Match) (text string, line uint64, ok bool) {
 	return r.Text, uint64(r.Line), ok
 }
 
-// HasParams says whether f has adblock rules that take parameters out of a
-// query, which [File.RemoveParams] tries.
+// HasParams says whether f has adblock rules about the parameters of a query,
+// which [File.MatchParams] tries.
 func (f *File) HasParams() bool { return f.rules != nil && f.rules.Params() }
 
-// RemoveParams returns the names of the parameters that rules of f take out of
-// r's query, as they stand there, and a match of the first rule for its
-// evidence. It allocates only when there are any.
-func (f *File) RemoveParams(r *adblock.Request) (names []string, first Match) {
+// mostParams is how many rules about parameters of a list are looked at for a
+// request.
+const mostParams = 64
+
+// MatchParams appends to dst the adblock rules of f that take parameters out of
+// the query of requests like r.
+func (f *File) MatchParams(r *adblock.Request, dst []Match) ([]Match, error) {
 	if !f.HasParams() {
-		return nil, Match{}
+		return dst, nil
 	}
 	defer runtime.KeepAlive(f)
-	var buf [8]adblock.Param
-	for i, p := range f.rules.RemoveParams(r, buf[:0]) {
-		if i == 0 {
-			first = Match{URL: true, record: p.Ref, kind: ruleKind}
+	var buf [mostParams]uint32
+	refs := f.rules.MatchParams(r, buf[:0])
+	return f.ruleMatches(refs[:min(len(refs), mostParams)], false, dst)
+}
+
+// ExceptParams appends the exceptions from such rules.
+func (f *File) ExceptParams(r *adblock.Request, dst []Match) ([]Match, error) {
+	if !f.HasParams() {
+		return dst, nil
+	}
+	defer runtime.KeepAlive(f)
+	var buf [mostParams]uint32
+	refs := f.rules.ExceptParams(r, buf[:0])
+	return f.ruleMatches(refs[:min(len(refs), mostParams)], true, dst)
+}
+
+// RemoveParams returns the names of the parameters that are taken out of r's
+// query, as they stand there, by the rules in found, which is what MatchParams
+// and ExceptParams of the lists asked have said; and the first of these rules
+// that counts.
+func RemoveParams(r *adblock.Request, found []Match) (names []string, first *Match) {
+	params := make([]adblock.Param, len(found))
+	for i, m := range found {
+		params[i] = m.List.rules.Param(m.record)
+	}
+	var rules, exceptions []*Match // that are about one parameter
+	for name := range r.Parameters {
+		if slices.Contains(names, string(name)) {
+			continue
 		}
-		names = append(names, p.Name)
+		rules, exceptions = rules[:0], exceptions[:0]
+		for i := range found {
+			switch m := &found[i]; {
+			case !params[i].Is(name):
+			case m.Exception:
+				exceptions = append(exceptions, m)
+			default:
+				rules = append(rules, m)
+			}
+		}
+		stays := func(m *Match) bool {
+			return !slices.ContainsFunc(exceptions, func(x *Match) bool { return lifts(x, m) })
+		}
+		if i := slices.IndexFunc(rules, stays); i >= 0 {
+			names, first = append(names, string(name)), cmp.Or(first, rules[i])
+		}
 	}
 	return names, first
 }
@@ -127,18 +186,4 @@ func LongestFirst(found []Match) {
 			return
 		}
 	}
-}
-
-// lifts says whether the exception x is about what m does: rules that rewrite
-// answers are lifted by exceptions that say so, all of them or those to one
-// value, and others by those that do not.
-func (f *File) lifts(x, m *Match) bool {
-	if !x.rewrites && !m.rewrites {
-		return true
-	}
-	if x.rewrites != m.rewrites {
-		return false
-	}
-	value := f.Rewrite(*x)
-	return value == "" || value == f.Rewrite(*m)
 }

@@ -97,3 +97,51 @@ func TestRealRules(t *testing.T) {
 		t.Errorf("got %d bytes for %d rules, want at most 100 each", size, rep.Rules)
 	}
 }
+
+func TestParametersAreTakenOutOfTheQuery(t *testing.T) {
+	for _, tt := range []struct {
+		rules string // a line each
+		url   string
+		typ   adblock.Type
+		want  string
+	}{
+		{"$removeparam=utm_source", "https://a.com/?utm_source=x&b=1", adblock.Document, "utm_source"},
+		{"$removeparam=utm_source", "https://a.com/?b=1&utm_source", adblock.Document, "utm_source"},
+		{"$removeparam=utm_source", "https://a.com/?utm_sources=x&b=utm_source", adblock.Document, ""},
+		{"$removeparam=utm_source", "https://a.com/utm_source=1", adblock.Document, ""},
+		{"$removeparam=utm_source", "https://a.com/?utm_source=x", adblock.Image, ""},
+		{"$removeparam=utm_source,image", "https://a.com/?utm_source=x", adblock.Image, "utm_source"},
+		{"$queryprune=Gclid", "https://a.com/?Gclid=x", adblock.Document, "Gclid"},
+		{"$removeparam=Gclid", "https://a.com/?gclid=x", adblock.Document, ""},
+		{"||a.com^$removeparam=x", "https://www.a.com/?x=1&y=2", adblock.XMLHTTPRequest, "x"},
+		{"||a.com^$removeparam=x", "https://b.com/?x=1&y=2", adblock.Document, ""},
+		{"||a.com^$removeparam", "https://a.com/?x=1&y=2&x=3", adblock.Document, "x,y"},
+		{"||a.com^$removeparam=~x", "https://a.com/?x=1&y=2", adblock.Document, "y"},
+		{"$removeparam=/^utm_/", "https://a.com/?utm_a=1&b=2&utm_c=3", adblock.Document, "utm_a,utm_c"},
+		{"$removeparam=/^UTM_/i", "https://a.com/?utm_a=1&b=2", adblock.Document, "utm_a"},
+		{"$removeparam=x\n@@||a.com^$removeparam=x", "https://a.com/?x=1", adblock.Document, ""},
+		{"$removeparam=x\n@@||a.com^$removeparam", "https://a.com/?x=1", adblock.Document, ""},
+		{"$removeparam=x,important\n@@||a.com^$removeparam=x", "https://a.com/?x=1", adblock.Document, "x"},
+		{"$removeparam=x\n@@||a.com^$removeparam=y", "https://a.com/?x=1", adblock.Document, "x"},
+		{"$removeparam=x\n$removeparam=x,badfilter\n$removeparam=y", "https://a.com/?x=1&y=2", adblock.Document, "y"},
+		{"||a.com/x$script", "https://a.com/?x=1", adblock.Document, ""},
+	} {
+		f, _ := compileText(t, Config{Format: Adblock}, tt.rules+"\n")
+		var r adblock.Request
+		r.Set(tt.url, tt.typ, "")
+		found, err := f.MatchParams(&r, nil)
+		if err == nil {
+			found, err = f.ExceptParams(&r, found)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, _ := RemoveParams(&r, found)
+		if got := strings.Join(names, ","); got != tt.want {
+			t.Errorf("%s on %s: got %q, want %q", tt.rules, tt.url, got, tt.want)
+		}
+		if found, err := f.Match(&r, nil); err != nil || len(found) > 0 {
+			t.Errorf("%s on %s: a rule about parameters blocks: %v, %v", tt.rules, tt.url, found, err)
+		}
+	}
+}

@@ -3,9 +3,9 @@
 //
 // Data moves so: at stage Name the transaction's host is put to every list, at
 // stage Request its path to those lists that have URLs, expressions or the rules
-// of ad blockers; each
-// category found becomes one finding, with the entries and the places where
-// they are written as evidence.
+// of ad blockers; when all have spoken, what an exception lifts goes; each
+// category that is left becomes one finding, with the entries and the places
+// where they are written as evidence.
 package category
 
 import (
@@ -33,13 +33,25 @@ type Config struct {
 
 // A Check asks lists. It never changes; when a list does, there is a new one.
 type Check struct {
-	files      []*list.File
+	lists      []source
 	categories []filter.Category
-	urls       bool // any list has more than hosts
+	undecided  map[string]bool // categories with exceptions that depend on the request
+	bad        list.BadFilters
+	urls       bool // any list is asked at Request
 	rules      bool // any list has adblock rules
 	params     bool // any list has rules about parameters
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
+}
+
+// A source is a list that is asked.
+type source struct {
+	*list.File
+	// late: all it has is undecided while the request is not known, so that it
+	// is asked once, when that is.
+	late bool
+	// again: it may know more, or for certain, when the request is known.
+	again bool
 }
 
 // scratch is what a lookup needs, kept from one to the next.
@@ -59,11 +71,12 @@ const RemoveParam = "removeparam"
 
 // New returns the check over those of lists that cfg names.
 func New(cfg Config, lists map[string]*list.File) (*Check, error) {
-	c := &Check{now: cfg.Now}
+	c := &Check{now: cfg.Now, undecided: map[string]bool{}}
 	if cfg.Now == nil {
 		c.now = time.Now
 	}
 	var names []string
+	var files []*list.File
 	for i, name := range cfg.Lists {
 		f, ok := lists[name]
 		if !ok {
@@ -75,12 +88,13 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		if f == nil {
 			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))
 		}
-		c.files = append(c.files, f)
-		c.urls = c.urls || beyondHosts(f)
+		files = append(files, f)
 		c.rules = c.rules || f.HasRules()
 		c.params = c.params || f.HasParams()
 		names = append(names, f.Categories()...)
 	}
+	c.sources(files)
+	c.bad = list.NewBadFilters(files)
 	c.scratch.New = func() any {
 		w := new(scratch)
 		if c.rules {
@@ -101,6 +115,26 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 // beyondHosts says whether f may know more when the path is known.
 func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() || f.HasRules() }
 
+// sources works out when each list is asked.
+func (c *Check) sources(files []*list.File) {
+	beyond := map[string]bool{} // categories that may be found when the path is known
+	for _, f := range files {
+		for _, name := range f.Categories() {
+			beyond[name] = beyond[name] || beyondHosts(f)
+			c.undecided[name] = c.undecided[name] || f.Undecided()
+		}
+	}
+	for _, f := range files {
+		l := source{File: f, late: true, again: beyondHosts(f)}
+		for _, name := range f.Categories() {
+			l.late = l.late && c.undecided[name]
+			l.again = l.again || c.undecided[name] || beyond[name] && f.HasExceptions()
+		}
+		c.lists = append(c.lists, l)
+		c.urls = c.urls || l.again
+	}
+}
+
 // Name returns "category".
 func (c *Check) Name() string { return "category" }
 
@@ -111,7 +145,7 @@ func (c *Check) Categories() []filter.Category { return slices.Clone(c.categorie
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	switch s {
 	case filter.Name:
-		return len(c.files) > 0 && t.Host != ""
+		return len(c.lists) > 0 && t.Host != ""
 	case filter.Request:
 		return c.urls && t.Host != ""
 	}
@@ -122,8 +156,10 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 // only the URL is in. It relies on Name having come first: what is known from
 // the host alone is not looked at again.
 //
-// An exception entry of a list takes its host out of that category of that
-// list.
+// Lists of one category are one engine: an exception of one takes the host, or
+// the request, out of the category for all of them (see [list.Lifted]). What it
+// lifts is reported as a finding of the check [Exception], which no rule can
+// name, unless nobody is going to read it.
 func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	if !c.Wants(t, s) {
 		return dst, nil
@@ -139,108 +175,226 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	} else {
 		w.query.SetHost(t.Host)
 		if c.rules && t.Proto == filter.DNS {
-			w.request.SetName(t.Host, t.Type, adblock.Client{Addr: t.Client.Addr, Name: t.Client.User, Groups: t.Client.Groups})
+			w.setName(t, t.Host)
 		}
 	}
-	from := len(dst)
-	for _, f := range c.files {
-		// A list whose exceptions depend on the request is asked once, when that
-		// is known; where it never will be, its hosts are all there is.
-		if url && !beyondHosts(f) || !url && f.Undecided() && t.Last != filter.Name {
-			continue
-		}
-		if err := w.ask(f, url || t.Proto == filter.DNS, url || t.Last == filter.Name); err != nil {
-			return dst, fmt.Errorf("looking up %q: %w", t.Host, err)
-		}
-		if t.Proto == filter.DNS {
-			list.LongestFirst(w.found)
-		}
-		itself := false // a rule leads the name to itself, which lifts shorter ones
-		for _, m := range w.found {
-			if to := f.Rewrite(m); to != "" && !m.Exception && !f.Excepted(w.found, m) {
-				if itself = itself || to == alias+t.Host; itself {
-					continue
-				}
-			}
-			if m.Exception || url && !m.URL && !f.Undecided() || f.Excepted(w.found, m) || !f.Applies(m, c.now()) {
-				continue
-			}
-			if url && known(t.Findings, m.Category) {
-				continue
-			}
-			dst = add(dst, from, f, m, t.Terse)
-		}
+	var err error
+	if dst, err = c.look(w, t, url, dst); err == nil && url && c.params {
+		dst, err = c.removeParams(w, t, dst)
 	}
 	clear(w.found)
 	w.query.Forget()
-	if url && c.params {
-		dst = c.removeParams(w.request, t, dst)
+	if err != nil {
+		err = fmt.Errorf("looking up %q: %w", t.Host, err)
 	}
-	return dst, nil
+	return dst, err
+}
+
+// look asks all lists about a name, or a request, and reports what is left
+// when exceptions have had their say. A list that cannot be read to its end is
+// an error, and keeps the others from nothing.
+func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.Finding) (_ []filter.Finding, failed error) {
+	from := len(dst)
+	rules := c.rules && (url || t.Proto == filter.DNS)
+	last := url || t.Last == filter.Name // nothing more will be known
+	w.found = w.found[:0]
+	for i := range c.lists {
+		l := &c.lists[i]
+		if url && !l.again || !last && l.late {
+			continue
+		}
+		if err := w.ask(l.File, rules, last); err != nil {
+			failed = err
+		}
+	}
+	if len(w.found) == 0 {
+		return dst, failed
+	}
+	if rules {
+		failed = cmp.Or(c.except(w), failed)
+	}
+	if t.Asked != "" {
+		failed = cmp.Or(c.exceptAsked(w, t), failed)
+	}
+	if c.bad != nil {
+		w.found = slices.DeleteFunc(w.found, c.bad.Has)
+	}
+	if t.Proto == filter.DNS {
+		list.LongestFirst(w.found)
+	}
+	for i := range w.found {
+		m := &w.found[i]
+		if m.Exception || !m.URL && (url || !last) && url != c.undecided[m.Category] {
+			continue
+		}
+		if x := list.Lifted(w.found, m); x != nil {
+			if !t.Terse {
+				dst = addLifted(dst, from, m, x)
+			}
+			continue
+		}
+		if ledToItself(w.found[:i+1], t.Host) || !m.List.Applies(*m, c.now()) || url && known(t.Findings, m.Category) {
+			continue
+		}
+		dst = add(dst, from, m, t.Terse)
+	}
+	return dst, failed
+}
+
+// except adds the exceptions among adblock rules, of those lists that have any
+// in a category that something was found in.
+func (c *Check) except(w *scratch) (failed error) {
+	n := len(w.found)
+	for i := range c.lists {
+		l := &c.lists[i]
+		if !l.Undecided() || !slices.ContainsFunc(w.found[:n], func(m list.Match) bool { return l.HasCategory(m.Category) }) {
+			continue
+		}
+		var err error
+		if w.found, err = l.Except(w.request, w.found); err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// exceptAsked adds the exceptions for the name whose answer has led here: who
+// lets a name be wants what it leads to.
+func (c *Check) exceptAsked(w *scratch, t *filter.Transaction) (failed error) {
+	n := len(w.found)
+	w.query.SetHost(t.Asked)
+	for i := range c.lists {
+		var err error
+		if w.found, err = c.lists[i].Lookup(&w.query, w.found); err != nil {
+			failed = err
+		}
+	}
+	kept := w.found[:n]
+	for _, m := range w.found[n:] {
+		if m.Exception {
+			kept = append(kept, m)
+		}
+	}
+	w.found = kept
+	if c.rules {
+		w.setName(t, t.Asked)
+		failed = cmp.Or(c.except(w), failed)
+	}
+	return failed
+}
+
+// setName makes the scratch's request a question for a name.
+func (w *scratch) setName(t *filter.Transaction, name string) {
+	w.request.SetName(name, t.Type, adblock.Client{Addr: t.Client.Addr, Name: t.Client.User, Groups: t.Client.Groups})
+}
+
+// ledToItself says whether the last of found rewrites answers where a rule of
+// its category, with a pattern no shorter, leads the name to itself: that lifts
+// the others.
+func ledToItself(found []list.Match, host string) bool {
+	m := &found[len(found)-1]
+	if !m.Rewrites() {
+		return false
+	}
+	for i := range found {
+		x := &found[i]
+		if !x.Exception && x.Rewrites() && x.Category == m.Category && x.List.Rewrite(*x) == alias+host && list.Lifted(found, x) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // removeParams reports the parameters to be taken out of a query that is read,
 // not one that is written somewhere.
-func (c *Check) removeParams(r *adblock.Request, t *filter.Transaction, dst []filter.Finding) []filter.Finding {
+func (c *Check) removeParams(w *scratch, t *filter.Transaction, dst []filter.Finding) (_ []filter.Finding, err error) {
 	if t.Request == nil || t.Request.Method != "GET" && t.Request.Method != "HEAD" {
-		return dst
+		return dst, nil
 	}
-	var all []string
-	evidence := ""
-	for _, f := range c.files {
-		names, first := f.RemoveParams(r)
-		if len(names) > 0 && evidence == "" {
-			evidence = f.Evidence(first)
+	clear(w.found)
+	w.found = w.found[:0]
+	for _, ask := range [...]func(*list.File, *adblock.Request, []list.Match) ([]list.Match, error){(*list.File).MatchParams, (*list.File).ExceptParams} {
+		for i := range c.lists {
+			if w.found, err = ask(c.lists[i].File, w.request, w.found); err != nil {
+				return dst, err
+			}
 		}
-		all = append(all, names...)
+		if len(w.found) == 0 {
+			return dst, nil
+		}
 	}
-	if len(all) == 0 {
-		return dst
+	names, first := list.RemoveParams(w.request, slices.DeleteFunc(w.found, c.bad.Has))
+	if len(names) == 0 {
+		return dst, nil
 	}
-	return append(dst, filter.Finding{Check: "category", Category: RemoveParam, Evidence: evidence, Modifier: "removeparam=" + strings.Join(all, "&")})
+	return append(dst, filter.Finding{Check: "category", Category: RemoveParam, Evidence: first.List.Evidence(*first), Modifier: "removeparam=" + strings.Join(names, "&")}), nil
 }
 
-// ask puts the query to f. Adblock rules are about requests; expressions are
-// tried when no more will be known of the transaction.
-func (w *scratch) ask(f *list.File, request, whole bool) (err error) {
-	if w.found, err = f.Lookup(&w.query, w.found[:0]); err != nil {
+// ask puts the query to f. Adblock rules are about requests, and names;
+// expressions are tried when no more will be known of the transaction.
+func (w *scratch) ask(f *list.File, rules, last bool) (err error) {
+	if w.found, err = f.Lookup(&w.query, w.found); err != nil {
 		return err
 	}
-	if request && f.HasRules() {
-		if w.found, err = f.Judge(w.request, w.found); err != nil {
+	if rules {
+		if w.found, err = f.Match(w.request, w.found); err != nil {
 			return err
 		}
 	}
-	if whole {
+	if last {
 		w.found, err = f.Search(&w.query, w.found)
 	}
 	return err
 }
 
-// add adds m to the finding of its category in dst[from:], or a new one.
-func add(dst []filter.Finding, from int, f *list.File, m list.Match, terse bool) []filter.Finding {
+// Exception is the check of findings about entries and rules that an exception
+// has lifted: their category, what they are, and the exception.
+const Exception = "exception"
+
+// addLifted adds to dst[from:] that x lifts m.
+func addLifted(dst []filter.Finding, from int, m, x *list.Match) []filter.Finding {
+	evidence := m.List.Evidence(*m) + ", lifted by " + x.List.Evidence(*x)
 	for i := from; i < len(dst); i++ {
-		if dst[i].Category == m.Category {
-			if !terse && strings.Count(dst[i].Evidence, "; ") < mostEvidence-1 {
-				dst[i].Evidence += "; " + f.Evidence(m)
-			}
-			dst[i].Modifier = join(dst[i].Modifier, modifier(f, m))
+		if dst[i].Check == Exception && dst[i].Category == m.Category {
+			dst[i].Evidence = also(dst[i].Evidence, evidence)
 			return dst
 		}
 	}
-	found := filter.Finding{Check: "category", Category: m.Category, Modifier: modifier(f, m)}
+	return append(dst, filter.Finding{Check: Exception, Category: m.Category, Evidence: evidence})
+}
+
+// also joins evidence, as far as there is not much of it already.
+func also(a, b string) string {
+	if strings.Count(a, "; ") >= mostEvidence-1 {
+		return a
+	}
+	return a + "; " + b
+}
+
+// add adds m to the finding of its category in dst[from:], or a new one.
+func add(dst []filter.Finding, from int, m *list.Match, terse bool) []filter.Finding {
+	for i := from; i < len(dst); i++ {
+		if dst[i].Check == "category" && dst[i].Category == m.Category {
+			if !terse {
+				dst[i].Evidence = also(dst[i].Evidence, m.List.Evidence(*m))
+			}
+			dst[i].Modifier = join(dst[i].Modifier, modifier(m))
+			return dst
+		}
+	}
+	found := filter.Finding{Check: "category", Category: m.Category, Modifier: modifier(m)}
 	if !terse {
-		found.Evidence = f.Evidence(m)
+		found.Evidence = m.List.Evidence(*m)
 	}
 	return append(dst, found)
 }
 
 // modifier is what the rule found asks for besides blocking.
-func modifier(f *list.File, m list.Match) string {
-	if to := f.Rewrite(m); to != "" {
+func modifier(m *list.Match) string {
+	if to := m.List.Rewrite(*m); to != "" {
 		return rewrite + to
 	}
-	if name := f.Redirect(m); name != "" {
+	if name := m.List.Redirect(*m); name != "" {
 		return "redirect=" + name
 	}
 	return ""

@@ -85,6 +85,7 @@ func TestFindings(t *testing.T) {
 	finding := func(category, evidence string) filter.Finding {
 		return filter.Finding{Check: "category", Category: category, Evidence: evidence}
 	}
+	lifted := filter.Finding{Check: Exception, Category: "ads", Evidence: `"ads.com" in ads.txt:1, lifted by "good.ads.com" in ads.txt:2`}
 	for _, tt := range []struct {
 		host, path        string
 		atName, atRequest []filter.Finding
@@ -99,8 +100,8 @@ func TestFindings(t *testing.T) {
 		{"www.url.com", "/bad/thing", nil, []filter.Finding{finding("adult", `"url.com/bad" in adult.txt:3`)}},
 		{"both.com", "/x", []filter.Finding{finding("adult", `"both.com" in adult.txt:4`)}, nil},
 		{"x.ads.com", "/", []filter.Finding{finding("ads", `"ads.com" in ads.txt:1`)}, nil},
-		{"good.ads.com", "/", nil, nil},
-		{"very.good.ads.com", "/", nil, nil},
+		{"good.ads.com", "/", []filter.Finding{lifted}, nil},
+		{"very.good.ads.com", "/", []filter.Finding{lifted}, nil},
 	} {
 		atName, atRequest := find(t, c, tt.host, tt.path)
 		if d := cmp.Diff(tt.atName, atName); d != "" {
@@ -257,8 +258,8 @@ func TestAdblockRules(t *testing.T) {
 	}{
 		{"www.ads.com", "/", nil, filter.Name, `"ads.com" in ads.txt:1`, ""},
 		{"www.ads.com", "/", nil, filter.Response, "", `"ads.com" in ads.txt:1`},
-		{"ads.com", "/ok.js", []string{"Sec-Fetch-Dest", "script"}, filter.Response, "", ""},
-		{"ads.com", "/ok.js", nil, filter.Response, "", ""}, // by its name
+		{"ads.com", "/ok.js", []string{"Sec-Fetch-Dest", "script"}, filter.Response, "", `"ads.com" in ads.txt:1, lifted by "@@||ads.com/ok$script" in ads.txt:2`},
+		{"ads.com", "/ok.js", nil, filter.Response, "", `"ads.com" in ads.txt:1, lifted by "@@||ads.com/ok$script" in ads.txt:2`}, // by its name
 		{"ads.com", "/ok.js", []string{"Sec-Fetch-Dest", "image"}, filter.Response, "", `"ads.com" in ads.txt:1`},
 		{"y.com", "/banner.gif", []string{"Referer", "https://z.com/"}, filter.Response, "", `"/banner.gif$third-party" in ads.txt:3`},
 		{"y.com", "/banner.gif", []string{"Referer", "https://WWW.y.com:8443/x"}, filter.Response, "", ""},

@@ -109,6 +109,9 @@ func TestAdblockRulesForNames(t *testing.T) {
 			}
 			got := ""
 			for _, f := range found {
+				if f.Check == Exception {
+					continue
+				}
 				if got = f.Modifier; got == "" {
 					got = "block"
 				}

@@ -520,18 +520,38 @@ filters:
   - {enabled: true, url: "https://f.example/1", name: "Ads & more", id: 1}
   - {enabled: false, url: "https://f.example/2", name: Off, id: 2}
   - {enabled: true, url: "https://f.example/3", name: Missing, id: 3}
-whitelist_filters: []
+  - {enabled: true, url: "https://f.example/4", name: "Expressions", id: 4}
+whitelist_filters:
+  - {enabled: true, url: "https://f.example/5", name: "Filters", id: 5}
 user_rules:
   - "@@||good.ads.example^"
+  - "@@||fine.strong.example^"
+  - "||wrong.example^$badfilter"
   - "||mine.example^"
 schema_version: 28
 -- data/filters/1.txt --
 ! a comment
 ||ads.example^
+||strong.example^$important
+||wrong.example^
+||excepted.example^
+-- data/filters/4.txt --
+||spam*.example^$all
+@@||excepted.example^
+-- data/filters/5.txt --
+@@||good.strong.example^
+fine.ads.example
 `), "AdGuardHome.yaml"))
 	decide(t, settings, []decision{
 		{url: "http://www.ads.example/", want: "block"},
 		{url: "http://good.ads.example/", want: "pass"},
+		{url: "http://fine.ads.example/", want: "pass"},
+		{url: "http://strong.example/", want: "block"},
+		{url: "http://fine.strong.example/", want: "block"},
+		{url: "http://good.strong.example/", want: "pass"},
+		{url: "http://wrong.example/", want: "pass"},
+		{url: "http://excepted.example/", want: "pass"},
+		{url: "http://spam12.example/", want: "block"},
 		{url: "http://x.mine.example/", want: "block"},
 		{url: "http://other.example/", want: "pass"},
 	})

@@ -30,7 +30,8 @@ type Request struct {
 	any    []string // the same, with name.* for each; made when needed
 	hosts  []string // the request's own host and what it lies in
 
-	page *Request // the page itself, for exceptions of whole pages
+	page    *Request // the page itself, for exceptions of whole pages
+	pageSet bool
 
 	name   bool // it is a question for a name
 	qtype  uint16
@@ -95,7 +96,7 @@ func setPage[T string | []byte](r *Request, host T) {
 	}
 	r.source = asString(name)
 	r.pages, r.any = suffixes(r.pageBuf[:0], r.source), nil
-	r.third = unknown
+	r.third, r.pageSet = unknown, false
 }
 
 // SetThirdParty says what a browser has said about the page, where its host is
@@ -310,79 +311,70 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 	if r.page == nil {
 		r.page = new(Request)
 	}
-	r.page.Set("https://"+r.source+"/", Document, "")
+	if !r.pageSet {
+		r.page.Set("https://"+r.source+"/", Document, "")
+		r.pageSet = true
+	}
 	return e.match(r.page, exceptionClass, dst)
 }
 
-// A Param is a parameter of the query that a rule wants taken out.
-type Param struct {
-	Name string // as it stands in the URL
-	Ref  uint32 // of the rule
+// MatchParams appends to dst every rule that takes parameters out of the query
+// of such requests as r.
+func (e *Engine) MatchParams(r *Request, dst []uint32) []uint32 {
+	if !e.params {
+		return dst
+	}
+	return e.match(r, paramsClass, dst)
 }
 
-// mostParams is how many rules about parameters are looked at for a request.
-const mostParams = 64
+// ExceptParams appends every exception from such rules.
+func (e *Engine) ExceptParams(r *Request, dst []uint32) []uint32 {
+	if !e.params {
+		return dst
+	}
+	return e.match(r, paramsClass|exceptionClass, dst)
+}
 
-// RemoveParams appends to dst the parameters of r's query that rules want
-// taken out of it, each once.
-func (e *Engine) RemoveParams(r *Request, dst []Param) []Param {
+// Parameters calls yield with the name of each parameter of r's query, as it
+// stands there, until it returns false.
+func (r *Request) Parameters(yield func(name []byte) bool) {
 	_, query, _ := bytes.Cut(r.original, []byte("?"))
 	query, _, _ = bytes.Cut(query, []byte("#"))
-	if !e.params || len(query) == 0 {
-		return dst
-	}
-	var refs [mostParams]uint32
-	var buf, buf2 [mostParams]paramRule
-	found := e.paramRules(e.match(r, paramsClass, refs[:0]), buf[:0])
-	if len(found) == 0 {
-		return dst
-	}
-	kept := e.paramRules(e.match(r, paramsClass|exceptionClass, refs[:0]), buf2[:0])
 	for part := range bytes.SplitSeq(query, []byte("&")) {
-		name, _, _ := bytes.Cut(part, []byte("="))
-		if len(name) == 0 || slices.ContainsFunc(dst, func(p Param) bool { return p.Name == string(name) }) {
-			continue
-		}
-		about := func(p paramRule) bool { return e.aboutParam(p, name) }
-		i := slices.IndexFunc(found, about)
-		if i >= 0 && (found[i].important || !slices.ContainsFunc(kept, about)) {
-			dst = append(dst, Param{string(name), found[i].ref})
+		if name, _, _ := bytes.Cut(part, []byte("=")); len(name) > 0 && !yield(name) {
+			return
 		}
 	}
-	return dst
 }
 
-// A paramRule is what a rule says of parameters, read once for all of a query.
-type paramRule struct {
-	ref       uint32
-	value     []byte // of removeparam
-	important bool
+// A Param says which parameters a rule is about.
+type Param struct {
+	value []byte // of removeparam
+	re    *lazy
 }
 
-// paramRules appends the first mostParams of some rules to dst.
-func (e *Engine) paramRules(refs []uint32, dst []paramRule) []paramRule {
-	for _, ref := range refs[:min(len(refs), mostParams)] {
-		if x := e.rule(ref &^ 3); x != nil {
-			var p Rule
-			p.Parse(x.text())
-			dst = append(dst, paramRule{ref, p.Params, p.Important})
-		}
+// Param returns what a rule that MatchParams or ExceptParams has found is about.
+func (e *Engine) Param(ref uint32) Param {
+	x := e.rule(ref &^ 3)
+	if x == nil {
+		return Param{value: []byte("~")}
 	}
-	return dst
+	var p Rule
+	p.Parse(x.text())
+	return Param{p.Params, e.regexps[ref&^3]}
 }
 
-// aboutParam says whether a rule is about a parameter.
-func (e *Engine) aboutParam(p paramRule, param []byte) bool {
+// Is says whether the rule is about a parameter.
+func (p *Param) Is(name []byte) bool {
 	switch {
 	case len(p.value) == 0:
 		return true
 	case p.value[0] == '~':
-		return string(p.value[1:]) != string(param)
+		return string(p.value[1:]) != string(name)
 	case p.value[0] == '/':
-		l := e.regexps[p.ref&^3]
-		return l != nil && l.matchParam(p.value, param)
+		return p.re != nil && p.re.matchParam(p.value, name)
 	}
-	return string(p.value) == string(param)
+	return string(p.value) == string(name)
 }
 
 func (l *lazy) matchParam(value, param []byte) bool {

@@ -436,8 +436,10 @@ func isName(s []byte) bool {
 	return known
 }
 
-// canonical returns a rule's text with its options in order and without
-// badfilter, by which a badfilter rule and the one it is about are the same.
+// Canonical is the rule's text with its options in order and without badfilter,
+// by which a badfilter rule and the one it is about are the same.
+func (r *Rule) Canonical() string { return canonical(r.text) }
+
 func canonical(text []byte) string {
 	exception := ""
 	s := text

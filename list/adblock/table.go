@@ -53,9 +53,37 @@ type Builder struct {
 	names   []byte
 	byName  map[string]uint32
 	regexps []uint32
-	bad     map[string]bool // canonical text of rules that a badfilter rule is about
-	badPat  map[string]bool // their patterns
+	bad     BadFilters
 	ids     []uint32
+}
+
+// BadFilters are rules that badfilter rules take out, each by its canonical text.
+type BadFilters struct{ texts, patterns map[string]bool }
+
+// Add adds a rule by its canonical text.
+func (b *BadFilters) Add(canonical string) {
+	if b.texts == nil {
+		b.texts, b.patterns = map[string]bool{}, map[string]bool{}
+	}
+	b.texts[canonical] = true
+	pattern, _ := cutOptions([]byte(strings.TrimPrefix(canonical, "@@")))
+	b.patterns[string(bytes.TrimSuffix(pattern, []byte("$")))] = true
+}
+
+// has says whether r is one of them; it allocates only where one has the same
+// pattern.
+func (b *BadFilters) has(r rule) bool {
+	if b.texts == nil {
+		return false
+	}
+	pattern, _ := cutOptions(bytes.TrimPrefix(r.text(), []byte("@@")))
+	return b.patterns[string(pattern)] && b.texts[canonical(r.text())]
+}
+
+// IsBad says whether a rule that an Engine has found is one of bad.
+func (e *Engine) IsBad(ref uint32, bad *BadFilters) bool {
+	r := e.rule(ref &^ 3)
+	return r != nil && bad.has(r)
 }
 
 // Add takes a Network rule in a category, and where it is written. A rule that
@@ -65,10 +93,7 @@ func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 		b.byName = map[string]uint32{}
 	}
 	if r.BadFilter {
-		if b.bad == nil {
-			b.bad, b.badPat = map[string]bool{}, map[string]bool{}
-		}
-		b.bad[canonical(r.text)], b.badPat[string(r.pattern)] = true, true
+		b.bad.Add(canonical(r.text))
 		return nil
 	}
 	if len(b.rules) > maxTable || len(b.names) > maxTable {
@@ -160,7 +185,7 @@ func (b *Builder) Build() []byte {
 	var scratch []uint32
 	for at := uint32(0); int(at) < len(b.rules); {
 		r := e.rule(at)
-		if b.bad == nil || !b.badPat[string(r.written())] || !b.bad[canonical(r.text())] {
+		if !b.bad.has(r) {
 			refs = append(refs, at)
 			has |= hasOf(r.class())
 			if r.flags()&flagRegexp == 0 {

@@ -104,8 +104,9 @@ func readRecord(t *testing.T, path string) (all []section) {
 	return all
 }
 
-// rulesResolver answers by the rules of lists, and passes the rest.
-func rulesResolver(t *testing.T, lists []string, identify func(netip.Addr) filter.Client) *resolve.Resolver {
+// rulesResolver answers by the rules of lists, and passes the rest on to where
+// there are these records, by name.
+func rulesResolver(t *testing.T, lists []string, identify func(netip.Addr) filter.Client, records map[string][]string) *resolve.Resolver {
 	dir := t.TempDir()
 	files, names := map[string]*list.File{}, []string{}
 	for i, text := range lists {
@@ -136,6 +137,13 @@ func rulesResolver(t *testing.T, lists []string, identify func(netip.Addr) filte
 		m := new(dns.Msg)
 		m.SetQuestion(wire.Text(name), qtype)
 		m.Response = true
+		for _, text := range records[wire.Text(name)] {
+			rr, err := dns.NewRR(text)
+			if err != nil {
+				return nil, 0, err
+			}
+			m.Answer = append(m.Answer, rr)
+		}
 		out, err := m.Pack()
 		return out, 0, err
 	})
@@ -222,7 +230,7 @@ func TestAdblockRulesAnswerAsAdGuardsEngine(t *testing.T) {
 	n, otherwise := 0, 0
 	for _, s := range readRecord(t, filepath.Join("testdata", "adguard.txt")) {
 		var client filter.Client
-		r := rulesResolver(t, s.lists, func(netip.Addr) filter.Client { return client })
+		r := rulesResolver(t, s.lists, func(netip.Addr) filter.Client { return client }, nil)
 		for _, q := range s.questions {
 			n++
 			client = q.client
@@ -254,6 +262,32 @@ func TestAdblockRulesAnswerAsAdGuardsEngine(t *testing.T) {
 		t.Errorf("only %d questions in the record", n)
 	}
 	t.Logf("%d answers, %d of them otherwise for a reason", n, otherwise)
+}
+
+// As in AdGuard Home, who lets a name be lets be what it leads to; an exception
+// for a name that nothing refuses is one, too.
+func TestAnExceptionForANameIsForWhatItsAnswerLeadsTo(t *testing.T) {
+	lists := []string{"||tracker.net^\n||ads*.net^\n", "@@||shop.example^\n@@||*cart.example^$dnstype=A\n"}
+	nobody := func(netip.Addr) filter.Client { return filter.Client{Addr: netip.MustParseAddr("192.0.2.1")} }
+	r := rulesResolver(t, lists, nobody, map[string][]string{
+		"www.shop.example.":  {"www.shop.example. 60 IN CNAME x.tracker.net.", "x.tracker.net. 60 IN A 198.51.100.1"},
+		"mycart.example.":    {"mycart.example. 60 IN CNAME ads1.net.", "ads1.net. 60 IN A 198.51.100.1"},
+		"www.other.example.": {"www.other.example. 60 IN CNAME x.tracker.net.", "x.tracker.net. 60 IN A 198.51.100.1"},
+	})
+	for name, want := range map[string]string{
+		"www.shop.example":  "pass",
+		"mycart.example":    "pass",
+		"www.other.example": "block",
+		"x.tracker.net":     "block",
+	} {
+		got, evidence := answerTo(t, r, question{text: name, host: name, qtype: dns.TypeA, client: filter.Client{Addr: netip.MustParseAddr("192.0.2.1")}})
+		if got != want {
+			t.Errorf("%s: %s (%s), want %s", name, got, evidence, want)
+		}
+		if want == "block" && !strings.Contains(evidence, "list1.txt:1") {
+			t.Errorf("%s: evidence %q", name, evidence)
+		}
+	}
 }
 
 // lineOfRule is where a rule is written, as evidence has it: "list1.txt:2".

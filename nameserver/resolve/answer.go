@@ -301,10 +301,10 @@ func (r *Resolver) alsoPasses(a *wire.Reply, name []byte, addr netip.Addr) bool 
 	} else {
 		a.Text = addr.AppendTo(a.Text)
 	}
-	t.Host, t.Verdict, t.Findings = asString(a.Text[at:]), filter.Verdict{}, t.Findings[:0]
+	t.Asked, t.Host, t.Verdict, t.Findings = asked, asString(a.Text[at:]), filter.Verdict{}, t.Findings[:0]
 	r.parts.Decider.Decide(context.Background(), t, filter.Name)
 	led := t.Host
-	t.Host = asked
+	t.Asked, t.Host = "", asked
 	if !t.Verdict.Final() || t.Verdict.Action == filter.Warn && r.warn == filter.Pass {
 		t.Verdict = was
 		return true

@@ -49,7 +49,7 @@ func (r *Resolver) explain(t *filter.Transaction, led string) {
 	x := *t
 	x.Findings, x.Verdict = nil, filter.Verdict{}
 	if led != "" {
-		x.Host = led
+		x.Asked, x.Host = t.Host, led
 	}
 	r.parts.Decider.Decide(context.Background(), &x, filter.Name)
 	if x.Verdict.Action != t.Verdict.Action || x.Verdict.Reason.Rule != t.Verdict.Reason.Rule {
@@ -71,9 +71,10 @@ func (r *Resolver) say(t *filter.Transaction, evidence string) {
 	}
 }
 
-// As returns a resolver for which everybody is client.
+// As returns a resolver for which everybody is client, and which says why, also
+// of what passes.
 func (r *Resolver) As(client filter.Client) *Resolver {
-	as := &Resolver{parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
+	as := &Resolver{whole: true, parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
 	as.parts.Identify = func(netip.Addr) filter.Client { return client }
 	return as
 }

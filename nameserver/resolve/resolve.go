@@ -85,6 +85,7 @@ type Resolver struct {
 	local    local
 	private  map[string]struct{} // domains, in wire form
 	anywhere bool                // all may have private addresses
+	whole    bool                // somebody reads why, also of what passes
 	warn     filter.Action       // what a warning becomes: Block or Pass
 	warnTo   filter.Answer
 	dns64    DNS64
@@ -281,7 +282,7 @@ func (r *Resolver) meta(q *wire.Query, a *wire.Reply) wire.Outcome {
 // judge puts the name to the policy.
 func (r *Resolver) judge(q *wire.Query, a *wire.Reply) *filter.Transaction {
 	t := &a.T // Start has reset it
-	t.Start, t.Proto, t.Type, t.Last, t.Terse = q.At, filter.DNS, q.Type, filter.Name, true
+	t.Start, t.Proto, t.Type, t.Last, t.Terse = q.At, filter.DNS, q.Type, filter.Name, !r.whole
 	t.Client = r.parts.Identify(q.Client.Addr())
 	a.Text = appendHost(a.Text[:0], q.Name)
 	t.Host = asString(a.Text)

@@ -1,0 +1,201 @@
+package category
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/filter"
+	"shuultuur/list"
+	"shuultuur/message"
+)
+
+// A written list: its settings and what is in it.
+type written struct {
+	name string
+	cfg  list.Config
+	text string
+}
+
+var ads = list.Config{Format: list.Adblock, Category: "ads"}
+
+func checkOver(t *testing.T, lists []written) *Check {
+	t.Helper()
+	files, cfg := map[string]*list.File{}, Config{}
+	for _, l := range lists {
+		files[l.name] = compile(t, l.name, l.cfg, l.text)
+		cfg.Lists = append(cfg.Lists, l.name)
+	}
+	c, err := New(cfg, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// said puts what was found into words: "ads", "ads removeparam=x", and
+// "-ads" for what an exception has lifted.
+func said(found []filter.Finding) string {
+	var all []string
+	for _, f := range found {
+		switch {
+		case f.Check == Exception:
+			all = append(all, "-"+f.Category)
+		case f.Modifier != "":
+			all = append(all, f.Category+" "+f.Modifier)
+		default:
+			all = append(all, f.Category)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// asked returns what is found of a page, of a tunnel that is not looked into,
+// and of a name.
+func asked(t *testing.T, c *Check, url string) (page, tunnel, name string) {
+	t.Helper()
+	host, path, _ := strings.Cut(url, "/")
+	find := func(tr *filter.Transaction, s filter.Stage) []filter.Finding {
+		found, err := c.Find(context.Background(), tr, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.Findings = append(tr.Findings, found...)
+		return tr.Findings
+	}
+	tr := &filter.Transaction{Host: host, URL: "https://" + url, Last: filter.ResponseBody}
+	find(tr, filter.Name)
+	tr.Request = &message.Request{Method: "GET", Path: []byte("/" + path)}
+	if filepath.Ext(path) == "" {
+		tr.Request.Add("Accept", "text/html")
+	}
+	return said(find(tr, filter.Request)),
+		said(find(&filter.Transaction{Host: host, Last: filter.Name}, filter.Name)),
+		said(find(&filter.Transaction{Proto: filter.DNS, Type: 1, Host: host, Last: filter.Name}, filter.Name))
+}
+
+func TestListsOfOneCategoryAreOneEngine(t *testing.T) {
+	rows := list.Config{Format: list.JSON}
+	for _, tt := range []struct {
+		name               string
+		lists              []written
+		url                string
+		page, tunnel, dnsq string
+	}{
+		{"an exception in another list", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^"}}, "www.x.com/", "-ads", "-ads", "-ads"},
+		{"in a list before", []written{{"b", ads, "@@||x.com^"}, {"a", ads, "||x.com^"}}, "www.x.com/", "-ads", "-ads", "-ads"},
+		{"of another category", []written{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.Adblock}, "@@||x.com^"}}, "x.com/", "ads", "ads", "ads"},
+		{"from a list of hosts", []written{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com^"}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"in a list of records", []written{{"a", ads, "||x.com^\n/banner/"}, {"ads", rows, `{"entry": "x.com", "exception": true}`}}, "x.com/banner/a.js", "-ads, -ads", "-ads", "-ads"},
+		{"in records of a category of theirs", []written{{"a", ads, "||x.com^"}, {"b", rows, `{"entry": "x.com", "exception": true, "category": "ads"}`}}, "x.com/", "ads", "ads", "ads"},
+		{"that are given one in the settings", []written{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.JSON, Category: "ads"}, `{"entry": "x.com", "exception": true, "category": "adult"}`}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"from a list that has more than hosts", []written{{"a", list.Config{Format: list.Domains, Category: "ads"}, "x.com\nx.com/y"}, {"b", ads, "@@||x.com^"}}, "x.com/y", "-ads, -ads", "-ads", "-ads"},
+
+		{"an exception that depends on the request", []written{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/ok.js", "-ads", "ads", "ads"},
+		{"and is for another", []written{{"a", list.Config{Format: list.Hosts, Category: "ads"}, "0.0.0.0 x.com"}, {"b", ads, "@@||x.com/ok"}}, "x.com/no.js", "ads", "ads", "ads"},
+		{"from a rule", []written{{"a", ads, "/banner/"}, {"b", ads, "@@||x.com/*/good$script"}}, "x.com/banner/good.js", "-ads", "", ""},
+		{"that is an entry, from a rule", []written{{"a", ads, "/banner/"}, {"b", list.Config{Format: list.RPZ, Category: "ads"}, "x.com CNAME rpz-passthru."}}, "x.com/banner/a.js", "-ads", "", ""},
+		{"for names", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^$dnstype=A"}}, "x.com/", "ads", "ads", "-ads"},
+		{"while another category is certain", []written{{"a", ads, "||x.com^"}, {"adult", list.Config{}, "x.com"}, {"b", ads, "@@||x.com/"}}, "x.com/a.js", "adult, -ads", "ads, adult", "ads, adult"},
+
+		{"important", []written{{"a", ads, "||x.com^$important"}, {"b", ads, "@@||x.com^"}}, "x.com/", "ads", "ads", "ads"},
+		{"an important exception", []written{{"a", ads, "||x.com^$important"}, {"b", ads, "@@||x.com^$important"}}, "x.com/", "-ads", "-ads", "-ads"},
+		{"denyallow is for its rule", []written{{"a", ads, "||com^$denyallow=x.com"}, {"b", ads, "||x.com^"}}, "x.com/", "ads", "ads", "ads"},
+
+		{"badfilter", []written{{"a", ads, "||x.com^"}, {"b", ads, "||x.com^$badfilter"}}, "x.com/", "", "", ""},
+		{"badfilter of a rule", []written{{"a", ads, "||x.com/y$script,image"}, {"b", ads, "||x.com/y$image,badfilter,script"}}, "x.com/y.js", "", "", ""},
+		{"badfilter of another rule with the pattern", []written{{"a", ads, "||x.com/y$script"}, {"b", ads, "||x.com/y$image,badfilter"}}, "x.com/y.js", "ads", "", ""},
+		{"badfilter of an exception", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com^"}, {"c", ads, "@@||x.com^$badfilter"}}, "x.com/", "ads", "ads", "ads"},
+		{"badfilter of an exception that is a rule", []written{{"a", ads, "||x.com^"}, {"b", ads, "@@||x.com/ok"}, {"c", ads, "@@||x.com/ok$badfilter"}}, "x.com/ok", "ads", "ads", "ads"},
+		{"badfilter of an expression with $", []written{{"a", ads, `/\.gif$/`}, {"b", ads, `/\.gif$/$badfilter`}}, "x.com/y.gif", "", "", ""},
+		{"badfilter of another category", []written{{"a", ads, "||x.com^"}, {"b", list.Config{Format: list.Adblock}, "||x.com^$badfilter"}}, "x.com/", "ads", "ads", "ads"},
+
+		{"parameters", []written{{"a", ads, "$removeparam=p"}, {"b", ads, "@@||x.com^$removeparam=p"}}, "x.com/?p=1", "", "", ""},
+		{"parameters, another category", []written{{"a", ads, "$removeparam=p"}, {"b", list.Config{Format: list.Adblock}, "@@||x.com^$removeparam=p"}}, "x.com/?p=1", "removeparam removeparam=p", "", ""},
+		{"parameters, badfilter", []written{{"a", ads, "$removeparam=p\n$removeparam=q"}, {"b", ads, "$removeparam=p,badfilter"}}, "x.com/?p=1&q=2", "removeparam removeparam=q", "", ""},
+		{"parameters of two lists", []written{{"a", ads, "$removeparam=p"}, {"b", ads, "$removeparam=q"}}, "x.com/?p=1&q=2", "removeparam removeparam=p&q", "", ""},
+	} {
+		page, tunnel, name := asked(t, checkOver(t, tt.lists), tt.url)
+		if page != tt.page || tunnel != tt.tunnel || name != tt.dnsq {
+			t.Errorf("%s: %s: page %q, tunnel %q, name %q; want %q, %q, %q", tt.name, tt.url, page, tunnel, name, tt.page, tt.tunnel, tt.dnsq)
+		}
+	}
+}
+
+func TestWhatLiftsIsNamedWithItsPlace(t *testing.T) {
+	c := checkOver(t, []written{{"ads", ads, "! x\n||x.com^"}, {"more", ads, "||com^"}, {"allow", ads, "! y\n!\n@@||x.com^"}})
+	found, err := c.Find(context.Background(), &filter.Transaction{Host: "x.com", Last: filter.Name}, filter.Name, nil)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	got := folder.ReplaceAllString(found[0].Evidence, " in ")
+	want := `"x.com" in ads.txt:2, lifted by "x.com" in allow.txt:3; "com" in more.txt:1, lifted by "x.com" in allow.txt:3`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// An entry that is added to a list at run time counts for the others, too.
+func TestAnExceptionAddedLaterIsForAllListsOfItsCategory(t *testing.T) {
+	dir := t.TempDir()
+	lists := map[string]*list.File{"a": compile(t, "a", ads, "||x.com^"), "adult": compile(t, "adult", list.Config{}, "x.com")}
+	source, own := filepath.Join(dir, "own.txt"), filepath.Join(dir, "own.list")
+	if err := os.WriteFile(source, []byte("||y.com^\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := list.Compile(context.Background(), "own", list.Config{Format: list.Adblock, Category: "ads", Path: source}, own); err != nil {
+		t.Fatal(err)
+	}
+	find := func() string {
+		f, err := list.Open(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		lists["own"] = f
+		c, err := New(Config{Lists: []string{"a", "adult", "own"}}, lists)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, tunnel, name := asked(t, c, "www.x.com/")
+		if page != tunnel || page != name {
+			t.Errorf("page %q, tunnel %q, name %q", page, tunnel, name)
+		}
+		return page
+	}
+	if got := find(); got != "ads, adult" {
+		t.Errorf("before: %q", got)
+	}
+	if err := list.Amend(context.Background(), own, list.Change{Entry: "x.com", Exception: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(); got != "-ads, adult" {
+		t.Errorf("added: %q", got)
+	}
+	if err := list.Amend(context.Background(), own, list.Change{Entry: "x.com", Remove: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(); got != "ads, adult" {
+		t.Errorf("removed: %q", got)
+	}
+}
+
+func TestExceptionsOfOthersAllocateNothing(t *testing.T) {
+	c := checkOver(t, []written{{"a", ads, "||x.com^\n||ads*.y.com^\n||z.com^\n"}, {"b", ads, "@@||x.com^\n@@||ads1.y.com^$dnstype=A\n||other.com^$badfilter\n||bad*.y.com^$badfilter\n"}})
+	for host, want := range map[string]int{"www.x.com": 0, "ads1.y.com": 0, "ads2.y.com": 1, "z.com": 1, "harmless.org": 0} {
+		tr := &filter.Transaction{Proto: filter.DNS, Type: 1, Host: host, Last: filter.Name, Terse: true}
+		var found []filter.Finding
+		var err error
+		n := testing.AllocsPerRun(200, func() {
+			found, err = c.Find(context.Background(), tr, filter.Name, found[:0])
+		})
+		if err != nil || len(found) != want {
+			t.Errorf("%s: found %+v, %v", host, found, err)
+		}
+		if n > 0 && !raceEnabled {
+			t.Errorf("%s: %v allocations", host, n)
+		}
+	}
+}

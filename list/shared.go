@@ -1,0 +1,136 @@
+package list
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"shuultuur/list/adblock"
+)
+
+// Lists of one category are one engine, as an ad blocker makes of all it has:
+// an exception in one takes a host out of the category whichever of them has
+// put it there, and a badfilter rule takes the rule out of all. That holds for
+// the category that the settings name for a list. A list that names categories
+// itself (folders of an archive, columns, #listcategory) has no say in those of
+// others.
+
+// sharedTable: the category that the settings name, "" when nothing is in it,
+// the number of rules that badfilter rules take out, and these.
+func (b *builder) sharedTable() []byte {
+	own := cmp.Or(b.cfg.Category, b.name)
+	if _, ok := b.categories[own]; !ok {
+		return nil
+	}
+	t := appendString(nil, own)
+	t = binary.AppendUvarint(t, uint64(len(b.bad)))
+	for _, rule := range b.bad {
+		t = appendString(t, rule)
+	}
+	return t
+}
+
+// Lifted returns the exception among found, which is what the lists asked have
+// said about one request, that takes m out of its category; nil when none does.
+// Important entries give way to important exceptions only. In a list that is
+// read with longest, an entry that is longer than the exception stays too.
+func Lifted(found []Match, m *Match) *Match {
+	for i := range found {
+		if x := &found[i]; x.Exception && lifts(x, m) && rewritesAlike(x, m) &&
+			(!m.List.longest || x.kind != entryKind || m.kind != entryKind || x.size >= m.size) {
+			return x
+		}
+	}
+	return nil
+}
+
+// Rewrites says whether m is a rule with dnsrewrite.
+func (m *Match) Rewrites() bool { return m.rewrites }
+
+// HasCategory says whether f has a category.
+func (f *File) HasCategory(name string) bool {
+	for _, names := range f.names {
+		if slices.Contains(names, name) {
+			return true
+		}
+	}
+	return f.overlay != nil && f.overlay.HasCategory(name)
+}
+
+// lifts says whether the exception x is one for the list and the category of m,
+// and strong enough.
+func lifts(x, m *Match) bool {
+	return x.Category == m.Category && (x.List == m.List || x.List.own == x.Category) && (!m.Important || x.Important)
+}
+
+// rewritesAlike says whether the exception x is about what m does: rules that
+// rewrite answers are lifted by exceptions that say so, all of them or those to
+// one value, and others by those that do not.
+func rewritesAlike(x, m *Match) bool {
+	if !x.rewrites && !m.rewrites {
+		return true
+	}
+	if x.rewrites != m.rewrites {
+		return false
+	}
+	value := x.List.Rewrite(*x)
+	return value == "" || value == m.List.Rewrite(*m)
+}
+
+// BadFilters are the rules that badfilter rules of lists take out of other
+// lists, by category.
+type BadFilters map[string]*badFilters
+
+type badFilters struct {
+	hosts map[string]bool // after their flags
+	rules adblock.BadFilters
+}
+
+// NewBadFilters returns those of some lists, nil when there are none.
+func NewBadFilters(lists []*File) BadFilters {
+	var all BadFilters
+	for _, f := range lists {
+		for _, rule := range f.bad {
+			if all == nil {
+				all = BadFilters{}
+			}
+			b := all[f.own]
+			if b == nil {
+				b = &badFilters{hosts: map[string]bool{}}
+				all[f.own] = b
+			}
+			if rule != "" && rule[0] < 1<<flagBits {
+				b.hosts[rule] = true
+			} else {
+				b.rules.Add(rule)
+			}
+		}
+	}
+	return all
+}
+
+// Has says whether m is one of them.
+func (b BadFilters) Has(m Match) bool {
+	of := b[m.Category]
+	if of == nil || m.over {
+		return false
+	}
+	switch m.kind {
+	case entryKind:
+		var buf [1 + maxKey]byte
+		buf[0] = m.List.flags(m)
+		return of.hosts[string(append(buf[:1], m.List.key(m)...))]
+	case ruleKind:
+		return m.List.rules != nil && m.List.rules.IsBad(m.record, &of.rules)
+	}
+	return false
+}
+
+// flags returns those of the entry of a match.
+func (f *File) flags(m Match) uint8 {
+	if uint64(m.record) >= uint64(len(f.records)) {
+		return 0
+	}
+	r, _ := f.record(f.records[m.record:])
+	return uint8(r.set & (1<<flagBits - 1))
+}
