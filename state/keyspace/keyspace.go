@@ -24,18 +24,21 @@ const (
 	look = 15 * time.Second
 )
 
-// Watch calls changed with each key that fits one of the patterns (Redis'
-// globs, see [Escape]) when it is written, in whatever database, until ctx
-// ends. listening is called when the server has confirmed a pattern, at first
+// Watch calls changed with each key of a database that fits one of the patterns
+// (Redis' globs, see [Escape]) when it is written, until ctx ends. listening is called when the server has confirmed a pattern, at first
 // and after each interruption; lost when the connection is. All three may be
 // called by several goroutines, and must not wait.
 //
-// In a cluster every node tells of its own keys, and all are listened to.
-func Watch(ctx context.Context, client rueidis.Client, patterns []string, changed func(key string), listening func(), lost func(error)) {
+// In a cluster every node tells of its own keys, and all are listened to. What
+// is subscribed to covers all databases, as the channels that an ACL names for
+// psubscribe have to be those patterns to the letter: with an asterisk for the
+// database, they say the same whatever number the settings have.
+func Watch(ctx context.Context, client rueidis.Client, db int, patterns []string, changed func(key string), listening func(), lost func(error)) {
 	channels := make([]string, len(patterns))
 	for i, p := range patterns {
 		channels[i] = "__keyspace@*__:" + p
 	}
+	ours := fmt.Sprintf("__keyspace@%d__:", db)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	cancels := map[string]context.CancelFunc{}
@@ -50,7 +53,7 @@ func Watch(ctx context.Context, client rueidis.Client, patterns []string, change
 			}
 			nodeCtx, cancel := context.WithCancel(ctx)
 			cancels[name] = cancel
-			wg.Go(func() { follow(nodeCtx, node, channels, changed, listening, lost) })
+			wg.Go(func() { follow(nodeCtx, node, channels, ours, changed, listening, lost) })
 		}
 		for name, cancel := range cancels {
 			if nodes[name] == nil {
@@ -67,7 +70,7 @@ func Watch(ctx context.Context, client rueidis.Client, patterns []string, change
 	}
 }
 
-func follow(ctx context.Context, client rueidis.Client, channels []string, changed func(string), listening func(), lost func(error)) {
+func follow(ctx context.Context, client rueidis.Client, channels []string, ours string, changed func(string), listening func(), lost func(error)) {
 	// The library subscribes again by itself after some interruptions: its
 	// hooks are how we learn of them.
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
@@ -83,7 +86,7 @@ func follow(ctx context.Context, client rueidis.Client, channels []string, chang
 	})
 	for {
 		_ = client.Receive(hooked, client.B().Psubscribe().Pattern(channels...).Build(), func(m rueidis.PubSubMessage) {
-			if _, key, ok := strings.Cut(m.Channel, "__:"); ok {
+			if key, ok := strings.CutPrefix(m.Channel, ours); ok {
 				changed(key)
 			}
 		}) // lost has the error

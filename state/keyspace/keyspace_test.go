@@ -2,6 +2,7 @@ package keyspace_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -30,13 +31,13 @@ type watcher struct {
 	lost      chan error
 }
 
-func watch(t *testing.T, client rueidis.Client, patterns ...string) watcher {
+func watch(t *testing.T, client rueidis.Client, db int, patterns ...string) watcher {
 	t.Helper()
 	w := watcher{make(chan string, 100), make(chan bool, 100), make(chan error, 100)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan bool)
 	go func() {
-		keyspace.Watch(ctx, client, patterns, func(k string) { w.keys <- k }, func() { w.listening <- true }, func(err error) { w.lost <- err })
+		keyspace.Watch(ctx, client, db, patterns, func(k string) { w.keys <- k }, func() { w.listening <- true }, func(err error) { w.lost <- err })
 		close(done)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
@@ -60,7 +61,7 @@ func TestKeysThatAreWrittenAreSeen(t *testing.T) {
 	if err := keyspace.Enable(t.Context(), client, true); err != nil {
 		t.Fatal(err)
 	}
-	w := watch(t, client, keyspace.Escape("a[1]*:")+"*")
+	w := watch(t, client, 0, keyspace.Escape("a[1]*:")+"*")
 	next(t, w.listening)
 	s.Do(t, "SET", "a1x:other", "1")
 	s.Do(t, "HSET", "a[1]*:h", "f", "v")
@@ -74,9 +75,29 @@ func TestKeysThatAreWrittenAreSeen(t *testing.T) {
 	}
 }
 
+func TestKeysOfOtherDatabasesAreNotSeen(t *testing.T) {
+	s := redistest.Start(t, "--notify-keyspace-events", "KA")
+	write := func(db int, key string) {
+		c := connect(t, state.Redis{Addresses: []string{s.Addr}, DB: db})
+		if err := c.Do(t.Context(), c.B().Set().Key(key).Value("v").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := watch(t, connect(t, state.Redis{Addresses: []string{s.Addr}, DB: 1}), 1, "*")
+	next(t, w.listening)
+	for _, db := range []int{0, 1, 11, 2, 1} {
+		write(db, fmt.Sprintf("of%d", db))
+	}
+	for range 2 {
+		if got := next(t, w.keys); got != "of1" {
+			t.Errorf("%q was written", got)
+		}
+	}
+}
+
 func TestAnInterruptionIsTold(t *testing.T) {
 	s := redistest.Start(t, "--notify-keyspace-events", "KA")
-	w := watch(t, connect(t, state.Redis{Addresses: []string{s.Addr}}), "*")
+	w := watch(t, connect(t, state.Redis{Addresses: []string{s.Addr}}), 0, "*")
 	next(t, w.listening)
 	s.Stop()
 	next(t, w.lost)
@@ -94,7 +115,7 @@ func TestEveryNodeOfAClusterIsHeard(t *testing.T) {
 	if err := keyspace.Enable(t.Context(), client, true); err != nil {
 		t.Fatal(err)
 	}
-	w := watch(t, client, "k*")
+	w := watch(t, client, 0, "k*")
 	for range 3 {
 		next(t, w.listening)
 	}

@@ -269,9 +269,11 @@ func (s *Source) Run(ctx context.Context) error {
 		return nil
 	}
 	defer client.Close()
-	wg.Go(func() { s.checker.Run(ctx, client) }) //nolint:errcheck // as above
+	wg.Go(func() { s.checker.Run(ctx, client, s.cfg.Redis.DB) }) //nolint:errcheck // as above
 	store := &Store{client, s.cfg.Schema, s.cfg.Redis.Prefix, s.cfg.Suffix}
-	wg.Go(func() { keyspace.Watch(ctx, client, []string{store.pattern()}, s.changed(store), s.listening, s.lost) })
+	wg.Go(func() {
+		keyspace.Watch(ctx, client, s.cfg.Redis.DB, []string{store.pattern()}, s.changed(store), s.listening, s.lost)
+	})
 	wg.Go(func() { s.notify(ctx, client) })
 	s.everything()
 	s.loop(ctx, store)

@@ -247,9 +247,9 @@ func (c *Checker) Counts() Counts {
 	return Counts{c.checks.Load(), c.failed.Load(), c.shared.Load(), c.late.Load(), c.redisErrors.Load(), watched}
 }
 
-// Run does what is due until ctx ends. A nil client means that this node is
-// alone.
-func (c *Checker) Run(ctx context.Context, client rueidis.Client) error {
+// Run does what is due until ctx ends. client has results of other nodes, in
+// the database db; nil means that this node is alone.
+func (c *Checker) Run(ctx context.Context, client rueidis.Client, db int) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -257,7 +257,7 @@ func (c *Checker) Run(ctx context.Context, client rueidis.Client) error {
 	if client != nil {
 		pattern := keyspace.Escape(c.prefix+"redins:healthcheck:") + "*" + keyspace.Escape(c.suffix)
 		wg.Go(func() {
-			keyspace.Watch(ctx, client, []string{pattern}, c.heard, func() {}, func(error) {})
+			keyspace.Watch(ctx, client, db, []string{pattern}, c.heard, func() {}, func(error) {})
 		})
 	}
 	work := make(chan *item)

@@ -188,7 +188,7 @@ func checker(t *testing.T, interval time.Duration, probe func(context.Context, *
 func start(t *testing.T, c *Checker, client rueidis.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- c.Run(ctx, client) }()
+	go func() { done <- c.Run(ctx, client, 0) }()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
