@@ -3,8 +3,8 @@
 // settings say otherwise, and is never reached through the proxy.
 //
 // Data moves one way: the gateway hands in functions that read its state;
-// nothing here changes anything, but for single entries of lists (lists.go) and
-// the sampling of waits while somebody takes a profile of them (contention.go).
+// nothing here changes anything, but for single entries of lists (lists.go),
+// for whom filtering rests (pause.go) and the sampling of waits while somebody takes a profile of them (contention.go).
 package admin
 
 import (
@@ -49,6 +49,7 @@ type Parts struct {
 	Health  func() Health
 	Lists   *Lists  // nil: nothing of them is shown
 	Events  *Events // nil: there is no record that can be asked
+	Pause   *Pause  // nil: filtering never rests
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -56,7 +57,7 @@ type Parts struct {
 	// Quotas says what a client has left of the quotas of a policy, or of the one
 	// that covers it when policy is "".
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
-	// Token opens profiles, lists and events to clients on other machines. Without one
+	// Token opens profiles, lists, events and pauses to clients on other machines. Without one
 	// they are for this machine only.
 	Token string
 }
@@ -68,12 +69,13 @@ type Parts struct {
 //	GET /ready            200 when it takes work, else 503
 //	/lists…               the lists in use; see Lists
 //	/events, /statistics  the record of transactions; see Events
+//	/pause                for whom filtering rests; see Pause
 //	GET /ca               the root certificate, to be installed, and how
 //	GET /refusals         hosts whose clients refuse our certificate, as JSON
 //	GET /quotas           what ?client=ADDRESS[&user=NAME][&policy=NAME] has left, as JSON
 //	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
 //
-// Profiles, lists and events are for clients on this machine; one elsewhere needs the
+// Profiles, lists, events and pauses are for clients on this machine; one elsewhere needs the
 // token, as "Authorization: Bearer TOKEN" or as the password of Basic. The profiles block and mutex with ?seconds=N
 // sample waits for as long.
 //
@@ -104,11 +106,14 @@ func Handler(p Parts) http.Handler {
 	debug.Handle("GET /debug/pprof/mutex", mutexes())
 	mux.Handle("GET /debug/", guarded(p.Token, "profiles", debug))
 	if p.Lists != nil {
-		lists := p.Lists.routes(p.Token)
+		lists := p.Lists.routes(p.Token, p.Pause.notice)
 		mux.Handle("/lists", lists)
 		mux.Handle("/lists/", lists)
 	}
-	events := p.Events.routes(p.Token, p.Lists)
+	if p.Pause != nil {
+		mux.Handle("/pause", p.Pause.routes(p.Token))
+	}
+	events := p.Events.routes(p.Token, p.Lists, p.Pause.notice)
 	mux.Handle("/events", events)
 	mux.Handle("/statistics", events)
 	if p.Root != nil {
@@ -133,7 +138,7 @@ func Handler(p Parts) http.Handler {
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/events\n/statistics\n/ca\n/refusals\n/quotas\n/debug/pprof/\n"))
+		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/events\n/statistics\n/pause\n/ca\n/refusals\n/quotas\n/debug/pprof/\n"))
 	})
 	return localOnly(mux)
 }

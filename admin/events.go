@@ -106,7 +106,7 @@ func actions() (names []string) {
 //
 // Pages of others cannot reach them from a browser on this machine. Without a
 // record in SQLite (e is nil) they say so.
-func (e *Events) routes(token string, lists *Lists) http.Handler {
+func (e *Events) routes(token string, lists *Lists, notice func() string) http.Handler {
 	mux := http.NewServeMux()
 	if e == nil {
 		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func (e *Events) routes(token string, lists *Lists) http.Handler {
 		})
 		return guarded(token, "events", mux)
 	}
-	page, sums := pageOf(eventsPage), pageOf(statisticsPage)
+	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
 	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) })
 	mux.HandleFunc("POST /events", func(w http.ResponseWriter, r *http.Request) {
 		if lists == nil {
@@ -291,9 +291,11 @@ func (e *Events) sum(ctx context.Context, name string, since time.Time) (s summa
 //go:embed head.html
 var head string
 
-// pageOf makes a page ready; all have one style, and lead to one another.
-func pageOf(text string) *template.Template {
-	return template.Must(template.Must(template.New("page").Parse(head)).Parse(text))
+// pageOf makes a page ready; all have one style, lead to one another, and say
+// what notice says.
+func pageOf(text string, notice func() string) *template.Template {
+	t := template.New("page").Funcs(template.FuncMap{"notice": notice})
+	return template.Must(template.Must(t.Parse(head)).Parse(text))
 }
 
 // writePage answers with a page that may hold forms and no script.

@@ -86,8 +86,8 @@ var listsPage string
 //
 // Pages of others cannot reach them from a browser on this machine: requests
 // from another origin are refused.
-func (l *Lists) routes(token string) http.Handler {
-	page := pageOf(listsPage)
+func (l *Lists) routes(token string, notice func() string) http.Handler {
+	page := pageOf(listsPage, notice)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /lists", func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") })
 	mux.HandleFunc("POST /lists", func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) })

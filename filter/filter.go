@@ -190,8 +190,8 @@ type Verdict struct {
 	// To is where a Redirect goes (a URL), or for a Warn the signed token
 	// with which the client may go on.
 	To string
-	// After is how long a Block of a limit or a quota lasts; 0: it does not
-	// end by itself.
+	// After is how long a Block of a limit or a quota lasts, or what passes
+	// for a pause only; 0: it does not end by itself.
 	After time.Duration
 	// Edits change the request before it goes upstream (SafeSearch, tenant
 	// restriction). They are shared: read only.

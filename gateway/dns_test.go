@@ -21,6 +21,7 @@ import (
 	"shuultuur/list"
 	"shuultuur/nameserver/resolve"
 	"shuultuur/nameserver/wire"
+	"shuultuur/policy"
 	"shuultuur/state"
 	"shuultuur/state/redistest"
 )
@@ -131,6 +132,11 @@ func nameEngine(t *testing.T) *Engine {
 
 func nameEngineOf(t *testing.T, files map[string]string, memory state.Store) *Engine {
 	t.Helper()
+	return restingEngineOf(t, files, memory, nil)
+}
+
+func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, rest *policy.Pauses) *Engine {
+	t.Helper()
 	s, err := Read(folder(t, files))
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +146,7 @@ func nameEngineOf(t *testing.T, files map[string]string, memory state.Store) *En
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	e, err := build(context.Background(), s, memory, store, slog.New(slog.DiscardHandler))
+	e, err := build(context.Background(), s, memory, store, rest, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -626,6 +632,40 @@ func TestMistakesOfTheNameServerAreNamed(t *testing.T) {
 		err := explain(t, folder(t, files))
 		if err == nil || !strings.Contains(err.Error(), c.key) {
 			t.Errorf("%s: %v, want an error about %s", c.new, err, c.key)
+		}
+	}
+}
+
+// TestNamesPassInAPause: what a policy refuses is answered meanwhile, and again
+// refused afterwards, though the answer is kept; what nobody may have is not.
+func TestNamesPassInAPause(t *testing.T) {
+	var rest policy.Pauses
+	e := restingEngineOf(t, nameFiles(), nil, &rest)
+	noon := time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC)
+	if err := rest.Set([]policy.Pause{{Who: "10.1.0.5", Until: noon.Add(time.Minute)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		client, name string
+		at           time.Duration
+		want         string
+	}{
+		{"10.1.0.5", "ads.example", 0, "NOERROR A 198.51.100.4"},
+		{"10.1.0.5", "cloak.example", 0, "NOERROR CNAME x.games.example. A 198.51.100.6"},
+		{"10.1.0.5", "bot.example", 0, "NOERROR A 203.0.113.9"},
+		{"10.1.0.8", "ads.example", 0, "NOERROR A 0.0.0.0 EDE 15"},
+		{"10.1.0.5", "use-application-dns.net", 0, "NXDOMAIN EDE 15"},
+		{"10.1.0.5", "ads.example", time.Minute, "NOERROR A 0.0.0.0 EDE 15"},
+		{"10.1.0.5", "cloak.example", time.Minute, "NXDOMAIN EDE 15"},
+		{"10.1.0.5", "bot.example", time.Minute, "REFUSED EDE 15"},
+	} {
+		got, a := askEngine(t, e, questionOf(t, c.client, c.name, dns.TypeA, noon.Add(c.at)))
+		if got != c.want {
+			t.Errorf("%s asks for %s after %v: %s, want %s", c.client, c.name, c.at, got, c.want)
+		}
+		x := e.resolver.Record(questionOf(t, c.client, c.name, dns.TypeA, noon.Add(c.at)), a)
+		if passes := strings.Contains(c.want, " A 198") || strings.Contains(c.want, "203"); passes != (x.Verdict.Reason.Finding.Category == "paused") {
+			t.Errorf("%s asks for %s after %v: on record as %+v", c.client, c.name, c.at, x.Verdict)
 		}
 	}
 }

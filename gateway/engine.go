@@ -60,16 +60,16 @@ type Engine struct {
 
 // build makes an engine. Nothing is half-built: on an error what was opened is
 // let go.
-func build(ctx context.Context, s *Settings, memory state.Store, store *resolve.Store, log *slog.Logger) (*Engine, error) {
+func build(ctx context.Context, s *Settings, memory state.Store, store *resolve.Store, rest *policy.Pauses, log *slog.Logger) (*Engine, error) {
 	e := &Engine{settings: s, lists: map[string]*list.File{}, downloads: map[string]download{}, versions: map[string]string{}, built: time.Now()}
-	if err := e.fill(ctx, memory, store, log); err != nil {
+	if err := e.fill(ctx, memory, store, rest, log); err != nil {
 		e.close()
 		return nil, s.mistake(err)
 	}
 	return e, nil
 }
 
-func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.Store, log *slog.Logger) error {
+func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.Store, rest *policy.Pauses, log *slog.Logger) error {
 	s := e.settings
 	e.files = append(e.files, s.file)
 	if n := len(s.Listen.Token); n > 0 && n < 16 {
@@ -120,7 +120,7 @@ func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.St
 	e.stamp = e.fingerprint()
 	digest := sha256.Sum256([]byte(e.stamp))
 	e.revision = hex.EncodeToString(digest[:8])
-	if err := e.decide(policies, checks.Checks, memory, log); err != nil {
+	if err := e.decide(policies, checks.Checks, memory, rest, log); err != nil {
 		return err
 	}
 	if err := e.names(store); err != nil {
@@ -131,12 +131,12 @@ func (e *Engine) fill(ctx context.Context, memory state.Store, store *resolve.St
 }
 
 // decide makes the policies out of the checks.
-func (e *Engine) decide(policies policy.Config, checks []filter.Check, memory state.Store, log *slog.Logger) error {
+func (e *Engine) decide(policies policy.Config, checks []filter.Check, memory state.Store, rest *policy.Pauses, log *slog.Logger) error {
 	key, err := secret(filepath.Join(e.settings.path(e.settings.Data), "secret.key"))
 	if err != nil {
 		return err
 	}
-	parts := policy.Parts{Key: key, Revision: e.revision, Log: log}
+	parts := policy.Parts{Key: key, Revision: e.revision, Pauses: rest, Log: log}
 	if memory != nil {
 		parts.Memory, parts.Counter = memory, memory
 	}

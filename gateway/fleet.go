@@ -96,6 +96,10 @@ func (g *Gateway) follow(ctx context.Context) {
 
 // obey fetches the lists that other nodes have in newer versions, and reloads.
 func (g *Gateway) obey(ctx context.Context, news map[string]string) {
+	if word, ok := news[pauseTopic]; ok {
+		g.heardPauses(word)
+		delete(news, pauseTopic)
+	}
 	e := g.engine.Load()
 	store, err := e.settings.store()
 	if err != nil {

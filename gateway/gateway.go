@@ -24,12 +24,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"shuultuur/admin"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/nameserver"
 	"shuultuur/nameserver/wire"
+	"shuultuur/policy"
 	"shuultuur/proxy"
 	"shuultuur/state"
 )
@@ -49,6 +52,8 @@ type Gateway struct {
 	events  *event.Log
 	stores  []event.Store
 	proxy   *proxy.Proxy
+	pauses  pauses
+	ids     filter.IDs         // of events that are no transactions
 	dns     *nameserver.Server // nil without one
 	names   *names             // what it asks others with; nil without one; changed under mu
 	zones   *zones             // its own; nil without one; changed under mu
@@ -83,6 +88,9 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 	if g.lock, err = lockData(s); err != nil {
 		return err
 	}
+	if err := g.pauses.load(s.pausesFile()); err != nil {
+		return s.mistake(filter.Setting("data", err))
+	}
 	if g.memory, err = state.Open(s.State, s.dir, s.path(s.Data), g.fleet.hear, g.log); err != nil {
 		return s.mistake(filter.Setting("state", err))
 	}
@@ -91,7 +99,7 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 			return s.mistake(err)
 		}
 	}
-	e, err := build(ctx, s, g.memory, g.names.answers(), g.log)
+	e, err := build(ctx, s, g.memory, g.names.answers(), &g.pauses.Pauses, g.log)
 	if err != nil {
 		return err
 	}
@@ -117,6 +125,8 @@ func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
 		g.metrics.registry.MustRegister(g.dns, &nameWatcher{g, s.DNS.label()}, zoneWatcher{g})
 	}
 	g.metrics.registry.MustRegister(stateWatcher{g.memory})
+	g.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shuultuur_pauses", Help: "For how many clients, groups or networks filtering rests."},
+		func() float64 { return float64(len(g.pauses.At(time.Now()))) }))
 	g.metrics.registry.MustRegister(newWatcher(g.proxy.Stats, g.events.Stats, func() time.Time { return g.engine.Load().built }))
 	return nil
 }
@@ -232,7 +242,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, l := range g.sinkholeOn {
 		serve(func() error { return g.proxy.ServeSinkhole(ctx, l) })
 	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Events: g.record(), Root: g.root, Refusals: func() any { return g.proxy.Refusals() }, Quotas: g.quotas, Token: g.engine.Load().settings.Listen.Token})
+	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Events: g.record(), Pause: &admin.Pause{All: func() []policy.Pause { return g.pauses.At(time.Now()) }, Set: g.pause}, Root: g.root, Refusals: func() any { return g.proxy.Refusals() }, Quotas: g.quotas, Token: g.engine.Load().settings.Listen.Token})
 	for _, l := range g.adminOn {
 		serve(func() error { return admin.Serve(ctx, l, h) })
 	}
@@ -310,7 +320,7 @@ func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
 	if err != nil {
 		return nil, s.mistake(err)
 	}
-	e, err := build(ctx, s, g.memory, anew.answers(), g.log)
+	e, err := build(ctx, s, g.memory, anew.answers(), &g.pauses.Pauses, g.log)
 	if err != nil {
 		g.dropNames(anew)
 		return nil, err
@@ -355,6 +365,7 @@ func (g *Gateway) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		g.endPauses(time.Now())
 		e := g.engine.Load()
 		now := e.fingerprint()
 		moving := now != last
@@ -420,7 +431,7 @@ func (g *Gateway) root() *intercept.Root {
 
 func (g *Gateway) health() admin.Health {
 	g.mu.Lock()
-	problems := slices.Concat(g.problems, g.stale, g.zones.problems())
+	problems := slices.Concat(g.problems, g.stale, g.zones.problems(), g.resting())
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
 	if e := g.engine.Load(); e != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -46,14 +45,11 @@ func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]fil
 	for i := range s.Policies {
 		some = some || s.Policies[i].Name == name && len(s.Policies[i].Quotas) > 0
 	}
-	if !some || len(s.Listen.Admin) == 0 {
+	at := s.admin()
+	if !some || at == "" {
 		return nil, nil
 	}
-	at := s.Listen.Admin[0]
-	if host, port, err := net.SplitHostPort(at); err == nil && host == "" {
-		at = net.JoinHostPort("localhost", port)
-	}
-	left, err := askLeft(ctx, "http://"+at+"/quotas?"+url.Values{"policy": {name}, "client": {c.Addr.String()}, "user": {c.User}}.Encode())
+	left, err := askLeft(ctx, at+"/quotas?"+url.Values{"policy": {name}, "client": {c.Addr.String()}, "user": {c.User}}.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("what is left of the quotas only a running gateway knows: %w", err)
 	}

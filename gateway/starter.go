@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"shuultuur/atomicfile"
+	"shuultuur/filter"
 )
 
 // The starter settings: a small filter that works as it is.
@@ -47,7 +48,7 @@ func WriteStarter(dir string) error {
 
 // Explain builds the engine of the settings in file ("" for the starter
 // settings) for a look at what it would decide. Nothing listens and nothing
-// is recorded. The returned function lets go of it.
+// is recorded; a pause counts that was kept in the data folder. The returned function lets go of it.
 func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 	clean := func() {}
 	if file == "" {
@@ -68,7 +69,12 @@ func Explain(ctx context.Context, file string) (*Engine, func(), error) {
 		return nil, nil, err
 	}
 	s.Checks.Full()
-	e, err := build(ctx, s, nil, nil, slog.New(slog.DiscardHandler))
+	var rest pauses
+	if err := rest.load(s.pausesFile()); err != nil {
+		clean()
+		return nil, nil, s.mistake(filter.Setting("data", err))
+	}
+	e, err := build(ctx, s, nil, nil, &rest.Pauses, slog.New(slog.DiscardHandler))
 	if err != nil {
 		clean()
 		return nil, nil, err

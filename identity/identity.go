@@ -76,6 +76,7 @@ type Identity struct {
 	nets    *bart.Table[*place] // nil when the settings name no network
 	nowhere place               // for addresses in none of them
 	groups  map[string][]string // of users, sorted
+	known   map[string]bool     // users with addresses, and groups
 	basic   *basic              // nil when nobody logs in
 }
 
@@ -88,7 +89,13 @@ type place struct {
 
 // New reads the settings and the password file.
 func New(cfg Config) (*Identity, error) {
-	id := &Identity{groups: map[string][]string{}}
+	id := &Identity{groups: map[string][]string{}, known: map[string]bool{}}
+	for user := range cfg.Addresses {
+		id.known[user] = true
+	}
+	for group := range cfg.Groups {
+		id.known[group] = true
+	}
 	b := &builder{users: map[netip.Prefix]string{}, groups: map[netip.Prefix][]string{}, login: map[netip.Prefix]bool{}}
 	if err := b.addresses(cfg.Addresses); err != nil {
 		return nil, filter.Setting("addresses", err)
@@ -114,6 +121,11 @@ func New(cfg Config) (*Identity, error) {
 	}
 	id.nets = b.table(id)
 	return id, nil
+}
+
+// Knows says whether there is a user or group of this name.
+func (id *Identity) Knows(name string) bool {
+	return id.known[name] || id.basic != nil && id.basic.accounts[name] != nil
 }
 
 // Identify says who a client is. An error is a *Challenge, a *Wait, or that of

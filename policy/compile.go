@@ -36,6 +36,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		memory:   parts.Memory,
 		counter:  parts.Counter,
 		revision: parts.Revision,
+		pauses:   parts.Pauses,
 		log:      cmp.Or(parts.Log, slog.Default()),
 		panicked: make([]atomic.Bool, len(checks)),
 		flights:  &flights{under: map[[16]byte]chan struct{}{}},

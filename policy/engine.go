@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,7 @@ type Parts struct {
 	// engines with the same revision share learned verdicts. Without one they
 	// are the engine's own.
 	Revision string
+	Pauses   *Pauses      // nil: filtering never rests
 	Log      *slog.Logger // slog.Default unless given
 }
 
@@ -55,6 +57,7 @@ type Engine struct {
 	counter  Counter
 	flights  *flights
 	revision string
+	pauses   *Pauses
 	log      *slog.Logger
 	panicked []atomic.Bool // by check: its stack has been logged
 	pool     *sync.Pool
@@ -205,17 +208,19 @@ type walk struct {
 	stage, last filter.Stage
 	now         time.Time
 
-	host          ruleSet // rules that the host does not rule out
-	found, unless ruleSet // by findings: one of its categories, one that bars it
-	ran           uint64  // checks that have had their turn at this stage
-	warned        bool    // the client has clicked through a warning about the certificate
-	soon          bool    // first came to a rule that waits for a check of this stage
-	asked, wanted uint64  // checks asked whether they want a later stage, and the answer
+	host          ruleSet       // rules that the host does not rule out
+	found, unless ruleSet       // by findings: one of its categories, one that bars it
+	ran           uint64        // checks that have had their turn at this stage
+	warned        bool          // the client has clicked through a warning about the certificate
+	soon          bool          // first came to a rule that waits for a check of this stage
+	rest          time.Duration // how much longer filtering rests for the client, 0: it does not
+	lifted        *rule         // the first rule that would refuse but for that
+	asked, wanted uint64        // checks asked whether they want a later stage, and the answer
 	s             *scratch
 }
 
 func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time.Time) walk {
-	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any}
+	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any, rest: e.pauses.left(&t.Client, now)}
 	if len(p.hosts) > 0 {
 		w.host.addAll(p.hosts, t.Host)
 	}
@@ -320,10 +325,13 @@ func (w *walk) decide(ctx context.Context) {
 		}
 	}
 	if r != nil {
-		w.fit(r)
+		if w.fit(r); r.action == filter.Allow {
+			w.noteLifted()
+		}
 		w.remember(ctx)
 		return
 	}
+	w.noteLifted()
 	w.recall(ctx, undecided)
 	w.dropParams()
 	w.remember(ctx)
@@ -390,7 +398,7 @@ func (p *policy) refsOf(f *filter.Finding) []ref {
 // first returns the first rule that fits if that is certain, else nil and
 // whether a rule might fit that waits for something.
 func (w *walk) first() (r *rule, undecided bool) {
-	w.soon = false
+	w.soon, w.lifted = false, nil
 	for word := range w.found {
 		b := (w.p.always[word] | w.found[word]) &^ w.unless[word] & w.host[word]
 		for ; b != 0; b &= b - 1 {
@@ -440,7 +448,12 @@ func (w *walk) fits(i int) answer {
 	if r.unless != 0 && a == yes && w.could(r.unless) {
 		a = maybe
 	}
-	if a = min(a, r.conditions(w)); a != yes || r.action != filter.Warn {
+	a = min(a, r.conditions(w))
+	if a == yes && w.lifts(r) && (r.action != filter.Warn || !w.accepted(r)) {
+		w.lifted = cmp.Or(w.lifted, r)
+		return no
+	}
+	if a != yes || r.action != filter.Warn {
 		return a
 	}
 	if w.stage < filter.Request && w.last >= filter.Request {
@@ -492,7 +505,7 @@ func (w *walk) later(i int) bool {
 // verdict.
 func (w *walk) matters(checks uint64) bool {
 	for i, r := range w.p.rules {
-		if w.unless.has(i) || !w.host.has(i) {
+		if w.unless.has(i) || !w.host.has(i) || w.lifts(r) {
 			continue
 		}
 		missing := r.found && !w.found.has(i)

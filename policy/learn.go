@@ -30,7 +30,7 @@ type Memory interface {
 // whole body. Only for GET answered with 200, and never where the answer is
 // somebody's own: Set-Cookie, Cache-Control with private or no-store, Vary
 // over more than the encoding and what is in the key, a warning clicked
-// through, a check that failed, a body not looked at to its end.
+// through, a check that failed, a body not looked at to its end, a pause.
 //
 // For whom: the key holds the engine's revision, the policy, the URL, the
 // request's Authorization and Cookie, and which of the rules that look at
@@ -94,7 +94,7 @@ func parseLearned(b []byte) (l learned, err error) {
 
 // learns says whether this transaction takes part at all.
 func (w *walk) learns() bool {
-	return w.p.learn > 0 && w.e.memory != nil && w.t.Proto == filter.HTTP &&
+	return w.p.learn > 0 && w.rest <= 0 && w.e.memory != nil && w.t.Proto == filter.HTTP &&
 		w.t.Request != nil && w.t.Request.Method == "GET" && w.t.URL != ""
 }
 

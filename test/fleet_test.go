@@ -12,6 +12,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -253,6 +254,25 @@ func (f *fleet) saysWhatIsLeft() {
 	}
 }
 
+// rests has one node let filtering rest: it rests on all, as long as none says
+// otherwise.
+func (f *fleet) rests() {
+	f.t.Helper()
+	for i, what := range []struct {
+		length string
+		status int
+	}{{"5m", 200}, {"0s", 403}} {
+		res, err := http.PostForm("http://"+f.nodes[i%2].AdminAddr()+"/pause", url.Values{"for": {what.length}})
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		res.Body.Close()
+		for node := range f.nodes {
+			until(f.t, fmt.Sprintf("node %d has heard of the pause of %s", node, what.length), func() bool { return f.status(node, "http://ads.example/") == what.status })
+		}
+	}
+}
+
 func TestAFleetRemembersTogether(t *testing.T) {
 	for name, redis := range map[string]func(t *testing.T) string{
 		"one Redis": func(t *testing.T) string {
@@ -342,6 +362,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 				t.Errorf("%s, Retry-After %q: %+v, %v", res.Status, res.Header.Get("Retry-After"), said, err)
 			}
 			f.saysWhatIsLeft()
+			f.rests()
 		})
 	}
 }

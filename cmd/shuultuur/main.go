@@ -36,6 +36,8 @@ var commands = []command{
 	{"check", "[-config FILE]", "look at the settings and name every mistake", check},
 	{"why", "[flags] URL [FILE]", "say what would happen to a page, and why", why},
 	{"events", "[flags]", "ask the record of transactions", events},
+	{"pause", "[TIME [WHO]]", "let filtering rest for a while", pause},
+	{"resume", "[WHO]", "end a pause", resume},
 	{"demo", "", "start an origin and the gateway, browse, print the verdicts", demo},
 	{"init", "DIR", "write the starter settings into a folder", initialise},
 	{"list", "compile|look ...", "compile lists, look a name up in them", lists},

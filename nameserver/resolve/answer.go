@@ -306,6 +306,10 @@ func (r *Resolver) alsoPasses(a *wire.Reply, name []byte, addr netip.Addr) bool 
 	led := t.Host
 	t.Asked, t.Host = "", asked
 	if !t.Verdict.Final() || t.Verdict.Action == filter.Warn && r.warn == filter.Pass {
+		if t.Verdict.After > 0 && was.After == 0 { // it passes for a pause only
+			t.Note = led
+			return true
+		}
 		t.Verdict = was
 		return true
 	}

@@ -30,7 +30,8 @@ func (r *Resolver) Record(q *wire.Query, a *wire.Reply) filter.Transaction {
 	led := strings.Clone(t.Note)
 	t.Note = ""
 	// What a limit or a quota says is whole already.
-	if len(t.Findings) > 0 && t.Verdict.Reason.Finding.Check != checkName && t.Verdict.After == 0 {
+	short := t.Verdict.After > 0
+	if (len(t.Findings) > 0 || short) && t.Verdict.Reason.Finding.Check != checkName && (!short || !t.Verdict.Final()) {
 		r.explain(&t, led)
 	}
 	switch t.Verdict.Reason.Finding.Category {
@@ -44,7 +45,8 @@ func (r *Resolver) Record(q *wire.Query, a *wire.Reply) filter.Transaction {
 }
 
 // explain has t judged once more, with evidence. led is the name or address in
-// the answer that was refused, "" when the name itself was.
+// the answer that was refused, or passed for a pause only; "" when that was the
+// name itself.
 func (r *Resolver) explain(t *filter.Transaction, led string) {
 	x := *t
 	x.Findings, x.Verdict = nil, filter.Verdict{}
@@ -56,8 +58,12 @@ func (r *Resolver) explain(t *filter.Transaction, led string) {
 		return // the settings have changed meanwhile
 	}
 	t.Findings, t.Verdict = x.Findings, x.Verdict
-	if led != "" {
+	switch {
+	case led == "":
+	case t.Verdict.Final():
 		t.Note = "refused for what the answer leads to: " + led
+	default:
+		t.Note = "would be refused for what the answer leads to: " + led
 	}
 }
 

@@ -17,6 +17,7 @@ package resolve
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -193,14 +194,35 @@ const (
 // Answer implements [wire.Responder].
 func (r *Resolver) Answer(q *wire.Query, a *wire.Reply) wire.Outcome {
 	if q.Late {
-		return r.answer(r.parts.Store.late, q, a)
+		return r.Wait(r.parts.Store.late, q, a)
 	}
-	return r.answer(nil, q, a) //nolint:staticcheck // nil: it may not wait
+	return r.Wait(nil, q, a) //nolint:staticcheck // nil: it may not wait
 }
 
 // Wait implements [wire.Responder].
 func (r *Resolver) Wait(ctx context.Context, q *wire.Query, a *wire.Reply) wire.Outcome {
-	return r.answer(ctx, q, a)
+	from := len(a.Buf)
+	out := r.answer(ctx, q, a)
+	if v := &a.T.Verdict; out == wire.Answered && v.After > 0 && !v.Final() {
+		shorten(a, from, v.After)
+	}
+	return out
+}
+
+// shorten keeps the records of an answer, which begin at from, from being
+// remembered for longer than they may be had: left, but a second at least.
+func shorten(a *wire.Reply, from int, left time.Duration) {
+	most := uint32(max(left/time.Second, 1))
+	for range int(a.Answers) + int(a.Authorities) + int(a.Additionals) {
+		x, err := wire.ReadRecord(a.Buf, from)
+		if err != nil {
+			return // the entry was read when it was made
+		}
+		if x.TTL > most && x.Type != typeOPT {
+			binary.BigEndian.PutUint32(a.Buf[x.TTLAt:], most)
+		}
+		from = x.End
+	}
 }
 
 // answer answers q. Without a ctx it may not wait.

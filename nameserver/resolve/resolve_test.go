@@ -505,3 +505,42 @@ func TestAQueryIsAnsweredWithoutAllocating(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatPassesForAPauseIsNotKeptLonger: a name or an alias that is refused
+// again in half a minute is not to be remembered for an hour.
+func TestWhatPassesForAPauseIsNotKeptLonger(t *testing.T) {
+	x := newRig(t, Config{}, Parts{}, &judge{verdicts: map[string]filter.Verdict{
+		"games.example": {After: 30 * time.Second}, "late.example": {After: time.Millisecond},
+	}}, map[string][]string{
+		"games.example. A": {"games.example. 3600 IN A 198.51.100.1", "games.example. 5 IN A 198.51.100.2"},
+		"late.example. A":  {"late.example. 3600 IN A 198.51.100.1"},
+		"cloak.example. A": {"cloak.example. 3600 IN CNAME x.games.example.", "x.games.example. 3600 IN CNAME y.example.", "y.example. 3600 IN A 198.51.100.3"},
+		"fine.example. A":  {"fine.example. 3600 IN A 198.51.100.4"},
+	})
+	for name, want := range map[string]string{
+		"games.example": "[30 5]", "late.example": "[1]", "cloak.example": "[30 30 30]", "fine.example": "[3600]", "nothing.games.example": "[]",
+	} {
+		for _, from := range []string{"upstream", "cache"} {
+			m, a, _ := x.ask(name, dns.TypeA)
+			ttls := []uint32{}
+			for _, rr := range m.Answer {
+				ttls = append(ttls, rr.Header().Ttl)
+			}
+			if got := fmt.Sprint(ttls); got != want {
+				t.Errorf("%s from %s: TTLs %s, want %s", name, from, got, want)
+			}
+			for _, rr := range m.Ns {
+				if rr.Header().Ttl > 30 {
+					t.Errorf("%s from %s: %v is kept too long", name, from, rr)
+				}
+			}
+			got := x.r.Record(query(t, name, dns.TypeA, x.now), a)
+			if led := "would be refused for what the answer leads to: x.games.example"; name == "cloak.example" && got.Note != led {
+				t.Errorf("%s from %s: noted %q, want %q", name, from, got.Note, led)
+			}
+			if name != "fine.example" && (got.Verdict.Reason.Finding.Evidence == "" || got.Verdict.Action != filter.Pass) {
+				t.Errorf("%s from %s: on record as %+v", name, from, got.Verdict)
+			}
+		}
+	}
+}

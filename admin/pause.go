@@ -1,0 +1,130 @@
+package admin
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/policy"
+)
+
+// Pause is how the admin address lets filtering rest for a while.
+type Pause struct {
+	// All are the pauses that hold now.
+	All func() []policy.Pause
+	// Set has filtering rest for who until a time, or go on when that is not
+	// in the future. by is the address that asked. A who that is nobody gives
+	// [*BadChange].
+	Set func(who string, until time.Time, by netip.Addr) error
+}
+
+// maxPause is the longest pause: nobody is to forget one.
+const maxPause = 24 * time.Hour
+
+//go:embed pause.html
+var pausePage string
+
+// A resting is a pause as it is shown.
+type resting struct{ policy.Pause }
+
+func (p resting) Whom() string {
+	if p.Who == "" {
+		return "everybody"
+	}
+	return p.Who
+}
+
+func (p resting) At() string { return p.Until.Local().Format(time.TimeOnly) }
+
+func (p resting) Left() string { return time.Until(p.Until).Round(time.Second).String() }
+
+// notice says on every page that filtering rests for somebody, "" when it does
+// not.
+func (p *Pause) notice() string {
+	if p == nil {
+		return ""
+	}
+	switch all := p.All(); {
+	case len(all) == 0:
+		return ""
+	case len(all) == 1:
+		r := resting{all[0]}
+		return fmt.Sprintf("paused for %s until %s", r.Whom(), r.At())
+	default:
+		return fmt.Sprintf("paused for %d", len(all))
+	}
+}
+
+// routes adds what is about pauses.
+//
+//	GET /pause            those that hold; HTML for browsers, else JSON
+//	POST /pause           for=TIME[&who=WHO] begins one, for=0s ends it; TIME
+//	                      may be "tomorrow", WHO an address, network, user or group
+//
+// Pages of others cannot reach them from a browser on this machine.
+func (p *Pause) routes(token string) http.Handler {
+	page := pageOf(pausePage, p.notice)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /pause", func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) })
+	mux.HandleFunc("POST /pause", func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+		err := r.ParseForm()
+		if err != nil {
+			err = &BadChange{err}
+		} else {
+			err = p.set(r)
+		}
+		p.show(w, r, page, err)
+	})
+	return http.NewCrossOriginProtection().Handler(guarded(token, "pauses", mux))
+}
+
+func (p *Pause) set(r *http.Request) error {
+	until, err := restUntil(time.Now(), r.PostForm.Get("for"))
+	if err != nil {
+		return &BadChange{err}
+	}
+	by, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return p.Set(r.PostForm.Get("who"), until, by.Addr().Unmap())
+}
+
+// restUntil reads how long filtering is to rest.
+func restUntil(now time.Time, s string) (time.Time, error) {
+	if s == "tomorrow" {
+		y, m, d := now.Date()
+		return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), nil
+	}
+	var long filter.Duration
+	if err := long.UnmarshalText([]byte(s)); err != nil || long < 0 || time.Duration(long) > maxPause {
+		return now, fmt.Errorf("for=%q is not how long to rest: write 30s, 5m, 1h, at most %v, or tomorrow; 0s ends a pause", s, maxPause)
+	}
+	return now.Add(time.Duration(long)), nil
+}
+
+func (p *Pause) show(w http.ResponseWriter, r *http.Request, page *template.Template, failed error) {
+	status := http.StatusOK
+	all := append([]policy.Pause{}, p.All()...) // [] in JSON, not null
+	d := struct {
+		Pauses []resting
+		Error  string
+	}{}
+	for _, x := range all {
+		d.Pauses = append(d.Pauses, resting{x})
+	}
+	if failed != nil {
+		d.Error, status = failed.Error(), statusOf(failed)
+	}
+	switch {
+	case strings.Contains(r.Header.Get("Accept"), "text/html"):
+		writePage(w, page, status, d)
+	case failed != nil:
+		http.Error(w, d.Error, status)
+	default:
+		writeJSON(w, status, all)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"shuultuur/gateway"
+)
+
+const pauseHelp = `
+Has the running gateway let filtering rest: for everybody, or for WHO, an
+address, a network, a user or a group of the settings. TIME is 30s, 5m or 1h,
+24h at most, or tomorrow. Without arguments it says for whom filtering rests.
+
+What rules would block, warn of or send elsewhere passes meanwhile. Faulty
+certificates, limits, quotas and private networks are guarded as ever.`
+
+const resumeHelp = `
+Ends the pause for WHO, or all pauses, before their time.`
+
+func pause(ctx context.Context, e env, args []string) int {
+	return rest(ctx, e, "pause", "[-config FILE] [TIME [WHO]]", pauseHelp, args, 2, func(given []string) (length, who string) {
+		given = append(given, "", "")
+		return given[0], given[1]
+	})
+}
+
+func resume(ctx context.Context, e env, args []string) int {
+	return rest(ctx, e, "resume", "[-config FILE] [WHO]", resumeHelp, args, 1, func(given []string) (length, who string) {
+		given = append(given, "")
+		return "0s", given[0]
+	})
+}
+
+// rest asks the gateway for what the arguments mean, at most so many of them,
+// and prints for whom filtering rests then.
+func rest(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
+	f, parse := flags(e, name, usage, help)
+	config := f.String("config", "", "settings `file` of the gateway")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() > most {
+		f.Usage()
+		return 2
+	}
+	file, _, err := settingsFile(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	length, who := mean(f.Args())
+	all, err := gateway.Pause(ctx, file, who, length)
+	if err != nil {
+		return fail(e, err)
+	}
+	for _, p := range all {
+		fmt.Fprintf(e.stdout, "filtering rests for %s until %s, %v\n", printable(cmp.Or(p.Who, "everybody")), p.Until.Local().Format(time.DateTime), time.Until(p.Until).Round(time.Second))
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(e.stdout, "filtering is on for everybody")
+	}
+	return 0
+}

@@ -1,0 +1,139 @@
+package test
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/gateway"
+)
+
+// admin returns settings that name the admin address of the running gateway,
+// for commands that ask it.
+func (h *house) admin() string {
+	h.t.Helper()
+	text, err := os.ReadFile(h.file)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.write("ask.yaml", string(bytes.Replace(text, []byte("admin: 127.0.0.1:0"), []byte("admin: "+h.g.AdminAddr()), 1)))
+	return filepath.Join(filepath.Dir(h.file), "ask.yaml")
+}
+
+// TestFilteringRestsForAWhile: what the policy blocks passes while somebody has
+// said so, and is blocked again afterwards; reloads and restarts do not end it.
+func TestFilteringRestsForAWhile(t *testing.T) {
+	h := newHouse(t, map[string]string{"bet.example/": "bets", "rude.example/": "<p>Blimey. Crikey.</p>"})
+	status := func(url string) int {
+		t.Helper()
+		code, _, err := get(through(h.g.ProxyAddr()), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	set := func(who, length string, want int) {
+		t.Helper()
+		if all, err := gateway.Pause(t.Context(), h.admin(), who, length); err != nil || len(all) != want {
+			t.Fatalf("pause %q for %q: %+v, %v; want %d", length, who, all, err, want)
+		}
+	}
+	if s := status("http://bet.example/"); s != 403 {
+		t.Fatalf("before the pause: %d", s)
+	}
+	set("", "5m", 1)
+	if bet, rude := status("http://bet.example/"), status("http://rude.example/"); bet != 200 || rude != 200 {
+		t.Errorf("in the pause: %d and %d", bet, rude)
+	}
+	row := h.recorded(event.Filter{Host: "bet.example", Category: "paused"})
+	if row.Action != filter.Pass || row.Rule != "betting" || !strings.Contains(row.Evidence, `rule "betting" would block until `) {
+		t.Errorf("on record: %+v", row)
+	}
+	row = h.recorded(event.Filter{Category: "pause"})
+	if !strings.HasPrefix(row.Note, "filtering rests for everybody until ") || !strings.HasSuffix(row.Note, ", 5m0s") || row.Client != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("the pause itself is on record as %+v", row)
+	}
+	e, done, err := gateway.Explain(t.Context(), h.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := e.As("readers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := filter.Transaction{Host: "bet.example", Proto: filter.TLS}
+	if v := d.Decide(t.Context(), &tr, filter.Name); v.Action != filter.Pass || v.Reason.Finding.Category != "paused" {
+		t.Errorf("why says %+v", v)
+	}
+	done()
+
+	h.write("own.txt", "bet.example\nmore.example\n")
+	if err := h.g.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if bet, more := status("http://bet.example/"), status("http://more.example/"); bet != 200 || more != 404 { // of the origin
+		t.Errorf("after a reload: %d and %d", bet, more)
+	}
+	h.restart()
+	if s := status("http://bet.example/"); s != 200 {
+		t.Errorf("after a restart: %d", s)
+	}
+	set("", "0s", 0)
+	if bet, rude := status("http://bet.example/"), status("http://rude.example/"); bet != 403 || rude != 403 {
+		t.Errorf("after the pause: %d and %d", bet, rude)
+	}
+
+	set("127.0.0.0/8", "1h", 1)
+	set("192.0.2.1", "1h", 2)
+	if s := status("http://bet.example/"); s != 200 {
+		t.Errorf("for the network: %d", s)
+	}
+	set("127.0.0.0/8", "0s", 1)
+	if s := status("http://bet.example/"); s != 403 {
+		t.Errorf("when it is over for the network: %d", s)
+	}
+	for who, long := range map[string]string{"nobody": "5m", "": "25h", "10.0.0.1": "0s", "10.0.0.0/8": "soon"} {
+		if all, err := gateway.Pause(t.Context(), h.admin(), who, long); err == nil {
+			t.Errorf("pause %q for %q was taken: %+v", long, who, all)
+		}
+	}
+}
+
+func TestBrowserLetsFilteringRest(t *testing.T) {
+	h := newHouse(t, map[string]string{"bet.example/": "bets"})
+	status := func() int {
+		t.Helper()
+		code, _, err := get(through(h.g.ProxyAddr()), "http://bet.example/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	b := newBrowser(t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
+	admin := "http://" + h.g.AdminAddr()
+	b.open(admin + "/pause")
+	b.shows("Filtering is on for everybody")
+	b.picture("pause")
+	b.click("button[value='5m']")
+	b.shows("paused for everybody until")
+	if left := b.script("return document.querySelector('.left').textContent"); left != "5m0s" && !strings.HasPrefix(left, "4m5") {
+		t.Errorf("%q is left, want about five minutes", left)
+	}
+	b.picture("paused")
+	if s := status(); s != 200 {
+		t.Errorf("in the pause: %d", s)
+	}
+	b.open(admin + "/lists")
+	b.shows("paused for everybody until")
+	b.open(admin + "/pause")
+	b.click("button[value='0s']")
+	b.shows("Filtering is on for everybody")
+	if s := status(); s != 403 {
+		t.Errorf("after it: %d", s)
+	}
+}
