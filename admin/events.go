@@ -25,9 +25,9 @@ import (
 // Events is how the admin address asks the record of transactions.
 type Events struct {
 	Query func(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error]
-	// Top counts the rows that f lets through by client, host or category, the
-	// n most frequent first; by "" is one sum of all.
-	Top func(ctx context.Context, f event.Filter, by string, n int) ([]event.Tally, error)
+	// Sums counts the rows since each of some times, the latest time first, with
+	// the n most frequent of what they have in common.
+	Sums func(ctx context.Context, since []time.Time, n int) ([]event.Sums, error)
 }
 
 const (
@@ -251,41 +251,21 @@ type top struct {
 func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *template.Template) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 	defer cancel()
-	var sums []summary
-	for _, s := range []struct {
-		name string
-		long time.Duration
-	}{{"hour", time.Hour}, {"day", 24 * time.Hour}} {
-		sum, err := e.sum(ctx, s.name, time.Now().Add(-s.long))
-		if err != nil {
-			http.Error(w, tooLong(ctx, err).Error(), http.StatusServiceUnavailable)
-			return
-		}
-		sums = append(sums, sum)
+	now := time.Now()
+	counted, err := e.Sums(ctx, []time.Time{now.Add(-time.Hour), now.Add(-24 * time.Hour)}, maxTop)
+	if err != nil {
+		http.Error(w, tooLong(ctx, err).Error(), http.StatusServiceUnavailable)
+		return
+	}
+	sums := make([]summary, len(counted))
+	for i, c := range counted {
+		sums[i] = summary{[]string{"hour", "day"}[i], c.All, []top{{"Client", c.Clients}, {"Host, blocked", c.Blocked}, {"Category", c.Categories}}}
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		writeJSON(w, http.StatusOK, sums)
 		return
 	}
 	writePage(w, page, http.StatusOK, sums)
-}
-
-func (e *Events) sum(ctx context.Context, name string, since time.Time) (s summary, err error) {
-	s.Last = name
-	for _, t := range []struct{ title, by, action string }{
-		{"", "", ""}, {"Client", "client", ""}, {"Host, blocked", "host", "block"}, {"Category", "category", ""},
-	} {
-		found, err := e.Top(ctx, event.Filter{Since: since, Action: t.action}, t.by, maxTop)
-		if err != nil {
-			return s, err
-		}
-		if t.by != "" {
-			s.Tops = append(s.Tops, top{t.title, found})
-		} else if len(found) > 0 {
-			s.All = found[0]
-		}
-	}
-	return s, nil
 }
 
 //go:embed head.html

@@ -9,8 +9,10 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"shuultuur/event"
 	"shuultuur/filter"
@@ -32,8 +34,9 @@ func recordOf(t *testing.T, asked *event.Filter, changed *[]string) http.Handler
 				*asked = f
 				return func(yield func(event.Row, error) bool) { _ = yield(row, nil) && yield(passed, nil) }
 			},
-			Top: func(_ context.Context, f event.Filter, by string, n int) ([]event.Tally, error) {
-				return []event.Tally{{Name: markup, Events: 5, Blocked: 3}}, nil
+			Sums: func(_ context.Context, since []time.Time, n int) ([]event.Sums, error) {
+				top := []event.Tally{{Name: markup, Events: 5, Blocked: 3}}
+				return slices.Repeat([]event.Sums{{All: event.Tally{Events: 5, Blocked: 3}, Clients: top, Blocked: top, Categories: top}}, len(since)), nil
 			},
 		},
 		Lists: &Lists{

@@ -350,6 +350,15 @@ type Tally struct {
 	Blocked int    `json:"blocked"` // of them with the action block
 }
 
+// Sums are what the rows of a span of time have in common, the most frequent
+// first. Rows that have none of it are left out.
+type Sums struct {
+	All        Tally
+	Clients    []Tally
+	Blocked    []Tally // hosts of rows with the action block
+	Categories []Tally // of the finding that decided
+}
+
 // Match says whether f lets r through. Limit and order are not looked at.
 func (f *Filter) Match(r *Row) bool {
 	switch {

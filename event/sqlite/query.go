@@ -246,6 +246,77 @@ func (d *Reader) top(ctx context.Context, f *event.Filter, by string, n int) (to
 	return top, rows.Err()
 }
 
+// Sums counts the rows since each of some times, the latest time first, and
+// returns for each the n most frequent of what they have in common. The record
+// is read once for all: rows that have all in common are counted first, and
+// the few that this leaves are put together. SQLite sorts in files where memory
+// does not do; ctx bounds the time.
+func (d *Reader) Sums(ctx context.Context, since []time.Time, n int) ([]event.Sums, error) {
+	sums, err := d.sums(ctx, since, n)
+	if err != nil {
+		return nil, fmt.Errorf("count events in %q: %w", d.path, err)
+	}
+	return sums, nil
+}
+
+func (d *Reader) sums(ctx context.Context, since []time.Time, n int) ([]event.Sums, error) {
+	if len(since) == 0 {
+		return nil, nil
+	}
+	var age strings.Builder
+	var args []any
+	for i, t := range since[:len(since)-1] {
+		fmt.Fprintf(&age, " WHEN coalesce(time, id) >= ? THEN %d", i)
+		args = append(args, ceilMicro(t))
+	}
+	span := strconv.Itoa(len(since) - 1)
+	ages := span
+	if age.Len() > 0 {
+		ages = "CASE" + age.String() + " ELSE " + span + " END"
+	}
+	block := strconv.Itoa(int(filter.Block))
+	where, more := conditions(&event.Filter{Since: since[len(since)-1]})
+	args = append(args, more...)
+	q := "WITH same AS MATERIALIZED (SELECT client, category, CASE WHEN action = " + block + " THEN host END AS host, " + ages + " AS age, count(*) AS n, " +
+		"coalesce(sum(action = " + block + "), 0) AS blocked FROM event WHERE " + where + " GROUP BY 1, 2, 3, 4)"
+	for i := range since {
+		if i > 0 {
+			q += " UNION ALL"
+		}
+		at := strconv.Itoa(i)
+		q += " SELECT " + at + ", '', '', coalesce(sum(n), 0), coalesce(sum(blocked), 0) FROM same WHERE age <= " + at
+		for _, by := range []string{"client", "host", "category"} {
+			q += " UNION ALL SELECT * FROM (SELECT " + at + ", '" + by + "', " + by + ", sum(n) AS n, sum(blocked) FROM same WHERE age <= " + at + " AND " + by +
+				" IS NOT NULL GROUP BY " + by + " ORDER BY n DESC, " + by + " LIMIT " + strconv.Itoa(n) + ")"
+		}
+	}
+	rows, err := d.db.QueryContext(ctx, q, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	sums := make([]event.Sums, len(since))
+	for rows.Next() {
+		var i int
+		var by string
+		var t event.Tally
+		if err := rows.Scan(&i, &by, &t.Name, &t.Events, &t.Blocked); err != nil {
+			return nil, err
+		}
+		switch s := &sums[i]; by {
+		case "client":
+			s.Clients = append(s.Clients, t)
+		case "host":
+			s.Blocked = append(s.Blocked, t)
+		case "category":
+			s.Categories = append(s.Categories, t)
+		default:
+			s.All = t
+		}
+	}
+	return sums, rows.Err()
+}
+
 // ceilMicro returns t in microseconds, rounded up: rows have whole ones.
 func ceilMicro(t time.Time) int64 {
 	return t.Add(time.Microsecond - 1).UnixMicro()

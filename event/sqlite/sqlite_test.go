@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -318,4 +319,80 @@ func TestTopCountsWhatTheFilterLetsThrough(t *testing.T) {
 	if _, err := s.Top(over, hour, "host", 1); err == nil {
 		t.Error("counted after its context ended")
 	}
+}
+
+// TestSumsAreThoseOfASum: what is counted at once for all spans is what each
+// question by itself says.
+func TestSumsAreThoseOfASum(t *testing.T) {
+	s, now := largeRecord(t, 20_000)
+	since := []time.Time{now.Add(-500 * time.Millisecond), now.Add(-800 * time.Millisecond), now.Add(-time.Hour)}
+	sums, err := s.Sums(t.Context(), since, 7)
+	if err != nil || len(sums) != len(since) {
+		t.Fatalf("%d sums, %v", len(sums), err)
+	}
+	for i, at := range since {
+		for _, c := range []struct {
+			by, action string
+			got        []event.Tally
+		}{{"", "", []event.Tally{sums[i].All}}, {"client", "", sums[i].Clients}, {"host", "block", sums[i].Blocked}, {"category", "", sums[i].Categories}} {
+			want, err := s.Top(t.Context(), event.Filter{Since: at, Action: c.action}, c.by, 7)
+			if err != nil || len(want) == 0 || !slices.Equal(c.got, want) {
+				t.Errorf("since %v by %q: %v, want %v, %v", at, c.by, c.got, want, err)
+			}
+		}
+	}
+	if all := sums[2].All; all.Events != 20_000 || all.Blocked != 2000 || sums[0].All.Events >= sums[1].All.Events {
+		t.Errorf("in all %+v, of the shorter spans %+v and %+v", all, sums[1].All, sums[0].All)
+	}
+	if sums, err = s.Sums(t.Context(), []time.Time{now.Add(time.Hour)}, 7); err != nil || len(sums) != 1 || sums[0].All.Events != 0 || sums[0].Clients != nil {
+		t.Errorf("of nothing: %+v, %v", sums, err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Sums(over, since, 7); err == nil {
+		t.Error("counted after its context ended")
+	}
+}
+
+// largeRecord is a record of n rows, of which the last is of now.
+func largeRecord(t testing.TB, n int) (*Store, time.Time) {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "events.db"), year)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	rows := eventtest.Rows(now.Add(-time.Duration(n)*50*time.Microsecond), n)
+	for part := range slices.Chunk(rows, 10_000) {
+		if err := s.Write(t.Context(), part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, now
+}
+
+// BenchmarkSums counts two spans, one of them half the record, at once and by
+// a question for each number.
+func BenchmarkSums(b *testing.B) {
+	s, now := largeRecord(b, 300_000)
+	since := []time.Time{now.Add(-7 * time.Second), now.Add(-time.Hour)}
+	b.Run("at once", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Sums(b.Context(), since, 10); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("each", func(b *testing.B) {
+		for b.Loop() {
+			for _, at := range since {
+				for by, action := range map[string]string{"": "", "client": "", "host": "block", "category": ""} {
+					if _, err := s.Top(b.Context(), event.Filter{Since: at, Action: action}, by, 10); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		}
+	})
 }
