@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -23,9 +24,9 @@ type Change struct {
 	Aliases []Alias
 }
 
-// ErrWhole says that a zone cannot be changed name by name: it is not served,
-// or it is signed, so that a name's proofs are those of its neighbours too.
-// Replace can do it.
+// ErrWhole says that a zone cannot be changed name by name: it is not served, it
+// was signed elsewhere, or so much of it changes that to sign all of it is less
+// work. Replace can do it.
 var ErrWhole = errors.New("the zone can only be replaced as a whole")
 
 // Change changes names of a zone. It takes time by the names of the change,
@@ -33,7 +34,9 @@ var ErrWhole = errors.New("the zone can only be replaced as a whole")
 // name is copied; where a delegation or DNAME comes or goes, all names are
 // looked through for those below it; and when a quarter of the compiled form is
 // of names as they were, it is written anew, after the change is answered.
-// After an error the zone is as it was.
+// Where the zone has a Signer, it signs what changed, and the chain that denies
+// names is mended; 4 bytes for each name more are copied, 24 with NSEC3. After an
+// error the zone is as it was.
 func (z *Responder) Change(c *Change) error {
 	origin, err := wireName(c.Origin)
 	if err != nil {
@@ -43,7 +46,7 @@ func (z *Responder) Change(c *Change) error {
 	defer z.mu.Unlock()
 	tables := z.origins(z.hash(origin), origin)
 	i := slices.IndexFunc(tables, func(t *table) bool { return t.view == c.View })
-	if i < 0 || tables[i].signed {
+	if i < 0 {
 		return ErrWhole
 	}
 	t, err := tables[i].change(c)
@@ -73,25 +76,35 @@ func (z *Responder) swap(t *table) {
 // to be marked is copied first.
 type edit struct {
 	*table
-	base uint32
-	cuts [][]byte // names that have become cuts or DNAMEs, or no longer are
+	from    *table // before
+	base    uint32
+	cuts    [][]byte            // names that have become cuts or DNAMEs, or no longer are
+	touched map[string]bool     // names whose nodes were moved, put or dropped
+	proofs  map[[20]byte]uint32 // NSEC3 records that were put, by hash; 0 for those dropped
 }
 
 // change returns the table with other records at some names.
 func (t *table) change(c *Change) (*table, error) {
+	if t.signed && t.signer == nil {
+		return nil, ErrWhole // its chain is not ours to mend
+	}
 	for _, rr := range c.Records {
-		switch rr.Header().Rrtype {
-		case dns.TypeNSEC, dns.TypeNSEC3, dns.TypeNSEC3PARAM, dns.TypeRRSIG:
+		switch typ := rr.Header().Rrtype; {
+		case typ == dns.TypeNSEC3PARAM && t.signer != nil: // of the signer's making
+		case typ == dns.TypeNSEC, typ == dns.TypeNSEC3, typ == dns.TypeNSEC3PARAM, typ == dns.TypeRRSIG:
 			return nil, ErrWhole
 		}
 	}
 	next := *t
 	next.slots = slices.Clone(t.slots)
+	next.id, next.base = new(byte), t.id
 	b := &builder{t: &next, buf: make([]byte, 65536), nodes: map[string]*node{}, z: &Zone{Records: c.Records, Choices: c.Choices, Aliases: c.Aliases}}
-	e := &edit{table: &next, base: uint32(len(t.arena))}
+	e := &edit{table: &next, from: t, base: uint32(len(t.arena)), touched: map[string]bool{}, proofs: map[[20]byte]uint32{}}
 	if err := e.apply(b, c); err != nil {
 		return nil, fmt.Errorf("zone %q: %w", c.Origin, err)
 	}
+	next.changed = slices.Collect(maps.Keys(e.touched))
+	next.proven = slices.Collect(maps.Keys(e.proofs))
 	return &next, nil
 }
 
@@ -124,16 +137,36 @@ func (e *edit) apply(b *builder, c *Change) error {
 		if apex.set(dns.TypeSOA) == nil {
 			return errors.New("there is no SOA record at the origin")
 		}
-		e.dead += int(e.next(e.negative) - e.negative)
-		if err := b.writeNegative(apex); err != nil {
+		if err := e.putNegative(b, apex); err != nil {
 			return err
 		}
 	}
-	e.mark()
+	flipped := e.mark()
+	if e.signer != nil {
+		names := make([][]byte, 0, len(b.sorted))
+		for _, n := range b.sorted {
+			names = append(names, n.name)
+		}
+		if err := e.resign(b, names, flipped); err != nil {
+			return err
+		}
+		if b.nodes[""] != nil { // with its signature
+			if err := e.putNegative(b, e.load(e.apex)); err != nil {
+				return err
+			}
+		}
+	}
+	e.reorder()
 	if len(e.arena) > math.MaxUint32 {
 		return errors.New("it is larger than 4 GB")
 	}
 	return nil
+}
+
+// putNegative writes the SOA of negative answers anew.
+func (e *edit) putNegative(b *builder, apex *node) error {
+	e.dead += int(e.next(e.negative) - e.negative)
+	return b.writeNegative(apex)
 }
 
 // put gives a name the records of n, which may be none.
@@ -175,7 +208,16 @@ func (t *table) node(prefix []byte) uint32 { return t.lookup(t.hash(prefix), pre
 // anew is still in the arena.
 func (t *table) live(n uint32) bool {
 	f := t.flags(n)
-	return f&isNSEC3 != 0 || f&isNegative == 0 && (t.dead == 0 || t.node(t.name(n)) == n)
+	switch {
+	case f&isNegative != 0:
+		return false
+	case t.dead == 0:
+		return true
+	case f&isNSEC3 != 0:
+		i, ok := t.nsec3.named(t.name(n))
+		return ok && t.nsec3.node(i) == n
+	}
+	return t.node(t.name(n)) == n
 }
 
 // held is how many records a node has, with their signatures.
@@ -212,6 +254,7 @@ func (e *edit) attach(name []byte) uint16 {
 // place enters a node in the place of the one before, or of none.
 func (e *edit) place(old, n uint32) {
 	name := e.name(n)
+	e.touched[string(name)] = true
 	h := e.hash(name)
 	if old != 0 {
 		e.slots[e.slot(h, old)] = h<<32 | uint64(n)
@@ -245,6 +288,7 @@ func (e *edit) own(n uint32) uint32 {
 // drop takes a name out, and the empty non-terminals that it leaves behind.
 func (e *edit) drop(n uint32) {
 	name := e.name(n)
+	e.touched[string(name)] = true
 	e.vacate(e.slot(e.hash(name), n))
 	e.nodes--
 	e.dead += int(e.end(n) - n)
@@ -300,13 +344,13 @@ func (t *table) rehash(size int) {
 	}
 }
 
-// mark looks at names below those that have become cuts, or no longer are.
-func (e *edit) mark() {
+// mark looks at names below those that have become cuts, or no longer are, and
+// returns those that lie below a cut now and did not before, or the other way.
+func (e *edit) mark() (wrong [][]byte) {
 	const many = 8 // so many that looking at all names is less work
 	if len(e.cuts) == 0 {
-		return
+		return nil
 	}
-	var wrong [][]byte
 	for n := uint32(arenaStart); n < uint32(len(e.arena)); n = e.end(n) {
 		name := e.name(n)
 		if len(name) == 0 || len(e.cuts) < many && !slices.ContainsFunc(e.cuts, func(cut []byte) bool { return len(name) > len(cut) && bytes.HasSuffix(name, cut) }) {
@@ -320,6 +364,7 @@ func (e *edit) mark() {
 		n := e.own(e.node(name))
 		binary.LittleEndian.PutUint16(e.arena[n:], e.flags(n)^isBelow)
 	}
+	return wrong
 }
 
 // under says whether a name is below a cut or a DNAME.
@@ -339,6 +384,11 @@ func (t *table) compact() *table {
 	next.dead, next.picks, next.aliases = 0, nil, nil
 	next.arena = make([]byte, arenaStart, len(t.arena)-t.dead+(len(t.arena)-t.dead)/8+1<<10)
 	next.slots = make([]uint64, t.nodes+t.nodes/2+1)
+	if t.nsec3 != nil {
+		moved := *t.nsec3
+		moved.at = make([]uint32, len(moved.at))
+		next.nsec3 = &moved
+	}
 	for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
 		if !t.live(n) && n+nodeName != t.negative {
 			continue
@@ -350,10 +400,20 @@ func (t *table) compact() *table {
 		case t.flags(n)&isNegative != 0:
 			next.negative = at + nodeName
 			continue
+		case t.flags(n)&isNSEC3 != 0:
+			i, _ := t.nsec3.named(t.name(n))
+			next.nsec3.at[t.nsec3.ids[i]] = at
+			continue
 		case n == t.apex:
 			next.apex = at
 		}
 		next.enter(next.hash(next.name(at)), at)
+	}
+	if len(t.order) > 0 {
+		next.order = make([]uint32, len(t.order))
+		for i, n := range t.order {
+			next.order[i] = next.node(t.name(n))
+		}
 	}
 	for _, v := range next.slots {
 		if name := next.name(uint32(v)); v != 0 && isWild(name) {

@@ -65,7 +65,7 @@ func compile(z *Zone, seed uint64) (*table, error) {
 		return nil, fmt.Errorf("compile zone: origin: %w", err)
 	}
 	b := &builder{z: z, seed: seed, nodes: map[string]*node{}, proofs: map[string]*node{}, buf: make([]byte, 65536)}
-	b.t = &table{origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, arenaStart, 64*len(z.Records)+1024)}
+	b.t = &table{id: new(byte), origin: origin, view: z.View, clients: z.Clients, resolver: z.Resolver, signer: z.Signer, arena: make([]byte, arenaStart, 64*len(z.Records)+1024)}
 	var at [128]uint8
 	labels := starts(origin, at[:0])
 	b.t.depth, b.t.originH = len(labels), seed
@@ -644,24 +644,9 @@ func (t *table) enter(h uint64, n uint32) {
 // typeBitmap is the bitmap of RFC 4034 4.1.2 of a node's types, RRSIG and NSEC
 // among them, and type 0 where it has an alias.
 func typeBitmap(sets []*set) []byte {
-	types := []int{int(dns.TypeRRSIG), int(dns.TypeNSEC)}
+	types := []uint16{dns.TypeRRSIG, dns.TypeNSEC}
 	for _, s := range sets {
-		types = append(types, int(s.typ))
+		types = append(types, s.typ)
 	}
-	slices.Sort(types)
-	var out []byte
-	window, at := -1, 0
-	for _, t := range slices.Compact(types) {
-		if t>>8 != window {
-			window = t >> 8
-			at = len(out)
-			out = append(out, byte(window), 0)
-		}
-		for len(out) <= at+2+t&0xff>>3 {
-			out = append(out, 0)
-		}
-		out[at+2+t&0xff>>3] |= 0x80 >> (t & 7)
-		out[at+1] = byte(len(out) - at - 2)
-	}
-	return out
+	return makeBitmap(types)
 }

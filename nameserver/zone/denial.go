@@ -23,7 +23,32 @@ type nsec3 struct {
 	salt       []byte
 	iterations int
 	hashes     []byte   // 20 bytes each, sorted
-	nodes      []uint32 // in the same order
+	ids        []uint32 // in the same order: what names call the record by
+	at         []uint32 // nodes by id: a record moves when it changes, its id does not
+	free       []uint32 // ids of records that are gone
+}
+
+// node is that of the record whose hash is at i.
+func (c *nsec3) node(i int) uint32 { return c.at[c.ids[i]] }
+
+// named finds a record by its owner's name.
+func (c *nsec3) named(name []byte) (i int, ok bool) {
+	var buf [sha1.Size]byte
+	if len(name) != 1+base32hex.EncodedLen(sha1.Size) {
+		return 0, false
+	}
+	if _, err := base32hex.Decode(buf[:], bytes.ToUpper(name[1:])); err != nil {
+		return 0, false
+	}
+	return c.find(buf)
+}
+
+// proof is the node of the NSEC3 record that a node's name has, 0 if none.
+func (t *table) proof(n uint32) uint32 {
+	if id := u32(t.arena, n+nodeProof); id != 0 {
+		return t.nsec3.at[id-1]
+	}
+	return 0
 }
 
 var base32hex = base32.HexEncoding.WithPadding(base32.NoPadding)
@@ -83,7 +108,8 @@ func (b *builder) hash() error {
 	slices.SortFunc(entries, func(x, y entry) int { return bytes.Compare(x.hash, y.hash) })
 	for _, e := range entries {
 		t.nsec3.hashes = append(t.nsec3.hashes, e.hash...)
-		t.nsec3.nodes = append(t.nsec3.nodes, e.n.at)
+		t.nsec3.ids = append(t.nsec3.ids, uint32(len(t.nsec3.ids)))
+		t.nsec3.at = append(t.nsec3.at, e.n.at)
 	}
 	for _, n := range b.sorted {
 		if n.flags&isBelow != 0 {
@@ -91,7 +117,7 @@ func (b *builder) hash() error {
 		}
 		h := t.nsec3.of(n.name, t.origin)
 		if i, ok := t.nsec3.find(h); ok {
-			binary.LittleEndian.PutUint32(t.arena[n.at+nodeProof:], t.nsec3.nodes[i])
+			binary.LittleEndian.PutUint32(t.arena[n.at+nodeProof:], t.nsec3.ids[i]+1)
 		}
 	}
 	return nil
@@ -128,7 +154,7 @@ func (c *nsec3) of(prefix, origin []byte) [sha1.Size]byte {
 // find is where a hash is, or where the one before it is: the NSEC3 that
 // covers it.
 func (c *nsec3) find(h [sha1.Size]byte) (i int, exact bool) {
-	n := len(c.nodes)
+	n := len(c.ids)
 	i = sort.Search(n, func(i int) bool { return bytes.Compare(c.hashes[i*sha1.Size:(i+1)*sha1.Size], h[:]) >= 0 })
 	if i < n && bytes.Equal(c.hashes[i*sha1.Size:(i+1)*sha1.Size], h[:]) {
 		return i, true
@@ -227,14 +253,14 @@ func (w *walk) proveNSEC3(kind DenialKind, at int) {
 		var buf [258]byte
 		w.putCover(append(append(buf[:0], 1, '*'), w.name[p:w.inside()]...))
 	case NoData, NoDS:
-		if p := u32(w.t.arena, w.node+nodeProof); p != 0 {
+		if p := w.t.proof(w.node); p != 0 {
 			w.putProof(p, dns.TypeNSEC3)
 			return
 		}
 		w.putEncloser(at) // opted out
 	case WildcardNoData:
 		w.putEncloser(w.encloser)
-		if p := u32(w.t.arena, w.node+nodeProof); p != 0 {
+		if p := w.t.proof(w.node); p != 0 {
 			w.putProof(p, dns.TypeNSEC3)
 		}
 	case WildcardAnswer:
@@ -261,8 +287,8 @@ func (w *walk) putEncloser(p int) int {
 	t, end := w.t, w.inside()
 	for {
 		n := t.resolveExact(w.name, w.labels, p)
-		if proof := u32(t.arena, n+nodeProof); n != 0 && proof != 0 {
-			w.putProof(proof, dns.TypeNSEC3)
+		if n != 0 && t.proof(n) != 0 {
+			w.putProof(t.proof(n), dns.TypeNSEC3)
 			break
 		}
 		if p >= end {
@@ -289,11 +315,11 @@ func (t *table) resolveExact(name []byte, labels []uint8, p int) uint32 {
 // putCover appends the NSEC3 that covers a name (without the origin).
 func (w *walk) putCover(prefix []byte) {
 	c := w.t.nsec3
-	if len(c.nodes) == 0 {
+	if len(c.ids) == 0 {
 		return
 	}
 	i, _ := c.find(c.of(prefix, w.t.origin))
-	w.putProof(c.nodes[i], dns.TypeNSEC3)
+	w.putProof(c.node(i), dns.TypeNSEC3)
 }
 
 // putProof appends the NSEC or NSEC3 of a node with its signatures, once.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/bits"
 	"math/rand/v2"
 	"net/netip"
@@ -245,86 +244,6 @@ func (z *Responder) Zones() []Info {
 
 func (t *table) info() Info {
 	return Info{printName(t.origin), t.view, t.serial, t.nodes, t.count, len(t.arena) + 8*len(t.slots) + 4*len(t.order), t.signed}
-}
-
-// A Served is one zone as it is served at a moment. It does not change.
-type Served struct{ t *table }
-
-// Zone finds the zone of exactly this origin that the client sees, nil if
-// there is none.
-func (z *Responder) Zone(origin string, client netip.Addr) *Served {
-	name, err := wireName(origin)
-	if err != nil {
-		return nil
-	}
-	if t := visible(z.origins(z.hash(name), name), client); t != nil {
-		return &Served{t}
-	}
-	return nil
-}
-
-// Info says what there is to say about it.
-func (s *Served) Info() Info { return s.t.info() }
-
-// Records yields all records in wire form, without compression, the SOA first
-// and not again at the end, those of one RRset together and followed by their
-// signatures. The slice is used again for the next. Of a Choice all are
-// yielded; an Alias is not.
-func (s *Served) Records() iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		t := s.t
-		var buf []byte
-		soa := t.set(t.apex, 6)
-		if !t.each(t.apex, soa, &buf, yield) {
-			return
-		}
-		for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
-			if !t.live(n) {
-				continue
-			}
-			at := n + nodeName + uint32(t.arena[n+nodeLen])
-			for left := u16(t.arena, n+nodeSets); left > 0; left-- {
-				if at != soa && !t.each(n, at, &buf, yield) {
-					return
-				}
-				at = t.next(at)
-			}
-		}
-	}
-}
-
-// each yields the records of a set and its signatures.
-func (t *table) each(n, s uint32, buf *[]byte, yield func([]byte) bool) bool {
-	data := t.records(s)
-	patches := s + setData + uint32(len(data)) + u32(t.arena, s+setSigLen)
-	left := int(u16(t.arena, s+setPatch))
-	base := 0
-	for _, part := range [][]byte{data, t.signatures(s)} {
-		for len(part) > 0 {
-			size := 12 + int(part[10])<<8 + int(part[11])
-			b := append((*buf)[:0], t.name(n)...)
-			b = append(b, t.origin...)
-			b = append(b, part[2:12]...)
-			length := len(b) - 2
-			from := 12
-			for left > 0 && int(u32(t.arena, patches)) < base+size && base < len(data) {
-				p := int(u32(t.arena, patches)) - base
-				b = append(append(b, part[from:p]...), t.origin...)
-				from = p + 2
-				patches += 4
-				left--
-			}
-			b = append(b, part[from:size]...)
-			b[length], b[length+1] = byte((len(b)-length-2)>>8), byte(len(b)-length-2)
-			*buf = b
-			if !yield(b) {
-				return false
-			}
-			part = part[size:]
-			base += size
-		}
-	}
-	return true
 }
 
 var _ wire.Responder = (*Responder)(nil)

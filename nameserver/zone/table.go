@@ -22,6 +22,9 @@ import (
 //	records u32, of the signatures u32, patches u16, additionals u16,
 //	records, signatures, patches (u32 each), additionals (u32 and u64 each)
 //
+// The proof of a node is what the zone calls its NSEC3 record by, and one more;
+// 0 is none (see nsec3).
+//
 // Records are as in a message, with the owner c00c; names in their data that
 // end in the origin end in a pointer that is patched when they are copied. An
 // additional is a name in the data that may have addresses in the zone: where
@@ -50,6 +53,11 @@ type table struct {
 	count  int // records
 	dead   int // bytes of arena that a change left behind, about
 	signed bool
+
+	id      *byte      // of this version
+	base    *byte      // that of the one it was made of by a change, nil if it was not
+	changed []string   // names that the change moved, put or dropped, without the origin
+	proven  [][20]byte // hashes whose NSEC3 records it did
 }
 
 type alias struct {

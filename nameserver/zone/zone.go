@@ -113,6 +113,17 @@ type Signer interface {
 	// Deny appends the records of a proof to r.Buf, with their signatures, and
 	// adds their number to r.Authorities. It may change r.Rcode (RFC 9824).
 	Deny(ctx context.Context, q *wire.Query, r *wire.Reply, d Denial) bool
+
+	// Chain says by which records a zone that changes denies what is not there:
+	// those of type NSEC, or NSEC3 without salt and further rounds, with or
+	// without delegations that have no DS. 0 means by none: Deny does.
+	Chain() (typ uint16, optOut bool)
+	// SignSet returns the data of the RRSIG records of an RRset of the zone and
+	// view. The owner is in wire form and lower case, the records' data are
+	// without compression; all of it stays the caller's.
+	SignSet(view string, owner []byte, typ uint16, ttl uint32, rdata [][]byte) ([][]byte, error)
+	// Forget says that a set which was signed is served no longer.
+	Forget(view string, owner []byte, typ uint16, ttl uint32, rdata [][]byte)
 }
 
 // A Set is an RRset to sign.

@@ -73,15 +73,11 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 		return nil
 	}
 	for _, rr := range records {
-		switch rr := rr.(type) {
-		case *dns.RRSIG, *dns.NSEC, *dns.NSEC3, *dns.NSEC3PARAM, *dns.CDS, *dns.CDNSKEY:
-			continue // made below
-		case *dns.DNSKEY:
-			if s.has(rr) {
-				continue
-			}
-		case *dns.SOA:
-			z.soa = rr
+		if s.makes(rr) {
+			continue
+		}
+		if soa, ok := rr.(*dns.SOA); ok {
+			z.soa = soa
 		}
 		if err := add(rr); err != nil {
 			return nil, err

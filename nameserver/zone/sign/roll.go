@@ -72,10 +72,17 @@ func (s *Signer) note(p *plan) {
 	for _, set := range p.sets {
 		longest = max(longest, set.rrs[0].Header().Ttl)
 	}
+	s.noteTTL(longest)
 	s.renewMu.Lock()
 	defer s.renewMu.Unlock()
-	s.longest = max(s.longest, time.Duration(longest)*time.Second)
 	s.spreads = slack + min(time.Duration(p.soa.Refresh)*time.Second+time.Duration(p.soa.Retry)*time.Second, keepDS)
+}
+
+// noteTTL does so for one.
+func (s *Signer) noteTTL(ttl uint32) {
+	s.renewMu.Lock()
+	defer s.renewMu.Unlock()
+	s.longest = max(s.longest, time.Duration(ttl)*time.Second)
 }
 
 // Roll reads the key files again where they have changed, and does what the time

@@ -5,13 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
 // Signatures are those of one whole zone, by what they sign and by which key.
-// They do not change.
 type Signatures struct {
+	mu   sync.RWMutex // while the zone changes they may be written to disk
 	made map[digest]signature
+}
+
+func (k *Signatures) put(d digest, sig signature) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.made[d] = sig
+}
+
+func (k *Signatures) drop(d digest) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.made, d)
 }
 
 // digest names what is signed and by which key.
@@ -66,6 +79,8 @@ const sigFixed = len(digest{}) + 4 + 4 + 2
 
 // WriteTo writes them for [ReadSignatures]. It implements [io.WriterTo].
 func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(k.made)))
 	n, err := w.Write(b)
 	total := int64(n)

@@ -372,7 +372,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			mine := make([]made, 0, len(sets)/runtime.GOMAXPROCS(0)+chunk)
-			var buf work
+			var buf []byte
 			first := latest
 			var err error
 			for err == nil {
@@ -408,7 +408,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 	if had != nil && !fresh && count == len(had.made) {
 		return sigs, had, renew, failed
 	}
-	kept = &Signatures{make(map[digest]signature, count)}
+	kept = &Signatures{made: make(map[digest]signature, count)}
 	for _, mine := range all {
 		for _, m := range mine {
 			kept.made[m.digest] = m.signature
@@ -424,21 +424,16 @@ type made struct {
 	fresh bool
 }
 
-// work is what a worker writes to again and again.
-type work struct{ wire, text []byte }
-
 // signSet signs one set with each of its keys. What is found in had or other and
 // lives past until is taken; all of it is appended to all.
-func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made, buf *work) ([]*dns.RRSIG, []made, error) {
-	wire, err := canonical(set.rrs, &buf.wire)
+func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made, buf *[]byte) ([]*dns.RRSIG, []made, error) {
+	wire, err := canonical(set.rrs, buf)
 	if err != nil {
 		return nil, nil, err
 	}
 	sigs := make([]*dns.RRSIG, 0, len(set.keys))
 	for _, k := range set.keys {
-		buf.text = append(append(append(buf.text[:0], k.PublicKey...), byte(k.Flags>>8), byte(k.Flags), k.Algorithm), wire...)
-		sum := sha256.Sum256(buf.text)
-		d := digest(sum[:len(digest{})])
+		d := k.digest(wire)
 		rrsig := k.blank(set.rrs[0], now)
 		sig, ok := had.find(d, until)
 		if !ok {

@@ -1,0 +1,143 @@
+package sign
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/zone"
+)
+
+// Change makes of a change in a zone as somebody reads it one in the zone as it
+// is served: without signatures, and with keys and what else signing adds at the
+// origin, whose records have to be among it. Who answers for the zone calls
+// SignSet for what it changes.
+func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
+	ksk, zsk := s.active(now)
+	if len(ksk) == 0 || len(zsk) == 0 {
+		return nil, errNoKey(s.origin, len(*s.keys.Load()))
+	}
+	p := &plan{}
+	out := *c
+	out.Records = slices.DeleteFunc(slices.Clone(c.Records), func(rr dns.RR) bool {
+		if soa, ok := rr.(*dns.SOA); ok {
+			p.soa = soa
+		}
+		return s.makes(rr)
+	})
+	if p.soa == nil {
+		return nil, fmt.Errorf("change zone %q: the SOA record is not in the change", s.origin)
+	}
+	p.ttl = min(p.soa.Minttl, p.soa.Hdr.Ttl)
+	s.note(p)
+	out.Records = append(out.Records, s.apex(now, ksk, p)...)
+	return &out, nil
+}
+
+// makes says whether a record is one that signing makes, and so none of those
+// it is made of.
+func (s *Signer) makes(rr dns.RR) bool {
+	switch rr := rr.(type) {
+	case *dns.RRSIG, *dns.NSEC, *dns.NSEC3, *dns.NSEC3PARAM, *dns.CDS, *dns.CDNSKEY:
+		return true
+	case *dns.DNSKEY:
+		return s.has(rr)
+	}
+	return false
+}
+
+// Chain implements [zone.Signer].
+func (s *Signer) Chain() (typ uint16, optOut bool) {
+	switch s.config.Denial {
+	case NSEC:
+		return dns.TypeNSEC, false
+	case NSEC3:
+		return dns.TypeNSEC3, s.config.OptOut
+	}
+	return 0, false
+}
+
+// SignSet implements [zone.Signer].
+func (s *Signer) SignSet(view string, owner []byte, typ uint16, ttl uint32, rdata [][]byte) ([][]byte, error) {
+	now := time.Now()
+	keys := s.keysFor(typ, now)
+	if len(keys) == 0 {
+		return nil, errors.New("no key is active now")
+	}
+	text := canonicalData(owner, typ, ttl, rdata)
+	s.signing.Lock()
+	defer s.signing.Unlock()
+	s.noteTTL(ttl)
+	kept := s.sigs[view]
+	var all [][]byte
+	for _, k := range keys {
+		data, expiration, err := k.rrsig(owner, typ, text, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+		if kept != nil {
+			kept.put(k.digest(text), signature{string(data[signatureAt(data):]), binary.BigEndian.Uint32(data[12:]), expiration})
+		}
+	}
+	return all, nil
+}
+
+// signatureAt is where the signature begins in the data of an RRSIG record,
+// behind the signer's name.
+func signatureAt(data []byte) int { return 18 + nameLen(data[18:]) }
+
+// Forget implements [zone.Signer].
+func (s *Signer) Forget(view string, owner []byte, typ uint16, ttl uint32, rdata [][]byte) {
+	text := canonicalData(owner, typ, ttl, rdata)
+	s.signing.Lock()
+	defer s.signing.Unlock()
+	if kept := s.sigs[view]; kept != nil {
+		for _, k := range *s.keys.Load() {
+			kept.drop(k.digest(text))
+		}
+	}
+}
+
+// keysFor gives the keys that sign sets of a type.
+func (s *Signer) keysFor(typ uint16, now time.Time) []*Key {
+	ksk, zsk := s.active(now)
+	if typ == dns.TypeDNSKEY || typ == dns.TypeCDS || typ == dns.TypeCDNSKEY {
+		return ksk
+	}
+	return zsk
+}
+
+// digest names a set and the key that signs it; text is as canonical returns.
+func (k *Key) digest(text []byte) digest {
+	h := sha256.New()
+	h.Write([]byte(k.PublicKey))
+	h.Write([]byte{byte(k.Flags >> 8), byte(k.Flags), k.Algorithm})
+	h.Write(text)
+	var sum [sha256.Size]byte
+	return digest(h.Sum(sum[:0])[:len(digest{})])
+}
+
+// canonicalData is canonical for a set by its parts.
+func canonicalData(owner []byte, typ uint16, ttl uint32, rdata [][]byte) []byte {
+	parts := make([][]byte, len(rdata))
+	size := 0
+	for i, data := range rdata {
+		parts[i] = bytes.Clone(data)
+		lowerData(typ, parts[i])
+		size += len(owner) + 10 + len(data)
+	}
+	slices.SortFunc(parts, bytes.Compare)
+	text := make([]byte, 0, size)
+	for _, data := range slices.CompactFunc(parts, bytes.Equal) {
+		text = appendFixed(append(text, owner...), typ, ttl, len(data))
+		text = append(text, data...)
+	}
+	return text
+}
