@@ -1,27 +1,168 @@
 package transfer
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/miekg/dns"
+	"github.com/zeebo/xxh3"
 
 	"shuultuur/nameserver/zone"
+	"shuultuur/nameserver/zone/sign"
 )
 
-// Change changes names of a zone that Publish serves, if nobody but who answers
-// for it has to know: it is [zone.ErrWhole] for a zone that is signed, that
-// others may fetch or are told of, or whose serial is made here.
+// Change changes names of a zone that Publish serves, as [zone.Responder.Change]
+// does: with its serial, and signed where the zone is; who may fetch it gets the
+// difference. The origin has to be among the names. It is [zone.ErrWhole] where
+// that takes the zone as a whole, such as one that is fetched with a chain it is
+// not served with.
 func (s *Server) Change(c *zone.Change) error {
-	origin := dns.CanonicalName(c.Origin)
-	told := slices.ContainsFunc(s.tell, func(t told) bool { return covers(t.zones, origin) })
-	if told || s.wanted(origin) || s.serial != "" && s.serial != Keep || s.secondaries[origin] != nil {
-		return zone.ErrWhole
-	}
-	e := s.entry(id{origin, c.View})
+	e := s.entry(id{dns.CanonicalName(c.Origin), c.View})
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
-	if e.signer != nil {
+	return s.change(e, c, time.Now())
+}
+
+// change does so. The caller has e.publishing.
+func (s *Server) change(e *entry, c *zone.Change, now time.Time) error {
+	before, wanted := s.zones.Served(e.id.origin, e.id.view), s.wanted(e.id.origin)
+	s.mu.Lock()
+	served := e.served
+	s.mu.Unlock()
+	switch {
+	case before == nil || !served, !slices.ContainsFunc(c.Names, func(name string) bool { return dns.CanonicalName(name) == e.id.origin }):
+		return zone.ErrWhole
+	case wanted && e.signer != nil && e.signer.Online():
 		return zone.ErrWhole
 	}
-	return s.zones.Change(c)
+	at := slices.IndexFunc(c.Records, isSOA)
+	if at < 0 {
+		return errors.New("there is no SOA record at the origin")
+	}
+	policy := s.policy(e, e.signer)
+	var gone []dns.RR
+	if policy != Keep {
+		for _, name := range c.Names {
+			if dns.CanonicalName(name) != e.id.origin {
+				gone = append(gone, before.At(name)...)
+			}
+		}
+	}
+	stamp := e.stamp
+	soa := stamp.change(c.Records[at].(*dns.SOA), policy, append(gone, e.apex...), c.Records, now)
+	next := *c
+	next.Records = slices.Clone(c.Records)
+	next.Records[at] = soa
+	signed := &next
+	if e.signer != nil {
+		var err error
+		if signed, err = e.signer.Change(&next, now); err != nil {
+			return err
+		}
+	}
+	if err := s.zones.Change(signed); err != nil {
+		return err
+	}
+	e.changed = e.changed || e.stamp != stamp || e.signer != nil
+	e.stamp, e.apex = stamp, nil
+	for _, rr := range c.Records {
+		if dns.CanonicalName(rr.Header().Name) == e.id.origin {
+			e.apex = append(e.apex, rr)
+		}
+	}
+	var current *content
+	if wanted {
+		current = s.content(e)
+	}
+	s.remember(e, current, soa, e.clients, e.signer)
+	if e.changed = e.changed && s.keeps(e.id.origin, e.signer); e.changed {
+		wakeUp(s.unsaved)
+	}
+	return nil
+}
+
+// policy is how a zone gets its serial.
+func (s *Server) policy(e *entry, signer *sign.Signer) string {
+	switch {
+	case s.serial == "" && signer != nil:
+		return UnixTime
+	case s.serial == "" || s.secondaries[e.id.origin] != nil && signer == nil:
+		return Keep // a secondary has its primary's
+	}
+	return s.serial
+}
+
+// source is the zone that is served as it was read: for what is at the origin,
+// which signing adds to and which has another serial, e remembers that.
+func (e *entry) source(served *zone.Served) *zone.Zone {
+	z := served.Source()
+	z.Records = slices.DeleteFunc(z.Records, func(rr dns.RR) bool { return dns.CanonicalName(rr.Header().Name) == e.id.origin })
+	z.Records = append(z.Records, e.apex...)
+	return z
+}
+
+// manyNames is of how many names a zone is changed, whatever its size; of more
+// if they are no more than an eighth of it.
+const manyNames = 1000
+
+// changeTo is the change that leads from what is served to a zone as it was read;
+// nil where it is to be published as a whole. It compares names by sums of their
+// records: one whose records are spelt otherwise than they are served counts as
+// changed. The caller has e.publishing.
+func (s *Server) changeTo(e *entry, z *zone.Zone, signer *sign.Signer, now time.Time) *zone.Change {
+	s.mu.Lock()
+	served, clients := e.served, e.clients
+	s.mu.Unlock()
+	before := s.zones.Served(e.id.origin, z.View)
+	switch {
+	case !served || before == nil || e.signer != signer || before.Info().Signed && signer == nil,
+		len(z.Choices)+len(z.Aliases) > 0 || !before.Fixed() || !slices.Equal(z.Clients, clients),
+		signer != nil && !now.Before(signer.Renew(z.View)):
+		return nil
+	}
+	sums := make(map[string]uint64, before.Info().Names)
+	var buf []byte
+	for _, rr := range z.Records {
+		if signer != nil && signer.Makes(rr) {
+			continue
+		}
+		wire, err := pack(rr, &buf)
+		if err != nil {
+			return nil // which says what is wrong
+		}
+		sums[string(wire[:nameLen(wire)])] += xxh3.Hash(wire)
+	}
+	for wire := range before.SourceRecords() {
+		sums[string(wire[:nameLen(wire)])] -= xxh3.Hash(wire)
+	}
+	total := len(sums)
+	c := &zone.Change{Origin: z.Origin, View: z.View}
+	changed := map[string]bool{e.id.origin: true}
+	for name, sum := range sums {
+		if sum != 0 {
+			changed[printName([]byte(name))] = true
+		}
+	}
+	if len(changed) > manyNames && len(changed) > total/8 {
+		return nil
+	}
+	for name := range changed {
+		c.Names = append(c.Names, name)
+	}
+	for _, rr := range z.Records {
+		if changed[dns.CanonicalName(rr.Header().Name)] {
+			c.Records = append(c.Records, rr)
+		}
+	}
+	return c
+}
+
+// nameLen is the length of the name that a record in wire form begins with.
+func nameLen(wire []byte) int {
+	n := 0
+	for wire[n] != 0 {
+		n += 1 + int(wire[n])
+	}
+	return n + 1
 }

@@ -174,11 +174,11 @@ func TestDifferencesAreBounded(t *testing.T) {
 		for i := from; i < to; i++ {
 			lines = append(lines, a(i))
 		}
-		v, err := newVersion("example.com.", rrs(t, lines...))
+		c, err := wholeContent("example.com.", rrs(t, lines...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return v
+		return c.version()
 	}
 	one, two := build(1, 0, 100), build(2, 1, 101)
 	d := diff(one, two)
@@ -208,7 +208,7 @@ func TestMessagesOfATransferAreReadByTheCodec(t *testing.T) {
 	}
 	big := "big.example.com. 300 IN TXT" + strings.Repeat(" \""+strings.Repeat("y", 250)+"\"", 250) // 62 KiB
 	lines = append(lines, big)
-	v, err := newVersion("example.com.", rrs(t, lines...))
+	v, err := wholeContent("example.com.", rrs(t, lines...))
 	if err != nil {
 		t.Fatal(err)
 	}

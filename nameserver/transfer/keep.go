@@ -43,7 +43,7 @@ type kept struct {
 	id         id
 	stamp      stamp
 	signatures *sign.Signatures
-	current    *version
+	current    *content
 	journal    journal
 }
 
@@ -95,7 +95,22 @@ func (r *kept) writeTo(w io.Writer) error {
 	if v := r.current; v != nil {
 		b = b[:0]
 		text(v.soa)
-		text(v.arena)
+		size := 0
+		for wire := range v.records() {
+			size += len(wire)
+		}
+		if size > maxZone {
+			return fmt.Errorf("its records take %d bytes, more than the %d of any zone that is kept", size, maxZone)
+		}
+		if _, err := out.Write(binary.BigEndian.AppendUint32(b, uint32(size))); err != nil {
+			return err
+		}
+		for wire := range v.records() {
+			if _, err := out.Write(wire); err != nil {
+				return err
+			}
+		}
+		b = b[:0]
 		b = binary.BigEndian.AppendUint32(b, uint32(len(r.journal)))
 		for _, d := range r.journal {
 			b = binary.BigEndian.AppendUint32(b, d.from)
@@ -205,7 +220,10 @@ func parseKept(b []byte) (*kept, error) {
 	if r.err == nil && parts&hasVersion != 0 {
 		v := &version{serial: rec.stamp.serial, soa: r.text(), arena: r.text()}
 		v.starts = r.records(v.arena)
-		rec.current = v
+		if r.err == nil {
+			v.sort()
+		}
+		rec.current = &content{serial: v.serial, soa: v.soa, kept: v}
 		for n := r.uint32(); n > 0 && r.err == nil; n-- {
 			d := &difference{from: r.uint32(), to: r.uint32(), oldSOA: r.text(), newSOA: r.text(), gone: r.slices(), come: r.slices()}
 			d.size = len(d.oldSOA) + len(d.newSOA)

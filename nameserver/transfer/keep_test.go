@@ -86,9 +86,9 @@ func TestIncrementalTransfersGoOnAfterARestart(t *testing.T) {
 }
 
 // signaturesOf gives the signatures of what is served, by what they sign.
-func signaturesOf(z *zone.Zone) map[string]string {
+func signaturesOf(records []dns.RR) map[string]string {
 	all := map[string]string{}
-	for _, rr := range z.Records {
+	for _, rr := range records {
 		if sig, ok := rr.(*dns.RRSIG); ok {
 			all[sig.Hdr.Name+dns.TypeToString[sig.TypeCovered]] = sig.String()
 		}
@@ -106,7 +106,7 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 			// Keys are made by the clock outside.
 			time.Sleep(time.Until(time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)))
 			run := func(c transfer.Config, n int) (uint32, map[string]string) {
-				k := &kept{}
+				k := newKept()
 				s, err := transfer.New(c, "", k, slog.New(slog.NewTextHandler(t.Output(), nil)))
 				if err != nil {
 					t.Fatal(err)
@@ -117,7 +117,7 @@ func TestARestartKeepsSerialAndSignatures(t *testing.T) {
 				if !s.Save() {
 					t.Error("it cannot be kept")
 				}
-				return k.serial(), signaturesOf(k.last.Load())
+				return k.serial(), signaturesOf(k.records())
 			}
 			file := filepath.Join(c.Folder, "example.com.journal")
 			stat := func() time.Time {

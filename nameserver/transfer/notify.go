@@ -14,7 +14,6 @@ import (
 	"github.com/miekg/dns"
 
 	"shuultuur/nameserver/wire"
-	"shuultuur/nameserver/zone"
 )
 
 // news are the NOTIFY messages that have to be sent.
@@ -48,17 +47,7 @@ const (
 )
 
 // announce puts a zone's new serial on the list, in place of an older one.
-func (s *Server) announce(n id, z *zone.Zone) {
-	var soa *dns.SOA
-	for _, rr := range z.Records {
-		if x, ok := rr.(*dns.SOA); ok {
-			soa = x
-			break
-		}
-	}
-	if soa == nil {
-		return
-	}
+func (s *Server) announce(n id, soa *dns.SOA) {
 	s.news.mu.Lock()
 	for _, t := range s.tell {
 		k := newsKey{n, t.address}

@@ -102,12 +102,12 @@ func asked(msg []byte) (uint32, error) {
 }
 
 // whole sends all of a zone: the SOA record first and last.
-func (p *packer) whole(v *version) error {
+func (p *packer) whole(v *content) error {
 	if err := p.add(v.soa); err != nil {
 		return err
 	}
-	for i := range v.len() {
-		if err := p.add(v.record(i)); err != nil {
+	for wire := range v.records() {
+		if err := p.add(wire); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (p *packer) whole(v *version) error {
 }
 
 // changes sends differences (RFC 1995 section 4).
-func (p *packer) changes(v *version, j journal) error {
+func (p *packer) changes(v *content, j journal) error {
 	if err := p.add(v.soa); err != nil {
 		return err
 	}

@@ -1,13 +1,13 @@
 package transfer_test
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,21 +22,24 @@ import (
 	"shuultuur/peertest"
 )
 
-// kept is a Zones that keeps what it is given.
-type kept struct{ last atomic.Pointer[zone.Zone] }
+// kept is a Zones that can be looked at.
+type kept struct{ *zone.Responder }
 
-func (k *kept) Replace(zones ...*zone.Zone) error { k.last.Store(zones[0]); return nil }
-func (k *kept) Change(*zone.Change) error         { return zone.ErrWhole }
-func (k *kept) Remove(string, string) bool        { k.last.Store(nil); return true }
+func newKept() kept { return kept{zone.NewResponder()} }
 
-func (k *kept) serial() uint32 {
-	for _, rr := range k.last.Load().Records {
-		if soa, ok := rr.(*dns.SOA); ok {
-			return soa.Serial
+// records are what is served.
+func (k kept) records() (all []dns.RR) {
+	for wire := range k.Served("example.com.", "").Records() {
+		rr, _, err := dns.UnpackRR(bytes.Clone(wire), 0)
+		if err != nil {
+			panic(err)
 		}
+		all = append(all, rr)
 	}
-	return 0
+	return all
 }
+
+func (k kept) serial() uint32 { return k.Served("example.com.", "").Info().Serial }
 
 func TestSerials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +59,7 @@ func TestSerials(t *testing.T) {
 			{"unixtime", "unixtime", []round{{7, 1, 0, now}, {7, 1, time.Hour, now}, {7, 2, 0, now + 3600}, {7, 3, 0, now + 3601}, {2026112101, 3, 0, 2026112101}, {2026112101, 4, 0, 2026112102}}},
 			{"dates", "unixtime", []round{{2026112101, 1, years - time.Hour, 2026112101 + 24}, {2026112101, 1, time.Hour, 2026112101 + 24}, {2026112101, 2, time.Hour, 2026112101 + 26}, {2026112102, 3, 0, 2026112102 + 26}}},
 		} {
-			k := &kept{}
+			k := newKept()
 			s, err := transfer.New(transfer.Config{Serial: tt.policy}, "", k, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +79,7 @@ func TestSerials(t *testing.T) {
 
 func TestSignedZonesAreSignedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &kept{}
+		k := newKept()
 		s, err := transfer.New(transfer.Config{}, "", k, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +104,7 @@ func TestSignedZonesAreSignedAgain(t *testing.T) {
 		for range 60 {
 			time.Sleep(24 * time.Hour)
 			synctest.Wait()
-			for _, rr := range k.last.Load().Records {
+			for _, rr := range k.records() {
 				if sig, ok := rr.(*dns.RRSIG); ok {
 					if left := time.Until(time.Unix(int64(sig.Expiration), 0)); left < 3*24*time.Hour {
 						t.Fatalf("%s has %v left", sig.Hdr.Name, left)
@@ -129,7 +132,7 @@ func TestKeysOfTheSettingsRoll(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		k := &kept{}
+		k := newKept()
 		s, err := transfer.New(transfer.Config{Sign: []transfer.Sign{{Zones: []string{"example.com"}, Config: sign.Config{Keys: []string{dir}, ZSKLifetime: 10 * 24 * time.Hour}}}}, "", k, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +148,7 @@ func TestKeysOfTheSettingsRoll(t *testing.T) {
 		for range 50 {
 			time.Sleep(24 * time.Hour)
 			synctest.Wait()
-			for _, rr := range k.last.Load().Records {
+			for _, rr := range k.records() {
 				sig, ok := rr.(*dns.RRSIG)
 				if !ok || sig.TypeCovered != dns.TypeA {
 					continue
@@ -313,7 +316,7 @@ func TestZonesOfTheSettingsAreSigned(t *testing.T) {
 	if _, err := key.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	k := &kept{}
+	k := newKept()
 	s, err := transfer.New(transfer.Config{Sign: []transfer.Sign{{Zones: []string{"Example.com"}, Config: sign.Config{Keys: []string{dir}, Denial: sign.Compact}}}}, "", k, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +325,7 @@ func TestZonesOfTheSettingsAreSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := 0
-	for _, rr := range k.last.Load().Records {
+	for _, rr := range k.records() {
 		if rr.Header().Rrtype == dns.TypeRRSIG {
 			signed++
 		}
@@ -342,7 +345,7 @@ func TestZonesOfTheSettingsAreSigned(t *testing.T) {
 	if !slices.Contains(names, "shuultuur_dns_signatures_renew_timestamp_seconds") {
 		t.Errorf("no metric says when the zone is signed again: %v", names)
 	}
-	if signed < 9 || k.last.Load().Signer == nil {
+	if signed < 9 || !k.Zones()[0].Signed {
 		t.Errorf("%d signatures", signed)
 	}
 }

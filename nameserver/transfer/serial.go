@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -27,54 +28,79 @@ type stamp struct {
 // to be changed. mark counts as contents: how the zone is signed. anew says that
 // the contents count as changed: signatures are made anew.
 func (s *stamp) next(z *zone.Zone, policy string, mark uint64, anew bool, now time.Time) *zone.Zone {
-	at := -1
-	sum := [2]uint64{mark}
-	var buf []byte
-	for i, rr := range z.Records {
-		if soa, ok := rr.(*dns.SOA); ok {
-			at = i
-			soa := *soa
-			soa.Serial = 0
-			rr = &soa
-		}
-		if policy == Keep {
-			continue
-		}
-		wire, err := pack(rr, &buf)
-		if err != nil {
-			continue // who compiles the zone says what is wrong
-		}
-		h := xxh3.Hash128(wire)
-		sum[0] += h.Hi
-		sum[1] += h.Lo
-	}
+	at := slices.IndexFunc(z.Records, isSOA)
 	if at < 0 {
+		return z // who compiles the zone says what is wrong
+	}
+	sum := [2]uint64{mark}
+	if policy != Keep {
+		add(&sum, z.Records, 1)
+	}
+	soa := s.step(z.Records[at].(*dns.SOA), policy, sum, anew, now)
+	if soa == z.Records[at] {
 		return z
 	}
-	source := z.Records[at].(*dns.SOA).Serial
-	serial := source
+	out := *z
+	out.Records = append([]dns.RR(nil), z.Records...)
+	out.Records[at] = soa
+	return &out
+}
+
+// change gives the SOA record of a zone in which some records take the place of
+// others, soa among them.
+func (s *stamp) change(soa *dns.SOA, policy string, gone, come []dns.RR, now time.Time) *dns.SOA {
+	sum := s.contents
+	if policy != Keep {
+		add(&sum, gone, ^uint64(0))
+		add(&sum, come, 1)
+	}
+	return s.step(soa, policy, sum, false, now)
+}
+
+// step goes on to other contents, or the same.
+func (s *stamp) step(soa *dns.SOA, policy string, sum [2]uint64, anew bool, now time.Time) *dns.SOA {
+	serial := soa.Serial
 	switch {
 	case policy == Keep:
-	case s.known && sum == s.contents && !anew && !newer(source, s.serial):
+	case s.known && sum == s.contents && !anew && !newer(soa.Serial, s.serial):
 		serial = s.serial
 	default:
 		if policy == UnixTime {
-			serial = unixTime(source, now)
+			serial = unixTime(soa.Serial, now)
 		}
 		if s.known && !newer(serial, s.serial) {
 			serial = s.serial + 1
 		}
 	}
 	*s = stamp{true, serial, sum}
-	if serial == source {
-		return z
+	if serial == soa.Serial {
+		return soa
 	}
-	soa := *z.Records[at].(*dns.SOA)
-	soa.Serial = serial
-	out := *z
-	out.Records = append([]dns.RR(nil), z.Records...)
-	out.Records[at] = &soa
+	out := *soa
+	out.Serial = serial
 	return &out
+}
+
+func isSOA(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeSOA }
+
+// add adds the hashes of records, times n, to a sum that their order does not
+// matter to. The serial of a SOA record is none of its contents.
+func add(sum *[2]uint64, records []dns.RR, n uint64) {
+	var buf []byte
+	for _, rr := range records {
+		if soa, ok := rr.(*dns.SOA); ok {
+			soa := *soa
+			soa.Serial = 0
+			rr = &soa
+		}
+		wire, err := pack(rr, &buf)
+		if err != nil {
+			continue // who compiles the zone says what is wrong
+		}
+		h := xxh3.Hash128(wire)
+		sum[0] += n * h.Hi
+		sum[1] += n * h.Lo
+	}
 }
 
 // unixTime is a serial that has only the clock to grow by: what was served

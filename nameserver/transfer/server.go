@@ -26,10 +26,10 @@ type Zones interface {
 	Replace(zones ...*zone.Zone) error
 	Change(c *zone.Change) error
 	Remove(origin, view string) bool
+	Served(origin, view string) *zone.Served
 }
 
 var (
-	_ Zones              = (*Server)(nil)
 	_ wire.Responder     = (*Server)(nil)
 	_ wire.Transferrer   = (*Server)(nil)
 	_ wire.Notifier      = (*Server)(nil)
@@ -45,8 +45,8 @@ type Stats struct {
 	BadKey, BadSig, BadTime, BadTrunc atomic.Uint64 // requests with a TSIG that was refused
 }
 
-// A Server publishes zones: it is the [Zones] that those who read zones are to
-// have, in front of the one it was given. It is also a [wire.Responder] to stand before the
+// A Server publishes zones: those who read zones give them to it, in front of the
+// [Zones] it was given. It is also a [wire.Responder] to stand before the
 // one that answers for the zones, a [wire.Transferrer], a [wire.Notifier] and a
 // [wire.Authenticator].
 type Server struct {
@@ -86,7 +86,7 @@ type entry struct {
 	id id
 
 	publishing sync.Mutex // one at a time
-	source     *zone.Zone // for signing again
+	apex       []dns.RR   // what the source has at the origin; the rest is as it is served
 	signer     *sign.Signer
 	stamp      stamp
 	retry      time.Time // after signing failed
@@ -98,7 +98,7 @@ type entry struct {
 	served  bool
 	signs   *sign.Signer // who signed what is served
 	clients []netip.Prefix
-	current *version
+	current *content
 	journal journal
 }
 
@@ -220,13 +220,15 @@ func (s *Server) Publish(ctx context.Context, z *zone.Zone) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
 	s.restore(e, signer, now)
+	if c := s.changeTo(e, z, signer, now); c != nil {
+		if err := s.change(e, c, now); !errors.Is(err, zone.ErrWhole) {
+			return err
+		}
+	}
 	if err := s.serve(ctx, e, z, signer, now); err != nil {
 		return err
 	}
-	e.source, e.signer, e.retry = nil, signer, time.Time{}
-	if signer != nil {
-		e.source = z
-	}
+	e.signer, e.retry = signer, time.Time{}
 	wakeUp(s.changed)
 	return nil
 }
@@ -251,19 +253,14 @@ func (s *Server) entry(n id) *entry {
 
 // serve stamps, signs and hands over a zone. The caller has e.publishing.
 func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign.Signer, now time.Time) error {
-	policy := s.serial
-	switch {
-	case policy == "" && signer != nil:
-		policy = UnixTime
-	case policy == "" || s.secondaries[e.id.origin] != nil && signer == nil:
-		policy = Keep // a secondary has its primary's
-	}
+	policy := s.policy(e, signer)
 	anew := signer != nil && e.stamp.known && !now.Before(signer.Renew(e.id.view))
 	mark := uint64(0)
 	if signer != nil {
 		mark = signer.Fingerprint(now)
 	}
 	stamp := e.stamp
+	source := z
 	z = stamp.next(z, policy, mark, anew, now)
 	served := z
 	if signer != nil {
@@ -277,14 +274,28 @@ func (s *Server) serve(ctx context.Context, e *entry, z *zone.Zone, signer *sign
 	}
 	e.changed = e.changed || e.stamp != stamp
 	e.stamp = stamp
-	records := served.Records
-	if signer != nil && signer.Online() && s.wanted(e.id.origin) {
-		var err error
-		if records, err = signer.Whole(ctx, z, now); err != nil {
-			return err
+	e.apex = nil
+	for _, rr := range source.Records {
+		if dns.CanonicalName(rr.Header().Name) == e.id.origin {
+			e.apex = append(e.apex, rr)
 		}
 	}
-	s.remember(e, served, records, signer)
+	var next *content
+	switch {
+	case !s.wanted(e.id.origin):
+	case signer != nil && signer.Online():
+		records, err := signer.Whole(ctx, z, now)
+		if err == nil {
+			next, err = wholeContent(e.id.origin, records)
+		}
+		if err != nil {
+			return err
+		}
+	default:
+		next = s.content(e)
+	}
+	at := slices.IndexFunc(z.Records, isSOA)
+	s.remember(e, next, z.Records[at].(*dns.SOA), z.Clients, signer)
 	if signer != nil {
 		kept := signer.Signatures(e.id.view)
 		e.changed = e.changed || kept != e.kept
@@ -301,44 +312,48 @@ func (s *Server) wanted(origin string) bool {
 	return slices.ContainsFunc(s.allow, func(a allowed) bool { return covers(a.zones, origin) })
 }
 
-// remember keeps what somebody may fetch, and tells who wants to know.
-func (s *Server) remember(e *entry, z *zone.Zone, records []dns.RR, signer *sign.Signer) {
-	var v *version
-	if s.wanted(e.id.origin) {
-		var err error
-		if v, err = newVersion(e.id.origin, records); err != nil {
-			s.log.Error("a zone cannot be kept for transfers", "zone", e.id.origin, "view", e.id.view, "err", err)
-		}
+// content is what is served of a zone, nil if that is too much.
+func (s *Server) content(e *entry) *content {
+	c := contentOf(s.zones.Served(e.id.origin, e.id.view))
+	if c.size() > maxZone {
+		s.log.Error("a zone is too large to be kept for transfers", "zone", e.id.origin, "view", e.id.view, "bytes", c.size(), "most", maxZone)
+		return nil
 	}
+	return c
+}
+
+// remember keeps what somebody may fetch, and tells who wants to know.
+func (s *Server) remember(e *entry, next *content, soa *dns.SOA, clients []netip.Prefix, signer *sign.Signer) {
 	s.mu.Lock()
 	old, before := e.current, e.served
 	s.mu.Unlock()
 	j := e.journal // only written under publishing
+	same := next == nil && old == nil
 	switch {
-	case v == nil || old == nil:
+	case next == nil || old == nil:
 		j = nil
-	case newer(v.serial, old.serial):
-		j = j.add(diff(old, v), len(v.arena))
-	case v.serial == old.serial:
-		if d := diff(old, v); len(d.gone)+len(d.come) == 0 {
-			v = old
+	case newer(next.serial, old.serial):
+		j = j.add(next.since(old), next.size())
+	case next.serial == old.serial:
+		if d := next.since(old); len(d.gone)+len(d.come) == 0 {
+			same = true
 		} else {
 			j = nil
 			s.log.Warn("a zone has changed, but its serial has not: secondaries will not fetch it (settings: serial: unixtime)",
-				"zone", e.id.origin, "view", e.id.view, "serial", v.serial)
+				"zone", e.id.origin, "view", e.id.view, "serial", next.serial)
 		}
 	default:
 		j = nil
 		s.log.Warn("the serial of a zone went back: secondaries will not fetch it until it is past the old one",
-			"zone", e.id.origin, "view", e.id.view, "serial", v.serial, "old", old.serial)
+			"zone", e.id.origin, "view", e.id.view, "serial", next.serial, "old", old.serial)
 	}
-	e.changed = e.changed || v != old
+	e.changed = e.changed || !same
 	s.mu.Lock()
-	e.served, e.signs, e.clients, e.current, e.journal = true, signer, z.Clients, v, j
+	e.served, e.signs, e.clients, e.current, e.journal = true, signer, clients, next, j
 	s.mu.Unlock()
 	s.markMissing()
-	if v == nil || old == nil || v.serial != old.serial || !before {
-		s.announce(e.id, z)
+	if next == nil || old == nil || next.serial != old.serial || !before {
+		s.announce(e.id, soa)
 	}
 }
 
@@ -357,7 +372,7 @@ func (s *Server) Remove(origin, view string) bool {
 	s.mu.Lock()
 	delete(s.entries, id{origin, view})
 	s.mu.Unlock()
-	e.source, e.signer = nil, nil
+	e.apex, e.signer = nil, nil
 	s.markMissing()
 	if s.folder != "" {
 		_ = os.Remove(s.keptFile(e.id)) // most have none
@@ -445,7 +460,8 @@ func (s *Server) roll(now time.Time) {
 func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Time {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
-	if e.signer == nil || e.source == nil {
+	served := s.zones.Served(e.id.origin, e.id.view)
+	if e.signer == nil || served == nil {
 		return time.Time{}
 	}
 	due := e.signer.Renew(e.id.view)
@@ -455,7 +471,7 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 	if now.Before(due) {
 		return due
 	}
-	if err := s.serve(ctx, e, e.source, e.signer, now); err != nil {
+	if err := s.serve(ctx, e, e.source(served), e.signer, now); err != nil {
 		if ctx.Err() == nil {
 			s.log.Error("a zone cannot be signed again; its signatures go on ageing", "zone", e.id.origin, "view", e.id.view, "err", err)
 		}
@@ -554,7 +570,7 @@ func printName(name []byte) string {
 }
 
 // find gives the zone that q may fetch, or why it may not.
-func (s *Server) find(q *wire.Query) (*version, journal, int) {
+func (s *Server) find(q *wire.Query) (*content, journal, int) {
 	if q.Class != dns.ClassINET {
 		return nil, nil, dns.RcodeRefused
 	}

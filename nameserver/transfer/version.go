@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/miekg/dns"
+
+	"shuultuur/nameserver/zone"
 )
 
 // A version is all records of a zone at one serial, in wire form without
@@ -16,6 +19,108 @@ type version struct {
 	soa    []byte // the SOA record, which is not among the others
 	arena  []byte
 	starts []uint32 // of each record in arena, and its end
+}
+
+// A content is what may be fetched of a zone: what is served, or where that
+// lacks a chain (see [sign.Signer.Whole]) or was read after a restart, a version.
+type content struct {
+	serial uint32
+	soa    []byte
+	served *zone.Served // nil where there is a version
+	kept   *version
+}
+
+// contentOf is that of what is served.
+func contentOf(z *zone.Served) *content {
+	return &content{serial: z.Info().Serial, soa: z.SOA(), served: z}
+}
+
+// wholeContent is that of records that are not served as they are.
+func wholeContent(origin string, records []dns.RR) (*content, error) {
+	c := &content{}
+	var buf []byte
+	var failed error
+	c.kept = newVersion(0, nil, func(yield func([]byte) bool) {
+		for _, rr := range records {
+			wire, err := pack(rr, &buf)
+			if err != nil {
+				failed = err
+				return
+			}
+			if soa, ok := rr.(*dns.SOA); ok && dns.CanonicalName(soa.Hdr.Name) == origin {
+				c.serial, c.soa = soa.Serial, bytes.Clone(wire)
+			} else if !yield(wire) {
+				return
+			}
+		}
+	})
+	if failed == nil && c.soa == nil {
+		failed = fmt.Errorf("zone %q has no SOA record", origin)
+	}
+	c.kept.serial, c.kept.soa = c.serial, c.soa
+	return c, failed
+}
+
+// records are all but the SOA record; the slice is used again for the next.
+func (c *content) records() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if c.kept != nil {
+			for i := range c.kept.len() {
+				if !yield(c.kept.record(i)) {
+					return
+				}
+			}
+			return
+		}
+		first := true // is the SOA record
+		for wire := range c.served.Records() {
+			if !first && !yield(wire) {
+				return
+			}
+			first = false
+		}
+	}
+}
+
+// size is about how many bytes it takes to send.
+func (c *content) size() int {
+	if c.kept != nil {
+		return len(c.kept.arena)
+	}
+	return c.served.Info().Bytes
+}
+
+// version puts its records in order.
+func (c *content) version() *version {
+	if c.kept != nil {
+		return c.kept
+	}
+	return newVersion(c.serial, c.soa, c.records())
+}
+
+// since finds what leads to it from one before.
+func (c *content) since(before *content) *difference {
+	if c.served == nil {
+		return diff(before.version(), c.version())
+	}
+	gone, come, ok := c.served.Since(before.served)
+	if !ok {
+		return diff(before.version(), c.version())
+	}
+	d := &difference{from: before.serial, to: c.serial, oldSOA: before.soa, newSOA: c.soa, size: len(before.soa) + len(c.soa)}
+	for _, wire := range gone {
+		if !bytes.Equal(wire, before.soa) {
+			d.gone = append(d.gone, wire)
+			d.size += len(wire)
+		}
+	}
+	for _, wire := range come {
+		if !bytes.Equal(wire, c.soa) {
+			d.come = append(d.come, wire)
+			d.size += len(wire)
+		}
+	}
+	return d
 }
 
 // maxRecord is more than any record takes.
@@ -43,41 +148,34 @@ func pack(rr dns.RR, buf *[]byte) ([]byte, error) {
 	return wire, nil
 }
 
-// newVersion packs and sorts the records of a zone.
-func newVersion(origin string, records []dns.RR) (*version, error) {
-	v := &version{}
-	var arena, buf []byte
-	type part struct{ from, to uint32 }
-	parts := make([]part, 0, len(records))
-	for _, rr := range records {
-		wire, err := pack(rr, &buf)
-		if err != nil {
-			return nil, err
-		}
-		if soa, ok := rr.(*dns.SOA); ok && dns.CanonicalName(soa.Hdr.Name) == origin {
-			v.serial, v.soa = soa.Serial, bytes.Clone(wire)
-			continue
-		}
-		if len(arena)+len(wire) > maxZone {
-			return nil, fmt.Errorf("zone %q has more than %d bytes: it is not kept for transfers", origin, maxZone)
-		}
-		parts = append(parts, part{uint32(len(arena)), uint32(len(arena) + len(wire))})
-		arena = append(arena, wire...)
-	}
-	if v.soa == nil {
-		return nil, fmt.Errorf("zone %q has no SOA record", origin)
-	}
-	text := func(p part) []byte { return arena[p.from:p.to] }
-	slices.SortFunc(parts, func(a, b part) int { return bytes.Compare(text(a), text(b)) })
-	parts = slices.CompactFunc(parts, func(a, b part) bool { return bytes.Equal(text(a), text(b)) })
-	v.arena = make([]byte, 0, len(arena))
-	v.starts = make([]uint32, 0, len(parts)+1)
-	for _, p := range parts {
+// newVersion sorts the records of a zone at a serial, of which none is the SOA
+// record at the origin; each is only looked at until the next is asked for.
+func newVersion(serial uint32, soa []byte, records iter.Seq[[]byte]) *version {
+	v := &version{serial: serial, soa: soa, starts: []uint32{0}}
+	for wire := range records {
+		v.arena = append(v.arena, wire...)
 		v.starts = append(v.starts, uint32(len(v.arena)))
-		v.arena = append(v.arena, text(p)...)
 	}
-	v.starts = append(v.starts, uint32(len(v.arena)))
-	return v, nil
+	v.sort()
+	return v
+}
+
+// sort puts the records in order, each once.
+func (v *version) sort() {
+	parts := make([][]byte, v.len())
+	for i := range parts {
+		parts[i] = v.record(i)
+	}
+	if slices.IsSortedFunc(parts, bytes.Compare) {
+		return
+	}
+	slices.SortFunc(parts, bytes.Compare)
+	arena, starts := make([]byte, 0, len(v.arena)), make([]uint32, 0, len(v.starts))
+	for _, p := range slices.CompactFunc(parts, bytes.Equal) {
+		starts = append(starts, uint32(len(arena)))
+		arena = append(arena, p...)
+	}
+	v.arena, v.starts = arena, append(starts, uint32(len(arena)))
 }
 
 // maxZone is the most a zone may have to be kept, so that offsets fit.
@@ -183,7 +281,7 @@ func newPacker(head []byte, sign func([]byte) []byte, send func([]byte) error) *
 }
 
 func (p *packer) begin() {
-	p.buf, p.count, p.last = append(p.buf[:0], p.head...), 0, nil
+	p.buf, p.count, p.last = append(p.buf[:0], p.head...), 0, p.last[:0]
 	p.names = map[string]uint16{}
 }
 
@@ -207,12 +305,12 @@ func (p *packer) add(wire []byte) error {
 
 // owner appends a name, what was there before as a pointer.
 func (p *packer) owner(name []byte) {
-	if p.last != nil && bytes.Equal(p.last, name) {
+	if len(p.last) > 0 && bytes.Equal(p.last, name) {
 		p.buf = binary.BigEndian.AppendUint16(p.buf, 0xc000|p.lastAt)
 		return
 	}
 	if len(p.buf) < 0x4000 {
-		p.last, p.lastAt = name, uint16(len(p.buf))
+		p.last, p.lastAt = append(p.last[:0], name...), uint16(len(p.buf))
 	}
 	for i := 0; name[i] != 0; i += 1 + int(name[i]) {
 		if at, ok := p.names[string(name[i:])]; ok {

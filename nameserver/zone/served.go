@@ -139,7 +139,7 @@ func (s *Served) Source() *Zone {
 	t := s.t
 	z := &Zone{Origin: printName(t.origin), View: t.view, Clients: t.clients, Resolver: t.resolver, Records: make([]dns.RR, 0, t.count)}
 	for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
-		if !t.live(n) || t.signer != nil && t.flags(n)&isNSEC3 != 0 {
+		if !t.live(n) {
 			continue
 		}
 		z.Records = t.source(n, z.Records)
@@ -159,6 +159,24 @@ func (s *Served) Source() *Zone {
 	return z
 }
 
+// SourceRecords yields the records of Source in wire form. The slice is used
+// again for the next.
+func (s *Served) SourceRecords() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		t := s.t
+		var buf []byte
+		for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
+			if t.live(n) && !t.eachSource(n, &buf, yield) {
+				return
+			}
+		}
+	}
+}
+
+// Fixed says that nothing in the zone depends on who asks, or on other zones'
+// addresses.
+func (s *Served) Fixed() bool { return len(s.t.picks)+len(s.t.aliases) == 0 }
+
 // At gives the records of a name as Source has them.
 func (s *Served) At(name string) []dns.RR {
 	wire, err := wireName(name)
@@ -174,24 +192,37 @@ func (s *Served) At(name string) []dns.RR {
 // source appends the records of a node that are not of the Signer's making.
 func (t *table) source(n uint32, all []dns.RR) []dns.RR {
 	var buf []byte
+	t.eachSource(n, &buf, func(wire []byte) bool {
+		if rr, _, err := dns.UnpackRR(wire, 0); err == nil { // as it was packed
+			all = append(all, rr)
+		}
+		return true
+	})
+	return all
+}
+
+// eachSource yields the records of a node that are not of the Signer's making.
+func (t *table) eachSource(n uint32, buf *[]byte, yield func([]byte) bool) bool {
+	if t.signer != nil && t.flags(n)&isNSEC3 != 0 {
+		return true
+	}
+	more := true
 	t.sets(n, func(at uint32) {
-		if t.signer != nil && u16(t.arena, at) == dns.TypeNSEC {
+		if !more || t.signer != nil && u16(t.arena, at) == dns.TypeNSEC {
 			return
 		}
 		left := int(u16(t.arena, at+setCount))
 		if t.signer == nil {
 			left += int(t.arena[at+setSigs])
 		}
-		t.each(n, at, &buf, func(wire []byte) bool {
+		t.each(n, at, buf, func(wire []byte) bool {
 			if left--; left >= 0 {
-				if rr, _, err := dns.UnpackRR(wire, 0); err == nil { // as it was packed
-					all = append(all, rr)
-				}
+				more = yield(wire)
 			}
-			return left > 0
+			return more && left > 0
 		})
 	})
-	return all
+	return more
 }
 
 // each yields the records of a set and its signatures.

@@ -73,7 +73,7 @@ func (s *Signer) arrange(from *zone.Zone, now time.Time) (*plan, error) {
 		return nil
 	}
 	for _, rr := range records {
-		if s.makes(rr) {
+		if s.Makes(rr) {
 			continue
 		}
 		if soa, ok := rr.(*dns.SOA); ok {

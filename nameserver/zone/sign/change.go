@@ -29,7 +29,7 @@ func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 		if soa, ok := rr.(*dns.SOA); ok {
 			p.soa = soa
 		}
-		return s.makes(rr)
+		return s.Makes(rr)
 	})
 	if p.soa == nil {
 		return nil, fmt.Errorf("change zone %q: the SOA record is not in the change", s.origin)
@@ -40,9 +40,9 @@ func (s *Signer) Change(c *zone.Change, now time.Time) (*zone.Change, error) {
 	return &out, nil
 }
 
-// makes says whether a record is one that signing makes, and so none of those
-// it is made of.
-func (s *Signer) makes(rr dns.RR) bool {
+// Makes says whether a record is one that signing makes, and so none of those
+// that a zone is signed of.
+func (s *Signer) Makes(rr dns.RR) bool {
 	switch rr := rr.(type) {
 	case *dns.RRSIG, *dns.NSEC, *dns.NSEC3, *dns.NSEC3PARAM, *dns.CDS, *dns.CDNSKEY:
 		return true
