@@ -167,8 +167,8 @@ type known struct {
 	round    uint32
 	apex     []value // what "@" has
 	config   []byte
+	keys     Keys
 	settings configJSON
-	whole    bool // the name server takes it as a whole only
 }
 
 // all are the problems of the zone.

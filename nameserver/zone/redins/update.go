@@ -60,14 +60,10 @@ func plainLabel(label string) bool {
 	return !strings.ContainsFunc(label, func(r rune) bool { return r == '\\' || 'A' <= r && r <= 'Z' })
 }
 
-// remember notes what a zone that is served now was made of. A zone that is
-// signed, or that spells names in more ways than one, is not remembered, and so
-// read as a whole each time.
+// remember notes what a zone that is served now was made of. A zone that spells
+// names in more ways than one is not remembered, and so read as a whole each time.
 func (k *known) remember(r *raw, b *builder, counts map[string]uint32) {
-	k.names, k.apex, k.config, k.settings = nil, nil, r.config, b.config
-	if k.whole || b.config.DNSSEC {
-		return
-	}
+	k.names, k.apex, k.config, k.keys, k.settings = nil, nil, r.config, r.keys, b.config
 	names := make(map[string]*held, max(len(counts), len(r.labels)))
 	all := make([]held, 0, max(len(counts), len(r.labels))+16) // in one piece
 	add := func(label string) *held {
@@ -106,10 +102,13 @@ func (s *Source) update(ctx context.Context, store *Store, name string, k *known
 		return err
 	}
 	changes := 0
+	if r.keys != k.keys && k.settings.DNSSEC {
+		return zone.ErrWhole
+	}
 	if !bytes.Equal(r.config, k.config) {
 		b := s.builder()
 		b.begin(r)
-		if b.config.DNSSEC || b.config.Flattened != k.settings.Flattened || b.config.DomainID != k.settings.DomainID {
+		if b.config.DNSSEC != k.settings.DNSSEC || b.config.Flattened != k.settings.Flattened || b.config.DomainID != k.settings.DomainID {
 			return zone.ErrWhole
 		}
 		if err := s.apply(k, r, nil); err != nil {
@@ -335,8 +334,7 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 		for _, st := range b.watched {
 			s.checker.Drop(st)
 		}
-		k.whole = errors.Is(err, zone.ErrWhole) // and will always be
-		return zone.ErrWhole                    // which finds out what is wrong
+		return zone.ErrWhole // which finds out what is wrong
 	}
 	k.apex = apex
 	var old []*health.Status
