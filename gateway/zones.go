@@ -82,13 +82,13 @@ func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, er
 	if err != nil {
 		return nil, err
 	}
-	signed := func(_ context.Context, z *zone.Zone, keys redins.Keys) (*zone.Zone, time.Time, error) {
+	signed := func(z *zone.Zone, keys redins.Keys) (*zone.Zone, error) {
 		signer, err := ring.Signer(z.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
 		if err != nil {
-			return nil, time.Time{}, err
+			return nil, err
 		}
-		z.Signer = signer
-		return z, time.Time{}, nil // the publisher signs again in time
+		z.Signer = signer // for the publisher, which signs again in time too
+		return z, nil
 	}
 	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, redisZones{z.publisher, ring}, look, signed, log); err != nil {
 		return nil, filter.Setting("dns.redis", err)

@@ -100,9 +100,9 @@ type Zones interface {
 	Remove(origin, view string) bool
 }
 
-// A Signer signs a zone with the keys that Redis has for it. The zone is to be
-// signed again at renew.
-type Signer func(ctx context.Context, z *zone.Zone, keys Keys) (signed *zone.Zone, renew time.Time, err error)
+// A Signer gives the zone as it is to be served with the keys that Redis has for
+// it, such as with its [zone.Zone.Signer]. Changes follow without it.
+type Signer func(z *zone.Zone, keys Keys) (*zone.Zone, error)
 
 // Stats are figures for metrics.
 type Stats struct {
@@ -157,7 +157,6 @@ type known struct {
 	records  int
 	problems []Problem       // that are of no name
 	parts    map[string]part // of those names that have something to say
-	renew    time.Time
 	took     time.Duration
 	ended    time.Time
 	failed   bool
@@ -502,16 +501,6 @@ func (s *Source) due(now time.Time) (map[string]*touched, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := time.Hour
-	for name, k := range s.known {
-		if !k.renew.IsZero() {
-			if until := k.renew.Sub(now); until > 0 {
-				wait = min(wait, until)
-			} else {
-				k.renew, k.sum = time.Time{}, xxh3.Uint128{}
-				s.touch(name, &touched{names: true})
-			}
-		}
-	}
 	due := map[string]*touched{}
 	for name, what := range s.dirty {
 		k := s.known[name]
@@ -563,9 +552,9 @@ func (s *Source) builder() *builder {
 
 // signed signs the zone if it says so. One that was served signed before is
 // not served otherwise.
-func (s *Source) signed(ctx context.Context, b *builder, z **zone.Zone, k *known) (renew time.Time, err error) {
+func (s *Source) signed(b *builder, z **zone.Zone, k *known) (err error) {
 	if !b.config.DNSSEC {
-		return renew, nil
+		return nil
 	}
 	var signed *zone.Zone
 	switch keys := b.raw.keys; {
@@ -574,17 +563,17 @@ func (s *Source) signed(ctx context.Context, b *builder, z **zone.Zone, k *known
 	case keys == Keys{}:
 		err = errors.New("dnssec is true, but there are no keys beside the zone (:zsk:pub, :zsk:priv, :ksk:pub, :ksk:priv)")
 	default:
-		signed, renew, err = s.sign(ctx, *z, keys)
+		signed, err = s.sign(*z, keys)
 	}
 	switch {
 	case err == nil:
 		*z = signed
-		return renew, nil
+		return nil
 	case k.served:
-		return renew, fmt.Errorf("sign: %w; the zone stays as it was", err)
+		return fmt.Errorf("sign: %w; the zone stays as it was", err)
 	}
 	b.problem("dnssec", fmt.Errorf("%w; the zone is served unsigned", err))
-	return time.Time{}, nil
+	return nil
 }
 
 // say writes a line about a zone that was loaded, and one for each of the

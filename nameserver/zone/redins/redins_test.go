@@ -498,14 +498,14 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 	s := redistest.Start(t)
 	putRedins(t, s, "a.example.", `{"dnssec":true}`, map[string]string{"www": oneA("192.0.2.1")})
 	var signed atomic.Int32
-	sign := func(_ context.Context, z *zone.Zone, keys Keys) (*zone.Zone, time.Time, error) {
-		if keys != (Keys{"zp", "zs", "kp", "ks"}) {
-			return nil, time.Time{}, fmt.Errorf("keys %v", keys)
+	sign := func(z *zone.Zone, keys Keys) (*zone.Zone, error) {
+		if keys != (Keys{"zp", "zs", "kp", "ks"}) && keys != (Keys{"zp", "other", "kp", "ks"}) {
+			return nil, fmt.Errorf("keys %v", keys)
 		}
 		n := signed.Add(1)
 		rr, err := dns.NewRR(fmt.Sprintf("signed.a.example. 300 TXT %d", n))
 		z.Records = append(z.Records, rr)
-		return z, time.Now().Add(50 * time.Millisecond), err
+		return z, err
 	}
 	n := startNode(t, at127(s), nil, sign)
 	n.answers(t, "www.a.example.", "A", "NOERROR www.a.example. 300 IN A 192.0.2.1")
@@ -515,9 +515,16 @@ func TestZonesAreSignedWithTheirKeys(t *testing.T) {
 	for part, text := range map[string]string{"zsk:pub": "zp", "zsk:priv": "zs", "ksk:pub": "kp", "ksk:priv": "ks"} {
 		s.Do(t, "SET", "redins:zones:a.example.:"+part, text)
 	}
-	until(t, "it is signed, and again when it is time", func() bool {
-		return n.ask(t, "signed.a.example.", "TXT") == `NOERROR signed.a.example. 300 IN TXT "3"` || signed.Load() > 3
+	until(t, "it is signed", func() bool {
+		return n.ask(t, "signed.a.example.", "TXT") == `NOERROR signed.a.example. 300 IN TXT "1"`
 	})
+	s.Do(t, "HSET", "redins:zones:a.example.", "other", oneA("192.0.2.2"))
+	n.answers(t, "other.a.example.", "A", "NOERROR other.a.example. 300 IN A 192.0.2.2")
+	if got := signed.Load(); got != 1 {
+		t.Errorf("for a change it was asked to sign the zone %d times", got-1)
+	}
+	s.Do(t, "SET", "redins:zones:a.example.:zsk:priv", "other")
+	until(t, "it is signed with other keys", func() bool { return signed.Load() == 2 })
 	if p := n.Problems(); len(p) != 0 {
 		t.Errorf("with keys: %v", p)
 	}

@@ -399,7 +399,7 @@ func (s *Source) whole(ctx context.Context, store *Store, name string, k *known)
 	b, counts, parts := s.builder(), map[string]uint32{}, map[string]part{}
 	b.each = collect(counts, parts)
 	z := b.build(r)
-	renew, err := s.signed(ctx, b, &z, k)
+	err = s.signed(b, &z, k)
 	if err == nil {
 		err = s.to.Replace(z)
 	}
@@ -410,7 +410,7 @@ func (s *Source) whole(ctx context.Context, store *Store, name string, k *known)
 	k.remember(r, b, counts)
 	s.mu.Lock()
 	old := k.parts
-	k.sum, k.served, k.records, k.problems, k.parts, k.renew = sum, true, len(z.Records), b.general, parts, renew
+	k.sum, k.served, k.records, k.problems, k.parts = sum, true, len(z.Records), b.general, parts
 	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
 	s.slowest = max(s.slowest, k.took)
 	s.mu.Unlock()
