@@ -153,6 +153,22 @@ func TestUploadIsJudged(t *testing.T) {
 	}
 }
 
+// TestWhoSendsOnGetsTheAnswer: a client that writes all of a large upload before
+// it reads is not reset on the way.
+func TestWhoSendsOnGetsTheAnswer(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {})
+	r := start(t, Config{Held: 100_000}, Engine{Decider: &scanner{}})
+	c, br := r.raw()
+	const size = 4 << 20
+	_, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\nbad%s", o.URL, size+3, strings.Repeat("x", size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(br); !strings.HasPrefix(string(b), "HTTP/1.1 403 ") || err != nil {
+		t.Errorf("got %.40q, %v", b, err)
+	}
+}
+
 func TestNoRoomToHoldIs503(t *testing.T) {
 	hold := make(chan struct{})
 	o := rawOrigin(t, "tcp", func(c net.Conn, br *bufio.Reader) {

@@ -126,7 +126,7 @@ func (l *listener) admit(c net.Conn) {
 func refuse(c net.Conn) {
 	c.SetDeadline(time.Now().Add(2 * time.Second))
 	if _, err := c.Write([]byte(full)); err == nil {
-		linger(c, 0)
+		linger(c)
 	}
 	c.Close()
 }
@@ -138,15 +138,17 @@ const (
 )
 
 // linger ends our side and reads on for a moment: a connection closed with
-// unread bytes is reset, and a reset takes the answer with it.
-func linger(c net.Conn, read int) {
+// unread bytes is reset, and a reset takes the answer with it (RFC 9112 section
+// 9.6). The time is the only bound: who sends fast has to see the answer too,
+// before the first reset.
+func linger(c net.Conn) {
 	hc, ok := c.(interface{ CloseWrite() error })
 	if !ok || hc.CloseWrite() != nil {
 		return
 	}
 	c.SetReadDeadline(time.Now().Add(time.Second))
 	var b [4 << 10]byte
-	for ; read < 256<<10; read += len(b) {
+	for {
 		if _, err := c.Read(b[:]); err != nil {
 			return
 		}

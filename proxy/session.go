@@ -99,7 +99,7 @@ func (x *session) open(l *listener, c net.Conn) {
 // close ends x's connection and forgets it.
 func (x *session) close() {
 	if x.lost {
-		linger(x.c, 0)
+		linger(x.c)
 		x.lost = false
 	}
 	x.c.Close()
