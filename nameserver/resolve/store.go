@@ -151,7 +151,7 @@ func (s *Store) get(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entr
 	case cache.Fresh:
 		return dst, e, true
 	case cache.Refresh:
-		if k.Variant == 0 && s.start(k) != nil {
+		if k.Variant == 0 && s.start(k, now) != nil {
 			s.prefetched.Add(1)
 		}
 		return dst, e, true
@@ -185,7 +185,7 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 		s.refused.Add(1)
 		return s.without(k, now, dst, edeNetwork)
 	}
-	f := s.start(k)
+	f := s.start(k, now)
 	if f == nil {
 		return s.without(k, now, dst, edeNetwork)
 	}
@@ -233,7 +233,7 @@ func (s *Store) without(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]
 
 // start has k fetched, unless it is on its way already. It returns nil when no
 // more can be.
-func (s *Store) start(k *cache.Key) *flight {
+func (s *Store) start(k *cache.Key, now time.Time) *flight {
 	var buf [270]byte
 	id := append(buf[:0], byte(k.Type>>8), byte(k.Type), byte(k.Class>>8), byte(k.Class), 0)
 	if k.DO {
@@ -258,7 +258,12 @@ func (s *Store) start(k *cache.Key) *flight {
 	name := []byte(key[5:])
 	own := cache.Key{Name: name, Type: k.Type, Class: k.Class, DO: k.DO, CD: k.CD}
 	s.wg.Go(func() {
-		s.fetch(&own, f)
+		// The flight before this one may have ended since the cache was looked at.
+		if body, e, st, _ := s.cache.Get(&own, now, 0, nil); st == cache.Fresh {
+			f.entry, f.entry.Body = e, body
+		} else {
+			s.fetch(&own, f)
+		}
 		s.mu.Lock()
 		delete(s.flights, key)
 		s.mu.Unlock()
