@@ -109,9 +109,16 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 	}
-	ask("www.victim.test.") // its places are free again
-	if r := read(); r.Rcode != 0 {
-		t.Errorf("afterwards: %v", r)
+	// Its places are free again, as soon as the replies are out of our hands.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		ask("www.victim.test.")
+		r := read()
+		if r.Rcode == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("10 s afterwards: %v", r)
+		}
 	}
 }
 
