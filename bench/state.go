@@ -7,11 +7,15 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"shuultuur/load"
+	"shuultuur/state"
 )
 
 const stateAbout = "State in Redis against state in memory: learned verdicts and a limit"
@@ -28,6 +32,8 @@ type stateTurn struct {
 	rate, cost float64 // pages/s, µs of the gateway's processor time for each
 	p99        float64 // ms
 	failed     int64
+	asked      float64 // commands that Redis had for a page
+	served     float64 // µs of the processor that Redis took for a page
 }
 
 // stateLoads are what is asked for. Pages that are new each have their words
@@ -46,13 +52,19 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	defer r.close()
-	addr, redis, err := r.startRedis(loadCore, "")
+	addr, server, err := r.startRedis(loadCore, "")
 	if err != nil {
 		return err
 	}
+	client, err := state.Redis{Addresses: []string{addr}}.Connect(r.dir)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	redis := &redisSeen{server, client}
 	var peers []*peer
-	for name, state := range map[string]string{"memory": "{}", "redis": "{redis: {addresses: [\"" + addr + "\"]}}"} {
-		p := &peer{name: name, state: state, limits: "[{requests: 1000000000/1m}]"}
+	for name, settings := range map[string]string{"memory": "{}", "redis": "{redis: {addresses: [\"" + addr + "\"]}}"} {
+		p := &peer{name: name, state: settings, limits: "[{requests: 1000000000/1m}]"}
 		if err := r.beginLearn(p); errors.Is(err, errMissing) {
 			_, err = fmt.Fprintf(out, "### %s\n\n* %v\n\n", stateAbout, err)
 			return err
@@ -69,9 +81,10 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 	turn := 0
 	for round := range opt.rounds + 1 { // the first warms up
 		for _, what := range stateLoads {
-			for _, p := range peers {
+			for i := range peers {
 				turn++
-				t, err := r.stateTurn(p, what, turn, opt)
+				p := peers[(i+round)%2] // by turns the first
+				t, err := r.stateTurn(p, redis, what, turn, opt)
 				if err != nil {
 					return fmt.Errorf("round %d, %s, %s: %w", round, what, p.name, err)
 				}
@@ -86,10 +99,10 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 		// The same once more, with a Redis that hangs from the middle on.
 		turn++
 		stopped := make(chan error, 1)
-		hang := time.AfterFunc(opt.duration()/4, func() { stopped <- redis.cmd.Process.Signal(syscall.SIGSTOP) })
-		t, err := r.stateTurn(peers[1], stateLoads[1], turn, opt)
+		hang := time.AfterFunc(opt.duration()/4, func() { stopped <- server.cmd.Process.Signal(syscall.SIGSTOP) })
+		t, err := r.stateTurn(peers[1], nil, stateLoads[1], turn, opt)
 		if !hang.Stop() {
-			err = errors.Join(err, <-stopped, redis.cmd.Process.Signal(syscall.SIGCONT))
+			err = errors.Join(err, <-stopped, server.cmd.Process.Signal(syscall.SIGCONT))
 		}
 		if err != nil {
 			return fmt.Errorf("round %d, with Redis lost: %w", round, err)
@@ -100,8 +113,26 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 	return r.printState(out, turns, opt)
 }
 
-// stateTurn is one round; number makes its pages new.
-func (r *rig) stateTurn(p *peer, what string, number int, opt options) (t stateTurn, err error) {
+// redisSeen is the Redis of a run as it looks from outside.
+type redisSeen struct {
+	*process
+	client rueidis.Client
+}
+
+// commands is how many it has been sent.
+func (s *redisSeen) commands(ctx context.Context) (int64, error) {
+	text, err := s.client.Do(ctx, s.client.B().Info().Section("stats").Build()).ToString()
+	if err != nil {
+		return 0, fmt.Errorf("asking Redis what it did: %w", err)
+	}
+	_, text, _ = strings.Cut(text, "total_commands_processed:")
+	text, _, _ = strings.Cut(text, "\r\n")
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// stateTurn is one round; number makes its pages new. redis is nil when it
+// cannot be asked what it did.
+func (r *rig) stateTurn(p *peer, redis *redisSeen, what string, number int, opt options) (t stateTurn, err error) {
 	cfg := load.Config{URLs: r.pageURLs(), Parallel: 10, Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy, Duration: opt.duration()}
 	if what == stateLoads[1] {
 		known := cfg.URLs
@@ -111,11 +142,27 @@ func (r *rig) stateTurn(p *peer, what string, number int, opt options) (t stateT
 		}
 	}
 	before := p.proc.cpu()
+	var commands int64
+	var served time.Duration
+	if redis != nil {
+		if commands, err = redis.commands(r.ctx); err != nil {
+			return t, err
+		}
+		served = redis.cpu()
+	}
 	rep, err := r.load(cfg)
 	if err != nil {
 		return t, err
 	}
 	spent := p.proc.cpu() - before
+	if redis != nil {
+		after, err := redis.commands(r.ctx)
+		if err != nil {
+			return t, err
+		}
+		t.asked = float64(after-commands) / float64(rep.Fetches)
+		t.served = float64((redis.cpu() - served).Microseconds()) / float64(rep.Fetches)
+	}
 	for _, n := range rep.Errors {
 		t.failed += n
 	}
@@ -123,7 +170,7 @@ func (r *rig) stateTurn(p *peer, what string, number int, opt options) (t stateT
 		return t, errors.New("nothing was fetched")
 	}
 	t.rate, t.cost, t.p99 = float64(rep.Fetches)/rep.Seconds, float64(spent.Microseconds())/float64(rep.Fetches), rep.Good.P99
-	fmt.Fprintf(os.Stderr, "%-12s %-8s %8.0f pages/s, %6.1f µs, p99 %.2f ms, %d failed\n", what, p.name, t.rate, t.cost, t.p99, t.failed)
+	fmt.Fprintf(os.Stderr, "%-12s %-8s %8.0f pages/s, %6.1f µs, p99 %.2f ms, %d failed, Redis %.3f commands and %.1f µs\n", what, p.name, t.rate, t.cost, t.p99, t.failed, t.asked, t.served)
 	p.proc.settle(r.ctx)
 	return t, nil
 }
@@ -145,9 +192,10 @@ func (r *rig) printState(w io.Writer, turns map[string][]stateTurn, opt options)
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench state -rounds %d -seconds %g`: the gateway on one core, redis-server %s, the origin and the load (10 connections) on the other, by turns, medians. \"lost\" is a round in which Redis hangs from its first quarter on. shuultuur %s.\n\n",
 		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, versionOf(redis, []string{"--version"}), r.revision())
-	b.WriteString("| load | state | pages/s | CPU µs per page | p99 ms | failed |\n|---|---|--:|--:|--:|--:|\n")
+	b.WriteString("| load | state | pages/s | CPU µs per page | p99 ms | failed | commands to Redis per page | its CPU µs per page |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	row := func(what, name string, all []stateTurn) {
-		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.2f | %d |\n", what, name, figure(median(all, rate)), median(all, cost), median(all, p99), failed(all))
+		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.2f | %d | %.2f | %.1f |\n", what, name, figure(median(all, rate)), median(all, cost), median(all, p99), failed(all),
+			median(all, func(t stateTurn) float64 { return t.asked }), median(all, func(t stateTurn) float64 { return t.served }))
 	}
 	for _, what := range stateLoads {
 		for _, name := range []string{"memory", "redis"} {

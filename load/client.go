@@ -136,7 +136,7 @@ type worker struct {
 func newWorker(ctx context.Context, g *Generator, id int) *worker {
 	w := &worker{g: g, ctx: ctx, tally: g.tallies[id%len(g.tallies)]}
 	size := bufferSize
-	if max(g.cfg.Parallel, g.cfg.Batch) > crowd {
+	if max(g.cfg.Parallel, g.cfg.InFlight) > crowd {
 		size = crowdedBuffer
 	}
 	w.buf = make([]byte, size)
@@ -182,8 +182,10 @@ func (w *worker) do(n uint64, intended time.Time) bool {
 	}
 	s := w.fetch(t, intended)
 	g.inFlight.Add(-1)
-	if s.err != nil && w.over() {
-		// The end of the run cut it off: not the server's fault.
+	if w.over() {
+		// The end of the run cut it off: not the server's fault. What came
+		// whole after it does not count either, or a run whose connections
+		// take long to close would have had more time than it says.
 		g.dropped.Add(1)
 		return false
 	}

@@ -191,6 +191,9 @@ func (g *Generator) Run(ctx context.Context) (*Report, error) {
 		g.scheduled(ctx, start)
 	}
 	took := time.Since(start)
+	if g.cfg.Duration > 0 {
+		took = min(took, g.cfg.Duration) // closing thousands of connections is no part of it
+	}
 	close(over)
 	<-watched
 	return g.report(start, took, cpuTime()-cpu, watch), nil

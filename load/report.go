@@ -17,7 +17,7 @@ type Report struct {
 	Started    time.Time `json:"started"`
 	Loop       string    `json:"loop"`    // closed, open or batch
 	Load       float64   `json:"load"`    // parallel, rate per second or batch size
-	Seconds    float64   `json:"seconds"` // of wall clock
+	Seconds    float64   `json:"seconds"` // of wall clock, without what closing connections took
 	CPUSeconds float64   `json:"cpu_seconds"`
 
 	Fetches     int64 `json:"fetches"`      // answered in full, whatever the code

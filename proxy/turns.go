@@ -15,7 +15,7 @@ import (
 const (
 	// leastTurns are for each processor, so that one always has something to
 	// do. Where origins answer at once they are enough.
-	leastTurns = 16
+	leastTurns = 8
 	// mostReady is how many goroutines may wait for each processor.
 	mostReady = 16
 	// paceEvery is how often that is looked at while requests are in line.
