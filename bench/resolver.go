@@ -77,19 +77,13 @@ func resolver(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	var t resolverTable
-	for round := range opt.rounds + 1 {
-		underWay := 400
-		if round == 0 {
-			// Caches are filled, which is not counted. All cached names are of one
-			// domain, of which we have no more than a hundred wait for upstreams.
-			underWay = 64
-		}
+	for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
 		for _, s := range servers {
 			for _, kind := range []string{"cached", "refused"} {
 				if kind == "refused" && !s.list {
 					continue
 				}
-				v, err := r.volley(s, kind, underWay, opt)
+				v, err := r.volley(s, kind, opt)
 				if err != nil {
 					return fmt.Errorf("round %d, %s, %s: %w", round, s.name, kind, err)
 				}
@@ -337,9 +331,8 @@ func (r *resolverRig) rewriteList(to string, line func(string) string) error {
 	return os.WriteFile(to, b.Bytes(), 0o644)
 }
 
-// volley is one round: questions of a kind, so many under way, and the server's
-// processor time.
-func (r *resolverRig) volley(s *nameServer, kind string, underWay int, opt options) (volley, error) {
+// volley is one round: questions of a kind, and the server's processor time.
+func (r *resolverRig) volley(s *nameServer, kind string, opt options) (volley, error) {
 	file, want := r.cachedQ, "NOERROR"
 	if kind == "refused" {
 		file, want = r.listedQ, s.refuses
@@ -349,7 +342,7 @@ func (r *resolverRig) volley(s *nameServer, kind string, underWay int, opt optio
 		return volley{}, err
 	}
 	defer f.Close()
-	cfg := load.DNSConfig{Server: s.addr, Window: underWay, Sockets: 8, Duration: opt.duration()}
+	cfg := load.DNSConfig{Server: s.addr, Window: 400, Sockets: 8, Duration: opt.duration()}
 	if cfg.Queries, err = load.ReadQueries(f, file); err != nil {
 		return volley{}, err
 	}

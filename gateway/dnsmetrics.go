@@ -33,7 +33,7 @@ func nameReadings() []nameReading {
 		{"coredns_cache_served_stale_total", "Answers given beyond their time.", counter, "", func(s *resolve.Stats) int64 { return s.Stale }},
 		{"shuultuur_dns_cache_bytes", "Memory of the cache.", gauge, "", func(s *resolve.Stats) int64 { return s.Bytes }},
 		{"shuultuur_dns_upstream_failed_total", "Questions that upstreams gave no answer to.", counter, "", func(s *resolve.Stats) int64 { return s.Failed }},
-		{"shuultuur_dns_upstream_refused_total", "Questions not asked because too many were on their way, or too many of the domain waited.", counter, "", func(s *resolve.Stats) int64 { return s.Refused }},
+		{"shuultuur_dns_upstream_refused_total", "Questions not asked because too many were on their way.", counter, "", func(s *resolve.Stats) int64 { return s.Refused }},
 		{"shuultuur_dns_upstream_waiting", "Questions on their way to upstreams.", gauge, "", func(s *resolve.Stats) int64 { return int64(s.Flights) }},
 	}
 }

@@ -296,7 +296,7 @@ func TestAFloodIsBounded(t *testing.T) {
 		t.Errorf("%d more goroutines for %d queries and %d workers", grown, read.Load(), workers)
 	}
 	s.queue.mu.Lock()
-	jobs := len(s.queue.free) + s.queue.n
+	jobs := len(s.queue.free) + s.queue.crowds.inLine
 	s.queue.mu.Unlock()
 	if jobs > 32+workers+4 {
 		t.Errorf("%d jobs", jobs)

@@ -46,7 +46,7 @@ type Config struct {
 	Pipeline    int           `yaml:"pipeline"`    // queries of one connection under way; default 64
 	Idle        time.Duration `yaml:"idle"`        // a connection without queries; default 30s
 	Workers     int           `yaml:"workers"`     // queries that wait for others at once; default 512
-	Queue       int           `yaml:"queue"`       // queries that wait for a worker, the oldest goes first; default 512
+	Queue       int           `yaml:"queue"`       // queries that wait for a worker; when it is full, the oldest of the domain with the most goes; default 2048
 	Wait        time.Duration `yaml:"wait"`        // longest time for one of them; default 5s
 	Log         int           `yaml:"log"`         // queries a second that are recorded, at most; default 1000, -1 for none
 }
@@ -103,7 +103,7 @@ func (c *Config) defaults(procs int) error {
 		{"per-client", &c.PerClient, 64, 1 << 20, false},
 		{"pipeline", &c.Pipeline, 64, 1024, false},
 		{"workers", &c.Workers, 512, 1 << 16, false},
-		{"queue", &c.Queue, 512, 1 << 20, false},
+		{"queue", &c.Queue, 2048, 1 << 20, false},
 		{"log", &c.Log, 1000, 1e6, true},
 	} {
 		if *n.v < 0 && (*n.v != -1 || !n.none) || *n.v > n.max {

@@ -51,9 +51,8 @@ const (
 	rrlDropped               // RRL: no reply
 	rrlSlipped               // RRL: truncated reply
 	dropped                  // a responder said so
-	queueFull                // thrown out of the queue by a newer one
+	queueFull                // pushed out of the line by a newer one
 	queueOld                 // waited so long that nobody waits for the answer
-	domainFull               // not asked of upstreams: too many of its domain wait
 	unsent                   // the system would not send it
 	badCookie                // asked for a cookie first
 	connFull                 // connection refused, too many
@@ -67,7 +66,7 @@ const (
 
 var reasonNames = [reasons]string{
 	"not-dns", "too-long", "denied", "rate", "rrl-dropped", "rrl-slipped", "dropped", "queue-full", "queue-old",
-	"domain-full", "unsent", "bad-cookie", "connections", "connections-client", "proxy-protocol", "framing", "panic", "not-recorded",
+	"unsent", "bad-cookie", "connections", "connections-client", "proxy-protocol", "framing", "panic", "not-recorded",
 }
 
 // types are those counted by name, as CoreDNS does; others are "other".

@@ -49,8 +49,8 @@ type lane struct {
 	rs   *responders
 	next int // which responder to ask
 
-	share int // of a query that is left for later: its domain's place in shares
-	crowd crowd
+	crowd uint16 // of a query that is left for later: its domain's, 0 for none
+	memo  memo
 
 	// send sends a message at once, where one query may have many in reply;
 	// sent says that it has been used. Nil where that cannot be.
@@ -68,8 +68,8 @@ func (l *lane) lose(why reason) {
 }
 
 // answer makes a reply to msg in buf. The outcome is Answered with the reply,
-// Dropped, or Later: then somebody else has to take the lane's place with
-// takeOver and wait. Client, Local, Transport and At of the query are set
+// Dropped, or Later: then somebody else has to go on with it, who may wait
+// (queue.put). Client, Local, Transport and At of the query are set
 // before.
 func (l *lane) answer(msg, buf []byte) ([]byte, wire.Outcome) {
 	q := &l.q
@@ -192,8 +192,6 @@ func (l *lane) decide(status wire.Status, over bool) wire.Outcome {
 		return wire.Later // keys and hashes are not for this goroutine
 	case q.Opcode() == wire.OpcodeNotify:
 		return l.notify()
-	case l.crowd.has(q) && l.s.queue.full(l.crowd.slot):
-		return l.hurry()
 	default:
 		if o := l.ask(); o != wire.Later {
 			return o
@@ -242,12 +240,6 @@ func (l *lane) ask() wire.Outcome {
 // declined is the answer when nobody has one.
 func (l *lane) declined() {
 	l.r.Rcode, l.r.HasEDE, l.r.EDE = refused, true, edeNotAuthoritative
-}
-
-// takeOver makes l go on with what another lane left for later.
-func (l *lane) takeOver(from *lane) {
-	from.q.Copy(&l.q)
-	l.s, l.g, l.rs, l.next, l.share = from.s, from.g, from.rs, from.next, from.share
 }
 
 // wait is answer for what answer left for Later, in a goroutine that may

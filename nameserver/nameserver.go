@@ -9,7 +9,7 @@
 //	TCP, TLS ─ a goroutine each ────▶ lane ───┤
 //	HTTPS, QUIC ─ a goroutine each ─▶ lane ───┤
 //	                                          ▼
-//	                       queue (bounded, the oldest goes) ─▶ workers:
+//	                       queue (bounded, domains by turns) ─▶ workers:
 //	                       Responder.Wait ─▶ sink: the socket's writer, the
 //	                       connection, the request
 //

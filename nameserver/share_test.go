@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,14 +24,10 @@ type others struct {
 
 func (o *others) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
 	r.RA = true
-	switch {
-	case !q.Late:
-		return wire.Later
-	case wire.Text(q.Name) == "stale.victim.test.":
+	if r.Stale = wire.Text(q.Name) == "stale.victim.test."; r.Stale && q.Late {
 		return o.answer(r)
 	}
-	r.Rcode = servFail
-	return wire.Answered
+	return wire.Later
 }
 
 func (o *others) answer(r *wire.Reply) wire.Outcome {
@@ -48,11 +46,14 @@ func (o *others) Wait(ctx context.Context, _ *wire.Query, r *wire.Reply) wire.Ou
 	return o.answer(r)
 }
 
-// TestADomainThatIsSlowLeavesRoomForOthers: also for clients that come by TCP.
+// TestADomainThatIsSlowLeavesRoomForOthers: it has an eighth of the free
+// workers, and the whole line as long as nobody else wants in, also for clients
+// that come by TCP.
 func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
-	const places = 64
-	o := &others{make(chan struct{}), make(chan struct{}, 2*places)}
-	s := start(t, Config{Workers: places / 2, Queue: places / 2}, nil, o)
+	const workers, line = 64, 32
+	const share = 7 // an eighth of the 57 that are free then
+	o := &others{make(chan struct{}), make(chan struct{}, workers+2*line)}
+	s := start(t, Config{Workers: workers, Queue: line}, nil, o)
 	conn, err := net.Dial("udp", s.at(wire.UDP))
 	if err != nil {
 		t.Fatal(err)
@@ -61,64 +62,150 @@ func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
 	c := &dns.Conn{Conn: conn}
 	ask := func(name string) {
 		t.Helper()
-		m := query(name, dns.TypeA)
-		m.SetEdns0(1232, false)
-		if err := c.WriteMsg(m); err != nil {
+		if err := c.WriteMsg(query(name, dns.TypeA)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	read := func() *dns.Msg {
+	read := func() string {
 		t.Helper()
 		c.SetDeadline(time.Now().Add(5 * time.Second))
 		r, err := c.ReadMsg()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r
-	}
-	const share = 7 // an eighth of the 57 that are free then
-	for i := range 2 * places {
-		ask(fmt.Sprintf("x%d.victim.test.", i))
-	}
-	for range 2*places - share {
-		r := read()
-		e := r.IsEdns0()
-		if r.Rcode != servFail || e == nil || len(e.Option) != 1 || e.Option[0].(*dns.EDNS0_EDE).InfoCode != edeOther ||
-			!strings.Contains(e.Option[0].(*dns.EDNS0_EDE).ExtraText, "this domain") {
-			t.Fatalf("%v", r)
-		}
-	}
-	if n := s.lost(domainFull); n != 2*places-share {
-		t.Errorf("%d counted, want %d", n, 2*places-share)
-	}
-	ask("stale.victim.test.")
-	if r := read(); r.Rcode != 0 || len(r.Answer) != 1 {
-		t.Errorf("what is there without asking is not given: %v", r)
-	}
-	if r := exchange(t, s, "tcp", query("y.victim.test.", dns.TypeA)); r.Rcode != servFail {
-		t.Errorf("by TCP: %v", r)
-	}
-	for range share {
-		<-o.entered
-	}
-	ask("www.well.example.")
-	<-o.entered // it is asked
-	close(o.gate)
-	for range share + 1 {
-		if r := read(); r.Rcode != 0 || len(r.Answer) != 1 {
+		if r.Rcode != 0 || len(r.Answer) != 1 {
 			t.Errorf("%v", r)
 		}
+		return r.Question[0].Name
 	}
-	// Its places are free again, as soon as the replies are out of our hands.
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		ask("www.victim.test.")
-		r := read()
-		if r.Rcode == 0 {
-			break
+	for i := range share + 2*line {
+		ask(fmt.Sprintf("x%d.victim.test.", i))
+		if i < share {
+			<-o.entered
 		}
-		if time.Now().After(end) {
-			t.Fatalf("10 s afterwards: %v", r)
+	}
+	for s.lost(queueFull) < line { // the oldest are pushed out
+		runtime.Gosched()
+	}
+	if queued, waiting := s.queue.state(); queued != line || waiting != share {
+		t.Errorf("%d in line and %d at work, want %d and %d", queued, waiting, line, share)
+	}
+	ask("stale.victim.test.")
+	if got := read(); got != "stale.victim.test." {
+		t.Errorf("what is there without asking is not given, but %s", got)
+	}
+	for i := range line / 2 { // the first takes a place in line, which the next ones find free
+		ask(fmt.Sprintf("www.well%d.example.", i))
+		<-o.entered
+	}
+	tcp := make(chan *dns.Msg)
+	go func() { tcp <- exchange(t, s, "tcp", query("y.victim.test.", dns.TypeA)) }()
+	<-o.entered // it does not share a place with those who may be forged
+	close(o.gate)
+	if r := <-tcp; r.Rcode != 0 {
+		t.Errorf("by TCP: %v", r)
+	}
+	got := map[string]bool{}
+	for range share + line - 1 + line/2 {
+		got[read()] = true
+	}
+	for i := share + line + 1; i < share+2*line; i++ { // the newest had the line
+		if name := fmt.Sprintf("x%d.victim.test.", i); !got[name] {
+			t.Errorf("no answer for %s", name)
 		}
+	}
+	if n := s.lost(queueFull); n != line+1 {
+		t.Errorf("%d counted, want %d", n, line+1)
+	}
+}
+
+// TestAFullLineIsLeftByWhoHasTheMost: not by whom came first.
+func TestAFullLineIsLeftByWhoHasTheMost(t *testing.T) {
+	const line = 32
+	o := &others{make(chan struct{}), make(chan struct{}, 8*line)}
+	s := start(t, Config{Workers: 1, Queue: line}, nil, o)
+	conn, err := net.Dial("udp", s.at(wire.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &dns.Conn{Conn: conn}
+	ask := func(name string) {
+		t.Helper()
+		if err := c.WriteMsg(query(name, dns.TypeA)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("busy.example.")
+	<-o.entered
+	for i := range 3 {
+		ask(fmt.Sprintf("x%d.well.example.", i))
+	}
+	for i := range 4 * line {
+		ask(fmt.Sprintf("x%d.victim.test.", i))
+	}
+	for s.lost(queueFull) < 3*line+3 {
+		runtime.Gosched()
+	}
+	close(o.gate)
+	got := map[string]int{}
+	var order []string
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	for range 1 + line {
+		r, err := c.ReadMsg()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, of, _ := strings.Cut(r.Question[0].Name, ".")
+		got[of]++
+		order = append(order, of)
+	}
+	if got["well.example."] != 3 {
+		t.Errorf("answered %v: those of the small crowd are missing", got)
+	}
+	// By turns, not one after another.
+	if last := slices.Index(order, "well.example."); last > 3 {
+		t.Errorf("the first of the small crowd comes as number %d: %v", last, order[:10])
+	}
+}
+
+// TestWhoAsksTheSameWaitsWithoutAWorker: of a question that many ask, one
+// worker waits for the answer.
+func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
+	const many = 20
+	o := &others{make(chan struct{}), make(chan struct{}, 2*many)}
+	s := start(t, Config{Workers: 64, Queue: 64}, nil, o)
+	conn, err := net.Dial("udp", s.at(wire.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &dns.Conn{Conn: conn}
+	for i := range many {
+		m := query("www.example.", dns.TypeA)
+		m.Id = uint16(i)
+		if err := c.WriteMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-o.entered
+	for queued, waiting := s.queue.state(); queued != many-1; queued, waiting = s.queue.state() {
+		if runtime.Gosched(); waiting != 1 {
+			t.Fatalf("%d at work", waiting)
+		}
+	}
+	close(o.gate)
+	seen := map[uint16]bool{}
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	for range many {
+		r, err := c.ReadMsg()
+		if err != nil || r.Rcode != 0 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		seen[r.Id] = true
+	}
+	if len(seen) != many {
+		t.Errorf("%d clients have their answer, of %d", len(seen), many)
 	}
 }
 

@@ -169,12 +169,12 @@ func (r *Resolver) synthetic(ctx context.Context, q *wire.Query, a *wire.Reply, 
 	k := keyOf(q)
 	k.Variant = r.variantOf(change{dns64: true})
 	end := len(a.Buf)
-	buf, e, ok := r.parts.Store.get(&k, q.At, a.Buf)
+	buf, e, ok, stale := r.parts.Store.get(&k, q.At, a.Buf)
 	switch {
 	case ok:
 		buf = append(buf[:from], buf[end:]...)
 	case ctx == nil:
-		a.Buf = a.Buf[:from]
+		a.Buf, a.Stale = a.Buf[:from], stale
 		return wire.Later
 	default:
 		e = r.sixOf(ctx, q, q.Name, a.Buf[from:], *plain, nil)

@@ -331,9 +331,10 @@ func (r *Resolver) look(ctx context.Context, q *wire.Query, a *wire.Reply) wire.
 		return r.variant(ctx, q, a, change{noHTTP3: names.NoHTTP3, noECH: names.NoECH})
 	}
 	from := len(a.Buf)
-	buf, e, ok := r.parts.Store.get(&k, q.At, a.Buf)
+	buf, e, ok, stale := r.parts.Store.get(&k, q.At, a.Buf)
 	if !ok {
 		if ctx == nil {
+			a.Stale = stale
 			return wire.Later
 		}
 		buf, e = r.parts.Store.wait(ctx, &k, q.At, a.Buf)

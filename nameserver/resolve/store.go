@@ -128,7 +128,7 @@ type Stats struct {
 	Stale      int64 // answers given beyond their time
 	Prefetched int64 // answers fetched again before their time was over
 	Failed     int64 // questions upstreams gave no answer to
-	Refused    int64 // questions not asked because too many were on their way, or of its domain waited
+	Refused    int64 // questions not asked because too many were on their way
 	Flights    int   // questions on their way
 }
 
@@ -143,25 +143,25 @@ func (s *Store) Stats() Stats {
 }
 
 // get appends the answer for k to dst if one is there that can be given at
-// once. It never waits.
-func (s *Store) get(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
+// once; stale says that one is there that is beyond its time. It never waits.
+func (s *Store) get(k *cache.Key, now time.Time, dst []byte) (body []byte, e cache.Entry, ok, stale bool) {
 	from := len(dst)
 	dst, e, st, failed := s.cache.Get(k, now, staleTTL, dst)
 	switch st {
 	case cache.Fresh:
-		return dst, e, true
+		return dst, e, true, false
 	case cache.Refresh:
 		if k.Variant == 0 && s.start(k, now) != nil {
 			s.prefetched.Add(1)
 		}
-		return dst, e, true
+		return dst, e, true, false
 	case cache.Stale:
-		if failed >= 0 && failed < staleRetry && e.Flags&cache.Failure == 0 {
+		if stale = e.Flags&cache.Failure == 0; stale && failed >= 0 && failed < staleRetry {
 			s.beyond(&e)
-			return dst, e, true
+			return dst, e, true, true
 		}
 	}
-	return dst[:from], cache.Entry{}, false
+	return dst[:from], cache.Entry{}, false, stale
 }
 
 // beyond makes e say that it is stale.
@@ -178,11 +178,10 @@ func (s *Store) beyond(e *cache.Entry) {
 func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry) {
 	s.misses.Add(1)
 	// Another may have brought it while this one stood in line.
-	if buf, e, ok := s.get(k, now, dst); ok {
+	if buf, e, ok, _ := s.get(k, now, dst); ok {
 		return buf, e
 	}
 	if ctx.Err() != nil { // there is no time to ask anybody
-		s.refused.Add(1)
 		return s.without(k, now, dst, edeNetwork)
 	}
 	f := s.start(k, now)

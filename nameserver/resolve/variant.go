@@ -72,9 +72,10 @@ func (r *Resolver) variant(ctx context.Context, q *wire.Query, a *wire.Reply, c 
 	k := keyOf(q)
 	k.Variant = r.variantOf(c)
 	from := len(a.Buf)
-	buf, e, ok := r.parts.Store.get(&k, q.At, a.Buf)
+	buf, e, ok, stale := r.parts.Store.get(&k, q.At, a.Buf)
 	if !ok {
 		if ctx == nil {
+			a.Stale = stale
 			return wire.Later
 		}
 		e = r.make(ctx, q, c)

@@ -291,13 +291,5 @@ func skipName(msg []byte, off int) int {
 	return -1
 }
 
-// Copy makes to the same query with memory of its own, which it uses again
-// from copy to copy.
-func (q *Query) Copy(to *Query) {
-	to.own = append(to.own[:0], q.Msg...)
-	to.Parse(to.own)
-	to.Client, to.Local, to.Transport, to.At, to.Recursion = q.Client, q.Local, q.Transport, q.At, q.Recursion
-}
-
 // Is says whether the question is for the name in wire form, lower case.
 func (q *Query) Is(name []byte) bool { return string(q.Name) == string(name) }

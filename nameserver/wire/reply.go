@@ -9,7 +9,7 @@ import "encoding/binary"
 func (r *Reply) Start(q *Query, buf []byte, limit int) {
 	r.q, r.Limit, r.Rcode = q, limit, 0
 	r.Answers, r.Authorities, r.Additionals = 0, 0, 0
-	r.AA, r.TC, r.RA, r.AD, r.CO, r.Wildcard = false, false, false, false, false, 0
+	r.AA, r.TC, r.RA, r.AD, r.CO, r.Stale, r.Wildcard = false, false, false, false, false, false, 0
 	r.HasEDE, r.EDE, r.EDEText, r.Scope, r.HasScope = false, 0, nil, 0, false
 	if r.T.Host != "" || r.T.ID != "" { // most replies leave it as it is, and it is large
 		r.T.Reset()

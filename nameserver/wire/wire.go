@@ -71,13 +71,12 @@ type Query struct {
 	// that would ask others declines when it is false.
 	Recursion bool
 
-	// Late says that there is no time to ask others: a responder that would,
-	// answers with what it has.
+	// Late says that there is no time to ask others: a responder that said
+	// Reply.Stale answers with what it has.
 	Late bool
 
 	name   [256]byte
 	labels [128]uint8
-	own    []byte // a copy's message
 }
 
 // RD, CD and AD are the bits of the query's header.
@@ -115,6 +114,10 @@ type Reply struct {
 	HasEDE  bool
 	EDE     uint16
 	EDEText []byte
+
+	// Stale says, with Later, that there is an answer which is beyond its time
+	// (RFC 8767), for a query that is Late.
+	Stale bool
 
 	// Wildcard is where in the query's Name the parent of the wildcard begins
 	// that the answer was made from, 0 for none: for rate limits all its names
