@@ -36,10 +36,10 @@ func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, s Store))
 			absent(t, s, 1)
 		},
 		"what was put comes back until its time is up": func(t *testing.T, s Store) {
-			s.Put(t.Context(), Key(1), []byte("one"), 500*time.Millisecond)
+			s.Put(t.Context(), Key(1), []byte("one"), 3*time.Second)
 			s.Put(t.Context(), Key(2), []byte("two"), time.Hour)
 			present(t, s, 1, "one")
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(3100 * time.Millisecond)
 			absent(t, s, 1)
 			present(t, s, 2, "two")
 		},
