@@ -74,7 +74,7 @@ type counter struct {
 	serial       uint64            // makes the name under which this is exchanged unique
 	until        int64             // Unix milliseconds
 	synced       int64             // when it was last exchanged, Unix nanoseconds
-	pushing      int               // exchanges under way
+	pushing      *part             // exchanges under way, the last to begin first
 	dirty        bool              // mine has changed since
 	sent         bool              // there is a number of ours elsewhere
 }
@@ -125,7 +125,7 @@ func (cs *counters) at(s *shard, key [16]byte, set bool, until, now int64) *coun
 func (cs *counters) room(s *shard, now int64) bool {
 	before := len(s.m)
 	for k, c := range s.m {
-		if c.until <= now || cs.shared && len(s.m) > maxCounters/shards*9/10 && !c.dirty && c.pushing == 0 && c.synced != 0 {
+		if c.until <= now || cs.shared && len(s.m) > maxCounters/shards*9/10 && !c.dirty && c.pushing == nil && c.synced != 0 {
 			delete(s.m, k)
 		}
 	}

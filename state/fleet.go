@@ -197,25 +197,29 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 	if !f.take(now, counts) {
 		return
 	}
-	keys := f.counters.unsure(now, counts)
-	if len(keys) == 0 {
-		return
-	}
-	err := f.trade(ctx, f.counters.pack(f.node, keys, false), f.link.ask)
-	over := false
-	for i := range counts {
-		n := &counts[i]
-		n.Known = n.Known && err == nil
-		over = over || n.Over
-	}
-	if err != nil {
-		return
-	}
-	if over { // by what was known before; there may be room after all
+	for again := false; ; again = true {
+		keys := f.counters.unsure(now, counts)
+		if len(keys) == 0 {
+			return
+		}
+		err := f.trade(ctx, f.counters.pack(f.node, keys, false), f.link.ask)
+		over := false
+		for i := range counts {
+			n := &counts[i]
+			n.Known = n.Known && err == nil
+			over = over || n.Over
+		}
+		switch {
+		case err != nil || over && again:
+			return
+		case !over:
+			f.counters.check(now, counts)
+			return
+		}
+		// Over by what was known before: there may be room after all, and
+		// whoever takes the last of it tells the others before it counts.
 		f.counters.take(now, counts)
-		return
 	}
-	f.counters.check(now, counts)
 }
 
 // CountHere adds to counters and reads them by what is known here. What the
@@ -326,6 +330,8 @@ type part struct {
 	field  string
 	value  []byte // nil only reads
 	until  time.Time
+	high   int64 // the most of the others that an exchange has found which ended since this one began
+	next   *part // another exchange of the counter that is under way
 }
 
 // trade sends this node's parts of counters and takes in the others'.
@@ -367,7 +373,7 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 		c := s.m[key]
 		switch {
 		case c == nil || changed && !c.dirty:
-		case changed && c.pushing > 0:
+		case changed && c.pushing != nil:
 			s.dirty = append(s.dirty, key) // next time
 		default:
 			p := part{key: key, serial: c.serial, told: c.mine, until: time.UnixMilli(c.until), field: node + strconv.FormatUint(c.serial, 36)}
@@ -376,10 +382,12 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 				c.sent = true
 			}
 			c.dirty = false
-			if c.pushing++; c.pushing > 1 && p.value != nil {
+			if c.pushing != nil && p.value != nil {
 				s.touch(key, c) // which of the two arrives last nobody knows
 			}
-			parts = append(parts, p)
+			p.next = c.pushing
+			parts = append(parts, p) // there is room: they stay where they are
+			c.pushing = &parts[len(parts)-1]
 		}
 		s.mu.Unlock()
 	}
@@ -395,7 +403,12 @@ func (cs *counters) unpack(p *part, all map[string]string, ok bool) {
 	if c == nil || c.serial != p.serial {
 		return
 	}
-	c.pushing--
+	for at := &c.pushing; *at != nil; at = &(*at).next {
+		if *at == p {
+			*at = p.next
+			break
+		}
+	}
 	if !ok {
 		if p.value != nil {
 			s.touch(p.key, c)
@@ -411,7 +424,11 @@ func (cs *counters) unpack(p *part, all map[string]string, ok bool) {
 			others += n
 		}
 	}
-	c.others = others
+	// Of exchanges at the same time nobody knows which has read last.
+	for other := c.pushing; other != nil; other = other.next {
+		other.high = max(other.high, others)
+	}
+	c.others = max(others, p.high)
 	c.told = p.told
 	c.synced = time.Now().UnixNano()
 }
