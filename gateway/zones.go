@@ -12,9 +12,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shuultuur/filter"
+	"shuultuur/nameserver/forward"
 	"shuultuur/nameserver/transfer"
 	"shuultuur/nameserver/wire"
 	"shuultuur/nameserver/zone"
@@ -67,13 +69,22 @@ func (s *Settings) zonesMadeOf() string {
 	return string(text)
 }
 
-// zoneParts makes everything but runs nothing. look finds addresses of others.
-func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, error) {
+// elsewhere is where zones of our own look up what others have.
+type elsewhere interface {
+	redins.Upstream
+	ParentDS(ctx context.Context, origin string) ([]*dns.DS, error)
+}
+
+// zoneParts makes everything but runs nothing. look may be nil.
+func (s *Settings) zoneParts(look elsewhere, log *slog.Logger) (*zones, error) {
 	cfg := s.zones()
 	z := &zones{responder: zone.NewResponder(), made: s.zonesMadeOf()}
 	var err error
 	if z.publisher, err = transfer.New(cfg.Transfer, s.dir, z.responder, log); err != nil {
 		return nil, filter.Setting("dns.zones", err)
+	}
+	if look != nil {
+		z.publisher.Parent = look.ParentDS
 	}
 	if s.DNS.Redis == nil {
 		return z, nil
@@ -82,13 +93,17 @@ func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, er
 	if err != nil {
 		return nil, err
 	}
-	signed := func(z *zone.Zone, keys redins.Keys) (*zone.Zone, error) {
-		signer, err := ring.Signer(z.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
+	signed := func(own *zone.Zone, keys redins.Keys) (*zone.Zone, error) {
+		if z.publisher.Signs(own.Origin) {
+			log.Warn("a zone's keys in Redis are not used: the settings have others for it (dns.zones.sign); set dnssec to false in its config", "zone", own.Origin)
+			return own, nil
+		}
+		signer, err := ring.Signer(own.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
 		if err != nil {
 			return nil, err
 		}
-		z.Signer = signer // for the publisher, which signs again in time too
-		return z, nil
+		own.Signer = signer // for the publisher, which signs again in time too
+		return own, nil
 	}
 	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, redisZones{z.publisher, ring}, look, signed, log); err != nil {
 		return nil, filter.Setting("dns.redis", err)
@@ -97,7 +112,7 @@ func (s *Settings) zoneParts(look redins.Upstream, log *slog.Logger) (*zones, er
 }
 
 // newZones makes what the settings say, serves it and runs what keeps it fresh.
-func newZones(s *Settings, look redins.Upstream, log *slog.Logger) (*zones, error) {
+func newZones(s *Settings, look elsewhere, log *slog.Logger) (*zones, error) {
 	z, err := s.zoneParts(look, log)
 	if err != nil {
 		return nil, err
@@ -194,6 +209,43 @@ func (g *Gateway) Lookup(ctx context.Context, host string, qtype uint16) ([]neti
 		return nil, 0, errOffline
 	}
 	return n.forward.Lookup(ctx, host, qtype)
+}
+
+// ParentDS looks up the DS records that the parent zone has of one of ours, with
+// what the name server asks others with now.
+func (g *Gateway) ParentDS(ctx context.Context, origin string) ([]*dns.DS, error) {
+	g.mu.Lock()
+	n := g.names
+	g.mu.Unlock()
+	if n == nil {
+		return nil, errOffline
+	}
+	return parentDS(ctx, n.forward, origin)
+}
+
+func parentDS(ctx context.Context, f *forward.Forwarder, origin string) (all []*dns.DS, err error) {
+	name := make([]byte, 256)
+	end, err := dns.PackDomainName(origin, name, 0, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	msg, _, err := f.Ask(ctx, name[:end], dns.TypeDS, dns.ClassINET, false, false)
+	if err != nil {
+		return nil, err
+	}
+	var m dns.Msg
+	if err := m.Unpack(msg); err != nil {
+		return nil, fmt.Errorf("reading the DS records of %q: %w", origin, err)
+	}
+	if m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+		return nil, fmt.Errorf("looking up the DS records of %q: %s", origin, dns.RcodeToString[m.Rcode])
+	}
+	for _, rr := range m.Answer {
+		if ds, ok := rr.(*dns.DS); ok && dns.CanonicalName(ds.Hdr.Name) == dns.CanonicalName(origin) {
+			all = append(all, ds)
+		}
+	}
+	return all, nil
 }
 
 // respond has the name server ask its zones first, and then the resolver of e.

@@ -84,33 +84,43 @@ const zoneRollHelp = `
 Changes the key of a zone that the parent zone has the DS record of (the KSK, or
 the only key). Makes the next one, which a gateway with these keys takes up
 within a minute; when everybody has seen it, CDS and CDNSKEY records ask the
-parent for its DS. When the parent has that one and no longer the old one, say
-so with -ds-seen: the old key goes a week later.`
+parent for its DS. The gateway looks each hour what the parent has. When that has
+been the new one, and no longer the old one, for a day, or you say so with
+-ds-seen, the old key goes a week later. -status says what it waits for.`
 
 func zoneRoll(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "zone roll", "[-dir DIR] [-ds-seen] ZONE", zoneRollHelp)
+	f, parse := flags(e, "zone roll", "[-dir DIR] [-status | -ds-seen] ZONE", zoneRollHelp)
 	dir := f.String("dir", ".", "`folder` of the keys")
 	seen := f.Bool("ds-seen", false, "the parent has the DS record of the new key, and no longer that of the old one")
+	status := f.Bool("status", false, "begin nothing, and say what a change that was begun waits for")
 	if status := parse(args); status >= 0 {
 		return status
 	}
-	if f.NArg() != 1 {
+	if f.NArg() != 1 || *seen && *status {
 		f.Usage()
 		return 2
 	}
-	if *seen {
-		k, err := sign.FinishRoll(*dir, f.Arg(0), time.Now())
-		if err != nil {
-			return fail(e, err)
+	var text string
+	var err error
+	now := time.Now()
+	switch {
+	case *status:
+		text, err = sign.RollStatus(*dir, f.Arg(0), now)
+	case *seen:
+		var k *sign.Key
+		if k, err = sign.FinishRoll(*dir, f.Arg(0), now); err == nil {
+			text = fmt.Sprintf("key %d is the parent's; the one before goes when nobody needs it", k.Tag)
 		}
-		fmt.Fprintf(e.stdout, "key %d is the parent's; the one before goes when nobody needs it\n", k.Tag)
-		return 0
+	default:
+		var old, next *sign.Key
+		if old, next, err = sign.BeginRoll(*dir, f.Arg(0), now); err == nil {
+			text = fmt.Sprintf("key %d takes the place of %d; its DS, for the parent once CDS shows it:\n%s", next.Tag, old.Tag, strings.ReplaceAll(next.DS().String(), "\t", " "))
+		}
 	}
-	old, next, err := sign.BeginRoll(*dir, f.Arg(0), time.Now())
 	if err != nil {
 		return fail(e, err)
 	}
-	fmt.Fprintf(e.stdout, "key %d takes the place of %d; its DS, for the parent once CDS shows it:\n%s\n", next.Tag, old.Tag, strings.ReplaceAll(next.DS().String(), "\t", " "))
+	fmt.Fprintln(e.stdout, text)
 	return 0
 }
 

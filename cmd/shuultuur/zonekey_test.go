@@ -39,10 +39,16 @@ func TestZoneKeysAreMadeAndUsed(t *testing.T) {
 	if signed := call(0, "sign", "-key", dir, "example.com", file); strings.Count(signed, "RRSIG") < 6 || !strings.Contains(signed, "DNSKEY") {
 		t.Errorf("signed: %s", signed)
 	}
+	if text := call(0, "roll", "-dir", dir, "-status", "example.com"); !strings.Contains(text, "no key") {
+		t.Errorf("roll -status: %s", text)
+	}
 	if text := call(0, "roll", "-dir", dir, "example.com"); !strings.Contains(text, " IN DS ") || !strings.Contains(text, "takes the place of") {
 		t.Errorf("roll: %s", text)
 	}
-	call(1, "roll", "-dir", dir, "example.com")             // under way
+	call(1, "roll", "-dir", dir, "example.com") // under way
+	if text := call(0, "roll", "-dir", dir, "-status", "example.com"); !strings.Contains(text, "waits for a gateway") {
+		t.Errorf("roll -status: %s", text)
+	}
 	call(1, "roll", "-dir", dir, "-ds-seen", "example.com") // not in the zone yet
 	call(1, "roll", "-dir", dir, "example.net")
 	call(2, "roll")

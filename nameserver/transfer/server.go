@@ -51,6 +51,9 @@ type Stats struct {
 // [wire.Authenticator].
 type Server struct {
 	Stats Stats
+	// Parent looks up the DS records that the parent zone has of one of ours, of
+	// which there may be none. Nil means that it cannot be asked. Set it before Run.
+	Parent func(ctx context.Context, origin string) ([]*dns.DS, error)
 
 	ctx    context.Context //nolint:containedctx // of Replace; ends with Run
 	cancel context.CancelFunc
@@ -193,6 +196,9 @@ func (s *Server) addSigners(c Sign) error {
 	}
 	return nil
 }
+
+// Signs says whether the settings have keys for a zone.
+func (s *Server) Signs(origin string) bool { return s.signers[dns.CanonicalName(origin)] != nil }
 
 // Replace publishes zones; see [Server.Publish]. Where one cannot be served, the
 // others are.
@@ -403,6 +409,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() { s.renew(ctx) })
+	wg.Go(func() { s.askParents(ctx) })
 	wg.Go(func() { s.news.run(ctx, s) })
 	wg.Go(func() { s.keep(ctx) })
 	for _, sec := range s.secondaries {

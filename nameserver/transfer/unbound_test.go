@@ -84,40 +84,7 @@ func validate(t *testing.T, algorithm, denial string) {
 	// What is delegated without DS is answered by us too, unsigned.
 	publish(t, s, read(t, "insecure.example.com.", "$TTL 300\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\nhost A 192.0.2.77\n"), nil)
 
-	dir := t.TempDir()
-	port := peertest.Port(t)
-	anchor := write(t, dir, "anchor", keys[0].DS().String()+"\n")
-	conf := write(t, dir, "unbound.conf", fmt.Sprintf(`
-server:
-	interface: 127.0.0.1@%s
-	port: %s
-	do-daemonize: no
-	use-syslog: no
-	log-servfail: yes
-	val-log-level: 2
-	chroot: ""
-	username: ""
-	directory: %q
-	pidfile: ""
-	trust-anchor-file: %q
-	do-not-query-localhost: no
-	qname-minimisation: no
-	num-threads: 1
-stub-zone:
-	name: example.com.
-	stub-addr: 127.0.0.1@%s
-stub-zone:
-	name: insecure.example.com.
-	stub-addr: 127.0.0.1@%s
-remote-control:
-	control-enable: no
-`, port, port, dir, anchor, s.port(), s.port()))
-	peertest.Start(t, "unbound", "-d", "-c", conf)
-	addr := "127.0.0.1:" + port
-	until(t, "unbound answers", func() bool { return query(addr, "example.com.", dns.TypeSOA) != nil })
-
-	trust := write(t, dir, "delv.keys", fmt.Sprintf("trust-anchors { example.com. static-key %d %d %d %q; };\n",
-		keys[0].Flags, keys[0].Protocol, keys[0].Algorithm, keys[0].PublicKey))
+	v := newValidator(t, s, keys[0].DS(), "insecure.example.com.")
 	nx := dns.RcodeNameError
 	if denial == sign.Compact {
 		nx = dns.RcodeSuccess
@@ -162,22 +129,65 @@ remote-control:
 		{"host.secure.example.com.", dns.TypeA, 0, 1, true},
 		{"nothing.secure.example.com.", dns.TypeA, nx, 0, true},
 	} {
-		what := tt.name + " " + dns.TypeToString[tt.typ]
-		m := query(addr, tt.name, tt.typ)
-		switch {
-		case m == nil:
-			t.Errorf("unbound: %s: no answer", what)
-			continue
-		case m.Rcode != tt.rcode || len(m.Answer) != tt.count || m.AuthenticatedData != tt.secure:
-			t.Errorf("unbound: %s: %s, %d records, secure %v; want %s, %d, %v", what,
-				dns.RcodeToString[m.Rcode], len(m.Answer), m.AuthenticatedData, dns.RcodeToString[tt.rcode], tt.count, tt.secure)
-		}
-		if !tt.secure {
-			continue
-		}
-		out, err := peertest.Command(t, "delv", "@127.0.0.1", "-p", s.port(), "-a", trust, "+root=example.com.", tt.name, dns.TypeToString[tt.typ]).CombinedOutput()
-		if text := string(out); err != nil || !strings.Contains(text, "; fully validated") && !strings.Contains(text, "; negative response, fully validated") {
-			t.Errorf("delv: %s: %v\n%s", what, err, out)
-		}
+		v.ask(t, tt.name, tt.typ, tt.rcode, tt.count, tt.secure)
+	}
+}
+
+// A validator is an Unbound and a delv that trust a DS record for example.com.
+type validator struct{ server, addr, trust string }
+
+// newValidator starts one that asks s, also for zones below that have no DS.
+func newValidator(t *testing.T, s *server, ds *dns.DS, below ...string) *validator {
+	t.Helper()
+	dir := t.TempDir()
+	port := peertest.Port(t)
+	v := &validator{server: s.port(), addr: "127.0.0.1:" + port}
+	conf := fmt.Sprintf(`
+server:
+	interface: 127.0.0.1@%s
+	port: %s
+	do-daemonize: no
+	use-syslog: no
+	log-servfail: yes
+	val-log-level: 2
+	chroot: ""
+	username: ""
+	directory: %q
+	pidfile: ""
+	trust-anchor: %q
+	do-not-query-localhost: no
+	qname-minimisation: no
+	num-threads: 1
+remote-control:
+	control-enable: no
+`, port, port, dir, strings.ReplaceAll(ds.String(), "\t", " "))
+	for _, origin := range append(below, "example.com.") {
+		conf += fmt.Sprintf("stub-zone:\n\tname: %s\n\tstub-addr: 127.0.0.1@%s\n", origin, s.port())
+	}
+	peertest.Start(t, "unbound", "-d", "-c", write(t, dir, "unbound.conf", conf))
+	until(t, "unbound answers", func() bool { return query(v.addr, "example.com.", dns.TypeSOA) != nil })
+	v.trust = write(t, dir, "delv.keys", fmt.Sprintf("trust-anchors { example.com. static-ds %d %d %d %q; };\n", ds.KeyTag, ds.Algorithm, ds.DigestType, ds.Digest))
+	return v
+}
+
+// ask has both ask for a name, and says where they do not get what is wanted.
+func (v *validator) ask(t *testing.T, name string, typ uint16, rcode, count int, secure bool) {
+	t.Helper()
+	what := name + " " + dns.TypeToString[typ]
+	m := query(v.addr, name, typ)
+	switch {
+	case m == nil:
+		t.Errorf("unbound: %s: no answer", what)
+		return
+	case m.Rcode != rcode || len(m.Answer) != count || m.AuthenticatedData != secure:
+		t.Errorf("unbound: %s: %s, %d records, secure %v; want %s, %d, %v", what,
+			dns.RcodeToString[m.Rcode], len(m.Answer), m.AuthenticatedData, dns.RcodeToString[rcode], count, secure)
+	}
+	if !secure {
+		return
+	}
+	out, err := peertest.Command(t, "delv", "@127.0.0.1", "-p", v.server, "-a", v.trust, "+root=example.com.", name, dns.TypeToString[typ]).CombinedOutput()
+	if text := string(out); err != nil || !strings.Contains(text, "; fully validated") && !strings.Contains(text, "; negative response, fully validated") {
+		t.Errorf("delv: %s: %v\n%s", what, err, out)
 	}
 }

@@ -105,6 +105,9 @@ type Signer struct {
 	rolling sync.Mutex
 	seen    string    // what the key files looked like
 	look    time.Time // when keys may be due again
+	// parentSince is since when the parent was seen to have the DS record that is
+	// waited for.
+	parentSince time.Time
 
 	signing sync.Mutex
 	sigs    map[string]*Signatures // of whole zones, by view
