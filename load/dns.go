@@ -309,9 +309,12 @@ func (f *flow) run(ctx, sending context.Context) {
 	defer func() { f.current().close() }()
 	done, until := false, time.Time{}
 	var looked time.Time
+	room, more := false, false // in the window; answers that may be there
 	for {
-		if !done && f.window > 0 {
-			f.fill()
+		// What is there is read before more is sent. Answers that lie unread
+		// would fill a large window, and the memory of the system.
+		if room = false; !done && f.window > 0 && !more {
+			room = f.fill()
 		}
 		if !done && f.finished(sending) {
 			done = true
@@ -330,7 +333,8 @@ func (f *flow) run(ctx, sending context.Context) {
 		} else if done && f.idle() {
 			return
 		}
-		answers, err := f.link.receive()
+		answers, err := f.link.receive(!room && !more)
+		more = len(answers) == burst
 		switch {
 		case err == nil:
 			f.take(answers)
@@ -370,30 +374,25 @@ func (f *flow) idle() bool {
 	return f.outstanding == 0
 }
 
-// fill sends what there is room for in the window.
-func (f *flow) fill() {
-	for {
-		f.mu.Lock()
-		n := min(f.window-f.outstanding, burst)
-		f.mu.Unlock()
-		if n <= 0 {
-			return
-		}
-		if left := f.g.left.Add(-int64(n)); left < 0 {
-			// Fewer are left than were taken: the rest goes back.
-			back := min(int64(n), -left)
-			f.g.left.Add(back)
-			n -= int(back)
-		}
-		went := f.send(f.g.next.Add(int64(n))-int64(n), n, 0)
-		if went < n || n == 0 {
-			f.g.left.Add(int64(n - went))
-			return
-		}
-		if time.Since(f.g.start) > f.g.cfg.Duration && f.g.cfg.Duration > 0 {
-			return
-		}
+// fill sends a burst, or what there is room for in the window, and says
+// whether there may be room for more.
+func (f *flow) fill() bool {
+	f.mu.Lock()
+	free := f.window - f.outstanding
+	f.mu.Unlock()
+	n := min(free, burst)
+	if left := f.g.left.Add(-int64(n)); left < 0 {
+		// Fewer are left than were taken: the rest goes back.
+		back := min(int64(n), -left)
+		f.g.left.Add(back)
+		n -= int(back)
 	}
+	if n <= 0 {
+		return false
+	}
+	went := f.send(f.g.next.Add(int64(n))-int64(n), n, 0)
+	f.g.left.Add(int64(n - went))
+	return went == burst && free > burst
 }
 
 // send sends up to n queries, the first of which is number first, and returns

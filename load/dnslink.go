@@ -24,10 +24,11 @@ type link interface {
 	// send sends the queries it is given, burst at most, and says how many of
 	// them, counted from the first, are on their way.
 	send(queries [][]byte) (int, error)
-	// receive waits for answers until the deadline and returns those that are
-	// there, burst at most; they stand until the next call. The error is
-	// os.ErrDeadlineExceeded when none came.
-	receive() ([][]byte, error)
+	// receive returns the answers that are there, burst at most; they stand
+	// until the next call. If there are none it waits for one until the
+	// deadline, when the error is os.ErrDeadlineExceeded; without wait it
+	// returns none.
+	receive(wait bool) ([][]byte, error)
 	deadline(at time.Time) error
 	close()
 }
@@ -55,7 +56,10 @@ func (d *datagrams) send(queries [][]byte) (int, error) {
 	return len(queries), nil
 }
 
-func (d *datagrams) receive() ([][]byte, error) {
+func (d *datagrams) receive(wait bool) ([][]byte, error) {
+	if !wait { // there is no way to ask for that
+		return nil, nil
+	}
 	n, err := d.c.Read(d.buf)
 	if err != nil {
 		return nil, err
@@ -99,7 +103,7 @@ func (s *streamLink) send(queries [][]byte) (int, error) {
 	return len(queries), nil
 }
 
-func (s *streamLink) receive() ([][]byte, error) {
+func (s *streamLink) receive(wait bool) ([][]byte, error) {
 	s.got = s.got[:0]
 	for {
 		for len(s.got) < burst && s.to-s.from >= 2 {
@@ -110,7 +114,7 @@ func (s *streamLink) receive() ([][]byte, error) {
 			s.got = append(s.got, s.in[s.from+2:s.from+n])
 			s.from += n
 		}
-		if len(s.got) > 0 {
+		if len(s.got) > 0 || !wait { // what is not read yet waits in the system
 			return s.got, nil
 		}
 		s.to = copy(s.in, s.in[s.from:s.to])
@@ -192,15 +196,17 @@ func (h *overHTTP) ask(q []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (h *overHTTP) receive() ([][]byte, error) {
+func (h *overHTTP) receive(wait bool) ([][]byte, error) {
 	h.got = h.got[:0]
-	t := time.NewTimer(time.Until(h.at))
-	defer t.Stop()
-	select {
-	case b := <-h.back:
-		h.got = append(h.got, b)
-	case <-t.C:
-		return nil, os.ErrDeadlineExceeded
+	if wait {
+		t := time.NewTimer(time.Until(h.at))
+		defer t.Stop()
+		select {
+		case b := <-h.back:
+			h.got = append(h.got, b)
+		case <-t.C:
+			return nil, os.ErrDeadlineExceeded
+		}
 	}
 	for len(h.got) < burst {
 		select {

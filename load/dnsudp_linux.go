@@ -35,6 +35,7 @@ type bursts struct {
 	// made for each call would be garbage.
 	outN, sent, received int
 	outErr, inErr        syscall.Errno
+	wait                 bool // for answers
 	doSend, doReceive    func(fd uintptr) bool
 }
 
@@ -58,7 +59,7 @@ func newUDP(c *net.UDPConn) (link, error) {
 	u.doReceive = func(fd uintptr) bool {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&u.in[0])), burst, unix.MSG_DONTWAIT, 0, 0)
 		u.received, u.inErr = int(n), errno
-		return errno != unix.EAGAIN && errno != unix.EINTR
+		return (errno != unix.EAGAIN || !u.wait) && errno != unix.EINTR
 	}
 	return u, nil
 }
@@ -78,11 +79,15 @@ func (u *bursts) send(queries [][]byte) (int, error) {
 	return u.sent, nil
 }
 
-func (u *bursts) receive() ([][]byte, error) {
+func (u *bursts) receive(wait bool) ([][]byte, error) {
+	u.wait = wait
 	if err := u.raw.Read(u.doReceive); err != nil {
 		return nil, err
 	}
-	if u.inErr != 0 {
+	switch {
+	case u.inErr == unix.EAGAIN:
+		return nil, nil
+	case u.inErr != 0:
 		return nil, os.NewSyscallError("recvmmsg", u.inErr)
 	}
 	for i := range u.received {
