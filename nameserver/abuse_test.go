@@ -379,8 +379,11 @@ func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := newSocket(s, conns[0], s.shards[0])
-	defer u.conn.Close()
+	u, err := newSocket(s, conns[0], s.shards[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.close()
 	c, err := net.Dial("udp", u.conn.LocalAddr().String())
 	if err != nil {
 		t.Fatal(err)

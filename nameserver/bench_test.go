@@ -47,7 +47,11 @@ func BenchmarkLane(b *testing.B) {
 func BenchmarkEngine(b *testing.B) {
 	s := laneAt(b, Config{}).s
 	benchmarkBatch(b, func(c *batch.Conn) func(n int) {
-		u := newSocket(s, c, s.shards[0])
+		u, err := newSocket(s, c, s.shards[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(u.others.close)
 		return u.answerAll
 	})
 }

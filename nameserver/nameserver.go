@@ -209,10 +209,17 @@ func (s *Server) listen(ctx context.Context) error {
 		if err != nil {
 			return filter.Setting(fmt.Sprintf("listen[%d]", min(i, len(s.cfg.Listen)-1)), hint(err))
 		}
-		for _, c := range conns {
+		for i, c := range conns {
 			t := new(tally)
+			u, err := newSocket(s, c, t)
+			if err != nil {
+				for _, c := range conns[i:] {
+					c.Close()
+				}
+				return fmt.Errorf("serve udp %s: %w", at, err)
+			}
 			s.tallies = append(s.tallies, t)
-			s.sockets = append(s.sockets, newSocket(s, c, t))
+			s.sockets = append(s.sockets, u)
 		}
 	}
 	for _, a := range s.places.tls {
@@ -278,7 +285,7 @@ func (s *Server) closeAll() {
 		ln.Close()
 	}
 	for _, u := range s.sockets {
-		u.conn.Close()
+		u.close()
 	}
 	for _, q := range s.quics {
 		q.close()
@@ -344,7 +351,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.conns.closeAll()
 	s.streams.Wait()
 	for _, u := range s.sockets {
-		u.conn.Close()
+		u.close()
 	}
 	return nil
 }

@@ -16,12 +16,22 @@ import (
 // time too. Nobody else writes to it.
 type socket struct {
 	lane
-	conn *batch.Conn
-	late chan *job
+	conn   *batch.Conn
+	late   chan *job
+	others *lookout
 }
 
-func newSocket(s *Server, c *batch.Conn, t *tally) *socket {
-	return &socket{lane: lane{s: s, t: t, batch: true}, conn: c, late: make(chan *job, batch.Size)}
+func newSocket(s *Server, c *batch.Conn, t *tally) (*socket, error) {
+	others, err := newLookout()
+	if err != nil {
+		return nil, err
+	}
+	return &socket{lane: lane{s: s, t: t, batch: true}, conn: c, late: make(chan *job, batch.Size), others: others}, nil
+}
+
+func (u *socket) close() {
+	u.conn.Close()
+	u.others.close()
 }
 
 // read answers until the conn is stopped.
@@ -45,8 +55,9 @@ func (u *socket) read() {
 			u.t.mu.Unlock()
 		}
 		// These calls keep the processor. Here others have their turn, so that a
-		// flood delays them by no more than a batch, and what they wait for from
-		// the network by 10 ms, which is how often a busy scheduler looks there.
+		// flood delays them by no more than a batch, and what comes to them from
+		// the network by a millisecond.
+		u.others.look(u.q.At)
 		runtime.Gosched()
 	}
 }
@@ -55,6 +66,7 @@ func (u *socket) read() {
 // at its begin and one at its end.
 func (u *socket) answerAll(n int) {
 	now := time.Now()
+	u.q.At = now
 	u.t.mu.Lock()
 	defer u.t.mu.Unlock()
 	defer u.s.caught(&u.lane)
@@ -66,7 +78,7 @@ func (u *socket) answerAll(n int) {
 			continue
 		}
 		q := &u.q
-		q.Client, q.Local, q.Transport, q.At = peer.Addr, peer.Local, wire.UDP, now
+		q.Client, q.Local, q.Transport = peer.Addr, peer.Local, wire.UDP
 		reply, o := u.answer(msg, u.conn.Buffer(i))
 		switch o {
 		case wire.Answered:
