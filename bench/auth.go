@@ -320,6 +320,7 @@ func ratios(a, b []authVolley, of func(a, b authVolley) float64) float64 {
 const (
 	serveZones = "-serve-zones"
 	serveFloor = "-serve-floor"
+	probeTCP   = "-probe-tcp"
 )
 
 // serve is the server in a process of its own: args are what to be, where to
@@ -328,6 +329,8 @@ func serve(ctx context.Context, args []string) error {
 	switch args[0] {
 	case serveFloor:
 		return floor(ctx, netip.MustParseAddrPort(args[1]))
+	case probeTCP:
+		return probe(ctx, args[1])
 	case serveUpstream:
 		return upstream(ctx, args[1])
 	case serveRedis:

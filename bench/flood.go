@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"shuultuur/load"
@@ -15,11 +19,12 @@ import (
 const floodAbout = "A flood of random names for 8 seconds: 400,000 queries without an answer at all times"
 
 const (
-	floodWindow = 400_000
-	floodTime   = 8 * time.Second
-	floodGrowth = 1.1 // resident memory during it, to that before, at most
-	floodGood   = 0.8 // answers for the server's processor time, to those at an ordinary window, at least
-	floodCalm   = 200 * time.Millisecond
+	floodWindow  = 400_000
+	floodSockets = 16 // before it too
+	floodTime    = 8 * time.Second
+	floodGrowth  = 1.1 // resident memory during it, to that before, at most
+	floodGood    = 0.8 // answers for the server's processor time, to those at an ordinary window, at least
+	floodCalm    = 200 * time.Millisecond
 )
 
 // floodRound is one flood on one server.
@@ -30,6 +35,8 @@ type floodRound struct {
 	lost          float64 // share of the flood's queries without an answer
 	before, most  float64 // MB resident
 	calm          time.Duration
+	offered       float64    // the flood's queries/s
+	tcp           [2]float64 // ms a query by TCP takes during the flood: median, p99
 }
 
 // flood sets what a flood does to us beside what it does to NSD and Knot.
@@ -85,7 +92,7 @@ func (r *rig) shoot(p *authPeer, cfg load.DNSConfig) (*load.DNSReport, error) {
 
 func (r *rig) floodRound(p *authPeer) (f floodRound, err error) {
 	spent := p.p.cpu()
-	rep, err := r.shoot(p, load.DNSConfig{Window: 1024, Sockets: 8, Duration: 3 * time.Second})
+	rep, err := r.shoot(p, load.DNSConfig{Window: 1024, Sockets: floodSockets, Duration: 3 * time.Second})
 	if err != nil {
 		return f, err
 	}
@@ -104,15 +111,19 @@ func (r *rig) floodRound(p *authPeer) (f floodRound, err error) {
 			}
 		}
 	}()
+	byTCP := r.probeTCP(p)
 	spent = p.p.cpu()
-	rep, err = r.shoot(p, load.DNSConfig{Window: floodWindow, Sockets: 16, Duration: floodTime, Timeout: 2 * time.Second})
+	rep, err = r.shoot(p, load.DNSConfig{Window: floodWindow, Sockets: floodSockets, Duration: floodTime, Timeout: 2 * time.Second})
 	close(stop)
 	<-watched
-	if err != nil {
+	tcp := <-byTCP
+	if err := errors.Join(err, tcp.err); err != nil {
 		return f, err
 	}
+	f.tcp = [2]float64{tcp.Total.P50, tcp.Total.P99}
 	f.wildCost = float64((p.p.cpu() - spent).Microseconds()) / float64(rep.Completed)
 	f.goodput = float64(rep.Completed) / rep.Seconds
+	f.offered = float64(rep.Sent) / rep.Seconds
 	f.lost = 1 - float64(rep.Completed)/float64(rep.Sent)
 	begun := time.Now()
 	for {
@@ -131,12 +142,59 @@ func (r *rig) floodRound(p *authPeer) (f floodRound, err error) {
 	return f, nil
 }
 
+// probed is what a probe saw.
+type probed struct {
+	load.DNSReport
+	err error
+}
+
+// probeTCP asks p by TCP while a flood lasts, from a process of its own, as
+// this one is busy.
+func (r *rig) probeTCP(p *authPeer) <-chan probed {
+	done := make(chan probed, 1)
+	go func() {
+		var got probed
+		self, err := os.Executable()
+		if err == nil {
+			var text []byte
+			text, err = exec.CommandContext(r.ctx, self, probeTCP, p.addr).Output()
+			err = errors.Join(err, json.Unmarshal(text, &got.DNSReport))
+		}
+		switch n := got.Completed; {
+		case err != nil:
+			got.err = fmt.Errorf("ask by TCP: %w", err)
+		case n == 0 || got.Rcodes["NOERROR"] != n:
+			got.err = fmt.Errorf("ask by TCP: %d of %d answered, %v, errors %v", n, got.Sent, got.Rcodes, got.Errors)
+		}
+		done <- got
+	}()
+	return done
+}
+
+// probe asks a server of zones by TCP 100 times a second, and writes a report.
+func probe(ctx context.Context, server string) error {
+	runtime.GOMAXPROCS(2) // the schedule sleeps on one of Go's processors
+	q, err := load.ReadQueries(strings.NewReader("h00001.zone0.example A\n"), "probe")
+	if err != nil {
+		return err
+	}
+	g, err := load.NewDNS(load.DNSConfig{Server: "tcp://" + server, Queries: q, Rate: 100, Sockets: 1, Duration: floodTime - time.Second, Timeout: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	rep, err := g.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return rep.JSON(os.Stdout)
+}
+
 func printFlood(w io.Writer, peers []*authPeer, rounds map[string][]floodRound, opt options) error {
 	fmt.Fprintf(w, "### %s\n\n", floodAbout)
 	fmt.Fprintf(w, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
-	fmt.Fprintf(w, "`go run ./bench flood -rounds %d`, the zones of \"auth\", every name a new one that does not exist; medians; server on core %s, generator on core %s.\n\n",
-		opt.rounds, dnsServerCore, dnsGeneratorCore)
-	fmt.Fprintln(w, "| server | answers/s before | during | CPU µs/answer before | during | answers per CPU second, during ÷ before | unanswered | MB resident before | most | growth | calm again after |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+	fmt.Fprintf(w, "`go run ./bench flood -rounds %d`, the zones of \"auth\", every name a new one that does not exist; before it 1024 queries without an answer, in both %d sockets; a query without an answer is given up after 2 s. What has come is read before more is sent: answers that lie unread would be memory that a server on the same machine pays for. At the same time somebody asks by TCP, 100 times a second. Medians; server on core %s, generator on core %s.\n\n",
+		opt.rounds, floodSockets, dnsServerCore, dnsGeneratorCore)
+	fmt.Fprintln(w, "| server | answers/s before | flood, queries/s | answers/s | unanswered | CPU µs/answer before | during | answers per CPU second, during ÷ before | TCP ms during | p99 | MB resident before | most | growth | calm again after |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 	var ours [3]float64
 	for _, p := range peers {
 		mid := func(of func(floodRound) float64) float64 {
@@ -149,9 +207,10 @@ func printFlood(w io.Writer, peers []*authPeer, rounds map[string][]floodRound, 
 		}
 		good, growth := mid(func(f floodRound) float64 { return f.calmCost / f.wildCost }), mid(func(f floodRound) float64 { return f.most / f.before })
 		calm := mid(func(f floodRound) float64 { return f.calm.Seconds() })
-		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.2f | %.2f | %.2f | %.1f %% | %.1f | %.1f | %.2f | %.2f s |\n", p.name,
-			mid(func(f floodRound) float64 { return f.peak }), mid(func(f floodRound) float64 { return f.goodput }),
-			mid(func(f floodRound) float64 { return f.calmCost }), mid(func(f floodRound) float64 { return f.wildCost }), good, mid(func(f floodRound) float64 { return 100 * f.lost }),
+		fmt.Fprintf(w, "| %s | %.0f | %.0f | %.0f | %.1f %% | %.2f | %.2f | %.2f | %.1f | %.1f | %.1f | %.1f | %.2f | %.2f s |\n", p.name,
+			mid(func(f floodRound) float64 { return f.peak }), mid(func(f floodRound) float64 { return f.offered }), mid(func(f floodRound) float64 { return f.goodput }),
+			mid(func(f floodRound) float64 { return 100 * f.lost }), mid(func(f floodRound) float64 { return f.calmCost }), mid(func(f floodRound) float64 { return f.wildCost }), good,
+			mid(func(f floodRound) float64 { return f.tcp[0] }), mid(func(f floodRound) float64 { return f.tcp[1] }),
 			mid(func(f floodRound) float64 { return f.before }), mid(func(f floodRound) float64 { return f.most }), growth, calm)
 		if p.name == "shuultuur" {
 			ours = [3]float64{good, growth, calm}

@@ -124,7 +124,7 @@ func run(args []string) error {
 	fs.Float64Var(&opt.seconds, "seconds", 2, "make a round last about `N` seconds (at least once all pages)")
 	output := fs.String("o", "", "write the tables to `file` as well, when all has gone well")
 	fs.StringVar(&opt.peers, "peers", strings.Join(peerNames(), ","), "measure these, by `names` with commas")
-	if len(args) > 1 && (args[0] == serveZones || args[0] == serveFloor || args[0] == serveRedis || args[0] == serveUpstream) {
+	if len(args) > 1 && slices.Contains([]string{serveZones, serveFloor, serveRedis, serveUpstream, probeTCP}, args[0]) {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		return serve(ctx, args)
