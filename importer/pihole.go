@@ -17,16 +17,19 @@ import (
 	"shuultuur/list"
 )
 
+// Categories of what is imported: lists of one are one engine.
+const (
+	piholeAllowed = "allowed"
+	piholeDenied  = "denied"
+)
+
 // piholeTypes are those of Pi-hole's domainlist table, and the files of its
 // older exports that hold the same.
-var piholeTypes = []struct {
-	name, file string
-	regexp     bool
-}{
-	{"allowed", "whitelist.exact.txt", false},
-	{"denied", "blacklist.exact.txt", false},
-	{"allowed-regexps", "whitelist.regex.txt", true},
-	{"denied-regexps", "blacklist.regex.txt", true},
+var piholeTypes = []struct{ name, category, file, format string }{
+	{"allowed", piholeAllowed, "whitelist.exact.txt", list.Domains},
+	{"denied", piholeDenied, "blacklist.exact.txt", list.Domains},
+	{"allowed-regexps", piholeAllowed, "whitelist.regex.txt", list.Pihole},
+	{"denied-regexps", piholeDenied, "blacklist.regex.txt", list.Pihole},
 }
 
 // older names of those files
@@ -41,10 +44,10 @@ func (w *work) pihole(path string) error {
 		dir, db = filepath.Dir(path), path
 	}
 	lines := [4][]string{}
-	var gravity, rules string
-	var err error
+	var subscribed []list.Config
 	if isFile(db) {
-		if gravity, rules, err = w.gravity(db, &lines); err != nil {
+		var err error
+		if subscribed, err = w.gravity(db, &lines); err != nil {
 			return err
 		}
 	}
@@ -57,7 +60,16 @@ func (w *work) pihole(path string) error {
 	w.piholeSources(dir)
 	w.set.dns()
 	w.piholeNames(dir)
-	categories := [4][]string{}
+	found := map[string]bool{} // categories with anything in them
+	add := func(name, category string, cfg list.Config) error {
+		cfg.Category, cfg.Match = category, list.Boundary
+		if cfg.Format == list.Domains {
+			cfg.Subdomains = new(bool)
+		}
+		name, err := w.addList(name, cfg, place{file: cfg.Path, what: name})
+		found[category] = found[category] || name != ""
+		return err
+	}
 	for i, t := range piholeTypes {
 		if len(lines[i]) == 0 {
 			continue
@@ -69,57 +81,27 @@ func (w *work) pihole(path string) error {
 		if err != nil {
 			return err
 		}
-		cfg := list.Config{Format: list.Domains, Path: path, Match: list.Boundary, Subdomains: new(bool)}
-		if t.regexp {
-			cfg.Format, cfg.Subdomains = list.E2guardianRegexp, nil
-		}
-		name, err := w.addList(t.name, cfg, place{file: path, what: t.name})
-		if err != nil {
+		if err := add(t.name, t.category, list.Config{Format: t.format, Path: path}); err != nil {
 			return err
-		}
-		if name != "" {
-			categories[i] = []string{"category/" + name}
 		}
 	}
-	allow := append(categories[0], categories[2]...)
-	block := append(categories[1], categories[3]...)
-	for _, l := range []struct{ name, format, path string }{{"gravity", list.Domains, gravity}, {"gravity-rules", list.Adblock, rules}} {
-		if l.path == "" {
-			continue
-		}
-		cfg := list.Config{Format: l.format, Path: l.path, Match: list.Boundary}
-		if l.format == list.Domains {
-			cfg.Subdomains = new(bool)
-		}
-		name, err := w.addList(l.name, cfg, place{file: l.path, what: l.name})
-		if err != nil {
+	for _, l := range subscribed {
+		if err := add(filepath.Base(l.Path), l.Category, l); err != nil {
 			return err
-		}
-		if name != "" {
-			block = append(block, "category/"+name)
 		}
 	}
 	p := policyOut{Name: "everyone"}
-	if len(allow) > 0 {
-		p.Rules = append(p.Rules, ruleOut{Name: "allowed", Action: "allow", Category: allow})
+	if found[piholeAllowed] {
+		p.Rules = append(p.Rules, ruleOut{Name: "allowed", Action: "allow", Category: []string{"category/" + piholeAllowed}})
 	}
-	if len(block) > 0 {
-		p.Rules = append(p.Rules, ruleOut{Name: "denied", Action: "block", Category: block})
+	if found[piholeDenied] {
+		p.Rules = append(p.Rules, ruleOut{Name: "denied", Action: "block", Category: []string{"category/" + piholeDenied}})
 	}
-	if len(allow)+len(block)+w.rep.Count[Lost] == 0 {
+	if len(p.Rules)+w.rep.Count[Lost] == 0 {
 		return fmt.Errorf("there is neither gravity.db nor a list of Pi-hole in %q", path)
 	}
 	w.set.Policies = []policyOut{p}
 	return nil
-}
-
-// domainRegexp puts an expression for names into the form for host and path.
-func domainRegexp(s string) string {
-	s, _, _ = strings.Cut(s, ";") // Pi-hole's own conditions
-	if !strings.HasPrefix(s, "^") && !strings.HasPrefix(s, "(^") {
-		s = "^[^/]*" + "(?:" + s + ")"
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(s, "$", "(?:/|$)"), `\(?:/|$)`, `\$`)
 }
 
 func (w *work) piholeFile(path string, to *[]string) {
@@ -139,20 +121,10 @@ func (w *work) piholeFile(path string, to *[]string) {
 			w.rep.add(Note{Kind: Line, place: place{file: path, line: n}, What: fmt.Sprintf("%q is in line %d already", text, before)})
 			return nil
 		}
-		if seen[text] = n; strings.Contains(path, "regex") {
-			w.regexpOf(place{file: path, line: n}, text)
-			text = domainRegexp(text)
-		}
+		seen[text] = n
 		*to = append(*to, text)
 		return nil
 	})
-}
-
-// regexpOf reports what is special about an expression of Pi-hole.
-func (w *work) regexpOf(at place, s string) {
-	if strings.Contains(s, ";") {
-		w.rep.add(Note{Kind: Changed, place: at, What: s, Ours: domainRegexp(s), Why: "conditions on the kind of a DNS question mean nothing here"})
-	}
 }
 
 func (w *work) piholeSources(dir string) {
@@ -167,11 +139,11 @@ func (w *work) piholeSources(dir string) {
 }
 
 // gravity reads gravity.db: the administrator's own entries into lines, and the
-// names and rules of all lists into files, which it returns.
-func (w *work) gravity(path string, lines *[4][]string) (names, rules string, err error) {
+// names and rules of all lists into files, which it returns as lists.
+func (w *work) gravity(path string, lines *[4][]string) (subscribed []list.Config, err error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?mode=ro&immutable=1")
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	at := place{file: path}
@@ -188,16 +160,12 @@ func (w *work) gravity(path string, lines *[4][]string) (names, rules string, er
 		case enabled == 0:
 			w.rep.add(Note{Kind: Lost, place: at, What: "domainlist: " + domain, Why: "it is switched off"})
 		default:
-			if piholeTypes[kind].regexp {
-				w.regexpOf(at, domain)
-				domain = domainRegexp(domain)
-			}
 			lines[kind] = append(lines[kind], domain)
 		}
 		return nil
 	})
 	if err != nil {
-		return "", "", fmt.Errorf("reading domainlist of %q: %w", path, err)
+		return nil, fmt.Errorf("reading domainlist of %q: %w", path, err)
 	}
 	if groups > 0 {
 		w.rep.add(Note{Kind: Changed, place: at, What: "entries and lists by group", Ours: "policy \"everyone\"", Why: "what is switched on for any group is so for everybody; write a policy with networks for the others"})
@@ -215,33 +183,42 @@ func (w *work) gravity(path string, lines *[4][]string) (names, rules string, er
 		w.rep.add(n)
 		return nil
 	}); err != nil {
-		return "", "", fmt.Errorf("reading adlist of %q: %w", path, err)
+		return nil, fmt.Errorf("reading adlist of %q: %w", path, err)
 	}
-	// A rule of an ad blocker stands for what is below its host too, so those
-	// are a list of their own.
-	if rules, err = w.own("gravity-rules", w.gravityNames(db, true)); err != nil {
-		return "", "", err
+	for _, table := range []struct{ name, category string }{{"gravity", piholeDenied}, {"antigravity", piholeAllowed}} {
+		if err := db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = ?`, table.name).Scan(new(int)); err != nil {
+			continue // there are no allow lists before version 6
+		}
+		// A rule of an ad blocker stands for what is below its host too, so those
+		// are a list of their own.
+		for _, l := range []list.Config{{Format: list.Adblock, Path: table.name + "-rules"}, {Format: list.Domains, Path: table.name}} {
+			if l.Path, err = w.own(l.Path, w.gravityNames(db, table.name, l.Format == list.Adblock)); err != nil {
+				return nil, err
+			}
+			l.Category = table.category
+			subscribed = append(subscribed, l)
+		}
 	}
-	names, err = w.own("gravity", w.gravityNames(db, false))
-	return names, rules, err
+	return subscribed, nil
 }
 
 // gravityNames writes the names of the lists that are switched on: those like a
-// rule, or the others.
-func (w *work) gravityNames(db *sql.DB, rules bool) func(io.Writer) error {
-	where := "g.domain NOT LIKE '||%'"
+// rule, or the others. In allow lists rules are exceptions; here they are what
+// is allowed.
+func (w *work) gravityNames(db *sql.DB, table string, rules bool) func(io.Writer) error {
+	not := "NOT "
 	if rules {
-		where = "g.domain LIKE '||%'"
+		not = ""
 	}
 	return func(to io.Writer) error {
 		b := bufio.NewWriter(to)
-		err := w.each(db, `SELECT DISTINCT g.domain FROM gravity g JOIN adlist a ON a.id = g.adlist_id WHERE a.enabled AND `+where, func(rows *sql.Rows) error {
+		err := w.each(db, `SELECT DISTINCT g.domain FROM `+table+` g JOIN adlist a ON a.id = g.adlist_id WHERE a.enabled AND `+not+`(g.domain LIKE '||%' OR g.domain LIKE '@@%')`, func(rows *sql.Rows) error {
 			var domain string
 			if err := rows.Scan(&domain); err != nil {
 				return err
 			}
 			if !strings.ContainsAny(domain, "\n\r\x00") {
-				fmt.Fprintln(b, domain)
+				fmt.Fprintln(b, strings.TrimPrefix(domain, "@@"))
 			}
 			return nil
 		})

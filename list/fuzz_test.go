@@ -81,6 +81,10 @@ func FuzzHosts(f *testing.F) {
 	fuzzLines(f, Hosts, "127.0.0.1 localhost\n0.0.0.0 a.com b.com #c\n::1 x\n")
 }
 
+func FuzzPihole(f *testing.F) {
+	fuzzLines(f, Pihole, "# c\n(^|\\.)a[0-9]+\\.com$;querytype=!A,AAAA;invert\nb;reply=1.2.3.4;reply=::1\n(?#x)c;reply=none\n(d\n")
+}
+
 func FuzzAdblock(f *testing.F) {
 	fuzzLines(f, Adblock, "[Adblock Plus 2.0]\n||a.com^\n@@||b.com^|\n||c.com^$important\nd##e\n")
 }

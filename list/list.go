@@ -53,6 +53,7 @@ const (
 	// includes; and one of regular expressions for URLs.
 	E2guardian       = "e2guardian"
 	E2guardianRegexp = "e2guardian-regexp"
+	Pihole           = "pihole"      // a regular expression of Pi-hole on each line
 	Expressions      = "expressions" // a POSIX regular expression on each line
 )
 
@@ -93,7 +94,7 @@ type Config struct {
 
 // Formats are the names of all formats.
 func Formats() []string {
-	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, JSON, CSV, E2guardian, E2guardianRegexp, Expressions}
+	return []string{Auto, UT1, Domains, Hosts, Adblock, Wildcard, Dnsmasq, Unbound, RPZ, Networks, JSON, CSV, E2guardian, E2guardianRegexp, Pihole, Expressions}
 }
 
 // normal checks c and fills in what is left out.

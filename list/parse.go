@@ -166,6 +166,8 @@ func (p *parser) lineReader() func([]byte) {
 		return p.adblockLine
 	case Dnsmasq:
 		return p.dnsmasqLine
+	case Pihole:
+		return p.piholeLine
 	case Unbound:
 		return p.unboundLine
 	case RPZ:
@@ -441,6 +443,17 @@ func (p *parser) adblockLine(s []byte) {
 	}
 	p.rule.Parse(s)
 	p.adblockRule(s)
+}
+
+// piholeLine: a regular expression of Pi-hole.
+func (p *parser) piholeLine(s []byte) {
+	remark := p.rule.ParsePihole(s, func() { p.adblockRule(s) })
+	switch {
+	case p.rule.Kind == adblock.Bad:
+		p.bad(s, p.rule.Reason)
+	case remark != "":
+		p.remark(s, remark)
+	}
 }
 
 // adblockRule takes what has been read of the line s.

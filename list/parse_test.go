@@ -131,7 +131,7 @@ func TestUnusableSettingsAreNamed(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{Config{Format: "xml", Path: "x"}, `format: "xml" is not a list format; known are auto, ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks, json, csv, e2guardian, e2guardian-regexp, expressions`},
+		{Config{Format: "xml", Path: "x"}, `format: "xml" is not a list format; known are auto, ut1, domains, hosts, adblock, wildcard, dnsmasq, unbound, rpz, networks, json, csv, e2guardian, e2guardian-regexp, pihole, expressions`},
 		{Config{Charset: "klingon", Path: "x"}, `charset: "klingon" is not a charset; write one like windows-1251`},
 		{Config{Match: "regexp", Path: "x"}, `match: "regexp" is neither boundary nor prefix`},
 		{Config{}, `path: a list needs a path`},

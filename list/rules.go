@@ -30,6 +30,9 @@ func (o *output) ruleTable() []byte {
 // [File.Judge] tries.
 func (f *File) HasRules() bool { return f.rules != nil }
 
+// HasHostRules says whether f has rules that are tried on the host of a tunnel.
+func (f *File) HasHostRules() bool { return f.rules != nil && f.rules.HasHosts() }
+
 // Undecided says whether f has exceptions that depend on more of a request
 // than its host, so that its entries for a host are not the last word.
 func (f *File) Undecided() bool { return f.rules != nil && f.rules.Exceptions() }

@@ -39,6 +39,7 @@ type Check struct {
 	bad        list.BadFilters
 	urls       bool // any list is asked at Request
 	rules      bool // any list has adblock rules
+	hosts      bool // any list has rules about hosts alone
 	params     bool // any list has rules about parameters
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
@@ -90,6 +91,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 		}
 		files = append(files, f)
 		c.rules = c.rules || f.HasRules()
+		c.hosts = c.hosts || f.HasHostRules()
 		c.params = c.params || f.HasParams()
 		names = append(names, f.Categories()...)
 	}
@@ -174,8 +176,11 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		}
 	} else {
 		w.query.SetHost(t.Host)
-		if c.rules && t.Proto == filter.DNS {
+		switch {
+		case c.rules && t.Proto == filter.DNS:
 			w.setName(t, t.Host)
+		case c.hosts && t.Last == filter.Name:
+			w.request.SetHost(t.Host)
 		}
 	}
 	var err error
@@ -195,7 +200,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 // an error, and keeps the others from nothing.
 func (c *Check) look(w *scratch, t *filter.Transaction, url bool, dst []filter.Finding) (_ []filter.Finding, failed error) {
 	from := len(dst)
-	rules := c.rules && (url || t.Proto == filter.DNS)
+	rules := c.rules && (url || t.Proto == filter.DNS) || c.hosts && t.Last == filter.Name
 	last := url || t.Last == filter.Name // nothing more will be known
 	w.found = w.found[:0]
 	for i := range c.lists {

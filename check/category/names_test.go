@@ -154,3 +154,73 @@ func TestATerseTransactionIsFoundWithoutAllocating(t *testing.T) {
 		}
 	}
 }
+
+// What Pi-hole's documentation says of its regular expressions ("Regular
+// expressions tutorial", "Pi-hole regex extensions"), as cases.
+func TestPiholesExpressions(t *testing.T) {
+	for _, tt := range []struct {
+		lines string
+		ask   map[string]string // by "name type": "" passes, "block", or a modifier
+	}{
+		{"domain", map[string]string{"some.domain.com A": "block", "verylongdomain.com A": "block", "doma.in A": ""}},
+		{"^localhost$", map[string]string{"localhost A": "block", "a.localhost A": "", "localhost.com A": ""}},
+		{"^abc", map[string]string{"abcdomain.com A": "block", "abc.domain.com A": "block", "def.abc.com A": ""}},
+		{"com$", map[string]string{"domain.com A": "block", "domain.com.co.uk A": ""}},
+		{"^domain.$", map[string]string{"domaina A": "block", "domain A": ""}},
+		{"^ab{3,5}$", map[string]string{"abbbb A": "block", "ab A": ""}},
+		{"^r-?movie", map[string]string{"r-movie.com A": "block", "r--movie.com A": ""}},
+		{"^[0-9][^a-z]+\\.((com)|(edu))$", map[string]string{"555661.com A": "block", "555g555.com A": ""}},
+		{"^ads[[:digit:]]+\\.", map[string]string{"ads12.example A": "block", "ads.example A": ""}},
+		{"^ADS\\.", map[string]string{"ads.example A": "block"}},
+		{"(^|\\.)doubleclick\\.(?#TODO: more)net$", map[string]string{"x.doubleclick.net A": "block", "mydoubleclick.net A": ""}},
+		{"abc;querytype=AAAA", map[string]string{"abc AAAA": "block", "abc A": ""}},
+		{"abc;querytype=A,AAAA", map[string]string{"abc AAAA": "block", "abc A": "block", "abc TXT": ""}},
+		{".*;querytype=!A", map[string]string{"x.example AAAA": "block", "x.example PTR": "block", "x.example A": ""}},
+		{"abc;querytype=!A,AAAA", map[string]string{"abc A": "", "abc AAAA": "", "abc HTTPS": "block"}},
+		{"^abc$;invert", map[string]string{"abc A": "", "abcd A": "block", "x.example TXT": "block"}},
+		{"^abc$;invert;querytype=AAAA", map[string]string{"abc AAAA": "", "abcd AAAA": "block", "abcd A": ""}},
+		{"^abc$;invert;reply=nxdomain", map[string]string{"abc A": "", "abcd A": "dnsrewrite=NXDOMAIN;;"}},
+		{"abc;reply=nodata", map[string]string{"abc A": "dnsrewrite=NOERROR;;"}},
+		{"abc;reply=nxdomain", map[string]string{"abc A": "dnsrewrite=NXDOMAIN;;"}},
+		{"abc;reply=refused", map[string]string{"abc A": "dnsrewrite=REFUSED;;"}},
+		{"abc;reply=none", map[string]string{"abc A": "block"}},
+		{"abc;reply=ip", map[string]string{"abc A": "block"}},
+		{"abc;reply=1.2.3.4", map[string]string{"abc A": "dnsrewrite=NOERROR;A;1.2.3.4"}},
+		{"abc;reply=1.2.3.4;reply=fe80::1234", map[string]string{"abc A": "dnsrewrite=NOERROR;A;1.2.3.4|NOERROR;AAAA;fe80::1234"}},
+		{"# abc\n\nabc;reply=no", map[string]string{"abc A": "", "xyz A": ""}},
+		{"(abc", map[string]string{"abc A": "", "xyz A": ""}},
+		{"abc;when=now\nabc;querytype=X", map[string]string{"abc A": "", "xyz A": ""}},
+	} {
+		c := checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, tt.lines + "\n"}})
+		for ask, want := range tt.ask {
+			name, kind, _ := strings.Cut(ask, " ")
+			tr := &filter.Transaction{Proto: filter.DNS, Host: name, Last: filter.Name}
+			tr.Type, _ = filter.RecordType(kind)
+			found, err := c.Find(context.Background(), tr, filter.Name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.TrimPrefix(strings.Replace(said(found), "ftl", "block", 1), "block "); got != want {
+				t.Errorf("%s: %s: %q, want %q", tt.lines, ask, got, want)
+			}
+		}
+	}
+}
+
+// Of pages and tunnels they see the host.
+func TestPiholesExpressionsAreForHosts(t *testing.T) {
+	c := checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^ads|_b_\n^never\\.;querytype=AAAA\n^gone\\.;reply=nxdomain\n"}})
+	for url, want := range map[string]string{"ads.example/": "ftl", "x_b_.example/": "ftl", "other.example/x_b_/ads": "", "never.example/": "", "gone.example/": "ftl"} {
+		page, tunnel, _ := asked(t, c, url)
+		if page != want || tunnel != want {
+			t.Errorf("%s: page %q, tunnel %q, want %q", url, page, tunnel, want)
+		}
+	}
+	c = checkOver(t, []written{{"ftl", list.Config{Format: list.Pihole, Category: "ftl"}, "^(good|fine)\\.;invert\n"}, {"a", ads, "||x.com/y\n@@||x.com^\n/z$script"}})
+	for url, want := range map[string]string{"good.example/": "", "x.com/": "ftl"} {
+		page, tunnel, _ := asked(t, c, url)
+		if page != want || tunnel != want {
+			t.Errorf("inverted: %s: page %q, tunnel %q, want %q", url, page, tunnel, want)
+		}
+	}
+}

@@ -403,9 +403,13 @@ func TestImportPiholeDecidesByName(t *testing.T) {
 		CREATE TABLE gravity (domain TEXT, adlist_id INTEGER);
 		CREATE TABLE domainlist (id INTEGER PRIMARY KEY, type INTEGER, domain TEXT, enabled BOOLEAN);
 		CREATE TABLE "group" (id INTEGER PRIMARY KEY, name TEXT);
-		INSERT INTO adlist VALUES (1, 'https://lists.example/on', 1), (2, 'https://lists.example/off', 0);
-		INSERT INTO gravity VALUES ('ads.example', 1), ('off.example', 2), ('||below.example^', 1), ('allowed.example', 1), ('both.example', 1);
-		INSERT INTO domainlist VALUES (1, 0, 'allowed.example', 1), (2, 1, 'denied.example', 1), (3, 3, '(^|\.)track[0-9]+\.example$', 1), (4, 1, 'notnow.example', 0), (5, 3, 'telemetry', 1), (6, 2, '^both\.', 1);
+		CREATE TABLE antigravity (domain TEXT, adlist_id INTEGER);
+		INSERT INTO adlist VALUES (1, 'https://lists.example/on', 1), (2, 'https://lists.example/off', 0), (3, 'https://lists.example/allow', 1);
+		INSERT INTO antigravity VALUES ('fine.example', 3), ('@@||good.below.example^', 3), ('off.example', 2);
+		INSERT INTO gravity VALUES ('ads.example', 1), ('off.example', 2), ('||below.example^', 1), ('allowed.example', 1), ('both.example', 1), ('fine.example', 1);
+		INSERT INTO domainlist VALUES (1, 0, 'allowed.example', 1), (2, 1, 'denied.example', 1), (3, 3, '(^|\.)track[0-9]+\.example$', 1), (4, 1, 'notnow.example', 0), (5, 3, 'telemetry', 1), (6, 2, '^both\.', 1),
+			(7, 3, '.*;querytype=!A', 1), (8, 2, '.*;querytype=PTR,TXT', 1), (9, 3, '^gone\.example$;reply=nxdomain', 1), (10, 3, '(^|\.)led\.example$;reply=192.0.2.7;reply=2001:db8::7', 1),
+			(11, 3, '^quiet\.;reply=none', 1), (12, 3, '^bad\.;when=now', 1), (13, 3, '^(?#a comment)noted\.', 1), (14, 3, '^a\.|_b_', 1);
 		INSERT INTO "group" VALUES (0, 'Default'), (1, 'Kids');`); err != nil {
 		t.Fatal(err)
 	}
@@ -427,8 +431,36 @@ func TestImportPiholeDecidesByName(t *testing.T) {
 		{url: "http://xtrack12.example/path", want: "pass"},
 		{url: "http://my.telemetry.example/", want: "block"},
 		{url: "http://other.example/telemetry", want: "pass"},
+		{url: "http://fine.example/", want: "pass"},
+		{url: "http://www.good.below.example/", want: "pass"},
+		{url: "http://gone.example/", want: "block"},
+		{url: "http://noted.example/", want: "block"},
+		{url: "https://noted.example/", want: "block"},
+		{url: "http://x_b_.example/", want: "block"},
+		{url: "http://other.example/x_b_", want: "pass"},
 	})
-	wantLines(t, report, "lists.example/off: it is switched off", "notnow.example: it is switched off", "group Kids")
+	for ask, want := range map[string]string{
+		"other.example A": "pass", "other.example AAAA": "block", "other.example PTR": "pass", "other.example TXT": "pass",
+		"gone.example A": "block NXDOMAIN", "www.led.example A": "block NOERROR 192.0.2.7", "led.example AAAA": "block NOERROR 2001:db8::7",
+		"quiet.example A": "block", "ads.example A": "block", "fine.example A": "pass",
+	} {
+		name, kind, _ := strings.Cut(ask, " ")
+		x, err := question{config: settings, client: "10.0.0.1", dns: name, contentType: kind}.askName(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Replace(x.Action, "allow", "pass", 1)
+		if strings.Contains(want, " ") {
+			got += " " + x.Rcode
+			for _, r := range x.Answer {
+				got += " " + r[strings.LastIndexAny(r, " \t")+1:]
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s (%v), want %s", ask, got, x.Answer, want)
+		}
+	}
+	wantLines(t, report, "reply=none", `"when"`, "lists.example/off: it is switched off", "notnow.example: it is switched off", "group Kids")
 }
 
 func TestImportPiholesTextFiles(t *testing.T) {

@@ -34,6 +34,7 @@ type Request struct {
 	pageSet bool
 
 	name   bool // it is a question for a name
+	tunnel bool // or it is to a host, and asked like one
 	qtype  uint16
 	client Client
 
@@ -59,7 +60,7 @@ const (
 // a page on a host, "" when that is not known.
 func (r *Request) Set(url string, typ Type, source string) {
 	url = url[:min(len(url), maxURL)]
-	r.typ, r.name = typ, false
+	r.typ, r.name, r.tunnel = typ, false, false
 	r.original = append(r.buf2[:0], url...)
 	r.url = r.buf[:0]
 	for i := range len(url) {
@@ -480,7 +481,7 @@ func (e *Engine) matches(at uint32, x rule, r *Request) bool {
 	}
 	switch {
 	case flags&flagRegexp != 0:
-		return e.regexp(at, p, flags, r)
+		return e.regexp(at, x, r)
 	case flags&flagHost != 0:
 		return matchHost(p, flags&flagRight != 0, url, r.hostAt, r.hostAt+len(r.host))
 	case flags&flagLeft != 0:
@@ -494,13 +495,19 @@ func (e *Engine) matches(at uint32, x rule, r *Request) bool {
 	return matchAnywhere(p, flags&flagRight != 0, url)
 }
 
-func (e *Engine) regexp(at uint32, pattern []byte, flags uint16, r *Request) bool {
+func (e *Engine) regexp(at uint32, x rule, r *Request) bool {
 	l := e.regexps[at]
 	if l == nil {
 		return false
 	}
-	l.once.Do(func() { l.re, _ = compile(pattern, flags) })
-	return l.re != nil && l.re.Match(r.original)
+	l.once.Do(func() { l.re, _ = compile(x.pattern(), x.flags()) })
+	switch {
+	case l.re == nil:
+		return false
+	case x.types()&hostOnly != 0:
+		return l.re.MatchString(r.host) != (x.types()&inverted != 0)
+	}
+	return l.re.Match(r.original)
 }
 
 // matchHost tries the pattern at the beginning of each label of the host.

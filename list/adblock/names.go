@@ -33,12 +33,15 @@ func (r *Request) SetName(host string, qtype uint16, c Client) {
 	r.url, r.original, r.host, r.hostAt = name, name, asString(name), 0
 	r.tokens = urlTokens(r.tokenBuf[:0], r.url)
 	r.hosts = suffixes(r.hostBuf[:0], r.host)
-	r.name, r.qtype, r.client = true, qtype, c
+	r.name, r.tunnel, r.qtype, r.client = true, false, qtype, c
 }
 
 // coversName says whether a rule is one for name servers that matches r.
 func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 	flags := x.flags()
+	if r.tunnel && (flags&flagNames != 0 || x.types()&hostOnly == 0) {
+		return false
+	}
 	if flags&(flagThird|flagFirst|flagParams|flagMatchCase|flagStandIn) != 0 || x.domains() > 0 || !forNames(x.types()) || !e.matches(at, x, r) {
 		return false
 	}
@@ -49,6 +52,10 @@ func (e *Engine) coversName(at uint32, x rule, r *Request) bool {
 	}
 	return flags&flagNames == 0 || r.fits(x.text())
 }
+
+// HasHosts says whether any rule is one for tunnels too, of which only the host
+// is known.
+func (e *Engine) HasHosts() bool { return e.hosts }
 
 // forNames says whether a rule for requests of these types is one for names: a
 // name is asked for as a document is, and of a rule that names no type, or
@@ -309,6 +316,6 @@ func (e *Engine) Rewrite(ref uint32) (value string, ok bool) {
 		return "", false
 	}
 	var p Rule
-	p.Parse(x.text())
+	p.Parse(bytes.TrimPrefix(x.text(), []byte(invertedMark)))
 	return p.Rewrite, true
 }

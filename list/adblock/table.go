@@ -21,7 +21,7 @@ import (
 //	header   version, number of rules, of buckets, of references, of references
 //	         that are always tried, of regular expressions; bytes of rules and
 //	         of names; 1 if there are exceptions, plus 2 if there are rules
-//	         about parameters
+//	         about parameters, plus 4 if there are some about hosts alone
 //	bitmap   of the grams that rules stand under, 8 KiB
 //	buckets  for each where its references begin, and the end
 //	refs     where each rule is, plus one for an exception, plus two for one
@@ -188,6 +188,9 @@ func (b *Builder) Build() []byte {
 		if !b.bad.has(r) {
 			refs = append(refs, at)
 			has |= hasOf(r.class())
+			if r.types()&hostOnly != 0 {
+				has |= 4
+			}
 			if r.flags()&flagRegexp == 0 {
 				scratch = patternTokens(scratch[:0], r)
 				for _, h := range scratch {
@@ -222,6 +225,9 @@ func (b *Builder) Build() []byte {
 // keysOf appends what a rule is to stand under: its rarest token; or else its
 // domains; or a gram; or nothing.
 func (b *Builder) keysOf(keys []key, r rule, ref uint32, counts []uint32, bitmap []byte) []key {
+	if r.types()&inverted != 0 {
+		return keys
+	}
 	domains := r.flags()&(flagOnly|flagAny) == flagOnly
 	if r.flags()&flagRegexp != 0 {
 		texts := literal.Required(expression(r.pattern(), r.flags()))
@@ -310,6 +316,7 @@ type Engine struct {
 	n          int
 	exceptions bool
 	params     bool
+	hosts      bool
 	bitmap     []byte
 	buckets    []byte
 	nbuckets   int
@@ -349,7 +356,7 @@ func Open(data []byte) (*Engine, error) {
 		rest = rest[n:]
 		return part
 	}
-	e := &Engine{n: int(h[1]), nbuckets: int(h[2]), exceptions: h[8]&1 != 0, params: h[8]&2 != 0}
+	e := &Engine{n: int(h[1]), nbuckets: int(h[2]), exceptions: h[8]&1 != 0, params: h[8]&2 != 0, hosts: h[8]&4 != 0}
 	e.bitmap, e.buckets, e.refs, e.always = cut(bitmapSize), cut(4*(h[2]+1)), cut(4*h[3]), cut(4*h[4])
 	regexps := cut(4 * h[5])
 	e.rules, e.names = cut(h[6]), cut(h[7])

@@ -1,0 +1,106 @@
+package adblock
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+)
+
+// Marks among a rule's types, of expressions as Pi-hole has them.
+const (
+	hostOnly Type = 1 << 12 // tried on the host alone, also of a tunnel
+	inverted Type = 1 << 13 // it matches what the expression does not
+)
+
+// invertedMark is what the text of an inverted rule begins with.
+const invertedMark = "!"
+
+// comment in an expression of Pi-hole.
+var comment = regexp.MustCompile(`\(\?#[^)]*\)`)
+
+// ParsePihole reads a line of Pi-hole's regular expressions (its documentation,
+// "Pi-hole regex extensions"): an expression that is searched for in the name,
+// and conditions after ";". It is made the rules of name servers that say the
+// same, for each of which yield is called with r. Remark says what is otherwise.
+func (r *Rule) ParsePihole(line []byte, yield func()) (remark string) {
+	if len(line) == 0 || line[0] == '#' {
+		r.Kind = Comment
+		return ""
+	}
+	parts := strings.Split(string(line), ";")
+	expression := comment.ReplaceAllString(parts[0], "")
+	if expression == "" || len(line) > maxRule {
+		r.bad("is no expression")
+		return ""
+	}
+	marks := hostOnly
+	types := ""
+	var answers []string
+	for _, opt := range parts[1:] {
+		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(opt)), "=")
+		switch name {
+		case "":
+		case "invert":
+			marks |= inverted
+		case "querytype":
+			not := ""
+			if rest, ok := strings.CutPrefix(value, "!"); ok {
+				not, value = "~", rest
+			}
+			types = "dnstype=" + not + strings.ReplaceAll(strings.ToUpper(value), ",", "|"+not)
+		case "reply":
+			switch a, err := netip.ParseAddr(value); {
+			case value == "nodata":
+				answers = append(answers, "dnsrewrite=NOERROR;;")
+			case value == "nxdomain", value == "refused":
+				answers = append(answers, "dnsrewrite="+strings.ToUpper(value))
+			case value == "none":
+				remark = "is answered as other names that are refused, not by silence"
+			case value == "ip":
+			case err == nil:
+				answers = append(answers, "dnsrewrite="+a.WithZone("").String())
+			default:
+				r.bad(fmt.Sprintf("has a reply there is not: %.30q", value))
+				return ""
+			}
+		default:
+			r.bad(fmt.Sprintf("has a condition there is not: %.30q", name))
+			return ""
+		}
+	}
+	for _, answer := range append([]string{""}, answers...) {
+		text := "/" + expression + "/"
+		if options := strings.Trim(types+","+answer, ","); options != "" {
+			text += "$" + options
+		}
+		if marks&inverted != 0 {
+			text = invertedMark + text
+		}
+		r.parseExpression([]byte(text), len(expression), marks)
+		if r.Kind == Bad {
+			return ""
+		}
+		yield()
+	}
+	return remark
+}
+
+// parseExpression reads a rule that ParsePihole has written.
+func (r *Rule) parseExpression(text []byte, size int, marks Type) {
+	*r = Rule{text: text, Kind: Network, domains: r.domains[:0], deny: r.deny[:0], flags: flagRegexp}
+	at := bytes.IndexByte(text, '/') + 1
+	r.pattern = text[at : at+size]
+	r.options = bytes.TrimPrefix(text[at+size+1:], []byte("$"))
+	if _, ok := r.readOptions(); !ok {
+		return
+	}
+	r.types = allTypes | marks
+}
+
+// SetHost makes r a tunnel to a host, of which nothing else is known.
+func (r *Request) SetHost(host string) {
+	r.SetName(host, 0, Client{})
+	r.tunnel = true
+}
