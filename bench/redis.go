@@ -89,12 +89,12 @@ func (r *rig) startRedis(core, more string) (addr string, p *process, err error)
 
 // redisZone fills a database, serves it, and changes it under load.
 func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
-	client, err := state.Redis{Addresses: []string{redis}, DB: db}.Connect(r.dir)
+	store, err := redins.Open(state.Redis{Addresses: []string{redis}, DB: db}, r.dir, z.schema, "")
 	if err != nil {
 		return err
 	}
+	client := store.Client
 	defer client.Close()
-	store := &redins.Store{Client: client, Schema: z.schema}
 	var text, queries strings.Builder
 	text.WriteString("$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n@ NS ns1\nns1 A 192.0.2.1\n")
 	for i := range z.names {

@@ -64,11 +64,11 @@ func (r redisFlags) open() (store *redins.Store, closing func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := settings.Connect(".")
-	if err != nil {
+	settings.Prefix = *r.prefix
+	if store, err = redins.Open(settings, ".", schema, *r.suffix); err != nil {
 		return nil, nil, err
 	}
-	return &redins.Store{Client: client, Schema: schema, Prefix: *r.prefix, Suffix: *r.suffix}, client.Close, nil
+	return store, store.Client.Close, nil
 }
 
 func redisSettings(at string) (state.Redis, error) {

@@ -446,7 +446,6 @@ func (b *builder) write() error {
 	if len(t.arena) > math.MaxUint32 {
 		return errors.New("it is larger than 4 GB")
 	}
-	t.arena = slices.Clip(t.arena)
 	for _, f := range b.fixups {
 		binary.LittleEndian.PutUint32(t.arena[f.at:], f.to.at)
 	}

@@ -36,9 +36,9 @@ func (p Problem) Error() string {
 type raw struct {
 	origin string // lower case, fully qualified
 	values []value
-	labels []string // the names it lists, where that is a set (z42)
-	key    string   // of the config
-	config []byte   // nil when there is none
+	names  *names // that it lists, in the order in which they came
+	key    string // of the config
+	config []byte // nil when there is none
 	keys   Keys
 }
 
@@ -72,7 +72,7 @@ type builder struct {
 	watched  []*health.Status
 	problems []Problem
 	general  []Problem // those that are of no name
-	each     func(label string, records int, problems []Problem, watched []*health.Status)
+	each     func(label string, problems []Problem, watched []*health.Status)
 
 	// of the name being built
 	value *value
@@ -99,10 +99,10 @@ func (b *builder) build(r *raw) *zone.Zone {
 		for j < len(r.values) && r.values[j].label == r.values[i].label {
 			j++
 		}
-		records, problems, watched := len(b.zone.Records), len(b.problems), len(b.watched)
+		problems, watched := len(b.problems), len(b.watched)
 		b.name(r.values[i:j])
 		if b.each != nil {
-			b.each(r.values[i].label, len(b.zone.Records)-records, slices.Clone(b.problems[problems:]), slices.Clone(b.watched[watched:]))
+			b.each(r.values[i].label, slices.Clone(b.problems[problems:]), slices.Clone(b.watched[watched:]))
 		}
 		i = j
 	}

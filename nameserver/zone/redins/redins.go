@@ -108,7 +108,6 @@ type Signer func(z *zone.Zone, keys Keys) (*zone.Zone, error)
 type Stats struct {
 	Connected     bool          // Redis tells us of changes
 	Zones         int           // that are served
-	Records       int           // in them
 	Problems      int           // values in them that are not served
 	Loads         uint64        // zones read and replaced
 	Failures      uint64        // reads that Redis did not answer, or zones that could not be served
@@ -126,7 +125,7 @@ type AliasStats struct{ Lookups, Failed, Stale uint64 }
 // A Source keeps the zones of the name server as they are in Redis.
 type Source struct {
 	cfg     Config
-	connect func() (rueidis.Client, error)
+	connect func() (*Store, error)
 	to      Zones
 	sign    Signer
 	log     *slog.Logger
@@ -154,7 +153,6 @@ type known struct {
 	origin   string       // canonical
 	sum      xxh3.Uint128 // of all of it; zero when names were changed since
 	served   bool
-	records  int
 	problems []Problem       // that are of no name
 	parts    map[string]part // of those names that have something to say
 	took     time.Duration
@@ -162,8 +160,9 @@ type known struct {
 	failed   bool
 
 	// Of who reads it, which is one at a time.
-	names    map[string]*held // by label; nil when it is read as a whole
-	round    uint32
+	names    *names  // nil when it is read as a whole
+	looked   bool    // what types they have is as it was found a moment ago (z42)
+	types    *names  // what was found of a zone that is read as a whole, for once
 	apex     []value // what "@" has
 	config   []byte
 	keys     Keys
@@ -196,7 +195,7 @@ func New(cfg Config, dir string, to Zones, up Upstream, sign Signer, log *slog.L
 	}
 	s := &Source{
 		cfg: cfg, to: to, sign: sign, log: log, geo: db, checker: checker,
-		connect: func() (rueidis.Client, error) { return cfg.Redis.Connect(dir) },
+		connect: func() (*Store, error) { return Open(cfg.Redis, dir, cfg.Schema, cfg.Suffix) },
 		wake:    make(chan struct{}, 1),
 		known:   map[string]*known{}, dirty: map[string]*touched{},
 	}
@@ -218,7 +217,6 @@ func (s *Source) Stats() Stats {
 		if k.served {
 			st.Zones++
 		}
-		st.Records += k.records
 		st.Problems += len(k.all())
 	}
 	if s.aliases != nil {
@@ -263,13 +261,13 @@ func (s *Source) Run(ctx context.Context) error {
 	if s.aliases != nil {
 		wg.Go(func() { s.aliases.Run(ctx) }) //nolint:errcheck // as above
 	}
-	client := s.await(ctx)
-	if client == nil {
+	store := s.await(ctx)
+	if store == nil {
 		return nil
 	}
+	client := store.Client
 	defer client.Close()
 	wg.Go(func() { s.checker.Run(ctx, client, s.cfg.Redis.DB) }) //nolint:errcheck // as above
-	store := &Store{client, s.cfg.Schema, s.cfg.Redis.Prefix, s.cfg.Suffix}
 	wg.Go(func() {
 		keyspace.Watch(ctx, client, s.cfg.Redis.DB, []string{store.pattern()}, s.changed(store), s.listening, s.lost)
 	})
@@ -282,11 +280,11 @@ func (s *Source) Run(ctx context.Context) error {
 }
 
 // await connects, however long it takes.
-func (s *Source) await(ctx context.Context) rueidis.Client {
+func (s *Source) await(ctx context.Context) *Store {
 	for said := false; ; said = true {
-		client, err := s.connect()
+		store, err := s.connect()
 		if err == nil {
-			return client
+			return store
 		}
 		s.failures.Add(1)
 		if !said {
@@ -413,6 +411,9 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 			return again
 		}
 	}
+	if all {
+		s.look(ctx, store)
+	}
 	due, wait := s.due(time.Now())
 	if len(due) > 0 {
 		s.loadAll(ctx, store, due)
@@ -425,6 +426,54 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 		s.mu.Unlock()
 	}
 	return wait
+}
+
+// look finds out which keys there are, in z42's layout, where that is less than
+// to ask for a key of every type of every name.
+func (s *Source) look(ctx context.Context, store *Store) {
+	if store.Schema != Z42 {
+		return
+	}
+	s.mu.Lock()
+	zones := maps.Clone(s.known)
+	s.mu.Unlock()
+	keys, asked, err := store.effort(ctx, zones)
+	if err != nil || asked <= keys {
+		return // what reads them says what is wrong
+	}
+	in := store.session(ctx)
+	defer in.Close()
+	for _, k := range zones {
+		if k.types = nil; k.names == nil {
+			k.types = &names{}
+			continue
+		}
+		for i := range k.names.all {
+			k.names.all[i].types = 0
+		}
+	}
+	err = store.types(in, func(origin, label []byte, types uint16) error {
+		k := zones[string(origin)]
+		switch {
+		case k == nil:
+		case k.names != nil:
+			if i := k.names.find(label); i >= 0 {
+				k.names.all[i].types |= types
+			} // else it is a new name
+		default:
+			i, _, err := k.types.add(label)
+			if err != nil {
+				return err
+			}
+			k.types.all[i].types |= types
+		}
+		return nil
+	})
+	for _, k := range zones {
+		if k.looked = err == nil; err != nil {
+			k.types = nil
+		}
+	}
 }
 
 // loadAll reads zones, some at once.

@@ -56,6 +56,16 @@ func at127(s *redistest.Server) Config {
 	return Config{Redis: state.Redis{Addresses: []string{s.Addr}}, SetNotify: true}
 }
 
+func open(t testing.TB, s *redistest.Server, schema Schema) *Store {
+	t.Helper()
+	store, err := Open(at127(s).Redis, t.TempDir(), schema, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Client.Close)
+	return store
+}
+
 // ask returns the answers to a question, sorted, as "rcode name ttl type data".
 func (n *node) ask(t testing.TB, name, typ string) string {
 	t.Helper()
@@ -240,7 +250,7 @@ func TestAChangeIsAnsweredAtOnce(t *testing.T) {
 		s.Do(t, step.do...)
 		n.answers(t, step.name, step.typ, step.after)
 	}
-	if st := n.Stats(); st.Zones != 0 || st.Records != 0 || st.Events == 0 {
+	if st := n.Stats(); st.Zones != 0 || st.Events == 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -284,6 +294,7 @@ func TestWithoutEventsTheIntervalFindsChanges(t *testing.T) {
 	if n.Stats().Events != 0 {
 		t.Error("there were events")
 	}
+	until(t, "it is counted", func() bool { return n.Stats().Loads == 2 })
 	loads := n.Stats().Loads
 	at := n.Stats().Reconciled
 	until(t, "two more rounds", func() bool { return n.Stats().Reconciled.Sub(at) > 1500*time.Millisecond })
@@ -382,13 +393,12 @@ func TestAUserOfAnACLNeedsWhatTheManualSays(t *testing.T) {
 func TestZonesInACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
-	client, err := state.Redis{Addresses: []string{nodes[0].Addr}, Cluster: true}.Connect(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
 	for _, schema := range []Schema{Redins, Z42} {
-		store := &Store{client, schema, "", ""}
+		store, err := Open(state.Redis{Addresses: []string{nodes[0].Addr}, Cluster: true}, t.TempDir(), schema, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(store.Client.Close)
 		for i := range 10 {
 			origin := fmt.Sprintf("%s%d.example.", schema, i)
 			if _, _, err := store.Write(t.Context(), parseZone(t, "@ 300 SOA a. b. 1 2 3 4 5\nwww 300 A 192.0.2.1\nwww 300 TXT a\nb 300 A 192.0.2.3", origin)); err != nil {
@@ -564,7 +574,7 @@ func TestAllFerretCasesFromRedis(t *testing.T) {
 	}
 	for _, schema := range []Schema{Redins, Z42} {
 		s := redistest.Start(t)
-		store := &Store{s.Client(t), schema, "", ""}
+		store := open(t, s, schema)
 		var wg sync.WaitGroup
 		work := make(chan *zone.Zone)
 		for range 4 {

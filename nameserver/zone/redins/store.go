@@ -1,19 +1,20 @@
 package redins
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
 	"github.com/redis/rueidis"
 	"github.com/zeebo/xxh3"
 
+	"shuultuur/state"
 	"shuultuur/state/keyspace"
 )
 
@@ -22,14 +23,27 @@ type Store struct {
 	Client         rueidis.Client
 	Schema         Schema
 	Prefix, Suffix string // of every key
+
+	bulk *state.Bulk
+}
+
+// Open connects to Redis. Its prefix stands before every key, suffix behind.
+// Paths in the settings are relative to dir. Whoever opens a Store closes its
+// Client.
+func Open(r state.Redis, dir string, schema Schema, suffix string) (*Store, error) {
+	client, err := r.Connect(dir)
+	if err != nil {
+		return nil, err
+	}
+	bulk, err := r.Bulk(dir, client)
+	return &Store{client, schema, r.Prefix, suffix, bulk}, err
 }
 
 const (
 	// maxZones and maxBytes bound what is read, of names and of one zone.
 	maxZones = 1_000_000
 	maxBytes = 1 << 30
-	// chunk is how many fields or keys are asked for at once: the server works
-	// on that for about 2 ms.
+	// chunk is how many values are written at once.
 	chunk = 5000
 )
 
@@ -44,6 +58,14 @@ func (s *Store) config(origin string) string   { return s.wrap(s.of(origin) + ":
 func (s *Store) labels(origin string) string   { return s.wrap(s.of(origin) + ":labels") }
 func (s *Store) hash(origin string) string     { return s.wrap(s.of(origin)) }
 func (s *Store) set(o, label, t string) string { return s.wrap(s.of(o) + ":labels:" + label + ":" + t) }
+
+// key is where the value of a name and type is.
+func (s *Store) key(origin, label, typ string) string {
+	if s.Schema == Redins {
+		return s.hash(origin)
+	}
+	return s.set(origin, label, typ)
+}
 
 // keyParts are what a zone's keys are called, in the order of Keys.
 var keyParts = []string{":zsk:pub", ":zsk:priv", ":ksk:pub", ":ksk:priv"}
@@ -85,57 +107,33 @@ func (s *Store) touched(key string) (origin string, what *touched, ok bool) {
 	return origin, what, true
 }
 
-// Zones returns the names of the zones as Redis lists them, sorted.
-func (s *Store) Zones(ctx context.Context) ([]string, error) {
-	names, err := s.members(ctx, s.list(), maxZones)
-	if err != nil {
-		return nil, fmt.Errorf("list the zones in %q: %w", s.list(), err)
-	}
-	return names, nil
+// session begins to read.
+func (s *Store) session(ctx context.Context) *state.Session {
+	return s.bulk.Session(ctx, maxValue+1)
 }
 
-// members reads a set.
-func (s *Store) members(ctx context.Context, key string, most int) ([]string, error) {
+// Zones returns the names of the zones as Redis lists them, sorted.
+func (s *Store) Zones(ctx context.Context) ([]string, error) {
+	in := s.session(ctx)
+	defer in.Close()
+	return s.zones(in)
+}
+
+func (s *Store) zones(in *state.Session) ([]string, error) {
 	seen := map[string]bool{}
-	if err := s.walk(ctx, key, func(member string) error {
-		if seen[member] = true; len(seen) > most {
+	if err := in.Members(s.list(), func(member []byte) error {
+		if seen[string(member)] = true; len(seen) > maxZones {
 			return errTooMuch
 		}
 		return nil
 	}); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list the zones in %q: %w", s.list(), err)
 	}
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// walk reads a set piece by piece, so that a large one does not stop the
-// server. A member may come twice.
-func (s *Store) walk(ctx context.Context, key string, take func(string) error) error {
-	for cursor := uint64(0); ; {
-		e, err := s.Client.Do(ctx, s.once("SSCAN", key, cursor)).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		for _, m := range e.Elements {
-			if err := take(m); err != nil {
-				return err
-			}
-		}
-		if cursor = e.Cursor; cursor == 0 {
-			return nil
-		}
-	}
-}
-
-// once is a command of a walk through a set or hash. It is written in a way
-// that the library does not send it again by itself: after an interruption the
-// cursor may be another server's, and part of the walk would be missing.
-func (s *Store) once(command, key string, cursor uint64) rueidis.Completed {
-	return s.Client.B().Arbitrary(command).Keys(key).Args(strconv.FormatUint(cursor, 10), "COUNT", strconv.Itoa(chunk)).Build()
-}
-
 // settings reads what is beside the names of a zone.
-func (s *Store) settings(ctx context.Context, origin string) (*raw, error) {
+func (s *Store) settings(in *state.Session, origin string) (*raw, error) {
 	r := &raw{origin: dns.CanonicalName(origin), key: s.config(origin)}
 	if _, ok := dns.IsDomainName(r.origin); !ok || origin == "" {
 		return nil, fmt.Errorf("read zone %q: this is not a domain name", origin)
@@ -144,7 +142,11 @@ func (s *Store) settings(ctx context.Context, origin string) (*raw, error) {
 	for _, part := range keyParts {
 		keys = append(keys, s.wrap(s.of(origin)+part))
 	}
-	texts, err := s.get(ctx, keys)
+	texts := make([][]byte, len(keys))
+	err := in.Strings(len(keys), func(i int, b []byte) []byte { return append(b, keys[i]...) }, func(i int, text []byte) error {
+		texts[i] = bytes.Clone(text)
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
 	}
@@ -153,97 +155,148 @@ func (s *Store) settings(ctx context.Context, origin string) (*raw, error) {
 	return r, nil
 }
 
-// read reads one zone.
-func (s *Store) read(ctx context.Context, origin string) (*raw, error) {
-	r, err := s.settings(ctx, origin)
+// read reads one zone. known says which keys its names have, where that is
+// known (z42).
+func (s *Store) read(in *state.Session, origin string, known *names) (*raw, error) {
+	r, err := s.settings(in, origin)
 	if err != nil {
 		return nil, err
 	}
-	at := map[string]int{} // a name may come twice while the hash changes
-	size := 0
-	err = s.names(ctx, origin, nil, func(found []named) error {
-		for _, f := range found {
-			if s.Schema == Z42 {
-				r.labels = append(r.labels, f.label)
+	r.names = &names{}
+	n, size := r.names, 0
+	take := func(v value) error {
+		if size += len(v.key) + len(v.label) + len(v.json); size > maxBytes {
+			return errTooMuch
+		}
+		v.json = bytes.Clone(v.json)
+		r.values = append(r.values, v)
+		return nil
+	}
+	if s.Schema == Redins {
+		key := s.hash(origin)
+		err = in.Hash(key, func(field, text []byte) error {
+			i, fresh, err := n.add(field)
+			switch {
+			case err != nil:
+				return err
+			case !fresh: // it came twice while the hash changed
+				r.values[i].json = bytes.Clone(text)
+				return nil
 			}
-			for _, v := range f.all(s.hash(origin)) {
-				if size += len(v.key) + len(v.label) + len(v.json); size > maxBytes {
-					return errTooMuch
+			return take(value{key: key, label: string(field), json: text})
+		})
+	} else if err = in.Members(s.labels(origin), func(label []byte) error {
+		i, fresh, err := n.add(label)
+		if !fresh {
+			return err
+		}
+		if n.all[i].types = allTypes; known != nil {
+			n.all[i].types = 0
+			if j := known.find(label); j >= 0 {
+				n.all[i].types = known.all[j].types
+			}
+		}
+		return nil
+	}); err == nil {
+		err = s.keyed(in, origin, n, all(len(n.all)), func(place int32, values []value) error {
+			for _, v := range values {
+				v.label = string(n.label(place))
+				v.key = s.set(origin, v.label, v.typ)
+				if err := take(v); err != nil {
+					return err
 				}
-				if n, ok := at[f.label]; ok && v.typ == "" {
-					r.values[n] = v
-					continue
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
+	}
+	return r, nil
+}
+
+// all counts up to n.
+func all(n int) []int32 {
+	places := make([]int32, n)
+	for i := range places {
+		places[i] = int32(i)
+	}
+	return places
+}
+
+// keyed reads the values of names that have a key for each type, and hands them
+// on name by name, without key and label; their JSON is valid until take returns.
+func (s *Store) keyed(in *state.Session, origin string, n *names, places []int32, take func(place int32, values []value) error) error {
+	type key struct {
+		name int32
+		typ  uint8 // of typeNames
+	}
+	const together = 50_000 // names, so that keys take less than their values
+	front := s.Prefix + s.of(origin) + ":labels:"
+	var keys []key
+	var values []value
+	var texts []byte // of values
+	for part := range slices.Chunk(places, together) {
+		keys = keys[:0]
+		for i, place := range part {
+			for typ := range typeNames {
+				if n.all[place].types>>typ&1 != 0 {
+					keys = append(keys, key{int32(i), uint8(typ)})
 				}
-				at[f.label] = len(r.values)
-				r.values = append(r.values, v)
+			}
+		}
+		next := int32(0) // whose values are handed on next
+		hand := func(upTo int32) error {
+			for ; next < upTo; next++ {
+				if err := take(part[next], values); err != nil {
+					return err
+				}
+				values, texts = values[:0], texts[:0]
+			}
+			return nil
+		}
+		err := in.Strings(len(keys), func(i int, b []byte) []byte {
+			b = append(append(b, front...), n.label(part[keys[i].name])...)
+			return append(append(append(b, ':'), typeNames[keys[i].typ]...), s.Suffix...)
+		}, func(i int, text []byte) error {
+			if err := hand(keys[i].name); err != nil || text == nil {
+				return err
+			}
+			from := len(texts)
+			texts = append(texts, text...)
+			values = append(values, value{typ: typeNames[keys[i].typ], json: texts[from:len(texts):len(texts)]})
+			return nil
+		})
+		if err == nil {
+			err = hand(int32(len(part)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// types looks through all keys for those that names have for each type (z42).
+func (s *Store) types(in *state.Session, found func(origin, label []byte, types uint16) error) error {
+	front, middle := []byte(s.Prefix+s.root()+":"), []byte(":labels:")
+	pattern := keyspace.Escape(string(front)) + "*" + string(middle) + "*" + keyspace.Escape(s.Suffix)
+	err := in.Keys(pattern, func(key []byte) error {
+		key = key[len(front) : len(key)-len(s.Suffix)]
+		origin, key, ok := bytes.Cut(key, middle)
+		i := bytes.LastIndexByte(key, ':')
+		if !ok || i < 0 {
+			return nil
+		}
+		for t, name := range typeNames {
+			if string(key[i+1:]) == name {
+				return found(origin, key[:i], 1<<t)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// named is one name as it was read.
-type named struct {
-	label  string
-	json   string // of all types, in the one layout
-	values []value
-}
-
-// sum is that of its values.
-func (e named) sum() (sum uint64) {
-	if e.values == nil {
-		return xxh3.HashStringSeed(e.json, xxh3.HashString(""))
-	}
-	for _, v := range e.values {
-		sum += v.sum()
-	}
-	return sum
-}
-
-// all are its values. key is that of the hash it is from, if it is.
-func (e named) all(key string) []value {
-	if e.values == nil {
-		return []value{{key: key, label: e.label, json: []byte(e.json)}}
-	}
-	return e.values
-}
-
-// names reads the names of a zone, or where each has its keys some of them, and
-// hands them on as they come. One may come twice.
-func (s *Store) names(ctx context.Context, origin string, some []string, take func([]named) error) error {
-	var err error
-	if s.Schema == Z42 {
-		if some == nil {
-			some, err = s.members(ctx, s.labels(origin), maxBytes/64)
-		}
-		if err == nil {
-			err = s.readSets(ctx, origin, some, take)
-		}
-	} else {
-		err = s.readHash(ctx, origin, take)
-	}
-	if err != nil {
-		return fmt.Errorf("read zone %q from Redis: %w", origin, err)
-	}
-	return nil
-}
-
-// listed calls take with the names of a zone, where they are a set. One may
-// come twice.
-func (s *Store) listed(ctx context.Context, origin string, take func(label string)) error {
-	n := 0
-	if err := s.walk(ctx, s.labels(origin), func(label string) error {
-		if n++; n > maxBytes/64 {
-			return errTooMuch
-		}
-		take(label)
-		return nil
-	}); err != nil {
-		return fmt.Errorf("list the names of zone %q: %w", origin, err)
+		return fmt.Errorf("look for the keys of zones: %w", err)
 	}
 	return nil
 }
@@ -267,143 +320,6 @@ func (s *Store) among(ctx context.Context, origin string, labels []string) (list
 		}
 	}
 	return listed, nil
-}
-
-// length is how many fields the hash of a zone has.
-func (s *Store) length(ctx context.Context, origin string) (int, error) {
-	n, err := s.Client.Do(ctx, s.Client.B().Hlen().Key(s.hash(origin)).Build()).AsInt64()
-	if err != nil {
-		return 0, fmt.Errorf("read zone %q from Redis: %w", origin, err)
-	}
-	return int(n), nil
-}
-
-// fields are the names in the hash of a zone.
-func (s *Store) fields(ctx context.Context, origin string) ([]string, error) {
-	all, err := s.Client.Do(ctx, s.Client.B().Hkeys().Key(s.hash(origin)).Build()).AsStrSlice()
-	if err != nil {
-		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
-	}
-	return all, nil
-}
-
-// values reads names in the hash of a zone and hands them on as they come,
-// those that are not there as none. While one part is looked at the server works
-// on the next.
-func (s *Store) values(ctx context.Context, origin string, labels []string, take func(found []named, none []string) error) error {
-	const together = 4 // parts
-	var found []named
-	for some := range slices.Chunk(labels, chunk) {
-		var cmds rueidis.Commands
-		for part := range slices.Chunk(some, chunk/together) {
-			cmds = append(cmds, s.Client.B().Hmget().Key(s.hash(origin)).Field(part...).Build())
-		}
-		found = found[:0]
-		var none []string
-		for i, r := range s.Client.DoMulti(ctx, cmds...) {
-			texts, err := r.ToArray()
-			part := some[i*(chunk/together):]
-			if err != nil || len(texts) > len(part) {
-				return fmt.Errorf("read zone %q from Redis: %w", origin, err)
-			}
-			for j := range texts {
-				text, err := texts[j].ToString()
-				switch {
-				case rueidis.IsRedisNil(err):
-					none = append(none, part[j])
-				case err != nil:
-					return fmt.Errorf("read zone %q from Redis: %w", origin, err)
-				default:
-					found = append(found, named{label: part[j], json: text})
-				}
-			}
-		}
-		if err := take(found, none); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// get reads strings; nil for a key that is not there, or is of another type.
-func (s *Store) get(ctx context.Context, keys []string) ([][]byte, error) {
-	all := make([][]byte, 0, len(keys))
-	if s.Client.Mode() != rueidis.ClientModeCluster {
-		got, err := s.Client.Do(ctx, s.Client.B().Arbitrary("MGET").Keys(keys...).Build()).ToArray()
-		if err != nil {
-			return nil, err
-		}
-		for i := range got {
-			b, err := got[i].AsBytes()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				return nil, err
-			}
-			all = append(all, b)
-		}
-		return all, nil
-	}
-	cmds := make(rueidis.Commands, len(keys))
-	for i, k := range keys {
-		cmds[i] = s.Client.B().Arbitrary("GET").Keys(k).Build()
-	}
-	for _, r := range s.Client.DoMulti(ctx, cmds...) {
-		b, err := r.AsBytes()
-		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused && !rueidis.IsRedisNil(err) {
-			return nil, err
-		}
-		all = append(all, b)
-	}
-	return all, nil
-}
-
-func (s *Store) readHash(ctx context.Context, origin string, take func([]named) error) error {
-	key := s.hash(origin)
-	var found []named
-	for cursor := uint64(0); ; {
-		e, err := s.Client.Do(ctx, s.once("HSCAN", key, cursor)).AsScanEntry()
-		if err != nil {
-			return err
-		}
-		found = found[:0]
-		for i := 0; i+1 < len(e.Elements); i += 2 {
-			found = append(found, named{label: e.Elements[i], json: e.Elements[i+1]})
-		}
-		if err := take(found); err != nil {
-			return err
-		}
-		if cursor = e.Cursor; cursor == 0 {
-			return nil
-		}
-	}
-}
-
-func (s *Store) readSets(ctx context.Context, origin string, labels []string, take func([]named) error) error {
-	for part := range slices.Chunk(labels, chunk/len(typeNames)) {
-		var keys []string
-		for _, label := range part {
-			for _, t := range typeNames {
-				keys = append(keys, s.set(origin, label, t))
-			}
-		}
-		texts, err := s.get(ctx, keys)
-		if err != nil {
-			return err
-		}
-		found := make([]named, len(part))
-		for i, label := range part {
-			found[i] = named{label: label, values: []value{}}
-			for j, t := range typeNames {
-				at := i*len(typeNames) + j
-				if texts[at] != nil {
-					found[i].values = append(found[i].values, value{key: keys[at], label: label, typ: t, json: texts[at]})
-				}
-			}
-		}
-		if err := take(found); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // sum tells versions of a zone apart. It puts the values in order.
@@ -432,4 +348,28 @@ func (r *raw) sort() {
 	slices.SortFunc(r.values, func(x, y value) int {
 		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
 	})
+}
+
+// effort is how many keys the database has, and how many would be asked for if
+// each name were asked for every type.
+func (s *Store) effort(ctx context.Context, zones map[string]*known) (keys, asked int64, err error) {
+	for _, node := range s.Client.Nodes() {
+		n, err := node.Do(ctx, node.B().Dbsize().Build()).AsInt64()
+		if err != nil {
+			return 0, 0, err
+		}
+		keys += n
+	}
+	var cmds rueidis.Commands
+	for origin := range zones {
+		cmds = append(cmds, s.Client.B().Scard().Key(s.labels(origin)).Build())
+	}
+	for _, r := range s.Client.DoMulti(ctx, cmds...) {
+		n, err := r.AsInt64()
+		if err != nil {
+			return 0, 0, err
+		}
+		asked += n * int64(len(typeNames))
+	}
+	return keys, asked, nil
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -13,18 +16,12 @@ import (
 
 	"shuultuur/nameserver/zone"
 	"shuultuur/nameserver/zone/redins/health"
+	"shuultuur/state"
 )
 
 // A zone that was read once is read again name by name: what is remembered of
 // each name is a sum, and only those that have another are decoded and changed
 // in the name server.
-
-// held is what is remembered of a name.
-type held struct {
-	sum     uint64
-	records uint32
-	round   uint32 // of reading, in which it was last seen
-}
 
 // part is what there is to say about a name besides its records, if anything.
 type part struct {
@@ -62,32 +59,21 @@ func plainLabel(label string) bool {
 
 // remember notes what a zone that is served now was made of. A zone that spells
 // names in more ways than one is not remembered, and so read as a whole each time.
-func (k *known) remember(r *raw, b *builder, counts map[string]uint32) {
+func (k *known) remember(r *raw, b *builder) {
 	k.names, k.apex, k.config, k.keys, k.settings = nil, nil, r.config, r.keys, b.config
-	names := make(map[string]*held, max(len(counts), len(r.labels)))
-	all := make([]held, 0, max(len(counts), len(r.labels))+16) // in one piece
-	add := func(label string) *held {
-		h := names[label]
-		if h == nil {
-			all = append(all, held{records: counts[label]})
-			h = &all[len(all)-1]
-			names[label] = h
-		}
-		return h
-	}
-	for _, label := range r.labels {
-		add(label)
-	}
+	n := r.names
 	for _, v := range r.values {
-		if !plainLabel(v.label) {
+		i := n.find([]byte(v.label))
+		if i < 0 || !plainLabel(v.label) {
 			return
 		}
-		add(v.label).sum += v.sum()
+		n.all[i].sum += v.sum()
 		if v.label == "@" {
 			k.apex = append(k.apex, v)
 		}
 	}
-	k.names = names
+	n.all, n.text = slices.Clip(n.all), slices.Clip(n.text)
+	k.names = n
 }
 
 // sum tells versions of a value apart. Those of a name add up.
@@ -95,9 +81,9 @@ func (v value) sum() uint64 { return xxh3.HashSeed(v.json, xxh3.HashString(v.typ
 
 // update reads what was touched of a zone and changes the names that differ.
 // It returns zone.ErrWhole when the zone has to be read as a whole.
-func (s *Source) update(ctx context.Context, store *Store, name string, k *known, t *touched) error {
+func (s *Source) update(ctx context.Context, store *Store, in *state.Session, name string, k *known, t *touched) error {
 	began := time.Now()
-	r, err := store.settings(ctx, name)
+	r, err := store.settings(in, name)
 	if err != nil {
 		return err
 	}
@@ -117,192 +103,208 @@ func (s *Source) update(ctx context.Context, store *Store, name string, k *known
 		k.config = r.config
 		changes++
 	}
-	apply := func(changed map[string][]value) error {
-		changes += len(changed)
-		if len(changed) == 0 {
-			return nil
+	e := &edits{k: k, values: map[string][]value{}}
+	e.apply = func(changed map[string][]value) error { return s.apply(k, r, changed) }
+	e.key = func(label, typ string) string { return store.key(name, label, typ) }
+	if store.Schema == Redins {
+		if t.names {
+			err = compareHash(store, in, name, e)
 		}
-		return s.apply(k, r, changed)
+	} else {
+		err = compareKeys(ctx, store, in, name, e, t)
 	}
-	if err := s.compare(ctx, store, name, k, t, apply); err != nil {
+	if err == nil {
+		err = e.flush()
+	}
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
 	s.slowest = max(s.slowest, k.took)
 	s.mu.Unlock()
-	if changes > 0 {
+	if changes += e.done; changes > 0 {
 		s.loads.Add(1)
 		s.log.Info("zone changed in Redis", "zone", k.origin, "names", changes, "took", k.took)
+		tidy()
 	}
 	return nil
 }
 
-// compare reads the names that may be others, and has those applied that are,
-// as soon as they are found.
-func (s *Source) compare(ctx context.Context, store *Store, name string, k *known, t *touched, apply func(map[string][]value) error) error {
-	if t.names && store.Schema == Redins {
-		n, err := store.length(ctx, name)
+const (
+	// maxEdits and maxEditBytes bound what is gathered of names that differ
+	// before they are changed in the name server together.
+	maxEdits     = 5000
+	maxEditBytes = 1 << 20
+)
+
+// edits are the names of a zone that were found to differ. The first is changed
+// in the name server at once, as it mostly is the only one; more are gathered,
+// for each change copies the table of names.
+type edits struct {
+	k      *known
+	apply  func(map[string][]value) error
+	key    func(label, typ string) string // where a value is
+	values map[string][]value
+	size   int
+	done   int
+}
+
+// compare holds what a name has now against what is remembered of it. The values
+// have no key and label, and are copied where they are of use.
+func (e *edits) compare(place int32, values []value) error {
+	n := e.k.names
+	var sum uint64
+	for _, v := range values {
+		sum += v.sum()
+	}
+	if n.all[place].sum == sum {
+		return nil
+	}
+	label := string(n.label(place))
+	kept := make([]value, len(values))
+	for i, v := range values {
+		e.size += len(v.json)
+		kept[i] = value{e.key(label, v.typ), label, v.typ, bytes.Clone(v.json)}
+	}
+	return e.put(label, kept)
+}
+
+func (e *edits) put(label string, values []value) error {
+	e.values[label] = values
+	if e.done > 0 && len(e.values) < maxEdits && e.size < maxEditBytes {
+		return nil
+	}
+	return e.flush()
+}
+
+func (e *edits) flush() error {
+	if len(e.values) == 0 {
+		return nil
+	}
+	if e.done > 0 {
+		tidy()
+	}
+	e.done += len(e.values)
+	err := e.apply(e.values)
+	e.size = 0
+	clear(e.values)
+	return err
+}
+
+// unseen takes out the names that were not there in this round.
+func (e *edits) unseen() error {
+	n := e.k.names
+	gone := n.gone()
+	for _, place := range gone {
+		if err := e.put(string(n.label(place)), nil); err != nil {
+			return err
+		}
+	}
+	if err := e.flush(); err != nil {
+		return err
+	}
+	for _, place := range gone {
+		n.remove(place)
+	}
+	return nil
+}
+
+// see notes that a name is there, and returns its place.
+func (e *edits) see(label []byte) (place int32, fresh bool, err error) {
+	n := e.k.names
+	if place, fresh, err = n.add(label); err == nil {
+		n.all[place].round = n.round
+	}
+	return place, fresh, err
+}
+
+// compareHash looks at all names of a zone that is a hash.
+func compareHash(store *Store, in *state.Session, name string, e *edits) error {
+	values := make([]value, 1)
+	e.k.names.see()
+	err := in.Hash(store.hash(name), func(field, text []byte) error {
+		place, _, err := e.see(field)
 		if err != nil {
 			return err
 		}
-		if max(n, len(k.names)) <= maxAtOnce {
-			return s.compareHash(ctx, store, name, k, n, apply)
+		values[0].json = text
+		return e.compare(place, values)
+	})
+	if err != nil {
+		return fmt.Errorf("read zone %q from Redis: %w", name, err)
+	}
+	return e.unseen()
+}
+
+// compareKeys looks at the names of a zone that is keys, those that were
+// written first: to read the list may take long.
+func compareKeys(ctx context.Context, store *Store, in *state.Session, name string, e *edits, t *touched) error {
+	n := e.k.names
+	read := func(places []int32) error {
+		if err := store.keyed(in, name, n, places, e.compare); err != nil {
+			return fmt.Errorf("read zone %q from Redis: %w", name, err)
+		}
+		return e.flush()
+	}
+	var places []int32
+	var others []string
+	for label := range t.labels {
+		if place := n.find([]byte(label)); place >= 0 {
+			places = append(places, place)
+		} else {
+			others = append(others, label)
 		}
 	}
-	k.round++
-	seen := 0
-	see := func(label string) *held {
-		h := k.names[label]
-		if h == nil {
-			h = &held{}
-			k.names[label] = h
-		}
-		if h.round != k.round {
-			h.round = k.round
-			seen++
-		}
-		return h
+	others, err := store.among(ctx, name, others)
+	if err != nil {
+		return err
 	}
-	take := func(found []named) error {
-		changed := map[string][]value{}
-		for _, f := range found {
-			if h := see(f.label); h.sum != f.sum() {
-				changed[f.label] = f.all(store.hash(name))
-			}
+	for _, label := range others {
+		place, _, err := n.add([]byte(label))
+		if err != nil {
+			return err
 		}
-		return apply(changed)
+		places = append(places, place)
+	}
+	slices.Sort(places)
+	for _, place := range places {
+		n.all[place].types = allTypes
+	}
+	if err := read(places); err != nil {
+		return err
+	}
+	if !t.list && !t.names {
+		return nil
+	}
+	n.see()
+	places = places[:0]
+	if err := in.Members(store.labels(name), func(label []byte) error {
+		place, fresh, err := e.see(label)
+		if err == nil && fresh {
+			n.all[place].types = allTypes
+			places = append(places, place)
+		}
+		return err
+	}); err != nil {
+		return fmt.Errorf("list the names of zone %q: %w", name, err)
 	}
 	if t.names {
-		if err := store.names(ctx, name, nil, take); err != nil {
-			return err
-		}
-	} else {
-		// What was written itself comes first: to read the list may take long.
-		var some, others []string
-		for label := range t.labels {
-			if k.names[label] != nil {
-				some = append(some, label)
-			} else {
-				others = append(others, label)
+		places = places[:0]
+		for i := range n.all {
+			if n.all[i].round == n.round {
+				places = append(places, int32(i))
+			}
+			if !e.k.looked {
+				n.all[i].types = allTypes
 			}
 		}
-		others, err := store.among(ctx, name, others)
-		if err != nil {
-			return err
-		}
-		if some = append(some, others...); len(some) > 0 {
-			if err := store.names(ctx, name, some, take); err != nil {
-				return err
-			}
-		}
-		if !t.list {
-			return nil
-		}
-		some = nil
-		if err := store.listed(ctx, name, func(label string) {
-			if k.names[label] == nil {
-				some = append(some, label)
-			}
-			see(label)
-		}); err != nil {
-			return err
-		}
-		if len(some) > 0 {
-			if err := store.names(ctx, name, some, take); err != nil {
-				return err
-			}
-		}
+		e.k.looked = false
 	}
-	if seen == len(k.names) {
-		return nil
-	}
-	gone := map[string][]value{}
-	for label, h := range k.names {
-		if h.round != k.round {
-			gone[label] = nil
-		}
-	}
-	if err := apply(gone); err != nil {
+	if err := read(places); err != nil {
 		return err
 	}
-	for label := range gone {
-		delete(k.names, label)
-	}
-	return nil
-}
-
-// maxAtOnce is how many fields a hash may have to be asked for all their names
-// at once: the server does nothing else for about 0.1 ms for each thousand.
-const maxAtOnce = 200_000
-
-// compareHash is compare for a hash with n fields. Of names that are known the
-// values alone are asked for, and of all the names only when their number says
-// that they are others: each is half of what there is.
-func (s *Source) compareHash(ctx context.Context, store *Store, name string, k *known, n int, apply func(map[string][]value) error) error {
-	missing := 0
-	take := func(found []named, none []string) error {
-		changed := map[string][]value{}
-		for _, f := range found {
-			if k.names[f.label].sum != f.sum() {
-				changed[f.label] = f.all(store.hash(name))
-			}
-		}
-		for _, label := range none {
-			changed[label] = nil
-		}
-		if err := apply(changed); err != nil {
-			return err
-		}
-		for _, label := range none {
-			delete(k.names, label)
-		}
-		missing += len(none)
-		return nil
-	}
-	relist := func() error {
-		labels, err := store.fields(ctx, name)
-		if err != nil {
-			return err
-		}
-		k.round++
-		var fresh, gone []string
-		for _, label := range labels {
-			if h := k.names[label]; h != nil {
-				h.round = k.round
-			} else {
-				fresh = append(fresh, label)
-			}
-		}
-		if len(labels)-len(fresh) < len(k.names) {
-			for label, h := range k.names {
-				if h.round != k.round {
-					gone = append(gone, label)
-				}
-			}
-		}
-		if err := take(nil, gone); err != nil {
-			return err
-		}
-		for _, label := range fresh {
-			k.names[label] = &held{round: k.round}
-		}
-		return store.values(ctx, name, fresh, take)
-	}
-	listed := n != len(k.names)
-	if listed {
-		if err := relist(); err != nil {
-			return err
-		}
-	}
-	missing = 0
-	if err := store.values(ctx, name, slices.Collect(maps.Keys(k.names)), take); err != nil {
-		return err
-	}
-	if missing > 0 && !listed { // as many may have come
-		return relist()
-	}
-	return nil
+	return e.unseen()
 }
 
 // apply gives names what they have now, and the zone its SOA.
@@ -326,8 +328,8 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 		}
 		next.values = append(next.values, values...)
 	}
-	b, counts, parts := s.builder(), map[string]uint32{}, map[string]part{}
-	b.each = collect(counts, parts)
+	b, parts := s.builder(), map[string]part{}
+	b.each = collect(parts)
 	z := b.build(&next)
 	c.Records, c.Choices, c.Aliases = z.Records, z.Choices, z.Aliases
 	if err := s.to.Change(c); err != nil {
@@ -347,15 +349,12 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 		} else {
 			delete(k.parts, label)
 		}
-		if h := k.names[label]; h != nil {
-			k.records += int(counts[label]) - int(h.records)
-			h.records = counts[label]
-		}
 	}
 	put("@")
 	for label, values := range changed {
 		put(label)
-		if h := k.names[label]; h != nil {
+		if i := k.names.find([]byte(label)); i >= 0 {
+			h := &k.names.all[i]
 			h.sum = 0
 			for _, v := range values {
 				h.sum += v.sum()
@@ -372,10 +371,20 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 	return nil
 }
 
+// tidy collects what changes leave behind, each a copy of the table of names,
+// before it is a quarter of all that is in use. The runtime would let it become
+// as much again.
+func tidy() {
+	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	if used := heap[0].Value.Uint64(); heap[1].Value.Uint64() > used+used/4+1<<20 {
+		runtime.GC()
+	}
+}
+
 // collect notes what a builder says about each name.
-func collect(counts map[string]uint32, parts map[string]part) func(string, int, []Problem, []*health.Status) {
-	return func(label string, records int, problems []Problem, watched []*health.Status) {
-		counts[label] = uint32(records)
+func collect(parts map[string]part) func(string, []Problem, []*health.Status) {
+	return func(label string, problems []Problem, watched []*health.Status) {
 		if len(problems)+len(watched) > 0 {
 			parts[label] = part{problems, watched}
 		}
@@ -383,9 +392,11 @@ func collect(counts map[string]uint32, parts map[string]part) func(string, int, 
 }
 
 // whole reads one zone as a whole and puts it in its place.
-func (s *Source) whole(ctx context.Context, store *Store, name string, k *known) error {
+func (s *Source) whole(ctx context.Context, store *Store, in *state.Session, name string, k *known) error {
 	began := time.Now()
-	r, err := store.read(ctx, name)
+	types := k.types
+	k.types = nil
+	r, err := store.read(in, name, types)
 	if err != nil {
 		return err
 	}
@@ -396,8 +407,8 @@ func (s *Source) whole(ctx context.Context, store *Store, name string, k *known)
 		s.mu.Unlock()
 		return nil
 	}
-	b, counts, parts := s.builder(), map[string]uint32{}, map[string]part{}
-	b.each = collect(counts, parts)
+	b, parts := s.builder(), map[string]part{}
+	b.each = collect(parts)
 	z := b.build(r)
 	err = s.signed(b, &z, k)
 	if err == nil {
@@ -407,10 +418,10 @@ func (s *Source) whole(ctx context.Context, store *Store, name string, k *known)
 		s.refuse(store, name, k, b, err)
 		return nil
 	}
-	k.remember(r, b, counts)
+	k.remember(r, b)
 	s.mu.Lock()
 	old := k.parts
-	k.sum, k.served, k.records, k.problems, k.parts = sum, true, len(z.Records), b.general, parts
+	k.sum, k.served, k.problems, k.parts = sum, true, b.general, parts
 	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
 	s.slowest = max(s.slowest, k.took)
 	s.mu.Unlock()
@@ -428,15 +439,17 @@ func (s *Source) whole(ctx context.Context, store *Store, name string, k *known)
 func (s *Source) load(ctx context.Context, store *Store, name string, t *touched) {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
+	in := store.session(ctx)
+	defer in.Close()
 	s.mu.Lock()
 	k := s.known[name]
 	s.mu.Unlock()
 	err := zone.ErrWhole
 	if k.names != nil {
-		err = s.update(ctx, store, name, k, t)
+		err = s.update(ctx, store, in, name, k, t)
 	}
 	if errors.Is(err, zone.ErrWhole) {
-		err = s.whole(ctx, store, name, k)
+		err = s.whole(ctx, store, in, name, k)
 	}
 	if err != nil {
 		s.fail(ctx, name, t, err)

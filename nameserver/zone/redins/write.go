@@ -27,7 +27,9 @@ func (s *Store) Write(ctx context.Context, z *zone.Zone) (written, deleted int, 
 		return 0, 0, fmt.Errorf("write zone %q: %w", z.Origin, err)
 	}
 	origin := dns.CanonicalName(z.Origin)
-	old, err := s.read(ctx, origin)
+	in := s.session(ctx)
+	defer in.Close()
+	old, err := s.read(in, origin, nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -136,7 +138,9 @@ func mergeConfig(old []byte, soa *soaJSON) ([]byte, error) {
 // there is none), and all records of which a server would choose. The problems
 // are what a server leaves out.
 func (s *Store) Read(ctx context.Context, origin string, ttl uint32) (*zone.Zone, []Problem, error) {
-	r, err := s.read(ctx, origin)
+	in := s.session(ctx)
+	defer in.Close()
+	r, err := s.read(in, origin, nil)
 	if err != nil {
 		return nil, nil, err
 	}
