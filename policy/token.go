@@ -74,6 +74,8 @@ var (
 	errNoClick = errors.New("not a token of this client, host and settings, or too old")
 	errSpent   = errors.New("its token was spent before")
 	errUnknown = errors.New("whether its token was spent before is not known at the moment")
+	// The state holds no more counters.
+	errUncounted = errors.New("there is no room to remember that its token is spent")
 )
 
 // Accept spends the token of a click on a warn page, of which t has the client
@@ -111,6 +113,8 @@ func (e *Engine) spent(ctx context.Context, p *policy, token string, until time.
 	switch {
 	case n[0].Over:
 		return errSpent
+	case n[0].Sum == 0: // there was no room: it could be spent again
+		return errUncounted
 	case p.warnClosed && !n[0].Known:
 		return errUnknown
 	}

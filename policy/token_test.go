@@ -2,6 +2,7 @@ package policy
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"net/netip"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/state"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -78,6 +80,36 @@ func TestAClickWithoutTheFleet(t *testing.T) {
 			t.Errorf("warn-on-loss %q: %v, want %v", on, err, want)
 		}
 	}
+}
+
+func TestAFloodOfClientsLetsNoTokenBeSpentTwice(t *testing.T) {
+	warn := Policy{Rules: []Rule{{Name: "w", Action: "warn", Category: cats("grey"), WarnFor: Duration(time.Hour)}}}
+	counted(t, warn, func(t *testing.T, e *Engine) {
+		ask := func() *filter.Transaction {
+			time.Sleep(time.Nanosecond)
+			tr, _ := page{start: time.Now()}.judge(t, e)
+			return tr
+		}
+		spent, late := ask(), ask()
+		clicked(t, e, spent)
+		for i := range uint64(200_000) { // more than there is room for
+			n := []state.Count{{Key: [16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, i*0x9e3779b97f4a7c15), i)), Until: time.Now().Add(time.Minute), Add: 1, Most: 1}}
+			e.counter.Count(t.Context(), n)
+		}
+		for what, try := range map[string]struct {
+			*filter.Transaction
+			want error
+		}{"spent before the flood": {spent, errSpent}, "not spent yet": {late, errUncounted}} {
+			for range 2 {
+				if _, err := e.Accept(t.Context(), try.Transaction, try.Verdict.To); err != try.want {
+					t.Errorf("in the flood, %s: %v, want %v", what, err, try.want)
+				}
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		late.Start = time.Now()
+		clicked(t, e, late)
+	})
 }
 
 func TestWarnTokens(t *testing.T) {

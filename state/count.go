@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"log/slog"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -42,10 +43,13 @@ type Count struct {
 const (
 	shards = 64
 	// maxCounters bounds the counters held, to some 20 MiB. When they are all
-	// in use a new one is not counted, and its Count not Known.
+	// in use a new one is not counted: its Sum is 0, and its Count not Known.
 	maxCounters = 100_000
 	setWords    = 32
 	sweepEvery  = 10 * time.Second
+	// roomEvery is how often room is looked for in a full shard: that is to
+	// look at all of it.
+	roomEvery = 100 * time.Millisecond
 )
 
 // counters are the counters of this process.
@@ -55,12 +59,16 @@ type counters struct {
 	serial    atomic.Uint64
 	held      atomic.Int64
 	uncounted atomic.Int64
+	said      int64        // of uncounted, at the last sweep; sweep's alone
+	full      bool         // the log says so; sweep's alone
+	log       *slog.Logger // of sweep
 }
 
 type shard struct {
 	mu    sync.Mutex
 	m     map[[16]byte]*counter
 	dirty [][16]byte // whose counter is
+	full  int64      // when room was last looked for in vain, Unix milliseconds
 }
 
 // A counter holds what this node has counted, which only this node knows, and
@@ -123,17 +131,34 @@ func (cs *counters) at(s *shard, key [16]byte, set bool, until, now int64) *coun
 // room forgets counters that have had their time or, among some nodes, that
 // the others hold. The shard is locked.
 func (cs *counters) room(s *shard, now int64) bool {
+	if since := now - s.full; since >= 0 && since < roomEvery.Milliseconds() {
+		return false
+	}
 	before := len(s.m)
 	for k, c := range s.m {
 		if c.until <= now || cs.shared && len(s.m) > maxCounters/shards*9/10 && !c.dirty && c.pushing == nil && c.synced != 0 {
 			delete(s.m, k)
 		}
 	}
+	if len(s.m) == before {
+		s.full = now
+		return false
+	}
 	cs.held.Add(int64(len(s.m) - before))
-	return len(s.m) < before
+	return true
 }
 
+// sweep forgets counters whose time is up, and says when there was no room
+// for others: once, until there is again.
 func (cs *counters) sweep(now time.Time) {
+	if n := cs.uncounted.Load(); n == cs.said {
+		cs.full = false
+	} else {
+		if !cs.full {
+			cs.log.Warn("no room for more counters of limits, quotas and clicks: what is new does not count, and what is held goes on counting", "counters", cs.held.Load(), "uncounted", n-cs.said)
+		}
+		cs.said, cs.full = n, true
+	}
 	for i := range cs.shard {
 		s := &cs.shard[i]
 		s.mu.Lock()

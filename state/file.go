@@ -36,7 +36,7 @@ var errDamaged = errors.New("damaged or not a file of ours")
 // keep reads file, if it is there, and has Close write it. One that cannot be
 // used is said and then replaced.
 func (m *Memory) keep(file string, log *slog.Logger) {
-	m.file, m.log = file, log
+	m.file = file
 	err := m.load(time.Now())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("what was remembered before the restart is not used; beginning anew", "file", file, "error", err)

@@ -25,7 +25,6 @@ type Memory struct {
 	size     int64
 	counters counters
 	file     string // "" keeps nothing
-	log      *slog.Logger
 }
 
 type entry struct {
@@ -46,7 +45,7 @@ func newMemory(size int64) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make memory: %w", err)
 	}
-	return &Memory{cache: cache, most: int(min(size/16, 1<<20)), size: size}, nil
+	return &Memory{cache: cache, most: int(min(size/16, 1<<20)), size: size, counters: counters{log: slog.New(slog.DiscardHandler)}}, nil
 }
 
 // Get returns what was put under key. The value belongs to the store: read

@@ -89,6 +89,7 @@ func Open(cfg Config, dir, data string, changed func(topic, version string), log
 	if err != nil {
 		return nil, err
 	}
+	m.counters.log = log
 	if cfg.Redis != nil {
 		if cfg.File != "" {
 			return nil, filter.Setting("file", errors.New("Redis keeps what a fleet remembers; leave this out"))

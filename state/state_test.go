@@ -1,7 +1,11 @@
 package state
 
 import (
+	"context"
 	"encoding/binary"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +65,56 @@ func TestMemoryIsBounded(t *testing.T) {
 	if _, ok := m.Get(t.Context(), number(1)); ok {
 		t.Error("a value as big as the store is kept")
 	}
+}
+
+func TestCountersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		s, err := Open(Config{}, "", "", nil, slog.New(slog.NewTextHandler(&said, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { s.Run(ctx) })
+		until := time.Now().Add(time.Hour)
+		add := func(i uint64) Count {
+			n := []Count{{Key: number(i * 0x9e3779b97f4a7c15), Until: until, Add: 1}}
+			s.Count(ctx, n)
+			return n[0]
+		}
+		for i := range uint64(1000) { // who was here first
+			add(i)
+		}
+		for i := range uint64(2 * maxCounters) {
+			add(i + 1000)
+		}
+		for i := range uint64(1000) {
+			if n := add(i); n.Sum != 2 || !n.Known {
+				t.Fatalf("counter %d holds %d, known %v, after a flood of others; want 2, true", i, n.Sum, n.Known)
+			}
+		}
+		if n := add(1 << 40); n.Sum != 0 || n.Known {
+			t.Errorf("a counter that has no room: %d, known %v; want 0, false", n.Sum, n.Known)
+		}
+		if st := s.Stats(); st.Counters > maxCounters || st.Counters < maxCounters*9/10 || st.Uncounted < maxCounters {
+			t.Errorf("%d counters held, %d counts without room; want up to %d and the rest", st.Counters, st.Uncounted, maxCounters)
+		}
+		for range 5 {
+			time.Sleep(sweepEvery)
+			add(1 << 40)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := s.Stats().Counters; n != 0 {
+			t.Errorf("%d counters are held when the time of all is up", n)
+		}
+		stop()
+		run.Wait()
+		if n := strings.Count(said.String(), "no room for more counters"); n != 1 {
+			t.Errorf("said %d times, want once:\n%s", n, said.String())
+		}
+	})
 }
 
 func TestNewRefusesASizeOfNoUse(t *testing.T) {
