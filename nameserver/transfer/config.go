@@ -1,9 +1,16 @@
 package transfer
 
 import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +50,7 @@ type Allow struct {
 	Zones    []string       `yaml:"zones"` // none: all
 	Networks []netip.Prefix `yaml:"networks"`
 	Key      string         `yaml:"key"`
+	TLS      bool           `yaml:"tls"` // over TLS only
 	// View is which view of the zones; empty means the one that the client's
 	// questions are answered from.
 	View string `yaml:"view"`
@@ -67,8 +75,12 @@ type Secondary struct {
 // Primary is one server that a zone is fetched from, and that may tell of
 // changes.
 type Primary struct {
-	Address string `yaml:"address"` // with a port, if it is not 53
+	Address string `yaml:"address"` // with a port, if it is not 53, or 853 with TLS
 	Key     string `yaml:"key"`
+	// TLS is the name in its certificate, if the zone is fetched over TLS (RFC
+	// 9103); CA is a PEM file of roots it is verified with, default the system's.
+	TLS string `yaml:"tls"`
+	CA  string `yaml:"ca"`
 }
 
 // in gives the settings with paths that are relative to dir made whole.
@@ -92,13 +104,21 @@ func (c Config) in(dir string) Config {
 		}
 		c.Sign[i].Keys = keys
 	}
+	c.Secondaries = slices.Clone(c.Secondaries)
+	for i := range c.Secondaries {
+		primaries := slices.Clone(c.Secondaries[i].Primaries)
+		for j := range primaries {
+			primaries[j].CA = whole(primaries[j].CA)
+		}
+		c.Secondaries[i].Primaries = primaries
+	}
 	return c
 }
 
-// address reads an IP address with or without a port.
-func address(s string) (netip.AddrPort, error) {
+// address reads an IP address with a port or without.
+func address(s string, port uint16) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
-		return netip.AddrPortFrom(a.Unmap(), 53), nil
+		return netip.AddrPortFrom(a.Unmap(), port), nil
 	}
 	a, err := netip.ParseAddrPort(s)
 	if err != nil || a.Port() == 0 {
@@ -135,6 +155,7 @@ type allowed struct {
 	zones    []string
 	networks []netip.Prefix
 	key      *Key
+	tls      bool
 	view     string
 }
 
@@ -148,6 +169,7 @@ type told struct {
 type upstream struct {
 	address netip.AddrPort
 	key     *Key
+	tls     *tls.Config // nil without
 }
 
 func covers(zones []string, origin string) bool {
@@ -167,7 +189,7 @@ func (keys Keys) allow(c Allow) (allowed, error) {
 	if key == nil && len(c.Networks) == 0 {
 		return allowed{}, filter.Setting("networks", errors.New("neither networks nor a key: this would let everybody fetch the zones; say 0.0.0.0/0 and ::/0 if that is meant"))
 	}
-	return allowed{zones, c.Networks, key, c.View}, nil
+	return allowed{zones, c.Networks, key, c.TLS, c.View}, nil
 }
 
 func (keys Keys) tell(c Tell) (told, error) {
@@ -175,7 +197,7 @@ func (keys Keys) tell(c Tell) (told, error) {
 	if err != nil {
 		return told{}, filter.Setting("zones", err)
 	}
-	a, err := address(c.Address)
+	a, err := address(c.Address, 53)
 	if err != nil {
 		return told{}, filter.Setting("address", err)
 	}
@@ -187,7 +209,11 @@ func (keys Keys) tell(c Tell) (told, error) {
 }
 
 func (keys Keys) primary(c Primary) (upstream, error) {
-	a, err := address(c.Address)
+	port := uint16(53)
+	if c.TLS != "" {
+		port = 853
+	}
+	a, err := address(c.Address, port)
 	if err != nil {
 		return upstream{}, filter.Setting("address", err)
 	}
@@ -195,15 +221,57 @@ func (keys Keys) primary(c Primary) (upstream, error) {
 	if err != nil {
 		return upstream{}, filter.Setting("key", err)
 	}
-	return upstream{a, key}, nil
+	u := upstream{address: a, key: key}
+	if c.TLS == "" {
+		if c.CA != "" {
+			return upstream{}, filter.Setting("ca", errors.New("there is no name to look for in a certificate: tls has it"))
+		}
+		return u, nil
+	}
+	if _, ok := dns.IsDomainName(c.TLS); !ok {
+		return upstream{}, filter.Setting("tls", fmt.Errorf("%q is no name of a certificate", c.TLS))
+	}
+	u.tls = &tls.Config{ServerName: strings.TrimSuffix(c.TLS, "."), NextProtos: []string{"dot"}, MinVersion: tls.VersionTLS13} // RFC 9103 section 7.1
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return upstream{}, filter.Setting("ca", err)
+		}
+		u.tls.RootCAs = x509.NewCertPool()
+		if !u.tls.RootCAs.AppendCertsFromPEM(pem) {
+			return upstream{}, filter.Setting("ca", fmt.Errorf("%q has no certificates in PEM form", c.CA))
+		}
+	}
+	return u, nil
 }
 
-// fileName is where a zone is kept: its name without the last dot, and nothing
-// in it that leads elsewhere.
-func fileName(origin string) string {
-	name := strings.TrimSuffix(origin, ".")
+// rootName stands for the root in names of files: no other name is spelt so.
+const rootName = "%2E"
+
+// fileName is what a file of a zone is called: no two zones share a name.
+func fileName(n id, ending string) string {
+	name := url.PathEscape(strings.TrimSuffix(n.origin, "."))
 	if name == "" {
-		name = "root"
+		name = rootName
 	}
-	return strings.NewReplacer("/", "_", "\\", "_").Replace(name) + ".zone"
+	if n.view != "" {
+		name += "@" + url.PathEscape(n.view)
+	}
+	if len(name) > 200 { // a file's may have 255, with what is behind it while it is written
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:])
+	}
+	return name + ending
+}
+
+// file is where something of a zone is kept. What lies there under the name that
+// earlier versions gave it is taken over.
+func (s *Server) file(n id, ending, before string) string {
+	path := filepath.Join(s.folder, fileName(n, ending))
+	if old := filepath.Join(s.folder, before); before != "" && old != path {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			_ = os.Rename(old, path) // most have none
+		}
+	}
+	return path
 }

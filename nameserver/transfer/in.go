@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -63,7 +64,7 @@ func fetch(ctx context.Context, origin string, from upstream, have *dns.SOA, max
 		msg = s.sign(msg, time.Now(), 0, 0)
 		s.later = false
 	}
-	conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", from.address.String())
+	conn, err := from.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +99,21 @@ func fetch(ctx context.Context, origin string, from upstream, have *dns.SOA, max
 		}
 	}
 	return r.result()
+}
+
+// dial connects to a primary, over TLS where that is wanted.
+func (u upstream) dial(ctx context.Context) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: dialTime}
+	if u.tls == nil {
+		return dialer.DialContext(ctx, "tcp", u.address.String())
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	conn, err := (&tls.Dialer{NetDialer: dialer, Config: u.tls}).DialContext(ctx, "tcp", u.address.String())
+	if err != nil {
+		return nil, fmt.Errorf("over TLS: %w", err)
+	}
+	return conn, nil
 }
 
 func readMessage(r io.Reader, buf []byte) ([]byte, error) {

@@ -4,16 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -245,18 +241,14 @@ func parseKept(b []byte) (*kept, error) {
 	return rec, nil
 }
 
-// keptFile is where the record of a zone is kept. No two zones share a name.
+// keptFile is where the record of a zone is kept.
 func (s *Server) keptFile(n id) string {
-	name := url.PathEscape(strings.TrimSuffix(n.origin, "."))
-	if n.view != "" {
-		name += "@" + url.PathEscape(n.view)
-	}
 	const ending = ".journal"
-	if len(name) > 200 { // a file's may have 255, with what is behind it while it is written
-		sum := sha256.Sum256([]byte(name))
-		name = hex.EncodeToString(sum[:])
+	before := ""
+	if n.origin == "." {
+		before = strings.TrimPrefix(fileName(n, ending), rootName)
 	}
-	return filepath.Join(s.folder, name+ending)
+	return s.file(n, ending, before)
 }
 
 // keeps says whether a zone is kept: it is signed here or may be fetched.

@@ -320,3 +320,26 @@ func TestDigAndKdig(t *testing.T) {
 		t.Errorf("not counted: %d unknown keys, %d bad signatures, %d refusals", s.Stats.BadKey.Load(), s.Stats.BadSig.Load(), s.Stats.OutRefused.Load())
 	}
 }
+
+// TestFilesOfEarlierVersionsAreFound serves zones whose files are called as they
+// once were.
+func TestFilesOfEarlierVersionsAreFound(t *testing.T) {
+	folder := t.TempDir()
+	c := transfer.Config{Folder: folder}
+	for file, origin := range map[string]string{"root.zone": ".", "a_b.example.zone": "a/b.example.", "c_d.example.zone": "c_d.example."} {
+		write(t, folder, file, origin+" 300 IN SOA ns. hostmaster. 7 3600 600 864000 300\n"+origin+" 300 IN NS ns.\n")
+		c.Secondaries = append(c.Secondaries, transfer.Secondary{Zone: origin, Primaries: []transfer.Primary{{Address: "127.0.0.1:" + peertest.Port(t)}}})
+	}
+	// Its file is that of another zone.
+	c.Secondaries = append(c.Secondaries, transfer.Secondary{Zone: "c/d.example", Primaries: c.Secondaries[0].Primaries})
+	s := start(t, c)
+	for origin, file := range map[string]string{".": "%2E.zone", "a/b.example.": "a%2Fb.example.zone", "c_d.example.": "c_d.example.zone", "c/d.example.": ""} {
+		m := query(s.addr.String(), origin, dns.TypeSOA)
+		if m == nil || (len(m.Answer) == 1) != (file != "") {
+			t.Errorf("%s: %v", origin, m)
+		}
+		if _, err := os.Stat(filepath.Join(folder, file)); err != nil {
+			t.Error(err)
+		}
+	}
+}

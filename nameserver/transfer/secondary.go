@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -250,7 +250,18 @@ func (z *secondary) take(ctx context.Context, records []dns.RR, incremental bool
 	return nil
 }
 
-func (z *secondary) file() string { return filepath.Join(z.s.folder, fileName(z.origin)) }
+// file is where the zone is kept.
+func (z *secondary) file() string {
+	const ending = ".zone"
+	before := strings.NewReplacer("/", "_", "\\", "_").Replace(strings.TrimSuffix(z.origin, "."))
+	if before == "" {
+		before = "root"
+	}
+	if z.s.secondaries[before+"."] != nil { // itself, called as before, or another
+		return z.s.file(id{z.origin, ""}, ending, "")
+	}
+	return z.s.file(id{z.origin, ""}, ending, before+ending)
+}
 
 // save writes the zone beside the old file and puts it in its place.
 func (z *secondary) save(now time.Time) error {

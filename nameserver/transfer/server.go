@@ -592,12 +592,12 @@ func (s *Server) find(q *wire.Query) (*content, journal, int) {
 		}
 	}
 	if len(views) == 0 {
-		if s.secondaries[origin] != nil && s.mayFetch(origin, q.Client.Addr(), key) != nil {
+		if s.secondaries[origin] != nil && s.mayFetch(origin, q, key) != nil {
 			return nil, nil, dns.RcodeServerFailure
 		}
 		return nil, nil, dns.RcodeNotAuth
 	}
-	rule := s.mayFetch(origin, q.Client.Addr(), key)
+	rule := s.mayFetch(origin, q, key)
 	if rule == nil {
 		return nil, nil, dns.RcodeRefused
 	}
@@ -612,10 +612,10 @@ func (s *Server) find(q *wire.Query) (*content, journal, int) {
 }
 
 // mayFetch gives the rule that lets a client fetch a zone, nil if none does.
-func (s *Server) mayFetch(origin string, client netip.Addr, key *Key) *allowed {
+func (s *Server) mayFetch(origin string, q *wire.Query, key *Key) *allowed {
 	for i := range s.allow {
 		a := &s.allow[i]
-		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (len(a.networks) == 0 || contains(a.networks, client) >= 0) {
+		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (!a.tls || q.Transport == wire.TLS) && (len(a.networks) == 0 || contains(a.networks, q.Client.Addr()) >= 0) {
 			return a
 		}
 	}

@@ -2,9 +2,16 @@ package transfer_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -26,10 +33,12 @@ const keyName = "to-peer.example."
 
 var secret = base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes, ok"))
 
-// A server is ours, on a free port of the loopback, with UDP and TCP.
+// A server is ours, on free ports of the loopback, with UDP and TCP, and TLS.
 type server struct {
 	*transfer.Server
 	addr netip.AddrPort
+	tls  netip.AddrPort
+	cert string
 }
 
 func (s *server) port() string { return fmt.Sprint(s.addr.Port()) }
@@ -52,7 +61,8 @@ func startAt(t testing.TB, c transfer.Config, at string) (_ *server, stop func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, err := nameserver.New(nameserver.Config{Listen: []string{at}}, log, nil)
+	settings := listening(t, at)
+	names, err := nameserver.New(settings, log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +74,45 @@ func startAt(t testing.TB, c transfer.Config, at string) (_ *server, stop func()
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = transfers.Run(ctx) })
 	wg.Go(func() { _ = names.Run(ctx) })
-	return &server{transfers, names.Addrs(wire.TCP)[0]}, func() {
+	return &server{transfers, names.Addrs(wire.TCP)[0], names.Addrs(wire.TLS)[0], settings.Cert}, func() {
 		cancel()
 		wg.Wait()
 		transfers.Save()
 	}
+}
+
+// listening are the settings of a server at an address, with a certificate for
+// serverName.
+func listening(t testing.TB, at string) nameserver.Config {
+	t.Helper()
+	c := nameserver.Config{Listen: []string{at}, TLS: []string{"127.0.0.1:0"}}
+	c.Cert, c.Key = certificate(t, t.TempDir())
+	return c
+}
+
+const serverName = "ns.example"
+
+// certificate writes one that vouches for itself, and its key.
+func certificate(t testing.TB, dir string) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert = write(t, dir, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	return cert, write(t, dir, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
 }
 
 func read(t testing.TB, origin, text string) *zone.Zone {
