@@ -41,8 +41,12 @@ func (r *Resolver) variantOf(c change) uint64 {
 
 // alias answers with another name and its addresses.
 func (r *Resolver) alias(ctx context.Context, q *wire.Query, a *wire.Reply, to string) wire.Outcome {
-	if addr, err := netip.ParseAddr(to); err == nil {
-		return r.instead(q, a, addr.Unmap())
+	// Hardly a name ends in a digit; to try each as an address would cost an
+	// allocation for the error.
+	if n := len(to); n > 0 && '0' <= to[n-1] && to[n-1] <= '9' || strings.Contains(to, ":") {
+		if addr, err := netip.ParseAddr(to); err == nil {
+			return r.instead(q, a, addr.Unmap())
+		}
 	}
 	switch q.Type {
 	case typeA, typeAAAA, typeCNAME:
