@@ -3,6 +3,8 @@ package importer
 import (
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -21,7 +23,7 @@ type adGuard struct {
 	UserRules []string       `yaml:"user_rules"`
 	Filtering map[string]any `yaml:"filtering"`
 	DNS       map[string]any `yaml:"dns"`
-	Clients   any            `yaml:"clients"`
+	Clients   yaml.Node      `yaml:"clients"`
 }
 
 type adGuardList struct {
@@ -111,7 +113,11 @@ func (w *work) adGuardHome(file string) error {
 	}
 	w.adGuardNames(at, cfg)
 	w.adGuardServices(at, cfg, &p)
-	w.set.Policies = []policyOut{p}
+	clients, err := adGuardClients(cfg.Clients)
+	if err != nil {
+		w.rep.add(Note{Kind: Lost, place: at, What: "clients", Why: "they cannot be read: " + err.Error()})
+	}
+	w.set.Policies = append(w.adGuardClients(file, clients, p), p)
 	return nil
 }
 
@@ -183,7 +189,157 @@ func (w *work) adGuardServices(at place, cfg adGuard, p *policyOut) {
 			w.rep.add(Note{Kind: Lost, place: at, What: key, Why: reason})
 		}
 	}
-	if cfg.Clients != nil {
-		w.rep.add(Note{Kind: Lost, place: at, What: "clients", Why: "settings of single clients: write a policy with networks for them"})
+}
+
+// adGuardClient is one of the clients that AdGuard Home has settings for.
+type adGuardClient struct {
+	Name             string         `yaml:"name"`
+	IDs              []string       `yaml:"ids"`
+	Tags             []string       `yaml:"tags"`
+	Upstreams        []string       `yaml:"upstreams"`
+	Global           bool           `yaml:"use_global_settings"`
+	GlobalServices   bool           `yaml:"use_global_blocked_services"`
+	Filtering        bool           `yaml:"filtering_enabled"`
+	Parental         bool           `yaml:"parental_enabled"`
+	SafeBrowsing     bool           `yaml:"safebrowsing_enabled"`
+	SafeSearch       map[string]any `yaml:"safe_search"`
+	OlderSafeSearch  bool           `yaml:"safesearch_enabled"`
+	Services         any            `yaml:"blocked_services"`
+	IgnoreQueryLog   bool           `yaml:"ignore_querylog"`
+	IgnoreStatistics bool           `yaml:"ignore_statistics"`
+}
+
+// adGuardClients are those of the settings, which older files have as a list.
+func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		err = n.Load(&all)
+	case yaml.MappingNode:
+		var m struct {
+			Persistent []adGuardClient `yaml:"persistent"`
+		}
+		err = n.Load(&m)
+		all = m.Persistent
 	}
+	return all, err
+}
+
+// adGuardClients makes a user of each client, with the addresses it has, and a
+// policy for those whose settings are their own: it goes before that of
+// everyone, which is given.
+func (w *work) adGuardClients(file string, clients []adGuardClient, everyone policyOut) (policies []policyOut) {
+	at := place{file: file}
+	leases := w.adGuardLeases(filepath.Join(filepath.Dir(file), "data", "leases.json"))
+	users, taken := map[string][]string{}, map[string]string{}
+	for _, c := range clients {
+		what := fmt.Sprintf("client %q", c.Name)
+		if c.Name == "" || users[c.Name] != nil {
+			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "clients need a name each"})
+			continue
+		}
+		for _, id := range c.IDs {
+			network, why := clientNetwork(id, leases)
+			if network != "" && taken[network] != "" {
+				network, why = "", "it is an address of client "+taken[network]+" already"
+			}
+			if network == "" {
+				w.rep.add(Note{Kind: Lost, place: at, What: what + ", id " + id, Why: why})
+				continue
+			}
+			if why != "" {
+				w.rep.add(Note{Kind: Changed, place: at, What: what + ", id " + id, Ours: network, Why: why})
+			}
+			taken[network] = c.Name
+			users[c.Name] = append(users[c.Name], network)
+		}
+		w.adGuardLost(at, what, c)
+		own := policyOut{Name: "client " + c.Name, Users: []string{c.Name}}
+		switch {
+		case users[c.Name] == nil:
+			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"})
+			continue
+		case c.Global:
+			w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "identity: addresses"})
+			continue
+		case c.Filtering:
+			own.Rules = everyone.Rules
+		}
+		if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
+			own.SafeSearch, own.YouTube = true, "strict"
+		}
+		policies = append(policies, own)
+		w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q, identity: addresses", own.Name)})
+	}
+	if len(users) > 0 {
+		w.set.Identity = &identityOut{Addresses: users}
+	}
+	return policies
+}
+
+// adGuardLost reports what of a client there is nothing of ours for.
+func (w *work) adGuardLost(at place, what string, c adGuardClient) {
+	services, _ := c.Services.([]any)
+	if m, ok := c.Services.(map[string]any); ok {
+		services, _ = m["ids"].([]any)
+	}
+	for _, x := range []struct {
+		is       bool
+		key, why string
+	}{
+		{len(services) > 0 && !c.GlobalServices, "blocked_services", "services are not known by name; write a list of their hosts, and a rule with it in the client's policy"},
+		{len(c.Upstreams) > 0, "upstreams", "upstreams are chosen by the name asked for, not by who asks"},
+		{len(c.Tags) > 0, "tags", "rules with $ctag are not for anybody here"},
+		{!c.Global && c.Parental, "parental_enabled", "it asks AdGuard's servers; name a list of the category"},
+		{!c.Global && c.SafeBrowsing, "safebrowsing_enabled", "it asks AdGuard's servers; name a list of the category"},
+		{c.IgnoreQueryLog, "ignore_querylog", "the record is of all clients"},
+		{c.IgnoreStatistics, "ignore_statistics", "the statistics are of all clients"},
+	} {
+		if x.is {
+			w.rep.add(Note{Kind: Lost, place: at, What: what + ": " + x.key, Why: x.why})
+		}
+	}
+}
+
+// adGuardLeases are the addresses that AdGuard Home's own DHCP server has given
+// out, by MAC.
+func (w *work) adGuardLeases(file string) map[string]string {
+	data, err := readWhole(file)
+	if err != nil {
+		return nil
+	}
+	type lease struct {
+		IP  string `yaml:"ip"`
+		MAC string `yaml:"mac"`
+	}
+	var known struct {
+		Leases []lease `yaml:"leases"`
+	}
+	if err := yaml.Load(data, &known); err != nil { // JSON is YAML
+		w.rep.add(Note{Kind: Lost, place: place{file: file}, What: "leases", Why: "they cannot be read: " + err.Error()})
+		return nil
+	}
+	leases := map[string]string{}
+	for _, l := range known.Leases {
+		leases[strings.ToLower(l.MAC)] = l.IP
+	}
+	return leases
+}
+
+// clientNetwork is the network by which a client of another program is told
+// here, with what differs; "" where there is none, and why.
+func clientNetwork(id string, leases map[string]string) (network, why string) {
+	id = strings.TrimSpace(id)
+	if a, err := netip.ParseAddr(id); err == nil {
+		return a.Unmap().WithZone("").String(), ""
+	}
+	if p, err := netip.ParsePrefix(id); err == nil {
+		return p.Masked().String(), ""
+	}
+	if mac, err := net.ParseMAC(id); err == nil {
+		if a, err := netip.ParseAddr(leases[mac.String()]); err == nil {
+			return a.Unmap().String(), "clients are told by address; this is the one that its lease says, which may change: give it always the same"
+		}
+		return "", "clients are told by address, and no lease of this MAC is known"
+	}
+	return "", "clients are told by address, not by a name that they give"
 }

@@ -219,7 +219,7 @@ func (w *work) adGuardNames(at place, cfg adGuard) {
 			if strings.HasPrefix(s, "#") || s == "" {
 				continue
 			}
-			if strings.HasPrefix(s, "sdns://") || strings.HasPrefix(s, "h3://") {
+			if strings.HasPrefix(s, "sdns://") {
 				w.rep.add(Note{Kind: Lost, place: at, What: "upstream " + s, Why: "not spoken here; name an https or tls address of that server"})
 				continue
 			}

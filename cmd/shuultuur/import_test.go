@@ -535,7 +535,7 @@ func TestImportAdGuardHomeDecidesAsItWould(t *testing.T) {
 -- AdGuardHome.yaml --
 http: {address: 0.0.0.0:80}
 dns:
-  upstream_dns: [1.1.1.1, "tls://dns.example", "[/lan/home.arpa/]192.168.1.1 192.168.1.2", "[/*.x/]1.2.3.4", "sdns://AQ"]
+  upstream_dns: [1.1.1.1, "tls://dns.example", "h3://dns.example/dns-query", "[/lan/home.arpa/]192.168.1.1 192.168.1.2", "[/*.x/]1.2.3.4", "sdns://AQ"]
   bootstrap_dns: [9.9.9.9]
   blocking_mode: nxdomain
   enable_dnssec: true
@@ -560,7 +560,16 @@ user_rules:
   - "@@||fine.strong.example^"
   - "||wrong.example^$badfilter"
   - "||mine.example^"
+clients:
+  runtime_sources: {whois: true}
+  persistent:
+    - {name: Anna, ids: [10.1.0.5, "aa:bb:cc:00:00:01", my-phone, 10.1.0.5], use_global_settings: false, filtering_enabled: false, tags: [device_phone], upstreams: [1.1.1.1]}
+    - {name: Kids, ids: [10.2.0.0/16, "AA-BB-CC-00-00-02"], use_global_settings: false, filtering_enabled: true, safe_search: {enabled: true}, blocked_services: {ids: [tiktok]}, ignore_querylog: true}
+    - {name: Printer, ids: [10.1.0.9], use_global_settings: true}
+    - {name: Phone, ids: [some-client-id]}
 schema_version: 28
+-- data/leases.json --
+{"version": 1, "leases": [{"expires": "2026-01-31T08:00:00Z", "ip": "10.1.0.6", "hostname": "laptop", "mac": "aa:bb:cc:00:00:01", "static": false}]}
 -- data/filters/1.txt --
 ! a comment
 ||ads.example^
@@ -587,11 +596,32 @@ fine.ads.example
 		{url: "http://x.mine.example/", want: "block"},
 		{url: "http://other.example/", want: "pass"},
 	})
+	for client, want := range map[string]struct{ policy, ads string }{
+		"10.1.0.5": {"client Anna", "pass"}, "10.1.0.6": {"client Anna", "pass"}, "10.2.3.4": {"client Kids", "block"}, "10.1.0.9": {"everyone", "block"}, "10.1.0.10": {"everyone", "block"},
+	} {
+		x, err := question{config: settings, client: client, method: "GET", url: "http://www.ads.example/"}.ask(t.Context(), env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Policy != want.policy || x.Action != want.ads {
+			t.Errorf("%s: %s by %q, want %+v", client, x.Action, x.Policy, want)
+		}
+		safe, err := question{config: settings, client: client, method: "GET", url: "http://www.google.com/search?q=a"}.ask(t.Context(), env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, wants := len(safe.Edits) > 0, want.policy != "client Anna"; got != wants {
+			t.Errorf("%s: SafeSearch %v, want %v", client, got, wants)
+		}
+	}
+	wantLines(t, report, `client "Anna", id aa:bb:cc:00:00:01 → 10.1.0.6: clients are told by address`, `client "Anna", id my-phone: clients are told by address, not by a name`, `id 10.1.0.5: it is an address of client Anna already`,
+		`client "Anna": tags`, `client "Anna": upstreams`, `client "Kids", id AA-BB-CC-00-00-02: clients are told by address, and no lease`, `client "Kids": blocked_services`, `client "Kids": ignore_querylog`,
+		`client "Printer" → identity: addresses`, `client "Phone": no address of it is known`)
 	d := importedNames(t, settings)
 	if diff := cmp.Diff(map[string]resolve.Targets{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"1.1.1.1", "tls://dns.example"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate || d.Names.Block.Answer != filter.NXDomain {
+	if diff := cmp.Diff([]string{"1.1.1.1", "tls://dns.example", "h3://dns.example/dns-query"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate || d.Names.Block.Answer != filter.NXDomain {
 		t.Error(diff, d.Forward.Validate, d.Names.Block.Answer)
 	}
 	if diff := cmp.Diff(map[string][]string{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
