@@ -232,6 +232,9 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 			t.Errorf("%s tells too much", tt.path)
 		}
 	}
+	if w := ask(root, "/ca"); w.Header().Get("Cache-Control") != "no-store" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") || strings.Contains(w.Body.String(), "/events") {
+		t.Errorf("the page of the certificate is not like the others, or leads to them: %v", w.Header())
+	}
 	if w := ask(nil, "/ca"); w.Code != 200 || !strings.Contains(w.Body.String(), "nothing to install") {
 		t.Errorf("without a root: %d %s", w.Code, w.Body)
 	}

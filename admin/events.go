@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"iter"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -28,6 +29,8 @@ type Events struct {
 	// Sums counts the rows since each of some times, the latest time first, with
 	// the n most frequent of what they have in common.
 	Sums func(ctx context.Context, since []time.Time, n int) ([]event.Sums, error)
+	// Names says how the devices at some addresses are called; nil: nobody knows.
+	Names func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string
 }
 
 const (
@@ -50,7 +53,18 @@ type span struct{ Value, Text string }
 var spans = []span{{"1h", "last hour"}, {"1d", "last day"}, {"7d", "last week"}, {"", "all"}}
 
 // A seen is a row as it is shown.
-type seen struct{ *event.Row }
+type seen struct {
+	*event.Row
+	Listed bool   // a list has its category, so that an exception may let it pass
+	Name   string // of the client's device, "" when it is not known
+}
+
+func (s seen) Client() string {
+	if s.Name == s.User {
+		return s.Who()
+	}
+	return event.Named(s.Who(), s.Name)
+}
 
 func (s seen) At() string    { return s.Time.Local().Format("2006-01-02 15:04:05") }
 func (s seen) Refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
@@ -158,8 +172,14 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, page *template.Tem
 		d.Last = "1d" // what a page is opened with does not read a year
 	}
 	d.Again = "/events?" + url.Values{"client": {d.Client}, "host": {d.Host}, "action": {d.Action}, "last": {d.Last}}.Encode()
+	categories := map[string]bool{} // of lists
 	if lists != nil {
 		d.Lists = lists.All()
+		for _, l := range d.Lists {
+			for c := range l.Categories {
+				categories[strings.ToLower(c)] = true
+			}
+		}
 	}
 	status := http.StatusOK
 	if failed != nil {
@@ -176,7 +196,17 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, page *template.Tem
 				d.Error, status = tooLong(ctx, err).Error(), http.StatusServiceUnavailable
 				break
 			}
-			d.Rows = append(d.Rows, seen{&row})
+			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)]})
+		}
+	}
+	if html && e.Names != nil {
+		addrs := make([]netip.Addr, len(d.Rows))
+		for i := range d.Rows {
+			addrs[i] = d.Rows[i].Row.Client
+		}
+		names := e.Names(r.Context(), addrs)
+		for i := range d.Rows {
+			d.Rows[i].Name = names[addrs[i]]
 		}
 	}
 	d.Full = len(d.Rows) == maxRows
@@ -211,7 +241,7 @@ func (l *Lists) settle(ctx context.Context, form url.Values) (done string, err e
 	switch form.Get("what") {
 	case "block":
 		name := form.Get("list")
-		return name + ": added " + host, l.Change(ctx, name, []list.Change{{Entry: host, Category: category}})
+		return name + ": added " + host, l.Change(ctx, map[string][]list.Change{name: {{Entry: host, Category: category}}})
 	case "allow":
 	default:
 		return "", &BadChange{fmt.Errorf("what=%q is neither allow nor block", form.Get("what"))}
@@ -220,20 +250,20 @@ func (l *Lists) settle(ctx context.Context, form url.Values) (done string, err e
 	if err != nil {
 		return "", &BadChange{err}
 	}
-	var changed []string
+	changes := map[string][]list.Change{}
 	for _, h := range hits {
-		if h.Exception || !strings.EqualFold(h.Category, category) || slices.Contains(changed, h.List) {
-			continue
+		c := list.Change{Entry: host, Category: h.Category, Exception: true}
+		if !h.Exception && strings.EqualFold(h.Category, category) && !slices.Contains(changes[h.List], c) {
+			changes[h.List] = append(changes[h.List], c)
 		}
-		if err := l.Change(ctx, h.List, []list.Change{{Entry: host, Category: h.Category, Exception: true}}); err != nil {
-			return "", err
-		}
-		changed = append(changed, h.List)
 	}
-	if changed == nil {
+	if len(changes) == 0 {
 		return "", &BadChange{fmt.Errorf("no list has %q as %q: something else decided; add the host to a list that a rule allows", host, category)}
 	}
-	return fmt.Sprintf("%s: %s is no longer %s", strings.Join(changed, ", "), host, category), nil
+	if err := l.Change(ctx, changes); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %s is no longer %s", strings.Join(slices.Sorted(maps.Keys(changes)), ", "), host, category), nil
 }
 
 // A summary is what happened in a span of time.
@@ -259,6 +289,7 @@ func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *templa
 	}
 	sums := make([]summary, len(counted))
 	for i, c := range counted {
+		e.call(r.Context(), c.Clients)
 		sums[i] = summary{[]string{"hour", "day"}[i], c.All, []top{{"Client", c.Clients}, {"Host, blocked", c.Blocked}, {"Category", c.Categories}}}
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -266,6 +297,21 @@ func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *templa
 		return
 	}
 	writePage(w, page, http.StatusOK, sums)
+}
+
+// call adds to clients how they are called.
+func (e *Events) call(ctx context.Context, clients []event.Tally) {
+	if e.Names == nil {
+		return
+	}
+	addrs := make([]netip.Addr, len(clients))
+	for i := range clients {
+		addrs[i], _ = netip.ParseAddr(clients[i].Name) // the zero Addr has no name
+	}
+	names := e.Names(ctx, addrs)
+	for i := range clients {
+		clients[i].Called = names[addrs[i]]
+	}
 }
 
 //go:embed head.html

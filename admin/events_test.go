@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -48,14 +49,17 @@ func recordOf(t *testing.T, asked *event.Filter, changed *[]string) http.Handler
 				return []Hit{{"a", list.Found{Category: "gambling"}}, {"b", list.Found{Category: "Gambling"}}, {"b", list.Found{Category: "gambling"}},
 					{"c", list.Found{Category: "ads"}}, {"d", list.Found{Category: "gambling", Exception: true}}}, nil
 			},
-			Change: func(_ context.Context, name string, c []list.Change) error {
-				if name == "none" {
-					return ErrNoList
+			Change: func(_ context.Context, changes map[string][]list.Change) error {
+				for _, name := range slices.Sorted(maps.Keys(changes)) {
+					c := changes[name]
+					if name == "none" {
+						return ErrNoList
+					}
+					if strings.Contains(c[0].Entry, "<") {
+						return &BadChange{errors.New("not a host")}
+					}
+					*changed = append(*changed, fmt.Sprintf("%s %+v", name, c[0]))
 				}
-				if strings.Contains(c[0].Entry, "<") {
-					return &BadChange{errors.New("not a host")}
-				}
-				*changed = append(*changed, fmt.Sprintf("%s %+v", name, c[0]))
 				return nil
 			},
 		}})
@@ -161,5 +165,28 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 	handler(true).ServeHTTP(w, r)
 	if w.Code != 404 || !strings.Contains(w.Body.String(), "events.sqlite") {
 		t.Errorf("without a record: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestAllowIsOfferedWhereAnExceptionHelps: what the proxy itself refuses, or a
+// limit, no list can let pass.
+func TestAllowIsOfferedWhereAnExceptionHelps(t *testing.T) {
+	row := event.Row{Client: netip.MustParseAddr("10.0.0.1"), Host: "bet.example", Action: filter.Block}
+	for category, offered := range map[string]bool{"gambling": true, "GAMBLING": true, "refused": false, "limit": false, "phrase": false, "": false} {
+		row.Category = category
+		h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
+			Events: &Events{Query: func(context.Context, event.Filter) iter.Seq2[event.Row, error] {
+				return func(yield func(event.Row, error) bool) { yield(row, nil) }
+			}},
+			Lists: &Lists{All: func() []List { return []List{{Name: "own", Categories: map[string]int{"Gambling": 1}}} }},
+		})
+		r := httptest.NewRequest("GET", "http://127.0.0.1/events", nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := strings.Contains(w.Body.String(), `value="allow"`); w.Code != 200 || got != offered {
+			t.Errorf("category %q: %d, offered %v, want %v", category, w.Code, got, offered)
+		}
 	}
 }

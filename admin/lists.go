@@ -23,10 +23,10 @@ type Lists struct {
 	All func() []List
 	// Search says which of them have a host or URL.
 	Search func(name string) ([]Hit, error)
-	// Change makes changes to one list and takes them into use. It returns
-	// [ErrNoList] for a list that is not there, and [*BadChange] for changes
-	// that cannot be made.
-	Change func(ctx context.Context, name string, changes []list.Change) error
+	// Change makes changes to lists, by their names, and takes them into use:
+	// all of them or none. It returns [ErrNoList] for a list that is not there,
+	// and [*BadChange] for changes that cannot be made.
+	Change func(ctx context.Context, changes map[string][]list.Change) error
 }
 
 // A List is what there is to know of one list in use.
@@ -136,7 +136,7 @@ func (l *Lists) form(w http.ResponseWriter, r *http.Request, page *template.Temp
 		Entry: r.PostForm.Get("entry"), Category: r.PostForm.Get("category"), Exact: r.PostForm.Get("exact") != "",
 		Remove: r.PostForm.Get("what") == "remove", Exception: r.PostForm.Get("what") == "except",
 	}
-	if err := l.Change(r.Context(), r.PostForm.Get("list"), []list.Change{c}); err != nil {
+	if err := l.Change(r.Context(), map[string][]list.Change{r.PostForm.Get("list"): {c}}); err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
@@ -160,7 +160,7 @@ func (l *Lists) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := l.Change(r.Context(), r.PathValue("name"), changes); err != nil {
+	if err := l.Change(r.Context(), map[string][]list.Change{r.PathValue("name"): changes}); err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}

@@ -86,6 +86,15 @@ func (r *Row) Who() string {
 	return who
 }
 
+// Named adds to what says who a client is what its device is called, "" when
+// that is not known: "10.1.2.3 (laptop)".
+func Named(who, name string) string {
+	if name == "" {
+		return who
+	}
+	return who + " (" + name + ")"
+}
+
 // Why says to a person what decided, and what there is to note:
 // "policy/rule (category score) [note]".
 func (r *Row) Why() string {
@@ -347,7 +356,8 @@ type Filter struct {
 type Tally struct {
 	Name    string `json:"name"` // what they have in common
 	Events  int    `json:"events"`
-	Blocked int    `json:"blocked"` // of them with the action block
+	Blocked int    `json:"blocked"`          // of them with the action block
+	Called  string `json:"called,omitempty"` // how people call a client, where that is known
 }
 
 // Sums are what the rows of a span of time have in common, the most frequent

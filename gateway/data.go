@@ -100,7 +100,7 @@ func Events(file string) (event.Querier, func() error, error) {
 func (g *Gateway) record() *admin.Events {
 	for _, s := range g.stores {
 		if db, ok := s.(*sqlite.Store); ok {
-			return &admin.Events{Query: db.Query, Sums: db.Sums}
+			return &admin.Events{Query: db.Query, Sums: db.Sums, Names: g.clientNames}
 		}
 	}
 	return nil

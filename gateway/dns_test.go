@@ -93,6 +93,8 @@ func world() map[string][]string {
 		"forcesafesearch.google.com. A": {"forcesafesearch.google.com. 300 IN A 198.51.100.20"},
 		"restrict.youtube.com. A":       {"restrict.youtube.com. 300 IN A 198.51.100.21"},
 		"www.google.com. A":             {"www.google.com. 300 IN A 198.51.100.30"},
+		"77.0.1.10.in-addr.arpa. PTR":   {"77.0.1.10.in-addr.arpa. 300 IN PTR tv.home.arpa."},
+		"5.5.168.192.in-addr.arpa. PTR": {"5.5.168.192.in-addr.arpa. 300 IN PTR nobody.asked."},
 		"h.example. HTTPS":              {`h.example. 300 IN HTTPS 1 . alpn="h2,h3" ech="AEX+DQA="`},
 	}
 }
@@ -428,7 +430,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	files := nameFiles()
 	up := upstreamServer(t)
 	files["shuultuur.yaml"] = "listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}\nevents: {jsonl: events.jsonl}\n" +
-		strings.Replace(files["shuultuur.yaml"], "  hosts: {portal", "  forward: {upstreams: ["+up+"]}\n  hosts: {portal", 1)
+		strings.Replace(files["shuultuur.yaml"], "  hosts: {portal", "  forward: {upstreams: ["+up+"], routes: {10.1.0.0/16: ["+up+"]}}\n  hosts: {portal", 1)
 	// Who asks is 127.0.0.1.
 	files["shuultuur.yaml"] = strings.ReplaceAll(files["shuultuur.yaml"], "networks: [10.1.0.0/16]\n    safesearch", "networks: [127.0.0.0/8]\n    safesearch")
 	file := folder(t, files)
@@ -464,10 +466,15 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
+	// Devices are called what the route of their network says.
+	tv, mary, unrouted := netip.MustParseAddr("10.1.0.77"), netip.MustParseAddr("10.1.0.7"), netip.MustParseAddr("192.168.5.5")
+	if names := g.clientNames(ctx, []netip.Addr{tv, mary, unrouted}); names[tv] != "tv.home.arpa" || names[mary] != "mary" || names[unrouted] != "" {
+		t.Errorf("clients are called %v", names)
+	}
 	// One entry more, one less: at once.
 	change := func(c list.Change) {
 		t.Helper()
-		if err := g.changeList(ctx, "own", []list.Change{c}); err != nil {
+		if err := g.changeLists(ctx, map[string][]list.Change{"own": {c}}); err != nil {
 			t.Fatal(err)
 		}
 	}

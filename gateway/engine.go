@@ -42,6 +42,7 @@ type Engine struct {
 	lists     map[string]*list.File
 	policy    *policy.Engine
 	identity  *identity.Identity
+	clients   *identity.Names
 	proxy     *proxy.Engine
 	downloads map[string]download // lists that are fetched
 	versions  map[string]string   // which version of them is in use
@@ -265,6 +266,9 @@ func (e *Engine) identify() (err error) {
 	if e.identity, err = identity.New(cfg); err != nil {
 		return filter.Setting("identity", err)
 	}
+	if e.clients, err = identity.NewNames(s.clientNames(), e.identity); err != nil {
+		return filter.Setting("identity.names", err)
+	}
 	return nil
 }
 
@@ -480,6 +484,7 @@ func (e *Engine) problems() []string {
 			p = append(p, fmt.Sprintf("list %s: %d of %d lines refused; \"shuultuur check\" names them", r.Name, r.Bad, r.Lines))
 		}
 	}
+	p = append(p, e.clients.Problems()...)
 	if n := len(e.odd); n > 0 {
 		p = append(p, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))
 	}

@@ -61,6 +61,7 @@ type Gateway struct {
 	proxyOn, transparentOn, sinkholeOn, adminOn []net.Listener
 
 	keyLog    io.Writer  // nil: keys are written nowhere
+	changing  sync.Mutex // one change of lists at a time
 	reloading sync.Mutex // one reload at a time
 	mu        sync.Mutex
 	problems  []string // of the last reload; guarded by mu

@@ -30,6 +30,7 @@ type Config struct {
 	// Groups have members: users by name, and addresses or networks.
 	Groups map[string][]string `yaml:"groups"`
 	Basic  *Basic              `yaml:"basic"`
+	Names  NamesConfig         `yaml:"names"` // what devices are called
 }
 
 // Basic asks clients for a name and a password.

@@ -66,6 +66,10 @@ func events(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	defer closeStore()
+	names, err := gateway.ClientNames(file)
+	if err != nil {
+		return fail(e, err)
+	}
 	if *top != "" {
 		n := 10
 		f.Visit(func(given *flag.Flag) {
@@ -73,9 +77,11 @@ func events(ctx context.Context, e env, args []string) int {
 				n = q.Limit
 			}
 		})
-		return topEvents(ctx, e, store, q, *top, n, *asJSON)
+		return topEvents(ctx, e, store, q, *top, n, *asJSON, names)
 	}
-	show := printRow
+	show := func(w *tabwriter.Writer, r *event.Row) {
+		printRow(w, r, names(ctx, []netip.Addr{r.Client})[r.Client])
+	}
 	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	defer tw.Flush()
 	if *asJSON {
@@ -94,7 +100,7 @@ func events(ctx context.Context, e env, args []string) int {
 }
 
 // topEvents prints what most transactions have in common.
-func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, by string, n int, asJSON bool) int {
+func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, by string, n int, asJSON bool, names func(context.Context, []netip.Addr) map[netip.Addr]string) int {
 	db, ok := store.(*sqlite.Reader)
 	if !ok {
 		return fail(e, errors.New("-top counts in SQLite, which these settings do not keep: name a file at events.sqlite"))
@@ -102,6 +108,13 @@ func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, 
 	top, err := db.Top(ctx, q, by, n)
 	if err != nil {
 		return fail(e, err)
+	}
+	if by == "client" {
+		for i := range top {
+			if a, err := netip.ParseAddr(top[i].Name); err == nil {
+				top[i].Called = names(ctx, []netip.Addr{a})[a]
+			}
+		}
 	}
 	if asJSON {
 		out := json.NewEncoder(e.stdout)
@@ -113,18 +126,22 @@ func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, 
 	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "EVENTS\tBLOCKED\t%s\n", strings.ToUpper(by))
 	for _, t := range top {
-		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Events, t.Blocked, printable(t.Name))
+		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Events, t.Blocked, printable(event.Named(t.Name, t.Called)))
 	}
 	tw.Flush()
 	return 0
 }
 
-func printRow(w *tabwriter.Writer, r *event.Row) {
+// printRow prints a row, with what the client's device is called.
+func printRow(w *tabwriter.Writer, r *event.Row, name string) {
+	if name == r.User {
+		name = ""
+	}
 	status := strconv.Itoa(r.Status)
 	if r.Proto == filter.DNS {
 		status = filter.RcodeName(uint16(r.Status))
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(r.Who()), status, r.Action,
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(event.Named(r.Who(), name)), status, r.Action,
 		printable(r.Why()), r.Method, printable(r.What()))
 }
 

@@ -1,0 +1,73 @@
+package gateway
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/admin"
+	"shuultuur/list"
+)
+
+// TestChangesOfListsAreAllOrNone: when one cannot be made, or what they lead to
+// cannot be taken into use, no list is changed.
+func TestChangesOfListsAreAllOrNone(t *testing.T) {
+	settings := `
+listen: {proxy: 127.0.0.1:0, admin: "off"}
+lists:
+  a: {format: domains, path: a.txt, category: games}
+  b: {format: domains, path: b.txt, category: games}
+checks: {category: {lists: [a, b]}}
+policies: [{name: all, rules: [{name: games, action: block, category: [games]}]}]
+`
+	file := folder(t, map[string]string{"shuultuur.yaml": settings, "a.txt": "one.example\n", "b.txt": "two.example\n"})
+	g, err := New(t.Context(), file, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		for _, s := range g.stores {
+			s.Close()
+		}
+		g.stores = nil
+		g.close()
+	}()
+	has := func(host string) bool {
+		t.Helper()
+		hits, err := g.searchLists(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(hits) > 0
+	}
+	overlays := func() (n int) {
+		all, err := filepath.Glob(filepath.Join(filepath.Dir(file), "data", "lists", "*.overlay"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	three := list.Change{Entry: "three.example"}
+	var bad *admin.BadChange
+	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "not a host"}}}); !errors.As(err, &bad) || overlays() != 0 {
+		t.Errorf("%v, %d lists changed", err, overlays())
+	}
+	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "c": {three}}); !errors.Is(err, admin.ErrNoList) || overlays() != 0 {
+		t.Errorf("%v, %d lists changed", err, overlays())
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(settings, "action: block", "action: bolck", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {three}}); err == nil || overlays() != 0 {
+		t.Errorf("with settings that cannot be used: %v, %d lists changed", err, overlays())
+	}
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "two.example", Exception: true}}}); err != nil || overlays() != 2 || !has("three.example") {
+		t.Errorf("%v, %d lists changed", err, overlays())
+	}
+}

@@ -1,0 +1,353 @@
+package identity
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"shuultuur/filter"
+)
+
+// NamesConfig says where the names of devices are found that people are shown
+// beside addresses. They decide nothing: a device chooses its own.
+type NamesConfig struct {
+	Leases []string `yaml:"leases"` // files of dnsmasq, ISC dhcpd or Kea (CSV)
+	Hosts  []string `yaml:"hosts"`  // files like /etc/hosts; that one unless given
+}
+
+// Names knows what devices are called. They are looked up when somebody looks,
+// not when something is recorded: that costs those who browse nothing, and what
+// is known today names yesterday's events. A file that has changed is read
+// again, at most once in two seconds. Names are safe for many goroutines.
+type Names struct {
+	id    *Identity
+	files []string // hosts files first: a lease is newer than they are
+
+	mu     sync.Mutex
+	looked time.Time
+	stamps []string // of files; guarded by mu, as all below
+	known  map[netip.Addr]string
+	errs   []error
+	asked  map[netip.Addr]pointed
+}
+
+// A pointed is what the DNS has said of an address.
+type pointed struct {
+	name  string // "" for nothing
+	until time.Time
+}
+
+// Bounds of what devices and their networks may say of themselves.
+const (
+	maxNamesFile = 16 << 20
+	maxNames     = 100_000
+	maxShown     = 63 // bytes of a name that are shown
+	maxNameFiles = 16
+	maxAsked     = 10_000
+	askAtOnce    = 8
+	askTime      = time.Second // for all names of a page
+	askAgain     = 10 * time.Minute
+	lookEvery    = 2 * time.Second
+)
+
+// NewNames makes the names of cfg. id knows users by their addresses.
+func NewNames(cfg NamesConfig, id *Identity) (*Names, error) {
+	if len(cfg.Hosts) == 0 {
+		cfg.Hosts = []string{"/etc/hosts"}
+	}
+	n := &Names{id: id, files: slices.Concat(cfg.Hosts, cfg.Leases), asked: map[netip.Addr]pointed{}}
+	for key, files := range map[string][]string{"leases": cfg.Leases, "hosts": cfg.Hosts} {
+		if i := slices.Index(files, ""); i >= 0 || len(files) > maxNameFiles {
+			return nil, filter.Setting(key, fmt.Errorf("give the paths of 1 to %d files", maxNameFiles))
+		}
+	}
+	return n, nil
+}
+
+// Of returns the names of those of some addresses that have one: of the user
+// who sits there, else from a lease, a hosts file or the DNS. ask, which may be
+// nil, looks an address up there and returns "" when it has no name; it is asked
+// for private addresses alone, and what it says is kept for ten minutes. Of
+// waits for a second at most.
+func (n *Names) Of(ctx context.Context, addrs []netip.Addr, ask func(context.Context, netip.Addr) string) map[netip.Addr]string {
+	names := map[netip.Addr]string{}
+	var unknown []netip.Addr
+	now := time.Now()
+	n.mu.Lock()
+	n.look(now)
+	for _, a := range addrs {
+		a = a.Unmap()
+		name := n.id.userAt(a)
+		if name == "" {
+			name = n.known[a]
+		}
+		if p, ok := n.asked[a]; name == "" && ok && now.Before(p.until) {
+			name = p.name
+		} else if name == "" && ask != nil && (a.IsPrivate() || a.IsLinkLocalUnicast()) && !slices.Contains(unknown, a) {
+			unknown = append(unknown, a)
+		}
+		if name != "" {
+			names[a] = name
+		}
+	}
+	n.mu.Unlock()
+	if len(unknown) > 0 {
+		n.point(ctx, unknown, ask, names)
+	}
+	return names
+}
+
+// point asks the DNS for addresses, adds what it says to names, and keeps it.
+func (n *Names) point(ctx context.Context, addrs []netip.Addr, ask func(context.Context, netip.Addr) string, names map[netip.Addr]string) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, askAtOnce)
+	found := make([]string, len(addrs))
+	for i, a := range addrs {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if ctx.Err() == nil {
+				found[i] = cleanName(ask(ctx, a))
+			}
+		})
+	}
+	wg.Wait()
+	until := time.Now().Add(askAgain)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.asked)+len(addrs) > maxAsked {
+		clear(n.asked)
+	}
+	for i, a := range addrs {
+		n.asked[a] = pointed{found[i], until}
+		if found[i] != "" {
+			names[a] = found[i]
+		}
+	}
+}
+
+// userAt is the user who sits at an address by the settings, "" for nobody.
+func (id *Identity) userAt(a netip.Addr) string {
+	if id.nets != nil && a.IsValid() {
+		if p, ok := id.nets.Lookup(a); ok {
+			return p.user
+		}
+	}
+	return ""
+}
+
+// Problems are the files that cannot be read.
+func (n *Names) Problems() (all []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.look(time.Now())
+	for _, err := range n.errs {
+		all = append(all, "names of clients: "+err.Error())
+	}
+	return all
+}
+
+// look reads the files again that have changed. The caller holds mu.
+func (n *Names) look(now time.Time) {
+	if now.Sub(n.looked) < lookEvery && !n.looked.IsZero() {
+		return
+	}
+	n.looked = now
+	stamps := make([]string, len(n.files))
+	for i, f := range n.files {
+		if info, err := os.Stat(f); err == nil {
+			stamps[i] = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+		} else {
+			stamps[i] = err.Error()
+		}
+	}
+	if slices.Equal(stamps, n.stamps) {
+		return
+	}
+	n.stamps, n.known, n.errs = stamps, map[netip.Addr]string{}, nil
+	for _, f := range n.files {
+		if err := n.read(f); err != nil {
+			n.errs = append(n.errs, err)
+		}
+	}
+}
+
+func (n *Names) read(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxNamesFile+1))
+	if err == nil && len(data) > maxNamesFile {
+		err = fmt.Errorf("%s is larger than %d MiB", file, maxNamesFile>>20)
+	}
+	if err != nil {
+		return err
+	}
+	ReadNames(data, func(d Device) {
+		name := cleanName(d.Name)
+		if _, there := n.known[d.Addr]; name != "" && (there || len(n.known) < maxNames) {
+			n.known[d.Addr] = name
+		}
+	})
+	return nil
+}
+
+// A Device is one line of a file of leases or hosts. Texts are as the device or
+// the file says them: who shows them must escape them.
+type Device struct {
+	Addr netip.Addr
+	MAC  string // lower case, with colons; "" when it is not said
+	Name string // "" when it has none
+}
+
+// ReadNames calls found with the devices of a file, in its order, later ones
+// being newer: leases of dnsmasq, ISC dhcpd or Kea, or lines of addresses and
+// names. Lines that are none of these are passed over.
+func ReadNames(data []byte, found func(Device)) {
+	switch first := bytes.TrimSpace(data[:min(len(data), 64<<10)]); {
+	case bytes.HasPrefix(first, []byte("address,")):
+		keaLeases(data, found)
+	case bytes.HasPrefix(first, []byte("lease ")) || bytes.Contains(first, []byte("\nlease ")) && bytes.Contains(first, []byte("{")):
+		iscLeases(data, found)
+	default:
+		linesOfNames(data, found)
+	}
+}
+
+// linesOfNames reads the leases of dnsmasq (time, MAC, address, name, client
+// identifier) and hosts files (address, names).
+func linesOfNames(data []byte, found func(Device)) {
+	eachLine(data, func(line string) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			return
+		}
+		if a, err := netip.ParseAddr(f[0]); err == nil {
+			if !a.IsUnspecified() && !a.IsLoopback() {
+				found(Device{Addr: plain(a), Name: f[1]})
+			}
+			return
+		}
+		if len(f) < 4 {
+			return
+		}
+		a, err := netip.ParseAddr(f[2])
+		if err != nil {
+			return
+		}
+		d := Device{Addr: plain(a), Name: f[3]}
+		if strings.Count(f[1], ":") == 5 {
+			d.MAC = strings.ToLower(f[1])
+		}
+		if d.Name == "*" {
+			d.Name = ""
+		}
+		found(d)
+	})
+}
+
+// iscLeases reads dhcpd.leases(5): blocks, of which the last of an address
+// counts.
+func iscLeases(data []byte, found func(Device)) {
+	var d Device
+	eachLine(data, func(line string) {
+		f := strings.Fields(strings.TrimSuffix(strings.TrimSpace(line), ";"))
+		switch {
+		case len(f) >= 3 && f[0] == "lease" && f[2] == "{":
+			a, _ := netip.ParseAddr(f[1])
+			d = Device{Addr: plain(a)}
+		case len(f) == 3 && f[0] == "hardware":
+			d.MAC = strings.ToLower(f[2])
+		case len(f) >= 2 && f[0] == "client-hostname":
+			d.Name = strings.Trim(strings.Join(f[1:], " "), `"`)
+		case len(f) == 1 && f[0] == "}":
+			if d.Addr.IsValid() {
+				found(d)
+			}
+			d = Device{}
+		}
+	})
+}
+
+// keaLeases reads Kea's lease files: CSV whose first line names the columns.
+func keaLeases(data []byte, found func(Device)) {
+	r := csv.NewReader(bytes.NewReader(data))
+	r.FieldsPerRecord, r.LazyQuotes, r.ReuseRecord = -1, true, true
+	columns := map[string]int{}
+	for first := true; ; first = false {
+		f, err := r.Read()
+		if errors.Is(err, csv.ErrQuote) || errors.Is(err, csv.ErrBareQuote) || errors.Is(err, csv.ErrFieldCount) {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		if first {
+			for i, c := range f {
+				columns[strings.Clone(c)] = i
+			}
+			continue
+		}
+		get := func(c string) string {
+			if i, ok := columns[c]; ok && i < len(f) {
+				return strings.Clone(f[i])
+			}
+			return ""
+		}
+		if a, err := netip.ParseAddr(get("address")); err == nil {
+			found(Device{Addr: plain(a), MAC: strings.ToLower(get("hwaddr")), Name: strings.TrimSuffix(get("hostname"), ".")})
+		}
+	}
+}
+
+// eachLine calls f with the lines of data that are not absurdly long.
+func eachLine(data []byte, f func(string)) {
+	const longest = 4096
+	for s := bufio.NewReader(bytes.NewReader(data)); ; {
+		line, more, err := s.ReadLine()
+		for more && err == nil { // longer than the buffer: passed over
+			line = nil
+			_, more, err = s.ReadLine()
+		}
+		if err != nil {
+			return
+		}
+		if len(line) <= longest {
+			f(string(line))
+		}
+	}
+}
+
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// cleanName makes a name fit to be shown: no longer than a label of the DNS, and
+// without what steers a terminal.
+func cleanName(s string) string {
+	s = strings.TrimSuffix(s, ".")
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) || r == unicode.ReplacementChar {
+			return '?'
+		}
+		return r
+	}, s)
+	if len(s) > maxShown {
+		s = strings.ToValidUTF8(s[:maxShown-len("…")], "") + "…"
+	}
+	return s
+}
