@@ -353,7 +353,7 @@ func serveRedisZones(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	source, err := redins.New(redins.Config{Redis: state.Redis{Addresses: []string{args[1]}, DB: db}, Schema: redins.Schema(args[3])}, ".", publisher, nil, signed, log)
+	source, err := redins.New(redins.Config{Redis: state.Redis{Addresses: []string{args[1]}, DB: db}, Schema: redins.Schema(args[3])}, ".", "", publisher, nil, signed, log)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func (s *Settings) zoneParts(look elsewhere, log *slog.Logger) (*zones, error) {
 		own.Signer = signer // for the publisher, which signs again in time too
 		return own, nil
 	}
-	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, redisZones{z.publisher, ring}, look, signed, log); err != nil {
+	if z.redis, err = redins.New(*s.DNS.Redis, s.dir, filepath.Join(s.path(cfg.Transfer.Folder), "redis"), redisZones{z.publisher, ring}, look, signed, log); err != nil {
 		return nil, filter.Setting("dns.redis", err)
 	}
 	return z, nil
@@ -263,6 +263,9 @@ func (z *zones) problems() []string {
 	if !st.Connected {
 		all = append(all, "dns.redis: Redis does not answer; zones are served as they were")
 	}
+	if st.Kept > 0 {
+		all = append(all, fmt.Sprintf("dns.redis: %d zones are served as they were kept on disk; Redis was not there since the start", st.Kept))
+	}
 	if st.Problems > 0 {
 		all = append(all, fmt.Sprintf("dns.redis: %d values cannot be served; the log names them", st.Problems))
 	}
@@ -325,6 +328,7 @@ func (z *zones) readings() []zoneReading {
 	aliases := zoneDesc("alias_lookups_total", "Lookups of ANAME targets elsewhere; stale are answers from before one that failed.", "result")
 	return append(out,
 		zoneReading{zoneDesc("redis_connected", "1 while Redis tells of changes of zones."), gauge, connected, nil},
+		zoneReading{zoneDesc("redis_kept", "Zones that are served as they were kept on disk, as Redis was not there since the start."), gauge, float64(st.Kept), nil},
 		zoneReading{zoneDesc("redis_problems", "Values in Redis that cannot be served."), gauge, float64(st.Problems), nil},
 		zoneReading{zoneDesc("redis_loads_total", "Zones read from Redis."), counter, float64(st.Loads), nil},
 		zoneReading{zoneDesc("redis_failures_total", "Reads that Redis did not answer, or zones that could not be served."), counter, float64(st.Failures), nil},

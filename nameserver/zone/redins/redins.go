@@ -4,8 +4,9 @@
 // A [Source] reads zones from Redis ([Store]), makes a zone.Zone of each and
 // hands it to the name server, which answers from memory: no query waits for
 // Redis. Keyspace events say which zone was written; that one is read again, and
-// the names that differ are changed in the name server. A reload from time to time finds what no event told. While Redis is
-// gone, what was read last is served.
+// the names that differ are changed in the name server. A reload from time to time
+// finds what no event told. While Redis is gone, what was read last is served, and
+// at a start without it what was kept on disk.
 //
 // JSON that makes no sense is left out, with a [Problem] for each piece, and
 // the rest of the zone is served. What depends on the client becomes a picker:
@@ -21,6 +22,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -108,6 +110,7 @@ type Signer func(z *zone.Zone, keys Keys) (*zone.Zone, error)
 type Stats struct {
 	Connected     bool          // Redis tells us of changes
 	Zones         int           // that are served
+	Kept          int           // of these as they were kept on disk: Redis was not there since the start
 	Problems      int           // values in them that are not served
 	Loads         uint64        // zones read and replaced
 	Failures      uint64        // reads that Redis did not answer, or zones that could not be served
@@ -125,6 +128,7 @@ type AliasStats struct{ Lookups, Failed, Stale uint64 }
 // A Source keeps the zones of the name server as they are in Redis.
 type Source struct {
 	cfg     Config
+	folder  string // where zones are kept, "" for nowhere
 	connect func() (*Store, error)
 	to      Zones
 	sign    Signer
@@ -141,6 +145,7 @@ type Source struct {
 	reconcile bool // everything may be another
 	connected bool
 	failing   bool   // the list cannot be read
+	restored  bool   // what was kept is served; of who reads
 	refused   string // why Redis does not tell of changes
 	checked   time.Time
 	slowest   time.Duration
@@ -158,6 +163,9 @@ type known struct {
 	took     time.Duration
 	ended    time.Time
 	failed   bool
+	kept     bool      // it is served from disk, as Redis was not there yet
+	unkept   bool      // it has changed since it was written there
+	keep     time.Time // not before
 
 	// Of who reads it, which is one at a time.
 	names    *names  // nil when it is read as a whole
@@ -178,10 +186,11 @@ func (k *known) all() []Problem {
 	return all
 }
 
-// New makes a Source. Paths in the settings are relative to dir. up finds
+// New makes a Source. Paths in the settings are relative to dir. Zones are kept
+// in folder, for a start without Redis; "" keeps none. up finds
 // ANAME targets elsewhere; without it they are not found. sign may be nil: then
 // zones with dnssec are served unsigned.
-func New(cfg Config, dir string, to Zones, up Upstream, sign Signer, log *slog.Logger) (*Source, error) {
+func New(cfg Config, dir, folder string, to Zones, up Upstream, sign Signer, log *slog.Logger) (*Source, error) {
 	if err := cfg.complete(dir); err != nil {
 		return nil, err
 	}
@@ -194,7 +203,7 @@ func New(cfg Config, dir string, to Zones, up Upstream, sign Signer, log *slog.L
 		return nil, filter.Setting("health", err)
 	}
 	s := &Source{
-		cfg: cfg, to: to, sign: sign, log: log, geo: db, checker: checker,
+		cfg: cfg, folder: folder, to: to, sign: sign, log: log, geo: db, checker: checker,
 		connect: func() (*Store, error) { return Open(cfg.Redis, dir, cfg.Schema, cfg.Suffix) },
 		wake:    make(chan struct{}, 1),
 		known:   map[string]*known{}, dirty: map[string]*touched{},
@@ -216,6 +225,9 @@ func (s *Source) Stats() Stats {
 	for _, k := range s.known {
 		if k.served {
 			st.Zones++
+		}
+		if k.kept {
+			st.Kept++
 		}
 		st.Problems += len(k.all())
 	}
@@ -272,6 +284,9 @@ func (s *Source) Run(ctx context.Context) error {
 		keyspace.Watch(ctx, client, s.cfg.Redis.DB, []string{store.pattern()}, s.changed(store), s.listening, s.lost)
 	})
 	wg.Go(func() { s.notify(ctx, client) })
+	if s.folder != "" {
+		wg.Go(func() { s.keep(ctx, store) })
+	}
 	s.everything()
 	s.loop(ctx, store)
 	cancel()
@@ -287,6 +302,7 @@ func (s *Source) await(ctx context.Context) *Store {
 			return store
 		}
 		s.failures.Add(1)
+		s.restore()
 		if !said {
 			s.log.Error("zones in Redis cannot be read; trying again each second", "error", err)
 		}
@@ -408,6 +424,7 @@ func (s *Source) work(ctx context.Context, store *Store) time.Duration {
 			s.reconcile, s.relist = s.reconcile || all, s.relist || list
 			s.mu.Unlock()
 			s.fail(ctx, "", nil, err)
+			s.restore()
 			return again
 		}
 	}
@@ -536,6 +553,9 @@ func (s *Source) drop(name string, k *known) {
 		for _, st := range p.watched {
 			s.checker.Drop(st)
 		}
+	}
+	if s.folder != "" {
+		_ = os.Remove(s.file(name)) // it may not be there
 	}
 	if k.served {
 		s.to.Remove(k.origin, "")

@@ -41,7 +41,7 @@ func startNode(t testing.TB, cfg Config, up Upstream, sign Signer) *node {
 	t.Helper()
 	n := &node{zones: zone.NewResponder()}
 	var err error
-	if n.Source, err = New(cfg, t.TempDir(), n.zones, up, sign, slog.New(slog.DiscardHandler)); err != nil {
+	if n.Source, err = New(cfg, t.TempDir(), "", n.zones, up, sign, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -558,7 +558,7 @@ func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 		}{Country: "nowhere.mmdb"}},
 		"health.interval": {Redis: ok, Health: health.Config{Interval: 1}},
 	} {
-		_, err := New(cfg, t.TempDir(), zone.NewResponder(), nil, nil, slog.New(slog.DiscardHandler))
+		_, err := New(cfg, t.TempDir(), "", zone.NewResponder(), nil, nil, slog.New(slog.DiscardHandler))
 		var setting *filter.SettingError
 		if !errors.As(err, &setting) || setting.Key != key {
 			t.Errorf("%v, want one about %s", err, key)

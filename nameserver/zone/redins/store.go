@@ -163,29 +163,43 @@ func (s *Store) read(in *state.Session, origin string, known *names) (*raw, erro
 		return nil, err
 	}
 	r.names = &names{}
-	n, size := r.names, 0
-	take := func(v value) error {
-		if size += len(v.key) + len(v.label) + len(v.json); size > maxBytes {
-			return errTooMuch
-		}
-		v.json = bytes.Clone(v.json)
-		r.values = append(r.values, v)
-		return nil
-	}
-	if s.Schema == Redins {
-		key := s.hash(origin)
-		err = in.Hash(key, func(field, text []byte) error {
-			i, fresh, err := n.add(field)
-			switch {
-			case err != nil:
-				return err
-			case !fresh: // it came twice while the hash changed
-				r.values[i].json = bytes.Clone(text)
-				return nil
+	size := 0
+	err = s.each(in, origin, r.names, known, func(place int32, values []value) error {
+		label := string(r.names.label(place))
+		for _, v := range values {
+			v.label, v.key, v.json = label, s.key(origin, label, v.typ), bytes.Clone(v.json)
+			if size += len(v.key) + len(v.label) + len(v.json); size > maxBytes {
+				return errTooMuch
 			}
-			return take(value{key: key, label: string(field), json: text})
+			if s.Schema == Redins && int(place) < len(r.values) { // it came twice while the hash changed
+				r.values[place] = v
+				continue
+			}
+			r.values = append(r.values, v)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
+	}
+	return r, nil
+}
+
+// each reads all names of a zone, enters them in n, and hands their values on
+// as keyed does. In a large hash one may come twice.
+func (s *Store) each(in *state.Session, origin string, n, known *names, take func(place int32, values []value) error) error {
+	if s.Schema == Redins {
+		values := make([]value, 1)
+		return in.Hash(s.hash(origin), func(field, text []byte) error {
+			place, _, err := n.add(field)
+			if err != nil {
+				return err
+			}
+			values[0].json = text
+			return take(place, values)
 		})
-	} else if err = in.Members(s.labels(origin), func(label []byte) error {
+	}
+	if err := in.Members(s.labels(origin), func(label []byte) error {
 		i, fresh, err := n.add(label)
 		if !fresh {
 			return err
@@ -197,22 +211,10 @@ func (s *Store) read(in *state.Session, origin string, known *names) (*raw, erro
 			}
 		}
 		return nil
-	}); err == nil {
-		err = s.keyed(in, origin, n, all(len(n.all)), func(place int32, values []value) error {
-			for _, v := range values {
-				v.label = string(n.label(place))
-				v.key = s.set(origin, v.label, v.typ)
-				if err := take(v); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	}); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read zone %q from Redis: %w", origin, err)
-	}
-	return r, nil
+	return s.keyed(in, origin, n, all(len(n.all)), take)
 }
 
 // all counts up to n.

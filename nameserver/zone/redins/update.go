@@ -119,11 +119,13 @@ func (s *Source) update(ctx context.Context, store *Store, in *state.Session, na
 	if err != nil {
 		return err
 	}
+	changes += e.done
 	s.mu.Lock()
 	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
+	k.kept, k.unkept = false, k.unkept || changes > 0
 	s.slowest = max(s.slowest, k.took)
 	s.mu.Unlock()
-	if changes += e.done; changes > 0 {
+	if changes > 0 {
 		s.loads.Add(1)
 		s.log.Info("zone changed in Redis", "zone", k.origin, "names", changes, "took", k.took)
 		tidy()
@@ -403,26 +405,36 @@ func (s *Source) whole(ctx context.Context, store *Store, in *state.Session, nam
 	sum := r.sum()
 	if k.served && k.sum == sum {
 		s.mu.Lock()
+		k.kept = false
 		k.failed, k.took, k.ended = false, time.Since(began), time.Now()
 		s.mu.Unlock()
 		return nil
 	}
+	if b, err := s.serve(k, r, sum, began); err != nil {
+		s.refuse(store, name, k, b, err)
+	}
+	return nil
+}
+
+// serve puts a zone in its place. sum is that of r, which was begun to be read
+// at began.
+func (s *Source) serve(k *known, r *raw, sum xxh3.Uint128, began time.Time) (*builder, error) {
 	b, parts := s.builder(), map[string]part{}
 	b.each = collect(parts)
 	z := b.build(r)
-	err = s.signed(b, &z, k)
+	err := s.signed(b, &z, k)
 	if err == nil {
 		err = s.to.Replace(z)
 	}
 	if err != nil {
-		s.refuse(store, name, k, b, err)
-		return nil
+		return b, err
 	}
 	k.remember(r, b)
 	s.mu.Lock()
 	old := k.parts
 	k.sum, k.served, k.problems, k.parts = sum, true, b.general, parts
 	k.failed, k.took, k.ended = false, time.Since(began), time.Now()
+	k.kept, k.unkept = false, true
 	s.slowest = max(s.slowest, k.took)
 	s.mu.Unlock()
 	for _, p := range old {
@@ -432,7 +444,7 @@ func (s *Source) whole(ctx context.Context, store *Store, in *state.Session, nam
 	}
 	s.loads.Add(1)
 	s.say(r.origin, z, b.problems, k.took)
-	return nil
+	return b, nil
 }
 
 // load reads what was touched of one zone, or all of it.

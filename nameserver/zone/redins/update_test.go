@@ -43,7 +43,7 @@ func startCounted(t *testing.T, cfg Config) (*node, *counted) {
 	to := &counted{Responder: zone.NewResponder()}
 	n := &node{zones: to.Responder}
 	var err error
-	if n.Source, err = New(cfg, t.TempDir(), to, nil, nil, slog.New(slog.DiscardHandler)); err != nil {
+	if n.Source, err = New(cfg, t.TempDir(), "", to, nil, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
