@@ -2,7 +2,6 @@ package list
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -107,9 +106,8 @@ func TestAgreesWithE2guardian(t *testing.T) {
 
 // A guardian is a running e2guardian, with an origin as its parent proxy.
 type guardian struct {
-	addr   string
-	cmd    *exec.Cmd
-	cancel context.CancelFunc
+	addr string
+	cmd  *exec.Cmd
 }
 
 func startGuardian(t testing.TB, program string, sites, urls, expressions []string) *guardian {
@@ -145,16 +143,14 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 		"e2guardian.conf": conf, "e2guardianf1.conf": group,
 		"sites": strings.Join(sites, "\n") + "\n", "urls": strings.Join(urls, "\n") + "\n", "expressions": strings.Join(expressions, "\n") + "\n",
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	g := &guardian{addr: addr, cancel: cancel, cmd: exec.CommandContext(ctx, program, "-N", "-c", filepath.Join(dir, "e2guardian.conf"))}
+	g := &guardian{addr: addr, cmd: peertest.Command(t, program, "-N", "-c", filepath.Join(dir, "e2guardian.conf"))}
 	g.cmd.Stdout, g.cmd.Stderr = out, out
 	if err := g.cmd.Start(); err != nil {
-		cancel()
 		t.Skipf("e2guardian does not run here: %v", err)
 	}
 	t.Cleanup(func() { g.stop(t) })
@@ -195,7 +191,7 @@ func shipped(t testing.TB, name string, leave func(key, line string) bool, set m
 func (g *guardian) stop(t testing.TB) {
 	t.Helper()
 	if g.cmd.ProcessState == nil {
-		g.cancel()
+		g.cmd.Process.Kill()
 		g.cmd.Wait()
 	}
 }

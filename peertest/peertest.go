@@ -7,6 +7,8 @@
 package peertest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -30,7 +32,8 @@ func Program(t testing.TB, names ...string) string {
 }
 
 // Command makes a command that is killed when this process ends, however it
-// ends.
+// ends. On Linux it is the thread that counts: no goroutine may end while it is
+// locked to one.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Program(t, name), args...)
@@ -58,20 +61,24 @@ func Start(t testing.TB, name string, args ...string) *exec.Cmd {
 }
 
 // Port returns a port of 127.0.0.1 that was free a moment ago, for UDP and
-// TCP.
+// TCP. It is not one of those that the system gives to whoever asks for any
+// (Linux: from 32768 on), so that no other test gets it meanwhile.
 func Port(t testing.TB) string {
 	t.Helper()
-	for range 20 {
-		u, err := net.ListenPacket("udp", "127.0.0.1:0")
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 15000+rand.N(17000))
+		u, err := net.ListenPacket("udp", addr)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		defer u.Close() // after the last try, so that each has another port
-		if l, err := net.Listen("tcp", u.LocalAddr().String()); err == nil {
-			l.Close()
-			_, port, _ := net.SplitHostPort(u.LocalAddr().String())
-			return port
+		l, err := net.Listen("tcp", addr)
+		u.Close()
+		if err != nil {
+			continue
 		}
+		l.Close()
+		_, port, _ := net.SplitHostPort(addr)
+		return port
 	}
 	t.Fatal("no port is free")
 	return ""

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"shuultuur/event"
+	"shuultuur/peertest"
 )
 
 // through returns a client whose requests go through the proxy at addr.
@@ -215,7 +216,7 @@ var serving = regexp.MustCompile(`msg=serving proxy=(\S+) admin=(\S+)`)
 // start runs "shuultuur run" on a settings file and waits until it serves.
 func start(t *testing.T, file string, env ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(filepath.Join(bin, "shuultuur"), "run", "-config", file), out: &bytes.Buffer{}}
+	p := &process{cmd: peertest.Command(t, filepath.Join(bin, "shuultuur"), "run", "-config", file), out: &bytes.Buffer{}}
 	p.cmd.Env = append(os.Environ(), env...)
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {

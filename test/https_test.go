@@ -23,6 +23,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/intercept"
+	"shuultuur/peertest"
 )
 
 const httpsSettings = `
@@ -258,7 +259,7 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 	}
 	for _, args := range [][]string{nil, {"-keylog", filepath.Join(dir, "keys"), "-cores"}} {
 		var said lockedBuffer
-		cmd := exec.Command(filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
+		cmd := peertest.Command(t, filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"shuultuur/peertest"
 )
 
 // freePort is a port that was free a moment ago, for UDP and TCP.
@@ -108,7 +110,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	}
 	program := filepath.Join(bin, "shuultuur")
 	var said bytes.Buffer
-	run := exec.Command(program, "run", "-config", file)
+	run := peertest.Command(t, program, "run", "-config", file)
 	run.Stdout, run.Stderr = &said, &said
 	if err := run.Start(); err != nil {
 		t.Fatal(err)

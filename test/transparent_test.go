@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuultuur/intercept"
+	"shuultuur/peertest"
 )
 
 // A network is three hosts in namespaces of their own: a client whose way to
@@ -116,8 +117,15 @@ func within[T any](ns string, do func() (T, error)) (T, error) {
 	}
 	done := make(chan result)
 	go func() {
-		// The thread ends with the goroutine: it is in the wrong network.
+		// The thread goes back to its own network: were it to end, so would the
+		// programs that it has started.
 		runtime.LockOSThread()
+		own, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			done <- result{err: err}
+			return
+		}
+		defer own.Close()
 		f, err := os.Open("/var/run/netns/" + ns)
 		if err != nil {
 			done <- result{err: err}
@@ -129,6 +137,9 @@ func within[T any](ns string, do func() (T, error)) (T, error) {
 			return
 		}
 		v, err := do()
+		if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back == nil {
+			runtime.UnlockOSThread()
+		}
 		done <- result{v, err}
 	}()
 	r := <-done
@@ -209,7 +220,7 @@ func (n *network) gateway() {
 	n.makeRoot()
 	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\nbet4.example\nbet6.example\n")
 	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), networkSettings)
-	cmd := exec.Command("ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
+	cmd := peertest.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -314,7 +325,7 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 		{"https://bet6.example/", "it is in the category gambling"},
 	} {
 		load := func() (page, said string, err error) {
-			cmd := exec.Command("ip", "netns", "exec", n.client, "env", "HOME="+home, chromium,
+			cmd := peertest.Command(t, "ip", "netns", "exec", n.client, "env", "HOME="+home, chromium,
 				"--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
 				"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable", "--no-proxy-server",
 				"--user-data-dir="+t.TempDir(), "--dump-dom", tt.url)

@@ -13,12 +13,13 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"shuultuur/peertest"
 )
 
 // A browser is a headless Chromium driven over the WebDriver protocol
@@ -42,12 +43,8 @@ func newBrowser(t *testing.T, addr string, args ...string) *browser {
 // driver over connections of dial; both may be nil.
 func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), args ...string) *browser {
 	t.Helper()
-	driver, err := exec.LookPath("chromedriver")
-	if err != nil {
-		t.Skip("chromedriver is not installed; \"make test\" installs it on Debian")
-	}
-	command = append(command, driver, "--port=0")
-	cmd := exec.Command(command[0], command[1:]...)
+	command = append(command, peertest.Program(t, "chromedriver"), "--port=0")
+	cmd := peertest.Command(t, command[0], command[1:]...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
