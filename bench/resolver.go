@@ -19,7 +19,7 @@ import (
 	"shuultuur/load"
 )
 
-const resolverAbout = "names refused and names cached, with a list of a million domains, beside unbound and dnsmasq"
+const resolverAbout = "names refused, cached and asked for upstream, with a list of a million domains, beside unbound and dnsmasq"
 
 const (
 	listedNames  = 1_000_000
@@ -79,7 +79,7 @@ func resolver(ctx context.Context, opt options, out io.Writer) error {
 	var t resolverTable
 	for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
 		for _, s := range servers {
-			for _, kind := range []string{"cached", "refused"} {
+			for _, kind := range []string{"cached", "refused", "new"} {
 				if kind == "refused" && !s.list {
 					continue
 				}
@@ -120,7 +120,7 @@ func (r *resolverRig) layOutNames() error {
 			asked.WriteString("www." + n + " A\n")
 		}
 	}
-	zone.WriteString("$ORIGIN " + resolverZone + "\n$TTL 86400\n@ SOA ns hostmaster 1 3600 600 86400 300\n@ NS ns\nns A 127.0.0.1\n")
+	zone.WriteString("$ORIGIN " + resolverZone + "\n$TTL 86400\n@ SOA ns hostmaster 1 3600 600 86400 300\n@ NS ns\nns A 127.0.0.1\n*.new A 192.0.2.1\n")
 	for i := range cachedNames {
 		fmt.Fprintf(&zone, "h%d A 192.0.2.%d\n", i, i%250+1)
 		fmt.Fprintf(&cached, "h%d.%s A\n", i, strings.TrimSuffix(resolverZone, "."))
@@ -346,6 +346,12 @@ func (r *resolverRig) volley(s *nameServer, kind string, opt options) (volley, e
 	if cfg.Queries, err = load.ReadQueries(f, file); err != nil {
 		return volley{}, err
 	}
+	if kind == "new" { // names that nobody has asked for
+		cfg.Random, cfg.Seed = true, uint64(time.Now().UnixNano())
+		if cfg.Queries, err = load.RandomQueries("new."+resolverZone, "A"); err != nil {
+			return volley{}, err
+		}
+	}
 	g, err := load.NewDNS(cfg)
 	if err != nil {
 		return volley{}, err
@@ -449,9 +455,9 @@ func (t *resolverTable) ratio(kind, theirs string) (cost, rate float64) {
 
 func (r *resolverRig) printResolver(w io.Writer, t *resolverTable, servers []*nameServer, missing []string, am amendment, opt options) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench resolver -rounds %d -seconds %g`, UDP, 400 queries under way, servers on one core, the generator on the other, by turns, medians. %d listed names, %d of them asked for below; %d cached names. Shuultuur %s.\n\n",
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench resolver -rounds %d -seconds %g`, UDP, 400 queries under way, servers on one core, the generator on the other, by turns, medians. %d listed names, %d of them asked for below; %d cached names; new ones are asked of an upstream, which shares the generator's core. Shuultuur %s.\n\n",
 		resolverAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, listedNames, askedListed, cachedNames, r.revision())
-	b.WriteString("| server | refused/s | CPU µs each | cached/s | CPU µs each | lost | first start, s | start, s | own MB | of files MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| server | refused/s | CPU µs each | cached/s | CPU µs each | new/s | CPU µs each | lost | first start, s | start, s | own MB | of files MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, s := range servers {
 		lost := int64(0)
 		cell := func(kind string) string {
@@ -464,17 +470,20 @@ func (r *resolverRig) printResolver(w io.Writer, t *resolverTable, servers []*na
 			}
 			return fmt.Sprintf("%s | %.2f", figure(median(all, volley.perSecond)), median(all, volley.cost))
 		}
-		refused, cached := cell("refused"), cell("cached")
+		refused, cached, unknown := cell("refused"), cell("cached"), cell("new")
 		fresh := s.ready.Seconds()
 		if len(s.fresh) > 0 {
 			fresh = median(s.fresh, time.Duration.Seconds)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %.2f | %.2f | %.0f | %.0f |\n", s.name, refused, cached, lost, fresh, s.ready.Seconds(), s.own, s.mapped)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %d | %.2f | %.2f | %.0f | %.0f |\n", s.name, refused, cached, unknown, lost, fresh, s.ready.Seconds(), s.own, s.mapped)
 	}
 	b.WriteString("\nA start is from the program's to its first answer, on one core; at the first, the list has never been seen. Memory is what is resident after the rounds; pages of files are the system's to take back.\n")
 	b.WriteString("\n")
 	for _, m := range missing {
 		fmt.Fprintf(&b, "* left out, %s\n", m)
+	}
+	if cost, rate := t.ratio("new", "unbound"); len(t.all["unbound new"]) > 0 {
+		fmt.Fprintf(&b, "* new names to unbound, for each second of the server's processor: %.2f× (answers/s %.2f×)\n", cost, rate)
 	}
 	for _, p := range []struct {
 		name  string

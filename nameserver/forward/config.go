@@ -39,6 +39,7 @@ type Config struct {
 const (
 	mostUpstreams = 64
 	mostInFlight  = 10000
+	mostRace      = 6
 )
 
 // complete checks c and fills in what it leaves out.
@@ -65,7 +66,7 @@ func (c *Config) complete() error {
 		key            string
 		value          *int
 		standard, most int
-	}{{"race", &c.Race, 3, mostAttempts}, {"in-flight", &c.InFlight, 1000, mostInFlight}} {
+	}{{"race", &c.Race, 3, mostRace}, {"in-flight", &c.InFlight, 1000, mostInFlight}} {
 		if *x.value < 0 || *x.value > x.most {
 			return filter.Setting(x.key, fmt.Errorf("%d is not between 1 and %d", *x.value, x.most))
 		}
@@ -237,5 +238,5 @@ func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *st
 		dial := func(ctx context.Context) (*quic.Conn, error) { return quicTo(ctx, cfg) }
 		return &doq{life: f.life, stats: st, dial: dial, wait: f.cfg.Timeout}
 	}
-	return &udp{where: where, stats: st, tcp: lane}
+	return &udp{life: f.life, where: where, stats: st, tcp: lane, open: map[*socket]struct{}{}}
 }

@@ -78,7 +78,7 @@ type group struct {
 }
 
 const (
-	mostAttempts = 6
+	mostAttempts = 12
 	exploreOneIn = 50 // questions that another upstream is asked too, to know its speed
 )
 
@@ -129,8 +129,6 @@ func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error)
 
 // exchange asks a group within the time of a whole exchange.
 func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Total)
-	defer cancel()
 	a, to, err := f.ask(ctx, g, q)
 	if err != nil {
 		ede := uint16(edeNetwork)
@@ -164,31 +162,34 @@ type result struct {
 }
 
 // ask goes through the plan of a group: the first ones at once, each other one
-// when those before it are late or have failed. The first good answer wins; of
-// bad ones the first is kept for want of a better. What is late is heard to
+// when those before it are late or have failed. An upstream is asked a second
+// time only after a while: what failed at once would fail again. The first good
+// answer wins; of bad ones the first is kept for want of a better. What is late is heard to
 // the end all the same, by its attempt: it tells how fast or how ill a server
 // is.
 func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
 	plan, at, explored := f.plan(g, q.avoid)
 	results := make(chan result, len(plan))
-	timer := time.NewTimer(time.Hour)
+	end := time.Now().Add(f.cfg.Total)
+	timer := time.NewTimer(f.cfg.Total)
 	defer timer.Stop()
 
 	var kept result
 	lastErr := error(nil)
 	next, pending := 0, 0
+	once := len(g.upstreams) // so many come before any comes again, which waits for the timer
 	start := func() {
 		u := plan[next]
 		next++
 		pending++
 		f.attempt(u, q, u == explored, results)
 		explored = nil
-		timer.Reset(f.patience(g, u))
+		timer.Reset(min(f.patience(g, u), time.Until(end)))
 	}
 	for range at {
 		start()
 	}
-	for pending > 0 {
+	for on := true; on && (pending > 0 || next < len(plan)); {
 		select {
 		case r := <-results:
 			pending--
@@ -203,18 +204,29 @@ func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string
 			if r.err == nil || errors.Is(r.err, errFull) {
 				plan = without(plan, next, r.u) // it would say the same again
 			}
-			if next < len(plan) {
+			switch {
+			case errors.Is(r.err, errClosed):
+				on = false
+			case next < len(plan) && next != once:
 				start()
 			}
 		case <-timer.C:
-			if next < len(plan) {
+			switch left := time.Until(end); {
+			case left <= 0:
+				if lastErr == nil {
+					lastErr = context.DeadlineExceeded
+				}
+				on = false
+			case next < len(plan):
 				start()
+			default:
+				timer.Reset(left)
 			}
 		case <-ctx.Done():
 			if lastErr == nil {
 				lastErr = ctx.Err()
 			}
-			pending = 0
+			on = false
 		}
 	}
 	if kept.u != nil {
@@ -235,14 +247,29 @@ func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<
 		results <- result{u, answer{}, errClosed}
 		return
 	}
+	if !u.enter() {
+		if exploring {
+			u.exploring.Store(false)
+		}
+		results <- result{u, answer{}, errFull}
+		return
+	}
+	began := time.Now()
+	done := func(a answer, err error) {
+		u.leave(a, err, time.Since(began), f.life.Err() != nil, f.alarm)
+		if exploring {
+			u.exploring.Store(false)
+		}
+		results <- result{u, a, err}
+	}
+	if over, ok := u.transport.(*udp); ok { // without a goroutine that waits
+		over.begin(q, began.Add(f.cfg.Timeout), done)
+		return
+	}
 	f.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(f.life, f.cfg.Timeout)
 		defer cancel()
-		if exploring {
-			defer u.exploring.Store(false)
-		}
-		a, err := u.ask(ctx, q, f.alarm)
-		results <- result{u, a, err}
+		done(u.exchange(ctx, q))
 	})
 }
 

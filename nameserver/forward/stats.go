@@ -24,7 +24,8 @@ type stats struct {
 	dials, reused              atomic.Int64
 	probes, probeFailures      atomic.Int64
 
-	seconds *prometheus.HistogramVec // by proxy_name, to, rcode
+	seconds *prometheus.HistogramVec                // by proxy_name, to, rcode
+	timers  [25]atomic.Pointer[prometheus.Observer] // those of seconds, by rcode
 	to      string
 }
 
@@ -43,7 +44,14 @@ func rcodeName(r uint16) string {
 
 // observe counts an answer.
 func (s *stats) observe(rcode uint16, took time.Duration) {
-	s.seconds.WithLabelValues(proxyName, s.to, rcodeName(min(rcode, 24))).Observe(took.Seconds())
+	i := min(rcode, uint16(len(s.timers)-1))
+	o := s.timers[i].Load()
+	if o == nil {
+		timer := s.seconds.WithLabelValues(proxyName, s.to, rcodeName(i))
+		o = &timer
+		s.timers[i].Store(o)
+	}
+	(*o).Observe(took.Seconds())
 }
 
 // metrics are the counts of an upstream; those that CoreDNS has bear its

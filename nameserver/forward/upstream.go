@@ -52,29 +52,29 @@ var (
 	errClosed = errors.New("the forwarder is closed")
 )
 
-// ask sends q and keeps the books.
-func (u *upstream) ask(ctx context.Context, q *query, wake func()) (answer, error) {
+// enter counts a query that is about to be sent, unless too many wait.
+func (u *upstream) enter() bool {
 	select {
 	case u.slots <- struct{}{}:
-		defer func() { <-u.slots }()
+		u.requests.Add(1)
+		return true
 	default:
 		u.full.Add(1)
-		return answer{}, errFull
+		return false
 	}
-	u.requests.Add(1)
-	start := time.Now()
-	a, err := u.exchange(ctx, q)
-	took := time.Since(start)
+}
+
+// leave keeps the books of a query that has entered. While the forwarder is
+// closing, an error says nothing about the server.
+func (u *upstream) leave(a answer, err error, took time.Duration, closing bool, wake func()) {
+	<-u.slots
 	switch {
 	case err == nil:
 		u.observe(a.rcode, took)
 		u.answered(took)
-	case errors.Is(ctx.Err(), context.Canceled):
-		// The forwarder is closing, which says nothing about the server.
-	default:
+	case !closing:
 		u.failed(err, wake)
 	}
-	return a, err
 }
 
 // answered takes note of an answer.

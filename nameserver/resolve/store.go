@@ -35,6 +35,8 @@ const (
 	// failureTTL is how long "upstreams gave no answer" is kept, RFC 9520
 	// section 3.2, in seconds.
 	failureTTL = 5
+	// mostResting bounds the goroutines that wait for a question.
+	mostResting = 128
 	// maxFlights bounds the questions that are with upstreams at a time.
 	maxFlights = 4096
 )
@@ -56,11 +58,17 @@ type Store struct {
 	mu      sync.Mutex
 	flights map[string]*flight
 
+	next    chan *flight // to a goroutine that rests
+	resting atomic.Int32
+
 	misses, stale, prefetched, failed, refused atomic.Int64
 }
 
 // A flight is one question on its way, for all who wait for it.
 type flight struct {
+	id    string // among flights
+	key   cache.Key
+	began time.Time
 	done  chan struct{}
 	entry cache.Entry // when done
 	err   error       // there is no answer
@@ -101,7 +109,7 @@ func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
 		return nil, filter.Setting("size", err)
 	}
 	s := &Store{
-		cache: c, seed: maphash.MakeSeed(), upstream: up, flights: map[string]*flight{},
+		cache: c, seed: maphash.MakeSeed(), upstream: up, flights: map[string]*flight{}, next: make(chan *flight),
 		minTTL: uint32(cfg.MinTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())
@@ -178,7 +186,8 @@ func (s *Store) beyond(e *cache.Entry) {
 func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry) {
 	s.misses.Add(1)
 	// Another may have brought it while this one stood in line.
-	if buf, e, ok, _ := s.get(k, now, dst); ok {
+	buf, e, ok, stale := s.get(k, now, dst)
+	if ok {
 		return buf, e
 	}
 	if ctx.Err() != nil { // there is no time to ask anybody
@@ -188,9 +197,12 @@ func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byt
 	if f == nil {
 		return s.without(k, now, dst, edeNetwork)
 	}
-	timer := time.NewTimer(clientTimer)
-	defer timer.Stop()
-	patience := timer.C
+	var patience <-chan time.Time
+	if stale {
+		timer := time.NewTimer(clientTimer)
+		defer timer.Stop()
+		patience = timer.C
+	}
 	for {
 		select {
 		case <-f.done:
@@ -251,24 +263,39 @@ func (s *Store) start(k *cache.Key, now time.Time) *flight {
 		s.refused.Add(1)
 		return nil
 	}
-	f := &flight{done: make(chan struct{})}
-	key := string(id)
-	s.flights[key] = f
-	name := []byte(key[5:])
-	own := cache.Key{Name: name, Type: k.Type, Class: k.Class, DO: k.DO, CD: k.CD}
-	s.wg.Go(func() {
+	f := &flight{done: make(chan struct{}), id: string(id), key: *k, began: now}
+	f.key.Name, f.key.Variant = []byte(f.id[5:]), 0
+	s.flights[f.id] = f
+	select {
+	case s.next <- f: // a goroutine is there for it
+	default:
+		s.wg.Go(func() { s.fly(f) })
+	}
+	return f
+}
+
+// fly has flights answered, one after another, as long as few others wait for
+// one: a goroutine that has grown its stack is worth keeping.
+func (s *Store) fly(f *flight) {
+	for f != nil {
 		// The flight before this one may have ended since the cache was looked at.
-		if body, e, st, _ := s.cache.Get(&own, now, 0, nil); st == cache.Fresh {
+		if body, e, st, _ := s.cache.Get(&f.key, f.began, 0, nil); st == cache.Fresh {
 			f.entry, f.entry.Body = e, body
 		} else {
-			s.fetch(&own, f)
+			s.fetch(&f.key, f)
 		}
 		s.mu.Lock()
-		delete(s.flights, key)
+		delete(s.flights, f.id)
 		s.mu.Unlock()
 		close(f.done)
-	})
-	return f
+		if f = nil; s.resting.Add(1) <= mostResting {
+			select {
+			case f = <-s.next:
+			case <-s.life.Done():
+			}
+		}
+		s.resting.Add(-1)
+	}
 }
 
 // fetch asks upstreams for k and keeps what they say.
