@@ -460,7 +460,65 @@ func TestImportPiholeDecidesByName(t *testing.T) {
 			t.Errorf("%s: %s (%v), want %s", ask, got, x.Answer, want)
 		}
 	}
-	wantLines(t, report, "reply=none", `"when"`, "lists.example/off: it is switched off", "notnow.example: it is switched off", "group Kids")
+	wantLines(t, report, "reply=none", `"when"`, "lists.example/off: it is switched off", "notnow.example: it is switched off")
+}
+
+func TestImportPiholeKeepsGroups(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "gravity.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`
+		CREATE TABLE adlist (id INTEGER PRIMARY KEY, address TEXT, enabled BOOLEAN);
+		CREATE TABLE gravity (domain TEXT, adlist_id INTEGER);
+		CREATE TABLE domainlist (id INTEGER PRIMARY KEY, type INTEGER, domain TEXT, enabled BOOLEAN);
+		CREATE TABLE "group" (id INTEGER PRIMARY KEY, enabled BOOLEAN, name TEXT);
+		CREATE TABLE client (id INTEGER PRIMARY KEY, ip TEXT);
+		CREATE TABLE adlist_by_group (adlist_id INTEGER, group_id INTEGER);
+		CREATE TABLE domainlist_by_group (domainlist_id INTEGER, group_id INTEGER);
+		CREATE TABLE client_by_group (client_id INTEGER, group_id INTEGER);
+		INSERT INTO "group" VALUES (0, 1, 'Default'), (1, 1, 'Kids'), (2, 1, 'Free'), (3, 0, 'Off'), (4, 1, 'Nobody');
+		INSERT INTO adlist VALUES (1, 'https://lists.example/all', 1), (2, 'https://lists.example/kids', 1), (3, 'https://lists.example/nobody', 1);
+		INSERT INTO adlist_by_group VALUES (1, 0), (1, 1), (2, 1), (3, 4);
+		INSERT INTO gravity VALUES ('ads.example', 1), ('games.example', 2), ('||chat.example^', 2), ('nobody.example', 3);
+		INSERT INTO domainlist VALUES (1, 0, 'ads.example', 1), (2, 1, 'denied.example', 1), (3, 3, 'casino', 1);
+		INSERT INTO domainlist_by_group VALUES (1, 1), (2, 0), (2, 3), (3, 1), (3, 0);
+		INSERT INTO client VALUES (1, '10.2.0.0/16'), (2, '10.2.0.5'), (3, 'AA:BB:CC:00:00:01'), (4, 'laptop'), (5, '10.3.0.5'), (6, '10.2.0.6'), (7, 'aa:bb:cc:00:00:09');
+		INSERT INTO client_by_group VALUES (1, 1), (2, 2), (3, 1), (3, 0), (4, 1), (5, 3), (6, 1), (7, 1);`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "dhcp.leases"), []byte("1770000000 aa:bb:cc:00:00:01 10.1.0.9 tablet *\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	settings, report := importFrom(t, "pihole", dir)
+	hosts := []string{"ads.example", "games.example", "www.chat.example", "denied.example", "casino7.example", "nobody.example"}
+	for client, want := range map[string]string{ // by whom, and which of hosts are blocked
+		"10.1.0.1": "everyone 100110",
+		"10.2.0.5": "group Free 000000",
+		"10.2.0.6": "group Kids 011010", // ads.example is allowed them
+		"10.2.7.7": "group Kids (4) 011010",
+		"10.1.0.9": "groups Default, Kids 011110",
+		"10.3.0.5": "no group 000000",
+	} {
+		got, policy := "", ""
+		for _, host := range hosts {
+			x, err := question{config: settings, client: client, method: "GET", url: "http://" + host + "/"}.ask(t.Context(), env{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy = x.Policy
+			got += map[bool]string{true: "1", false: "0"}[x.Action == "block"]
+		}
+		if policy+" "+got != want && !(strings.HasPrefix(policy, "group Kids") && strings.HasPrefix(want, "group Kids") && strings.HasSuffix(want, got)) {
+			t.Errorf("%s: %s %s, want %s", client, policy, got, want)
+		}
+	}
+	wantLines(t, report, "group Off: it is switched off", `client "laptop" of group Kids: clients are told by address`, `client "aa:bb:cc:00:00:09" of group Kids: clients are told by address, and no lease`,
+		`client "AA:BB:CC:00:00:01" → policy "groups Default, Kids"`, "gravity of group Nobody: no client is in a group")
 }
 
 func TestImportPiholesTextFiles(t *testing.T) {
