@@ -11,7 +11,7 @@
 // What depends on who asks is a [Choice] (a part of an RRset, picked by a
 // [Picker]) or an [Alias] (the addresses of another name). A signed zone holds
 // its signatures and proofs of denial among its records; what cannot be held
-// is made by its [Signer].
+// is made by its [Signer], which also signs what a [Change] changes.
 package zone
 
 import (

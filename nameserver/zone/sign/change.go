@@ -82,11 +82,22 @@ func (s *Signer) SignSet(view string, owner []byte, typ uint16, ttl uint32, rdat
 			return nil, err
 		}
 		all = append(all, data)
+		s.renewBy(view, time.Unix(int64(expiration), 0).Add(-reserve))
 		if kept != nil {
 			kept.put(k.digest(text), signature{string(data[signatureAt(data):]), binary.BigEndian.Uint32(data[12:]), expiration})
 		}
 	}
 	return all, nil
+}
+
+// renewBy brings the time of signing a view again forward: one signature among
+// few may well live longer than the one that takes its place.
+func (s *Signer) renewBy(view string, at time.Time) {
+	s.renewMu.Lock()
+	defer s.renewMu.Unlock()
+	if have := s.renew[view]; !have.IsZero() && at.Before(have) {
+		s.renew[view] = at.Truncate(time.Second)
+	}
 }
 
 // signatureAt is where the signature begins in the data of an RRSIG record,

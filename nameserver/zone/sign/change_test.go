@@ -240,6 +240,13 @@ func changeRandomly(t *testing.T, config sign.Config, rnd *rand.Rand) {
 			t.Fatalf("step %d, after %v: the zone has\n%s\nand should have\n%s", step, which, without(got, want), without(want, got))
 		}
 		verified(t, got, keys, seen)
+		for _, rr := range got {
+			if sig, ok := rr.(*dns.RRSIG); ok {
+				if left := time.Unix(int64(sig.Expiration), 0).Sub(mine.Renew("")); left < 4*24*time.Hour {
+					t.Fatalf("step %d: when the zone is signed again %v has %v left", step, sig, left)
+				}
+			}
+		}
 		have, expected := r.Zones()[0], fresh.Zones()[0]
 		if have.Bytes, expected.Bytes = 0, 0; have != expected {
 			t.Fatalf("step %d: %+v, want %+v", step, have, expected)
