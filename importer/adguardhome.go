@@ -75,7 +75,7 @@ func (w *work) adGuardHome(file string) error {
 					return false, err
 				}
 			}
-			name, err := w.addList(f.Name, list.Config{Path: path, Category: category, Match: list.Boundary, Format: w.adGuardFormat(path)}, place{file: from, what: what})
+			name, err := w.addList(f.Name, list.Config{Path: path, Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: w.adGuardExact(path)}, place{file: from, what: what})
 			if err != nil {
 				return false, err
 			}
@@ -90,8 +90,12 @@ func (w *work) adGuardHome(file string) error {
 	own := ""
 	if len(cfg.UserRules) > 0 {
 		path, err := w.own("user-rules", func(to io.Writer) error {
-			_, err := io.WriteString(to, strings.NewReplacer("\r", "", "\x00", "").Replace(strings.Join(cfg.UserRules, "\n"))+"\n")
-			return err
+			for _, rule := range cfg.UserRules {
+				if _, err := io.WriteString(to, adGuardUserRule(rule)+"\n"); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
@@ -141,18 +145,31 @@ func (w *work) adGuardAllows(path string) (string, error) {
 	})
 }
 
-// adGuardFormat tells hosts files from lists of rules.
-func (w *work) adGuardFormat(path string) string {
+// adGuardExact says whether a list has no rules, only lines of a hosts file and
+// bare names, which AdGuard Home takes for the names alone.
+func (w *work) adGuardExact(path string) *bool {
 	data, err := readWhole(path)
 	if err != nil {
-		return list.Adblock
+		return nil // which is said when it is compiled
 	}
-	for _, mark := range []string{"||", "##", "@@", "$"} {
-		if strings.Contains(string(data[:min(len(data), 1<<20)]), mark) {
-			return list.Adblock
+	for _, mark := range []string{"||", "##", "@@", "$", "/", "*", "^"} {
+		for line := range strings.Lines(string(data[:min(len(data), 1<<20)])) {
+			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "!") && strings.Contains(line, mark) {
+				return nil
+			}
 		}
 	}
-	return list.Auto
+	return new(bool)
+}
+
+// adGuardUserRule is a rule of the user's as we write it: a bare name is for the
+// name alone.
+func adGuardUserRule(rule string) string {
+	rule = strings.TrimSpace(strings.NewReplacer("\r", "", "\n", " ", "\x00", "").Replace(rule))
+	if strings.Contains(rule, ".") && !strings.ContainsAny(rule, "|^$*/#@! \t,:;=&?%+~'\"()[]{}") {
+		return "0.0.0.0 " + rule
+	}
+	return rule
 }
 
 func (w *work) adGuardServices(at place, cfg adGuard, p *policyOut) {

@@ -611,12 +611,14 @@ filters:
   - {enabled: false, url: "https://f.example/2", name: Off, id: 2}
   - {enabled: true, url: "https://f.example/3", name: Missing, id: 3}
   - {enabled: true, url: "https://f.example/4", name: "Expressions", id: 4}
+  - {enabled: true, url: "https://f.example/6", name: "Hosts", id: 6}
 whitelist_filters:
   - {enabled: true, url: "https://f.example/5", name: "Filters", id: 5}
 user_rules:
   - "@@||good.ads.example^"
   - "@@||fine.strong.example^"
   - "||wrong.example^$badfilter"
+  - "alone.example"
   - "||mine.example^"
 clients:
   runtime_sources: {whois: true}
@@ -637,6 +639,11 @@ schema_version: 28
 -- data/filters/4.txt --
 ||spam*.example^$all
 @@||excepted.example^
+-- data/filters/6.txt --
+# https://f.example/6 || a header
+0.0.0.0 hosted.example
+bare-example.com
+192.0.2.9 nas.example
 -- data/filters/5.txt --
 @@||good.strong.example^
 fine.ads.example
@@ -649,6 +656,12 @@ fine.ads.example
 		{url: "http://fine.strong.example/", want: "block"},
 		{url: "http://good.strong.example/", want: "pass"},
 		{url: "http://wrong.example/", want: "pass"},
+		{url: "http://hosted.example/", want: "block"},
+		{url: "http://www.hosted.example/", want: "pass"},
+		{url: "http://bare-example.com/", want: "block"},
+		{url: "http://www.bare-example.com/", want: "pass"},
+		{url: "http://alone.example/", want: "block"},
+		{url: "http://www.alone.example/", want: "pass"},
 		{url: "http://excepted.example/", want: "pass"},
 		{url: "http://spam12.example/", want: "block"},
 		{url: "http://x.mine.example/", want: "block"},
