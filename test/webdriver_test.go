@@ -57,6 +57,7 @@ func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context,
 	b.client = http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true, DialContext: dial}}
 
 	args = append([]string{
+		"--remote-debugging-pipe", // the browser ends with its driver, however that ends
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",
 		"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,OptimizationHints",
