@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -376,7 +377,7 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 		case changed && c.pushing != nil:
 			s.dirty = append(s.dirty, key) // next time
 		default:
-			p := part{key: key, serial: c.serial, told: c.mine, until: time.UnixMilli(c.until), field: node + strconv.FormatUint(c.serial, 36)}
+			p := part{key: key, serial: c.serial, told: c.mine, high: math.MinInt64, until: time.UnixMilli(c.until), field: node + strconv.FormatUint(c.serial, 36)}
 			if c.dirty || c.sent {
 				p.value = c.appendOwn(nil)
 				c.sent = true
