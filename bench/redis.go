@@ -30,7 +30,8 @@ import (
 const redisZoneAbout = "A zone in Redis: from a change there to the answer"
 
 const (
-	redisZoneTarget = 100 * time.Millisecond // for 100,000 names, the median
+	redisZoneTarget = 100 * time.Millisecond // for 100,000 names, the longest
+	redisZoneMemory = 40                     // MB resident at most, for 100,000 names unsigned
 	redisZoneRate   = 10_000                 // queries a second all the while
 	redisZoneTurns  = 10                     // of changing, adding and removing a name in a round
 	redisZonePause  = 300 * time.Millisecond // between two changes
@@ -309,14 +310,17 @@ func (r *rig) printRedisZones(w io.Writer, all []*redisZone, opt options) error 
 		worst := 0.0
 		for _, what := range []string{"changed", "added", "removed"} {
 			slices.Sort(z.took[what])
-			mid := middle(z.took[what])
-			worst = max(worst, mid)
-			fmt.Fprintf(&b, " %.1f | %.1f |", mid, slices.Max(z.took[what]))
+			longest := slices.Max(z.took[what])
+			worst = max(worst, longest)
+			fmt.Fprintf(&b, " %.1f | %.1f |", middle(z.took[what]), longest)
 		}
 		fmt.Fprintf(&b, " %.1f | %.1f | %d |\n", z.before, z.most, z.lost)
 		if z.names == 100_000 {
 			target := float64(redisZoneTarget.Milliseconds())
-			fmt.Fprintf(&verdicts, "* target ≤ %g ms for %s names, %s, the median: %.1f: **%s**\n", target, what, z.schema, worst, verdict(worst <= target))
+			fmt.Fprintf(&verdicts, "* target ≤ %g ms for %s names, %s, the longest: %.1f: **%s**\n", target, what, z.schema, worst, verdict(worst <= target))
+			if !z.signed {
+				fmt.Fprintf(&verdicts, "* target ≤ %d MB resident for %s names, %s, at most: %.1f: **%s**\n", redisZoneMemory, what, z.schema, z.most, verdict(z.most <= redisZoneMemory))
+			}
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", verdicts.String())
