@@ -37,8 +37,8 @@ const (
 	// wholeHash is how many fields a hash may have to be read at once: the
 	// server does nothing else for about 0.25 ms for each thousand.
 	wholeHash = 200_000
-	// page is how many elements are asked for at once of what is larger, and
-	// of sets and strings; the server works on that for 1 to 2 ms.
+	// page is how many elements are asked for at once of what is larger, and of
+	// sets, strings and chosen fields; the server works on that for 1 to 2 ms.
 	page = 5000
 	// redirects is how often a cluster may say that a key is elsewhere.
 	redirects = 5
@@ -72,8 +72,7 @@ func (s *Session) Close() {
 // come. What take gets is valid until it returns.
 func (s *Session) Hash(key string, take func(field, value []byte) error) error {
 	return s.at(key, func(c *bulkConn) error {
-		c.command("HLEN", key)
-		n, err := c.header(':')
+		n, err := c.length(key)
 		if err != nil {
 			return err
 		}
@@ -110,6 +109,43 @@ func (s *Session) Keys(pattern string, take func(key []byte) error) error {
 	return nil
 }
 
+// Length returns how many fields a hash has.
+func (s *Session) Length(key string) (n int, err error) {
+	err = s.at(key, func(c *bulkConn) error {
+		n, err = c.length(key)
+		return err
+	})
+	return n, err
+}
+
+// Fields calls take with the names of a hash's fields. Of a large one, a field
+// may come twice, and those that come and go meanwhile may not come. What take
+// gets is valid until it returns.
+func (s *Session) Fields(key string, take func(field []byte) error) error {
+	return s.at(key, func(c *bulkConn) error {
+		n, err := c.length(key)
+		if err != nil {
+			return err
+		}
+		each := func(field, _ []byte) error { return take(field) }
+		if n > wholeHash {
+			return c.walk(true, each, "HSCAN", key)
+		}
+		c.command("HKEYS", key)
+		if n, err = c.header('*'); err != nil {
+			return err
+		}
+		return c.elements(n, false, each)
+	})
+}
+
+// Values calls take with the values of n fields of a hash in their order, nil
+// for one that is not there. field appends the i-th field to b. What take gets is
+// valid until it returns.
+func (s *Session) Values(key string, n int, field func(i int, b []byte) []byte, take func(i int, value []byte) error) error {
+	return s.at(key, func(c *bulkConn) error { return c.pages(n, field, take, "HMGET", key) })
+}
+
 // Strings calls take with the values of n keys in their order, nil for one that
 // is not there or is no string. key appends the i-th key to b. What take gets is
 // valid until it returns.
@@ -117,35 +153,7 @@ func (s *Session) Strings(n int, key func(i int, b []byte) []byte, take func(i i
 	if s.client.Mode() == rueidis.ClientModeCluster {
 		return s.scattered(n, key, take)
 	}
-	return s.at("", func(c *bulkConn) error {
-		sent := 0
-		for from := 0; from < n; from += page {
-			for ; sent < min(n, from+2*page); sent += page { // one ahead
-				to := min(n, sent+page)
-				c.begin(1 + to - sent)
-				c.text("MGET")
-				for i := sent; i < to; i++ {
-					c.key = key(i, c.key[:0])
-					c.bytes(c.key)
-				}
-			}
-			got, err := c.header('*')
-			if err != nil {
-				return err
-			}
-			if got != min(n-from, page) {
-				return errProtocol
-			}
-			i := from
-			if err := c.elements(got, false, func(value, _ []byte) error {
-				i++
-				return take(i-1, value)
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.at("", func(c *bulkConn) error { return c.pages(n, key, take, "MGET") })
 }
 
 // scattered is Strings in a cluster, where no command has keys of several nodes.
@@ -468,6 +476,46 @@ func element(buf []byte) (text []byte, size int) {
 		return nil, 0
 	}
 	return buf[at+2 : end : end], end + 2
+}
+
+// length is how many fields a hash has.
+func (c *bulkConn) length(key string) (int, error) {
+	c.command("HLEN", key)
+	return c.header(':')
+}
+
+// pages asks for n values by their names, page by page: the server makes one
+// while another is handed on.
+func (c *bulkConn) pages(n int, name func(i int, b []byte) []byte, take func(i int, value []byte) error, words ...string) error {
+	sent := 0
+	for from := 0; from < n; from += page {
+		for ; sent < min(n, from+2*page); sent += page { // one ahead
+			to := min(n, sent+page)
+			c.begin(len(words) + to - sent)
+			for _, word := range words {
+				c.text(word)
+			}
+			for i := sent; i < to; i++ {
+				c.key = name(i, c.key[:0])
+				c.bytes(c.key)
+			}
+		}
+		got, err := c.header('*')
+		if err != nil {
+			return err
+		}
+		if got != min(n-from, page) {
+			return errProtocol
+		}
+		i := from
+		if err := c.elements(got, false, func(value, _ []byte) error {
+			i++
+			return take(i-1, value)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // walk goes through a hash, a set or all keys, page by page. The next page is

@@ -100,6 +100,24 @@ func TestWhatIsLargeIsReadWhole(t *testing.T) {
 	}); err != nil || at != len(keys) {
 		t.Errorf("%d values, %v", at, err)
 	}
+	if n, err := s.Length("h"); n != len(want) || err != nil {
+		t.Errorf("%d fields are counted, %v", n, err)
+	}
+	listed := map[string]bool{}
+	if err := s.Fields("h", func(f []byte) error { listed[string(f)] = true; return nil }); err != nil || len(listed) != len(want) {
+		t.Errorf("%d fields are listed, %v", len(listed), err)
+	}
+	fields := append(slices.Sorted(maps.Keys(want)), "none")
+	at = 0
+	if err := s.Values("h", len(fields), func(i int, b []byte) []byte { return append(b, fields[i]...) }, func(i int, v []byte) error {
+		if i != at || string(v) != want[fields[i]] || (v == nil) != (i == len(want)) {
+			t.Errorf("%d: %s: %d bytes", i, fields[i], len(v))
+		}
+		at++
+		return nil
+	}); err != nil || at != len(fields) {
+		t.Errorf("%d values of fields, %v", at, err)
+	}
 	if err := s.Members("h", func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("a hash as a set: %v", err)
 	}

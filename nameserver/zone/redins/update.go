@@ -221,22 +221,57 @@ func (e *edits) see(label []byte) (place int32, fresh bool, err error) {
 	return place, fresh, err
 }
 
-// compareHash looks at all names of a zone that is a hash.
+// compareHash looks at the names of a zone that is a hash. Those that came and
+// went come first, where there are some: it takes less to list names than to
+// read what they have.
 func compareHash(store *Store, in *state.Session, name string, e *edits) error {
-	values := make([]value, 1)
-	e.k.names.see()
-	err := in.Hash(store.hash(name), func(field, text []byte) error {
-		place, _, err := e.see(field)
+	n, key := e.k.names, store.hash(name)
+	failed := func(err error) error { return fmt.Errorf("read zone %q from Redis: %w", name, err) }
+	missing := false
+	read := func(from int) error {
+		values := make([]value, 1)
+		err := in.Values(key, len(n.all)-from, func(i int, b []byte) []byte {
+			return append(b, n.label(int32(from+i))...)
+		}, func(i int, text []byte) error {
+			if text == nil {
+				missing = true
+				return nil
+			}
+			values[0].json = text
+			return e.compare(int32(from+i), values)
+		})
 		if err != nil {
+			return failed(err)
+		}
+		return e.flush()
+	}
+	list := func() error {
+		n.see()
+		known := len(n.all)
+		if err := in.Fields(key, func(field []byte) error {
+			_, _, err := e.see(field)
+			return err
+		}); err != nil {
+			return failed(err)
+		}
+		if err := read(known); err != nil {
 			return err
 		}
-		values[0].json = text
-		return e.compare(place, values)
-	})
-	if err != nil {
-		return fmt.Errorf("read zone %q from Redis: %w", name, err)
+		return e.unseen()
 	}
-	return e.unseen()
+	size, err := in.Length(key)
+	if err != nil {
+		return failed(err)
+	}
+	if size != len(n.all) {
+		if err := list(); err != nil {
+			return err
+		}
+	}
+	if err := read(0); err != nil || !missing {
+		return err
+	}
+	return list() // as many came as went
 }
 
 // compareKeys looks at the names of a zone that is keys, those that were
@@ -374,12 +409,12 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 }
 
 // tidy collects what changes leave behind, each a copy of the table of names,
-// before it is a quarter of all that is in use. The runtime would let it become
+// before it is an eighth of all that is in use. The runtime would let it become
 // as much again.
 func tidy() {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(heap)
-	if used := heap[0].Value.Uint64(); heap[1].Value.Uint64() > used+used/4+1<<20 {
+	if used := heap[0].Value.Uint64(); heap[1].Value.Uint64() > used+used/8 {
 		runtime.GC()
 	}
 }

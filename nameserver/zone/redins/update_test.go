@@ -205,6 +205,21 @@ func TestNamesThatWereWrittenAreChangedAlone(t *testing.T) {
 	}
 }
 
+func TestANameInThePlaceOfAnotherIsFound(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	putRedins(t, s, "a.example.", "", map[string]string{"b": oneA("192.0.2.1"), "c": oneA("192.0.2.2")})
+	n, to := startCounted(t, at127(s))
+	// There are as many names before and after.
+	s.Do(t, "EVAL", `redis.call("HDEL", KEYS[1], "b") return redis.call("HSET", KEYS[1], "d", ARGV[1])`, "1", "redins:zones:a.example.", oneA("192.0.2.3"))
+	n.answers(t, "d.a.example.", "A", "NOERROR d.a.example. 300 IN A 192.0.2.3")
+	n.answers(t, "b.a.example.", "A", "NXDOMAIN")
+	n.answers(t, "c.a.example.", "A", "NOERROR c.a.example. 300 IN A 192.0.2.2")
+	if to.replaced.Load() != 1 {
+		t.Errorf("the zone was replaced %d times", to.replaced.Load())
+	}
+}
+
 func TestAZoneThatSpellsNamesInTwoWaysIsReadAsAWhole(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
