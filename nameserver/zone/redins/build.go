@@ -73,6 +73,8 @@ type builder struct {
 	problems []Problem
 	general  []Problem // those that are of no name
 	each     func(label string, problems []Problem, watched []*health.Status)
+	follows  bool       // there are CNAMEs to flatten
+	apex     *dns.CNAME // of the zone's own name, if it is to be flattened
 
 	// of the name being built
 	value *value
@@ -88,7 +90,8 @@ type builder struct {
 // message holds.
 const maxSet = 60000
 
-// build makes the zone. What is wrong with it is in b.problems.
+// build makes the zone, with CNAMEs as they are written. What is wrong with it
+// is in b.problems.
 func (b *builder) build(r *raw) *zone.Zone {
 	b.begin(r)
 	slices.SortStableFunc(r.values, func(x, y value) int {
@@ -562,18 +565,20 @@ func (b *builder) settle() {
 	b.rrs = b.once(b.rrs)
 	if i := slices.IndexFunc(b.rrs, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeCNAME }); i >= 0 {
 		cname := b.rrs[i].(*dns.CNAME)
+		b.follows = b.follows || b.config.Flattened
 		others := slices.DeleteFunc(slices.Clone(b.rrs), func(rr dns.RR) bool {
 			t := rr.Header().Rrtype
 			return t == dns.TypeCNAME || t == dns.TypeRRSIG || t == dns.TypeNSEC
 		})
 		switch {
 		case apex:
-			b.problem("cname", errors.New("the zone's own name cannot have a CNAME; A and AAAA follow it as an ANAME would"))
+			if b.config.Flattened {
+				b.apex = cname
+			} else {
+				b.problem("cname", errors.New("the zone's own name cannot have a CNAME; A and AAAA follow it as an ANAME would"))
+			}
 			b.rrs = slices.Delete(b.rrs, i, i+1)
 			b.alias = cmp.Or(b.alias, cname.Target)
-		case b.config.Flattened:
-			b.rrs = slices.Delete(b.rrs, i, i+1)
-			b.alias = cname.Target
 		case len(others) > 0 || b.alias != "":
 			b.problem("cname", errors.New("a name with a CNAME has nothing else; the rest is left out"))
 			b.rrs, b.ready, b.alias = []dns.RR{cname}, nil, ""

@@ -231,14 +231,6 @@ func TestNonsenseIsNamedAndTheRestIsServed(t *testing.T) {
 	}
 }
 
-func TestFlattenedCNAMEsAreAliases(t *testing.T) {
-	b := plainBuilder(Redins)
-	z := b.build(rawOf("example.com.", `{"cname_flattening":true}`, map[string]string{"www": `{"cname":{"host":"a.example.com."}}`}))
-	if len(z.Records) != 1 || len(z.Aliases) != 1 || z.Aliases[0] != (zone.Alias{Name: "www.example.com.", Target: "a.example.com."}) {
-		t.Errorf("%v %v %v", z.Records, z.Aliases, b.problems)
-	}
-}
-
 func TestTextsAreCutAt255Bytes(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	for _, c := range []struct {

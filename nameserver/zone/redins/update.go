@@ -58,9 +58,13 @@ func plainLabel(label string) bool {
 }
 
 // remember notes what a zone that is served now was made of. A zone that spells
-// names in more ways than one is not remembered, and so read as a whole each time.
+// names in more ways than one, or in which names have what others have
+// (cname_flattening), is not remembered, and so read as a whole each time.
 func (k *known) remember(r *raw, b *builder) {
 	k.names, k.apex, k.config, k.keys, k.settings = nil, nil, r.config, r.keys, b.config
+	if b.follows {
+		return
+	}
 	n := r.names
 	for _, v := range r.values {
 		i := n.find([]byte(v.label))
@@ -369,7 +373,11 @@ func (s *Source) apply(k *known, r *raw, changed map[string][]value) error {
 	b.each = collect(parts)
 	z := b.build(&next)
 	c.Records, c.Choices, c.Aliases = z.Records, z.Choices, z.Aliases
-	if err := s.to.Change(c); err != nil {
+	err := zone.ErrWhole // to flatten needs all names
+	if !b.follows {
+		err = s.to.Change(c)
+	}
+	if err != nil {
 		for _, st := range b.watched {
 			s.checker.Drop(st)
 		}
@@ -457,6 +465,7 @@ func (s *Source) serve(k *known, r *raw, sum xxh3.Uint128, began time.Time) (*bu
 	b, parts := s.builder(), map[string]part{}
 	b.each = collect(parts)
 	z := b.build(r)
+	b.flatten()
 	err := s.signed(b, &z, k)
 	if err == nil {
 		err = s.to.Replace(z)
