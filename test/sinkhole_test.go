@@ -114,7 +114,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	b = browse()
 	b.open("http://bet4.example/")
 	b.shows("it is in the category gambling")
-	err = b.try("POST", b.session+"/url", map[string]string{"url": "https://bet4.example/"}, nil)
+	err = b.visit("https://bet4.example/")
 	if err == nil || !strings.Contains(err.Error(), "ERR_SSL_PROTOCOL_ERROR") && !strings.Contains(err.Error(), "ERR_CONNECTION_CLOSED") && !strings.Contains(err.Error(), "ERR_SSL_ACCESS_DENIED") {
 		t.Errorf("https without decryption: %v", err)
 	}

@@ -134,7 +134,23 @@ func (b *browser) try(method, path string, in, out any) error {
 
 func (b *browser) open(url string) {
 	b.t.Helper()
-	b.call("POST", b.session+"/url", map[string]string{"url": url}, nil)
+	if err := b.visit(url); err != nil {
+		b.t.Fatalf("open %s: %v", url, err)
+	}
+}
+
+// networkChanged is why a browser gives up what it was fetching when an address
+// of its machine comes or goes, as happens in a namespace that is new.
+const networkChanged = "ERR_NETWORK_CHANGED"
+
+func (b *browser) visit(url string) (err error) {
+	for range 5 {
+		err = b.try("POST", b.session+"/url", map[string]string{"url": url}, nil)
+		if err == nil || !strings.Contains(err.Error(), networkChanged) {
+			break
+		}
+	}
+	return err
 }
 
 // text is what the page shows.
@@ -169,6 +185,9 @@ func (b *browser) shows(want string) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if got = b.text(); strings.Contains(strings.ToLower(got), strings.ToLower(want)) {
 			return
+		}
+		if strings.Contains(got, networkChanged) {
+			_ = b.try("POST", b.session+"/refresh", map[string]string{}, nil)
 		}
 	}
 	b.t.Errorf("the page does not show %q, but:\n%s", want, got)
