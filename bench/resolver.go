@@ -77,18 +77,21 @@ func resolver(ctx context.Context, opt options, out io.Writer) error {
 		return err
 	}
 	var t resolverTable
-	for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
-		for _, s := range servers {
-			for _, kind := range []string{"cached", "refused", "new"} {
-				if kind == "refused" && !s.list {
-					continue
-				}
-				v, err := r.volley(s, kind, opt)
-				if err != nil {
-					return fmt.Errorf("round %d, %s, %s: %w", round, s.name, kind, err)
-				}
-				if round > 0 {
-					t.add(s.name, kind, v)
+	// New names come last: they push out of a small cache what was asked before.
+	for _, kinds := range [][]string{{"cached", "refused"}, {"new"}} {
+		for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
+			for _, s := range servers {
+				for _, kind := range kinds {
+					if kind == "refused" && !s.list {
+						continue
+					}
+					v, err := r.volley(s, kind, opt)
+					if err != nil {
+						return fmt.Errorf("round %d, %s, %s: %w", round, s.name, kind, err)
+					}
+					if round > 0 {
+						t.add(s.name, kind, v)
+					}
 				}
 			}
 		}
