@@ -32,13 +32,6 @@ var pausePage string
 // A resting is a pause as it is shown.
 type resting struct{ policy.Pause }
 
-func (p resting) Whom() string {
-	if p.Who == "" {
-		return "everybody"
-	}
-	return p.Who
-}
-
 func (p resting) At() string { return p.Until.Local().Format(time.TimeOnly) }
 
 func (p resting) Left() string { return time.Until(p.Until).Round(time.Second).String() }

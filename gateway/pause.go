@@ -89,10 +89,11 @@ func (g *Gateway) pause(who string, until time.Time, by netip.Addr) error {
 	before := p.At(now)
 	rests := until.After(now)
 	all := slices.DeleteFunc(slices.Clone(before), func(x policy.Pause) bool { return x.Who == who || !rests && who == "" })
-	said := "filtering goes on for " + whom(who)
+	asked := policy.Pause{Who: who, Until: until}
+	said := "filtering goes on for " + asked.Whom()
 	if rests {
-		all = append(all, policy.Pause{Who: who, Until: until})
-		said = fmt.Sprintf("filtering rests for %s until %s, %v", whom(who), until.Format(time.DateTime), until.Sub(now).Round(time.Second))
+		all = append(all, asked)
+		said = fmt.Sprintf("filtering rests for %s until %s, %v", asked.Whom(), until.Format(time.DateTime), until.Sub(now).Round(time.Second))
 	} else if len(all) == len(before) {
 		if who == "" {
 			return nil
@@ -116,13 +117,6 @@ func (g *Gateway) pause(who string, until time.Time, by netip.Addr) error {
 	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Note: said, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
 	g.events.Add(event.From(&t))
 	return nil
-}
-
-func whom(who string) string {
-	if who == "" {
-		return "everybody"
-	}
-	return who
 }
 
 // heardPauses takes over what another node has set.
@@ -155,7 +149,7 @@ func (g *Gateway) endPauses(now time.Time) {
 	}
 	for _, x := range all {
 		if !slices.Contains(left, x) {
-			g.log.Info("filtering goes on for "+whom(x.Who), "because", "its pause is over")
+			g.log.Info("filtering goes on for "+x.Whom(), "because", "its pause is over")
 		}
 	}
 }
@@ -163,7 +157,7 @@ func (g *Gateway) endPauses(now time.Time) {
 // resting says for whom filtering rests, for the operator.
 func (g *Gateway) resting() (problems []string) {
 	for _, p := range g.pauses.At(time.Now()) {
-		problems = append(problems, fmt.Sprintf("filtering rests for %s until %s", whom(p.Who), p.Until.Format(time.DateTime)))
+		problems = append(problems, fmt.Sprintf("filtering rests for %s until %s", p.Whom(), p.Until.Format(time.DateTime)))
 	}
 	return problems
 }

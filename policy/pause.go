@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -26,6 +27,9 @@ type Pause struct {
 	Who   string    `json:"who"` // an address, a network, a user or a group; "" is everybody
 	Until time.Time `json:"until"`
 }
+
+// Whom is Who in words.
+func (p Pause) Whom() string { return cmp.Or(p.Who, "everybody") }
 
 // Pauses are those of now. They outlive engines, which ask them, and are safe
 // for many goroutines. The zero value is none.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -56,7 +55,7 @@ func rest(ctx context.Context, e env, name, usage, help string, args []string, m
 		return fail(e, err)
 	}
 	for _, p := range all {
-		fmt.Fprintf(e.stdout, "filtering rests for %s until %s, %v\n", printable(cmp.Or(p.Who, "everybody")), p.Until.Local().Format(time.DateTime), time.Until(p.Until).Round(time.Second))
+		fmt.Fprintf(e.stdout, "filtering rests for %s until %s, %v\n", printable(p.Whom()), p.Until.Local().Format(time.DateTime), time.Until(p.Until).Round(time.Second))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(e.stdout, "filtering is on for everybody")
