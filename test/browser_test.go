@@ -96,6 +96,16 @@ func (h *house) restart() {
 	h.start()
 }
 
+// status is that of the answer which a client of the gateway gets.
+func (h *house) status(url string) int {
+	h.t.Helper()
+	code, _, err := get(through(h.g.ProxyAddr()), url)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return code
+}
+
 func (h *house) write(name, text string) {
 	h.t.Helper()
 	if err := os.WriteFile(filepath.Join(filepath.Dir(h.file), name), []byte(text), 0o644); err != nil {

@@ -11,15 +11,7 @@ import (
 // passed is otherwise after a click.
 func TestAnEventIsSettledWithAButton(t *testing.T) {
 	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets"})
-	status := func(url string) int {
-		t.Helper()
-		code, _, err := get(through(h.g.ProxyAddr()), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return code
-	}
-	if tea, bet := status("http://tea.example/"), status("http://bet.example/"); tea != 200 || bet != 403 {
+	if tea, bet := h.status("http://tea.example/"), h.status("http://bet.example/"); tea != 200 || bet != 403 {
 		t.Fatalf("tea %d, bet %d", tea, bet)
 	}
 	h.recorded(event.Filter{Host: "tea.example"})
@@ -33,12 +25,12 @@ func TestAnEventIsSettledWithAButton(t *testing.T) {
 	b.picture("events")
 	b.click("button[value=allow]")
 	b.shows("bet.example is no longer gambling")
-	if code := status("http://bet.example/"); code != 200 {
+	if code := h.status("http://bet.example/"); code != 200 {
 		t.Errorf("bet.example after it was allowed: %d", code)
 	}
 	b.click("button[value='tea.example']")
 	b.shows("added tea.example")
-	if code := status("http://tea.example/"); code != 403 {
+	if code := h.status("http://tea.example/"); code != 403 {
 		t.Errorf("tea.example after it was blocked: %d", code)
 	}
 	b.picture("events-settled")

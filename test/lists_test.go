@@ -13,14 +13,6 @@ import (
 func TestEntriesAreChangedAtOnce(t *testing.T) {
 	h := newHouse(t, map[string]string{"tea.example/": "tea", "bet.example/": "bets", "www.bet.example/help": "help"})
 	admin := "http://" + h.g.AdminAddr()
-	status := func(url string) int {
-		t.Helper()
-		code, _, err := get(through(h.g.ProxyAddr()), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return code
-	}
 	post := func(path, ctype, origin, body string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", admin+path, strings.NewReader(body))
@@ -61,7 +53,7 @@ func TestEntriesAreChangedAtOnce(t *testing.T) {
 		if code != step.status || !strings.Contains(text, step.says) {
 			t.Errorf("%s %s: got %d %q, want %d with %q", step.path, step.body, code, text, step.status, step.says)
 		}
-		got := fmt.Sprint(status("http://tea.example/"), status("http://bet.example/"), status("http://www.bet.example/help"))
+		got := fmt.Sprint(h.status("http://tea.example/"), h.status("http://bet.example/"), h.status("http://www.bet.example/help"))
 		if want := fmt.Sprint(step.tea, step.bet, step.help); got != want {
 			t.Errorf("after %s %s: tea, bet, help are %s, want %s", step.path, step.body, got, want)
 		}
@@ -82,7 +74,7 @@ func TestEntriesAreChangedAtOnce(t *testing.T) {
 	b.shows("bet.example is not in any list")
 	b.shows("own: removed bet.example")
 	b.picture("lists-removed")
-	if code := status("http://bet.example/"); code != 200 {
+	if code := h.status("http://bet.example/"); code != 200 {
 		t.Errorf("after the page removed it: %d", code)
 	}
 }

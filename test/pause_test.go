@@ -29,25 +29,17 @@ func (h *house) admin() string {
 // said so, and is blocked again afterwards; reloads and restarts do not end it.
 func TestFilteringRestsForAWhile(t *testing.T) {
 	h := newHouse(t, map[string]string{"bet.example/": "bets", "rude.example/": "<p>Blimey. Crikey.</p>"})
-	status := func(url string) int {
-		t.Helper()
-		code, _, err := get(through(h.g.ProxyAddr()), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return code
-	}
 	set := func(who, length string, want int) {
 		t.Helper()
 		if all, err := gateway.Pause(t.Context(), h.admin(), who, length); err != nil || len(all) != want {
 			t.Fatalf("pause %q for %q: %+v, %v; want %d", length, who, all, err, want)
 		}
 	}
-	if s := status("http://bet.example/"); s != 403 {
+	if s := h.status("http://bet.example/"); s != 403 {
 		t.Fatalf("before the pause: %d", s)
 	}
 	set("", "5m", 1)
-	if bet, rude := status("http://bet.example/"), status("http://rude.example/"); bet != 200 || rude != 200 {
+	if bet, rude := h.status("http://bet.example/"), h.status("http://rude.example/"); bet != 200 || rude != 200 {
 		t.Errorf("in the pause: %d and %d", bet, rude)
 	}
 	row := h.recorded(event.Filter{Host: "bet.example", Category: "paused"})
@@ -76,25 +68,25 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 	if err := h.g.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if bet, more := status("http://bet.example/"), status("http://more.example/"); bet != 200 || more != 404 { // of the origin
+	if bet, more := h.status("http://bet.example/"), h.status("http://more.example/"); bet != 200 || more != 404 { // of the origin
 		t.Errorf("after a reload: %d and %d", bet, more)
 	}
 	h.restart()
-	if s := status("http://bet.example/"); s != 200 {
+	if s := h.status("http://bet.example/"); s != 200 {
 		t.Errorf("after a restart: %d", s)
 	}
 	set("", "0s", 0)
-	if bet, rude := status("http://bet.example/"), status("http://rude.example/"); bet != 403 || rude != 403 {
+	if bet, rude := h.status("http://bet.example/"), h.status("http://rude.example/"); bet != 403 || rude != 403 {
 		t.Errorf("after the pause: %d and %d", bet, rude)
 	}
 
 	set("127.0.0.0/8", "1h", 1)
 	set("192.0.2.1", "1h", 2)
-	if s := status("http://bet.example/"); s != 200 {
+	if s := h.status("http://bet.example/"); s != 200 {
 		t.Errorf("for the network: %d", s)
 	}
 	set("127.0.0.0/8", "0s", 1)
-	if s := status("http://bet.example/"); s != 403 {
+	if s := h.status("http://bet.example/"); s != 403 {
 		t.Errorf("when it is over for the network: %d", s)
 	}
 	for who, long := range map[string]string{"nobody": "5m", "": "25h", "10.0.0.1": "0s", "10.0.0.0/8": "soon"} {
