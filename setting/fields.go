@@ -1,0 +1,90 @@
+package setting
+
+import (
+	"reflect"
+	"strings"
+)
+
+// A field is a key of a group of settings.
+type field struct {
+	name string
+	of   reflect.StructField
+	at   []int // for reflect.Value.FieldByIndex
+}
+
+// fieldsOf lists the keys of a struct, in their order, with those of structs
+// that are inline.
+func fieldsOf(t reflect.Type) (all []field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, flags, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+		case strings.Contains(flags, "inline"):
+			for _, sub := range fieldsOf(f.Type) {
+				sub.at = append([]int{i}, sub.at...)
+				all = append(all, sub)
+			}
+		case name == "": // as the YAML reader has it
+			all = append(all, field{strings.ToLower(f.Name), f, []int{i}})
+		default:
+			all = append(all, field{name, f, []int{i}})
+		}
+	}
+	return all
+}
+
+// fieldsAt lists the keys there may be at a path below t.
+func fieldsAt(t reflect.Type, path string) []field {
+	t = typeAt(t, path)
+	for t != nil && t.Kind() == reflect.Slice {
+		t = bare(t.Elem()) // a list may be written as a single value
+	}
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	return fieldsOf(t)
+}
+
+func bare(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+// typeAt returns the type of the setting at a path below t, nil when there is
+// none.
+func typeAt(t reflect.Type, path string) reflect.Type {
+	t = bare(t)
+	if path == "" {
+		return t
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		if path[0] == '[' {
+			_, path, _ = strings.Cut(path, "]")
+		}
+		return typeAt(t.Elem(), strings.TrimPrefix(path, "."))
+	case reflect.Map:
+		// Names may have dots in them: the longest that leaves something known.
+		for i := range len(path) + 1 {
+			if i == len(path) || path[i] == '.' || path[i] == '[' {
+				if found := typeAt(t.Elem(), strings.TrimPrefix(path[i:], ".")); found != nil {
+					return found
+				}
+			}
+		}
+	case reflect.Struct:
+		name, rest := path, ""
+		if i := strings.IndexAny(path, ".["); i >= 0 {
+			name, rest = path[:i], strings.TrimPrefix(path[i:], ".")
+		}
+		for _, f := range fieldsOf(t) {
+			if f.name == name {
+				return typeAt(f.of.Type, rest)
+			}
+		}
+	}
+	return nil
+}

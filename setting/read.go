@@ -1,0 +1,315 @@
+package setting
+
+import (
+	"bytes"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxText bounds a settings file; lists belong into files of their own.
+const maxText = 4 << 20
+
+// A Text is a settings file as it is written. It knows the line of every key.
+type Text struct {
+	File  string // as it was given
+	data  []byte
+	root  yaml.Node
+	of    reflect.Type
+	lines map[string]int
+	paths map[place]string
+}
+
+// A place is where a node of the YAML file begins.
+type place struct{ line, column int }
+
+// ReadFile reads the settings in file, of at most 4 MiB, into the struct that
+// into points to. See [Read].
+func ReadFile(file string, into any) (*Text, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, unreadable(file, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	if err != nil {
+		return nil, unreadable(file, err)
+	}
+	if len(data) > maxText {
+		return nil, Mistakes{{File: file, Text: fmt.Sprintf("the settings are larger than %d bytes: put lists into files of their own", maxText)}}
+	}
+	return Read(file, data, into)
+}
+
+// unreadable drops the operation from an error about a path: the sentence
+// around it says what was being done.
+func unreadable(file string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return Mistakes{{File: file, Text: "cannot read the settings: " + err.Error()}}
+}
+
+// Read reads settings that are already in memory. Mistakes name file, which
+// need not exist, and relative paths become relative to its folder ([Locate]).
+// Keys that the struct does not have and values of the wrong kind are refused;
+// all of them are in the error, which is [Mistakes].
+func Read(file string, data []byte, into any) (*Text, error) {
+	t := &Text{File: file, data: data, of: reflect.TypeOf(into).Elem(), lines: map[string]int{}, paths: map[place]string{}}
+	if len(bytes.TrimSpace(data)) > 0 {
+		if err := yaml.Load(data, &t.root); err != nil {
+			return nil, t.unreadable(err)
+		}
+	}
+	t.walk(&t.root, "", 0)
+	if t.root.Kind != 0 {
+		if err := yaml.Load(data, into, yaml.WithKnownFields()); err != nil {
+			return nil, t.unreadable(err)
+		}
+	}
+	Locate(into, filepath.Dir(file))
+	return t, nil
+}
+
+// Again reads the text once more into the struct that into points to.
+func (t *Text) Again(into any) error {
+	_, err := Read(t.File, t.data, into)
+	return err
+}
+
+// Value returns what is written at a key of the outermost level, as the YAML
+// reader gives it without a type; nil when it is left out. Paths in it are as
+// they are written.
+func (t *Text) Value(key string) (any, error) {
+	if t.root.Kind == 0 {
+		return nil, nil
+	}
+	var all map[string]any
+	if err := t.root.Decode(&all); err != nil {
+		return nil, err
+	}
+	return all[key], nil
+}
+
+// walk notes the place of every key below n.
+func (t *Text) walk(n *yaml.Node, path string, depth int) {
+	if n == nil || depth > 64 {
+		return
+	}
+	at := place{n.Line, n.Column}
+	if _, taken := t.paths[at]; !taken || n.Kind == yaml.ScalarNode {
+		t.paths[at] = path
+	}
+	if _, taken := t.lines[path]; !taken {
+		t.lines[path] = n.Line
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		for _, c := range n.Content {
+			t.walk(c, path, depth+1)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			sub := join(path, key.Value)
+			t.lines[sub] = key.Line
+			t.paths[place{key.Line, key.Column}] = sub
+			t.walk(n.Content[i+1], sub, depth+1)
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			t.walk(c, fmt.Sprintf("%s[%d]", path, i), depth+1)
+		}
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// parent returns the path above path, "" for none.
+func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
+
+// line returns the line of the key at path, or of the nearest one above it
+// that is written down.
+func (t *Text) line(path string) int {
+	for ; path != ""; path = parent(path) {
+		if l, ok := t.lines[path]; ok {
+			return l
+		}
+	}
+	return 0
+}
+
+// Mistakes turns an error about settings ([At]) into Mistakes with lines.
+// Errors that were joined are a mistake each.
+func (t *Text) Mistakes(err error) error {
+	if err == nil {
+		return nil
+	}
+	return t.mistakes(err)
+}
+
+func (t *Text) mistakes(err error) (m Mistakes) {
+	if errors.As(err, &m) {
+		return m
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // inside one mistake they are one
+		for _, e := range many.Unwrap() {
+			m = append(m, t.mistakes(e)...)
+		}
+		return m
+	}
+	var s *Error
+	if errors.As(err, &s) {
+		return Mistakes{{File: t.File, Line: t.line(s.Key), Key: s.Key, Text: s.Err.Error()}}
+	}
+	return Mistakes{{File: t.File, Text: err.Error()}}
+}
+
+// unreadable turns what the YAML reader says into mistakes with keys.
+func (t *Text) unreadable(err error) Mistakes {
+	var many *yaml.LoadErrors
+	if errors.As(err, &many) {
+		var m Mistakes
+		for _, e := range many.Errors {
+			m = append(m, t.mistake(e))
+		}
+		slices.SortStableFunc(m, func(a, b Mistake) int { return a.Line - b.Line })
+		return m
+	}
+	var one *yaml.LoadError
+	if errors.As(err, &one) {
+		return Mistakes{t.mistake(one)}
+	}
+	return Mistakes{{File: t.File, Text: strings.TrimPrefix(err.Error(), "yaml: ")}}
+}
+
+func (t *Text) mistake(e *yaml.LoadError) Mistake {
+	m := Mistake{File: t.File, Line: e.Mark.Line, Text: strings.TrimPrefix(e.Message, "yaml: ")}
+	m.Key = t.paths[place{e.Mark.Line, e.Mark.Column}]
+	if e.ContextMsg != "" && m.Key == "" {
+		m.Text = e.ContextMsg + ": " + m.Text
+	}
+	if rest, ok := strings.CutPrefix(m.Text, "field "); ok {
+		if name, _, ok := strings.Cut(rest, " not found in type "); ok {
+			m.Text = fmt.Sprintf("there is no setting called %q here", name) + t.meant(m.Key, name)
+		}
+	}
+	if strings.HasPrefix(m.Text, "cannot construct !!") {
+		m.Text = plainType(m.Text, typeAt(t.of, m.Key))
+	}
+	return m
+}
+
+// plainType says in words what the YAML reader says in Go types.
+func plainType(s string, of reflect.Type) string {
+	got, _, ok := strings.Cut(strings.TrimPrefix(s, "cannot construct !!"), " into ")
+	if !ok {
+		return s
+	}
+	kind, value, _ := strings.Cut(got, " ")
+	kind = map[string]string{"str": "text", "seq": "a list", "map": "a group of settings", "int": "a number", "float": "a number", "bool": "true or false"}[kind]
+	if kind == "" {
+		kind = got
+	}
+	if value != "" {
+		kind += " " + value
+	}
+	return "this is " + kind + ", it should be " + form(of)
+}
+
+// form says in words how values of a type are written.
+func form(t reflect.Type) string {
+	if t == nil {
+		return "something else"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		if !reflect.PointerTo(t).Implements(textType) {
+			return "a group of settings"
+		}
+	case reflect.String:
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return fmt.Sprintf("a whole number from 0 to %d", uint64(1)<<t.Bits()-1)
+	case reflect.Uint, reflect.Uint64:
+		return "a whole number, 0 or more"
+	default:
+		if !reflect.PointerTo(t).Implements(textType) {
+			return "a whole number"
+		}
+	}
+	return "a single value"
+}
+
+var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+// meant suggests the key that somebody meant who wrote name at path.
+func (t *Text) meant(path, name string) string {
+	for _, k := range []string{strings.ReplaceAll(strings.ToLower(name), "_", "-"), name} {
+		var names []string
+		for _, f := range fieldsAt(t.of, parent(path)) {
+			names = append(names, f.name)
+		}
+		if best := Nearest(k, names); best != "" {
+			return fmt.Sprintf("; did you mean %q?", best)
+		}
+	}
+	return ""
+}
+
+// Nearest returns the one of names that word may be a misspelling of: at most
+// two letters differ. It is "" when there is none.
+func Nearest(word string, names []string) string {
+	best, least := "", 3
+	for _, n := range names {
+		if d := distance(word, n); d < least && d < len(n) {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters that have to be added, removed, replaced or
+// swapped with their neighbour to make b of a.
+func distance(a, b string) int {
+	two, last := []int(nil), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], two[j-1]+1)
+			}
+		}
+		two, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,245 @@
+package setting
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+func TestDurationsAreReadAndWritten(t *testing.T) {
+	for _, tt := range []struct {
+		in, out string
+		want    time.Duration // of Or(time.Minute)
+	}{
+		{"90d", "90d", 90 * 24 * time.Hour},
+		{"36h", "1d12h", 36 * time.Hour},
+		{"30m", "30m", 30 * time.Minute},
+		{"1h30m", "1h30m", 90 * time.Minute},
+		{"1d12h", "1d12h", 36 * time.Hour},
+		{"250ms", "250ms", 250 * time.Millisecond},
+		{"90s", "1m30s", 90 * time.Second},
+		{"24h", "1d", 24 * time.Hour},
+		{"0", "off", 0},
+		{"0s", "off", 0},
+		{"0d", "off", 0},
+		{"off", "off", 0},
+	} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(tt.in)); err != nil {
+			t.Errorf("%q: %v", tt.in, err)
+			continue
+		}
+		if got := d.Or(time.Minute); got != tt.want || d.String() != tt.out || d.Off() != (tt.want == 0) {
+			t.Errorf("%q: got %v, written %q, off %v; want %v, %q", tt.in, got, d, d.Off(), tt.want, tt.out)
+		}
+		var again Duration
+		if err := again.UnmarshalText([]byte(d.String())); err != nil || again != d {
+			t.Errorf("%q: written as %q, which is read as %v, %v", tt.in, d, again, err)
+		}
+	}
+	if got := Duration(0).Or(time.Minute); got != time.Minute {
+		t.Errorf("left out: got %v, want the default", got)
+	}
+}
+
+func TestWhatIsNoDurationIsRefused(t *testing.T) {
+	for _, in := range []string{"", "d", "1", "1x", "-1d", "-1s", "+1s", "1dd", "1.5d", "99999999999999999999d", "x", "1d-1h", "99999999999h", "1h1d", "1d+1h", "Off", " 1s", "65535d2562047h"} {
+		var d Duration
+		err := d.UnmarshalText([]byte(in))
+		if err == nil || !strings.Contains(err.Error(), "is not a duration: write 90s, 15m, 36h or 30d") {
+			t.Errorf("%q: got %v, %v", in, d, err)
+		}
+	}
+}
+
+func TestSizesAreReadAndWritten(t *testing.T) {
+	for _, tt := range []struct {
+		in, out string
+		want    int64 // of Or(7)
+	}{
+		{"16MiB", "16MiB", 16 << 20},
+		{"500MB", "500MB", 500e6},
+		{"100KB", "100KB", 100e3},
+		{"100kB", "100KB", 100e3},
+		{"2 GB", "2GB", 2e9},
+		{"1TiB", "1TiB", 1 << 40},
+		{"1024", "1KiB", 1024},
+		{"1025", "1025", 1025},
+		{"5B", "5", 5},
+		{"0", "off", 0},
+		{"off", "off", 0},
+	} {
+		var s Size
+		if err := s.UnmarshalText([]byte(tt.in)); err != nil {
+			t.Errorf("%q: %v", tt.in, err)
+			continue
+		}
+		if got := s.Or(7); got != tt.want || s.String() != tt.out || s.Off() != (tt.want == 0) {
+			t.Errorf("%q: got %d, written %q; want %d, %q", tt.in, got, s, tt.want, tt.out)
+		}
+	}
+	if got := Size(0).Or(7); got != 7 {
+		t.Errorf("left out: got %d, want the default", got)
+	}
+	for _, in := range []string{"", "MB", "-1", "+1", "1.5MB", "1XB", "1M", "9223372036854775808", "9007199254740992KiB", "1 TB ", "0x10"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(in)); err == nil || !strings.Contains(err.Error(), "is not a size: write 100KB, 16MiB") {
+			t.Errorf("%q: got %d, %v", in, s, err)
+		}
+	}
+	if s := Size(math.MaxInt64); s.Or(1) != math.MaxInt64 {
+		t.Error("the largest size is not itself")
+	}
+}
+
+func TestCountsAreReadAndWritten(t *testing.T) {
+	for in, want := range map[string]int{"1": 1, "2048": 2048, "0": 0, "off": 0} {
+		var c Count
+		if err := c.UnmarshalText([]byte(in)); err != nil || c.Or(9) != want || c.Off() != (want == 0) {
+			t.Errorf("%q: got %d, %v; want %d", in, c.Or(9), err, want)
+		}
+	}
+	if got := Count(0).Or(9); got != 9 {
+		t.Errorf("left out: got %d, want the default", got)
+	}
+	for _, in := range []string{"", "-1", "+1", "1.5", "many", "4294967296", "1e3"} {
+		var c Count
+		if err := c.UnmarshalText([]byte(in)); err == nil {
+			t.Errorf("%q: read as %d", in, c)
+		}
+	}
+}
+
+// config is a room's Config in miniature.
+type config struct {
+	Idle   Duration          `yaml:"idle,omitempty"`
+	Body   Size              `yaml:"body,omitempty"`
+	Conns  Count             `yaml:"connections,omitempty"`
+	Listen OneOrMore[string] `yaml:"listen,omitempty"`
+	Cert   File              `yaml:"cert,omitempty"`
+	Data   Folder            `yaml:"data,omitempty"`
+	Trust  OneOrMore[File]   `yaml:"trust,omitempty"`
+	Lists  map[string]struct {
+		Path File `yaml:"path,omitempty"`
+	} `yaml:"lists,omitempty"`
+	Below *config `yaml:"below,omitempty"`
+	Words words   `yaml:"words,omitempty"`
+	own   File
+}
+
+type words []string
+
+func (w words) MoveFiles(to func(string) string) {
+	for i, s := range w {
+		if f, ok := strings.CutPrefix(s, "@"); ok {
+			w[i] = "@" + to(f)
+		}
+	}
+}
+
+func TestSettingsGoThroughYAML(t *testing.T) {
+	const text = `idle: 1h30m
+body: 16MiB
+connections: off
+listen: 127.0.0.1:8080
+`
+	var c config
+	if err := yaml.Load([]byte(text), &c, yaml.WithKnownFields()); err != nil {
+		t.Fatal(err)
+	}
+	want := config{Idle: Duration(90 * time.Minute), Body: 16 << 20, Conns: offInt, Listen: OneOrMore[string]{"127.0.0.1:8080"}}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got %+v, want %+v", c, want)
+	}
+	out, err := yaml.Dump(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again config
+	if err := yaml.Load(out, &again); err != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("written as %s, which is read as %+v, %v", out, again, err)
+	}
+}
+
+func TestOneOrMoreTakesAValueAListOrOff(t *testing.T) {
+	for in, want := range map[string][]string{"listen: a": {"a"}, "listen: [a, b]": {"a", "b"}, "listen: off": {}, "listen: []": {}, "idle: 1s": {"default"}} {
+		var c config
+		if err := yaml.Load([]byte(in), &c); err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := c.Listen.Or("default"); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+	var c config
+	if err := yaml.Load([]byte("listen: {a: b}"), &c); err == nil {
+		t.Errorf("a group of settings was read as %q", c.Listen)
+	}
+}
+
+func TestEveryFileIsFoundAndLocated(t *testing.T) {
+	const text = `
+cert: a.pem
+data: data
+trust: [b.pem, /etc/c.pem]
+lists: {ads: {path: ads.txt}, none: {}}
+below: {cert: d.pem, trust: e.pem}
+words: [plain, "@f.txt"]
+`
+	var c config
+	if err := yaml.Load([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	c.own = "private.txt"
+	Locate(&c, "/dir")
+	want := []string{"/dir/a.pem", "/dir/ads.txt", "/dir/b.pem", "/dir/d.pem", "/dir/e.pem", "/dir/f.txt", "/etc/c.pem"}
+	if got := Files(&c); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Files(c.Below); !reflect.DeepEqual(got, []string{"/dir/d.pem", "/dir/e.pem"}) {
+		t.Errorf("below: got %q", got)
+	}
+	if c.Data != "/dir/data" || c.own != "private.txt" {
+		t.Errorf("data is %q, what is not a setting %q", c.Data, c.own)
+	}
+}
+
+func TestAPathIsLocatedOnce(t *testing.T) {
+	for in, want := range map[string]string{"a": "/d/a", "/a": "/a", "": "", "off": "", "../a": "/a"} {
+		if got := Path("/d", in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAMistakeKeepsItsPath(t *testing.T) {
+	cause := errors.New("no such action")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{At("action", cause), "action: no such action"},
+		{At("rules[2]", At("action", cause)), "rules[2].action: no such action"},
+		{At("policies", At("[0]", At("rules[2]", cause))), "policies[0].rules[2]: no such action"},
+		// One that was wrapped says more than its path: it stays as it is.
+		{At("checks", fmt.Errorf("reading: %w", At("path", cause))), "checks: reading: path: no such action"},
+		{At("checks", errors.Join(At("a", cause), At("b", cause))), "checks.a: no such action\nchecks.b: no such action"},
+	} {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+		if !errors.Is(tt.err, cause) {
+			t.Errorf("%v has lost its cause", tt.err)
+		}
+	}
+	if err := At("action", nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
