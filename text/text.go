@@ -1,0 +1,143 @@
+// Package text holds what people read on pages, in their languages.
+//
+// Data moves so. Each language is one plain file, TAG.txt, with lines "key =
+// text"; names in braces in a text are replaced. [New] reads the files within
+// the program and those of a folder, which add languages or change texts.
+// [Set.For] chooses the language by a browser's Accept-Language.
+package text
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/language"
+)
+
+//go:embed *.txt
+var builtin embed.FS
+
+// source is the language that every text has.
+const source = "en"
+
+// maxFile bounds a file of texts, in bytes.
+const maxFile = 1 << 20
+
+// A Set is the texts of all languages. It does not change.
+type Set struct {
+	all     []*Texts
+	matcher language.Matcher
+}
+
+// Texts are those of one language.
+type Texts struct {
+	Lang string // BCP 47, for the attribute lang
+	Dir  string // "ltr" or "rtl", for the attribute dir
+	of   map[string]string
+	in   *Texts // the source, for what a folder's file leaves out
+}
+
+// New returns the texts within the program and those of dir, if it is not "".
+func New(dir string) (*Set, error) {
+	s := &Set{}
+	if err := s.read(builtin); err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		if err := s.read(os.DirFS(dir)); err != nil {
+			return nil, fmt.Errorf("texts in %s: %w", dir, err)
+		}
+	}
+	i := slices.IndexFunc(s.all, func(t *Texts) bool { return t.Lang == source })
+	s.all[0], s.all[i] = s.all[i], s.all[0] // the first is taken when none fits
+	var tags []language.Tag
+	for _, t := range s.all {
+		t.in = s.all[0]
+		tag, err := language.Parse(t.Lang)
+		if err != nil {
+			return nil, fmt.Errorf("texts: %q is not the tag of a language: %w", t.Lang, err)
+		}
+		tags = append(tags, tag)
+		t.Dir = "ltr"
+		switch script, _ := tag.Script(); script.String() {
+		case "Arab", "Hebr", "Syrc", "Thaa", "Nkoo":
+			t.Dir = "rtl"
+		}
+	}
+	s.matcher = language.NewMatcher(tags)
+	return s, nil
+}
+
+func (s *Set) read(files fs.FS) error {
+	names, err := fs.Glob(files, "*.txt")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		info, err := fs.Stat(files, name)
+		if err != nil {
+			return err
+		}
+		if info.Size() > maxFile {
+			return fmt.Errorf("%s: larger than %d bytes", name, maxFile)
+		}
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		tag := strings.TrimSuffix(path.Base(name), ".txt")
+		i := slices.IndexFunc(s.all, func(t *Texts) bool { return t.Lang == tag })
+		if i < 0 {
+			i = len(s.all)
+			s.all = append(s.all, &Texts{Lang: tag, of: map[string]string{}})
+		}
+		n := 0
+		for line := range strings.Lines(string(data)) {
+			n++
+			line = strings.TrimSpace(line)
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			key, text, ok := strings.Cut(line, " = ")
+			if !ok {
+				return fmt.Errorf(`%s:%d: %.40q is not of the form "key = text"`, name, n, line)
+			}
+			s.all[i].of[strings.TrimSpace(key)] = text
+		}
+	}
+	return nil
+}
+
+// For returns the texts that suit the value of an Accept-Language field (RFC
+// 9110, section 12.5.4), those in English where nothing does.
+func (s *Set) For(accept string) *Texts {
+	tags, _, err := language.ParseAcceptLanguage(accept[:min(len(accept), 200)])
+	if err != nil || len(tags) == 0 {
+		return s.all[0]
+	}
+	_, i, confidence := s.matcher.Match(tags...)
+	if confidence == language.No {
+		return s.all[0]
+	}
+	return s.all[i]
+}
+
+// All returns the texts of every language, English first.
+func (s *Set) All() []*Texts { return slices.Clone(s.all) }
+
+// Say returns the text of a key with each {name} of the pairs name, value
+// replaced; the English one where the language lacks it; "" for an unknown key.
+func (t *Texts) Say(key string, pairs ...string) string {
+	text, ok := t.of[key]
+	if !ok {
+		text = t.in.of[key]
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		text = strings.ReplaceAll(text, "{"+pairs[i]+"}", pairs[i+1])
+	}
+	return text
+}
