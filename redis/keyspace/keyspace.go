@@ -1,0 +1,182 @@
+// Package keyspace follows changes in Redis: which keys were written, by the
+// keyspace notifications that the server sends when it is set up to.
+//
+// Notifications are not kept for clients that are away. So [Watch] reports each
+// time that it has begun to listen: what happened before has to be looked up.
+package keyspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/redis"
+)
+
+const (
+	// pause is between attempts to listen.
+	pause = 200 * time.Millisecond
+	// look is how often a cluster is asked for its nodes.
+	look = 5 * time.Second
+)
+
+// A Watcher says what Watch listens to and what it reports to. Its functions
+// may be called by several goroutines and must not block.
+type Watcher struct {
+	DB       int      // number of the database
+	Patterns []string // globs of keys, see [Escape]
+	// Changed is called with each key that is written.
+	Changed func(key string)
+	// Listening is called when the server has confirmed the patterns, at first
+	// and after each interruption; in a cluster by each node.
+	Listening func()
+	// Lost is called when a server cannot be listened to.
+	Lost func(error)
+}
+
+// Watch listens until ctx ends. In a cluster every node reports its own keys,
+// and all are listened to. The channels cover all databases, since those that
+// an ACL names for psubscribe have to be equal to ours: with an asterisk for the
+// database they are the same whatever number the settings have.
+func Watch(ctx context.Context, client *redis.Client, w Watcher) {
+	sub := redis.Subscription{Ready: w.Listening}
+	for _, p := range w.Patterns {
+		sub.Patterns = append(sub.Patterns, "__keyspace@*__:"+p)
+	}
+	ours := fmt.Sprintf("__keyspace@%d__:", w.DB)
+	sub.Message = func(channel string, _ []byte) {
+		if key, ok := strings.CutPrefix(channel, ours); ok {
+			w.Changed(key)
+		}
+	}
+	var work sync.WaitGroup
+	defer work.Wait()
+	followed := map[string]context.CancelFunc{}
+	for {
+		nodes := client.Nodes()
+		if len(nodes) == 1 {
+			nodes = []string{""} // whichever it is
+		}
+		for _, node := range nodes {
+			if followed[node] != nil {
+				continue
+			}
+			nodeCtx, cancel := context.WithCancel(ctx)
+			followed[node] = cancel
+			sub := sub
+			sub.Node = node
+			work.Go(func() { follow(nodeCtx, client, sub, w.Lost) })
+		}
+		for node, cancel := range followed {
+			if !slices.Contains(nodes, node) {
+				cancel()
+				delete(followed, node)
+			}
+		}
+		if sleep(ctx, look) != nil {
+			for _, cancel := range followed {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+// follow listens to one node.
+func follow(ctx context.Context, client *redis.Client, sub redis.Subscription, lost func(error)) {
+	for {
+		if err := client.Subscribe(ctx, sub); ctx.Err() == nil {
+			lost(err)
+		}
+		if sleep(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// wanted are the classes of notify-keyspace-events that we need: keyspace
+// events of generic commands, strings, hashes, sets, and keys that expire.
+const wanted = "Kg$hsx"
+
+const setting = "notify-keyspace-events"
+
+// Enable asks whether the server sends the notifications that Watch needs. If
+// it does not, set says to change that with CONFIG SET, keeping the classes
+// that are set already. The error says what an operator has to do.
+func Enable(ctx context.Context, client *redis.Client, set bool) error {
+	var errs []error
+	nodes := client.Nodes()
+	for _, node := range nodes {
+		if err := enable(ctx, client, node, set); err != nil {
+			if len(nodes) > 1 {
+				err = fmt.Errorf("%s: %w", node, err)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func enable(ctx context.Context, client *redis.Client, node string, set bool) error {
+	var b redis.Batch
+	b.Add("CONFIG", "GET", setting)
+	have := ""
+	err := client.DoAt(ctx, node, &b)
+	if err == nil {
+		err = b.Reply(0).Each(func(_, value []byte) { have = string(value) })
+	}
+	if err != nil {
+		return fmt.Errorf("cannot ask whether the server sends keyspace notifications (%w); if it does not, changes are noticed at the next reload only", err)
+	}
+	missing := missing(have)
+	switch {
+	case missing == "":
+		return nil
+	case !set:
+		return fmt.Errorf("%s is %q and lacks %q: changes are noticed at the next reload only; use CONFIG SET %s %q, or set-notify: true", setting, have, missing, setting, have+missing)
+	}
+	b.Reset()
+	b.Add("CONFIG", "SET", setting, have+missing)
+	if err := client.DoAt(ctx, node, &b); err != nil {
+		return fmt.Errorf("set %s to %q: %w; changes are noticed at the next reload only", setting, have+missing, err)
+	}
+	return nil
+}
+
+// missing returns what flags lack of wanted; A stands for all but K and E.
+func missing(flags string) string {
+	var m []rune
+	for _, f := range wanted {
+		if !strings.ContainsRune(flags, f) && (f == 'K' || !strings.Contains(flags, "A")) {
+			m = append(m, f)
+		}
+	}
+	return string(m)
+}
+
+// Escape makes of a text the pattern that only this text matches.
+func Escape(s string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		if slices.Contains([]byte(`*?[\`), c) {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}

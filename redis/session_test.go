@@ -1,0 +1,157 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/redis"
+	"shuultuur/test/redistest"
+)
+
+func session(t *testing.T, c *redis.Client, most int) *redis.Session {
+	t.Helper()
+	s := c.Session(t.Context(), most)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func hashOf(t *testing.T, s *redis.Session, key string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	if err := s.Hash(key, func(f, v []byte) error { got[string(f)] = string(v); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestWhatIsLargeIsReadWhole(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do(t, "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+@connection")
+	s := session(t, connect(t, redis.Config{Addresses: []string{server.Addr}, DB: 2, Username: "reader", Password: "secret"}, redis.Options{}), 300_000)
+	want, keys := map[string]string{}, []string{}
+	writer := connect(t, redis.Config{Addresses: []string{server.Addr}, DB: 2}, redis.Options{})
+	// Values below, at and above what the buffer holds, and longer than are read.
+	var hset, sadd, mset []string
+	for i := range 20_000 {
+		f, v := fmt.Sprintf("f%d", i), strings.Repeat("v", i%100)
+		switch i {
+		case 100, 200, 300:
+			v = strings.Repeat("w", (64<<10)-400+i)
+		case 400:
+			v = strings.Repeat("x", 400_000)
+		}
+		hset, sadd, mset = append(hset, f, v), append(sadd, f), append(mset, "k:"+f, v)
+		want[f] = v[:min(len(v), 300_000)]
+		keys = append(keys, "k:"+f)
+	}
+	do(t, writer, append([]string{"HSET", "h"}, hset...)...)
+	do(t, writer, append([]string{"SADD", "s"}, sadd...)...)
+	do(t, writer, append([]string{"MSET"}, mset...)...)
+	if got := hashOf(t, s, "h"); !maps.Equal(got, want) {
+		t.Errorf("of %d fields %d were read", len(want), len(got))
+	}
+	if got := hashOf(t, s, "none"); len(got) != 0 {
+		t.Errorf("%d fields of nothing", len(got))
+	}
+	members := map[string]bool{}
+	if err := s.Members("s", func(m []byte) error { members[string(m)] = true; return nil }); err != nil || len(members) != len(want) {
+		t.Errorf("%d members, %v", len(members), err)
+	}
+	found := map[string]bool{}
+	if err := s.Keys("k:*", func(k []byte) error { found[string(k)] = true; return nil }); err != nil || len(found) != len(want) {
+		t.Errorf("%d keys, %v", len(found), err)
+	}
+	keys = append(keys, "h", "k:none") // of another type, and none
+	at := 0
+	if err := s.Strings(len(keys), func(i int, b []byte) []byte { return append(b, keys[i]...) }, func(i int, v []byte) error {
+		if i != at || string(v) != want[strings.TrimPrefix(keys[i], "k:")] || (v == nil) != (i >= len(want)) {
+			t.Errorf("%d: %s: %d bytes", i, keys[i], len(v))
+		}
+		at++
+		return nil
+	}); err != nil || at != len(keys) {
+		t.Errorf("%d values, %v", at, err)
+	}
+	if n, err := s.Length("h"); n != len(want) || err != nil {
+		t.Errorf("%d fields are counted, %v", n, err)
+	}
+	listed := map[string]bool{}
+	if err := s.Fields("h", func(f []byte) error { listed[string(f)] = true; return nil }); err != nil || len(listed) != len(want) {
+		t.Errorf("%d fields are listed, %v", len(listed), err)
+	}
+	fields := append(slices.Sorted(maps.Keys(want)), "none")
+	at = 0
+	if err := s.Values("h", len(fields), func(i int, b []byte) []byte { return append(b, fields[i]...) }, func(i int, v []byte) error {
+		if i != at || string(v) != want[fields[i]] || (v == nil) != (i == len(want)) {
+			t.Errorf("%d: %s: %d bytes", i, fields[i], len(v))
+		}
+		at++
+		return nil
+	}); err != nil || at != len(fields) {
+		t.Errorf("%d values of fields, %v", at, err)
+	}
+	if err := s.Members("h", func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("a hash as a set: %v", err)
+	}
+	stop := errors.New("enough")
+	if err := s.Hash("h", func(_, _ []byte) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("stopped: %v", err)
+	}
+	if got := hashOf(t, s, "h"); len(got) != len(want) {
+		t.Errorf("after an error %d fields", len(got))
+	}
+}
+
+func TestKeysOfAClusterAreReadWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	c := connect(t, redis.Config{Addresses: []string{nodes[0].Addr}, Cluster: true}, redis.Options{})
+	s := session(t, c, 100)
+	var keys []string
+	for i := range 30 {
+		h, k := fmt.Sprintf("h%d", i), fmt.Sprintf("k%d", i)
+		do(t, c, "HSET", h, "f", h)
+		do(t, c, "SET", k, k)
+		keys = append(keys, k)
+		if got := hashOf(t, s, h); len(got) != 1 || got["f"] != h {
+			t.Errorf("%s: %v", h, got)
+		}
+	}
+	found := map[string]bool{}
+	if err := s.Keys("k*", func(k []byte) error { found[string(k)] = true; return nil }); err != nil || len(found) != len(keys) {
+		t.Errorf("%d keys, %v", len(found), err)
+	}
+	do(t, c, "HSET", "h-of-another-type", "f", "v")
+	others := append(keys, "none", "h-of-another-type")
+	if err := s.Strings(len(others), func(i int, b []byte) []byte { return append(b, others[i]...) }, func(i int, v []byte) error {
+		if i < len(keys) && string(v) != keys[i] || i >= len(keys) && v != nil {
+			t.Errorf("%s: %q", others[i], v)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServerThatHangsIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := session(t, connect(t, at(server.Addr), redis.Options{}), 100)
+	hashOf(t, s, "h")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	server.Pause(t)
+	began := time.Now()
+	if err := s.Hash("h", func(_, _ []byte) error { return nil }); err == nil || ctx.Err() != nil {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	server.Resume(t)
+	hashOf(t, s, "h")
+}
