@@ -10,21 +10,21 @@ import (
 	"sync"
 )
 
-// A Body reads the body of the message its Reader read last, and ends where
-// the framing says. It is used again for the next message. It is what
+// A Framed is the body of the message that its Reader read last. It ends where
+// the framing says and is used again for the next message. It is what
 // Request.Body and Response.Body hold after ReadRequest and ReadResponse.
 //
 // A broken chunked body is an *Error; a connection that ends too early is
 // io.ErrUnexpectedEOF. Errors stay.
-type Body struct {
+type Framed struct {
 	r       *Reader
 	length  int64 // as in Request.Length
 	left    int64 // bytes left: of the body, or of the chunk
 	at      place
-	status  int     // of an Error
-	exts    int     // bytes of chunk extensions so far
-	trailer *Fields // of the message
-	raw     []byte  // the trailer section
+	status  int // of an Error
+	exts    int // bytes of chunk extensions so far
+	trailer Fields
+	raw     []byte // the trailer section
 	err     error
 	limit   io.LimitedReader // here so that splicing allocates nothing
 }
@@ -41,8 +41,8 @@ const (
 )
 
 // begin starts a body and says whether there is one.
-func (b *Body) begin(r *Reader, length int64, trailer *Fields, status int) bool {
-	*b = Body{r: r, length: length, left: length, at: atData, status: status, trailer: trailer, raw: b.raw[:0]}
+func (b *Framed) begin(r *Reader, length int64, status int) bool {
+	*b = Framed{r: r, length: length, left: length, at: atData, status: status, trailer: b.trailer[:0], raw: b.raw[:0]}
 	switch length {
 	case None:
 		b.at, b.err = atEnd, io.EOF
@@ -56,24 +56,47 @@ func (b *Body) begin(r *Reader, length int64, trailer *Fields, status int) bool 
 }
 
 // ended says whether the bytes that come next belong to another message.
-func (b *Body) ended() bool { return b.at == atEnd }
+func (b *Framed) ended() bool { return b.at == atEnd }
 
-// Done says whether the body has been read to its end, trailers included, so
-// that the connection can be used for another message.
-func (b *Body) Done() bool { return b.at == atEnd }
+// Done implements [Body]. The connection can then be used for another message.
+func (b *Framed) Done() bool { return b.at == atEnd }
 
-// Left returns the bytes still to be read of a body of known length, Chunked
-// or UntilClose for others, and 0 at the end.
-func (b *Body) Left() int64 {
+// Left implements [Body].
+func (b *Framed) Left() int64 {
 	if b.at == atEnd || b.length > 0 {
 		return b.left
 	}
 	return b.length
 }
 
+// Ready implements [Body]: the bytes of the buffer that belong to the body. Of
+// a chunked body it is the rest of one chunk.
+func (b *Framed) Ready(dst [][]byte) [][]byte {
+	if b.r.a == b.r.b || !b.next(false) {
+		return dst
+	}
+	if n := int(min(b.left, int64(b.r.b-b.r.a))); n > 0 {
+		dst = append(dst, b.r.buf[b.r.a:b.r.a+n])
+	}
+	return dst
+}
+
+// Skip implements [Body].
+func (b *Framed) Skip(n int) {
+	b.r.a += n
+	b.took(n)
+	b.next(false) // an end that is here already need not be asked for
+}
+
+// Trailer implements [Body]. It is valid until the next message is read.
+func (b *Framed) Trailer() Fields { return b.trailer }
+
+// Close implements [Body]. The connection is not the body's to close.
+func (b *Framed) Close() error { return nil }
+
 // Read reads body bytes: what is buffered; without that, straight from the
 // connection into p where that costs no extra system call.
-func (b *Body) Read(p []byte) (n int, err error) {
+func (b *Framed) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -111,7 +134,7 @@ func (b *Body) Read(p []byte) (n int, err error) {
 }
 
 // took counts n bytes of data as read.
-func (b *Body) took(n int) {
+func (b *Framed) took(n int) {
 	b.left -= int64(n)
 	switch {
 	case b.left > 0:
@@ -123,11 +146,11 @@ func (b *Body) took(n int) {
 }
 
 // end is the end as it should be.
-func (b *Body) end() { b.at, b.left, b.err = atEnd, 0, io.EOF }
+func (b *Framed) end() { b.at, b.left, b.err = atEnd, 0, io.EOF }
 
 // stop ends the body with an error, or properly where the end of the
 // connection is its end.
-func (b *Body) stop(err error) {
+func (b *Framed) stop(err error) {
 	var e *Error
 	switch {
 	case err == io.EOF && b.length == UntilClose:
@@ -141,7 +164,7 @@ func (b *Body) stop(err error) {
 
 // next goes to the next data and says whether there is some; if not, b.err
 // says why, or is nil when that cannot be known without waiting.
-func (b *Body) next(wait bool) bool {
+func (b *Framed) next(wait bool) bool {
 	for b.err == nil {
 		var err error
 		switch b.at {
@@ -192,7 +215,7 @@ func (r *Reader) crlf(reason string) error {
 }
 
 // chunk reads a chunk's line: its size and extensions, which are dropped.
-func (b *Body) chunk() error {
+func (b *Framed) chunk() error {
 	line, err := b.r.line()
 	if err != nil {
 		return err
@@ -325,8 +348,8 @@ func quotedLen(b []byte) int {
 	return 0
 }
 
-// trailers reads the trailer section into the message's Trailer.
-func (b *Body) trailers() error {
+// trailers reads the trailer section.
+func (b *Framed) trailers() error {
 	p, err := b.r.Peek(1)
 	if err != nil {
 		return err
@@ -341,7 +364,7 @@ func (b *Body) trailers() error {
 		return err
 	}
 	var f framing
-	fs, e := parseFields(b.raw, 0, (*b.trailer)[:0], &f, b.status == 502)
+	fs, e := parseFields(b.raw, 0, b.trailer[:0], &f, b.status == 502)
 	if e != nil {
 		return firstOf(e, b.raw)
 	}
@@ -350,7 +373,7 @@ func (b *Body) trailers() error {
 			return bad("field that may not be in a trailer section")
 		}
 	}
-	*b.trailer = fs
+	b.trailer = fs
 	b.end()
 	return nil
 }
@@ -365,7 +388,7 @@ func forbiddenInTrailer(name []byte) bool {
 		"Content-Encoding", "Content-Type", "Content-Range",
 		"Authorization", "Proxy-Authorization", "Cookie",
 	} {
-		if equalFold(name, s) {
+		if EqualName(name, s) {
 			return true
 		}
 	}
@@ -374,7 +397,7 @@ func forbiddenInTrailer(name []byte) bool {
 
 // Discard reads the rest of the body and drops it, so that the connection may
 // be used again. It gives up with an error when there is more than max bytes.
-func (b *Body) Discard(max int64) error {
+func (b *Framed) Discard(max int64) error {
 	for b.next(true) {
 		if b.left > max {
 			return errTooMuch
@@ -410,11 +433,10 @@ var buffers = sync.Pool{New: func() any { return new([copySize]byte) }}
 // WriteTo writes the rest of the body to w. A long rest of known length, or
 // one that ends with the connection, is moved by the kernel (splice) on Linux
 // when the Reader reads from a *net.TCPConn and w is one.
-func (b *Body) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
+func (b *Framed) WriteTo(w io.Writer) (int64, error) { return b.Copy(w, math.MaxInt64) }
 
-// Copy writes the rest of the body to w, at most max bytes of it: a caller
-// that moves deadlines as data flows copies piece by piece until Done.
-func (b *Body) Copy(w io.Writer, max int64) (n int64, err error) {
+// Copy implements [Body].
+func (b *Framed) Copy(w io.Writer, max int64) (n int64, err error) {
 	if b.length != Chunked {
 		if n, err = b.copyBuffered(w, max); err != nil || n == max {
 			return n, err
@@ -443,7 +465,7 @@ func (b *Body) Copy(w io.Writer, max int64) (n int64, err error) {
 	return n, nil
 }
 
-func (b *Body) copyBuffered(w io.Writer, max int64) (int64, error) {
+func (b *Framed) copyBuffered(w io.Writer, max int64) (int64, error) {
 	m := min(b.left, max, int64(b.r.b-b.r.a))
 	if m == 0 || b.err != nil {
 		return 0, nil
@@ -454,7 +476,7 @@ func (b *Body) copyBuffered(w io.Writer, max int64) (int64, error) {
 	return int64(n), err
 }
 
-func (b *Body) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
+func (b *Framed) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
 	if runtime.GOOS != "linux" || b.err != nil || min(b.left, max) < spliceMin {
 		return nil, false
 	}
@@ -465,7 +487,7 @@ func (b *Body) spliceable(w io.Writer, max int64) (*net.TCPConn, bool) {
 	return dst, ok
 }
 
-func (b *Body) splice(dst *net.TCPConn, max int64) (int64, error) {
+func (b *Framed) splice(dst *net.TCPConn, max int64) (int64, error) {
 	want := min(b.left, max)
 	b.limit = io.LimitedReader{R: b.r.src, N: want}
 	n, err := dst.ReadFrom(&b.limit)

@@ -55,7 +55,7 @@ func TestKeptAliveConnectionAllocatesNothing(t *testing.T) {
 					}
 				}
 			}
-			out = AppendLastChunk(AppendChunk(out[:0], 10), q.Trailer)
+			out = AppendLastChunk(AppendChunk(out[:0], 10), trailer(q.Body))
 		})
 		if n != 0 || err != nil {
 			t.Errorf("%.30q: %v allocations, error %v, want 0", in, n, err)
@@ -77,7 +77,7 @@ func TestResponsesOfAKeptAliveConnectionAllocateNothing(t *testing.T) {
 			err = e
 		}
 		if s.Body != nil {
-			if _, e := s.Body.(*Body).WriteTo(w); e != nil {
+			if _, e := s.Body.(*Framed).WriteTo(w); e != nil {
 				err = e
 			}
 		}
@@ -159,7 +159,7 @@ func TestLeftAndDone(t *testing.T) {
 		if err := r.ReadResponse(&s, "GET"); err != nil {
 			t.Fatal(err)
 		}
-		b := s.Body.(*Body)
+		b := s.Body.(*Framed)
 		if b.Left() != want || b.Done() {
 			t.Errorf("before: left %d, done %v, want %d, false", b.Left(), b.Done(), want)
 		}
@@ -185,7 +185,7 @@ func TestEndIsSeenWithTheLastData(t *testing.T) {
 		if err := r.ReadRequest(&q); err != nil {
 			t.Fatal(err)
 		}
-		b := q.Body.(*Body)
+		b := q.Body.(*Framed)
 		p := make([]byte, 10)
 		if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil || !b.Done() {
 			t.Errorf("%q: got %q, %v, done %v", in, p[:n], err, b.Done())
@@ -215,7 +215,7 @@ func TestDiscard(t *testing.T) {
 		if err := r.ReadRequest(&q); err != nil {
 			t.Fatal(err)
 		}
-		b := q.Body.(*Body)
+		b := q.Body.(*Framed)
 		if err := b.Discard(c.max); err != c.want || b.Done() != (err == nil) {
 			t.Errorf("%q, max %d: got %v, done %v, want %v", c.in, c.max, err, b.Done(), c.want)
 		}
@@ -225,7 +225,7 @@ func TestDiscard(t *testing.T) {
 	if err := r.ReadResponse(&s, "GET"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Body.(*Body).Discard(1 << 40); err != errTooMuch {
+	if err := s.Body.(*Framed).Discard(1 << 40); err != errTooMuch {
 		t.Errorf("until close: got %v, want %v", err, errTooMuch)
 	}
 }
@@ -252,7 +252,7 @@ func tcpPair(t testing.TB) (client, server *net.TCPConn) {
 
 // relay sends response bytes in over TCP, reads the response, copies its body
 // to another TCP connection with copy and returns what came out there.
-func relay(t *testing.T, in []byte, copy func(b *Body, w io.Writer) error) (got []byte, b *Body, err error) {
+func relay(t *testing.T, in []byte, copy func(b *Framed, w io.Writer) error) (got []byte, b *Framed, err error) {
 	origin, upstream := tcpPair(t)
 	down, client := tcpPair(t)
 	go func() {
@@ -269,7 +269,7 @@ func relay(t *testing.T, in []byte, copy func(b *Body, w io.Writer) error) (got 
 	if err := r.ReadResponse(&s, "GET"); err != nil {
 		t.Fatal(err)
 	}
-	b = s.Body.(*Body)
+	b = s.Body.(*Framed)
 	err = copy(b, down)
 	down.CloseWrite()
 	return <-out, b, err
@@ -282,8 +282,8 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 		chunked = append(append(AppendChunk(chunked, 1<<15), p[:1<<15]...), "\r\n"...)
 	}
 	chunked = AppendLastChunk(chunked, nil)
-	whole := func(b *Body, w io.Writer) error { _, err := io.Copy(w, b); return err }
-	pieces := func(b *Body, w io.Writer) error {
+	whole := func(b *Framed, w io.Writer) error { _, err := io.Copy(w, b); return err }
+	pieces := func(b *Framed, w io.Writer) error {
 		for !b.Done() {
 			if n, err := b.Copy(w, 100_000); err != nil || n > 100_000 {
 				return err
@@ -294,7 +294,7 @@ func TestWriteToBetweenTCPConnections(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   []byte
-		copy func(*Body, io.Writer) error
+		copy func(*Framed, io.Writer) error
 		err  error
 	}{
 		{"length", append([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n"), data...), whole, nil},
@@ -342,7 +342,7 @@ func BenchmarkChunkedBody(b *testing.B) {
 		if err := r.ReadRequest(&q); err != nil {
 			b.Fatal(err)
 		}
-		if err := q.Body.(*Body).Discard(1 << 20); err != nil {
+		if err := q.Body.(*Framed).Discard(1 << 20); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,8 +11,9 @@
 //
 // Data moves so: a [Reader] over a connection finds the end of a head
 // ([Reader.ReadRequest], [Reader.ReadResponse]), parses it into a [Request] or
-// [Response], and hands out the body that follows as a [Body], which ends
-// where the framing says. What is written is appended to a byte slice
+// [Response], and hands out the body that follows as a [Framed], which ends
+// where the framing says. Whoever passes a message on sees a [Body], which may
+// come from a connection, from memory ([Memory]) or from a file. What is written is appended to a byte slice
 // ([AppendChunk], [AppendLastChunk]), so that much can leave in one system
 // call; who forwards a head knows what has to stay behind, and writes it.
 //
@@ -20,8 +21,6 @@
 // carries the status to answer with. Nothing is repaired: a repaired message
 // means one thing here and another at the next hop.
 package message
-
-import "io"
 
 // A Field is one field line. Both slices belong to the message.
 type Field struct{ Name, Value []byte }
@@ -59,17 +58,23 @@ type Request struct {
 	Path  []byte // path and query as sent; "/" when an absolute target has none
 	Proto uint8  // 10, 11 or 20
 	Fields
-	Length  int64     // bytes of body, or None, or Chunked
-	Close   bool      // the client will not send another request (version and Connection)
-	Expect  bool      // Expect: 100-continue
-	Upgrade []byte    // value of Upgrade when Connection names it, else nil
-	Body    io.Reader // nil when Length is None
-	Trailer Fields    // filled in when a chunked body has been read to its end
+	Length  int64  // bytes of body, or None, or Chunked
+	Close   bool   // the client will not send another request (version and Connection)
+	Expect  bool   // Expect: 100-continue
+	Upgrade []byte // value of Upgrade when Connection names it, else nil
+	Body    Body   // nil when Length is None
+	// Dial is the host to connect to where that is not Host: an edit of the
+	// policy, or the address a client was on its way to. "" is Host. Responses
+	// to requests that differ in it are not responses of one origin.
+	Dial string
 
 	raw []byte // the head as sent, from the request line to the empty line
 }
 
 // A Response is a response head and where its body comes from.
+//
+// A response that comes from a round trip has a Body in any case, which may be
+// Done from the beginning; it has to be closed.
 type Response struct {
 	Status int
 	Reason []byte // reason phrase as sent
@@ -78,8 +83,7 @@ type Response struct {
 	Length  int64 // bytes of body, or None, Chunked, UntilClose
 	Close   bool  // the connection cannot be used again after this
 	Upgrade []byte
-	Body    io.Reader // nil when Length is None or the status or method has none
-	Trailer Fields
+	Body    Body // from a Reader: nil when Length is None or the status or method has none
 
 	raw []byte
 }
@@ -101,8 +105,8 @@ type Error struct {
 
 func (e *Error) Error() string { return "bad message: " + e.Reason }
 
-// equalFold compares two field names: ASCII only, as RFC 9110 5.1 wants.
-func equalFold(a []byte, b string) bool {
+// EqualName compares two field names without case, ASCII only (RFC 9110, 5.1).
+func EqualName(a []byte, b string) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -120,7 +124,7 @@ func equalFold(a []byte, b string) bool {
 // Get returns the value of the first field called name, or nil.
 func (f Fields) Get(name string) []byte {
 	for i := range f {
-		if equalFold(f[i].Name, name) {
+		if EqualName(f[i].Name, name) {
 			return f[i].Value
 		}
 	}
@@ -130,7 +134,7 @@ func (f Fields) Get(name string) []byte {
 // Has says whether there is a field called name.
 func (f Fields) Has(name string) bool {
 	for i := range f {
-		if equalFold(f[i].Name, name) {
+		if EqualName(f[i].Name, name) {
 			return true
 		}
 	}
@@ -146,7 +150,7 @@ func (f *Fields) Add(name, value string) {
 func (f *Fields) Del(name string) {
 	g := (*f)[:0]
 	for _, x := range *f {
-		if !equalFold(x.Name, name) {
+		if !EqualName(x.Name, name) {
 			g = append(g, x)
 		}
 	}
@@ -159,7 +163,7 @@ func (f *Fields) Set(name, value string) {
 	done := false
 	g := (*f)[:0]
 	for _, x := range *f {
-		if equalFold(x.Name, name) {
+		if EqualName(x.Name, name) {
 			if done {
 				continue
 			}
@@ -178,7 +182,7 @@ func (f *Fields) Set(name, value string) {
 // count).
 func (f Fields) HasToken(name, token string) bool {
 	for i := range f {
-		if equalFold(f[i].Name, name) && listHas(f[i].Value, token) {
+		if EqualName(f[i].Name, name) && listHas(f[i].Value, token) {
 			return true
 		}
 	}
@@ -202,7 +206,7 @@ func listHas(v []byte, token string) bool {
 				break
 			}
 		}
-		if equalFold(trim(item), token) {
+		if EqualName(trim(item), token) {
 			return true
 		}
 	}

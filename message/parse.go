@@ -88,35 +88,35 @@ type framing struct {
 func (f *framing) note(name, value []byte) {
 	switch len(name) {
 	case 4:
-		if equalFold(name, "Host") {
+		if EqualName(name, "Host") {
 			f.host = value
 			f.hosts++
 		}
 	case 6:
-		if equalFold(name, "Expect") {
-			if equalFold(value, "100-continue") {
+		if EqualName(name, "Expect") {
+			if EqualName(value, "100-continue") {
 				f.expects = true
 			} else {
 				f.otherExpects = true
 			}
 		}
 	case 7:
-		if equalFold(name, "Upgrade") && f.upgrade == nil {
+		if EqualName(name, "Upgrade") && f.upgrade == nil {
 			f.upgrade = value
 		}
 	case 10:
-		if equalFold(name, "Connection") {
+		if EqualName(name, "Connection") {
 			f.close = f.close || listHas(value, "close")
 			f.keepAlive = f.keepAlive || listHas(value, "keep-alive")
 			f.upgrades = f.upgrades || listHas(value, "upgrade")
 		}
 	case 14:
-		if equalFold(name, "Content-Length") {
+		if EqualName(name, "Content-Length") {
 			f.length = value
 			f.lengths++
 		}
 	case 17:
-		if equalFold(name, "Transfer-Encoding") {
+		if EqualName(name, "Transfer-Encoding") {
 			f.coding = value
 			f.codings++
 		}
@@ -146,7 +146,7 @@ func (f *framing) bodyLength(proto uint8) (int64, *Error) {
 // checkCoding accepts "chunked" alone. What else could be meant is told apart
 // only for the answer: a coding we do not have, or one that frames nothing.
 func checkCoding(v []byte) *Error {
-	if equalFold(v, "chunked") {
+	if EqualName(v, "chunked") {
 		return nil
 	}
 	chunked := false
@@ -160,7 +160,7 @@ func checkCoding(v []byte) *Error {
 		case chunked:
 			return bad("Transfer-Encoding goes on after chunked")
 		}
-		chunked = equalFold(item, "chunked")
+		chunked = EqualName(item, "chunked")
 	}
 	return &Error{501, "transfer coding other than chunked"}
 }
@@ -464,7 +464,7 @@ func (q *Request) frame(f *framing) *Error {
 }
 
 // parse parses s.raw.
-func (s *Response) parse(method string) *Error {
+func (s *Response) parse(method string, relaxed bool) *Error {
 	raw := s.raw // at least HTTP/1. and CRLF CRLF
 	switch raw[7] {
 	case '1':
@@ -499,6 +499,9 @@ func (s *Response) parse(method string) *Error {
 	var err *Error
 	if s.Fields, err = parseFields(raw, i+2, s.Fields, &f, true); err != nil {
 		return err
+	}
+	if relaxed {
+		s.Fields = f.joinLengths(s.Fields)
 	}
 	return s.frame(&f, method)
 }
@@ -576,7 +579,7 @@ var registered = [...]string{
 // internScheme returns a scheme in lower case.
 func internScheme(b []byte) string {
 	for _, s := range [...]string{"http", "https", "ws", "wss", "ftp"} {
-		if equalFold(b, s) {
+		if EqualName(b, s) {
 			return s
 		}
 	}

@@ -30,7 +30,8 @@ type Reader struct {
 	buf     []byte
 	a, b    int // buf[a:b] has been read and not consumed
 	maxHead int
-	body    Body
+	relaxed bool // see Relax
+	body    Framed
 	err     error // a head that failed: where the next one begins is unknown
 }
 
@@ -39,7 +40,7 @@ type Reader struct {
 //
 // Where r is a *net.TCPConn itself, and not a wrapper, long bodies go to
 // another TCP connection without passing through the process (see
-// [Body.WriteTo]).
+// [Framed.WriteTo]).
 func NewReader(r io.Reader, size, maxHead int) *Reader {
 	return &Reader{src: r, buf: make([]byte, max(size, minBuffer)), maxHead: maxHead}
 }
@@ -47,7 +48,7 @@ func NewReader(r io.Reader, size, maxHead int) *Reader {
 // Reset makes the reader read from src, dropping what is buffered.
 func (r *Reader) Reset(src io.Reader) {
 	r.src, r.a, r.b, r.err = src, 0, 0, nil
-	r.body = Body{raw: r.body.raw[:0]}
+	r.body = Framed{raw: r.body.raw[:0], trailer: r.body.trailer[:0]}
 }
 
 // Read reads raw bytes: buffered ones first. For tunnels and upgrades.
@@ -114,25 +115,25 @@ func readSome(src io.Reader, p []byte) (int, error) {
 //
 // An *Error says what to answer; after it, and after the connection failed in
 // the middle of a head, nothing more can be read. The body before must have
-// been read to its end ([Body.Discard]).
+// been read to its end ([Framed.Discard]).
 func (r *Reader) ReadRequest(q *Request) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
-	raw, fields, trailer := q.raw[:0], q.Fields[:0], q.Trailer[:0]
+	raw, fields := q.raw[:0], q.Fields[:0]
 	*q = Request{}
 	err := r.skipEmptyLines()
 	if err == nil {
 		raw, err = r.head(raw)
 	}
-	q.raw, q.Fields, q.Trailer = raw, fields, trailer
+	q.raw, q.Fields = raw, fields
 	if err != nil {
 		return r.fail(err)
 	}
 	if e := q.parse(); e != nil {
 		return r.fail(firstOf(e, raw))
 	}
-	if r.body.begin(r, q.Length, &q.Trailer, 400) {
+	if r.body.begin(r, q.Length, 400) {
 		q.Body = &r.body
 	}
 	return nil
@@ -145,20 +146,24 @@ func (r *Reader) ReadResponse(s *Response, method string) error {
 	if err := r.ready(); err != nil {
 		return err
 	}
-	raw, fields, trailer := s.raw[:0], s.Fields[:0], s.Trailer[:0]
+	raw, fields := s.raw[:0], s.Fields[:0]
 	*s = Response{}
 	err := r.startsWith("HTTP/1.")
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.relaxed:
+		raw, err = r.relaxedHead(raw)
+	default:
 		raw, err = r.head(raw)
 	}
-	s.raw, s.Fields, s.Trailer = raw, fields, trailer
+	s.raw, s.Fields = raw, fields
 	if err != nil {
 		return r.fail(badGateway(err))
 	}
-	if e := s.parse(method); e != nil {
+	if e := s.parse(method, r.relaxed); e != nil {
 		return r.fail(badGateway(firstOf(e, raw)))
 	}
-	if r.body.begin(r, s.Length, &s.Trailer, 502) {
+	if r.body.begin(r, s.Length, 502) {
 		s.Body = &r.body
 	}
 	return nil

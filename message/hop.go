@@ -1,0 +1,67 @@
+package message
+
+import "bytes"
+
+// Passed is the field in which gateways mark requests that they send to a
+// parent proxy, to find loops. Its value is a list of marks. Origins never see
+// it: it is for the next hop only, and named in Connection.
+const Passed = "Shuultuur-Passed"
+
+// HopByHop says whether a field of this name is for the next hop only
+// (RFC 9110, 7.6.1; RFC 9113, 8.2.2). Fields that Connection names are too:
+// see [Fields.ConnectionNames].
+func HopByHop(name []byte) bool {
+	switch len(name) {
+	case 2:
+		return EqualName(name, "te")
+	case 7:
+		return name[0]|0x20 == 'u' && EqualName(name, "upgrade")
+	case 10:
+		if name[0]|0x20 == 'k' {
+			return EqualName(name, "keep-alive")
+		}
+		return EqualName(name, "connection")
+	case 14:
+		return name[0]|0x20 == 'h' && EqualName(name, "http2-settings")
+	case 16:
+		return EqualName(name, "proxy-connection") || EqualName(name, Passed)
+	case 17:
+		return EqualName(name, "transfer-encoding")
+	case 18:
+		return EqualName(name, "proxy-authenticate")
+	case 19:
+		return EqualName(name, "proxy-authorization")
+	}
+	return false
+}
+
+// ConnectionNames returns the names of fields that Connection makes hop-by-hop,
+// or nil: nearly always it lists keep-alive or close only. End-to-end fields
+// cannot be thrown out this way.
+func (f Fields) ConnectionNames() (list [][]byte) {
+	for i := range f {
+		if n := len(f[i].Name); n != 10 && n != 16 || !EqualName(f[i].Name, "connection") && !EqualName(f[i].Name, "proxy-connection") {
+			continue
+		}
+		for v := range bytes.SplitSeq(f[i].Value, []byte(",")) {
+			v = trim(v)
+			switch {
+			case len(v) == 0, EqualName(v, "keep-alive"), EqualName(v, "close"), EqualName(v, "upgrade"):
+			case EqualName(v, "content-length"), EqualName(v, "cookie"), EqualName(v, "host"), EqualName(v, "via"):
+			default:
+				list = append(list, v)
+			}
+		}
+	}
+	return list
+}
+
+// NameIn says whether list holds a field name.
+func NameIn(list [][]byte, name []byte) bool {
+	for _, v := range list {
+		if bytes.EqualFold(v, name) {
+			return true
+		}
+	}
+	return false
+}

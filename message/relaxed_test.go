@@ -1,0 +1,93 @@
+package message
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestRelaxedResponsesAreReadAsTheyAreMeant(t *testing.T) {
+	long := strings.Repeat("x", 3000)
+	for _, tt := range []struct{ name, in, want, body string }{
+		{"as it should be", "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\nok", "A=b Content-Length=2", "ok"},
+		{"equal lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\ncontent-length: 2\r\n\r\nok", "Content-Length=2 A=b", "ok"},
+		{"equal lengths in one field", "HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok", "Content-Length=2", "ok"},
+		{"different lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", "", ""},
+		{"different lengths in one field", "HTTP/1.1 200 OK\r\nContent-Length: 2, 3\r\n\r\nok", "", ""},
+		{"length and chunks", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", ""},
+		{"LF alone", "HTTP/1.1 200 OK\nA: b\nContent-Length: 2\n\nok", "A=b Content-Length=2", "ok"},
+		{"LF here and there", "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 2\r\n\nok", "A=b Content-Length=2", "ok"},
+		{"body that begins with lines", "HTTP/1.1 200 OK\nContent-Length: 4\n\n\n\nok", "Content-Length=4", "\n\nok"},
+		{"folded", "HTTP/1.1 200 OK\r\nA: b\r\n\t c\r\n  d\r\nContent-Length: 2\r\n\r\nok", "A=b c d Content-Length=2", "ok"},
+		{"folded with LF", "HTTP/1.1 200 OK\nA: b\n c\nContent-Length: 2\n\nok", "A=b c Content-Length=2", "ok"},
+		{"folded, nothing on the line", "HTTP/1.1 200 OK\r\nA: b\r\n \r\nContent-Length: 2\r\n\r\nok", "A=b Content-Length=2", "ok"},
+		{"folded status line", "HTTP/1.1 200\r\n OK\r\nContent-Length: 2\r\n\r\nok", "", ""},
+		{"CR alone", "HTTP/1.1 200 OK\r\nA: b\rc\r\nContent-Length: 2\r\n\r\nok", "", ""},
+		{"head larger than the buffer", "HTTP/1.1 200 OK\nA: " + long + "\n " + long + "\nContent-Length: 2\n\nok", "A=" + long + " " + long + " Content-Length=2", "ok"},
+		{"head too large", "HTTP/1.1 200 OK\nA: " + long + long + long + "\n\nok", "", ""},
+		{"ends early", "HTTP/1.1 200 OK\nA: b\n", "", ""},
+	} {
+		for way, src := range map[string]io.Reader{"at once": strings.NewReader(tt.in), "byte by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {
+			r := NewReader(src, 1024, 8192)
+			r.Relax(true)
+			var s Response
+			err := r.ReadResponse(&s, "GET")
+			if tt.want == "" {
+				if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Status != 502 {
+					t.Errorf("%s, %s: got %v, want an error", tt.name, way, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, %s: %v", tt.name, way, err)
+				continue
+			}
+			var fields []string
+			for _, f := range s.Fields {
+				fields = append(fields, string(f.Name)+"="+strings.TrimSpace(string(f.Value)))
+			}
+			body, err := io.ReadAll(s.Body)
+			if got := strings.Join(fields, " "); got != tt.want || string(body) != tt.body || err != nil {
+				t.Errorf("%s, %s: got %q with %q, %v; want %q with %q", tt.name, way, got, body, err, tt.want, tt.body)
+			}
+		}
+	}
+}
+
+func TestRequestsAreNeverRelaxed(t *testing.T) {
+	for _, in := range []string{
+		"GET / HTTP/1.1\nHost: a\n\n",
+		"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+	} {
+		r := NewReader(strings.NewReader(in), 1024, 8192)
+		r.Relax(true)
+		if err := r.ReadRequest(new(Request)); err == nil {
+			t.Errorf("%q was taken", in)
+		}
+	}
+}
+
+// What a relaxed reader takes is what a strict one takes of its valid form.
+func FuzzRelaxed(f *testing.F) {
+	f.Add("HTTP/1.1 200 OK\nA: b\n c\nContent-Length: 2\nContent-Length: 2\n\nok")
+	f.Add("HTTP/1.1 204 x\r\n\r\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		r := NewReader(strings.NewReader(in), 1024, 4096)
+		r.Relax(true)
+		var s, strict Response
+		if r.ReadResponse(&s, "GET") != nil {
+			return
+		}
+		for i := range s.Fields {
+			if EqualName(s.Fields[i].Name, "content-length") && len(s.Fields) > 1 {
+				return // joined lengths are not in the raw head
+			}
+		}
+		if err := NewReader(strings.NewReader(string(s.Raw())), 1024, 8192).ReadResponse(&strict, "GET"); err != nil || len(strict.Fields) != len(s.Fields) || strict.Status != s.Status {
+			t.Errorf("%q became %q: %v", in, s.Raw(), err)
+		}
+	})
+}
