@@ -29,14 +29,13 @@ func BenchmarkText(b *testing.B) {
 				size += int64(len(p))
 			}
 			var body Body
-			html := []byte("text/html; charset=utf-8")
-			header := []byte(coding)
+			head := Describe("text/html; charset=utf-8", coding)
 			b.SetBytes(size)
 			b.ReportAllocs()
 			from := cpu()
 			for b.Loop() {
 				for _, w := range wires {
-					body.Reset(html, header, Limits{})
+					body.Reset(head, Limits{})
 					body.Append(w)
 					body.Finish()
 					if _, err := body.Text(); err != nil {

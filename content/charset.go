@@ -69,29 +69,38 @@ func isUTF16(e encoding.Encoding) bool {
 }
 
 // charsetOf tells the encoding of a text by the standard's order: byte order
-// mark, what Content-Type says, what a meta element (or XML declaration) in
-// the first 1024 bytes says. nil means that nothing tells: bytes that are
-// UTF-8 are read so, others as windows-1252. n is the length of the mark.
-func charsetOf(head []byte, contentType []byte, markup bool) (e encoding.Encoding, n int) {
-	if e, n = mark(head); e != nil {
-		return e, n
+// mark, what Content-Type says, what the text itself says at its beginning. nil
+// means that nothing tells. more says that it might when there is more of it.
+func charsetOf(head []byte, named []byte, how format) (e encoding.Encoding, more bool) {
+	if e, _ = mark(head); e != nil {
+		return e, false
 	}
-	if label := parameter(contentType, "charset"); label != nil {
-		if e := lookup(label); e != nil {
-			return e, 0
+	if len(named) > 0 {
+		if e := lookup(named); e != nil {
+			return e, false
 		}
 	}
-	if !markup {
-		return nil, 0
+	if how != formatHTML && how != formatXML {
+		return nil, false
 	}
-	if label := prescan(head); label != nil {
-		e := lookup(label)
-		if e != nil && e != unicode.UTF8 && isUTF16(e) {
-			e = unicode.UTF8
-		}
-		return e, 0
+	if e := xmlUTF16(head); e != nil {
+		return e, false
 	}
-	return nil, 0
+	label := xmlCharset(head)
+	if label == nil && how == formatHTML {
+		label, more = metaCharset(head)
+	}
+	if label == nil {
+		return nil, more
+	}
+	e = lookup(label)
+	switch {
+	case e != nil && e != unicode.UTF8 && isUTF16(e):
+		e = unicode.UTF8
+	case e == charmap.XUserDefined:
+		e = charmap.Windows1252
+	}
+	return e, false
 }
 
 // lookup is Charset without an allocation for what most pages are written in;
@@ -107,23 +116,16 @@ func lookup(label []byte) encoding.Encoding {
 	return e
 }
 
-// parameter returns the value of a media type's parameter, nil if none.
-func parameter(v []byte, name string) []byte {
-	for {
-		semi := bytes.IndexByte(v, ';')
-		if semi < 0 {
-			return nil
-		}
-		v = bytes.TrimLeft(v[semi+1:], " \t")
-		if len(v) <= len(name) || !equalLower(v[:len(name)], name) {
-			continue
-		}
-		rest := bytes.TrimLeft(v[len(name):], " \t")
-		if len(rest) == 0 || rest[0] != '=' {
-			continue
-		}
-		return label(rest[1:])
+// xmlUTF16 returns the encoding of a document that begins with an XML
+// declaration in UTF-16 (XML 1.0, appendix F).
+func xmlUTF16(p []byte) encoding.Encoding {
+	switch {
+	case bytes.HasPrefix(p, []byte("<\x00?\x00")):
+		return utf16LE
+	case bytes.HasPrefix(p, []byte("\x00<\x00?")):
+		return utf16BE
 	}
+	return nil
 }
 
 // label cuts a charset's name, which may be quoted, off the beginning of v.
@@ -143,57 +145,117 @@ func label(v []byte) []byte {
 	return v[:end]
 }
 
-// prescan looks for the charset that the beginning of a document declares
-// (HTML standard, 13.2.3.2, "prescan a byte stream"; before it XML's own
-// encoding declaration).
-func prescan(p []byte) []byte {
-	if bytes.HasPrefix(p, []byte("<?xml")) {
-		end := bytes.IndexByte(p, '>')
-		if at := bytes.Index(p[:max(end, 0)], []byte("encoding")); at >= 0 {
-			v := bytes.TrimLeft(p[at+len("encoding"):end], " \t\n\f\r")
-			if len(v) > 0 && v[0] == '=' {
-				return label(v[1:])
-			}
+// xmlCharset returns the encoding that an XML declaration names (HTML standard,
+// "XML encoding declaration").
+func xmlCharset(p []byte) []byte {
+	if !bytes.HasPrefix(p, []byte("<?xml")) {
+		return nil
+	}
+	end := bytes.IndexByte(p, '>')
+	if at := bytes.Index(p[:max(end, 0)], []byte("encoding")); at >= 0 {
+		v := bytes.TrimLeft(p[at+len("encoding"):end], " \t\n\f\r")
+		if len(v) > 0 && v[0] == '=' {
+			return label(v[1:])
 		}
 	}
+	return nil
+}
+
+// metaCharset looks for the charset that a meta element declares in the first
+// 1024 bytes of a page, or further on as long as its head lasts. more says that
+// p ends within the head. That is what Chromium does; the HTML standard
+// (13.2.3.2) looks into scripts too, and no further than 1024 bytes.
+func metaCharset(p []byte) (found []byte, more bool) {
+	all, over := len(p), false
 	for {
 		i := bytes.IndexByte(p, '<')
 		if i < 0 || i+1 >= len(p) {
-			return nil
+			return nil, !over
+		}
+		if over && all-len(p)+i >= headLen {
+			return nil, false
 		}
 		p = p[i+1:]
-		switch {
+		switch end := p[0] == '/'; {
 		case bytes.HasPrefix(p, []byte("!--")):
-			end := bytes.Index(p[1:], []byte("-->"))
-			if end < 0 {
-				return nil
+			k := bytes.Index(p[1:], []byte("-->"))
+			if k < 0 {
+				return nil, !over
 			}
-			p = p[1+end+3:]
-		case len(p) > 4 && equalLower(p[:4], "meta") && (isSpace(p[4]) || p[4] == '/'):
-			found, rest := metaCharset(p[4:])
-			if found != nil {
-				return found
-			}
-			p = rest
-		case isLetter(p[0]) || p[0] == '/' && len(p) > 1 && isLetter(p[1]):
-			for len(p) > 0 && nameByte[p[0]] != 0 || len(p) > 0 && p[0] == '/' {
+			p = p[1+k+3:]
+		case isLetter(p[0]) || end && len(p) > 1 && isLetter(p[1]):
+			if end {
 				p = p[1:]
 			}
-			for name := p[:0]; name != nil; {
-				name, _, p = headAttribute(p)
+			n := 1
+			for n < len(p) && nameByte[p[n]] != 0 {
+				n++
 			}
-		case p[0] == '!' || p[0] == '/' || p[0] == '?':
-			end := bytes.IndexByte(p, '>')
-			if end < 0 {
-				return nil
+			name := p[:n]
+			found, p = metaLabel(p[n:])
+			if p == nil {
+				return nil, !over
 			}
-			p = p[end:]
+			if found != nil && !end && equalLower(name, "meta") && lookup(found) != nil {
+				return found, false
+			}
+			part := headPart(name)
+			over = over || part == notHead || end && part != headRaw && equalLower(name, "head")
+			if part == headRaw && !end {
+				if p = afterEnd(p, name); p == nil {
+					return nil, !over
+				}
+			}
+		case p[0] == '!' || end || p[0] == '?':
+			k := bytes.IndexByte(p, '>')
+			if k < 0 {
+				return nil, !over
+			}
+			p = p[k:]
 		}
 	}
 }
 
-// metaCharset reads the attributes of a meta element.
-func metaCharset(p []byte) (found, rest []byte) {
+// What an element means to the search for a charset.
+type headKind uint8
+
+const (
+	notHead headKind = iota
+	headOnly
+	headRaw // its content is no markup
+)
+
+func headPart(name []byte) headKind {
+	for _, s := range [...]string{"script", "style", "title"} {
+		if equalLower(name, s) {
+			return headRaw
+		}
+	}
+	for _, s := range [...]string{"html", "head", "meta", "link", "base", "object", "noscript"} {
+		if equalLower(name, s) {
+			return headOnly
+		}
+	}
+	return notHead
+}
+
+// afterEnd returns what follows the beginning of the end tag called name.
+func afterEnd(p, name []byte) []byte {
+	for {
+		i := bytes.IndexByte(p, '<')
+		if i < 0 || i+2+len(name) >= len(p) {
+			return nil
+		}
+		p = p[i+1:]
+		if p[0] == '/' && bytes.EqualFold(p[1:1+len(name)], name) && nameByte[p[1+len(name)]] == 0 {
+			return p[1+len(name):]
+		}
+	}
+}
+
+// metaLabel reads the attributes of an element and returns the charset that
+// they declare if it is a meta element. rest is nil when p ends within them.
+func metaLabel(p []byte) (found, rest []byte) {
 	pragma, needPragma := false, false
 	for {
 		var name, value []byte
@@ -204,12 +266,15 @@ func metaCharset(p []byte) (found, rest []byte) {
 		case equalLower(name, "http-equiv"):
 			pragma = pragma || equalLower(value, "content-type")
 		case equalLower(name, "charset"):
-			found, needPragma = value, false
+			found, needPragma = unescape(value), false
 		case equalLower(name, "content") && found == nil:
-			if found = charsetWithin(value); found != nil {
+			if found = charsetWithin(unescape(value)); found != nil {
 				needPragma = true
 			}
 		}
+	}
+	if len(p) == 0 {
+		return nil, nil
 	}
 	if needPragma && !pragma {
 		found = nil

@@ -40,7 +40,7 @@ func TestCharsets(t *testing.T) {
 		body := append([]byte(c.head), enc...)
 		for _, size := range []int{len(body), 1, 3} {
 			var b Body
-			b.Reset([]byte(c.header), nil, Limits{})
+			b.Reset(Describe(c.header, ""), Limits{})
 			for rest := body; len(rest) > 0; {
 				n := min(size, len(rest))
 				b.Append(rest[:n])
@@ -70,7 +70,7 @@ func TestLongTextInManyByteCharset(t *testing.T) {
 		}
 		for _, size := range []int{len(p), 1021, 7} {
 			var b Body
-			b.Reset([]byte("text/plain; charset="+label), nil, Limits{})
+			b.Reset(Describe("text/plain; charset="+label, ""), Limits{})
 			for rest := p; len(rest) > 0; {
 				n := min(size, len(rest))
 				b.Append(rest[:n])
@@ -141,6 +141,42 @@ func TestNormaliseKeepsBlanksAtTheEnds(t *testing.T) {
 	}
 }
 
+func TestSpellingsOfOneWordAreAlike(t *testing.T) {
+	for name, spellings := range map[string][]string{
+		"Uzbek apostrophes":  {"o'zbek", "o\u02bbzbek", "o\u02bczbek", "o\u2018zbek", "O\u2019ZBEK", "o`zbek"},
+		"tatweel and vowels": {"محمد", "مُحَمَّد", "محـــمد", "ﻣﺤﻤﺪ"},
+		"alef":               {"احمد", "أحمد", "إحمد", "آحمد", "ا\u0654حمد"},
+		"lam and alef":       {"لا", "ﻻ", "لأ", "ﻷ"},
+		"Greek":              {"ΚΑΖΙΝΟΣ", "καζίνος", "καζι\u0301νος", "καζίνοσ", "καζῖνος"},
+		"sharp s":            {"STRASSE", "Straße", "STRAẞE"},
+		"yo":                 {"елка", "ёлка", "Ёлка", "е\u0308лка"},
+		"katakana":           {"ガバ", "ｶﾞﾊﾞ"},
+		"ligatures":          {"office file", "oﬃce ﬁle"},
+		"superscripts":       {"sex", "ˢᵉˣ", "ｓｅｘ", "ⓢⓔⓧ"},
+		"signs for letters":  {"kg", "㎏"},
+	} {
+		want := string(Normalise(nil, []byte(spellings[0])))
+		for _, s := range spellings[1:] {
+			if got := string(Normalise(nil, []byte(s))); got != want {
+				t.Errorf("%s: %q becomes %q, %q becomes %q", name, spellings[0], want, s, got)
+			}
+		}
+	}
+}
+
+func TestNormaliseAgreesWithNFKC(t *testing.T) {
+	for r := rune(0x80); r < 0x10000; r++ {
+		if r >= 0xd800 && r < 0xe000 || r == 0x2120 || r == 0x2122 || isApostrophe(r) || folds().fold(r) == -1 {
+			continue
+		}
+		s := "x" + string(r) + "x"
+		got, want := string(Normalise(nil, []byte(s))), string(Normalise(nil, norm.NFKC.Bytes([]byte(s))))
+		if got != want {
+			t.Errorf("%U becomes %q, its compatible form %q", r, got, want)
+		}
+	}
+}
+
 func TestFoldTableFollowsUnicode(t *testing.T) {
 	f := folds()
 	size := len(f.page) + len(f.offset)*512 + len(f.compose)*8
@@ -153,7 +189,7 @@ func TestFoldTableFollowsUnicode(t *testing.T) {
 			continue
 		}
 		got := f.fold(r)
-		if unicode.In(r, unicode.L, unicode.Nd) && got == ' ' {
+		if unicode.In(r, unicode.L, unicode.Nd) && got == ' ' && !isApostrophe(r) && r != 0x374 {
 			t.Errorf("%U is a letter or digit and folds to a blank", r)
 		}
 		if got > 0 && f.fold(got) != got {

@@ -1,13 +1,11 @@
 package content
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/adler32"
 	"io"
 	"iter"
-	"runtime"
 	"sync"
 
 	"github.com/andybalholm/brotli"
@@ -15,11 +13,10 @@ import (
 )
 
 const (
-	maxCodings = 3        // applied one after another
-	blockSize  = 32 << 10 // decoded at a time
-	partSize   = 8 << 10  // of a piece, given to a decoder at a time
-	maxWindow  = 8 << 20  // zstd; RFC 9659 allows no more
-	bombFloor  = 1 << 20  // below this no ratio is suspicious
+	blockSize = 32 << 10 // decoded at a time
+	partSize  = 8 << 10  // of a piece, given to a decoder at a time
+	maxWindow = 8 << 20  // zstd; RFC 9659 allows no more
+	bombFloor = 1 << 20  // below this no ratio is suspicious
 )
 
 // A source hands out a body block by block. A block is valid until the next
@@ -29,24 +26,27 @@ type source interface {
 }
 
 // A decoder undoes one content coding. It comes from a pool: open takes it
-// into use, close gives it back.
+// into use for a stream, which it asks for memory, close gives it back.
 type decoder interface {
 	source
-	open(src source)
+	open(src source, s *stream)
 	close()
 }
 
-// A stream is one pass over the pieces of a body with its codings undone. It
+// A stream is one pass over the pieces of a body with codings undone. It
 // pulls: the decoders ask for pieces. Where the body is complete that is all.
 // Where it is not, they run in a coroutine that stops when they ask for a
 // piece that has not come yet.
 type stream struct {
-	body   *Body
-	at     int    // the next piece
-	left   []byte // of the one before it
-	wire   int64  // bytes handed out
-	opened bool
-	err    error // sticky, io.EOF included
+	body    *Body
+	codings []coding
+	at      int    // the next piece
+	left    []byte // of the one before it
+	wire    int64  // bytes handed out
+	opened  bool
+	given   bool  // a block came out
+	taken   int64 // of the budget
+	err     error // sticky, io.EOF included
 
 	stages [maxCodings]stage
 	n      int
@@ -55,13 +55,12 @@ type stream struct {
 	stop   func()
 	yield  func([]byte) bool
 	hungry bool // it stopped for want of a piece
-	gate   chan struct{}
 }
 
 // A stage counts what a decoder gives.
 type stage struct {
 	decoder
-	coding string
+	coding coding
 	out    int64
 	stream *stream
 }
@@ -69,6 +68,7 @@ type stage struct {
 var (
 	errCut     = errors.New("limit reached")
 	errStopped = errors.New("stopped")
+	errMemory  = errors.New("no memory for its window")
 )
 
 func (g *stage) next() ([]byte, error) {
@@ -145,15 +145,29 @@ func (s *stream) pull() ([]byte, error) {
 		}
 	}
 	p, err := s.block()
+	s.given = s.given || len(p) > 0
 	if err != nil {
 		s.err = err
 		s.close()
 		if errors.Is(err, errCut) {
-			s.body.cut = true
 			s.err = io.EOF
+			s.body.Stop(TooLarge)
 		}
 	}
 	return p, s.err
+}
+
+// reason says why a stream that failed was not read to its end.
+func (s *stream) reason() Reason {
+	switch {
+	case errors.Is(s.err, ErrBomb):
+		return TooLarge
+	case errors.Is(s.err, errMemory):
+		return NoCapacity
+	case !s.given:
+		return UnknownCoding
+	}
+	return Cut
 }
 
 func (s *stream) block() ([]byte, error) {
@@ -185,42 +199,22 @@ func (s *stream) identity() ([]byte, error) {
 	return p, nil
 }
 
-// open takes the decoders into use that Content-Encoding names, the last
-// applied first.
+// open takes the decoders of the codings into use, the last applied first.
 func (s *stream) open() error {
-	rest := s.body.coding
-	var codings [maxCodings]string
-	n := 0
-	for len(rest) > 0 {
-		var one []byte
-		one, rest, _ = bytes.Cut(rest, []byte(","))
-		name, err := codingName(bytes.Trim(one, " \t"))
-		if err != nil {
-			return err
-		}
-		if name == "" {
-			continue
-		}
-		if n == maxCodings {
-			return fmt.Errorf("content coding %q: more than %d one upon another", s.body.coding, maxCodings)
-		}
-		codings[n] = name
-		n++
-	}
-	if n == 0 {
+	if len(s.codings) == 0 {
 		return nil
 	}
-	if s.body.forgotten {
-		return fmt.Errorf("content coding %q: its beginning was forgotten before it was asked for", s.body.coding)
+	if s.body.head.tooMany {
+		return fmt.Errorf("more than %d content codings one upon another", maxCodings)
 	}
-	if err := s.enter(codings[:n]); err != nil {
-		return err
+	if s.body.forgotten {
+		return fmt.Errorf("content coding %s: its beginning was forgotten before it was asked for", s.codings[len(s.codings)-1])
 	}
 	var src source = s
-	for ; n > 0; n-- {
+	for n := len(s.codings); n > 0; n-- {
 		g := &s.stages[s.n]
-		*g = stage{decoder: newDecoder(codings[n-1]), coding: codings[n-1], stream: s}
-		g.open(src)
+		*g = stage{decoder: newDecoder(s.codings[n-1]), coding: s.codings[n-1], stream: s}
+		g.open(src, s)
 		src = g
 		s.n++
 	}
@@ -230,36 +224,16 @@ func (s *stream) open() error {
 	return nil
 }
 
-// Decoders of br and zstd hold a window of up to 16 MiB. A complete body is
-// decoded within one call, and no more of these run at once than there are
-// processors. A body that comes in pieces holds its decoder between calls, so
-// those are counted too; one too many is an error, not a wait that nobody ends.
-var (
-	running = make(chan struct{}, runtime.GOMAXPROCS(0))
-	held    = make(chan struct{}, 8)
-)
-
-// enter waits until decoders for codings may be taken into use.
-func (s *stream) enter(codings []string) error {
-	large := false
-	for _, c := range codings {
-		large = large || c == "br" || c == "zstd"
+// claim takes memory for a decoder that will hold it between pieces. A complete
+// body is decoded within one call and holds none.
+func (s *stream) claim(n int64) error {
+	if m := s.body.lim.Memory; m != nil && s.resume != nil {
+		if !m.Take(n) {
+			return errMemory
+		}
+		s.taken += n
 	}
-	if !large {
-		return nil
-	}
-	if s.body.done {
-		running <- struct{}{}
-		s.gate = running
-		return nil
-	}
-	select {
-	case held <- struct{}{}:
-		s.gate = held
-		return nil
-	default:
-		return fmt.Errorf("content coding %q: %d bodies are being decoded piece by piece already", s.body.coding, cap(held))
-	}
+	return nil
 }
 
 // run is the coroutine.
@@ -292,9 +266,9 @@ func (s *stream) close() {
 	}
 	s.n = 0
 	s.resume, s.stop, s.yield = nil, nil, nil
-	if s.gate != nil {
-		<-s.gate
-		s.gate = nil
+	if s.taken > 0 {
+		s.body.lim.Memory.Give(s.taken)
+		s.taken = 0
 	}
 }
 
@@ -302,45 +276,27 @@ func (s *stream) close() {
 func (s *stream) forget() { s.at, s.left = 0, nil }
 
 // reset closes s and makes it ready for a pass over b.
-func (s *stream) reset(b *Body) {
+func (s *stream) reset(b *Body, codings []coding) {
 	s.close()
-	*s = stream{body: b}
+	*s = stream{body: b, codings: codings}
 }
 
-// codingName returns the decoder's name of a content coding, "" for identity.
-func codingName(v []byte) (string, error) {
-	switch {
-	case len(v) == 0, equalLower(v, "identity"):
-		return "", nil
-	case equalLower(v, "gzip"), equalLower(v, "x-gzip"):
-		return "gzip", nil
-	case equalLower(v, "deflate"):
-		return "deflate", nil
-	case equalLower(v, "br"):
-		return "br", nil
-	case equalLower(v, "zstd"):
-		return "zstd", nil
-	}
-	return "", fmt.Errorf("content coding %q is not known", v)
-}
-
-// Decoders cost much to make and little to use again. There are never more in
-// the pools than were at work at once, which enter bounds for large ones.
+// Decoders cost much to make and little to use again.
 var gzips, deflates, brotlis, zstds sync.Pool
 
-func newDecoder(coding string) decoder {
-	switch coding {
-	case "gzip":
+func newDecoder(c coding) decoder {
+	switch c {
+	case codingGzip:
 		if d, ok := gzips.Get().(*gzipDecoder); ok {
 			return d
 		}
 		return &gzipDecoder{}
-	case "deflate":
+	case codingDeflate:
 		if d, ok := deflates.Get().(*deflateDecoder); ok {
 			return d
 		}
 		return &deflateDecoder{sum: adler32.New()}
-	case "br":
+	case codingBrotli:
 		if d, ok := brotlis.Get().(*brotliDecoder); ok {
 			return d
 		}
@@ -372,6 +328,18 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// peek makes sure of n bytes in left.
+func (r *reader) peek(n int) error {
+	for len(r.left) < n {
+		p, err := r.src.next()
+		if len(p) == 0 && err != nil {
+			return err
+		}
+		r.left = p // n is 1: nothing of the block before is left
+	}
+	return nil
+}
+
 // block reads the next decoded block from d.
 func (r *reader) block(d io.Reader) ([]byte, error) {
 	for {
@@ -394,25 +362,60 @@ func unexpected(err error) error {
 
 type brotliDecoder struct {
 	reader
-	r *brotli.Reader
+	r      *brotli.Reader
+	stream *stream // until its memory is claimed
 }
 
-func (d *brotliDecoder) open(src source) {
+func (d *brotliDecoder) open(src source, s *stream) {
 	d.reset(src)
+	d.stream = s
 	_ = d.r.Reset(&d.reader) // never fails (brotli)
 }
 
-func (d *brotliDecoder) next() ([]byte, error) { return d.block(d.r) }
+func (d *brotliDecoder) next() ([]byte, error) {
+	if s := d.stream; s != nil {
+		d.stream = nil
+		if err := d.peek(1); err != nil {
+			return nil, unexpected(err)
+		}
+		if err := s.claim(brotliWindow(d.left[0])); err != nil {
+			return nil, err
+		}
+	}
+	p, err := d.block(d.r)
+	if err != nil && err.Error() == "brotli: excessive input" {
+		// The stream has ended. Browsers ignore what follows it, and the reader
+		// says so at times where nothing does.
+		err = io.EOF
+	}
+	return p, err
+}
+
+// brotliWindow returns the size of the window that the first byte of a stream
+// announces (RFC 7932, 9.1).
+func brotliWindow(c byte) int64 {
+	switch {
+	case c&1 == 0:
+		return 1 << 16
+	case c>>1&7 != 0:
+		return 1 << (17 + c>>1&7)
+	case c>>4&7 == 0:
+		return 1 << 17
+	}
+	return 1 << (8 + c>>4&7)
+}
 
 func (d *brotliDecoder) close() {
 	d.reset(nil)
+	d.stream = nil
 	brotlis.Put(d)
 }
 
 type zstdDecoder struct {
 	reader
-	r   *zstd.Decoder
-	err error
+	r      *zstd.Decoder
+	err    error
+	stream *stream // until its memory is claimed
 }
 
 func newZstdDecoder() *zstdDecoder {
@@ -421,8 +424,9 @@ func newZstdDecoder() *zstdDecoder {
 	return d
 }
 
-func (d *zstdDecoder) open(src source) {
+func (d *zstdDecoder) open(src source, s *stream) {
 	d.reset(src)
+	d.stream = s
 	if d.r != nil {
 		d.err = d.r.Reset(&d.reader)
 	}
@@ -432,11 +436,19 @@ func (d *zstdDecoder) next() ([]byte, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
+	if s := d.stream; s != nil {
+		d.stream = nil
+		// The window of the first frame; the decoder refuses more than this.
+		if err := s.claim(maxWindow); err != nil {
+			return nil, err
+		}
+	}
 	return d.block(d.r)
 }
 
 func (d *zstdDecoder) close() {
 	d.reset(nil)
+	d.stream = nil
 	if d.r != nil && d.r.Reset(nil) == nil {
 		zstds.Put(d)
 	}

@@ -54,14 +54,14 @@ func (f *flow) reference(p []byte) int {
 			switch {
 			case c == '#':
 				r.state = refHash
-			case isAlnum(c):
+			case isAlnum(c) || f.entities != nil && (c == '_' || c >= 0x80):
 				r.state = refName
 				r.name[0], r.n = c, 1
 			default:
 				return i + f.endReference(c)
 			}
 		case refName:
-			if !isAlnum(c) || r.n == len(r.name) {
+			if !isAlnum(c) && (f.entities == nil || c != '-' && c != '_' && c != '.' && c < 0x80) || r.n == len(r.name) {
 				f.named(c)
 				if c == ';' {
 					i++
@@ -206,6 +206,12 @@ func (f *flow) named(c byte) {
 	r := &f.ref
 	r.state = refNone
 	name := r.name[:r.n]
+	if f.entities != nil && c == ';' {
+		if s, ok := f.entities.text(string(name), 0); ok {
+			f.writeUTF8(s)
+			return
+		}
+	}
 	if c == ';' {
 		switch string(name) {
 		case "nbsp", "amp", "quot", "lt", "gt", "apos", "copy", "raquo", "laquo", "mdash", "ndash", "bull", "middot", "hellip", "rsquo", "lsquo", "rdquo", "ldquo":
@@ -220,6 +226,13 @@ func (f *flow) named(c byte) {
 	f.unescape(name, c)
 }
 
+// writeUTF8 adds text whatever the charset of the page.
+func (f *flow) writeUTF8(s string) {
+	for _, r := range s {
+		f.rune(r)
+	}
+}
+
 // unescape is the rare case: any name of the standard, or the beginning of
 // one.
 func (f *flow) unescape(name []byte, c byte) {
@@ -232,9 +245,7 @@ func (f *flow) unescape(name []byte, c byte) {
 	if f.ref.value && (!whole || c == '=') {
 		s = src
 	}
-	for _, r := range s {
-		f.rune(r)
-	}
+	f.writeUTF8(s)
 }
 
 func isAlnum(c byte) bool {

@@ -1,6 +1,10 @@
 package content
 
-import "bytes"
+import (
+	"bytes"
+
+	"shuultuur/content/language"
+)
 
 // A state of the tokeniser, named as in the HTML standard, section 13.2.5,
 // where several of ours are one there or the other way round.
@@ -26,6 +30,7 @@ const (
 	afterBang        // <!
 	inComment        // <!--
 	inBogus          // <!x, <?x, </3
+	inDoctype        // <!x in XML
 	inCDATA          // <![CDATA[
 	afterRawLess     // < within RCDATA, raw text or xmp
 	afterScriptLess  // < within a script
@@ -39,7 +44,10 @@ const (
 	scriptDouble  // after <!-- <script
 )
 
-const maxAside = 64 << 10
+const (
+	maxAside = 64 << 10 // of text set aside; what is more joins the text at once
+	maxNote  = 1 << 20  // of a document within an attribute or raw text
+)
 
 // A scanner takes the visible text out of HTML or XML that comes in pieces.
 // It follows the HTML standard's tokeniser, and of tree construction what
@@ -47,7 +55,9 @@ const maxAside = 64 << 10
 // scripting does, so that what is shown is what is seen here.
 //
 // Text of attributes does not stand where it is shown, so it goes to aside
-// first and joins the text at the next line, to leave phrases whole.
+// first and joins the text at the next line, to leave phrases whole. So does
+// what stands in style sheets, data for scripts, and documents within this one
+// (nested.go).
 type scanner struct {
 	out   flow
 	aside flow
@@ -55,23 +65,7 @@ type scanner struct {
 
 	st   state
 	back state // where a < that is no markup leads back to
-
-	// The tag being read.
-	key, more uint64
-	n         int // letters of the name
-	end       bool
-	slash     bool // the last byte was /, so > makes it self-closing
-	tag       *tag
-	seen      uint16 // attributes that were read, a bit for each kind
-	maybe     int    // where in aside an attrMaybe begins, -1 if none
-	maybeEnd  int
-	asideAt   int // length of aside when the tag began
-	which     [24]byte
-	nWhich    int
-
-	attr  [12]byte // the attribute's name, or the part of it that has come
-	nAttr int      // 12: too long to be of interest
-	kind  attrKind
+	openTag
 
 	raw     string // name of the raw text element
 	matched int    // letters matched of what ends a raw text, or of <![CDATA[
@@ -84,12 +78,37 @@ type scanner struct {
 	inHTML  bool   // HTML rules within them
 	outside uint64 // inHTML of the elements around, a bit each
 	mute    bool   // within style or script in svg
+
+	nested
+}
+
+// An openTag is the tag being read.
+type openTag struct {
+	key, more uint64
+	n         int // letters of the name
+	end       bool
+	slash     bool // the last byte was /, so > makes it self-closing
+	tag       *tag
+	seen      uint32 // attributes that were read, a bit for each kind
+	maybe     int    // where in aside an attrMaybe begins, -1 if none
+	maybeEnd  int
+	asideAt   int // length of aside when the tag began
+	which     [24]byte
+	nWhich    int
+
+	attr  [24]byte // the attribute's name, or the part of it that has come
+	nAttr int      // 24: too long to be of interest
+	kind  attrKind
 }
 
 func (x *scanner) reset(xml bool) {
 	x.out.reset()
 	x.aside.reset()
-	*x = scanner{out: x.out, aside: x.aside, xml: xml}
+	note := x.note[:0]
+	if cap(note) > keptText {
+		note = nil
+	}
+	*x = scanner{out: x.out, aside: x.aside, xml: xml, nested: nested{note: note, level: x.level, scripts: x.scripts, tree: xml}}
 }
 
 func (x *scanner) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
@@ -126,6 +145,8 @@ func (x *scanner) write(p []byte) {
 			i = x.comment(p, i)
 		case inBogus:
 			i = x.bogus(p, i)
+		case inDoctype:
+			i = x.doctype(p, i)
 		case inCDATA:
 			i = x.cdata(p, i)
 		case inRCDATA:
@@ -153,9 +174,14 @@ func (x *scanner) finish() {
 	switch x.st {
 	case afterLess, afterLessSlash, afterRawLess:
 		x.notRaw()
+	}
+	switch x.st {
+	case inRawText, inScript, afterScriptLess:
+		x.rawEnd()
 	case inName, beforeAttr, inAttr, afterAttr, beforeValue, inDouble, inSingle, inBare:
 		x.aside.flush()
 		x.aside.b = x.aside.b[:x.asideAt]
+		x.aside.fixed = 0
 	}
 	x.line()
 }
@@ -167,6 +193,28 @@ func (x *scanner) line() {
 		x.aside.blank()
 		x.out.b = append(x.out.b, x.aside.b[1:]...)
 		x.aside.b = x.aside.b[:1]
+		x.aside.fixed = 0
+	}
+}
+
+// spill moves what is too much to be set aside into the text, by steps that do
+// not depend on how the pieces were cut.
+func (x *scanner) spill() {
+	for len(x.aside.b) > maxAside {
+		n := bytes.LastIndexByte(x.aside.b[:maxAside], ' ') + 1
+		if n <= 1 {
+			n = maxAside
+			for x.aside.b[n]&0xC0 == 0x80 {
+				n--
+			}
+		}
+		x.out.blank()
+		x.out.b = append(x.out.b, x.aside.b[1:n]...)
+		x.aside.b = x.aside.b[:1+copy(x.aside.b[1:], x.aside.b[n:])]
+		x.aside.fixed = max(0, x.aside.fixed-n+1)
+		x.asideAt = max(1, x.asideAt-n+1)
+		x.css.at = max(0, x.css.at-n+1)
+		x.maybe = -1 // so much is no description
 	}
 }
 
@@ -175,8 +223,10 @@ func (x *scanner) data(p []byte, i int) int {
 	if x.mute {
 		k := bytes.IndexByte(p[i:], '<')
 		if k < 0 {
+			x.rawPart(p[i:])
 			return len(p)
 		}
+		x.rawPart(p[i : i+k])
 		i += k
 	} else {
 		i += x.out.write(p[i:], shownText)
@@ -211,6 +261,7 @@ func (x *scanner) open(p []byte, i int) int {
 		return i + 1
 	case c == '?':
 		x.st = inBogus
+		x.startNote(x.xml)
 		return i + 1
 	}
 	x.out.blank()
@@ -233,9 +284,6 @@ func (x *scanner) openEnd(p []byte, i int) int {
 
 // begin starts a tag.
 func (x *scanner) begin(end bool) {
-	if len(x.aside.b) > maxAside {
-		x.line()
-	}
 	x.st = inName
 	x.asideAt = len(x.aside.b)
 	x.end = end
@@ -265,6 +313,10 @@ func (x *scanner) name(p []byte, i int) int {
 		if c == 0 {
 			break
 		}
+		if c == ':' && x.xml { // that was the prefix of a namespace
+			key, more, n = 0, 0, 0
+			continue
+		}
 		if n < 8 {
 			key = key<<8 | uint64(c)
 		} else {
@@ -280,6 +332,9 @@ func (x *scanner) name(p []byte, i int) int {
 		x.tag = &unknownTag
 	} else {
 		x.tag = tags.find(key, more)
+	}
+	if x.tree && !x.end {
+		x.treeName(key, more)
 	}
 	if p[i] == '>' {
 		x.tagEnd()
@@ -322,7 +377,7 @@ func (x *scanner) attributes(p []byte, i int) int {
 		}
 		kind := attrNone
 		if !x.end {
-			kind = attribute(x.tag.kind, p[start:i])
+			kind = x.attribute(p[start:i])
 		}
 		i += 2
 		k := bytes.IndexByte(p[i:], p[i-1])
@@ -334,7 +389,7 @@ func (x *scanner) attributes(p []byte, i int) int {
 			x.valueBegin(kind)
 			return i
 		}
-		if kind != attrNone {
+		if kind != attrNone && (kind != attrURL || mayBeData(p[i:i+k])) {
 			x.valueBegin(kind)
 			x.value(p[i : i+k])
 			x.valueEnd()
@@ -383,8 +438,8 @@ func (x *scanner) valueStart(p []byte, i int) int {
 		return i
 	}
 	kind := attrNone
-	if !x.end {
-		kind = attribute(x.tag.kind, x.attr[:x.nAttr])
+	if !x.end && x.nAttr < len(x.attr) {
+		kind = x.attribute(x.attr[:x.nAttr])
 	}
 	switch p[i] {
 	case '"':
@@ -429,7 +484,7 @@ func (x *scanner) bare(p []byte, i int) int {
 }
 
 func (x *scanner) valueBegin(kind attrKind) {
-	if x.seen&(1<<kind) != 0 {
+	if kind != attrMore && kind != attrURL && x.seen&(1<<kind) != 0 {
 		kind = attrNone // the first of a name counts
 	}
 	x.seen |= 1 << kind &^ 1
@@ -439,7 +494,10 @@ func (x *scanner) valueBegin(kind attrKind) {
 		x.aside.blank()
 		if kind == attrMaybe {
 			x.maybe = len(x.aside.b)
+			x.startNote(x.tag.kind == tagMeta)
 		}
+	case kind >= attrURL:
+		x.startNote(true)
 	case kind != attrNone:
 		x.nWhich = 0
 	}
@@ -447,9 +505,19 @@ func (x *scanner) valueBegin(kind attrKind) {
 
 func (x *scanner) value(v []byte) {
 	switch {
+	case x.kind == attrNone:
 	case x.kind.isText():
 		x.aside.write(v, valueText)
-	case x.kind != attrNone:
+		if x.kind == attrMaybe {
+			x.takeNote(v)
+		}
+		x.spill()
+	case x.kind >= attrURL:
+		x.takeNote(v)
+		if x.kind == attrURL && !mayBeData(x.note) {
+			x.kind = attrNone
+		}
+	default:
 		for _, c := range v {
 			if x.nWhich < len(x.which) {
 				x.which[x.nWhich] = lower(c)
@@ -460,12 +528,21 @@ func (x *scanner) value(v []byte) {
 }
 
 func (x *scanner) valueEnd() {
-	if x.kind.isText() {
+	switch {
+	case x.kind.isText():
 		x.aside.flush()
 		x.aside.blank()
 		if x.kind == attrMaybe {
 			x.maybeEnd = len(x.aside.b)
 		}
+	case x.kind == attrURL:
+		x.dataURL(unescape(x.note))
+	case x.kind == attrSrcdoc:
+		x.nest(htmlUTF8, unescape(x.note))
+	case x.kind == attrSpace:
+		x.namespace(x.note)
+	case x.kind == attrLang && x.lang == language.Unknown:
+		x.lang = tagOf(x.note)
 	}
 	x.kind = attrNone
 }
@@ -475,8 +552,18 @@ func (x *scanner) tagEnd() {
 	t := x.tag
 	x.st = inData
 	x.mute = false
+	if x.seen&(1<<attrMaybe) != 0 && t.kind == tagMeta && string(x.which[:x.nWhich]) == "refresh" {
+		x.refresh(unescape(x.note))
+	}
 	if x.maybe >= 0 && !wanted(t.kind, x.which[:x.nWhich]) {
 		x.aside.b = append(x.aside.b[:x.maybe], x.aside.b[x.maybeEnd:]...)
+		x.aside.fixed = 0
+	}
+	if x.office {
+		if x.key|x.more != 0 && officeBreak[[2]uint64{x.key, x.more}] {
+			x.line()
+		}
+		return
 	}
 	switch t.kind {
 	case tagUnknown:
@@ -515,11 +602,13 @@ func (x *scanner) special(t *tag) {
 	case tagPlaintext:
 		x.line()
 		x.st = inPlaintext
-	case tagRawText:
+	case tagRawText, tagStyle:
 		x.st = inRawText
+		x.rawBegin(t)
 	case tagScript:
 		x.st = inScript
 		x.escape = scriptPlain
+		x.rawBegin(t)
 	case tagForeign:
 		x.out.blank()
 		x.enter()
@@ -546,8 +635,14 @@ func (x *scanner) specialForeign(t *tag) {
 		x.enter()
 	case t.kind == tagHTMLIn || t.name == "title":
 		x.inHTML = x.depth > 0 && !x.end && !x.slash
-	case t.name == "style" || t.kind == tagScript:
+	case t.kind == tagStyle || t.kind == tagScript:
+		if x.end {
+			x.rawEnd()
+		}
 		x.mute = !x.end && !x.slash
+		if x.mute {
+			x.rawBegin(t)
+		}
 	}
 }
 
@@ -575,6 +670,11 @@ func (x *scanner) bang(p []byte, i int) int {
 			x.like = "[CDATA["
 		default:
 			x.st = inBogus
+			if x.xml {
+				x.startNote(true)
+				x.recent, x.quote, x.subset = 0, 0, false
+				x.st = inDoctype
+			}
 			return i
 		}
 		x.st = afterPartialBang
@@ -614,12 +714,14 @@ func (x *scanner) comment(p []byte, i int) int {
 		k := bytes.IndexByte(p[i:], '>')
 		if k < 0 {
 			x.recent = push(x.recent, p[start:])
+			x.treeText(p[start:])
 			return len(p)
 		}
 		i += k + 1
 		r := push(x.recent, p[start:i-1])
 		c, d := r&0xFF, r>>8&0xFF
 		if (c == '-' || c == openDash) && (d == '-' || d == openDash) || r == '-'<<16|'-'<<8|'!' {
+			x.treeText(p[start:i])
 			x.st = inData
 			return i
 		}
@@ -629,7 +731,12 @@ func (x *scanner) comment(p []byte, i int) int {
 func (x *scanner) bogus(p []byte, i int) int {
 	k := bytes.IndexByte(p[i:], '>')
 	if k < 0 {
+		x.takeNote(p[i:])
 		return len(p)
+	}
+	x.takeNote(p[i : i+k])
+	if x.xml {
+		x.instruction(x.note)
 	}
 	x.st = inData
 	return i + k + 1
@@ -673,8 +780,10 @@ func (x *scanner) rawData(p []byte, i int, t *byteTable) int {
 func (x *scanner) skip(p []byte, i int) int {
 	k := bytes.IndexByte(p[i:], '<')
 	if k < 0 {
+		x.rawPart(p[i:])
 		return len(p)
 	}
+	x.rawPart(p[i : i+k])
 	x.back, x.st, x.matched = x.st, afterRawLess, 0
 	return i + k + 1
 }
@@ -703,6 +812,7 @@ func (x *scanner) rawLess(p []byte, i int) int {
 
 // endRaw goes on as after the name of an end tag.
 func (x *scanner) endRaw() {
+	x.rawEnd()
 	x.begin(true)
 	x.st = beforeAttr
 	x.tag = tags.named(x.raw)
@@ -717,6 +827,7 @@ func (x *scanner) notRaw() {
 	}
 	x.st = x.back
 	if x.back == inRawText {
+		x.rawLessPart()
 		return
 	}
 	x.out.flush()
@@ -732,8 +843,10 @@ func (x *scanner) script(p []byte, i int) int {
 	if x.escape == scriptPlain {
 		k := bytes.IndexByte(p[i:], '<')
 		if k < 0 {
+			x.rawPart(p[i:])
 			return len(p)
 		}
+		x.rawPart(p[i : i+k])
 		x.st, x.matched = afterScriptLess, 0
 		return i + k + 1
 	}

@@ -55,10 +55,11 @@ const (
 
 // An inflater undoes deflate (RFC 1951).
 type inflater struct {
-	src  source
-	in   []byte // not read yet
-	bits uint64 // read but not used, from the lowest
-	n    uint   // how many
+	src    source
+	stream *stream // until its memory is claimed
+	in     []byte  // not read yet
+	bits   uint64  // read but not used, from the lowest
+	n      uint    // how many
 
 	state    blockState
 	last     bool // the block is the last
@@ -121,6 +122,12 @@ func (d *inflater) take(n uint) uint64 {
 // is decoded is given out before more input is asked for, which may mean a
 // wait.
 func (d *inflater) block() ([]byte, error) {
+	if s := d.stream; s != nil {
+		d.stream = nil
+		if err := s.claim(outSize); err != nil {
+			return nil, err
+		}
+	}
 	if d.w > outSize-maxMatch-64 {
 		d.given = copy(d.out[:], d.out[d.w-windowSize:d.w])
 		d.w = d.given
@@ -666,13 +673,14 @@ type gzipDecoder struct {
 	size   uint32
 }
 
-func (d *gzipDecoder) open(src source) {
+func (d *gzipDecoder) open(src source, s *stream) {
+	d.stream = s
 	d.reset(src)
 	d.within, d.any = false, false
 }
 
 func (d *gzipDecoder) close() {
-	d.src, d.in = nil, nil
+	d.src, d.in, d.stream = nil, nil, nil
 	gzips.Put(d)
 }
 
@@ -775,22 +783,50 @@ func (d *gzipDecoder) trailer() error {
 }
 
 // A deflateDecoder reads zlib (RFC 1950), which is what "deflate" means (RFC
-// 9110, 8.4.1.2), and the bare deflate that some servers send.
+// 9110, 8.4.1.2), and the bare deflate that some servers send. Like browsers it
+// takes for bare what begins like zlib and turns out not to be.
 type deflateDecoder struct {
 	inflater
+	tape  tape
 	begun bool
 	bare  bool
 	sum   hash.Hash32
 }
 
-func (d *deflateDecoder) open(src source) {
-	d.reset(src)
+func (d *deflateDecoder) open(src source, s *stream) {
+	d.tape = tape{source: src, seen: d.tape.seen[:0], on: true}
+	d.reset(&d.tape)
+	d.stream = s
 	d.begun, d.bare = false, false
 }
 
 func (d *deflateDecoder) close() {
-	d.src, d.in = nil, nil
+	d.src, d.in, d.stream, d.tape.source = nil, nil, nil, nil
 	deflates.Put(d)
+}
+
+// A tape is a source whose beginning can be had once more.
+type tape struct {
+	source
+	seen  []byte
+	on    bool
+	again bool
+}
+
+const tapeLen = 2 * partSize
+
+func (t *tape) next() ([]byte, error) {
+	if t.again {
+		t.again = false
+		return t.seen, nil
+	}
+	p, err := t.source.next()
+	if t.on {
+		if t.on = len(t.seen)+len(p) <= tapeLen; t.on {
+			t.seen = append(t.seen, p...)
+		}
+	}
+	return p, err
 }
 
 func (d *deflateDecoder) next() ([]byte, error) {
@@ -807,6 +843,14 @@ func (d *deflateDecoder) next() ([]byte, error) {
 		}
 	}
 	p, err := d.block()
+	if err == errCorrupt && !d.bare && d.tape.on {
+		d.bare, d.tape.on, d.tape.again = true, false, true
+		d.reset(&d.tape)
+		if len(p) > 0 {
+			return p, nil
+		}
+		p, err = d.block()
+	}
 	if !d.bare {
 		d.sum.Write(p)
 	}

@@ -183,7 +183,7 @@ func TestGzipMembers(t *testing.T) {
 		{"nothing", nil, "", true},
 	} {
 		var b Body
-		b.Reset(nil, []byte("gzip"), Limits{})
+		b.Reset(Describe("", "gzip"), Limits{})
 		b.Append(c.in)
 		b.Finish()
 		if got, err := b.Decoded(); string(got) != c.want || (err != nil) != c.bad {

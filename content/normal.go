@@ -14,6 +14,7 @@ import (
 const (
 	toBlank   = 0x8000 // neither letter, digit nor mark
 	toNothing = 0x8001 // shows nothing, so it must not part a word
+	toSeveral = 0x8002 // several runes
 )
 
 // foldTable says what becomes of each rune of the basic plane. Pages of 256
@@ -23,14 +24,18 @@ type foldTable struct {
 	page    [256]uint8
 	offset  [][256]uint16
 	compose [1024]uint64    // runes that may join with the one before them
+	several map[rune]string // what a rune becomes that becomes several
 	names   map[string]rune // entities met often on pages that are not English
 }
 
 // folds builds the table when it is first wanted.
 var folds = sync.OnceValue(newFoldTable)
 
-// fold returns the folded form of r, ' ' when r parts words, or -1 when
-// nothing of it is to be seen.
+// several is what fold returns for a rune that becomes several.
+const several = -2
+
+// fold returns the folded form of r, ' ' when r parts words, -1 when nothing
+// of it is to be seen, or several.
 func (t *foldTable) fold(r rune) rune {
 	if uint32(r) > 0xFFFF {
 		return foldAstral(r)
@@ -40,6 +45,8 @@ func (t *foldTable) fold(r rune) rune {
 		return ' '
 	case toNothing:
 		return -1
+	case toSeveral:
+		return several
 	default:
 		return rune(uint16(r) + o)
 	}
@@ -70,11 +77,13 @@ func foldAstral(r rune) rune {
 // besides takes the Turkish dotless and dotted i for an i.
 func simpleFold(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
 
-// unseen are the runes of Default_Ignorable_Code_Point, and marks that only
-// strike a letter through or underline it.
+// unseen are the runes of Default_Ignorable_Code_Point, marks that only strike a
+// letter through or underline it, and what Arabic is written with or without.
 var unseen = [][2]rune{
 	{0xAD, 0xAD}, {0x305, 0x305}, {0x332, 0x338}, {0x33F, 0x33F}, {0x34F, 0x34F},
-	{0x61C, 0x61C}, {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
+	{0x610, 0x61A}, {0x61C, 0x61C}, {0x640, 0x640}, {0x64B, 0x652}, {0x670, 0x670}, // vowel signs, tatweel
+	{0x6D6, 0x6DC}, {0x6DF, 0x6E4}, {0x6E7, 0x6E8}, {0x6EA, 0x6ED}, {0x8D3, 0x8E1}, {0x8E3, 0x8FF},
+	{0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
 	{0x200B, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x206F}, {0x20D0, 0x20F0},
 	{0x3164, 0x3164}, {0xFE00, 0xFE0F}, {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0},
 	{0xFFF0, 0xFFF8},
@@ -131,6 +140,8 @@ func newFoldTable() *foldTable {
 			flat[r] = toNothing
 		}
 	}
+	t.spellings(flat)
+	t.compatible(flat)
 	seen := make(map[[256]uint16]uint8)
 	for i := range t.page {
 		page := [256]uint16(flat[i<<8:])
@@ -188,12 +199,15 @@ type flow struct {
 	high  *[128]rune
 	multi bool
 
-	joins bool // the word at the end has runes that may join: compose it
-	nfc   []byte
+	joins  bool // the word at the end has runes that may join: compose it
+	joined int  // bytes since it has
+	fixed  int  // what comes before is not composed any more
+	nfc    []byte
 
-	part  [utf8.UTFMax]byte // a character cut off by the end of a run
-	nPart int
-	ref   reference
+	entities *entities         // those that an XML document declares
+	part     [utf8.UTFMax]byte // a character cut off by the end of a run
+	nPart    int
+	ref      reference
 }
 
 func (f *flow) reset() {
@@ -208,10 +222,8 @@ func (f *flow) write(p []byte, t *byteTable) int {
 	if f.ref.state != refNone {
 		i = f.reference(p)
 	}
-	// Folding makes at most three bytes of two.
-	if need := len(f.b) + len(p) - i + (len(p)-i)/2 + 8; need > cap(f.b) {
-		f.grow(need)
-	}
+	// But for a few runes, folding makes at most three bytes of two.
+	f.room(len(p) - i)
 	for i < len(p) {
 		if f.nPart > 0 && (t != formText || p[i] != '%') {
 			i += f.completePart(p[i:])
@@ -229,6 +241,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 		case t[c] != 0: // slow has come to the end of its word
 		case c >= 0x80:
 			i = f.wide(p, i)
+			f.room(len(p) - i)
 		case c == '<':
 			return i
 		case c == 0:
@@ -238,12 +251,17 @@ func (f *flow) write(p []byte, t *byteTable) int {
 			f.ref.begin(c, t == valueText)
 			i++
 			i += f.reference(p[i:])
-			if need := len(f.b) + len(p) - i + (len(p)-i)/2 + 8; need > cap(f.b) {
-				f.grow(need)
-			}
+			f.room(len(p) - i)
 		}
 	}
 	return i
+}
+
+// room makes room for what n bytes become.
+func (f *flow) room(n int) {
+	if need := len(f.b) + n + n/2 + 8; need > cap(f.b) {
+		f.grow(need)
+	}
 }
 
 func (f *flow) grow(need int) {
@@ -292,6 +310,10 @@ func (f *flow) slow(p []byte, i int, t *byteTable) int {
 			return i + 1
 		default:
 			f.b = append(f.b, c)
+			if f.joined++; f.joined == longJoin {
+				f.compose()
+				return i + 1
+			}
 		}
 	}
 	return i
@@ -356,13 +378,25 @@ func (f *flow) rune(r rune) {
 	switch {
 	case g == ' ':
 		f.blank()
+	case g == several:
+		for _, s := range f.folds.several[r] {
+			f.rune(s)
+		}
 	case g >= 0:
 		if f.folds.composes(r) {
 			f.joins = true
 		}
 		f.b = utf8.AppendRune(f.b, g)
+		if f.joins {
+			if f.joined++; f.joined == longJoin {
+				f.compose()
+			}
+		}
 	}
 }
+
+// longJoin is how long a word to be composed becomes before that is done.
+const longJoin = 8 << 10
 
 // blank ends the word.
 func (f *flow) blank() {
@@ -377,12 +411,23 @@ func (f *flow) blank() {
 // compose brings the last word into normal form C.
 func (f *flow) compose() {
 	f.joins = false
-	at := bytes.LastIndexByte(f.b, ' ') + 1
-	if norm.NFC.IsNormal(f.b[at:]) {
-		return
+	at := max(bytes.LastIndexByte(f.b, ' ')+1, f.fixed)
+	if !norm.NFC.IsNormal(f.b[at:]) {
+		f.nfc = norm.NFC.Append(f.nfc[:0], f.b[at:]...)
+		f.b = f.b[:at]
+		for _, r := range string(f.nfc) { // what was composed has to be folded
+			switch g := f.folds.fold(r); {
+			case g == several:
+				f.b = append(f.b, f.folds.several[r]...)
+			case g >= 0:
+				f.b = utf8.AppendRune(f.b, g)
+			}
+		}
 	}
-	f.nfc = norm.NFC.Append(f.nfc[:0], f.b[at:]...)
-	f.b = append(f.b[:at], f.nfc...)
+	if f.joined == longJoin {
+		f.fixed = len(f.b)
+	}
+	f.joined = 0
 }
 
 // flush ends a run: what was cut off will not be completed.
@@ -402,9 +447,11 @@ func (f *flow) flush() {
 // lists of phrases that are to be found in what [Body.Text] returns, and
 // returns the extended slice.
 //
-// Letters and digits are folded (Unicode simple case folding, full-width and
-// circled forms to plain ones, composed to normal form C), characters that
-// show nothing (soft hyphen, zero-width joiners) are dropped, and each run of
+// Letters and digits are folded: Unicode simple case folding, normal form KC,
+// and for the scripts that have them Arabic alef, Greek accents, ß and ё to
+// their plain spellings. Apostrophes are blanks, whatever their form. Characters
+// that show nothing (soft hyphen, zero-width joiners, tatweel and vowel signs of
+// Arabic) are dropped, and each run of
 // anything else becomes one blank. A run at the beginning or the end of src
 // becomes a blank there: " Sex-" gives " sex ", and "sex" gives "sex". No
 // markup, character reference or escape is read. Nothing but blanks gives " ",

@@ -2,47 +2,98 @@ package content
 
 import "bytes"
 
-// How the text of a type is written.
-type writing uint8
+// A format is how text is found in a body.
+type format uint8
 
 const (
-	unwritten writing = iota // pictures and such: no text
-	markupHTML
-	markupXML
-	writtenPlain
-	writtenJSON
-	writtenForm
+	formatNone   format = iota // pictures and such: no text
+	formatHTML                 // markup by the rules of HTML
+	formatXML                  // markup by the rules of XML
+	formatPlain                // all is text
+	formatJSON                 // text with escapes
+	formatForm                 // urlencoded
+	formatCSS                  // what stands in quotes is shown
+	formatScript               // what stands in quotes may be shown
+	formatMIME                 // bodies within the body
+	formatPDF
+	formatArchive // of documents
+	formatUnread  // may be anything: tell by the first bytes
 )
 
-// writingOf tells how the text of a media type is written.
-func writingOf(typ string) writing {
+// formatOf returns the format of a media type.
+func formatOf(typ string) format {
 	b := []byte(typ)
 	switch {
 	case typ == "text/html":
-		return markupHTML
-	case typ == "text/xml", typ == "application/xml", bytes.HasSuffix(b, []byte("+xml")):
-		return markupXML
-	case typ == "application/json", typ == "text/json", bytes.HasSuffix(b, []byte("+json")), typ == "application/x-ndjson":
-		return writtenJSON
+		return formatHTML
+	case typ == "text/xml", typ == "application/xml", typ == "text/xsl", bytes.HasSuffix(b, []byte("+xml")) && !isMedia(typ):
+		return formatXML
+	case typ == "application/json", typ == "text/json", bytes.HasSuffix(b, []byte("+json")),
+		typ == "application/x-ndjson", typ == "application/x-json", typ == "application/jsonl", typ == "application/ndjson", typ == "application/json-seq":
+		return formatJSON
 	case typ == "application/x-www-form-urlencoded":
-		return writtenForm
-	case bytes.HasPrefix(b, []byte("text/")), bytes.HasPrefix(b, []byte("message/")), bytes.HasPrefix(b, []byte("multipart/")),
-		typ == "application/javascript", typ == "application/x-javascript", typ == "application/ecmascript":
-		return writtenPlain
+		return formatForm
+	case typ == "text/css":
+		return formatCSS
+	case isScript(typ):
+		return formatScript
+	case typ == "application/pdf", typ == "application/x-pdf":
+		return formatPDF
+	case isArchive(typ):
+		return formatArchive
+	case typ == "message/rfc822", typ == "message/partial", typ == "application/mbox", bytes.HasPrefix(b, []byte("multipart/")):
+		return formatMIME
+	case bytes.HasPrefix(b, []byte("text/")), bytes.HasPrefix(b, []byte("message/")):
+		return formatPlain
+	case isMedia(typ):
+		return formatNone
 	}
-	return unwritten
+	return formatUnread
 }
 
-// mediaType returns the type of a Content-Type value in lower case, "" if it
-// has none. The types of most answers cost no allocation.
+// isArchive says whether bodies of a type are documents in a ZIP archive.
+func isArchive(typ string) bool {
+	b := []byte(typ)
+	return typ == "application/epub+zip" || typ == "application/zip" ||
+		bytes.HasPrefix(b, []byte("application/vnd.openxmlformats-officedocument.")) ||
+		bytes.HasPrefix(b, []byte("application/vnd.oasis.opendocument.")) ||
+		bytes.HasPrefix(b, []byte("application/vnd.ms-")) && bytes.HasSuffix(b, []byte(".macroenabled.12"))
+}
+
+// isScript says whether typ is one of JavaScript's (WHATWG MIME Sniffing, 4.6).
+func isScript(typ string) bool {
+	switch typ {
+	case "text/javascript", "application/javascript", "application/x-javascript", "text/x-javascript",
+		"application/ecmascript", "application/x-ecmascript", "text/ecmascript", "text/x-ecmascript",
+		"text/jscript", "text/livescript":
+		return true
+	}
+	return false
+}
+
+// isMedia says whether bodies of a type hold pictures, sound, fonts or programs
+// and nothing to read, whatever their bytes look like: no browser sniffs them
+// for text.
+func isMedia(typ string) bool {
+	b := []byte(typ)
+	for _, top := range [...]string{"image/", "audio/", "video/", "font/", "model/"} {
+		if bytes.HasPrefix(b, []byte(top)) {
+			return typ != "image/svg+xml"
+		}
+	}
+	switch typ {
+	case "application/wasm", "application/ogg", "application/vnd.apple.mpegurl", "application/dash+xml",
+		"application/font-woff", "application/font-woff2", "application/x-font-ttf", "application/x-font-woff",
+		"application/vnd.ms-fontobject", "application/ocsp-response", "application/dns-message",
+		"application/pkix-cert", "application/pkix-crl", "application/x-x509-ca-cert":
+		return true
+	}
+	return false
+}
+
+// mediaType returns a media type in lower case. Those of most answers cost no
+// allocation.
 func mediaType(v []byte) string {
-	if i := bytes.IndexByte(v, ';'); i >= 0 {
-		v = v[:i]
-	}
-	v = bytes.Trim(v, " \t")
-	if bytes.IndexByte(v, '/') <= 0 {
-		return ""
-	}
 	switch string(v) {
 	case "text/html":
 		return "text/html"
@@ -58,6 +109,14 @@ func mediaType(v []byte) string {
 		return "application/json"
 	case "application/octet-stream":
 		return "application/octet-stream"
+	case "application/x-www-form-urlencoded":
+		return "application/x-www-form-urlencoded"
+	case "application/xml":
+		return "application/xml"
+	case "text/xml":
+		return "text/xml"
+	case "text/event-stream":
+		return "text/event-stream"
 	case "image/jpeg":
 		return "image/jpeg"
 	case "image/png":
@@ -66,66 +125,134 @@ func mediaType(v []byte) string {
 		return "image/gif"
 	case "image/webp":
 		return "image/webp"
+	case "image/avif":
+		return "image/avif"
 	case "image/svg+xml":
 		return "image/svg+xml"
+	case "video/mp4":
+		return "video/mp4"
 	case "font/woff2":
 		return "font/woff2"
+	case "*/*", "unknown/unknown", "application/unknown":
+		return ""
 	}
-	return string(bytes.ToLower(v))
+	low := bytes.ToLower(v)
+	switch string(low) {
+	case "unknown/unknown", "application/unknown":
+		return ""
+	}
+	return string(low)
 }
 
-// sniffLen is how much of a body sniff looks at.
-const sniffLen = 512
+// sniffLen is how much of a body is looked at to tell its type.
+const sniffLen = headLen
 
-var magics = []struct{ magic, typ string }{
-	{"\xFF\xD8\xFF", "image/jpeg"},
-	{"\x89PNG\r\n\x1A\n", "image/png"},
-	{"GIF87a", "image/gif"},
-	{"GIF89a", "image/gif"},
-	{"%PDF-", "application/pdf"},
-	{"PK\x03\x04", "application/zip"},
-	{"\x1F\x8B\x08", "application/gzip"},
-	{"\x7FELF", "application/x-executable"},
-	{"MZ", "application/vnd.microsoft.portable-executable"},
-	{"\xEF\xBB\xBF", "text/plain"},
-	{"\xFE\xFF", "text/plain"},
-	{"\xFF\xFE", "text/plain"},
+// signatures are the beginnings of types that are not text (WHATWG MIME
+// Sniffing, 6 and 7.1, and archives and programs besides).
+var signatures = []struct {
+	magic, typ string
+	weak       bool // text may begin so
+}{
+	{"\xFF\xD8\xFF", "image/jpeg", false},
+	{"\x89PNG\r\n\x1A\n", "image/png", false},
+	{"GIF87a", "image/gif", false},
+	{"GIF89a", "image/gif", false},
+	{"BM", "image/bmp", true},
+	{"\x00\x00\x01\x00", "image/x-icon", false},
+	{"%PDF-", "application/pdf", false},
+	{"%!PS-Adobe-", "application/postscript", false},
+	{"PK\x03\x04", "application/zip", false},
+	{"\x1F\x8B\x08", "application/gzip", false},
+	{"Rar!\x1A\x07", "application/x-rar-compressed", false},
+	{"7z\xBC\xAF\x27\x1C", "application/x-7z-compressed", false},
+	{"OggS\x00", "application/ogg", false},
+	{"ID3", "audio/mpeg", true},
+	{"\x1A\x45\xDF\xA3", "video/webm", false},
+	{"\x7FELF", "application/x-executable", false},
+	{"MZ", "application/vnd.microsoft.portable-executable", true},
+	{"MZ\x90", "application/vnd.microsoft.portable-executable", false},
+	{"\x00asm", "application/wasm", false},
+	{"wOFF", "font/woff", true},
+	{"wOF2", "font/woff2", true},
 }
 
-// What makes text HTML when it comes first (WHATWG MIME Sniffing, section
-// 7.1), each followed by a blank or >.
+// What makes text HTML when it comes first (WHATWG MIME Sniffing, 7.1). Like
+// Chromium, nothing is asked of the byte that follows.
 var htmlStarts = []string{
-	"!doctype html", "html", "head", "script", "iframe", "h1", "div", "font",
-	"table", "a", "style", "title", "b", "body", "br", "p", "!--", "meta", "link", "span", "form", "img",
+	"!doctype html", "script", "html", "!--", "head", "iframe", "h1", "div", "font",
+	"table", "a", "style", "title", "b", "body", "br", "p",
+	// Not in the standard, but nobody means anything else by them.
+	"meta", "link", "span", "form", "img", "svg", "noscript", "template", "center", "frameset", "ul", "main", "section", "h2", "h3",
 }
 
-// sniff tells a media type by the beginning of a body.
+// sniff tells a media type by the beginning of a body whose fields give none.
 func sniff(p []byte) string {
-	p = p[:min(len(p), sniffLen)]
+	if t := sniffMarkup(p); t != "" {
+		return t
+	}
+	binary := isBinary(p)
+	if t := signature(p, binary); t != "" {
+		return t
+	}
+	if binary {
+		return "application/octet-stream"
+	}
+	return "text/plain"
+}
+
+// sniffMarkup returns text/html or text/xml where text begins like these.
+func sniffMarkup(p []byte) string {
 	text := bytes.TrimLeft(bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF")), " \t\n\f\r")
-	if len(text) > 0 && text[0] == '<' {
-		if bytes.HasPrefix(text, []byte("<?xml")) {
-			return "text/xml"
-		}
-		for _, s := range htmlStarts {
-			rest := text[1:]
-			if len(rest) > len(s) && equalLower(rest[:len(s)], s) && (isSpace(rest[len(s)]) || rest[len(s)] == '>' || s == "!--") {
-				return "text/html"
-			}
+	if len(text) == 0 || text[0] != '<' {
+		return ""
+	}
+	if bytes.HasPrefix(text, []byte("<?xml")) {
+		return "text/xml"
+	}
+	for _, s := range htmlStarts {
+		if len(text) > len(s) && equalLower(text[1:1+len(s)], s) {
+			return "text/html"
 		}
 	}
-	for _, m := range magics {
-		if bytes.HasPrefix(p, []byte(m.magic)) {
+	return ""
+}
+
+// signature returns the type that p has the signature of, "" if none. Where p
+// has nothing that text has not, short ones of letters do not count.
+func signature(p []byte, binary bool) string {
+	for _, m := range signatures {
+		if (binary || !m.weak) && bytes.HasPrefix(p, []byte(m.magic)) {
 			return m.typ
 		}
 	}
-	if len(p) >= 12 && string(p[:4]) == "RIFF" && string(p[8:12]) == "WEBP" {
-		return "image/webp"
+	if len(p) < 12 || !binary {
+		return ""
+	}
+	if string(p[4:8]) == "ftyp" {
+		return "video/mp4"
+	}
+	if string(p[:4]) == "RIFF" {
+		switch string(p[8:12]) {
+		case "WEBP":
+			return "image/webp"
+		case "WAVE":
+			return "audio/wav"
+		case "AVI ":
+			return "video/x-msvideo"
+		}
+	}
+	return ""
+}
+
+// isBinary says whether p has bytes that no text has (WHATWG MIME Sniffing, 3).
+func isBinary(p []byte) bool {
+	if e, _ := mark(p); e != nil {
+		return false
 	}
 	for _, c := range p {
 		if c < 0x09 || c == 0x0B || c >= 0x0E && c < 0x1B || c >= 0x1C && c < 0x20 {
-			return "application/octet-stream"
+			return true
 		}
 	}
-	return "text/plain"
+	return false
 }

@@ -1,5 +1,7 @@
 package content
 
+import "bytes"
+
 // What a start or end tag does to the text around it.
 type tagKind uint8
 
@@ -12,7 +14,8 @@ const (
 	tagMeta                   // its content attribute may be text
 	tagInput                  // its value attribute may be text
 	tagRCDATA                 // title, textarea: text without markup
-	tagRawText                // style, noscript: not shown, up to its end tag
+	tagRawText                // noscript, iframe: a document of its own, up to its end tag
+	tagStyle
 	tagScript
 	tagXMP       // shown as it is, up to its end tag
 	tagPlaintext // all the rest is text
@@ -60,7 +63,7 @@ func newTagTable() *tagTable {
 			*t.find(key, more) = tag{key, more, n, kind, out}
 		}
 	}
-	add(tagInline, false, "a", "abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "font", "ins", "kbd", "label", "mark", "output", "q", "rp", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
+	add(tagInline, false, "a", "abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rp", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
 	add(tagInline, true, "b", "big", "code", "em", "i", "nobr", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var")
 	add(tagHidden, false, "base", "link", "template", "param", "source", "track", "col", "area", "map", "picture")
 	add(tagWord, false, "audio", "button", "canvas", "object", "video", "select", "progress", "meter")
@@ -70,7 +73,8 @@ func newTagTable() *tagTable {
 	add(tagMeta, true, "meta")
 	add(tagInput, false, "input")
 	add(tagRCDATA, false, "title", "textarea")
-	add(tagRawText, false, "style", "iframe", "noembed", "noframes", "noscript")
+	add(tagRawText, false, "iframe", "noembed", "noframes", "noscript")
+	add(tagStyle, false, "style")
 	add(tagScript, false, "script")
 	add(tagXMP, false, "xmp")
 	add(tagPlaintext, false, "plaintext")
@@ -102,59 +106,90 @@ type attrKind uint8
 
 const (
 	attrNone attrKind = iota
-	attrAlt           // these four are text
+	attrAlt           // these are text
 	attrTitle
-	attrLabel // aria-label
 	attrPlaceholder
+	attrMore  // aria-label and others; of these each counts
 	attrMaybe // content of meta, value of input: depends on those that follow
-	attrName  // of meta
-	attrProperty
-	attrType // of input
+	attrName  // of meta: these say on what
+	attrType  // of input and script
+	attrURL   // may be a document itself
+	attrSrcdoc
+	attrSpace // a namespace of XML
+	attrLang  // the language of the text
 )
 
 func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
 
 // attribute says what the value of the attribute called name is wanted for in
-// a start tag of this kind.
+// a start tag of this kind. The usual names are told by their length and first
+// letter.
 func attribute(kind tagKind, name []byte) attrKind {
-	const lengths = 1<<3 | 1<<4 | 1<<5 | 1<<7 | 1<<8 | 1<<10 | 1<<11
-	if len(name) > 11 || lengths>>len(name)&1 == 0 {
-		return attrNone
-	}
 	switch len(name) {
 	case 3:
-		if name[0]|0x20 == 'a' && equalLower(name, "alt") {
+		switch {
+		case equalLower(name, "src"):
+			return attrURL
+		case equalLower(name, "alt"):
 			return attrAlt
 		}
 	case 4:
-		if kind == tagMeta && equalLower(name, "name") {
+		switch {
+		case equalLower(name, "href"), equalLower(name, "data"):
+			return attrURL
+		case kind == tagMeta && equalLower(name, "name"):
 			return attrName
-		}
-		if kind == tagInput && equalLower(name, "type") {
+		case kind != tagMeta && kind != tagInput && equalLower(name, "lang"): // of those, content and value are kept in note
+			return attrLang
+		case (kind == tagInput || kind == tagScript) && equalLower(name, "type"):
 			return attrType
 		}
 	case 5:
-		if name[0]|0x20 == 't' && equalLower(name, "title") {
+		switch {
+		case equalLower(name, "title"):
 			return attrTitle
-		}
-		if kind == tagInput && equalLower(name, "value") {
+		case kind == tagInput && equalLower(name, "value"):
 			return attrMaybe
+		case equalLower(name, "label"):
+			return attrMore
+		}
+	case 6:
+		switch {
+		case equalLower(name, "srcdoc"):
+			return attrSrcdoc
+		case equalLower(name, "prompt"):
+			return attrMore
+		case equalLower(name, "poster"), equalLower(name, "action"):
+			return attrURL
 		}
 	case 7:
-		if kind == tagMeta && equalLower(name, "content") {
+		switch {
+		case kind == tagMeta && equalLower(name, "content"):
 			return attrMaybe
+		case equalLower(name, "summary"):
+			return attrMore
 		}
 	case 8:
-		if kind == tagMeta && equalLower(name, "property") {
-			return attrProperty
+		if kind == tagMeta && (equalLower(name, "property") || equalLower(name, "itemprop")) {
+			return attrName
 		}
 	case 10:
-		if equalLower(name, "aria-label") {
-			return attrLabel
+		switch {
+		case equalLower(name, "aria-label"):
+			return attrMore
+		case equalLower(name, "xlink:href"), equalLower(name, "formaction"):
+			return attrURL
+		case kind == tagMeta && equalLower(name, "http-equiv"):
+			return attrName
 		}
 	case 11:
 		if equalLower(name, "placeholder") {
 			return attrPlaceholder
+		}
+	case 14, 16, 17, 19, 20:
+		switch string(bytes.ToLower(name)) {
+		case "aria-valuetext", "aria-description", "aria-placeholder", "aria-braillelabel", "aria-roledescription":
+			return attrMore
 		}
 	}
 	return attrNone
@@ -164,12 +199,13 @@ func attribute(kind tagKind, name []byte) attrKind {
 // attribute that tells.
 func wanted(kind tagKind, which []byte) bool {
 	switch string(which) {
-	case "description", "keywords", "title", "rating", "og:title", "og:description", "twitter:title", "twitter:description":
+	case "description", "keywords", "title", "rating", "abstract", "subject", "headline", "og:title", "og:description", "og:image:alt",
+		"og:site_name", "twitter:title", "twitter:description", "twitter:image:alt", "dc.title", "dc.description", "dc.subject", "dcterms.title", "news_keywords":
 		return kind == tagMeta
-	case "submit", "button", "reset":
-		return kind == tagInput
+	case "hidden", "password", "checkbox", "radio", "file", "color", "range", "image":
+		return false
 	}
-	return false
+	return kind == tagInput
 }
 
 // equalLower compares b, in any case, with the lower case s.

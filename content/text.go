@@ -1,6 +1,8 @@
 package content
 
 import (
+	"bytes"
+	"context"
 	"io"
 
 	"golang.org/x/text/encoding"
@@ -9,19 +11,40 @@ import (
 )
 
 const (
-	headLen  = 1024     // where a charset must be declared (HTML standard)
-	textStep = 16 << 10 // read between two looks at the limit
+	headLen   = 1024     // where type and charset are looked for
+	headMost  = 64 << 10 // where a charset is, as long as the head of a page goes on
+	sampleLen = 4 << 10  // looked at to tell a charset that nothing names
+	behind    = 4 << 10  // of text, that followers can look back at
+	textStep  = 16 << 10 // read at once
+	handLen   = 16 << 10 // of text, handed out at once where there is as much
+	longWord  = 32 << 10 // handed out before it ends
+	mostText  = 2 << 20  // kept of a body whose pieces are kept
 )
 
-// A text is the view that Body.Text gives.
+// An extractor takes text out of a format that is not one text.
+type extractor interface {
+	write(p []byte)
+	finish()
+}
+
+// A text is one reading of a body: a pass over its pieces that takes the text
+// out.
 type text struct {
+	body    *Body
 	stream  stream
 	scanner scanner
-	how     writing
+	how     format
 
-	begun bool // type and charset are known
-	head  [headLen]byte
-	nHead int
+	begun bool   // type and charset are known, but for what sampling says
+	head  []byte // gathered until they are
+	want  int    // so many bytes are looked at
+
+	// Nothing names the charset: what comes before the first byte that is not
+	// ASCII is read at once, what follows is gathered in sample to tell it by.
+	asking bool
+	sample []byte
+
+	extractor extractor // of formats that are not one text
 
 	single [128]rune // a charset of single bytes
 
@@ -32,19 +55,24 @@ type text struct {
 	cutOff  []byte
 	utf8    [4 << 10]byte
 
-	full     bool // the limit is reached
+	handed   int  // of scanner.out.b, given to followers
+	trimmed  bool // the beginning of the text is gone
 	finished bool
 }
 
-func (t *text) reset(b *Body) {
-	t.stream.reset(b)
-	t.begun, t.nHead, t.wide, t.full, t.finished = false, 0, false, false, false
-	t.cutOff = t.cutOff[:0]
+func (t *text) reset(b *Body, codings []coding) {
+	t.body = b
+	t.stream.reset(b, codings)
+	t.begun, t.asking, t.wide, t.trimmed, t.finished = false, false, false, b.forgotten, false
+	t.extractor = nil
+	t.want, t.handed = headLen, 1
+	t.head, t.cutOff, t.sample = t.head[:0], t.cutOff[:0], t.sample[:0]
+	t.scanner.level, t.scanner.scripts = b.level, b.lim.Scripts
 	t.scanner.reset(false)
 }
 
 func (t *text) release() {
-	t.stream.reset(nil)
+	t.stream.reset(nil, nil)
 	x := &t.scanner
 	if cap(x.out.b) > keptText {
 		x.out.b = nil
@@ -53,77 +81,225 @@ func (t *text) release() {
 		x.aside.b = nil
 	}
 	x.out.nfc, x.aside.nfc = nil, nil
+	t.body, t.extractor = nil, nil
 	texts.Put(t)
 }
 
-// advance reads all there is and returns the text.
-func (t *text) advance(b *Body) ([]byte, error) {
+// advance reads all there is.
+func (t *text) advance(ctx context.Context) error {
 	for !t.finished {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		p, err := t.stream.pull()
 		if len(p) > 0 {
-			t.add(b, p)
+			t.add(p)
 		}
-		if err != nil || t.full {
-			t.finish(b)
+		if err != nil {
+			t.finish()
+		}
+		if err != nil || p == nil {
+			t.hand()
 			break
 		}
-		if p == nil {
-			return t.whole(), nil
+		if len(t.scanner.out.b)-t.handed >= handLen {
+			t.hand()
 		}
 	}
-	if err := t.stream.err; err != nil && err != io.EOF {
-		return t.scanner.out.b, err
+	if t.finished {
+		t.hand() // to those who followed late
 	}
-	return t.scanner.out.b, nil
+	if err := t.stream.err; err != io.EOF {
+		return err
+	}
+	return nil
 }
 
-// whole is the text up to its last whole word.
+// whole is the text up to its last whole word, or nearly all where that word is
+// very long.
 func (t *text) whole() []byte {
-	w := t.scanner.out.b
-	for w[len(w)-1] != ' ' {
-		w = w[:len(w)-1]
+	f := &t.scanner.out
+	n := bytes.LastIndexByte(f.b, ' ') + 1
+	if n = max(n, f.fixed, t.handed); len(f.b)-n > longWord && !f.joins {
+		n = len(f.b) - 64
+		for f.b[n]&0xC0 == 0x80 {
+			n--
+		}
+		f.fixed = n
 	}
-	return w
+	return f.b[:n]
+}
+
+// hand gives the followers what is new.
+func (t *text) hand() {
+	w := t.whole()
+	if len(w) > t.handed {
+		from := max(0, t.handed-behind)
+		for _, f := range t.body.followers {
+			f.Read(w[from:], t.handed-from)
+		}
+		t.handed = len(w)
+	}
+	most := t.body.lim.Whole
+	if most <= 0 {
+		most = mostText
+	}
+	if int64(len(w)) > most {
+		t.trimmed = true
+	}
+	if t.trimmed && t.handed > keptText/2 {
+		t.trim()
+	}
+}
+
+// trim drops the text that followers have read, but for the end of it.
+func (t *text) trim() {
+	t.trimmed = true
+	f := &t.scanner.out
+	if drop := t.handed - behind; drop > 0 {
+		for f.b[drop]&0xC0 == 0x80 {
+			drop--
+		}
+		f.b = f.b[:copy(f.b, f.b[drop:])]
+		f.fixed = max(0, f.fixed-drop)
+		t.handed -= drop
+	}
 }
 
 // add takes a decoded block.
-func (t *text) add(b *Body, p []byte) {
-	if !t.begun {
-		if t.nHead == 0 && len(p) >= headLen {
-			t.begin(b, p[:headLen])
-		} else {
-			n := copy(t.head[t.nHead:], p)
-			t.nHead += n
-			p = p[n:]
-			if t.nHead < headLen {
-				return
-			}
-			t.flushHead(b)
+func (t *text) add(p []byte) {
+	for !t.begun {
+		if len(t.head) == 0 && len(p) >= t.want {
+			t.begin(p[:t.want], false)
+			continue
 		}
-		if t.how == unwritten {
+		n := min(len(p), t.want-len(t.head))
+		t.head = append(t.head, p[:n]...)
+		p = p[n:]
+		if len(t.head) < t.want {
 			return
 		}
+		t.flushHead(false)
 	}
 	t.write(p)
 }
 
 // flushHead begins with the bytes that were gathered for it.
-func (t *text) flushHead(b *Body) {
-	head := t.head[:t.nHead]
-	t.begin(b, head)
-	t.write(head)
+func (t *text) flushHead(last bool) {
+	if t.begin(t.head, last); t.begun {
+		t.write(t.head)
+		t.head = t.head[:0]
+	}
 }
 
-// begin decides from the first bytes what type and charset the body has.
-func (t *text) begin(b *Body, head []byte) {
-	t.begun = true
-	if b.typ == "" {
-		b.typ = sniff(head)
+// judge tells type and format of a body by its first bytes and what the fields
+// say.
+func (b *Body) judge(head []byte) (typ string, how format) {
+	h := &b.head
+	switch typ = h.typ; {
+	case typ == "" && h.nosniff:
+		typ = "text/plain"
+	case typ == "":
+		typ = sniff(head)
+	case typ == "text/plain" && !h.nosniff && h.nCharset == 0:
+		if isBinary(head) {
+			typ = sniff(head)
+		}
 	}
-	t.how = writingOf(b.typ)
+	how = formatOf(typ)
+	switch {
+	case how == formatUnread:
+		how = formatOf(sniff(head))
+	case how == formatMIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")):
+		how = formatPlain
+	case h.document && (how == formatCSS || how == formatScript):
+		how = formatPlain
+	}
+	return typ, how
+}
+
+// begin decides from the first bytes what type and charset the body has, or
+// that more are wanted for that.
+func (t *text) begin(head []byte, last bool) {
+	b := t.body
+	typ, how := b.judge(head)
+	if b.head.odd && t != b.readings[0] {
+		how = formatPlain
+	}
+	e, more := charsetOf(head, b.head.charset[:b.head.nCharset], how)
+	if more && !last && t.want < headMost {
+		t.want *= 2
+		return
+	}
+	t.begun = true
+	if t == b.readings[0] {
+		b.typ = typ
+		t.others(head, how)
+	}
+	t.how = how
+	t.scanner.reset(how == formatXML)
+	t.scanner.tree = how == formatXML && typ != "application/xhtml+xml" && typ != "image/svg+xml"
+	t.scanner.css.script = how == formatScript
+	t.scanner.office = b.office
+	switch {
+	case how >= formatMIME:
+		t.extractor = t.extract(how)
+	case e != nil:
+		t.use(e)
+	default:
+		t.asking = how != formatNone
+	}
+}
+
+func (t *text) extract(how format) extractor {
+	w := &wholeReader{text: t, most: 16 << 20}
+	if n := t.body.lim.Whole; n > 0 {
+		w.most = int(n)
+	}
+	switch how {
+	case formatMIME:
+		return newMIMEReader(t, &t.body.head)
+	case formatPDF:
+		w.read = readPDF
+	default:
+		w.read = readArchive
+	}
+	return w
+}
+
+// others begins the other readings that the first bytes suggest.
+func (t *text) others(head []byte, how format) {
+	b := t.body
+	switch {
+	case b.head.odd && how != formatPlain:
+		b.read(t.stream.codings)
+	case b.head.foreign && b.head.nCodings == 0:
+		if c := codingByMagic(head); c != codingNone {
+			b.head.codings[0] = c
+			b.read(b.head.codings[:1])
+		} else if isBinary(head) && formatOf(b.head.typ) != formatNone {
+			b.Stop(UnknownCoding)
+		}
+	}
+}
+
+// codingByMagic tells a coding by the first bytes.
+func codingByMagic(p []byte) coding {
+	switch {
+	case bytes.HasPrefix(p, []byte("\x1F\x8B\x08")):
+		return codingGzip
+	case bytes.HasPrefix(p, []byte("\x28\xB5\x2F\xFD")):
+		return codingZstd
+	case len(p) > 2 && p[0]&0x0F == 8 && p[0]>>4 < 8 && p[1]&0x20 == 0 && (uint(p[0])<<8|uint(p[1]))%31 == 0:
+		return codingDeflate
+	}
+	return codingNone
+}
+
+// use reads on in the charset e; nil is what nothing tells.
+func (t *text) use(e encoding.Encoding) {
 	x := &t.scanner
-	x.reset(t.how == markupXML)
-	e, _ := charsetOf(head, b.head, t.how == markupHTML || t.how == markupXML)
+	t.asking = false
 	switch {
 	case e == nil:
 		x.out.high = &windows1252
@@ -140,9 +316,42 @@ func (t *text) begin(b *Body, head []byte) {
 	x.aside.high, x.aside.multi = x.out.high, x.out.multi
 }
 
+// ask reads what is ASCII and gathers what follows, until there is enough of
+// it to tell the charset.
+func (t *text) ask(p []byte) {
+	if len(t.sample) == 0 {
+		n := asciiLen(p)
+		t.scan(p[:n])
+		p = p[n:]
+	}
+	n := min(len(p), sampleLen-len(t.sample))
+	t.sample = append(t.sample, p[:n]...)
+	if len(t.sample) == sampleLen {
+		t.tell()
+		t.write(p[n:])
+	}
+}
+
+// tell decides on the charset by the sample.
+func (t *text) tell() {
+	t.use(guess(t.sample))
+	sample := t.sample
+	t.sample = t.sample[:0]
+	t.write(sample)
+}
+
 // write takes decoded bytes in their charset.
 func (t *text) write(p []byte) {
-	if !t.wide {
+	switch {
+	case len(p) == 0 || t.how == formatNone:
+		return
+	case t.extractor != nil:
+		t.extractor.write(p)
+		return
+	case t.asking:
+		t.ask(p)
+		return
+	case !t.wide:
 		t.scan(p)
 		return
 	}
@@ -169,51 +378,63 @@ func (t *text) transcode(p []byte, last bool) int {
 		nDst, nSrc, err := t.decoder.Transform(t.utf8[:], p[n:], last)
 		n += nSrc
 		t.scan(t.utf8[:nDst])
-		if err != transform.ErrShortDst || t.full {
+		if err != transform.ErrShortDst {
 			return n
 		}
 	}
 }
 
-// scan takes text in UTF-8, or in single bytes.
+// scan takes text in UTF-8, or in single bytes, by steps, so that room is made
+// for as much as comes and not for as much as could.
 func (t *text) scan(p []byte) {
 	x := &t.scanner
-	for len(p) > 0 && !t.full {
+	for len(p) > 0 {
 		q := p[:min(len(p), textStep)]
 		p = p[len(q):]
 		switch t.how {
-		case markupHTML, markupXML:
+		case formatHTML, formatXML:
 			x.write(q)
-		case writtenJSON:
+		case formatJSON:
 			x.out.write(q, jsonText)
-		case writtenForm:
+		case formatForm:
 			x.out.write(q, formText)
-		case writtenPlain:
+		case formatPlain:
 			x.out.write(q, plainText)
+		case formatCSS, formatScript:
+			x.css.write(&x.out, q)
 		}
-		t.full = len(x.out.b)+len(x.aside.b) > t.stream.body.lim.Text
 	}
 }
 
-// finish ends the text, with what is left in the stages on the way, and
-// brings it within its limit.
-func (t *text) finish(b *Body) {
+// finish ends the text, with what is left in the stages on the way. Where
+// nothing came out of the decoders, it is read as it came besides: some clients
+// would show that.
+func (t *text) finish() {
 	t.finished = true
+	s := &t.stream
+	if s.err != io.EOF {
+		if t == t.body.readings[0] {
+			t.body.Stop(s.reason())
+			if !s.given && len(s.codings) > 0 {
+				t.body.read(nil)
+			}
+		}
+	}
 	if !t.begun {
-		t.flushHead(b)
+		t.flushHead(true)
+	}
+	if t.asking && len(t.sample) > 0 {
+		t.tell()
 	}
 	if len(t.cutOff) > 0 {
 		t.transcode(t.cutOff, true)
 	}
-	x := &t.scanner
-	x.finish()
-	if len(x.out.b) > b.lim.Text {
-		t.full = true
-		x.out.b = x.out.b[:b.lim.Text]
-		x.out.b = t.whole()
+	if t.extractor != nil {
+		t.extractor.finish()
 	}
-	if t.full {
-		b.cut = true
+	t.scanner.finish()
+	if t.scanner.lost {
+		t.body.Stop(TooLarge)
 	}
-	t.stream.close()
+	s.close()
 }

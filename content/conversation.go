@@ -1,0 +1,771 @@
+package content
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"io"
+	"sync"
+	"unicode/utf8"
+)
+
+// This file is about conversations: bodies and upgraded connections that are
+// messages without an end. A [Framer] cuts one direction into messages, a
+// [Window] keeps the recent text of them, and [Body.ResetText] shows that to
+// the checks as a body of its own. All of it is small while nothing is said:
+// buffers are there only for messages under way, and for text that was said.
+
+const (
+	mostMessage  = 1 << 20 // bytes of a message that are inspected
+	mostThreads  = 16
+	threadLen    = 4 << 10 // of text, kept of each thread
+	shortPiece   = 24      // bytes on average: pieces of words, not sentences
+	deflateTail  = "\x00\x00\xff\xff"
+	mostJSONDeep = 32
+)
+
+// A Message is one message of a conversation.
+type Message struct {
+	Text    bool   // by its frame; others may hold text too
+	Control bool   // closes, pings and such, nothing to read
+	Data    []byte // decoded; valid until the next call
+	Unread  Reason // why Data is not all of it
+}
+
+// A Framer cuts the bytes of one direction of a conversation into messages.
+type Framer interface {
+	// Next reads on in p and returns how many bytes it used: up to the end of
+	// a message, which whole says, or of a part of one, or all. With an error the bytes are no such
+	// conversation; nothing more can be read.
+	Next(p []byte) (n int, m Message, whole bool, err error)
+}
+
+// Events frames server-sent events (HTML standard, 9.2.6). The zero Events is
+// ready. A message is the data of one event.
+type Events struct {
+	line  []byte
+	data  []byte
+	over  bool // more than is inspected
+	begun bool // not the first line
+	cr    bool // the line before ended with CR
+}
+
+// Next implements [Framer].
+func (e *Events) Next(p []byte) (n int, m Message, whole bool, err error) {
+	for i, c := range p {
+		if c == '\n' && e.cr {
+			e.cr = false
+			continue
+		}
+		if e.cr = c == '\r'; c != '\n' && c != '\r' {
+			if len(e.line) < mostMessage {
+				e.line = append(e.line, c)
+			} else {
+				e.over = true
+			}
+			continue
+		}
+		if m, whole := e.endLine(); whole {
+			return i + 1, m, true, nil
+		}
+	}
+	return len(p), m, false, nil
+}
+
+func (e *Events) endLine() (m Message, whole bool) {
+	line := e.line
+	if !e.begun {
+		e.begun = true
+		line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
+	}
+	if len(line) > 0 {
+		if rest, ok := bytes.CutPrefix(line, []byte("data")); ok && (len(rest) == 0 || rest[0] == ':') {
+			rest = bytes.TrimPrefix(bytes.TrimPrefix(rest, []byte(":")), []byte(" "))
+			if len(e.data)+len(rest) <= mostMessage {
+				e.data = append(append(e.data, rest...), '\n')
+			} else {
+				e.over = true
+			}
+		}
+		e.line = e.line[:0]
+		return m, false
+	}
+	if len(e.data) == 0 && !e.over {
+		return m, false
+	}
+	m = Message{Text: true, Data: bytes.TrimSuffix(e.data, []byte("\n"))}
+	if e.over {
+		m.Unread = TooLarge
+	}
+	// Nothing is kept between events, which may be far apart.
+	*e = Events{begun: true, cr: e.cr}
+	return m, true
+}
+
+// A WebSocket frames one direction of a WebSocket connection (RFC 6455) after
+// the handshake, permessage-deflate (RFC 7692) included.
+type WebSocket struct {
+	// Deflate says that permessage-deflate was agreed upon, Takeover that the
+	// sender keeps its window from message to message.
+	Deflate, Takeover bool
+
+	head       [14]byte
+	nHead      uint8
+	opcode     byte // of the message
+	compressed bool
+	final      bool
+	control    bool
+	over       bool
+	mask       [4]byte
+	masked     bool
+	left       uint64 // of the frame
+	at         uint64
+	data       []byte
+	window     []byte // of the decoder, as much as there is
+}
+
+var (
+	errFrame = errors.New("malformed WebSocket frame")
+	errGRPC  = errors.New("malformed gRPC message")
+)
+
+// Next implements [Framer].
+func (w *WebSocket) Next(p []byte) (n int, m Message, whole bool, err error) {
+	for n < len(p) {
+		if w.left == 0 && !w.headWhole() {
+			w.head[w.nHead] = p[n]
+			w.nHead++
+			n++
+			if !w.headWhole() {
+				continue
+			}
+			if err := w.begin(); err != nil {
+				return n, m, false, err
+			}
+		} else {
+			n += w.payload(p[n:])
+		}
+		if w.left == 0 {
+			w.nHead = 0
+			if w.control {
+				return n, Message{Control: true}, true, nil
+			}
+			if w.final {
+				return n, w.end(), true, nil
+			}
+			return n, m, false, nil
+		}
+	}
+	return n, m, false, nil
+}
+
+// Midway says whether a message has begun and not ended.
+func (w *WebSocket) Midway() bool { return w.opcode != 0 }
+
+func (w *WebSocket) headWhole() bool {
+	if w.nHead < 2 {
+		return false
+	}
+	size := uint8(2)
+	switch w.head[1] & 0x7F {
+	case 126:
+		size += 2
+	case 127:
+		size += 8
+	}
+	if w.head[1]&0x80 != 0 {
+		size += 4
+	}
+	return w.nHead == size
+}
+
+// begin reads the head of a frame (RFC 6455, 5.2).
+func (w *WebSocket) begin() error {
+	h := w.head[:w.nHead]
+	opcode := h[0] & 0x0F
+	w.control = opcode >= 8
+	switch w.left = uint64(h[1] & 0x7F); w.left {
+	case 126:
+		w.left = uint64(binary.BigEndian.Uint16(h[2:]))
+	case 127:
+		w.left = binary.BigEndian.Uint64(h[2:])
+	}
+	w.at = 0
+	if w.masked = h[1]&0x80 != 0; w.masked {
+		copy(w.mask[:], h[len(h)-4:])
+	}
+	final := h[0]&0x80 != 0
+	switch {
+	case h[0]&0x30 != 0, h[0]&0x40 != 0 && (!w.Deflate || opcode == 0 || w.control), w.left>>63 != 0:
+		return errFrame
+	case w.control:
+		if opcode > 10 || !final || w.left > 125 {
+			return errFrame
+		}
+		return nil
+	case opcode > 2, opcode == 0 && w.opcode == 0, opcode != 0 && w.opcode != 0:
+		return errFrame
+	case opcode != 0:
+		w.opcode, w.compressed = opcode, h[0]&0x40 != 0
+	}
+	w.final = final
+	return nil
+}
+
+// payload takes what p has of the frame.
+func (w *WebSocket) payload(p []byte) int {
+	n := int(min(uint64(len(p)), w.left))
+	w.left -= uint64(n)
+	if w.control {
+		return n
+	}
+	keep := min(n, mostMessage-len(w.data))
+	w.over = w.over || keep < n
+	from := len(w.data)
+	w.data = append(w.data, p[:keep]...)
+	if w.masked {
+		for i := range w.data[from:] {
+			w.data[from+i] ^= w.mask[(w.at+uint64(i))&3]
+		}
+	}
+	w.at += uint64(n)
+	return n
+}
+
+// end ends a message.
+func (w *WebSocket) end() Message {
+	m := Message{Text: w.opcode == 1, Data: w.data}
+	if w.over {
+		m.Unread = TooLarge
+	}
+	if w.compressed && !w.over {
+		m.Data, m.Unread = w.inflate(w.data)
+	}
+	w.opcode, w.final, w.over, w.data = 0, false, false, nil
+	return m
+}
+
+// inflaters decode messages.
+var inflaters sync.Pool
+
+// inflate undoes the compression of a message (RFC 7692, 7.2.2).
+func (w *WebSocket) inflate(p []byte) ([]byte, Reason) {
+	d, _ := inflaters.Get().(*inflater)
+	if d == nil {
+		d = &inflater{}
+	}
+	defer func() {
+		d.src, d.in = nil, nil
+		inflaters.Put(d)
+	}()
+	d.reset(&pieces{p, []byte(deflateTail)})
+	d.w = copy(d.out[:], w.window)
+	d.given = d.w
+	var out []byte
+	for {
+		block, err := d.block()
+		if room := mostMessage - len(out); len(block) > room {
+			w.window, w.Takeover = nil, false // the next cannot be read if it refers to this
+			return append(out, block[:room]...), TooLarge
+		}
+		out = append(out, block...)
+		switch {
+		case err == io.ErrUnexpectedEOF || err == io.EOF: // the message never ends its stream
+			if w.Takeover {
+				from := max(0, d.w-windowSize)
+				w.window = append(w.window[:0], d.out[from:d.w]...)
+			}
+			return out, AllRead
+		case err != nil:
+			return out, Cut
+		}
+	}
+}
+
+// pieces is a source of what is at hand.
+type pieces [][]byte
+
+func (p *pieces) next() ([]byte, error) {
+	for len(*p) > 0 {
+		first := (*p)[0]
+		*p = (*p)[1:]
+		if len(first) > 0 {
+			return first, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+// A GRPC frames one direction of a gRPC or gRPC-web call: messages with their
+// length before them.
+type GRPC struct {
+	Coding string // grpc-encoding
+	Base64 bool   // application/grpc-web-text
+
+	head  [5]byte
+	nHead uint8
+	left  uint32
+	over  bool
+	data  []byte
+	carry [4]byte // of base64
+	nCar  uint8
+	ready []byte // decoded from it and not used
+}
+
+// Next implements [Framer].
+func (g *GRPC) Next(p []byte) (n int, m Message, whole bool, err error) {
+	if !g.Base64 {
+		return g.next(p)
+	}
+	for {
+		if len(g.ready) > 0 {
+			k, m, whole, err := g.next(g.ready)
+			if g.ready = g.ready[k:]; whole || err != nil {
+				return n, m, whole, err
+			}
+			g.ready = nil
+		}
+		for n < len(p) && g.nCar < 4 {
+			if c := p[n]; isAlnum(c) || c == '+' || c == '/' || c == '=' {
+				g.carry[g.nCar] = c
+				g.nCar++
+			}
+			n++
+		}
+		if g.nCar < 4 {
+			return n, m, false, nil
+		}
+		g.nCar = 0
+		group := g.carry
+		g.ready = unbase64(bytes.TrimRight(group[:], "="))
+	}
+}
+
+func (g *GRPC) next(p []byte) (n int, m Message, whole bool, err error) {
+	for n < len(p) || g.nHead == 5 && g.left == 0 {
+		if g.nHead < 5 {
+			g.head[g.nHead] = p[n]
+			g.nHead++
+			n++
+			if g.nHead < 5 {
+				continue
+			}
+			if g.head[0]&^0x81 != 0 {
+				return n, m, false, errGRPC
+			}
+			g.left = binary.BigEndian.Uint32(g.head[1:])
+		}
+		k := int(min(uint32(min(len(p)-n, 1<<30)), g.left))
+		keep := min(k, mostMessage-len(g.data))
+		g.over = g.over || keep < k
+		g.data = append(g.data, p[n:n+keep]...)
+		g.left -= uint32(k)
+		n += k
+		if g.left == 0 {
+			return n, g.end(), true, nil
+		}
+	}
+	return n, m, false, nil
+}
+
+func (g *GRPC) end() Message {
+	m := Message{Data: g.data, Control: g.head[0]&0x80 != 0}
+	switch {
+	case g.over:
+		m.Unread = TooLarge
+	case g.head[0]&1 != 0:
+		m.Data, m.Unread = decode(g.Coding, g.data)
+	}
+	g.nHead, g.over, g.data = 0, false, nil
+	return m
+}
+
+// decode undoes a content coding of a whole message.
+func decode(coding string, p []byte) ([]byte, Reason) {
+	var b Body
+	b.Reset(Describe("", coding), Limits{Whole: mostMessage})
+	defer b.Release()
+	if b.head.foreign {
+		return nil, UnknownCoding
+	}
+	b.Append(p)
+	b.Finish()
+	out, err := b.Decoded()
+	if err != nil {
+		return bytes.Clone(out), b.decoded.stream.reason()
+	}
+	return bytes.Clone(out), b.Unread()
+}
+
+// A Window keeps the recent text of one direction of a conversation. The zero
+// Window is empty.
+//
+// Text of one message may go on in the next: assistants send their answers by
+// pieces of words. So what stands at the same place of each message (the same
+// members in JSON, the same fields in protobuf) is a thread, and short pieces
+// of a thread are joined.
+type Window struct {
+	threads []thread
+	clock   uint32
+}
+
+type thread struct {
+	place uint64
+	used  uint32
+	mean  int // length of pieces
+	text  []byte
+}
+
+// Add adds the text of a message and says whether it has any.
+func (w *Window) Add(m Message) bool {
+	if m.Control || len(m.Data) == 0 {
+		return false
+	}
+	w.clock++
+	some := false
+	visit := func(place uint64, s []byte) {
+		some = true
+		w.add(place, s)
+	}
+	switch at := jsonStart(m.Data); {
+	case at >= 0 && walkJSON(m.Data[at:], visit):
+	case m.Text || readable(m.Data):
+		visit(0, m.Data)
+	default:
+		walkProtobuf(m.Data, 1, 0, visit)
+	}
+	return some
+}
+
+func (w *Window) add(place uint64, s []byte) {
+	var t *thread
+	oldest := 0
+	for i := range w.threads {
+		if w.threads[i].place == place {
+			t = &w.threads[i]
+			break
+		}
+		if w.threads[i].used < w.threads[oldest].used {
+			oldest = i
+		}
+	}
+	switch {
+	case t != nil:
+	case len(w.threads) < mostThreads:
+		w.threads = append(w.threads, thread{place: place, mean: len(s)})
+		t = &w.threads[len(w.threads)-1]
+	default:
+		t = &w.threads[oldest]
+		*t = thread{place: place, mean: len(s), text: t.text[:0]}
+	}
+	t.used = w.clock
+	t.mean = (t.mean*3 + len(s)) / 4
+	if t.mean >= shortPiece && len(t.text) > 0 {
+		t.text = append(t.text, '\n')
+	}
+	t.text = append(t.text, s...)
+}
+
+// Trim forgets all but the recent text, once the message added last was looked
+// at: until then all of it is there.
+func (w *Window) Trim() {
+	for i := range w.threads {
+		t := &w.threads[i]
+		if over := len(t.text) - threadLen; over > 0 {
+			t.text = append(make([]byte, 0, threadLen), t.text[over:]...)
+		}
+	}
+}
+
+// AppendText appends the text to dst, normalised as [Body.Text] is.
+func (w *Window) AppendText(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, ' ')
+	for i := range w.threads {
+		dst = append(Normalise(dst, w.threads[i].text), ' ')
+	}
+	n := start + 1
+	for _, c := range dst[n:] {
+		if c != ' ' || dst[n-1] != ' ' {
+			dst[n] = c
+			n++
+		}
+	}
+	return dst[:n]
+}
+
+// jsonStart returns where JSON begins in a message, past what some protocols
+// put before it (a number, a guard against inclusion); -1 for nowhere.
+func jsonStart(p []byte) int {
+	for i, c := range p[:min(len(p), 16)] {
+		switch {
+		case c == '{' || c == '[' || c == '"' && i == 0:
+			return i
+		case c >= 'a' && c <= 'z' && i > 0, c >= 0x80, c < ' ' && !isSpace(c) && c != 0x1E:
+			return -1
+		}
+	}
+	return -1
+}
+
+// walkJSON visits the strings of JSON texts one after another with the place
+// they stand at, and says whether there was any JSON.
+func walkJSON(p []byte, visit func(place uint64, s []byte)) bool {
+	j := jsonWalker{p: p, visit: visit}
+	for n := 0; ; n++ {
+		j.space()
+		at := j.i
+		if at == len(p) || !j.value(1, 0) {
+			return n > 0 && at == len(p)
+		}
+	}
+}
+
+type jsonWalker struct {
+	p     []byte
+	i     int
+	visit func(place uint64, s []byte)
+}
+
+func (j *jsonWalker) space() {
+	for j.i < len(j.p) && (isSpace(j.p[j.i]) || j.p[j.i] == 0x1E) {
+		j.i++
+	}
+}
+
+// value reads one value; false where there is none.
+func (j *jsonWalker) value(place uint64, deep int) bool {
+	j.space()
+	if j.i == len(j.p) || deep > mostJSONDeep {
+		return false
+	}
+	switch c := j.p[j.i]; c {
+	case '"':
+		s, ok := j.str()
+		if !ok {
+			return false
+		}
+		if at := jsonStart(s); at != 0 || !walkJSON(s, func(inner uint64, s []byte) { j.visit(place*31+inner, s) }) {
+			j.visit(place, s)
+		}
+		return true
+	case '{', '[':
+		return j.members(place, deep, c)
+	}
+	start := j.i
+	for j.i < len(j.p) && (isAlnum(j.p[j.i]) || j.p[j.i] == '-' || j.p[j.i] == '+' || j.p[j.i] == '.') {
+		j.i++
+	}
+	return j.i > start
+}
+
+func (j *jsonWalker) members(place uint64, deep int, open byte) bool {
+	j.i++
+	for {
+		j.space()
+		if j.i == len(j.p) {
+			return false
+		}
+		switch c := j.p[j.i]; c {
+		case '}', ']':
+			j.i++
+			return c == open+2
+		case ',':
+			j.i++
+			continue
+		}
+		at := place * 31
+		if open == '{' {
+			key, ok := j.str()
+			if j.space(); !ok || j.i == len(j.p) || j.p[j.i] != ':' {
+				return false
+			}
+			j.i++
+			h := fnv.New64a()
+			_, _ = h.Write(key)
+			at += h.Sum64()
+		}
+		if !j.value(at, deep+1) {
+			return false
+		}
+	}
+}
+
+// str reads a string and undoes its escapes.
+func (j *jsonWalker) str() ([]byte, bool) {
+	if j.p[j.i] != '"' {
+		return nil, false
+	}
+	j.i++
+	start, escaped := j.i, false
+	for ; j.i < len(j.p); j.i++ {
+		switch j.p[j.i] {
+		case '"':
+			s := j.p[start:j.i]
+			j.i++
+			if escaped {
+				s = unescapeJSON(s)
+			}
+			return s, true
+		case '\\':
+			escaped = true
+			j.i++
+		}
+	}
+	return nil, false
+}
+
+func unescapeJSON(s []byte) []byte {
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			out = append(out, s[i])
+			continue
+		}
+		i++
+		switch c := s[i]; c {
+		case 'n', 'r', 't', 'b', 'f':
+			out = append(out, ' ')
+		case 'u':
+			r, n := jsonRune(s[i+1:])
+			out = utf8.AppendRune(out, r)
+			i += n
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// jsonRune reads the digits after \u, and of the other half of a surrogate.
+func jsonRune(p []byte) (r rune, n int) {
+	unit := func(p []byte) rune {
+		if len(p) < 4 {
+			return -1
+		}
+		u := rune(0)
+		for _, c := range p[:4] {
+			d := unhex(c)
+			if d < 0 {
+				return -1
+			}
+			u = u<<4 | d
+		}
+		return u
+	}
+	r = unit(p)
+	switch {
+	case r < 0:
+		return utf8.RuneError, 0
+	case r >= 0xD800 && r < 0xDC00 && len(p) >= 10 && p[4] == '\\' && p[5] == 'u':
+		if low := unit(p[6:]); low >= 0xDC00 && low < 0xE000 {
+			return (r-0xD800)<<10 + low - 0xDC00 + 0x10000, 10
+		}
+	}
+	return r, 4
+}
+
+// readable says whether p is text in UTF-8.
+func readable(p []byte) bool {
+	for _, c := range p {
+		if c < ' ' && !isSpace(c) {
+			return false
+		}
+	}
+	return len(p) > 0 && utf8.Valid(p)
+}
+
+// walkProtobuf visits the strings of a protobuf message whose schema is not
+// known: fields that are text, and those of fields that are messages. It says
+// whether p is such a message.
+func walkProtobuf(p []byte, place uint64, deep int, visit func(place uint64, s []byte)) bool {
+	if deep > 8 || !isProtobuf(p) {
+		return false
+	}
+	for len(p) > 0 {
+		tag, n := binary.Uvarint(p)
+		p = p[n:]
+		switch tag & 7 {
+		case 0:
+			_, n = binary.Uvarint(p)
+		case 1:
+			n = 8
+		case 5:
+			n = 4
+		case 2:
+			size, k := binary.Uvarint(p)
+			field := p[k : k+int(size)]
+			n = k + int(size)
+			if at := place*31 + tag>>3; readable(field) {
+				if start := jsonStart(field); start != 0 || !walkJSON(field, visit) {
+					visit(at, field)
+				}
+			} else {
+				walkProtobuf(field, at, deep+1, visit)
+			}
+		}
+		p = p[n:]
+	}
+	return true
+}
+
+// isProtobuf says whether p is fields to its end.
+func isProtobuf(p []byte) bool {
+	if len(p) == 0 {
+		return false
+	}
+	for len(p) > 0 {
+		tag, n := binary.Uvarint(p)
+		if n <= 0 || tag>>3 == 0 || tag>>3 >= 1<<29 {
+			return false
+		}
+		p = p[n:]
+		switch tag & 7 {
+		case 0:
+			_, n = binary.Uvarint(p)
+		case 1:
+			n = 8
+		case 5:
+			n = 4
+		case 2:
+			size, k := binary.Uvarint(p)
+			if k <= 0 || size > uint64(len(p)-k) {
+				return false
+			}
+			n = k + int(size)
+		default:
+			return false
+		}
+		if n <= 0 || n > len(p) {
+			return false
+		}
+		p = p[n:]
+	}
+	return true
+}
+
+// ResetText makes b ready as a body that has this text, normalised as
+// [Window.AppendText] does it, and nothing else. It must stay as it is until
+// Release.
+func (b *Body) ResetText(text []byte) {
+	b.Reset(Describe("text/plain", ""), Limits{})
+	b.done = true
+	b.len = int64(len(text))
+	t := b.read(nil)
+	t.begun, t.finished, t.how = true, true, formatPlain
+	t.scanner.out.b = append(t.scanner.out.b[:0], text...)
+	t.stream.err = io.EOF
+}
+
+// Next returns the next decoded bytes of a body that is read as it comes and
+// not kept: nil when more has to be appended for that, io.EOF at the end. It
+// is another pass over the body than the text; pieces must be asked for before
+// Forget.
+func (b *Body) Next() ([]byte, error) {
+	if b.blocks == nil {
+		b.blocks = &stream{}
+		b.blocks.reset(b, b.main())
+	}
+	return b.blocks.pull()
+}

@@ -1,0 +1,344 @@
+package content
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// frame is a WebSocket frame.
+func frame(first byte, mask bool, payload []byte) []byte {
+	b := []byte{first}
+	bit := byte(0)
+	if mask {
+		bit = 0x80
+	}
+	switch n := len(payload); {
+	case n < 126:
+		b = append(b, bit|byte(n))
+	case n < 1<<16:
+		b = binary.BigEndian.AppendUint16(append(b, bit|126), uint16(n))
+	default:
+		b = binary.BigEndian.AppendUint64(append(b, bit|127), uint64(n))
+	}
+	if !mask {
+		return append(b, payload...)
+	}
+	key := []byte{1, 2, 3, 250}
+	b = append(b, key...)
+	for i, c := range payload {
+		b = append(b, c^key[i%4])
+	}
+	return b
+}
+
+// deflater compresses messages as permessage-deflate does.
+type deflater struct {
+	w   *flate.Writer
+	buf bytes.Buffer
+}
+
+func newDeflater() *deflater {
+	d := &deflater{}
+	d.w, _ = flate.NewWriter(&d.buf, 6)
+	return d
+}
+
+func (d *deflater) message(p string) []byte {
+	d.buf.Reset()
+	_, _ = d.w.Write([]byte(p))
+	_ = d.w.Flush()
+	return bytes.Clone(bytes.TrimSuffix(d.buf.Bytes(), []byte(deflateTail)))
+}
+
+func grpcMessage(flags byte, p []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(p))), p...)
+}
+
+// messagesOf frames p in pieces of random size.
+func messagesOf(t *testing.T, f Framer, p []byte, r *rand.Rand) (all []string) {
+	t.Helper()
+	for len(p) > 0 {
+		piece := bytes.Clone(p[:1+r.IntN(len(p))])
+		p = p[len(piece):]
+		for len(piece) > 0 {
+			n, m, whole, err := f.Next(piece)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 && !whole {
+				t.Fatalf("Next used nothing of %d bytes", len(piece))
+			}
+			piece = piece[n:]
+			if whole {
+				s := fmt.Sprintf("%v %q", m.Unread, m.Data)
+				if m.Control {
+					s = "control"
+				}
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+func TestFraming(t *testing.T) {
+	long := strings.Repeat("long message ", 6000)
+	d := newDeflater()
+	ws := slices.Concat(frame(0x81, true, []byte("one")), frame(0x89, true, []byte("ping")), frame(0x01, true, []byte("tw")), frame(0x8A, true, nil), frame(0x00, true, nil), frame(0x80, true, []byte("o")), frame(0x82, false, []byte(long)), frame(0x81, true, nil), frame(0x88, true, []byte{3, 232}))
+	deflated := slices.Concat(frame(0xC1, true, d.message("hello hello hello")), frame(0xC1, true, d.message("hello hello again")), frame(0x81, false, []byte("plain")), frame(0x41, true, d.message(long)[:10]))
+	rest := newDeflater()
+	fresh := slices.Concat(frame(0xC1, false, rest.message("first")), frame(0xC1, false, newDeflater().message("second first")))
+	calls := slices.Concat(grpcMessage(0, []byte("abc")), grpcMessage(0, nil), grpcMessage(1, gzipOf("zipped")), grpcMessage(0x80, []byte("grpc-status: 0")))
+	for _, c := range []struct {
+		name string
+		make func() Framer
+		in   []byte
+		want []string
+	}{
+		{"events", func() Framer { return &Events{} }, []byte("\xEF\xBB\xBFdata: one\n\n: comment\nevent: x\ndata: two\ndata:lines\r\n\r\nid: 4\n\ndata\r\rdata: \"x\"\r\rdata: lost"),
+			[]string{` "one"`, " \"two\\nlines\"", ` ""`, ` "\"x\""`}},
+		{"websocket", func() Framer { return &WebSocket{} }, ws, []string{` "one"`, "control", "control", ` "two"`, fmt.Sprintf(" %q", long), ` ""`, "control"}},
+		{"websocket with takeover", func() Framer { return &WebSocket{Deflate: true, Takeover: true} }, deflated, []string{` "hello hello hello"`, ` "hello hello again"`, ` "plain"`}},
+		{"websocket without takeover", func() Framer { return &WebSocket{Deflate: true} }, fresh, []string{` "first"`, ` "second first"`}},
+		{"grpc", func() Framer { return &GRPC{Coding: "gzip"} }, calls, []string{` "abc"`, ` ""`, ` "zipped"`, "control"}},
+		{"grpc-web-text", func() Framer { return &GRPC{Coding: "gzip", Base64: true} }, []byte(base64.StdEncoding.EncodeToString(calls[:8]) + base64.StdEncoding.EncodeToString(calls[8:])), []string{` "abc"`, ` ""`, ` "zipped"`, "control"}},
+		{"grpc of unknown coding", func() Framer { return &GRPC{Coding: "snappy"} }, grpcMessage(1, []byte("x")), []string{`unknown coding ""`}},
+	} {
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 200 {
+			if got := messagesOf(t, c.make(), c.in, r); !slices.Equal(got, c.want) {
+				t.Errorf("%s:\n got %.300q\nwant %.300q", c.name, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+func gzipOf(s string) []byte {
+	var t testing.T
+	return encode(&t, "gzip", []byte(s))
+}
+
+func TestMalformedFrames(t *testing.T) {
+	for _, p := range [][]byte{{0x83, 0}, {0x80, 0}, {0xC1, 0}, {0x91, 0}, {0x09, 0}, {0x89, 126, 0, 126}, {0x01, 0, 0x81, 0}, {0x81, 127, 255, 0, 0, 0, 0, 0, 0, 0}, {0x8B, 0}} {
+		w := &WebSocket{}
+		var err error
+		for rest := p; len(rest) > 0 && err == nil; {
+			var n int
+			n, _, _, err = w.Next(rest)
+			rest = rest[n:]
+		}
+		if err == nil {
+			t.Errorf("%x is taken", p)
+		}
+	}
+}
+
+func TestWindowText(t *testing.T) {
+	proto := func(fields ...any) (b []byte) {
+		for i := 0; i < len(fields); i += 2 {
+			switch v := fields[i+1].(type) {
+			case string:
+				b = append(binary.AppendUvarint(append(b, byte(fields[i].(int)<<3|2)), uint64(len(v))), v...)
+			case int:
+				b = binary.AppendUvarint(append(b, byte(fields[i].(int)<<3)), uint64(v))
+			}
+		}
+		return b
+	}
+	for _, c := range []struct {
+		name     string
+		messages []string
+		want     string
+	}{
+		{"plain text", []string{"a first long sentence in plain text", "a second sentence, as long as that"}, " a first long sentence in plain text a second sentence as long as that "},
+		{"pieces of words", []string{`{"choices":[{"delta":{"content":"ca"}}]}`, `{"choices":[{"delta":{"content":"si"}}]}`, `{"choices":[{"delta":{"content":"no bo"}}]}`, `{"choices":[{"delta":{"content":"nus"}}]}`, "[DONE]"}, " casino bonus "},
+		{"JSON within JSON", []string{`{"m":"{\"text\":\"in\\u0073ide\\n\"}"}`}, " inside "},
+		{"array with a number before", []string{`42["message",{"body":"chat text"}]`}, " message chat text "},
+		{"guard", []string{")]}'\n[\"x\"]"}, " x "},
+		{"surrogates", []string{`"\ud835\udcfc\u00e9"`}, " sé "},
+		{"not quite JSON", []string{`{"a":"b"`}, " b a b "},
+		{"protobuf", []string{string(proto(1, 150, 2, "some text", 3, string(proto(1, "inner", 2, "\x00\x01", 4, string(proto(9, "deep")))), 5, `{"j":"json"}`))}, " some text inner deep json "},
+		{"binary", []string{"\x00\xff\xfe"}, " "},
+	} {
+		var w Window
+		for _, m := range c.messages {
+			w.Add(Message{Text: c.name != "protobuf" && c.name != "binary", Data: []byte(m)})
+		}
+		if got := string(w.AppendText(nil)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		var b Body
+		var read collector
+		b.ResetText([]byte(c.want))
+		b.Follow(&read)
+		if err := b.Read(t.Context()); err != nil || string(read.all) != c.want {
+			t.Errorf("%s: followed %q, %v", c.name, read.all, err)
+		}
+		b.Release()
+	}
+}
+
+func TestWindowsAreBounded(t *testing.T) {
+	var w Window
+	for i := range 5000 {
+		w.Add(Message{Text: true, Data: fmt.Appendf(nil, `{"k%d":"%s"}`, i%100, strings.Repeat("word ", i%500))})
+	}
+	if n := len(w.AppendText(nil)); n > mostThreads*threadLen+100 {
+		t.Errorf("text of %d bytes", n)
+	}
+}
+
+// A message costs far less than a millisecond.
+func TestMessagesAreCheap(t *testing.T) {
+	if raceEnabled {
+		t.Skip("slow under the race detector")
+	}
+	var w Window
+	var buf []byte
+	from := cpu()
+	const n = 2000
+	for i := range n {
+		w.Add(Message{Text: true, Data: fmt.Appendf(nil, `{"id":"abc%d","choices":[{"index":0,"delta":{"content":" word%d"}}]}`, i, i)})
+		buf = w.AppendText(buf[:0])
+	}
+	if each := (cpu() - from) / n; each > 500*time.Microsecond {
+		t.Errorf("%v for each message", each)
+	}
+}
+
+func TestIdleConversationsAreSmall(t *testing.T) {
+	type idle struct {
+		ws [2]WebSocket
+		w  [2]Window
+	}
+	const n = 10000
+	d := frame(0xC1, true, newDeflater().message(`{"type":"hello","id":1}`))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	all := make([]*idle, n)
+	for i := range all {
+		x := &idle{}
+		for k := range 2 {
+			x.ws[k] = WebSocket{Deflate: true, Takeover: true}
+			_, m, _, err := x.ws[k].Next(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.w[k].Add(m)
+		}
+		all[i] = x
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n; each > 2048 {
+		t.Errorf("%d bytes for each idle connection", each)
+	}
+	runtime.KeepAlive(all)
+}
+
+func FuzzFraming(f *testing.F) {
+	f.Add(0, []byte("data: x\n\n"), uint64(1))
+	f.Add(1, frame(0x81, true, []byte("{\"a\":\"b\"}")), uint64(1))
+	f.Add(2, frame(0xC1, true, newDeflater().message("hello")), uint64(1))
+	f.Add(3, grpcMessage(0, []byte("\x0a\x03abc")), uint64(1))
+	f.Add(4, []byte("AAAAAAA="), uint64(1))
+	f.Fuzz(func(t *testing.T, kind int, p []byte, seed uint64) {
+		run := func(sizes func(n int) int) (all []string) {
+			var w Window
+			fr := [...]Framer{&Events{}, &WebSocket{}, &WebSocket{Deflate: true, Takeover: true}, &GRPC{Coding: "gzip"}, &GRPC{Base64: true}}[uint(kind)%5]
+			for rest := p; len(rest) > 0; {
+				piece := rest[:sizes(len(rest))]
+				rest = rest[len(piece):]
+				for len(piece) > 0 {
+					n, m, whole, err := fr.Next(piece)
+					if err != nil {
+						return append(all, err.Error())
+					}
+					if piece = piece[n:]; whole {
+						w.Add(m)
+						all = append(all, string(m.Data))
+					}
+				}
+			}
+			return append(all, string(w.AppendText(nil)))
+		}
+		r := rand.New(rand.NewPCG(seed, 1))
+		whole := run(func(n int) int { return n })
+		if got := run(func(n int) int { return 1 + r.IntN(n) }); !slices.Equal(got, whole) {
+			t.Fatalf("in pieces %q, whole %q", got, whole)
+		}
+	})
+}
+
+func TestPatterns(t *testing.T) {
+	p, err := NewPatterns([]string{"card", "iban", `/\b\d{3}-\d{2}-\d{4}\b/`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		in   string
+		want []int
+	}{
+		{"pay with 4111 1111 1111 1111 please", []int{1, 0, 0}},
+		{"4111-1111-1111-1111, 5500000000000004; 3782 822463 10005", []int{3, 0, 0}},
+		{"4111111111111112 is wrong, 1234567890123452 no issuer", []int{0, 0, 0}},
+		{"x4111111111111111 41111111111111111111111", []int{0, 0, 0}},
+		{"account DE89 3704 0044 0532 0130 00 or GB82WEST12345698765432.", []int{0, 2, 0}},
+		{"DE88 3704 0044 0532 0130 00, NL91ABNA0417164300", []int{0, 1, 0}},
+		{"my number is 123-45-6789", []int{0, 0, 1}},
+		{"card=4111%201111%201111%201111", []int{1, 0, 0}},
+		{"2024 10 15 4111111111111111 2025", []int{1, 0, 0}},
+	} {
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 50 {
+			var b Body
+			b.Reset(Describe("application/x-www-form-urlencoded", ""), Limits{})
+			s := b.Follow(p).(*PatternScan)
+			for rest := []byte(c.in); len(rest) > 0; {
+				n := 1 + r.IntN(len(rest))
+				b.Append(rest[:n])
+				if rest = rest[n:]; len(rest) == 0 {
+					b.Finish()
+				}
+				for {
+					block, err := b.Next()
+					if len(block) == 0 || err != nil {
+						break
+					}
+					_, _ = s.Write(block)
+				}
+				b.Forget()
+			}
+			_ = b.Read(t.Context())
+			if !slices.Equal(s.N, c.want) {
+				t.Errorf("%q: %v, want %v", c.in, s.N, c.want)
+				break
+			}
+			b.Release()
+		}
+	}
+	for _, bad := range []string{"cards", "/(/", "/x*/", "//"} {
+		if _, err := NewPatterns([]string{bad}); err == nil {
+			t.Errorf("pattern %q is taken", bad)
+		}
+	}
+	d := NewDigests()
+	_, _ = d.Write([]byte("ab"))
+	_, _ = d.Write([]byte("c"))
+	for _, sum := range []string{"900150983cd24fb0d6963f7d28e17f72", "A9993E364706816ABA3E25717850C26C9CD0D89D", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
+		if !d.Is(sum) || d.Is(sum[1:]+"0") {
+			t.Errorf("%s is not found", sum)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package content
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+)
+
+// archive returns a ZIP archive of files given as name, content, name, content.
+func archive(t testing.TB, files ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i := 0; i < len(files); i += 2 {
+		w, err := z.Create(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const (
+	docx = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+	xlsx = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+	pptx = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+	odt  = "application/vnd.oasis.opendocument.text"
+	epub = "application/epub+zip"
+)
+
+const mail = "From: =?utf-8?q?Caf=C3=A9?= <a@b.example>\r\nSubject: =?koi8-r?B?8NLJ18XU?=\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"x y\"\r\n\r\npreamble\r\n" +
+	"--x y\r\nContent-Type: multipart/alternative; boundary=z\r\n\r\n--z\r\nContent-Type: text/plain; charset=windows-1251\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=CF=F0=E8=E2=\r\n=E5=F2 po=72n\r\n" +
+	"--z\r\nContent-Type: text/html\r\nContent-Transfer-Encoding: base64\r\n\r\nPHA+cG88Yj\r\n5ybjwvYj4=\r\n--z--\r\n" +
+	"--x y\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=\"evil plan.txt\"\r\n\r\nplain words\r\n--x y--\r\nepilogue\r\n"
+
+// pdf is a document with one page that shows content.
+func pdf(content string) string {
+	return "%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Kids[3 0 R]/Count 1/Resources<</Font<</F1 5 0 R>>>>>>\nendobj\n" +
+		"3 0 obj\n<</Type/Page/Parent 2 0 R/Contents 4 0 R>>\nendobj\n4 0 obj\n" + fmt.Sprintf("<</Length %d>>", len(content)) + "\nstream\n" + content + "\nendstream\nendobj\n" +
+		"5 0 obj\n<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[200/eacute/afii10065 /uni4E2D]>>>>\nendobj\n6 0 obj\n<</Title(The Title)>>\nendobj\ntrailer\n<</Root 1 0 R/Info 6 0 R>>\n%%EOF"
+}
+
+func TestTextOfDocuments(t *testing.T) {
+	for _, c := range []struct{ name, typ, in, want string }{
+		{"docx", docx, archive(t, "[Content_Types].xml", "<x>no</x>", "word/styles.xml", "<w:style w:name='no'/>",
+			"word/document.xml", "<?xml version='1.0'?><w:document xmlns:w='x'><w:body><w:p><w:r><w:rPr><w:b/></w:rPr><w:t>po</w:t></w:r><w:r><w:t>rn &#233;</w:t></w:r></w:p><w:p><w:r><w:t>next</w:t><w:tab/><w:t>tab</w:t></w:r></w:p></w:body></w:document>",
+			"word/footnotes.xml", "<w:footnotes><w:t>note</w:t></w:footnotes>"), " porn é next tab note "},
+		{"xlsx", xlsx, archive(t, "xl/sharedStrings.xml", "<sst><si><t>one</t></si><si><r><t>tw</t></r><r><t>o</t></r></si></sst>"), " one two "},
+		{"pptx", pptx, archive(t, "ppt/slides/slide1.xml", "<p:sld><a:p><a:r><a:t>slide</a:t></a:r></a:p><a:p><a:t>two</a:t></a:p></p:sld>"), " slide two "},
+		{"odt", odt, archive(t, "content.xml", "<office:document><text:p>po<text:span>rn</text:span><text:s/>x</text:p><text:h>head</text:h></office:document>", "meta.xml", "<m><dc:title>title</dc:title></m>"), " porn x head title "},
+		{"epub", epub, archive(t, "OEBPS/one.xhtml", "<html xmlns='http://www.w3.org/1999/xhtml'><p>po<i>rn</i></p><p>x</p></html>", "OEBPS/two.html", "<p>y"), " porn x y "},
+		{"docx as octets", "application/octet-stream", archive(t, "word/document.xml", "<w:p><w:t>inside</w:t></w:p>"), " inside "},
+		{"mail", "message/rfc822", mail, " café a b example привет привет porn porn evil plan txt plain words "},
+		{"form", "multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"prompt\"\r\n\r\nhow to\r\n--b\r\nContent-Disposition: form-data; name=f; filename=\"a.html\"\r\nContent-Type: text/html\r\n\r\n<p>po<b>rn</b>\r\n--b--", " prompt how to f a html porn "},
+		{"replaced", "multipart/x-mixed-replace;boundary=b", "--b\r\nContent-Type: text/html\r\n\r\n<p>one</p>\r\n--b\nContent-Type: image/png\n\nzzz\n--b\n\ntwo\n", " one two "},
+		{"ranges", "multipart/byteranges; boundary=b", "\r\n--b\r\nContent-Type: text/html\r\nContent-Range: bytes 0-5/100\r\n\r\n<p>one\r\n--b--", " one "},
+		{"no boundary", "multipart/mixed", "just text", " just text "},
+		{"pdf", "application/pdf", pdf("BT /F1 12 Tf 10 10 Td (po) Tj (rn) Tj 0 -14 Td [(se)-20(x)-300(toy)] TJ T* (\\310\\311\\312 \\(a\\)) Tj <414243> Tj ET"), " porn sex toy éа中 a abc the title "},
+		{"pdf moved", "application/pdf", pdf("BT /F1 10 Tf 1 0 0 1 0 0 Tm (po) Tj 1 0 0 1 10 0 Tm (rn) Tj 1 0 0 1 60 0 Tm (x) Tj ET"), " porn x the title "},
+		{"pdf as text", "text/plain", pdf("BT (\x01porn) Tj ET"), " porn the title "},
+	} {
+		if got := textOf(t, c.typ, c.in); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+		r := rand.New(rand.NewPCG(3, 4))
+		for range 20 {
+			if got, err := readIn(t, Describe(c.typ, ""), []byte(c.in), Limits{}, r); got != c.want || err != nil {
+				t.Errorf("%s in pieces: got %q, %v", c.name, got, err)
+				break
+			}
+		}
+	}
+}
+
+func TestTextOfARealPDF(t *testing.T) {
+	p, err := os.ReadFile("testdata/page.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := textOf(t, "application/pdf", string(p))
+	for _, want := range []string{" the quick brown fox ", " forbidden ", " запрещенных игр ", " zweite zeile ", " casino "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
+func TestDocumentsThatAreNotRead(t *testing.T) {
+	locked := []byte(archive(t, "word/document.xml", "<w:t>x</w:t>"))
+	for i := range len(locked) - 4 { // the flag of encryption in both headers
+		switch string(locked[i : i+4]) {
+		case "PK\x03\x04":
+			locked[i+6] |= 1
+		case "PK\x01\x02":
+			locked[i+8] |= 1
+		}
+	}
+	for _, c := range []struct {
+		name, typ, in string
+		lim           Limits
+		want          Reason
+	}{
+		{"archive with a password", docx, string(locked), Limits{}, Encrypted},
+		{"encrypted office file", docx, archive(t, "EncryptedPackage", "x"), Limits{}, Encrypted},
+		{"book with rights management", epub, archive(t, "META-INF/encryption.xml", "x"), Limits{}, Encrypted},
+		{"archive of programs", "application/zip", archive(t, "a.exe", "x"), Limits{}, UnsupportedType},
+		{"half an archive", docx, archive(t, "word/document.xml", "<w:t>x</w:t>")[:60], Limits{}, Cut},
+		{"large archive", docx, archive(t, "word/document.xml", strings.Repeat("<w:t>x</w:t>", 1000)), Limits{Decoded: 2000}, TooLarge},
+		{"larger than what is kept", docx, strings.Repeat("PK\x03\x04", 1000), Limits{Whole: 1000}, TooLarge},
+		{"pdf with a password", "application/pdf", strings.Replace(pdf(""), "/Root", "/Encrypt 7 0 R/Root", 1), Limits{}, Encrypted},
+		{"plain pdf", "application/pdf", pdf(""), Limits{}, AllRead},
+		{"unknown coding", "text/html", "", Limits{}, AllRead},
+	} {
+		var b Body
+		b.Reset(Describe(c.typ, ""), c.lim)
+		b.Append([]byte(c.in))
+		b.Finish()
+		_, _ = b.Text()
+		if n, of, why := b.Inspected(); why != c.want || of != int64(len(c.in)) || why == AllRead && n != of {
+			t.Errorf("%s: %d of %d bytes, %q, want %q", c.name, n, of, why, c.want)
+		}
+		b.Release()
+	}
+}
+
+func FuzzDocument(f *testing.F) {
+	for _, c := range []struct{ typ, in string }{
+		{docx, archive(f, "word/document.xml", "<w:p><w:t>x</w:t></w:p>")}, {"message/rfc822", mail}, {"application/pdf", pdf("BT /F1 12 Tf (x) Tj [(a)-300(b)] TJ ET")},
+		{"multipart/form-data; boundary=b", "--b\r\n\r\nx\r\n--b--"}, {"text/css", "a::b{content:'x' \"\\70 y\" attr(z)}/* ' */"}, {"text/xml", "<!DOCTYPE a [<!ENTITY x '&y;&y;'><!ENTITY y 'z'>]><a b='c'>&x;</a>"},
+		{"application/pdf", "1 0 obj<</Type/ObjStm/N 2/First 8>>stream\n1 0 2 0 <</Type/Page>>\nendstream"}, {"text/javascript", "var a='\\x70\\u0070`${x}`"},
+	} {
+		f.Add(c.typ, []byte(c.in), uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, typ string, p []byte, seed uint64) {
+		lim := Limits{Decoded: 1 << 20, Whole: 1 << 20, Scripts: true}
+		var b Body
+		var c collector
+		h := Describe(typ, "")
+		if h.odd {
+			return // read in two ways
+		}
+		b.Reset(h, lim)
+		b.Follow(&c)
+		b.Append(p)
+		b.Finish()
+		if err := b.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		several := len(b.readings) > 1
+		b.Release()
+		if several {
+			return
+		}
+		want := string(c.all)
+		checkNormal(t, want)
+		if got, err := readIn(t, h, p, lim, rand.New(rand.NewPCG(seed, 0))); got != want || err != nil {
+			t.Fatalf("in pieces %q, %v, whole %q", got, err, want)
+		}
+	})
+}

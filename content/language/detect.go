@@ -1,0 +1,297 @@
+package language
+
+import (
+	"bytes"
+	"compress/flate"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+//go:embed detect.model
+var model []byte
+
+const (
+	buckets = 1 << 13 // of hashed trigrams, for each script
+	sample  = 600     // letters that are read of a text
+	enough  = 12      // letters without which nothing can be said
+)
+
+// A Detector tells languages apart: by script where that is enough, otherwise
+// by the trigrams of letters in a sample of the text (naive Bayes). It is safe
+// for concurrent use.
+type Detector struct {
+	groups [scripts]group
+}
+
+// A group is the languages of one script, with a weight for each trigram.
+type group struct {
+	tags    []Tag
+	weights []int8 // buckets × tags
+}
+
+// NewDetector unpacks the detector, which takes about 400 KB.
+func NewDetector() (*Detector, error) {
+	d, err := readDetector(bytes.NewReader(model))
+	if err != nil {
+		return nil, fmt.Errorf("reading the model of languages: %w", err)
+	}
+	return d, nil
+}
+
+var errModel = errors.New("this is not a model of languages, or a damaged one")
+
+func readDetector(r io.Reader) (*Detector, error) {
+	data, err := io.ReadAll(io.LimitReader(flate.NewReader(r), 4<<20))
+	if err != nil {
+		return nil, err
+	}
+	d := &Detector{}
+	for s := range d.groups {
+		g := &d.groups[s]
+		for _, l := range Languages {
+			if l.Script == Script(s) {
+				g.tags = append(g.tags, l.Tag)
+			}
+		}
+		if len(g.tags) < 2 {
+			continue
+		}
+		n := buckets * len(g.tags)
+		if len(data) < n {
+			return nil, errModel
+		}
+		g.weights = make([]int8, n)
+		for i := range n {
+			g.weights[i] = int8(data[i])
+		}
+		data = data[n:]
+	}
+	if len(data) != 0 {
+		return nil, errModel
+	}
+	return d, nil
+}
+
+// Detect returns the language of a text in UTF-8, or Unknown. Hints are tags of
+// BCP 47 as in the attribute lang or the field Content-Language; they decide
+// where the text does not contradict them. It allocates nothing.
+func (d *Detector) Detect(text []byte, hints ...string) Tag {
+	var seen census
+	seen.read(text)
+	script, han := seen.main()
+	if seen.letters < enough {
+		return seen.hinted(script, hints)
+	}
+	switch script {
+	case None:
+		return Unknown
+	case Han:
+		return han
+	}
+	g := &d.groups[script]
+	if len(g.tags) == 1 {
+		return g.tags[0]
+	}
+	return d.byTrigrams(g, script, text, hints)
+}
+
+// hinted returns the first hint that goes with the script.
+func (c *census) hinted(script Script, hints []string) Tag {
+	for _, h := range hints {
+		if tag := Parse(h, script); tag != Unknown {
+			return tag
+		}
+	}
+	return Unknown
+}
+
+func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []string) Tag {
+	var room [maxTags]int32
+	sums := room[:len(g.tags)]
+	n := int32(0)
+	trigrams(text, script, func(bucket int) {
+		w := g.weights[bucket*len(sums):][:len(sums)]
+		for i, x := range w {
+			sums[i] += int32(x)
+		}
+		n++
+	})
+	best, second := 0, -1
+	for i, x := range sums {
+		if i == best {
+			continue
+		}
+		if x > sums[best] {
+			best, second = i, best
+		} else if second < 0 || x > sums[second] {
+			second = i
+		}
+	}
+	margin := sums[best] - sums[second]
+	for _, h := range hints {
+		tag := Parse(h, script)
+		for i, t := range g.tags {
+			// A hint outweighs a small difference, as between close languages.
+			if t == tag && sums[best]-sums[i] <= 2*n+hintWeight {
+				return tag
+			}
+		}
+	}
+	if margin < unsure {
+		return Unknown
+	}
+	return g.tags[best]
+}
+
+const (
+	// A weight is eight times a natural logarithm of a ratio of likelihoods.
+	unsure     = 20
+	hintWeight = 160
+)
+
+// A census counts the letters of each script in a sample of a text.
+type census struct {
+	count   [scripts]int
+	letters int
+	kana    int
+}
+
+func (c *census) read(text []byte) {
+	for i := 0; i < len(text) && c.letters < sample; {
+		b := text[i]
+		if b < utf8.RuneSelf {
+			i++
+			if b |= 0x20; 'a' <= b && b <= 'z' {
+				c.count[Latin]++
+				c.letters++
+			}
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		i += size
+		s := scriptOf(r)
+		if s == None {
+			continue
+		}
+		if s == Kana {
+			c.kana++
+			s = Han
+		}
+		n := 1
+		if s == Han || s == Hangul {
+			n = 3 // a sign of these says as much as three letters
+		}
+		c.count[s] += n
+		c.letters += n
+	}
+}
+
+// main returns the script of most letters.
+func (c *census) main() (s Script, han Tag) {
+	for i, n := range c.count {
+		if n > c.count[s] {
+			s = Script(i)
+		}
+	}
+	// Latin names stand in texts of all scripts.
+	for i, n := range c.count {
+		if Script(i) != Latin && s == Latin && n*2 > c.count[Latin] {
+			s = Script(i)
+		}
+	}
+	if c.count[s] == 0 {
+		return None, Unknown
+	}
+	han = "zh"
+	if c.kana*3*20 > c.count[Han] {
+		han = "ja"
+	}
+	return s, han
+}
+
+// scriptOf returns the script of a letter beyond ASCII.
+func scriptOf(r rune) Script {
+	switch {
+	case r < 0x00c0 || r == 0x00d7 || r == 0x00f7:
+		return None
+	case r < 0x0250 || 0x1e00 <= r && r <= 0x1eff:
+		return Latin
+	case 0x0370 <= r && r <= 0x03ff || 0x1f00 <= r && r <= 0x1fff:
+		return Greek
+	case 0x0400 <= r && r <= 0x052f:
+		return Cyrillic
+	case 0x05d0 <= r && r <= 0x05ea:
+		return Hebrew
+	case 0x0620 <= r && r <= 0x064a || 0x066e <= r && r <= 0x06d3 || 0xfb50 <= r && r <= 0xfdff || 0xfe70 <= r && r <= 0xfefc:
+		return Arabic
+	case 0x0900 <= r && r <= 0x097f:
+		return Devanagari
+	case 0x0e01 <= r && r <= 0x0e4e:
+		return Thai
+	case 0x3040 <= r && r <= 0x30ff || 0xff66 <= r && r <= 0xff9f:
+		return Kana
+	case 0x3400 <= r && r <= 0x4dbf || 0x4e00 <= r && r <= 0x9fff || 0xf900 <= r && r <= 0xfaff:
+		return Han
+	case 0xac00 <= r && r <= 0xd7a3 || 0x1100 <= r && r <= 0x11ff:
+		return Hangul
+	}
+	return None
+}
+
+// trigrams calls each for every trigram of letters of the script in a sample of
+// the text. A word begins and ends with a space.
+func trigrams(text []byte, script Script, each func(bucket int)) {
+	a, b := rune(' '), rune(' ') // the two letters before
+	letters := 0
+	for i := 0; i < len(text) && letters < sample; {
+		r := rune(text[i])
+		size := 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(text[i:])
+		}
+		i += size
+		switch {
+		case r < utf8.RuneSelf:
+			if l := r | 0x20; script == Latin && 'a' <= l && l <= 'z' {
+				r = l
+			} else if r == '\'' && b != ' ' {
+				r = '\''
+			} else {
+				r = ' '
+			}
+		case r == 0x2018 || r == 0x2019 || r == 0x02bb || r == 0x02bc:
+			if r = '\''; b == ' ' {
+				r = ' '
+			}
+		case scriptOf(r) == script:
+			r = unicode.ToLower(r)
+		default:
+			r = ' '
+		}
+		if r == ' ' && b == ' ' {
+			continue
+		}
+		each(bucket(a, b, r))
+		letters++
+		if r == ' ' {
+			a = ' '
+		} else {
+			a = b
+		}
+		b = r
+	}
+	if b != ' ' {
+		each(bucket(a, b, ' '))
+	}
+}
+
+func bucket(a, b, c rune) int {
+	h := uint32(a)*0x9e3779b1 ^ uint32(b)*0x85ebca77 ^ uint32(c)*0xc2b2ae3d
+	h ^= h >> 15
+	h *= 0x2c1b3c6d
+	return int(h >> 19)
+}

@@ -1,0 +1,177 @@
+package inflect
+
+// A candidate is a cut of a word: its first cut letters, with the end repaired,
+// are the stem.
+type candidate struct {
+	cut    int
+	drop   uint8    // letters of the cut that the repair takes away
+	add    [3]uint8 // letters that the repair puts there
+	adds   uint8
+	insert uint8   // a vowel to put before the last letter; 0 is none
+	whole  []uint8 // the stem, where the grammar names it
+	repair uint8   // 0 is none, then the number of the repair or the insertion
+	start  uint8   // index in starts
+	chain  [maxChain]uint16
+	length uint8 // of chain; 0 is the whole word
+}
+
+// stem writes the letter codes of the candidate's stem.
+func (x *candidate) stem(w *spelled, dst *[maxLetters + 4]uint8) int {
+	if x.whole != nil {
+		return copy(dst[:], x.whole)
+	}
+	n := x.cut - int(x.drop)
+	copy(dst[:], w.letter[:n])
+	n += copy(dst[n:], x.add[:x.adds])
+	if x.insert != 0 {
+		dst[n] = dst[n-1]
+		dst[n-1] = x.insert
+		n++
+	}
+	return n
+}
+
+// A walk enumerates the candidates of one word.
+type walk struct {
+	c     *compiled
+	w     spelled
+	reach [maxLetters + 1]uint32 // states from which the rest is a chain
+	each  func(*candidate)
+	x     candidate
+	left  int // chains that may still be tried at this cut
+}
+
+const maxChains = 24 // tried at one cut
+
+// candidates calls each for the whole word and for every cut of it.
+func (k *walk) candidates() {
+	k.x = candidate{cut: k.w.n}
+	k.each(&k.x)
+	for i := k.c.reaches(&k.w, &k.reach); i < k.w.n; i++ {
+		for s, start := range k.c.starts {
+			if k.reach[i]>>start&1 != 0 {
+				k.x = candidate{cut: i, start: uint8(s)}
+				k.left = maxChains
+				k.follow(i, uint32(1)<<start)
+			}
+		}
+	}
+}
+
+// reaches finds the states from which the rest of the word after each letter
+// is a chain, and returns the first letter at which the word may be cut.
+func (c *compiled) reaches(w *spelled, reach *[maxLetters + 1]uint32) int {
+	first := 0
+	for first < w.n && !c.vowel(w.letter[first]) {
+		first++
+	}
+	first = max(2, first+1)
+	reach[w.n] = ^uint32(0)
+	for i := w.n - 1; i >= first; i-- {
+		reach[i] = 0
+		at := uint16(0)
+		for j := i; j < w.n; j++ {
+			if at = c.nodes[at].next[w.letter[j]]; at == 0 {
+				break
+			}
+			if reach[j+1] == 0 {
+				continue
+			}
+			for _, e := range c.nodes[at].edges {
+				if reach[j+1]>>e.to&1 != 0 {
+					reach[i] |= e.from
+				}
+			}
+		}
+	}
+	return first
+}
+
+// follow goes on with a chain at letter i, in one of the states.
+func (k *walk) follow(i int, state uint32) {
+	if i == k.w.n {
+		k.left--
+		k.c.repaired(&k.w, &k.x, k.each)
+		return
+	}
+	if k.x.length == maxChain {
+		return
+	}
+	at := uint16(0)
+	for j := i; j < k.w.n; j++ {
+		if at = k.c.nodes[at].next[k.w.letter[j]]; at == 0 {
+			return
+		}
+		for _, e := range k.c.nodes[at].edges {
+			if k.left <= 0 {
+				return
+			}
+			if e.from&state == 0 || k.reach[j+1]>>e.to&1 == 0 {
+				continue
+			}
+			k.x.chain[k.x.length] = e.index
+			k.x.length++
+			k.follow(j+1, uint32(1)<<e.to)
+			k.x.length--
+		}
+	}
+}
+
+// repaired calls each for a cut with its stem as it is and with every repair.
+func (c *compiled) repaired(w *spelled, x *candidate, each func(*candidate)) {
+	if x.whole = c.whole(w, x.cut); x.whole != nil {
+		each(x)
+		x.whole = nil
+		return
+	}
+	each(x)
+	for r := range c.repairs {
+		if c.repair(w, x, r) {
+			each(x)
+		}
+	}
+	if c.mayInsert(w, x.cut) {
+		x.drop, x.adds = 0, 0
+		for v, l := range c.inserts {
+			x.insert, x.repair = l, uint8(len(c.repairs)+1+v)
+			each(x)
+		}
+	}
+	x.insert, x.repair, x.drop, x.adds = 0, 0, 0, 0
+}
+
+// whole is the stem that the grammar names for the letters before a cut.
+func (c *compiled) whole(w *spelled, cut int) []uint8 {
+	if len(c.changed) == 0 || !c.vowel(w.letter[cut]) {
+		return nil
+	}
+	return c.changed[string(w.letter[:cut])]
+}
+
+// repair puts repair r into a candidate, if it applies.
+func (c *compiled) repair(w *spelled, x *candidate, r int) bool {
+	p := &c.repairs[r]
+	if p.before>>w.letter[x.cut]&1 == 0 || x.cut-len(p.from) < 2 || !ends(w.letter[:x.cut], p.from) {
+		return false
+	}
+	x.repair, x.drop = uint8(r+1), uint8(len(p.from))
+	x.adds = uint8(copy(x.add[:], p.to))
+	return true
+}
+
+// mayInsert says whether a vowel may be missing before the last letter.
+func (c *compiled) mayInsert(w *spelled, cut int) bool {
+	return len(c.inserts) > 0 && cut > 2 && !c.vowel(w.letter[cut-1]) && !c.vowel(w.letter[cut-2])
+}
+
+func ends(s, end []uint8) bool {
+	if len(s) < len(end) {
+		return false
+	}
+	for i, l := range end {
+		if s[len(s)-len(end)+i] != l {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,268 @@
+// Package inflect finds the stem of a word in languages that inflect by a chain
+// of endings, such as Uzbek and Mongolian.
+//
+// A Grammar says which endings may follow each other. A word is cut wherever
+// the rest of it is a chain of endings that the grammar allows; each such cut,
+// perhaps with a letter restored that the ending changed, is a candidate, and
+// so is the whole word. A linear model adds up weights of what a candidate
+// shows (its endings, the letters before them, its length, whether a lexicon
+// knows the stem), and the candidate with the highest sum is the stem. Train
+// learns the weights from pairs of words and stems.
+//
+// Words are read as letter codes of the grammar's alphabet. Nothing is
+// allocated while stemming.
+package inflect
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxLetters = 48 // of a word; a longer one is its own stem
+	maxChain   = 12 // endings of a word
+	maxStates  = 32
+)
+
+// A Repair undoes what an ending did to the end of a stem: a stem that ends in
+// From, before an ending that begins with one of the letters Before, ended in
+// To. Before "" means any ending.
+type Repair struct {
+	From, To, Before string
+}
+
+// A Grammar describes the words of a language.
+type Grammar struct {
+	Letters string // lower case; at most 62
+	Vowels  string
+	Starts  []string // the states in which a stem may end, such as noun and verb
+	// Slots say which endings follow each other, one place in the order of
+	// endings on each line: in state FROM, one of the endings may follow and lead
+	// to state TO. "FROM TO?: ENDING …" means that the place may stay empty.
+	Slots   string
+	Repairs []Repair
+	// Changed are stems as they look before an ending that begins with a vowel,
+	// where no rule gives the stem.
+	Changed map[string]string
+	// Inserts are vowels that a stem ending in two consonants may have lost
+	// between them.
+	Inserts string
+	// Words are inflected forms whose stem no rule gives: pronouns and the like.
+	Words map[string]string
+	// Stems are common stems, too short or too irregular to be judged by their
+	// form.
+	Stems string
+}
+
+type slot struct {
+	from, to string
+	optional bool
+	endings  []string
+}
+
+func parseSlots(text string) (all []slot, err error) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		head, endings, _ := strings.Cut(line, ":")
+		states := strings.Fields(head)
+		if len(states) != 2 {
+			return nil, fmt.Errorf("%q is not a place of endings: write FROM TO: ENDING …", line)
+		}
+		to, optional := strings.CutSuffix(states[1], "?")
+		all = append(all, slot{from: states[0], to: to, optional: optional, endings: strings.Fields(endings)})
+	}
+	return all, nil
+}
+
+type edge struct {
+	from  uint32 // states from which this ending may follow
+	to    uint8
+	index uint16 // of the ending
+}
+
+type node struct {
+	next  [64]uint16 // by letter; 0 is none
+	edges []edge     // of the ending that is complete here
+}
+
+type repair struct {
+	from, to []uint8
+	before   uint64 // letters
+}
+
+// compiled is a Grammar as tables.
+type compiled struct {
+	letters []rune // by code; code 0 is any other letter
+	code    [128]uint8
+	wide    map[rune]uint8 // beyond ASCII
+	vowels  uint64
+	starts  []uint8
+	nodes   []node
+	endings []string
+	repairs []repair
+	inserts []uint8
+	changed map[string][]uint8
+}
+
+func compile(g Grammar) (*compiled, error) {
+	c := &compiled{letters: []rune{0}, wide: map[rune]uint8{}, nodes: make([]node, 1)}
+	for _, r := range g.Letters {
+		n := uint8(len(c.letters))
+		if n > 62 {
+			return nil, fmt.Errorf("the alphabet has more than 62 letters")
+		}
+		c.letters = append(c.letters, r)
+		if r < 128 {
+			c.code[r] = n
+		} else {
+			c.wide[r] = n
+		}
+	}
+	for _, r := range g.Vowels {
+		c.vowels |= 1 << c.codeOf(r)
+	}
+	if err := c.place(g); err != nil {
+		return nil, err
+	}
+	for _, r := range g.Repairs {
+		x := repair{from: c.codes(r.From), to: c.codes(r.To), before: ^uint64(0)}
+		if r.Before != "" {
+			x.before = 0
+			for _, l := range r.Before {
+				x.before |= 1 << c.codeOf(l)
+			}
+		}
+		c.repairs = append(c.repairs, x)
+	}
+	c.inserts = c.codes(g.Inserts)
+	c.changed = map[string][]uint8{}
+	for from, to := range g.Changed {
+		c.changed[string(c.codes(from))] = c.codes(to)
+	}
+	return c, nil
+}
+
+// place makes the endings a tree of letters.
+func (c *compiled) place(g Grammar) error {
+	states := map[string]uint8{}
+	state := func(name string) uint8 {
+		n, ok := states[name]
+		if !ok {
+			n = uint8(len(states))
+			states[name] = n
+		}
+		return n
+	}
+	for _, s := range g.Starts {
+		c.starts = append(c.starts, state(s))
+	}
+	// skips holds, for each state, the states from which it is reached by places
+	// that stay empty.
+	var skips [maxStates]uint32
+	slots, err := parseSlots(g.Slots)
+	if err != nil {
+		return err
+	}
+	for _, s := range slots {
+		state(s.from)
+		state(s.to)
+	}
+	if len(states) > maxStates {
+		return fmt.Errorf("the grammar has %d states, more than %d", len(states), maxStates)
+	}
+	for i := range skips {
+		skips[i] = 1 << i
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, s := range slots {
+			if s.optional {
+				from, to := states[s.from], states[s.to]
+				if more := skips[to] | skips[from]; more != skips[to] {
+					skips[to], changed = more, true
+				}
+			}
+		}
+	}
+	index := map[string]uint16{}
+	for _, s := range slots {
+		for _, e := range s.endings {
+			at := uint16(0)
+			for _, r := range e {
+				n := c.codeOf(r)
+				if n == 0 {
+					return fmt.Errorf("ending %q has a letter that is not in the alphabet", e)
+				}
+				if c.nodes[at].next[n] == 0 {
+					c.nodes = append(c.nodes, node{})
+					c.nodes[at].next[n] = uint16(len(c.nodes) - 1)
+				}
+				at = c.nodes[at].next[n]
+			}
+			i, ok := index[e]
+			if !ok {
+				i = uint16(len(c.endings))
+				index[e] = i
+				c.endings = append(c.endings, e)
+			}
+			c.nodes[at].edges = append(c.nodes[at].edges, edge{from: skips[states[s.from]], to: states[s.to], index: i})
+		}
+	}
+	return nil
+}
+
+func (c *compiled) codeOf(r rune) uint8 {
+	if r < 128 {
+		return c.code[r]
+	}
+	return c.wide[r]
+}
+
+func (c *compiled) codes(s string) []uint8 {
+	var dst []uint8
+	for _, r := range s {
+		dst = append(dst, c.codeOf(r))
+	}
+	return dst
+}
+
+// A spelled is a word as letter codes.
+type spelled struct {
+	letter [maxLetters]uint8
+	end    [maxLetters + 1]uint8 // bytes of the word up to each letter
+	n      int
+}
+
+// spell reads a word; it is false for one that is too long or has other letters.
+func (c *compiled) spell(word []byte, w *spelled) bool {
+	w.n = 0
+	if len(word) > 255 {
+		return false
+	}
+	for i := 0; i < len(word); {
+		if w.n == maxLetters {
+			return false
+		}
+		var l uint8
+		if b := word[i]; b < utf8.RuneSelf {
+			l = c.code[b]
+			i++
+		} else {
+			r, size := utf8.DecodeRune(word[i:])
+			l = c.wide[r]
+			i += size
+		}
+		if l == 0 {
+			return false
+		}
+		w.letter[w.n] = l
+		w.n++
+		w.end[w.n] = uint8(i)
+	}
+	return w.n > 0
+}
+
+func (c *compiled) vowel(l uint8) bool { return c.vowels>>l&1 != 0 }

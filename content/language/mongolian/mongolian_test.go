@@ -1,0 +1,83 @@
+package mongolian
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+
+	"shuultuur/content/language/inflect"
+	"shuultuur/test/data"
+)
+
+func stemmer(t testing.TB) *inflect.Stemmer {
+	t.Helper()
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStem(t *testing.T) {
+	s := stemmer(t)
+	for _, c := range []struct{ word, want string }{
+		{"шаврын", "шавар"},
+		{"дохионоос", "дохио"},
+		{"сүмээс", "сүм"},
+		{"зүхлээ", "зүхэл"},
+		{"жүжигчнээс", "жүжигчин"},
+		{"эмчийг", "эмч"},
+		{"номуудаас", "ном"},
+		{"ном", "ном"},
+		{"явсан", "яв"},
+		{"сонссонгүй", "сонс"},
+		{"уншдаг", "унш"},
+		{"тоглоод", "тогло"},
+		{"", ""},
+	} {
+		if got := string(s.Stem(nil, []byte(c.word))); got != c.want {
+			t.Errorf("Stem(%q) = %q, want %q", c.word, got, c.want)
+		}
+	}
+}
+
+func TestAccuracy(t *testing.T) {
+	s := stemmer(t)
+	f, err := os.Open(data.Path(t, "stems", "mn-nouns.tsv"))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	var rows [][3]string
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		w, stem, _ := strings.Cut(sc.Text(), "\t")
+		rows = append(rows, [3]string{w, stem, string(s.Stem(nil, []byte(w)))})
+	}
+	got := inflect.Judge(rows)
+	t.Log(got)
+	if got.Exact < 0.88 || got.F1 < 0.92 {
+		t.Errorf("%s; want at least 88 %% exact and F1 0.92", got)
+	}
+}
+
+func TestStemmingAllocatesNothing(t *testing.T) {
+	s := stemmer(t)
+	dst := make([]byte, 0, 64)
+	word := []byte("жүжигчнээс")
+	if n := testing.AllocsPerRun(100, func() { dst = s.Stem(dst[:0], word) }); n != 0 {
+		t.Errorf("Stem allocates %v times", n)
+	}
+}
+
+func FuzzStem(f *testing.F) {
+	s := stemmer(f)
+	for _, w := range []string{"хониноос", "зүхлээ", "\xd0", "ааааааааа", strings.Repeat("ийн", 30)} {
+		f.Add([]byte(w))
+	}
+	f.Fuzz(func(t *testing.T, word []byte) {
+		if got := s.Stem(nil, word); len(got) == 0 && len(word) > 0 {
+			t.Errorf("the stem of %q is empty", word)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package language
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/arabic"
+	"github.com/blevesearch/snowballstem/danish"
+	"github.com/blevesearch/snowballstem/dutch"
+	"github.com/blevesearch/snowballstem/english"
+	"github.com/blevesearch/snowballstem/finnish"
+	"github.com/blevesearch/snowballstem/french"
+	"github.com/blevesearch/snowballstem/german"
+	"github.com/blevesearch/snowballstem/hungarian"
+	"github.com/blevesearch/snowballstem/italian"
+	"github.com/blevesearch/snowballstem/norwegian"
+	"github.com/blevesearch/snowballstem/portuguese"
+	"github.com/blevesearch/snowballstem/romanian"
+	"github.com/blevesearch/snowballstem/russian"
+	"github.com/blevesearch/snowballstem/spanish"
+	"github.com/blevesearch/snowballstem/swedish"
+	"github.com/blevesearch/snowballstem/turkish"
+
+	"shuultuur/content/language/mongolian"
+	"shuultuur/content/language/uzbek"
+)
+
+// A Stemmer finds the stems of the words of one language. Stem appends the stem
+// of a word in lower case to dst; it is never empty, unless the word is. It is
+// safe for concurrent use.
+type Stemmer interface {
+	Stem(dst, word []byte) []byte
+}
+
+// NewStemmer returns the stemmer of a language of the table, or an error if it
+// has none. That of Chinese, Japanese and Thai does not change words, since
+// they are found by overlapping pairs of letters (see Pairs).
+func NewStemmer(tag Tag) (Stemmer, error) {
+	switch tag {
+	case "uz-Latn", "uz-Cyrl":
+		return uzbek.New()
+	case "mn":
+		return mongolian.New()
+	case "zh", "ja", "th":
+		return whole{}, nil
+	}
+	if stem := algorithm(tag); stem != nil {
+		return snowball{stem}, nil
+	}
+	return nil, fmt.Errorf("there is no stemmer for %q", tag)
+}
+
+// HasStemmer says whether words of a language have forms that NewStemmer knows.
+func HasStemmer(tag Tag) bool {
+	return tag == "uz-Latn" || tag == "uz-Cyrl" || tag == "mn" || algorithm(tag) != nil
+}
+
+// algorithm returns the Snowball stemmer of a language.
+func algorithm(tag Tag) func(*snowballstem.Env) bool {
+	switch tag {
+	case "ar":
+		return arabic.Stem
+	case "da":
+		return danish.Stem
+	case "de":
+		return german.Stem
+	case "en":
+		return english.Stem
+	case "es":
+		return spanish.Stem
+	case "fi":
+		return finnish.Stem
+	case "fr":
+		return french.Stem
+	case "hu":
+		return hungarian.Stem
+	case "it":
+		return italian.Stem
+	case "nb":
+		return norwegian.Stem
+	case "nl":
+		return dutch.Stem
+	case "pt":
+		return portuguese.Stem
+	case "ro":
+		return romanian.Stem
+	case "ru":
+		return russian.Stem
+	case "sv":
+		return swedish.Stem
+	case "tr":
+		return turkish.Stem
+	}
+	return nil
+}
+
+// snowball runs an algorithm of the Snowball project. It allocates where an
+// algorithm replaces an ending.
+type snowball struct {
+	stem func(*snowballstem.Env) bool
+}
+
+const longestWord = 64 // bytes; a longer word is its own stem
+
+func (s snowball) Stem(dst, word []byte) []byte {
+	if len(word) > longestWord || !utf8.Valid(word) {
+		return append(dst, word...)
+	}
+	var env snowballstem.Env
+	env.SetCurrent(string(word))
+	s.stem(&env)
+	if env.Current() == "" {
+		return append(dst, word...)
+	}
+	return append(dst, env.Current()...)
+}
+
+type whole struct{}
+
+func (whole) Stem(dst, word []byte) []byte { return append(dst, word...) }
+
+// Pairs calls each for every two letters that follow each other in a run of
+// text without spaces, as words of Chinese, Japanese and Thai are found. A
+// single letter is its own pair.
+func Pairs(text []byte, each func(pair []byte)) {
+	last, before := -1, 0
+	for i := 0; i < len(text); {
+		_, n := utf8.DecodeRune(text[i:])
+		if last >= 0 {
+			each(text[last : i+n])
+		}
+		before, last = last, i
+		i += n
+	}
+	if last >= 0 && before < 0 {
+		each(text)
+	}
+}

@@ -1,0 +1,97 @@
+// Package uzbek finds the stems of Uzbek words, in Latin and Cyrillic script.
+//
+// A word in Cyrillic is read as the Latin letters that replace it in the
+// alphabet of 1995, and its stem is written in Latin, so that a list in one
+// script finds words in both.
+package uzbek
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"unicode/utf8"
+
+	"shuultuur/content/language/inflect"
+)
+
+//go:embed uzbek.model
+var model []byte
+
+// A Stemmer finds stems of Uzbek words. It is safe for concurrent use.
+type Stemmer struct{ s *inflect.Stemmer }
+
+// New unpacks the stemmer, which takes about a megabyte.
+func New() (*Stemmer, error) {
+	m, err := inflect.ReadModel(bytes.NewReader(model))
+	if err != nil {
+		return nil, fmt.Errorf("reading the model of Uzbek: %w", err)
+	}
+	s, err := inflect.New(Grammar, m)
+	if err != nil {
+		return nil, fmt.Errorf("reading the model of Uzbek: %w", err)
+	}
+	return &Stemmer{s}, nil
+}
+
+// Stem appends the stem of a word to dst. The word is in lower case; every
+// apostrophe of Uzbek is accepted.
+func (s *Stemmer) Stem(dst, word []byte) []byte {
+	var room [128]byte
+	return s.s.Stem(dst, Latin(room[:0], word))
+}
+
+// latin holds the Latin letters of each Cyrillic one from U+0430 on.
+var latin = [...]string{
+	"a", "b", "v", "g", "d", "e", "j", "z", "i", "y", "k", "l", "m", "n", "o", "p",
+	"r", "s", "t", "u", "f", "x", "ts", "ch", "sh", "sh", "'", "i", "", "e", "yu", "ya",
+}
+
+// Latin appends a word in Latin letters, with ' for every apostrophe.
+func Latin(dst, word []byte) []byte {
+	for i := 0; i < len(word); {
+		b := word[i]
+		if b < utf8.RuneSelf {
+			if b == '`' {
+				b = '\''
+			}
+			dst = append(dst, b)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(word[i:])
+		switch {
+		case r == 'е' && (i == 0 || afterVowel(dst)):
+			dst = append(dst, "ye"...)
+		case 'а' <= r && r <= 'я':
+			dst = append(dst, latin[r-'а']...)
+		case r == 'ё':
+			dst = append(dst, "yo"...)
+		case r == 'ў':
+			dst = append(dst, "o'"...)
+		case r == 'қ':
+			dst = append(dst, 'q')
+		case r == 'ғ':
+			dst = append(dst, "g'"...)
+		case r == 'ҳ':
+			dst = append(dst, 'h')
+		case r == '\u2018' || r == '\u2019' || r == '\u02bb' || r == '\u02bc' || r == '\u00b4' || r == '\u2032':
+			dst = append(dst, '\'')
+		default:
+			dst = append(dst, word[i:i+n]...)
+		}
+		i += n
+	}
+	return dst
+}
+
+// afterVowel says whether е is read as ye here.
+func afterVowel(dst []byte) bool {
+	if len(dst) == 0 {
+		return true
+	}
+	switch dst[len(dst)-1] {
+	case 'a', 'e', 'i', 'o', 'u':
+		return true
+	}
+	return len(dst) > 1 && dst[len(dst)-1] == '\'' && dst[len(dst)-2] == 'o'
+}

@@ -1,0 +1,77 @@
+package uzbek
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+
+	"shuultuur/test/data"
+)
+
+func stemmer(t testing.TB) *Stemmer {
+	t.Helper()
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestStem(t *testing.T) {
+	s := stemmer(t)
+	for _, c := range []struct{ word, want string }{
+		{"mahallamizdagilardanmisiz", "mahalla"},
+		{"kitoblarimizdan", "kitob"},
+		{"kitob", "kitob"},
+		{"kuni", "kun"},
+		{"qishlog'imizda", "qishloq"},
+		{"qishlogʻimizda", "qishloq"},
+		{"o‘g‘limga", "o'g'il"},
+		{"shahrida", "shahar"},
+		{"bormaganmisiz", "bor"},
+		{"o'qiyapman", "o'qi"},
+		{"ishlayotganlarga", "ishla"},
+		{"unga", "u"},
+		{"китобларимиздан", "kitob"},
+		{"маҳалламиздагилардан", "mahalla"},
+		{"ўқияпман", "o'qi"},
+		{"uy", "uy"},
+		{"a", "a"},
+		{"", ""},
+	} {
+		if got := string(s.Stem(nil, []byte(c.word))); got != c.want {
+			t.Errorf("Stem(%q) = %q, want %q", c.word, got, c.want)
+		}
+	}
+}
+
+func pairs(t testing.TB, set string) (rows [][2]string) {
+	f, err := os.Open(data.Path(t, "stems", set+".tsv"))
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		w, stem, _ := strings.Cut(sc.Text(), "\t")
+		rows = append(rows, [2]string{w, stem})
+	}
+	return rows
+}
+
+func BenchmarkStem(b *testing.B) {
+	s := stemmer(b)
+	var all [][]byte
+	for _, set := range []string{"uz-text", "uz-judged"} {
+		for _, r := range pairs(b, set) {
+			all = append(all, []byte(r[0]))
+		}
+	}
+	dst := make([]byte, 0, 64)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		dst = s.Stem(dst[:0], all[i%len(all)])
+		i++
+	}
+}

@@ -1,0 +1,438 @@
+package content
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/textproto"
+
+	"golang.org/x/text/transform"
+)
+
+// This file is about bodies that hold bodies: messages and multiparts (RFC
+// 2045, RFC 2046), of mail, forms (RFC 7578), ranges (RFC 9110, 14.6) and
+// pictures that replace each other.
+
+const (
+	mostFields = 64 << 10 // bytes of the fields of one part
+	mostParts  = 1000
+)
+
+// A part is a body within another, whose text joins that of the one around it.
+type part struct {
+	Body
+	out *flow
+}
+
+// open begins a part; false if it stands too deep or has no text.
+func (p *part) open(h *Head, t *text) bool {
+	if t.scanner.level == mostNested || !h.Readable() && h.Type() != "application/octet-stream" {
+		return false
+	}
+	lim := t.body.lim
+	lim.Memory = nil // what it decodes is small
+	p.Reset(h, lim)
+	p.level = t.scanner.level + 1
+	p.out = &t.scanner.out
+	p.Body.Follow(p)
+	return true
+}
+
+// write takes the next of the part's bytes.
+func (p *part) write(b []byte) {
+	p.Append(b)
+	p.Forget()
+}
+
+// close ends the part and returns why not all of it was read.
+func (p *part) close() Reason {
+	p.Finish()
+	p.Forget()
+	why := p.Unread()
+	p.Release()
+	return why
+}
+
+// Follow makes a part the reader of its own body.
+func (p *part) Follow(*Body) Follower { return p }
+
+// Read adds the part's text to that around it.
+func (p *part) Read(text []byte, fresh int) {
+	p.out.blank()
+	p.out.b = append(p.out.b, text[fresh:]...)
+	if p.out.b[len(p.out.b)-1] == ' ' {
+		p.out.b = trimBlanks(p.out.b)
+	}
+}
+
+// Close does nothing: the part ends its body.
+func (p *part) Close() {}
+
+// trimBlanks leaves one blank at the end of b.
+func trimBlanks(b []byte) []byte {
+	for len(b) > 1 && b[len(b)-2] == ' ' {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// A mimeReader takes the text out of a message or a multipart that comes in
+// pieces.
+type mimeReader struct {
+	text     *text
+	boundary []byte // "\r\n--…", nil for a message
+	st       mimeState
+	buf      []byte // fields being gathered, or what may begin a boundary
+	parts    int
+	within   part
+	inPart   bool
+	coding   transferCoding
+	carry    []byte // of the coding
+
+	file  string // name of the part, where it is a file
+	blank bool   // the part's first byte is yet to be told from the line before it
+	cr    bool   // a CR that may belong to the boundary
+}
+
+// A PartWatcher sees the parts of a multipart body as they are.
+type PartWatcher interface {
+	// Part begins a part; file is its name, "" where it is not a file.
+	Part(typ, file string)
+	// Write takes the next bytes of the part.
+	Write(p []byte) (int, error)
+}
+
+// Watch makes w see the parts of a multipart body as its text is read. It has
+// to be called before that.
+func (b *Body) Watch(w PartWatcher) { b.watcher = w }
+
+// Sniff tells a media type by the first bytes of a body.
+func Sniff(p []byte) string { return sniff(p[:min(len(p), headLen)]) }
+
+type mimeState uint8
+
+const (
+	mimePreamble mimeState = iota
+	mimeBoundary           // the rest of its line
+	mimeFields
+	mimeBody
+	mimeEpilogue
+)
+
+type transferCoding uint8
+
+const (
+	transferNone transferCoding = iota
+	transferBase64
+	transferQuoted
+)
+
+func newMIMEReader(t *text, h *Head) *mimeReader {
+	m := &mimeReader{text: t}
+	if len(h.typ) > 8 && h.typ[:8] == "message/" {
+		m.st = mimeFields
+		return m
+	}
+	m.boundary = append([]byte("\n--"), h.boundary[:h.nBoundary]...)
+	m.buf = append(m.buf, '\n') // the first may begin the body
+	return m
+}
+
+// write takes the next piece.
+func (m *mimeReader) write(p []byte) {
+	for len(p) > 0 {
+		switch m.st {
+		case mimeEpilogue:
+			return
+		case mimeBoundary, mimeFields:
+			p = m.head(p)
+		default:
+			p = m.data(p)
+		}
+	}
+}
+
+// data reads up to the next boundary.
+func (m *mimeReader) data(p []byte) []byte {
+	if m.boundary == nil {
+		m.body(p)
+		return nil
+	}
+	// The end of the piece before may be the beginning of a boundary.
+	if n := len(m.buf); n > 0 {
+		had := n
+		m.buf = append(m.buf, p[:min(len(p), len(m.boundary))]...)
+		i := bytes.Index(m.buf, m.boundary)
+		if i >= 0 {
+			m.body(m.buf[:i])
+			p = p[i+len(m.boundary)-had:]
+			m.found()
+			return p
+		}
+		if len(p) < len(m.boundary) {
+			keep := startsAt(m.buf, m.boundary)
+			m.body(m.buf[:keep])
+			m.buf = m.buf[:copy(m.buf, m.buf[keep:])]
+			return nil
+		}
+		m.body(m.buf[:had])
+		m.buf = m.buf[:0]
+	}
+	if i := bytes.Index(p, m.boundary); i >= 0 {
+		m.body(p[:i])
+		m.found()
+		return p[i+len(m.boundary):]
+	}
+	keep := startsAt(p, m.boundary)
+	m.body(p[:keep])
+	m.buf = append(m.buf[:0], p[keep:]...)
+	return nil
+}
+
+// startsAt returns where in p a beginning of b stands at its end; len(p) if
+// nowhere.
+func startsAt(p, b []byte) int {
+	for i := max(0, len(p)-len(b)+1); i < len(p); i++ {
+		if bytes.HasPrefix(b, p[i:]) {
+			return i
+		}
+	}
+	return len(p)
+}
+
+func (m *mimeReader) found() {
+	m.endPart()
+	m.st, m.buf = mimeBoundary, m.buf[:0]
+	if m.parts++; m.parts > mostParts {
+		m.st = mimeEpilogue
+		m.text.body.Stop(TooLarge)
+	}
+}
+
+// head gathers the rest of a boundary's line, or fields.
+func (m *mimeReader) head(p []byte) []byte {
+	for i, c := range p {
+		m.buf = append(m.buf, c)
+		switch {
+		case m.st == mimeBoundary && bytes.HasPrefix(m.buf, []byte("--")):
+			m.st, m.buf = mimeEpilogue, m.buf[:0]
+			return p[i+1:]
+		case m.st == mimeBoundary && c == '\n':
+			m.st, m.buf = mimeFields, m.buf[:0]
+		case m.st == mimeFields && c == '\n' && endsFields(m.buf), len(m.buf) >= mostFields:
+			m.fields(m.buf)
+			m.st, m.buf = mimeBody, m.buf[:0]
+			if m.boundary != nil {
+				m.buf = append(m.buf, '\n') // an empty part: the boundary follows at once
+			}
+			return p[i+1:]
+		}
+	}
+	return nil
+}
+
+func endsFields(b []byte) bool {
+	return len(b) <= 2 && (b[0] == '\n' || b[0] == '\r') || bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n"))
+}
+
+// fields reads the fields of a part and begins it.
+func (m *mimeReader) fields(b []byte) {
+	h := Describe("text/plain", "")
+	m.coding, m.file = transferNone, ""
+	for len(b) > 0 {
+		var line []byte
+		line, b = field(b)
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimSpace(value)
+		switch string(bytes.ToLower(bytes.TrimSpace(name))) {
+		case "content-type":
+			*h = Head{}
+			h.contentType(value)
+		case "content-transfer-encoding":
+			switch {
+			case equalLower(value, "base64"):
+				m.coding = transferBase64
+			case equalLower(value, "quoted-printable"):
+				m.coding = transferQuoted
+			}
+		case "content-disposition":
+			m.disposition(value)
+		case "subject", "from", "to", "cc", "reply-to", "comments", "keywords", "content-description":
+			m.say(unword(value))
+		}
+	}
+	m.carry = m.carry[:0]
+	m.inPart = m.within.open(h, m.text)
+	if w := m.text.body.watcher; w != nil {
+		w.Part(h.Type(), m.file)
+		m.blank = m.boundary != nil
+	}
+}
+
+// give hands bytes of a part on, with their transfer coding undone.
+func (m *mimeReader) give(p []byte) {
+	if m.inPart {
+		m.within.write(p)
+	}
+	w := m.text.body.watcher
+	if w == nil {
+		return
+	}
+	if m.blank && len(p) > 0 { // the end of the line before the part
+		m.blank, p = false, bytes.TrimPrefix(p, []byte("\n"))
+	}
+	if m.coding == transferNone && m.boundary != nil { // the end of the line before the boundary
+		if m.cr && len(p) > 0 {
+			_, _ = w.Write([]byte("\r"))
+			m.cr = false
+		}
+		if n := len(p); n > 0 && p[n-1] == '\r' {
+			m.cr, p = true, p[:n-1]
+		}
+	}
+	_, _ = w.Write(p) // it cannot fail
+}
+
+// field cuts the first field off b, with the lines that continue it.
+func field(b []byte) (line, rest []byte) {
+	i := 0
+	for {
+		k := bytes.IndexByte(b[i:], '\n')
+		if k < 0 {
+			return b, nil
+		}
+		i += k + 1
+		if i == len(b) || b[i] != ' ' && b[i] != '\t' {
+			return b[:i], b[i:]
+		}
+	}
+}
+
+// disposition reads the names of a form's field and of a file.
+func (m *mimeReader) disposition(v []byte) {
+	_, params, err := mime.ParseMediaType(string(v))
+	if err != nil && params == nil {
+		m.say(string(v))
+		return
+	}
+	for _, name := range [...]string{"name", "filename"} {
+		m.say(unword([]byte(params[name])))
+	}
+	m.file = unword([]byte(params["filename"]))
+}
+
+// say adds text of a field.
+func (m *mimeReader) say(s string) {
+	f := &m.text.scanner.out
+	f.blank()
+	f.writeUTF8(s)
+	f.blank()
+}
+
+// unword undoes encoded words (RFC 2047).
+func unword(v []byte) string {
+	d := mime.WordDecoder{CharsetReader: func(label string, r io.Reader) (io.Reader, error) {
+		e, err := Charset(label)
+		if err != nil {
+			return nil, err
+		}
+		return transform.NewReader(r, e.NewDecoder()), nil
+	}}
+	s := textproto.TrimString(string(v))
+	if decoded, err := d.DecodeHeader(s); err == nil {
+		return decoded
+	}
+	return s
+}
+
+// body takes bytes of a part, with their transfer coding undone.
+func (m *mimeReader) body(p []byte) {
+	if !m.inPart && m.text.body.watcher == nil || len(p) == 0 {
+		return
+	}
+	switch m.coding {
+	case transferNone:
+		m.give(p)
+	case transferBase64:
+		in := append(m.carry, p...)
+		clean := in[:0]
+		for _, c := range in {
+			if isAlnum(c) || c == '+' || c == '/' {
+				clean = append(clean, c)
+			}
+		}
+		whole := len(clean) &^ 3
+		out := unbase64(bytes.Clone(clean[:whole]))
+		m.carry = clean[:copy(clean, clean[whole:])]
+		m.give(out)
+	case transferQuoted:
+		in := append(m.carry, p...)
+		out, rest := unquote(in)
+		m.give(out)
+		m.carry = append(m.carry[:0], rest...)
+	}
+}
+
+// unquote undoes quoted-printable (RFC 2045, 6.7) and returns what may be an
+// escape that is cut off.
+func unquote(p []byte) (out, rest []byte) {
+	out = make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		if p[i] != '=' {
+			out = append(out, p[i])
+			continue
+		}
+		if i+2 >= len(p) {
+			if i+1 < len(p) && p[i+1] == '\n' {
+				i++
+				continue
+			}
+			return out, p[i:]
+		}
+		a, b := unhex(p[i+1]), unhex(p[i+2])
+		switch {
+		case a >= 0 && b >= 0:
+			out = append(out, byte(a<<4|b))
+			i += 2
+		case p[i+1] == '\n':
+			i++
+		case p[i+1] == '\r' && p[i+2] == '\n':
+			i += 2
+		default:
+			out = append(out, '=')
+		}
+	}
+	return out, nil
+}
+
+// endPart ends the part at hand.
+func (m *mimeReader) endPart() {
+	m.cr = false
+	if m.coding != transferNone && len(m.carry) > 0 {
+		if m.coding == transferBase64 {
+			m.give(unbase64(bytes.Clone(m.carry)))
+		} else {
+			m.give(bytes.Clone(m.carry))
+		}
+		m.carry = m.carry[:0]
+	}
+	if !m.inPart {
+		return
+	}
+	m.inPart = false
+	if why := m.within.close(); why != AllRead {
+		m.text.body.Stop(why)
+	}
+	m.text.scanner.out.blank()
+}
+
+// finish ends the last part.
+func (m *mimeReader) finish() {
+	switch {
+	case m.st == mimeFields:
+		m.fields(m.buf)
+	case m.st == mimeBody && len(m.buf) > 0:
+		m.body(m.buf)
+	}
+	m.endPart()
+}

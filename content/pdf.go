@@ -1,0 +1,881 @@
+package content
+
+import (
+	"bytes"
+	"html"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zlib"
+)
+
+// This file takes the text out of PDF (ISO 32000-1). Why an own reader: those
+// there are follow cross-reference tables into loops, keep everything they
+// decode and panic on what is malformed. This one finds objects by looking for
+// them, so that broken tables hide nothing, and everything it does is bounded
+// by the bytes it has decoded.
+
+const (
+	pdfObjects = 200_000
+	pdfHead    = 4 << 10 // where a stream's dictionary must end
+	pdfDepth   = 32      // values within one another
+	pdfForms   = 8       // forms within one another
+	pdfSteps   = 4 << 20 // operators of all pages
+)
+
+type (
+	pdfName string
+	pdfRef  int
+	pdfDict map[pdfName]any
+	pdfWord string // an operator or keyword
+)
+
+// A pdfReader reads one document.
+type pdfReader struct {
+	text   *text
+	at     map[int][]byte // bytes from where each object begins
+	values map[int]any
+	fonts  map[int]*pdfFont
+	left   int64 // decoded bytes still allowed
+	steps  int
+	cut    bool // a limit was reached
+}
+
+// readPDF adds the text of the pages of p.
+func readPDF(t *text, p []byte) Reason {
+	r := &pdfReader{text: t, at: map[int][]byte{}, values: map[int]any{}, fonts: map[int]*pdfFont{}, left: t.body.lim.Decoded, steps: pdfSteps}
+	streams := r.find(p)
+	for _, n := range streams {
+		d, _ := r.value(n).(pdfDict)
+		if d["Encrypt"] != nil {
+			return Encrypted
+		}
+		if d["Type"] == pdfName("ObjStm") {
+			r.unpack(n, d)
+		}
+	}
+	if i := bytes.LastIndex(p, []byte("trailer")); i >= 0 {
+		x := pdfLexer{p: p[i+len("trailer"):]}
+		if d, _ := x.value(0).(pdfDict); d["Encrypt"] != nil {
+			return Encrypted
+		}
+	}
+	numbers := make([]int, 0, len(r.at))
+	for n := range r.at {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		d, _ := r.value(n).(pdfDict)
+		switch {
+		case d["Type"] == pdfName("Page"):
+			r.page(d)
+		case d["Title"] != nil, d["Subject"] != nil, d["Contents"] != nil && d["Subtype"] != nil, d["T"] != nil && d["FT"] != nil:
+			for _, key := range [...]pdfName{"Title", "Subject", "Keywords", "Contents", "V", "TU", "Alt"} {
+				if s, ok := r.resolve(d[key]).([]byte); ok {
+					r.say(pdfString(s))
+				}
+			}
+		}
+	}
+	if r.cut {
+		return TooLarge
+	}
+	return AllRead
+}
+
+// find notes where objects begin and returns those that are streams.
+func (r *pdfReader) find(p []byte) (streams []int) {
+	endless := false // no stream ends any more
+	for i, found := 0, 0; ; {
+		k := bytes.Index(p[i:], []byte("obj"))
+		if k < 0 {
+			return streams
+		}
+		i += k + 3
+		n, ok := objectNumber(p[max(0, i-30) : i-3])
+		if !ok {
+			continue
+		}
+		if found++; found > pdfObjects {
+			r.cut = true
+			return streams
+		}
+		r.at[n] = p[i:]
+		// A stream's dictionary comes before its keyword.
+		head := p[i:min(len(p), i+pdfHead)]
+		if end := bytes.Index(head, []byte("endobj")); end >= 0 {
+			head = head[:end]
+		}
+		if s := bytes.Index(head, []byte("stream")); s >= 0 {
+			streams = append(streams, n)
+			e := -1
+			if !endless {
+				e = bytes.Index(p[i+s:], []byte("endstream"))
+			}
+			if endless = e < 0; !endless {
+				i += s + e
+			}
+		}
+	}
+}
+
+// objectNumber reads "12 0 " at the end of p.
+func objectNumber(p []byte) (int, bool) {
+	f := bytes.Fields(p)
+	if len(f) < 2 || !isSpace(p[len(p)-1]) && p[len(p)-1] != 0 {
+		return 0, false
+	}
+	if _, err := strconv.ParseUint(string(f[len(f)-1]), 10, 16); err != nil {
+		return 0, false
+	}
+	s := f[len(f)-2]
+	for i := len(s); i > 0; i-- {
+		if s[i-1] < '0' || s[i-1] > '9' {
+			s = s[i:]
+			break
+		}
+	}
+	n, err := strconv.ParseUint(string(s), 10, 31)
+	return int(n), err == nil
+}
+
+// value returns object n, without its stream.
+func (r *pdfReader) value(n int) any {
+	if v, ok := r.values[n]; ok {
+		return v
+	}
+	at, ok := r.at[n]
+	if !ok {
+		return nil
+	}
+	r.values[n] = nil // of one that refers to itself
+	if r.left <= 0 {
+		r.cut = true
+		return nil
+	}
+	x := pdfLexer{p: at}
+	v := x.value(0)
+	r.left -= int64(x.i)
+	r.values[n] = v
+	return v
+}
+
+func (r *pdfReader) resolve(v any) any {
+	for range pdfDepth {
+		ref, ok := v.(pdfRef)
+		if !ok {
+			return v
+		}
+		v = r.value(int(ref))
+	}
+	return nil
+}
+
+func (r *pdfReader) dict(v any) pdfDict {
+	d, _ := r.resolve(v).(pdfDict)
+	return d
+}
+
+// stream returns the decoded stream of an object.
+func (r *pdfReader) stream(n int) []byte {
+	at := r.at[n]
+	x := pdfLexer{p: at}
+	d, _ := x.value(0).(pdfDict)
+	i := bytes.Index(at[x.i:], []byte("stream"))
+	if d == nil || i < 0 || i > 16 {
+		return nil
+	}
+	p := at[x.i+i+len("stream"):]
+	p = bytes.TrimPrefix(bytes.TrimPrefix(p, []byte("\r")), []byte("\n"))
+	if size, ok := r.resolve(d["Length"]).(float64); ok && size >= 0 && int(size) <= len(p) {
+		p = p[:int(size)]
+	} else if end := bytes.Index(p, []byte("endstream")); end >= 0 {
+		p = p[:end]
+	}
+	if r.left -= int64(len(p)); r.left <= 0 {
+		r.cut = true
+		return nil
+	}
+	filters, _ := r.resolve(d["Filter"]).([]any)
+	if name, ok := r.resolve(d["Filter"]).(pdfName); ok {
+		filters = []any{name}
+	}
+	for _, f := range filters[:min(len(filters), 4)] {
+		switch r.resolve(f) {
+		case pdfName("FlateDecode"), pdfName("Fl"):
+			p = r.inflate(p)
+		case pdfName("ASCIIHexDecode"), pdfName("AHx"):
+			p = unhexed(p)
+		case pdfName("ASCII85Decode"), pdfName("A85"):
+			p = un85(p)
+		default:
+			return nil // pictures
+		}
+	}
+	if parms := r.dict(d["DecodeParms"]); parms != nil {
+		if predictor, _ := r.resolve(parms["Predictor"]).(float64); predictor >= 10 {
+			columns, _ := r.resolve(parms["Columns"]).(float64)
+			p = unpredict(p, int(columns))
+		}
+	}
+	return p
+}
+
+func (r *pdfReader) inflate(p []byte) []byte {
+	z, err := zlib.NewReader(bytes.NewReader(p))
+	if err != nil {
+		return nil
+	}
+	out, _ := io.ReadAll(io.LimitReader(z, r.left)) // what came before an error counts
+	if r.left -= int64(len(out)); r.left <= 0 {
+		r.cut = true
+	}
+	return out
+}
+
+// unpredict undoes PNG's predictors, of which streams of objects use Up only.
+func unpredict(p []byte, columns int) []byte {
+	if columns <= 0 || columns > 1<<16 {
+		return p
+	}
+	var out []byte
+	row := make([]byte, columns)
+	for len(p) > columns {
+		for i := range row {
+			if p[0] == 2 {
+				row[i] += p[1+i]
+			} else {
+				row[i] = p[1+i]
+			}
+		}
+		out = append(out, row...)
+		p = p[1+columns:]
+	}
+	return out
+}
+
+func unhexed(p []byte) (out []byte) {
+	high := rune(-1)
+	for _, c := range p {
+		if c == '>' {
+			break
+		}
+		d := unhex(c)
+		switch {
+		case d < 0:
+		case high < 0:
+			high = d
+		default:
+			out = append(out, byte(high<<4|d))
+			high = -1
+		}
+	}
+	if high >= 0 {
+		out = append(out, byte(high<<4))
+	}
+	return out
+}
+
+func un85(p []byte) (out []byte) {
+	var v uint32
+	n := 0
+	for _, c := range p {
+		switch {
+		case c == '~':
+			if n > 1 {
+				for k := n; k < 5; k++ {
+					v = v*85 + 84
+				}
+				out = append(out, []byte{byte(v >> 24), byte(v >> 16), byte(v >> 8)}[:n-1]...)
+			}
+			return out
+		case c == 'z' && n == 0:
+			out = append(out, 0, 0, 0, 0)
+		case c >= '!' && c <= 'u':
+			v = v*85 + uint32(c-'!')
+			if n++; n == 5 {
+				out = append(out, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+				v, n = 0, 0
+			}
+		}
+	}
+	return out
+}
+
+// unpack notes where the objects of a stream of objects begin.
+func (r *pdfReader) unpack(n int, d pdfDict) {
+	p := r.stream(n)
+	count, _ := r.resolve(d["N"]).(float64)
+	first, _ := r.resolve(d["First"]).(float64)
+	if first < 0 || int(first) > len(p) {
+		return
+	}
+	x := pdfLexer{p: p[:int(first)]}
+	for range min(int(count), pdfObjects) {
+		number, ok1 := x.value(0).(float64)
+		at, ok2 := x.value(0).(float64)
+		if !ok1 || !ok2 || at < 0 || int(first)+int(at) > len(p) || len(r.at) >= pdfObjects {
+			return
+		}
+		r.at[int(number)] = p[int(first)+int(at):]
+		delete(r.values, int(number))
+	}
+}
+
+// page adds the text of a page.
+func (r *pdfReader) page(d pdfDict) {
+	resources := r.dict(d["Resources"])
+	for up, n := d, 0; resources == nil && n < pdfDepth; n++ {
+		if up = r.dict(up["Parent"]); up == nil {
+			break
+		}
+		resources = r.dict(up["Resources"])
+	}
+	var content []byte
+	refs, _ := r.resolve(d["Contents"]).([]any)
+	if refs == nil {
+		refs = []any{d["Contents"]}
+	}
+	for _, v := range refs {
+		if ref, ok := v.(pdfRef); ok {
+			content = append(append(content, r.stream(int(ref))...), '\n')
+		}
+	}
+	r.run(content, resources, 0)
+	r.say(" ")
+}
+
+// say adds text.
+func (r *pdfReader) say(s string) { r.text.scanner.out.writeUTF8(s) }
+
+// run follows the operators of a page or form, as far as they show text.
+func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
+	x := pdfLexer{p: p}
+	var font *pdfFont
+	var args []any
+	line := pdfLine{size: 1}
+	for x.i < len(p) && r.steps > 0 {
+		v := x.value(0)
+		op, ok := v.(pdfWord)
+		if !ok {
+			if args = append(args, v); len(args) > 64 {
+				args = args[:0]
+			}
+			continue
+		}
+		r.steps--
+		n := func(i int) float64 {
+			if i < len(args) {
+				f, _ := args[i].(float64)
+				return f
+			}
+			return 0
+		}
+		switch op {
+		case "Tf":
+			if len(args) == 2 {
+				name, _ := args[0].(pdfName)
+				font = r.font(r.dict(resources["Font"])[name])
+				line.size = n(1)
+			}
+		case "BT":
+			line.startX, line.startY = 0, 0
+		case "Td", "TD":
+			r.gap(line.place(line.startX+n(0), line.startY+n(1)))
+		case "Tm":
+			scale := n(0)
+			if scale == 0 {
+				scale = 1
+			}
+			r.gap(line.place(n(4)/scale, n(5)/scale))
+		case "T*":
+			r.say(" ")
+		case "Tj", "'", "\"":
+			if op != "Tj" {
+				r.say(" ")
+			}
+			if len(args) > 0 {
+				r.show(font, args[len(args)-1], &line)
+			}
+		case "TJ":
+			if len(args) > 0 {
+				list, _ := args[len(args)-1].([]any)
+				for _, v := range list {
+					if f, ok := v.(float64); ok {
+						r.gap(f < -180)
+						line.endX -= f / 1000 * line.size
+						continue
+					}
+					r.show(font, v, &line)
+				}
+			}
+		case "Do":
+			if deep < pdfForms && len(args) > 0 {
+				r.form(r.dict(resources["XObject"]), args[0], resources, deep)
+			}
+		case "BI": // a picture in the page
+			if k := bytes.Index(p[x.i:], []byte("EI")); k >= 0 {
+				x.i += k + 2
+			}
+		}
+		args = args[:0]
+	}
+	r.cut = r.cut || r.steps <= 0
+}
+
+func (r *pdfReader) form(all pdfDict, name any, resources pdfDict, deep int) {
+	key, _ := name.(pdfName)
+	ref, ok := all[key].(pdfRef)
+	d := r.dict(ref)
+	if !ok || d["Subtype"] != pdfName("Form") {
+		return
+	}
+	if own := r.dict(d["Resources"]); own != nil {
+		resources = own
+	}
+	r.run(r.stream(int(ref)), resources, deep+1)
+}
+
+func (r *pdfReader) gap(is bool) {
+	if is {
+		r.say(" ")
+	}
+}
+
+func (r *pdfReader) show(f *pdfFont, v any, line *pdfLine) {
+	s, ok := v.([]byte)
+	if !ok {
+		return
+	}
+	if f == nil {
+		f = &pdfFont{bytes: 1}
+	}
+	text, width := f.decode(s)
+	line.endX += width / 1000 * line.size
+	r.say(text)
+}
+
+// A pdfLine is where text stands, as far as needed to see whether what comes
+// next goes on where the last ended. Lengths are those of the text.
+type pdfLine struct{ startX, startY, endX, endY, size float64 }
+
+// place moves to another place and says whether there is a gap before it.
+func (l *pdfLine) place(x, y float64) bool {
+	gap := max(y-l.endY, l.endY-y) > 0.3*l.size || x-l.endX > 0.15*l.size || x < l.endX-l.size
+	*l = pdfLine{x, y, x, y, l.size}
+	return gap
+}
+
+// A pdfFont says what the codes of a string mean.
+type pdfFont struct {
+	bytes  int // of a code
+	text   map[int]string
+	widths map[int]float64
+	wide   float64 // of all others
+}
+
+func (r *pdfReader) font(v any) *pdfFont {
+	ref, _ := v.(pdfRef)
+	if f, ok := r.fonts[int(ref)]; ok && ref != 0 {
+		return f
+	}
+	d := r.dict(v)
+	f := &pdfFont{bytes: 1, text: map[int]string{}, widths: map[int]float64{}, wide: 500}
+	if d["Subtype"] == pdfName("Type0") {
+		f.bytes, f.wide = 2, 1000
+		if list, ok := r.resolve(d["DescendantFonts"]).([]any); ok && len(list) > 0 {
+			f.wideWidths(r, r.dict(list[0]))
+		}
+	}
+	first, _ := r.resolve(d["FirstChar"]).(float64)
+	if widths, ok := r.resolve(d["Widths"]).([]any); ok {
+		for i, w := range widths[:min(len(widths), 1<<16)] {
+			f.widths[int(first)+i], _ = r.resolve(w).(float64)
+		}
+	}
+	if enc := r.dict(d["Encoding"]); enc != nil {
+		code := 0
+		list, _ := r.resolve(enc["Differences"]).([]any)
+		for _, v := range list {
+			switch v := v.(type) {
+			case float64:
+				code = int(v)
+			case pdfName:
+				f.text[code] = glyph(string(v))
+				code++
+			}
+		}
+	}
+	if to, ok := d["ToUnicode"].(pdfRef); ok {
+		f.read(r.stream(int(to)))
+	}
+	if ref != 0 {
+		r.fonts[int(ref)] = f
+	}
+	return f
+}
+
+// wideWidths reads the widths of a font with codes of two bytes (9.7.4.3).
+func (f *pdfFont) wideWidths(r *pdfReader, d pdfDict) {
+	if w, ok := r.resolve(d["DW"]).(float64); ok {
+		f.wide = w
+	}
+	list, _ := r.resolve(d["W"]).([]any)
+	for i := 0; i+1 < len(list) && len(f.widths) < 1<<16; {
+		first, _ := list[i].(float64)
+		switch v := r.resolve(list[i+1]).(type) {
+		case []any:
+			for k, w := range v {
+				f.widths[int(first)+k], _ = w.(float64)
+			}
+			i += 2
+		case float64:
+			if i+2 < len(list) {
+				w, _ := list[i+2].(float64)
+				for c := int(first); c <= int(v) && len(f.widths) < 1<<16; c++ {
+					f.widths[c] = w
+				}
+			}
+			i += 3
+		default:
+			return
+		}
+	}
+}
+
+// glyph returns the text of a glyph by its name (Adobe Glyph List, as far as
+// letters go).
+func glyph(name string) string {
+	name, _, _ = strings.Cut(name, ".")
+	if utf8.RuneCountInString(name) == 1 {
+		return name
+	}
+	if hex, ok := strings.CutPrefix(name, "uni"); ok && len(hex) >= 4 {
+		if n, err := strconv.ParseUint(hex[:4], 16, 16); err == nil {
+			return string(rune(n))
+		}
+	}
+	if digits, ok := strings.CutPrefix(name, "afii"); ok {
+		switch n, _ := strconv.Atoi(digits); {
+		case n >= 10017 && n <= 10022, n >= 10024 && n <= 10049:
+			return string(rune('А' + n - 10017 - map[bool]int{true: 1}[n > 10023]))
+		case n >= 10065 && n <= 10070, n >= 10072 && n <= 10097:
+			return string(rune('а' + n - 10065 - map[bool]int{true: 1}[n > 10071]))
+		}
+	}
+	switch name {
+	case "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine":
+		return strconv.Itoa(slices.Index([]string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}, name))
+	case "fi", "fl", "ff", "ffi", "ffl":
+		return name
+	}
+	if s := html.UnescapeString("&" + name + ";"); s[0] != '&' {
+		return s
+	}
+	return " "
+}
+
+// decode returns the text of a string and its width.
+func (f *pdfFont) decode(s []byte) (string, float64) {
+	var b strings.Builder
+	width := 0.0
+	for len(s) >= f.bytes {
+		code := int(s[0])
+		if f.bytes == 2 {
+			code = code<<8 | int(s[1])
+		}
+		s = s[f.bytes:]
+		if w, ok := f.widths[code]; ok {
+			width += w
+		} else {
+			width += f.wide
+		}
+		if t, ok := f.text[code]; ok {
+			b.WriteString(t)
+		} else if f.bytes == 1 {
+			if code < utf8.RuneSelf {
+				b.WriteByte(byte(code))
+			} else {
+				b.WriteRune(windows1252[code-0x80])
+			}
+		}
+	}
+	return b.String(), width
+}
+
+// read reads a map from codes to text (Adobe Technical Note 5411).
+func (f *pdfFont) read(p []byte) {
+	x := pdfLexer{p: p}
+	var args []any
+	for x.i < len(p) && len(f.text) < 1<<16 {
+		v := x.value(0)
+		op, ok := v.(pdfWord)
+		if !ok {
+			if args = append(args, v); len(args) > 1024 {
+				return
+			}
+			continue
+		}
+		switch op {
+		case "endcodespacerange":
+			if len(args) > 0 {
+				if s, ok := args[0].([]byte); ok && (len(s) == 1 || len(s) == 2) {
+					f.bytes = len(s)
+				}
+			}
+		case "endbfchar":
+			for i := 0; i+1 < len(args); i += 2 {
+				from, ok1 := args[i].([]byte)
+				to, ok2 := args[i+1].([]byte)
+				if ok1 && ok2 {
+					f.text[pdfCode(from)] = utf16Text(to)
+				}
+			}
+		case "endbfrange":
+			f.ranges(args)
+		}
+		args = args[:0]
+	}
+}
+
+func (f *pdfFont) ranges(args []any) {
+	for i := 0; i+2 < len(args); i += 3 {
+		a, ok1 := args[i].([]byte)
+		b, ok2 := args[i+1].([]byte)
+		if !ok1 || !ok2 {
+			return
+		}
+		from, to := pdfCode(a), min(pdfCode(b), pdfCode(a)+1<<16)
+		switch v := args[i+2].(type) {
+		case []any:
+			for k, s := range v {
+				if s, ok := s.([]byte); ok && from+k <= to {
+					f.text[from+k] = utf16Text(s)
+				}
+			}
+		case []byte:
+			r := []rune(utf16Text(v))
+			for code := from; code <= to && len(r) > 0 && len(f.text) < 1<<16; code++ {
+				f.text[code] = string(r)
+				r[len(r)-1]++
+			}
+		}
+	}
+}
+
+func pdfCode(p []byte) int {
+	n := 0
+	for _, c := range p[:min(len(p), 4)] {
+		n = n<<8 | int(c)
+	}
+	return n & 0xFFFFFF
+}
+
+func utf16Text(p []byte) string {
+	units := make([]uint16, len(p)/2)
+	for i := range units {
+		units[i] = uint16(p[2*i])<<8 | uint16(p[2*i+1])
+	}
+	return string(utf16.Decode(units))
+}
+
+// pdfString returns a string of the document's structure as UTF-8 (7.9.2).
+func pdfString(s []byte) string {
+	switch {
+	case bytes.HasPrefix(s, []byte("\xFE\xFF")):
+		return " " + utf16Text(s[2:]) + " "
+	case bytes.HasPrefix(s, []byte("\xEF\xBB\xBF")):
+		return " " + string(s[3:]) + " "
+	}
+	text, _ := (&pdfFont{bytes: 1}).decode(s)
+	return " " + text + " "
+}
+
+// A pdfLexer reads values.
+type pdfLexer struct {
+	p []byte
+	i int
+}
+
+func pdfSpace(c byte) bool { return c == 0 || isSpace(c) }
+
+func pdfDelimiter(c byte) bool { return strings.IndexByte("()<>[]{}/%", c) >= 0 }
+
+func (x *pdfLexer) skip() {
+	for x.i < len(x.p) {
+		switch c := x.p[x.i]; {
+		case pdfSpace(c):
+			x.i++
+		case c == '%':
+			for x.i < len(x.p) && x.p[x.i] != '\n' && x.p[x.i] != '\r' {
+				x.i++
+			}
+		default:
+			return
+		}
+	}
+}
+
+// value reads the next value; a pdfWord for what is none, nil at the end.
+func (x *pdfLexer) value(deep int) any {
+	x.skip()
+	if x.i == len(x.p) {
+		return nil
+	}
+	switch c := x.p[x.i]; {
+	case c == '/':
+		x.i++
+		return pdfName(x.name())
+	case c == '(':
+		return x.literal()
+	case c == '<' && x.i+1 < len(x.p) && x.p[x.i+1] == '<':
+		x.i += 2
+		return x.dict(deep + 1)
+	case c == '<':
+		end := bytes.IndexByte(x.p[x.i:], '>')
+		if end < 0 {
+			end = len(x.p) - x.i - 1
+		}
+		s := unhexed(x.p[x.i+1 : x.i+end+1])
+		x.i += end + 1
+		return append([]byte{}, s...)
+	case c == '[':
+		x.i++
+		return x.array(deep + 1)
+	case pdfDelimiter(c):
+		x.i++
+		if c == '>' && x.i < len(x.p) && x.p[x.i] == '>' {
+			x.i++
+		}
+		return pdfWord(c)
+	}
+	return x.number()
+}
+
+// number reads a number, a reference, or a word.
+func (x *pdfLexer) number() any {
+	start := x.i
+	for x.i < len(x.p) && !pdfSpace(x.p[x.i]) && !pdfDelimiter(x.p[x.i]) {
+		x.i++
+	}
+	word := x.p[start:x.i]
+	if c := word[0]; c != '+' && c != '-' && c != '.' && (c < '0' || c > '9') || len(word) > 32 {
+		return pdfWord(word)
+	}
+	n, err := strconv.ParseFloat(string(word), 64)
+	if err != nil || n > 1e12 || n < -1e12 || n != n {
+		return float64(0)
+	}
+	// 12 0 R
+	rest := x.p[x.i:min(len(x.p), x.i+16)]
+	if n >= 0 && n == float64(int(n)) && len(rest) > 3 && pdfSpace(rest[0]) {
+		k := 1
+		for k < len(rest) && rest[k] >= '0' && rest[k] <= '9' {
+			k++
+		}
+		if k > 1 && k+1 < len(rest) && pdfSpace(rest[k]) && rest[k+1] == 'R' && (k+2 == len(rest) || pdfSpace(rest[k+2]) || pdfDelimiter(rest[k+2])) {
+			x.i += k + 2
+			return pdfRef(int(n))
+		}
+	}
+	return n
+}
+
+func (x *pdfLexer) name() []byte {
+	start := x.i
+	for x.i < len(x.p) && !pdfSpace(x.p[x.i]) && !pdfDelimiter(x.p[x.i]) {
+		x.i++
+	}
+	name := x.p[start:x.i]
+	if bytes.IndexByte(name, '#') >= 0 {
+		name = appendUnpercented(nil, bytes.ReplaceAll(name, []byte("#"), []byte("%")))
+	}
+	return name
+}
+
+func (x *pdfLexer) literal() []byte {
+	out := []byte{}
+	depth := 0
+	for ; x.i < len(x.p); x.i++ {
+		switch c := x.p[x.i]; c {
+		case '(':
+			if depth++; depth > 1 {
+				out = append(out, c)
+			}
+		case ')':
+			if depth--; depth == 0 {
+				x.i++
+				return out
+			}
+			out = append(out, c)
+		case '\\':
+			out = x.escape(out)
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// escape reads what follows a backslash, which x.i stands at.
+func (x *pdfLexer) escape(out []byte) []byte {
+	if x.i++; x.i >= len(x.p) {
+		return out
+	}
+	switch c := x.p[x.i]; {
+	case c >= '0' && c <= '7':
+		n := 0
+		for k := 0; k < 3 && x.i < len(x.p) && x.p[x.i] >= '0' && x.p[x.i] <= '7'; k++ {
+			n = n<<3 | int(x.p[x.i]-'0')
+			x.i++
+		}
+		x.i--
+		return append(out, byte(n))
+	case c == 'n' || c == 'r' || c == 't' || c == 'b' || c == 'f':
+		return append(out, ' ')
+	case c == '\r':
+		if x.i+1 < len(x.p) && x.p[x.i+1] == '\n' {
+			x.i++
+		}
+		return out
+	case c == '\n':
+		return out
+	default:
+		return append(out, c)
+	}
+}
+
+func (x *pdfLexer) array(deep int) any {
+	list := []any{}
+	for {
+		v := x.value(deep)
+		if v == nil || v == pdfWord(']') || deep > pdfDepth || len(list) > 1<<16 {
+			return list
+		}
+		list = append(list, v)
+	}
+}
+
+func (x *pdfLexer) dict(deep int) any {
+	d := pdfDict{}
+	for {
+		key := x.value(deep)
+		name, ok := key.(pdfName)
+		if key == nil || key == pdfWord('>') || deep > pdfDepth || len(d) > 1<<12 {
+			return d
+		}
+		if !ok {
+			continue
+		}
+		v := x.value(deep)
+		if v == pdfWord('>') || v == nil {
+			return d
+		}
+		d[name] = v
+	}
+}

@@ -1,0 +1,164 @@
+package picture
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	jpegs "image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/webp"
+)
+
+// Planes are a picture reduced to about an eighth: luma and chroma of JFIF
+// (ITU-T T.871). Chroma may have fewer samples, as in most JPEGs.
+type Planes struct {
+	W, H      int // samples of luma
+	Y, Cb, Cr []byte
+	Full      Head // the picture before
+
+	stride, chroma       int // samples from one line to the next
+	acrossNum, acrossDen int // samples of chroma for those of luma
+	downNum, downDen     int
+}
+
+// Luma returns a line of luma.
+func (p *Planes) Luma(y int) []byte { return p.Y[y*p.stride:][:p.W] }
+
+// Shrink decodes a picture at an eighth of its size, within the limits of Look.
+// A progressive JPEG may be cut off after its first scans.
+func Shrink(b []byte) (*Planes, error) {
+	head, err := Look(b)
+	if err != nil {
+		return nil, err
+	}
+	switch head.Format {
+	case JPEG:
+		return shrinkJPEG(b, head)
+	case AVIF, HEIC:
+		return shrinkThumbnail(b, head)
+	}
+	m, err := decode(b, head.Format)
+	if err != nil {
+		return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
+	}
+	return reduce(m, head), nil
+}
+
+// decode decodes a whole picture of a size that Look has accepted.
+func decode(b []byte, f Format) (image.Image, error) {
+	r := bytes.NewReader(b)
+	switch f {
+	case PNG:
+		return png.Decode(r)
+	case GIF:
+		return gif.Decode(r)
+	case WebP:
+		return webp.Decode(r)
+	case BMP:
+		return bmp.Decode(r)
+	}
+	return nil, ErrUnread
+}
+
+// decodeAny is decode, of a JPEG as well.
+func decodeAny(b []byte, f Format) (image.Image, error) {
+	if f == JPEG {
+		return jpegs.Decode(bytes.NewReader(b))
+	}
+	return decode(b, f)
+}
+
+// shrinkThumbnail takes the JPEG that cameras put into HEIC and AVIF files.
+func shrinkThumbnail(b []byte, head Head) (*Planes, error) {
+	for at := 0; at < len(b); {
+		i := bytes.Index(b[at:], []byte("\xff\xd8\xff"))
+		if i < 0 {
+			break
+		}
+		at += i
+		if h, err := Look(b[at:]); err == nil {
+			if p, err := shrinkJPEG(b[at:], h); err == nil {
+				p.Full = head
+				return p, nil
+			}
+		}
+		at += 3
+	}
+	return nil, fmt.Errorf("%s without a thumbnail: %w", head.Format, ErrUnread)
+}
+
+// reduce takes the means of squares of 8 × 8 pixels. Transparent pixels count
+// as white.
+func reduce(m image.Image, head Head) *Planes {
+	r := m.Bounds()
+	w, h := (r.Dx()+7)/8, (r.Dy()+7)/8
+	p := newPlanes(w, h, head)
+	at := sampler(m)
+	for y := range h {
+		for x := range w {
+			var sr, sg, sb, n int
+			for j := r.Min.Y + 8*y; j < min(r.Min.Y+8*y+8, r.Max.Y); j += 2 {
+				for i := r.Min.X + 8*x; i < min(r.Min.X+8*x+8, r.Max.X); i += 2 {
+					cr, cg, cb := at(i, j)
+					sr, sg, sb, n = sr+cr, sg+cg, sb+cb, n+1
+				}
+			}
+			k := y*w + x
+			p.Y[k], p.Cb[k], p.Cr[k] = color.RGBToYCbCr(uint8(sr/n), uint8(sg/n), uint8(sb/n))
+		}
+	}
+	return p
+}
+
+// sampler returns a function that reads one pixel, over white.
+func sampler(m image.Image) func(x, y int) (r, g, b int) {
+	switch m := m.(type) {
+	case *image.YCbCr:
+		return func(x, y int) (int, int, int) {
+			i, j := m.YOffset(x, y), m.COffset(x, y)
+			r, g, b := color.YCbCrToRGB(m.Y[i], m.Cb[j], m.Cr[j])
+			return int(r), int(g), int(b)
+		}
+	case *image.NRGBA:
+		return func(x, y int) (int, int, int) {
+			p := m.Pix[m.PixOffset(x, y):]
+			a := int(p[3])
+			return (int(p[0])*a + 255*(255-a)) / 255, (int(p[1])*a + 255*(255-a)) / 255, (int(p[2])*a + 255*(255-a)) / 255
+		}
+	case *image.Paletted:
+		type rgb struct{ r, g, b int }
+		var table [256]rgb
+		for i, c := range m.Palette {
+			r, g, b := overWhite(c)
+			table[i&255] = rgb{r, g, b}
+		}
+		return func(x, y int) (int, int, int) {
+			c := table[m.Pix[m.PixOffset(x, y)]]
+			return c.r, c.g, c.b
+		}
+	}
+	return func(x, y int) (int, int, int) { return overWhite(m.At(x, y)) }
+}
+
+func overWhite(c color.Color) (int, int, int) {
+	r, g, b, a := c.RGBA() // premultiplied
+	over := func(v uint32) int { return int((v + 0xffff - a) >> 8) }
+	return min(over(r), 255), min(over(g), 255), min(over(b), 255)
+}
+
+func newPlanes(w, h int, head Head) *Planes {
+	all := make([]byte, 3*w*h)
+	n := w * h
+	return &Planes{W: w, H: h, Y: all[:n:n], Cb: all[n : 2*n : 2*n], Cr: all[2*n:], Full: head,
+		stride: w, chroma: w, acrossNum: 1, acrossDen: 1, downNum: 1, downDen: 1}
+}
+
+// RGB returns the sample at x, y as red, green and blue.
+func (p *Planes) RGB(x, y int) (r, g, b uint8) {
+	c := y*p.downNum/p.downDen*p.chroma + x*p.acrossNum/p.acrossDen
+	return color.YCbCrToRGB(p.Y[y*p.stride+x], p.Cb[c], p.Cr[c])
+}

@@ -1,0 +1,292 @@
+package content
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A quotes takes the strings out of a style sheet, a script or JSON that comes
+// in pieces: without URLs, and without the names of members in JSON. Browsers
+// show those of style sheets (content, quotes, list markers); others they may.
+type quotes struct {
+	script bool // JavaScript or JSON, not CSS
+	json   bool
+	attrs  []string // of CSS: attributes that it shows
+	at     int      // where in the text the last string begins, 0 once it is known not to be a name
+
+	st    quoteState
+	quote byte
+	apart bool    // something stands between this string and the last
+	tail  [4]byte // bytes before this piece
+	hex   rune
+	nHex  int
+	head  [6]byte // of the string, held back until it is known not to be data
+	nHead int
+	name  [24]byte // of an attribute
+}
+
+type quoteState uint8
+
+const (
+	quoteOutside quoteState = iota
+	quoteSlash              // /
+	quoteComment            // /* …
+	quoteStar               // /* … *
+	quoteLine               // // … in a script
+	quoteHead               // the first bytes of a string
+	quoteIn                 // the others
+	quoteSkip               // of a data: URL, which is not shown
+	quoteEscape             // \
+	quoteHex                // \70
+	quoteAttr               // attr(
+)
+
+// mostAttrs is how many attributes a style sheet may show.
+const mostAttrs = 16
+
+// write takes the next piece and adds what its strings say to f.
+func (q *quotes) write(f *flow, p []byte) {
+	var next [4]int // where each mark stands next, once looked for
+	for i := 0; i < len(p); {
+		switch q.st {
+		case quoteOutside:
+			i = q.outside(f, p, i, &next)
+		case quoteSlash:
+			i = q.slash(p, i)
+		case quoteComment, quoteStar, quoteLine:
+			i = q.comment(p, i)
+		case quoteHead:
+			i = q.start(f, p, i)
+		case quoteIn, quoteSkip:
+			i = q.inside(f, p, i)
+		case quoteEscape:
+			i = q.escape(f, p, i)
+		case quoteHex:
+			i = q.hexDigits(f, p, i)
+		case quoteAttr:
+			i = q.attribute(p, i)
+		}
+	}
+	q.push(p)
+}
+
+// push remembers the last bytes of p.
+func (q *quotes) push(p []byte) {
+	if n := len(q.tail); len(p) >= n {
+		copy(q.tail[:], p[len(p)-n:])
+	} else {
+		copy(q.tail[:], q.tail[len(p):])
+		copy(q.tail[n-len(p):], p)
+	}
+}
+
+func (q *quotes) outside(f *flow, p []byte, i int, next *[4]int) int {
+	marks := [4]byte{'"', '\'', '/', '('}
+	if q.script {
+		marks[3] = '`'
+	}
+	at := len(p)
+	for k, c := range marks {
+		if next[k] <= i && (next[k] < i || next[k] == 0 || p[i] != c) {
+			if next[k] = bytes.IndexByte(p[i:], c) + i; next[k] < i {
+				next[k] = len(p)
+			}
+		}
+		at = min(at, next[k])
+	}
+	if between := bytes.TrimLeft(p[i:at], " \t\n\f\r"); len(between) > 0 {
+		q.apart = true
+		q.drop(f, between[0])
+	}
+	if at == len(p) {
+		return at
+	}
+	switch c := p[at]; c {
+	case '/':
+		q.st = quoteSlash
+	case '(':
+		q.apart = true
+		before := q.tail
+		if at >= len(before) {
+			copy(before[:], p[at-len(before):])
+		} else {
+			copy(before[:], q.tail[at:])
+			copy(before[len(before)-at:], p[:at])
+		}
+		if equalLower(before[:], "attr") && !q.script {
+			q.st, q.nHead = quoteAttr, 0
+		}
+	default:
+		if q.apart || q.script {
+			f.flush()
+			f.blank()
+		}
+		q.at = len(f.b)
+		q.st, q.quote, q.apart, q.nHead = quoteHead, c, false, 0
+	}
+	return at + 1
+}
+
+// drop takes the last string back where the byte that follows shows that it is
+// a name.
+func (q *quotes) drop(f *flow, c byte) {
+	if q.json && c == ':' && q.at > 0 && q.at <= len(f.b) {
+		f.flush()
+		f.b = f.b[:q.at]
+		f.joins, f.fixed = false, min(f.fixed, q.at)
+	}
+	q.at = 0
+}
+
+// attribute reads the name of an attribute that is shown.
+func (q *quotes) attribute(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		c := p[i]
+		switch {
+		case q.nHead == 0 && isSpace(c):
+			continue
+		case (isAlnum(c) || c == '-' || c == '_') && q.nHead < len(q.name):
+			q.name[q.nHead] = lower(c)
+			q.nHead++
+			continue
+		}
+		if name := string(q.name[:q.nHead]); name != "" && len(q.attrs) < mostAttrs && !slices.Contains(q.attrs, name) {
+			q.attrs = append(q.attrs, name)
+		}
+		q.st = quoteOutside
+		return i
+	}
+	return i
+}
+
+func (q *quotes) slash(p []byte, i int) int {
+	switch {
+	case p[i] == '*':
+		q.st = quoteComment
+	case p[i] == '/' && q.script:
+		q.st = quoteLine
+	default:
+		q.st, q.apart = quoteOutside, true
+		return i
+	}
+	return i + 1
+}
+
+func (q *quotes) comment(p []byte, i int) int {
+	switch {
+	case q.st == quoteStar && p[i] == '/':
+		q.st = quoteOutside
+		return i + 1
+	case q.st == quoteStar && p[i] == '*':
+		return i + 1
+	case q.st == quoteLine:
+		if k := bytes.IndexByte(p[i:], '\n'); k >= 0 {
+			q.st = quoteOutside
+			return i + k + 1
+		}
+		return len(p)
+	}
+	q.st = quoteComment
+	k := bytes.IndexByte(p[i:], '*')
+	if k < 0 {
+		return len(p)
+	}
+	q.st = quoteStar
+	return i + k + 1
+}
+
+// start reads the first bytes of a string.
+func (q *quotes) start(f *flow, p []byte, i int) int {
+	for ; i < len(p); i++ {
+		c := p[i]
+		if c == q.quote || c == '\\' || c == '\n' || q.nHead == len(q.head) {
+			q.st = quoteIn
+			if head := q.head[:q.nHead]; isURL(head) {
+				q.st = quoteSkip
+			} else {
+				q.text(f, q.head[:q.nHead])
+			}
+			return i
+		}
+		q.head[q.nHead] = c
+		q.nHead++
+	}
+	return i
+}
+
+// isURL says whether a string begins like a URL, but for that of a text.
+func isURL(head []byte) bool {
+	if len(head) < 6 {
+		return false
+	}
+	return equalLower(head, "http:/") || equalLower(head, "https:") || equalLower(head[:5], "data:") && head[5]|0x20 != 't'
+}
+
+func (q *quotes) text(f *flow, p []byte) {
+	if q.script {
+		f.write(p, jsonText)
+		return
+	}
+	f.write(p, plainText)
+}
+
+// inside reads a string up to its end or an escape.
+func (q *quotes) inside(f *flow, p []byte, i int) int {
+	start := i
+	for i < len(p) && p[i] != q.quote && p[i] != '\\' && (p[i] != '\n' || q.quote == '`') {
+		i++
+	}
+	if q.st == quoteIn {
+		q.text(f, p[start:i])
+	}
+	switch {
+	case i == len(p):
+		return i
+	case p[i] == '\\' && q.st == quoteIn:
+		q.st = quoteEscape
+	case p[i] != '\\':
+		q.st = quoteOutside
+	}
+	return i + 1
+}
+
+func (q *quotes) escape(f *flow, p []byte, i int) int {
+	c := p[i]
+	q.st = quoteIn
+	switch {
+	case c == '\n' || c == '\r' || c == '\f':
+	case !q.script && unhex(c) >= 0, q.script && c == 'x':
+		q.st, q.hex, q.nHex = quoteHex, 0, 0
+		if !q.script {
+			return i
+		}
+	case q.script && c == 'u':
+		f.write([]byte(`\u`), jsonText)
+	case q.script && (c == 'n' || c == 't' || c == 'r' || c == 'b' || c == 'v'):
+		f.flush()
+		f.blank()
+	default:
+		q.text(f, p[i:i+1])
+	}
+	return i + 1
+}
+
+func (q *quotes) hexDigits(f *flow, p []byte, i int) int {
+	most := 6
+	if q.script {
+		most = 2
+	}
+	d := unhex(p[i])
+	if d >= 0 && q.nHex < most {
+		q.hex = q.hex<<4 | d
+		q.nHex++
+		return i + 1
+	}
+	q.st = quoteIn
+	f.flush()
+	f.rune(numeric(q.hex))
+	if !q.script && isSpace(p[i]) {
+		return i + 1
+	}
+	return i
+}

@@ -1,0 +1,58 @@
+package content
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"shuultuur/content/language"
+)
+
+// isApostrophe says whether r is written for the apostrophe of Uzbek, of which
+// there are many. Each is a blank in normalised text.
+func isApostrophe(r rune) bool {
+	switch r {
+	case '\'', '`', '\u00b4', '\u02b9', '\u02bb', '\u02bc', '\u02bd', '\u2018', '\u2019', '\u201b', '\u2032', '\uff07':
+		return true
+	}
+	return false
+}
+
+// Terms reads a phrase of a list whose words in braces are to be found by their
+// stems, or all of them with all. Words are normalised ([Normalise]), but an
+// apostrophe within a word stays, as "'".
+func Terms(phrase []byte, all bool) []language.Term {
+	var terms []language.Term
+	for len(phrase) > 0 {
+		i := bytes.IndexAny(phrase, "{}")
+		part := phrase
+		if i >= 0 {
+			part = phrase[:i]
+		}
+		stem := all || i >= 0 && phrase[i] == '}'
+		for _, w := range bytes.Fields(normaliseJoined(part)) {
+			if w = bytes.Trim(w, "'"); len(w) > 0 {
+				terms = append(terms, language.Term{Word: string(w), Stem: stem})
+			}
+		}
+		if i < 0 {
+			break
+		}
+		phrase = phrase[i+1:]
+	}
+	return terms
+}
+
+// normaliseJoined is Normalise, but apostrophes become "'".
+func normaliseJoined(p []byte) []byte {
+	var out []byte
+	for len(p) > 0 {
+		i := bytes.IndexFunc(p, isApostrophe)
+		if i < 0 {
+			return Normalise(out, p)
+		}
+		out = append(Normalise(out, p[:i]), '\'')
+		_, n := utf8.DecodeRune(p[i:])
+		p = p[i+n:]
+	}
+	return out
+}
