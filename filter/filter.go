@@ -11,6 +11,7 @@
 package filter
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"time"
@@ -50,6 +51,7 @@ type Client struct {
 	Addr   netip.Addr // unmapped: an IPv4 client is an IPv4 address here
 	User   string     // "" when not known
 	Groups []string
+	Source string // how User is known: "address", "basic", "kerberos"; "" when it is not
 }
 
 // A Transaction is one question a client put to the gateway and all that is
@@ -90,6 +92,8 @@ type Transaction struct {
 	Response *message.Response // from Response on
 	Body     *content.Body     // at ResponseBody
 
+	described described
+
 	// Last is the last stage this transaction can come to: Name for a tunnel
 	// that is not looked into, Response when nobody wants the body. Rules that
 	// need more than that can no longer fit. Servers set it before Decide.
@@ -97,24 +101,98 @@ type Transaction struct {
 
 	Findings []Finding
 	Verdict  Verdict
+	Edits    []Edit // of the request that goes upstream; read only
+	// Flow is what checks keep about the connection of the client. The server
+	// that owns the connection sets it; nil keeps nothing.
+	Flow *Flow
 
-	// For the record; servers fill these in.
+	Record
+}
+
+// A Record is what the server notes about a transaction for its event, besides
+// findings and verdict. Every field may be empty.
+type Record struct {
 	Status   int           // status the client got, 0 when none was sent
 	BytesIn  int64         // body bytes from the client
 	BytesOut int64         // body bytes to the client
-	Looked   int64         // wire bytes of the body that checks were shown
+	HeadOut  int64         // bytes of the head to the client, with its status line
+	Looked   int64         // wire bytes of the body that checks inspected
+	Length   int64         // wire bytes of the whole body, as far as it is known
 	Duration time.Duration // from the request's first byte to the answer's last
 	Note     string        // what went wrong or was left out, for the operator
+
+	Server netip.Addr // the address that the request was sent to
+	Parent bool       // Server is a parent proxy
+
+	Unread       string   // why a part of the body was not inspected: "too-large"; "" when all was
+	Cache        string   // what the cache did: "hit", "miss"; "" without one
+	Picture      string   // what the classifier of pictures said: "adult 0.93"
+	Conversation string   // ID of the transaction that this one is a message of
+	Monitored    []Reason // rules with the action monitor that matched
+	Signatures   []uint32 // identifiers of the signatures that matched
+}
+
+// A described is what the head of a response says about its body.
+type described struct {
+	content.Head
+	of     *message.Response
+	status int
 }
 
 // NoHello stands for the fingerprint of a connection that is not TLS.
 const NoHello = "none"
 
-// Reset makes t ready for the next request, keeping its storage.
+// Reset makes t ready for the next request of the same connection, keeping its
+// storage.
 func (t *Transaction) Reset() {
-	f := t.Findings
+	f, m, s := t.Findings, t.Monitored, t.Signatures
 	clear(f)
-	*t = Transaction{Findings: f[:0]}
+	clear(m)
+	*t = Transaction{Findings: f[:0], Flow: t.Flow, Record: Record{Monitored: m[:0], Signatures: s[:0]}}
+}
+
+// Content returns what the head of the response says about its body; that of no
+// response says nothing.
+func (t *Transaction) Content() *content.Head {
+	s := t.Response
+	if s == nil {
+		return &content.Head{}
+	}
+	d := &t.described
+	if d.of != s || d.status != s.Status {
+		*d = described{of: s, status: s.Status}
+		for i := range s.Fields {
+			d.Add(s.Fields[i].Name, s.Fields[i].Value)
+		}
+		if t.Request != nil && isNavigation(t.Request) {
+			d.SetDocument()
+		}
+	}
+	return &d.Head
+}
+
+// Sent returns what the head of the request says about its body.
+func (t *Transaction) Sent() *content.Head {
+	h := &content.Head{}
+	if t.Request != nil {
+		for i := range t.Request.Fields {
+			h.Add(t.Request.Fields[i].Name, t.Request.Fields[i].Value)
+		}
+	}
+	return h
+}
+
+// isNavigation says whether a browser shows the response by itself, and not
+// within another page: what it says of the request (Fetch Metadata), or before
+// that, whether it would like HTML most.
+func isNavigation(q *message.Request) bool {
+	switch dest := q.Get("Sec-Fetch-Dest"); string(dest) {
+	case "document", "iframe", "frame", "embed", "object":
+		return true
+	case "":
+		return bytes.HasPrefix(q.Get("Accept"), []byte("text/html"))
+	}
+	return false
 }
 
 // A Category is a word a check may report.
@@ -139,11 +217,29 @@ type Finding struct {
 	Modifier string `json:"modifier,omitempty"`
 }
 
+// Unread is the category that a check reports when it has not inspected a body
+// that it wants, or not all of it. The evidence says why. Every check whose
+// cost is Heavy may report it. A server that cannot show a body to any check
+// reports it with the check Content.
+const (
+	Unread  = "unread"
+	Content = "content"
+)
+
+// A Cost says how much work a check does.
+type Cost uint8
+
+const (
+	Cheap Cost = iota // look-ups in memory, a few microseconds
+	Heavy             // it reads bodies or asks others: only while cheap checks have not decided
+)
+
 // A Check looks and reports. It never decides: the same finding may be fatal
 // for a pupil and nothing to a teacher. A check is used by many goroutines at
 // once and never changes.
 type Check interface {
 	Name() string
+	Cost() Cost
 	// Categories lists every category the check can report, so that a rule
 	// that names one nobody reports is refused when it is read.
 	Categories() []Category
@@ -193,6 +289,12 @@ type Verdict struct {
 	// After is how long a Block of a limit or a quota lasts, or what passes
 	// for a pause only; 0: it does not end by itself.
 	After time.Duration
+	// Patience is how long a body is held while the verdict is open. Then what
+	// was judged passes. 0 holds it to its end.
+	Patience time.Duration
+	// Replace says that a message of a conversation is replaced by a notice,
+	// and the conversation goes on.
+	Replace bool
 	// Edits change the request before it goes upstream (SafeSearch, tenant
 	// restriction). They are shared: read only.
 	Edits []Edit

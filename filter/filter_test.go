@@ -1,37 +1,11 @@
 package filter
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 )
 
-func TestASettingsMistakeKeepsItsPath(t *testing.T) {
-	cause := errors.New("no such action")
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{Setting("action", cause), "action: no such action"},
-		{Setting("rules[2]", Setting("action", cause)), "rules[2].action: no such action"},
-		{Setting("policies", Setting("[0]", Setting("rules[2]", cause))), "policies[0].rules[2]: no such action"},
-		// One that was wrapped says more than its path: it stays as it is.
-		{Setting("checks", fmt.Errorf("reading: %w", Setting("path", cause))), "checks: reading: path: no such action"},
-	} {
-		if got := c.err.Error(); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
-		if !errors.Is(c.err, cause) {
-			t.Errorf("%v has lost its cause", c.err)
-		}
-	}
-	if err := Setting("action", nil); err != nil {
-		t.Errorf("no error became %v", err)
-	}
-}
-
 func TestResetForgetsTheFindingsButKeepsTheirStorage(t *testing.T) {
-	x := Transaction{ID: "a", Status: 200, Findings: make([]Finding, 3, 8)}
+	x := Transaction{ID: "a", Record: Record{Status: 200}, Findings: make([]Finding, 3, 8)}
 	x.Findings[0].Evidence = "kept alive by the array"
 	whole := x.Findings[:3]
 	x.Reset()
