@@ -6,17 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/redis"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
 	"shuultuur/state/statetest"
+	"shuultuur/test/redistest"
 )
 
 // BenchmarkFleet is what a request pays on this node: for a verdict nobody
 // has, asked for the first time and again; for one another node has learned;
 // for one to be kept; for a limit.
 func BenchmarkFleet(b *testing.B) {
-	r := state.Redis{Addresses: []string{redistest.Start(b).Addr}}
-	s, err := state.Open(state.Config{Redis: &r}, "", "", nil, nil)
+	r := state.Redis{Config: redis.Config{Addresses: []string{redistest.Start(b).Addr}}}
+	s, err := state.Open(state.Config{Redis: &r}, "", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

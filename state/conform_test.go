@@ -8,9 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shuultuur/redis"
+	"shuultuur/setting"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
 	"shuultuur/state/statetest"
+	"shuultuur/test/redistest"
 )
 
 func TestMemory(t *testing.T) {
@@ -26,12 +28,17 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// node opens a store at some Redis and runs it. What is told to it is gone
-// when the test is over.
-func node(t *testing.T, r state.Redis, changed func(topic, version string)) state.Store {
+// node opens a store at some Redis and runs it. It ends with
+// the test.
+func node(t *testing.T, r state.Redis) state.Store {
+	return nodeIn(t, r, "")
+}
+
+// nodeIn is node with a data folder.
+func nodeIn(t *testing.T, r state.Redis, data string) state.Store {
 	t.Helper()
-	r.Wait = time.Second // of a machine that does much else
-	s, err := state.Open(state.Config{Redis: &r}, "", "", changed, nil)
+	r.Wait = setting.Duration(time.Second) // of a machine that does much else
+	s, err := state.Open(state.Config{Redis: &r}, data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,13 +60,17 @@ func node(t *testing.T, r state.Redis, changed func(topic, version string)) stat
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) state.Redis{
-		"one server": func(t *testing.T) state.Redis { return state.Redis{Addresses: []string{redistest.Start(t).Addr}} },
-		"Valkey":     func(t *testing.T) state.Redis { return state.Redis{Addresses: []string{redistest.StartValkey(t).Addr}} },
+		"one server": func(t *testing.T) state.Redis {
+			return state.Redis{Config: redis.Config{Addresses: []string{redistest.Start(t).Addr}}}
+		},
+		"Valkey": func(t *testing.T) state.Redis {
+			return state.Redis{Config: redis.Config{Addresses: []string{redistest.StartValkey(t).Addr}}}
+		},
 		"a cluster": func(t *testing.T) state.Redis {
-			return state.Redis{Addresses: []string{redistest.StartCluster(t, 3)[0].Addr}, Cluster: true}
+			return state.Redis{Config: redis.Config{Addresses: []string{redistest.StartCluster(t, 3)[0].Addr}, Cluster: true}}
 		},
 		"a Sentinel": func(t *testing.T) state.Redis {
-			return state.Redis{Addresses: []string{redistest.StartSentinel(t, redistest.Start(t), "fleet").Addr}, Sentinel: "fleet"}
+			return state.Redis{Config: redis.Config{Addresses: []string{redistest.StartSentinel(t, redistest.Start(t), "fleet").Addr}, Sentinel: "fleet"}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,13 +85,13 @@ func TestFleet(t *testing.T) {
 			if name != "a Sentinel" { // to it, what comes after connecting is one server
 				statetest.Run(t, func(t *testing.T, test func(*testing.T, statetest.Store)) {
 					t.Parallel()
-					test(t, node(t, fresh(), nil))
+					test(t, node(t, fresh()))
 				})
 			}
 			statetest.RunNodes(t, func(t *testing.T, test func(*testing.T, statetest.Store, statetest.Store)) {
 				t.Parallel()
 				r := fresh()
-				test(t, node(t, r, nil), node(t, r, nil))
+				test(t, node(t, r), node(t, r))
 			})
 		})
 	}

@@ -322,17 +322,18 @@ func (c *counter) appendOwn(b []byte) []byte {
 	return b
 }
 
-// merge takes in what another node has: false if that makes no sense.
-func (c *counter) merge(value string) (n int64, ok bool) {
+// merge takes in the part of another node and returns its sum, 0 for one that
+// makes no sense.
+func (c *counter) merge(value []byte) int64 {
 	if c.all == nil {
-		n, err := strconv.ParseInt(value, 10, 64)
-		return n, err == nil
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return n
 	}
-	if len(value) > setWords*8 {
-		return 0, false
+	for i, b := range value[:min(len(value), setWords*8)] {
+		c.all[i>>3] |= uint64(b) << (i & 7 * 8)
 	}
-	for i := range len(value) {
-		c.all[i>>3] |= uint64(value[i]) << (i & 7 * 8)
-	}
-	return 0, true
+	return 0
 }

@@ -74,10 +74,10 @@ func (m *Memory) load(now time.Time) error {
 		if c == nil {
 			return
 		}
-		n, ok := c.merge(string(value))
+		n := c.merge(value)
 		if c.own != nil {
 			*c.own = *c.all
-		} else if ok {
+		} else {
 			c.mine = n
 		}
 	})

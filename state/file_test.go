@@ -9,7 +9,7 @@ import (
 
 func kept(t testing.TB, dir string) *Memory {
 	t.Helper()
-	s, err := Open(Config{File: "state.bin"}, "", dir, nil, nil)
+	s, err := Open(Config{File: "state.bin"}, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func FuzzPart(f *testing.F) {
 	f.Add("\x01\x80")
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, c := range []*counter{{}, {own: new([setWords]uint64), all: new([setWords]uint64)}} {
-			if n, ok := c.merge(value); c.all != nil && (n != 0 || ok != (len(value) <= setWords*8)) {
-				t.Errorf("%q gave %d, %v", value, n, ok)
+			if n := c.merge([]byte(value)); c.all != nil && n != 0 {
+				t.Errorf("%q gave %d", value, n)
 			}
 		}
 	})

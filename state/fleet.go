@@ -1,11 +1,10 @@
 package state
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"math"
 	"strconv"
@@ -14,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
+	"github.com/maypok86/otter/v2"
 
-	"shuultuur/filter"
+	"shuultuur/redis"
 )
 
 const (
@@ -34,143 +33,179 @@ const (
 	share = 10
 	// pipeline bounds the counters of one exchange, and the verdicts.
 	pipeline = 500
-	// cacheFor is how long an answer of Redis about a verdict is kept here;
-	// Redis says when it changes before. It begins with its own end.
-	cacheFor = 10 * time.Minute
+	// keepFor is how long a verdict of another node is kept here at most. Redis
+	// reports when it changes before.
+	keepFor = 10 * time.Minute
 	// gather is how long the first of some verdicts waits for others, so that
 	// they go to Redis together.
 	gather = 10 * time.Millisecond
-	// patient is how long work in the background waits for Redis.
-	patient = 2 * time.Second
+	// backgroundWait is how long work in the background waits for Redis.
+	backgroundWait = 2 * time.Second
 	// queued bounds the verdicts that wait for Redis. A full queue drops.
 	queued = 4096
-	// lookEvery is how often the versions are read, in case a message of the
-	// bus was lost.
+	// verdicts is the prefix of their keys, behind that of the settings.
+	verdicts = "v:"
+	// lookEvery is how often the number of instructions in Redis is compared, in
+	// case a message was lost.
 	lookEvery = 5 * time.Second
-	// longest bounds a topic and a version, in bytes.
-	longest = 512
 )
 
-// Fleet is a store that some nodes share in Redis. Each has a Memory besides:
-// what it has learned itself is asked for there first, and when Redis is lost
-// it is all there is.
+// Fleet is a store that several nodes share in Redis. Each has a Memory besides:
+// it holds what this node has learned, and for a while what others have. When
+// Redis is lost it is all there is.
 //
-// Keys in Redis, after the prefix: v:KEY is a verdict, c:KEY a counter (a hash:
-// a field for each node), versions a hash of topics, changes the channel of
-// the bus, learned the one where nodes tell the keys, 16 bytes each, of the
-// verdicts that they have brought.
+// Keys in Redis, after the prefix: v:KEY is a verdict, c:KEY a counter (a hash
+// with a field for each node), instructions a hash of them. On the channel
+// changes nodes announce new instructions, on learned the keys, 16 bytes each, of
+// the verdicts that they have stored.
 type Fleet struct {
 	*Memory
 	link    link
 	node    string
+	epoch   atomic.Uint32 // changes when verdicts of other nodes may have changed unnoticed; never 0
 	puts    chan put
 	dropped atomic.Int64
-	changes atomic.Int64
-	changed func(topic, version string)
+	meet    chan struct{} // asks to compare instructions with Redis
+	arrived chan struct{} // there are some in the inbox
 
-	mu   sync.Mutex // guards seen, and lets changed run once at a time
-	seen map[string]string
+	mu    sync.Mutex
+	inbox []Instruction // guarded by mu: of other nodes, published
 }
 
 // A put is a verdict on its way to Redis.
 type put struct {
 	key   [16]byte
-	value []byte
+	value string    // as it is stored, see sealed
 	until time.Time // zero removes
 }
 
-func newFleet(r Redis, dir string, m *Memory, changed func(topic, version string), log *slog.Logger) (*Fleet, error) {
-	o, err := r.Option(dir)
-	if err != nil {
-		m.Close()
-		return nil, filter.Setting("redis", err)
-	}
-	prefix, wait := r.Prefix, r.Wait
-	if prefix == "" {
-		prefix = "shuultuur:"
-	}
-	if wait == 0 {
-		wait = defaultWait
-	}
-	if changed == nil {
-		changed = func(string, string) {}
+func newFleet(r Redis, m *Memory, log *slog.Logger) *Fleet {
+	if r.Prefix == "" {
+		r.Prefix = defaultPrefix
 	}
 	f := &Fleet{
 		Memory:  m,
-		link:    link{option: o, prefix: prefix, wait: wait, log: log, gone: make(chan *conn, 1)},
-		node:    strings.ToLower(rand.Text()[:10]),
+		link:    link{config: r.Config, wait: r.Wait.Or(defaultWait), log: log, lost: make(chan *conn, 1)},
+		node:    m.Instructions.node,
 		puts:    make(chan put, queued),
-		changed: changed,
-		seen:    map[string]string{},
+		meet:    make(chan struct{}, 1),
+		arrived: make(chan struct{}, 1),
 	}
+	f.epoch.Store(1)
+	f.link.invalid = f.invalid
 	m.counters.shared = true
-	// A gateway that starts beside a Redis that works has it from its first
+	// A gateway that starts beside a working Redis uses it from its first
 	// request on.
 	if c, err := f.link.connect(context.Background()); err != nil {
 		f.link.down(refusal(err))
 	} else {
 		f.link.up(c)
 	}
-	return f, nil
+	return f
 }
 
 func (f *Fleet) verdict(key [16]byte) string {
-	return f.link.prefix + "v:" + hex.EncodeToString(key[:])
+	return f.link.config.Prefix + verdicts + hex.EncodeToString(key[:])
 }
 func (f *Fleet) counter(key [16]byte) string {
-	return f.link.prefix + "c:" + hex.EncodeToString(key[:])
+	return f.link.config.Prefix + "c:" + hex.EncodeToString(key[:])
 }
 
-// Get returns what this node or another has put under key. It asks Redis only
-// for what may be there.
+// Get returns what this node or another one has put under key. It asks Redis
+// only for what may be there.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
-	if e, ok := f.cache.GetIfPresent(key); ok {
+	if e, ok := f.cache.GetIfPresent(key); ok && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
 		return e.value, !e.gone
 	}
 	c := f.link.conn.Load()
 	if c == nil {
 		return nil, false
 	}
-	if k := c.known.Load(); k != nil && !k.has(key[:]) {
+	if k := c.stored.Load(); k != nil && !k.has(key[:]) {
 		return nil, false
 	}
-	if f.link.waiting.Add(1) > mostWaiting {
-		f.link.waiting.Add(-1)
+	return f.ask(ctx, key)
+}
+
+// ask asks Redis for a verdict.
+func (f *Fleet) ask(ctx context.Context, key [16]byte) (value []byte, ok bool) {
+	b := f.link.batch()
+	b.AddTracked("GET", f.verdict(key))
+	b.Then = func(b *redis.Batch) { value, ok = f.learn(key, b.Reply(0)) }
+	if err := f.link.ask(ctx, b); err != nil {
 		return nil, false
 	}
-	defer f.link.waiting.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, f.link.wait)
-	defer cancel()
-	r := c.DoCache(ctx, c.B().Get().Key(f.verdict(key)).Cache().ToStaticTTL(), cacheFor)
-	b, err := r.AsBytes()
-	if !r.IsCacheHit() {
-		f.link.trips.Add(1)
-	}
-	switch {
-	case err == nil || rueidis.IsRedisNil(err):
-		f.link.failed.Store(0)
-	default:
-		f.link.late.Add(1)
-		f.link.judge(ctx, c, err)
-	}
-	return fresh(b, time.Now())
+	f.link.free(b)
+	return value, ok
 }
 
-// The form of a verdict in Redis: until when it is good in Unix milliseconds
-// (8 bytes, big endian), then the verdict. The library keeps it for a while of
-// its own.
-func sealed(value []byte, until time.Time) []byte {
-	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), uint64(until.UnixMilli())), value...)
-}
-
-func fresh(b []byte, now time.Time) ([]byte, bool) {
-	if len(b) < 8 || int64(binary.BigEndian.Uint64(b)) <= now.UnixMilli() {
+// learn keeps what Redis has under key. Redis tracks it from then on: the goroutine
+// that reads replies calls this, and invalid when the verdict changes.
+func (f *Fleet) learn(key [16]byte, r redis.Reply) (value []byte, ok bool) {
+	sealed, err := r.Bytes()
+	if err != nil {
 		return nil, false
 	}
-	return b[8:], true
+	e := entry{gone: true, ttl: keepFor, epoch: f.epoch.Load()}
+	if value, left := unsealed(sealed, time.Now()); left > 0 && len(value) <= f.most {
+		e = entry{value: bytes.Clone(value), ttl: min(left, keepFor), epoch: e.epoch}
+	}
+	f.cache.Compute(key, func(old entry, found bool) (entry, otter.ComputeOp) {
+		if found && old.epoch == 0 { // this node has put one meanwhile
+			return old, otter.CancelOp
+		}
+		return e, otter.WriteOp
+	})
+	return e.value, !e.gone
 }
 
-// Put keeps value here at once and brings it to Redis in the background.
+// invalid removes a verdict of other nodes that has changed; nil stands for all
+// of them.
+func (f *Fleet) invalid(name []byte) {
+	if name == nil {
+		if f.epoch.Add(1) == 0 {
+			f.epoch.Add(1)
+		}
+		return
+	}
+	var key [16]byte
+	prefix := f.link.config.Prefix + verdicts
+	if len(name) != len(prefix)+2*len(key) {
+		return
+	}
+	if _, err := hex.Decode(key[:], name[len(prefix):]); err != nil {
+		return
+	}
+	f.cache.ComputeIfPresent(key, func(old entry) (entry, otter.ComputeOp) {
+		if old.epoch == 0 {
+			return old, otter.CancelOp
+		}
+		return old, otter.InvalidateOp
+	})
+}
+
+// sealed is the form of a verdict in Redis: until when it holds in Unix
+// milliseconds (8 bytes, big endian), then the verdict.
+func sealed(value []byte, until time.Time) string {
+	var head [8]byte
+	binary.BigEndian.PutUint64(head[:], uint64(until.UnixMilli()))
+	var b strings.Builder
+	b.Grow(len(head) + len(value))
+	b.Write(head[:])
+	b.Write(value)
+	return b.String()
+}
+
+// unsealed returns a verdict and how much longer it holds, 0 for none.
+func unsealed(b []byte, now time.Time) (value []byte, left time.Duration) {
+	if len(b) < 8 {
+		return nil, 0
+	}
+	until := time.UnixMilli(int64(binary.BigEndian.Uint64(b)))
+	return b[8:], max(until.Sub(now), 0)
+}
+
+// Put keeps value here at once and stores it in Redis in the background.
 func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration) {
 	if len(value) > f.most {
 		ttl = 0
@@ -329,37 +364,39 @@ type part struct {
 	serial uint64
 	told   int64
 	field  string
-	value  []byte // nil only reads
+	value  string // "" only reads
 	until  time.Time
 	high   int64 // the most of the others that an exchange has found which ended since this one began
 	next   *part // another exchange of the counter that is under way
 }
 
-// trade sends this node's parts of counters and takes in the others'.
-func (f *Fleet) trade(ctx context.Context, parts []part, ask func(context.Context, func(*conn) []rueidis.Completed) ([]rueidis.RedisResult, error)) error {
-	rs, err := ask(ctx, func(c *conn) (commands []rueidis.Completed) {
-		for i := range parts {
-			p, key := &parts[i], f.counter(parts[i].key)
-			if p.value != nil {
-				commands = append(commands,
-					c.B().Hset().Key(key).FieldValue().FieldValue(p.field, rueidis.BinaryString(p.value)).Build(),
-					c.B().Pexpireat().Key(key).MillisecondsTimestamp(p.until.UnixMilli()).Build())
-			}
-			commands = append(commands, c.B().Hgetall().Key(key).Build())
+// trade sends this node's parts of counters and takes in the parts of the
+// others. ask is one of the link's ways to execute commands.
+func (f *Fleet) trade(ctx context.Context, parts []part, ask func(context.Context, *redis.Batch) error) error {
+	b := f.link.batch()
+	for i := range parts {
+		p, key := &parts[i], f.counter(parts[i].key)
+		if p.value != "" {
+			b.Add("HSET", key, p.field, p.value)
+			b.Add("PEXPIREAT", key, strconv.FormatInt(p.until.UnixMilli(), 10))
 		}
-		return commands
-	})
+		b.Add("HGETALL", key)
+	}
+	err := ask(ctx, b)
 	at := 0
 	for i := range parts {
-		var all map[string]string
+		var all func(func(field, value []byte)) error
 		if err == nil {
-			if parts[i].value != nil {
+			if parts[i].value != "" {
 				at += 2
 			}
-			all, err = rs[at].AsStrMap()
+			all = b.Reply(at).Each
 			at++
 		}
-		f.counters.unpack(&parts[i], all, err == nil)
+		err = f.counters.unpack(&parts[i], all, err)
+	}
+	if err == nil {
+		f.link.free(b)
 	}
 	return err
 }
@@ -379,11 +416,11 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 		default:
 			p := part{key: key, serial: c.serial, told: c.mine, high: math.MinInt64, until: time.UnixMilli(c.until), field: node + strconv.FormatUint(c.serial, 36)}
 			if c.dirty || c.sent {
-				p.value = c.appendOwn(nil)
+				p.value = string(c.appendOwn(nil))
 				c.sent = true
 			}
 			c.dirty = false
-			if c.pushing != nil && p.value != nil {
+			if c.pushing != nil && p.value != "" {
 				s.touch(key, c) // which of the two arrives last nobody knows
 			}
 			p.next = c.pushing
@@ -395,14 +432,14 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 	return parts
 }
 
-// unpack takes in what came back.
-func (cs *counters) unpack(p *part, all map[string]string, ok bool) {
+// unpack takes in the parts of all nodes, or the error that came instead.
+func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) error, err error) error {
 	s := cs.of(p.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.m[p.key]
 	if c == nil || c.serial != p.serial {
-		return
+		return err
 	}
 	for at := &c.pushing; *at != nil; at = &(*at).next {
 		if *at == p {
@@ -410,20 +447,19 @@ func (cs *counters) unpack(p *part, all map[string]string, ok bool) {
 			break
 		}
 	}
-	if !ok {
-		if p.value != nil {
+	var others int64
+	if err == nil {
+		err = all(func(field, value []byte) {
+			if string(field) != p.field {
+				others = plus(others, c.merge(value))
+			}
+		})
+	}
+	if err != nil {
+		if p.value != "" {
 			s.touch(p.key, c)
 		}
-		return
-	}
-	var others int64
-	for field, value := range all {
-		if field == p.field {
-			continue
-		}
-		if n, ok := c.merge(value); ok {
-			others += n
-		}
+		return err
 	}
 	// Of exchanges at the same time nobody knows which has read last.
 	for other := c.pushing; other != nil; other = other.next {
@@ -432,6 +468,19 @@ func (cs *counters) unpack(p *part, all map[string]string, ok bool) {
 	c.others = max(others, p.high)
 	c.told = p.told
 	c.synced = time.Now().UnixNano()
+	return nil
+}
+
+// plus adds without overflow: what is in Redis may be anything.
+func plus(a, b int64) int64 {
+	switch sum := a + b; {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt64
+	default:
+		return sum
+	}
 }
 
 // flush exchanges what has changed here since the last time.
@@ -446,83 +495,10 @@ func (f *Fleet) flush(ctx context.Context) {
 		for len(keys) >= pipeline || i == shards-1 && len(keys) > 0 {
 			n := min(len(keys), pipeline)
 			if parts := f.counters.pack(f.node, keys[:n], true); len(parts) > 0 {
-				f.trade(ctx, parts, f.send) //nolint:errcheck // the link knows, and what failed is still to be sent
+				f.trade(ctx, parts, f.link.background) //nolint:errcheck // the link knows, and what failed is still to be sent
 			}
 			keys = append(keys[:0], keys[n:]...)
 		}
-	}
-}
-
-// send sends commands in the background.
-func (f *Fleet) send(ctx context.Context, build func(*conn) []rueidis.Completed) ([]rueidis.RedisResult, error) {
-	c := f.link.conn.Load()
-	if c == nil {
-		return nil, errLost
-	}
-	ctx, cancel := context.WithTimeout(ctx, patient)
-	defer cancel()
-	return f.link.send(ctx, c, build(c))
-}
-
-// Publish tells the other nodes which version of a topic is in use, those that
-// are not there too, when they come. Neither may be empty or hold a space.
-func (f *Fleet) Publish(ctx context.Context, topic, version string) error {
-	if topic == "" || version == "" || strings.ContainsAny(topic+version, " \n") || len(topic)+len(version) > longest {
-		return fmt.Errorf("%q, version %q, cannot be published: words without spaces, %d bytes at most", topic, version, longest)
-	}
-	f.mu.Lock()
-	f.seen[topic] = version
-	f.mu.Unlock()
-	for try := 1; ; try++ {
-		_, err := f.send(ctx, func(c *conn) []rueidis.Completed {
-			return []rueidis.Completed{
-				c.B().Hset().Key(f.link.prefix+"versions").FieldValue().FieldValue(topic, version).Build(),
-				c.B().Publish().Channel(f.link.prefix + "changes").Message(f.node + " " + topic + " " + version).Build(),
-			}
-		})
-		if err == nil {
-			return nil
-		}
-		if try < proofs { // a connection may just have died
-			select {
-			case <-ctx.Done():
-			case <-time.After(tryEvery):
-				continue
-			}
-		}
-		return fmt.Errorf("publishing version %q of %q: %w", version, topic, err)
-	}
-}
-
-// hear takes in what another node has published.
-func (f *Fleet) hear(topic, version string) {
-	if topic == "" || version == "" || len(topic)+len(version) > longest {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.seen[topic]; f.seen[topic] == version || !known && len(f.seen) >= queued {
-		return
-	}
-	f.seen[topic] = version
-	f.changes.Add(1)
-	f.changed(topic, version)
-}
-
-// read reads all versions.
-func (f *Fleet) read(ctx context.Context) {
-	rs, err := f.send(ctx, func(c *conn) []rueidis.Completed {
-		return []rueidis.Completed{c.B().Hgetall().Key(f.link.prefix + "versions").Build()}
-	})
-	if err != nil {
-		return // the link knows
-	}
-	all, err := rs[0].AsStrMap()
-	if err != nil {
-		return
-	}
-	for topic, version := range all {
-		f.hear(topic, version)
 	}
 }
 
@@ -537,7 +513,7 @@ func (f *Fleet) write(ctx context.Context) {
 			}
 			f.bring(ctx, p)
 		case <-ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patient)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backgroundWait)
 			defer cancel()
 			for {
 				select {
@@ -565,21 +541,7 @@ func (f *Fleet) bring(ctx context.Context, p put) {
 	}
 	for {
 		// Who ends does not leave behind what could still be sent.
-		_, err := f.send(context.WithoutCancel(ctx), func(c *conn) (commands []rueidis.Completed) {
-			now := time.Now()
-			for _, p := range batch {
-				if ttl := p.until.Sub(now); ttl > 0 {
-					commands = append(commands, c.B().Set().Key(f.verdict(p.key)).Value(rueidis.BinaryString(p.value)).Px(ttl).Build())
-				} else {
-					commands = append(commands, c.B().Del().Key(f.verdict(p.key)).Build())
-				}
-			}
-			return commands
-		})
-		if err == nil {
-			// Told when it is there: who begins to listen finds it or hears of it.
-			err = f.tell(context.WithoutCancel(ctx), batch)
-		}
+		err := f.store(context.WithoutCancel(ctx), batch)
 		if err == nil {
 			return
 		}
@@ -592,17 +554,34 @@ func (f *Fleet) bring(ctx context.Context, p put) {
 	}
 }
 
-// tell tells all nodes, this one too, which verdicts were brought.
-func (f *Fleet) tell(ctx context.Context, batch []put) error {
+// store stores verdicts, and then announces them to all nodes, this one too: one
+// that begins to listen finds a verdict or hears of it.
+func (f *Fleet) store(ctx context.Context, batch []put) error {
+	now := time.Now()
+	b := f.link.batch()
+	for i := range batch {
+		p := &batch[i]
+		if ttl := p.until.Sub(now); ttl > 0 {
+			b.Add("SET", f.verdict(p.key), p.value, "PX", strconv.FormatInt(max(ttl.Milliseconds(), 1), 10))
+		} else {
+			b.Add("DEL", f.verdict(p.key))
+		}
+	}
+	if err := f.link.background(ctx, b); err != nil {
+		return err
+	}
 	keys := make([]byte, 0, len(batch)*len(put{}.key))
 	for i := range batch {
 		if !batch[i].until.IsZero() {
 			keys = append(keys, batch[i].key[:]...)
 		}
 	}
-	_, err := f.send(ctx, func(c *conn) []rueidis.Completed {
-		return []rueidis.Completed{c.B().Publish().Channel(f.link.prefix + "learned").Message(rueidis.BinaryString(keys)).Build()}
-	})
+	b.Reset()
+	b.Add("PUBLISH", f.link.config.Prefix+"learned", string(keys))
+	err := f.link.background(ctx, b)
+	if err == nil {
+		f.link.free(b)
+	}
 	return err
 }
 
@@ -612,40 +591,39 @@ func (f *Fleet) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	back := make(chan struct{}, 1)
 	work.Go(func() { f.write(ctx) })
+	work.Go(func() { f.replicate(ctx) })
 	work.Go(func() {
 		f.link.run(ctx, func(ctx context.Context, c *conn) {
 			work.Go(func() { f.listen(ctx, c) })
-			work.Go(func() { f.know(ctx, c) })
+			work.Go(func() { f.fill(ctx, c) })
 			select {
 			case back <- struct{}{}:
 			default:
 			}
 		})
 	})
-	tick, sweep, look := time.NewTicker(exchange), time.NewTicker(sweepEvery), time.NewTicker(lookEvery)
+	tick, sweep := time.NewTicker(exchange), time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	defer sweep.Stop()
-	defer look.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-back: // Redis may have forgotten everything
 			f.counters.again()
-			f.read(ctx)
+			nudge(f.meet)
 		case <-tick.C:
 			if f.link.conn.Load() != nil {
 				f.flush(ctx)
 			}
 		case now := <-sweep.C:
 			f.counters.sweep(now)
-		case <-look.C:
-			f.read(ctx)
 		}
 	}
 	work.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patient)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), backgroundWait)
 	defer cancel()
 	f.flush(last)
+	f.share(last)
 	return nil
 }
 
@@ -667,8 +645,8 @@ func (cs *counters) again() {
 func (f *Fleet) Stats() Stats {
 	s := f.Memory.Stats()
 	s.Lost, s.Since = f.link.status()
-	s.Losses, s.Trips, s.Late = f.link.losses.Load(), f.link.trips.Load(), f.link.late.Load()
-	s.Dropped, s.Changes = f.dropped.Load(), f.changes.Load()
+	s.Losses, s.Trips, s.Late, s.Replaced = f.link.losses.Load(), f.link.trips.Load(), f.link.late.Load(), f.link.replaced.Load()
+	s.Dropped = f.dropped.Load()
 	return s
 }
 

@@ -11,13 +11,14 @@ func TestExchangesAtTheSameTimeForgetNothing(t *testing.T) {
 	cs.take(now, []Count{{Key: keys[0], Until: now.Add(time.Hour), Add: 1, Most: 1}})
 	others := func() int64 { return cs.of(keys[0]).m[keys[0]].others }
 	slow, quick := cs.pack("a", keys, false), cs.pack("a", keys, false)
-	cs.unpack(&quick[0], map[string]string{"b1": "1"}, true)
+	none := func(func(field, value []byte)) error { return nil }
+	cs.unpack(&quick[0], func(take func(field, value []byte)) error { take([]byte("b1"), []byte("1")); return nil }, nil)
 	between := cs.pack("a", keys, false)
-	cs.unpack(&slow[0], nil, true) // has read before b wrote
+	cs.unpack(&slow[0], none, nil) // has read before b wrote
 	if n := others(); n != 1 {
 		t.Errorf("the others have %d, want 1: what was heard is forgotten", n)
 	}
-	cs.unpack(&between[0], nil, true) // began when b's was here: b has taken it back
+	cs.unpack(&between[0], none, nil) // began when b's was here: b has taken it back
 	if n := others(); n != 0 {
 		t.Errorf("the others have %d, want 0 after b has taken back its own", n)
 	}

@@ -10,48 +10,49 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
+	"shuultuur/redis"
 )
 
 const (
-	// patience is how many calls in a row may fail before Redis is lost.
-	patience = 5
+	// maxFailures is how many calls in a row may fail before Redis is lost.
+	maxFailures = 5
 	// tryEvery is how often a lost Redis is looked for.
 	tryEvery = 500 * time.Millisecond
 	// proofs is how many calls in a row must be answered in time before a
 	// Redis that was lost is used again.
 	proofs = 3
-	// mostWaiting bounds the requests that wait for Redis at once.
-	mostWaiting = 512
-	defaultWait = 20 * time.Millisecond
+	// maxWaiting bounds the requests that wait for Redis at once.
+	maxWaiting = 512
 )
 
-// A link is the way to Redis, with a circuit breaker in it: while Redis is
-// lost, nobody waits for it, and one goroutine looks whether it is back.
+// A link is the connection to Redis, with a circuit breaker: while Redis is
+// lost nobody waits for it, and one goroutine looks whether it is back.
 type link struct {
-	option  rueidis.ClientOption
-	prefix  string
-	wait    time.Duration // for one answer
-	log     *slog.Logger
-	conn    atomic.Pointer[conn] // nil while lost
-	gone    chan *conn           // was lost just now
-	failed  atomic.Int32         // calls in a row
-	waiting atomic.Int64
-	trips   atomic.Int64
-	late    atomic.Int64
-	losses  atomic.Int64
+	config   redis.Config
+	invalid  func(key []byte) // see redis.Options
+	wait     time.Duration    // for one reply
+	log      *slog.Logger
+	conn     atomic.Pointer[conn] // nil while lost
+	lost     chan *conn           // was lost just now
+	failed   atomic.Int32         // calls in a row
+	waiting  atomic.Int64
+	trips    atomic.Int64
+	late     atomic.Int64
+	losses   atomic.Int64
+	replaced atomic.Int64
+	batches  sync.Pool // of *redis.Batch
 
 	mu    sync.Mutex
 	why   string    // guarded by mu
 	since time.Time // guarded by mu
 }
 
-// A conn is one client of the library, thrown away when it fails.
+// A conn is one client of Redis. It is closed when it fails.
 type conn struct {
-	rueidis.Client
-	listening chan struct{}         // it has begun to hear what is brought
-	filling   atomic.Pointer[known] // what it has heard since; nil while it does not listen
-	known     atomic.Pointer[known] // all verdicts of Redis; nil while nobody knows
+	*redis.Client
+	listening chan struct{}             // it has begun to hear which verdicts are stored
+	filling   atomic.Pointer[keyFilter] // those heard of since; nil while it does not listen
+	stored    atomic.Pointer[keyFilter] // all verdicts in Redis; nil while this is not known
 }
 
 var (
@@ -59,13 +60,21 @@ var (
 	errBusy = errors.New("too many requests wait for Redis")
 )
 
-// connect makes a client and has it prove that Redis works, writing included.
+// batch returns an empty batch. It goes back by free, unless an error means
+// that replies may still arrive.
+func (l *link) batch() *redis.Batch {
+	if b, ok := l.batches.Get().(*redis.Batch); ok {
+		b.Reset()
+		return b
+	}
+	return new(redis.Batch)
+}
+
+func (l *link) free(b *redis.Batch) { l.batches.Put(b) }
+
+// connect makes a client and verifies that Redis works, writing included.
 func (l *link) connect(ctx context.Context) (*conn, error) {
-	o := l.option
-	o.DisableRetry = true // who waits goes on instead
-	// What we write ourselves we need not be told.
-	o.ClientTrackingOptions = []string{"OPTIN", "NOLOOP"}
-	c, err := rueidis.NewClient(o)
+	c, err := redis.Connect(ctx, l.config, redis.Options{Invalid: l.invalid})
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +87,12 @@ func (l *link) connect(ctx context.Context) (*conn, error) {
 	return &conn{Client: c, listening: make(chan struct{}, 1)}, nil
 }
 
-func (l *link) prove(ctx context.Context, c rueidis.Client) error {
+func (l *link) prove(ctx context.Context, c *redis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	return c.Do(ctx, c.B().Set().Key(l.prefix+"probe").Value("").Ex(time.Minute).Build()).Error()
+	var b redis.Batch
+	b.Add("SET", l.config.Prefix+"probe", "", "EX", "60")
+	return c.Do(ctx, &b)
 }
 
 // up takes c into use.
@@ -98,13 +109,13 @@ func (l *link) up(c *conn) {
 	}
 }
 
-// lose stops the use of c. It is said once, however many notice.
-func (l *link) lose(c *conn, why error) {
+// drop stops the use of c. However many callers notice, it is logged once.
+func (l *link) drop(c *conn, why error) {
 	if !l.conn.CompareAndSwap(c, nil) {
 		return
 	}
 	l.down(why)
-	l.gone <- c // Run takes it
+	l.lost <- c // Run takes it
 }
 
 func (l *link) down(why error) {
@@ -113,76 +124,113 @@ func (l *link) down(why error) {
 	if l.why == "" {
 		l.losses.Add(1)
 		l.since = time.Now()
-		l.log.Warn("Redis is lost; going on with what this node knows", "error", why)
+		l.log.Warn("Redis is lost; this node continues with what it knows", "error", why)
 	}
 	l.why = why.Error()
 }
 
-// status says since when and why Redis is lost.
+// status says why and since when Redis is lost.
 func (l *link) status() (why string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.why, l.since
 }
 
-// ask sends commands in one pipeline for a request that waits, and returns
-// when all are answered or the time is up.
-func (l *link) ask(ctx context.Context, build func(c *conn) []rueidis.Completed) ([]rueidis.RedisResult, error) {
+// ask executes commands for a request that waits. It returns when all replies
+// have arrived or the time is over.
+func (l *link) ask(ctx context.Context, b *redis.Batch) error {
 	c := l.conn.Load()
 	if c == nil {
-		return nil, errLost
+		return errLost
 	}
-	if l.waiting.Add(1) > mostWaiting {
+	if l.waiting.Add(1) > maxWaiting {
 		l.waiting.Add(-1)
 		l.late.Add(1)
-		return nil, errBusy
+		return errBusy
 	}
 	defer l.waiting.Add(-1)
 	l.trips.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, l.wait)
 	defer cancel()
-	rs, err := l.send(ctx, c, build(c))
+	err := l.do(ctx, c, b)
 	if err != nil {
 		l.late.Add(1)
 	}
-	return rs, err
+	return err
 }
 
-// send sends commands in one pipeline and judges how Redis is by the answers.
-func (l *link) send(ctx context.Context, c *conn, commands []rueidis.Completed) ([]rueidis.RedisResult, error) {
-	rs := c.DoMulti(ctx, commands...)
-	for i := range rs {
-		if err := rs[i].Error(); err != nil && !rueidis.IsRedisNil(err) {
-			l.judge(ctx, c, err)
-			return nil, err
+// background executes commands for which no request waits.
+func (l *link) background(ctx context.Context, b *redis.Batch) error {
+	c := l.conn.Load()
+	if c == nil {
+		return errLost
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundWait)
+	defer cancel()
+	return l.do(ctx, c, b)
+}
+
+// do executes commands and judges by the replies how Redis is. Keys that are to
+// be hashes and have another type are ours, but of no use: they are deleted, and
+// the commands are executed once more. They can be, since what they write does
+// not depend on what is there. A verdict of another type counts as none: the
+// next one that is stored replaces it.
+func (l *link) do(ctx context.Context, c *conn, b *redis.Batch) error {
+	err := c.Do(ctx, b)
+	if redis.Code(err) == "WRONGTYPE" {
+		var again bool
+		if again, err = l.replace(ctx, c, b); again && err == nil {
+			err = c.Do(ctx, b)
 		}
 	}
+	if err != nil {
+		l.judge(ctx, c, err)
+		return err
+	}
 	l.failed.Store(0)
-	return rs, nil
+	return nil
 }
 
-// judge counts a failure. What Redis says itself about being of no use counts
-// at once; silence has to happen some times in a row.
+// unlessHash deletes a key that is no hash, as another node may have made it one
+// by now.
+const unlessHash = `if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end`
+
+// replace deletes the keys of commands that were refused for their type, except
+// verdicts. again says that there are some.
+func (l *link) replace(ctx context.Context, c *conn, b *redis.Batch) (again bool, err error) {
+	var del redis.Batch
+	for i := range b.Len() {
+		key := b.Key(i)
+		if err := b.Reply(i).Err(); redis.Code(err) != "WRONGTYPE" || strings.HasPrefix(key, l.config.Prefix+verdicts) {
+			continue
+		}
+		del.Add("EVAL", unlessHash, "1", key)
+		l.replaced.Add(1)
+		l.log.Warn("a key in Redis has a type that is not ours; it is replaced", "key", key)
+	}
+	return del.Len() > 0, c.Do(ctx, &del)
+}
+
+// judge counts a failure. A reply that says that Redis is of no use counts at
+// once; silence and other refusals have to happen some times in a row.
 func (l *link) judge(ctx context.Context, c *conn, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
 		return // the client has gone, or we end
 	}
-	if _, ok := rueidis.IsRedisErr(err); ok {
-		if useless(err) {
-			l.lose(c, refusal(err))
-		}
+	if useless(err) {
+		l.drop(c, refusal(err))
 		return
 	}
-	if l.failed.Add(1) >= patience {
+	if l.failed.Add(1) >= maxFailures {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %v, %d times in a row", l.wait, patience)
+			err = fmt.Errorf("no answer within %v, %d times in a row", l.wait, maxFailures)
 		}
-		l.lose(c, err)
+		l.drop(c, err)
 	}
 }
 
-// refusals are how the answers begin with which Redis says that it is of no
-// use now, and what to do about it.
+// refusals are the codes with which Redis says that it is of no use now, and
+// what to do about it.
 var refusals = map[string]string{
 	"OOM":         "its memory is full: raise maxmemory, or set maxmemory-policy to volatile-ttl",
 	"NOPERM":      "the user of its ACL may not do this",
@@ -193,25 +241,22 @@ var refusals = map[string]string{
 	"MASTERDOWN":  "its master is gone",
 	"NOREPLICAS":  "it has too few replicas",
 	"CLUSTERDOWN": "a part of the cluster is gone",
+	"MOVED":       "it is part of a cluster: write cluster: true",
 }
 
 // useless says whether err is one of the refusals.
-func useless(err error) bool {
-	word, _, _ := strings.Cut(err.Error(), " ")
-	return refusals[word] != ""
-}
+func useless(err error) bool { return refusals[redis.Code(err)] != "" }
 
-// refusal says what to do about what Redis answers.
+// refusal adds to an error of Redis what to do about it.
 func refusal(err error) error {
-	word, _, _ := strings.Cut(err.Error(), " ")
-	if advice := refusals[word]; advice != "" {
+	if advice := refusals[redis.Code(err)]; advice != "" && !strings.Contains(err.Error(), advice) {
 		return fmt.Errorf("%w (%s)", err, advice)
 	}
 	return err
 }
 
 // run keeps a connection until ctx ends. begin is called when one is taken
-// into use, with a context that ends when it is lost; it is not to block.
+// into use, with a context that ends when it is lost; it must not block.
 func (l *link) run(ctx context.Context, begin func(ctx context.Context, c *conn)) {
 	for ctx.Err() == nil {
 		c := l.conn.Load()
@@ -233,7 +278,7 @@ func (l *link) run(ctx context.Context, begin func(ctx context.Context, c *conn)
 		begin(while, c)
 		select {
 		case <-ctx.Done():
-		case lost := <-l.gone:
+		case lost := <-l.lost:
 			stop()
 			lost.Close()
 		}
@@ -247,7 +292,7 @@ func (l *link) end() {
 		c.Close()
 	}
 	select {
-	case c := <-l.gone:
+	case c := <-l.lost:
 		c.Close()
 	default:
 	}

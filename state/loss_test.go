@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"shuultuur/peertest"
+	"shuultuur/redis"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
 	"shuultuur/state/statetest"
+	"shuultuur/test/peer"
+	"shuultuur/test/redistest"
 )
 
 func soon(t *testing.T, what string, is func() bool) {
@@ -53,8 +53,8 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := redistest.Start(t)
-			at := state.Redis{Addresses: []string{r.Addr}}
-			a, b := node(t, at, nil), node(t, at, nil)
+			at := state.Redis{Config: redis.Config{Addresses: []string{r.Addr}}}
+			a, b := node(t, at), node(t, at)
 			add(a, 1, 10)
 			add(b, 1, 5)
 			a.Put(t.Context(), statetest.Key(1), []byte("before"), time.Hour)
@@ -102,8 +102,8 @@ func TestGoesOnWithoutRedisAndReconciles(t *testing.T) {
 }
 
 func TestStartsWithoutRedis(t *testing.T) {
-	at := state.Redis{Addresses: []string{"127.0.0.1:" + peertest.Port(t)}}
-	s := node(t, at, nil)
+	at := state.Redis{Config: redis.Config{Addresses: []string{"127.0.0.1:" + peer.Port(t)}}}
+	s := node(t, at)
 	if lost := s.Stats().Lost; !strings.Contains(lost, "refused") {
 		t.Errorf("lost: %q, want it to say why", lost)
 	}
@@ -112,54 +112,11 @@ func TestStartsWithoutRedis(t *testing.T) {
 	}
 }
 
-func TestWhatOnePublishesTheOthersHear(t *testing.T) {
-	t.Parallel()
-	r := redistest.Start(t)
-	at := state.Redis{Addresses: []string{r.Addr}}
-	var mu sync.Mutex
-	heard := map[string][]string{}
-	listen := func(who string) func(topic, version string) {
-		return func(topic, version string) {
-			mu.Lock()
-			defer mu.Unlock()
-			heard[who] = append(heard[who], topic+" "+version)
-		}
-	}
-	got := func(who string) string { mu.Lock(); defer mu.Unlock(); return strings.Join(heard[who], ", ") }
-	a, b := node(t, at, listen("a")), node(t, at, listen("b"))
-	soon(t, "both listen", func() bool {
-		m := r.Do(t, "PUBSUB", "NUMSUB", "shuultuur:changes")
-		n, _ := m.ToArray()
-		subscribed, _ := n[1].AsInt64()
-		return subscribed == 2
-	})
-	if err := a.Publish(t.Context(), "list/ads", "v1"); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, "b hears it", func() bool { return got("b") == "list/ads v1" })
-	if err := b.Publish(t.Context(), "list/ads", "v2"); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, "a hears the next", func() bool { return got("a") == "list/ads v2" })
-	node(t, at, listen("late"))
-	soon(t, "who comes late hears the last", func() bool { return got("late") == "list/ads v2" })
-
-	// What is published while one is away is heard when it is back.
-	r.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-	if err := b.Publish(t.Context(), "list/ads", "v3"); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, "a hears it all the same", func() bool { return strings.HasSuffix(got("a"), "list/ads v3") })
-	if err := a.Publish(t.Context(), "two words", "v"); err == nil {
-		t.Error("a topic of two words was published")
-	}
-}
-
 func TestLeavesNoGoroutines(t *testing.T) {
 	r := redistest.Start(t)
 	before := runtime.NumGoroutine()
 	for range 3 {
-		s, err := state.Open(state.Config{Redis: &state.Redis{Addresses: []string{r.Addr}}}, "", "", nil, nil)
+		s, err := state.Open(state.Config{Redis: &state.Redis{Config: redis.Config{Addresses: []string{r.Addr}}}}, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +130,29 @@ func TestLeavesNoGoroutines(t *testing.T) {
 	}
 	soon(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 	m := r.Do(t, "HVALS", "shuultuur:c:"+fmt.Sprintf("%x", statetest.Key(1)))
-	if all, err := m.ToArray(); err != nil || len(all) != 3 {
+	if all, err := m.Texts(); err != nil || len(all) != 3 {
 		t.Error("what was counted last was not sent")
+	}
+}
+
+func key(n uint64) [16]byte { return statetest.Key(n) }
+
+// limited counts one more of a counter that has a limit, and reports whether it
+// is used up.
+func limited(s state.Store, k uint64, most int64) bool {
+	c := []state.Count{{Key: key(k), Until: time.Now().Add(time.Hour), Add: 1, Most: most}}
+	s.Count(context.Background(), c)
+	return c[0].Over
+}
+
+func TestRefusalsOfAnyKindCountAsALoss(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	s := node(t, at(r))
+	add(s, 1, 1)
+	r.Do(t, "ACL", "SETUSER", "default", "-hset")
+	soon(t, "it is lost", func() bool { return !add(s, 2, 1).Known && s.Stats().Lost != "" })
+	if lost := s.Stats().Lost; !strings.Contains(lost, "NOPERM") {
+		t.Errorf("lost: %q, want it to say why", lost)
 	}
 }

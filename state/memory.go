@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -17,47 +18,49 @@ const (
 	overhead = 160
 )
 
-// Memory is a store in this process (W-TinyLFU, so that one pass over many
-// pages does not wash out what is asked for often).
+// Memory is a store in this process. It evicts by W-TinyLFU, so that one pass
+// over many pages does not evict what is asked for often.
 type Memory struct {
 	cache    *otter.Cache[[16]byte, entry]
 	most     int
 	size     int64
 	counters counters
 	file     string // "" keeps nothing
+	*Instructions
 }
 
 type entry struct {
 	value []byte
 	ttl   time.Duration
-	gone  bool // removed here, but perhaps not yet elsewhere
+	gone  bool   // known not to be there
+	epoch uint32 // of a Fleet: 0 for what this node has put, else see Fleet.epoch
 }
 
-func newMemory(size int64) (*Memory, error) {
+func newMemory(size int64, instructions *Instructions) (*Memory, error) {
 	cache, err := otter.New(&otter.Options[[16]byte, entry]{
 		MaximumWeight:    uint64(size),
 		Weigher:          func(_ [16]byte, e entry) uint32 { return uint32(len(e.value) + overhead) },
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[[16]byte, entry]) time.Duration { return e.Value.ttl }),
-		// Upkeep is short and done by the caller, so that no goroutine is
-		// left without an owner.
+		// Upkeep is short. The caller does it, so that every goroutine has an
+		// owner.
 		Executor: func(work func()) { work() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make memory: %w", err)
 	}
-	return &Memory{cache: cache, most: int(min(size/16, 1<<20)), size: size, counters: counters{log: slog.New(slog.DiscardHandler)}}, nil
+	return &Memory{cache: cache, most: int(min(size/16, 1<<20)), size: size, counters: counters{log: slog.New(slog.DiscardHandler)}, Instructions: instructions}, nil
 }
 
-// Get returns what was put under key. The value belongs to the store: read
-// only.
+// Get returns what was put under key. The value belongs to the store: it is not
+// to be changed.
 func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
 	e, ok := m.cache.GetIfPresent(key)
 	return e.value, ok && !e.gone
 }
 
-// Put keeps a copy of value for ttl, or less if room is needed. A value of
-// more than a sixteenth of the store, or of 1 MiB, is not kept, nor is one
-// whose time is up.
+// Put keeps a copy of value for ttl, or for less if room is needed. A value of
+// more than a sixteenth of the store, or of 1 MiB, is not kept. A ttl of 0 or
+// less removes what is there.
 func (m *Memory) Put(_ context.Context, key [16]byte, value []byte, ttl time.Duration) {
 	if len(value) > m.most || ttl <= 0 {
 		m.cache.Invalidate(key)
@@ -74,10 +77,7 @@ func (m *Memory) Count(_ context.Context, counts []Count) {
 // CountHere is Count: nobody else counts.
 func (m *Memory) CountHere(counts []Count) { m.counters.take(time.Now(), counts) }
 
-// Publish tells nobody: there is only this process.
-func (m *Memory) Publish(context.Context, string, string) error { return nil }
-
-// Run forgets counters whose time is up until ctx ends.
+// Run removes counters whose time is over until ctx ends.
 func (m *Memory) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -87,21 +87,25 @@ func (m *Memory) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			m.counters.sweep(time.Now())
+			m.agree(time.Now())
 		}
 	}
 }
 
 // Stats returns the counters of the store.
 func (m *Memory) Stats() Stats {
-	return Stats{Uncounted: m.counters.uncounted.Load(), Counters: m.counters.held.Load()}
+	s := Stats{Uncounted: m.counters.uncounted.Load(), Counters: m.counters.held.Load()}
+	s.Instructions, s.Open, s.Received = m.Instructions.stats()
+	return s
 }
 
-// Close stops the store's upkeep and writes its file, if it has one. What it
+// Close ends the store's upkeep and writes its file, if it has one. What it
 // holds can still be read.
 func (m *Memory) Close() error {
 	m.cache.StopAllGoroutines()
-	if m.file == "" {
-		return nil
+	err := m.Instructions.close()
+	if m.file != "" {
+		err = errors.Join(err, m.save())
 	}
-	return m.save()
+	return err
 }

@@ -1,22 +1,21 @@
 // Package state remembers what outlives one request and may be forgotten:
-// learned verdicts, what clients have used up of their limits and quotas, which
-// version of a list the fleet is at. One gateway alone needs nothing for it; a
-// fleet remembers together, in Redis.
+// learned verdicts, what clients have used of their limits and quotas, which
+// version of a list the fleet uses. One gateway alone keeps it in its memory;
+// the gateways of a fleet share it in Redis.
 //
-// Verdicts go in by Put under a 128-bit key with a time to live and come out by
-// Get until that time is up or room is needed for what is asked for more
-// often. What is used up is a [Count]: every node counts for itself and knows
-// what the others had counted a moment ago. What has changed goes to the other
-// nodes by Publish.
+// Verdicts enter by Put under a 128-bit key with a time to live. Get returns
+// them until that time is over, or until their room is needed for others that
+// are asked for more often. What clients use is a [Count]: every node counts for
+// itself and knows what the others had counted a moment ago.
 //
-// [Memory] does it for one process. [Fleet] has a Memory of its own and
-// exchanges with Redis what is new, in pipelines in the background; a request
-// waits for Redis once at most, and never longer than the settings allow. When
-// Redis is lost the Memory goes on alone, and when it is back what was counted
-// meanwhile is added.
+// [Memory] does this for one process. A [Fleet] has a Memory of its own and
+// exchanges news with Redis in the background, in pipelines. A request waits
+// for Redis at most once, and never longer than the settings allow. While Redis
+// is lost the node continues with its Memory; afterwards it adds what it has
+// counted meanwhile.
 //
-// Whoever uses a store says in an interface of its own what it needs; package
-// statetest is what every store has to pass.
+// Packages that use a store declare the interface they need. Package statetest
+// is the conformance suite of all stores.
 package state
 
 import (
@@ -24,92 +23,142 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
-	"shuultuur/filter"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/redis"
+	"shuultuur/setting"
 )
 
-// Config says how much is remembered, and with whom.
+// Config says how much is remembered, and with which other gateways.
 type Config struct {
-	// Size is how many bytes learned verdicts may take in all; 0 means 16 MiB,
-	// the least is 64 KiB.
-	Size int64 `yaml:"size"`
-	// File keeps what one gateway remembers over a restart; "" forgets it.
+	// Size is what learned verdicts may take in all; default 16MiB, at least
+	// 64KiB.
+	Size setting.Size `yaml:"size"`
+	// File keeps what one gateway remembers over a restart. It is relative to
+	// the data folder; default none.
 	File  string `yaml:"file"`
-	Redis *Redis `yaml:"redis"`
+	Redis *Redis `yaml:"redis"` // default none: this gateway is alone
+}
+
+// Redis says where a fleet keeps what it shares.
+type Redis struct {
+	redis.Config `yaml:",inline"` // the prefix is "shuultuur:" by default
+	// Wait bounds what one request waits for Redis; default 20ms, at most 1s.
+	Wait setting.Duration `yaml:"wait"`
+}
+
+const (
+	defaultPrefix = "shuultuur:"
+	defaultWait   = 20 * time.Millisecond
+	longestWait   = time.Second
+)
+
+// Check looks for mistakes, without connecting to anything.
+func (c *Config) Check() error {
+	if size := c.Size.Or(defaultSize); size < leastSize {
+		return setting.At("size", fmt.Errorf("%v is too small for learned verdicts: write at least 64KiB", c.Size))
+	}
+	if c.Redis == nil {
+		return nil
+	}
+	if c.File != "" {
+		return setting.At("file", errors.New("Redis keeps what a fleet remembers; leave this out"))
+	}
+	return setting.At("redis", c.Redis.check())
+}
+
+func (r *Redis) check() error {
+	if w := r.Wait.Or(defaultWait); w == 0 || w > longestWait {
+		return setting.At("wait", fmt.Errorf("%v is not between 1ms and 1s: each request may wait that long", r.Wait))
+	}
+	return r.Config.Check()
 }
 
 // A Store remembers. It is safe for many goroutines.
 type Store interface {
-	// Get returns what was put under key. The value belongs to the store:
-	// read only.
+	// Get returns what was put under key. The value belongs to the store: it is
+	// not to be changed.
 	Get(ctx context.Context, key [16]byte) ([]byte, bool)
-	// Put keeps a copy of value for ttl, or less if room is needed. One whose
-	// time is up already removes what is there.
+	// Put keeps a copy of value for ttl, or for less if room is needed. A ttl of
+	// 0 or less removes what is there.
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
-	// Count adds to counters and reads them: all of these, or, if that would
-	// bring one of them over its most, none.
+	// Count adds to counters and reads them. It adds to all of them, or, if that
+	// would bring one of them above its limit, to none.
 	Count(ctx context.Context, counts []Count)
-	// CountHere is Count by what this node knows of the others, without waiting:
-	// they hear of it, and it of them, a moment later. It does not allocate,
-	// but for new counters.
+	// CountHere is Count by what this node knows of the others. It does not
+	// wait, and allocates for new counters only.
 	CountHere(counts []Count)
-	// Publish tells the other nodes which version of a topic is in use now,
-	// those that are not there too, when they come.
-	Publish(ctx context.Context, topic, version string) error
+	// Give, InForce and Follow are those of [Instructions].
+	Give(all ...Instruction) error
+	InForce(topic string) []Instruction
+	Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error)
 	// Run does the upkeep until ctx ends, then writes out what is left.
 	Run(ctx context.Context) error
 	Stats() Stats
-	// Close lets go of it. Run has to be over.
+	prometheus.Collector // of Stats
+	// Close releases what the store holds. Run has to be over.
 	Close() error
 }
 
-// Stats are the counters of a store, and how it is.
+// Stats are the counters of a store, and its condition.
 type Stats struct {
-	Lost      string    // why Redis is not used, "" when it is or none is set up
+	Lost      string    // why Redis is not used, "" when it is or when there is none
 	Since     time.Time // since when
 	Losses    int64     // how often it was lost
 	Trips     int64     // requests that waited for Redis
-	Late      int64     // of these, those that went on without its answer
+	Late      int64     // of these, those that continued without its reply
 	Dropped   int64     // verdicts that did not reach Redis: the queue was full
-	Uncounted int64     // counts that had no room
+	Replaced  int64     // keys in Redis that had another type and were replaced
+	Uncounted int64     // counts without room
 	Counters  int64     // counters held
-	Changes   int64     // changes other nodes have published
+	// Instructions are those kept, withdrawn ones too, Open those of other nodes
+	// that are not carried out, Received those that have come from other nodes.
+	Instructions, Open, Received int64
 }
 
-// Open makes the store that cfg asks for. Relative paths stand on dir, those
-// of data files on data. changed is called, one at a time, when another node
-// has published a version; it is not to block. Redis does not have to be
-// there yet. Mistakes in cfg are a [filter.SettingError].
-func Open(cfg Config, dir, data string, changed func(topic, version string), log *slog.Logger) (Store, error) {
+// Open makes the store that cfg asks for. data is the folder of data files; with
+// "" instructions do not outlive the process. Redis does not have to be reachable
+// yet. Mistakes in cfg are a [setting.Error].
+func Open(cfg Config, data string, log *slog.Logger) (Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	m, err := New(cfg)
+	m, err := newStore(cfg, data, log)
 	if err != nil {
 		return nil, err
 	}
-	m.counters.log = log
 	if cfg.Redis != nil {
-		if cfg.File != "" {
-			return nil, filter.Setting("file", errors.New("Redis keeps what a fleet remembers; leave this out"))
-		}
-		return newFleet(*cfg.Redis, dir, m, changed, log)
+		return newFleet(*cfg.Redis, m, log), nil
 	}
-	if cfg.File != "" {
-		m.keep(within(data, cfg.File), log)
+	if file := setting.Path(data, cfg.File); file != "" {
+		m.keep(file, log)
 	}
 	return m, nil
 }
 
-// New makes a store in this process. It has to be closed.
+// New makes a store in this process, without a file. It has to be closed.
 func New(cfg Config) (*Memory, error) {
-	size := cfg.Size
-	if size == 0 {
-		size = defaultSize
+	return newStore(cfg, "", slog.New(slog.DiscardHandler))
+}
+
+func newStore(cfg Config, data string, log *slog.Logger) (*Memory, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
 	}
-	if size < leastSize {
-		return nil, filter.Setting("size", fmt.Errorf("%d: a memory of less than %d bytes is of no use", size, leastSize))
+	path := ""
+	if data != "" {
+		path = filepath.Join(data, "instructions")
 	}
-	return newMemory(size)
+	instructions, err := openInstructions(path, log)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMemory(cfg.Size.Or(defaultSize), instructions)
+	if err == nil {
+		m.counters.log = log
+	}
+	return m, err
 }

@@ -70,7 +70,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestCountersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
-		s, err := Open(Config{}, "", "", nil, slog.New(slog.NewTextHandler(&said, nil)))
+		s, err := Open(Config{}, "", slog.New(slog.NewTextHandler(&said, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}

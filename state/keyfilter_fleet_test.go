@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/redis"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
 	"shuultuur/state/statetest"
+	"shuultuur/test/redistest"
 )
 
 // asks says whether the store goes to Redis for a verdict that nobody has.
@@ -27,11 +28,11 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) (state.Redis, []*redistest.Server){
 		"one server": func(t *testing.T) (state.Redis, []*redistest.Server) {
 			s := redistest.Start(t)
-			return state.Redis{Addresses: []string{s.Addr}, Prefix: "a*b:"}, []*redistest.Server{s}
+			return state.Redis{Config: redis.Config{Addresses: []string{s.Addr}, Prefix: "a*b:"}}, []*redistest.Server{s}
 		},
 		"a cluster": func(t *testing.T) (state.Redis, []*redistest.Server) {
 			all := redistest.StartCluster(t, 3)
-			return state.Redis{Addresses: []string{all[0].Addr}, Cluster: true, Prefix: "a*b:"}, all
+			return state.Redis{Config: redis.Config{Addresses: []string{all[0].Addr}, Cluster: true, Prefix: "a*b:"}}, all
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 			keys := func() (n int64) {
 				for _, s := range servers {
 					m := s.Do(t, "DBSIZE")
-					one, err := m.AsInt64()
+					one, err := m.Int()
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -58,11 +59,11 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 			listeners := func() (n int64) {
 				for _, s := range servers {
 					m := s.Do(t, "PUBSUB", "NUMSUB", at.Prefix+"learned")
-					pair, err := m.ToArray() // the channel and how many
+					pair, err := m.Texts() // the channel and how many
 					if err != nil {
 						t.Fatal(err)
 					}
-					one, err := pair[1].AsInt64()
+					one, err := strconv.ParseInt(pair[1], 10, 64)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -79,12 +80,12 @@ func TestAsksOnlyForWhatSomebodyHasBrought(t *testing.T) {
 					}
 				}
 			}
-			a := node(t, at, nil)
+			a := node(t, at)
 			soon(t, "a need not ask", func() bool { return !asks(t, a, &nobody) })
 			put(a, 0)
 			soon(t, "all is in Redis", func() bool { return keys() > each })
 
-			b := node(t, at, nil)
+			b := node(t, at)
 			soon(t, "b need not ask", func() bool { return !asks(t, b, &nobody) })
 			all("b, who came later,", b, 0)
 			put(b, each)

@@ -23,7 +23,7 @@ func TestKnownForgetsNothingAndTakesLittleElseForKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const held, asked = 2_000_000, 200_000
-			k := new(known)
+			k := new(keyFilter)
 			for i := range uint64(held) {
 				key := key(i)
 				k.add(key[:])

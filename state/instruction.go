@@ -1,0 +1,355 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// An Instruction is what somebody has told a running gateway to do, and what
+// every node of its fleet has to do: an entry of a list, a pause of filtering,
+// a version of a list to fetch.
+type Instruction struct {
+	Topic string `json:"topic"` // the part of the program that it is for: "pause"
+	// Key is what it is about. A later instruction with the same Topic and Key
+	// replaces it.
+	Key   string `json:"key,omitempty"`
+	Value string `json:"value,omitempty"` // "" withdraws what was said under Key
+	// Until is when it is over by itself; the zero time is never.
+	Until time.Time `json:"until,omitzero"`
+	By    string    `json:"by,omitempty"` // who gave it, for the log
+
+	// At and Node are its version. [Instructions.Give] sets them: At is now, but
+	// later than that of the instruction it replaces, however wrong clocks are.
+	At   int64  `json:"at"` // Unix milliseconds
+	Node string `json:"node"`
+}
+
+// Limits of instructions. One that exceeds them is refused.
+const (
+	maxInstructions = 200_000
+	maxInstruction  = 8 << 10 // bytes of all its texts
+	// keepOver is how long an instruction is kept that is over or withdrawn, so
+	// that a node that was away does not bring back what it replaced.
+	keepOver = 90 * 24 * time.Hour
+	// absent is how long a node may be away and still bring what Redis does not
+	// have: after that it may be what was withdrawn meanwhile.
+	absent = 60 * 24 * time.Hour
+	// agreeEvery is how often it is noted that nodes agree.
+	agreeEvery = time.Hour
+	// againEvery is how often a node tries again what it could not do.
+	againEvery = 5 * time.Second
+)
+
+// newer reports whether i replaces j.
+func (i *Instruction) newer(j *Instruction) bool {
+	return cmp.Or(cmp.Compare(i.At, j.At), strings.Compare(i.Node, j.Node), strings.Compare(i.Value, j.Value)) > 0
+}
+
+// over reports whether it is withdrawn or its time is over.
+func (i *Instruction) over(now time.Time) bool {
+	return i.Value == "" || !i.Until.IsZero() && !i.Until.After(now)
+}
+
+func (i *Instruction) check() error {
+	size := len(i.Topic) + len(i.Key) + len(i.Value) + len(i.By) + len(i.Node)
+	switch {
+	case i.Topic == "" || strings.ContainsAny(i.Topic+i.Key+i.Node, "\x00\n"):
+		return errors.New("an instruction needs a topic, and neither that nor its key holds a zero byte or a line feed")
+	case !utf8.ValidString(i.Topic + i.Key + i.Value + i.By + i.Node):
+		return errors.New("an instruction is text in UTF-8")
+	case size > maxInstruction:
+		return fmt.Errorf("an instruction of %d bytes, at most %d can be kept", size, maxInstruction)
+	}
+	return nil
+}
+
+// name is what an instruction replaces.
+type name struct{ topic, key string }
+
+// A told is an instruction as this node keeps it.
+type told struct {
+	Instruction
+	Done bool `json:"done,omitempty"` // this node has done it
+
+	shared bool // it is in Redis; not kept over a restart
+}
+
+// Instructions are those that this node knows. They are safe for many
+// goroutines.
+//
+// They form a log of which only the last entry for each key counts, so that the
+// order in which nodes hear of entries does not matter. It is kept in a file
+// over restarts; a [Fleet] shares it with the other nodes.
+type Instructions struct {
+	node string
+	log  *slog.Logger
+	file *journal // nil keeps nothing
+
+	wake chan struct{} // there is something to do
+	send chan struct{} // there is something to share
+
+	mu     sync.Mutex
+	all    map[name]*told // guarded by mu
+	last   int64          // guarded by mu: the greatest At
+	agreed time.Time      // guarded by mu: when this node last agreed with the others
+	older  []string       // guarded by mu: fields in Redis that have been replaced
+
+	received int64 // guarded by mu: those of other nodes
+}
+
+// openInstructions reads those in a file; "" is none.
+func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
+	s := &Instructions{
+		node: strings.ToLower(rand.Text()[:10]), log: log,
+		wake: make(chan struct{}, 1), send: make(chan struct{}, 1), all: map[name]*told{},
+	}
+	if path == "" {
+		return s, nil
+	}
+	file, all, agreed, err := openJournal(path, log)
+	if err != nil {
+		return nil, fmt.Errorf("reading instructions: %w", err)
+	}
+	s.file, s.agreed = file, agreed
+	for _, t := range all {
+		s.all[name{t.Topic, t.Key}] = t
+		s.last = max(s.last, t.At)
+	}
+	return s, nil
+}
+
+func (s *Instructions) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return nil
+	}
+	return s.file.close()
+}
+
+// Give gives an instruction that this node has done already. When it returns,
+// the instruction is in the file; the other nodes get it as soon as they can be
+// reached. Several are given all or none.
+func (s *Instructions) Give(all ...Instruction) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	fresh := 0
+	given := make([]*told, len(all))
+	for n, i := range all {
+		if err := i.check(); err != nil {
+			return err
+		}
+		if s.all[name{i.Topic, i.Key}] == nil {
+			fresh++
+		}
+		s.last = max(s.last+1, now.UnixMilli())
+		i.At, i.Node = s.last, s.node
+		given[n] = &told{Instruction: i, Done: true}
+	}
+	if len(s.all)+fresh > maxInstructions {
+		return fmt.Errorf("%d instructions are in force or were withdrawn lately; no more can be kept", len(s.all))
+	}
+	if err := s.keep(given); err != nil {
+		return err
+	}
+	nudge(s.send)
+	return nil
+}
+
+// keep takes instructions in and writes them to the file. The lock is held.
+func (s *Instructions) keep(all []*told) error {
+	if s.file != nil {
+		if err := s.file.append(all); err != nil {
+			return fmt.Errorf("keeping instructions over a restart: %w", err)
+		}
+	}
+	for _, t := range all {
+		n := name{t.Topic, t.Key}
+		if old := s.all[n]; old != nil && old.shared && !t.shared && len(s.older) < maxInstructions && old.field() != t.field() {
+			s.older = append(s.older, old.field())
+		}
+		s.all[n] = t
+		s.last = max(s.last, t.At)
+	}
+	if s.file != nil && s.file.lines > 2*len(s.all)+1000 {
+		if err := s.file.rewrite(s.all); err != nil {
+			s.log.Error("the file of instructions cannot be written anew", "file", s.file.path, "error", err)
+		}
+	}
+	return nil
+}
+
+// InForce returns the instructions of a topic that are neither withdrawn nor
+// over, by key.
+func (s *Instructions) InForce(topic string) (all []Instruction) {
+	now := time.Now()
+	s.mu.Lock()
+	for n, t := range s.all {
+		if n.topic == topic && !t.over(now) {
+			all = append(all, t.Instruction)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b Instruction) int { return strings.Compare(a.Key, b.Key) })
+	return all
+}
+
+// Follow has do carry out the instructions of other nodes, withdrawn ones too,
+// until ctx ends. What do returns an error for it gets again, with all that has
+// come meanwhile, also after a restart.
+func (s *Instructions) Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-again.C:
+		}
+		open := s.open()
+		if len(open) == 0 {
+			continue
+		}
+		if err := do(ctx, open); err != nil {
+			if ctx.Err() == nil {
+				s.log.Error("instructions of other nodes cannot be carried out; trying again", "instructions", len(open), "error", err)
+			}
+			again.Reset(againEvery)
+			continue
+		}
+		s.done(open)
+	}
+}
+
+// open returns the instructions that this node has not done, oldest first.
+func (s *Instructions) open() (all []Instruction) {
+	s.mu.Lock()
+	for _, t := range s.all {
+		if !t.Done {
+			all = append(all, t.Instruction)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b Instruction) int { return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Key, b.Key)) })
+	return all
+}
+
+// done notes what this node has done.
+func (s *Instructions) done(all []Instruction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var now []*told
+	for _, i := range all {
+		if t := s.all[name{i.Topic, i.Key}]; t != nil && t.At == i.At && t.Node == i.Node {
+			next := *t // with its shared
+			next.Done = true
+			now = append(now, &next)
+		}
+	}
+	if err := s.keep(now); err != nil {
+		s.log.Error("instructions are done again after a restart", "error", err)
+	}
+}
+
+// take takes in instructions of other nodes, those that are newer than what is
+// known. shared says that they are in Redis.
+func (s *Instructions) take(all []Instruction, shared bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var fresh []*told
+	refused := 0
+	for _, i := range all {
+		known := s.all[name{i.Topic, i.Key}]
+		switch {
+		case i.check() != nil || known == nil && len(s.all)+len(fresh) >= maxInstructions:
+			refused++
+		case known == nil || i.newer(&known.Instruction):
+			fresh = append(fresh, &told{Instruction: i, shared: shared})
+		case known.At == i.At && known.Node == i.Node:
+			known.shared = known.shared || shared
+		}
+	}
+	if refused > 0 {
+		s.log.Error("instructions of other nodes are not taken: they are malformed or too many", "instructions", refused)
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	if err := s.keep(fresh); err != nil {
+		s.log.Error("instructions of other nodes are not taken; trying again", "error", err)
+		return
+	}
+	s.received += int64(len(fresh))
+	nudge(s.wake)
+}
+
+// stats returns how many instructions are kept, how many of them are not carried
+// out, and how many have come from other nodes.
+func (s *Instructions) stats() (all, open, received int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		if !t.Done {
+			open++
+		}
+	}
+	return int64(len(s.all)), open, s.received
+}
+
+// agree notes that this node agrees with all others, and removes what has been
+// over for long.
+func (s *Instructions) agree(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.agreed) < agreeEvery {
+		return
+	}
+	s.agreed = now
+	if s.file != nil {
+		if err := s.file.agrees(now); err != nil {
+			s.log.Error("the time at which nodes agreed cannot be noted", "file", s.file.path, "error", err)
+		}
+	}
+	before := len(s.all)
+	for n, t := range s.all {
+		if t.stale(now) {
+			delete(s.all, n)
+		}
+	}
+	if s.file != nil && len(s.all) < before {
+		if err := s.file.rewrite(s.all); err != nil {
+			s.log.Error("the file of instructions cannot be written anew", "file", s.file.path, "error", err)
+		}
+	}
+}
+
+// stale reports whether an instruction has been over for so long that nobody
+// needs to know.
+func (i *Instruction) stale(now time.Time) bool {
+	end := time.UnixMilli(i.At)
+	if i.Value != "" {
+		if i.Until.IsZero() {
+			return false
+		}
+		end = i.Until
+	}
+	return now.Sub(end) > keepOver
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

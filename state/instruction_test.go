@@ -1,0 +1,247 @@
+package state_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/redis"
+	"shuultuur/state"
+	"shuultuur/test/redistest"
+)
+
+// stopping opens a store in a folder, runs it, and returns what ends it.
+func stopping(t *testing.T, r *state.Redis, data string) (s state.Store, stop func()) {
+	t.Helper()
+	s, err := state.Open(state.Config{Redis: r}, data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		<-done
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func give(t *testing.T, s state.Store, key, value string) {
+	t.Helper()
+	if err := s.Give(state.Instruction{Topic: "t", Key: key, Value: value}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func inForce(s state.Store) string {
+	var all []string
+	for _, i := range s.InForce("t") {
+		all = append(all, i.Key+"="+i.Value)
+	}
+	return strings.Join(all, " ")
+}
+
+// followOnce waits until a store hands on instructions, and returns them.
+func followOnce(t *testing.T, s state.Store) string {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 15*time.Second)
+	defer stop()
+	var got []string
+	s.Follow(ctx, func(_ context.Context, all []state.Instruction) error {
+		for _, i := range all {
+			got = append(got, i.Key+"="+i.Value)
+		}
+		stop()
+		return nil
+	})
+	return strings.Join(got, " ")
+}
+
+func at(s *redistest.Server) state.Redis {
+	return state.Redis{Config: redis.Config{Addresses: []string{s.Addr}}}
+}
+
+func TestInstructionsOutliveARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, stop := stopping(t, nil, dir)
+	for i := range 3000 { // the file is written anew meanwhile
+		give(t, s, fmt.Sprint("k", i%10), fmt.Sprint(i))
+	}
+	give(t, s, "k0", "")
+	want := inForce(s)
+	stop()
+	file := filepath.Join(dir, "instructions")
+	b, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(b), "\n") > 2100 {
+		t.Errorf("%d lines for 10 instructions, %v", strings.Count(string(b), "\n"), err)
+	}
+	// A crash has cut off the last line, and one is damaged.
+	if err := os.WriteFile(file, append(b, `{"damaged":`+"\n"+`{"topic":"t","key":"k1","val`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, stop = stopping(t, nil, dir)
+	if got := inForce(s); got != want {
+		t.Errorf("after a restart %q, want %q", got, want)
+	}
+	give(t, s, "k0", "new") // on a line of its own
+	want = inForce(s)
+	stop()
+	s, _ = stopping(t, nil, dir)
+	if got := inForce(s); got != want || !strings.HasPrefix(got, "k0=new") {
+		t.Errorf("after another restart %q, want %q", got, want)
+	}
+}
+
+func TestANodeThatWasAwayCatchesUp(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	redis, dir := at(r), t.TempDir()
+	a := node(t, redis)
+	b, stop := stopping(t, &redis, dir)
+	give(t, a, "a", "1")
+	give(t, a, "b", "1")
+	soon(t, "b has both", func() bool { return inForce(b) == "a=1 b=1" })
+	if got := followOnce(t, b); got != "a=1 b=1" {
+		t.Errorf("b follows %q, want both", got)
+	}
+	stop()
+	give(t, a, "b", "")
+	give(t, a, "c", "2")
+	b, _ = stopping(t, &redis, dir)
+	soon(t, "b knows what has changed", func() bool { return inForce(b) == "a=1 c=2" })
+	if got := followOnce(t, b); got != "b= c=2" {
+		t.Errorf("b follows %q, want what has changed", got)
+	}
+	// One that has never been here, and one whose instructions are undone.
+	late := node(t, redis)
+	soon(t, "a new node knows all", func() bool { return inForce(late) == "a=1 c=2" })
+}
+
+func TestInstructionsGivenWithoutRedisAreShared(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	redis := at(r)
+	a, b := node(t, redis), node(t, redis)
+	give(t, a, "a", "1")
+	soon(t, "b has it", func() bool { return inForce(b) == "a=1" })
+	r.Stop()
+	give(t, a, "a", "2")
+	give(t, b, "b", "3")
+	r.Restart(t) // and has forgotten everything
+	soon(t, "both have all", func() bool { return inForce(a) == "a=2 b=3" && inForce(b) == "a=2 b=3" })
+	soon(t, "Redis has each once", func() bool {
+		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
+		return n == 2 && err == nil
+	})
+}
+
+func TestMissedMessagesAreNoticed(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	r.Do(t, "ACL", "SETUSER", "mute", "on", ">secret", "~*", "&*", "+@all", "-publish")
+	redis := at(r)
+	b := node(t, redis)
+	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001700000000000\x00other", `{"topic":"t","key":"a","value":"1","at":1700000000000,"node":"other"}`)
+	soon(t, "b has what nobody has published", func() bool { return inForce(b) == "a=1" })
+	// What is older, damaged or not ours goes.
+	r.Do(t, "HSET", "shuultuur:instructions", "t\x00a\x001600000000000\x00other", `{"topic":"t","key":"a","value":"0","at":1600000000000,"node":"other"}`, "garbage", "x")
+	soon(t, "only the last word is kept", func() bool {
+		n, err := r.Do(t, "HLEN", "shuultuur:instructions").Int()
+		return n == 1 && err == nil
+	})
+	if got := inForce(b); got != "a=1" {
+		t.Errorf("in force: %q, want a=1", got)
+	}
+}
+
+func TestANodeThatWasAwayForMonthsBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	redis, dir := at(r), t.TempDir()
+	file := filepath.Join(dir, "instructions")
+	old := time.Now().Add(-100 * 24 * time.Hour)
+	line := fmt.Sprintf(`{"topic":"t","key":"old","value":"1","at":%d,"node":"x","done":true}`+"\n", old.Add(-time.Hour).UnixMilli())
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(file, old, old); err != nil {
+		t.Fatal(err)
+	}
+	a := node(t, redis)
+	give(t, a, "new", "2")
+	b, _ := stopping(t, &redis, dir)
+	soon(t, "both agree", func() bool { return inForce(a) == "new=2" && inForce(b) == "new=2" })
+	if got := followOnce(t, b); !strings.Contains(got, "old=") {
+		t.Errorf("b follows %q, want the old one withdrawn", got)
+	}
+}
+
+func TestKeysOfAnotherTypeAreReplaced(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) (state.Redis, func(words ...string)){
+		"one server": func(t *testing.T) (state.Redis, func(words ...string)) {
+			s := redistest.Start(t)
+			return at(s), func(words ...string) { s.Do(t, words...) }
+		},
+		"a cluster": func(t *testing.T) (state.Redis, func(words ...string)) {
+			all := redistest.StartCluster(t, 3)
+			cfg := redis.Config{Addresses: []string{all[0].Addr}, Cluster: true}
+			c, err := redis.Connect(t.Context(), cfg, redis.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			return state.Redis{Config: cfg}, func(words ...string) {
+				var b redis.Batch
+				b.Add(words...)
+				if err := c.Do(t.Context(), &b); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most = 100
+			cfg, do := start(t)
+			counter := "shuultuur:c:" + fmt.Sprintf("%032x", 7)
+			do("SADD", counter, "x")
+			do("SET", "shuultuur:instructions", "x")
+			do("SADD", "shuultuur:v:"+fmt.Sprintf("%032x", 8), "x")
+			a, b := node(t, cfg), node(t, cfg)
+			passed := 0
+			for range most {
+				for _, s := range []state.Store{a, b} {
+					if !limited(s, 7, most) {
+						passed++
+					}
+				}
+			}
+			if passed > most*11/10 {
+				t.Errorf("a limit of %d lets %d through", most, passed)
+			}
+			give(t, a, "a", "1")
+			soon(t, "an instruction arrives", func() bool { return inForce(b) == "a=1" })
+			a.Put(t.Context(), key(8), []byte("v"), time.Hour)
+			soon(t, "a verdict arrives", func() bool { v, ok := b.Get(t.Context(), key(8)); return ok && string(v) == "v" })
+			if st := a.Stats(); st.Replaced+b.Stats().Replaced < 2 || st.Lost != "" {
+				t.Errorf("%d and %d keys replaced, lost: %q", st.Replaced, b.Stats().Replaced, st.Lost)
+			}
+		})
+	}
+}

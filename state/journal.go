@@ -1,0 +1,157 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"shuultuur/atomicfile"
+)
+
+// A journal is the file of instructions: a line of JSON for each, of which the
+// last one for each key counts. A line that a crash has cut off is passed over;
+// so are damaged ones, since the others are worth keeping.
+type journal struct {
+	path  string
+	lines int
+	out   *os.File
+}
+
+// maxJournal bounds the file that is read.
+const maxJournal = 1 << 30
+
+// openJournal reads the file, which need not exist. The time of its last change
+// is when this node last agreed with the others.
+func openJournal(path string, log *slog.Logger) (j *journal, all []*told, agreed time.Time, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &journal{path: path}, nil, time.Time{}, nil
+	}
+	if err != nil {
+		return nil, nil, agreed, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, agreed, err
+	}
+	all, damaged, err := readJournal(io.LimitReader(f, maxJournal))
+	if err != nil {
+		return nil, nil, agreed, fmt.Errorf("%s: %w", path, err)
+	}
+	if damaged > 0 {
+		log.Warn("damaged lines in the file of instructions are passed over", "file", path, "lines", damaged)
+	}
+	return &journal{path: path, lines: len(all)}, all, info.ModTime(), nil
+}
+
+// agrees notes that this node agrees with the others.
+func (j *journal) agrees(now time.Time) error {
+	err := os.Chtimes(j.path, now, now)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// readJournal reads lines.
+func readJournal(r io.Reader) (all []*told, damaged int, err error) {
+	lines := bufio.NewReaderSize(r, 8*maxInstruction) // JSON may write one byte as six
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case err == nil:
+		case errors.Is(err, bufio.ErrBufferFull):
+			damaged++
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = lines.ReadSlice('\n')
+			}
+			continue
+		case errors.Is(err, io.EOF):
+			if len(bytes.TrimSpace(line)) > 0 {
+				damaged++
+			}
+			return all, damaged, nil
+		default:
+			return nil, 0, err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		t := new(told)
+		if json.Unmarshal(line, t) != nil || t.check() != nil {
+			damaged++
+			continue
+		}
+		all = append(all, t)
+	}
+}
+
+// append writes instructions, which are on disk when it returns.
+func (j *journal) append(all []*told) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	for _, t := range all {
+		if err := enc.Encode(t); err != nil {
+			return err
+		}
+	}
+	if j.out == nil {
+		f, err := os.OpenFile(j.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		j.out = f
+		// A line that a crash has cut off ends here.
+		if end, err := f.Seek(0, io.SeekEnd); err == nil && end > 0 {
+			b = *bytes.NewBuffer(append([]byte("\n"), b.Bytes()...))
+		}
+	}
+	if _, err := j.out.Write(b.Bytes()); err != nil {
+		return errors.Join(err, j.close())
+	}
+	if err := j.out.Sync(); err != nil {
+		return errors.Join(err, j.close())
+	}
+	j.lines += len(all)
+	return nil
+}
+
+// rewrite replaces the file by one that has only what counts.
+func (j *journal) rewrite(all map[name]*told) error {
+	if err := j.close(); err != nil {
+		return err
+	}
+	err := atomicfile.Write(j.path, 0o600, func(f *os.File) error {
+		w := bufio.NewWriter(f)
+		enc := json.NewEncoder(w)
+		for _, t := range all {
+			if err := enc.Encode(t); err != nil {
+				return err
+			}
+		}
+		return w.Flush()
+	})
+	if err == nil {
+		j.lines = len(all)
+	}
+	return err
+}
+
+func (j *journal) close() error {
+	f := j.out
+	if j.out = nil; f == nil {
+		return nil
+	}
+	return f.Close()
+}

@@ -1,0 +1,17 @@
+package state_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// TestMain lets many tests run at once, whatever the number of processors: most
+// of them wait for a Redis or for a time to be over.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}

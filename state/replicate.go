@@ -1,0 +1,268 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"shuultuur/redis"
+)
+
+// How a fleet shares instructions. The hash "instructions" has a field for each,
+// which is named by topic, key and version and never written again: of two
+// fields with the same topic and key the older one may be deleted by any node,
+// and no node can take back what another one has written. What is written is
+// also published. A node that has missed something sees that the number of
+// fields is not what it knows, and reads all of them; so does one that comes
+// back, which then writes what is not there.
+
+const (
+	// longestRead bounds the time for reading all of them, maxRead their bytes.
+	longestRead = 30 * time.Second
+	maxRead     = 64 << 20
+	// maxPublished is how many are published one by one.
+	maxPublished = 50
+)
+
+// field is the name of an instruction in Redis.
+func (i *Instruction) field() string {
+	return i.Topic + "\x00" + i.Key + "\x00" + strconv.FormatInt(i.At, 10) + "\x00" + i.Node
+}
+
+// parseInstruction reads a field and its value.
+func parseInstruction(field, value []byte) (i Instruction, ok bool) {
+	parts := bytes.Split(field, []byte{0})
+	if len(parts) != 4 || json.Unmarshal(value, &i) != nil {
+		return i, false
+	}
+	return i, i.field() == string(field) && i.check() == nil
+}
+
+func (f *Fleet) instructionsKey() string { return f.link.config.Prefix + "instructions" }
+
+// replicate shares instructions until ctx ends.
+func (f *Fleet) replicate(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.compare(ctx)
+		case <-f.meet: // Redis is back, or messages may have been missed
+			f.reconcile(ctx)
+		case <-f.arrived:
+			f.mu.Lock()
+			inbox := f.inbox
+			f.inbox = nil
+			f.mu.Unlock()
+			f.Instructions.take(inbox, true)
+		case <-f.Instructions.send:
+			f.share(ctx)
+		}
+	}
+}
+
+// heard takes in what another node has published: a field, a line feed and its
+// value, or nothing when there are many. It does not wait.
+func (f *Fleet) heard(payload []byte) {
+	field, value, _ := bytes.Cut(payload, []byte{'\n'})
+	i, ok := parseInstruction(field, value)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !ok || len(f.inbox) >= pipeline:
+		nudge(f.meet)
+	case i.Node != f.Instructions.node:
+		f.inbox = append(f.inbox, i)
+		nudge(f.arrived)
+	}
+}
+
+// compare reconciles when the number of instructions in Redis is not what this
+// node knows.
+func (f *Fleet) compare(ctx context.Context) {
+	var b redis.Batch
+	b.Add("HLEN", f.instructionsKey())
+	if f.link.background(ctx, &b) != nil {
+		return // the link knows
+	}
+	shared, all := f.Instructions.count()
+	if n, err := b.Reply(0).Int(); err != nil || int(n) != shared || shared < all {
+		f.reconcile(ctx)
+		return
+	}
+	f.Instructions.agree(time.Now())
+}
+
+// reconcile reads all instructions in Redis, takes those that are newer, deletes
+// those that are older, and writes what is missing.
+func (f *Fleet) reconcile(ctx context.Context) {
+	c := f.link.conn.Load()
+	if c == nil {
+		return
+	}
+	// A key of another type is replaced by this; see link.do.
+	var b redis.Batch
+	b.Add("HLEN", f.instructionsKey())
+	if f.link.background(ctx, &b) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestRead)
+	defer cancel()
+	s := c.Session(ctx, 8*maxInstruction)
+	defer s.Close()
+	now, size := time.Now(), 0
+	found := map[name]Instruction{}
+	var older []string
+	err := s.Hash(f.instructionsKey(), func(field, value []byte) error {
+		if size += len(field) + len(value); size > maxRead {
+			return fmt.Errorf("more than %d bytes of instructions are in Redis", maxRead)
+		}
+		i, ok := parseInstruction(field, value)
+		if !ok || i.stale(now) {
+			older = append(older, string(field))
+			return nil
+		}
+		n := name{i.Topic, i.Key}
+		other, twice := found[n]
+		switch {
+		case !twice:
+			found[n] = i
+		case i.newer(&other):
+			found[n] = i
+			older = append(older, other.field())
+		case other.newer(&i):
+			older = append(older, i.field())
+		}
+		return nil
+	})
+	if err != nil {
+		f.link.judge(ctx, c, err)
+		return
+	}
+	news := make([]Instruction, 0, len(found))
+	for _, i := range found {
+		news = append(news, i)
+	}
+	f.Instructions.take(news, true)
+	older = append(older, f.Instructions.compare(found, now)...)
+	f.remove(ctx, older)
+	f.share(ctx)
+}
+
+// remove deletes fields.
+func (f *Fleet) remove(ctx context.Context, fields []string) {
+	for len(fields) > 0 {
+		n := min(len(fields), pipeline)
+		var b redis.Batch
+		b.Add(append([]string{"HDEL", f.instructionsKey()}, fields[:n]...)...)
+		if f.link.background(ctx, &b) != nil {
+			return // the next look finds them again
+		}
+		fields = fields[n:]
+	}
+}
+
+// share writes and publishes what is not in Redis, and deletes what it replaces.
+func (f *Fleet) share(ctx context.Context) {
+	for {
+		part, older := f.Instructions.unshared(pipeline)
+		if len(part) == 0 {
+			f.remove(ctx, older)
+			return
+		}
+		var b redis.Batch
+		for _, i := range part {
+			value, err := json.Marshal(i)
+			if err != nil {
+				return // not possible: it holds texts, numbers and times
+			}
+			b.Add("HSET", f.instructionsKey(), i.field(), string(value))
+			if len(part) <= maxPublished {
+				b.Add("PUBLISH", f.link.config.Prefix+"changes", i.field()+"\n"+string(value))
+			}
+		}
+		if f.link.background(ctx, &b) != nil {
+			return // the next look finds that they are missing
+		}
+		f.Instructions.share(part)
+		f.remove(ctx, older)
+		if len(part) > maxPublished && len(part) < pipeline { // the last of many
+			b.Reset()
+			b.Add("PUBLISH", f.link.config.Prefix+"changes", "")
+			_ = f.link.background(ctx, &b) // the number of fields says it too
+		}
+	}
+}
+
+// count returns how many instructions are in Redis as far as is known, and how
+// many there are.
+func (s *Instructions) count() (shared, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		if t.shared {
+			shared++
+		}
+	}
+	return shared, len(s.all)
+}
+
+// compare compares with what is in Redis: it notes which of ours are not there,
+// and returns the fields that ours replace.
+func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	long := len(found) > 0 && !s.agreed.IsZero() && now.Sub(s.agreed) > absent
+	var withdrawn []*told
+	for n, t := range s.all {
+		i, there := found[n]
+		t.shared = there && i.At == t.At && i.Node == t.Node
+		switch {
+		case there && t.newer(&i):
+			older = append(older, i.field())
+		case !there && long && t.Value != "" && t.At < s.agreed.UnixMilli():
+			// It was there once, and was withdrawn so long ago that nobody knows.
+			s.last = max(s.last+1, now.UnixMilli())
+			withdrawn = append(withdrawn, &told{Instruction: Instruction{Topic: t.Topic, Key: t.Key, At: s.last, Node: s.node}})
+		}
+	}
+	if len(withdrawn) > 0 {
+		s.log.Warn("instructions are withdrawn: they are older than this node's last contact with the fleet, which has them no more", "instructions", len(withdrawn), "contact", s.agreed)
+		if err := s.keep(withdrawn); err != nil {
+			s.log.Error("withdrawn instructions are withdrawn again after a restart", "error", err)
+		}
+		nudge(s.wake)
+	}
+	return older
+}
+
+// unshared returns some instructions that are not in Redis, and the fields there
+// that are replaced.
+func (s *Instructions) unshared(most int) (all []Instruction, older []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		if !t.shared && len(all) < most {
+			all = append(all, t.Instruction)
+		}
+	}
+	older, s.older = s.older, nil
+	return all, older
+}
+
+// share notes that instructions are in Redis.
+func (s *Instructions) share(all []Instruction) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range all {
+		if t := s.all[name{i.Topic, i.Key}]; t != nil && t.At == i.At && t.Node == i.Node {
+			t.shared = true
+		}
+	}
+}
