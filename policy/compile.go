@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -16,12 +15,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
-// New makes an engine. Checks are asked in the order given, so the cheap ones
-// go first. Mistakes in cfg are returned as [filter.SettingError] whose key
-// begins with the index of the policy.
+// New makes an engine. Checks are asked in the order given, but heavy ones after
+// all others. Mistakes in cfg are returned as a [setting.Error] whose key begins
+// with the index of the policy.
 func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	if len(cfg) == 0 {
 		return nil, errNoPolicies
@@ -37,6 +38,8 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		counter:  parts.Counter,
 		revision: parts.Revision,
 		pauses:   parts.Pauses,
+		decided:  parts.Decisions,
+		metrics:  parts.Metrics,
 		log:      cmp.Or(parts.Log, slog.Default()),
 		panicked: make([]atomic.Bool, len(checks)),
 		flights:  &flights{under: map[[16]byte]chan struct{}{}},
@@ -49,17 +52,30 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	}
 	e.revision = cmp.Or(e.revision, rand.Text())
 	v := vocabularyOf(checks)
+	for i, c := range checks {
+		if c.Cost() == filter.Heavy {
+			e.heavy |= 1 << i
+		}
+		if parts.Metrics != nil {
+			e.failures = append(e.failures, parts.Metrics.failures.WithLabelValues(c.Name()))
+		}
+	}
 	names := map[string]bool{}
 	for i := range cfg {
 		key := fmt.Sprintf("[%d]", i)
 		p, err := compilePolicy(&cfg[i], v)
 		if err != nil {
-			return nil, filter.Setting(key, err)
+			return nil, setting.At(key, err)
 		}
 		if names[p.name] {
-			return nil, filter.Setting(key+".name", fmt.Errorf("there is a policy %q already", p.name))
+			return nil, setting.At(key+".name", fmt.Errorf("there is a policy %q already", p.name))
 		}
 		names[p.name] = true
+		for _, r := range p.rules {
+			if r.monitors && parts.Metrics != nil {
+				r.count = parts.Metrics.monitored.WithLabelValues(p.name, r.name)
+			}
+		}
 		e.policies = append(e.policies, p)
 		e.metered = e.metered || e.counter != nil && len(p.queries)+len(p.quotas) > 0
 	}
@@ -69,10 +85,10 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 
 func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 	if s.Name == "" {
-		return nil, filter.Setting("name", errors.New("a policy needs a name, for the record and the block page"))
+		return nil, setting.At("name", errors.New("a policy needs a name, for the record and the block page"))
 	}
 	if len(s.Rules) > maxRules {
-		return nil, filter.Setting("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules), maxRules))
+		return nil, setting.At("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules), maxRules))
 	}
 	p := &policy{
 		name:    s.Name,
@@ -80,8 +96,9 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		groups:  setOf(s.Groups),
 		refs:    map[category][]ref{},
 		hosts:   map[string]*ruleSet{},
-		learn:   time.Duration(s.Learn.For),
-		decrypt: s.Decrypt,
+		learn:   s.Learn.For.Or(0),
+		decrypt: s.Decrypt, store: s.Store, hide: s.Hide,
+		patience: s.Patience.duration(),
 	}
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {
@@ -89,7 +106,7 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 	}
 	for i, n := range s.Networks {
 		if !n.IsValid() {
-			return nil, filter.Setting(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; leave it out"))
+			return nil, setting.At(fmt.Sprintf("networks[%d]", i), errors.New("an empty network covers nobody; leave it out"))
 		}
 	}
 	if p.warnClosed, err = s.WarnOnLoss.closed("warn-on-loss"); err != nil {
@@ -99,22 +116,22 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		return nil, err
 	}
 	if p.names, err = compileDNS(&s.DNS); err != nil {
-		return nil, filter.Setting("dns", err)
+		return nil, setting.At("dns", err)
 	}
 	names := map[string]bool{}
 	for i := range s.Rules {
 		key := fmt.Sprintf("rules[%d]", i)
 		if err := p.add(&s.Rules[i], s, v); err != nil {
-			return nil, filter.Setting(key, err)
+			return nil, setting.At(key, err)
 		}
 		if name := s.Rules[i].Name; names[name] {
-			return nil, filter.Setting(key+".name", fmt.Errorf("there is a rule %q in this policy already", name))
+			return nil, setting.At(key+".name", fmt.Errorf("there is a rule %q in this policy already", name))
 		}
 		names[s.Rules[i].Name] = true
 	}
 	if s.Decrypt {
 		if err := p.implied(s, v); err != nil {
-			return nil, filter.Setting("decrypt", err)
+			return nil, setting.At("decrypt", err)
 		}
 	}
 	if err := p.compileLimits(s, v); err != nil {
@@ -127,9 +144,11 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 	for _, r := range p.rations {
 		counts |= 1 << r.check
 	}
-	for i := range v.checks {
-		if counts>>i&1 != 0 {
-			p.checks = append(p.checks, i)
+	for _, cost := range []filter.Cost{filter.Cheap, filter.Heavy} {
+		for i, c := range v.checks {
+			if counts>>i&1 != 0 && c.Cost() == cost {
+				p.checks = append(p.checks, i)
+			}
 		}
 	}
 	return p, nil
@@ -162,9 +181,9 @@ func compileSchedule(s Schedule) ([]hours, error) {
 	case err == nil:
 		return hs, nil
 	case len(s) > 1:
-		return nil, filter.Setting(fmt.Sprintf("schedule[%d]", bad), err)
+		return nil, setting.At(fmt.Sprintf("schedule[%d]", bad), err)
 	default:
-		return nil, filter.Setting("schedule", err)
+		return nil, setting.At("schedule", err)
 	}
 }
 
@@ -182,16 +201,16 @@ func setOf(names []string) map[string]struct{} {
 // add compiles a rule and appends it.
 func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	if s.Name == "" {
-		return filter.Setting("name", errors.New("a rule needs a name, for the record and the block page"))
+		return setting.At("name", errors.New("a rule needs a name, for the record and the block page"))
 	}
 	r := &rule{name: s.Name, answer: s.Answer}
 	var err error
-	if r.action, err = parseAction(s.Action); err != nil {
-		return filter.Setting("action", err)
+	if r.action, r.monitors, err = parseAction(s.Action); err != nil {
+		return setting.At("action", err)
 	}
-	r.warnFor = time.Duration(cmp.Or(s.WarnFor, ps.WarnFor, Duration(30*time.Minute)))
+	r.warnFor = cmp.Or(s.WarnFor, ps.WarnFor).Or(30 * time.Minute)
 	if r.to, err = compileTarget(s.To, r.action); err != nil {
-		return filter.Setting("to", err)
+		return setting.At("to", err)
 	}
 	if err := p.categories(r, s, v); err != nil {
 		return err
@@ -202,23 +221,41 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	if err := r.compile(s); err != nil {
 		return err
 	}
+	if err := p.compileSent(r, s); err != nil {
+		return err
+	}
+	switch s.Conversation {
+	case "", "close":
+	case "replace":
+		r.replace = true
+	default:
+		return setting.At("conversation", fmt.Errorf("%q is neither close nor replace", s.Conversation))
+	}
 	if !r.found {
 		p.always.add(len(p.rules))
 	}
-	if r.fickle {
-		p.fickle = append(p.fickle, len(p.rules))
+	if r.monitors {
+		p.monitors.add(len(p.rules))
+	}
+	if r.varies {
+		p.varies = append(p.varies, len(p.rules))
 	}
 	p.rules = append(p.rules, r)
 	return nil
 }
 
-func parseAction(s string) (filter.Action, error) {
+// parseAction reads the action of a rule. Monitoring is not an action for
+// servers: to them it is to pass.
+func parseAction(s string) (a filter.Action, monitors bool, err error) {
+	if s == "monitor" {
+		return filter.Pass, true, nil
+	}
 	for _, a := range []filter.Action{filter.Allow, filter.Warn, filter.Block, filter.Redirect} {
 		if s == a.String() {
-			return a, nil
+			return a, false, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is none of allow, warn, block and redirect", s)
+	return 0, false, fmt.Errorf("%.80q is none of allow, monitor, warn, block and redirect", s)
 }
 
 // categories compiles category, over and unless.
@@ -227,22 +264,30 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 		r.over = *s.Over
 	}
 	scored := false
-	for i, name := range s.Category {
+	signatures, err := s.signatures()
+	if err != nil {
+		return err
+	}
+	named := append(slices.Clone(s.Category), signatures...)
+	for i, name := range named {
 		es, err := v.among(name, s.Over != nil)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("category[%d]", i), err)
+			if i >= len(s.Category) {
+				return setting.At("signature", fmt.Errorf("no rule of check signature: %w", err))
+			}
+			return setting.At(fmt.Sprintf("category[%d]", i), err)
 		}
 		for _, e := range es {
 			scored = scored || e.scored
-			r.finds |= 1 << e.check
+			r.finds |= e.bit()
 			r.certificate = r.certificate || e.checkName == "certificate"
 			p.refer(e, ref{rule: len(p.rules), scored: e.scored})
 		}
 	}
 	if s.Over != nil && !scored {
-		return filter.Setting("over", errors.New("none of the rule's categories is scored, so the limit means nothing; leave it out"))
+		return setting.At("over", errors.New("none of the rule's categories is scored, so the limit means nothing; leave it out"))
 	}
-	r.found = len(s.Category) > 0
+	r.found = len(named) > 0
 	for i, name := range s.Unless {
 		es, err := v.find(name)
 		if err == nil {
@@ -251,10 +296,10 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 			}
 		}
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("unless[%d]", i), err)
+			return setting.At(fmt.Sprintf("unless[%d]", i), err)
 		}
 		for _, e := range es {
-			r.unless |= 1 << e.check
+			r.unless |= e.bit()
 			p.refer(e, ref{rule: len(p.rules), unless: true})
 		}
 	}
@@ -295,7 +340,7 @@ func (p *policy) host(s *Rule) error {
 var ja4Form = regexp.MustCompile(`^t[0-9a-z]{9}_[0-9a-f]{12}_[0-9a-f]{12}$`)
 
 // compile makes the conditions ready.
-func (r *rule) compile(s *Rule) (err error) {
+func (r *conditions) compile(s *Rule) (err error) {
 	if r.referer, err = compileHosts(s.Referer, "referer"); err != nil {
 		return err
 	}
@@ -304,41 +349,50 @@ func (r *rule) compile(s *Rule) (err error) {
 	}
 	for i, m := range s.Method {
 		if m == "" || strings.ToUpper(m) != m {
-			return filter.Setting(fmt.Sprintf("method[%d]", i), fmt.Errorf(`%q is not a method; they are in capitals, like "POST"`, m))
+			return setting.At(fmt.Sprintf("method[%d]", i), fmt.Errorf(`%q is not a method; they are in capitals, like "POST"`, m))
 		}
 	}
 	r.methods = s.Method
 	for i, x := range s.Extension {
 		x, err := filter.Extension(x)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("extension[%d]", i), err)
+			return setting.At(fmt.Sprintf("extension[%d]", i), err)
 		}
 		r.exts = append(r.exts, "."+x)
 	}
 	for i, t := range s.Type {
 		t, err := filter.MediaType(t)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("type[%d]", i), err)
+			return setting.At(fmt.Sprintf("type[%d]", i), err)
 		}
 		r.types = append(r.types, strings.TrimSuffix(t, "*"))
 	}
 	for i, f := range s.JA4 {
 		if !ja4Form.MatchString(f) && f != filter.NoHello {
-			return filter.Setting(fmt.Sprintf("ja4[%d]", i), fmt.Errorf(`%q is not a JA4 fingerprint; write it like "t13d1516h2_8daaf6152771_e5627efa2ab1", or "none" for what is not TLS`, f))
+			return setting.At(fmt.Sprintf("ja4[%d]", i), fmt.Errorf(`%q is not a JA4 fingerprint; write it like "t13d1516h2_8daaf6152771_e5627efa2ab1", or "none" for what is not TLS`, f))
 		}
 	}
 	r.ja4 = s.JA4
 	for i, words := range s.Search {
+		if strings.Contains(words, "{") {
+			if r.forms == nil {
+				r.forms = newForms()
+			}
+			if err := r.forms.add(words); err != nil {
+				return setting.At(fmt.Sprintf("search[%d]", i), err)
+			}
+			continue
+		}
 		term := appendTerm(nil, []byte(url.QueryEscape(words)))
 		if len(bytes.TrimSpace(term)) == 0 {
-			return filter.Setting(fmt.Sprintf("search[%d]", i), fmt.Errorf("%q has no letter or digit to search for", words))
+			return setting.At(fmt.Sprintf("search[%d]", i), fmt.Errorf("%q has no letter or digit to search for", words))
 		}
 		r.search = append(r.search, term)
 	}
 	for i, name := range s.Query {
-		t, err := filter.RecordType(name)
+		t, err := dns.Type(name)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("query[%d]", i), err)
+			return setting.At(fmt.Sprintf("query[%d]", i), err)
 		}
 		r.queries = append(r.queries, t)
 	}
@@ -351,13 +405,13 @@ func (r *rule) compile(s *Rule) (err error) {
 	for name, text := range s.Header {
 		p, err := compilePattern(text)
 		if err != nil {
-			return filter.Setting("header."+name, err)
+			return setting.At("header."+name, err)
 		}
 		r.headers = append(r.headers, headerPattern{strings.ToLower(name), p})
 	}
 	slices.SortFunc(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
-	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.urls != nil
-	r.fickle = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
+	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
+	r.varies = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil
 }
 
@@ -366,7 +420,7 @@ func compilePatterns(list []string, key string) (patterns, error) {
 	for i, s := range list {
 		p, err := compilePattern(s)
 		if err != nil {
-			return nil, filter.Setting(fmt.Sprintf("%s[%d]", key, i), err)
+			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i), err)
 		}
 		ps = append(ps, p)
 	}
@@ -379,14 +433,16 @@ func compileHosts(list []string, key string) (hostSet, error) {
 	}
 	set := hostSet{}
 	for i, s := range list {
-		h := strings.ToLower(strings.TrimSuffix(s, "."))
-		if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
-			h = a.String()
-		} else if h != "*" && (h == "" || h[0] == '.' || strings.ContainsAny(h, "/:*@ ")) {
-			return nil, filter.Setting(fmt.Sprintf("%s[%d]", key, i),
+		if s == "*" {
+			set[s] = struct{}{}
+			continue
+		}
+		host, reason := dns.Host(nil, []byte(s))
+		if reason != "" {
+			return nil, setting.At(fmt.Sprintf("%s[%d]", key, i),
 				fmt.Errorf(`%q is not a host; write "example.com", which stands for what is below it too, or "*"`, s))
 		}
-		set[h] = struct{}{}
+		set[string(host)] = struct{}{}
 	}
 	return set, nil
 }
@@ -398,26 +454,41 @@ type vocabulary struct {
 }
 
 type entry struct {
-	check     int
+	check     int // -1 for servers, which report what they could not show to checks
 	checkName string
 	name      string // as the check writes it
 	scored    bool
 }
 
+// bit is the check as one of a set, none for servers.
+func (e *entry) bit() uint64 {
+	if e.check < 0 {
+		return 0
+	}
+	return 1 << e.check
+}
+
 func vocabularyOf(checks []filter.Check) *vocabulary {
 	v := &vocabulary{checks, map[string][]entry{}}
+	add := func(i int, check, name string, scored bool) {
+		e := entry{i, check, name, scored}
+		bare := strings.ToLower(name)
+		full := strings.ToLower(check) + "/" + bare
+		if slices.Contains(v.words[full], e) {
+			return
+		}
+		v.words[bare] = append(v.words[bare], e)
+		v.words[full] = append(v.words[full], e)
+	}
+	add(-1, filter.Content, filter.Unread, false)
 	for i, c := range checks {
-		add := func(name string, scored bool) {
-			e := entry{i, c.Name(), name, scored}
-			bare := strings.ToLower(name)
-			full := strings.ToLower(c.Name()) + "/" + bare
-			v.words[bare] = append(v.words[bare], e)
-			v.words[full] = append(v.words[full], e)
-		}
 		for _, cat := range c.Categories() {
-			add(cat.Name, cat.Scored)
+			add(i, c.Name(), cat.Name, cat.Scored)
 		}
-		add(c.Name()+"-error", false)
+		if c.Cost() == filter.Heavy {
+			add(i, c.Name(), filter.Unread, false)
+		}
+		add(i, c.Name(), c.Name()+"-error", false)
 	}
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // Extended DNS Errors of refusals, RFC 8914 sections 4.17 and 4.18.
@@ -21,7 +22,7 @@ func compileDNS(s *DNS) (n filter.Names, err error) {
 	case "filtered":
 		n.Error = errorFiltered
 	default:
-		return n, filter.Setting("error", fmt.Errorf("%q is none of blocked, censored and filtered", s.Error))
+		return n, setting.At("error", fmt.Errorf("%q is none of blocked, censored and filtered", s.Error))
 	}
 	for i, d := range s.Drop {
 		switch d {
@@ -30,7 +31,7 @@ func compileDNS(s *DNS) (n filter.Names, err error) {
 		case "ech":
 			n.NoECH = true
 		default:
-			return n, filter.Setting(fmt.Sprintf("drop[%d]", i), fmt.Errorf("%q is neither h3 nor ech", d))
+			return n, setting.At(fmt.Sprintf("drop[%d]", i), fmt.Errorf("%q is neither h3 nor ech", d))
 		}
 	}
 	return n, nil

@@ -9,13 +9,16 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gaissmai/bart"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"shuultuur/dns"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -35,8 +38,11 @@ type Parts struct {
 	// engines with the same revision share learned verdicts. Without one they
 	// are the engine's own.
 	Revision string
-	Pauses   *Pauses      // nil: filtering never rests
-	Log      *slog.Logger // slog.Default unless given
+	Pauses   *Pauses // nil: there are none
+	// Decisions are what people have decided about votes; nil: there are none.
+	Decisions *Decisions
+	Metrics   *Metrics     // nil: nothing is counted
+	Log       *slog.Logger // slog.Default unless given
 }
 
 // An Engine is a [filter.Decider]. It never changes and is used by many
@@ -44,6 +50,9 @@ type Parts struct {
 type Engine struct {
 	policies []*policy
 	checks   []filter.Check
+	heavy    uint64 // which of them are
+	metrics  *Metrics
+	failures []prometheus.Counter // by check; nil counts nothing
 	engines  map[string]*engine
 	forced   *policy // of [Engine.As]
 
@@ -58,6 +67,7 @@ type Engine struct {
 	flights  *flights
 	revision string
 	pauses   *Pauses
+	decided  *Decisions
 	log      *slog.Logger
 	panicked []atomic.Bool // by check: its stack has been logged
 	pool     *sync.Pool
@@ -67,20 +77,24 @@ type Engine struct {
 
 // A policy is a Policy made ready.
 type policy struct {
-	name   string
-	users  map[string]struct{}
-	groups map[string]struct{}
-	when   []hours
-	rules  []*rule
-	refs   map[category][]ref
-	checks []int               // that count, cheap ones first
-	always ruleSet             // rules that name no category
-	hosts  map[string]*ruleSet // rules by the hosts they ask for
-	any    ruleSet             // rules that ask for none
+	name     string
+	users    map[string]struct{}
+	groups   map[string]struct{}
+	when     []hours
+	rules    []*rule
+	refs     map[category][]ref
+	checks   []int               // that count, cheap ones first
+	always   ruleSet             // rules that name no category
+	monitors ruleSet             // rules that only monitor
+	hosts    map[string]*ruleSet // rules by the hosts they ask for
+	any      ruleSet             // rules that ask for none
 	presets
-	names   filter.Names
-	learn   time.Duration
-	decrypt bool
+	names    filter.Names
+	learn    time.Duration
+	decrypt  bool
+	store    bool
+	hide     bool
+	patience time.Duration
 	// warnClosed refuses a click when it is not known whether it is the first.
 	warnClosed bool
 
@@ -88,7 +102,8 @@ type policy struct {
 	queries []limit // of queries
 	quotas  []limit
 	rations []ration
-	fickle  []int // rules on which two requests for one URL may differ
+	uploads *uploads // what rules look for in the bodies of requests; nil for nothing
+	varies  []int    // rules on which two requests for one URL may differ
 }
 
 // A category as a check reports it.
@@ -167,6 +182,13 @@ func (e *Engine) Decrypts(t *filter.Transaction) bool {
 	return p != nil && p.decrypt
 }
 
+// Stores says whether the policy that covers t's client lets a cache keep what
+// was encrypted on its way to the proxy.
+func (e *Engine) Stores(t *filter.Transaction) bool {
+	p := e.policyFor(&t.Client, (*clock)(t).now())
+	return p != nil && p.store
+}
+
 // AsksJA4 says whether a rule asks for the fingerprint of the client's hello.
 func (e *Engine) AsksJA4() bool {
 	return slices.ContainsFunc(e.policies, func(p *policy) bool {
@@ -213,16 +235,24 @@ type walk struct {
 	ran           uint64        // checks that have had their turn at this stage
 	warned        bool          // the client has clicked through a warning about the certificate
 	soon          bool          // first came to a rule that waits for a check of this stage
-	rest          time.Duration // how much longer filtering rests for the client, 0: it does not
+	paused        time.Duration // how much longer filtering is paused for the client, 0: it is not
+	opened        bool          // because of a decision about the site
+	blocked       bool          // a decision blocks the site
 	lifted        *rule         // the first rule that would refuse but for that
 	asked, wanted uint64        // checks asked whether they want a later stage, and the answer
+	upload        *uploadScan   // of the request's body, at that stage
 	s             *scratch
 }
 
 func (e *Engine) walk(p *policy, t *filter.Transaction, s filter.Stage, now time.Time) walk {
-	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any, rest: e.pauses.left(&t.Client, now)}
+	w := walk{e: e, p: p, t: t, stage: s, last: max(s, t.Last), now: now, host: p.any, paused: e.pauses.left(&t.Client, now)}
+	if left, block := e.decided.find(&t.Client, t.Host, now); block {
+		w.blocked = w.paused == 0
+	} else if left > w.paused {
+		w.paused, w.opened = left, true
+	}
 	if len(p.hosts) > 0 {
-		w.host.addAll(p.hosts, t.Host)
+		w.host.addAll(p.hosts, dns.Canonical(t.Host))
 	}
 	return w
 }
@@ -286,6 +316,10 @@ func (e *Engine) Decide(ctx context.Context, t *filter.Transaction, s filter.Sta
 		before = p.rationed(t, allChecks)
 	}
 	w := e.walk(p, t, s, now)
+	if w.blocked {
+		w.release()
+		return e.blockDecided(p, t)
+	}
 	w.decide(ctx)
 	w.release()
 	if counts && spends(t, s) {
@@ -305,8 +339,9 @@ func describe(c *filter.Client) string {
 
 // decide sets the transaction's verdict.
 func (w *walk) decide(ctx context.Context) {
-	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t), Names: w.p.names}
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t), Names: w.p.names, Patience: w.p.patience}
 	w.count()
+	scanUpload(ctx, w)
 	r, undecided := w.first()
 	if r == nil && !undecided {
 		known, end := w.share(ctx)
@@ -324,6 +359,7 @@ func (w *walk) decide(ctx context.Context) {
 			r, undecided = w.first()
 		}
 	}
+	w.monitor(r)
 	if r != nil {
 		if w.fit(r); r.action == filter.Allow {
 			w.noteLifted()
@@ -356,11 +392,12 @@ func (w *walk) dropParams() {
 	}
 }
 
-// run gives a check its turn at this stage and says whether it found anything.
+// run gives a check its turn at this stage and reports whether it found
+// anything. What costs much is only done if it could still change the verdict.
 func (w *walk) run(ctx context.Context, i int) (found bool) {
 	bit := uint64(1) << i
-	body := w.stage == filter.RequestBody || w.stage == filter.ResponseBody
-	if w.e.wants(i, w.t, w.stage) && (!body || w.matters(bit) || w.rations(bit)) {
+	costly := w.e.checks[i].Cost() == filter.Heavy || w.stage == filter.RequestBody || w.stage == filter.ResponseBody
+	if w.e.wants(i, w.t, w.stage) && (!costly || w.matters(bit) || w.rations(bit)) {
 		found = w.e.find(ctx, w.t, w.stage, i)
 	}
 	w.ran |= bit
@@ -400,7 +437,7 @@ func (p *policy) refsOf(f *filter.Finding) []ref {
 func (w *walk) first() (r *rule, undecided bool) {
 	w.soon, w.lifted = false, nil
 	for word := range w.found {
-		b := (w.p.always[word] | w.found[word]) &^ w.unless[word] & w.host[word]
+		b := (w.p.always[word] | w.found[word]) &^ w.unless[word] & w.host[word] &^ w.p.monitors[word]
 		for ; b != 0; b &= b - 1 {
 			i := word<<6 + bits.TrailingZeros64(b)
 			switch w.fits(i) {
@@ -422,7 +459,7 @@ func (w *walk) first() (r *rule, undecided bool) {
 func (w *walk) mayYield(i int) bool {
 	refuses := w.p.rules[i].action >= filter.Warn
 	for j := range i {
-		if refuses && w.p.rules[j].action == filter.Block {
+		if w.p.rules[j].monitors || refuses && w.p.rules[j].action == filter.Block {
 			continue
 		}
 		if w.fits(j) == maybe {
@@ -448,7 +485,7 @@ func (w *walk) fits(i int) answer {
 	if r.unless != 0 && a == yes && w.could(r.unless) {
 		a = maybe
 	}
-	a = min(a, r.conditions(w))
+	a = min(a, r.holds(w))
 	if a == yes && w.lifts(r) && (r.action != filter.Warn || !w.accepted(r)) {
 		w.lifted = cmp.Or(w.lifted, r)
 		return no
@@ -489,7 +526,7 @@ func (w *walk) later(i int) bool {
 	if w.asked&bit == 0 {
 		w.asked |= bit
 		for s := w.stage + 1; s <= w.last; s++ {
-			if s == filter.RequestBody && w.t.Request != nil && w.t.Request.Length == message.None {
+			if s == filter.RequestBody && w.t.Request != nil && w.t.Request.Length == message.None && w.t.Request.Upgrade == nil {
 				continue
 			}
 			if w.e.wants(i, w.t, s) {
@@ -505,17 +542,17 @@ func (w *walk) later(i int) bool {
 // verdict.
 func (w *walk) matters(checks uint64) bool {
 	for i, r := range w.p.rules {
-		if w.unless.has(i) || !w.host.has(i) || w.lifts(r) {
+		if w.unless.has(i) || !w.host.has(i) || w.lifts(r) || r.monitors && w.p.monitored(w.t, r) {
 			continue
 		}
 		missing := r.found && !w.found.has(i)
 		if missing && !w.could(r.finds) {
 			continue
 		}
-		if (missing && r.finds&checks != 0 || r.unless&checks != 0) && r.conditions(w) != no {
+		if (missing && r.finds&checks != 0 || r.unless&checks != 0) && r.holds(w) != no {
 			return true
 		}
-		if !missing && r.unless == 0 && r.action != filter.Warn && r.conditions(w) == yes {
+		if !missing && r.unless == 0 && r.action != filter.Warn && !r.monitors && r.holds(w) == yes {
 			return false // it fits; what comes after it is not asked
 		}
 	}
@@ -538,7 +575,7 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 	w.last = max(w.last, s)
 	defer w.release()
 	w.count()
-	if s == filter.ResponseBody && w.confirmed() {
+	if s == filter.ResponseBody && w.confirmed(filter.Pass) {
 		if _, undecided := w.first(); !undecided {
 			return false
 		}
@@ -549,13 +586,13 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 			checks |= 1 << i
 		}
 	}
-	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && w.needsType()
+	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && w.needsType() || s == filter.RequestBody && needsUpload(&w)
 }
 
 // needsType says whether a rule waits to see what type a body is, because the
 // origin does not say.
 func (w *walk) needsType() bool {
-	if w.t.Response == nil || w.t.Response.Has("Content-Type") {
+	if w.t.Response == nil || w.t.Content().Type() != "" {
 		return false
 	}
 	for i, r := range w.p.rules {
@@ -573,6 +610,7 @@ func (w *walk) fit(r *rule) {
 	v.Reason.Rule = r.name
 	v.Reason.Learned = false
 	v.Reason.Finding = w.reason(r)
+	v.Replace = r.replace
 	if r.answer != filter.Usual {
 		v.Names.Answer = r.answer
 	}
@@ -585,7 +623,7 @@ func (w *walk) fit(r *rule) {
 		v.To = r.to.url(w.t)
 	}
 	if v.Final() {
-		v.Edits = nil
+		v.Edits, v.Patience = nil, 0
 	}
 }
 
@@ -597,6 +635,11 @@ func (w *walk) reason(r *rule) filter.Finding {
 			if w.p.rules[ref.rule] == r && !ref.unless && !(ref.scored && f.Score <= r.over) {
 				return *f
 			}
+		}
+	}
+	for i := range w.t.Findings {
+		if f := &w.t.Findings[i]; r.sent != nil && f.Check == "policy" && f.Category == sentCategory && strings.HasPrefix(f.Evidence, strconv.Quote(r.name)) {
+			return *f
 		}
 	}
 	return filter.Finding{}
@@ -621,6 +664,9 @@ func (e *Engine) find(ctx context.Context, t *filter.Transaction, s filter.Stage
 	err := e.safeFind(ctx, t, s, i)
 	if err != nil {
 		name := e.checks[i].Name()
+		if e.failures != nil {
+			e.failures[i].Inc()
+		}
 		t.Findings = append(t.Findings, filter.Finding{Check: name, Category: name + "-error", Evidence: err.Error()})
 	}
 	found := len(t.Findings) > n

@@ -15,11 +15,13 @@ import (
 	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/setting"
 )
 
 // A fake is a check that reports what it is told to, by stage.
 type fake struct {
 	name   string
+	cost   filter.Cost
 	known  []filter.Category
 	finds  map[filter.Stage][]filter.Finding
 	wants  []filter.Stage // besides those of finds
@@ -30,6 +32,7 @@ type fake struct {
 }
 
 func (f *fake) Name() string                  { return f.name }
+func (f *fake) Cost() filter.Cost             { return f.cost }
 func (f *fake) Categories() []filter.Category { return f.known }
 
 func (f *fake) Wants(t *filter.Transaction, s filter.Stage) bool {
@@ -162,7 +165,7 @@ func (p page) judge(t testing.TB, e filter.Decider) (*filter.Transaction, filter
 		return tr, filter.Response
 	}
 	tr.Body = new(content.Body)
-	tr.Body.Reset(tr.Response.Get("Content-Type"), nil, content.Limits{})
+	tr.Body.Reset(content.Describe(string(tr.Response.Get("Content-Type")), ""), content.Limits{})
 	tr.Body.Append([]byte("<html>a page"))
 	tr.Body.Finish()
 	e.Decide(ctx, tr, filter.ResponseBody)
@@ -341,6 +344,9 @@ func TestConditions(t *testing.T) {
 		"search elsewhere":                 {Rule{Search: []string{"sex"}}, page{path: "/search?q=sex"}, false},
 		"search in another parameter":      {Rule{Search: []string{"sex"}}, page{host: "yandex.ru", path: "/search?q=sex"}, false},
 		"search at a host that looks so":   {Rule{Search: []string{"sex"}}, page{host: "google.com.evil.com", path: "/search?q=sex"}, false},
+		"host by address through NAT64":    {Rule{Host: []string{"192.0.2.1"}}, page{host: "64:ff9b::c000:201"}, true},
+		"host by integer":                  {Rule{Host: []string{"3221225985"}}, page{host: "192.0.2.1"}, true},
+		"host in Unicode":                  {Rule{Host: []string{"b\u00fccher.example"}}, page{host: "www.xn--bcher-kva.example"}, true},
 		"all of host, method and url":      {Rule{Host: []string{"example.com"}, Method: []string{"GET"}, URL: []string{"/x"}}, page{path: "/x"}, true},
 		"all but one":                      {Rule{Host: []string{"example.com"}, Method: []string{"GET"}, URL: []string{"/y"}}, page{path: "/x"}, false},
 		"category and host":                {Rule{Host: []string{"example.com"}, Category: cats("adult")}, page{}, true},
@@ -582,7 +588,7 @@ func TestMistakesInSettingsNameTheirKey(t *testing.T) {
 		"a policy twice":        {Config{{Name: "a"}, {Name: "a"}}, `[1].name: there is a policy "a" already`},
 		"no rule name":          {Config{{Name: "a", Rules: []Rule{{Action: "block"}}}}, `[0].rules[0].name: a rule needs a name`},
 		"a rule twice":          {rule(Rule{Name: "ok", Action: "block"}), `[1].rules[1].name: there is a rule "ok"`},
-		"action":                {rule(Rule{Action: "deny"}), `[1].rules[1].action: "deny" is none of allow, warn, block and redirect`},
+		"action":                {rule(Rule{Action: "deny"}), `[1].rules[1].action: "deny" is none of allow, monitor, warn, block and redirect`},
 		"unknown category":      {rule(Rule{Action: "block", Category: cats("adult", "bnak")}), `[1].rules[1].category[1]: no check reports the category "bnak"; did you mean "bank"?`},
 		"unknown in unless":     {rule(Rule{Action: "block", Unless: cats("gray")}), `[1].rules[1].unless[0]: no check reports the category "gray"; did you mean "grey"?`},
 		"score without over":    {rule(Rule{Action: "block", Category: cats("phrase")}), `[1].rules[1].category[0]: "phrase" is scored`},
@@ -610,7 +616,7 @@ func TestMistakesInSettingsNameTheirKey(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(test.cfg, []filter.Check{list(nil), phrases(0)}, Parts{})
-			if s := (*filter.SettingError)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
+			if s := (*setting.Error)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v\nwant a setting error with %s", err, test.want)
 			}
 		})

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/redis"
+	"shuultuur/setting"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
 )
 
 // What docs/state.md says of quotas in a fleet: what is under way is let finish,
@@ -19,7 +21,7 @@ func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
 		hear        = 300 * time.Millisecond
 		busy        = 200 * time.Millisecond // a machine that does much else
 	)
-	at := state.Redis{Addresses: []string{redistest.Start(t).Addr}, Wait: time.Second}
+	at := state.Redis{Config: redis.Config{Addresses: []string{redistest.Start(t).Addr}}, Wait: setting.Duration(time.Second)}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var running, clients sync.WaitGroup
@@ -34,7 +36,7 @@ func TestAFleetRunsOverAQuotaByLittle(t *testing.T) {
 		begin = midnight // a quota of two days is two
 	}
 	for range 2 {
-		s, err := state.Open(state.Config{Redis: &at}, "", "", nil, nil)
+		s, err := state.Open(state.Config{Redis: &at}, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

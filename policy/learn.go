@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -94,13 +95,13 @@ func parseLearned(b []byte) (l learned, err error) {
 
 // learns says whether this transaction takes part at all.
 func (w *walk) learns() bool {
-	return w.p.learn > 0 && w.rest <= 0 && w.e.memory != nil && w.t.Proto == filter.HTTP &&
+	return w.p.learn > 0 && w.t.Conversation == "" && w.paused <= 0 && w.e.memory != nil && w.t.Proto == filter.HTTP &&
 		w.t.Request != nil && w.t.Request.Method == "GET" && w.t.URL != ""
 }
 
 // learnKey is the key of the transaction's URL, the same before and after its
-// body was seen.
-func (w *walk) learnKey() [16]byte {
+// body was seen. personal puts into it whose page it may be.
+func (w *walk) learnKey(personal bool) [16]byte {
 	s := w.scratch()
 	b := s.fold[:0]
 	part := func(p []byte) {
@@ -111,19 +112,19 @@ func (w *walk) learnKey() [16]byte {
 	part([]byte(w.t.URL))
 	for i := range w.t.Request.Fields {
 		f := &w.t.Request.Fields[i]
-		if equalFold(f.Name, "cookie") || equalFold(f.Name, "authorization") {
+		if personal && (equalFold(f.Name, "cookie") || equalFold(f.Name, "authorization")) {
 			part(f.Value)
 		}
 	}
 	s.fold = b // the conditions use it in between
 	var sum [32]byte
 	sum = sha256.Sum256(b)
-	if len(w.p.fickle) > 0 {
+	if len(w.p.varies) > 0 {
 		before := *w
 		w.stage, w.last = filter.Request, filter.ResponseBody
 		b = sum[:]
-		for _, i := range w.p.fickle {
-			b = append(b, byte(w.p.rules[i].conditions(w)))
+		for _, i := range w.p.varies {
+			b = append(b, byte(w.p.rules[i].holds(w)))
 		}
 		w.stage, w.last = before.stage, before.last
 		sum = sha256.Sum256(b)
@@ -136,7 +137,16 @@ func (w *walk) recall(ctx context.Context, undecided bool) {
 	switch w.stage {
 	case filter.Request:
 	case filter.Response:
-		w.t.Verdict.Reason.Learned = !undecided && w.confirmed()
+		if l, ok := storedVerdict(w); ok && !undecided && l.action == filter.Block {
+			useBlock(w, l)
+			return
+		}
+		switch {
+		case w.confirmed(filter.Block) && w.learns():
+			w.sameBody(ctx, w.learnKey(true)) // it may have run out meanwhile: then the body is judged
+		case !undecided:
+			w.t.Verdict.Reason.Learned = w.confirmed(filter.Pass)
+		}
 		return
 	default:
 		return
@@ -144,41 +154,77 @@ func (w *walk) recall(ctx context.Context, undecided bool) {
 	if !w.learns() {
 		return
 	}
-	value, ok := w.e.memory.Get(ctx, w.learnKey())
+	value, ok := w.e.memory.Get(ctx, w.learnKey(true))
 	if !ok {
 		return
 	}
 	l, err := parseLearned(value)
 	switch {
 	case err != nil:
-	case l.action == filter.Pass:
-		if !undecided {
-			w.t.Findings = append(w.t.Findings, filter.Finding{Check: "policy", Category: "learned", Evidence: passEvidence(l.validators)})
-		}
-	case l.action == filter.Block:
-		w.t.Findings = append(w.t.Findings, l.finding)
-		w.t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{
-			Policy: w.p.name, Rule: l.rule, Finding: l.finding, Learned: true,
-		}}
+	case l.action == filter.Block, l.action == filter.Pass && !undecided:
+		w.t.Findings = append(w.t.Findings, filter.Finding{Check: "policy", Category: "learned", Evidence: learnedEvidence(l.action, l.validators)})
 	}
 }
 
-// passEvidence is how the transaction carries a learned pass from request to
-// response, and how the record shows it.
-func passEvidence(validators uint64) string {
-	return fmt.Sprintf("passed before, if the answer is still %016x", validators)
+// useBlock uses a learned block.
+func useBlock(w *walk, l learned) {
+	w.t.Findings = append(w.t.Findings, l.finding)
+	w.t.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{
+		Policy: w.p.name, Rule: l.rule, Finding: l.finding, Learned: true,
+	}}
 }
 
-// confirmed says whether a learned pass holds for the response.
-func (w *walk) confirmed() bool {
+// storedBody returns what keeps the verdicts on the body where that comes from a
+// cache: the body cannot have changed since, so nothing but the engine's
+// revision, the policy and its rules decides whether they still hold. nil where
+// it comes from an origin.
+func storedBody(w *walk) filter.Stored {
+	t := w.t
+	if w.e.forced != nil || w.paused > 0 || t.Proto != filter.HTTP || t.Request == nil || t.Request.Method != "GET" || t.Response == nil || t.Response.Status != 200 {
+		return nil
+	}
+	s, _ := t.Response.Body.(filter.Stored)
+	return s
+}
+
+// storedVerdict returns the verdict that is kept beside a stored body.
+func storedVerdict(w *walk) (l learned, ok bool) {
+	s := storedBody(w)
+	if s == nil {
+		return l, false
+	}
+	value, ok := s.Verdict(w.learnKey(false))
+	if !ok {
+		return l, false
+	}
+	l, err := parseLearned(value)
+	return l, err == nil
+}
+
+// learnedEvidence is how the transaction carries what was learned from request
+// to response, and how the record shows it.
+func learnedEvidence(a filter.Action, validators uint64) string {
+	word := "passed"
+	if a == filter.Block {
+		word = "blocked"
+	}
+	return fmt.Sprintf("%s before, if the answer is still %016x", word, validators)
+}
+
+// confirmed says whether what was learned as a holds for the response: a page
+// that has changed is judged anew, whatever became of the one before.
+func (w *walk) confirmed(a filter.Action) bool {
 	if w.t.Response == nil || w.t.Response.Status != 200 {
 		return false
+	}
+	if l, ok := storedVerdict(w); ok {
+		return l.action == a
 	}
 	for i := range w.t.Findings {
 		f := &w.t.Findings[i]
 		if f.Check == "policy" && f.Category == "learned" {
 			v, ok := validators(w.t.Response)
-			return ok && f.Evidence == passEvidence(v)
+			return ok && f.Evidence == learnedEvidence(a, v)
 		}
 	}
 	return false
@@ -218,7 +264,7 @@ func (w *walk) share(ctx context.Context) (known bool, end func()) {
 	if w.stage != filter.ResponseBody || !w.learns() || w.t.Response == nil || w.t.Body == nil || !w.t.Body.Complete() || !w.shareable() {
 		return false, end
 	}
-	key, f := w.learnKey(), w.e.flights
+	key, f := w.learnKey(true), w.e.flights
 	if w.sameBody(ctx, key) {
 		return true, end
 	}
@@ -260,7 +306,7 @@ func (w *walk) sameBody(ctx context.Context, key [16]byte) bool {
 	if l.action == filter.Block {
 		w.t.Findings = append(w.t.Findings, l.finding)
 		v := &w.t.Verdict
-		v.Action, v.Edits, v.Reason.Rule, v.Reason.Finding = filter.Block, nil, l.rule, l.finding
+		v.Action, v.Edits, v.Patience, v.Reason.Rule, v.Reason.Finding = filter.Block, nil, 0, l.rule, l.finding
 	}
 	return true
 }
@@ -268,26 +314,38 @@ func (w *walk) sameBody(ctx context.Context, key [16]byte) bool {
 // remember learns the verdict a body has led to.
 func (w *walk) remember(ctx context.Context) {
 	t := w.t
-	if w.stage != filter.ResponseBody || !w.learns() || t.Response == nil || t.Body == nil || !w.shareable() {
+	if w.stage != filter.ResponseBody || t.Response == nil || t.Body == nil || w.p.monitoredContent(t, w.e.heavy) {
+		return
+	}
+	kept := storedBody(w)
+	shared := w.learns() && w.shareable()
+	if kept == nil && !shared || !certain(w.t) {
 		return
 	}
 	v, ok := validators(t.Response)
 	l := learned{action: t.Verdict.Action, validators: v, rule: t.Verdict.Reason.Rule, finding: t.Verdict.Reason.Finding}
 	switch l.action {
 	case filter.Pass:
-		if !ok || !t.Body.Complete() || t.Body.Cut() || w.rationedBody() {
+		if !t.Body.Complete() || t.Body.Unread() != content.AllRead || w.rationedBody() {
 			return
 		}
 	case filter.Block:
+		ok = true
 	default:
 		return
 	}
-	w.e.memory.Put(ctx, w.learnKey(), l.append(nil), w.p.learn)
+	value := l.append(nil)
+	if kept != nil {
+		kept.Keep(w.learnKey(false), value)
+	}
+	if shared && ok {
+		w.e.memory.Put(ctx, w.learnKey(true), value, w.p.learn)
+	}
 }
 
 // shareable says whether the verdict may be used for the next who asks.
 func (w *walk) shareable() bool {
-	t, s := w.t, w.t.Response
+	s := w.t.Response
 	if s.Status != 200 || s.Has("Set-Cookie") ||
 		s.HasToken("Cache-Control", "no-store") || s.HasToken("Cache-Control", "private") {
 		return false
@@ -297,9 +355,15 @@ func (w *walk) shareable() bool {
 			return false
 		}
 	}
+	return certain(w.t)
+}
+
+// certain says whether the verdict is that of the body: no click on a warning
+// and no check that failed has a part in it.
+func certain(t *filter.Transaction) bool {
 	for i := range t.Findings {
 		f := &t.Findings[i]
-		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" {
+		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || f.Category == filter.Unread {
 			return false
 		}
 	}

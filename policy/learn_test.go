@@ -34,7 +34,7 @@ func etag(tag string, more ...string) page {
 	return page{path: "/a", response: append([]string{"Content-Type", "text/html", "ETag", tag}, more...)}
 }
 
-func TestALearnedBlockIsBlockedBeforeItIsFetched(t *testing.T) {
+func TestALearnedBlockHoldsWhileThePageIsTheSame(t *testing.T) {
 	m := notebook{}
 	e := learning(t, m, phrases(99), words)
 	first, s := etag(`"1"`).judge(t, e)
@@ -44,11 +44,25 @@ func TestALearnedBlockIsBlockedBeforeItIsFetched(t *testing.T) {
 	next, s := etag(`"1"`).judge(t, e)
 	want := first.Verdict
 	want.Reason.Learned = true
-	if d := cmp.Diff(want, next.Verdict); d != "" || s != filter.Request {
+	if d := cmp.Diff(want, next.Verdict); d != "" || s != filter.Response {
 		t.Errorf("next, at %v (-want +got):\n%s", s, d)
 	}
-	if d := cmp.Diff(first.Findings, next.Findings); d != "" {
-		t.Errorf("findings (-first +next):\n%s", d)
+	if n := len(next.Findings); n != 2 || next.Findings[0].Category != "learned" || next.Findings[1] != first.Findings[0] {
+		t.Errorf("findings %v, want that it was learned, and %v", next.Findings, first.Findings)
+	}
+}
+
+func TestALearnedBlockEndsWithThePageItWasFor(t *testing.T) {
+	m := notebook{}
+	bad := phrases(99)
+	e := learning(t, m, bad, words)
+	if first, _ := etag(`"1"`).judge(t, e); first.Verdict.Action != filter.Block {
+		t.Fatalf("first: %+v", first.Verdict)
+	}
+	bad.finds[filter.ResponseBody][0].Score = 1
+	next, s := etag(`"2"`).judge(t, e)
+	if next.Verdict.Action != filter.Pass || s != filter.ResponseBody || next.Verdict.Reason.Learned {
+		t.Errorf("the page has changed: %+v at %v, want it judged anew", next.Verdict, s)
 	}
 }
 
@@ -58,7 +72,7 @@ func TestALearnedBlockKeepsItsModifier(t *testing.T) {
 	e := learning(t, notebook{}, ads, words)
 	first, _ := etag("1").judge(t, e)
 	next, s := etag("1").judge(t, e)
-	if s != filter.Request || next.Verdict.Reason.Finding != first.Verdict.Reason.Finding || next.Verdict.Reason.Finding.Modifier != "redirect=noopjs" {
+	if s != filter.Response || next.Verdict.Reason.Finding != first.Verdict.Reason.Finding || next.Verdict.Reason.Finding.Modifier != "redirect=noopjs" {
 		t.Errorf("at %v by %+v, want it learned as it was: %+v", s, next.Verdict.Reason.Finding, first.Verdict.Reason.Finding)
 	}
 }
@@ -219,8 +233,8 @@ func TestLearnedVerdictsRunOut(t *testing.T) {
 		e := learning(t, m, phrases(99), words)
 		etag("1").judge(t, e)
 		time.Sleep(59 * time.Minute)
-		if _, s := etag("1").judge(t, e); s != filter.Request {
-			t.Errorf("after 59 minutes judged at %v, want request", s)
+		if _, s := etag("1").judge(t, e); s != filter.Response {
+			t.Errorf("after 59 minutes judged at %v, want response", s)
 		}
 		time.Sleep(2 * time.Minute)
 		if _, s := etag("1").judge(t, e); s != filter.ResponseBody {

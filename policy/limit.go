@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/setting"
 	"shuultuur/state"
 )
 
@@ -59,12 +60,15 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	n, in, ok := strings.Cut(string(text), "/")
 	most, err := strconv.ParseInt(n, 10, 64)
 	var d Duration
-	if !ok || err != nil || most < 1 || most > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d < Duration(time.Second) || d > Duration(31*24*time.Hour) {
+	if !ok || err != nil || most < 1 || most > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d.Or(0) < time.Second || d.Or(0) > 31*24*time.Hour {
 		return fmt.Errorf(`%q is not a rate; write how many in what time, of a second to 31 days, like "100/1m"`, text)
 	}
 	*r = Rate{most, time.Duration(d)}
 	return nil
 }
+
+// MarshalText writes a rate as the settings have it.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 func (r Rate) String() string { return fmt.Sprintf("%d/%s", r.Most, short(r.In)) }
 
@@ -135,7 +139,7 @@ func (l *limit) subject(by string, allowed ...string) error {
 			return nil
 		}
 	}
-	return filter.Setting("by", fmt.Errorf("%q is none of %s", by, strings.Join(allowed, ", ")))
+	return setting.At("by", fmt.Errorf("%q is none of %s", by, strings.Join(allowed, ", ")))
 }
 
 // closed says whether o, which stands under key, is closed.
@@ -144,19 +148,19 @@ func (o OnLoss) closed(key string) (bool, error) {
 	case "", "open", "closed":
 		return o == "closed", nil
 	}
-	return false, filter.Setting(key, fmt.Errorf("%q is neither open nor closed", o))
+	return false, setting.At(key, fmt.Errorf("%q is neither open nor closed", o))
 }
 
 // compileLimits compiles the limits and quotas of a policy.
 func (p *policy) compileLimits(s *Policy, v *vocabulary) error {
 	if len(s.Limits) > maxLimits || len(s.Quotas) > maxLimits {
-		return filter.Setting("limits", fmt.Errorf("at most %d limits and %d quotas can stand in a policy", maxLimits, maxLimits))
+		return setting.At("limits", fmt.Errorf("at most %d limits and %d quotas can stand in a policy", maxLimits, maxLimits))
 	}
 	for i := range s.Limits {
 		l, err := compileLimit(&s.Limits[i], s.Name)
 		switch {
 		case err != nil:
-			return filter.Setting(fmt.Sprintf("limits[%d]", i), err)
+			return setting.At(fmt.Sprintf("limits[%d]", i), err)
 		case s.Limits[i].Queries.Most > 0:
 			p.queries = append(p.queries, l)
 		default:
@@ -165,7 +169,7 @@ func (p *policy) compileLimits(s *Policy, v *vocabulary) error {
 	}
 	for i := range s.Quotas {
 		if err := p.quota(&s.Quotas[i], s.Name, v); err != nil {
-			return filter.Setting(fmt.Sprintf("quotas[%d]", i), err)
+			return setting.At(fmt.Sprintf("quotas[%d]", i), err)
 		}
 	}
 	return nil
@@ -175,11 +179,11 @@ func compileLimit(s *Limit, policy string) (l limit, err error) {
 	rate, what, name := s.Requests, "requests", "limit "
 	switch {
 	case s.Queries.Most > 0 && rate.Most > 0:
-		return l, filter.Setting("queries", errors.New("a limit is of requests or of queries; write two"))
+		return l, setting.At("queries", errors.New("a limit is of requests or of queries; write two"))
 	case s.Queries.Most > 0:
 		rate, what, name = s.Queries, "queries", "limit of queries "
 	case rate.Most == 0:
-		return l, filter.Setting("requests", errors.New(`give how many requests or queries in what time, like "100/1m"`))
+		return l, setting.At("requests", errors.New(`give how many requests or queries in what time, like "100/1m"`))
 	}
 	by := s.By
 	if by == "" {
@@ -215,13 +219,13 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		return err
 	}
 	if s.Time == 0 && s.Bytes == 0 {
-		return filter.Setting("time", errors.New("a quota needs time or bytes, or both"))
+		return setting.At("time", errors.New("a quota needs time or bytes, or both"))
 	}
-	if d := time.Duration(s.Time); d%time.Minute != 0 || d > 24*time.Hour {
-		return filter.Setting("time", fmt.Errorf("%v is not a number of whole minutes of a day", d))
+	if d := s.Time.Or(0); d%time.Minute != 0 || d > 24*time.Hour {
+		return setting.At("time", fmt.Errorf("%v is not a number of whole minutes of a day", d))
 	}
 	if s.Queries && s.Time == 0 {
-		return filter.Setting("queries", errors.New("a query has minutes, but no bytes; give time with it"))
+		return setting.At("queries", errors.New("a query has minutes, but no bytes; give time with it"))
 	}
 	add := func(most int64, minutes bool) {
 		l := proto
@@ -234,7 +238,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	}
 	first := len(p.quotas)
 	if s.Time > 0 {
-		add(int64(time.Duration(s.Time)/time.Minute), true)
+		add(int64(s.Time.Or(0)/time.Minute), true)
 	}
 	if s.Bytes > 0 {
 		add(int64(s.Bytes), false)
@@ -246,9 +250,12 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 	for i, name := range s.Category {
 		es, err := v.among(name, s.Over != nil)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("category[%d]", i), err)
+			return setting.At(fmt.Sprintf("category[%d]", i), err)
 		}
 		for _, e := range es {
+			if e.check < 0 {
+				continue
+			}
 			scored = scored || e.scored
 			for q := first; q < len(p.quotas); q++ {
 				p.rations = append(p.rations, ration{category{e.checkName, strings.ToLower(e.name)}, q, e.check, e.scored, over})
@@ -256,7 +263,7 @@ func (p *policy) quota(s *Quota, policy string, v *vocabulary) error {
 		}
 	}
 	if s.Over != nil && !scored {
-		return filter.Setting("over", errors.New("none of the quota's categories is scored, so the limit means nothing; leave it out"))
+		return setting.At("over", errors.New("none of the quota's categories is scored, so the limit means nothing; leave it out"))
 	}
 	return nil
 }

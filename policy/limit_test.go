@@ -474,7 +474,7 @@ func TestAStampedeIsScoredOnce(t *testing.T) {
 				for range 100 {
 					wg.Go(func() {
 						var r content.Body
-						r.Reset([]byte("text/html"), nil, content.Limits{})
+						r.Reset(content.Describe("text/html", ""), content.Limits{})
 						r.Append([]byte("hello"))
 						r.Finish()
 						tr := &filter.Transaction{Host: "example.com", URL: "http://example.com/", Last: filter.ResponseBody, Request: &message.Request{Method: "GET", Path: []byte("/")}}

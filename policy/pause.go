@@ -2,27 +2,23 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"shuultuur/filter"
 )
 
-// A pause lets pass what rules would warn of, block or send elsewhere. It is
-// asked once for each decision, and costs one look at a pointer while there is
-// none. A rule that would refuse does not fit meanwhile; what stands on other
-// ground than lists and words is refused as ever: rules that name faults of
-// certificates, limits and quotas, clients that no policy covers, and all that
-// servers refuse by themselves. What was learned is not used, and nothing is.
+// While filtering is paused for a client, rules that would warn, block or
+// redirect do not match. The engine looks once for each decision, which costs one
+// pointer while there is no pause. Refused as ever is what does not depend on
+// lists and words: faults of certificates that rules name, limits and quotas,
+// clients that no policy covers, and what servers refuse by themselves. Learned
+// verdicts are neither used nor made.
 
-// A Pause is for whom filtering rests, and until when.
+// A Pause is for whom filtering is paused, and until when.
 type Pause struct {
 	Who   string    `json:"who"` // an address, a network, a user or a group; "" is everybody
 	Until time.Time `json:"until"`
@@ -31,8 +27,11 @@ type Pause struct {
 // Whom is Who in words.
 func (p Pause) Whom() string { return cmp.Or(p.Who, "everybody") }
 
-// Pauses are those of now. They outlive engines, which ask them, and are safe
-// for many goroutines. The zero value is none.
+// MaxPauses is how many pauses may hold at once: every decision asks all.
+const MaxPauses = 100
+
+// Pauses are those that hold now. They outlive engines, which ask them, and are
+// safe for many goroutines. The zero value is none.
 type Pauses struct {
 	all atomic.Pointer[[]pause]
 }
@@ -42,18 +41,12 @@ type pause struct {
 	network netip.Prefix // where Who is one
 }
 
-// maxPauses is the most bytes of [FormatPauses] that are kept: what a fleet
-// tells one another with one message.
-const maxPauses = 400
-
-// Set replaces all pauses. It returns an error when there are too many.
-func (s *Pauses) Set(all []Pause) error {
-	if len(FormatPauses(time.Time{}, all)) > maxPauses {
-		return errors.New("so many pauses at once cannot be kept; let some end, or name a network or group")
-	}
+// Set replaces all pauses. Those beyond MaxPauses do not count.
+func (s *Pauses) Set(all []Pause) {
+	all = all[:min(len(all), MaxPauses)]
 	if len(all) == 0 {
 		s.all.Store(nil)
-		return nil
+		return
 	}
 	ready := make([]pause, len(all))
 	for i, p := range all {
@@ -63,7 +56,6 @@ func (s *Pauses) Set(all []Pause) error {
 		}
 	}
 	s.all.Store(&ready)
-	return nil
 }
 
 // At returns the pauses that hold at a time.
@@ -78,7 +70,7 @@ func (s *Pauses) At(now time.Time) (all []Pause) {
 	return all
 }
 
-// left is how much longer filtering rests for a client, 0 when it does not.
+// left is how much longer filtering is paused for a client, 0 when it is not.
 func (s *Pauses) left(c *filter.Client, now time.Time) (left time.Duration) {
 	if s == nil {
 		return 0
@@ -105,55 +97,26 @@ func (p *pause) covers(c *filter.Client) bool {
 	return p.Who == c.User || slices.Contains(c.Groups, p.Who)
 }
 
-// FormatPauses writes pauses, and when they were made, as one word.
-func FormatPauses(made time.Time, all []Pause) string {
-	v := url.Values{}
-	for _, p := range all {
-		v.Set(p.Who, strconv.FormatInt(p.Until.UnixMilli(), 10))
-	}
-	return fmt.Sprintf("%d?%s", made.UnixMilli(), v.Encode())
-}
-
-// ParsePauses reads what FormatPauses has written.
-func ParsePauses(s string) (made time.Time, all []Pause, err error) {
-	bad := fmt.Errorf("%.50q is not a record of pauses", s)
-	at, query, ok := strings.Cut(s, "?")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || !ok || len(query) > maxPauses {
-		return made, nil, bad
-	}
-	v, err := url.ParseQuery(query)
-	if err != nil {
-		return made, nil, bad
-	}
-	for who := range v {
-		until, err := strconv.ParseInt(v.Get(who), 10, 64)
-		if err != nil {
-			return made, nil, bad
-		}
-		all = append(all, Pause{who, time.UnixMilli(until)})
-	}
-	slices.SortFunc(all, func(a, b Pause) int { return strings.Compare(a.Who, b.Who) })
-	return time.UnixMilli(ms), all, nil
-}
-
-// lifts says whether r does not count for a pause.
+// lifts reports whether a pause keeps a rule from matching.
 func (w *walk) lifts(r *rule) bool {
-	return w.rest > 0 && r.action >= filter.Warn && !r.certificate && !r.implied
+	return w.paused > 0 && r.action >= filter.Warn && !r.certificate && !r.implied
 }
 
-// noteLifted makes the verdict say what a pause has let pass, and for how long
-// that holds.
+// noteLifted adds to the verdict which rule a pause has kept from matching, and
+// for how long.
 func (w *walk) noteLifted() {
 	if w.lifted == nil {
 		return
 	}
 	v := &w.t.Verdict
-	v.After = w.rest
+	v.After = w.paused
 	why := w.reason(w.lifted)
 	f := filter.Finding{Check: "policy", Category: "paused"}
+	if w.opened {
+		f.Category = "opened"
+	}
 	if !w.t.Terse {
-		f.Evidence = fmt.Sprintf("rule %q would %v until %s", w.lifted.name, w.lifted.action, w.now.Add(w.rest).Format(time.DateTime))
+		f.Evidence = fmt.Sprintf("rule %q would %v until %s", w.lifted.name, w.lifted.action, w.now.Add(w.paused).Format(time.DateTime))
 		if why.Evidence != "" {
 			f.Evidence += "; " + why.Evidence
 		}

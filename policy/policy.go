@@ -30,9 +30,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // Config are the policies in order: the first that covers a client counts.
@@ -55,6 +57,17 @@ type Policy struct {
 	// stands one more, "certificate", which blocks origins whose certificate
 	// has a fault that no rule before it deals with.
 	Decrypt bool `yaml:"decrypt"`
+	// Store lets the cache keep what the decrypted connections of these clients
+	// carry, as far as it is meant for everybody. Without it such content is
+	// never stored, nor served from the store.
+	Store bool `yaml:"store"`
+	// Hide changes pages as the lists of ad blockers say: elements are hidden by
+	// a style sheet, scriptlets run, response headers are added.
+	Hide bool `yaml:"hide"`
+
+	// Patience is how long a body is held while its verdict is open; then what
+	// was judged passes, piece by piece. "hold" waits for its end. Default: 300ms.
+	Patience Patience `yaml:"patience"`
 
 	Limits []Limit `yaml:"limits"` // of requests and of queries
 	Quotas []Quota `yaml:"quotas"` // of a day
@@ -80,7 +93,7 @@ type DNS struct {
 // a list "or". A rule that says nothing but its action always fits.
 type Rule struct {
 	Name   string `yaml:"name"`
-	Action string `yaml:"action"` // allow, warn, block or redirect
+	Action string `yaml:"action"` // allow, monitor, warn, block or redirect
 
 	// Category names what checks report: "adult" is that of any check,
 	// "phrase/adult" that of one. Case does not matter. "virus-error" is what
@@ -89,6 +102,12 @@ type Rule struct {
 	// Over is the limit for scored categories, which fit with a greater score.
 	// It means nothing to others.
 	Over *int `yaml:"over"`
+	// Signature names signature rules by number, Priority those of this priority
+	// and more urgent ones (1 is the most urgent), and Obey those whose action is
+	// drop or reject. They are short for categories of the check "signature".
+	Signature []uint32 `yaml:"signature"`
+	Priority  int      `yaml:"priority"`
+	Obey      bool     `yaml:"obey"`
 	// Unless are categories that keep the rule from fitting.
 	Unless []string `yaml:"unless"`
 
@@ -107,6 +126,19 @@ type Rule struct {
 	Query    []string `yaml:"query"`
 	Schedule Schedule `yaml:"schedule"`
 
+	// What the body of the request has to hold: a form, an upload, messages of
+	// the client in a conversation.
+	Words   []string     `yaml:"words"`   // words or phrases in its text
+	Pattern []string     `yaml:"pattern"` // card, iban, or an expression (RE2) between slashes
+	Larger  setting.Size `yaml:"larger"`  // more bytes than this
+	Upload  []string     `yaml:"upload"`  // media type of it, or of a file in it: as declared, or as it looks
+	File    []string     `yaml:"file"`    // name of a file in it: *.docx
+	Hash    []string     `yaml:"hash"`    // MD5, SHA-1 or SHA-256 of it, or of a file in it
+
+	// Conversation is what a refused message means: close (default) ends the
+	// conversation, replace puts a notice in its place.
+	Conversation string `yaml:"conversation"`
+
 	// To is where a redirect goes. {url}, {host}, {category}, {policy} and
 	// {id} stand for those of the transaction, escaped for a query. A redirect
 	// never fits on the host it leads to.
@@ -117,6 +149,37 @@ type Rule struct {
 	Answer filter.Answer `yaml:"answer"`
 }
 
+// MoveFiles implements [setting.Named]: conditions may name a list as "@FILE".
+func (r *Rule) MoveFiles(to func(path string) string) {
+	for _, values := range [][]string{r.Extension, r.Type, r.Search} {
+		for i, v := range values {
+			if file, named := strings.CutPrefix(v, "@"); named {
+				values[i] = "@" + to(file)
+			}
+		}
+	}
+}
+
+// mostPriority is the least urgent priority of signature rules.
+const mostPriority = 4
+
+// signatures returns the categories that signature, priority and obey stand for.
+func (r *Rule) signatures() (categories []string, err error) {
+	for _, sid := range r.Signature {
+		categories = append(categories, fmt.Sprintf("signature/%d", sid))
+	}
+	if r.Priority < 0 || r.Priority > mostPriority {
+		return nil, setting.At("priority", fmt.Errorf("%d is not from 1 to %d", r.Priority, mostPriority))
+	}
+	for p := 1; p <= r.Priority; p++ {
+		categories = append(categories, fmt.Sprintf("signature/priority-%d", p))
+	}
+	if r.Obey {
+		categories = append(categories, "signature/drop")
+	}
+	return categories, nil
+}
+
 // Limits of the settings. They bound what one decision can cost.
 const (
 	maxRules  = 64 * ruleWords // of one policy
@@ -124,7 +187,40 @@ const (
 )
 
 // A Duration is a length of time in the settings.
-type Duration = filter.Duration
+type Duration = setting.Duration
+
+// Patience is a length of time; 0 is the default, Hold has no end.
+type Patience time.Duration
+
+// Hold is the patience "hold".
+const Hold Patience = -1
+
+func (p *Patience) UnmarshalText(text []byte) error {
+	if string(text) == "hold" {
+		*p = Hold
+		return nil
+	}
+	var d setting.Duration
+	if err := d.UnmarshalText(text); err != nil {
+		return err
+	}
+	if d.Off() {
+		return errors.New(`write "hold" for bodies to be held to their end, or a time such as 300ms`)
+	}
+	*p = Patience(d)
+	return nil
+}
+
+// duration is the patience as [filter.Verdict] has it.
+func (p Patience) duration() time.Duration {
+	switch p {
+	case 0:
+		return 300 * time.Millisecond
+	case Hold:
+		return 0
+	}
+	return time.Duration(p)
+}
 
 // A Network is an address range in the settings: CIDR, or one address.
 type Network struct{ netip.Prefix }

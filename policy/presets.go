@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // An engine is a search engine we know: where the search term stands and how
@@ -219,7 +220,7 @@ func compilePresets(s *Policy) (presets, error) {
 		return p, err
 	}
 	if err := p.addTenants(&s.Tenants); err != nil {
-		return p, filter.Setting("tenants", err)
+		return p, setting.At("tenants", err)
 	}
 	p.nothing = len(p.exact) == 0 && len(p.below) == 0
 	return p, nil
@@ -250,7 +251,7 @@ func (p *presets) addYouTube(mode string) error {
 		to, header = "restrictmoderate.youtube.com", "Moderate"
 	case "strict":
 	default:
-		return filter.Setting("youtube", fmt.Errorf("%q is none of off, moderate and strict", mode))
+		return setting.At("youtube", fmt.Errorf("%q is none of off, moderate and strict", mode))
 	}
 	for _, h := range []string{"www.youtube.com", "m.youtube.com", "youtubei.googleapis.com", "youtube.googleapis.com", "www.youtube-nocookie.com"} {
 		p.exact[h] = &edits{always: []filter.Edit{
@@ -274,7 +275,7 @@ func (p *presets) addTenants(t *Tenants) error {
 	}
 	if m := t.Microsoft; m != nil {
 		if len(m.Allow) == 0 || m.Context == "" {
-			return filter.Setting("microsoft", fmt.Errorf("both allow (tenants) and context (the directory ID that sets the restriction) are needed"))
+			return setting.At("microsoft", fmt.Errorf("both allow (tenants) and context (the directory ID that sets the restriction) are needed"))
 		}
 		if err := checkValues(append(slices.Clone(m.Allow), m.Context), "microsoft"); err != nil {
 			return err
@@ -288,7 +289,7 @@ func (p *presets) addTenants(t *Tenants) error {
 	}
 	if s := t.Slack; s != nil {
 		if len(s.Allow) == 0 || s.Requester == "" {
-			return filter.Setting("slack", fmt.Errorf("both allow (workspace IDs) and requester (the one that asks for it) are needed"))
+			return setting.At("slack", fmt.Errorf("both allow (workspace IDs) and requester (the one that asks for it) are needed"))
 		}
 		if err := checkValues(append(slices.Clone(s.Allow), s.Requester), "slack"); err != nil {
 			return err
@@ -334,7 +335,7 @@ func (p *presets) addHeaders(host string, es ...filter.Edit) {
 func checkValues(vs []string, key string) error {
 	for i, v := range vs {
 		if v == "" || strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r == ',' || r >= 0x7f }) {
-			return filter.Setting(fmt.Sprintf("%s[%d]", key, i), fmt.Errorf("%q cannot stand in a header field; write each value by itself, without blanks or commas", v))
+			return setting.At(fmt.Sprintf("%s[%d]", key, i), fmt.Errorf("%q cannot stand in a header field; write each value by itself, without blanks or commas", v))
 		}
 	}
 	return nil

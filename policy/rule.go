@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"shuultuur/filter"
 )
 
@@ -18,17 +20,32 @@ const (
 	yes          // and no later stage changes it
 )
 
-// A rule is a Rule made ready.
+// A rule is a compiled Rule.
 type rule struct {
-	name    string
-	action  filter.Action
-	over    int
-	found   bool   // it names categories, one of which has to be found
-	finds   uint64 // the checks that could report one of them
-	unless  uint64 // the checks that could report one that keeps it from fitting
-	warnFor time.Duration
-	to      target
+	name   string
+	action filter.Action
+	// monitors says that it only records that it matches; count counts these.
+	monitors bool
+	count    prometheus.Counter
+	over     int
+	found    bool   // it names categories, one of which has to be found
+	finds    uint64 // the checks that could report one of them
+	unless   uint64 // the checks that could report one that keeps it from fitting
+	warnFor  time.Duration
+	to       target
+	answer   filter.Answer
+	replace  bool // a refused message of a conversation
 
+	// implied is the rule that follows all others where connections are
+	// decrypted; certificate says that a rule names faults of certificates.
+	implied, certificate bool
+
+	conditions
+}
+
+// conditions are what a rule asks of the transaction itself. The host is not
+// among them: it is looked up for all rules at once, see walk.host.
+type conditions struct {
 	when    []hours
 	methods []string
 	exts    []string // lower case, with the dot
@@ -37,34 +54,40 @@ type rule struct {
 	referer hostSet
 	urls    patterns
 	search  [][]byte // as appendTerm makes them
+	forms   *forms   // words of search in braces
 	types   []string // lower case; "image/" for image/*
 	queries []uint16
 	ja4     []string
-	answer  filter.Answer
+	sent    *sent // nil asks for nothing
 
-	// implied is the rule that stands behind all others where connections are
-	// decrypted; certificate says that a rule names faults of certificates.
-	implied, certificate bool
-
-	// Whether a condition needs the request head.
-	needsRequest bool
-	// fickle says that the answer may differ between two requests for the
-	// same URL: a learned verdict is only good for those it agrees on.
-	fickle bool
+	needsRequest bool // one of them needs the request head
+	// varies says that the answer may differ between two requests for the same
+	// URL: a learned verdict only holds for those with the same answer.
+	varies bool
 }
 
-// conditions says whether what the rule asks of the transaction itself holds,
-// cheap questions first. The host is not among them: it is asked for all rules
-// at once, see walk.host.
-func (r *rule) conditions(w *walk) answer {
+// holds reports whether the conditions of the rule hold, asking cheap ones
+// first.
+func (r *rule) holds(w *walk) answer {
+	if r.action == filter.Redirect && r.to.host == w.t.Host {
+		return no
+	}
+	a := r.conditions.hold(w)
+	if a != no && r.sent != nil {
+		a = min(a, r.sent.hold(w, r.name))
+	}
+	return a
+}
+
+func (r *conditions) hold(w *walk) answer {
 	t := w.t
-	if r.when != nil && !open(r.when, w.now) || r.action == filter.Redirect && r.to.host == t.Host {
+	if r.when != nil && !open(r.when, w.now) {
 		return no
 	}
 	if r.queries != nil && (t.Proto != filter.DNS || !slices.Contains(r.queries, t.Type)) {
 		return no
 	}
-	if r.ja4 != nil && !contains(r.ja4, t.JA4) {
+	if r.ja4 != nil && !slices.Contains(r.ja4, t.JA4) {
 		if t.JA4 == "" && t.Proto == filter.TLS {
 			return maybe // the hello is still to come
 		}
@@ -97,9 +120,9 @@ func (w *walk) laterThan(s filter.Stage) answer {
 }
 
 // request says whether the conditions on the request head hold.
-func (r *rule) request(w *walk) bool {
+func (r *conditions) request(w *walk) bool {
 	q := w.t.Request
-	if r.methods != nil && (q == nil || !contains(r.methods, q.Method)) {
+	if r.methods != nil && (q == nil || !slices.Contains(r.methods, q.Method)) {
 		return false
 	}
 	if r.referer != nil && (q == nil || !r.referer.holdsURL(q.Get("Referer"))) {
@@ -114,13 +137,13 @@ func (r *rule) request(w *walk) bool {
 			return false
 		}
 	}
-	if r.search != nil && !containsWord(w.searched(), r.search) {
+	if (r.search != nil || r.forms != nil) && !containsWord(w.searched(), r.search) && !r.forms.in(w.searched()) {
 		return false
 	}
 	return r.urls == nil || r.urls.match(w.url())
 }
 
-func (r *rule) extension(w *walk) answer {
+func (r *conditions) extension(w *walk) answer {
 	if w.stage < filter.Request {
 		return w.laterThan(filter.Request)
 	}
@@ -143,30 +166,24 @@ func (r *rule) extension(w *walk) answer {
 	return no
 }
 
-// mediaType compares with Content-Type, or where the origin gives none with
-// what the body looks like.
-func (r *rule) mediaType(w *walk) answer {
+// mediaType compares with the effective type of the body: that of its head, or
+// where that gives none, or is seen to be wrong, what the body looks like.
+func (r *conditions) mediaType(w *walk) answer {
 	if w.stage < filter.Response {
 		return w.laterThan(filter.Response)
 	}
 	if w.t.Response == nil {
 		return no
 	}
-	v := w.t.Response.Get("Content-Type")
-	v, _, _ = bytes.Cut(v, []byte(";"))
-	v = bytes.TrimSpace(v)
-	if len(v) == 0 {
-		if w.stage < filter.ResponseBody {
-			return w.laterThan(filter.ResponseBody)
-		}
-		if w.t.Body == nil {
-			return no
-		}
-		fold := append(w.scratch().fold[:0], w.t.Body.Type()...)
-		w.scratch().fold, v = fold, fold
+	typ := w.t.Content().Type()
+	switch {
+	case w.stage >= filter.ResponseBody && w.t.Body != nil:
+		typ = w.t.Body.Type()
+	case typ == "" && w.stage < filter.ResponseBody:
+		return w.laterThan(filter.ResponseBody)
 	}
 	for _, t := range r.types {
-		if len(v) >= len(t) && (len(v) == len(t) || t[len(t)-1] == '/') && equalFold(v[:len(t)], t) {
+		if len(typ) >= len(t) && (len(typ) == len(t) || t[len(t)-1] == '/') && typ[:len(t)] == t {
 			return yes
 		}
 	}
@@ -271,15 +288,6 @@ func cutParameter(v []byte) (part, rest []byte) {
 		}
 	}
 	return v, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // equalFold compares in ASCII; b is in lower case.

@@ -55,6 +55,15 @@ func (w *Window) UnmarshalYAML(read func(any) error) error {
 	return read((*plain)(w))
 }
 
+// MarshalYAML writes a window as the settings have it.
+func (w Window) MarshalYAML() (any, error) {
+	if w.Old != "" {
+		return w.Old, nil
+	}
+	type plain Window
+	return plain(w), nil
+}
+
 // hours is one stretch of a window.
 type hours struct {
 	days       uint8 // bit 0 is Sunday, as in time.Weekday

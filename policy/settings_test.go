@@ -60,6 +60,7 @@ policies:
     groups: [pupils]
     schedule: {days: mon-fri, hours: "21:00-06:00", zone: UTC}
     learn: {for: 1h}
+    patience: hold
     warn-for: 1d
     safesearch: true
     youtube: off
@@ -85,7 +86,7 @@ policies:
   - name: short
     schedule: 9 0 17 0 01234
     learn: 10m
-  - {name: quick, learn: on}
+  - {name: quick, learn: on, patience: 1s}
   - {name: none, learn: off, youtube: strict}
 `)
 	if err != nil {
@@ -102,6 +103,11 @@ policies:
 	if s := p.Rules[0].Schedule; len(s) != 2 || s[0].Days != "sat" || s[1].Old == "" {
 		t.Errorf("schedule of the rule %+v", s)
 	}
+	for i, want := range []time.Duration{0, 300 * time.Millisecond, time.Second, 300 * time.Millisecond} {
+		if got := cfg[i].Patience.duration(); got != want {
+			t.Errorf("policy %q has a patience of %v, want %v", cfg[i].Name, got, want)
+		}
+	}
 	for i, want := range []time.Duration{time.Hour, 10 * time.Minute, time.Hour, 0} {
 		if got := time.Duration(cfg[i].Learn.For); got != want {
 			t.Errorf("policy %q learns for %v, want %v", cfg[i].Name, got, want)
@@ -117,9 +123,10 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 		"of learn":                 {"policies: [{name: a, learn: {ttl: 1h}}]", "ttl"},
 		"a network":                {"policies: [{name: a, networks: [10.1.0.1/16]}]", `did you mean "10.1.0.0/16" or "10.1.0.1"?`},
 		"not a network":            {"policies: [{name: a, networks: [home]}]", `"home" is not an address or a network`},
-		"a time":                   {"policies: [{name: a, warn-for: 5}]", `"5" is not a length of time`},
-		"a time of learn":          {"policies: [{name: a, learn: soon}]", `"soon" is not a length of time`},
-		"a negative time":          {"policies: [{name: a, warn-for: -5m}]", `"-5m" is not a length of time`},
+		"a time":                   {"policies: [{name: a, warn-for: 5}]", `"5" is not a duration`},
+		"a time of learn":          {"policies: [{name: a, learn: soon}]", `"soon" is not a duration`},
+		"patience":                 {"policies: [{name: a, patience: off}]", `write "hold"`},
+		"a negative time":          {"policies: [{name: a, warn-for: -5m}]", `"-5m" is not a duration`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"fmt"
+	"sync"
+
+	"shuultuur/content"
+	"shuultuur/content/language"
+)
+
+// forms are words and phrases of search terms that are found in every form.
+type forms struct {
+	phrases language.Phrases
+	finders sync.Pool
+}
+
+func newForms() *forms {
+	f := &forms{}
+	f.finders.New = func() any {
+		find := f.phrases.NewFinder()
+		find.SetAny() // a few words do not tell their language
+		return find
+	}
+	return f
+}
+
+// add takes a phrase whose words in braces are found by their stems.
+func (f *forms) add(phrase string) error {
+	terms := content.Terms([]byte(phrase), false)
+	if len(terms) == 0 {
+		return fmt.Errorf("%q has no letter or digit to search for", phrase)
+	}
+	_, err := f.phrases.Add(language.Unknown, terms)
+	return err
+}
+
+// in says whether one of the phrases is in a search term.
+func (f *forms) in(term []byte) bool {
+	if f == nil || len(term) == 0 {
+		return false
+	}
+	find := f.finders.Get().(*language.Finder)
+	defer f.finders.Put(find)
+	found := false
+	find.Read(content.Normalise(nil, term), func(int, []byte) { found = true })
+	find.Break()
+	return found
+}

@@ -1,0 +1,35 @@
+package policy
+
+import "shuultuur/filter"
+
+// Changes puts into dst what is to be changed in the page that t asks for:
+// nothing unless the policy that covers the client says hide, nor where a rule
+// allows it, nor during a pause.
+func (e *Engine) Changes(t *filter.Transaction, dst *filter.Changes) bool {
+	editor := e.editor(t)
+	return editor != nil && t.Verdict.Action != filter.Allow && editor.Changes(t, dst)
+}
+
+// Sheet returns the style sheet that t asks for, when its path is that of one
+// and the client's policy says hide.
+func (e *Engine) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok bool) {
+	if editor := e.editor(t); editor != nil {
+		return editor.Sheet(t, gzip)
+	}
+	return nil, false, false
+}
+
+// editor returns the check that knows what to change for t's client, nil when
+// nothing is changed.
+func (e *Engine) editor(t *filter.Transaction) filter.Editor {
+	now := (*clock)(t).now()
+	if p := e.policyFor(&t.Client, now); p == nil || !p.hide || e.pauses.left(&t.Client, now) > 0 {
+		return nil
+	}
+	for _, c := range e.checks {
+		if editor, ok := c.(filter.Editor); ok {
+			return editor
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+// Package pause keeps the pauses of filtering over restarts, and the same on
+// all nodes of a fleet.
+//
+// Data moves through it as follows. [Keeper.Set] makes of a request an
+// instruction, which its store keeps and gives to all nodes. [Keeper.Refresh]
+// makes of the instructions in force what the policy engine reads without a lock
+// ([policy.Pauses]). Run ends pauses whose time is over.
+package pause
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/policy"
+	"shuultuur/state"
+)
+
+// Topic is that of instructions about pauses: the key is for whom, the value
+// says that there is one.
+const Topic = "pause"
+
+// paused is the value of an instruction that pauses.
+const paused = "paused"
+
+// A Store keeps instructions.
+type Store interface {
+	Give(all ...state.Instruction) error
+	InForce(topic string) []state.Instruction
+}
+
+// A Keeper keeps pauses. They outlive policy engines.
+type Keeper struct {
+	policy.Pauses
+	store Store
+	log   *slog.Logger
+	count prometheus.GaugeFunc
+	mu    sync.Mutex // held while pauses change
+}
+
+// New returns a keeper of the pauses in a store.
+func New(store Store, log *slog.Logger) *Keeper {
+	k := &Keeper{store: store, log: log}
+	k.count = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shuultuur_pauses", Help: "Pauses of filtering: for clients, groups or networks."},
+		func() float64 { return float64(len(k.At(time.Now()))) })
+	k.Refresh()
+	return k
+}
+
+// Refresh takes the instructions in force into use, such as those that another
+// node has given.
+func (k *Keeper) Refresh() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refresh()
+}
+
+// refresh is Refresh for callers that hold mu.
+func (k *Keeper) refresh() {
+	var all []policy.Pause
+	for _, i := range k.store.InForce(Topic) {
+		all = append(all, policy.Pause{Who: i.Key, Until: i.Until})
+	}
+	k.Pauses.Set(all)
+}
+
+// Set pauses filtering for who (see [policy.Pause]) until a time, or resumes it
+// when that is not in the future; for "", it resumes for all. by says who asked
+// for it. said is what was done, "" for nothing.
+func (k *Keeper) Set(who string, until, now time.Time, by string) (said string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var give []state.Instruction
+	asked := policy.Pause{Who: who, Until: until}
+	before := k.At(now)
+	if until.After(now) {
+		give = append(give, state.Instruction{Topic: Topic, Key: who, Value: paused, Until: until, By: by})
+		said = fmt.Sprintf("filtering is paused for %s until %s, %v", asked.Whom(), until.Format(time.DateTime), until.Sub(now).Round(time.Second))
+	} else {
+		for _, p := range before {
+			if who == "" || p.Who == who {
+				give = append(give, state.Instruction{Topic: Topic, Key: p.Who, By: by})
+			}
+		}
+		said = "filtering resumes for " + asked.Whom()
+	}
+	switch {
+	case len(give) == 0 && who == "":
+		return "", nil
+	case len(give) == 0:
+		return "", fmt.Errorf("there is no pause for %q", who)
+	case until.After(now) && len(before) >= policy.MaxPauses && !slices.ContainsFunc(before, func(p policy.Pause) bool { return p.Who == who }):
+		return "", fmt.Errorf("there are %d pauses, no more can hold at once; end some, or name a network or a group", len(before))
+	}
+	if err := k.store.Give(give...); err != nil {
+		return "", err
+	}
+	k.refresh()
+	return said, nil
+}
+
+// Run ends pauses that are over, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			k.end(now)
+		}
+	}
+}
+
+func (k *Keeper) end(now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.At(time.Time{}) {
+		if !p.Until.After(now) {
+			k.log.Info("filtering resumes for "+p.Whom(), "because", "its pause is over")
+			defer k.refresh()
+		}
+	}
+}
+
+// Problems say for whom filtering is paused, for the operator.
+func (k *Keeper) Problems() (all []string) {
+	for _, p := range k.At(time.Now()) {
+		all = append(all, fmt.Sprintf("filtering is paused for %s until %s", p.Whom(), p.Until.Format(time.DateTime)))
+	}
+	return all
+}
+
+// Describe implements [prometheus.Collector].
+func (k *Keeper) Describe(ch chan<- *prometheus.Desc) { k.count.Describe(ch) }
+
+// Collect implements [prometheus.Collector].
+func (k *Keeper) Collect(ch chan<- prometheus.Metric) { k.count.Collect(ch) }

@@ -1,0 +1,86 @@
+package pause
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/policy"
+	"shuultuur/state"
+)
+
+func keeper(t *testing.T, dir string) (*Keeper, state.Store) {
+	t.Helper()
+	s, err := state.Open(state.Config{}, dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return New(s, slog.New(slog.DiscardHandler)), s
+}
+
+func whom(k *Keeper) string {
+	var all []string
+	for _, p := range k.At(time.Now()) {
+		all = append(all, p.Whom())
+	}
+	return strings.Join(all, " ")
+}
+
+func TestPausesBeginEndAndOutliveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		k, s := keeper(t, dir)
+		set := func(who string, length time.Duration) string {
+			now := time.Now()
+			said, err := k.Set(who, now.Add(length), now, "127.0.0.1")
+			if err != nil {
+				return err.Error()
+			}
+			return said
+		}
+		if said := set("kids", time.Hour); !strings.HasPrefix(said, "filtering is paused for kids until ") {
+			t.Errorf("said %q", said)
+		}
+		set("10.1.0.0/16", time.Minute)
+		set("", 2*time.Hour)
+		if got := whom(k); got != "everybody 10.1.0.0/16 kids" {
+			t.Errorf("paused for %q", got)
+		}
+		if said := set("anna", 0); said != `there is no pause for "anna"` {
+			t.Errorf("said %q", said)
+		}
+		time.Sleep(2 * time.Minute)
+		k.end(time.Now())
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		k, _ = keeper(t, dir)
+		if got := whom(k); got != "everybody kids" {
+			t.Errorf("after a restart paused for %q", got)
+		}
+		if said := set("", 0); said != "filtering resumes for everybody" || whom(k) != "" {
+			t.Errorf("said %q, then paused for %q", said, whom(k))
+		}
+		if said := set("", 0); said != "" {
+			t.Errorf("said %q with nothing to resume", said)
+		}
+	})
+}
+
+func TestPausesAreBounded(t *testing.T) {
+	k, _ := keeper(t, "")
+	now := time.Now()
+	for i := range policy.MaxPauses + 1 {
+		_, err := k.Set(fmt.Sprintf("10.1.%d.%d", i/256, i%256), now.Add(time.Hour), now, "")
+		if want := i == policy.MaxPauses; (err != nil) != want {
+			t.Fatalf("pause %d: %v", i, err)
+		}
+	}
+	if _, err := k.Set("10.1.0.0", now.Add(2*time.Hour), now, ""); err != nil {
+		t.Errorf("a pause that there is cannot be made longer: %v", err)
+	}
+}

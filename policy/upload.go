@@ -1,0 +1,360 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+// This file is about conditions on what clients send: forms, uploads, messages
+// of conversations. The body of a request is read once for all rules of a
+// policy (uploads); a rule that fits leaves a finding, by which later stages
+// know.
+
+// sent are the conditions of a rule on the body of the request.
+type sent struct {
+	words    []int // of uploads
+	patterns []int
+	types    []string // lower case; "image/" for image/*
+	files    []string // lower case, as path.Match has them
+	larger   int64    // bytes
+	hashes   []string // lower case
+}
+
+// sentCategory is the category of the finding that a rule on a request's body
+// leaves, check "policy".
+const sentCategory = "upload"
+
+// uploads are what the rules of a policy look for in the bodies of requests. It
+// is the [content.Reader] that reads them.
+type uploads struct {
+	words    [][]byte // normalised, with a blank at either end
+	patterns *content.Patterns
+	names    []string // of patterns
+	hashes   bool
+	files    bool
+}
+
+// Follow implements [content.Reader].
+func (u *uploads) Follow(b *content.Body) content.Follower {
+	s := &uploadScan{u: u, found: make([]bool, len(u.words))}
+	if u.patterns != nil {
+		s.patterns = u.patterns.Follow(b).(*content.PatternScan)
+	}
+	return s
+}
+
+// An uploadScan is what was found in one body so far.
+type uploadScan struct {
+	u        *uploads
+	found    []bool // words
+	patterns *content.PatternScan
+	digests  *content.Digests
+	sums     []*content.Digests // of files before
+	parts    []sentFile
+	head     []byte // first bytes of the last of them
+	multi    bool
+}
+
+// A sentFile is a file in a body, or the body.
+type sentFile struct {
+	typ, sniffed, name string
+	size               int64
+}
+
+const maxSentFiles = 1000 // as many as content reads
+
+// Read implements [content.Follower].
+func (s *uploadScan) Read(text []byte, fresh int) {
+	for i, w := range s.u.words {
+		if !s.found[i] {
+			from := max(0, fresh-len(w))
+			s.found[i] = bytes.Contains(text[from:], w)
+		}
+	}
+	if s.patterns != nil {
+		s.patterns.Read(text, fresh)
+	}
+}
+
+// Close implements [content.Follower].
+func (s *uploadScan) Close() {}
+
+// Part implements [content.PartWatcher].
+func (s *uploadScan) Part(typ, file string) {
+	s.multi = true
+	s.endFile()
+	if file == "" || len(s.parts) == maxSentFiles {
+		s.digests = nil
+		s.head = append(s.head[:0], "field"...)
+		return
+	}
+	s.begin(typ, file)
+}
+
+func (s *uploadScan) begin(typ, file string) {
+	s.parts = append(s.parts, sentFile{typ: typ, name: strings.ToLower(path.Base(strings.ReplaceAll(file, `\`, "/")))})
+	s.head = s.head[:0]
+	if s.u.hashes {
+		s.digests = content.NewDigests()
+	}
+}
+
+func (s *uploadScan) endFile() {
+	if s.digests != nil {
+		s.sums = append(s.sums, s.digests)
+		s.digests = nil
+	}
+}
+
+// Write implements [content.PartWatcher]: it takes bytes of a file.
+func (s *uploadScan) Write(p []byte) (int, error) {
+	if s.digests != nil {
+		_, _ = s.digests.Write(p)
+	}
+	if n := len(s.parts); n > 0 && !bytes.Equal(s.head, []byte("field")) {
+		f := &s.parts[n-1]
+		f.size += int64(len(p))
+		if len(s.head) < 512 {
+			s.head = append(s.head, p[:min(len(p), 512-len(s.head))]...)
+			f.sniffed = content.Sniff(s.head)
+		}
+	}
+	return len(p), nil
+}
+
+// scanUpload reads what has come of the request's body, for the rules that ask
+// for it.
+func scanUpload(ctx context.Context, w *walk) {
+	u, b := w.p.uploads, w.t.Upload
+	if u == nil || w.stage != filter.RequestBody || b == nil {
+		return
+	}
+	s := b.Follow(u).(*uploadScan)
+	w.upload = s
+	if u.files || u.hashes {
+		b.Watch(s)
+	}
+	if len(s.parts) == 0 && !s.multi && !strings.HasPrefix(b.Head().Type(), "multipart/") {
+		name := ""
+		if w.t.Request != nil && w.t.Request.Method == "PUT" {
+			name, _, _ = strings.Cut(w.t.URL, "?")
+		}
+		s.begin(b.Head().Type(), name)
+	}
+	_ = b.Read(ctx) // a body that breaks off is for those who ask for unread
+	if s.patterns == nil && (s.multi || !u.files && !u.hashes) {
+		return
+	}
+	for {
+		p, err := b.Next()
+		if s.patterns != nil {
+			_, _ = s.patterns.Write(p)
+		}
+		if !s.multi {
+			_, _ = s.Write(p)
+		}
+		if p == nil || err != nil && err != io.EOF {
+			return
+		}
+	}
+}
+
+// hold says whether the conditions on the request's body hold.
+func (c *sent) hold(w *walk, rule string) answer {
+	t := w.t
+	switch {
+	case w.stage < filter.RequestBody:
+		if t.Request != nil && t.Request.Length == message.None && t.Request.Upgrade == nil {
+			return no
+		}
+		return w.laterThan(filter.RequestBody)
+	case w.stage > filter.RequestBody:
+		for i := range t.Findings {
+			if f := &t.Findings[i]; f.Check == "policy" && f.Category == sentCategory && strings.HasPrefix(f.Evidence, strconv.Quote(rule)) {
+				return yes
+			}
+		}
+		return no
+	case w.upload == nil:
+		return no
+	}
+	evidence, ok := c.match(w.upload, t.Upload)
+	if !ok {
+		if !t.Upload.Complete() {
+			return maybe
+		}
+		return no
+	}
+	f := filter.Finding{Check: "policy", Category: sentCategory, Evidence: strconv.Quote(rule) + ": " + evidence}
+	for i := range t.Findings {
+		if g := &t.Findings[i]; g.Check == f.Check && g.Category == f.Category && strings.HasPrefix(g.Evidence, strconv.Quote(rule)) {
+			*g = f
+			return yes
+		}
+	}
+	t.Findings = append(t.Findings, f)
+	return yes
+}
+
+// match says whether every condition holds, and what was found. Words and
+// numbers that were found are not part of it, but how they are called.
+func (c *sent) match(s *uploadScan, b *content.Body) (evidence string, ok bool) {
+	var found []string
+	if c.words != nil {
+		i := slices.IndexFunc(c.words, func(i int) bool { return s.found[i] })
+		if i < 0 {
+			return "", false
+		}
+		found = append(found, "word "+strconv.Quote(string(bytes.TrimSpace(s.u.words[c.words[i]]))))
+	}
+	if c.patterns != nil {
+		i := slices.IndexFunc(c.patterns, func(i int) bool { return s.patterns.N[i] > 0 })
+		if i < 0 {
+			return "", false
+		}
+		found = append(found, fmt.Sprintf("pattern %s, %d found", s.u.names[c.patterns[i]], s.patterns.N[c.patterns[i]]))
+	}
+	if c.larger > 0 {
+		if b.Len() <= c.larger {
+			return "", false
+		}
+		found = append(found, fmt.Sprintf("larger than %d bytes", c.larger))
+	}
+	if c.types != nil || c.files != nil || c.hashes != nil {
+		what, ok := c.file(s, b)
+		if !ok {
+			return "", false
+		}
+		found = append(found, what)
+	}
+	return strings.Join(found, ", "), true
+}
+
+// file says whether a file is what the conditions ask for.
+func (c *sent) file(s *uploadScan, b *content.Body) (what string, ok bool) {
+	for i := range s.parts {
+		f := &s.parts[i]
+		if c.types != nil && !slices.ContainsFunc(c.types, func(t string) bool { return isType(f.typ, t) || isType(f.sniffed, t) }) {
+			continue
+		}
+		if c.files != nil && !slices.ContainsFunc(c.files, func(pattern string) bool { ok, _ := path.Match(pattern, f.name); return ok }) {
+			continue
+		}
+		if c.hashes != nil && !c.hashed(s, i, b) {
+			continue
+		}
+		what := "file"
+		if f.name != "" {
+			what += " " + strconv.Quote(f.name)
+		}
+		if f.typ != "" {
+			what += " of type " + f.typ
+		}
+		return what, true
+	}
+	return "", false
+}
+
+// hashed says whether file i, which has to be complete, has one of the hashes.
+func (c *sent) hashed(s *uploadScan, i int, b *content.Body) bool {
+	var d *content.Digests
+	switch {
+	case i < len(s.sums):
+		d = s.sums[i]
+	case b.Complete():
+		d = s.digests
+	}
+	return d != nil && slices.ContainsFunc(c.hashes, d.Is)
+}
+
+// isType says whether a media type is the one named, or of that kind where that
+// ends with a slash.
+func isType(typ, named string) bool {
+	return strings.HasPrefix(typ, named) && (len(typ) == len(named) || named[len(named)-1] == '/')
+}
+
+// needsUpload says whether a rule waits to see the request's body.
+func needsUpload(w *walk) bool {
+	for i, r := range w.p.rules {
+		if r.sent != nil && w.fits(i) == maybe {
+			return true
+		}
+	}
+	return false
+}
+
+// compileSent makes the conditions of a rule on the request's body ready; they
+// join those of the policy's other rules.
+func (p *policy) compileSent(r *rule, s *Rule) error {
+	c := sent{larger: s.Larger.Or(0)}
+	if s.Larger.Off() {
+		return setting.At("larger", errors.New("off: leave it out"))
+	}
+	if len(s.Words)+len(s.Pattern)+len(s.Upload)+len(s.File)+len(s.Hash) == 0 && c.larger == 0 {
+		return nil
+	}
+	if p.uploads == nil {
+		p.uploads = &uploads{}
+	}
+	u := p.uploads
+	for i, word := range s.Words {
+		text := bytes.TrimSpace(content.Normalise(nil, []byte(word)))
+		if len(text) == 0 {
+			return setting.At(fmt.Sprintf("words[%d]", i), fmt.Errorf("%q has no letter or digit", word))
+		}
+		c.words = append(c.words, len(u.words))
+		u.words = append(u.words, append(append([]byte{' '}, text...), ' '))
+	}
+	for i, name := range s.Pattern {
+		if _, err := content.NewPatterns([]string{name}); err != nil {
+			return setting.At(fmt.Sprintf("pattern[%d]", i), err)
+		}
+		at := slices.Index(u.names, name)
+		if at < 0 {
+			at = len(u.names)
+			u.names = append(u.names, name)
+		}
+		c.patterns = append(c.patterns, at)
+	}
+	if s.Pattern != nil {
+		var err error
+		if u.patterns, err = content.NewPatterns(u.names); err != nil {
+			return setting.At("pattern", err)
+		}
+	}
+	for i, t := range s.Upload {
+		t, err := filter.MediaType(t)
+		if err != nil {
+			return setting.At(fmt.Sprintf("upload[%d]", i), err)
+		}
+		c.types = append(c.types, strings.TrimSuffix(t, "*"))
+	}
+	for i, pattern := range s.File {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return setting.At(fmt.Sprintf("file[%d]", i), fmt.Errorf("%q is not a pattern for names; write it like *.docx", pattern))
+		}
+		c.files = append(c.files, strings.ToLower(pattern))
+	}
+	for i, h := range s.Hash {
+		h = strings.ToLower(h)
+		if len(h) != 32 && len(h) != 40 && len(h) != 64 || strings.Trim(h, "0123456789abcdef") != "" {
+			return setting.At(fmt.Sprintf("hash[%d]", i), fmt.Errorf("%q is not the MD5, SHA-1 or SHA-256 of a file in hexadecimal digits", h))
+		}
+		c.hashes = append(c.hashes, h)
+	}
+	u.hashes, u.files = u.hashes || c.hashes != nil, u.files || c.types != nil || c.files != nil
+	r.sent = &c
+	return nil
+}

@@ -1,0 +1,157 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime/multipart"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+// sending is a POST whose body came in pieces of n bytes.
+func sending(e *Engine, ctype string, body []byte, n int) (*filter.Transaction, filter.Verdict) {
+	t := &filter.Transaction{Start: time.Now(), Host: "a.test", URL: "http://a.test/x", Request: &message.Request{Method: "POST", Path: []byte("/x"), Length: int64(len(body))}, Last: filter.ResponseBody}
+	t.Request.Add("Content-Type", ctype)
+	ctx := context.Background()
+	if e.Decide(ctx, t, filter.Name); t.Verdict.Action == filter.Pass {
+		e.Decide(ctx, t, filter.Request)
+	}
+	if t.Verdict.Action != filter.Pass || !e.Wants(t, filter.RequestBody) {
+		return t, t.Verdict
+	}
+	var b content.Body
+	defer b.Release()
+	b.Reset(t.Sent(), content.Limits{})
+	t.Upload = &b
+	for len(body) > n {
+		b.Append(body[:n])
+		if v := e.Decide(ctx, t, filter.RequestBody); v.Final() {
+			return t, v
+		}
+		b.Forget()
+		body = body[n:]
+	}
+	b.Append(body)
+	b.Finish()
+	v := e.Decide(ctx, t, filter.RequestBody)
+	t.Upload = nil
+	if !v.Final() {
+		t.Response = &message.Response{Status: 200}
+		v = e.Decide(ctx, t, filter.Response)
+	}
+	return t, v
+}
+
+func form(files map[string]string, fields map[string]string) (ctype string, body []byte) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for k, v := range fields {
+		w.WriteField(k, v)
+	}
+	for name, data := range files {
+		p, _ := w.CreateFormFile("f", name)
+		p.Write([]byte(data))
+	}
+	w.Close()
+	return w.FormDataContentType(), b.Bytes()
+}
+
+func TestRulesLookAtWhatIsSent(t *testing.T) {
+	file := "\n\r\nfirst line\r\n--not the boundary\r\nlast\r\n"
+	sum := sha256.Sum256([]byte(file))
+	ctype, upload := form(map[string]string{"Plan.DOCX": file, "b.txt": "text"}, map[string]string{"q": "payment 4111 1111 1111 1111"})
+	for name, tt := range map[string]struct {
+		rule  Rule
+		ctype string
+		body  string
+		want  string // in the evidence; "" does not fit
+	}{
+		"a word of a form":          {Rule{Words: []string{"Geheime Sache"}}, "application/x-www-form-urlencoded", "q=eine+geheime%20sache", `word "geheime sache"`},
+		"a part of a word":          {Rule{Words: []string{"Sache"}}, "application/x-www-form-urlencoded", "q=ursache", ""},
+		"a word of a prompt":        {Rule{Words: []string{"secret"}}, "application/json", `{"messages":[{"content":"a \u0073ecret"}]}`, "word"},
+		"a word of a form's field":  {Rule{Words: []string{"payment"}}, ctype, string(upload), "word"},
+		"a card":                    {Rule{Pattern: []string{"card", "iban"}}, ctype, string(upload), "pattern card, 1 found"},
+		"no card":                   {Rule{Pattern: []string{"card"}}, "text/plain", "4111 1111 1111 1112", ""},
+		"an account":                {Rule{Pattern: []string{"card", "iban"}}, "text/plain", "to DE89 3704 0044 0532 0130 00 now", "pattern iban"},
+		"an expression":             {Rule{Pattern: []string{`/PRJ-[0-9]{4}/`}}, "text/plain", "see PRJ-1234", "pattern /PRJ-"},
+		"a size":                    {Rule{Larger: setting.Size(10)}, "text/plain", "12345678901", "larger than 10"},
+		"a smaller one":             {Rule{Larger: setting.Size(10)}, "text/plain", "1234567890", ""},
+		"a type":                    {Rule{Upload: []string{"image/*"}}, "image/png", "x", "of type image/png"},
+		"a type that is not said":   {Rule{Upload: []string{"image/png"}}, "application/x-y", "\x89PNG\r\n\x1a\n", "file"},
+		"another type":              {Rule{Upload: []string{"image/*"}}, "text/plain", "x", ""},
+		"a file's name":             {Rule{File: []string{"*.docx"}}, ctype, string(upload), `"plan.docx"`},
+		"another name":              {Rule{File: []string{"*.exe"}}, ctype, string(upload), ""},
+		"a file's hash":             {Rule{Hash: []string{hex.EncodeToString(sum[:])}}, ctype, string(upload), `"plan.docx"`},
+		"a body's hash":             {Rule{Hash: []string{"9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08"}}, "application/octet-stream", "test", "file"},
+		"another hash":              {Rule{Hash: []string{strings.Repeat("0", 40)}}, ctype, string(upload), ""},
+		"two conditions":            {Rule{Words: []string{"payment"}, Pattern: []string{"card"}}, ctype, string(upload), "pattern card"},
+		"two, one of which is not":  {Rule{Words: []string{"payment"}, Pattern: []string{"iban"}}, ctype, string(upload), ""},
+		"together with the request": {Rule{Words: []string{"payment"}, Method: []string{"PUT"}}, ctype, string(upload), ""},
+		"together with the host":    {Rule{Words: []string{"payment"}, Host: []string{"a.test"}}, ctype, string(upload), "word"},
+	} {
+		tt.rule.Name, tt.rule.Action = "sent", "block"
+		e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{tt.rule}}}, Parts{})
+		for _, n := range []int{1 << 20, 7} {
+			tr, v := sending(e, tt.ctype, []byte(tt.body), n)
+			if v.Final() != (tt.want != "") || !strings.Contains(v.Reason.Finding.Evidence, tt.want) {
+				t.Errorf("%s, pieces of %d: %+v", name, n, v)
+			}
+			for _, f := range tr.Findings {
+				if strings.Contains(f.Evidence, "4111") {
+					t.Errorf("%s: the number is in the record: %q", name, f.Evidence)
+				}
+			}
+		}
+	}
+}
+
+func TestAnAllowWaitsForWhatIsSent(t *testing.T) {
+	rules := []Rule{
+		{Name: "cards", Action: "block", Pattern: []string{"card"}},
+		{Name: "all else", Action: "allow", Host: []string{"a.test"}},
+	}
+	e := newEngineOf(t, Config{{Name: "p", Rules: rules}}, Parts{})
+	if _, v := sending(e, "text/plain", []byte("4111111111111111"), 100); v.Action != filter.Block {
+		t.Errorf("a card: %+v", v)
+	}
+	if _, v := sending(e, "text/plain", []byte("hello"), 100); v.Action != filter.Allow {
+		t.Errorf("no card: %+v", v)
+	}
+}
+
+func TestARuleOnWhatIsSentMayAskForTheResponse(t *testing.T) {
+	e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{{Name: "r", Action: "block", Words: []string{"x"}, Type: []string{"text/html"}}}}}, Parts{})
+	for ctype, want := range map[string]filter.Action{"text/html": filter.Block, "image/png": filter.Pass} {
+		tr, _ := sending(e, "text/plain", []byte("a x b"), 100)
+		tr.Verdict = filter.Verdict{}
+		tr.Response = &message.Response{Status: 200}
+		tr.Response.Add("Content-Type", ctype)
+		if v := e.Decide(context.Background(), tr, filter.Response); v.Action != want {
+			t.Errorf("%s: %+v", ctype, v)
+		}
+	}
+}
+
+func TestMistakesInConditionsOnWhatIsSent(t *testing.T) {
+	for want, r := range map[string]Rule{
+		"words[0]":     {Words: []string{"--"}},
+		"pattern[1]":   {Pattern: []string{"card", "cards"}},
+		"upload[0]":    {Upload: []string{"image"}},
+		"file[0]":      {File: []string{"[a"}},
+		"hash[0]":      {Hash: []string{"abc"}},
+		"conversation": {Conversation: "pause"},
+	} {
+		r.Name, r.Action = "r", "block"
+		if _, err := New(Config{{Name: "p", Rules: []Rule{r}}}, nil, Parts{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error at %s", err, want)
+		}
+	}
+}
