@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"shuultuur/setting"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func bigList(b *testing.B) (generated, string) {
 	b.Helper()
 	g, tree := bigSource(b)
 	dst := filepath.Join(bigTree(), "big.list")
-	if _, err := Compile(context.Background(), "big", Config{Path: tree}, dst); err != nil {
+	if _, err := Compile(context.Background(), "big", Config{Path: setting.Source(tree)}, dst); err != nil {
 		b.Fatal(err)
 	}
 	return g, dst
@@ -101,7 +102,7 @@ func BenchmarkCompile(b *testing.B) {
 		dst := filepath.Join(b.TempDir(), "big.list")
 		debug.FreeOSMemory()
 		most, before := peak(), cpu()
-		rep, err := Compile(context.Background(), "big", Config{Path: tree}, dst)
+		rep, err := Compile(context.Background(), "big", Config{Path: setting.Source(tree)}, dst)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -19,7 +19,44 @@ import (
 	"shuultuur/list/adblock"
 )
 
-// A builder takes entries in any order and writes them as a list file.
+// A builder reads the sources of a list and writes the list file.
+type builder struct {
+	ctx    context.Context
+	name   string
+	cfg    Config
+	path   string // of the source
+	report Report
+
+	lines uint64 // of all files before the current one
+	files []origin
+	when  []window // of the file being read
+
+	categories categorySet
+	entries    entryBuilder
+	networks   []network
+	exprs      []expression
+	rules      ruleBuilder
+	bad        []string        // what badfilter rules take out, for other lists
+	dropped    map[string]bool // hosts, after their flags, that a badfilter rule takes out
+	removed    map[removal]bool
+	edits      uint32 // the first line of entries that were added one by one
+}
+
+// A ruleBuilder takes adblock rules that are more than a host.
+type ruleBuilder struct {
+	requests, pages adblock.Builder
+	cosmetics       adblock.CosmeticBuilder
+	unused          map[string]int // rules left out, by what they would do
+}
+
+// A categorySet numbers categories.
+type categorySet struct {
+	ids     map[string]uint16
+	names   []string            // by number
+	aliases map[string][]string // further names
+}
+
+// An entryBuilder takes hosts and URLs in any order and sorts them.
 //
 // It is made for millions of them in little memory: 20 bytes an entry and its
 // text, in blocks that never move, so that growing leaves no garbage. Entries
@@ -27,39 +64,19 @@ import (
 // them; each part is small enough to be sorted and written in the processor's
 // cache, and parts one after the other are in the order in which the file wants
 // them.
-type builder struct {
-	ctx    context.Context
-	name   string
-	cfg    Config
+type entryBuilder struct {
 	seed   uint64
-	report Report
+	prefix bool // URL entries match as Prefix says
 
-	text  []*[textChunk]byte // keys; nil where they are in spill
-	spill spill
-	parts [256]part
+	text    []*[textChunk]byte // keys; nil where they are in spill
+	spill   spill
+	parts   [256]part
+	maxPath int
+	urls    int
+	shared  int     // entries that are in a record with others
+	dealt   []entry // for order
 
-	categories map[string]uint16
-	names      []string            // by category
-	aliases    map[string][]string // further names of categories
-	lines      uint64              // of all files before the current one
-	files      []origin
-	when       []window // of the file being read
-	maxPath    int
-	urls       int
-	shared     int // entries that are in a record with others
-
-	networks []network
-	exprs    []expression
-	rules    adblock.Builder
-	bad      []string        // what badfilter rules take out, for other lists
-	dropped  map[string]bool // hosts, after their flags, that a badfilter rule takes out
-	removed  map[removal]bool
-	edits    uint32            // the first line of entries that were added one by one
-	renamed  map[string]uint16 // categories by the names they have now
-	unused   map[string]int    // rules left out, by what they would do
-	dealt    []entry           // for order
-
-	// twice, when set, is told of each entry that is dropped because another
+	// twice, when set, is called with each entry that is dropped because another
 	// says the same.
 	twice func(kept, dropped entry)
 }
@@ -123,31 +140,33 @@ type alias struct {
 
 func newBuilder(ctx context.Context, name string, cfg Config, seed uint64) *builder {
 	return &builder{
-		ctx: ctx, name: name, cfg: cfg, seed: seed,
-		report:     Report{Name: name, Categories: map[string]int{}},
-		categories: map[string]uint16{},
+		ctx: ctx, name: name, cfg: cfg, path: string(cfg.Path), report: Report{Name: name, Categories: map[string]int{}},
+		entries: entryBuilder{seed: seed, prefix: cfg.Match == Prefix},
 	}
 }
 
-// category returns the number of the category called name.
-func (b *builder) category(name string) (uint16, error) {
-	if id, ok := b.categories[name]; ok {
+// id returns the number of the category called name.
+func (c *categorySet) id(name string) (uint16, error) {
+	if id, ok := c.ids[name]; ok {
 		return id, nil
 	}
-	if len(b.names) > 1<<16-1 {
+	if len(c.names) > 1<<16-1 {
 		return 0, errors.New("more than 65,536 categories")
 	}
-	id := uint16(len(b.names))
-	b.names = append(b.names, name)
-	b.categories[name] = id
+	if c.ids == nil {
+		c.ids = map[string]uint16{}
+	}
+	id := uint16(len(c.names))
+	c.names = append(c.names, name)
+	c.ids[name] = id
 	return id, nil
 }
 
 // add takes an entry: host, or host and path in the form of cleanPath.
-func (b *builder) add(host, path []byte, cat uint16, flags uint8, line uint32) error {
+func (b *entryBuilder) add(host, path []byte, cat uint16, flags uint8, line uint32) error {
 	h := hashHost(host, b.seed)
 	if len(path) > 0 {
-		h = hashPath(h, path, b.cfg.Match == Prefix)
+		h = hashPath(h, path, b.prefix)
 		b.maxPath = max(b.maxPath, len(path))
 		b.urls++
 	}
@@ -167,7 +186,7 @@ func (b *builder) add(host, path []byte, cat uint16, flags uint8, line uint32) e
 
 // grow gives a part another chunk of text. Once there are many in memory, it is
 // the memory of the one before.
-func (b *builder) grow(p *part) error {
+func (b *entryBuilder) grow(p *part) error {
 	if (len(b.text)+1)*textChunk > maxInFile {
 		return errors.New("more than 4 GiB of entries")
 	}
@@ -186,7 +205,7 @@ func (b *builder) grow(p *part) error {
 	return nil
 }
 
-func (b *builder) key(e *entry) []byte {
+func (b *entryBuilder) key(e *entry) []byte {
 	at := e.text % textChunk
 	return b.text[e.text/textChunk][at : at+e.len()]
 }
@@ -194,7 +213,7 @@ func (b *builder) key(e *entry) []byte {
 // sorted returns the entries of a part in the order of the file: by hash, then
 // key, flags, category and line, without those that say the same as the one
 // before them. The result is in buf.
-func (b *builder) sorted(p *part, buf []entry) []entry {
+func (b *entryBuilder) sorted(p *part, buf []entry) []entry {
 	buf = buf[:0]
 	for i, blk := range p.blocks {
 		buf = append(buf, blk[:min(blockLen, p.n-i*blockLen)]...)
@@ -212,7 +231,7 @@ func (b *builder) sorted(p *part, buf []entry) []entry {
 // order sorts the entries of one part. Hashes are spread evenly, so that
 // dealing them out by the bits after those of the part leaves next to nothing
 // to compare.
-func (b *builder) order(buf []entry) {
+func (b *entryBuilder) order(buf []entry) {
 	const bits = 12
 	compare := b.compare // made once, not for each heap
 	if len(buf) >= 1<<bits/4 {
@@ -243,7 +262,7 @@ func (b *builder) order(buf []entry) {
 }
 
 // compare is the order of entries in the file.
-func (b *builder) compare(x, y entry) int {
+func (b *entryBuilder) compare(x, y entry) int {
 	if hx, hy := x.hash(), y.hash(); hx != hy {
 		if hx < hy {
 			return -1
@@ -255,28 +274,25 @@ func (b *builder) compare(x, y entry) int {
 }
 
 // same says whether two entries are one record, maybe in two categories.
-func (b *builder) same(x, y *entry) bool {
+func (b *entryBuilder) same(x, y *entry) bool {
 	return x.low == y.low && x.high == y.high && x.size == y.size && bytes.Equal(b.key(x), b.key(y))
 }
 
-// dedupe sorts every part, drops what is there twice, and returns the number
-// of records.
-func (b *builder) dedupe() (records int, err error) {
+// dedupe sorts every part, drops what is there twice and what drop says, and
+// returns the number of records, and of entries that were there already.
+func (b *entryBuilder) dedupe(ctx context.Context, drop func(*entry) bool) (records, duplicates int, err error) {
 	var buf []entry
 	for i := range b.parts {
-		if err := b.ctx.Err(); err != nil {
-			return 0, err
+		if err := ctx.Err(); err != nil {
+			return 0, 0, err
 		}
 		p := &b.parts[i]
 		buf = b.sorted(p, buf)
-		b.report.Duplicates += p.n - len(buf)
-		if len(b.dropped) > 0 {
-			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.dropped[string(append([]byte{e.flags()}, b.key(&e)...))] })
+		duplicates += p.n - len(buf)
+		if drop != nil {
+			buf = slices.DeleteFunc(buf, func(e entry) bool { return drop(&e) })
 		}
 		p.n = 0
-		if len(b.removed) > 0 {
-			buf = slices.DeleteFunc(buf, func(e entry) bool { return b.isRemoved(&e) })
-		}
 		run := 0 // entries of the same record
 		for j := range buf {
 			if j == 0 || !b.same(&buf[j-1], &buf[j]) {
@@ -293,7 +309,18 @@ func (b *builder) dedupe() (records int, err error) {
 		}
 		p.blocks = slices.Clip(p.blocks[:(p.n+blockLen-1)/blockLen])
 	}
-	return records, nil
+	return records, duplicates, nil
+}
+
+// drops returns what says whether an entry is left out: a badfilter rule takes
+// it out, or somebody has removed it since.
+func (b *builder) drops() func(*entry) bool {
+	if len(b.dropped) == 0 && len(b.removed) == 0 {
+		return nil
+	}
+	return func(e *entry) bool {
+		return b.dropped[string(append([]byte{e.flags()}, b.entries.key(e)...))] || len(b.removed) > 0 && b.isRemoved(e)
+	}
 }
 
 // errCrowded says that too many entries share a bucket, which chance does not
@@ -308,13 +335,14 @@ const (
 
 // write writes the list file.
 func (b *builder) write(dst string, stamp [32]byte, start time.Time) error {
-	if err := b.spill.get(b.text); err != nil {
+	if err := b.entries.spill.get(b.entries.text); err != nil {
 		return err
 	}
-	n, err := b.dedupe()
+	n, duplicates, err := b.entries.dedupe(b.ctx, b.drops())
 	if err != nil {
 		return err
 	}
+	b.report.Duplicates += duplicates
 	return atomicfile.Write(dst, 0o644, func(f *os.File) error { return b.writeTo(f, n, stamp, start) })
 }
 
@@ -346,9 +374,9 @@ func (s *sectionWriter) Write(p []byte) (int, error) {
 }
 
 func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) error {
-	h := header{Magic: magic, Version: version, Seed: b.seed, Entries: uint64(n), Stamp: stamp, MaxPath: uint32(b.maxPath)}
+	h := header{Magic: magic, Version: version, Seed: b.entries.seed, Entries: uint64(n), Stamp: stamp, MaxPath: uint32(b.entries.maxPath)}
 	h.Buckets = uint64(max(1, n/perBucket))
-	h.Blocks = uint64(max(1, ((n+b.urls)*bitsPerKey+511)/512))
+	h.Blocks = uint64(max(1, ((n+b.entries.urls)*bitsPerKey+511)/512))
 	if b.cfg.Match == Prefix {
 		h.Flags |= headerPrefix
 	}
@@ -362,8 +390,8 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 		return err
 	}
 	s := &sectionWriter{w: bufio.NewWriterSize(f, 256<<10), at: headerSize}
-	o := &output{b: b, h: &h, w: s,
-		bloom: make([]byte, h.Blocks*64), index: make([]byte, 0, (h.Buckets+1)*4), more: make([]byte, 0, b.shared*4), sets: map[string]uint32{}}
+	o := &output{b: b, e: &b.entries, h: &h, w: s,
+		bloom: make([]byte, h.Blocks*64), index: make([]byte, 0, (h.Buckets+1)*4), more: make([]byte, 0, b.entries.shared*4), sets: map[string]uint32{}}
 	if err := s.begin(&h.Section[secRecords]); err != nil {
 		return err
 	}
@@ -372,10 +400,11 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 	}
 	b.report.Entries = n
 	b.report.Bytes = 0 // set below, when all but the report is written
+	requests, pages, cosmetics := b.ruleTables()
 	sections := []struct {
 		id   int
 		data []byte
-	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, o.ruleTable()}, {secShared, b.sharedTable()}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
+	}{{secIndex, o.index}, {secBloom, o.bloom}, {secMore, o.more}, {secNetworks, b.networkTable()}, {secExpressions, b.expressionTable()}, {secRules, requests}, {secPages, pages}, {secCosmetics, cosmetics}, {secShared, b.sharedTable()}, {secSets, o.setTable()}, {secNames, o.nameTable()}, {secSources, o.sourceTable()}}
 	for _, x := range sections {
 		if err := s.begin(&h.Section[x.id]); err != nil {
 			return err
@@ -403,6 +432,7 @@ func (b *builder) writeTo(f *os.File, n int, stamp [32]byte, start time.Time) er
 // output is what grows while the records are written.
 type output struct {
 	b     *builder
+	e     *entryBuilder
 	h     *header
 	w     *sectionWriter
 	bloom []byte
@@ -430,18 +460,18 @@ func (o *output) records() error {
 		chain  int
 	)
 	o.index = binary.LittleEndian.AppendUint32(o.index, 0)
-	for i := range o.b.parts {
+	for i := range o.e.parts {
 		if err := o.b.ctx.Err(); err != nil {
 			return err
 		}
-		p := &o.b.parts[i]
+		p := &o.e.parts[i]
 		buf = buf[:0]
 		for j, blk := range p.blocks {
 			buf = append(buf, blk[:min(blockLen, p.n-j*blockLen)]...)
 		}
 		for j, same := 0, 0; j < len(buf); j += same {
 			e := &buf[j]
-			for same = 1; j+same < len(buf) && o.b.same(e, &buf[j+same]); {
+			for same = 1; j+same < len(buf) && o.e.same(e, &buf[j+same]); {
 				same++
 			}
 			at, _ := bits.Mul64(e.hash(), o.h.Buckets)
@@ -474,7 +504,7 @@ func (o *output) records() error {
 	}
 	for id, s := range o.order {
 		for i := 0; i < len(s); i += 2 {
-			o.b.report.Categories[o.b.names[binary.LittleEndian.Uint16([]byte(s[i:]))]] += o.count[id]
+			o.b.report.Categories[o.b.categories.names[binary.LittleEndian.Uint16([]byte(s[i:]))]] += o.count[id]
 		}
 	}
 	return nil
@@ -509,7 +539,7 @@ func (o *output) record(rec, set []byte, same []entry) (r, s []byte) {
 	if o.h.Flags&headerWide != 0 {
 		rec = append(rec, byte(pos>>24))
 	}
-	return append(rec, o.b.key(e)...), set
+	return append(rec, o.e.key(e)...), set
 }
 
 // set returns the number of a set of categories.
@@ -528,13 +558,13 @@ func (o *output) set(set []byte) uint32 {
 // path.
 func (o *output) filter(e *entry) {
 	bloomSet(o.bloom, o.h.Blocks, e.hash())
-	key := o.b.key(e)
+	key := o.e.key(e)
 	if c := key[len(key)-1]; '0' <= c && c <= '9' || bytes.IndexByte(key, ':') >= 0 {
 		o.h.Flags |= headerAddress // or, at worst, a name under xn--…
 	}
 	if i := bytes.IndexByte(key, '/'); i > 0 {
 		o.b.report.URLs++
-		bloomSet(o.bloom, o.h.Blocks, gate(hashHost(key[:i], o.b.seed)))
+		bloomSet(o.bloom, o.h.Blocks, gate(hashHost(key[:i], o.e.seed)))
 	}
 }
 
@@ -555,9 +585,9 @@ func (o *output) setTable() []byte {
 // nameTable: number of categories, then for each the number of its names and
 // the names, each with its length.
 func (o *output) nameTable() []byte {
-	t := binary.AppendUvarint(nil, uint64(len(o.b.names)))
-	for _, name := range o.b.names {
-		also := o.b.aliases[name]
+	t := binary.AppendUvarint(nil, uint64(len(o.b.categories.names)))
+	for _, name := range o.b.categories.names {
+		also := o.b.categories.aliases[name]
 		slices.Sort(also)
 		for _, a := range also {
 			o.b.report.Categories[a] += o.b.report.Categories[name]

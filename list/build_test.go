@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+	"shuultuur/setting"
 )
 
 // TestAgreesWithMap puts random small lists, of names made so that they share
@@ -44,7 +45,7 @@ func TestAgreesWithMap(t *testing.T) {
 			t.Fatal(err)
 		}
 		os.Remove(dst)
-		if _, err := Compile(context.Background(), "own", Config{Format: Domains, Path: src}, dst); err != nil {
+		if _, err := Compile(context.Background(), "own", Config{Format: Domains, Path: setting.Source(src)}, dst); err != nil {
 			t.Fatal(err)
 		}
 		f, err := Open(dst)
@@ -85,7 +86,7 @@ func TestManyEntriesAgreeWithMap(t *testing.T) {
 	g := generated{seed: 7, n: 60_000}
 	tree := filepath.Join(t.TempDir(), "tree")
 	g.write(t, tree)
-	f, rep := compilePath(t, Config{Path: tree})
+	f, rep := compilePath(t, Config{Path: setting.Source(tree)})
 	if rep.Entries != g.n || rep.Bad+rep.Duplicates > 0 {
 		t.Fatalf("got %d entries, %d bad, %d duplicates, want %d, 0, 0", rep.Entries, rep.Bad, rep.Duplicates, g.n)
 	}
@@ -137,7 +138,7 @@ func TestUnchangedListIsNotMadeAgain(t *testing.T) {
 	}
 	compile := func(cfg Config) Report {
 		t.Helper()
-		cfg.Path = src
+		cfg.Path = setting.Source(src)
 		rep, err := Compile(context.Background(), "own", cfg, dst)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +171,7 @@ func TestDamagedFileIsRefusedAndMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	compile := func() Report {
-		rep, err := Compile(context.Background(), "own", Config{Path: src}, dst)
+		rep, err := Compile(context.Background(), "own", Config{Path: setting.Source(src)}, dst)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +237,7 @@ func TestKilledCompileLeavesTheOldList(t *testing.T) {
 	if err := os.WriteFile(src, []byte("a.com\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compile(context.Background(), "own", Config{Path: src}, dst); err != nil {
+	if _, err := Compile(context.Background(), "own", Config{Path: setting.Source(src)}, dst); err != nil {
 		t.Fatal(err)
 	}
 	young, old := dst+".123.tmp", dst+".456.tmp"
@@ -259,13 +260,13 @@ func TestKilledCompileLeavesTheOldList(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Compile(ctx, "own", Config{Path: src}, dst); !errors.Is(err, context.Canceled) {
+	if _, err := Compile(ctx, "own", Config{Path: setting.Source(src)}, dst); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want canceled", err)
 	}
 	if now, err := Open(dst); err != nil || now.Len() != 1 {
 		t.Errorf("after a Compile that was stopped: got %v, %v, want the old list", now, err)
 	}
-	if _, err := Compile(context.Background(), "own", Config{Path: src}, dst); err != nil {
+	if _, err := Compile(context.Background(), "own", Config{Path: setting.Source(src)}, dst); err != nil {
 		t.Fatal(err)
 	}
 	if len(ask(t, f, "a.com")) != 1 {
@@ -299,7 +300,7 @@ func TestCraftedCollisions(t *testing.T) {
 		}
 	}
 	f, rep := compileText(t, Config{Format: Domains}, strings.Join(lines, "\n"))
-	if f.seed == defaultSeed {
+	if f.table.seed == defaultSeed {
 		t.Error("compiled with the default seed")
 	}
 	if rep.Entries != len(lines) {
@@ -330,7 +331,7 @@ func TestReplacedWhileAsked(t *testing.T) {
 		if err := os.WriteFile(src, fmt.Appendf(nil, "always.com\nround%d.com\n", i), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Compile(context.Background(), "own", Config{Path: src}, dst); err != nil {
+		if _, err := Compile(context.Background(), "own", Config{Path: setting.Source(src)}, dst); err != nil {
 			t.Fatal(err)
 		}
 		f, err := Open(dst)
@@ -472,7 +473,7 @@ func TestCompilingAllocatesNothingForAnEntry(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: path}, filepath.Join(dir, "names.list"))
+	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: setting.Source(path)}, filepath.Join(dir, "names.list"))
 	runtime.ReadMemStats(&after)
 	if err != nil || rep.Entries != n {
 		t.Fatalf("%d entries, %v", rep.Entries, err)
@@ -499,7 +500,7 @@ func TestTextOfALargeListIsPutAside(t *testing.T) {
 	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: path}, dst)
+	rep, err := Compile(t.Context(), "names", Config{Format: Domains, Path: setting.Source(path)}, dst)
 	if err != nil || rep.Entries != n {
 		t.Fatalf("%d entries, %v", rep.Entries, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 // TestAgreesWithE2guardian feeds the same random site, URL and expression lists
@@ -124,7 +124,7 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 	}))
 	t.Cleanup(origin.Close)
 	parent, parentPort, _ := net.SplitHostPort(origin.Listener.Addr().String())
-	port, tlsPort := peertest.Port(t), peertest.Port(t)
+	port, tlsPort := peer.Port(t), peer.Port(t)
 	addr := "127.0.0.1:" + port
 	q := func(name string) string { return "'" + filepath.Join(dir, name) + "'" }
 	conf := shipped(t, "e2guardian.conf", func(key, line string) bool { return strings.HasSuffix(key, "list") }, map[string]string{
@@ -148,7 +148,7 @@ func startGuardian(t testing.TB, program string, sites, urls, expressions []stri
 		t.Fatal(err)
 	}
 	defer out.Close()
-	g := &guardian{addr: addr, cmd: peertest.Command(t, program, "-N", "-c", filepath.Join(dir, "e2guardian.conf"))}
+	g := &guardian{addr: addr, cmd: peer.Command(t, program, "-N", "-c", filepath.Join(dir, "e2guardian.conf"))}
 	g.cmd.Stdout, g.cmd.Stderr = out, out
 	if err := g.cmd.Start(); err != nil {
 		t.Skipf("e2guardian does not run here: %v", err)

@@ -1,7 +1,6 @@
 package list
 
 import (
-	"encoding/binary"
 	"runtime"
 )
 
@@ -35,8 +34,8 @@ func (e Entry) String() string {
 // are more than a host are not among them.
 func (f *File) Entries(yield func(Entry) bool) error {
 	defer runtime.KeepAlive(f)
-	for b := f.records; len(b) > 0; {
-		r, n := f.record(b)
+	for b := f.table.records; len(b) > 0; {
+		r, n := f.table.record(b)
 		if n == 0 {
 			return f.damaged
 		}
@@ -54,12 +53,12 @@ func (f *File) Entries(yield func(Entry) bool) error {
 
 // joined returns the categories of a record, joined by commas.
 func (f *File) joined(r record) (category string, ok bool) {
-	from, to, ok := f.set(r.set >> flagBits)
+	from, to, ok := f.table.sets.of(r.set >> flagBits)
 	if !ok {
 		return "", false
 	}
 	for i := from; i < to; i++ {
-		for _, name := range f.names[binary.LittleEndian.Uint16(f.ids[2*i:])] {
+		for _, name := range f.names[f.table.sets.category(i)] {
 			if category != "" {
 				category += ","
 			}

@@ -3,6 +3,7 @@ package list
 import (
 	"os"
 	"path/filepath"
+	"shuultuur/setting"
 	"slices"
 	"testing"
 )
@@ -15,7 +16,7 @@ func TestEntriesAreWhatTheSourceSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	dst := filepath.Join(dir, "rules.list")
-	if _, err := Compile(t.Context(), "rules", Config{Format: Adblock, Path: src}, dst); err != nil {
+	if _, err := Compile(t.Context(), "rules", Config{Format: Adblock, Path: setting.Source(src)}, dst); err != nil {
 		t.Fatal(err)
 	}
 	f, err := Open(dst)

@@ -127,7 +127,7 @@ func (p *parser) expressionLine(s []byte) {
 	if len(s) == 0 || s[0] == '#' || strings.HasPrefix(string(s), ".Include<") {
 		return
 	}
-	e := expression{text: string(s), cat: p.cat, line: p.first + uint32(p.src.Lines) - 1}
+	e := expression{text: string(s), cat: p.cat, line: p.line()}
 	if p.format != Expressions {
 		e.dialect = perl
 	}
@@ -183,7 +183,7 @@ func (b *builder) expressionTable() []byte {
 		t = binary.AppendUvarint(t, uint64(e.line))
 		t = binary.AppendUvarint(t, uint64(e.dialect))
 		t = appendString(t, e.text)
-		b.report.Categories[b.names[e.cat]]++
+		b.report.Categories[b.categories.names[e.cat]]++
 	}
 	b.report.Exprs = len(b.exprs)
 	return t

@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"math/bits"
 	"os"
 	"runtime"
 	"slices"
 	"sort"
 	"time"
 
-	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
-
-	"shuultuur/list/adblock"
 )
 
 // The form of a list file. All numbers are little endian; sections begin at
@@ -36,6 +32,8 @@ import (
 //	networks  networks in order, each with the one around it
 //	exprs     regular expressions, as text
 //	rules     adblock rules that are more than a host
+//	pages     adblock rules that change pages
+//	cosmetics adblock rules about the elements of pages
 //	sets      the different sets of categories
 //	names     the names of each category, aliases after the first
 //	sources   the files, the number of the first line of each, and when it holds
@@ -45,7 +43,7 @@ import (
 //
 // A record takes 5 to 8 bytes and its key, filter and index 2.5 bytes more.
 const (
-	version      = 3
+	version      = 4
 	made         = 1 // goes up when lists are to be made anew that could still be read
 	headerSize   = 512
 	sectionAlign = 64
@@ -75,6 +73,8 @@ const (
 	secSources
 	secReport
 	secShared
+	secPages
+	secCosmetics
 	sections
 )
 
@@ -147,41 +147,45 @@ func decodeHeader(data []byte) (h header, err error) {
 // the system ends the process that reads what is no longer there. Compile
 // never does that, it puts a new file in the old one's place.
 type File struct {
-	path    string
-	data    []byte
+	image
 	cleanup runtime.Cleanup
+	overlay *File // nil when there is none
 
-	stamp   [32]byte
-	seed    uint64
-	entries int
-	buckets uint64
-	blocks  uint64
-	prefix  bool
-	posSize int // bytes of a record's line
-	maxPath int
-	section [sections]section
-
-	records, index, bloom, more []byte
-
-	sets    []byte // ends of each set, then ids
-	nsets   uint32
-	ids     []byte
-	names   [][]string // by category
-	files   []origin
-	timed   bool // some of files hold at certain times only
-	damaged error
-
-	networks []byte
+	table    entryTable
+	networks networkTable
 	exprs    expressionSet
-	rules    *adblock.Engine // nil when there are none
+	rules    Rules
 
-	own string   // category that the settings name, "" when it has none
-	bad []string // what badfilter rules take out
+	names [][]string // by category
+	files []origin
+	own   string   // category that the settings name, "" when it has none
+	bad   []string // what badfilter rules take out
 
+	timed     bool // some of files hold at certain times only
 	longest   bool
 	addresses bool
 	excepts   bool
-	overlay   *File // nil when there is none
+}
+
+// An image is the bytes of a list file and its sections.
+type image struct {
+	path    string
+	data    []byte
+	stamp   [32]byte
+	section [sections]section
+	damaged error
+}
+
+func (f *image) bytes(i int) []byte {
+	s := f.section[i]
+	return f.data[s.Offset : s.Offset+s.Size : s.Offset+s.Size]
+}
+
+func (f *image) verify(i int) error {
+	if crc32.Checksum(f.bytes(i), castagnoli) != f.section[i].Sum {
+		return fmt.Errorf("damaged list file: section %d does not fit its checksum", i)
+	}
+	return nil
 }
 
 // Open maps the list file at path, and the overlay beside it where there is
@@ -236,21 +240,20 @@ func open(path string, data []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{
-		path: path, data: data, stamp: h.Stamp, seed: h.Seed, entries: int(h.Entries),
-		buckets: h.Buckets, blocks: h.Blocks, prefix: h.Flags&headerPrefix != 0,
-		maxPath: int(min(h.MaxPath, maxKey)), section: h.Section, posSize: 3,
-		damaged: fmt.Errorf("%s: damaged list file: remove it to have it made anew", path),
+	damaged := fmt.Errorf("%s: damaged list file: remove it to have it made anew", path)
+	f := &File{image: image{path: path, data: data, stamp: h.Stamp, section: h.Section, damaged: damaged}}
+	f.table = entryTable{
+		records: f.bytes(secRecords), index: f.bytes(secIndex), bloom: f.bytes(secBloom), more: f.bytes(secMore),
+		count: int(h.Entries), seed: h.Seed, buckets: h.Buckets, blocks: h.Blocks, prefix: h.Flags&headerPrefix != 0,
+		maxPath: int(min(h.MaxPath, maxKey)), posSize: 3, damaged: damaged,
 	}
 	if h.Flags&headerWide != 0 {
-		f.posSize = 4
+		f.table.posSize = 4
 	}
 	f.longest = h.Flags&headerLongest != 0
 	f.excepts = h.Flags&headerExcepts != 0
-	f.addresses = h.Flags&headerAddress != 0 || len(f.bytes(secNetworks)) > 0
-	f.records, f.index = f.bytes(secRecords), f.bytes(secIndex)
-	f.bloom, f.more = f.bytes(secBloom), f.bytes(secMore)
 	f.networks = f.bytes(secNetworks)
+	f.addresses = h.Flags&headerAddress != 0 || len(f.networks) > 0
 	for i := secSets; i < sections; i++ {
 		if i == secReport {
 			continue
@@ -262,24 +265,7 @@ func open(path string, data []byte) (*File, error) {
 	if err := f.readTables(); err != nil {
 		return nil, err
 	}
-	if data := f.bytes(secRules); len(data) > 0 {
-		if f.rules, err = adblock.Open(data); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
-}
-
-func (f *File) bytes(i int) []byte {
-	s := f.section[i]
-	return f.data[s.Offset : s.Offset+s.Size : s.Offset+s.Size]
-}
-
-func (f *File) verify(i int) error {
-	if crc32.Checksum(f.bytes(i), castagnoli) != f.section[i].Sum {
-		return fmt.Errorf("damaged list file: section %d does not fit its checksum", i)
-	}
-	return nil
+	return f, f.rules.open(f)
 }
 
 var errTable = errors.New("damaged list file: a table is cut short")
@@ -318,29 +304,7 @@ func (f *File) readTables() error {
 	if r.b == nil {
 		return errTable
 	}
-	s := f.bytes(secSets)
-	if len(s) < 4 {
-		return errTable
-	}
-	f.nsets = binary.LittleEndian.Uint32(s)
-	if uint64(len(s)-4) < 4*uint64(f.nsets) {
-		return errTable
-	}
-	f.sets, f.ids = s[4:4+4*f.nsets], s[4+4*f.nsets:]
-	from := uint32(0)
-	for i := range f.nsets {
-		end := binary.LittleEndian.Uint32(f.sets[4*i:])
-		if end < from || uint64(end)*2 > uint64(len(f.ids)) {
-			return errTable
-		}
-		from = end
-	}
-	for i := 0; i+1 < len(f.ids); i += 2 {
-		if int(binary.LittleEndian.Uint16(f.ids[i:])) >= len(f.names) {
-			return errTable
-		}
-	}
-	return nil
+	return f.table.sets.read(f.bytes(secSets), len(f.names))
 }
 
 // A tableReader reads numbers and strings. What is wrong leaves b nil, and
@@ -381,8 +345,7 @@ func (f *File) Close() error {
 	}
 	f.cleanup.Stop()
 	data := f.data
-	f.data, f.records, f.index, f.bloom, f.more, f.sets, f.ids, f.networks = nil, nil, nil, nil, nil, nil, nil, nil
-	f.entries, f.nsets, f.buckets, f.blocks, f.rules = 0, 0, 0, 0, nil
+	f.data, f.table, f.networks, f.rules = nil, entryTable{}, nil, Rules{}
 	return unix.Munmap(data)
 }
 
@@ -394,8 +357,8 @@ func (f *File) Verify() error {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 	}
-	for i := 4; i+4 <= len(f.index); i += 4 {
-		if binary.LittleEndian.Uint32(f.index[i:]) < binary.LittleEndian.Uint32(f.index[i-4:]) {
+	for index := f.table.index; len(index) >= 8; index = index[4:] {
+		if binary.LittleEndian.Uint32(index[4:]) < binary.LittleEndian.Uint32(index) {
 			return f.damaged
 		}
 	}
@@ -416,7 +379,7 @@ func (f *File) Report() (Report, error) {
 }
 
 // Len returns the number of different entries, without the overlay.
-func (f *File) Len() int { return f.entries }
+func (f *File) Len() int { return f.table.count }
 
 // HasAddresses says whether any entry is an IP address or a network.
 func (f *File) HasAddresses() bool { return f.addresses || f.overlay != nil && f.overlay.addresses }
@@ -425,7 +388,9 @@ func (f *File) HasAddresses() bool { return f.addresses || f.overlay != nil && f
 func (f *File) HasExceptions() bool { return f.excepts || f.overlay != nil }
 
 // HasURLs says whether any entry has a path.
-func (f *File) HasURLs() bool { return f.maxPath > 0 || f.overlay != nil && f.overlay.maxPath > 0 }
+func (f *File) HasURLs() bool {
+	return f.table.maxPath > 0 || f.overlay != nil && f.overlay.table.maxPath > 0
+}
 
 // Categories returns the names of all categories, sorted.
 func (f *File) Categories() []string {
@@ -473,234 +438,19 @@ const (
 // first; after them the URLs. It allocates nothing but a larger dst. The error
 // is about a damaged file; what was found until then is in the result.
 func (f *File) Lookup(q *Query, dst []Match) ([]Match, error) {
+	defer runtime.KeepAlive(f)
 	from := len(dst)
-	dst, err := f.lookup(q, dst)
+	dst, err := f.table.lookup(f, q, dst)
+	if err == nil && q.ip && len(f.networks) > 0 {
+		dst, err = f.networks.lookup(f, q.addr, dst)
+		if err == nil && q.sent != q.addr { // a network may hold the NAT64 prefix itself
+			dst, err = f.networks.lookup(f, q.sent, dst)
+		}
+	}
 	if err == nil && f.overlay != nil {
 		dst, err = f.amended(q, dst, from)
 	}
 	return dst, err
-}
-
-func (f *File) lookup(q *Query, dst []Match) ([]Match, error) {
-	if f.blocks == 0 {
-		return dst, nil // closed
-	}
-	if q.seed != f.seed {
-		q.hash(f.seed)
-	}
-	var err error
-	for i := range q.n {
-		if f.maybe(q.sums[i]) {
-			if dst, err = f.bucket(q.sums[i], q.suffix(i), nil, i == q.n-1, dst); err != nil {
-				return dst, err
-			}
-		}
-	}
-	if f.maxPath > 0 && len(q.path) > 0 {
-		if dst, err = f.lookupURL(q, dst); err != nil {
-			return dst, err
-		}
-	}
-	if q.ip && len(f.networks) > 0 {
-		dst, err = f.lookupAddr(q.addr, dst)
-	}
-	runtime.KeepAlive(f)
-	return dst, err
-}
-
-func (f *File) lookupURL(q *Query, dst []Match) ([]Match, error) {
-	first := 0
-	if f.prefix { // the host itself, and what is left without www
-		first = max(0, q.n-1)
-		if rest, ok := withoutWWW(q.host); ok && q.n > 1 && len(rest) == int(q.sizes[q.n-2]) {
-			first = q.n - 2
-		}
-	}
-	var err error
-	for i := first; i < q.n; i++ {
-		if !f.maybe(gate(q.sums[i])) {
-			continue
-		}
-		if f.prefix {
-			dst, err = f.prefixes(q.sums[i], q.suffix(i), q.path, dst)
-		} else {
-			dst, err = f.boundaries(q.sums[i], q.suffix(i), q.path, dst)
-		}
-		if err != nil {
-			return dst, err
-		}
-	}
-	return dst, nil
-}
-
-// boundaries looks up every prefix of path that ends at a boundary. A path is
-// at most one byte longer than any entry's, so that its own end is known to be
-// one when it comes to that.
-func (f *File) boundaries(h uint64, host string, path []byte, dst []Match) ([]Match, error) {
-	var err error
-	from := 0
-	for e := 1; e <= min(len(path), f.maxPath); e++ {
-		if e < len(path) && !boundary(path[e]) {
-			continue
-		}
-		h = xxh3.HashSeed(path[from:e], h)
-		from = e
-		if f.maybe(h) {
-			if dst, err = f.bucket(h, host, path[:e], true, dst); err != nil {
-				return dst, err
-			}
-		}
-	}
-	return dst, nil
-}
-
-// prefixes looks up every prefix of path.
-func (f *File) prefixes(h uint64, host string, path []byte, dst []Match) ([]Match, error) {
-	var err error
-	from := 0
-	for e := 1; e <= min(len(path), f.maxPath); e++ {
-		if e-from > prefixPiece {
-			h = xxh3.HashSeed(path[from:from+prefixPiece], h)
-			from += prefixPiece
-		}
-		if sum := xxh3.HashSeed(path[from:e], h); f.maybe(sum) {
-			if dst, err = f.bucket(sum, host, path[:e], true, dst); err != nil {
-				return dst, err
-			}
-		}
-	}
-	return dst, nil
-}
-
-// maybe asks the filter: false means there is no entry with this hash.
-func (f *File) maybe(h uint64) bool {
-	at, _ := bits.Mul64(h, f.blocks)
-	b := f.bloom[at*64:]
-	if len(b) < 64 {
-		return false
-	}
-	b = b[:64]
-	g := bloomMix(h)
-	// All six at once: a branch for each would be guessed wrong two times in
-	// five, which costs more than the bits.
-	hit := b[g>>58&63] >> (g >> 55 & 7) &
-		(b[g>>49&63] >> (g >> 46 & 7)) &
-		(b[g>>40&63] >> (g >> 37 & 7)) &
-		(b[g>>31&63] >> (g >> 28 & 7)) &
-		(b[g>>22&63] >> (g >> 19 & 7)) &
-		(b[g>>13&63] >> (g >> 10 & 7))
-	return hit&1 != 0
-}
-
-// bucket appends the entries with key host+path out of the bucket of hash h.
-// whole says that host is all of what was asked for, not only a parent domain.
-// Every offset is checked: the file is not ours to trust.
-func (f *File) bucket(h uint64, host string, path []byte, whole bool, dst []Match) ([]Match, error) {
-	at, _ := bits.Mul64(h, f.buckets)
-	if uint64(len(f.index)) < at*4+8 {
-		return dst, f.damaged
-	}
-	from := binary.LittleEndian.Uint32(f.index[at*4:])
-	to := binary.LittleEndian.Uint32(f.index[at*4+4:])
-	if from > to || uint64(to) > uint64(len(f.records)) {
-		return dst, f.damaged
-	}
-	for b := f.records[from:to]; len(b) > 0; {
-		r, n := f.record(b)
-		if n == 0 {
-			return dst, f.damaged
-		}
-		if len(r.key) == len(host)+len(path) &&
-			string(r.key[:len(host)]) == host && string(r.key[len(host):]) == string(path) &&
-			r.set&covers(whole) == 0 {
-			var err error
-			if dst, err = f.matches(r, to-uint32(len(b)), path != nil, dst); err != nil {
-				return dst, err
-			}
-		}
-		b = b[n:]
-	}
-	return dst, nil
-}
-
-// covers returns the flag that keeps an entry from covering a host that is it
-// as a whole, or a subdomain of it.
-func covers(whole bool) uint64 {
-	if whole {
-		return flagBelow
-	}
-	return flagExact
-}
-
-// matches appends one Match for each name of each category of r.
-func (f *File) matches(r record, at uint32, url bool, dst []Match) ([]Match, error) {
-	from, to, ok := f.set(r.set >> flagBits)
-	if !ok {
-		return dst, f.damaged
-	}
-	for i := from; i < to; i++ {
-		for _, name := range f.names[binary.LittleEndian.Uint16(f.ids[2*i:])] {
-			dst = append(dst, Match{
-				List: f, Category: name, Exception: r.set&flagException != 0, Important: r.set&flagImportant != 0,
-				URL: url, record: at, nth: uint16(i - from), size: uint16(len(r.key)),
-			})
-		}
-	}
-	return dst, nil
-}
-
-// set returns where the categories of a set are in f.ids. readTables has
-// checked them.
-func (f *File) set(id uint64) (from, to uint32, ok bool) {
-	if id >= uint64(f.nsets) {
-		return 0, 0, false
-	}
-	if id > 0 {
-		from = binary.LittleEndian.Uint32(f.sets[4*id-4:])
-	}
-	return from, binary.LittleEndian.Uint32(f.sets[4*id:]), true
-}
-
-// categoryIDs returns the categories from one place in f.ids to another.
-func (f *File) categoryIDs(from, to uint32) []int {
-	ids := make([]int, 0, to-from)
-	for i := from; i < to; i++ {
-		ids = append(ids, int(binary.LittleEndian.Uint16(f.ids[2*i:])))
-	}
-	return ids
-}
-
-type record struct {
-	key []byte
-	set uint64 // and flags
-	pos uint32
-}
-
-// record reads the record at the beginning of b and returns the bytes it
-// takes, 0 when it is damaged.
-func (f *File) record(b []byte) (r record, n int) {
-	size, i := uint64(b[0]), 1
-	if size >= 0x80 {
-		size, i = binary.Uvarint(b)
-		if i <= 0 {
-			return r, 0
-		}
-	}
-	set, j := binary.Uvarint(b[i:])
-	if j <= 0 {
-		return r, 0
-	}
-	i += j
-	if size > maxKey || len(b)-i < f.posSize+int(size) {
-		return r, 0
-	}
-	r.set, r.pos = set, uint32(b[i])|uint32(b[i+1])<<8|uint32(b[i+2])<<16
-	if f.posSize == 4 {
-		r.pos |= uint32(b[i+3]) << 24
-	}
-	i += f.posSize
-	r.key = b[i : i+int(size)]
-	return r, i + int(size)
 }
 
 // Evidence says which entry m is and where it is written:
@@ -744,29 +494,13 @@ func (f *File) Applies(m Match, at time.Time) bool {
 func (f *File) written(m Match) (text string, line uint64, ok bool) {
 	switch m.kind {
 	case networkKind:
-		return f.writtenNetwork(m)
+		return f.networks.written(m)
 	case expressionKind:
 		return f.exprs.written(m)
 	case ruleKind:
-		return f.writtenRule(m)
+		return f.rules.written(m)
 	}
-	if uint64(m.record) >= uint64(len(f.records)) {
-		return "", 0, false
-	}
-	r, n := f.record(f.records[m.record:])
-	from, to, ok := f.set(r.set >> flagBits)
-	if n == 0 || !ok {
-		return "", 0, false
-	}
-	line = uint64(r.pos)
-	if to-from > 1 {
-		i := (line + uint64(m.nth)) * 4
-		if i+4 > uint64(len(f.more)) {
-			return string(r.key), 0, false
-		}
-		line = uint64(binary.LittleEndian.Uint32(f.more[i:]))
-	}
-	return string(r.key), line, true
+	return f.table.written(m)
 }
 
 // origin returns the file that has a line.

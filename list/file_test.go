@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"shuultuur/setting"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +14,8 @@ import (
 func compileText(t testing.TB, cfg Config, text string) (*File, Report) {
 	t.Helper()
 	dir := t.TempDir()
-	cfg.Path = filepath.Join(dir, "source")
-	if err := os.WriteFile(cfg.Path, []byte(text), 0o644); err != nil {
+	cfg.Path = setting.Source(filepath.Join(dir, "source"))
+	if err := os.WriteFile(string(cfg.Path), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return compilePath(t, cfg)

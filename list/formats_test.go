@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"shuultuur/list/adblock/literal"
+	"shuultuur/setting"
 )
 
 // TestNetworksAgreeWithWalk: random nested networks and ranges of a small part
@@ -115,7 +116,7 @@ func TestIncludes(t *testing.T) {
 		"lists/more":           "[0-9]+\\.zip$\n",
 		"lists/sub/unincluded": "no.com\n",
 	})
-	f, rep := compilePath(t, Config{Format: E2guardian, Path: filepath.Join(dir, "main")})
+	f, rep := compilePath(t, Config{Format: E2guardian, Path: setting.Source(filepath.Join(dir, "main"))})
 	for url, want := range map[string][]string{
 		"a.com": {"Last a.com"}, "www.one.com": {"own one.com"}, "deep.com": {"Deep deep.com"}, "two.com": {"own two.com"},
 		"secret.com": nil, "dot.com": {"Last dot.com"}, "10.1.2.3": {"Last 10.0.0.0/8"}, "d.com": {"Last d.com"}, "e.com/x": {"Last e.com/x"}, "no.com": nil, "a.zzz": nil,
@@ -163,7 +164,7 @@ func TestIncludes(t *testing.T) {
 		}
 	}
 
-	f, rep = compilePath(t, Config{Format: E2guardianRegexp, Path: filepath.Join(dir, "bannedregexp")})
+	f, rep = compilePath(t, Config{Format: E2guardianRegexp, Path: setting.Source(filepath.Join(dir, "bannedregexp"))})
 	for url, want := range map[string]bool{
 		"http://x.com/Adult/": true, "http://x.com/adults": false, "http://x.com/77.ZIP": true, "http://x.com/77.zip?x": false,
 		"http://x.com/odd": true, "http://x.com/aaz": true, "http://x.com/baz": false,
@@ -216,7 +217,7 @@ func TestIncludesOfARelativePath(t *testing.T) {
 func TestCompileSeesIncludes(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"main": ".Include<one>\n", "one": "a.com\n"})
-	cfg, dst := Config{Format: E2guardian, Path: filepath.Join(dir, "main")}, filepath.Join(dir, "x.list")
+	cfg, dst := Config{Format: E2guardian, Path: setting.Source(filepath.Join(dir, "main"))}, filepath.Join(dir, "x.list")
 	for i, want := range []bool{false, true, false} {
 		if i == 2 {
 			write(t, dir, map[string]string{"one": "a.com\nb.com\n"})
@@ -259,7 +260,7 @@ func TestCharsets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, map[string]string{name: tt.text})
-			f, rep := compilePath(t, Config{Format: Domains, Charset: tt.charset, Path: filepath.Join(dir, name)})
+			f, rep := compilePath(t, Config{Format: Domains, Charset: tt.charset, Path: setting.Source(filepath.Join(dir, name))})
 			if len(ask(t, f, tt.host)) != 1 || rep.Bad != 0 {
 				t.Errorf("not found: %v", rep.Problems)
 			}
@@ -328,7 +329,7 @@ func TestCompression(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			f, _ := compilePath(t, Config{Format: Hosts, Path: path})
+			f, _ := compilePath(t, Config{Format: Hosts, Path: setting.Source(path)})
 			if got := ask(t, f, "b.com"); len(got) != 1 {
 				t.Errorf("got %v", got)
 			}
@@ -338,7 +339,7 @@ func TestCompression(t *testing.T) {
 	if err := os.WriteFile(path, zipped(t, map[string][]byte{"ut1/adult/domains": []byte("a.com\n"), "ut1/games/urls": []byte("a.com/x\n"), "README": []byte("x")}), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f, _ := compilePath(t, Config{Path: path})
+	f, _ := compilePath(t, Config{Path: setting.Source(path)})
 	if d := cmp.Diff([]string{"adult a.com", "games a.com/x"}, ask(t, f, "a.com/x")); d != "" {
 		t.Error(d)
 	}
@@ -351,7 +352,7 @@ func TestBombs(t *testing.T) {
 		if err := os.WriteFile(path, compressed(t, kind, zeros), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Compile(context.Background(), "x", Config{Format: Domains, Path: path}, path+".list")
+		_, err := Compile(context.Background(), "x", Config{Format: Domains, Path: setting.Source(path)}, path+".list")
 		if err == nil || !strings.Contains(err.Error(), "when unpacked, which no list of its size is") {
 			t.Errorf("%s: got %v, want a refusal", kind, err)
 		}
@@ -361,9 +362,36 @@ func TestBombs(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f, rep := compilePath(t, Config{Path: path})
+	f, rep := compilePath(t, Config{Path: setting.Source(path)})
 	if rep.Entries != 1 || rep.Bad != 3 || len(ask(t, f, "a.com")) != 1 {
 		t.Errorf("got %d entries, %d bad: %v", rep.Entries, rep.Bad, rep.Problems)
+	}
+	for name, want := range map[string]string{
+		"list.txt":    "list.txt: would be 104857600 bytes when unpacked, which no list of its size is",
+		"a/domains":   "a/domains: would be 104857600 bytes when unpacked, which no list of its size is",
+		"../domains":  `"../domains" is not a path inside the archive`,
+		"nothing.txt": "no file called domains or urls",
+	} {
+		data := zeros
+		if name == "nothing.txt" {
+			data = nil
+		}
+		files := map[string][]byte{name: data}
+		if name == "nothing.txt" {
+			files["README"] = nil
+		}
+		if err := os.WriteFile(path, zipped(t, files), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{Auto, UT1, Hosts} {
+			if name == "nothing.txt" && format == Hosts {
+				continue
+			}
+			_, err := Compile(context.Background(), "x", Config{Path: setting.Source(path), Format: format}, path+".list")
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s as %s: got %v, want an error with %q", name, format, err, want)
+			}
+		}
 	}
 }
 

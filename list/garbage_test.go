@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"shuultuur/setting"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func TestOneLineInAHundredIsGarbage(t *testing.T) {
 	f.Close()
 	debug.FreeOSMemory()
 	most := peak()
-	rep, err := Compile(context.Background(), "garbage", Config{Format: Domains, Path: path}, path+".list")
+	rep, err := Compile(context.Background(), "garbage", Config{Format: Domains, Path: setting.Source(path)}, path+".list")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestTwoProcessesShareTheFile(t *testing.T) {
 	dir := t.TempDir()
 	generated{seed: 9, n: 200_000}.write(t, filepath.Join(dir, "tree"))
 	dst := filepath.Join(dir, "shared.list")
-	if _, err := Compile(context.Background(), "shared", Config{Path: filepath.Join(dir, "tree")}, dst); err != nil {
+	if _, err := Compile(context.Background(), "shared", Config{Path: setting.Source(filepath.Join(dir, "tree"))}, dst); err != nil {
 		t.Fatal(err)
 	}
 	f, err := Open(dst)
@@ -200,7 +201,7 @@ func BenchmarkFiveMillion(b *testing.B) {
 		dst := filepath.Join(b.TempDir(), "five.list")
 		debug.FreeOSMemory()
 		most, before := peak(), cpu()
-		rep, err := Compile(context.Background(), "five", Config{Path: tree}, dst)
+		rep, err := Compile(context.Background(), "five", Config{Path: setting.Source(tree)}, dst)
 		if err != nil {
 			b.Fatal(err)
 		}

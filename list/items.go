@@ -228,7 +228,7 @@ func realPath(path string) (string, error) {
 
 // readItems reads an e2guardian list and all it includes.
 func (b *builder) readItems() error {
-	x, err := findItemFiles(b.cfg.Path)
+	x, err := findItemFiles(b.path)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/list/adblock"
 )
 
@@ -56,11 +56,11 @@ func Examine(ctx context.Context, name string, cfg Config) (*Lint, error) {
 	defer os.RemoveAll(dir)
 	l := new(Lint)
 	b := newBuilder(ctx, name, cfg, randomSeed())
-	b.spill.dir = dir
-	defer b.spill.close()
-	b.twice = func(kept, dropped entry) {
+	b.entries.spill.dir = dir
+	defer b.entries.spill.close()
+	b.entries.twice = func(kept, dropped entry) {
 		if len(l.Twice) < mostLinted {
-			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is there already, in line %s", quote(b.key(&dropped)), b.line(kept.line, dropped.line))))
+			l.Twice = append(l.Twice, b.about(dropped.line, fmt.Sprintf("%s is there already, in line %s", quote(b.entries.key(&dropped)), b.line(kept.line, dropped.line))))
 		}
 	}
 	if err := b.read(); err != nil {
@@ -125,7 +125,7 @@ func (l *Lint) examine(ctx context.Context, f *File) error {
 			if i > 0 && found[i-1].record == m.record && found[i-1].nth == m.nth {
 				continue
 			}
-			if string(f.key(m)) == e.Key && m.Exception == e.Exception {
+			if string(f.table.key(m)) == e.Key && m.Exception == e.Exception {
 				l.judge(f, e, m, found)
 			}
 		}
@@ -138,7 +138,7 @@ func (l *Lint) examine(ctx context.Context, f *File) error {
 func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 	covered := false
 	for _, w := range found {
-		if w.Category != m.Category || w.record == m.record || len(f.key(w)) >= len(e.Key) && e.Exception == w.Exception {
+		if w.Category != m.Category || w.record == m.record || len(f.table.key(w)) >= len(e.Key) && e.Exception == w.Exception {
 			continue
 		}
 		if !w.Exception {
@@ -152,7 +152,7 @@ func (l *Lint) judge(f *File, e Entry, m Match, found []Match) {
 		}
 	}
 	allows := l.Exceptions == l.Entries // it is for other lists
-	if e.Exception && !covered && !allows && !f.HasRules() && !f.HasExpressions() {
+	if e.Exception && !covered && !allows && !f.rules.Requests() && !f.HasExpressions() {
 		if l.Voids++; l.Voids <= mostLinted {
 			l.Void = append(l.Void, f.remark(m, fmt.Sprintf("%s is excepted from the category %q, in which this list does not have it", quote(e.Key), m.Category)))
 		}
@@ -182,17 +182,17 @@ func (f *File) Ask(name string) ([]Found, error) {
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw
 	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Hostname() == "" {
+	host, target, ok := cutURL(raw)
+	if !ok {
 		return nil, fmt.Errorf("%s is neither a host nor a URL", quote(name))
 	}
 	var q Query
-	q.SetURL(strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), []byte(u.RequestURI()))
+	q.SetURL(host, target)
 	found, err := f.Lookup(&q, nil)
-	if err == nil && f.HasRules() {
+	if err == nil && f.rules.Requests() {
 		var r adblock.Request
 		r.Set(raw, adblock.Document, "")
-		found, err = f.Judge(&r, found)
+		found, err = f.rules.Judge(&r, found)
 	}
 	if err == nil {
 		found, err = f.Search(&q, found)
@@ -207,12 +207,30 @@ func (f *File) Ask(name string) ([]Found, error) {
 	return all, nil
 }
 
+// cutURL returns the host of a URL as a Query wants it, and its path and query.
+// It refuses nothing that a client may ask for.
+func cutURL(raw string) (host string, target []byte, ok bool) {
+	raw, _, _ = strings.Cut(raw, "#")
+	_, rest, _ := strings.Cut(raw, "://")
+	authority := rest
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, target = rest[:i], []byte(rest[i:])
+	}
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	name, _ := cutPort([]byte(authority))
+	name, reason := dns.Host(nil, name)
+	if len(target) > 0 && target[0] == '?' {
+		target = append([]byte("/"), target...)
+	}
+	return string(name), target, reason == ""
+}
+
 // Texts calls yield with everything in f besides hosts and URLs, as it is
 // written: networks, expressions, rules of ad blockers.
 func (f *File) Texts(yield func(string) bool) error {
 	defer runtime.KeepAlive(f)
 	for i := range uint32(len(f.networks) / networkSize) {
-		text, _, ok := f.writtenNetwork(Match{record: i, kind: networkKind})
+		text, _, ok := f.networks.written(Match{record: i, kind: networkKind})
 		if !ok {
 			return f.damaged
 		}
@@ -232,8 +250,6 @@ func (f *File) Texts(yield func(string) bool) error {
 			}
 		}
 	}
-	if f.rules != nil {
-		f.rules.Texts(yield)
-	}
+	f.rules.texts(yield)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"shuultuur/setting"
 )
 
 func TestExamineNamesEveryLineOfNoUse(t *testing.T) {
@@ -28,8 +29,8 @@ func TestExamineNamesEveryLineOfNoUse(t *testing.T) {
 		"hosts":  {Config{Format: Hosts}, "0.0.0.0 a.com\n0.0.0.0 www.a.com\n", ""},
 	} {
 		cfg := tt.cfg
-		cfg.Path = filepath.Join(t.TempDir(), "one.txt")
-		if err := os.WriteFile(cfg.Path, []byte(tt.text), 0o644); err != nil {
+		cfg.Path = setting.Source(filepath.Join(t.TempDir(), "one.txt"))
+		if err := os.WriteFile(string(cfg.Path), []byte(tt.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		l, err := Examine(t.Context(), "one", cfg)
@@ -43,7 +44,7 @@ func TestExamineNamesEveryLineOfNoUse(t *testing.T) {
 			found []Problem
 		}{{"twice", l.Duplicates, l.Twice}, {"bad", l.Bad, l.Problems}, {"shadowed", l.Shadows, l.Shadowed}, {"void", l.Voids, l.Void}} {
 			for _, p := range kind.found {
-				fmt.Fprintf(&got, "\n%d %s %d: %s", kind.n, kind.name, p.Line, strings.ReplaceAll(p.Reason, " in "+cfg.Path, ""))
+				fmt.Fprintf(&got, "\n%d %s %d: %s", kind.n, kind.name, p.Line, strings.ReplaceAll(p.Reason, " in "+string(cfg.Path), ""))
 			}
 		}
 		if d := cmp.Diff(strings.Split(tt.want, "\n"), strings.Split(got.String(), "\n")); d != "" {

@@ -19,6 +19,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -31,7 +32,7 @@ import (
 
 	"golang.org/x/text/encoding/htmlindex"
 
-	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // Formats of a list's source.
@@ -75,7 +76,7 @@ type Config struct {
 	// Path is a file (plain, gzip or zstd), a zip or tar archive, or for ut1 a
 	// folder. Evidence names it as it is written here. Of an archive, ut1 takes
 	// the files called domains, urls and expressions, another format all.
-	Path string `yaml:"path"`
+	Path setting.Source `yaml:"path"`
 	// Category of all entries; omitted, it is the list's name, and for ut1
 	// the name of each folder.
 	Category string `yaml:"category"`
@@ -105,20 +106,20 @@ func (c Config) normal() (Config, error) {
 	case c.Format == "squidguard":
 		c.Format = UT1
 	case !slices.Contains(Formats(), c.Format):
-		return c, filter.Setting("format", fmt.Errorf("%q is not a list format; known are %s", c.Format, strings.Join(Formats(), ", ")))
+		return c, setting.At("format", fmt.Errorf("%q is not a list format; known are %s", c.Format, strings.Join(Formats(), ", ")))
 	}
 	if _, err := htmlindex.Get(c.Charset); c.Charset != "" && err != nil {
-		return c, filter.Setting("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
+		return c, setting.At("charset", fmt.Errorf("%q is not a charset; write one like windows-1251", c.Charset))
 	}
 	switch c.Match {
 	case "":
 		c.Match = Boundary
 	case Boundary, Prefix:
 	default:
-		return c, filter.Setting("match", fmt.Errorf("%q is neither boundary nor prefix", c.Match))
+		return c, setting.At("match", fmt.Errorf("%q is neither boundary nor prefix", c.Match))
 	}
 	if c.Path == "" {
-		return c, filter.Setting("path", errors.New("a list needs a path"))
+		return c, setting.At("path", errors.New("a list needs a path"))
 	}
 	return c, nil
 }
@@ -139,7 +140,7 @@ func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, 
 	}
 	stamp, err := stamp(name, cfg)
 	if err != nil {
-		return Report{}, filter.Setting("path", fmt.Errorf("reading list %q: %w", name, err))
+		return Report{}, setting.At("path", fmt.Errorf("reading list %q: %w", name, err))
 	}
 	var note string
 	switch rep, err := upToDate(dst, stamp); {
@@ -166,12 +167,12 @@ func Compile(ctx context.Context, name string, cfg Config, dst string) (Report, 
 
 func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32]byte, seed uint64, note string, start time.Time) (Report, error) {
 	b := newBuilder(ctx, name, cfg, seed)
-	b.spill.dir = filepath.Dir(dst)
-	defer b.spill.close()
+	b.entries.spill.dir = filepath.Dir(dst)
+	defer b.entries.spill.close()
 	if err := b.read(); err != nil {
 		return Report{}, fmt.Errorf("reading list %q: %w", name, err)
 	}
-	b.report.Note = note
+	b.report.Note, b.report.Settings = note, cfg.digest(name)
 	settle, err := b.amend(dst)
 	if err != nil {
 		return Report{}, fmt.Errorf("reading the overlay of list %q: %w", name, err)
@@ -186,6 +187,30 @@ func compile(ctx context.Context, name string, cfg Config, dst string, stamp [32
 }
 
 var errStale = errors.New("sources have changed")
+
+// LastGood returns the report of the list file dst when it is whole and was
+// made of the list called name with the settings cfg, whatever its sources have
+// become since.
+func LastGood(name string, cfg Config, dst string) (Report, error) {
+	cfg, err := cfg.normal()
+	if err != nil {
+		return Report{}, err
+	}
+	f, err := Open(dst)
+	if err != nil {
+		return Report{}, err
+	}
+	defer f.Close()
+	rep, err := f.Report()
+	if err != nil {
+		return Report{}, err
+	}
+	if rep.Settings != cfg.digest(name) {
+		return Report{}, errStale
+	}
+	rep.Reused = true
+	return rep, f.Verify()
+}
 
 // upToDate returns the report of the list file dst when it is whole and made
 // from what stamp stands for, or else why not.
@@ -204,27 +229,33 @@ func upToDate(dst string, stamp [32]byte) (Report, error) {
 	return f.Report()
 }
 
+// digest is one of the settings of the list called name.
+func (c Config) digest(name string) string {
+	sub := "-"
+	if c.Subdomains != nil {
+		sub = fmt.Sprint(*c.Subdomains)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %q %q %q %q %q %q %q %v\n", version, made, name, c.Format, c.Path, c.Category, sub, c.Match, c.Charset, c.Longest))
+	return hex.EncodeToString(sum[:])
+}
+
 // stamp is a digest of everything the compiled file depends on, short of
 // reading the sources.
 func stamp(name string, cfg Config) (sum [32]byte, err error) {
 	h := sha256.New()
-	sub := "-"
-	if cfg.Subdomains != nil {
-		sub = fmt.Sprint(*cfg.Subdomains)
-	}
-	fmt.Fprintf(h, "%d %d %q %q %q %q %q %q %q %v\n", version, made, name, cfg.Format, cfg.Path, cfg.Category, sub, cfg.Match, cfg.Charset, cfg.Longest)
-	info, err := os.Stat(cfg.Path)
+	fmt.Fprintln(h, cfg.digest(name))
+	info, err := os.Stat(string(cfg.Path))
 	if err != nil {
 		return sum, err
 	}
 	if cfg.items() && !info.IsDir() {
-		return stampItems(h, cfg.Path)
+		return stampItems(h, string(cfg.Path))
 	}
 	if !info.IsDir() {
 		fmt.Fprintf(h, "%d %d\n", info.Size(), info.ModTime().UnixNano())
 		return [32]byte(h.Sum(nil)), nil
 	}
-	t, err := walk(cfg.Path)
+	t, err := walk(string(cfg.Path))
 	if err != nil {
 		return sum, err
 	}

@@ -158,7 +158,7 @@ func (p *parser) addNetwork(n netip.Prefix) {
 		return
 	}
 	bits := n.Bits() + 128 - n.Addr().BitLen()
-	b.networks = append(b.networks, network{n.Addr().As16(), uint8(bits), p.cat, p.first + uint32(p.src.Lines) - 1})
+	b.networks = append(b.networks, network{n.Addr().As16(), uint8(bits), p.cat, p.line()})
 }
 
 // networkTable returns the networks as they are in the file, without those
@@ -189,7 +189,7 @@ func (b *builder) networkTable() []byte {
 		t = binary.LittleEndian.AppendUint32(t, x.line)
 		t = binary.LittleEndian.AppendUint16(t, x.cat)
 		t = append(t, x.bits, 0, 0, 0, 0, 0)
-		b.report.Categories[b.names[x.cat]]++
+		b.report.Categories[b.categories.names[x.cat]]++
 	}
 	return t
 }
@@ -212,17 +212,20 @@ func (f *File) LookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
 	if len(f.networks) == 0 || !addr.IsValid() {
 		return dst, nil
 	}
-	return f.lookupAddr(addr.Unmap().WithZone(""), dst)
+	return f.networks.lookup(f, addr.Unmap().WithZone(""), dst)
 }
 
-func (f *File) lookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
+// A networkTable is the networks of a list file, in order.
+type networkTable []byte
+
+func (t networkTable) lookup(f *File, addr netip.Addr, dst []Match) ([]Match, error) {
 	as := addr.As16()
-	i := sort.Search(len(f.networks)/networkSize, func(i int) bool {
-		return bytes.Compare(f.networks[i*networkSize:][:16], as[:]) > 0
+	i := sort.Search(len(t)/networkSize, func(i int) bool {
+		return bytes.Compare(t[i*networkSize:][:16], as[:]) > 0
 	})
 	// The way out gets narrower numbers at every step, so that it ends.
 	for at := uint32(i - 1); i > 0 && at != noParent; {
-		n, parent, ok := f.network(at)
+		n, parent, ok := t.network(at)
 		if !ok || parent != noParent && parent >= at || int(n.cat) >= len(f.names) {
 			return dst, f.damaged
 		}
@@ -237,17 +240,17 @@ func (f *File) lookupAddr(addr netip.Addr, dst []Match) ([]Match, error) {
 	return dst, nil
 }
 
-func (f *File) network(i uint32) (n network, parent uint32, ok bool) {
-	if uint64(i)*networkSize+networkSize > uint64(len(f.networks)) {
+func (t networkTable) network(i uint32) (n network, parent uint32, ok bool) {
+	if uint64(i)*networkSize+networkSize > uint64(len(t)) {
 		return n, 0, false
 	}
-	b := f.networks[uint64(i)*networkSize:][:networkSize]
+	b := t[uint64(i)*networkSize:][:networkSize]
 	n = network{[16]byte(b[:16]), b[26], binary.LittleEndian.Uint16(b[24:]), binary.LittleEndian.Uint32(b[20:])}
 	return n, binary.LittleEndian.Uint32(b[16:]), n.bits <= 128
 }
 
-func (f *File) writtenNetwork(m Match) (text string, line uint64, ok bool) {
-	n, _, ok := f.network(m.record)
+func (t networkTable) written(m Match) (text string, line uint64, ok bool) {
+	n, _, ok := t.network(m.record)
 	if !ok {
 		return "", 0, false
 	}

@@ -15,9 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/realdata"
+	"shuultuur/test/data"
 
 	"github.com/klauspost/compress/gzip"
+	"shuultuur/setting"
 )
 
 func readJSON(t testing.TB, path string, to any) {
@@ -65,7 +66,7 @@ func TestAnswersOfE2guardian(t *testing.T) {
 		Requests []string
 		Results  map[string]map[string]struct{ Blocked bool }
 	}
-	readJSON(t, realdata.Path(t, "oracle", "item-vectors.json"), &vectors)
+	readJSON(t, data.Path(t, "oracle", "item-vectors.json"), &vectors)
 	// Lines e2guardian reads and never matches, which we take for what they
 	// are meant to be, and its faults.
 	better := []string{
@@ -93,7 +94,7 @@ func TestAnswersOfE2guardian(t *testing.T) {
 			t.Logf("%s: not a list of sites, URLs or expressions", v.ID)
 			continue
 		}
-		f, _ := compilePath(t, Config{Format: format, Path: filepath.Join(dir, main)})
+		f, _ := compilePath(t, Config{Format: format, Path: setting.Source(filepath.Join(dir, main))})
 		if strings.HasPrefix(v.ID, "time-") { // recorded when the list did not hold
 			var q Query
 			for _, r := range v.Requests {
@@ -137,7 +138,7 @@ func TestAnswersOfSquidGuard(t *testing.T) {
 			Blocked bool
 		}
 	}
-	readJSON(t, realdata.Path(t, "oracle", "squidguard-vectors.json"), &v)
+	readJSON(t, data.Path(t, "oracle", "squidguard-vectors.json"), &v)
 	dir := filepath.Join(t.TempDir(), "tree", "adult")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -147,7 +148,7 @@ func TestAnswersOfSquidGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, _ := compilePath(t, Config{Format: "squidguard", Match: Prefix, Path: filepath.Dir(dir)})
+	f, _ := compilePath(t, Config{Format: "squidguard", Match: Prefix, Path: setting.Source(filepath.Dir(dir))})
 	// squidGuard reads these lines and never matches them.
 	better := []string{"http://dotted.com/", "http://a.dotted.com/", "http://foo.xxx/", "http://proto.com/", "http://slash.com/"}
 	for _, a := range v.Answers {
@@ -192,7 +193,7 @@ func TestPrefixMatch(t *testing.T) {
 // TestRealLists: every line of the real lists is found, and of the names of
 // all other lists exactly those that a map finds.
 func TestRealLists(t *testing.T) {
-	dir := realdata.Path(t, "lists")
+	dir := data.Path(t, "lists")
 	sources, err := filepath.Glob(filepath.Join(dir, "*.gz"))
 	if err != nil || len(sources) == 0 {
 		t.Skip("no lists in ", dir)
@@ -208,7 +209,7 @@ func TestRealLists(t *testing.T) {
 	for _, src := range sources {
 		name := filepath.Base(src)
 		dst := filepath.Join(t.TempDir(), name)
-		rep, err := Compile(context.Background(), name, Config{Path: src}, dst)
+		rep, err := Compile(context.Background(), name, Config{Path: setting.Source(src)}, dst)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,8 +255,8 @@ func TestRealLists(t *testing.T) {
 func entriesOf(t testing.TB, f *File) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	for b := f.records; len(b) > 0; {
-		r, n := f.record(b)
+	for b := f.table.records; len(b) > 0; {
+		r, n := f.table.record(b)
 		if n == 0 {
 			t.Fatal("damaged record")
 		}
@@ -292,7 +293,7 @@ func inMap(names map[string]bool, host, path string) bool {
 // TestEvidenceIsTheLine checks the line of every entry of one real list
 // against the list itself.
 func TestEvidenceIsTheLine(t *testing.T) {
-	src := realdata.Path(t, "lists", "stevenblack.domains.txt.gz")
+	src := data.Path(t, "lists", "stevenblack.domains.txt.gz")
 	file, err := os.Open(src)
 	if err != nil {
 		t.Skip(err)
@@ -315,9 +316,9 @@ func TestEvidenceIsTheLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f, _ := compilePath(t, Config{Path: src})
-	for b := f.records; len(b) > 0; {
-		r, n := f.record(b)
+	f, _ := compilePath(t, Config{Path: setting.Source(src)})
+	for b := f.table.records; len(b) > 0; {
+		r, n := f.table.record(b)
 		if got := lines[r.pos]; got != string(r.key) {
 			t.Fatalf("line %d: got %s, want %s", r.pos+1, got, r.key)
 		}
@@ -328,13 +329,13 @@ func TestEvidenceIsTheLine(t *testing.T) {
 // TestEveryLineOfUT1 asks for every line of a real tree, as it is written and
 // with more behind it. e2guardian misses one in twelve of the URLs that way.
 func TestEveryLineOfUT1(t *testing.T) {
-	src := realdata.Path(t, "lists", "ut1.tar.gz")
+	src := data.Path(t, "lists", "ut1.tar.gz")
 	file, err := os.Open(src)
 	if err != nil {
 		t.Skip(err)
 	}
 	defer file.Close()
-	f, rep := compilePath(t, Config{Path: src})
+	f, rep := compilePath(t, Config{Path: setting.Source(src)})
 	zr, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)

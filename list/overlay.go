@@ -74,7 +74,7 @@ func Amend(ctx context.Context, path string, changes ...Change) error {
 	}
 	defer f.Close()
 	b := newBuilder(ctx, filepath.Base(path), Config{Match: Boundary}, defaultSeed)
-	if f.prefix {
+	if f.table.prefix {
 		b.cfg.Match = Prefix
 	}
 	edits := editSet{}
@@ -118,13 +118,13 @@ type edit struct {
 
 // read adds what an overlay says.
 func (s editSet) read(f *File) error {
-	for b := f.records; len(b) > 0; {
-		r, n := f.record(b)
-		from, to, ok := f.set(r.set >> flagBits)
+	for b := f.table.records; len(b) > 0; {
+		r, n := f.table.record(b)
+		from, to, ok := f.table.sets.of(r.set >> flagBits)
 		if n == 0 || !ok {
 			return f.damaged
 		}
-		for _, id := range f.categoryIDs(from, to) {
+		for _, id := range f.table.sets.categories(from, to) {
 			name := f.names[id][0]
 			key := removal{string(r.key), strings.TrimPrefix(name, removalMark)}
 			s[key] = edit{uint8(r.set & (1<<flagBits - 1)), isRemoval(name)}
@@ -195,10 +195,10 @@ func parseEntry(s, match string) (host, path string, err error) {
 	b := newBuilder(context.Background(), "", Config{Match: match}, defaultSeed)
 	p := &parser{b: b, src: Source{Path: "entry"}, format: Domains, path: make([]byte, 0, maxKey+1)}
 	p.item(bytes.TrimSpace([]byte(s)))
-	for i := range b.parts {
-		found = b.sorted(&b.parts[i], found)
+	for i := range b.entries.parts {
+		found = b.entries.sorted(&b.entries.parts[i], found)
 		for j := range found {
-			key := string(b.key(&found[j]))
+			key := string(b.entries.key(&found[j]))
 			if i := strings.IndexByte(key, '/'); i >= 0 {
 				return key[:i], key[i:], nil
 			}
@@ -220,12 +220,12 @@ func (s editSet) write(b *builder, path string) error {
 		if e.remove {
 			name = removalMark + name
 		}
-		cat, err := b.category(name)
+		cat, err := b.categories.id(name)
 		if err != nil {
 			return err
 		}
 		host, rest := key.split()
-		if err := b.add([]byte(host), []byte(rest), cat, e.flags, line); err != nil {
+		if err := b.entries.add([]byte(host), []byte(rest), cat, e.flags, line); err != nil {
 			return err
 		}
 		line++
@@ -246,7 +246,7 @@ func (k removal) split() (host, path string) {
 func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
 	defer runtime.KeepAlive(f)
 	n := len(dst)
-	dst, err := f.overlay.lookup(q, dst)
+	dst, err := f.overlay.table.lookup(f.overlay, q, dst)
 	if err != nil || len(dst) == n {
 		return dst, err
 	}
@@ -268,20 +268,11 @@ func (f *File) amended(q *Query, dst []Match, from int) ([]Match, error) {
 func (f *File) isRemoved(m Match, over []Match) bool {
 	for i := range over {
 		c := over[i].Category
-		if isRemoval(c) && over[i].size == m.size && (len(c) == 1 || c[1:] == m.Category) && bytes.Equal(f.key(m), f.overlay.key(over[i])) {
+		if isRemoval(c) && over[i].size == m.size && (len(c) == 1 || c[1:] == m.Category) && bytes.Equal(f.table.key(m), f.overlay.table.key(over[i])) {
 			return true
 		}
 	}
 	return false
-}
-
-// key returns the entry of a match.
-func (f *File) key(m Match) []byte {
-	if uint64(m.record) >= uint64(len(f.records)) {
-		return nil
-	}
-	r, _ := f.record(f.records[m.record:])
-	return r.key
 }
 
 // overlayIsLarge says whether the overlay of a list is to be worked in.
@@ -356,10 +347,14 @@ func (b *builder) applyEdits(edits editSet, path string) error {
 		return nil
 	}
 	other := map[string]bool{} // names that stand for another
-	for _, also := range b.aliases {
+	for _, also := range b.categories.aliases {
 		for _, a := range also {
 			other[a] = true
 		}
+	}
+	ids := map[string]uint16{} // categories by the names they have by now
+	for id, name := range b.categories.names {
+		ids[name] = uint16(id)
 	}
 	b.removed = map[removal]bool{}
 	b.files = append(b.files, origin{path: path, first: uint32(b.lines)})
@@ -372,22 +367,16 @@ func (b *builder) applyEdits(edits editSet, path string) error {
 		if other[key.category] {
 			continue
 		}
-		if b.renamed == nil {
-			b.renamed = map[string]uint16{}
-			for id, name := range b.names {
-				b.renamed[name] = uint16(id)
-			}
-		}
-		id, ok := b.renamed[key.category]
+		id, ok := ids[key.category]
 		if !ok {
 			var err error
-			if id, err = b.category(key.category); err != nil {
+			if id, err = b.categories.id(key.category); err != nil {
 				return err
 			}
-			b.renamed[key.category] = id
+			ids[key.category] = id
 		}
 		host, rest := key.split()
-		if err := b.add([]byte(host), []byte(rest), id, e.flags, uint32(b.lines)); err != nil {
+		if err := b.entries.add([]byte(host), []byte(rest), id, e.flags, uint32(b.lines)); err != nil {
 			return err
 		}
 		b.lines++
@@ -400,6 +389,6 @@ func (b *builder) isRemoved(e *entry) bool {
 	if e.line >= b.edits {
 		return false
 	}
-	key := b.key(e)
-	return b.removed[removal{string(key), ""}] || b.removed[removal{string(key), b.names[e.cat]}]
+	key := b.entries.key(e)
+	return b.removed[removal{string(key), ""}] || b.removed[removal{string(key), b.categories.names[e.cat]}]
 }

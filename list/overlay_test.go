@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"shuultuur/setting"
 )
 
 // amendable compiles text and returns the compiled file's path and a function
@@ -19,8 +20,8 @@ import (
 func amendable(t testing.TB, cfg Config, text string) (dst string, asks func(url string) []string) {
 	t.Helper()
 	dir := t.TempDir()
-	cfg.Path, dst = filepath.Join(dir, "source"), filepath.Join(dir, "own.list")
-	if err := os.WriteFile(cfg.Path, []byte(text), 0o644); err != nil {
+	cfg.Path, dst = setting.Source(filepath.Join(dir, "source")), filepath.Join(dir, "own.list")
+	if err := os.WriteFile(string(cfg.Path), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Compile(context.Background(), "own", cfg, dst); err != nil {
@@ -102,7 +103,7 @@ func TestOverlayIsWorkedIn(t *testing.T) {
 	write(t, dir, map[string]string{"source": text.String()})
 	compile := func() Report {
 		t.Helper()
-		rep, err := Compile(ctx, "own", Config{Path: src}, dst)
+		rep, err := Compile(ctx, "own", Config{Path: setting.Source(src)}, dst)
 		if err != nil {
 			t.Fatal(err)
 		}

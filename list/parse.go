@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/transform"
 
+	"shuultuur/dns"
 	"shuultuur/list/adblock"
 )
 
@@ -61,7 +62,7 @@ func (b *builder) file(r io.Reader, path, format, category string) error {
 		p.exact = !*b.cfg.Subdomains
 	}
 	var err error
-	if p.cat, err = b.category(category); err != nil {
+	if p.cat, err = b.categories.id(category); err != nil {
 		return err
 	}
 	b.files = append(b.files, origin{path, p.first, b.when})
@@ -109,10 +110,10 @@ func (p *parser) end() {
 	if p.src.Ignored > 0 {
 		switch p.format {
 		case Adblock:
-			for _, what := range slices.Sorted(maps.Keys(b.unused)) {
-				p.note(0, fmt.Sprintf("%d rules for %s are not used", b.unused[what], what))
+			for _, what := range slices.Sorted(maps.Keys(b.rules.unused)) {
+				p.note(0, fmt.Sprintf("%d rules for %s are not used", b.rules.unused[what], what))
 			}
-			b.unused = nil
+			b.rules.unused = nil
 		case Expressions:
 			p.note(0, fmt.Sprintf("%d expressions are called very restrictive, and are not used", p.src.Ignored))
 		}
@@ -241,7 +242,7 @@ func (p *parser) domainLine(s []byte) {
 
 // item takes a host or URL as people write them.
 func (p *parser) item(s []byte) {
-	if isNormal(s) {
+	if dns.IsHost(s) {
 		p.add(s, nil, 0)
 		return
 	}
@@ -268,7 +269,7 @@ func (p *parser) item(s []byte) {
 	} else if rest, ok := bytes.CutPrefix(host, []byte(".")); ok {
 		host, tree = rest, true
 	}
-	name, reason := normalHost(p.host[:0], host)
+	name, reason := dns.Host(p.host[:0], host)
 	p.host = name
 	switch {
 	case reason != "":
@@ -309,18 +310,21 @@ func (p *parser) add(host, path []byte, flags uint8) {
 	if p.exact && len(path) == 0 {
 		flags |= flagExact
 	}
-	if err := p.b.add(host, path, p.cat, flags, p.first+uint32(p.src.Lines)-1); err != nil {
+	if err := p.b.entries.add(host, path, p.cat, flags, p.line()); err != nil {
 		p.err = err
 	}
 }
 
+// line is the number of the line at hand, counted through all files.
+func (p *parser) line() uint32 { return p.first + uint32(p.src.Lines) - 1 }
+
 // name takes a host that must be one.
 func (p *parser) name(s []byte, flags uint8) {
-	if isNormal(s) {
+	if dns.IsHost(s) {
 		p.add(s, nil, flags)
 		return
 	}
-	name, reason := normalHost(p.host[:0], s)
+	name, reason := dns.Host(p.host[:0], s)
 	p.host = name
 	if reason != "" {
 		p.bad(s, reason)
@@ -461,21 +465,33 @@ func (p *parser) adblockRule(s []byte) {
 	switch r := &p.rule; r.Kind {
 	case adblock.Host:
 		p.adblockHost(r)
-	case adblock.Network:
-		if err := p.b.rules.Add(r, p.cat, p.first+uint32(p.src.Lines)-1); err != nil {
+	case adblock.Network, adblock.Page, adblock.Cosmetic:
+		if err := p.b.rules.add(r, p.cat, p.line()); err != nil {
 			p.bad(s, err.Error())
-			return
-		}
-		if r.BadFilter {
+		} else if r.BadFilter {
 			p.b.bad = append(p.b.bad, r.Canonical())
 		}
-	case adblock.Cosmetic:
-		p.unused("hiding elements")
 	case adblock.Unsupported:
 		p.unused(r.Reason)
 	case adblock.Bad:
 		p.bad(s, r.Reason)
 	}
+}
+
+// add takes a rule.
+func (b *ruleBuilder) add(r *adblock.Rule, category uint16, line uint32) error {
+	if r.Kind == adblock.Cosmetic {
+		return b.cosmetics.Add(r, line)
+	}
+	if r.Effects != 0 {
+		if err := b.pages.Add(r, category, line); err != nil {
+			return err
+		}
+	}
+	if r.Kind == adblock.Page {
+		return nil
+	}
+	return b.requests.Add(r, category, line)
 }
 
 // hostsRule: a line of a hosts file among rules, which is for the host alone. An
@@ -492,7 +508,7 @@ func (p *parser) hostsRule(addr, s []byte) {
 	s, _, _ = bytes.Cut(s, []byte("#"))
 	_, rest := field(s)
 	for name, rest := field(rest); len(name) > 0; name, rest = field(rest) {
-		if _, reason := normalHost(p.host[:0], name); reason != "" {
+		if _, reason := dns.Host(p.host[:0], name); reason != "" {
 			p.bad(name, reason)
 			continue
 		}
@@ -513,7 +529,7 @@ func (p *parser) adblockHost(r *adblock.Rule) {
 		p.name(r.Host, flags)
 		return
 	}
-	if name, reason := normalHost(nil, r.Host); reason == "" {
+	if name, reason := dns.Host(nil, r.Host); reason == "" {
 		if p.b.dropped == nil {
 			p.b.dropped = map[string]bool{}
 		}
@@ -526,11 +542,11 @@ func (p *parser) adblockHost(r *adblock.Rule) {
 // unused counts a rule that is left out.
 func (p *parser) unused(what string) {
 	p.src.Ignored++
-	if p.b.unused == nil {
-		p.b.unused = map[string]int{}
+	if p.b.rules.unused == nil {
+		p.b.rules.unused = map[string]int{}
 	}
-	if _, ok := p.b.unused[what]; ok || len(p.b.unused) < keptPerFile {
-		p.b.unused[what]++
+	if _, ok := p.b.rules.unused[what]; ok || len(p.b.rules.unused) < keptPerFile {
+		p.b.rules.unused[what]++
 	}
 }
 

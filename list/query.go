@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/zeebo/xxh3"
+
+	"shuultuur/dns"
 )
 
 const (
@@ -26,7 +28,8 @@ const defaultSeed = 0x5368_7575_6c74_7575
 type Query struct {
 	host string
 	ip   bool
-	addr netip.Addr // of an IP host
+	addr netip.Addr // of an IP host: the IPv4 address that it stands for, if any
+	sent netip.Addr // the address as it was written
 	path []byte     // normalised; nil for a host alone
 
 	seed  uint64            // that sums were made with
@@ -40,19 +43,17 @@ type Query struct {
 }
 
 // SetHost makes q ask for a host alone. The host is as in
-// filter.Transaction: lower case, no port, no final dot, no brackets.
+// filter.Transaction: lower case, no port, no final dot, no brackets. An
+// address in any form asks for the address (see dns.Address).
 func (q *Query) SetHost(host string) {
 	q.host, q.ip, q.path = host, false, nil
-	// A name's last label never ends in a digit unless it is xn--…, so that
-	// nearly all names get by without the attempt.
-	if n := len(host); n > 0 && n <= 45 && ('0' <= host[n-1] && host[n-1] <= '9' || strings.IndexByte(host, ':') >= 0) {
-		if a, err := netip.ParseAddr(host); err == nil {
-			q.ip, q.addr = true, a.Unmap().WithZone("")
-			var buf [64]byte
-			if s := a.Unmap().WithZone("").AppendTo(buf[:0]); string(s) != host {
-				q.host = string(s)
-			}
+	if a, ok := dns.Address(host); ok {
+		q.ip, q.addr, q.sent = true, a, a
+		if strings.IndexByte(host, ':') >= 0 {
+			q.sent, _ = netip.ParseAddr(host)
+			q.sent = q.sent.Unmap().WithZone("")
 		}
+		q.host = dns.Canonical(host)
 	}
 	q.hash(defaultSeed)
 }

@@ -257,7 +257,7 @@ func (p *parser) record(c Change) {
 		id, ok := p.categories[c.Category]
 		if !ok {
 			var err error
-			if id, err = p.b.category(c.Category); err != nil {
+			if id, err = p.b.categories.id(c.Category); err != nil {
 				p.err = err
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"shuultuur/setting"
 )
 
 // recordsOf lists what a text became, a line each.
@@ -80,7 +81,7 @@ func TestHalfAListInJSONIsNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		dst := path + ".list"
-		if _, err := Compile(context.Background(), "own", Config{Path: path}, dst); err == nil {
+		if _, err := Compile(context.Background(), "own", Config{Path: setting.Source(path)}, dst); err == nil {
 			t.Errorf("%.40q: no error", text)
 		}
 		if _, err := os.Stat(dst); err == nil {

@@ -21,6 +21,7 @@ type Report struct {
 	Networks   int            // different networks, ranges counted by the networks they are made of
 	Exprs      int            // regular expressions
 	Rules      int            // adblock rules that are more than a host
+	Cosmetics  int            // adblock rules that hide elements of pages, and scriptlets
 	Categories map[string]int // entries of each category; one entry may be in several
 	Lines      int            // lines read, comments and empty ones too
 	Duplicates int            // entries that were there already, in the same category
@@ -31,6 +32,7 @@ type Report struct {
 	Bytes      int64         // size of the compiled file
 	Took       time.Duration // to read and write it
 	Note       string        // why an older file could not be kept, when it was damaged
+	Settings   string        // digest of the settings it was compiled with
 	Reused     bool          `json:"-"` // nothing had changed: the file was there already
 }
 

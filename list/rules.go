@@ -8,76 +8,136 @@ import (
 	"shuultuur/list/adblock"
 )
 
-// ruleTable returns the adblock rules as they are in the file.
-func (o *output) ruleTable() []byte {
-	b := o.b
-	t := b.rules.Build()
-	if t == nil {
-		return nil
-	}
-	if e, err := adblock.Open(t); err == nil {
-		b.report.Rules = e.Len()
-		for i, n := range e.Categories(len(b.names)) {
-			if n > 0 {
-				b.report.Categories[b.names[i]] += n
+// ruleTables returns the adblock rules as they are in the file: about requests,
+// about pages, about the elements of pages.
+func (b *builder) ruleTables() (requests, pages, cosmetics []byte) {
+	requests, pages, cosmetics = b.rules.requests.Build(), b.rules.pages.Build(), b.rules.cosmetics.Build()
+	for _, t := range [][]byte{requests, pages} {
+		if e, err := adblock.Open(t); err == nil {
+			b.report.Rules += e.Len()
+			for i, n := range e.Categories(len(b.categories.names)) {
+				if n > 0 {
+					b.report.Categories[b.categories.names[i]] += n
+				}
 			}
 		}
 	}
-	return t
+	b.report.Cosmetics = b.rules.cosmetics.Len()
+	return requests, pages, cosmetics
 }
 
-// HasRules says whether f has adblock rules that are more than a host, which
-// [File.Judge] tries.
-func (f *File) HasRules() bool { return f.rules != nil }
+// Rules are the adblock rules of a File that are more than a host.
+type Rules struct {
+	file      *File
+	requests  *adblock.Engine // these are nil where there are none
+	pages     *adblock.Engine
+	cosmetics *adblock.Cosmetics
+}
 
-// HasHostRules says whether f has rules that are tried on the host of a tunnel.
-func (f *File) HasHostRules() bool { return f.rules != nil && f.rules.HasHosts() }
+// Rules returns the adblock rules of f that are more than a host.
+func (f *File) Rules() *Rules { return &f.rules }
 
-// Undecided says whether f has exceptions that depend on more of a request
-// than its host, so that its entries for a host are not the last word.
-func (f *File) Undecided() bool { return f.rules != nil && f.rules.Exceptions() }
+func (r *Rules) open(f *File) (err error) {
+	r.file = f
+	if data := f.bytes(secRules); len(data) > 0 {
+		if r.requests, err = adblock.Open(data); err != nil {
+			return err
+		}
+	}
+	if data := f.bytes(secPages); len(data) > 0 {
+		if r.pages, err = adblock.Open(data); err != nil {
+			return err
+		}
+	}
+	if data := f.bytes(secCosmetics); len(data) > 0 {
+		r.cosmetics, err = adblock.OpenCosmetics(data)
+	}
+	return err
+}
 
-// Judge appends to dst every adblock rule of f that asks for r to be blocked,
-// and, where dst has any entry or rule of f, those that make an exception. dst
-// is what Lookup has found. It allocates nothing but a larger dst.
-func (f *File) Judge(r *adblock.Request, dst []Match) ([]Match, error) {
-	dst, err := f.Match(r, dst)
+// Requests says whether there are rules about requests, for Match.
+func (r *Rules) Requests() bool { return r.requests != nil }
+
+// Hosts says whether there are rules that are tried on the host of a tunnel.
+func (r *Rules) Hosts() bool { return r.requests != nil && r.requests.HasHosts() }
+
+// Exceptions says whether there are exceptions that depend on more of a request
+// than its host, so that the list's entries for a host are not the last word.
+func (r *Rules) Exceptions() bool { return r.requests != nil && r.requests.Exceptions() }
+
+// Params says whether there are rules about the parameters of a query, for
+// MatchParams.
+func (r *Rules) Params() bool { return r.requests != nil && r.requests.Params() }
+
+// Judge appends to dst every rule that asks for q to be blocked, and, where dst
+// has any entry or rule, those that make an exception. dst is what
+// [File.Lookup] has found. It allocates nothing but a larger dst.
+func (r *Rules) Judge(q *adblock.Request, dst []Match) ([]Match, error) {
+	dst, err := r.Match(q, dst)
 	if err != nil || len(dst) == 0 {
 		return dst, err
 	}
-	return f.Except(r, dst)
+	return r.Except(q, dst)
 }
 
-// Match appends to dst every adblock rule of f that asks for r to be blocked.
-func (f *File) Match(r *adblock.Request, dst []Match) ([]Match, error) {
-	if f.rules == nil {
+// Match appends to dst every rule that asks for q to be blocked.
+func (r *Rules) Match(q *adblock.Request, dst []Match) ([]Match, error) {
+	if r.requests == nil {
 		return dst, nil
 	}
-	defer runtime.KeepAlive(f)
+	defer runtime.KeepAlive(r.file)
 	var buf [16]uint32
-	return f.ruleMatches(f.rules.Match(r, buf[:0]), false, dst)
+	return r.matches(r.requests.Match(q, buf[:0]), false, dst)
 }
 
-// Except appends to dst every adblock rule of f that is an exception for r.
-func (f *File) Except(r *adblock.Request, dst []Match) ([]Match, error) {
-	if f.rules == nil {
+// Except appends to dst every rule that is an exception for q.
+func (r *Rules) Except(q *adblock.Request, dst []Match) ([]Match, error) {
+	if r.requests == nil {
 		return dst, nil
 	}
-	defer runtime.KeepAlive(f)
+	defer runtime.KeepAlive(r.file)
 	var buf [16]uint32
-	return f.ruleMatches(f.rules.Except(r, buf[:0]), true, dst)
+	return r.matches(r.requests.Except(q, buf[:0]), true, dst)
 }
 
-func (f *File) ruleMatches(refs []uint32, exception bool, dst []Match) ([]Match, error) {
+// mostParams is how many rules about parameters of a list are looked at for a
+// request.
+const mostParams = 64
+
+// MatchParams appends to dst the rules that take parameters out of the query of
+// requests like q.
+func (r *Rules) MatchParams(q *adblock.Request, dst []Match) ([]Match, error) {
+	if !r.Params() {
+		return dst, nil
+	}
+	defer runtime.KeepAlive(r.file)
+	var buf [mostParams]uint32
+	refs := r.requests.MatchParams(q, buf[:0])
+	return r.matches(refs[:min(len(refs), mostParams)], false, dst)
+}
+
+// ExceptParams appends the exceptions from such rules.
+func (r *Rules) ExceptParams(q *adblock.Request, dst []Match) ([]Match, error) {
+	if !r.Params() {
+		return dst, nil
+	}
+	defer runtime.KeepAlive(r.file)
+	var buf [mostParams]uint32
+	refs := r.requests.ExceptParams(q, buf[:0])
+	return r.matches(refs[:min(len(refs), mostParams)], true, dst)
+}
+
+func (r *Rules) matches(refs []uint32, exception bool, dst []Match) ([]Match, error) {
+	f := r.file
 	for _, ref := range refs {
-		category, important, ok := f.rules.Verdict(ref)
+		category, important, ok := r.requests.Verdict(ref)
 		if !ok || int(category) >= len(f.names) {
 			return dst, f.damaged
 		}
 		size := 0
-		_, rewrites := f.rules.Rewrite(ref)
+		_, rewrites := r.requests.Rewrite(ref)
 		if rewrites {
-			size = f.rules.Length(ref)
+			size = r.requests.Length(ref)
 		}
 		for _, name := range f.names[category] {
 			dst = append(dst, Match{List: f, Category: name, Exception: exception, Important: important, URL: true, record: ref, kind: ruleKind, rewrites: rewrites, size: uint16(size)})
@@ -86,43 +146,21 @@ func (f *File) ruleMatches(refs []uint32, exception bool, dst []Match) ([]Match,
 	return dst, nil
 }
 
-func (f *File) writtenRule(m Match) (text string, line uint64, ok bool) {
-	if f.rules == nil {
+func (r *Rules) written(m Match) (text string, line uint64, ok bool) {
+	if r.requests == nil {
 		return "", 0, false
 	}
-	r, ok := f.rules.Rule(m.record)
-	return r.Text, uint64(r.Line), ok
+	x, ok := r.requests.Rule(m.record)
+	return x.Text, uint64(x.Line), ok
 }
 
-// HasParams says whether f has adblock rules about the parameters of a query,
-// which [File.MatchParams] tries.
-func (f *File) HasParams() bool { return f.rules != nil && f.rules.Params() }
-
-// mostParams is how many rules about parameters of a list are looked at for a
-// request.
-const mostParams = 64
-
-// MatchParams appends to dst the adblock rules of f that take parameters out of
-// the query of requests like r.
-func (f *File) MatchParams(r *adblock.Request, dst []Match) ([]Match, error) {
-	if !f.HasParams() {
-		return dst, nil
+// texts calls yield with each rule as it is written.
+func (r *Rules) texts(yield func(string) bool) {
+	for _, e := range []*adblock.Engine{r.requests, r.pages} {
+		if e != nil {
+			e.Texts(yield)
+		}
 	}
-	defer runtime.KeepAlive(f)
-	var buf [mostParams]uint32
-	refs := f.rules.MatchParams(r, buf[:0])
-	return f.ruleMatches(refs[:min(len(refs), mostParams)], false, dst)
-}
-
-// ExceptParams appends the exceptions from such rules.
-func (f *File) ExceptParams(r *adblock.Request, dst []Match) ([]Match, error) {
-	if !f.HasParams() {
-		return dst, nil
-	}
-	defer runtime.KeepAlive(f)
-	var buf [mostParams]uint32
-	refs := f.rules.ExceptParams(r, buf[:0])
-	return f.ruleMatches(refs[:min(len(refs), mostParams)], true, dst)
 }
 
 // RemoveParams returns the names of the parameters that are taken out of r's
@@ -132,7 +170,7 @@ func (f *File) ExceptParams(r *adblock.Request, dst []Match) ([]Match, error) {
 func RemoveParams(r *adblock.Request, found []Match) (names []string, first *Match) {
 	params := make([]adblock.Param, len(found))
 	for i, m := range found {
-		params[i] = m.List.rules.Param(m.record)
+		params[i] = m.List.rules.requests.Param(m.record)
 	}
 	var rules, exceptions []*Match // that are about one parameter
 	for name := range r.Parameters {
@@ -161,22 +199,22 @@ func RemoveParams(r *adblock.Request, found []Match) (names []string, first *Mat
 
 // Redirect returns the name of the resource that a rule wants to be answered
 // with in place of what it blocks, "" when it names none.
-func (f *File) Redirect(m Match) string {
-	if m.kind != ruleKind || f.rules == nil {
+func (m *Match) Redirect() string {
+	if m.kind != ruleKind || m.List.rules.requests == nil {
 		return ""
 	}
-	defer runtime.KeepAlive(f)
-	return f.rules.Redirect(m.record)
+	defer runtime.KeepAlive(m.List)
+	return m.List.rules.requests.Redirect(m.record)
 }
 
 // Rewrite returns how a rule wants a name to be answered, such as
 // "NOERROR;A;192.0.2.1", "" when it does not.
-func (f *File) Rewrite(m Match) string {
-	if !m.rewrites || f.rules == nil {
+func (m *Match) Rewrite() string {
+	if !m.rewrites || m.List.rules.requests == nil {
 		return ""
 	}
-	defer runtime.KeepAlive(f)
-	value, _ := f.rules.Rewrite(m.record)
+	defer runtime.KeepAlive(m.List)
+	value, _ := m.List.rules.requests.Rewrite(m.record)
 	return value
 }
 

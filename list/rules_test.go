@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"shuultuur/list/adblock"
-	"shuultuur/realdata"
+	"shuultuur/setting"
+	"shuultuur/test/data"
 )
 
 // judged returns what f says about a request, less what is excepted.
@@ -20,7 +21,7 @@ func judged(t testing.TB, f *File, url string, typ adblock.Type, source string) 
 	r.Set(url, typ, source)
 	found, err := f.Lookup(&q, nil)
 	if err == nil {
-		found, err = f.Judge(&r, found)
+		found, err = f.Rules().Judge(&r, found)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -75,20 +76,20 @@ a.com##.ad
 			t.Errorf("%s: got %s, want %s", tt.url, got, tt.want)
 		}
 	}
-	if rep.Rules != 5 || rep.Entries != 3 || rep.Ignored != 2 || rep.Bad != 1 || !f.Undecided() {
-		t.Errorf("got %d rules, %d entries, %d ignored, %d bad, undecided %v: %v", rep.Rules, rep.Entries, rep.Ignored, rep.Bad, f.Undecided(), rep.Problems)
+	if rep.Rules != 6 || rep.Cosmetics != 1 || rep.Entries != 3 || rep.Ignored != 0 || rep.Bad != 1 || !f.Rules().Exceptions() {
+		t.Errorf("got %d rules, %d entries, %d ignored, %d bad, undecided %v: %v", rep.Rules, rep.Entries, rep.Ignored, rep.Bad, f.Rules().Exceptions(), rep.Problems)
 	}
 	var r adblock.Request
 	r.Set("http://r.com/x.js", adblock.Script, "")
-	found, err := f.Judge(&r, nil)
-	if err != nil || len(found) != 1 || f.Redirect(found[0]) != "noop.js" {
+	found, err := f.Rules().Judge(&r, nil)
+	if err != nil || len(found) != 1 || found[0].Redirect() != "noop.js" {
 		t.Errorf("got %v, %v, want a redirect to noop.js", found, err)
 	}
 }
 
 // TestRealRules: the lists people use, whole.
 func TestRealRules(t *testing.T) {
-	f, rep := compilePath(t, Config{Path: realdata.Path(t, "lists", "easylist.txt.gz")})
+	f, rep := compilePath(t, Config{Path: setting.Source(data.Path(t, "lists", "easylist.txt.gz"))})
 	t.Logf("%d entries, %d rules in %d bytes, %d ignored, %d bad; first problems: %v", rep.Entries, rep.Rules, f.section[secRules].Size, rep.Ignored, rep.Bad, rep.Problems[:min(8, len(rep.Problems))])
 	if rep.Rules < 4000 || rep.Bad > 5 {
 		t.Errorf("got %d rules, %d bad: %v", rep.Rules, rep.Bad, rep.Problems)
@@ -129,9 +130,9 @@ func TestParametersAreTakenOutOfTheQuery(t *testing.T) {
 		f, _ := compileText(t, Config{Format: Adblock}, tt.rules+"\n")
 		var r adblock.Request
 		r.Set(tt.url, tt.typ, "")
-		found, err := f.MatchParams(&r, nil)
+		found, err := f.Rules().MatchParams(&r, nil)
 		if err == nil {
-			found, err = f.ExceptParams(&r, found)
+			found, err = f.Rules().ExceptParams(&r, found)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +141,7 @@ func TestParametersAreTakenOutOfTheQuery(t *testing.T) {
 		if got := strings.Join(names, ","); got != tt.want {
 			t.Errorf("%s on %s: got %q, want %q", tt.rules, tt.url, got, tt.want)
 		}
-		if found, err := f.Match(&r, nil); err != nil || len(found) > 0 {
+		if found, err := f.Rules().Match(&r, nil); err != nil || len(found) > 0 {
 			t.Errorf("%s on %s: a rule about parameters blocks: %v, %v", tt.rules, tt.url, found, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // the number of rules that badfilter rules take out, and these.
 func (b *builder) sharedTable() []byte {
 	own := cmp.Or(b.cfg.Category, b.name)
-	if _, ok := b.categories[own]; !ok {
+	if _, ok := b.categories.ids[own]; !ok {
 		return nil
 	}
 	t := appendString(nil, own)
@@ -73,8 +73,8 @@ func rewritesAlike(x, m *Match) bool {
 	if x.rewrites != m.rewrites {
 		return false
 	}
-	value := x.List.Rewrite(*x)
-	return value == "" || value == m.List.Rewrite(*m)
+	value := x.Rewrite()
+	return value == "" || value == m.Rewrite()
 }
 
 // BadFilters are the rules that badfilter rules of lists take out of other
@@ -118,19 +118,11 @@ func (b BadFilters) Has(m Match) bool {
 	switch m.kind {
 	case entryKind:
 		var buf [1 + maxKey]byte
-		buf[0] = m.List.flags(m)
-		return of.hosts[string(append(buf[:1], m.List.key(m)...))]
+		r, _, _, _ := m.List.table.at(m)
+		buf[0] = uint8(r.set & (1<<flagBits - 1))
+		return of.hosts[string(append(buf[:1], r.key...))]
 	case ruleKind:
-		return m.List.rules != nil && m.List.rules.IsBad(m.record, &of.rules)
+		return m.List.rules.requests != nil && m.List.rules.requests.IsBad(m.record, &of.rules)
 	}
 	return false
-}
-
-// flags returns those of the entry of a match.
-func (f *File) flags(m Match) uint8 {
-	if uint64(m.record) >= uint64(len(f.records)) {
-		return 0
-	}
-	r, _ := f.record(f.records[m.record:])
-	return uint8(r.set & (1<<flagBits - 1))
 }

@@ -32,7 +32,7 @@ const (
 
 // read reads all sources of the list.
 func (b *builder) read() error {
-	info, err := os.Stat(b.cfg.Path)
+	info, err := os.Stat(b.path)
 	if err != nil {
 		return err
 	}
@@ -44,12 +44,12 @@ func (b *builder) read() error {
 	case b.cfg.Format == UT1 || b.cfg.Format == Auto:
 		return b.readTree()
 	}
-	return fmt.Errorf("%s is a folder, and format %s wants a file", b.cfg.Path, b.cfg.Format)
+	return fmt.Errorf("%s is a folder, and format %s wants a file", b.path, b.cfg.Format)
 }
 
 // readFile reads a list that is one file, or an archive.
 func (b *builder) readFile() error {
-	f, err := os.Open(b.cfg.Path)
+	f, err := os.Open(b.path)
 	if err != nil {
 		return err
 	}
@@ -60,17 +60,17 @@ func (b *builder) readFile() error {
 	}
 	r, err := unpack(f)
 	if err != nil {
-		return fmt.Errorf("unpacking %s: %w", b.cfg.Path, err)
+		return fmt.Errorf("unpacking %s: %w", b.path, err)
 	}
 	br := bufio.NewReaderSize(r, 64<<10)
 	if head, _ := br.Peek(512); isTar(head) {
 		return b.readTar(br)
 	}
 	if b.cfg.Format == UT1 {
-		return fmt.Errorf("%s is neither a folder nor an archive, which format ut1 wants", b.cfg.Path)
+		return fmt.Errorf("%s is neither a folder nor an archive, which format ut1 wants", b.path)
 	}
-	if err := b.file(br, b.cfg.Path, b.cfg.Format, b.only()); err != nil {
-		return fmt.Errorf("reading %s: %w", b.cfg.Path, err)
+	if err := b.file(br, b.path, b.cfg.Format, b.only()); err != nil {
+		return fmt.Errorf("reading %s: %w", b.path, err)
 	}
 	return nil
 }
@@ -235,22 +235,22 @@ func isStandIn(data []byte) bool {
 
 // readTree reads the files of a folder.
 func (b *builder) readTree() error {
-	t, err := walk(b.cfg.Path)
+	t, err := walk(b.path)
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(b.cfg.Path)
+	root, err := os.OpenRoot(b.path)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	for _, f := range t.files {
 		if err := b.treeFile(root, f.path); err != nil {
-			return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, f.path), err)
+			return fmt.Errorf("reading %s: %w", path.Join(b.path, f.path), err)
 		}
 	}
 	for _, p := range t.problems {
-		p.File = path.Join(b.cfg.Path, p.File)
+		p.File = path.Join(b.path, p.File)
 		b.leftOut(p)
 	}
 	return b.endTree(t.aliases)
@@ -262,7 +262,7 @@ func (b *builder) treeFile(root *os.Root, name string) error {
 		return err
 	}
 	defer f.Close()
-	return b.file(f, path.Join(b.cfg.Path, name), kind(path.Base(name)), b.folder(name))
+	return b.file(f, path.Join(b.path, name), kind(path.Base(name)), b.folder(name))
 }
 
 // folder returns the category of a file in a tree: until the end of the tree,
@@ -291,7 +291,7 @@ func (b *builder) inside(name string, dir bool) (clean string, ok bool) {
 		return clean, true
 	}
 	if clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "/") && !dir {
-		b.leftOut(Problem{File: b.cfg.Path, Reason: quote(name) + " is not a path inside the archive, and is left out"})
+		b.leftOut(Problem{File: b.path, Reason: quote(name) + " is not a path inside the archive, and is left out"})
 		return "", false
 	}
 	return clean, true
@@ -307,10 +307,10 @@ func (b *builder) readTar(r io.Reader) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("reading %s: %w", b.cfg.Path, err)
+			return fmt.Errorf("reading %s: %w", b.path, err)
 		}
 		if n > maxFiles {
-			return fmt.Errorf("%s: more than %d files", b.cfg.Path, maxFiles)
+			return fmt.Errorf("%s: more than %d files", b.path, maxFiles)
 		}
 		name, ok := b.inside(h.Name, h.Typeflag == tar.TypeDir)
 		if !ok {
@@ -321,7 +321,7 @@ func (b *builder) readTar(r io.Reader) error {
 			aliases = append(aliases, alias{name, path.Join(path.Dir(name), h.Linkname), true})
 		case h.Typeflag == tar.TypeReg:
 			if aliases, err = b.readMember(tr, name, h.Size, aliases); err != nil {
-				return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, name), err)
+				return fmt.Errorf("reading %s: %w", path.Join(b.path, name), err)
 			}
 		}
 	}
@@ -331,7 +331,7 @@ func (b *builder) readTar(r io.Reader) error {
 // readMember reads a file of an archive.
 func (b *builder) readMember(r io.Reader, name string, size int64, aliases []alias) ([]alias, error) {
 	if format, category := b.member(name); format != "" {
-		return aliases, b.file(r, path.Join(b.cfg.Path, name), format, category)
+		return aliases, b.file(r, path.Join(b.path, name), format, category)
 	}
 	if 0 < size && size < maxStandIn {
 		data, err := io.ReadAll(io.LimitReader(r, maxStandIn))
@@ -354,10 +354,10 @@ func (b *builder) readZip(f *os.File) error {
 	}
 	zr, err := zip.NewReader(f, info.Size())
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return fmt.Errorf("reading %s: %w", b.cfg.Path, err)
+		return fmt.Errorf("reading %s: %w", b.path, err)
 	}
 	if len(zr.File) > maxFiles {
-		return fmt.Errorf("%s: more than %d files", b.cfg.Path, maxFiles)
+		return fmt.Errorf("%s: more than %d files", b.path, maxFiles)
 	}
 	var aliases []alias
 	left := mostUnpacked(info.Size())
@@ -369,12 +369,12 @@ func (b *builder) readZip(f *os.File) error {
 		// The size is what the archive says; more than that is not unpacked.
 		size := m.UncompressedSize64
 		if size > uint64(left) || size > uint64(mostUnpacked(int64(min(m.CompressedSize64, 1<<40)))) {
-			b.leftOut(Problem{File: path.Join(b.cfg.Path, name), Reason: fmt.Sprintf("would be %d bytes when unpacked, which no list of its size is; left out", size)})
+			b.leftOut(Problem{File: path.Join(b.path, name), Reason: fmt.Sprintf("would be %d bytes when unpacked, which no list of its size is; left out", size)})
 			continue
 		}
 		left -= int64(size)
 		if aliases, err = b.readZipped(m, name, len(zr.File) == 1, aliases); err != nil {
-			return fmt.Errorf("reading %s: %w", path.Join(b.cfg.Path, name), err)
+			return fmt.Errorf("reading %s: %w", path.Join(b.path, name), err)
 		}
 	}
 	return b.endTree(aliases)
@@ -387,7 +387,7 @@ func (b *builder) readZipped(m *zip.File, name string, single bool, aliases []al
 	}
 	defer r.Close()
 	if single && b.cfg.Format == Auto && kind(path.Base(name)) == "" {
-		return aliases, b.file(r, path.Join(b.cfg.Path, name), Auto, b.only())
+		return aliases, b.file(r, path.Join(b.path, name), Auto, b.only())
 	}
 	return b.readMember(r, name, int64(m.UncompressedSize64), aliases)
 }
@@ -404,20 +404,23 @@ func (b *builder) leftOut(p Problem) {
 // all others lie in is no part of the name.
 func (b *builder) endTree(aliases []alias) error {
 	if len(b.report.Sources) == 0 {
-		return errors.New("no file called domains or urls in " + b.cfg.Path)
+		if p := b.report.Problems; len(p) > 0 { // what was left out was all there is
+			return errors.New(p[0].String())
+		}
+		return errors.New("no file called domains or urls in " + b.path)
 	}
-	if b.cfg.Category != "" || len(b.names) == 0 {
+	if b.cfg.Category != "" || len(b.categories.names) == 0 {
 		return nil
 	}
-	short := shorten(b.names)
-	if len(b.names) == 1 && b.names[0] == "." { // the folder of one category
+	short := shorten(b.categories.names)
+	if len(b.categories.names) == 1 && b.categories.names[0] == "." { // the folder of one category
 		short = func(string) string { return b.name }
 	}
 	leadsTo := map[string]string{}
 	for _, a := range aliases {
 		leadsTo[a.name] = a.target
 	}
-	b.aliases = map[string][]string{}
+	b.categories.aliases = map[string][]string{}
 	for _, a := range aliases {
 		target := a.target
 		// An alias of an alias leads to what that one stands for; a few steps
@@ -427,15 +430,15 @@ func (b *builder) endTree(aliases []alias) error {
 				target = next
 			}
 		}
-		switch _, ok := b.categories[target]; {
+		switch _, ok := b.categories.ids[target]; {
 		case ok:
-			b.aliases[short(target)] = append(b.aliases[short(target)], short(a.name))
+			b.categories.aliases[short(target)] = append(b.categories.aliases[short(target)], short(a.name))
 		case a.link: // a file that stands in for nothing is only a small file
-			b.leftOut(Problem{File: path.Join(b.cfg.Path, a.name), Reason: quote(a.target) + ", to which this links, is no category; left out"})
+			b.leftOut(Problem{File: path.Join(b.path, a.name), Reason: quote(a.target) + ", to which this links, is no category; left out"})
 		}
 	}
-	for i, name := range b.names {
-		b.names[i] = short(name)
+	for i, name := range b.categories.names {
+		b.categories.names[i] = short(name)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"shuultuur/setting"
 )
 
 // treeOf has what a UT1 tree has: categories with domains and urls, a split
@@ -94,7 +95,7 @@ func TestSquidGuardTree(t *testing.T) {
 	}
 	for _, name := range []string{"plain", "nested", "flat.tar.gz", "nested.tgz"} {
 		t.Run(name, func(t *testing.T) {
-			f, rep := compilePath(t, Config{Path: filepath.Join(dir, name)})
+			f, rep := compilePath(t, Config{Path: setting.Source(filepath.Join(dir, name))})
 			want := map[string][]string{
 				"www.bad.com":  {"adult bad.com", "porn bad.com", "xxx bad.com"},
 				"both.com":     {"adult both.com", "games both.com", "porn both.com", "stand_in both.com", "xxx both.com"},
@@ -148,11 +149,11 @@ func TestOneCategoryAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "domains"), []byte("a.com\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f, _ := compilePath(t, Config{Path: dir})
+	f, _ := compilePath(t, Config{Path: setting.Source(dir)})
 	if got, want := ask(t, f, "a.com"), []string{"own a.com"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	f, _ = compilePath(t, Config{Path: dir, Category: "mine"})
+	f, _ = compilePath(t, Config{Path: setting.Source(dir), Category: "mine"})
 	if got, want := ask(t, f, "a.com"), []string{"mine a.com"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -170,7 +171,7 @@ func TestLinkOutOfTheTreeIsLeftOut(t *testing.T) {
 	if err := os.Symlink("../secret", filepath.Join(dir, "tree", "out")); err != nil {
 		t.Fatal(err)
 	}
-	f, rep := compilePath(t, Config{Format: UT1, Path: filepath.Join(dir, "tree")})
+	f, rep := compilePath(t, Config{Format: UT1, Path: setting.Source(filepath.Join(dir, "tree"))})
 	if got := ask(t, f, "secret.com"); got != nil {
 		t.Errorf("got %q, want nothing", got)
 	}
@@ -189,7 +190,7 @@ func TestGzippedAndBrokenSources(t *testing.T) {
 	if err := os.WriteFile(src, buf.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f, rep := compilePath(t, Config{Path: src})
+	f, rep := compilePath(t, Config{Path: setting.Source(src)})
 	if len(ask(t, f, "b.com")) != 1 || rep.Duplicates != 2997 || rep.Entries != 3 {
 		t.Errorf("got %+v", rep)
 	}
@@ -198,17 +199,17 @@ func TestGzippedAndBrokenSources(t *testing.T) {
 		if err := os.WriteFile(src, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Compile(context.Background(), "own", Config{Path: src}, dst); err == nil {
+		if _, err := Compile(context.Background(), "own", Config{Path: setting.Source(src)}, dst); err == nil {
 			t.Errorf("%s: compiled, want an error", name)
 		}
 		if _, err := os.Stat(dst); err == nil {
 			t.Errorf("%s: half a list was written", name)
 		}
 	}
-	if _, err := Compile(context.Background(), "own", Config{Format: UT1, Path: src}, dst); err == nil {
+	if _, err := Compile(context.Background(), "own", Config{Format: UT1, Path: setting.Source(src)}, dst); err == nil {
 		t.Error("format ut1 took a plain file")
 	}
-	if _, err := Compile(context.Background(), "own", Config{Format: Hosts, Path: dir}, dst); err == nil {
+	if _, err := Compile(context.Background(), "own", Config{Format: Hosts, Path: setting.Source(dir)}, dst); err == nil {
 		t.Error("format hosts took a folder")
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*.tmp"))

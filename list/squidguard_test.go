@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"shuultuur/setting"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func TestAgreesWithSquidGuard(t *testing.T) {
 			urls = append(urls, x.url(rnd))
 		}
 		theirs := askSquidGuard(t, program, conf, urls)
-		ours, _ := compilePath(t, Config{Format: UT1, Match: Prefix, Path: filepath.Join(dir, "db")})
+		ours, _ := compilePath(t, Config{Format: UT1, Match: Prefix, Path: setting.Source(filepath.Join(dir, "db"))})
 		hidden := map[string][]string{} // entry of ours that theirs does not find, and URLs
 		for i, u := range urls {
 			total++

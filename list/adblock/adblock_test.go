@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/realdata"
+	"shuultuur/test/data"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -85,6 +85,8 @@ func TestRules(t *testing.T) {
 		{"||a.com^$third-party", "http://www.a.com/", Image, "b.a.com", false},
 		{"||a.co.uk^$third-party", "http://a.co.uk/", Image, "b.co.uk", true},
 		{"||a.com^$third-party", "http://a.com/", Document, "", false},
+		{"||a.com^$third-party", "http://a.com/", Image, "", true},
+		{"||a.com^$~third-party", "http://a.com/", Image, "", false},
 		{"/ad.js$domain=a.com|~b.a.com", "http://x.com/ad.js", Script, "a.com", true},
 		{"/ad.js$domain=a.com|~b.a.com", "http://x.com/ad.js", Script, "c.a.com", true},
 		{"/ad.js$domain=a.com|~b.a.com", "http://x.com/ad.js", Script, "x.b.a.com", false},
@@ -122,9 +124,9 @@ func TestKindsOfLines(t *testing.T) {
 		"": Comment, "! x": Comment, "[Adblock Plus 2.0]": Comment, "# x": Comment, "#": Comment,
 		"||a.com^": Host, "@@||a.com^": Host, "||a.com^$important": Host, "||a.com^$all": Host, "a.com": Host, "||a.com^$badfilter": Host,
 		"||a.com": Network, "||a.com^$script": Network, "a.com/x": Network, "||a.*^": Network, ".a.com": Network, "_x.js": Network, "ad.js": Network, "x.gif": Network,
-		"a.com##.ad": Cosmetic, "##.ad": Cosmetic, "a.com#@#.ad": Cosmetic, "a.com#?#x": Cosmetic, "a.com#$#x": Cosmetic, "a.com#%#//s": Cosmetic,
-		"@@||a.com^$generichide": Cosmetic, "a.com$$script[x]": Cosmetic, "a.com##+js(x)": Cosmetic,
-		"||a.com^$popup": Unsupported, "||a.com^$csp=x": Unsupported, "||a.com^$removeparam=x": Network, "$removeparam=/^(a/": Unsupported, "||a.com^$dnsrewrite=1.2.3.4": Network, "||a.com^$dnsrewrite=1.2.3.4.5;x": Bad, "||a.com^$dnstype=A|~AAAA": Network, "||a.com^$dnstype=QUARK": Bad, "||a.com^$client=~10.0.0.0/8": Network, "||a.com^$ctag=device_pc": Network,
+		"a.com##.ad": Cosmetic, "##.ad": Cosmetic, "a.com#@#.ad": Cosmetic, "a.com#?#x": Cosmetic, "a.com#$#x": Unsupported, "a.com#%#//s": Unsupported,
+		"@@||a.com^$generichide": Page, "a.com$$script[x]": Unsupported, "a.com##+js(x)": Unsupported,
+		"||a.com^$popup": Network, "||a.com^$csp=x": Page, "||a.com^$removeparam=x": Network, "$removeparam=/^(a/": Unsupported, "||a.com^$dnsrewrite=1.2.3.4": Network, "||a.com^$dnsrewrite=1.2.3.4.5;x": Bad, "||a.com^$dnstype=A|~AAAA": Network, "||a.com^$dnstype=QUARK": Bad, "||a.com^$client=~10.0.0.0/8": Network, "||a.com^$ctag=device_pc": Network,
 		"*": Bad, "||": Bad, "@@": Bad, "|": Bad, "/x\x00": Bad, "/x$domain=": Bad,
 	} {
 		var r Rule
@@ -278,7 +280,7 @@ func (x *reference) matches(q *request) bool {
 func linesOf(t testing.TB, names ...string) (lines []string) {
 	t.Helper()
 	for _, name := range names {
-		f, err := os.Open(realdata.Path(t, "lists", name))
+		f, err := os.Open(data.Path(t, "lists", name))
 		if err != nil {
 			t.Skip(err)
 		}
@@ -378,7 +380,7 @@ func requests(rnd *rand.Rand, rules []string, n int) (all []request) {
 			source = host(line)
 		}
 		q := request{url: u, typ: types[rnd.IntN(len(types))], source: source, lower: strings.ToLower(u), host: strings.ToLower(p.Hostname())}
-		q.third = source != "" && site(q.host) != site(source)
+		q.third = source != "" && site(q.host) != site(source) || source == "" && q.typ != Document
 		all = append(all, q)
 	}
 	return all

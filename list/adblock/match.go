@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/net/publicsuffix"
+
+	"shuultuur/dns"
 )
 
 // maxURL is how much of a URL is looked at, in bytes.
@@ -82,9 +84,33 @@ func (r *Request) Set(url string, typ Type, source string) {
 		host = host[:i]
 	}
 	r.host = asString(host)
+	r.canonical()
 	r.tokens = urlTokens(r.tokenBuf[:0], r.url)
 	r.hosts = suffixes(r.hostBuf[:0], r.host)
 	setPage(r, source)
+}
+
+// canonical writes a host that is an address in the form that rules have it.
+func (r *Request) canonical() {
+	bare := strings.Trim(r.host, "[]")
+	host := dns.Canonical(bare)
+	if host == bare {
+		return
+	}
+	if strings.IndexByte(host, ':') >= 0 {
+		host = "[" + host + "]"
+	}
+	end := r.hostAt + len(r.host)
+	r.url = slices.Concat(r.url[:r.hostAt], []byte(host), r.url[end:])
+	r.original = slices.Concat(r.original[:r.hostAt], []byte(host), r.original[end:])
+	r.url, r.original = r.url[:min(len(r.url), maxURL)], r.original[:min(len(r.original), maxURL)]
+	r.host = asString(r.url[r.hostAt:min(r.hostAt+len(host), len(r.url))])
+}
+
+// SetDocument makes r a page, for rules about pages: it is its own page.
+func (r *Request) SetDocument(url string, typ Type) {
+	r.Set(url, typ, "")
+	setPage(r, r.host)
 }
 
 // SetPage says which host the page is on that r is from.
@@ -108,11 +134,23 @@ func (r *Request) SetThirdParty(yes bool) {
 	}
 }
 
-// thirdParty says whether the page is of another site. A request from no known
-// page is taken for its own.
+// SetPopup makes r, a document, one that a page of another site asks for, when
+// it is.
+func (r *Request) SetPopup() {
+	if r.typ == Document && r.thirdParty() {
+		r.typ |= Popup
+	}
+}
+
+// thirdParty says whether the page is of another site. Where the page is not
+// known it is, as in ad blockers, but a document is its own page.
 func (r *Request) thirdParty() bool {
 	if r.third == unknown {
-		r.SetThirdParty(r.source != "" && !SameSite(r.host, r.source))
+		if r.source == "" {
+			r.SetThirdParty(r.typ&Document == 0)
+		} else {
+			r.SetThirdParty(!SameSite(r.host, r.source))
+		}
 	}
 	return r.third == third
 }
@@ -306,7 +344,7 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 		return dst
 	}
 	dst = e.match(r, exceptionClass, dst)
-	if r.source == "" || r.typ == Document {
+	if r.source == "" || r.typ&Document != 0 {
 		return dst
 	}
 	if r.page == nil {
@@ -317,6 +355,22 @@ func (e *Engine) Except(r *Request, dst []uint32) []uint32 {
 		r.pageSet = true
 	}
 	return e.match(r.page, exceptionClass, dst)
+}
+
+// MatchPage appends to dst every rule of a table of Page rules that is about
+// the page r, exceptions among them.
+func (e *Engine) MatchPage(r *Request, dst []uint32) []uint32 { return e.match(r, anyClass, dst) }
+
+// Effect returns what a rule that MatchPage has found does, and the value of
+// csp or permissions; what it says for an exception is what it takes back.
+func (e *Engine) Effect(ref uint32) (effects Effect, value []byte, exception bool) {
+	x := e.rule(ref &^ 3)
+	if x == nil {
+		return 0, nil, false
+	}
+	var p Rule
+	p.Parse(x.text())
+	return p.Effects, p.Value, p.Exception
 }
 
 // MatchParams appends to dst every rule that takes parameters out of the query
@@ -394,28 +448,36 @@ func (e *Engine) match(r *Request, class uint32, dst []uint32) []uint32 {
 	for _, d := range r.pages {
 		dst = e.bucket(domainHash(d), r, class, dst)
 	}
-	for i := 0; i+3 <= len(r.url); i++ {
+	for i := 0; e.bitmap != nil && i+3 <= len(r.url); i++ {
 		if h := gramHash(r.url[i:]); e.bitmap[h>>19]>>(h>>16&7)&1 == 1 {
 			dst = e.bucket(h, r, class, dst)
 		}
 	}
-	return e.try(e.always, r, class, dst)
+	return e.try(e.always, 0, r, class, dst)
 }
 
 func (e *Engine) bucket(h uint32, r *Request, class uint32, dst []uint32) []uint32 {
 	i := bucketOf(h, e.nbuckets)
 	from, to := binary.LittleEndian.Uint32(e.buckets[4*i:]), binary.LittleEndian.Uint32(e.buckets[4*i+4:])
-	if from >= to || uint64(to)*4 > uint64(len(e.refs)) {
+	if from >= to || uint64(to)*refSize > uint64(len(e.refs)) {
 		return dst
 	}
-	return e.try(e.refs[4*from:4*to], r, class, dst)
+	return e.try(e.refs[refSize*from:refSize*to], h, r, class, dst)
 }
 
-// try appends those of refs that match.
-func (e *Engine) try(refs []byte, r *Request, class uint32, dst []uint32) []uint32 {
-	for ; len(refs) >= 4; refs = refs[4:] {
-		ref := binary.LittleEndian.Uint32(refs)
-		if ref&3 == class && e.covers(ref&^3, r) && !slices.Contains(dst, ref) {
+// try appends those of refs that stand under a hash and match.
+func (e *Engine) try(refs []byte, h uint32, r *Request, class uint32, dst []uint32) []uint32 {
+	types := r.typ
+	if r.name {
+		types = allTypes | hostOnly | inverted // questions for names look closer
+	}
+	for ; len(refs) >= refSize; refs = refs[refSize:] {
+		x := binary.LittleEndian.Uint64(refs)
+		ref, tag := uint32(x), uint32(x>>32)
+		if ref&3 != class && class != anyClass || (tag^h<<16)>>16 != 0 || Type(tag)&types == 0 {
+			continue
+		}
+		if e.covers(ref&^3, r) && !slices.Contains(dst, ref) {
 			dst = append(dst, ref)
 		}
 	}

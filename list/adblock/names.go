@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"shuultuur/filter"
+	"shuultuur/dns"
 )
 
 // Rules of name servers, as AdGuard's users write them: dnstype, client, ctag
@@ -26,6 +26,7 @@ type Client struct {
 // SetName makes r a question for the records of a type that a host has.
 func (r *Request) SetName(host string, qtype uint16, c Client) {
 	r.Set("", Document, "")
+	host = dns.Canonical(host)
 	name := r.buf[:0]
 	for i := range min(len(host), 255) {
 		name = append(name, lower(host[i]))
@@ -114,7 +115,7 @@ func (r *Request) ofType(value []byte) bool {
 	for len(value) > 0 {
 		item, rest, not := cutItem(value)
 		value = rest
-		t, err := filter.RecordType(asString(item))
+		t, err := dns.Type(asString(item))
 		is := err == nil && t == r.qtype
 		if not && is {
 			return false
@@ -189,7 +190,7 @@ func (r *Rule) nameOption(name, value []byte) error {
 	case "dnstype":
 		for rest := value; ; {
 			item, more, _ := cutItem(rest)
-			if _, err := filter.RecordType(string(item)); err != nil {
+			if _, err := dns.Type(string(item)); err != nil {
 				return fmt.Errorf("names a type of record there is not: %.30q", item)
 			}
 			if rest = more; len(rest) == 0 {
@@ -243,7 +244,7 @@ func rewrite(value string) (string, error) {
 	if parts[1] == "" && parts[2] == "" {
 		return rcode + ";;", nil
 	}
-	t, err := filter.RecordType(parts[1])
+	t, err := dns.Type(parts[1])
 	if err != nil || strings.ContainsAny(parts[2], "|\n") {
 		return "", bad
 	}

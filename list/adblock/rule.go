@@ -12,7 +12,6 @@ package adblock
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 
 	"golang.org/x/net/publicsuffix"
@@ -25,7 +24,8 @@ const (
 	Comment     Kind = iota // or empty, or a header
 	Host                    // ||host^: the host and all below it, whatever is asked for
 	Network                 // another rule about requests
-	Cosmetic                // hides parts of a page, or lets them be
+	Page                    // changes pages, or keeps them as they are; see Effects
+	Cosmetic                // hides elements of pages, or runs a scriptlet in them
 	Unsupported             // a rule that only a browser or name server can carry out; Reason says why
 	Bad                     // no rule; Reason says why
 )
@@ -47,7 +47,11 @@ const (
 	Font
 	Document
 
-	allTypes = 1<<12 - 1
+	allTypes = 1<<12 - 1 // without Popup
+
+	// Popup is a document that a page of another site asks for: a proxy sees no
+	// windows. It comes besides Document.
+	Popup Type = 1 << 14
 )
 
 // types are the names of types in rules. Zero is one that no request of a
@@ -57,7 +61,7 @@ var types = map[string]Type{
 	"object": Object, "object-subrequest": Object, "xmlhttprequest": XMLHTTPRequest, "xhr": XMLHTTPRequest,
 	"subdocument": Subdocument, "frame": Subdocument, "ping": Ping, "beacon": Ping, "websocket": WebSocket,
 	"media": Media, "font": Font, "document": Document, "doc": Document,
-	"popup": 0, "popunder": 0, "webrtc": 0, "inline-script": 0, "inline-font": 0,
+	"popup": Popup, "popunder": Popup, "webrtc": 0, "inline-script": 0, "inline-font": 0,
 }
 
 const (
@@ -94,6 +98,14 @@ type Rule struct {
 	// taken out of the query, "~" and the name of the one that stays, a
 	// /regular expression/, or nothing for all.
 	Params []byte
+	// Effects are what the rule does to pages; a rule for requests may have some
+	// too.
+	Effects Effect
+	Value   []byte // of csp or permissions
+	// Selector is the CSS selector of a Cosmetic rule, or what is between the
+	// parentheses of a scriptlet.
+	Selector  []byte
+	Scriptlet bool
 
 	text    []byte
 	flags   uint16
@@ -114,14 +126,15 @@ func (r *Rule) Parse(line []byte) {
 	switch {
 	case len(s) == 0 || s[0] == '!' || s[0] == '[' || s[0] == '#' && (len(s) == 1 || s[1] == ' '):
 		return
-	case isCosmetic(s):
-		r.Kind = Cosmetic
-		return
 	case len(s) > maxRule:
 		r.bad("is too long for a rule")
 		return
 	case bytes.IndexByte(s, 0) >= 0:
 		r.bad("has a NUL in it")
+		return
+	}
+	if domains, mark, body := cutMark(s); mark != "" {
+		r.cosmetic(domains, mark, body)
 		return
 	}
 	if rest, ok := bytes.CutPrefix(s, []byte("@@")); ok {
@@ -132,7 +145,6 @@ func (r *Rule) Parse(line []byte) {
 	if !ok {
 		return
 	}
-	r.Kind = Network
 	if n := len(s); n > 2 && s[0] == '/' && s[n-1] == '/' {
 		r.pattern = s[1 : n-1]
 		if bytes.ContainsAny(r.pattern, `\()[]{}+?^$.|*`) { // or else it is a text like any
@@ -144,28 +156,15 @@ func (r *Rule) Parse(line []byte) {
 	r.readPattern(s, positive)
 }
 
-func (r *Rule) bad(reason string)         { r.Kind, r.Reason = Bad, reason }
-func (r *Rule) unsupported(reason string) { r.Kind, r.Reason = Unsupported, reason }
+// bad and unsupported say why the rule cannot be used, and return false.
+func (r *Rule) bad(reason string) bool {
+	r.Kind, r.Reason = Bad, reason
+	return false
+}
 
-// isCosmetic looks for the marks of rules about elements: ##, #@#, #?#, #$#,
-// #%#, and $$ of AdGuard.
-func isCosmetic(s []byte) bool {
-	for i := 0; ; {
-		j := bytes.IndexByte(s[i:], '#')
-		if j < 0 {
-			break
-		}
-		i += j + 1
-		rest := s[i:]
-		for len(rest) > 0 && bytes.IndexByte([]byte("@?$%"), rest[0]) >= 0 {
-			rest = rest[1:]
-		}
-		if len(rest) > 0 && rest[0] == '#' && len(rest) > 1 {
-			return true
-		}
-	}
-	i := bytes.Index(s, []byte("$$"))
-	return i >= 0 && len(s) > i+2 && 'a' <= s[i+2]|0x20 && s[i+2]|0x20 <= 'z'
+func (r *Rule) unsupported(reason string) bool {
+	r.Kind, r.Reason = Unsupported, reason
+	return false
 }
 
 // cutOptions cuts "$option,option" off a rule. A "$" that no option follows
@@ -198,155 +197,6 @@ func isOption(s []byte) bool {
 		}
 	}
 	return true
-}
-
-// readOptions reads the options; positive says that types are named which the
-// rule is for.
-func (r *Rule) readOptions() (positive, ok bool) {
-	if len(r.options) == 0 {
-		return false, true
-	}
-	named, cosmetic := false, false
-	var without Type
-	for rest := r.options; len(rest) > 0; {
-		var opt []byte
-		opt, rest = cutOption(rest)
-		name, value, _ := bytes.Cut(opt, []byte("="))
-		not := false
-		if len(name) > 0 && name[0] == '~' {
-			name, not = name[1:], true
-		}
-		if t, known := types[string(name)]; known {
-			if named = named || !not; not {
-				without |= t
-			} else {
-				r.types |= t
-			}
-			continue
-		}
-		switch string(name) {
-		case "third-party", "3p":
-			r.flags |= partyFlag(!not)
-		case "first-party", "1p":
-			r.flags |= partyFlag(not)
-		case "strict1p", "strict3p":
-			r.flags |= partyFlag(string(name) == "strict3p")
-		case "domain", "from":
-			r.domains = splitDomains(r.domains, value)
-			if len(r.domains) == 0 {
-				r.bad("names no domain")
-				return false, false
-			}
-		case "denyallow":
-			r.deny = splitDomains(r.deny, value)
-			if len(r.deny) == 0 || slices.ContainsFunc(r.deny, func(d []byte) bool { return d[0] == '~' }) {
-				r.bad("has a denyallow that names no domain, or excludes one")
-				return false, false
-			}
-		case "important":
-			r.Important = true
-			r.flags |= flagImportant
-		case "badfilter":
-			r.BadFilter = true
-		case "match-case":
-			r.flags |= flagMatchCase
-		case "all":
-			r.types, named = allTypes, true
-		case "redirect", "rewrite":
-			r.Redirect = string(value)
-			r.flags |= flagStandIn
-		case "removeparam", "queryprune":
-			if not || !isParams(value) {
-				r.unsupported("$removeparam with what is neither a name nor an expression")
-				return false, false
-			}
-			r.flags |= flagParams
-			r.Params = value
-		case "dnstype", "client", "ctag", "dnsrewrite":
-			if err := r.nameOption(name, value); err != nil {
-				r.bad(err.Error())
-				return false, false
-			}
-		case "", "_", "noop":
-		case "elemhide", "ehide", "generichide", "ghide", "specifichide", "shide", "genericblock", "jsinject", "urlblock", "content", "extension", "stealth":
-			cosmetic = true
-		default:
-			r.unsupported("$" + string(name[:min(len(name), 30)]))
-			return false, false
-		}
-	}
-	if cosmetic && r.types == 0 {
-		r.Kind = Cosmetic
-		return false, false
-	}
-	if named && r.types == 0 {
-		r.unsupported("$popup and other windows")
-		return false, false
-	}
-	if r.flags&(flagThird|flagFirst) == flagThird|flagFirst {
-		r.flags &^= flagThird | flagFirst
-	}
-	if !named {
-		r.types = allTypes &^ without // Document goes later
-		if r.flags&flagParams != 0 {
-			r.types = (Document | Subdocument | XMLHTTPRequest) &^ without
-		}
-	}
-	for _, d := range r.domains {
-		if d[0] != '~' {
-			r.flags |= flagOnly
-		}
-		if bytes.HasSuffix(d, []byte(".*")) {
-			r.flags |= flagAny
-		}
-		if bytes.IndexByte(d, '/') >= 0 {
-			r.unsupported("a regular expression of domains")
-			return false, false
-		}
-	}
-	return named || r.flags&flagParams != 0, true
-}
-
-// maxParam is the length of the longest name of a parameter, in bytes.
-const maxParam = 128
-
-// isParams says whether s is a value of removeparam.
-func isParams(s []byte) bool {
-	if len(s) == 0 || s[0] != '/' {
-		return len(s) <= maxParam
-	}
-	re, _ := paramsExpression(s)
-	_, err := regexp.Compile(re)
-	return re != "" && err == nil
-}
-
-// paramsExpression is the expression of /…/ or /…/i in RE2's syntax.
-func paramsExpression(s []byte) (re string, ok bool) {
-	t, fold := bytes.CutSuffix(s, []byte("i"))
-	if len(t) < 3 || t[0] != '/' || t[len(t)-1] != '/' {
-		return "", false
-	}
-	re = string(t[1 : len(t)-1])
-	if fold {
-		re = "(?i)" + re
-	}
-	return re, true
-}
-
-func partyFlag(third bool) uint16 {
-	if third {
-		return flagThird
-	}
-	return flagFirst
-}
-
-func splitDomains(dst [][]byte, value []byte) [][]byte {
-	for d := range bytes.SplitSeq(value, []byte("|")) {
-		if d = bytes.TrimSpace(d); len(d) > 0 && !bytes.Equal(d, []byte("~")) && len(d) < 256 {
-			dst = append(dst, d)
-		}
-	}
-	return dst
 }
 
 // defaultTypes: a rule that names no type is not for whole pages, unless it is

@@ -25,7 +25,8 @@ import (
 //	bitmap   of the grams that rules stand under, 8 KiB
 //	buckets  for each where its references begin, and the end
 //	refs     where each rule is, plus one for an exception, plus two for one
-//	         about parameters
+//	         about parameters; then its types (2) and the lower half of the
+//	         hash that it stands under (2)
 //	always   the same for rules that have nothing to stand under
 //	regexps  where the rules with regular expressions are
 //	rules    each at a multiple of four
@@ -37,7 +38,8 @@ import (
 // with the highest bit for "not", in the order of the names, then its text, and
 // the pattern again in lower case when the text has it otherwise.
 const (
-	tableVersion = 2
+	tableVersion = 3
+	refSize      = 8
 	headerSize   = 9 * 4
 	bitmapSize   = 8 << 10
 	ruleSize     = 20
@@ -86,7 +88,7 @@ func (e *Engine) IsBad(ref uint32, bad *BadFilters) bool {
 	return r != nil && bad.has(r)
 }
 
-// Add takes a Network rule in a category, and where it is written. A rule that
+// Add takes a Network rule, or one with Effects on pages, in a category, and where it is written. A rule that
 // cannot be used is an error.
 func (b *Builder) Add(r *Rule, category uint16, line uint32) error {
 	if b.byName == nil {
@@ -176,6 +178,10 @@ func (b *Builder) appendDomains(t []byte, domains [][]byte) []byte {
 // domain, each with a salt of its own.
 type key struct{ hash, ref uint32 }
 
+// tag is what a reference says of its rule, so that most rules that cannot
+// match are not looked at: its types and half of the hash that it stands under.
+func tag(t Type, hash uint32) uint32 { return uint32(t) | hash<<16 }
+
 // Build returns the table, nil when there is no rule.
 func (b *Builder) Build() []byte {
 	e := &Engine{rules: b.rules, names: b.names}
@@ -207,8 +213,7 @@ func (b *Builder) Build() []byte {
 	for _, t := range []string{"http", "https", "www", "com", "net", "org", "js", "html", "php", "images", "img", "static", "cdn", "api", "assets", "index"} {
 		counts[tokenHash(t)>>16] += 1 << 20
 	}
-	var keys []key
-	var always []uint32
+	var keys, always []key
 	bitmap := make([]byte, bitmapSize)
 	for _, at := range refs {
 		r := e.rule(at)
@@ -216,7 +221,7 @@ func (b *Builder) Build() []byte {
 		n := len(keys)
 		keys = b.keysOf(keys, r, ref, counts, bitmap)
 		if len(keys) == n {
-			always = append(always, ref)
+			always = append(always, key{ref: ref})
 		}
 	}
 	return b.encode(len(refs), keys, always, bitmap, has)
@@ -277,7 +282,7 @@ func (b *Builder) domainKeys(keys []key, r rule, ref uint32) []key {
 
 func setBit(bitmap []byte, h uint32) { bitmap[h>>19] |= 1 << (h >> 16 & 7) }
 
-func (b *Builder) encode(n int, keys []key, always []uint32, bitmap []byte, has uint32) []byte {
+func (b *Builder) encode(n int, keys, always []key, bitmap []byte, has uint32) []byte {
 	buckets := 1 << bits.Len(uint(max(1, len(keys))))
 	begin := make([]uint32, buckets+1) // of each bucket
 	for _, k := range keys {
@@ -286,23 +291,29 @@ func (b *Builder) encode(n int, keys []key, always []uint32, bitmap []byte, has 
 	for i := range buckets {
 		begin[i+1] += begin[i]
 	}
-	refs := make([]uint32, len(keys))
+	refs := make([]key, len(keys))
 	next := slices.Clone(begin)
 	for _, k := range keys {
 		i := bucketOf(k.hash, buckets)
-		refs[next[i]] = k.ref
+		refs[next[i]] = k
 		next[i]++
 	}
-	t := make([]byte, 0, headerSize+bitmapSize+4*(buckets+1+len(keys)+len(always)+len(b.regexps))+len(b.rules)+len(b.names))
-	u32 := func(v int) { t = binary.LittleEndian.AppendUint32(t, uint32(v)) }
+	t := make([]byte, 0, headerSize+bitmapSize+4*(buckets+1+len(b.regexps))+refSize*(len(keys)+len(always))+len(b.rules)+len(b.names))
+	u32 := func(v uint32) { t = binary.LittleEndian.AppendUint32(t, v) }
 	for _, v := range []int{tableVersion, n, buckets, len(keys), len(always), len(b.regexps), len(b.rules), len(b.names), int(has)} {
-		u32(v)
+		u32(uint32(v))
 	}
 	t = append(t, bitmap...)
-	for _, list := range [][]uint32{begin, refs, always, b.regexps} {
-		for _, v := range list {
-			u32(int(v))
-		}
+	for _, v := range begin {
+		u32(v)
+	}
+	e := &Engine{rules: b.rules}
+	for _, k := range slices.Concat(refs, always) {
+		u32(k.ref)
+		u32(tag(e.rule(k.ref&^3).types(), k.hash))
+	}
+	for _, v := range b.regexps {
+		u32(v)
 	}
 	return append(append(t, b.rules...), b.names...)
 }
@@ -317,7 +328,7 @@ type Engine struct {
 	exceptions bool
 	params     bool
 	hosts      bool
-	bitmap     []byte
+	bitmap     []byte // nil when no rule stands under a gram
 	buckets    []byte
 	nbuckets   int
 	refs       []byte
@@ -346,7 +357,7 @@ func Open(data []byte) (*Engine, error) {
 	for i := range h {
 		h[i] = uint64(binary.LittleEndian.Uint32(data[4*i:]))
 	}
-	size := headerSize + bitmapSize + 4*(h[2]+1+h[3]+h[4]+h[5]) + h[6] + h[7]
+	size := headerSize + bitmapSize + 4*(h[2]+1+h[5]) + refSize*(h[3]+h[4]) + h[6] + h[7]
 	if h[0] != tableVersion || size != uint64(len(data)) || h[2] == 0 || h[2]&(h[2]-1) != 0 || h[6]%4 != 0 || h[5] > maxRegexps {
 		return nil, errTable
 	}
@@ -357,7 +368,10 @@ func Open(data []byte) (*Engine, error) {
 		return part
 	}
 	e := &Engine{n: int(h[1]), nbuckets: int(h[2]), exceptions: h[8]&1 != 0, params: h[8]&2 != 0, hosts: h[8]&4 != 0}
-	e.bitmap, e.buckets, e.refs, e.always = cut(bitmapSize), cut(4*(h[2]+1)), cut(4*h[3]), cut(4*h[4])
+	e.bitmap, e.buckets, e.refs, e.always = cut(bitmapSize), cut(4*(h[2]+1)), cut(refSize*h[3]), cut(refSize*h[4])
+	if len(bytes.Trim(e.bitmap, "\x00")) == 0 {
+		e.bitmap = nil
+	}
 	regexps := cut(4 * h[5])
 	e.rules, e.names = cut(h[6]), cut(h[7])
 	e.regexps = make(map[uint32]*lazy, h[5])
@@ -397,6 +411,7 @@ func (r rule) u16(i int) uint16 { return binary.LittleEndian.Uint16(r[i:]) }
 const (
 	exceptionClass = 1
 	paramsClass    = 2
+	anyClass       = 4 // when asking: one as good as another
 )
 
 func (r rule) class() uint32 {

@@ -19,8 +19,8 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 // Bounds of what the settings may ask for.
@@ -72,15 +72,15 @@ func (c Config) Resolve(local list.Config) (src Source, cfg list.Config, ok bool
 	}
 	switch {
 	case c.Source != "" && c.URL != "":
-		return src, local, false, filter.Setting("url", errors.New("a list has a source or a url, not both"))
+		return src, local, false, setting.At("url", errors.New("a list has a source or a url, not both"))
 	case local.Path != "":
-		return src, local, false, filter.Setting("path", errors.New("a list that is fetched has no path: leave out path, or source and url"))
+		return src, local, false, setting.At("path", errors.New("a list that is fetched has no path: leave out path, or source and url"))
 	}
 	src = Source{URL: c.URL, Every: c.Every, Minimum: max(1, c.Minimum), Limit: c.Limit}
 	if c.Source != "" {
 		known, err := find(c.Source)
 		if err != nil {
-			return src, local, false, filter.Setting("source", err)
+			return src, local, false, setting.At("source", err)
 		}
 		src.URL, src.Sums, src.Categories = known.URL, known.Sums, known.Categories
 		if local.Format == "" {
@@ -104,7 +104,7 @@ func (c Config) alone() error {
 		given bool
 	}{{"every", c.Every != 0}, {"sha256", c.SHA256 != ""}, {"key", c.Key != ""}, {"signature", c.Signature != ""}, {"minimum", c.Minimum != 0}, {"shrink", c.Shrink != ""}, {"limit", c.Limit != 0}} {
 		if x.given {
-			errs = append(errs, filter.Setting(x.key, errors.New("is for lists that are fetched, which have a source or a url")))
+			errs = append(errs, setting.At(x.key, errors.New("is for lists that are fetched, which have a source or a url")))
 		}
 	}
 	if len(errs) > 0 {
@@ -117,18 +117,18 @@ func (c Config) alone() error {
 func (s *Source) signature(c Config) (err error) {
 	if c.Key == "" {
 		if c.Signature != "" {
-			return filter.Setting("signature", errors.New("means nothing without the key it is checked with"))
+			return setting.At("signature", errors.New("means nothing without the key it is checked with"))
 		}
 		return nil
 	}
 	if s.key, err = parseKey(c.Key); err != nil {
-		return filter.Setting("key", err)
+		return setting.At("key", err)
 	}
 	if s.Signature = c.Signature; s.Signature == "" {
 		s.Signature = s.URL + ".minisig"
 	}
 	if err := checkURL(s.Signature); err != nil {
-		return filter.Setting("signature", err)
+		return setting.At("signature", err)
 	}
 	return nil
 }
@@ -136,26 +136,26 @@ func (s *Source) signature(c Config) (err error) {
 // complete checks what c says and fills in what it leaves out.
 func (s *Source) complete(c Config) error {
 	if err := checkURL(s.URL); err != nil {
-		return filter.Setting("url", err)
+		return setting.At("url", err)
 	}
 	switch {
 	case s.Every == 0:
 		s.Every = defaultEvery
 	case s.Every < soonest:
-		return filter.Setting("every", fmt.Errorf("%v asks too much of other people's servers; %v is the least", s.Every, soonest))
+		return setting.At("every", fmt.Errorf("%v asks too much of other people's servers; %v is the least", s.Every, soonest))
 	}
 	switch {
 	case s.Limit == 0:
 		s.Limit = defaultLimit
 	case s.Limit < 0:
-		return filter.Setting("limit", fmt.Errorf("%d is not a number of bytes", s.Limit))
+		return setting.At("limit", fmt.Errorf("%d is not a number of bytes", s.Limit))
 	}
 	if c.Minimum < 0 {
-		return filter.Setting("minimum", fmt.Errorf("%d is not a number of entries", c.Minimum))
+		return setting.At("minimum", fmt.Errorf("%d is not a number of entries", c.Minimum))
 	}
 	if c.SHA256 != "" {
 		if sum, err := hex.DecodeString(c.SHA256); err != nil || len(sum) != 32 {
-			return filter.Setting("sha256", fmt.Errorf("%q is not 64 hexadecimal digits", c.SHA256))
+			return setting.At("sha256", fmt.Errorf("%q is not 64 hexadecimal digits", c.SHA256))
 		}
 		s.SHA256 = strings.ToLower(c.SHA256)
 	}
@@ -166,7 +166,7 @@ func (s *Source) complete(c Config) error {
 	if c.Shrink != "" {
 		n, err := strconv.ParseFloat(strings.TrimSuffix(c.Shrink, "%"), 64)
 		if err != nil || !strings.HasSuffix(c.Shrink, "%") || !(n >= 0 && n <= 100) {
-			return filter.Setting("shrink", fmt.Errorf("%q is not a share such as 20%%", c.Shrink))
+			return setting.At("shrink", fmt.Errorf("%q is not a share such as 20%%", c.Shrink))
 		}
 		s.Shrink = n / 100
 	}

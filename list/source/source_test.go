@@ -26,8 +26,8 @@ import (
 
 	"golang.org/x/crypto/blake2b"
 
-	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 var anywhere = (&net.Dialer{}).DialContext
@@ -95,8 +95,8 @@ func TestMistakesOfASourceAreNamed(t *testing.T) {
 		{Config{Every: time.Hour}, "ads.txt", "every"},
 		{Config{Minimum: 1}, "ads.txt", "minimum"},
 	} {
-		_, _, _, err := c.cfg.Resolve(list.Config{Path: c.path})
-		var s *filter.SettingError
+		_, _, _, err := c.cfg.Resolve(list.Config{Path: setting.Source(c.path)})
+		var s *setting.Error
 		if !errors.As(err, &s) || s.Key != c.key {
 			t.Errorf("%+v, path %q: got %v, want a mistake about %s", c.cfg, c.path, err, c.key)
 		}

@@ -3,6 +3,7 @@ package source
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"shuultuur/atomicfile"
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 const (
@@ -138,6 +140,37 @@ func (s *Store) Update(ctx context.Context, name string, src Source, cfg list.Co
 	return c, errors.Join(err, s.save(name, st))
 }
 
+// Seed takes a file into use as the first version of the list called name, as if
+// it had been fetched from src just now. A list that has versions stays as it is.
+func (s *Store) Seed(ctx context.Context, name string, src Source, cfg list.Config, file string) error {
+	unlock, err := s.lock(name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := s.State(name)
+	if err != nil || len(st.Versions) > 0 {
+		return err
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.place(), Bytes: int64(len(content)), SHA256: fmt.Sprintf("%x", sha256.Sum256(content)), Current: true}
+	kept := filepath.Join(s.Dir, name, v.File)
+	if err := atomicfile.WriteBytes(kept, 0o644, content); err != nil {
+		return err
+	}
+	if v.Entries, v.Categories, err = try(ctx, name, src, cfg, kept, nil); err != nil {
+		return errors.Join(err, os.Remove(kept))
+	}
+	st.URL, st.Versions = src.place(), []Version{v}
+	if err := s.save(name, st); err != nil {
+		return err
+	}
+	return s.use(name, v.File)
+}
+
 func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Config, st *State) (Change, error) {
 	dir := filepath.Join(s.Dir, name)
 	old := st.inUse()
@@ -223,7 +256,7 @@ func try(ctx context.Context, name string, src Source, cfg list.Config, file str
 		return 0, nil, err
 	}
 	defer os.RemoveAll(dir)
-	cfg.Path = file
+	cfg.Path = setting.Source(file)
 	r, err := list.Compile(ctx, name, cfg, filepath.Join(dir, "trial.list"))
 	if err != nil {
 		return 0, nil, err
@@ -353,7 +386,7 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 // has not been fetched yet: with its categories, so that rules can name them.
 func (s *Store) Empty(ctx context.Context, name string, src Source, cfg list.Config, dst string) error {
 	dir := filepath.Join(s.Dir, name, "empty")
-	as := list.Config{Format: list.UT1, Path: dir}
+	as := list.Config{Format: list.UT1, Path: setting.Source(dir)}
 	folders := src.Categories
 	if len(folders) == 0 {
 		folders, as.Category = []string{"all"}, cmp.Or(cfg.Category, name)
