@@ -6,17 +6,27 @@ package check
 import (
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"shuultuur/check/category"
 	"shuultuur/check/certificate"
 	"shuultuur/check/phrase"
+	"shuultuur/check/picture"
+	"shuultuur/check/signature"
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/virus"
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 // Config says which checks run; one without settings does not.
 type Config struct {
-	Category *category.Config `yaml:"category"`
-	Phrase   *phrase.Config   `yaml:"phrase"`
+	Category  *category.Config  `yaml:"category"`
+	Phrase    *phrase.Config    `yaml:"phrase"`
+	Signature *signature.Config `yaml:"signature"`
+	Virus     *virus.Config     `yaml:"virus"`
+	Picture   *picture.Config   `yaml:"picture"`
 }
 
 // Full makes every check say all it saw, for the explanation of one page.
@@ -31,6 +41,10 @@ type Parts struct {
 	Lists map[string]*list.File // opened lists by name
 	Dir   string                // what relative paths stand on
 	Now   func() time.Time
+	// Previous is the set that this one replaces, nil for the first. Checks go
+	// on with what it remembers.
+	Previous *Set
+	Memory   virus.Memory // for verdicts of scanners; nil remembers nothing
 }
 
 // A Set is the checks in the order they are asked, cheap ones first.
@@ -40,6 +54,10 @@ type Set struct {
 	// Remarks are lines of phrase lists that probably do not do what their
 	// author meant.
 	Remarks []phrase.Remark
+	// Signature is the check of signature rules, nil without them.
+	Signature *signature.Check
+	virus     *virus.Check
+	pictures  *picture.Check
 }
 
 // New makes the checks that c asks for.
@@ -50,18 +68,76 @@ func New(c Config, p Parts) (*Set, error) {
 		cfg.Now = p.Now
 		k, err := category.New(cfg, p.Lists)
 		if err != nil {
-			return nil, filter.Setting("category", err)
+			return nil, setting.At("category", err)
 		}
 		s.Checks = append(s.Checks, k)
 	}
 	if c.Phrase != nil {
 		k, err := phrase.New(*c.Phrase, p.Dir, p.Now)
 		if err != nil {
-			return nil, filter.Setting("phrase", err)
+			return nil, setting.At("phrase", err)
 		}
 		s.Checks = append(s.Checks, k)
 		s.Files = append(s.Files, k.Files()...)
 		s.Remarks = k.Remarks()
 	}
+	if c.Signature != nil {
+		k, err := signature.New(*c.Signature, p.Dir, p.Previous.memory(), p.Now)
+		if err != nil {
+			return nil, setting.At("signature", err)
+		}
+		s.Signature = k
+		s.Checks = append(s.Checks, k)
+		s.Files = append(s.Files, k.Files()...)
+	}
+	if c.Virus != nil {
+		k, err := virus.New(*c.Virus, p.Memory)
+		if err != nil {
+			return nil, setting.At("virus", err)
+		}
+		s.virus = k
+		s.Checks = append(s.Checks, k)
+	}
+	if c.Picture != nil {
+		k, err := picture.New(*c.Picture)
+		if err != nil {
+			return nil, setting.At("picture", err)
+		}
+		s.pictures = k
+		s.Checks = append(s.Checks, k)
+		s.Files = append(s.Files, k.Files()...)
+	}
 	return s, nil
+}
+
+// Close lets go of connections to scanners.
+func (s *Set) Close() {
+	if s.virus != nil {
+		s.virus.Close()
+	}
+}
+
+// memory is what signature rules remember beyond a connection.
+func (s *Set) memory() *engine.State {
+	if s == nil || s.Signature == nil {
+		return engine.NewState()
+	}
+	return s.Signature.Engine().State()
+}
+
+// Describe implements [prometheus.Collector]: what there is depends on the
+// checks.
+func (s *Set) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (s *Set) Collect(ch chan<- prometheus.Metric) {
+	if s != nil && s.Signature != nil {
+		s.Signature.Collect(ch)
+	}
+	if s != nil && s.virus != nil {
+		s.virus.Collect(ch)
+	}
+	if s != nil && s.pictures != nil {
+		s.pictures.Collect(ch)
+	}
 }

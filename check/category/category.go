@@ -22,11 +22,17 @@ import (
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/list/adblock"
+	"shuultuur/setting"
 )
 
 // Config says which lists are asked, by the names they have in the settings.
 type Config struct {
 	Lists []string `yaml:"lists"`
+	// UnknownPage says how a request counts for $third-party when neither
+	// Referer nor Origin nor Sec-Fetch-Site says which page it is from:
+	// "third-party" (default), as in ad blockers, or "first-party". A document
+	// is its own page.
+	UnknownPage string `yaml:"unknown-page"`
 	// Now is the clock of lists that hold at certain times; nil is time.Now.
 	Now func() time.Time `yaml:"-"`
 }
@@ -37,10 +43,12 @@ type Check struct {
 	categories []filter.Category
 	undecided  map[string]bool // categories with exceptions that depend on the request
 	bad        list.BadFilters
-	urls       bool // any list is asked at Request
-	rules      bool // any list has adblock rules
-	hosts      bool // any list has rules about hosts alone
-	params     bool // any list has rules about parameters
+	pages      *list.Pages // nil when no list changes pages
+	urls       bool        // any list is asked at Request
+	rules      bool        // any list has adblock rules
+	hosts      bool        // any list has rules about hosts alone
+	params     bool        // any list has rules about parameters
+	firstParty bool        // requests from an unknown page count as first party
 	now        func() time.Time
 	scratch    sync.Pool // of *scratch
 }
@@ -76,27 +84,35 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 	if cfg.Now == nil {
 		c.now = time.Now
 	}
+	switch cfg.UnknownPage {
+	case "", "third-party":
+	case "first-party":
+		c.firstParty = true
+	default:
+		return nil, setting.At("unknown-page", fmt.Errorf("%q is neither third-party nor first-party", cfg.UnknownPage))
+	}
 	var names []string
 	var files []*list.File
 	for i, name := range cfg.Lists {
 		f, ok := lists[name]
 		if !ok {
-			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is not a list; name one of those under lists", name))
+			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is not a list; name one of those under lists", name))
 		}
 		if slices.Contains(cfg.Lists[:i], name) {
-			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is there twice", name))
+			return nil, setting.At(fmt.Sprintf("lists[%d]", i), fmt.Errorf("%q is there twice", name))
 		}
 		if f == nil {
-			return nil, filter.Setting(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))
+			return nil, setting.At(fmt.Sprintf("lists[%d]", i), errors.New("list is not open"))
 		}
 		files = append(files, f)
-		c.rules = c.rules || f.HasRules()
-		c.hosts = c.hosts || f.HasHostRules()
-		c.params = c.params || f.HasParams()
+		c.rules = c.rules || f.Rules().Requests()
+		c.hosts = c.hosts || f.Rules().Hosts()
+		c.params = c.params || f.Rules().Params()
 		names = append(names, f.Categories()...)
 	}
 	c.sources(files)
 	c.bad = list.NewBadFilters(files)
+	c.pages = list.NewPages(files)
 	c.scratch.New = func() any {
 		w := new(scratch)
 		if c.rules {
@@ -115,7 +131,7 @@ func New(cfg Config, lists map[string]*list.File) (*Check, error) {
 }
 
 // beyondHosts says whether f may know more when the path is known.
-func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() || f.HasRules() }
+func beyondHosts(f *list.File) bool { return f.HasURLs() || f.HasExpressions() || f.Rules().Requests() }
 
 // sources works out when each list is asked.
 func (c *Check) sources(files []*list.File) {
@@ -123,7 +139,7 @@ func (c *Check) sources(files []*list.File) {
 	for _, f := range files {
 		for _, name := range f.Categories() {
 			beyond[name] = beyond[name] || beyondHosts(f)
-			c.undecided[name] = c.undecided[name] || f.Undecided()
+			c.undecided[name] = c.undecided[name] || f.Rules().Exceptions()
 		}
 	}
 	for _, f := range files {
@@ -139,6 +155,9 @@ func (c *Check) sources(files []*list.File) {
 
 // Name returns "category".
 func (c *Check) Name() string { return "category" }
+
+// Cost implements [filter.Check].
+func (*Check) Cost() filter.Cost { return filter.Cheap }
 
 // Categories lists the categories of all lists.
 func (c *Check) Categories() []filter.Category { return slices.Clone(c.categories) }
@@ -172,7 +191,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	if url {
 		w.query.SetURL(t.Host, target(t))
 		if c.rules {
-			setRequest(w.request, t)
+			c.setRequest(w.request, t)
 		}
 	} else {
 		w.query.SetHost(t.Host)
@@ -252,11 +271,11 @@ func (c *Check) except(w *scratch) (failed error) {
 	n := len(w.found)
 	for i := range c.lists {
 		l := &c.lists[i]
-		if !l.Undecided() || !slices.ContainsFunc(w.found[:n], func(m list.Match) bool { return l.HasCategory(m.Category) }) {
+		if !l.Rules().Exceptions() || !slices.ContainsFunc(w.found[:n], func(m list.Match) bool { return l.HasCategory(m.Category) }) {
 			continue
 		}
 		var err error
-		if w.found, err = l.Except(w.request, w.found); err != nil {
+		if w.found, err = l.Rules().Except(w.request, w.found); err != nil {
 			failed = err
 		}
 	}
@@ -303,7 +322,7 @@ func ledToItself(found []list.Match, host string) bool {
 	}
 	for i := range found {
 		x := &found[i]
-		if !x.Exception && x.Rewrites() && x.Category == m.Category && x.List.Rewrite(*x) == alias+host && list.Lifted(found, x) == nil {
+		if !x.Exception && x.Rewrites() && x.Category == m.Category && x.Rewrite() == alias+host && list.Lifted(found, x) == nil {
 			return true
 		}
 	}
@@ -318,9 +337,9 @@ func (c *Check) removeParams(w *scratch, t *filter.Transaction, dst []filter.Fin
 	}
 	clear(w.found)
 	w.found = w.found[:0]
-	for _, ask := range [...]func(*list.File, *adblock.Request, []list.Match) ([]list.Match, error){(*list.File).MatchParams, (*list.File).ExceptParams} {
+	for _, ask := range [...]func(*list.Rules, *adblock.Request, []list.Match) ([]list.Match, error){(*list.Rules).MatchParams, (*list.Rules).ExceptParams} {
 		for i := range c.lists {
-			if w.found, err = ask(c.lists[i].File, w.request, w.found); err != nil {
+			if w.found, err = ask(c.lists[i].Rules(), w.request, w.found); err != nil {
 				return dst, err
 			}
 		}
@@ -342,7 +361,7 @@ func (w *scratch) ask(f *list.File, rules, last bool) (err error) {
 		return err
 	}
 	if rules {
-		if w.found, err = f.Match(w.request, w.found); err != nil {
+		if w.found, err = f.Rules().Match(w.request, w.found); err != nil {
 			return err
 		}
 	}
@@ -396,10 +415,10 @@ func add(dst []filter.Finding, from int, m *list.Match, terse bool) []filter.Fin
 
 // modifier is what the rule found asks for besides blocking.
 func modifier(m *list.Match) string {
-	if to := m.List.Rewrite(*m); to != "" {
+	if to := m.Rewrite(); to != "" {
 		return rewrite + to
 	}
-	if name := m.List.Redirect(*m); name != "" {
+	if name := m.Redirect(); name != "" {
 		return "redirect=" + name
 	}
 	return ""

@@ -15,14 +15,15 @@ import (
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/message"
-	"shuultuur/realdata"
+	"shuultuur/setting"
+	"shuultuur/test/data"
 )
 
 func compile(t testing.TB, name string, cfg list.Config, text string) *list.File {
 	t.Helper()
 	dir := t.TempDir()
-	cfg.Path = filepath.Join(dir, name+".txt")
-	if err := os.WriteFile(cfg.Path, []byte(text), 0o644); err != nil {
+	cfg.Path = setting.Source(filepath.Join(dir, name+".txt"))
+	if err := os.WriteFile(string(cfg.Path), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	dst := filepath.Join(dir, name+".list")
@@ -154,7 +155,7 @@ func TestCategoriesAndWants(t *testing.T) {
 
 func TestUnknownListIsASettingError(t *testing.T) {
 	_, err := New(Config{Lists: []string{"own", "ut1"}}, map[string]*list.File{"own": compile(t, "own", list.Config{}, "a.com\n")})
-	var se *filter.SettingError
+	var se *setting.Error
 	if !errors.As(err, &se) || se.Key != "lists[1]" {
 		t.Fatalf("got %v, want an error about lists[1]", err)
 	}
@@ -264,7 +265,7 @@ func TestAdblockRules(t *testing.T) {
 		{"y.com", "/banner.gif", []string{"Referer", "https://z.com/"}, filter.Response, "", `"/banner.gif$third-party" in ads.txt:3`},
 		{"y.com", "/banner.gif", []string{"Referer", "https://WWW.y.com:8443/x"}, filter.Response, "", ""},
 		{"y.com", "/banner.gif", []string{"Sec-Fetch-Site", "cross-site"}, filter.Response, "", `"/banner.gif$third-party" in ads.txt:3`},
-		{"y.com", "/banner.gif", nil, filter.Response, "", ""},
+		{"y.com", "/banner.gif", nil, filter.Response, "", `"/banner.gif$third-party" in ads.txt:3`},
 		{"x.com", "/a", []string{"X-Requested-With", "XMLHttpRequest"}, filter.Response, "", `"||x.com/a$xmlhttprequest" in ads.txt:4`},
 		{"x.com", "/a", []string{"Accept", "text/html,*/*"}, filter.Response, "", ""},
 	} {
@@ -296,13 +297,125 @@ func TestAdblockRules(t *testing.T) {
 	}
 }
 
+// TestRequestFromAnUnknownPage: it counts as third party unless the settings
+// say otherwise; a document is its own page.
+func TestRequestFromAnUnknownPage(t *testing.T) {
+	f := compile(t, "ads", list.Config{Format: list.Adblock}, "||x.com^$third-party\n||y.com^$~third-party\n")
+	for _, tt := range []struct {
+		setting, host string
+		fields        []string
+		want          bool
+	}{
+		{"", "x.com", nil, true},
+		{"third-party", "x.com", nil, true},
+		{"first-party", "x.com", nil, false},
+		{"", "y.com", nil, false},
+		{"first-party", "y.com", nil, true},
+		{"", "x.com", []string{"Accept", "text/html"}, false},
+		{"", "x.com", []string{"Sec-Fetch-Dest", "document"}, false},
+		{"", "x.com", []string{"Sec-Fetch-Site", "same-site"}, false},
+		{"first-party", "x.com", []string{"Sec-Fetch-Site", "cross-site"}, true},
+		{"", "x.com", []string{"Referer", "https://www.x.com/"}, false},
+		{"first-party", "x.com", []string{"Origin", "https://y.com"}, true},
+	} {
+		c, err := New(Config{Lists: []string{"ads"}, UnknownPage: tt.setting}, map[string]*list.File{"ads": f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &filter.Transaction{Host: tt.host, URL: "https://" + tt.host + "/a", Last: filter.Response, Request: &message.Request{Path: []byte("/a")}}
+		for i := 0; i < len(tt.fields); i += 2 {
+			tr.Request.Add(tt.fields[i], tt.fields[i+1])
+		}
+		found, err := c.Find(context.Background(), tr, filter.Request, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(found) > 0; got != tt.want {
+			t.Errorf("unknown-page %q, %s with %q: got %v, want %v", tt.setting, tt.host, tt.fields, got, tt.want)
+		}
+	}
+	if _, err := New(Config{UnknownPage: "second"}, nil); err == nil || err.Error() != `unknown-page: "second" is neither third-party nor first-party` {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPopups: a document that a page of another site asks for may be one.
+func TestPopups(t *testing.T) {
+	f := compile(t, "ads", list.Config{Format: list.Adblock}, "||pop.com^$popup\n")
+	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		fields []string
+		want   bool
+	}{
+		{[]string{"Accept", "text/html", "Referer", "https://site.com/"}, true},
+		{[]string{"Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "cross-site"}, true},
+		{[]string{"Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "same-origin", "Referer", "https://pop.com/"}, false},
+		{[]string{"Sec-Fetch-Dest", "document", "Sec-Fetch-Site", "none"}, false},
+		{[]string{"Accept", "text/html"}, false},
+		{[]string{"Accept", "image/*", "Referer", "https://site.com/"}, false},
+	} {
+		tr := &filter.Transaction{Host: "pop.com", URL: "https://pop.com/", Last: filter.Response, Request: &message.Request{Path: []byte("/")}}
+		for i := 0; i < len(tt.fields); i += 2 {
+			tr.Request.Add(tt.fields[i], tt.fields[i+1])
+		}
+		found, err := c.Find(context.Background(), tr, filter.Request, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(found) > 0; got != tt.want {
+			t.Errorf("%q: got %v, want %v", tt.fields, got, tt.want)
+		}
+	}
+}
+
+// TestChangesOfPages: pages are changed, and what else a site has is not.
+func TestChangesOfPages(t *testing.T) {
+	f := compile(t, "ads", list.Config{Format: list.Adblock}, "##.all\na.com##.ad\n")
+	c, err := New(Config{Lists: []string{"ads"}}, map[string]*list.File{"ads": f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes filter.Changes
+	for _, tt := range []struct {
+		path   string
+		fields []string
+		want   bool
+	}{
+		{"/", nil, true},
+		{"/", []string{"Sec-Fetch-Dest", "document"}, true},
+		{"/", []string{"Sec-Fetch-Dest", "iframe"}, true},
+		{"/", []string{"Sec-Fetch-Dest", "empty"}, false},
+		{"/", []string{"X-Requested-With", "XMLHttpRequest"}, false},
+		{"/x.png", nil, false},
+		{"/x.png", []string{"Accept", "text/html"}, true},
+	} {
+		tr := &filter.Transaction{Host: "a.com", URL: "https://a.com" + tt.path, Request: &message.Request{Path: []byte(tt.path)}}
+		for i := 0; i < len(tt.fields); i += 2 {
+			tr.Request.Add(tt.fields[i], tt.fields[i+1])
+		}
+		got := c.Changes(tr, &changes)
+		if got != tt.want || got && (string(changes.Style) != ".ad{display:none!important}\n" || changes.Sheet == "") {
+			t.Errorf("%s with %q: got %v, %q and %q, want %v", tt.path, tt.fields, got, changes.Style, changes.Sheet, tt.want)
+		}
+	}
+	tr := &filter.Transaction{Host: "a.com", URL: "https://a.com/", Request: &message.Request{Path: []byte("/")}}
+	c.Changes(tr, &changes)
+	tr.Request.Path = []byte(changes.Sheet)
+	if css, _, ok := c.Sheet(tr, false); !ok || string(css) != ".all{display:none!important}\n" {
+		t.Errorf("got %q, %v", css, ok)
+	}
+}
+
 // BenchmarkAdblock asks two real lists about requests of a browser; none is
 // listed, so that nothing may be allocated.
 func BenchmarkAdblock(b *testing.B) {
 	lists := map[string]*list.File{}
 	for _, name := range []string{"easylist", "easyprivacy"} {
 		dst := filepath.Join(b.TempDir(), name)
-		if _, err := list.Compile(context.Background(), name, list.Config{Path: realdata.Path(b, "lists", name+".txt.gz")}, dst); err != nil {
+		if _, err := list.Compile(context.Background(), name, list.Config{Path: setting.Source(data.Path(b, "lists", name+".txt.gz"))}, dst); err != nil {
 			b.Fatal(err)
 		}
 		f, err := list.Open(dst)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/dns"
 	"shuultuur/filter"
 	"shuultuur/list"
 )
@@ -100,7 +101,7 @@ func TestAdblockRulesForNames(t *testing.T) {
 			if q.qtype == "" {
 				q.qtype = "A"
 			}
-			if tr.Type, err = filter.RecordType(q.qtype); err != nil {
+			if tr.Type, err = dns.Type(q.qtype); err != nil {
 				t.Fatal(err)
 			}
 			found, err := check.Find(context.Background(), tr, filter.Name, nil)
@@ -195,7 +196,7 @@ func TestPiholesExpressions(t *testing.T) {
 		for ask, want := range tt.ask {
 			name, kind, _ := strings.Cut(ask, " ")
 			tr := &filter.Transaction{Proto: filter.DNS, Host: name, Last: filter.Name}
-			tr.Type, _ = filter.RecordType(kind)
+			tr.Type, _ = dns.Type(kind)
 			found, err := c.Find(context.Background(), tr, filter.Name, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -9,20 +9,51 @@ import (
 	"shuultuur/message"
 )
 
-// setRequest tells r what rules of ad blockers ask about: URL, type, page.
-func setRequest(r *adblock.Request, t *filter.Transaction) {
+// setRequest gives r what rules of ad blockers are about: URL, type, page.
+func (c *Check) setRequest(r *adblock.Request, t *filter.Transaction) {
 	if t.Request == nil {
 		r.Set(t.URL, adblock.Other, "")
 		return
 	}
 	r.Set(t.URL, typeOf(t), "")
-	r.SetPage(page(t.Request))
+	from := page(t.Request)
+	r.SetPage(from)
+	if from == nil && c.firstParty {
+		r.SetThirdParty(false)
+	}
 	switch string(t.Request.Get("Sec-Fetch-Site")) {
 	case "cross-site":
 		r.SetThirdParty(true)
 	case "same-origin", "same-site", "none":
 		r.SetThirdParty(false)
 	}
+	r.SetPopup()
+}
+
+// Changes puts into dst what the lists want changed in the page that t asks
+// for, and says whether that is anything. What browsers do not show by itself
+// is no page.
+func (c *Check) Changes(t *filter.Transaction, dst *filter.Changes) bool {
+	dst.Reset()
+	if c.pages == nil || t.Request == nil {
+		return false
+	}
+	typ := typeOf(t)
+	if typ&(adblock.Document|adblock.Subdocument|adblock.Other) == 0 {
+		return false
+	}
+	c.pages.Look(t.URL, typ == adblock.Subdocument, dst)
+	return !dst.Empty()
+}
+
+// Sheet returns the style sheet that hides elements on all pages, when t asks
+// for it.
+func (c *Check) Sheet(t *filter.Transaction, gzip bool) (css []byte, zipped, ok bool) {
+	if c.pages == nil {
+		return nil, false, false
+	}
+	path, _, _ := bytes.Cut(target(t), []byte("?"))
+	return c.pages.Sheet(path, t.Host, gzip)
 }
 
 // page returns the host of the page a request is from, by Referer or Origin;

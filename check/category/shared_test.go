@@ -10,6 +10,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/message"
+	"shuultuur/setting"
 )
 
 // A written list: its settings and what is in it.
@@ -145,7 +146,7 @@ func TestAnExceptionAddedLaterIsForAllListsOfItsCategory(t *testing.T) {
 	if err := os.WriteFile(source, []byte("||y.com^\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := list.Compile(context.Background(), "own", list.Config{Format: list.Adblock, Category: "ads", Path: source}, own); err != nil {
+	if _, err := list.Compile(context.Background(), "own", list.Config{Format: list.Adblock, Category: "ads", Path: setting.Source(source)}, own); err != nil {
 		t.Fatal(err)
 	}
 	find := func() string {

@@ -20,6 +20,9 @@ type Check struct{}
 
 func (Check) Name() string { return "certificate" }
 
+// Cost implements [filter.Check].
+func (Check) Cost() filter.Cost { return filter.Cheap }
+
 func (Check) Categories() []filter.Category {
 	var all []filter.Category
 	for _, k := range []intercept.Kind{

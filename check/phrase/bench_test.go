@@ -9,7 +9,8 @@ import (
 
 	"shuultuur/content"
 	"shuultuur/filter"
-	"shuultuur/realdata"
+	"shuultuur/setting"
+	"shuultuur/test/data"
 )
 
 // e2gLists returns the settings for the phrase lists that Debian's e2guardian
@@ -25,9 +26,9 @@ func e2gLists(t testing.TB, compat string) Config {
 		t.Skipf("no e2guardian lists in %s: install e2guardian or set SHUULTUUR_E2G", dir)
 	}
 	return Config{
-		Weighted:  []string{filepath.Join(lists, "weightedphraselist")},
-		Banned:    []string{filepath.Join(lists, "bannedphraselist")},
-		Exception: []string{filepath.Join(lists, "exceptionphraselist")},
+		Weighted:  []setting.File{setting.File(filepath.Join(lists, "weightedphraselist"))},
+		Banned:    []setting.File{setting.File(filepath.Join(lists, "bannedphraselist"))},
+		Exception: []setting.File{setting.File(filepath.Join(lists, "exceptionphraselist"))},
 		Compat:    compat,
 	}
 }
@@ -43,7 +44,7 @@ func e2gCheck(t testing.TB, compat string) *Check {
 
 func realPages(t testing.TB) (pages [][]byte, size int64) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(realdata.Path(t, "pages"), "*.html"))
+	names, err := filepath.Glob(filepath.Join(data.Path(t, "pages"), "*.html"))
 	if err != nil || len(names) == 0 {
 		t.Skip("no pages in the test data")
 	}
@@ -63,7 +64,7 @@ func texts(t testing.TB, pages [][]byte) (texts [][]byte, size int64) {
 	t.Helper()
 	var body content.Body
 	for _, p := range pages {
-		body.Reset([]byte("text/html; charset=utf-8"), nil, content.Limits{})
+		body.Reset(content.Describe("text/html; charset=utf-8", ""), content.Limits{})
 		body.Append(p)
 		body.Finish()
 		text, err := body.Text()
@@ -93,7 +94,7 @@ func BenchmarkMatchRaw(b *testing.B) {
 	pages, _ := realPages(b)
 	size := int64(0)
 	for i, p := range pages {
-		v := view{dialect: c.dialect, pass: pass{fold: true}, src: p}
+		v := c.dialect.view(pass{fold: true}, p)
 		pages[i] = v.next(make([]byte, 0, 2*len(p)))
 		size += int64(len(pages[i]))
 	}
@@ -101,7 +102,7 @@ func BenchmarkMatchRaw(b *testing.B) {
 }
 
 func benchmarkMatch(b *testing.B, c *Check, pages [][]byte, size int64, once bool) {
-	h := c.set.NewHits()
+	h := c.set.NewHits(0)
 	h.Once = once
 	b.SetBytes(size)
 	b.ReportAllocs()
@@ -130,14 +131,16 @@ func BenchmarkScore(b *testing.B) {
 			var found []filter.Finding
 			for b.Loop() {
 				for _, p := range pages {
-					sc := c.scans.Get().(*scan)
-					if err := sc.text(context.Background(), p); err != nil {
-						b.Fatal(err)
+					sc := c.Follow(nil).(*scan)
+					for at := 0; at < len(p); at += step / 4 {
+						from := max(0, at-c.set.MaxLen())
+						sc.Read(p[from:min(at+step/4, len(p))], at-from)
 					}
+					sc.judge(sc.hits, c.now(), &sc.best)
 					if evidence {
 						found = sc.report(found[:0])
 					}
-					c.scans.Put(sc)
+					sc.Close()
 				}
 			}
 		})

@@ -2,6 +2,7 @@ package phrase
 
 import (
 	"bytes"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -12,12 +13,17 @@ type dialect struct {
 	blank      [256]bool
 	mapPhrases bool
 
-	// What a byte becomes, without and with folding, between tags and in the
-	// page as it is; 0 needs a closer look.
-	plain, raw [2][256]byte
+	smart  table // for text between tags
+	markup table // for a page with its markup
+	alone  table // the same where it is the only view of a page
+	head   table // for titles and meta elements
 }
 
-// dialects by the value of the setting compat.
+// A table says what a byte becomes, without and with folding; 0 needs a closer
+// look.
+type table [2][256]byte
+
+// newDialect returns the dialect of a value of the setting compat.
 func newDialect(compat string) *dialect {
 	d := new(dialect)
 	set := func(chars string) {
@@ -31,33 +37,41 @@ func newDialect(compat string) *dialect {
 			d.blank[c] = true
 		}
 	}
+	alone, head := "<>", ""
 	switch compat {
 	case "dansguardian":
 	case "e2guardian-5.3":
 		below('.')
 		set(":;?[\\]^_`")
+		alone, head = "<>=@", ".="
 	case "e2guardian-5.5":
 		below('/')
 		set(":;=?@[\\]^_`")
 		d.mapPhrases = true
 	}
+	d.smart = d.table("")
+	d.markup, d.alone, d.head = d.table("<>"), d.table(alone), d.table(head)
+	for i := range d.smart {
+		d.smart[i]['<'], d.smart[i]['>'] = 0, 0
+		d.head[i]['<'] = 0
+	}
+	return d
+}
+
+// table returns what bytes become when these characters are blanks too.
+func (d *dialect) table(also string) (t table) {
 	for c := range 256 {
 		switch {
-		case c == '<' || c == '>':
-		case d.blank[c]:
-			d.plain[0][c], d.plain[1][c] = ' ', ' '
+		case d.blank[c] || strings.IndexByte(also, byte(c)) >= 0:
+			t[0][c], t[1][c] = ' ', ' '
 		default:
-			d.plain[0][c] = byte(c)
+			t[0][c] = byte(c)
 			if c < utf8.RuneSelf {
-				d.plain[1][c] = foldASCII([]byte{byte(c)})[0]
+				t[1][c] = lower(byte(c))
 			}
 		}
 	}
-	d.raw = d.plain
-	for i := range d.raw {
-		d.raw[i]['<'], d.raw[i]['>'] = ' ', ' '
-	}
-	return d
+	return t
 }
 
 // phrase returns p as the dialect looks for it.
@@ -97,17 +111,14 @@ func (d *dialect) mapped(p []byte) []byte {
 // foldChar appends the first character of src in lower case to dst and
 // returns how many bytes of src it took.
 //
-// The older programs add 32 to A-Z and to every byte from 0xC0 to 0xDD, which
-// is right for Latin-1 and windows-1251 and destroys UTF-8: no phrase with
-// such a byte can match, so all of Greek and most of Cyrillic is dead. That is
-// a fault and not copied: what is well-formed UTF-8 is folded as such.
+// The older programs add 32 to A-Z and to every byte of a page from 0xC0 to
+// 0xDD, which is right for Latin-1 and windows-1251 and destroys UTF-8: no
+// phrase with such a byte can match, so all of Greek and most of Cyrillic is
+// dead. That is a fault and not copied: well-formed UTF-8 is folded as such.
 func foldChar(dst, src []byte) ([]byte, int) {
 	c := src[0]
 	if c < utf8.RuneSelf {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		return append(dst, c), 1
+		return append(dst, lower(c)), 1
 	}
 	if r, n := utf8.DecodeRune(src); n > 1 {
 		return utf8.AppendRune(dst, unicode.ToLower(r)), n
@@ -129,36 +140,42 @@ func foldBytes(src []byte) []byte {
 	return dst
 }
 
+// lower returns c, in lower case where it is one of A to Z.
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
 // A pass is one way to look at a page.
 type pass struct {
 	fold  bool // in lower case
 	smart bool // without markup and with single blanks
-	head  bool // only the title and the content of meta elements
+	alone bool // with its markup, where no other pass looks at it without
+	head  bool // only titles and meta elements
 }
 
 // passes returns the passes of phrasefiltermode and preservecase, in order.
-// The first that leads to a verdict is the last that is made.
+// The first that leads to a verdict is the last that is made. Only with the
+// markup does e2guardian look at both cases: modes 1 and 3 fold.
 func passes(filterMode, preserveCase int) []pass {
-	var folds []bool
-	switch preserveCase {
-	case 0:
-		folds = []bool{true}
-	case 1:
-		folds = []bool{false}
-	case 2:
-		folds = []bool{true, false}
-	}
+	folded := preserveCase != 1
 	var ps []pass
-	for _, fold := range folds {
-		switch filterMode {
-		case 0:
-			ps = append(ps, pass{fold: fold})
-		case 1:
-			ps = append(ps, pass{fold: fold, smart: true})
-		case 2:
-			ps = append(ps, pass{fold: fold, smart: true}, pass{fold: fold})
-		case 3:
-			ps = append(ps, pass{fold: fold, smart: true, head: true})
+	switch filterMode {
+	case 0:
+		ps = []pass{{fold: folded, alone: true}}
+	case 1:
+		return []pass{{fold: folded, smart: true}}
+	case 2:
+		ps = []pass{{fold: folded, smart: true}, {fold: folded}}
+	case 3:
+		return []pass{{fold: folded, smart: true, head: true}}
+	}
+	if preserveCase == 2 {
+		for _, p := range ps {
+			p.fold = false
+			ps = append(ps, p)
 		}
 	}
 	return ps
@@ -166,12 +183,26 @@ func passes(filterMode, preserveCase int) []pass {
 
 // A view is a page as one pass sees it, produced piece by piece.
 type view struct {
-	*dialect
 	pass
+	table *table
 	src   []byte
 	begun bool
 	inTag bool
 	last  byte // what was produced last
+}
+
+// view returns the view of a page that a pass has.
+func (d *dialect) view(p pass, page []byte) view {
+	v := view{pass: p, table: &d.markup, src: page}
+	switch {
+	case p.head:
+		v.table = &d.head
+	case p.smart:
+		v.table = &d.smart
+	case p.alone:
+		v.table = &d.alone
+	}
+	return v
 }
 
 // next appends to dst, up to its capacity, what comes next in the view. It
@@ -202,6 +233,9 @@ func (v *view) next(dst []byte) []byte {
 		}
 		n := 1
 		switch c := v.src[0]; {
+		case v.head && c == '<': // the end of a title or meta element
+			dst = append(dst, ' ')
+			v.last = ' '
 		case v.smart && c == '<':
 			v.inTag = true
 		case v.smart && c == '>':
@@ -231,7 +265,7 @@ func (v *view) run(dst []byte, room int) []byte {
 	n := len(dst)
 	if !v.smart {
 		src := v.src[:min(len(v.src), room-n)]
-		out, plain := dst[n:][:len(src)], &v.raw[fold]
+		out, plain := dst[n:][:len(src)], &v.table[fold]
 		i := 0
 		for ; i < len(src); i++ {
 			c := plain[src[i]]
@@ -243,7 +277,7 @@ func (v *view) run(dst []byte, room int) []byte {
 		v.src = v.src[i:]
 		return dst[:n+i]
 	}
-	src, out, plain := v.src, dst[:room], &v.plain[fold]
+	src, out, plain := v.src, dst[:room], &v.table[fold]
 	i, last := 0, v.last
 	for ; i < len(src) && n < len(out); i++ {
 		c := plain[src[i]]
@@ -261,41 +295,39 @@ func (v *view) run(dst []byte, room int) []byte {
 	return dst[:n]
 }
 
-// appendHead appends to dst the title of the page and what its meta elements
-// hold, as far as they stand before the end of the head.
+// appendHead appends to dst the titles of the page and all that its meta tags
+// say, as far as they stand in its head: before "</head", or where there is
+// none before "<body". As in e2guardian each begins one character after the
+// name of the tag and ends at the next "<" or ">". A "<" ends each in dst: it
+// is a blank there even after another blank.
 func appendHead(dst, page []byte) []byte {
-	if end := indexFold(page, "</head"); end >= 0 {
+	end := indexFold(page, "</head")
+	if end < 0 {
+		end = indexFold(page, "<body")
+	}
+	if end >= 0 {
 		page = page[:end]
 	}
 	for {
-		open := bytes.IndexByte(page, '<')
-		if open < 0 {
+		var found bool
+		if _, page, found = bytes.Cut(page, []byte("<")); !found {
 			return dst
 		}
-		page = page[open+1:]
+		n := 0
 		switch {
 		case hasPrefixFold(page, "title"):
-			start := bytes.IndexByte(page, '>')
-			if start < 0 {
-				return dst
-			}
-			page = page[start+1:]
-			end := bytes.IndexByte(page, '<')
-			if end < 0 {
-				end = len(page)
-			}
-			dst = append(append(dst, page[:end]...), ' ')
-			page = page[end:]
+			n = len("title")
 		case hasPrefixFold(page, "meta"):
-			end := bytes.IndexByte(page, '>')
-			if end < 0 {
-				end = len(page)
-			}
-			if at := indexFold(page[:end], "content="); at >= 0 {
-				dst = append(append(dst, page[at+len("content="):end]...), ' ')
-			}
-			page = page[end:]
+			n = len("meta")
+		default:
+			continue
 		}
+		page = page[min(n+1, len(page)):]
+		if n = bytes.IndexAny(page, "<>"); n < 0 {
+			n = len(page)
+		}
+		dst = append(append(dst, page[:n]...), '<')
+		page = page[min(n+1, len(page)):]
 	}
 }
 

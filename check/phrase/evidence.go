@@ -35,10 +35,10 @@ func (b *book) place(dst []byte, l *line) []byte {
 // evidence appends the weightiest of parts, which must be sorted, such as
 // `<sex toy> 20 = 2 × 10 lists/adult:12; <shop> -5 lists/good:3; and 4 more`.
 // With category it names only those of it that count for it.
-func (b *book) evidence(dst []byte, parts []part, category uint16, most int) []byte {
+func (sc *scan) evidence(dst []byte, parts []part, category uint16, most int) []byte {
 	named, more := 0, 0
 	for _, p := range parts {
-		l := &b.lines[p.line]
+		l := &sc.lines[p.line]
 		if category != 0 && (l.category != category || p.value <= 0) {
 			continue
 		}
@@ -49,7 +49,7 @@ func (b *book) evidence(dst []byte, parts []part, category uint16, most int) []b
 		if named++; named > 1 {
 			dst = append(dst, "; "...)
 		}
-		dst = append(b.text(dst, l), ' ')
+		dst = append(sc.text(dst, l), ' ')
 		dst = strconv.AppendInt(dst, int64(p.value), 10)
 		if p.count > 1 {
 			dst = append(dst, " = "...)
@@ -57,7 +57,7 @@ func (b *book) evidence(dst []byte, parts []part, category uint16, most int) []b
 			dst = append(dst, " × "...)
 			dst = strconv.AppendInt(dst, int64(l.weight), 10)
 		}
-		dst = b.place(append(dst, ' '), l)
+		dst = sc.place(append(dst, ' '), l)
 	}
 	if more > 0 {
 		dst = append(dst, "; and "...)

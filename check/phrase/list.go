@@ -66,9 +66,10 @@ type rule struct {
 // lists are what the phrase list files say, in the order they were read.
 type lists struct {
 	rules      []rule
-	files      []string // as shown to a person
-	categories []string // as written; [0] is ""
-	windows    []window // [0] is always
+	files      []string           // as shown to a person
+	categories []string           // as written; [0] is ""
+	windows    []window           // [0] is always
+	stemmed    map[string]stemmed // by the part of a rule that stands for it
 	remarks    []Remark
 }
 
@@ -81,6 +82,7 @@ type reader struct {
 	fold      func(line []byte) []byte          // lower case
 	transcode bool                              // legacy charsets to UTF-8
 	alive     func(phrase []byte) []byte        // what could match, if phrase never can, else nil
+	stems     bool                              // words in braces are found by their stems
 	markup    bool                              // the page is searched with its markup
 	maxPhrase int                               // longest phrase kept, bytes after normalise
 	limit     int                               // what N% is a part of
@@ -103,7 +105,8 @@ func readFile(path string) ([]byte, error) {
 // section is what a line inherits from the lines before it.
 type section struct {
 	category, window int
-	kind             kind // of a phrase without a weight
+	kind             kind   // of a phrase without a weight
+	language         string // of words to be found by their stems, "" when only those in braces are
 }
 
 // read reads the file at path and those it includes. stack holds the paths
@@ -140,13 +143,15 @@ func (r *reader) read(path string, sec section, stack []string) error {
 		var err error
 		switch lower := foldASCII(line[:min(len(line), 16)]); {
 		case line[0] == '<':
-			err = r.phrase(fold(line), rule{kind: sec.kind, category: sec.category, window: sec.window, file: file, line: n})
+			err = r.phrase(fold(line), rule{kind: sec.kind, category: sec.category, window: sec.window, file: file, line: n}, sec.language)
 		case bytes.HasPrefix(lower, []byte(".include<")):
 			err = r.include(line[len(".include<"):], sec, stack)
 		case bytes.HasPrefix(lower, []byte("#listcategory:")):
 			sec.category, err = r.category(line[len("#listcategory:"):], sec.category, file, n)
 		case bytes.HasPrefix(lower, []byte("#time:")):
 			sec.window, err = r.time(line[len("#time:"):])
+		case r.stems && bytes.HasPrefix(lower, []byte("#language")):
+			sec.language = r.language(line[len("#language"):], file, n)
 		case bytes.HasPrefix(lower, []byte("#noconvert")):
 			fold = func(line []byte) []byte { return line }
 		case line[0] != '#':
@@ -241,9 +246,11 @@ func (r *reader) time(rest []byte) (int, error) {
 //	<phrase><weight>    weighted, in whatever list it stands
 //	<a>,<b>,<c><weight> combination
 //
+// A word in braces is found by its stem, and all words are where lang is the
+// language of the list.
 // Where the programs the lists are for read a line otherwise than it looks,
 // so do we, with a remark.
-func (r *reader) phrase(line []byte, u rule) error {
+func (r *reader) phrase(line []byte, u rule, lang string) error {
 	text, rest, hasWeight := bytes.Cut(line, []byte("><"))
 	if hasWeight {
 		text = line[:len(text)+1]
@@ -280,7 +287,10 @@ func (r *reader) phrase(line []byte, u rule) error {
 	r.slips(line, text, hasWeight, len(raw), u)
 
 	for _, part := range raw {
-		p := r.normalise(part)
+		p := r.stem(part, lang)
+		if p == nil {
+			p = r.normalise(part)
+		}
 		switch {
 		case len(bytes.TrimSpace(p)) == 0:
 			r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q has no letter or digit to look for, so the line has no effect", part), "")
@@ -363,9 +373,7 @@ func parseWeight(s []byte, limit int) (weight int, ok bool) {
 func foldASCII(p []byte) []byte {
 	q := bytes.Clone(p)
 	for i, c := range q {
-		if 'A' <= c && c <= 'Z' {
-			q[i] = c + 'a' - 'A'
-		}
+		q[i] = lower(c)
 	}
 	return q
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // files is a file system for lists.
@@ -221,9 +221,9 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		cfg Config
 		key string
 	}{
-		{Config{Weighted: []string{"ok", "missing"}}, "weighted[1]"},
-		{Config{Banned: []string{"missing"}}, "banned[0]"},
-		{Config{Exception: []string{"missing"}}, "exception[0]"},
+		{Config{Weighted: []setting.File{"ok", "missing"}}, "weighted[1]"},
+		{Config{Banned: []setting.File{"missing"}}, "banned[0]"},
+		{Config{Exception: []setting.File{"missing"}}, "exception[0]"},
 		{Config{Compat: "squid"}, "compat"},
 		{Config{WeightedPhraseMode: &seven}, "weightedphrasemode"},
 		{Config{NaughtynessLimit: -1}, "naughtynesslimit"},
@@ -234,7 +234,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{Config{Compat: "dansguardian", PreserveCase: &seven}, "preservecase"},
 	} {
 		_, err := New(c.cfg, dir, noon)
-		var set *filter.SettingError
+		var set *setting.Error
 		if !errors.As(err, &set) || set.Key != c.key {
 			t.Errorf("%+v: error %v, want one about %s", c.cfg, err, c.key)
 		}

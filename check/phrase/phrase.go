@@ -23,7 +23,10 @@ import (
 
 	"shuultuur/check/phrase/match"
 	"shuultuur/content"
+	"shuultuur/content/language"
 	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
 )
 
 // ownCategories are the categories every phrase check reports.
@@ -42,9 +45,9 @@ const (
 type Config struct {
 	// Weighted, Banned and Exception are phrase list files. They differ only
 	// in what a phrase without a weight is: banned, banned and exception.
-	Weighted  []string `yaml:"weighted"`
-	Banned    []string `yaml:"banned"`
-	Exception []string `yaml:"exception"`
+	Weighted  []setting.File `yaml:"weighted"`
+	Banned    []setting.File `yaml:"banned"`
+	Exception []setting.File `yaml:"exception"`
 
 	// Compat is "modern" (or ""), "dansguardian", "e2guardian-5.3" or
 	// "e2guardian-5.5": modern looks at the visible text, decoded and folded;
@@ -89,6 +92,8 @@ type Check struct {
 	passes  []pass
 	unhex   bool
 
+	detector *language.Detector // nil when no list has stems
+
 	scans sync.Pool // of *scan
 }
 
@@ -108,6 +113,11 @@ func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
 	if c.book, err = compile(ls); err != nil {
 		return nil, err
 	}
+	if c.stems != nil {
+		if c.detector, err = language.NewDetector(); err != nil {
+			return nil, err
+		}
+	}
 	c.scans.New = func() any { return c.newScan() }
 	return c, nil
 }
@@ -118,7 +128,7 @@ func choice(key string, v *int, most, otherwise int) (int, error) {
 		return otherwise, nil
 	}
 	if *v < 0 || *v > most {
-		return 0, filter.Setting(key, fmt.Errorf("%d is not from 0 to %d", *v, most))
+		return 0, setting.At(key, fmt.Errorf("%d is not from 0 to %d", *v, most))
 	}
 	return *v, nil
 }
@@ -130,7 +140,7 @@ func (c *Check) configure(cfg Config) error {
 	}
 	c.off, c.once = mode == 0, mode == 2
 	if cfg.NaughtynessLimit < 0 || cfg.NaughtynessLimit > maxWeight {
-		return filter.Setting("naughtynesslimit", fmt.Errorf("%d is not from 1 to %d", cfg.NaughtynessLimit, maxWeight))
+		return setting.At("naughtynesslimit", fmt.Errorf("%d is not from 1 to %d", cfg.NaughtynessLimit, maxWeight))
 	}
 	c.limit = cfg.NaughtynessLimit
 	if c.limit == 0 {
@@ -148,14 +158,14 @@ func (c *Check) configure(cfg Config) error {
 		}
 		for _, key := range []string{"phrasefiltermode", "preservecase", "hexdecodecontent"} {
 			if set[key] {
-				return filter.Setting(key, errors.New("has no meaning in compat: modern; leave it out, or set compat to the program it comes from"))
+				return setting.At(key, errors.New("has no meaning in compat: modern; leave it out, or set compat to the program it comes from"))
 			}
 		}
 		return nil
 	case "dansguardian", "e2guardian-5.3", "e2guardian-5.5":
 		c.dialect = newDialect(cfg.Compat)
 	default:
-		return filter.Setting("compat", fmt.Errorf("%q is not one of modern, dansguardian, e2guardian-5.3, e2guardian-5.5", cfg.Compat))
+		return setting.At("compat", fmt.Errorf("%q is not one of modern, dansguardian, e2guardian-5.3, e2guardian-5.5", cfg.Compat))
 	}
 	filterMode, err := choice("phrasefiltermode", cfg.PhraseFilterMode, 3, defaultPhraseFilterMode)
 	if err != nil {
@@ -185,13 +195,16 @@ func (c *Check) reader(dir string) *reader {
 		limit: c.limit,
 	}
 	if c.dialect == nil {
-		r.transcode = true
+		r.transcode, r.stems = true, true
 		r.normalise = func(p []byte) []byte { return content.Normalise(nil, p) }
 		r.fold = func(line []byte) []byte { return line } // Normalise folds
 		r.maxPhrase = match.MaxLen / 2
 		return r
 	}
 	r.normalise, r.fold = c.dialect.phrase, foldBytes
+	if !slices.ContainsFunc(c.passes, func(p pass) bool { return p.fold }) {
+		r.fold = foldASCII // e2guardian folds this much of lists in any case
+	}
 	r.maxPhrase = 126 // longer ones never match in e2guardian
 	r.alive, r.markup = c.dialect.alive, true
 	return r
@@ -202,7 +215,7 @@ func (c *Check) read(cfg Config, dir string) (*lists, error) {
 	r := c.reader(dir)
 	for _, from := range []struct {
 		key   string
-		paths []string
+		paths []setting.File
 		kind  kind
 	}{
 		{"weighted", cfg.Weighted, weighted},
@@ -210,11 +223,9 @@ func (c *Check) read(cfg Config, dir string) (*lists, error) {
 		{"exception", cfg.Exception, exception},
 	} {
 		for i, path := range from.paths {
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(dir, path)
-			}
+			path := setting.Path(dir, string(path))
 			if err := r.read(path, section{kind: from.kind}, nil); err != nil {
-				return nil, filter.Setting(fmt.Sprintf("%s[%d]", from.key, i), err)
+				return nil, setting.At(fmt.Sprintf("%s[%d]", from.key, i), err)
 			}
 		}
 	}
@@ -223,6 +234,9 @@ func (c *Check) read(cfg Config, dir string) (*lists, error) {
 
 // Name returns "phrase".
 func (c *Check) Name() string { return "phrase" }
+
+// Cost implements [filter.Check].
+func (*Check) Cost() filter.Cost { return filter.Heavy }
 
 // Categories returns the check's own categories and those of the lists.
 func (c *Check) Categories() []filter.Category {
@@ -241,9 +255,17 @@ func (c *Check) Categories() []filter.Category {
 // author meant, in the order they were read.
 func (c *Check) Remarks() []Remark { return slices.Clone(c.remarks) }
 
-// Wants says whether the response has a body with text in it.
+// Wants says whether the response, or in compat: modern the request, has a body
+// with text in it, or is a conversation.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
-	if s != filter.ResponseBody || c.off || c.set.Len() == 0 {
+	if c.off || c.empty() {
+		return false
+	}
+	switch s {
+	case filter.RequestBody:
+		return c.dialect == nil && (t.Request == nil || t.Request.Upgrade != nil || t.Request.Length != message.None && t.Sent().Readable())
+	case filter.ResponseBody:
+	default:
 		return false
 	}
 	if t.Request != nil && t.Request.Method == "HEAD" {
@@ -253,62 +275,66 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 		return true
 	}
 	switch st := t.Response.Status; {
+	case st == 101:
+		return c.dialect == nil
 	case st < 200, st == 204, st == 205, st == 304:
 		return false
 	}
-	ct := t.Response.Get("Content-Type")
-	return len(ct) == 0 || c.readable(mediaType(ct))
+	if c.dialect == nil {
+		return t.Content().Readable() || t.Content().Endless()
+	}
+	return c.readable(t.Content().Type())
 }
 
-// mediaType returns the type in a Content-Type value, without parameters.
-func mediaType(v []byte) string {
-	s, _, _ := strings.Cut(string(v), ";")
-	return strings.ToLower(strings.TrimSpace(s))
-}
+// empty says whether there is nothing to look for.
+func (c *Check) empty() bool { return c.set.Len() == 0 && c.stems == nil }
 
-// readable says whether bodies of a media type are looked at: in the
-// compatibility modes all text, as those programs do; else what has words for
-// people in it. An event stream never ends, so it cannot be held.
+// readable says whether a compatibility mode looks at bodies of a media type: at
+// all text, as those programs do. An event stream never ends, so it cannot be
+// held.
 func (c *Check) readable(media string) bool {
-	switch media {
-	case "":
-		return true
-	case "text/event-stream":
-		return false
-	case "text/css", "text/javascript", "text/ecmascript", "text/x-javascript":
-		return c.dialect != nil
-	case "application/xhtml+xml", "application/xml", "application/json":
-		return c.dialect == nil
-	}
-	if strings.HasPrefix(media, "text/") {
-		return true
-	}
-	return c.dialect == nil && strings.HasPrefix(media, "application/") &&
-		(strings.HasSuffix(media, "+xml") || strings.HasSuffix(media, "+json"))
+	return media == "" || strings.HasPrefix(media, "text/") && media != "text/event-stream"
 }
 
-// Find scores the body of a response. It reports "phrase" with the total, each
+// Find scores the body of a request or response. It reports "phrase" with the total, each
 // phrase category with its own score, "bannedphrase", and "exceptionphrase",
-// which stands alone: a page with an exception phrase has no score.
+// which stands alone: a page with an exception phrase has no score. What it
+// could not inspect it reports as [filter.Unread].
 func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
-	if s != filter.ResponseBody || c.off || c.set.Len() == 0 || t.Body == nil {
+	body := t.Body
+	if s == filter.RequestBody {
+		body = t.Upload
+	}
+	if s != filter.RequestBody && s != filter.ResponseBody || c.off || c.empty() || body == nil {
 		return dst, nil
 	}
-	if (t.Response == nil || !t.Response.Has("Content-Type")) && !c.readable(t.Body.Type()) {
+	if c.dialect == nil {
+		sc := body.Follow(c).(*scan)
+		_ = body.Read(ctx) // a body that breaks off is reported as unread
+		if err := ctx.Err(); err != nil {
+			return dst, err
+		}
+		sc.endStems()
+		sc.judge(sc.hits, sc.now(), &sc.best)
+		return unread(body, sc.report(dst)), nil
+	}
+	if t.Body.Head().Type() == "" && !c.readable(t.Body.Type()) {
 		return dst, nil
 	}
 	sc := c.scans.Get().(*scan)
 	defer c.scans.Put(sc)
-	if c.dialect == nil {
-		text, bodyErr := t.Body.Text()
-		if err := sc.text(ctx, text); err != nil {
-			return dst, err
-		}
-		return sc.report(dst), bodyErr
-	}
-	page, bodyErr := t.Body.Decoded()
+	page, _ := t.Body.Decoded()
 	if err := sc.page(ctx, page); err != nil {
 		return dst, err
 	}
-	return sc.report(dst), bodyErr
+	return unread(t.Body, sc.report(dst)), nil
+}
+
+// unread appends a finding for what of a body was not inspected.
+func unread(b *content.Body, dst []filter.Finding) []filter.Finding {
+	n, of, why := b.Inspected()
+	if why == content.AllRead {
+		return dst
+	}
+	return append(dst, filter.Finding{Check: "phrase", Category: filter.Unread, Evidence: fmt.Sprintf("%s: inspected %d of %d bytes", why, n, of)})
 }

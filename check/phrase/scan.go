@@ -4,27 +4,31 @@ import (
 	"context"
 
 	"shuultuur/check/phrase/match"
+	"shuultuur/content"
 	"shuultuur/filter"
 )
 
-// step is how much is searched before the context is asked again, in bytes:
-// about half a millisecond.
+// step is how much of a view is searched before the context is asked again, in
+// bytes: about half a millisecond.
 const step = 64 << 10
 
-// A scan is what looking at one page needs; scans are used again.
+// A scan is what looking at one page needs; scans are used again. In mode modern
+// it follows the text of a body as it comes; the compatibility modes look at
+// whole pages.
 type scan struct {
 	*Check
 	hits  *match.Hits
 	best  result // of the passes so far
 	last  result // of the pass at hand
 	sums  []sum
-	piece []byte // of the view at hand
-	bytes []byte // the page unhexed, or its head
-	words []byte // evidence
+	piece []byte    // of the view at hand
+	bytes []byte    // the page unhexed, or its head
+	words []byte    // evidence
+	stem  *stemScan // nil when no list has stems
 }
 
 func (c *Check) newScan() *scan {
-	sc := &scan{Check: c, hits: c.set.NewHits()}
+	sc := &scan{Check: c, hits: c.set.NewHits(len(c.stemTexts)), stem: c.newStemScan()}
 	sc.hits.Once = c.once
 	if c.dialect != nil {
 		sc.piece = make([]byte, 0, step)
@@ -32,20 +36,35 @@ func (c *Check) newScan() *scan {
 	return sc
 }
 
-// text scores visible text.
-func (sc *scan) text(ctx context.Context, text []byte) error {
+// Follow returns a scan of the visible text of one body ([content.Reader]).
+func (c *Check) Follow(b *content.Body) content.Follower {
+	sc := c.scans.Get().(*scan)
 	sc.hits.Reset()
-	behind := sc.set.MaxLen() - 1
-	for at := 0; at < len(text); at += step {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		from := max(0, at-behind)
-		sc.set.Scan(sc.hits, text[from:min(at+step, len(text))], at-from)
+	if sc.stem != nil {
+		sc.stem.begin(b)
 	}
-	sc.judge(sc.hits, sc.now(), &sc.best)
-	return nil
+	return sc
 }
+
+// Read counts the phrases that end in text[fresh:].
+func (sc *scan) Read(text []byte, fresh int) {
+	sc.set.Scan(sc.hits, text, fresh)
+	if sc.stem != nil {
+		sc.stem.read(text[fresh:], sc.foundStem)
+	}
+}
+
+// endStems looks at the text that was held to tell its language.
+func (sc *scan) endStems() {
+	if sc.stem != nil {
+		sc.stem.end(sc.foundStem)
+	}
+}
+
+func (sc *scan) foundStem(phrase int) { sc.hits.Add(uint32(sc.set.Len() + phrase)) }
+
+// Close gives the scan back.
+func (sc *scan) Close() { sc.scans.Put(sc) }
 
 // page scores a page the way of the dialect: pass by pass until one leads to
 // a verdict. Passes are not summed: the highest positive score is kept, or
@@ -88,7 +107,7 @@ func (sc *scan) pass(ctx context.Context, page []byte, p pass) error {
 	if p.head {
 		page = appendHead(nil, page)
 	}
-	v := view{dialect: sc.dialect, pass: p, src: page}
+	v := sc.dialect.view(p, page)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -139,6 +158,6 @@ func (sc *scan) report(dst []filter.Finding) []filter.Finding {
 
 func (sc *scan) verdict(category string, i int) filter.Finding {
 	l := &sc.lines[i]
-	sc.words = sc.place(append(sc.book.text(sc.words[:0], l), ' '), l)
+	sc.words = sc.place(append(sc.text(sc.words[:0], l), ' '), l)
 	return filter.Finding{Check: "phrase", Category: category, Evidence: string(sc.words)}
 }

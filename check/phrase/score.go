@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shuultuur/check/phrase/match"
+	"shuultuur/content/language"
 )
 
 // maxCount is how often a phrase counts at most, so that no sum overflows.
@@ -56,6 +57,8 @@ func newIndex(patterns int, key func(line int) (id uint32, ok bool), lines int) 
 // A book is all lists, compiled. It never changes.
 type book struct {
 	set        *match.Set
+	stems      *language.Phrases // nil when there are none; their ids follow those of set
+	stemTexts  []string          // of stems, as in a list
 	lines      []line
 	files      []string
 	categories []string
@@ -69,8 +72,7 @@ type book struct {
 // the same times the highest kind is kept, and among weights the highest.
 func compile(ls *lists) (*book, error) {
 	b := &book{files: ls.files, categories: ls.categories, windows: ls.windows}
-	ids := map[string]uint32{}
-	var patterns [][]byte
+	patterns, stems, ids := ls.patterns()
 	single := map[[2]uint32]uint32{} // pattern, window → line
 	for i := range ls.rules {
 		u := &ls.rules[i]
@@ -79,13 +81,7 @@ func compile(ls *lists) (*book, error) {
 			category: uint16(u.category), window: uint16(u.window), kind: u.kind,
 		}
 		for _, p := range u.parts {
-			id, ok := ids[string(p)]
-			if !ok {
-				id = uint32(len(patterns))
-				ids[string(p)] = id
-				patterns = append(patterns, p)
-			}
-			l.parts = append(l.parts, id)
+			l.parts = append(l.parts, ids[string(p)])
 		}
 		if len(l.parts) == 1 {
 			key := [2]uint32{l.parts[0], uint32(l.window)}
@@ -103,13 +99,16 @@ func compile(ls *lists) (*book, error) {
 	if b.set, err = match.New(patterns); err != nil {
 		return nil, fmt.Errorf("compiling phrases: %w", err)
 	}
-	b.single = newIndex(len(patterns), func(i int) (uint32, bool) {
+	if err = b.compileStems(ls, stems); err != nil {
+		return nil, fmt.Errorf("compiling phrases by stem: %w", err)
+	}
+	b.single = newIndex(len(ids), func(i int) (uint32, bool) {
 		return b.lines[i].parts[0], len(b.lines[i].parts) == 1
 	}, len(b.lines))
 
 	// A combination is looked at only when the phrase it is filed under is on
 	// the page, so it is filed under the one that has fewest combinations.
-	uses := make([]uint32, len(patterns))
+	uses := make([]uint32, len(ids))
 	for i := range b.lines {
 		if p := b.lines[i].parts; len(p) > 1 {
 			for _, id := range p {
@@ -117,7 +116,7 @@ func compile(ls *lists) (*book, error) {
 			}
 		}
 	}
-	b.combi = newIndex(len(patterns), func(i int) (uint32, bool) {
+	b.combi = newIndex(len(ids), func(i int) (uint32, bool) {
 		p := b.lines[i].parts
 		if len(p) < 2 {
 			return 0, false
@@ -127,20 +126,49 @@ func compile(ls *lists) (*book, error) {
 	return b, nil
 }
 
+// patterns returns what the rules look for: phrases that the matcher finds,
+// those that are found by stem, and the ids of both.
+func (ls *lists) patterns() (patterns [][]byte, stems []string, ids map[string]uint32) {
+	ids = map[string]uint32{}
+	for i := range ls.rules {
+		for _, p := range ls.rules[i].parts {
+			if _, ok := ids[string(p)]; ok {
+				continue
+			}
+			ids[string(p)] = uint32(len(patterns))
+			if p[0] == stemMark {
+				stems = append(stems, string(p))
+			} else {
+				patterns = append(patterns, p)
+			}
+		}
+	}
+	for i, s := range stems {
+		ids[s] = uint32(len(patterns) + i)
+	}
+	return patterns, stems, ids
+}
+
 // beats says whether l is to be used instead of other, which looks for the
 // same phrase.
 func (l *line) beats(other *line) bool {
 	return l.kind > other.kind || l.kind == weighted && other.kind == weighted && l.weight > other.weight
 }
 
-// text appends what line l looks for, as it would be written in a list.
-func (b *book) text(dst []byte, l *line) []byte {
+// text appends what line l looks for, as it would be written in a list, and for
+// a phrase by stem the word as it stood on the page.
+func (sc *scan) text(dst []byte, l *line) []byte {
 	for i, id := range l.parts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '<')
-		dst = appendReadable(dst, b.set.Pattern(id))
+		if stem := int(id) - sc.set.Len(); stem < 0 {
+			dst = appendReadable(dst, sc.set.Pattern(id))
+		} else {
+			dst = append(append(dst, sc.stemTexts[stem]...), ": "...)
+			dst = append(dst, sc.stem.words[stem]...)
+		}
 		dst = append(dst, '>')
 	}
 	return dst

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/realdata"
+	"shuultuur/setting"
+	"shuultuur/test/data"
 )
 
 type answer struct {
@@ -74,7 +75,7 @@ func (v *vector) check(t *testing.T, compat string) *Check {
 		write(t, filepath.Join(dir, name), place([]byte(text)))
 	}
 	cfg := Config{
-		Weighted: []string{"w"}, Banned: []string{"b"}, Exception: []string{"e"},
+		Weighted: []setting.File{"w"}, Banned: []setting.File{"b"}, Exception: []setting.File{"e"},
 		Compat: compat, NaughtynessLimit: v.Limit, Full: true,
 	}
 	number := func(key string) *int {
@@ -141,7 +142,7 @@ func scanPage(t testing.TB, c *Check, page []byte) []filter.Finding {
 }
 
 func TestVectors(t *testing.T) {
-	data, err := os.ReadFile(realdata.Path(t, "oracle", "dg-vectors.json"))
+	data, err := os.ReadFile(data.Path(t, "oracle", "dg-vectors.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,11 +153,12 @@ type Hits struct {
 	tail []byte // end of what Feed was given, MaxLen-1 bytes at most
 }
 
-// NewHits returns an empty Hits for s.
-func (s *Set) NewHits() *Hits {
+// NewHits returns an empty Hits for s and more patterns, which the caller looks
+// for: their ids follow those of s.
+func (s *Set) NewHits(more int) *Hits {
 	return &Hits{
-		N:    make([]uint32, s.Len()),
-		Seen: make([]uint32, 0, s.Len()),
+		N:    make([]uint32, s.Len()+more),
+		Seen: make([]uint32, 0, s.Len()+more),
 		tail: make([]byte, 0, 2*s.maxLen),
 	}
 }
@@ -172,7 +173,8 @@ func (h *Hits) Reset() {
 	h.tail = h.tail[:0]
 }
 
-func (h *Hits) add(id uint32) {
+// Add counts a pattern.
+func (h *Hits) Add(id uint32) {
 	n := h.N[id]
 	if n == 0 {
 		h.Seen = append(h.Seen, id)
@@ -219,7 +221,7 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 	if s.hasOne {
 		for _, c := range text[from:] {
 			if id := s.one[c]; id != 0 {
-				h.add(id - 1)
+				h.Add(id - 1)
 			}
 		}
 	}
@@ -317,5 +319,5 @@ func (s *Set) verify(h *Hits, text []byte, i, from int, e entry) {
 	if end := at + len(p); at < 0 || end <= from || end > len(text) || string(text[at:end]) != string(p) {
 		return
 	}
-	h.add(e.id)
+	h.Add(e.id)
 }

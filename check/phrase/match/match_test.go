@@ -105,7 +105,7 @@ func agree(patterns [][]byte, text []byte, cuts []int) error {
 		return err
 	}
 	want := newAutomaton(patterns).count(len(patterns), text)
-	h := s.NewHits()
+	h := s.NewHits(0)
 	s.Scan(h, text, 0)
 	if err := equal(h.N, want); err != nil {
 		return fmt.Errorf("whole: %w", err)
@@ -204,7 +204,7 @@ func TestEmptySetFindsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := s.NewHits()
+	h := s.NewHits(0)
 	s.Scan(h, []byte("any text at all"), 0)
 	s.Feed(h, []byte("any text at all"))
 	if len(h.Seen) != 0 {

@@ -1,0 +1,184 @@
+package phrase
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"shuultuur/content"
+	"shuultuur/content/language"
+)
+
+// A stemmed is a phrase with words that are found by their stems.
+type stemmed struct {
+	tag   language.Tag // Unknown: every language
+	terms []language.Term
+}
+
+// stemMark begins the text of such a phrase among the parts of a rule: no
+// normalised phrase has it.
+const stemMark = 0
+
+// text is the phrase as a list has it.
+func (s *stemmed) text() string {
+	var words []string
+	for _, t := range s.terms {
+		if t.Stem {
+			t.Word = "{" + t.Word + "}"
+		}
+		words = append(words, t.Word)
+	}
+	return strings.Join(words, " ")
+}
+
+// language returns the name of the language that rest, behind "#language",
+// gives to the lines below, "" for none.
+func (r *reader) language(rest []byte, file, line int) string {
+	name := strings.ToLower(strings.Trim(string(rest), " \t:\""))
+	if name == "" || name == "none" {
+		return ""
+	}
+	tag := language.Parse(name, language.None)
+	switch {
+	case tag == language.Unknown:
+		r.remark(file, line, fmt.Sprintf("language %.20q is not known, so the words below are found as they are written", name), "")
+		return ""
+	case !language.HasStemmer(tag) && !pairs(tag):
+		r.remark(file, line, fmt.Sprintf("there is no stemmer for language %q, so the words below are found as they are written", name), "")
+		return ""
+	}
+	return name
+}
+
+// pairs says whether words of a language are not parted by blanks, so that they
+// are found wherever their letters stand.
+func pairs(tag language.Tag) bool {
+	return slices.Contains([]language.Tag{"zh", "ja", "th", "ko"}, tag)
+}
+
+// stem returns part of a phrase as it stands among the parts of a rule, nil when
+// no word of it is to be found by its stem.
+func (r *reader) stem(part []byte, lang string) []byte {
+	if !r.stems || lang == "" && !bytes.ContainsAny(part, "{}") {
+		return nil
+	}
+	s := stemmed{terms: content.Terms(part, lang != "")}
+	any := false
+	for i := range s.terms {
+		t := &s.terms[i]
+		switch language.ScriptOf(t.Word) {
+		case language.Han, language.Kana, language.Hangul, language.Thai, language.None:
+			t.Stem = false
+		}
+		any = any || t.Stem
+		if lang != "" && t.Stem && s.tag == language.Unknown {
+			s.tag = language.Named(lang, t.Word)
+		}
+	}
+	if !any {
+		return r.normalise(bytes.Trim(part, "{}"))
+	}
+	key := append([]byte{stemMark}, string(s.tag)+" "+s.text()...)
+	if r.stemmed == nil {
+		r.stemmed = map[string]stemmed{}
+	}
+	r.stemmed[string(key)] = s
+	return key
+}
+
+// compileStems adds to b the phrases that are found by their stems, in the
+// order of keys.
+func (b *book) compileStems(ls *lists, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	b.stems = &language.Phrases{}
+	for _, key := range keys {
+		s := ls.stemmed[key]
+		if _, err := b.stems.Add(s.tag, s.terms); err != nil {
+			return err
+		}
+		b.stemTexts = append(b.stemTexts, s.text())
+	}
+	return nil
+}
+
+// A stemScan looks for phrases by stem in one page after another.
+type stemScan struct {
+	*language.Finder
+	detector *language.Detector
+	body     *content.Body
+	begun    bool     // the language was looked for
+	held     []byte   // text that comes before that
+	words    [][]byte // by phrase: its last word as it stands on the page
+}
+
+const (
+	enoughText = 2 << 10 // to tell a language by, in bytes
+	middleText = 8 << 10 // of longer texts the second half is looked at: menus come first
+)
+
+func (c *Check) newStemScan() *stemScan {
+	if c.stems == nil {
+		return nil
+	}
+	return &stemScan{Finder: c.stems.NewFinder(), detector: c.detector, words: make([][]byte, c.stems.Len())}
+}
+
+// begin makes s ready for the text of another body.
+func (s *stemScan) begin(b *content.Body) {
+	s.Reset()
+	s.body, s.begun, s.held = b, false, s.held[:0]
+	for i, w := range s.words {
+		s.words[i] = w[:0]
+	}
+}
+
+// read looks for phrases in the next text.
+func (s *stemScan) read(text []byte, found func(int)) {
+	if !s.begun && len(s.held)+len(text) < enoughText {
+		s.held = append(s.held, text...)
+		return
+	}
+	s.end(found)
+	s.look(text, found)
+}
+
+// end looks for phrases in the text that was held.
+func (s *stemScan) end(found func(int)) {
+	if len(s.held) > 0 {
+		held := s.held
+		s.held = s.held[:0]
+		s.look(held, found)
+	}
+}
+
+func (s *stemScan) look(text []byte, found func(int)) {
+	if len(text) >= enoughText || !s.begun {
+		s.tell(text)
+	}
+	s.Read(text, func(phrase int, word []byte) {
+		if len(s.words[phrase]) == 0 {
+			s.words[phrase] = append(s.words[phrase], word...)
+		}
+		found(phrase)
+	})
+}
+
+// tell tells the language of a text. It is told again as a page goes on, since
+// what stands around the text may be in another language.
+func (s *stemScan) tell(text []byte) {
+	if len(text) > middleText {
+		text = text[len(text)/2:]
+	}
+	var page, head language.Tag
+	if s.body != nil {
+		page, head = s.body.Languages()
+	}
+	tag := s.detector.Detect(text, string(page), string(head))
+	if tag != language.Unknown || !s.begun {
+		s.SetLanguage(tag)
+	}
+	s.begun = true
+}

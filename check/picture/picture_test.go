@@ -1,0 +1,252 @@
+package picture
+
+import (
+	"bytes"
+	"crypto/md5"
+	"crypto/sha256"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/content"
+	"shuultuur/content/picture"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+func photo(t testing.TB, seed uint64, shift int) []byte {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	var cells [8][8]uint8
+	for y := range cells {
+		for x := range cells[y] {
+			cells[y][x] = uint8(r.IntN(200))
+		}
+	}
+	m := image.NewRGBA(image.Rect(0, 0, 320, 256))
+	for y := range 256 {
+		for x := range 320 {
+			v := cells[y/32][x/40] + uint8(shift)
+			m.SetRGBA(x, y, color.RGBA{v, v / 2, 255 - v, 255})
+		}
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// skin is a picture of one smooth colour with a border.
+func skin(t testing.TB) []byte {
+	t.Helper()
+	m := image.NewRGBA(image.Rect(0, 0, 320, 256))
+	for y := range 256 {
+		for x := range 320 {
+			c := color.RGBA{40, 60, 160, 255}
+			if x > 40 && x < 280 && y > 30 && y < 230 {
+				c = color.RGBA{215, 165, 135, 255}
+			}
+			m.SetRGBA(x, y, c)
+		}
+	}
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func list(t testing.TB, name, text string) setting.File {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return setting.File(file)
+}
+
+func response(b []byte, media string) *filter.Transaction {
+	t := &filter.Transaction{
+		Request:  &message.Request{Method: "GET"},
+		Response: &message.Response{Status: 200},
+		Body:     new(content.Body),
+	}
+	t.Response.Add("Content-Type", media)
+	t.Body.Reset(content.Describe(media, ""), content.Limits{})
+	t.Body.Append(b)
+	t.Body.Finish()
+	return t
+}
+
+func find(t *testing.T, c *Check, b []byte) []filter.Finding {
+	t.Helper()
+	found, err := c.Find(t.Context(), response(b, "image/jpeg"), filter.ResponseBody, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
+	b := photo(t, 1, 0)
+	h, _, err := picture.PDQ(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := h
+	for i := range picture.Near {
+		near[i%4] ^= 1 << (i * 2)
+	}
+	far := near
+	far[0] ^= 1 << 63
+	p, err := picture.Shrink(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, text string
+		list       HashList
+		want       bool
+	}{
+		{"pdq", h.String(), HashList{}, true},
+		{"pdq with comment", "# ours\n\n" + strings.ToUpper(near.String()) + "  # a near one\n", HashList{}, true},
+		{"too far", far.String(), HashList{}, false},
+		{"dhash", fmt.Sprintf("%016x", p.DHash()^3), HashList{}, true},
+		{"dhash exactly", fmt.Sprintf("%016x", p.DHash()^3), HashList{Distance: 1}, false},
+		{"csv", "hash,type,description\n" + h.String() + ",pdq,a picture\n", HashList{}, true},
+		{"threatexchange", "id,indicator,type\n1," + h.String() + ",HASH_PDQ\n", HashList{}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.list.File = list(t, "list", c.text)
+			k, err := New(Config{Hashes: map[string]HashList{"own": c.list}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := find(t, k, b)
+			if got := len(found) == 1 && found[0].Category == "picture/listed:own"; got != c.want {
+				t.Errorf("got %v, want found %v", found, c.want)
+			}
+		})
+	}
+}
+
+func TestExactHashesAreFoundInAnyBytes(t *testing.T) {
+	b := []byte("GIF89a\x01\x00\x01\x00 not much of a picture")
+	for typ, sum := range map[string]string{"md5": fmt.Sprintf("%x", md5.Sum(b)), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))} {
+		k, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", sum+"\n"), Type: typ, Locked: true}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := find(t, k, b)
+		if len(found) != 1 || found[0].Evidence != "list own" {
+			t.Errorf("%s: got %v, want the name of a locked list and no more", typ, found)
+		}
+	}
+}
+
+func TestMistakesInListsAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"abc\n":               `:1: "abc" is not a hash`,
+		"# x\nzz00\n":         `:2: "zz00" is not a hash`,
+		"name,colour\na,b\n":  "no column is called",
+		"hash,type\nab,pdq\n": `:2: "ab" is not a hash of type pdq`,
+	} {
+		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a check that looks for nothing is accepted")
+	}
+}
+
+func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
+	k, err := New(Config{Skin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	much := find(t, k, skin(t))
+	little := find(t, k, photo(t, 3, 0))
+	if len(much) != 1 || len(little) != 1 || much[0].Score < 50 || little[0].Score > 20 {
+		t.Errorf("got %v and %v", much, little)
+	}
+	if again := find(t, k, skin(t)); len(again) != 1 || again[0] != much[0] {
+		t.Errorf("the second time: got %v, want %v", again, much)
+	}
+}
+
+func TestWhatCannotBeReadIsReported(t *testing.T) {
+	k, err := New(Config{Skin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := photo(t, 4, 0)
+	for name, c := range map[string]struct {
+		b    []byte
+		want int
+	}{
+		"cut":  {b[:len(b)/3], 1},
+		"text": {[]byte("no picture at all"), 1},
+		"icon": {[]byte("GIF89a\x10\x00\x10\x00aaaaaaaaaaaa"), 0},
+		"bomb": {append([]byte("GIF89a\xff\xff\xff\xff"), make([]byte, 20)...), 1},
+	} {
+		found := find(t, k, c.b)
+		if len(found) != c.want || c.want == 1 && found[0].Category != Unread {
+			t.Errorf("%s: got %v", name, found)
+		}
+	}
+}
+
+func TestIndexAgreesWithComparingAll(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	var x pdqIndex
+	for i := range 3000 {
+		x.all = append(x.all, picture.Hash{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()})
+		x.lines = append(x.lines, uint32(i))
+	}
+	x.build()
+	for range 300 {
+		h := x.all[r.IntN(len(x.all))]
+		for range r.IntN(50) {
+			h[r.IntN(4)] ^= 1 << r.IntN(64)
+		}
+		best := picture.Near + 1
+		for _, o := range x.all {
+			best = min(best, h.Distance(o))
+		}
+		_, d, ok := x.nearest(h)
+		if ok != (best <= picture.Near) || ok && d != best {
+			t.Errorf("got %d, %v, want %d", d, ok, best)
+		}
+	}
+}
+
+func FuzzReadHashes(f *testing.F) {
+	f.Add("hash,type\n00,pdq\n", "")
+	f.Add(strings.Repeat("0f", 32)+"\n", "pdq")
+	f.Fuzz(func(t *testing.T, text, typ string) {
+		_, _ = readHashes(HashList{File: list(t, "l", text), Type: typ})
+	})
+}
+
+func BenchmarkNearestOfAMillion(b *testing.B) {
+	r := rand.New(rand.NewPCG(9, 9))
+	var x pdqIndex
+	for i := range 1_000_000 {
+		x.all = append(x.all, picture.Hash{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()})
+		x.lines = append(x.lines, uint32(i))
+	}
+	x.build()
+	for b.Loop() {
+		x.nearest(picture.Hash{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()})
+	}
+}

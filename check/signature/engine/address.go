@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Clients is the address group of the gateway's clients: it fits the side that
+// opened the connection, whatever its address.
+const Clients = "clients"
+
+// maxNesting bounds groups in groups and variables that name variables.
+const maxNesting = 16
+
+// An addresses is a set of addresses as a rule writes it.
+type addresses struct {
+	any     bool
+	client  bool // the side that opened the connection
+	nets    []netip.Prefix
+	ranges  [][2]netip.Addr
+	lists   []*addresses
+	without []*addresses
+}
+
+func (a *addresses) has(x netip.Addr, client bool) bool {
+	for _, n := range a.without {
+		if n.has(x, client) {
+			return false
+		}
+	}
+	if a.any || a.client && client {
+		return true
+	}
+	for _, p := range a.nets {
+		if p.Contains(x) {
+			return true
+		}
+	}
+	for _, r := range a.ranges {
+		if r[0].Compare(x) <= 0 && x.Compare(r[1]) <= 0 && r[0].Is4() == x.Is4() {
+			return true
+		}
+	}
+	for _, l := range a.lists {
+		if l.has(x, client) {
+			return true
+		}
+	}
+	return a.empty() && len(a.without) > 0
+}
+
+func (a *addresses) empty() bool {
+	return !a.client && len(a.nets) == 0 && len(a.ranges) == 0 && len(a.lists) == 0
+}
+
+// parseAddresses reads "any", an address, a network, a range, $NAME, !X and
+// [X,Y].
+func parseAddresses(s string, vars map[string]string, depth int) (*addresses, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%.40q: variables and groups are nested too deeply", s)
+	}
+	a := &addresses{}
+	s = strings.TrimSpace(s)
+	switch {
+	case s == "any":
+		a.any = true
+		return a, nil
+	case s == Clients:
+		a.client = true
+		return a, nil
+	case strings.HasPrefix(s, "!"):
+		n, err := parseAddresses(s[1:], vars, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		a.without = append(a.without, n)
+		return a, nil
+	case strings.HasPrefix(s, "$"):
+		v, ok := vars[s[1:]]
+		if !ok {
+			return nil, fmt.Errorf("the variable %s is not set; set it under vars", s)
+		}
+		return parseAddresses(v, vars, depth+1)
+	case strings.HasPrefix(s, "["):
+		return a, a.group(strings.TrimSuffix(s[1:], "]"), vars, depth)
+	}
+	if from, to, ok := strings.Cut(s, "-"); ok {
+		x, e1 := netip.ParseAddr(from)
+		y, e2 := netip.ParseAddr(to)
+		if e1 != nil || e2 != nil {
+			return nil, fmt.Errorf("%q is not a range of addresses", s)
+		}
+		a.ranges = append(a.ranges, [2]netip.Addr{x, y})
+		return a, nil
+	}
+	if p, err := netip.ParsePrefix(s); err == nil {
+		a.nets = append(a.nets, p.Masked())
+		return a, nil
+	}
+	if addr, mask, ok := strings.Cut(s, "/"); ok { // 192.0.2.0/255.255.255.0
+		x, e1 := netip.ParseAddr(addr)
+		m, e2 := netip.ParseAddr(mask)
+		if e1 == nil && e2 == nil && m.Is4() {
+			ones := 0
+			for _, b := range m.As4() {
+				for ; b&0x80 != 0; b <<= 1 {
+					ones++
+				}
+			}
+			p, err := x.Prefix(ones)
+			if err == nil {
+				a.nets = append(a.nets, p)
+				return a, nil
+			}
+		}
+	}
+	x, err := netip.ParseAddr(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not an address, a network, a group or a variable", s)
+	}
+	a.nets = append(a.nets, netip.PrefixFrom(x, x.BitLen()))
+	return a, nil
+}
+
+// group reads what is between brackets.
+func (a *addresses) group(s string, vars map[string]string, depth int) error {
+	for _, part := range splitGroup(s) {
+		x, err := parseAddresses(part, vars, depth+1)
+		if err != nil {
+			return err
+		}
+		switch {
+		case strings.HasPrefix(part, "!"):
+			a.without = append(a.without, x.without...)
+		case x.any:
+			a.any = true
+		case len(x.without) == 0 && len(x.lists) == 0 && !x.client:
+			a.nets, a.ranges = append(a.nets, x.nets...), append(a.ranges, x.ranges...)
+		default:
+			a.lists = append(a.lists, x)
+		}
+	}
+	return nil
+}
+
+func splitGroup(s string) (parts []string) {
+	depth, from := 0, 0
+	for i := range len(s) {
+		switch s[i] {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case ',':
+			if depth == 0 {
+				parts = append(parts, strings.TrimSpace(s[from:i]))
+				from = i + 1
+			}
+		}
+	}
+	if last := strings.TrimSpace(s[from:]); last != "" {
+		parts = append(parts, last)
+	}
+	return parts
+}
+
+// A ports is a set of ports as a rule writes it.
+type ports struct {
+	any     bool
+	ranges  [][2]uint16
+	lists   []*ports
+	without []*ports
+}
+
+func (p *ports) has(n uint16) bool {
+	for _, w := range p.without {
+		if w.has(n) {
+			return false
+		}
+	}
+	if p.any {
+		return true
+	}
+	for _, r := range p.ranges {
+		if r[0] <= n && n <= r[1] {
+			return true
+		}
+	}
+	for _, l := range p.lists {
+		if l.has(n) {
+			return true
+		}
+	}
+	return len(p.ranges) == 0 && len(p.lists) == 0 && len(p.without) > 0
+}
+
+// parsePorts reads "any", 80, 80:90, 1024:, $NAME, !X and [X,Y].
+func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("%.40q: variables and groups are nested too deeply", s)
+	}
+	p := &ports{}
+	s = strings.TrimSpace(s)
+	switch {
+	case s == "any":
+		p.any = true
+		return p, nil
+	case strings.HasPrefix(s, "!"):
+		n, err := parsePorts(s[1:], vars, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		p.without = append(p.without, n)
+		return p, nil
+	case strings.HasPrefix(s, "$"):
+		v, ok := vars[s[1:]]
+		if !ok {
+			return nil, fmt.Errorf("the variable %s is not set; set it under vars", s)
+		}
+		return parsePorts(v, vars, depth+1)
+	case strings.HasPrefix(s, "["):
+		for _, part := range splitGroup(strings.TrimSuffix(s[1:], "]")) {
+			x, err := parsePorts(part, vars, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			if strings.HasPrefix(part, "!") {
+				p.without = append(p.without, x.without...)
+			} else {
+				p.lists = append(p.lists, x)
+			}
+		}
+		return p, nil
+	}
+	from, to, isRange := strings.Cut(s, ":")
+	lo, hi := uint64(0), uint64(65535)
+	var err error
+	if from != "" || !isRange {
+		if lo, err = strconv.ParseUint(from, 10, 16); err != nil {
+			return nil, fmt.Errorf("%q is not a port, a range of ports, a group or a variable", s)
+		}
+	}
+	if !isRange {
+		hi = lo
+	} else if to != "" {
+		if hi, err = strconv.ParseUint(to, 10, 16); err != nil {
+			return nil, fmt.Errorf("%q is not a port, a range of ports, a group or a variable", s)
+		}
+	}
+	p.ranges = append(p.ranges, [2]uint16{uint16(lo), uint16(hi)})
+	return p, nil
+}

@@ -1,0 +1,574 @@
+// Package engine tries Suricata's rules on messages, streams and packets.
+//
+// [New] compiles rules: it chooses the fast pattern of each and puts the
+// patterns of one buffer and direction into one prefilter. The owner of a
+// connection keeps a [Flow] for it and a [Tx] for each message, and calls
+// [Engine.Inspect] whenever more of the message is known. The engine builds the
+// buffers that prefilters look at, collects the rules whose pattern occurs,
+// tries those from left to right, and remembers in the Tx which parts of a rule
+// held. What comes out is alerts. Nothing here decides what happens to traffic.
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/check/signature/rule"
+)
+
+// messageTime bounds the inspection of one message at one step.
+const messageTime = 50 * time.Millisecond
+
+// A Source answers what rules ask of a message or a packet. Buffers that do not
+// exist, or not yet, are not there.
+type Source interface {
+	// Buffer returns element i of a buffer as one side sent it.
+	Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool)
+	// Numbers returns the values that an integer keyword compares.
+	Numbers(dir rule.Direction, keyword string) ([]uint64, bool)
+	// Word answers a keyword with words.
+	Word(dir rule.Direction, keyword, value string) bool
+	// Event says whether an anomaly was seen.
+	Event(kind, name string) bool
+	// Files returns the files that the message carries.
+	Files(dir rule.Direction) []*File
+}
+
+// A File is a body, or a part of one, that is a file.
+type File struct {
+	Name     string
+	Data     []byte
+	Size     int64
+	Complete bool
+	Magic    string // what libmagic would say, as far as it is known
+}
+
+// An Alert is a rule that matched.
+type Alert struct {
+	*rule.Rule
+	Action   rule.Action // after rate_filter
+	Priority int
+	Class    *Class
+	// Context is what datasets in JSON say about the values that matched.
+	Context map[string]any
+	// Silent alerts act, but a threshold hides them.
+	Silent bool
+}
+
+// Config says what an engine is made of.
+type Config struct {
+	Rules   []*rule.Rule
+	Vars    map[string]string // address groups, without "$"
+	Ports   map[string]string // port groups
+	Classes map[string]*Class // classification.config, by name in lower case
+	Limits  []*Limit          // threshold.config
+	State   *State
+	Scripts func(dir, file string) (Script, error) // nil: rules with scripts are refused
+	// Packets says that there are packets: rules that need them are active.
+	Packets bool
+	// Trace notes how far each rule gets; every rule is tried on everything.
+	Trace bool
+	// Prevent makes drop and pass act on the whole connection, as Suricata does
+	// when it is in the path.
+	Prevent bool
+}
+
+// An Engine is a set of rules ready to be tried. It never changes.
+type Engine struct {
+	rules    []*compiled
+	tables   [2][]*table // by direction, of messages
+	streams  [2][]*table
+	packets  [2][]*table
+	always   [2][]int32 // messages
+	alwaysP  [2][]int32 // packets
+	chains   [][]transform
+	classes  map[string]*Class
+	limits   map[[2]uint32][]*Limit
+	state    *State
+	scripts  map[string]Script
+	config   Config
+	work     sync.Pool
+	counters Counters
+	traces   traces
+	wants    [2][rule.Complete + 1]Proto // by direction and step
+}
+
+// traces are how far rules got.
+type traces struct {
+	sync.Mutex
+	of map[*compiled]*Trace
+}
+
+// A table is the prefilter of one buffer in one direction.
+type table struct {
+	buffer rule.Buffer
+	chain  int
+	at     rule.Progress
+	pf     *prefilter
+	owners [][]int32
+	// streamed says that the rules are tried on the stream, where there is one.
+	streamed bool
+	bytes    counter
+	found    counter
+}
+
+// New compiles rules. Rules that cannot be used are returned as mistakes.
+func New(c Config) (*Engine, []*rule.Error, error) {
+	e := &Engine{config: c, classes: c.Classes, state: c.State, scripts: map[string]Script{}, limits: map[[2]uint32][]*Limit{}}
+	if e.state == nil {
+		e.state = NewState()
+	}
+	for _, l := range c.Limits {
+		k := [2]uint32{l.GID, l.SID}
+		if err := l.prepare(c.Vars); err != nil {
+			return nil, nil, err
+		}
+		e.limits[k] = append(e.limits[k], l)
+	}
+	b := &builder{e: e, vars: c.Vars, ports: c.Ports, addrs: map[string]*addresses{}, psets: map[string]*ports{}, chains: map[string]int{}}
+	var mistakes []*rule.Error
+	for _, r := range c.Rules {
+		if r.Skip != "" || len(r.Foreign) > 0 {
+			continue
+		}
+		k, err := b.compile(r)
+		if err != nil {
+			mistakes = append(mistakes, &rule.Error{File: r.File, Line: r.Line, Err: fmt.Errorf("sid %d: %w", r.SID, err)})
+			continue
+		}
+		if k.kinds == onPacket && !c.Packets {
+			continue
+		}
+		e.rules = append(e.rules, k)
+	}
+	slices.SortStableFunc(e.rules, order)
+	e.traces.of = map[*compiled]*Trace{}
+	e.index()
+	e.work.New = func() any { return &work{} }
+	return e, mistakes, nil
+}
+
+// order sorts rules as Suricata runs them: by action, then those that set bits
+// and numbers before those that ask for them, then by priority.
+func order(a, b *compiled) int {
+	if d := int(a.Action) - int(b.Action); d != 0 {
+		return d
+	}
+	if d := a.rank() - b.rank(); d != 0 {
+		return d
+	}
+	return a.priority - b.priority
+}
+
+// rank is 0 for rules that only set, 1 for those that set and ask, 2 for others
+// without either, 3 for those that only ask.
+func (c *compiled) rank() int {
+	sets, asks := false, false
+	for _, x := range c.Conditions {
+		switch x := x.(type) {
+		case *rule.Bit:
+			sets, asks = sets || x.Sets(), asks || !x.Sets()
+		case *rule.Int:
+			sets, asks = sets || x.Sets(), asks || !x.Sets()
+		case *rule.Var:
+			asks = true
+		}
+	}
+	for _, g := range c.groups {
+		for _, m := range g.matches {
+			if p, ok := m.(*expression); ok && len(p.Captures) > 0 {
+				sets = true
+			}
+		}
+	}
+	switch {
+	case sets && !asks:
+		return 0
+	case sets:
+		return 1
+	case asks:
+		return 3
+	}
+	return 2
+}
+
+// tableKey names a table.
+type tableKey struct {
+	buffer rule.Buffer
+	chain  int
+	dir    int
+	kind   kind
+}
+
+// index puts the fast patterns into prefilters.
+func (e *Engine) index() {
+	patterns := map[tableKey]map[string][]int32{}
+	for n, c := range e.rules {
+		e.note(c)
+		for d := range 2 {
+			dir := rule.Direction(1 << d)
+			if c.dirs&dir == 0 {
+				continue
+			}
+			for _, k := range []kind{onMessage, onPacket, onStream} {
+				if c.kinds&k == 0 {
+					continue
+				}
+				if e.config.Trace || c.fast < 0 || c.groups[c.fast].dir&dir == 0 && !c.Exchange {
+					e.everywhere(k, d, int32(n))
+					continue
+				}
+				g := &c.groups[c.fast]
+				if g.dir&dir == 0 {
+					continue // the other direction finds it
+				}
+				key := tableKey{g.Buffer, g.chain, d, k}
+				if k == onPacket {
+					key.kind = c.kinds // those that the stream shows are apart
+				}
+				if patterns[key] == nil {
+					patterns[key] = map[string][]int32{}
+				}
+				p := string(fold(c.pattern()))
+				patterns[key][p] = append(patterns[key][p], int32(n))
+			}
+		}
+	}
+	for key, ps := range patterns {
+		t := &table{buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
+		var list [][]byte
+		for p, owners := range ps {
+			list = append(list, []byte(p))
+			t.owners = append(t.owners, owners)
+		}
+		t.pf = newPrefilter(list)
+		switch key.kind {
+		case onMessage:
+			e.tables[key.dir] = append(e.tables[key.dir], t)
+		case onStream:
+			e.streams[key.dir] = append(e.streams[key.dir], t)
+		default:
+			e.packets[key.dir] = append(e.packets[key.dir], t)
+		}
+	}
+	for d := range e.tables {
+		slices.SortFunc(e.tables[d], func(a, b *table) int { return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain })
+	}
+}
+
+// everywhere adds a rule that no prefilter finds.
+func (e *Engine) everywhere(k kind, d int, n int32) {
+	if k == onMessage {
+		e.always[d] = append(e.always[d], n)
+	} else if !slices.Contains(e.alwaysP[d], n) {
+		e.alwaysP[d] = append(e.alwaysP[d], n)
+	}
+}
+
+// Rules returns the number of rules that are tried.
+func (e *Engine) Rules() int { return len(e.rules) }
+
+// State returns what the rules remember.
+func (e *Engine) State() *State { return e.state }
+
+// A Tx is one message exchange of a connection: a request and its response, a
+// DNS message, a TLS handshake. It belongs to one goroutine at a time.
+type Tx struct {
+	Flow   *Flow
+	Source Source
+	App    Proto // HTTP1, HTTP2, TLS, DNS; 0 for none
+	L4     Proto
+	// Client opened the connection, Server accepted it.
+	Client, Server netip.AddrPort
+	Now            time.Time
+	Packet         Packet // 0 where there are none
+	Info           any    // for scripts
+
+	dir     [2]progress
+	pending []candidate
+	cache   map[bufferKey]*buffer
+	fired   map[int64]struct{}
+	state   *State
+	vars    []uint64
+}
+
+// A Packet is what rules ask about the connection at this moment.
+type Packet struct {
+	Established bool
+	Stream      bool // reassembled, not a single packet
+	Fragment    bool
+	InStream    bool // the payload went into the stream, where it is looked at
+}
+
+type progress struct {
+	at      rule.Progress
+	started bool
+	scanned []int // bytes of each table's buffer that its prefilter has seen
+}
+
+// A candidate is a rule of which a part may have held.
+type candidate struct {
+	rule int32
+	dir  rule.Direction
+	done uint64 // groups that held
+	dead bool
+	// context is what datasets said about the groups that held.
+	context map[string]any
+}
+
+type bufferKey struct {
+	dir    rule.Direction
+	buffer rule.Buffer
+	elem   int
+	chain  int
+}
+
+type buffer struct {
+	data []byte
+	ok   bool
+	at   rule.Progress
+}
+
+// work is the scratch space of one inspection.
+type work struct {
+	hits     []int32
+	seen     []uint64
+	in       inspector
+	tx       *Tx
+	e        *Engine
+	dir      rule.Direction
+	context  map[string]any
+	captures []capture
+	rule     *compiled
+}
+
+// Inspect tries the rules on what is known of a message in one direction. at is
+// how far the message has come: at Body a piece of the body is there, from
+// Trailer on all of it. It may be called again at each step, also the same one.
+func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Alert) []Alert {
+	if len(e.rules) == 0 || tx.Flow.Passed {
+		return dst
+	}
+	d := int(dir >> 1)
+	w := e.work.Get().(*work)
+	defer e.release(w)
+	w.tx, w.e, w.dir = tx, e, dir
+	tx.state = e.state
+	p := &tx.dir[d]
+	p.at = max(p.at, at)
+	began := time.Now()
+	w.hits = w.hits[:0]
+	if !p.started {
+		p.started = true
+		p.scanned = make([]int, len(e.tables[d]))
+		for _, n := range e.always[d] {
+			if e.rules[n].app == 0 || e.rules[n].app&tx.App != 0 {
+				w.hits = append(w.hits, n)
+			}
+		}
+	}
+	for i, t := range e.tables[d] {
+		if p.at >= t.at || t.buffer == rule.Payload && p.at > rule.NotStarted {
+			w.prefilter(t, &p.scanned[i])
+		}
+	}
+	for _, n := range sortUnique(w.hits) {
+		tx.add(n, dir, e.rules[n].Exchange)
+	}
+	slices.SortFunc(tx.pending, func(a, b candidate) int { return int(a.rule) - int(b.rule) })
+	for i := range tx.pending {
+		c := &tx.pending[i]
+		if c.dead || c.dir&dir == 0 {
+			continue
+		}
+		if time.Since(began) > messageTime {
+			e.counters.OverMessage.add(1)
+			break
+		}
+		k := e.rules[c.rule]
+		if k.disabled.Load() {
+			continue
+		}
+		dst = w.try(k, int(c.rule), c, dst)
+		if tx.Flow.Passed {
+			return dst
+		}
+	}
+	tx.pending = slices.DeleteFunc(tx.pending, func(c candidate) bool { return c.dead })
+	return dst
+}
+
+func (e *Engine) release(w *work) {
+	w.tx, w.context, w.rule = nil, nil, nil
+	w.in.buf, w.in.text, w.in.captures, w.in.ctx = nil, "", nil, nil
+	w.captures = w.captures[:0]
+	e.work.Put(w)
+}
+
+// add makes a rule a candidate, once.
+func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
+	if exchange {
+		dir = rule.Both
+	}
+	key := int64(n)<<2 | int64(dir)
+	if _, ok := tx.fired[key]; ok {
+		return
+	}
+	if tx.fired == nil {
+		tx.fired = map[int64]struct{}{}
+	}
+	tx.fired[key] = struct{}{}
+	tx.pending = append(tx.pending, candidate{rule: n, dir: dir})
+}
+
+// prefilter looks for the fast patterns of one buffer.
+func (w *work) prefilter(t *table, scanned *int) {
+	if need := (t.pf.n + 63) / 64; len(w.seen) < need {
+		w.seen = make([]uint64, need)
+	}
+	for i := 0; ; i++ {
+		b := w.buffer(w.dir, t.buffer, i, t.chain)
+		if !b.ok {
+			return
+		}
+		data := b.data
+		if i == 0 && !t.buffer.Info().Multi {
+			if *scanned >= len(data) {
+				return
+			}
+			if *scanned > 0 && t.chain == 0 {
+				data = data[max(0, *scanned-256):]
+			}
+			*scanned = len(b.data)
+		}
+		clear(w.seen[:(t.pf.n+63)/64])
+		found := t.pf.scan(data, w.seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
+		t.bytes.add(int64(len(data)))
+		t.found.add(int64(found))
+		if !t.buffer.Info().Multi {
+			return
+		}
+	}
+}
+
+// buffer returns element i of a buffer after its transforms.
+func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) *buffer {
+	tx := w.tx
+	key := bufferKey{dir, b, i, chain}
+	at := tx.dir[dir>>1].at
+	if x := tx.cache[key]; x != nil && (x.ok && x.at >= rule.Trailer || x.at == at && at != rule.Body) {
+		return x
+	}
+	x := &buffer{at: at}
+	x.data, x.ok = w.raw(dir, b, i)
+	if x.ok && chain > 0 {
+		for _, f := range w.e.chains[chain-1] {
+			if len(x.data) == 0 {
+				break
+			}
+			out, ok := f(x.data)
+			if !ok {
+				if out == nil {
+					x.ok = false
+				}
+				break
+			}
+			x.data = out
+		}
+	}
+	if tx.cache == nil {
+		tx.cache = map[bufferKey]*buffer{}
+	}
+	tx.cache[key] = x
+	return x
+}
+
+// raw returns element i of a buffer as it is.
+func (w *work) raw(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
+	tx := w.tx
+	switch b {
+	case rule.IPSrc, rule.IPDst:
+		src, dst := tx.ends(dir)
+		if b == rule.IPDst {
+			src = dst
+		}
+		return src.Addr().AsSlice(), i == 0
+	case rule.FileData, rule.FileName, rule.FileMagic:
+		files := tx.Source.Files(dir)
+		if i >= len(files) {
+			return nil, false
+		}
+		switch f := files[i]; b {
+		case rule.FileName:
+			return []byte(f.Name), f.Name != ""
+		case rule.FileMagic:
+			return []byte(f.Magic), f.Magic != ""
+		default:
+			return f.Data, true
+		}
+	}
+	return tx.Source.Buffer(dir, b, i)
+}
+
+// ends returns the source and the destination of what one side sends.
+func (tx *Tx) ends(dir rule.Direction) (src, dst netip.AddrPort) {
+	if dir == rule.ToServer {
+		return tx.Client, tx.Server
+	}
+	return tx.Server, tx.Client
+}
+
+// A Class is a line of classification.config.
+type Class struct {
+	Name, Text string
+	Priority   int
+}
+
+// A Script is a Lua script.
+type Script interface {
+	// Message says whether the script asks for messages, not packets.
+	Message() bool
+	// Match runs the script. buf is the open buffer, nil if there is none.
+	Match(tx *Tx, dir rule.Direction, r *rule.Rule, buf []byte, cursor int) bool
+	// Transform changes a buffer.
+	Transform(buf []byte, args []string) ([]byte, bool)
+}
+
+type script struct {
+	*rule.Lua
+	code Script
+}
+
+// loadScript loads a script once.
+func (e *Engine) loadScript(dir, file string) (Script, error) {
+	if e.config.Scripts == nil {
+		return nil, errors.New("scripts are not allowed here")
+	}
+	key := dir + "\x00" + file
+	if s, ok := e.scripts[key]; ok {
+		return s, nil
+	}
+	s, err := e.config.Scripts(dir, file)
+	if err != nil {
+		return nil, err
+	}
+	e.scripts[key] = s
+	return s, nil
+}
+
+func (e *Engine) loadTransform(dir, arg string) (transform, error) {
+	parts := strings.Split(arg, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	s, err := e.loadScript(dir, parts[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(in []byte) ([]byte, bool) { return s.Transform(in, parts[1:]) }, nil
+}

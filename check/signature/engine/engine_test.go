@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/check/signature/rule"
+)
+
+// FuzzPrefilter compares the prefilter with a search for each pattern.
+func FuzzPrefilter(f *testing.F) {
+	f.Add([]byte("GET /index.php?id=1 HTTP/1.1"), "index.php\nid=\nX\n.p\nhttp")
+	f.Add([]byte("aaaaaaaa"), "aaaa\naaa\na\nAA")
+	f.Add([]byte{0, 1, 2, 0xff, 0xfe}, "\x00\x01\n\xff")
+	f.Fuzz(func(t *testing.T, data []byte, list string) {
+		var patterns [][]byte
+		for p := range strings.SplitSeq(list, "\n") {
+			if p != "" && len(patterns) < 64 {
+				patterns = append(patterns, []byte(p))
+			}
+		}
+		if len(patterns) == 0 {
+			return
+		}
+		got := make([]bool, len(patterns))
+		newPrefilter(patterns).scan(data, make([]uint64, 1), func(p int32) { got[p] = true })
+		for i, p := range patterns {
+			if want := bytes.Contains(fold(data), fold(p)); got[i] != want {
+				t.Errorf("%q in %q: found %v, want %v", p, data, got[i], want)
+			}
+		}
+	})
+}
+
+// naive tries two contents, the second relative to the first, at every place.
+func naive(buf []byte, a, b *rule.Content) bool {
+	for i := 0; i+len(a.Pattern) <= len(buf); i++ {
+		if !bytes.HasPrefix(buf[i:], a.Pattern) {
+			continue
+		}
+		end := i + len(a.Pattern)
+		for j := max(0, end+b.Distance.N); j+len(b.Pattern) <= len(buf); j++ {
+			if b.HasWith && j+len(b.Pattern) > end+b.Distance.N+b.Within.N {
+				break
+			}
+			if bytes.HasPrefix(buf[j:], b.Pattern) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// FuzzContent compares the inspection of two contents with a naive one.
+func FuzzContent(f *testing.F) {
+	f.Add([]byte("abcabcxabcd"), "abc", "d", 0, 1)
+	f.Add([]byte("aaaaab"), "a", "b", 0, 1)
+	f.Add([]byte("ba"), "a", "b", -2, 0)
+	f.Fuzz(func(t *testing.T, buf []byte, x, y string, distance, within int) {
+		if x == "" || y == "" || len(buf) > 300 || distance > 1000 || distance < -1000 || within < 0 || within > 1000 {
+			return
+		}
+		a := &rule.Content{Pattern: []byte(x), RelativeNext: true}
+		b := &rule.Content{Pattern: []byte(y), HasDistance: true, Distance: rule.Number{N: distance}, HasWith: within >= len(y), Within: rule.Number{N: within}}
+		in := inspector{began: time.Now().Add(time.Hour)}
+		in.start(buf)
+		got := in.inspect([]rule.Match{a, b}, 0) == match
+		if want := naive(buf, a, b); got != want {
+			t.Errorf("%q then %q (distance %d, within %d) in %q: %v, want %v", x, y, distance, within, buf, got, want)
+		}
+	})
+}
+
+// FuzzNormalURI looks for targets that break the normalisation.
+func FuzzNormalURI(f *testing.F) {
+	for _, s := range []string{"/a/../b", "http://h/x?y#z", "/%u0041%zz%", "\\..\\", "/a/./b//c/..", "?"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, target []byte) {
+		if out := NormalURI(target); len(out) > len(target) {
+			t.Errorf("%q became longer: %q", target, out)
+		}
+	})
+}
+
+func TestURIsAreNormalised(t *testing.T) {
+	for in, want := range map[string]string{
+		"/a/./b/../c":             "/a/c",
+		"http://u@h:1/p%41?q=%42": "/pA?q=B",
+		`\a\\b`:                   "/a/b",
+		"/%u0041%2541%zz":         "/A%41%zz",
+		"/a+b":                    "/a+b",
+	} {
+		if got := string(NormalURI([]byte(in))); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestThresholdsLimitAlerts(t *testing.T) {
+	for _, tc := range []struct {
+		kind string
+		want string // of six matches, one each second
+	}{
+		{"type limit, track by_src, count 2, seconds 60", "++----"},
+		{"type threshold, track by_src, count 2, seconds 60", "-+-+-+"},
+		{"type both, track by_src, count 3, seconds 60", "--+---"},
+		{"type limit, track by_src, count 1, seconds 3", "+--+--"},
+		{"type backoff, track by_src, count 1, multiplier 2", "++-+--"},
+	} {
+		th, err := rule.ParseThreshold(tc.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, got := NewState(), ""
+		for i := range 6 {
+			if s.allow(th, countKey{sid: 1}, time.Unix(int64(1000+i), 0), 0) {
+				got += "+"
+			} else {
+				got += "-"
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.kind, got, tc.want)
+		}
+	}
+}

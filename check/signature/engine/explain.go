@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/check/signature/rule"
+)
+
+// Explain says in words what a rule waits for and why it may be slow. ok is
+// false when no rule has the number.
+func (e *Engine) Explain(sid uint32) (text string, ok bool) {
+	var b strings.Builder
+	for _, c := range e.rules {
+		if c.SID == sid {
+			c.explain(&b)
+			ok = true
+		}
+	}
+	return b.String(), ok
+}
+
+func (c *compiled) explain(b *strings.Builder) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+	line("%s:%d: sid %d rev %d: %s", c.File, c.Line, c.SID, c.Rev, c.Msg)
+	class := c.Rule.Class
+	if class == "" {
+		class = "none"
+	}
+	line("  action %s, class %s, priority %d", c.Action, class, c.priority)
+	on := []string{}
+	for k, name := range map[kind]string{onMessage: "messages", onStream: "streams", onPacket: "packets"} {
+		if c.kinds&k != 0 {
+			on = append(on, name)
+		}
+	}
+	slices.Sort(on)
+	dirs := map[rule.Direction]string{rule.ToServer: "the client sends", rule.ToClient: "the server sends", rule.Both: "either side sends"}
+	line("  is tried on %s of %s that %s", strings.Join(on, " and "), c.Proto, dirs[c.dirs])
+	if c.fast >= 0 {
+		line("  waits for %q in %s", c.pattern(), c.groups[c.fast].Buffer)
+	} else {
+		line("  waits for no pattern")
+	}
+	for i := range c.groups {
+		g := &c.groups[i]
+		var chain []string
+		for _, t := range g.Transforms {
+			chain = append(chain, t.Name)
+		}
+		with := ""
+		if len(chain) > 0 {
+			with = " after " + strings.Join(chain, ", ")
+		}
+		line("  looks at %s%s with %d matches", g.Buffer, with, len(g.matches))
+		for _, m := range g.matches {
+			line("    %s", describe(m))
+		}
+		if g.Absent {
+			line("    absent")
+		}
+	}
+	for _, x := range slices.Concat(c.pre, c.last) {
+		line("  asks %s", describe(x))
+	}
+	for _, why := range c.slow() {
+		line("  slow: %s", why)
+	}
+}
+
+// slow says what makes a rule dear.
+func (c *compiled) slow() (why []string) {
+	switch {
+	case c.fast < 0:
+		why = append(why, "no content that must occur: the rule is tried on everything; add one")
+	case len(c.pattern()) < 4:
+		why = append(why, fmt.Sprintf("the pattern %q is short and occurs often; put fast_pattern on a longer content", c.pattern()))
+	case c.groups[c.fast].Buffer.Info().Priority > 2:
+		why = append(why, "the pattern is in "+c.groups[c.fast].Buffer.String()+", where few values occur often")
+	}
+	for i := range c.groups {
+		for _, m := range c.groups[i].matches {
+			if x, ok := m.(*expression); ok && x.re.Looking() {
+				why = append(why, "an expression looks around or back, so that its time is bounded by a clock only")
+			}
+		}
+	}
+	return why
+}
+
+// describe writes a match or a condition as its keyword.
+func describe(m any) string {
+	switch x := m.(type) {
+	case *rule.Content:
+		not := ""
+		if x.Negated {
+			not = "!"
+		}
+		return fmt.Sprintf("content:%s%q", not, x.Pattern)
+	case *expression:
+		return "pcre:/" + x.Expr + "/" + x.Flags
+	case *rule.DataAt:
+		return "isdataat"
+	case *rule.ByteTest:
+		return "byte_test"
+	case *rule.ByteJump:
+		return "byte_jump"
+	case *rule.ByteExtract:
+		return "byte_extract"
+	case *rule.ByteMath:
+		return "byte_math"
+	case *rule.Size:
+		return fmt.Sprintf("bsize:%s%d", x.Op, x.A)
+	case *rule.Base64:
+		return "base64_decode"
+	case *rule.Entropy:
+		return "entropy"
+	case *rule.Dataset:
+		return fmt.Sprintf("dataset:%s,%s", x.Command, x.Name)
+	case *script:
+		return "lua:" + x.File
+	case *rule.Bit:
+		return fmt.Sprintf("%sbits:%s,%s", x.Kind, x.Command, strings.Join(x.Names, "|"))
+	case *rule.Int:
+		return fmt.Sprintf("flowint:%s,%s", x.Name, x.Op)
+	case *rule.Integer:
+		return x.Keyword
+	case *rule.Word:
+		return x.Keyword + ":" + x.Value
+	case *hashed:
+		return x.Keyword + ":" + x.Value
+	case *rule.Event:
+		return x.Kind + ":" + x.Name
+	case *rule.Var:
+		return x.Scope + "var:" + x.Name
+	}
+	return fmt.Sprintf("%T", m)
+}
+
+// A Trace is how far a rule got at best.
+type Trace struct {
+	Rule    *rule.Rule
+	Matched int
+	Tried   int
+	Reached int    // the more, the farther
+	Failed  string // the keyword that did not hold there
+}
+
+// reach notes how far the rule in work got.
+func (w *work) reach(far int, failed string) {
+	if !w.e.config.Trace {
+		return
+	}
+	w.e.traces.Lock()
+	defer w.e.traces.Unlock()
+	t := w.e.traces.of[w.rule]
+	if t == nil {
+		t = &Trace{Rule: w.rule.Rule}
+		w.e.traces.of[w.rule] = t
+	}
+	if far > t.Reached || t.Failed == "" {
+		t.Reached, t.Failed = far, failed
+	}
+}
+
+// Traces returns how far each rule got, where the engine was made with Trace.
+func (e *Engine) Traces() (all []Trace) {
+	e.traces.Lock()
+	defer e.traces.Unlock()
+	for _, c := range e.rules {
+		t := e.traces.of[c]
+		if t == nil {
+			t = &Trace{Rule: c.Rule, Failed: "nothing of its protocol and direction was seen"}
+		}
+		t.Tried, t.Matched = int(c.cost.checks.Load()), int(c.cost.matches.Load())
+		all = append(all, *t)
+	}
+	return all
+}
+
+// A Profile is what one rule cost. Times are in nanoseconds.
+type Profile struct {
+	SID        uint32 `json:"signature_id"`
+	GID        uint32 `json:"gid"`
+	Rev        uint32 `json:"rev"`
+	Checks     int64  `json:"checks"`
+	Matches    int64  `json:"matches"`
+	Total      int64  `json:"ns_total"`
+	Max        int64  `json:"ns_max"`
+	Avg        int64  `json:"ns_avg"`
+	AvgMatch   int64  `json:"ns_avg_match"`
+	AvgNoMatch int64  `json:"ns_avg_nomatch"`
+}
+
+// A BufferProfile is what the prefilter of one buffer did.
+type BufferProfile struct {
+	Buffer     string `json:"buffer"`
+	Direction  string `json:"direction"`
+	Patterns   int    `json:"patterns"`
+	Bytes      int64  `json:"bytes"`
+	Candidates int64  `json:"candidates"`
+}
+
+// Profiles returns what the rules that were tried have cost, the dearest first,
+// and what the prefilters did.
+func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
+	for _, c := range e.rules {
+		n := c.cost.checks.Load()
+		if n == 0 {
+			continue
+		}
+		p := Profile{SID: c.SID, GID: c.GID, Rev: c.Rev, Checks: n, Matches: c.cost.matches.Load(), Total: c.cost.nanos.Load(), Max: c.cost.worst.Load()}
+		p.Avg = p.Total / n
+		if p.Matches > 0 {
+			p.AvgMatch = c.cost.nanosMatch.Load() / p.Matches
+		}
+		if n > p.Matches {
+			p.AvgNoMatch = (p.Total - c.cost.nanosMatch.Load()) / (n - p.Matches)
+		}
+		rules = append(rules, p)
+	}
+	slices.SortFunc(rules, func(a, b Profile) int { return cmp.Compare(b.Total, a.Total) })
+	for d, dir := range []string{"to server", "to client"} {
+		for _, ts := range [][]*table{e.tables[d], e.streams[d], e.packets[d]} {
+			for _, t := range ts {
+				name := t.buffer.String()
+				if t.chain > 0 {
+					name += " (transformed)"
+				}
+				buffers = append(buffers, BufferProfile{name, dir, t.pf.n, t.bytes.Value(), t.found.Value()})
+			}
+		}
+	}
+	slices.SortFunc(buffers, func(a, b BufferProfile) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return rules, buffers
+}
+
+// WriteProfile writes the dearest rules and the buffers as text or JSON.
+func (e *Engine) WriteProfile(w io.Writer, most int, asJSON bool) error {
+	rules, buffers := e.Profiles()
+	if most > 0 && len(rules) > most {
+		rules = rules[:most]
+	}
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(map[string]any{"sort": "total", "rules": rules, "buffers": buffers})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%10s %9s %9s %12s %12s %12s %12s %12s\n", "SID", "CHECKS", "MATCHES", "TOTAL", "MAX", "AVG", "AVG MATCH", "AVG NO MATCH")
+	d := func(ns int64) time.Duration { return time.Duration(ns) }
+	for _, p := range rules {
+		fmt.Fprintf(&b, "%10d %9d %9d %12v %12v %12v %12v %12v\n", p.SID, p.Checks, p.Matches, d(p.Total), d(p.Max), d(p.Avg), d(p.AvgMatch), d(p.AvgNoMatch))
+	}
+	fmt.Fprintf(&b, "\n%-32s %-10s %9s %14s %12s\n", "BUFFER", "DIRECTION", "PATTERNS", "BYTES", "CANDIDATES")
+	for _, p := range buffers {
+		if p.Bytes > 0 {
+			fmt.Fprintf(&b, "%-32s %-10s %9d %14d %12d\n", p.Buffer, p.Direction, p.Patterns, p.Bytes, p.Candidates)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

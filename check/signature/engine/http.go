@@ -1,0 +1,496 @@
+package engine
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"shuultuur/check/signature/rule"
+)
+
+// An HTTP is an HTTP exchange as rules see it. Whoever reads the messages fills
+// it in; the buffers are made of it when a rule asks for them.
+type HTTP struct {
+	Two   bool // HTTP/2
+	Sides [2]Side
+	// Events are the anomalies seen so far, such as "http.invalid_host".
+	Events map[string]bool
+	// Frames are the numbers that http2. keywords ask for, by keyword.
+	Frames [2]map[string][]uint64
+	// Settings are the HTTP/2 settings each side sent: name and value.
+	Settings [2]map[string][]uint64
+
+	made [2][rule.Buffers]*made
+}
+
+type made struct {
+	data []byte
+	ok   bool
+	at   int
+}
+
+// A Side is what one side sent.
+type Side struct {
+	Line     []byte // without line end
+	Method   []byte
+	Target   []byte // as sent
+	Protocol []byte
+	Code     []byte
+	Reason   []byte
+	Headers  []Header
+	RawHead  []byte // fields as sent, with the empty line
+	Raw      []byte // all as sent, as far as it is kept
+	Body     []byte // without transfer and content codings
+	HasBody  bool
+	Parts    []*File // files of the body; none: the body is one
+	NoFile   bool    // the body is not a file
+	At       rule.Progress
+}
+
+// A Header is a field as sent, the value without space around it.
+type Header struct{ Name, Value []byte }
+
+func index(dir rule.Direction) int { return int(dir >> 1) }
+
+// Get returns the value of a field, joined with ", " when there are several.
+func (s *Side) Get(name string) ([]byte, bool) {
+	var out []byte
+	found := false
+	for _, h := range s.Headers {
+		if !strings.EqualFold(string(h.Name), name) {
+			continue
+		}
+		if found {
+			out = append(append(out[:len(out):len(out)], ", "...), h.Value...)
+			continue
+		}
+		out, found = h.Value, true
+	}
+	return out, found
+}
+
+// fields are the buffers that are the value of one field.
+var fields = map[rule.Buffer]string{
+	rule.UserAgent: "User-Agent", rule.Referer: "Referer", rule.Accept: "Accept", rule.AcceptLang: "Accept-Language",
+	rule.AcceptEnc: "Accept-Encoding", rule.Connection: "Connection", rule.ContentType: "Content-Type",
+	rule.ContentLen: "Content-Length", rule.Server: "Server", rule.Location: "Location",
+}
+
+// Buffer implements [Source].
+func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
+	s := &h.Sides[index(dir)]
+	switch b {
+	case rule.Payload:
+		return s.Raw, i == 0 && len(s.Raw) > 0
+	case rule.RequestHeader, rule.ResponseHeader, rule.HTTP2HeaderName:
+		if i >= len(s.Headers) || b == rule.HTTP2HeaderName && !h.Two {
+			return nil, false
+		}
+		x := s.Headers[i]
+		if b == rule.HTTP2HeaderName {
+			return x.Name, true
+		}
+		return concat(x.Name, []byte(": "), x.Value), true
+	case rule.RequestBody, rule.ResponseBody:
+		return s.Body, i == 0 && s.HasBody && len(s.Body) > 0
+	}
+	if i > 0 || s.At < b.Info().Progress {
+		return nil, false
+	}
+	m := h.made[index(dir)][b]
+	if m == nil {
+		m = &made{}
+		m.data, m.ok = h.make(s, b)
+		h.made[index(dir)][b] = m
+	}
+	return m.data, m.ok
+}
+
+// Reset forgets the buffers made so far, when more of the head is known.
+func (h *HTTP) Reset() { h.made = [2][rule.Buffers]*made{} }
+
+func concat(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+// make makes a buffer that has one element.
+func (h *HTTP) make(s *Side, b rule.Buffer) ([]byte, bool) {
+	if name, ok := fields[b]; ok {
+		v, ok := s.Get(name)
+		return v, ok
+	}
+	request := s == &h.Sides[0]
+	switch b {
+	case rule.URI:
+		if h.Two {
+			return s.Target, s.Target != nil
+		}
+		return NormalURI(s.Target), s.Target != nil
+	case rule.URIRaw:
+		return s.Target, s.Target != nil
+	case rule.Method:
+		return s.Method, s.Method != nil
+	case rule.Host:
+		v, ok := h.host(s)
+		return HostOf(v), ok
+	case rule.HostRaw:
+		return h.host(s)
+	case rule.Cookie:
+		name := "Set-Cookie"
+		if request {
+			name = "Cookie"
+		}
+		return s.Get(name)
+	case rule.HeaderAll:
+		return s.joined(h.Two), len(s.Headers) > 0
+	case rule.HeaderRaw:
+		if h.Two {
+			return s.joined(true), len(s.Headers) > 0
+		}
+		return s.RawHead, len(s.RawHead) > 0
+	case rule.HeaderNames:
+		out := []byte("\r\n")
+		for _, x := range s.Headers {
+			out = append(append(out, x.Name...), "\r\n"...)
+		}
+		return append(out, "\r\n"...), len(s.Headers) > 0
+	case rule.Start:
+		return concat(s.Line, []byte("\r\n"), s.RawHead), s.Line != nil && !h.Two
+	case rule.RequestLine, rule.ResponseLine:
+		return s.Line, s.Line != nil
+	case rule.Protocol:
+		return s.Protocol, s.Protocol != nil
+	case rule.StatCode:
+		return s.Code, s.Code != nil
+	case rule.StatMsg:
+		return s.Reason, s.Reason != nil && !h.Two
+	}
+	return nil, false
+}
+
+// joined returns the fields as "Name: value" lines in their order, without
+// cookies, those of one name joined.
+func (s *Side) joined(all bool) []byte {
+	var out []byte
+	for i, x := range s.Headers {
+		name := string(x.Name)
+		if !all && (strings.EqualFold(name, "Cookie") || strings.EqualFold(name, "Set-Cookie")) {
+			continue
+		}
+		first := true
+		for _, y := range s.Headers[:i] {
+			if !all && strings.EqualFold(string(y.Name), name) {
+				first = false
+				break
+			}
+		}
+		if !first {
+			continue
+		}
+		v := x.Value
+		if !all {
+			v, _ = s.Get(name)
+		}
+		out = append(append(append(append(out, x.Name...), ": "...), v...), "\r\n"...)
+	}
+	return out
+}
+
+// host returns the host of the target, or else of the field.
+func (h *HTTP) host(s *Side) ([]byte, bool) {
+	if h.Two {
+		if v, ok := s.Get(":authority"); ok {
+			return v, true
+		}
+		return s.Get("host")
+	}
+	if a := authority(s.Target); a != nil {
+		return a, true
+	}
+	if string(s.Method) == "CONNECT" && len(s.Target) > 0 {
+		return s.Target, true
+	}
+	return s.Get("Host")
+}
+
+// authority returns the host and port of a target in absolute form.
+func authority(target []byte) []byte {
+	i := bytes.Index(target, []byte("://"))
+	if i <= 0 || bytes.IndexAny(target[:i], "/?#") >= 0 {
+		return nil
+	}
+	rest := target[i+3:]
+	if end := bytes.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	if at := bytes.LastIndexByte(rest, '@'); at >= 0 {
+		rest = rest[at+1:]
+	}
+	return rest
+}
+
+// HostOf takes the port off a host and folds it.
+func HostOf(v []byte) []byte {
+	v = bytes.TrimSpace(v)
+	if len(v) > 0 && v[0] == '[' {
+		if end := bytes.IndexByte(v, ']'); end > 0 {
+			return fold(v[:end+1])
+		}
+	}
+	if i := bytes.IndexByte(v, ':'); i >= 0 {
+		v = v[:i]
+	}
+	return fold(bytes.TrimSuffix(v, []byte(".")))
+}
+
+// Numbers implements [Source].
+func (h *HTTP) Numbers(dir rule.Direction, keyword string) ([]uint64, bool) {
+	if keyword == "http.content_length" {
+		v, ok := h.Sides[index(dir)].Get("Content-Length")
+		n, err := strconv.ParseUint(string(v), 10, 64)
+		return []uint64{n}, ok && err == nil
+	}
+	ns, ok := h.Frames[index(dir)][keyword]
+	return ns, ok
+}
+
+// Word implements [Source].
+func (h *HTTP) Word(dir rule.Direction, keyword, value string) bool {
+	switch keyword {
+	case "app-layer-protocol":
+		value, _, _ = strings.Cut(value, ",")
+		return value == "http" || value == "http2" && h.Two || value == "http1" && !h.Two
+	case "http2.settings":
+		name, cond, _ := cutOp(value)
+		for n, vs := range h.Settings[index(dir)] {
+			if !strings.EqualFold(n, name) {
+				continue
+			}
+			if cond == "" {
+				return true
+			}
+			c, err := rule.ParseCompare(cond)
+			for _, v := range vs {
+				if err == nil && c.Match(v) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// cutOp parts a name from the comparison after it.
+func cutOp(s string) (name, cond string, ok bool) {
+	i := strings.IndexAny(s, " <>=!0123456789")
+	if i < 0 {
+		return s, "", false
+	}
+	return strings.TrimSpace(s[:i]), strings.TrimSpace(s[i:]), true
+}
+
+// Event implements [Source].
+func (h *HTTP) Event(kind, name string) bool {
+	return kind == "app-layer-event" && h.Events[name]
+}
+
+// Files implements [Source].
+func (h *HTTP) Files(dir rule.Direction) []*File {
+	s := &h.Sides[index(dir)]
+	if len(s.Parts) > 0 {
+		return s.Parts
+	}
+	if !s.HasBody || s.NoFile || len(s.Body) == 0 {
+		return nil
+	}
+	f := &File{Data: s.Body, Size: int64(len(s.Body)), Complete: s.At >= rule.Trailer, Magic: Magic(s.Body), Name: h.fileName(s)}
+	return []*File{f}
+}
+
+// fileName returns the name of the body: that of Content-Disposition, or the
+// last part of the path.
+func (h *HTTP) fileName(s *Side) string {
+	if v, ok := s.Get("Content-Disposition"); ok {
+		if n := DispositionName(string(v)); n != "" {
+			return n
+		}
+	}
+	path := string(NormalURI(h.Sides[0].Target))
+	path, _, _ = strings.Cut(path, "?")
+	return path
+}
+
+// DispositionName returns the file name in a Content-Disposition.
+func DispositionName(v string) string {
+	i := strings.Index(strings.ToLower(v), "filename=")
+	if i < 0 {
+		return ""
+	}
+	v = v[i+len("filename="):]
+	if strings.HasPrefix(v, `"`) {
+		v = v[1:]
+		if end := strings.IndexByte(v, '"'); end >= 0 {
+			return v[:end]
+		}
+		return v
+	}
+	v, _, _ = strings.Cut(v, ";")
+	return strings.TrimSpace(v)
+}
+
+// NormalURI returns the target as http.uri has it: without scheme and host,
+// decoded once, with backslashes as slashes, and without repeated slashes and
+// dot segments in the path.
+func NormalURI(target []byte) []byte {
+	if i := bytes.Index(target, []byte("://")); i > 0 && bytes.IndexAny(target[:i], "/?#") < 0 {
+		rest := target[i+3:]
+		end := bytes.IndexAny(rest, "/?#")
+		if end < 0 {
+			return []byte{}
+		}
+		target = rest[end:]
+	}
+	path, tail := target, []byte(nil)
+	if i := bytes.IndexAny(target, "?#"); i >= 0 {
+		path, tail = target[:i], target[i:]
+	}
+	out := normalPath(decodePath(path))
+	if len(tail) > 0 {
+		out = append(out, decodeQuery(tail)...)
+	}
+	return out
+}
+
+// decodePath undoes %XX and %uXXXX and turns backslashes into slashes.
+func decodePath(p []byte) []byte {
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		c, n := decodeOne(p[i:])
+		i += n - 1
+		if c == '\\' {
+			c = '/'
+		}
+		if c == '/' && len(out) > 0 && out[len(out)-1] == '/' {
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func decodeQuery(p []byte) []byte {
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		c, n := decodeOne(p[i:])
+		i += n - 1
+		out = append(out, c)
+	}
+	return out
+}
+
+// decodeOne decodes what p begins with and returns how many bytes that were.
+// What is not a valid escape stays as it is.
+func decodeOne(p []byte) (c byte, n int) {
+	if p[0] != '%' {
+		return p[0], 1
+	}
+	if len(p) >= 6 && (p[1] == 'u' || p[1] == 'U') && isHex(p[2]) && isHex(p[3]) && isHex(p[4]) && isHex(p[5]) {
+		hi, lo := unhex(p[2])<<4|unhex(p[3]), unhex(p[4])<<4|unhex(p[5])
+		return bestFit(hi, lo), 6
+	}
+	if len(p) >= 3 && isHex(p[1]) && isHex(p[2]) {
+		return unhex(p[1])<<4 | unhex(p[2]), 3
+	}
+	return '%', 1
+}
+
+// bestFit is the byte that servers take for a character beyond one byte.
+func bestFit(hi, lo byte) byte {
+	switch {
+	case hi == 0:
+		return lo
+	case hi == 0xff && lo >= 0x01 && lo <= 0x5e: // full-width forms
+		return lo + 0x20
+	case hi == 0x22 && lo == 0x15, hi == 0x20 && lo == 0x44:
+		return '/'
+	case hi == 0x22 && lo == 0x16:
+		return '\\'
+	}
+	return '?'
+}
+
+// normalPath resolves dot segments.
+func normalPath(p []byte) []byte {
+	if !bytes.Contains(p, []byte("./")) && !bytes.HasSuffix(p, []byte("/.")) && !bytes.HasSuffix(p, []byte("/..")) {
+		return p
+	}
+	out := make([]byte, 0, len(p))
+	for len(p) > 0 {
+		switch {
+		case bytes.HasPrefix(p, []byte("../")):
+			p = p[3:]
+		case bytes.HasPrefix(p, []byte("./")):
+			p = p[2:]
+		case bytes.HasPrefix(p, []byte("/./")):
+			p = p[2:]
+		case string(p) == "/.":
+			p = []byte("/")
+		case bytes.HasPrefix(p, []byte("/../")):
+			p = p[3:]
+			out = out[:max(0, bytes.LastIndexByte(out, '/'))]
+		case string(p) == "/..":
+			p = []byte("/")
+			out = out[:max(0, bytes.LastIndexByte(out, '/'))]
+		case string(p) == "." || string(p) == "..":
+			p = nil
+		default:
+			i := bytes.IndexByte(p[1:], '/') + 1
+			if i == 0 {
+				i = len(p)
+			}
+			out = append(out, p[:i]...)
+			p = p[i:]
+		}
+	}
+	return out
+}
+
+// Magic names the type of a file as libmagic does, for the types that rules ask
+// for most.
+func Magic(b []byte) string {
+	for _, m := range magics {
+		if len(b) >= m.at+len(m.sig) && string(b[m.at:m.at+len(m.sig)]) == m.sig {
+			return m.text
+		}
+	}
+	if len(b) == 0 {
+		return ""
+	}
+	for _, c := range b[:min(len(b), 512)] {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b {
+			return "data"
+		}
+		if c >= 0x80 {
+			return "UTF-8 Unicode text"
+		}
+	}
+	if low := strings.ToLower(string(b[:min(len(b), 512)])); strings.Contains(low, "<html") || strings.Contains(low, "<!doctype html") {
+		return "HTML document, ASCII text"
+	}
+	return "ASCII text"
+}
+
+var magics = []struct {
+	at        int
+	sig, text string
+}{
+	{0, "MZ", "PE32 executable (GUI) Intel 80386, for MS Windows"}, {0, "\x7fELF", "ELF executable"},
+	{0, "%PDF-", "PDF document"}, {0, "\x89PNG\r\n\x1a\n", "PNG image data"}, {0, "\xff\xd8\xff", "JPEG image data"},
+	{0, "GIF87a", "GIF image data, version 87a"}, {0, "GIF89a", "GIF image data, version 89a"},
+	{0, "PK\x03\x04", "Zip archive data"}, {0, "\x1f\x8b", "gzip compressed data"}, {0, "BZh", "bzip2 compressed data"},
+	{0, "Rar!\x1a\x07", "RAR archive data"}, {0, "7z\xbc\xaf\x27\x1c", "7-zip archive data"},
+	{0, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Composite Document File V2 Document"}, {0, "\xca\xfe\xba\xbe", "compiled Java class data"},
+	{0, "CWS", "Macromedia Flash data (compressed)"}, {0, "FWS", "Macromedia Flash data"}, {0, "{\\rtf", "Rich Text Format data"},
+	{0, "#!/bin/sh", "POSIX shell script, ASCII text executable"}, {0, "#!/bin/bash", "Bourne-Again shell script, ASCII text executable"},
+	{0, "\xfd7zXZ\x00", "XZ compressed data"}, {257, "ustar", "POSIX tar archive"}, {0, "RIFF", "RIFF (little-endian) data"},
+	{0, "\x00\x00\x01\x00", "MS Windows icon resource"}, {0, "<?xml", "XML document text"}, {4, "ftyp", "ISO Media"},
+	{0, "ID3", "Audio file with ID3"}, {0, "OggS", "Ogg data"}, {0, "X5O!P%@AP", "EICAR virus test files"},
+}

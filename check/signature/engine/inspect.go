@@ -1,0 +1,682 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/base64"
+	"math"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"shuultuur/check/signature/rule"
+)
+
+// Limits of the inspection of one rule.
+const (
+	maxSteps  = 3000 // Suricata's inspection-recursion-limit
+	ruleTime  = time.Millisecond
+	timeEvery = 64 // steps between looks at the clock
+	maxBase64 = 64 << 10
+)
+
+// A result is what inspecting a list of matches came to.
+type result int8
+
+const (
+	retry result = iota // not from here; an earlier match may be tried further on
+	match
+	never // not at all, whatever earlier matches do
+)
+
+// An inspector looks at one buffer with the matches of a rule. Its semantics are
+// those of Suricata: matches are tried from left to right; when one that depends
+// on the place of an earlier one fails, the nearest earlier one is tried at its
+// next occurrence.
+type inspector struct {
+	buf      []byte
+	text     string // buf as Latin-1 in UTF-8, "" until an expression asks
+	ascii    bool   // text has the bytes of buf
+	vars     []uint64
+	steps    int
+	began    time.Time
+	captures []capture
+	regexps  int // expressions run
+	over     bool
+	left     int // matches that were left at best
+	ctx      matcher
+}
+
+// A matcher answers the matches that are not about bytes alone.
+type matcher interface {
+	dataset(d *rule.Dataset, buf []byte) bool
+	script(s *script, buf []byte, cursor int) bool
+}
+
+// A capture is what a group of an expression held.
+type capture struct {
+	scope, name string
+	value       []byte
+}
+
+// start makes the inspector ready for a buffer.
+func (in *inspector) start(buf []byte) {
+	in.buf, in.text, in.steps, in.left = buf, "", 0, maxSteps
+}
+
+// inspect tries the matches ms from place at on.
+func (in *inspector) inspect(ms []rule.Match, at int) result {
+	in.left = min(in.left, len(ms))
+	if len(ms) == 0 {
+		return match
+	}
+	in.steps++
+	if in.steps > maxSteps {
+		in.over = true
+		return never
+	}
+	if in.steps%timeEvery == 0 && time.Since(in.began) > ruleTime {
+		in.over = true
+		return never
+	}
+	next := ms[1:]
+	switch m := ms[0].(type) {
+	case *rule.Content:
+		return in.content(m, next, at)
+	case *expression:
+		return in.pcre(m, next, at)
+	case *rule.DataAt:
+		n := in.value(m.At)
+		var there bool
+		if m.Relative {
+			there = at+n <= len(in.buf)
+		} else {
+			there = n < len(in.buf)
+		}
+		if there == m.Negated {
+			return retry
+		}
+		return in.inspect(next, at)
+	case *rule.ByteTest:
+		if !in.byteTest(m, at) {
+			return retry
+		}
+		return in.inspect(next, at)
+	case *rule.ByteJump:
+		to, ok := in.byteJump(m, at)
+		if !ok {
+			return retry
+		}
+		return in.inspect(next, to)
+	case *rule.ByteExtract:
+		if !in.byteExtract(m, at) {
+			return retry
+		}
+		return in.inspect(next, at)
+	case *rule.ByteMath:
+		if !in.byteMath(m, at) {
+			return retry
+		}
+		return in.inspect(next, at)
+	}
+	return in.whole(ms[0], next, at)
+}
+
+// whole tries matches that look at the buffer as a whole.
+func (in *inspector) whole(m rule.Match, next []rule.Match, at int) result {
+	ok := false
+	switch m := m.(type) {
+	case *rule.Size:
+		ok = m.Match(uint64(len(in.buf)))
+	case *rule.Entropy:
+		ok = entropyFits(m, in.buf)
+	case *rule.Dataset:
+		ok = in.ctx != nil && in.ctx.dataset(m, in.buf)
+	case *script:
+		ok = in.ctx != nil && in.ctx.script(m, in.buf, at)
+	case *rule.Base64:
+		return in.base64(m, next, at)
+	}
+	if !ok {
+		return never
+	}
+	return in.inspect(next, at)
+}
+
+func (in *inspector) value(n rule.Number) int {
+	if n.Var > 0 {
+		return int(min(in.vars[n.Var-1], math.MaxInt32))
+	}
+	return n.N
+}
+
+// bounds returns where a content may begin and must end.
+func (in *inspector) bounds(c *rule.Content, at int) (from, to int) {
+	to = len(in.buf)
+	if !c.Relative() {
+		if c.HasOffset {
+			from = in.value(c.Offset)
+		}
+		if c.HasDepth {
+			to = min(to, from+in.value(c.Depth))
+		}
+		return from, to
+	}
+	from = at
+	distance := 0
+	if c.HasDistance {
+		distance = in.value(c.Distance)
+		from = max(0, at+distance)
+	}
+	if c.HasWith {
+		to = min(to, at+in.value(c.Within)+distance)
+	}
+	if c.HasDepth {
+		to = min(to, at+in.value(c.Depth))
+	}
+	if c.HasOffset {
+		from = max(from, in.value(c.Offset))
+	}
+	return from, to
+}
+
+// content tries a content from place at on.
+func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result {
+	from, to := in.bounds(c, at)
+	failed := retry
+	if !c.Relative() {
+		failed = never // no earlier match can change this
+	}
+	for {
+		i := -1
+		switch {
+		case from > to || to-from < len(c.Pattern):
+		case c.Ends:
+			start := len(in.buf) - len(c.Pattern)
+			if start >= from && to == len(in.buf) && equalAt(in.buf[start:], c) {
+				i = start
+			}
+		case c.Starts && !c.Relative():
+			if equalAt(in.buf[from:], c) {
+				i = from
+			}
+		default:
+			if i = find(in.buf[from:to], c); i >= 0 {
+				i += from
+			}
+		}
+		if c.Negated {
+			if i >= 0 {
+				return failed
+			}
+			return in.inspect(next, at)
+		}
+		if i < 0 {
+			return failed
+		}
+		end := i + len(c.Pattern)
+		r := in.inspect(next, end)
+		if r != retry || !c.RelativeNext {
+			if r == retry {
+				return failed
+			}
+			return r
+		}
+		if c.Ends {
+			return failed
+		}
+		from = i + 1
+		in.steps++
+		if in.steps > maxSteps {
+			in.over = true
+			return never
+		}
+	}
+}
+
+// find returns the place of the first occurrence, or -1.
+func find(data []byte, c *rule.Content) int {
+	if !c.NoCase {
+		return bytes.Index(data, c.Pattern)
+	}
+	p := c.Pattern // folded when compiled
+	if len(p) == 0 {
+		return 0
+	}
+	first := p[0]
+	if first < 'a' || first > 'z' {
+		for from := 0; ; {
+			i := bytes.IndexByte(data[from:], first)
+			if i < 0 || len(data)-from-i < len(p) {
+				return -1
+			}
+			if at(data[from+i:], p) {
+				return from + i
+			}
+			from += i + 1
+		}
+	}
+	for i := 0; i+len(p) <= len(data); i++ {
+		if lower[data[i]] == first && at(data[i:], p) {
+			return i
+		}
+	}
+	return -1
+}
+
+func equalAt(data []byte, c *rule.Content) bool {
+	if c.NoCase {
+		return at(data, c.Pattern)
+	}
+	return bytes.HasPrefix(data, c.Pattern)
+}
+
+// An expression is a compiled pcre.
+type expression struct {
+	*rule.PCRE
+	re *rule.Regexp
+}
+
+// latin makes the buffer a string in which each byte is one character.
+func (in *inspector) latin() string {
+	if in.text != "" || len(in.buf) == 0 {
+		return in.text
+	}
+	in.ascii = true
+	high := 0
+	for _, c := range in.buf {
+		if c >= utf8.RuneSelf {
+			high++
+		}
+	}
+	if high == 0 {
+		in.text = string(in.buf)
+		return in.text
+	}
+	in.ascii = false
+	out := make([]byte, 0, len(in.buf)+high)
+	for _, c := range in.buf {
+		out = utf8.AppendRune(out, rune(c))
+	}
+	in.text = string(out)
+	return in.text
+}
+
+// toText and toBytes turn places in the buffer into places in the text.
+func (in *inspector) toText(i int) int {
+	if in.ascii {
+		return i
+	}
+	n := i
+	for _, c := range in.buf[:i] {
+		if c >= utf8.RuneSelf {
+			n++
+		}
+	}
+	return n
+}
+
+func (in *inspector) toBytes(i int) int {
+	if in.ascii {
+		return i
+	}
+	return utf8.RuneCountInString(in.text[:i])
+}
+
+// pcre tries an expression from place at on.
+func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
+	text := in.latin()
+	from := 0
+	if m.Relative {
+		if at > len(in.buf) {
+			return retry
+		}
+		from = in.toText(at)
+	}
+	subject, place := text[from:], 0
+	failed := retry
+	if !m.Relative {
+		failed = never
+	}
+	for {
+		in.regexps++
+		in.steps += 8
+		loc := m.re.Find(subject, place)
+		if m.Negated {
+			if loc != nil {
+				return failed
+			}
+			return in.inspect(next, at)
+		}
+		if loc == nil {
+			return failed
+		}
+		if len(m.Captures) > 0 {
+			in.keep(m, subject, loc)
+		}
+		r := in.inspect(next, in.toBytes(from+loc[1]))
+		if r != retry || !m.RelativeNext {
+			if r == retry {
+				return failed
+			}
+			return r
+		}
+		place = loc[0] + 1
+		if place > len(subject) || in.steps > maxSteps || m.Expr != "" && m.Expr[0] == '^' {
+			return failed
+		}
+		for place < len(subject) && !utf8.RuneStart(subject[place]) {
+			place++
+		}
+	}
+}
+
+// keep notes what the groups of an expression held.
+func (in *inspector) keep(m *expression, subject string, loc []int) {
+	for i, c := range m.Captures {
+		if 2*i+3 < len(loc) && loc[2*i+2] >= 0 {
+			v := subject[loc[2*i+2]:loc[2*i+3]]
+			raw := make([]byte, 0, len(v))
+			for _, r := range v {
+				raw = append(raw, byte(r))
+			}
+			in.captures = append(in.captures, capture{c.Scope, c.Name, raw})
+		}
+	}
+}
+
+// read reads the number of a byte_ keyword; size is the bytes it takes.
+func (in *inspector) read(r *rule.Reader, at int) (n uint64, end int, ok bool) {
+	i := in.value(r.Offset)
+	if r.Relative {
+		i += at
+	}
+	size := in.value(r.Bytes)
+	if i < 0 || size < 0 || i+size > len(in.buf) {
+		if !r.Text || i < 0 || i >= len(in.buf) {
+			return 0, 0, false
+		}
+		size = len(in.buf) - i
+	}
+	raw := in.buf[i : i+size]
+	if r.Text {
+		n, used, ok := digits(raw, r.Base)
+		if !ok {
+			return 0, 0, false
+		}
+		return in.masked(r, n), i + used, true
+	}
+	if size > 8 || size == 0 {
+		return 0, 0, size == 0
+	}
+	for k := range raw {
+		if r.Little {
+			n |= uint64(raw[k]) << (8 * k)
+		} else {
+			n = n<<8 | uint64(raw[k])
+		}
+	}
+	return in.masked(r, n), i + size, true
+}
+
+func (in *inspector) masked(r *rule.Reader, n uint64) uint64 {
+	if r.Mask == 0 {
+		return n
+	}
+	n &= uint64(r.Mask)
+	for m := r.Mask; m&1 == 0; m >>= 1 {
+		n >>= 1
+	}
+	return n
+}
+
+// digits reads a number as strtoull does: spaces, a sign, digits up to the
+// first byte that is none.
+func digits(raw []byte, base int) (n uint64, used int, ok bool) {
+	i := 0
+	for i < len(raw) && (raw[i] == ' ' || raw[i] >= '\t' && raw[i] <= '\r') {
+		i++
+	}
+	if i < len(raw) && (raw[i] == '+' || raw[i] == '-') {
+		i++
+	}
+	if base == 16 && i+1 < len(raw) && raw[i] == '0' && raw[i+1]|0x20 == 'x' {
+		i += 2
+	}
+	from := i
+	for i < len(raw) {
+		if _, err := strconv.ParseUint(string(raw[i:i+1]), base, 8); err != nil {
+			break
+		}
+		i++
+	}
+	if i == from {
+		return 0, 0, false
+	}
+	n, err := strconv.ParseUint(string(raw[from:i]), base, 64)
+	return n, i, err == nil
+}
+
+func (in *inspector) byteTest(m *rule.ByteTest, at int) bool {
+	n, _, ok := in.read(&m.Reader, at)
+	if !ok {
+		return false
+	}
+	v := uint64(int64(m.Value.N))
+	if m.Value.Var > 0 {
+		v = in.vars[m.Value.Var-1]
+	}
+	switch m.Op {
+	case "<":
+		ok = n < v
+	case ">":
+		ok = n > v
+	case "<=":
+		ok = n <= v
+	case ">=":
+		ok = n >= v
+	case "=":
+		ok = n == v
+	case "&":
+		ok = n&v != 0
+	case "^":
+		ok = n^v != 0
+	}
+	return ok != m.Negated
+}
+
+func (in *inspector) byteJump(m *rule.ByteJump, cursor int) (int, bool) {
+	n, end, ok := in.read(&m.Reader, cursor)
+	if !ok {
+		return 0, false
+	}
+	if m.Bytes.N == 0 && m.Bytes.Var == 0 {
+		end = in.value(m.Offset)
+		if m.Relative {
+			end += cursor
+		}
+	}
+	jump := int64(n) * int64(m.Multiplier)
+	if n > math.MaxInt32 {
+		return 0, false
+	}
+	if m.Align && jump%4 != 0 {
+		jump += 4 - jump%4
+	}
+	post := int64(m.Post)
+	if m.PostVar > 0 {
+		post = int64(in.vars[m.PostVar-1])
+	}
+	to := int64(end) + jump + post
+	switch {
+	case m.Begin:
+		to = jump + post
+	case m.End:
+		to = int64(len(in.buf)) + jump + post
+	}
+	if to < 0 || to > int64(len(in.buf)) {
+		return 0, false
+	}
+	return int(to), true
+}
+
+func (in *inspector) byteExtract(m *rule.ByteExtract, at int) bool {
+	n, _, ok := in.read(&m.Reader, at)
+	if !ok {
+		return false
+	}
+	n *= m.Multiplier
+	if a := uint64(m.Align); a > 0 && n%a != 0 {
+		n += a - n%a
+	}
+	in.vars[m.Slot-1] = n
+	return true
+}
+
+func (in *inspector) byteMath(m *rule.ByteMath, at int) bool {
+	n, _, ok := in.read(&m.Reader, at)
+	if !ok {
+		return false
+	}
+	v := uint64(int64(m.Value.N))
+	if m.Value.Var > 0 {
+		v = in.vars[m.Value.Var-1]
+	}
+	switch m.Op {
+	case "+":
+		n += v
+	case "-":
+		n -= v
+	case "*":
+		n *= v
+	case "/":
+		if v == 0 {
+			return false
+		}
+		n /= v
+	case "<<":
+		if v >= 64 {
+			n = 0
+		} else {
+			n <<= v
+		}
+	case ">>":
+		if v >= 64 {
+			n = 0
+		} else {
+			n >>= v
+		}
+	}
+	in.vars[m.Slot-1] = n
+	return true
+}
+
+// base64 decodes from the cursor and looks at what comes out.
+func (in *inspector) base64(m *rule.Base64, next []rule.Match, at int) result {
+	from := m.Offset
+	if m.Relative {
+		from += at
+	}
+	if from >= len(in.buf) {
+		return retry
+	}
+	raw := in.buf[from:]
+	if m.Bytes > 0 && m.Bytes < len(raw) {
+		raw = raw[:m.Bytes]
+	}
+	out := decodeBase64(raw, false)
+	if len(out) == 0 {
+		return retry
+	}
+	if len(m.Inner) > 0 {
+		sub := inspector{buf: out, vars: in.vars, began: in.began, ctx: in.ctx}
+		r := sub.inspect(m.Inner, 0)
+		in.steps += sub.steps
+		in.captures = append(in.captures, sub.captures...)
+		if r != match {
+			return retry
+		}
+	}
+	return in.inspect(next, at)
+}
+
+// decodeBase64 decodes as far as there are digits. Spaces and line ends are
+// skipped where skip says so.
+func decodeBase64(raw []byte, skip bool) []byte {
+	if len(raw) > maxBase64 {
+		raw = raw[:maxBase64]
+	}
+	clean := make([]byte, 0, len(raw))
+	for _, c := range raw {
+		if isBase64(c) {
+			clean = append(clean, c)
+			continue
+		}
+		if skip && c != '=' {
+			continue
+		}
+		break
+	}
+	if len(clean)%4 == 1 {
+		clean = clean[:len(clean)-1]
+	}
+	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(clean)))
+	n, _ := base64.RawStdEncoding.Decode(out, clean)
+	return out[:n]
+}
+
+func isBase64(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/'
+}
+
+// entropyFits compares Shannon's entropy in bits for each byte.
+func entropyFits(m *rule.Entropy, b []byte) bool {
+	if m.Offset > len(b) {
+		return false
+	}
+	b = b[m.Offset:]
+	if m.Bytes > 0 {
+		if m.Bytes > len(b) {
+			return false
+		}
+		b = b[:m.Bytes]
+	}
+	e := Entropy(b)
+	switch m.Op {
+	case "=":
+		return e == m.Value
+	case "!=":
+		return e != m.Value
+	case "<":
+		return e < m.Value
+	case ">":
+		return e > m.Value
+	case "<=":
+		return e <= m.Value
+	case ">=":
+		return e >= m.Value
+	case "<>":
+		return e > m.Value && e < m.High
+	case "!<>":
+		return e <= m.Value || e >= m.High
+	}
+	return false
+}
+
+// Entropy returns Shannon's entropy of b in bits for each byte.
+func Entropy(b []byte) float64 {
+	if len(b) == 0 {
+		return 0
+	}
+	var count [256]int
+	for _, c := range b {
+		count[c]++
+	}
+	e := 0.0
+	for _, n := range count {
+		if n > 0 {
+			p := float64(n) / float64(len(b))
+			e -= p * math.Log2(p)
+		}
+	}
+	return e
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"shuultuur/check/signature/rule"
+)
+
+// A Limit is a line of threshold.config: threshold, rate_filter or suppress.
+type Limit struct {
+	GID, SID uint32 // 0: all
+	rule.Threshold
+	at *addresses
+}
+
+func (l *Limit) prepare(vars map[string]string) error {
+	if l.Addresses == "" {
+		return nil
+	}
+	a, err := parseAddresses(l.Addresses, vars, 0)
+	if err != nil {
+		return fmt.Errorf("suppress: %w", err)
+	}
+	l.at = a
+	return nil
+}
+
+// ReadLimits reads a threshold.config.
+func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
+	s := bufio.NewScanner(r)
+	text := ""
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		if cont, ok := strings.CutSuffix(line, "\\"); ok {
+			text += cont + " "
+			continue
+		}
+		line, text = text+line, ""
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		word, rest, _ := strings.Cut(line, " ")
+		l := &Limit{}
+		var kept []string
+		for _, part := range splitOutside(rest) {
+			name, arg, _ := strings.Cut(part, " ")
+			num, err := strconv.ParseUint(strings.TrimSpace(arg), 10, 32)
+			switch {
+			case (name == "gen_id" || name == "sig_id") && err != nil:
+				return nil, fmt.Errorf("%s:%d: %s %q is not a number", s.Text(), n, name, arg)
+			case name == "gen_id":
+				l.GID = uint32(num)
+			case name == "sig_id":
+				l.SID = uint32(num)
+			default:
+				kept = append(kept, part)
+			}
+		}
+		t, err := rule.ParseThreshold(strings.Join(kept, ", "))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+		l.Threshold = *t
+		switch word {
+		case "threshold", "event_filter":
+		case "rate_filter", "suppress":
+			l.Type = word
+		default:
+			return nil, fmt.Errorf("%s:%d: %q is not threshold, rate_filter or suppress", name, n, word)
+		}
+		limits = append(limits, l)
+	}
+	return limits, s.Err()
+}
+
+func splitOutside(v string) []string { return splitGroup(v) }
+
+// ReadClasses reads a classification.config.
+func ReadClasses(name string, r io.Reader) (map[string]*Class, error) {
+	classes := map[string]*Class{}
+	s := bufio.NewScanner(r)
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		rest, ok := strings.CutPrefix(line, "config classification:")
+		if !ok {
+			continue
+		}
+		f := strings.SplitN(rest, ",", 3)
+		if len(f) != 3 {
+			return nil, fmt.Errorf("%s:%d: %q is not name,text,priority", name, n, rest)
+		}
+		p, err := strconv.Atoi(strings.TrimSpace(f[2]))
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: priority %q is not a number", name, n, f[2])
+		}
+		k := strings.TrimSpace(f[0])
+		classes[strings.ToLower(k)] = &Class{Name: k, Text: strings.TrimSpace(f[1]), Priority: p}
+	}
+	return classes, s.Err()
+}
+
+// limit applies threshold.config to an alert.
+func (w *work) limit(a *Alert, own bool) {
+	src, dst := w.tx.ends(w.dir)
+	for _, key := range [][2]uint32{{a.GID, a.SID}, {a.GID, 0}, {0, 0}} {
+		for i, l := range w.e.limits[key] {
+			switch l.Type {
+			case "suppress":
+				if w.suppressed(l) {
+					a.Silent = true
+				}
+			case "rate_filter":
+				k := track(a.GID, a.SID, l.Track, byte(2+i), src.Addr(), dst.Addr(), w.tx.Flow)
+				if w.e.state.allow(&l.Threshold, k, w.tx.Now, 0) {
+					a.change(l.NewAction)
+				}
+			default:
+				if own && key[1] == 0 {
+					continue // the rule has its own
+				}
+				k := track(a.GID, a.SID, l.Track, 1, src.Addr(), dst.Addr(), w.tx.Flow)
+				if !w.e.state.allow(&l.Threshold, k, w.tx.Now, 0) {
+					a.Silent = true
+				}
+			}
+		}
+	}
+}
+
+// change sets the action that a rate_filter wants.
+func (a *Alert) change(to string) {
+	switch to {
+	case "drop":
+		a.Action = rule.Drop
+	case "reject":
+		a.Action = rule.Reject
+	case "pass":
+		a.Action, a.Silent = rule.Pass, true
+	case "alert", "log":
+		a.Action = rule.Alert
+	}
+}
+
+func (w *work) suppressed(l *Limit) bool {
+	src, dst := w.tx.ends(w.dir)
+	client := w.dir == rule.ToServer
+	switch {
+	case l.at == nil:
+		return true
+	case l.Track == "by_dst":
+		return l.at.has(dst.Addr(), !client)
+	case l.Track == "by_either", l.Track == "by_both":
+		return l.at.has(src.Addr(), client) || l.at.has(dst.Addr(), !client)
+	}
+	return l.at.has(src.Addr(), client)
+}
+
+// A counter counts.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) add(n int64) {
+	if n != 0 {
+		c.n.Add(n)
+	}
+}
+
+// Value returns the count.
+func (c *counter) Value() int64 { return c.n.Load() }
+
+// Counters are what an engine has done.
+type Counters struct {
+	Checks, Regexps, Alerts counter
+	OverRule                counter // rules that took longer than a rule may
+	OverMessage             counter // messages that took longer than a message may
+}
+
+// Counters returns the counters of the engine.
+func (e *Engine) Counters() *Counters { return &e.counters }

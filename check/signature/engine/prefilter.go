@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// A prefilter finds which of many patterns occur in a buffer. It folds case, and
+// the inspection that follows looks at it again.
+//
+// Of each pattern the four bytes that are rarest in web traffic are hashed into
+// a bitmap. A scan hashes the four bytes at every position, four positions for
+// each load, and looks closer only where the bit is set. Shorter patterns have
+// tables of their own, of two bytes and of one.
+type prefilter struct {
+	bitmap  []uint64
+	shift   uint // of the hash, for the bitmap
+	buckets []int32
+	mask    uint32
+	next    []entry // chained by bucket
+	pairs   *[1 << 10]uint64
+	short   map[uint16][]int32 // two bytes, folded, to patterns
+	single  *[256][]int32
+	pats    [][]byte // folded
+	n       int
+}
+
+// An entry is a pattern with the place of its four bytes in it.
+type entry struct {
+	key  uint32
+	off  uint16
+	pat  int32
+	next int32 // index of the next in the bucket plus 1
+}
+
+const multiplier = 0x9E3779B1
+
+// newPrefilter compiles patterns, which are found by their index.
+func newPrefilter(patterns [][]byte) *prefilter {
+	f := &prefilter{n: len(patterns), pats: make([][]byte, len(patterns))}
+	long := 0
+	for i, p := range patterns {
+		f.pats[i] = fold(p)
+		if len(p) >= 4 {
+			long++
+		}
+	}
+	size := max(10, bits.Len(uint(long*64)))
+	size = min(size, 18)
+	f.shift = uint(32 - size)
+	f.bitmap = make([]uint64, max(1, 1<<size/64))
+	nb := 1 << max(4, bits.Len(uint(long)))
+	f.buckets = make([]int32, nb)
+	f.mask = uint32(nb - 1)
+	for i, p := range f.pats {
+		f.add(int32(i), p)
+	}
+	return f
+}
+
+func (f *prefilter) add(i int32, p []byte) {
+	switch {
+	case len(p) >= 4:
+		off := rarest(p)
+		key := binary.LittleEndian.Uint32(p[off:]) | 0x20202020
+		h := key * multiplier
+		f.bitmap[h>>f.shift>>6] |= 1 << (h >> f.shift & 63)
+		b := (h >> 7) & f.mask
+		f.next = append(f.next, entry{key, uint16(off), i, f.buckets[b]})
+		f.buckets[b] = int32(len(f.next))
+	case len(p) >= 2:
+		if f.pairs == nil {
+			f.pairs, f.short = new([1 << 10]uint64), map[uint16][]int32{}
+		}
+		k := binary.LittleEndian.Uint16(p) | 0x2020
+		f.pairs[k>>6] |= 1 << (k & 63)
+		f.short[k] = append(f.short[k], i)
+	case len(p) == 1:
+		if f.single == nil {
+			f.single = new([256][]int32)
+		}
+		f.single[p[0]] = append(f.single[p[0]], i)
+	}
+}
+
+// fold returns p in lower case, of ASCII only.
+func fold(p []byte) []byte {
+	q := make([]byte, len(p))
+	for i, c := range p {
+		q[i] = lower[c]
+	}
+	return q
+}
+
+var lower = func() (t [256]byte) {
+	for i := range t {
+		t[i] = byte(i)
+		if i >= 'A' && i <= 'Z' {
+			t[i] += 'a' - 'A'
+		}
+	}
+	return
+}()
+
+// rarest returns the place of the four bytes that occur least in web traffic.
+func rarest(p []byte) int {
+	best, at := 1<<30, 0
+	for i := 0; i+4 <= len(p); i++ {
+		sum := 0
+		for _, c := range p[i : i+4] {
+			sum += common(c)
+		}
+		if sum < best {
+			best, at = sum, i
+		}
+	}
+	return min(at, 1<<16-1)
+}
+
+// common says how frequent a byte is in pages, scripts and heads, from 0.
+func common(c byte) int {
+	switch {
+	case c == ' ' || c == 'e' || c == 't' || c == 'a' || c == 'i' || c == 'n' || c == 'o' || c == 's' || c == 'r':
+		return 9
+	case c == '/' || c == '.' || c == '"' || c == '=' || c == '<' || c == '>' || c == '-' || c == '\n':
+		return 8
+	case c >= 'a' && c <= 'z' && c != 'q' && c != 'z' && c != 'x' && c != 'j' && c != 'k':
+		return 7
+	case c == '0' || c == '1' || c == ':' || c == ';' || c == ',' || c == '\r' || c == '_' || c == 0:
+		return 6
+	case c >= '2' && c <= '9' || c == '(' || c == ')' || c == '{' || c == '}':
+		return 5
+	case c > ' ' && c < 0x7f:
+		return 3
+	}
+	return 2
+}
+
+// scan calls hit for every pattern that occurs in data, sometimes more than
+// once. seen has a bit for each pattern, which scan sets; bits set before are
+// not looked for.
+func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candidates int) {
+	if len(f.next) > 0 && len(data) >= 4 {
+		candidates = f.scanLong(data, seen, hit)
+	}
+	if f.pairs != nil {
+		for i := 0; i+2 <= len(data); i++ {
+			k := binary.LittleEndian.Uint16(data[i:]) | 0x2020
+			if f.pairs[k>>6]>>(k&63)&1 == 0 {
+				continue
+			}
+			candidates++
+			for _, p := range f.short[k] {
+				if seen[p>>6]>>(p&63)&1 == 0 && at(data[i:], f.pats[p]) {
+					seen[p>>6] |= 1 << (p & 63)
+					hit(p)
+				}
+			}
+		}
+	}
+	if f.single != nil {
+		for _, c := range data {
+			for _, p := range f.single[lower[c]] {
+				if seen[p>>6]>>(p&63)&1 == 0 {
+					seen[p>>6] |= 1 << (p & 63)
+					hit(p)
+				}
+			}
+		}
+	}
+	return candidates
+}
+
+func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candidates int) {
+	bitmap, shift := f.bitmap, f.shift
+	i := 0
+	for ; i+8 <= len(data); i += 4 {
+		w := binary.LittleEndian.Uint64(data[i:]) | 0x2020202020202020
+		h0 := uint32(w) * multiplier >> shift
+		h1 := uint32(w>>8) * multiplier >> shift
+		h2 := uint32(w>>16) * multiplier >> shift
+		h3 := uint32(w>>24) * multiplier >> shift
+		b0 := bitmap[h0>>6] >> (h0 & 63)
+		b1 := bitmap[h1>>6] >> (h1 & 63)
+		b2 := bitmap[h2>>6] >> (h2 & 63)
+		b3 := bitmap[h3>>6] >> (h3 & 63)
+		if (b0|b1|b2|b3)&1 == 0 {
+			continue
+		}
+		if b0&1 != 0 {
+			candidates++
+			f.look(data, i, uint32(w), seen, hit)
+		}
+		if b1&1 != 0 {
+			candidates++
+			f.look(data, i+1, uint32(w>>8), seen, hit)
+		}
+		if b2&1 != 0 {
+			candidates++
+			f.look(data, i+2, uint32(w>>16), seen, hit)
+		}
+		if b3&1 != 0 {
+			candidates++
+			f.look(data, i+3, uint32(w>>24), seen, hit)
+		}
+	}
+	for ; i+4 <= len(data); i++ {
+		f.look(data, i, binary.LittleEndian.Uint32(data[i:])|0x20202020, seen, hit)
+	}
+	return candidates
+}
+
+// look compares the patterns whose four bytes may be at place i.
+func (f *prefilter) look(data []byte, i int, key uint32, seen []uint64, hit func(int32)) {
+	for e := f.buckets[key*multiplier>>7&f.mask]; e != 0; {
+		x := &f.next[e-1]
+		e = x.next
+		if x.key != key || seen[x.pat>>6]>>(x.pat&63)&1 != 0 || i < int(x.off) {
+			continue
+		}
+		if at(data[i-int(x.off):], f.pats[x.pat]) {
+			seen[x.pat>>6] |= 1 << (x.pat & 63)
+			hit(x.pat)
+		}
+	}
+}
+
+// at says whether data begins with a folded pattern, in any case.
+func at(data, p []byte) bool {
+	if len(data) < len(p) {
+		return false
+	}
+	for i, c := range p {
+		if lower[data[i]] != c {
+			return false
+		}
+	}
+	return true
+}
+
+// strength is Suricata's measure of a pattern: rare bytes count more, repeated
+// ones hardly.
+func strength(p []byte) int {
+	var seen [256]bool
+	s := 0
+	for _, c := range p {
+		switch {
+		case seen[c]:
+			s++
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			s += 3
+		case c > ' ' && c < 0x7f || c == 0 || c == 1 || c == 0xff:
+			s += 4
+		default:
+			s += 6
+		}
+		seen[c] = true
+	}
+	return s
+}
+
+// sortUnique sorts rule numbers and drops repetitions.
+func sortUnique(s []int32) []int32 {
+	slices.Sort(s)
+	return slices.Compact(s)
+}

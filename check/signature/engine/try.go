@@ -1,0 +1,566 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shuultuur/check/signature/rule"
+)
+
+// An answer is what a condition or a group says by now.
+type answer uint8
+
+const (
+	no answer = iota
+	yes
+	later
+)
+
+// try tries a candidate on a message.
+func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
+	began := time.Now()
+	k.cost.checks.Add(1)
+	w.rule, w.context = k, c.context
+	w.in.began, w.in.over = began, false
+	w.in.captures = w.in.captures[:0]
+	w.in.regexps = 0
+	a := w.decide(k, c)
+	spent := time.Since(began)
+	w.account(k, spent, a == yes)
+	switch a {
+	case later:
+		c.context = w.context
+		return dst
+	case no:
+		c.dead = true
+		return dst
+	}
+	c.dead = true
+	return w.matched(k, n, dst)
+}
+
+// account adds up what trying a rule cost.
+func (w *work) account(k *compiled, spent time.Duration, hit bool) {
+	k.cost.nanos.Add(int64(spent))
+	if hit {
+		k.cost.matches.Add(1)
+		k.cost.nanosMatch.Add(int64(spent))
+	}
+	if int64(spent) > k.cost.worst.Load() {
+		k.cost.worst.Store(int64(spent))
+	}
+	w.e.counters.Checks.add(1)
+	w.e.counters.Regexps.add(int64(w.in.regexps))
+	if w.in.over {
+		w.e.counters.OverRule.add(1)
+	}
+}
+
+// decide says whether a rule fits a message by now.
+func (w *work) decide(k *compiled, c *candidate) answer {
+	tx := w.tx
+	if !w.applies(k) {
+		w.reach(1, "protocol, addresses, ports or flow")
+		return no
+	}
+	at := tx.dir[w.dir>>1].at
+	wait := at < k.hook
+	if k.hook > 0 && k.flow.Direction != 0 && k.flow.Direction != w.dir {
+		return no
+	}
+	for i := range k.groups {
+		g := &k.groups[i]
+		if c.done>>i&1 != 0 {
+			continue
+		}
+		if k.Exchange && g.dir&w.dir == 0 {
+			wait = true
+			continue
+		}
+		switch w.group(g, at) {
+		case no:
+			w.failed(i, g)
+			if k.Exchange && g.dir == rule.Both && w.dir == rule.ToServer {
+				wait = true // the response may hold it
+				continue
+			}
+			return no
+		case later:
+			wait = true
+		case yes:
+			c.done |= 1 << i
+		}
+	}
+	if wait {
+		return later
+	}
+	for _, list := range [][]rule.Condition{k.pre, k.last} {
+		for _, x := range list {
+			if a := w.condition(x, at); a != yes {
+				w.reach(1<<20, describe(x))
+				return a
+			}
+		}
+	}
+	return yes
+}
+
+// failed notes which match of a group did not hold.
+func (w *work) failed(i int, g *group) {
+	if !w.e.config.Trace {
+		return
+	}
+	n := len(g.matches) - w.in.left
+	if n < 0 || n >= len(g.matches) {
+		w.reach(2+i*1000, g.Buffer.String()+" is not there")
+		return
+	}
+	w.reach(3+i*1000+n, g.Buffer.String()+": "+describe(g.matches[n]))
+}
+
+// applies compares the head of a rule with the connection.
+func (w *work) applies(k *compiled) bool {
+	tx := w.tx
+	if k.app != 0 && k.app&tx.App == 0 || k.l4&tx.L4 == 0 {
+		return false
+	}
+	if k.flow.Direction != 0 && k.flow.Direction&w.dir == 0 && !k.Exchange {
+		return false
+	}
+	if k.flow.Established && !tx.Packet.Established || k.flow.NotEstablished && tx.Packet.Established {
+		return false
+	}
+	if k.flow.OnlyFrag && !tx.Packet.Fragment || k.flow.NoFrag && tx.Packet.Fragment {
+		return false
+	}
+	dir := w.dir
+	if k.Exchange {
+		dir = rule.ToServer
+	}
+	src, dst := tx.ends(dir)
+	if v6 := !src.Addr().Is4(); v6 && !k.v6 || !v6 && !k.v4 {
+		return false
+	}
+	if k.head(src, dst, dir == rule.ToServer) {
+		return true
+	}
+	return k.Twoway && k.head(dst, src, dir == rule.ToClient)
+}
+
+// head compares addresses and ports. client says that src opened the connection.
+func (k *compiled) head(src, dst netip.AddrPort, client bool) bool {
+	return (k.ends.sp == nil || k.ends.sp.has(src.Port())) && (k.ends.dp == nil || k.ends.dp.has(dst.Port())) &&
+		(k.ends.src == nil || k.ends.src.has(src.Addr(), client)) && (k.ends.dst == nil || k.ends.dst.has(dst.Addr(), !client))
+}
+
+// group looks at one buffer with the matches of a rule.
+func (w *work) group(g *group, at rule.Progress) answer {
+	info := g.Buffer.Info()
+	complete := at > info.Progress || at >= rule.Complete || info.Progress < rule.Body && at >= info.Progress
+	if !complete && g.atEnd {
+		return later
+	}
+	if at < info.Progress {
+		return later
+	}
+	w.in.left = maxSteps
+	for i := 0; ; i++ {
+		b := w.buffer(w.dir, g.Buffer, i, g.chain)
+		if !b.ok {
+			switch {
+			case i == 0 && g.Absent && complete:
+				return yes
+			case complete:
+				return no
+			}
+			return later
+		}
+		if g.Absent && !g.OrElse {
+			return no
+		}
+		w.in.start(b.data)
+		w.in.vars = w.variables(w.rule)
+		w.in.ctx = w
+		if w.in.inspect(g.matches, 0) == match {
+			return yes
+		}
+		if !info.Multi {
+			if complete {
+				return no
+			}
+			return later
+		}
+	}
+}
+
+func (w *work) variables(k *compiled) []uint64 {
+	if n := len(k.Vars); len(w.in.vars) < n {
+		w.in.vars = make([]uint64, n)
+	}
+	return w.in.vars
+}
+
+// dataset implements matcher.
+func (w *work) dataset(d *rule.Dataset, buf []byte) bool {
+	ok, doc := w.e.state.ask(d, buf)
+	if ok && doc != nil && d.Enrichment != "" {
+		if w.context == nil {
+			w.context = map[string]any{}
+		}
+		w.context[d.Enrichment] = json.RawMessage(doc)
+	}
+	return ok
+}
+
+// script implements matcher.
+func (w *work) script(s *script, buf []byte, cursor int) bool {
+	w.flushCaptures()
+	w.tx.vars = w.in.vars
+	return s.code.Match(w.tx, w.dir, w.rule.Rule, buf, cursor) != s.Negated
+}
+
+// flushCaptures gives scripts what expressions captured.
+func (w *work) flushCaptures() {
+	for _, c := range w.in.captures {
+		if c.scope == "flow" {
+			w.tx.Flow.SetVar(c.name, c.value)
+		}
+	}
+}
+
+// condition answers a condition that is not about one buffer.
+func (w *work) condition(x rule.Condition, at rule.Progress) answer {
+	tx := w.tx
+	src, dst := tx.ends(w.dir)
+	switch x := x.(type) {
+	case *rule.Bit:
+		for _, name := range x.Names {
+			ok := false
+			if x.Kind == "flow" || x.Track == "tx" {
+				ok = tx.Flow.Bit(x.Command, bitName(x, name, tx))
+			} else {
+				ok = w.e.state.bit(x, name, src.Addr(), dst.Addr(), tx.Now)
+			}
+			if ok && x.Command == "isset" {
+				return yes
+			}
+			if !ok && x.Command == "isnotset" {
+				return no
+			}
+		}
+		return truth(x.Command == "isnotset")
+	case *rule.Int:
+		return truth(flowInt(tx.Flow, x))
+	case *rule.Var:
+		v, ok := tx.Flow.Var(x.Name)
+		return truth(ok && bytes.Contains(v, x.Value) != x.Negated)
+	case *rule.Integer:
+		return w.integer(x, at)
+	case *rule.Event:
+		if tx.Source.Event(x.Kind, x.Name) != x.Negated {
+			return yes
+		}
+		return notYet(at)
+	case *rule.Word:
+		return w.word(x, at)
+	case *hashed:
+		return w.hashed(x, at)
+	case *script:
+		w.flushCaptures()
+		tx.vars = w.in.vars
+		return truth(x.code.Match(tx, w.dir, w.rule.Rule, nil, 0) != x.Negated)
+	}
+	return yes
+}
+
+func bitName(b *rule.Bit, name string, tx *Tx) string {
+	if b.Kind == "x" {
+		return fmt.Sprintf("tx %p %s", tx, name)
+	}
+	return name
+}
+
+func truth(ok bool) answer {
+	if ok {
+		return yes
+	}
+	return no
+}
+
+// notYet is no when nothing more comes.
+func notYet(at rule.Progress) answer {
+	if at >= rule.Complete {
+		return no
+	}
+	return later
+}
+
+func flowInt(f *Flow, x *rule.Int) bool {
+	v, ok := f.Int(x.Name)
+	switch x.Op {
+	case "isset":
+		return ok
+	case "isnotset", "notset":
+		return !ok
+	}
+	other := x.Value
+	if x.Var != "" {
+		o, known := f.Int(x.Var)
+		if !known {
+			return false
+		}
+		other = o
+	}
+	if !ok {
+		return false
+	}
+	switch x.Op {
+	case "==":
+		return v == other
+	case "!=":
+		return v != other
+	case "<":
+		return v < other
+	case ">":
+		return v > other
+	case "<=":
+		return v <= other
+	case ">=":
+		return v >= other
+	}
+	return false
+}
+
+// integer answers a keyword that compares one number or several.
+func (w *work) integer(x *rule.Integer, at rule.Progress) answer {
+	name := x.Keyword
+	var ns []uint64
+	ok := true
+	switch name {
+	case "urilen", "urilen.raw":
+		b := rule.URI
+		if name == "urilen.raw" {
+			b = rule.URIRaw
+		}
+		buf := w.buffer(rule.ToServer, b, 0, 0)
+		ns, ok = []uint64{uint64(len(buf.data))}, buf.ok
+	case "filesize":
+		for _, f := range w.tx.Source.Files(w.dir) {
+			if f.Complete || (x.Op == ">" || x.Op == ">=") && x.Match(uint64(f.Size)) {
+				ns = append(ns, uint64(f.Size))
+			}
+		}
+		ok = len(ns) > 0
+	default:
+		ns, ok = w.tx.Source.Numbers(w.dir, name)
+	}
+	if !ok || len(ns) == 0 {
+		switch {
+		case x.Index == "count":
+			return truth(x.Count.Match(0))
+		case x.Absent, x.OrAbsent && len(ns) == 0, x.Index == "all_or_absent":
+			return yes
+		}
+		return notYet(at)
+	}
+	if x.Absent {
+		return no
+	}
+	if fits(x, ns) {
+		return yes
+	}
+	return notYet(at)
+}
+
+// fits applies the index of an integer keyword.
+func fits(x *rule.Integer, ns []uint64) bool {
+	count := x.Count
+	if op, ok := strings.CutSuffix(count.Op, "|slice"); ok {
+		from, to := x.Position, int(int64(count.B))
+		if from < 0 {
+			from += len(ns)
+		}
+		if to <= 0 {
+			to += len(ns)
+		}
+		count.Op, count.B = op, 0
+		if from < 0 || from > len(ns) || to > len(ns) || from > to {
+			return false
+		}
+		ns = ns[from:to]
+	}
+	good := 0
+	for _, n := range ns {
+		if x.Match(n) {
+			good++
+		}
+	}
+	switch x.Index {
+	case "all", "all1", "all_or_absent":
+		return good == len(ns)
+	case "nb":
+		return count.Match(uint64(good))
+	case "count":
+		return count.Match(uint64(len(ns)))
+	case "at":
+		i := x.Position
+		if i < 0 {
+			i += len(ns)
+		}
+		if i < 0 || i >= len(ns) {
+			return x.OrAbsent
+		}
+		return x.Match(ns[i])
+	}
+	return good > 0
+}
+
+// word answers a keyword with words; those about files here.
+func (w *work) word(x *rule.Word, at rule.Progress) answer {
+	switch x.Keyword {
+	case "filename", "fileext", "filemagic":
+	default:
+		if w.tx.Source.Word(w.dir, x.Keyword, x.Value) != x.Negated {
+			return yes
+		}
+		return notYet(at)
+	}
+	want := strings.ToLower(x.Value)
+	for _, f := range w.tx.Source.Files(w.dir) {
+		name := strings.ToLower(f.Name)
+		ok := false
+		switch x.Keyword {
+		case "filename":
+			ok = strings.Contains(name, want)
+		case "fileext":
+			ok = strings.HasSuffix(name, "."+want)
+		case "filemagic":
+			if f.Magic == "" {
+				continue
+			}
+			ok = strings.Contains(strings.ToLower(f.Magic), want)
+		}
+		if ok != x.Negated {
+			return yes
+		}
+	}
+	return notYet(at)
+}
+
+// hashed is filemd5, filesha1 and filesha256 with their list.
+type hashed struct {
+	*rule.Word
+	set map[string]struct{}
+}
+
+// hashes reads the list of digests that a rule names.
+func (e *Engine) hashes(dir string, w *rule.Word) (map[string]struct{}, error) {
+	name := w.Value
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.Keyword, err)
+	}
+	set := map[string]struct{}{}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 0 && f[0][0] != '#' {
+			set[strings.ToLower(f[0])] = struct{}{}
+		}
+	}
+	return set, nil
+}
+
+func (w *work) hashed(x *hashed, at rule.Progress) answer {
+	seen := false
+	for _, f := range w.tx.Source.Files(w.dir) {
+		if !f.Complete || int64(len(f.Data)) != f.Size {
+			continue
+		}
+		seen = true
+		sum := ""
+		switch x.Keyword {
+		case "filemd5":
+			sum = fmt.Sprintf("%x", md5.Sum(f.Data))
+		case "filesha1":
+			sum = fmt.Sprintf("%x", sha1.Sum(f.Data))
+		default:
+			sum = fmt.Sprintf("%x", sha256.Sum256(f.Data))
+		}
+		if _, ok := x.set[sum]; ok != x.Negated {
+			return yes
+		}
+	}
+	if seen {
+		return no
+	}
+	return notYet(at)
+}
+
+// matched does what a rule does when it fits, and appends its alert.
+func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
+	tx := w.tx
+	src, dstEnd := tx.ends(w.dir)
+	w.flushCaptures()
+	for _, x := range k.post {
+		switch x := x.(type) {
+		case *rule.Bit:
+			for _, name := range x.Names {
+				if x.Kind == "flow" || x.Track == "tx" {
+					tx.Flow.Bit(x.Command, bitName(x, name, tx))
+				} else {
+					w.e.state.bit(x, name, src.Addr(), dstEnd.Addr(), tx.Now)
+				}
+			}
+		case *rule.Int:
+			other := x.Value
+			if x.Var != "" {
+				other, _ = tx.Flow.Int(x.Var)
+			}
+			tx.Flow.SetInt(x.Name, func(old uint32, ok bool) uint32 {
+				switch {
+				case x.Op == "=":
+					return other
+				case x.Op == "-" && old < other:
+					return 0
+				case x.Op == "-":
+					return old - other
+				}
+				return old + other
+			})
+		}
+	}
+	a := Alert{Rule: k.Rule, Action: k.Action, Priority: k.priority, Class: k.class, Context: w.context}
+	w.context = nil
+	for _, t := range k.limits {
+		if !w.e.state.allow(t, track(k.GID, k.SID, t.Track, 0, src.Addr(), dstEnd.Addr(), tx.Flow), tx.Now, src.Port()) {
+			if t.Type == "detection_filter" {
+				return dst
+			}
+			a.Silent = true
+		}
+	}
+	w.limit(&a, len(k.limits) > 0)
+	if k.NoAlert || a.Action == rule.Config {
+		a.Silent = true
+	}
+	switch {
+	case a.Action == rule.Pass:
+		tx.Flow.Passed = true
+		a.Silent = a.Silent || !k.Alerts
+	case a.Action < rule.Alert && w.e.config.Prevent:
+		tx.Flow.Dropped = true
+	}
+	w.e.counters.Alerts.add(1)
+	return append(dst, a)
+}

@@ -1,0 +1,181 @@
+package signature
+
+import (
+	"bytes"
+	"strconv"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/rule"
+	"shuultuur/content"
+	"shuultuur/filter"
+	hm "shuultuur/message"
+)
+
+// name tries the rules on a name: a DNS query, or the name in a TLS hello.
+func (c *Check) name(t *filter.Transaction) []engine.Alert {
+	f := connection(t)
+	tx := &engine.Tx{}
+	c.start(tx, t, f.Flow)
+	if t.Proto == filter.DNS {
+		host := t.Asked
+		if host == "" {
+			host = t.Host
+		}
+		tx.App, tx.L4 = engine.DNS, engine.UDP
+		q := engine.DNSName{Name: []byte(host), Type: t.Type}
+		tx.Source = &engine.DNSMessage{Queries: []engine.DNSName{q}}
+		return c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
+	}
+	h := &engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: tx.Now}
+	if t.JA4 != filter.NoHello {
+		h.JA4 = t.JA4
+	}
+	tx.App, tx.Source = engine.TLS, h
+	return c.engine.Inspect(tx, rule.ToServer, rule.Line, nil)
+}
+
+// inspect tries the rules on a stage of an exchange.
+func (m *exchange) inspect(t *filter.Transaction, s filter.Stage) (alerts []engine.Alert) {
+	e := m.check.engine
+	side := &m.http.Sides[0]
+	if side.Line == nil {
+		m.request(t.Request)
+		if s > filter.Request { // the stages before were not asked, or are forgotten
+			alerts = e.Inspect(&m.tx, rule.ToServer, rule.Headers, alerts)
+			alerts = m.stream(rule.ToServer, alerts)
+		}
+	}
+	switch s {
+	case filter.Request:
+		at := rule.Headers
+		if t.Request.Length == hm.None {
+			at = rule.Complete
+		}
+		side.At = at
+		alerts = e.Inspect(&m.tx, rule.ToServer, at, alerts)
+		alerts = m.stream(rule.ToServer, alerts)
+	case filter.RequestBody:
+		at := m.body(side, t.Upload)
+		alerts = e.Inspect(&m.tx, rule.ToServer, at, alerts)
+		alerts = m.stream(rule.ToServer, alerts)
+	case filter.Response, filter.ResponseBody:
+		if side.At < rule.Complete {
+			side.At = rule.Complete
+			alerts = e.Inspect(&m.tx, rule.ToServer, rule.Complete, alerts)
+		}
+		alerts = m.answer(t, s, alerts)
+	}
+	return alerts
+}
+
+// answer tries the rules on the response.
+func (m *exchange) answer(t *filter.Transaction, s filter.Stage, alerts []engine.Alert) []engine.Alert {
+	if t.Response == nil {
+		return alerts
+	}
+	e, side := m.check.engine, &m.http.Sides[1]
+	m.response(t.Response)
+	at := rule.Headers
+	if s == filter.ResponseBody {
+		at = m.body(side, t.Body)
+	} else if t.Last == filter.Response {
+		at = rule.Complete
+		side.At = at
+	}
+	alerts = e.Inspect(&m.tx, rule.ToClient, at, alerts)
+	return m.stream(rule.ToClient, alerts)
+}
+
+// stream tries the rules on content outside any buffer, on what the message is
+// as sent.
+func (m *exchange) stream(dir rule.Direction, alerts []engine.Alert) []engine.Alert {
+	e := m.check.engine
+	if !e.HasStream(dir) {
+		return alerts
+	}
+	side := &m.http.Sides[dir>>1]
+	raw := bytes.Join([][]byte{side.Line, []byte("\r\n"), side.RawHead, side.Body}, nil)
+	side.Raw = raw
+	tx := m.tx.Again()
+	return e.Try(tx, dir, true, alerts)
+}
+
+// request fills in the head of the request.
+func (m *exchange) request(q *hm.Request) {
+	s := &m.http.Sides[0]
+	s.Method, s.Target = []byte(q.Method), q.Target
+	s.Protocol = protocol(q.Proto)
+	s.Line, s.RawHead = head(q.Raw())
+	if m.http.Two || s.Line == nil {
+		s.Line = bytes.Join([][]byte{s.Method, s.Target, s.Protocol}, []byte(" "))
+	}
+	s.Headers = headers(s.Headers[:0], q.Fields)
+	if m.http.Two {
+		s.Target = q.Path
+		pseudo := []engine.Header{{Name: []byte(":method"), Value: s.Method}, {Name: []byte(":path"), Value: q.Path}, {Name: []byte(":scheme"), Value: []byte("https")}, {Name: []byte(":authority"), Value: q.Host}}
+		s.Headers = append(pseudo, s.Headers...)
+	}
+	s.At = rule.Headers
+	m.http.Reset()
+}
+
+// response fills in the head of the response.
+func (m *exchange) response(r *hm.Response) {
+	s := &m.http.Sides[1]
+	s.Code, s.Reason, s.Protocol = strconv.AppendInt(nil, int64(r.Status), 10), r.Reason, protocol(r.Proto)
+	if s.Reason == nil {
+		s.Reason = []byte{}
+	}
+	s.Line, s.RawHead = head(r.Raw())
+	if s.Line == nil {
+		s.Line = bytes.Join([][]byte{s.Protocol, s.Code, s.Reason}, []byte(" "))
+	}
+	s.Headers = headers(s.Headers[:0], r.Fields)
+	s.At = max(s.At, rule.Headers)
+	m.http.Reset()
+}
+
+func headers(dst []engine.Header, fs hm.Fields) []engine.Header {
+	for _, f := range fs {
+		dst = append(dst, engine.Header{Name: f.Name, Value: f.Value})
+	}
+	return dst
+}
+
+// head parts a raw head into the line and the rest.
+func head(raw []byte) (line, rest []byte) {
+	i := bytes.IndexByte(raw, '\n')
+	if i < 0 {
+		return nil, nil
+	}
+	return bytes.TrimSuffix(raw[:i], []byte("\r")), raw[i+1:]
+}
+
+func protocol(p uint8) []byte {
+	switch p {
+	case 10:
+		return []byte("HTTP/1.0")
+	case 20:
+		return []byte("HTTP/2")
+	}
+	return []byte("HTTP/1.1")
+}
+
+// body fills in a body as far as it has come, and says how far that is.
+func (m *exchange) body(s *engine.Side, b *content.Body) rule.Progress {
+	s.At = rule.Body
+	if b == nil {
+		s.At = rule.Complete
+		return s.At
+	}
+	data, _ := b.Decoded() // what came before a fault is looked at, too
+	if len(data) > m.check.body {
+		data = data[:m.check.body]
+		s.At = rule.Complete
+	}
+	if b.Complete() {
+		s.At = rule.Complete
+	}
+	s.Body, s.HasBody = data, len(data) > 0
+	return s.At
+}

@@ -1,0 +1,326 @@
+// Package lua runs the scripts that signature rules name with lua and luaxform.
+//
+// Data moves so: [Pool.Load] reads a script once and compiles it; each use takes
+// a Lua state of the script's own pool, gives it the message through the
+// suricata libraries and the older functions, and asks match or transform. A
+// state has a budget of instructions and bytes, which library functions use up
+// as well (budget.go, pattern.go). A script that fails does not match.
+package lua
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/rule"
+)
+
+// Limits bound scripts. Zero values are Suricata's.
+type Limits struct {
+	Instructions int  // of one call; 500,000
+	Bytes        int  // that strings of one call may take; 500,000
+	Restricted   bool // functions that a sandbox blocks are allowed
+}
+
+// maxScript bounds a script file.
+const maxScript = 1 << 20
+
+// maxIdle bounds the states that wait for their next use.
+const maxIdle = 16
+
+// A Pool loads scripts and counts what went wrong. It is safe for many
+// goroutines.
+type Pool struct {
+	limits Limits
+
+	Errors, Blocked, OverInstructions, OverBytes atomic.Int64
+}
+
+// NewPool returns a pool.
+func NewPool(l Limits) *Pool {
+	if l.Instructions == 0 {
+		l.Instructions = 500_000
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 500_000
+	}
+	return &Pool{limits: l}
+}
+
+// A script is a compiled script with its states.
+type script struct {
+	pool    *Pool
+	name    string
+	proto   *lua.FunctionProto
+	needs   []string
+	vars    []string // flowvars that the script needs, by position
+	ints    []string
+	message bool
+
+	mu   sync.Mutex
+	idle []*state
+}
+
+// Load reads a script; file is relative to dir.
+func (p *Pool) Load(dir, file string) (engine.Script, error) {
+	name := file
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, file)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxScript {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, info.Size(), maxScript)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return p.compile(file, text)
+}
+
+func (p *Pool) compile(name string, text []byte) (*script, error) {
+	chunk, err := parse.Parse(bufio.NewReader(bytes.NewReader(text)), name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	guard(chunk)
+	proto, err := lua.Compile(chunk, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s := &script{pool: p, name: name, proto: proto}
+	st, err := s.take()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	defer s.give(st)
+	low := string(text)
+	for _, lib := range []string{"http", "tls", "dns", "ja3", "file"} {
+		s.message = s.message || strings.Contains(low, "suricata."+lib+`"`) || strings.Contains(low, "suricata."+lib+`'`)
+	}
+	for _, n := range s.needs {
+		k, _, _ := strings.Cut(n, ".")
+		s.message = s.message || k == "http" || k == "tls" || k == "dns" || k == "ja3" || k == "ja3s"
+	}
+	for _, f := range []string{"Ja3GetHash", "Ja3SGetHash", "Ja3GetString", "Ja3SGetString", "HttpGet", "TlsGet", "DnsGet"} {
+		s.message = s.message || strings.Contains(low, f)
+	}
+	return s, nil
+}
+
+// Message implements [engine.Script].
+func (s *script) Message() bool { return s.message }
+
+// take returns a state that nobody uses.
+func (s *script) take() (*state, error) {
+	s.mu.Lock()
+	if n := len(s.idle); n > 0 {
+		st := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		s.mu.Unlock()
+		return st, nil
+	}
+	s.mu.Unlock()
+	return newState(s)
+}
+
+func (s *script) give(st *state) {
+	st.call = call{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.idle) < maxIdle && !st.broken {
+		s.idle = append(s.idle, st)
+		return
+	}
+	st.l.Close()
+}
+
+// Match implements [engine.Script].
+func (s *script) Match(tx *engine.Tx, dir rule.Direction, r *rule.Rule, buf []byte, cursor int) bool {
+	st, err := s.take()
+	if err != nil {
+		s.pool.Errors.Add(1)
+		return false
+	}
+	defer s.give(st)
+	st.call = call{tx: tx, dir: dir, rule: r, buf: buf, cursor: cursor}
+	out, ok := st.run("match", 1, st.arguments())
+	if !ok {
+		return false
+	}
+	n, isNumber := out[0].(lua.LNumber)
+	return isNumber && n == 1
+}
+
+// Transform implements [engine.Script].
+func (s *script) Transform(buf []byte, args []string) ([]byte, bool) {
+	st, err := s.take()
+	if err != nil {
+		s.pool.Errors.Add(1)
+		return buf, false
+	}
+	defer s.give(st)
+	list := st.l.NewTable()
+	for _, a := range args {
+		list.Append(lua.LString(a))
+	}
+	out, ok := st.run("transform", 2, lua.LString(buf), list)
+	if !ok {
+		return buf, false
+	}
+	text, ok1 := out[0].(lua.LString)
+	n, ok2 := out[1].(lua.LNumber)
+	if !ok1 || !ok2 || int(n) < 0 {
+		return buf, false
+	}
+	return []byte(text)[:min(len(text), int(n))], true
+}
+
+// A call is what a script is asked about.
+type call struct {
+	tx     *engine.Tx
+	dir    rule.Direction
+	rule   *rule.Rule
+	buf    []byte
+	cursor int
+}
+
+// A state is a Lua state of one script.
+type state struct {
+	call
+	script *script
+	l      *lua.LState
+	budget budget
+	broken bool
+}
+
+func newState(s *script) (*state, error) {
+	l := lua.NewState(lua.Options{SkipOpenLibs: true, CallStackSize: 200, RegistrySize: 1024, RegistryMaxSize: 64 << 10})
+	st := &state{script: s, l: l}
+	st.budget = budget{limits: s.pool.limits}
+	l.SetContext(&st.budget)
+	st.libraries()
+	st.budget.reset()
+	l.Push(l.NewFunctionFromProto(s.proto))
+	if err := l.PCall(0, 0, nil); err != nil {
+		l.Close()
+		return nil, err
+	}
+	if f, ok := l.GetGlobal("init").(*lua.LFunction); ok {
+		args := l.NewTable()
+		if err := l.CallByParam(lua.P{Fn: f, NRet: 1, Protect: true}, args); err != nil {
+			l.Close()
+			return nil, fmt.Errorf("init: %w", err)
+		}
+		if t, ok := l.Get(-1).(*lua.LTable); ok && s.needs == nil {
+			s.readNeeds(t)
+		}
+		l.Pop(1)
+	}
+	if f, ok := l.GetGlobal("thread_init").(*lua.LFunction); ok {
+		if err := l.CallByParam(lua.P{Fn: f, NRet: 0, Protect: true}, l.NewTable()); err != nil {
+			l.Close()
+			return nil, fmt.Errorf("thread_init: %w", err)
+		}
+	}
+	return st, nil
+}
+
+// readNeeds reads what init asks for.
+func (s *script) readNeeds(t *lua.LTable) {
+	names := func(v lua.LValue) (out []string) {
+		if list, ok := v.(*lua.LTable); ok {
+			list.ForEach(func(_, x lua.LValue) { out = append(out, x.String()) })
+		}
+		return out
+	}
+	t.ForEach(func(k, v lua.LValue) {
+		s.needs = append(s.needs, k.String())
+		switch k.String() {
+		case "flowvar":
+			s.vars = names(v)
+		case "flowint":
+			s.ints = names(v)
+		}
+	})
+}
+
+// run calls a function of the script.
+func (st *state) run(name string, results int, args ...lua.LValue) ([]lua.LValue, bool) {
+	f, ok := st.l.GetGlobal(name).(*lua.LFunction)
+	if !ok {
+		st.script.pool.Errors.Add(1)
+		return nil, false
+	}
+	st.budget.reset()
+	err := st.l.CallByParam(lua.P{Fn: f, NRet: results, Protect: true}, args...)
+	if err != nil {
+		st.failed()
+		return nil, false
+	}
+	out := make([]lua.LValue, results)
+	for i := range out {
+		out[i] = st.l.Get(i - results)
+	}
+	st.l.Pop(results)
+	return out, true
+}
+
+// failed counts a failure.
+func (st *state) failed() {
+	p := st.script.pool
+	p.Errors.Add(1)
+	if st.budget.overInstructions {
+		p.OverInstructions.Add(1)
+	}
+	if st.budget.overBytes {
+		p.OverBytes.Add(1)
+	}
+	st.l.SetTop(0)
+	st.broken = true // what a failed script left behind is not used again
+}
+
+// buffers are the names that needs has for buffers.
+var buffers = map[string]rule.Buffer{
+	"http.uri": rule.URI, "http.uri.raw": rule.URIRaw, "http.request_line": rule.RequestLine, "http.request_headers": rule.HeaderAll,
+	"http.request_headers.raw": rule.HeaderRaw, "http.request_cookie": rule.Cookie, "http.request_user_agent": rule.UserAgent,
+	"http.request_body": rule.RequestBody, "http.response_headers": rule.HeaderAll, "http.response_headers.raw": rule.HeaderRaw,
+	"http.response_body": rule.ResponseBody, "http.response_cookie": rule.Cookie, "http.response_line": rule.ResponseLine,
+	"dns.rrname": rule.DNSQueriesName, "payload": rule.Payload, "packet": rule.Payload, "stream": rule.Payload, "file.data": rule.FileData,
+}
+
+// arguments makes the table that match gets.
+func (st *state) arguments() *lua.LTable {
+	t := st.l.NewTable()
+	for _, n := range st.script.needs {
+		b, ok := buffers[n]
+		switch {
+		case n == "buffer" && st.buf != nil:
+			t.RawSetString(n, lua.LString(st.buf))
+		case ok:
+			dir := st.dir
+			if strings.Contains(n, "request") || strings.HasPrefix(n, "http.uri") {
+				dir = rule.ToServer
+			} else if strings.Contains(n, "response") {
+				dir = rule.ToClient
+			}
+			if v, ok := st.tx.Source.Buffer(dir, b, 0); ok {
+				t.RawSetString(n, lua.LString(v))
+			}
+		}
+	}
+	t.RawSetString("offset", lua.LNumber(st.cursor))
+	return t
+}

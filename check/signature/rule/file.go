@@ -1,0 +1,163 @@
+package rule
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// maxFile bounds a rule file and a member of a tarball, unpacked.
+const maxFile = 256 << 20
+
+// A File is a rule file, or another file of a tarball that rules name.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Files reads path: a rule file, one that gzip compressed, a tarball of rule
+// files, or a folder with them. Of a tarball and a folder it also returns the
+// files that rules may name: scripts, lists and classification.config.
+func Files(name string) ([]File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return folder(name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	files, err := unpack(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("read rules %s: %w", name, err)
+	}
+	return files, nil
+}
+
+func folder(name string) (files []File, err error) {
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.IsDir() || !wanted(e.Name()) {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(name, e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		files = append(files, File{filepath.Join(name, e.Name()), data})
+	}
+	return files, nil
+}
+
+// wanted says whether a file of a tarball belongs to the rules.
+func wanted(name string) bool {
+	switch path.Ext(name) {
+	case ".rules", ".lua", ".lst", ".list", ".json", ".csv", ".md5", ".sha1", ".sha256", ".txt":
+		return true
+	}
+	return path.Base(name) == "classification.config" || path.Base(name) == "reference.config"
+}
+
+// unpack takes compression and tarballs off data.
+func unpack(name string, data []byte) ([]File, error) {
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it has more than %d MiB", maxFile>>20)
+	}
+	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		if data, err = io.ReadAll(io.LimitReader(z, maxFile+1)); err != nil {
+			return nil, err
+		}
+		if len(data) > maxFile {
+			return nil, fmt.Errorf("it has more than %d MiB unpacked", maxFile>>20)
+		}
+	}
+	if len(data) < 512 || string(data[257:262]) != "ustar" {
+		return []File{{name, data}}, nil
+	}
+	var files []File
+	for r := tar.NewReader(bytes.NewReader(data)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h.Typeflag != tar.TypeReg || !wanted(h.Name) || strings.HasPrefix(path.Base(h.Name), "._") {
+			continue
+		}
+		member, err := io.ReadAll(io.LimitReader(r, maxFile))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{name + ":" + path.Clean(h.Name), member})
+	}
+}
+
+// ReadFiles reads the rules of every path. Mistakes are those of single rules.
+func (p *Parser) ReadFiles(paths ...string) (rules []*Rule, mistakes []*Error, err error) {
+	for _, name := range paths {
+		files, err := Files(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, f := range files {
+			if len(files) > 1 && path.Ext(f.Name) != ".rules" {
+				continue
+			}
+			rs, ms, err := p.Read(f.Name, bytes.NewReader(f.Data))
+			if err != nil {
+				return nil, nil, err
+			}
+			rules, mistakes = append(rules, rs...), append(mistakes, ms...)
+		}
+	}
+	return rules, mistakes, nil
+}
+
+// Unique keeps the newest revision of each rule and says which were dropped.
+func Unique(rules []*Rule) (kept []*Rule, dropped []*Error) {
+	type id struct{ gid, sid uint32 }
+	at := map[id]int{}
+	for _, r := range rules {
+		if r.Skip != "" {
+			continue
+		}
+		k := id{r.GID, r.SID}
+		i, ok := at[k]
+		if !ok {
+			at[k] = len(kept)
+			kept = append(kept, r)
+			continue
+		}
+		old := kept[i]
+		if old.Rev < r.Rev {
+			kept[i], r = r, old
+		}
+		dropped = append(dropped, &Error{File: r.File, Line: r.Line, Keyword: "sid", Err: fmt.Errorf("%d revision %d is also at %s:%d", r.SID, r.Rev, kept[i].File, kept[i].Line)})
+	}
+	return kept, dropped
+}

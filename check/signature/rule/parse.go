@@ -1,0 +1,523 @@
+package rule
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxLine bounds one rule; longer lines are mistakes. Suricata takes 64 KiB.
+const maxLine = 64 << 10
+
+// A Parser reads rules. The zero value is not useful: see NewParser.
+type Parser struct {
+	keywords map[string]keyword
+	// Features are what "requires: feature" finds here.
+	Features map[string]bool
+	// Options keeps the options of rules as written.
+	Options bool
+}
+
+// NewParser returns a parser.
+func NewParser() *Parser {
+	return &Parser{keywords: table(), Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
+}
+
+// parser reads one rule.
+type parser struct {
+	*Parser
+	rule *Rule
+	cur  *Group   // the open sticky buffer, nil for none
+	text *Content // the last content, which modifiers change
+	in   *Group   // where it is
+	sets map[string]int
+	b64  *Base64
+}
+
+// Read reads every rule of r, which name names in errors. Rules that are
+// commented out are skipped. It returns the rules without a mistake, and the
+// mistakes.
+func (p *Parser) Read(name string, r io.Reader) (rules []*Rule, mistakes []*Error, err error) {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 64<<10), 4*maxLine)
+	line, from := 0, 0
+	var pending strings.Builder
+	for s.Scan() {
+		line++
+		text := strings.TrimSpace(s.Text())
+		if pending.Len() == 0 {
+			from = line
+			if text == "" || text[0] == '#' {
+				continue
+			}
+		}
+		if cont, ok := strings.CutSuffix(text, "\\"); ok && pending.Len() < maxLine {
+			pending.WriteString(cont)
+			continue
+		}
+		if pending.Len() > 0 {
+			pending.WriteString(text)
+			text = pending.String()
+			pending.Reset()
+		}
+		q, e := p.Parse(text)
+		if e != nil {
+			e.File, e.Line = name, from
+			mistakes = append(mistakes, e)
+			continue
+		}
+		q.File, q.Line = name, from
+		rules = append(rules, q)
+	}
+	if err := s.Err(); err != nil {
+		return rules, mistakes, fmt.Errorf("read rules %s: %w", name, err)
+	}
+	return rules, mistakes, nil
+}
+
+// Parse reads one rule.
+func (p *Parser) Parse(text string) (*Rule, *Error) {
+	if len(text) > maxLine {
+		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes, at most %d", len(text), maxLine)}
+	}
+	r := &Rule{Text: text, About: About{GID: 1}}
+	q := &parser{Parser: p, rule: r, sets: map[string]int{}}
+	open := strings.IndexByte(text, '(')
+	if open < 0 {
+		return nil, &Error{Err: errors.New(`there is no "("; write the options as (msg:"..."; sid:1;)`)}
+	}
+	body := strings.TrimSpace(text[open+1:])
+	body, ok := strings.CutSuffix(body, ")")
+	if !ok {
+		return nil, &Error{Err: errors.New(`the rule does not end with ")"`)}
+	}
+	if q.unmet(body) {
+		return r, nil
+	}
+	if err := r.Header.parse(text[:open]); err != nil {
+		return nil, &Error{Err: err}
+	}
+	for body = strings.TrimSpace(body); body != ""; body = strings.TrimSpace(body) {
+		o, rest, err := option(body)
+		if err != nil {
+			return nil, &Error{Err: err}
+		}
+		body = rest
+		if err := q.take(o); err != nil {
+			return nil, &Error{Keyword: o.Name, Err: err}
+		}
+	}
+	if err := q.finish(); err != nil {
+		return nil, &Error{Err: err}
+	}
+	return r, nil
+}
+
+// unmet says whether the rule asks for something that is not here. The others
+// of its options may then be unknown too.
+func (p *parser) unmet(body string) bool {
+	if !strings.Contains(body, "requires") {
+		return false
+	}
+	for rest := body; rest != ""; rest = strings.TrimSpace(rest) {
+		o, next, err := option(rest)
+		if err != nil {
+			return false
+		}
+		if rest = next; o.Name == "requires" && readRequires(p, o) != nil {
+			return false
+		}
+		if o.Name == "sid" {
+			_ = readAbout(p, o)
+		}
+	}
+	if p.rule.Skip == "" {
+		p.rule.SID = 0
+	}
+	return p.rule.Skip != ""
+}
+
+// take reads one option.
+func (p *parser) take(o Option) error {
+	k, ok := p.keywords[o.Name]
+	if !ok {
+		return errors.New("there is no such keyword; \"shuultuur rules keywords\" lists them")
+	}
+	if p.Options {
+		p.rule.Options = append(p.rule.Options, o)
+	}
+	switch k.class {
+	case Packets:
+		p.rule.Packet = append(p.rule.Packet, o.Name)
+	case Foreign:
+		p.rule.Foreign = append(p.rule.Foreign, o.Name)
+	}
+	return k.read(p, o)
+}
+
+// option takes the first option off body.
+func option(body string) (Option, string, error) {
+	i := strings.IndexAny(body, ":;")
+	if i < 0 {
+		return Option{}, "", fmt.Errorf("%.40q does not end with \";\"", body)
+	}
+	name := strings.TrimSpace(body[:i])
+	if body[i] == ';' {
+		return Option{Name: name}, body[i+1:], nil
+	}
+	quoted, escaped := false, false
+	for j := i + 1; j < len(body); j++ {
+		switch c := body[j]; {
+		case escaped:
+			escaped = false
+		case c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case c == ';':
+			// As Suricata, a semicolon ends the option also within quotes.
+			return Option{Name: name, Value: strings.TrimSpace(body[i+1 : j]), Has: true}, body[j+1:], nil
+		}
+	}
+	return Option{}, "", fmt.Errorf("%s: %.40q does not end with \";\"", name, body[i+1:])
+}
+
+// parse reads the words before the parenthesis.
+func (h *Header) parse(text string) error {
+	words := fields(text)
+	if len(words) != 7 {
+		return fmt.Errorf("%q has %d words, want action, protocol, source, port, direction, destination, port", strings.TrimSpace(text), len(words))
+	}
+	actions := map[string]Action{"alert": Alert, "pass": Pass, "drop": Drop, "reject": Reject, "rejectsrc": Reject, "rejectdst": RejectDst, "rejectboth": RejectBoth, "config": Config}
+	a, ok := actions[words[0]]
+	if !ok {
+		// accept is how firewall rules of Suricata 8 say pass.
+		return fmt.Errorf("%q is no action; use alert, pass, drop, reject, rejectsrc, rejectdst or rejectboth", words[0])
+	}
+	h.Action = a
+	h.Proto, h.Hook, _ = strings.Cut(strings.ToLower(words[1]), ":")
+	if !protocols[h.Proto] {
+		return fmt.Errorf("%q is no protocol; use ip, tcp, udp, icmp, http, http1, http2, tls, dns or one of Suricata's others", words[1])
+	}
+	h.Src, h.SrcPort, h.Dst, h.DstPort = words[2], words[3], words[5], words[6]
+	switch words[4] {
+	case "->":
+	case "<>":
+		h.Twoway = true
+	case "=>":
+		h.Exchange = true
+	default:
+		return fmt.Errorf("%q is no direction; use ->, <> or =>", words[4])
+	}
+	for _, a := range []string{h.Src, h.Dst} {
+		if err := balanced(a); err != nil {
+			return err
+		}
+	}
+	for _, port := range []string{h.SrcPort, h.DstPort} {
+		if err := balanced(port); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var protocols = func() map[string]bool {
+	m := map[string]bool{}
+	for _, p := range strings.Fields(`ip ip4 ip6 ipv4 ipv6 tcp tcp-pkt tcp-stream udp icmp icmpv4 icmpv6 sctp pkthdr igmp arp ether
+		http http1 http2 tls ssl dns doh2 ftp ftp-data smtp ssh smb dcerpc nfs tftp ikev2 ike krb5 ntp dhcp rfb rdp snmp sip
+		modbus dnp3 enip template websocket mqtt pgsql telnet ldap quic bittorrent-dht imap pop3 jabber irc msn sdp mdns llmnr
+		socks vxlan ftpdata tcp4 tcp6 gre esp ah 41 47 50`) {
+		m[p] = true
+	}
+	return m
+}()
+
+// fields splits at white space outside brackets.
+func fields(s string) (words []string) {
+	depth, from := 0, -1
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		}
+		if space := c == ' ' || c == '\t'; space && depth <= 0 {
+			if from >= 0 {
+				words = append(words, s[from:i])
+				from = -1
+			}
+		} else if from < 0 {
+			from = i
+		}
+	}
+	if from >= 0 {
+		words = append(words, s[from:])
+	}
+	return words
+}
+
+func balanced(s string) error {
+	depth := 0
+	for _, c := range s {
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		if depth < 0 {
+			break
+		}
+	}
+	if depth != 0 {
+		return fmt.Errorf("%q: the brackets do not pair", s)
+	}
+	return nil
+}
+
+// unquote takes quotes and the negation off a value.
+func unquote(v string) (s string, negated bool) {
+	if rest, ok := strings.CutPrefix(v, "!"); ok {
+		v, negated = strings.TrimSpace(rest), true
+	}
+	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
+		v = v[1 : len(v)-1]
+	}
+	return v, negated
+}
+
+// number reads a constant or the name of a variable.
+func (p *parser) number(s string) (Number, error) {
+	s = strings.TrimSpace(s)
+	n, err := strconv.ParseInt(s, 0, 64)
+	if err == nil {
+		if n > 1<<32 || n < -(1<<31) {
+			return Number{}, fmt.Errorf("%q is too large", s)
+		}
+		return Number{N: int(n)}, nil
+	}
+	if i, ok := p.sets[s]; ok {
+		return Number{Var: i}, nil
+	}
+	return Number{}, fmt.Errorf("%q is neither a number nor a variable that byte_extract or byte_math set before", s)
+}
+
+// define makes a variable.
+func (p *parser) define(name string) (int, error) {
+	if name == "" {
+		return 0, errors.New("the variable has no name")
+	}
+	if i, ok := p.sets[name]; ok {
+		return i, nil
+	}
+	p.rule.Vars = append(p.rule.Vars, name)
+	p.sets[name] = len(p.rule.Vars)
+	return len(p.rule.Vars), nil
+}
+
+// payload returns the group of content outside any buffer.
+func (p *parser) group(b Buffer) *Group {
+	for _, g := range p.rule.Groups {
+		if g.Buffer == b && len(g.Transforms) == 0 {
+			return g
+		}
+	}
+	g := &Group{Buffer: b}
+	p.rule.Groups = append(p.rule.Groups, g)
+	return g
+}
+
+// open makes b the buffer of what follows.
+func (p *parser) open(b Buffer, o Option) error {
+	p.text, p.in = nil, nil
+	if o.Name == "pkt_data" {
+		p.cur = nil
+		return nil
+	}
+	if b == Base64Data {
+		if p.b64 == nil {
+			return errors.New("there is no base64_decode before")
+		}
+		p.cur = &Group{Buffer: Base64Data}
+		return nil
+	}
+	for _, g := range p.rule.Groups {
+		// A buffer of one element, and of several before anything was
+		// looked for, goes on where it was.
+		if g.Buffer == b && len(g.Transforms) == 0 && (!b.Info().Multi || len(g.Matches) == 0 && !g.Absent) {
+			p.cur = g
+			return nil
+		}
+	}
+	p.cur = &Group{Buffer: b}
+	p.rule.Groups = append(p.rule.Groups, p.cur)
+	return nil
+}
+
+// add appends a match to the open buffer.
+func (p *parser) add(m Match) {
+	c, isContent := m.(*Content)
+	if isContent {
+		p.text = c
+	}
+	if p.cur != nil && p.cur.Buffer == Base64Data {
+		p.b64.Inner = append(p.b64.Inner, m)
+		p.cur.Matches = append(p.cur.Matches, m)
+		return
+	}
+	g := p.cur
+	if g == nil {
+		g = p.group(Payload)
+		// What is relative to a content that a modifier moved goes with it.
+		if !isContent && Relative(m) && p.in != nil {
+			g = p.in
+		}
+	}
+	g.Matches = append(g.Matches, m)
+	if isContent {
+		p.in = g
+	}
+}
+
+// move puts the last content into buffer b.
+func (p *parser) move(b Buffer, o Option) error {
+	c := p.text
+	if c == nil || p.in == nil {
+		return errors.New("there is no content before")
+	}
+	if p.in.Buffer != Payload {
+		return fmt.Errorf("the content before is already in %s", p.in.Buffer)
+	}
+	if o.Has {
+		return fmt.Errorf("takes no value, found %q", o.Value)
+	}
+	p.in.Matches = slices.DeleteFunc(p.in.Matches, func(m Match) bool { return m == Match(c) })
+	g := p.group(b)
+	g.Matches = append(g.Matches, c)
+	p.in = g
+	return nil
+}
+
+// finish checks the rule as a whole.
+func (p *parser) finish() error {
+	r := p.rule
+	if r.SID == 0 {
+		return errors.New("there is no sid; every rule needs a number of its own: sid:1000001;")
+	}
+	kept := r.Groups[:0]
+	for _, g := range r.Groups {
+		if len(g.Matches) > 0 || g.Absent {
+			kept = append(kept, g)
+		}
+	}
+	r.Groups = kept
+	fast := 0
+	for _, g := range r.Groups {
+		if err := g.check(&fast); err != nil {
+			return err
+		}
+	}
+	if fast > 1 {
+		return errors.New("fast_pattern is set on more than one content")
+	}
+	return nil
+}
+
+// check looks for mistakes among the matches of a buffer and notes which match
+// depends on the one before.
+func (g *Group) check(fast *int) error {
+	chain(g.Matches)
+	for _, m := range g.Matches {
+		c, ok := m.(*Content)
+		if !ok {
+			if b, ok := m.(*Base64); ok {
+				chain(b.Inner)
+			}
+			continue
+		}
+		if c.Fast {
+			*fast++
+		}
+		if g.Buffer.Info().Lower && len(g.Transforms) == 0 && !c.NoCase && g.Buffer == Host {
+			for _, x := range c.Pattern {
+				if x >= 'A' && x <= 'Z' {
+					return fmt.Errorf("content %q in %s has capitals, which never match: write it in lower case", c.Pattern, g.Buffer)
+				}
+			}
+		}
+		if c.HasDepth && c.Depth.Var == 0 && !c.Starts && c.Depth.N < len(c.Pattern) {
+			return fmt.Errorf("content %q is longer than its depth %d", c.Pattern, c.Depth.N)
+		}
+	}
+	return nil
+}
+
+// chain notes which match depends on the cursor of the one before.
+func chain(ms []Match) {
+	for i := 1; i < len(ms); i++ {
+		if !Relative(ms[i]) {
+			continue
+		}
+		for j := i - 1; j >= 0; j-- {
+			switch m := ms[j].(type) {
+			case *Content:
+				if m.Negated {
+					continue
+				}
+				m.RelativeNext = true
+			case *PCRE:
+				if m.Negated {
+					continue
+				}
+				m.RelativeNext = true
+			case *Base64, *Size, *Entropy, *Lua, *Dataset:
+				continue
+			}
+			if !movesNot(ms[j]) {
+				break
+			}
+		}
+	}
+}
+
+// movesNot says whether a match leaves the cursor where it was, so that a
+// relative match depends on the one before it too.
+func movesNot(m Match) bool {
+	switch m.(type) {
+	case *DataAt, *ByteTest, *ByteMath, *ByteExtract:
+		return true
+	case *ByteJump:
+		return true // it moves, but from where the match before left off
+	}
+	return false
+}
+
+// Relative says whether m depends on the cursor.
+func Relative(m Match) bool {
+	switch m := m.(type) {
+	case *Content:
+		return m.Relative()
+	case *PCRE:
+		return m.Relative
+	case *DataAt:
+		return m.Relative
+	case *ByteTest:
+		return m.Relative
+	case *ByteJump:
+		return m.Relative
+	case *ByteExtract:
+		return m.Relative
+	case *ByteMath:
+		return m.Relative
+	case *Base64:
+		return m.Relative
+	}
+	return false
+}

@@ -1,0 +1,286 @@
+// Package rule reads Suricata's rule language.
+//
+// [ReadFile] takes a file apart into lines and [Parse] turns one line into a
+// [Rule]: the header, what is said about the rule (msg, sid, classtype), the
+// conditions that concern the connection or the message as a whole, and one
+// [Group] for each buffer with the matches that look at it, in their order.
+// Nothing here looks at traffic: package engine compiles rules and does that.
+package rule
+
+import "fmt"
+
+// An Action is the first word of a rule.
+type Action uint8
+
+// The actions, in the order in which Suricata runs rules.
+const (
+	Pass Action = iota
+	Drop
+	Reject
+	RejectDst
+	RejectBoth
+	Alert
+	Config // changes how Suricata logs; never an alert
+)
+
+func (a Action) String() string {
+	return [...]string{"pass", "drop", "reject", "rejectdst", "rejectboth", "alert", "config"}[a%7]
+}
+
+// A Direction says which side sent the bytes a rule looks at.
+type Direction uint8
+
+// The directions; Both is their union.
+const (
+	ToServer Direction = 1 << iota
+	ToClient
+	Both = ToServer | ToClient
+)
+
+// A Rule is one line of a rule file.
+type Rule struct {
+	File string
+	Line int
+	Text string // as written
+
+	Header
+	About
+
+	Groups     []*Group    // matches on buffers, in the order of their first mention
+	Conditions []Condition // everything that is not about one buffer
+	Vars       []string    // names of byte_extract and byte_math, by slot
+	Packet     []string    // keywords that need packets, in order of appearance
+	Foreign    []string    // keywords of protocols and services that are not inspected
+	NoAlert    bool
+	Alerts     bool   // a pass rule alerts, too
+	Skip       string // why the rule must not be loaded here ("requires"), "" if it may
+	Options    []Option
+}
+
+// A Header is what stands before the parenthesis.
+type Header struct {
+	Action   Action
+	Proto    string // "http", "tcp"; lower case
+	Hook     string // "request_headers" of "http1:request_headers"
+	Src, Dst string // addresses as written
+	SrcPort  string
+	DstPort  string
+	Twoway   bool // <>: either side may be the source
+	Exchange bool // =>: request and response of one transaction
+}
+
+// About is what a rule says of itself.
+type About struct {
+	Msg        string
+	SID        uint32
+	GID        uint32 // 1 unless the rule says otherwise
+	Rev        uint32
+	Class      string
+	Priority   int // 0: that of the class
+	References []string
+	Metadata   []string // "key value"
+	Target     string   // "src_ip" or "dest_ip"
+}
+
+// An Option is one keyword of a rule as written.
+type Option struct {
+	Name  string
+	Value string // without quotes; "" if none
+	Has   bool   // a value was written
+}
+
+// A Group is the matches that look at one buffer, or at one element of a buffer
+// that has several.
+type Group struct {
+	Buffer     Buffer
+	Transforms []Transform
+	Matches    []Match
+	// Absent says that the buffer must not exist; OrElse that otherwise the
+	// matches must hold.
+	Absent, OrElse bool
+}
+
+// A Transform changes a buffer before it is looked at.
+type Transform struct{ Name, Arg string }
+
+// A Match is a condition on a buffer: *Content, *PCRE, *DataAt, *ByteTest,
+// *ByteJump, *ByteExtract, *ByteMath, *Size, *Base64, *Entropy, *Lua, *Dataset.
+type Match interface{}
+
+// A Number is a constant, or the variable in slot Var-1.
+type Number struct {
+	N   int
+	Var int
+}
+
+// Content is a byte string to find.
+type Content struct {
+	Pattern                                   []byte
+	Negated, NoCase, Starts, Ends             bool
+	HasOffset, HasDepth, HasDistance, HasWith bool
+	Offset, Depth, Distance, Within           Number
+	Fast, FastOnly                            bool
+	FastOff, FastLen                          int // the part used as the fast pattern; FastLen 0: all
+	RelativeNext                              bool
+}
+
+// Relative says whether the search starts at the end of the match before.
+func (c *Content) Relative() bool { return c.HasDistance || c.HasWith }
+
+// PCRE is a regular expression on bytes.
+type PCRE struct {
+	Expr         string
+	Flags        string
+	Negated      bool
+	Relative     bool
+	RelativeNext bool
+	Captures     []Capture
+}
+
+// A Capture is the variable that a group of a regular expression goes to.
+type Capture struct{ Scope, Name string } // Scope is "flow", "pkt" or "alert"
+
+// DataAt is isdataat.
+type DataAt struct {
+	At                Number
+	Negated, Relative bool
+}
+
+// A Reader says how a number is read from a buffer.
+type Reader struct {
+	Bytes    Number
+	Offset   Number
+	Relative bool
+	Little   bool
+	Text     bool // digits in Base, not bytes
+	Base     int
+	Mask     uint32
+	DCE      bool
+}
+
+// ByteTest compares a number in the buffer.
+type ByteTest struct {
+	Reader
+	Op      string // < > <= >= = & ^
+	Negated bool
+	Value   Number
+}
+
+// ByteJump moves the cursor by a number in the buffer.
+type ByteJump struct {
+	Reader
+	Multiplier, Post   int
+	PostVar            int
+	Align, Begin, End  bool
+	RelativeToPosition bool
+}
+
+// ByteExtract reads a number into a variable.
+type ByteExtract struct {
+	Reader
+	Slot       int
+	Multiplier uint64
+	Align      int
+}
+
+// ByteMath computes with a number in the buffer.
+type ByteMath struct {
+	Reader
+	Slot  int
+	Op    string
+	Value Number
+}
+
+// Size compares the length of the buffer.
+type Size struct{ Compare }
+
+// Base64 decodes from the cursor and looks at what comes out.
+type Base64 struct {
+	Bytes, Offset int
+	Relative      bool
+	Inner         []Match
+	RFC           string
+}
+
+// Entropy compares the Shannon entropy of the buffer in bits for each byte.
+type Entropy struct {
+	Bytes, Offset int
+	Op            string
+	Value, High   float64
+}
+
+// Lua asks a script.
+type Lua struct {
+	File    string
+	Negated bool
+}
+
+// Dataset asks or changes a set with the value of the buffer.
+type Dataset struct {
+	Command    string // isset, isnotset, set, unset
+	Name, Type string
+	Load, Save string
+	Format     string // "", "csv", "json", "ndjson"
+	ValueKey   string
+	ArrayKey   string
+	Enrichment string
+	RemoveKey  bool
+	Subdomain  bool
+	Rep        *Compare // datarep: how the reputation is compared
+	IsRep      bool
+	MemoryCap  int64
+	HashSize   int
+}
+
+// A Compare is a condition on an integer.
+type Compare struct {
+	Op   string // = != < > <= >= <> (between, exclusive) in (between, inclusive) & !&
+	A, B uint64
+}
+
+// Match says whether n fits.
+func (c *Compare) Match(n uint64) bool {
+	switch c.Op {
+	case "=":
+		return n == c.A
+	case "!=":
+		return n != c.A
+	case "<":
+		return n < c.A
+	case ">":
+		return n > c.A
+	case "<=":
+		return n <= c.A
+	case ">=":
+		return n >= c.A
+	case "<>":
+		return n > c.A && n < c.B
+	case "!<>":
+		return n <= c.A || n >= c.B
+	case "&":
+		return n&c.A == c.B
+	case "!&":
+		return n&c.A != c.B
+	case "bits":
+		return n&c.A != 0
+	}
+	return false
+}
+
+// An Error is a mistake in a rule and what to do about it.
+type Error struct {
+	File    string
+	Line    int
+	Keyword string // "" when the line as a whole is wrong
+	Err     error
+}
+
+func (e *Error) Error() string {
+	at := fmt.Sprintf("%s:%d: ", e.File, e.Line)
+	if e.Keyword != "" {
+		at += e.Keyword + ": "
+	}
+	return at + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }

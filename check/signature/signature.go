@@ -1,0 +1,426 @@
+// Package signature is the check that tries Suricata's rules on decrypted
+// messages: requests, responses, DNS queries and TLS hellos.
+//
+// Data moves so: [New] reads rule files (package rule) and compiles them
+// (package engine). For each stage of a transaction [Check.Find] puts what is
+// known into the form in which rules see it, and lets the engine go on from
+// where it was at the stage before. The rules that matched come out as findings:
+// one for the class, one for the number, one for the priority, and "drop" where
+// the rule says drop or reject. What happens then is for a policy to say.
+package signature
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/lua"
+	"shuultuur/check/signature/rule"
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// defaultBody is how much of a body rules see.
+const defaultBody = 1 << 20
+
+// Config are the settings of the check.
+type Config struct {
+	// Rules are rule files, plain or gzip, tarballs of them, or folders.
+	Rules []setting.File `yaml:"rules"`
+	// Classes is a classification.config: names, texts and priorities of
+	// classes. One in a tarball or folder of rules is found by itself.
+	Classes setting.File `yaml:"classes"`
+	// Threshold is a threshold.config: threshold, rate_filter and suppress.
+	Threshold setting.File `yaml:"threshold"`
+	// Enable, Disable, Modify and Drop are files in the syntax of
+	// suricata-update that choose and change rules.
+	Enable  setting.File `yaml:"enable"`
+	Disable setting.File `yaml:"disable"`
+	Modify  setting.File `yaml:"modify"`
+	Drop    setting.File `yaml:"drop"`
+	// Vars are address groups such as HOME_NET, Ports port groups such as
+	// HTTP_PORTS. "clients" stands for the side that asks.
+	Vars  map[string]string `yaml:"vars"`
+	Ports map[string]string `yaml:"ports"`
+	// Suricata is a suricata.yaml, of which the groups under vars are read.
+	Suricata setting.File `yaml:"suricata"`
+	// Body is how many bytes of a body rules see: 1MiB unless set.
+	Body setting.Size `yaml:"body"`
+}
+
+// A Check tries rules. It is safe for use by many goroutines.
+type Check struct {
+	engine   *engine.Engine
+	body     int
+	files    []string
+	mistakes []*rule.Error
+	classes  []string
+	sids     []uint32
+	now      func() time.Time
+	scripts  *lua.Pool
+}
+
+// kept is the key under which a connection keeps what rules remember of it. It
+// is the same for every check, so that flow bits outlive a reload.
+type kept struct{}
+
+// flow is what a connection keeps.
+type flow struct {
+	*engine.Flow
+	open []*exchange // exchanges under way, the oldest first
+}
+
+// maxOpen bounds the exchanges of one connection that rules follow at a time.
+const maxOpen = 128
+
+// An exchange is one request with its response that rules follow from stage to stage.
+type exchange struct {
+	id    string
+	check *Check
+	tx    engine.Tx
+	http  engine.HTTP
+	seen  map[uint32]bool // alerts reported before
+	done  filter.Stage
+}
+
+// New reads the rules of cfg. Relative names are below dir.
+func New(cfg Config, dir string, state *engine.State, now func() time.Time) (*Check, error) {
+	c := &Check{now: now, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
+	path := func(name setting.File) string { return setting.Path(dir, string(name)) }
+	if len(cfg.Rules) == 0 {
+		return nil, setting.At("rules", errors.New("there is no rule file; name at least one, or leave signature out"))
+	}
+	loaded, err := c.load(cfg, path)
+	if err != nil {
+		return nil, err
+	}
+	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, State: state, Scripts: c.scripts.Load}
+	if ec.Vars, ec.Ports, err = groups(cfg, path); err != nil {
+		return nil, err
+	}
+	if cfg.Threshold != "" {
+		data, err := os.ReadFile(path(cfg.Threshold))
+		if err == nil {
+			ec.Limits, err = engine.ReadLimits(string(cfg.Threshold), bytes.NewReader(data))
+		}
+		if err != nil {
+			return nil, setting.At("threshold", err)
+		}
+		c.files = append(c.files, path(cfg.Threshold))
+	}
+	e, mistakes, err := engine.New(ec)
+	if err != nil {
+		return nil, err
+	}
+	c.engine, c.mistakes = e, append(loaded.mistakes, mistakes...)
+	c.names(loaded.rules)
+	return c, nil
+}
+
+// loaded is what rule files hold.
+type loaded struct {
+	rules    []*rule.Rule
+	mistakes []*rule.Error
+	classes  map[string]*engine.Class
+}
+
+// load reads rule files and what chooses and changes their rules.
+func (c *Check) load(cfg Config, path func(setting.File) string) (*loaded, error) {
+	l := &loaded{classes: map[string]*engine.Class{}}
+	for k, v := range engine.Classes() {
+		l.classes[k] = v
+	}
+	choice, err := rule.ReadChoice(path(cfg.Enable), path(cfg.Disable), path(cfg.Modify), path(cfg.Drop))
+	if err != nil {
+		return nil, err
+	}
+	c.files = append(c.files, choice.Files...)
+	p := rule.NewParser()
+	for i, name := range cfg.Rules {
+		at := fmt.Sprintf("rules[%d]", i)
+		files, err := rule.Files(path(name))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; fetch it first, or correct the name", err)
+		}
+		if err != nil {
+			return nil, setting.At(at, err)
+		}
+		c.files = append(c.files, path(name))
+		for _, f := range files {
+			if filepath.Base(f.Name) == "classification.config" {
+				if err := l.class(f.Name, f.Data); err != nil {
+					return nil, setting.At(at, err)
+				}
+				continue
+			}
+			if len(files) > 1 && filepath.Ext(f.Name) != ".rules" {
+				continue
+			}
+			data := choice.Apply(f.Name, f.Data)
+			rs, ms, err := p.Read(f.Name, bytes.NewReader(data))
+			if err != nil {
+				return nil, setting.At(at, err)
+			}
+			l.rules, l.mistakes = append(l.rules, rs...), append(l.mistakes, ms...)
+		}
+	}
+	if cfg.Classes != "" {
+		data, err := os.ReadFile(path(cfg.Classes))
+		if err == nil {
+			err = l.class(string(cfg.Classes), data)
+		}
+		if err != nil {
+			return nil, setting.At("classes", err)
+		}
+		c.files = append(c.files, path(cfg.Classes))
+	}
+	l.rules, _ = rule.Unique(l.rules)
+	return l, nil
+}
+
+func (l *loaded) class(name string, data []byte) error {
+	cs, err := engine.ReadClasses(name, bytes.NewReader(data))
+	for k, v := range cs {
+		l.classes[k] = v
+	}
+	return err
+}
+
+// names collects the categories.
+func (c *Check) names(rules []*rule.Rule) {
+	seen := map[string]bool{}
+	for _, r := range rules {
+		if r.Class != "" && !seen[r.Class] {
+			seen[r.Class] = true
+			c.classes = append(c.classes, r.Class)
+		}
+		c.sids = append(c.sids, r.SID)
+	}
+	slices.Sort(c.classes)
+	slices.Sort(c.sids)
+}
+
+// Name returns "signature".
+func (c *Check) Name() string { return "signature" }
+
+// Cost implements [filter.Check].
+func (*Check) Cost() filter.Cost { return filter.Heavy }
+
+// Files returns the files that the check was made of.
+func (c *Check) Files() []string { return c.files }
+
+// Mistakes returns the rules that could not be loaded.
+func (c *Check) Mistakes() []*rule.Error { return c.mistakes }
+
+// Engine returns the rules.
+func (c *Check) Engine() *engine.Engine { return c.engine }
+
+// Categories returns the classes, the numbers and the priorities of the rules,
+// "drop" and "other", which is a rule without a class.
+func (c *Check) Categories() []filter.Category {
+	cats := []filter.Category{{Name: "drop"}, {Name: "other"}}
+	for p := 1; p <= maxPriority; p++ {
+		cats = append(cats, filter.Category{Name: priorityName(p)})
+	}
+	for _, k := range c.classes {
+		cats = append(cats, filter.Category{Name: k})
+	}
+	for _, s := range slices.Compact(slices.Clone(c.sids)) {
+		cats = append(cats, filter.Category{Name: strconv.FormatUint(uint64(s), 10)})
+	}
+	return cats
+}
+
+// maxPriority is the least urgent priority that policies can name; less urgent
+// rules count as it.
+const maxPriority = 4
+
+func priorityName(p int) string { return "priority-" + strconv.Itoa(min(max(p, 1), maxPriority)) }
+
+// Wants says whether a rule could look at the stage.
+func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
+	switch s {
+	case filter.Name:
+		return t.Proto == filter.DNS && c.engine.Has(engine.DNS, rule.ToServer, rule.Line) || t.Proto == filter.TLS && c.engine.Has(engine.TLS, rule.ToServer, rule.Line)
+	case filter.Request:
+		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToServer, rule.Line)
+	case filter.RequestBody:
+		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToServer, rule.Body)
+	case filter.Response:
+		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToClient, rule.Line)
+	}
+	if t.Request != nil && t.Request.Method == "HEAD" {
+		return false
+	}
+	if t.Response != nil {
+		if st := t.Response.Status; st < 200 || st == 204 || st == 205 || st == 304 || t.Content().Endless() {
+			return false
+		}
+	}
+	return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToClient, rule.Body)
+}
+
+// Find tries the rules on what is known at stage s.
+func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
+	if !c.Wants(t, s) {
+		return dst, nil
+	}
+	var alerts []engine.Alert
+	var seen map[uint32]bool
+	switch {
+	case s == filter.Name:
+		alerts, seen = c.name(t), map[uint32]bool{}
+	case t.Request == nil:
+		return dst, nil
+	default:
+		m := c.message(t)
+		alerts, seen = m.inspect(t, s), m.seen
+	}
+	for i := range alerts {
+		a := &alerts[i]
+		if a.Silent && a.Action >= rule.Alert || seen[a.SID] {
+			continue
+		}
+		seen[a.SID] = true
+		dst = c.report(a, t.Terse, dst)
+	}
+	if s == filter.RequestBody {
+		dst = c.unread(t.Upload, dst)
+	} else if s == filter.ResponseBody {
+		dst = c.unread(t.Body, dst)
+	}
+	return dst, nil
+}
+
+// report appends the findings of one alert.
+func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filter.Finding {
+	evidence := ""
+	if !terse {
+		class := ""
+		if a.Class != nil {
+			class = a.Class.Text
+		}
+		evidence = fmt.Sprintf("sid %d rev %d: %s (class %q, priority %d, %s:%d)", a.SID, a.Rev, a.Msg, class, a.Priority, filepath.Base(a.File), a.Line)
+		if len(a.Metadata) > 0 {
+			evidence += " [" + strings.Join(a.Metadata, ", ") + "]"
+		}
+	}
+	class := a.Rule.Class
+	if class == "" {
+		class = "other"
+	}
+	names := []string{class, strconv.FormatUint(uint64(a.SID), 10), priorityName(a.Priority)}
+	if a.Action < rule.Alert && a.Action > rule.Pass {
+		names = append(names, "drop")
+	}
+	for i, n := range names {
+		f := filter.Finding{Check: "signature", Category: n}
+		if i == 0 {
+			f.Evidence = evidence
+		} else if !terse {
+			f.Evidence = fmt.Sprintf("sid %d", a.SID)
+		}
+		dst = append(dst, f)
+	}
+	return dst
+}
+
+// unread reports what of a body rules did not see.
+func (c *Check) unread(b *content.Body, dst []filter.Finding) []filter.Finding {
+	if b == nil {
+		return dst
+	}
+	data, err := b.Decoded()
+	switch {
+	case err != nil:
+		return append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: err.Error()})
+	case len(data) > c.body:
+		return append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-large: inspected %d of %d bytes", c.body, len(data))})
+	}
+	return dst
+}
+
+// ends returns the addresses of a transaction.
+func ends(t *filter.Transaction) (client, server netip.AddrPort) {
+	addr := t.Server
+	if !addr.IsValid() {
+		addr, _ = netip.ParseAddr(t.Host)
+	}
+	if !addr.IsValid() {
+		addr = netip.IPv4Unspecified()
+		if t.Client.Addr.Is6() {
+			addr = netip.IPv6Unspecified()
+		}
+	}
+	return netip.AddrPortFrom(t.Client.Addr, 0), netip.AddrPortFrom(addr, t.Port)
+}
+
+// start fills in what every message has.
+func (c *Check) start(tx *engine.Tx, t *filter.Transaction, f *engine.Flow) {
+	tx.Flow, tx.L4, tx.Now = f, engine.TCP, c.now()
+	tx.Client, tx.Server = ends(t)
+	tx.Packet.Established = true
+}
+
+// flow returns what the connection of t keeps.
+func connection(t *filter.Transaction) *flow {
+	if t.Flow == nil {
+		return &flow{Flow: &engine.Flow{}}
+	}
+	return t.Flow.Update(kept{}, func(old any) any {
+		if old != nil {
+			return old
+		}
+		return &flow{Flow: &engine.Flow{}}
+	}).(*flow)
+}
+
+// message returns the exchange of t: the one that the connection keeps, or a
+// new one.
+func (c *Check) message(t *filter.Transaction) *exchange {
+	if t.Flow == nil {
+		return c.open(t, &engine.Flow{})
+	}
+	var m *exchange
+	t.Flow.Update(kept{}, func(old any) any {
+		f, _ := old.(*flow)
+		if f == nil {
+			f = &flow{Flow: &engine.Flow{}}
+		}
+		for _, o := range f.open {
+			if o.id == t.ID && o.check == c {
+				m = o
+				return f
+			}
+		}
+		m = c.open(t, f.Flow)
+		f.open = append(f.open, m)
+		if len(f.open) > maxOpen {
+			f.open = slices.Delete(f.open, 0, 1)
+		}
+		return f
+	})
+	return m
+}
+
+func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
+	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
+	c.start(&m.tx, t, f)
+	m.tx.Source = &m.http
+	m.tx.App = engine.HTTP1
+	if t.Request.Proto == 20 {
+		m.tx.App, m.http.Two = engine.HTTP2, true
+	}
+	return m
+}

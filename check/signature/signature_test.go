@@ -1,0 +1,156 @@
+package signature
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+// conversation is a request and a response of a test.
+type conversation struct{ request, body, response, page string }
+
+// judge runs an exchange through a check and returns the categories found.
+func judge(t *testing.T, c *Check, f *filter.Flow, id string, x conversation) []string {
+	t.Helper()
+	read := func(s string) *message.Reader {
+		return message.NewReader(strings.NewReader(strings.ReplaceAll(s, "\n", "\r\n")), 4096, 65536)
+	}
+	tr := &filter.Transaction{ID: id, Flow: f, Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Host: "example.com", Port: 80, Last: filter.ResponseBody}
+	q := &message.Request{}
+	if err := read(x.request).ReadRequest(q); err != nil {
+		t.Fatal(err)
+	}
+	tr.Request = q
+	var found []filter.Finding
+	find := func(s filter.Stage) {
+		var err error
+		if found, err = c.Find(context.Background(), tr, s, found); err != nil {
+			t.Fatal(err)
+		}
+	}
+	find(filter.Request)
+	if x.body != "" {
+		var h content.Head
+		tr.Upload = &content.Body{}
+		tr.Upload.Reset(&h, content.Limits{})
+		tr.Upload.Append([]byte(x.body))
+		tr.Upload.Finish()
+		find(filter.RequestBody)
+	}
+	if x.response != "" {
+		s := &message.Response{}
+		if err := read(x.response).ReadResponse(s, q.Method); err != nil {
+			t.Fatal(err)
+		}
+		tr.Response = s
+		find(filter.Response)
+		tr.Body = &content.Body{}
+		tr.Body.Reset(tr.Content(), content.Limits{})
+		tr.Body.Append([]byte(x.page))
+		tr.Body.Finish()
+		find(filter.ResponseBody)
+	}
+	var names []string
+	for _, k := range found {
+		names = append(names, k.Category)
+	}
+	return names
+}
+
+func newCheck(t *testing.T, rules string) *Check {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.rules"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{Rules: []setting.File{"a.rules"}}, dir, engine.NewState(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range c.Mistakes() {
+		t.Error(m)
+	}
+	return c
+}
+
+func has(names []string, want string) bool {
+	for _, n := range names {
+		if n == want {
+			return true
+		}
+	}
+	return false
+}
+
+func TestRulesSeeEveryStageOfAnExchange(t *testing.T) {
+	const get = "GET /a/./b%41.php?x=1 HTTP/1.1\nHost: Example.com\nUser-Agent: curl/8\nCookie: k=v\n\n"
+	const ok = "HTTP/1.1 200 OK\nServer: nginx\nContent-Length: 11\n\n"
+	x := conversation{request: get, response: ok, page: "hello world"}
+	post := conversation{request: "POST /u HTTP/1.1\nHost: example.com\nContent-Length: 9\n\n", body: "user=root", response: ok, page: "hello world"}
+	for name, tc := range map[string]struct {
+		rule string
+		in   conversation
+		want bool
+	}{
+		"uri":                 {`alert http any any -> any any (http.uri; content:"/a/bA.php"; startswith; sid:1;)`, x, true},
+		"raw uri":             {`alert http any any -> any any (http.uri.raw; content:"%41"; sid:1;)`, x, true},
+		"host":                {`alert http any any -> any any (http.host; content:"example.com"; bsize:11; sid:1;)`, x, true},
+		"names":               {`alert http any any -> any any (http.header_names; content:"|0d 0a|Host|0d 0a|User-Agent|0d 0a|"; startswith; sid:1;)`, x, true},
+		"header, no cookie":   {`alert http any any -> any any (http.header; content:!"Cookie"; http.method; content:"GET"; sid:1;)`, x, true},
+		"absent":              {`alert http any any -> any any (http.method; content:"GET"; http.referer; absent; sid:1;)`, x, true},
+		"page":                {`alert http any any -> any any (flow:established,to_client; file.data; content:"hello"; content:"world"; distance:1; within:5; sid:1;)`, x, true},
+		"page, too far":       {`alert http any any -> any any (flow:established,to_client; file.data; content:"hello"; content:"world"; distance:2; sid:1;)`, x, false},
+		"status":              {`alert http any any -> any any (flow:to_client; http.stat_code; content:"200"; http.server; content:"nginx"; sid:1;)`, x, true},
+		"upload":              {`alert http any any -> any any (http.request_body; content:"user="; pcre:"/^root$/R"; sid:1;)`, post, true},
+		"look-behind":         {`alert http any any -> any any (http.uri; content:"php"; pcre:"/(?<=A)\.php/"; sid:1;)`, x, true},
+		"negated":             {`alert http any any -> any any (http.uri; content:"php"; content:!"A.php"; sid:1;)`, x, false},
+		"stream":              {`alert tcp any any -> any any (content:"GET /a/./b"; sid:1;)`, x, true},
+		"stream of an answer": {`alert tcp any any -> any any (flow:to_client; content:"nginx"; content:"hello"; distance:0; sid:1;)`, x, true},
+		"exchange":            {`alert http any any => any any (http.uri; content:"php"; http.stat_code; content:"200"; sid:1;)`, x, true},
+		"clients ask":         {`alert http $HOME_NET any -> $EXTERNAL_NET any (http.uri; content:"php"; sid:1;)`, x, true},
+		"nobody asks us":      {`alert http $EXTERNAL_NET any -> $HOME_NET any (http.uri; content:"php"; sid:1;)`, x, false},
+		"transform":           {`alert http any any -> any any (http.user_agent; to_uppercase; content:"CURL"; sid:1;)`, x, true},
+		"legacy":              {`alert http any any -> any any (content:"/a/bA"; http_uri; content:"curl"; http_user_agent; sid:1;)`, x, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheck(t, tc.rule)
+			for _, f := range []*filter.Flow{nil, {}} {
+				if got := has(judge(t, c, f, "1", tc.in), "1"); got != tc.want {
+					t.Errorf("found %v, want %v", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestFlowBitsBelongToTheConnection(t *testing.T) {
+	rules := `alert http any any -> any any (http.uri; content:"/set"; flowbits:set,a; flowbits:noalert; sid:1;)
+alert http any any -> any any (http.uri; content:"/get"; flowbits:isset,a; sid:2; classtype:trojan-activity;)`
+	c := newCheck(t, rules)
+	set := conversation{request: "GET /set HTTP/1.1\nHost: a\n\n"}
+	get := conversation{request: "GET /get HTTP/1.1\nHost: a\n\n"}
+	f := &filter.Flow{}
+	if got := judge(t, c, f, "1", set); len(got) > 0 {
+		t.Errorf("the rule that sets the bit found %v", got)
+	}
+	if got := judge(t, c, &filter.Flow{}, "2", get); has(got, "2") {
+		t.Error("the bit is set on another connection")
+	}
+	next := newCheck(t, rules) // as a reload makes it
+	got := judge(t, next, f, "3", get)
+	for _, want := range []string{"2", "trojan-activity", "priority-1"} {
+		if !has(got, want) {
+			t.Errorf("found %v, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+// Package virus is the check that has bodies scanned for viruses, by clamd, and
+// knows bodies by their hash.
+//
+// Data moves so. When a download or an upload is complete, [Check.Find] takes
+// its decoded bytes and their SHA-256. A hash in one of the lists is a finding
+// without a scanner. A verdict that is remembered under the hash is used again.
+// Otherwise the bytes go to the first clamd that answers (clamd.go), on a
+// connection that is used again, and the verdict is remembered.
+//
+// A body that could not be scanned is an error, which the policy turns into the
+// finding virus-error: rules decide whether it passes.
+package virus
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// Config are the settings of the check.
+type Config struct {
+	// Clamd is where scanners listen: the path of a unix socket, or host:port.
+	// They are asked in order; one that fails is left out for some seconds.
+	Clamd setting.OneOrMore[string] `yaml:"clamd"`
+	// Hashes are files with a SHA-256 in hexadecimal on each line, and after a
+	// blank what it is.
+	Hashes   setting.OneOrMore[setting.File] `yaml:"hashes"`
+	Skip     setting.OneOrMore[string]       `yaml:"skip"`     // media types that are not scanned; default image/*, audio/* and video/*
+	Timeout  setting.Duration                `yaml:"timeout"`  // longest scan; default 30s
+	Sessions setting.Count                   `yaml:"sessions"` // connections kept to each scanner; default 8
+	Remember setting.Duration                `yaml:"remember"` // how long verdicts are remembered; default 1h
+}
+
+// A Memory remembers verdicts by hash.
+type Memory interface {
+	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
+	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+}
+
+const (
+	restart  = 5 * time.Second // how long a scanner that failed is left out
+	maxLists = 1 << 22         // hashes in all lists
+)
+
+// Check reports the category virus. It is safe for many goroutines.
+type Check struct {
+	scanners []*scanner
+	down     []atomic.Int64 // until when each is left out, Unix nanoseconds
+	hashes   map[[sha256.Size]byte]string
+	skip     []string
+	remember time.Duration
+	memory   Memory // nil remembers nothing
+	counters [counted]atomic.Int64
+}
+
+// What a Check counts.
+const (
+	scanned = iota
+	found
+	listed
+	remembered
+	failed
+	counted
+)
+
+var descs = [counted]*prometheus.Desc{
+	scanned:    desc("scanned_total", "Bodies that a scanner has looked at."),
+	found:      desc("found_total", "Bodies in which a scanner found something."),
+	listed:     desc("listed_total", "Bodies whose hash is on a list."),
+	remembered: desc("remembered_total", "Bodies whose verdict was remembered."),
+	failed:     desc("failed_total", "Bodies that no scanner could look at."),
+}
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("shuultuur_virus_"+name, help, nil, nil)
+}
+
+// New returns the check of cfg. memory may be nil.
+func New(cfg Config, memory Memory) (*Check, error) {
+	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), memory: memory, hashes: map[[sha256.Size]byte]string{}}
+	timeout := cfg.Timeout.Or(30 * time.Second)
+	if timeout == 0 {
+		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its connections for ever"))
+	}
+	for i, at := range cfg.Clamd {
+		s, err := newScanner(at, timeout, cfg.Sessions.Or(8))
+		if err != nil {
+			return nil, setting.At(fmt.Sprintf("clamd[%d]", i), err)
+		}
+		c.scanners = append(c.scanners, s)
+	}
+	c.down = make([]atomic.Int64, len(c.scanners))
+	for i, f := range cfg.Hashes {
+		if err := c.read(string(f)); err != nil {
+			return nil, setting.At(fmt.Sprintf("hashes[%d]", i), err)
+		}
+	}
+	if len(c.scanners) == 0 && len(cfg.Hashes) == 0 {
+		return nil, errors.New("neither clamd nor hashes is named, so there is nothing to look for")
+	}
+	for i, t := range c.skip {
+		if _, err := path.Match(t, ""); err != nil || !strings.Contains(t, "/") {
+			return nil, setting.At(fmt.Sprintf("skip[%d]", i), fmt.Errorf(`%q is not a media type; write it like "image/png" or "image/*"`, t))
+		}
+	}
+	return c, nil
+}
+
+// read reads a list of hashes.
+func (c *Check) read(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		text, what, _ := strings.Cut(line, " ")
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != sha256.Size {
+			return fmt.Errorf("%s:%d: %.80q is not a SHA-256: write 64 hexadecimal digits", file, n, text)
+		}
+		if len(c.hashes) >= maxLists {
+			return fmt.Errorf("%s:%d: more than %d hashes", file, n, maxLists)
+		}
+		c.hashes[[sha256.Size]byte(b)] = strings.TrimSpace(fmt.Sprintf("%s (%s:%d)", strings.TrimLeft(what, " *"), file, n))
+	}
+	return lines.Err()
+}
+
+// Name implements [filter.Check].
+func (c *Check) Name() string { return "virus" }
+
+// Cost implements [filter.Check].
+func (c *Check) Cost() filter.Cost { return filter.Heavy }
+
+// Categories implements [filter.Check].
+func (c *Check) Categories() []filter.Category {
+	return []filter.Category{{Name: "virus"}, {Name: filter.Unread}}
+}
+
+// Wants implements [filter.Check]: bodies in both directions, but for the types
+// that are skipped.
+func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
+	switch s {
+	case filter.RequestBody:
+		return true
+	case filter.ResponseBody:
+		if t.Response == nil {
+			return true
+		}
+		typ := t.Content().Type()
+		for _, skip := range c.skip {
+			if ok, _ := path.Match(skip, typ); ok {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// Find implements [filter.Check].
+func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
+	b := t.Body
+	if s == filter.RequestBody {
+		b = t.Upload
+	}
+	if b == nil || s != filter.RequestBody && s != filter.ResponseBody {
+		return dst, nil
+	}
+	text, err := b.Decoded() // while the body comes too: the beginning is gone later
+	if err != nil {
+		return append(dst, filter.Finding{Check: "virus", Category: filter.Unread, Evidence: "not scanned: " + err.Error()}), nil
+	}
+	if !b.Complete() || len(text) == 0 {
+		return dst, nil
+	}
+	name, err := c.verdict(ctx, text)
+	if err != nil {
+		c.counters[failed].Add(1)
+		return dst, err
+	}
+	if name != "" {
+		dst = append(dst, filter.Finding{Check: "virus", Category: "virus", Evidence: name})
+	}
+	return dst, nil
+}
+
+// verdict returns what is in a body, "" for nothing.
+func (c *Check) verdict(ctx context.Context, body []byte) (string, error) {
+	sum := sha256.Sum256(body)
+	if what, ok := c.hashes[sum]; ok {
+		c.counters[listed].Add(1)
+		return "hash " + hex.EncodeToString(sum[:8]) + "… is on a list: " + what, nil
+	}
+	if len(c.scanners) == 0 {
+		return "", nil
+	}
+	whole := sha256.Sum256(append([]byte("virus"), sum[:]...))
+	key := [16]byte(whole[:16])
+	if c.memory != nil && c.remember > 0 {
+		if v, ok := c.memory.Get(ctx, key); ok {
+			c.counters[remembered].Add(1)
+			return string(v), nil
+		}
+	}
+	name, err := c.scan(ctx, body)
+	if err != nil {
+		return "", err
+	}
+	c.counters[scanned].Add(1)
+	if name != "" {
+		c.counters[found].Add(1)
+	}
+	if c.memory != nil && c.remember > 0 {
+		c.memory.Put(ctx, key, []byte(name), c.remember)
+	}
+	return name, nil
+}
+
+// scan asks the scanners in order, those that failed a moment ago last.
+func (c *Check) scan(ctx context.Context, body []byte) (name string, err error) {
+	now := time.Now().UnixNano()
+	for _, late := range []bool{false, true} {
+		for i, s := range c.scanners {
+			if c.down[i].Load() > now != late {
+				continue
+			}
+			if name, err = s.scan(ctx, body); err == nil {
+				c.down[i].Store(0)
+				return name, nil
+			}
+			if _, answered := errors.AsType[*answerError](err); answered || ctx.Err() != nil {
+				return "", err // the others would say the same
+			}
+			c.down[i].Store(now + int64(restart))
+		}
+	}
+	return "", err
+}
+
+// Close closes the connections that are kept.
+func (c *Check) Close() {
+	for _, s := range c.scanners {
+		s.close()
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Check) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Check) Collect(ch chan<- prometheus.Metric) {
+	for n := range c.counters {
+		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.CounterValue, float64(c.counters[n].Load()))
+	}
+}
