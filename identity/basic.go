@@ -10,10 +10,12 @@ import (
 	"hash"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
-	"shuultuur/filter"
+	"shuultuur/identity/directory"
+	"shuultuur/setting"
 )
 
 const (
@@ -23,6 +25,9 @@ const (
 	maxFailures = 10               // wrong passwords of one client address …
 	failuresIn  = time.Minute      // … in this time, before it has to wait
 	maxWaiting  = 64               // clients that wait for their turn to be verified
+	maxAsking   = 32               // questions to a directory at once
+	outage      = 24 * time.Hour   // how long a directory's answers count while it does not answer …
+	again       = time.Minute      // … and after which it is asked again
 	maxSecret   = 1024             // bytes of name and password, with the colon
 )
 
@@ -46,7 +51,9 @@ func (w *Wait) Error() string {
 type basic struct {
 	realm    string
 	accounts map[string]*account
-	nobody   passwordHash // compared with for names not in the file, so that they take as long
+	source   directory.Source // for names that are not among them; nil: none
+	origin   string           // what the source is called in [filter.Client.Source]
+	nobody   passwordHash     // compared with for names not in the file, so that they take as long
 
 	turn    chan struct{} // holds one for each verification under way
 	waiting chan struct{} // and one for each that waits or is under way
@@ -62,6 +69,7 @@ type basic struct {
 type outcome struct {
 	account *account // nil: wrong
 	until   time.Time
+	asked   time.Time // when it was verified
 }
 
 // failed counts an address's wrong passwords.
@@ -78,20 +86,31 @@ type secret struct {
 }
 
 func newBasic(cfg *Basic) (*basic, error) {
-	if cfg.File == "" {
-		return nil, filter.Setting("file", errors.New("the password file is not named"))
-	}
-	accounts, err := readFile(cfg.File)
+	source, origin, err := cfg.source()
 	if err != nil {
-		return nil, filter.Setting("file", err)
+		return nil, err
+	}
+	turns := runtime.GOMAXPROCS(0)
+	if source != nil {
+		turns = maxAsking // they wait, and do not calculate
+	}
+	accounts := map[string]*account{}
+	if cfg.File != "" {
+		if accounts, err = readFile(string(cfg.File)); err != nil {
+			return nil, setting.At("file", err)
+		}
+	} else if source == nil {
+		return nil, setting.At("file", errors.New("the password file is not named, nor ldap or radius"))
 	}
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
 	b := &basic{
 		realm:    cfg.Realm,
 		accounts: accounts,
-		turn:     make(chan struct{}, runtime.GOMAXPROCS(0)),
-		waiting:  make(chan struct{}, maxWaiting+runtime.GOMAXPROCS(0)),
+		source:   source,
+		origin:   origin,
+		turn:     make(chan struct{}, turns),
+		waiting:  make(chan struct{}, maxWaiting+turns),
 		macs:     sync.Pool{New: func() any { return &secret{mac: hmac.New(sha256.New, key)} }},
 		known:    map[[sha256.Size]byte]outcome{},
 		failures: map[netip.Addr]failed{},
@@ -101,7 +120,7 @@ func newBasic(cfg *Basic) (*basic, error) {
 	}
 	for i := range len(b.realm) {
 		if b.realm[i] < ' ' || b.realm[i] == 0x7f {
-			return nil, filter.Setting("realm", fmt.Errorf("%q has control characters", b.realm))
+			return nil, setting.At("realm", fmt.Errorf("%q has control characters", b.realm))
 		}
 	}
 	most := uint64(0)
@@ -113,8 +132,23 @@ func newBasic(cfg *Basic) (*basic, error) {
 	return b, nil
 }
 
-// verify returns the user who sent the field.
-func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (string, error) {
+// source makes what verifies names that are not in the file.
+func (cfg *Basic) source() (directory.Source, string, error) {
+	switch {
+	case cfg.LDAP != nil && cfg.RADIUS != nil:
+		return nil, "", setting.At("radius", errors.New("ldap is named too; choose one of them"))
+	case cfg.LDAP != nil:
+		s, err := directory.NewLDAP(*cfg.LDAP)
+		return s, "ldap", setting.At("ldap", err)
+	case cfg.RADIUS != nil:
+		s, err := directory.NewRADIUS(*cfg.RADIUS)
+		return s, "radius", setting.At("radius", err)
+	}
+	return nil, "", nil
+}
+
+// verify returns the account of the user who sent the field.
+func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*account, error) {
 	s := b.macs.Get().(*secret)
 	defer func() {
 		clear(s.buf[:])
@@ -122,7 +156,7 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (stri
 	}()
 	name, password, ok := credentials(s.buf[:], field)
 	if !ok {
-		return "", &Challenge{Realm: b.realm}
+		return nil, &Challenge{Realm: b.realm}
 	}
 	// Name and password are told apart by the first colon, which is part of
 	// what is signed.
@@ -134,13 +168,13 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (stri
 	if !ok {
 		var err error
 		if o, err = b.compare(ctx, addr, key, name, password); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if o.account == nil {
-		return "", &Challenge{Realm: b.realm, Refused: string(name)}
+		return nil, &Challenge{Realm: b.realm, Refused: string(name)}
 	}
-	return o.account.name, nil
+	return o.account, nil
 }
 
 // compare does the slow work, when its turn comes.
@@ -170,12 +204,37 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 		return outcome{}, &Wait{429, left}
 	}
 	a := b.accounts[string(name)]
+	if a == nil && b.source != nil {
+		return b.ask(ctx, key, who, string(name), string(password))
+	}
 	if a == nil {
 		b.nobody.matches(password)
 	} else if !a.hash.matches(password) {
 		a = nil
 	}
 	return b.keep(key, who, a), nil
+}
+
+// ask has the directory verify a password. While it does not answer, what it
+// has said before counts.
+func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
+	user, groups, err := b.source.Verify(ctx, name, password)
+	switch {
+	case err == nil:
+		slices.Sort(groups)
+		return b.keep(key, who, &account{name: user, groups: slices.Compact(groups)}), nil
+	case errors.Is(err, directory.ErrRefused):
+		return b.keep(key, who, nil), nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if o, ok := b.known[key]; ok && o.account != nil && now.Before(o.asked.Add(outage)) {
+		o.until = now.Add(again)
+		b.known[key] = o
+		return o, nil
+	}
+	return outcome{}, fmt.Errorf("verify the password of %q: %w", name, err)
 }
 
 // network is what failures are counted by: an IPv6 client has a whole /64 to
@@ -210,7 +269,7 @@ func (b *basic) locked(who netip.Addr) time.Duration {
 // keep remembers what a verification came to.
 func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account) outcome {
 	now := time.Now()
-	o := outcome{a, now.Add(verifiedFor)}
+	o := outcome{a, now.Add(verifiedFor), now}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a == nil {
@@ -223,7 +282,9 @@ func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account) outcome 
 		makeRoom(b.failures, func(f failed) bool { return now.After(f.until) })
 		b.failures[who] = f
 	}
-	makeRoom(b.known, func(o outcome) bool { return now.After(o.until) })
+	makeRoom(b.known, func(o outcome) bool {
+		return now.After(o.until) && (b.source == nil || o.account == nil || now.After(o.asked.Add(outage)))
+	})
 	b.known[key] = o
 	return o
 }

@@ -34,8 +34,9 @@ type passwordHash interface {
 
 // An account is a line of the password file.
 type account struct {
-	name string
-	hash passwordHash
+	name   string
+	hash   passwordHash // nil for one of a directory
+	groups []string     // that the directory gives, sorted
 }
 
 func readFile(path string) (map[string]*account, error) {
@@ -91,7 +92,7 @@ func parseAccount(line string) (*account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the password of %q: %w", name, err)
 	}
-	return &account{name, h}, nil
+	return &account{name: name, hash: h}, nil
 }
 
 func parseHash(s string) (passwordHash, error) {

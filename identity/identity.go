@@ -16,10 +16,13 @@ import (
 	"net/netip"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/gaissmai/bart"
 
 	"shuultuur/filter"
+	"shuultuur/identity/directory"
+	"shuultuur/setting"
 )
 
 // Config says how clients are told apart.
@@ -27,6 +30,11 @@ type Config struct {
 	// Addresses are the users who are known by where they sit: a name, and
 	// addresses or networks. The narrowest network that holds a client counts.
 	Addresses map[string][]string `yaml:"addresses"`
+	// ClientIDs are the users that DNS clients know a name for, which they have
+	// in the path of DNS over HTTPS or before the server's name in TLS: a user,
+	// and identifiers. They count before the address. Nothing proves them: choose
+	// what nobody guesses where it gives more than others have.
+	ClientIDs map[string][]string `yaml:"client-ids"`
 	// Groups have members: users by name, and addresses or networks.
 	Groups map[string][]string `yaml:"groups"`
 	Basic  *Basic              `yaml:"basic"`
@@ -37,11 +45,14 @@ type Config struct {
 type Basic struct {
 	// File holds a user on each line, as htpasswd -B writes it: name, colon,
 	// hash. Hashes are bcrypt ($2a$, $2b$, $2y$) or Argon2id in PHC form.
-	File  string `yaml:"file"`
-	Realm string `yaml:"realm"` // what the browser shows; "Shuultuur" unless given
+	File  setting.File `yaml:"file"`
+	Realm string       `yaml:"realm"` // what the browser shows; "Shuultuur" unless given
 	// Networks are those whose clients have to log in; all unless given. A
 	// client whose address belongs to a user is not asked.
 	Networks []string `yaml:"networks"`
+	// LDAP or RADIUS verifies names that are not in the file, and gives groups.
+	LDAP   *directory.LDAP   `yaml:"ldap"`
+	RADIUS *directory.RADIUS `yaml:"radius"`
 }
 
 // A Challenge says that the client has to log in: the answer is 407 with its
@@ -78,7 +89,9 @@ type Identity struct {
 	nowhere place               // for addresses in none of them
 	groups  map[string][]string // of users, sorted
 	known   map[string]bool     // users with addresses, and groups
+	named   map[string]bool     // groups
 	basic   *basic              // nil when nobody logs in
+	ids     map[string]string   // users by ClientID in lower case
 }
 
 // A place is what an address alone says.
@@ -90,38 +103,47 @@ type place struct {
 
 // New reads the settings and the password file.
 func New(cfg Config) (*Identity, error) {
-	id := &Identity{groups: map[string][]string{}, known: map[string]bool{}}
+	id := &Identity{groups: map[string][]string{}, known: map[string]bool{}, named: map[string]bool{}}
 	for user := range cfg.Addresses {
 		id.known[user] = true
 	}
 	for group := range cfg.Groups {
-		id.known[group] = true
+		id.known[group], id.named[group] = true, true
 	}
 	b := &builder{users: map[netip.Prefix]string{}, groups: map[netip.Prefix][]string{}, login: map[netip.Prefix]bool{}}
 	if err := b.addresses(cfg.Addresses); err != nil {
-		return nil, filter.Setting("addresses", err)
+		return nil, setting.At("addresses", err)
+	}
+	if err := id.clientIDs(cfg.ClientIDs); err != nil {
+		return nil, setting.At("client-ids", err)
 	}
 	if cfg.Basic != nil {
 		var err error
 		if id.basic, err = newBasic(cfg.Basic); err != nil {
-			return nil, filter.Setting("basic", err)
+			return nil, setting.At("basic", err)
 		}
 		id.nowhere.login = len(cfg.Basic.Networks) == 0
 		for i, s := range cfg.Basic.Networks {
 			p, err := parseNetwork(s)
 			if err != nil {
-				return nil, filter.Setting(fmt.Sprintf("basic.networks[%d]", i), err)
+				return nil, setting.At(fmt.Sprintf("basic.networks[%d]", i), err)
 			}
 			b.login[p] = true
 		}
 	}
 	for _, name := range sortedKeys(cfg.Groups) {
 		if err := b.group(id, name, cfg.Groups[name], cfg.Addresses); err != nil {
-			return nil, filter.Setting("groups."+name, err)
+			return nil, setting.At("groups."+name, err)
 		}
 	}
 	id.nets = b.table(id)
 	return id, nil
+}
+
+// HasGroup says whether the settings have a group of this name.
+// A directory may have any.
+func (id *Identity) HasGroup(name string) bool {
+	return id.named[name] || id.basic != nil && id.basic.source != nil
 }
 
 // Knows says whether there is a user or group of this name.
@@ -148,9 +170,70 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	if err != nil {
 		return filter.Client{Addr: addr, Groups: at.groups}, err
 	}
-	client.User = user
-	client.Groups = union(at.groups, id.groups[user])
+	client.User, client.Source = user.name, "basic"
+	if user.hash == nil {
+		client.Source = id.basic.origin
+	}
+	client.Groups = union(union(at.groups, id.groups[user.name]), user.groups)
 	return client, nil
+}
+
+// clientIDs notes which users identifiers stand for.
+func (id *Identity) clientIDs(users map[string][]string) error {
+	id.ids = map[string]string{}
+	for _, user := range sortedKeys(users) {
+		if user == "" {
+			return errors.New("a user needs a name")
+		}
+		id.known[user] = true
+		for i, s := range users[user] {
+			here, key := fmt.Sprintf("%s[%d]", user, i), strings.ToLower(s)
+			if s == "" || len(s) > 63 || strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+				return setting.At(here, fmt.Errorf("%q is not a ClientID: write 1 to 63 letters, digits and hyphens, such as alices-phone", s))
+			}
+			if other, taken := id.ids[key]; taken {
+				return setting.At(here, fmt.Errorf("%q belongs to user %q already", s, other))
+			}
+			id.ids[key] = user
+		}
+	}
+	return nil
+}
+
+// ByClientID returns the client with an identifier in lower case, which is at
+// addr. Its groups are its user's and those of the address. ok is false where
+// the settings do not have the identifier.
+func (id *Identity) ByClientID(addr netip.Addr, clientID string) (c filter.Client, ok bool) {
+	user, ok := id.ids[clientID]
+	if !ok {
+		return c, false
+	}
+	c = filter.Client{Addr: addr.Unmap(), User: user, Groups: id.groups[user], Source: "client-id"}
+	if id.nets != nil && c.Addr.IsValid() {
+		if p, found := id.nets.Lookup(c.Addr); found && p.user == "" {
+			c.Groups = union(p.groups, c.Groups)
+		}
+	}
+	return c, true
+}
+
+// Named returns the client at addr whom somebody else has identified as a user:
+// a proxy in front of us, a directory, a certificate. source says who. Its groups
+// are those given and those that the settings have for the user and the address.
+func (id *Identity) Named(addr netip.Addr, user string, groups []string, source string) filter.Client {
+	c := filter.Client{Addr: addr.Unmap(), User: user, Source: source}
+	if len(groups) > 0 {
+		c.Groups = slices.Clone(groups)
+		slices.Sort(c.Groups)
+		c.Groups = slices.Compact(c.Groups)
+	}
+	c.Groups = union(c.Groups, id.groups[user])
+	if id.nets != nil && c.Addr.IsValid() {
+		if p, found := id.nets.Lookup(c.Addr); found && p.user == "" {
+			c.Groups = union(p.groups, c.Groups)
+		}
+	}
+	return c
 }
 
 // union joins two sorted lists; it allocates only when both hold something.
@@ -181,10 +264,10 @@ func (b *builder) addresses(users map[string][]string) error {
 		for i, s := range users[user] {
 			p, err := parseNetwork(s)
 			if err != nil {
-				return filter.Setting(fmt.Sprintf("%s[%d]", user, i), err)
+				return setting.At(fmt.Sprintf("%s[%d]", user, i), err)
 			}
 			if other, taken := b.users[p]; taken {
-				return filter.Setting(fmt.Sprintf("%s[%d]", user, i), fmt.Errorf("%q belongs to user %q already", s, other))
+				return setting.At(fmt.Sprintf("%s[%d]", user, i), fmt.Errorf("%q belongs to user %q already", s, other))
 			}
 			b.users[p] = user
 		}
@@ -203,8 +286,11 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 			continue
 		}
 		_, known := addresses[m]
-		if !known && (id.basic == nil || id.basic.accounts[m] == nil) {
-			return filter.Setting(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is neither a user in addresses or the password file nor a network", m))
+		for _, user := range id.ids {
+			known = known || user == m
+		}
+		if !known && (id.basic == nil || id.basic.accounts[m] == nil && id.basic.source == nil) {
+			return setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is neither a user in addresses, client-ids or the password file nor a network", m))
 		}
 		if !slices.Contains(id.groups[m], name) {
 			id.groups[m] = append(id.groups[m], name)

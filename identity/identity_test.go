@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 func bcryptOf(t testing.TB, password string) string {
@@ -120,8 +121,8 @@ func TestIdentifyByPassword(t *testing.T) {
 		Addresses: map[string][]string{"kiosk": {"10.1.0.1"}},
 		Groups:    map[string][]string{"pupils": {"anna"}, "lab": {"10.1.0.0/16"}, "staff": {"berta"}},
 		Basic: &Basic{
-			File: passwordFile(t, "# users", "", "anna:"+bcryptOf(t, "secret"), "berta:"+argonOf("geheim"),
-				"carl:$2y"+bcryptOf(t, "x:y")[3:]),
+			File: setting.File(passwordFile(t, "# users", "", "anna:"+bcryptOf(t, "secret"), "berta:"+argonOf("geheim"),
+				"carl:$2y"+bcryptOf(t, "x:y")[3:])),
 			Realm:    `the "school"`,
 			Networks: []string{"10.1.0.0/16", "2001:db8::/32"},
 		},
@@ -191,7 +192,7 @@ func (h *counting) cost() uint64 { return 1 }
 
 // withHash makes an Identity whose only user has the hash.
 func withHash(t *testing.T, h *counting) *Identity {
-	id := newIdentity(t, Config{Basic: &Basic{File: passwordFile(t, "anna:"+bcryptOf(t, "x"))}})
+	id := newIdentity(t, Config{Basic: &Basic{File: setting.File(passwordFile(t, "anna:"+bcryptOf(t, "x")))}})
 	id.basic.accounts["anna"].hash = h
 	id.basic.nobody = h
 	return id
@@ -341,13 +342,13 @@ func TestMistakesInSettings(t *testing.T) {
 		"an address of two":     {Config{Addresses: map[string][]string{"anna": {"10.1.2.3"}, "berta": {"10.1.2.3"}}}, `addresses.berta[0]: "10.1.2.3" belongs to user "anna" already`},
 		"a member nobody knows": {Config{Groups: map[string][]string{"pupils": {"10.0.0.0/8", "ana"}}}, `groups.pupils[1]: "ana" is neither a user`},
 		"no file":               {Config{Basic: &Basic{}}, `basic.file: the password file is not named`},
-		"a file not there":      {Config{Basic: &Basic{File: good + ".old"}}, `basic.file: read the password file: open`},
-		"a bad network":         {Config{Basic: &Basic{File: good, Networks: []string{"x"}}}, `basic.networks[0]: "x" is not an address`},
+		"a file not there":      {Config{Basic: &Basic{File: setting.File(good + ".old")}}, `basic.file: read the password file: open`},
+		"a bad network":         {Config{Basic: &Basic{File: setting.File(good), Networks: []string{"x"}}}, `basic.networks[0]: "x" is not an address`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(test.cfg)
-			if s := (*filter.SettingError)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
+			if s := (*setting.Error)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want a setting error with %s", err, test.want)
 			}
 		})
@@ -358,7 +359,7 @@ func BenchmarkIdentify(b *testing.B) {
 	id := newIdentity(b, Config{
 		Addresses: map[string][]string{"kiosk": {"10.1.0.1"}},
 		Groups:    map[string][]string{"pupils": {"anna", "kiosk"}},
-		Basic:     &Basic{File: passwordFile(b, "anna:"+bcryptOf(b, "secret"))},
+		Basic:     &Basic{File: setting.File(passwordFile(b, "anna:"+bcryptOf(b, "secret")))},
 	})
 	for name, addr := range map[string]string{"address": "10.1.0.1", "password": "10.1.0.2"} {
 		b.Run(name, func(b *testing.B) {
@@ -370,5 +371,30 @@ func BenchmarkIdentify(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestClientIDsNameUsers(t *testing.T) {
+	id, err := New(Config{
+		Addresses: map[string][]string{"bob": {"192.0.2.1"}},
+		ClientIDs: map[string][]string{"alice": {"alices-Phone", "tablet"}},
+		Groups:    map[string][]string{"pupils": {"alice"}, "room1": {"192.0.2.0/24"}, "room2": {"198.51.100.0/24"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]string{"192.0.2.1": "alice [pupils]", "192.0.2.2": "alice [pupils room1]", "203.0.113.1": "alice [pupils]"} {
+		c, ok := id.ByClientID(netip.MustParseAddr(addr), "alices-phone")
+		if got := fmt.Sprint(c.User, " ", c.Groups); !ok || got != want {
+			t.Errorf("at %s: %s, want %s", addr, got, want)
+		}
+	}
+	if _, ok := id.ByClientID(netip.MustParseAddr("192.0.2.1"), "other"); ok {
+		t.Error("an identifier that the settings do not have is known")
+	}
+	for _, ids := range []map[string][]string{{"a": {"x"}, "b": {"X"}}, {"a": {""}}, {"a": {"a.b"}}, {"": {"x"}}, {"a": {strings.Repeat("x", 64)}}} {
+		if _, err := New(Config{ClientIDs: ids}); err == nil {
+			t.Errorf("%v is accepted", ids)
+		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"time"
 	"unicode"
 
-	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // NamesConfig says where the names of devices are found that people are shown
 // beside addresses. They decide nothing: a device chooses its own.
 type NamesConfig struct {
-	Leases []string `yaml:"leases"` // files of dnsmasq, ISC dhcpd or Kea (CSV)
-	Hosts  []string `yaml:"hosts"`  // files like /etc/hosts; that one unless given
+	Leases []setting.Source `yaml:"leases"` // files of dnsmasq, ISC dhcpd or Kea (CSV)
+	Hosts  []setting.Source `yaml:"hosts"`  // files like /etc/hosts; that one unless given
 }
 
 // Names knows what devices are called. They are looked up when somebody looks,
@@ -64,12 +64,15 @@ const (
 // NewNames makes the names of cfg. id knows users by their addresses.
 func NewNames(cfg NamesConfig, id *Identity) (*Names, error) {
 	if len(cfg.Hosts) == 0 {
-		cfg.Hosts = []string{"/etc/hosts"}
+		cfg.Hosts = []setting.Source{"/etc/hosts"}
 	}
-	n := &Names{id: id, files: slices.Concat(cfg.Hosts, cfg.Leases), asked: map[netip.Addr]pointed{}}
-	for key, files := range map[string][]string{"leases": cfg.Leases, "hosts": cfg.Hosts} {
+	n := &Names{id: id, asked: map[netip.Addr]pointed{}}
+	for _, f := range slices.Concat(cfg.Hosts, cfg.Leases) {
+		n.files = append(n.files, string(f))
+	}
+	for key, files := range map[string][]setting.Source{"leases": cfg.Leases, "hosts": cfg.Hosts} {
 		if i := slices.Index(files, ""); i >= 0 || len(files) > maxNameFiles {
-			return nil, filter.Setting(key, fmt.Errorf("give the paths of 1 to %d files", maxNameFiles))
+			return nil, setting.At(key, fmt.Errorf("give the paths of 1 to %d files", maxNameFiles))
 		}
 	}
 	return n, nil

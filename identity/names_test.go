@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"shuultuur/setting"
 )
 
 const (
@@ -70,7 +72,7 @@ func TestDevicesAreCalledByWhatKnowsThemBest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := NewNames(NamesConfig{Leases: []string{leases}, Hosts: []string{hosts}}, id)
+		n, err := NewNames(NamesConfig{Leases: []setting.Source{setting.Source(leases)}, Hosts: []setting.Source{setting.Source(hosts)}}, id)
 		if err != nil {
 			t.Fatal(err)
 		}

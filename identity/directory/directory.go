@@ -1,0 +1,24 @@
+// Package directory verifies names and passwords with servers of others, and
+// asks them for the groups of a user: LDAP directories (ldap.go) and RADIUS
+// servers (radius.go).
+//
+// Data moves so: [Source.Verify] tries the servers in order until one answers.
+// Answers are not kept here: package identity does that, and goes on with them
+// while no server answers.
+package directory
+
+import (
+	"context"
+	"errors"
+)
+
+// A Source verifies a name and a password. It is safe for many goroutines.
+type Source interface {
+	// Verify returns the user's name as the server writes it and its groups.
+	// ErrRefused says that the password is wrong or that there is no such user;
+	// every other error that no server could say.
+	Verify(ctx context.Context, name, password string) (user string, groups []string, err error)
+}
+
+// ErrRefused says that a server does not know the name with that password.
+var ErrRefused = errors.New("wrong name or password")

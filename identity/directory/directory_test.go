@@ -1,0 +1,241 @@
+package directory
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/setting"
+	"shuultuur/test/cert"
+	"shuultuur/test/peer"
+)
+
+const people = `dn: dc=school,dc=example
+objectClass: dcObject
+objectClass: organization
+o: School
+dc: school
+
+dn: uid=bold,dc=school,dc=example
+objectClass: inetOrgPerson
+uid: bold
+cn: Bold
+sn: Bold
+userPassword: secret
+
+dn: cn=class 7,dc=school,dc=example
+objectClass: groupOfNames
+cn: class 7
+member: uid=bold,dc=school,dc=example
+
+dn: cn=pupils,dc=school,dc=example
+objectClass: groupOfNames
+cn: pupils
+member: cn=class 7,dc=school,dc=example
+member: cn=everyone,dc=school,dc=example
+
+dn: cn=everyone,dc=school,dc=example
+objectClass: groupOfNames
+cn: everyone
+member: cn=pupils,dc=school,dc=example
+`
+
+// slapd starts a directory with people in it, which speaks StartTLS.
+func slapd(t *testing.T) (addr, ca string) {
+	t.Helper()
+	for _, f := range []string{"/usr/lib/ldap/back_mdb.so", "/etc/ldap/schema/inetorgperson.schema"} {
+		if _, err := os.Stat(f); err != nil {
+			t.Skipf(`%v: slapd is not installed; "make test" installs it on Debian`, err)
+		}
+	}
+	dir := t.TempDir()
+	c, key := cert.Files(t, dir, "localhost", "127.0.0.1")
+	conf := filepath.Join(dir, "slapd.conf")
+	for file, text := range map[string]string{
+		filepath.Join(dir, "people.ldif"): people,
+		conf: fmt.Sprintf(`include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/inetorgperson.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+pidfile %s/pid
+TLSCertificateFile %s
+TLSCertificateKeyFile %s
+database mdb
+maxsize 10485760
+suffix "dc=school,dc=example"
+rootdn "cn=admin,dc=school,dc=example"
+rootpw admin
+directory %s
+`, dir, c, key, dir),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := peer.Command(t, "slapadd", "-f", conf, "-l", filepath.Join(dir, "people.ldif")).CombinedOutput(); err != nil {
+		t.Skipf("slapadd does not work here: %v: %s", err, out)
+	}
+	addr = "127.0.0.1:" + peer.Port(t)
+	peer.Start(t, "slapd", "-d", "0", "-f", conf, "-h", "ldap://"+addr)
+	await(t, "slapd", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return addr, c
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Skipf("%s does not answer here", what)
+		}
+	}
+}
+
+func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
+	addr, ca := slapd(t)
+	cfg := LDAP{
+		Servers: setting.OneOrMore[string]{"ldap://127.0.0.1:1", "ldap://" + addr}, StartTLS: true, CA: setting.File(ca),
+		Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin",
+	}
+	d, err := NewLDAP(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, groups, err := d.Verify(t.Context(), "bold", "secret")
+	slices.Sort(groups)
+	if err != nil || user != "bold" || !slices.Equal(groups, []string{"class 7", "everyone", "pupils"}) {
+		t.Errorf("got %q, %q, %v", user, groups, err)
+	}
+	for _, wrong := range [][2]string{{"bold", "guess"}, {"bold", ""}, {"nobody", "secret"}, {"*", "secret"}, {"bold)(uid=*", "secret"}, {"b\x00ld", "secret"}} {
+		if _, _, err := d.Verify(t.Context(), wrong[0], wrong[1]); !errors.Is(err, ErrRefused) {
+			t.Errorf("%q: got %v", wrong, err)
+		}
+	}
+	cfg.Password = "wrong"
+	if d, err = NewLDAP(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "bind as the service account") || !strings.Contains(err.Error(), "connect") {
+		t.Errorf("got %v: it does not name the steps", err)
+	}
+}
+
+// freeradius starts a server that knows one user.
+func freeradius(t *testing.T) (addr string) {
+	t.Helper()
+	const modules = "/usr/lib/freeradius"
+	if _, err := os.Stat(modules); err != nil {
+		t.Skip(`freeradius is not installed; "make test" installs it on Debian`)
+	}
+	dir, port := t.TempDir(), peer.Port(t)
+	for file, text := range map[string]string{
+		"users": "bold Cleartext-Password := \"secret\"\n\tFilter-Id = \"pupils\",\n\tFilter-Id += \"choir\"\n",
+		"radiusd.conf": fmt.Sprintf(`prefix = /usr
+libdir = %s
+logdir = %s
+run_dir = %s
+correct_escapes = true
+security {
+	allow_vulnerable_openssl = yes
+}
+log {
+	destination = stdout
+}
+client local {
+	ipaddr = 127.0.0.1
+	secret = testing123
+	require_message_authenticator = yes
+}
+thread pool {
+	start_servers = 1
+	max_servers = 4
+	min_spare_servers = 1
+	max_spare_servers = 2
+}
+modules {
+	files {
+		usersfile = %s/users
+	}
+	pap {
+	}
+}
+server default {
+	listen {
+		type = auth
+		ipaddr = 127.0.0.1
+		port = %s
+	}
+	authorize {
+		update reply {
+			Message-Authenticator := 0x00
+		}
+		files
+		pap
+	}
+	authenticate {
+		Auth-Type PAP {
+			pap
+		}
+	}
+}
+`, modules, dir, dir, dir, port),
+		"dictionary": "$INCLUDE /usr/share/freeradius/dictionary\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := peer.Command(t, "freeradius", "-f", "-l", "stdout", "-d", dir, "-n", "radiusd")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() || t.Skipped() {
+			t.Logf("%s", out.Bytes())
+		}
+	})
+	return "127.0.0.1:" + port
+}
+
+func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
+	addr := freeradius(t)
+	r, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{addr}, Secret: "testing123"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []string
+	await(t, "freeradius", func() bool {
+		_, groups, err = r.Verify(t.Context(), "bold", "secret")
+		return err == nil
+	})
+	if !slices.Equal(groups, []string{"pupils", "choir"}) {
+		t.Errorf("got %q", groups)
+	}
+	if _, _, err := r.Verify(t.Context(), "bold", "guess"); !errors.Is(err, ErrRefused) {
+		t.Errorf("a wrong password: %v", err)
+	}
+	other, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{addr}, Secret: "another", Timeout: setting.Duration(300 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.Verify(t.Context(), "bold", "secret"); err == nil || errors.Is(err, ErrRefused) {
+		t.Errorf("a wrong secret: %v", err)
+	}
+}

@@ -1,0 +1,206 @@
+package directory
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"shuultuur/setting"
+)
+
+// LDAP says where a directory is and how users and groups are found in it.
+type LDAP struct {
+	Servers  setting.OneOrMore[string] `yaml:"servers"`   // ldap://host or ldaps://host, asked in order
+	StartTLS bool                      `yaml:"start-tls"` // speak TLS on ldap://
+	CA       setting.File              `yaml:"ca"`        // PEM file with roots; default the system's
+	Base     string                    `yaml:"base"`      // where to search
+	Bind     string                    `yaml:"bind"`      // name of the service account; none: anonymous
+	Password string                    `yaml:"password"`  // of the service account
+	// User finds a user: %s is the name that the client sent. The default finds
+	// uid, sAMAccountName and userPrincipalName.
+	User string `yaml:"user"`
+	// ActiveDirectory asks for nested groups in one question, by a matching rule
+	// that only Active Directory has.
+	ActiveDirectory bool             `yaml:"active-directory"`
+	Timeout         setting.Duration `yaml:"timeout"` // for one server; default 5s
+}
+
+const (
+	maxDepth  = 10   // groups in groups
+	maxGroups = 1000 // of one user
+	atOnce    = 50   // groups that one question is about
+)
+
+type directory struct {
+	cfg     LDAP
+	tls     *tls.Config
+	timeout time.Duration
+}
+
+// NewLDAP reads the settings.
+func NewLDAP(cfg LDAP) (Source, error) {
+	d := &directory{cfg: cfg, timeout: cfg.Timeout.Or(5 * time.Second), tls: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if len(cfg.Servers) == 0 {
+		return nil, setting.At("servers", errors.New("no server is named"))
+	}
+	if cfg.Base == "" {
+		return nil, setting.At("base", errors.New(`no place to search is named; write one like "dc=school,dc=example"`))
+	}
+	if d.timeout == 0 {
+		return nil, setting.At("timeout", errors.New("off: a client would wait for ever"))
+	}
+	for i, s := range cfg.Servers {
+		if u, err := url.Parse(s); err != nil || u.Scheme != "ldap" && u.Scheme != "ldaps" || u.Host == "" {
+			return nil, setting.At(fmt.Sprintf("servers[%d]", i), fmt.Errorf(`%q is not a server; write it like "ldaps://dc.school.example"`, s))
+		}
+	}
+	if d.cfg.User == "" {
+		d.cfg.User = "(|(uid=%s)(sAMAccountName=%s)(userPrincipalName=%s))"
+	}
+	if _, err := ldap.CompileFilter(strings.ReplaceAll(d.cfg.User, "%s", "x")); err != nil || !strings.Contains(d.cfg.User, "%s") {
+		return nil, setting.At("user", fmt.Errorf(`%q is not a filter with %%s in it, such as "(uid=%%s)"`, d.cfg.User))
+	}
+	if cfg.CA != "" {
+		pem, err := os.ReadFile(string(cfg.CA))
+		if err != nil {
+			return nil, setting.At("ca", err)
+		}
+		d.tls.RootCAs = x509.NewCertPool()
+		if !d.tls.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
+		}
+	}
+	return d, nil
+}
+
+// Verify implements [Source].
+func (d *directory) Verify(ctx context.Context, name, password string) (user string, groups []string, err error) {
+	if name == "" || password == "" { // a bind without a password is anonymous, and succeeds (RFC 4513, 5.1.2)
+		return "", nil, ErrRefused
+	}
+	var errs []error
+	for _, server := range d.cfg.Servers {
+		user, groups, err = d.ask(ctx, server, name, password)
+		if err == nil || errors.Is(err, ErrRefused) {
+			return user, groups, err
+		}
+		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", nil, errors.Join(errs...)
+}
+
+// ask asks one server.
+func (d *directory) ask(ctx context.Context, server, name, password string) (user string, groups []string, err error) {
+	c, err := ldap.DialURL(server, ldap.DialWithDialer(&net.Dialer{Timeout: d.timeout}), ldap.DialWithTLSConfig(d.tls))
+	if err != nil {
+		return "", nil, fmt.Errorf("connect: %w", err)
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	c.SetTimeout(d.timeout)
+	if d.cfg.StartTLS && strings.HasPrefix(server, "ldap:") {
+		u, _ := url.Parse(server) // NewLDAP has read it
+		t := d.tls.Clone()
+		t.ServerName = u.Hostname()
+		if err := c.StartTLS(t); err != nil {
+			return "", nil, fmt.Errorf("StartTLS: %w", err)
+		}
+	}
+	if d.cfg.Bind != "" {
+		if err := c.Bind(d.cfg.Bind, d.cfg.Password); err != nil {
+			return "", nil, fmt.Errorf("bind as the service account %q: %w", d.cfg.Bind, err)
+		}
+	}
+	res, err := d.search(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(name)), 2, "uid", "sAMAccountName")
+	switch {
+	case err != nil:
+		return "", nil, fmt.Errorf("search for the user %q: %w", name, err)
+	case len(res.Entries) == 0:
+		return "", nil, ErrRefused
+	case len(res.Entries) > 1:
+		return "", nil, fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
+	}
+	entry := res.Entries[0]
+	user = entry.GetAttributeValue("sAMAccountName")
+	if user == "" {
+		user = entry.GetAttributeValue("uid")
+	}
+	if user == "" {
+		user = name
+	}
+	if groups, err = d.groups(c, entry.DN, user); err != nil {
+		return "", nil, fmt.Errorf("search for the groups of %q: %w", entry.DN, err)
+	}
+	// The last step: afterwards the connection is the user's.
+	switch err := c.Bind(entry.DN, password); {
+	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
+		return "", nil, ErrRefused
+	case err != nil:
+		return "", nil, fmt.Errorf("bind as %q: %w", entry.DN, err)
+	}
+	return user, groups, nil
+}
+
+func (d *directory) search(c *ldap.Conn, filter string, most int, attributes ...string) (*ldap.SearchResult, error) {
+	res, err := c.Search(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, most, int(d.timeout/time.Second), false, filter, attributes, nil))
+	if ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) && res != nil {
+		return res, nil
+	}
+	return res, err
+}
+
+// groups returns the names of all groups that a user is in, also by other
+// groups.
+func (d *directory) groups(c *ldap.Conn, dn, user string) (names []string, err error) {
+	if d.cfg.ActiveDirectory {
+		res, err := d.search(c, "(member:1.2.840.113556.1.4.1941:="+ldap.EscapeFilter(dn)+")", maxGroups, "cn")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range res.Entries {
+			names = append(names, e.GetAttributeValue("cn"))
+		}
+		return names, nil
+	}
+	seen := map[string]bool{}
+	members := []string{dn}
+	first := "(memberUid=" + ldap.EscapeFilter(user) + ")"
+	for depth := 0; depth < maxDepth && len(members) > 0 && len(names) < maxGroups; depth++ {
+		var filter strings.Builder
+		filter.WriteString("(|" + first)
+		n := min(len(members), atOnce)
+		for _, m := range members[:n] {
+			m = ldap.EscapeFilter(m)
+			filter.WriteString("(member=" + m + ")(uniqueMember=" + m + ")")
+		}
+		first, members = "", members[n:]
+		res, err := d.search(c, filter.String()+")", maxGroups, "cn")
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range res.Entries {
+			if seen[strings.ToLower(e.DN)] {
+				continue
+			}
+			seen[strings.ToLower(e.DN)] = true
+			members = append(members, e.DN)
+			if cn := e.GetAttributeValue("cn"); cn != "" {
+				names = append(names, cn)
+			}
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,136 @@
+package directory
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/md5" // RFC 3579 knows no other
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"layeh.com/radius"
+	"layeh.com/radius/rfc2865"
+	"layeh.com/radius/rfc2869"
+
+	"shuultuur/setting"
+)
+
+// RADIUS says where servers are that verify passwords (RFC 2865, PAP).
+type RADIUS struct {
+	Servers setting.OneOrMore[string] `yaml:"servers"` // host or host:port, asked in order; port 1812
+	Secret  string                    `yaml:"secret"`  // shared with the servers
+	Timeout setting.Duration          `yaml:"timeout"` // for one server; default 5s
+}
+
+type access struct {
+	servers []string
+	secret  []byte
+	timeout time.Duration
+}
+
+// NewRADIUS reads the settings.
+func NewRADIUS(cfg RADIUS) (Source, error) {
+	a := &access{secret: []byte(cfg.Secret), timeout: cfg.Timeout.Or(5 * time.Second)}
+	switch {
+	case len(cfg.Servers) == 0:
+		return nil, setting.At("servers", errors.New("no server is named"))
+	case cfg.Secret == "":
+		return nil, setting.At("secret", errors.New("the secret that is shared with the servers is not given"))
+	case a.timeout == 0:
+		return nil, setting.At("timeout", errors.New("off: a client would wait for ever"))
+	}
+	for _, s := range cfg.Servers {
+		if _, _, err := net.SplitHostPort(s); err != nil {
+			s = net.JoinHostPort(s, "1812")
+		}
+		a.servers = append(a.servers, s)
+	}
+	return a, nil
+}
+
+// Verify implements [Source]. Groups are the values of Filter-Id in the answer.
+func (a *access) Verify(ctx context.Context, name, password string) (user string, groups []string, err error) {
+	if name == "" || password == "" || len(name) > 253 || len(password) > 128 {
+		return "", nil, ErrRefused
+	}
+	var errs []error
+	for _, server := range a.servers {
+		groups, err = a.ask(ctx, server, name, password)
+		if err == nil || errors.Is(err, ErrRefused) {
+			return name, groups, err
+		}
+		errs = append(errs, fmt.Errorf("RADIUS server %s: %w", server, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", nil, errors.Join(errs...)
+}
+
+func (a *access) ask(ctx context.Context, server, name, password string) (groups []string, err error) {
+	q := radius.New(radius.CodeAccessRequest, a.secret)
+	err = errors.Join(rfc2865.UserName_SetString(q, name), rfc2865.UserPassword_SetString(q, password), rfc2865.NASIdentifier_SetString(q, "shuultuur"))
+	if err == nil {
+		err = sign(q)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	c := radius.Client{Retry: time.Second, MaxPacketErrors: 10}
+	s, err := c.Exchange(ctx, q, server)
+	if err != nil {
+		return nil, fmt.Errorf("no answer that the secret fits: %w", err)
+	}
+	if err := signed(s, q.Authenticator); err != nil {
+		return nil, err
+	}
+	switch s.Code {
+	case radius.CodeAccessAccept:
+		return rfc2865.FilterID_GetStrings(s)
+	case radius.CodeAccessReject:
+		return nil, ErrRefused
+	}
+	return nil, fmt.Errorf("the answer %s asks for more than a password", s.Code)
+}
+
+// sign puts a Message-Authenticator into a request (RFC 3579, 3.2).
+func sign(q *radius.Packet) error {
+	if err := rfc2869.MessageAuthenticator_Set(q, make([]byte, md5.Size)); err != nil {
+		return err
+	}
+	b, err := q.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	h := hmac.New(md5.New, q.Secret)
+	h.Write(b)
+	return rfc2869.MessageAuthenticator_Set(q, h.Sum(nil))
+}
+
+// signed says whether an answer has the Message-Authenticator that it must have:
+// without it others could make up answers (CVE-2024-3596).
+func signed(s *radius.Packet, request [16]byte) error {
+	got := rfc2869.MessageAuthenticator_Get(s)
+	if got == nil {
+		return errors.New("the answer has no Message-Authenticator; update the server, or let it send one")
+	}
+	got = append([]byte(nil), got...)
+	if err := rfc2869.MessageAuthenticator_Set(s, make([]byte, md5.Size)); err != nil {
+		return err
+	}
+	p := *s
+	p.Authenticator = request
+	b, err := p.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	h := hmac.New(md5.New, s.Secret)
+	h.Write(b)
+	if !hmac.Equal(got, h.Sum(nil)) {
+		return errors.New("the Message-Authenticator of the answer is wrong: is the secret the same on both sides?")
+	}
+	return nil
+}
