@@ -1,28 +1,31 @@
-// Package event remembers what happened: one [Row] per transaction.
+// Package event records what happened: one [Row] for each transaction.
 //
-// Data moves one way. When a transaction is over, the server's owner makes a
-// row of it ([From]) and hands it to the [Log] ([Log.Add]), which never
-// blocks: each [Store] has a bounded queue of its own, and what does not fit is
-// dropped and counted. [Log.Run] writes every queue to its store in batches,
-// once a second or at 10,000 rows. A store that fails is tried again with
-// growing pauses while its queue holds the rows; the others go on meanwhile.
+// When a transaction is over, the gateway makes a row of it ([From]) and hands
+// it to the [Log] ([Log.Add]), which never blocks: each [Store] has its own
+// bounded queue, and rows that do not fit are dropped and counted. [Log.Run]
+// writes every queue to its store in batches, once a second or at 10,000 rows.
+// A store that fails is tried again at growing intervals while its queue holds
+// the rows; the other stores go on meanwhile.
 //
-// Stores live in the folders below: sqlite (the default, can be queried),
-// jsonl (can be queried), squid and dansguardian (log files that existing
-// programs read). [File] is what the last three have in common.
+// Pages, reports and the command line read a record through a [Reader]. They
+// say with a [Filter] which rows they want, in the language of [ParseFilter].
+//
+// Stores are the folders below: sqlite (the default), jsonl, postgres, squid and
+// dansguardian. The first three are readers too; the last two write log files
+// for existing programs. [File] is what the text stores have in common. Each
+// store passes the tests in eventtest.
 package event
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"iter"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 	"unsafe"
 
+	"shuultuur/dns"
 	"shuultuur/filter"
 )
 
@@ -32,21 +35,25 @@ const (
 	maxURL      = 4096
 	maxEvidence = 4096
 	maxNote     = 1024
-	maxShort    = 256   // host, user, method, media type, policy, rule, ID, category
-	maxFindings = 16384 // all findings as JSON; those past it are counted in a last one
+	maxShort    = 256   // host, user, method, media type, policy, rule, ID, category and the like
+	maxFindings = 16384 // all findings as JSON; a last one counts those that do not fit
+
+	maxMonitored  = 4096 // names of monitoring rules as JSON
+	maxSignatures = 256  // identifiers
 )
 
-// A Row is what is kept of one transaction. Texts are as they came in: they
-// may hold any byte, and who shows them must escape them.
+// A Row is the record of one transaction. Texts are as they came in and may
+// hold any byte: escape them before you show them.
 type Row struct {
+	Seq      int64         // place in the store it was read from, rising in the order of recording; 0 in a new row
 	Time     time.Time     // when the transaction was over, UTC, microseconds; minus Duration is its start
 	Duration time.Duration // microseconds
 	ID       string
 	Client   netip.Addr // without zone; the zero Addr when not known
 	User     string
 	Policy   string
-	Rule     string // "" when no rule fitted
-	Method   string // of DNS the type of record
+	Rule     string // "" when no rule matched
+	Method   string // for DNS the type of record
 	URL      string // "" where only a host was asked for (DNS, TLS)
 	Host     string
 	Type     string // media type of the response: lower case, no parameters
@@ -56,28 +63,46 @@ type Row struct {
 	Note     string
 	BytesIn  int64 // body bytes from the client
 	BytesOut int64 // body bytes to the client
-	Looked   int64 // wire bytes of the body that checks were shown
-	Score    int   // of the finding that decided; where none did, the highest of all
-	Status   int   // 0 when no answer was sent; of DNS the response code
+	Score    int   // of the finding that decided; if none did, the highest of all
+	Status   int   // 0 when no answer was sent; for DNS the response code
 	Port     uint16
 	Proto    filter.Proto
 	Action   filter.Action
-	Learned  bool // the verdict was remembered, not worked out
+	Learned  bool // the verdict was remembered from an earlier transaction
+	More
 }
 
-// rowSize is what a row takes without its texts.
+// More is what only some rows have.
+type More struct {
+	HeadOut int64      // bytes of the head to the client
+	Looked  int64      // wire bytes of the body that checks inspected
+	Length  int64      // wire bytes of the whole body, 0 when not known
+	Server  netip.Addr // the address that the request was sent to
+	Parent  bool       // Server is a parent proxy
+
+	Source       string // how the user is known: "basic"
+	Unread       string // why a part of the body was not inspected
+	Cache        string // what the cache did: "hit"
+	Picture      string // what the classifier of pictures said
+	Conversation string // ID of the transaction that this one is a message of
+	Monitored    string // names of the monitoring rules that matched: a JSON array, "" when there are none
+	Signatures   string // identifiers of the signatures that matched: a JSON array of numbers, "" when there are none
+}
+
+// rowSize is the size of a row without its texts.
 const rowSize = int(unsafe.Sizeof(Row{}))
 
 // TextSize returns how many bytes of text the row holds.
 func (r *Row) TextSize() int {
 	return len(r.ID) + len(r.User) + len(r.Policy) + len(r.Rule) + len(r.Method) + len(r.URL) + len(r.Host) +
-		len(r.Type) + len(r.Category) + len(r.Evidence) + len(r.Findings) + len(r.Note)
+		len(r.Type) + len(r.Category) + len(r.Evidence) + len(r.Findings) + len(r.Note) + len(r.Source) +
+		len(r.Unread) + len(r.Cache) + len(r.Picture) + len(r.Conversation) + len(r.Monitored) + len(r.Signatures)
 }
 
 // Start returns when the transaction began.
 func (r *Row) Start() time.Time { return r.Time.Add(-r.Duration) }
 
-// Who says to a person whose transaction it was: "anna@10.1.2.3".
+// Who names the client for a person: "anna@10.1.2.3".
 func (r *Row) Who() string {
 	who := r.Client.String()
 	if r.User != "" {
@@ -86,8 +111,8 @@ func (r *Row) Who() string {
 	return who
 }
 
-// Named adds to what says who a client is what its device is called, "" when
-// that is not known: "10.1.2.3 (laptop)".
+// Named adds the name of a device to the text that names a client:
+// "10.1.2.3 (laptop)". The name may be "".
 func Named(who, name string) string {
 	if name == "" {
 		return who
@@ -95,8 +120,7 @@ func Named(who, name string) string {
 	return who + " (" + name + ")"
 }
 
-// Why says to a person what decided, and what there is to note:
-// "policy/rule (category score) [note]".
+// Why explains the verdict to a person: "policy/rule (category score) [note]".
 func (r *Row) Why() string {
 	why := r.Rule
 	if r.Policy != "" {
@@ -115,14 +139,14 @@ func (r *Row) Why() string {
 	return strings.TrimSuffix(why, "/")
 }
 
-// What is what was asked for: the URL, or the host where there is none.
+// What returns what was asked for: the URL, or the host if there is none.
 func (r *Row) What() string { return cmp.Or(r.URL, r.Host) }
 
-// From makes the row of a transaction that is over. t may be used again
-// afterwards: strings of t are kept (strings do not change), except those of
-// findings, which may lie in a list that is about to be closed; they and all
-// byte slices are copied. A row without findings and with a common media type
-// costs no allocation, any other row one.
+// From makes the row of a transaction that is over. t may be reused afterwards:
+// the row keeps strings of t (strings do not change), except those of findings,
+// which may point into a list that is about to be closed; they and all byte
+// slices are copied. A row without findings and with a common media type costs
+// no allocation, any other row one.
 func From(t *filter.Transaction) Row {
 	why := &t.Verdict.Reason
 	r := Row{
@@ -138,18 +162,29 @@ func From(t *filter.Transaction) Row {
 		Note:     cut(t.Note, maxNote),
 		BytesIn:  t.BytesIn,
 		BytesOut: t.BytesOut,
-		Looked:   t.Looked,
 		Status:   t.Status,
 		Port:     t.Port,
 		Proto:    t.Proto,
 		Action:   t.Verdict.Action,
 		Learned:  why.Learned,
+		More: More{
+			HeadOut:      t.HeadOut,
+			Looked:       t.Looked,
+			Length:       t.Length,
+			Server:       t.Server.WithZone(""),
+			Parent:       t.Parent,
+			Source:       cut(t.Client.Source, maxShort),
+			Unread:       cut(t.Unread, maxShort),
+			Cache:        cut(t.Cache, maxShort),
+			Picture:      cut(t.Picture, maxShort),
+			Conversation: cut(t.Conversation, maxShort),
+		},
 	}
 	if t.Request != nil {
 		r.Method = cut(t.Request.Method, maxShort)
 	}
 	if t.Proto == filter.DNS && t.Type != 0 {
-		r.Method = filter.RecordName(t.Type)
+		r.Method = dns.TypeName(t.Type)
 	}
 	var typ []byte
 	if t.Response != nil {
@@ -159,22 +194,27 @@ func From(t *filter.Transaction) Row {
 		}
 	}
 	decided := why.Finding.Check != "" || why.Finding.Category != ""
-	if len(typ) == 0 && len(t.Findings) == 0 && !decided {
+	if len(typ) == 0 && len(t.Findings) == 0 && !decided && len(t.Monitored) == 0 && len(t.Signatures) == 0 {
 		return r
 	}
-	r.keep(typ, &why.Finding, t.Findings)
+	r.keep(typ, t)
 	return r
 }
 
-// keep copies the media type and what the findings say into one new string.
-func (r *Row) keep(typ []byte, decided *filter.Finding, all []filter.Finding) {
+// keep copies the media type, the findings and what else matched into one new
+// string.
+func (r *Row) keep(typ []byte, t *filter.Transaction) {
+	decided, all := &t.Verdict.Reason.Finding, t.Findings
 	category, evidence := cut(decided.Category, maxShort), cut(decided.Evidence, maxEvidence)
-	n := len(typ) + len(category) + len(evidence) + 2
+	n := len(typ) + len(category) + len(evidence) + 2 + 11*min(len(t.Signatures), maxSignatures)
+	for i := range t.Monitored {
+		n += len(t.Monitored[i].Rule) + 8
+	}
 	for i := range all {
 		f := &all[i]
 		n += len(f.Check) + len(f.Category) + len(f.Evidence) + 64
 	}
-	buf := make([]byte, 0, min(n, maxFindings+maxEvidence+3*maxShort))
+	buf := make([]byte, 0, min(n, maxFindings+maxEvidence+3*maxShort+maxMonitored+11*maxSignatures))
 	buf = appendLower(buf, typ)
 	a := len(buf)
 	buf = append(buf, category...)
@@ -182,13 +222,18 @@ func (r *Row) keep(typ []byte, decided *filter.Finding, all []filter.Finding) {
 	buf = append(buf, evidence...)
 	c := len(buf)
 	buf = appendFindings(buf, all)
+	d := len(buf)
+	buf = appendMonitored(buf, t.Monitored)
+	e := len(buf)
+	buf = appendSignatures(buf, t.Signatures)
 
-	// buf is not written to from here on, so it may be a string as it is.
+	// Nothing writes to buf from here on, so its bytes may serve as a string.
 	s := unsafe.String(unsafe.SliceData(buf), len(buf))
 	if len(typ) > 0 {
 		r.Type = s[:a]
 	}
-	r.Category, r.Evidence, r.Findings = s[a:b], s[b:c], s[c:]
+	r.Category, r.Evidence, r.Findings = s[a:b], s[b:c], s[c:d]
+	r.Monitored, r.Signatures = s[d:e], s[e:]
 	r.Score = decided.Score
 	if decided.Check == "" && decided.Category == "" {
 		for i := range all {
@@ -225,6 +270,42 @@ func appendFindings(dst []byte, all []filter.Finding) []byte {
 		}
 	}
 	dst[len(dst)-1] = ']'
+	return dst
+}
+
+// appendMonitored appends the names of the rules as a JSON array, nothing when
+// there are none.
+func appendMonitored(dst []byte, all []filter.Reason) []byte {
+	if len(all) == 0 {
+		return dst
+	}
+	start := len(dst)
+	dst = append(dst, '[')
+	for i := range all {
+		mark := len(dst)
+		dst = append(AppendJSON(dst, cut(all[i].Rule, maxShort)), ',')
+		if len(dst)-start > maxMonitored {
+			dst = dst[:mark]
+			break
+		}
+	}
+	dst[len(dst)-1] = ']'
+	return dst
+}
+
+// appendSignatures appends the identifiers as a JSON array, nothing when there
+// are none.
+func appendSignatures(dst []byte, all []uint32) []byte {
+	for i, id := range all[:min(len(all), maxSignatures)] {
+		c := byte(',')
+		if i == 0 {
+			c = '['
+		}
+		dst = strconv.AppendUint(append(dst, c), uint64(id), 10)
+	}
+	if len(all) > 0 {
+		dst = append(dst, ']')
+	}
 	return dst
 }
 
@@ -317,109 +398,4 @@ func appendLower(dst, v []byte) []byte {
 		dst = append(dst, c)
 	}
 	return dst
-}
-
-// A Store keeps rows. One goroutine writes; a queryable store may be queried
-// by others at the same time.
-type Store interface {
-	// Name is what metrics and messages call the store: "sqlite".
-	Name() string
-	// Write keeps all rows or none: after an error the same rows are given
-	// again. It must not hold on to rows. It is called with no rows once a
-	// minute or so in quiet times, for upkeep.
-	Write(ctx context.Context, rows []Row) error
-	Close() error
-}
-
-// A Querier is a store that can be asked.
-type Querier interface {
-	// Query yields the rows that f lets through, in the order they were
-	// recorded, newest first when f says so. After an error nothing follows.
-	Query(ctx context.Context, f Filter) iter.Seq2[Row, error]
-}
-
-// A Filter says which rows are wanted. A zero field lets everything through.
-type Filter struct {
-	Since, Until time.Time  // Since <= Time < Until
-	Client       netip.Addr // exactly
-	User         string     // exactly
-	Host         string     // the host itself or a subdomain of it
-	Action       string     // "block"; "" for all
-	Policy       string     // exactly
-	Category     string     // of the deciding finding, exactly
-	Text         string     // part of URL, host, rule, evidence, note or ID; ASCII letters in any case
-	Limit        int        // at most so many rows; 0 means all
-	Newest       bool       // newest first
-}
-
-// A Tally counts rows that have something in common.
-type Tally struct {
-	Name    string `json:"name"` // what they have in common
-	Events  int    `json:"events"`
-	Blocked int    `json:"blocked"`          // of them with the action block
-	Called  string `json:"called,omitempty"` // how people call a client, where that is known
-}
-
-// Sums are what the rows of a span of time have in common, the most frequent
-// first. Rows that have none of it are left out.
-type Sums struct {
-	All        Tally
-	Clients    []Tally
-	Blocked    []Tally // hosts of rows with the action block
-	Categories []Tally // of the finding that decided
-}
-
-// Match says whether f lets r through. Limit and order are not looked at.
-func (f *Filter) Match(r *Row) bool {
-	switch {
-	case !f.Since.IsZero() && r.Time.Before(f.Since):
-	case !f.Until.IsZero() && !r.Time.Before(f.Until):
-	case f.Client.IsValid() && f.Client != r.Client:
-	case f.User != "" && f.User != r.User:
-	case f.Policy != "" && f.Policy != r.Policy:
-	case f.Category != "" && f.Category != r.Category:
-	case f.Action != "" && f.Action != r.Action.String():
-	case f.Host != "" && !under(r.Host, f.Host):
-	case f.Text != "" && !f.matchText(r):
-	default:
-		return true
-	}
-	return false
-}
-
-func (f *Filter) matchText(r *Row) bool {
-	for _, s := range [...]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID} {
-		if containsFold(s, f.Text) {
-			return true
-		}
-	}
-	return false
-}
-
-// under says whether host is domain or lies in it.
-func under(host, domain string) bool {
-	rest, ok := strings.CutSuffix(host, domain)
-	return ok && (rest == "" || rest[len(rest)-1] == '.')
-}
-
-// containsFold is strings.Contains with ASCII letters equal in either case,
-// which is what SQLite's LIKE does too.
-func containsFold(s, part string) bool {
-	for i := 0; i+len(part) <= len(s); i++ {
-		j := 0
-		for j < len(part) && lower(s[i+j]) == lower(part[j]) {
-			j++
-		}
-		if j == len(part) {
-			return true
-		}
-	}
-	return false
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c += 'a' - 'A'
-	}
-	return c
 }

@@ -17,12 +17,15 @@ import (
 
 func transaction() *filter.Transaction {
 	return &filter.Transaction{
-		ID: "0jabc", Start: time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC), Duration: 1500*time.Microsecond + 1,
-		Client: filter.Client{Addr: netip.MustParseAddr("fe80::1%eth0"), User: "anna"},
+		ID: "0jabc", Start: time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC),
+		Client: filter.Client{Addr: netip.MustParseAddr("fe80::1%eth0"), User: "anna", Source: "basic"},
 		Host:   "example.com", Port: 443, URL: "https://example.com/", Request: &message.Request{Method: "GET"},
 		Response: &message.Response{Fields: message.Fields{{Name: []byte("content-type"), Value: []byte(" text/html ; charset=utf-8")}}},
 		Verdict:  filter.Verdict{Reason: filter.Reason{Policy: "pupils"}},
-		Status:   200, BytesIn: 1, BytesOut: 2, Looked: 3, Note: "note",
+		Record: filter.Record{
+			Status: 200, BytesIn: 1, BytesOut: 2, HeadOut: 4, Looked: 3, Length: 5, Note: "note", Duration: 1500*time.Microsecond + 1,
+			Server: netip.MustParseAddr("192.0.2.1"), Parent: true, Cache: "hit",
+		},
 	}
 }
 
@@ -32,7 +35,8 @@ func TestFromPlain(t *testing.T) {
 	want := event.Row{
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 124956000, time.UTC), Duration: 1500 * time.Microsecond, ID: "0jabc",
 		Client: netip.MustParseAddr("fe80::1"), User: "anna", Policy: "pupils", Method: "GET", URL: "https://example.com/",
-		Host: "example.com", Type: "text/html", Note: "note", BytesIn: 1, BytesOut: 2, Looked: 3, Status: 200, Port: 443,
+		Host: "example.com", Type: "text/html", Note: "note", BytesIn: 1, BytesOut: 2, Status: 200, Port: 443,
+		More: event.More{HeadOut: 4, Looked: 3, Length: 5, Server: netip.MustParseAddr("192.0.2.1"), Parent: true, Source: "basic", Cache: "hit"},
 	}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -51,6 +55,8 @@ func TestFromBlocked(t *testing.T) {
 		{Check: "phrase", Category: "phrase", Score: 120, Evidence: "a \"b\"\n\xff"},
 	}
 	tr.Verdict = filter.Verdict{Action: filter.Block, Reason: filter.Reason{Policy: "pupils", Rule: "words", Finding: tr.Findings[1], Learned: true}}
+	tr.Monitored = []filter.Reason{{Rule: "new \"list\""}, {Rule: "other"}}
+	tr.Signatures = []uint32{2019401, 1<<32 - 1}
 	got := event.From(tr)
 	if n := testing.AllocsPerRun(100, func() { event.From(tr) }); n > 1 {
 		t.Errorf("%v allocations, want at most 1", n)
@@ -59,6 +65,9 @@ func TestFromBlocked(t *testing.T) {
 	tr.Reset()
 	if got.Type != "application/x-odd" || got.Category != "phrase" || got.Evidence != "a \"b\"\n\xff" || got.Score != 120 || got.Action != filter.Block || !got.Learned || got.Rule != "words" {
 		t.Errorf("got %+v", got)
+	}
+	if got.Monitored != `["new \"list\"","other"]` || got.Signatures != "[2019401,4294967295]" {
+		t.Errorf("monitored %s, signatures %s", got.Monitored, got.Signatures)
 	}
 	var all []filter.Finding
 	if err := json.Unmarshal([]byte(got.Findings), &all); err != nil {
@@ -87,9 +96,16 @@ func TestTextsAreBounded(t *testing.T) {
 	for range 1000 {
 		tr.Findings = append(tr.Findings, filter.Finding{Check: "phrase", Category: "c", Evidence: strings.Repeat("e\n", 5000)})
 	}
+	for range 10_000 {
+		tr.Monitored = append(tr.Monitored, filter.Reason{Rule: strings.Repeat("ж\n", 500)})
+		tr.Signatures = append(tr.Signatures, 1<<32-1)
+	}
 	tr.Verdict.Reason.Finding = tr.Findings[0]
 	r := event.From(tr)
-	if n := r.TextSize(); n > 30_000 {
+	if !json.Valid([]byte(r.Monitored)) || !json.Valid([]byte(r.Signatures)) {
+		t.Errorf("monitored %.50q, signatures %.50q", r.Monitored, r.Signatures)
+	}
+	if n := r.TextSize(); n > 37_000 {
 		t.Errorf("a row of %d bytes", n)
 	}
 	if !utf8.ValidString(r.URL) || !strings.HasSuffix(r.URL, "ж…") {
@@ -101,32 +117,6 @@ func TestTextsAreBounded(t *testing.T) {
 	}
 	if last := all[len(all)-1]; last.Check != "event" || last.Evidence != "998 findings left out" {
 		t.Errorf("last finding is %+v", last)
-	}
-}
-
-func TestMatch(t *testing.T) {
-	at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	r := event.Row{Time: at, Host: "www.example.com", URL: "http://www.example.com/Path", User: "anna", Action: filter.Block, Client: netip.MustParseAddr("10.0.0.1")}
-	for _, c := range []struct {
-		f    event.Filter
-		want bool
-	}{
-		{event.Filter{}, true},
-		{event.Filter{Since: at, Until: at.Add(1)}, true},
-		{event.Filter{Since: at.Add(1)}, false},
-		{event.Filter{Until: at}, false},
-		{event.Filter{Host: "example.com"}, true},
-		{event.Filter{Host: "www.example.com"}, true},
-		{event.Filter{Host: "ample.com"}, false},
-		{event.Filter{Host: "a.www.example.com"}, false},
-		{event.Filter{Text: "pAtH"}, true},
-		{event.Filter{Text: "paths"}, false},
-		{event.Filter{Action: "block", User: "anna", Client: netip.MustParseAddr("10.0.0.1")}, true},
-		{event.Filter{Action: "pass"}, false},
-	} {
-		if got := c.f.Match(&r); got != c.want {
-			t.Errorf("%+v: got %v, want %v", c.f, got, c.want)
-		}
 	}
 }
 

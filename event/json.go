@@ -1,13 +1,16 @@
 package event
 
-import "unicode/utf8"
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
 
 const hexDigits = "0123456789abcdef"
 
 // AppendJSON appends s as a JSON string (RFC 8259, section 7). Bytes that are
-// not UTF-8 become U+FFFD; control characters, also those above U+007F and the
-// line separators of Unicode, are escaped, so that a line stays a line and a
-// terminal stays as it is.
+// not UTF-8 become U+FFFD. Control characters, also those above U+007F and the
+// line separators of Unicode, are escaped, so that they neither break a line
+// nor steer a terminal.
 func AppendJSON(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -47,4 +50,59 @@ func AppendJSON(dst []byte, s string) []byte {
 
 func appendU(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
+
+// AppendTexts appends the texts of m that are not empty as members of a JSON
+// object, each with a comma before it.
+func (m *More) AppendTexts(dst []byte) []byte {
+	for _, t := range [...]struct{ key, text string }{
+		{`,"source":`, m.Source}, {`,"unread":`, m.Unread}, {`,"cache":`, m.Cache}, {`,"picture":`, m.Picture},
+		{`,"conversation":`, m.Conversation},
+	} {
+		if t.text != "" {
+			dst = AppendJSON(append(dst, t.key...), t.text)
+		}
+	}
+	if m.Monitored != "" {
+		dst = append(append(dst, `,"monitored":`...), m.Monitored...)
+	}
+	if m.Signatures != "" {
+		dst = append(append(dst, `,"signatures":`...), m.Signatures...)
+	}
+	return dst
+}
+
+// MoreTexts are the texts of More as a JSON object has them.
+type MoreTexts struct {
+	Source       string          `json:"source"`
+	Unread       string          `json:"unread"`
+	Cache        string          `json:"cache"`
+	Picture      string          `json:"picture"`
+	Conversation string          `json:"conversation"`
+	Monitored    json.RawMessage `json:"monitored"`
+	Signatures   json.RawMessage `json:"signatures"`
+}
+
+// Set puts the texts into m.
+func (t *MoreTexts) Set(m *More) {
+	m.Source, m.Unread, m.Cache, m.Picture, m.Conversation = t.Source, t.Unread, t.Cache, t.Picture, t.Conversation
+	m.Monitored, m.Signatures = RawText(t.Monitored), RawText(t.Signatures)
+}
+
+// ParseTexts puts the texts of a JSON object into m.
+func (m *More) ParseTexts(object string) error {
+	var t MoreTexts
+	if err := json.Unmarshal([]byte(object), &t); err != nil {
+		return err
+	}
+	t.Set(m)
+	return nil
+}
+
+// RawText returns a JSON value as text, "" for none and null.
+func RawText(v json.RawMessage) string {
+	if string(v) == "null" {
+		return ""
+	}
+	return string(v)
 }

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/filter"
+	"shuultuur/setting"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -22,22 +24,31 @@ const (
 
 // Config says where events are kept. Paths are relative to the data folder.
 type Config struct {
-	SQLite       string          `yaml:"sqlite"`       // database file; the default when no store is named
-	JSONL        string          `yaml:"jsonl"`        // JSON lines
-	Squid        string          `yaml:"squid"`        // Squid's native access.log
-	DansGuardian string          `yaml:"dansguardian"` // DansGuardian's access.log, format 1
-	Keep         filter.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
-	Every        time.Duration   `yaml:"every"`        // time between batches; 0 means 1s
-	Queue        int             `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
+	SQLite       string           `yaml:"sqlite"`       // database file; the default when no store is named
+	JSONL        string           `yaml:"jsonl"`        // JSON lines
+	Postgres     string           `yaml:"postgres"`     // URL of a PostgreSQL database, for fleets
+	Squid        string           `yaml:"squid"`        // Squid's native access.log
+	DansGuardian string           `yaml:"dansguardian"` // DansGuardian's access.log, format 1
+	Syslog       *Syslog          `yaml:"syslog"`       // log server
+	Keep         setting.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
+	Every        time.Duration    `yaml:"every"`        // time between batches; 0 means 1s
+	Queue        int              `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
+}
+
+// Syslog says where events are sent besides the stores that keep them.
+type Syslog struct {
+	To     string       `yaml:"to"`     // udp://host:port, tcp://host:port or tls://host:port
+	Format string       `yaml:"format"` // rfc5424, which is the default, cef or ecs
+	CA     setting.File `yaml:"ca"`     // PEM file with the roots of the server's certificate; default the system's
 }
 
 // WithDefaults returns c with every zero filled in, or what is wrong with it.
 func (c Config) WithDefaults() (Config, error) {
-	if c.SQLite == "" && c.JSONL == "" && c.Squid == "" && c.DansGuardian == "" {
+	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.Squid == "" && c.DansGuardian == "" {
 		c.SQLite = "events.db"
 	}
 	if c.Keep == 0 {
-		c.Keep = filter.Duration(90 * 24 * time.Hour)
+		c.Keep = setting.Duration(90 * 24 * time.Hour)
 	}
 	if c.Every == 0 {
 		c.Every = time.Second
@@ -46,12 +57,12 @@ func (c Config) WithDefaults() (Config, error) {
 		c.Queue = 65536
 	}
 	switch {
-	case time.Duration(c.Keep) < time.Hour:
-		return c, filter.Setting("keep", fmt.Errorf("%q is less than an hour", time.Duration(c.Keep)))
+	case c.Keep.Or(0) < time.Hour:
+		return c, setting.At("keep", fmt.Errorf("%q is less than an hour", c.Keep))
 	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
-		return c, filter.Setting("every", fmt.Errorf("%q is not between 10ms and 1m", c.Every))
+		return c, setting.At("every", fmt.Errorf("%q is not between 10ms and 1m", c.Every))
 	case c.Queue < 100 || c.Queue > 10_000_000:
-		return c, filter.Setting("queue", fmt.Errorf("%d is not between 100 and 10000000 rows", c.Queue))
+		return c, setting.At("queue", fmt.Errorf("%d is not between 100 and 10000000 rows", c.Queue))
 	}
 	return c, nil
 }
@@ -124,6 +135,9 @@ type Stats struct {
 	Written uint64 // rows the store has kept
 	Dropped uint64 // rows lost: queue full, or still queued at the end
 	Failed  uint64 // writes that failed
+
+	Err   error     // of the last write, nil if it succeeded
+	Since time.Time // of the first write that failed since one succeeded
 }
 
 // Stats returns the counters of every store.
@@ -136,6 +150,31 @@ func (l *Log) Stats() []Stats {
 		all[i].Store = q.store.Name()
 	}
 	return all
+}
+
+var (
+	byStore     = []string{"store"}
+	writtenDesc = prometheus.NewDesc("shuultuur_events_written_total", "Events a store has kept.", byStore, nil)
+	droppedDesc = prometheus.NewDesc("shuultuur_events_dropped_total", "Events lost because a queue was full or the program ended.", byStore, nil)
+	failedDesc  = prometheus.NewDesc("shuultuur_events_failed_total", "Writes to a store that failed.", byStore, nil)
+	queuedDesc  = prometheus.NewDesc("shuultuur_events_queued", "Events waiting to be written.", byStore, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (l *Log) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{writtenDesc, droppedDesc, failedDesc, queuedDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (l *Log) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range l.Stats() {
+		ch <- prometheus.MustNewConstMetric(writtenDesc, prometheus.CounterValue, float64(s.Written), s.Store)
+		ch <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(s.Dropped), s.Store)
+		ch <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(s.Failed), s.Store)
+		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(s.Queued), s.Store)
+	}
 }
 
 // A lane is a store and the queue in front of it. The queue is a slice that
@@ -294,6 +333,12 @@ func (q *lane) report(err error, pause time.Duration) {
 		q.log.Info("events are written again", "queued", q.queued())
 	}
 	q.failed = err != nil
+	q.count(func(s *Stats) {
+		if s.Err == nil {
+			s.Since = time.Now()
+		}
+		s.Err = err
+	})
 }
 
 // stop writes what is left. ctx has ended; its values still count.

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // memory is a store that keeps rows in memory and fails when told to.
@@ -182,14 +182,17 @@ func TestFailingStoreIsTriedAgain(t *testing.T) {
 			t.Errorf("the good store has %d rows", got)
 		}
 		// 1, 2, 4, 8, 16, 30, 30 s: seven or eight tries, not a hundred.
-		if s := l.Stats()[0]; s.Failed < 6 || s.Failed > 9 || s.Queued != 100 {
+		if s := l.Stats()[0]; s.Failed < 6 || s.Failed > 9 || s.Queued != 100 || s.Err == nil || time.Since(s.Since) < 90*time.Second {
 			t.Errorf("counters %+v", s)
+		}
+		if s := l.Stats()[1]; s.Err != nil {
+			t.Errorf("counters of the good store %+v", s)
 		}
 		bad.set(nil)
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
-		if got := bad.len(); got != 100 {
-			t.Errorf("%d rows after the store works again, want 100", got)
+		if got := bad.len(); got != 100 || l.Stats()[0].Err != nil {
+			t.Errorf("%d rows after the store works again, want 100, and error %v", got, l.Stats()[0].Err)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -278,7 +281,7 @@ func TestManyAdd(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if c, err := (Config{}).WithDefaults(); err != nil || c.SQLite == "" || c.Queue == 0 || c.Every != time.Second || c.Keep != filter.Duration(90*24*time.Hour) {
+	if c, err := (Config{}).WithDefaults(); err != nil || c.SQLite == "" || c.Queue == 0 || c.Every != time.Second || c.Keep != setting.Duration(90*24*time.Hour) {
 		t.Errorf("defaults %+v, %v", c, err)
 	}
 	if c, err := (Config{JSONL: "x"}).WithDefaults(); err != nil || c.SQLite != "" {
@@ -286,7 +289,7 @@ func TestConfig(t *testing.T) {
 	}
 	for key, c := range map[string]Config{"keep": {Keep: 1}, "every": {Every: time.Hour}, "queue": {Queue: -1}} {
 		_, err := c.WithDefaults()
-		var s *filter.SettingError
+		var s *setting.Error
 		if !errors.As(err, &s) || s.Key != key {
 			t.Errorf("%+v: error is %v, want one about %q", c, err, key)
 		}

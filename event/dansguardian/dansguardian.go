@@ -4,10 +4,12 @@
 //
 //	date time user client URL actions-and-reason method size weight category
 //	group-number status media-type client-name group-name user-agent
+//	and four that e2guardian leaves empty without plug-ins
 //
-//	2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ *DENIED* words: casino 80 GET 0 120 phrase 1 403 text/html - pupils -
+//	2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ *DENIED* words: casino 80 GET 2310 120 phrase 1 403 text/html 10.1.2.3 pupils - - - - -
 //
-// Time is local, as there. A blocked page is *DENIED*, one that was warned of
+// The size is that of the body which the server sent, also when the client did
+// not get it. The name of a client is its address, as where names are not looked up. Time is local, as there. A blocked page is *DENIED*, one that was warned of
 // *WARNING*, an allowed one *EXCEPTION*, one sent elsewhere *URLMOD*; the rule
 // and the evidence follow. The group name is the policy; the group number is
 // always 1, as policies have none. What is empty is "-" (usedashforblanks).
@@ -39,26 +41,36 @@ func Open(path string) (*event.File, error) {
 func AppendLine(dst []byte, r *event.Row) []byte {
 	dst = r.Time.Local().AppendFormat(dst, "2006.01.02 15:04:05 ")
 	dst = field(dst, r.User)
-	if r.Client.IsValid() {
-		dst = r.Client.AppendTo(dst)
-	} else {
-		dst = append(dst, '-')
-	}
-	dst = append(dst, ' ')
+	dst = appendClient(dst, r)
 	dst = appendURL(dst, r)
 	dst = append(dst, ' ')
 	dst = appendReason(dst, r)
 	dst = append(dst, ' ')
 	dst = field(dst, r.Method)
-	dst = number(dst, r.BytesOut)
+	dst = number(dst, size(r))
 	dst = number(dst, int64(r.Score))
 	dst = field(dst, r.Category)
 	dst = number(dst, 1)
 	dst = number(dst, int64(r.Status))
 	dst = field(dst, r.Type)
-	dst = field(dst, "") // client name
+	dst = appendClient(dst, r)
 	dst = field(dst, r.Policy)
-	return append(dst, "-\n"...) // user agent
+	return append(dst, "- - - - -\n"...)
+}
+
+func appendClient(dst []byte, r *event.Row) []byte {
+	if !r.Client.IsValid() {
+		return append(dst, "- "...)
+	}
+	return append(r.Client.AppendTo(dst), ' ')
+}
+
+// size returns the size of the body that the server sent.
+func size(r *event.Row) int64 {
+	if r.Action == filter.Block || r.Action == filter.Warn {
+		return max(r.Length, r.Looked) // BytesOut is that of a page of ours
+	}
+	return r.BytesOut
 }
 
 func field(dst []byte, s string) []byte {

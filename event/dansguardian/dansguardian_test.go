@@ -26,28 +26,28 @@ func TestLine(t *testing.T) {
 	}{
 		"passed": {
 			event.Row{Time: at, Client: client, User: "anna", Method: "GET", URL: "http://example.com/", Status: 200, BytesOut: 4711, Type: "text/html", Policy: "pupils", Score: 12},
-			"2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ - GET 4711 12 - 1 200 text/html - pupils -\n",
+			"2026.01.02 10:20:30 anna 10.1.2.3 http://example.com/ - GET 4711 12 - 1 200 text/html 10.1.2.3 pupils - - - - -\n",
 		},
 		"blocked": {
-			event.Row{Time: at, Client: client, Method: "GET", URL: "http://example.com/", Status: 403, Type: "text/html", Policy: "pupils",
+			event.Row{Time: at, Client: client, Method: "GET", URL: "http://example.com/", Status: 403, Type: "text/html", Policy: "pupils", BytesOut: 900, More: event.More{Length: 2310},
 				Action: filter.Block, Rule: "words", Score: 120, Category: "phrase", Evidence: "казино (w.list:12) 80"},
-			"2026.01.02 10:20:30 - 10.1.2.3 http://example.com/ *DENIED* words: казино (w.list:12) 80 GET 0 120 phrase 1 403 text/html - pupils -\n",
+			"2026.01.02 10:20:30 - 10.1.2.3 http://example.com/ *DENIED* words: казино (w.list:12) 80 GET 2310 120 phrase 1 403 text/html 10.1.2.3 pupils - - - - -\n",
 		},
 		"warned": {
 			event.Row{Time: at, Method: "GET", URL: "http://example.com/", Status: 403, Action: filter.Warn, Rule: "games"},
-			"2026.01.02 10:20:30 - - http://example.com/ *WARNING* games GET 0 0 - 1 403 - - - -\n",
+			"2026.01.02 10:20:30 - - http://example.com/ *WARNING* games GET 0 0 - 1 403 - - - - - - - -\n",
 		},
 		"allowed tunnel": {
 			event.Row{Time: at, Proto: filter.TLS, Host: "bank.example", Port: 443, Method: "CONNECT", Status: 200, Action: filter.Allow, Rule: "banks", Category: "bank"},
-			"2026.01.02 10:20:30 - - https://bank.example *EXCEPTION* banks CONNECT 0 0 bank 1 200 - - - -\n",
+			"2026.01.02 10:20:30 - - https://bank.example *EXCEPTION* banks CONNECT 0 0 bank 1 200 - - - - - - - -\n",
 		},
 		"redirected": {
 			event.Row{Time: at, Proto: filter.TLS, Host: "::1", Port: 8443, Action: filter.Redirect},
-			"2026.01.02 10:20:30 - - https://[::1]:8443 *URLMOD* - - 0 0 - 1 0 - - - -\n",
+			"2026.01.02 10:20:30 - - https://[::1]:8443 *URLMOD* - - 0 0 - 1 0 - - - - - - - -\n",
 		},
 		"a page that names the marker": {
 			event.Row{Time: at, Method: "GET", URL: "http://a/ *DENIED* ", Action: filter.Allow, Rule: "r", Evidence: "x *DENIED* y\nz"},
-			"2026.01.02 10:20:30 - - http://a/%20%2ADENIED%2A%20 *EXCEPTION* r: x %2ADENIED%2A y%0Az GET 0 0 - 1 0 - - - -\n",
+			"2026.01.02 10:20:30 - - http://a/%20%2ADENIED%2A%20 *EXCEPTION* r: x %2ADENIED%2A y%0Az GET 0 0 - 1 0 - - - - - - - -\n",
 		},
 	} {
 		if got := string(AppendLine(nil, &c.row)); got != c.want {
@@ -57,7 +57,7 @@ func TestLine(t *testing.T) {
 }
 
 // format1 is how log readers take a line apart.
-var format1 = regexp.MustCompile(`^\d+\.\d\d\.\d\d \d\d:\d\d:\d\d [^ ]+ [^ ]+ [^ ]*//[^ ]* (?:-|\*(DENIED|WARNING|EXCEPTION|URLMOD)\* .*) [^ ]+ -?\d+ -?\d+ [^ ]+ 1 \d+ [^ ]+ - [^ ]+ -\n$`)
+var format1 = regexp.MustCompile(`^\d+\.\d\d\.\d\d \d\d:\d\d:\d\d [^ ]+ [^ ]+ [^ ]*//[^ ]* (?:-|\*(DENIED|WARNING|EXCEPTION|URLMOD)\* .*) [^ ]+ -?\d+ -?\d+ [^ ]+ 1 \d+ [^ ]+ [^ ]+ [^ ]+ - - - - -\n$`)
 
 func TestHostileLinesHaveTheirFields(t *testing.T) {
 	for _, r := range eventtest.Hostile(time.Unix(1767225600, 0)) {

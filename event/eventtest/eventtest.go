@@ -1,5 +1,6 @@
-// Package eventtest holds the tests every event store passes, and rows to
-// test and measure with.
+// Package eventtest holds the tests that every event store passes, and rows to
+// test and measure with. [Run] tests a store; what it can be asked is tested
+// when the store is an [event.Reader] too.
 package eventtest
 
 import (
@@ -10,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,8 +21,8 @@ import (
 )
 
 // Rows returns n rows as a school's proxy makes them: most pages pass, every
-// tenth is blocked with findings. Apart from start, the time of the first,
-// they are the same every time.
+// tenth is blocked with findings. They are the same every time, but for start,
+// the time of the first.
 func Rows(start time.Time, n int) []event.Row {
 	rows := make([]event.Row, n)
 	for i := range rows {
@@ -39,14 +39,29 @@ func Rows(start time.Time, n int) []event.Row {
 			URL:      fmt.Sprintf("https://www.site-%d.example.com/articles/2026/01/page-%d.html?ref=home", i%1000, i),
 			Type:     "text/html",
 			BytesOut: int64(5000 + i%60000),
-			Looked:   int64(5000 + i%60000),
 			Status:   200,
 			Port:     443,
+			More: event.More{
+				HeadOut: int64(300 + i%200),
+				Looked:  int64(5000 + i%60000),
+				Length:  int64(5000 + i%60000),
+				Server:  netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 250)}),
+			},
 		}
 		if i%10 == 0 {
 			r.Action, r.Rule, r.Status, r.Score = filter.Block, "words", 403, 120
 			r.Category, r.Evidence = "phrase", "gambling: casino (w.list:12) 80; poker (w.list:40) 40"
 			r.Findings = `[{"check":"phrase","category":"phrase","score":120,"evidence":"gambling: casino (w.list:12) 80; poker (w.list:40) 40"}]`
+		}
+		switch i % 100 {
+		case 1:
+			r.Unread, r.Length = "too-large", 50_000_000
+		case 2:
+			r.Monitored, r.Signatures = `["new list"]`, `[2019401,2024897]`
+		case 3:
+			r.Proto, r.Method, r.URL, r.Type, r.Status = filter.DNS, "AAAA", "", "", 3
+		case 4:
+			r.Proto, r.Method, r.URL, r.Type, r.Learned = filter.TLS, "CONNECT", "", "", true
 		}
 	}
 	return rows
@@ -68,6 +83,10 @@ func Hostile(start time.Time) []event.Row {
 			Client: netip.MustParseAddr("2001:db8::1"), Action: filter.Action(i % 5), Proto: filter.Proto(i % 3),
 			Learned: i%2 == 0, Score: -i, BytesIn: 1 << 40, Port: 65535,
 			Findings: string(event.AppendJSON([]byte(`[{"evidence":`), s)) + "}]",
+			More: event.More{
+				Source: s, Unread: s, Cache: s, Picture: s, Conversation: s, Parent: i%3 == 0, Length: 1 << 41,
+				Monitored: string(event.AppendJSON([]byte("["), s)) + "]", Server: netip.MustParseAddr("2001:db8::2"),
+			},
 		}
 	}
 	return append(rows,
@@ -81,7 +100,7 @@ func Hostile(start time.Time) []event.Row {
 func Start() time.Time { return time.Now().UTC().Add(-10 * time.Minute).Truncate(time.Microsecond) }
 
 // Run tests the stores that open makes; each test has a path of its own.
-// Stores that are no [event.Querier] must be text files with a line per row.
+// Stores that are no [event.Reader] must be text files with a line per row.
 func Run(t *testing.T, open func(path string) (event.Store, error)) {
 	s := suite{open: open}
 	t.Run("rows survive closing", s.survive)
@@ -90,14 +109,18 @@ func Run(t *testing.T, open func(path string) (event.Store, error)) {
 	t.Run("a write of nothing is upkeep", s.nothing)
 	t.Run("a folder that is not there is an error", s.nowhere)
 	st := s.at(t, filepath.Join(t.TempDir(), "events"))
-	_, can := st.(event.Querier)
+	_, can := st.(event.Reader)
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if can {
-		t.Run("queries find what their filter lets through", s.filters)
+		t.Run("queries find what their filter wants", s.filters)
+		t.Run("pages follow one another without gaps", s.pages)
+		t.Run("counts agree with the rows", s.counts)
+		t.Run("one transaction is found by its ID", s.one)
 		t.Run("a query sees a beginning of what is written meanwhile", s.meanwhile)
 		t.Run("a query ends with its context", s.cancelled)
+		t.Run("a tail yields what is recorded from now on", s.tail)
 	}
 }
 
@@ -119,7 +142,7 @@ func (s suite) check(t *testing.T, path string, rows []event.Row) {
 	t.Helper()
 	st := s.at(t, path)
 	defer st.Close()
-	q, ok := st.(event.Querier)
+	q, ok := st.(event.Reader)
 	if !ok {
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -135,7 +158,7 @@ func (s suite) check(t *testing.T, path string, rows []event.Row) {
 		}
 		return
 	}
-	got := collect(t, q, event.Filter{})
+	got := collect(t, q, event.Filter{}, event.Page{})
 	if len(got) != len(rows) {
 		t.Fatalf("%d rows, want %d", len(got), len(rows))
 	}
@@ -146,22 +169,26 @@ func (s suite) check(t *testing.T, path string, rows []event.Row) {
 	}
 }
 
-// same compares two rows; a text that was not UTF-8 may have been mended.
+// same compares two rows but for their place in the store. A text that was not
+// UTF-8 may have been mended.
 func same(got, want event.Row) bool {
-	if got == want {
-		return true
+	got.Seq, want.Seq = 0, 0
+	texts := func(r *event.Row) []*string {
+		return []*string{&r.ID, &r.User, &r.Policy, &r.Rule, &r.Method, &r.URL, &r.Host, &r.Type, &r.Category, &r.Evidence, &r.Note,
+			&r.Source, &r.Unread, &r.Cache, &r.Picture, &r.Conversation}
 	}
-	for _, s := range []*string{&want.ID, &want.User, &want.Policy, &want.Rule, &want.Method, &want.URL, &want.Host,
-		&want.Type, &want.Category, &want.Evidence, &want.Note} {
-		*s = string([]rune(*s))
+	for i, s := range texts(&want) {
+		if g := texts(&got)[i]; *g == string([]rune(*s)) {
+			*s = *g
+		}
 	}
 	return got == want
 }
 
-func collect(t *testing.T, q event.Querier, f event.Filter) []event.Row {
+func collect(t *testing.T, q event.Reader, f event.Filter, p event.Page) []event.Row {
 	t.Helper()
 	var rows []event.Row
-	for r, err := range q.Query(t.Context(), f) {
+	for r, err := range q.Query(t.Context(), f, p) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,160 +265,4 @@ func (s suite) nowhere(t *testing.T) {
 	if !strings.Contains(err.Error(), path) {
 		t.Errorf("error %q does not name %q", err, path)
 	}
-}
-
-func (s suite) filters(t *testing.T) {
-	start := Start()
-	rows := append(Rows(start, 1500), Hostile(start.Add(time.Minute))...)
-	rows = append(rows, event.Row{Time: start, Host: "example.com"}, event.Row{Time: start, Host: "notexample.com"})
-	st := s.at(t, filepath.Join(t.TempDir(), "events"))
-	defer st.Close()
-	write(t, st, rows)
-	for name, f := range map[string]event.Filter{
-		"all":            {},
-		"newest":         {Newest: true},
-		"limit":          {Limit: 7},
-		"newest limited": {Newest: true, Limit: 7},
-		"since":          {Since: start.Add(time.Minute)},
-		"since between":  {Since: start.Add(25*time.Millisecond + 1)},
-		"until":          {Until: start.Add(50 * time.Millisecond)},
-		"until between":  {Until: start.Add(50*time.Millisecond + 1)},
-		"span":           {Since: start.Add(10 * time.Millisecond), Until: start.Add(20 * time.Millisecond), Newest: true},
-		"client":         {Client: netip.MustParseAddr("10.1.0.7")},
-		"client v6":      {Client: netip.MustParseAddr("2001:DB8:0::1")},
-		"user":           {User: "pupil017"},
-		"host":           {Host: "site-17.example.com"},
-		"domain":         {Host: "example.com", Limit: 5, Newest: true},
-		"passed":         {Action: "pass"},
-		"blocked":        {Action: "block"},
-		"no such action": {Action: "shout"},
-		"policy":         {Policy: "' OR 1=1 --"},
-		"category":       {Category: "phrase", Host: "example.com"},
-		"text":           {Text: "PAGE-17"},
-		"text of a like": {Text: "100%"},
-		"text escaped":   {Text: `back\slash`},
-		"text not ascii": {Text: "баатар"},
-		"nothing":        {User: "nobody"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var want []event.Row
-			for i := range rows {
-				if f.Match(&rows[i]) {
-					want = append(want, rows[i])
-				}
-			}
-			if f.Newest {
-				for i, j := 0, len(want)-1; i < j; i, j = i+1, j-1 {
-					want[i], want[j] = want[j], want[i]
-				}
-			}
-			if f.Limit > 0 {
-				want = want[:min(f.Limit, len(want))]
-			}
-			got := collect(t, st.(event.Querier), f)
-			if len(got) != len(want) {
-				t.Fatalf("%d rows, want %d", len(got), len(want))
-			}
-			for i := range want {
-				if !same(got[i], want[i]) {
-					t.Fatalf("row %d is %q at %v, want %q at %v", i, got[i].URL, got[i].Time, want[i].URL, want[i].Time)
-				}
-			}
-		})
-	}
-}
-
-func (s suite) meanwhile(t *testing.T) {
-	st := s.at(t, filepath.Join(t.TempDir(), "events"))
-	defer st.Close()
-	rows := Rows(Start(), 1500)
-	write(t, st, rows[:100])
-	failed := make(chan error, 1)
-	go func() {
-		defer close(failed)
-		for i := 100; i < len(rows); i += 50 {
-			if err := st.Write(t.Context(), rows[i:i+50]); err != nil {
-				failed <- err
-				return
-			}
-		}
-	}()
-	seen := 0
-	for writing := true; writing; {
-		select {
-		case err := <-failed:
-			if err != nil {
-				t.Fatal(err)
-			}
-			writing = false
-		default:
-		}
-		got := collect(t, st.(event.Querier), event.Filter{})
-		if len(got) < seen {
-			t.Fatalf("%d rows, and %d before", len(got), seen)
-		}
-		seen = len(got)
-		for i := range got {
-			if got[i] != rows[i] {
-				t.Fatalf("row %d is not the one written", i)
-			}
-		}
-	}
-	if seen != len(rows) {
-		t.Errorf("%d rows at the end, want %d", seen, len(rows))
-	}
-}
-
-func (s suite) cancelled(t *testing.T) {
-	st := s.at(t, filepath.Join(t.TempDir(), "events"))
-	defer st.Close()
-	write(t, st, Rows(Start(), 1000))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	n, failed := 0, false
-	for _, err := range st.(event.Querier).Query(ctx, event.Filter{}) {
-		if err != nil {
-			failed = true
-			continue
-		}
-		if n++; n == 10 {
-			cancel()
-		}
-	}
-	if !failed {
-		t.Errorf("%d rows and no error after the context ended", n)
-	}
-}
-
-// Bench measures batches of 10,000 rows: wall clock and processor time.
-func Bench(b *testing.B, open func(path string) (event.Store, error)) {
-	st, err := open(filepath.Join(b.TempDir(), "events"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer st.Close()
-	rows := Rows(Start(), 10_000)
-	b.ReportAllocs()
-	n, start := 0, CPU()
-	for b.Loop() {
-		for i := range rows {
-			rows[i].Time = rows[i].Time.Add(time.Second)
-		}
-		if err := st.Write(b.Context(), rows); err != nil {
-			b.Fatal(err)
-		}
-		n += len(rows)
-	}
-	b.ReportMetric(float64(CPU()-start)/float64(n), "cpu-ns/row")
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/row")
-}
-
-// CPU returns the processor time this process has used, 0 where that is not
-// known.
-func CPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

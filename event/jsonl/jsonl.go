@@ -1,30 +1,41 @@
 // Package jsonl keeps events as JSON lines: one object per line, UTF-8.
 //
-// The keys are stable and come in this order; those of empty texts, zero
-// numbers and false are left out, except time, proto, action and the three
-// that every program wants (client, host, status):
+// The keys are stable. Those of empty texts, zero numbers and false are left
+// out, except time, proto, action and the three that every program wants
+// (client, host, status):
 //
 //	time         RFC 3339 UTC with microseconds: when the transaction was over
 //	id           identifier, as on the block page
 //	proto        http, tls or dns
 //	client       address; "" when not known
 //	user
+//	source       how the user is known: basic
 //	policy, rule
 //	action       pass, allow, warn, block or redirect
-//	learned      true when the verdict was remembered
+//	learned      true when the verdict was remembered from an earlier transaction
 //	method, url
 //	host, port
 //	status       what the client got; 0 when no answer was sent
 //	type         media type
 //	bytes_in     body bytes from the client
 //	bytes_out    body bytes to the client
-//	looked       bytes of the body that checks were shown
+//	head_out     bytes of the head to the client
+//	looked       bytes of the body that checks inspected
+//	length       bytes of the whole body
 //	duration_us  microseconds from the first byte of the question to the last of the answer
+//	server       address that the request was sent to
+//	parent       true when that is a parent proxy
 //	score, category, evidence   of the finding that decided
 //	findings     array of {check, category, score, evidence}
 //	note
+//	unread       why a part of the body was not inspected
+//	cache        what the cache did: hit, miss
+//	picture      what the classifier of pictures said
+//	conversation id of the transaction that this one is a message of
+//	monitored    array of the names of monitoring rules that matched
+//	signatures   array of the identifiers of signatures that matched
 //
-// Writing and rotating is [event.File]'s work; here are the line and its
+// [event.File] writes and rotates the file; this package has the line and its
 // reader.
 package jsonl
 
@@ -93,8 +104,17 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 	dst = text(dst, `,"type":`, r.Type)
 	dst = number(dst, `,"bytes_in":`, r.BytesIn)
 	dst = number(dst, `,"bytes_out":`, r.BytesOut)
+	dst = number(dst, `,"head_out":`, r.HeadOut)
 	dst = number(dst, `,"looked":`, r.Looked)
+	dst = number(dst, `,"length":`, r.Length)
 	dst = number(dst, `,"duration_us":`, r.Duration.Microseconds())
+	if r.Server.IsValid() {
+		dst = append(dst, `,"server":"`...)
+		dst = append(r.Server.AppendTo(dst), '"')
+	}
+	if r.Parent {
+		dst = append(dst, `,"parent":true`...)
+	}
 	dst = number(dst, `,"score":`, int64(r.Score))
 	dst = text(dst, `,"category":`, r.Category)
 	dst = text(dst, `,"evidence":`, r.Evidence)
@@ -103,6 +123,7 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 		dst = append(dst, r.Findings...)
 	}
 	dst = text(dst, `,"note":`, r.Note)
+	dst = r.AppendTexts(dst)
 	return append(dst, '}', '\n')
 }
 
@@ -122,30 +143,39 @@ func number(dst []byte, key string, v int64) []byte {
 
 // line is what a line holds.
 type line struct {
-	Time     time.Time       `json:"time"`
-	ID       string          `json:"id"`
-	Proto    string          `json:"proto"`
-	Client   string          `json:"client"`
-	User     string          `json:"user"`
-	Policy   string          `json:"policy"`
-	Rule     string          `json:"rule"`
-	Action   string          `json:"action"`
-	Learned  bool            `json:"learned"`
-	Method   string          `json:"method"`
-	URL      string          `json:"url"`
-	Host     string          `json:"host"`
-	Port     uint16          `json:"port"`
-	Status   int             `json:"status"`
-	Type     string          `json:"type"`
-	BytesIn  int64           `json:"bytes_in"`
-	BytesOut int64           `json:"bytes_out"`
-	Looked   int64           `json:"looked"`
+	Time     time.Time `json:"time"`
+	ID       string    `json:"id"`
+	Proto    string    `json:"proto"`
+	Client   string    `json:"client"`
+	User     string    `json:"user"`
+	Policy   string    `json:"policy"`
+	Rule     string    `json:"rule"`
+	Action   string    `json:"action"`
+	Learned  bool      `json:"learned"`
+	Method   string    `json:"method"`
+	URL      string    `json:"url"`
+	Host     string    `json:"host"`
+	Port     uint16    `json:"port"`
+	Status   int       `json:"status"`
+	Type     string    `json:"type"`
+	BytesIn  int64     `json:"bytes_in"`
+	BytesOut int64     `json:"bytes_out"`
+	transfer
 	Duration int64           `json:"duration_us"`
 	Score    int             `json:"score"`
 	Category string          `json:"category"`
 	Evidence string          `json:"evidence"`
 	Findings json.RawMessage `json:"findings"`
 	Note     string          `json:"note"`
+	event.MoreTexts
+}
+
+type transfer struct {
+	HeadOut int64      `json:"head_out"`
+	Looked  int64      `json:"looked"`
+	Length  int64      `json:"length"`
+	Server  netip.Addr `json:"server"`
+	Parent  bool       `json:"parent"`
 }
 
 // ParseLine reads a line that AppendLine wrote. Keys it does not know are
@@ -159,11 +189,11 @@ func ParseLine(b []byte) (event.Row, error) {
 		Time: l.Time.UTC(), Duration: time.Duration(l.Duration) * time.Microsecond, ID: l.ID, User: l.User,
 		Policy: l.Policy, Rule: l.Rule, Method: l.Method, URL: l.URL, Host: l.Host, Type: l.Type,
 		Category: l.Category, Evidence: l.Evidence, Note: l.Note, BytesIn: l.BytesIn, BytesOut: l.BytesOut,
-		Looked: l.Looked, Score: l.Score, Status: l.Status, Port: l.Port, Learned: l.Learned,
+		Score: l.Score, Status: l.Status, Port: l.Port, Learned: l.Learned,
 	}
-	if len(l.Findings) > 0 && string(l.Findings) != "null" {
-		r.Findings = string(l.Findings)
-	}
+	r.Findings = event.RawText(l.Findings)
+	r.HeadOut, r.Looked, r.Length, r.Server, r.Parent = l.HeadOut, l.transfer.Looked, l.Length, l.Server, l.Parent
+	l.MoreTexts.Set(&r.More)
 	if l.Client != "" {
 		a, err := netip.ParseAddr(l.Client)
 		if err != nil {
@@ -184,36 +214,20 @@ func ParseLine(b []byte) (event.Row, error) {
 	return r, nil
 }
 
-// A Reader answers queries to the file at a path, which this process or another
-// one writes.
+// A Reader answers questions about the file at a path, which this process or
+// another one writes.
 type Reader string
 
 // Query reads the file from its beginning, or from its end for the newest. A
-// line that cannot be read ends the query with an error that names its place;
-// a last line without its end is still being written and not looked at.
-// Rotated files are not searched.
-func (path Reader) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
+// line that cannot be read ends the query with an error that names its place. A
+// last line without its end is still being written and is not read. Rotated
+// files are not searched. The Seq of a row is where its line ends.
+func (path Reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
-		file, err := os.Open(string(path))
-		if err != nil {
-			yield(event.Row{}, fmt.Errorf("query events: %w", err))
-			return
-		}
-		defer file.Close()
-		st, err := file.Stat()
-		if err != nil {
-			yield(event.Row{}, fmt.Errorf("query events: %w", err))
-			return
-		}
-		lines := forward(file, st.Size())
-		if f.Newest {
-			lines = backward(file, st.Size())
-		}
-		left := f.Limit
-		for at, b := range lines {
-			r, err := parseAt(ctx, at, b)
+		left := p.Limit
+		for r, err := range path.rows(ctx, p) {
 			if err != nil {
-				yield(event.Row{}, fmt.Errorf("query events in %q: %w", string(path), err))
+				yield(event.Row{}, fmt.Errorf("query events: %w", err))
 				return
 			}
 			if !f.Match(&r) {
@@ -229,8 +243,61 @@ func (path Reader) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Ro
 	}
 }
 
-// parseAt reads the line at offset at; one with err set stands for what went
-// wrong there.
+// Count reads the whole file once for all questions.
+func (path Reader) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
+	c, err := event.NewCounter(questions)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range path.rows(ctx, event.Page{}) {
+		if err != nil {
+			return nil, fmt.Errorf("count events: %w", err)
+		}
+		c.Add(&r)
+	}
+	return c.Tallies(), nil
+}
+
+// rows yields every row after p.After; the limit of p is left to the caller.
+func (path Reader) rows(ctx context.Context, p event.Page) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		file, err := os.Open(string(path))
+		if err != nil {
+			yield(event.Row{}, err)
+			return
+		}
+		defer file.Close()
+		st, err := file.Stat()
+		if err != nil {
+			yield(event.Row{}, err)
+			return
+		}
+		size, after := st.Size(), p.After
+		if after > size {
+			after = 0 // the file was rotated since
+		}
+		lines := forward(file, after, size)
+		if p.Newest {
+			if after > 0 {
+				size = after - 1 // without its end the line is not complete
+			}
+			lines = backward(file, size)
+		}
+		for at, b := range lines {
+			r, err := parseAt(ctx, at, b)
+			if err != nil {
+				yield(event.Row{}, fmt.Errorf("%q: %w", string(path), err))
+				return
+			}
+			r.Seq = at + int64(len(b.line)) + 1
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// parseAt reads the line at offset at, or returns what went wrong there.
 func parseAt(ctx context.Context, at int64, b lineOrError) (event.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return event.Row{}, err
@@ -254,17 +321,18 @@ const blockSize = 64 << 10
 
 var errLong = fmt.Errorf("line longer than %d bytes", event.MaxLine)
 
-// forward yields the complete lines of r, first to last, with their offsets.
-func forward(r io.ReaderAt, size int64) iter.Seq2[int64, lineOrError] {
+// forward yields the complete lines of r from offset at on, first to last, with
+// their offsets.
+func forward(r io.ReaderAt, at, size int64) iter.Seq2[int64, lineOrError] {
 	return func(yield func(int64, lineOrError) bool) {
 		var buf []byte // unread part of the file, from offset at
-		var at, read int64
+		read := at
 		for read < size {
 			n := min(blockSize, size-read)
 			have := len(buf)
 			buf = append(buf, make([]byte, n)...)
 			if k, err := r.ReadAt(buf[have:], read); int64(k) < n {
-				if err != io.EOF { // at the end: cut short by somebody meanwhile
+				if err != io.EOF { // at the end: the file was cut short meanwhile
 					yield(read, lineOrError{err: err})
 				}
 				return

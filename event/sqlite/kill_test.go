@@ -113,7 +113,7 @@ func killed(t *testing.T, path string, after time.Duration, before int) int {
 		t.Errorf("integrity check: %q, %v", integrity, err)
 	}
 	var got []event.Row
-	for r, err := range s.Query(t.Context(), event.Filter{}) {
+	for r, err := range s.Query(t.Context(), event.Filter{}, event.Page{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,14 +19,15 @@ import (
 	"shuultuur/filter"
 )
 
-// A Reader answers queries to a database that this process or another one
+// A Reader answers questions about a database that this process or another one
 // writes.
 type Reader struct {
 	path string
 	db   *sql.DB
+	tail tail
 }
 
-// OpenReader opens the database at path, which must be there, for queries.
+// OpenReader opens the database at path, which must exist, for questions.
 func OpenReader(path string) (*Reader, error) {
 	d := &Reader{path: path}
 	if err := d.open(); err != nil {
@@ -48,286 +50,536 @@ func (d *Reader) open() (err error) {
 	if err := d.db.QueryRow("PRAGMA user_version").Scan(&v); err != nil {
 		return err
 	}
+	if v < version {
+		return fmt.Errorf("its schema is version %d, this program reads %d: start the gateway once, which brings it up to date", v, version)
+	}
 	return checkVersion(v)
 }
 
 // Close ends the connections.
 func (d *Reader) Close() error {
-	if d.db == nil {
-		return nil
+	err := d.tail.close()
+	if d.db != nil {
+		err = errors.Join(err, d.db.Close())
 	}
-	return d.db.Close()
+	return err
 }
 
-const columns = `id, coalesce(time, id), coalesce(duration, 0), coalesce(proto, 0), coalesce(action, 0),
-	coalesce(learned, 0), coalesce(status, 0), coalesce(port, 0), coalesce(bytes_in, 0), coalesce(bytes_out, 0),
-	coalesce(looked, 0), coalesce(score, 0), coalesce(ref, ''), coalesce(client, ''), coalesce(user, ''),
-	coalesce(policy, ''), coalesce(rule, ''), coalesce(method, ''), coalesce(host, ''), coalesce(type, ''),
-	coalesce(url, ''), coalesce(category, ''), coalesce(evidence, ''), coalesce(findings, ''), coalesce(note, '')`
-
-// pageRows is how many rows are read at a time. Between pages no transaction
-// is open, so that who reads slowly does not keep the write-ahead log from
-// being written back, which would let it grow without end.
+// pageRows is how many rows are read at a time. Between pages no transaction is
+// open, so that a slow caller does not keep the write-ahead log from being
+// written back, which would let it grow without end.
 const pageRows = 500
 
-// Query reads the rows of a span of time; without one, of the whole table.
-// Rows that are recorded after it began are not seen.
-func (d *Reader) Query(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error] {
+// Query finds rows through the index and reads only these, except where a term
+// needs more than the index says.
+func (d *Reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
 	return func(yield func(event.Row, error) bool) {
-		fail := func(err error) { yield(event.Row{}, fmt.Errorf("query events in %q: %w", d.path, err)) }
-		var from, to int64 // ids still to be looked at
-		// Two questions: only alone is each answered without reading the table.
-		err := d.db.QueryRowContext(ctx, "SELECT coalesce((SELECT min(id) FROM event), 0), coalesce((SELECT max(id) FROM event), -1)").Scan(&from, &to)
+		left := p.Limit
+		err := d.query(ctx, &f, p, func(r event.Row) bool {
+			left--
+			return yield(r, nil) && left != 0
+		})
 		if err != nil {
-			fail(err)
-			return
+			yield(event.Row{}, fmt.Errorf("query events in %q: %w", d.path, err))
 		}
-		left := f.Limit
-		for from <= to {
-			n := pageRows
-			if f.Limit > 0 {
-				n = min(n, left)
-			}
-			rows, last, err := d.page(ctx, &f, from, to, n)
+	}
+}
+
+func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield func(event.Row) bool) error {
+	all, err := d.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if p.After > 0 && p.Newest {
+		all.last = min(all.last, p.After-1)
+	} else if p.After > 0 {
+		all.first = max(all.first, p.After+1)
+	}
+	for s, err := range d.segments(ctx, f, all, p.Newest) {
+		if err != nil {
+			return err
+		}
+		ids, rest, err := s.idsOf(f, all)
+		if err != nil {
+			return err
+		}
+		if p.Newest {
+			slices.Reverse(ids)
+		}
+		size := pageRows
+		if p.Limit > 0 && len(rest) == 0 {
+			size = min(size, p.Limit)
+		}
+		for page := range slices.Chunk(ids, size) {
+			rows, err := d.rows(ctx, page, rest, p.Newest)
 			if err != nil {
-				fail(err)
-				return
+				return err
 			}
 			for _, r := range rows {
 				if err := ctx.Err(); err != nil {
-					fail(err)
-					return
+					return err
 				}
-				if !yield(r, nil) {
-					return
+				if !yield(r) {
+					return nil
 				}
-			}
-			if left -= len(rows); len(rows) < n || f.Limit > 0 && left == 0 {
-				return
-			}
-			if f.Newest {
-				to = last - 1
-			} else {
-				from = last + 1
 			}
 		}
 	}
+	return nil
 }
 
-// page reads at most n rows with ids between from and to, and returns them
-// with the id of the last.
-func (d *Reader) page(ctx context.Context, f *event.Filter, from, to int64, n int) (page []event.Row, last int64, err error) {
-	query, args := statement(f, from, to, n)
+// bounds returns the ids of the oldest and the latest row, a span of nothing
+// if there are no rows.
+func (d *Reader) bounds(ctx context.Context) (s span, err error) {
+	// Two questions: only alone is each answered without reading the table.
+	err = d.db.QueryRowContext(ctx, "SELECT coalesce((SELECT min(id) FROM event), 0), coalesce((SELECT max(id) FROM event), -1)").Scan(&s.first, &s.last)
+	return s, err
+}
+
+// idsOf returns the ids of the rows that find selects.
+func (s *segment) idsOf(f *event.Filter, in span) ([]int64, []*event.Term, error) {
+	sel, rest, err := s.find(f, in)
+	if err != nil || sel.empty() {
+		if errors.Is(err, errGone) {
+			err = nil
+		}
+		return nil, nil, err
+	}
+	at, err := s.ids()
+	if err != nil {
+		return nil, nil, err
+	}
+	var ids []int64
+	for i := range sel.each {
+		ids = append(ids, at[i])
+	}
+	return ids, rest, nil
+}
+
+const rowColumns = `id, coalesce(time, id), coalesce(duration, 0), coalesce(proto, 0), coalesce(action, 0),
+	coalesce(flags, 0), coalesce(status, 0), coalesce(port, 0), coalesce(bytes_in, 0), coalesce(bytes_out, 0),
+	coalesce(head_out, 0), coalesce(looked, 0), coalesce(length, looked, 0), coalesce(score, 0), coalesce(ref, ''),
+	coalesce(client, ''), coalesce(server, ''), coalesce(user, ''),
+	coalesce(policy, ''), coalesce(rule, ''), coalesce(method, ''), coalesce(host, ''), coalesce(type, ''),
+	coalesce(url, ''), coalesce(category, ''), coalesce(evidence, ''), coalesce(findings, ''), coalesce(note, ''), coalesce(more, '')`
+
+// rows reads the rows with ids, of which rest wants some.
+func (d *Reader) rows(ctx context.Context, ids []int64, rest []*event.Term, newest bool) (page []event.Row, err error) {
+	query, args := statement(rowColumns, ids, rest)
+	if newest {
+		query += " DESC"
+	}
 	rows, err := d.db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var r event.Row
-		var at, duration int64
-		var client string
-		err := rows.Scan(&last, &at, &duration, &r.Proto, &r.Action, &r.Learned, &r.Status, &r.Port, &r.BytesIn, &r.BytesOut,
-			&r.Looked, &r.Score, &r.ID, &client, &r.User, &r.Policy, &r.Rule, &r.Method, &r.Host, &r.Type, &r.URL,
-			&r.Category, &r.Evidence, &r.Findings, &r.Note)
-		if err == nil && client != "" {
-			r.Client, err = netip.ParseAddr(client)
-		}
+		r, err := scan(rows)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		r.Time = time.UnixMicro(at).UTC()
-		r.Duration = time.Duration(duration) * time.Microsecond
 		page = append(page, r)
 	}
-	return page, last, rows.Err()
+	return page, rows.Err()
 }
 
-// statement returns the query for n rows of f with ids between from and to. It
-// must let through what f.Match does.
-func statement(f *event.Filter, from, to int64, n int) (query string, args []any) {
-	where, args := conditions(f)
-	where, args = where+" AND id BETWEEN ? AND ?", append(args, from, to)
-	order := " ORDER BY id"
-	if f.Newest {
-		order += " DESC"
+func scan(rows *sql.Rows) (event.Row, error) {
+	var r event.Row
+	var at, duration, flags int64
+	var client, server, more string
+	err := rows.Scan(&r.Seq, &at, &duration, &r.Proto, &r.Action, &flags, &r.Status, &r.Port, &r.BytesIn, &r.BytesOut,
+		&r.HeadOut, &r.Looked, &r.Length, &r.Score, &r.ID, &client, &server, &r.User, &r.Policy, &r.Rule, &r.Method, &r.Host, &r.Type, &r.URL,
+		&r.Category, &r.Evidence, &r.Findings, &r.Note, &more)
+	if err == nil && client != "" {
+		r.Client, err = netip.ParseAddr(client)
 	}
-	return "SELECT " + columns + " FROM event WHERE " + where + order + " LIMIT ?", append(args, n)
+	if err == nil && server != "" {
+		r.Server, err = netip.ParseAddr(server)
+	}
+	if err == nil && more != "" {
+		err = r.ParseTexts(more)
+	}
+	r.Time = time.UnixMicro(at).UTC()
+	r.Duration = time.Duration(duration) * time.Microsecond
+	r.Learned, r.Parent = flags&flagLearned != 0, flags&flagParent != 0
+	return r, err
 }
 
-// conditions returns what f asks of a row.
-func conditions(f *event.Filter) (_ string, args []any) {
-	where := []string{"true"}
-	and := func(cond string, values ...any) {
-		where = append(where, cond)
-		args = append(args, values...)
-	}
-	// id is never before the time, and at most clockSlack after it.
-	if !f.Since.IsZero() {
-		at := ceilMicro(f.Since)
-		and("id >= ? AND coalesce(time, id) >= ?", at, at)
-	}
-	if !f.Until.IsZero() {
-		at := ceilMicro(f.Until)
-		and("id < ? AND coalesce(time, id) < ?", at+clockSlack.Microseconds(), at)
-	}
-	if f.Client.IsValid() {
-		and("client = ?", f.Client.String())
-	}
-	if f.User != "" {
-		and("user = ?", f.User)
-	}
-	if f.Policy != "" {
-		and("policy = ?", f.Policy)
-	}
-	if f.Category != "" {
-		and("category = ?", f.Category)
-	}
-	if f.Action != "" {
-		and("coalesce(action, 0) = ?", actionNumber(f.Action))
-	}
-	if f.Host != "" {
-		and("(host = ? OR substr(host, -length(?)) = ?)", f.Host, "."+f.Host, "."+f.Host)
-	}
-	if f.Text != "" {
-		like := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Text) + "%"
-		var any []string
-		for _, c := range []string{"url", "host", "rule", "evidence", "note", "ref"} {
-			any = append(any, c+` LIKE ? ESCAPE '\'`)
-			args = append(args, like)
-		}
-		where = append(where, "("+strings.Join(any, " OR ")+")")
-	}
-	return strings.Join(where, " AND "), args
-}
-
-// kinds are what rows are counted by, with what the row has of it.
-var kinds = map[string]string{
-	"client": "client", "host": "host", "category": "category", "user": "user", "rule": "coalesce(policy, '') || '/' || rule",
-	"": "''", // one sum of all
-}
-
-// Top counts the rows that f lets through by what they have in common: by is
-// client, host, category (of the finding that decided), rule (as policy/rule)
-// or user, or "" for one sum of all. Rows that have none are left out. The n
-// with the most rows come first; 0 means all. Order and limit of f are not
-// looked at. SQLite reads the whole span of f for it, and sorts in files where
-// memory does not do: ctx bounds the time.
-func (d *Reader) Top(ctx context.Context, f event.Filter, by string, n int) ([]event.Tally, error) {
-	top, err := d.top(ctx, &f, by, n)
-	if err != nil {
-		return nil, fmt.Errorf("count events in %q: %w", d.path, err)
-	}
-	return top, nil
-}
-
-func (d *Reader) top(ctx context.Context, f *event.Filter, by string, n int) (top []event.Tally, err error) {
-	of, ok := kinds[by]
-	if !ok {
-		return nil, fmt.Errorf("%q is not something to count by: use client, host, category, rule or user", by)
-	}
-	if n == 0 {
-		n = -1 // no limit
-	}
-	where, args := conditions(f)
-	rows, err := d.db.QueryContext(ctx, "SELECT "+of+" AS name, count(*) AS n, coalesce(sum(action = "+strconv.Itoa(int(filter.Block))+"), 0) FROM event WHERE "+
-		where+" AND name IS NOT NULL GROUP BY name ORDER BY n DESC, name LIMIT ?", append(args, n)...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var t event.Tally
-		if err := rows.Scan(&t.Name, &t.Events, &t.Blocked); err != nil {
-			return nil, err
-		}
-		top = append(top, t)
-	}
-	return top, rows.Err()
-}
-
-// Sums counts the rows since each of some times, the latest time first, and
-// returns for each the n most frequent of what they have in common. The record
-// is read once for all: rows that have all in common are counted first, and
-// the few that this leaves are put together. SQLite sorts in files where memory
-// does not do; ctx bounds the time.
-func (d *Reader) Sums(ctx context.Context, since []time.Time, n int) ([]event.Sums, error) {
-	sums, err := d.sums(ctx, since, n)
-	if err != nil {
-		return nil, fmt.Errorf("count events in %q: %w", d.path, err)
-	}
-	return sums, nil
-}
-
-func (d *Reader) sums(ctx context.Context, since []time.Time, n int) ([]event.Sums, error) {
-	if len(since) == 0 {
-		return nil, nil
-	}
-	var age strings.Builder
-	var args []any
-	for i, t := range since[:len(since)-1] {
-		fmt.Fprintf(&age, " WHEN coalesce(time, id) >= ? THEN %d", i)
-		args = append(args, ceilMicro(t))
-	}
-	span := strconv.Itoa(len(since) - 1)
-	ages := span
-	if age.Len() > 0 {
-		ages = "CASE" + age.String() + " ELSE " + span + " END"
-	}
-	block := strconv.Itoa(int(filter.Block))
-	where, more := conditions(&event.Filter{Since: since[len(since)-1]})
-	args = append(args, more...)
-	q := "WITH same AS MATERIALIZED (SELECT client, category, CASE WHEN action = " + block + " THEN host END AS host, " + ages + " AS age, count(*) AS n, " +
-		"coalesce(sum(action = " + block + "), 0) AS blocked FROM event WHERE " + where + " GROUP BY 1, 2, 3, 4)"
-	for i := range since {
+// statement returns a query for columns of the rows with ids that rest wants,
+// ordered by id.
+func statement(columns string, ids []int64, rest []*event.Term) (query string, args []any) {
+	var b strings.Builder
+	b.WriteString("SELECT " + columns + " FROM event WHERE id IN (")
+	for i, id := range ids {
 		if i > 0 {
-			q += " UNION ALL"
+			b.WriteByte(',')
 		}
-		at := strconv.Itoa(i)
-		q += " SELECT " + at + ", '', '', coalesce(sum(n), 0), coalesce(sum(blocked), 0) FROM same WHERE age <= " + at
-		for _, by := range []string{"client", "host", "category"} {
-			q += " UNION ALL SELECT * FROM (SELECT " + at + ", '" + by + "', " + by + ", sum(n) AS n, sum(blocked) FROM same WHERE age <= " + at + " AND " + by +
-				" IS NOT NULL GROUP BY " + by + " ORDER BY n DESC, " + by + " LIMIT " + strconv.Itoa(n) + ")"
+		b.WriteString(strconv.FormatInt(id, 10))
+	}
+	b.WriteByte(')')
+	for _, t := range rest {
+		cond, more := condition(t)
+		b.WriteString(" AND " + cond)
+		args = append(args, more...)
+	}
+	b.WriteString(" ORDER BY id")
+	return b.String(), args
+}
+
+// condition says in SQL what the index could not decide about a term.
+func condition(t *event.Term) (string, []any) {
+	var conds []string
+	var args []any
+	or := func(cond string, values ...string) {
+		conds = append(conds, cond)
+		for _, v := range values {
+			args = append(args, v)
 		}
 	}
-	rows, err := d.db.QueryContext(ctx, q, args...)
+	for _, v := range t.Values {
+		switch t.Field {
+		case event.Text:
+			like := "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(v) + "%"
+			for _, c := range []string{"url", "host", "rule", "evidence", "note"} {
+				or("coalesce("+c+`, '') LIKE ? ESCAPE '\'`, like)
+			}
+			or("coalesce(ref, '') = ?", v)
+		case event.ID:
+			or("coalesce(ref, '') = ?", v)
+		case event.Picture, event.Conversation:
+			or("coalesce(json_extract(more, '$."+t.Field.String()+"'), '') = ?", v)
+		case event.Monitored:
+			if v == "" {
+				or("json_extract(more, '$.monitored') IS NULL")
+			} else {
+				or("instr(coalesce(json_extract(more, '$.monitored'), ''), ?) > 0", string(event.AppendJSON(nil, v)))
+			}
+		case event.Signature:
+			if v == "" {
+				or("json_extract(more, '$.signatures') IS NULL")
+			} else {
+				or("instr(',' || trim(coalesce(json_extract(more, '$.signatures'), ''), '[]') || ',', ?) > 0", ","+v+",")
+			}
+		}
+	}
+	cond := "(" + strings.Join(conds, " OR ") + ")"
+	if t.Not {
+		cond = "NOT " + cond
+	}
+	return cond, args
+}
+
+// segments yields the segments, in order, that may have rows of f among the
+// rows of all: those of the index, and between and after them some that are
+// made for the moment.
+func (d *Reader) segments(ctx context.Context, f *event.Filter, all span, newest bool) iter.Seq2[*segment, error] {
+	return func(yield func(*segment, error) bool) {
+		all, err := d.narrow(ctx, f, all)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if all.first > all.last {
+			return
+		}
+		indexed, err := d.indexed(ctx, f, all)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if newest {
+			slices.Reverse(indexed)
+		}
+		gap := all // still to be looked at
+		for _, s := range indexed {
+			before := span{gap.first, s.first - 1}
+			if newest {
+				before = span{s.last + 1, gap.last}
+			}
+			if !d.tail.segments(ctx, d.path, before, newest, yield) || !yield(s, nil) {
+				return
+			}
+			if newest {
+				gap.last = s.first - 1
+			} else {
+				gap.first = s.last + 1
+			}
+		}
+		d.tail.segments(ctx, d.path, gap, newest, yield)
+	}
+}
+
+// narrow returns the part of a span of ids that a filter's span of time leaves.
+func (d *Reader) narrow(ctx context.Context, f *event.Filter, all span) (span, error) {
+	if !f.Until.IsZero() {
+		var lag int64
+		if err := d.db.QueryRowContext(ctx, "SELECT coalesce(max(lag), 0) FROM segment").Scan(&lag); err != nil {
+			return all, err
+		}
+		all.last = min(all.last, ceilMicro(f.Until)+max(lag, clockSlack.Microseconds()))
+	}
+	if f.Since.IsZero() || ceilMicro(f.Since) <= all.first {
+		return all, nil
+	}
+	oldest := all.first
+	all.first = ceilMicro(f.Since) // an id is never before the time
+	// The tail always begins at the same row, so that it can be kept.
+	var start, rows int64
+	err := d.db.QueryRowContext(ctx, "SELECT coalesce((SELECT last + 1 FROM segment ORDER BY first DESC LIMIT 1), 0)").Scan(&start)
+	if start = max(start, oldest); err != nil || all.first <= start {
+		return all, err
+	}
+	err = d.db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM event WHERE id >= ? LIMIT ?)", start, d.tail.b.room()).Scan(&rows)
+	if rows < int64(d.tail.b.room()) {
+		all.first = start
+	}
+	return all, err
+}
+
+// indexed returns the segments of the index that have rows in a span of ids.
+// Those that cannot have the filter's hosts are marked as none.
+func (d *Reader) indexed(ctx context.Context, f *event.Filter, in span) ([]*segment, error) {
+	hosts, named := hostsOf(f)
+	columns := "first, last, rows, lag, NULL"
+	if named {
+		columns = "first, last, rows, lag, hosts"
+	}
+	rows, err := d.db.QueryContext(ctx, "SELECT "+columns+" FROM segment WHERE last >= ? AND first <= ? ORDER BY first", in.first, in.last)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	sums := make([]event.Sums, len(since))
+	var all []*segment
 	for rows.Next() {
-		var i int
-		var by string
-		var t event.Tally
-		if err := rows.Scan(&i, &by, &t.Name, &t.Events, &t.Blocked); err != nil {
+		s := &segment{parts: map[int][]byte{}}
+		var has sql.RawBytes
+		if err := rows.Scan(&s.first, &s.last, &s.rows, &s.lag, &has); err != nil {
 			return nil, err
 		}
-		switch s := &sums[i]; by {
-		case "client":
-			s.Clients = append(s.Clients, t)
-		case "host":
-			s.Blocked = append(s.Blocked, t)
-		case "category":
-			s.Categories = append(s.Categories, t)
-		default:
-			s.All = t
+		if s.rows < 1 || s.rows > segmentRows || s.last < s.first {
+			return nil, fmt.Errorf("segment %d of the index is damaged: delete the rows of the table segment, they are made again", s.first)
 		}
+		s.none = named && !slices.ContainsFunc(hosts, func(domain string) bool { return hostSet(has).has(domain) })
+		s.load = func(parts []int) error { return d.load(ctx, s, parts) }
+		s.grams = func(part int) ([]byte, error) { err := s.need(part); return s.parts[part], err }
+		all = append(all, s)
 	}
-	return sums, rows.Err()
+	return all, rows.Err()
 }
 
-// ceilMicro returns t in microseconds, rounded up: rows have whole ones.
-func ceilMicro(t time.Time) int64 {
-	return t.Add(time.Microsecond - 1).UnixMicro()
-}
-
-// actionNumber returns the action called name, -1 when there is none.
-func actionNumber(name string) int {
-	for a := filter.Pass; a <= filter.Redirect; a++ {
-		if a.String() == name {
-			return int(a)
+// hostsOf returns the domains of which a filter wants one, if it does.
+func hostsOf(f *event.Filter) ([]string, bool) {
+	for i := range f.Terms {
+		if t := &f.Terms[i]; t.Field == event.Host && !t.Not && !slices.Contains(t.Values, "") {
+			return t.Values, true
 		}
 	}
-	return -1
+	return nil, false
+}
+
+// load reads parts of a segment.
+func (d *Reader) load(ctx context.Context, s *segment, parts []int) error {
+	var q strings.Builder
+	q.WriteString("SELECT id, data FROM part WHERE id IN (")
+	for i, p := range parts {
+		if i > 0 {
+			q.WriteByte(',')
+		}
+		q.WriteString(strconv.FormatInt(partID(s.first, p), 10))
+		s.parts[p] = nil
+	}
+	q.WriteByte(')')
+	rows, err := d.db.QueryContext(ctx, q.String())
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var b []byte
+		if err := rows.Scan(&id, &b); err != nil {
+			return err
+		}
+		s.parts[int(id-partID(s.first, 0))] = b
+	}
+	return rows.Err()
+}
+
+// partID is the id of a part of the segment that begins with first.
+func partID(first int64, part int) int64 { return first*maxParts + int64(part) }
+
+// Count adds up numbers of the index.
+func (d *Reader) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
+	c, err := event.NewCounter(questions)
+	if err == nil {
+		err = d.count(ctx, c, questions)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("count events in %q: %w", d.path, err)
+	}
+	return c.Tallies(), nil
+}
+
+func (d *Reader) count(ctx context.Context, c *event.Counter, questions []event.Question) error {
+	all, err := d.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	var widest event.Filter
+	for i, q := range questions {
+		if i == 0 || q.Filter.Since.Before(widest.Since) {
+			widest.Since = q.Filter.Since
+		}
+		if i == 0 || q.Filter.Until.IsZero() || !widest.Until.IsZero() && q.Filter.Until.After(widest.Until) {
+			widest.Until = q.Filter.Until
+		}
+	}
+	counted := make([][]span, len(questions)) // by totals
+	for i := range questions {
+		if counted[i], err = d.totals(ctx, c, i, &questions[i], all); err != nil {
+			return err
+		}
+	}
+	for s, err := range d.segments(ctx, &widest, all, false) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		for i := 0; i < len(questions) && err == nil; i++ {
+			if !slices.ContainsFunc(counted[i], func(c span) bool { return c.first <= s.first && s.last <= c.last }) {
+				err = d.countIn(ctx, s, all, c, i, &questions[i])
+			}
+		}
+		if err != nil && !errors.Is(err, errGone) {
+			return err
+		}
+	}
+	return nil
+}
+
+// countIn answers question i for the rows of one segment.
+func (d *Reader) countIn(ctx context.Context, s *segment, all span, c *event.Counter, i int, q *event.Question) error {
+	by, _ := columnOf(q.By)
+	value := nameOf(q.By)
+	if err := s.need(by.dictionary(), by.numbers(), columnKind.dictionary(), columnKind.numbers()); err != nil {
+		return err
+	}
+	sel, rest, err := s.find(&q.Filter, all)
+	if err != nil || sel.empty() {
+		return err
+	}
+	if len(rest) > 0 {
+		if err := d.refine(ctx, s, sel, rest); err != nil {
+			return err
+		}
+	}
+	names, err := s.dictionary(by)
+	if err != nil {
+		return err
+	}
+	events, blocked, err := s.tally(by, names.n, sel)
+	if err != nil {
+		return err
+	}
+	for n, count := range events {
+		if count == 0 {
+			continue
+		}
+		if name := value(names.at(n)); name != "" || q.By == event.Text {
+			c.AddSum(i, name, count, blocked[n])
+		}
+	}
+	return nil
+}
+
+// nameOf returns what a text of a dictionary is called in a tally of a field.
+func nameOf(by event.Field) func(string) string {
+	switch by {
+	case event.Text:
+		return func(string) string { return "" }
+	case event.Rule:
+		return func(s string) string {
+			if policy, rule := unpair(s); rule != "" {
+				return policy + "/" + rule
+			}
+			return ""
+		}
+	}
+	_, value := columnOf(by)
+	return value
+}
+
+// tally counts the selected rows by their number in a column.
+func (s *segment) tally(c column, n int, sel selection) (events, blocked []int, err error) {
+	kinds, err := s.dictionary(columnKind)
+	if err != nil {
+		return nil, nil, err
+	}
+	block := make([]int, kinds.n)
+	for i := range block {
+		if kindIn(kinds.at(i)).action() == filter.Block {
+			block[i] = 1
+		}
+	}
+	byKind, err := s.codes(columnKind)
+	if err != nil {
+		return nil, nil, err
+	}
+	codes, err := s.codes(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, blocked = make([]int, n), make([]int, n)
+	add := func(i int) bool {
+		if v, k := codes.at(i), byKind.at(i); v < n && k < len(block) {
+			events[v]++
+			blocked[v] += block[k]
+		}
+		return true
+	}
+	if !sel.all(s.rows) {
+		sel.each(add)
+		return events, blocked, nil
+	}
+	for i := range s.rows {
+		add(i)
+	}
+	return events, blocked, nil
+}
+
+// refine keeps the rows that rest wants, which has to be asked of the rows.
+func (d *Reader) refine(ctx context.Context, s *segment, sel selection, rest []*event.Term) error {
+	at, err := s.ids()
+	if err != nil {
+		return err
+	}
+	var places []int
+	var ids []int64
+	for i := range sel.each {
+		places, ids = append(places, i), append(ids, at[i])
+	}
+	clear(sel)
+	for len(ids) > 0 {
+		n := min(len(ids), pageRows)
+		query, args := statement("id", ids[:n], rest)
+		rows, err := d.db.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		for i := 0; rows.Next(); {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return errors.Join(err, rows.Close())
+			}
+			for ids[i] != id {
+				i++
+			}
+			sel[places[i]/64] |= 1 << (places[i] % 64)
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		places, ids = places[n:], ids[n:]
+	}
+	return nil
 }

@@ -1,15 +1,19 @@
 // Package sqlite keeps events in an SQLite database, the default store.
 //
-// One table, event, one row per transaction, and no index but the row number:
-// id is the time of recording in microseconds since 1970, pushed forward where
-// two rows would share it, so that rows are only ever appended and a query
-// over a span of time reads just that span. Everything else a query asks for is
-// found by reading the span. Texts that are empty and numbers that are zero are
-// NULL, which takes no room. The view events shows the same for a person:
+// The table event has one row for each transaction. Its key id is the time of
+// recording in microseconds since 1970, pushed forward where two rows would
+// share it: rows are only ever appended, and the rows of a span of time are
+// neighbours. Texts that are empty and numbers that are zero are NULL, which
+// takes no room. The view events shows the rows to people:
 //
 //	sqlite3 events.db "SELECT * FROM events WHERE action = 'block' LIMIT 10"
 //
-// A batch is one transaction in write-ahead mode, synchronous=NORMAL: what a
+// The tables segment and part are the index (index.go): what every 16,384 rows
+// have in the fields that filters and counts look at. Queries and counts read
+// the index, and the rows that it points to. It follows from the rows: where it
+// is missing, it is made again in the background.
+//
+// A batch is one transaction in write-ahead mode, synchronous=NORMAL. What
 // Write has kept survives a killed process; a power cut may take the batches
 // since the last checkpoint, never more and never the file.
 package sqlite
@@ -18,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -25,17 +30,19 @@ import (
 )
 
 const (
-	version = 1 // of the schema, in PRAGMA user_version
+	version = 2 // of the schema, in PRAGMA user_version
 
-	// clockSlack is how far ids may run ahead of the clock, after it was set
-	// back. Queries look that much further.
+	// clockSlack is how far ids may run ahead of the clock after it was set
+	// back.
 	clockSlack = time.Hour
 
 	deleteStep  = 2000 // rows deleted in one transaction
 	deletePause = time.Minute
+	indexSteps  = 8 // segments that are made up for in one quiet minute
 )
 
-const schema = `
+// tables is the schema of version 1, with which every database begins.
+const tables = `
 CREATE TABLE event (
 	id        INTEGER PRIMARY KEY, -- microseconds since 1970, unique
 	time      INTEGER,             -- microseconds since 1970, NULL when equal to id
@@ -63,17 +70,49 @@ CREATE TABLE event (
 	findings  TEXT,
 	note      TEXT
 );
+CREATE VIEW events AS SELECT 1;
+`
+
+// upgrade2 makes version 2 of version 1.
+const upgrade2 = `
+ALTER TABLE event RENAME COLUMN learned TO flags; -- 1 learned, 2 server is a parent proxy
+ALTER TABLE event ADD COLUMN head_out INTEGER;
+ALTER TABLE event ADD COLUMN length   INTEGER; -- NULL when equal to looked
+ALTER TABLE event ADD COLUMN server   TEXT;
+ALTER TABLE event ADD COLUMN more     TEXT;    -- JSON object
+CREATE TABLE segment (
+	first INTEGER PRIMARY KEY, -- it has all rows with ids from first to last
+	last  INTEGER NOT NULL,
+	rows  INTEGER NOT NULL,
+	lag   INTEGER NOT NULL,    -- the most that an id is above the time of its row
+	hosts BLOB NOT NULL        -- Bloom filter of hosts and the domains above them
+);
+CREATE TABLE total (
+	id   INTEGER PRIMARY KEY, -- first of the segments * 64 + level * 16 + column
+	last INTEGER NOT NULL,
+	lag  INTEGER NOT NULL,
+	data BLOB NOT NULL
+);
+CREATE TABLE part (
+	id   INTEGER PRIMARY KEY, -- first of the segment * 64 + place of the part
+	data BLOB NOT NULL
+);
+DROP VIEW events;
 CREATE VIEW events AS SELECT
 	strftime('%Y-%m-%d %H:%M:%f', coalesce(time, id) / 1e6, 'unixepoch') AS time,
 	ref AS id, client, user, policy, rule,
 	CASE action WHEN 1 THEN 'allow' WHEN 2 THEN 'warn' WHEN 3 THEN 'block' WHEN 4 THEN 'redirect' ELSE 'pass' END AS action,
 	CASE proto WHEN 1 THEN 'tls' WHEN 2 THEN 'dns' ELSE 'http' END AS proto,
-	method, url, host, port, status, type,
-	coalesce(bytes_in, 0) AS bytes_in, coalesce(bytes_out, 0) AS bytes_out, coalesce(looked, 0) AS looked,
+	method, url, host, port, status, type, server,
+	coalesce(bytes_in, 0) AS bytes_in, coalesce(bytes_out, 0) AS bytes_out, coalesce(head_out, 0) AS head_out,
+	coalesce(looked, 0) AS looked, coalesce(length, looked, 0) AS length,
 	coalesce(duration, 0) / 1e3 AS ms, coalesce(score, 0) AS score, category, evidence, findings,
-	coalesce(learned, 0) AS learned, note
+	coalesce(flags, 0) & 1 AS learned, (coalesce(flags, 0) & 2) / 2 AS parent, note,
+	json_extract(more, '$.source') AS source, json_extract(more, '$.unread') AS unread, json_extract(more, '$.cache') AS cache,
+	json_extract(more, '$.picture') AS picture, json_extract(more, '$.conversation') AS conversation,
+	json_extract(more, '$.monitored') AS monitored, json_extract(more, '$.signatures') AS signatures
 FROM event;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 `
 
 // A Store is a database that is written to.
@@ -83,7 +122,9 @@ type Store struct {
 	w    *writer
 
 	last      int64     // highest id given
+	limit     int64     // ids from here on are taken, by rows from a clock that ran ahead
 	nextSweep time.Time // when to look for rows that are too old
+	index     indexer
 }
 
 // Open opens or makes the database at path. Rows older than keep are deleted,
@@ -120,17 +161,24 @@ func (s *Store) open() (err error) {
 	return s.Reader.open()
 }
 
-// migrate makes the tables of a new database and refuses one that a newer
-// program made.
+// migrate makes the tables of a new database, brings an old one up to date and
+// refuses one that a newer program made.
 func (s *Store) migrate() error {
 	v, err := s.w.int("PRAGMA user_version")
 	if err != nil {
 		return err
 	}
-	if v == 0 {
-		return s.w.exec("BEGIN IMMEDIATE; " + schema + " COMMIT")
-	}
-	return checkVersion(v)
+	return s.w.transaction(func() error {
+		if v == 0 {
+			if err := s.w.exec(tables); err != nil {
+				return err
+			}
+		}
+		if v < 2 {
+			return s.w.exec(upgrade2)
+		}
+		return checkVersion(v)
+	})
 }
 
 func checkVersion(v int64) error {
@@ -140,12 +188,17 @@ func checkVersion(v int64) error {
 	return fmt.Errorf("its schema is version %d, this program knows %d: use the program that made it, or another file", v, version)
 }
 
-// place finds the id to go on from: the highest that is not far in the
-// future. Ids are there when the clock was wrong once, and must not drag all
-// later rows with them.
+// place finds the id to go on from: the highest that is not far in the future.
+// Ids are there if the clock was wrong once, and must not drag all later rows
+// with them.
 func (s *Store) place(now time.Time) (err error) {
-	s.last, err = s.w.int(fmt.Sprintf("SELECT coalesce(max(id), 0) FROM event WHERE id < %d", now.Add(clockSlack).UnixMicro()))
-	return err
+	if s.last, err = s.w.int(fmt.Sprintf("SELECT coalesce(max(id), 0) FROM event WHERE id < %d", now.Add(clockSlack).UnixMicro())); err != nil {
+		return err
+	}
+	if s.limit, err = s.w.int(fmt.Sprintf("SELECT coalesce(min(id), %d) FROM event WHERE id > %d", math.MaxInt64, s.last)); err != nil {
+		return err
+	}
+	return s.index.place(s.w, s.last)
 }
 
 // Name returns "sqlite".
@@ -157,9 +210,16 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 		return err
 	}
 	now := time.Now()
-	// Deleting comes first: if it fails, none of rows is kept, as promised.
+	// Upkeep comes first: if it fails, none of rows is kept, as promised.
 	if err := s.sweep(now, len(rows)); err != nil {
 		return fmt.Errorf("delete old events from %q: %w", s.path, err)
+	}
+	steps := 1
+	if len(rows) == 0 {
+		steps = indexSteps
+	}
+	if err := s.index.step(ctx, s.w, s.last, steps); err != nil {
+		return fmt.Errorf("index events in %q: %w", s.path, err)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -176,12 +236,14 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 			return err
 		}
 	}
-	last, err := s.w.write(s.last, rows)
+	last, err := s.index.write(s.w, s.last, s.limit, rows)
 	if errors.Is(err, errTaken) {
-		// The clock has come to where rows lie from a time when it ran ahead.
-		if s.last, err = s.w.int("SELECT max(id) FROM event"); err == nil {
-			last, err = s.w.write(s.last, rows)
+		// The clock has come to rows from a time when it ran ahead: go on
+		// behind them.
+		if err := s.place(time.UnixMicro(math.MaxInt64 - 2*clockSlack.Microseconds())); err != nil {
+			return err
 		}
+		last, err = s.index.write(s.w, s.last, s.limit, rows)
 	}
 	if err != nil {
 		return err
@@ -191,7 +253,7 @@ func (s *Store) insert(now time.Time, rows []event.Row) error {
 }
 
 // sweep deletes rows that are too old: twice as many as are being written and a
-// step more, so that it keeps up without holding anybody up.
+// step more, so that it keeps up and delays no batch for long.
 func (s *Store) sweep(now time.Time, writing int) error {
 	if now.Before(s.nextSweep) {
 		return nil
@@ -203,7 +265,7 @@ func (s *Store) sweep(now time.Time, writing int) error {
 		}
 		if deleted < deleteStep {
 			s.nextSweep = now.Add(deletePause)
-			return nil
+			return s.w.deleteSegments(now.Add(-s.keep).UnixMicro())
 		}
 	}
 	return nil

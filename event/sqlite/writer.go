@@ -4,40 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unsafe"
-
-	"modernc.org/libc"
-	sqlite3 "modernc.org/sqlite/lib"
+	"net/netip"
+	"strings"
 
 	"shuultuur/event"
 )
 
 // A writer is the one connection that changes the database.
-//
-// It calls SQLite itself, not through database/sql and its driver: those take
-// a mutex, a heap block and a search of the argument list for every value,
-// together more than SQLite needs for the row. Here a row's texts are
-// copied into one block that SQLite reads while it works. A writer belongs to
-// one goroutine at a time.
 type writer struct {
-	tls    *libc.TLS
-	db     uintptr // sqlite3*
-	insert uintptr // sqlite3_stmt*
-	bound  uint32  // bit n set: parameter n of insert is not NULL
-
-	text  uintptr // C memory with the texts of the row being written
-	bytes []byte  // the same memory
-	used  int
+	*conn
+	insert   *stmt  // of one row
+	several  *stmt  // of severalRows
+	moreText []byte // of the row being written
+	group    int    // segments that one total counts
 }
 
-// Parameters of the insert statement, in the table's order.
+// Parameters of the insert statement.
 const (
 	pID = iota + 1
 	pTime
 	pDuration
 	pProto
 	pAction
-	pLearned
+	pFlags
 	pStatus
 	pPort
 	pBytesIn
@@ -57,237 +46,170 @@ const (
 	pEvidence
 	pFindings
 	pNote
+	pHeadOut
+	pLength
+	pServer
+	pMore
 )
 
-const insertRow = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+// OR FAIL: SQLite need not remember what to take back, the transaction does.
+const insertRow = `INSERT OR FAIL INTO event (id, time, duration, proto, action, flags, status, port, bytes_in, bytes_out, looked, score, ref,
+	client, user, policy, rule, method, host, type, url, category, evidence, findings, note, head_out, length, server, more) VALUES `
 
-// errTaken says that a row has the id that was to be given to another.
-var errTaken = errors.New("id is taken")
+const (
+	rowValues = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
-var errMemory = errors.New("out of memory")
+	// severalRows are inserted by one statement: that saves a quarter of the time.
+	severalRows = 64
+)
+
+const (
+	flagLearned = 1
+	flagParent  = 2
+)
 
 func openWriter(path string) (*writer, error) {
-	w := &writer{tls: libc.NewTLS()}
-	if err := w.open(path); err != nil {
+	c, err := openConn(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{conn: c, group: segmentsOfTotal}
+	// The page size counts for a new file only. Large pages make fewer system
+	// calls for each row.
+	if err := w.exec(fmt.Sprintf(`
+		PRAGMA page_size = %d;
+		PRAGMA journal_mode = WAL;
+		PRAGMA synchronous = NORMAL;
+		PRAGMA cache_size = -2048; -- KiB
+		PRAGMA wal_autocheckpoint = %d;
+		PRAGMA journal_size_limit = 8388608`, pageSize, 4<<20/pageSize)); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
 }
 
-func (w *writer) open(path string) error {
-	if err := w.grow(64 << 10); err != nil {
-		return err
-	}
-	name, err := libc.CString(path)
-	if err != nil {
-		return err
-	}
-	defer libc.Xfree(w.tls, name)
-	// One goroutine at a time uses the connection, so it needs no mutex.
-	rc := sqlite3.Xsqlite3_open_v2(w.tls, name, w.text, sqlite3.SQLITE_OPEN_READWRITE|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
-	w.db = w.out()
-	if err := w.check(rc); err != nil {
-		return err
-	}
-	sqlite3.Xsqlite3_extended_result_codes(w.tls, w.db, 1)
-	sqlite3.Xsqlite3_busy_timeout(w.tls, w.db, 5000)
-	return w.exec(`
-		PRAGMA journal_mode = WAL;
-		PRAGMA synchronous = NORMAL;
-		PRAGMA cache_size = -2048; -- KiB
-		PRAGMA journal_size_limit = 8388608`)
-}
+const pageSize = 16 << 10
 
-// out returns the pointer that SQLite put at w.text.
-func (w *writer) out() uintptr { return *(*uintptr)(unsafe.Pointer(&w.bytes[0])) }
-
-// check returns the error that rc stands for.
-func (w *writer) check(rc int32) error {
-	switch rc {
-	case sqlite3.SQLITE_OK, sqlite3.SQLITE_DONE, sqlite3.SQLITE_ROW:
-		return nil
-	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return errTaken
-	}
-	if w.db == 0 {
-		return errMemory
-	}
-	return fmt.Errorf("sqlite: %s (%d)", libc.GoString(sqlite3.Xsqlite3_errmsg(w.tls, w.db)), rc)
-}
-
-// exec runs statements that return nothing.
-func (w *writer) exec(sql string) error {
-	z, err := libc.CString(sql)
-	if err != nil {
-		return err
-	}
-	defer libc.Xfree(w.tls, z)
-	return w.check(sqlite3.Xsqlite3_exec(w.tls, w.db, z, 0, 0, 0))
-}
-
-// prepare makes a statement of sql.
-func (w *writer) prepare(sql string) (stmt uintptr, err error) {
-	z, err := libc.CString(sql)
-	if err != nil {
-		return 0, err
-	}
-	defer libc.Xfree(w.tls, z)
-	rc := sqlite3.Xsqlite3_prepare_v2(w.tls, w.db, z, -1, w.text, 0)
-	if err := w.check(rc); err != nil {
-		return 0, err
-	}
-	return w.out(), nil
-}
-
-// int returns the number that the query sql yields.
-func (w *writer) int(sql string) (n int64, err error) {
-	stmt, err := w.prepare(sql)
-	if err != nil {
-		return 0, err
-	}
-	rc := sqlite3.Xsqlite3_step(w.tls, stmt)
-	if rc == sqlite3.SQLITE_ROW {
-		n = sqlite3.Xsqlite3_column_int64(w.tls, stmt, 0)
-	}
-	err = w.check(rc)
-	sqlite3.Xsqlite3_finalize(w.tls, stmt)
-	return n, err
-}
-
-// write inserts rows in one transaction, with ids above last, and returns the
-// highest it gave.
-func (w *writer) write(last int64, rows []event.Row) (int64, error) {
-	if w.insert == 0 {
+// write inserts rows in one transaction, with ids above last and below limit,
+// and returns the highest id it gave. Every row is handed to each as well, while
+// its texts are at hand; what each writes is part of the transaction.
+func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, r *event.Row) error) (int64, error) {
+	if w.insert == nil {
 		var err error
-		if w.insert, err = w.prepare(insertRow); err != nil {
+		if w.insert, err = w.prepare(insertRow + rowValues); err != nil {
+			return 0, err
+		}
+		if w.several, err = w.prepare(insertRow + strings.Repeat(rowValues+",", severalRows-1) + rowValues); err != nil {
 			return 0, err
 		}
 	}
-	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
-		return 0, err
-	}
-	for i := range rows {
-		var err error
-		if last, err = w.row(last, &rows[i]); err != nil {
-			return 0, errors.Join(err, w.rollback())
+	var ids [severalRows]int64
+	err := w.transaction(func() error {
+		for len(rows) > 0 {
+			s, n := w.insert, 1
+			if len(rows) >= severalRows {
+				s, n = w.several, severalRows
+			}
+			if err := w.begin(s, rows[:n]); err != nil {
+				return err
+			}
+			for i := range rows[:n] {
+				if last = max(last+1, rows[i].Time.UnixMicro()); last >= limit {
+					return errTaken
+				}
+				ids[i] = last
+				s.from = int32(i * pMore)
+				w.row(s, last, &rows[i])
+			}
+			if err := s.run(); err != nil {
+				return err
+			}
+			for i := range rows[:n] {
+				if err := each(ids[i], &rows[i]); err != nil {
+					return err
+				}
+			}
+			rows = rows[n:]
 		}
-	}
-	if err := w.exec("COMMIT"); err != nil {
-		return 0, errors.Join(err, w.rollback())
-	}
-	return last, nil
-}
-
-// rollback ends the transaction if there still is one: SQLite ends it itself
-// on some errors.
-func (w *writer) rollback() error {
-	if sqlite3.Xsqlite3_get_autocommit(w.tls, w.db) != 0 {
 		return nil
-	}
-	return w.exec("ROLLBACK")
+	})
+	return last, err
 }
 
-func (w *writer) row(last int64, r *event.Row) (int64, error) {
-	if err := w.grow(r.TextSize() + len(r.Client.Zone()) + 64); err != nil { // 64: an address
-		return 0, err
+// addressRoom is more than the longest address takes as text.
+const addressRoom = 64
+
+// begin makes room for the values of rows.
+func (w *writer) begin(s *stmt, rows []event.Row) error {
+	n := 0
+	for i := range rows {
+		n += rows[i].TextSize() + 2*addressRoom + maxKeys + 5*len(rows[i].Source+rows[i].Unread+rows[i].Cache+rows[i].Picture+rows[i].Conversation)
 	}
-	w.used = 0
-	at := r.Time.UnixMicro()
-	id := max(last+1, at)
+	return s.begin(n)
+}
+
+// maxKeys is more than the keys of AppendTexts take.
+const maxKeys = 256
+
+// row binds the values of a row.
+func (w *writer) row(s *stmt, id int64, r *event.Row) {
+	w.moreText = r.AppendTexts(w.moreText[:0])
+	at, flags := r.Time.UnixMicro(), int64(0)
 	if id == at {
 		at = 0
 	}
-	learned := int64(0)
 	if r.Learned {
-		learned = 1
+		flags |= flagLearned
 	}
-	w.bindInt(pID, id)
-	w.bindInt(pTime, at)
-	w.bindInt(pDuration, r.Duration.Microseconds())
-	w.bindInt(pProto, int64(r.Proto))
-	w.bindInt(pAction, int64(r.Action))
-	w.bindInt(pLearned, learned)
-	w.bindInt(pStatus, int64(r.Status))
-	w.bindInt(pPort, int64(r.Port))
-	w.bindInt(pBytesIn, r.BytesIn)
-	w.bindInt(pBytesOut, r.BytesOut)
-	w.bindInt(pLooked, r.Looked)
-	w.bindInt(pScore, int64(r.Score))
-	w.bindText(pRef, r.ID)
-	if r.Client.IsValid() {
-		b := r.Client.AppendTo(w.bytes[w.used:w.used])
-		w.bind(pClient, w.text+uintptr(w.used), len(b))
-		w.used += len(b)
+	if r.Parent {
+		flags |= flagParent
+	}
+	s.bindInt(pID, id)
+	s.bindInt(pTime, at)
+	s.bindInt(pDuration, r.Duration.Microseconds())
+	s.bindInt(pProto, int64(r.Proto))
+	s.bindInt(pAction, int64(r.Action))
+	s.bindInt(pFlags, flags)
+	s.bindInt(pStatus, int64(r.Status))
+	s.bindInt(pPort, int64(r.Port))
+	s.bindInt(pBytesIn, r.BytesIn)
+	s.bindInt(pBytesOut, r.BytesOut)
+	s.bindInt(pHeadOut, r.HeadOut)
+	s.bindInt(pLooked, r.Looked)
+	if r.Length == r.Looked { // of nearly all rows
+		s.bindNull(pLength)
 	} else {
-		w.bindNull(pClient)
+		s.bindNumber(pLength, r.Length)
 	}
-	w.bindText(pUser, r.User)
-	w.bindText(pPolicy, r.Policy)
-	w.bindText(pRule, r.Rule)
-	w.bindText(pMethod, r.Method)
-	w.bindText(pHost, r.Host)
-	w.bindText(pType, r.Type)
-	w.bindText(pURL, r.URL)
-	w.bindText(pCategory, r.Category)
-	w.bindText(pEvidence, r.Evidence)
-	w.bindText(pFindings, r.Findings)
-	w.bindText(pNote, r.Note)
-	rc := sqlite3.Xsqlite3_step(w.tls, w.insert)
-	err := w.check(rc)
-	sqlite3.Xsqlite3_reset(w.tls, w.insert) // says again what step said
-	return id, err
+	s.bindInt(pScore, int64(r.Score))
+	s.bindText(pRef, r.ID)
+	s.bindAddr(pClient, r.Client)
+	s.bindText(pUser, r.User)
+	s.bindAddr(pServer, r.Server)
+	s.bindText(pPolicy, r.Policy)
+	s.bindText(pRule, r.Rule)
+	s.bindText(pMethod, r.Method)
+	s.bindText(pHost, r.Host)
+	s.bindText(pType, r.Type)
+	s.bindText(pURL, r.URL)
+	s.bindText(pCategory, r.Category)
+	s.bindText(pEvidence, r.Evidence)
+	s.bindText(pFindings, r.Findings)
+	s.bindText(pNote, r.Note)
+	if len(w.moreText) > 0 {
+		w.moreText[0] = '{' // for the comma
+		w.moreText = append(w.moreText, '}')
+	}
+	s.bindText(pMore, text(w.moreText))
 }
 
-// Binding can only fail for want of memory or a wrong parameter number; a
-// value that is missing then is NULL.
-
-func (w *writer) bindInt(n int32, v int64) {
-	if v == 0 {
-		w.bindNull(n)
+func (s *stmt) bindAddr(n int32, a netip.Addr) {
+	if !a.IsValid() {
+		s.bindNull(n)
 		return
 	}
-	sqlite3.Xsqlite3_bind_int64(w.tls, w.insert, n, v)
-	w.bound |= 1 << n
-}
-
-func (w *writer) bindText(n int32, s string) {
-	if s == "" {
-		w.bindNull(n)
-		return
-	}
-	copy(w.bytes[w.used:], s)
-	w.bind(n, w.text+uintptr(w.used), len(s))
-	w.used += len(s)
-}
-
-func (w *writer) bind(n int32, p uintptr, size int) {
-	sqlite3.Xsqlite3_bind_text(w.tls, w.insert, n, p, int32(size), 0) // 0 is SQLITE_STATIC
-	w.bound |= 1 << n
-}
-
-func (w *writer) bindNull(n int32) {
-	if w.bound&(1<<n) != 0 {
-		sqlite3.Xsqlite3_bind_null(w.tls, w.insert, n)
-		w.bound &^= 1 << n
-	}
-}
-
-// grow makes the text block hold at least n bytes.
-func (w *writer) grow(n int) error {
-	if n <= len(w.bytes) {
-		return nil
-	}
-	if n > math.MaxInt32/2 {
-		return errMemory
-	}
-	n = max(n, 2*len(w.bytes))
-	p := libc.Xmalloc(w.tls, libc.Tsize_t(n))
-	if p == 0 {
-		return errMemory
-	}
-	libc.Xfree(w.tls, w.text)
-	w.text, w.bytes = p, libc.GoBytes(p, n)
-	return nil
+	b := a.AppendTo(s.c.bytes[s.c.used:s.c.used])
+	s.bindHeld(n, len(b))
 }
 
 // deleteBefore deletes the oldest rows with ids below id, at most deleteStep,
@@ -298,18 +220,20 @@ func (w *writer) deleteBefore(id int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int64(sqlite3.Xsqlite3_changes(w.tls, w.db)), nil
+	return w.changes(), nil
+}
+
+// deleteSegments deletes segments of which all rows have ids below id.
+func (w *writer) deleteSegments(id int64) error {
+	return w.transaction(func() error {
+		return w.exec(fmt.Sprintf(`DELETE FROM segment WHERE last < %d;
+			DELETE FROM part WHERE id < (SELECT coalesce(min(first), %d) FROM segment) * %d;
+			DELETE FROM total WHERE id < (SELECT coalesce(min(first), %[2]d) FROM segment) * %[3]d`, id, int64(math.MaxInt64/maxParts), maxParts))
+	})
 }
 
 func (w *writer) close() error {
-	var err error
-	if w.insert != 0 {
-		sqlite3.Xsqlite3_finalize(w.tls, w.insert)
-	}
-	if w.db != 0 {
-		err = w.check(sqlite3.Xsqlite3_close_v2(w.tls, w.db))
-	}
-	libc.Xfree(w.tls, w.text)
-	w.tls.Close()
-	return err
+	w.insert.close()
+	w.several.close()
+	return w.conn.close()
 }

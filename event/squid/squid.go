@@ -3,13 +3,15 @@
 //
 //	%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru %[un %Sh/%<a %mt
 //
-//	1767225600.123    180 10.1.2.3 TCP_MISS/200 4711 GET http://example.com/ anna HIER_DIRECT/example.com text/html
+//	1767225600.123    180 10.1.2.3 TCP_MISS/200 4711 GET http://example.com/ anna HIER_DIRECT/192.0.2.1 text/html
 //
-// What differs from Squid: the size is that of the body without the head; the
-// server stands there by name, as Squid writes a peer. A tunnel is
-// "TCP_TUNNEL … CONNECT host:port"; what was blocked or warned of is
-// TCP_DENIED, what was sent elsewhere TCP_REDIRECT. A name that was only
-// looked up is "NONE/000 … DNS dns:host", which report programs leave out.
+// The size is that of head and body, and the server is the address that the
+// request was sent to, FIRSTUP_PARENT for a parent proxy. A tunnel is
+// "TCP_TUNNEL … CONNECT host:port". What was blocked or warned of is
+// TCP_DENIED before a server was asked and TCP_DENIED_REPLY after, with a page
+// of text/html; what was sent elsewhere is TCP_REDIRECT. A name that was only
+// looked up is "NONE_NONE/000 … DNS dns:host", which report programs leave out.
+// What differs from Squid's default: the query stays in the URL.
 //
 // Blanks, control characters, quotes and bytes that are not ASCII are written
 // as %XX in every field, so that a line has exactly ten fields.
@@ -49,23 +51,60 @@ func AppendLine(dst []byte, r *event.Row) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, result(r)...)
 	dst = append(dst, '/')
-	dst = padded(dst, int64(r.Status), 3, '0')
+	dst = padded(dst, int64(status(r)), 3, '0')
 	dst = append(dst, ' ')
-	dst = strconv.AppendInt(dst, r.BytesOut, 10)
+	dst = strconv.AppendInt(dst, r.HeadOut+r.BytesOut, 10)
 	dst = append(dst, ' ')
 	dst = appendTarget(dst, r)
 	dst = append(dst, ' ')
 	dst = field(dst, r.User, escaped+"%[]")
-	if r.Action >= filter.Warn || r.Host == "" || r.Proto == filter.DNS {
-		dst = append(dst, " HIER_NONE/-"...)
-	} else {
-		dst = append(dst, " HIER_DIRECT/"...)
-		dst = event.AppendEscaped(dst, r.Host, escaped)
-	}
 	dst = append(dst, ' ')
-	dst = field(dst, r.Type, escaped)
+	dst = appendServer(dst, r)
+	dst = append(dst, ' ')
+	dst = field(dst, mediaType(r), escaped)
 	return append(dst, '\n')
 }
+
+// appendServer appends how the server was found, and its address.
+func appendServer(dst []byte, r *event.Row) []byte {
+	switch {
+	case !r.Server.IsValid():
+		return append(dst, "HIER_NONE/-"...)
+	case r.Parent:
+		dst = append(dst, "FIRSTUP_PARENT/"...)
+	default:
+		dst = append(dst, "HIER_DIRECT/"...)
+	}
+	return r.Server.AppendTo(dst)
+}
+
+// refused says that the client got a page in place of what it asked for.
+func refused(r *event.Row) bool { return r.Action == filter.Block || r.Action == filter.Warn }
+
+// status returns the status of the response. A client whose connection was cut
+// got none; Squid denies these with 403.
+func status(r *event.Row) int {
+	switch {
+	case r.Proto == filter.DNS: // a response code of DNS
+		return 0
+	case refused(r) && r.Status == 0:
+		return 403
+	}
+	return r.Status
+}
+
+// mediaType returns the media type of the response, which for refusals and
+// errors is that of a page of ours.
+func mediaType(r *event.Row) string {
+	own := refused(r) || r.Type == "" && r.Status >= 400 && (r.Proto == filter.HTTP && r.Note != "" || unread(r))
+	if own && r.Proto != filter.DNS {
+		return "text/html"
+	}
+	return r.Type
+}
+
+// unread says that what came was not a request.
+func unread(r *event.Row) bool { return r.Proto == filter.HTTP && r.URL == "" }
 
 // appendTarget appends method and URL.
 func appendTarget(dst []byte, r *event.Row) []byte {
@@ -77,7 +116,7 @@ func appendTarget(dst []byte, r *event.Row) []byte {
 	case r.Proto == filter.DNS:
 		dst = append(dst, "DNS dns:"...)
 		return event.AppendEscaped(dst, r.Host, escaped)
-	case r.Proto == filter.HTTP: // a request that was refused unread
+	case unread(r):
 		return append(dst, "NONE error:invalid-request"...)
 	}
 	dst = append(dst, "CONNECT "...)
@@ -96,14 +135,31 @@ func appendTarget(dst []byte, r *event.Row) []byte {
 // result returns Squid's request status.
 func result(r *event.Row) string {
 	switch {
+	case r.Proto == filter.DNS:
+		return "NONE_NONE"
 	case r.Action == filter.Redirect:
 		return "TCP_REDIRECT"
-	case r.Action == filter.Block || r.Action == filter.Warn:
+	case refused(r) && r.Server.IsValid():
+		return "TCP_DENIED_REPLY"
+	case refused(r):
 		return "TCP_DENIED"
-	case r.Proto == filter.DNS || r.Proto == filter.HTTP && r.URL == "":
-		return "NONE"
+	case unread(r):
+		return "NONE_NONE"
 	case r.Proto == filter.TLS:
+		if r.Status != 200 && r.Status != 0 { // the server could not be reached
+			return "NONE_NONE"
+		}
 		return "TCP_TUNNEL"
+	case r.Status == 0: // the client did not wait for the response
+		return "TCP_MISS_ABORTED"
+	}
+	switch r.Cache {
+	case "hit":
+		return "TCP_HIT"
+	case "revalidated":
+		return "TCP_REFRESH_UNMODIFIED"
+	case "stale":
+		return "TCP_REFRESH_FAIL_OLD"
 	}
 	return "TCP_MISS"
 }

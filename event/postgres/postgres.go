@@ -1,0 +1,359 @@
+// Package postgres keeps events in PostgreSQL, for fleets: several gateways
+// write to one table, and each reads all of it.
+//
+// The table is divided by day. A batch is copied (COPY) into the days of its
+// rows in one transaction; days that are older than asked for are dropped
+// whole, which costs the same however many rows they have. A row is kept as a
+// line of text (see [Codec]), with its time and the columns that people look at
+// with tools of their own.
+//
+// The server may be away when the gateway starts or later: connections are made
+// when they are needed, and [event.Log] writes again what failed.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"shuultuur/event"
+)
+
+const (
+	connections = 8                // of a store to its server
+	patience    = 30 * time.Second // for the server to take a batch
+	sweepEvery  = time.Hour
+	dayForm     = "20060102"
+)
+
+// tables is made where it is missing. A lock keeps gateways that start at the
+// same time from making it twice.
+const tables = `
+SELECT pg_advisory_xact_lock(7305805);
+CREATE TABLE IF NOT EXISTS event (
+	seq      bigint GENERATED ALWAYS AS IDENTITY,
+	time     timestamptz NOT NULL,
+	client   inet,
+	name     text NOT NULL, -- of the user
+	host     text NOT NULL,
+	action   text NOT NULL,
+	rule     text NOT NULL, -- policy/rule
+	category text NOT NULL,
+	line     text NOT NULL  -- all of the row, as JSON
+) PARTITION BY RANGE (time);
+CREATE INDEX IF NOT EXISTS event_seq ON event (seq);
+CREATE INDEX IF NOT EXISTS event_host ON event (host);
+CREATE INDEX IF NOT EXISTS event_client ON event (client);
+`
+
+var columns = []string{"time", "client", "name", "host", "action", "rule", "category", "line"}
+
+// A Codec writes a row as a line of text without NUL bytes, and reads it.
+type Codec struct {
+	Append func(dst []byte, r *event.Row) []byte
+	Parse  func(line []byte) (event.Row, error)
+}
+
+// A Store is a table of events.
+type Store struct {
+	Codec
+	pool *pgxpool.Pool
+	keep time.Duration
+
+	mu        sync.Mutex
+	made      bool            // the table is there
+	days      map[string]bool // that have a partition, as far as this store made them
+	nextSweep time.Time
+}
+
+// Open prepares connections to the database at url, such as
+// postgres://gateway@db.example/shuultuur (libpq's form and its environment
+// variables are understood); it makes none. Days that ended longer than keep
+// ago are dropped.
+func Open(url string, keep time.Duration, lines Codec) (*Store, error) {
+	if keep <= 0 {
+		return nil, fmt.Errorf("open events in PostgreSQL: keep %v is not above zero", keep)
+	}
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("open events in PostgreSQL: %w", err) // pgx leaves out the password
+	}
+	cfg.MaxConns = connections
+	cfg.ConnConfig.ConnectTimeout = patience / 3
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open events in PostgreSQL: %w", err)
+	}
+	return &Store{Codec: lines, pool: pool, keep: keep, days: map[string]bool{}}, nil
+}
+
+// Name returns "postgres".
+func (s *Store) Name() string { return "postgres" }
+
+// Close closes the connections.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// ready makes the table if this store has not seen it yet.
+func (s *Store) ready(ctx context.Context) error {
+	s.mu.Lock()
+	made := s.made
+	s.mu.Unlock()
+	if made {
+		return nil
+	}
+	if _, err := s.pool.Exec(ctx, tables); err != nil {
+		return fmt.Errorf("make the table of events in PostgreSQL: %w", err)
+	}
+	s.mu.Lock()
+	s.made = true
+	s.mu.Unlock()
+	return nil
+}
+
+// Write keeps rows in one transaction, and drops days that are too old.
+func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.sweep(ctx, time.Now()); err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	var fresh []string
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+		if fresh, err = s.partitions(ctx, tx, rows); err != nil {
+			return err
+		}
+		_, err = tx.CopyFrom(ctx, pgx.Identifier{"event"}, columns, &copied{to: s, rows: rows, at: -1})
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.made = false // somebody may have removed the tables
+		clear(s.days)
+		return fmt.Errorf("write %d events to PostgreSQL: %w", len(rows), err)
+	}
+	for _, day := range fresh {
+		s.days[day] = true
+	}
+	return nil
+}
+
+// partitions makes the days of rows that have no partition yet, and returns
+// their names.
+func (s *Store) partitions(ctx context.Context, tx pgx.Tx, rows []event.Row) (fresh []string, err error) {
+	seen, last := map[string]bool{}, ""
+	for i := range rows {
+		at := rows[i].Time.UTC()
+		day := at.Format(dayForm)
+		if day == last || seen[day] {
+			continue
+		}
+		last, seen[day] = day, true
+		s.mu.Lock()
+		known := s.days[day]
+		s.mu.Unlock()
+		if known {
+			continue
+		}
+		if len(fresh) == 0 { // gateways that begin a day together wait for each other
+			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(7305805)"); err != nil {
+				return nil, err
+			}
+		}
+		begin := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
+		if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS event_%s PARTITION OF event FOR VALUES FROM ('%s') TO ('%s')",
+			day, begin.Format(time.RFC3339), begin.AddDate(0, 0, 1).Format(time.RFC3339))); err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, day)
+	}
+	return fresh, nil
+}
+
+// sweep drops the days that ended longer than keep ago.
+func (s *Store) sweep(ctx context.Context, now time.Time) error {
+	s.mu.Lock()
+	due := !now.Before(s.nextSweep)
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	rows, err := s.pool.Query(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass")
+	if err != nil {
+		return fmt.Errorf("look for old events in PostgreSQL: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("look for old events in PostgreSQL: %w", err)
+	}
+	for _, name := range names {
+		_, day, _ := strings.Cut(name, "event_")
+		begin, err := time.Parse(dayForm, day)
+		if err != nil || begin.AddDate(0, 0, 1).Add(s.keep).After(now) {
+			continue // not of ours, or young
+		}
+		if _, err := s.pool.Exec(ctx, "DROP TABLE IF EXISTS event_"+day); err != nil {
+			return fmt.Errorf("drop the events of %s from PostgreSQL: %w", day, err)
+		}
+		s.mu.Lock()
+		delete(s.days, day)
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	s.nextSweep = now.Add(sweepEvery)
+	s.mu.Unlock()
+	return nil
+}
+
+// copied hands rows to COPY.
+type copied struct {
+	to   *Store
+	rows []event.Row
+	at   int
+	line []byte
+}
+
+func (c *copied) Next() bool { c.at++; return c.at < len(c.rows) }
+func (c *copied) Err() error { return nil }
+
+func (c *copied) Values() ([]any, error) {
+	r := &c.rows[c.at]
+	c.line = c.to.Append(c.line[:0], r)
+	var client any
+	if r.Client.IsValid() {
+		client = r.Client
+	}
+	return []any{r.Time, client, plain(r.User), plain(r.Host), r.Action.String(), plain(r.Policy + "/" + r.Rule), plain(r.Category), string(c.line)}, nil
+}
+
+// plain leaves out what PostgreSQL takes in no text. The line has it, escaped.
+func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }
+
+// Query implements [event.Reader].
+func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		if err := s.ready(ctx); err != nil {
+			yield(event.Row{}, err)
+			return
+		}
+		text, args := query(&f, p)
+		rows, err := s.pool.Query(ctx, text, args...)
+		if err != nil {
+			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
+			return
+		}
+		defer rows.Close()
+		found := 0
+		for rows.Next() {
+			var seq int64
+			var line string
+			err := rows.Scan(&seq, &line)
+			var r event.Row
+			if err == nil {
+				r, err = s.Parse([]byte(line))
+			}
+			if err != nil {
+				yield(event.Row{}, fmt.Errorf("read event %d from PostgreSQL: %w", seq, err))
+				return
+			}
+			if r.Seq = seq; !f.Match(&r) {
+				continue
+			}
+			if !yield(r, nil) {
+				return
+			}
+			if found++; found == p.Limit {
+				return
+			}
+		}
+		if err := errors.Join(rows.Err(), ctx.Err()); err != nil {
+			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
+		}
+	}
+}
+
+// query returns what asks for the rows among which are those that f wants: the
+// server compares times, hosts and actions, the rest is compared here.
+func query(f *event.Filter, p event.Page) (text string, args []any) {
+	var where []string
+	add := func(condition string, value any) {
+		args = append(args, value)
+		where = append(where, fmt.Sprintf(condition, len(args)))
+	}
+	if !f.Since.IsZero() {
+		add("time >= $%d", f.Since)
+	}
+	if !f.Until.IsZero() {
+		add("time < $%d", f.Until.Add(time.Microsecond-1).Truncate(time.Microsecond)) // the server has no finer ones
+	}
+	for i := range f.Terms {
+		if t := &f.Terms[i]; t.Field == event.Action && !t.Not {
+			add("action = ANY($%d)", t.Values)
+		}
+	}
+	order := "seq"
+	if p.Newest {
+		order = "seq DESC"
+	}
+	switch {
+	case p.After != 0 && p.Newest:
+		add("seq < $%d", p.After)
+	case p.After != 0:
+		add("seq > $%d", p.After)
+	}
+	text = "SELECT seq, line FROM event"
+	if len(where) > 0 {
+		text += " WHERE " + strings.Join(where, " AND ")
+	}
+	return text + " ORDER BY " + order, args
+}
+
+// Count implements [event.Reader].
+func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
+	c, err := event.NewCounter(questions)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range s.Query(ctx, span(questions), event.Page{}) {
+		if err != nil {
+			return nil, err
+		}
+		c.Add(&r)
+	}
+	return c.Tallies(), nil
+}
+
+// span returns the filter that wants every row of the times that questions are
+// about.
+func span(questions []event.Question) (f event.Filter) {
+	for i := range questions {
+		q := &questions[i].Filter
+		if i == 0 {
+			f.Since, f.Until = q.Since, q.Until
+			continue
+		}
+		if q.Since.Before(f.Since) {
+			f.Since = q.Since // the zero time is before any other
+		}
+		if q.Until.IsZero() || !f.Until.IsZero() && q.Until.After(f.Until) {
+			f.Until = q.Until
+		}
+	}
+	return f
+}

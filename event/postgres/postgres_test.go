@@ -1,0 +1,217 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"shuultuur/event"
+	"shuultuur/event/eventtest"
+	"shuultuur/event/jsonl"
+	"shuultuur/test/peer"
+)
+
+// tool finds a program of PostgreSQL, which Debian keeps out of the path.
+func tool(t testing.TB, name string) string {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		return peer.Program(t, name)
+	}
+	return slices.Max(found)
+}
+
+// server starts PostgreSQL and returns a function that makes the URL of a
+// database for each path that the tests of stores name.
+func server(t testing.TB) func(path string) (string, error) {
+	t.Helper()
+	initdb, postgres := tool(t, "initdb"), tool(t, "postgres")
+	dir, err := os.MkdirTemp("", "pg") // t.TempDir is for its owner only
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	as := func(cmd *exec.Cmd) *exec.Cmd { return cmd }
+	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
+		const nobody = 65534
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		as = func(cmd *exec.Cmd) *exec.Cmd {
+			if cmd.SysProcAttr == nil {
+				cmd.SysProcAttr = &syscall.SysProcAttr{}
+			}
+			cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+			return cmd
+		}
+	}
+	data := filepath.Join(dir, "data")
+	init := as(peer.Command(t, initdb, "-D", data, "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"))
+	init.Dir = dir
+	if out, err := init.CombinedOutput(); err != nil {
+		t.Skipf("initdb does not work here: %v\n%s", err, out)
+	}
+	port := peer.Port(t)
+	cmd := as(peer.Command(t, postgres, "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "", "-F", "-c", "max_connections=100"))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		late := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		_ = cmd.Wait()
+	})
+	base := "postgres://test@127.0.0.1:" + port + "/"
+	var admin *pgx.Conn
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if admin, err = pgx.Connect(t.Context(), base+"postgres"); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	known := map[string]bool{}
+	return func(path string) (string, error) {
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return "", fmt.Errorf("database for %s: %w", path, err)
+		}
+		h := fnv.New64a()
+		h.Write([]byte(path))
+		name := "d" + strconv.FormatUint(h.Sum64(), 36)
+		if !known[name] {
+			if _, err := admin.Exec(context.Background(), "CREATE DATABASE "+name); err != nil {
+				return "", err
+			}
+			known[name] = true
+		}
+		return base + name, nil
+	}
+}
+
+var lines = Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}
+
+const year = 365 * 24 * time.Hour
+
+func TestPostgreSQL(t *testing.T) {
+	database := server(t)
+	t.Run("store", func(t *testing.T) { testStore(t, database) })
+	t.Run("old days are dropped", func(t *testing.T) { testSweep(t, database) })
+	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, database) })
+}
+
+func testStore(t *testing.T, database func(string) (string, error)) {
+	eventtest.Run(t, func(path string) (event.Store, error) {
+		at, err := database(path)
+		if err != nil {
+			return nil, err
+		}
+		return Open(at, year, lines)
+	})
+}
+
+func testSweep(t *testing.T, database func(string) (string, error)) {
+	at, err := database(filepath.Join(t.TempDir(), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(at, 3*24*time.Hour, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	var rows []event.Row
+	for day := range 10 {
+		rows = append(rows, event.Row{Time: now.AddDate(0, 0, -day), Host: strconv.Itoa(day)})
+	}
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	s.nextSweep = time.Time{}
+	if err := s.Write(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for r, err := range s.Query(t.Context(), event.Filter{}, event.Page{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, r.Host)
+	}
+	if got := strings.Join(left, ""); got != "0123" {
+		t.Errorf("days left: %q, want 0123", got)
+	}
+	if err := s.Write(t.Context(), rows[8:9]); err != nil {
+		t.Errorf("a row of a day that was dropped: %v", err)
+	}
+}
+
+func TestAServerThatIsAwayIsAnErrorOfTheWrite(t *testing.T) {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("gateway", "secret"), Host: "127.0.0.1:" + peer.Port(t), Path: "/x"}
+	s, err := Open(u.String(), year, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	err = s.Write(t.Context(), []event.Row{{Time: time.Now()}})
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Open("postgres://gateway:secret@host:port/", year, lines); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a bad URL: %v", err)
+	}
+}
+
+func testTwo(t *testing.T, database func(string) (string, error)) {
+	at, err := database(filepath.Join(t.TempDir(), "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	for range 2 {
+		s, err := Open(at, year, lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		go func() {
+			var err error
+			for i := range 20 {
+				if err = s.Write(t.Context(), eventtest.Rows(eventtest.Start().AddDate(0, 0, -i), 50)); err != nil {
+					break
+				}
+			}
+			done <- err
+		}()
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	s, err := Open(at, year, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	n, err := s.Count(t.Context(), event.Question{})
+	if err != nil || n[0][0].Events != 2000 {
+		t.Errorf("%+v, %v; want 2000 events", n, err)
+	}
+}

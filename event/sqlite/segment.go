@@ -1,0 +1,383 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"slices"
+	"strconv"
+	"time"
+
+	"shuultuur/event"
+)
+
+// A segment is what the index says about rows: all rows with ids from first to
+// last.
+type segment struct {
+	first, last int64
+	rows        int
+	lag         int64 // the most that an id is above the time of its row
+	none        bool  // no row is wanted
+	parts       map[int][]byte
+	// load reads parts that are not in the map yet; nil where all are.
+	load func(parts []int) error
+	// grams returns a part with grams; nil stands for any grams.
+	grams func(part int) ([]byte, error)
+}
+
+// errGone says that the segment was deleted since, with its rows.
+var errGone = errors.New("segment is gone")
+
+// need reads parts, all in the state of one moment.
+func (s *segment) need(parts ...int) error {
+	missing := slices.DeleteFunc(parts, func(p int) bool { _, ok := s.parts[p]; return ok })
+	if len(missing) == 0 || s.load == nil {
+		return nil
+	}
+	return s.load(missing)
+}
+
+func (s *segment) dictionary(c column) (dictionary, error) {
+	if err := s.need(c.dictionary()); err != nil {
+		return dictionary{}, err
+	}
+	d := dictionaryOf(s.parts[c.dictionary()])
+	if d.n == 0 {
+		return d, errGone
+	}
+	return d, nil
+}
+
+// codes are the numbers of a column, one for each row; nil stands for zeros.
+type codes struct {
+	narrow []byte
+	wide   []byte
+}
+
+func (s *segment) codes(c column) (codes, error) {
+	if err := s.need(c.numbers()); err != nil {
+		return codes{}, err
+	}
+	switch b := s.parts[c.numbers()]; len(b) {
+	case s.rows:
+		return codes{narrow: b}, nil
+	case 2 * s.rows:
+		return codes{wide: b}, nil
+	}
+	return codes{}, nil
+}
+
+func (c *codes) at(i int) int {
+	switch {
+	case c.narrow != nil:
+		return int(c.narrow[i])
+	case c.wide != nil:
+		return int(binary.LittleEndian.Uint16(c.wide[2*i:]))
+	}
+	return 0
+}
+
+// ids returns the ids of the rows.
+func (s *segment) ids() ([]int64, error) {
+	if err := s.need(partIDs); err != nil {
+		return nil, err
+	}
+	all, last := numbersOf(s.parts[partIDs], s.rows), s.first
+	for i, step := range all {
+		last += step
+		all[i] = last
+	}
+	return all, nil
+}
+
+// A selection is a set of rows of a segment, a bit each.
+type selection []uint64
+
+// all says whether all rows of a segment are selected.
+func (s selection) all(rows int) bool {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n == rows
+}
+
+func everything(rows int) selection {
+	s := make(selection, (rows+63)/64)
+	for i := range s {
+		s[i] = ^uint64(0)
+	}
+	if rows%64 != 0 {
+		s[len(s)-1] = 1<<(rows%64) - 1
+	}
+	return s
+}
+
+func (s selection) empty() bool {
+	return !slices.ContainsFunc(s, func(w uint64) bool { return w != 0 })
+}
+
+// keep takes rows out for which ok is false.
+func (s selection) keep(ok func(i int) bool) {
+	for w := range s {
+		for left := s[w]; left != 0; left &= left - 1 {
+			if i := bits.TrailingZeros64(left); !ok(w*64 + i) {
+				s[w] &^= 1 << i
+			}
+		}
+	}
+}
+
+// each yields the rows in order.
+func (s selection) each(yield func(i int) bool) {
+	for w := range s {
+		for left := s[w]; left != 0; left &= left - 1 {
+			if !yield(w*64 + bits.TrailingZeros64(left)) {
+				return
+			}
+		}
+	}
+}
+
+// A span is a range of ids, both ends included.
+type span struct{ first, last int64 }
+
+// find selects the rows in a span of ids that f may want. rest are the terms
+// that only the rows themselves can decide.
+func (s *segment) find(f *event.Filter, in span) (sel selection, rest []*event.Term, err error) {
+	if s.none {
+		return nil, nil, nil
+	}
+	sel = everything(s.rows)
+	for i := range f.Terms {
+		t := &f.Terms[i]
+		exact, err := s.term(t, sel)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !exact {
+			rest = append(rest, t)
+		}
+		if sel.empty() {
+			return nil, nil, nil
+		}
+	}
+	return sel, rest, s.within(f, in, sel)
+}
+
+// within keeps rows of a span of ids and of the filter's span of time.
+func (s *segment) within(f *event.Filter, in span, sel selection) error {
+	early := !f.Since.IsZero() && ceilMicro(f.Since) > s.first-s.lag
+	late := !f.Until.IsZero() && ceilMicro(f.Until) <= s.last
+	if in.first <= s.first && in.last >= s.last && !early && !late {
+		return nil
+	}
+	ids, err := s.ids()
+	if err != nil {
+		return err
+	}
+	if err := s.need(partLags); err != nil {
+		return err
+	}
+	lags := numbersOf(s.parts[partLags], s.rows)
+	from, to := int64(-1<<63), int64(1<<63-1)
+	if early {
+		from = ceilMicro(f.Since)
+	}
+	if late {
+		to = ceilMicro(f.Until) - 1
+	}
+	sel.keep(func(i int) bool {
+		id := ids[i]
+		at := id - lags[i]
+		return id >= in.first && id <= in.last && at >= from && at <= to
+	})
+	return nil
+}
+
+// term keeps the rows that t may want. exact is true if it wants all of them.
+func (s *segment) term(t *event.Term, sel selection) (exact bool, err error) {
+	switch t.Field {
+	case event.Text:
+		if t.Not {
+			return false, nil
+		}
+		return false, s.text(t, sel)
+	case event.ID:
+		return false, s.ref(t, sel)
+	case event.Monitored, event.Signature, event.Picture, event.Conversation:
+		return s.rare(t, sel)
+	}
+	c, value := columnOf(t.Field)
+	d, err := s.dictionary(c)
+	if err != nil {
+		return false, err
+	}
+	want, all := make([]bool, d.n), true
+	for i := range want {
+		want[i] = t.Matches(value(d.at(i)))
+		all = all && want[i]
+	}
+	if all {
+		return true, nil
+	}
+	return true, s.keepCodes(c, want, sel)
+}
+
+// keepCodes keeps the rows whose number in a column is wanted.
+func (s *segment) keepCodes(c column, want []bool, sel selection) error {
+	if !slices.Contains(want, true) {
+		clear(sel)
+		return nil
+	}
+	codes, err := s.codes(c)
+	if err != nil {
+		return err
+	}
+	sel.keep(func(i int) bool {
+		n := codes.at(i)
+		return n < len(want) && want[n]
+	})
+	return nil
+}
+
+// rare keeps rows that have the field at all, if the term wants only those.
+func (s *segment) rare(t *event.Term, sel selection) (exact bool, err error) {
+	d, err := s.dictionary(columnKind)
+	if err != nil {
+		return false, err
+	}
+	want, exact := make([]bool, d.n), true
+	for i := range want {
+		if kindIn(d.at(i)).has(t.Field) {
+			want[i], exact = true, false
+		} else {
+			want[i] = t.Matches("")
+		}
+	}
+	return exact, s.keepCodes(columnKind, want, sel)
+}
+
+// ref keeps rows whose identifier has the hash of one that is wanted.
+func (s *segment) ref(t *event.Term, sel selection) error {
+	if t.Not {
+		return nil
+	}
+	if err := s.need(partRefs); err != nil {
+		return err
+	}
+	var hashes []uint16
+	for _, v := range t.Values {
+		hashes = append(hashes, refHash(v))
+	}
+	b := s.parts[partRefs]
+	if len(b) != 2*s.rows {
+		return nil
+	}
+	sel.keep(func(i int) bool { return slices.Contains(hashes, binary.LittleEndian.Uint16(b[2*i:])) })
+	return nil
+}
+
+// text keeps rows that may hold one of the term's texts: in host or rule, as
+// their identifier, or in what has no column.
+func (s *segment) text(t *event.Term, sel selection) error {
+	hosts, err := s.dictionary(columnHost)
+	if err != nil {
+		return err
+	}
+	rules, err := s.dictionary(columnRule)
+	if err != nil {
+		return err
+	}
+	inHost, inRule := make([]bool, hosts.n), make([]bool, rules.n)
+	for i := range inHost {
+		inHost[i] = t.InText(hosts.at(i))
+	}
+	for i := range inRule {
+		_, rule := unpair(rules.at(i))
+		inRule[i] = t.InText(rule)
+	}
+	blocks := uint64(0)
+	for _, v := range t.Values {
+		b, err := blocksWith(v, s.grams)
+		if err != nil {
+			return err
+		}
+		blocks |= b
+	}
+	byHost, err := s.codes(columnHost)
+	if err != nil {
+		return err
+	}
+	byRule, err := s.codes(columnRule)
+	if err != nil {
+		return err
+	}
+	byRef := everything(s.rows)
+	if err := s.ref(&event.Term{Values: t.Values}, byRef); err != nil {
+		return err
+	}
+	sel.keep(func(i int) bool {
+		h, r := byHost.at(i), byRule.at(i)
+		return blocks&(1<<(i/blockRows)) != 0 || h < hosts.n && inHost[h] || r < rules.n && inRule[r] || byRef[i/64]&(1<<(i%64)) != 0
+	})
+	return nil
+}
+
+// columnOf returns the column that has a field, and what a text of its
+// dictionary says about the field.
+func columnOf(f event.Field) (column, func(string) string) {
+	same := func(s string) string { return s }
+	switch f {
+	case event.Client:
+		return columnClient, same
+	case event.User:
+		return columnUser, same
+	case event.Host:
+		return columnHost, same
+	case event.Policy:
+		return columnRule, func(s string) string { policy, _ := unpair(s); return policy }
+	case event.Rule:
+		return columnRule, func(s string) string { _, rule := unpair(s); return rule }
+	case event.Category:
+		return columnCategory, same
+	case event.Method:
+		return columnMethod, same
+	case event.Type:
+		return columnType, same
+	case event.Source:
+		return columnSource, same
+	case event.Unread:
+		return columnUnread, same
+	case event.Cache:
+		return columnCache, same
+	case event.Status:
+		return columnStatus, func(s string) string {
+			if s == "0" {
+				return ""
+			}
+			return s
+		}
+	case event.Action:
+		return columnKind, func(s string) string { return kindIn(s).action().String() }
+	case event.Proto:
+		return columnKind, func(s string) string { return kindIn(s).proto().String() }
+	}
+	// Learned, and Text for all rows
+	return columnKind, func(s string) string {
+		if kindIn(s).has(event.Learned) {
+			return "yes"
+		}
+		return ""
+	}
+}
+
+func kindIn(s string) kind {
+	n, _ := strconv.Atoi(s) // we wrote it
+	return kind(n)
+}
+
+// ceilMicro returns t in microseconds, rounded up: rows have whole ones.
+func ceilMicro(t time.Time) int64 {
+	return t.Add(time.Microsecond - 1).UnixMicro()
+}

@@ -1,0 +1,292 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// A file is a segment that is written.
+type file interface {
+	io.Writer
+	Datasync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+// osFile is a file of the operating system.
+type osFile struct{ *os.File }
+
+// Datasync writes the data to the disk, and as much about the file as is needed
+// to read it.
+func (f osFile) Datasync() error { return datasync(f.File) }
+
+func openFile(path string) (file, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// A diskState is the segment that is written. Only the goroutine of Run uses it.
+type diskState struct {
+	out   file // nil: the next batch begins a segment
+	size  int64
+	taken uint64 // a sequence number that a failed batch may have used; 0 is none
+}
+
+func (d *diskState) close() error {
+	if d.out == nil {
+		return nil
+	}
+	err := d.out.Close()
+	d.out = nil
+	return err
+}
+
+// put writes a batch. When it returns without an error, the batch is on the
+// disk.
+func (l *Log) put(b *batch) error {
+	d := &l.disk
+	t := l.tail.Load()
+	first := max(t.next, d.taken)
+	segments := t.segments
+	if d.out != nil && d.size >= int64(l.config.Segment) {
+		if err := d.close(); err != nil {
+			return fmt.Errorf("closing a segment: %w", err)
+		}
+	}
+	if d.out == nil {
+		s, err := l.begin(first, t)
+		if err != nil {
+			l.stats.failures.Add(1)
+			return err
+		}
+		segments = s
+	}
+	seal(b.frame, first, b.records)
+	b.first = first
+	_, err := d.out.Write(b.frame)
+	if err == nil {
+		err = d.out.Datasync()
+	}
+	if err != nil {
+		l.stats.failures.Add(1)
+		l.abandon(segments, t, first+uint64(b.records))
+		return fmt.Errorf("writing a batch of %d records: %w", b.records, err)
+	}
+	d.size += int64(len(b.frame))
+	l.stats.syncs.Add(1)
+	l.stats.records.Add(int64(b.records))
+	l.stats.bytes.Add(int64(len(b.frame)))
+	l.advance(&tail{segments: segments, offset: d.size, next: first + uint64(b.records), newer: make(chan struct{})})
+	return nil
+}
+
+// advance lets readers read up to a new tail.
+func (l *Log) advance(t *tail) {
+	old := l.tail.Swap(t)
+	if old != nil {
+		close(old.newer)
+	}
+}
+
+// begin begins a segment. It returns all segments with it.
+func (l *Log) begin(first uint64, t *tail) ([]segment, error) {
+	segments := append([]segment(nil), t.segments...)
+	for len(segments) > 1 && segments[1].first <= l.trimmed.Load() {
+		segments = segments[1:]
+	}
+	var before int64
+	if n := len(segments); n > 0 {
+		segments[n-1].end = t.offset
+		before = t.offset
+		if segments[n-1].first == first { // it has no batch that counts
+			if err := os.Remove(segments[n-1].path); err != nil {
+				return nil, fmt.Errorf("removing an empty segment: %w", err)
+			}
+			segments = segments[:n-1]
+			before = 0
+			if n > 1 {
+				before = segments[n-2].end
+			}
+		}
+	}
+	path := filepath.Join(l.config.Folder, fmt.Sprintf("%016x%s", first, suffix))
+	out, err := l.open(path)
+	if err != nil {
+		return nil, fmt.Errorf("beginning a segment: %w", err)
+	}
+	_, err = out.Write(newSegmentHead(first, before))
+	if err == nil {
+		err = out.Datasync()
+	}
+	if err == nil {
+		err = syncFolder(l.config.Folder)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("beginning a segment: %w", err), out.Close(), os.Remove(path))
+	}
+	l.disk.out, l.disk.size = out, segmentHead
+	return append(segments, segment{first: first, path: path}), nil
+}
+
+// abandon gives up the segment that is written: what the disk has of the failed
+// batch is not known. The next batch begins a segment, with other sequence
+// numbers, unless what may be there can be cut off.
+func (l *Log) abandon(segments []segment, t *tail, taken uint64) {
+	d := &l.disk
+	size := d.size
+	d.taken = taken
+	if d.out.Truncate(size) == nil && d.out.Datasync() == nil {
+		d.taken = 0
+	}
+	if err := d.close(); err != nil {
+		l.log.Warn("closing a segment that cannot be written", "error", err)
+	}
+	l.advance(&tail{segments: segments, offset: size, next: t.next, newer: make(chan struct{})})
+}
+
+// recover finds the end of the log: the last whole batch of the last segment.
+// What is behind it was not acknowledged and is cut off.
+func (l *Log) recover() error {
+	segments, err := segmentsOf(l.config.Folder)
+	if err != nil {
+		return err
+	}
+	// A crash while a segment began leaves one without a whole head.
+	for len(segments) > 0 {
+		last := segments[len(segments)-1]
+		whole, err := headIsWhole(last.path, last.first)
+		if err != nil {
+			return err
+		}
+		if whole {
+			break
+		}
+		l.log.Warn("a segment that has no whole head is removed: nothing in it was acknowledged", "file", last.path)
+		l.stats.torn.Add(1)
+		if err := os.Remove(last.path); err != nil {
+			return err
+		}
+		segments = segments[:len(segments)-1]
+	}
+	t := &tail{segments: segments, newer: make(chan struct{})}
+	for n := range segments {
+		if n+1 < len(segments) {
+			before, err := countsBefore(segments[n+1].path)
+			if err != nil {
+				return err
+			}
+			segments[n].end = before
+		}
+	}
+	if n := len(segments); n > 0 {
+		if err := l.recoverLast(t, &segments[n-1]); err != nil {
+			return err
+		}
+	} else if t.next, err = l.farthest(); err != nil {
+		return err
+	}
+	l.tail.Store(t)
+	return syncFolder(l.config.Folder)
+}
+
+func headIsWhole(path string, first uint64) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var b [segmentHead]byte
+	if _, err := io.ReadFull(f, b[:]); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, nil
+		}
+		return false, err
+	}
+	n, _, ok := parseSegmentHead(b[:])
+	if info, err := f.Stat(); err == nil && !(ok && n == first) && info.Size() > segmentHead {
+		// It has batches: they may have been acknowledged, so it is not removed.
+		return false, fmt.Errorf("the head of %s is damaged; move the file away to start without its records", path)
+	}
+	return ok && n == first, nil
+}
+
+func countsBefore(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var b [segmentHead]byte
+	if _, err := io.ReadFull(f, b[:]); err != nil {
+		return 0, fmt.Errorf("reading the head of %s: %w", path, err)
+	}
+	_, before, ok := parseSegmentHead(b[:])
+	if !ok {
+		return 0, fmt.Errorf("the head of %s is damaged", path)
+	}
+	return before, nil
+}
+
+// recoverLast finds the end of the last segment. The log continues in it.
+func (l *Log) recoverLast(t *tail, last *segment) error {
+	f, err := os.Open(last.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	s := scanner{in: f, offset: segmentHead, end: info.Size()}
+	t.next = last.first
+	for {
+		_, h, err := s.next(nil)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if errors.Is(err, errDamaged) {
+			// Whole batches behind a damaged one were synced after it.
+			if !s.resync() {
+				break
+			}
+			l.stats.damaged.Add(1)
+			l.log.Error("a batch in the log is damaged; its records are lost", "file", last.path, "after", t.next)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		t.next = h.first + uint64(h.records)
+		t.offset = s.offset
+	}
+	t.offset = max(t.offset, segmentHead)
+	if info.Size() > t.offset {
+		l.stats.torn.Add(1)
+		l.log.Warn("a torn batch at the end of the log is removed: it was not acknowledged", "file", last.path, "bytes", info.Size()-t.offset)
+	}
+	out, err := os.OpenFile(last.path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	// What a process that was killed has written may not be on the disk.
+	if err := errors.Join(out.Truncate(t.offset), out.Sync()); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	l.disk.out, l.disk.size = osFile{out}, t.offset
+	return nil
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

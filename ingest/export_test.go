@@ -1,0 +1,79 @@
+package ingest
+
+import (
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Faults are those of a disk.
+type Faults struct {
+	On                          atomic.Bool
+	Write, Sync, Truncate, Open error
+	Half                        bool  // half of it is written before Write
+	Segment                     int64 // size of segments
+	Every                       int64 // every so many writes fail without On
+	writes                      atomic.Int64
+}
+
+type faulty struct {
+	file
+	*Faults
+}
+
+func (f faulty) Write(b []byte) (int, error) {
+	if f.Every > 0 && f.writes.Add(1)%f.Every == 0 {
+		return 0, syscall.EIO
+	}
+	if f.On.Load() && f.Faults.Write != nil {
+		n := 0
+		if f.Half {
+			n, _ = f.file.Write(b[:len(b)/2])
+		}
+		return n, f.Faults.Write
+	}
+	return f.file.Write(b)
+}
+
+func (f faulty) Datasync() error {
+	if f.On.Load() && f.Sync != nil {
+		return f.Sync
+	}
+	return f.file.Datasync()
+}
+
+func (f faulty) Truncate(size int64) error {
+	if f.On.Load() && f.Faults.Truncate != nil {
+		return f.Faults.Truncate
+	}
+	return f.file.Truncate(size)
+}
+
+// OpenFaulty opens a log on a disk with faults.
+func OpenFaulty(c Config, f *Faults) (*Log, error) {
+	l, err := open(c, nil, func(path string) (file, error) {
+		if f.On.Load() && f.Open != nil {
+			return nil, f.Open
+		}
+		out, err := openFile(path)
+		return faulty{out, f}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.retry = time.Second
+	if f.Every > 0 {
+		l.retry = time.Millisecond
+	}
+	if l.disk.out != nil {
+		l.disk.out = faulty{l.disk.out, f}
+	}
+	return l, nil
+}
+
+// TryNow has a log that has failed try again at once.
+func TryNow(l *Log) {
+	l.mu.Lock()
+	l.again = time.Time{}
+	l.mu.Unlock()
+}

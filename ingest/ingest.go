@@ -1,0 +1,416 @@
+// Package ingest is a durable append-only log: a record is acknowledged after it
+// is on the disk. It knows nothing about what its records mean.
+//
+// Data moves through it as follows. [Log.Append] adds records to the batch that
+// is being gathered and waits. One goroutine ([Log.Run]) writes the batch as one
+// frame with a checksum, calls fdatasync, and then lets all of its waiters
+// continue. While the disk is busy the next batch gathers, so that one sync
+// serves many clients. A [Reader] reads batches that are on the disk, in order,
+// and keeps its position in a file; a segment is deleted when all readers are
+// done with it.
+//
+// A batch that could not be written or synced is not acknowledged: its waiters
+// get an [Unavailable], and so does everybody else until a write succeeds again.
+// After a failed sync the state of the file is unknown, so the log continues in
+// a new segment, whose header says how much of the one before counts. After a
+// crash the log ends with the last whole batch: a torn one behind it was never
+// acknowledged. Package ingesttest is the conformance suite.
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/setting"
+)
+
+// Config says where the log is and how it gathers.
+type Config struct {
+	Folder string // made if it does not exist
+	// Segment is the size after which a new file is begun; default 64MiB.
+	Segment setting.Size
+	// Gather is how long a batch is gathered at most; default 2ms.
+	Gather time.Duration
+}
+
+// Limits of the log.
+const (
+	defaultSegment = 64 << 20
+	defaultGather  = 2 * time.Millisecond
+	// MaxRecords is how many records one batch gathers at most.
+	MaxRecords = 10_000
+	// MaxRecord is the greatest size of one record in bytes.
+	MaxRecord = 1 << 20
+	// maxBatch is after how many bytes a batch is written. It may be exceeded by
+	// one Append.
+	maxBatch = 4 << 20
+	// maxGathered is how many bytes may wait for the disk; more are refused.
+	maxGathered = 16 << 20
+	// maxAppend bounds one Append.
+	maxAppend = 8 << 20
+	// retryEvery is how often a log that cannot write tries again.
+	retryEvery = time.Second
+)
+
+// Unavailable is the error of a log that cannot write for now.
+type Unavailable struct {
+	Cause error
+	Retry time.Duration // when to try again
+}
+
+func (u *Unavailable) Error() string {
+	return fmt.Sprintf("records cannot be kept for now: %v; try again in %v", u.Cause, u.Retry)
+}
+
+// Unwrap returns the cause.
+func (u *Unavailable) Unwrap() error { return u.Cause }
+
+var (
+	errFull   = errors.New("more records arrive than the disk can take")
+	errClosed = errors.New("the log is being closed")
+	errLarge  = fmt.Errorf("a record exceeds %d bytes, or the records given at once exceed %d", MaxRecord, maxAppend)
+	errEmpty  = errors.New("there is no record to keep")
+)
+
+// A batch is what is written and synced at once.
+type batch struct {
+	frame   []byte // header and records
+	records int
+	first   uint64
+	done    chan struct{} // closed when the batch is on the disk, or failed
+	err     error         // read after done
+}
+
+// A Log is safe for many goroutines.
+type Log struct {
+	config Config
+	log    *slog.Logger
+	open   func(path string) (file, error)
+	lock   *os.File
+	wake   chan struct{} // there is something to write, of length 1
+	closed chan struct{} // Run has ended
+
+	retry   time.Duration // retryEvery, in tests less
+	mu      sync.Mutex
+	batch   *batch // guarded by mu: being gathered
+	spare   *batch // guarded by mu: its buffer is used again
+	ending  bool   // guarded by mu
+	failing error  // guarded by mu: why nothing can be written
+	again   time.Time
+
+	disk diskState
+
+	tail    atomic.Pointer[tail] // what is on the disk
+	trimmed atomic.Uint64        // segments that end before have been deleted
+
+	readers struct {
+		sync.Mutex
+		all map[string]*Reader
+	}
+	stats stats
+}
+
+// A tail is how far the log is durable. Each has a channel that is closed when
+// the next one replaces it.
+type tail struct {
+	segments []segment // oldest first; the last one is being written
+	offset   int64     // in the last one
+	next     uint64    // sequence number of the next record
+	newer    chan struct{}
+}
+
+// A segment is one file.
+type segment struct {
+	first uint64
+	path  string
+	end   int64 // how much of it counts; 0 for the last one: see tail.offset
+}
+
+type stats struct {
+	records, bytes, batches, syncs, failures, refused, torn, damaged atomic.Int64
+}
+
+// Open opens the log in a folder and recovers it. Run has to be called for
+// records to be written.
+func Open(c Config, log *slog.Logger) (*Log, error) {
+	return open(c, log, openFile)
+}
+
+func open(c Config, log *slog.Logger, create func(string) (file, error)) (*Log, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c.Segment = setting.Size(c.Segment.Or(defaultSegment))
+	if c.Gather == 0 {
+		c.Gather = defaultGather
+	}
+	if err := os.MkdirAll(c.Folder, 0o750); err != nil {
+		return nil, fmt.Errorf("making the folder of the log: %w", err)
+	}
+	lock, err := lockFolder(c.Folder)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{config: c, log: log, open: create, lock: lock, wake: make(chan struct{}, 1), closed: make(chan struct{}), retry: retryEvery}
+	l.batch, l.spare = newBatch(), newBatch()
+	l.readers.all = map[string]*Reader{}
+	if err := l.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("recovering the log in %s: %w", c.Folder, err), lock.Close())
+	}
+	return l, nil
+}
+
+func newBatch() *batch {
+	return &batch{frame: make([]byte, frameHead, 64<<10), done: make(chan struct{})}
+}
+
+// Append adds records and returns when all of them are on the disk. They are in
+// one batch: after a crash all of them are there, or none. The error is an
+// [Unavailable] when the disk cannot take them for now.
+//
+// When ctx ends first, it is not known whether the records are kept.
+func (l *Log) Append(ctx context.Context, records ...[]byte) error {
+	b, err := l.gather(records)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-b.done:
+		return b.err
+	default:
+	}
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// gather adds records to the batch that is being gathered.
+func (l *Log) gather(records [][]byte) (*batch, error) {
+	size := 0
+	for _, r := range records {
+		if size += len(r); len(r) > MaxRecord || size > maxAppend {
+			return nil, errLarge
+		}
+	}
+	if len(records) == 0 {
+		return nil, errEmpty
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.batch
+	switch {
+	case l.ending:
+		return nil, &Unavailable{errClosed, l.retry}
+	case l.failing != nil && time.Now().Before(l.again):
+		l.stats.refused.Add(int64(len(records)))
+		return nil, &Unavailable{l.failing, l.retry}
+	case len(b.frame)+size > maxGathered:
+		l.stats.refused.Add(int64(len(records)))
+		return nil, &Unavailable{errFull, l.retry}
+	}
+	if l.failing != nil {
+		l.again = time.Now().Add(l.retry) // one try for all
+	}
+	for _, r := range records {
+		b.frame = appendRecord(b.frame, r)
+	}
+	before := b.records
+	b.records += len(records)
+	if before == 0 || before < MaxRecords && b.records >= MaxRecords {
+		nudge(l.wake)
+	}
+	return b, nil
+}
+
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes what is appended until ctx ends, then what has been gathered, and
+// closes the log.
+func (l *Log) Run(ctx context.Context) error {
+	defer close(l.closed)
+	window := time.NewTimer(time.Hour)
+	window.Stop()
+	defer window.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.mu.Lock()
+			l.ending = true
+			l.mu.Unlock()
+			l.write()
+			return l.close()
+		case <-l.wake:
+		}
+		if l.small() {
+			window.Reset(l.config.Gather)
+			select {
+			case <-window.C:
+			case <-l.wake: // the batch is large enough
+				window.Stop()
+			case <-ctx.Done():
+				window.Stop()
+			}
+		}
+		l.write()
+	}
+}
+
+// small reports whether the batch can wait for more.
+func (l *Log) small() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.batch.records < MaxRecords && len(l.batch.frame) < maxBatch
+}
+
+// write writes the batch that was gathered, and acknowledges it.
+func (l *Log) write() {
+	l.mu.Lock()
+	b := l.batch
+	if b.records == 0 {
+		l.mu.Unlock()
+		return
+	}
+	l.batch, l.spare = l.spare, nil
+	l.mu.Unlock()
+
+	err := l.put(b)
+
+	l.mu.Lock()
+	if err != nil {
+		if l.failing == nil {
+			l.log.Error("records cannot be kept", "folder", l.config.Folder, "error", err)
+		}
+		l.failing, l.again = err, time.Now().Add(l.retry)
+		b.err = &Unavailable{err, l.retry}
+	} else if l.failing != nil {
+		l.log.Info("records can be kept again", "folder", l.config.Folder)
+		l.failing = nil
+	}
+	l.spare = newBatchIn(b)
+	l.mu.Unlock()
+	close(b.done)
+}
+
+// newBatchIn returns an empty batch that uses the buffer of a written one.
+func newBatchIn(old *batch) *batch {
+	if cap(old.frame) > 2*maxBatch {
+		return newBatch()
+	}
+	return &batch{frame: old.frame[:frameHead], done: make(chan struct{})}
+}
+
+// Problems says why records cannot be kept.
+func (l *Log) Problems() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failing == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("records cannot be kept in %s: %v", l.config.Folder, l.failing)}
+}
+
+// Close closes a log that has not been run.
+func (l *Log) Close() error { return l.close() }
+
+func (l *Log) close() error {
+	l.readers.Lock()
+	defer l.readers.Unlock()
+	for _, r := range l.readers.all {
+		r.closeFile()
+	}
+	err := l.disk.close()
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Close())
+		l.lock = nil
+	}
+	return err
+}
+
+// Next is the sequence number of the next record: how many there were.
+func (l *Log) Next() uint64 { return l.tail.Load().next }
+
+// Pending is how many records a reader still has to read, by its durable
+// position.
+func (l *Log) Pending(r *Reader) uint64 {
+	next := l.tail.Load().next
+	if done := r.position.Load(); done < next {
+		return next - done
+	}
+	return 0
+}
+
+var readings = []struct {
+	desc  *prometheus.Desc
+	value func(*stats) *atomic.Int64
+}{
+	{reading("records_total", "Records that were acknowledged."), func(s *stats) *atomic.Int64 { return &s.records }},
+	{reading("bytes_total", "Bytes of batches written."), func(s *stats) *atomic.Int64 { return &s.bytes }},
+	{reading("syncs_total", "Calls of fdatasync for batches."), func(s *stats) *atomic.Int64 { return &s.syncs }},
+	{reading("failures_total", "Batches that could not be written or synced."), func(s *stats) *atomic.Int64 { return &s.failures }},
+	{reading("refused_total", "Records refused because the disk could not take them."), func(s *stats) *atomic.Int64 { return &s.refused }},
+	{reading("torn_total", "Torn batches removed when the log was opened: none of them was acknowledged."), func(s *stats) *atomic.Int64 { return &s.torn }},
+	{reading("damaged_total", "Damaged places in batches that were acknowledged."), func(s *stats) *atomic.Int64 { return &s.damaged }},
+}
+
+func reading(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("shuultuur_ingest_"+name, help, nil, nil)
+}
+
+var waiting = prometheus.NewDesc("shuultuur_ingest_waiting", "Records that a reader is not done with.", []string{"reader"}, nil)
+
+// Describe implements [prometheus.Collector].
+func (l *Log) Describe(ch chan<- *prometheus.Desc) {
+	for _, r := range readings {
+		ch <- r.desc
+	}
+	ch <- waiting
+}
+
+// Collect implements [prometheus.Collector].
+func (l *Log) Collect(ch chan<- prometheus.Metric) {
+	for _, r := range readings {
+		ch <- prometheus.MustNewConstMetric(r.desc, prometheus.CounterValue, float64(r.value(&l.stats).Load()))
+	}
+	l.readers.Lock()
+	defer l.readers.Unlock()
+	for name, r := range l.readers.all {
+		ch <- prometheus.MustNewConstMetric(waiting, prometheus.GaugeValue, float64(l.Pending(r)), name)
+	}
+}
+
+// Syncs returns how many batches were synced, and how many records they had.
+func (l *Log) Syncs() (syncs, records int64) { return l.stats.syncs.Load(), l.stats.records.Load() }
+
+// segmentsOf lists the segments in a folder, oldest first.
+func segmentsOf(folder string) (all []segment, err error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*"+suffix))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, path := range names {
+		var first uint64
+		if _, err := fmt.Sscanf(filepath.Base(path), "%016x"+suffix, &first); err == nil {
+			all = append(all, segment{first: first, path: path})
+		}
+	}
+	return all, nil
+}
