@@ -1,0 +1,105 @@
+package admission
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func key(id uint64) Key { return Key{Lo: id * 0x9E3779B97F4A7C15, Hi: id * 0xC2B2AE3D27D4EB4F} }
+
+func TestQueueKeepsWhatIsAskedForAgain(t *testing.T) {
+	q := NewQueue[int](100, 100)
+	left := map[int]bool{}
+	q.Evicted = func(_ Key, v int) { left[v] = true }
+	for i := range 10 {
+		q.Put(key(uint64(i)), i, 10)
+	}
+	for i := range 3 {
+		if v, uses, ok := q.Get(key(uint64(i))); v != i || uses != 1 || !ok {
+			t.Fatalf("Get(%d) = %d, %d, %v", i, v, uses, ok)
+		}
+	}
+	for i := 10; i < 17; i++ {
+		if !q.Put(key(uint64(i)), i, 10) {
+			t.Fatalf("%d is not in", i)
+		}
+	}
+	for i := range 3 {
+		if left[i] {
+			t.Errorf("%d was asked for again and has left", i)
+		}
+	}
+	if q.Bytes() > 100 || q.Len() != 10 || len(left) != 7 {
+		t.Errorf("%d bytes, %d objects, %d have left", q.Bytes(), q.Len(), len(left))
+	}
+	if q.Put(key(99), 99, 101) {
+		t.Error("an object larger than the queue is in")
+	}
+	if _, ok := q.Remove(key(0)); !ok {
+		t.Error("an object cannot be removed")
+	}
+	if _, ok := q.Peek(key(0)); ok {
+		t.Error("a removed object is still there")
+	}
+}
+
+func TestQueueReplaces(t *testing.T) {
+	q := NewQueue[int](100, 10)
+	q.Put(key(1), 1, 10)
+	q.Put(key(1), 2, 30)
+	if v, _ := q.Peek(key(1)); v != 2 || q.Bytes() != 30 || q.Len() != 1 {
+		t.Errorf("got %d, %d bytes, %d objects", v, q.Bytes(), q.Len())
+	}
+}
+
+// zipf is a trace with a share of objects that are asked for once like that of
+// a content delivery network.
+func zipf(requests, objects int) (ids []uint64) {
+	r := rand.New(rand.NewPCG(1, 2))
+	const alpha = 0.9
+	for range requests {
+		u := r.Float64()
+		ids = append(ids, uint64(math.Pow(u*(math.Pow(float64(objects), 1-alpha)-1)+1, 1/(1-alpha))))
+	}
+	return ids
+}
+
+// Every policy writes less than it is asked for, and the default less than a
+// quarter of what is not there.
+func TestModelWritesLittle(t *testing.T) {
+	ids := zipf(100_000, 130_000)
+	for _, name := range Names() {
+		p, err := New(name, 1300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := NewModel(Sizes{Memory: 100 << 10, Disk: 230 << 10}, p, 1300)
+		for _, id := range ids {
+			m.Request(key(id), 500)
+		}
+		share := float64(m.Writes) / float64(m.Misses)
+		t.Logf("%-8s %.3f hits, %.3f written of what was missed", name, float64(m.Hits)/float64(len(ids)), share)
+		if want := map[string]float64{"s3-fifo": 0.25, "bloom": 0.6, "always": 1.3}[name]; share > want {
+			t.Errorf("%s writes %.2f of what is missed, want at most %.2f", name, share, want)
+		}
+		if m.disk.bytes > m.disk.size {
+			t.Errorf("%s: %d bytes on a disk of %d", name, m.disk.bytes, m.disk.size)
+		}
+	}
+}
+
+func TestWhileTheDiskHasRoomEverythingIsWritten(t *testing.T) {
+	p, _ := New("", 100)
+	m := NewModel(Sizes{Memory: 1000, Disk: 10_000, Segment: 1000}, p, 100)
+	for i := range 10 {
+		m.Request(key(uint64(i)), 1000)
+	}
+	if m.Writes != 10 {
+		t.Errorf("%d of 10 objects were written", m.Writes)
+	}
+	m.Request(key(100), 1000)
+	if m.Writes != 10 {
+		t.Error("an object that was asked for once was written to a full disk")
+	}
+}

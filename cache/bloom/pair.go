@@ -1,0 +1,58 @@
+package bloom
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// full is the share of its keys after which a filter of a Pair is full. A
+// filter that is never filled further has far fewer false positives than one
+// that holds all it is made for: the pair together has 0.3 %.
+const full = 0.70
+
+// A Pair remembers the last keys: between window and 2·window different ones.
+// Keys go into the filter in use. When that is full, the other one is emptied
+// and takes its place, and the full one is still looked at.
+type Pair struct {
+	mu  sync.Mutex // held while filters take turns
+	two [2]*Filter
+	use atomic.Uint32 // index of the filter in use
+}
+
+// NewPair returns a pair for a window of keys. It takes 27.6 bits for each.
+func NewPair(window int) *Pair {
+	n := int(float64(max(window, 1))/full) + 1
+	return &Pair{two: [2]*Filter{New(n), New(n)}}
+}
+
+// Bits is the size of both filters in bits.
+func (p *Pair) Bits() int { return p.two[0].Bits() + p.two[1].Bits() }
+
+// Window returns how many different keys are remembered at least.
+func (p *Pair) Window() int { return p.limit() }
+
+func (p *Pair) limit() int { return int(float64(p.two[0].keys) * full) }
+
+// Has says whether k is remembered, without remembering it.
+func (p *Pair) Has(k Key) bool { return p.two[0].Has(k) || p.two[1].Has(k) }
+
+// Seen remembers k and says whether it was remembered already.
+func (p *Pair) Seen(k Key) bool {
+	use := p.use.Load() & 1
+	had := p.two[use].Add(k) || p.two[1-use].Has(k)
+	if p.two[use].Added() >= p.limit() {
+		p.turn(use)
+	}
+	return had
+}
+
+// turn makes the other filter the one in use, unless another goroutine has.
+func (p *Pair) turn(use uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.use.Load() != use {
+		return
+	}
+	p.two[1-use].Reset()
+	p.use.Store(1 - use)
+}

@@ -1,0 +1,391 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// An answerer is an origin made of a function.
+type answerer func(q *message.Request) (*message.Response, error)
+
+func (f answerer) RoundTrip(_ context.Context, q *message.Request) (*message.Response, error) {
+	return f(q)
+}
+
+// respond makes a response; fields are names and values.
+func respond(status int, body string, fields ...string) *message.Response {
+	m := new(message.Memory)
+	m.Set([]byte(body))
+	s := &message.Response{Status: status, Reason: []byte("X"), Proto: 11, Length: int64(len(body)), Body: m}
+	s.Fields.Add("Content-Length", strconv.Itoa(len(body)))
+	for i := 0; i < len(fields); i += 2 {
+		s.Fields.Add(fields[i], fields[i+1])
+	}
+	return s
+}
+
+func request(method, url string, fields ...string) *message.Request {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	q := &message.Request{Method: method, Form: message.Absolute, Scheme: scheme, Host: []byte(host), Path: []byte("/" + path), Proto: 11}
+	for i := 0; i < len(fields); i += 2 {
+		q.Fields.Add(fields[i], fields[i+1])
+	}
+	return q
+}
+
+// send sends a request and returns the body, and what Cache-Status says.
+func send(t testing.TB, r *RoundTripper, ctx context.Context, q *message.Request) (status int, body, note string) {
+	t.Helper()
+	s, err := r.RoundTrip(ctx, q)
+	if err != nil {
+		return 0, err.Error(), ""
+	}
+	defer s.Body.Close()
+	b, err := io.ReadAll(s.Body)
+	if err != nil {
+		t.Errorf("%s: %v", q.Path, err)
+	}
+	return s.Status, string(b), string(s.Get("Cache-Status"))
+}
+
+func open(t testing.TB, cfg Config, p Parts) *Cache {
+	t.Helper()
+	c, err := New(cfg, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended; c.Close() })
+	return c
+}
+
+func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		allowed bool
+		q, s    []string
+		stored  bool
+	}{
+		{"refused", false, nil, nil, false},
+		{"allowed", true, nil, nil, true},
+		{"with Set-Cookie", true, nil, []string{"Set-Cookie", "a=b"}, false},
+		{"with Cookie", true, []string{"Cookie", "a=b"}, nil, false},
+		{"with Cookie, public", true, []string{"Cookie", "a=b"}, []string{"Cache-Control", "public, max-age=60"}, true},
+		{"with Authorization", true, []string{"Authorization", "x"}, []string{"Cache-Control", "s-maxage=60"}, false},
+		{"with Authorization, public", true, []string{"Authorization", "x"}, []string{"Cache-Control", "public, max-age=60"}, true},
+		{"private", true, nil, []string{"Cache-Control", "private, max-age=60"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked := 0
+			front := open(t, Config{}, Parts{Stores: func(*filter.Transaction) bool { return c.allowed }}).Over(answerer(func(*message.Request) (*message.Response, error) {
+				asked++
+				fields := c.s
+				if len(fields) == 0 || fields[0] != "Cache-Control" {
+					fields = append([]string{"Cache-Control", "max-age=60"}, fields...)
+				}
+				return respond(200, "x", fields...), nil
+			}))
+			ctx := filter.With(context.Background(), &filter.Transaction{})
+			for range 2 {
+				send(t, front, ctx, request("GET", "https://example.org/", c.q...))
+			}
+			if stored := asked == 1; stored != c.stored {
+				t.Errorf("stored: %v, want %v", stored, c.stored)
+			}
+		})
+	}
+}
+
+func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			asked.Add(1)
+			time.Sleep(time.Second)
+			r, w := io.Pipe()
+			go func() {
+				for range 10 {
+					w.Write(bytes.Repeat([]byte("x"), 100_000))
+					time.Sleep(100 * time.Millisecond)
+				}
+				w.Close()
+			}()
+			s := respond(200, "", "Cache-Control", "max-age=60")
+			s.Fields.Del("Content-Length")
+			s.Length, s.Body = message.Chunked, &streamed{r: r}
+			return s, nil
+		}))
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, body, _ := send(t, front, t.Context(), request("GET", "http://example.org/big")); len(body) != 1_000_000 {
+					t.Errorf("%d bytes", len(body))
+				}
+			})
+		}
+		wg.Wait()
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%d fetches, want 1", n)
+		}
+	})
+}
+
+func TestWaitingForOthersHasALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			if asked.Add(1) == 1 {
+				time.Sleep(time.Minute)
+			}
+			return respond(200, "x", "Cache-Control", "max-age=60"), nil
+		}))
+		go send(t, front, t.Context(), request("GET", "http://example.org/"))
+		time.Sleep(time.Second)
+		start := time.Now()
+		send(t, front, t.Context(), request("GET", "http://example.org/"))
+		if d := time.Since(start); d > defaultWait {
+			t.Errorf("waited %v", d)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// The one who began leaves; the others get everything all the same.
+func TestOthersGetTheRestWhenTheFirstLeaves(t *testing.T) {
+	front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+		s := respond(200, "", "Cache-Control", "max-age=60")
+		s.Length, s.Body = 500_000, &streamed{r: io.NopCloser(bytes.NewReader(make([]byte, 500_000))), left: 500_000}
+		return s, nil
+	}))
+	s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Body.(*reading).g
+	other := g.reader()
+	s.Body.Close()
+	if b, err := io.ReadAll(other); err != nil || len(b) != 500_000 {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if _, _, note := send(t, front, t.Context(), request("GET", "http://example.org/")); !strings.Contains(note, "; hit") {
+		t.Errorf("not stored: %s", note)
+	}
+}
+
+// streamed is a body that comes little by little. left is -1 for one of unknown
+// length.
+type streamed struct {
+	r    io.ReadCloser
+	left int64
+	done bool
+}
+
+func (s *streamed) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if s.left > 0 {
+		s.left -= int64(n)
+		s.done = s.left == 0
+	}
+	if err == io.EOF {
+		s.done = true
+	}
+	return n, err
+}
+func (s *streamed) Close() error                             { return s.r.Close() }
+func (s *streamed) Ready(dst [][]byte) [][]byte              { return dst }
+func (s *streamed) Skip(int)                                 {}
+func (s *streamed) Copy(w io.Writer, n int64) (int64, error) { return io.CopyN(w, s, n) }
+func (s *streamed) Done() bool                               { return s.done }
+func (s *streamed) Trailer() message.Fields                  { return nil }
+func (s *streamed) Left() int64 {
+	switch {
+	case s.done:
+		return 0
+	case s.left > 0:
+		return s.left
+	}
+	return message.Chunked
+}
+
+func TestPurge(t *testing.T) {
+	for _, p := range [][2]string{{"url", "http://www.example.org/a"}, {"host", "example.org"}, {"tag", "news"}, {"category", "games"}} {
+		t.Run(p[0], func(t *testing.T) {
+			asked := 0
+			c := open(t, Config{}, Parts{})
+			front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+				asked++
+				return respond(200, "x", "Cache-Control", "max-age=600", "Cache-Tag", "sport, news"), nil
+			}))
+			ctx := filter.With(context.Background(), &filter.Transaction{Findings: []filter.Finding{{Check: "category", Category: "games"}}})
+			get := func() { send(t, front, ctx, request("GET", "http://www.example.org/a")) }
+			get()
+			get()
+			if err := c.Purge(p[0], p[1], time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			get()
+			get()
+			if asked != 2 {
+				t.Errorf("%d fetches, want 2", asked)
+			}
+		})
+	}
+	if err := open(t, Config{}, Parts{}).Purge("colour", "red", time.Now()); err == nil {
+		t.Error("a kind that there is not can be purged")
+	}
+}
+
+func TestOfflineServesStaleAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := false
+		asked := 0
+		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			asked++
+			if down {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return respond(200, "x", "Cache-Control", "max-age=10"), nil
+		}))
+		get := func(path string) (int, string) {
+			status, _, note := send(t, front, t.Context(), request("GET", "http://example.org/"+path))
+			return status, note
+		}
+		for i := range 10 {
+			get(strconv.Itoa(i))
+		}
+		down = true
+		time.Sleep(time.Minute)
+		asked = 0
+		for i := range 10 {
+			status, note := get(strconv.Itoa(i))
+			if status != 200 || !strings.Contains(note, "detail=") {
+				t.Errorf("%d: %d %s", i, status, note)
+			}
+		}
+		if asked > downAfter {
+			t.Errorf("the origin was tried %d times while the uplink is down", asked)
+		}
+		time.Sleep(2 * time.Hour)
+		if status, _ := get("1"); status != 0 {
+			t.Error("an object is served for ever")
+		}
+		down = false
+		time.Sleep(tryEvery)
+		if _, note := get("1"); !strings.Contains(note, "fwd") || strings.Contains(note, "offline") {
+			t.Errorf("still offline: %s", note)
+		}
+	})
+}
+
+func TestIgnoredParametersAndRules(t *testing.T) {
+	no := false
+	c := open(t, Config{IgnoreQuery: []string{"utm_*"}, Rules: []Rule{
+		{Host: []string{"bank.example"}, Store: &no},
+		{Type: []string{"image/*"}, Min: 3600 * 1e9},
+	}}, Parts{})
+	front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+		if strings.HasPrefix(string(q.Path), "/img") {
+			return respond(200, "x", "Content-Type", "image/png"), nil
+		}
+		return respond(200, "x", "Cache-Control", "max-age=60"), nil
+	}))
+	for _, c := range []struct {
+		first, second string
+		hit           bool
+	}{
+		{"http://a.example/?q=1&utm_source=x", "http://a.example/?utm_medium=y&q=1", true},
+		{"http://a.example/?q=2", "http://a.example/?q=3", false},
+		{"http://www.bank.example/", "http://www.bank.example/", false},
+		{"http://a.example/img", "http://a.example/img", true},
+		{"http://a.example/x%41", "http://A.EXAMPLE/x%41", true},
+	} {
+		send(t, front, t.Context(), request("GET", c.first))
+		if _, _, note := send(t, front, t.Context(), request("GET", c.second)); strings.Contains(note, "; hit") != c.hit {
+			t.Errorf("%s after %s: %s", c.second, c.first, note)
+		}
+	}
+}
+
+// Objects come back from the disk after a restart, with their variants and
+// without what was purged or invalidated.
+func TestObjectsOutliveARestart(t *testing.T) {
+	dir := t.TempDir()
+	asked := 0
+	origin := answerer(func(q *message.Request) (*message.Response, error) {
+		asked++
+		fields := []string{"Cache-Control", "max-age=600", "ETag", `"1"`}
+		if strings.HasPrefix(string(q.Path), "/vary") {
+			fields = append(fields, "Vary", "Accept-Language")
+		}
+		return respond(200, "body of "+string(q.Path)+string(q.Get("Accept-Language")), fields...), nil
+	})
+	cfg := Config{Disk: 64 << 20, Memory: 1 << 20}
+	run := func(f func(front *RoundTripper, c *Cache)) {
+		c, err := New(cfg, Parts{Data: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		f(c.Over(origin), c)
+		stop()
+		<-ended
+		c.Close()
+	}
+	get := func(front *RoundTripper, path, language string) string {
+		_, body, note := send(t, front, t.Context(), request("GET", "http://example.org/"+path, "Accept-Language", language))
+		if want := "body of /" + path + language; body != want {
+			t.Errorf("%s: got %q, want %q", path, body, want)
+		}
+		return note
+	}
+	run(func(front *RoundTripper, c *Cache) {
+		for i := range 50 {
+			get(front, fmt.Sprint("p", i), "en")
+		}
+		get(front, "vary", "en")
+		get(front, "vary", "mn")
+	})
+	asked = 0
+	run(func(front *RoundTripper, c *Cache) {
+		for i := range 50 {
+			if note := get(front, fmt.Sprint("p", i), "en"); !strings.Contains(note, "; hit") {
+				t.Errorf("p%d: %s", i, note)
+			}
+		}
+		get(front, "vary", "en")
+		get(front, "vary", "mn")
+		if asked != 0 {
+			t.Errorf("%d fetches after a restart, want none", asked)
+		}
+		send(t, front, t.Context(), request("DELETE", "http://example.org/p1"))
+		if err := c.Purge("url", "http://example.org/p2", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	asked = 0
+	run(func(front *RoundTripper, c *Cache) {
+		get(front, "p1", "en")
+		get(front, "p2", "en")
+		get(front, "p3", "en")
+		if asked != 2 {
+			t.Errorf("%d fetches, want 2: one was invalidated, one purged", asked)
+		}
+	})
+}

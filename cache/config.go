@@ -1,0 +1,203 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"shuultuur/cache/admission"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+// Config has the settings of a Cache. The zero value of each field means its
+// default.
+type Config struct {
+	Memory setting.Size   `yaml:"memory"` // objects in memory; default 256MiB
+	Disk   setting.Size   `yaml:"disk"`   // objects on the disk; default off
+	Folder setting.Folder `yaml:"folder"` // for the disk; default "cache" in the data folder
+	Object setting.Size   `yaml:"object"` // the largest object; default 64MiB
+	// Admission says what is written to a full disk: s3-fifo (the default),
+	// bloom or always.
+	Admission string `yaml:"admission"`
+	// Wait is how long a request waits for one in progress for the same object;
+	// default 5s.
+	Wait setting.Duration `yaml:"wait"`
+	// Offline is for how long stale objects may be served while origins cannot
+	// be reached; default 1h.
+	Offline setting.Duration `yaml:"offline"`
+	// IgnoreQuery names parameters of queries that make no difference to the
+	// response; "*" stands for any letters.
+	IgnoreQuery []string `yaml:"ignore-query"`
+	Rules       []Rule   `yaml:"rules"` // the first that fits
+}
+
+// Fixed returns the settings that only a restart changes: what is stored stays
+// where it is.
+func (cfg *Config) Fixed() any {
+	if cfg == nil {
+		return nil
+	}
+	return []any{cfg.Memory, cfg.Disk, cfg.Folder, cfg.Admission}
+}
+
+// A Rule says how long responses are kept, or that they are not. All its
+// conditions have to hold; one that is left out does.
+type Rule struct {
+	Host     setting.OneOrMore[string] `yaml:"host"`     // a domain stands for itself and everything below
+	Type     setting.OneOrMore[string] `yaml:"type"`     // media type, "image/*"
+	Category setting.OneOrMore[string] `yaml:"category"` // of the host
+	Method   setting.OneOrMore[string] `yaml:"method"`
+	Larger   setting.Size              `yaml:"larger"`  // than so many bytes
+	Smaller  setting.Size              `yaml:"smaller"` // than so many bytes
+
+	Store *bool            `yaml:"store"` // false: do not store
+	Min   setting.Duration `yaml:"min"`   // least lifetime
+	Max   setting.Duration `yaml:"max"`   // greatest lifetime
+}
+
+// head says whether all conditions that can be looked at before there is a
+// response hold; undecided that others are left.
+func (r *Rule) head(q *message.Request, t *filter.Transaction) (holds, undecided bool) {
+	if len(r.Method) > 0 && !contains(r.Method, q.Method) {
+		return false, false
+	}
+	if len(r.Host) > 0 && !below(r.Host, string(q.Host)) {
+		return false, false
+	}
+	if len(r.Category) > 0 && !inCategory(r.Category, t) {
+		return false, false
+	}
+	return true, len(r.Type) > 0 || r.Larger > 0 || r.Smaller > 0
+}
+
+// body says whether the conditions on the response hold. length is below 0
+// where it is not known.
+func (r *Rule) body(s *message.Response, length int64) bool {
+	if len(r.Type) > 0 {
+		v, _, _ := strings.Cut(string(s.Get("Content-Type")), ";")
+		v = strings.ToLower(strings.TrimSpace(v))
+		ok := false
+		for _, t := range r.Type {
+			major, all := strings.CutSuffix(t, "/*")
+			ok = ok || t == v || all && strings.HasPrefix(v, major+"/")
+		}
+		if !ok {
+			return false
+		}
+	}
+	return (r.Larger <= 0 || length > int64(r.Larger)) && (r.Smaller <= 0 || length >= 0 && length < int64(r.Smaller))
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if strings.EqualFold(v, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// below says whether host is one of the domains or below one.
+func below(domains []string, host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, d := range domains {
+		if host == d || strings.HasSuffix(host, "."+d) {
+			return true
+		}
+	}
+	return false
+}
+
+// inCategory says whether the host of a transaction is in one of the
+// categories.
+func inCategory(categories []string, t *filter.Transaction) bool {
+	if t == nil {
+		return false
+	}
+	for i := range t.Findings {
+		if contains(categories, t.Findings[i].Category) {
+			return true
+		}
+	}
+	return false
+}
+
+// rule returns the first rule that fits a request and its response, nil for
+// none.
+func (c *Cache) rule(q *message.Request, t *filter.Transaction, s *message.Response, length int64) *Rule {
+	for i := range c.rules {
+		r := &c.rules[i]
+		holds, undecided := r.head(q, t)
+		if holds && (!undecided || r.body(s, length)) {
+			return r
+		}
+	}
+	return nil
+}
+
+// never says whether a rule decides before there is a response that nothing is
+// stored.
+func (c *Cache) never(q *message.Request, t *filter.Transaction) bool {
+	for i := range c.rules {
+		r := &c.rules[i]
+		holds, undecided := r.head(q, t)
+		if holds {
+			return !undecided && r.Store != nil && !*r.Store
+		}
+	}
+	return false
+}
+
+// Defaults.
+const (
+	defaultMemory  = 256 << 20
+	defaultObject  = 64 << 20
+	defaultWait    = 5 * time.Second
+	defaultOffline = time.Hour
+	leastDisk      = 64 << 20
+)
+
+// check finds mistakes, and brings rules to the form in which they are
+// compared.
+func (cfg *Config) check() error {
+	var errs []error
+	if _, err := admission.New(cfg.Admission, 16); err != nil {
+		errs = append(errs, setting.At("admission", err))
+	}
+	if cfg.Disk > 0 && cfg.Disk < leastDisk {
+		errs = append(errs, setting.At("disk", fmt.Errorf("%v: must be at least 64MiB, or off", cfg.Disk)))
+	}
+	if cfg.Memory.Or(defaultMemory) < 1<<20 {
+		errs = append(errs, setting.At("memory", fmt.Errorf("%v: must be at least 1MiB", cfg.Memory)))
+	}
+	for i, p := range cfg.IgnoreQuery {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			errs = append(errs, setting.At(fmt.Sprintf("ignore-query[%d]", i), fmt.Errorf("%q is not the name of a parameter", p)))
+		}
+	}
+	for i := range cfg.Rules {
+		r := &cfg.Rules[i]
+		at := func(key string, err error) { errs = append(errs, setting.At(fmt.Sprintf("rules[%d].%s", i, key), err)) }
+		for j, h := range r.Host {
+			r.Host[j] = strings.ToLower(strings.Trim(h, "."))
+		}
+		for j, t := range r.Type {
+			v, err := filter.MediaType(t)
+			if err != nil {
+				at("type", err)
+			}
+			r.Type[j] = v
+		}
+		if r.Max > 0 && r.Min > r.Max {
+			at("min", fmt.Errorf("%v is more than max, %v", r.Min, r.Max))
+		}
+		if r.Store == nil && r.Min <= 0 && r.Max <= 0 {
+			at("store", errors.New("the rule says neither store, min nor max"))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,174 @@
+package cache
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/cache/protocol"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// What a cache counts.
+const (
+	bypassed = iota
+	storedObjects
+	purges
+	tiredOfWaiting
+	refreshesDropped
+	numCounters
+)
+
+var counterNames = [numCounters][2]string{
+	bypassed:         {"cache_bypassed_total", "Requests that went past the cache."},
+	storedObjects:    {"cache_stored_total", "Objects stored in memory."},
+	purges:           {"cache_purges_total", "Purges, each of a URL, host, tag or category."},
+	tiredOfWaiting:   {"cache_waits_ended_total", "Requests that waited in vain for one in progress for the same object."},
+	refreshesDropped: {"cache_refreshes_dropped_total", "Refreshes in the background that found no room in the queue."},
+}
+
+type counters struct {
+	n       [numCounters]atomic.Int64
+	descs   [numCounters]*prometheus.Desc
+	tally   tally
+	answers *prometheus.Desc
+	saved   *prometheus.Desc
+	sizes   [2]*prometheus.Desc
+}
+
+// A tally counts answers by the category of the host.
+type tally struct {
+	mu sync.Mutex
+	of map[string]*tallied
+}
+
+type tallied struct {
+	answers map[string]int64 // by result
+	saved   int64            // bytes that did not come from origins
+}
+
+func (t *tally) add(category, result string, saved int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := t.of[category]
+	if x == nil {
+		x = &tallied{answers: map[string]int64{}}
+		t.of[category] = x
+	}
+	x.answers[result]++
+	x.saved += saved
+}
+
+func (c *counters) init() {
+	c.tally.of = map[string]*tallied{}
+	for i, s := range counterNames {
+		c.descs[i] = prometheus.NewDesc("shuultuur_"+s[0], s[1], nil, nil)
+	}
+	c.answers = prometheus.NewDesc("shuultuur_cache_requests_total", "Requests that the cache looked at, by result (hit, stale, revalidated, shared, offline, miss) and category of the host.", []string{"result", "category"}, nil)
+	c.saved = prometheus.NewDesc("shuultuur_cache_saved_bytes_total", "Bytes of bodies that did not come from origins, by category of the host.", []string{"category"}, nil)
+	c.sizes[0] = prometheus.NewDesc("shuultuur_cache_memory_objects", "Objects in memory.", nil, nil)
+	c.sizes[1] = prometheus.NewDesc("shuultuur_cache_memory_bytes", "Bytes of objects in memory.", nil, nil)
+}
+
+func (c *counters) count(i int) { c.n[i].Add(1) }
+
+// answered counts an answer; length is what it saved.
+func (c *counters) answered(what string, t *filter.Transaction, length int64) {
+	c.tally.add(categoryOf(t), what, length)
+}
+
+// categoryOf is the first category of a transaction's host, "" for none.
+func categoryOf(t *filter.Transaction) string {
+	if t != nil {
+		for i := range t.Findings {
+			if t.Findings[i].Check == "category" {
+				return t.Findings[i].Category
+			}
+		}
+	}
+	return ""
+}
+
+// Describe implements prometheus.Collector.
+func (c *Cache) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *Cache) Collect(ch chan<- prometheus.Metric) {
+	for i := range c.n {
+		ch <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, float64(c.n[i].Load()))
+	}
+	c.tally.mu.Lock()
+	for category, x := range c.tally.of {
+		for result, n := range x.answers {
+			ch <- prometheus.MustNewConstMetric(c.answers, prometheus.CounterValue, float64(n), result, category)
+		}
+		ch <- prometheus.MustNewConstMetric(c.saved, prometheus.CounterValue, float64(x.saved), category)
+	}
+	c.tally.mu.Unlock()
+	c.mu.RLock()
+	n, b := c.memory.Len(), c.memory.Bytes()
+	c.mu.RUnlock()
+	ch <- prometheus.MustNewConstMetric(c.sizes[0], prometheus.GaugeValue, float64(n))
+	ch <- prometheus.MustNewConstMetric(c.sizes[1], prometheus.GaugeValue, float64(b))
+	if c.disk != nil {
+		c.collectDisk(ch)
+	}
+}
+
+func (c *Cache) collectDisk(ch chan<- prometheus.Metric) {
+	d := c.disk
+	for _, m := range [...]struct {
+		name, help string
+		kind       prometheus.ValueType
+		v          int64
+	}{
+		{"objects", "Objects on the disk.", prometheus.GaugeValue, int64(d.Len())},
+		{"bytes", "Bytes that the segments hold.", prometheus.GaugeValue, d.Bytes()},
+		{"index_bytes", "Bytes of the table in memory that says where objects on the disk are.", prometheus.GaugeValue, d.IndexBytes()},
+		{"writes_total", "Objects written to the disk.", prometheus.CounterValue, d.Writes.Load()},
+		{"written_bytes_total", "Bytes written to the disk.", prometheus.CounterValue, d.WrittenBytes.Load()},
+		{"rewrites_total", "Objects written once more because they are used often.", prometheus.CounterValue, d.Rewrites.Load()},
+		{"avoided_total", "Objects that left memory and were never written.", prometheus.CounterValue, c.avoided.Load()},
+		{"dropped_total", "Writes that found no room in the queue.", prometheus.CounterValue, c.dropped.Load()},
+		{"damaged_total", "Objects with a wrong checksum, or that could not be read.", prometheus.CounterValue, d.Damaged.Load()},
+		{"failed_total", "Writes that failed.", prometheus.CounterValue, d.Failed.Load()},
+	} {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("shuultuur_cache_disk_"+m.name, m.help, nil, nil), m.kind, float64(m.v))
+	}
+}
+
+// hostOf returns the host of a URL.
+func hostOf(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	if strings.HasPrefix(rest, "[") {
+		host, _, _ := strings.Cut(rest[1:], "]")
+		return host
+	}
+	for i := range len(rest) {
+		if c := rest[i]; c == '/' || c == ':' || c == '?' || c == '\n' {
+			return rest[:i]
+		}
+	}
+	return rest
+}
+
+// urlOf returns the URL of a name.
+func urlOf(name string) string {
+	url, _, _ := strings.Cut(name, "\n")
+	return url
+}
+
+func languages(q message.Fields) []string { return protocol.Languages(q) }
+func vary(f message.Fields) []string      { return protocol.Vary(f) }
+
+func language(q, s message.Fields, m *mark) string {
+	if !m.languages {
+		return ""
+	}
+	return protocol.Language(q, s)
+}
+
+func equal(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") }

@@ -1,0 +1,397 @@
+// Package disk keeps objects in a few large files.
+//
+// Data moves so. Objects are appended to the newest segment, a file of fixed
+// size that is mapped into memory (segment.go). When the segments are full, the
+// oldest one is deleted; objects in it that were used often are appended once
+// more. A table in memory (index.go) says where an object is, in 24 bytes for
+// each and room to grow. [Store.Get] hands out slices of the mapping, after it
+// has compared checksums: what the disk has damaged is never seen. A segment
+// that is full gets a list of what is in it beside it, so that the next start
+// reads the lists and not the segments; the last one, and any whose list is
+// damaged, is read record by record up to the first that is not whole.
+//
+// Taking an object out appends a record that says so, which holds across a
+// restart. A power cut loses what was appended since the last [Store.Sync].
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Key is the hash of an object's name.
+type Key = xxh3.Uint128
+
+// keptUses is how often an object has to be used before it is worth writing
+// once more: writing it again must cost less than fetching it.
+const keptUses = 3
+
+// Segments of a store: so many share its size.
+const segments = 64
+
+// A Store holds objects. Many goroutines may use it.
+type Store struct {
+	dir     string
+	segment int64 // bytes of one
+	most    int   // of them
+
+	mu     sync.Mutex
+	index  index
+	all    []*segment // the oldest first; the last one is appended to
+	filled bool       // the oldest had to make room once
+	closed bool
+
+	Writes, WrittenBytes, Rewrites atomic.Int64 // objects and bytes appended; Rewrites are among them
+	Damaged, Failed                atomic.Int64 // objects with a wrong checksum or unreadable; failed writes
+}
+
+// Open opens the store in dir, which is made where it is not there, for size
+// bytes.
+func Open(dir string, size int64) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("opening the cache's folder: %w", err)
+	}
+	s := &Store{dir: dir, segment: max(size/segments, 1<<20) &^ 4095, most: segments}
+	s.most = max(2, int(size/s.segment))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the cache's folder: %w", err)
+	}
+	var nums []uint64
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".segment"); ok {
+			if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+				nums = append(nums, n)
+			}
+		}
+	}
+	slices.Sort(nums)
+	for _, n := range nums {
+		g, err := openSegment(dir, n)
+		if err != nil { // not one of ours, or unreadable: what was in it is fetched again
+			s.Damaged.Add(1)
+			removeSegment(dir, n)
+			continue
+		}
+		g.load(s)
+		s.all = append(s.all, g)
+	}
+	for len(s.all) > s.most {
+		s.dropOldest()
+	}
+	s.filled = len(s.all) == s.most
+	if n := len(s.all); n == 0 || s.all[n-1].closed {
+		if err := s.open(); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// open begins a new segment. The caller holds mu, or is Open.
+func (s *Store) open() error {
+	num := uint64(1)
+	if n := len(s.all); n > 0 {
+		num = s.all[n-1].num + 1
+	}
+	g, err := newSegment(s.dir, num, s.segment)
+	if err == nil {
+		s.all = append(s.all, g)
+	}
+	return err
+}
+
+func (s *Store) newest() *segment { return s.all[len(s.all)-1] }
+
+// find returns the segment with a short number.
+func (s *Store) find(short uint16) *segment {
+	for _, g := range s.all {
+		if uint16(g.num) == short {
+			return g
+		}
+	}
+	return nil
+}
+
+// Len is the number of objects, Bytes what segments take on the disk.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.index.n
+}
+
+// Bytes is how many bytes the segments hold.
+func (s *Store) Bytes() (n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.all {
+		n += g.end
+	}
+	return n
+}
+
+// IndexBytes is how many bytes the table takes.
+func (s *Store) IndexBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.index.bytes()
+}
+
+// Unfilled says whether there is room that was never used.
+func (s *Store) Unfilled() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.filled
+}
+
+// A Record is an object on the disk. Its slices are valid until Release.
+type Record struct {
+	Meta, Body []byte
+	s          *Store
+	g          *segment
+}
+
+// Release gives the record back.
+func (r *Record) Release() {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.g.refs--
+	r.g.unmap()
+}
+
+// Get returns an object and counts its use. One that is damaged is taken out.
+func (s *Store) Get(k Key) (*Record, bool) {
+	s.mu.Lock()
+	e := s.index.get(k)
+	if e == nil {
+		s.mu.Unlock()
+		return nil, false
+	}
+	if e.uses < keptUses {
+		e.uses++
+	}
+	g, off, length := s.find(e.seg), int64(e.off)*align, int64(e.len)*align
+	if g == nil {
+		s.index.remove(k)
+		s.mu.Unlock()
+		return nil, false
+	}
+	g.refs++
+	s.mu.Unlock()
+	r := &Record{s: s, g: g}
+	var err error
+	if r.Meta, r.Body, err = g.read(k, off, length); err != nil {
+		r.Release()
+		s.Damaged.Add(1)
+		_ = s.Remove(k) // it stays unreadable, which is as good
+		return nil, false
+	}
+	return r, true
+}
+
+// Has says whether there is an object, without reading it.
+func (s *Store) Has(k Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.index.get(k) != nil
+}
+
+// ErrTooLarge says that an object does not fit into a segment.
+var ErrTooLarge = errors.New("cache: the object is larger than a segment of the disk")
+
+// Put appends an object. It is in place of the one with its key.
+func (s *Store) Put(k Key, meta []byte, body [][]byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return os.ErrClosed
+	}
+	return s.append(k, kindObject, meta, body)
+}
+
+// Remove takes an object out.
+func (s *Store) Remove(k Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || !s.index.remove(k) {
+		return nil
+	}
+	return s.append(k, kindRemoved, nil, nil)
+}
+
+// append appends a record, making room for it.
+func (s *Store) append(k Key, kind uint8, meta []byte, body [][]byte) error {
+	n := recordSize(meta, body)
+	if n > s.segment-headSize {
+		return ErrTooLarge
+	}
+	if s.newest().end+n > s.segment {
+		if err := s.turn(); err != nil {
+			return err
+		}
+		if s.newest().end+n > s.segment { // filled with what was worth keeping
+			if err := s.turn(); err != nil {
+				return err
+			}
+		}
+	}
+	g := s.newest()
+	off, err := g.append(k, kind, meta, body)
+	if err != nil {
+		s.Failed.Add(1)
+		if errors.Is(err, syscall.ENOSPC) && len(s.all) > 2 {
+			// The disk is smaller than the settings say: do with what there is.
+			s.dropOldest()
+			s.most = len(s.all)
+			s.filled = true
+		}
+		return fmt.Errorf("writing to the cache's disk: %w", err)
+	}
+	if kind == kindObject {
+		s.Writes.Add(1)
+		s.WrittenBytes.Add(n)
+		s.index.put(k, entry{seg: uint16(g.num), off: uint32(off / align), len: uint32(n / align)})
+	}
+	return nil
+}
+
+// turn closes the newest segment and begins another, in place of the oldest
+// where there are as many as there may be.
+func (s *Store) turn() error {
+	s.newest().close()
+	var kept []*Record
+	var keys []Key
+	if len(s.all) >= s.most {
+		s.filled = true
+		kept, keys = s.worthKeeping(s.all[0])
+		s.dropOldest()
+	}
+	if err := s.open(); err != nil {
+		s.Failed.Add(1)
+		return fmt.Errorf("beginning a segment of the cache's disk: %w", err)
+	}
+	for i, r := range kept {
+		body := [][]byte{r.Body}
+		if s.newest().end+recordSize(r.Meta, body) <= s.segment {
+			if s.append(keys[i], kindObject, r.Meta, body) == nil {
+				s.Rewrites.Add(1)
+			}
+		}
+		r.g.refs--
+		r.g.unmap()
+	}
+	return nil
+}
+
+// worthKeeping returns the objects of a segment that were used often, as much
+// as half a segment holds.
+func (s *Store) worthKeeping(g *segment) (kept []*Record, keys []Key) {
+	room := s.segment / 2
+	for _, l := range g.list {
+		e := s.index.get(l.key)
+		if e == nil || e.seg != uint16(g.num) || int64(e.off)*align != l.off || e.uses < keptUses {
+			continue
+		}
+		n := int64(e.len) * align
+		if room -= n; room < 0 {
+			break
+		}
+		meta, body, err := g.read(l.key, l.off, n)
+		if err != nil {
+			s.Damaged.Add(1)
+			continue
+		}
+		g.refs++
+		kept = append(kept, &Record{Meta: meta, Body: body, s: s, g: g})
+		keys = append(keys, l.key)
+	}
+	return kept, keys
+}
+
+// dropOldest deletes the oldest segment with all that is in it.
+func (s *Store) dropOldest() {
+	g := s.all[0]
+	for _, l := range g.list {
+		if e := s.index.get(l.key); e != nil && e.seg == uint16(g.num) && int64(e.off)*align == l.off {
+			s.index.remove(l.key)
+		}
+	}
+	s.all = slices.Delete(s.all, 0, 1)
+	removeSegment(s.dir, g.num)
+	g.dead = true
+	g.unmap()
+}
+
+// Sync brings what was appended to the disk.
+func (s *Store) Sync() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	g := s.newest()
+	g.refs++
+	s.mu.Unlock()
+	err := g.file.Sync()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.refs--
+	g.unmap()
+	return err
+}
+
+// Close ends the store. Records that are out stay valid.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	for _, g := range s.all {
+		if !g.closed {
+			g.writeList()
+		}
+		g.dead = true
+		g.unmap()
+	}
+	s.all = nil
+	return nil
+}
+
+// All calls f with each object until it returns false. Objects may come and go
+// meanwhile.
+func (s *Store) All(f func(Key, *Record) bool) {
+	s.mu.Lock()
+	keys := s.index.keys()
+	s.mu.Unlock()
+	for _, k := range keys {
+		if r, ok := s.Get(k); ok {
+			more := f(k, r)
+			r.Release()
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+func path(dir string, num uint64, ext string) string {
+	return filepath.Join(dir, fmt.Sprintf("%012d.%s", num, ext))
+}
+
+func removeSegment(dir string, num uint64) {
+	os.Remove(path(dir, num, "segment"))
+	os.Remove(path(dir, num, "list"))
+}

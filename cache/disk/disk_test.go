@@ -1,0 +1,254 @@
+package disk
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+)
+
+func key(i int) Key { return xxh3.HashString128(fmt.Sprint("object ", i)) }
+
+// content is what object i holds, so that a wrong byte is seen.
+func content(i, size int) []byte {
+	r := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8), byte(i >> 16)})
+	b := make([]byte, size)
+	r.Read(b)
+	return b
+}
+
+func open(t testing.TB, dir string, size int64) *Store {
+	t.Helper()
+	s, err := Open(dir, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func put(t testing.TB, s *Store, i, size int) {
+	t.Helper()
+	b := content(i, size)
+	if err := s.Put(key(i), fmt.Appendf(nil, "meta %d", i), [][]byte{b[:size/2], b[size/2:]}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get returns whether object i is there; a wrong one ends the test.
+func get(t testing.TB, s *Store, i, size int) bool {
+	t.Helper()
+	r, ok := s.Get(key(i))
+	if !ok {
+		return false
+	}
+	defer r.Release()
+	if string(r.Meta) != fmt.Sprintf("meta %d", i) || !bytes.Equal(r.Body, content(i, size)) {
+		t.Fatalf("object %d is wrong", i)
+	}
+	return true
+}
+
+func TestWhatIsWrittenIsThereAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	for _, clean := range []bool{true, false} {
+		s := open(t, dir, 64<<20)
+		for i := range 300 {
+			put(t, s, i, 10_000)
+		}
+		if err := s.Remove(key(7)); err != nil {
+			t.Fatal(err)
+		}
+		if clean {
+			s.Close()
+		}
+		again := open(t, dir, 64<<20) // the first one was killed, if it was not closed
+		for i := range 300 {
+			if got := get(t, again, i, 10_000); got != (i != 7) {
+				t.Errorf("clean %v: object %d is there: %v", clean, i, got)
+			}
+		}
+		again.Close()
+	}
+}
+
+func TestTheOldestMakesRoom(t *testing.T) {
+	s := open(t, t.TempDir(), 8<<20)
+	for i := range 2000 {
+		put(t, s, i, 10_000)
+		if i%20 == 0 {
+			for range 3 {
+				get(t, s, 0, 10_000) // in use all the time
+			}
+		}
+	}
+	if s.Bytes() > 8<<20 {
+		t.Errorf("%d bytes, want at most 8 MiB", s.Bytes())
+	}
+	if !get(t, s, 0, 10_000) || s.Rewrites.Load() == 0 {
+		t.Error("an object that is in use has left")
+	}
+	if get(t, s, 1, 10_000) {
+		t.Error("the oldest object is still there")
+	}
+	if !get(t, s, 1999, 10_000) {
+		t.Error("the newest object is not there")
+	}
+}
+
+// A bit is flipped in every kind of block: what is damaged is not there, and
+// nothing else is wrong.
+func TestNoWrongByteIsServed(t *testing.T) {
+	const n, size = 20, 1000
+	made := t.TempDir()
+	s := open(t, made, 64<<20)
+	for i := range n {
+		put(t, s, i, size)
+	}
+	s.Close()
+	files, _ := filepath.Glob(filepath.Join(made, "*"))
+	if len(files) != 2 {
+		t.Fatalf("files: %v", files)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for round := range 30 {
+		dir := t.TempDir()
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := len(b)
+			if filepath.Ext(f) == ".segment" {
+				end = headSize + n*(recordHead+size+8)
+				b = b[:1<<20]
+			}
+			if (round%3 == 0) == (filepath.Ext(f) == ".list") {
+				at := r.IntN(end)
+				if round%5 == 0 {
+					at = r.IntN(headSize + recordHead + 8) // heads
+				}
+				b[at%len(b)] ^= 1 << r.IntN(8)
+			}
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(f)), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Open(dir, 64<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := 0
+		for i := range n {
+			if get(t, s, i, size) {
+				there++
+			}
+		}
+		if round%3 == 0 && there < n {
+			t.Errorf("round %d: a damaged list costs %d objects", round, n-there)
+		}
+		s.Close()
+	}
+}
+
+// A record that was cut off anywhere by a kill is not there, and those before
+// it are.
+func TestACutRecordIsNotThere(t *testing.T) {
+	made := t.TempDir()
+	s := open(t, made, 64<<20)
+	for i := range 3 {
+		put(t, s, i, 500)
+	}
+	end := s.newest().end
+	b, err := os.ReadFile(path(made, 1, "segment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := recordSize([]byte("meta 2"), [][]byte{content(2, 500)})
+	for cut := end - n; cut < end; cut += 37 {
+		dir := t.TempDir()
+		damaged := append(bytes.Clone(b[:cut]), make([]byte, int64(len(b))-cut)...)
+		if err := os.WriteFile(path(dir, 1, "segment"), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, dir, 64<<20)
+		if !get(t, s, 0, 500) || !get(t, s, 1, 500) {
+			t.Fatalf("cut at %d: objects before it are gone", cut)
+		}
+		get(t, s, 2, 500)
+		put(t, s, 3, 500) // goes on behind what is whole
+		if !get(t, s, 3, 500) {
+			t.Fatalf("cut at %d: a new object is not there", cut)
+		}
+		s.Close()
+	}
+}
+
+func TestARecordOutlivesItsSegment(t *testing.T) {
+	s := open(t, t.TempDir(), 2<<20)
+	put(t, s, 0, 10_000)
+	r, ok := s.Get(key(0))
+	if !ok {
+		t.Fatal("not there")
+	}
+	for i := 1; i < 1000; i++ {
+		put(t, s, i, 10_000)
+	}
+	if get(t, s, 0, 10_000) {
+		t.Error("the oldest object is still there")
+	}
+	if !bytes.Equal(r.Body, content(0, 10_000)) {
+		t.Error("the record has changed")
+	}
+	r.Release()
+}
+
+func TestIndexIsSmall(t *testing.T) {
+	var x index
+	for i := range 100_000 {
+		x.put(key(i), entry{off: uint32(i)})
+		if per := float64(x.bytes()) / float64(x.n); x.n > 1000 && per > 48 {
+			t.Fatalf("%.1f bytes an object with %d of them", per, x.n)
+		}
+	}
+	for i := 0; i < 100_000; i += 2 {
+		if !x.remove(key(i)) {
+			t.Fatal("not removed")
+		}
+	}
+	for i := range 100_000 {
+		if e := x.get(key(i)); (e != nil) != (i%2 == 1) || e != nil && e.off != uint32(i) {
+			t.Fatalf("entry %d: %v", i, e)
+		}
+	}
+}
+
+func TestAnObjectLargerThanASegment(t *testing.T) {
+	s := open(t, t.TempDir(), 2<<20)
+	if err := s.Put(key(1), nil, [][]byte{make([]byte, 2<<20)}); err != ErrTooLarge {
+		t.Errorf("got %v", err)
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s := open(b, dir, 2<<30)
+	for i := range 1_000_000 {
+		if err := s.Put(key(i), []byte("meta"), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.Close()
+	for b.Loop() {
+		s, err := Open(dir, 2<<30)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(s.IndexBytes())/float64(s.Len()), "B/object")
+		s.Close()
+	}
+}

@@ -1,0 +1,151 @@
+package cache
+
+import (
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"time"
+
+	"shuultuur/cache/disk"
+	"shuultuur/cache/protocol"
+	"shuultuur/message"
+)
+
+// The form of an object on the disk, besides its body: version, then numbers
+// as varints and texts with their length before them, in the order of encode.
+const encodedVersion = 1
+
+var errEncoded = errors.New("cache: not an object")
+
+type encoder []byte
+
+func (e *encoder) number(n int64) { *e = binary.AppendVarint(*e, n) }
+
+func (e *encoder) text(s string) {
+	e.number(int64(len(s)))
+	*e = append(*e, s...)
+}
+
+func (e *encoder) texts(list []string) {
+	e.number(int64(len(list)))
+	for _, s := range list {
+		e.text(s)
+	}
+}
+
+func (e *encoder) flag(b bool) {
+	n := int64(0)
+	if b {
+		n = 1
+	}
+	e.number(n)
+}
+
+// encode returns an object as it is written to the disk.
+func encode(o *object) []byte {
+	e := encoder{encodedVersion}
+	e.text(o.name)
+	e.text(o.url)
+	e.flag(o.marks != nil)
+	if m := o.marks; m != nil {
+		e.texts(m.names)
+		e.number(int64(m.number))
+		return e
+	}
+	e.number(int64(o.res.Status))
+	e.text(string(o.res.Reason))
+	e.number(int64(o.res.Proto))
+	e.number(int64(len(o.res.Fields)))
+	for i := range o.res.Fields {
+		e.text(string(o.res.Fields[i].Name))
+		e.text(string(o.res.Fields[i].Value))
+	}
+	e.number(o.facts.Received.UnixNano())
+	e.number(int64(o.facts.Age))
+	e.number(int64(o.facts.Lifetime))
+	e.flag(o.facts.Heuristic)
+	e.flag(o.facts.Control.NoCache)
+	e.number(o.offset)
+	e.number(o.size)
+	e.texts(o.labels.tags)
+	e.texts(o.labels.categories)
+	return e
+}
+
+// A decoder reads what an encoder wrote. After a mistake everything is zero.
+type decoder struct {
+	b      []byte
+	failed bool
+}
+
+func (d *decoder) number() int64 {
+	n, size := binary.Varint(d.b)
+	if size <= 0 {
+		d.failed, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[size:]
+	return n
+}
+
+func (d *decoder) bytes() []byte {
+	n := d.number()
+	if n < 0 || n > int64(len(d.b)) {
+		d.failed, d.b = true, nil
+		return nil
+	}
+	v := d.b[:n:n]
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) texts() (list []string) {
+	for n := d.number(); n > 0 && !d.failed; n-- {
+		list = append(list, string(d.bytes()))
+	}
+	return list
+}
+
+// decode reads an object. Its fields are copies.
+func decode(meta []byte) (*object, error) {
+	if len(meta) == 0 || meta[0] != encodedVersion {
+		return nil, errEncoded
+	}
+	d := decoder{b: append([]byte(nil), meta[1:]...)}
+	o := &object{name: string(d.bytes()), url: string(d.bytes()), verdicts: &verdicts{}}
+	o.host = hostOf(o.url)
+	if d.number() == 1 {
+		o.marks = &mark{names: d.texts(), number: uint64(d.number())}
+		o.marks.languages = contains(o.marks.names, "accept-language")
+		if d.failed {
+			return nil, errEncoded
+		}
+		return o, nil
+	}
+	o.res = message.Response{Status: int(d.number()), Reason: d.bytes(), Proto: uint8(d.number())}
+	n := d.number()
+	if n < 0 || n > int64(len(d.b)) {
+		return nil, errEncoded
+	}
+	o.res.Fields = make(message.Fields, 0, n)
+	for range n {
+		o.res.Fields = append(o.res.Fields, message.Field{Name: d.bytes(), Value: d.bytes()})
+	}
+	received := time.Unix(0, d.number())
+	o.facts = protocol.Describe(&o.res, received, received)
+	o.facts.Age, o.facts.Lifetime = time.Duration(d.number()), time.Duration(d.number())
+	o.facts.Heuristic, o.facts.Control.NoCache = d.number() == 1, d.number() == 1
+	o.offset, o.size = d.number(), d.number()
+	o.labels = labels{tags: d.texts(), categories: d.texts()}
+	if d.failed {
+		return nil, errEncoded
+	}
+	return o, nil
+}
+
+// holds makes the object keep the record that its body lies in until nobody
+// has it any more.
+func (o *object) holds(r *disk.Record) {
+	o.mapped = true
+	runtime.AddCleanup(o, func(r *disk.Record) { r.Release() }, r)
+}

@@ -1,0 +1,166 @@
+package cache
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/cache/protocol"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// flights are the fetches that others may wait for.
+type flights struct {
+	mu    sync.Mutex
+	under map[Key]*flight
+	// alone are names whose last response was nobody else's: who asks for them
+	// does not wait.
+	alone [4096]uint32
+}
+
+// A flight is one fetch.
+type flight struct {
+	landed chan struct{} // closed when the head of the response is known
+	o      *object       // what grows, nil when nothing is shared
+	g      *growing
+	fields message.Fields // of the request, those that o varies by
+}
+
+// share says what o grows from.
+func (f *flight) share(o *object, g *growing, fields message.Fields) {
+	f.o, f.g, f.fields = o, g, fields
+}
+
+// shares says whether others may wait for this request's response.
+func (a *ask) shares() bool {
+	q := a.q
+	return q.Method == "GET" && !a.asked.NoStore && !a.asked.NoCache && !q.Has("Range") && !q.Has("Authorization") &&
+		!q.Has("If-None-Match") && !q.Has("If-Modified-Since")
+}
+
+// together fetches what several clients ask for at the same time once.
+func (a *ask) together(o *object) (*message.Response, error) {
+	fl, k := &a.c.fetching, hash(a.name)
+	at, mine := &fl.alone[k.Hi%uint64(len(fl.alone))], uint32(k.Lo)|1
+	fl.mu.Lock()
+	f := fl.under[k]
+	switch {
+	case f == nil:
+		f = &flight{landed: make(chan struct{})}
+		fl.under[k] = f
+		fl.mu.Unlock()
+		defer func() {
+			fl.mu.Lock()
+			delete(fl.under, k)
+			if f.o == nil && f.g == nil {
+				*at = mine
+			} else if *at == mine {
+				*at = 0
+			}
+			fl.mu.Unlock()
+			close(f.landed)
+		}()
+		return a.fetch(o, f)
+	case *at == mine:
+		fl.mu.Unlock()
+		return a.fetch(o, nil)
+	}
+	fl.mu.Unlock()
+	if !a.await(f) {
+		return a.fetch(o, nil)
+	}
+	if s := a.follow(f); s != nil {
+		return s, nil
+	}
+	again, _ := a.c.find(a.name, a.q)
+	if s, err := a.fromStore(again); s != nil || err != nil {
+		return s, err
+	}
+	return a.fetch(again, nil)
+}
+
+// await waits for a fetch of others, not for ever.
+func (a *ask) await(f *flight) bool {
+	timer := time.NewTimer(a.c.wait)
+	defer timer.Stop()
+	select {
+	case <-f.landed:
+		return true
+	case <-timer.C:
+		a.c.count(tiredOfWaiting)
+	case <-a.ctx.Done():
+	}
+	return false
+}
+
+// follow reads along with a fetch of others, where its response fits.
+func (a *ask) follow(f *flight) *message.Response {
+	o := f.o
+	if o == nil || f.g == nil || o.facts.Left(time.Now()) <= 0 || o.facts.Control.NoCache || o.res.Status == 206 {
+		return nil
+	}
+	if names := protocol.Vary(o.res.Fields); len(names) > 0 &&
+		string(protocol.Variant(nil, names, f.fields, "")) != string(protocol.Variant(nil, names, a.q.Fields, "")) {
+		return nil
+	}
+	r := f.g.reader()
+	if r == nil {
+		return nil
+	}
+	s := &message.Response{Status: o.res.Status, Reason: o.res.Reason, Proto: o.res.Proto, Length: f.g.total, Body: r}
+	s.Fields = append(slices.Clip(o.res.Fields), message.Field{Name: ageName, Value: []byte("0")})
+	annotate(s, noteShared)
+	a.note("shared", nil)
+	return s
+}
+
+// refresh validates an object in the background, unless somebody does.
+func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transaction, o *object) {
+	own := &message.Request{Method: "GET", Form: q.Form, Scheme: strings.Clone(q.Scheme), Host: slices.Clone(q.Host), Port: q.Port,
+		Path: slices.Clone(q.Path), Proto: 11, Dial: q.Dial}
+	for _, f := range q.Fields {
+		if !protocol.Conditional(f.Name) && !message.EqualName(f.Name, "range") {
+			own.Fields = append(own.Fields, message.Field{Name: slices.Clone(f.Name), Value: slices.Clone(f.Value)})
+		}
+	}
+	name := []byte(c.appendName(nil, q, t))
+	k := hash(name)
+	fl := &c.fetching
+	fl.mu.Lock()
+	defer fl.mu.Unlock()
+	if fl.under[k] != nil {
+		return
+	}
+	f := &flight{landed: make(chan struct{})}
+	end := func() {
+		fl.mu.Lock()
+		delete(fl.under, k)
+		fl.mu.Unlock()
+		close(f.landed)
+	}
+	select {
+	case c.refreshes <- func(ctx context.Context) {
+		defer end()
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		a := &ask{RoundTripper: r, ctx: ctx, q: own, now: time.Now(), name: name, personal: own.Scheme == "https"}
+		a.asked = protocol.Control(nil)
+		s, err := a.fetch(o, nil)
+		if err != nil {
+			return
+		}
+		_, _ = s.Body.Copy(discard{}, 1<<62)
+		s.Body.Close()
+	}:
+		fl.under[k] = f
+	default:
+		c.count(refreshesDropped)
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,377 @@
+package cache
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"shuultuur/message"
+)
+
+// errCut says that a body ended before all of it was there.
+var errCut = errors.New("cache: the fetch that this response shares has failed")
+
+// A growing is a body that is being fetched and stored, and read meanwhile by
+// those who asked for it. Nobody is paid to fetch it: whoever has read all that
+// is there fetches the next piece, so that a slow client holds up nobody else,
+// and no goroutine is needed. The one who began, the first reader, owns the
+// source: when it leaves while others still read, it fetches the rest for them.
+type growing struct {
+	budget *budget
+	finish func(blocks [][]byte) // called once: with the whole body, or nil when there is none to store
+	most   int64                 // bytes that may be stored
+	total  int64                 // length of the body; below 0 when it is not known
+
+	mu       sync.Mutex
+	moved    sync.Cond
+	src      message.Body
+	fetching bool // a reader reads from src, without mu
+	blocks   [][]byte
+	n        int64
+	taken    int64 // of budget
+	readers  int
+	alone    bool // too large to be stored: the first reader reads src itself
+	ended    bool
+	err      error // once it has ended
+}
+
+// A budget bounds the bytes of all bodies that are being fetched.
+type budget struct {
+	mu         sync.Mutex
+	used, most int64
+}
+
+func (b *budget) take(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used+n > b.most {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+}
+
+const (
+	firstBlock = 16 << 10 // of a body of unknown length
+	nextBlock  = 256 << 10
+)
+
+func newGrowing(src message.Body, most int64, b *budget, finish func([][]byte)) *growing {
+	g := &growing{src: src, most: most, budget: b, finish: finish, total: src.Left()}
+	g.moved.L = &g.mu
+	return g
+}
+
+// reader returns a body that gives all of g, nil when it is too late for one.
+func (g *growing) reader() *reading {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended && g.err != nil || g.alone {
+		return nil
+	}
+	g.readers++
+	return &reading{g: g}
+}
+
+// room returns where the next piece goes, nil when there is none to be had.
+func (g *growing) room() []byte {
+	if k := len(g.blocks); k > 0 && len(g.blocks[k-1]) < cap(g.blocks[k-1]) {
+		b := g.blocks[k-1]
+		return b[len(b):cap(b)]
+	}
+	size := int64(firstBlock)
+	switch {
+	case g.total >= 0:
+		size = min(g.total-g.n, 4*nextBlock)
+	case g.n > 0:
+		size = nextBlock
+	}
+	if g.n+1 > g.most || !g.budget.take(size) {
+		return nil
+	}
+	g.taken += size
+	g.blocks = append(g.blocks, make([]byte, 0, size))
+	return g.blocks[len(g.blocks)-1][:size]
+}
+
+// grew adds m bytes that were put into room.
+func (g *growing) grew(m int) {
+	if m > 0 {
+		k := len(g.blocks) - 1
+		g.blocks[k] = g.blocks[k][:len(g.blocks[k])+m]
+		g.n += int64(m)
+	}
+	if g.src.Done() {
+		g.end(nil)
+	}
+	g.moved.Broadcast()
+}
+
+// end ends the body. The caller holds mu.
+func (g *growing) end(err error) {
+	if g.ended {
+		return
+	}
+	g.ended, g.err = true, err
+	if err == nil && g.total >= 0 && g.n != g.total {
+		g.err = io.ErrUnexpectedEOF
+	}
+	if g.err == nil {
+		g.finish(g.blocks)
+	} else {
+		g.finish(nil)
+	}
+	g.budget.give(g.taken)
+	g.taken = 0
+	g.moved.Broadcast()
+}
+
+// atHand takes over what the source has at hand. The caller holds mu.
+func (g *growing) atHand() {
+	if g.ended || g.fetching || g.alone {
+		return
+	}
+	var vec [4][]byte
+	for _, p := range g.src.Ready(vec[:0]) {
+		for len(p) > 0 {
+			b := g.room()
+			if b == nil {
+				return
+			}
+			m := copy(b, p)
+			p = p[m:]
+			g.src.Skip(m)
+			g.grew(m)
+			if g.ended {
+				return
+			}
+		}
+	}
+}
+
+// more waits until there is more than n bytes, fetching them where nobody does.
+// The caller holds mu.
+func (g *growing) more(n int64) {
+	for !g.ended && g.n <= n && !g.alone {
+		if g.fetching {
+			g.moved.Wait()
+			continue
+		}
+		b := g.room()
+		if b == nil {
+			g.tooLarge()
+			return
+		}
+		g.fetching = true
+		g.mu.Unlock()
+		m, err := g.src.Read(b)
+		g.mu.Lock()
+		g.fetching = false
+		if err != nil && err != io.EOF {
+			g.grew(m)
+			g.end(err)
+			return
+		}
+		g.grew(m)
+		if err == io.EOF {
+			g.end(nil)
+		}
+	}
+}
+
+// tooLarge ends the storing of a body that has grown too large. The reader that
+// is alone with it goes on; with several, none can have all of it.
+func (g *growing) tooLarge() {
+	if g.readers > 1 {
+		g.end(errCut)
+		return
+	}
+	g.alone = true
+	g.finish(nil)
+	g.budget.give(g.taken)
+	g.taken = 0
+}
+
+// A reading is one reader of a growing body.
+type reading struct {
+	g      *growing
+	pos    int64
+	block  int // of pos
+	off    int // in block
+	owner  bool
+	closed bool
+	vec    [][]byte
+}
+
+// direct says whether the reader has read what is stored of a body that is not
+// stored further.
+func (r *reading) direct() bool { return r.g.alone && r.pos == r.g.n }
+
+// ready appends what is stored behind pos. The caller holds mu.
+func (r *reading) ready(dst [][]byte) [][]byte {
+	off := r.off
+	for i := r.block; i < len(r.g.blocks); i++ {
+		if b := r.g.blocks[i]; off < len(b) {
+			dst = append(dst, b[off:])
+		}
+		off = 0
+	}
+	return dst
+}
+
+func (r *reading) skip(n int) {
+	r.pos += int64(n)
+	r.off += n
+	for r.block < len(r.g.blocks) && r.off >= cap(r.g.blocks[r.block]) {
+		r.off -= cap(r.g.blocks[r.block])
+		r.block++
+	}
+}
+
+// Ready implements [message.Body].
+func (r *reading) Ready(dst [][]byte) [][]byte {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.direct() {
+		return g.src.Ready(dst)
+	}
+	g.atHand()
+	return r.ready(dst)
+}
+
+// Skip implements [message.Body].
+func (r *reading) Skip(n int) {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.direct() {
+		g.src.Skip(n)
+		return
+	}
+	r.skip(n)
+}
+
+// next waits for bytes and returns them; none at the end.
+func (r *reading) next() (parts [][]byte, direct bool, err error) {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.more(r.pos)
+	if r.direct() {
+		return nil, true, nil
+	}
+	r.vec = r.ready(r.vec[:0])
+	if len(r.vec) == 0 && g.ended {
+		err = g.err
+		if err == nil {
+			err = io.EOF
+		}
+	}
+	return r.vec, false, err
+}
+
+// Read implements [message.Body].
+func (r *reading) Read(p []byte) (n int, err error) {
+	parts, direct, err := r.next()
+	if direct {
+		return r.g.src.Read(p)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range parts {
+		n += copy(p[n:], b)
+	}
+	r.Skip(n)
+	return n, nil
+}
+
+// Copy implements [message.Body].
+func (r *reading) Copy(w io.Writer, most int64) (n int64, err error) {
+	for n < most && !r.Done() {
+		parts, direct, err := r.next()
+		if direct {
+			m, err := r.g.src.Copy(w, most-n)
+			return n + m, err
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		for _, b := range parts {
+			b = b[:min(int64(len(b)), most-n)]
+			if len(b) == 0 {
+				break
+			}
+			m, err := w.Write(b)
+			n += int64(m)
+			r.Skip(m)
+			if err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (r *reading) Left() int64 {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.ended && g.err == nil:
+		return g.n - r.pos
+	case r.direct():
+		return g.src.Left()
+	case g.total >= 0:
+		return g.total - r.pos
+	}
+	return g.total
+}
+
+// Done implements [message.Body].
+func (r *reading) Done() bool {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.direct() {
+		return g.src.Done()
+	}
+	return g.ended && g.err == nil && r.pos == g.n
+}
+
+// Trailer implements [message.Body]: what is stored has none.
+func (r *reading) Trailer() message.Fields { return nil }
+
+// Close implements [message.Body]. The owner fetches the rest where others
+// still read.
+func (r *reading) Close() error {
+	g := r.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	g.readers--
+	if !r.owner {
+		return nil
+	}
+	for !g.ended && !g.alone && (g.readers > 0 || g.fetching) {
+		g.more(g.n)
+	}
+	if !g.ended && !g.alone {
+		g.end(errCut)
+	}
+	return g.src.Close()
+}

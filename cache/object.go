@@ -1,0 +1,252 @@
+package cache
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/cache/admission"
+	"shuultuur/cache/protocol"
+	"shuultuur/message"
+)
+
+// A Key is the hash of an object's name.
+type Key = admission.Key
+
+// An object is a stored response, or a mark: the note that responses to a name
+// vary by fields of the request, and are kept under names of their own. It
+// never changes, except for what is atomic; an update makes a new one.
+type object struct {
+	name  string // what it answers, see names in key.go
+	url   string // as one would write it in a browser
+	host  string
+	marks *mark // nil: it is a response
+
+	res    message.Response // Body excepted
+	facts  protocol.Facts
+	body   [][]byte
+	length int64 // of body
+	offset int64 // where body begins in the whole representation
+	size   int64 // of the whole representation
+	labels labels
+
+	parent   *object     // the mark that leads to it, where that is known
+	written  atomic.Bool // it is on the disk, or on its way there
+	verdicts *verdicts
+	mapped   bool // body lies in a file, as long as there is the object
+}
+
+// A mark says by which fields of a request responses vary. Its number is part
+// of their names: with the mark all of them become unreachable.
+type mark struct {
+	names     []string
+	number    uint64
+	languages bool // Accept-Language is among names
+}
+
+// labels are what an object can be found by to purge it.
+type labels struct {
+	tags       []string // of the origin (Cache-Tag, Surrogate-Key)
+	categories []string // of its host, when it was stored
+}
+
+// overhead is about what an object takes in memory besides its fields and body.
+const overhead = 700
+
+// weight is how many bytes the object takes in memory.
+func (o *object) weight() int64 {
+	n := int64(overhead + 2*len(o.name) + len(o.url))
+	for i := range o.res.Fields {
+		n += int64(len(o.res.Fields[i].Name)+len(o.res.Fields[i].Value)) + 48
+	}
+	return n + o.length
+}
+
+// whole says whether the body is that of the whole representation.
+func (o *object) whole() bool { return o.offset == 0 && o.length == o.size }
+
+// tagsOf returns the tags that the origin gave a response.
+func tagsOf(f message.Fields) (tags []string) {
+	for i := range f {
+		sep := ""
+		switch {
+		case message.EqualName(f[i].Name, "cache-tag"):
+			sep = ","
+		case message.EqualName(f[i].Name, "surrogate-key"), message.EqualName(f[i].Name, "xkey"):
+			sep = " "
+		default:
+			continue
+		}
+		for v := range strings.SplitSeq(string(f[i].Value), sep) {
+			if v = strings.TrimSpace(v); v != "" && len(tags) < maxLabels {
+				tags = append(tags, v)
+			}
+		}
+	}
+	return tags
+}
+
+// maxLabels bounds the tags and the categories of an object.
+const maxLabels = 32
+
+// verdicts are what policies made of an object's body, each under a key that
+// holds a digest of all that decided. They are shared by all copies of an
+// object with the same body.
+type verdicts struct {
+	mu  sync.Mutex
+	all []verdict
+}
+
+type verdict struct {
+	key   [16]byte
+	value []byte
+}
+
+// maxVerdicts bounds the verdicts on one object: about the number of policies.
+const maxVerdicts = 32
+
+func (v *verdicts) get(key [16]byte) ([]byte, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.all {
+		if v.all[i].key == key {
+			return v.all[i].value, true
+		}
+	}
+	return nil, false
+}
+
+func (v *verdicts) put(key [16]byte, value []byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.all {
+		if v.all[i].key == key {
+			v.all[i].value = value
+			return
+		}
+	}
+	if len(v.all) == maxVerdicts { // the oldest is of lists of the past
+		v.all = v.all[1:]
+	}
+	v.all = append(v.all, verdict{key, value})
+}
+
+// A stored is a response made of an object. It is its own body.
+type stored struct {
+	message.Response
+	message.Memory
+	o      *object
+	fields [24]message.Field
+	digits [64]byte
+}
+
+// Verdict implements [filter.Stored].
+func (s *stored) Verdict(key [16]byte) ([]byte, bool) { return s.o.verdicts.get(key) }
+
+// Keep implements [filter.Stored].
+func (s *stored) Keep(key [16]byte, value []byte) { s.o.verdicts.put(key, value) }
+
+// Close implements [message.Body].
+func (s *stored) Close() error { return s.Memory.Close() }
+
+var (
+	ageName    = []byte("Age")
+	statusName = []byte("Cache-Status")
+	rangeName  = []byte("Content-Range")
+	lengthName = []byte("Content-Length")
+)
+
+// answer makes the response that the object gives to q: all of it, a part, or
+// that the client has it already. It is not ok where the object holds too
+// little.
+func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stored, ok bool) {
+	p, ok := protocol.Answer(q, &o.res, &o.facts, o.offset, o.length, o.size)
+	if !ok {
+		return nil, false
+	}
+	s = &stored{o: o}
+	s.Response = message.Response{Status: p.Status, Proto: o.res.Proto, Body: s}
+	s.Fields = s.fields[:0]
+	d := s.digits[:0]
+	number := func(n int64) []byte {
+		start := len(d)
+		d = strconv.AppendInt(d, n, 10)
+		return d[start:len(d):len(d)]
+	}
+	for _, f := range o.res.Fields {
+		if p.Status != o.res.Status && len(f.Name) > 8 && message.EqualName(f.Name[:8], "content-") && drops(p.Status, f.Name) {
+			continue
+		}
+		s.Fields = append(s.Fields, f)
+	}
+	switch {
+	case p.Status == 304:
+		s.Reason = []byte("Not Modified")
+	case p.Status == 416:
+		s.Reason = []byte("Range Not Satisfiable")
+		s.Fields = append(s.Fields, message.Field{Name: rangeName, Value: append([]byte("bytes */"), number(o.size)...)})
+	case p.Status == 206 && o.res.Status != 206 || o.res.Status == 206 && p.Status == 206:
+		s.Reason = []byte("Partial Content")
+		s.Length = p.Last - p.First + 1
+		s.part(p.First-o.offset, s.Length)
+		s.Fields.Del("Content-Range")
+		v := append(number(p.First), '-')
+		v = append(append(append([]byte("bytes "), v...), number(p.Last)...), '/')
+		s.Fields = append(s.Fields, message.Field{Name: rangeName, Value: append(v, number(o.size)...)})
+	default:
+		s.Reason = o.res.Reason
+		s.Length = o.length
+		s.Set(o.body...)
+	}
+	if q.Method == "HEAD" {
+		if s.Length > 0 && !s.Fields.Has("Content-Length") {
+			s.Fields = append(s.Fields, message.Field{Name: lengthName, Value: number(s.Length)})
+		}
+		s.Length = message.None
+		s.Set()
+	}
+	age := max(0, int64(o.facts.AgeAt(now)/time.Second))
+	s.Fields = append(s.Fields, message.Field{Name: ageName, Value: number(age)}, message.Field{Name: statusName, Value: note})
+	return s, true
+}
+
+// drops says whether a field that begins with "Content-" stays out of a
+// response with this status that is made of another one.
+func drops(status int, name []byte) bool {
+	switch {
+	case message.EqualName(name, "content-length"), message.EqualName(name, "content-range"):
+		return true
+	case message.EqualName(name, "content-type"), message.EqualName(name, "content-encoding"), message.EqualName(name, "content-language"):
+		return status == 304 || status == 416
+	}
+	return false
+}
+
+// part makes the body be length bytes of the object's, from first on.
+func (s *stored) part(first, length int64) {
+	var parts [][]byte
+	for _, b := range s.o.body {
+		if first >= int64(len(b)) {
+			first -= int64(len(b))
+			continue
+		}
+		b = b[first:]
+		first = 0
+		b = b[:min(int64(len(b)), length)]
+		length -= int64(len(b))
+		parts = append(parts, b)
+		if length == 0 {
+			break
+		}
+	}
+	s.Set(parts...)
+}
+
+// sameTag says whether two responses have the same strong entity tag, so that
+// their parts can be combined.
+func sameTag(a, b *protocol.Facts) bool {
+	return protocol.Strong(a.Tag) && bytes.Equal(a.Tag, b.Tag)
+}

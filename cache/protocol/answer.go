@@ -1,0 +1,177 @@
+package protocol
+
+import (
+	"bytes"
+
+	"shuultuur/message"
+)
+
+// A Part is what a client gets of a stored response.
+type Part struct {
+	Status      int   // 200 and the like: the response as it is; 206, 304, 416
+	First, Last int64 // of the body, both inclusive, for 206
+}
+
+// Answer is what the conditions and the range of a request make of a stored
+// response whose body has length bytes (RFC 9110, 13.2.2 and 14.2; RFC 9111,
+// 4.3.2). size is the length of the whole representation and offset where the
+// stored body begins in it: a stored 206 holds a part. It is not ok where the
+// stored part does not hold what is asked for.
+func Answer(q *message.Request, s *message.Response, f *Facts, offset, length, size int64) (p Part, ok bool) {
+	whole := offset == 0 && length == size
+	if NotModified(q.Fields, s, f) {
+		return Part{Status: 304}, true
+	}
+	v := q.Get("Range")
+	if v == nil || q.Method != "GET" || s.Status != 200 && s.Status != 206 || !sameRange(q.Fields, f) {
+		return Part{Status: s.Status}, whole
+	}
+	first, last, kind := Range(v, size)
+	switch {
+	case kind == noRange:
+		return Part{Status: s.Status}, whole
+	case kind == unsatisfiable:
+		return Part{Status: 416}, whole
+	case first < offset || last >= offset+length:
+		return Part{}, false
+	}
+	return Part{Status: 206, First: first, Last: last}, true
+}
+
+// NotModified says whether the client has the stored response already.
+func NotModified(q message.Fields, s *message.Response, f *Facts) bool {
+	if s.Status != 200 && s.Status != 206 {
+		return false
+	}
+	given := false
+	for i := range q {
+		if !is(q[i].Name, "if-none-match") {
+			continue
+		}
+		given = true
+		for v := q[i].Value; len(v) > 0; {
+			var item []byte
+			item, v = nextItem(v)
+			if string(item) == "*" || f.Tag != nil && weakEqual(item, f.Tag) {
+				return true
+			}
+		}
+	}
+	if given {
+		return false
+	}
+	since, ok := Date(q.Get("If-Modified-Since"))
+	if !ok {
+		return false
+	}
+	if !f.Modified.IsZero() {
+		return !f.Modified.After(since)
+	}
+	return !f.Date.After(since) // RFC 9111, 4.3.2: Date stands in for Last-Modified
+}
+
+// weakEqual compares entity tags (RFC 9110, 8.8.3.2). One that lacks its quotes
+// is compared as if it had them.
+func weakEqual(a, b []byte) bool { return bytes.Equal(opaque(a), opaque(b)) }
+
+func opaque(v []byte) []byte {
+	v = bytes.TrimPrefix(v, []byte("W/"))
+	return bytes.TrimSuffix(bytes.TrimPrefix(v, []byte(`"`)), []byte(`"`))
+}
+
+// Strong says whether a tag is strong.
+func Strong(tag []byte) bool { return len(tag) > 1 && tag[0] == '"' && tag[len(tag)-1] == '"' }
+
+// sameRange says whether a range may be served: there is no If-Range, or it
+// names the stored response (RFC 9110, 13.1.5).
+func sameRange(q message.Fields, f *Facts) bool {
+	v := q.Get("If-Range")
+	if v == nil {
+		return true
+	}
+	if t, ok := Date(v); ok {
+		// A second is too coarse where the response was made in the same one.
+		return !f.Modified.IsZero() && f.Modified.Equal(t) && f.Date.Sub(f.Modified) >= 1e9
+	}
+	return Strong(v) && bytes.Equal(v, f.Tag)
+}
+
+type rangeKind uint8
+
+const (
+	noRange       rangeKind = iota // none that can be served: the field is ignored
+	oneRange                       // bytes first to last
+	unsatisfiable                  // it begins behind the end
+)
+
+// Range reads a Range field with one range of bytes (RFC 9110, 14.1.2) of a
+// representation of size bytes. Several ranges are served as the whole.
+func Range(v []byte, size int64) (first, last int64, kind rangeKind) {
+	v, ok := bytes.CutPrefix(bytes.ToLower(v), []byte("bytes="))
+	v = bytes.Trim(v, " \t")
+	from, to, dash := bytes.Cut(v, []byte("-"))
+	if !ok || !dash || bytes.IndexByte(v, ',') >= 0 {
+		return 0, 0, noRange
+	}
+	from, to = bytes.Trim(from, " \t"), bytes.Trim(to, " \t")
+	if len(from) == 0 {
+		n, ok := Number(to)
+		switch {
+		case !ok:
+			return 0, 0, noRange
+		case n == 0 || size == 0:
+			return 0, 0, unsatisfiable
+		}
+		return max(0, size-n), size - 1, oneRange
+	}
+	first, ok = Number(from)
+	if !ok {
+		return 0, 0, noRange
+	}
+	last = size - 1
+	if len(to) > 0 {
+		n, ok := Number(to)
+		if !ok || n < first {
+			return 0, 0, noRange
+		}
+		last = min(last, n)
+	}
+	if first >= size {
+		return 0, 0, unsatisfiable
+	}
+	return first, last, oneRange
+}
+
+// ContentRange reads a Content-Range field (RFC 9110, 14.4); size is -1 where
+// it is not known.
+func ContentRange(v []byte) (first, last, size int64, ok bool) {
+	v, ok = bytes.CutPrefix(bytes.ToLower(v), []byte("bytes "))
+	span, whole, slash := bytes.Cut(bytes.Trim(v, " \t"), []byte("/"))
+	from, to, dash := bytes.Cut(span, []byte("-"))
+	if !ok || !slash || !dash {
+		return 0, 0, 0, false
+	}
+	var okFirst, okLast bool
+	first, okFirst = Number(from)
+	last, okLast = Number(to)
+	size = -1
+	if string(whole) != "*" {
+		if size, ok = Number(whole); !ok || last >= size {
+			return 0, 0, 0, false
+		}
+	}
+	return first, last, size, okFirst && okLast && first <= last
+}
+
+// Invalidates returns the URIs besides its own that the response to an unsafe
+// request makes invalid (RFC 9111, 4.4): those of Location and
+// Content-Location. The caller keeps to the same origin.
+func Invalidates(s *message.Response) [][]byte {
+	var list [][]byte
+	for _, name := range [...]string{"Location", "Content-Location"} {
+		if v := s.Get(name); len(v) > 0 {
+			list = append(list, v)
+		}
+	}
+	return list
+}

@@ -1,0 +1,160 @@
+package protocol
+
+import (
+	"bytes"
+	"time"
+
+	"shuultuur/message"
+)
+
+// longest is what a directive of 2^31 seconds or more stands for (RFC 9111,
+// 1.2.2).
+const longest = (1<<31 - 1) * time.Second
+
+// Directives are those of a Cache-Control field (RFC 9111, 5.2; RFC 5861;
+// RFC 8246). A time that is not given is -1.
+type Directives struct {
+	MaxAge, SMaxAge                    time.Duration
+	StaleWhileRevalidate, StaleIfError time.Duration
+	MaxStale, MinFresh                 time.Duration // of requests
+
+	NoStore, NoCache, Private, Public bool // NoCache and Private: of the whole response
+	MustRevalidate, ProxyRevalidate   bool
+	MustUnderstand, Immutable         bool
+	OnlyIfCached, NoTransform         bool
+
+	// Fields are the names of fields that no-cache and private name. They are
+	// neither stored nor sent from the store.
+	Fields [][]byte
+	// Given says that there was a Cache-Control field.
+	Given bool
+}
+
+// Control reads the Cache-Control fields among f.
+func Control(f message.Fields) (d Directives) {
+	d.MaxAge, d.SMaxAge, d.StaleWhileRevalidate, d.StaleIfError, d.MaxStale, d.MinFresh = -1, -1, -1, -1, -1, -1
+	for i := range f {
+		if len(f[i].Name) == 13 && message.EqualName(f[i].Name, "cache-control") {
+			d.Given = true
+			d.read(f[i].Value)
+		}
+	}
+	return d
+}
+
+// read adds the directives of one field line.
+func (d *Directives) read(v []byte) {
+	for len(v) > 0 {
+		var item []byte
+		item, v = nextItem(v)
+		name, value, has := bytes.Cut(item, []byte("="))
+		quoted := has && len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"'
+		if quoted {
+			value = value[1 : len(value)-1]
+		}
+		d.add(name, value, has)
+	}
+}
+
+func (d *Directives) add(name, value []byte, has bool) {
+	is := func(s string) bool { return len(name) == len(s) && message.EqualName(name, s) }
+	switch {
+	case is("max-age"):
+		set(&d.MaxAge, value)
+	case is("s-maxage"):
+		set(&d.SMaxAge, value)
+	case is("stale-while-revalidate"):
+		set(&d.StaleWhileRevalidate, value)
+	case is("stale-if-error"):
+		set(&d.StaleIfError, value)
+	case is("min-fresh"):
+		set(&d.MinFresh, value)
+	case is("max-stale"):
+		if !has {
+			d.MaxStale = longest // of any age
+			return
+		}
+		set(&d.MaxStale, value)
+	case is("no-store"):
+		d.NoStore = true
+	case is("no-cache"):
+		d.NoCache = d.NoCache || !d.names(value)
+	case is("private"):
+		d.Private = d.Private || !d.names(value)
+	case is("public"):
+		d.Public = true
+	case is("must-revalidate"):
+		d.MustRevalidate = true
+	case is("proxy-revalidate"):
+		d.ProxyRevalidate = true
+	case is("must-understand"):
+		d.MustUnderstand = true
+	case is("immutable"):
+		d.Immutable = true
+	case is("only-if-cached"):
+		d.OnlyIfCached = true
+	case is("no-transform"):
+		d.NoTransform = true
+	}
+}
+
+// names adds the names of fields in the value of a directive, and says whether
+// there are any.
+func (d *Directives) names(value []byte) bool {
+	some := false
+	for v := range bytes.SplitSeq(value, []byte(",")) {
+		if v = bytes.Trim(v, " \t"); len(v) > 0 {
+			d.Fields = append(d.Fields, v)
+			some = true
+		}
+	}
+	return some
+}
+
+// set sets a time. A directive that is given twice with different values, or
+// with one that is no number, counts as 0: what may be stale is (RFC 9111,
+// 4.2.1).
+func set(to *time.Duration, value []byte) {
+	n, ok := Seconds(value)
+	switch {
+	case !ok, *to >= 0 && *to != n:
+		*to = 0
+	default:
+		*to = n
+	}
+}
+
+// Seconds reads a number of seconds (RFC 9111, 1.2.2): digits only.
+func Seconds(v []byte) (time.Duration, bool) {
+	if len(v) == 0 {
+		return 0, false
+	}
+	n := int64(0)
+	for _, c := range v {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if n = n*10 + int64(c-'0'); n > int64(longest/time.Second) {
+			n = int64(longest / time.Second)
+		}
+	}
+	return time.Duration(n) * time.Second, true
+}
+
+// nextItem returns the first item of a comma-separated list, without white
+// space around it, and the list behind it. Commas in quoted strings do not
+// count.
+func nextItem(v []byte) (item, rest []byte) {
+	quoted, i := false, 0
+	for ; i < len(v); i++ {
+		switch {
+		case quoted && v[i] == '\\':
+			i++
+		case v[i] == '"':
+			quoted = !quoted
+		case v[i] == ',' && !quoted:
+			return bytes.Trim(v[:i], " \t"), v[i+1:]
+		}
+	}
+	return bytes.Trim(v, " \t"), nil
+}

@@ -1,0 +1,590 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"shuultuur/cache/protocol"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// A RoundTripper answers from a cache what it can, and from an origin the rest.
+type RoundTripper struct {
+	c      *Cache
+	origin Origin
+}
+
+// Over returns the cache in front of origin.
+func (c *Cache) Over(origin Origin) *RoundTripper { return &RoundTripper{c, origin} }
+
+// An ask is one request on its way through the cache.
+type ask struct {
+	*RoundTripper
+	ctx      context.Context
+	q        *message.Request
+	t        *filter.Transaction // nil: not known
+	asked    protocol.Directives
+	name     []byte
+	personal bool
+	now      time.Time
+	room     [512]byte // of name
+}
+
+// RoundTrip answers q. Responses say in Cache-Status where they come from (RFC
+// 9211). Those from the store have a Body that is a [filter.Stored].
+func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {
+	a := &ask{RoundTripper: r, ctx: ctx, q: q, t: filter.Of(ctx), now: time.Now(), personal: q.Scheme == "https"}
+	c := r.c
+	switch {
+	case q.Upgrade != nil, q.Host == nil:
+		return r.origin.RoundTrip(ctx, q)
+	case q.Method != "GET" && q.Method != "HEAD":
+		return a.change()
+	case q.Length != message.None, q.Has("If-Match"), q.Has("If-Unmodified-Since"):
+		return a.pass(noteBypass)
+	case a.personal && (a.t == nil || !c.stores(a.t)), c.never(q, a.t):
+		return a.pass(noteBypass)
+	}
+	a.asked = protocol.Control(q.Fields)
+	if !a.asked.Given && q.HasToken("Pragma", "no-cache") {
+		a.asked.NoCache = true
+	}
+	a.name = c.appendName(a.room[:0], q, a.t)
+	o, m := c.find(a.name, q)
+	if s, err := a.fromStore(o); s != nil || err != nil {
+		return s, err
+	}
+	if a.asked.OnlyIfCached {
+		return onlyStored(a.now), nil
+	}
+	if q.Method == "HEAD" {
+		return a.head(o, m)
+	}
+	if a.shares() {
+		return a.together(o)
+	}
+	return a.fetch(o, nil)
+}
+
+// fromStore answers with o where the rules allow that without the origin.
+func (a *ask) fromStore(o *object) (*message.Response, error) {
+	if o == nil {
+		return nil, nil
+	}
+	c := a.c
+	use := o.facts.Judge(&a.asked, a.now)
+	switch {
+	case use == protocol.Fresh:
+	case use == protocol.Refresh:
+		c.refresh(a.RoundTripper, a.q, a.t, o)
+	case a.asked.OnlyIfCached && o.facts.Serves(&a.asked, a.now, c.offline):
+	case c.offline > 0 && o.facts.Serves(&a.asked, a.now, c.offline) && c.uplink.down(a.now):
+		if s, ok := o.answer(a.q, a.now, noteOffline); ok {
+			a.note("offline", o)
+			return &s.Response, nil
+		}
+	default:
+		return nil, nil
+	}
+	s, ok := o.answer(a.q, a.now, a.hitNote(o))
+	if !ok {
+		return nil, nil
+	}
+	if use == protocol.Fresh && o.facts.Left(a.now) > 0 {
+		a.note("hit", o)
+	} else {
+		a.note("stale", o)
+	}
+	return &s.Response, nil
+}
+
+// hitNote is Cache-Status for a response from the store.
+func (a *ask) hitNote(o *object) []byte {
+	b := make([]byte, 0, 40)
+	b = append(b, "shuultuur; hit; ttl="...)
+	return strconv.AppendInt(b, int64(o.facts.Left(a.now)/time.Second), 10)
+}
+
+// note counts the answer and puts it on record.
+func (a *ask) note(what string, o *object) {
+	if a.t != nil {
+		a.t.Cache = what
+	}
+	length := int64(0)
+	if o != nil && a.q.Method == "GET" {
+		length = o.length
+	}
+	a.c.answered(what, a.t, length)
+}
+
+// Values of Cache-Status.
+var (
+	noteBypass  = []byte("shuultuur; fwd=bypass")
+	noteMethod  = []byte("shuultuur; fwd=method")
+	noteMiss    = []byte("shuultuur; fwd=uri-miss")
+	noteStored  = []byte("shuultuur; fwd=uri-miss; stored")
+	noteStale   = []byte("shuultuur; fwd=stale")
+	noteRenewed = []byte("shuultuur; fwd=stale; stored")
+	noteShared  = []byte("shuultuur; fwd=uri-miss; collapsed")
+	noteError   = []byte(`shuultuur; hit; fwd=stale; detail="stale: the origin cannot be reached"`)
+	noteOffline = []byte(`shuultuur; hit; detail="offline: the uplink is down"`)
+	noteNothing = []byte(`shuultuur; fwd=uri-miss; fwd-status=504; detail="only-if-cached"`)
+)
+
+// annotate adds Cache-Status to a response from the origin.
+func annotate(s *message.Response, note []byte) {
+	s.Fields = append(s.Fields, message.Field{Name: statusName, Value: note})
+}
+
+// pass sends the request on as if there were no cache.
+func (a *ask) pass(note []byte) (*message.Response, error) {
+	s, err := a.origin.RoundTrip(a.ctx, a.q)
+	if err == nil {
+		annotate(s, note)
+	}
+	a.c.count(bypassed)
+	return s, err
+}
+
+// onlyStored is the answer to only-if-cached when nothing is stored (RFC 9111,
+// 5.2.1.7).
+func onlyStored(now time.Time) *message.Response {
+	s := &message.Response{Status: 504, Reason: []byte("Gateway Timeout"), Proto: 11, Body: new(message.Memory)}
+	s.Fields.Add("Date", now.UTC().Format(http.TimeFormat))
+	s.Fields.Add("Cache-Control", "no-store")
+	annotate(s, noteNothing)
+	return s
+}
+
+// change sends a request that may change something, and takes out what it makes
+// invalid (RFC 9111, 4.4).
+func (a *ask) change() (*message.Response, error) {
+	q, c := a.q, a.c
+	// Methods and fields are the connection's: they are gone with the answer.
+	sent := time.Now()
+	s, err := a.origin.RoundTrip(a.ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer annotate(s, noteMethod)
+	c.count(bypassed)
+	if protocol.Safe(q.Method) || s.Status < 200 || s.Status >= 400 {
+		return s, nil
+	}
+	a.name = c.appendName(a.room[:0], q, a.t)
+	c.remove(a.name)
+	for _, v := range protocol.Invalidates(s) {
+		if name, ok := sameOrigin(a.name, v); ok {
+			c.remove(name)
+		}
+	}
+	if q.Method != "POST" || s.Status != 200 || a.personal {
+		return s, nil
+	}
+	// A response to POST that says it is what GET would get (RFC 9110, 9.3.3).
+	if name, ok := sameOrigin(a.name, s.Get("Content-Location")); ok && string(name) == string(a.name) {
+		a.asked = protocol.Control(q.Fields)
+		return a.store(s, sent, nil, nil, noteMethod), nil
+	}
+	return s, nil
+}
+
+// sameOrigin returns the name of a reference in a response to the request with
+// a name, where it is of the same origin.
+func sameOrigin(name, ref []byte) ([]byte, bool) {
+	end := bytes.IndexByte(name, '\n')
+	rest := []byte(nil)
+	if end < 0 {
+		end = len(name)
+	} else {
+		rest = name[end:]
+	}
+	u := name[:end]
+	i := bytes.Index(u, []byte("://")) + 3
+	slash := bytes.IndexByte(u[i:], '/')
+	if i < 3 || slash < 0 || len(ref) == 0 {
+		return nil, false
+	}
+	origin, path := u[:i+slash], u[i+slash:]
+	if k := bytes.IndexByte(ref, '#'); k >= 0 {
+		ref = ref[:k]
+	}
+	var out []byte
+	switch {
+	case bytes.Contains(ref, []byte("://")):
+		scheme, after, _ := bytes.Cut(ref, []byte("://"))
+		host := after
+		if k := bytes.IndexAny(after, "/?"); k >= 0 {
+			host = after[:k]
+		}
+		if !strings.EqualFold(string(scheme)+"://"+string(host), string(origin)) {
+			return nil, false
+		}
+		out = append(slices.Clone(origin), after[len(host):]...)
+		if len(after) == len(host) {
+			out = append(out, '/')
+		}
+	case bytes.HasPrefix(ref, []byte("//")):
+		return sameOrigin(name, append(append(slices.Clone(u[:i-2]), ref[2:]...), rest...))
+	case ref[0] == '/':
+		out = append(slices.Clone(origin), ref...)
+	case ref[0] == '?':
+		path, _, _ = bytes.Cut(path, []byte("?"))
+		out = append(append(slices.Clone(origin), path...), ref...)
+	default:
+		path, _, _ = bytes.Cut(path, []byte("?"))
+		dir := path[:bytes.LastIndexByte(path, '/')+1]
+		out = append(append(slices.Clone(origin), dir...), ref...)
+	}
+	return append(out, rest...), true
+}
+
+// head sends a HEAD on, and brings what is stored up to date (RFC 9111, 4.3.5).
+func (a *ask) head(o *object, m *mark) (*message.Response, error) {
+	sent := time.Now()
+	s, err := a.origin.RoundTrip(a.ctx, a.q)
+	if err != nil {
+		return a.instead(o, err)
+	}
+	a.note("miss", nil)
+	if o != nil {
+		name := []byte(o.name)
+		if protocol.SameBody(&o.res, o.length, s) && !protocol.Control(s.Fields).NoStore {
+			a.c.renew(o, s, sent, time.Now(), a)
+		} else if s.Status < 500 {
+			a.c.remove(name)
+		}
+	}
+	annotate(s, noteStale)
+	return s, nil
+}
+
+// renew puts an object in place of o that has the fields of a 304, or of a
+// response to HEAD, besides its own.
+func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, a *ask) *object {
+	control := protocol.Control(s.Fields)
+	n := &object{name: o.name, url: o.url, host: o.host, body: o.body, length: o.length, offset: o.offset, size: o.size, labels: o.labels, verdicts: o.verdicts, parent: o.parent}
+	n.res = message.Response{Status: o.res.Status, Reason: o.res.Reason, Proto: o.res.Proto, Length: o.res.Length}
+	n.res.Fields = protocol.Freshen(o.res.Fields, s, control.Fields)
+	if !s.Has("Date") {
+		n.res.Fields.Set("Date", received.UTC().Format(http.TimeFormat))
+	}
+	if !s.Has("Age") {
+		n.res.Fields.Del("Age")
+	}
+	n.facts = protocol.Describe(&n.res, sent, received)
+	c.bound(a.q, a.t, n)
+	if o.mapped { // its body is not in memory of its own
+		n.body = [][]byte{bytes.Join(o.body, nil)}
+	}
+	c.keep(n, o.written.Load())
+	return n
+}
+
+// bound keeps the lifetime of an object within what a rule says.
+func (c *Cache) bound(q *message.Request, t *filter.Transaction, o *object) {
+	if r := c.rule(q, t, &o.res, o.length); r != nil {
+		o.facts.Bound(r.Min.Or(0), r.Max.Or(0))
+	}
+}
+
+// fetch asks the origin: with conditions where o can be validated. f is the
+// flight of the request, nil where others do not share it.
+func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
+	q := a.q
+	validating := o != nil && o.whole() && o.verifiable()
+	completing := o != nil && !o.whole() && o.offset == 0 && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
+	var saved message.Fields
+	switch {
+	case validating:
+		saved = q.Fields
+		q.Fields = protocol.Conditions(make(message.Fields, 0, len(saved)+2), saved, &o.res)
+	case completing:
+		saved = q.Fields
+		q.Fields = o.restOf(saved)
+	}
+	sent := time.Now()
+	s, err := a.origin.RoundTrip(a.ctx, q)
+	if saved != nil {
+		q.Fields = saved
+	}
+	if a.c.offline > 0 {
+		a.c.uplink.saw(err, a.now)
+	}
+	received := time.Now()
+	switch {
+	case err != nil:
+		return a.instead(o, err)
+	case o != nil && protocol.Failed(s.Status) && o.facts.Serves(&a.asked, a.now, 0):
+		if r, ok := o.answer(q, a.now, noteError); ok {
+			s.Body.Close()
+			a.note("stale", o)
+			return &r.Response, nil
+		}
+	case validating && s.Status == 304:
+		if r, err := a.validated(o, s, sent, received); r != nil || err != nil {
+			return r, err
+		}
+		a.c.remove([]byte(o.name))
+		return a.fetch(nil, f)
+	case completing && s.Status == 206:
+		if r := a.complete(o, s, sent, received); r != nil {
+			return r, nil
+		}
+		s.Body.Close()
+		return a.fetch(nil, f)
+	}
+	note := noteMiss
+	if o != nil {
+		note = noteStale
+	}
+	a.note("miss", nil)
+	return a.store(s, sent, o, f, note), nil
+}
+
+// verifiable says whether the origin can be asked whether the object is still
+// what it would send.
+func (o *object) verifiable() bool {
+	return o.facts.Tag != nil || o.res.Has("Last-Modified")
+}
+
+// validated answers after a 304. It returns nothing where that is about another
+// object than the one that is stored.
+func (a *ask) validated(o *object, s *message.Response, sent, received time.Time) (*message.Response, error) {
+	if !protocol.Validated(&o.res, s) {
+		s.Body.Close()
+		return nil, nil
+	}
+	n := a.c.renew(o, s, sent, received, a)
+	s.Body.Close()
+	a.now = received
+	r, ok := n.answer(a.q, received, []byte("shuultuur; hit; fwd=stale; fwd-status=304"))
+	if !ok {
+		return nil, nil
+	}
+	a.note("revalidated", n)
+	return &r.Response, nil
+}
+
+// instead answers a request whose fetch has failed: with what is stored, where
+// that may be stale, or with the failure.
+func (a *ask) instead(o *object, err error) (*message.Response, error) {
+	if o == nil || !unreachable(err) {
+		return nil, err
+	}
+	if !o.facts.Serves(&a.asked, a.now, a.c.offline) {
+		return nil, err
+	}
+	note := noteError
+	if a.c.offline > 0 && a.c.uplink.failed.Load() >= downAfter {
+		note = noteOffline
+	}
+	s, ok := o.answer(a.q, a.now, note)
+	if !ok {
+		return nil, err
+	}
+	a.note("stale", o)
+	return &s.Response, nil
+}
+
+// unreachable says whether err means that the origin could not be reached or
+// broke off, and not that something about the request was refused.
+func unreachable(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENETUNREACH) ||
+		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EPIPE)
+}
+
+// restOf returns the fields that ask for what is missing behind the object.
+func (o *object) restOf(q message.Fields) message.Fields {
+	f := append(make(message.Fields, 0, len(q)+2), q...)
+	f.Add("Range", "bytes="+strconv.FormatInt(o.length, 10)+"-")
+	if protocol.Strong(o.facts.Tag) {
+		f.Add("If-Range", string(o.facts.Tag))
+	}
+	return f
+}
+
+// complete puts a stored part and what was missing together, nil where that
+// cannot be done safely (RFC 9111, 3.4): both need the same strong tag.
+func (a *ask) complete(o *object, s *message.Response, sent, received time.Time) *message.Response {
+	facts := protocol.Describe(s, sent, received)
+	first, last, size, ok := protocol.ContentRange(s.Get("Content-Range"))
+	if !ok || !sameTag(&o.facts, &facts) || first != o.length || size < 0 || last != size-1 || size > a.c.object {
+		return nil
+	}
+	rest, err := io.ReadAll(io.LimitReader(s.Body, last-first+1))
+	if err != nil || int64(len(rest)) != last-first+1 {
+		return nil
+	}
+	s.Body.Close()
+	n := &object{url: o.url, host: o.host, labels: o.labels, verdicts: &verdicts{}, length: size, size: size}
+	n.body = [][]byte{bytes.Join(append(slices.Clone(o.body), rest), nil)}
+	n.res = message.Response{Status: 200, Reason: []byte("OK"), Proto: s.Proto, Length: size}
+	n.res.Fields = protocol.Freshen(o.res.Fields, s, facts.Control.Fields)
+	n.res.Fields.Del("Content-Range")
+	n.res.Fields.Set("Content-Length", strconv.FormatInt(size, 10))
+	n.facts = facts
+	n.facts.Status = 200
+	a.c.bound(a.q, a.t, n)
+	a.c.put(a.name, a.q.Fields, n)
+	r, ok := n.answer(a.q, a.now, noteStored)
+	if !ok {
+		return nil
+	}
+	a.note("miss", nil)
+	return &r.Response
+}
+
+// store stores the response, if that may be, while it goes to the client. note
+// is Cache-Status where it is not stored.
+func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight, note []byte) *message.Response {
+	c, q := a.c, a.q
+	received := time.Now()
+	facts := protocol.Describe(s, sent, received)
+	length := s.Body.Left()
+	why := protocol.Storable(q, s, &facts, &a.asked, a.personal)
+	rule := c.rule(q, a.t, s, length)
+	if rule != nil && rule.Store != nil && !*rule.Store || length > c.object || s.Status == 101 {
+		why = "rule"
+	}
+	if why != "" && rule != nil && rule.Min > 0 && (why == "stale" || why == "not-cacheable") {
+		why = ""
+	}
+	o := &object{verdicts: &verdicts{}, size: -1}
+	if why == "" && s.Status == 206 && !o.partOf(s, length) {
+		why = "part"
+	}
+	if why != "" {
+		if old != nil && s.Status < 500 && why != "no-store" && why != "request-no-store" {
+			c.remove([]byte(old.name)) // it has been replaced by something that is not stored
+		}
+		annotate(s, note)
+		return s
+	}
+	o.url = string(appendURL(nil, q, nil))
+	o.host = hostOf(o.url)
+	o.labels = labels{tags: tagsOf(s.Fields), categories: categoriesOf(a.t)}
+	o.res = message.Response{Status: s.Status, Reason: bytes.Clone(s.Reason), Proto: s.Proto}
+	o.res.Fields = protocol.Keep(make(message.Fields, 0, len(s.Fields)+1), s, facts.Control.Fields)
+	if !s.Has("Date") {
+		o.res.Fields.Add("Date", received.UTC().Format(http.TimeFormat))
+	}
+	o.facts = protocol.Describe(&o.res, sent, received)
+	o.facts.Age = facts.Age // Age is not kept
+	if rule != nil {
+		o.facts.Bound(rule.Min.Or(0), rule.Max.Or(0))
+	}
+	name := bytes.Clone(a.name)
+	fields := q.Fields
+	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
+		fields = cloneFields(fields, names)
+	} else {
+		fields = nil
+	}
+	return a.grow(s, o, name, fields, f)
+}
+
+// grow makes o of the body of s, now where it is at hand, or as it comes.
+func (a *ask) grow(s *message.Response, o *object, name []byte, fields message.Fields, f *flight) *message.Response {
+	c := a.c
+	done := func(blocks [][]byte) {
+		if blocks == nil {
+			return
+		}
+		o.body, o.length = blocks, 0
+		for _, b := range blocks {
+			o.length += int64(len(b))
+		}
+		o.res.Length = o.length
+		if o.size < 0 {
+			o.size = o.length
+		}
+		c.put(name, fields, o)
+	}
+	if a.q.Method == "HEAD" {
+		return s
+	}
+	annotate(s, noteStored)
+	var vec [4][]byte
+	parts, n := s.Body.Ready(vec[:0]), 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	if s.Body.Done() || s.Body.Left() == int64(n) {
+		body := make([]byte, 0, n)
+		for _, p := range parts {
+			body = append(body, p...)
+		}
+		if n > 0 {
+			s.Body.Skip(n)
+		}
+		s.Body.Close()
+		done([][]byte{body})
+		own := &stored{o: o}
+		own.Set(body)
+		s.Body, s.Length = own, o.length
+		return s
+	}
+	g := newGrowing(s.Body, c.object, &c.budget, done)
+	r := g.reader()
+	r.owner = true
+	s.Body = r
+	if f != nil {
+		f.share(o, g, fields)
+	}
+	return s
+}
+
+// partOf makes o a part of a representation, as the response says. It is not
+// one where the length is not known.
+func (o *object) partOf(s *message.Response, length int64) bool {
+	first, last, size, ok := protocol.ContentRange(s.Get("Content-Range"))
+	if !ok || size < 0 || length <= 0 {
+		return false
+	}
+	if length != last-first+1 {
+		// The count is off by what the origin did not send. Without validators
+		// nothing can ever be put together with it: what came is what there is.
+		if length > last-first || last != size-1 || s.Has("ETag") || s.Has("Last-Modified") {
+			return false
+		}
+		size = first + length
+	}
+	o.offset, o.size = first, size
+	return true
+}
+
+// cloneFields copies the fields called names.
+func cloneFields(fields message.Fields, names []string) (out message.Fields) {
+	for _, f := range fields {
+		if contains(names, string(f.Name)) {
+			out = append(out, message.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
+		}
+	}
+	return out
+}
+
+// categoriesOf returns the categories of the host that is asked for.
+func categoriesOf(t *filter.Transaction) (list []string) {
+	if t == nil {
+		return nil
+	}
+	for i := range t.Findings {
+		if f := &t.Findings[i]; f.Check == "category" && f.Score == 0 && len(list) < maxLabels && !slices.Contains(list, f.Category) {
+			list = append(list, f.Category)
+		}
+	}
+	return list
+}

@@ -1,0 +1,328 @@
+package cache
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/atomicfile"
+	"shuultuur/cache/admission"
+	"shuultuur/cache/disk"
+)
+
+// A shelf is where objects are. It outlives a reload: the cache made of new
+// settings goes on with that of the one before.
+type shelf struct {
+	users atomic.Int32
+	log   *slog.Logger
+
+	mu     sync.RWMutex // of memory, policy and judged
+	memory *admission.Queue[*object]
+	policy admission.Policy
+	judged map[Key]*verdicts // on objects that are on the disk
+
+	disk    *disk.Store // nil: none
+	writes  chan *object
+	avoided atomic.Int64 // objects that left memory and were never written
+	dropped atomic.Int64 // writes that found no room in the queue
+
+	purging sync.Mutex
+	purged  atomic.Pointer[map[string]time.Time] // nil: nothing
+	notes   string                               // file of purged, "" without a disk
+}
+
+// Bounds of a shelf.
+const (
+	maxWrites = 1024
+	maxJudged = 200_000
+	maxPurged = 10_000
+	syncEvery = 5 * time.Second
+)
+
+func newShelf(cfg *Config, p *Parts) (*shelf, error) {
+	memory := cfg.Memory.Or(defaultMemory)
+	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
+	s := &shelf{log: p.Log, memory: admission.NewQueue[*object](memory, window), judged: map[Key]*verdicts{}, writes: make(chan *object, maxWrites)}
+	s.memory.Evicted = s.left
+	var err error
+	if s.policy, err = admission.New(cfg.Admission, window); err != nil || cfg.Disk.Or(0) == 0 || p.Trial {
+		return s, err
+	}
+	dir := string(cfg.Folder)
+	if dir == "" {
+		dir = filepath.Join(p.Data, "cache")
+	}
+	if s.disk, err = disk.Open(dir, int64(cfg.Disk)); err != nil {
+		return nil, err
+	}
+	s.notes = filepath.Join(dir, "purged")
+	b, err := os.ReadFile(s.notes)
+	purged := map[string]time.Time{}
+	if err == nil {
+		err = json.Unmarshal(b, &purged)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.disk.Close()
+		return nil, fmt.Errorf("reading what was purged: %w; remove the folder %s to begin anew", err, dir)
+	}
+	if len(purged) > 0 {
+		s.purged.Store(&purged)
+	}
+	return s, nil
+}
+
+// run writes to the disk until ctx ends, and then what waits.
+func (s *shelf) run(ctx context.Context) {
+	if s.disk == nil {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(syncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case o := <-s.writes:
+			s.write(o)
+		case <-tick.C:
+			_ = s.disk.Sync() // what is lost in a power cut is fetched again
+		case <-ctx.Done():
+			for {
+				select {
+				case o := <-s.writes:
+					s.write(o)
+				default:
+					_ = s.disk.Sync()
+					return
+				}
+			}
+		}
+	}
+}
+
+// leave ends the use of the shelf by one cache.
+func (s *shelf) leave() error {
+	if s.users.Add(-1) > 0 || s.disk == nil {
+		return nil
+	}
+	return s.disk.Close()
+}
+
+// left is called for objects that leave memory. The caller holds mu.
+func (s *shelf) left(_ Key, o *object) {
+	if s.disk != nil && !o.written.Load() {
+		s.avoided.Add(1)
+	}
+}
+
+// get returns the object with a name, from memory or from the disk.
+func (s *shelf) get(name []byte) *object {
+	k := hash(name)
+	s.mu.RLock()
+	o, uses, ok := s.memory.Get(k)
+	s.mu.RUnlock()
+	if !ok {
+		o = s.load(k)
+	}
+	if o == nil || o.name != string(name) {
+		return nil
+	}
+	if s.isPurged(o) {
+		s.remove(name)
+		return nil
+	}
+	if ok && s.disk != nil && !o.written.Load() {
+		s.mu.Lock()
+		earned := s.policy.Hit(k, uses)
+		s.mu.Unlock()
+		if earned {
+			s.save(o)
+		}
+	}
+	return o
+}
+
+// load reads an object from the disk.
+func (s *shelf) load(k Key) *object {
+	if s.disk == nil {
+		return nil
+	}
+	r, ok := s.disk.Get(k)
+	if !ok {
+		return nil
+	}
+	o, err := decode(r.Meta)
+	if err != nil {
+		r.Release()
+		return nil
+	}
+	o.body, o.length = [][]byte{r.Body}, int64(len(r.Body))
+	if o.length == 0 {
+		o.body = nil
+	}
+	o.res.Length = o.length
+	o.holds(r)
+	o.written.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.judged[k]; v != nil {
+		o.verdicts = v
+		return o
+	}
+	if len(s.judged) >= maxJudged {
+		for old := range s.judged { // any: it is judged again
+			delete(s.judged, old)
+			break
+		}
+	}
+	o.verdicts = &verdicts{}
+	s.judged[k] = o.verdicts
+	return o
+}
+
+// put stores an object in memory, and on the disk where it is admitted.
+func (s *shelf) put(o *object) (in bool) {
+	k := hash([]byte(o.name))
+	o.written.Store(false)
+	s.mu.Lock()
+	in = s.memory.Put(k, o, o.weight())
+	admitted := s.disk != nil && (s.policy.Insert(k) || s.disk.Unfilled())
+	delete(s.judged, k)
+	s.mu.Unlock()
+	switch {
+	case admitted:
+		s.save(o)
+	case s.disk != nil && s.disk.Has(k): // the one of before must not come back
+		_ = s.disk.Remove(k)
+	}
+	return in
+}
+
+// keep puts an object with newer fields in the place of one with the same body.
+// What is on the disk stays as it is, and is validated again when it is used.
+func (s *shelf) keep(n *object, written bool) {
+	n.written.Store(written)
+	s.mu.Lock()
+	s.memory.Put(hash([]byte(n.name)), n, n.weight())
+	s.mu.Unlock()
+}
+
+// save has an object written to the disk, with the mark that leads to it.
+func (s *shelf) save(o *object) {
+	for _, o := range [...]*object{o.parent, o} {
+		if o == nil || o.written.Swap(true) {
+			continue
+		}
+		select {
+		case s.writes <- o:
+		default:
+			o.written.Store(false)
+			s.dropped.Add(1)
+		}
+	}
+}
+
+func (s *shelf) write(o *object) {
+	k := hash([]byte(o.name))
+	s.mu.RLock()
+	now, ok := s.memory.Peek(k)
+	s.mu.RUnlock()
+	if ok && now != o {
+		return // it was replaced or updated while it waited
+	}
+	if err := s.disk.Put(k, encode(o), o.body); err != nil && !errors.Is(err, disk.ErrTooLarge) && !errors.Is(err, os.ErrClosed) {
+		s.log.Warn("an object was not written", "error", err)
+	}
+}
+
+// remove takes the object or mark with a name out.
+func (s *shelf) remove(name []byte) bool {
+	k := hash(name)
+	s.mu.Lock()
+	_, ok := s.memory.Remove(k)
+	delete(s.judged, k)
+	s.mu.Unlock()
+	if s.disk != nil && s.disk.Has(k) {
+		ok = s.disk.Remove(k) == nil || ok
+	}
+	return ok
+}
+
+// Purge takes out every object of a kind that was stored until now: url, host
+// (and everything below it), tag or category. Objects are taken out when they
+// are next asked for; what was purged holds across a restart.
+func (c *Cache) Purge(kind, value string, now time.Time) error {
+	switch kind {
+	case "host", "category":
+		value = strings.ToLower(strings.Trim(value, "."))
+	case "url", "tag":
+	default:
+		return fmt.Errorf("%q cannot be purged; there are url, host, tag and category", kind)
+	}
+	if value == "" {
+		return fmt.Errorf("purging by %s: no %s is given", kind, kind)
+	}
+	s := c.shelf
+	s.purging.Lock()
+	defer s.purging.Unlock()
+	next := map[string]time.Time{}
+	if old := s.purged.Load(); old != nil {
+		maps.Copy(next, *old)
+	}
+	for len(next) >= maxPurged {
+		return fmt.Errorf("purging %s %q: %d things are purged already; remove the cache's folder while the gateway is stopped to purge all", kind, value, len(next))
+	}
+	next[kind+" "+value] = now
+	s.purged.Store(&next)
+	c.count(purges)
+	if s.notes == "" {
+		return nil
+	}
+	b, err := json.Marshal(next)
+	if err == nil {
+		err = atomicfile.WriteBytes(s.notes, 0o600, b)
+	}
+	if err != nil {
+		return fmt.Errorf("purging %s %q: it holds until the next start only: %w", kind, value, err)
+	}
+	return nil
+}
+
+// isPurged says whether an object was purged after it came.
+func (s *shelf) isPurged(o *object) bool {
+	purged := s.purged.Load()
+	if purged == nil {
+		return false
+	}
+	since := func(key string) bool {
+		at, ok := (*purged)[key]
+		return ok && !o.facts.Received.After(at)
+	}
+	if o.marks != nil {
+		return false
+	}
+	if since("url "+o.url) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
+		slices.ContainsFunc(o.labels.categories, func(v string) bool { return since("category " + v) }) {
+		return true
+	}
+	for host := o.host; ; {
+		if since("host " + host) {
+			return true
+		}
+		_, rest, ok := strings.Cut(host, ".")
+		if !ok {
+			return false
+		}
+		host = rest
+	}
+}

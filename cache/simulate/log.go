@@ -1,0 +1,155 @@
+package simulate
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// maxLine bounds a line of a log, in bytes.
+const maxLine = 1 << 20
+
+// unsized is the size of an object that the log does not give one for.
+const unsized = 16 << 10
+
+// Read reads a log and numbers its objects. Its form is found line by line:
+//
+//   - squid's own: time, duration, client, result/status, bytes, method, URL
+//   - combined and common, of web servers, with URLs or paths
+//   - events, one JSON object a line, as "shuultuur events" and the store jsonl
+//     write them
+//   - a trace: time, number of the object, size
+//   - a trace of nothing but numbers, 4 bytes each, big endian
+//
+// All may be compressed with gzip. Requests that a cache cannot answer (other
+// methods than GET, errors of the proxy, tunnels) are counted as skipped.
+func Read(r io.Reader, temp string) (*Trace, error) {
+	in := bufio.NewReaderSize(r, 256<<10)
+	if head, _ := in.Peek(2); len(head) == 2 && head[0] == 0x1f && head[1] == 0x8b {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("reading the log: %w", err)
+		}
+		in = bufio.NewReaderSize(z, 256<<10)
+	}
+	n, err := newNumberer(temp)
+	if err != nil {
+		return nil, err
+	}
+	if head, _ := in.Peek(64); bytes.IndexByte(head, 0) >= 0 {
+		err = n.numbers(in)
+	} else {
+		err = n.lines(in)
+	}
+	if err != nil {
+		n.drop()
+		n.t.Close()
+		return nil, fmt.Errorf("reading the log: %w", err)
+	}
+	return n.finish()
+}
+
+// numbers reads a trace of numbers.
+func (n *numberer) numbers(in io.Reader) error {
+	var b [4]byte
+	for {
+		if _, err := io.ReadFull(in, b[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := n.add(strconv.AppendUint(nil, uint64(binary.BigEndian.Uint32(b[:])), 10), unsized); err != nil {
+			return err
+		}
+	}
+}
+
+func (n *numberer) lines(in io.Reader) error {
+	s := bufio.NewScanner(in)
+	s.Buffer(make([]byte, 64<<10), maxLine)
+	for s.Scan() {
+		line := bytes.TrimSpace(s.Bytes())
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		url, size, ok := parse(line)
+		if !ok {
+			n.t.Skipped++
+			continue
+		}
+		if err := n.add(url, size); err != nil {
+			return err
+		}
+	}
+	return s.Err()
+}
+
+// parse takes URL and size out of a line.
+func parse(line []byte) (url []byte, size int64, ok bool) {
+	if line[0] == '{' {
+		return parseEvent(line)
+	}
+	if i := bytes.IndexByte(line, '"'); i >= 0 && bytes.IndexByte(line, '[') >= 0 {
+		return parseCombined(line, i)
+	}
+	f := bytes.Fields(line)
+	number := func(b []byte) (int64, bool) {
+		v, err := strconv.ParseInt(string(b), 10, 64)
+		return v, err == nil
+	}
+	switch {
+	case len(f) == 3:
+		size, ok = number(f[2])
+		return f[1], max(size, 1), ok
+	case len(f) >= 7:
+		size, ok = number(f[4])
+		_, status, _ := bytes.Cut(f[3], []byte("/"))
+		return f[6], size, ok && string(f[5]) == "GET" && stored(string(status))
+	}
+	return nil, 0, false
+}
+
+// stored says whether responses with a status are stored. 304 answers about an
+// object that is.
+func stored(status string) bool {
+	switch status {
+	case "200", "203", "206", "300", "301", "304", "308", "404", "410":
+		return true
+	}
+	return false
+}
+
+// parseCombined reads a line of a web server; i is where the first quoted
+// string begins.
+func parseCombined(line []byte, i int) (url []byte, size int64, ok bool) {
+	request, rest, ok := bytes.Cut(line[i+1:], []byte(`"`))
+	f, after := bytes.Fields(request), bytes.Fields(rest)
+	if !ok || len(f) < 2 || string(f[0]) != "GET" || len(after) < 2 || !stored(string(after[0])) {
+		return nil, 0, false
+	}
+	size, err := strconv.ParseInt(string(after[1]), 10, 64)
+	if err != nil && string(after[1]) != "-" {
+		return nil, 0, false
+	}
+	return f[1], size, true
+}
+
+// parseEvent reads an event.
+func parseEvent(line []byte) (url []byte, size int64, ok bool) {
+	var e struct {
+		URL    string `json:"url"`
+		Method string `json:"method"`
+		Status int    `json:"status"`
+		Out    int64  `json:"bytes_out"`
+		Proto  string `json:"proto"`
+	}
+	if json.Unmarshal(line, &e) != nil || e.Method != "GET" || !stored(strconv.Itoa(e.Status)) || e.URL == "" {
+		return nil, 0, false
+	}
+	return []byte(e.URL), e.Out, true
+}

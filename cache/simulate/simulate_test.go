@@ -1,0 +1,181 @@
+package simulate
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"shuultuur/test/data"
+)
+
+func TestLogs(t *testing.T) {
+	for _, c := range []struct {
+		name, log                         string
+		requests, objects, bytes, leftOut int64
+	}{
+		{"squid", "1000.1 20 192.0.2.1 TCP_MISS/200 500 GET http://a.example/ - DIRECT/192.0.2.2 text/html\n" +
+			"1000.2 20 192.0.2.1 TCP_HIT/200 500 GET http://a.example/ - NONE/- text/html\n" +
+			"1000.3 20 192.0.2.1 TCP_TUNNEL/200 900 CONNECT b.example:443 - DIRECT/192.0.2.2 -\n", 2, 1, 1000, 1},
+		{"combined", `192.0.2.1 - - [22/Nov/2026:10:00:00 +0000] "GET /x HTTP/1.1" 200 700 "-" "agent"` + "\n" +
+			`192.0.2.1 - - [22/Nov/2026:10:00:01 +0000] "POST /x HTTP/1.1" 200 700 "-" "agent"` + "\n", 1, 1, 700, 1},
+		{"events", `{"url":"http://a.example/","method":"GET","status":200,"bytes_out":30}` + "\n" + `{"url":"http://b.example/","method":"GET","status":403,"bytes_out":30}` + "\n", 1, 1, 30, 1},
+		{"trace", "1 100 20\n2 101 30\n3 100 20\n", 3, 2, 70, 0},
+		{"nonsense", "what is this\n{\n\"[\n1 2\n", 0, 0, 0, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr, err := Read(strings.NewReader(c.log), t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			if tr.Requests != c.requests || tr.Objects != c.objects || tr.Bytes != c.bytes || tr.Skipped != c.leftOut {
+				t.Errorf("got %d requests, %d objects, %d bytes, %d left out", tr.Requests, tr.Objects, tr.Bytes, tr.Skipped)
+			}
+		})
+	}
+}
+
+// promise checks that the default policy writes at most a quarter of what LRU
+// writes and has at least its hits, at a size of a twentieth of all bytes; the guide has others.
+func promise(t *testing.T, tr *Trace) {
+	t.Helper()
+	r, err := Run(t.Context(), tr, Options{Shares: []float64{0.05}, Policies: []string{"s3-fifo"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(r.Results); i += 2 {
+		base, ours := r.Results[i], r.Results[i+1]
+		t.Logf("%5.1f %%: LRU %.3f, %s %.3f with %.2f of the writes", 100*float64(ours.Size)/float64(r.Footprint), base.Hits, ours.Policy, ours.Hits, ours.OfLRU)
+		if ours.OfLRU > 0.25 || ours.Hits < base.Hits {
+			t.Errorf("size %d: %.3f hits against %.3f, %.2f of the writes", ours.Size, ours.Hits, base.Hits, ours.OfLRU)
+		}
+	}
+}
+
+func TestPromiseHoldsOnRealTraces(t *testing.T) {
+	for _, name := range []string{"adaptsize.trace.gz", "web12.trace.gz"} {
+		t.Run(name, func(t *testing.T) {
+			f, err := os.Open(data.Path(t, "traces", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			tr, err := Read(f, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			promise(t, tr)
+		})
+	}
+}
+
+// zipf writes a trace with the shape of a content delivery network's: popularity
+// by Zipf's law, sizes log-normal and independent of it.
+func zipf(requests int) []byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	const alpha, objects = 0.9, 1.5
+	n := objects * float64(requests)
+	sizes := map[uint64]int64{}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for i := range requests {
+		id := uint64(math.Pow(r.Float64()*(math.Pow(n, 1-alpha)-1)+1, 1/(1-alpha)))
+		if sizes[id] == 0 {
+			sizes[id] = 1 + min(int64(math.Exp(math.Log(12000)+1.6*r.NormFloat64())), 64<<20)
+		}
+		fmt.Fprintln(z, i, id, sizes[id])
+	}
+	z.Close()
+	return b.Bytes()
+}
+
+func TestPromiseHoldsOnAZipfTrace(t *testing.T) {
+	n := 20_000
+	tr, err := Read(bytes.NewReader(zipf(n)), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	promise(t, tr)
+}
+
+// Numbers are exact: what the files sort is what a map counts.
+func TestNumbersAreExact(t *testing.T) {
+	var log bytes.Buffer
+	r := rand.New(rand.NewPCG(3, 4))
+	want := map[int]int{}
+	var order []int
+	for i := range 2_000 {
+		id := r.IntN(5000)
+		want[id]++
+		order = append(order, id)
+		fmt.Fprintln(&log, i, fmt.Sprint("http://example.org/", id), 10+id)
+	}
+	tr, err := Read(&log, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if tr.Objects != int64(len(want)) {
+		t.Errorf("%d objects, want %d", tr.Objects, len(want))
+	}
+	ids := map[int]uint32{}
+	i := 0
+	err = tr.each(t.Context(), func(id uint32, size int64) {
+		if old, ok := ids[order[i]]; ok && old != id || size != int64(10+order[i]) {
+			t.Fatalf("request %d: number %d, was %d; size %d", i, id, old, size)
+		}
+		ids[order[i]] = id
+		i++
+	})
+	if err != nil || i != len(order) {
+		t.Errorf("%d requests, %v", i, err)
+	}
+}
+
+func TestReportInAllForms(t *testing.T) {
+	tr, err := Read(bytes.NewReader(zipf(2000)), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	r, err := Run(t.Context(), tr, Options{Shares: []float64{0.05, 0.1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table, page bytes.Buffer
+	if err := r.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"s3-fifo", "bloom", "always", "lru", "admission:"} {
+		if !strings.Contains(table.String(), want) || !strings.Contains(page.String(), want) {
+			t.Errorf("%q is missing in a report", want)
+		}
+	}
+	if !strings.Contains(page.String(), "<polyline") {
+		t.Error("the page has no plot")
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(`1000.1 20 192.0.2.1 TCP_MISS/200 500 GET http://a.example/ - DIRECT/192.0.2.2 text/html`))
+	f.Add([]byte(`x - - [d] "GET / HTTP/1.0" 200 5`))
+	f.Add([]byte(`{"url":"http://a/","method":"GET","status":200}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			return
+		}
+		if url, _, ok := parse(line); ok && len(url) == 0 {
+			t.Errorf("%q: an empty URL", line)
+		}
+	})
+}
