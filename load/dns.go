@@ -287,7 +287,8 @@ type dnsCounts struct {
 	errors                            [classes]int64
 	example                           [classes]error
 	total, intended                   dist
-	last                              int64 // nanoseconds since the start, of the last query or answer
+	last                              int64 // nanoseconds since the start, of the last query or answer, and of the end of sending
+	lostTime                          int64 // nanoseconds that lost queries waited, all together
 }
 
 func newFlow(g *DNS, i int) *flow {
@@ -318,12 +319,16 @@ func (f *flow) run(ctx, sending context.Context) {
 		}
 		if !done && f.finished(sending) {
 			done = true
+			f.ended()
 			if until = time.Now().Add(f.g.cfg.Timeout); f.g.cfg.Rate > 0 {
 				until = f.g.until
 			}
 		}
 		now := time.Now()
 		if over := ctx.Err() != nil; over || now.Sub(looked) >= lookEvery {
+			if over && !done {
+				f.ended()
+			}
 			left := f.look(now, over)
 			if over || done && left == 0 {
 				return
@@ -514,8 +519,7 @@ func (f *flow) look(now time.Time, over bool) int {
 		case s.sent == 0:
 			continue
 		case s.sent < oldest:
-			f.counts.lost++
-			f.recentLost++
+			f.lose(s.sent)
 		case over:
 			f.counts.unfinished++
 		default:
@@ -525,6 +529,21 @@ func (f *flow) look(now time.Time, over bool) int {
 		f.outstanding--
 	}
 	return f.outstanding
+}
+
+// lose counts a query that got no answer. The caller holds mu.
+func (f *flow) lose(sent int64) {
+	f.counts.lost++
+	f.recentLost++
+	f.counts.lostTime += min(int64(time.Since(f.g.start)), sent+int64(f.g.cfg.Timeout)) - sent
+}
+
+// ended notes the end of sending. A server that fell silent has not answered
+// faster for it.
+func (f *flow) ended() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts.last = max(f.counts.last, int64(time.Since(f.g.start)))
 }
 
 // count adds an error to its class. The caller holds mu.
@@ -544,10 +563,9 @@ func (f *flow) failed(id uint16, err error) {
 	defer f.mu.Unlock()
 	f.count(err)
 	if s := &f.slots[id]; s.sent != 0 {
+		f.lose(s.sent)
 		s.sent = 0
 		f.outstanding--
-		f.counts.lost++
-		f.recentLost++
 	}
 }
 
@@ -564,9 +582,8 @@ func (f *flow) broken(ctx context.Context, err error) {
 	f.link.close()
 	for i := range f.slots {
 		if f.slots[i].sent != 0 {
+			f.lose(f.slots[i].sent)
 			f.slots[i].sent = 0
-			f.counts.lost++
-			f.recentLost++
 		}
 	}
 	f.outstanding = 0

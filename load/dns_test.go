@@ -404,31 +404,6 @@ func TestPortableDatagrams(t *testing.T) {
 	}
 }
 
-func TestNamesInWireForm(t *testing.T) {
-	long := strings.Repeat("a", 63)
-	for in, want := range map[string]string{
-		".":                         "\x00",
-		"a":                         "\x01a\x00",
-		"Example.com.":              "\x07Example\x03com\x00",
-		`a\.b.c`:                    "\x03a.b\x01c\x00",
-		`\097\\.c`:                  "\x02a\\\x01c\x00",
-		long + ".x":                 "\x3f" + long + "\x01x\x00",
-		"":                          "",
-		"a..b":                      "",
-		".a":                        "",
-		long + "a":                  "",
-		`a\`:                        "",
-		`a\25`:                      "",
-		`a\256`:                     "",
-		strings.Repeat(long+".", 4): "",
-	} {
-		got, err := appendName(nil, in)
-		if string(got) != want || (err == nil) == (want == "") {
-			t.Errorf("appendName(%q) = %q, %v, want %q", in, got, err, want)
-		}
-	}
-}
-
 func TestReadQueries(t *testing.T) {
 	q, err := ReadQueries(strings.NewReader("; comment\nexample.com A\n\n# more\nwww.example.com type65\n"), "q.txt")
 	if err != nil || q.Len() != 2 {
@@ -539,5 +514,47 @@ func TestMainDNS(t *testing.T) {
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "r.html")); err != nil || !bytes.Contains(page, []byte("<polyline")) {
 		t.Errorf("no report with plots: %v", err)
+	}
+}
+
+// TestAServerThatFallsSilent: the rate is that over the run, not over the moment
+// until the server fell silent, and what held the window is said.
+func TestAServerThatFallsSilent(t *testing.T) {
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server sync.WaitGroup
+	server.Go(func() {
+		buf := make([]byte, 512)
+		for n := 0; ; n++ {
+			size, from, err := c.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if n >= 200 {
+				continue
+			}
+			for _, r := range nameServer(buf[:size]) {
+				_, _ = c.WriteTo(r, from)
+			}
+		}
+	})
+	defer server.Wait()
+	defer c.Close()
+	r := runDNS(t, t.Context(), DNSConfig{Server: c.LocalAddr().String(), Queries: queries(t, "www"), Window: 10, Duration: time.Second, Timeout: 400 * time.Millisecond})
+	if r.Completed != 200 || r.Lost == 0 || r.Seconds < 1 || r.Seconds > 1.4 {
+		t.Errorf("%d completed and %d lost in %v seconds", r.Completed, r.Lost, r.Seconds)
+	}
+	if r.WindowLost < 0.5 || r.WindowLost > 1 {
+		t.Errorf("%v of the window lost", r.WindowLost)
+	}
+	var text strings.Builder
+	if err := r.Text(&text); err != nil || !strings.Contains(text.String(), "full of lost queries") {
+		t.Errorf("reported %s", text.String())
+	}
+	r = runDNS(t, t.Context(), DNSConfig{Server: udpServer(t), Queries: queries(t, "www"), Window: 10, Count: 500})
+	if r.WindowLost != 0 {
+		t.Errorf("%v of the window lost", r.WindowLost)
 	}
 }

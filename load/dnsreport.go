@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"shuultuur/dns"
 )
 
 // DNSReport is what a run against a name server measured. It is also the JSON
@@ -22,7 +24,7 @@ type DNSReport struct {
 	Mode       string    `json:"mode"` // window or rate
 	Load       float64   `json:"load"` // the window, or queries per second
 	Sockets    int       `json:"sockets"`
-	Seconds    float64   `json:"seconds"` // from the first query to the last or its answer
+	Seconds    float64   `json:"seconds"` // from the first query to the end of sending, or the last answer
 	CPUSeconds float64   `json:"cpu_seconds"`
 
 	Sent          int64 `json:"sent"`
@@ -35,6 +37,9 @@ type DNSReport struct {
 	Reconnects    int64 `json:"reconnects"`
 	BytesSent     int64 `json:"bytes_sent"` // of messages
 	BytesReceived int64 `json:"bytes_received"`
+	// WindowLost is the part of the window, from 0 to 1, that lost queries
+	// held, on average over the run.
+	WindowLost float64 `json:"window_lost"`
 
 	Rcodes   map[string]int64  `json:"rcodes"`
 	Errors   map[string]int64  `json:"errors"`   // of the system and of connections, by class
@@ -56,7 +61,7 @@ func (g *DNS) report(cpu time.Duration, unsent int64, points []Point) *DNSReport
 		r.Mode, r.Load = "rate", g.cfg.Rate
 	}
 	var total, intended dist
-	last := int64(0)
+	last, lostTime := int64(0), int64(0)
 	for _, f := range g.flows {
 		f.mu.Lock()
 		c := &f.counts
@@ -71,7 +76,7 @@ func (g *DNS) report(cpu time.Duration, unsent int64, points []Point) *DNSReport
 		r.BytesReceived += c.bytesReceived
 		for i, n := range c.rcodes {
 			if n > 0 {
-				r.Rcodes[rcodeNames[i]] += n
+				r.Rcodes[dns.RcodeName(uint16(i))] += n
 			}
 		}
 		for i, n := range c.errors {
@@ -86,9 +91,13 @@ func (g *DNS) report(cpu time.Duration, unsent int64, points []Point) *DNSReport
 		total.merge(&c.total)
 		intended.merge(&c.intended)
 		last = max(last, c.last)
+		lostTime += c.lostTime
 		f.mu.Unlock()
 	}
 	r.Seconds = time.Duration(last).Seconds()
+	if g.cfg.Window > 0 && last > 0 {
+		r.WindowLost = min(float64(lostTime)/float64(last)/float64(g.cfg.Window), 1)
+	}
 	r.Total, r.Intended = total.latency(), intended.latency()
 	return r
 }
@@ -112,11 +121,19 @@ func (r *DNSReport) Text(w io.Writer) error {
 	if r.Seconds > 0 {
 		p.f("rate         %12.6g  queries/s\n", float64(r.Completed)/r.Seconds)
 	}
+	if r.WindowLost >= 0.01 {
+		p.f("lost window  %19.2f %%  of the window waited for lost queries\n", 100*r.WindowLost)
+	}
+	if r.WindowLost >= 0.5 {
+		p.f("The window was full of lost queries, so that few others were sent: the rate says little\n" +
+			"of the server. Use -rate, a larger -window or a shorter -timeout.\n")
+	}
 	if r.Completed > 0 {
 		p.f("bytes        %12.4g  a query, %.4g an answer\n", float64(r.BytesSent)/float64(max(r.Sent, 1)), float64(r.BytesReceived)/float64(r.Completed))
 	}
 	p.f("\n")
-	for _, name := range rcodeNames {
+	for i := range uint16(16) {
+		name := dns.RcodeName(i)
 		if n := r.Rcodes[name]; n > 0 {
 			p.f("%-10s   %12d  %6.2f %%\n", name, n, 100*float64(n)/float64(r.Completed))
 		}

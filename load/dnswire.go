@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
+
+	"shuultuur/dns"
 )
 
 // The part of the DNS wire format (RFC 1035 section 4) that asking needs: a
@@ -19,102 +20,14 @@ const (
 	maxQuery    = dnsHeader + maxQuestion
 )
 
-var dnsTypes = map[string]uint16{
-	"A": 1, "NS": 2, "CNAME": 5, "SOA": 6, "PTR": 12, "HINFO": 13, "MX": 15, "TXT": 16, "RP": 17, "AAAA": 28, "LOC": 29,
-	"SRV": 33, "NAPTR": 35, "DNAME": 39, "DS": 43, "SSHFP": 44, "RRSIG": 46, "NSEC": 47, "DNSKEY": 48, "NSEC3": 50,
-	"NSEC3PARAM": 51, "TLSA": 52, "CDS": 59, "CDNSKEY": 60, "SVCB": 64, "HTTPS": 65, "SPF": 99, "ANY": 255, "CAA": 257,
-}
-
-// rcodeNames are the response codes of a header (RFC 6895 section 2.3).
-var rcodeNames = [16]string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET",
-	"NXRRSET", "NOTAUTH", "NOTZONE", "DSOTYPENI", "RCODE12", "RCODE13", "RCODE14", "RCODE15"}
-
-// dnsType reads the name of a type, as A or TYPE65.
-func dnsType(s string) (uint16, error) {
-	up := strings.ToUpper(s)
-	if t, ok := dnsTypes[up]; ok {
-		return t, nil
-	}
-	if digits, ok := strings.CutPrefix(up, "TYPE"); ok {
-		if n, err := strconv.ParseUint(digits, 10, 16); err == nil {
-			return uint16(n), nil
-		}
-	}
-	return 0, fmt.Errorf("%q is not a type of DNS record; others than the usual are written as TYPE65", s)
-}
-
-// appendName appends a name in wire form. It understands the escapes of zone
-// files: \. and \097.
-func appendName(b []byte, name string) ([]byte, error) {
-	if name == "." {
-		return append(b, 0), nil
-	}
-	start, label := len(b), len(b) // label: where the length of the label being written stands
-	b = append(b, 0)
-	closeLabel := func() error {
-		n := len(b) - label - 1
-		if n == 0 {
-			return fmt.Errorf("%q is not a domain name: an empty label", name)
-		}
-		if n > 63 {
-			return fmt.Errorf("%q is not a domain name: a label of %d bytes, 63 are allowed", name, n)
-		}
-		b[label] = byte(n)
-		label = len(b)
-		b = append(b, 0)
-		return nil
-	}
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if c == '.' {
-			if err := closeLabel(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if c == '\\' {
-			var ok bool
-			if c, i, ok = escaped(name, i+1); !ok {
-				return nil, fmt.Errorf("%q is not a domain name: a backslash stands before a byte or three digits", name)
-			}
-		}
-		b = append(b, c)
-	}
-	if len(b) > label+1 || label == start {
-		if err := closeLabel(); err != nil {
-			return nil, err
-		}
-	}
-	// The length of the empty label that is left is the root's.
-	if len(b)-start > 255 {
-		return nil, fmt.Errorf("%q is not a domain name: %d bytes, 255 are allowed", name, len(b)-start)
-	}
-	return b, nil
-}
-
-// escaped reads what follows a backslash at i and returns where it ends.
-func escaped(s string, i int) (c byte, end int, ok bool) {
-	if i >= len(s) {
-		return 0, i, false
-	}
-	if s[i] < '0' || s[i] > '9' {
-		return s[i], i, true
-	}
-	if i+3 > len(s) {
-		return 0, i, false
-	}
-	n, err := strconv.ParseUint(s[i:i+3], 10, 8)
-	return byte(n), i + 2, err == nil
-}
-
 // appendQuery appends a query with ID 0 that asks for recursion.
 func appendQuery(b []byte, name string, typ uint16) ([]byte, error) {
 	b = append(b, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0)
-	b, err := appendName(b, name)
+	wire, err := dns.Name(name)
 	if err != nil {
 		return nil, err
 	}
-	b = binary.BigEndian.AppendUint16(b, typ)
+	b = binary.BigEndian.AppendUint16(append(b, wire...), typ)
 	return binary.BigEndian.AppendUint16(b, 1), nil // class IN
 }
 
@@ -166,7 +79,7 @@ func (q *Queries) Len() int { return len(q.ends) }
 
 // Add appends a query. typ is as A, AAAA or TYPE65.
 func (q *Queries) Add(name, typ string) error {
-	t, err := dnsType(typ)
+	t, err := dns.Type(typ)
 	if err != nil {
 		return err
 	}

@@ -441,6 +441,9 @@ func TestOnlyLoopbackUnlessAllowed(t *testing.T) {
 		{Config{URLs: []string{"http://192.0.2.7/"}, Allow: []string{"192.0.2.7"}}, true},
 		{Config{URLs: []string{"http://192.0.2.7/"}, Allow: []string{"192.0.2.8"}}, false},
 		{Config{URLs: []string{"http://192.0.2.7/"}, Proxy: "127.0.0.1:1"}, false},
+		{Config{URLs: []string{"http://no-such-host.invalid/"}, Proxy: "127.0.0.1:1"}, false},
+		{Config{URLs: []string{"http://no-such-host.invalid/"}, Proxy: "127.0.0.1:1", Allow: []string{"no-such-host.invalid"}}, true},
+		{Config{URLs: []string{"http://no-such-host.invalid/"}, Allow: []string{"no-such-host.invalid"}}, false},
 		{Config{URLs: []string{"http://127.0.0.1/"}, Proxy: "192.0.2.7:1"}, false},
 		{Config{URLs: []string{"http://127.0.0.1/"}, Proxy: "192.0.2.7:1", Allow: []string{"192.0.2.7"}}, true},
 	} {

@@ -18,6 +18,7 @@ import (
 
 const usage = `usage: shuultuur load http [flags] url_file|URL ...
        shuultuur load dns [flags] SERVER query_file
+       shuultuur load votes [flags] URL
        shuultuur load origin [flags]
        shuultuur load compare A.json B.json
 
@@ -41,6 +42,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		err = mainHTTP(ctx, args[1:], stdout, stderr)
 	case "dns":
 		err = mainDNS(ctx, args[1:], stdout, stderr)
+	case "votes":
+		err = mainVotes(ctx, args[1:], stdout, stderr)
 	case "origin":
 		err = mainOrigin(ctx, args[1:], stdout, stderr)
 	case "compare":
@@ -48,7 +51,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	case "-h", "-help", "--help", "help":
 		fmt.Fprint(stdout, usage)
 	default:
-		err = fmt.Errorf("load %q is not one of http, dns, origin, compare", args[0])
+		err = fmt.Errorf("load %q is not one of http, dns, votes, origin, compare", args[0])
 	}
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

@@ -117,10 +117,13 @@ func (g *Generator) resolve() error {
 			return err
 		}
 		u, _ := url.Parse(raw)
-		// Behind a proxy the target is still what gets the load.
-		addr, err := hosts.admit(u.Hostname())
-		if err != nil {
-			return err
+		// Behind a proxy the target is still what gets the load, but the proxy
+		// looks up its address, which may be known to nobody else.
+		var addr netip.Addr
+		if proxy == "" || !slices.Contains(g.cfg.Allow, u.Hostname()) {
+			if addr, err = hosts.admit(u.Hostname()); err != nil {
+				return err
+			}
 		}
 		t, err := g.target(u, addr, proxy, extra)
 		if err != nil {

@@ -1,0 +1,463 @@
+// Package booth puts together the parts that take, count and decide votes, as
+// the settings have it.
+//
+// Data moves through it as follows. The [vote.Server] takes votes from its own
+// addresses and from the proxy into the log in the data folder. A [vote.Drain]
+// moves them from there to the database, to another node or to a stream in Redis or NATS;
+// the node that counts also moves votes from the stream into its own log.
+package booth
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/filter"
+	"shuultuur/ingest"
+	"shuultuur/message"
+	"shuultuur/redis"
+	"shuultuur/setting"
+	"shuultuur/vote"
+	"shuultuur/vote/store"
+)
+
+// Parts are what a booth works with besides its settings.
+type Parts struct {
+	Data string // folder of data files
+	Key  []byte // signs tokens; the same on all nodes
+	// Apply carries a decision out, or takes back one that has ended.
+	Apply func(ctx context.Context, d *vote.Decision) error
+	// Who identifies a client by its address and the field Authorization.
+	Who func(addr, authorization string) vote.Voter
+	Log *slog.Logger
+}
+
+// A Booth takes, counts and decides votes.
+type Booth struct {
+	config  Config
+	parts   Parts
+	log     *ingest.Log
+	server  *vote.Server
+	drain   *vote.Drain
+	desk    *vote.Desk // nil on a node that forwards
+	store   *store.DB  // nil on a node that forwards
+	sealer  *vote.Sealer
+	stream  *stream // nil without Redis and NATS
+	mailer  *mailer // nil without mail
+	open    []net.Listener
+	problem atomic.Pointer[string] // why votes are not drained
+	ran     bool
+}
+
+// Open opens the log and the database. The database of PostgreSQL, another node
+// and Redis do not have to be reachable. Mistakes are a [setting.Error].
+func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	b = &Booth{config: c, parts: p}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	if c.Node == "" {
+		b.config.Node, _ = os.Hostname()
+	}
+	secure, err := certificate(c.TLS)
+	if err != nil {
+		return b, setting.At("tls", err)
+	}
+	if b.sealer, err = vote.NewSealer(p.Key); err != nil {
+		return b, err
+	}
+	if b.log, err = ingest.Open(ingest.Config{Folder: filepath.Join(p.Data, "votes")}, p.Log); err != nil {
+		return b, err
+	}
+	b.stream = newStream(&b.config)
+	sink, err := b.sink(ctx)
+	if err != nil {
+		return b, err
+	}
+	if b.drain, err = vote.NewDrain(b.log, "counter", sink, b.report, p.Log); err != nil {
+		return b, err
+	}
+	parts := vote.Parts{Log: b.log, Sealer: b.sealer, TLS: secure, Limit: c.Limit.or(defaultLimit), Login: c.Login, Node: b.config.Node,
+		Secret: c.Secret, Who: p.Who, Logger: p.Log}
+	if b.store != nil {
+		parts.State = b.state
+	}
+	b.server = vote.NewServer(parts)
+	return b, nil
+}
+
+func certificate(k *KeyPair) (*tls.Config, error) {
+	if k == nil {
+		return nil, nil
+	}
+	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// sink makes what the log is drained to.
+func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
+	c := &b.config
+	switch c.Forward {
+	case viaRedis, viaNATS:
+		return b.stream, nil
+	case "":
+	default:
+		return &vote.Forwarder{To: c.Forward, Secret: c.Secret, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second}}}, nil
+	}
+	place := c.Store
+	if place == "" {
+		place = "votes.db"
+	}
+	if !store.IsURL(place) {
+		place = setting.Path(b.parts.Data, place)
+	}
+	var err error
+	if b.store, err = store.Open(ctx, place); err != nil {
+		return nil, setting.At("store", err)
+	}
+	var rules []vote.Automatic
+	for n := range c.Automatic {
+		r, err := c.Automatic[n].rule()
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, r)
+	}
+	var answer func(*vote.Decision, []string)
+	if c.Mail != nil {
+		b.mailer = newMailer(*c.Mail, b.parts.Log)
+		answer = b.mailer.add
+	}
+	b.desk = vote.NewDesk(b.store, rules, b.parts.Apply, answer, b.parts.Log)
+	return &vote.Counter{Store: b.store, After: b.desk.After, Logger: b.parts.Log}, nil
+}
+
+// state is what has become of a vote. One that is not in the database may be in
+// the log.
+func (b *Booth) state(ctx context.Context, id vote.ID) (vote.State, error) {
+	s, err := b.store.State(ctx, id)
+	if errors.Is(err, vote.ErrUnknown) && b.drain.Pending() > 0 {
+		return vote.State{State: "accepted"}, nil
+	}
+	return s, err
+}
+
+func (b *Booth) report(err error) {
+	if err == nil {
+		b.problem.Store(nil)
+		return
+	}
+	s := err.Error()
+	b.problem.Store(&s)
+}
+
+// Problems says why votes are not kept or not counted.
+func (b *Booth) Problems() []string {
+	all := b.log.Problems()
+	if p := b.problem.Load(); p != nil {
+		all = append(all, fmt.Sprintf("votes wait in the log, %d by now: %s", b.drain.Pending(), *p))
+	}
+	return all
+}
+
+// Desk decides votes. It is nil on a node that forwards its votes.
+func (b *Booth) Desk() *vote.Desk { return b.desk }
+
+// Pending is how many votes wait in the log.
+func (b *Booth) Pending() uint64 { return b.drain.Pending() }
+
+// Log is the log of votes.
+func (b *Booth) Log() *ingest.Log { return b.log }
+
+// Addrs returns the addresses that are listened on.
+func (b *Booth) Addrs() (all []net.Addr) {
+	for _, l := range b.open {
+		all = append(all, l.Addr())
+	}
+	return all
+}
+
+// Listen opens the addresses for votes, or none.
+func (b *Booth) Listen(ctx context.Context) error {
+	for _, a := range b.config.Listen {
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", string(a))
+		if err != nil {
+			err = fmt.Errorf("cannot listen on %q: %w", a, err)
+			for _, o := range b.open {
+				err = errors.Join(err, o.Close())
+			}
+			b.open = nil
+			return setting.At("listen", err)
+		}
+		b.open = append(b.open, l)
+	}
+	return nil
+}
+
+// Run takes and counts votes until ctx ends. It closes the booth.
+func (b *Booth) Run(ctx context.Context) error {
+	b.ran = true
+	// The log outlives those who write to it and read from it.
+	logCtx, stopLog := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLog()
+	logEnded := make(chan error, 1)
+	go func() { logEnded <- b.log.Run(logCtx) }()
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	run := func(f func(context.Context) error) {
+		all.Go(func() {
+			if err := f(ctx); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+				stop()
+			}
+		})
+	}
+	for _, l := range b.open {
+		run(func(ctx context.Context) error { return b.server.Serve(ctx, l) })
+	}
+	run(b.drain.Run)
+	if b.stream != nil && b.store != nil {
+		run(func(ctx context.Context) error { b.stream.receive(ctx, b.log, b.parts.Log); return nil })
+	}
+	if b.mailer != nil {
+		run(b.mailer.run)
+	}
+	if b.store != nil {
+		run(b.prune)
+	}
+	<-ctx.Done()
+	all.Wait()
+	stopLog()
+	errs = append(errs, <-logEnded)
+	return errors.Join(append(errs, b.closeRest())...)
+}
+
+// prune deletes old votes.
+func (b *Booth) prune(ctx context.Context) error {
+	keep := b.config.Keep.Or(defaultKeep)
+	if keep == 0 {
+		return nil
+	}
+	for tick := time.NewTicker(time.Hour); ; {
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+		n, err := b.store.Prune(ctx, time.Now().Add(-keep))
+		if err != nil && ctx.Err() == nil {
+			b.parts.Log.Error("old votes cannot be deleted", "error", err)
+		} else if n > 0 {
+			b.parts.Log.Info("old votes deleted", "votes", n)
+		}
+	}
+}
+
+// Close releases what a booth holds that has not run.
+func (b *Booth) Close() error {
+	if b.ran {
+		return nil
+	}
+	var errs []error
+	if b.log != nil {
+		errs = append(errs, b.log.Close())
+	}
+	for _, l := range b.open {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(append(errs, b.closeRest())...)
+}
+
+func (b *Booth) closeRest() (err error) {
+	if b.store != nil {
+		err = b.store.Close()
+	}
+	if b.stream != nil {
+		b.stream.close()
+	}
+	return err
+}
+
+// Describe implements [prometheus.Collector].
+func (b *Booth) Describe(ch chan<- *prometheus.Desc) {
+	b.each(func(c prometheus.Collector) { c.Describe(ch) })
+}
+
+// Collect implements [prometheus.Collector].
+func (b *Booth) Collect(ch chan<- prometheus.Metric) {
+	b.each(func(c prometheus.Collector) { c.Collect(ch) })
+}
+
+func (b *Booth) each(f func(prometheus.Collector)) {
+	f(b.log)
+	f(b.server)
+	f(b.drain)
+	if b.desk != nil {
+		f(b.desk)
+	}
+}
+
+// Token returns the token of a block page.
+func (b *Booth) Token(t *filter.Transaction) string {
+	v := &t.Verdict.Reason
+	e := vote.Event{Ref: t.ID, At: t.Start, Client: t.Client.Addr.Unmap().String(), User: t.Client.User, Groups: t.Client.Groups,
+		Host: t.Host, URL: t.URL, Policy: v.Policy, Rule: v.Rule, Check: v.Finding.Check, Category: v.Finding.Category, Entry: v.Finding.Evidence}
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	return b.sealer.Seal(&e)
+}
+
+// Answer answers a request for votes that came to the proxy.
+func (b *Booth) Answer(ctx context.Context, t *filter.Transaction, q *message.Request, path string, body []byte) (status int, ctype string, answer []byte, fields []string) {
+	get := func(name string) string { return string(q.Get(name)) }
+	from := t.Client.Addr.Unmap().String()
+	r := vote.Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"), Accept: get("Accept"),
+		Body: body, From: from, Voter: &vote.Voter{Addr: from, User: t.Client.User, Groups: t.Client.Groups}, Base: "/.well-known/shuultuur/votes"}
+	a := b.server.Answer(ctx, &r)
+	for _, f := range a.Fields() {
+		fields = append(fields, f[0], f[1])
+	}
+	if a.Type == "" {
+		a.Type = "text/plain; charset=utf-8"
+	}
+	return a.Status, a.Type, a.Body, fields
+}
+
+// Voter is a client that votes.
+func Voter(c filter.Client) vote.Voter {
+	v := vote.Voter{User: c.User, Groups: c.Groups}
+	if c.Addr != (netip.Addr{}) {
+		v.Addr = c.Addr.Unmap().String()
+	}
+	return v
+}
+
+// A carrier carries votes from several nodes to the one that counts.
+type carrier interface {
+	vote.Sink
+	Receive(ctx context.Context, log vote.Log, works func()) error
+	Close()
+}
+
+// A stream connects to a carrier when it is needed, and again after a fault.
+type stream struct {
+	name    string // "Redis" or "NATS"
+	connect func(ctx context.Context) (carrier, error)
+	mu      sync.Mutex
+	carrier carrier
+}
+
+const streamKey = "votes"
+
+func newStream(c *Config) *stream {
+	switch {
+	case c.Redis != nil:
+		return &stream{name: "Redis", connect: func(ctx context.Context) (carrier, error) {
+			client, err := redis.Connect(ctx, *c.Redis, redis.Options{})
+			if err != nil {
+				return nil, fmt.Errorf("connecting to Redis: %w", err)
+			}
+			return &vote.Stream{Redis: client, Key: c.Redis.Prefix + streamKey}, nil
+		}}
+	case c.NATS != "":
+		return &stream{name: "NATS", connect: func(ctx context.Context) (carrier, error) {
+			return vote.ConnectJetStream(ctx, c.NATS, streamKey)
+		}}
+	}
+	return nil
+}
+
+func (s *stream) with(ctx context.Context, f func(carrier) error) error {
+	s.mu.Lock()
+	if s.carrier == nil {
+		c, err := s.connect(ctx)
+		if err != nil {
+			s.mu.Unlock()
+			return err
+		}
+		s.carrier = c
+	}
+	c := s.carrier
+	s.mu.Unlock()
+	err := f(c)
+	if err != nil && ctx.Err() == nil {
+		s.mu.Lock()
+		if s.carrier == c {
+			s.carrier = nil
+			c.Close()
+		}
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// Take implements [vote.Sink].
+func (s *stream) Take(ctx context.Context, records [][]byte) error {
+	return s.with(ctx, func(v carrier) error { return v.Take(ctx, records) })
+}
+
+// receive moves votes from the stream into the log until ctx ends.
+func (s *stream) receive(ctx context.Context, log *ingest.Log, logger *slog.Logger) {
+	failing := false
+	for ctx.Err() == nil {
+		err := s.with(ctx, func(v carrier) error {
+			return v.Receive(ctx, log, func() {
+				if failing {
+					failing = false
+					logger.Info("votes come from other nodes again", "by", s.name)
+				}
+			})
+		})
+		if err != nil && ctx.Err() == nil {
+			if !failing {
+				failing = true
+				logger.Error("votes of other nodes cannot be read; trying again", "by", s.name, "error", err)
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.carrier != nil {
+		s.carrier.Close()
+		s.carrier = nil
+	}
+}

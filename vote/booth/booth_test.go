@@ -1,0 +1,386 @@
+package booth_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/ingest"
+	"shuultuur/load"
+	"shuultuur/redis"
+	"shuultuur/setting"
+	"shuultuur/test/peer"
+	"shuultuur/vote"
+	"shuultuur/vote/booth"
+)
+
+// off is no limit of votes.
+func off(t testing.TB) (l booth.Limit) {
+	t.Helper()
+	if err := l.UnmarshalText([]byte("off")); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// start opens a booth and runs it until stop.
+func start(t testing.TB, dir string, c booth.Config) (b *booth.Booth, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.Limit = off(t)
+	parts := booth.Parts{Data: dir, Key: []byte("the key of all nodes"), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Apply: func(context.Context, *vote.Decision) error { return nil }}
+	b, err := booth.Open(ctx, c, parts)
+	if err == nil {
+		err = b.Listen(ctx)
+	}
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the booth ended with: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return b, stop
+}
+
+func listen(at string) setting.OneOrMore[setting.Address] {
+	return setting.OneOrMore[setting.Address]{setting.Address(at)}
+}
+
+// send sends votes and returns their identifiers; all have to be acknowledged.
+func send(t testing.TB, b *booth.Booth, n int64) []string {
+	t.Helper()
+	report, ids, err := load.Votes(context.Background(), load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 16, Count: n})
+	if err != nil || report.Acknowledged != n {
+		t.Fatalf("got %+v %v, want %d acknowledged", report, err, n)
+	}
+	return ids
+}
+
+// total waits until a booth has counted so many votes, and that they stay as
+// many.
+func total(t testing.TB, b *booth.Booth, want int64) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		n, err := b.Desk().Store().Total(context.Background())
+		if err == nil && n == want {
+			return
+		}
+		if n > want || time.Now().After(end) {
+			t.Fatalf("%d votes are counted, want %d: %v", n, want, err)
+		}
+	}
+}
+
+func counted(t testing.TB, s vote.Store, ids []string) {
+	t.Helper()
+	missing := 0
+	for _, text := range ids {
+		id, err := vote.ParseID(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, err := s.State(context.Background(), id); err != nil || st.State != "counted" {
+			missing++
+		}
+	}
+	if missing > 0 {
+		t.Errorf("%d of %d acknowledged votes are not counted", missing, len(ids))
+	}
+}
+
+// TestKilledUnderLoad kills a booth at random moments while clients send. Each
+// acknowledged vote is counted, and none twice.
+func TestKilledUnderLoad(t *testing.T) {
+	if dir := os.Getenv("VOTES_KILLED"); dir != "" {
+		start(t, dir, booth.Config{Listen: listen(os.Getenv("VOTES_AT"))})
+		select {}
+	}
+	rounds := 8
+	if n, err := strconv.Atoi(os.Getenv("VOTES_KILLS")); err == nil {
+		rounds = n
+	}
+	if testing.Short() {
+		rounds = 3
+	}
+	dir, at := t.TempDir(), "127.0.0.1:"+peer.Port(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type result struct {
+		report *load.VotesReport
+		ids    []string
+	}
+	done := make(chan result, 1)
+	go func() {
+		report, ids, _ := load.Votes(ctx, load.VotesConfig{URL: "http://" + at, Parallel: 32, Duration: time.Hour, Patience: time.Hour})
+		done <- result{report, ids}
+	}()
+	for range rounds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilledUnderLoad$")
+		cmd.Env = append(os.Environ(), "VOTES_KILLED="+dir, "VOTES_AT="+at)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+			c, err := net.Dial("tcp", at)
+			if err == nil {
+				c.Close()
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("the booth does not listen")
+			}
+		}
+		before := logged(dir)
+		for end := time.Now().Add(20 * time.Second); logged(dir) == before && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // clients come back at their own pace
+		}
+		time.Sleep(time.Duration(rand.IntN(80_000)) * time.Microsecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	cancel()
+	r := <-done
+	if len(r.ids) == 0 {
+		t.Fatal("no vote was acknowledged: the test shows nothing")
+	}
+	b, _ := start(t, dir, booth.Config{})
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if n, err := b.Desk().Store().Total(context.Background()); err == nil && n >= r.report.Acknowledged && b.Pending() == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the log is not drained")
+		}
+	}
+	counted(t, b.Desk().Store(), r.ids)
+	n, err := b.Desk().Store().Total(context.Background())
+	if err != nil || n < r.report.Acknowledged || n > r.report.Sent {
+		t.Errorf("%d votes are counted %v, want between %d acknowledged and %d sent", n, err, r.report.Acknowledged, r.report.Sent)
+	}
+	all, err := b.Desk().Store().Tallies(context.Background(), "host", "", 10)
+	if err != nil || len(all) != 1 || all[0].N != n {
+		t.Errorf("the tally is %+v %v, want %d", all, err, n)
+	}
+	t.Logf("%d kills: %d votes acknowledged, %d counted, %d sent", rounds, r.report.Acknowledged, n, r.report.Sent)
+}
+
+// logged is the size of the log of a booth.
+func logged(dir string) (size int64) {
+	files, _ := filepath.Glob(filepath.Join(dir, "votes", "*.log"))
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+func TestPostgresIsKilledAndReturns(t *testing.T) {
+	p := peer.NewPostgres(t)
+	place, err := p.Database("votes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Store: place})
+	ids := send(t, b, 300)
+	total(t, b, 300)
+	p.Kill()
+	ids = append(ids, send(t, b, 400)...) // acknowledged all the same
+	for end := time.Now().Add(20 * time.Second); len(b.Problems()) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing says that votes are not counted")
+		}
+	}
+	if n := b.Pending(); n < 400 {
+		t.Errorf("%d votes wait in the log, want 400", n)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	total(t, b, 700)
+	counted(t, b.Desk().Store(), ids)
+}
+
+// TestThreeNodesAndOneStore: two nodes forward to a third. The one that counts is
+// away for a while, and another one is lost for good.
+func TestThreeNodesAndOneStore(t *testing.T) {
+	const secret = "a secret of all three"
+	at := "127.0.0.1:" + peer.Port(t)
+	dir := t.TempDir()
+	main := booth.Config{Listen: listen(at), Secret: secret}
+	a, stopA := start(t, dir, main)
+	forward := booth.Config{Listen: listen("127.0.0.1:0"), Forward: "http://" + at, Secret: secret}
+	b, _ := start(t, t.TempDir(), forward)
+	lost := t.TempDir()
+	c, stopC := start(t, lost, forward)
+
+	ids := append(send(t, a, 100), append(send(t, b, 100), send(t, c, 100)...)...)
+	total(t, a, 300)
+	// One vote at two nodes counts once.
+	for _, n := range []*booth.Booth{a, b, c, c} {
+		again(t, n, "018f0000-0000-7000-8000-000000000001")
+	}
+	total(t, a, 301)
+
+	stopA()
+	ids = append(ids, send(t, b, 100)...)
+	onDisk := send(t, c, 100)
+	stopC() // for good
+	a, _ = start(t, dir, main)
+	total(t, a, 401)
+	counted(t, a.Desk().Store(), ids)
+
+	l, err := ingest.Open(ingest.Config{Folder: filepath.Join(lost, "votes")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r, err := l.Reader("counter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, _, err := r.Next(context.Background(), 1000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	for _, b := range records {
+		v, err := vote.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[v.ID.String()] = true
+	}
+	for _, id := range onDisk {
+		if !left[id] {
+			t.Errorf("vote %s was not forwarded and is not on the disk", id)
+		}
+	}
+	if len(left) != len(onDisk) {
+		t.Errorf("%d votes are on the disk of the lost node, want %d", len(left), len(onDisk))
+	}
+}
+
+// again sends a vote with a given identifier.
+func again(t testing.TB, b *booth.Booth, id string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"id":%q,"vote":"dangerous","url":"bad.example"}`, id)
+	c, err := net.Dial("tcp", b.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprintf(c, "POST /votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	head := make([]byte, 12)
+	if _, err := c.Read(head); err != nil || !strings.HasSuffix(string(head), " 202") {
+		t.Fatalf("got %q %v", head, err)
+	}
+}
+
+func TestNodesAndARedisStream(t *testing.T) {
+	port := peer.Port(t)
+	server := []string{"--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--appendonly", "yes", "--appendfsync", "always", "--save", ""}
+	peer.Start(t, "redis-server", server...)
+	cfg := &redis.Config{Addresses: []string{"127.0.0.1:" + port}, Prefix: "test:"}
+	nodesAndAStream(t, booth.Config{Redis: cfg}, "redis")
+}
+
+func TestNodesAndANATSStream(t *testing.T) {
+	port := peer.Port(t)
+	peer.Start(t, "nats-server", "-a", "127.0.0.1", "-p", port, "-js", "-sd", t.TempDir())
+	nodesAndAStream(t, booth.Config{NATS: "nats://127.0.0.1:" + port}, "nats")
+}
+
+// nodesAndAStream has two nodes send votes through a stream to a third.
+func nodesAndAStream(t *testing.T, c booth.Config, forward string) {
+	c.Listen = listen("127.0.0.1:0")
+	a, _ := start(t, t.TempDir(), c)
+	c.Forward = forward
+	b, _ := start(t, t.TempDir(), c)
+	d, _ := start(t, t.TempDir(), c)
+	ids := append(send(t, a, 50), append(send(t, b, 700), send(t, d, 700)...)...)
+	for _, n := range []*booth.Booth{a, b, d, b} {
+		again(t, n, "018f0000-0000-7000-8000-000000000001")
+	}
+	total(t, a, 1451)
+	counted(t, a.Desk().Store(), ids)
+}
+
+func TestAutomaticRules(t *testing.T) {
+	rule := booth.Automatic{Vote: "wrong", Votes: 3, Groups: setting.OneOrMore[string]{"teachers"}}
+	c := booth.Config{Automatic: []booth.Automatic{rule}}
+	applied := make(chan vote.Decision, 10)
+	ctx, cancel := context.WithCancel(context.Background())
+	b, err := booth.Open(ctx, c, booth.Parts{Data: t.TempDir(), Key: []byte("key"),
+		Apply: func(_ context.Context, d *vote.Decision) error { applied <- *d; return nil }})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	cast := func(user, group string) {
+		v := vote.Vote{Kind: vote.Wrong, At: time.Now(), Event: vote.Event{User: user, Groups: []string{group}, Host: "a.example", Check: "category", Category: "x", Entry: "list:1"}}
+		copy(v.ID[:], user+group+"                ")
+		if err := b.Log().Append(ctx, v.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 10 {
+		cast(fmt.Sprint("pupil", n), "pupils")
+	}
+	cast("t1", "teachers")
+	cast("t2", "teachers")
+	for b.Pending() > 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	select {
+	case d := <-applied:
+		t.Fatalf("two teachers and ten pupils decided %+v", d)
+	default:
+	}
+	cast("t3", "teachers")
+	d := <-applied
+	if left := time.Until(d.Until); d.Site != "a.example" || d.Action != vote.Open || d.Who != "" || left < 23*time.Hour || left > 24*time.Hour {
+		t.Errorf("decided %+v", d)
+	}
+}
+
+func TestSettingsWithMistakes(t *testing.T) {
+	for want, c := range map[string]booth.Config{
+		"store":               {Store: "x.db", Forward: "http://a", Secret: strings.Repeat("x", 16)},
+		"redis":               {Forward: "redis"},
+		"forward":             {Forward: "ftp://a"},
+		"secret":              {Forward: "http://a"},
+		"keep":                {Keep: setting.Duration(time.Hour)},
+		"automatic[0].votes":  {Automatic: []booth.Automatic{{}}},
+		"automatic[0].vote":   {Automatic: []booth.Automatic{{Vote: "x", Votes: 1}}},
+		"mail":                {Mail: &booth.Mail{}},
+		"can be guessed":      {Secret: "short"},
+		"automatic[0].within": {Automatic: []booth.Automatic{{Votes: 1, Within: -1}}},
+	} {
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", want, err)
+		}
+	}
+}

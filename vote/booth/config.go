@@ -1,0 +1,187 @@
+package booth
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/redis"
+	"shuultuur/setting"
+	"shuultuur/vote"
+)
+
+// Config says how votes are taken, counted and decided.
+type Config struct {
+	// Listen are addresses of the API for votes, plain and, with TLS, encrypted on
+	// the same port. Default none: votes come through the proxy only.
+	Listen setting.OneOrMore[setting.Address] `yaml:"listen"`
+	TLS    *KeyPair                           `yaml:"tls"`
+	// Store is where votes are counted: a file, relative to the data folder, or
+	// the URL of a PostgreSQL database; default votes.db. A node that forwards
+	// has none.
+	Store string `yaml:"store"`
+	// Forward is the URL of the node that counts, or redis or nats. Default none: this node
+	// counts.
+	Forward string `yaml:"forward"`
+	// NATS is the URL of a server with JetStream that carries votes from the nodes
+	// that have forward: nats to the one that counts. Default none.
+	NATS string `yaml:"nats"`
+	// Redis carries votes from the nodes that have forward: redis to the one that
+	// counts. Default none.
+	Redis *redis.Config `yaml:"redis"`
+	// Secret is what nodes show that forward votes to one another; 16 bytes or
+	// more. Default none: no node may forward here.
+	Secret string `yaml:"secret"`
+	// Node is the name of this node in votes; default the host name.
+	Node string `yaml:"node"`
+	// Limit bounds the votes of one user, or of one address without a user;
+	// default 60/1h.
+	Limit Limit `yaml:"limit"`
+	// Login has only users vote who have logged in.
+	Login bool `yaml:"login"`
+	// Keep is how long votes are kept in the database; default 90d, at least 1d.
+	Keep setting.Duration `yaml:"keep"`
+	// List gets what is blocked for everyone and for good. Default none.
+	List string `yaml:"list"`
+	// Automatic are rules that decide without a person. Default none.
+	Automatic []Automatic `yaml:"automatic"`
+	Mail      *Mail       `yaml:"mail"` // default none: answers are on the page of a vote only
+}
+
+// A KeyPair names a certificate and its key, both PEM.
+type KeyPair struct {
+	Cert setting.File `yaml:"cert"`
+	Key  setting.File `yaml:"key"`
+}
+
+// A Limit is a rate, or off.
+type Limit struct {
+	vote.Rate
+	off bool
+}
+
+// UnmarshalText reads a rate like "60/1h", or off.
+func (l *Limit) UnmarshalText(text []byte) error {
+	if string(text) == "off" {
+		*l = Limit{off: true}
+		return nil
+	}
+	n, in, ok := strings.Cut(string(text), "/")
+	most, err := strconv.ParseInt(n, 10, 64)
+	var d setting.Duration
+	if !ok || err != nil || most < 1 || most > 1<<40 || d.UnmarshalText([]byte(in)) != nil || d.Or(0) < time.Second || d.Or(0) > 31*24*time.Hour {
+		return fmt.Errorf(`%q is not a rate; write how many in what time, of a second to 31 days, like "60/1h", or off`, text)
+	}
+	*l = Limit{Rate: vote.Rate{Most: most, In: d.Or(0)}}
+	return nil
+}
+
+// MarshalText writes what UnmarshalText reads.
+func (l Limit) MarshalText() ([]byte, error) {
+	if l.off {
+		return []byte("off"), nil
+	}
+	return fmt.Appendf(nil, "%d/%v", l.Most, setting.Duration(l.In)), nil
+}
+
+// IsZero reports whether nothing is set.
+func (l Limit) IsZero() bool { return l == Limit{} }
+
+func (l Limit) or(def vote.Rate) vote.Rate {
+	if l.IsZero() {
+		return def
+	}
+	return l.Rate
+}
+
+// Automatic is a rule that decides without a person.
+type Automatic struct {
+	Vote   string                    `yaml:"vote"`   // wrong (default) or dangerous
+	Votes  int                       `yaml:"votes"`  // of as many different people
+	Groups setting.OneOrMore[string] `yaml:"groups"` // that are in one of these; default anybody
+	Within setting.Duration          `yaml:"within"` // of this time; default 1h
+	For    setting.Duration          `yaml:"for"`    // how long it holds; default 1d, off is for good
+	Who    string                    `yaml:"who"`    // for whom: an address, network, user or group; default everyone
+}
+
+// Mail says how answers are sent to voters who have left an address.
+type Mail struct {
+	Server string `yaml:"server"` // host and port of a mail server
+	From   string `yaml:"from"`   // address of the sender
+}
+
+var defaultLimit = vote.Rate{Most: 60, In: time.Hour}
+
+const (
+	leastSecret = 16
+	defaultKeep = 90 * 24 * time.Hour
+	leastKeep   = 24 * time.Hour // repeats count once for as long
+)
+
+// Values of forward that have votes carried by Redis or NATS.
+const (
+	viaRedis = "redis"
+	viaNATS  = "nats"
+)
+
+// Check looks for mistakes, without connecting to anything.
+func (c *Config) Check() error {
+	var errs []error
+	if c.Forward != "" && c.Store != "" {
+		errs = append(errs, setting.At("store", errors.New("a node that forwards its votes does not count them; leave this out")))
+	}
+	switch u, err := url.Parse(c.Forward); {
+	case c.Forward == "":
+	case c.Forward == viaRedis:
+		if c.Redis == nil {
+			errs = append(errs, setting.At("redis", errors.New("say which Redis carries the votes")))
+		}
+	case c.Forward == viaNATS:
+		if c.NATS == "" {
+			errs = append(errs, setting.At("nats", errors.New("say which server carries the votes")))
+		}
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "":
+		errs = append(errs, setting.At("forward", fmt.Errorf(`%q is neither "redis", "nats" nor a URL like "https://votes.example:8443"`, c.Forward)))
+	case c.Secret == "":
+		errs = append(errs, setting.At("secret", errors.New("nodes that forward votes need the secret of the node that counts")))
+	}
+	if c.Redis != nil && c.NATS != "" {
+		errs = append(errs, setting.At("nats", errors.New("Redis carries the votes already; leave one out")))
+	}
+	if c.Redis != nil {
+		errs = append(errs, setting.At("redis", c.Redis.Check()))
+	}
+	if n := len(c.Secret); n > 0 && n < leastSecret {
+		errs = append(errs, setting.At("secret", fmt.Errorf("%d bytes can be guessed; give %d or more", n, leastSecret)))
+	}
+	if k := c.Keep.Or(defaultKeep); k != 0 && k < leastKeep {
+		errs = append(errs, setting.At("keep", fmt.Errorf("%v is too short: a vote that is sent again within a day counts once", c.Keep)))
+	}
+	for n, a := range c.Automatic {
+		if _, err := a.rule(); err != nil {
+			errs = append(errs, setting.At(fmt.Sprintf("automatic[%d]", n), err))
+		}
+	}
+	if c.Mail != nil && (c.Mail.Server == "" || c.Mail.From == "") {
+		errs = append(errs, setting.At("mail", errors.New("answers by mail need server and from")))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Automatic) rule() (r vote.Automatic, err error) {
+	if r.Kind, err = vote.ParseKind(a.Vote); err != nil {
+		return r, setting.At("vote", err)
+	}
+	if a.Votes < 1 {
+		return r, setting.At("votes", fmt.Errorf("%d is not a number of people; write 1 or more", a.Votes))
+	}
+	r.Votes, r.Groups, r.Who = a.Votes, a.Groups, a.Who
+	if r.Within = a.Within.Or(time.Hour); r.Within <= 0 {
+		return r, setting.At("within", errors.New("say within which time"))
+	}
+	r.For = a.For.Or(24 * time.Hour)
+	return r, nil
+}

@@ -1,0 +1,172 @@
+package vote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// An Automatic is a rule that decides without a person: so many votes of so many
+// people within a time.
+type Automatic struct {
+	Kind   Kind
+	Votes  int      // different voters
+	Groups []string // they are in one of these; none is anybody
+	Within time.Duration
+	Who    string        // for whom it is decided; "" is everyone
+	For    time.Duration // for how long; 0 is for good
+}
+
+// A Desk is where votes are decided. It is safe for many goroutines.
+type Desk struct {
+	store Store
+	rules []Automatic
+	// apply carries a decision out, or takes one back that has ended.
+	apply func(ctx context.Context, d *Decision) error
+	// answer sends a decision to the voters with these mail addresses. It may be
+	// nil.
+	answer func(d *Decision, to []string)
+	log    *slog.Logger
+
+	deciding sync.Mutex // held while a decision is kept and carried out
+	decided  *prometheus.CounterVec
+}
+
+// NewDesk returns a desk.
+func NewDesk(s Store, rules []Automatic, apply func(ctx context.Context, d *Decision) error, answer func(d *Decision, to []string), log *slog.Logger) *Desk {
+	return &Desk{store: s, rules: rules, apply: apply, answer: answer, log: log,
+		decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shuultuur_votes_decisions_total", Help: "Decisions about votes, by what was decided and whether a rule did."}, []string{"action", "by"})}
+}
+
+// Describe implements [prometheus.Collector].
+func (d *Desk) Describe(ch chan<- *prometheus.Desc) { d.decided.Describe(ch) }
+
+// Collect implements [prometheus.Collector].
+func (d *Desk) Collect(ch chan<- prometheus.Metric) { d.decided.Collect(ch) }
+
+// Store is where votes and decisions are.
+func (d *Desk) Store() Store { return d.store }
+
+// maxAnswers is how many mails one decision sends at most.
+const maxAnswers = 10_000
+
+// A DecisionError is the error of a decision with a mistake.
+type DecisionError struct{ Err error }
+
+func (e *DecisionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the mistake.
+func (e *DecisionError) Unwrap() error { return e.Err }
+
+// Decide carries out a decision and keeps it. Without a site it is about the
+// host of the first vote.
+func (d *Desk) Decide(ctx context.Context, n *Decision) error {
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	return d.decide(ctx, n, "person")
+}
+
+func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
+	now := time.Now()
+	n.At = now
+	if n.Site == "" && n.Remedy != "" {
+		c, err := d.store.Case(ctx, n.Remedy)
+		if err != nil {
+			return &DecisionError{err}
+		}
+		n.Site = c.Host
+	}
+	if err := n.Check(now); err != nil {
+		return &DecisionError{err}
+	}
+	if n.Action != Keep {
+		if err := d.apply(ctx, n); err != nil {
+			return fmt.Errorf("carrying out the decision about %s: %w", n.Site, err)
+		}
+	}
+	mails, err := d.store.Mails(ctx, n.Remedy, maxAnswers)
+	if err == nil {
+		err = d.store.Decide(ctx, n)
+	}
+	if err != nil {
+		return fmt.Errorf("the decision about %s is carried out but could not be kept; decide again: %w", n.Site, err)
+	}
+	d.decided.WithLabelValues(string(n.Action), by).Inc()
+	d.log.Info("votes are answered", "decision", n.ID, "action", n.Action, "site", n.Site, "for", n.whom(), "until", n.Until, "votes", n.Votes, "by", n.By)
+	if d.answer != nil && len(mails) > 0 {
+		d.answer(n, mails)
+	}
+	return nil
+}
+
+// Withdraw takes back a decision.
+func (d *Desk) Withdraw(ctx context.Context, id int64) (Decision, error) {
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	n, err := d.store.Withdraw(ctx, id, time.Now())
+	if err != nil {
+		return n, &DecisionError{err}
+	}
+	if n.Action == Keep {
+		return n, nil
+	}
+	return n, d.apply(ctx, &n)
+}
+
+// After decides by rules what votes that were just counted ask for.
+func (d *Desk) After(ctx context.Context, fresh []Vote) {
+	for _, rule := range d.rules {
+		seen := map[string]bool{}
+		for n := range fresh {
+			v := &fresh[n]
+			if remedy := v.Remedy(); v.Kind == rule.Kind && !seen[remedy] && v.in(rule.Groups) {
+				seen[remedy] = true
+				if err := d.automatic(ctx, &rule, v); err != nil && ctx.Err() == nil {
+					d.log.Error("a rule about votes was not carried out", "remedy", remedy, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// in reports whether the voter is in one of the groups; with none, always.
+func (v *Vote) in(groups []string) bool {
+	for _, g := range groups {
+		for _, is := range v.Event.Groups {
+			if is == g {
+				return true
+			}
+		}
+	}
+	return len(groups) == 0
+}
+
+func (d *Desk) automatic(ctx context.Context, rule *Automatic, v *Vote) error {
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	now := time.Now()
+	n, err := d.store.Voters(ctx, v.Remedy(), now.Add(-rule.Within), rule.Groups, rule.Votes)
+	if err != nil || n < rule.Votes {
+		return err
+	}
+	decision := Decision{Remedy: v.Remedy(), Site: v.Event.Host, Action: Open, Who: rule.Who, By: "automatic rule",
+		Reason: fmt.Sprintf("Decided by a rule, after %d votes.", n)}
+	if rule.Kind == Dangerous {
+		decision.Action = Block
+	}
+	if rule.For > 0 {
+		decision.Until = now.Add(rule.For)
+	}
+	var bad *DecisionError
+	if err := d.decide(ctx, &decision, "rule"); errors.As(err, &bad) {
+		return bad.Err
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package vote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/ingest"
+)
+
+// A Sink takes encoded votes. They are kept for good when Take returns without an
+// error. It may get the same vote again.
+type Sink interface {
+	Take(ctx context.Context, records [][]byte) error
+}
+
+// How votes go from the log to a sink.
+const (
+	drainMost  = 10_000
+	drainWait  = time.Second
+	retryFirst = 200 * time.Millisecond
+	retryLast  = 15 * time.Second
+)
+
+// A Drain gives what is in a log to a sink.
+type Drain struct {
+	reader  *ingest.Reader
+	log     *ingest.Log
+	sink    Sink
+	logger  *slog.Logger
+	drained prometheus.Counter
+	failed  prometheus.Counter
+	problem func(error) // told what keeps votes from being taken; nil when they are
+}
+
+// NewDrain returns a drain. problem is called when the sink begins to fail, and
+// with nil when it takes votes again.
+func NewDrain(l *ingest.Log, name string, sink Sink, problem func(error), logger *slog.Logger) (*Drain, error) {
+	r, err := l.Reader(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Drain{
+		reader: r, log: l, sink: sink, logger: logger, problem: problem,
+		drained: prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_votes_drained_total", Help: "Votes that the database or the next node has taken from the log."}),
+		failed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_votes_drain_failures_total", Help: "Batches of votes that the database or the next node did not take; they are tried again."}),
+	}, nil
+}
+
+// Describe implements [prometheus.Collector].
+func (d *Drain) Describe(ch chan<- *prometheus.Desc) { d.drained.Describe(ch); d.failed.Describe(ch) }
+
+// Collect implements [prometheus.Collector].
+func (d *Drain) Collect(ch chan<- prometheus.Metric) { d.drained.Collect(ch); d.failed.Collect(ch) }
+
+// Pending is how many votes wait in the log.
+func (d *Drain) Pending() uint64 { return d.log.Pending(d.reader) }
+
+// Run moves votes until ctx ends.
+func (d *Drain) Run(ctx context.Context) error {
+	wait := retryFirst
+	failing := false
+	for ctx.Err() == nil {
+		err := d.batch(ctx)
+		switch {
+		case err == nil:
+			if failing {
+				failing, wait = false, retryFirst
+				d.logger.Info("votes are taken again")
+				d.problem(nil)
+			}
+			continue
+		case ctx.Err() != nil:
+			return nil
+		}
+		d.failed.Inc()
+		if !failing {
+			failing = true
+			d.logger.Error("votes are kept in the log for now", "error", err, "waiting", d.Pending())
+		}
+		d.problem(err)
+		d.reader.Rewind()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, retryLast)
+	}
+	return nil
+}
+
+// batch moves one batch.
+func (d *Drain) batch(ctx context.Context) error {
+	records, next, err := d.reader.Next(ctx, drainMost, drainWait)
+	if err != nil || len(records) == 0 {
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
+	if err := d.sink.Take(ctx, records); err != nil {
+		return err
+	}
+	d.drained.Add(float64(len(records)))
+	return d.reader.Done(next)
+}
+
+// A Counter is the sink that counts into a store. After is called with what was
+// counted for the first time.
+type Counter struct {
+	Store  Store
+	After  func(ctx context.Context, fresh []Vote)
+	Logger *slog.Logger
+}
+
+// Take implements [Sink].
+func (c *Counter) Take(ctx context.Context, records [][]byte) error {
+	votes := make([]Vote, 0, len(records))
+	for _, r := range records {
+		v, err := Parse(r)
+		if err != nil { // nothing that is acknowledged looks so
+			c.Logger.Error("a record in the log of votes is passed over", "error", err, "bytes", len(r))
+			continue
+		}
+		votes = append(votes, v)
+	}
+	fresh, err := c.Store.Count(ctx, votes)
+	if err != nil {
+		return fmt.Errorf("counting %d votes: %w", len(votes), err)
+	}
+	if c.After != nil && len(fresh) > 0 {
+		c.After(ctx, fresh)
+	}
+	return nil
+}

@@ -1,0 +1,548 @@
+package vote
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/ingest"
+	"shuultuur/message"
+)
+
+// A Log keeps records; they are on the disk when Append returns.
+type Log interface {
+	Append(ctx context.Context, records ...[]byte) error
+}
+
+// Parts are what a Server works with.
+type Parts struct {
+	Log    Log
+	Sealer *Sealer
+	TLS    *tls.Config // nil: no TLS
+	Limit  Rate        // of votes of one user or address; the zero rate is none
+	Login  bool        // only users who have logged in may vote
+	Node   string      // name of this node in its votes
+	Secret string      // lets other nodes forward their votes here; "" lets none
+	// State says what has become of a vote. It is nil on a node that forwards
+	// its votes, which links to the node that knows.
+	State func(ctx context.Context, id ID) (State, error)
+	// Who identifies a client by its address and the field Authorization. It may
+	// be nil.
+	Who         func(addr, authorization string) Voter
+	Connections int // at once; default 10,000
+	Logger      *slog.Logger
+}
+
+// A State is what has become of a vote.
+type State struct {
+	ID       string    `json:"id"`
+	State    string    `json:"state"` // "accepted", "counted" or "decided"
+	Decision *Decision `json:"decision,omitempty"`
+}
+
+// ErrUnknown says that a vote is not known.
+var ErrUnknown = errors.New("no vote with this id is known; it may not be counted yet")
+
+// A Server takes votes over HTTP, plain or with TLS on the same port. It does
+// without net/http, which costs several times as much for each vote as all the
+// rest.
+type Server struct {
+	Parts
+	sealer  *Sealer
+	login   bool
+	node    string
+	limit   limiter
+	slots   atomic.Int64
+	counts  *prometheus.CounterVec
+	taken   prometheus.Counter
+	waiting sync.WaitGroup
+}
+
+// Times of a connection.
+const (
+	idle     = 75 * time.Second // between requests
+	oneRead  = 20 * time.Second // for a request
+	oneWrite = 20 * time.Second
+)
+
+const (
+	defaultConnections = 10_000
+	headSize           = 16 << 10
+	maxForward         = 8 << 20
+)
+
+// NewServer returns a server.
+func NewServer(p Parts) *Server {
+	if p.Connections == 0 {
+		p.Connections = defaultConnections
+	}
+	if p.Logger == nil {
+		p.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{Parts: p, sealer: p.Sealer, login: p.Login, node: p.Node, limit: limiter{rate: p.Limit, used: map[string]*allowance{}}}
+	s.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shuultuur_votes_refused_total", Help: "Requests with votes that were refused, by status."}, []string{"status"})
+	s.taken = prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_votes_acknowledged_total", Help: "Votes that were acknowledged; one that is sent twice counts twice here."})
+	return s
+}
+
+// Describe implements [prometheus.Collector].
+func (s *Server) Describe(ch chan<- *prometheus.Desc) { s.counts.Describe(ch); s.taken.Describe(ch) }
+
+// Collect implements [prometheus.Collector].
+func (s *Server) Collect(ch chan<- prometheus.Metric) { s.counts.Collect(ch); s.taken.Collect(ch) }
+
+// Serve accepts connections until ctx ends. It closes ln.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	defer ln.Close()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			var ne net.Error
+			if errors.As(err, &ne) { // such as too many open files
+				s.Logger.Warn("a connection with votes cannot be accepted", "error", err)
+				select {
+				case <-time.After(50 * time.Millisecond):
+				case <-ctx.Done():
+				}
+				continue
+			}
+			return fmt.Errorf("accepting votes: %w", err)
+		}
+		if s.slots.Add(1) > int64(s.Connections) {
+			s.slots.Add(-1)
+			s.counts.WithLabelValues("503").Inc()
+			_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = io.WriteString(nc, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			nc.Close()
+			continue
+		}
+		all.Go(func() {
+			defer s.slots.Add(-1)
+			defer nc.Close()
+			hurry := context.AfterFunc(ctx, func() { _ = nc.SetReadDeadline(time.Now()) })
+			defer hurry()
+			s.serve(ctx, nc)
+		})
+	}
+}
+
+// A connection is one client that sends votes.
+type connection struct {
+	net.Conn
+	in   *message.Reader
+	q    message.Request
+	body []byte
+	out  []byte
+	from string
+}
+
+// unread gives back what was read before TLS began.
+type unread struct {
+	net.Conn
+	first []byte
+}
+
+func (u *unread) Read(p []byte) (int, error) {
+	if len(u.first) > 0 {
+		n := copy(p, u.first)
+		u.first = u.first[n:]
+		return n, nil
+	}
+	return u.Conn.Read(p)
+}
+
+// recordHandshake is the first byte of a connection with TLS.
+const recordHandshake = 0x16
+
+// serve serves one connection.
+func (s *Server) serve(ctx context.Context, nc net.Conn) {
+	c := &connection{Conn: nc, in: message.NewReader(nc, 4<<10, headSize)}
+	c.from, _, _ = net.SplitHostPort(nc.RemoteAddr().String())
+	_ = nc.SetReadDeadline(time.Now().Add(idle))
+	first, err := c.in.Peek(1)
+	if err != nil {
+		return
+	}
+	if first[0] == recordHandshake && s.TLS != nil {
+		secure := tls.Server(&unread{nc, bytes.Clone(c.in.Buffered())}, s.TLS)
+		_ = nc.SetDeadline(time.Now().Add(oneRead))
+		if secure.HandshakeContext(ctx) != nil {
+			return
+		}
+		c.Conn = secure
+		c.in.Reset(secure)
+	}
+	for ctx.Err() == nil {
+		_ = nc.SetReadDeadline(time.Now().Add(idle))
+		if !s.exchange(ctx, c) {
+			return
+		}
+	}
+}
+
+// exchange reads a request and answers it. It reports whether another one may
+// follow.
+func (s *Server) exchange(ctx context.Context, c *connection) (more bool) {
+	err := c.in.ReadRequest(&c.q)
+	var bad *message.Error
+	switch {
+	case errors.As(err, &bad):
+		s.answer(c, Answer{Status: bad.Status, Body: []byte(bad.Reason)}, false)
+		return false
+	case err != nil:
+		return false
+	}
+	q := &c.q
+	limit := int64(MaxBody)
+	path, _, _ := strings.Cut(string(q.Path), "?")
+	if path == forwardPath {
+		limit = maxForward
+	}
+	c.body = c.body[:0]
+	if q.Body != nil {
+		if q.Length > limit {
+			s.answer(c, Answer{Status: 413, Body: fmt.Appendf(nil, "a request has at most %d bytes", limit)}, false)
+			return false
+		}
+		_ = c.SetReadDeadline(time.Now().Add(oneRead))
+		if q.Expect {
+			_ = c.SetWriteDeadline(time.Now().Add(oneWrite))
+			if _, err := io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
+				return false
+			}
+		}
+		var ok bool
+		if c.body, ok = readBody(c.body, q.Body, limit); !ok {
+			s.answer(c, Answer{Status: 413, Body: []byte("the request is too large or its body is cut off")}, false)
+			return false
+		}
+	}
+	get := func(name string) string { return string(q.Get(name)) }
+	r := Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"),
+		Accept: get("Accept"), Authorization: get("Authorization"), Body: c.body, From: c.from, Base: "/votes"}
+	a := s.Answer(ctx, &r)
+	return s.answer(c, a, !q.Close && ctx.Err() == nil)
+}
+
+func readBody(dst []byte, r io.Reader, limit int64) (_ []byte, ok bool) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case int64(len(dst)) > limit:
+			return dst, false
+		case errors.Is(err, io.EOF):
+			return dst, true
+		case err != nil:
+			return dst, false
+		}
+	}
+}
+
+// answer writes an answer.
+func (s *Server) answer(c *connection, a Answer, more bool) bool {
+	b := append(c.out[:0], "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(a.Status), 10)
+	b = append(append(b, ' '), http.StatusText(a.Status)...)
+	b = append(b, "\r\nContent-Type: "...)
+	if a.Type == "" {
+		a.Type = "text/plain; charset=utf-8"
+	}
+	b = append(b, a.Type...)
+	b = append(b, "\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(a.Body)), 10)
+	for _, f := range a.Fields() {
+		b = append(append(append(append(b, "\r\n"...), f[0]...), ": "...), f[1]...)
+	}
+	if !more {
+		b = append(b, "\r\nConnection: close"...)
+	}
+	b = append(b, "\r\n\r\n"...)
+	if c.q.Method != "HEAD" {
+		b = append(b, a.Body...)
+	}
+	c.out = b
+	_ = c.SetWriteDeadline(time.Now().Add(oneWrite))
+	_, err := c.Write(b)
+	return err == nil && more
+}
+
+// A Request is one that came to a [Server] or to the proxy.
+type Request struct {
+	Method, Path  string
+	Type, Key     string // Content-Type, Idempotency-Key
+	Site, Accept  string // Sec-Fetch-Site
+	Authorization string
+	Body          []byte
+	From          string // address of the client
+	Voter         *Voter // who it is, where that is known
+	Base          string // path of votes, for links: "/votes"
+}
+
+// An Answer answers a [Request].
+type Answer struct {
+	Status   int
+	Type     string // "" is plain text
+	Body     []byte
+	Location string
+	Retry    time.Duration
+}
+
+// Fields are those of the head besides type and length.
+func (a *Answer) Fields() (all [][2]string) {
+	if a.Location != "" {
+		all = append(all, [2]string{"Location", a.Location})
+	}
+	if a.Retry > 0 {
+		all = append(all, [2]string{"Retry-After", strconv.Itoa(int((a.Retry + time.Second - 1) / time.Second))})
+	}
+	switch {
+	case a.Status == http.StatusMethodNotAllowed:
+		all = append(all, [2]string{"Allow", "GET, HEAD, POST, OPTIONS"})
+	case a.Status == http.StatusNoContent:
+		all = append(all, [2]string{"Access-Control-Allow-Methods", "GET, POST"}, [2]string{"Access-Control-Allow-Headers", "Content-Type, Idempotency-Key"})
+	}
+	if strings.HasPrefix(a.Type, "text/html") {
+		all = append(all, [2]string{"Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"})
+	}
+	return append(all, [2]string{"X-Content-Type-Options", "nosniff"}, [2]string{"Cache-Control", "no-store"}, [2]string{"Access-Control-Allow-Origin", "*"})
+}
+
+const forwardPath = "/votes/forward"
+
+// Answer answers a request. It waits until votes are on the disk.
+func (s *Server) Answer(ctx context.Context, r *Request) Answer {
+	var a Answer
+	var err *refusal
+	id, isState := strings.CutPrefix(r.Path, "/votes/")
+	switch {
+	case r.Path == forwardPath && r.Method == "POST":
+		a, err = s.forwarded(ctx, r)
+	case r.Path == "/votes" && r.Method == "POST":
+		a, err = s.votes(ctx, r)
+	case isState && (r.Method == "GET" || r.Method == "HEAD"):
+		a, err = s.state(ctx, r, id)
+	case r.Method == "OPTIONS":
+		return Answer{Status: http.StatusNoContent}
+	case r.Path == "/votes" || isState:
+		err = refuse(http.StatusMethodNotAllowed, "votes are sent with POST to /votes, and GET asks for one")
+	default:
+		err = refuse(http.StatusNotFound, "there is nothing here; votes are sent with POST to /votes")
+	}
+	if err == nil {
+		return a
+	}
+	s.counts.WithLabelValues(strconv.Itoa(err.status)).Inc()
+	if r.wantsPage() {
+		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page("Your vote was not taken", err.Error(), "", "")}
+	}
+	return Answer{Status: err.status, Body: []byte(err.Error() + "\n"), Retry: err.retry}
+}
+
+// wantsPage reports whether a person with a browser waits for the answer.
+func (r *Request) wantsPage() bool { return strings.Contains(r.Accept, "text/html") }
+
+// votes takes votes.
+func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
+	ballots, single, bad := readBallots(r.Type, r.Body)
+	if bad != nil {
+		return a, bad
+	}
+	if len(r.Key) > maxKey {
+		return a, refuse(400, "an Idempotency-Key has at most %d bytes", maxKey)
+	}
+	from := r.Voter
+	if from == nil {
+		from = &Voter{Addr: r.From}
+		if s.Who != nil {
+			*from = s.Who(r.From, r.Authorization)
+		}
+	}
+	now := time.Now()
+	records := make([][]byte, len(ballots))
+	ids := make([]ID, len(ballots))
+	voters := make([]string, len(ballots))
+	for n := range ballots {
+		b := &ballots[n]
+		if r.Site == "cross-site" && b.Token == "" {
+			return a, refuse(http.StatusForbidden, "a page of another site cannot vote without the token of a block page")
+		}
+		key := r.Key
+		if key != "" && !single {
+			key += "/" + strconv.Itoa(n)
+		}
+		v, bad := s.vote(b, from, key, now)
+		if bad != nil {
+			if !single {
+				bad.err = fmt.Errorf("vote %d: %w", n, bad.err)
+			}
+			return a, bad
+		}
+		ids[n], voters[n] = v.ID, v.Voter()
+		records[n] = v.Append(make([]byte, 0, 256))
+	}
+	if wait := s.limited(voters, now); wait > 0 {
+		return a, &refusal{http.StatusTooManyRequests, errors.New("so many votes of one client are not taken; try again later"), wait}
+	}
+	if bad := s.keep(ctx, records); bad != nil {
+		return a, bad
+	}
+	return accepted(r, ids, single), nil
+}
+
+// limited takes votes from what their voters have left, and returns how long to
+// wait when one of them has not got as many. A voter is a user or the address that
+// was blocked: many may send their votes from one address.
+func (s *Server) limited(voters []string, now time.Time) (wait time.Duration) {
+	slices.Sort(voters)
+	for len(voters) > 0 && wait == 0 {
+		n := 1
+		for n < len(voters) && voters[n] == voters[0] {
+			n++
+		}
+		wait = s.limit.take(voters[0], n, now)
+		voters = voters[n:]
+	}
+	return wait
+}
+
+// keep has votes kept.
+func (s *Server) keep(ctx context.Context, records [][]byte) *refusal {
+	err := s.Log.Append(ctx, records...)
+	if err == nil {
+		s.taken.Add(float64(len(records)))
+		return nil
+	}
+	bad := &refusal{http.StatusServiceUnavailable, fmt.Errorf("the vote is not counted, send it again: %w", err), time.Second}
+	if u := (*ingest.Unavailable)(nil); errors.As(err, &u) {
+		bad.retry = u.Retry
+	}
+	return bad
+}
+
+func accepted(r *Request, ids []ID, single bool) Answer {
+	a := Answer{Status: http.StatusAccepted, Type: "application/json"}
+	if single {
+		a.Location = r.Base + "/" + ids[0].String()
+	}
+	if single && r.wantsPage() {
+		a.Type, a.Body = "text/html; charset=utf-8", page("Thank you", "Your vote counts.", "See what becomes of it", a.Location)
+		return a
+	}
+	link := func(b []byte, id ID) []byte {
+		b = append(b, `{"id":"`...)
+		b = id.append(b)
+		b = append(append(append(b, `","link":"`...), r.Base...), '/')
+		return append(id.append(b), `"}`...)
+	}
+	if single {
+		a.Body = append(link(nil, ids[0]), '\n')
+		return a
+	}
+	b := []byte{'['}
+	for n, id := range ids {
+		if n > 0 {
+			b = append(b, ',')
+		}
+		b = link(b, id)
+	}
+	a.Body = append(b, "]\n"...)
+	return a
+}
+
+// forwarded takes votes that another node has acknowledged already.
+func (s *Server) forwarded(ctx context.Context, r *Request) (a Answer, _ *refusal) {
+	secret, ok := strings.CutPrefix(r.Authorization, "Bearer ")
+	if s.Secret == "" || !ok || subtle.ConstantTimeCompare([]byte(secret), []byte(s.Secret)) != 1 {
+		return a, refuse(http.StatusUnauthorized, "the secret that nodes share is missing or wrong")
+	}
+	records, err := unpack(r.Body)
+	if err != nil {
+		return a, refuse(400, "%w", err)
+	}
+	if bad := s.keep(ctx, records); bad != nil {
+		return a, bad
+	}
+	return Answer{Status: http.StatusAccepted}, nil
+}
+
+// pack joins encoded votes into the body of a request to another node.
+func pack(dst []byte, records [][]byte) []byte {
+	for _, r := range records {
+		dst = binary.AppendUvarint(dst, uint64(len(r)))
+		dst = append(dst, r...)
+	}
+	return dst
+}
+
+// unpack takes apart what pack has joined.
+func unpack(b []byte) (records [][]byte, err error) {
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return nil, errVote
+		}
+		r := b[size : size+int(n)]
+		if _, err := Parse(r); err != nil {
+			return nil, fmt.Errorf("vote %d: %w", len(records), err)
+		}
+		records, b = append(records, r), b[size+int(n):]
+		if len(records) > ingest.MaxRecords {
+			return nil, fmt.Errorf("more than %d votes at once", ingest.MaxRecords)
+		}
+	}
+	if len(records) == 0 {
+		return nil, errors.New("there is no vote")
+	}
+	return records, nil
+}
+
+// state answers what has become of a vote.
+func (s *Server) state(ctx context.Context, r *Request, text string) (a Answer, _ *refusal) {
+	id, err := ParseID(text)
+	if err != nil {
+		return a, refuse(400, "%w", err)
+	}
+	if s.State == nil {
+		return a, refuse(http.StatusNotFound, "this node does not count votes; ask the one that does")
+	}
+	st, err := s.State(ctx, id)
+	switch {
+	case errors.Is(err, ErrUnknown):
+		return a, refuse(http.StatusNotFound, "%w", err)
+	case err != nil:
+		s.Logger.Error("the state of a vote cannot be read", "error", err)
+		return a, &refusal{http.StatusServiceUnavailable, errors.New("the state of the vote cannot be read for now"), 5 * time.Second}
+	}
+	st.ID = text
+	if r.wantsPage() {
+		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page("Your vote", st.sentence(), "", "")}, nil
+	}
+	return Answer{Status: 200, Type: "application/json", Body: st.json()}, nil
+}

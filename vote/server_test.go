@@ -1,0 +1,338 @@
+package vote_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/ingest"
+	"shuultuur/vote"
+)
+
+// kept is a log in memory.
+type kept struct {
+	sync.Mutex
+	votes []vote.Vote
+	err   error
+}
+
+func (k *kept) Append(_ context.Context, records ...[]byte) error {
+	k.Lock()
+	defer k.Unlock()
+	if k.err != nil {
+		return k.err
+	}
+	for _, r := range records {
+		v, err := vote.Parse(r)
+		if err != nil {
+			return err
+		}
+		k.votes = append(k.votes, v)
+	}
+	return nil
+}
+
+func sealer(t testing.TB) *vote.Sealer {
+	t.Helper()
+	s, err := vote.NewSealer([]byte("a secret of this node"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serve starts a server and returns its address.
+func serve(t testing.TB, p vote.Parts) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- vote.NewServer(p).Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+var blocked = vote.Event{Ref: "abc", Client: "10.1.0.5", User: "anna", Groups: []string{"pupils"}, Host: "video.example", URL: "http://video.example/x",
+	Policy: "school", Rule: "video", Check: "category", Category: "video", Entry: "lists/video:7"}
+
+func token(t testing.TB, change func(*vote.Event)) string {
+	e := blocked
+	e.At = time.Now()
+	if change != nil {
+		change(&e)
+	}
+	return sealer(t).Seal(&e)
+}
+
+const id1, id2 = "018f0000-0000-7000-8000-000000000001", "018f0000-0000-7000-8000-000000000002"
+
+func TestVotesAreTakenAsTheyShouldBe(t *testing.T) {
+	form := "application/x-www-form-urlencoded"
+	good := token(t, nil)
+	for name, tt := range map[string]struct {
+		ctype, body string
+		head        [2]string
+		login       bool
+		status      int
+		want        string // of the answer
+		kept        int
+	}{
+		"one as JSON":            {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 202, `{"id":"` + id1 + `","link":"/votes/` + id1 + `"}`, 1},
+		"several as JSON":        {"application/json; charset=utf-8", `[{"id":"` + id1 + `","vote":"dangerous","url":"https://bad.example/x"},{"id":"` + id2 + `","token":"` + good + `"}]`, [2]string{}, false, 202, `[{"id":"` + id1, 2},
+		"one as a form":          {form, url.Values{"id": {id1}, "vote": {"wrong"}, "token": {good}, "comment": {"because"}}.Encode(), [2]string{}, false, 202, id1, 1},
+		"a form of a browser":    {form, url.Values{"token": {good}, "comment": {"because"}}.Encode(), [2]string{"Accept", "text/html,*/*"}, false, 202, "Your vote counts", 1},
+		"a key for an id":        {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{"Idempotency-Key", "k"}, false, 202, `"id":"`, 1},
+		"a login by the token":   {form, url.Values{"token": {good}}.Encode(), [2]string{}, true, 202, `"id":"`, 1},
+		"no login":               {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, true, 403, "logged in", 0},
+		"no token":               {"application/json", `{"id":"` + id1 + `","vote":"wrong","url":"bad.example"}`, [2]string{}, false, 403, "needs the token", 0},
+		"a forged token":         {form, url.Values{"token": {good[:len(good)-4] + "AAAA"}}.Encode(), [2]string{}, false, 403, "not that of a block page", 0},
+		"a token of long ago":    {form, url.Values{"token": {token(t, func(e *vote.Event) { e.At = time.Now().Add(-25 * time.Hour) })}}.Encode(), [2]string{}, false, 403, "old", 0},
+		"a token of the future":  {form, url.Values{"token": {token(t, func(e *vote.Event) { e.At = time.Now().Add(2 * time.Hour) })}}.Encode(), [2]string{}, false, 403, "not that", 0},
+		"no id":                  {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "needs an id", 0},
+		"a wrong id":             {"application/json", `{"id":"1","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "not a UUID", 0},
+		"an unknown vote":        {"application/json", `{"id":"` + id1 + `","vote":"nice","url":"bad.example"}`, [2]string{}, false, 400, "not a vote", 0},
+		"one of two is wrong":    {"application/json", `[{"id":"` + id1 + `","vote":"dangerous","url":"a.example"},{"id":"` + id2 + `","vote":"dangerous"}]`, [2]string{}, false, 400, "vote 1: ", 0},
+		"not a host":             {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad example"}`, [2]string{}, false, 400, "neither", 0},
+		"another scheme":         {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"ftp://bad.example"}`, [2]string{}, false, 400, "neither", 0},
+		"broken JSON":            {"application/json", `{"id":`, [2]string{}, false, 400, "cannot be read", 0},
+		"an empty list":          {"application/json", `[]`, [2]string{}, false, 400, "no vote", 0},
+		"a list that is long":    {"application/json", "[" + strings.TrimSuffix(strings.Repeat(`{},`, vote.MaxBatch+1), ",") + "]", [2]string{}, false, 413, "at most 1000", 0},
+		"another type":           {"text/plain", "x", [2]string{}, false, 415, "application/json", 0},
+		"a comment that is long": {form, url.Values{"token": {good}, "comment": {strings.Repeat("x", 2001)}}.Encode(), [2]string{}, false, 400, "2001 bytes", 0},
+		"no mail address":        {form, url.Values{"token": {good}, "mail": {"a@b\r\nBcc: c@d"}}.Encode(), [2]string{}, false, 400, "not a mail address", 0},
+		"another site's page":    {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{"Sec-Fetch-Site", "cross-site"}, false, 403, "another site", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &kept{}
+			at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Login: tt.login})
+			status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", tt.ctype, tt.body, tt.head)
+			if status != tt.status || !strings.Contains(body, tt.want) || len(log.votes) != tt.kept {
+				t.Errorf("got %d %q and %d kept, want %d %q and %d", status, body, len(log.votes), tt.status, tt.want, tt.kept)
+			}
+		})
+	}
+}
+
+func post(t testing.TB, c *http.Client, to, ctype, body string, head ...[2]string) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequest("POST", to, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", ctype)
+	for _, h := range head {
+		if h[0] != "" {
+			r.Header.Set(h[0], h[1])
+		}
+	}
+	res, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b), res.Header
+}
+
+func TestATokenCarriesWhatWasBlocked(t *testing.T) {
+	log := &kept{}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Node: "n1"})
+	sealed := token(t, nil)
+	for range 3 {
+		status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", url.Values{"token": {sealed}, "comment": {" why "}, "url": {"http://other.example"}}.Encode())
+		if status != 202 {
+			t.Fatal(status, body)
+		}
+	}
+	v := log.votes[0]
+	if v.Event.Host != "video.example" || v.Event.User != "anna" || v.Event.Groups[0] != "pupils" || v.Comment != "why" || v.Node != "n1" || v.Remedy() != "category/video: lists/video:7" {
+		t.Errorf("got %+v", v)
+	}
+	if log.votes[1].ID != v.ID || log.votes[2].ID != v.ID {
+		t.Error("a form that is sent again has another identifier")
+	}
+	if strings.Contains(sealed, "video") || strings.Contains(sealed, "pupils") {
+		t.Error("the token can be read")
+	}
+}
+
+func TestKeysOfTwoClientsAreDistinct(t *testing.T) {
+	log := &kept{}
+	who := func(_, authorization string) vote.Voter { return vote.Voter{Addr: "10.0.0.1", User: authorization} }
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Who: who, Login: true})
+	for _, user := range []string{"a", "b", "a"} {
+		post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `[{"vote":"dangerous","url":"x.example"},{"vote":"dangerous","url":"y.example"}]`, [2]string{"Idempotency-Key", "1"}, [2]string{"Authorization", user})
+	}
+	seen := map[vote.ID]int{}
+	for _, v := range log.votes {
+		seen[v.ID]++
+	}
+	if len(log.votes) != 6 || len(seen) != 4 {
+		t.Errorf("%d votes have %d identifiers, want 6 and 4", len(log.votes), len(seen))
+	}
+}
+
+func TestALimitForEachClient(t *testing.T) {
+	log := &kept{}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 3, In: time.Hour}})
+	for n := range 5 {
+		status, _, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"vote":"dangerous","url":"x.example"}`, [2]string{"Idempotency-Key", fmt.Sprint(n)})
+		if want := map[bool]int{true: 202, false: 429}[n < 3]; status != want || status == 429 && head.Get("Retry-After") == "" {
+			t.Errorf("vote %d: %d, want %d; %v", n, status, want, head)
+		}
+	}
+}
+
+func TestALogThatCannotKeepIs503(t *testing.T) {
+	log := &kept{err: &ingest.Unavailable{Cause: errors.New("no space left on device"), Retry: 1500 * time.Millisecond}}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t)})
+	status, body, head := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`)
+	if status != 503 || head.Get("Retry-After") != "2" || !strings.Contains(body, "no space left") {
+		t.Errorf("got %d %q %v", status, body, head)
+	}
+}
+
+func TestPlainAndTLSOnOnePort(t *testing.T) {
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	defer cert.Close()
+	log := &kept{}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), TLS: &tls.Config{Certificates: cert.TLS.Certificates}})
+	for _, scheme := range []string{"http", "https"} {
+		for range 3 { // over one connection
+			if status, body, _ := post(t, cert.Client(), scheme+"://"+at+"/votes", "application/json", `{"id":"`+id1+`","vote":"dangerous","url":"x.example"}`); status != 202 {
+				t.Errorf("%s: %d %s", scheme, status, body)
+			}
+		}
+	}
+	if len(log.votes) != 6 {
+		t.Errorf("%d votes, want 6", len(log.votes))
+	}
+}
+
+func TestWhatIsNoVote(t *testing.T) {
+	state := func(_ context.Context, id vote.ID) (vote.State, error) {
+		if id.String() == id1 {
+			return vote.State{State: "decided", Decision: &vote.Decision{Site: "x.example", Action: vote.Open}}, nil
+		}
+		return vote.State{}, vote.ErrUnknown
+	}
+	at := serve(t, vote.Parts{Log: &kept{}, Sealer: sealer(t), State: state})
+	for _, tt := range []struct {
+		request string
+		status  string
+	}{
+		{"GET /votes/" + id1 + " HTTP/1.1\r\nHost: x\r\n\r\n", "200"},
+		{"HEAD /votes/" + id1 + " HTTP/1.1\r\nHost: x\r\n\r\n", "200"},
+		{"GET /votes/" + id2 + " HTTP/1.1\r\nHost: x\r\n\r\n", "404"},
+		{"GET /votes/x HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
+		{"GET /votes HTTP/1.1\r\nHost: x\r\n\r\n", "405"},
+		{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "404"},
+		{"OPTIONS /votes HTTP/1.1\r\nHost: x\r\n\r\n", "204"},
+		{"POST /votes HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n", "413"},
+		{"POST /votes/forward HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx", "401"},
+		{"nonsense\r\n\r\n", "400"},
+		{"POST /votes HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]", "100"},
+	} {
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(c, tt.request); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err != nil || !strings.Contains(line, " "+tt.status+" ") {
+			t.Errorf("%.50q: got %q %v, want %s", tt.request, line, err, tt.status)
+		}
+		c.Close()
+	}
+}
+
+func FuzzBallots(f *testing.F) {
+	f.Add("application/json", []byte(`[{"id":"`+id1+`","vote":"dangerous","url":"x.example"}]`))
+	f.Add("application/x-www-form-urlencoded", []byte("token=abc&comment=%20"))
+	log := &kept{}
+	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(f)})
+	f.Fuzz(func(t *testing.T, ctype string, body []byte) {
+		log.votes = log.votes[:0]
+		a := s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: ctype, Body: body, From: "10.0.0.1", Base: "/votes", Key: "k"})
+		if (a.Status == 202) != (len(log.votes) > 0) || a.Status == 202 && a.Type == "application/json" && !json.Valid(a.Body) {
+			t.Errorf("got %d %q with %d votes", a.Status, a.Body, len(log.votes))
+		}
+		for _, v := range log.votes {
+			if again, err := vote.Parse(v.Append(nil)); err != nil || again.ID != v.ID || !bytes.Equal(again.Append(nil), v.Append(nil)) {
+				t.Errorf("%+v becomes %+v, %v", v, again, err)
+			}
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	v := vote.Vote{Kind: vote.Wrong, Event: blocked}
+	f.Add(v.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, err := vote.Parse(b); err == nil {
+			v.Append(nil)
+		}
+	})
+}
+
+func FuzzOpen(f *testing.F) {
+	s := sealer(f)
+	e := blocked
+	e.At = time.Now()
+	f.Add(s.Seal(&e))
+	f.Fuzz(func(t *testing.T, token string) { _, _ = s.Open(token, time.Now()) })
+}
+
+type forgetful struct{}
+
+func (forgetful) Append(context.Context, ...[]byte) error { return nil }
+
+// BenchmarkExchange is one vote over a kept-alive connection without the log.
+func BenchmarkExchange(b *testing.B) {
+	at := serve(b, vote.Parts{Log: forgetful{}, Sealer: sealer(b)})
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	body := `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`
+	request := fmt.Appendf(nil, "POST /votes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	in := make([]byte, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Read(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

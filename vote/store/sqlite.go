@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"shuultuur/vote"
+)
+
+// openSQLite opens a file. Synchronous FULL: the log forgets a batch that is
+// counted, so it has to be on the disk.
+func openSQLite(ctx context.Context, path string) (*DB, error) {
+	open := func(more string) (*sql.DB, error) {
+		v := url.Values{"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-65536)", "temp_store(MEMORY)", "mmap_size(0)"}}
+		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+v.Encode()+more)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640) // votes name people
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	db, err := open("&_txlock=immediate")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	text := strings.NewReplacer("{blob}", "BLOB", "{compact}", "WITHOUT ROWID").Replace(schema)
+	if _, err := db.ExecContext(ctx, text); err != nil {
+		return nil, errors.Join(fmt.Errorf("making the tables of votes in %s: %w", path, err), db.Close())
+	}
+	read, err := open("&_pragma=query_only(1)")
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	read.SetMaxOpenConns(4)
+	return &DB{db: db, read: read, insert: insertRows}, nil
+}
+
+// rowsAtOnce is small because the driver looks through all values for each.
+const rowsAtOnce = 12
+
+// insertRows inserts votes and returns those that were not there.
+func insertRows(ctx context.Context, _ *sql.Conn, tx *sql.Tx, votes []vote.Vote) (fresh map[vote.ID]bool, err error) {
+	fresh = make(map[vote.ID]bool, len(votes))
+	statement := func(n int) string {
+		return "INSERT INTO vote (" + strings.Join(columns, ", ") + ") VALUES " + rows(n, len(columns)) + " ON CONFLICT DO NOTHING RETURNING id"
+	}
+	var full *sql.Stmt
+	for len(votes) > 0 {
+		part := votes[:min(len(votes), rowsAtOnce)]
+		votes = votes[len(part):]
+		args := make([]any, 0, len(part)*len(columns))
+		for n := range part {
+			args = append(args, values(&part[n])...)
+		}
+		var found *sql.Rows
+		if len(part) == rowsAtOnce {
+			if full == nil {
+				if full, err = tx.PrepareContext(ctx, statement(rowsAtOnce)); err != nil {
+					return nil, err
+				}
+				defer full.Close()
+			}
+			found, err = full.QueryContext(ctx, args...)
+		} else {
+			found, err = tx.QueryContext(ctx, statement(len(part)), args...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := scanIDs(found, fresh); err != nil {
+			return nil, err
+		}
+	}
+	return fresh, nil
+}
+
+func scanIDs(found *sql.Rows, into map[vote.ID]bool) error {
+	defer found.Close()
+	var b sql.RawBytes
+	for found.Next() {
+		if err := found.Scan(&b); err != nil {
+			return err
+		}
+		var id vote.ID
+		copy(id[:], b)
+		into[id] = true
+	}
+	return found.Err()
+}
