@@ -1,0 +1,335 @@
+// Package authority joins what answers for zones of our own into one
+// [Authority]: zone files (package zone), zones in Redis (zone/redins), zones of
+// other servers, and the publisher that signs, sends and announces all of them
+// (zone/transfer).
+//
+// Zones move in one direction. A source reads them and hands them to the
+// publisher, which hands them to a zone.Responder, from which queries are
+// answered. [New] reads everything and opens no sockets; [Authority.Run] keeps it
+// fresh. New settings make a new Authority of the one before, so that a zone that
+// cannot be read now stays as it was.
+package authority
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/dns"
+	"shuultuur/filter"
+	"shuultuur/setting"
+	"shuultuur/zone"
+	"shuultuur/zone/redins"
+	"shuultuur/zone/sign"
+	"shuultuur/zone/transfer"
+)
+
+// Config is the settings of zones of our own, but for those in Redis.
+type Config struct {
+	Files    zone.Config     `yaml:",inline"`
+	Transfer transfer.Config `yaml:",inline"`
+}
+
+// Upstream asks other name servers.
+type Upstream interface {
+	redins.Upstream
+	// DS looks up the DS records that the parent zone has of a zone.
+	DS(ctx context.Context, origin string) ([]*miekg.DS, error)
+}
+
+// lazy asks the upstream that there is at the moment.
+type lazy func() Upstream
+
+var errNoUpstream = errors.New("there is no upstream to ask")
+
+// Lookup implements [redins.Upstream].
+func (l lazy) Lookup(ctx context.Context, host string, qtype uint16) ([]netip.Addr, time.Duration, error) {
+	if up := l(); up != nil {
+		return up.Lookup(ctx, host, qtype)
+	}
+	return nil, 0, errNoUpstream
+}
+
+// DS implements [Upstream].
+func (l lazy) DS(ctx context.Context, origin string) ([]*miekg.DS, error) {
+	if up := l(); up != nil {
+		return up.DS(ctx, origin)
+	}
+	return nil, errNoUpstream
+}
+
+// firstLoad is how long a start waits for the zones in Redis. Without Redis it
+// goes on, and they are served once Redis answers.
+const firstLoad = 3 * time.Second
+
+// An Authority serves the zones of the settings. It answers queries (Answer,
+// Wait), transfers (Transfer), announcements (Notify) and signed requests (Verify,
+// Sign).
+type Authority struct {
+	publisher
+	responder   *zone.Responder
+	files       *zone.Files
+	redis       *redins.Source // nil without one
+	strict      bool           // names of no zone are REFUSED
+	secondaries []transfer.Secondary
+
+	previous *Authority    // whose place this one takes when it runs
+	replaced atomic.Bool   // another one has taken its place
+	ready    chan struct{} // closed when the zones in Redis have been read
+}
+
+type publisher = *transfer.Server
+
+// New reads all zones. It opens no sockets and starts nothing. redis is nil for
+// no zones in Redis. up returns the resolver of names elsewhere at the
+// moment, nil for nobody.
+//
+// previous is the Authority that this one takes the place of: what it serves and
+// remembers is gone on with. It is not changed. previous may be nil.
+//
+// An error is a mistake in the settings. A zone that cannot be read does not
+// keep the others from being served: see [Authority.Faults].
+func New(cfg Config, redis *redins.Config, up func() Upstream, previous *Authority, log *slog.Logger) (*Authority, error) {
+	a := &Authority{ready: make(chan struct{}), strict: redis == nil || redis.Strict, secondaries: cfg.Transfer.Secondaries, previous: previous}
+	before := previous
+	if previous != nil {
+		a.responder = previous.responder.Clone()
+	} else {
+		before = &Authority{}
+		a.responder = zone.NewResponder()
+	}
+	var err error
+	if a.publisher, err = transfer.New(cfg.Transfer, a.responder, lazy(up).DS, before.publisher, log); err != nil {
+		return nil, setting.At("zones", err)
+	}
+	folder := string(cfg.Transfer.Folder)
+	if a.files, err = zone.NewFiles(cfg.Files, under(folder, "files"), a.publisher, before.files, log); err != nil {
+		return nil, setting.At("zones", err)
+	}
+	if redis != nil {
+		if err := a.follow(*redis, under(folder, "redis"), lazy(up), before.redis, log); err != nil {
+			return nil, err
+		}
+	}
+	if previous != nil {
+		a.Retain(func(origin, view string) bool {
+			return a.files.Has(origin, view) || a.redis != nil && view == "" && a.redis.Has(origin)
+		})
+	}
+	a.free()
+	return a, nil
+}
+
+// under is a folder in folder, "" where there is none.
+func under(folder, name string) string {
+	if folder == "" {
+		return ""
+	}
+	return filepath.Join(folder, name)
+}
+
+// follow adds the zones in Redis.
+func (a *Authority) follow(cfg redins.Config, folder string, up lazy, before *redins.Source, log *slog.Logger) error {
+	ring, err := sign.NewRing(sign.Config{})
+	if err != nil {
+		return err
+	}
+	signed := func(z *zone.Zone, keys redins.Keys) (*zone.Zone, error) {
+		if a.Signs(z.Origin) {
+			log.Warn("a zone's keys in Redis are not used, as the settings have others for it (dns.zones.sign); set dnssec to false in its config", "zone", z.Origin)
+			return z, nil
+		}
+		signer, err := ring.Signer(z.Origin, keys.ZSKPublic, keys.ZSKPrivate, keys.KSKPublic, keys.KSKPrivate)
+		if err != nil {
+			return nil, err
+		}
+		z.Signer = signer // for the publisher, which signs again in time too
+		return z, nil
+	}
+	a.redis, err = redins.New(cfg, folder, redisZones{a.publisher, ring}, up, signed, before, log)
+	return setting.At("redis", err)
+}
+
+// redisZones forgets the signer of a zone together with the zone.
+type redisZones struct {
+	publisher
+	ring *sign.Ring
+}
+
+// Remove ends the service of a zone, and says whether it was served.
+func (r redisZones) Remove(origin, view string) bool {
+	defer r.ring.Forget(origin)
+	return r.publisher.Remove(origin, view)
+}
+
+// Run keeps the zones fresh until ctx ends, and then writes what the next start
+// needs.
+func (a *Authority) Run(ctx context.Context) error {
+	if a.previous != nil {
+		a.previous.replaced.Store(true) // it writes nothing more
+		a.previous = nil
+	}
+	var wg sync.WaitGroup
+	// They end with ctx, and without an error.
+	wg.Go(func() { _ = a.publisher.Run(ctx) })
+	wg.Go(func() { _ = a.files.Run(ctx) })
+	if a.redis != nil {
+		wg.Go(func() { _ = a.redis.Run(ctx) })
+		wg.Go(func() { a.await(ctx) })
+	} else {
+		close(a.ready)
+	}
+	wg.Wait()
+	if !a.replaced.Load() {
+		a.Save()
+	}
+	return nil
+}
+
+// await notes when the zones in Redis have been read for the first time.
+func (a *Authority) await(ctx context.Context) {
+	defer close(a.ready)
+	for wait := 5 * time.Millisecond; a.redis.Stats().Reconciled.IsZero(); wait = min(wait*5/4, time.Second) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+	a.free()
+}
+
+// Ready waits until the zones in Redis have been read, for 3 seconds at most.
+// Run has to be running.
+func (a *Authority) Ready() {
+	select {
+	case <-a.ready:
+	case <-time.After(firstLoad):
+	}
+}
+
+// free gives back the memory that reading zones took: as they are read they are
+// many times as large as they are served.
+func (a *Authority) free() {
+	if len(a.responder.Zones()) > 0 {
+		debug.FreeOSMemory()
+	}
+}
+
+// Zones are the zones as they are at the moment, for explanations. Those that
+// their primaries have not sent yet are left out.
+func (a *Authority) Zones() *zone.Responder {
+	known := a.responder.Clone()
+	for _, z := range known.Unavailable() {
+		if slices.ContainsFunc(a.secondaries, func(s transfer.Secondary) bool { return zone.Canonical(s.Zone) == z.Origin }) {
+			known.Remove(z.Origin, z.View)
+		}
+	}
+	return known
+}
+
+// Zone returns the origin of the zone that a name in wire form is in, "" for none.
+func (a *Authority) Zone(name []byte) (origin string) {
+	known := a.Zones()
+	for _, z := range slices.Concat(known.Zones(), known.Unavailable()) {
+		if o, err := dns.Name(z.Origin); err == nil && len(z.Origin) > len(origin) && dns.Within(name, o) {
+			origin = z.Origin
+		}
+	}
+	return origin
+}
+
+// Elsewhere says where there are zones that may answer for a name in wire form
+// and that are not asked here, "" for nowhere.
+func (a *Authority) Elsewhere(name []byte) string {
+	for _, z := range a.secondaries {
+		if o, err := dns.Name(z.Zone); err == nil && dns.Within(name, o) {
+			return "the primaries of " + dns.Text(o)
+		}
+	}
+	if a.redis != nil {
+		return "Redis"
+	}
+	return ""
+}
+
+// Answer answers a query from memory.
+func (a *Authority) Answer(q *dns.Query, r *dns.Reply, t *filter.Transaction) dns.Outcome {
+	return a.responder.Answer(q, r, t)
+}
+
+// Wait answers a query that Answer left for later.
+func (a *Authority) Wait(ctx context.Context, q *dns.Query, r *dns.Reply, t *filter.Transaction) dns.Outcome {
+	return a.responder.Wait(ctx, q, r, t)
+}
+
+// Outside answers what nobody else does; it comes last. Where zones are in
+// Redis it is NOTAUTH, as redins has it.
+func (a *Authority) Outside() Outside { return Outside{!a.strict} }
+
+// Outside answers queries for names that are in no zone.
+type Outside struct{ notAuth bool }
+
+// Answer answers with NOTAUTH, or leaves it to the server to refuse.
+func (o Outside) Answer(q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
+	if !o.notAuth || q.Opcode() != miekg.OpcodeQuery {
+		return dns.Declined
+	}
+	r.Rcode = miekg.RcodeNotAuth
+	r.HasEDE, r.EDE = true, miekg.ExtendedErrorCodeNotAuthoritative
+	return dns.Answered
+}
+
+// Wait is never needed: Answer leaves nothing for later.
+func (Outside) Wait(context.Context, *dns.Query, *dns.Reply, *filter.Transaction) dns.Outcome {
+	return dns.Declined
+}
+
+// Faults are the zones that are not served as their files are, as mistakes about
+// the settings that name the files.
+func (a *Authority) Faults() (all []error) {
+	for _, f := range a.files.Faults() {
+		all = append(all, setting.At("zones."+f.Key, f.Err))
+	}
+	return all
+}
+
+// Problems are what an operator should look at.
+func (a *Authority) Problems() (all []string) {
+	for _, f := range a.files.Faults() {
+		all = append(all, "dns.zones: "+f.String())
+	}
+	files := map[string]bool{}
+	for _, f := range a.files.Faults() {
+		files[f.Origin] = true
+	}
+	for _, z := range a.responder.Unavailable() {
+		if !files[z.Origin] {
+			all = append(all, fmt.Sprintf("dns.zones: zone %s is SERVFAIL: %s", z.Origin, z.Unavailable))
+		}
+	}
+	if a.redis == nil {
+		return all
+	}
+	st := a.redis.Stats()
+	if !st.Connected {
+		all = append(all, "dna.redis: Redis does not answer; zones are served as they were")
+	}
+	if st.Kept > 0 {
+		all = append(all, fmt.Sprintf("dna.redis: %d zones are served from their last good copies; Redis has not answered since the start", st.Kept))
+	}
+	if st.Problems > 0 {
+		all = append(all, fmt.Sprintf("dna.redis: %d values cannot be served; the log names them", st.Problems))
+	}
+	return all
+}

@@ -1,0 +1,76 @@
+package authority
+
+import "github.com/prometheus/client_golang/prometheus"
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("shuultuur_dns_"+name, help, labels, nil)
+}
+
+var (
+	descZones         = desc("zones", "Zones of our own that are served.")
+	descRecords       = desc("zone_records", "Records in them.")
+	descFaults        = desc("zone_faults", "Zones that are not served as their files are.")
+	descConnected     = desc("redis_connected", "1 while Redis reports changes of zones.")
+	descKept          = desc("redis_kept", "Zones of Redis that are served from their last good copies, as Redis has not answered since the start.")
+	descProblems      = desc("redis_problems", "Values in Redis that cannot be served.")
+	descLoads         = desc("redis_loads_total", "Zones read from Redis.")
+	descFailures      = desc("redis_failures_total", "Reads that Redis did not answer, or zones that could not be served.")
+	descEvents        = desc("redis_events_total", "Keys of zones that were written.")
+	descInterruptions = desc("redis_interruptions_total", "How often the connection that reports changes was lost.")
+	descSlowest       = desc("redis_load_slowest_seconds", "The longest it took to read and serve one zone.")
+	descWatched       = desc("health_watched", "Addresses whose health is checked.")
+	descChecks        = desc("health_checks_total", "Health checks of addresses: done here, failed, found by another node (shared), begun late.", "result")
+	descHealthErrors  = desc("health_redis_errors_total", "Results of health checks that Redis did not accept or return.")
+	descAliases       = desc("alias_lookups_total", "Lookups of ANAME targets elsewhere; stale are answers from before a lookup that failed.", "result")
+)
+
+// Describe implements prometheus.Collector.
+func (a *Authority) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descZones, descRecords, descFaults, descConnected, descKept, descProblems, descLoads, descFailures, descEvents, descInterruptions,
+		descSlowest, descWatched, descChecks, descHealthErrors, descAliases,
+	} {
+		c <- d
+	}
+	a.publisher.Describe(c)
+}
+
+// Collect implements prometheus.Collector.
+func (a *Authority) Collect(c chan<- prometheus.Metric) {
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		c <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	zones, records := a.responder.Zones(), 0
+	for _, z := range zones {
+		records += z.Records
+	}
+	put(descZones, gauge, float64(len(zones)))
+	put(descRecords, gauge, float64(records))
+	put(descFaults, gauge, float64(len(a.files.Faults())))
+	a.publisher.Collect(c)
+	if a.redis == nil {
+		return
+	}
+	st, connected := a.redis.Stats(), 0.0
+	if st.Connected {
+		connected = 1
+	}
+	put(descConnected, gauge, connected)
+	put(descKept, gauge, float64(st.Kept))
+	put(descProblems, gauge, float64(st.Problems))
+	put(descLoads, counter, float64(st.Loads))
+	put(descFailures, counter, float64(st.Failures))
+	put(descEvents, counter, float64(st.Events))
+	put(descInterruptions, counter, float64(st.Interruptions))
+	put(descSlowest, gauge, st.Slowest.Seconds())
+	put(descWatched, gauge, float64(st.Health.Watched))
+	put(descChecks, counter, float64(st.Health.Checks), "done")
+	put(descChecks, counter, float64(st.Health.Failed), "failed")
+	put(descChecks, counter, float64(st.Health.Shared), "shared")
+	put(descChecks, counter, float64(st.Health.Late), "late")
+	put(descHealthErrors, counter, float64(st.Health.RedisErrors))
+	put(descAliases, counter, float64(st.Aliases.Lookups-min(st.Aliases.Lookups, st.Aliases.Failed)), "found")
+	put(descAliases, counter, float64(st.Aliases.Failed), "failed")
+	put(descAliases, counter, float64(st.Aliases.Stale), "stale")
+}

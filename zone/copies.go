@@ -1,0 +1,153 @@
+package zone
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"shuultuur/atomicfile"
+)
+
+// copies are the last good copies of zone files, for a start at which a file
+// is bad or missing. Each is a zone file without includes, in a folder of the
+// gateway's own, named after the path it was made of. "" is no folder.
+type copies struct{ folder string }
+
+// path is where the copy of a zone file is.
+func (c copies) path(of string) string {
+	if abs, err := filepath.Abs(of); err == nil {
+		of = abs
+	}
+	return filepath.Join(c.folder, FileName(of))
+}
+
+// has says whether there is a copy of a zone file.
+func (c copies) has(of string) bool {
+	_, err := os.Stat(c.path(of))
+	return c.folder != "" && err == nil
+}
+
+// in lists the zone files that were in a folder when they were copied.
+func (c copies) in(folder string) (files []string) {
+	if c.folder == "" {
+		return nil
+	}
+	if abs, err := filepath.Abs(folder); err == nil {
+		folder = abs
+	}
+	entries, err := os.ReadDir(c.folder)
+	if err != nil {
+		return nil // there are no copies
+	}
+	for _, e := range entries {
+		if of, err := url.PathUnescape(e.Name()); err == nil && filepath.Dir(of) == folder {
+			files = append(files, of)
+		}
+	}
+	return files
+}
+
+// read reads the copy of a source, and says from when it is.
+func (c copies) read(s *source) (*Zone, time.Time, error) {
+	if c.folder == "" {
+		return nil, time.Time{}, os.ErrNotExist
+	}
+	f, err := os.Open(c.path(string(s.Path)))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	z, err := Read(bufio.NewReader(f), s.Origin, "") // without a name: it includes no files
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	z.View, z.Clients = s.View, s.Clients
+	return z, info.ModTime(), nil
+}
+
+// write copies the file of a source, unless the copy is of the same time, or
+// the file has changed since it was read.
+func (c copies) write(s *source) error {
+	if c.folder == "" {
+		return nil
+	}
+	latest := time.Time{}
+	for _, st := range s.stamps {
+		if st.time.After(latest) {
+			latest = st.time
+		}
+	}
+	path := c.path(string(s.Path))
+	if info, err := os.Stat(path); err == nil && info.ModTime().Equal(latest) {
+		return nil
+	}
+	if err := os.MkdirAll(c.folder, 0o750); err != nil {
+		return err
+	}
+	err := atomicfile.Write(path, 0o600, func(f *os.File) error {
+		err := s.copyTo(f)
+		if err == nil {
+			err = os.Chtimes(f.Name(), latest, latest)
+		}
+		return err
+	})
+	if errors.Is(err, errChanged) {
+		return nil // it is read again, and copied then
+	}
+	return err
+}
+
+var errChanged = errors.New("the file has changed")
+
+// copyTo writes the zone as it was read: the file itself, or with includes its
+// records.
+func (s *source) copyTo(w io.Writer) error {
+	paths := make([]string, len(s.stamps))
+	for i, st := range s.stamps {
+		paths[i] = st.path
+	}
+	if len(paths) == 1 {
+		f, err := os.Open(paths[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := io.Copy(w, f); err != nil {
+			return err
+		}
+	} else {
+		z, err := ReadFile(string(s.Path), s.Origin)
+		if err != nil {
+			return err
+		}
+		out := bufio.NewWriter(w)
+		for _, rr := range z.Records {
+			if _, err := fmt.Fprintln(out, rr.String()); err != nil {
+				return err
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	if !same(look(paths), s.stamps) {
+		return errChanged
+	}
+	return nil
+}
+
+// remove deletes the copy of a source.
+func (c copies) remove(s *source) {
+	if c.folder != "" {
+		_ = os.Remove(c.path(string(s.Path))) // it may not exist
+	}
+}

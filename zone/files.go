@@ -1,0 +1,450 @@
+package zone
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/dns"
+	"shuultuur/setting"
+)
+
+// Config is the settings of zones that are read from files.
+type Config struct {
+	Files []File `yaml:"files,omitempty"`
+	// Reread is how often the files are looked at for changes; default 1s.
+	// With off they are read at a start and a reload only.
+	Reread setting.Duration `yaml:"reread,omitempty"`
+}
+
+// A File is a zone file, or a folder in which every file *.zone is one.
+type File struct {
+	Path setting.Source `yaml:"path"`
+	// Origin is the zone's name; default is that of the file without .zone.
+	Origin string `yaml:"origin,omitempty"`
+	// View and Clients: see [Zone].
+	View    string         `yaml:"view,omitempty"`
+	Clients []netip.Prefix `yaml:"clients,omitempty"`
+}
+
+// A Target serves zones: a [Responder], or what signs and announces them first.
+type Target interface {
+	Replace(zones ...*Zone) error
+	Remove(origin, view string) bool
+}
+
+// A Fault is a zone that cannot be served as its file is.
+type Fault struct {
+	Key          string // of the settings: "files[0].path"
+	Origin, View string // Origin is "" for a folder that cannot be listed
+	Err          error
+	Instead      string // what is answered instead
+}
+
+func (f Fault) String() string {
+	if f.Origin == "" {
+		return fmt.Sprintf("zone files: %v; %s", f.Err, f.Instead)
+	}
+	name := f.Origin
+	if f.View != "" {
+		name += " (view " + f.View + ")"
+	}
+	return fmt.Sprintf("zone %s cannot be read: %v; %s", name, f.Err, f.Instead)
+}
+
+// Files are the zone files of the settings. A Target serves them, and they are
+// read again when they change.
+type Files struct {
+	cfg     Config
+	reread  time.Duration
+	copies  copies
+	to      Target
+	log     *slog.Logger
+	sources []*source
+
+	mu     sync.Mutex
+	faults []Fault // of the last round, in the order of the settings
+}
+
+// source is one zone file, and what is known of it.
+type source struct {
+	File
+	key    string  // of the settings
+	err    error   // why it cannot be read at all
+	lost   bool    // it is a folder that cannot be listed
+	stamps []stamp // of the files that were read last
+	seen   []stamp // of a change that was seen once: it is read when it is seen twice, as it may still be written
+	served bool    // its zone, or its last good copy, is served
+	copied bool    // the last good copy is as the file is
+	fault  *Fault
+}
+
+// stamp is what a file looked like.
+type stamp struct {
+	path string
+	size int64
+	time time.Time
+}
+
+// NewFiles reads all zones of the settings and has a Target serve them. An
+// error is a mistake in the settings. A zone whose file has a mistake is a
+// fault: the Target goes on with it where previous served it; else it gets the
+// last good copy from folder, or a zone that is unavailable. previous may be
+// nil, folder may be "" for no copies.
+func NewFiles(cfg Config, folder string, to Target, previous *Files, log *slog.Logger) (*Files, error) {
+	f := &Files{cfg: cfg, reread: cfg.Reread.Or(time.Second), copies: copies{folder}, to: to, log: log}
+	var err error
+	if f.sources, err = f.list(); err != nil {
+		return nil, err
+	}
+	for _, s := range f.sources {
+		s.served = previous.has(s.Origin, s.View)
+		// One at a time: a zone as it is read is many times what is served.
+		if err := f.serve(s); err != nil {
+			f.fall(s, err)
+		}
+	}
+	f.report()
+	return f, nil
+}
+
+// has says whether a zone was served from a file.
+func (f *Files) has(origin, view string) bool {
+	return f != nil && slices.ContainsFunc(f.sources, func(s *source) bool { return s.served && s.Origin == origin && s.View == view })
+}
+
+// Has says whether a zone belongs to a file of the settings. It is not to be
+// called while Run runs.
+func (f *Files) Has(origin, view string) bool {
+	return slices.ContainsFunc(f.sources, func(s *source) bool { return s.Origin == origin && s.View == view })
+}
+
+// Faults are the zones that are not served as their files are.
+func (f *Files) Faults() []Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.faults)
+}
+
+// report makes the faults of the sources visible, and logs those that are new.
+func (f *Files) report() {
+	var now []Fault
+	for _, s := range f.sources {
+		if s.fault != nil {
+			now = append(now, *s.fault)
+		}
+	}
+	f.mu.Lock()
+	before := f.faults
+	f.faults = now
+	f.mu.Unlock()
+	for _, x := range now {
+		if !slices.ContainsFunc(before, func(o Fault) bool { return o.String() == x.String() }) {
+			f.log.Error(x.String())
+		}
+	}
+}
+
+// list lists the zone files that there are now. An error is a mistake in the
+// settings; what cannot be read is a source with an err.
+func (f *Files) list() ([]*source, error) {
+	var all []*source
+	taken := map[string]string{}
+	for i, file := range f.cfg.Files {
+		key := fmt.Sprintf("files[%d]", i)
+		if err := file.validate(); err != nil {
+			return nil, setting.At(key, err)
+		}
+		for _, s := range f.expand(file, key+".path") {
+			name := s.Origin + " " + s.View
+			if other := taken[name]; other != "" && s.Origin != "" {
+				return nil, setting.At(key, fmt.Errorf("zone %q of view %q is in %q and %q: give one of them another view", s.Origin, s.View, other, s.Path))
+			}
+			taken[name] = string(s.Path)
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// validate names the first mistake in f that can be seen without the files.
+func (f File) validate() error {
+	if f.Path == "" {
+		return setting.At("path", errors.New("a file or folder is needed"))
+	}
+	for i, p := range f.Clients {
+		if !p.IsValid() {
+			return setting.At(fmt.Sprintf("clients[%d]", i), errors.New("not a network: write 192.0.2.0/24 or 2001:db8::/32"))
+		}
+		if p.Masked() != p {
+			return setting.At(fmt.Sprintf("clients[%d]", i), fmt.Errorf("%v is an address in a network: write %v", p, p.Masked()))
+		}
+	}
+	if f.Origin != "" {
+		if _, err := dns.Name(f.Origin); err != nil {
+			return setting.At("origin", err)
+		}
+		if info, err := os.Stat(string(f.Path)); err == nil && info.IsDir() {
+			return setting.At("origin", fmt.Errorf("%q is a folder: the names of its files are their origins", f.Path))
+		}
+	}
+	return nil
+}
+
+// expand finds the zone files of one entry of the settings. Where a folder
+// cannot be listed it gives those that have copies.
+func (f *Files) expand(file File, key string) []*source {
+	path := string(file.Path)
+	one := func(path string) *source {
+		s := &source{File: file, key: key}
+		s.Path = setting.Source(path)
+		if s.Origin == "" {
+			s.Origin = strings.TrimSuffix(filepath.Base(path), ".zone")
+		}
+		if name, err := dns.Name(s.Origin); err != nil {
+			s.Origin, s.err = "", fmt.Errorf("%s: the name of the file is not that of a zone: %w", path, err)
+		} else {
+			s.Origin = dns.Text(name)
+		}
+		return s
+	}
+	info, err := os.Stat(path)
+	lost := errors.Is(err, fs.ErrNotExist) && file.Origin == "" && filepath.Ext(path) != ".zone" && !f.copies.has(path)
+	if err == nil && !info.IsDir() || err != nil && !lost {
+		return []*source{one(path)}
+	}
+	var names []string
+	if err == nil {
+		names, err = zoneFiles(path)
+	}
+	if err != nil {
+		sources := []*source{{File: File{Path: file.Path}, key: key, err: err, lost: true}}
+		for _, name := range f.copies.in(path) {
+			s := one(name)
+			s.err = err
+			sources = append(sources, s)
+		}
+		return sources
+	}
+	var sources []*source
+	for _, name := range names {
+		sources = append(sources, one(filepath.Join(path, name)))
+	}
+	return sources
+}
+
+// zoneFiles lists the zone files in a folder.
+func zoneFiles(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".zone") && !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// read reads the zone and notes what it was made of.
+func (s *source) read() (*Zone, error) {
+	s.stamps = look([]string{string(s.Path)}) // before it is read: a change meanwhile is seen
+	if s.err != nil {
+		return nil, s.err
+	}
+	z, err := ReadFile(string(s.Path), s.Origin)
+	if err != nil {
+		return nil, err
+	}
+	if included := look(z.files); len(included) > 1 {
+		s.stamps = included
+	}
+	z.View, z.Clients = s.View, s.Clients
+	return z, nil
+}
+
+// look takes stamps of files. A file that does not exist has an empty one.
+func look(paths []string) []stamp {
+	var all []stamp
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			all = append(all, stamp{path: p})
+			continue
+		}
+		all = append(all, stamp{p, info.Size(), info.ModTime()})
+	}
+	return all
+}
+
+// serve reads a zone and has it served.
+func (f *Files) serve(s *source) error {
+	z, err := s.read()
+	if err != nil {
+		return err
+	}
+	if err := f.to.Replace(z); err != nil {
+		if s.Path != "" && !strings.Contains(err.Error(), string(s.Path)) {
+			err = fmt.Errorf("%s: %w", s.Path, err)
+		}
+		return err
+	}
+	s.served, s.copied, s.fault = true, false, nil
+	return nil
+}
+
+// fall has the best that there is served of a zone whose file is bad: what is
+// served already, else the last good copy, else SERVFAIL.
+func (f *Files) fall(s *source, err error) {
+	s.fault = &Fault{Key: s.key, Origin: s.Origin, View: s.View, Err: err, Instead: "it is served as it was before"}
+	s.copied = true // the copy is better than the file
+	switch {
+	case s.lost:
+		s.fault.Instead = "its zones are served from their last good copies"
+		return
+	case s.Origin == "":
+		s.fault.Instead = "the file is ignored"
+		return
+	case s.served:
+		return
+	}
+	z, at, failed := f.copies.read(s)
+	if failed == nil {
+		failed = f.to.Replace(z)
+	}
+	if failed == nil {
+		s.served = true
+		s.fault.Instead = "it is served from its last good copy, of " + at.Format(time.RFC3339)
+		return
+	}
+	s.fault.Instead = "there is no good copy: its names are SERVFAIL"
+	if !errors.Is(failed, fs.ErrNotExist) {
+		s.fault.Instead = fmt.Sprintf("its last good copy cannot be used either: %v; its names are SERVFAIL", failed)
+	}
+	if failed := f.to.Replace(&Zone{Origin: s.Origin, View: s.View, Clients: s.Clients, Unavailable: "the file of this zone cannot be read"}); failed != nil {
+		s.fault.Instead += fmt.Sprintf("; that failed: %v", failed)
+	}
+}
+
+// Run reads zones again when their files have changed, takes up new files in
+// folders and removes zones whose file is gone, until ctx ends. A zone with a
+// mistake stays as it is served. Each zone that was read is kept as its last
+// good copy.
+func (f *Files) Run(ctx context.Context) error {
+	f.keep()
+	if f.reread == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(f.reread)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			f.keep()
+			return nil
+		case <-tick.C:
+			f.round()
+			f.keep()
+		}
+	}
+}
+
+// keep copies the zones that were read since they were last copied.
+func (f *Files) keep() {
+	for _, s := range f.sources {
+		if s.served && !s.copied {
+			s.copied = true
+			if err := f.copies.write(s); err != nil {
+				f.log.Error("the last good copy of a zone cannot be written", "zone", s.Origin, "file", s.Path, "err", err)
+			}
+		}
+	}
+}
+
+// round looks at all files once.
+func (f *Files) round() {
+	f.relist()
+	for _, s := range f.sources {
+		var paths []string
+		for _, st := range s.stamps {
+			paths = append(paths, st.path)
+		}
+		now := look(paths)
+		if same(now, s.stamps) {
+			s.seen = nil
+			continue
+		}
+		if !same(now, s.seen) { // it may still be written
+			s.seen = now
+			continue
+		}
+		s.seen = nil
+		if err := f.serve(s); err != nil {
+			s.stamps = now
+			f.fall(s, err)
+			continue
+		}
+		f.log.Info("zone read again", "zone", s.Origin, "file", s.Path)
+	}
+	f.report()
+}
+
+// relist takes up files that are new in a folder and removes zones whose file
+// is gone from it. A file that the settings name by itself stays a source.
+func (f *Files) relist() {
+	now, err := f.list()
+	lost := func(s *source) bool { return s.lost }
+	if i := slices.IndexFunc(now, lost); i >= 0 {
+		err = now[i].err
+	}
+	if err != nil {
+		f.unlisted(err)
+		return
+	}
+	f.sources = slices.DeleteFunc(f.sources, lost)
+	at := func(all []*source, s *source) int {
+		return slices.IndexFunc(all, func(o *source) bool { return o.Path == s.Path && o.Origin == s.Origin && o.View == s.View })
+	}
+	f.sources = slices.DeleteFunc(f.sources, func(s *source) bool {
+		gone := at(now, s) < 0
+		if gone {
+			f.to.Remove(s.Origin, s.View)
+			f.copies.remove(s)
+			f.log.Info("zone removed: its file is gone", "zone", s.Origin, "file", s.Path)
+		}
+		return gone
+	})
+	for _, s := range now {
+		i := at(f.sources, s)
+		if i < 0 {
+			s.stamps = []stamp{{path: string(s.Path)}} // unlike the file, so that it is read
+			f.sources = append(f.sources, s)
+		} else if f.sources[i].err != nil && s.err == nil {
+			f.sources[i].err, f.sources[i].stamps = nil, []stamp{{path: string(s.Path)}}
+		}
+	}
+	slices.SortStableFunc(f.sources, func(a, b *source) int { return cmp.Compare(a.key, b.key) })
+}
+
+// unlisted notes that the files cannot be listed now. The zones stay.
+func (f *Files) unlisted(err error) {
+	fault := &Fault{Key: "files", Err: err, Instead: "zones stay as they are"}
+	if i := slices.IndexFunc(f.sources, func(s *source) bool { return s.lost }); i >= 0 {
+		f.sources[i].fault = fault
+		return
+	}
+	f.sources = append(f.sources, &source{lost: true, fault: fault})
+}
+
+func same(a, b []stamp) bool {
+	return slices.EqualFunc(a, b, func(x, y stamp) bool { return x.path == y.path && x.size == y.size && x.time.Equal(y.time) })
+}

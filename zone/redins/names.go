@@ -1,0 +1,142 @@
+package redins
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// names is what is remembered of each name of a zone, without a pointer in it
+// and about 30 bytes for each.
+type names struct {
+	all   []held
+	slots []int32 // index in all and 1; 0 is free. A power of two
+	text  []byte  // labels, each behind its length (2 bytes)
+	dead  int     // bytes of text that are of none any more
+	round uint16  // of reading
+	last  int32   // that was found, as names mostly come in the order they came in before
+}
+
+// held is what is remembered of a name.
+type held struct {
+	sum   uint64 // of its values; 0 when it has none
+	at    uint32 // where its label is
+	round uint16 // in which it was last seen
+	types uint16 // which keys it has or may have (z42), by the place in typeNames
+}
+
+// allTypes says of a name that it may have a key of every type.
+const allTypes = 1<<14 - 1
+
+var errNames = errors.New("it has more names than are read of one zone")
+
+func (n *names) label(i int32) []byte {
+	at := n.all[i].at
+	size := uint32(n.text[at]) | uint32(n.text[at+1])<<8
+	return n.text[at+2 : at+2+size]
+}
+
+// home is where the search for a label begins.
+func (n *names) home(label []byte) int { return int(xxh3.Hash(label) & uint64(len(n.slots)-1)) }
+
+// slot is where a label is, or would be.
+func (n *names) slot(label []byte) int {
+	at := n.home(label)
+	for n.slots[at] != 0 && !bytes.Equal(n.label(n.slots[at]-1), label) {
+		at = (at + 1) & (len(n.slots) - 1)
+	}
+	return at
+}
+
+// find returns the place of a label, -1 if it is not known.
+func (n *names) find(label []byte) int32 {
+	if len(n.slots) == 0 {
+		return -1
+	}
+	if next := n.last + 1; int(next) < len(n.all) && string(n.label(next)) == string(label) {
+		n.last = next
+		return next
+	}
+	n.last = n.slots[n.slot(label)] - 1
+	return n.last
+}
+
+// add returns the place of a label, which is made if there is none.
+func (n *names) add(label []byte) (at int32, fresh bool, err error) {
+	if i := n.find(label); i >= 0 {
+		return i, false, nil
+	}
+	if len(label) > math.MaxUint16 || len(n.text) > maxBytes || len(n.all) >= math.MaxInt32-1 {
+		return 0, false, errNames
+	}
+	if len(n.all)+1 > len(n.slots)/8*7 {
+		n.enter(max(16, 2*len(n.slots)))
+	}
+	n.all = append(n.all, held{at: uint32(len(n.text))})
+	n.text = append(append(n.text, byte(len(label)), byte(len(label)>>8)), label...)
+	at = int32(len(n.all) - 1)
+	n.slots[n.slot(label)] = at + 1
+	return at, true, nil
+}
+
+// enter makes the slots anew.
+func (n *names) enter(size int) {
+	n.slots = make([]int32, size)
+	for i := range int32(len(n.all)) {
+		n.slots[n.slot(n.label(i))] = i + 1
+	}
+}
+
+// remove forgets the name at a place, where the last one goes.
+func (n *names) remove(i int32) {
+	label := n.label(i)
+	n.dead += 2 + len(label)
+	n.vacate(n.slot(label))
+	if last := int32(len(n.all) - 1); i != last {
+		n.slots[n.slot(n.label(last))] = i + 1
+		n.all[i] = n.all[last]
+	}
+	n.all = n.all[:len(n.all)-1]
+	if n.dead > len(n.text)/2+1<<10 {
+		n.compact()
+	}
+}
+
+// vacate frees a slot, and moves up what the search would no longer find.
+func (n *names) vacate(at int) {
+	mask := len(n.slots) - 1
+	for next := (at + 1) & mask; n.slots[next] != 0; next = (next + 1) & mask {
+		if (next-n.home(n.label(n.slots[next]-1)))&mask >= (next-at)&mask {
+			n.slots[at], at = n.slots[next], next
+		}
+	}
+	n.slots[at] = 0
+}
+
+// compact leaves out labels that are gone.
+func (n *names) compact() {
+	text := make([]byte, 0, len(n.text)-n.dead)
+	for i := range n.all {
+		label := n.label(int32(i))
+		n.all[i].at = uint32(len(text))
+		text = append(append(text, byte(len(label)), byte(len(label)>>8)), label...)
+	}
+	n.text, n.dead = text, 0
+}
+
+// see begins a round: gone are the names that nobody sees in it.
+func (n *names) see() { n.round, n.last = n.round+1, -1 }
+
+// gone are the places of names that were not seen in this round, last ones
+// first.
+func (n *names) gone() (places []int32) {
+	for i, h := range slices.Backward(n.all) {
+		if h.round != n.round {
+			places = append(places, int32(i))
+		}
+	}
+	return places
+}

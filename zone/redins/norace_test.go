@@ -1,0 +1,5 @@
+//go:build !race
+
+package redins
+
+const raceEnabled = false

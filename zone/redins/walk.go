@@ -1,0 +1,196 @@
+package redins
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// A zone is read again whole when one of its names changes, so that its JSON
+// is walked here where it has the usual form, and handed to encoding/json
+// where it has not. What is walked is known to be valid.
+
+// fields calls each with the names and values of an object. It returns false
+// when b is none, or has names that are written in an unusual way, or each
+// returned false.
+func fields(b []byte, each func(name, value []byte) bool) bool {
+	i := blank(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return false
+	}
+	for i = blank(b, i+1); i < len(b) && b[i] == '"'; i = blank(b, i+1) {
+		end := skip(b, i)
+		name := b[i+1 : end-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			return false
+		}
+		i = blank(b, blank(b, end)+1) // behind the colon
+		end = skip(b, i)
+		if !each(name, b[i:end]) {
+			return false
+		}
+		if i = blank(b, end); b[i] == '}' {
+			return true
+		}
+	}
+	return i < len(b) && b[i] == '}'
+}
+
+// elements calls each with the values of an array.
+func elements(b []byte, each func(value []byte) bool) bool {
+	i := blank(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return false
+	}
+	for i = blank(b, i+1); i < len(b) && b[i] != ']'; i = blank(b, i+1) {
+		end := skip(b, i)
+		if !each(b[i:end]) {
+			return false
+		}
+		if i = blank(b, end); b[i] == ']' {
+			return true
+		}
+	}
+	return i < len(b)
+}
+
+func blank(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// skip returns where the value at i ends.
+func skip(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			i++
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		case ',', ':', ' ', '\n', '\r', '\t':
+			i++
+			continue
+		default: // a number, true, false, null
+			for i < len(b) && bytes.IndexByte([]byte(",:]} \n\r\t"), b[i]) < 0 {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return i
+}
+
+// plain reads a string without escapes, number one without sign and fraction.
+func plain(b []byte) (string, bool) {
+	if len(b) < 2 || b[0] != '"' || bytes.IndexByte(b, '\\') >= 0 {
+		return "", false
+	}
+	return string(b[1 : len(b)-1]), true
+}
+
+func number(b []byte) (uint32, bool) {
+	n, err := strconv.ParseUint(string(b), 10, 32)
+	return uint32(n), err == nil
+}
+
+// walk reads the JSON of A and AAAA; false when it is not as usual.
+func (s *addressSet) walk(b []byte) bool {
+	return fields(b, func(name, value []byte) (ok bool) {
+		switch string(name) {
+		case "ttl":
+			s.TTL, ok = number(value)
+		case "records":
+			s.Records = s.Records[:0]
+			ok = elements(value, func(record []byte) bool {
+				s.Records = append(s.Records, record)
+				return true
+			})
+		case "filter":
+			s.Filter = nil
+			unknown, err := decode(value, &s.Filter)
+			ok = unknown == "" && err == nil
+		case "health_check":
+			s.Health = nil
+			unknown, err := decode(value, &s.Health)
+			ok = unknown == "" && err == nil
+		}
+		return ok
+	})
+}
+
+// walk reads the JSON of one address; false when it is not as usual.
+func (v *addressJSON) walk(b []byte) bool {
+	return fields(b, func(name, value []byte) (ok bool) {
+		switch string(name) {
+		case "ip":
+			v.IP, ok = plain(value)
+		case "weight":
+			var n uint32
+			n, ok = number(value)
+			v.Weight = int64(n)
+		case "country":
+			v.Country = v.Country[:0]
+			ok = each(value, func(b []byte) bool {
+				s, ok := plain(b)
+				v.Country = append(v.Country, s)
+				return ok
+			})
+		case "asn":
+			v.ASN = v.ASN[:0]
+			ok = each(value, func(b []byte) bool {
+				n, ok := number(b)
+				v.ASN = append(v.ASN, n)
+				return ok
+			})
+		}
+		return ok
+	})
+}
+
+// each is elements for one value or a list of them.
+func each(b []byte, do func([]byte) bool) bool {
+	if b[0] == '[' {
+		return elements(b, do)
+	}
+	return do(b)
+}
+
+// types lists the fields of a name's JSON.
+func types(b []byte) (names []string, values map[string]json.RawMessage, err error) {
+	if !json.Valid(b) {
+		return nil, nil, json.Unmarshal(b, &values)
+	}
+	values = make(map[string]json.RawMessage, 4)
+	if !fields(b, func(name, value []byte) bool {
+		n := string(name)
+		if _, twice := values[n]; !twice {
+			names = append(names, n)
+		}
+		values[n] = value
+		return true
+	}) {
+		names, values := names[:0], map[string]json.RawMessage{}
+		if err := json.Unmarshal(b, &values); err != nil {
+			return nil, nil, err
+		}
+		for name := range values {
+			names = append(names, name)
+		}
+		return names, values, nil
+	}
+	return names, values, nil
+}

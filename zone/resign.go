@@ -1,0 +1,313 @@
+package zone
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sort"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/dns"
+)
+
+// A change in a zone that is signed here signs what it gives other records, and
+// mends the chain: the links of names that come, go or have other types, and
+// those before them. All else keeps the signatures it has, which lie in the
+// table.
+
+// resign signs what an edit of a table changed. names are those that have other
+// records, and flipped those that came to lie below a cut or DNAME or no longer
+// do; all without the origin.
+func (e *edit) resign(b *builder, names, flipped [][]byte) error {
+	typ := e.signer.Chain()
+	if typ == miekg.TypeNSEC3 {
+		return ErrWhole // a changed name changes links all over the chain
+	}
+	if len(names)+len(flipped) > manyNames && len(names)+len(flipped) > e.nodes/8 {
+		return ErrWhole // with all processors
+	}
+	if typ != 0 && e.negTTL != e.from.negTTL {
+		return ErrWhole // it is the TTL of the chain's records
+	}
+	all := map[string]bool{}
+	for _, name := range slices.Concat(names, flipped) {
+		all[string(name)] = true
+	}
+	for name := range all {
+		if err := e.resignName(b, []byte(name)); err != nil {
+			return err
+		}
+	}
+	if typ == miekg.TypeNSEC {
+		return e.relink(b, all)
+	}
+	return nil
+}
+
+// manyNames is how many names a change may have, whatever the size of the zone.
+const manyNames = 1000
+
+// owned says whether a name (by its node, which may be none) has records of the
+// zone: it is there, and not below a cut or DNAME.
+func (t *table) owned(n uint32) bool {
+	return n != 0 && t.flags(n)&isBelow == 0 && (u16(t.arena, n+nodeSets) > 0 || t.flags(n)&isNamed != 0)
+}
+
+// resignName gives the sets of a name their signatures: those they had, where
+// they are as they were, or new ones. It leaves no link of a chain.
+func (e *edit) resignName(b *builder, name []byte) error {
+	owner := append(bytes.Clone(name), e.origin...)
+	var had *node
+	if on := e.from.node(name); on != 0 {
+		had = e.from.load(on)
+	}
+	kept := map[uint16]bool{}
+	if at := e.node(name); at != 0 {
+		n := e.load(at)
+		n.sets = slices.DeleteFunc(n.sets, func(s *set) bool { return s.typ == miekg.TypeNSEC })
+		slices.SortFunc(n.sets, func(x, y *set) int { return int(x.typ) - int(y.typ) }) // as the whole zone is signed
+		ours := e.owned(at)
+		for _, s := range n.sets {
+			s.sigs, s.sigTTL = nil, nil
+			if !ours || s.unknown || n.flags&isDelegation != 0 && s.typ != miekg.TypeDS {
+				continue
+			}
+			if had != nil {
+				if was := had.set(s.typ); was != nil && len(was.sigs) > 0 && was.same(s) {
+					s.sigs, s.sigTTL = was.sigs, was.sigTTL
+					kept[s.typ] = true
+					continue
+				}
+			}
+			if err := e.signSet(s, owner); err != nil {
+				return err
+			}
+		}
+		if err := e.rewrite(b, n, at); err != nil {
+			return err
+		}
+	}
+	if had != nil {
+		for _, s := range had.sets {
+			if len(s.sigs) > 0 && !kept[s.typ] && s.typ != miekg.TypeNSEC {
+				e.signer.Forget(e.view, owner, s.typ, s.ttl, s.rdata)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *edit) signSet(s *set, owner []byte) error {
+	sigs, err := e.signer.SignSet(e.view, owner, s.typ, s.ttl, s.rdata)
+	if err != nil {
+		return err
+	}
+	s.sigs, s.sigTTL = sigs, make([]uint32, len(sigs))
+	for i := range s.sigTTL {
+		s.sigTTL[i] = s.ttl
+	}
+	return nil
+}
+
+// same says whether two sets have the same records in the same order.
+func (s *set) same(o *set) bool {
+	return s.ttl == o.ttl && slices.EqualFunc(s.rdata, o.rdata, bytes.Equal)
+}
+
+// load takes a node out of the table.
+func (t *table) load(at uint32) *node {
+	n := &node{name: t.name(at), flags: t.flags(at), kids: u32(t.arena, at+nodeKids)}
+	owner := len(n.name) + len(t.origin)
+	s := at + nodeName + uint32(len(n.name))
+	var buf []byte
+	for left := u16(t.arena, at+nodeSets); left > 0; left-- {
+		typ, choice := u16(t.arena, s+setType), int(u32(t.arena, s+setChoice))
+		if typ == 0 {
+			n.alias = choice
+			s = t.next(s)
+			continue
+		}
+		one := &set{typ: typ, choice: choice}
+		if isUnknownSet(t.arena, s) {
+			one.choice, one.unknown = 0, true
+		}
+		t.each(at, s, &buf, func(wire []byte) bool {
+			ttl, data := binary.BigEndian.Uint32(wire[owner+4:]), bytes.Clone(wire[owner+10:])
+			if len(one.rdata) < int(u16(t.arena, s+setCount)) {
+				one.ttl, one.rdata = ttl, append(one.rdata, data)
+			} else {
+				one.sigs, one.sigTTL = append(one.sigs, data), append(one.sigTTL, ttl)
+			}
+			return true
+		})
+		n.sets = append(n.sets, one)
+		s = t.next(s)
+	}
+	return n
+}
+
+// rewrite writes a node that was loaded in the place of the one at old.
+func (e *edit) rewrite(b *builder, n *node, old uint32) error {
+	b.mark(n, len(n.name) == 0)
+	wild := u32(e.arena, old+nodeWild)
+	if err := b.writeNode(n); err != nil {
+		return err
+	}
+	binary.LittleEndian.PutUint32(e.arena[n.at+nodeWild:], wild)
+	e.count += e.held(n.at) - e.held(old)
+	e.place(old, n.at)
+	return nil
+}
+
+// links gives the types that a name's link of the chain has.
+func (e *edit) links(n *node) []uint16 {
+	var types []uint16
+	cut := n.flags&isDelegation != 0
+	for _, s := range n.sets {
+		if s.typ != miekg.TypeNSEC && !s.unknown && (!cut || s.typ == miekg.TypeNS || s.typ == miekg.TypeDS) {
+			types = append(types, s.typ)
+		}
+	}
+	if n.alias != 0 && !cut {
+		types = append(types, miekg.TypeA, miekg.TypeAAAA)
+	}
+	return types
+}
+
+// relink mends the chain of NSEC records, names being those that were signed
+// anew.
+func (e *edit) relink(b *builder, names map[string]bool) error {
+	sorted := make([][]byte, 0, len(names))
+	for name := range names {
+		sorted = append(sorted, []byte(name))
+	}
+	slices.SortFunc(sorted, dns.Compare)
+	order := e.merge(sorted, func(n uint32) bool { return e.owned(n) })
+	if len(order) == 0 {
+		return ErrWhole
+	}
+	due := map[int]bool{} // places in the order
+	for _, name := range sorted {
+		n := e.node(name)
+		in, was := e.owned(n), e.from.linked(name)
+		at, _ := e.placeOf(order, name)
+		if in {
+			due[at] = true
+		}
+		if in != was {
+			due[(at+len(order)-1)%len(order)] = true
+		}
+	}
+	places := make([]int, 0, len(due))
+	for at := range due {
+		places = append(places, at)
+	}
+	slices.Sort(places)
+	for _, at := range places {
+		name := bytes.Clone(e.name(order[at]))
+		next := append(bytes.Clone(e.name(order[(at+1)%len(order)])), e.origin...)
+		old := e.node(name)
+		n := e.load(old)
+		data := append(next, makeBitmap(append(e.links(n), miekg.TypeRRSIG, miekg.TypeNSEC))...)
+		n.sets = slices.DeleteFunc(n.sets, func(s *set) bool { return s.typ == miekg.TypeNSEC })
+		link := &set{typ: miekg.TypeNSEC, ttl: e.negTTL, rdata: [][]byte{data}}
+		if err := e.link(link, append(bytes.Clone(name), e.origin...), e.from.linkOf(name)); err != nil {
+			return err
+		}
+		n.sets = append(n.sets, link)
+		if err := e.rewrite(b, n, old); err != nil {
+			return err
+		}
+	}
+	for _, name := range sorted {
+		if was := e.from.linkOf(name); was != nil && !e.owned(e.node(name)) {
+			e.signer.Forget(e.view, append(bytes.Clone(name), e.origin...), was.typ, was.ttl, was.rdata)
+		}
+	}
+	return nil
+}
+
+// link gives a link of a chain its signatures: those of the one before, if it is
+// the same.
+func (e *edit) link(s *set, owner []byte, was *set) error {
+	if was != nil {
+		if was.same(s) && len(was.sigs) > 0 {
+			s.sigs, s.sigTTL = was.sigs, was.sigTTL
+			return nil
+		}
+		e.signer.Forget(e.view, owner, was.typ, was.ttl, was.rdata)
+	}
+	return e.signSet(s, owner)
+}
+
+// linked says whether a name has an NSEC record.
+func (t *table) linked(name []byte) bool {
+	n := t.node(name)
+	return n != 0 && t.set(n, miekg.TypeNSEC) != 0
+}
+
+// linkOf is the NSEC record of a name, nil if it has none.
+func (t *table) linkOf(name []byte) *set {
+	if n := t.node(name); n != 0 {
+		return t.load(n).set(miekg.TypeNSEC)
+	}
+	return nil
+}
+
+// placeOf is where a name is among nodes in canonical order, or would be.
+func (t *table) placeOf(order []uint32, name []byte) (int, bool) {
+	i := sort.Search(len(order), func(i int) bool { return dns.Compare(t.name(order[i]), name) >= 0 })
+	return i, i < len(order) && bytes.Equal(t.name(order[i]), name)
+}
+
+// merge is the order of the chain with names, which are sorted, in it or not.
+func (e *edit) merge(names [][]byte, in func(n uint32) bool) []uint32 {
+	old := e.from.order
+	out := make([]uint32, 0, len(old)+len(names))
+	for _, name := range names {
+		i, there := e.placeOf(old, name)
+		out = append(out, old[:i]...)
+		if there {
+			i++
+		}
+		if old = old[i:]; in(e.node(name)) {
+			out = append(out, e.node(name))
+		}
+	}
+	return append(out, old...)
+}
+
+// reorder finds the links of the chains again where an edit moved them.
+func (e *edit) reorder() {
+	if len(e.from.order) == 0 {
+		return
+	}
+	names := make([][]byte, 0, len(e.touched))
+	for name := range e.touched {
+		names = append(names, []byte(name))
+	}
+	slices.SortFunc(names, dns.Compare)
+	e.order = e.merge(names, func(n uint32) bool { return n != 0 && e.set(n, miekg.TypeNSEC) != 0 })
+}
+
+// makeBitmap is the bitmap of RFC 4034 4.1.2 of types, in whatever order.
+func makeBitmap(types []uint16) []byte {
+	types = slices.Clone(types)
+	slices.Sort(types)
+	var out []byte
+	window, at := -1, 0
+	for _, t := range slices.Compact(types) {
+		if int(t>>8) != window {
+			window = int(t >> 8)
+			at = len(out)
+			out = append(out, byte(window), 0)
+		}
+		for len(out) <= at+2+int(t&0xff>>3) {
+			out = append(out, 0)
+		}
+		out[at+2+int(t&0xff>>3)] |= 0x80 >> (t & 7)
+		out[at+1] = byte(len(out) - at - 2)
+	}
+	return out
+}

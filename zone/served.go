@@ -1,0 +1,289 @@
+package zone
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+	"math"
+	"net/netip"
+	"time"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/dns"
+)
+
+// A Served is one zone as it is served at a moment. It does not change.
+type Served struct{ t *table }
+
+// Zone finds the zone of exactly this origin that the client sees, nil if
+// there is none.
+func (z *Responder) Zone(origin string, client netip.Addr) *Served {
+	name, err := dns.Name(origin)
+	if err != nil {
+		return nil
+	}
+	if t := visible(z.origins(z.hash(name), name), client); t != nil && t.unavailable == "" {
+		return &Served{t}
+	}
+	return nil
+}
+
+// Served finds the zone of an origin and view, nil if there is none.
+func (z *Responder) Served(origin, view string) *Served {
+	name, err := dns.Name(origin)
+	if err != nil {
+		return nil
+	}
+	for _, t := range z.origins(z.hash(name), name) {
+		if t.view == view && t.unavailable == "" {
+			return &Served{t}
+		}
+	}
+	return nil
+}
+
+// Info says what there is to say about it.
+func (s *Served) Info() Info { return s.t.info() }
+
+// Records yields all records in wire form, without compression, the SOA first
+// and not again at the end, those of one RRset together and followed by their
+// signatures. The slice is used again for the next. Of a Choice all are
+// yielded; an Alias is not.
+func (s *Served) Records() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		t := s.t
+		var buf []byte
+		soa := t.set(t.apex, 6)
+		if !t.each(t.apex, soa, &buf, yield) {
+			return
+		}
+		for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
+			if !t.live(n) {
+				continue
+			}
+			at := n + nodeName + uint32(t.arena[n+nodeLen])
+			for left := u16(t.arena, n+nodeSets); left > 0; left-- {
+				if at != soa && !t.each(n, at, &buf, yield) {
+					return
+				}
+				at = t.next(at)
+			}
+		}
+	}
+}
+
+// Expire is the number of seconds after which the zone expires on this server
+// (RFC 7314): what its SOA record says, or for a copy what is left.
+func (s *Served) Expire(now time.Time) uint32 {
+	t := s.t
+	if t.expires != nil {
+		return uint32(min(max(0, t.expires.Load()-now.Unix()), math.MaxUint32))
+	}
+	soa := t.records(t.negative)
+	return binary.BigEndian.Uint32(soa[len(soa)-8:])
+}
+
+// SOA is the SOA record in wire form.
+func (s *Served) SOA() (soa []byte) {
+	for b := range s.Records() {
+		return bytes.Clone(b)
+	}
+	return nil
+}
+
+// Since says how it differs from a version before, SOA records and their
+// signatures included: the records that have gone and come, in wire form. ok is
+// false when it was not made of that version by one change.
+func (s *Served) Since(old *Served) (gone, come [][]byte, ok bool) {
+	if old == nil || s.t.base != old.t.id {
+		return nil, nil, false
+	}
+	was, is := map[string]bool{}, map[string]bool{}
+	for _, name := range s.t.changed {
+		old.t.collect(old.t.node([]byte(name)), was)
+		s.t.collect(s.t.node([]byte(name)), is)
+	}
+	for wire := range was {
+		if !is[wire] {
+			gone = append(gone, []byte(wire))
+		}
+	}
+	for wire := range is {
+		if !was[wire] {
+			come = append(come, []byte(wire))
+		}
+	}
+	return gone, come, true
+}
+
+// collect adds the records of a node, if there is one.
+func (t *table) collect(n uint32, all map[string]bool) {
+	if n == 0 {
+		return
+	}
+	var buf []byte
+	t.sets(n, func(at uint32) {
+		t.each(n, at, &buf, func(wire []byte) bool {
+			all[string(wire)] = true
+			return true
+		})
+	})
+}
+
+// sets calls visit with each set of a node that is one of records.
+func (t *table) sets(n uint32, visit func(at uint32)) {
+	at := n + nodeName + uint32(t.arena[n+nodeLen])
+	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
+		if u16(t.arena, at) != 0 {
+			visit(at)
+		}
+		at = t.next(at)
+	}
+}
+
+// Source is the zone as it was before its Signer signed it, but for what the
+// Signer added beside signatures and chains at the origin.
+func (s *Served) Source() *Zone {
+	t := s.t
+	z := &Zone{Origin: dns.Text(t.origin), View: t.view, Clients: t.clients, Resolver: t.resolver, ClimbCAA: t.climbCAA, Expires: t.expires, Records: make([]miekg.RR, 0, t.count)}
+	for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
+		if !t.live(n) {
+			continue
+		}
+		s.sourceOf(n, z)
+	}
+	return z
+}
+
+// sourceOf adds what Source has of a node.
+func (s *Served) sourceOf(n uint32, z *Zone) {
+	t := s.t
+	z.Records = t.source(n, z.Records)
+	if f := t.flags(n); f&isNamed != 0 {
+		owner := dns.Text(append(bytes.Clone(t.name(n)), t.origin...))
+		if f&isUnknown != 0 {
+			z.Unknown = append(z.Unknown, Unknown{Name: owner})
+		} else {
+			z.Empty = append(z.Empty, owner)
+		}
+	}
+	at := n + nodeName + uint32(t.arena[n+nodeLen])
+	for left := u16(t.arena, n+nodeSets); left > 0; left-- {
+		if choice := u32(t.arena, at+setChoice); choice != 0 {
+			owner := dns.Text(append(bytes.Clone(t.name(n)), t.origin...))
+			if choice == unknownChoice {
+				z.Unknown = append(z.Unknown, Unknown{owner, u16(t.arena, at)})
+			} else if typ := u16(t.arena, at); typ == 0 {
+				z.Aliases = append(z.Aliases, Alias{owner, t.aliases[choice-1].text})
+			} else {
+				z.Choices = append(z.Choices, Choice{owner, typ, t.picks[choice-1]})
+			}
+		}
+		at = t.next(at)
+	}
+}
+
+// SourceRecords yields the records of Source in wire form. The slice is used
+// again for the next.
+func (s *Served) SourceRecords() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		t := s.t
+		var buf []byte
+		for n := uint32(arenaStart); n < uint32(len(t.arena)); n = t.end(n) {
+			if t.live(n) && !t.eachSource(n, &buf, yield) {
+				return
+			}
+		}
+	}
+}
+
+// Fixed says that the records are all there is to the zone: nothing depends on
+// the client or on addresses elsewhere, and no name is without records.
+func (s *Served) Fixed() bool { return len(s.t.picks)+len(s.t.aliases) == 0 && !s.t.bare }
+
+// At gives the records of a name as Source has them.
+func (s *Served) At(name string) []miekg.RR { return s.Name(name).Records }
+
+// Name gives what Source has of a name.
+func (s *Served) Name(name string) *Zone {
+	z := &Zone{Origin: dns.Text(s.t.origin)}
+	wire, err := dns.Name(name)
+	if err != nil || !dns.Within(wire, s.t.origin) {
+		return z
+	}
+	if n := s.t.node(wire[:len(wire)-len(s.t.origin)]); n != 0 {
+		s.sourceOf(n, z)
+	}
+	return z
+}
+
+// source appends the records of a node that are not of the Signer's making.
+func (t *table) source(n uint32, all []miekg.RR) []miekg.RR {
+	var buf []byte
+	t.eachSource(n, &buf, func(wire []byte) bool {
+		if rr, _, err := miekg.UnpackRR(wire, 0); err == nil { // as it was packed
+			all = append(all, rr)
+		}
+		return true
+	})
+	return all
+}
+
+// eachSource yields the records of a node that are not of the Signer's making.
+func (t *table) eachSource(n uint32, buf *[]byte, yield func([]byte) bool) bool {
+	if t.signer != nil && t.flags(n)&isNSEC3 != 0 {
+		return true
+	}
+	more := true
+	t.sets(n, func(at uint32) {
+		if !more || t.signer != nil && u16(t.arena, at) == miekg.TypeNSEC {
+			return
+		}
+		left := int(u16(t.arena, at+setCount))
+		if t.signer == nil {
+			left += int(t.arena[at+setSigs])
+		}
+		t.each(n, at, buf, func(wire []byte) bool {
+			if left--; left >= 0 {
+				more = yield(wire)
+			}
+			return more && left > 0
+		})
+	})
+	return more
+}
+
+// each yields the records of a set and its signatures.
+func (t *table) each(n, s uint32, buf *[]byte, yield func([]byte) bool) bool {
+	data := t.records(s)
+	patches := s + setData + uint32(len(data)) + u32(t.arena, s+setSigLen)
+	left := int(u16(t.arena, s+setPatch))
+	base := 0
+	for _, part := range [][]byte{data, t.signatures(s)} {
+		for len(part) > 0 {
+			size := 12 + int(part[10])<<8 + int(part[11])
+			b := append((*buf)[:0], t.name(n)...)
+			b = append(b, t.origin...)
+			b = append(b, part[2:12]...)
+			length := len(b) - 2
+			from := 12
+			for left > 0 && int(u32(t.arena, patches)) < base+size && base < len(data) {
+				p := int(u32(t.arena, patches)) - base
+				b = append(append(b, part[from:p]...), t.origin...)
+				from = p + 2
+				patches += 4
+				left--
+			}
+			b = append(b, part[from:size]...)
+			b[length], b[length+1] = byte((len(b)-length-2)>>8), byte(len(b)-length-2)
+			*buf = b
+			if !yield(b) {
+				return false
+			}
+			part = part[size:]
+			base += size
+		}
+	}
+	return true
+}

@@ -1,0 +1,96 @@
+package sign
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// remembered bounds the signatures made on demand that are kept, in sets of
+// about 300 bytes; there are two halves of this size.
+const remembered = 16384
+
+// demand keeps the signatures that were made on demand, and bounds how many are
+// made: strangers choose the names. Many goroutines use it at once.
+type demand struct {
+	perSecond float64
+
+	mu         sync.Mutex
+	young, old map[digest]ready
+	tokens     float64 // signatures that may be made now
+	filled     time.Time
+
+	fresh, found, refused atomic.Uint64
+}
+
+// ready is the signatures of one set: the data of its RRSIG records, and when
+// the first of them expires.
+type ready struct {
+	rdata      [][]byte
+	expiration uint32
+}
+
+func newDemand(c Config) *demand {
+	d := &demand{perSecond: float64(c.FreshPerSecond.Or(defaultFresh)), young: map[digest]ready{}}
+	if c.FreshPerSecond.Off() {
+		d.perSecond = math.Inf(1)
+	}
+	d.tokens = d.perSecond
+	return d
+}
+
+// find looks a set up. Signatures close to their end are not found.
+func (c *demand) find(d digest, now time.Time) (ready, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sigs, ok := c.young[d]
+	if !ok {
+		if sigs, ok = c.old[d]; ok {
+			c.put(d, sigs)
+		}
+	}
+	if ok = ok && int64(sigs.expiration) > now.Add(reserve).Unix(); ok {
+		c.found.Add(1)
+	}
+	return sigs, ok
+}
+
+// keep remembers a set that was signed with n signatures.
+func (c *demand) keep(d digest, sigs ready) {
+	c.fresh.Add(uint64(len(sigs.rdata)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(d, sigs)
+}
+
+// put needs the lock. When the young half is full it becomes the old one, and
+// sets that nobody has asked for since are forgotten.
+func (c *demand) put(d digest, sigs ready) {
+	if len(c.young) >= remembered {
+		c.old, c.young = c.young, map[digest]ready{}
+	}
+	c.young[d] = sigs
+}
+
+// allow says whether n more signatures may be made now.
+func (c *demand) allow(now time.Time, n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since := now.Sub(c.filled); since > 0 {
+		c.tokens = min(c.perSecond, c.tokens+since.Seconds()*c.perSecond)
+		c.filled = now
+	}
+	if c.tokens < float64(n) {
+		c.refused.Add(1)
+		return false
+	}
+	c.tokens -= float64(n)
+	return true
+}
+
+// Counts are the signatures that were made on demand, the sets whose signatures
+// were remembered, and those refused because too many were asked for.
+func (s *Signer) Counts() (fresh, found, refused uint64) {
+	return s.demand.fresh.Load(), s.demand.found.Load(), s.demand.refused.Load()
+}

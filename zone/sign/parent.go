@@ -1,0 +1,103 @@
+package sign
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	miekg "github.com/miekg/dns"
+)
+
+// steady is how long the parent has to be seen with the new DS record, and
+// without the old one, at each look: not all of its servers change at once, and
+// what is looked up may not be validated.
+const steady = 24 * time.Hour
+
+// changing gives the last key that took or takes the place of one the parent
+// knows, and that one.
+func changing(keys []*Key) (next, old *Key) {
+	for _, k := range keys {
+		if p := predecessor(keys, k); k.KSK() && k.predecessor != 0 && p != nil && successor(keys, k) == nil {
+			return k, p
+		}
+	}
+	return nil, nil
+}
+
+// awaited is changing where it is the parent's turn.
+func awaited(keys []*Key, now time.Time) (next, old *Key) {
+	next, old = changing(keys)
+	if next == nil || next.syncPublish.IsZero() || now.Before(next.syncPublish) || !next.dsPublish.IsZero() {
+		return nil, nil
+	}
+	return next, old
+}
+
+// AwaitsParent says whether the change of a key waits for the parent zone to have
+// its DS record, so that [Signer.ParentHas] wants to know what it has.
+func (s *Signer) AwaitsParent(now time.Time) bool {
+	next, _ := awaited(*s.keys.Load(), now)
+	return next != nil
+}
+
+// ParentHas notes the DS records that the parent zone has. When they have been
+// those of the new key, and none of the old one, for a day, this goes into the
+// key's file, as [FinishRoll] does it, and seen is true.
+func (s *Signer) ParentHas(ds []*miekg.DS, now time.Time) (seen bool, err error) {
+	s.rolling.Lock()
+	defer s.rolling.Unlock()
+	next, old := awaited(*s.keys.Load(), now)
+	if next == nil || !slices.ContainsFunc(ds, next.is) || slices.ContainsFunc(ds, old.is) {
+		s.parentSince = time.Time{}
+		return false, nil
+	}
+	if s.parentSince.IsZero() {
+		s.parentSince = now
+	}
+	if now.Sub(s.parentSince) < steady {
+		return false, nil
+	}
+	k, err := Load(next.file) // those of the signer are not changed
+	if err != nil {
+		return false, err
+	}
+	k.dsPublish = now
+	return true, k.save()
+}
+
+// is says whether a DS record is that of a key, whatever its digest.
+func (k *Key) is(ds *miekg.DS) bool {
+	if ds.KeyTag != k.Tag || ds.Algorithm != k.Algorithm {
+		return false
+	}
+	want := k.ToDS(ds.DigestType)
+	return want != nil && strings.EqualFold(want.Digest, ds.Digest)
+}
+
+// RollStatus says where the change of the key that the parent knows stands, by the
+// files in a folder, and what it waits for.
+func RollStatus(dir, origin string, now time.Time) (string, error) {
+	keys, err := LoadDir(dir, origin)
+	if err != nil {
+		return "", err
+	}
+	next, old := changing(keys)
+	when := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	switch {
+	case next == nil:
+		return "no key that the parent knows is being changed", nil
+	case next.syncPublish.IsZero():
+		return fmt.Sprintf("key %d is made; it waits for a gateway with these keys to sign the zone with it", next.Tag), nil
+	case now.Before(next.syncPublish):
+		return fmt.Sprintf("key %d is in the zone; at %s everybody has seen it, and the parent is asked for its DS record", next.Tag, when(next.syncPublish)), nil
+	case next.dsPublish.IsZero():
+		return fmt.Sprintf("key %d waits for the parent to have its DS record, and no longer that of key %d; the gateway looks each hour, and believes it after a day:\n%s",
+			next.Tag, old.Tag, strings.ReplaceAll(next.DS().String(), "\t", " ")), nil
+	case old.inactive.IsZero():
+		return fmt.Sprintf("the parent has the DS record of key %d; a gateway with these keys sets the time at which key %d goes", next.Tag, old.Tag), nil
+	case now.Before(old.remove):
+		return fmt.Sprintf("the parent has the DS record of key %d since %s; key %d goes at %s", next.Tag, when(next.dsPublish), old.Tag, when(old.remove)), nil
+	}
+	return fmt.Sprintf("key %d has taken the place of key %d, whose files may go", next.Tag, old.Tag), nil
+}

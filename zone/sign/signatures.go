@@ -1,0 +1,138 @@
+package sign
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Signatures are those of one whole zone, by what they sign and by which key.
+type Signatures struct {
+	mu   sync.RWMutex // while the zone changes they may be written to disk
+	made map[digest]signature
+}
+
+func (k *Signatures) put(d digest, sig signature) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.made[d] = sig
+}
+
+func (k *Signatures) drop(d digest) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.made, d)
+}
+
+// digest names what is signed and by which key.
+type digest [16]byte
+
+type signature struct {
+	data                  string // as an RRSIG record carries it
+	inception, expiration uint32
+}
+
+// find gives the signature of d if it lives past a moment.
+func (k *Signatures) find(d digest, past time.Time) (signature, bool) {
+	if k == nil {
+		return signature{}, false
+	}
+	sig, ok := k.made[d]
+	return sig, ok && int64(sig.expiration) > past.Unix()
+}
+
+// Signatures gives what Zone, and Whole where it was called, made for a view, to
+// be had again after a restart; nil before the first time.
+func (s *Signer) Signatures(view string) *Signatures {
+	s.signing.Lock()
+	defer s.signing.Unlock()
+	if whole := s.sigs[view+wholeSlot]; whole != nil {
+		return whole // it has the others too
+	}
+	return s.sigs[view]
+}
+
+// Restore has a view begin with signatures of before a restart. Those of records,
+// keys or times that are no longer so are not used.
+func (s *Signer) Restore(view string, kept *Signatures, now time.Time) {
+	s.signing.Lock()
+	defer s.signing.Unlock()
+	s.restored[view] = kept
+	renew := now.Add(shortest + spread)
+	for _, sig := range kept.made {
+		if at := time.Unix(int64(sig.expiration), 0).Add(-reserve); at.Before(renew) {
+			renew = at
+		}
+	}
+	s.renewMu.Lock()
+	defer s.renewMu.Unlock()
+	s.renew[view] = s.keyTimes(now, renew)
+}
+
+// The form in which signatures are kept: their number (4 bytes), and for each
+// the digest, inception, expiration, length (2 bytes) and data; integers are big
+// endian.
+const sigFixed = len(digest{}) + 4 + 4 + 2
+
+// WriteTo writes them for [ReadSignatures]. It implements [io.WriterTo].
+func (k *Signatures) WriteTo(w io.Writer) (int64, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(k.made)))
+	n, err := w.Write(b)
+	total := int64(n)
+	for d, sig := range k.made {
+		if err != nil {
+			return total, err
+		}
+		b = append(b[:0], d[:]...)
+		b = binary.BigEndian.AppendUint32(b, sig.inception)
+		b = binary.BigEndian.AppendUint32(b, sig.expiration)
+		b = binary.BigEndian.AppendUint16(b, uint16(len(sig.data)))
+		b = append(b, sig.data...)
+		n, err = w.Write(b)
+		total += int64(n)
+	}
+	return total, err
+}
+
+var errSignatures = errors.New("signatures that end too soon")
+
+// ReadSignatures reads what WriteTo wrote from the front of b, and returns the
+// rest. It is no proof that the signatures are right: keep them where nobody
+// else writes.
+func ReadSignatures(b []byte) (*Signatures, []byte, error) {
+	if len(b) < 4 {
+		return nil, nil, errSignatures
+	}
+	n := int(binary.BigEndian.Uint32(b))
+	b = b[4:]
+	if n > len(b)/sigFixed {
+		return nil, nil, fmt.Errorf("%d signatures in %d bytes", n, len(b))
+	}
+	size := 0
+	for range n {
+		if len(b)-size < sigFixed {
+			return nil, nil, errSignatures
+		}
+		size += sigFixed + int(binary.BigEndian.Uint16(b[size+sigFixed-2:]))
+	}
+	if size > len(b) {
+		return nil, nil, errSignatures
+	}
+	// One string holds them all: a hundred thousand small ones take longer.
+	text, rest := string(b[:size]), b[size:]
+	k := &Signatures{made: make(map[digest]signature, n)}
+	for at := 0; at < size; {
+		data := at + sigFixed
+		end := data + int(binary.BigEndian.Uint16(b[data-2:]))
+		k.made[digest(b[at:at+len(digest{})])] = signature{
+			data: text[data:end], inception: binary.BigEndian.Uint32(b[data-10:]), expiration: binary.BigEndian.Uint32(b[data-6:]),
+		}
+		at = end
+	}
+	return k, rest, nil
+}

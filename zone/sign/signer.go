@@ -1,0 +1,468 @@
+package sign
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/setting"
+	"shuultuur/zone"
+)
+
+// Config is how a zone is signed. No key means that it is not.
+type Config struct {
+	// Keys are files as BIND names them (K*.key, K*.private, or what both have
+	// in common), or folders of which the zone's keys are taken.
+	Keys []setting.Source `yaml:"keys,omitempty"`
+	// Denial is how names and types that do not exist are denied: "nsec" (the
+	// default: a chain of names, signed beforehand, by which the zone can be
+	// listed), "nsec3" (a chain of hashed names, RFC 5155, without salt or further
+	// rounds as RFC 9276 wants) or "compact" (RFC 9824: one record made for the
+	// question and signed on demand).
+	Denial string `yaml:"denial,omitempty"`
+	// OptOut leaves delegations without DS out of the NSEC3 chain.
+	OptOut bool `yaml:"opt-out,omitempty"`
+	// ZSKLifetime is how long a zone-signing key signs before the next one is
+	// made beside it and takes its place, at least 7 days; 0 means for ever. Keys
+	// that sign the others, or everything, are changed by [BeginRoll]. Keys must be
+	// folders then.
+	ZSKLifetime setting.Duration `yaml:"zsk-lifetime,omitempty"`
+	// FreshPerSecond bounds the signatures made on demand; default 2000. With
+	// off there is no bound.
+	FreshPerSecond setting.Count `yaml:"fresh-per-second,omitempty"`
+}
+
+// Denials of Config.
+const (
+	NSEC    = "nsec"
+	NSEC3   = "nsec3"
+	Compact = "compact"
+)
+
+// Enabled says whether the zone is to be signed.
+func (c Config) Enabled() bool { return len(c.Keys) > 0 }
+
+// Validate names the first mistake in c that can be seen without the keys.
+func (c Config) Validate() error {
+	switch c.Denial {
+	case "", NSEC, NSEC3, Compact:
+	default:
+		return setting.At("denial", fmt.Errorf("%q is not one of nsec, nsec3, compact", c.Denial))
+	}
+	if c.OptOut && c.Denial != NSEC3 {
+		return setting.At("opt-out", errors.New("only the chain of denial: nsec3 can leave delegations out"))
+	}
+	if life := c.ZSKLifetime.Or(0); life != 0 && life < leastLifetime {
+		return setting.At("zsk-lifetime", fmt.Errorf("%v is less than %v: others would not forget one key before the next", c.ZSKLifetime, leastLifetime))
+	}
+	return nil
+}
+
+const (
+	// early is how far back a signature's life begins: clocks of validators
+	// are wrong by hours, not days (RFC 6781 section 4.4.2).
+	early = 3 * time.Hour
+	// shortest and spread give a signature's life: 8 to 14 days, so that not
+	// all of a zone is signed anew at once.
+	shortest = 8 * 24 * time.Hour
+	spread   = 6 * 24 * time.Hour
+	// reserve is what a signature has left when it is made anew; a secondary
+	// that lost its primary can answer for that long. What has a day more is
+	// made anew in the same go.
+	reserve = 4 * 24 * time.Hour
+	ahead   = 24 * time.Hour
+
+	defaultFresh = 2000
+)
+
+// A Signer signs one zone. Its methods may be called by many goroutines at
+// once, except that one Sign runs at a time.
+type Signer struct {
+	origin string
+	config Config
+	keys   atomic.Pointer[[]*Key]
+
+	rolling sync.Mutex
+	seen    string    // what the key files looked like
+	look    time.Time // when keys may be due again
+	// parentSince is since when the parent was seen to have the DS record that is
+	// waited for.
+	parentSince time.Time
+
+	signing sync.Mutex
+	sigs    map[string]*Signatures // of whole zones, by view
+	// restored are those that a view begins with, until what uses them has.
+	restored map[string]*Signatures
+	renewMu  sync.Mutex
+	renew    map[string]time.Time // by view, see Renew
+	longest  time.Duration        // TTL of any record so far
+	spreads  time.Duration        // how long a new version of the zone takes to be everywhere
+
+	demand *demand
+}
+
+// New reads the keys of zone origin.
+func New(origin string, c Config) (*Signer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	keys, err := loadKeys(origin, c.Keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if c.ZSKLifetime.Or(0) > 0 && !slices.ContainsFunc(c.Keys, func(p setting.Source) bool { return filepath.Clean(string(p)) == filepath.Dir(k.file) }) {
+			return nil, setting.At("zsk-lifetime", fmt.Errorf("%q is named by itself: name the folder it is in, so that the next key is found there", k.file))
+		}
+	}
+	s, err := NewWithKeys(origin, c, keys)
+	if err != nil {
+		return nil, setting.At("keys", err)
+	}
+	return s, nil
+}
+
+// NewWithKeys makes a signer for zone origin with keys that were read already,
+// such as those of a zone in Redis. Config.Keys is not looked at.
+func NewWithKeys(origin string, c Config, keys []*Key) (*Signer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Denial == "" {
+		c.Denial = NSEC
+	}
+	origin = miekg.CanonicalName(origin)
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("zone %q has no keys: make them with shuultuur zone keygen", origin)
+	}
+	keys, err := ofZone(origin, keys)
+	if err != nil {
+		return nil, err
+	}
+	s := &Signer{origin: origin, config: c, sigs: map[string]*Signatures{}, restored: map[string]*Signatures{}, renew: map[string]time.Time{}, demand: newDemand(c)}
+	s.keys.Store(&keys)
+	if ksk, zsk := s.active(time.Now()); len(ksk) == 0 || len(zsk) == 0 {
+		return nil, errNoKey(origin, len(keys))
+	}
+	return s, nil
+}
+
+// Online says that the zone has no chain: what is not there is denied by
+// records signed on demand.
+func (s *Signer) Online() bool { return s.config.Denial == Compact }
+
+// Has says whether the zone is signed by the settings c.
+func (s *Signer) Has(c Config) bool {
+	if c.Denial == "" {
+		c.Denial = NSEC
+	}
+	return reflect.DeepEqual(s.config, c)
+}
+
+// Origin is the name of the zone.
+func (s *Signer) Origin() string { return s.origin }
+
+// active gives the keys that sign the key sets and those that sign the rest at
+// a moment. Where an algorithm has only keys of one kind they do both.
+func (s *Signer) active(now time.Time) (ksk, zsk []*Key) { return active(*s.keys.Load(), now) }
+
+func active(keys []*Key, now time.Time) (ksk, zsk []*Key) {
+	both := map[uint8][2]int{}
+	for _, k := range keys {
+		if k.active(now) {
+			n := both[k.Algorithm]
+			if k.KSK() {
+				n[0]++
+			} else {
+				n[1]++
+			}
+			both[k.Algorithm] = n
+		}
+	}
+	for _, k := range keys {
+		if !k.active(now) {
+			continue
+		}
+		if n := both[k.Algorithm]; k.KSK() || n[0] == 0 {
+			ksk = append(ksk, k)
+		}
+		if n := both[k.Algorithm]; !k.KSK() || n[1] == 0 {
+			zsk = append(zsk, k)
+		}
+	}
+	return ksk, zsk
+}
+
+// DS returns the records for the parent zone, one for each key that signs the
+// others or will.
+func (s *Signer) DS(now time.Time) []*miekg.DS {
+	ksk, _ := s.active(now)
+	var all []*miekg.DS
+	for _, k := range ksk {
+		all = append(all, k.DS())
+	}
+	return all
+}
+
+// Renew is when Zone, and Whole if it was, should be called again with the same
+// records for a view:
+// before the first signature expires, and when the time of a key comes. It is
+// zero before the first time.
+func (s *Signer) Renew(view string) time.Time {
+	s.renewMu.Lock()
+	defer s.renewMu.Unlock()
+	at := s.renew[view]
+	if whole, ok := s.renew[view+wholeSlot]; ok && whole.Before(at) {
+		return whole
+	}
+	return at
+}
+
+// wholeSlot is added to a view where the signatures of Whole are kept.
+const wholeSlot = "\x00whole"
+
+// A set is all records of a name and type.
+type set struct {
+	rrs  []miekg.RR
+	keys []*Key
+}
+
+// Zone returns z as it is served: with its records and the keys, chain and
+// signatures that make it a signed one, and with s for what must be signed on
+// demand. Signatures and chains that z has are left out; DNSKEY records that are
+// not ours stay. z is not changed, but the result shares its records. It works
+// with all processors and stops when ctx ends.
+func (s *Signer) Zone(ctx context.Context, z *zone.Zone, now time.Time) (*zone.Zone, error) {
+	s.signing.Lock()
+	defer s.signing.Unlock()
+
+	records, err := s.records(ctx, z, z.View, s.config.Denial, now)
+	if err != nil {
+		return nil, err
+	}
+	return &zone.Zone{
+		Origin: z.Origin, View: z.View, Clients: z.Clients, Records: records,
+		Choices: z.Choices, Aliases: z.Aliases, Empty: z.Empty, Unknown: z.Unknown, ClimbCAA: z.ClimbCAA, Expires: z.Expires, Resolver: z.Resolver, Signer: s,
+	}, nil
+}
+
+// Whole returns all records that somebody needs to serve z elsewhere: where
+// there is none, and to deny takes the private key, they have a chain of NSEC
+// records instead. Call it after Zone, whose signatures it has.
+func (s *Signer) Whole(ctx context.Context, z *zone.Zone, now time.Time) ([]miekg.RR, error) {
+	s.signing.Lock()
+	defer s.signing.Unlock()
+	denial := s.config.Denial
+	if s.Online() {
+		denial = NSEC
+	}
+	return s.records(ctx, z, z.View+wholeSlot, denial, now)
+}
+
+// records makes the records of a signed zone. slot is where its signatures are
+// kept.
+func (s *Signer) records(ctx context.Context, z *zone.Zone, slot, denial string, now time.Time) ([]miekg.RR, error) {
+	p, err := s.arrange(z, now)
+	if err != nil {
+		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+	}
+	s.note(p)
+	switch denial {
+	case NSEC:
+		p.chainNSEC()
+	case NSEC3:
+		if err := p.chainNSEC3(s.config.OptOut); err != nil {
+			return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+		}
+	}
+	had := s.sigs[slot]
+	if had == nil {
+		had = s.restored[z.View]
+	}
+	sigs, kept, renew, err := s.signAll(ctx, p.sets, slot, now, had, s.sigs[z.View])
+	if err != nil {
+		return nil, fmt.Errorf("sign zone %q: %w", s.origin, err)
+	}
+	if s.sigs[slot] != nil || !s.Online() {
+		delete(s.restored, z.View) // Whole may still come after a first Zone
+	}
+	s.sigs[slot] = kept
+	s.renewMu.Lock()
+	s.renew[slot] = s.keyTimes(now, renew).Truncate(time.Second)
+	s.renewMu.Unlock()
+
+	records := make([]miekg.RR, 0, len(p.unsigned)+2*len(p.sets))
+	records = append(records, p.unsigned...)
+	for i, set := range p.sets {
+		records = append(records, set.rrs...)
+		for _, sig := range sigs[i] {
+			records = append(records, sig)
+		}
+	}
+	return records, nil
+}
+
+// Fingerprint changes when a zone would be signed otherwise: with other keys, or
+// with another chain. New signatures alone do not change it.
+func (s *Signer) Fingerprint(now time.Time) uint64 {
+	h := sha256.New()
+	fmt.Fprintln(h, s.config.Denial, s.config.OptOut)
+	for _, k := range *s.keys.Load() {
+		fmt.Fprintln(h, k.Flags, k.Algorithm, k.PublicKey, k.published(now), k.active(now), k.synced(now))
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// keyTimes brings at forward to the first moment at which a key comes or goes.
+func (s *Signer) keyTimes(now, at time.Time) time.Time {
+	for _, k := range *s.keys.Load() {
+		for _, t := range []time.Time{k.publish, k.activate, k.inactive, k.remove, k.syncPublish, k.syncDelete} {
+			if t.After(now) && t.Before(at) {
+				at = t
+			}
+		}
+	}
+	return at
+}
+
+// signAll signs sets, with what is had from before, or for another use of the
+// zone, where it lives long enough. When that is all there is to it, kept is had.
+func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.Time, had, other *Signatures) (sigs [][]*miekg.RRSIG, kept *Signatures, renew time.Time, err error) {
+	sigs = make([][]*miekg.RRSIG, len(sets))
+	until := now.Add(reserve)
+	if at := s.Renew(slot); !at.IsZero() && !now.Before(at) {
+		until = until.Add(ahead) // we are here for that: make the round worth it
+	}
+
+	const chunk = 64 // sets a worker takes at once
+	var (
+		next   atomic.Int64
+		mu     sync.Mutex
+		failed error
+		fresh  bool
+		all    [][]made // of each worker
+		count  int
+		wg     sync.WaitGroup
+	)
+	latest := now.Add(shortest + spread)
+	renew = latest
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			mine := make([]made, 0, len(sets)/runtime.GOMAXPROCS(0)+chunk)
+			var buf []byte
+			first := latest
+			var err error
+			for err == nil {
+				from := int(next.Add(chunk)) - chunk
+				if from >= len(sets) {
+					break
+				}
+				if err = ctx.Err(); err != nil {
+					break
+				}
+				for i := from; i < min(from+chunk, len(sets)) && err == nil; i++ {
+					sigs[i], mine, err = s.signSet(sets[i], now, until, had, other, mine, &buf)
+					for _, sig := range sigs[i] {
+						if at := time.Unix(int64(sig.Expiration), 0).Add(-reserve); at.Before(first) {
+							first = at
+						}
+					}
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all, count = append(all, mine), count+len(mine)
+			fresh = fresh || slices.ContainsFunc(mine, func(m made) bool { return m.fresh })
+			if first.Before(renew) {
+				renew = first
+			}
+			if err != nil && failed == nil {
+				failed = err
+			}
+		})
+	}
+	wg.Wait()
+	if had != nil && !fresh && count == len(had.made) {
+		return sigs, had, renew, failed
+	}
+	kept = &Signatures{made: make(map[digest]signature, count)}
+	for _, mine := range all {
+		for _, m := range mine {
+			kept.made[m.digest] = m.signature
+		}
+	}
+	return sigs, kept, renew, failed
+}
+
+// made is a signature that was had or made.
+type made struct {
+	digest
+	signature
+	fresh bool
+}
+
+// signSet signs one set with each of its keys. What is found in had or other and
+// lives past until is taken; all of it is appended to all.
+func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made, buf *[]byte) ([]*miekg.RRSIG, []made, error) {
+	wire, err := canonical(set.rrs, buf)
+	if err != nil {
+		return nil, nil, err
+	}
+	sigs := make([]*miekg.RRSIG, 0, len(set.keys))
+	for _, k := range set.keys {
+		d := k.digest(wire)
+		rrsig := k.blank(set.rrs[0], now)
+		sig, ok := had.find(d, until)
+		if !ok {
+			sig, ok = other.find(d, until)
+		}
+		if !ok {
+			data, err := k.signature(rrsig, wire)
+			if err != nil {
+				return nil, nil, err
+			}
+			sig = signature{string(data), rrsig.Inception, rrsig.Expiration}
+		}
+		rrsig.Inception, rrsig.Expiration = sig.inception, sig.expiration
+		rrsig.Signature = base64.StdEncoding.EncodeToString([]byte(sig.data))
+		all = append(all, made{d, sig, !ok})
+		sigs = append(sigs, rrsig)
+	}
+	return sigs, all, nil
+}
+
+// blank is the RRSIG of rr's set with a life that begins now, without the
+// signature.
+func (k *Key) blank(rr miekg.RR, now time.Time) *miekg.RRSIG {
+	h := rr.Header()
+	labels := miekg.CountLabel(h.Name)
+	if strings.HasPrefix(h.Name, "*.") {
+		labels--
+	}
+	inception, expiration := life(now)
+	return &miekg.RRSIG{
+		Hdr:         miekg.RR_Header{Name: h.Name, Rrtype: miekg.TypeRRSIG, Class: h.Class, Ttl: h.Ttl},
+		TypeCovered: h.Rrtype, Algorithm: k.Algorithm, Labels: uint8(labels), OrigTtl: h.Ttl,
+		Inception: inception, Expiration: expiration,
+		KeyTag: k.Tag, SignerName: k.Hdr.Name,
+	}
+}
+
+// life gives a signature's times: from three hours ago to 8 to 14 days ahead.
+func life(now time.Time) (inception, expiration uint32) {
+	return uint32(now.Add(-early).Unix()), uint32(now.Add(shortest + rand.N(spread)).Unix())
+}

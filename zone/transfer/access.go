@@ -1,0 +1,71 @@
+package transfer
+
+import (
+	"slices"
+
+	"shuultuur/dns"
+)
+
+// access decides which clients may fetch zones, by the keys and rules of the settings.
+type access struct {
+	keys   Keys
+	allow  []allowed
+	notify []notified
+	stats  *Stats
+}
+
+// wanted says whether somebody may fetch a zone.
+func (s *access) wanted(origin string) bool {
+	return slices.ContainsFunc(s.allow, func(a allowed) bool { return covers(a.zones, origin) })
+}
+
+// Verify says whether a query with a TSIG record is signed by a key we know,
+// as [wire.Authenticator] wants.
+func (s *access) Verify(q *dns.Query) bool {
+	_, _, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+	switch {
+	case err != nil:
+		return false
+	case code == badKey:
+		s.stats.BadKey.Add(1)
+	case code == badSig:
+		s.stats.BadSig.Add(1)
+	case code == badTime:
+		s.stats.BadTime.Add(1)
+	case code == badTrunc:
+		s.stats.BadTrunc.Add(1)
+	}
+	return code == 0
+}
+
+// Sign appends the TSIG record that belongs to a reply to q.
+func (s *access) Sign(q *dns.Query, reply []byte) []byte {
+	key, r, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+	if err != nil {
+		return reply
+	}
+	return r.answer(key, code, reply, q.At)
+}
+
+// signer gives the key that signed q, nil when none did.
+func (s *access) signer(q *dns.Query) *Key {
+	if q.TSIG == 0 {
+		return nil
+	}
+	key, _, code, err := s.keys.authenticate(q.Msg, q.TSIG, q.At)
+	if err != nil || code != 0 {
+		return nil
+	}
+	return key
+}
+
+// mayFetch gives the rule that lets a client fetch a zone, nil if none does.
+func (s *access) mayFetch(origin string, q *dns.Query, key *Key) *allowed {
+	for i := range s.allow {
+		a := &s.allow[i]
+		if covers(a.zones, origin) && (a.key == nil || a.key == key) && (!a.tls || q.Transport == dns.TLS) && (len(a.networks) == 0 || contains(a.networks, q.Client.Addr()) >= 0) {
+			return a
+		}
+	}
+	return nil
+}

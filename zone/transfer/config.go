@@ -1,0 +1,235 @@
+package transfer
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/setting"
+	"shuultuur/zone"
+	"shuultuur/zone/sign"
+)
+
+// Config is which zones are signed, which clients may fetch zones, which servers are notified of changes,
+// and which zones are fetched.
+type Config struct {
+	Keys   []KeyConfig `yaml:"tsig,omitempty"`
+	Sign   []Sign      `yaml:"sign,omitempty"`
+	Allow  []Allow     `yaml:"allow,omitempty"` // none: nobody
+	Notify []Notify    `yaml:"notify,omitempty"`
+	// Serial is how zones that are read here get their serial: keep, increment
+	// or unixtime. Empty means keep, and unixtime for zones that are signed here.
+	Serial      string      `yaml:"serial,omitempty"`
+	Secondaries []Secondary `yaml:"secondary,omitempty"`
+	// Catalogs are catalog zones of our zones (RFC 9432).
+	Catalogs []Catalog `yaml:"catalogs,omitempty"`
+	// Folder keeps the zones of Secondaries from one start to the next, and of
+	// zones that are signed here or may be fetched what else they need: serial,
+	// signatures and differences. Without one the latter begin anew.
+	Folder setting.Folder `yaml:"folder,omitempty"`
+}
+
+// Sign has zones signed here, wherever they come from.
+type Sign struct {
+	Zones       []string `yaml:"zones"`
+	sign.Config `yaml:",inline"`
+}
+
+// Allow lets clients fetch zones: those that are in one of the networks, sign
+// with the key, or both where both are given. The first that fits counts.
+type Allow struct {
+	Zones    []string       `yaml:"zones,omitempty"` // none: all
+	Networks []netip.Prefix `yaml:"networks,omitempty"`
+	Key      string         `yaml:"key,omitempty"`
+	TLS      bool           `yaml:"tls,omitempty"` // over TLS only
+	// View is which view of the zones; empty means the one that the client's
+	// questions are answered from.
+	View string `yaml:"view,omitempty"`
+}
+
+// Notify is a secondary that is notified of changes (NOTIFY).
+type Notify struct {
+	Zones   []string `yaml:"zones,omitempty"` // none: all
+	Address string   `yaml:"address"`         // with a port, if it is not 53
+	Key     string   `yaml:"key,omitempty"`
+	View    string   `yaml:"view,omitempty"` // of changes of this view only
+}
+
+// Secondary is a zone that is fetched from elsewhere.
+type Secondary struct {
+	Zone      string    `yaml:"zone"`
+	Primaries []Primary `yaml:"primaries"`
+	// Catalog says that it is a catalog zone (RFC 9432): the zones that it lists are
+	// fetched from the same primaries.
+	Catalog bool `yaml:"catalog,omitempty"`
+	// MaxBytes is the most the zone may have in wire form; default 512 MiB.
+	MaxBytes setting.Size `yaml:"max-bytes,omitempty"`
+}
+
+// Primary is one server that a zone is fetched from, and that may tell of
+// changes.
+type Primary struct {
+	Address string `yaml:"address"` // with a port, if it is not 53, or 853 with TLS
+	Key     string `yaml:"key,omitempty"`
+	// TLS is the name in its certificate, if the zone is fetched over TLS (RFC
+	// 9103); CA is a PEM file of roots it is verified with, default the system's.
+	TLS string       `yaml:"tls,omitempty"`
+	CA  setting.File `yaml:"ca,omitempty"`
+}
+
+// address reads an IP address with a port or without.
+func address(s string, port uint16) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.AddrPortFrom(a.Unmap(), port), nil
+	}
+	a, err := netip.ParseAddrPort(s)
+	if err != nil || a.Port() == 0 {
+		return netip.AddrPort{}, fmt.Errorf("%q is no address such as 192.0.2.1 or [2001:db8::1]:5353", s)
+	}
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()), nil
+}
+
+// origins reads names of zones.
+func origins(names []string) ([]string, error) {
+	var out []string
+	for i, name := range names {
+		if _, ok := miekg.IsDomainName(name); !ok || name == "" {
+			return nil, setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is no domain name", name))
+		}
+		out = append(out, zone.Canonical(name))
+	}
+	return out, nil
+}
+
+// key finds a key by its name; an empty name is no key.
+func (keys Keys) key(name string) (*Key, error) {
+	if name == "" {
+		return nil, nil
+	}
+	k := keys[zone.Canonical(name)]
+	if k == nil {
+		return nil, fmt.Errorf("there is no key %q: tsig has the keys", name)
+	}
+	return k, nil
+}
+
+type allowed struct {
+	zones    []string
+	networks []netip.Prefix
+	key      *Key
+	tls      bool
+	view     string
+}
+
+type notified struct {
+	zones   []string
+	address netip.AddrPort
+	key     *Key
+	view    string
+}
+
+type upstream struct {
+	address netip.AddrPort
+	key     *Key
+	tls     *tls.Config // nil without
+}
+
+func covers(zones []string, origin string) bool {
+	return len(zones) == 0 || slices.Contains(zones, origin)
+}
+
+// allow reads one rule.
+func (keys Keys) allow(c Allow) (allowed, error) {
+	zones, err := origins(c.Zones)
+	if err != nil {
+		return allowed{}, setting.At("zones", err)
+	}
+	key, err := keys.key(c.Key)
+	if err != nil {
+		return allowed{}, setting.At("key", err)
+	}
+	if key == nil && len(c.Networks) == 0 {
+		return allowed{}, setting.At("networks", errors.New("neither networks nor a key: this would let everybody fetch the zones; say 0.0.0.0/0 and ::/0 if that is meant"))
+	}
+	return allowed{zones, c.Networks, key, c.TLS, c.View}, nil
+}
+
+func (keys Keys) notify(c Notify) (notified, error) {
+	zones, err := origins(c.Zones)
+	if err != nil {
+		return notified{}, setting.At("zones", err)
+	}
+	a, err := address(c.Address, 53)
+	if err != nil {
+		return notified{}, setting.At("address", err)
+	}
+	key, err := keys.key(c.Key)
+	if err != nil {
+		return notified{}, setting.At("key", err)
+	}
+	return notified{zones, a, key, c.View}, nil
+}
+
+func (keys Keys) primary(c Primary) (upstream, error) {
+	port := uint16(53)
+	if c.TLS != "" {
+		port = 853
+	}
+	a, err := address(c.Address, port)
+	if err != nil {
+		return upstream{}, setting.At("address", err)
+	}
+	key, err := keys.key(c.Key)
+	if err != nil {
+		return upstream{}, setting.At("key", err)
+	}
+	u := upstream{address: a, key: key}
+	if c.TLS == "" {
+		if c.CA != "" {
+			return upstream{}, setting.At("ca", errors.New("there is no name to look for in a certificate: tls has it"))
+		}
+		return u, nil
+	}
+	if _, ok := miekg.IsDomainName(c.TLS); !ok {
+		return upstream{}, setting.At("tls", fmt.Errorf("%q is no name of a certificate", c.TLS))
+	}
+	u.tls = &tls.Config{ServerName: strings.TrimSuffix(c.TLS, "."), NextProtos: []string{"dot"}, MinVersion: tls.VersionTLS13} // RFC 9103 section 7.1
+	if c.CA != "" {
+		pem, err := os.ReadFile(string(c.CA))
+		if err != nil {
+			return upstream{}, setting.At("ca", err)
+		}
+		u.tls.RootCAs = x509.NewCertPool()
+		if !u.tls.RootCAs.AppendCertsFromPEM(pem) {
+			return upstream{}, setting.At("ca", fmt.Errorf("%q has no certificates in PEM form", c.CA))
+		}
+	}
+	return u, nil
+}
+
+// fileName is the name of a file about a zone.
+func fileName(n id, ending string) string {
+	name := strings.TrimSuffix(n.origin, ".")
+	if n.view != "" {
+		name += "@" + n.view
+	}
+	return zone.FileName(name) + ending
+}
+
+// File is where a folder keeps a secondary zone, as a zone file.
+func File(folder, origin string) string {
+	return filepath.Join(folder, fileName(id{zone.Canonical(origin), ""}, ".zone"))
+}
+
+// file is where something about a zone is kept.
+func (s *Server) file(n id, ending string) string {
+	return filepath.Join(s.folder, fileName(n, ending))
+}

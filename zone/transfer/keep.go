@@ -1,0 +1,391 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"shuultuur/atomicfile"
+	"shuultuur/zone/sign"
+)
+
+// A kept is what a published zone needs to go on after a restart as if there
+// had been none: its serial, its signatures, what was served last and what led
+// there. It is kept in a file for each zone, written whole:
+//
+//	magic     "shuultuur zone journal 1\n"
+//	name      origin and view
+//	stamp     known serial, and the hash of the contents it stands for
+//	parts     1 byte: 1 there are signatures, 2 there is a version
+//	          signatures as sign.Signatures has them
+//	          SOA record, number of records, records
+//	          number of differences, and for each
+//	          from, to, old SOA record, new one, records gone, records come
+//	checksum  XXH3-128 of all before
+//
+// Integers are big endian; strings and lists of records have their length in
+// front (4 bytes).
+type kept struct {
+	id         id
+	stamp      stamp
+	signatures *sign.Signatures
+	current    *content
+	journal    journal
+}
+
+const (
+	magic = "shuultuur zone journal 1\n"
+
+	hasSignatures = 1
+	hasVersion    = 2
+
+	checksum = 16
+	// maxKept bounds what is read: a zone as large as may be kept, twice.
+	maxKept = 2*maxZone + 1<<20
+
+	// settle is how long a change waits for others before it is written.
+	settle = 5 * time.Second
+	// share is how much longer than writing took the next one waits.
+	share     = 20
+	saveAgain = time.Minute
+)
+
+// writeTo writes all of r.
+func (r *kept) writeTo(w io.Writer) error {
+	sum := xxh3.New()
+	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
+	var b []byte
+	text := func(s []byte) { b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) }
+	b = append(b, magic...)
+	text([]byte(r.id.origin))
+	text([]byte(r.id.view))
+	b = binary.BigEndian.AppendUint32(b, r.stamp.serial)
+	b = binary.BigEndian.AppendUint64(b, r.stamp.contents[0])
+	b = binary.BigEndian.AppendUint64(b, r.stamp.contents[1])
+	parts := byte(0)
+	if r.signatures != nil {
+		parts |= hasSignatures
+	}
+	if r.current != nil {
+		parts |= hasVersion
+	}
+	b = append(b, parts)
+	if _, err := out.Write(b); err != nil {
+		return err
+	}
+	if r.signatures != nil {
+		if _, err := r.signatures.WriteTo(out); err != nil {
+			return err
+		}
+	}
+	if v := r.current; v != nil {
+		b = b[:0]
+		text(v.soa)
+		size := 0
+		for wire := range v.records() {
+			size += len(wire)
+		}
+		if size > maxZone {
+			return fmt.Errorf("its records take %d bytes, more than the %d of any zone that is kept", size, maxZone)
+		}
+		if _, err := out.Write(binary.BigEndian.AppendUint32(b, uint32(size))); err != nil {
+			return err
+		}
+		for wire := range v.records() {
+			if _, err := out.Write(wire); err != nil {
+				return err
+			}
+		}
+		b = b[:0]
+		b = binary.BigEndian.AppendUint32(b, uint32(len(r.journal)))
+		for _, d := range r.journal {
+			b = binary.BigEndian.AppendUint32(b, d.from)
+			b = binary.BigEndian.AppendUint32(b, d.to)
+			text(d.oldSOA)
+			text(d.newSOA)
+			text(bytes.Join(d.gone, nil))
+			text(bytes.Join(d.come, nil))
+		}
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	end := sum.Sum128().Bytes()
+	_, err := w.Write(end[:])
+	return err
+}
+
+var errEnds = errors.New("it ends too soon")
+
+// A reader takes one apart; after a mistake it gives nothing more.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err != nil || n > len(r.b) {
+		r.err = errors.Join(r.err, errEnds)
+		return make([]byte, min(n, 8))
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *reader) uint64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+// text gives a copy, so that b is not kept for it.
+func (r *reader) text() []byte {
+	n := int(r.uint32())
+	if r.err != nil || n > len(r.b) {
+		r.err = errors.Join(r.err, errEnds)
+		return nil
+	}
+	return bytes.Clone(r.take(n))
+}
+
+// records splits records that follow one another.
+func (r *reader) records(b []byte) (starts []uint32) {
+	for at := 0; at < len(b); {
+		starts = append(starts, uint32(at))
+		for at < len(b) && b[at] != 0 {
+			at += 1 + int(b[at])
+		}
+		if at+11 > len(b) {
+			r.err = errors.Join(r.err, errEnds)
+			return nil
+		}
+		at += 11 + int(binary.BigEndian.Uint16(b[at+9:]))
+		if at > len(b) {
+			r.err = errors.Join(r.err, errEnds)
+			return nil
+		}
+	}
+	return append(starts, uint32(len(b)))
+}
+
+// slices gives them each by itself.
+func (r *reader) slices() (list [][]byte) {
+	b := r.text()
+	starts := r.records(b)
+	for i := 1; i < len(starts); i++ {
+		list = append(list, b[starts[i-1]:starts[i]])
+	}
+	return list
+}
+
+// readKept reads what writeTo wrote.
+func readKept(b []byte) (*kept, error) {
+	if !bytes.HasPrefix(b, []byte(magic)) {
+		return nil, errors.New("it is no journal of this version")
+	}
+	if len(b) < len(magic)+checksum {
+		return nil, errEnds
+	}
+	end := len(b) - checksum
+	if sum := xxh3.Hash128(b[:end]).Bytes(); !bytes.Equal(sum[:], b[end:]) {
+		return nil, errors.New("its checksum is wrong")
+	}
+	return parseKept(b[len(magic):end])
+}
+
+// parseKept reads what is between magic and checksum.
+func parseKept(b []byte) (*kept, error) {
+	r := &reader{b: b}
+	rec := &kept{id: id{string(r.text()), string(r.text())}}
+	rec.stamp = stamp{true, r.uint32(), [2]uint64{r.uint64(), r.uint64()}}
+	parts := r.take(1)[0]
+	if r.err == nil && parts&hasSignatures != 0 {
+		rec.signatures, r.b, r.err = sign.ReadSignatures(r.b)
+	}
+	if r.err == nil && parts&hasVersion != 0 {
+		v := &version{serial: rec.stamp.serial, soa: r.text(), arena: r.text()}
+		v.starts = r.records(v.arena)
+		if r.err == nil {
+			v.sort()
+		}
+		rec.current = &content{serial: v.serial, soa: v.soa, kept: v}
+		for n := r.uint32(); n > 0 && r.err == nil; n-- {
+			d := &difference{from: r.uint32(), to: r.uint32(), oldSOA: r.text(), newSOA: r.text(), gone: r.slices(), come: r.slices()}
+			d.size = len(d.oldSOA) + len(d.newSOA)
+			for _, wire := range d.gone {
+				d.size += len(wire)
+			}
+			for _, wire := range d.come {
+				d.size += len(wire)
+			}
+			rec.journal = append(rec.journal, d)
+		}
+	}
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes follow its end", len(r.b))
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return rec, nil
+}
+
+// keptFile is where the record of a zone is kept.
+func (s *Server) keptFile(n id) string { return s.file(n, ".journal") }
+
+// keeps says whether a zone is kept: it is signed here or may be fetched.
+func (s *Server) keeps(origin string, signer *sign.Signer) bool {
+	return s.folder != "" && (signer != nil || s.wanted(origin))
+}
+
+// restore has a zone that was not served yet begin where it was before a
+// restart. The caller has e.publishing.
+func (s *Server) restore(e *entry, signer *sign.Signer, now time.Time) {
+	if e.restored || !s.keeps(e.id.origin, signer) {
+		return
+	}
+	e.restored = true
+	file := s.keptFile(e.id)
+	rec, err := loadKept(file, e.id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		s.log.Error("what was kept of a zone cannot be used: its signatures are made anew, and secondaries fetch all of it",
+			"zone", e.id.origin, "view", e.id.view, "file", file, "err", err)
+		return
+	}
+	e.stamp = rec.stamp
+	if signer != nil && rec.signatures != nil {
+		signer.Restore(e.id.view, rec.signatures, now)
+		e.kept = rec.signatures
+	}
+	s.mu.Lock()
+	e.current, e.journal = rec.current, rec.journal
+	s.mu.Unlock()
+}
+
+func loadKept(file string, n id) (*kept, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxKept {
+		return nil, fmt.Errorf("it has %d bytes: no zone that is kept has more than %d", info.Size(), int64(maxKept))
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := readKept(b)
+	if err != nil {
+		return nil, err
+	}
+	if rec.id != n {
+		return nil, fmt.Errorf("it is that of zone %q, view %q", rec.id.origin, rec.id.view)
+	}
+	return rec, nil
+}
+
+// keep writes what is kept of zones that changed, seconds later, until ctx
+// ends. Save writes what is left then.
+func (s *Server) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.unsaved:
+		}
+		if !sleep(ctx, settle) {
+			return
+		}
+		begun := time.Now()
+		wait := saveAgain
+		if s.Save() {
+			wait = min(share*time.Since(begun), saveAgain)
+		} else {
+			wakeUp(s.unsaved)
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// sleep says false when ctx ended before d was over.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Save writes to the folder what zones need to go on after a restart, for those
+// that changed since it was last written: serials, signatures, differences. It
+// says whether all of it could be written; the log says what could not. While
+// Run runs this is done by itself, seconds after a change: Save is for the end.
+func (s *Server) Save() bool {
+	s.mu.Lock()
+	all := make([]*entry, 0, len(s.entries))
+	for _, e := range s.entries {
+		all = append(all, e)
+	}
+	s.mu.Unlock()
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	ok := true
+	for _, e := range all {
+		if err := s.saveOne(e); err != nil {
+			ok = false
+			s.log.Error("what a zone needs after a restart cannot be kept: its signatures would be made anew, and secondaries fetch all of it",
+				"zone", e.id.origin, "view", e.id.view, "err", err)
+		}
+	}
+	return ok
+}
+
+// saveOne writes what is kept of a zone if it changed. The caller has s.saving.
+func (s *Server) saveOne(e *entry) error {
+	e.publishing.Lock()
+	changed := e.changed
+	e.changed = false
+	s.mu.Lock()
+	rec := &kept{e.id, e.stamp, e.kept, e.current, e.journal}
+	s.mu.Unlock()
+	e.publishing.Unlock()
+	if !changed {
+		return nil
+	}
+	file := s.keptFile(e.id)
+	err := os.MkdirAll(s.folder, 0o750)
+	if err == nil {
+		err = atomicfile.Write(file, 0o600, func(f *os.File) error { return rec.writeTo(f) })
+	}
+	if err != nil {
+		e.publishing.Lock()
+		e.changed = true
+		e.publishing.Unlock()
+		return err
+	}
+	s.mu.Lock()
+	gone := s.entries[e.id] == nil
+	s.mu.Unlock()
+	if gone { // removed meanwhile
+		return os.Remove(file)
+	}
+	return nil
+}

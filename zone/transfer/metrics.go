@@ -1,0 +1,86 @@
+package transfer
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/zone/sign"
+)
+
+var (
+	descTransfers   = prometheus.NewDesc("shuultuur_dns_transfers_total", "Zone transfers, by direction and what became of them.", []string{"direction", "result"}, nil)
+	descNotifies    = prometheus.NewDesc("shuultuur_dns_notifies_total", "NOTIFY messages, by direction and what became of them.", []string{"direction", "result"}, nil)
+	descTSIG        = prometheus.NewDesc("shuultuur_dns_tsig_refused_total", "Signed requests that were refused, by error.", []string{"error"}, nil)
+	descSignatures  = prometheus.NewDesc("shuultuur_dns_signatures_total", "Signatures made on demand, remembered, and refused because too many were asked for.", []string{"result"}, nil)
+	descRenew       = prometheus.NewDesc("shuultuur_dns_signatures_renew_timestamp_seconds", "When the next zone is to be signed again; well in the past, it cannot be.", nil, nil)
+	descUnavailable = prometheus.NewDesc("shuultuur_dns_zones_unavailable", "Zones whose names are SERVFAIL: their file cannot be read, they were never received, or they have expired.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s *Server) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descTransfers, descNotifies, descTSIG, descSignatures, descRenew, descUnavailable} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *Server) Collect(ch chan<- prometheus.Metric) {
+	count := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	st := s.Stats
+	for _, c := range []struct {
+		desc   *prometheus.Desc
+		n      *atomic.Uint64
+		labels []string
+	}{
+		{descTransfers, &st.Out, []string{"out", "whole"}},
+		{descTransfers, &st.OutIncremental, []string{"out", "incremental"}},
+		{descTransfers, &st.OutRefused, []string{"out", "refused"}},
+		{descTransfers, &st.In, []string{"in", "whole"}},
+		{descTransfers, &st.InIncremental, []string{"in", "incremental"}},
+		{descTransfers, &st.InFailed, []string{"in", "failed"}},
+		{descNotifies, &st.NotifyOut, []string{"out", "acknowledged"}},
+		{descNotifies, &st.NotifyFailed, []string{"out", "failed"}},
+		{descNotifies, &st.NotifyIn, []string{"in", "taken"}},
+		{descNotifies, &st.NotifyRefused, []string{"in", "refused"}},
+		{descTSIG, &st.BadKey, []string{"BADKEY"}},
+		{descTSIG, &st.BadSig, []string{"BADSIG"}},
+		{descTSIG, &st.BadTime, []string{"BADTIME"}},
+		{descTSIG, &st.BadTrunc, []string{"BADTRUNC"}},
+	} {
+		count(c.desc, c.n.Load(), c.labels...)
+	}
+	fresh, hits, busy, renew := s.signatures()
+	count(descSignatures, fresh, "fresh")
+	count(descSignatures, hits, "remembered")
+	count(descSignatures, busy, "refused")
+	if !renew.IsZero() {
+		ch <- prometheus.MustNewConstMetric(descRenew, prometheus.GaugeValue, float64(renew.Unix()))
+	}
+	ch <- prometheus.MustNewConstMetric(descUnavailable, prometheus.GaugeValue, float64(len(s.zones.Unavailable())))
+}
+
+// signatures adds up what the signers did, and gives the time of the first that
+// has to sign its zone again.
+func (s *Server) signatures() (fresh, hits, busy uint64, renew time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[*sign.Signer]bool{}
+	for _, e := range s.entries {
+		if e.signs == nil {
+			continue
+		}
+		if at := e.signs.Renew(e.id.view); renew.IsZero() || at.Before(renew) {
+			renew = at
+		}
+		if !seen[e.signs] {
+			seen[e.signs] = true
+			f, h, b := e.signs.Counts()
+			fresh, hits, busy = fresh+f, hits+h, busy+b
+		}
+	}
+	return fresh, hits, busy, renew
+}

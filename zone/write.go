@@ -1,0 +1,39 @@
+package zone
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/dns"
+)
+
+// Write writes a zone as a zone file, the SOA record first. What a file cannot
+// say (choices, ANAME) becomes a comment.
+func Write(w io.Writer, z *Zone) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "$ORIGIN %s\n", z.Origin)
+	records := slices.Clone(z.Records)
+	slices.SortStableFunc(records, func(x, y miekg.RR) int {
+		first := func(rr miekg.RR) int {
+			if rr.Header().Rrtype == miekg.TypeSOA {
+				return 0
+			}
+			return 1
+		}
+		return first(x) - first(y)
+	})
+	for _, rr := range records {
+		fmt.Fprintln(b, rr)
+	}
+	for _, c := range z.Choices {
+		fmt.Fprintf(b, "; of the %s records of %s not all are answered, or in another order\n", dns.TypeName(c.Type), c.Name)
+	}
+	for _, a := range z.Aliases {
+		fmt.Fprintf(b, "; %s ANAME %s\n", a.Name, a.Target)
+	}
+	return b.Flush()
+}
