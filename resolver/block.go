@@ -1,0 +1,185 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"shuultuur/dns"
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// A blocker writes answers that refuse.
+type blocker struct {
+	answer filter.Answer
+	ttl    uint32
+	v4, v6 [][]byte // of the sinkhole
+	soa    []byte   // data of the SOA record of negative answers
+	// contact and organization are whom a client may turn to, in JSON.
+	contact, organization []byte
+}
+
+// maxBlockTTL bounds how long a refusal outlives its rule.
+const maxBlockTTL = 24 * time.Hour
+
+func newBlocker(cfg Block) (b blocker, err error) {
+	ttl := cfg.TTL.Or(10 * time.Second)
+	if ttl > maxBlockTTL {
+		return b, setting.At("ttl", fmt.Errorf("%v is longer than %v", cfg.TTL, setting.Duration(maxBlockTTL)))
+	}
+	if err := b.contacts(cfg); err != nil {
+		return b, err
+	}
+	b.answer, b.ttl = cfg.Answer, uint32(ttl/time.Second)
+	if b.answer == filter.Usual {
+		b.answer = filter.Zero
+	}
+	for i, addr := range cfg.Sinkhole {
+		addr = addr.Unmap()
+		if !addr.IsValid() || addr.IsUnspecified() || addr.Zone() != "" {
+			return b, setting.At(fmt.Sprintf("sinkhole[%d]", i), fmt.Errorf("%q is not an address to send a browser to", addr))
+		}
+		if addr.Is4() {
+			b.v4 = append(b.v4, addr.AsSlice())
+		} else {
+			b.v6 = append(b.v6, addr.AsSlice())
+		}
+	}
+	if b.answer == filter.Sinkhole && len(cfg.Sinkhole) == 0 {
+		return b, setting.At("answer", errors.New("there is no sinkhole; name its addresses under sinkhole"))
+	}
+	// The names are of a domain that does not exist: nobody is to ask there.
+	b.soa = append(b.soa, "\x02ns\x07invalid\x00\x0ahostmaster\x07invalid\x00"...)
+	for _, v := range [...]uint32{1, 3600, 600, 86400, b.ttl} {
+		b.soa = append(b.soa, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	}
+	return b, nil
+}
+
+// noData says that there is nothing of this type.
+func (b *blocker) noData(a *dns.Reply) {
+	a.Record(nil, typeSOA, classIN, b.ttl, b.soa)
+	a.Authorities++
+}
+
+// refuse writes an answer that refuses, as how says.
+func (b *blocker) refuse(typ uint16, a *dns.Reply, how filter.Answer) {
+	if how == filter.Usual {
+		how = b.answer
+	}
+	if how == filter.Sinkhole && len(b.v4) == 0 && len(b.v6) == 0 {
+		how = filter.Zero
+	}
+	switch how {
+	case filter.NXDomain:
+		a.Rcode = rcodeNXDomain
+		b.noData(a)
+	case filter.Refused:
+		a.Rcode = rcodeRefused
+	case filter.Zero:
+		switch typ {
+		case typeA:
+			b.address(a, typ, zero[:4])
+		case typeAAAA:
+			b.address(a, typ, zero[:])
+		default:
+			b.noData(a)
+		}
+	case filter.Sinkhole:
+		b.sinkhole(typ, a)
+	default:
+		b.noData(a)
+	}
+}
+
+var zero [16]byte
+
+func (b *blocker) sinkhole(typ uint16, a *dns.Reply) {
+	addrs := b.v4
+	if typ == typeAAAA {
+		addrs = b.v6
+	}
+	if typ != typeA && typ != typeAAAA || len(addrs) == 0 {
+		b.noData(a)
+		return
+	}
+	for _, addr := range addrs {
+		b.address(a, typ, addr)
+	}
+}
+
+func (b *blocker) address(a *dns.Reply, typ uint16, addr []byte) {
+	a.Record(nil, typ, classIN, b.ttl, addr)
+	a.Answers++
+}
+
+// refuse answers as the verdict of a's transaction says, with an Extended DNS
+// Error that names category, policy and transaction (RFC 8914).
+func (r *Resolver) refuse(ctx context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
+	v := &t.Verdict
+	a.Rcode, a.AD = 0, false
+	how := v.Names.Answer
+	if v.Action == filter.Warn && r.warnTo != filter.Usual {
+		how = r.warnTo
+	}
+	out := dns.Declined
+	if m := v.Reason.Finding.Modifier; m != "" {
+		out = r.rewrite(ctx, q, a, t, m)
+	}
+	switch out {
+	case dns.Later:
+		return out
+	case dns.Declined:
+		r.block.refuse(q.Type, a, how)
+	}
+	from := len(a.Text)
+	a.Text = r.ids.Append(a.Text, q.At)
+	t.ID = asString(a.Text[from:])
+	a.HasEDE, a.EDE = true, v.Names.Error
+	if a.EDE == 0 {
+		a.EDE = edeBlocked
+	}
+	from = len(a.Text)
+	if q.Structured {
+		a.Text = r.block.structured(a.Text, v, t.ID)
+		a.EDEText = a.Text[from:]
+		return dns.Answered
+	}
+	a.Text = append(a.Text, v.Action.String()...)
+	a.Text = appendPart(a.Text, " category ", v.Reason.Finding.Category)
+	a.Text = appendPart(a.Text, " policy ", v.Reason.Policy)
+	a.Text = appendPart(a.Text, " id ", t.ID)
+	a.EDEText = a.Text[from:]
+	return dns.Answered
+}
+
+// maxPart bounds a part of the text of an error, in bytes.
+const maxPart = 100
+
+func appendPart(dst []byte, name, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = append(dst, name...)
+	return append(dst, value[:min(len(value), maxPart)]...)
+}
+
+// isPrivate says whether an address is in a network that is not part of the
+// Internet (RFC 1918, RFC 4193, loopback, link-local, unspecified, RFC 6598).
+func isPrivate(a netip.Addr) bool {
+	a = a.Unmap()
+	if nat64.Contains(a) { // RFC 6052: what is behind it counts
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || shared.Contains(a) || this.Contains(a)
+}
+
+var (
+	shared = netip.MustParsePrefix("100.64.0.0/10") // RFC 6598
+	this   = netip.MustParsePrefix("0.0.0.0/8")     // RFC 791
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")  // RFC 6052
+)

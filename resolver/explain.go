@@ -1,0 +1,99 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"shuultuur/dns"
+	"shuultuur/filter"
+)
+
+// ErrOffline is the error of a store that asks nobody.
+var ErrOffline = errors.New("no upstream is asked")
+
+// Offline is the upstream of a store that asks nobody.
+func Offline(context.Context, []byte, uint16, uint16, bool, bool) ([]byte, uint16, error) {
+	return nil, 0, ErrOffline
+}
+
+// An Explanation is what the name server would answer.
+type Explanation struct {
+	Transaction filter.Transaction
+	Rcode       string
+	Records     []string // of the answer, as in a zone file
+	Error       string   // the Extended DNS Error, "" when there is none
+	// Upstream says that upstreams would be asked, and their answer be judged
+	// again: Rcode and Records are empty.
+	Upstream bool
+	// DNS64 is what is made of their answer, "" for nothing.
+	DNS64 string
+	// Zone is the zone of our own that answers; nothing is judged then.
+	Zone string
+	// Unknown is where zones are that may answer instead and are not looked at
+	// without asking, "" when there are none.
+	Unknown string
+}
+
+// Question returns the query of a client for the records of a type that a name
+// has.
+func Question(c filter.Client, name string, qtype uint16) (*dns.Query, error) {
+	wire, err := dns.Name(name)
+	if err != nil {
+		return nil, err
+	}
+	q := new(dns.Query)
+	if q.Parse(dns.AppendQuery(nil, wire, qtype, 4096)) != dns.OK {
+		return nil, fmt.Errorf("%q is not a name to ask for", name)
+	}
+	q.Client, q.At, q.Recursion = netip.AddrPortFrom(c.Addr, 53), time.Now(), true
+	return q, nil
+}
+
+// A Responder answers queries from memory.
+type Responder interface {
+	Answer(q *dns.Query, a *dns.Reply, judged *filter.Transaction) dns.Outcome
+}
+
+// Explain says what the first of responders that answers q would say, and
+// after them the resolver itself. Nobody is asked.
+func (r *Resolver) Explain(q *dns.Query, responders ...Responder) (x *Explanation, own bool, err error) {
+	for _, of := range responders {
+		if x, err := r.said(q, of); err != nil || x != nil {
+			return x, true, err
+		}
+	}
+	if x, err = r.said(q, r); x == nil && err == nil {
+		x = &Explanation{Upstream: true}
+	}
+	return x, false, err
+}
+
+// said returns what one responder says, nil when it declines.
+func (r *Resolver) said(q *dns.Query, of Responder) (*Explanation, error) {
+	var a dns.Reply
+	a.Start(q, nil, 4096)
+	x := &Explanation{}
+	var judged filter.Transaction
+	switch of.Answer(q, &a, &judged) {
+	case dns.Later:
+		x.Upstream, x.DNS64 = true, r.DNS64(q)
+		x.Transaction = r.Record(q, &a, &judged)
+		return x, nil
+	case dns.Answered:
+	default:
+		return nil, nil
+	}
+	x.Transaction = r.Record(q, &a, &judged)
+	text, err := ReadText(a.Finish(&dns.Options{Size: 4096, Max: 4096}))
+	if err != nil {
+		return nil, err
+	}
+	x.Rcode, x.Records = dns.RcodeName(text.Rcode), text.Records
+	if a.HasEDE {
+		x.Error = fmt.Sprintf("%d (%s): %s", a.EDE, dns.ErrorName(a.EDE), a.EDEText)
+	}
+	return x, nil
+}

@@ -1,0 +1,237 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/quic-go/quic-go"
+
+	"shuultuur/resolver/validate"
+	"shuultuur/setting"
+)
+
+// Config is the settings of forwarding.
+type Config struct {
+	Upstreams setting.OneOrMore[string]            `yaml:"upstreams"` // of all names without a route; none: the system's
+	Routes    map[string]setting.OneOrMore[string] `yaml:"routes"`    // upstreams by domain or network; off: nothing exists there
+	Order     Order                                `yaml:"order"`     // fastest (default), parallel, strict
+	Race      setting.Count                        `yaml:"race"`      // upstreams asked at once with parallel; default 3
+	Bootstrap setting.OneOrMore[string]            `yaml:"bootstrap"` // addresses of servers that look up the names of upstreams; none: the system's
+	CA        setting.File                         `yaml:"ca"`        // a PEM file of roots that upstreams are verified with; default the system's
+	Timeout   setting.Duration                     `yaml:"timeout"`   // of one upstream; default 2s
+	Total     setting.Duration                     `yaml:"total"`     // of a question, all attempts; default 5s
+	InFlight  setting.Count                        `yaml:"in-flight"` // queries waiting for one upstream; default 1000
+
+	Validate        bool `yaml:"validate"` // DNSSEC
+	validate.Config `yaml:",inline"`
+
+	Own []netip.AddrPort `yaml:"-"` // where this server listens: never asked
+}
+
+// Bounds of settings.
+const (
+	mostUpstreams = 64
+	mostInFlight  = 10000
+	mostRace      = 6
+)
+
+// limits are the numbers of a Config, with defaults.
+type limits struct {
+	timeout, total time.Duration // of one upstream, and of a question
+	race, inFlight int
+}
+
+func (c *Config) limits() (l limits, err error) {
+	if c.Order == "" {
+		c.Order = Fastest
+	}
+	if err := c.Order.UnmarshalText([]byte(c.Order)); err != nil {
+		return l, setting.At("order", err)
+	}
+	for _, x := range []struct {
+		key string
+		v   setting.Duration
+		to  *time.Duration
+		def time.Duration
+	}{{"timeout", c.Timeout, &l.timeout, 2 * time.Second}, {"total", c.Total, &l.total, 5 * time.Second}} {
+		if *x.to = x.v.Or(x.def); *x.to <= 0 || *x.to > time.Minute {
+			return l, setting.At(x.key, fmt.Errorf("%v is not a time up to 1m", x.v))
+		}
+	}
+	for _, x := range []struct {
+		key      string
+		v        setting.Count
+		to       *int
+		def, max int
+	}{{"race", c.Race, &l.race, 3, mostRace}, {"in-flight", c.InFlight, &l.inFlight, 1000, mostInFlight}} {
+		if *x.to = x.v.Or(x.def); *x.to <= 0 || *x.to > x.max {
+			return l, setting.At(x.key, fmt.Errorf("%v is not a number from 1 to %d", x.v, x.max))
+		}
+	}
+	return l, nil
+}
+
+// New makes a forwarder. Nothing is connected to before the first question.
+func New(cfg Config) (*Forwarder, error) {
+	l, err := cfg.limits()
+	if err != nil {
+		return nil, err
+	}
+	f := &Forwarder{
+		cfg:    cfg,
+		limits: l,
+		routes: map[string]*group{},
+		wake:   make(chan struct{}, 1),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "coredns_proxy_request_duration_seconds",
+			Help:    "Time to an answer of an upstream.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
+		}, []string{"proxy_name", "to", "rcode"}),
+	}
+	f.life, f.stop = context.WithCancel(context.Background())
+	if f.roots, err = readRoots(string(cfg.CA)); err != nil {
+		f.stop()
+		return nil, setting.At("ca", err)
+	}
+	if err := f.build(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := f.newValidator(); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// build makes bootstrap, routes and upstreams of the settings.
+func (f *Forwarder) build() error {
+	known := map[string]*upstream{}
+	system := systemServers(f.cfg.Own)
+	var err error
+	if f.boot, err = f.group(known, "bootstrap", f.cfg.Bootstrap.Or(system...)); err != nil {
+		return err
+	}
+	for i, u := range f.boot.upstreams {
+		if len(u.addr.fixed) == 0 {
+			return setting.At(fmt.Sprintf("bootstrap[%d]", i), fmt.Errorf("%s has to be looked up itself: give an IP address", u.to))
+		}
+	}
+	servers := f.cfg.Upstreams.Or(system...)
+	if len(servers) == 0 {
+		return setting.At("upstreams", errors.New("none is set, and the system names no other server either"))
+	}
+	if f.routes["\x00"], err = f.group(known, "upstreams", servers); err != nil {
+		return err
+	}
+	for domain, servers := range f.cfg.Routes {
+		key := "routes." + domain
+		names, err := routeNames(domain)
+		if err != nil {
+			return setting.At(key, err)
+		}
+		g, err := f.group(known, key, servers)
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			f.routes[string(n)] = g
+		}
+	}
+	if len(f.upstreams) > mostUpstreams {
+		return setting.At("upstreams", fmt.Errorf("%d servers are more than %d", len(f.upstreams), mostUpstreams))
+	}
+	return nil
+}
+
+// group makes upstreams, each once in all groups.
+func (f *Forwarder) group(known map[string]*upstream, key string, servers []string) (*group, error) {
+	g := &group{order: f.cfg.Order, race: f.limits.race}
+	for i, s := range servers {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		u, err := f.upstreamOf(known, s)
+		if err != nil {
+			return nil, setting.At(at, err)
+		}
+		g.upstreams = append(g.upstreams, u)
+	}
+	return g, nil
+}
+
+// upstreamOf returns the upstream of an address, which may be known from
+// another group.
+func (f *Forwarder) upstreamOf(known map[string]*upstream, s string) (*upstream, error) {
+	a, err := parseAddress(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, ip := range a.fixed {
+		if isOwn(f.cfg.Own, netip.AddrPortFrom(ip, a.port)) {
+			return nil, fmt.Errorf("upstream %q is this server itself", s)
+		}
+	}
+	u := known[a.String()]
+	if u == nil {
+		u = f.newUpstream(a)
+		known[u.to] = u
+		f.upstreams = append(f.upstreams, u)
+	}
+	if u.addr.name != a.name || !slices.Equal(u.addr.fixed, a.fixed) || !slices.Equal(u.addr.pin, a.pin) {
+		return nil, fmt.Errorf("upstream %q is named before with another address, name or pin", s)
+	}
+	return u, nil
+}
+
+// newUpstream makes an upstream with the transport of its scheme.
+func (f *Forwarder) newUpstream(a address) *upstream {
+	u := &upstream{addr: a, to: a.String(), slots: make(chan struct{}, f.limits.inFlight)}
+	u.stats.seconds, u.stats.to = f.seconds, u.to
+	where := &locator{host: a.host, port: a.port, addrs: a.fixed, one: make(chan struct{}, 1)}
+	if len(a.fixed) == 0 {
+		where.look = f.locate
+	}
+	lane := &stream{life: f.life, stats: &u.stats, wait: f.limits.timeout, dial: func(ctx context.Context) (net.Conn, error) {
+		to, err := where.pick(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", to.String())
+		if err != nil {
+			where.failed(to.Addr())
+		}
+		return c, err
+	}}
+	u.transport = f.newTransport(a, where, lane, &u.stats)
+	return u
+}
+
+// newTransport makes what speaks to an upstream; lane connects over TCP.
+func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *stats) transport {
+	quicTo := quicDialler(where, f.limits.timeout)
+	switch a.scheme {
+	case "tcp":
+		return lane
+	case "tls":
+		lane.dial, lane.pad = overTLS(lane.dial, tlsConfig(a, f.roots, "dot")), true
+		return lane
+	case "https":
+		return newHTTPS(a.url, tlsConfig(a, f.roots), st, lane.dial)
+	case "h3":
+		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
+			st.dials.Add(1)
+			return quicTo(ctx, cfg)
+		})
+	case "quic":
+		cfg := tlsConfig(a, f.roots, "doq")
+		dial := func(ctx context.Context) (*quic.Conn, error) { return quicTo(ctx, cfg) }
+		return &doq{life: f.life, stats: st, dial: dial, wait: f.limits.timeout}
+	}
+	return &udp{life: f.life, where: where, stats: st, tcp: lane, open: map[*socket]struct{}{}}
+}

@@ -1,0 +1,371 @@
+// Package forward asks other name servers.
+//
+// A question goes so: [Forwarder.Exchange] finds the route with the longest
+// suffix of the name, puts its upstreams in order, and asks one or several of
+// them, the next one when an answer is late, cannot be had or is of no use.
+// Each upstream has a transport (UDP with TCP, TCP, TLS, HTTPS, HTTP/3, QUIC)
+// that keeps connections, a bound on what waits for it, a smoothed time to
+// answers, and its health: after failures in a row it is left alone but for
+// probes, which come ever more seldom until one is answered.
+//
+// What comes back is walked before anybody sees it, see query.check. With
+// validation the message then goes through package validate.
+package forward
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/dns"
+	"shuultuur/resolver/validate"
+)
+
+// An Option says how a question is asked.
+type Option struct {
+	DO     bool         // DNSSEC records are wanted
+	CD     bool         // what does not validate is wanted too
+	Subnet netip.Prefix // the client's network (RFC 7871), when upstreams may know it
+}
+
+// An Error is why there is no answer.
+type Error struct {
+	EDE uint16 // an Extended DNS Error, RFC 8914, for the client
+	Err error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Extended DNS Errors of this package.
+const (
+	edeNoUpstream = 22 // no reachable authority
+	edeNetwork    = 23 // network error
+)
+
+// A Forwarder asks upstreams. Its methods are for many goroutines at once.
+type Forwarder struct {
+	cfg       Config
+	limits    limits
+	upstreams []*upstream
+	routes    map[string]*group   // by domain in wire form; "\x00" is everything
+	boot      *group              // looks up the names of upstreams; nil: nobody does
+	roots     *x509.CertPool      // nil: the system's
+	validator *validate.Validator // nil: nothing is validated
+	seconds   *prometheus.HistogramVec
+	broken    atomic.Int64 // queries for which every upstream was down
+	refused   atomic.Int64 // queries for which every upstream was full
+	wake      chan struct{}
+
+	life context.Context
+	stop context.CancelFunc
+	once sync.Once
+	mu   sync.RWMutex   // held to begin an attempt, and to close
+	wg   sync.WaitGroup // attempts under way
+}
+
+// A group is the upstreams of a route.
+type group struct {
+	upstreams []*upstream
+	order     Order
+	race      int
+}
+
+const (
+	mostAttempts = 12
+	exploreOneIn = 50 // questions that another upstream is asked too, to know its speed
+)
+
+// Exchange asks the upstreams that are responsible for name, which is in wire
+// form, and returns a whole answer message and the upstream that gave it. The message
+// belongs to the caller; its ID means nothing; its question is name as given;
+// its records have been walked and its names end. It has the OPT record of the
+// upstream. A name of a route without upstreams does not exist; upstream is
+// then empty. With validation, AD says that the answer is secure, and a bogus
+// one is an error, unless opt.CD asks for it; without, AD is what the upstream
+// said. Upstreams that answer SERVFAIL or REFUSED are passed over while
+// there are others. The time it takes is bounded by Config.Total and ctx. An
+// error is an [*Error].
+func (f *Forwarder) Exchange(ctx context.Context, name []byte, qtype, class uint16, opt Option) (msg []byte, upstream string, err error) {
+	if dns.NameLen(name) != len(name) || len(name) == 0 {
+		return nil, "", &Error{edeNetwork, fmt.Errorf("%q is not a name in wire form", name)}
+	}
+	q := &query{name: slices.Clone(name), qtype: qtype, class: class, opt: opt}
+	dns.ToLower(q.name)
+	if f.validator == nil || opt.CD || class != classIN || len(f.route(q.name, qtype).upstreams) == 0 {
+		return f.relay(ctx, q)
+	}
+	return f.validated(ctx, q)
+}
+
+// Ask is Exchange for a caller that hands an Extended DNS Error (RFC 8914) on
+// to clients: ede is the error's, or what an upstream said with SERVFAIL or
+// REFUSED, 0 if nobody said any.
+func (f *Forwarder) Ask(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error) {
+	msg, _, err = f.Exchange(ctx, name, qtype, class, Option{DO: do, CD: cd})
+	var e *Error
+	if errors.As(err, &e) {
+		return nil, e.EDE, err
+	}
+	return msg, extendedError(msg), err
+}
+
+// relay asks the upstreams of the route of q.
+func (f *Forwarder) relay(ctx context.Context, q *query) ([]byte, string, error) {
+	g := f.route(q.name, q.qtype)
+	if len(g.upstreams) == 0 {
+		return q.denial(), "", nil
+	}
+	return f.exchange(ctx, g, q)
+}
+
+// exchange asks a group within the time of a whole exchange.
+func (f *Forwarder) exchange(ctx context.Context, g *group, q *query) ([]byte, string, error) {
+	a, to, err := f.ask(ctx, g, q)
+	if err != nil {
+		ede := uint16(edeNetwork)
+		if isTimeout(err) {
+			ede = edeNoUpstream
+		}
+		return nil, to, &Error{ede, fmt.Errorf("asking for %s: %w", dns.Text(q.name), err)}
+	}
+	return a.msg, to, nil
+}
+
+// route returns the group of the longest suffix. The records at a cut that
+// belong to the parent (DS) are its parent's to answer.
+func (f *Forwarder) route(name []byte, qtype uint16) *group {
+	const typeDS = 43
+	if qtype == typeDS && len(name) > 1 {
+		name = name[1+int(name[0]):]
+	}
+	for ; len(name) > 1; name = name[1+int(name[0]):] {
+		if g := f.routes[string(name)]; g != nil {
+			return g
+		}
+	}
+	return f.routes["\x00"]
+}
+
+type result struct {
+	u   *upstream
+	a   answer
+	err error
+}
+
+// ask goes through the plan of a group: the first ones at once, each other one
+// when those before it are late or have failed. An upstream is asked a second
+// time only after a while: what failed at once would fail again. The first good
+// answer wins; of bad ones the first is kept for want of a better. What is late is heard to
+// the end all the same, by its attempt: it tells how fast or how ill a server
+// is.
+func (f *Forwarder) ask(ctx context.Context, g *group, q *query) (answer, string, error) {
+	plan, at, explored := f.plan(g, q.avoid)
+	results := make(chan result, len(plan))
+	end := time.Now().Add(f.limits.total)
+	timer := time.NewTimer(f.limits.total)
+	defer timer.Stop()
+
+	var kept result
+	lastErr := error(nil)
+	next, pending := 0, 0
+	once := len(g.upstreams) // so many come before any comes again, which waits for the timer
+	start := func() {
+		u := plan[next]
+		next++
+		pending++
+		f.attempt(u, q, u == explored, results)
+		explored = nil
+		timer.Reset(min(f.patience(g, u), time.Until(end)))
+	}
+	for range at {
+		start()
+	}
+	for on := true; on && (pending > 0 || next < len(plan)); {
+		select {
+		case r := <-results:
+			pending--
+			if r.err == nil && !r.a.poor() {
+				return r.a, r.u.to, nil
+			}
+			if r.err != nil {
+				lastErr = fmt.Errorf("upstream %s: %w", r.u.to, r.err)
+			} else if kept.u == nil {
+				kept = r
+			}
+			if r.err == nil || errors.Is(r.err, errFull) {
+				plan = without(plan, next, r.u) // it would say the same again
+			}
+			switch {
+			case errors.Is(r.err, errClosed):
+				on = false
+			case next < len(plan) && next != once:
+				start()
+			}
+		case <-timer.C:
+			switch left := time.Until(end); {
+			case left <= 0:
+				if lastErr == nil {
+					lastErr = context.DeadlineExceeded
+				}
+				on = false
+			case next < len(plan):
+				start()
+			default:
+				timer.Reset(left)
+			}
+		case <-ctx.Done():
+			if lastErr == nil {
+				lastErr = ctx.Err()
+			}
+			on = false
+		}
+	}
+	if kept.u != nil {
+		return kept.a, kept.u.to, nil
+	}
+	if errors.Is(lastErr, errFull) {
+		f.refused.Add(1)
+	}
+	return answer{}, "", lastErr
+}
+
+// attempt has one upstream asked. What comes of it goes to results, which
+// has space for it.
+func (f *Forwarder) attempt(u *upstream, q *query, exploring bool, results chan<- result) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.life.Err() != nil {
+		results <- result{u, answer{}, errClosed}
+		return
+	}
+	if !u.enter() {
+		if exploring {
+			u.exploring.Store(false)
+		}
+		results <- result{u, answer{}, errFull}
+		return
+	}
+	began := time.Now()
+	done := func(a answer, err error) {
+		u.leave(a, err, time.Since(began), f.life.Err() != nil, f.alarm)
+		if exploring {
+			u.exploring.Store(false)
+		}
+		results <- result{u, a, err}
+	}
+	if over, ok := u.transport.(*udp); ok { // without a goroutine that waits
+		over.begin(q, began.Add(f.limits.timeout), done)
+		return
+	}
+	f.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(f.life, f.limits.timeout)
+		defer cancel()
+		done(u.exchange(ctx, q))
+	})
+}
+
+// without returns plan with u taken out from i on.
+func without(plan []*upstream, i int, u *upstream) []*upstream {
+	kept := plan[:i:i]
+	for _, x := range plan[i:] {
+		if x != u {
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}
+
+func (f *Forwarder) patience(g *group, u *upstream) time.Duration {
+	p := u.patience()
+	if g.order == Strict {
+		p *= strictFactor
+	}
+	return min(p, f.limits.timeout)
+}
+
+// alarm has Run look for upstreams to probe.
+func (f *Forwarder) alarm() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run probes upstreams that are down and closes connections that are not used,
+// until ctx ends; then it closes everything.
+func (f *Forwarder) Run(ctx context.Context) error {
+	defer f.Close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.life.Done():
+			return nil
+		case <-f.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		for _, u := range f.upstreams {
+			u.idle(now)
+		}
+		timer.Reset(f.probe(now))
+	}
+}
+
+// probe asks those upstreams something whose time has come, and returns how
+// long to wait for the next.
+func (f *Forwarder) probe(now time.Time) time.Duration {
+	next := streamIdle
+	var wg sync.WaitGroup
+	for _, u := range f.upstreams {
+		down, at := u.health()
+		if !down {
+			continue
+		}
+		if at.After(now) {
+			next = min(next, at.Sub(now))
+			continue
+		}
+		wg.Go(func() { u.check(f.life, f.limits.timeout) })
+		next = 0
+	}
+	wg.Wait()
+	return max(next, 10*time.Millisecond)
+}
+
+// check asks an upstream for the root's servers, which any server answers
+// somehow.
+func (u *upstream) check(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	u.probes.Add(1)
+	start := time.Now()
+	_, err := u.exchange(ctx, &query{name: []byte{0}, qtype: 2, class: 1})
+	u.probed(err, time.Since(start))
+}
+
+// Close stops what is under way and closes all connections. It may be called
+// more than once.
+func (f *Forwarder) Close() error {
+	f.once.Do(func() {
+		f.mu.Lock()
+		f.stop()
+		f.mu.Unlock()
+		for _, u := range f.upstreams {
+			u.close()
+		}
+		f.wg.Wait()
+	})
+	return nil
+}

@@ -1,0 +1,104 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+)
+
+const messageType = "application/dns-message"
+
+// https asks over HTTP/2 or HTTP/3, RFC 8484.
+type https struct {
+	stats *stats
+	url   string
+	rt    http.RoundTripper
+	end   func()
+}
+
+// newHTTPS asks over HTTP/2.
+func newHTTPS(url string, cfg *tls.Config, st *stats, dial func(context.Context) (net.Conn, error)) *https {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(true)
+	rt := &http.Transport{
+		TLSClientConfig:        cfg,
+		Protocols:              protocols,
+		DialContext:            func(ctx context.Context, _, _ string) (net.Conn, error) { st.dials.Add(1); return dial(ctx) },
+		TLSHandshakeTimeout:    writeTime,
+		IdleConnTimeout:        60 * time.Second,
+		ResponseHeaderTimeout:  time.Minute,
+		MaxResponseHeaderBytes: 64 << 10,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 3 * time.Second},
+	}
+	return &https{stats: st, url: url, rt: rt, end: rt.CloseIdleConnections}
+}
+
+// newHTTP3 asks over HTTP/3.
+func newHTTP3(url string, cfg *tls.Config, st *stats, dial func(context.Context, *tls.Config) (*quic.Conn, error)) *https {
+	rt := &http3.Transport{
+		TLSClientConfig:        cfg,
+		MaxResponseHeaderBytes: 64 << 10,
+		Dial: func(ctx context.Context, _ string, cfg *tls.Config, _ *quic.Config) (*quic.Conn, error) {
+			return dial(ctx, cfg)
+		},
+	}
+	return &https{stats: st, url: url, rt: rt, end: func() { rt.Close() }}
+}
+
+func (h *https) exchange(ctx context.Context, q *query) (answer, error) {
+	f := form{edns: true, pad: true, name: q.name} // ID 0: RFC 8484 section 4.1
+	body := q.append(make([]byte, 0, 512), f)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Content-Type", messageType)
+	req.Header.Set("Accept", messageType)
+	req.Header.Set("User-Agent", "") // none: it is nobody's business
+	resp, err := h.rt.RoundTrip(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return answer{}, fmt.Errorf("answered with HTTP status %d", resp.StatusCode)
+	}
+	if t := resp.Header.Get("Content-Type"); t != messageType {
+		return answer{}, fmt.Errorf("answered with %q, not with a DNS message", t)
+	}
+	msg, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
+	if err != nil {
+		return answer{}, err
+	}
+	if len(msg) > maxMessage {
+		return answer{}, errors.New("the answer is longer than a DNS message can be")
+	}
+	return finish(q, f, msg, h.stats)
+}
+
+// finish checks an answer that came alone.
+func finish(q *query, f form, msg []byte, st *stats) (answer, error) {
+	a, err := q.check(msg, f)
+	switch {
+	case err == errForged:
+		st.forged.Add(1)
+		return a, err
+	case err != nil:
+		st.malformed.Add(1)
+		return a, err
+	}
+	copy(msg[headerSize:], q.name)
+	return a, nil
+}
+
+func (h *https) idle(time.Time) {}
+func (h *https) close()         { h.end() }

@@ -1,0 +1,111 @@
+package forward
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// An Order says in which order upstreams are asked.
+type Order string
+
+const (
+	Fastest  Order = "fastest"  // the one that answers soonest; the others now and then
+	Parallel Order = "parallel" // several at once
+	Strict   Order = "strict"   // as they are listed
+)
+
+// UnmarshalText reads an order from the settings.
+func (o *Order) UnmarshalText(text []byte) error {
+	switch *o = Order(text); *o {
+	case Fastest, Parallel, Strict:
+		return nil
+	}
+	return fmt.Errorf("%q is none of fastest, parallel, strict", text)
+}
+
+// plan returns the upstreams in the order they are asked, each of them twice
+// while there is room, and how many are asked at once. Those that are down, or
+// to be avoided, come last. The one explored is asked at once too, to learn
+// how fast it is; nil is for none.
+func (f *Forwarder) plan(g *group, avoid string) (plan []*upstream, at int, explored *upstream) {
+	up := make([]*upstream, 0, max(mostAttempts, len(g.upstreams)))
+	var down []*upstream
+	for _, u := range g.upstreams {
+		if isDown, _ := u.health(); isDown || u.to == avoid {
+			down = append(down, u)
+			continue
+		}
+		up = append(up, u)
+	}
+	at = 1
+	switch {
+	case len(up) == 0 && len(down) > 0:
+		f.broken.Add(1)
+		rand.Shuffle(len(down), func(i, j int) { down[i], down[j] = down[j], down[i] })
+		at = min(2, len(down)) // health may be wrong: be generous
+	case g.order == Parallel:
+		sortBySpeed(up)
+		at = min(g.race, len(up))
+	case g.order == Fastest:
+		sortBySpeed(up)
+		if explored = explore(up); explored != nil {
+			at = 2
+		}
+	}
+	up = append(up, down...)
+	n := len(up)
+	for i := 0; len(up) < mostAttempts && i < n && n > 0; i++ {
+		up = append(up, up[i])
+	}
+	return up[:min(len(up), mostAttempts)], at, explored
+}
+
+// sortBySpeed puts the fastest first and those of unknown speed last.
+func sortBySpeed(up []*upstream) {
+	type timed struct {
+		u     *upstream
+		speed float64
+	}
+	if len(up) < 2 {
+		return
+	}
+	var room [8]timed
+	all := room[:0]
+	for _, u := range up {
+		all = append(all, timed{u, u.speed()})
+	}
+	slices.SortStableFunc(all, func(a, b timed) int {
+		switch {
+		case a.speed == b.speed:
+			return 0
+		case b.speed == 0 || a.speed != 0 && a.speed < b.speed:
+			return -1
+		}
+		return 1
+	})
+	for i := range all {
+		up[i] = all[i].u
+	}
+}
+
+// explore moves one of the others to the second place and returns it, to be
+// asked at the same time as the first: when there is one of unknown speed, else
+// now and then.
+func explore(up []*upstream) *upstream {
+	if len(up) < 2 {
+		return nil
+	}
+	i := len(up) - 1
+	if up[i].speed() > 0 {
+		if rand.IntN(exploreOneIn) > 0 {
+			return nil
+		}
+		i = 1 + rand.IntN(len(up)-1)
+	}
+	if !up[i].exploring.CompareAndSwap(false, true) {
+		return nil
+	}
+	up[1], up[i] = up[i], up[1]
+	return up[1]
+}

@@ -1,0 +1,182 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+)
+
+// Codes of DNS over QUIC, RFC 9250 section 4.3.
+const (
+	doqNoError          = 0
+	doqRequestCancelled = 3
+)
+
+// doq asks over QUIC, each query on a stream of its own (RFC 9250).
+type doq struct {
+	life  context.Context
+	stats *stats
+	dial  func(ctx context.Context) (*quic.Conn, error)
+	wait  time.Duration
+
+	mu     sync.Mutex
+	now    *doqConn
+	closed bool
+	wg     sync.WaitGroup // diallers
+}
+
+// A doqConn is a connection or the attempt at one.
+type doqConn struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  *quic.Conn
+	err   error
+	heard atomic.Int64 // Unix nanoseconds of the last answer
+}
+
+func (d *doq) exchange(ctx context.Context, q *query) (answer, error) {
+	for {
+		c, fresh, err := d.connect(ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		sent := time.Now().UnixNano()
+		a, err := d.ask(ctx, c.conn, q)
+		if err == nil {
+			c.heard.Store(time.Now().UnixNano())
+			return a, nil
+		}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c.heard.Load() < sent {
+			// Nothing at all came back: the server may have forgotten us.
+			d.drop(c)
+			_ = c.conn.CloseWithError(doqNoError, "")
+		}
+		if ctx.Err() != nil || c.conn.Context().Err() == nil {
+			return a, err
+		}
+		d.drop(c)
+		if fresh {
+			return a, err
+		}
+	}
+}
+
+// connect returns the connection; fresh says that nobody used it before.
+func (d *doq) connect(ctx context.Context) (c *doqConn, fresh bool, err error) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, false, errClosed
+	}
+	if c = d.now; c == nil || c.over() {
+		c, fresh = &doqConn{ready: make(chan struct{})}, true
+		d.now = c
+		d.stats.dials.Add(1)
+		begun := c
+		d.wg.Go(func() { d.run(begun) })
+	} else {
+		d.stats.reused.Add(1)
+	}
+	d.mu.Unlock()
+	select {
+	case <-c.ready:
+		return c, fresh, c.err
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+}
+
+// over says whether the connection is of no use any more.
+func (c *doqConn) over() bool {
+	select {
+	case <-c.ready:
+		return c.err != nil || c.conn.Context().Err() != nil
+	default:
+		return false
+	}
+}
+
+func (d *doq) run(c *doqConn) {
+	ctx, cancel := context.WithTimeout(d.life, d.wait)
+	defer cancel()
+	c.conn, c.err = d.dial(ctx)
+	close(c.ready)
+}
+
+func (d *doq) drop(c *doqConn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.now == c {
+		d.now = nil
+	}
+}
+
+// ask sends one query and reads its answer.
+func (d *doq) ask(ctx context.Context, conn *quic.Conn, q *query) (answer, error) {
+	s, err := conn.OpenStreamSync(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		s.CancelRead(doqRequestCancelled)
+		s.CancelWrite(doqRequestCancelled)
+	})
+	defer stop()
+	f := form{edns: true, pad: true, name: q.name} // ID 0: RFC 9250 section 4.2.1
+	buf := q.append(make([]byte, 2, 512), f)
+	binary.BigEndian.PutUint16(buf, uint16(len(buf)-2))
+	if _, err := s.Write(buf); err != nil {
+		return answer{}, err
+	}
+	if err := s.Close(); err != nil {
+		return answer{}, err
+	}
+	var size [2]byte
+	if _, err := io.ReadFull(s, size[:]); err != nil {
+		return answer{}, err
+	}
+	msg := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(s, msg); err != nil {
+		return answer{}, err
+	}
+	s.CancelRead(doqNoError)
+	return finish(q, f, msg, d.stats)
+}
+
+func (d *doq) idle(time.Time) {} // QUIC's own idle time-out
+
+func (d *doq) close() {
+	d.mu.Lock()
+	d.closed = true
+	c := d.now
+	d.mu.Unlock()
+	d.wg.Wait()
+	if c != nil && c.err == nil {
+		_ = c.conn.CloseWithError(doqNoError, "")
+	}
+}
+
+// quicDialler connects to where an upstream is.
+func quicDialler(where *locator, wait time.Duration) func(context.Context, *tls.Config) (*quic.Conn, error) {
+	return func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
+		to, err := where.pick(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := quic.DialAddr(ctx, to.String(), cfg, &quic.Config{
+			HandshakeIdleTimeout: wait,
+			MaxIdleTimeout:       15 * time.Second,
+			MaxIncomingStreams:   -1,
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
+			where.failed(to.Addr())
+		}
+		return c, err
+	}
+}

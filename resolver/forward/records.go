@@ -1,0 +1,43 @@
+package forward
+
+import (
+	"bytes"
+	"net/netip"
+
+	"shuultuur/dns"
+	"shuultuur/setting"
+)
+
+// Routed returns the domains that have upstreams of their own, in wire form.
+// The root is not one of them.
+func (c *Config) Routed() ([][]byte, error) {
+	var domains [][]byte
+	for key := range c.Routes {
+		names, err := RouteNames(key)
+		if err != nil {
+			return nil, setting.At("routes."+key, err)
+		}
+		for _, n := range names {
+			if len(n) > 1 {
+				domains = append(domains, n)
+			}
+		}
+	}
+	return domains, nil
+}
+
+// RoutesPointer says whether the name of an address is asked of upstreams of
+// its own. Others have no names for private addresses.
+func (f *Forwarder) RoutesPointer(addr netip.Addr) bool {
+	own, err := f.cfg.Routed()
+	if err != nil {
+		return false
+	}
+	name := dns.Reverse(addr)
+	for _, domain := range own {
+		if bytes.HasSuffix(name, domain) {
+			return true
+		}
+	}
+	return false
+}

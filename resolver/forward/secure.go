@@ -1,0 +1,75 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+)
+
+// readRoots reads the roots that upstreams are verified with; nil means the
+// system's.
+func readRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%q has no certificate in PEM form", file)
+	}
+	return pool, nil
+}
+
+// tlsConfig is how an upstream is spoken to. A pin takes the place of
+// verification by name and roots (RFC 7858 section 4.2).
+func tlsConfig(a address, roots *x509.CertPool, protocols ...string) *tls.Config {
+	cfg := &tls.Config{
+		ServerName:         a.name,
+		RootCAs:            roots,
+		NextProtos:         protocols,
+		MinVersion:         tls.VersionTLS12,
+		ClientSessionCache: tls.NewLRUClientSessionCache(4),
+	}
+	if a.pin != nil {
+		cfg.InsecureSkipVerify = true // VerifyConnection does it
+		cfg.VerifyConnection = func(s tls.ConnectionState) error { return checkPin(s, a.pin) }
+	}
+	return cfg
+}
+
+// checkPin looks for the pinned key in what the server presents.
+func checkPin(s tls.ConnectionState, pin []byte) error {
+	if len(s.PeerCertificates) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	sum := sha256.Sum256(s.PeerCertificates[0].RawSubjectPublicKeyInfo)
+	if !bytes.Equal(sum[:], pin) {
+		return fmt.Errorf("the server's key is %x, not the pinned one", sum)
+	}
+	return nil
+}
+
+// overTLS makes dial shake hands too.
+func overTLS(dial func(context.Context) (net.Conn, error), cfg *tls.Config) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		raw, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := tls.Client(raw, cfg)
+		if err := c.HandshakeContext(ctx); err != nil {
+			raw.Close()
+			return nil, err
+		}
+		return c, nil
+	}
+}

@@ -1,0 +1,314 @@
+package forward
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// Bounds of streams.
+const (
+	streamConns   = 4   // to one server
+	streamQueries = 200 // waiting on one connection, before another one is opened
+	streamIdle    = 10 * time.Second
+	writeTime     = 2 * time.Second
+)
+
+// errStale is for a connection that was fine for earlier queries and turned
+// out to be gone when this one was sent.
+var errStale = errors.New("the server closed a connection that was kept")
+
+// stream asks over TCP or TLS: queries follow each other without waiting, and
+// answers come in any order (RFC 7766 section 6.2.1.1).
+type stream struct {
+	life  context.Context // of the forwarder
+	stats *stats
+	dial  func(ctx context.Context) (net.Conn, error)
+	wait  time.Duration // most for a connection to stand
+	pad   bool
+
+	mu     sync.Mutex
+	conns  []*lane
+	closed bool
+	wg     sync.WaitGroup // readers
+}
+
+// A lane is one connection.
+type lane struct {
+	ready chan struct{} // closed when conn or err is set
+	conn  net.Conn
+
+	write sync.Mutex
+
+	mu      sync.Mutex
+	waiting map[uint16]*waiter
+	served  int // answers that came
+	used    time.Time
+	heard   time.Time
+	err     error // why it is of no use any more
+}
+
+type waiter struct {
+	q     *query
+	f     form
+	sent  time.Time
+	reply chan reply // holds one
+}
+
+type reply struct {
+	a   answer
+	err error
+}
+
+// exchange sends q on a connection that stands or a new one.
+func (s *stream) exchange(ctx context.Context, q *query) (answer, error) {
+	for range 2 {
+		a, err := s.try(ctx, q)
+		if !errors.Is(err, errStale) {
+			return a, err
+		}
+	}
+	return s.try(ctx, q)
+}
+
+func (s *stream) try(ctx context.Context, q *query) (answer, error) {
+	l, err := s.lane()
+	if err != nil {
+		return answer{}, err
+	}
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+	w, err := l.enter(q, s.pad)
+	if err != nil {
+		s.drop(l)
+		return answer{}, err
+	}
+	if err := l.send(w); err != nil {
+		l.fail(err)
+	}
+	select {
+	case r := <-w.reply:
+		if r.err != nil {
+			s.drop(l)
+		}
+		return r.a, r.err
+	case <-ctx.Done():
+		if l.leave(w) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.drop(l)
+			l.fail(context.DeadlineExceeded)
+		}
+		return answer{}, ctx.Err()
+	}
+}
+
+// lane returns the connection with the fewest waiting, or begins a new one.
+func (s *stream) lane() (*lane, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	var best *lane
+	fewest := 0
+	for _, l := range s.conns {
+		if n := l.load(); best == nil || n < fewest {
+			best, fewest = l, n
+		}
+	}
+	if best != nil && (fewest < streamQueries || len(s.conns) >= streamConns) {
+		s.stats.reused.Add(1)
+		return best, nil
+	}
+	l := &lane{ready: make(chan struct{}), waiting: map[uint16]*waiter{}, used: time.Now()}
+	s.conns = append(s.conns, l)
+	s.stats.dials.Add(1)
+	s.wg.Add(1)
+	go s.run(l)
+	return l, nil
+}
+
+// run connects and reads until the connection ends.
+func (s *stream) run(l *lane) {
+	defer s.wg.Done()
+	ctx, cancel := context.WithTimeout(s.life, s.wait)
+	conn, err := s.dial(ctx)
+	cancel()
+	l.mu.Lock()
+	if l.err != nil && err == nil { // closed meanwhile
+		conn.Close()
+		err = l.err
+	}
+	l.conn, l.err = conn, err
+	l.mu.Unlock()
+	close(l.ready)
+	if err != nil {
+		s.drop(l)
+		return
+	}
+	err = l.read(s.stats)
+	s.drop(l)
+	l.fail(err)
+}
+
+func (s *stream) drop(l *lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, x := range s.conns {
+		if x == l {
+			s.conns = append(s.conns[:i:i], s.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+func (s *stream) idle(now time.Time) {
+	s.mu.Lock()
+	conns := s.conns
+	s.mu.Unlock()
+	for _, l := range conns {
+		if l.quiet(now) {
+			s.drop(l)
+			l.fail(errStale)
+		}
+	}
+}
+
+func (s *stream) close() {
+	s.mu.Lock()
+	s.closed = true
+	conns := s.conns
+	s.mu.Unlock()
+	for _, l := range conns {
+		l.fail(errClosed)
+	}
+	s.wg.Wait()
+}
+
+func (l *lane) load() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}
+
+// quiet says whether nothing has happened on the connection for a while.
+func (l *lane) quiet(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) == 0 && now.Sub(l.used) > streamIdle
+}
+
+// enter gives q a number on the connection.
+func (l *lane) enter(q *query, pad bool) (*waiter, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		if l.served > 0 {
+			return nil, errStale
+		}
+		return nil, l.err
+	}
+	id := uint16(rand.Uint32())
+	for l.waiting[id] != nil {
+		id++
+	}
+	w := &waiter{q: q, f: form{id: id, edns: true, pad: pad, name: q.name}, reply: make(chan reply, 1)}
+	l.waiting[id] = w
+	w.sent = time.Now()
+	l.used = w.sent
+	return w, nil
+}
+
+func (l *lane) send(w *waiter) error {
+	buf := w.q.append(make([]byte, 2, 512), w.f)
+	binary.BigEndian.PutUint16(buf, uint16(len(buf)-2))
+	l.write.Lock()
+	defer l.write.Unlock()
+	l.conn.SetWriteDeadline(time.Now().Add(writeTime))
+	_, err := l.conn.Write(buf)
+	return err
+}
+
+// leave gives up waiting, the time of the query being over. dead is true when
+// nothing at all was heard since it was sent: the connection is not worth
+// keeping.
+func (l *lane) leave(w *waiter) (dead bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, w.f.id)
+	return l.heard.Before(w.sent)
+}
+
+// read hands answers to the queries that wait, until the connection ends.
+func (l *lane) read(st *stats) error {
+	var size [2]byte
+	for {
+		if _, err := io.ReadFull(l.conn, size[:]); err != nil {
+			return err
+		}
+		msg := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(l.conn, msg); err != nil {
+			return err
+		}
+		if len(msg) < headerSize {
+			st.malformed.Add(1)
+			return errFormat
+		}
+		l.mu.Lock()
+		l.heard = time.Now()
+		w := l.waiting[binary.BigEndian.Uint16(msg)]
+		l.mu.Unlock()
+		if w == nil {
+			continue // its asker has gone
+		}
+		a, err := w.q.check(msg, w.f)
+		if err == errForged {
+			// Nobody else can write here: the server mixes things up.
+			st.forged.Add(1)
+			return fmt.Errorf("over a stream: %w", err)
+		}
+		if err != nil {
+			st.malformed.Add(1)
+		}
+		copy(msg[headerSize:], w.q.name)
+		l.deliver(w, a, err)
+	}
+}
+
+func (l *lane) deliver(w *waiter, a answer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[w.f.id] != w {
+		return
+	}
+	delete(l.waiting, w.f.id)
+	l.served++
+	w.reply <- reply{a, err}
+}
+
+// fail ends the connection and every query that waits on it.
+func (l *lane) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	if l.served > 0 {
+		err = fmt.Errorf("%w: %w", errStale, err)
+	}
+	for id, w := range l.waiting {
+		delete(l.waiting, id)
+		w.reply <- reply{err: err}
+	}
+}

@@ -1,0 +1,413 @@
+package forward
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of a socket, so that its port is a secret of a few questions.
+const (
+	socketQueries = 8
+	socketAge     = 5 * time.Second
+	mostForged    = 20 // datagrams that answer nothing, until TCP is asked
+	foldedFor     = time.Hour
+	plainFor      = 15 * time.Minute
+)
+
+var errSpoofed = errors.New("too many forged answers")
+
+// udp asks over connected sockets, each for a few queries: an answer has to come
+// from the server's address to a random port, with a random ID and the question
+// in the random case it was sent in. What fails there is asked over TCP.
+//
+// Nobody waits here: [udp.begin] sends a query on the socket whose turn it is,
+// and the goroutine that reads that socket tells what came of it. A socket is
+// closed when all that were sent on it are answered, or none is sent any more.
+type udp struct {
+	life  context.Context // of the forwarder
+	where *locator
+	stats *stats
+	tcp   *stream
+
+	mu      sync.Mutex
+	current *socket // on which the next query is sent, nil for a new one
+	open    map[*socket]struct{}
+	closed  bool
+	wg      sync.WaitGroup // readers, and what is asked again
+
+	foldedUntil atomic.Int64 // Unix seconds: the server does not keep case
+	plainUntil  atomic.Int64 // the server does not know EDNS
+}
+
+// A socket is one port. The asking goroutine adds queries, and they are taken out by the
+// goroutine that reads.
+type socket struct {
+	conn   *net.UDPConn
+	to     netip.Addr
+	till   time.Time
+	forged int // of the reader
+
+	mu      sync.Mutex
+	left    int       // queries that may still be sent
+	waiting []*sent   // the oldest first
+	wakes   time.Time // when the reader looks for those that are overdue
+	err     error     // why it was closed
+}
+
+// sent is a query on a socket.
+type sent struct {
+	q     *query
+	f     form
+	until time.Time
+	done  func(answer, error)
+}
+
+// enter adds a query to a socket that may have another one, with an ID that no
+// other on it has.
+func (s *socket) enter(p *sent, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == 0 || now.After(s.till) {
+		return false
+	}
+	s.left--
+	for p.f.id = uint16(rand.Uint32()); slices.ContainsFunc(s.waiting, func(o *sent) bool { return o.f.id == p.f.id }); {
+		p.f.id++
+	}
+	s.waiting = append(s.waiting, p)
+	if s.wakes.IsZero() || p.until.Before(s.wakes) {
+		s.wakes = p.until
+		s.conn.SetReadDeadline(s.wakes)
+	}
+	return true
+}
+
+// fail closes a socket; its reader gives the reason to queries that wait.
+func (s *socket) fail(err error) {
+	s.mu.Lock()
+	s.left = 0
+	if s.err == nil {
+		s.err = err
+	}
+	s.mu.Unlock()
+	s.conn.Close()
+}
+
+// begin asks one question. done is called once, never with a lock held, and
+// must not wait.
+func (u *udp) begin(q *query, until time.Time, done func(answer, error)) {
+	now := time.Now().Unix()
+	mixed, edns := u.foldedUntil.Load() < now, u.plainUntil.Load() < now
+	u.send(q, until, mixed, edns, func(a answer, err error) {
+		if err == nil && a.sameCase && !a.tc && !a.withoutEDNS(edns) || err != nil && !errors.Is(err, errSpoofed) && !errors.Is(err, errFormat) {
+			done(a, err)
+			return
+		}
+		u.spawn(func() {
+			ctx, cancel := context.WithDeadline(u.life, until)
+			defer cancel()
+			done(u.again(ctx, q, mixed, edns, a, err))
+		}, done)
+	})
+}
+
+// spawn runs do in a goroutine that close waits for.
+func (u *udp) spawn(do func(), done func(answer, error)) {
+	u.mu.Lock()
+	if u.closed {
+		u.mu.Unlock()
+		done(answer{}, errClosed)
+		return
+	}
+	u.wg.Go(do)
+	u.mu.Unlock()
+}
+
+// send sends one datagram. done is called as begin says.
+func (u *udp) send(q *query, until time.Time, mixed, edns bool, done func(answer, error)) {
+	p := &sent{q: q, f: form{edns: edns, name: q.name}, until: until, done: done}
+	if mixed {
+		p.f.name = mixCase(make([]byte, 0, len(q.name)), q.name)
+	}
+	to, ok := u.where.known(time.Now())
+	if !ok {
+		u.spawn(func() {
+			ctx, cancel := context.WithDeadline(u.life, until)
+			defer cancel()
+			to, err := u.where.pick(ctx)
+			if err != nil {
+				done(answer{}, err)
+				return
+			}
+			u.sendTo(p, to)
+		}, done)
+		return
+	}
+	u.sendTo(p, to)
+}
+
+func (u *udp) sendTo(p *sent, to netip.AddrPort) {
+	s, err := u.socket(p, to)
+	if err != nil {
+		p.done(answer{}, err)
+		return
+	}
+	var buf [512]byte
+	if _, err := s.conn.Write(p.q.append(buf[:0], p.f)); err != nil {
+		s.fail(err)
+	}
+}
+
+// socket returns one that p has entered.
+func (u *udp) socket(p *sent, to netip.AddrPort) (*socket, error) {
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return nil, errClosed
+	}
+	if s := u.current; s != nil && s.enter(p, now) {
+		return s, nil
+	}
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		u.where.failed(to.Addr())
+		return nil, err
+	}
+	u.stats.dials.Add(1)
+	s := &socket{conn: conn, to: to.Addr(), left: socketQueries, till: now.Add(socketAge)}
+	s.enter(p, now)
+	if u.current != nil {
+		u.current.retire()
+	}
+	u.current = s
+	u.open[s] = struct{}{}
+	u.wg.Go(func() { u.read(s) })
+	return s, nil
+}
+
+// retire has the reader of a socket that none is sent on any more end when all
+// are answered.
+func (s *socket) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left = 0; len(s.waiting) == 0 {
+		s.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// read hears what comes to a socket, and ends with it.
+func (u *udp) read(s *socket) {
+	buf := buffers.Get().(*[4096]byte)
+	defer buffers.Put(buf)
+	for more := true; more; {
+		n, err := s.conn.Read(buf[:])
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			more = u.overdue(s)
+		case err != nil:
+			s.fail(err)
+			more = false
+		default:
+			more = u.heard(s, buf[:n])
+		}
+	}
+	u.mu.Lock()
+	delete(u.open, s)
+	if u.current == s {
+		u.current = nil
+	}
+	u.mu.Unlock()
+	s.fail(errClosed)
+	s.mu.Lock()
+	err, left := s.err, s.waiting
+	s.waiting = nil
+	s.mu.Unlock()
+	if len(left) > 0 && !errors.Is(err, errSpoofed) && !errors.Is(err, errClosed) {
+		u.where.failed(s.to)
+	}
+	for _, p := range left {
+		p.done(answer{}, err)
+	}
+}
+
+// heard takes a datagram to the query that waits for it. It returns false when the socket
+// has done its work.
+func (u *udp) heard(s *socket, msg []byte) bool {
+	var p *sent
+	if len(msg) >= headerSize {
+		s.mu.Lock()
+		for _, o := range s.waiting {
+			if o.f.id == binary.BigEndian.Uint16(msg) {
+				p = o
+			}
+		}
+		s.mu.Unlock()
+	}
+	a, err := answer{}, errForged
+	if p != nil {
+		a, err = p.q.check(msg, p.f)
+	}
+	if err == errForged {
+		u.stats.forged.Add(1)
+		if s.forged++; s.forged == mostForged {
+			s.fail(errSpoofed)
+			return false
+		}
+		return true
+	}
+	if err != nil {
+		u.stats.malformed.Add(1)
+	} else {
+		a.msg = append(make([]byte, 0, len(msg)), msg...)
+		copy(a.msg[headerSize:], p.q.name)
+	}
+	s.mu.Lock()
+	s.waiting = slices.DeleteFunc(s.waiting, func(o *sent) bool { return o == p })
+	more := s.left > 0 || len(s.waiting) > 0
+	s.mu.Unlock()
+	p.done(a, err)
+	return more
+}
+
+// overdue tells those whose time is over. On a socket that has lost one none is
+// sent any more: what comes late finds nobody. It returns false as heard does.
+func (u *udp) overdue(s *socket) bool {
+	now := time.Now()
+	var late []*sent
+	s.mu.Lock()
+	next := s.till
+	s.waiting = slices.DeleteFunc(s.waiting, func(p *sent) bool {
+		if p.until.After(now) {
+			return false
+		}
+		late = append(late, p)
+		return true
+	})
+	if len(s.waiting) > 0 {
+		next = s.waiting[0].until
+	}
+	if len(late) > 0 || !s.till.After(now) {
+		s.left = 0
+	}
+	more := s.left > 0 || len(s.waiting) > 0
+	s.wakes = next
+	s.conn.SetReadDeadline(next)
+	s.mu.Unlock()
+	if len(late) > 0 {
+		u.where.failed(s.to)
+	}
+	for _, p := range late {
+		p.done(answer{}, context.DeadlineExceeded)
+	}
+	return more
+}
+
+func (u *udp) idle(now time.Time) { u.tcp.idle(now) } // sockets end by themselves
+
+func (u *udp) close() {
+	u.mu.Lock()
+	u.closed = true
+	for s := range u.open {
+		s.fail(errClosed)
+	}
+	u.mu.Unlock()
+	u.tcp.close()
+	u.wg.Wait()
+}
+
+// exchange asks over UDP, and what UDP cannot answer over TCP.
+func (u *udp) exchange(ctx context.Context, q *query) (answer, error) {
+	return wait(ctx, func(until time.Time, done func(answer, error)) { u.begin(q, until, done) })
+}
+
+// ask sends one datagram and waits for its answer.
+func (u *udp) ask(ctx context.Context, q *query, mixed, edns bool) (answer, error) {
+	return wait(ctx, func(until time.Time, done func(answer, error)) { u.send(q, until, mixed, edns, done) })
+}
+
+// wait waits for what begin begins, until ctx ends, which has a deadline.
+func wait(ctx context.Context, begin func(until time.Time, done func(answer, error))) (answer, error) {
+	until, _ := ctx.Deadline()
+	came := make(chan reply, 1)
+	begin(until, func(a answer, err error) { came <- reply{a, err} })
+	select {
+	case r := <-came:
+		return r.a, r.err
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	}
+}
+
+// again goes on where UDP did not give an answer that can be used: a, or err.
+func (u *udp) again(ctx context.Context, q *query, mixed, edns bool, a answer, err error) (answer, error) {
+	switch {
+	case err != nil:
+		return u.tcp.exchange(ctx, q)
+	case a.withoutEDNS(edns):
+		return u.withoutEDNS(ctx, q, mixed, a)
+	case !a.sameCase:
+		return u.otherCase(ctx, q, edns)
+	}
+	u.stats.truncated.Add(1)
+	return u.tcp.exchange(ctx, q)
+}
+
+// withoutEDNS says whether the server seems not to know EDNS, with which it was
+// asked.
+func (a *answer) withoutEDNS(edns bool) bool {
+	return edns && !a.edns && (a.rcode == rcodeFormErr || a.rcode == rcodeNotImp) || a.rcode == rcodeBadVers
+}
+
+// withoutEDNS asks a server again that seems not to know EDNS (RFC 6891
+// section 7), and remembers if that was so.
+func (u *udp) withoutEDNS(ctx context.Context, q *query, mixed bool, before answer) (answer, error) {
+	u.stats.plain.Add(1)
+	a, err := u.ask(ctx, q, mixed, false)
+	if err != nil || a.rcode == rcodeFormErr || a.rcode == rcodeNotImp {
+		return before, nil
+	}
+	u.plainUntil.Store(time.Now().Add(plainFor).Unix())
+	if a.tc || !a.sameCase {
+		u.stats.truncated.Add(1)
+		return u.tcp.exchange(ctx, q)
+	}
+	return a, nil
+}
+
+// otherCase is for an answer that fits but for the case of its question: a
+// forgery that was lucky with the ID, or a server that does not keep case.
+// TCP, which cannot be forged from afar, tells which.
+func (u *udp) otherCase(ctx context.Context, q *query, edns bool) (answer, error) {
+	u.stats.caseless.Add(1)
+	mixed := *q
+	mixed.name = mixCase(nil, q.name)
+	a, err := u.tcp.exchange(ctx, &mixed)
+	if err == nil {
+		if !a.sameCase {
+			u.foldedUntil.Store(time.Now().Add(foldedFor).Unix())
+		}
+		return a, nil
+	}
+	if ctx.Err() != nil {
+		return a, err
+	}
+	u.foldedUntil.Store(time.Now().Add(foldedFor).Unix())
+	a, err = u.ask(ctx, q, false, edns)
+	if err == nil && a.tc {
+		return a, fmt.Errorf("the answer is truncated and TCP does not work")
+	}
+	return a, err
+}
+
+var buffers = sync.Pool{New: func() any { return new([4096]byte) }}

@@ -1,0 +1,86 @@
+package resolver
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"shuultuur/dns"
+	"shuultuur/filter"
+)
+
+// Record returns the transaction of a query that was answered, whole and with
+// memory of its own: what was left out for speed is worked out now. Where no
+// policy was asked (names of one's own, other responders) it says who asked
+// for what.
+func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction) filter.Transaction {
+	t := *judged
+	t.Terse = false
+	if t.Host == "" {
+		t = filter.Transaction{Start: q.At, Proto: filter.DNS, Type: q.Type, Last: filter.Name}
+		t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
+		t.Host = string(dns.AppendHost(nil, q.Name))
+	}
+	t.Host, t.ID = strings.Clone(t.Host), strings.Clone(t.ID)
+	if t.ID == "" {
+		t.ID = r.ids.Next(q.At)
+	}
+	t.Findings = slices.Clone(t.Findings)
+	led := strings.Clone(t.Note)
+	t.Note = ""
+	// What a limit or a quota says is whole already.
+	short := t.Verdict.After > 0
+	if (len(t.Findings) > 0 || short) && t.Verdict.Reason.Finding.Check != checkName && (!short || !t.Verdict.Final()) {
+		r.explain(&t, led)
+	}
+	switch t.Verdict.Reason.Finding.Category {
+	case "rebinding":
+		r.say(&t, "an address in the answer is one of a private network")
+	case "canary":
+		r.say(&t, "a name by which browsers ask for leave to use DNS of their own")
+	}
+	t.Status = int(a.Rcode)
+	return t
+}
+
+// explain has t judged once more, with evidence. led is the name or address in
+// the answer that was refused, or passed for a pause only; "" when that was the
+// name itself.
+func (r *Resolver) explain(t *filter.Transaction, led string) {
+	x := *t
+	x.Findings, x.Verdict = nil, filter.Verdict{}
+	if led != "" {
+		x.Asked, x.Host = t.Host, led
+	}
+	r.parts.Decider.Decide(context.Background(), &x, filter.Name)
+	if x.Verdict.Action != t.Verdict.Action || x.Verdict.Reason.Rule != t.Verdict.Reason.Rule {
+		return // the settings have changed meanwhile
+	}
+	t.Findings, t.Verdict = x.Findings, x.Verdict
+	switch {
+	case led == "":
+	case t.Verdict.Final():
+		t.Note = "refused for what the answer leads to: " + led
+	default:
+		t.Note = "would be refused for what the answer leads to: " + led
+	}
+}
+
+// say puts words to a verdict that is the resolver's own.
+func (r *Resolver) say(t *filter.Transaction, evidence string) {
+	t.Verdict.Reason.Finding.Evidence = evidence
+	for i := range t.Findings {
+		if t.Findings[i].Check == checkName {
+			t.Findings[i].Evidence = evidence
+		}
+	}
+}
+
+// As returns a resolver for which everybody is client, and which says why, also
+// of what passes.
+func (r *Resolver) As(client filter.Client) *Resolver {
+	as := &Resolver{whole: true, parts: r.parts, block: r.block, local: r.local, private: r.private, anywhere: r.anywhere, warn: r.warn, warnTo: r.warnTo, dns64: r.dns64, dns64Variant: r.dns64Variant}
+	as.parts.Identify = func(netip.Addr, string) filter.Client { return client }
+	return as
+}

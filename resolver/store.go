@@ -1,0 +1,325 @@
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/resolver/cache"
+	"shuultuur/setting"
+)
+
+// An Upstream asks other name servers. msg is a whole answer to the question,
+// checked to be one; on an error ede is the Extended DNS Error (RFC 8914) a
+// client may know.
+type Upstream func(ctx context.Context, name []byte, qtype, class uint16, do, cd bool) (msg []byte, ede uint16, err error)
+
+// CacheConfig says how long and how much is cached.
+type CacheConfig struct {
+	Size     setting.Size     `yaml:"size"`         // default 16MiB
+	MinTTL   setting.Duration `yaml:"min-ttl"`      // answers are cached at least so long; default off
+	MaxTTL   setting.Duration `yaml:"max-ttl"`      // and at most so long; default 1d
+	Negative setting.Duration `yaml:"negative-ttl"` // "there is none" at most so long; default 1h
+	// Stale is how long an expired answer is kept, for when upstreams do not
+	// answer (RFC 8767); default 1d.
+	Stale setting.Duration `yaml:"stale"`
+}
+
+const (
+	// clientTimer is how long a client waits before it gets a stale answer,
+	// RFC 8767 section 5.
+	clientTimer = 1800 * time.Millisecond
+	// failureTTL is how long "upstreams gave no answer" is kept, RFC 9520
+	// section 3.2, in seconds.
+	failureTTL = 5
+	// mostResting bounds the goroutines that wait for a question.
+	mostResting = 128
+	// maxFlights bounds the questions that are with upstreams at a time.
+	maxFlights = 4096
+)
+
+// A Store has answers as they came from upstreams: the plain ones, of no
+// policy. It outlives resolvers.
+type Store struct {
+	cache    *cache.Cache
+	seed     maphash.Seed // of variants
+	upstream Upstream
+
+	minTTL, maxTTL, negative uint32
+
+	life context.Context
+	stop context.CancelFunc
+	late context.Context // has ended
+	wg   sync.WaitGroup
+
+	mu      sync.Mutex
+	flights map[string]*flight
+
+	next    chan *flight // to a goroutine that rests
+	resting atomic.Int32
+
+	misses, stale, prefetched, failed, refused atomic.Int64
+}
+
+// A flight is one question in progress, for every query that waits for it.
+type flight struct {
+	id    string // among flights
+	key   cache.Key
+	began time.Time
+	done  chan struct{}
+	entry cache.Entry // when done
+	err   error       // there is no answer
+}
+
+// NewStore makes an empty store. Close it.
+func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
+	const mib = 1 << 20
+	size := cfg.Size.Or(16 * mib)
+	if size < mib || size > 1<<20*mib {
+		return nil, setting.At("size", fmt.Errorf("%v is not between 1MiB and 1TiB", cfg.Size))
+	}
+	minTTL, maxTTL, negative := cfg.MinTTL.Or(0), cfg.MaxTTL.Or(24*time.Hour), cfg.Negative.Or(time.Hour)
+	const week = 7 * 24 * time.Hour
+	if cfg.MaxTTL.Off() {
+		maxTTL = week
+	}
+	for _, x := range []struct {
+		key string
+		d   time.Duration
+		max time.Duration
+	}{{"min-ttl", minTTL, time.Hour}, {"max-ttl", maxTTL, week}, {"negative-ttl", negative, week}} {
+		if x.d > x.max {
+			return nil, setting.At(x.key, fmt.Errorf("%v is longer than %v", setting.Duration(x.d), setting.Duration(x.max)))
+		}
+	}
+	if minTTL > maxTTL {
+		return nil, setting.At("min-ttl", fmt.Errorf("%v is more than max-ttl, %v", setting.Duration(minTTL), setting.Duration(maxTTL)))
+	}
+	c, err := cache.New(int(size), cfg.Stale.Or(24*time.Hour))
+	if err != nil {
+		return nil, setting.At("size", err)
+	}
+	s := &Store{
+		cache: c, seed: maphash.MakeSeed(), upstream: up, flights: map[string]*flight{}, next: make(chan *flight),
+		minTTL: uint32(minTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
+	}
+	s.life, s.stop = context.WithCancel(context.Background())
+	var end context.CancelFunc
+	s.late, end = context.WithCancel(s.life)
+	end()
+	return s, nil
+}
+
+// Close ends what is with upstreams and waits for it.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.stop() // under the lock: no flight begins after it
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// Flush forgets all answers.
+func (s *Store) Flush() { s.cache.Flush() }
+
+// Stats are counts since the start.
+type Stats struct {
+	cache.Stats
+	Stale      int64 // answers given beyond their time
+	Prefetched int64 // answers fetched again before their time was over
+	Failed     int64 // questions upstreams gave no answer to
+	Refused    int64 // questions not asked because too many were on their way
+	Flights    int   // questions on their way
+}
+
+// Stats adds them up.
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	n := len(s.flights)
+	s.mu.Unlock()
+	c := s.cache.Stats()
+	c.Misses = s.misses.Load() // the cache counts each look
+	return Stats{c, s.stale.Load(), s.prefetched.Load(), s.failed.Load(), s.refused.Load(), n}
+}
+
+// get appends the answer for k to dst if one is there that can be given at
+// once; stale says that one is there that is beyond its time. It never waits.
+func (s *Store) get(k *cache.Key, now time.Time, dst []byte) (body []byte, e cache.Entry, ok, stale bool) {
+	from := len(dst)
+	dst, e, st, failed := s.cache.Get(k, now, staleTTL, dst)
+	switch st {
+	case cache.Fresh:
+		return dst, e, true, false
+	case cache.Refresh:
+		if k.Variant == 0 && s.start(k, now) != nil {
+			s.prefetched.Add(1)
+		}
+		return dst, e, true, false
+	case cache.Stale:
+		if stale = e.Flags&cache.Failure == 0; stale && failed >= 0 && failed < staleRetry {
+			s.beyond(&e)
+			return dst, e, true, true
+		}
+	}
+	return dst[:from], cache.Entry{}, false, stale
+}
+
+// beyond makes e say that it is stale.
+func (s *Store) beyond(e *cache.Entry) {
+	s.stale.Add(1)
+	e.EDE = edeStale
+	if e.Rcode == rcodeNXDomain {
+		e.EDE = edeStaleNX
+	}
+}
+
+// wait fetches the answer for k and appends it to dst. There always is one: a
+// stale one when upstreams are slow or gone, else SERVFAIL.
+func (s *Store) wait(ctx context.Context, k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry) {
+	s.misses.Add(1)
+	// Another may have brought it while this one stood in line.
+	buf, e, ok, stale := s.get(k, now, dst)
+	if ok {
+		return buf, e
+	}
+	if ctx.Err() != nil { // there is no time to ask anybody
+		return s.without(k, now, dst, edeNetwork)
+	}
+	f := s.start(k, now)
+	if f == nil {
+		return s.without(k, now, dst, edeNetwork)
+	}
+	var patience <-chan time.Time
+	if stale {
+		timer := time.NewTimer(clientTimer)
+		defer timer.Stop()
+		patience = timer.C
+	}
+	for {
+		select {
+		case <-f.done:
+			if f.err != nil {
+				return s.without(k, now, dst, f.entry.EDE)
+			}
+			return append(dst, f.entry.Body...), f.entry
+		case <-patience:
+			if buf, e, ok := s.old(k, now, dst); ok {
+				return buf, e
+			}
+			patience = nil
+		case <-ctx.Done():
+			return s.without(k, now, dst, edeNoUpstream)
+		}
+	}
+}
+
+// old appends an answer that is beyond its time, if there is one.
+func (s *Store) old(k *cache.Key, now time.Time, dst []byte) ([]byte, cache.Entry, bool) {
+	from := len(dst)
+	dst, e, st, _ := s.cache.Get(k, now, staleTTL, dst)
+	if st == cache.Miss || e.Flags&cache.Failure != 0 {
+		return dst[:from], cache.Entry{}, false
+	}
+	if st == cache.Stale {
+		s.beyond(&e)
+	}
+	return dst, e, true
+}
+
+// without is what can be said when upstreams give no answer.
+func (s *Store) without(k *cache.Key, now time.Time, dst []byte, ede uint16) ([]byte, cache.Entry) {
+	if buf, e, ok := s.old(k, now, dst); ok {
+		return buf, e
+	}
+	return dst, cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure}
+}
+
+// start has k fetched, unless it is on its way already. It returns nil when no
+// more can be.
+func (s *Store) start(k *cache.Key, now time.Time) *flight {
+	var buf [270]byte
+	id := append(buf[:0], byte(k.Type>>8), byte(k.Type), byte(k.Class>>8), byte(k.Class), 0)
+	if k.DO {
+		id[4] |= 1
+	}
+	if k.CD {
+		id[4] |= 2
+	}
+	id = append(id, k.Name...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.flights[string(id)]; f != nil {
+		return f
+	}
+	if len(s.flights) >= maxFlights || s.life.Err() != nil {
+		s.refused.Add(1)
+		return nil
+	}
+	f := &flight{done: make(chan struct{}), id: string(id), key: *k, began: now}
+	f.key.Name, f.key.Variant = []byte(f.id[5:]), 0
+	s.flights[f.id] = f
+	select {
+	case s.next <- f: // a goroutine is there for it
+	default:
+		s.wg.Go(func() { s.fly(f) })
+	}
+	return f
+}
+
+// fly has flights answered, one after another, as long as few others wait for
+// one: a goroutine that has grown its stack is worth keeping.
+func (s *Store) fly(f *flight) {
+	for f != nil {
+		// The flight before this one may have ended since the cache was looked at.
+		if body, e, st, _ := s.cache.Get(&f.key, f.began, 0, nil); st == cache.Fresh {
+			f.entry, f.entry.Body = e, body
+		} else {
+			s.fetch(&f.key, f)
+		}
+		s.mu.Lock()
+		delete(s.flights, f.id)
+		s.mu.Unlock()
+		close(f.done)
+		if f = nil; s.resting.Add(1) <= mostResting {
+			select {
+			case f = <-s.next:
+			case <-s.life.Done():
+			}
+		}
+		s.resting.Add(-1)
+	}
+}
+
+// fetch asks upstreams for k and keeps what they say.
+func (s *Store) fetch(k *cache.Key, f *flight) {
+	msg, ede, err := s.upstream(s.life, k.Name, k.Type, k.Class, k.DO, k.CD)
+	now := time.Now()
+	if err == nil {
+		f.entry, err = s.entryOf(k, msg)
+		if err != nil {
+			ede = edeInvalidAnswer
+		}
+	}
+	if err == nil && f.entry.Rcode != 0 && f.entry.Rcode != rcodeNXDomain {
+		err, ede = fmt.Errorf("upstreams answer with rcode %d", f.entry.Rcode), edeNetwork
+	}
+	if err != nil {
+		f.err = err
+		f.entry = cache.Entry{Rcode: rcodeServFail, EDE: ede, Flags: cache.Failure, TTL: failureTTL}
+		s.failed.Add(1)
+		if s.life.Err() != nil {
+			return
+		}
+		if _, e, st, _ := s.cache.Get(k, now, 0, nil); st == cache.Miss || e.Flags&cache.Failure != 0 {
+			s.cache.Put(k, now, &f.entry)
+		} else {
+			s.cache.Fail(k, now)
+		}
+		return
+	}
+	if f.entry.TTL > 0 {
+		s.cache.Put(k, now, &f.entry)
+	}
+}

@@ -1,0 +1,338 @@
+// Package validate tells whether answers are what the owners of zones have
+// signed: DNSSEC, RFC 4033 to 4035, 5155, 6840.
+//
+// A message goes through [Validator.Validate]: its records are grouped into
+// RRsets, the chain of CNAME and DNAME is followed from the question, each set
+// on the way is verified with the keys of the zone that signed it, and what is
+// not there has to be denied by NSEC or NSEC3 records. The keys of a zone come
+// from its DNSKEY set, which a DS set of its parent vouches for, and so on up
+// to a trust anchor. What is unsigned has to lie below a delegation that is
+// proven to have no DS. Keys and delegations are asked for with [Ask], and are
+// remembered.
+//
+// An attacker can sign answers that cause much work, so all of it is bounded
+// for one message: questions, signatures tried, hashes (CVE-2023-50387,
+// CVE-2023-50868).
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	miekg "github.com/miekg/dns"
+	"strings"
+	"time"
+)
+
+// A Status is what is known of an answer.
+type Status uint8
+
+const (
+	Insecure Status = iota // nothing vouches for it, as it should be
+	Secure
+	Bogus // it should be vouched for and is not
+)
+
+func (s Status) String() string { return [...]string{"insecure", "secure", "bogus"}[s%3] }
+
+// A Result is what Validate found.
+type Result struct {
+	Status Status
+	EDE    uint16 // of a bogus answer, RFC 8914
+	Why    string // the same for people
+}
+
+// Extended DNS Errors.
+const (
+	edeBogus         = 6
+	edeExpired       = 7
+	edeNotYetValid   = 8
+	edeDNSKEYMissing = 9
+	edeRRSIGsMissing = 10
+	edeNSECMissing   = 12
+	edeNoUpstream    = 22
+)
+
+// Bounds of the work for one message.
+const (
+	mostQuestions  = 64
+	mostSignatures = 64 // tried
+	mostHashes     = 300
+	mostFailures   = 16 // signatures that were tried and wrong
+	mostSets       = 64
+	mostLinks      = 16  // CNAME and DNAME
+	setSignatures  = 8   // looked at of an RRset
+	sameTag        = 4   // keys of one tag tried
+	mostKeys       = 64  // of a zone
+	mostIterations = 100 // of NSEC3; more is insecure (RFC 9276 section 3.2)
+	clockSkew      = time.Hour
+)
+
+// Ask gets an answer message from upstream, with DNSSEC records and whatever
+// the upstream itself thinks of them (DO and CD set). name is in wire form.
+type Ask func(ctx context.Context, name []byte, qtype uint16) ([]byte, error)
+
+// Config is the settings of validation.
+type Config struct {
+	Anchors  []string `yaml:"trust-anchors"`          // DS or DNSKEY records; default the root's
+	Negative []string `yaml:"negative-trust-anchors"` // domains that are not validated
+}
+
+// A Validator validates. Its methods are for many goroutines at once.
+type Validator struct {
+	ask      Ask
+	anchors  map[string]anchor // by zone
+	negative map[string]bool
+	now      func() time.Time
+	memory   memory
+	Counts   Counts
+}
+
+// work is what is left of what may be done for one message.
+type work struct{ questions, signatures, failures, hashes int }
+
+// A fault is why something is bogus.
+type fault struct {
+	ede uint16
+	why string
+}
+
+func (f *fault) Error() string { return f.why }
+
+func faultf(ede uint16, format string, args ...any) *fault {
+	return &fault{ede, fmt.Sprintf(format, args...)}
+}
+
+// faultOf returns the fault that err is, nil if it is none.
+func faultOf(err error) *fault {
+	var f *fault
+	errors.As(err, &f)
+	return f
+}
+
+// errInsecure is for what proves that nothing vouches for a name.
+var errInsecure = errors.New("insecure")
+
+// Validate says what an answer is worth. It writes the owner names of m in
+// lower case and cuts TTLs to what the signatures allow (RFC 4035 section
+// 5.3.3).
+func (v *Validator) Validate(ctx context.Context, m *miekg.Msg) Result {
+	w := &work{mostQuestions, mostSignatures, mostFailures, mostHashes}
+	err := v.message(ctx, w, m)
+	switch f := faultOf(err); {
+	case err == nil:
+		v.Counts.Secure.Add(1)
+		return Result{Status: Secure}
+	case errors.Is(err, errInsecure):
+		v.Counts.Insecure.Add(1)
+		return Result{Status: Insecure}
+	case f != nil:
+		v.Counts.Bogus.Add(1)
+		return Result{Bogus, f.ede, f.why}
+	}
+	v.Counts.Bogus.Add(1)
+	return Result{Bogus, edeNoUpstream, err.Error()}
+}
+
+// message is Validate: nil is for secure.
+func (v *Validator) message(ctx context.Context, w *work, m *miekg.Msg) error {
+	if len(m.Question) != 1 {
+		return faultf(edeBogus, "the answer has %d questions", len(m.Question))
+	}
+	q := m.Question[0]
+	if m.Rcode != miekg.RcodeSuccess && m.Rcode != miekg.RcodeNameError || q.Qclass != miekg.ClassINET || q.Qtype == miekg.TypeRRSIG {
+		return errInsecure
+	}
+	answer, authority := group(m.Answer), group(m.Ns)
+	if len(answer.sets)+len(authority.sets) > mostSets {
+		return faultf(edeBogus, "the answer has too many RRsets")
+	}
+	name := miekg.CanonicalName(q.Name)
+	insecure := false
+	for range mostLinks {
+		next, done, err := v.link(ctx, w, name, q.Qtype, answer, authority)
+		if errors.Is(err, errInsecure) {
+			insecure, err = true, nil
+		}
+		if err != nil {
+			return err
+		}
+		if done && m.Rcode == miekg.RcodeNameError && !insecure {
+			return faultf(edeBogus, "%s is said not to exist, with records of it", name)
+		}
+		if done {
+			return either(insecure)
+		}
+		if next == "" {
+			if err := v.denial(ctx, w, name, m, authority); err != nil {
+				return err
+			}
+			return either(insecure)
+		}
+		name = next
+	}
+	return faultf(edeBogus, "the chain of CNAMEs is too long")
+}
+
+func either(insecure bool) error {
+	if insecure {
+		return errInsecure
+	}
+	return nil
+}
+
+// link validates what the answer says of name: its records, which ends the
+// chain, or a CNAME or DNAME, which leads to the next name. An insecure link
+// has both a next name and an error.
+func (v *Validator) link(ctx context.Context, w *work, name string, qtype uint16, answer, authority sections) (next string, done bool, err error) {
+	if qtype == miekg.TypeANY {
+		for _, s := range answer.sets {
+			if s.name != name {
+				continue
+			}
+			done = true
+			switch e := v.positive(ctx, w, s, authority); {
+			case errors.Is(e, errInsecure):
+				err = e
+			case e != nil:
+				return "", false, e
+			}
+		}
+		return "", done, err
+	}
+	if s := answer.of(name, qtype); s != nil {
+		return "", true, v.positive(ctx, w, s, authority)
+	}
+	if s := answer.of(name, miekg.TypeCNAME); s != nil {
+		if d := answer.dname(name); d != nil && len(s.sigs) == 0 {
+			return v.dname(ctx, w, d, name, s, authority)
+		}
+		c := s.rrs[0].(*miekg.CNAME)
+		if len(s.rrs) > 1 {
+			return "", false, faultf(edeBogus, "%s has several CNAMEs", name)
+		}
+		return miekg.CanonicalName(c.Target), false, v.positive(ctx, w, s, authority)
+	}
+	if d := answer.dname(name); d != nil {
+		return v.dname(ctx, w, d, name, nil, authority)
+	}
+	return "", false, nil
+}
+
+// dname follows a DNAME; the CNAME made of it has no signature of its own
+// (RFC 6672 section 5.3.1).
+func (v *Validator) dname(ctx context.Context, w *work, d *rrset, name string, cname *rrset, authority sections) (string, bool, error) {
+	if len(d.rrs) > 1 {
+		return "", false, faultf(edeBogus, "%s has several DNAMEs", d.name)
+	}
+	target := miekg.CanonicalName(d.rrs[0].(*miekg.DNAME).Target)
+	front := strings.TrimSuffix(name, d.name)
+	if d.name == "." {
+		front = name
+	}
+	next := front + target
+	if target == "." {
+		next = front
+	}
+	if cname != nil && (len(cname.rrs) != 1 || miekg.CanonicalName(cname.rrs[0].(*miekg.CNAME).Target) != next) {
+		return "", false, faultf(edeBogus, "the CNAME of %s is not what the DNAME of %s makes of it", name, d.name)
+	}
+	if _, ok := miekg.IsDomainName(next); !ok {
+		return "", false, faultf(edeBogus, "the DNAME of %s makes %s too long", d.name, name)
+	}
+	return next, false, v.positive(ctx, w, d, authority)
+}
+
+// positive validates an RRset of the answer; one that a wildcard made must
+// come with the proof that nothing nearer exists (RFC 4035 section 5.3.4).
+func (v *Validator) positive(ctx context.Context, w *work, s *rrset, authority sections) error {
+	below := s.name
+	if s.rtype == miekg.TypeDS {
+		below = parent(below)
+	}
+	sig, err := v.verify(ctx, w, s, below)
+	if err != nil {
+		return err
+	}
+	if !expanded(s.name, sig) {
+		return nil
+	}
+	p, err := v.proofs(ctx, w, s.name, miekg.CanonicalName(sig.SignerName), authority)
+	if err != nil {
+		return err
+	}
+	return p.noCloser(w, s.name, int(sig.Labels))
+}
+
+// expanded says whether the owner was made by a wildcard.
+func expanded(name string, sig *miekg.RRSIG) bool {
+	n := miekg.CountLabel(name)
+	if strings.HasPrefix(name, "*.") {
+		n--
+	}
+	return n > int(sig.Labels)
+}
+
+// denial validates that name, the last of the chain, has no such records. It
+// puts right an NXDOMAIN for a name that is proven to exist without them, as
+// some servers answer for empty non-terminals.
+func (v *Validator) denial(ctx context.Context, w *work, name string, m *miekg.Msg, authority sections) error {
+	qtype := m.Question[0].Qtype
+	signer := authority.denier(name, qtype)
+	if signer == "" {
+		// Nothing signed denies it: right only where nothing is signed.
+		return v.otherwise(ctx, w, name, qtype, faultf(edeNSECMissing, "nothing proves that %s has no %s", name, miekg.Type(qtype)))
+	}
+	p, err := v.proofs(ctx, w, name, signer, authority)
+	if err != nil {
+		return v.otherwise(ctx, w, name, qtype, err)
+	}
+	if m.Rcode == miekg.RcodeNameError {
+		err = p.noName(w, name)
+		if err != nil && len(p.nsec) > 0 && p.noData(w, name, qtype) == nil {
+			m.Rcode, err = miekg.RcodeSuccess, nil
+		}
+	} else {
+		err = p.noData(w, name, qtype)
+	}
+	if err != nil {
+		return v.otherwise(ctx, w, name, qtype, err)
+	}
+	return nil
+}
+
+// otherwise returns errInsecure if the denial of name needs no signature, else
+// err.
+func (v *Validator) otherwise(ctx context.Context, w *work, name string, qtype uint16, err error) error {
+	if errors.Is(err, errInsecure) {
+		return err
+	}
+	if qtype == miekg.TypeDS {
+		name = parent(name)
+	}
+	if e := v.unsigned(ctx, w, name); errors.Is(e, errInsecure) {
+		return e
+	}
+	return err
+}
+
+// unsigned returns errInsecure if name is where nothing is signed, nil if it
+// should be signed, else what is wrong.
+func (v *Validator) unsigned(ctx context.Context, w *work, name string) error {
+	top := v.anchorOf(name)
+	if top == "" {
+		return errInsecure
+	}
+	for at := range fromTop(name, top) {
+		if v.negative[at] {
+			return errInsecure
+		}
+		if at == top {
+			continue
+		}
+		if _, err := v.delegation(ctx, w, at); err != nil && !errors.Is(err, errNoCut) {
+			return err
+		}
+	}
+	return nil
+}
