@@ -3,6 +3,7 @@ package nameserver
 import (
 	"context"
 	"fmt"
+	miekg "github.com/miekg/dns"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -11,14 +12,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
+	"shuultuur/dns"
+	"shuultuur/filter"
 	"shuultuur/nameserver/batch"
-	"shuultuur/nameserver/wire"
+	"shuultuur/setting"
 )
 
-// laneAt makes a lane as a socket has it, without the socket.
-func laneAt(t testing.TB, cfg Config, rs ...wire.Responder) *lane {
+// handlerAt makes a handler as a socket has it, without the socket.
+func handlerAt(t testing.TB, cfg Config, rs ...Responder) *handler {
 	t.Helper()
 	cfg.Listen = []string{"127.0.0.1:0"}
 	s, err := New(cfg, slog.New(slog.DiscardHandler), nil)
@@ -26,25 +27,25 @@ func laneAt(t testing.TB, cfg Config, rs ...wire.Responder) *lane {
 		t.Fatal(err)
 	}
 	if len(rs) == 0 {
-		rs = []wire.Responder{&zone{}}
+		rs = []Responder{&zone{}}
 	}
 	s.SetResponders(nil, rs...)
-	return &lane{s: s, t: s.shards[0], batch: true}
+	return &handler{s: s, t: s.shards[0], batch: true}
 }
 
 // ask is one query by UDP at a time after the start; nil for no reply.
-func (l *lane) askAt(t testing.TB, client string, after time.Duration, m *dns.Msg) *dns.Msg {
+func (l *handler) askAt(t testing.TB, client string, after time.Duration, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
 	msg, err := m.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.q.Client, l.q.Transport, l.q.At = netip.AddrPortFrom(netip.MustParseAddr(client), 5353), wire.UDP, l.s.start.Add(after)
+	l.q.Client, l.q.Transport, l.q.At = netip.AddrPortFrom(netip.MustParseAddr(client), 5353), dns.UDP, l.s.start.Add(after)
 	b, o := l.answer(msg, make([]byte, 0, batch.OutBytes))
-	if o != wire.Answered {
+	if o != dns.Answered {
 		return nil
 	}
-	r := new(dns.Msg)
+	r := new(miekg.Msg)
 	if err := r.Unpack(b); err != nil {
 		t.Fatal(err)
 	}
@@ -55,26 +56,26 @@ func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
 	for _, x := range []struct {
 		name                string
 		slip                int
-		query               func(i int) *dns.Msg
+		query               func(i int) *miekg.Msg
 		clients             []string
 		after               time.Duration // all within
 		whole, slipped, not int           // replies of 1000, with a bit of room
 	}{
-		{"one name", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
-		{"a /24 is one", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "198.51.100.99"}, 0, 100, 450, 450},
-		{"a /56 is one", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"2001:db8:0:1::1", "2001:db8:0:2::2"}, 0, 100, 450, 450},
-		{"two networks", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "203.0.113.7"}, 0, 200, 400, 400},
-		{"random names that are not", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("gone%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
-		{"random names of a wildcard", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.wild.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
-		{"errors", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.example.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
-		{"different names", 2, func(i int) *dns.Msg { return query(fmt.Sprintf("x%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 1000, 0, 0},
-		{"no slip", -1, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 0, 900},
-		{"slip all", 1, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 900, 0},
-		{"slowly", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 10 * time.Second, 1000, 0, 0},
-		{"our own clients", 2, func(int) *dns.Msg { return query("www.test.", 1) }, []string{"192.168.1.7"}, 0, 1000, 0, 0},
+		{"one name", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"a /24 is one", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "198.51.100.99"}, 0, 100, 450, 450},
+		{"a /56 is one", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"2001:db8:0:1::1", "2001:db8:0:2::2"}, 0, 100, 450, 450},
+		{"two networks", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7", "203.0.113.7"}, 0, 200, 400, 400},
+		{"random names that are not", 2, func(i int) *miekg.Msg { return query(fmt.Sprintf("gone%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"random names of a wildcard", 2, func(i int) *miekg.Msg { return query(fmt.Sprintf("x%d.wild.test.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"errors", 2, func(i int) *miekg.Msg { return query(fmt.Sprintf("x%d.example.", i), 1) }, []string{"198.51.100.7"}, 0, 100, 450, 450},
+		{"different names", 2, func(i int) *miekg.Msg { return query(fmt.Sprintf("x%d.test.", i), 1) }, []string{"198.51.100.7"}, 0, 1000, 0, 0},
+		{"no slip", -1, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 0, 900},
+		{"slip all", 1, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 0, 100, 900, 0},
+		{"slowly", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"198.51.100.7"}, 10 * time.Second, 1000, 0, 0},
+		{"our own clients", 2, func(int) *miekg.Msg { return query("www.test.", 1) }, []string{"192.168.1.7"}, 0, 1000, 0, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			l := laneAt(t, Config{RRL: RRL{Rate: 100, Slip: x.slip}})
+			l := handlerAt(t, Config{RRL: RRL{Rate: 100, Slip: setting.Count(x.slip)}})
 			whole, slipped, not := 0, 0, 0
 			for i := range 1000 {
 				r := l.askAt(t, x.clients[i%len(x.clients)], x.after*time.Duration(i)/1000, x.query(i))
@@ -91,7 +92,7 @@ func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
 			if !near(whole, x.whole) || !near(slipped, x.slipped) || !near(not, x.not) {
 				t.Errorf("whole %d, slipped %d, dropped %d; want %d, %d, %d", whole, slipped, not, x.whole, x.slipped, x.not)
 			}
-			if lost := l.t.lost; lost[rrlDropped] != uint64(not) || lost[rrlSlipped] != uint64(slipped) {
+			if lost := l.t.drops; lost[rrlDropped] != uint64(not) || lost[rrlSlipped] != uint64(slipped) {
 				t.Errorf("counted %d, %d", lost[rrlDropped], lost[rrlSlipped])
 			}
 		})
@@ -99,21 +100,21 @@ func TestRRLLimitsLikeRepliesAndSlips(t *testing.T) {
 }
 
 func TestAGoodCookieIsNotLimitedAndABadOneIsAskedAgain(t *testing.T) {
-	l := laneAt(t, Config{RRL: RRL{Rate: 1, Slip: 1}})
-	with := func(cookie string) *dns.Msg {
+	l := handlerAt(t, Config{RRL: RRL{Rate: 1, Slip: 1}})
+	with := func(cookie string) *miekg.Msg {
 		m := query("www.test.", 1)
 		m.SetEdns0(1232, false)
-		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: cookie}}
+		m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: cookie}}
 		return l.askAt(t, "198.51.100.7", 0, m)
 	}
 	for range 10 {
 		with("0102030405060708")
 	}
 	r := with("0102030405060708")
-	if r.Rcode != badCook {
+	if r.Rcode != dns.RcodeBadCookie {
 		t.Fatalf("limited, with a client cookie: %v", r)
 	}
-	ours := r.IsEdns0().Option[0].(*dns.EDNS0_COOKIE).Cookie
+	ours := r.IsEdns0().Option[0].(*miekg.EDNS0_COOKIE).Cookie
 	for range 10 {
 		if r := with(ours); r.Rcode != 0 || len(r.Answer) != 1 {
 			t.Fatalf("with our cookie: %v", r)
@@ -122,7 +123,7 @@ func TestAGoodCookieIsNotLimitedAndABadOneIsAskedAgain(t *testing.T) {
 }
 
 func TestRateOfOneClient(t *testing.T) {
-	l := laneAt(t, Config{Rate: 50})
+	l := handlerAt(t, Config{Rate: 50})
 	n := 0
 	for i := range 1000 { // in two seconds: what a second gives may come at once
 		if l.askAt(t, "192.168.1.7", time.Duration(i)*2*time.Millisecond, query("www.test.", 1)) != nil {
@@ -132,8 +133,8 @@ func TestRateOfOneClient(t *testing.T) {
 	if n < 145 || n > 155 {
 		t.Errorf("%d answers in two seconds at 50 a second and 50 at once", n)
 	}
-	if l.t.lost[overRate] != uint64(1000-n) {
-		t.Errorf("counted %d", l.t.lost[overRate])
+	if l.t.drops[overRate] != uint64(1000-n) {
+		t.Errorf("counted %d", l.t.drops[overRate])
 	}
 	if l.askAt(t, "192.168.1.8", 2*time.Second, query("www.test.", 1)) == nil {
 		t.Error("a neighbour is limited")
@@ -174,9 +175,9 @@ func TestALimiterForgetsButDoesNotGrow(t *testing.T) {
 
 func TestWhoMayAsk(t *testing.T) {
 	some := func(p string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(p)} }
-	l := laneAt(t, Config{Allow: some("198.51.100.0/24"), Deny: some("198.51.100.128/25"), Recursion: some("198.51.100.0/26")}, &recursing{})
+	l := handlerAt(t, Config{Allow: some("198.51.100.0/24"), Deny: some("198.51.100.128/25"), Recursion: some("198.51.100.0/26")}, &recursing{})
 	for client, want := range map[string]int{
-		"198.51.100.1": 0, "198.51.100.65": dns.RcodeRefused, "203.0.113.1": dns.RcodeRefused, "198.51.100.129": -1,
+		"198.51.100.1": 0, "198.51.100.65": miekg.RcodeRefused, "203.0.113.1": miekg.RcodeRefused, "198.51.100.129": -1,
 	} {
 		got := -1
 		if r := l.askAt(t, client, 0, query("www.example.org.", 1)); r != nil {
@@ -186,9 +187,9 @@ func TestWhoMayAsk(t *testing.T) {
 			t.Errorf("%s: %d, want %d", client, got, want)
 		}
 	}
-	l = laneAt(t, Config{}, &recursing{})
+	l = handlerAt(t, Config{}, &recursing{})
 	for client, want := range map[string]int{
-		"127.0.0.1": 0, "10.1.2.3": 0, "192.168.7.7": 0, "fd00::1": 0, "::1": 0, "8.8.8.8": dns.RcodeRefused, "2001:db8::1": dns.RcodeRefused,
+		"127.0.0.1": 0, "10.1.2.3": 0, "192.168.7.7": 0, "fd00::1": 0, "::1": 0, "8.8.8.8": miekg.RcodeRefused, "2001:db8::1": miekg.RcodeRefused,
 	} {
 		if r := l.askAt(t, client, 0, query("www.example.org.", 1)); r == nil || r.Rcode != want {
 			t.Errorf("%s: %v, want %d", client, r, want)
@@ -199,17 +200,17 @@ func TestWhoMayAsk(t *testing.T) {
 // recursing answers whom recursion is offered.
 type recursing struct{ zone }
 
-func (*recursing) Answer(q *wire.Query, _ *wire.Reply) wire.Outcome {
+func (*recursing) Answer(q *dns.Query, _ *dns.Reply, _ *filter.Transaction) dns.Outcome {
 	if !q.Recursion {
-		return wire.Declined
+		return dns.Declined
 	}
-	return wire.Answered
+	return dns.Answered
 }
 
 func TestAFullQueueDropsTheOldest(t *testing.T) {
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 10)}
 	s := start(t, Config{Workers: 1, Queue: 3}, nil, z)
-	c, err := net.Dial("udp", s.at(wire.UDP))
+	c, err := net.Dial("udp", s.at(dns.UDP))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,8 +242,8 @@ func TestAFullQueueDropsTheOldest(t *testing.T) {
 
 func TestAQueryThatWaitedTooLongIsNotAsked(t *testing.T) {
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 10)}
-	s := start(t, Config{Workers: 1, Wait: 100 * time.Millisecond}, nil, z)
-	c, err := net.Dial("udp", s.at(wire.UDP))
+	s := start(t, Config{Workers: 1, Wait: setting.Duration(100 * time.Millisecond)}, nil, z)
+	c, err := net.Dial("udp", s.at(dns.UDP))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestAQueryThatWaitedTooLongIsNotAsked(t *testing.T) {
 	c.Write(msg)
 	b := make([]byte, 512)
 	c.SetDeadline(time.Now().Add(5 * time.Second))
-	if n, err := c.Read(b); err != nil || n < 12 || b[3]&15 != servFail {
+	if n, err := c.Read(b); err != nil || n < 12 || b[3]&15 != dns.RcodeServFail {
 		t.Fatalf("% x %v", b[:n], err)
 	}
 	for s.lost(queueOld) < 1 {
@@ -269,11 +270,11 @@ func TestAQueryThatWaitedTooLongIsNotAsked(t *testing.T) {
 func TestAFloodIsBounded(t *testing.T) {
 	const workers = 8
 	z := &zone{gate: make(chan struct{})}
-	s := start(t, Config{Workers: workers, Queue: 32, Sockets: 2}, nil, z)
+	s := start(t, Config{Workers: setting.Count(workers), Queue: 32, Sockets: 2}, nil, z)
 	before := runtime.NumGoroutine()
 	var conns []net.Conn
 	for range 4 {
-		c, err := net.Dial("udp", s.at(wire.UDP))
+		c, err := net.Dial("udp", s.at(dns.UDP))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,15 +289,15 @@ func TestAFloodIsBounded(t *testing.T) {
 		}
 		conns[i%len(conns)].Write(msg)
 	}
-	for read.Load() == 0 || s.sums().requests[wire.UDP][0][0] != uint64(read.Load()) { // until no more come
-		read.Store(int64(s.sums().requests[wire.UDP][0][0]))
+	for read.Load() == 0 || s.sums().requests[dns.UDP][0][0] != uint64(read.Load()) { // until no more come
+		read.Store(int64(s.sums().requests[dns.UDP][0][0]))
 		time.Sleep(20 * time.Millisecond)
 	}
 	if grown := runtime.NumGoroutine() - before; grown > workers+10 { // its own may have started after before
 		t.Errorf("%d more goroutines for %d queries and %d workers", grown, read.Load(), workers)
 	}
 	s.queue.mu.Lock()
-	jobs := len(s.queue.free) + s.queue.crowds.inLine
+	jobs := len(s.queue.free) + s.queue.domains.queued
 	s.queue.mu.Unlock()
 	if jobs > 32+workers+4 {
 		t.Errorf("%d jobs", jobs)
@@ -312,9 +313,9 @@ func TestAFloodIsBounded(t *testing.T) {
 
 func TestTheRecordIsSampled(t *testing.T) {
 	var all, blocked atomic.Int64
-	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Log: 100}, slog.New(slog.DiscardHandler), func(q *wire.Query, r *wire.Reply, _ time.Duration) {
+	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, Log: 100}, slog.New(slog.DiscardHandler), func(q *dns.Query, r *dns.Reply, judged *filter.Transaction, _ time.Duration) {
 		all.Add(1)
-		if r.T.Verdict.Action != 0 {
+		if judged.Verdict.Action != 0 {
 			blocked.Add(1)
 		}
 	})
@@ -322,7 +323,7 @@ func TestTheRecordIsSampled(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetResponders(nil, &zone{})
-	l := &lane{s: s, t: s.shards[0], batch: true}
+	l := &handler{s: s, t: s.shards[0], batch: true}
 	for range 500 {
 		l.askAt(t, "127.0.0.1", 0, query("www.test.", 1))
 	}
@@ -332,8 +333,8 @@ func TestTheRecordIsSampled(t *testing.T) {
 	for range 500 {
 		l.askAt(t, "127.0.0.1", 0, query("blocked.test.", 1))
 	}
-	if all.Load() != 100 || blocked.Load() != 25 || l.t.lost[unlogged] != 900 {
-		t.Errorf("%d recorded, %d of them blocked, %d not", all.Load(), blocked.Load(), l.t.lost[unlogged])
+	if all.Load() != 100 || blocked.Load() != 25 || l.t.drops[unlogged] != 900 {
+		t.Errorf("%d recorded, %d of them blocked, %d not", all.Load(), blocked.Load(), l.t.drops[unlogged])
 	}
 }
 
@@ -344,7 +345,7 @@ func TestNothingIsAllocatedForAQuery(t *testing.T) {
 	good := func(name string) []byte {
 		m := query(name, 1)
 		m.SetEdns0(1232, true)
-		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}}
+		m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: "0102030405060708"}}
 		b, err := m.Pack()
 		if err != nil {
 			t.Fatal(err)
@@ -356,11 +357,11 @@ func TestNothingIsAllocatedForAQuery(t *testing.T) {
 		"malformed": good("www.test.")[:30], "blocked": good("blocked.test."),
 	} {
 		for _, client := range []string{"127.0.0.1:53", "198.51.100.1:53", "[2001:db8::1]:53"} {
-			l := laneAt(t, Config{Rate: 1e6, RRL: RRL{Rate: 1e6}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
+			l := handlerAt(t, Config{Rate: 1e6, RRL: RRL{Rate: 1e6}, Deny: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}})
 			buf := make([]byte, 0, batch.OutBytes)
 			l.q.Client, l.q.At = netip.MustParseAddrPort(client), time.Now()
 			if n := testing.AllocsPerRun(100, func() {
-				if _, o := l.answer(msg, buf); o != wire.Answered {
+				if _, o := l.answer(msg, buf); o != dns.Answered {
 					panic("no answer")
 				}
 			}); n != 0 {
@@ -374,7 +375,7 @@ func TestNothingIsAllocatedInTheWholeEngine(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	s := laneAt(t, Config{}).s
+	s := handlerAt(t, Config{}).s
 	conns, err := batch.Listen(context.Background(), netip.MustParseAddrPort("127.0.0.1:0"), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -416,7 +417,7 @@ func TestNothingIsAllocatedOnAConnection(t *testing.T) {
 	}
 	s := start(t, Config{}, nil)
 	c := dial(t, s)
-	msg := frame(t, query("www.test.", dns.TypeA))
+	msg := frame(t, query("www.test.", miekg.TypeA))
 	b := make([]byte, 512)
 	if n := testing.AllocsPerRun(200, func() {
 		c.Write(msg)

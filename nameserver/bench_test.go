@@ -2,13 +2,12 @@ package nameserver
 
 import (
 	"context"
+	miekg "github.com/miekg/dns"
+	"golang.org/x/net/ipv4"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
-
-	"github.com/miekg/dns"
-	"golang.org/x/net/ipv4"
 
 	"shuultuur/nameserver/batch"
 )
@@ -21,11 +20,11 @@ func BenchmarkLane(b *testing.B) {
 		edns bool
 	}{{"plain", false}, {"EDNS and cookie", true}} {
 		b.Run(x.name, func(b *testing.B) {
-			l := laneAt(b, Config{})
-			m := query("www.test.", dns.TypeA)
+			l := handlerAt(b, Config{})
+			m := query("www.test.", miekg.TypeA)
 			if x.edns {
 				m.SetEdns0(1232, true)
-				m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}}
+				m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: "0102030405060708"}}
 			}
 			msg, err := m.Pack()
 			if err != nil {
@@ -34,7 +33,7 @@ func BenchmarkLane(b *testing.B) {
 			buf := make([]byte, 0, batch.OutBytes)
 			l.q.Client, l.q.At = netip.MustParseAddrPort("198.51.100.1:5353"), time.Now()
 			for b.Loop() {
-				l.known = false
+				l.proven = false
 				l.answer(msg, buf)
 				l.q.At = l.q.At.Add(10 * time.Millisecond) // below the rate
 			}
@@ -45,13 +44,13 @@ func BenchmarkLane(b *testing.B) {
 // BenchmarkEngine is a batch of queries from the kernel and back, the
 // client's system calls with it; BenchmarkFloor is the same without DNS.
 func BenchmarkEngine(b *testing.B) {
-	s := laneAt(b, Config{}).s
+	s := handlerAt(b, Config{}).s
 	benchmarkBatch(b, func(c *batch.Conn) func(n int) {
 		u, err := newSocket(s, c, s.shards[0])
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(u.others.close)
+		b.Cleanup(u.poller.close)
 		return u.answerAll
 	})
 }
@@ -81,7 +80,7 @@ func benchmarkBatch(b *testing.B, made func(*batch.Conn) func(n int)) {
 	}
 	defer c.Close()
 	client := ipv4.NewPacketConn(c)
-	msg, err := query("www.test.", dns.TypeA).Pack()
+	msg, err := query("www.test.", miekg.TypeA).Pack()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package nameserver
 import (
 	"context"
 	"fmt"
+	miekg "github.com/miekg/dns"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -11,12 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
+	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/nameserver/forward"
-	"shuultuur/nameserver/resolve"
-	"shuultuur/nameserver/wire"
+	"shuultuur/resolver"
+	"shuultuur/resolver/forward"
 )
 
 // pass is a policy that lets everything pass.
@@ -37,13 +36,13 @@ func distant(t *testing.T, while time.Duration) (addr string, asked *atomic.Int6
 		t.Fatal(err)
 	}
 	var late sync.WaitGroup
-	srv := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+	srv := &miekg.Server{PacketConn: pc, Handler: miekg.HandlerFunc(func(w miekg.ResponseWriter, q *miekg.Msg) {
 		asked.Add(1)
-		if dns.IsSubDomain("silent.test.", q.Question[0].Name) {
+		if miekg.IsSubDomain("silent.test.", q.Question[0].Name) {
 			return
 		}
-		m := new(dns.Msg).SetReply(q)
-		m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: 1, Ttl: 60}, A: net.IPv4(192, 0, 2, 1)}}
+		m := new(miekg.Msg).SetReply(q)
+		m.Answer = []miekg.RR{&miekg.A{Hdr: miekg.RR_Header{Name: q.Question[0].Name, Rrtype: miekg.TypeA, Class: 1, Ttl: 60}, A: net.IPv4(192, 0, 2, 1)}}
 		late.Add(1)
 		time.AfterFunc(while, func() {
 			defer late.Done()
@@ -65,12 +64,12 @@ func resolving(t *testing.T, upstream string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := resolve.NewStore(resolve.CacheConfig{}, f.Ask)
+	store, err := resolver.NewStore(resolver.CacheConfig{}, f.Ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := resolve.New(resolve.Config{}, resolve.Parts{Decider: pass{}, Store: store, Routed: [][]byte{[]byte("\x04test\x00")},
-		Identify: func(a netip.Addr) filter.Client { return filter.Client{Addr: a} }})
+	r, err := resolver.New(resolver.Config{}, resolver.Parts{Decider: pass{}, Store: store, Routed: [][]byte{[]byte("\x04test\x00")},
+		Identify: func(a netip.Addr, _ string) filter.Client { return filter.Client{Addr: a} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,16 +106,16 @@ func atOnce(t *testing.T, s *Server, n int, domain string) time.Duration {
 	var all sync.WaitGroup
 	for k := range sockets {
 		all.Go(func() {
-			conn, err := net.Dial("udp", s.at(wire.UDP))
+			conn, err := net.Dial("udp", s.at(dns.UDP))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer conn.Close()
-			c := &dns.Conn{Conn: conn}
-			waiting := map[uint16]*dns.Msg{}
+			c := &miekg.Conn{Conn: conn}
+			waiting := map[uint16]*miekg.Msg{}
 			for i := range n / sockets {
-				m := query(fmt.Sprintf("h%d.%s", k*n/sockets+i, domain), dns.TypeA)
+				m := query(fmt.Sprintf("h%d.%s", k*n/sockets+i, domain), miekg.TypeA)
 				m.Id = uint16(i)
 				waiting[m.Id] = m
 			}
@@ -165,13 +164,13 @@ func TestAColdBurstIsAnsweredBesideASilentDomain(t *testing.T) {
 	stop := make(chan struct{})
 	var flood sync.WaitGroup
 	flood.Go(func() {
-		conn, err := net.Dial("udp", s.at(wire.UDP))
+		conn, err := net.Dial("udp", s.at(dns.UDP))
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer conn.Close()
-		c := &dns.Conn{Conn: conn}
+		c := &miekg.Conn{Conn: conn}
 		for i := 0; ; i++ {
 			select {
 			case <-stop:
@@ -179,7 +178,7 @@ func TestAColdBurstIsAnsweredBesideASilentDomain(t *testing.T) {
 			case <-time.After(time.Millisecond):
 			}
 			for j := range 20 {
-				c.WriteMsg(query(fmt.Sprintf("x%d-%d.silent.test.", i, j), dns.TypeA))
+				c.WriteMsg(query(fmt.Sprintf("x%d-%d.silent.test.", i, j), miekg.TypeA))
 			}
 		}
 	})

@@ -3,22 +3,24 @@ package nameserver
 import (
 	"context"
 	"fmt"
+	miekg "github.com/miekg/dns"
+
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"shuultuur/dns"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"shuultuur/filter"
-	"shuultuur/nameserver/forward"
-	"shuultuur/nameserver/resolve"
-	zones "shuultuur/nameserver/zone"
-	"shuultuur/peertest"
+	"shuultuur/resolver"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+	"shuultuur/test/peer"
+	zones "shuultuur/zone"
 )
 
 // complianceZone has an RRset that no datagram of 512 bytes holds.
@@ -36,19 +38,19 @@ func complianceZone() string {
 type compliance struct {
 	name    string
 	network string
-	query   func(m *dns.Msg)
+	query   func(m *miekg.Msg)
 }
 
-func optOf(version uint8, size uint16, flags uint32, options ...dns.EDNS0) func(*dns.Msg) {
-	return func(m *dns.Msg) {
-		o := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT, Class: size, Ttl: flags}, Option: options}
+func optOf(version uint8, size uint16, flags uint32, options ...miekg.EDNS0) func(*miekg.Msg) {
+	return func(m *miekg.Msg) {
+		o := &miekg.OPT{Hdr: miekg.RR_Header{Name: ".", Rrtype: miekg.TypeOPT, Class: size, Ttl: flags}, Option: options}
 		o.SetVersion(version)
 		m.Extra = append(m.Extra, o)
 	}
 }
 
-func both(fs ...func(*dns.Msg)) func(*dns.Msg) {
-	return func(m *dns.Msg) {
+func both(fs ...func(*miekg.Msg)) func(*miekg.Msg) {
+	return func(m *miekg.Msg) {
 		for _, f := range fs {
 			f(m)
 		}
@@ -56,24 +58,24 @@ func both(fs ...func(*dns.Msg)) func(*dns.Msg) {
 }
 
 func compliances() (all []compliance) {
-	add := func(name, network string, f func(*dns.Msg)) { all = append(all, compliance{name, network, f}) }
-	flag := func(f func(h *dns.MsgHdr)) func(*dns.Msg) { return func(m *dns.Msg) { f(&m.MsgHdr) } }
-	big := func(m *dns.Msg) { m.Question[0].Name, m.Question[0].Qtype = "big."+m.Question[0].Name, dns.TypeTXT }
-	unknown := &dns.EDNS0_LOCAL{Code: 100}
-	nsid, expire := &dns.EDNS0_NSID{Code: dns.EDNS0NSID}, &dns.EDNS0_EXPIRE{Code: dns.EDNS0EXPIRE, Empty: true}
-	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}
-	subnet := &dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, Address: net.IPv4zero}
+	add := func(name, network string, f func(*miekg.Msg)) { all = append(all, compliance{name, network, f}) }
+	flag := func(f func(h *miekg.MsgHdr)) func(*miekg.Msg) { return func(m *miekg.Msg) { f(&m.MsgHdr) } }
+	big := func(m *miekg.Msg) { m.Question[0].Name, m.Question[0].Qtype = "big."+m.Question[0].Name, miekg.TypeTXT }
+	unknown := &miekg.EDNS0_LOCAL{Code: 100}
+	nsid, expire := &miekg.EDNS0_NSID{Code: miekg.EDNS0NSID}, &miekg.EDNS0_EXPIRE{Code: miekg.EDNS0EXPIRE, Empty: true}
+	cookie := &miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: "0102030405060708"}
+	subnet := &miekg.EDNS0_SUBNET{Code: miekg.EDNS0SUBNET, Family: 1, Address: net.IPv4zero}
 
 	add("dns", "udp", both())
-	add("aa", "udp", flag(func(h *dns.MsgHdr) { h.Authoritative = true }))
-	add("ad", "udp", flag(func(h *dns.MsgHdr) { h.AuthenticatedData = true }))
-	add("cd", "udp", flag(func(h *dns.MsgHdr) { h.CheckingDisabled = true }))
-	add("ra", "udp", flag(func(h *dns.MsgHdr) { h.RecursionAvailable = true }))
-	add("tc", "udp", flag(func(h *dns.MsgHdr) { h.Truncated = true }))
-	add("zflag", "udp", flag(func(h *dns.MsgHdr) { h.Zero = true }))
-	add("opcode", "udp", func(m *dns.Msg) { m.Opcode, m.Question = 15, nil })
-	add("opcodeflg", "udp", func(m *dns.Msg) {
-		m.MsgHdr = dns.MsgHdr{Id: m.Id, Opcode: 15, Authoritative: true, Truncated: true, RecursionDesired: true, RecursionAvailable: true,
+	add("aa", "udp", flag(func(h *miekg.MsgHdr) { h.Authoritative = true }))
+	add("ad", "udp", flag(func(h *miekg.MsgHdr) { h.AuthenticatedData = true }))
+	add("cd", "udp", flag(func(h *miekg.MsgHdr) { h.CheckingDisabled = true }))
+	add("ra", "udp", flag(func(h *miekg.MsgHdr) { h.RecursionAvailable = true }))
+	add("tc", "udp", flag(func(h *miekg.MsgHdr) { h.Truncated = true }))
+	add("zflag", "udp", flag(func(h *miekg.MsgHdr) { h.Zero = true }))
+	add("opcode", "udp", func(m *miekg.Msg) { m.Opcode, m.Question = 15, nil })
+	add("opcodeflg", "udp", func(m *miekg.Msg) {
+		m.MsgHdr = miekg.MsgHdr{Id: m.Id, Opcode: 15, Authoritative: true, Truncated: true, RecursionDesired: true, RecursionAvailable: true,
 			Zero: true, AuthenticatedData: true, CheckingDisabled: true}
 		m.Question = nil
 	})
@@ -84,37 +86,37 @@ func compliances() (all []compliance) {
 	add("ednsopt", "udp", optOf(0, 4096, 0, unknown))
 	add("edns1opt", "udp", optOf(1, 4096, 0, unknown))
 	add("do", "udp", optOf(0, 4096, 0x8000))
-	add("docd", "udp", both(flag(func(h *dns.MsgHdr) { h.CheckingDisabled = true }), optOf(0, 4096, 0x8000)))
+	add("docd", "udp", both(flag(func(h *miekg.MsgHdr) { h.CheckingDisabled = true }), optOf(0, 4096, 0x8000)))
 	add("edns1do", "udp", optOf(1, 4096, 0x8000))
 	add("ednsflags", "udp", optOf(0, 4096, 0x80))
 	add("edns1flags", "udp", optOf(1, 4096, 0x40))
 	add("optlist", "udp", optOf(0, 4096, 0, nsid, subnet, expire, cookie))
 	for _, o := range []struct {
 		name string
-		opt  dns.EDNS0
+		opt  miekg.EDNS0
 	}{{"nsid", nsid}, {"cookie", cookie}, {"expire", expire}, {"subnet", subnet}} {
 		add("edns"+o.name, "udp", optOf(0, 4096, 0, o.opt))
 		add("edns1"+o.name, "udp", optOf(1, 4096, 0, o.opt))
 	}
 	add("ednstcp", "tcp", both(big, optOf(0, 512, 0x8000)))
 	add("bind11", "udp", optOf(0, 4096, 0x8000, cookie))
-	add("dig11", "udp", both(flag(func(h *dns.MsgHdr) { h.RecursionDesired, h.AuthenticatedData = true, true }), optOf(0, 4096, 0, cookie)))
-	for _, typ := range []uint16{dns.TypeA, dns.TypeNS, dns.TypeMD, dns.TypeMF, dns.TypeCNAME, dns.TypeMB, dns.TypeNULL, dns.TypePTR, dns.TypeHINFO, dns.TypeMX,
-		dns.TypeTXT, dns.TypeRP, dns.TypeSIG, dns.TypeKEY, dns.TypeAAAA, dns.TypeLOC, dns.TypeNXT, dns.TypeSRV, dns.TypeNAPTR, dns.TypeDNAME, dns.TypeAPL,
-		dns.TypeSSHFP, dns.TypeDNSKEY, dns.TypeNSEC3PARAM, dns.TypeTLSA, dns.TypeCDS, dns.TypeHTTPS, dns.TypeSPF, dns.TypeURI, dns.TypeCAA, 666, 1000} {
-		add(dns.Type(typ).String(), "udp", func(m *dns.Msg) { m.Question[0].Qtype = typ })
+	add("dig11", "udp", both(flag(func(h *miekg.MsgHdr) { h.RecursionDesired, h.AuthenticatedData = true, true }), optOf(0, 4096, 0, cookie)))
+	for _, typ := range []uint16{miekg.TypeA, miekg.TypeNS, miekg.TypeMD, miekg.TypeMF, miekg.TypeCNAME, miekg.TypeMB, miekg.TypeNULL, miekg.TypePTR, miekg.TypeHINFO, miekg.TypeMX,
+		miekg.TypeTXT, miekg.TypeRP, miekg.TypeSIG, miekg.TypeKEY, miekg.TypeAAAA, miekg.TypeLOC, miekg.TypeNXT, miekg.TypeSRV, miekg.TypeNAPTR, miekg.TypeDNAME, miekg.TypeAPL,
+		miekg.TypeSSHFP, miekg.TypeDNSKEY, miekg.TypeNSEC3PARAM, miekg.TypeTLSA, miekg.TypeCDS, miekg.TypeHTTPS, miekg.TypeSPF, miekg.TypeURI, miekg.TypeCAA, 666, 1000} {
+		add(miekg.Type(typ).String(), "udp", func(m *miekg.Msg) { m.Question[0].Qtype = typ })
 	}
 	return all
 }
 
 // asks puts a case to a server and returns its answer; recurse is for
 // resolvers.
-func (x *compliance) asks(t *testing.T, addr string, recurse bool) (m, r *dns.Msg) {
+func (x *compliance) asks(t *testing.T, addr string, recurse bool) (m, r *miekg.Msg) {
 	t.Helper()
-	m = query("compliant.example.", dns.TypeSOA)
+	m = query("compliant.example.", miekg.TypeSOA)
 	m.RecursionDesired = recurse
 	x.query(m)
-	c := &dns.Client{Net: x.network, Timeout: 5 * time.Second, UDPSize: 4096}
+	c := &miekg.Client{Net: x.network, Timeout: 5 * time.Second, UDPSize: 4096}
 	r, _, err := c.Exchange(m, addr)
 	if err != nil {
 		t.Fatalf("%s at %s: %v", x.name, addr, err)
@@ -123,8 +125,8 @@ func (x *compliance) asks(t *testing.T, addr string, recurse bool) (m, r *dns.Ms
 }
 
 // shape is what RFC 8906 looks at in an answer: not the data.
-func shape(m, r *dns.Msg) string {
-	s := fmt.Sprintf("%s qr=%v opcode=%d aa=%v tc=%v rd=%v z=%v answers=%v", strings.Replace(dns.RcodeToString[r.Rcode], "BADSIG", "BADVERS", 1), r.Response, r.Opcode, r.Authoritative, r.Truncated, r.RecursionDesired, r.Zero, len(r.Answer) > 0)
+func shape(m, r *miekg.Msg) string {
+	s := fmt.Sprintf("%s qr=%v opcode=%d aa=%v tc=%v rd=%v z=%v answers=%v", strings.Replace(miekg.RcodeToString[r.Rcode], "BADSIG", "BADVERS", 1), r.Response, r.Opcode, r.Authoritative, r.Truncated, r.RecursionDesired, r.Zero, len(r.Answer) > 0)
 	if o := r.IsEdns0(); o != nil {
 		s += fmt.Sprintf(" OPT version=%d do=%v flags=%x", o.Version(), o.Do(), o.Hdr.Ttl&0x7fff)
 		for _, opt := range o.Option {
@@ -140,15 +142,15 @@ func shape(m, r *dns.Msg) string {
 // and returns its address.
 func peerOf(t *testing.T, name, settings string) string {
 	t.Helper()
-	port, file := peertest.Port(t), filepath.Join(t.TempDir(), "conf")
+	port, file := peer.Port(t), filepath.Join(t.TempDir(), "conf")
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(settings, "PORT", port)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	peertest.Start(t, name, "-d", "-c", file)
+	peer.Start(t, name, "-d", "-c", file)
 	addr := "127.0.0.1:" + port
-	c := &dns.Client{Timeout: 200 * time.Millisecond}
+	c := &miekg.Client{Timeout: 200 * time.Millisecond}
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if r, _, err := c.Exchange(new(dns.Msg).SetQuestion("compliant.example.", dns.TypeSOA), addr); err == nil && len(r.Answer) == 1 {
+		if r, _, err := c.Exchange(new(miekg.Msg).SetQuestion("compliant.example.", miekg.TypeSOA), addr); err == nil && len(r.Answer) == 1 {
 			return addr
 		}
 		if time.Now().After(end) {
@@ -192,7 +194,7 @@ func TestEveryPathIsCompliant(t *testing.T) {
 		strings.Replace(nsd, ":", "@", 1)))
 
 	own := zones.NewResponder()
-	if _, err := zones.NewFiles(zones.Config{Files: []zones.File{{Path: file}}}, own, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := zones.NewFiles(zones.Config{Files: []zones.File{{Path: setting.Source(file)}}}, "", own, nil, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	f, err := forward.New(forward.Config{Upstreams: []string{nsd}})
@@ -200,12 +202,12 @@ func TestEveryPathIsCompliant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	store, err := resolve.NewStore(resolve.CacheConfig{}, f.Ask)
+	store, err := resolver.NewStore(resolver.CacheConfig{}, f.Ask)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	others, err := resolve.New(resolve.Config{}, resolve.Parts{Decider: passes{}, Store: store, Identify: func(a netip.Addr) filter.Client { return filter.Client{Addr: a} }})
+	others, err := resolver.New(resolver.Config{}, resolver.Parts{Decider: passes{}, Store: store, Identify: func(a netip.Addr, _ string) filter.Client { return filter.Client{Addr: a} }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +227,7 @@ func TestEveryPathIsCompliant(t *testing.T) {
 				m, r := x.asks(t, p.s.at(0), p.recurse)
 				got := shape(m, r)
 				if p.peer == "" {
-					if o := m.IsEdns0(); r.Rcode != refused && !(o != nil && o.Version() > 0 && r.Rcode == badVers) && !(m.Opcode == 15 && r.Rcode == notImp) {
+					if o := m.IsEdns0(); r.Rcode != dns.RcodeRefused && !(o != nil && o.Version() > 0 && r.Rcode == dns.RcodeBadVers) && !(m.Opcode == 15 && r.Rcode == dns.RcodeNotImp) {
 						t.Errorf("%s: %s", p.path, got)
 					}
 					if r.Zero || r.Truncated || r.Authoritative || (r.IsEdns0() != nil) != (m.IsEdns0() != nil) || r.RecursionDesired != m.RecursionDesired && m.Opcode == 0 {

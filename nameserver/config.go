@@ -2,6 +2,7 @@ package nameserver
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,64 +11,135 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/filter"
+	"shuultuur/dns"
 	"shuultuur/nameserver/batch"
+	"shuultuur/setting"
 )
 
 // Config says where the name server listens, whom it answers and how much.
 type Config struct {
-	Listen []string `yaml:"listen"` // UDP and TCP
-	TLS    []string `yaml:"tls"`    // DNS over TLS
-	HTTPS  []string `yaml:"https"`  // DNS over HTTPS: HTTP/1.1, HTTP/2 and, on the same port of UDP, HTTP/3
-	QUIC   []string `yaml:"quic"`   // DNS over QUIC
-	// Cert and Key are PEM files for tls, https and quic; read again on reload.
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Listen setting.OneOrMore[string] `yaml:"listen"` // UDP and TCP
+	TLS    setting.OneOrMore[string] `yaml:"tls"`    // DNS over TLS
+	HTTPS  setting.OneOrMore[string] `yaml:"https"`  // DNS over HTTPS: HTTP/1.1, HTTP/2 and, on the same port of UDP, HTTP/3
+	QUIC   setting.OneOrMore[string] `yaml:"quic"`   // DNS over QUIC
+	// Cert and Key are PEM files for tls, https and quic; read again when they
+	// change.
+	Cert setting.File `yaml:"cert"`
+	Key  setting.File `yaml:"key"`
+	// Name is our name in the certificate, which the answers to discovery (RFC
+	// 9462) have; default the first in the certificate. Clients may put their
+	// ClientID before it, as in alices-phone.dns.example.com.
+	Name string `yaml:"name"`
 	Path string `yaml:"path"` // of DNS over HTTPS; default /dns-query
+	JSON bool   `yaml:"json"` // answer /dns-query?name=example.com in JSON
 
 	// Trusted lists networks of load balancers whose PROXY protocol header is
 	// believed on tcp, tls and https.
-	Trusted []netip.Prefix `yaml:"trusted"`
-	Deny    []netip.Prefix `yaml:"deny"`  // get no answer at all
-	Allow   []netip.Prefix `yaml:"allow"` // only these are answered, others get REFUSED; default all
-	// Recursion lists networks for which names of others are resolved; default
-	// loopback, private and link-local networks. RRL does not limit them.
-	Recursion []netip.Prefix `yaml:"recursion"`
+	Trusted setting.OneOrMore[netip.Prefix] `yaml:"trusted"`
+	Deny    setting.OneOrMore[netip.Prefix] `yaml:"deny"`  // get no answer at all
+	Allow   setting.OneOrMore[netip.Prefix] `yaml:"allow"` // only these are answered, others get REFUSED; default all
+	// Recursion lists networks that may use us as a resolver; default loopback,
+	// private and link-local networks. RRL does not limit them.
+	Recursion setting.OneOrMore[netip.Prefix] `yaml:"recursion"`
 
-	UDPSize int     `yaml:"udp-size"` // longest reply over UDP in bytes, 512 to 4096; default 1232
-	Rate    int     `yaml:"rate"`     // queries a second of one client (IPv6: /56); default no limit
-	RRL     RRL     `yaml:"rrl"`
-	Cookies Cookies `yaml:"cookies"`
-	NSID    string  `yaml:"nsid"` // our name for those who ask with NSID; default none
+	UDPSize setting.Size  `yaml:"udp-size"` // longest reply over UDP, 512 to 4096 bytes; default 1232
+	Rate    setting.Count `yaml:"rate"`     // queries a second of one client (IPv6: /56); default off
+	RRL     RRL           `yaml:"rrl"`
+	Cookies Cookies       `yaml:"cookies"`
+	NSID    string        `yaml:"nsid"`    // our name for clients that ask with NSID or for id.server; default none
+	Version string        `yaml:"version"` // answer to version.bind; default none
 
-	Sockets     int           `yaml:"sockets"`     // per address of UDP; default GOMAXPROCS, at most 16
-	Connections int           `yaml:"connections"` // at once, of all kinds; default 1024
-	PerClient   int           `yaml:"per-client"`  // connections of one address at once; default 64
-	Pipeline    int           `yaml:"pipeline"`    // queries of one connection under way; default 64
-	Idle        time.Duration `yaml:"idle"`        // a connection without queries; default 30s
-	Workers     int           `yaml:"workers"`     // queries that wait for others at once; default 512
-	Queue       int           `yaml:"queue"`       // queries that wait for a worker; when it is full, the oldest of the domain with the most goes; default 2048
-	Wait        time.Duration `yaml:"wait"`        // longest time for one of them; default 5s
-	Log         int           `yaml:"log"`         // queries a second that are recorded, at most; default 1000, -1 for none
+	Sockets     setting.Count    `yaml:"sockets"`     // per address of UDP; default one for each processor, at most 16
+	Connections setting.Count    `yaml:"connections"` // at once, of all kinds; default 1024
+	PerClient   setting.Count    `yaml:"per-client"`  // connections of one address at once; default 64
+	Pipeline    setting.Count    `yaml:"pipeline"`    // queries of one connection in progress; default 64
+	Idle        setting.Duration `yaml:"idle"`        // a connection without queries ends; default 30s
+	Workers     setting.Count    `yaml:"workers"`     // queries that wait for other servers at once; default 512
+	Queue       setting.Count    `yaml:"queue"`       // queries that wait for a worker; default 2048
+	Wait        setting.Duration `yaml:"wait"`        // longest time for one query; default 5s
+	Log         setting.Count    `yaml:"log"`         // queries a second that are recorded, at most; default 1000
 }
 
-// RRL limits like replies to one network (IPv4: /24, IPv6: /56) over UDP: what
-// an attacker with a forged address would have us send.
+// RRL limits similar replies to one network (IPv4: /24, IPv6: /56) over UDP:
+// what an attacker with a forged address would have us send.
 type RRL struct {
-	Rate int `yaml:"rate"` // a second; default 200, -1 for no limit
-	// Slip lets every so manyth reply through, truncated, so that a real
-	// client can come again over TCP; default 2, -1 for none.
-	Slip int `yaml:"slip"`
+	Rate setting.Count `yaml:"rate"` // a second; default 200
+	// Slip sends one of so many limited replies, truncated, so that a real
+	// client comes again over TCP; default 2.
+	Slip setting.Count `yaml:"slip"`
 }
 
 // Cookies are RFC 7873 and 9018.
 type Cookies struct {
-	// Mode is "on" (default), "off", or "require": who sends a client cookie
-	// over UDP has to send ours with it, or gets BADCOOKIE.
+	// Mode is "on" (default), "off", or "require": a client that sends a client
+	// cookie over UDP has to send ours with it, or gets BADCOOKIE.
 	Mode string `yaml:"mode"`
 	// Secret is 32 hexadecimal digits, for servers that share an address;
 	// default made up at the start.
 	Secret string `yaml:"secret"`
+}
+
+// limits are the numbers of a Config, with defaults.
+type limits struct {
+	sockets, connections, perClient, pipeline, workers, queue int
+	idle, wait                                                time.Duration
+
+	udpSize, rate, rrl, slip, log int // 0 for off
+}
+
+func (c *Config) limits(processors int) (l limits, err error) {
+	for _, n := range []struct {
+		key      string
+		v        setting.Count
+		to       *int
+		def, max int
+		off      bool // may be
+	}{
+		{"udp-size", setting.Count(c.UDPSize), &l.udpSize, 1232, batch.OutBytes - tsigRoom, false},
+		{"rate", c.Rate, &l.rate, 0, 1e6, true},
+		{"rrl.rate", c.RRL.Rate, &l.rrl, 200, 1e6, true},
+		{"rrl.slip", c.RRL.Slip, &l.slip, 2, 1000, true},
+		{"sockets", c.Sockets, &l.sockets, min(processors, 16), 256, false},
+		{"connections", c.Connections, &l.connections, 1024, 1 << 20, false},
+		{"per-client", c.PerClient, &l.perClient, 64, 1 << 20, false},
+		{"pipeline", c.Pipeline, &l.pipeline, 64, 1024, false},
+		{"workers", c.Workers, &l.workers, 512, 1 << 16, false},
+		{"queue", c.Queue, &l.queue, 2048, 1 << 20, false},
+		{"log", c.Log, &l.log, 1000, 1e6, true},
+	} {
+		*n.to = n.v.Or(n.def)
+		switch {
+		case n.v.Off() && !n.off:
+			return l, setting.At(n.key, fmt.Errorf("it cannot be off; write a number from 1 to %d", n.max))
+		case *n.to > n.max:
+			return l, setting.At(n.key, fmt.Errorf("%v is not a number from 1 to %d", n.v, n.max))
+		}
+	}
+	if l.udpSize < 512 {
+		return l, setting.At("udp-size", fmt.Errorf("%d is less than the 512 bytes that every client accepts", l.udpSize))
+	}
+	for _, d := range []struct {
+		key string
+		v   setting.Duration
+		to  *time.Duration
+		def time.Duration
+	}{{"idle", c.Idle, &l.idle, 30 * time.Second}, {"wait", c.Wait, &l.wait, 5 * time.Second}} {
+		if *d.to = d.v.Or(d.def); *d.to <= 0 || *d.to > time.Hour {
+			return l, setting.At(d.key, fmt.Errorf("%v is not a time up to an hour", d.v))
+		}
+	}
+	return l, nil
+}
+
+// path is that of DNS over HTTPS.
+func (c *Config) path() (string, error) {
+	if c.Path == "" {
+		return "/dns-query", nil
+	}
+	if !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "?#{} %") || len(c.Path) > 1 && strings.HasSuffix(c.Path, "/") {
+		return "", setting.At("path", fmt.Errorf("%q is not a path such as /dns-query", c.Path))
+	}
+	return c.Path, nil
 }
 
 var privateNetworks = []netip.Prefix{
@@ -76,69 +148,8 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
 }
 
-// orDefault sets what was not set; -1 stands for 0.
-func orDefault[T int | time.Duration](v *T, def T) {
-	switch *v {
-	case 0:
-		*v = def
-	case -1:
-		*v = 0
-	}
-}
-
-// defaults fills in what was not set and says what cannot be.
-func (c *Config) defaults(procs int) error {
-	for _, n := range []struct {
-		key      string
-		v        *int
-		def, max int
-		none     bool // -1 is a value
-	}{
-		{"udp-size", &c.UDPSize, 1232, batch.OutBytes - tsigRoom, false},
-		{"rate", &c.Rate, -1, 1e6, true},
-		{"rrl.rate", &c.RRL.Rate, 200, 1e6, true},
-		{"rrl.slip", &c.RRL.Slip, 2, 1000, true},
-		{"sockets", &c.Sockets, min(procs, 16), 256, false},
-		{"connections", &c.Connections, 1024, 1 << 20, false},
-		{"per-client", &c.PerClient, 64, 1 << 20, false},
-		{"pipeline", &c.Pipeline, 64, 1024, false},
-		{"workers", &c.Workers, 512, 1 << 16, false},
-		{"queue", &c.Queue, 2048, 1 << 20, false},
-		{"log", &c.Log, 1000, 1e6, true},
-	} {
-		if *n.v < 0 && (*n.v != -1 || !n.none) || *n.v > n.max {
-			return filter.Setting(n.key, fmt.Errorf("%d is not a number from 1 to %d", *n.v, n.max))
-		}
-		orDefault(n.v, n.def)
-		orDefault(n.v, 0) // a default of -1
-	}
-	if c.UDPSize < 512 {
-		return filter.Setting("udp-size", fmt.Errorf("%d is less than the 512 bytes every client takes", c.UDPSize))
-	}
-	for key, d := range map[string]*time.Duration{"idle": &c.Idle, "wait": &c.Wait} {
-		if *d < 0 || *d > time.Hour {
-			return filter.Setting(key, fmt.Errorf("%s is not a time up to an hour", *d))
-		}
-	}
-	orDefault(&c.Idle, 30*time.Second)
-	orDefault(&c.Wait, 5*time.Second)
-	if len(c.NSID) > 128 {
-		return filter.Setting("nsid", fmt.Errorf("%d bytes; it can have 128", len(c.NSID)))
-	}
-	if c.Path == "" {
-		c.Path = "/dns-query"
-	}
-	if !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "?#{} ") {
-		return filter.Setting("path", fmt.Errorf("%q is not a path such as /dns-query", c.Path))
-	}
-	if c.Recursion == nil {
-		c.Recursion = privateNetworks
-	}
-	return nil
-}
-
-// addresses makes addresses of what is written: "192.0.2.1:53", "[::1]:53", or
-// ":53" for every address of both families.
+// addresses reads addresses: "192.0.2.1:53", "[::1]:53", or ":53" for every
+// address of both families.
 func addresses(key string, written []string, def uint16) ([]netip.AddrPort, error) {
 	var all []netip.AddrPort
 	for i, text := range written {
@@ -146,7 +157,7 @@ func addresses(key string, written []string, def uint16) ([]netip.AddrPort, erro
 		if port, ok := strings.CutPrefix(text, ":"); ok {
 			four, err := netip.ParseAddrPort("0.0.0.0:" + port)
 			if err != nil {
-				return nil, filter.Setting(here, fmt.Errorf("%q has no port after the colon, such as :%d", text, def))
+				return nil, setting.At(here, fmt.Errorf("%q has no port after the colon, such as :%d", text, def))
 			}
 			all = append(all, four, netip.AddrPortFrom(netip.IPv6Unspecified(), four.Port()))
 			continue
@@ -157,14 +168,14 @@ func addresses(key string, written []string, def uint16) ([]netip.AddrPort, erro
 		}
 		a, err := netip.ParseAddrPort(text)
 		if err != nil {
-			return nil, filter.Setting(here, fmt.Errorf("%q is not an address such as 127.0.0.1:%d, [::1]:%d or :%d", text, def, def, def))
+			return nil, setting.At(here, fmt.Errorf("%q is not an address such as 127.0.0.1:%d, [::1]:%d or :%d", text, def, def, def))
 		}
 		all = append(all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 	}
 	return all, nil
 }
 
-// A places is where a server listens.
+// places are where a server listens.
 type places struct{ plain, tls, https, quic []netip.AddrPort }
 
 func (c *Config) places() (p places, err error) {
@@ -181,17 +192,17 @@ func (c *Config) places() (p places, err error) {
 		}
 	}
 	if len(p.plain)+len(p.tls)+len(p.https)+len(p.quic) == 0 {
-		return p, filter.Setting("listen", errors.New(`no address to listen on; say for example listen: ["127.0.0.1:53"]`))
+		return p, setting.At("listen", errors.New(`no address to listen on; write for example listen: ["127.0.0.1:53"]`))
 	}
 	if len(p.tls)+len(p.https)+len(p.quic) > 0 && c.Cert == "" {
-		return p, filter.Setting("cert", errors.New("tls, https and quic need a certificate: say cert and key"))
+		return p, setting.At("cert", errors.New("tls, https and quic need a certificate; name it under cert and key"))
 	}
 	return p, nil
 }
 
-// Addresses are where the server is to listen, whatever is spoken there.
+// Addresses are where the server is to listen, of all transports.
 func (c *Config) Addresses() []netip.AddrPort {
-	p, _ := c.places() // a mistake is New's to tell
+	p, _ := c.places() // New returns the mistake
 	return slices.Concat(p.plain, p.tls, p.https, p.quic)
 }
 
@@ -202,11 +213,14 @@ type rules struct {
 	rate, rrl                       int64 // microseconds between two, 0 for no limit
 	slip                            uint32
 	cookies                         mode
-	nsid                            []byte
+	nsid, version                   []byte
 	idle                            time.Duration
 	pipeline                        int
 	log                             int64
 	cert                            *tls.Certificate
+	name                            []byte // ours in wire form, nil where it is not known
+	suffix                          string // "." and our name as text, "" where it is not known
+	json                            bool
 }
 
 type mode uint8
@@ -217,11 +231,16 @@ const (
 	cookiesRequired
 )
 
-func (c *Config) rules() (*rules, error) {
+func (c *Config) rules(l *limits) (*rules, error) {
 	r := &rules{
-		deny: newNetworks(c.Deny), recursion: newNetworks(c.Recursion), trusted: newNetworks(c.Trusted),
-		udpSize: c.UDPSize, rate: interval(c.Rate), rrl: interval(c.RRL.Rate), slip: uint32(c.RRL.Slip),
-		nsid: []byte(c.NSID), idle: c.Idle, pipeline: c.Pipeline, log: int64(c.Log),
+		deny: newNetworks(c.Deny), recursion: newNetworks(c.Recursion.Or(privateNetworks...)), trusted: newNetworks(c.Trusted),
+		udpSize: l.udpSize, rate: interval(l.rate), rrl: interval(l.rrl), slip: uint32(l.slip),
+		nsid: []byte(c.NSID), version: []byte(c.Version), idle: l.idle, pipeline: l.pipeline, log: int64(l.log), json: c.JSON,
+	}
+	for key, text := range map[string]string{"nsid": c.NSID, "version": c.Version} {
+		if len(text) > 128 {
+			return nil, setting.At(key, fmt.Errorf("it has %d bytes, at most 128", len(text)))
+		}
 	}
 	if len(c.Allow) > 0 {
 		r.allow = newNetworks(c.Allow)
@@ -233,19 +252,49 @@ func (c *Config) rules() (*rules, error) {
 	case "require":
 		r.cookies = cookiesRequired
 	default:
-		return nil, filter.Setting("cookies.mode", fmt.Errorf("%q is not one of on, off, require", c.Cookies.Mode))
+		return nil, setting.At("cookies.mode", fmt.Errorf("%q is not one of on, off, require", c.Cookies.Mode))
 	}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		pair, err := tls.LoadX509KeyPair(string(c.Cert), string(c.Key))
 		if err != nil {
-			return nil, filter.Setting("cert", fmt.Errorf("read the certificate %q with the key %q: %w", c.Cert, c.Key, err))
+			return nil, setting.At("cert", fmt.Errorf("read the certificate %q with the key %q: %w", c.Cert, c.Key, err))
 		}
 		r.cert = &pair
 	}
-	return r, nil
+	return r, r.names(c.Name)
 }
 
-// interval is the time between two of so many a second, in microseconds.
+// names takes our name from the settings, or from the certificate.
+func (r *rules) names(name string) error {
+	if name == "" && r.cert != nil {
+		leaf, err := x509.ParseCertificate(r.cert.Certificate[0])
+		if err != nil {
+			return setting.At("cert", err)
+		}
+		for _, n := range leaf.DNSNames {
+			if !strings.HasPrefix(n, "*") {
+				name = n
+				break
+			}
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	host, reason := dns.Host(nil, []byte(name))
+	if reason != "" {
+		return setting.At("name", fmt.Errorf("%q %s", name, reason))
+	}
+	var err error
+	if r.name, err = dns.Name(string(host)); err != nil {
+		return setting.At("name", err)
+	}
+	r.suffix = "." + string(host)
+	return nil
+}
+
+// interval is the time between two of so many a second, in microseconds; 0 for
+// no limit.
 func interval(rate int) int64 {
 	if rate == 0 {
 		return 0
@@ -260,10 +309,10 @@ func (c *Cookies) secret() (key [16]byte, set bool, err error) {
 	}
 	b, err := hex.DecodeString(c.Secret)
 	if err != nil || len(b) != len(key) {
-		return key, false, filter.Setting("cookies.secret", errors.New(`not 32 hexadecimal digits; make them with "openssl rand -hex 16"`))
+		return key, false, setting.At("cookies.secret", errors.New(`not 32 hexadecimal digits; make them with "openssl rand -hex 16"`))
 	}
 	return [16]byte(b), true, nil
 }
 
-// tsigRoom is what a reply to a signed query leaves for the TSIG record.
+// tsigRoom is the space that a reply to a signed query leaves for the TSIG record.
 const tsigRoom = 512

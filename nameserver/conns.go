@@ -9,7 +9,7 @@ import (
 	"shuultuur/message/proxyprotocol"
 )
 
-// conns counts connections, all and of each client, and knows those open.
+// conns counts connections, in all and of each client, and keeps the open ones.
 type conns struct {
 	max, perClient int
 
@@ -19,7 +19,7 @@ type conns struct {
 	open map[*conn]struct{}
 }
 
-// clientKey is what counts as one client: an IPv4 address, an IPv6 /64.
+// clientKey identifies a client: an IPv4 address or an IPv6 /64.
 func clientKey(a netip.Addr) netip.Addr {
 	if a.Is6() {
 		p, _ := a.WithZone("").Prefix(64)
@@ -28,8 +28,8 @@ func clientKey(a netip.Addr) netip.Addr {
 	return a
 }
 
-// enter counts a connection if there is room for it; of an invalid address it
-// is not known yet whose it is.
+// enter counts a connection if the limits allow it. An invalid address stands
+// for a client that is not known yet.
 func (c *conns) enter(a netip.Addr) (reason, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *conns) enter(a netip.Addr) (reason, bool) {
 	return 0, true
 }
 
-// named counts a connection that entered without an address.
+// named counts a connection for its client, when it entered without an address.
 func (c *conns) named(a netip.Addr) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *conns) remove(x *conn) {
 	delete(c.open, x)
 }
 
-// interrupt makes all that wait for a query see that the server stops.
+// interrupt wakes all connections that wait for a query.
 func (c *conns) interrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,23 +105,36 @@ func (c *conns) closeAll() {
 	}
 }
 
-// A conn is a connection from a client, perhaps by way of a load balancer we
-// trust, which says whose it is in a PROXY header before anything else.
+// A conn is a connection from a client, directly or through a trusted load
+// balancer, which names the client in a PROXY header.
 type conn struct {
 	net.Conn
 	s       *Server
 	trusted bool
 
-	once    sync.Once
-	client  netip.AddrPort
-	rest    []byte // read behind the header
+	once   sync.Once
+	client netip.AddrPort
+	named  string // the ClientID in the server name, "" for none
+	buf    []byte // what was read at once
+	rest   []byte // the part of it that nobody has taken
+	// flush is called before the network is read, when all that had arrived has
+	// been handled: it writes the replies. So one read and one write serve many
+	// queries, also where each is in a TLS record of its own.
+	flush func()
+	// gather makes Write collect TLS records until then.
+	gather   bool
+	gathered struct {
+		sync.Mutex
+		b   []byte
+		err error
+	}
 	err     error
 	mu      sync.Mutex
-	counted netip.Addr // whose connection it counts as; invalid for nobody's
+	counted netip.Addr // the client that it counts for; invalid for none
 	closed  bool
 }
 
-// admit counts a connection that was accepted, or closes it.
+// admit counts an accepted connection, or closes it.
 func (s *Server) admit(nc net.Conn) (*conn, bool) {
 	a := nc.RemoteAddr().(*net.TCPAddr).AddrPort()
 	x := &conn{Conn: nc, s: s, client: netip.AddrPortFrom(a.Addr().Unmap(), a.Port())}
@@ -130,13 +143,13 @@ func (s *Server) admit(nc net.Conn) (*conn, bool) {
 	} else {
 		x.counted = x.client.Addr()
 		if g.deny.contain(x.counted) {
-			s.loseShard(denied)
+			s.drop(denied)
 			nc.Close()
 			return nil, false
 		}
 	}
 	if why, ok := s.conns.enter(x.counted); !ok {
-		s.loseShard(why)
+		s.drop(why)
 		nc.Close()
 		return nil, false
 	}
@@ -144,11 +157,11 @@ func (s *Server) admit(nc net.Conn) (*conn, bool) {
 	return x, true
 }
 
-// loseShard counts what no lane does.
-func (s *Server) loseShard(why reason) {
+// drop counts what happens outside of handlers.
+func (s *Server) drop(why reason) {
 	t := s.shards[0]
 	t.mu.Lock()
-	t.lost[why]++
+	t.drops[why]++
 	t.mu.Unlock()
 }
 
@@ -168,7 +181,7 @@ func (x *conn) header() {
 		from, size, err := proxyprotocol.Parse(buf)
 		switch {
 		case err != nil:
-			x.s.loseShard(badPROXY)
+			x.s.drop(badPROXY)
 			x.s.logger.Warn("PROXY protocol", "from", x.client, "err", err)
 			x.err = err
 			return
@@ -189,7 +202,7 @@ func (x *conn) header() {
 		return
 	}
 	if !x.s.conns.named(x.client.Addr()) {
-		x.s.loseShard(clientFull)
+		x.s.drop(clientFull)
 		x.err = net.ErrClosed
 		return
 	}
@@ -202,24 +215,77 @@ func (x *conn) Read(b []byte) (int, error) {
 	if x.err != nil {
 		return 0, x.err
 	}
-	if len(x.rest) > 0 {
-		n := copy(b, x.rest)
-		if x.rest = x.rest[n:]; len(x.rest) == 0 {
-			x.rest = nil
+	if len(x.rest) == 0 {
+		if x.flush != nil {
+			x.flush()
 		}
-		return n, nil
+		if err := x.writeGathered(); err != nil {
+			return 0, err
+		}
+		if len(b) >= readSize {
+			return x.Conn.Read(b)
+		}
+		if x.buf == nil {
+			x.buf = make([]byte, readSize)
+		}
+		n, err := x.Conn.Read(x.buf)
+		if n == 0 {
+			return 0, err
+		}
+		x.rest = x.buf[:n]
 	}
-	return x.Conn.Read(b)
+	n := copy(b, x.rest)
+	x.rest = x.rest[n:]
+	return n, nil
 }
 
-// RemoteAddr implements net.Conn: the client's address, which a load balancer
-// tells first.
+// Write implements net.Conn.
+func (x *conn) Write(b []byte) (int, error) {
+	if !x.gather {
+		return x.Conn.Write(b)
+	}
+	g := &x.gathered
+	g.Lock()
+	defer g.Unlock()
+	g.b = append(g.b, b...)
+	if len(g.b) >= writeAt {
+		x.writeLocked()
+	}
+	return len(b), g.err
+}
+
+// writeGathered writes what Write has collected.
+func (x *conn) writeGathered() error {
+	g := &x.gathered
+	g.Lock()
+	defer g.Unlock()
+	x.writeLocked()
+	return g.err
+}
+
+func (x *conn) writeLocked() {
+	g := &x.gathered
+	if len(g.b) == 0 || g.err != nil {
+		g.b = g.b[:0]
+		return
+	}
+	x.Conn.SetWriteDeadline(time.Now().Add(writeTime))
+	if _, g.err = x.Conn.Write(g.b); g.err != nil {
+		x.Conn.Close() // the reader ends
+	}
+	if g.b = g.b[:0]; cap(g.b) > 2*writeAt {
+		g.b = nil
+	}
+}
+
+// RemoteAddr implements net.Conn. It is the client's address, also behind a load
+// balancer.
 func (x *conn) RemoteAddr() net.Addr {
 	x.once.Do(x.header)
 	return net.TCPAddrFromAddrPort(x.client)
 }
 
-// local is the address the client came to.
+// local is the address that the client connected to.
 func (x *conn) local() netip.Addr {
 	a, _ := x.Conn.LocalAddr().(*net.TCPAddr)
 	return a.AddrPort().Addr().Unmap()
@@ -233,6 +299,7 @@ func (x *conn) Close() error {
 		return net.ErrClosed
 	}
 	x.closed = true
+	_ = x.writeGathered() // the client may be gone
 	x.s.conns.leave(x.counted)
 	x.s.conns.remove(x)
 	return x.Conn.Close()

@@ -1,38 +1,35 @@
 package nameserver
 
 import (
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/miekg/dns"
-
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
 )
 
-// A tally is what one goroutine counts, or a few that seldom meet. Its lock is
-// held for a batch at a time, so that a reader of UDP pays for it once and
-// shares no line of memory with others while it works.
-type tally struct {
+// counters are the counts of one goroutine, or of a few that seldom meet. The
+// lock is held for a batch at a time, so that a reader of UDP takes it once and
+// shares no cache line with others while it works.
+type counters struct {
 	mu sync.Mutex
 	sums
 	_ [128]byte
 }
 
 const (
-	transports = 5
-	rcodes     = 24 // those with a name, BADCOOKIE the last
-	times      = 16 // buckets of 250 µs, twice as long each, and one for the rest
-	sizes      = 14
+	transports  = 5
+	rcodes      = 24 // the last with a name is BADCOOKIE
+	timeBuckets = 16 // the first ends at 250 µs, each other at twice as much, and one has the rest
+	sizes       = 14
 )
 
 // sums are counters that only grow.
 type sums struct {
 	requests [transports][2][len(types) + 1]uint64
 	rcodes   [rcodes + 1]uint64
-	took     histogram[[times + 1]uint64]
+	times    histogram[[timeBuckets + 1]uint64]
 	in, out  [transports]histogram[[sizes + 1]uint64]
-	lost     [reasons]uint64
+	drops    [reasons]uint64
 }
 
 type histogram[B any] struct {
@@ -40,27 +37,27 @@ type histogram[B any] struct {
 	sum     uint64
 }
 
-// A reason is why a query got no answer, or not the one it asked for.
+// A reason is why a query, a reply or a connection was dropped or limited.
 type reason uint8
 
 const (
 	notDNS     reason = iota // too short, or an answer
 	tooLong                  // a datagram longer than any sensible query
 	denied                   // from a denied network
-	overRate                 // its client asks too much
+	overRate                 // the client exceeds its rate
 	rrlDropped               // RRL: no reply
 	rrlSlipped               // RRL: truncated reply
-	dropped                  // a responder said so
-	queueFull                // pushed out of the line by a newer one
-	queueOld                 // waited so long that nobody waits for the answer
-	unsent                   // the system would not send it
-	badCookie                // asked for a cookie first
+	dropped                  // a responder dropped it
+	queueFull                // displaced by a newer query
+	queueOld                 // waited longer than its client
+	unsent                   // the system did not send it
+	badCookie                // the client has to send our cookie
 	connFull                 // connection refused, too many
 	clientFull               // connection refused, too many of its client
 	badPROXY                 // connection closed, PROXY header malformed
 	badFrame                 // connection closed, framing or protocol broken
-	panicked                 // a fault of ours, caught
-	unlogged                 // answered, but not recorded
+	panicked                 // a fault of ours, recovered
+	unlogged                 // answered, but not passed to the log
 	reasons    = int(unlogged) + 1
 )
 
@@ -69,14 +66,14 @@ var reasonNames = [reasons]string{
 	"unsent", "bad-cookie", "connections", "connections-client", "proxy-protocol", "framing", "panic", "not-recorded",
 }
 
-// types are those counted by name, as CoreDNS does; others are "other".
+// types are counted by name, as CoreDNS does; all others are "other".
 var types = [...]uint16{
 	dns.TypeA, dns.TypeAAAA, dns.TypeMX, dns.TypeSOA, dns.TypeCNAME, dns.TypePTR, dns.TypeTXT, dns.TypeNS, dns.TypeSRV,
 	dns.TypeDS, dns.TypeDNSKEY, dns.TypeRRSIG, dns.TypeNSEC, dns.TypeNSEC3, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeCAA,
 	dns.TypeTLSA, dns.TypeANY, dns.TypeAXFR, dns.TypeIXFR,
 }
 
-// typeIndex is the place of a type in types, and their number for others.
+// typeIndex is the index of a type in types, and their number for all others.
 var typeIndex = func() (t [258]uint8) {
 	for i := range t {
 		t[i] = uint8(len(types))
@@ -94,7 +91,7 @@ func indexOf(typ uint16) uint8 {
 	return uint8(len(types))
 }
 
-// sizeBounds and timeBounds are CoreDNS's.
+// sizeBounds and timeBound are those of CoreDNS.
 var sizeBounds = [sizes]int{0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16000, 32000, 48000, 64000}
 
 func timeBound(i int) time.Duration { return 250 * time.Microsecond << i }
@@ -108,8 +105,8 @@ func sizeBucket(n int) int {
 	return sizes
 }
 
-// asked counts a query.
-func (s *sums) asked(q *wire.Query) {
+// query counts a query.
+func (s *sums) query(q *dns.Query) {
 	family := 0
 	if q.Client.Addr().Is6() {
 		family = 1
@@ -120,25 +117,25 @@ func (s *sums) asked(q *wire.Query) {
 	h.sum += uint64(len(q.Msg))
 }
 
-// answered counts a reply.
-func (s *sums) answered(t wire.Transport, rcode uint16, size int) {
+// reply counts a reply.
+func (s *sums) reply(t dns.Transport, rcode uint16, size int) {
 	s.rcodes[min(rcode, rcodes)]++
 	h := &s.out[t]
 	h.buckets[sizeBucket(size)]++
 	h.sum += uint64(size)
 }
 
-// lasted counts the time that n replies took.
-func (s *sums) lasted(d time.Duration, n int) {
+// took counts the time that n replies took together.
+func (s *sums) took(d time.Duration, n int) {
 	i := 0
-	for i < times && d > timeBound(i) {
+	for i < timeBuckets && d > timeBound(i) {
 		i++
 	}
-	s.took.buckets[i] += uint64(n)
-	s.took.sum += uint64(d) * uint64(n)
+	s.times.buckets[i] += uint64(n)
+	s.times.sum += uint64(d) * uint64(n)
 }
 
-// add adds up.
+// add adds o to s.
 func (s *sums) add(o *sums) {
 	for t := range s.requests {
 		for f := range s.requests[t] {
@@ -156,18 +153,18 @@ func (s *sums) add(o *sums) {
 	for i, n := range o.rcodes {
 		s.rcodes[i] += n
 	}
-	for i, n := range o.took.buckets {
-		s.took.buckets[i] += n
+	for i, n := range o.times.buckets {
+		s.times.buckets[i] += n
 	}
-	s.took.sum += o.took.sum
-	for i, n := range o.lost {
-		s.lost[i] += n
+	s.times.sum += o.times.sum
+	for i, n := range o.drops {
+		s.drops[i] += n
 	}
 }
 
 func rcodeName(i int) string {
-	if name, ok := dns.RcodeToString[i]; ok && i < rcodes {
-		return name
+	if i < rcodes {
+		return dns.RcodeName(uint16(i))
 	}
 	return "other"
 }
@@ -176,8 +173,5 @@ func typeName(i int) string {
 	if i == len(types) {
 		return "other"
 	}
-	if name, ok := dns.TypeToString[types[i]]; ok {
-		return name
-	}
-	return "TYPE" + strconv.Itoa(int(types[i]))
+	return dns.TypeName(types[i])
 }

@@ -4,26 +4,26 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	miekg "github.com/miekg/dns"
 	"net"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
+	"shuultuur/filter"
 )
 
 // raw sends bytes by UDP or TCP and returns the reply's.
 func raw(t testing.TB, s *Server, network string, msg []byte) []byte {
 	t.Helper()
-	c, err := net.Dial(network, s.at(wire.UDP))
+	c, err := net.Dial(network, s.at(dns.UDP))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(5 * time.Second))
-	conn := &dns.Conn{Conn: c, UDPSize: 4096}
+	conn := &miekg.Conn{Conn: c, UDPSize: 4096}
 	if _, err := conn.Write(msg); err != nil {
 		t.Fatal(err)
 	}
@@ -38,47 +38,47 @@ func raw(t testing.TB, s *Server, network string, msg []byte) []byte {
 // TestEDNSAsRFC8906Section8 has the section's tests by their numbers.
 func TestEDNSAsRFC8906Section8(t *testing.T) {
 	s := start(t, Config{NSID: "one"}, nil)
-	plain := func(f func(m *dns.Msg)) func(m *dns.Msg) { return f }
-	edns := func(version uint8, ttl uint32, options ...dns.EDNS0) func(m *dns.Msg) {
-		return func(m *dns.Msg) {
-			o := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT, Class: 1232, Ttl: ttl}}
+	plain := func(f func(m *miekg.Msg)) func(m *miekg.Msg) { return f }
+	edns := func(version uint8, ttl uint32, options ...miekg.EDNS0) func(m *miekg.Msg) {
+		return func(m *miekg.Msg) {
+			o := &miekg.OPT{Hdr: miekg.RR_Header{Name: ".", Rrtype: miekg.TypeOPT, Class: 1232, Ttl: ttl}}
 			o.SetVersion(version)
 			o.Option = options
 			m.Extra = append(m.Extra, o)
 		}
 	}
-	unknown := &dns.EDNS0_LOCAL{Code: 100}
-	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0102030405060708"}
-	none := plain(func(*dns.Msg) {})
+	unknown := &miekg.EDNS0_LOCAL{Code: 100}
+	cookie := &miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: "0102030405060708"}
+	none := plain(func(*miekg.Msg) {})
 	for _, x := range []struct {
 		section string
 		network string
 		typ     uint16
-		make    func(m *dns.Msg)
+		make    func(m *miekg.Msg)
 		rcode   int
 		answers int // -1 for any
 		opt     bool
 		do      bool
 		options int
 	}{
-		{"8.1.1 is the zone served", "udp", dns.TypeSOA, none, 0, 1, false, false, 0},
+		{"8.1.1 is the zone served", "udp", miekg.TypeSOA, none, 0, 1, false, false, 0},
 		{"8.1.2 unknown type", "udp", 1000, none, 0, 0, false, false, 0},
-		{"8.1.3.1 CD", "udp", dns.TypeSOA, func(m *dns.Msg) { m.CheckingDisabled = true }, 0, 1, false, false, 0},
-		{"8.1.3.2 AD", "udp", dns.TypeSOA, func(m *dns.Msg) { m.AuthenticatedData = true }, 0, 1, false, false, 0},
-		{"8.1.3.3 Z", "udp", dns.TypeSOA, func(m *dns.Msg) { m.Zero = true }, 0, 1, false, false, 0},
-		{"8.1.3.4 RD", "udp", dns.TypeSOA, func(m *dns.Msg) { m.RecursionDesired = true }, 0, 1, false, false, 0},
-		{"8.1.5 TCP", "tcp", dns.TypeSOA, none, 0, 1, false, false, 0},
-		{"8.2.1 minimal EDNS", "udp", dns.TypeSOA, edns(0, 0), 0, 1, true, false, 0},
-		{"8.2.2 version 1", "udp", dns.TypeSOA, edns(1, 0), 16, 0, true, false, 0},
-		{"8.2.3 unknown option", "udp", dns.TypeSOA, edns(0, 0, unknown), 0, 1, true, false, 0},
-		{"8.2.4 unknown flag", "udp", dns.TypeSOA, edns(0, 0x40), 0, 1, true, false, 0},
-		{"8.2.5 version 1, unknown flag", "udp", dns.TypeSOA, edns(1, 0x40), 16, 0, true, false, 0},
-		{"8.2.6 version 1, unknown option", "udp", dns.TypeSOA, edns(1, 0, unknown), 16, 0, true, false, 0},
-		{"8.2.7 truncated", "udp", dns.TypeTXT, func(m *dns.Msg) { m.Question[0].Name = "big.test."; m.SetEdns0(512, true) }, 0, -1, true, true, 0},
-		{"8.2.8 DO", "udp", dns.TypeSOA, edns(0, 0x8000), 0, 1, true, true, 0},
-		{"8.2.9 version 1, DO", "udp", dns.TypeSOA, edns(1, 0x8000), 16, 0, true, true, 0},
-		{"8.2.10 several options", "udp", dns.TypeSOA, edns(0, 0, &dns.EDNS0_NSID{Code: dns.EDNS0NSID}, cookie,
-			&dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, Address: net.IPv4zero}, &dns.EDNS0_EXPIRE{Code: dns.EDNS0EXPIRE, Empty: true}), 0, 1, true, false, 3},
+		{"8.1.3.1 CD", "udp", miekg.TypeSOA, func(m *miekg.Msg) { m.CheckingDisabled = true }, 0, 1, false, false, 0},
+		{"8.1.3.2 AD", "udp", miekg.TypeSOA, func(m *miekg.Msg) { m.AuthenticatedData = true }, 0, 1, false, false, 0},
+		{"8.1.3.3 Z", "udp", miekg.TypeSOA, func(m *miekg.Msg) { m.Zero = true }, 0, 1, false, false, 0},
+		{"8.1.3.4 RD", "udp", miekg.TypeSOA, func(m *miekg.Msg) { m.RecursionDesired = true }, 0, 1, false, false, 0},
+		{"8.1.5 TCP", "tcp", miekg.TypeSOA, none, 0, 1, false, false, 0},
+		{"8.2.1 minimal EDNS", "udp", miekg.TypeSOA, edns(0, 0), 0, 1, true, false, 0},
+		{"8.2.2 version 1", "udp", miekg.TypeSOA, edns(1, 0), 16, 0, true, false, 0},
+		{"8.2.3 unknown option", "udp", miekg.TypeSOA, edns(0, 0, unknown), 0, 1, true, false, 0},
+		{"8.2.4 unknown flag", "udp", miekg.TypeSOA, edns(0, 0x40), 0, 1, true, false, 0},
+		{"8.2.5 version 1, unknown flag", "udp", miekg.TypeSOA, edns(1, 0x40), 16, 0, true, false, 0},
+		{"8.2.6 version 1, unknown option", "udp", miekg.TypeSOA, edns(1, 0, unknown), 16, 0, true, false, 0},
+		{"8.2.7 truncated", "udp", miekg.TypeTXT, func(m *miekg.Msg) { m.Question[0].Name = "big.test."; m.SetEdns0(512, true) }, 0, -1, true, true, 0},
+		{"8.2.8 DO", "udp", miekg.TypeSOA, edns(0, 0x8000), 0, 1, true, true, 0},
+		{"8.2.9 version 1, DO", "udp", miekg.TypeSOA, edns(1, 0x8000), 16, 0, true, true, 0},
+		{"8.2.10 several options", "udp", miekg.TypeSOA, edns(0, 0, &miekg.EDNS0_NSID{Code: miekg.EDNS0NSID}, cookie,
+			&miekg.EDNS0_SUBNET{Code: miekg.EDNS0SUBNET, Family: 1, Address: net.IPv4zero}, &miekg.EDNS0_EXPIRE{Code: miekg.EDNS0EXPIRE, Empty: true}), 0, 1, true, false, 3},
 	} {
 		t.Run(x.section, func(t *testing.T) {
 			m := query("test.", x.typ)
@@ -88,7 +88,7 @@ func TestEDNSAsRFC8906Section8(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := raw(t, s, x.network, msg)
-			r := new(dns.Msg)
+			r := new(miekg.Msg)
 			if err := r.Unpack(b); err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestEDNSAsRFC8906Section8(t *testing.T) {
 
 func TestWhatIsMalformedIsToldOrDropped(t *testing.T) {
 	s := start(t, Config{}, nil)
-	good, err := query("www.test.", dns.TypeA).Pack()
+	good, err := query("www.test.", miekg.TypeA).Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,14 +129,14 @@ func TestWhatIsMalformedIsToldOrDropped(t *testing.T) {
 		"OPT as type":   append(bytes.Clone(good[:len(good)-4]), 0, 41, 0, 1),
 		"AXFR over UDP": append(bytes.Clone(good[:len(good)-4]), 0, 252, 0, 1),
 	} {
-		if b := raw(t, s, "udp", msg); b[3]&15 != formErr || b[2]&0x80 == 0 {
+		if b := raw(t, s, "udp", msg); b[3]&15 != dns.RcodeFormErr || b[2]&0x80 == 0 {
 			t.Errorf("%s: % x", name, b)
 		}
 	}
 	if b := raw(t, s, "udp", append(bytes.Clone(good[:len(good)-4]), 0, 251, 0, 1)); b[2]&2 == 0 {
 		t.Errorf("IXFR over UDP: % x, want TC", b)
 	}
-	c, err := net.Dial("udp", s.at(wire.UDP))
+	c, err := net.Dial("udp", s.at(dns.UDP))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,9 +159,9 @@ func TestWhatIsMalformedIsToldOrDropped(t *testing.T) {
 
 func TestSubnetIsEchoedWithTheScope(t *testing.T) {
 	s := start(t, Config{}, nil, &scoped{})
-	m := query("www.test.", dns.TypeA)
+	m := query("www.test.", miekg.TypeA)
 	m.SetEdns0(1232, false)
-	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, SourceNetmask: 22, Address: net.IPv4(198, 51, 100, 0).To4()}}
+	m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_SUBNET{Code: miekg.EDNS0SUBNET, Family: 1, SourceNetmask: 22, Address: net.IPv4(198, 51, 100, 0).To4()}}
 	o := exchange(t, s, "udp", m).IsEdns0().Option
 	if len(o) != 1 || o[0].String() != "198.51.100.0/22/24" {
 		t.Errorf("%v", o)
@@ -171,9 +171,9 @@ func TestSubnetIsEchoedWithTheScope(t *testing.T) {
 // scoped answers for /24.
 type scoped struct{ zone }
 
-func (*scoped) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
+func (*scoped) Answer(q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
 	r.HasScope, r.Scope = true, 24
-	return wire.Answered
+	return dns.Answered
 }
 
 // The test vectors of RFC 9018 appendix A.
@@ -216,21 +216,21 @@ func TestCookiesAreRFC9018s(t *testing.T) {
 }
 
 // withCookie asks with a cookie in hex and returns the reply and its cookie.
-func withCookie(t *testing.T, s *Server, cookie string) (*dns.Msg, string) {
+func withCookie(t *testing.T, s *Server, cookie string) (*miekg.Msg, string) {
 	t.Helper()
-	m := query("www.test.", dns.TypeA)
+	m := query("www.test.", miekg.TypeA)
 	m.SetEdns0(1232, false)
-	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: cookie}}
+	m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_COOKIE{Code: miekg.EDNS0COOKIE, Cookie: cookie}}
 	r := exchange(t, s, "udp", m)
 	if o := r.IsEdns0(); o != nil && len(o.Option) == 1 {
-		return r, o.Option[0].(*dns.EDNS0_COOKIE).Cookie
+		return r, o.Option[0].(*miekg.EDNS0_COOKIE).Cookie
 	}
 	return r, ""
 }
 
 func TestCookiesByMode(t *testing.T) {
 	const mine = "0102030405060708"
-	for mode, want := range map[string]int{"on": 0, "require": badCook} {
+	for mode, want := range map[string]int{"on": 0, "require": dns.RcodeBadCookie} {
 		s := start(t, Config{Cookies: Cookies{Mode: mode}}, nil)
 		r, c := withCookie(t, s, mine)
 		if r.Rcode != want || len(c) != 48 || c[:16] != mine {
@@ -242,7 +242,7 @@ func TestCookiesByMode(t *testing.T) {
 		if r, _ := withCookie(t, s, mine+"01000000000000000000000000000000"); r.Rcode != want {
 			t.Errorf("%s: forged cookie: %d", mode, r.Rcode)
 		}
-		if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != 0 {
+		if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != 0 {
 			t.Errorf("%s: no cookie: %d", mode, r.Rcode)
 		}
 	}

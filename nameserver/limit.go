@@ -22,13 +22,14 @@ func newNetworks(of []netip.Prefix) *networks {
 	return n
 }
 
+// contain reports whether an address is in one of the networks.
 func (n *networks) contain(a netip.Addr) bool { return n.t.Lookup(a) }
 
-// A limiter lets so many a second of each key through: a table of fixed size,
-// never locked. A slot holds a part of the key's hash and the time at which
-// the key's debt is paid (the generic cell rate algorithm); a new key takes
-// the place of the one of its four whose debt is paid first. An attacker with
-// more keys than slots can only make it forget, never grow.
+// A limiter limits the rate of each key, by the generic cell rate algorithm. It
+// is a table of fixed size without locks. A slot holds a part of the key's hash
+// and the time at which the key has its full allowance again. A new key replaces
+// the one of its four slots with the earliest such time. An attacker with more
+// keys than slots can make it forget, but not grow.
 type limiter struct {
 	slots []atomic.Uint64 // 20 bits of the hash, 44 of the time in microseconds
 	seed  maphash.Seed
@@ -39,15 +40,15 @@ const (
 	limiterWays  = 4
 	timeBits     = 44 // wraps after 203 days
 	timeMask     = 1<<timeBits - 1
-	burst        = 1e6 // microseconds: what a second gives may come at once
+	burst        = 1e6 // microseconds: the allowance of a second may be used at once
 )
 
 func newLimiter() *limiter {
 	return &limiter{slots: make([]atomic.Uint64, limiterSlots), seed: maphash.MakeSeed()}
 }
 
-// take says whether key may have one more now, given the microseconds between
-// two.
+// take reports whether key may have one more now; every is the microseconds
+// between two.
 func (l *limiter) take(key uint64, now, every int64) bool {
 	set := l.slots[key%(limiterSlots/limiterWays)*limiterWays:][:limiterWays]
 	tag := key >> timeBits << timeBits
@@ -69,8 +70,8 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 			best, debt = i, d
 		}
 	}
-	// Once more when another goroutine was faster; one lost update lets one
-	// more through, which does no harm.
+	// Another goroutine may be faster. A lost update lets one more through,
+	// which does no harm.
 	for range 3 {
 		v := set[best].Load()
 		d := int64(0)
@@ -87,8 +88,8 @@ func (l *limiter) take(key uint64, now, every int64) bool {
 	return true
 }
 
-// ahead is how far a slot's time lies after now; one that lies behind, or so
-// far that it can only be from before a wrap, is paid.
+// ahead is how long after now a slot's time is: 0 when it has passed, or when it
+// is so far away that it must be from before a wrap.
 func ahead(v uint64, now int64) int64 {
 	d := int64(v-uint64(now)) << (64 - timeBits) >> (64 - timeBits)
 	if d > 4*burst {
@@ -97,7 +98,7 @@ func ahead(v uint64, now int64) int64 {
 	return max(d, 0)
 }
 
-// hash makes a key of a client's network and what was asked of it.
+// hash is the key of a client's network and the kind and name of a reply.
 func (l *limiter) hash(of netip.Addr, kind byte, name []byte) uint64 {
 	var in [16 + 1 + 255]byte
 	a := of.As16()
@@ -111,7 +112,7 @@ func (l *limiter) hash(of netip.Addr, kind byte, name []byte) uint64 {
 	return maphash.Bytes(l.seed, in[:n])
 }
 
-// client makes a key of a client: an IPv4 address, an IPv6 /56.
+// client is the key of a client: an IPv4 address or an IPv6 /56.
 func (l *limiter) client(a netip.Addr) uint64 {
 	if a.Is4() {
 		return maphash.Comparable(l.seed, a)

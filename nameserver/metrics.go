@@ -5,36 +5,36 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
 )
 
-// The names and labels are CoreDNS's where it has one, so that its dashboards
-// show us too; ours begin with shuultuur_dns_.
+// Names and labels are those of CoreDNS where it has the metric, so that its
+// dashboards work; ours begin with shuultuur_dns_.
 var (
 	descRequests  = prometheus.NewDesc("coredns_dns_requests_total", "Queries read.", []string{"server", "zone", "view", "proto", "family", "type"}, nil)
 	descResponses = prometheus.NewDesc("coredns_dns_responses_total", "Replies sent.", []string{"server", "zone", "view", "rcode", "plugin"}, nil)
-	descDuration  = prometheus.NewDesc("coredns_dns_request_duration_seconds", "From reading a query to its reply.", []string{"server", "zone", "view"}, nil)
+	descDuration  = prometheus.NewDesc("coredns_dns_request_duration_seconds", "Time from reading a query to its reply.", []string{"server", "zone", "view"}, nil)
 	descIn        = prometheus.NewDesc("coredns_dns_request_size_bytes", "Size of queries.", []string{"server", "zone", "view", "proto"}, nil)
 	descOut       = prometheus.NewDesc("coredns_dns_response_size_bytes", "Size of replies.", []string{"server", "zone", "view", "proto"}, nil)
-	descLost      = prometheus.NewDesc("shuultuur_dns_lost_total", "Queries and connections without the answer they asked for, by reason.", []string{"reason"}, nil)
+	descDrops     = prometheus.NewDesc("shuultuur_dns_drops_total", "Queries, replies and connections that were dropped or limited, by reason.", []string{"reason"}, nil)
 	descQueued    = prometheus.NewDesc("shuultuur_dns_queued", "Queries waiting for a worker.", nil, nil)
-	descWaiting   = prometheus.NewDesc("shuultuur_dns_waiting", "Queries that wait for others, at work.", nil, nil)
-	descConns     = prometheus.NewDesc("shuultuur_dns_connections", "Connections open.", nil, nil)
+	descBusy      = prometheus.NewDesc("shuultuur_dns_workers_busy", "Workers that wait for an answer.", nil, nil)
+	descConns     = prometheus.NewDesc("shuultuur_dns_connections", "Open connections.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descResponses, descDuration, descIn, descOut, descLost, descQueued, descWaiting, descConns} {
+	for _, d := range []*prometheus.Desc{descRequests, descResponses, descDuration, descIn, descOut, descDrops, descQueued, descBusy, descConns} {
 		ch <- d
 	}
 }
 
-// Collect implements prometheus.Collector. Zone and view are always ".", "":
-// what has many values does not belong in a label.
+// Collect implements prometheus.Collector. Zone and view are always "." and "":
+// labels with many values would make many series.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	x, server := s.sums(), s.label
 	for t := range transports {
-		proto := wire.Transport(t).String()
+		proto := dns.Transport(t).String()
 		for f, family := range []string{"1", "2"} {
 			for i, n := range x.requests[t][f] {
 				if n > 0 {
@@ -51,18 +51,18 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	buckets, total := map[float64]uint64{}, uint64(0)
-	for i, n := range x.took.buckets {
-		if total += n; i < times {
+	for i, n := range x.times.buckets {
+		if total += n; i < timeBuckets {
 			buckets[timeBound(i).Seconds()] = total
 		}
 	}
-	ch <- prometheus.MustNewConstHistogram(descDuration, total, time.Duration(x.took.sum).Seconds(), buckets, server, ".", "")
-	for i, n := range x.lost {
-		ch <- prometheus.MustNewConstMetric(descLost, prometheus.CounterValue, float64(n), reasonNames[i])
+	ch <- prometheus.MustNewConstHistogram(descDuration, total, time.Duration(x.times.sum).Seconds(), buckets, server, ".", "")
+	for i, n := range x.drops {
+		ch <- prometheus.MustNewConstMetric(descDrops, prometheus.CounterValue, float64(n), reasonNames[i])
 	}
-	queued, waiting := s.queue.state()
+	queued, busy := s.queue.state()
 	ch <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(queued))
-	ch <- prometheus.MustNewConstMetric(descWaiting, prometheus.GaugeValue, float64(waiting))
+	ch <- prometheus.MustNewConstMetric(descBusy, prometheus.GaugeValue, float64(busy))
 	ch <- prometheus.MustNewConstMetric(descConns, prometheus.GaugeValue, float64(s.conns.count()))
 }
 
@@ -78,10 +78,10 @@ func sizesOf(ch chan<- prometheus.Metric, d *prometheus.Desc, h *histogram[[size
 	}
 }
 
-// sums adds up what all have counted.
+// sums adds up all counters.
 func (s *Server) sums() *sums {
 	var all sums
-	for _, t := range s.tallies {
+	for _, t := range s.counters {
 		t.mu.Lock()
 		all.add(&t.sums)
 		t.mu.Unlock()

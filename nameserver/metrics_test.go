@@ -1,19 +1,18 @@
 package nameserver
 
 import (
+	miekg "github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 func TestMetricsHaveCoreDNSNames(t *testing.T) {
 	s := start(t, Config{}, nil)
-	exchange(t, s, "udp", query("www.test.", dns.TypeA))
-	exchange(t, s, "udp", query("gone.test.", dns.TypeTXT))
+	exchange(t, s, "udp", query("www.test.", miekg.TypeA))
+	exchange(t, s, "udp", query("gone.test.", miekg.TypeTXT))
 	exchange(t, s, "tcp", query("www.test.", 65280))
 	r := prometheus.NewPedanticRegistry()
 	if err := r.Register(s); err != nil {
@@ -33,9 +32,9 @@ func TestMetricsHaveCoreDNSNames(t *testing.T) {
 		`coredns_dns_request_size_bytes_sum{proto="tcp",` + server + `,view="",zone="."} 26`,
 		`coredns_dns_request_size_bytes_bucket{proto="udp",` + server + `,view="",zone=".",le="100"} 2`,
 		`coredns_dns_response_size_bytes_count{proto="udp",` + server + `,view="",zone="."} 2`,
-		`shuultuur_dns_lost_total{reason="queue-full"} 0`,
+		`shuultuur_dns_drops_total{reason="queue-full"} 0`,
 		`shuultuur_dns_queued 0`,
-		`shuultuur_dns_waiting 0`,
+		`shuultuur_dns_workers_busy 0`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no %s in\n%s", want, got)

@@ -1,13 +1,13 @@
 // Package nameserver answers DNS queries that come by UDP, TCP, TLS, HTTPS and
 // QUIC: zones of our own, and names of others for our own clients. It knows
-// how queries travel, who may ask and how much; the answers come from
-// [wire.Responder]s, asked in order.
+// how queries arrive, which clients may ask, and how much; answers come from
+// [Responder]s, asked in order.
 //
-//	UDP socket ─ batch of up to 64 ─▶ lane: parse, limits, Responder.Answer,
+//	UDP socket ─ batch of up to 64 ─▶ handler: parse, limits, Responder.Answer,
 //	             ◀── one sendmmsg ──        rate limit, OPT, count
 //	                                          │ Later
-//	TCP, TLS ─ a goroutine each ────▶ lane ───┤
-//	HTTPS, QUIC ─ a goroutine each ─▶ lane ───┤
+//	TCP, TLS ─ a goroutine each ────▶ handler ───┤
+//	HTTPS, QUIC ─ a goroutine each ─▶ handler ───┤
 //	                                          ▼
 //	                       queue (bounded, domains by turns) ─▶ workers:
 //	                       Responder.Wait ─▶ sink: the socket's writer, the
@@ -41,47 +41,42 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"shuultuur/filter"
+	"shuultuur/dns"
 	"shuultuur/nameserver/batch"
-	"shuultuur/nameserver/wire"
+	"shuultuur/setting"
 )
 
-// A Record is told of a query that was answered, on the goroutine that
-// answered it: it copies what it keeps and does not block. Of many only
-// Config.Log a second are told.
-type Record func(q *wire.Query, r *wire.Reply, took time.Duration)
-
-// responders are who answers.
+// responders give the answers.
 type responders struct {
-	all      []wire.Responder
-	transfer []wire.Transferrer
-	notify   []wire.Notifier
-	auth     wire.Authenticator // nil for none
+	all      []Responder
+	transfer []Transferrer
+	notify   []Notifier
+	auth     Authenticator // nil for none
 }
 
 // A Server is a name server. It is a prometheus.Collector.
 type Server struct {
-	cfg    Config
+	limits limits
+	path   string // of DNS over HTTPS
 	places places
 	label  string // for metrics: where we listen
 	logger *slog.Logger
 	log    Record
 	start  time.Time
 	secret [16]byte
-	tls    *tls.Config
-	dot    *tls.Config // one for all connections: it has the keys by which they are resumed
+	tls    tlsConfigs
 
 	rules      atomic.Pointer[rules]
 	responders atomic.Pointer[responders]
 	logLeft    atomic.Int64
 
-	clients *limiter
-	replies *limiter
-	conns   conns
-	queue   *queue
-	tallies []*tally // of sockets, then the shards
-	shards  []*tally
-	turn    atomic.Uint32
+	clients  *limiter
+	replies  *limiter
+	conns    conns
+	queue    *queue
+	counters []*counters // of sockets, then the shards
+	shards   []*counters
+	turn     atomic.Uint32
 
 	sockets   []*socket
 	listeners []listener
@@ -94,26 +89,30 @@ type Server struct {
 // A listener is a TCP socket and what is spoken on it.
 type listener struct {
 	net.Listener
-	transport wire.Transport
+	transport dns.Transport
 }
 
-// New makes a server of settings that fit together; it opens nothing yet.
-// record may be nil.
+// New makes a server; it opens nothing yet. record may be nil.
 func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
-	if err := cfg.defaults(runtime.GOMAXPROCS(0)); err != nil {
+	l, err := cfg.limits(runtime.GOMAXPROCS(0))
+	if err != nil {
 		return nil, err
 	}
 	p, err := cfg.places()
 	if err != nil {
 		return nil, err
 	}
-	r, err := cfg.rules()
+	path, err := cfg.path()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, places: p, logger: logger, log: record, start: time.Now(), label: label(p),
+	r, err := cfg.rules(&l)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{limits: l, path: path, places: p, logger: logger, log: record, start: time.Now(), label: label(p),
 		clients: newLimiter(), replies: newLimiter()}
-	s.conns = conns{max: cfg.Connections, perClient: cfg.PerClient, per: map[netip.Addr]int{}, open: map[*conn]struct{}{}}
+	s.conns = conns{max: l.connections, perClient: l.perClient, per: map[netip.Addr]int{}, open: map[*conn]struct{}{}}
 	key, set, err := cfg.Cookies.secret()
 	if err != nil {
 		return nil, err
@@ -121,16 +120,12 @@ func New(cfg Config, logger *slog.Logger, record Record) (*Server, error) {
 	if s.secret = key; !set {
 		rand.Read(s.secret[:])
 	}
-	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return s.rules.Load().cert, nil
-	}}
-	s.dot = s.tls.Clone()
-	s.dot.NextProtos = []string{"dot"}
-	s.queue = newQueue(s, cfg.Queue)
+	s.tls = newTLSConfigs(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.rules.Load().cert, nil })
+	s.queue = newQueue(s, l.queue)
 	for range max(runtime.GOMAXPROCS(0), 2) {
-		s.shards = append(s.shards, new(tally))
+		s.shards = append(s.shards, new(counters))
 	}
-	s.tallies = append(s.tallies, s.shards...)
+	s.counters = append(s.counters, s.shards...)
 	s.rules.Store(r)
 	s.logLeft.Store(r.log)
 	s.responders.Store(&responders{})
@@ -150,36 +145,40 @@ func label(p places) string {
 	return ""
 }
 
-// SetResponders says who answers from the next query on, in order; auth may
-// be nil. Those of all that are a [wire.Transferrer] or a [wire.Notifier] are
+// SetResponders sets the responders, in order, from the next query on; auth may
+// be nil. Those of all that are a [Transferrer] or a [Notifier] are
 // asked as such.
-func (s *Server) SetResponders(auth wire.Authenticator, all ...wire.Responder) {
+func (s *Server) SetResponders(auth Authenticator, all ...Responder) {
 	rs := &responders{all: all, auth: auth}
 	for _, r := range all {
-		if t, ok := r.(wire.Transferrer); ok {
+		if t, ok := r.(Transferrer); ok {
 			rs.transfer = append(rs.transfer, t)
 		}
-		if n, ok := r.(wire.Notifier); ok {
+		if n, ok := r.(Notifier); ok {
 			rs.notify = append(rs.notify, n)
 		}
 	}
 	s.responders.Store(rs)
 }
 
-// Reload takes new settings into use, or says what is wrong with them and
-// keeps the old ones. Addresses, numbers of sockets, connections, workers and
-// the queue's length, and the cookies' secret stay as they were at the start.
+// Reload takes new settings into use, or returns their mistake and keeps the old
+// ones. Addresses, numbers of sockets, connections, workers and the length of the
+// queue, the path, and the secret of cookies stay as they were at the start.
 func (s *Server) Reload(cfg Config) error {
-	if err := cfg.defaults(runtime.GOMAXPROCS(0)); err != nil {
+	l, err := cfg.limits(runtime.GOMAXPROCS(0))
+	if err != nil {
 		return err
 	}
 	if _, err := cfg.places(); err != nil {
 		return err
 	}
+	if _, err := cfg.path(); err != nil {
+		return err
+	}
 	if _, _, err := cfg.Cookies.secret(); err != nil {
 		return err
 	}
-	r, err := cfg.rules()
+	r, err := cfg.rules(&l)
 	if err != nil {
 		return err
 	}
@@ -197,20 +196,20 @@ func (s *Server) Listen(ctx context.Context) error {
 }
 
 func (s *Server) listen(ctx context.Context) error {
-	for i, a := range s.places.plain {
-		at, err := s.listenTCP(ctx, a, wire.TCP)
+	for _, a := range s.places.plain {
+		at, err := s.listenTCP(ctx, a, dns.TCP)
 		if err != nil {
 			if missing(a, err) {
 				continue
 			}
-			return filter.Setting(fmt.Sprintf("listen[%d]", min(i, len(s.cfg.Listen)-1)), err)
+			return setting.At("listen", err)
 		}
-		conns, err := batch.Listen(ctx, at, s.cfg.Sockets)
+		conns, err := batch.Listen(ctx, at, s.limits.sockets)
 		if err != nil {
-			return filter.Setting(fmt.Sprintf("listen[%d]", min(i, len(s.cfg.Listen)-1)), hint(err))
+			return setting.At("listen", hint(err))
 		}
 		for i, c := range conns {
-			t := new(tally)
+			t := new(counters)
 			u, err := newSocket(s, c, t)
 			if err != nil {
 				for _, c := range conns[i:] {
@@ -218,37 +217,37 @@ func (s *Server) listen(ctx context.Context) error {
 				}
 				return fmt.Errorf("serve udp %s: %w", at, err)
 			}
-			s.tallies = append(s.tallies, t)
+			s.counters = append(s.counters, t)
 			s.sockets = append(s.sockets, u)
 		}
 	}
 	for _, a := range s.places.tls {
-		if _, err := s.listenTCP(ctx, a, wire.TLS); err != nil && !missing(a, err) {
-			return filter.Setting("tls", err)
+		if _, err := s.listenTCP(ctx, a, dns.TLS); err != nil && !missing(a, err) {
+			return setting.At("tls", err)
 		}
 	}
 	for _, a := range s.places.https {
-		at, err := s.listenTCP(ctx, a, wire.HTTPS)
+		at, err := s.listenTCP(ctx, a, dns.HTTPS)
 		if err == nil {
-			err = s.listenQUIC(ctx, at, wire.HTTPS)
+			err = s.listenQUIC(ctx, at, dns.HTTPS)
 		}
 		if err != nil && !missing(a, err) {
-			return filter.Setting("https", err)
+			return setting.At("https", err)
 		}
 	}
 	for _, a := range s.places.quic {
-		if err := s.listenQUIC(ctx, a, wire.QUIC); err != nil && !missing(a, err) {
-			return filter.Setting("quic", err)
+		if err := s.listenQUIC(ctx, a, dns.QUIC); err != nil && !missing(a, err) {
+			return setting.At("quic", err)
 		}
 	}
 	if len(s.listeners)+len(s.quics) == 0 {
-		return filter.Setting("listen", errors.New("this machine has none of the addresses"))
+		return setting.At("listen", errors.New("this machine has none of the addresses"))
 	}
 	return nil
 }
 
 // listenTCP opens a listener and returns its address: port 0 became another.
-func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t wire.Transport) (netip.AddrPort, error) {
+func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t dns.Transport) (netip.AddrPort, error) {
 	network := "tcp6"
 	if a.Addr().Is4() {
 		network = "tcp4"
@@ -263,9 +262,9 @@ func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t wire.Transpo
 
 // Addrs is where the server listens for a transport, after Listen; for UDP
 // and TCP the same. HTTPS is both of TCP and, for HTTP/3, of UDP.
-func (s *Server) Addrs(t wire.Transport) (all []netip.AddrPort) {
-	if t == wire.UDP {
-		t = wire.TCP
+func (s *Server) Addrs(t dns.Transport) (all []netip.AddrPort) {
+	if t == dns.UDP {
+		t = dns.TCP
 	}
 	for _, ln := range s.listeners {
 		if ln.transport == t {
@@ -273,7 +272,7 @@ func (s *Server) Addrs(t wire.Transport) (all []netip.AddrPort) {
 		}
 	}
 	for _, q := range s.quics {
-		if t == wire.QUIC && q.transport == t {
+		if t == dns.QUIC && q.transport == t {
 			all = append(all, q.udp.LocalAddr().(*net.UDPAddr).AddrPort())
 		}
 	}
@@ -291,7 +290,7 @@ func (s *Server) closeAll() {
 		q.close()
 	}
 	s.listeners, s.sockets, s.quics = nil, nil, nil
-	s.tallies = s.tallies[:len(s.shards)]
+	s.counters = s.counters[:len(s.shards)]
 }
 
 // Run answers until ctx ends. Then it reads no more, lets what is under way
@@ -313,11 +312,7 @@ func (s *Server) Run(ctx context.Context) error {
 	servers.Go(func() { s.refill(ctx) })
 	web := s.newWeb()
 	for _, ln := range s.listeners {
-		if ln.transport == wire.HTTPS {
-			servers.Go(func() { web.serve(ln) })
-		} else {
-			servers.Go(func() { s.accept(ln) })
-		}
+		servers.Go(func() { s.accept(ln) })
 	}
 	for _, q := range s.quics {
 		servers.Go(func() { s.acceptQUIC(q, web) })
@@ -373,11 +368,11 @@ func (s *Server) refill(ctx context.Context) {
 // micros is a time in microseconds since the server was made, for limiters.
 func (s *Server) micros(at time.Time) int64 { return int64(at.Sub(s.start) / time.Microsecond) }
 
-// shard is a tally for one of many.
-func (s *Server) shard(i int) *tally { return s.shards[uint(i)%uint(len(s.shards))] }
+// shard is a counters for one of many.
+func (s *Server) shard(i int) *counters { return s.shards[uint(i)%uint(len(s.shards))] }
 
-// lane is a new lane for a goroutine that is not a socket's.
-func (s *Server) lane() lane { return lane{s: s, t: s.shard(int(s.turn.Add(1)))} }
+// newHandler is a handler for a goroutine that is not a socket's.
+func (s *Server) newHandler() handler { return handler{s: s, t: s.shard(int(s.turn.Add(1)))} }
 
 // missing says that an address is one of ":53" and this machine does not have
 // its family.
@@ -398,7 +393,7 @@ func hint(err error) error {
 
 // quicListener is QUIC on one UDP socket: DNS or HTTP/3.
 type quicListener struct {
-	transport wire.Transport
+	transport dns.Transport
 	udp       *net.UDPConn
 	tr        *quic.Transport
 	ln        *quic.Listener

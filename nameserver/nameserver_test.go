@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	miekg "github.com/miekg/dns"
 	"log/slog"
 	"math/big"
 	"net"
@@ -20,10 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
+	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/nameserver/wire"
+	"shuultuur/setting"
 )
 
 // zone is a responder for test. with a fixed few names.
@@ -32,18 +32,18 @@ type zone struct {
 	entered chan struct{} // told when a worker waits
 }
 
-func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
+func (z *zone) Answer(q *dns.Query, r *dns.Reply, judged *filter.Transaction) dns.Outcome {
 	var text [300]byte
-	name := string(wire.AppendText(text[:0], q.Name))
+	name := string(dns.AppendText(text[:0], q.Name))
 	if !strings.HasSuffix(name, "test.") {
-		return wire.Declined
+		return dns.Declined
 	}
 	r.AA = true
 	switch label, _, _ := strings.Cut(name, "."); {
 	case label == "later", strings.HasPrefix(label, "later"):
-		return wire.Later
+		return dns.Later
 	case label == "drop":
-		return wire.Dropped
+		return dns.Dropped
 	case label == "panic":
 		panic("on purpose")
 	case label == "gone", strings.HasPrefix(label, "gone"):
@@ -51,31 +51,31 @@ func (z *zone) Answer(q *wire.Query, r *wire.Reply) wire.Outcome {
 		soa(r)
 	case label == "blocked":
 		r.Rcode, r.HasEDE, r.EDE, r.EDEText = 3, true, 15, adsText
-		r.T.Host, r.T.Verdict.Action = "blocked.test", filter.Block
+		judged.Host, judged.Verdict.Action = "blocked.test", filter.Block
 		soa(r)
-	case label == "big" && q.Type == dns.TypeTXT:
+	case label == "big" && q.Type == miekg.TypeTXT:
 		for range 20 {
 			m := r.Mark()
-			r.Record(nil, dns.TypeTXT, 1, 60, append([]byte{200}, bytes.Repeat([]byte{'x'}, 200)...))
+			r.Record(nil, miekg.TypeTXT, 1, 60, append([]byte{200}, bytes.Repeat([]byte{'x'}, 200)...))
 			if r.Answers++; r.Over() {
 				r.Undo(m)
 				r.TC = true
 				break
 			}
 		}
-	case q.Type == dns.TypeSOA:
-		r.Record(nil, dns.TypeSOA, 1, 60, soaData)
+	case q.Type == miekg.TypeSOA:
+		r.Record(nil, miekg.TypeSOA, 1, 60, soaData)
 		r.Answers++
-	case q.Type == dns.TypeA:
+	case q.Type == miekg.TypeA:
 		if strings.HasSuffix(name, ".wild.test.") {
 			r.Wildcard = len(q.Name) - len("\x04wild\x04test\x00")
 		}
-		r.Record(nil, dns.TypeA, 1, 300, addrData)
+		r.Record(nil, miekg.TypeA, 1, 300, addrData)
 		r.Answers++
 	default:
 		soa(r)
 	}
-	return wire.Answered
+	return dns.Answered
 }
 
 var (
@@ -85,12 +85,12 @@ var (
 	apex     = []byte("\x04test\x00")
 )
 
-func soa(r *wire.Reply) {
-	r.Record(apex, dns.TypeSOA, 1, 60, soaData)
+func soa(r *dns.Reply) {
+	r.Record(apex, miekg.TypeSOA, 1, 60, soaData)
 	r.Authorities++
 }
 
-func (z *zone) Wait(ctx context.Context, q *wire.Query, r *wire.Reply) wire.Outcome {
+func (z *zone) Wait(ctx context.Context, q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
 	if z.entered != nil {
 		z.entered <- struct{}{}
 	}
@@ -98,11 +98,11 @@ func (z *zone) Wait(ctx context.Context, q *wire.Query, r *wire.Reply) wire.Outc
 	case <-z.gate:
 	case <-ctx.Done():
 		r.Rcode = 2
-		return wire.Answered
+		return dns.Answered
 	}
-	r.Record(nil, dns.TypeA, 1, 300, []byte{192, 0, 2, 2})
+	r.Record(nil, miekg.TypeA, 1, 300, []byte{192, 0, 2, 2})
 	r.Answers++
-	return wire.Answered
+	return dns.Answered
 }
 
 // certificate makes a certificate for 127.0.0.1 and returns its files and a
@@ -141,7 +141,7 @@ func certificate(t testing.TB) (cert, key string, pool *x509.CertPool) {
 
 // start runs a server with the zone until the test ends; then it must be gone
 // soon.
-func start(t testing.TB, cfg Config, record Record, rs ...wire.Responder) *Server {
+func start(t testing.TB, cfg Config, record Record, rs ...Responder) *Server {
 	t.Helper()
 	if len(cfg.Listen)+len(cfg.TLS)+len(cfg.HTTPS)+len(cfg.QUIC) == 0 {
 		cfg.Listen = []string{"127.0.0.1:0"}
@@ -151,7 +151,7 @@ func start(t testing.TB, cfg Config, record Record, rs ...wire.Responder) *Serve
 		t.Fatal(err)
 	}
 	if len(rs) == 0 {
-		rs = []wire.Responder{&zone{}}
+		rs = []Responder{&zone{}}
 	}
 	s.SetResponders(nil, rs...)
 	if err := s.Listen(t.Context()); err != nil {
@@ -174,19 +174,19 @@ func start(t testing.TB, cfg Config, record Record, rs ...wire.Responder) *Serve
 	return s
 }
 
-func (s *Server) at(t wire.Transport) string { return s.Addrs(t)[0].String() }
+func (s *Server) at(t dns.Transport) string { return s.Addrs(t)[0].String() }
 
-func query(name string, typ uint16) *dns.Msg {
-	m := new(dns.Msg).SetQuestion(name, typ)
+func query(name string, typ uint16) *miekg.Msg {
+	m := new(miekg.Msg).SetQuestion(name, typ)
 	m.RecursionDesired = false
 	return m
 }
 
 // exchange asks by UDP or TCP.
-func exchange(t testing.TB, s *Server, network string, m *dns.Msg) *dns.Msg {
+func exchange(t testing.TB, s *Server, network string, m *miekg.Msg) *miekg.Msg {
 	t.Helper()
-	c := &dns.Client{Net: network, Timeout: 5 * time.Second, UDPSize: 4096}
-	r, _, err := c.Exchange(m, s.at(wire.UDP))
+	c := &miekg.Client{Net: network, Timeout: 5 * time.Second, UDPSize: 4096}
+	r, _, err := c.Exchange(m, s.at(dns.UDP))
 	if err != nil {
 		t.Fatalf("%s %s: %v", network, m.Question[0].Name, err)
 	}
@@ -194,7 +194,7 @@ func exchange(t testing.TB, s *Server, network string, m *dns.Msg) *dns.Msg {
 }
 
 // lost is how often a reason was counted.
-func (s *Server) lost(why reason) uint64 { return s.sums().lost[why] }
+func (s *Server) lost(why reason) uint64 { return s.sums().drops[why] }
 
 func TestUDPAndTCPAnswerTheSame(t *testing.T) {
 	s := start(t, Config{}, nil)
@@ -205,8 +205,8 @@ func TestUDPAndTCPAnswerTheSame(t *testing.T) {
 			rcode int
 			n     int
 		}{
-			{"www.test.", dns.TypeA, 0, 1}, {"WWW.Test.", dns.TypeA, 0, 1}, {"www.test.", dns.TypeMX, 0, 0},
-			{"gone.test.", dns.TypeA, 3, 0}, {"www.example.org.", dns.TypeA, 5, 0}, {".", dns.TypeNS, 5, 0},
+			{"www.test.", miekg.TypeA, 0, 1}, {"WWW.Test.", miekg.TypeA, 0, 1}, {"www.test.", miekg.TypeMX, 0, 0},
+			{"gone.test.", miekg.TypeA, 3, 0}, {"www.example.org.", miekg.TypeA, 5, 0}, {".", miekg.TypeNS, 5, 0},
 		} {
 			r := exchange(t, s, network, query(x.name, x.typ))
 			if r.Rcode != x.rcode || len(r.Answer) != x.n || r.Authoritative != (x.rcode != 5) || r.Question[0].Name != x.name || r.IsEdns0() != nil {
@@ -214,27 +214,27 @@ func TestUDPAndTCPAnswerTheSame(t *testing.T) {
 			}
 		}
 	}
-	if got := s.sums(); got.requests[wire.UDP][0][0] != 4 || got.rcodes[0] != 6 || got.rcodes[3] != 2 || got.rcodes[5] != 4 {
+	if got := s.sums(); got.requests[dns.UDP][0][0] != 4 || got.rcodes[0] != 6 || got.rcodes[3] != 2 || got.rcodes[5] != 4 {
 		t.Errorf("counted %v %v", got.requests[0], got.rcodes)
 	}
 }
 
 func TestIPv6AndEveryAddress(t *testing.T) {
 	s := start(t, Config{Listen: []string{"[::1]:0"}}, nil)
-	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); len(r.Answer) != 1 {
+	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
 		t.Error(r)
 	}
-	if got := s.sums(); got.requests[wire.UDP][1][0] != 1 {
+	if got := s.sums(); got.requests[dns.UDP][1][0] != 1 {
 		t.Errorf("not counted as IPv6: %v", got.requests)
 	}
 	all := start(t, Config{Listen: []string{":0"}}, nil)
-	c := &dns.Client{Timeout: 5 * time.Second}
-	for _, a := range all.Addrs(wire.UDP) {
+	c := &miekg.Client{Timeout: 5 * time.Second}
+	for _, a := range all.Addrs(dns.UDP) {
 		host := "127.0.0.3"
 		if a.Addr().Is6() {
 			host = "::1"
 		}
-		if r, _, err := c.Exchange(query("www.test.", dns.TypeA), netip.AddrPortFrom(netip.MustParseAddr(host), a.Port()).String()); err != nil || len(r.Answer) != 1 {
+		if r, _, err := c.Exchange(query("www.test.", miekg.TypeA), netip.AddrPortFrom(netip.MustParseAddr(host), a.Port()).String()); err != nil || len(r.Answer) != 1 {
 			t.Errorf("%s: %v %v", a, r, err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestRepliesOverUDPAreTruncatedByRRset(t *testing.T) {
 		size uint16
 		max  int
 	}{{0, 512}, {512, 512}, {1232, 1232}, {4096, 1232}} {
-		m := query("big.test.", dns.TypeTXT)
+		m := query("big.test.", miekg.TypeTXT)
 		if x.size > 0 {
 			m.SetEdns0(x.size, true)
 		}
@@ -259,7 +259,7 @@ func TestRepliesOverUDPAreTruncatedByRRset(t *testing.T) {
 			t.Errorf("size %d: TC %v, %d bytes, OPT %v", x.size, r.Truncated, len(b), r.IsEdns0())
 		}
 	}
-	if r := exchange(t, s, "tcp", query("big.test.", dns.TypeTXT)); r.Truncated || len(r.Answer) != 20 {
+	if r := exchange(t, s, "tcp", query("big.test.", miekg.TypeTXT)); r.Truncated || len(r.Answer) != 20 {
 		t.Errorf("TCP: TC %v, %d records", r.Truncated, len(r.Answer))
 	}
 }
@@ -269,10 +269,10 @@ func TestLateAnswersGoToTheirClients(t *testing.T) {
 	close(z.gate)
 	s := start(t, Config{}, nil, z)
 	for _, network := range []string{"udp", "tcp"} {
-		m := query("later.test.", dns.TypeA)
+		m := query("later.test.", miekg.TypeA)
 		m.SetEdns0(1232, false)
 		r := exchange(t, s, network, m)
-		if len(r.Answer) != 1 || r.Answer[0].(*dns.A).A.String() != "192.0.2.2" || r.IsEdns0() == nil {
+		if len(r.Answer) != 1 || r.Answer[0].(*miekg.A).A.String() != "192.0.2.2" || r.IsEdns0() == nil {
 			t.Errorf("%s: %v", network, r)
 		}
 	}
@@ -280,10 +280,10 @@ func TestLateAnswersGoToTheirClients(t *testing.T) {
 
 func TestADeclinedWaitGoesOnToTheNextResponder(t *testing.T) {
 	s := start(t, Config{}, nil, undecided{}, &zone{})
-	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); len(r.Answer) != 1 {
+	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
 		t.Error(r)
 	}
-	if r := exchange(t, s, "udp", query("www.example.org.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+	if r := exchange(t, s, "udp", query("www.example.org.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
 		t.Error(r)
 	}
 }
@@ -291,19 +291,19 @@ func TestADeclinedWaitGoesOnToTheNextResponder(t *testing.T) {
 // undecided has to think about everything and then knows nothing.
 type undecided struct{}
 
-func (undecided) Answer(*wire.Query, *wire.Reply) wire.Outcome { return wire.Later }
-func (undecided) Wait(context.Context, *wire.Query, *wire.Reply) wire.Outcome {
-	return wire.Declined
+func (undecided) Answer(*dns.Query, *dns.Reply, *filter.Transaction) dns.Outcome { return dns.Later }
+func (undecided) Wait(context.Context, *dns.Query, *dns.Reply, *filter.Transaction) dns.Outcome {
+	return dns.Declined
 }
 
 func TestAPanicCostsOneQuery(t *testing.T) {
 	s := start(t, Config{}, nil)
-	c := &dns.Client{Timeout: 50 * time.Millisecond}
-	if r, _, err := c.Exchange(query("panic.test.", dns.TypeA), s.at(wire.UDP)); err == nil {
+	c := &miekg.Client{Timeout: 50 * time.Millisecond}
+	if r, _, err := c.Exchange(query("panic.test.", miekg.TypeA), s.at(dns.UDP)); err == nil {
 		t.Errorf("got %v", r)
 	}
 	for _, network := range []string{"udp", "tcp"} {
-		if r := exchange(t, s, network, query("www.test.", dns.TypeA)); len(r.Answer) != 1 {
+		if r := exchange(t, s, network, query("www.test.", miekg.TypeA)); len(r.Answer) != 1 {
 			t.Error(r)
 		}
 	}
@@ -318,7 +318,7 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 	if err := s.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
 		t.Errorf("a network not allowed got %v", r)
 	}
 	bad := cfg
@@ -326,7 +326,7 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 	if err := s.Reload(bad); err == nil {
 		t.Error("bad settings taken")
 	}
-	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
 		t.Error("bad settings changed what runs")
 	}
 	cfg.Allow = nil
@@ -334,7 +334,7 @@ func TestReloadChangesRulesAndResponders(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.SetResponders(nil)
-	if r := exchange(t, s, "udp", query("www.test.", dns.TypeA)); r.Rcode != dns.RcodeRefused {
+	if r := exchange(t, s, "udp", query("www.test.", miekg.TypeA)); r.Rcode != miekg.RcodeRefused {
 		t.Errorf("no responders, and yet %v", r)
 	}
 }
@@ -346,16 +346,19 @@ func TestSettingsThatCannotBeAreNamed(t *testing.T) {
 		"listen[1]":      {Listen: []string{"127.0.0.1", "localhost:53"}},
 		"cert":           {TLS: listen},
 		"udp-size":       {Listen: listen, UDPSize: 100},
-		"rrl.slip":       {Listen: listen, RRL: RRL{Slip: -2}},
-		"rate":           {Listen: listen, Rate: -7},
+		"rrl.slip":       {Listen: listen, RRL: RRL{Slip: 2000}},
+		"rate":           {Listen: listen, Rate: 2e6},
+		"workers":        {Listen: listen, Workers: -1},
 		"path":           {Listen: listen, Path: "dns"},
-		"wait":           {Listen: listen, Wait: -time.Second},
+		"wait":           {Listen: listen, Wait: setting.Duration(2 * time.Hour)},
+		"version":        {Listen: listen, Version: strings.Repeat("x", 200)},
+		"name":           {Listen: listen, Name: "a b"},
 		"nsid":           {Listen: listen, NSID: strings.Repeat("x", 200)},
 		"cookies.mode":   {Listen: listen, Cookies: Cookies{Mode: "no"}},
 		"cookies.secret": {Listen: listen, Cookies: Cookies{Secret: "abc"}},
 	} {
 		_, err := New(cfg, slog.New(slog.DiscardHandler), nil)
-		bad, ok := errors.AsType[*filter.SettingError](err)
+		bad, ok := errors.AsType[*setting.Error](err)
 		if !ok || bad.Key != key {
 			t.Errorf("%s: got %v", key, err)
 		}

@@ -9,83 +9,85 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/nameserver/batch"
-	"shuultuur/nameserver/wire"
 )
 
-// A job is a query that waits for somebody. It shares nothing with the
-// goroutine that read it, and is small: some 400 bytes and its message.
+// A job is a query that waits. It shares nothing with the goroutine that read
+// it, and is small: about 400 bytes and its message.
 type job struct {
 	query     []byte // as it came
 	client    netip.AddrPort
+	clientID  string
 	local     netip.Addr
-	transport wire.Transport
+	transport dns.Transport
+	streamID  uint32 // of an HTTP/2 connection
 	recursion bool
-	followed  bool // it has waited for the answer to another already
-	crowd     uint16
+	followed  bool   // it has waited for another job already
+	domain    uint16 // index of its queue
 	at        time.Time
 	g         *rules
 	rs        *responders
-	responder int // which one to ask
+	responder int // index of the one to ask
 	question  uint64
-	next      *job // behind it in line, or of those that follow
-	follow    *job // those that ask the same
+	next      *job // behind it in its queue, or among the followers
+	followers *job // jobs with the same question
 	to        sink
 	peer      batch.Peer // of a datagram
 	buf       []byte
 	msg       []byte // the reply, nil for none
 }
 
-// A sink takes a job that is over, with or without a reply, and gives it back
-// with release.
+// A sink takes a finished job, with or without a reply, and returns it with
+// queue.release.
 type sink interface{ deliver(j *job) }
 
 // A queue holds the queries that wait and the workers that answer them. Both
-// have a limit; when the line is full, the oldest of the domain with the most
-// goes, whose client is the likeliest to have given up. Who asks the same as
-// somebody at work waits for that, without a worker.
+// are limited. When the queue is full, it drops the oldest query of the domain
+// with the most, whose client has most likely given up. Duplicate queries wait
+// for the one in progress and occupy no worker.
 type queue struct {
 	s    *Server
-	ctx  context.Context // ends with the server; jobs' contexts come of it
+	ctx  context.Context // ends with the server; parent of the jobs' contexts
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 	seed maphash.Seed // of questions
 
 	mu        sync.Mutex
 	wake      sync.Cond
-	crowds    *crowds
-	length    int             // most that are in line, and that follow
-	asked     map[uint64]*job // at work, for names of others, by question
+	domains   *domainQueues
+	length    int             // limit of the queued jobs, and of the followers
+	leaders   map[uint64]*job // in progress, for names of others, by question
 	following int
 	free      []*job
-	bufs      [][]byte // for replies; only what is at work or written has one
+	bufs      [][]byte // for replies; only jobs in progress and being written have one
 	idle      int
 	workers   int
 	closed    bool
 }
 
 func newQueue(s *Server, length int) *queue {
-	q := &queue{s: s, length: length, seed: maphash.MakeSeed(), crowds: newCrowds(s.cfg.Workers), asked: map[uint64]*job{}}
+	q := &queue{s: s, length: length, seed: maphash.MakeSeed(), domains: newDomainQueues(s.limits.workers), leaders: map[uint64]*job{}}
 	q.wake.L = &q.mu
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	return q
 }
 
-// place is that of a domain among the crowds.
-func (u *queue) place(domain []byte, udp bool) uint16 { return u.crowds.place(domain, udp) }
+// place is the index of a domain's queue.
+func (u *queue) place(domain []byte, udp bool) uint16 { return u.domains.place(domain, udp) }
 
-// full says whether no more workers may wait for the crowd of a domain.
-func (u *queue) full(crowd uint16) bool {
+// full reports whether a domain has all workers that it may have.
+func (u *queue) full(domain uint16) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.crowds.full(crowd)
+	return u.domains.full(domain)
 }
 
-// put hands over what a lane left for later. peer is that of a datagram.
-func (u *queue) put(l *lane, to sink, peer *batch.Peer) {
+// put takes over the query of a handler. peer is that of a datagram.
+func (u *queue) put(l *handler, to sink, peer *batch.Peer) {
 	j := u.job()
 	j.hold(l)
-	if j.question = 0; j.crowd != 0 {
+	if j.question = 0; j.domain != 0 {
 		j.question = u.questionOf(&l.q)
 	}
 	j.to = to
@@ -102,21 +104,21 @@ func (u *queue) put(l *lane, to sink, peer *batch.Peer) {
 		u.mu.Unlock()
 		return
 	}
-	u.crowds.enter(j, false)
+	u.domains.enter(j, false)
 	var old *job
-	if u.crowds.inLine > u.length {
-		old = u.crowds.pushOut(j.crowd)
+	if u.domains.queued > u.length {
+		old = u.domains.displace(j.domain)
 	}
 	u.help()
 	u.mu.Unlock()
 	if old != nil {
-		l.lose(queueFull)
+		l.drop(queueFull)
 		old.to.deliver(old)
 	}
 }
 
 // questionOf is never 0.
-func (u *queue) questionOf(q *wire.Query) uint64 {
+func (u *queue) questionOf(q *dns.Query) uint64 {
 	var h maphash.Hash
 	h.SetSeed(u.seed)
 	h.Write(q.Name)
@@ -133,47 +135,46 @@ func (u *queue) questionOf(q *wire.Query) uint64 {
 	return h.Sum64() | 1
 }
 
-// follows has a job wait for one at work that asks the same, if there is one.
-// What came of that lies ready then, unless it cannot be kept: so nobody
+// follows makes a job wait for one in progress with the same question, if there
+// is one. The answer is in the cache then, unless it cannot be cached: so no job
 // follows twice.
 func (u *queue) follows(j *job) bool {
-	lead := u.asked[j.question]
+	lead := u.leaders[j.question]
 	if lead == nil || j.followed || u.following >= u.length {
 		return false
 	}
 	j.followed = true
-	lead.follow, j.next = j, lead.follow
+	lead.followers, j.next = j, lead.followers
 	u.following++
 	return true
 }
 
-// take returns the next job whose crowd may have another worker, nil if there
-// is none.
+// take returns the next job whose domain may have another worker, or nil.
 func (u *queue) take() *job {
 	for {
-		i, ok := u.crowds.ready()
+		i, ok := u.domains.ready()
 		if !ok {
 			return nil
 		}
-		j := u.crowds.leave(i)
-		u.crowds.turn = u.crowds.of[i].next // the ring is as it was, or i is not in it
+		j := u.domains.leave(i)
+		u.domains.turn = u.domains.of[i].next // the ring is as it was, or i is not in it
 		if u.follows(j) {
 			continue
 		}
-		if j.question != 0 && u.asked[j.question] == nil {
-			u.asked[j.question] = j
+		if j.question != 0 && u.leaders[j.question] == nil {
+			u.leaders[j.question] = j
 		}
-		u.crowds.begin(i)
+		u.domains.begin(i)
 		return j
 	}
 }
 
-// help has another worker come if there is work for it.
+// help wakes or starts another worker if there is a job for it.
 func (u *queue) help() {
-	if u.idle == 0 && u.workers == u.s.cfg.Workers {
+	if u.idle == 0 && u.workers == u.s.limits.workers {
 		return
 	}
-	if _, ok := u.crowds.ready(); !ok {
+	if _, ok := u.domains.ready(); !ok {
 		return
 	}
 	if u.idle > 0 {
@@ -185,26 +186,26 @@ func (u *queue) help() {
 	u.wg.Go(func() { u.work(t) })
 }
 
-// over ends what take began. Those that followed the job are the next of
-// their crowd.
+// over ends what take began. The followers of the job are the next of their
+// domain.
 func (u *queue) over(j *job) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.crowds.end(j.crowd)
-	if u.asked[j.question] == j {
-		delete(u.asked, j.question)
+	u.domains.end(j.domain)
+	if u.leaders[j.question] == j {
+		delete(u.leaders, j.question)
 	}
-	for f := j.follow; f != nil; {
+	for f := j.followers; f != nil; {
 		next := f.next
-		u.crowds.enter(f, true)
+		u.domains.enter(f, true)
 		u.following--
 		f = next
 	}
-	j.follow = nil
+	j.followers = nil
 }
 
-// job returns an empty job; there are never more than wait, are at work, and
-// are being written.
+// job returns an empty job. There are never more than are queued, in progress
+// and being written.
 func (u *queue) job() *job {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -216,7 +217,7 @@ func (u *queue) job() *job {
 	return &job{}
 }
 
-// release takes back a job that its sink is done with.
+// release takes back a job from its sink.
 func (u *queue) release(j *job) {
 	query, buf := j.query, j.buf
 	*j = job{}
@@ -231,7 +232,7 @@ func (u *queue) release(j *job) {
 	}
 }
 
-// buffer returns room for a reply.
+// buffer returns memory for a reply.
 func (u *queue) buffer() []byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -249,9 +250,9 @@ const (
 	keptQuery   = 512
 )
 
-// work answers until the queue is closed and empty.
-func (u *queue) work(t *tally) {
-	l := &lane{s: u.s, t: t}
+// work answers queries until the queue is closed and empty.
+func (u *queue) work(t *counters) {
+	l := &handler{s: u.s, t: t}
 	for {
 		u.mu.Lock()
 		j := u.take()
@@ -273,20 +274,20 @@ func (u *queue) work(t *tally) {
 	}
 }
 
-// answer waits for a job's answer, no longer than its client does.
-func (u *queue) answer(l *lane, j *job) {
-	left := u.s.cfg.Wait - time.Since(j.at)
+// answer answers a job, within the time that its client waits.
+func (u *queue) answer(l *handler, j *job) {
+	left := u.s.limits.wait - time.Since(j.at)
 	if left <= 0 {
-		l.lose(queueOld)
+		l.drop(queueOld)
 		return
 	}
 	ctx, cancel := context.WithTimeout(u.ctx, left)
 	defer cancel()
 	l.resume(j)
-	defer u.s.caught(l)
+	defer u.s.recovered(l)
 	j.buf = u.buffer()
 	msg, o := l.wait(ctx, j.buf)
-	if o == wire.Answered {
+	if o == dns.Answered {
 		j.msg = msg
 		if cap(msg) > cap(j.buf) {
 			j.buf = msg[:0]
@@ -294,38 +295,40 @@ func (u *queue) answer(l *lane, j *job) {
 	}
 }
 
-// hold makes a job of what a lane left for later, and resume has another lane
-// go on with it.
-func (j *job) hold(l *lane) {
+// hold copies the query of a handler into a job, and resume lets another handler
+// continue with it.
+func (j *job) hold(l *handler) {
 	q := &l.q
 	j.query = append(j.query[:0], q.Msg...)
-	j.client, j.local, j.transport, j.at, j.recursion = q.Client, q.Local, q.Transport, q.At, q.Recursion
-	j.g, j.rs, j.responder, j.crowd = l.g, l.rs, l.next, l.crowd
+	j.client, j.local, j.transport, j.at, j.recursion, j.streamID = q.Client, q.Local, q.Transport, q.At, q.Recursion, l.streamID
+	j.clientID = q.ClientID
+	j.g, j.rs, j.responder, j.domain = l.g, l.rs, l.next, l.domain
 }
 
-func (l *lane) resume(j *job) {
+func (l *handler) resume(j *job) {
 	q := &l.q
 	q.Parse(j.query)
 	q.Client, q.Local, q.Transport, q.At, q.Recursion = j.client, j.local, j.transport, j.at, j.recursion
+	q.ClientID = j.clientID
 	l.g, l.rs, l.next = j.g, j.rs, j.responder
 }
 
-// caught keeps a fault in one query from ending the program.
-func (s *Server) caught(l *lane) {
+// recovered keeps a panic in one query from ending the program.
+func (s *Server) recovered(l *handler) {
 	if v := recover(); v != nil {
-		l.lose(panicked)
-		s.logger.Error("panic while answering a query", "name", wire.Text(l.q.Name), "type", l.q.Type, "panic", v, "stack", string(debug.Stack()))
+		l.drop(panicked)
+		s.logger.Error("panic while answering a query", "name", dns.Text(l.q.Name), "type", l.q.Type, "panic", v, "stack", string(debug.Stack()))
 	}
 }
 
-// close ends the workers when they are done with what they have; what still
-// waits for one gets no answer. stop makes them hurry.
+// close lets the workers finish their jobs and waits for them. Queued jobs get
+// no answer. stop ends the jobs in progress early.
 func (u *queue) close() {
 	u.mu.Lock()
 	u.closed = true
 	var left []*job
-	for u.crowds.ring > 0 {
-		left = append(left, u.crowds.leave(u.crowds.turn))
+	for u.domains.ring > 0 {
+		left = append(left, u.domains.leave(u.domains.turn))
 	}
 	u.wake.Broadcast()
 	u.mu.Unlock()
@@ -336,9 +339,9 @@ func (u *queue) close() {
 	u.stop()
 }
 
-// state is how many stand in line or follow, and how many are at work.
+// state is the number of queued jobs and followers, and of busy workers.
 func (u *queue) state() (queued, waiting int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.crowds.inLine + u.following, u.crowds.busy
+	return u.domains.queued + u.following, u.domains.busy
 }

@@ -2,7 +2,6 @@ package nameserver
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
 )
 
 // Error codes of DNS over QUIC, RFC 9250 section 8.4.
@@ -24,7 +23,7 @@ const (
 	doqExcessiveLoad = 0x4
 )
 
-func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t wire.Transport) error {
+func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transport) error {
 	network := "udp6"
 	if a.Addr().Is4() {
 		network = "udp4"
@@ -37,18 +36,17 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t wire.Transp
 	tr := &quic.Transport{Conn: udp,
 		// From half of the connections on, an address has to prove itself
 		// before it costs us anything.
-		VerifySourceAddress: func(net.Addr) bool { return s.conns.count() > s.cfg.Connections/2 },
+		VerifySourceAddress: func(net.Addr) bool { return s.conns.count() > s.limits.connections/2 },
 	}
-	cfg := s.tls.Clone()
-	cfg.MinVersion = tls.VersionTLS13
-	if t == wire.HTTPS {
+	cfg := s.tls.quic.Clone()
+	if t == dns.HTTPS {
 		cfg = http3.ConfigureTLSConfig(cfg)
 	} else {
 		cfg.NextProtos = []string{"doq"}
 	}
 	ln, err := tr.Listen(cfg, &quic.Config{
-		MaxIdleTimeout: s.cfg.Idle, HandshakeIdleTimeout: s.cfg.Idle,
-		MaxIncomingStreams: int64(s.cfg.Pipeline), MaxIncomingUniStreams: uniStreams(t),
+		MaxIdleTimeout: s.limits.idle, HandshakeIdleTimeout: s.limits.idle,
+		MaxIncomingStreams: int64(s.limits.pipeline), MaxIncomingUniStreams: uniStreams(t),
 		// A query and its reply; what the peer may have us hold of both.
 		InitialStreamReceiveWindow: 16 << 10, MaxStreamReceiveWindow: maxMessage + 2,
 		InitialConnectionReceiveWindow: 64 << 10, MaxConnectionReceiveWindow: 256 << 10,
@@ -63,8 +61,8 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t wire.Transp
 
 // uniStreams is how many a client may open in one direction: HTTP/3 has three
 // for control, DNS has none.
-func uniStreams(t wire.Transport) int64 {
-	if t == wire.HTTPS {
+func uniStreams(t dns.Transport) int64 {
+	if t == dns.HTTPS {
 		return 8
 	}
 	return -1
@@ -89,13 +87,13 @@ func (s *Server) acceptQUIC(q quicListener, w *web) {
 			why, ok = denied, false
 		}
 		if !ok {
-			s.loseShard(why)
+			s.drop(why)
 			_ = c.CloseWithError(doqExcessiveLoad, "")
 			continue
 		}
 		all.Go(func() {
 			defer s.conns.leave(client.Addr())
-			if q.transport == wire.HTTPS {
+			if q.transport == dns.HTTPS {
 				_ = w.http3.ServeQUICConn(c) // how the connection ended
 				return
 			}
@@ -109,16 +107,17 @@ func (s *Server) serveQUIC(c *quic.Conn, client netip.AddrPort, w *web) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	local, _ := c.LocalAddr().(*net.UDPAddr)
+	named := s.rules.Load().named(c.ConnectionState().TLS.ServerName)
 	for {
 		st, err := c.AcceptStream(context.Background())
 		if err != nil {
 			return // the client left, was silent, or the server stops
 		}
 		all.Go(func() {
-			x := w.lanes.Get().(*request)
-			defer w.lanes.Put(x)
+			x := w.callers.Get().(*caller)
+			defer w.callers.Put(x)
 			q := &x.q
-			q.Client, q.Local, q.Transport = client, netip.Addr{}, wire.QUIC
+			q.Client, q.Local, q.Transport, q.ClientID = client, netip.Addr{}, dns.QUIC, named
 			if local != nil {
 				q.Local = local.AddrPort().Addr().Unmap()
 			}
@@ -128,9 +127,9 @@ func (s *Server) serveQUIC(c *quic.Conn, client netip.AddrPort, w *web) {
 }
 
 // serveStream answers the one query of a stream.
-func (x *request) serveStream(c *quic.Conn, st *quic.Stream) {
+func (x *caller) serveStream(c *quic.Conn, st *quic.Stream) {
 	defer st.Close()
-	st.SetReadDeadline(time.Now().Add(x.s.cfg.Idle))
+	st.SetReadDeadline(time.Now().Add(x.s.limits.idle))
 	msg, err := appendAll(x.msg[:0], io.LimitReader(st, frameBytes+maxMessage+1))
 	x.msg = msg
 	if err != nil {
@@ -139,7 +138,7 @@ func (x *request) serveStream(c *quic.Conn, st *quic.Stream) {
 	}
 	// One message, its length before it, the end behind it, ID 0 (section 4.2).
 	if len(msg) < frameBytes+12 || int(binary.BigEndian.Uint16(msg)) != len(msg)-frameBytes || msg[2] != 0 || msg[3] != 0 {
-		x.lose(badFrame)
+		x.drop(badFrame)
 		_ = c.CloseWithError(doqProtocolError, "")
 		return
 	}

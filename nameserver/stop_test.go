@@ -2,6 +2,7 @@ package nameserver
 
 import (
 	"context"
+	miekg "github.com/miekg/dns"
 	"log/slog"
 	"net"
 	"runtime"
@@ -9,16 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
+	"shuultuur/setting"
 )
 
 func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 4)}
 	cert, key, _ := certificate(t)
 	before := runtime.NumGoroutine()
-	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, TLS: []string{"127.0.0.1:0"}, HTTPS: []string{"127.0.0.1:0"}, QUIC: []string{"127.0.0.1:0"}, Cert: cert, Key: key},
+	s, err := New(Config{Listen: []string{"127.0.0.1:0"}, TLS: []string{"127.0.0.1:0"}, HTTPS: []string{"127.0.0.1:0"}, QUIC: []string{"127.0.0.1:0"}, Cert: setting.File(cert), Key: setting.File(key)},
 		slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -27,20 +27,20 @@ func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	addr := s.at(wire.UDP)
+	addr := s.at(dns.UDP)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	tcp := dial(t, s)
-	tcp.Write(frame(t, query("later.test.", dns.TypeA)))
+	tcp.Write(frame(t, query("later.test.", miekg.TypeA)))
 	udp, err := net.Dial("udp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer udp.Close()
 	udp.SetDeadline(time.Now().Add(10 * time.Second))
-	udp.Write(frame(t, query("later.test.", dns.TypeA))[2:])
+	udp.Write(frame(t, query("later.test.", miekg.TypeA))[2:])
 	idle := dial(t, s)
 	<-z.entered
 	<-z.entered
@@ -72,23 +72,23 @@ func TestStoppingAnswersWhatIsUnderWayAndLeavesNothing(t *testing.T) {
 
 func TestStoppingDoesNotWaitForWhatNeverAnswers(t *testing.T) {
 	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, 4)}
-	s := start(t, Config{Wait: time.Hour}, nil, z) // it has to stop when the test ends
-	udp, err := net.Dial("udp", s.at(wire.UDP))
+	s := start(t, Config{Wait: setting.Duration(time.Hour)}, nil, z) // it has to stop when the test ends
+	udp, err := net.Dial("udp", s.at(dns.UDP))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer udp.Close()
-	udp.Write(frame(t, query("later.test.", dns.TypeA))[2:])
+	udp.Write(frame(t, query("later.test.", miekg.TypeA))[2:])
 	<-z.entered
 }
 
 func TestAnAddressThatIsTakenIsAnError(t *testing.T) {
 	s := start(t, Config{}, nil)
-	other, err := New(Config{Listen: []string{"127.0.0.1:0", s.at(wire.UDP)}}, slog.New(slog.DiscardHandler), nil)
+	other, err := New(Config{Listen: []string{"127.0.0.1:0", s.at(dns.UDP)}}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Listen(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "listen[1]: listen on tcp 127.0.0.1:") || !strings.Contains(err.Error(), "systemd-resolved") {
+	if err := other.Listen(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "listen: listen on tcp 127.0.0.1:") || !strings.Contains(err.Error(), "systemd-resolved") {
 		t.Errorf("got %v", err)
 	}
 	if len(other.listeners)+len(other.sockets) != 0 {

@@ -2,7 +2,6 @@ package nameserver
 
 import (
 	"bufio"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -11,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
 )
 
 // accept serves the connections of a listener until it is closed.
@@ -21,7 +20,11 @@ func (s *Server) accept(ln listener) {
 		if err != nil {
 			return
 		}
-		s.streams.Go(func() { s.serveStream(x, ln.transport) })
+		if ln.transport == dns.HTTPS {
+			s.streams.Go(func() { s.serveHTTPS(x) })
+		} else {
+			s.streams.Go(func() { s.serveStream(x, ln.transport) })
+		}
 	}
 }
 
@@ -57,7 +60,7 @@ const (
 // answered in the order they come, those that wait when they can be; as many
 // replies as there are go out in one write.
 type stream struct {
-	lane
+	handler
 	raw *conn
 	c   net.Conn
 	r   *bufio.Reader
@@ -69,26 +72,26 @@ type stream struct {
 	mu    sync.Mutex    // of writing
 }
 
-func (s *Server) serveStream(x *conn, t wire.Transport) {
+func (s *Server) serveStream(x *conn, t dns.Transport) {
 	defer x.Close()
-	x.once.Do(x.header)
-	if x.err != nil {
-		return
-	}
-	st := &stream{lane: s.lane(), raw: x, c: x, slots: make(chan struct{}, s.rules.Load().pipeline)}
-	if t == wire.TLS {
-		c := tls.Server(x, s.dot)
-		c.SetDeadline(time.Now().Add(s.rules.Load().idle))
-		if err := c.Handshake(); err != nil {
-			s.loseShard(badFrame)
+	st := &stream{handler: s.newHandler(), raw: x, c: x, slots: make(chan struct{}, s.rules.Load().pipeline)}
+	if t == dns.TLS {
+		c, ok := s.handshake(x, s.tls.tls)
+		if !ok {
 			return
 		}
-		c.SetDeadline(time.Time{})
-		st.c = c
+		st.c, st.q.ClientID = c, x.named
+	} else if x.once.Do(x.header); x.err != nil {
+		return
 	}
 	st.r = bufio.NewReaderSize(st.c, readSize)
 	st.buf = make([]byte, 0, 2048)
 	st.send = st.frame
+	x.flush = func() {
+		if !st.flush() {
+			x.Conn.Close() // the read that follows fails
+		}
+	}
 	st.q.Client, st.q.Local, st.q.Transport = x.client, x.local(), t
 	st.serve()
 	for range cap(st.slots) { // until what is under way has been delivered
@@ -104,7 +107,7 @@ func (st *stream) serve() {
 		msg, err := st.read()
 		if err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) {
-				st.lose(badFrame)
+				st.drop(badFrame)
 			}
 			return
 		}
@@ -117,16 +120,20 @@ func (st *stream) serve() {
 
 // one answers one query; false ends the connection.
 func (st *stream) one(msg []byte) bool {
-	defer st.s.caught(&st.lane)
+	defer st.s.recovered(&st.handler)
 	reply, o := st.answer(msg, st.buf[:0])
 	switch o {
-	case wire.Later:
-		if !st.flush() { // what is ready does not wait for a slot
-			return false
+	case dns.Later:
+		select {
+		case st.slots <- struct{}{}:
+		default: // what is ready does not wait for a slot
+			if !st.flush() || st.raw.writeGathered() != nil {
+				return false
+			}
+			st.slots <- struct{}{}
 		}
-		st.slots <- struct{}{}
-		st.s.queue.put(&st.lane, st, nil)
-	case wire.Answered:
+		st.s.queue.put(&st.handler, st, nil)
+	case dns.Answered:
 		if len(reply) == 0 {
 			break // a transfer, sent already
 		}
@@ -136,10 +143,7 @@ func (st *stream) one(msg []byte) bool {
 		st.out = binary.BigEndian.AppendUint16(st.out, uint16(len(reply)))
 		st.out = append(st.out, reply...)
 	}
-	if len(st.out) >= writeAt || !st.more() {
-		return st.flush()
-	}
-	return true
+	return len(st.out) < writeAt || st.flush()
 }
 
 // more says whether another whole query has been read already.
@@ -229,7 +233,7 @@ func (st *stream) write(msg []byte) error {
 func (st *stream) deliver(j *job) {
 	if len(j.msg) > 0 {
 		st.mu.Lock()
-		if err := st.write(j.msg); err != nil {
+		if errors.Join(st.write(j.msg), st.raw.writeGathered()) != nil {
 			st.raw.Conn.Close() // the reader sees it and leaves
 		}
 		st.mu.Unlock()

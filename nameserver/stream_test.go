@@ -8,6 +8,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	miekg "github.com/miekg/dns"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 	"io"
 	"net"
 	"net/http"
@@ -18,15 +21,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-	"github.com/quic-go/quic-go"
-	"github.com/quic-go/quic-go/http3"
-
-	"shuultuur/nameserver/wire"
+	"shuultuur/dns"
+	"shuultuur/setting"
 )
 
 // frame is a query with its length before it.
-func frame(t testing.TB, m *dns.Msg) []byte {
+func frame(t testing.TB, m *miekg.Msg) []byte {
 	t.Helper()
 	b, err := m.Pack()
 	if err != nil {
@@ -36,7 +36,7 @@ func frame(t testing.TB, m *dns.Msg) []byte {
 }
 
 // next reads one framed message.
-func next(t testing.TB, r io.Reader) *dns.Msg {
+func next(t testing.TB, r io.Reader) *miekg.Msg {
 	t.Helper()
 	var n uint16
 	if err := binary.Read(r, binary.BigEndian, &n); err != nil {
@@ -46,7 +46,7 @@ func next(t testing.TB, r io.Reader) *dns.Msg {
 	if _, err := io.ReadFull(r, b); err != nil {
 		t.Fatal(err)
 	}
-	m := new(dns.Msg)
+	m := new(miekg.Msg)
 	if err := m.Unpack(b); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func next(t testing.TB, r io.Reader) *dns.Msg {
 
 func dial(t testing.TB, s *Server) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", s.at(wire.TCP))
+	c, err := net.Dial("tcp", s.at(dns.TCP))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,9 +78,9 @@ func TestPipelinedQueriesAreAnsweredAndLateOnesDoNotHoldThem(t *testing.T) {
 	c := dial(t, s)
 	var all []byte
 	for id := range uint16(50) {
-		m := query("www.test.", dns.TypeA)
+		m := query("www.test.", miekg.TypeA)
 		if id%10 == 0 {
-			m = query("later.test.", dns.TypeA)
+			m = query("later.test.", miekg.TypeA)
 		}
 		m.Id = id
 		all = append(all, frame(t, m)...)
@@ -114,10 +114,10 @@ func TestAConnectionHoldsOnlySoManyQueries(t *testing.T) {
 	c := dial(t, s)
 	var all []byte
 	for range 9 {
-		all = append(all, frame(t, query("later.test.", dns.TypeA))...)
+		all = append(all, frame(t, query("later.test.", miekg.TypeA))...)
 	}
-	c.Write(append(all, frame(t, query("www.test.", dns.TypeA))...))
-	for s.sums().requests[wire.TCP][0][0] < 5 { // four under way, one waits for its turn
+	c.Write(append(all, frame(t, query("www.test.", miekg.TypeA))...))
+	for s.sums().requests[dns.TCP][0][0] < 5 { // four under way, one waits for its turn
 		time.Sleep(time.Millisecond)
 	}
 	close(z.gate)
@@ -127,10 +127,10 @@ func TestAConnectionHoldsOnlySoManyQueries(t *testing.T) {
 }
 
 func TestConnectionsEnd(t *testing.T) {
-	s := start(t, Config{Idle: 150 * time.Millisecond}, nil)
+	s := start(t, Config{Idle: setting.Duration(150 * time.Millisecond)}, nil)
 	t.Run("silent", func(t *testing.T) {
 		c := dial(t, s)
-		c.Write(frame(t, query("www.test.", dns.TypeA)))
+		c.Write(frame(t, query("www.test.", miekg.TypeA)))
 		next(t, c)
 		ended(t, c)
 	})
@@ -151,7 +151,7 @@ func TestConnectionsEnd(t *testing.T) {
 	})
 	t.Run("no header", func(t *testing.T) { // is dropped; the connection stays
 		c := dial(t, s)
-		c.Write(append([]byte{0, 3, 1, 2, 3}, frame(t, query("www.test.", dns.TypeA))...))
+		c.Write(append([]byte{0, 3, 1, 2, 3}, frame(t, query("www.test.", miekg.TypeA))...))
 		next(t, c)
 	})
 	for s.conns.count() > 0 {
@@ -160,12 +160,12 @@ func TestConnectionsEnd(t *testing.T) {
 }
 
 func TestKeepaliveSaysTheIdleTime(t *testing.T) {
-	s := start(t, Config{Idle: 7 * time.Second}, nil)
-	m := query("www.test.", dns.TypeA)
+	s := start(t, Config{Idle: setting.Duration(7 * time.Second)}, nil)
+	m := query("www.test.", miekg.TypeA)
 	m.SetEdns0(1232, false)
-	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE}}
+	m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_TCP_KEEPALIVE{Code: miekg.EDNS0TCPKEEPALIVE}}
 	o := exchange(t, s, "tcp", m).IsEdns0().Option
-	if len(o) != 1 || o[0].(*dns.EDNS0_TCP_KEEPALIVE).Timeout != 70 {
+	if len(o) != 1 || o[0].(*miekg.EDNS0_TCP_KEEPALIVE).Timeout != 70 {
 		t.Errorf("TCP: %v", o)
 	}
 	if o := exchange(t, s, "udp", m).IsEdns0().Option; len(o) != 0 {
@@ -176,13 +176,13 @@ func TestKeepaliveSaysTheIdleTime(t *testing.T) {
 func TestTooManyConnectionsAreClosed(t *testing.T) {
 	s := start(t, Config{Connections: 3, PerClient: 2}, nil)
 	alive := func(from string) net.Conn {
-		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", s.at(wire.TCP))
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", s.at(dns.TCP))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
 		c.SetDeadline(time.Now().Add(10 * time.Second))
-		c.Write(frame(t, query("www.test.", dns.TypeA)))
+		c.Write(frame(t, query("www.test.", miekg.TypeA)))
 		return c
 	}
 	first := alive("127.0.0.1")
@@ -208,7 +208,7 @@ func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
 	s := start(t, Config{Allow: client, Trusted: trusted, PerClient: 1}, nil)
 	ask := func(s *Server, header string) net.Conn {
 		c := dial(t, s)
-		c.Write(append([]byte(header), frame(t, query("www.test.", dns.TypeA))...))
+		c.Write(append([]byte(header), frame(t, query("www.test.", miekg.TypeA))...))
 		return c
 	}
 	for name, header := range map[string]string{
@@ -220,7 +220,7 @@ func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
 			t.Errorf("%s: %v", name, m)
 		}
 	}
-	if m := next(t, ask(s, "")); m.Rcode != dns.RcodeRefused {
+	if m := next(t, ask(s, "")); m.Rcode != miekg.RcodeRefused {
 		t.Errorf("no header: %v", m)
 	}
 	ended(t, ask(s, "PROXY TCP4 bad\r\n"))
@@ -241,20 +241,20 @@ func TestPROXYHeadersOfTrustedNetworks(t *testing.T) {
 }
 
 // secure starts a server with all encrypted transports.
-func secure(t *testing.T, cfg Config, rs ...wire.Responder) (*Server, *tls.Config) {
+func secure(t *testing.T, cfg Config, rs ...Responder) (*Server, *tls.Config) {
 	t.Helper()
 	cert, key, pool := certificate(t)
 	cfg.TLS, cfg.HTTPS, cfg.QUIC = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}
-	cfg.Cert, cfg.Key = cert, key
+	cfg.Cert, cfg.Key = setting.File(cert), setting.File(key)
 	return start(t, cfg, nil, rs...), &tls.Config{RootCAs: pool, ServerName: "dns.test"}
 }
 
 // padded asks with the padding option.
-func padded(name string, typ uint16) *dns.Msg {
+func padded(name string, typ uint16) *miekg.Msg {
 	m := query(name, typ)
 	m.Id = 0
 	m.SetEdns0(1232, false)
-	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_PADDING{Padding: make([]byte, 10)}}
+	m.IsEdns0().Option = []miekg.EDNS0{&miekg.EDNS0_PADDING{Padding: make([]byte, 10)}}
 	return m
 }
 
@@ -263,7 +263,7 @@ func TestDNSOverTLS(t *testing.T) {
 	close(z.gate)
 	s, cfg := secure(t, Config{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}, z)
 	for _, header := range []string{"", "PROXY TCP4 198.51.100.7 127.0.0.1 1234 853\r\n"} {
-		raw, err := net.Dial("tcp", s.at(wire.TLS))
+		raw, err := net.Dial("tcp", s.at(dns.TLS))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestDNSOverTLS(t *testing.T) {
 		mine := cfg.Clone()
 		mine.NextProtos = []string{"dot"}
 		c := tls.Client(raw, mine)
-		c.Write(append(frame(t, padded("www.test.", dns.TypeA)), frame(t, padded("later.test.", dns.TypeA))...))
+		c.Write(append(frame(t, padded("www.test.", miekg.TypeA)), frame(t, padded("later.test.", miekg.TypeA))...))
 		for range 2 {
 			m := next(t, c)
 			m.Compress = true
@@ -289,14 +289,14 @@ func TestDNSOverTLS(t *testing.T) {
 			t.Errorf("protocol %q", p)
 		}
 	}
-	raw, err := net.Dial("tcp", s.at(wire.TLS))
+	raw, err := net.Dial("tcp", s.at(dns.TLS))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer raw.Close()
 	raw.SetDeadline(time.Now().Add(10 * time.Second))
-	raw.Write(frame(t, query("www.test.", dns.TypeA))) // no TLS
-	raw.Read(make([]byte, 7))                          // an alert
+	raw.Write(frame(t, query("www.test.", miekg.TypeA))) // no TLS
+	raw.Read(make([]byte, 7))                            // an alert
 	ended(t, raw)
 }
 
@@ -304,12 +304,12 @@ func TestTLSConnectionsAreResumed(t *testing.T) {
 	s, cfg := secure(t, Config{})
 	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	for _, want := range []bool{false, true} {
-		c, err := tls.Dial("tcp", s.at(wire.TLS), cfg)
+		c, err := tls.Dial("tcp", s.at(dns.TLS), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.SetDeadline(time.Now().Add(10 * time.Second))
-		c.Write(frame(t, query("www.test.", dns.TypeA)))
+		c.Write(frame(t, query("www.test.", miekg.TypeA)))
 		next(t, c)
 		if got := c.ConnectionState().DidResume; got != want {
 			t.Errorf("resumed %v, want %v", got, want)
@@ -322,7 +322,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 	z := &zone{gate: make(chan struct{})}
 	close(z.gate)
 	s, cfg := secure(t, Config{}, z)
-	url := "https://" + s.at(wire.HTTPS) + "/dns-query"
+	url := "https://" + s.at(dns.HTTPS) + "/dns-query"
 	one := func(force bool, protos *http.Protocols) *http.Transport {
 		return &http.Transport{TLSClientConfig: cfg.Clone(), ForceAttemptHTTP2: force, Protocols: protos}
 	}
@@ -338,7 +338,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 				n     int
 				cache string
 			}{"www.test.": {1, "max-age=300"}, "gone.test.": {0, "max-age=30"}, "later.test.": {1, "max-age=300"}} {
-				b, err := padded(name, dns.TypeA).Pack()
+				b, err := padded(name, miekg.TypeA).Pack()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -356,7 +356,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 				}
 				body, err := io.ReadAll(res.Body)
 				res.Body.Close()
-				m := new(dns.Msg)
+				m := new(miekg.Msg)
 				if err = errors.Join(err, m.Unpack(body)); err != nil {
 					t.Fatalf("HTTP/%d %s: %v %q", proto, method, err, body)
 				}
@@ -397,7 +397,7 @@ func TestDNSOverHTTPS(t *testing.T) {
 			t.Errorf("%s: %s", name, res.Status)
 		}
 	}
-	if got := s.sums().requests[wire.HTTPS][0]; got[0] < 18 {
+	if got := s.sums().requests[dns.HTTPS][0]; got[0] < 18 {
 		t.Errorf("counted %v", got)
 	}
 }
@@ -410,7 +410,7 @@ func TestDNSOverQUIC(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	connect := func() *quic.Conn {
-		c, err := quic.DialAddr(ctx, s.at(wire.QUIC), cfg, nil)
+		c, err := quic.DialAddr(ctx, s.at(dns.QUIC), cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -427,16 +427,16 @@ func TestDNSOverQUIC(t *testing.T) {
 		st.Close()
 		return st
 	}
-	first := send(c, frame(t, padded("later.test.", dns.TypeA)))
-	second := send(c, frame(t, padded("www.test.", dns.TypeA)))
+	first := send(c, frame(t, padded("later.test.", miekg.TypeA)))
+	second := send(c, frame(t, padded("www.test.", miekg.TypeA)))
 	for _, st := range []*quic.Stream{second, first} {
 		b, err := io.ReadAll(st)
-		m := new(dns.Msg)
+		m := new(miekg.Msg)
 		if err != nil || len(b) != padBlock+2 || int(binary.BigEndian.Uint16(b)) != padBlock || m.Unpack(b[2:]) != nil || len(m.Answer) != 1 {
 			t.Errorf("%d bytes, %v, %v", len(b), err, m)
 		}
 	}
-	withID := query("www.test.", dns.TypeA)
+	withID := query("www.test.", miekg.TypeA)
 	withID.Id = 7
 	for name, b := range map[string][]byte{"ID not 0": frame(t, withID), "cut short": frame(t, padded("www.test.", 1))[:20], "nothing": nil} {
 		c := connect()
@@ -455,7 +455,7 @@ func TestQUICConnectionsAreCounted(t *testing.T) {
 	defer cancel()
 	closed := make(chan error, 3)
 	for range 3 {
-		c, err := quic.DialAddr(ctx, s.at(wire.QUIC), cfg, nil)
+		c, err := quic.DialAddr(ctx, s.at(dns.QUIC), cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -472,42 +472,42 @@ func TestQUICConnectionsAreCounted(t *testing.T) {
 // transferring answers AXFR with three messages.
 type transferring struct{ zone }
 
-func (*transferring) Transfer(_ context.Context, q *wire.Query, send func([]byte) error) (wire.Outcome, error) {
-	if q.Type != dns.TypeAXFR || !q.Is(apex) {
-		return wire.Declined, nil
+func (*transferring) Transfer(_ context.Context, q *dns.Query, send func([]byte) error) (dns.Outcome, error) {
+	if q.Type != miekg.TypeAXFR || !q.Is(apex) {
+		return dns.Declined, nil
 	}
 	for range 3 {
-		var r wire.Reply
+		var r dns.Reply
 		r.Start(q, nil, 65535)
-		r.Record(nil, dns.TypeSOA, 1, 60, soaData)
+		r.Record(nil, miekg.TypeSOA, 1, 60, soaData)
 		r.Answers++
-		if err := send(r.Finish(&wire.Options{Max: 65535})); err != nil {
-			return wire.Answered, err
+		if err := send(r.Finish(&dns.Options{Max: 65535})); err != nil {
+			return dns.Answered, err
 		}
 	}
-	return wire.Answered, nil
+	return dns.Answered, nil
 }
 
-func (*transferring) Notify(q *wire.Query, r *wire.Reply) wire.Outcome {
+func (*transferring) Notify(q *dns.Query, r *dns.Reply) dns.Outcome {
 	if !q.Is(apex) {
-		return wire.Declined
+		return dns.Declined
 	}
 	r.AA = true
-	return wire.Answered
+	return dns.Answered
 }
 
 func TestTransfersAndNotify(t *testing.T) {
 	s := start(t, Config{}, nil, &transferring{})
 	c := dial(t, s)
-	c.Write(append(frame(t, query("www.test.", dns.TypeA)), append(frame(t, query("test.", dns.TypeAXFR)), frame(t, query("other.test.", dns.TypeAXFR))...)...))
+	c.Write(append(frame(t, query("www.test.", miekg.TypeA)), append(frame(t, query("test.", miekg.TypeAXFR)), frame(t, query("other.test.", miekg.TypeAXFR))...)...))
 	for i := range 5 {
 		if m := next(t, c); m.Rcode != 0 || i < 4 && len(m.Answer) != 1 || i == 4 && len(m.Answer) != 0 {
 			t.Errorf("%d: %v", i, m)
 		}
 	}
-	for name, want := range map[string]int{"test.": 0, "example.org.": dns.RcodeNotAuth} {
-		m := new(dns.Msg).SetNotify(name)
-		if r := exchange(t, s, "udp", m); r.Rcode != want || r.Opcode != dns.OpcodeNotify {
+	for name, want := range map[string]int{"test.": 0, "example.org.": miekg.RcodeNotAuth} {
+		m := new(miekg.Msg).SetNotify(name)
+		if r := exchange(t, s, "udp", m); r.Rcode != want || r.Opcode != miekg.OpcodeNotify {
 			t.Errorf("%s: %v", name, r)
 		}
 	}
@@ -516,22 +516,22 @@ func TestTransfersAndNotify(t *testing.T) {
 // keys knows one key, whose signature is a TSIG record without meaning.
 type keys struct{ good bool }
 
-func (k keys) Verify(*wire.Query) bool { return k.good }
-func (k keys) Sign(_ *wire.Query, reply []byte) []byte {
+func (k keys) Verify(*dns.Query) bool { return k.good }
+func (k keys) Sign(_ *dns.Query, reply []byte) []byte {
 	reply[11]++
 	return append(reply, 0, 0, 250, 0, 255, 0, 0, 0, 0, 0, 1, 7)
 }
 
 func TestSignedQueriesGetSignedReplies(t *testing.T) {
 	s := start(t, Config{}, nil)
-	msg := frame(t, query("www.test.", dns.TypeA))
+	msg := frame(t, query("www.test.", miekg.TypeA))
 	msg[2+11] = 1
 	msg = append(msg, 0, 0, 250, 0, 255, 0, 0, 0, 0, 0, 0)
 	for _, x := range []struct {
-		auth  wire.Authenticator
+		auth  Authenticator
 		rcode byte
 		tail  bool
-	}{{nil, notAuth, false}, {keys{false}, notAuth, true}, {keys{true}, 0, true}} {
+	}{{nil, dns.RcodeNotAuth, false}, {keys{false}, dns.RcodeNotAuth, true}, {keys{true}, 0, true}} {
 		s.SetResponders(x.auth, &zone{})
 		for _, network := range []string{"udp", "tcp"} {
 			b := raw(t, s, network, msg[2:])
@@ -547,8 +547,8 @@ func TestKdigSpeaksToEveryTransport(t *testing.T) {
 		t.Fatal("kdig is not installed; test/setup.sh installs it")
 	}
 	s, _ := secure(t, Config{Listen: []string{"127.0.0.1:0"}})
-	for transport, flag := range map[wire.Transport][]string{
-		wire.UDP: {"+notcp"}, wire.TCP: {"+tcp", "+keepopen"}, wire.TLS: {"+tls"}, wire.HTTPS: {"+https"}, wire.QUIC: {"+quic"},
+	for transport, flag := range map[dns.Transport][]string{
+		dns.UDP: {"+notcp"}, dns.TCP: {"+tcp", "+keepopen"}, dns.TLS: {"+tls"}, dns.HTTPS: {"+https"}, dns.QUIC: {"+quic"},
 	} {
 		a := s.Addrs(transport)[0]
 		out, err := exec.Command("kdig", append(flag, "+short", "+cookie", "+padding", "@127.0.0.1", "-p", fmt.Sprint(a.Port()), "www.test.", "A")...).CombinedOutput()
@@ -560,7 +560,7 @@ func TestKdigSpeaksToEveryTransport(t *testing.T) {
 
 func FuzzDoHQuery(f *testing.F) {
 
-	q, err := query("www.test.", dns.TypeA).Pack()
+	q, err := query("www.test.", miekg.TypeA).Pack()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -568,7 +568,7 @@ func FuzzDoHQuery(f *testing.F) {
 	f.Add("GET", "dns=%41AAA&dns=", "", []byte{})
 	f.Add("POST", "", mediaType, q)
 	f.Add("POST", "dns=AAAA", "text/plain", q)
-	l := laneAt(f, Config{})
+	l := handlerAt(f, Config{})
 	web := l.s.newWeb()
 	f.Fuzz(func(t *testing.T, method, params, kind string, body []byte) {
 		r := httptest.NewRequest("POST", "/dns-query", bytes.NewReader(body))
@@ -576,7 +576,7 @@ func FuzzDoHQuery(f *testing.F) {
 		r.Header.Set("Content-Type", kind)
 		rec := httptest.NewRecorder()
 		web.ServeHTTP(rec, r)
-		m := new(dns.Msg)
+		m := new(miekg.Msg)
 		if rec.Code == http.StatusOK && (m.Unpack(rec.Body.Bytes()) != nil || !m.Response) {
 			t.Errorf("replied % x", rec.Body.Bytes())
 		}

@@ -7,31 +7,31 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/nameserver/batch"
-	"shuultuur/nameserver/wire"
 )
 
-// A socket is one UDP socket: one goroutine reads a batch, answers it and
-// sends the replies; another sends the replies that came later, a batch at a
-// time too. Nobody else writes to it.
+// A socket is one UDP socket. One goroutine reads a batch, answers it and sends
+// the replies. Another sends the replies of workers, also in batches. Nobody
+// else writes to it.
 type socket struct {
-	lane
+	handler
 	conn   *batch.Conn
-	late   chan *job
-	others *lookout
+	late   chan *job // of workers
+	poller *poller
 }
 
-func newSocket(s *Server, c *batch.Conn, t *tally) (*socket, error) {
-	others, err := newLookout()
+func newSocket(s *Server, c *batch.Conn, t *counters) (*socket, error) {
+	poll, err := newPoller()
 	if err != nil {
 		return nil, err
 	}
-	return &socket{lane: lane{s: s, t: t, batch: true}, conn: c, late: make(chan *job, batch.Size), others: others}, nil
+	return &socket{handler: handler{s: s, t: t, batch: true}, conn: c, late: make(chan *job, batch.Size), poller: poll}, nil
 }
 
 func (u *socket) close() {
 	u.conn.Close()
-	u.others.close()
+	u.poller.close()
 }
 
 // read answers until the conn is stopped.
@@ -42,7 +42,7 @@ func (u *socket) read() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // of a datagram, or out of memory for a moment
+		if err != nil { // of one datagram, or out of memory
 			pause = min(max(2*pause, time.Millisecond), 100*time.Millisecond)
 			time.Sleep(pause)
 			continue
@@ -51,44 +51,43 @@ func (u *socket) read() {
 		u.answerAll(n)
 		if lost := u.conn.Flush(); lost > 0 {
 			u.t.mu.Lock()
-			u.t.lost[unsent] += uint64(lost)
+			u.t.drops[unsent] += uint64(lost)
 			u.t.mu.Unlock()
 		}
-		// These calls keep the processor. Here others have their turn, so that a
-		// flood delays them by no more than a batch, and what comes to them from
-		// the network by a millisecond.
-		u.others.look(u.q.At)
+		// These calls keep the processor. Yielding here lets a flood delay other
+		// goroutines by one batch, and what they get from the network by a
+		// millisecond.
+		u.poller.poll(u.q.At)
 		runtime.Gosched()
 	}
 }
 
-// answerAll answers the batch that was read. There is one reading of the clock
-// at its begin and one at its end.
+// answerAll answers a batch. It reads the clock twice, for the whole batch.
 func (u *socket) answerAll(n int) {
 	now := time.Now()
 	u.q.At = now
 	u.t.mu.Lock()
 	defer u.t.mu.Unlock()
-	defer u.s.caught(&u.lane)
+	defer u.s.recovered(&u.handler)
 	answered := 0
 	for i := range n {
 		msg, peer := u.conn.Datagram(i)
 		if msg == nil {
-			u.t.lost[tooLong]++
+			u.t.drops[tooLong]++
 			continue
 		}
 		q := &u.q
-		q.Client, q.Local, q.Transport = peer.Addr, peer.Local, wire.UDP
+		q.Client, q.Local, q.Transport = peer.Addr, peer.Local, dns.UDP
 		reply, o := u.answer(msg, u.conn.Buffer(i))
 		switch o {
-		case wire.Answered:
+		case dns.Answered:
 			u.conn.Reply(i, reply)
 			answered++
-		case wire.Later:
-			u.s.queue.put(&u.lane, u, peer)
+		case dns.Later:
+			u.s.queue.put(&u.handler, u, peer)
 		}
 	}
-	u.t.lasted(time.Since(now), answered)
+	u.t.took(time.Since(now), answered)
 }
 
 // deliver implements sink.
@@ -100,7 +99,8 @@ func (u *socket) deliver(j *job) {
 	u.late <- j
 }
 
-// write sends late replies until late is closed: all there are at once.
+// write sends the replies of workers until late is closed, as many at once as
+// there are.
 func (u *socket) write() {
 	out := u.conn.NewSender()
 	var jobs [batch.Size]*job
@@ -121,7 +121,7 @@ func (u *socket) write() {
 		}
 		if lost := out.Flush(); lost > 0 {
 			u.t.mu.Lock()
-			u.t.lost[unsent] += uint64(lost)
+			u.t.drops[unsent] += uint64(lost)
 			u.t.mu.Unlock()
 		}
 		for i, j := range jobs[:n] {
@@ -131,8 +131,7 @@ func (u *socket) write() {
 	}
 }
 
-// run reads and writes until the server stops; it returns when nothing is read
-// any more. done is called when the last reply may be written.
+// run starts the goroutines that read and write.
 func (u *socket) run(readers, writers *sync.WaitGroup) {
 	readers.Go(u.read)
 	writers.Go(u.write)

@@ -200,7 +200,7 @@ func (c *Conn) NewSender() *Sender {
 	return s
 }
 
-// Full says that there is no room for another reply before Flush.
+// Full reports that no other reply fits before Flush.
 func (s *Sender) Full() bool { return s.n == Size }
 
 // Add takes a reply; it and its peer stay as they are until Flush.

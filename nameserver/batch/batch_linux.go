@@ -70,7 +70,7 @@ func newFast(c *Conn) (*fast, error) {
 	return f, nil
 }
 
-// prepare says again how much room there is: the kernel has written over it.
+// prepare sets again how much space there is: the kernel has written over it.
 func (f *fast) prepare(i int) {
 	h := &f.hdrs[i].hdr
 	h.Namelen = unix.SizeofSockaddrInet6

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	controlSize = 64 // one of in6_pktinfo, and some room
+	controlSize = 64 // one of in6_pktinfo, and some space
 	canSpread   = true
 	truncated   = unix.MSG_TRUNC
 	recvDst     = unix.IP_PKTINFO // asks for the IPv4 address a datagram was sent to

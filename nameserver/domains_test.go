@@ -1,0 +1,269 @@
+package nameserver
+
+import (
+	"context"
+	"fmt"
+	miekg "github.com/miekg/dns"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/dns"
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// others is a responder for names of others, whose upstreams answer when gate
+// can be read from; it has a stale answer for stale.victim.test.
+type others struct {
+	gate    chan struct{}
+	entered chan struct{}
+}
+
+func (o *others) Answer(q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
+	r.RA = true
+	if r.Stale = dns.Text(q.Name) == "stale.victim.test."; r.Stale && q.Late {
+		return o.answer(r)
+	}
+	return dns.Later
+}
+
+func (o *others) answer(r *dns.Reply) dns.Outcome {
+	r.RA = true
+	r.Record(nil, miekg.TypeA, 1, 300, addrData)
+	r.Answers++
+	return dns.Answered
+}
+
+func (o *others) Wait(ctx context.Context, _ *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
+	o.entered <- struct{}{}
+	select {
+	case <-o.gate:
+	case <-ctx.Done():
+	}
+	return o.answer(r)
+}
+
+// TestADomainThatIsSlowLeavesRoomForOthers: it has an eighth of the free
+// workers, and the whole line as long as nobody else wants in, also for clients
+// that come by TCP.
+func TestADomainThatIsSlowLeavesRoomForOthers(t *testing.T) {
+	const workers, line = 64, 32
+	const share = 7 // an eighth of the 57 that are free then
+	o := &others{make(chan struct{}), make(chan struct{}, workers+2*line)}
+	s := start(t, Config{Workers: setting.Count(workers), Queue: setting.Count(line)}, nil, o)
+	conn, err := net.Dial("udp", s.at(dns.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &miekg.Conn{Conn: conn}
+	ask := func(name string) {
+		t.Helper()
+		if err := c.WriteMsg(query(name, miekg.TypeA)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() string {
+		t.Helper()
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		r, err := c.ReadMsg()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Rcode != 0 || len(r.Answer) != 1 {
+			t.Errorf("%v", r)
+		}
+		return r.Question[0].Name
+	}
+	for i := range share + 2*line {
+		ask(fmt.Sprintf("x%d.victim.test.", i))
+		if i < share {
+			<-o.entered
+		}
+	}
+	for s.lost(queueFull) < line { // the oldest are pushed out
+		runtime.Gosched()
+	}
+	if queued, waiting := s.queue.state(); queued != line || waiting != share {
+		t.Errorf("%d in line and %d at work, want %d and %d", queued, waiting, line, share)
+	}
+	ask("stale.victim.test.")
+	if got := read(); got != "stale.victim.test." {
+		t.Errorf("what is there without asking is not given, but %s", got)
+	}
+	for i := range line / 2 { // the first takes a place in line, which the next ones find free
+		ask(fmt.Sprintf("www.well%d.example.", i))
+		<-o.entered
+	}
+	tcp := make(chan *miekg.Msg)
+	go func() { tcp <- exchange(t, s, "tcp", query("y.victim.test.", miekg.TypeA)) }()
+	<-o.entered // it does not share a place with those who may be forged
+	close(o.gate)
+	if r := <-tcp; r.Rcode != 0 {
+		t.Errorf("by TCP: %v", r)
+	}
+	got := map[string]bool{}
+	for range share + line - 1 + line/2 {
+		got[read()] = true
+	}
+	for i := share + line + 1; i < share+2*line; i++ { // the newest had the line
+		if name := fmt.Sprintf("x%d.victim.test.", i); !got[name] {
+			t.Errorf("no answer for %s", name)
+		}
+	}
+	if n := s.lost(queueFull); n != line+1 {
+		t.Errorf("%d counted, want %d", n, line+1)
+	}
+}
+
+// TestAFullLineIsLeftByWhoHasTheMost: not by whom came first.
+func TestAFullLineIsLeftByWhoHasTheMost(t *testing.T) {
+	const line = 32
+	o := &others{make(chan struct{}), make(chan struct{}, 8*line)}
+	s := start(t, Config{Workers: 1, Queue: setting.Count(line)}, nil, o)
+	conn, err := net.Dial("udp", s.at(dns.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &miekg.Conn{Conn: conn}
+	ask := func(name string) {
+		t.Helper()
+		if err := c.WriteMsg(query(name, miekg.TypeA)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("busy.example.")
+	<-o.entered
+	for i := range 3 {
+		ask(fmt.Sprintf("x%d.well.example.", i))
+	}
+	for i := range 4 * line {
+		ask(fmt.Sprintf("x%d.victim.test.", i))
+	}
+	for s.lost(queueFull) < 3*line+3 {
+		runtime.Gosched()
+	}
+	close(o.gate)
+	got := map[string]int{}
+	var order []string
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	for range 1 + line {
+		r, err := c.ReadMsg()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, of, _ := strings.Cut(r.Question[0].Name, ".")
+		got[of]++
+		order = append(order, of)
+	}
+	if got["well.example."] != 3 {
+		t.Errorf("answered %v: those of the small domain are missing", got)
+	}
+	// By turns, not one after another.
+	if last := slices.Index(order, "well.example."); last > 3 {
+		t.Errorf("the first of the small domain comes as number %d: %v", last, order[:10])
+	}
+}
+
+// TestWhoAsksTheSameWaitsWithoutAWorker: of a question that many ask, one
+// worker waits for the answer.
+func TestWhoAsksTheSameWaitsWithoutAWorker(t *testing.T) {
+	const many = 20
+	o := &others{make(chan struct{}), make(chan struct{}, 2*many)}
+	s := start(t, Config{Workers: 64, Queue: 64}, nil, o)
+	conn, err := net.Dial("udp", s.at(dns.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &miekg.Conn{Conn: conn}
+	for i := range many {
+		m := query("www.example.", miekg.TypeA)
+		m.Id = uint16(i)
+		if err := c.WriteMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-o.entered
+	for queued, waiting := s.queue.state(); queued != many-1; queued, waiting = s.queue.state() {
+		if runtime.Gosched(); waiting != 1 {
+			t.Fatalf("%d at work", waiting)
+		}
+	}
+	close(o.gate)
+	seen := map[uint16]bool{}
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	for range many {
+		r, err := c.ReadMsg()
+		if err != nil || r.Rcode != 0 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		seen[r.Id] = true
+	}
+	if len(seen) != many {
+		t.Errorf("%d clients have their answer, of %d", len(seen), many)
+	}
+}
+
+// TestZonesOfOurOwnHaveAllPlaces: what does not come from upstreams has no
+// share.
+func TestZonesOfOurOwnHaveAllPlaces(t *testing.T) {
+	const places = 64
+	z := &zone{gate: make(chan struct{}), entered: make(chan struct{}, places)}
+	s := start(t, Config{Workers: setting.Count(places), Queue: setting.Count(places)}, nil, z)
+	conn, err := net.Dial("udp", s.at(dns.UDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &miekg.Conn{Conn: conn}
+	for i := range places {
+		if err := c.WriteMsg(query(fmt.Sprintf("later%d.test.", i), miekg.TypeA)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range places {
+		<-z.entered
+	}
+	close(z.gate)
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	for range places {
+		if r, err := c.ReadMsg(); err != nil || r.Rcode != 0 {
+			t.Fatalf("%v, %v", r, err)
+		}
+	}
+}
+
+func TestDomainIsWhatCanBeRegistered(t *testing.T) {
+	for name, want := range map[string]string{
+		".":                              ".",
+		"com.":                           "com.",
+		"example.com.":                   "example.com.",
+		"a.b.example.com.":               "example.com.",
+		"x.t.co.":                        "t.co.",
+		"www.example.co.uk.":             "example.co.uk.",
+		"co.uk.":                         "co.uk.",
+		"a.b.github.io.":                 "github.io.", // one company answers for all of it
+		"x.corp.":                        "x.corp.",
+		"4.3.2.1.in-addr.arpa.":          "1.in-addr.arpa.",
+		"a\\.b.example.org.":             "example.org.",
+		"a.b.c.d.e.f.g.h.i.example.net.": "example.net.",
+	} {
+		msg, err := query(name, miekg.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var q dns.Query
+		if st := q.Parse(msg); st != dns.OK {
+			t.Fatalf("%s: status %d", name, st)
+		}
+		if got := dns.Text(domain(&q)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package nameserver
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"shuultuur/dns"
+	"shuultuur/message"
+)
+
+// An h1conn is one connection of DNS over HTTPS with HTTP/1.1.
+type h1conn struct {
+	*caller
+	raw *conn
+	c   net.Conn
+	r   *message.Reader
+	in  message.Request
+	out []byte
+	alt string // the Alt-Svc field
+}
+
+// serveHTTP1 answers the requests of a connection in their order.
+func (s *Server) serveHTTP1(x *conn, c net.Conn) {
+	h := &h1conn{caller: s.newCaller(), raw: x, c: c, r: message.NewReader(c, readSize, maxHead), alt: altSvc(x.port())}
+	h.q.Client, h.q.Local, h.q.Transport = x.client, x.local(), dns.HTTPS
+	for h.one() && !s.stopping.Load() {
+	}
+}
+
+// one answers one request; false ends the connection.
+func (h *h1conn) one() bool {
+	idle := h.s.rules.Load().idle
+	h.raw.Conn.SetReadDeadline(time.Now().Add(idle))
+	if h.s.stopping.Load() {
+		return false // the deadline may have replaced that of the stop
+	}
+	if err := h.r.ReadRequest(&h.in); err != nil {
+		if bad, ok := errors.AsType[*message.Error](err); ok {
+			h.drop(badFrame)
+			h.write(refusal(bad.Status), false, true)
+		}
+		return false
+	}
+	h.q.At = time.Now()
+	h.raw.Conn.SetReadDeadline(h.q.At.Add(idle)) // of the body
+	req := webRequest{method: h.in.Method, target: asString(h.in.Path), kind: asString(h.in.Get("Content-Type"))}
+	status := h.body(&req)
+	if status == http.StatusOK {
+		h.msg, status = req.read(h.msg[:0], h.s.path, h.s.rules.Load().json)
+	}
+	if status == http.StatusRequestEntityTooLarge {
+		h.in.Close = true // its rest is not read
+	}
+	if status != http.StatusOK {
+		return h.write(refusal(status), req.method == "HEAD", h.in.Close)
+	}
+	h.q.ClientID = req.identify(h.q.ClientID, h.raw.named)
+	reply, j := h.reply()
+	if j != nil {
+		defer h.s.queue.release(j)
+	}
+	return h.write(req.answered(reply), req.method == "HEAD", h.in.Close)
+}
+
+// body reads the body of a request.
+func (h *h1conn) body(req *webRequest) (status int) {
+	if h.in.Body == nil {
+		return http.StatusOK
+	}
+	if h.in.Length > maxMessage {
+		return http.StatusRequestEntityTooLarge
+	}
+	if h.in.Expect {
+		if _, err := io.WriteString(h.c, "HTTP/1.1 100 Continue\r\n\r\n"); errors.Join(err, h.raw.writeGathered()) != nil {
+			return http.StatusBadRequest
+		}
+	}
+	var err error
+	h.msg, err = appendAll(h.msg[:0], io.LimitReader(h.in.Body, maxMessage+1))
+	if req.body = h.msg; len(req.body) > maxMessage {
+		return http.StatusRequestEntityTooLarge
+	}
+	if err != nil {
+		h.in.Close = true
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// write writes a response; false ends the connection.
+func (h *h1conn) write(x webReply, head, last bool) bool {
+	b := append(h.out[:0], "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(x.status), 10)
+	b = append(append(b, ' '), http.StatusText(x.status)...)
+	b = append(append(b, "\r\nContent-Type: "...), x.kind...)
+	b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(x.body)), 10)
+	switch x.status {
+	case http.StatusOK:
+		b = strconv.AppendUint(append(b, "\r\nCache-Control: max-age="...), uint64(x.maxAge), 10)
+		b = append(append(b, "\r\nAlt-Svc: "...), h.alt...)
+	case http.StatusMethodNotAllowed:
+		b = append(b, "\r\nAllow: GET, HEAD, POST"...)
+	}
+	if last {
+		b = append(b, "\r\nConnection: close"...)
+	}
+	b = append(b, "\r\n\r\n"...)
+	if !head {
+		b = append(b, x.body...)
+	}
+	if h.out = b; cap(b) > 4*writeAt {
+		h.out = nil
+	}
+	_, err := h.c.Write(b)
+	return errors.Join(err, h.raw.writeGathered()) == nil && !last
+}
+
+// appendAll reads to the end.
+func appendAll(dst []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, make([]byte, max(512, len(dst)))...)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		if errors.Is(err, io.EOF) {
+			return dst, nil
+		}
+		if err != nil {
+			return dst, err
+		}
+	}
+}
+
+// asString looks at b as a string, and asBytes at s as bytes, without a copy.
+// Neither is kept for longer than what it looks at, and the bytes are not
+// written.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func asBytes(s string) []byte  { return unsafe.Slice(unsafe.StringData(s), len(s)) }
