@@ -271,14 +271,18 @@ func (v *Verifier) build(ctx context.Context, r *Result, certs []*x509.Certifica
 		r.add(SelfSigned, "certificate %q is signed by itself", leaf.Subject)
 		return false
 	}
-	top := summit(certs)
 	deadline := now.Add(fetchTimeout)
+	if weak := v.weakLink(ctx, leaf, certs[1:], opts, deadline); weak != nil {
+		r.add(WeakKey, "certificate %q is signed with %v", weak.Subject, weak.SignatureAlgorithm)
+		return false
+	}
+	top := summit(certs)
 	for range maxFetchDepth {
 		if selfIssued(top) {
 			break
 		}
 		next, fetchErr := v.issuer(ctx, top, deadline)
-		if errors.Is(fetchErr, errNoIssuer) {
+		if errors.Is(fetchErr, errNoIssuer) && (top != leaf || !publiclyIssued(leaf)) {
 			break
 		}
 		if fetchErr != nil {

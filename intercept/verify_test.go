@@ -132,6 +132,13 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		}
 	}
 	rsaRoot := (*party)(nil).issue(t, "RSA root", func(c *x509.Certificate, key *crypto.Signer) { rsaKey(2048)(c, key); c.IsCA = true })
+	rsaStranger := (*party)(nil).issue(t, "RSA stranger", func(c *x509.Certificate, key *crypto.Signer) { rsaKey(2048)(c, key); c.IsCA = true })
+	sha1WithRSA := func(c *x509.Certificate, _ *crypto.Signer) {
+		c.DNSNames, c.SignatureAlgorithm, c.AuthorityKeyId = []string{"www.example.test"}, x509.SHA1WithRSA, nil
+	}
+	sha1Middle := rsaRoot.issue(t, "SHA-1 middle", func(c *x509.Certificate, _ *crypto.Signer) {
+		c.IsCA, c.SignatureAlgorithm = true, x509.SHA1WithRSA
+	})
 	oldMiddle := root.issue(t, "Old middle", func(c *x509.Certificate, k *crypto.Signer) { from(-48*time.Hour, -time.Hour)(c, k); c.IsCA = true })
 	narrow := root.issue(t, "Narrow", func(c *x509.Certificate, _ *crypto.Signer) {
 		c.IsCA, c.PermittedDNSDomains = true, []string{"elsewhere.test"}
@@ -170,7 +177,19 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		{"good RSA key", middle.issue(t, "rsa", rsaKey(2048)), []*party{middle}, "www.example.test", ""},
 		{"SHA-1", rsaRoot.issue(t, "sha1", func(c *x509.Certificate, _ *crypto.Signer) {
 			c.DNSNames, c.SignatureAlgorithm = []string{"www.example.test"}, x509.SHA1WithRSA
-		}), []*party{rsaRoot}, "www.example.test", "unknown-root weak-key"},
+		}), []*party{rsaRoot}, "www.example.test", "weak-key"},
+		{"SHA-1, root not sent", rsaRoot.issue(t, "sha1", sha1WithRSA), nil, "www.example.test", "weak-key"},
+		{"SHA-1, with another's intermediate", rsaRoot.issue(t, "sha1", sha1WithRSA), []*party{stranger}, "www.example.test", "weak-key"},
+		{"SHA-1, of an unknown root", rsaStranger.issue(t, "sha1", sha1WithRSA), []*party{rsaStranger}, "www.example.test", "unknown-root weak-key"},
+		{"SHA-1, of an unknown root, not sent", rsaStranger.issue(t, "sha1", sha1WithRSA), nil, "www.example.test", "unknown-root weak-key"},
+		{"intermediate with SHA-1", sha1Middle.issue(t, "x", host("www.example.test")), []*party{sha1Middle}, "www.example.test", "weak-key"},
+		{"intermediate not sent, of a public authority", middle.issue(t, "x", func(c *x509.Certificate, k *crypto.Signer) {
+			validated, err := x509.OIDFromInts([]uint64{2, 23, 140, 1, 2, 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.DNSNames, c.Policies = []string{"www.example.test"}, []x509.OID{validated}
+		}), nil, "www.example.test", "missing-intermediate"},
 		{"issuer not allowed this name", narrow.issue(t, "x", host("www.example.test")), []*party{narrow}, "www.example.test", "invalid-chain"},
 		{"issued by no authority", noCA.issue(t, "x", host("www.example.test")), []*party{noCA}, "www.example.test", "unknown-root"},
 		{"for clients only", root.issue(t, "x", func(c *x509.Certificate, _ *crypto.Signer) {
@@ -183,7 +202,7 @@ func TestEveryFaultIsNamed(t *testing.T) {
 		}
 		broken := slices.ContainsFunc(r.Faults, func(f Fault) bool {
 			return f.Kind == SelfSigned || f.Kind == UnknownRoot || f.Kind == InvalidChain
-		}) || c.name == "expired intermediate"
+		}) || c.name == "expired intermediate" || strings.Contains(c.name, "SHA-1") || strings.Contains(c.name, "not sent")
 		if (len(r.Chains) == 0) != broken {
 			t.Errorf("%s: %d chains with %v", c.name, len(r.Chains), r.Faults)
 		}
@@ -371,7 +390,7 @@ func TestMissingIntermediatesAreFetched(t *testing.T) {
 		t.Errorf("%d fetches of what was fetched before", n)
 	}
 	off := newVerifier(t, VerifierConfig{Roots: root.pool()})
-	if r := off.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "x", told("http://aia.test/one", www)), nil)); kinds(r) != "unknown-root" {
+	if r := off.Verify(t.Context(), "www.example.test", present(t, one.issue(t, "x", told("http://aia.test/one", www)), nil)); kinds(r) != "missing-intermediate" {
 		t.Errorf("without a way to fetch: %v", r.Faults)
 	}
 }

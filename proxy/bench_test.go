@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/upstream"
 )
 
 // BenchmarkRequest is a request on a kept-alive connection, with everything on
@@ -45,7 +46,7 @@ func benchmarkRequest(b *testing.B, held bool, size int) {
 			}()
 		}
 	}()
-	p, err := New(Config{Private: loopback}, &Engine{
+	p, err := New(Config{Upstream: upstream.Config{Private: loopback}}, &Engine{
 		Identify: func(_ context.Context, a netip.Addr, _ []byte) (filter.Client, error) {
 			return filter.Client{Addr: a}, nil
 		},
@@ -99,7 +100,7 @@ func BenchmarkDecrypt(b *testing.B) {
 	o.TLS = &tls.Config{Certificates: []tls.Certificate{w.leaf(&testing.T{}, nil)}}
 	o.StartTLS()
 	defer o.Close()
-	p, err := New(Config{Private: loopback, ConnectPorts: []string{"any"}}, &Engine{Identify: anybody, Decider: judge{}, Intercept: w.in}, nil, nil)
+	p, err := New(Config{ConnectPorts: []string{"any"}, Upstream: upstream.Config{Private: loopback}}, &Engine{Identify: anybody, Decider: judge{}, Intercept: w.in}, nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

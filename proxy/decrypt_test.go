@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -25,6 +26,8 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
+	"shuultuur/proxy/upstream"
+	"shuultuur/setting"
 )
 
 // A world is a root of ours, and an authority that origins have theirs from.
@@ -71,7 +74,7 @@ func (w *world) leaf(t *testing.T, change func(*x509.Certificate)) tls.Certifica
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames:    []string{"localhost", "good.test", "other.test"},
+		DNSNames:    []string{"localhost", "good.test", "other.test", "bank2.test"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -188,7 +191,7 @@ func TestNamesDecideWhetherTLSIsLookedInto(t *testing.T) {
 	_, host := w.origin(t, cert, func(rw http.ResponseWriter, q *http.Request) { fmt.Fprint(rw, "secret") })
 	r := start(t, Config{}, Engine{Intercept: w.in, Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
 		switch {
-		case x.Host == "bank.test", x.Host == "127.0.0.1":
+		case x.Host == "bank.test", x.Host == "bank2.test", x.Host == "127.0.0.1":
 			return filter.Verdict{Action: filter.Allow}
 		case x.Host == "bad.test" || x.Host == "blocked.test":
 			return block("adult")
@@ -207,12 +210,16 @@ func TestNamesDecideWhetherTLSIsLookedInto(t *testing.T) {
 		return tc.ConnectionState().PeerCertificates[0].Issuer.CommonName, string(b), nil
 	}
 	port := host[strings.IndexByte(host, ':'):]
+	r.resolve("bank.test", "127.0.0.1")
+	r.resolve("bank2.test", "192.0.2.1")
 	for _, tt := range []struct {
 		name, connect, sni, host string
 		issuer, answer           string
 	}{
 		{"passes, decrypted", host, "good.test", "good.test", intercept.DefaultName, "secret"},
-		{"allowed by the hello: untouched", host, "bank.test", "bank.test", "Origins", "secret"},
+		{"allowed by the hello, an address of it: untouched", host, "bank.test", "bank.test", "Origins", "secret"},
+		{"allowed by the hello, no address of it", host, "bank2.test", "bank2.test", intercept.DefaultName, "secret"},
+		{"allowed by CONNECT, blocked by the hello", "127.0.0.1" + port, "bad.test", "bad.test", "", ""},
 		{"allowed by CONNECT: untouched", "127.0.0.1" + port, "good.test", "good.test", "Origins", "secret"},
 		{"blocked by the hello: a page inside", host, "bad.test", "bad.test", intercept.DefaultName, "category adult"},
 		{"blocked by CONNECT: a page inside", "blocked.test:443", "blocked.test", "blocked.test", intercept.DefaultName, "category adult"},
@@ -221,7 +228,7 @@ func TestNamesDecideWhetherTLSIsLookedInto(t *testing.T) {
 		{"no name in the hello", host, "", "localhost", intercept.DefaultName, "secret"},
 	} {
 		issuer, answer, err := ask(tt.connect, tt.sni, tt.host, nil)
-		if err != nil || issuer != tt.issuer || !strings.Contains(answer, tt.answer) {
+		if (err != nil) != (tt.issuer == "") || issuer != tt.issuer || !strings.Contains(answer, tt.answer) {
 			t.Errorf("%s: %q, %q, %v", tt.name, issuer, answer, err)
 		}
 	}
@@ -399,22 +406,63 @@ func TestAPostQuantumHelloInTwoSegments(t *testing.T) {
 
 func TestAnOriginThatWantsAClientCertificateIsSaidSo(t *testing.T) {
 	w := newWorld(t)
-	s := httptest.NewUnstartedServer(http.NotFoundHandler())
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{w.leaf(t, nil)}, ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12}
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	r := start(t, Config{}, Engine{Intercept: w.in})
-	res, _ := get(t, r.browser(w), strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/")
-	if res.StatusCode != 502 {
-		t.Errorf("%d, want 502", res.StatusCode)
-	}
-	if got := r.wait(2)[1]; !strings.Contains(got.Note, "client certificate") {
-		t.Errorf("the note says %q", got.Note)
+	for _, tt := range []struct {
+		version uint16
+		http2   bool
+	}{{tls.VersionTLS12, false}, {tls.VersionTLS13, false}, {tls.VersionTLS13, true}} {
+		s := httptest.NewUnstartedServer(http.NotFoundHandler())
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.EnableHTTP2 = tt.http2
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{w.leaf(t, nil)}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tt.version, MaxVersion: tt.version}
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		r := start(t, Config{}, Engine{Intercept: w.in})
+		c := r.browser(w)
+		c.Transport.(*http.Transport).ForceAttemptHTTP2 = tt.http2
+		res, body := get(t, c, strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/")
+		if res.StatusCode != 502 || !strings.Contains(body, "asks for a certificate of the client") {
+			t.Errorf("%s, HTTP/2 %v: %d, want 502 and why: %q", tls.VersionName(tt.version), tt.http2, res.StatusCode, body)
+		}
+		if got := r.wait(2)[1]; !strings.Contains(got.Note, "client certificate") {
+			t.Errorf("%s: the note says %q", tls.VersionName(tt.version), got.Note)
+		}
 	}
 }
 
-// FuzzInside sends arbitrary bytes inside of TLS, and as redirected plain HTTP.
+func TestOldOriginsAreReachedByHost(t *testing.T) {
+	w := newWorld(t)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(3), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, w.ca, &key.PublicKey, w.caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) { fmt.Fprint(rw, "old") }))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.TLS = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
+		CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA},
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	for _, tt := range []struct {
+		old  []string
+		want int
+	}{{nil, 502}, {[]string{"other.test"}, 502}, {[]string{"localhost"}, 200}} {
+		r := start(t, Config{Upstream: upstream.Config{OldTLS: tt.old}}, Engine{Intercept: w.in})
+		res, body := get(t, r.browser(w), strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/")
+		if res.StatusCode != tt.want || (tt.want == 200) != (body == "old") {
+			t.Errorf("old-tls: %v: got %d %q, want %d", tt.old, res.StatusCode, body, tt.want)
+		}
+	}
+}
+
 func FuzzInside(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n",
@@ -426,7 +474,7 @@ func FuzzInside(f *testing.F) {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)
 	}
-	p, err := New(Config{Via: "fuzz", HeadTime: time.Second, Idle: time.Second, Answer: time.Second}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+	p, err := New(Config{Via: "fuzz", HeadTime: setting.Duration(time.Second), Idle: setting.Duration(time.Second), Upstream: upstream.Config{Answer: setting.Duration(time.Second)}}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
 		return block("all")
 	}}}, nil, nil)
 	if err != nil {
@@ -434,18 +482,18 @@ func FuzzInside(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, secure bool) {
 		near, far := net.Pipe()
-		x := p.sessions.Get().(*session)
-		x.open(&listener{p: p, ctx: t.Context()}, far)
-		x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", sni: "good.test", port: 443}
+		c := p.conns.Get().(*conn)
+		c.open(&listener{p: p, ctx: t.Context()}, far)
+		c.x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test"}, port: 443}
 		if !secure {
-			x.inside = &decrypted{scheme: "http", dial: "192.0.2.1", host: "192.0.2.1", port: 80, orig: netip.MustParseAddrPort("192.0.2.1:80")}
+			c.x.inside = &decrypted{scheme: "http", dial: "192.0.2.1", host: "192.0.2.1", port: 80, orig: netip.MustParseAddrPort("192.0.2.1:80")}
 		}
 		go func() { near.Write(b); near.Close() }()
 		go io.Copy(io.Discard, near)
-		for x.await() && x.request() {
+		for c.await() && c.request() == another {
 		}
-		x.close()
-		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.active.used() != 0 {
+		c.close()
+		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.turns.Used() != 0 {
 			t.Fatalf("stats %+v", s)
 		}
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/upstream"
+	"shuultuur/setting"
 )
 
 // FuzzSession sends arbitrary bytes to a proxy that lets nothing through:
@@ -27,7 +29,7 @@ func FuzzSession(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	var done int64
-	p, err := New(Config{Via: "fuzz", HeadTime: time.Second, Idle: time.Second, Answer: time.Second}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+	p, err := New(Config{Via: "fuzz", HeadTime: setting.Duration(time.Second), Idle: setting.Duration(time.Second), Upstream: upstream.Config{Answer: setting.Duration(time.Second)}}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
 		if strings.HasPrefix(x.Host, "warn") {
 			return filter.Verdict{Action: filter.Warn, To: "token"}
 		}
@@ -37,7 +39,7 @@ func FuzzSession(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &listener{p: p, ctx: context.Background(), open: map[*session]struct{}{}}
+		l := &listener{p: p, ctx: context.Background(), open: map[*conn]struct{}{}}
 		before, requests := done, p.Stats().Requests
 		client, server := net.Pipe()
 		go func() {
@@ -46,10 +48,10 @@ func FuzzSession(f *testing.F) {
 		}()
 		go io.Copy(io.Discard, client)
 		l.n.Add(1)
-		p.counters.open.Add(1)
+		p.counters[connectionsOpen].Add(1)
 		l.serve(server)
 		s := p.Stats()
-		if s.Panics != 0 || s.Held != 0 || s.ConnectionsOpen != 0 || p.active.used() != 0 {
+		if s.Panics != 0 || s.Held != 0 || s.ConnectionsOpen != 0 || p.turns.Used() != 0 {
 			t.Fatalf("stats %+v", s)
 		}
 		if done-before != s.Requests-requests {

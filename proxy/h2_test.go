@@ -21,6 +21,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/upstream"
+	"shuultuur/setting"
 )
 
 // A frames is an HTTP/2 client that says what it likes.
@@ -348,7 +350,7 @@ func FuzzStreams(f *testing.F) {
 	fr.WritePriority(3, http2.PriorityParam{StreamDep: 3})
 	fr.WriteGoAway(1, http2.ErrCodeNo, nil)
 	f.Add(b.Bytes())
-	p, err := New(Config{Via: "fuzz", HeadTime: time.Second, Idle: time.Second, Answer: time.Second}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+	p, err := New(Config{Via: "fuzz", HeadTime: setting.Duration(time.Second), Idle: setting.Duration(time.Second), Upstream: upstream.Config{Answer: setting.Duration(time.Second)}}, &Engine{Identify: anybody, Decider: judge{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
 		return block("all")
 	}}}, nil, nil)
 	if err != nil {
@@ -356,18 +358,18 @@ func FuzzStreams(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		near, far := net.Pipe()
-		x := p.sessions.Get().(*session)
-		x.open(&listener{p: p, ctx: t.Context()}, far)
-		x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", sni: "good.test", port: 443, h2: true, streams: true}
+		c := p.conns.Get().(*conn)
+		c.open(&listener{p: p, ctx: t.Context()}, far)
+		c.x.inside = &decrypted{scheme: "https", dial: "good.test", host: "good.test", tls: upstream.TLS{ServerName: "good.test", Name: "good.test", HTTP2: true}, port: 443, streams: true}
 		go func() {
 			io.WriteString(near, http2.ClientPreface)
 			near.Write(b)
 			near.Close()
 		}()
 		go io.Copy(io.Discard, near)
-		x.serveStreams()
-		x.close()
-		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.active.used() != 0 {
+		c.serveStreams()
+		c.close()
+		if s := p.Stats(); s.Panics != 0 || s.Held != 0 || p.turns.Used() != 0 {
 			t.Fatalf("stats %+v", s)
 		}
 	})

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/upstream"
+	"shuultuur/setting"
 )
 
 func TestConnectionsAreLimited(t *testing.T) {
@@ -58,7 +61,7 @@ func TestRequestsQueueAndTheQueueHasALength(t *testing.T) {
 		entered <- struct{}{}
 		<-hold
 	})
-	r := start(t, Config{Requests: 1, Queue: 1, QueueTime: 10 * time.Second}, Engine{})
+	r := start(t, Config{Requests: 1, Queue: 1, Exchange: exchange.Config{QueueTime: setting.Duration(10 * time.Second)}}, Engine{})
 	status := make(chan int, 2)
 	ask := func() {
 		res, err := r.client().Get(o.URL)
@@ -100,12 +103,12 @@ func TestTimesAreLimited(t *testing.T) {
 		name, send, want string
 		cfg              Config
 	}{
-		{"nothing", "", "", Config{HeadTime: short}},
-		{"half a head", "GET http://x/ HTTP/1.1\r\nHo", "HTTP/1.1 408 ", Config{HeadTime: short}},
-		{"idle", "GET /\r\n HTTP/1.1\r\n\r\n", "HTTP/1.1 400 ", Config{Idle: short}},
-		{"half a response", "GET http://" + slow + "/ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 ", Config{Answer: short}},
-		{"total", "GET http://" + slow + "/ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 ", Config{Total: short}},
-		{"half an upload", "POST http://" + slow + "/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc", "HTTP/1.1 200 ", Config{Answer: short}},
+		{"nothing", "", "", Config{HeadTime: setting.Duration(short)}},
+		{"half a head", "GET http://x/ HTTP/1.1\r\nHo", "HTTP/1.1 408 ", Config{HeadTime: setting.Duration(short)}},
+		{"idle", "GET /\r\n HTTP/1.1\r\n\r\n", "HTTP/1.1 400 ", Config{Idle: setting.Duration(short)}},
+		{"half a response", "GET http://" + slow + "/ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 ", Config{Upstream: upstream.Config{Answer: setting.Duration(short)}}},
+		{"total", "GET http://" + slow + "/ HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 ", Config{Total: setting.Duration(short)}},
+		{"half an upload", "POST http://" + slow + "/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc", "HTTP/1.1 200 ", Config{Upstream: upstream.Config{Answer: setting.Duration(short)}}},
 	} {
 		r := start(t, tt.cfg, Engine{})
 		c, br := r.raw()
@@ -129,7 +132,7 @@ func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 		fmt.Fprint(w, "done")
 	})
 	echoes := rawOrigin(t, "tcp", echo)
-	r := start(t, Config{Drain: 500 * time.Millisecond}, Engine{})
+	r := start(t, Config{Drain: setting.Duration(500 * time.Millisecond)}, Engine{})
 	idle, idleReader := r.raw()
 	fmt.Fprintf(idle, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", o.URL)
 	res, err := http.ReadResponse(idleReader, nil)
@@ -208,12 +211,11 @@ func TestSettingsAreChecked(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{Config{Connections: -1}, "connections: must not be negative"},
-		{Config{Idle: -time.Second}, "idle: must not be negative"},
-		{Config{Head: 100}, "head: 100 bytes"},
-		{Config{Held: 100, HeldTotal: 10}, "held: 100 bytes"},
+		{Config{Upstream: upstream.Config{Head: 100}}, "head: 100: must be between"},
+		{Config{Exchange: exchange.Config{Held: 100, HeldTotal: 10}}, "held: 100 bytes"},
 		{Config{Via: "a b"}, `via: "a b"`},
-		{Config{Parent: "socks5://x"}, "parent: must look like"},
+		{Config{ViaResponses: "a\r\nb"}, `via-responses: "a\r\nb"`},
+		{Config{Upstream: upstream.Config{Parent: "socks5://x"}}, "parent: must look like"},
 		{Config{ConnectPorts: []string{"443", "https"}}, `connect-ports[1]: "https" is neither`},
 	} {
 		_, err := New(tt.cfg, &Engine{Decider: judge{}, Identify: anybody}, nil, nil)
@@ -277,7 +279,7 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 		"CONNECT " + o + " HTTP/1.1\r\nHost: x\r\n\r\n" + string(hello), "CONNECT 10.0.0.1:443 HTTP/1.1\r\nHost: x\r\n\r\n",
 	}
 	beforeG, beforeFD := runtime.NumGoroutine(), descriptors()
-	r := start(t, Config{Held: 100_000, HeldTotal: 4 << 20, PerClient: 1000, Answer: 2 * time.Second, HeadTime: 2 * time.Second, Drain: 5 * time.Second, Tunnel: time.Second},
+	r := start(t, Config{PerClient: 1000, HeadTime: setting.Duration(2 * time.Second), Drain: setting.Duration(5 * time.Second), Tunnel: setting.Duration(time.Second), Upstream: upstream.Config{Answer: setting.Duration(2 * time.Second)}, Exchange: exchange.Config{Held: 100_000, HeldTotal: 4 << 20}},
 		Engine{Decider: &scanner{}, TLS: &tls.Config{Certificates: []tls.Certificate{cert}}})
 	var wg sync.WaitGroup
 	for worker := range 50 {
@@ -312,8 +314,8 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 {
 		t.Errorf("stats %+v", s)
 	}
-	if r.active.used() != 0 || r.judges.used() != 0 || len(r.clients.n) != 0 {
-		t.Errorf("%d requests, %d judgements, %d clients left", r.active.used(), r.judges.used(), len(r.clients.n))
+	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
+		t.Errorf("%d requests, %d judgements, %d clients left", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
 	}
 	if int(s.Requests) != len(r.records) {
 		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))

@@ -4,28 +4,28 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/proxy/exchange"
 )
 
-// A listener is one address we accept on and the sessions that came from it.
+// A listener is one address we accept on and the connections that came from it.
 type listener struct {
 	p        *Proxy
-	ctx      context.Context // of its sessions; lives through the drain
-	n        atomic.Int64    // sessions
+	ctx      context.Context // of its connections; lives through the drain
+	n        atomic.Int64    // connections
 	draining atomic.Bool
-	// transparent says that a firewall brings connections here, port where.
-	// sinkhole says that a name server sends clients here that asked for a
-	// name they may not have.
+	// A firewall brings connections to a transparent listener; a name server
+	// sends clients to a sinkhole that asked for a name they may not have.
 	transparent, sinkhole bool
-	port                  uint16
+	port                  uint16 // of a transparent one
 	wg                    sync.WaitGroup
 
 	mu   sync.Mutex
-	open map[*session]struct{}
+	open map[*conn]struct{}
 }
 
 // Serve accepts clients on ln until ctx ends. Then it stops accepting, closes
@@ -38,7 +38,7 @@ func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	l.p, l.ctx, l.open = p, base, map[*session]struct{}{}
+	l.p, l.ctx, l.open = p, base, map[*conn]struct{}{}
 	if a, ok := ln.Addr().(*net.TCPAddr); ok {
 		l.port = uint16(a.Port)
 	}
@@ -46,29 +46,14 @@ func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 	defer stop()
 
 	var janitor sync.WaitGroup
-	janitor.Go(func() { p.sweep(base) })
+	janitor.Go(func() { _ = p.up.Run(base) }) // ends with base, without an error
 
 	err := l.accept(ctx, ln)
 	ln.Close()
-	l.drain(p.cfg.Drain)
+	l.end(p.drain)
 	cancel()
 	janitor.Wait()
 	return err
-}
-
-// sweep closes upstream connections that nobody needs, until ctx ends.
-func (p *Proxy) sweep(ctx context.Context) {
-	tick := time.NewTicker(max(p.cfg.UpstreamIdle/4, 100*time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			p.up.flush()
-			return
-		case now := <-tick.C:
-			p.up.sweep(now)
-		}
-	}
 }
 
 func (l *listener) accept(ctx context.Context, ln net.Listener) error {
@@ -102,10 +87,10 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 // admit serves a connection or tells it that there is no room.
 func (l *listener) admit(c net.Conn) {
 	p := l.p
-	p.counters.connections.Add(1)
-	if l.n.Load() >= int64(p.cfg.Connections) {
-		p.counters.refused.Add(1)
-		p.counters.overload.Add(1)
+	p.counters.add(connections)
+	if l.n.Load() >= int64(p.connections) {
+		p.counters.add(connectionsFull)
+		p.counters.add(overload)
 		select {
 		case p.refusing <- struct{}{}:
 			l.wg.Go(func() {
@@ -118,7 +103,7 @@ func (l *listener) admit(c net.Conn) {
 		return
 	}
 	l.n.Add(1)
-	p.counters.open.Add(1)
+	p.counters[connectionsOpen].Add(1)
 	l.wg.Go(func() { l.serve(c) })
 }
 
@@ -131,34 +116,13 @@ func refuse(c net.Conn) {
 	c.Close()
 }
 
-const (
-	retryAfter = "5" // seconds
-	full       = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: " + retryAfter + "\r\nContent-Type: text/plain\r\nContent-Length: 51\r\nConnection: close\r\n\r\n" +
-		"The proxy has too many connections. Try again soon."
-)
-
-// linger ends our side and reads on for a moment: a connection closed with
-// unread bytes is reset, and a reset takes the answer with it (RFC 9112 section
-// 9.6). The time is the only bound: who sends fast has to see the answer too,
-// before the first reset.
-func linger(c net.Conn) {
-	hc, ok := c.(interface{ CloseWrite() error })
-	if !ok || hc.CloseWrite() != nil {
-		return
-	}
-	c.SetReadDeadline(time.Now().Add(time.Second))
-	var b [4 << 10]byte
-	for {
-		if _, err := c.Read(b[:]); err != nil {
-			return
-		}
-	}
-}
+const full = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: " + exchange.RetryAfter + "\r\nContent-Type: text/plain\r\nContent-Length: 60\r\nConnection: close\r\n\r\n" +
+	"The proxy has too many connections. Try again in a moment.\r\n"
 
 // serve is a connection's life.
 func (l *listener) serve(c net.Conn) {
 	p := l.p
-	x := p.sessions.Get().(*session)
+	x := p.conns.Get().(*conn)
 	x.open(l, c)
 	l.mu.Lock()
 	l.open[x] = struct{}{}
@@ -167,24 +131,24 @@ func (l *listener) serve(c net.Conn) {
 	defer func() {
 		r := recover()
 		if r != nil {
-			p.counters.panics.Add(1)
-			p.log.Error("panic in a connection", "client", x.client, "panic", r, "stack", string(debug.Stack()))
+			p.counters.add(panics)
+			p.log.Error("panic in a connection", "client", x.x.addr, "panic", r, "stack", string(debug.Stack()))
 		}
 		l.mu.Lock()
 		delete(l.open, x)
 		l.mu.Unlock()
 		x.close()
 		if r == nil {
-			p.sessions.Put(x) // one that panicked is in no known state
+			p.conns.Put(x) // one that panicked is in no known state
 		}
 		l.n.Add(-1)
-		p.counters.open.Add(-1)
+		p.counters[connectionsOpen].Add(-1)
 	}()
 	x.run()
 }
 
-// drain waits until the sessions are done, at most for wait, and ends them.
-func (l *listener) drain(wait time.Duration) {
+// end waits until the connections are done, at most for wait, and ends them.
+func (l *listener) end(wait time.Duration) {
 	l.draining.Store(true)
 	l.mu.Lock()
 	for x := range l.open {
@@ -212,19 +176,28 @@ func (l *listener) drain(wait time.Duration) {
 	<-done
 }
 
-// peerAddr returns the address of a connection's other end.
-func peerAddr(c net.Conn) netip.Addr {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.IPv6Unspecified()
+// ServeTransparent is Serve for connections that a firewall sends to ln
+// although their clients mean to speak to web servers. ln comes from Listen.
+func (p *Proxy) ServeTransparent(ctx context.Context, ln net.Listener) error {
+	p.up.RememberPorts()
+	return p.serve(ctx, ln, &listener{transparent: true})
 }
 
-func contains(list []netip.Prefix, a netip.Addr) bool {
-	for _, p := range list {
-		if p.Contains(a) {
-			return true
-		}
+// ServeSinkhole is Serve for clients that a name server sends here because they
+// may not have what they asked for: they speak as to a web server, and get the
+// page that says why. The host they name is judged as always, so that a user who
+// clicks through a warning goes on to it.
+func (p *Proxy) ServeSinkhole(ctx context.Context, ln net.Listener) error {
+	return p.serve(ctx, ln, &listener{transparent: true, sinkhole: true})
+}
+
+// Listen listens on addr. tproxy says that a firewall brings connections there
+// without changing their destination (Linux: TPROXY), for which the socket
+// needs CAP_NET_ADMIN.
+func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error) {
+	var lc net.ListenConfig
+	if tproxy {
+		lc.Control = anyAddress
 	}
-	return false
+	return lc.Listen(ctx, "tcp", addr)
 }

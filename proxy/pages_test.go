@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/page"
 )
 
 func TestPagesComeInTheFormTheClientWants(t *testing.T) {
-	pages, err := NewPages("", "help@school.test")
+	pages, err := page.New("", "help@school.test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,86 +97,8 @@ func TestAClientMayAskWhatIsLeft(t *testing.T) {
 		}
 	}
 	for _, x := range r.wait(5) {
-		if x.Host == OwnHost && (x.Action != filter.Allow || x.Category != "own-page" || x.Status != 200) {
+		if x.Host == exchange.OwnHost && (x.Action != filter.Allow || x.Category != "own-page" || x.Status != 200) {
 			t.Errorf("on record: %+v", x)
-		}
-	}
-}
-
-func TestTemplatesMayBeReplaced(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("block.html", "mine: {{.Category}} {{.Evidence}}")
-	write("error.html", `{{template "head"}}<main class="error">{{.Title}}`)
-	p, err := NewPages(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, b := p.render(blockPage, document, &Page{Category: "a<b", Evidence: "list:3"}); string(b) != "mine: a&lt;b list:3" {
-		t.Errorf("got %q", b)
-	}
-	if _, b := p.render(errorPage, document, &Page{Title: "Bad Gateway"}); !strings.Contains(string(b), "</style>") || !strings.HasSuffix(string(b), `<main class="error">Bad Gateway`) {
-		t.Errorf("got %q", b)
-	}
-	if _, b := p.render(warnPage, document, &Page{Continue: "http://x/?a=b"}); !strings.Contains(string(b), `href="http://x/?a=b"`) {
-		t.Errorf("built-in warn page: %s", b)
-	}
-	for text, want := range map[string]string{"one\n{{.Nonsense}}": "block.html:2:", "{{if}}": "block.html:1:", "{{": "block.html:1:"} {
-		write("block.html", text)
-		if _, err := NewPages(dir, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %s", text, err, want)
-		}
-	}
-	if _, err := NewPages(filepath.Join(dir, "none"), ""); err == nil {
-		t.Error("a folder that is not there was taken")
-	}
-}
-
-func TestBuiltInPagesLoadNothing(t *testing.T) {
-	p, err := NewPages("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k := blockPage; k <= quotaPage; k++ {
-		_, b := p.render(k, document, &Page{Title: "x", ID: "i", URL: "http://x.test/"})
-		for _, bad := range []string{"src=", "@import", "url(", "<script", "<link"} {
-			if strings.Contains(string(b), bad) {
-				t.Errorf("page %d contains %q", k, bad)
-			}
-		}
-		if len(b) > 4096 {
-			t.Errorf("page %d has %d bytes", k, len(b))
-		}
-	}
-}
-
-func TestPagesSayWhyToAPerson(t *testing.T) {
-	reason := func(check, category string, score int) filter.Reason {
-		return filter.Reason{Policy: "pupils", Rule: "words", Finding: filter.Finding{Check: check, Category: category, Score: score, Evidence: "secret/list:3"}}
-	}
-	for _, c := range []struct {
-		name   string
-		reason filter.Reason
-		found  []filter.Finding
-		want   string
-	}{
-		{"list", reason("category", "gambling", 0), nil, "it is in the category gambling"},
-		{"total alone", reason("phrase", "phrase", 120), nil, "of what it says (score 120)"},
-		{"total with kinds", reason("phrase", "phrase", 120), []filter.Finding{
-			{Check: "phrase", Category: "phrase", Score: 120}, {Check: "phrase", Category: "Drugs", Score: 20},
-			{Check: "phrase", Category: "Swearing", Score: 100}, {Check: "phrase", Category: "good", Score: -10}, {Check: "category", Category: "news"},
-		}, "its content counts as Swearing, Drugs (score 120)"},
-		{"one kind", reason("phrase", "Drugs", 60), nil, "its content counts as Drugs (score 60)"},
-		{"condition", filter.Reason{Policy: "pupils", Rule: "programs"}, nil, "the rule programs says so"},
-		{"nobody", filter.Reason{}, nil, "no policy covers your address"},
-	} {
-		x := filter.Transaction{Findings: c.found, Verdict: filter.Verdict{Action: filter.Block, Reason: c.reason}}
-		if got := why(&x); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -28,8 +28,6 @@ type pin struct {
 	host   string
 }
 
-func (d *decrypted) pin() pin { return pin{d.client.Addr, d.name()} }
-
 // key is what it goes by in a Memory.
 func (k pin) key() (key [16]byte) {
 	b := append([]byte("refused certificate\x00"), k.client.String()...)

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/redis"
+	"shuultuur/setting"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
 )
 
 // node is what one gateway of some counts with.
@@ -50,9 +52,9 @@ var (
 )
 
 func TestRefusalsCountOverTheFleet(t *testing.T) {
-	redis := redistest.Start(t)
+	server := redistest.Start(t)
 	gateway := func() *node {
-		m, err := state.Open(state.Config{Redis: &state.Redis{Addresses: []string{redis.Addr}, Wait: time.Second}}, "", "", nil, nil)
+		m, err := state.Open(state.Config{Redis: &state.Redis{Config: redis.Config{Addresses: []string{server.Addr}}, Wait: setting.Duration(time.Second)}}, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +93,7 @@ func TestRefusalsCountOverTheFleet(t *testing.T) {
 	a.refuse(t, otherHost, 1)
 
 	// Without Redis each goes on with what it knows.
-	redis.Stop()
+	server.Stop()
 	for i := range 3 {
 		a.refuse(t, otherUser, i+1)
 	}

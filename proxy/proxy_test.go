@@ -17,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // judge is a Decider made of two functions; either may be nil.
@@ -71,14 +74,14 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	r.arrived = sync.NewCond(&r.mu)
-	if cfg.Private == nil {
-		cfg.Private = loopback
+	if cfg.Upstream.Private == nil {
+		cfg.Upstream.Private = loopback
 	}
 	if cfg.ConnectPorts == nil {
 		cfg.ConnectPorts = []string{"any"}
 	}
 	if cfg.Drain == 0 {
-		cfg.Drain = 2 * time.Second
+		cfg.Drain = setting.Duration(2 * time.Second)
 	}
 	if e.Decider == nil {
 		e.Decider = judge{}
@@ -115,6 +118,46 @@ func start(t *testing.T, cfg Config, e Engine) *rig {
 	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+// stats are the counters of a proxy by what the tests call them.
+type stats struct {
+	Connections, ConnectionsOpen, ConnectionsFull, ConnectionsClient, NoTLS, Requests, Queued, Left, Overload, Malformed, Loops, Private,
+	Tunnels, TunnelsOpen, Upgrades, Clicks, ClicksRefused, Judged, Abandoned, Cut, Partial, Held, Judging, JudgeWaiting,
+	UpstreamReused, UpstreamNew, UpstreamIdle, UpstreamRetried, UpstreamFailed, Decrypted, CertRefused, ECH, Transparent, Misdirected, Panics int64
+}
+
+// Stats reads them as Prometheus does.
+func (p *Proxy) Stats() (s stats) {
+	by := map[string]*int64{
+		"connections_total": &s.Connections, "connections": &s.ConnectionsOpen, "connections_full_total": &s.ConnectionsFull,
+		"connections_client_full_total": &s.ConnectionsClient, "tls_refused_total": &s.NoTLS, "requests_total": &s.Requests,
+		"requests_queued": &s.Queued, "requests_abandoned_total": &s.Left, "overload_total": &s.Overload, "malformed_total": &s.Malformed,
+		"loops_total": &s.Loops, "private_refused_total": &s.Private, "tunnels_total": &s.Tunnels, "tunnels": &s.TunnelsOpen,
+		"upgrades_total": &s.Upgrades, "warn_clicks_total": &s.Clicks, "warn_clicks_refused_total": &s.ClicksRefused,
+		"bodies_judged_total": &s.Judged, "bodies_abandoned_total": &s.Abandoned, "bodies_cut_total": &s.Cut,
+		"bodies_partial_total": &s.Partial, "held_bytes": &s.Held, "judging": &s.Judging, "judge_waiting": &s.JudgeWaiting,
+		"upstream_reused_total": &s.UpstreamReused, "upstream_connections_total": &s.UpstreamNew, "upstream_idle": &s.UpstreamIdle,
+		"upstream_retried_total": &s.UpstreamRetried, "upstream_failed_total": &s.UpstreamFailed, "tls_decrypted_total": &s.Decrypted,
+		"tls_certificate_refused_total": &s.CertRefused, "tls_ech_total": &s.ECH, "transparent_connections_total": &s.Transparent,
+		"transparent_misdirected_total": &s.Misdirected, "panics_total": &s.Panics,
+	}
+	all := prometheus.NewRegistry()
+	all.MustRegister(p)
+	families, err := all.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range families {
+		if v := by[strings.TrimPrefix(f.GetName(), "shuultuur_")]; v != nil {
+			*v = int64(f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue())
+			delete(by, strings.TrimPrefix(f.GetName(), "shuultuur_"))
+		}
+	}
+	if len(by) > 0 {
+		panic(fmt.Sprint("no metrics for ", by))
+	}
+	return s
 }
 
 type testWriter struct{ t *testing.T }
@@ -207,7 +250,7 @@ func TestGetPassesThroughAndBack(t *testing.T) {
 		w.Header().Set("Alt-Svc", `h3=":443"`)
 		fmt.Fprint(w, "hello")
 	})
-	r := start(t, Config{Via: "gate"}, Engine{})
+	r := start(t, Config{Via: "gate", ViaResponses: "gate"}, Engine{})
 	q, _ := http.NewRequest("GET", o.URL+"/a?b=c", nil)
 	q.Header.Set("Proxy-Authorization", "Basic eDp5")
 	q.Header.Set("Connection", "X-Mine")

@@ -31,7 +31,7 @@ type stream struct {
 	killers sync.WaitGroup
 
 	// The request; m.mu.
-	y       *session  // while it works on it
+	y       *conn     // while it works on it
 	changed sync.Cond // anything here or in m's windows
 	in      []byte    // what the session has not read yet
 	read    int       // of in
@@ -152,13 +152,13 @@ func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 			continue
 		case "cookie": // one field again (RFC 9113, 8.2.3)
 			if cookies != nil {
-				b = appendField(b, "Cookie", []byte(strings.Join(cookies, "; ")))
+				b = appendField(b, "Cookie", strings.Join(cookies, "; "))
 				cookies = nil
 			}
 			continue
 		}
 		if f.Name[0] != ':' {
-			b = appendField(b, http.CanonicalHeaderKey(f.Name), []byte(f.Value))
+			b = appendField(b, http.CanonicalHeaderKey(f.Name), f.Value)
 		}
 	}
 	st.bodiless = method == http.MethodHead
@@ -169,16 +169,20 @@ func (st *stream) ask(fields []hpack.HeaderField, end bool) bool {
 		_, _ = rand.Read(key[:]) // never fails
 		st.key = base64.StdEncoding.EncodeToString(key[:])
 		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
-		b = appendField(b, "Sec-WebSocket-Key", []byte(st.key))
+		b = appendField(b, "Sec-WebSocket-Key", st.key)
 	case length >= 0:
 		st.left = length
-		b = appendField(b, "Content-Length", strconv.AppendInt(nil, length, 10))
+		b = appendField(b, "Content-Length", strconv.FormatInt(length, 10))
 	case !end:
 		st.chunked = true
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
 	st.in = append(b, "\r\n"...)
 	return true
+}
+
+func appendField(b []byte, name, value string) []byte {
+	return append(append(append(append(b, name...), ": "...), value...), "\r\n"...)
 }
 
 // plain says whether s can stand in a head without ending something there.
@@ -520,7 +524,7 @@ func (st *stream) writeData(p []byte, end bool) error {
 			st.ending()
 		}
 		m.writing.Lock()
-		if len(m.out)+9+n > large {
+		if len(m.out)+9+n > blockSize {
 			err = m.flush()
 		}
 		m.add(func(b []byte) []byte {

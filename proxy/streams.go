@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"shuultuur/proxy/fair"
 )
 
 // HTTP/2 towards the client (RFC 9113). A streams reads the frames of one
@@ -23,8 +25,6 @@ import (
 // variable.
 
 const (
-	protocolH2 = "h2"
-
 	maxStreams   = 128       // of one connection at once
 	streamWindow = 256 << 10 // bytes of a request's body on their way to its session
 	connWindow   = 1 << 20   // the same of all streams of a connection
@@ -39,7 +39,7 @@ const (
 
 // streams is a client's HTTP/2 connection.
 type streams struct {
-	x      *session
+	x      *conn
 	d      *decrypted
 	c      net.Conn      // TLS
 	socket net.Conn      // under it
@@ -69,31 +69,39 @@ type streams struct {
 }
 
 // serveStreams serves the client's HTTP/2 connection until it ends.
-func (x *session) serveStreams() {
-	x.c.SetDeadline(time.Time{})
+func (c *conn) serveStreams() {
+	c.c.SetDeadline(time.Time{})
 	m := &streams{
-		x: x, d: x.inside, c: x.c, socket: x.socket, open: map[uint32]*stream{},
+		x: c, d: c.x.inside, c: c.c, socket: c.socket, open: map[uint32]*stream{},
 		send: 1<<16 - 1, initial: 1<<16 - 1, frame: maxFrame, recv: connWindow,
 	}
 	m.enc = hpack.NewEncoder(&m.fields)
-	m.fr = http2.NewFramer(nil, x.r)
+	m.fr = http2.NewFramer(nil, c.r)
 	m.fr.SetReuseFrames()
 	m.fr.SetMaxReadFrameSize(maxFrame)
-	m.fr.MaxHeaderListSize = uint32(x.p.cfg.Head)
+	m.fr.MaxHeaderListSize = uint32(c.p.head)
 	m.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	m.idle = time.AfterFunc(x.p.cfg.Idle, m.leave)
+	m.idle = time.AfterFunc(m.idleTime(), m.leave)
 
 	leave := func() { m.idle.Reset(0) }
-	x.goAway.Store(&leave)
-	if x.l.draining.Load() {
+	c.goAway.Store(&leave)
+	if c.l.draining.Load() {
 		leave()
 	}
 	err := m.begin()
 	for err == nil {
 		err = m.next()
 	}
-	x.goAway.Store(nil)
+	c.goAway.Store(nil)
 	m.end(err)
+}
+
+// idleTime is how long the connection may be without streams.
+func (m *streams) idleTime() time.Duration {
+	if d := m.x.p.idle; d > 0 {
+		return d
+	}
+	return fair.Forever
 }
 
 // begin exchanges the first frames.
@@ -102,7 +110,7 @@ func (m *streams) begin() error {
 		b = appendFrame(b, http2.FrameSettings, 0, 0, 4*6)
 		for _, s := range [...]http2.Setting{
 			{ID: http2.SettingMaxConcurrentStreams, Val: maxStreams}, {ID: http2.SettingInitialWindowSize, Val: streamWindow},
-			{ID: http2.SettingMaxHeaderListSize, Val: uint32(m.x.p.cfg.Head)}, {ID: settingConnectProtocol, Val: 1},
+			{ID: http2.SettingMaxHeaderListSize, Val: uint32(m.x.p.head)}, {ID: settingConnectProtocol, Val: 1},
 		} {
 			b = appendUint32(append(b, byte(s.ID>>8), byte(s.ID)), s.Val)
 		}
@@ -240,7 +248,7 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 	st = &stream{m: m, id: id, send: initial, recv: streamWindow}
 	st.changed.L = &m.mu
 	if f.Truncated {
-		m.x.p.counters.bad.Add(1)
+		m.x.p.counters.add(malformed)
 		return m.write(func(b []byte) []byte {
 			m.fields.Reset()
 			m.field(":status", "431")
@@ -248,7 +256,7 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 		})
 	}
 	if !st.ask(f.Fields, f.StreamEnded()) {
-		m.x.p.counters.bad.Add(1)
+		m.x.p.counters.add(malformed)
 		return m.reset(id, http2.ErrCodeProtocol)
 	}
 	m.mu.Lock()
@@ -263,13 +271,13 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 // serve has a session answer st.
 func (m *streams) serve(st *stream) {
 	p, x := m.x.p, m.x
-	own := *m.d // its own copy: sessions write to it
+	own := *m.d // its own copy: requests write to it
 	if st.socket {
-		own.h2 = false // the origin is asked with HTTP/1.1 (RFC 6455)
+		own.tls.HTTP2 = false // the origin is asked with HTTP/1.1 (RFC 6455)
 	}
-	y := p.sessions.Get().(*session)
+	y := p.conns.Get().(*conn)
 	y.open(x.l, st)
-	y.client, y.trusted, y.inside = x.client, false, &own
+	y.x.addr, y.x.trusted, y.x.inside, y.x.flow = x.x.addr, false, &own, x.x.flow
 	m.mu.Lock()
 	st.y = y
 	m.mu.Unlock()
@@ -277,14 +285,14 @@ func (m *streams) serve(st *stream) {
 	defer func() {
 		r := recover()
 		if r != nil {
-			p.counters.panics.Add(1)
-			p.log.Error("panic in a stream", "client", y.client, "panic", r)
+			p.counters.add(panics)
+			p.log.Error("panic in a stream", "client", y.x.addr, "panic", r)
 		}
 		st.finish()
 		m.done(st)
 		y.close()
 		if good {
-			p.sessions.Put(y)
+			p.conns.Put(y)
 		}
 	}()
 	y.request()
@@ -304,7 +312,7 @@ func (m *streams) done(st *stream) {
 	if m.leaving {
 		m.idle.Reset(0)
 	} else {
-		m.idle.Reset(m.x.p.cfg.Idle)
+		m.idle.Reset(m.idleTime())
 	}
 }
 
@@ -492,7 +500,7 @@ func (m *streams) end(err error) {
 		if !ok {
 			code = http2.ConnectionError(http2.ErrCodeFrameSize)
 		}
-		m.x.p.counters.bad.Add(1)
+		m.x.p.counters.add(malformed)
 		m.mu.Lock()
 		last := m.last
 		m.mu.Unlock()
@@ -524,7 +532,7 @@ func (m *streams) write(frames func([]byte) []byte) error {
 // add appends frames to those on their way out; writing is held.
 func (m *streams) add(frames func([]byte) []byte) {
 	if m.out == nil {
-		m.out = m.x.p.held.block(large)
+		m.out = m.x.p.inspector.Block(blockSize)
 	}
 	m.out = frames(m.out)
 }
@@ -534,11 +542,11 @@ func (m *streams) flush() error {
 	out := m.out
 	m.out = nil
 	if len(out) == 0 || m.broken != nil {
-		m.x.p.held.release(out)
+		m.x.p.inspector.Release(out)
 		return m.broken
 	}
-	now, d := time.Now(), m.x.p.cfg.Answer
-	if left := m.until.Sub(now); left < d*3/4 {
+	now, d := time.Now(), m.x.p.answer
+	if left := m.until.Sub(now); d > 0 && left < d*3/4 {
 		m.until = now.Add(d)
 		m.c.SetWriteDeadline(m.until)
 	}
@@ -546,7 +554,7 @@ func (m *streams) flush() error {
 		m.broken = err
 		m.socket.Close() // the reader ends what is left
 	}
-	m.x.p.held.release(out)
+	m.x.p.inspector.Release(out)
 	return m.broken
 }
 

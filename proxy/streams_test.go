@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/upstream"
+	"shuultuur/setting"
 )
 
 // browser2 is a browser that speaks HTTP/2.
@@ -120,7 +123,7 @@ func TestStreamsOfMessagesPassBothWaysAtOnce(t *testing.T) {
 			if err != nil {
 				break
 			}
-			io.WriteString(rw, "got "+s)
+			io.WriteString(rw, grpcMessage("got "+s[5:]))
 			rw.(http.Flusher).Flush()
 		}
 		rw.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
@@ -136,8 +139,8 @@ func TestStreamsOfMessagesPassBothWaysAtOnce(t *testing.T) {
 	}
 	out := bufio.NewReader(res.Body)
 	for _, s := range []string{"one\n", "two\n"} {
-		io.WriteString(pw, s)
-		if got, err := out.ReadString('\n'); got != "got "+s {
+		io.WriteString(pw, grpcMessage(s))
+		if got, err := out.ReadString('\n'); got != grpcMessage("got "+s) {
 			t.Fatalf("%q, %v", got, err)
 		}
 	}
@@ -205,7 +208,7 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 		total = 400
 	}
 	before := runtime.NumGoroutine()
-	r := start(t, Config{Held: 100_000, HeldTotal: 4 << 20, PerClient: 1000, Answer: 2 * time.Second, HeadTime: 2 * time.Second, Drain: 5 * time.Second},
+	r := start(t, Config{PerClient: 1000, HeadTime: setting.Duration(2 * time.Second), Drain: setting.Duration(5 * time.Second), Upstream: upstream.Config{Answer: setting.Duration(2 * time.Second)}, Exchange: exchange.Config{Held: 100_000, HeldTotal: 4 << 20}},
 		Engine{Intercept: w.in, Decider: judge{wants: func(x *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody }}})
 	var all sync.WaitGroup
 	for worker := range 20 {
@@ -234,8 +237,8 @@ func TestAbortedTLSConnectionsLeaveNothing(t *testing.T) {
 	if s.Held != 0 || s.ConnectionsOpen != 0 || s.TunnelsOpen != 0 || s.Queued != 0 || s.UpstreamIdle != 0 || s.Panics != 0 || s.Decrypted == 0 {
 		t.Errorf("stats %+v", s)
 	}
-	if r.active.used() != 0 || r.judges.used() != 0 || len(r.clients.n) != 0 {
-		t.Errorf("%d requests, %d judgements, %d clients left", r.active.used(), r.judges.used(), len(r.clients.n))
+	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
+		t.Errorf("%d requests, %d judgements, %d clients left", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
 	}
 	if int(s.Requests) != len(r.records) {
 		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))

@@ -20,7 +20,8 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	if !ok1 || !ok2 {
 		return netip.AddrPort{}, errNotRedirected
 	}
-	us, client := unmapped(local.AddrPort()), unmapped(remote.AddrPort())
+	us, client := local.AddrPort(), remote.AddrPort()
+	us, client = netip.AddrPortFrom(us.Addr().Unmap().WithZone(""), us.Port()), netip.AddrPortFrom(client.Addr().Unmap().WithZone(""), client.Port())
 	dev, err := unix.Open("/dev/pf", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) {
 		return us, nil // there is no pf

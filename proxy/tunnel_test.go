@@ -20,6 +20,8 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/message/proxyprotocol"
+	"shuultuur/proxy/upstream"
+	"shuultuur/setting"
 )
 
 // tunnelTo opens a tunnel through the proxy.
@@ -113,8 +115,8 @@ func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
 	if got, err := tlsTo(host, "Bad.Test"); err == nil || !strings.Contains(err.Error(), "access denied") {
 		t.Errorf("bad: %q, %v", got, err)
 	}
-	if got, err := tlsTo(strings.Replace(host, "127.0.0.1", "localhost", 1), "bad.test"); err != nil {
-		t.Errorf("Allow at CONNECT, then %q, %v", got, err)
+	if got, err := tlsTo(strings.Replace(host, "127.0.0.1", "localhost", 1), "bad.test"); err == nil {
+		t.Errorf("Allow at CONNECT, then %q", got)
 	}
 	got := r.talk("CONNECT blocked.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "adult") {
@@ -126,8 +128,8 @@ func TestTunnelIsJudgedByHostAndByHello(t *testing.T) {
 			fronted++
 		}
 	}
-	if fronted != 1 {
-		t.Errorf("%d records of the blocked hello, want 1", fronted)
+	if fronted != 2 {
+		t.Errorf("%d records of the blocked hello, want 2", fronted)
 	}
 }
 
@@ -158,7 +160,7 @@ func TestSilentTunnelEnds(t *testing.T) {
 		}
 		br.ReadByte()
 	})
-	r := start(t, Config{Tunnel: 50 * time.Millisecond}, Engine{})
+	r := start(t, Config{Tunnel: setting.Duration(50 * time.Millisecond)}, Engine{})
 	_, br := r.tunnelTo(o)
 	b, _ := io.ReadAll(br)
 	if string(b) != "xxxxx" {
@@ -228,7 +230,7 @@ func TestParentProxy(t *testing.T) {
 		}()
 		io.Copy(c, u)
 	})
-	r := start(t, Config{Via: "down", Parent: "http://us:pw@" + p, NoParent: []string{"localhost", "10.0.0.0/8"}}, Engine{})
+	r := start(t, Config{Via: "down", Upstream: upstream.Config{Parent: "http://us:pw@" + p, NoParent: []string{"localhost", "10.0.0.0/8"}}}, Engine{})
 	if _, b := get(t, r.client(), o.URL+"/x?y"); b != "via 1.1 down, 1.1 up" && b != "via 1.1 down" {
 		t.Errorf("got %q", b)
 	}

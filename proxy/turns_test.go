@@ -6,99 +6,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
+	"shuultuur/setting"
 )
 
-func TestOfOneClientTheNewestIsFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShare(1, 0)
-		s.newest = true
-		a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-		s.take(t.Context(), a, 1, 0)
-		var all sync.WaitGroup
-		var got []string
-		for i, who := range []netip.Addr{a, a, a, b} {
-			all.Go(func() {
-				if ok, _ := s.take(t.Context(), who, 1, time.Minute); ok {
-					got = append(got, fmt.Sprint(i))
-					s.give(1)
-				}
-			})
-			synctest.Wait()
-		}
-		s.give(1)
-		all.Wait()
-		if got, want := strings.Join(got, " "), "2 3 1 0"; got != want {
-			t.Errorf("served in the order %s, want %s", got, want)
-		}
-		if len(s.lines) != 0 || len(s.ring) != 0 || s.used() != 0 {
-			t.Errorf("left: %d lines, %d in the ring, %d used", len(s.lines), len(s.ring), s.used())
-		}
-	})
-}
-
-func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTurns(500, 0)
-		least, ready := s.size(), 0.0
-		s.pace.ready = func() float64 { return ready } // under the lock of s, as set says it
-		set := func(n float64) {
-			s.mu.Lock()
-			ready = n
-			s.mu.Unlock()
-		}
-		if least >= 500 {
-			t.Skip("a machine with so many processors has no need of this")
-		}
-		leave := make(chan struct{})
-		var all sync.WaitGroup
-		for range 1000 {
-			all.Go(func() {
-				if ok, _ := s.take(t.Context(), netip.Addr{}, 1, time.Hour); ok {
-					<-leave // an origin that takes long
-					s.give(1)
-				}
-			})
-		}
-		synctest.Wait()
-		if n := s.used(); n != least {
-			t.Errorf("%d at work at first, want %d", n, least)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if n := s.used(); n != 500 {
-			t.Errorf("%d at work a second later, with nothing to do for the processors; want all 500", n)
-		}
-		set(1e6)
-		time.Sleep(time.Second)
-		if n := s.size(); n != least {
-			t.Errorf("%d turns when the processors do not keep up, want %d", n, least)
-		}
-		for range 500 { // as many go as came in too many
-			leave <- struct{}{}
-		}
-		synctest.Wait()
-		if n := s.used(); n != least {
-			t.Errorf("%d at work when the processors do not keep up, want %d", n, least)
-		}
-		set(0)
-		close(leave)
-		all.Wait()
-		time.Sleep(time.Second)
-		if n := s.size(); n != least || s.used() != 0 || s.inLine() != 0 {
-			t.Errorf("%d turns, %d used, %d in line when it is over; want %d, 0, 0", n, s.used(), s.inLine(), least)
-		}
-	})
-}
-
-// stuck starts a proxy with one turn, which a request has until free is closed.
 func stuck(t *testing.T, cfg Config) (r *rig, url string, free func()) {
 	hold, entered := make(chan struct{}), make(chan struct{}, 100)
 	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
@@ -116,7 +33,7 @@ func stuck(t *testing.T, cfg Config) (r *rig, url string, free func()) {
 }
 
 func TestWithoutATurnTheAnswerLiesReady(t *testing.T) {
-	r, url, _ := stuck(t, Config{QueueTime: 20 * time.Millisecond})
+	r, url, _ := stuck(t, Config{Exchange: exchange.Config{QueueTime: setting.Duration(20 * time.Millisecond)}})
 	for _, tt := range []struct{ line, want, never string }{
 		{"GET %s HTTP/1.1\r\nHost: x\r\n\r\n", "The proxy is busy.", "Connection: close"},
 		{"GET %s HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n", `"reason":"The proxy is busy.`, "<html"},
@@ -149,7 +66,7 @@ func TestWithoutATurnTheAnswerLiesReady(t *testing.T) {
 }
 
 func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
-	r, url, free := stuck(t, Config{Queue: 1, QueueTime: time.Minute})
+	r, url, free := stuck(t, Config{Queue: 1, Exchange: exchange.Config{QueueTime: setting.Duration(time.Minute)}})
 	wait, _ := r.raw()
 	fmt.Fprintf(wait, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)
 	for r.Stats().Queued == 0 {
@@ -183,7 +100,7 @@ func TestRequestsWithoutATurnAreCountedAndOneInAWhileIsOnRecord(t *testing.T) {
 }
 
 func TestNobodyWorksForAClientThatLeftTheLine(t *testing.T) {
-	r, url, free := stuck(t, Config{QueueTime: time.Minute})
+	r, url, free := stuck(t, Config{Exchange: exchange.Config{QueueTime: setting.Duration(time.Minute)}})
 	c, _ := r.raw()
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", url)
 	for r.Stats().Queued == 0 {
@@ -218,7 +135,7 @@ func TestAClientThatReadsSlowlyKeepsNoTurn(t *testing.T) {
 			}
 		}
 	})
-	r := start(t, Config{Requests: 1, Held: size, QueueTime: 10 * time.Second}, Engine{Decider: judge{
+	r := start(t, Config{Requests: 1, Exchange: exchange.Config{Held: size, QueueTime: setting.Duration(10 * time.Second)}}, Engine{Decider: judge{
 		wants:  func(_ *filter.Transaction, s filter.Stage) bool { return s == filter.ResponseBody },
 		decide: func(*filter.Transaction, filter.Stage) filter.Verdict { return filter.Verdict{} },
 	}})

@@ -1,0 +1,242 @@
+package icap
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+
+	"shuultuur/message"
+)
+
+// maxChunkLine is the longest line before a chunk, in bytes.
+const maxChunkLine = 256
+
+// A body is that of the HTTP message in an ICAP request: its preview, and the
+// chunks that follow. It implements [message.Body].
+type body struct {
+	r         *bufio.Reader
+	net       *timed
+	preview   []byte // whole, in storage that is used again
+	pre       []byte // what is left of it
+	left      int64  // of a chunk
+	begun     bool   // a chunk was read, whose CRLF is still to come
+	more      bool   // chunks follow what was read
+	continued bool   // the client was asked for what follows the preview
+	done      bool
+	err       error
+}
+
+// begin makes b the body of the request whose heads have been read. It reads
+// the preview, of at most limit bytes; a negative limit says that there is none.
+func (b *body) begin(present bool, limit int) error {
+	*b = body{r: b.r, net: b.net, preview: b.preview[:0]}
+	switch {
+	case !present:
+		b.done = true
+		return nil
+	case limit < 0:
+		b.more = true
+		return nil
+	}
+	for {
+		n, last, err := b.chunk()
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			if err := b.trailer(); err != nil {
+				return err
+			}
+			b.pre, b.more = b.preview, !last
+			b.done = !b.more && len(b.pre) == 0
+			b.begun = false
+			return nil
+		case n > int64(limit-len(b.preview)):
+			return bad("more in the preview than the %d bytes that it says", limit)
+		}
+		at := len(b.preview)
+		b.preview = append(b.preview, make([]byte, n)...)
+		if _, err := io.ReadFull(b.r, b.preview[at:]); err != nil {
+			return unexpected(err)
+		}
+	}
+}
+
+// chunk reads the line before a chunk; ieof is the extension that ends a body
+// within its preview (RFC 3507, 4.5).
+func (b *body) chunk() (n int64, ieof bool, err error) {
+	if b.begun {
+		if line, err := readLine(b.r); err != nil || len(line) > 0 {
+			if err == nil {
+				err = bad("a chunk is longer than it says")
+			}
+			return 0, false, unexpected(err)
+		}
+	}
+	line, err := readLine(b.r)
+	if err != nil {
+		return 0, false, unexpected(err)
+	}
+	if len(line) > maxChunkLine {
+		return 0, false, bad("a chunk line of %d bytes", len(line))
+	}
+	size, ext, _ := bytes.Cut(line, []byte(";"))
+	size = bytes.TrimRight(size, " \t")
+	if len(size) == 0 || len(size) > 15 {
+		return 0, false, bad("malformed chunk size %.20q", size)
+	}
+	for _, d := range size {
+		switch {
+		case d >= '0' && d <= '9':
+			d -= '0'
+		case d|0x20 >= 'a' && d|0x20 <= 'f':
+			d = d | 0x20 - 'a' + 10
+		default:
+			return 0, false, bad("malformed chunk size %.20q", size)
+		}
+		n = n<<4 | int64(d)
+	}
+	b.begun = n > 0
+	return n, bytes.EqualFold(bytes.TrimSpace(ext), []byte("ieof")), nil
+}
+
+// trailer reads what follows the last chunk, and drops it.
+func (b *body) trailer() error {
+	for range maxFields {
+		line, err := readLine(b.r)
+		if err != nil {
+			return unexpected(err)
+		}
+		if len(line) == 0 {
+			return nil
+		}
+	}
+	return bad("a trailer of more than %d fields", maxFields)
+}
+
+// advance makes sure that there is something to read of a chunk, or that the
+// body is over.
+func (b *body) advance() error {
+	if b.left > 0 || b.done || b.err != nil {
+		return b.err
+	}
+	if !b.more {
+		b.done = true
+		return nil
+	}
+	n, _, err := b.chunk()
+	if err == nil && n == 0 {
+		if err = b.trailer(); err == nil {
+			b.done, b.more = true, false
+		}
+	}
+	b.left, b.err = n, err
+	return err
+}
+
+// Read implements [message.Body].
+func (b *body) Read(p []byte) (int, error) {
+	if len(b.pre) > 0 {
+		n := copy(p, b.pre)
+		b.Skip(n)
+		return n, nil
+	}
+	if err := b.advance(); err != nil {
+		return 0, err
+	}
+	if b.done {
+		return 0, io.EOF
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	if err != nil {
+		b.err = unexpected(err)
+		return n, b.err
+	}
+	b.peekEnd()
+	return n, nil
+}
+
+// peekEnd takes the end of the body when it is here already: nobody needs to
+// wait for it.
+func (b *body) peekEnd() {
+	if b.left > 0 || !b.more {
+		return
+	}
+	if p, _ := b.r.Peek(min(b.r.Buffered(), 7)); string(p) == "\r\n0\r\n\r\n" {
+		b.err = b.advance()
+	}
+}
+
+// Ready implements [message.Body].
+func (b *body) Ready(dst [][]byte) [][]byte {
+	if len(b.pre) > 0 {
+		return append(dst, b.pre)
+	}
+	if n := int(min(int64(b.r.Buffered()), b.left)); n > 0 {
+		p, _ := b.r.Peek(n)
+		return append(dst, p)
+	}
+	return dst
+}
+
+// Skip implements [message.Body].
+func (b *body) Skip(n int) {
+	if len(b.pre) > 0 {
+		b.pre = b.pre[n:]
+		b.done = len(b.pre) == 0 && !b.more
+		return
+	}
+	_, _ = b.r.Discard(n) // it was at hand
+	b.left -= int64(n)
+	b.peekEnd()
+}
+
+// Copy implements [message.Body].
+func (b *body) Copy(w io.Writer, max int64) (n int64, err error) {
+	p := make([]byte, 16<<10)
+	for n < max && !b.Done() {
+		m, err := b.Read(p[:min(int64(len(p)), max-n)])
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return n, err
+		}
+		k, err := w.Write(p[:m])
+		if n += int64(k); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (b *body) Left() int64 {
+	switch {
+	case b.done:
+		return 0
+	case !b.more:
+		return int64(len(b.pre))
+	}
+	return message.Chunked
+}
+
+// Done implements [message.Body].
+func (b *body) Done() bool { return b.done }
+
+// Trailer implements [message.Body]: those of bodies in ICAP are dropped.
+func (b *body) Trailer() message.Fields { return nil }
+
+// Close implements [message.Body]: where the next request begins is then
+// unknown.
+func (b *body) Close() error {
+	b.net.stop()
+	return nil
+}
+
+// discard reads what is left, at most max bytes, and says whether that was all.
+func (b *body) discard(max int64) bool {
+	_, err := b.Copy(io.Discard, max)
+	return err == nil && b.Done()
+}

@@ -1,0 +1,232 @@
+package icap
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/message"
+)
+
+const (
+	readSize  = maxLine
+	writeSize = 32 << 10
+	// maxUnread is how much of a body that nobody wants is read to keep its
+	// connection.
+	maxUnread = 256 << 10
+)
+
+// A conn is one connection of an ICAP client.
+type conn struct {
+	s    *Server
+	l    *listener
+	net  *timed
+	peer netip.Addr
+	idle atomic.Bool // between two requests
+
+	r     *bufio.Reader
+	h     head
+	heads []byte // the encapsulated HTTP heads
+	body  body
+	src   bytes.Reader // of http
+	http  *message.Reader
+	asked message.Request // of a response whose request is not known yet
+
+	engine *Engine // of this request
+	out    []byte
+	parts  [][]byte
+	bufs   net.Buffers
+	buf    []byte // to copy bodies
+	key    []byte
+}
+
+func newConn(s *Server, l *listener, nc net.Conn) *conn {
+	c := &conn{s: s, l: l, net: &timed{Conn: nc, limit: s.idle}, http: message.NewReader(nil, 4<<10, maxHeads)}
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		c.peer = a.AddrPort().Addr().Unmap().WithZone("")
+	}
+	c.r = bufio.NewReaderSize(c.net, readSize)
+	c.body = body{r: c.r, net: c.net}
+	return c
+}
+
+// run serves the connection until it ends.
+func (c *conn) run() {
+	for {
+		if c.r.Buffered() == 0 {
+			c.idle.Store(true)
+			if c.l.draining.Load() {
+				return
+			}
+			_, err := c.r.Peek(1)
+			c.idle.Store(false)
+			if err != nil {
+				return
+			}
+		}
+		if !c.request(c.l.ctx) {
+			return
+		}
+	}
+}
+
+// request serves one request, and says whether another may follow.
+func (c *conn) request(ctx context.Context) bool {
+	c.engine = c.s.engine.Load()
+	c.out = c.out[:0]
+	err := c.h.read(c.r)
+	if err == nil {
+		err = c.readHeads()
+	}
+	if err == nil {
+		err = c.body.begin(c.h.parts.body, c.h.preview)
+	}
+	if err == nil {
+		err = c.serve(ctx)
+	}
+	if err != nil {
+		c.fail(err)
+		return false
+	}
+	if !c.body.done && !c.final() && !c.body.discard(maxUnread) {
+		return false
+	}
+	return !c.h.close && !c.net.stopped.Load() && !c.l.draining.Load()
+}
+
+// final says whether the client sends no more of the body: it waited for an
+// answer to its preview, and got one.
+func (c *conn) final() bool { return c.h.preview >= 0 && c.body.more && !c.body.continued }
+
+// readHeads reads the encapsulated heads.
+func (c *conn) readHeads() error {
+	p := &c.h.parts
+	if !p.present {
+		if c.h.method != "OPTIONS" {
+			return bad("%s without Encapsulated", c.h.method)
+		}
+		return nil
+	}
+	n := max(p.req, 0) + max(p.res, 0)
+	if cap(c.heads) < n {
+		c.heads = make([]byte, n)
+	}
+	c.heads = c.heads[:n]
+	_, err := io.ReadFull(c.r, c.heads)
+	return unexpected(err)
+}
+
+// fail answers what cannot be understood.
+func (c *conn) fail(err error) {
+	if f, ok := errors.AsType[*fault](err); ok {
+		c.s.add(malformed)
+		c.s.log.Warn("an ICAP request is refused", "client", c.peer, "error", err)
+		c.refuse(f.status, f.reason)
+		return
+	}
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		c.s.add(malformed)
+		c.s.log.Warn("an ICAP request is refused", "client", c.peer, "error", err)
+		c.refuse(400, e.Reason)
+		return
+	}
+	if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed) {
+		c.s.log.Debug("an ICAP connection ended", "client", c.peer, "error", err)
+	}
+}
+
+// refuse sends an error status, after which the connection ends.
+func (c *conn) refuse(status int, reason string) {
+	c.out = c.status(c.out[:0], status)
+	c.out = append(c.out, "Connection: close\r\nX-Reason: "...)
+	for i := range len(reason) {
+		if b := reason[i]; b >= ' ' && b < 0x7f {
+			c.out = append(c.out, b)
+		}
+	}
+	c.out = append(c.out, "\r\nEncapsulated: null-body=0\r\n\r\n"...)
+	if _, err := c.net.Write(c.out); err != nil {
+		return
+	}
+	if half, ok := c.net.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_ = c.net.Conn.SetReadDeadline(time.Now().Add(time.Second)) // so that the client reads it before a reset
+		_, _ = io.CopyN(io.Discard, c.net.Conn, maxUnread)
+	}
+}
+
+// status begins a response.
+func (c *conn) status(dst []byte, status int) []byte {
+	dst = append(dst, "ICAP/1.0 "...)
+	dst = strconv.AppendInt(dst, int64(status), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, reasons(status)...)
+	dst = append(dst, "\r\n"...)
+	if e := c.s.engine.Load(); e != nil {
+		dst = append(append(append(dst, "ISTag: \""...), e.Tag...), "\"\r\n"...)
+	}
+	return dst
+}
+
+func reasons(status int) string {
+	switch status {
+	case 204:
+		return "No Modifications Needed"
+	case 404:
+		return "ICAP Service Not Found"
+	}
+	return http.StatusText(status)
+}
+
+// A timed is a connection that fails after some silence.
+type timed struct {
+	net.Conn
+	limit   time.Duration // 0: none
+	read    time.Time     // deadlines as set
+	write   time.Time
+	stopped atomic.Bool
+}
+
+func (t *timed) Read(p []byte) (int, error) {
+	if t.limit > 0 {
+		if now := time.Now(); t.read.Sub(now) < t.limit*3/4 {
+			t.read = now.Add(t.limit)
+			if err := t.Conn.SetReadDeadline(t.read); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if t.stopped.Load() {
+		return 0, net.ErrClosed
+	}
+	return t.Conn.Read(p)
+}
+
+func (t *timed) Write(p []byte) (int, error) {
+	t.armWrite()
+	return t.Conn.Write(p)
+}
+
+func (t *timed) armWrite() {
+	if t.limit == 0 {
+		return
+	}
+	if now := time.Now(); t.write.Sub(now) < t.limit*3/4 {
+		t.write = now.Add(t.limit)
+		_ = t.Conn.SetWriteDeadline(t.write) // the write itself says what is wrong
+	}
+}
+
+// stop makes reading end. Any goroutine may call it.
+func (t *timed) stop() {
+	t.stopped.Store(true)
+	_ = t.Conn.SetReadDeadline(time.Unix(1, 0)) // a closed connection ends too
+}

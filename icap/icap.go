@@ -1,0 +1,292 @@
+// Package icap serves proxies of others by ICAP (RFC 3507): Squid and its like
+// send each request and response here before they pass it on.
+//
+// Data moves so. [Server.Serve] accepts connections from the networks that may
+// ask. A connection (conn.go) reads one ICAP head after another (head.go), the
+// HTTP heads that it encapsulates, with package message, and a body in chunks
+// (body.go). REQMOD and RESPMOD (service.go) are judged by package exchange, as
+// requests of the proxy are. What passes is answered with 204, with the head as
+// edited (200 or 206), or with the body as the checks clear it; what does not is
+// answered with the page that the proxy would give.
+//
+// A request that passed waits for its response (pending.go): both are one
+// transaction with one event. It goes on record alone when no response comes.
+package icap
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/policy"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/page"
+	"shuultuur/setting"
+)
+
+// Config has the settings of a Server. The zero value of each field means its
+// default.
+type Config struct {
+	// Clients are the networks of the proxies that may ask, default this machine
+	// and private networks. What they say about users and addresses is believed.
+	Clients     setting.OneOrMore[policy.Network] `yaml:"clients"`
+	Connections setting.Count                     `yaml:"connections"` // at once; default 1024
+	Preview     setting.Size                      `yaml:"preview"`     // bytes of a body that come with its head; default 4 KiB, at most 64 KiB
+	Idle        setting.Duration                  `yaml:"idle"`        // longest silence of a connection; default 5m
+	Pending     setting.Count                     `yaml:"pending"`     // requests that wait for their response; default 4096
+	Wait        setting.Duration                  `yaml:"wait"`        // how long they wait before they go on record alone; default 1m
+	Drain       setting.Duration                  `yaml:"drain"`       // what transactions under way get on stop, off is nothing; default 10s
+}
+
+// An Engine is what decides. It never changes.
+type Engine struct {
+	Decider filter.Decider
+	// Accept and Balance are as in [exchange.Engine].
+	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
+	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
+	Pages   *page.Set
+	// Identify says who asks, as [proxy.Engine.Identify] does, where the proxy
+	// that asks does not name a user.
+	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
+	// Named returns the client at an address whom the proxy that asks has
+	// identified as a user of groups.
+	Named func(addr netip.Addr, user string, groups []string, source string) filter.Client
+	// Tag changes when decisions may: it is the ISTag, at most 30 letters and
+	// digits.
+	Tag string
+
+	judge exchange.Engine
+}
+
+// maxPreview is the largest preview, in bytes.
+const maxPreview = 64 << 10
+
+// A Server answers ICAP clients. Make one with [New].
+type Server struct {
+	cfg       Config
+	clients   []netip.Prefix
+	preview   int
+	idle      time.Duration
+	most      int64
+	engine    atomic.Pointer[Engine]
+	inspector *exchange.Inspector
+	done      func(*filter.Transaction)
+	log       *slog.Logger
+	ids       filter.IDs
+	pool      sync.Pool // of *transaction
+	pending   pending
+	open      atomic.Int64
+	counters
+}
+
+// New returns a server that decides with what [Server.Use] names, holds bodies
+// in i, and hands every transaction to done when it is over. done must not keep
+// it.
+func New(cfg Config, i *exchange.Inspector, done func(*filter.Transaction), log *slog.Logger) (*Server, error) {
+	if done == nil {
+		done = func(*filter.Transaction) {}
+	}
+	s := &Server{cfg: cfg, inspector: i, done: done, log: log, idle: cfg.Idle.Or(5 * time.Minute), most: int64(cfg.Connections.Or(1024))}
+	if s.most == 0 {
+		s.most = math.MaxInt64
+	}
+	preview := cfg.Preview.Or(4 << 10)
+	if preview > maxPreview {
+		return nil, setting.At("preview", fmt.Errorf("%d bytes are more than %d", preview, maxPreview))
+	}
+	s.preview = int(preview)
+	for _, n := range cfg.Clients {
+		s.clients = append(s.clients, n.Prefix)
+	}
+	if len(s.clients) == 0 {
+		for _, n := range []string{"127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fe80::/10"} {
+			s.clients = append(s.clients, netip.MustParsePrefix(n))
+		}
+	}
+	s.pending.init(cfg.Pending.Or(4096), cfg.Wait.Or(time.Minute))
+	s.pool.New = func() any {
+		x := new(transaction)
+		i.Exchange(&x.Exchange)
+		x.T.Flow = &x.flow
+		return x
+	}
+	return s, nil
+}
+
+// Use makes e decide from the next request on.
+func (s *Server) Use(e *Engine) error {
+	if e == nil || e.Decider == nil || e.Identify == nil || e.Named == nil || e.Pages == nil {
+		return errors.New("icap: an engine needs Decider, Pages, Identify and Named")
+	}
+	c := *e
+	c.judge = exchange.Engine{Decider: c.Decider, Accept: c.Accept, Balance: c.Balance, Pages: c.Pages}
+	s.engine.Store(&c)
+	return nil
+}
+
+// Serve answers clients on ln until ctx ends. Then it stops accepting, closes
+// idle connections, lets transactions under way finish for Config.Drain, and
+// closes the others. It may be called for several listeners; it closes ln.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	l := &listener{s: s, open: map[*conn]struct{}{}}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	l.ctx = base
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	var janitor sync.WaitGroup
+	janitor.Go(func() { s.expire(base) })
+	err := l.accept(ctx, ln)
+	ln.Close()
+	l.end(s.cfg.Drain.Or(10 * time.Second))
+	cancel()
+	janitor.Wait()
+	s.record(s.pending.take(time.Time{}))
+	return err
+}
+
+// ServeTLS is Serve for clients that speak TLS (ICAPS).
+func (s *Server) ServeTLS(ctx context.Context, ln net.Listener, conf *tls.Config) error {
+	return s.Serve(ctx, tls.NewListener(ln, conf))
+}
+
+// expire puts requests on record whose response does not come.
+func (s *Server) expire(ctx context.Context) {
+	tick := time.NewTicker(max(s.pending.wait/4, 100*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			s.record(s.pending.take(now))
+		}
+	}
+}
+
+func (s *Server) record(list []*transaction) {
+	for _, x := range list {
+		s.finish(x)
+	}
+}
+
+// finish puts a transaction on record and gives its storage back.
+func (s *Server) finish(x *transaction) {
+	x.End()
+	s.done(&x.T)
+	x.flow.Reset()
+	x.T.Reset()
+	s.pool.Put(x)
+}
+
+// A listener is one address we accept on, and the connections that came from
+// it.
+type listener struct {
+	s        *Server
+	ctx      context.Context
+	draining atomic.Bool
+	wg       sync.WaitGroup
+	mu       sync.Mutex
+	open     map[*conn]struct{}
+}
+
+func (l *listener) accept(ctx context.Context, ln net.Listener) error {
+	var pause time.Duration
+	for {
+		c, err := ln.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
+			return nil
+		case err != nil:
+			// Out of descriptors, or the client is gone already: that passes.
+			if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // there is no other way to ask
+				return err
+			}
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			l.s.log.Warn("accept an ICAP connection", "error", err, "pause", pause)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		pause = 0
+		l.wg.Go(func() { l.serve(c) })
+	}
+}
+
+// serve is a connection's life.
+func (l *listener) serve(nc net.Conn) {
+	s := l.s
+	s.add(connections)
+	defer nc.Close()
+	defer s.open.Add(-1)
+	c := newConn(s, l, nc)
+	switch n := s.open.Add(1); {
+	case !s.allowed(c.peer):
+		s.add(clientsRefused)
+		s.log.Warn("an ICAP client is in none of the networks of icap.clients", "client", c.peer)
+		c.refuse(403, "this address may not ask; add it to icap.clients")
+		return
+	case n > s.most:
+		s.add(connectionsFull)
+		c.refuse(503, "too many connections")
+		return
+	}
+	l.mu.Lock()
+	l.open[c] = struct{}{}
+	l.mu.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			s.add(panics)
+			s.log.Error("panic in an ICAP connection", "client", c.peer, "panic", r, "stack", string(debug.Stack()))
+		}
+		l.mu.Lock()
+		delete(l.open, c)
+		l.mu.Unlock()
+	}()
+	c.run()
+}
+
+func (s *Server) allowed(a netip.Addr) bool {
+	for _, p := range s.clients {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// end waits until the connections are done, at most for wait, and ends them.
+func (l *listener) end(wait time.Duration) {
+	l.draining.Store(true)
+	l.mu.Lock()
+	for c := range l.open {
+		if c.idle.Load() {
+			c.net.stop()
+		}
+	}
+	l.mu.Unlock()
+	late := time.AfterFunc(wait, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for c := range l.open {
+			c.net.Close()
+		}
+	})
+	defer late.Stop()
+	l.wg.Wait()
+}

@@ -1,0 +1,392 @@
+package icap
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/policy"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/page"
+)
+
+// decider blocks the host bet.example, bodies with the word "bad", and puts a
+// parameter into the query of search.example.
+type decider struct{}
+
+func (decider) Wants(t *filter.Transaction, s filter.Stage) bool {
+	return s != filter.ResponseBody || strings.HasPrefix(t.Content().Type(), "text/")
+}
+
+func (decider) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+	bad := s == filter.Name && t.Host == "bet.example"
+	t.Verdict.Edits = nil
+	if s == filter.Request && t.Host == "search.example" {
+		t.Verdict.Edits = []filter.Edit{{Kind: filter.SetQuery, Name: "safe", Value: "active"}}
+	}
+	b := t.Body
+	if s == filter.RequestBody {
+		b = t.Upload
+	}
+	if s == filter.RequestBody || s == filter.ResponseBody {
+		text, _ := b.Decoded()
+		bad = bytes.Contains(text, []byte("bad"))
+	}
+	if bad {
+		t.Verdict.Action = filter.Block
+		t.Verdict.Reason.Rule = "test"
+	}
+	return t.Verdict
+}
+
+// start starts a server and returns a connection to it; done gets the
+// transactions.
+func start(t testing.TB, cfg Config, done func(*filter.Transaction)) (*Server, net.Addr) {
+	t.Helper()
+	i, err := exchange.NewInspector(exchange.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(cfg, i, done, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := page.New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Use(&Engine{
+		Decider: decider{}, Pages: pages, Tag: "tag1",
+		Identify: func(_ context.Context, a netip.Addr, _ []byte) (filter.Client, error) {
+			return filter.Client{Addr: a}, nil
+		},
+		Named: func(a netip.Addr, user string, groups []string, source string) filter.Client {
+			return filter.Client{Addr: a, User: user, Groups: groups, Source: source}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := i.Held(); n != 0 {
+			t.Errorf("%d bytes are held after the end", n)
+		}
+	})
+	return s, ln.Addr()
+}
+
+// A talker is an ICAP client by hand.
+type talker struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t testing.TB, a net.Addr) *talker {
+	c, err := net.Dial("tcp", a.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return &talker{t, c, bufio.NewReader(c)}
+}
+
+func (c *talker) send(s string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// head reads an ICAP head and returns its status line and fields.
+func (c *talker) head() (string, map[string]string) {
+	c.t.Helper()
+	fields := map[string]string{}
+	var first string
+	for {
+		line, err := c.r.ReadString('\n')
+		if err != nil {
+			c.t.Fatalf("%v after %q", err, line)
+		}
+		line = strings.TrimSuffix(line, "\r\n")
+		if line == "" {
+			return first, fields
+		}
+		if first == "" {
+			first = line
+			continue
+		}
+		name, value, _ := strings.Cut(line, ": ")
+		fields[name] = value
+	}
+}
+
+// message reads a response with an HTTP head and a body.
+func (c *talker) message() (status, head, body string) {
+	c.t.Helper()
+	status, fields := c.head()
+	e := fields["Encapsulated"]
+	var n int
+	if _, err := fmt.Sscanf(e[strings.LastIndexByte(e, '=')+1:], "%d", &n); err != nil {
+		c.t.Fatalf("%s: Encapsulated %q", status, e)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(c.r, b); err != nil {
+		c.t.Fatal(err)
+	}
+	if strings.Contains(e, "null-body") {
+		return status, string(b), ""
+	}
+	for {
+		line, err := c.r.ReadString('\n')
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		var size int
+		if _, err := fmt.Sscanf(line, "%x", &size); err != nil {
+			c.t.Fatalf("chunk line %q", line)
+		}
+		chunk := make([]byte, size+2)
+		if _, err := io.ReadFull(c.r, chunk); err != nil {
+			c.t.Fatal(err)
+		}
+		if size == 0 {
+			return status, string(b), body + strings.TrimSuffix(strings.TrimPrefix(line, "0"), "\r\n")
+		}
+		body += string(chunk[:size])
+	}
+}
+
+func reqmod(fields, head, body string) string {
+	end := "null-body"
+	if body != "" {
+		end = "req-body"
+	}
+	return fmt.Sprintf("REQMOD icap://127.0.0.1/reqmod ICAP/1.0\r\nHost: x\r\n%sEncapsulated: req-hdr=0, %s=%d\r\n\r\n%s%s", fields, end, len(head), head, body)
+}
+
+func respmod(fields, req, res, body string) string {
+	end := "null-body"
+	if body != "" {
+		end = "res-body"
+	}
+	at := ""
+	if req != "" {
+		at = "req-hdr=0, "
+	}
+	return fmt.Sprintf("RESPMOD icap://127.0.0.1/respmod ICAP/1.0\r\nHost: x\r\n%sEncapsulated: %sres-hdr=%d, %s=%d\r\n\r\n%s%s%s", fields, at, len(req), end, len(req)+len(res), req, res, body)
+}
+
+const (
+	page1 = "GET http://news.example/a HTTP/1.1\r\nHost: news.example\r\n\r\n"
+	html  = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+)
+
+func TestOptionsSayWhatTheServiceDoes(t *testing.T) {
+	s, at := start(t, Config{}, nil)
+	c := dial(t, at)
+	ask := func() map[string]string {
+		c.send("OPTIONS icap://127.0.0.1/respmod ICAP/1.0\r\nHost: x\r\n\r\n")
+		status, f := c.head()
+		if status != "ICAP/1.0 200 OK" {
+			t.Fatal(status)
+		}
+		return f
+	}
+	f := ask()
+	for name, want := range map[string]string{"Methods": "RESPMOD", "Allow": "204, 206", "Preview": "4096", "Transfer-Preview": "*", "ISTag": `"tag1"`} {
+		if f[name] != want {
+			t.Errorf("%s: got %q, want %q", name, f[name], want)
+		}
+	}
+	e := *s.engine.Load()
+	e.Tag = "tag2"
+	if err := s.Use(&e); err != nil {
+		t.Fatal(err)
+	}
+	if f := ask(); f["ISTag"] != `"tag2"` {
+		t.Errorf("ISTag after new settings: %s", f["ISTag"])
+	}
+}
+
+func TestRequestsAndResponsesAreJudged(t *testing.T) {
+	var mu sync.Mutex
+	var record []string
+	_, at := start(t, Config{}, func(x *filter.Transaction) {
+		mu.Lock()
+		defer mu.Unlock()
+		record = append(record, fmt.Sprintf("%s %s %d %s %s %v", x.Client.Addr, x.URL, x.Status, x.Verdict.Action, x.Client.User, x.Client.Groups))
+	})
+	c := dial(t, at)
+	who := "X-Client-IP: 192.0.2.7\r\nX-Authenticated-User: " + base64.StdEncoding.EncodeToString([]byte("WinNT://school/bold")) + "\r\nX-Authenticated-Groups: " +
+		base64.StdEncoding.EncodeToString([]byte("WinNT://school/pupils,LDAP://dir/CN=choir,DC=school")) + "\r\n"
+	big := strings.Repeat("good words. ", 10000)
+	t.Run("pipelined, unmodified, and matched", func(t *testing.T) {
+		c.send(reqmod(who+"Allow: 204\r\n", page1, "") + respmod("X-Client-IP: 192.0.2.7\r\nAllow: 204\r\n", page1, html, "5\r\nhello\r\n0\r\n\r\n"))
+		for range 2 {
+			if status, _ := c.head(); status != "ICAP/1.0 204 No Modifications Needed" {
+				t.Fatal(status)
+			}
+		}
+	})
+	t.Run("a refused host", func(t *testing.T) {
+		c.send(reqmod("Allow: 204\r\n", "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\nAccept: text/html\r\n\r\n", ""))
+		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.HasPrefix(head, "HTTP/1.1 403 Forbidden\r\n") || !strings.Contains(body, "bet.example") {
+			t.Fatalf("%s\n%s\n%s", status, head, body)
+		}
+	})
+	t.Run("an edited request keeps its body", func(t *testing.T) {
+		head := "POST http://search.example/?q=a HTTP/1.1\r\nHost: search.example\r\nContent-Length: 3\r\n\r\n"
+		c.send(reqmod("", head, "3\r\na=b\r\n0\r\n\r\n"))
+		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.HasPrefix(head, "POST http://search.example/?q=a&safe=active HTTP/1.1\r\nHost: search.example\r\n") || body != "a=b" {
+			t.Fatalf("%s\n%s\n%s", status, head, body)
+		}
+	})
+	t.Run("a refused upload", func(t *testing.T) {
+		c.send(reqmod("Preview: 4\r\n", "POST http://news.example/up HTTP/1.1\r\nHost: news.example\r\nContent-Length: 7\r\n\r\n", "4\r\na ba\r\n0\r\n\r\n"))
+		if status, _ := c.head(); status != "ICAP/1.0 100 Continue" {
+			t.Fatal(status)
+		}
+		c.send("3\r\nd a\r\n0\r\n\r\n")
+		if _, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
+			t.Fatal(head)
+		}
+	})
+	t.Run("an unwanted body ends with its preview", func(t *testing.T) {
+		c.send(respmod("Preview: 2\r\n", page1, "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n", "2\r\nPN\r\n0\r\n\r\n"))
+		if status, _ := c.head(); status != "ICAP/1.0 204 No Modifications Needed" {
+			t.Fatal(status)
+		}
+	})
+	t.Run("a large body comes back as it was", func(t *testing.T) {
+		c.send(respmod("Preview: 4\r\n", page1, html, "4\r\ngood\r\n0\r\n\r\n"))
+		if status, _ := c.head(); status != "ICAP/1.0 100 Continue" {
+			t.Fatal(status)
+		}
+		c.send(fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(big)-4, big[4:]))
+		if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || head != html || body != big {
+			t.Fatalf("%s\n%s\n%d bytes", status, head, len(body))
+		}
+	})
+	t.Run("a refused body", func(t *testing.T) {
+		c.send(respmod("Preview: 1024\r\nAllow: 204\r\n", page1, html, "9\r\nvery bad \r\n0; ieof\r\n\r\n"))
+		if _, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
+			t.Fatal(head)
+		}
+	})
+	t.Run("a response without its request", func(t *testing.T) {
+		c.send(respmod("Preview: 1024\r\n", "", html, "3\r\nbad\r\n0; ieof\r\n\r\n"))
+		if _, head, _ := c.message(); !strings.HasPrefix(head, "HTTP/1.1 403") {
+			t.Fatal(head)
+		}
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if want := "192.0.2.7 http://news.example/a 200 pass bold [pupils choir]"; len(record) == 0 || record[0] != want {
+		t.Errorf("got %q, want first %q", record, want)
+	}
+}
+
+func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	c := dial(t, at)
+	head := "POST http://search.example/ HTTP/1.1\r\nHost: search.example\r\nContent-Length: 9\r\nSec-Fetch-Dest: empty\r\n\r\n"
+	c.send("REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\nAllow: 204, 206\r\nPreview: 0\r\n" + fmt.Sprintf("Encapsulated: req-hdr=0, req-body=%d\r\n\r\n%s0\r\n\r\n", len(head), head))
+	status, _ := c.head()
+	if status != "ICAP/1.0 100 Continue" { // the checks want to see it
+		t.Fatal(status)
+	}
+	c.send("9\r\nwhat=this\r\n0\r\n\r\n")
+	if status, head, body := c.message(); status != "ICAP/1.0 200 OK" || !strings.Contains(head, "safe=active") || body != "what=this" {
+		t.Fatalf("%s\n%s\n%s", status, head, body)
+	}
+}
+
+func TestWhatIsMalformedIsRefused(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	for name, what := range map[string]struct{ text, want string }{
+		"no ICAP":                   {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "ICAP/1.0 505"},
+		"unknown service":           {"OPTIONS icap://x/none ICAP/1.0\r\nHost: x\r\n\r\n", "ICAP/1.0 404"},
+		"wrong method":              {"OPTIONX icap://x/reqmod ICAP/1.0\r\nHost: x\r\n\r\n", "ICAP/1.0 501"},
+		"service for another":       {"RESPMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: null-body=0\r\n\r\n", "ICAP/1.0 405"},
+		"no Encapsulated":           {"REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\n\r\n", "ICAP/1.0 400"},
+		"offsets that descend":      {"REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=10, null-body=4\r\n\r\n", "ICAP/1.0 400"},
+		"a head longer than it is":  {fmt.Sprintf("REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=0, null-body=%d\r\n\r\n%sxxxx", len(page1)+4, page1), "ICAP/1.0 400"},
+		"huge heads":                {"REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=0, null-body=99999999\r\n\r\n", "ICAP/1.0 413"},
+		"a chunk size of letters":   {reqmod("Preview: 5\r\n", page1, "zz\r\n"), "ICAP/1.0 400"},
+		"more than the preview":     {reqmod("Preview: 5\r\n", page1, "6\r\n123456\r\n0\r\n\r\n"), "ICAP/1.0 400"},
+		"an address that is none":   {reqmod("X-Client-IP: here\r\n", page1, ""), "ICAP/1.0 400"},
+		"two Encapsulated":          {"REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: null-body=0\r\nEncapsulated: null-body=0\r\n\r\n", "ICAP/1.0 400"},
+		"a line without CR":         {"REQMOD icap://x/reqmod ICAP/1.0\nHost: x\n\n", "ICAP/1.0 400"},
+		"a chunk longer than it is": {reqmod("Preview: 5\r\n", page1, "2\r\n1234\r\n0\r\n\r\n"), "ICAP/1.0 400"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, at)
+			c.send(what.text)
+			if status, _ := c.head(); !strings.HasPrefix(status, what.want) {
+				t.Errorf("got %q, want %q", status, what.want)
+			}
+		})
+	}
+}
+
+func TestOnlyClientsOfTheSettingsMayAsk(t *testing.T) {
+	cfg := Config{}
+	var n policy.Network
+	if err := n.UnmarshalText([]byte("192.0.2.0/24")); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Clients = append(cfg.Clients, n)
+	_, at := start(t, cfg, nil)
+	if status, _ := dial(t, at).head(); !strings.HasPrefix(status, "ICAP/1.0 403") {
+		t.Error(status)
+	}
+}
+
+// FuzzConversation sends whatever it likes: nothing is held at the end, and
+// nothing panics.
+func FuzzConversation(f *testing.F) {
+	f.Add([]byte(reqmod("Allow: 204\r\n", page1, "")))
+	f.Add([]byte(respmod("Preview: 4\r\n", page1, html, "4\r\ngood\r\n0\r\n\r\n2\r\n12\r\n0\r\n\r\n")))
+	f.Add([]byte(respmod("", page1, html, "5; x=y\r\nhello\r\n0\r\nA: b\r\n\r\n") + "OPTIONS icap://x/respmod ICAP/1.0\r\n\r\n"))
+	s, at := start(f, Config{}, nil)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := net.Dial("tcp", at.String())
+		if err != nil {
+			t.Skip(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		go func() {
+			_, _ = c.Write(b)
+			_ = c.(*net.TCPConn).CloseWrite()
+		}()
+		_, _ = io.Copy(io.Discard, c)
+		if n := s.counters[panics].Load(); n > 0 {
+			t.Fatal("a panic")
+		}
+	})
+}

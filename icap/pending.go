@@ -1,0 +1,106 @@
+package icap
+
+import (
+	"sync"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/exchange"
+)
+
+// A transaction is one request and its response. It is used again for the next.
+type transaction struct {
+	exchange.Exchange
+	flow filter.Flow
+	res  message.Response
+	out  message.Request // as the request goes on
+
+	next  *transaction // with the same key, in pending
+	since time.Time
+}
+
+// pending are the requests that passed and whose response is awaited, by client
+// address, method and URL.
+type pending struct {
+	most int
+	wait time.Duration
+
+	mu sync.Mutex
+	n  int
+	of map[string]*transaction
+}
+
+func (p *pending) init(most int, wait time.Duration) {
+	p.most, p.wait, p.of = most, wait, map[string]*transaction{}
+	if wait == 0 {
+		p.most = 0
+	}
+}
+
+func (p *pending) len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.n
+}
+
+// put has x wait, and says whether there is room.
+func (p *pending) put(key []byte, x *transaction) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.n >= p.most {
+		return false
+	}
+	p.n++
+	x.since, x.next = time.Now(), nil
+	at := p.of[string(key)]
+	if at == nil {
+		p.of[string(key)] = x
+		return true
+	}
+	for at.next != nil {
+		at = at.next
+	}
+	at.next = x
+	return true
+}
+
+// get takes the request that has waited longest for a response; nil when none
+// does.
+func (p *pending) get(key []byte) *transaction {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.of[string(key)]
+	if x == nil {
+		return nil
+	}
+	p.n--
+	if x.next == nil {
+		delete(p.of, string(key))
+	} else {
+		p.of[string(key)], x.next = x.next, nil
+	}
+	return x
+}
+
+// take takes all that have waited long enough at a time, or with the zero time
+// all.
+func (p *pending) take(now time.Time) (over []*transaction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, x := range p.of {
+		for x != nil && (now.IsZero() || now.Sub(x.since) >= p.wait) {
+			next := x.next
+			x.next = nil
+			over = append(over, x)
+			p.n--
+			x = next
+		}
+		if x == nil {
+			delete(p.of, key)
+		} else {
+			p.of[key] = x
+		}
+	}
+	return over
+}

@@ -1,0 +1,350 @@
+package icap
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/exchange"
+)
+
+// Names of the services. Those of e2guardian work too.
+var services = map[string]string{"reqmod": "REQMOD", "request": "REQMOD", "respmod": "RESPMOD", "response": "RESPMOD"}
+
+// serve answers a request whose heads and preview have been read.
+func (c *conn) serve(ctx context.Context) error {
+	method, ok := services[c.h.service]
+	if !ok {
+		return &fault{404, "there is no service " + strconv.Quote(c.h.service) + "; ask for /reqmod or /respmod"}
+	}
+	switch {
+	case c.h.method == "OPTIONS":
+		return c.options(method)
+	case c.h.method != method:
+		return &fault{405, c.h.service + " is for " + method}
+	case method == "REQMOD":
+		c.s.add(reqmods)
+		return c.reqmod(ctx)
+	}
+	c.s.add(respmods)
+	return c.respmod(ctx)
+}
+
+// options says what the service does (RFC 3507, 4.10).
+func (c *conn) options(method string) error {
+	c.s.add(options)
+	c.out = c.status(c.out, 200)
+	c.out = append(c.out, "Methods: "+method+"\r\nService: Shuultuur\r\nService-ID: "...)
+	c.out = append(c.out, strings.ToLower(method)...)
+	if c.s.most < 1<<31 {
+		c.out = append(c.out, "\r\nMax-Connections: "...)
+		c.out = strconv.AppendInt(c.out, c.s.most, 10)
+	}
+	c.out = append(c.out, "\r\nOptions-TTL: 60\r\nAllow: 204, 206\r\nPreview: "...)
+	c.out = strconv.AppendInt(c.out, int64(c.s.preview), 10)
+	c.out = append(c.out, "\r\nTransfer-Preview: *\r\nX-Include: X-Client-IP, X-Server-IP, X-Authenticated-User, X-Authenticated-Groups\r\nEncapsulated: null-body=0\r\n\r\n"...)
+	return c.flush()
+}
+
+// reqmod judges a request.
+func (c *conn) reqmod(ctx context.Context) error {
+	p := &c.h.parts
+	if p.req <= 0 || p.res >= 0 || p.forAnswer {
+		return bad("REQMOD needs req-hdr, and req-body or null-body")
+	}
+	x := c.begin()
+	keep := false
+	defer func() {
+		if !keep {
+			c.s.finish(x)
+		}
+	}()
+	answer, err := c.judgeRequest(ctx, x)
+	if err != nil {
+		return err
+	}
+	if answer != nil {
+		return c.answer(x, answer)
+	}
+	x.Outgoing(&x.out)
+	changed := c.changes(x)
+	for _, e := range x.Edits {
+		if e.Kind == filter.DialHost {
+			x.Note("the proxy that asks decides where to connect: " + e.Value + " is not used")
+		}
+	}
+	if err := c.pass(x, changed); err != nil {
+		return err
+	}
+	if x.Q.Form == message.Authority {
+		return nil
+	}
+	c.key = appendKey(c.key[:0], x.T.Client.Addr, x.Q.Method)
+	c.key = appendURL(c.key, scheme(&x.T), &x.T, x.out.Path)
+	x.T.Duration = time.Since(x.T.Start)
+	x.End() // what was held; the transaction goes on
+	x.Q.Body = nil
+	if keep = c.s.pending.put(c.key, x); !keep && c.s.pending.most > 0 {
+		c.s.add(pendingFull)
+	}
+	return nil
+}
+
+// begin makes a transaction.
+func (c *conn) begin() *transaction {
+	x := c.s.pool.Get().(*transaction)
+	now := time.Now()
+	x.Begin(&c.engine.judge, now, c.s.ids.Next(now))
+	x.Interrupt = c.net.stop
+	return x
+}
+
+// judgeRequest has a request judged. It returns what to answer instead of it,
+// or nil.
+func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Response, error) {
+	if err := c.httpRequest(c.heads[:c.h.parts.req], &x.Q); err != nil {
+		if e, ok := errors.AsType[*message.Error](err); ok {
+			c.s.add(malformed)
+			x.T.Client.Addr = c.clientAddr()
+			return x.Fail(e.Status, "The request is malformed: "+e.Reason+".", "request refused: "+e.Reason), nil
+		}
+		return nil, err
+	}
+	x.Q.Body, x.Q.Length = nil, message.None
+	if c.h.parts.body && !c.h.parts.forAnswer {
+		x.Q.Body, x.Q.Length = &c.body, message.Chunked
+	}
+	if s := c.meet(ctx, x); s != nil {
+		return s, nil
+	}
+	if s := x.Accept(ctx); s != nil {
+		return s, nil
+	}
+	if !x.JudgeHead(ctx) {
+		return x.Obey(ctx), nil
+	}
+	if x.Q.Upgrade != nil && x.Upgrade() == exchange.UpgradeRefused {
+		return x.Fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.Q.Upgrade)+" refused: no rule allows this host"), nil
+	}
+	if x.Q.Body == nil || x.Q.Body.Done() || !x.Wants(filter.RequestBody) {
+		return nil, nil
+	}
+	if err := c.goOn(); err != nil {
+		return nil, err
+	}
+	if err := x.InspectRequest(ctx); err != nil {
+		if s := x.Answer(ctx, err); s != nil {
+			return s, nil
+		}
+		x.Note(err.Error())
+		return nil, err
+	}
+	return nil, nil
+}
+
+// meet finds out what is asked for, and by whom. It returns the answer to what
+// is asked of us, or is refused.
+func (c *conn) meet(ctx context.Context, x *transaction) *message.Response {
+	q, t := &x.Q, &x.T
+	t.Server = c.h.server
+	valid := fillAddress(t, q)
+	var err error
+	if c.h.user != "" {
+		t.Client = c.engine.Named(c.clientAddr(), c.h.user, c.h.groups, "icap")
+	} else {
+		auth := c.h.authorization
+		if auth == nil {
+			auth = q.Get("Proxy-Authorization")
+		}
+		t.Client, err = c.engine.Identify(ctx, c.clientAddr(), auth)
+	}
+	switch {
+	case err != nil:
+		return x.Unknown(err)
+	case t.Host == exchange.OwnHost && q.Form != message.Authority:
+		return x.OwnPage(ctx)
+	case !valid:
+		return x.Fail(400, "The address has no valid host name.", "invalid host")
+	}
+	return nil
+}
+
+func (c *conn) clientAddr() netip.Addr {
+	if c.h.client.IsValid() {
+		return c.h.client
+	}
+	return c.peer
+}
+
+// respmod judges a response.
+func (c *conn) respmod(ctx context.Context) error {
+	p := &c.h.parts
+	if p.res <= 0 || p.body && !p.forAnswer {
+		return bad("RESPMOD needs res-hdr, and res-body or null-body")
+	}
+	x, answer, err := c.requestOf(ctx)
+	if x != nil {
+		defer c.s.finish(x)
+	}
+	if err != nil {
+		return err
+	}
+	if answer != nil {
+		return c.answer(x, answer)
+	}
+	s := &x.res
+	if err := c.httpResponse(c.heads[max(p.req, 0):], s, x.Q.Method); err != nil {
+		if e, ok := errors.AsType[*message.Error](err); ok {
+			c.s.add(malformed)
+			return c.answer(x, x.Fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason))
+		}
+		return err
+	}
+	s.Body = nil
+	if p.body {
+		s.Body = &c.body
+	}
+	if c.h.server.IsValid() {
+		x.T.Server = c.h.server
+	}
+	pass, inspect := x.JudgeResponse(ctx, s)
+	switch {
+	case !pass:
+		return c.answer(x, x.Obey(ctx))
+	case inspect:
+		if err := c.goOn(); err != nil {
+			return err
+		}
+		if err := x.InspectResponse(ctx, s); err != nil {
+			if answer := x.Answer(ctx, err); answer != nil {
+				return c.answer(x, answer)
+			}
+			x.Note(err.Error())
+			return err
+		}
+	}
+	return c.passResponse(x)
+}
+
+// requestOf returns the transaction that a response belongs to: the request that
+// waits for it, or one that is judged now.
+func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, error) {
+	if c.h.parts.req <= 0 { // RFC 3507, 4.9.1: it may be left out
+		x := c.begin()
+		x.Q = message.Request{Method: "GET", Fields: x.Q.Fields[:0]}
+		x.T.Client = c.engine.Named(c.clientAddr(), c.h.user, c.h.groups, "icap")
+		return x, nil, nil
+	}
+	if err := c.httpRequest(c.heads[:c.h.parts.req], &c.asked); err == nil {
+		var t filter.Transaction
+		fillAddress(&t, &c.asked)
+		c.key = appendKey(c.key[:0], c.clientAddr(), c.asked.Method)
+		c.key = appendURL(c.key, scheme(&t), &t, c.asked.Path)
+		if x := c.s.pending.get(c.key); x != nil {
+			c.s.add(matched)
+			x.Interrupt = c.net.stop
+			return x, nil, nil
+		}
+	}
+	x := c.begin()
+	answer, err := c.judgeRequest(ctx, x)
+	return x, answer, err
+}
+
+// goOn asks for what follows the preview.
+func (c *conn) goOn() error {
+	if c.h.preview < 0 || !c.body.more {
+		return nil
+	}
+	c.body.continued = true
+	_, err := c.net.Write([]byte("ICAP/1.0 100 Continue\r\n\r\n"))
+	return err
+}
+
+// fillAddress fills in what a request asks for, and says whether it names a host.
+func fillAddress(t *filter.Transaction, q *message.Request) bool {
+	scheme := cmp.Or(q.Scheme, "http")
+	if t.Port = q.Port; t.Port == 0 {
+		t.Port = defaultPort(scheme)
+	}
+	ok := true
+	if bytes.IndexByte(q.Host, ':') >= 0 {
+		a, err := netip.ParseAddr(string(q.Host))
+		t.Host, ok = a.Unmap().String(), err == nil
+	} else {
+		t.Host, ok = exchange.CleanHost(q.Host)
+	}
+	if q.Form == message.Authority {
+		t.Proto, t.Last = filter.TLS, filter.Name
+		t.URL = net.JoinHostPort(t.Host, strconv.Itoa(int(t.Port)))
+		return ok
+	}
+	t.URL = string(appendURL(make([]byte, 0, len(scheme)+len(t.Host)+len(q.Path)+12), scheme, t, q.Path))
+	return ok
+}
+
+func defaultPort(scheme string) uint16 {
+	if scheme == "https" || scheme == "wss" {
+		return 443
+	}
+	return 80
+}
+
+// appendKey appends what a response finds its request by, but for the URL.
+func appendKey(dst []byte, client netip.Addr, method string) []byte {
+	dst = client.AppendTo(dst)
+	return append(append(append(dst, ' '), method...), ' ')
+}
+
+// scheme is that of the URL of t.
+func scheme(t *filter.Transaction) string {
+	s, _, _ := strings.Cut(t.URL, "://")
+	return s
+}
+
+// appendURL appends a URL of the host and port of t.
+func appendURL(dst []byte, scheme string, t *filter.Transaction, path []byte) []byte {
+	dst = append(append(dst, scheme...), "://"...)
+	if strings.IndexByte(t.Host, ':') >= 0 {
+		dst = append(append(append(dst, '['), t.Host...), ']')
+	} else {
+		dst = append(dst, t.Host...)
+	}
+	if t.Port != defaultPort(scheme) {
+		dst = strconv.AppendUint(append(dst, ':'), uint64(t.Port), 10)
+	}
+	if string(path) != "*" {
+		dst = append(dst, path...)
+	}
+	return dst
+}
+
+// changes says whether the request that goes on is another than the one that
+// came.
+func (c *conn) changes(x *transaction) bool {
+	if x.Q.Form == message.Authority {
+		return false
+	}
+	if !bytes.Equal(x.out.Path, x.Q.Path) {
+		return true
+	}
+	for _, e := range x.Edits {
+		if e.Kind == filter.SetHeader {
+			return true
+		}
+	}
+	for _, name := range []string{"Cookie", "Accept-Encoding"} {
+		if !bytes.Equal(x.out.Get(name), x.Q.Get(name)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"shuultuur/message"
+)
+
+// Sizes of a connection's own buffers: what an ordinary head needs, and head
+// and body of a short answer together.
+const (
+	readSize  = 4 << 10
+	writeSize = 8 << 10
+)
+
+// A conn is one client connection. It is used again for the next one.
+type conn struct {
+	p *Proxy
+	l *listener
+
+	c       net.Conn     // TCP, or TLS over it
+	tcp     *net.TCPConn // what c is, nil when it is not plain TCP
+	socket  net.Conn     // what was accepted
+	ctx     context.Context
+	counted bool        // its client is in Proxy.clients
+	idle    atomic.Bool // between two requests
+	aborted atomic.Bool // ended from outside
+	until   time.Time   // deadline of c as set
+	lost    bool        // unread bytes of the client remain: linger before closing
+
+	r      *message.Reader
+	x      request
+	body   incoming               // of the request
+	goAway atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
+	out    []byte                 // head on its way out; nil between requests
+	tail   []byte                 // end of a chunked body
+	parts  [][]byte               // of one write
+	bufs   net.Buffers            // the same, while it is written
+	ready  [][]byte               // of a body, at hand
+}
+
+func newConn(p *Proxy) *conn {
+	c := &conn{p: p, r: message.NewReader(nil, readSize, p.head)}
+	c.body = incoming{c: c, ended: make(chan struct{}, 1)}
+	c.x.init(p, c)
+	return c
+}
+
+// open makes c serve socket.
+func (c *conn) open(l *listener, socket net.Conn) {
+	c.l, c.ctx, c.c, c.socket = l, l.ctx, socket, socket
+	c.tcp, _ = socket.(*net.TCPConn)
+	c.r.Reset(socket)
+	c.until = time.Time{}
+	c.idle.Store(false)
+	c.aborted.Store(false)
+	addr := peerAddr(socket)
+	c.x.open(l.ctx, addr, contains(c.p.trusted, addr))
+}
+
+// close ends the connection and forgets it.
+func (c *conn) close() {
+	if c.lost {
+		linger(c.c)
+		c.lost = false
+	}
+	c.c.Close()
+	if c.counted {
+		c.p.clients.leave(c.x.addr)
+		c.counted = false
+	}
+	c.x.close()
+	c.c, c.tcp, c.socket, c.ctx, c.l = nil, nil, nil, nil, nil
+	c.r.Reset(nil)
+	c.putOut()
+}
+
+// stopIdle ends a connection that waits for a request.
+func (c *conn) stopIdle() {
+	if leave := c.goAway.Load(); leave != nil {
+		(*leave)()
+		return
+	}
+	if !c.idle.Load() {
+		return
+	}
+	if half, ok := c.socket.(interface{ CloseRead() error }); ok {
+		half.CloseRead() // a request that is on its way right now is still answered
+		return
+	}
+	c.socket.Close()
+}
+
+// abort implements client: it cuts the connection and the one to the origin.
+func (c *conn) abort() {
+	c.aborted.Store(true)
+	c.socket.Close()
+	c.x.caller.Abort()
+}
+
+// arm makes sure that the connection fails after about d of silence, at least
+// three quarters of it; 0 is for ever. Setting a deadline costs as much as
+// parsing a head, so one that is still far enough away stays.
+func (c *conn) arm(now time.Time, d time.Duration) {
+	if d == 0 {
+		if !c.until.IsZero() {
+			c.until = time.Time{}
+			c.c.SetDeadline(c.until)
+		}
+		return
+	}
+	if left := c.until.Sub(now); left < d*3/4 || left > d {
+		c.until = now.Add(d)
+		c.c.SetDeadline(c.until)
+	}
+}
+
+// takeOut makes sure there is room to write a head to.
+func (c *conn) takeOut() {
+	if c.out == nil {
+		c.out = c.p.outs.Get().(*[writeSize]byte)[:0]
+	}
+}
+
+// putOut gives that room to others: most connections wait most of the time.
+func (c *conn) putOut() {
+	if cap(c.out) == writeSize {
+		c.p.outs.Put((*[writeSize]byte)(c.out[:writeSize]))
+	}
+	c.out = nil
+	clear(c.parts[:cap(c.parts)]) // it may be among them
+	clear(c.ready[:cap(c.ready)])
+}
+
+// cut ends the connection in the middle of a response, so that the client can
+// tell that it did not get everything.
+func (c *conn) cut() {
+	if tcp, ok := c.socket.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	c.socket.Close()
+}
+
+// gone implements client. Under TLS it cannot be seen.
+func (c *conn) gone() bool {
+	if c.tcp == nil || len(c.r.Buffered()) > 0 {
+		return false
+	}
+	raw, err := c.tcp.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		gone = err == nil && n == 0 || err == syscall.ECONNRESET
+	})
+	return err != nil || gone
+}
+
+// received implements client.
+func (c *conn) received() int64 { return c.body.n }
+
+// An incoming is the body of a client's request.
+type incoming struct {
+	*message.Framed
+	c      *conn
+	n      int64         // bytes read
+	armed  time.Time     // when the read deadline was set last
+	ended  chan struct{} // holds a token when all has been read and nobody knows yet
+	all    bool          // somebody knows
+	broken bool          // reading was broken off
+}
+
+// begin makes b the body of the connection's request, if that has one.
+func (b *incoming) begin() {
+	b.n, b.armed, b.all, b.broken = 0, time.Time{}, false, false
+	select {
+	case <-b.ended:
+	default:
+	}
+	q := &b.c.x.Q
+	if b.Framed, _ = q.Body.(*message.Framed); b.Framed != nil {
+		q.Body = b
+	}
+}
+
+// arm moves the read deadline. An upload in a goroutine of its own calls it
+// while the connection is written to: it touches nothing else.
+func (b *incoming) arm() {
+	d := b.c.p.answer
+	if now := time.Now(); d > 0 && now.Sub(b.armed) > d/8 {
+		b.armed = now
+		b.c.c.SetReadDeadline(now.Add(d))
+	}
+}
+
+func (b *incoming) read(n int64) {
+	b.n += n
+	if b.Framed.Done() {
+		select {
+		case b.ended <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (b *incoming) Read(p []byte) (int, error) {
+	b.arm()
+	n, err := b.Framed.Read(p)
+	b.read(int64(n))
+	return n, err
+}
+
+func (b *incoming) Skip(n int) {
+	b.Framed.Skip(n)
+	b.read(int64(n))
+}
+
+func (b *incoming) Copy(w io.Writer, max int64) (int64, error) {
+	b.arm()
+	n, err := b.Framed.Copy(w, max)
+	b.read(n)
+	return n, err
+}
+
+// Close breaks off reading, in whichever goroutine.
+func (b *incoming) Close() error {
+	b.broken = true
+	return b.c.c.SetReadDeadline(time.Unix(1, 0))
+}
+
+// whole says whether all of the body has been read, waiting a moment for the
+// end: a response often comes before whoever sends the body knows that it has
+// sent the last byte.
+func (b *incoming) whole() bool {
+	if b.Framed == nil || b.all || b.broken {
+		return !b.broken
+	}
+	timer := time.NewTimer(10 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-b.ended:
+		b.all = true
+		return true
+	case <-timer.C:
+		return false
+	}
+}

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"strconv"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/upstream"
+)
+
+// connect answers CONNECT: the host is judged. When the client begins with a TLS
+// hello that names another one, that one is judged too.
+func (c *conn) connect() outcome {
+	x := &c.x
+	t := &x.T
+	if !c.p.connectPorts.has(t.Port) {
+		return x.fail(403, "Tunnels to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "connect-ports")
+	}
+	if x.intercepts() {
+		return c.decrypt()
+	}
+	if !x.Decide(x.ctx, filter.Name) {
+		return x.obey()
+	}
+	return c.openTunnel()
+}
+
+// upgrade implements client.
+func (c *conn) upgrade(x *request, s *message.Response) outcome {
+	up, down := x.Sockets(s, x.Record)
+	c.takeOut()
+	c.head(s, message.None, false, true, false)
+	x.T.Status = 101
+	if _, err := c.c.Write(c.out); err != nil {
+		return x.lostClient(err)
+	}
+	far, first := s.Body.(upstream.Switched).Conn()
+	t := tunnel{p: c.p, near: c.c, far: far, nearFirst: c.r.Buffered(), farFirst: first, up: up, down: down}
+	t.run(x)
+	return closing
+}

@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What a Proxy counts.
+const (
+	connections = iota
+	connectionsFull
+	connectionsClientFull
+	tlsRefused
+	proxyProtocolRefused
+	requests
+	requestsAbandoned
+	overload
+	malformed
+	loops
+	tunnels
+	upgrades
+	upstreamFailed
+	tlsDecrypted
+	tlsCertificateRefused
+	tlsECH
+	transparentConnections
+	transparentMisdirected
+	panics
+	connectionsOpen // now, as are those that follow
+	tunnelsOpen
+	requestsTurns
+	requestsQueued
+)
+
+var descs = [...]*prometheus.Desc{
+	connections:            desc("connections_total", "Client connections accepted."),
+	connectionsFull:        desc("connections_full_total", "Client connections refused because the listener had too many."),
+	connectionsClientFull:  desc("connections_client_full_total", "Client connections refused because one client had too many."),
+	tlsRefused:             desc("tls_refused_total", "Connections closed because they spoke TLS and no certificate is set up."),
+	proxyProtocolRefused:   desc("proxy_protocol_refused_total", "Connections closed because of a bad PROXY protocol header."),
+	requests:               desc("requests_total", "Requests read."),
+	requestsAbandoned:      desc("requests_abandoned_total", "Requests not worked on because their client had gone before it was their turn."),
+	overload:               desc("overload_total", "Requests and connections answered with 503 by us."),
+	malformed:              desc("malformed_total", "Messages refused as malformed, request smuggling among them."),
+	loops:                  desc("loops_total", "Requests refused because they came through us before."),
+	tunnels:                desc("tunnels_total", "Tunnels opened."),
+	upgrades:               desc("upgrades_total", "Connections upgraded (WebSocket)."),
+	upstreamFailed:         desc("upstream_failed_total", "Requests without a valid answer from upstream."),
+	tlsDecrypted:           desc("tls_decrypted_total", "TLS connections that were decrypted."),
+	tlsCertificateRefused:  desc("tls_certificate_refused_total", "TLS handshakes that a client broke off at our certificate."),
+	tlsECH:                 desc("tls_ech_total", "TLS hellos that carried encrypted_client_hello, true or noise."),
+	transparentConnections: desc("transparent_connections_total", "Connections that a firewall brought here."),
+	transparentMisdirected: desc("transparent_misdirected_total", "Requests and hellos that name a host which does not have the address they went to."),
+	panics:                 desc("panics_total", "Panics caught while serving a connection."),
+	connectionsOpen:        desc("connections", "Client connections open."),
+	tunnelsOpen:            desc("tunnels", "Tunnels open."),
+	requestsTurns:          desc("requests_turns", "Requests that may be worked on at once: fewer when the processors do not keep up."),
+	requestsQueued:         desc("requests_queued", "Requests waiting for their turn."),
+}
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("shuultuur_"+name, help, nil, nil)
+}
+
+// counters are what a proxy counts. They only grow, but for those that say how
+// many there are now.
+type counters [tunnelsOpen + 1]atomic.Int64
+
+func (c *counters) add(what int) { c[what].Add(1) }
+
+// Describe implements prometheus.Collector.
+func (p *Proxy) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		ch <- d
+	}
+	p.inspector.Describe(ch)
+	p.up.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (p *Proxy) Collect(ch chan<- prometheus.Metric) {
+	for what, d := range descs {
+		kind, v := prometheus.GaugeValue, int64(0)
+		switch what {
+		case requestsTurns:
+			v = p.turns.Size()
+		case requestsQueued:
+			v = p.turns.Waiting()
+		default:
+			if v = p.counters[what].Load(); what < connectionsOpen {
+				kind = prometheus.CounterValue
+			}
+		}
+		ch <- prometheus.MustNewConstMetric(d, kind, float64(v))
+	}
+	p.inspector.Collect(ch)
+	p.up.Collect(ch)
+}

@@ -1,0 +1,147 @@
+package edit
+
+import (
+	"strings"
+	"testing"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// edited puts a page through an editor in pieces of a size.
+func edited(e *Editor, page string, size int) string {
+	var b []byte
+	for len(page) > size {
+		b = e.Next(b, []byte(page[:size]), false)
+		page = page[size:]
+	}
+	return string(e.Next(b, []byte(page), true))
+}
+
+func editor(fields message.Fields, request ...string) *Editor {
+	q := &message.Request{}
+	for i := 0; i < len(request); i += 2 {
+		q.Add(request[i], request[i+1])
+	}
+	t := &filter.Transaction{URL: "https://a.com/x", Request: q}
+	return New(t, &filter.Changes{Style: []byte("S")}, &fields)
+}
+
+func TestMarkupIsPutAtTheBeginningOfTheHead(t *testing.T) {
+	const mark = "<style>S</style>"
+	long := strings.Repeat("x", 3000)
+	for _, tt := range []struct{ page, want string }{
+		{"<html><head><title>x</title></head>y", "<html><head>@<title>x</title></head>y"},
+		{"<!DOCTYPE html>\n<html lang=\"a>b\">\n<HEAD id='>'>\n<title>", "<!DOCTYPE html>\n<html lang=\"a>b\">\n<HEAD id='>'>@\n<title>"},
+		{"<!doctype html><p>x", "<!doctype html>@<p>x"},
+		{"<!doctype html>text", "<!doctype html>@text"},
+		{"<!doctype html><html><body>x", "<!doctype html><html>@<body>x"},
+		{"<!-- a > b --><!doctype html><head/>x", "<!-- a > b --><!doctype html><head/>@x"},
+		{"\xef\xbb\xbf<?xml version=1?><html>x", "\xef\xbb\xbf<?xml version=1?><html>@x"},
+		{"<!--><html>x", "<!--><html>@x"},
+		{"<html><header>x", "<html>@<header>x"},
+		{"<head><meta charset='koi8-r'>" + long, `<head><meta charset="koi8-r">@<meta charset='koi8-r'>` + long},
+		{"<head><meta http-equiv=content-type content=\"text/html; charset=UTF-8\">" + long, "<head><meta charset=\"utf-8\">@<meta http-equiv=content-type content=\"text/html; charset=UTF-8\">" + long},
+		{"<html>", "<html>@"},
+		// No pages.
+		{"", ""},
+		{"<p>x</p>", "<p>x</p>"},
+		{"{\"a\": \"<html>\"}", "{\"a\": \"<html>\"}"},
+		{"text", "text"},
+		{"<!-- <html>", "<!-- <html>"},
+		{"\xff\xfe<\x00h\x00t\x00m\x00l\x00>\x00", "\xff\xfe<\x00h\x00t\x00m\x00l\x00>\x00"},
+	} {
+		want := strings.Replace(tt.want, "@", mark, 1)
+		for _, size := range []int{1, 7, 100, 1 << 20} {
+			if got := edited(editor(nil), tt.page, size); got != want {
+				t.Errorf("%.100q in pieces of %d: got %.200q, want %.200q", tt.page, size, got, want)
+			}
+		}
+	}
+	if got, want := edited(editor(nil, "Accept", "text/html,*/*"), "<p>x</p>", 3), mark+"<p>x</p>"; got != want {
+		t.Errorf("got %q for a navigation, want %q", got, want)
+	}
+	if got := edited(editor(message.Fields{{Name: []byte("Content-Type"), Value: []byte("text/html; charset=x")}}), "<head><meta charset=y>", 3); got != "<head>"+mark+"<meta charset=y>" {
+		t.Errorf("got %q with a charset in the head of the response", got)
+	}
+	// Whatever a page does to hide its head, not all of it is kept back.
+	e := editor(nil)
+	page := "<!--" + strings.Repeat("<", 1<<20)
+	if n := len(e.Next(nil, []byte(page), false)); n != len(page) {
+		t.Errorf("%d bytes of %d go on", n, len(page))
+	}
+}
+
+func TestPoliciesAllowTheMarkup(t *testing.T) {
+	const (
+		style  = "'sha256-jeCzxH8RLFl0X3F6YmkyJkxCKnVjlUhy4jeyI69K1kM='"
+		script = "'sha256-baQ7lE5JToheaa8CH5PG2TMceKoigIRxFCkWClu9FbU='"
+		sheet  = "https://a.com:8443/.well-known/s.css"
+	)
+	for _, tt := range []struct{ policy, want, nonce string }{
+		{"img-src 'self'", "img-src 'self'", ""},
+		{"style-src 'unsafe-inline' 'self'; script-src 'unsafe-inline'", "style-src 'unsafe-inline' 'self'; script-src 'unsafe-inline'", ""},
+		{"style-src 'self'; script-src *", "style-src 'self' STYLE; script-src * SCRIPT", ""},
+		{"Style-Src 'none'; script-src 'none'", "style-src STYLE SHEET; script-src SCRIPT", ""},
+		{"style-src; script-src", "style-src STYLE SHEET; script-src SCRIPT", ""},
+		{"default-src 'none'", "default-src 'none'; style-src STYLE SHEET; script-src SCRIPT", ""},
+		{"default-src https: 'unsafe-inline'", "default-src https: 'unsafe-inline'", ""},
+		{"default-src 'none'; style-src-elem a.com:8443 'unsafe-inline'; script-src 'unsafe-inline'", "default-src 'none'; style-src-elem a.com:8443 'unsafe-inline'; script-src 'unsafe-inline'", ""},
+		{"style-src 'unsafe-inline' 'sha256-x' *; script-src 'unsafe-inline' 'strict-dynamic'", "style-src 'unsafe-inline' 'sha256-x' * STYLE; script-src 'unsafe-inline' 'strict-dynamic' SCRIPT", ""},
+		{"style-src 'nonce-AbC='; script-src 'nonce-AbC='", "style-src 'nonce-AbC='; script-src 'nonce-AbC='", "AbC="},
+		{"style-src 'nonce-A' x.com, style-src 'self'", "style-src 'nonce-A' x.com,style-src 'self' STYLE", "A"},
+		{"default-src 'nonce-A\"><'", "default-src 'nonce-A\"><'; style-src 'nonce-A\"><' STYLE SHEET; script-src 'nonce-A\"><' SCRIPT", ""},
+		{"style-src *.com; script-src 'unsafe-inline'", "style-src *.com STYLE SHEET; script-src 'unsafe-inline'", ""},
+		{"style-src https://a.com:8443/; script-src 'unsafe-inline'", "style-src https://a.com:8443/ STYLE; script-src 'unsafe-inline'", ""},
+	} {
+		fields := message.Fields{}
+		fields.Add("content-security-policy", tt.policy)
+		tr := &filter.Transaction{URL: "https://a.com:8443/x?y", Request: &message.Request{}}
+		e := New(tr, &filter.Changes{Style: []byte("S"), Script: []byte("J"), Sheet: "/.well-known/s.css"}, &fields)
+		want := strings.NewReplacer("STYLE", style, "SCRIPT", script, "SHEET", sheet).Replace(tt.want)
+		if got := string(fields[0].Value); got != want {
+			t.Errorf("%s: got\n%s, want\n%s", tt.policy, got, want)
+		}
+		nonce := nonceAttribute(tt.nonce)
+		markup := "<style" + nonce + ">S</style><link rel=\"stylesheet\"" + nonce + " href=\"" + sheet + "\"><script"
+		if got := string(e.markup); !strings.HasPrefix(got, markup) || !strings.HasSuffix(got, ">J</script>") {
+			t.Errorf("%s: got markup %s, want %s…", tt.policy, got, markup)
+		}
+	}
+	fields := message.Fields{}
+	fields.Add("Content-Security-Policy-Report-Only", "style-src 'none'")
+	New(&filter.Transaction{URL: "http://a.com/", Request: &message.Request{}}, &filter.Changes{Style: []byte("S"), Policies: []string{"style-src 'self'"}, Permissions: []string{"camera=()"}}, &fields)
+	var all []string
+	for _, f := range fields {
+		all = append(all, string(f.Name)+": "+string(f.Value))
+	}
+	want := "Content-Security-Policy-Report-Only: style-src " + style + "|Content-Security-Policy: style-src 'self' " + style + "|Permissions-Policy: camera=()"
+	if got := strings.Join(all, "|"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// FuzzEditor: a page comes out whole whatever its pieces, with the markup once
+// or not at all.
+func FuzzEditor(f *testing.F) {
+	for _, s := range []string{"<!doctype html><html><head>x", "<!-- --><?x?><p>", "\ufeff<head a='>'><meta charset=x>", "<!-->", "<h"} {
+		f.Add(s, "default-src 'self', style-src 'nonce-x'", uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, page, policy string, size uint8) {
+		var fields message.Fields
+		fields.Add("Content-Security-Policy", policy)
+		e := New(&filter.Transaction{URL: "https://a.com/", Request: &message.Request{}}, &filter.Changes{Style: []byte("S"), Sheet: "/s"}, &fields)
+		markup := string(e.markup)
+		got := edited(e, page, int(size)+1)
+		if got == page {
+			return
+		}
+		before, after, found := strings.Cut(got, markup)
+		if i := strings.LastIndex(before, "<meta charset=\""); i >= 0 && before+after != page {
+			before = before[:i]
+		}
+		if !found || before+after != page {
+			t.Errorf("%q became %q", page, got)
+		}
+	})
+}

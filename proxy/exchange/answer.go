@@ -1,0 +1,355 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/page"
+)
+
+// OwnHost is the host that the proxy is itself: who asks for it by http gets a
+// page, or JSON, that says what is left of his quotas. (.internal is
+// kept for private use: ICANN's board, 29 July 2024.)
+const OwnHost = "shuultuur.internal"
+
+// OwnPage answers a request for OwnHost.
+func (x *Exchange) OwnPage(ctx context.Context) *message.Response {
+	v := &x.T.Verdict
+	v.Action = filter.Allow // so that the page itself costs nothing
+	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "own-page"}
+	d := x.page(200)
+	if x.Engine.Balance != nil {
+		d.Policy, d.Quotas = x.Engine.Balance(ctx, &x.T.Client, x.T.Start)
+		v.Reason.Policy = d.Policy
+	}
+	return x.render(page.Quota, &d)
+}
+
+// VotePath is where block pages send votes, on the host that is blocked: so a
+// form works without a script, a second address or mixed content. (RFC 8615.)
+const VotePath = "/.well-known/shuultuur/votes"
+
+// maxVotes bounds the body of a request with votes, in bytes.
+const maxVotes = 64 << 10
+
+// IsVote reports whether a request is for whoever takes votes.
+func (x *Exchange) IsVote() bool {
+	if x.Engine.Votes == nil {
+		return false
+	}
+	rest, ok := bytes.CutPrefix(x.Q.Path, []byte(VotePath))
+	return ok && (len(rest) == 0 || rest[0] == '/' || rest[0] == '?')
+}
+
+// Vote answers a request below VotePath.
+func (x *Exchange) Vote(ctx context.Context) *message.Response {
+	v := &x.T.Verdict
+	v.Action = filter.Allow
+	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "vote"}
+	var body []byte
+	if x.Q.Body != nil {
+		var err error
+		if body, err = io.ReadAll(io.LimitReader(x.Q.Body, maxVotes+1)); err != nil || len(body) > maxVotes {
+			return x.Fail(413, "The vote is too long.", "a vote that is too long or cut off")
+		}
+	}
+	path, _, _ := strings.Cut(string(x.Q.Path), "?")
+	status, ctype, answer, fields := x.Engine.Votes.Answer(ctx, &x.T, &x.Q, "/votes"+strings.TrimPrefix(path, VotePath), body)
+	return x.Reply(status, ctype, answer, fields...)
+}
+
+// Obey answers with what the verdict says; it is not to go on.
+func (x *Exchange) Obey(ctx context.Context) *message.Response {
+	v := &x.T.Verdict
+	switch v.Action {
+	case filter.Redirect:
+		return x.Reply(302, "", nil, "Location", v.To)
+	case filter.Warn:
+		d := x.reasons(403)
+		if x.T.Proto == filter.HTTP { // a tunnel has no URL to add to
+			d.Continue = continueURL(x.T.URL, v.To)
+		}
+		return x.render(page.Warn, &d)
+	}
+	if name, ok := strings.CutPrefix(v.Reason.Finding.Modifier, "redirect="); ok {
+		if r, ok := page.StandIn(name); ok {
+			return x.Reply(200, r.Type, []byte(r.Body))
+		}
+	}
+	if v.After == 0 {
+		d := x.reasons(403)
+		if x.Engine.Votes != nil {
+			d.Vote, d.Token = VotePath, x.Engine.Votes.Token(&x.T)
+		}
+		return x.render(page.Block, &d)
+	}
+	d := x.reasons(429) // RFC 6585, 4
+	d.After = (v.After + time.Second - 1).Truncate(time.Second)
+	if x.Engine.Balance != nil && d.Category == "quota" {
+		_, d.Quotas = x.Engine.Balance(ctx, &x.T.Client, x.T.Start)
+	}
+	return x.render(page.Block, &d, "Retry-After", strconv.FormatInt(int64(d.After/time.Second), 10))
+}
+
+// Answer is the response for a request that err of an inspection has ended; nil
+// where there is nobody to answer, or err is of the body itself.
+func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
+	switch err {
+	case ErrRefused:
+		return x.Obey(ctx)
+	case errNoRoom, errNoTurn:
+		return x.Fail(503, "The proxy has too much to look at. Try again in a moment.", err.Error())
+	case errRange:
+		return x.Fail(416, "This page cannot be had in parts.", err.Error())
+	}
+	return nil
+}
+
+// notice ends a page that is cut, whatever it stands in: a comment, the value
+// of an attribute, an element that holds no others. It has no script.
+func notice(x *Exchange) []byte {
+	return []byte(`<!--"'>--></script></style></textarea></title></noscript></template></select></svg></math>` +
+		`<div role="alert" style="position:fixed;top:0;left:0;right:0;z-index:2147483647;padding:1em;background:#fff;color:#900;font:16px sans-serif;border-bottom:2px solid">` +
+		`The rest of this page is blocked. Reference: ` + x.T.ID + `</div>`)
+}
+
+// Fail answers with an error page: reason is for the client, note for the
+// operator, fields are names and values.
+func (x *Exchange) Fail(status int, reason, note string, fields ...string) *message.Response {
+	x.Note(note)
+	if status != 502 && status != 504 { // those are the origin's doing
+		x.Refuse(note)
+	}
+	if status == 503 && len(fields) == 0 {
+		fields = append(fields, "Retry-After", RetryAfter)
+	}
+	d := x.page(status)
+	d.Reason = reason
+	return x.render(page.Error, &d, fields...)
+}
+
+// RetryAfter is the number of seconds after which a client may try again when
+// there was no room or time for it.
+const RetryAfter = "5"
+
+// Busy answers a request that there was no time for.
+func (x *Exchange) Busy(note string) *message.Response {
+	x.Note(note)
+	x.Refuse(note)
+	form := page.FormOf(&x.Q)
+	ctype, body := x.Engine.Pages.Busy(form)
+	fields := []string{"Retry-After", RetryAfter, "Content-Security-Policy", x.Engine.Pages.Policy(page.Error)}
+	if form != page.Document {
+		fields = fields[:2]
+	}
+	return x.Reply(503, ctype, body, fields...)
+}
+
+// Refuse puts on record that the server itself, not a rule, said no.
+func (x *Exchange) Refuse(note string) {
+	v := &x.T.Verdict
+	v.Action = filter.Block
+	v.Reason = filter.Reason{Policy: v.Reason.Policy, Finding: filter.Finding{Check: "proxy", Category: "refused", Evidence: note}}
+}
+
+// page is a page about x.
+func (x *Exchange) page(status int) page.Page {
+	return page.Page{
+		Status: status, Title: http.StatusText(status),
+		Host: x.T.Host, URL: x.T.URL, ID: x.T.ID, Time: x.T.Start, User: x.T.Client.User,
+		Texts: x.Engine.Pages.Texts(string(x.Q.Get("Accept-Language"))),
+	}
+}
+
+// reasons is a page that says why the verdict is what it is.
+func (x *Exchange) reasons(status int) page.Page {
+	d, r := x.page(status), &x.T.Verdict.Reason
+	d.Why, d.Policy, d.Rule = page.Why(&x.T, d.Texts), r.Policy, r.Rule
+	d.Category, d.Check, d.Score, d.Evidence = r.Finding.Category, r.Finding.Check, r.Finding.Score, r.Finding.Evidence
+	return d
+}
+
+// render is the response with a page, in the form that fits what the client
+// wants to do with it.
+func (x *Exchange) render(k page.Kind, d *page.Page, fields ...string) *message.Response {
+	form := page.FormOf(&x.Q)
+	ctype, body := x.Engine.Pages.Render(k, form, d)
+	if form == page.Document {
+		fields = append(fields, "Content-Security-Policy", x.Engine.Pages.Policy(k))
+	}
+	return x.Reply(d.Status, ctype, body, fields...)
+}
+
+// LastHop answers TRACE and OPTIONS whose Max-Forwards ends here. What TRACE
+// sends back leaves out what the next reader should not see.
+func (x *Exchange) LastHop() *message.Response {
+	if x.Q.Method == "OPTIONS" {
+		return x.Reply(200, "", nil, "Allow", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE, CONNECT")
+	}
+	b := append([]byte(nil), "TRACE "...)
+	b = append(append(b, x.Q.Target...), " HTTP/1.1\r\n"...)
+	for _, f := range x.Q.Fields {
+		switch strings.ToLower(string(f.Name)) {
+		case "cookie", "authorization", "proxy-authorization":
+		default:
+			b = append(append(append(append(b, f.Name...), ": "...), f.Value...), "\r\n"...)
+		}
+	}
+	return x.Reply(200, "message/http", append(b, "\r\n"...))
+}
+
+const (
+	acceptParam = "shuultuur-accept"
+	maxTokens   = 4 // of warnings clicked through, in the cookie
+	maxToken    = 512
+	acceptAge   = "86400" // seconds; the token itself may end earlier
+)
+
+// acceptToken finds the token of a warning clicked through in a URL and
+// returns the URL without it.
+func acceptToken(u string) (token, rest string, ok bool) {
+	if !strings.Contains(u, acceptParam+"=") {
+		return "", "", false
+	}
+	base, query, _ := strings.Cut(u, "?")
+	sep := "?"
+	for part := range strings.SplitSeq(query, "&") {
+		if v, is := strings.CutPrefix(part, acceptParam+"="); is {
+			token, ok = v, true
+			continue
+		}
+		base += sep + part
+		sep = "&"
+	}
+	return token, base, ok
+}
+
+// continueURL is where the button of a warn page leads.
+func continueURL(u, token string) string {
+	if _, rest, ok := acceptToken(u); ok {
+		u = rest
+	}
+	sep := "?"
+	if strings.Contains(u, "?") {
+		sep = "&"
+	}
+	return u + sep + acceptParam + "=" + url.QueryEscape(token)
+}
+
+var errNoToken = errors.New("not a token")
+
+func isToken(s string) bool {
+	return s != "" && len(s) <= maxToken && !strings.ContainsFunc(s, func(r rune) bool { return !isTokenByte(r) })
+}
+
+// Accept answers a click on a warn page: the token is spent, and the one that
+// comes of it goes into our cookie on that site. Without it the client meets
+// the warning again. It returns nil for a request that is no such click.
+func (x *Exchange) Accept(ctx context.Context) *message.Response {
+	token, rest, ok := acceptToken(x.T.URL)
+	if !ok || x.Q.Method != "GET" && x.Q.Method != "HEAD" {
+		return nil
+	}
+	token, err := url.QueryUnescape(token)
+	switch {
+	case err != nil || !isToken(token) || x.Engine.Accept == nil:
+		err = errNoToken
+	default:
+		token, err = x.Engine.Accept(ctx, &x.T, token)
+	}
+	if err != nil {
+		x.in.counters[clicksRefused].Add(1)
+		x.Note("click on a warning does not count: " + err.Error())
+		return x.Reply(302, "", nil, "Location", rest)
+	}
+	x.in.counters[clicks].Add(1)
+	x.Note("warning clicked through")
+	tokens := []string{token}
+	for _, f := range x.Q.Fields {
+		if !message.EqualName(f.Name, "cookie") {
+			continue
+		}
+		for part := range strings.SplitSeq(string(f.Value), ";") {
+			v, ok := strings.CutPrefix(strings.TrimSpace(part), acceptCookie+"=")
+			if !ok {
+				continue
+			}
+			for old := range strings.SplitSeq(v, ".") {
+				if isToken(old) && old != token && len(tokens) < maxTokens {
+					tokens = append(tokens, old)
+				}
+			}
+		}
+	}
+	return x.Reply(302, "", nil, "Location", rest,
+		"Set-Cookie", acceptCookie+"="+strings.Join(tokens, ".")+"; Path=/; HttpOnly; SameSite=Lax; Max-Age="+acceptAge)
+}
+
+// Reply is a response of ours; fields are names and values. It is valid until
+// the next one, or End.
+func (x *Exchange) Reply(status int, ctype string, body []byte, fields ...string) *message.Response {
+	s := &x.answer
+	*s = message.Response{Status: status, Reason: []byte(http.StatusText(status)), Proto: 11, Fields: s.Fields[:0], Length: int64(len(body)), Body: &x.body}
+	x.body.Set(body)
+	s.Fields = append(s.Fields, message.Field{Name: []byte("Date"), Value: x.T.Start.UTC().AppendFormat(nil, http.TimeFormat)})
+	for i := 0; i < len(fields); i += 2 {
+		s.Add(fields[i], oneLine(fields[i+1]))
+	}
+	if ctype != "" {
+		s.Add("Content-Type", ctype)
+		s.Add("X-Content-Type-Options", "nosniff")
+	}
+	s.Add("Cache-Control", "no-store")
+	s.Add("Content-Length", strconv.Itoa(len(body)))
+	return s
+}
+
+// oneLine makes a field value of a string from elsewhere.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func isTokenByte(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
+}
+
+// Later asks the client to come back after a while.
+func (x *Exchange) Later(status int, after time.Duration, note string) *message.Response {
+	seconds := max(1, int((after+time.Second-1)/time.Second))
+	return x.Fail(status, "Please try again later.", note, "Retry-After", strconv.Itoa(seconds))
+}
+
+// Unknown answers a request whose client could not be identified. An error with
+// a method Challenge() string asks the client to log in: the string is the value
+// of Proxy-Authenticate. One with a method Later() (status int, after
+// time.Duration) asks it to come back.
+func (x *Exchange) Unknown(err error) *message.Response {
+	if c, ok := errors.AsType[interface {
+		error
+		Challenge() string
+	}](err); ok {
+		return x.Fail(407, "The proxy wants to know who you are.", "log-in asked for", "Proxy-Authenticate", c.Challenge())
+	}
+	if l, ok := errors.AsType[interface {
+		error
+		Later() (status int, after time.Duration)
+	}](err); ok {
+		status, after := l.Later()
+		return x.Later(status, after, "identify: "+err.Error())
+	}
+	return x.Fail(403, "The proxy does not know you.", "identify: "+err.Error())
+}

@@ -1,0 +1,87 @@
+package exchange
+
+import (
+	"io"
+	"time"
+
+	"shuultuur/message"
+)
+
+// This file makes an inspection a [message.Body] for whoever reads on.
+
+// next makes sure that something is cleared, unless the body is over.
+func (b *inspection) next() error {
+	switch {
+	case b.ready.Left() > 0:
+		return nil
+	case b.failed != nil:
+		return b.failed
+	case b.over:
+		return nil
+	}
+	return b.advance()
+}
+
+// Ready implements [message.Body].
+func (b *inspection) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
+
+// Skip implements [message.Body].
+func (b *inspection) Skip(n int) { b.ready.Skip(n) }
+
+// Read implements [message.Body].
+func (b *inspection) Read(p []byte) (int, error) {
+	if err := b.next(); err != nil {
+		return 0, err
+	}
+	return b.ready.Read(p)
+}
+
+// Copy implements [message.Body].
+func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
+	for n < max && !b.Done() {
+		if err := b.next(); err != nil {
+			return n, err
+		}
+		m, err := b.ready.Copy(w, max-n)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (b *inspection) Left() int64 {
+	if b.over {
+		return b.ready.Left()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left < 0 {
+		return b.left
+	}
+	return b.left + b.hold.end - b.sent + b.ready.Left()
+}
+
+// Done implements [message.Body].
+func (b *inspection) Done() bool { return b.over && b.failed == nil && b.ready.Left() == 0 }
+
+// Trailer implements [message.Body].
+func (b *inspection) Trailer() message.Fields { return b.src.Trailer() }
+
+// Close implements [message.Body]. Where the source cannot be made to end its
+// Read (others wait for it too), End does the rest.
+func (b *inspection) Close() error {
+	if b.stop(interrupt(b.x, b.src), time.Second/10) {
+		return b.src.Close()
+	}
+	b.unclosed = true
+	return nil
+}
+
+// Judged says whether nothing that is still to be read of b, a body that an
+// inspection has returned, can change the verdict.
+func Judged(b message.Body) bool {
+	i, ok := b.(*inspection)
+	return !ok || i.over
+}

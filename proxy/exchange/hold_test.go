@@ -1,0 +1,121 @@
+package exchange
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBudgetServesInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100, 100)
+		ctx := context.Background()
+		take := func(n int64, wait time.Duration) bool { ok, _ := b.Take(ctx, netip.Addr{}, n, wait); return ok }
+		if !take(60, 0) || take(60, 0) || take(60, time.Second) {
+			t.Fatal("60 of 100, then 60 more")
+		}
+		got := make(chan string, 2)
+		go func() {
+			if take(80, time.Minute) {
+				got <- "large"
+			}
+		}()
+		synctest.Wait()
+		go func() {
+			if take(30, time.Minute) {
+				got <- "small"
+			}
+		}()
+		synctest.Wait()
+		if len(got) != 0 {
+			t.Fatal("the small one passed the large one")
+		}
+		b.Give(60)
+		if s := <-got; s != "large" {
+			t.Errorf("first %s", s)
+		}
+		b.Give(80)
+		if s := <-got; s != "small" {
+			t.Errorf("then %s", s)
+		}
+		b.Give(30)
+		if b.Used() != 0 {
+			t.Errorf("%d used at the end", b.Used())
+		}
+	})
+}
+
+func TestHoldIsFilledAtOneEndAndGivenBackAtTheOther(t *testing.T) {
+	b := newBudget(1<<20, 1<<20)
+	h := hold{b: b}
+	if ok, _ := h.first(t.Context(), 300_000, 0); !ok {
+		t.Fatal("no room for a block in 1 MiB")
+	}
+	byteAt := func(at int64) byte { return byte(at % 251) }
+	for left := int64(300_000); left > 0; {
+		p := h.room(left)
+		n := min(int64(len(p)), left, 1000)
+		for i := range p[:n] {
+			p[i] = byteAt(h.end + int64(i))
+		}
+		h.wrote(int(n))
+		left -= n
+	}
+	check := func(from, to int64) {
+		t.Helper()
+		at := from
+		for _, p := range h.slices(nil, from, to) {
+			for _, c := range p {
+				if c != byteAt(at) {
+					t.Fatalf("at %d", at)
+				}
+				at++
+			}
+		}
+		if at != to {
+			t.Errorf("%d to %d ends at %d", from, to, at)
+		}
+	}
+	check(0, 300_000)
+	check(70_001, 200_003)
+	if want := int64(medium + 4*large + medium + small); b.Used() > want+large {
+		t.Errorf("%d used, want about %d", b.Used(), want)
+	}
+	h.drop(250_000)
+	check(250_000, 300_000)
+	h.drop(299_000)
+	check(299_000, 300_000)
+	if b.Used() > large {
+		t.Errorf("%d used for 1,000 bytes", b.Used())
+	}
+	h.free()
+	if b.Used() != 0 {
+		t.Errorf("%d used at the end", b.Used())
+	}
+}
+
+func TestAClientLeavesRoomForOthers(t *testing.T) {
+	b := newBudget(64<<20, 2<<20)
+	greedy, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	n := 0
+	for b.claim(greedy, large) {
+		n++
+	}
+	if got := n * large; got < 31<<20 || got > 33<<20 {
+		t.Errorf("one client holds %d bytes", got)
+	}
+	m := 0
+	for b.claim(other, large) {
+		m++
+	}
+	if got := m * large; got < 15<<20 {
+		t.Errorf("another holds %d bytes", got)
+	}
+	b.give(greedy, int64(n)*large)
+	b.give(other, int64(m)*large)
+	if len(b.of) != 0 || b.Used() != 0 {
+		t.Errorf("%d clients hold %d bytes", len(b.of), b.Used())
+	}
+}

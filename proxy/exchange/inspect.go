@@ -1,0 +1,466 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/fair"
+)
+
+const (
+	// tail is how much of a body that passes piece by piece is kept back, so
+	// that what changes the verdict does not pass with what led to it.
+	tail = 4 << 10
+	// judgeStep is how much more of a body has to be known to judge it again.
+	judgeStep = 4 << 10
+	// ahead is how much is read before the client takes it, of a body that
+	// passes piece by piece.
+	ahead = 128 << 10
+	// endlessPatience is for what has no end that could be waited for.
+	endlessPatience = 300 * time.Millisecond
+)
+
+// How inspecting a body can end, beside the errors of the body itself.
+var (
+	ErrRefused = errors.New("the verdict on the body is not to go on")
+	ErrCut     = error(cutError{})
+	ErrGone    = errors.New("client went away before its body was judged")
+	errNoRoom  = errors.New("no room to hold a body within queue-time")
+	errNoTurn  = errors.New("no turn to judge a body within queue-time")
+	errFull    = errors.New("no room to hold more of a body")
+)
+
+// A cutError is [ErrCut].
+type cutError struct{}
+
+func (cutError) Error() string { return "the verdict on the body changed after a part was out" }
+
+// OfBody says that nothing is wrong with the connection.
+func (cutError) OfBody() {}
+
+// An inspection is a body that checks see before anybody else does.
+//
+// It has two ends. One reads the source into the hold: at first the caller,
+// and where the caller must not wait any longer, a goroutine (feed.go). The
+// other end shows what was read to the checks, has it judged, and clears it
+// for the reader (body.go). Places are counted from the beginning of the body.
+type inspection struct {
+	feed
+	x       *Exchange
+	t       *filter.Transaction // what is judged
+	own     filter.Transaction  // it, where x.T is busy with other things
+	stage   filter.Stage
+	content content.Body
+	windows windows
+
+	seen   int64          // shown to checks
+	judged int64          // judged
+	sent   int64          // cleared
+	ready  message.Memory // cleared and not taken
+	open   bool           // nobody needs to see the rest
+	over   bool           // the source has ended and all of it is cleared
+	failed error          // when ready is empty
+
+	unclosed bool // src is to be closed at the end
+	vec      [][]byte
+}
+
+// InspectRequest holds the request's body and has it judged. On success Q.Body
+// is what goes upstream: of a body larger than may be held, the rest is judged
+// as it passes. Answer knows what to say to an error, except to those of the
+// body itself.
+func (x *Exchange) InspectRequest(ctx context.Context) error {
+	b, q, t := &x.upload, &x.Q, &x.T
+	h := t.Sent()
+	if talk := x.converse(ctx, filter.RequestBody, h, q.Fields, q.Body); talk != nil {
+		q.Body = talk
+		return nil
+	}
+	b.begin(x, ctx, q.Body, filter.RequestBody)
+	b.content.Reset(h, x.in.limits(&b.windows))
+	t.Upload = &b.content
+	full, err := b.fill(0)
+	t.BytesIn = b.hold.end
+	if err != nil {
+		return err
+	}
+	if full {
+		x.in.counters[partial].Add(1)
+		x.Note("upload judged piece by piece after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
+	}
+	if err := b.advance(); err != nil {
+		return err
+	}
+	if !b.over { // it goes on being judged while x.T meets the response
+		b.own = *t
+		b.own.Findings = append([]filter.Finding(nil), t.Findings...)
+		b.own.Monitored, b.own.Signatures = nil, nil
+		b.t = &b.own
+	}
+	t.Upload = nil
+	q.Body = b
+	return nil
+}
+
+// InspectResponse holds the body of s and has it judged, until it is complete
+// or the patience of the policy ends. On success s.Body is what the client may
+// have. Answer knows what to say to an error, except to those of the body
+// itself.
+func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) error {
+	b, t := &x.download, &x.T
+	if talk := x.converse(ctx, filter.ResponseBody, t.Content(), s.Fields, s.Body); talk != nil {
+		if s.Body, s.Length = talk, message.Chunked; talk.decoder != nil {
+			s.Del("Content-Encoding")
+		}
+		return nil
+	}
+	b.begin(x, ctx, s.Body, filter.ResponseBody)
+	b.content.Reset(t.Content(), x.in.limits(&b.windows))
+	if n := s.Body.Left(); n >= 0 {
+		b.content.Expect(n)
+	}
+	t.Body = &b.content
+	patience := t.Verdict.Patience
+	if patience == 0 && t.Content().Endless() {
+		patience = endlessPatience
+	}
+	s.Body = b
+	full, err := b.fill(patience)
+	if err != nil {
+		return err
+	}
+	if full {
+		x.Note("body judged piece by piece after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
+	}
+	if err := b.advance(); err != nil {
+		return err
+	}
+	if !b.over {
+		x.in.counters[partial].Add(1)
+	}
+	if x.part != "" {
+		b.cutOut(s)
+	}
+	return nil
+}
+
+// begin makes b the inspection of src.
+func (b *inspection) begin(x *Exchange, ctx context.Context, src message.Body, s filter.Stage) {
+	b.x, b.t, b.stage = x, &x.T, s
+	b.windows = windows{x.in.budget, x.T.Client.Addr}
+	b.feed.begin(x.in, ctx, src, x.T.Client.Addr)
+}
+
+// fill reads the source into the hold until it is complete, or there is no
+// room for more, which is full, or, with patience, until that has passed.
+func (b *inspection) fill(patience time.Duration) (full bool, err error) {
+	switch ok, waited := b.hold.first(b.ctx, b.left, b.x.in.wait); {
+	case !ok:
+		return false, errNoRoom
+	case waited && abandonedBy(b.x):
+		return false, ErrGone
+	}
+	start := time.Now()
+	for !b.done {
+		if patience > 0 && !b.atHand() {
+			return b.wait(start.Add(patience))
+		}
+		switch err := b.read(); {
+		case err == errFull:
+			return true, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// wait has the pump fill the hold until a time.
+func (b *inspection) wait(until time.Time) (full bool, err error) {
+	b.pump()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for {
+		_, done, full, err := b.state()
+		switch {
+		case err != nil:
+			return false, err
+		case done, full:
+			return full, nil
+		}
+		select {
+		case <-b.more:
+		case <-timer.C:
+			return false, nil
+		}
+	}
+}
+
+// show shows what was read up to a place to the checks.
+func (b *inspection) show(end int64) {
+	if b.seen == end || b.open {
+		return
+	}
+	b.mu.Lock()
+	b.vec = b.hold.slices(b.vec[:0], b.seen, end)
+	b.mu.Unlock()
+	for _, p := range b.vec {
+		b.content.Append(p)
+	}
+	clear(b.vec)
+	b.seen = end
+}
+
+// advance clears the next piece for the reader: it waits until enough more of
+// the body is known, has it judged, and keeps the tail back. The last piece
+// waits for the last judgement: when the verdict changes, the reader does not
+// have the body whole. A document that can only be read when it is whole is
+// waited for as long as there is room.
+func (b *inspection) advance() error {
+	b.drop(b.sent)
+	for paused := false; ; {
+		end, done, full, err := b.state()
+		if err != nil {
+			return err
+		}
+		if !done && !full && !b.enough(end) && !paused {
+			if paused, err = b.await(end); err != nil {
+				return err
+			}
+			continue
+		}
+		b.show(end)
+		if b.sent == 0 && !done && !full && b.content.Whole() {
+			if _, err := b.await(end); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := b.judge(end, done); err != nil || b.failed != nil {
+			return err
+		}
+		to := end
+		if b.over = done; !done && !paused && !b.open {
+			to -= tail
+		}
+		switch {
+		case done:
+			b.end()
+			b.clear(end)
+			return nil
+		case to > b.sent:
+			b.clear(to)
+			return nil
+		case full: // the tail is all there is room for
+			b.clear(end)
+			return nil
+		}
+		paused = false
+	}
+}
+
+// enough says whether it is worth judging what came up to a place.
+func (b *inspection) enough(end int64) bool {
+	if b.open {
+		return end > b.sent
+	}
+	return end-b.judged >= judgeStep || b.judged == 0 && end > 0
+}
+
+// await waits until more was read. It gives up when there was a pause in a body
+// whose reader may wait for what came before it: not in a page, which browsers
+// show when it is complete.
+func (b *inspection) await(end int64) (paused bool, err error) {
+	if !b.pumping {
+		err := b.read()
+		if b.full = err == errFull; b.full {
+			err = nil
+		}
+		return false, err
+	}
+	if end == b.sent || b.content.Markup() {
+		<-b.more
+		return false, nil
+	}
+	timer := time.NewTimer(max(b.t.Verdict.Patience, endlessPatience))
+	defer timer.Stop()
+	select {
+	case <-b.more:
+		return false, nil
+	case <-timer.C:
+		return true, nil
+	}
+}
+
+// clear lets the reader have what comes before a place.
+func (b *inspection) clear(to int64) {
+	b.mu.Lock()
+	b.vec = b.hold.slices(b.vec[:0], b.sent, to)
+	b.most = ahead
+	b.mu.Unlock()
+	b.ready.Set(b.vec...)
+	b.sent = to
+}
+
+// judge has what came up to a place judged, when it is its turn: there is no
+// point in starting more judgements than there are processors.
+func (b *inspection) judge(end int64, done bool) error {
+	if b.open || end == b.judged && !done {
+		return nil
+	}
+	if done {
+		b.content.Finish()
+	}
+	wait := fair.Forever
+	if b.judged == 0 {
+		wait = b.x.in.wait
+	}
+	i := b.x.in
+	switch ok, waited := i.judges.Take(b.ctx, b.x.T.Client.Addr, 1, wait); {
+	case !ok && b.ctx.Err() != nil:
+		return ErrGone
+	case !ok:
+		return errNoTurn
+	case waited && b.t == &b.x.T && b.sent == 0 && abandonedBy(b.x):
+		i.judges.Give(1)
+		return ErrGone
+	}
+	defer i.judges.Give(1)
+	i.counters[judged].Add(1)
+	v := decide(b.ctx, b.x, b.t, b.stage)
+	b.judged = end
+	if !done {
+		b.content.Forget()
+	}
+	b.record()
+	b.open = v.Action == filter.Allow
+	switch {
+	case !v.Final():
+		return nil
+	case b.sent == 0:
+		return ErrRefused
+	}
+	return b.cut()
+}
+
+// record notes how much was inspected.
+func (b *inspection) record() {
+	n, of, why := b.content.Inspected()
+	if b.stage == filter.ResponseBody {
+		b.t.Looked, b.t.Length = n, of
+	}
+	if why != content.AllRead {
+		b.t.Unread = strings.ReplaceAll(why.String(), " ", "-")
+	}
+}
+
+// cut ends a body part of which is out. A page ends with a notice.
+func (b *inspection) cut() error {
+	b.x.in.counters[cut].Add(1)
+	note := "cut after " + strconv.FormatInt(b.sent, 10) + " bytes: " + b.t.Verdict.Action.String() + " when more of the body was known"
+	if b.t == &b.x.T {
+		b.x.Note(note)
+	}
+	if b.stage == filter.ResponseBody && b.content.Type() == "text/html" && !b.content.Head().Coded() {
+		b.failed = ErrCut
+		b.ready.Set(notice(b.x))
+		return nil
+	}
+	return ErrCut
+}
+
+// abandonedBy says whether the client has gone while it waited: under load
+// nobody works for a client that has left. One that only ended its own side
+// looks the same, so without load it gets its answer.
+func abandonedBy(x *Exchange) bool {
+	if x.Gone == nil || !x.Gone() {
+		return false
+	}
+	x.in.counters[abandoned].Add(1)
+	x.Note(ErrGone.Error())
+	return true
+}
+
+// end notes that all of the body was judged, and gives back what checks kept.
+func (b *inspection) end() {
+	if b.stage == filter.ResponseBody && !b.open && b.content.Unread() == content.AllRead {
+		keepJudged(b.x)
+	}
+	b.release()
+}
+
+// release gives back what checks kept.
+func (b *inspection) release() {
+	if why := b.content.Unread(); why != content.AllRead {
+		b.x.in.unread[why].Add(1)
+	}
+	b.content.Release()
+	if b.t.Body == &b.content {
+		b.t.Body = nil
+	}
+	if b.t.Upload == &b.content {
+		b.t.Upload = nil
+	}
+}
+
+// free gives back all that b holds.
+func (b *inspection) free() {
+	if b.x == nil {
+		return
+	}
+	b.stop(interrupt(b.x, b.src), fair.Forever)
+	if b.unclosed {
+		b.src.Close()
+		b.unclosed = false
+	}
+	if b.t == &b.own {
+		b.x.UploadRefused()
+	}
+	b.release()
+	b.own = filter.Transaction{}
+	b.ready.Close()
+	b.hold.free()
+	clear(b.vec)
+	b.x, b.t, b.ctx, b.src = nil, nil, nil, nil
+	b.seen, b.judged, b.sent, b.open, b.over, b.failed = 0, 0, 0, false, false, nil
+}
+
+// UploadRefused says whether the verdict on an upload changed while it passed,
+// and puts that verdict into T. Nobody may be reading the upload any more.
+func (x *Exchange) UploadRefused() bool {
+	for _, b := range x.talks {
+		if b.talk.stage == filter.RequestBody && b.talk.Verdict.Final() {
+			x.Conclude(b.talk)
+			return true
+		}
+	}
+	b := &x.upload
+	if b.t != &b.own || !b.own.Verdict.Final() {
+		return false
+	}
+	if !x.T.Verdict.Final() {
+		x.T.Verdict, x.T.Findings = b.own.Verdict, append(x.T.Findings[:0], b.own.Findings...)
+		x.Note("upload cut after " + strconv.FormatInt(b.sent, 10) + " bytes")
+	}
+	return true
+}
+
+// End gives back what x holds. T remains.
+func (x *Exchange) End() {
+	x.upload.free()
+	x.download.free()
+	for i, b := range x.talks {
+		b.free()
+		x.talks[i] = nil
+	}
+	x.talks = x.talks[:0]
+	x.T.Upload, x.T.Body = nil, nil
+	x.body.Close()
+	x.Edits = nil
+}

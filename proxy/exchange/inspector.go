@@ -1,0 +1,140 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/content"
+	"shuultuur/proxy/fair"
+	"shuultuur/setting"
+)
+
+// Config has the settings of an Inspector. The zero value of each field means
+// its default.
+type Config struct {
+	Held      setting.Size     `yaml:"held"`       // bytes of one body held for the checks; default 2 MiB
+	Inspected setting.Size     `yaml:"inspected"`  // decoded bytes of one body that checks read, above which it is unread; default 64 MiB
+	Scripts   bool             `yaml:"scripts"`    // strings in scripts are text
+	Ranges    Ranges           `yaml:"ranges"`     // what is done with a range of a body that checks want to see: whole (default), refuse or combine
+	HeldTotal setting.Size     `yaml:"held-total"` // held bytes of all bodies; default 64 MiB
+	Judges    setting.Count    `yaml:"judges"`     // bodies judged at once; default 2 × GOMAXPROCS
+	QueueTime setting.Duration `yaml:"queue-time"` // longest wait for a turn or for memory; default 5s
+}
+
+// An Inspector is what exchanges share: memory to hold bodies in, turns to
+// judge them, and counters.
+type Inspector struct {
+	held     int64 // of one body
+	decoded  int64 // inspected of one body
+	scripts  bool
+	ranges   Ranges
+	pages    *judgedPages
+	wait     time.Duration
+	budget   *budget
+	judges   *fair.Share
+	counters [heldBytes]atomic.Int64
+	unread   [content.Cut + 1]atomic.Int64 // bodies, by reason
+}
+
+// What an Inspector counts.
+const (
+	judged = iota
+	abandoned
+	cut
+	partial
+	clicks
+	clicksRefused
+	messages
+	messagesRefused
+	messagesReplaced
+	heldBytes // now, as are those that follow
+	heldWaiting
+	judging
+	judgeWaiting
+)
+
+var descs = [...]*prometheus.Desc{
+	judged:           prometheus.NewDesc("shuultuur_bodies_judged_total", "Judgements of bodies.", nil, nil),
+	abandoned:        prometheus.NewDesc("shuultuur_bodies_abandoned_total", "Bodies not judged because their client had gone.", nil, nil),
+	cut:              prometheus.NewDesc("shuultuur_bodies_cut_total", "Bodies cut off because the verdict changed after a part was out.", nil, nil),
+	partial:          prometheus.NewDesc("shuultuur_bodies_partial_total", "Bodies that passed piece by piece: slow, or too large to hold.", nil, nil),
+	clicks:           prometheus.NewDesc("shuultuur_warn_clicks_total", "Clicks on warn pages that count.", nil, nil),
+	clicksRefused:    prometheus.NewDesc("shuultuur_warn_clicks_refused_total", "Clicks on warn pages whose token was spent before, or is not the client's.", nil, nil),
+	messages:         prometheus.NewDesc("shuultuur_messages_judged_total", "Messages of conversations judged.", nil, nil),
+	messagesRefused:  prometheus.NewDesc("shuultuur_messages_refused_total", "Messages of conversations that a rule refused.", nil, nil),
+	messagesReplaced: prometheus.NewDesc("shuultuur_messages_replaced_total", "Messages of conversations replaced.", nil, nil),
+	heldBytes:        prometheus.NewDesc("shuultuur_held_bytes", "Bytes held for judgement.", nil, nil),
+	heldWaiting:      prometheus.NewDesc("shuultuur_held_waiting", "Bodies that wait for room to be held in.", nil, nil),
+	judging:          prometheus.NewDesc("shuultuur_judging", "Bodies being judged.", nil, nil),
+	judgeWaiting:     prometheus.NewDesc("shuultuur_judge_waiting", "Bodies that wait to be judged.", nil, nil),
+}
+
+var unreadDesc = prometheus.NewDesc("shuultuur_bodies_unread_total", "Bodies that were not inspected to their end, by reason.", []string{"reason"}, nil)
+
+// DefaultQueueTime is Config.QueueTime when it is left out.
+const DefaultQueueTime = 5 * time.Second
+
+// NewInspector returns an inspector with the limits of cfg.
+func NewInspector(cfg Config) (*Inspector, error) {
+	for key, size := range map[string]setting.Size{"held": cfg.Held, "held-total": cfg.HeldTotal, "inspected": cfg.Inspected} {
+		if size.Off() {
+			return nil, setting.At(key, errors.New("off: no body could be judged"))
+		}
+	}
+	total := cfg.HeldTotal.Or(64 << 20)
+	i := &Inspector{held: cfg.Held.Or(2 << 20), decoded: cfg.Inspected.Or(64 << 20), scripts: cfg.Scripts, ranges: cfg.Ranges, pages: &judgedPages{seed: maphash.MakeSeed()}, wait: cfg.QueueTime.Or(DefaultQueueTime)}
+	if i.held > total {
+		return nil, setting.At("held", fmt.Errorf("%d bytes of one body do not fit into held-total, %d bytes", i.held, total))
+	}
+	one := (i.held + large - 1) / large * large
+	i.budget = newBudget(max(total, one), one) // a body that may be held fits
+	judges := cfg.Judges.Or(2 * runtime.GOMAXPROCS(0))
+	if judges == 0 {
+		judges = math.MaxInt32
+	}
+	i.judges = fair.New(int64(judges), 0)
+	return i, nil
+}
+
+// limits are those of a body that w counts memory for.
+func (i *Inspector) limits(w *windows) content.Limits {
+	return content.Limits{Decoded: i.decoded, Scripts: i.scripts, Memory: w}
+}
+
+// Held returns the bytes held now.
+func (i *Inspector) Held() int64 { return i.budget.Used() }
+
+// Block returns an empty block with room for n bytes, at most 64 KiB, that
+// counts as held by nobody. Give it back with Release.
+func (i *Inspector) Block(n int64) []byte { return i.budget.block(n) }
+
+// Release gives a block back.
+func (i *Inspector) Release(block []byte) { i.budget.release(block) }
+
+// Describe implements prometheus.Collector.
+func (i *Inspector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		ch <- d
+	}
+	ch <- unreadDesc
+}
+
+// Collect implements prometheus.Collector.
+func (i *Inspector) Collect(ch chan<- prometheus.Metric) {
+	for n := range i.counters {
+		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.CounterValue, float64(i.counters[n].Load()))
+	}
+	for why := content.TooLarge; why <= content.Cut; why++ {
+		ch <- prometheus.MustNewConstMetric(unreadDesc, prometheus.CounterValue, float64(i.unread[why].Load()), why.String())
+	}
+	for n, v := range map[int]int64{heldBytes: i.budget.Used(), heldWaiting: i.budget.Waiting(), judging: i.judges.Used(), judgeWaiting: i.judges.Waiting()} {
+		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.GaugeValue, float64(v))
+	}
+}

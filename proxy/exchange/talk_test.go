@@ -1,0 +1,48 @@
+package exchange
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+)
+
+// FuzzTalk passes bytes in pieces through each protocol: what is not refused
+// comes out as it came, and nothing stays held.
+func FuzzTalk(f *testing.F) {
+	f.Add(uint8(0), uint8(3), []byte("data: hello\n\ndata: a bad one\n\n"))
+	f.Add(uint8(1), uint8(1), []byte("\x81\x05hello\x01\x02he\x89\x00\x80\x03llo"))
+	f.Add(uint8(1), uint8(200), append([]byte("\x81\x7f\x00\x00\x00\x00\x00\x20\x00\x00"), bytes.Repeat([]byte("x"), 1<<16)...))
+	f.Add(uint8(2), uint8(2), []byte("\x00\x00\x00\x00\x05hello"))
+	f.Add(uint8(3), uint8(7), []byte("AAAAAAVoZWxsbw=="))
+	f.Fuzz(func(t *testing.T, protocol, step uint8, data []byte) {
+		x, i := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+			if text, _ := x.Body.Text(); strings.Contains(string(text), " bad ") {
+				return filter.Verdict{Action: filter.Block}
+			}
+			return filter.Verdict{}
+		}})
+		framer := [...]content.Framer{&content.Events{}, &content.WebSocket{Deflate: true}, &content.GRPC{}, &content.GRPC{Base64: true}}[protocol%4]
+		k := x.Talk(filter.ResponseBody, [...]Protocol{Events, Socket, GRPC, GRPCWeb}[protocol%4], framer, nil)
+		var out []byte
+		over := false
+		for rest := data; len(rest) > 0 && !over; {
+			n := min(len(rest), int(step)+1)
+			out, over = k.Pass(t.Context(), out, rest[:n])
+			rest = rest[n:]
+		}
+		if !over {
+			out = append(out, k.pending...)
+		}
+		if !bytes.HasPrefix(data, out) || !over && len(out) != len(data) {
+			t.Errorf("%q came out as %q, over %v", data, out, over)
+		}
+		k.Last(nil, k)
+		k.Close()
+		if n := i.Held(); n != 0 {
+			t.Errorf("%d bytes held", n)
+		}
+	})
+}

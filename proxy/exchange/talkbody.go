@@ -1,0 +1,179 @@
+package exchange
+
+import (
+	"context"
+	"io"
+
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// A talkBody is a body that is a conversation: its messages pass one by one.
+type talkBody struct {
+	ctx     context.Context
+	x       *Exchange
+	src     message.Body
+	talk    *Talk
+	decoder *content.Body // of its content coding, nil without
+	block   []byte
+	in      []byte // room for what came
+	out     []byte
+	ready   message.Memory
+	trailer message.Fields // ours
+	err     error
+	over    bool
+}
+
+// converse makes b the body of a conversation that is judged, and says whether
+// it is one.
+func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head, fields message.Fields, src message.Body) *talkBody {
+	p, f, ok := framing(h, fields)
+	if !ok {
+		return nil
+	}
+	b := &talkBody{ctx: ctx, x: x, src: src, talk: x.Talk(s, p, f, x.Record)}
+	if h.Coded() {
+		b.decoder = new(content.Body)
+		b.decoder.Reset(h, x.in.limits(&windows{x.in.budget, x.T.Client.Addr}))
+	}
+	x.talks = append(x.talks, b)
+	return b
+}
+
+// fill reads until messages may pass, or the body is over.
+func (b *talkBody) fill() error {
+	if b.block == nil {
+		b.block = b.x.in.Block(medium)
+	}
+	for b.ready.Left() == 0 && !b.over {
+		if b.err != nil {
+			return b.err
+		}
+		n, err := b.src.Read(b.block[:cap(b.block)])
+		b.out = b.out[:0]
+		refused := false
+		if n > 0 {
+			refused = b.pass(b.block[:n])
+		}
+		switch {
+		case refused:
+			b.out = b.talk.Last(b.out, b.talk)
+			if b.over = b.talk.protocol != GRPC || b.talk.stage == filter.ResponseBody; !b.over {
+				b.err = ErrCut
+			}
+			b.trailer = message.Fields{
+				{Name: []byte("grpc-status"), Value: []byte("7")},
+				{Name: []byte("grpc-message"), Value: []byte(percent(b.talk.why()))},
+			}
+		case err == io.EOF || b.src.Done():
+			b.over = true
+			b.out = append(b.out, b.talk.pending...) // a message that broke off
+		case err != nil:
+			b.err = err
+		}
+		b.ready.Set(b.out)
+	}
+	return nil
+}
+
+// pass has what came judged, once its content coding is undone.
+func (b *talkBody) pass(p []byte) (refused bool) {
+	if b.decoder == nil {
+		b.out, refused = b.talk.Pass(b.ctx, b.out, p)
+		return refused
+	}
+	b.decoder.Append(p)
+	for !refused {
+		q, err := b.decoder.Next()
+		if len(q) > 0 {
+			b.out, refused = b.talk.Pass(b.ctx, b.out, q)
+		}
+		if err != nil && err != io.EOF {
+			b.err = err
+		}
+		if q == nil || err != nil {
+			break
+		}
+	}
+	b.decoder.Forget()
+	return refused
+}
+
+// free gives back what b holds, and puts a verdict that ended it into x's
+// transaction.
+func (b *talkBody) free() {
+	if b.block != nil {
+		b.x.in.Release(b.block)
+		b.block = nil
+	}
+	if b.decoder != nil {
+		b.decoder.Release()
+	}
+	b.talk.Close()
+	b.x.Conclude(b.talk)
+}
+
+// Conclude puts the verdict that ended a conversation, if one has, on record.
+// Nobody may be using k any more.
+func (x *Exchange) Conclude(k *Talk) {
+	t := &x.T
+	if k.stage == filter.ResponseBody {
+		t.Looked += k.Looked
+	}
+	if k.Verdict.Final() && !t.Verdict.Final() {
+		t.Verdict = k.Verdict
+		t.Findings = append(t.Findings[:0], k.Found...)
+		x.Note("conversation closed")
+	}
+}
+
+// Ready implements [message.Body].
+func (b *talkBody) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
+
+// Skip implements [message.Body].
+func (b *talkBody) Skip(n int) { b.ready.Skip(n) }
+
+// Read implements [message.Body].
+func (b *talkBody) Read(p []byte) (int, error) {
+	if err := b.fill(); err != nil {
+		return 0, err
+	}
+	return b.ready.Read(p)
+}
+
+// Copy implements [message.Body].
+func (b *talkBody) Copy(w io.Writer, max int64) (n int64, err error) {
+	for n < max && !b.Done() {
+		if err := b.fill(); err != nil {
+			return n, err
+		}
+		m, err := b.ready.Copy(w, max-n)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (b *talkBody) Left() int64 {
+	if b.over {
+		return b.ready.Left()
+	}
+	return message.Chunked
+}
+
+// Done implements [message.Body].
+func (b *talkBody) Done() bool { return b.over && b.ready.Left() == 0 }
+
+// Trailer implements [message.Body].
+func (b *talkBody) Trailer() message.Fields {
+	if b.trailer != nil {
+		return b.trailer
+	}
+	return b.src.Trailer()
+}
+
+// Close implements [message.Body].
+func (b *talkBody) Close() error { return b.src.Close() }

@@ -1,0 +1,200 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestClientsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, 0)
+		greedy, modest := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		if ok, waited := s.Take(t.Context(), greedy, 1, 0); !ok || waited {
+			t.Fatal("the first has to wait")
+		}
+		served := make(chan string, 20)
+		var all sync.WaitGroup
+		ask := func(who netip.Addr, name string, wait time.Duration) {
+			all.Go(func() {
+				ok, _ := s.Take(t.Context(), who, 1, wait)
+				if !ok {
+					name += " in vain"
+				}
+				served <- name
+				if ok {
+					time.Sleep(time.Second)
+					s.Give(1)
+				}
+			})
+			synctest.Wait()
+		}
+		for i := range 5 {
+			ask(greedy, fmt.Sprint("greedy ", i), time.Minute)
+		}
+		ask(greedy, "greedy, soon", 1500*time.Millisecond)
+		ask(modest, "modest 0", time.Minute)
+		ask(modest, "modest 1", time.Minute)
+		if n := s.Waiting(); n != 8 {
+			t.Errorf("%d in line, want 8", n)
+		}
+		s.Give(1)
+		all.Wait()
+		close(served)
+		var got []string
+		for name := range served {
+			got = append(got, name)
+		}
+		want := "greedy 0, modest 0, greedy, soon in vain, greedy 1, modest 1, greedy 2, greedy 3, greedy 4"
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if s.Used() != 0 || s.Waiting() != 0 || len(s.lines) != 0 || len(s.ring) != 0 {
+			t.Errorf("left: %d used, %d in line, %d lines, %d in the ring", s.Used(), s.Waiting(), len(s.lines), len(s.ring))
+		}
+	})
+}
+
+func TestALineHasALength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, 2)
+		ctx, stop := context.WithCancel(t.Context())
+		s.Take(ctx, netip.Addr{}, 1, 0)
+		for range 2 {
+			go s.Take(ctx, netip.Addr{}, 1, time.Hour)
+		}
+		synctest.Wait()
+		if ok, waited := s.Take(ctx, netip.Addr{}, 1, time.Hour); ok || waited {
+			t.Error("a third one got in line")
+		}
+		stop()
+		synctest.Wait()
+		if s.Waiting() != 0 {
+			t.Errorf("%d in line when all have gone", s.Waiting())
+		}
+	})
+}
+
+func TestRequestsOfOneClientAreServedInOrderOfArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTurns(1, 0)
+		a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+		s.Take(t.Context(), a, 1, 0)
+		var all sync.WaitGroup
+		var got []string
+		for i, who := range []netip.Addr{a, a, a, b} {
+			all.Go(func() {
+				if ok, _ := s.Take(t.Context(), who, 1, time.Minute); ok {
+					got = append(got, fmt.Sprint(i))
+					s.Give(1)
+				}
+			})
+			synctest.Wait()
+		}
+		s.Give(1)
+		all.Wait()
+		if got, want := strings.Join(got, " "), "0 3 1 2"; got != want {
+			t.Errorf("served in the order %s, want %s", got, want)
+		}
+		if len(s.lines) != 0 || len(s.ring) != 0 || s.Used() != 0 {
+			t.Errorf("left: %d lines, %d in the ring, %d used", len(s.lines), len(s.ring), s.Used())
+		}
+	})
+}
+
+// More connections of one client than there are turns ask again as soon as they
+// are answered. A turn takes 10 ms, so a round of all of them takes 625 ms: none
+// may wait for the 5 s after which it is refused.
+func TestNoRequestOfABusyClientStarves(t *testing.T) {
+	const connections, turns, took, wait = 500, 8, 10 * time.Millisecond, 5 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTurns(turns, 0)
+		who := netip.MustParseAddr("10.0.0.1")
+		end := time.Now().Add(3 * wait)
+		var all sync.WaitGroup
+		var refused atomic.Int64
+		var longest atomic.Int64
+		for range connections {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					asked := time.Now()
+					if ok, _ := s.Take(t.Context(), who, 1, wait); !ok {
+						refused.Add(1)
+						continue
+					}
+					if waited := int64(time.Since(asked)); waited > longest.Load() {
+						longest.Store(waited)
+					}
+					time.Sleep(took)
+					s.Give(1)
+				}
+			})
+		}
+		all.Wait()
+		if most := connections / turns * took * 3 / 2; refused.Load() > 0 || longest.Load() > int64(most) {
+			t.Errorf("%d refused, the longest wait was %v; want none and at most %v", refused.Load(), time.Duration(longest.Load()), most)
+		}
+	})
+}
+
+func TestTurnsAreAsManyAsTheProcessorsKeepUpWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTurns(500, 0)
+		least, ready := s.Size(), 0.0
+		s.pace.ready = func() float64 { return ready } // under the lock of s, as set says it
+		set := func(n float64) {
+			s.mu.Lock()
+			ready = n
+			s.mu.Unlock()
+		}
+		if least >= 500 {
+			t.Skip("a machine with so many processors has no need of this")
+		}
+		leave := make(chan struct{})
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if ok, _ := s.Take(t.Context(), netip.Addr{}, 1, time.Hour); ok {
+					<-leave // an origin that takes long
+					s.Give(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := s.Used(); n != least {
+			t.Errorf("%d at work at first, want %d", n, least)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := s.Used(); n != 500 {
+			t.Errorf("%d at work a second later, with nothing to do for the processors; want all 500", n)
+		}
+		set(1e6)
+		time.Sleep(time.Second)
+		if n := s.Size(); n != least {
+			t.Errorf("%d turns when the processors do not keep up, want %d", n, least)
+		}
+		for range 500 { // as many go as came in too many
+			leave <- struct{}{}
+		}
+		synctest.Wait()
+		if n := s.Used(); n != least {
+			t.Errorf("%d at work when the processors do not keep up, want %d", n, least)
+		}
+		set(0)
+		close(leave)
+		all.Wait()
+		time.Sleep(time.Second)
+		if n := s.Size(); n != least || s.Used() != 0 || s.Waiting() != 0 {
+			t.Errorf("%d turns, %d used, %d in line when it is over; want %d, 0, 0", n, s.Used(), s.Waiting(), least)
+		}
+	})
+}
+
+// stuck starts a proxy with one turn, which a request has until free is closed.

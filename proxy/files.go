@@ -1,0 +1,35 @@
+package proxy
+
+import (
+	"math"
+	"syscall"
+)
+
+// A client connection needs two descriptors, one for the client and one for the
+// origin. Lists, stores, listeners and the name server need others.
+const (
+	filesPerConnection = 2
+	otherFiles         = 256
+)
+
+// limitFiles lowers the number of connections to what the limit of open files
+// leaves room for, and says so: a process without descriptors serves nobody.
+func (p *Proxy) limitFiles() {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		p.log.Warn("the limit of open files is unknown", "err", err)
+		return
+	}
+	files := int64(min(uint64(l.Cur), math.MaxInt64)) //nolint:gosec,unconvert // signed on some systems
+	room := int(min(connectionsFor(files), math.MaxInt32))
+	if p.connections > room && p.connections != math.MaxInt32 {
+		p.log.Warn("the limit of open files is too low for the connections that the settings allow: raise it (systemd: LimitNOFILE, elsewhere: ulimit -n)",
+			"files", files, "needed", int64(p.connections)*filesPerConnection+otherFiles, "connections", p.connections, "allowed", room)
+	}
+	p.connections = min(p.connections, room)
+}
+
+// connectionsFor is the number of connections that so many files are enough for.
+func connectionsFor(files int64) int64 {
+	return max((files-otherFiles)/filesPerConnection, files/(2*filesPerConnection), 1)
+}

@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+
+	"shuultuur/filter"
+	"shuultuur/intercept"
+)
+
+// openTunnel connects, tells the client so and relays. The first bytes of the
+// client are judged, also where the host of CONNECT is allowed: they may name
+// another one.
+func (c *conn) openTunnel() outcome {
+	x := &c.x
+	far, first, err := c.p.up.Tunnel(x.ctx, x.T.Host, x.T.Port)
+	x.T.Server, x.T.Parent = x.caller.Server, x.caller.Parent
+	if err != nil {
+		return x.upstreamError(err)
+	}
+	x.T.Status, x.T.HeadOut = 200, int64(len(established))
+	if _, err := c.c.Write([]byte(established)); err != nil {
+		far.Close()
+		return x.lostClient(err)
+	}
+	c.p.counters.add(tunnels)
+	t := tunnel{p: c.p, near: c.c, far: far, farFirst: first, look: c.look}
+	t.run(x)
+	return closing
+}
+
+// look waits for the client's first bytes and has the host in them judged when
+// they are a TLS hello. It says whether the tunnel may go on; what it has read
+// is sent on then.
+func (c *conn) look(up *direction) bool {
+	x, p := &c.x, c.p
+	for {
+		c.c.SetReadDeadline(within(p.tunnel))
+		_, err := c.r.Peek(1)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err == io.EOF // the server may still have something to say
+		}
+		if up.other.quiet.Load() {
+			x.Note("tunnel: " + errSilent.Error())
+			return false
+		}
+	}
+	// Most hellos fit into a segment or two; memory for larger ones is only
+	// taken when they come.
+	block := p.inspector.Block(helloSize)
+	defer func() { p.inspector.Release(block) }()
+	c.c.SetReadDeadline(within(p.headTime))
+	h, err := c.sniff(&block)
+	switch {
+	case err == nil:
+		if !x.judgeHello(h, up.dst.RemoteAddr()) {
+			c.c.Write(alert[:])
+			return false
+		}
+	case errors.Is(err, intercept.ErrNotHello), err == io.EOF:
+		if !x.judgeHello(nil, nil) {
+			return false
+		}
+	default:
+		x.Note("TLS hello: " + err.Error())
+		c.c.Write(alert[:])
+		return false
+	}
+	up.dst.SetWriteDeadline(within(p.answer))
+	n, err := up.dst.Write(block)
+	up.n += int64(n)
+	if err != nil {
+		x.Note("tunnel: " + err.Error())
+	}
+	return err == nil
+}
+
+// sniff reads the client's first bytes into block, which may be exchanged for
+// a larger one, until they are a complete hello or cannot be one any more.
+func (c *conn) sniff(block *[]byte) (*intercept.Hello, error) {
+	var s intercept.Sniffer
+	held := c.p.inspector
+	for b := *block; ; *block = b {
+		if len(b) == cap(b) {
+			if cap(b) >= 2*blockSize {
+				return nil, intercept.ErrTooLarge
+			}
+			more := held.Block(blockSize)
+			if cap(b) >= blockSize {
+				more = make([]byte, 0, 2*blockSize)
+			}
+			more = append(more, b...)
+			held.Release(b)
+			b, *block = more, more
+		}
+		n, err := c.r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*block = b
+		done, wrong := s.Feed(b[len(b)-n:])
+		switch {
+		case done:
+			return s.Hello()
+		case wrong != nil:
+			return nil, wrong
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// judgeHello has a tunnel to an address judged again when the hello, nil for
+// none, says something new: another host than CONNECT, a fingerprint that
+// somebody asks for.
+func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
+	t := &x.T
+	if x.eng.JA4 {
+		t.JA4 = filter.NoHello
+		if h != nil {
+			t.JA4 = h.JA4()
+		}
+		if !x.Decide(x.ctx, filter.Name) {
+			return false
+		}
+	}
+	if h == nil || h.Host == "" || h.Host == t.Host {
+		return true
+	}
+	x.Note("TLS hello names another host than CONNECT")
+	asked := judged(x)
+	x.judgeFor(h.Host)
+	if !x.Decide(x.ctx, filter.Name) {
+		return false
+	}
+	// The connection goes to the host of CONNECT. What is allowed for another
+	// name counts only where the address is that name's too.
+	tcp, _ := to.(*net.TCPAddr)
+	if asked.verdict.Action == filter.Allow || t.Verdict.Action == filter.Allow && (tcp == nil || !x.p.names.hasAddress(x.ctx, h.Host, tcp.AddrPort().Addr())) {
+		asked.restore(x)
+	}
+	return true
+}
+
+// helloSize is room for most hellos.
+const helloSize = 16 << 10
+
+// alert is a fatal TLS alert, access_denied (RFC 8446, 6.2).
+var alert = [...]byte{21, 3, 3, 0, 2, 2, 49}
+
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"

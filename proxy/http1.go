@@ -1,0 +1,287 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"shuultuur/message"
+	"shuultuur/proxy/exchange"
+)
+
+const (
+	copyStep  = 1 << 20  // bytes copied before deadlines are moved
+	blockSize = 64 << 10 // bytes read at once
+	slowest   = 16 << 10 // bytes a second that a client must keep up, beside Config.Answer
+)
+
+// patience is how long n bytes may take.
+func (p *Proxy) patience(n int64) time.Duration {
+	if p.answer == 0 {
+		return 0
+	}
+	return p.answer + time.Duration(n/slowest)*time.Second
+}
+
+// interim implements client.
+func (c *conn) interim(_ *request, s *message.Response) error {
+	c.takeOut()
+	c.head(s, message.None, true, true, false)
+	_, err := c.c.Write(c.out)
+	return err
+}
+
+// respond implements client.
+func (c *conn) respond(x *request, s *message.Response, ours bool) outcome {
+	if x.started {
+		c.cut()
+		return closing
+	}
+	keep := c.keep(ours)
+	framing := s.Length
+	switch {
+	case framing >= 0:
+	case x.Q.Proto == 10: // it knows no chunks
+		framing, keep = message.UntilClose, false
+	default:
+		framing = message.Chunked
+	}
+	bodiless := x.Q.Method == "HEAD" || s.Status == 204 || s.Status == 304
+	c.takeOut()
+	c.head(s, framing, bodiless, keep, ours)
+	x.started = true
+	x.T.Status = s.Status
+	var err error
+	switch {
+	case bodiless:
+		c.parts = append(c.parts[:0], c.out)
+		err = c.write()
+	case framing == message.Chunked:
+		err = c.sendChunks(x, s)
+	default:
+		err = c.sendBytes(x, s)
+	}
+	switch e, ok := err.(clientError); {
+	case ok:
+		return x.lostClient(e.error)
+	case err == nil && keep:
+		return another
+	case err == nil:
+		return closing
+	case err == exchange.ErrCut && x.Q.Proto != 10:
+		c.lost = true // what says that the body is not complete is its framing
+		return closing
+	case err != exchange.ErrCut && err != exchange.ErrGone:
+		x.Note("response ended early: " + err.Error())
+	}
+	c.cut()
+	return closing
+}
+
+// keep says whether the connection stays open after the response.
+func (c *conn) keep(ours bool) bool {
+	q, b := &c.x.Q, c.body.Framed
+	if q.Close || c.l.draining.Load() {
+		c.lost = c.lost || ours && b != nil && !b.Done()
+		return false
+	}
+	if !ours {
+		return c.body.whole()
+	}
+	// Nothing of ours is sent while the body goes upstream: it is read here to
+	// its end, so that the next request can follow.
+	if c.body.broken {
+		return false
+	}
+	if b == nil || b.Done() {
+		return true
+	}
+	if q.Expect && !c.x.continued && len(c.r.Buffered()) == 0 {
+		return false // it will not come, or it will: there is no way to tell
+	}
+	if b.Discard(256<<10) != nil {
+		c.lost = true
+		return false
+	}
+	return true
+}
+
+// sendBytes sends the head and a body of known length, or one that ends with
+// the connection.
+func (c *conn) sendBytes(x *request, s *message.Response) error {
+	body := s.Body
+	c.ready = body.Ready(c.ready[:0])
+	n := size(c.ready)
+	copied := n <= cap(c.out)-len(c.out)
+	if body.Left() == int64(n) {
+		x.yield() // a client that is slow to read keeps nobody out
+	}
+	if copied { // most short answers: the origin's connection is free before they leave
+		for _, p := range c.ready {
+			c.out = append(c.out, p...)
+		}
+		body.Skip(n)
+		c.ready = c.ready[:0]
+	}
+	c.parts = append(append(c.parts[:0], c.out), c.ready...)
+	if err := c.write(); err != nil {
+		return clientError{err}
+	}
+	if !copied {
+		body.Skip(n)
+	}
+	x.T.BytesOut += int64(n)
+	x.yield()
+	for !body.Done() {
+		step := min(copyStep, body.Left())
+		if step < 0 { // until close
+			step = blockSize
+		}
+		c.arm(time.Now(), c.p.patience(step))
+		n, err := body.Copy(c.c, step)
+		x.T.BytesOut += n
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendChunks sends the head and a body in chunks, each as it comes.
+func (c *conn) sendChunks(x *request, s *message.Response) error {
+	body := s.Body
+	c.ready = body.Ready(c.ready[:0])
+	n := size(c.ready)
+	if body.Left() == int64(n) {
+		x.yield()
+		err := c.chunk(c.ready, n, true, body.Trailer())
+		if err != nil {
+			return clientError{err}
+		}
+		body.Skip(n)
+		x.T.BytesOut += int64(n)
+		return nil
+	}
+	if n == 0 { // the first byte may take long
+		if err := c.chunk(nil, 0, false, nil); err != nil {
+			return clientError{err}
+		}
+	}
+	block := c.p.inspector.Block(blockSize)
+	defer c.p.inspector.Release(block)
+	for last := false; !last; {
+		n, err := body.Read(block[:cap(block)])
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if last = body.Done(); n == 0 && !last {
+			continue
+		}
+		c.ready = append(c.ready[:0], block[:n])
+		if err := c.chunk(c.ready, n, last, body.Trailer()); err != nil {
+			return clientError{err}
+		}
+		x.T.BytesOut += int64(n)
+		x.yield()
+	}
+	return nil
+}
+
+// chunk writes what is in c.out (a head, or nothing) and n bytes as one chunk;
+// last ends the body.
+func (c *conn) chunk(data [][]byte, n int, last bool, trailer message.Fields) error {
+	c.tail = c.tail[:0]
+	if n > 0 {
+		c.out = message.AppendChunk(c.out, n)
+		c.tail = append(c.tail, "\r\n"...)
+	}
+	if last {
+		c.tail = message.AppendLastChunk(c.tail, trailer)
+	}
+	c.parts = append(append(append(c.parts[:0], c.out), data...), c.tail)
+	return c.write()
+}
+
+// write writes c.parts, the first of which is c.out, in one system call.
+func (c *conn) write() error {
+	n := size(c.parts)
+	c.arm(time.Now(), c.p.patience(int64(n)))
+	defer func() {
+		clear(c.parts)
+		c.out = c.out[:0]
+	}()
+	if len(c.parts) == 1 {
+		_, err := c.c.Write(c.parts[0])
+		return err
+	}
+	if c.tcp == nil && n <= blockSize {
+		// One record and one system call for what TLS would send apart.
+		block := c.p.inspector.Block(int64(n))
+		defer func() { c.p.inspector.Release(block) }()
+		for _, p := range c.parts {
+			block = append(block, p...)
+		}
+		_, err := c.c.Write(block)
+		return err
+	}
+	c.bufs = net.Buffers(c.parts)
+	_, err := c.bufs.WriteTo(c.c)
+	return err
+}
+
+func size(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}
+
+// head makes the head of a response. framing is the length of the body to be
+// written; a bodiless response has none although its head may name a length
+// (HEAD, 304).
+func (c *conn) head(s *message.Response, framing int64, bodiless, keep, ours bool) {
+	b := append(c.out[:0], "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(s.Status), 10)
+	b = append(append(append(b, ' '), s.Reason...), "\r\n"...)
+	list := s.Fields.ConnectionNames()
+	for _, f := range s.Fields {
+		if !ours && (list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name)) {
+			continue
+		}
+		switch n := len(f.Name); {
+		case n == 14 && message.EqualName(f.Name, "content-length"): // written anew, but where it says how long what is not sent would be
+			if !bodiless || s.Status == 204 {
+				continue
+			}
+		case n == 7 && framing != message.Chunked && message.EqualName(f.Name, "trailer"):
+			continue
+		case n == 7 && message.EqualName(f.Name, "alt-svc"): // a way around us: HTTP/3 is not looked into
+			continue
+		}
+		b = append(append(append(b, f.Name...), ": "...), f.Value...)
+		b = append(b, "\r\n"...)
+	}
+	if via := c.p.viaResponses[s.Proto%10]; !ours && via != nil {
+		b = append(append(append(b, "Via: "...), via...), "\r\n"...)
+	}
+	switch {
+	case bodiless || s.Status < 200:
+	case framing >= 0:
+		b = append(b, "Content-Length: "...)
+		b = append(strconv.AppendInt(b, framing, 10), "\r\n"...)
+	case framing == message.Chunked:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	}
+	switch {
+	case s.Status == 101:
+		b = append(append(append(b, "Connection: Upgrade\r\nUpgrade: "...), s.Upgrade...), "\r\n"...)
+	case s.Status < 200:
+	case !keep:
+		b = append(b, "Connection: close\r\n"...)
+	case c.x.Q.Proto == 10:
+		b = append(b, "Connection: keep-alive\r\n"...)
+	}
+	c.out = append(b, "\r\n"...)
+	c.x.T.HeadOut += int64(len(c.out))
+}

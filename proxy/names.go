@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// aim sets where to connect to for host on a redirected connection. A client
+// may name any host and connect to any address: where the address is none of
+// the host's, the host's own is taken.
+func (x *request) aim(d *decrypted, host string) {
+	d.dial = d.orig.Addr().String()
+	if host == d.dial {
+		return
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		d.dial = a.String()
+		return
+	}
+	if addrs := x.p.names.lookup(x.ctx, host); !slices.Contains(addrs, d.orig.Addr()) {
+		x.Note("the client connected to " + d.dial + ", which is no address of the host: connected to the host's own")
+		x.p.counters.add(transparentMisdirected)
+		d.dial = host
+	}
+}
+
+// hasAddress says whether a is an address of host.
+func (n *names) hasAddress(ctx context.Context, host string, a netip.Addr) bool {
+	return slices.Contains(n.lookup(ctx, host), a.Unmap().WithZone(""))
+}
+
+// bind says whether d goes to an address of name as well, and makes sure that
+// it goes to that address and to no other of its host.
+func (n *names) bind(ctx context.Context, d *decrypted, name string) bool {
+	if a, err := netip.ParseAddr(d.dial); err == nil {
+		return n.hasAddress(ctx, name, a)
+	}
+	for _, a := range n.lookup(ctx, d.dial) {
+		if n.hasAddress(ctx, name, a) {
+			d.dial = a.String()
+			return true
+		}
+	}
+	return false
+}
+
+// names keeps the addresses of hosts for a while.
+type names struct {
+	mu sync.Mutex
+	of map[string]addresses
+}
+
+type addresses struct {
+	list  []netip.Addr
+	until time.Time
+}
+
+const (
+	maxNames   = 8192
+	nameTime   = time.Minute
+	noNameTime = 5 * time.Second // for a name without addresses
+)
+
+func (n *names) lookup(ctx context.Context, host string) []netip.Addr {
+	n.mu.Lock()
+	a, ok := n.of[host]
+	n.mu.Unlock()
+	if ok && time.Now().Before(a.until) {
+		return a.list
+	}
+	resolver := net.Resolver{PreferGo: true} // the C library's takes a thread for each name
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	list, err := resolver.LookupNetIP(ctx, "ip", host)
+	for i := range list {
+		list[i] = list[i].Unmap().WithZone("")
+	}
+	a = addresses{list, time.Now().Add(nameTime)}
+	if err != nil {
+		a.until = time.Now().Add(noNameTime)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of == nil {
+		n.of = map[string]addresses{}
+	}
+	for other := range n.of {
+		if len(n.of) < maxNames {
+			break
+		}
+		delete(n.of, other) // any one
+	}
+	n.of[host] = a
+	return list
+}

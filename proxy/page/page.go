@@ -1,0 +1,350 @@
+// Package page words what a client gets instead of what it asked for: block,
+// warn, error and quota pages.
+//
+// Data moves so. [New] reads the templates, built-in ones where a folder has
+// none. For a refused request a [Page] is filled in and [Set.Render] puts it in
+// the form that the client can use ([FormOf]): a document, JSON or a picture.
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/intercept"
+	"shuultuur/message"
+	"shuultuur/text"
+)
+
+//go:embed *.html
+var builtin embed.FS
+
+// A Kind is which of the pages a client gets.
+type Kind uint8
+
+const (
+	Block Kind = iota
+	Warn
+	Error
+	Quota
+)
+
+// kinds are their names: of templates, and in JSON.
+var kinds = [...]string{Block: "block", Warn: "warn", Error: "error", Quota: "quota"}
+
+// A Form is what a page is made of.
+type Form uint8
+
+const (
+	Document Form = iota // HTML
+	Object               // JSON
+	Picture              // one transparent pixel
+)
+
+// FormOf returns the form for a client: a program gets JSON, an <img> a
+// picture.
+func FormOf(q *message.Request) Form {
+	accept := q.Get("Accept")
+	dest := q.Get("Sec-Fetch-Dest")
+	switch {
+	case string(dest) == "image", dest == nil && bytes.HasPrefix(accept, []byte("image/")):
+		return Picture
+	case string(dest) == "empty", bytes.EqualFold(q.Get("X-Requested-With"), []byte("XMLHttpRequest")),
+		bytes.Contains(accept, []byte("application/json")) && !bytes.Contains(accept, []byte("text/html")):
+		return Object
+	}
+	return Document
+}
+
+// A Set is the pages of one gateway. It never changes.
+type Set struct {
+	texts   *text.Set
+	contact string
+	tmpl    [len(kinds)]*template.Template // by kind
+	policy  [len(kinds)]string             // Content-Security-Policy, by kind
+	busy    [3]rendered                    // by form
+}
+
+type rendered struct {
+	ctype string
+	body  []byte
+}
+
+// A Page is what the templates are given. Every field may be empty.
+type Page struct {
+	Status   int
+	Title    string // of the status: "Forbidden"
+	Reason   string // one sentence, error pages only
+	Why      string // block and warn pages: a clause, "it is in the category gambling"
+	Host     string
+	URL      string
+	Policy   string
+	Rule     string
+	Category string
+	Check    string
+	Score    int
+	Evidence string // what was found and where it is written: for administrators, not shown by default
+	ID       string // of the transaction
+	User     string
+	Contact  string
+	Continue string // warn page: where the button leads
+	Vote     string // block page: where a vote that this is a mistake is sent; "" is nowhere
+	Token    string // that goes with it
+	Time     time.Time
+	After    time.Duration // limits and quotas: when to try again
+	Quotas   []filter.Balance
+	Texts    *text.Texts // in the language of the client; nil is English
+}
+
+// Say returns a text of the interface in the language of the client, with each
+// {name} of the pairs name, value replaced.
+func (d *Page) Say(key string, pairs ...any) string {
+	values := make([]string, len(pairs))
+	for i, p := range pairs {
+		values[i] = fmt.Sprint(p)
+	}
+	return d.Texts.Say(key, values...)
+}
+
+// Sentence is a text about the host, with the reason.
+func (d *Page) Sentence(key string) template.HTML {
+	host := template.HTML(template.HTMLEscapeString(d.Say("page")))
+	if d.Host != "" {
+		host = "<strong><bdi>" + template.HTML(template.HTMLEscapeString(d.Host)) + "</bdi></strong>"
+	}
+	before, after, _ := strings.Cut(d.Say(key), "{host}")
+	if d.Why != "" {
+		after += d.Say("because", "why", d.Why)
+	}
+	return template.HTML(template.HTMLEscapeString(before)) + host + template.HTML(template.HTMLEscapeString(after)) + "."
+}
+
+// Heading is what an error page is called.
+func (d *Page) Heading() string {
+	if d.Status == http.StatusProxyAuthRequired {
+		return d.Say("signin.title")
+	}
+	return cmp.Or(d.Say("error."+strconv.Itoa(d.Status)), d.Title)
+}
+
+// Texts returns the texts for the value of an Accept-Language field.
+func (p *Set) Texts(accept string) *text.Texts { return p.texts.For(accept) }
+
+// Again says when to try again, for a person: "in 5 minutes", "at 00:00".
+func (d *Page) Again() string {
+	switch at := d.Time.Add(d.After); {
+	case d.After <= 0:
+		return ""
+	case d.After < 2*time.Minute:
+		return d.Say("again.seconds", "n", int(d.After/time.Second))
+	case d.After < 2*time.Hour:
+		return d.Say("again.minutes", "n", int((d.After+time.Minute-1)/time.Minute), "time", at.Format("15:04"))
+	default:
+		return d.Say("again.hours", "n", int((d.After+time.Hour/2)/time.Hour), "time", at.Round(time.Minute).Format("15:04"))
+	}
+}
+
+// New reads block.html, warn.html, error.html and quota.html
+// (html/template, given a [Page]) from dir; those that are not there, or all
+// when dir is "", are the built-in ones. All may use the built-in template
+// "head". Files of dir/text add languages ([text.New]). contact is whom to ask, shown on the pages.
+func New(dir, contact string) (*Set, error) {
+	p := &Set{contact: contact}
+	own := ""
+	if dir != "" {
+		own = filepath.Join(dir, "text")
+		if _, err := os.Stat(own); err != nil {
+			own = ""
+		}
+	}
+	var err error
+	if p.texts, err = text.New(own); err != nil {
+		return nil, err
+	}
+	head, err := template.ParseFS(builtin, "head.html")
+	if err != nil {
+		return nil, err
+	}
+	for k, name := range kinds {
+		name += ".html"
+		source, err := fs.ReadFile(builtin, name)
+		if err != nil {
+			return nil, err
+		}
+		where := name
+		if dir != "" {
+			own, err := os.ReadFile(filepath.Join(dir, name))
+			switch {
+			case err == nil:
+				source, where = own, filepath.Join(dir, name)
+			case !os.IsNotExist(err):
+				return nil, fmt.Errorf("page template: %w", err)
+			}
+		}
+		t, err := template.Must(head.Clone()).New(where).Parse(string(source)) // never executed, so it can be cloned
+		if err != nil {
+			return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
+		}
+		// A field that does not exist is only found when the template runs.
+		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
+		var page bytes.Buffer
+		for _, d := range []Page{{}, sample} {
+			d.Texts = p.texts.For("")
+			page.Reset()
+			if err := t.Execute(&page, &d); err != nil {
+				return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
+			}
+		}
+		p.tmpl[k], p.policy[k] = t, securityPolicy(page.Bytes())
+	}
+	if dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("page templates: %w", err)
+		}
+	}
+	for f := range p.busy {
+		d := Page{Status: 503, Title: http.StatusText(503), Reason: "The proxy is busy. Try again in a moment."}
+		p.busy[f].ctype, p.busy[f].body = p.Render(Error, Form(f), &d)
+	}
+	return p, nil
+}
+
+// Policy returns the value of Content-Security-Policy for pages of a kind: they
+// load and run nothing, send nothing, and nobody may show them in a frame, where
+// a click could be had by stealth.
+func (p *Set) Policy(k Kind) string { return p.policy[k] }
+
+// securityPolicy allows a page its own style elements and pictures within it.
+func securityPolicy(page []byte) string {
+	form := "'none'"
+	if bytes.Contains(page, []byte("<form")) {
+		form = "'self'" // votes go to the gateway's path on the same host
+	}
+	policy := "default-src 'none'; img-src data:; base-uri 'none'; form-action " + form + "; frame-ancestors 'none'"
+	var styles string
+	for _, part := range bytes.Split(page, []byte("<style"))[1:] {
+		_, part, _ = bytes.Cut(part, []byte(">"))
+		if text, _, ok := bytes.Cut(part, []byte("</style")); ok {
+			sum := sha256.Sum256(text)
+			styles += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		}
+	}
+	if styles != "" {
+		policy += "; style-src" + styles
+	}
+	return policy
+}
+
+// Busy returns the page for a request that there was no time for. There may be
+// thousands of them, so it was rendered before.
+func (p *Set) Busy(f Form) (ctype string, body []byte) { return p.busy[f].ctype, p.busy[f].body }
+
+// Why says to a person why the verdict is what it is. Lists, phrases and the
+// lines that gave them are for the operator: they are in the event.
+func Why(t *filter.Transaction, say *text.Texts) string {
+	r := &t.Verdict.Reason
+	f := &r.Finding
+	switch {
+	case f.Check == "certificate":
+		explain := intercept.Fault{Kind: intercept.Kind(f.Category)}.Explain(t.Host)
+		return say.Say("why.certificate", "detail", strings.TrimSuffix(explain, "."))
+	case f.Check == "policy" && t.Verdict.After > 0:
+		return say.Say("why.limit", "detail", f.Evidence)
+	case r.Policy == "":
+		return say.Say("why.nobody")
+	case f.Score > 0:
+		score := strconv.Itoa(f.Score)
+		if kinds := contentKinds(t.Findings, f); kinds != "" {
+			return say.Say("why.content", "kinds", kinds, "score", score)
+		}
+		return say.Say("why.score", "score", score)
+	case f.Category != "" && f.Check != "":
+		return say.Say("why.category", "category", f.Category)
+	case r.Rule != "":
+		return say.Say("why.rule", "rule", r.Rule)
+	}
+	return ""
+}
+
+// contentKinds names what a scored page is about: the category that decided,
+// or where that is the total of its check, the weightiest of the others.
+func contentKinds(all []filter.Finding, decided *filter.Finding) string {
+	if decided.Category != decided.Check {
+		return decided.Category
+	}
+	var of []filter.Finding
+	for _, f := range all {
+		if f.Check == decided.Check && f.Category != decided.Category && f.Score > 0 {
+			of = append(of, f)
+		}
+	}
+	slices.SortStableFunc(of, func(a, b filter.Finding) int { return b.Score - a.Score })
+	var names []string
+	for _, f := range of[:min(3, len(of))] {
+		names = append(names, f.Category)
+	}
+	return strings.Join(names, ", ")
+}
+
+// pixel is a transparent GIF of 1×1.
+const pixel = "GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00!\xf9\x04\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+
+// Render makes a page. It fills in the contact.
+func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
+	d.Contact = p.contact
+	if d.Texts == nil {
+		d.Texts = p.texts.For("")
+	}
+	switch f {
+	case Picture:
+		return "image/gif", []byte(pixel)
+	case Object:
+		return "application/json", d.json(k)
+	}
+	var b bytes.Buffer
+	if err := p.tmpl[k].Execute(&b, d); err != nil {
+		// New ran it; but a template may fail for some data only.
+		return "text/plain; charset=utf-8", fmt.Appendf(nil, "%d %s\n%s\n", d.Status, d.Title, d.ID)
+	}
+	return "text/html; charset=utf-8", b.Bytes()
+}
+
+func (d *Page) json(k Kind) []byte {
+	b, err := json.Marshal(struct {
+		Action   string `json:"action"`
+		Status   int    `json:"status"`
+		Reason   string `json:"reason,omitempty"` // of an error; else why
+		URL      string `json:"url,omitempty"`
+		Category string `json:"category,omitempty"`
+		Policy   string `json:"policy,omitempty"`
+		Rule     string `json:"rule,omitempty"`
+		ID       string `json:"id"`
+		Contact  string `json:"contact,omitempty"`
+		Continue string `json:"continue,omitempty"`
+		After    int64  `json:"retry_after,omitempty"` // seconds
+		User     string `json:"user,omitempty"`
+		Vote     string `json:"vote,omitempty"`
+		Token    string `json:"token,omitempty"`
+
+		Quotas []filter.Balance `json:"quotas,omitempty"`
+	}{kinds[k], d.Status, cmp.Or(d.Reason, d.Why), d.URL, d.Category, d.Policy, d.Rule, d.ID, d.Contact, d.Continue, int64(d.After / time.Second), d.User, d.Vote, d.Token, d.Quotas})
+	if err != nil {
+		return []byte("{}")
+	}
+	return append(b, '\n')
+}

@@ -1,0 +1,172 @@
+package page
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/filter"
+)
+
+func TestTemplatesMayBeReplaced(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("block.html", "mine: {{.Category}} {{.Evidence}}")
+	write("error.html", `{{template "head"}}<main class="error">{{.Title}}`)
+	p, err := New(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, b := p.Render(Block, Document, &Page{Category: "a<b", Evidence: "list:3"}); string(b) != "mine: a&lt;b list:3" {
+		t.Errorf("got %q", b)
+	}
+	if _, b := p.Render(Error, Document, &Page{Title: "Bad Gateway"}); !strings.Contains(string(b), "</style>") || !strings.HasSuffix(string(b), `<main class="error">Bad Gateway`) {
+		t.Errorf("got %q", b)
+	}
+	if _, b := p.Render(Warn, Document, &Page{Continue: "http://x/?a=b"}); !strings.Contains(string(b), `href="http://x/?a=b"`) {
+		t.Errorf("built-in warn page: %s", b)
+	}
+	for text, want := range map[string]string{"one\n{{.Nonsense}}": "block.html:2:", "{{if}}": "block.html:1:", "{{": "block.html:1:"} {
+		write("block.html", text)
+		if _, err := New(dir, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+	if _, err := New(filepath.Join(dir, "none"), ""); err == nil {
+		t.Error("a folder that is not there was taken")
+	}
+}
+
+func TestBuiltInPagesLoadNothing(t *testing.T) {
+	p, err := New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := Block; k <= Quota; k++ {
+		_, b := p.Render(k, Document, &Page{Title: "x", ID: "i", URL: "http://x.test/"})
+		for _, bad := range []string{"src=", "@import", "url(", "<script", "<link"} {
+			if strings.Contains(string(b), bad) {
+				t.Errorf("page %d contains %q", k, bad)
+			}
+		}
+		if len(b) > 4096 {
+			t.Errorf("page %d has %d bytes", k, len(b))
+		}
+	}
+}
+
+func TestPagesSayWhyToAPerson(t *testing.T) {
+	pages, err := New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reason := func(check, category string, score int) filter.Reason {
+		return filter.Reason{Policy: "pupils", Rule: "words", Finding: filter.Finding{Check: check, Category: category, Score: score, Evidence: "secret/list:3"}}
+	}
+	for _, c := range []struct {
+		name   string
+		reason filter.Reason
+		found  []filter.Finding
+		want   string
+	}{
+		{"list", reason("category", "gambling", 0), nil, "it is in the category gambling"},
+		{"total alone", reason("phrase", "phrase", 120), nil, "of what it says (score 120)"},
+		{"total with kinds", reason("phrase", "phrase", 120), []filter.Finding{
+			{Check: "phrase", Category: "phrase", Score: 120}, {Check: "phrase", Category: "Drugs", Score: 20},
+			{Check: "phrase", Category: "Swearing", Score: 100}, {Check: "phrase", Category: "good", Score: -10}, {Check: "category", Category: "news"},
+		}, "its content counts as Swearing, Drugs (score 120)"},
+		{"one kind", reason("phrase", "Drugs", 60), nil, "its content counts as Drugs (score 60)"},
+		{"condition", filter.Reason{Policy: "pupils", Rule: "programs"}, nil, "the rule programs says so"},
+		{"nobody", filter.Reason{}, nil, "no policy covers your address"},
+	} {
+		x := filter.Transaction{Findings: c.found, Verdict: filter.Verdict{Action: filter.Block, Reason: c.reason}}
+		if got := Why(&x, pages.Texts("")); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPagesLoadAndRunNothing(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"block.html": "<style>b { color: red }</style><style media=print>i { color: blue }</style><b>{{.Host}}</b>",
+		"warn.html":  "<b>{{.Host}}</b>",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, err := New(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	builtIn, err := New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := func(s string) string {
+		sum := sha256.Sum256([]byte(s))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	const strict = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	if got, want := own.Policy(Block), strict+"; style-src "+hash("b { color: red }")+" "+hash("i { color: blue }"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := own.Policy(Warn); got != strict {
+		t.Errorf("a page without styles: got %s", got)
+	}
+	for _, k := range []Kind{Block, Warn, Error, Quota} {
+		_, body := builtIn.Render(k, Document, &Page{Status: 403, Host: "a.test", Continue: "http://a.test/?x"})
+		_, rest, _ := strings.Cut(string(body), "<style>")
+		style, _, ok := strings.Cut(rest, "</style>")
+		want := strict
+		if k == Block { // it has a form for votes
+			want = strings.Replace(strict, "form-action 'none'", "form-action 'self'", 1)
+		}
+		if got := builtIn.Policy(k); !ok || !strings.HasPrefix(got, want) || !strings.Contains(got, hash(style)) {
+			t.Errorf("%v: %s does not allow the page's style", kinds[k], got)
+		}
+	}
+}
+
+func TestPagesAreInTheLanguageOfTheBrowser(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "text"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text", "ar.txt"), []byte("block.title = محجوبة\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(dir, "office")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		accept string
+		kind   Kind
+		want   []string
+	}{
+		{"", Block, []string{`<html lang="en" dir="ltr">`, "<h1>This page is blocked</h1>", "<strong><bdi>x.test</bdi></strong> is not available here, because <b>", "Try again in 5 minutes, at 00:05."}},
+		{"mn", Block, []string{`<html lang="mn" dir="ltr">`, "Энэ хуудсыг хаасан", "Шалтгаан: <b>", "5 минутын дараа", "<dt>Хаяг</dt>"}},
+		{"uz-Cyrl,ru;q=0.5", Warn, []string{`lang="uz-Cyrl"`, "Ишончингиз комилми?"}},
+		{"de-CH", Quota, []string{`lang="de"`, "Was heute übrig ist"}},
+		{"tr", Error, []string{`lang="tr"`, "<h1>Oturum açın</h1>", "parolanızı"}},
+		{"ar-EG,en", Block, []string{`<html lang="ar" dir="rtl">`, "<h1>محجوبة</h1>", "is not available here"}},
+	} {
+		_, b := p.Render(c.kind, Document, &Page{Status: 407, Title: "x", Host: "x.test", URL: "http://x.test/", ID: "i", Why: "<b>", Time: time.Unix(0, 0).UTC(), After: 5 * time.Minute, Texts: p.Texts(c.accept)})
+		for _, want := range c.want {
+			want = strings.ReplaceAll(want, "<b>", "&lt;b&gt;")
+			if !strings.Contains(string(b), want) {
+				t.Errorf("%s, page %d has no %q:\n%s", c.accept, c.kind, want, b[max(0, strings.Index(string(b), "<main")):])
+			}
+		}
+	}
+}

@@ -1,0 +1,666 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/upstream"
+)
+
+// An outcome is what becomes of a client's connection after a step.
+type outcome uint8
+
+const (
+	proceed outcome = iota // nothing was answered yet
+	another                // answered; another request may follow
+	closing                // answered or not, the connection ends
+)
+
+// A client is where a request came from and its response goes to.
+type client interface {
+	// interim passes a 1xx response on, but not 101.
+	interim(x *request, s *message.Response) error
+	// respond sends a response; ours says that it does not come from upstream.
+	respond(x *request, s *message.Response, ours bool) outcome
+	// upgrade passes a 101 on and relays what follows.
+	upgrade(x *request, s *message.Response) outcome
+	// received is how many bytes of the request's body have been read.
+	received() int64
+	// gone says whether the client has closed its connection, without waiting.
+	gone() bool
+	// abort ends the connection; any goroutine may call it.
+	abort()
+}
+
+// A request is one request of a client on its way through the proxy. It is used
+// again for the next one.
+type request struct {
+	exchange.Exchange
+	p      *Proxy
+	eng    *Engine
+	client client
+	ctx    context.Context // of the client's connection, for caller
+	caller upstream.Caller
+	out    message.Request   // as it goes upstream
+	res    *message.Response // open, of upstream
+
+	addr      netip.Addr   // of the client, as the PROXY header says
+	trusted   bool         // addr is in Config.Trusted
+	inside    *decrypted   // what the connection was decrypted for; nil when it was not
+	flow      *filter.Flow // what checks keep of the client's connection, with all its streams
+	relayed   int64        // bytes of a tunnel, from the client
+	working   bool         // has one of Proxy.turns
+	started   bool         // bytes of the response are out
+	silent    bool         // the transaction does not go on record
+	continued bool         // 100 (Continue) is out
+	deadline  *time.Timer
+
+	host, url string // last Host and URL: the next request often has the same
+	buf       []byte // to make them in
+}
+
+func (x *request) init(p *Proxy, c client) {
+	x.p, x.client = p, c
+	p.inspector.Exchange(&x.Exchange)
+	x.Gone, x.Interrupt, x.Record = c.gone, x.caller.Interrupt, p.recordMessage
+	x.caller.Interim = x.interim
+	x.caller.Faults = x.suspect
+}
+
+// open makes x serve the requests of a connection.
+func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
+	x.ctx = x.caller.Context(filter.With(ctx, &x.T))
+	x.addr, x.trusted, x.inside, x.flow = addr, trusted, nil, new(filter.Flow)
+	x.host, x.url = "", ""
+}
+
+// close forgets the connection.
+func (x *request) close() {
+	x.yield()
+	x.T.Reset()
+	x.eng, x.ctx, x.inside, x.flow = nil, nil, nil, nil
+}
+
+// begin makes x ready for the next request, which began at now.
+func (x *request) begin(now time.Time) {
+	p := x.p
+	x.eng = p.engine.Load()
+	x.Begin(&x.eng.judge, now, p.ids.Next(now))
+	x.T.Client.Addr, x.T.Flow = x.addr, x.flow
+	x.started, x.continued, x.silent, x.relayed = false, false, false, 0
+	p.counters.add(requests)
+}
+
+// finish ends the transaction: everything it held is given back and it goes on
+// record, whatever happened. It is deferred.
+func (x *request) finish() {
+	r := recover()
+	x.drop()
+	x.T.BytesIn = x.relayed + x.client.received()
+	x.T.Duration = time.Since(x.T.Start)
+	x.End()
+	x.yield()
+	if r != nil {
+		x.Note("internal error")
+		x.p.done(&x.T)
+		panic(r)
+	}
+	if !x.silent {
+		x.p.done(&x.T)
+	}
+}
+
+// drop closes the response from upstream, if there is one: what is left of it
+// is not worth reading.
+func (x *request) drop() {
+	if x.res != nil {
+		x.res.Body.Close()
+		x.res = nil
+	}
+}
+
+// yield lets the next request in line be worked on: what is left of this one
+// costs little but time.
+func (x *request) yield() {
+	if x.working {
+		x.working = false
+		x.p.turns.Give(1)
+	}
+}
+
+// limitTotal cuts the request when its time is over. end stops that, and waits
+// for it if it has begun: x may serve another connection afterwards.
+func (x *request) limitTotal() (end func()) {
+	done := make(chan struct{})
+	x.deadline = time.AfterFunc(x.p.total, func() {
+		x.client.abort()
+		close(done)
+	})
+	return func() {
+		if x.deadline != nil && !x.deadline.Stop() {
+			<-done
+		}
+		x.deadline = nil
+	}
+}
+
+// unlimited takes the limit away: Config.Total is not for tunnels.
+func (x *request) unlimited() {
+	if x.deadline != nil && x.deadline.Stop() {
+		x.deadline = nil
+	}
+}
+
+// address fills in what the request asks for. It says whether it names a host
+// that can be one.
+func (x *request) address() bool {
+	q, t := &x.Q, &x.T
+	if d := x.inside; d != nil && q.Form != message.Authority {
+		t.Port, t.JA4 = d.port, d.ja4
+		ok := true
+		t.Host = d.host
+		if d.scheme == "http" { // each request may name another
+			t.Host = d.orig.Addr().String()
+		}
+		if len(q.Host) > 0 {
+			ok = x.setHost()
+		}
+		if d.scheme == "http" {
+			d.host = t.Host
+		}
+		x.setURL()
+		return ok
+	}
+	t.Port = q.Port
+	switch {
+	case t.Port != 0:
+	case q.Scheme == "https":
+		t.Port = 443
+	default:
+		t.Port = 80
+	}
+	ok := x.setHost()
+	switch q.Form {
+	case message.Authority:
+		t.Proto, t.Last = filter.TLS, filter.Name
+		t.URL = hostPort(t.Host, t.Port)
+	case message.Absolute:
+		x.setURL()
+	}
+	return ok
+}
+
+// setHost sets the transaction's host.
+func (x *request) setHost() bool {
+	h := x.Q.Host
+	if string(h) == x.host && x.host != "" {
+		x.T.Host = x.host
+		return true
+	}
+	if bytes.IndexByte(h, ':') >= 0 {
+		a, err := netip.ParseAddr(string(h))
+		x.T.Host = a.Unmap().String()
+		return err == nil
+	}
+	var ok bool
+	x.T.Host, ok = exchange.CleanHost(h)
+	x.host = x.T.Host
+	return ok
+}
+
+// setURL sets the transaction's URL.
+func (x *request) setURL() {
+	scheme, named := x.Q.Scheme, x.Q.Port != 0
+	if x.inside != nil {
+		scheme, named = x.inside.scheme, true
+	}
+	b := append(append(x.buf[:0], scheme...), "://"...)
+	b = appendHost(b, x.T.Host)
+	if port := x.T.Port; scheme == "http" && port != 80 || scheme != "http" && named && (scheme != "https" || port != 443) {
+		b = appendPort(b, x.T.Port)
+	}
+	if string(x.Q.Path) != "*" {
+		b = append(b, x.Q.Path...)
+	}
+	x.buf = b
+	if x.url != string(b) {
+		x.url = string(b)
+	}
+	x.T.URL = x.url
+}
+
+// turn waits until the request may be worked on.
+func (x *request) turn() outcome {
+	p := x.p
+	ok, waited := p.turns.Take(x.ctx, x.addr, 1, p.queueTime)
+	x.working = ok
+	switch {
+	case !ok:
+		return x.busy()
+	case waited && x.client.gone():
+		p.counters.add(requestsAbandoned)
+		x.Note("client went away before it was its turn")
+		return closing
+	}
+	return proceed
+}
+
+// busy answers a request that gets no turn. There may be thousands of them, and
+// no time for one: not all go on record.
+func (x *request) busy() outcome {
+	p := x.p
+	p.counters.add(overload)
+	// A tenth of a second has one record of it.
+	now, last := time.Now().UnixNano(), p.busyAt.Load()
+	x.silent = now-last < int64(time.Second/10) || !p.busyAt.CompareAndSwap(last, now)
+	if x.Q.Proto == 10 {
+		x.Q.Close = true
+	}
+	return x.client.respond(x, x.Busy("no turn within queue-time"), true)
+}
+
+// admit finds out who asks and answers what is asked of the proxy itself; valid
+// says whether the request names a host.
+func (x *request) admit(valid bool) outcome {
+	if o := x.identify(); o != proceed {
+		return o
+	}
+	q, t, inside := &x.Q, &x.T, x.inside != nil
+	switch {
+	case t.Host == exchange.OwnHost && q.Form != message.Authority:
+		if x.IsVote() {
+			return x.reply(x.Vote(x.ctx))
+		}
+		return x.reply(x.OwnPage(x.ctx))
+	case q.Form != message.Authority && valid && x.IsVote():
+		return x.reply(x.Vote(x.ctx))
+	case !inside && q.Form != message.Absolute && q.Form != message.Authority:
+		t.Last = filter.Name
+		return x.fail(400, "This is a web proxy, not a web site. Enter its address and port in the proxy settings of the browser or the system.", "request in origin form")
+	case !valid:
+		return x.fail(400, "The address has no valid host name.", "invalid host")
+	case x.looped():
+		x.p.counters.add(loops)
+		return x.fail(508, "The request came back to this proxy: a loop.", "loop: the request carries our mark")
+	case inside && q.Form == message.Authority:
+		return x.fail(405, "This is a web site to the browser, not a proxy.", "CONNECT inside of TLS")
+	case !inside && q.Form != message.Authority && q.Scheme != "http":
+		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
+	case q.Form != message.Authority && (!inside || x.inside.scheme == "http") && !x.p.safePorts.has(t.Port):
+		return x.fail(403, "Requests to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "safe-ports")
+	case (q.Method == "TRACE" || q.Method == "OPTIONS") && q.Form != message.Authority && string(q.Get("Max-Forwards")) == "0":
+		return x.reply(x.LastHop())
+	}
+	return proceed
+}
+
+// identify finds out who asks.
+func (x *request) identify() outcome {
+	if d := x.inside; d != nil {
+		if d.scheme == "http" {
+			if err := x.identifyByAddress(d); err != nil {
+				return x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
+			}
+		}
+		x.T.Client = d.client // known since CONNECT, the hello, or just now
+		return proceed
+	}
+	addr := x.addr
+	if x.trusted {
+		addr = x.forwardedFor(addr)
+	}
+	who, err := x.eng.Identify(x.ctx, addr, x.Q.Get("Proxy-Authorization"))
+	if !who.Addr.IsValid() {
+		who.Addr = addr
+	}
+	x.T.Client = who
+	if err == nil {
+		return proceed
+	}
+	return x.reply(x.Unknown(err))
+}
+
+// identifyByAddress finds out who asks on a redirected connection: there is
+// nobody to ask for a password.
+func (x *request) identifyByAddress(d *decrypted) error {
+	who, err := x.eng.Identify(x.ctx, x.addr, nil)
+	if !who.Addr.IsValid() {
+		who.Addr = x.addr
+	}
+	d.client, x.T.Client = who, who
+	return err
+}
+
+// forwardedFor returns the address X-Forwarded-For gives: the last one that is
+// not a trusted proxy itself, because everything before it is hearsay.
+func (x *request) forwardedFor(addr netip.Addr) netip.Addr {
+	for i := len(x.Q.Fields) - 1; i >= 0; i-- {
+		if f := x.Q.Fields[i]; len(f.Name) != 15 || !message.EqualName(f.Name, "x-forwarded-for") {
+			continue
+		}
+		list := strings.Split(string(x.Q.Fields[i].Value), ",")
+		for j := len(list) - 1; j >= 0; j-- {
+			a, err := netip.ParseAddr(strings.Trim(list[j], " \t[]"))
+			if err != nil {
+				return addr
+			}
+			addr = a.Unmap().WithZone("")
+			if !contains(x.p.trusted, addr) {
+				return addr
+			}
+		}
+	}
+	return addr
+}
+
+// forward has the request judged, sends it upstream and its response back.
+func (x *request) forward() outcome {
+	if s := x.Accept(x.ctx); s != nil {
+		return x.reply(s)
+	}
+	if !x.judgeHead() {
+		return x.obey()
+	}
+	if x.Q.Upgrade != nil && x.Upgrade() == exchange.UpgradeRefused {
+		return x.fail(403, "The proxy lets connections be upgraded to WebSocket only.", "upgrade to "+string(x.Q.Upgrade)+" refused: no rule allows this host")
+	}
+	if d := x.inside; d != nil && d.scheme == "http" {
+		x.aim(d, x.T.Host)
+	}
+	if x.Q.Body != nil && x.Wants(filter.RequestBody) {
+		if o := x.inspectRequest(); o != proceed {
+			return o
+		}
+	}
+	s, err := x.response()
+	switch {
+	case err == errFaulty, err != nil && x.UploadRefused():
+		return x.obey()
+	case err != nil:
+		return x.inspectionFailed(err, x.upstreamError)
+	case s.Status == 407:
+		return x.fail(502, "The proxy behind this one refused our credentials.", "407 from upstream")
+	}
+	pass, inspect := x.JudgeResponse(x.ctx, s)
+	switch {
+	case !pass:
+		return x.obey()
+	case s.Status == 101:
+		return x.upgrade(s)
+	case inspect:
+		if o := x.inspectResponse(s); o != proceed {
+			return o
+		}
+	}
+	return x.client.respond(x, s, false)
+}
+
+// judgeHead has a request's host and head judged, and says whether it may go
+// on. A request that names another host than the connection it came on is
+// judged as both.
+func (x *request) judgeHead() bool {
+	t, d := &x.T, x.inside
+	if d != nil {
+		t.Findings = append(t.Findings, d.findings...)
+	}
+	if !x.JudgeHead(x.ctx) {
+		return false
+	}
+	if d == nil || t.Host == d.host {
+		return true
+	}
+	x.Note("Host names another site than the connection")
+	named := judged(x)
+	x.judgeFor(d.host)
+	t.Findings = append(t.Findings, d.findings...)
+	x.setURL()
+	if !x.JudgeHead(x.ctx) {
+		return false
+	}
+	if named.verdict.Action == filter.Allow && t.Verdict.Action != filter.Allow {
+		return true // allowed for the name it gives, but not for where it goes
+	}
+	named.restore(x)
+	return true
+}
+
+// inspectRequest has the request's body judged.
+func (x *request) inspectRequest() outcome {
+	if x.Q.Expect {
+		if err := x.interim(&message.Response{Status: 100, Reason: []byte("Continue")}); err != nil {
+			return x.lostClient(err)
+		}
+	}
+	err := x.InspectRequest(x.ctx)
+	if err == nil {
+		return proceed
+	}
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		return x.badBody(e)
+	}
+	return x.inspectionFailed(err, x.lostClient)
+}
+
+// inspectResponse has the response's body judged.
+func (x *request) inspectResponse(s *message.Response) outcome {
+	if err := x.InspectResponse(x.ctx, s); err != nil {
+		return x.inspectionFailed(err, x.upstreamError)
+	}
+	return proceed
+}
+
+// inspectionFailed answers when a body could not be inspected; other is for
+// what went wrong with the body itself.
+func (x *request) inspectionFailed(err error, other func(error) outcome) outcome {
+	if err == exchange.ErrGone {
+		return closing
+	}
+	if s := x.Answer(x.ctx, err); s != nil {
+		if s.Status == 503 {
+			x.p.counters.add(overload)
+		}
+		return x.reply(s)
+	}
+	return other(err)
+}
+
+// response sends the request upstream, once more where the response is not all
+// that has to be judged.
+func (x *request) response() (*message.Response, error) {
+	s, err := x.roundTrip()
+	if err != nil {
+		return nil, err
+	}
+	again, err := x.Again(s)
+	if !again || err != nil {
+		return s, err
+	}
+	x.drop()
+	return x.roundTrip()
+}
+
+// roundTrip sends the request upstream.
+func (x *request) roundTrip() (*message.Response, error) {
+	d := x.inside
+	if d != nil && d.err != nil && !d.errSeen.Swap(true) {
+		return nil, d.err
+	}
+	out := &x.out
+	x.Outgoing(out)
+	if via := x.p.via[x.Q.Proto%10]; via != nil {
+		out.Fields = append(out.Fields, message.Field{Name: viaName, Value: via})
+	}
+	out.Expect = out.Expect && !x.continued
+	x.aimOutgoing(out)
+	x.caller.Server, x.caller.Parent = netip.Addr{}, false
+	x.T.Edits, x.caller.Note = x.Edits, ""
+	s, err := x.eng.Origins.RoundTrip(x.ctx, out)
+	x.Note(x.caller.Note)
+	x.T.Server, x.T.Parent = x.caller.Server, x.caller.Parent
+	x.res = s
+	return s, err
+}
+
+// aimOutgoing sets where out goes.
+func (x *request) aimOutgoing(out *message.Request) {
+	d, origin := x.inside, x.T.Host
+	if d == nil {
+		out.Scheme, x.caller.TLS = "http", nil
+	} else {
+		out.Scheme, out.Dial, origin = d.scheme, d.dial, d.host
+		x.caller.TLS = &d.tls
+		if len(out.Host) == 0 {
+			out.Host = []byte(x.T.Host)
+		}
+	}
+	for _, e := range x.Edits {
+		if e.Kind == filter.DialHost && x.T.Host == origin {
+			out.Dial = e.Value
+		}
+	}
+	if len(out.Dial) == len(out.Host) && message.EqualName(out.Host, out.Dial) {
+		out.Dial = ""
+	}
+}
+
+// suspect has the faults of an origin's certificate judged, unless they were
+// already.
+func (x *request) suspect(faults []filter.Finding) error {
+	fresh := false
+next:
+	for _, f := range faults {
+		for _, g := range x.T.Findings {
+			if f == g {
+				continue next
+			}
+		}
+		x.T.Findings = append(x.T.Findings, f)
+		fresh = true
+	}
+	if fresh && x.T.Verdict.Action != filter.Allow && !x.Decide(x.ctx, filter.Request) {
+		return errFaulty
+	}
+	return nil
+}
+
+// errFaulty says that a connection made for a request shows a certificate that
+// the policy refuses; the verdict is in the transaction.
+var errFaulty = errors.New("certificate refused")
+
+// A clientError is a failure of the client's connection, not of upstream's.
+type clientError struct{ error }
+
+// interim passes a 1xx response on.
+func (x *request) interim(s *message.Response) error {
+	if x.Q.Proto == 10 {
+		return nil
+	}
+	if err := x.client.interim(x, s); err != nil {
+		return clientError{err}
+	}
+	if s.Status == 100 {
+		x.continued = true
+	}
+	return nil
+}
+
+// upgrade hands the connection over to another protocol.
+func (x *request) upgrade(s *message.Response) outcome {
+	if !x.Upgraded(s) {
+		return x.fail(502, "The server switched protocols without being asked.", "101 without Upgrade")
+	}
+	if _, ok := s.Body.(upstream.Switched); !ok {
+		return x.fail(502, "The server switched protocols in a way that cannot be passed on.", "101 without a connection")
+	}
+	x.p.counters.add(upgrades)
+	return x.client.upgrade(x, s)
+}
+
+// upstreamError answers when there is no response to pass on.
+func (x *request) upstreamError(err error) outcome {
+	if e, ok := errors.AsType[*upstream.BodyError](err); ok {
+		if e, ok := errors.AsType[*message.Error](e.Err); ok {
+			return x.badBody(e)
+		}
+		x.Note("client went away while sending")
+		return closing
+	}
+	if e, ok := errors.AsType[clientError](err); ok {
+		return x.lostClient(e.error)
+	}
+	if r, ok := errors.AsType[*upstream.Refused](err); ok {
+		return x.fail(403, "This address cannot be reached through the proxy: "+r.Why+".", "refused: "+r.Why)
+	}
+	x.p.counters.add(upstreamFailed)
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		if name.IsNotFound {
+			return x.fail(502, "There is no host of this name.", err.Error())
+		}
+		return x.fail(504, "The name of the host could not be looked up.", err.Error())
+	}
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		return x.fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason)
+	}
+	if e, ok := errors.AsType[*upstream.HandshakeError](err); ok && e.Asked {
+		return x.fail(502, "The server asks for a certificate of the client, which the proxy cannot present. The network's administrator can let this site through undecrypted.", err.Error())
+	} else if ok {
+		return x.fail(502, "The server and the proxy could not agree on a secure connection.", err.Error())
+	}
+	var ne net.Error
+	switch {
+	case errors.As(err, &ne) && ne.Timeout():
+		return x.fail(504, "The server did not answer in time.", err.Error())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return x.fail(502, "The server refused the connection.", err.Error())
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return x.fail(502, "The server closed the connection before its answer was complete.", err.Error())
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return x.fail(502, "The server closed the connection without an answer.", err.Error())
+	}
+	return x.fail(502, "The server cannot be reached.", err.Error())
+}
+
+// badBody answers a request whose body is malformed.
+func (x *request) badBody(e *message.Error) outcome {
+	x.p.counters.add(malformed)
+	x.Q.Close = true
+	return x.fail(400, "The body of the request is malformed: "+e.Reason+".", "request body refused: "+e.Reason)
+}
+
+// lostClient records that the client went away while we were writing.
+func (x *request) lostClient(err error) outcome {
+	x.Note("client went away: " + err.Error())
+	return closing
+}
+
+// obey answers with what the verdict says.
+func (x *request) obey() outcome { return x.reply(x.Obey(x.ctx)) }
+
+// fail answers with an error page: reason is for the client, note for the
+// operator.
+func (x *request) fail(status int, reason, note string) outcome {
+	return x.reply(x.Fail(status, reason, note))
+}
+
+// reply answers with a response of ours.
+func (x *request) reply(s *message.Response) outcome {
+	x.drop()
+	return x.client.respond(x, s, true)
+}
+
+// intercepts says whether the connection is to be decrypted.
+func (x *request) intercepts() bool {
+	in := x.eng.Intercept
+	return in != nil && in.Wanted(&x.T)
+}

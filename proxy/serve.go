@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"os"
+	"time"
+
+	"shuultuur/message"
+	"shuultuur/message/proxyprotocol"
+	"shuultuur/proxy/exchange"
+)
+
+// run serves the connection until it ends.
+func (c *conn) run() {
+	c.arm(time.Now(), c.p.headTime)
+	if !c.begin() {
+		return
+	}
+	for c.x.inside == nil || !c.x.inside.streams {
+		if !c.await() || c.request() != another {
+			if c.c != nil && len(c.r.Buffered()) > 0 {
+				c.lost = true
+			}
+			return
+		}
+	}
+	c.serveStreams()
+}
+
+// begin looks at the first bytes: a PROXY header, TLS, or a request. It says
+// whether requests follow.
+func (c *conn) begin() bool {
+	x := &c.x
+	if !x.trusted && !c.enter() {
+		return false
+	}
+	if c.l.transparent {
+		if !c.counted && !c.enter() {
+			return false
+		}
+		return c.beginTransparent()
+	}
+	b, err := c.r.Peek(1)
+	if err != nil {
+		return false
+	}
+	if x.trusted && (b[0] == proxyprotocol.V1[0] || b[0] == proxyprotocol.V2[0]) && !c.readPROXY() {
+		return false
+	}
+	if !x.trusted && !c.counted && !c.enter() { // the PROXY header named a client
+		return false
+	}
+	if b, err = c.r.Peek(1); err != nil {
+		return false
+	}
+	if b[0] == tlsRecord {
+		return c.startTLS()
+	}
+	return true
+}
+
+// tlsRecord begins a TLS handshake; no request begins with it.
+const tlsRecord = 0x16
+
+// enter counts the connection among its client's, if there is room for it.
+func (c *conn) enter() bool {
+	c.counted = c.p.clients.enter(c.x.addr, c.p.perClient, c.l.n.Load(), int64(c.p.connections))
+	if !c.counted {
+		c.p.counters.add(connectionsClientFull)
+		c.p.counters.add(overload)
+		c.c.Write([]byte(full))
+		c.lost = true
+	}
+	return c.counted
+}
+
+// readPROXY reads the PROXY header of a trusted load balancer.
+func (c *conn) readPROXY() bool {
+	x := &c.x
+	for n := 1; ; {
+		if _, err := c.r.Peek(n); err != nil {
+			return false
+		}
+		b := c.r.Buffered()
+		from, size, err := proxyprotocol.Parse(b)
+		switch {
+		case err != nil:
+			c.p.counters.add(proxyProtocolRefused)
+			c.p.log.Warn("PROXY protocol", "from", x.addr, "err", err)
+			return false
+		case size < 0:
+			return true
+		case size == 0:
+			n = len(b) + 1
+			continue
+		}
+		c.r.Discard(size)
+		if from.IsValid() {
+			x.addr = from.Addr().Unmap().WithZone("")
+			x.trusted = contains(c.p.trusted, x.addr)
+		}
+		return true
+	}
+}
+
+// startTLS makes an HTTPS proxy of the connection.
+func (c *conn) startTLS() bool {
+	conf := c.p.engine.Load().TLS
+	if conf == nil {
+		c.p.counters.add(tlsRefused)
+		return false
+	}
+	tc := tls.Server(&rewound{c.socket, bytes.Clone(c.r.Buffered())}, conf)
+	c.c, c.tcp = tc, nil
+	if err := tc.HandshakeContext(c.ctx); err != nil {
+		c.p.log.Debug("TLS handshake with a client", "client", c.x.addr, "err", err)
+		return false
+	}
+	c.r.Reset(tc)
+	return true
+}
+
+// await waits for the first byte of a request.
+func (c *conn) await() bool {
+	if len(c.r.Buffered()) > 0 {
+		return !c.l.draining.Load()
+	}
+	c.idle.Store(true)
+	defer c.idle.Store(false)
+	if c.l.draining.Load() {
+		return false
+	}
+	c.arm(time.Now(), c.p.idle)
+	c.putOut()
+	_, err := c.r.Peek(1)
+	return err == nil
+}
+
+// request serves one request.
+func (c *conn) request() (o outcome) {
+	x, p, now := &c.x, c.p, time.Now()
+	x.begin(now)
+	defer func() {
+		if c.body.broken { // the next request cannot be found behind it
+			o, c.lost, c.until = closing, true, time.Time{}
+		}
+	}()
+	defer x.finish()
+	if !bytes.Contains(c.r.Buffered(), []byte("\r\n\r\n")) {
+		c.until = now.Add(p.headTime) // all of it, not from byte to byte
+		if p.headTime == 0 {
+			c.until = time.Time{}
+		}
+		c.c.SetDeadline(c.until)
+	}
+	err := c.r.ReadRequest(&x.Q)
+	c.arm(now, p.answer)
+	c.body.begin()
+	if err != nil {
+		c.badRequest(err)
+		return closing
+	}
+	valid := x.address()
+	if o := x.turn(); o != proceed {
+		return o
+	}
+	if p.total > 0 {
+		defer x.limitTotal()()
+	}
+	if o := x.admit(valid); o != proceed {
+		return o
+	}
+	if x.Q.Form == message.Authority {
+		return c.connect()
+	}
+	return x.forward()
+}
+
+// badRequest answers a head that could not be read.
+func (c *conn) badRequest(err error) {
+	x := &c.x
+	x.Q.Body, x.Q.Close = nil, true
+	if e, ok := errors.AsType[*message.Error](err); ok {
+		c.p.counters.add(malformed)
+		x.T.Host, _ = exchange.CleanHost(x.Q.Host)
+		c.lost = true
+		x.fail(e.Status, "The request is malformed: "+e.Reason+".", "request refused: "+e.Reason)
+		return
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.until = time.Time{}
+		c.arm(time.Now(), time.Second)
+		x.fail(408, "The request did not arrive in time.", "request head not complete within head-time")
+		return
+	}
+	x.Note("client went away in the middle of a request head")
+}

@@ -1,0 +1,93 @@
+package upstream
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+const (
+	readSize  = 8 << 10
+	blockSize = 64 << 10 // bytes of a body on their way at once
+)
+
+// blocks hold bodies on their way to an origin.
+var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
+// A conn is a connection to an origin or to the parent proxy, for HTTP/1.1.
+type conn struct {
+	c     net.Conn // a *net.TCPConn, or TLS over it
+	raw   syscall.RawConn
+	r     *message.Reader
+	key   string
+	since time.Time // when it became idle
+	until time.Time // its deadline as set
+	peek  func(fd uintptr)
+	quiet bool // what peek found: open, and nothing to read
+
+	wire   *wire            // under TLS, nil without
+	asked  bool             // the origin asked for a client certificate
+	faults []filter.Finding // what is wrong with the origin's certificate
+}
+
+func newConn(c *net.TCPConn, head int, relaxed bool) (*conn, error) {
+	u := &conn{c: c}
+	var err error
+	if u.raw, err = c.SyscallConn(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	u.peek = func(fd uintptr) { u.quiet = silent(fd) }
+	u.r = message.NewReader(c, readSize, head)
+	u.r.Relax(relaxed)
+	return u, nil
+}
+
+// arm makes sure that the connection fails when it is silent for about d, at
+// least three quarters of it; 0 is for ever. Setting a deadline costs as much
+// as parsing a head, so one that is still far enough away stays.
+func (u *conn) arm(now time.Time, d time.Duration) {
+	if d == 0 {
+		if !u.until.IsZero() {
+			u.until = time.Time{}
+			u.c.SetDeadline(u.until)
+		}
+		return
+	}
+	if left := u.until.Sub(now); left < d*3/4 || left > d {
+		u.until = now.Add(d)
+		u.c.SetDeadline(u.until)
+	}
+}
+
+// alive says whether an idle connection can be used: it has not been closed
+// by the other side, and nothing was sent on it that nobody asked for, which
+// the next request would take for its answer.
+func (u *conn) alive() bool {
+	if len(u.r.Buffered()) > 0 {
+		return false
+	}
+	u.quiet = false
+	if err := u.raw.Control(u.peek); err != nil {
+		return false
+	}
+	return u.quiet || u.wire != nil && u.quietTLS()
+}
+
+// Close closes the connection. Any goroutine may call it.
+func (u *conn) Close() error { return u.c.Close() }
+
+// silent says whether a socket is open and has nothing to read.
+func silent(fd uintptr) bool {
+	var b [1]byte
+	for {
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		if err != syscall.EINTR {
+			return err == syscall.EAGAIN
+		}
+	}
+}

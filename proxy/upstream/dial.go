@@ -1,0 +1,296 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+const protocolH2 = "h2"
+
+// A destination is where a request goes. Caller.key holds what connections
+// have to agree on to carry it.
+type destination struct {
+	toParent bool
+	through  bool // the parent is asked for a tunnel
+	port     uint16
+	tls      *TLS // nil for plain HTTP
+}
+
+// A link is a connection that carries one request now.
+type link struct {
+	conn   *conn    // HTTP/1.1, or
+	two    *origin2 // HTTP/2
+	faults []filter.Finding
+	reused bool // it was there before, and may have died meanwhile
+}
+
+// server returns the address of the other end.
+func (l *link) server() net.Addr {
+	if l.conn != nil {
+		return l.conn.c.RemoteAddr()
+	}
+	return l.two.server
+}
+
+// putBack gives back a link that nothing was sent on.
+func (l *link) putBack(t *Transport) {
+	if l.conn != nil {
+		t.pool.put(l.conn, time.Now())
+	}
+}
+
+// destination finds out where q goes.
+func (t *Transport) destination(c *Caller, q *message.Request) (d destination, err error) {
+	d.port, _ = portOf(q)
+	b := c.key[:0]
+	if q.Dial != "" {
+		b = appendClean(b, q.Dial)
+	} else {
+		b = appendClean(b, q.Host)
+	}
+	if t.parent != nil {
+		if d.toParent, err = t.byParent(hostOf(b), d.port); err != nil {
+			return d, err
+		}
+	}
+	b = appendPort(b, d.port)
+	switch {
+	case q.Scheme == "https":
+		d.tls, d.through = c.TLS, true
+		if d.tls == nil {
+			d.tls = browserTLS(q)
+		}
+		b = append(append(append(b, '|'), d.tls.ServerName...), '|')
+		b = append(b, d.tls.Name...)
+		if d.tls.HTTP2 {
+			b = append(b, "|h2"...)
+		}
+	case d.toParent: // one connection carries requests to any host
+		b = append(b[:0], t.parent.addr...)
+	}
+	c.key = b
+	return d, nil
+}
+
+// hostOf is a host as in a URL without brackets.
+func hostOf(b []byte) string {
+	if len(b) > 1 && b[0] == '[' {
+		b = b[1 : len(b)-1]
+	}
+	return string(b)
+}
+
+// browserTLS is how a browser begins TLS for q.
+func browserTLS(q *message.Request) *TLS {
+	host := hostOf(appendClean(nil, q.Host))
+	s := &TLS{Name: host, ServerName: host, HTTP2: q.Upgrade == nil}
+	if _, err := netip.ParseAddr(host); err == nil {
+		s.ServerName = ""
+	}
+	return s
+}
+
+// byParent says whether host is reached through the parent, and refuses what
+// can be refused here although the name is resolved there.
+func (t *Transport) byParent(host string, port uint16) (bool, error) {
+	if !t.viaParent(host) {
+		return false, nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		err := t.guard.allowed(netip.AddrPortFrom(a, port))
+		if err != nil {
+			t.counters.add(private)
+		}
+		return true, err
+	}
+	if isLocalhost(host) {
+		t.counters.add(private)
+		return true, &Refused{"localhost is the gateway itself"}
+	}
+	return true, nil
+}
+
+// connect returns a connection to d; with fresh, a new one.
+func (t *Transport) connect(ctx context.Context, c *Caller, d *destination, fresh bool) (link, error) {
+	if !fresh {
+		if u := t.pool.get(c.key, time.Now()); u != nil {
+			t.counters.add(reused)
+			return link{conn: u, faults: u.faults, reused: true}, nil
+		}
+		if d.tls != nil && d.tls.HTTP2 {
+			if o := t.two.get(string(c.key)); o != nil {
+				return link{two: o, faults: o.faults, reused: true}, nil
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := c.hold(closeFunc(cancel)); err != nil {
+		return link{}, err
+	}
+	l, err := t.open(ctx, c, d)
+	if err != nil && d.tls != nil && !d.tls.HTTP2 && wantsOther(err) { // it speaks HTTP/2 alone, and we can translate
+		d.tls.HTTP2 = true
+		c.key = append(c.key, "|h2"...)
+		if o := t.two.get(string(c.key)); o != nil {
+			return link{two: o, faults: o.faults, reused: true}, nil
+		}
+		return t.open(ctx, c, d)
+	}
+	return l, err
+}
+
+// open makes a new connection to d.
+func (t *Transport) open(ctx context.Context, c *Caller, d *destination) (link, error) {
+	addr, _, _ := strings.Cut(string(c.key), "|")
+	u, err := t.dial(ctx, addr, d, c.Passed)
+	if err != nil {
+		return link{}, err
+	}
+	u.key = string(c.key)
+	if d.tls == nil {
+		return link{conn: u}, nil
+	}
+	if err := t.secure(ctx, c, u, d.tls); err != nil {
+		u.Close()
+		return link{}, err
+	}
+	if tc := u.c.(*tls.Conn); tc.ConnectionState().NegotiatedProtocol == protocolH2 {
+		o, err := t.two.put(u.key, tc, u)
+		if err != nil {
+			u.Close()
+			return link{}, err
+		}
+		return link{two: o, faults: o.faults}, nil
+	}
+	return link{conn: u, faults: u.faults}, nil
+}
+
+// wantsOther says whether an origin speaks none of the protocols it was
+// offered (RFC 7301, 3.2).
+func wantsOther(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error" && strings.Contains(op.Err.Error(), "no application protocol")
+}
+
+// dial connects to addr (host:port), which may be the parent's.
+// passed is Caller.Passed.
+func (t *Transport) dial(ctx context.Context, addr string, d *destination, passed []byte) (*conn, error) {
+	if !d.toParent {
+		return t.dialTCP(ctx, &t.dialer, addr)
+	}
+	u, err := t.dialTCP(ctx, &t.direct, t.parent.addr)
+	if err != nil || !d.through {
+		return u, err
+	}
+	if err := t.throughParent(u, addr, passed); err != nil {
+		u.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
+// dialTCP connects with a deadline; both address families are tried as RFC 8305
+// says.
+func (t *Transport) dialTCP(ctx context.Context, d *net.Dialer, addr string) (*conn, error) {
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err == nil && d == &t.dialer {
+		if err = t.guard.ownPort(c); err != nil {
+			c.Close()
+		}
+	}
+	if err != nil {
+		if _, ok := errors.AsType[*Refused](err); ok {
+			t.counters.add(private)
+		} else {
+			t.counters.add(dialFailed)
+		}
+		return nil, err
+	}
+	t.counters.add(dialed)
+	t.ports.add(c)
+	return newConn(c.(*net.TCPConn), t.head, t.relaxed)
+}
+
+// throughParent asks the parent proxy for a tunnel to a host and port.
+func (t *Transport) throughParent(u *conn, to string, passed []byte) error {
+	u.arm(time.Now(), t.answer)
+	b := append(append([]byte("CONNECT "), to...), " HTTP/1.1\r\n"...)
+	b = appendField(b, "Host", []byte(to))
+	if t.via != "" {
+		b = appendField(b, "Via", []byte(t.via))
+	}
+	b = t.appendMark(b, passed)
+	if auth := t.parent.auth; auth != "" {
+		b = appendField(b, "Proxy-Authorization", []byte(auth))
+	}
+	if _, err := u.c.Write(append(b, "\r\n"...)); err != nil {
+		return err
+	}
+	var s message.Response
+	if err := u.r.ReadResponse(&s, "CONNECT"); err != nil {
+		return err
+	}
+	if s.Status/100 != 2 {
+		return fmt.Errorf("the parent proxy answered CONNECT with %d", s.Status)
+	}
+	return nil
+}
+
+// Tunnel connects to host, through the parent if need be, for bytes that are
+// nobody's business. first is what came already. Caller.Abort closes it until
+// the next request.
+func (t *Transport) Tunnel(ctx context.Context, host string, port uint16) (c net.Conn, first []byte, err error) {
+	caller, _ := ctx.Value(callerKey{}).(*Caller)
+	if caller == nil {
+		caller = new(Caller)
+	}
+	b := appendClean(nil, host)
+	d := destination{port: port, through: true}
+	if t.parent != nil {
+		if d.toParent, err = t.byParent(hostOf(b), port); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := caller.hold(closeFunc(cancel)); err != nil {
+		return nil, nil, err
+	}
+	caller.Server, caller.Parent = netip.Addr{}, false
+	u, err := t.dial(ctx, string(appendPort(b, port)), &d, caller.Passed)
+	if err != nil {
+		caller.refusedBy(err, d.toParent)
+		return nil, nil, err
+	}
+	caller.sentTo(u.c.RemoteAddr(), d.toParent)
+	if err := caller.hold(u.c); err != nil {
+		return nil, nil, err
+	}
+	u.c.SetDeadline(time.Time{})
+	return u.c, u.r.Buffered(), nil
+}
+
+// Meet connects to the origin of q, unless there is a connection, and returns
+// what is wrong with its certificate. The connection waits for a request.
+func (t *Transport) Meet(ctx context.Context, q *message.Request) ([]filter.Finding, error) {
+	c, r := begin(ctx, t, q)
+	d, err := t.destination(c, q)
+	if err != nil {
+		return nil, r.fail(err)
+	}
+	l, err := t.connect(ctx, c, &d, false)
+	if err == nil {
+		l.putBack(t)
+	}
+	return l.faults, r.fail(err)
+}

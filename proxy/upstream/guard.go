@@ -1,0 +1,133 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+)
+
+// A Refused is an address that no request may reach. Why is for the client.
+type Refused struct{ Why string }
+
+func (e *Refused) Error() string { return e.Why }
+
+// A guard says which addresses may be reached.
+type guard struct {
+	private []netip.Prefix
+	own     []netip.AddrPort
+}
+
+var (
+	shared    = netip.MustParsePrefix("100.64.0.0/10")  // RFC 6598
+	thisNet   = netip.MustParsePrefix("0.0.0.0/8")      // RFC 1122: "this network"; Linux connects to itself
+	reserved  = netip.MustParsePrefix("240.0.0.0/4")    // RFC 1112, broadcast with it
+	ietf      = netip.MustParsePrefix("192.0.0.0/24")   // RFC 6890
+	bench     = netip.MustParsePrefix("198.18.0.0/15")  // RFC 2544
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
+	nat64own  = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215
+	sixToFour = netip.MustParsePrefix("2002::/16")      // RFC 3056
+	siteLocal = netip.MustParsePrefix("fec0::/10")      // RFC 3879
+	compat    = netip.MustParsePrefix("::/96")          // RFC 4291: IPv4-compatible
+)
+
+// inner returns the IPv4 address that an IPv6 address stands for, or the
+// address itself: 64:ff9b::7f00:1 is a way to write 127.0.0.1 where a
+// translator listens.
+func inner(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	b := a.As16()
+	switch {
+	case a.Is4():
+	case nat64.Contains(a):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case sixToFour.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	case compat.Contains(a) && a != netip.IPv6Unspecified() && a != netip.IPv6Loopback():
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	}
+	return a
+}
+
+// public says whether an address belongs to the internet at large.
+func public(a netip.Addr) bool {
+	if a = inner(a); !a.IsGlobalUnicast() || a.IsPrivate() {
+		return false // global unicast leaves out loopback, link-local, multicast, unspecified
+	}
+	for _, p := range [...]netip.Prefix{shared, thisNet, reserved, ietf, bench, nat64own, siteLocal} {
+		if p.Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// allowed says whether a request may reach to. The error is for the client.
+func (g *guard) allowed(to netip.AddrPort) error {
+	a := to.Addr().Unmap().WithZone("")
+	for _, own := range g.own {
+		if own.Port() != to.Port() {
+			continue
+		}
+		if o := own.Addr().Unmap(); o == a || o == inner(a) || o.IsUnspecified() && (inner(a).IsLoopback() || inner(a).IsUnspecified()) {
+			return &Refused{"this address belongs to the gateway itself"}
+		}
+	}
+	if a.IsUnspecified() || a.IsMulticast() {
+		return &Refused{fmt.Sprintf("%s is not an address of a host", a)}
+	}
+	if public(a) {
+		return nil
+	}
+	for _, p := range g.private {
+		if p.Contains(a) || p.Contains(inner(a)) {
+			return nil
+		}
+	}
+	return &Refused{fmt.Sprintf("%s is in a private network", a)}
+}
+
+// control is a net.Dialer's Control: it sees the address a name resolved to,
+// right before the connection is made, so that a name server which answers
+// differently the second time gains nothing.
+func (g *guard) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("dial to %q: %w", address, err)
+	}
+	return g.allowed(to)
+}
+
+// DialPublic connects to where strangers point, such as a certificate that
+// names where its issuer's is: addresses no request may reach are refused.
+func (c *Config) DialPublic(ctx context.Context, network, addr string) (net.Conn, error) {
+	g := guard{private: c.Private, own: c.Own}
+	d := net.Dialer{Timeout: c.Dial.Or(defaultDial), Control: g.control}
+	return d.DialContext(ctx, network, addr)
+}
+
+// Reachable says whether connections to an address are made. The error is for
+// the client.
+func (c *Config) Reachable(to netip.AddrPort) error {
+	return (&guard{private: c.Private, own: c.Own}).allowed(to)
+}
+
+// ownPort says whether a connection that was just made ends on this machine at
+// a port of ours, which is how a listener on all addresses is recognised.
+func (g *guard) ownPort(n net.Conn) error {
+	to, ok := n.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return nil
+	}
+	from, ok := n.LocalAddr().(*net.TCPAddr)
+	if !ok || !to.IP.Equal(from.IP) {
+		return nil
+	}
+	for _, own := range g.own {
+		if int(own.Port()) == to.Port && own.Addr().IsUnspecified() {
+			return &Refused{"this address belongs to the gateway itself"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,425 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// HTTP/2 towards origins, for clients that speak it too: requests are streams
+// of connections that many share.
+
+// An origin2 is an HTTP/2 connection to an origin.
+type origin2 struct {
+	cc       *http2.ClientConn
+	asked    bool        // the origin asked for a client certificate
+	answered atomic.Bool // it has answered a request here
+	server   net.Addr
+	faults   []filter.Finding
+}
+
+// origins2 are the connections by the key they would have in the pool.
+type origins2 struct {
+	transport *http2.Transport
+	mu        sync.Mutex
+	byKey     map[string][]*origin2
+}
+
+func (s *origins2) init(head int, idle, answer, dial time.Duration) {
+	s.byKey = map[string][]*origin2{}
+	s.transport = &http2.Transport{
+		DisableCompression: true, MaxHeaderListSize: uint32(head),
+		IdleConnTimeout: idle, ReadIdleTimeout: answer, PingTimeout: dial,
+	}
+}
+
+// get returns a connection with room for one more stream, or nil.
+func (s *origins2) get(key string) *origin2 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.byKey[key]
+	for i := 0; i < len(list); {
+		st := list[i].cc.State()
+		if st.Closed || st.Closing {
+			list = append(list[:i], list[i+1:]...)
+			continue
+		}
+		if list[i].cc.CanTakeNewRequest() {
+			s.byKey[key] = list
+			return list[i]
+		}
+		i++
+	}
+	s.byKey[key] = list
+	if len(list) == 0 {
+		delete(s.byKey, key)
+	}
+	return nil
+}
+
+func (s *origins2) put(key string, tc *tls.Conn, u *conn) (*origin2, error) {
+	cc, err := s.transport.NewClientConn(tc)
+	if err != nil {
+		return nil, err
+	}
+	o := &origin2{cc: cc, asked: u.asked, server: tc.RemoteAddr(), faults: u.faults}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byKey[key] = append(s.byKey[key], o)
+	return o, nil
+}
+
+// sweep forgets connections that have ended; their own timer ends idle ones.
+func (s *origins2) sweep(all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, list := range s.byKey {
+		live := list[:0]
+		for _, o := range list {
+			if all {
+				o.cc.Close()
+			}
+			if st := o.cc.State(); !st.Closed {
+				live = append(live, o)
+			}
+		}
+		if s.byKey[key] = live; len(live) == 0 {
+			delete(s.byKey, key)
+		}
+	}
+}
+
+// askTwo sends the request as a stream of o and takes over the head of the
+// response.
+func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	b := &body2{r: r, cancel: cancel}
+	r.body = b
+	if r.t.answer > 0 {
+		b.silence = time.AfterFunc(r.t.answer, func() { b.silent.Store(true); cancel() })
+	}
+	if err := r.c.hold(closeFunc(cancel)); err != nil {
+		return false, err
+	}
+	h := hints{r: r, heads: make(chan *message.Response, 8), over: make(chan struct{})}
+	req, err := b.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: h.got}))
+	if err != nil {
+		return false, err
+	}
+	res, err := o.cc.RoundTrip(req)
+	if failed := h.end(); err == nil && failed != nil {
+		err = failed
+		res.Body.Close()
+	}
+	if err != nil {
+		if o.asked && !o.answered.Load() && o.cc.State().Closed && b.explain(err) == err {
+			// The refusal may end the connection before the request has a
+			// stream, and x/net then keeps the alert to itself.
+			return h.any, &HandshakeError{err, true}
+		}
+		return h.any, explainAsked(b.explain(err), o.asked)
+	}
+	o.answered.Store(true)
+	b.res = res
+	r.takeOver(res)
+	return true, nil
+}
+
+// takeOver makes r's head of an HTTP/2 response.
+func (r *reply) takeOver(res *http.Response) {
+	s := &r.Response
+	*s = message.Response{Status: res.StatusCode, Reason: []byte(http.StatusText(res.StatusCode)), Proto: 20, Fields: s.Fields[:0]}
+	for name, values := range res.Header {
+		switch name {
+		case "Connection", "Transfer-Encoding", "Keep-Alive", "Upgrade":
+			continue
+		}
+		for _, v := range values {
+			s.Add(name, v)
+		}
+	}
+	b := r.body.(*body2)
+	switch {
+	case r.q.Method == http.MethodHead || s.Status == http.StatusNoContent || s.Status == http.StatusNotModified:
+		b.left = 0
+	case res.ContentLength < 0 || len(res.Trailer) > 0:
+		b.left = message.Chunked
+		s.Del("Content-Length")
+	default:
+		b.left = res.ContentLength
+	}
+	s.Length = b.left
+}
+
+// A body2 is the body of a response that is a stream of HTTP/2, and of the
+// request it answers.
+type body2 struct {
+	r       *reply
+	cancel  context.CancelFunc
+	res     *http.Response
+	left    int64 // as in Response.Length
+	trailer message.Fields
+
+	silence *time.Timer // ends the stream; nil for never
+	silent  atomic.Bool // it has
+
+	reading sync.Mutex  // of the request's body
+	sent    atomic.Bool // all of it
+	closed  bool        // nothing is read of it any more; reading
+	failed  atomic.Pointer[BodyError]
+}
+
+// explain is err of x/net, as what it means.
+func (b *body2) explain(err error) error {
+	failed := b.failed.Load()
+	switch {
+	case failed != nil:
+		return failed
+	case b.silent.Load():
+		return os.ErrDeadlineExceeded
+	}
+	return err
+}
+
+// moved says that the stream is not silent.
+func (b *body2) moved() {
+	if b.silence != nil {
+		b.silence.Reset(b.r.t.answer)
+	}
+}
+
+// request is the request of r for x/net.
+func (b *body2) request(ctx context.Context) (*http.Request, error) {
+	q := b.r.q
+	host := string(appendHost(nil, q.Host))
+	if port, usual := portOf(q); port != usual {
+		host += ":" + strconv.Itoa(int(port))
+	}
+	u := &url.URL{Scheme: "https", Host: host, Opaque: string(q.Path)}
+	if strings.HasPrefix(u.Opaque, "//") { // Opaque would be read as a host
+		var err error
+		if u, err = url.ParseRequestURI(u.Opaque); err != nil {
+			return nil, err
+		}
+		u.Scheme, u.Host = "https", host
+	}
+	req := (&http.Request{Method: q.Method, URL: u, Host: host, Header: make(http.Header, len(q.Fields)+1)}).WithContext(ctx)
+	for _, f := range q.Fields {
+		switch name := textproto.CanonicalMIMEHeaderKey(string(f.Name)); name {
+		case "Content-Length", "Host", "Transfer-Encoding", "Connection":
+		default:
+			req.Header[name] = append(req.Header[name], string(f.Value))
+		}
+	}
+	if strings.HasPrefix(req.Header.Get("Content-Type"), "application/grpc") {
+		req.Header.Set("Te", "trailers")
+	}
+	if q.Expect {
+		req.Header.Set("Expect", "100-continue")
+	}
+	if req.Header["User-Agent"] == nil {
+		req.Header["User-Agent"] = nil // none of its own
+	}
+	if q.Body == nil {
+		return req, nil
+	}
+	req.Trailer = http.Header{}
+	for _, list := range req.Header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			req.Trailer[textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name))] = nil
+		}
+	}
+	req.Header.Del("Trailer") // x/net makes one
+	req.Body, req.ContentLength = &sent2{b, req.Trailer}, q.Length
+	return req, nil
+}
+
+// A sent2 is the body of the request for x/net, which may read it after the
+// response has come.
+type sent2 struct {
+	b       *body2
+	trailer http.Header
+}
+
+func (s *sent2) Read(p []byte) (int, error) {
+	b := s.b
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.closed {
+		return 0, io.EOF
+	}
+	q := b.r.q
+	n, err := q.Body.Read(p)
+	b.moved()
+	switch {
+	case q.Body.Done():
+		b.sent.Store(true)
+		for _, f := range q.Body.Trailer() {
+			name := textproto.CanonicalMIMEHeaderKey(string(f.Name))
+			if _, announced := s.trailer[name]; announced {
+				s.trailer[name] = append(s.trailer[name], string(f.Value))
+			}
+		}
+	case err != nil:
+		b.failed.Store(&BodyError{err})
+	}
+	return n, err
+}
+
+func (s *sent2) Close() error { return nil }
+
+// Read implements [message.Body].
+func (b *body2) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := b.res.Body.Read(p)
+	b.moved()
+	if b.left > 0 {
+		b.left -= int64(n)
+	}
+	if err == io.EOF {
+		if b.left > 0 {
+			return n, io.ErrUnexpectedEOF
+		}
+		b.left = 0
+		for name, values := range b.res.Trailer {
+			for _, v := range values {
+				b.trailer.Add(name, v)
+			}
+		}
+	} else if err != nil {
+		err = b.explain(err)
+	}
+	return n, err
+}
+
+// Ready implements [message.Body]: what has come is x/net's.
+func (b *body2) Ready(dst [][]byte) [][]byte { return dst }
+
+// Skip implements [message.Body].
+func (b *body2) Skip(int) {}
+
+// Copy implements [message.Body].
+func (b *body2) Copy(w io.Writer, max int64) (n int64, err error) {
+	block := blocks.Get().(*[blockSize]byte)
+	defer blocks.Put(block)
+	for n < max {
+		m, err := b.Read(block[:min(blockSize, max-n)])
+		if m > 0 {
+			k, err := w.Write(block[:m])
+			n += int64(k)
+			if err != nil {
+				return n, err
+			}
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (b *body2) Left() int64 { return b.left }
+
+// Done implements [message.Body].
+func (b *body2) Done() bool { return b.left == 0 }
+
+// Trailer implements [message.Body].
+func (b *body2) Trailer() message.Fields { return b.trailer }
+
+// Close implements [message.Body].
+func (b *body2) Close() error {
+	if b.silence != nil {
+		b.silence.Stop()
+	}
+	b.cancel()
+	if b.res != nil {
+		b.res.Body.Close()
+	}
+	if q := b.r.q; q.Body != nil {
+		if !b.reading.TryLock() {
+			if !b.sent.Load() { // x/net waits for more of it
+				q.Body.Close()
+			}
+			b.reading.Lock()
+		}
+		b.closed = true
+		b.reading.Unlock()
+	}
+	return nil
+}
+
+// hints are the 1xx responses to a request, on their way to its caller. The
+// connection's reader, which gets them, must not wait for one caller.
+type hints struct {
+	r      *reply
+	heads  chan *message.Response
+	begin  sync.Once
+	over   chan struct{}
+	any    bool
+	failed error
+	wg     sync.WaitGroup
+}
+
+// got passes one on, unless too many wait already.
+func (h *hints) got(code int, header textproto.MIMEHeader) error {
+	s := &message.Response{Status: code, Reason: []byte(http.StatusText(code)), Proto: 20}
+	for name, values := range header {
+		for _, v := range values {
+			s.Add(name, v)
+		}
+	}
+	h.begin.Do(func() { h.any = true; h.wg.Go(h.pass) })
+	select {
+	case h.heads <- s:
+	default:
+	}
+	return nil
+}
+
+func (h *hints) pass() {
+	for {
+		var s *message.Response
+		select {
+		case s = <-h.heads:
+		case <-h.over:
+			select {
+			case s = <-h.heads:
+			default:
+				return
+			}
+		}
+		if h.r.c.Interim != nil && h.failed == nil {
+			h.failed = h.r.c.Interim(s)
+		}
+	}
+}
+
+// end waits until all have been passed on.
+func (h *hints) end() error {
+	close(h.over)
+	h.begin.Do(func() {}) // none begins any more
+	h.wg.Wait()
+	return h.failed
+}

@@ -1,0 +1,287 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"shuultuur/message"
+)
+
+const slowest = 16 << 10 // bytes a second that an origin must keep up, beside Config.Answer
+
+// A reply is a response under way, and its body.
+type reply struct {
+	message.Response
+	t       *Transport
+	c       *Caller
+	q       *message.Request
+	conn    *conn        // nil once it has been given back
+	body    message.Body // of conn's reader or of an HTTP/2 stream; nil when nothing is left to read
+	upload  upload
+	trailer message.Fields
+	unwatch func() bool
+}
+
+// Switched is implemented by the Body of a response with status 101.
+type Switched interface {
+	// Conn returns the connection and what has been read from it already. It
+	// belongs to the caller from then on; Caller.Abort closes it until the next
+	// request.
+	Conn() (c net.Conn, first []byte)
+}
+
+// begin makes r the reply to q.
+func (r *reply) begin(t *Transport, c *Caller, q *message.Request) {
+	*r = reply{Response: r.Response, t: t, c: c, q: q, upload: r.upload}
+	r.upload.begin(r)
+}
+
+// fail ends r, and returns err or what caused it.
+func (r *reply) fail(err error) error {
+	failed := r.upload.stop()
+	r.end()
+	if e, ok := errors.AsType[*BodyError](failed); ok {
+		return e
+	}
+	return err
+}
+
+// ask sends the request over l and reads the head of the response. received
+// says whether any of it came.
+func (r *reply) ask(ctx context.Context, l *link, toParent bool) (received bool, err error) {
+	if l.two != nil {
+		if received, err = r.askTwo(ctx, l.two); err == nil {
+			r.Body = r
+			r.release()
+		}
+		return received, err
+	}
+	r.conn = l.conn
+	if err := r.c.hold(r.conn); err != nil {
+		return false, err
+	}
+	r.conn.arm(time.Now(), r.t.answer)
+	if err := r.send(toParent); err != nil && r.q.Body == nil {
+		return false, r.conn.explain(err)
+	}
+	// A body that could not be sent may have a response all the same (413).
+	if received, err = r.receive(); err != nil {
+		return received, r.conn.explain(err)
+	}
+	if r.Body != nil {
+		r.body = r.Body
+	}
+	r.Body = r
+	if r.Status != 101 {
+		r.release()
+	} else if !r.upload.finished() {
+		return true, &message.Error{Status: 502, Reason: "it switches protocols before it has the request"}
+	}
+	return true, nil
+}
+
+// send writes the head, with the body where that is at hand.
+func (r *reply) send(toParent bool) error {
+	block := r.t.heads.Get().(*[headSize]byte)
+	defer r.t.heads.Put(block)
+	q := r.q
+	out := r.t.appendHead(block[:0], q, toParent, r.c.Passed)
+	if q.Body == nil {
+		_, err := r.conn.c.Write(out)
+		return err
+	}
+	parts := q.Body.Ready(r.upload.parts[:0])
+	r.upload.parts = parts
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	if q.Length > 0 && int64(n) >= q.Length && len(out)+n <= len(block) {
+		for _, p := range parts {
+			out = append(out, p...)
+		}
+		q.Body.Skip(n)
+		clear(parts)
+		_, err := r.conn.c.Write(out)
+		return err
+	}
+	clear(parts)
+	_, err := r.conn.c.Write(out)
+	if err == nil {
+		r.upload.start(r)
+	}
+	return err
+}
+
+// receive reads the head of the response, and passes on those before it.
+func (r *reply) receive() (received bool, err error) {
+	in := r.conn.r
+	for n := range 32 {
+		if err := in.ReadResponse(&r.Response, r.q.Method); err != nil {
+			e, _ := errors.AsType[*message.Error](err)
+			return n > 0 || e != nil || len(in.Buffered()) > 0, err
+		}
+		if r.Status >= 200 || r.Status == 101 {
+			return true, nil
+		}
+		if r.c.Interim != nil {
+			if err := r.c.Interim(&r.Response); err != nil {
+				return true, err
+			}
+		}
+	}
+	return true, &message.Error{Status: 502, Reason: "too many 1xx responses"}
+}
+
+// release gives the connection back as soon as nothing of this response is
+// left on it. That is before the last bytes go to the client, whose next
+// request may come before we are back from writing.
+func (r *reply) release() {
+	if r.body != nil && !r.body.Done() {
+		return
+	}
+	if r.body != nil {
+		// The trailer is the reader's, which the next request may have.
+		for _, f := range r.body.Trailer() {
+			r.trailer = append(r.trailer, message.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
+		}
+		r.body.Close()
+		r.body = nil
+	}
+	if r.conn == nil || r.Response.Close || r.Status == 101 || !r.upload.finished() || r.upload.err != nil {
+		return
+	}
+	u := r.conn
+	r.conn = nil
+	_ = r.c.hold(nil) // fails for something only
+	r.t.pool.put(u, time.Now())
+}
+
+// end closes what has not been given back.
+func (r *reply) end() {
+	if r.unwatch != nil {
+		r.unwatch()
+		r.unwatch = nil
+	}
+	if r.body != nil {
+		r.body.Close()
+		r.body = nil
+	}
+	if r.conn != nil {
+		r.conn.Close()
+		r.conn = nil
+	}
+	_ = r.c.hold(nil) // fails for something only
+}
+
+// Close implements [message.Body].
+func (r *reply) Close() error {
+	if r.c == nil {
+		return nil
+	}
+	if failed := r.upload.stop(); r.body == nil && failed == nil {
+		r.release() // the request's body may have ended since
+	}
+	r.end()
+	return nil
+}
+
+// Conn implements [Switched].
+func (r *reply) Conn() (net.Conn, []byte) {
+	u := r.conn
+	r.conn = nil
+	u.c.SetDeadline(time.Time{})
+	return u.c, u.r.Buffered()
+}
+
+// Read implements [message.Body].
+func (r *reply) Read(p []byte) (int, error) {
+	if r.body == nil {
+		return 0, io.EOF
+	}
+	if r.conn != nil {
+		r.conn.arm(time.Now(), r.t.answer)
+	}
+	n, err := r.body.Read(p)
+	r.release()
+	if n > 0 && err == io.EOF {
+		err = nil
+	}
+	return n, err
+}
+
+// Ready implements [message.Body].
+func (r *reply) Ready(dst [][]byte) [][]byte {
+	if r.body == nil {
+		return dst
+	}
+	return r.body.Ready(dst)
+}
+
+// Skip implements [message.Body].
+func (r *reply) Skip(n int) {
+	if n > 0 {
+		r.body.Skip(n)
+		r.release()
+	}
+}
+
+// Copy implements [message.Body].
+func (r *reply) Copy(w io.Writer, max int64) (int64, error) {
+	if r.body == nil {
+		return 0, nil
+	}
+	if r.conn != nil {
+		step := min(max, r.body.Left())
+		if step < 0 { // not known
+			step = min(max, 64<<10)
+		}
+		r.conn.arm(time.Now(), r.t.patience(step))
+	}
+	n, err := r.body.Copy(w, max)
+	r.release()
+	return n, err
+}
+
+// Left implements [message.Body].
+func (r *reply) Left() int64 {
+	if r.body == nil {
+		return 0
+	}
+	return r.body.Left()
+}
+
+// Done implements [message.Body].
+func (r *reply) Done() bool { return r.body == nil || r.body.Done() }
+
+// Trailer implements [message.Body].
+func (r *reply) Trailer() message.Fields { return r.trailer }
+
+// patience is how long n bytes may take.
+func (t *Transport) patience(n int64) time.Duration {
+	if t.answer == 0 {
+		return 0
+	}
+	return t.answer + time.Duration(n/slowest)*time.Second
+}
+
+// begin returns the Caller of ctx, or a new one, and its reply to q.
+func begin(ctx context.Context, t *Transport, q *message.Request) (*Caller, *reply) {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	watched := c != nil && ctx == context.Context(&c.ctx)
+	if c == nil {
+		c = new(Caller)
+	}
+	c.Note, c.Server, c.Parent = "", netip.Addr{}, false
+	r := &c.reply
+	r.begin(t, c, q)
+	if !watched {
+		r.unwatch = context.AfterFunc(ctx, c.Abort)
+	}
+	return c, r
+}

@@ -1,0 +1,159 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// CertificateCheck is the name under which faults of certificates are found.
+const CertificateCheck = "certificate"
+
+// A HandshakeError is TLS that an origin and we could not agree on.
+type HandshakeError struct {
+	Err   error
+	Asked bool // it asked for a client certificate
+}
+
+func (e *HandshakeError) Error() string {
+	if e.Asked {
+		return "TLS with the origin: " + e.Err.Error() + " (it asked for a client certificate: let this host through with an allow rule on its name)"
+	}
+	return "TLS with the origin: " + e.Err.Error()
+}
+
+func (e *HandshakeError) Unwrap() error { return e.Err }
+
+// secure starts TLS on u and looks at the origin's certificate.
+func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) error {
+	conf := t.tls.Clone()
+	conf.ServerName = how.ServerName
+	if hostIn(t.oldTLS, how.Name) {
+		conf.MinVersion, conf.CipherSuites = tls.VersionTLS10, oldSuites()
+	}
+	if how.HTTP2 {
+		conf.NextProtos = []string{protocolH2, "http/1.1"}
+	}
+	if how.ServerName == "" { // nothing to send, but a key for the session cache
+		conf.ServerName = how.Name
+		if _, err := netip.ParseAddr(how.Name); err != nil {
+			conf.ServerName = ""
+		}
+	}
+	conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		u.asked = true
+		return new(tls.Certificate), nil
+	}
+	u.wire = &wire{Conn: u.c, raw: u.raw}
+	tc := tls.Client(u.wire, conf)
+	if t.dialTime > 0 {
+		u.c.SetDeadline(time.Now().Add(t.dialTime))
+	}
+	if err := tc.HandshakeContext(ctx); err != nil {
+		return &HandshakeError{err, u.asked}
+	}
+	u.c.SetDeadline(time.Time{})
+	u.until = time.Time{}
+	u.c = tc
+	u.r = message.NewReader(tc, readSize, t.head)
+	u.r.Relax(t.relaxed)
+	if u.asked {
+		c.Note = "the origin asks for a client certificate"
+	}
+	v := t.verifier.Load()
+	if v == nil {
+		return errors.New("TLS with the origin: nobody looks at certificates")
+	}
+	for _, f := range v.Verify(ctx, how.Name, tc.ConnectionState()).Faults {
+		u.faults = append(u.faults, filter.Finding{Check: CertificateCheck, Category: string(f.Kind), Evidence: f.Detail})
+	}
+	if len(u.faults) > 0 {
+		t.counters.add(certFaults)
+	}
+	return nil
+}
+
+// oldSuites are all cipher suites there are but RC4: with RSA key exchange, CBC
+// and SHA-1 too.
+func oldSuites() (list []uint16) {
+	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		if !strings.Contains(s.Name, "RC4") {
+			list = append(list, s.ID)
+		}
+	}
+	return list
+}
+
+// explain is err of a connection, as what it means. In TLS 1.3 an origin
+// refuses a client without a certificate after the handshake: its alert, or the
+// end of the connection, is the answer to the first request.
+func (u *conn) explain(err error) error { return explainAsked(err, u.asked) }
+
+func explainAsked(err error, asked bool) error {
+	if !asked || err == nil {
+		return err
+	}
+	op, _ := errors.AsType[*net.OpError](err)
+	alert := op != nil && op.Op == "remote error"
+	if alert || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return &HandshakeError{err, true}
+	}
+	return err
+}
+
+// A wire is a connection under TLS that can be looked at without waiting.
+type wire struct {
+	net.Conn
+	raw  syscall.RawConn
+	look bool
+}
+
+func (w *wire) Read(p []byte) (n int, err error) {
+	if !w.look {
+		return w.Conn.Read(p)
+	}
+	failed := w.raw.Control(func(fd uintptr) {
+		for {
+			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
+				return
+			}
+		}
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case err == syscall.EAGAIN:
+		return 0, nothing{}
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// quietTLS says whether nothing of use has come: session tickets may have.
+func (u *conn) quietTLS() bool {
+	u.wire.look = true
+	defer func() { u.wire.look = false }()
+	var b [1]byte
+	n, err := u.c.Read(b[:])
+	return n == 0 && errors.Is(err, nothing{})
+}
+
+// nothing is the error of a look that found nothing to read. To crypto/tls it
+// is one that passes.
+type nothing struct{}
+
+func (nothing) Error() string   { return "nothing to read" }
+func (nothing) Timeout() bool   { return true }
+func (nothing) Temporary() bool { return true }

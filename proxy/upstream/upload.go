@@ -1,0 +1,172 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"shuultuur/message"
+)
+
+// An upload is a request body on its way, in a goroutine of its own: the origin
+// may answer before it has read everything, and a body announced with Expect
+// only comes when the origin's 100 has been passed on.
+type upload struct {
+	t       *Transport
+	q       *message.Request
+	conn    *conn
+	running bool
+	done    chan error // of the one that is running
+	err     error      // of the one that has ended
+	line    []byte
+	parts   [][]byte
+}
+
+// A BodyError is a failure of the request's body: of the client, not of the
+// origin.
+type BodyError struct{ Err error }
+
+func (e *BodyError) Error() string { return "reading the request's body: " + e.Err.Error() }
+func (e *BodyError) Unwrap() error { return e.Err }
+
+// begin makes s ready for the request that r answers.
+func (s *upload) begin(r *reply) {
+	s.t, s.q, s.running, s.err = r.t, r.q, false, nil
+}
+
+// start begins to send the body; the head is out.
+func (s *upload) start(r *reply) {
+	if s.done == nil {
+		s.done = make(chan error, 1)
+	}
+	s.conn, s.running = r.conn, true
+	go func() {
+		err := s.copySafely()
+		s.done <- err
+		if _, ok := errors.AsType[*BodyError](err); ok {
+			s.conn.Close() // wakes up who waits for the response, which cannot come
+		}
+	}()
+}
+
+// copySafely is copy, a panic of which ends this request only.
+func (s *upload) copySafely() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.t.counters.add(panics)
+			err = fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	return s.copy()
+}
+
+// finished says whether no upload is under way.
+func (s *upload) finished() bool {
+	if !s.running {
+		return true
+	}
+	select {
+	case s.err = <-s.done:
+		s.running = false
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends an upload that is still under way, which costs the connection and
+// the body, and returns how it went. It waits a moment for one that is about to
+// end: the response often comes before the upload is back from writing the last
+// bytes of the request.
+func (s *upload) stop() error {
+	if s.finished() {
+		return s.err
+	}
+	timer := time.NewTimer(10 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case s.err = <-s.done:
+		s.running = false
+		return s.err
+	case <-timer.C:
+	}
+	s.q.Body.Close()
+	s.conn.Close()
+	<-s.done
+	s.running, s.err = false, net.ErrClosed
+	return nil
+}
+
+// copy sends the body. It shares the connection with whoever waits for the
+// response, but neither its reader nor the deadline remembered.
+func (s *upload) copy() error {
+	body, c := s.q.Body, s.conn.c
+	var armed time.Time
+	for last := body.Done(); !last; {
+		if now := time.Now(); s.t.answer > 0 && now.Sub(armed) > s.t.answer/8 {
+			armed = now
+			c.SetDeadline(now.Add(s.t.answer)) // the answer may take as long after the body
+		}
+		if s.q.Length != message.Chunked {
+			if _, err := body.Copy(c, blockSize); err != nil {
+				return blame(err)
+			}
+			last = body.Done()
+			continue
+		}
+		var err error
+		if last, err = s.chunk(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunk sends what comes next as one chunk, and says whether the body has ended
+// with it.
+func (s *upload) chunk() (last bool, err error) {
+	block := blocks.Get().(*[blockSize]byte)
+	defer blocks.Put(block)
+	n, err := s.q.Body.Read(block[:])
+	if err != nil && err != io.EOF {
+		return false, blame(err)
+	}
+	last = s.q.Body.Done()
+	s.line = s.line[:0]
+	if n > 0 {
+		s.line = message.AppendChunk(s.line, n)
+	}
+	size := len(s.line)
+	if n > 0 {
+		s.line = append(s.line, "\r\n"...)
+	}
+	if last {
+		s.line = message.AppendLastChunk(s.line, s.q.Body.Trailer())
+	}
+	bufs := net.Buffers(append(s.parts[:0], s.line[:size], block[:n], s.line[size:]))
+	s.parts = bufs
+	_, err = bufs.WriteTo(s.conn.c)
+	clear(s.parts)
+	return last, err
+}
+
+// blame tells a failure of the body from one of the origin.
+func blame(err error) error {
+	if _, ok := errors.AsType[*message.Error](err); ok {
+		return &BodyError{err}
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		OfBody()
+	}](err); ok {
+		return &BodyError{e}
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, os.ErrDeadlineExceeded) || ok && op.Op == "read" {
+		return &BodyError{err}
+	}
+	return err
+}
