@@ -1,0 +1,207 @@
+package capture
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"shuultuur/check/signature/engine"
+)
+
+// maxRatio bounds what a coding may make of a byte.
+const maxRatio = 2048
+
+// A bodyReader undoes the content codings of a body, as tolerantly as browsers.
+type bodyReader struct {
+	codings []string
+	limit   int
+	raw     []byte
+	out     []byte
+	done    bool
+}
+
+// newBodyReader reads a Content-Encoding with at most layers codings.
+func newBodyReader(coding string, layers, limit int) *bodyReader {
+	b := &bodyReader{limit: limit}
+	for c := range strings.SplitSeq(strings.ToLower(coding), ",") {
+		c = strings.TrimSpace(c)
+		switch {
+		case c == "" || c == "identity" || c == "none" || c == "inflate":
+		case strings.Contains(c, "gzip"):
+			b.codings = append(b.codings, "gzip")
+		case strings.Contains(c, "deflate"):
+			b.codings = append(b.codings, "deflate")
+		case c == "br" || c == "zstd":
+			b.codings = append(b.codings, c)
+		case strings.Contains(c, "lzma"):
+			b.codings = append(b.codings, "lzma")
+		}
+	}
+	if layers > 0 && len(b.codings) > layers {
+		b.codings = b.codings[len(b.codings)-layers:]
+	}
+	return b
+}
+
+// full says whether as much has come as rules see.
+func (b *bodyReader) full() bool { return len(b.raw) >= b.limit }
+
+func (b *bodyReader) write(p []byte) {
+	if room := b.limit - len(b.raw); len(p) > room {
+		p = p[:max(0, room)]
+	}
+	b.raw = append(b.raw, p...)
+	b.done = false
+}
+
+// decoded returns the body without its codings as far as that goes.
+func (b *bodyReader) decoded(bool) []byte {
+	if b.done {
+		return b.out
+	}
+	b.done = true
+	b.out = b.raw
+	for i := len(b.codings) - 1; i >= 0 && len(b.out) > 0; i-- {
+		out := b.undo(b.codings[i], b.out)
+		if len(out) == 0 {
+			break // not what it says it is
+		}
+		b.out = out
+	}
+	return b.out
+}
+
+func (b *bodyReader) undo(coding string, in []byte) []byte {
+	read := func(r io.Reader) []byte {
+		out, _ := io.ReadAll(io.LimitReader(r, int64(min(b.limit*20, len(in)*maxRatio)))) // what came before a fault counts
+		return out
+	}
+	switch coding {
+	case "gzip", "deflate":
+		if out := inflate(in, read); len(out) > 0 {
+			return out
+		}
+	case "br":
+		return read(brotli.NewReader(bytes.NewReader(in)))
+	case "zstd":
+		z, err := zstd.NewReader(bytes.NewReader(in), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+		if err != nil {
+			return nil
+		}
+		defer z.Close()
+		return read(z)
+	}
+	return nil
+}
+
+// inflate undoes gzip, zlib and bare deflate, whatever the field says.
+func inflate(in []byte, read func(io.Reader) []byte) []byte {
+	if len(in) > 2 && in[0] == 0x1f && in[1] == 0x8b {
+		if z, err := gzip.NewReader(bytes.NewReader(in)); err == nil {
+			if out := read(z); len(out) > 0 {
+				return out
+			}
+		}
+		if n := gzipHead(in); n > 0 {
+			return read(flate.NewReader(bytes.NewReader(in[n:])))
+		}
+	}
+	if z, err := zlib.NewReader(bytes.NewReader(in)); err == nil {
+		if out := read(z); len(out) > 0 {
+			return out
+		}
+	}
+	if out := read(flate.NewReader(bytes.NewReader(in))); len(out) > 0 {
+		return out
+	}
+	if len(in) > 2 {
+		return read(flate.NewReader(bytes.NewReader(in[2:])))
+	}
+	return nil
+}
+
+// gzipHead returns the length of a gzip header without checking its sums.
+func gzipHead(in []byte) int {
+	if len(in) < 10 {
+		return 0
+	}
+	n, flags := 10, in[3]
+	if flags&4 != 0 {
+		if len(in) < n+2 {
+			return 0
+		}
+		n += 2 + int(in[n]) + int(in[n+1])<<8
+	}
+	for _, bit := range []byte{8, 16} {
+		if flags&bit != 0 && n < len(in) {
+			i := bytes.IndexByte(in[n:], 0)
+			if i < 0 {
+				return 0
+			}
+			n += i + 1
+		}
+	}
+	if flags&2 != 0 {
+		n += 2
+	}
+	if n > len(in) {
+		return 0
+	}
+	return n
+}
+
+// multipart returns the files of a form.
+func multipart(s *engine.Side, complete bool) []*engine.File {
+	ct, _ := s.Get("Content-Type")
+	low := strings.ToLower(string(ct))
+	i := strings.Index(low, "boundary=")
+	if !strings.HasPrefix(low, "multipart/") || i < 0 {
+		return nil
+	}
+	b := strings.Trim(strings.TrimSpace(string(ct[i+len("boundary="):])), `"`)
+	b, _, _ = strings.Cut(b, ";")
+	mark := []byte("--" + b)
+	var files []*engine.File
+	rest := s.Body
+	for {
+		i := bytes.Index(rest, mark)
+		if i < 0 {
+			return files
+		}
+		rest = rest[i+len(mark):]
+		if bytes.HasPrefix(rest, []byte("--")) {
+			return files
+		}
+		_, rest, _ = cutLine(rest)
+		var head []byte
+		for {
+			line, next, ok := cutLine(rest)
+			if !ok || len(line) == 0 {
+				rest = next
+				break
+			}
+			head = append(append(head, line...), '\n')
+			rest = next
+		}
+		part := &engine.Side{Headers: parseFields(head)}
+		end := bytes.Index(rest, mark)
+		data, whole := rest, complete
+		if end >= 0 {
+			data, whole = rest[:end], true
+			data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
+		}
+		cd, _ := part.Get("Content-Disposition")
+		if name := engine.DispositionName(string(cd)); name != "" {
+			files = append(files, &engine.File{Name: name, Data: data, Size: int64(len(data)), Complete: whole, Magic: engine.Magic(data)})
+		}
+		if len(files) > 100 {
+			return files
+		}
+	}
+}

@@ -1,0 +1,419 @@
+package capture
+
+import (
+	"bytes"
+	"net/netip"
+	"time"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/rule"
+)
+
+// flowTime is how long a connection without packets is kept.
+const flowTime = 600 * time.Second
+
+// maxFlows bounds the connections that are followed at a time.
+const maxFlows = 1 << 18
+
+// A flowKey names a connection; the lesser end comes first.
+type flowKey struct {
+	a, b  netip.AddrPort
+	proto uint8
+	vlan  uint32
+}
+
+func (r *Run) keyOf(p *packet) flowKey {
+	k := flowKey{a: p.src, b: p.dst, proto: p.proto}
+	if k.a.Compare(k.b) > 0 {
+		k.a, k.b = k.b, k.a
+	}
+	for _, v := range p.vlans {
+		if r.config.NoVLAN {
+			break
+		}
+		k.vlan = k.vlan<<12 | uint32(v)
+	}
+	return k
+}
+
+// A flow is a connection.
+type flow struct {
+	id             int64
+	key            flowKey
+	client, server netip.AddrPort
+	proto          uint8
+	vlans          []uint16
+	first, last    time.Time
+	packets, bytes [2]int64
+	rules          engine.Flow
+	app            parser // nil while the protocol is not known
+	appName        string
+	tried          [2][]byte // what came before the protocol was known
+	gaveUp         bool
+	txs            int // transactions made
+	firstPacket    int
+
+	tcpFlow
+	closed  bool
+	alerted bool
+}
+
+// A tcpFlow is what is kept of a TCP connection.
+type tcpFlow struct {
+	state   tcpState
+	streams [2]stream
+	raw     [2]rawStream
+	flags   [2]uint8
+	ignored bool // not followed: its beginning is missing
+	midway  bool // followed though its beginning is missing
+	lastDir int  // the side that sent last, plus 1
+}
+
+type tcpState uint8
+
+const (
+	tcpNone tcpState = iota
+	tcpSYN
+	tcpSYNACK
+	tcpEstablished
+	tcpClosed
+)
+
+// A rawStream is what content outside any buffer is looked for in.
+type rawStream struct {
+	data []byte
+	seen int // bytes looked at before
+}
+
+// A parser reads one protocol of a connection.
+type parser interface {
+	name() string
+	// data is what one side sent next; gap is how many bytes are missing before.
+	data(dir rule.Direction, b []byte, gap int64)
+	// end says that one side sends no more.
+	end(dir rule.Direction)
+}
+
+// direction says which side sent a packet.
+func (f *flow) direction(p *packet) rule.Direction {
+	if p.src == f.client {
+		if f.client == f.server && p.proto == 6 {
+			return rule.ToServer
+		}
+		return rule.ToServer
+	}
+	return rule.ToClient
+}
+
+func other(d rule.Direction) rule.Direction { return rule.Both &^ d }
+
+func index(d rule.Direction) int { return int(d >> 1) }
+
+// lookup finds the connection of a packet or begins one.
+func (r *Run) lookup(p *packet) *flow {
+	k := r.keyOf(p)
+	if f := r.flows[k]; f != nil {
+		again := p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn && f.state >= tcpClosed
+		if p.time.Sub(f.last) < flowTime && !again {
+			return f
+		}
+		r.finish(f)
+	}
+	if len(r.flows) >= maxFlows {
+		for _, old := range r.flows {
+			r.finish(old)
+			break
+		}
+	}
+	r.lastFlow++
+	f := &flow{id: r.lastFlow, key: k, client: p.src, server: p.dst, proto: p.proto, vlans: p.vlans, first: p.time, firstPacket: p.number}
+	if p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn|ackFlag { // the first we see is an answer
+		f.client, f.server = p.dst, p.src
+	}
+	if p.proto == 6 && p.tcp.flags&syn == 0 && p.src.Port() < 1024 && p.dst.Port() >= 1024 { // from the middle
+		f.client, f.server = p.dst, p.src
+	}
+	if p.proto == 6 && p.tcp.flags&syn == 0 && bytes.HasPrefix(p.payload, []byte("HTTP/1.")) { // from the middle of a response
+		f.client, f.server = p.dst, p.src
+	}
+	if p.proto == 17 && p.src.Port() == 53 && p.dst.Port() != 53 && len(p.payload) > 2 && p.payload[2]&0x80 != 0 {
+		f.client, f.server = p.dst, p.src
+	}
+	r.flows[k] = f
+	return f
+}
+
+// packet handles one packet.
+func (r *Run) packet(p *packet) {
+	r.stats.packets++
+	r.stats.bytes += int64(p.wire)
+	r.now = p.time
+	f := r.lookup(p)
+	dir := f.direction(p)
+	f.last = p.time
+	f.packets[index(dir)]++
+	f.bytes[index(dir)] += int64(p.wire)
+	r.current, r.flow, r.dir = p, f, dir
+	if f.rules.Dropped && r.config.Prevent {
+		return
+	}
+	inStream := false
+	switch p.proto {
+	case 6:
+		inStream = r.segment(f, p, dir)
+	case 17:
+		r.datagram(f, p, dir)
+	}
+	r.inspectMessages()
+	if !f.rules.Dropped || !r.config.Prevent {
+		r.inspectPacket(f, p, dir, inStream)
+	}
+}
+
+// tx makes the Tx of a packet or a message of f.
+func (r *Run) tx(f *flow, src engine.Source) *engine.Tx {
+	t := &engine.Tx{Flow: &f.rules, Source: src, Client: f.client, Server: f.server, Now: r.now, Info: r}
+	switch f.proto {
+	case 6:
+		t.L4 = engine.TCP
+		t.Packet.Established = f.state == tcpEstablished || f.state == tcpClosed
+	case 17:
+		t.L4 = engine.UDP
+		t.Packet.Established = f.packets[0] > 0 && f.packets[1] > 0
+	case 1, 58:
+		t.L4 = engine.ICMP
+		t.Packet.Established = f.packets[0] > 0 && f.packets[1] > 0
+	default:
+		t.L4 = engine.OtherIP
+	}
+	t.App = appBits[f.appName]
+	return t
+}
+
+var appBits = map[string]engine.Proto{"http": engine.HTTP1, "http2": engine.HTTP2, "tls": engine.TLS, "dns": engine.DNS}
+
+// inspectPacket tries the rules on the packet itself.
+func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream bool) {
+	s := &packetSource{p: p, f: f, run: r}
+	t := r.tx(f, s)
+	t.Packet.Fragment, t.Packet.InStream = p.fragment, inStream
+	r.alerts(nil, dir, r.engine.Try(t, dir, false, r.scratch[:0]))
+}
+
+// segment handles a TCP segment. It says whether its bytes went into the stream.
+func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
+	d := index(dir)
+	f.flags[d] |= p.tcp.flags
+	s, o := &f.streams[d], &f.streams[1-d]
+	if f.ignored || !r.handshake(f, p, dir) {
+		return false
+	}
+	seq := p.tcp.seq
+	if p.tcp.flags&syn != 0 {
+		seq++ // data with a SYN (TCP fast open) comes after it
+	}
+	if !s.started {
+		s.started, s.base, s.next = true, seq, 0
+	}
+	if p.tcp.flags&ackFlag != 0 && o.started {
+		o.acked = max(o.acked, min(o.offset(p.tcp.ack), o.next+maxPending))
+	}
+	added := false
+	if len(p.payload) > 0 {
+		off := s.offset(seq)
+		if off > s.next-1<<20 && off < s.next+maxPending {
+			s.add(off, p.payload, true)
+			added = true
+		}
+	}
+	if p.tcp.flags&fin != 0 {
+		s.fin = s.offset(seq) + int64(len(p.payload))
+	}
+	if p.tcp.flags&rst != 0 {
+		f.state = tcpClosed
+		r.deliver(f, rule.ToServer, true)
+		r.deliver(f, rule.ToClient, true)
+		r.end(f)
+		return added
+	}
+	// What the other side has acknowledged cannot be replaced any more.
+	r.deliver(f, other(dir), false)
+	if r.config.Inline || f.midway || r.config.Async && f.packets[1-d] == 0 {
+		r.deliver(f, dir, false)
+	}
+	if f.streams[0].done && f.streams[1].done {
+		f.state = tcpClosed
+		r.end(f)
+	}
+	return added
+}
+
+// handshake follows the states of a connection. It is false for packets of a
+// connection that is not followed.
+func (r *Run) handshake(f *flow, p *packet, dir rule.Direction) bool {
+	flags := p.tcp.flags
+	switch {
+	case flags&(syn|ackFlag) == syn:
+		if f.state == tcpNone {
+			f.state = tcpSYN
+		}
+		if len(p.payload) == 0 {
+			s := &f.streams[index(dir)]
+			s.started, s.base, s.next = true, p.tcp.seq+1, 0
+			return false
+		}
+	case flags&(syn|ackFlag) == syn|ackFlag:
+		if f.state == tcpNone && !r.config.Midstream && !r.config.Async {
+			f.ignored = true
+			return false
+		}
+		f.state = max(f.state, tcpSYNACK)
+		s := &f.streams[index(dir)]
+		if !s.started {
+			s.started, s.base = true, p.tcp.seq+1
+		}
+	case f.state == tcpNone:
+		if !r.config.Midstream {
+			if !r.config.Async {
+				f.ignored = true
+				return false
+			}
+		}
+		f.state, f.midway = tcpEstablished, true
+	case f.state == tcpSYN && flags&ackFlag != 0:
+		if r.config.Async || r.config.Midstream {
+			f.state, f.midway = tcpEstablished, true
+		}
+	case f.state == tcpSYNACK && flags&ackFlag != 0:
+		f.state = tcpEstablished
+	}
+	return true
+}
+
+// deliver hands on the bytes of a direction that are there. At the end of a
+// connection all of them are handed on, over gaps.
+func (r *Run) deliver(f *flow, dir rule.Direction, all bool) {
+	s := &f.streams[index(dir)]
+	limit := s.acked
+	if all || r.config.Inline || f.midway || r.config.Async {
+		limit = 1 << 62
+	}
+	for {
+		b, gap := s.take(limit, all || s.acked > s.next && limit != 1<<62 || s.pending > maxPending/2)
+		if b == nil {
+			break
+		}
+		r.bytes(f, dir, b, gap)
+	}
+	if s.fin > 0 && s.next >= s.fin && !s.done {
+		s.done = true
+		r.flushRaw(f, dir)
+		if f.app != nil {
+			f.app.end(dir)
+		}
+	}
+}
+
+// bytes handles the bytes that one side of a connection sent next.
+func (r *Run) bytes(f *flow, dir rule.Direction, b []byte, gap int64) {
+	r.stats.payload += int64(len(b))
+	if gap > 0 {
+		r.flushRaw(f, dir)
+	}
+	if r.engine.HasStream(dir) && !f.rules.Passed {
+		raw := &f.raw[index(dir)]
+		raw.data = append(raw.data, b...)
+	}
+	if f.lastDir != index(dir)+1 {
+		r.flushRaw(f, other(dir))
+		f.lastDir = index(dir) + 1
+	}
+	r.application(f, dir, b, gap)
+	if raw := &f.raw[index(dir)]; len(raw.data)-raw.seen >= rawChunk {
+		r.flushRaw(f, dir)
+	}
+}
+
+// Sizes of the window in which content outside any buffer is looked for.
+const (
+	rawChunk = 2560
+	rawKept  = 2560
+)
+
+// flushRaw looks for content outside any buffer in what came since.
+func (r *Run) flushRaw(f *flow, dir rule.Direction) {
+	raw := &f.raw[index(dir)]
+	if len(raw.data) == raw.seen {
+		return
+	}
+	s := &streamSource{data: raw.data, inner: &packetSource{p: r.current, f: f, run: r}}
+	r.alerts(nil, dir, r.engine.Try(r.tx(f, s), dir, true, r.scratch[:0]))
+	if cut := len(raw.data) - rawKept; cut > 0 {
+		raw.data = append(raw.data[:0], raw.data[cut:]...)
+	}
+	raw.seen = len(raw.data)
+}
+
+// application finds the protocol and hands on the bytes.
+func (r *Run) application(f *flow, dir rule.Direction, b []byte, gap int64) {
+	if f.app != nil {
+		f.app.data(dir, b, gap)
+		return
+	}
+	if f.gaveUp {
+		return
+	}
+	t := &f.tried[index(dir)]
+	*t = append(*t, b...)
+	f.app = r.detect(f, dir)
+	if f.app == nil {
+		if len(*t) > maxTried {
+			f.gaveUp = true
+		}
+		return
+	}
+	f.appName = f.app.name()
+	first, second := rule.ToServer, rule.ToClient
+	if dir == rule.ToClient {
+		first, second = second, first
+	}
+	for _, d := range []rule.Direction{first, second} {
+		if held := f.tried[index(d)]; len(held) > 0 {
+			f.tried[index(d)] = nil
+			f.app.data(d, held, 0)
+		}
+	}
+}
+
+// maxTried is how much of a connection is looked at for its protocol.
+const maxTried = 16 << 10
+
+// end ends the messages of a connection.
+func (r *Run) end(f *flow) {
+	if f.closed {
+		return
+	}
+	f.closed = true
+	for _, d := range []rule.Direction{rule.ToServer, rule.ToClient} {
+		r.deliver(f, d, true)
+		r.flushRaw(f, d)
+	}
+	if f.app != nil {
+		f.app.end(rule.ToServer)
+		f.app.end(rule.ToClient)
+	}
+}
+
+// finish ends a connection and forgets it.
+func (r *Run) finish(f *flow) {
+	r.flow, r.dir = f, rule.ToServer
+	if r.current == nil {
+		r.current = &packet{}
+	}
+	if !f.rules.Dropped || !r.config.Prevent {
+		r.end(f)
+	}
+	r.inspectMessages()
+	delete(r.flows, f.key)
+	r.out.flowRecord(r, f)
+}

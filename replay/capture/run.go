@@ -1,0 +1,374 @@
+// Package capture tries signature rules on captured packets.
+//
+// Data moves so: [Run] reads packets from files; decode.go takes them apart
+// down to TCP, UDP and ICMP, through tunnels and fragments; flow.go finds the
+// connection and puts TCP together again; http.go, http2.go, tls.go and dns.go
+// read the messages in it and fill in the views that package engine looks at.
+// Alerts and the records of messages go to eve.json and fast.log (eve.go).
+// Captures hold what attackers sent: everything here reads as tolerantly as a
+// browser or server would, within fixed bounds.
+package capture
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/rule"
+)
+
+// Config says how captures are read.
+type Config struct {
+	Midstream bool // follow connections whose beginning is missing
+	Async     bool // follow connections of which one side is missing
+	Inline    bool // look at segments as they come, not when they are acknowledged
+	Prevent   bool // drop and pass act on the whole connection
+	Layers    int  // content codings that are undone; 0: 2
+	Request   int  // bytes of a request body that rules see; 0: 100 KiB
+	Response  int  // bytes of a response body that rules see; 0: 100 KiB
+	DNSPorts  []uint16
+	NoVLAN    bool // VLAN tags do not part connections
+}
+
+func (c *Config) limit(dir rule.Direction) int {
+	n := c.Request
+	if dir == rule.ToClient {
+		n = c.Response
+	}
+	if n == 0 {
+		return 100 << 10
+	}
+	return n
+}
+
+// wholeFile is how much of a body is kept where rules ask for its digest.
+const wholeFile = 16 << 20
+
+// Stats are what was read.
+type Stats struct {
+	packets, bytes, payload, broken int64
+	alerts, flows                   int64
+}
+
+// A Run tries the rules on captures. It belongs to one goroutine.
+type Run struct {
+	config   Config
+	engine   *engine.Engine
+	out      *Output
+	flows    map[flowKey]*flow
+	lastFlow int64
+	decoder  decoder
+	now      time.Time
+	stats    Stats
+	read     atomic.Int64 // bytes of the files, for a progress bar
+
+	// of the packet at hand
+	current *packet
+	flow    *flow
+	dir     rule.Direction
+	scratch []engine.Alert
+	waiting []inspection
+}
+
+// An inspection waits until all that a packet brought was taken apart.
+type inspection struct {
+	message any
+	tx      *engine.Tx
+	dir     rule.Direction
+	at      rule.Progress
+}
+
+// inspect has the rules tried on a message when the packet is taken apart.
+func (r *Run) inspect(message any, tx *engine.Tx, dir rule.Direction, at rule.Progress) {
+	if n := len(r.waiting); n > 0 && r.waiting[n-1].tx == tx && r.waiting[n-1].dir == dir {
+		r.waiting[n-1].at = max(r.waiting[n-1].at, at)
+		return
+	}
+	r.waiting = append(r.waiting, inspection{message, tx, dir, at})
+}
+
+// inspectMessages tries the rules on the messages that wait.
+func (r *Run) inspectMessages() {
+	for _, x := range r.waiting {
+		if r.flow.rules.Dropped && r.config.Prevent {
+			break
+		}
+		x.tx.Now = r.now
+		if x.tx.L4 == engine.TCP {
+			x.tx.Packet.Established = true
+		}
+		r.alerts(x.message, x.dir, r.engine.Inspect(x.tx, x.dir, x.at, r.scratch[:0]))
+	}
+	clear(r.waiting)
+	r.waiting = r.waiting[:0]
+}
+
+// New returns a Run that writes to out.
+func New(c Config, e *engine.Engine, out *Output) *Run {
+	if c.Layers == 0 {
+		c.Layers = 2
+	}
+	if e.NeedsFiles() { // a digest is that of the whole file
+		c.Request, c.Response = max(c.Request, wholeFile), max(c.Response, wholeFile)
+	}
+	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}}
+	r.decoder = decoder{fragments: map[fragmentKey]*fragments{}, out: r.packet}
+	return r
+}
+
+// Read returns how many bytes of the files were read. It is safe to call from
+// another goroutine.
+func (r *Run) Read() int64 { return r.read.Load() }
+
+// Packets, Broken, Alerts, Flows and Payload return what was read so far.
+func (s *Stats) Packets() int64 { return s.packets }
+func (s *Stats) Broken() int64  { return s.broken }
+func (s *Stats) Alerts() int64  { return s.alerts }
+func (s *Stats) Flows() int64   { return s.flows }
+func (s *Stats) Payload() int64 { return s.payload }
+
+// Stats returns what was read.
+func (r *Run) Stats() *Stats {
+	r.stats.broken, r.stats.flows = r.decoder.broken, r.lastFlow
+	return &r.stats
+}
+
+// source reads packets.
+type source interface {
+	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// open returns the packets of a pcap or pcapng file, and its link type where
+// all packets have the same.
+func open(in io.Reader) (source, func(gopacket.CaptureInfo) int, error) {
+	b := bufio.NewReaderSize(in, 1<<20)
+	magic, err := b.Peek(4)
+	if err != nil {
+		return nil, nil, errors.New("it is too short for a capture")
+	}
+	if bytes.Equal(magic, []byte{0x0a, 0x0d, 0x0d, 0x0a}) {
+		opts := pcapgo.DefaultNgReaderOptions
+		opts.WantMixedLinkType = true
+		opts.SkipUnknownVersion = true
+		ng, err := pcapgo.NewNgReader(b, opts)
+		if err != nil {
+			return nil, nil, err
+		}
+		return ng, func(ci gopacket.CaptureInfo) int {
+			i, err := ng.Interface(ci.InterfaceIndex)
+			if err != nil {
+				return int(ng.LinkType())
+			}
+			return int(i.LinkType)
+		}, nil
+	}
+	// The link type of pcapgo has eight bits; files have more.
+	head, err := b.Peek(24)
+	if err != nil {
+		return nil, nil, errors.New("it is too short for a capture")
+	}
+	order := binary.ByteOrder(binary.LittleEndian)
+	if magic[0] == 0xa1 {
+		order = binary.BigEndian
+	}
+	link := int(order.Uint32(head[20:]) & 0xffff)
+	p, err := pcapgo.NewReader(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.SetSnaplen(256 << 10)
+	return p, func(gopacket.CaptureInfo) int { return link }, nil
+}
+
+// File reads a capture.
+func (r *Run) File(ctx context.Context, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	src, link, err := open(counted{f, &r.read})
+	if err != nil {
+		return fmt.Errorf("read capture %s: %w", name, err)
+	}
+	number := 0
+	for ctx.Err() == nil {
+		data, ci, err := src.ReadPacketData()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				r.decoder.broken++ // the file breaks off
+			}
+			break
+		}
+		number++
+		p := &packet{number: number, time: ci.Timestamp, link: link(ci)}
+		r.decoder.decode(p, data)
+		if number%4096 == 0 {
+			r.expire(ci.Timestamp)
+		}
+	}
+	return ctx.Err()
+}
+
+// expire ends connections without packets for a while.
+func (r *Run) expire(now time.Time) {
+	for _, f := range r.flows {
+		if now.Sub(f.last) > flowTime {
+			r.finish(f)
+		}
+	}
+}
+
+// Close ends all connections.
+func (r *Run) Close() error {
+	var left []*flow
+	for _, f := range r.flows {
+		left = append(left, f)
+	}
+	sortFlows(left)
+	for _, f := range left {
+		r.finish(f)
+	}
+	r.out.statsRecord(r)
+	return r.out.Flush()
+}
+
+// alerts writes alerts that came of the packet at hand, or of a message.
+func (r *Run) alerts(message any, dir rule.Direction, as []engine.Alert) {
+	r.scratch = as[:0]
+	for i := range as {
+		a := &as[i]
+		if a.Silent {
+			continue
+		}
+		r.stats.alerts++
+		r.flow.alerted = true
+		r.out.alertRecord(r, message, dir, a)
+	}
+}
+
+// datagram handles UDP.
+func (r *Run) datagram(f *flow, p *packet, dir rule.Direction) {
+	if len(p.payload) < 12 {
+		return
+	}
+	if f.appName == "dns" || r.dnsPort(f.server.Port()) || looksLikeDNS(p.payload) {
+		if f.server.Port() == 5353 && !r.dnsPort(5353) {
+			return
+		}
+		r.stats.payload += int64(len(p.payload))
+		r.dns(f, dir, p.payload)
+	}
+}
+
+func (r *Run) dnsPort(port uint16) bool {
+	if port == 53 {
+		return true
+	}
+	for _, p := range r.config.DNSPorts {
+		if p == port {
+			return true
+		}
+	}
+	return false
+}
+
+// looksLikeDNS says whether a datagram on another port is a DNS message.
+func looksLikeDNS(b []byte) bool {
+	t, err := parseDNS(b)
+	if err != nil || t == nil {
+		return false
+	}
+	return len(t.Queries) == 1 && len(t.Queries[0].Name) > 0 && t.Opcode <= 5 && t.flags&0x40 == 0
+}
+
+// methods are what a request begins with, for finding the protocol.
+var methods = strings.Fields("GET POST HEAD PUT DELETE OPTIONS TRACE CONNECT PATCH PROPFIND PROPPATCH MKCOL COPY MOVE LOCK UNLOCK CHECKOUT UNCHECKOUT CHECKIN UPDATE LABEL REPORT MKWORKSPACE MKACTIVITY MERGE INVALID VERSION-CONTROL BASELINE-CONTROL SEARCH SUBSCRIBE NOTIFY M-SEARCH")
+
+// detect finds the protocol of a connection by the first bytes of either side.
+func (r *Run) detect(f *flow, dir rule.Direction) parser {
+	c, s := f.tried[0], f.tried[1]
+	if bytes.HasPrefix(c, []byte("PRI * HTTP/2.0\r\n")) {
+		return newHTTP2(r, f)
+	}
+	trim := bytes.TrimLeft(c, "\r\n \t")
+	for _, m := range methods {
+		if len(trim) > len(m) && strings.EqualFold(string(trim[:len(m)]), m) && (trim[len(m)] == ' ' || trim[len(m)] == '\t') {
+			return newHTTP1(r, f)
+		}
+	}
+	if len(s) >= 7 && strings.EqualFold(string(s[:5]), "HTTP/") {
+		return newHTTP1(r, f)
+	}
+	if i := bytes.IndexByte(trim, '\n'); i > 0 && bytes.Contains(trim[:i], []byte(" HTTP/1.")) {
+		return newHTTP1(r, f)
+	}
+	for _, b := range [][]byte{c, s} {
+		if len(b) >= 3 && b[0] >= 20 && b[0] <= 23 && b[1] == 3 && b[2] <= 4 {
+			return newTLS(r, f)
+		}
+		if len(b) >= 5 && b[0]&0x80 != 0 && b[2] == 1 && (b[3] == 3 && b[4] <= 4 || b[3] == 0 && b[4] == 2) && f.server.Port() == 443 {
+			return newTLS(r, f)
+		}
+		if len(b) >= 14 && int(binary.BigEndian.Uint16(b)) >= 12 && (f.server.Port() == 53 || r.dnsPort(f.server.Port()) || looksLikeDNS(b[2:min(len(b), 2+int(binary.BigEndian.Uint16(b)))])) {
+			if t, _ := parseDNS(b[2:]); t != nil {
+				return &dnsParser{r: r, f: f}
+			}
+		}
+	}
+	return nil
+}
+
+// Captured returns the packet at hand, for scripts.
+func (r *Run) Captured() engine.Captured {
+	p := r.current
+	return engine.Captured{Number: p.number, Time: p.time, Src: p.src, Dst: p.dst, Proto: p.proto, Payload: p.payload, Packet: p.ip}
+}
+
+// Exchange tries the rules on one HTTP exchange, as sent. Either part may be
+// empty.
+func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, response []byte) {
+	r.now = at
+	p := &packet{time: at, proto: 6, src: client, dst: server, payload: request, link: -1}
+	f := &flow{client: client, server: server, proto: 6, first: at, last: at, appName: "http"}
+	f.state = tcpEstablished
+	f.packets = [2]int64{1, 1}
+	h := newHTTP1(r, f)
+	f.app = h
+	r.current, r.flow = p, f
+	for d, b := range [][]byte{request, response} {
+		dir := rule.Direction(1 << d)
+		r.dir = dir
+		if len(b) > 0 {
+			r.bytes(f, dir, b, 0)
+		}
+		h.end(dir)
+		r.flushRaw(f, dir)
+		r.inspectMessages()
+	}
+}

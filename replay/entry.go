@@ -1,0 +1,242 @@
+// Package replay reads access logs and puts them to use: it sends them through
+// a gateway again, asks two settings files what they would have said, and
+// counts what is in them.
+//
+// A [Source] reads files of any known form (squid.go, combined.go,
+// dansguardian.go, events.go, har.go) line by line and yields an [Entry] for
+// each request; lines that cannot be read are counted and the first of them
+// remembered. [Sender] sends entries through a proxy at the times they were
+// made, and an [Origin] behind that proxy answers with bodies of the recorded
+// size and type. [WhatIf] leads entries through two deciders, without a
+// network. [Count] counts URLs, more of them than memory holds, by sorting them
+// in runs on disk. Each ends in a report as text or JSON.
+package replay
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// An Entry is what a log says of one request. What a form does not know is
+// zero.
+type Entry struct {
+	Start    time.Time
+	Duration time.Duration
+	Client   netip.Addr
+	User     string
+
+	// Method is the request's; CONNECT for a tunnel, DNS for a name that was
+	// only looked up. Then URL is "".
+	Method string
+	URL    string // absolute, without fragment
+	Host   string // lower case, no port, no final dot; IPv6 without brackets
+	Port   uint16
+
+	Status  int
+	Sent    int64 // bytes of body from the client
+	Bytes   int64 // bytes to the client; some logs count the head too
+	Type    string
+	Referer string
+	Agent   string
+
+	Refused  bool      // a filter answered, not the origin
+	Recorded *Recorded // nil when the log does not say what was decided
+}
+
+// Recorded is what a filter decided about an entry.
+type Recorded struct {
+	Action   filter.Action
+	Policy   string
+	Rule     string
+	Category string
+	// Body says that the verdict came of what the body held, or may have: the
+	// log cannot show that again.
+	Body bool
+}
+
+// Tunnel and Lookup are methods that name a host only.
+const (
+	Tunnel = "CONNECT"
+	Lookup = "DNS"
+)
+
+// Target is the URL, or host and port where there is none.
+func (e *Entry) Target() string {
+	if e.URL != "" {
+		return e.URL
+	}
+	if e.Port == 0 {
+		return e.Host
+	}
+	host := e.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(int(e.Port))
+}
+
+// setURL fills in what a URL says. Only http and https are requests.
+func (e *Entry) setURL(raw string) error {
+	if i := strings.IndexByte(raw, '#'); i >= 0 {
+		raw = raw[:i]
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	port := uint16(80)
+	switch {
+	case ok && strings.EqualFold(scheme, "http"):
+	case ok && strings.EqualFold(scheme, "https"):
+		port = 443
+	default:
+		return fmt.Errorf("%.80q is not an http or https URL", raw)
+	}
+	authority, path := rest, ""
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		authority = authority[i+1:] // a password is nobody's business
+	}
+	if err := e.setHost(authority, port); err != nil {
+		return err
+	}
+	if unsafeInHead(path) {
+		path = escape(path)
+	}
+	if path == "" || path[0] == '?' {
+		path = "/" + path
+	}
+	if whole := strings.ToLower(scheme) + "://" + authority + path; whole != raw {
+		raw = whole
+	}
+	e.URL = raw
+	return nil
+}
+
+// setHost fills in host and port from "host", "host:port" or "[v6]:port".
+func (e *Entry) setHost(authority string, port uint16) error {
+	host, digits := authority, ""
+	if strings.HasPrefix(authority, "[") {
+		inside, after, ok := strings.Cut(authority[1:], "]")
+		a, err := netip.ParseAddr(inside)
+		if !ok || err != nil || !a.Is6() || a.Zone() != "" || after != "" && after[0] != ':' {
+			return fmt.Errorf("%.80q is not a host", authority)
+		}
+		host, digits = inside, strings.TrimPrefix(after, ":")
+	} else if i := strings.LastIndexByte(authority, ':'); i >= 0 {
+		host, digits = authority[:i], authority[i+1:]
+	}
+	if digits != "" {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%.20q is not a port", digits)
+		}
+		port = uint16(n)
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "" || len(host) > 255 || !strings.HasPrefix(authority, "[") && strings.ContainsFunc(host, notInHost) {
+		return fmt.Errorf("%.80q is not a host", authority)
+	}
+	e.Host, e.Port = host, port
+	return nil
+}
+
+// notInHost keeps out what could end a request line or a Host field. Names in
+// Unicode pass: what the gateway makes of them is its business.
+func notInHost(r rune) bool {
+	return r <= ' ' || r == 0x7f || strings.ContainsRune(`/\?#@[]<>"':,;`, r)
+}
+
+// unsafeInHead says whether s holds what may not stand in a request target.
+func unsafeInHead(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// escape writes what may not stand in a request target as %XX.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		} else {
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}
+
+// unescape undoes %XX in a field other than the URL.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	if u, err := url.PathUnescape(s); err == nil {
+		return u
+	}
+	return s
+}
+
+// dash returns s, or "" when it is the dash that stands for nothing.
+func dash(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+// method checks a request method (RFC 9110 section 5.6.2: a token).
+func method(s string) (string, error) {
+	if s == "" || len(s) > 32 {
+		return "", fmt.Errorf("%.40q is not a method", s)
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return "", fmt.Errorf("%.40q is not a method", s)
+		}
+	}
+	return s, nil
+}
+
+// address reads a client; one that is a name is not known by address.
+func address(s string) netip.Addr {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap().WithZone("")
+}
+
+// size reads a number of bytes, "-" for none.
+func size(s string) (int64, error) {
+	if s == "-" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%.40q is not a number of bytes", s)
+	}
+	return n, nil
+}
+
+// statusCode reads a status; 0 when no answer was sent.
+func statusCode(s string) (int, error) {
+	if s == "-" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > 999 {
+		return 0, fmt.Errorf("%.40q is not a status", s)
+	}
+	return n, nil
+}

@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// A Meter is a look at something under way: Done of Total in any unit, 0 when
+// the total is not known, and a few words.
+type Meter struct {
+	Done, Total int64
+	Words       string
+}
+
+// Watch draws a progress bar on w until stop is closed: in one line drawn anew
+// five times a second, or a line every second when live is false.
+func Watch(w io.Writer, live bool, stop <-chan struct{}, look func() Meter) {
+	every, end := time.Second, "\n"
+	if live {
+		every, end = 200*time.Millisecond, "\r"
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	start := time.Now()
+	longest := 0
+	draw := func(end string) {
+		line := bar(look(), time.Since(start))
+		longest = max(longest, len(line))
+		// Who looks at the bar is told by it that nobody reads it any more.
+		_, _ = fmt.Fprintf(w, "%-*s%s", longest, line, end)
+	}
+	for {
+		select {
+		case <-tick.C:
+			draw(end)
+		case <-stop:
+			if live {
+				draw("\n")
+			}
+			return
+		}
+	}
+}
+
+// bar is one look as text: "[######              ]  30 %  words  7 s left".
+func bar(m Meter, took time.Duration) string {
+	if m.Total <= 0 {
+		return m.Words
+	}
+	const width = 20
+	share := min(1, max(0, float64(m.Done)/float64(m.Total)))
+	full := int(share * width)
+	left := ""
+	if share > 0.01 && share < 1 {
+		left = fmt.Sprintf("  %s left", (time.Duration(float64(took)*(1-share)/share) + time.Second).Truncate(time.Second))
+	}
+	return fmt.Sprintf("[%s%s] %3.0f %%  %s%s", strings.Repeat("#", full), strings.Repeat(" ", width-full), 100*share, m.Words, left)
+}

@@ -1,0 +1,237 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"shuultuur/load"
+)
+
+// SendReport is what a run through a gateway measured. It is also the JSON
+// form, which is stable: keys may be added, none changes its meaning. Times
+// are milliseconds unless the name says seconds.
+type SendReport struct {
+	Input Input `json:"input"`
+
+	Started time.Time `json:"started"`
+	Speed   float64   `json:"speed"`   // 0: as fast as answers came
+	Seconds float64   `json:"seconds"` // of wall clock
+	Span    float64   `json:"span"`    // seconds of the log that were sent; with a speed only
+	Ended   string    `json:"ended"`   // what cut the run short: requests, seconds or interrupt; "" for the end of the log
+
+	Sent        int64 `json:"sent"`
+	Answered    int64 `json:"answered"` // in full
+	Unfinished  int64 `json:"unfinished"`
+	Tunnels     int64 `json:"tunnels"` // of answered: CONNECT
+	Plain       int64 `json:"plain"`   // of answered: https URLs, asked for as http
+	FromOrigin  int64 `json:"from_origin"`
+	Bytes       int64 `json:"bytes"`
+	MaxParallel int64 `json:"max_parallel"`
+
+	NotAllowed int64    `json:"not_allowed"` // not sent: the host is not one of -allow
+	Refused    []string `json:"refused,omitempty"`
+	Lookups    int64    `json:"lookups"` // not sent: names only
+
+	Codes    map[int]int64     `json:"codes"`
+	Errors   map[string]int64  `json:"errors"`
+	Examples map[string]string `json:"examples"` // the first error of each kind
+
+	Compared int64    `json:"compared"` // answers whose status the log knows
+	Same     int64    `json:"same"`
+	Changes  []Change `json:"changes"` // most frequent first
+
+	Late     int64        `json:"late"` // sent more than 10 ms after their time
+	Lateness load.Latency `json:"lateness"`
+	Total    load.Latency `json:"total"`    // from sent to last byte
+	Intended load.Latency `json:"intended"` // from when it should have been sent
+}
+
+// Change is one pair of a recorded status and another that came.
+type Change struct {
+	Was      int      `json:"was"`
+	Is       int      `json:"is"`
+	Count    int64    `json:"count"`
+	Examples []string `json:"examples"`
+}
+
+func (s *Sender) report(start time.Time, took time.Duration, d *dispatch) *SendReport {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.tally
+	r := &SendReport{
+		Started: start.UTC().Truncate(time.Second), Speed: s.cfg.Speed, Seconds: took.Seconds(), Span: d.span.Seconds(), Ended: d.ended,
+		Sent: s.sent.Load(), Answered: t.answered, Unfinished: t.unfinished, Tunnels: t.tunnels, Plain: t.plain, FromOrigin: t.fromOrigin,
+		Bytes: t.bytes, MaxParallel: t.most, NotAllowed: d.notAllowed, Lookups: d.lookups,
+		Refused: slices.Sorted(maps.Keys(d.refused)), Codes: t.codes, Errors: t.errors, Examples: t.example,
+		Compared: t.compared, Same: t.same, Late: t.late,
+		Lateness: t.lateness.Latency(), Total: t.total.Latency(), Intended: t.intended.Latency(),
+	}
+	for _, c := range t.changes {
+		slices.Sort(c.Examples)
+		r.Changes = append(r.Changes, *c)
+	}
+	slices.SortFunc(r.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Was, b.Was), cmp.Compare(a.Is, b.Is))
+	})
+	return r
+}
+
+// kindOf names what went wrong with a request.
+func kindOf(err error) string {
+	var ne net.Error
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
+		return "timeout"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "reset"
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return "closed early"
+	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "local limit"
+	}
+	return "other"
+}
+
+// Text writes the report for people.
+func (r *SendReport) Text(w io.Writer) error {
+	p := printer{w: w}
+	r.Input.text(&p)
+	speed := "as fast as answers came"
+	if r.Speed > 0 {
+		speed = fmt.Sprintf("%s of the log at %g times its speed", seconds(r.Span), r.Speed)
+	}
+	p.f("%d requests sent in %.6g seconds, %s\n", r.Sent, r.Seconds, speed)
+	switch r.Ended {
+	case "requests", "seconds":
+		p.f("the run ended before the log did; -%s raises the bound\n", r.Ended)
+	case "interrupt":
+		p.f("the run was interrupted\n")
+	}
+	p.f("%d answered, %d of them tunnels, %d by the origin; %.6g bytes; %d max parallel\n", r.Answered, r.Tunnels, r.FromOrigin, float64(r.Bytes), r.MaxParallel)
+	if r.Seconds > 0.01 {
+		p.f("%.6g requests/sec, %.6g bytes/sec\n", float64(r.Answered)/r.Seconds, float64(r.Bytes)/r.Seconds)
+	}
+	r.unsent(&p)
+	p.f("\nstatus:")
+	for _, code := range slices.Sorted(maps.Keys(r.Codes)) {
+		p.f("  %03d %d", code, r.Codes[code])
+	}
+	p.f("\nas recorded: %d of %d\n", r.Same, r.Compared)
+	for _, c := range r.Changes {
+		p.f("  %03d -> %03d  %d\n", c.Was, c.Is, c.Count)
+		for _, e := range c.Examples {
+			p.f("    %s\n", printable(e))
+		}
+	}
+	r.latencies(&p)
+	p.f("\nerrors:")
+	if len(r.Errors) == 0 {
+		p.f(" none")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		p.f("\n  %d %s: %s", r.Errors[kind], kind, printable(r.Examples[kind]))
+	}
+	p.f("\n")
+	return p.err
+}
+
+// unsent names what was left out on purpose.
+func (r *SendReport) unsent(p *printer) {
+	if r.Plain > 0 {
+		p.f("asked for as http: %d https URLs\n", r.Plain)
+	}
+	if r.Unfinished > 0 {
+		p.f("unfinished at the end: %d\n", r.Unfinished)
+	}
+	if r.Lookups > 0 {
+		p.f("not sent: %d names that were only looked up\n", r.Lookups)
+	}
+	if r.NotAllowed > 0 {
+		p.f("not sent: %d requests to hosts that are not allowed (%s); use -origin, or -allow HOST if you may ask them\n", r.NotAllowed, printable(strings.Join(r.Refused, ", ")))
+	}
+}
+
+func (r *SendReport) latencies(p *printer) {
+	p.f("\n%-28s%9s%10s%10s%10s%10s%10s%10s%10s\n", "msecs", "count", "mean", "min", "p50", "p90", "p99", "p99.9", "max")
+	for _, row := range []struct {
+		name string
+		load.Latency
+	}{{"total", r.Total}, {"total from intended send", r.Intended}, {"lateness", r.Lateness}} {
+		l := row.Latency
+		if l.Count == 0 {
+			continue
+		}
+		p.f("%-28s%9d", row.name, l.Count)
+		for _, v := range []float64{l.Mean, l.Min, l.P50, l.P90, l.P99, l.P999, l.Max} {
+			p.f("%10.3f", v)
+		}
+		p.f("\n")
+	}
+	if r.Speed > 0 {
+		p.f("late by more than 10 ms: %d\n", r.Late)
+	}
+}
+
+// JSON writes the report for machines.
+func (r *SendReport) JSON(w io.Writer) error { return asJSON(w, r) }
+
+func asJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// text says what was read.
+func (in *Input) text(p *printer) {
+	p.f("%s: %d lines, %d requests, %d other, %d broken\n", printable(strings.Join(in.Files, " ")), in.Lines, in.Requests, in.Other, in.Broken)
+	for _, e := range in.Examples {
+		p.f("  %s\n", printable(e))
+	}
+	if more := in.Broken - int64(len(in.Examples)); more > 0 && len(in.Examples) > 0 {
+		p.f("  and %d more\n", more)
+	}
+}
+
+// seconds writes a span of time as people read it.
+func seconds(s float64) string {
+	if s < 60 {
+		return fmt.Sprintf("%.3g s", s)
+	}
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// printable keeps what a log holds from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// printer keeps the first error of several prints.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) f(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}

@@ -1,0 +1,565 @@
+package replay
+
+import (
+	"bufio"
+	"container/heap"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/load"
+)
+
+// SendConfig says where a log is sent, how fast, and until when.
+type SendConfig struct {
+	Proxy string  // host:port of the gateway
+	Speed float64 // times the speed at which the log was made; 0: as fast as answers come
+
+	Parallel int // most requests in flight; 0 means 100
+
+	// The run ends at whichever comes first.
+	Requests int64         // 0 means 1,000,000
+	Duration time.Duration // 0 means 10 min
+
+	Timeout time.Duration // longest time for one request; 0 means 60 s
+
+	// Origin, when not nil, is the origin that the gateway sends everything
+	// to: Run asks for one made-up host first, and does not begin when that
+	// request does not arrive there.
+	Origin *Origin
+	// Allow are hosts that may be asked for though nobody knows that they are
+	// answered here, and proxies that are not loopback.
+	Allow []string
+
+	Examples int // of each change of status; 0 means 3
+}
+
+// Defaults of a run.
+const (
+	DefaultRequests = 1_000_000
+	DefaultDuration = 10 * time.Minute
+	defaultParallel = 100
+	defaultExamples = 3
+)
+
+// Sender sends a log through a gateway. Run it once.
+type Sender struct {
+	cfg  SendConfig
+	addr string // of the proxy, resolved
+
+	sent     atomic.Int64
+	inFlight atomic.Int64
+
+	mu    sync.Mutex // guards what follows
+	tally sendTally
+}
+
+// sendTally is what a run adds up to.
+type sendTally struct {
+	answered, bytes, fromOrigin, tunnels int64
+	plain                                int64
+	codes                                map[int]int64
+	errors                               map[string]int64
+	example                              map[string]string
+	compared, same                       int64
+	changes                              map[[2]int]*Change
+	late, unfinished                     int64
+	total, intended, lateness            load.Distribution
+	most                                 int64
+}
+
+// lateAfter is what counts as late: more than timers and the scheduler take.
+const lateAfter = 10 * time.Millisecond
+
+// New checks the settings and resolves the proxy.
+func New(cfg SendConfig) (*Sender, error) {
+	switch {
+	case cfg.Parallel < 0 || cfg.Parallel > load.MaxParallel:
+		return nil, fmt.Errorf("parallel must be between 1 and %d", load.MaxParallel)
+	case cfg.Speed < 0 || cfg.Speed > 1e6:
+		return nil, errors.New("speed must be between 0 and 1000000")
+	case cfg.Requests < 0 || cfg.Requests > load.MaxFetches:
+		return nil, fmt.Errorf("requests must be between 1 and %d", load.MaxFetches)
+	case cfg.Duration < 0 || cfg.Duration > load.MaxDuration:
+		return nil, fmt.Errorf("seconds must be between 0 and %g", load.MaxDuration.Seconds())
+	}
+	host, port, err := net.SplitHostPort(cfg.Proxy)
+	if err != nil {
+		return nil, fmt.Errorf("proxy %q must look like 127.0.0.1:8080", cfg.Proxy)
+	}
+	addr, err := load.Admit(host, cfg.Allow)
+	if err != nil {
+		return nil, fmt.Errorf("proxy %q: %w", cfg.Proxy, err)
+	}
+	if cfg.Parallel == 0 {
+		cfg.Parallel = defaultParallel
+	}
+	if cfg.Requests == 0 {
+		cfg.Requests = DefaultRequests
+	}
+	if cfg.Duration == 0 {
+		cfg.Duration = DefaultDuration
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = time.Minute
+	}
+	if cfg.Examples == 0 {
+		cfg.Examples = defaultExamples
+	}
+	s := &Sender{cfg: cfg, addr: net.JoinHostPort(addr.String(), port)}
+	s.tally = sendTally{codes: map[int]int64{}, errors: map[string]int64{}, example: map[string]string{}, changes: map[[2]int]*Change{}}
+	return s, nil
+}
+
+// Sent says how many requests were sent and how many are being answered. It
+// may be asked while the run goes on.
+func (s *Sender) Sent() (sent, inFlight int64) { return s.sent.Load(), s.inFlight.Load() }
+
+// parcel is an entry on its way to a worker.
+type parcel struct {
+	Entry
+	intended time.Time // zero: at once
+}
+
+// Run sends the entries and blocks until all are answered, the run's bound is
+// reached or ctx is done; a run that is cut short reports what it saw.
+func (s *Sender) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*SendReport, error) {
+	if s.cfg.Origin != nil {
+		if err := s.probe(ctx); err != nil {
+			return nil, err
+		}
+	}
+	start := time.Now()
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Duration)
+	defer cancel()
+	parcels := make(chan parcel)
+	var crew sync.WaitGroup
+	for range s.cfg.Parallel {
+		crew.Add(1)
+		go func() {
+			defer crew.Done()
+			w := &worker{s: s, ctx: ctx}
+			defer w.hangUp()
+			for p := range parcels {
+				w.do(&p)
+			}
+		}()
+	}
+	d := dispatch{s: s, ctx: ctx, parcels: parcels, refused: map[string]bool{}}
+	if s.cfg.Speed > 0 {
+		entries = inOrder(entries)
+	}
+	err := d.run(entries)
+	close(parcels)
+	crew.Wait()
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if outer.Err() != nil {
+		d.ended = "interrupt"
+	}
+	return s.report(start, time.Since(start), &d), nil
+}
+
+// dispatch decides what is sent and when.
+type dispatch struct {
+	s       *Sender
+	ctx     context.Context
+	parcels chan<- parcel
+
+	first      time.Time // of the log
+	begun      time.Time
+	span       time.Duration // of the log, as far as it was sent
+	refused    map[string]bool
+	notAllowed int64
+	lookups    int64
+	ended      string // what cut the run short, "" when all was sent
+}
+
+func (d *dispatch) run(entries iter.Seq2[Entry, error]) error {
+	d.begun = time.Now()
+	n := int64(0)
+	for e, err := range entries {
+		switch {
+		case err != nil:
+			return err
+		case e.Method == Lookup:
+			d.lookups++ // a proxy is not asked for names
+			continue
+		case !d.admit(e.Host):
+			continue
+		case n == d.s.cfg.Requests:
+			d.ended = "requests"
+			return nil
+		}
+		if !d.send(e) {
+			d.ended = "seconds"
+			return nil
+		}
+		n++
+	}
+	return nil
+}
+
+// admit says whether a host may be asked for.
+func (d *dispatch) admit(host string) bool {
+	if d.s.cfg.Origin != nil || host == "localhost" || slices.Contains(d.s.cfg.Allow, host) {
+		return true
+	}
+	if a, err := netip.ParseAddr(host); err == nil && a.Unmap().IsLoopback() {
+		return true
+	}
+	d.notAllowed++
+	if len(d.refused) < maxExamples {
+		d.refused[host] = true
+	}
+	return false
+}
+
+// send hands an entry on when its time has come. It says false when the run is
+// over.
+func (d *dispatch) send(e Entry) bool {
+	p := parcel{Entry: e}
+	if d.s.cfg.Speed > 0 {
+		if d.first.IsZero() {
+			d.first = e.Start
+		}
+		gap := max(0, e.Start.Sub(d.first))
+		p.intended = d.begun.Add(time.Duration(float64(gap) / d.s.cfg.Speed))
+		d.span = max(d.span, gap)
+		if !load.SleepUntil(d.ctx, p.intended) {
+			return false
+		}
+	}
+	select {
+	case d.parcels <- p:
+		return true
+	case <-d.ctx.Done():
+		return false
+	}
+}
+
+// reorder is how many entries are held to put them in order: most logs are
+// written when a request ends, and long ones end late.
+const reorder = 4096
+
+// byStart is a heap of entries, the earliest on top. seq keeps those of the
+// same time in the order they came.
+type byStart []numbered
+
+type numbered struct {
+	Entry
+	seq int64
+}
+
+func (h byStart) Len() int { return len(h) }
+func (h byStart) Less(i, j int) bool {
+	if !h[i].Start.Equal(h[j].Start) {
+		return h[i].Start.Before(h[j].Start)
+	}
+	return h[i].seq < h[j].seq
+}
+func (h byStart) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *byStart) Push(x any)   { *h = append(*h, x.(numbered)) }
+func (h *byStart) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// inOrder yields entries by their start, as far as [reorder] of them show it.
+func inOrder(entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		var h byStart
+		seq := int64(0)
+		for e, err := range entries {
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			heap.Push(&h, numbered{e, seq})
+			seq++
+			if len(h) > reorder && !yield(heap.Pop(&h).(numbered).Entry, nil) {
+				return
+			}
+		}
+		for len(h) > 0 {
+			if !yield(heap.Pop(&h).(numbered).Entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+// probe makes sure that what is sent to the gateway ends at our origin, and
+// not on the internet.
+func (s *Sender) probe(ctx context.Context) error {
+	token := strings.ToLower(rand.Text())
+	w := &worker{s: s, ctx: ctx}
+	defer w.hangUp()
+	e := Entry{Method: http.MethodGet, URL: "http://" + probeHost + "/" + token, Host: probeHost, Port: 80, Status: 200, Type: "text/plain"}
+	got, err := w.exchange(&e)
+	if err != nil {
+		return fmt.Errorf("ask the gateway at %s: %w", s.addr, err)
+	}
+	if !s.cfg.Origin.saw(token) {
+		return fmt.Errorf("the gateway at %s answered a request for %q itself or from elsewhere (status %d), so the log could go out to the internet: set its parent to the origin, proxy: {parent: \"http://%s\"}, and let it pass", s.addr, probeHost, got.code, s.cfg.Origin.Addr())
+	}
+	return nil
+}
+
+// probeHost cannot exist (RFC 6761 section 6.4).
+const probeHost = "replay.invalid"
+
+// worker sends one request after the other over one connection.
+type worker struct {
+	s   *Sender
+	ctx context.Context
+
+	nc   net.Conn
+	br   *bufio.Reader
+	done func() bool // undoes the wait for ctx
+	head []byte
+}
+
+func (w *worker) hangUp() {
+	if w.nc != nil {
+		w.done()
+		w.nc.Close()
+		w.nc = nil
+	}
+}
+
+func (w *worker) dial() error {
+	d := net.Dialer{Timeout: w.s.cfg.Timeout}
+	nc, err := d.DialContext(w.ctx, "tcp", w.s.addr)
+	if err != nil {
+		return err
+	}
+	w.nc = nc
+	if w.br == nil {
+		w.br = bufio.NewReaderSize(nc, 16<<10)
+	} else {
+		w.br.Reset(nc)
+	}
+	// A blocked read cannot see ctx: closing the connection ends it.
+	w.done = context.AfterFunc(w.ctx, func() { nc.Close() })
+	return nil
+}
+
+// answer is what came back.
+type answer struct {
+	code   int
+	bytes  int64
+	origin bool // it is our origin's
+}
+
+func (w *worker) do(p *parcel) {
+	s := w.s
+	s.sent.Add(1)
+	in := s.inFlight.Add(1)
+	start := time.Now()
+	got, err := w.exchange(&p.Entry)
+	end := time.Now()
+	s.inFlight.Add(-1)
+	if err != nil && w.ctx.Err() != nil {
+		s.count(func(t *sendTally) { t.unfinished++ })
+		return
+	}
+	s.count(func(t *sendTally) {
+		t.most = max(t.most, in)
+		if !p.intended.IsZero() {
+			late := start.Sub(p.intended)
+			t.lateness.Add(max(0, late))
+			if late > lateAfter {
+				t.late++
+			}
+		}
+		if err != nil {
+			t.fail(p.Target(), err)
+			return
+		}
+		t.total.Add(end.Sub(start))
+		if !p.intended.IsZero() {
+			t.intended.Add(end.Sub(p.intended))
+		}
+		t.add(&p.Entry, got, s.cfg.Examples)
+	})
+}
+
+func (s *Sender) count(f func(*sendTally)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.tally)
+}
+
+func (t *sendTally) fail(target string, err error) {
+	kind := kindOf(err)
+	if t.errors[kind]++; t.errors[kind] == 1 {
+		t.example[kind] = printable(target) + ": " + err.Error()
+	}
+}
+
+func (t *sendTally) add(e *Entry, got answer, examples int) {
+	t.answered++
+	t.bytes += got.bytes
+	t.codes[got.code]++
+	if got.origin {
+		t.fromOrigin++
+	}
+	if e.Method == Tunnel {
+		t.tunnels++
+	}
+	if secure(e) {
+		t.plain++
+	}
+	if e.Status == 0 {
+		return
+	}
+	t.compared++
+	if e.Status == got.code {
+		t.same++
+		return
+	}
+	c := t.changes[[2]int{e.Status, got.code}]
+	if c == nil {
+		c = &Change{Was: e.Status, Is: got.code}
+		t.changes[[2]int{e.Status, got.code}] = c
+	}
+	c.Count++
+	if target := e.Target(); len(c.Examples) < examples && !slices.Contains(c.Examples, target) {
+		c.Examples = append(c.Examples, target)
+	}
+}
+
+// exchange sends a request and reads the whole answer. A kept-alive connection
+// that the gateway has closed meanwhile is its right: that asks again, once,
+// unless it could do something twice (RFC 9110 section 9.2.2).
+func (w *worker) exchange(e *Entry) (answer, error) {
+	fresh := w.nc == nil
+	got, err := w.once(e)
+	again := e.Method != http.MethodPost && e.Method != http.MethodPatch
+	if err != nil && again && !fresh && got.code == 0 && w.ctx.Err() == nil && (errors.Is(err, io.EOF) || kindOf(err) == "reset") {
+		w.hangUp()
+		got, err = w.once(e)
+	}
+	if err != nil {
+		w.hangUp()
+	}
+	return got, err
+}
+
+func (w *worker) once(e *Entry) (got answer, err error) {
+	if w.nc == nil {
+		if err := w.dial(); err != nil {
+			return got, err
+		}
+	}
+	if err := w.nc.SetDeadline(time.Now().Add(w.s.cfg.Timeout)); err != nil {
+		return got, err
+	}
+	if err := w.write(e); err != nil {
+		return got, err
+	}
+	if _, err := w.br.Peek(1); err != nil {
+		return got, err // io.EOF: closed without an answer
+	}
+	r, err := http.ReadResponse(w.br, &http.Request{Method: e.Method})
+	if err != nil {
+		return got, err
+	}
+	defer r.Body.Close()
+	got = answer{code: r.StatusCode, origin: r.Header.Get(marker) != ""}
+	if e.Method == Tunnel && r.StatusCode == http.StatusOK {
+		w.hangUp() // opened: that is all that the log knows of it
+		return got, nil
+	}
+	got.bytes, err = io.Copy(io.Discard, r.Body)
+	if r.Close {
+		w.hangUp()
+	}
+	return got, err
+}
+
+// secure says that an entry was made over TLS. It is sent without: a proxy is
+// not asked for https in the clear, and the origin has no certificate for all
+// hosts. What is filtered is the same but for the scheme.
+func secure(e *Entry) bool { return strings.HasPrefix(e.URL, "https:") }
+
+// maxSent bounds the body of a request.
+const maxSent = 16 << 20
+
+// write sends the request in absolute form, as browsers ask a proxy (RFC 9112
+// section 3.2.2), with what the log knows of it.
+func (w *worker) write(e *Entry) error {
+	b := w.head[:0]
+	host := e.Target()
+	target := host
+	if e.URL != "" {
+		var path string
+		_, rest, _ := strings.Cut(e.URL, "://")
+		host, path, _ = strings.Cut(rest, "/")
+		if secure(e) {
+			host = strings.TrimSuffix(host, ":443")
+		}
+		target = "http://" + host + "/" + path
+	}
+	b = append(b, e.Method+" "+target+" HTTP/1.1\r\nHost: "+host+"\r\n"...)
+	b = field(b, "User-Agent", e.Agent)
+	b = field(b, "Referer", e.Referer)
+	sent := int64(0)
+	if e.Method != Tunnel {
+		b = append(b, "Accept-Encoding: gzip\r\n"...)
+		switch e.Method {
+		case http.MethodPost, http.MethodPut, http.MethodPatch:
+			sent = min(e.Sent, maxSent)
+			b = append(strconv.AppendInt(append(b, "Content-Length: "...), sent, 10), "\r\n"...)
+		}
+	}
+	if w.s.cfg.Origin != nil {
+		b = append(append(append(b, marker+": "...), wish(e)...), "\r\n"...)
+	}
+	b = append(b, "\r\n"...)
+	w.head = b
+	if _, err := w.nc.Write(b); err != nil {
+		return err
+	}
+	for sent > 0 {
+		n, err := w.nc.Write(filler[:min(sent, int64(len(filler)))])
+		if err != nil {
+			return err
+		}
+		sent -= int64(n)
+	}
+	return nil
+}
+
+// field appends a field whose value the log gave: never more than one line.
+func field(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	b = append(b, name+": "...)
+	for i := range min(len(value), 4096) {
+		c := value[i]
+		if c < ' ' && c != '\t' || c == 0x7f {
+			c = ' '
+		}
+		b = append(b, c)
+	}
+	return append(b, "\r\n"...)
+}

@@ -1,0 +1,274 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// forms are those in which a log can be read, in the order in which they are
+// tried when the form is not given.
+var forms = [...]string{"jsonl", "squid", "combined", "dansguardian", "har"}
+
+const (
+	maxLine     = 1 << 20 // longer lines are counted as broken and skipped
+	maxExamples = 5       // broken lines that are remembered
+	tried       = 50      // lines by which the form is told
+)
+
+var (
+	// errNoRequest is a line that is well formed and holds no request.
+	errNoRequest = errors.New("not a request")
+	errNoHost    = errors.New(`a path without a host; say which with -base http://HOST`)
+	errLongLine  = fmt.Errorf("longer than %d bytes", maxLine)
+)
+
+// A Source reads log files, one after the other. A file is a path, or "-" for
+// Stdin; it may be compressed with gzip.
+type Source struct {
+	Files []string
+	Form  string         // "" to look at the first lines of each file
+	Base  string         // put before a path that has no host
+	Zone  *time.Location // of logs that do not name theirs; nil means Local
+	Stdin io.Reader
+
+	in          Input
+	read, total atomic.Int64 // bytes of the files as they are on disk
+}
+
+// Input says what was read. It is part of every report.
+type Input struct {
+	Files    []string `json:"files"`
+	Lines    int64    `json:"lines"`    // with something in them; of a HAR file, entries
+	Requests int64    `json:"requests"` // that could be read
+	Other    int64    `json:"other"`    // well formed, but not a request
+	Broken   int64    `json:"broken"`
+	Examples []string `json:"examples,omitempty"` // the first broken lines: file:line: what is wrong
+	Cut      []string `json:"cut,omitempty"`      // files whose rest could not be read, and why: a gzip file that was truncated
+}
+
+// Whole returns an error that names the files whose rest could not be read.
+func (in *Input) Whole() error {
+	if len(in.Cut) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the report counts a part of the log only: %s", strings.Join(in.Cut, "; "))
+}
+
+// Input says what was read so far.
+func (s *Source) Input() Input { return s.in }
+
+// Progress returns how many bytes were read, of how many; the total is 0 when
+// it is not known. It may be asked by other goroutines meanwhile.
+func (s *Source) Progress() (done, total int64) { return s.read.Load(), s.total.Load() }
+
+// Entries yields the requests of all files. An error is one of opening or
+// reading, or that of ctx; nothing follows it.
+func (s *Source) Entries(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if err := s.weigh(); err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		for _, name := range s.Files {
+			more, err := s.file(ctx, name, func(e Entry) bool { return yield(e, nil) })
+			if err != nil {
+				yield(Entry{}, err)
+			}
+			if err != nil || !more {
+				return
+			}
+		}
+	}
+}
+
+// weigh adds up the sizes for the progress bar, and so finds files that are
+// missing before hours of work.
+func (s *Source) weigh() error {
+	if s.Form != "" && !slices.Contains(forms[:], s.Form) {
+		return fmt.Errorf("form %q is not one of %s", s.Form, strings.Join(forms[:], ", "))
+	}
+	total := int64(0)
+	known := true
+	for _, name := range s.Files {
+		if name == "-" {
+			known = false
+			continue
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return fmt.Errorf("read a log: %w", err)
+		}
+		if info.IsDir() {
+			return fmt.Errorf("read a log: %q is a folder", name)
+		}
+		known = known && info.Mode().IsRegular()
+		total += info.Size()
+	}
+	if known {
+		s.total.Store(total)
+	}
+	return nil
+}
+
+// counted counts what is read, for the progress bar.
+type counted struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// file yields the requests of one file and says whether more are wanted.
+func (s *Source) file(ctx context.Context, name string, yield func(Entry) bool) (more bool, err error) {
+	in := s.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return false, fmt.Errorf("read a log: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	if in == nil {
+		in = strings.NewReader("")
+	}
+	s.in.Files = append(s.in.Files, name)
+	br := bufio.NewReaderSize(counted{in, &s.read}, maxLine)
+	// A short file cannot be peeked at in full, which is no error.
+	if magic, _ := br.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(br)
+		if err != nil {
+			return false, fmt.Errorf("read %q: %w", name, err)
+		}
+		defer z.Close()
+		br = bufio.NewReaderSize(z, maxLine)
+	}
+	if mark, _ := br.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = br.Discard(3)
+	}
+	form := s.Form
+	if form == "" {
+		head, _ := br.Peek(64 << 10)
+		if form = s.tell(head); form == "" {
+			return false, fmt.Errorf("%s: the first lines look like none of %s; say which with -format", name, strings.Join(forms[:], ", "))
+		}
+	}
+	if form == "har" {
+		return s.har(ctx, name, &allowance{r: br, most: maxHAREntry}, yield)
+	}
+	return s.lines(ctx, name, br, s.parser(form), yield)
+}
+
+// parser returns what reads a line of a form.
+func (s *Source) parser(form string) func(string) (Entry, error) {
+	zone := s.Zone
+	if zone == nil {
+		zone = time.Local
+	}
+	switch form {
+	case "jsonl":
+		return parseEvent
+	case "squid":
+		return parseSquid
+	case "combined":
+		return func(l string) (Entry, error) { return parseCombined(l, s.Base) }
+	}
+	return func(l string) (Entry, error) { return parseDansGuardian(l, zone) }
+}
+
+// tell returns the form that most of the first lines have, "" if they have
+// none.
+func (s *Source) tell(head []byte) string {
+	if looksLikeHAR(head) {
+		return "har"
+	}
+	best, most, seen := "", 0, 0
+	for _, form := range forms[:4] {
+		parse, fit := s.parser(form), 0
+		seen = 0
+		for line := range bytes.Lines(head) {
+			if line = bytes.TrimSpace(line); len(line) == 0 {
+				continue
+			}
+			if seen++; seen > tried {
+				break
+			}
+			if _, err := parse(string(line)); err == nil || errors.Is(err, errNoRequest) || errors.Is(err, errNoHost) {
+				fit++
+			}
+		}
+		if fit > most {
+			best, most = form, fit
+		}
+	}
+	if seen == 0 {
+		return "jsonl" // an empty file has no requests in any form
+	}
+	return best
+}
+
+// keep counts what became of a line and says whether it is a request.
+func (s *Source) keep(name, mark string, n int64, err error) bool {
+	switch {
+	case err == nil:
+		s.in.Requests++
+		return true
+	case errors.Is(err, errNoRequest):
+		s.in.Other++
+		return false
+	}
+	s.in.Broken++
+	if len(s.in.Examples) < maxExamples {
+		s.in.Examples = append(s.in.Examples, fmt.Sprintf("%s%s%d: %v", name, mark, n, err))
+	}
+	return false
+}
+
+// lines reads a file line by line.
+func (s *Source) lines(ctx context.Context, name string, br *bufio.Reader, parse func(string) (Entry, error), yield func(Entry) bool) (bool, error) {
+	for n := int64(1); ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		line, err := br.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = br.ReadSlice('\n')
+			}
+			s.in.Lines++
+			s.keep(name, ":", n, errLongLine)
+			line = nil
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
+			s.in.Lines++
+			e, bad := parse(string(line))
+			if s.keep(name, ":", n, bad) && !yield(e) {
+				return false, nil
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil {
+			// What could be read counts, and the other files do.
+			s.in.Cut = append(s.in.Cut, fmt.Sprintf("read %q: line %d and the rest cannot be read: %v", name, n, err))
+			return true, nil
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// A Judge is one settings file's opinion.
+type Judge struct {
+	Name    string // of the settings file
+	Decider filter.Decider
+	// Client says who asked: what the settings make of the address and user
+	// that the log has.
+	Client func(context.Context, *Entry) filter.Client
+}
+
+// WhatIf compares what two judges make of a log. Only what a log knows is
+// judged: host, URL, method, client, user, referer, agent, time, and status
+// and type of the answer. Bodies are not in a log.
+type WhatIf struct {
+	New Judge
+	Old *Judge // nil: what the log says was decided
+
+	Examples int // of each change; 0 means 3
+
+	judged atomic.Int64
+}
+
+// WhatIfReport is what would change. It is also the JSON form, which is
+// stable: keys may be added, none changes its meaning.
+type WhatIfReport struct {
+	Input Input  `json:"input"`
+	Old   string `json:"old"` // settings file, "" for the verdicts in the log
+	New   string `json:"new"`
+
+	Judged int64 `json:"judged"`
+	// Bodies were refused for what their body held, or may have: the log
+	// cannot show whether the new settings would do so as well.
+	Bodies int64 `json:"bodies"`
+	// Unknown are entries of which the log does not say what a policy decided.
+	Unknown int64 `json:"unknown"`
+
+	Changed   int64 `json:"changed"`    // the action is another
+	OtherRule int64 `json:"other_rule"` // same action, other policy, rule or target
+
+	Was map[string]int64 `json:"was"` // by action
+	Is  map[string]int64 `json:"is"`
+
+	Changes []VerdictChange `json:"changes"` // most frequent first
+	Left    int64           `json:"left"`    // changes beyond the first 10,000 kinds
+}
+
+// VerdictChange is one kind of change. Policy, category and rule are those
+// that decide now, or did where now nothing does.
+type VerdictChange struct {
+	Policy   string   `json:"policy"`
+	Category string   `json:"category"`
+	Rule     string   `json:"rule"`
+	Was      string   `json:"was"`
+	Is       string   `json:"is"`
+	Count    int64    `json:"count"`
+	Examples []string `json:"examples"`
+}
+
+// maxKinds bounds the kinds of changes: recorded policies and rules are
+// whatever a file says.
+const maxKinds = 10_000
+
+// opinion is a verdict as far as it is compared.
+type opinion struct {
+	action                     filter.Action
+	policy, rule, category, to string
+}
+
+type kind struct {
+	policy, category, rule string
+	was, is                filter.Action
+}
+
+// Progress says how many entries were judged; others may ask meanwhile.
+func (w *WhatIf) Progress() int64 { return w.judged.Load() }
+
+// Run judges all entries.
+func (w *WhatIf) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*WhatIfReport, error) {
+	r := &WhatIfReport{New: w.New.Name, Was: map[string]int64{}, Is: map[string]int64{}}
+	if w.Old != nil {
+		r.Old = w.Old.Name
+	}
+	examples := w.Examples
+	if examples == 0 {
+		examples = defaultExamples
+	}
+	changes := map[kind]*VerdictChange{}
+	for e, err := range entries {
+		if err != nil {
+			return nil, err
+		}
+		w.judged.Add(1)
+		was, known := w.before(ctx, &e)
+		if !known {
+			r.Unknown++
+			continue
+		}
+		is := w.New.judge(ctx, &e)
+		if w.Old == nil && e.Refused && e.Recorded.Body && is.action < filter.Warn {
+			r.Bodies++
+			continue
+		}
+		r.Judged++
+		r.Was[was.action.String()]++
+		r.Is[is.action.String()]++
+		if was.action == is.action {
+			if w.Old != nil && was != is || w.Old == nil && (was.policy != is.policy || was.rule != is.rule) {
+				r.OtherRule++
+			}
+			continue
+		}
+		r.Changed++
+		r.note(changes, was, is, &e, examples)
+	}
+	for _, c := range changes {
+		r.Changes = append(r.Changes, *c)
+	}
+	slices.SortFunc(r.Changes, func(a, b VerdictChange) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Category, b.Category),
+			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Was, b.Was), cmp.Compare(a.Is, b.Is))
+	})
+	return r, nil
+}
+
+// before is what was decided, or would be by the old settings.
+func (w *WhatIf) before(ctx context.Context, e *Entry) (opinion, bool) {
+	if w.Old != nil {
+		return w.Old.judge(ctx, e), true
+	}
+	if e.Recorded == nil {
+		return opinion{}, false
+	}
+	v := e.Recorded
+	return opinion{action: v.Action, policy: v.Policy, rule: v.Rule, category: v.Category}, true
+}
+
+// note counts a change.
+func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e *Entry, examples int) {
+	by := is
+	if was.action >= filter.Warn && is.action < filter.Warn {
+		by = was
+	}
+	k := kind{cmp.Or(is.policy, was.policy), by.category, by.rule, was.action, is.action}
+	c := changes[k]
+	if c == nil {
+		if len(changes) == maxKinds {
+			r.Left++
+			return
+		}
+		// The category may lie in a list that is closed before this is read.
+		c = &VerdictChange{Policy: k.policy, Category: strings.Clone(k.category), Rule: k.rule, Was: was.action.String(), Is: is.action.String()}
+		changes[k] = c
+	}
+	c.Count++
+	if t := e.Target(); len(c.Examples) < examples && !slices.Contains(c.Examples, t) {
+		c.Examples = append(c.Examples, t)
+	}
+}
+
+// judge leads an entry through the stages that a log can show.
+func (j *Judge) judge(ctx context.Context, e *Entry) opinion {
+	t := e.transaction()
+	t.Client = j.Client(ctx, e)
+	for s := filter.Name; s <= t.Last; s++ {
+		if s == filter.RequestBody {
+			continue
+		}
+		if s == filter.Response {
+			t.Response = e.response()
+		}
+		if v := j.Decider.Decide(ctx, t, s); v.Final() || v.Action == filter.Allow {
+			break
+		}
+	}
+	v := &t.Verdict
+	return opinion{v.Action, v.Reason.Policy, v.Reason.Rule, v.Reason.Finding.Category, target(v)}
+}
+
+// target is where a redirect goes. That of a warning is a signed token.
+func target(v *filter.Verdict) string {
+	if v.Action == filter.Redirect {
+		return v.To
+	}
+	return ""
+}
+
+// transaction is the entry as a server would have seen it.
+func (e *Entry) transaction() *filter.Transaction {
+	t := &filter.Transaction{ID: "replay", Start: e.Start, Host: e.Host, Port: e.Port, Last: filter.Request}
+	switch e.Method {
+	case Tunnel:
+		t.Proto, t.Last = filter.TLS, filter.Name
+		return t
+	case Lookup:
+		t.Proto, t.Last = filter.DNS, filter.Name
+		return t
+	}
+	if !e.Refused && e.Type != "" && e.Status >= 200 {
+		t.Last = filter.Response
+	}
+	scheme, rest, _ := strings.Cut(e.URL, "://")
+	authority, path, _ := strings.Cut(rest, "/")
+	t.URL = scheme + "://" + authority + "/" + path
+	r := &message.Request{
+		Method: e.Method, Target: []byte(t.URL), Form: message.Absolute, Scheme: scheme,
+		Host: []byte(e.Host), Port: e.Port, Path: []byte("/" + path), Proto: 11,
+	}
+	r.Add("Host", authority)
+	if e.Agent != "" {
+		r.Add("User-Agent", e.Agent)
+	}
+	if e.Referer != "" {
+		r.Add("Referer", e.Referer)
+	}
+	t.Request = r
+	return t
+}
+
+func (e *Entry) response() *message.Response {
+	s := &message.Response{Status: e.Status, Proto: 11, Length: e.Bytes}
+	s.Add("Content-Type", e.Type)
+	s.Add("Content-Length", strconv.FormatInt(e.Bytes, 10))
+	return s
+}
+
+// Text writes the report for people.
+func (r *WhatIfReport) Text(w io.Writer) error {
+	p := printer{w: w}
+	r.Input.text(&p)
+	old := "the verdicts in the log"
+	if r.Old != "" {
+		old = printable(r.Old)
+	}
+	p.f("was: %s\nis:  %s\n", old, printable(r.New))
+	p.f("judged: host, URL, method, client, user, referer, agent, time, and type of the answer where the log has them; no bodies: they are not in a log\n")
+	p.f("%d judged, %d verdicts change, %d stay with another policy, rule or target\n", r.Judged, r.Changed, r.OtherRule)
+	if r.Bodies > 0 {
+		p.f("%d not judged: they were refused for what their body held, or may have\n", r.Bodies)
+	}
+	if r.Unknown > 0 {
+		p.f("%d not judged: the log does not say what a policy decided; -against OLD asks other settings\n", r.Unknown)
+	}
+	p.f("\n%-10s%12s%12s\n", "action", "was", "is")
+	for a := filter.Pass; a <= filter.Redirect; a++ {
+		if n := a.String(); r.Was[n] > 0 || r.Is[n] > 0 {
+			p.f("%-10s%12d%12d\n", n, r.Was[n], r.Is[n])
+		}
+	}
+	for _, c := range r.Changes {
+		p.f("\n%d  %s -> %s  policy %s, category %s, rule %s\n", c.Count, c.Was, c.Is, orNone(c.Policy), orNone(c.Category), orNone(c.Rule))
+		for _, e := range c.Examples {
+			p.f("    %s\n", printable(e))
+		}
+	}
+	if r.Left > 0 {
+		p.f("\n%d more changes of other kinds\n", r.Left)
+	}
+	return p.err
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// JSON writes the report for machines.
+func (r *WhatIfReport) JSON(w io.Writer) error { return asJSON(w, r) }

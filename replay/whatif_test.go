@@ -1,0 +1,153 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"shuultuur/filter"
+)
+
+// table is a decider that goes by the host, and keeps what it was asked.
+type table struct {
+	verdicts map[string]filter.Verdict
+	asked    []string
+}
+
+func (d *table) Wants(*filter.Transaction, filter.Stage) bool { return false }
+
+func (d *table) Decide(_ context.Context, t *filter.Transaction, s filter.Stage) filter.Verdict {
+	q := t.Proto.String() + " " + s.String() + " " + t.Start.UTC().Format("05.000") + " " + t.Client.Addr.String() + " " + t.Client.User + " " + t.Host
+	if s >= filter.Request {
+		q += " " + t.Request.Method + " " + t.URL + " " + string(t.Request.Path) + " " + string(t.Request.Get("Referer")) + " " + string(t.Request.Get("User-Agent"))
+	}
+	if s >= filter.Response {
+		q += " " + string(t.Response.Get("Content-Type"))
+	}
+	d.asked = append(d.asked, q)
+	t.Verdict = d.verdicts[t.Host]
+	if t.Verdict.Reason.Policy == "" {
+		t.Verdict.Reason.Policy = "pupils"
+	}
+	return t.Verdict
+}
+
+func verdict(a filter.Action, rule, category string) filter.Verdict {
+	return filter.Verdict{Action: a, Reason: filter.Reason{Policy: "pupils", Rule: rule, Finding: filter.Finding{Check: "category", Category: category}}}
+}
+
+func judgeOf(name string, d filter.Decider) Judge {
+	return Judge{Name: name, Decider: d, Client: func(_ context.Context, e *Entry) filter.Client {
+		return filter.Client{Addr: e.Client, User: e.User}
+	}}
+}
+
+func TestWhatALogKnowsIsAsked(t *testing.T) {
+	d := &table{}
+	for _, name := range []string{"events.jsonl", "browser.har"} {
+		s := &Source{Files: []string{"testdata/" + name}, Zone: time.UTC}
+		w := WhatIf{New: judgeOf("new", d), Old: &Judge{Name: "old", Decider: &table{}, Client: judgeOf("", nil).Client}}
+		if _, err := w.Run(t.Context(), s.Entries(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"http name 00.750 10.1.2.3 anna www.example.com",
+		"http request 00.750 10.1.2.3 anna www.example.com GET http://www.example.com/ /  ",
+		"http response 00.750 10.1.2.3 anna www.example.com GET http://www.example.com/ /   text/html",
+		"http name 02.000 10.1.2.4  games.example",
+		"http request 02.000 10.1.2.4  games.example GET http://games.example/play /play  ",
+		"http name 03.000 10.1.2.4  page.example",
+		"http request 03.000 10.1.2.4  page.example GET http://page.example/x /x  ",
+		"tls name 04.000 10.1.2.5  bank.example",
+		"dns name 05.000 10.1.2.5  www.example.org",
+		"http name 07.000 10.1.2.5  www.example.org",
+		"http request 07.000 10.1.2.5  www.example.org GET https://www.example.org/ /  ",
+		"http name 00.000 invalid IP  www.example.com",
+		"http request 00.000 invalid IP  www.example.com GET https://www.example.com/a /a http://r.example/ A",
+		"http response 00.000 invalid IP  www.example.com GET https://www.example.com/a /a http://r.example/ A text/html",
+		"http name 03.000 invalid IP  www.example.com",
+		"http request 03.000 invalid IP  www.example.com POST http://www.example.com/p /p  ",
+	}
+	if diff := cmp.Diff(want, d.asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIfReportAgainstTheLog(t *testing.T) {
+	d := &table{verdicts: map[string]filter.Verdict{
+		"www.example.com": verdict(filter.Warn, "news", "news"),
+		"bank.example":    verdict(filter.Allow, "banks", "banks"),
+	}}
+	s := &Source{Files: []string{"testdata/events.jsonl", "testdata/squid.log"}}
+	w := WhatIf{New: judgeOf("new.yaml", d)}
+	r, err := w.Run(t.Context(), s.Entries(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Input = s.Input()
+	if r.Judged != 4 || r.Bodies != 1 || r.Unknown != 6 || r.Changed != 2 || r.OtherRule != 2 {
+		t.Errorf("got %+v", r)
+	}
+	golden(t, "whatif.txt", r.Text)
+	golden(t, "whatif.json", r.JSON)
+}
+
+func TestWhatIfReportAgainstOtherSettings(t *testing.T) {
+	older := &table{verdicts: map[string]filter.Verdict{
+		"games.example": verdict(filter.Block, "fun", "games"),
+		"a.example":     {Action: filter.Redirect, To: "http://one.example/"},
+	}}
+	newer := &table{verdicts: map[string]filter.Verdict{
+		"shop.example": verdict(filter.Block, "shops", "shops"),
+		"a.example":    {Action: filter.Redirect, To: "http://two.example/"},
+	}}
+	entries := func(yield func(Entry, error) bool) {
+		for i, host := range []string{"shop.example", "games.example", "a.example", "shop.example", "www.example", "shop.example", "shop.example"} {
+			e := Entry{Method: "GET", Start: time.Unix(int64(i), 0)}
+			if err := e.setURL("http://" + host + "/" + strings.Repeat("x", i%4)); err != nil {
+				t.Error(err)
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	old := judgeOf("old.yaml", older)
+	w := WhatIf{New: judgeOf("new.yaml", newer), Old: &old, Examples: 2}
+	r, err := w.Run(t.Context(), entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []VerdictChange{
+		{Policy: "pupils", Category: "shops", Rule: "shops", Was: "pass", Is: "block", Count: 4, Examples: []string{"http://shop.example/", "http://shop.example/xxx"}},
+		{Policy: "pupils", Category: "games", Rule: "fun", Was: "block", Is: "pass", Count: 1, Examples: []string{"http://games.example/x"}},
+	}
+	if diff := cmp.Diff(want, r.Changes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if r.OtherRule != 1 || r.Judged != 7 || r.Changed != 5 {
+		t.Errorf("got %+v", r)
+	}
+	r.Input = Input{Files: []string{"access.log"}, Lines: 7, Requests: 7}
+	golden(t, "against.txt", r.Text)
+}
+
+func TestKindsOfChangesAreBounded(t *testing.T) {
+	changes := map[kind]*VerdictChange{}
+	r := &WhatIfReport{}
+	e := &Entry{Host: "a.example"}
+	for i := range maxKinds + 5 {
+		r.note(changes, opinion{}, opinion{action: filter.Block, rule: strings.Repeat("x", i%100) + string(rune('a'+i/100))}, e, 3)
+	}
+	if len(changes) != maxKinds || r.Left != 5 {
+		t.Errorf("%d kinds and %d left, want %d and 5", len(changes), r.Left, maxKinds)
+	}
+	if !slices.Equal(changes[kind{rule: "a", is: filter.Block}].Examples, []string{"a.example"}) {
+		t.Error("the example is missing")
+	}
+}
