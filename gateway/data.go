@@ -1,50 +1,126 @@
 package gateway
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"shuultuur/admin"
+	"shuultuur/atomicfile"
 	"shuultuur/event"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
+	"shuultuur/event/postgres"
 	"shuultuur/event/sqlite"
 	"shuultuur/event/squid"
-	"shuultuur/filter"
+	"shuultuur/event/syslog"
+	"shuultuur/setting"
 )
 
-// lockData takes the data folder for this process, so that two gateways do
-// not write into one another's files. The lock goes with the process, however
-// it ends.
-func lockData(s *Settings) (*os.File, error) {
-	dir := s.path(s.Data)
+// data is the data folder, which belongs to one gateway, and what is small in
+// it.
+type data struct {
+	lock *os.File // nil on trial
+	key  []byte   // signs what a client carries back to us
+}
+
+func openData(_ context.Context, b *builder) (d *data, err error) {
+	d = &data{}
+	dir := string(b.settings.Data)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, s.mistake(filter.Setting("data", err))
+		return nil, err
 	}
+	if !b.trial() {
+		if d.lock, err = lock(dir); err != nil {
+			return nil, err
+		}
+	}
+	d.key, err = secret(filepath.Join(dir, "secret.key"))
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// lock takes the data folder for this process, so that two gateways do not
+// write into one another's files. The lock ends with the process, however that
+// ends.
+func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, s.mistake(filter.Setting("data", err))
+		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = fmt.Errorf("%s is in use by another gateway; give this one a data folder of its own", dir)
 		}
-		return nil, s.mistake(filter.Setting("data", err))
+		return nil, err
 	}
 	return f, nil
 }
 
-// openStores opens every event store that the settings name.
-func openStores(s *Settings) (stores []event.Store, err error) {
-	cfg, err := s.Events.WithDefaults()
+// secret reads the signing key, and makes one the first time.
+func secret(file string) ([]byte, error) {
+	key, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails (crypto/rand)
+		return key, atomicfile.WriteBytes(file, 0o600, key)
+	}
 	if err != nil {
-		return nil, s.mistake(filter.Setting("events", err))
+		return nil, fmt.Errorf("reading the signing key: %w", err)
+	}
+	if len(key) != 32 {
+		return nil, fmt.Errorf("%s: the signing key has %d bytes instead of 32; delete the file and a new one is made", file, len(key))
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
+	}
+	return key, nil
+}
+
+// Close ends the lock.
+func (d *data) Close() error {
+	if d.lock == nil {
+		return nil
+	}
+	return d.lock.Close()
+}
+
+// record is the log of events and its stores.
+type record struct {
+	*event.Log
+	stores []event.Store
+	ran    bool // then the log has closed the stores
+}
+
+// openRecord opens every event store that the settings name.
+func openRecord(_ context.Context, b *builder) (_ *record, err error) {
+	cfg, err := b.settings.Events.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &record{}
+	if cfg.Postgres != "" {
+		st, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		if err != nil {
+			return nil, setting.At("postgres", err)
+		}
+		r.stores = append(r.stores, st)
+	}
+	if cfg.Syslog != nil {
+		st, err := syslog.Open(*cfg.Syslog)
+		if err != nil {
+			return nil, errors.Join(setting.At("syslog", err), r.Close())
+		}
+		r.stores = append(r.stores, st)
 	}
 	for _, o := range []struct {
 		key, path string
@@ -58,59 +134,76 @@ func openStores(s *Settings) (stores []event.Store, err error) {
 		if o.path == "" {
 			continue
 		}
-		st, err := o.open(s.record(o.path))
-		if err != nil {
-			for _, s := range stores {
-				s.Close()
-			}
-			return nil, s.mistake(filter.Setting("events."+o.key, err))
+		path := b.settings.record(o.path)
+		if b.trial() && creatable(path) {
+			continue
 		}
-		stores = append(stores, st)
+		st, err := o.open(path)
+		if err != nil {
+			return nil, errors.Join(setting.At(o.key, err), r.Close())
+		}
+		r.stores = append(r.stores, st)
 	}
-	return stores, nil
+	if r.Log, err = event.New(b.settings.Events, b.log, r.stores...); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
-// Events opens the record that the settings in file name, to be asked beside
-// a running gateway.
-func Events(file string) (event.Querier, func() error, error) {
+// creatable says that a file does not exist and could be made.
+func creatable(path string) bool {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return os.Remove(path) == nil
+}
+
+// Run writes events until ctx ends, and closes the stores.
+func (r *record) Run(ctx context.Context) error {
+	r.ran = true
+	return r.Log.Run(ctx)
+}
+
+// Close closes the stores of a log that did not run.
+func (r *record) Close() error {
+	var errs []error
+	for _, s := range r.stores {
+		if !r.ran {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Events opens the record that the settings in file name, for queries beside a
+// running gateway.
+func Events(file string) (event.Reader, func() error, error) {
 	s, err := Read(file)
 	if err != nil {
 		return nil, nil, err
 	}
 	cfg, err := s.Events.WithDefaults()
 	if err != nil {
-		return nil, nil, s.mistake(filter.Setting("events", err))
+		return nil, nil, s.text.Mistakes(setting.At("events", err))
 	}
 	switch {
 	case cfg.SQLite != "":
 		file := s.record(cfg.SQLite)
 		r, err := sqlite.OpenReader(file)
 		if err != nil {
-			return nil, nil, s.mistake(filter.Setting("events.sqlite", fmt.Errorf("cannot read the record %s: %w", file, err)))
+			return nil, nil, s.text.Mistakes(setting.At("events.sqlite", fmt.Errorf("cannot read the record %s: %w", file, err)))
+		}
+		return r, r.Close, nil
+	case cfg.Postgres != "":
+		r, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		if err != nil {
+			return nil, nil, s.text.Mistakes(setting.At("events.postgres", err))
 		}
 		return r, r.Close, nil
 	case cfg.JSONL != "":
 		return jsonl.Reader(s.record(cfg.JSONL)), func() error { return nil }, nil
 	}
-	return nil, nil, s.mistake(filter.Setting("events", errors.New("neither sqlite nor jsonl is kept, so there is nothing to ask")))
-}
-
-// record is what the admin address may ask about events: nil where they are not
-// kept in SQLite.
-func (g *Gateway) record() *admin.Events {
-	for _, s := range g.stores {
-		if db, ok := s.(*sqlite.Store); ok {
-			return &admin.Events{Query: db.Query, Sums: db.Sums, Names: g.clientNames}
-		}
-	}
-	return nil
-}
-
-// record returns the path of an event store: relative ones are in the data
-// folder.
-func (s *Settings) record(p string) string {
-	if filepath.IsAbs(p) {
-		return p
-	}
-	return filepath.Join(s.path(s.Data), p)
+	return nil, nil, s.text.Mistakes(setting.At("events", errors.New("neither sqlite, postgres nor jsonl is kept, so there is nothing to ask")))
 }

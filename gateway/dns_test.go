@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	miekg "github.com/miekg/dns"
 	"io"
 	"log/slog"
 	"net"
@@ -14,16 +15,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
+	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/list"
-	"shuultuur/nameserver/resolve"
-	"shuultuur/nameserver/wire"
 	"shuultuur/policy"
+	"shuultuur/redis"
+	"shuultuur/resolver"
 	"shuultuur/state"
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
 )
 
 const nameSettings = `
@@ -100,27 +100,27 @@ func world() map[string][]string {
 }
 
 func exchange(_ context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
-	m := new(dns.Msg)
-	m.SetQuestion(wire.Text(name), qtype)
+	m := new(miekg.Msg)
+	m.SetQuestion(dns.Text(name), qtype)
 	reply := answerOf(m)
 	out, err := reply.Pack()
 	return out, 0, err
 }
 
-func answerOf(q *dns.Msg) *dns.Msg {
-	m := new(dns.Msg)
+func answerOf(q *miekg.Msg) *miekg.Msg {
+	m := new(miekg.Msg)
 	m.SetReply(q)
 	m.RecursionAvailable, m.Compress = true, true
 	known := world()
-	for _, s := range known[strings.ToLower(q.Question[0].Name)+" "+dns.TypeToString[q.Question[0].Qtype]] {
-		rr, err := dns.NewRR(s)
+	for _, s := range known[strings.ToLower(q.Question[0].Name)+" "+miekg.TypeToString[q.Question[0].Qtype]] {
+		rr, err := miekg.NewRR(s)
 		if err != nil {
 			panic(err)
 		}
 		m.Answer = append(m.Answer, rr)
 	}
 	if len(m.Answer) == 0 {
-		rr, _ := dns.NewRR("example. 300 IN SOA ns.example. h.example. 1 2 3 4 300")
+		rr, _ := miekg.NewRR("example. 300 IN SOA ns.example. h.example. 1 2 3 4 300")
 		m.Ns = append(m.Ns, rr)
 	}
 	return m
@@ -143,64 +143,86 @@ func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := resolve.NewStore(resolve.CacheConfig{Size: 8}, exchange)
+	store, err := resolver.NewStore(resolver.CacheConfig{Size: 8 << 20}, exchange)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	e, err := build(context.Background(), s, memory, store, rest, slog.New(slog.DiscardHandler))
+	log := slog.New(slog.DiscardHandler)
+	e, err := build(context.Background(), s, nil, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.close)
+	t.Cleanup(func() { e.drop(nil, log) })
+	parts := policy.Parts{Pauses: rest, Log: log}
+	if memory != nil {
+		parts.Memory, parts.Counter = memory, memory
+	}
+	if e.policies.Engine, err = policy.New(s.Policies, e.checks.Checks, parts); err != nil {
+		t.Fatal(err)
+	}
+	if e.resolver, err = e.resolverFor(s.DNS, e.policies, store); err != nil {
+		t.Fatal(err)
+	}
 	return e
 }
 
-func questionOf(t testing.TB, client, name string, qtype uint16, at time.Time) *wire.Query {
+func questionOf(t testing.TB, client, name string, qtype uint16, at time.Time) *dns.Query {
 	t.Helper()
-	m := new(dns.Msg)
-	m.SetQuestion(dns.Fqdn(name), qtype)
+	m := new(miekg.Msg)
+	m.SetQuestion(miekg.Fqdn(name), qtype)
 	m.SetEdns0(1232, false)
 	b, err := m.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &wire.Query{}
-	if st := q.Parse(b); st != wire.OK {
+	q := &dns.Query{}
+	if st := q.Parse(b); st != dns.OK {
 		t.Fatalf("%s: status %d", name, st)
 	}
 	q.Client, q.At, q.Recursion = netip.AddrPortFrom(netip.MustParseAddr(client), 5353), at, true
 	return q
 }
 
-func askEngine(t testing.TB, e *Engine, q *wire.Query) (string, *wire.Reply) {
+// A reply is a reply with its transaction, as the server has them.
+type reply struct {
+	dns.Reply
+	T filter.Transaction
+}
+
+func (a *reply) Start(q *dns.Query, buf []byte, limit int) {
+	a.Reply.Start(q, buf, limit)
+	a.T.Reset()
+}
+
+func askEngine(t testing.TB, e *Engine, q *dns.Query) (string, *reply) {
 	t.Helper()
-	a := &wire.Reply{}
+	a := &reply{}
 	a.Start(q, nil, 1200)
-	out := e.resolver.Answer(q, a)
-	if out == wire.Later {
+	out := e.resolver.Answer(q, &a.Reply, &a.T)
+	if out == dns.Later {
 		a.Start(q, a.Buf, 1200)
-		out = e.resolver.Wait(context.Background(), q, a)
+		out = e.resolver.Wait(context.Background(), q, &a.Reply, &a.T)
 	}
-	if out != wire.Answered {
+	if out != dns.Answered {
 		t.Fatalf("outcome %d", out)
 	}
-	var m dns.Msg
-	if err := m.Unpack(a.Finish(&wire.Options{Size: 1232, Max: 1232})); err != nil {
+	var m miekg.Msg
+	if err := m.Unpack(a.Finish(&dns.Options{Size: 1232, Max: 1232})); err != nil {
 		t.Fatal(err)
 	}
 	return lineOf(&m), a
 }
 
 // lineOf is an answer in one line.
-func lineOf(m *dns.Msg) string {
-	s := dns.RcodeToString[m.Rcode]
+func lineOf(m *miekg.Msg) string {
+	s := miekg.RcodeToString[m.Rcode]
 	for _, rr := range m.Answer {
-		s += " " + dns.TypeToString[rr.Header().Rrtype] + " " + strings.TrimPrefix(rr.String(), rr.Header().String())
+		s += " " + miekg.TypeToString[rr.Header().Rrtype] + " " + strings.TrimPrefix(rr.String(), rr.Header().String())
 	}
 	if opt := m.IsEdns0(); opt != nil {
 		for _, o := range opt.Option {
-			if x, ok := o.(*dns.EDNS0_EDE); ok {
+			if x, ok := o.(*miekg.EDNS0_EDE); ok {
 				s += fmt.Sprintf(" EDE %d", x.InfoCode)
 			}
 		}
@@ -218,49 +240,49 @@ func TestNamesAreAnsweredByThePolicyOfWhoAsks(t *testing.T) {
 		hour         int
 		want         string
 	}{
-		{pupil, "fine.example", dns.TypeA, 12, "NOERROR A 198.51.100.1"},
-		{pupil, "fine.example", dns.TypeA, 22, "NXDOMAIN EDE 17"},
-		{pupil, "fine.example", dns.TypeA, 5, "NXDOMAIN EDE 17"},
-		{pupil, "fine.example", dns.TypeA, 6, "NOERROR A 198.51.100.1"},
-		{mary, "fine.example", dns.TypeA, 22, "NOERROR A 198.51.100.1"},
-		{guest, "fine.example", dns.TypeA, 22, "NOERROR A 198.51.100.1"},
+		{pupil, "fine.example", miekg.TypeA, 12, "NOERROR A 198.51.100.1"},
+		{pupil, "fine.example", miekg.TypeA, 22, "NXDOMAIN EDE 17"},
+		{pupil, "fine.example", miekg.TypeA, 5, "NXDOMAIN EDE 17"},
+		{pupil, "fine.example", miekg.TypeA, 6, "NOERROR A 198.51.100.1"},
+		{mary, "fine.example", miekg.TypeA, 22, "NOERROR A 198.51.100.1"},
+		{guest, "fine.example", miekg.TypeA, 22, "NOERROR A 198.51.100.1"},
 
-		{pupil, "www.games.example", dns.TypeA, 12, "NXDOMAIN EDE 15"},
-		{pupil, "www.games.example", dns.TypeHTTPS, 12, "NXDOMAIN EDE 15"},
-		{mary, "games.example", dns.TypeA, 12, "NOERROR A 198.51.100.5"},
-		{pupil, "learn.games.example", dns.TypeA, 12, "NOERROR A 198.51.100.5"},
-		{pupil, "cloak.example", dns.TypeA, 12, "NXDOMAIN EDE 15"},
-		{mary, "cloak.example", dns.TypeA, 12, "NOERROR CNAME x.games.example. A 198.51.100.6"},
-		{pupil, "www.school.example", dns.TypeA, 12, "NOERROR CNAME x.games.example. A 198.51.100.6"},
+		{pupil, "www.games.example", miekg.TypeA, 12, "NXDOMAIN EDE 15"},
+		{pupil, "www.games.example", miekg.TypeHTTPS, 12, "NXDOMAIN EDE 15"},
+		{mary, "games.example", miekg.TypeA, 12, "NOERROR A 198.51.100.5"},
+		{pupil, "learn.games.example", miekg.TypeA, 12, "NOERROR A 198.51.100.5"},
+		{pupil, "cloak.example", miekg.TypeA, 12, "NXDOMAIN EDE 15"},
+		{mary, "cloak.example", miekg.TypeA, 12, "NOERROR CNAME x.games.example. A 198.51.100.6"},
+		{pupil, "www.school.example", miekg.TypeA, 12, "NOERROR CNAME x.games.example. A 198.51.100.6"},
 
-		{pupil, "ads.example", dns.TypeA, 12, "NOERROR A 0.0.0.0 EDE 15"},
-		{pupil, "x.ads.example", dns.TypeAAAA, 12, "NOERROR AAAA :: EDE 15"},
-		{pupil, "x.ads.example", dns.TypeHTTPS, 12, "NOERROR EDE 15"},
-		{pupil, "good.ads.example", dns.TypeA, 12, "NOERROR A 198.51.100.4"},
-		{pupil, "v6ads.example", dns.TypeA, 12, "NOERROR A 198.51.100.3"},
-		{pupil, "v6ads.example", dns.TypeAAAA, 12, "NOERROR AAAA :: EDE 15"},
-		{pupil, "mine.example", dns.TypeA, 12, "NOERROR A 192.0.2.55 EDE 15"},
-		{pupil, "frank.example", dns.TypeA, 12, "NOERROR A 198.51.100.3"},
-		{"10.1.0.9", "frank.example", dns.TypeA, 12, "NOERROR A 0.0.0.0 EDE 15"},
+		{pupil, "ads.example", miekg.TypeA, 12, "NOERROR A 0.0.0.0 EDE 15"},
+		{pupil, "x.ads.example", miekg.TypeAAAA, 12, "NOERROR AAAA :: EDE 15"},
+		{pupil, "x.ads.example", miekg.TypeHTTPS, 12, "NOERROR EDE 15"},
+		{pupil, "good.ads.example", miekg.TypeA, 12, "NOERROR A 198.51.100.4"},
+		{pupil, "v6ads.example", miekg.TypeA, 12, "NOERROR A 198.51.100.3"},
+		{pupil, "v6ads.example", miekg.TypeAAAA, 12, "NOERROR AAAA :: EDE 15"},
+		{pupil, "mine.example", miekg.TypeA, 12, "NOERROR A 192.0.2.55 EDE 15"},
+		{pupil, "frank.example", miekg.TypeA, 12, "NOERROR A 198.51.100.3"},
+		{"10.1.0.9", "frank.example", miekg.TypeA, 12, "NOERROR A 0.0.0.0 EDE 15"},
 
-		{pupil, "bot.example", dns.TypeA, 12, "REFUSED EDE 15"},
-		{mary, "bot.example", dns.TypeA, 12, "REFUSED EDE 15"},
-		{guest, "bot.example", dns.TypeA, 12, "NOERROR A 203.0.113.9"},
+		{pupil, "bot.example", miekg.TypeA, 12, "REFUSED EDE 15"},
+		{mary, "bot.example", miekg.TypeA, 12, "REFUSED EDE 15"},
+		{guest, "bot.example", miekg.TypeA, 12, "NOERROR A 203.0.113.9"},
 
-		{pupil, "v4only.example", dns.TypeA, 12, "NOERROR A 198.51.100.2"},
-		{pupil, "v4only.example", dns.TypeAAAA, 12, "NOERROR EDE 15"},
-		{pupil, "away.example", dns.TypeA, 12, "NOERROR CNAME portal.example. A 10.0.0.5"},
-		{pupil, "warn.example", dns.TypeA, 12, "NOERROR A 10.0.0.1 EDE 15"},
-		{guest, "warn.example", dns.TypeA, 12, "NOERROR A 198.51.100.7"},
+		{pupil, "v4only.example", miekg.TypeA, 12, "NOERROR A 198.51.100.2"},
+		{pupil, "v4only.example", miekg.TypeAAAA, 12, "NOERROR EDE 15"},
+		{pupil, "away.example", miekg.TypeA, 12, "NOERROR CNAME portal.example. A 10.0.0.5"},
+		{pupil, "warn.example", miekg.TypeA, 12, "NOERROR A 10.0.0.1 EDE 15"},
+		{guest, "warn.example", miekg.TypeA, 12, "NOERROR A 198.51.100.7"},
 
-		{pupil, "www.google.com", dns.TypeA, 12, "NOERROR CNAME forcesafesearch.google.com. A 198.51.100.20"},
-		{guest, "www.google.com", dns.TypeA, 12, "NOERROR A 198.51.100.30"},
-		{pupil, "m.youtube.com", dns.TypeA, 12, "NOERROR CNAME restrict.youtube.com. A 198.51.100.21"},
-		{pupil, "h.example", dns.TypeHTTPS, 12, `NOERROR HTTPS 1 . alpn="h2"`},
-		{guest, "h.example", dns.TypeHTTPS, 12, `NOERROR HTTPS 1 . alpn="h2,h3" ech="AEX+DQA="`},
-		{pupil, "use-application-dns.net", dns.TypeA, 12, "NXDOMAIN EDE 15"},
-		{guest, "use-application-dns.net", dns.TypeA, 12, "NOERROR A 198.51.100.8"},
-		{guest, "portal.example", dns.TypeA, 12, "NOERROR A 10.0.0.5"},
+		{pupil, "www.google.com", miekg.TypeA, 12, "NOERROR CNAME forcesafesearch.google.com. A 198.51.100.20"},
+		{guest, "www.google.com", miekg.TypeA, 12, "NOERROR A 198.51.100.30"},
+		{pupil, "m.youtube.com", miekg.TypeA, 12, "NOERROR CNAME restrict.youtube.com. A 198.51.100.21"},
+		{pupil, "h.example", miekg.TypeHTTPS, 12, `NOERROR HTTPS 1 . alpn="h2"`},
+		{guest, "h.example", miekg.TypeHTTPS, 12, `NOERROR HTTPS 1 . alpn="h2,h3" ech="AEX+DQA="`},
+		{pupil, "use-application-dns.net", miekg.TypeA, 12, "NXDOMAIN EDE 15"},
+		{guest, "use-application-dns.net", miekg.TypeA, 12, "NOERROR A 198.51.100.8"},
+		{guest, "portal.example", miekg.TypeA, 12, "NOERROR A 10.0.0.5"},
 	} {
 		at := time.Date(noon.Year(), noon.Month(), noon.Day(), c.hour, 30, 0, 0, time.UTC)
 		if c.hour == 5 {
@@ -268,7 +290,7 @@ func TestNamesAreAnsweredByThePolicyOfWhoAsks(t *testing.T) {
 		}
 		for range 2 {
 			if got, _ := askEngine(t, e, questionOf(t, c.client, c.name, c.qtype, at)); got != c.want {
-				t.Errorf("%s asks at %d:30 for %s %s: %s, want %s", c.client, c.hour, c.name, dns.TypeToString[c.qtype], got, c.want)
+				t.Errorf("%s asks at %d:30 for %s %s: %s, want %s", c.client, c.hour, c.name, miekg.TypeToString[c.qtype], got, c.want)
 			}
 		}
 	}
@@ -281,13 +303,13 @@ func TestARefusedNameAllocatesNothing(t *testing.T) {
 		{"10.1.0.8", "www.games.example"}, {"10.1.0.8", "ads.example"}, {"10.1.0.8", "fine.example"}, {"10.1.0.8", "www.google.com"},
 		{"10.1.0.8", "cloak.example"}, {"10.1.0.8", "bot.example"}, {"192.168.1.1", "fine.example"}, {"10.1.0.8", "warn.example"}, {"192.168.1.1", "portal.example"},
 	} {
-		q := questionOf(t, c.client, c.name, dns.TypeA, now)
+		q := questionOf(t, c.client, c.name, miekg.TypeA, now)
 		askEngine(t, e, q) // into the cache
-		a, buf := &wire.Reply{}, make([]byte, 0, 4096)
-		o := &wire.Options{Size: 1232, Max: 1232}
+		a, buf := &reply{}, make([]byte, 0, 4096)
+		o := &dns.Options{Size: 1232, Max: 1232}
 		n := testing.AllocsPerRun(200, func() {
 			a.Start(q, buf, 1200)
-			if out := e.resolver.Answer(q, a); out != wire.Answered {
+			if out := e.resolver.Answer(q, &a.Reply, &a.T); out != dns.Answered {
 				t.Fatalf("%s: outcome %d", c.name, out)
 			}
 			a.Finish(o)
@@ -324,7 +346,7 @@ func TestQueriesAreCounted(t *testing.T) {
 			return s
 		},
 		"Redis": func(t *testing.T) state.Store {
-			s, err := state.Open(state.Config{Redis: &state.Redis{Addresses: []string{redistest.Start(t).Addr}}}, "", "", nil, nil)
+			s, err := state.Open(state.Config{Redis: &state.Redis{Config: redis.Config{Addresses: []string{redistest.Start(t).Addr}}}}, "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,8 +362,8 @@ func TestQueriesAreCounted(t *testing.T) {
 				now = time.Date(y, m, d, now.Hour()+1, 0, 0, 0, now.Location()) // an hour of two hours is two
 			}
 			ask := func(client, name string) string {
-				s, a := askEngine(t, e, questionOf(t, client, name, dns.TypeA, now))
-				if x := e.resolver.Record(questionOf(t, client, name, dns.TypeA, now), a); x.Verdict.After > 0 && x.Verdict.Reason.Finding.Evidence == "" {
+				s, a := askEngine(t, e, questionOf(t, client, name, miekg.TypeA, now))
+				if x := e.resolver.Record(questionOf(t, client, name, miekg.TypeA, now), &a.Reply, &a.T); x.Verdict.After > 0 && x.Verdict.Reason.Finding.Evidence == "" {
 					t.Errorf("%s: recorded without a reason: %+v", name, x.Verdict)
 				}
 				return s
@@ -359,20 +381,20 @@ func TestQueriesAreCounted(t *testing.T) {
 				t.Errorf("another client: %s", got)
 			}
 			who := filter.Client{Addr: netip.MustParseAddr("10.1.0.9")}
-			if _, left := e.policy.Balance(t.Context(), "", &who, now); len(left) != 3 || left[0].Used != 1 || left[1].Used != 0 {
+			if _, left := e.policies.Balance(t.Context(), "", &who, now); len(left) != 3 || left[0].Used != 1 || left[1].Used != 0 {
 				t.Errorf("left %+v, want one minute used", left)
 			}
-			e.policy.Done(t.Context(), &filter.Transaction{Start: now, Client: who, BytesOut: 2e6, Findings: []filter.Finding{{Check: "category", Category: "games"}}})
+			e.policies.Done(t.Context(), &filter.Transaction{Start: now, Client: who, Record: filter.Record{BytesOut: 2e6}, Findings: []filter.Finding{{Check: "category", Category: "games"}}})
 			if got := ask("10.1.0.9", "games.example"); got != "NOERROR A 0.0.0.0 EDE 15" {
 				t.Errorf("games, of which the bytes are used up: %s", got)
 			}
 			for client, name := range map[string]string{"10.1.0.8": "fine.example", "10.1.0.9": "games.example", "10.1.0.7": "fine.example"} {
-				q := questionOf(t, client, name, dns.TypeA, now)
-				a, buf := &wire.Reply{}, make([]byte, 0, 4096)
+				q := questionOf(t, client, name, miekg.TypeA, now)
+				a, buf := &reply{}, make([]byte, 0, 4096)
 				trips := memory.Stats().Trips
 				n := testing.AllocsPerRun(200, func() {
 					a.Start(q, buf, 1200)
-					if out := e.resolver.Answer(q, a); out != wire.Answered {
+					if out := e.resolver.Answer(q, &a.Reply, &a.T); out != dns.Answered {
 						t.Fatalf("%s: outcome %d", name, out)
 					}
 				})
@@ -388,13 +410,13 @@ func TestWhatWasAskedIsRecordedWhole(t *testing.T) {
 	e := nameEngine(t)
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	record := func(client, name string) event.Row {
-		q := questionOf(t, client, name, dns.TypeA, now)
+		q := questionOf(t, client, name, miekg.TypeA, now)
 		_, a := askEngine(t, e, q)
-		x := e.resolver.Record(q, a)
+		x := e.resolver.Record(q, &a.Reply, &a.T)
 		return event.From(&x)
 	}
 	r := record("10.1.0.8", "www.games.example")
-	if r.Proto != filter.DNS || r.Method != "A" || r.Host != "www.games.example" || r.Status != dns.RcodeNameError ||
+	if r.Proto != filter.DNS || r.Method != "A" || r.Host != "www.games.example" || r.Status != miekg.RcodeNameError ||
 		r.Policy != "pupils" || r.Rule != "games" || r.Category != "games" || !strings.Contains(r.Evidence, `"games.example" in`) || r.ID == "" {
 		t.Errorf("recorded %+v", r)
 	}
@@ -419,7 +441,7 @@ func upstreamServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(answerOf(q)) })}
+	s := &miekg.Server{PacketConn: conn, Handler: miekg.HandlerFunc(func(w miekg.ResponseWriter, q *miekg.Msg) { _ = w.WriteMsg(answerOf(q)) })}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.ActivateAndServe() })
 	t.Cleanup(func() { conn.Close(); wg.Wait() })
@@ -447,13 +469,13 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	server := g.dns.Addrs(wire.UDP)[0].String()
+	server := g.engine.Load().names.Addrs(dns.UDP)[0].String()
 	ask := func(name string) string {
 		t.Helper()
-		m := new(dns.Msg)
-		m.SetQuestion(dns.Fqdn(name), dns.TypeA)
+		m := new(miekg.Msg)
+		m.SetQuestion(miekg.Fqdn(name), miekg.TypeA)
 		m.SetEdns0(1232, false)
-		r, _, err := new(dns.Client).Exchange(m, server)
+		r, _, err := new(miekg.Client).Exchange(m, server)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,7 +553,7 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 		"games.example": "NXDOMAIN [] false", "portal.example": "NOERROR [portal.example. 60 IN A 10.0.0.5] false", "fine.example": " [] true",
 		"ads.example": "NOERROR [ads.example. 10 IN A 0.0.0.0] false",
 	} {
-		x, err := e.Name(d, client, name, dns.TypeA)
+		x, err := e.Name(d, client, name, miekg.TypeA)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -539,7 +561,7 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	if _, err := e.Name(d, client, "a..b", dns.TypeA); err == nil {
+	if _, err := e.Name(d, client, "a..b", miekg.TypeA); err == nil {
 		t.Error("a..b is no name")
 	}
 }
@@ -562,18 +584,18 @@ func TestWhatDNS64WouldMakeOfAnAnswerIsSaid(t *testing.T) {
 		qtype uint16
 		want  string
 	}{
-		{"fine.example", dns.TypeAAAA, " [] where there is no IPv6 address, those below 2001:db8:64::/96 that stand for the IPv4 ones"},
-		{"fine.example", dns.TypeA, " [] "},
-		{"games.example", dns.TypeAAAA, "NXDOMAIN [] "},
-		{"portal.example", dns.TypeAAAA, "NOERROR [portal.example. 60 IN AAAA 2001:db8:64::a00:5] "},
-		{"9.0.9.0.9.0.9.0" + reverse, dns.TypePTR, " [] the name of 9.9.9.9, for which the address below 2001:db8:64::/96 stands"},
+		{"fine.example", miekg.TypeAAAA, " [] where there is no IPv6 address, those below 2001:db8:64::/96 that stand for the IPv4 ones"},
+		{"fine.example", miekg.TypeA, " [] "},
+		{"games.example", miekg.TypeAAAA, "NXDOMAIN [] "},
+		{"portal.example", miekg.TypeAAAA, "NOERROR [portal.example. 60 IN AAAA 2001:db8:64::a00:5] "},
+		{"9.0.9.0.9.0.9.0" + reverse, miekg.TypePTR, " [] the name of 9.9.9.9, for which the address below 2001:db8:64::/96 stands"},
 	} {
 		x, err := e.Name(d, filter.Client{Addr: netip.MustParseAddr("10.1.0.9")}, c.name, c.qtype)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(x.Rcode, " ", x.Records, " ", x.DNS64); got != c.want {
-			t.Errorf("%s %s: %s, want %s", c.name, dns.TypeToString[c.qtype], got, c.want)
+			t.Errorf("%s %s: %s, want %s", c.name, miekg.TypeToString[c.qtype], got, c.want)
 		}
 	}
 }
@@ -607,7 +629,7 @@ func TestWhatAZoneOfOurOwnWouldAnswerIsSaid(t *testing.T) {
 		{"10.1.0.9", "www.theirs.example", " [] true  the primaries of theirs.example."},
 		{"10.1.0.9", "ads.example", "NOERROR [ads.example. 10 IN A 0.0.0.0] false  Redis"},
 	} {
-		x, err := e.Name(d, filter.Client{Addr: netip.MustParseAddr(c.client)}, c.name, dns.TypeA)
+		x, err := e.Name(d, filter.Client{Addr: netip.MustParseAddr(c.client)}, c.name, miekg.TypeA)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -649,9 +671,7 @@ func TestNamesPassInAPause(t *testing.T) {
 	var rest policy.Pauses
 	e := restingEngineOf(t, nameFiles(), nil, &rest)
 	noon := time.Date(2026, 1, 30, 12, 0, 0, 0, time.UTC)
-	if err := rest.Set([]policy.Pause{{Who: "10.1.0.5", Until: noon.Add(time.Minute)}}); err != nil {
-		t.Fatal(err)
-	}
+	rest.Set([]policy.Pause{{Who: "10.1.0.5", Until: noon.Add(time.Minute)}})
 	for _, c := range []struct {
 		client, name string
 		at           time.Duration
@@ -666,13 +686,28 @@ func TestNamesPassInAPause(t *testing.T) {
 		{"10.1.0.5", "cloak.example", time.Minute, "NXDOMAIN EDE 15"},
 		{"10.1.0.5", "bot.example", time.Minute, "REFUSED EDE 15"},
 	} {
-		got, a := askEngine(t, e, questionOf(t, c.client, c.name, dns.TypeA, noon.Add(c.at)))
+		got, a := askEngine(t, e, questionOf(t, c.client, c.name, miekg.TypeA, noon.Add(c.at)))
 		if got != c.want {
 			t.Errorf("%s asks for %s after %v: %s, want %s", c.client, c.name, c.at, got, c.want)
 		}
-		x := e.resolver.Record(questionOf(t, c.client, c.name, dns.TypeA, noon.Add(c.at)), a)
+		x := e.resolver.Record(questionOf(t, c.client, c.name, miekg.TypeA, noon.Add(c.at)), &a.Reply, &a.T)
 		if passes := strings.Contains(c.want, " A 198") || strings.Contains(c.want, "203"); passes != (x.Verdict.Reason.Finding.Category == "paused") {
 			t.Errorf("%s asks for %s after %v: on record as %+v", c.client, c.name, c.at, x.Verdict)
+		}
+	}
+}
+
+func TestPoliciesCoverClientsByClientID(t *testing.T) {
+	files := nameFiles()
+	files["shuultuur.yaml"] = strings.Replace(nameSettings, "addresses: {mary: [10.1.0.7]}", "addresses: {mary: [10.1.0.7]}, client-ids: {mary: [marys-phone]}", 1)
+	e := nameEngineOf(t, files, nil)
+	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for id, want := range map[string]string{"": "pupils", "unknown": "pupils", "marys-phone": "staff"} {
+		q := questionOf(t, "10.1.0.8", "fine.example", miekg.TypeA, at)
+		q.ClientID = id
+		_, a := askEngine(t, e, q)
+		if got := a.T.Verdict.Reason.Policy; got != want {
+			t.Errorf("ClientID %q: policy %q, want %q", id, got, want)
 		}
 	}
 }

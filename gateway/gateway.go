@@ -1,12 +1,14 @@
 // Package gateway builds everything from a settings file and runs it: lists,
-// checks, policies, identity, pages, events, proxy, admin address. It knows
-// every room; only the command line knows it.
+// checks, policies, identity, pages, events, proxy, name server, admin address.
+// It composes; what the parts do is theirs.
 //
-// Data moves so. [Read] turns a file into [Settings]. [build] turns settings
-// into an [Engine], which never changes. [Gateway] puts the engine into the
-// proxy, hands finished transactions to the event log, and on SIGHUP or when a
-// file changes builds a new engine and swaps it in. An engine that cannot be
-// built leaves the running one in place.
+// Data moves so. [Read] turns a file into [Settings]. A builder goes through
+// the table of parts and makes an [Engine], which never changes; parts whose
+// settings and files have not changed are taken over from the engine before.
+// [Gateway] listens, puts the engine into the servers, hands finished
+// transactions to the event log, and on SIGHUP or when a file changes builds
+// the next engine. An engine that cannot be built leaves the running one in
+// place.
 package gateway
 
 import (
@@ -15,59 +17,48 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/netip"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/admin"
+	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/intercept"
-	"shuultuur/nameserver"
-	"shuultuur/nameserver/wire"
-	"shuultuur/policy"
-	"shuultuur/proxy"
+	"shuultuur/list/collection"
+	"shuultuur/setting"
 	"shuultuur/state"
 )
 
-// watchEvery is how often files are looked at for changes.
-const watchEvery = 2 * time.Second
-
 // A Gateway is a running filter. Make one with New, then call Run.
 type Gateway struct {
-	file    string
-	started time.Time
-	log     *slog.Logger
-	engine  atomic.Pointer[Engine]
-	memory  state.Store
-	fleet   fleet
-	metrics *metrics
-	events  *event.Log
-	stores  []event.Store
-	proxy   *proxy.Proxy
-	pauses  pauses
-	ids     filter.IDs         // of events that are no transactions
-	dns     *nameserver.Server // nil without one
-	names   *names             // what it asks others with; nil without one; changed under mu
-	zones   *zones             // its own; nil without one; changed under mu
-
-	proxyOn, transparentOn, sinkholeOn, adminOn []net.Listener
-
+	file      string
+	started   time.Time
+	log       *slog.Logger
+	engine    atomic.Pointer[Engine]
+	metrics   *metrics
+	refresher *collection.Refresher
+	ids       filter.IDs // of events that are no transactions
 	keyLog    io.Writer  // nil: keys are written nowhere
-	changing  sync.Mutex // one change of lists at a time
-	reloading sync.Mutex // one reload at a time
-	mu        sync.Mutex
-	problems  []string // of the last reload; guarded by mu
-	stale     []string // of lists that are fetched; guarded by mu
-	lock      *os.File
 	ready     atomic.Bool
+
+	changing  sync.Mutex // one change of lists at a time
+	reloading sync.Mutex // one reload at a time; guards running and closed
+	closed    bool
+	running   map[string]*running // parts, by name
+	failed    chan error          // of a part that ended by itself
+	mu        sync.Mutex
+	problems  []string          // of the last reload; guarded by mu
+	refused   map[string]string // files of the engine that could not be built, with their stamps; guarded by mu
+}
+
+// running is a part that runs.
+type running struct {
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // once ended is closed
 }
 
 // New reads the settings in file, builds everything and opens the listeners.
@@ -77,335 +68,238 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{file: file, started: time.Now(), log: log, metrics: newMetrics(), fleet: newFleet()}
-	if err := g.open(ctx, s); err != nil {
-		return nil, errors.Join(err, g.close())
+	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1)}
+	g.refresher = collection.NewRefresher(g.lists, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
+	g.metrics = newMetrics(g)
+	e, err := build(ctx, s, nil, g, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.use(ctx, e, nil); err != nil {
+		e.drop(nil, log)
+		return nil, err
 	}
 	return g, nil
-}
-
-// open builds the parts in the order they stand on each other.
-func (g *Gateway) open(ctx context.Context, s *Settings) (err error) {
-	if g.lock, err = lockData(s); err != nil {
-		return err
-	}
-	if err := g.pauses.load(s.pausesFile()); err != nil {
-		return s.mistake(filter.Setting("data", err))
-	}
-	if g.memory, err = state.Open(s.State, s.dir, s.path(s.Data), g.fleet.hear, g.log); err != nil {
-		return s.mistake(filter.Setting("state", err))
-	}
-	if s.DNS != nil {
-		if g.names, err = newNames(s); err != nil {
-			return s.mistake(err)
-		}
-	}
-	e, err := build(ctx, s, g.memory, g.names.answers(), &g.pauses.Pauses, g.log)
-	if err != nil {
-		return err
-	}
-	g.engine.Store(e)
-	if err := g.listen(ctx, s); err != nil {
-		return err
-	}
-	if err := g.openDNS(ctx, s, e); err != nil {
-		return s.mistake(err)
-	}
-	if g.stores, err = openStores(s); err != nil {
-		return err
-	}
-	if g.events, err = event.New(s.Events, g.log, g.stores...); err != nil {
-		return s.mistake(filter.Setting("events", err))
-	}
-	cfg := s.Proxy
-	cfg.Own = g.own()
-	if g.proxy, err = proxy.New(cfg, e.proxy, g.done, g.log); err != nil {
-		return s.mistake(filter.Setting("proxy", err))
-	}
-	if g.dns != nil {
-		g.metrics.registry.MustRegister(g.dns, &nameWatcher{g, s.DNS.label()}, zoneWatcher{g})
-	}
-	g.metrics.registry.MustRegister(stateWatcher{g.memory})
-	g.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shuultuur_pauses", Help: "For how many clients, groups or networks filtering rests."},
-		func() float64 { return float64(len(g.pauses.At(time.Now()))) }))
-	g.metrics.registry.MustRegister(newWatcher(g.proxy.Stats, g.events.Stats, func() time.Time { return g.engine.Load().built }))
-	return nil
 }
 
 // done is called by the proxy when a transaction is over.
 func (g *Gateway) done(t *filter.Transaction) {
 	g.metrics.count(t)
-	if e := g.engine.Load(); e != nil {
-		e.policy.Done(context.Background(), t)
+	e := g.engine.Load()
+	if e == nil {
+		return
 	}
-	g.events.Add(event.From(t))
+	e.policies.Done(context.Background(), t)
+	e.events.Add(event.From(t))
 }
 
-func (g *Gateway) listen(ctx context.Context, s *Settings) error {
-	for _, l := range []struct {
-		key   string
-		addrs Addresses
-		to    *[]net.Listener
-	}{
-		{"listen.proxy", s.Listen.Proxy, &g.proxyOn}, {"listen.transparent", s.Listen.Transparent, &g.transparentOn},
-		{"listen.tproxy", s.Listen.TPROXY, &g.transparentOn}, {"listen.sinkhole", s.Listen.Sinkhole, &g.sinkholeOn}, {"listen.admin", s.Listen.Admin, &g.adminOn},
-	} {
-		for _, a := range l.addrs {
-			on, err := proxy.Listen(ctx, a, l.key == "listen.tproxy")
-			if err != nil {
-				return s.mistake(filter.Setting(l.key, fmt.Errorf("cannot listen on %q: %w", a, err)))
+// listener is a part that has sockets.
+type listener interface{ Listen(context.Context) error }
+
+// use takes an engine into use in place of old, which may be nil. On an error
+// old stays in use.
+func (g *Gateway) use(ctx context.Context, e, old *Engine) error {
+	for _, p := range parts() {
+		if l, ok := p.value(e).(listener); ok && (old == nil || p.value(old) != p.value(e)) {
+			if err := l.Listen(ctx); err != nil {
+				return e.settings.text.Mistakes(setting.At(p.key, err))
 			}
-			*l.to = append(*l.to, on)
 		}
+	}
+	var replaced []func()
+	for _, p := range parts() {
+		v, was := p.value(e), any(nil)
+		if old != nil {
+			was = p.value(old)
+		}
+		if v == was {
+			continue
+		}
+		r := g.running[p.name]
+		delete(g.running, p.name)
+		replaced = append(replaced, func() {
+			if r != nil {
+				r.stop()
+				<-r.ended
+			}
+			closePart(was, g.log)
+		})
+		if _, serves := v.(listener); !serves {
+			g.start(p.name, v)
+		}
+	}
+	if e.zones != nil && (old == nil || old.zones != e.zones) {
+		e.zones.Ready()
+	}
+	g.connect(e)
+	g.engine.Store(e)
+	if old != nil && g.ready.Load() {
+		g.serve(e)
+	}
+	for _, end := range slices.Backward(replaced) {
+		end()
+	}
+	for _, err := range e.Faults() {
+		g.log.Error("a file cannot be used; its last good copy stays in use", "error", err)
+	}
+	if err := e.keepCopies(old); err != nil {
+		g.log.Error("cannot keep copies of files for the next start", "error", err)
 	}
 	return nil
 }
 
-// own lists the addresses that no request may reach through the proxy.
-func (g *Gateway) own() []netip.AddrPort {
-	var own []netip.AddrPort
-	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.sinkholeOn, g.adminOn} {
-		for _, l := range on {
-			if a, ok := l.Addr().(*net.TCPAddr); ok {
-				own = append(own, a.AddrPort())
+// connect has the servers use the parts of an engine.
+func (g *Gateway) connect(e *Engine) {
+	if in := e.intercept; in != nil && g.keyLog != nil {
+		in.Authority.LogKeys(g.keyLog)
+	}
+	if err := e.proxy.Use(e.proxyEngine()); err != nil {
+		g.log.Error("the proxy decides as before", "error", err)
+	}
+	if e.icap != nil {
+		if err := e.icap.Use(e.icapEngine()); err != nil {
+			g.log.Error("the ICAP server decides as before", "error", err)
+		}
+	}
+	if e.names == nil {
+		return
+	}
+	if e.made["nameserver"].fault == nil {
+		if err := e.names.Reload(e.settings.DNS.Server); err != nil {
+			g.log.Error("the name server keeps its settings", "error", err)
+		}
+	}
+	e.names.SetResponders(e.zones, e.zones, e.resolver, e.zones.Outside())
+}
+
+// start runs a part that runs.
+func (g *Gateway) start(name string, v any) {
+	runs, ok := v.(interface{ Run(context.Context) error })
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{stop: stop, ended: make(chan struct{})}
+	g.running[name] = r
+	go func() {
+		defer close(r.ended)
+		if r.err = runs.Run(ctx); ctx.Err() == nil {
+			select {
+			case g.failed <- fmt.Errorf("%s ended by itself", name):
+			default:
+			}
+		}
+	}()
+}
+
+// serve runs the parts that have sockets and do not run yet.
+func (g *Gateway) serve(e *Engine) {
+	for _, p := range parts() {
+		if v := p.value(e); v != nil && g.running[p.name] == nil {
+			if _, serves := v.(listener); serves {
+				g.start(p.name, v)
 			}
 		}
 	}
-	return own
-}
-
-// ProxyAddr is where clients connect to.
-func (g *Gateway) ProxyAddr() string { return g.proxyOn[0].Addr().String() }
-
-// AdminAddr is where metrics and health are, "" when switched off.
-func (g *Gateway) AdminAddr() string {
-	if len(g.adminOn) == 0 {
-		return ""
-	}
-	return g.adminOn[0].Addr().String()
-}
-
-// DNSAddr is where the name server listens first, "" when there is none.
-func (g *Gateway) DNSAddr() string {
-	if g.dns == nil {
-		return ""
-	}
-	for _, a := range g.dns.Addrs(wire.UDP) {
-		return a.String()
-	}
-	return ""
-}
-
-// Store returns the store that can be asked about events, or nil.
-func (g *Gateway) Store() event.Querier {
-	for _, s := range g.stores {
-		if q, ok := s.(event.Querier); ok {
-			return q
-		}
-	}
-	return nil
 }
 
 // Run serves until ctx ends, then lets requests in flight finish, writes every
 // event and returns.
 func (g *Gateway) Run(ctx context.Context) error {
-	// Events are written until the last transaction is over, so the log's
-	// context ends after the proxy has drained.
-	logCtx, stopLog := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopLog()
-	logged := make(chan error, 1)
-	go func() { logged <- g.events.Run(logCtx) }()
-	// So is what they have used up.
-	remembered := make(chan error, 1)
-	go func() { remembered <- g.memory.Run(logCtx) }()
-
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var servers sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	serve := func(f func() error) {
-		servers.Go(func() {
-			if err := f(); err != nil {
-				mu.Lock()
-				errs = append(errs, err)
-				mu.Unlock()
-			}
-			stop() // one listener that ends ends all
-		})
-	}
-	for _, l := range g.proxyOn {
-		serve(func() error { return g.proxy.Serve(ctx, l) })
-	}
-	for _, l := range g.transparentOn {
-		serve(func() error { return g.proxy.ServeTransparent(ctx, l) })
-	}
-	for _, l := range g.sinkholeOn {
-		serve(func() error { return g.proxy.ServeSinkhole(ctx, l) })
-	}
-	h := admin.Handler(admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Lists: g.lists(), Events: g.record(), Pause: &admin.Pause{All: func() []policy.Pause { return g.pauses.At(time.Now()) }, Set: g.pause}, Root: g.root, Refusals: func() any { return g.proxy.Refusals() }, Quotas: g.quotas, Token: g.engine.Load().settings.Listen.Token})
-	for _, l := range g.adminOn {
-		serve(func() error { return admin.Serve(ctx, l, h) })
-	}
-	if g.dns != nil {
-		serve(func() error { return g.dns.Run(ctx) })
-	}
-	servers.Go(func() { g.watch(ctx) })
-	servers.Go(func() { g.refresh(ctx) })
-	servers.Go(func() { g.follow(ctx) })
-
+	g.reloading.Lock()
+	g.serve(g.engine.Load())
 	g.ready.Store(true)
-	<-ctx.Done()
+	g.reloading.Unlock()
+	var work sync.WaitGroup
+	work.Go(func() { g.watch(ctx) })
+	work.Go(func() { _ = g.refresher.Run(ctx) })
+	work.Go(func() { g.engine.Load().state.Follow(ctx, g.obey) })
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-g.failed: // one part that ends ends all
+		stop()
+	}
 	g.ready.Store(false)
-	servers.Wait()
-	stopLog()
-	errs = append(errs, <-logged, <-remembered)
-	g.events = nil // Run has closed the stores
-	g.stores = nil
-	return errors.Join(append(errs, g.close())...)
+	work.Wait()
+	return errors.Join(err, g.close())
 }
 
-// close lets go of what New opened.
+// close ends all parts, those with sockets first and together, then the others
+// from the bottom of the table: events are written until the last transaction
+// is over.
 func (g *Gateway) close() error {
+	g.reloading.Lock()
+	g.closed = true // no reload from here on
+	g.reloading.Unlock()
+	e := g.engine.Load()
 	var errs []error
-	for _, on := range [][]net.Listener{g.proxyOn, g.transparentOn, g.sinkholeOn, g.adminOn} {
-		for _, l := range on {
-			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-				errs = append(errs, err)
-			}
+	end := func(p part, v any) {
+		if r := g.running[p.name]; r != nil {
+			r.stop()
+			<-r.ended
+			errs = append(errs, r.err)
+		}
+		closePart(v, g.log)
+	}
+	var inner []part
+	for _, p := range slices.Backward(parts()) {
+		if _, serves := p.value(e).(listener); !serves {
+			inner = append(inner, p)
+		} else if r := g.running[p.name]; r != nil {
+			r.stop()
 		}
 	}
-	for _, s := range g.stores {
-		errs = append(errs, s.Close())
+	for _, p := range parts() {
+		if v, serves := p.value(e).(listener); serves {
+			end(p, v)
+		}
 	}
-	g.zones.close()
-	g.zones.save()
-	g.names.close()
-	if g.memory != nil {
-		errs = append(errs, g.memory.Close())
-	}
-	if e := g.engine.Swap(nil); e != nil {
-		e.close()
-	}
-	if g.lock != nil {
-		errs = append(errs, g.lock.Close())
+	for _, p := range inner {
+		end(p, p.value(e))
 	}
 	return errors.Join(errs...)
 }
 
-// Reload reads the settings again and takes them into use. When they cannot
-// be used, the running ones stay and the error says why.
-func (g *Gateway) Reload(ctx context.Context) error {
-	g.reloading.Lock()
-	defer g.reloading.Unlock()
-	result := "taken"
-	problems, err := g.reload(ctx)
-	if err != nil {
-		result = "refused"
-		problems = []string{"the settings or lists cannot be used, the running ones stay: " + err.Error()}
-	}
-	g.metrics.reloads.WithLabelValues(result).Inc()
-	g.mu.Lock()
-	g.problems = problems
-	g.mu.Unlock()
-	return err
-}
+// ProxyAddr is where clients connect to.
+func (g *Gateway) ProxyAddr() string { return g.engine.Load().servers.at("proxy") }
 
-func (g *Gateway) reload(ctx context.Context) (problems []string, err error) {
-	s, err := Read(g.file)
-	if err != nil {
-		return nil, err
-	}
-	old := g.engine.Load()
-	anew, err := g.newNames(s)
-	if err != nil {
-		return nil, s.mistake(err)
-	}
-	e, err := build(ctx, s, g.memory, anew.answers(), &g.pauses.Pauses, g.log)
-	if err != nil {
-		g.dropNames(anew)
-		return nil, err
-	}
-	served, err := g.newZones(s)
-	if err != nil {
-		g.dropNames(anew)
-		e.close()
-		return nil, s.mistake(err)
-	}
-	e.keep(old)
-	g.logKeys(e)
-	if err := g.proxy.Use(e.proxy); err != nil {
-		g.dropNames(anew)
-		g.dropZones(served)
-		e.close()
-		return nil, err
-	}
-	g.engine.Store(e)
-	g.reloadDNS(s, e, anew, served)
-	for name, version := range e.versions {
-		if old.versions[name] != version {
-			g.fleet.tell(listTopic+name, version)
+// AdminAddr is where metrics and health are, "" when switched off.
+func (g *Gateway) AdminAddr() string { return g.engine.Load().servers.at("admin") }
+
+// VotesAddr is where votes are taken first, "" when only the proxy takes them.
+func (g *Gateway) VotesAddr() string {
+	if e := g.engine.Load(); e.votes != nil {
+		for _, a := range e.votes.Addrs() {
+			return a.String()
 		}
 	}
-	for _, part := range old.settings.fixed(s) {
-		problems = append(problems, part+" changed in the settings: that needs a restart")
-	}
-	return problems, nil
+	return ""
 }
 
-// watch reloads when a file that the engine was built from changes. It waits
-// until the files have been still for one look, so that a list that is being
-// copied is not read half-way.
-func (g *Gateway) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	last, refused := g.engine.Load().stamp, ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		g.endPauses(time.Now())
-		e := g.engine.Load()
-		now := e.fingerprint()
-		moving := now != last
-		last = now
-		if moving || now == e.stamp || now == refused {
-			continue
-		}
-		if !g.Again(ctx, "a file changed") {
-			refused = now // until something changes again
+// ICAPAddr returns where the ICAP server listens, "" when it does not.
+func (g *Gateway) ICAPAddr() string { return g.engine.Load().servers.at("icap") }
+
+// DNSAddr is where the name server listens first, "" when there is none.
+func (g *Gateway) DNSAddr() string {
+	if e := g.engine.Load(); e.names != nil {
+		for _, a := range e.names.Addrs(dns.UDP) {
+			return a.String()
 		}
 	}
+	return ""
 }
 
-// Hangup opens log files anew, as their rotation asks for, and reloads.
-func (g *Gateway) Hangup(ctx context.Context) {
-	if err := g.events.Reopen(); err != nil {
-		g.log.Error("log files not opened anew", "error", err)
+// Store returns the store that can be asked about events, or nil.
+func (g *Gateway) Store() event.Reader {
+	for _, s := range g.engine.Load().events.stores {
+		if q, ok := s.(event.Reader); ok {
+			return q
+		}
 	}
-	if g.Again(ctx, "SIGHUP") {
-		g.fleet.tell(settingsTopic, g.engine.Load().revision+"-"+strconv.FormatInt(time.Now().UnixMilli(), 36))
-	}
-}
-
-// Again reloads and says in the log how it went, and to the caller whether the
-// new settings are in use. why is the occasion.
-func (g *Gateway) Again(ctx context.Context, why string) bool {
-	start := time.Now()
-	if err := g.Reload(ctx); err != nil {
-		g.log.Error("settings not taken into use; the running ones stay", "because", why, "error", err)
-		return false
-	}
-	e := g.engine.Load()
-	g.log.Info("settings taken into use", "because", why, "revision", e.revision, "took", time.Since(start).Round(time.Millisecond))
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, p := range g.problems {
-		g.log.Warn(p)
-	}
-	return true
+	return nil
 }
 
 // LogKeys has the keys of intercepted connections with clients written to w.
@@ -413,39 +307,55 @@ func (g *Gateway) Again(ctx context.Context, why string) bool {
 // before Run.
 func (g *Gateway) LogKeys(w io.Writer) {
 	g.keyLog = w
-	g.logKeys(g.engine.Load())
-}
-
-func (g *Gateway) logKeys(e *Engine) {
-	if in := e.proxy.Intercept; in != nil && g.keyLog != nil {
-		in.Authority.LogKeys(g.keyLog)
-	}
+	g.connect(g.engine.Load())
 }
 
 // root returns the root certificate that clients are to trust, nil for none.
 func (g *Gateway) root() *intercept.Root {
-	if e := g.engine.Load(); e != nil && e.proxy.Intercept != nil {
-		return e.proxy.Intercept.Authority.Root()
+	if e := g.engine.Load(); e != nil && e.intercept != nil {
+		return e.intercept.Authority.Root()
 	}
 	return nil
 }
 
 func (g *Gateway) health() admin.Health {
 	g.mu.Lock()
-	problems := slices.Concat(g.problems, g.stale, g.zones.problems(), g.resting())
+	problems := slices.Clone(g.problems)
 	g.mu.Unlock()
-	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file}
+	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file, State: "alone"}
 	if e := g.engine.Load(); e != nil {
 		h.Revision = e.revision
-		problems = append(problems, e.problems()...)
-	}
-	h.State = "alone"
-	if st := g.memory.Stats(); st.Lost != "" {
-		h.State = "degraded"
-		problems = append(problems, fmt.Sprintf("state: Redis is lost since %s, this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
-	} else if g.engine.Load().shared() {
-		h.State = "shared"
+		problems = append(problems, e.Problems()...)
+		problems = append(problems, g.refresher.Problems()...)
+		problems = append(problems, unwritten(e.events)...)
+		if st := e.state.Stats(); st.Lost != "" {
+			h.State = "degraded"
+			problems = append(problems, fmt.Sprintf("state: Redis is lost since %s, this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
+		} else if e.shared() {
+			h.State = "shared"
+		}
 	}
 	h.Problems = append([]string{}, problems...) // [] in JSON, not null
 	return h
+}
+
+// unwritten names the stores of the record that fail.
+func unwritten(l *record) (problems []string) {
+	for _, s := range l.Stats() {
+		if s.Err != nil {
+			problems = append(problems, fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
+				s.Store, s.Since.UTC().Format(time.RFC3339), s.Queued, s.Dropped, s.Err))
+		}
+	}
+	return problems
+}
+
+// Hangup opens log files anew, as their rotation asks for, and reloads.
+func (g *Gateway) Hangup(ctx context.Context) {
+	if err := g.engine.Load().events.Reopen(); err != nil {
+		g.log.Error("log files not opened anew", "error", err)
+	}
+	if g.Again(ctx, "SIGHUP") {
+		g.tell(state.Instruction{Topic: settingsTopic, Value: g.engine.Load().revision, Until: time.Now().Add(settingsFor)})
+	}
 }

@@ -28,13 +28,7 @@ policies: [{name: all, rules: [{name: games, action: block, category: [games]}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		for _, s := range g.stores {
-			s.Close()
-		}
-		g.stores = nil
-		g.close()
-	}()
+	defer g.close()
 	has := func(host string) bool {
 		t.Helper()
 		hits, err := g.searchLists(host)

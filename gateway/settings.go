@@ -1,97 +1,95 @@
 package gateway
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"os"
+	"net"
+	"net/netip"
 	"path/filepath"
+	"slices"
+	"time"
 
-	"go.yaml.in/yaml/v4"
-
+	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/event"
+	"shuultuur/icap"
 	"shuultuur/identity"
-	"shuultuur/list"
-	"shuultuur/list/source"
+	"shuultuur/list/collection"
 	"shuultuur/policy"
 	"shuultuur/proxy"
+	"shuultuur/setting"
 	"shuultuur/state"
+	"shuultuur/vote/booth"
+	"shuultuur/zone"
+	"shuultuur/zone/transfer"
 )
 
-// maxSettings bounds a settings file; lists belong into files of their own.
-const maxSettings = 4 << 20
-
-// Settings are one settings file. Each room brings its own part; this type
-// only says under which key it stands.
+// Settings are one settings file. Each part declares its own settings; this
+// type only says under which key they are.
 type Settings struct {
-	Listen    Listen          `yaml:"listen"`
-	Data      string          `yaml:"data"` // folder for compiled lists, events, keys; default "data"
-	Lists     map[string]List `yaml:"lists"`
-	Checks    check.Config    `yaml:"checks"`
-	Policies  policy.Config   `yaml:"policies"`
-	Identity  identity.Config `yaml:"identity"`
-	Proxy     proxy.Config    `yaml:"proxy"`
-	Pages     Pages           `yaml:"pages"`
-	Intercept *Intercept      `yaml:"intercept"`
-	Events    event.Config    `yaml:"events"`
-	State     state.Config    `yaml:"state"`
-	DNS       *DNS            `yaml:"dns"` // nil: no name server
+	Listen    Listen            `yaml:"listen"`
+	Data      setting.Folder    `yaml:"data"` // folder for compiled lists, events, keys; default "data"
+	Lists     collection.Config `yaml:"lists"`
+	Checks    check.Config      `yaml:"checks"`
+	Policies  policy.Config     `yaml:"policies"`
+	Identity  identity.Config   `yaml:"identity"`
+	Proxy     proxy.Config      `yaml:"proxy"`
+	Cache     *cache.Config     `yaml:"cache"` // nil: nothing is stored
+	ICAP      icap.Config       `yaml:"icap"`
+	Pages     Pages             `yaml:"pages"`
+	Intercept *Intercept        `yaml:"intercept"`
+	Events    event.Config      `yaml:"events"`
+	State     state.Config      `yaml:"state"`
+	Votes     *booth.Config     `yaml:"votes"` // nil: nobody votes
+	DNS       *DNS              `yaml:"dns"`   // nil: no name server
 
-	file string // as given
-	root yaml.Node
-	dir  string // of the file: what relative paths stand on
-	plan plan
-}
-
-// A List is read from a file or folder, or else fetched.
-type List struct {
-	list.Config `yaml:",inline"`
-	Fetch       source.Config `yaml:",inline"`
+	text  *setting.Text
+	dir   string // of the file
+	stamp string // of the file, from before it was read
 }
 
 // Listen says where the gateway listens.
 type Listen struct {
-	Proxy Addresses `yaml:"proxy"` // default 127.0.0.1:8080
+	Proxy setting.OneOrMore[setting.Address] `yaml:"proxy"` // default 127.0.0.1:8080
 	// Transparent and TPROXY are where a firewall sends the connections of
 	// clients that know of no proxy: with the destination changed (REDIRECT,
 	// ipfw fwd) and with it kept (TPROXY). Default none.
-	Transparent Addresses `yaml:"transparent"`
-	TPROXY      Addresses `yaml:"tproxy"`
-	// Sinkhole is where the name server sends clients that may not have what
-	// they asked for, usually ports 80 and 443 of the addresses under dns:
-	// block: sinkhole. Default none.
-	Sinkhole Addresses `yaml:"sinkhole"`
-	Admin    Addresses `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
-	// Token opens the profiles of the admin address to other machines; 16
-	// bytes or more. Without one they are for this machine only.
+	Transparent setting.OneOrMore[setting.Address] `yaml:"transparent"`
+	TPROXY      setting.OneOrMore[setting.Address] `yaml:"tproxy"`
+	// Sinkhole is where the name server sends clients that asked for a blocked
+	// name, usually ports 80 and 443 of the addresses under dns: block:
+	// sinkhole. Default none.
+	Sinkhole setting.OneOrMore[setting.Address] `yaml:"sinkhole"`
+	// ICAP and ICAPS are where proxies of others ask, without and with TLS.
+	// Default none.
+	ICAP  setting.OneOrMore[setting.Address] `yaml:"icap"`
+	ICAPS setting.OneOrMore[setting.Address] `yaml:"icaps"`
+	Admin setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// Token opens the admin address to other machines; 16 bytes or more.
+	// Without one it is for this machine only.
 	Token string `yaml:"token"`
+	// Monitors are the networks that may read metrics and health from the
+	// admin address without the token. Default none.
+	Monitors setting.OneOrMore[policy.Network] `yaml:"monitors"`
 	// TLS is the certificate with which the proxy port answers clients that
-	// speak TLS to the proxy itself ("HTTPS proxy").
+	// speak TLS to the proxy itself ("HTTPS proxy"). An admin address that
+	// other machines reach speaks TLS with it, and needs it.
 	TLS *KeyPair `yaml:"tls"`
-}
-
-// addresses are what only a restart changes.
-func (l *Listen) addresses() []any {
-	return []any{l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.Admin, l.Token}
 }
 
 // A KeyPair names a certificate and its key, both PEM.
 type KeyPair struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert setting.File `yaml:"cert"`
+	Key  setting.File `yaml:"key"`
 }
 
-// Intercept says with what the gateway looks into TLS connections. Whose are
-// looked into is for the policies to say (decrypt).
+// Intercept says with what the gateway decrypts TLS connections. Whose are
+// decrypted is for the policies to say (decrypt).
 type Intercept struct {
-	Root     string `yaml:"root"`      // file that "shuultuur ca init" made
-	LeafDays int    `yaml:"leaf-days"` // validity of a minted certificate, 3 to 398; default 90
-	Leaves   int    `yaml:"leaves"`    // minted certificates that are kept; default 10,000
+	Root     setting.File `yaml:"root"`      // file that "shuultuur ca init" made
+	LeafDays int          `yaml:"leaf-days"` // validity of a generated certificate, 3 to 398; default 90
+	Leaves   int          `yaml:"leaves"`    // generated certificates that are kept; default 10,000
 	// Trust are PEM files with roots that origins may have besides those of
 	// the system, such as a company's own.
-	Trust []string `yaml:"trust"`
+	Trust []setting.File `yaml:"trust"`
 	// ExceptAfter lets a host through unseen for a client that has refused
 	// our certificate for it this often within a day. 0, the default: never.
 	ExceptAfter int `yaml:"except-after"`
@@ -99,107 +97,106 @@ type Intercept struct {
 
 // Pages says how block and warn pages look.
 type Pages struct {
-	Templates string `yaml:"templates"` // folder with templates that replace the built-in ones
-	Contact   string `yaml:"contact"`   // whom a blocked person may ask
+	Templates setting.File `yaml:"templates"` // folder with templates that replace the built-in ones
+	Contact   string       `yaml:"contact"`   // whom a blocked person may ask
 }
 
-// Addresses is one listen address or a list of them.
-type Addresses []string
-
-// UnmarshalYAML reads a single address or a list.
-func (a *Addresses) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*a = Addresses{n.Value}
-		return nil
-	}
-	var many []string
-	if err := n.Load(&many); err != nil {
-		return err
-	}
-	*a = many
-	return nil
-}
-
-// Read reads and checks the form of a settings file: syntax, unknown keys,
-// values of the wrong kind. Every mistake found is in the error, a [Mistakes].
-// What the settings mean is looked at by [Build].
+// Read reads a settings file: syntax, unknown keys, values of the wrong kind.
+// Every mistake found is in the error, [setting.Mistakes]. What the settings
+// mean is for the parts to say when they are built.
 func Read(file string) (*Settings, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, Mistakes{{File: file, Text: "cannot read the settings: " + plainPath(err)}}
+	s := &Settings{stamp: setting.Stamp(file, time.Time{})}
+	var err error
+	if s.text, err = setting.ReadFile(file, s); err != nil {
+		return nil, err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	if err != nil {
-		return nil, Mistakes{{File: file, Text: "cannot read the settings: " + plainPath(err)}}
-	}
-	if len(data) > maxSettings {
-		return nil, Mistakes{{File: file, Text: fmt.Sprintf("the settings are larger than %d bytes; put lists into files of their own", maxSettings)}}
-	}
-	return Parse(file, data)
-}
-
-// Parse is Read for settings already in memory; file is what mistakes name
-// and what relative paths stand on.
-func Parse(file string, data []byte) (*Settings, error) {
-	s := &Settings{file: file, dir: filepath.Dir(file)}
-	root := &s.root
-	if len(bytes.TrimSpace(data)) > 0 {
-		if err := yaml.Load(data, root); err != nil {
-			return nil, s.plan.mistakes(file, err)
-		}
-	}
-	s.plan = newPlan(root)
-	if root.Kind != 0 {
-		if err := yaml.Load(data, s, yaml.WithKnownFields()); err != nil {
-			return nil, s.plan.mistakes(file, err)
-		}
-	}
-	s.defaults()
+	s.complete()
 	return s, nil
 }
 
-func (s *Settings) defaults() {
+// Parse is Read for settings already in memory; file is what mistakes name
+// and what relative paths are relative to.
+func Parse(file string, data []byte) (*Settings, error) {
+	s := &Settings{stamp: setting.Stamp(file, time.Time{})}
+	var err error
+	if s.text, err = setting.Read(file, data, s); err != nil {
+		return nil, err
+	}
+	s.complete()
+	return s, nil
+}
+
+// moved returns the same settings with the paths of files changed.
+func (s *Settings) moved(to func(path string) string) (*Settings, error) {
+	c := &Settings{text: s.text, stamp: s.stamp}
+	if err := s.text.Again(c); err != nil {
+		return nil, err
+	}
+	c.complete()
+	setting.Move(c, to)
+	return c, nil
+}
+
+func (s *Settings) complete() {
+	s.dir = filepath.Dir(s.text.File)
 	if s.Data == "" {
-		s.Data = "data"
+		s.Data = setting.Folder(filepath.Join(s.dir, "data"))
 	}
-	if len(s.Listen.Proxy) == 0 {
-		s.Listen.Proxy = Addresses{"127.0.0.1:8080"}
+	s.Listen.Proxy = s.Listen.Proxy.Or("127.0.0.1:8080")
+	s.Listen.Admin = s.Listen.Admin.Or("127.0.0.1:8081")
+	if d := s.DNS; d != nil {
+		if d.Zones.Transfer.Folder == "" {
+			d.Zones.Transfer.Folder = setting.Folder(filepath.Join(string(s.Data), "zones"))
+		}
+		for name, l := range s.Lists {
+			if l.Zone == "" {
+				continue
+			}
+			for _, z := range d.Zones.Transfer.Secondaries {
+				if zone.Canonical(z.Zone) == zone.Canonical(l.Zone) {
+					l.ZoneFile = transfer.File(string(d.Zones.Transfer.Folder), l.Zone)
+				}
+			}
+			s.Lists[name] = l
+		}
 	}
+}
+
+// record returns the path of an event store: relative ones are in the data
+// folder.
+func (s *Settings) record(p string) string { return setting.Path(string(s.Data), p) }
+
+// clientNames are the settings of what devices are called: hosts files that the
+// name server answers from count too.
+func (s *Settings) clientNames() identity.NamesConfig {
+	cfg := s.Identity.Names
+	if s.DNS != nil {
+		for _, f := range s.DNS.Names.HostsFiles {
+			if f := setting.Source(f); !slices.Contains(cfg.Hosts, f) {
+				cfg.Hosts = append(slices.Clip(cfg.Hosts), f)
+			}
+		}
+	}
+	return cfg
+}
+
+// AdminURL is the URL of the admin address, "" when there is none.
+func (s *Settings) AdminURL() string {
 	if len(s.Listen.Admin) == 0 {
-		s.Listen.Admin = Addresses{"127.0.0.1:8081"}
+		return ""
 	}
-	if len(s.Listen.Admin) == 1 && s.Listen.Admin[0] == "off" {
-		s.Listen.Admin = nil
+	at := string(s.Listen.Admin[0])
+	host, port, err := net.SplitHostPort(at)
+	if ip, bad := netip.ParseAddr(host); err == nil && (host == "" || bad == nil && ip.IsUnspecified()) {
+		at = net.JoinHostPort("localhost", port)
 	}
+	if s.adminTLS() {
+		return "https://" + at
+	}
+	return "http://" + at
 }
 
-// path makes a path of the settings stand on the settings file's folder.
-func (s *Settings) path(p string) string {
-	if p == "" || filepath.IsAbs(p) {
-		return p
-	}
-	return filepath.Join(s.dir, p)
-}
-
-// mistake turns an error about a setting into Mistakes.
-func (s *Settings) mistake(err error) error {
-	if err == nil {
-		return nil
-	}
-	var m Mistakes
-	if errors.As(err, &m) {
-		return m
-	}
-	return s.plan.setting(s.file, err)
-}
-
-// plainPath drops the operation from a path error: the sentence around it
-// says what was being done.
-func plainPath(err error) string {
-	var pe *os.PathError
-	if errors.As(err, &pe) {
-		return pe.Path + ": " + pe.Err.Error()
-	}
-	return err.Error()
+// adminTLS says whether the admin address speaks TLS: other machines reach it.
+func (s *Settings) adminTLS() bool {
+	return slices.ContainsFunc(s.Listen.Admin, func(a setting.Address) bool { return !a.AddrPort().Addr().IsLoopback() })
 }

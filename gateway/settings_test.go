@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/setting"
 )
 
 // folder writes files into a new folder and returns the settings file in it.
@@ -73,9 +75,6 @@ func TestTheExampleSettingsWork(t *testing.T) {
 	if err := explain(t, folder(t, sketchFiles(sketch))); err != nil {
 		t.Error(err)
 	}
-	if err := explain(t, ""); err != nil {
-		t.Errorf("starter settings: %v", err)
-	}
 }
 
 func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
@@ -105,7 +104,7 @@ func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 				t.Fatalf("%q is not in the example", c.old)
 			}
 			err := explain(t, folder(t, sketchFiles(settings)))
-			var m Mistakes
+			var m setting.Mistakes
 			if !errors.As(err, &m) {
 				t.Fatalf("got %v, want Mistakes", err)
 			}
@@ -119,7 +118,7 @@ func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 func TestEveryMistakeOfTheFormIsNamedAtOnce(t *testing.T) {
 	settings := strings.NewReplacer("data: ./data", "dta: ./data", "over: 50", "over: many", "over: 160", "ovr: 160").Replace(sketch)
 	_, err := Parse("x.yaml", []byte(settings))
-	var m Mistakes
+	var m setting.Mistakes
 	if !errors.As(err, &m) || len(m) != 3 {
 		t.Fatalf("got %d mistakes: %v; want 3", len(m), err)
 	}
@@ -160,11 +159,6 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("a: &a [*a]"))
 	f.Add([]byte("policies: {"))
 	f.Add([]byte("x: &x {y: 1}\nz: {<<: *x}"))
-	starterFile, err := starter.ReadFile("starter/shuultuur.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(starterFile)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Parse("fuzz.yaml", data)
 		if (s == nil) == (err == nil) {
@@ -174,37 +168,4 @@ func FuzzParse(f *testing.F) {
 			t.Error("an error that says nothing")
 		}
 	})
-}
-
-func TestAnEngineKnowsEveryFileItIsBuiltFrom(t *testing.T) {
-	files := sketchFiles(sketch + "identity: {basic: {file: users}}\npages: {templates: pages}\n")
-	files["users"] = "anna:$2y$04$zVHmKQtGGQob.b/Nc7l9NO8UlrYcW05FiuCj/SxsFO/ZtiN9.mNzy\n"
-	files["pages/block.html"] = "<p>Blocked, {{.ID}}"
-	file := folder(t, files)
-	e, done, err := Explain(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	if now := e.fingerprint(); now != e.stamp {
-		t.Errorf("nothing has changed, but the fingerprint has: a gateway would reload for ever\n%s\n%s", e.stamp, now)
-	}
-	for name := range files {
-		path := filepath.Join(filepath.Dir(file), name)
-		old, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, append(old, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if e.fingerprint() == e.stamp {
-			t.Errorf("a change of %s is not seen", name)
-		}
-		if err := os.WriteFile(path, old, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		// The time of change stays new, so begin anew from here.
-		e.stamp = e.fingerprint()
-	}
 }

@@ -3,24 +3,19 @@ package gateway
 import (
 	"context"
 	"fmt"
+	miekg "github.com/miekg/dns"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"os/user"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
-	"shuultuur/nameserver/forward"
-	"shuultuur/nameserver/wire"
-	"shuultuur/nameserver/zone/sign"
-	"shuultuur/peertest"
-	"shuultuur/state/redistest"
+	"shuultuur/dns"
+	"shuultuur/test/redistest"
+	"shuultuur/zone/sign"
 )
 
 const zoneText = `$TTL 300
@@ -87,13 +82,13 @@ dns:
 			t.Error(err)
 		}
 	}()
-	addr := g.dns.Addrs(wire.UDP)[0].String()
-	ask := func(name string, do bool) *dns.Msg {
+	addr := g.engine.Load().names.Addrs(dns.UDP)[0].String()
+	ask := func(name string, do bool) *miekg.Msg {
 		t.Helper()
-		m := new(dns.Msg)
-		m.SetQuestion(name, dns.TypeA)
+		m := new(miekg.Msg)
+		m.SetQuestion(name, miekg.TypeA)
 		m.SetEdns0(1232, do)
-		r, err := dns.Exchange(m, addr)
+		r, err := miekg.Exchange(m, addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,19 +116,19 @@ dns:
 		}
 	}
 	signed := ask("www.own.example.", true)
-	if len(signed.Answer) != 2 || signed.Answer[1].Header().Rrtype != dns.TypeRRSIG {
+	if len(signed.Answer) != 2 || signed.Answer[1].Header().Rrtype != miekg.TypeRRSIG {
 		t.Errorf("not signed: %v", signed.Answer)
-	} else if err := signed.Answer[1].(*dns.RRSIG).Verify(key.DNSKEY, signed.Answer[:1]); err != nil {
+	} else if err := signed.Answer[1].(*miekg.RRSIG).Verify(key.DNSKEY, signed.Answer[:1]); err != nil {
 		t.Error(err)
 	}
 
 	transfer := func(secret string) (n int, err error) {
-		m := new(dns.Msg)
+		m := new(miekg.Msg)
 		m.SetAxfr("own.example.")
-		tr := new(dns.Transfer)
+		tr := new(miekg.Transfer)
 		if secret != "" {
 			tr.TsigSecret = map[string]string{"partner.": secret}
-			m.SetTsig("partner.", dns.HmacSHA256, 300, time.Now().Unix())
+			m.SetTsig("partner.", miekg.HmacSHA256, 300, time.Now().Unix())
 		}
 		c, err := tr.In(m, addr)
 		if err != nil {
@@ -159,18 +154,22 @@ dns:
 	redis.Do(t, "HSET", "redins:zones:redis.example.", "www", `{"a":{"ttl":300,"records":[{"ip":"192.0.2.8"}]}}`)
 	until("after Redis was written", "www.redis.example.", "NOERROR A 192.0.2.8")
 
-	// A reload of the same settings keeps the zones; others replace them; bad
-	// ones change nothing.
-	before := g.zones
-	if err := g.Reload(ctx); err != nil || g.zones != before {
-		t.Errorf("reload: %v, zones kept: %v", err, g.zones == before)
+	// A reload of the same settings keeps the zones, and others replace them. A zone
+	// whose file is bad is SERVFAIL, and health says so.
+	before := g.engine.Load().zones
+	if err := g.Reload(ctx); err != nil || g.engine.Load().zones != before {
+		t.Errorf("reload: %v, zones kept: %v", err, g.engine.Load().zones == before)
 	}
 	write("shuultuur.yaml", strings.Replace(settings, "path: own.example.zone", "path: other.example.zone", 1))
 	write("other.example.zone", "@ SOA ns1 hostmaster 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A not-an-address\n")
-	if err := g.Reload(ctx); err == nil || !strings.Contains(err.Error(), "other.example.zone") || !strings.Contains(err.Error(), "4") {
-		t.Errorf("bad zone file: %v", err)
+	if err := g.Reload(ctx); err != nil {
+		t.Errorf("a bad zone file: %v", err)
 	}
-	until("after a bad reload", "www.own.example.", "NOERROR A 192.0.2.2")
+	until("after a reload with a bad zone file", "www.other.example.", "SERVFAIL EDE 14")
+	until("after a reload with a bad zone file", "www.redis.example.", "NOERROR A 192.0.2.8")
+	if problems := strings.Join(g.health().Problems, "\n"); !strings.Contains(problems, "other.example.zone:4: ") {
+		t.Errorf("health does not name the bad zone file: %s", problems)
+	}
 	write("other.example.zone", fmt.Sprintf(zoneText, 1, 9))
 	if err := g.Reload(ctx); err != nil {
 		t.Fatal(err)
@@ -201,116 +200,6 @@ dns:
 	}
 	if strings.Count(string(text), "\n# HELP shuultuur_dns_tsig_refused_total") != 1 || strings.Contains(string(text), "shuultuur_dns_notify_total") {
 		t.Error("transfers are counted twice")
-	}
-}
-
-// TestZonesThatLeaveRedisTakeTheirSignerAlong: and what reading took is given
-// back.
-func TestZonesThatLeaveRedisTakeTheirSignerAlong(t *testing.T) {
-	redis := redistest.Start(t, "--notify-keyspace-events", "AK")
-	redis.Do(t, "SADD", "redins:zones", "redis.example.")
-	redis.Do(t, "HSET", "redins:zones:redis.example.", "www", `{"a":{"ttl":300,"records":[{"ip":"192.0.2.7"}]}}`)
-	file := folder(t, map[string]string{"shuultuur.yaml": fmt.Sprintf("policies: [{name: all}]\ndns: {listen: ['127.0.0.1:0'], redis: {addresses: [%q]}}\n", redis.Addr)})
-	s, err := Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	z, err := newZones(s, nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.close()
-	if runtime.ReadMemStats(&after); after.NumForcedGC == before.NumForcedGC || len(z.responder.Zones()) != 1 {
-		t.Errorf("%d zones read, %d collections", len(z.responder.Zones()), after.NumForcedGC-before.NumForcedGC)
-	}
-	redis.Do(t, "SREM", "redins:zones", "redis.example.")
-	for end := time.Now().Add(10 * time.Second); len(z.responder.Zones()) > 0 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if n := len(z.responder.Zones()); n > 0 {
-		t.Errorf("%d zones are served still", n)
-	}
-
-	ring, err := sign.NewRing(sign.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := sign.Generate("redis.example.", "ed25519", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := key.Write(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := os.ReadFile(strings.TrimSuffix(path, ".key") + ".private")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer := func() *sign.Signer {
-		t.Helper()
-		signer, err := ring.Signer("redis.example.", key.DNSKEY.String(), string(private))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return signer
-	}
-	first := signer()
-	if signer() != first {
-		t.Error("a signer is made anew for the same keys")
-	}
-	redisZones{z.publisher, ring}.Remove("redis.example.", "")
-	if signer() == first {
-		t.Error("the signer stays when its zone has gone")
-	}
-}
-
-// TestTheParentIsAskedForDSRecords asks an NSD that has the parent zone, as an
-// upstream of the zone's name.
-func TestTheParentIsAskedForDSRecords(t *testing.T) {
-	key, err := sign.Generate("own.example.", "ed25519", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, port := t.TempDir(), peertest.Port(t)
-	put := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	zone := put("zone", "$ORIGIN example.\n$TTL 300\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 127.0.0.1\nown NS ns.own\nns.own A 127.0.0.1\n"+key.DS().String()+"\nother NS ns.own\n")
-	conf := put("nsd.conf", fmt.Sprintf("server:\n\tip-address: 127.0.0.1\n\tport: %s\n\tdo-ip6: no\n\tchroot: \"\"\n\tusername: %q\n\tdatabase: \"\"\n\tpidfile: \"\"\n\tzonesdir: %q\n\txfrdfile: \"%s/x\"\n\tzonelistfile: \"%s/l\"\n\txfrdir: %q\n\tserver-count: 1\nremote-control:\n\tcontrol-enable: no\nzone:\n\tname: example.\n\tzonefile: %q\n", port, me.Username, dir, dir, dir, dir, zone))
-	peertest.Start(t, "nsd", "-d", "-c", conf)
-	f, err := forward.New(forward.Config{Routes: map[string][]string{"example": {"127.0.0.1:" + port}}, Upstreams: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var ds []*dns.DS
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if ds, err = parentDS(t.Context(), f, "own.example."); err == nil {
-			break
-		}
-	}
-	if err != nil || len(ds) != 1 || !dns.IsDuplicate(ds[0], key.DS()) {
-		t.Errorf("DS records %v, %v, want %v", ds, err, key.DS())
-	}
-	for _, name := range []string{"other.example.", "none.example."} {
-		if ds, err := parentDS(t.Context(), f, name); err != nil || len(ds) != 0 {
-			t.Errorf("%s: %v, %v, want no DS records", name, ds, err)
-		}
-	}
-	if _, err := parentDS(t.Context(), f, "nowhere.test."); err == nil {
-		t.Error("an upstream that is away has no DS records, which is no error")
 	}
 }
 

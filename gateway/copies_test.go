@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/test/cert"
+)
+
+const everyFile = `
+listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1:0", tls: {cert: cert.pem, key: key.pem}}
+lists: {own: {format: domains, path: own.txt}}
+checks:
+  category: {lists: [own]}
+  phrase: {banned: [phrases/main]}
+identity: {basic: {file: passwords}, addresses: {anna: [10.0.0.1]}}
+policies:
+  - name: all
+    rules: [{name: own, action: block, category: [own]}, {name: ends, action: block, extension: ["@extensions"]}]
+pages: {templates: pages}
+dns:
+  listen: ["127.0.0.1:0"]
+  tls: ["127.0.0.1:0"]
+  cert: cert.pem
+  key: key.pem
+  hosts-files: [hosts]
+  forward: {upstreams: ["127.0.0.1:1"], ca: cert.pem}
+  zones: {files: [{path: own.example.zone}]}
+`
+
+// TestABrokenFileDoesNotStopAStart: each file in turn is broken after a good
+// start. The next start uses the last good copy and says so.
+func TestABrokenFileDoesNotStopAStart(t *testing.T) {
+	file := folder(t, map[string]string{
+		"shuultuur.yaml":   everyFile,
+		"own.txt":          "own.example\n",
+		"phrases/main":     ".Include<more>\n<forbidden>\n",
+		"phrases/more":     "<evil>\n",
+		"passwords":        "anna:$2y$04$abcdefghijklmnopqrstuuH6nS6kLXFm3dUTRFJFzWfK5Fq9SWfZO\n",
+		"extensions":       "exe\n",
+		"pages/block.html": "<p>no",
+		"hosts":            "192.0.2.1 host.example\n",
+		"own.example.zone": strings.NewReplacer("%d", "1").Replace(zoneText),
+	})
+	dir := filepath.Dir(file)
+	cert.Files(t, dir, "gateway.example")
+	start := func() ([]error, error) {
+		g, err := New(t.Context(), file, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		if err != nil {
+			return nil, err
+		}
+		all := g.engine.Load().Faults()
+		return all, g.close()
+	}
+	if all, err := start(); err != nil || all != nil {
+		t.Fatal(all, err)
+	}
+	for _, tt := range []struct{ file, text, want string }{
+		{"own.example.zone", "@ SOA nothing\n", "own.example.zone"},
+		{"own.txt", "", "own.txt"},
+		{"phrases/main", "", "phrase"},
+		{"passwords", "anna", "passwords"},
+		{"extensions", "", "extensions"},
+		{"pages/block.html", "{{.Nothing", "block.html"},
+		{"hosts", strings.Repeat("x", 1<<20), "hosts"},
+		{"cert.pem", "no certificate", "cert.pem"},
+		{"key.pem", "", "key.pem"},
+	} {
+		path := filepath.Join(dir, tt.file)
+		was, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if tt.text != "" {
+			if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := start()
+		if err != nil {
+			t.Errorf("%s is broken, and the gateway does not start: %v", tt.file, err)
+		} else if len(all) == 0 {
+			t.Errorf("%s is broken, and nothing says so", tt.file)
+		}
+		for _, err := range all {
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s is broken: %q does not name it", tt.file, err)
+			}
+		}
+		if err := os.WriteFile(path, was, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := start(); err != nil || all != nil {
+		t.Error("after all is mended:", all, err)
+	}
+}

@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/policy/pause"
+	"shuultuur/state"
+)
+
+// Topics of instructions to all nodes, besides [pause.Topic].
+const (
+	versionTopic  = "version"  // which version of a fetched list is in use: the key is the list
+	settingsTopic = "settings" // read the settings again
+	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
+)
+
+// settingsFor is how long nodes that were away still read their settings again:
+// one that was away for longer was started anew, most likely.
+const settingsFor = time.Hour
+
+// tell gives an instruction to the other nodes.
+func (g *Gateway) tell(i state.Instruction) {
+	if err := g.engine.Load().state.Give(i); err != nil {
+		g.log.Error("the other nodes are not told", "topic", i.Topic, "key", i.Key, "error", err)
+	}
+}
+
+// obey carries out the instructions of other nodes.
+func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
+	var why []string
+	var entries []state.Instruction
+	for _, i := range all {
+		switch i.Topic {
+		case pause.Topic:
+			g.engine.Load().pauses.Refresh()
+		case decisionTopic:
+			e := g.engine.Load()
+			refreshDecisions(e.decisions, e.state)
+		case settingsTopic:
+			if i.Until.After(time.Now()) {
+				why = append(why, "settings")
+			}
+		case versionTopic:
+			if i.Value != "" && g.refresher.Newer(ctx, i.Key, i.Value) {
+				why = append(why, i.Key)
+			}
+		case entryTopic:
+			entries = append(entries, i)
+		}
+	}
+	err := g.enter(ctx, entries)
+	if len(why) > 0 && ctx.Err() == nil {
+		g.Again(ctx, "another node has new: "+strings.Join(why, ", "))
+	}
+	return err
+}
+
+// entries returns the changes that instructions of other nodes make to lists. An
+// entry may have instructions for several categories, of which a later one for
+// all of them takes back the earlier ones. So those that are already carried out
+// are repeated in the order of their versions.
+func (g *Gateway) entries(given []state.Instruction) map[string][]list.Change {
+	if len(given) == 0 {
+		return nil
+	}
+	entry := func(i *state.Instruction) [2]string {
+		part := strings.SplitN(i.Key, "\t", 3)
+		return [2]string{part[0], part[len(part)-1]}
+	}
+	about := map[[2]string]bool{}
+	for n := range given {
+		about[entry(&given[n])] = true
+	}
+	all := g.engine.Load().state.InForce(entryTopic)
+	all = slices.DeleteFunc(all, func(i state.Instruction) bool { return !about[entry(&i)] })
+	slices.SortStableFunc(all, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
+	changes := map[string][]list.Change{}
+	for n := range all {
+		name := entry(&all[n])[0]
+		var c list.Change
+		if err := json.Unmarshal([]byte(all[n].Value), &c); err != nil {
+			g.log.Error("a change to a list from another node is not made", "list", name, "error", err)
+			continue
+		}
+		changes[name] = append(changes[name], c)
+	}
+	return changes
+}
+
+// enter makes changes to lists that another node has made. Lists that this node
+// does not have are left out, and so are changes that do not fit.
+func (g *Gateway) enter(ctx context.Context, given []state.Instruction) error {
+	g.changing.Lock()
+	defer g.changing.Unlock()
+	changes := g.entries(given)
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		made := map[string][]list.Change{name: changes[name]}
+		err := g.engine.Load().lists.Change(ctx, made, func() error { return g.Reload(context.WithoutCancel(ctx)) })
+		var bad *collection.BadChange
+		switch {
+		case errors.Is(err, collection.ErrNoList) || errors.As(err, &bad):
+			g.log.Warn("changes to a list from another node are not made", "list", name, "entries", len(changes[name]), "error", err)
+		case err != nil:
+			return fmt.Errorf("changes to list %q from another node: %w", name, err)
+		default:
+			g.log.Info("list changed by another node", "list", name, "entries", len(changes[name]))
+		}
+	}
+	return nil
+}
+
+// share gives changes to lists to the other nodes.
+func (g *Gateway) share(changes map[string][]list.Change) error {
+	var all []state.Instruction
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		for _, c := range changes[name] {
+			value, err := json.Marshal(c)
+			if err != nil {
+				return err
+			}
+			all = append(all, state.Instruction{Topic: entryTopic, Key: name + "\t" + c.Category + "\t" + c.Entry, Value: string(value)})
+		}
+	}
+	return g.engine.Load().state.Give(all...)
+}

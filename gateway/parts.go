@@ -1,0 +1,433 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/cache"
+	"shuultuur/check"
+	"shuultuur/filter"
+	"shuultuur/icap"
+	"shuultuur/identity"
+	"shuultuur/intercept"
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/nameserver"
+	"shuultuur/policy"
+	"shuultuur/policy/pause"
+	"shuultuur/proxy"
+	"shuultuur/proxy/page"
+	"shuultuur/resolver"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+	"shuultuur/state"
+	"shuultuur/vote/booth"
+	"shuultuur/zone/authority"
+)
+
+// An Engine is everything built from one reading of the settings and of the
+// files they name. It never changes.
+type Engine struct {
+	settings *Settings
+	reading
+
+	data        *data
+	state       state.Store
+	pauses      *pause.Keeper
+	decisions   *policy.Decisions
+	votes       *booth.Booth
+	events      *record
+	lists       *collection.Collection
+	checks      *check.Set
+	identity    *identity.Identity
+	clients     *identity.Names
+	policies    *policies
+	pages       *page.Set
+	certificate *tls.Config
+	intercept   *proxy.Interception
+	stored      *cache.Cache
+	forward     *forward.Forwarder
+	cache       *resolver.Store
+	resolver    *resolver.Resolver
+	zones       *authority.Authority
+	names       *nameserver.Server
+	entrances
+}
+
+// entrances are the servers by which transactions come in, but for names.
+type entrances struct {
+	proxy   *proxy.Proxy
+	icap    *icap.Server
+	servers *servers
+}
+
+// A reading is what is known about one reading of the settings.
+type reading struct {
+	made     map[string]made   // of each part, what it was built from
+	seen     map[string]string // stamp of each file that a part was built from
+	restart  []string          // keys that have changed and that only a restart changes
+	revision string            // a digest of it all
+	built    time.Time
+}
+
+// parts is the table of all parts. A part is built after those above it.
+func parts() []part {
+	return append([]part{
+		{name: "data", key: "data", from: func(s *Settings) any { return s.Data }, fixed: func(s *Settings) any { return s.Data },
+			slot: in(func(e *Engine) **data { return &e.data }, openData)},
+		{name: "state", key: "state", above: []string{"data"}, from: func(s *Settings) any { return s.State }, fixed: func(s *Settings) any { return s.State },
+			slot: in(func(e *Engine) *state.Store { return &e.state }, openState)},
+		{name: "pauses", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
+			slot: in(func(e *Engine) **pause.Keeper { return &e.pauses }, newPauses)},
+		{name: "decisions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
+			slot: in(func(e *Engine) **policy.Decisions { return &e.decisions }, newDecisions)},
+		{name: "events", key: "events", above: []string{"data"}, from: func(s *Settings) any { return s.Events }, fixed: func(s *Settings) any { return s.Events },
+			slot: in(func(e *Engine) **record { return &e.events }, openRecord)},
+		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *Settings) any { return &s.Lists }, keeps: true,
+			slot: in(func(e *Engine) **collection.Collection { return &e.lists }, openLists)},
+		{name: "checks", key: "checks", above: []string{"state", "lists"}, from: func(s *Settings) any { return s.Checks },
+			slot: in(func(e *Engine) **check.Set { return &e.checks }, newChecks)},
+		{name: "identity", key: "identity", from: func(s *Settings) any { return s.Identity },
+			slot: in(func(e *Engine) **identity.Identity { return &e.identity }, newIdentity)},
+		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *Settings) any { return s.clientNames() },
+			slot: in(func(e *Engine) **identity.Names { return &e.clients }, newClientNames)},
+		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
+			slot: in(func(e *Engine) **policies { return &e.policies }, newPolicies)},
+		{name: "pages", key: "pages", from: func(s *Settings) any { return s.Pages },
+			slot: in(func(e *Engine) **page.Set { return &e.pages }, newPages)},
+		{name: "certificate", key: "listen.tls", from: func(s *Settings) any { return s.Listen.TLS },
+			slot: in(func(e *Engine) **tls.Config { return &e.certificate }, newCertificate)},
+		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: func(s *Settings) any { return s.votes() }, fixed: func(s *Settings) any { return s.votes() },
+			slot: in(func(e *Engine) **booth.Booth { return &e.votes }, openVotes)},
+		{name: "intercept", key: "intercept", above: []string{"state", "policies"}, from: func(s *Settings) any { return s.Intercept },
+			slot: in(func(e *Engine) **proxy.Interception { return &e.intercept }, newInterception)},
+		{name: "cache", key: "cache", above: []string{"data"}, from: func(s *Settings) any { return s.Cache }, fixed: func(s *Settings) any { return s.Cache.Fixed() },
+			slot: in(func(e *Engine) **cache.Cache { return &e.stored }, newStored)},
+		{name: "proxy", key: "proxy", from: func(s *Settings) any { return s.Proxy }, fixed: func(s *Settings) any { return s.Proxy },
+			slot: in(func(e *Engine) **proxy.Proxy { return &e.proxy }, newProxy)},
+		{name: "icap", key: "icap", above: []string{"proxy"}, from: func(s *Settings) any { return s.icap() }, fixed: func(s *Settings) any { return s.ICAP },
+			slot: in(func(e *Engine) **icap.Server { return &e.icap }, newICAP)},
+	}, append(nameParts(),
+		part{name: "servers", key: "listen", from: func(s *Settings) any { return s.addresses() }, fixed: func(s *Settings) any { return s.addresses() },
+			slot: in(func(e *Engine) **servers { return &e.servers }, newServers)},
+	)...)
+}
+
+func openState(_ context.Context, b *builder) (state.Store, error) {
+	cfg := b.settings.State
+	if !b.trial() {
+		return state.Open(cfg, string(b.settings.Data), b.log)
+	}
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	cfg.File, cfg.Redis = "", nil // those of a running gateway
+	return state.Open(cfg, "", b.log)
+}
+
+func newPauses(_ context.Context, b *builder) (*pause.Keeper, error) {
+	return pause.New(b.state, b.log), nil
+}
+
+func openLists(ctx context.Context, b *builder) (*collection.Collection, error) {
+	var previous *collection.Collection
+	if b.old != nil {
+		previous = b.old.lists
+	}
+	c, err := collection.Open(ctx, b.settings.Lists, string(b.settings.Data), previous, b.log)
+	if err != nil {
+		return nil, err
+	}
+	b.reads(c.Files()...)
+	return c, nil
+}
+
+func newChecks(_ context.Context, b *builder) (*check.Set, error) {
+	// Paths in the settings are located already: relative ones stand on the
+	// working folder, as the settings file itself.
+	dir := b.settings.dir
+	if !filepath.IsAbs(dir) {
+		dir = ""
+	}
+	parts := check.Parts{Lists: b.lists.Lists, Dir: dir, Now: time.Now}
+	if b.old != nil {
+		parts.Previous = b.old.checks
+	}
+	if !b.trial() {
+		parts.Memory = b.state
+	}
+	set, err := check.New(b.settings.Checks, parts)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range set.Files {
+		b.reads(setting.Path(b.settings.dir, f))
+	}
+	return set, nil
+}
+
+func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
+	return identity.New(b.settings.Identity)
+}
+
+func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
+	return identity.NewNames(b.settings.clientNames(), b.identity)
+}
+
+// policies are the engine that decides, and what is odd in the lists that its
+// rules name.
+type policies struct {
+	*policy.Engine
+	odd []list.Problem
+}
+
+func newPolicies(_ context.Context, b *builder) (*policies, error) {
+	if err := b.missing(); err != nil {
+		return nil, err
+	}
+	p := &policies{}
+	cfg, err := p.expand(b)
+	if err != nil {
+		return nil, err
+	}
+	parts := policy.Parts{Key: b.data.key, Revision: b.sum(b.now, "", b.read), Pauses: &b.pauses.Pauses, Decisions: b.decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	if b.old != nil && b.old.policies != nil {
+		parts.Metrics = b.old.policies.Metrics()
+	}
+	if !b.trial() {
+		parts.Memory, parts.Counter = b.state, b.state
+		if b.shared() {
+			if parts.Revision, err = b.common(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p.Engine, err = policy.New(cfg, b.checks.Checks, parts)
+	return p, err
+}
+
+// missing finds what policies need and other settings do not give.
+func (b *builder) missing() error {
+	var errs []error
+	for i, p := range b.settings.Policies {
+		at := func(key string, err error) { errs = append(errs, setting.At(fmt.Sprintf("[%d].%s", i, key), err)) }
+		if p.Decrypt && b.settings.Intercept == nil {
+			at("decrypt", errors.New("to decrypt TLS a root certificate is needed; make one with \"shuultuur ca init\" and name it under intercept: root"))
+		}
+		for j, g := range p.Groups {
+			if !b.identity.HasGroup(g) {
+				at(fmt.Sprintf("groups[%d]", j), fmt.Errorf("there is no group %q; name its members under identity: groups", g))
+			}
+		}
+		if b.settings.sinkhole() {
+			continue
+		}
+		noSinkhole := errors.New("there is no sinkhole; name its addresses under dns: block: sinkhole")
+		if p.DNS.Answer == filter.Sinkhole {
+			at("dns.answer", noSinkhole)
+		}
+		for j := range p.Rules {
+			if p.Rules[j].Answer == filter.Sinkhole {
+				at(fmt.Sprintf("rules[%d].answer", j), noSinkhole)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sinkhole says whether names can be answered with a sinkhole, or no name
+// server asks for one.
+func (s *Settings) sinkhole() bool { return s.DNS == nil || len(s.DNS.Names.Block.Sinkhole) > 0 }
+
+// Problems count the odd lines in the lists that rules name.
+func (p *policies) Problems() []string {
+	if n := len(p.odd); n > 0 {
+		return []string{fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n)}
+	}
+	return nil
+}
+
+// expand returns the policies of the settings in which the lists that
+// conditions of rules name as "@FILE" have been read: extensions, media types
+// and searches of e2guardian.
+func (p *policies) expand(b *builder) (policy.Config, error) {
+	cfg := slices.Clone(b.settings.Policies)
+	for i := range cfg {
+		cfg[i].Rules = slices.Clone(cfg[i].Rules)
+		for j := range cfg[i].Rules {
+			r := &cfg[i].Rules[j]
+			for _, c := range []struct {
+				kind string
+				to   *[]string
+			}{{list.Extensions, &r.Extension}, {list.MediaTypes, &r.Type}, {list.Searches, &r.Search}} {
+				var err error
+				if *c.to, err = p.values(b, *c.to, c.kind); err != nil {
+					return nil, setting.At(fmt.Sprintf("[%d].rules[%d]", i, j), err)
+				}
+			}
+		}
+	}
+	return cfg, nil
+}
+
+func (p *policies) values(b *builder, values []string, kind string) ([]string, error) {
+	if !slices.ContainsFunc(values, func(s string) bool { return strings.HasPrefix(s, "@") }) {
+		return values, nil
+	}
+	var all []string
+	for i, s := range values {
+		file, named := strings.CutPrefix(s, "@")
+		if !named {
+			all = append(all, s)
+			continue
+		}
+		b.reads(file)
+		v, err := list.ReadValues(file, kind)
+		if err != nil {
+			return nil, setting.At(fmt.Sprintf("%s[%d]", kind, i), err)
+		}
+		b.reads(v.Files...)
+		p.odd = append(p.odd, v.Problems...)
+		all = append(all, v.Values...)
+	}
+	if len(all) == 0 { // a rule without the condition would fit everything
+		return nil, setting.At(kind, fmt.Errorf("there is nothing in %s; leave the rule out", strings.Join(values, ", ")))
+	}
+	return all, nil
+}
+
+func newPages(_ context.Context, b *builder) (*page.Set, error) {
+	p, err := page.New(string(b.settings.Pages.Templates), b.settings.Pages.Contact)
+	return p, setting.At("templates", err)
+}
+
+func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
+	k := b.settings.Listen.TLS
+	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate %q with the key %q: %w", k.Cert, k.Key, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// newInterception makes what decrypts TLS connections, nil when no policy wants
+// that.
+func newInterception(_ context.Context, b *builder) (*proxy.Interception, error) {
+	s := b.settings
+	wanted := slices.IndexFunc(s.Policies, func(p policy.Policy) bool { return p.Decrypt })
+	c := s.Intercept
+	if c.ExceptAfter < 0 {
+		return nil, setting.At("except-after", errors.New("must not be negative"))
+	}
+	a, err := intercept.New(intercept.Config{Root: string(c.Root), LeafDays: c.LeafDays, Leaves: c.Leaves})
+	if err != nil {
+		return nil, err
+	}
+	roots, err := trusted(c.Trust)
+	if err != nil {
+		return nil, err
+	}
+	v, err := intercept.NewVerifier(intercept.VerifierConfig{Roots: roots, Dial: s.Proxy.Upstream.DialPublic})
+	if err != nil || wanted < 0 {
+		return nil, err
+	}
+	if b.old != nil && b.old.intercept != nil && a.Equal(b.old.intercept.Authority) {
+		a = b.old.intercept.Authority // with its certificates and tickets: clients resume their sessions
+	}
+	decider := b.policies
+	in := &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return decider.Decrypts(t) }, ExceptAfter: c.ExceptAfter}
+	if !b.trial() {
+		in.Memory = b.state
+	}
+	return in, nil
+}
+
+// trusted returns the system's roots and those in files, or nil for the
+// system's alone.
+func trusted(files []setting.File) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("reading the system's root certificates: %w", err)
+	}
+	for i, f := range files {
+		pem, err := os.ReadFile(string(f))
+		if err == nil && !pool.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%q holds no certificate in PEM form", f)
+		}
+		if err != nil {
+			return nil, setting.At(fmt.Sprintf("trust[%d]", i), err)
+		}
+	}
+	return pool, nil
+}
+
+func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {
+	if b.trial() {
+		return proxy.New(b.settings.Proxy, b.proxyEngine(), nil, b.log)
+	}
+	return proxy.New(b.settings.Proxy, b.proxyEngine(), b.g.done, b.log)
+}
+
+// newStored makes the cache of responses. What policies permit is asked of the engine that
+// serves when a response comes.
+func newStored(_ context.Context, b *builder) (*cache.Cache, error) {
+	parts := cache.Parts{Data: string(b.settings.Data), Log: b.log, Trial: b.trial()}
+	if b.old != nil {
+		parts.Previous = b.old.stored
+	}
+	if g := b.g; g != nil {
+		parts.Stores = func(t *filter.Transaction) bool {
+			e := g.engine.Load()
+			return e != nil && e.policies.Stores(t)
+		}
+	}
+	return cache.New(*b.settings.Cache, parts)
+}
+
+// origins is what carries requests: the proxy's transport, behind the cache
+// where there is one.
+func (e *Engine) origins() proxy.RoundTripper {
+	if e.stored == nil || e.proxy == nil {
+		return nil
+	}
+	return e.stored.Over(e.proxy.Upstream())
+}
+
+// proxyEngine is what the proxy decides with.
+func (e *Engine) proxyEngine() *proxy.Engine {
+	p := &proxy.Engine{Decider: e.policies.Engine, Identify: identify(e.identity), Accept: e.policies.Accept, Balance: e.balance,
+		Pages: e.pages, TLS: e.certificate, JA4: e.policies.AsksJA4(), Intercept: e.intercept, Origins: e.origins()}
+	if e.votes != nil {
+		p.Votes = e.votes
+	}
+	return p
+}
+
+// balance says what a client has left by the policy that covers it.
+func (e *Engine) balance(ctx context.Context, c *filter.Client, now time.Time) (string, []filter.Balance) {
+	return e.policies.Balance(ctx, "", c, now)
+}
+
+// Print writes what became of the lists and phrases, with every line that is
+// worth a look.
+func (e *Engine) Print(w io.Writer) {
+	e.lists.Print(w)
+	for _, p := range e.policies.odd {
+		fmt.Fprintln(w, p)
+	}
+	for _, m := range e.checks.Remarks {
+		fmt.Fprintln(w, m)
+	}
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"shuultuur/setting"
+	"shuultuur/state"
+)
+
+const (
+	// watchEvery is how often files are looked at for changes.
+	watchEvery = 2 * time.Second
+	// A reload that failed is tried again after firstRetry, and then at
+	// intervals that double up to lastRetry.
+	firstRetry = 10 * time.Second
+	lastRetry  = 10 * time.Minute
+)
+
+// Reload reads the settings again and takes them into use. When they cannot
+// be used, the running ones stay and the error says why.
+func (g *Gateway) Reload(ctx context.Context) error {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	if g.closed {
+		return errors.New("the gateway has stopped")
+	}
+	e, err := g.rebuild(ctx, g.engine.Load())
+	result, problems := "taken", []string(nil)
+	var refused map[string]string
+	if err != nil {
+		result = "refused"
+		problems = []string{"the settings or lists cannot be used, the running ones stay: " + err.Error()}
+		refused = e.seen
+	} else {
+		for _, key := range e.restart {
+			problems = append(problems, key+" changed in the settings: that needs a restart")
+		}
+	}
+	g.metrics.reloads.WithLabelValues(result).Inc()
+	g.mu.Lock()
+	g.problems, g.refused = problems, refused
+	g.mu.Unlock()
+	return err
+}
+
+// rebuild builds the next engine and takes it into use. The engine is returned
+// with an error too: it knows which files it was built from.
+func (g *Gateway) rebuild(ctx context.Context, old *Engine) (*Engine, error) {
+	s, err := Read(g.file)
+	if err != nil {
+		return &Engine{reading: reading{seen: map[string]string{g.file: setting.Stamp(g.file, time.Time{})}}}, err
+	}
+	e, err := build(ctx, s, old, g, g.log)
+	if err != nil {
+		return e, err
+	}
+	if err := g.use(ctx, e, old); err != nil {
+		e.drop(old, g.log)
+		return e, err
+	}
+	for name, version := range e.lists.Versions() {
+		if old.lists.Versions()[name] != version {
+			g.tell(state.Instruction{Topic: versionTopic, Key: name, Value: version})
+		}
+	}
+	return e, nil
+}
+
+// Again reloads and says in the log how it went, and to the caller whether the
+// new settings are in use. why is the occasion.
+func (g *Gateway) Again(ctx context.Context, why string) bool {
+	start := time.Now()
+	if err := g.Reload(ctx); err != nil {
+		g.log.Error("settings not taken into use; the running ones stay", "because", why, "error", err)
+		return false
+	}
+	e := g.engine.Load()
+	g.log.Info("settings taken into use", "because", why, "revision", e.revision, "took", time.Since(start).Round(time.Millisecond))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.problems {
+		g.log.Warn(p)
+	}
+	return true
+}
+
+// watch reloads when a file changes that the engine was built from, or the one
+// that could not be built. It waits until the files have been the same for two
+// looks, so that a list that is being copied is not read half-way. What could
+// not be built is tried again at growing intervals, as the reason may have been
+// elsewhere: a disk that was full.
+func (g *Gateway) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var last map[string]string
+	wait, again := firstRetry, time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		seen := g.watched()
+		now, why := map[string]string{}, ""
+		for file, was := range seen {
+			if now[file] = setting.Stamp(file, time.Time{}); now[file] != was {
+				why = file + " changed"
+			}
+		}
+		still := maps.Equal(now, last)
+		last = now
+		failing := g.failing()
+		switch {
+		case why != "" && still:
+			wait = firstRetry
+		case why == "" && failing && !again.IsZero() && time.Now().After(again):
+			why, wait = "it failed before", min(2*wait, lastRetry)
+		case failing && again.IsZero():
+			again = time.Now().Add(wait)
+			continue
+		default:
+			continue
+		}
+		g.Again(ctx, why)
+		again = time.Time{}
+		if g.failing() {
+			again = time.Now().Add(wait)
+		}
+	}
+}
+
+// watched returns the files that are watched, with their stamps at the last
+// reload.
+func (g *Gateway) watched() map[string]string {
+	seen := maps.Clone(g.engine.Load().seen)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.Copy(seen, g.refused)
+	return seen
+}
+
+// failing says whether the last reload did not do all it was to do.
+func (g *Gateway) failing() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refused != nil {
+		return true
+	}
+	for _, m := range g.engine.Load().made {
+		if m.fault != nil {
+			return true
+		}
+	}
+	return len(faults(g.engine.Load().lists)) > 0
+}
+
+// Faults say which parts are not what settings and files say, and why.
+func (e *Engine) Faults() (all []error) {
+	for _, p := range parts() {
+		if err := e.made[p.name].fault; err != nil {
+			all = append(all, err)
+		}
+		for _, err := range faults(p.value(e)) {
+			all = append(all, setting.At(p.key, err))
+		}
+	}
+	return all
+}
+
+// Problems are what is worth a look in all parts, for the operator.
+func (e *Engine) Problems() (all []string) {
+	const before = "%s; what it was before stays in use"
+	for _, p := range parts() {
+		if err := e.made[p.name].fault; err != nil {
+			all = append(all, fmt.Sprintf(before, err))
+		}
+		v := p.value(e)
+		if v, ok := v.(interface{ Problems() []string }); ok {
+			all = append(all, v.Problems()...) // which name its faults
+			continue
+		}
+		for _, err := range faults(v) {
+			all = append(all, fmt.Sprintf(before, setting.At(p.key, err)))
+		}
+	}
+	if n := len(e.checks.Remarks); n > 0 {
+		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
+	}
+	return all
+}
