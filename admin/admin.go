@@ -1,19 +1,22 @@
-// Package admin is what the operator's side of the gateway answers: metrics,
-// health, profiles. It listens on its own address, loopback unless the
+// Package admin answers on the operator's address of the gateway: metrics,
+// health, lists, events, pauses, profiles. The address is loopback unless the
 // settings say otherwise, and is never reached through the proxy.
 //
-// Data moves one way: the gateway hands in functions that read its state;
-// nothing here changes anything, but for single entries of lists (lists.go),
-// for whom filtering rests (pause.go) and the sampling of waits while somebody takes a profile of them (contention.go).
+// Data moves one way: the gateway hands in functions that read its state
+// ([Parts]), and [New] makes a [Server] of them, from one table of routes
+// ([Parts.routes]) with the role that each is for. Nothing here changes
+// anything but entries of lists (lists.go), pauses (pause.go), what the cache
+// holds (cache.go) and the sampling
+// of waits while a profile of them is taken (contention.go).
 package admin
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -49,7 +52,9 @@ type Parts struct {
 	Health  func() Health
 	Lists   *Lists  // nil: nothing of them is shown
 	Events  *Events // nil: there is no record that can be asked
+	Cache   *Cache  // nil: nothing is stored
 	Pause   *Pause  // nil: filtering never rests
+	Votes   *Votes  // nil: nobody votes, or another node counts
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -57,90 +62,85 @@ type Parts struct {
 	// Quotas says what a client has left of the quotas of a policy, or of the one
 	// that covers it when policy is "".
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
-	// Token opens profiles, lists, events and pauses to clients on other machines. Without one
-	// they are for this machine only.
+	// Token opens everything to clients on other machines. Without one it is
+	// for this machine only.
 	Token string
+	// Monitors are the networks that may read metrics and health without it.
+	Monitors []netip.Prefix
 }
 
-// Handler returns the routes of the admin address.
+// routes returns the table of all routes. What has no part is left out.
 //
-//	GET /metrics          Prometheus text format
-//	GET /health           200 while the process works, with its state as JSON
-//	GET /ready            200 when it takes work, else 503
-//	/lists…               the lists in use; see Lists
-//	/events, /statistics  the record of transactions; see Events
-//	/pause                for whom filtering rests; see Pause
-//	GET /ca               the root certificate, to be installed, and how
-//	GET /refusals         hosts whose clients refuse our certificate, as JSON
-//	GET /quotas           what ?client=ADDRESS[&user=NAME][&policy=NAME] has left, as JSON
-//	GET /debug/pprof/…    profiles and the execution trace, as net/http/pprof
-//
-// Profiles, lists, events and pauses are for clients on this machine; one elsewhere needs the
-// token, as "Authorization: Bearer TOKEN" or as the password of Basic. The profiles block and mutex with ?seconds=N
-// sample waits for as long.
-//
-// A request whose Host is a name other than localhost is refused: pages in a
-// browser on this machine must not reach it by pointing a name of theirs at
-// the loopback address.
-func Handler(p Parts) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", p.Metrics)
-	mux.HandleFunc("GET /health", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, http.StatusOK, p.Health())
-	})
-	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
-		h := p.Health()
-		status := http.StatusOK
-		if !h.Ready {
-			status = http.StatusServiceUnavailable
-		}
-		writeJSON(w, status, h)
-	})
-	debug := http.NewServeMux()
-	debug.HandleFunc("GET /debug/pprof/", pprof.Index)
-	debug.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	debug.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	debug.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	debug.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	debug.Handle("GET /debug/pprof/block", blocks())
-	debug.Handle("GET /debug/pprof/mutex", mutexes())
-	mux.Handle("GET /debug/", guarded(p.Token, "profiles", debug))
+// A request from a page of another origin that would change something is
+// refused, as is one whose Host is a name other than localhost: pages in a
+// browser on this machine must not reach it by pointing a name of theirs at the
+// loopback address. The profiles block and mutex with ?seconds=N sample waits
+// for as long.
+func (p *Parts) routes() []route {
+	all := []route{
+		{"GET", "/{$}", operator, p.index},
+		{"GET", "/metrics", monitor, p.Metrics.ServeHTTP},
+		{"GET", "/health", monitor, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Health()) }},
+		{"GET", "/ready", monitor, p.ready},
+		{"GET", "/debug/pprof/", operator, pprof.Index},
+		{"GET", "/debug/pprof/cmdline", operator, pprof.Cmdline},
+		{"GET", "/debug/pprof/profile", operator, pprof.Profile},
+		{"GET", "/debug/pprof/symbol", operator, pprof.Symbol},
+		{"GET", "/debug/pprof/trace", operator, pprof.Trace},
+		{"GET", "/debug/pprof/block", operator, blocks()},
+		{"GET", "/debug/pprof/mutex", operator, mutexes()},
+	}
+	all = append(all, p.Events.routes(p.Lists, p.Pause.notice)...)
 	if p.Lists != nil {
-		lists := p.Lists.routes(p.Token, p.Pause.notice)
-		mux.Handle("/lists", lists)
-		mux.Handle("/lists/", lists)
+		all = append(all, p.Lists.routes(p.Pause.notice)...)
 	}
 	if p.Pause != nil {
-		mux.Handle("/pause", p.Pause.routes(p.Token))
+		all = append(all, p.Pause.routes()...)
 	}
-	events := p.Events.routes(p.Token, p.Lists, p.Pause.notice)
-	mux.Handle("/events", events)
-	mux.Handle("/statistics", events)
+	all = append(all, p.Votes.routes(p.Pause.notice)...)
+	if p.Cache != nil {
+		all = append(all, p.Cache.routes(p.Pause.notice)...)
+	}
 	if p.Root != nil {
-		mux.Handle("GET /ca", rootPage(p.Root))
-		mux.Handle("GET /ca/{file}", rootFile(p.Root))
+		all = append(all, route{"GET", "/ca", anyone, rootPage(p.Root)}, route{"GET", "/ca/{file}", anyone, rootFile(p.Root)})
 	}
 	if p.Refusals != nil {
-		mux.Handle("GET /refusals", guarded(p.Token, "hosts", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			writeJSON(w, http.StatusOK, p.Refusals())
-		})))
+		all = append(all, route{"GET", "/refusals", operator, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Refusals()) }})
 	}
 	if p.Quotas != nil {
-		mux.Handle("GET /quotas", guarded(p.Token, "quotas", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			q := r.URL.Query()
-			addr, err := netip.ParseAddr(q.Get("client"))
-			if err != nil {
-				http.Error(w, fmt.Sprintf("client=%q is not an address; whose quotas?", q.Get("client")), http.StatusBadRequest)
-				return
-			}
-			writeJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr.Unmap(), q.Get("user")))
-		})))
+		all = append(all, route{"GET", "/quotas", operator, p.quotas})
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("Shuultuur\n\n/metrics\n/health\n/ready\n/lists\n/events\n/statistics\n/pause\n/ca\n/refusals\n/quotas\n/debug/pprof/\n"))
-	})
-	return localOnly(mux)
+	return all
+}
+
+// index lists the paths that can be asked for.
+func (p *Parts) index(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	text := "Shuultuur\n\n"
+	for _, r := range p.routes() {
+		if r.method == "GET" && !strings.Contains(r.path, "{") && (r.path == "/debug/pprof/" || !strings.HasPrefix(r.path, "/debug")) {
+			text += r.path + "\n"
+		}
+	}
+	_, _ = io.WriteString(w, text)
+}
+
+func (p *Parts) ready(w http.ResponseWriter, r *http.Request) {
+	h, status := p.Health(), http.StatusOK
+	if !h.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, h)
+}
+
+func (p *Parts) quotas(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	addr, err := netip.ParseAddr(q.Get("client"))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("client=%q is not an address; whose quotas?", q.Get("client")), http.StatusBadRequest)
+		return
+	}
+	writeJSON(w, http.StatusOK, p.Quotas(r.Context(), q.Get("policy"), addr.Unmap(), q.Get("user")))
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -150,49 +150,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client went away: nobody to tell
 }
 
-// guarded lets clients on other machines pass with the token only, and not at
-// all when there is none.
-func guarded(token, what string, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !local(r.RemoteAddr) {
-			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if !ok {
-				_, given, ok = r.BasicAuth()
-			}
-			got := sha256.Sum256([]byte(given)) // of one length, so that comparing tells nothing
-			if token == "" {
-				http.Error(w, what+" are for this machine only; listen.token in the settings opens them to others", http.StatusForbidden)
-				return
-			}
-			if !ok || subtle.ConstantTimeCompare(got[:], want[:]) == 0 {
-				w.Header().Add("WWW-Authenticate", `Bearer realm="shuultuur"`)
-				w.Header().Add("WWW-Authenticate", `Basic realm="shuultuur"`)
-				http.Error(w, what+" need the token of listen.token", http.StatusUnauthorized)
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// local says whether a client is on this machine.
-func local(remote string) bool {
-	a, err := netip.ParseAddrPort(remote)
-	return err == nil && a.Addr().Unmap().IsLoopback()
-}
-
-// localOnly refuses a Host that is a name of somebody else's.
-func localOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !ownName(r.Host) {
-			http.Error(w, "ask for this page by address, not by name", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
+// ownName says whether a Host is an address or localhost.
 func ownName(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -206,8 +164,14 @@ func ownName(host string) bool {
 }
 
 // Serve answers on l until ctx ends, then lets running requests finish for a
-// moment.
-func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+// moment. On an address that other machines reach, it speaks TLS with t.
+func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) error {
+	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		if t == nil {
+			return fmt.Errorf("%v is reachable from other machines and has no certificate", l.Addr())
+		}
+		l = tls.NewListener(l, t)
+	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	stopped := make(chan struct{})
 	go func() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,17 +13,19 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
 )
 
-func handler(ready bool) http.Handler {
-	return Handler(Parts{
+func handler(ready bool) *Server {
+	return New(Parts{
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
 		Health:  func() Health { return Health{Ready: ready, Revision: "abc", Problems: []string{"a list is old"}} },
 	})
@@ -78,11 +81,8 @@ func TestProfilesAreForThisMachineOrATokenHolder(t *testing.T) {
 		{"192.0.2.1:5000", "open sesame", "Bearer open sesame", 200},
 		{"nonsense", "", "", 403},
 	} {
-		for path, status := range map[string]int{"/debug/pprof/cmdline": c.status, "/debug/pprof/mutex": c.status, "/metrics": 200} {
-			h := Handler(Parts{Metrics: http.NotFoundHandler(), Token: c.token})
-			if path == "/metrics" {
-				status = 404 // from the handler for metrics: reached without a token
-			}
+		for path, status := range map[string]int{"/debug/pprof/cmdline": c.status, "/debug/pprof/mutex": c.status, "/metrics": c.status, "/health": c.status, "/": c.status} {
+			h := New(Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Health: func() Health { return Health{} }, Token: c.token})
 			r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 			r.RemoteAddr = c.remote
 			r.Header.Set("Authorization", c.auth)
@@ -150,7 +150,7 @@ func TestServeStopsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, l, handler(true)) }()
+	go func() { done <- Serve(ctx, l, nil, handler(true)) }()
 	res, err := http.Get("http://" + l.Addr().String() + "/health")
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestServeStopsWithItsContext(t *testing.T) {
 }
 
 func TestQuotasAreOfTheClientThatIsNamed(t *testing.T) {
-	h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
+	h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
 		Quotas: func(_ context.Context, policy string, addr netip.Addr, user string) Quotas {
 			return Quotas{Policy: policy, User: user, Quotas: []filter.Balance{{Of: addr.String(), Text: "25m left of 1h"}}}
 		}})
@@ -197,7 +197,7 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(root *intercept.Root, path string) *httptest.ResponseRecorder {
-		h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
+		h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
 			Root: func() *intercept.Root { return root }, Refusals: func() any { return []string{"secret.test"} },
 			Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{User: "secret.test"} }})
 		r := httptest.NewRequest("GET", "http://192.0.2.1"+path, nil)
@@ -240,5 +240,133 @@ func TestTheRootIsForEverybodyAndItsKeyForNobody(t *testing.T) {
 	}
 	if w := ask(nil, "/ca/root.pem"); w.Code != 404 {
 		t.Errorf("without a root: %d", w.Code)
+	}
+}
+
+func TestMetricsAndHealthAreForTheNetworksNamed(t *testing.T) {
+	h := New(Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Health: func() Health { return Health{Ready: true} },
+		Monitors: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	for remote, want := range map[string]map[string]int{
+		"192.0.2.7:5000":    {"/metrics": 200, "/health": 200, "/ready": 200, "/debug/pprof/cmdline": 403, "/statistics": 403, "/": 403},
+		"198.51.100.7:5000": {"/metrics": 403, "/health": 403, "/ready": 403},
+	} {
+		for path, status := range want {
+			r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+			r.RemoteAddr = remote
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != status {
+				t.Errorf("%s for %s: got %d, want %d", path, remote, w.Code, status)
+			}
+		}
+	}
+}
+
+// TestEveryRouteRefusesStrangers asks for every line of the table as a client
+// without a token, with a wrong one, from a page of another origin, and by a
+// name of somebody else's.
+func TestEveryRouteRefusesStrangers(t *testing.T) {
+	p := Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef", Events: &Events{}, Lists: &Lists{}, Pause: &Pause{},
+		Root: func() *intercept.Root { return nil }, Refusals: func() any { return nil }, Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} }}
+	for _, x := range p.routes() {
+		ask := func(change func(*http.Request)) int {
+			r := httptest.NewRequest(x.method, "https://192.0.2.1"+strings.NewReplacer("{$}", "", "{name}", "own", "{file}", "root.pem").Replace(x.path), nil)
+			r.RemoteAddr = "198.51.100.7:5000"
+			change(r)
+			w := httptest.NewRecorder()
+			New(p).ServeHTTP(w, r)
+			return w.Code
+		}
+		if x.role != anyone {
+			if got := ask(func(*http.Request) {}); got != 401 {
+				t.Errorf("%s %s without a token: %d", x.method, x.path, got)
+			}
+			if got := ask(func(r *http.Request) { r.SetBasicAuth("", "0123456789abcdeF") }); got != 401 {
+				t.Errorf("%s %s with a wrong token: %d", x.method, x.path, got)
+			}
+		}
+		if got := ask(func(r *http.Request) { r.Host, r.RemoteAddr = "rebound.example", "127.0.0.1:5000" }); got != 403 {
+			t.Errorf("%s %s by another name: %d", x.method, x.path, got)
+		}
+		if x.method == "GET" {
+			continue
+		}
+		if got := ask(func(r *http.Request) {
+			r.RemoteAddr = "127.0.0.1:5000"
+			r.Header.Set("Origin", "https://evil.example")
+		}); got != 403 {
+			t.Errorf("%s %s from another origin: %d", x.method, x.path, got)
+		}
+	}
+}
+
+func TestWrongTokensAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Parts{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Token: "0123456789abcdef"})
+		ask := func(remote, token string) int {
+			r := httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil)
+			r.RemoteAddr = remote
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		for i := range maxTries {
+			if got := ask("[2001:db8::"+strconv.Itoa(i)+"]:5000", "wrong"); got != 401 {
+				t.Fatalf("wrong token %d: %d", i, got)
+			}
+		}
+		for _, c := range []struct {
+			remote, token string
+			want          int
+		}{
+			{"[2001:db8::99]:5000", "wrong", 429},
+			{"[2001:db8::99]:5000", "0123456789abcdef", 429},
+			{"[2001:db8::99]:5000", "", 401},
+			{"[2001:db8:0:1::1]:5000", "0123456789abcdef", 200}, // another network
+			{"127.0.0.1:5000", "wrong", 200},                    // this machine
+		} {
+			if got := ask(c.remote, c.token); got != c.want {
+				t.Errorf("%s with %q: %d, want %d", c.remote, c.token, got, c.want)
+			}
+		}
+		time.Sleep(tryTime)
+		if got := ask("[2001:db8::99]:5000", "0123456789abcdef"); got != 200 {
+			t.Errorf("after a while: %d", got)
+		}
+		for i := range 2 * maxBarred {
+			ask(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String()+":1", "wrong")
+		}
+		if n := len(h.wrong.since); n > maxBarred {
+			t.Errorf("%d clients are remembered", n)
+		}
+	})
+}
+
+func TestBeyondLoopbackTLSIsSpoken(t *testing.T) {
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := Serve(t.Context(), l, nil, handler(true)); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	cert := httptest.NewTLSServer(nil)
+	defer cert.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, &tls.Config{Certificates: cert.TLS.Certificates}, handler(true)) }()
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	if res, err := cert.Client().Get("https://127.0.0.1:" + port + "/health"); err != nil || res.StatusCode != 200 {
+		t.Errorf("by TLS: %v", err)
+	}
+	if res, err := http.Get("http://127.0.0.1:" + port + "/health"); err == nil && res.StatusCode == 200 {
+		t.Error("served without TLS")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // blocks is the profile of waits on channels, locks and the like.
-func blocks() http.Handler {
+func blocks() http.HandlerFunc {
 	return sampling("block", func() func() {
 		runtime.SetBlockProfileRate(blockEvery)
 		return func() { runtime.SetBlockProfileRate(0) }
@@ -27,7 +27,7 @@ func blocks() http.Handler {
 }
 
 // mutexes is the profile of who holds the locks others wait for.
-func mutexes() http.Handler {
+func mutexes() http.HandlerFunc {
 	return sampling("mutex", func() func() {
 		before := runtime.SetMutexProfileFraction(mutexOneIn)
 		return func() { runtime.SetMutexProfileFraction(before) }
@@ -37,10 +37,10 @@ func mutexes() http.Handler {
 // sampling answers ?seconds=N with what a profile grew by in that time, with
 // sampling switched on for it. Two at once would switch it off for each other,
 // so the second is refused. Without seconds it is what was sampled before.
-func sampling(name string, on func() (off func())) http.Handler {
+func sampling(name string, on func() (off func())) http.HandlerFunc {
 	var taken sync.Mutex
 	profile := pprof.Handler(name)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		seconds := r.FormValue("seconds")
 		if seconds == "" {
 			profile.ServeHTTP(w, r)
@@ -57,5 +57,5 @@ func sampling(name string, on func() (off func())) http.Handler {
 		defer taken.Unlock()
 		defer on()()
 		profile.ServeHTTP(w, r)
-	})
+	}
 }

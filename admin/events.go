@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"iter"
 	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,15 +21,14 @@ import (
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 // Events is how the admin address asks the record of transactions.
 type Events struct {
-	Query func(ctx context.Context, f event.Filter) iter.Seq2[event.Row, error]
-	// Sums counts the rows since each of some times, the latest time first, with
-	// the n most frequent of what they have in common.
-	Sums func(ctx context.Context, since []time.Time, n int) ([]event.Sums, error)
-	// Names says how the devices at some addresses are called; nil: nobody knows.
+	event.Reader
+	// Names returns the names of the devices at some addresses; nil if nothing
+	// knows them.
 	Names func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string
 }
 
@@ -79,99 +78,85 @@ func (s seen) What() string {
 
 // asked is what a page of events was asked for.
 type asked struct {
-	Client, Host, Action, Last string
+	Filter string // in the language of event.ParseFilter
+	Last   string // how long to look back
+	Before int64  // only rows older than the one at this place of the record
 }
 
 func (a asked) filter(now time.Time) (f event.Filter, err error) {
-	f = event.Filter{Host: strings.ToLower(a.Host), Action: a.Action, Limit: maxRows, Newest: true}
-	if a.Client != "" {
-		c, err := netip.ParseAddr(a.Client)
-		if err != nil {
-			return f, fmt.Errorf("client=%q is not an address", a.Client)
-		}
-		f.Client = c.Unmap()
+	if f, err = event.ParseFilter(a.Filter, now); err != nil || a.Last == "" || !f.Since.IsZero() {
+		return f, err
 	}
-	if a.Action != "" && !slices.Contains(actions(), a.Action) {
-		return f, fmt.Errorf("action=%q is not one of %s", a.Action, strings.Join(actions(), ", "))
+	var last setting.Duration
+	if err := last.UnmarshalText([]byte(a.Last)); err != nil || last.Off() {
+		return f, fmt.Errorf("last=%q is not a time to look back: write 1h or 7d", a.Last)
 	}
-	if a.Last != "" {
-		var last filter.Duration
-		if err := last.UnmarshalText([]byte(a.Last)); err != nil || last <= 0 {
-			return f, fmt.Errorf("last=%q is not a time to look back: write 1h or 7d", a.Last)
-		}
-		f.Since = now.Add(-time.Duration(last))
-	}
+	f.Since = now.Add(-last.Or(0))
 	return f, nil
-}
-
-func actions() (names []string) {
-	for a := filter.Pass; a <= filter.Redirect; a++ {
-		names = append(names, a.String())
-	}
-	return names
 }
 
 // routes adds what is about events.
 //
-//	GET /events?client=ADDRESS&host=NAME&action=ACTION&last=TIME
-//	                      the newest; HTML for browsers, else JSON lines
+//	GET /events?filter=FILTER&last=TIME&before=PLACE
+//	                      the newest; HTML for browsers, else JSON lines, with
+//	                      the address of the next page in a Link header
 //	POST /events          a host is blocked or allowed: the buttons of the page
 //	GET /statistics       sums of the last hour and day; HTML or JSON
 //
-// Pages of others cannot reach them from a browser on this machine. Without a
-// record in SQLite (e is nil) they say so.
-func (e *Events) routes(token string, lists *Lists, notice func() string) http.Handler {
-	mux := http.NewServeMux()
+// Without a store that can be asked (e is nil) they say so.
+func (e *Events) routes(lists *Lists, notice func() string) []route {
 	if e == nil {
-		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, "events are not kept in SQLite: name a file at events.sqlite in the settings", http.StatusNotFound)
-		})
-		return guarded(token, "events", mux)
+		none := func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no store that can be asked keeps events: name a file at events.sqlite or events.jsonl in the settings", http.StatusNotFound)
+		}
+		return []route{{"GET", "/events", operator, none}, {"GET", "/statistics", operator, none}}
 	}
 	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
-	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) })
-	mux.HandleFunc("POST /events", func(w http.ResponseWriter, r *http.Request) {
-		if lists == nil {
-			http.NotFound(w, r)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
-		if err := r.ParseForm(); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		done, err := lists.settle(r.Context(), r.PostForm)
-		e.show(w, r, page, lists, done, err)
-	})
 	var counting sync.Mutex // one at a time: it reads a day of events
-	mux.HandleFunc("GET /statistics", func(w http.ResponseWriter, r *http.Request) {
-		if !counting.TryLock() {
-			http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
-			return
-		}
-		defer counting.Unlock()
-		e.statistics(w, r, sums)
-	})
-	return http.NewCrossOriginProtection().Handler(guarded(token, "events", mux))
+	return []route{
+		{"GET", "/events", operator, func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) }},
+		{"POST", "/events", operator, func(w http.ResponseWriter, r *http.Request) {
+			if lists == nil {
+				http.NotFound(w, r)
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+			if err := r.ParseForm(); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			done, err := lists.settle(r.Context(), r.PostForm)
+			e.show(w, r, page, lists, done, err)
+		}},
+		{"GET", "/statistics", operator, func(w http.ResponseWriter, r *http.Request) {
+			if !counting.TryLock() {
+				http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
+				return
+			}
+			defer counting.Unlock()
+			e.statistics(w, r, sums)
+		}},
+	}
 }
 
-func (e *Events) show(w http.ResponseWriter, r *http.Request, page *template.Template, lists *Lists, done string, failed error) {
+func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Template, lists *Lists, done string, failed error) {
 	q := r.URL.Query()
 	html := strings.Contains(r.Header.Get("Accept"), "text/html")
 	d := struct {
 		asked
-		Actions     []string
 		Spans       []span
 		Lists       []List
 		Again       string // this page
+		Older       string // the page after this one, "" if there is none
 		Rows        []seen
-		Full        bool
 		Done, Error string
-	}{asked: asked{q.Get("client"), strings.TrimSpace(q.Get("host")), q.Get("action"), q.Get("last")}, Actions: actions(), Spans: spans, Done: done}
+	}{asked: asked{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last")}, Spans: spans, Done: done}
+	d.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
 	if html && !q.Has("last") {
 		d.Last = "1d" // what a page is opened with does not read a year
 	}
-	d.Again = "/events?" + url.Values{"client": {d.Client}, "host": {d.Host}, "action": {d.Action}, "last": {d.Last}}.Encode()
+	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
+	d.Again = "/events?" + page.Encode()
 	categories := map[string]bool{} // of lists
 	if lists != nil {
 		d.Lists = lists.All()
@@ -191,7 +176,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, page *template.Tem
 	} else {
 		ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 		defer cancel()
-		for row, err := range e.Query(ctx, f) {
+		for row, err := range e.Query(ctx, f, event.Page{Newest: true, Limit: maxRows, After: d.Before}) {
 			if err != nil {
 				d.Error, status = tooLong(ctx, err).Error(), http.StatusServiceUnavailable
 				break
@@ -209,10 +194,14 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, page *template.Tem
 			d.Rows[i].Name = names[addrs[i]]
 		}
 	}
-	d.Full = len(d.Rows) == maxRows
+	if len(d.Rows) == maxRows {
+		page.Set("before", strconv.FormatInt(d.Rows[maxRows-1].Seq, 10))
+		d.Older = "/events?" + page.Encode()
+		w.Header().Set("Link", "<"+d.Older+`>; rel="next"`)
+	}
 	switch {
 	case html:
-		writePage(w, page, status, d)
+		writePage(w, t, status, d)
 	case d.Error != "":
 		http.Error(w, d.Error, status)
 	default:
@@ -281,16 +270,10 @@ type top struct {
 func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *template.Template) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 	defer cancel()
-	now := time.Now()
-	counted, err := e.Sums(ctx, []time.Time{now.Add(-time.Hour), now.Add(-24 * time.Hour)}, maxTop)
+	sums, err := e.sums(ctx, time.Now())
 	if err != nil {
 		http.Error(w, tooLong(ctx, err).Error(), http.StatusServiceUnavailable)
 		return
-	}
-	sums := make([]summary, len(counted))
-	for i, c := range counted {
-		e.call(r.Context(), c.Clients)
-		sums[i] = summary{[]string{"hour", "day"}[i], c.All, []top{{"Client", c.Clients}, {"Host, blocked", c.Blocked}, {"Category", c.Categories}}}
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		writeJSON(w, http.StatusOK, sums)
@@ -299,7 +282,36 @@ func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *templa
 	writePage(w, page, http.StatusOK, sums)
 }
 
-// call adds to clients how they are called.
+// sums asks for the sums of the last hour and day at once.
+func (e *Events) sums(ctx context.Context, now time.Time) ([]summary, error) {
+	var questions []event.Question
+	lasts := []struct {
+		name string
+		long time.Duration
+	}{{"hour", time.Hour}, {"day", 24 * time.Hour}}
+	for _, last := range lasts {
+		f := event.Filter{Since: now.Add(-last.long)}
+		blocked := f
+		if err := blocked.And(event.Action, false, filter.Block.String()); err != nil {
+			return nil, err
+		}
+		questions = append(questions, event.Question{Filter: f}, event.Question{Filter: f, By: event.Client, Top: maxTop},
+			event.Question{Filter: blocked, By: event.Host, Top: maxTop}, event.Question{Filter: f, By: event.Category, Top: maxTop})
+	}
+	tallies, err := e.Count(ctx, questions...)
+	if err != nil {
+		return nil, err
+	}
+	var sums []summary
+	for i, last := range lasts {
+		t := tallies[4*i:]
+		e.call(ctx, t[1])
+		sums = append(sums, summary{last.name, t[0][0], []top{{"Client", t[1]}, {"Host, blocked", t[2]}, {"Category", t[3]}}})
+	}
+	return sums, nil
+}
+
+// call adds the names of clients.
 func (e *Events) call(ctx context.Context, clients []event.Tally) {
 	if e.Names == nil {
 		return

@@ -22,24 +22,16 @@ import (
 
 const markup = `<script>alert(1)</script>"'.example`
 
-// recordOf is a record with one row that is markup all over.
-func recordOf(t *testing.T, asked *event.Filter, changed *[]string) http.Handler {
+// recordOf is a record with two rows that are markup all over.
+func recordOf(t *testing.T, asked *fake, changed *[]string) http.Handler {
 	t.Helper()
-	row := event.Row{Client: netip.MustParseAddr("10.0.0.1"), User: markup, Host: markup, URL: "http://" + markup, Rule: markup, Method: markup,
+	row := event.Row{Seq: 2, Client: netip.MustParseAddr("10.0.0.1"), User: markup, Host: markup, URL: "http://" + markup, Rule: markup, Method: markup,
 		Note: markup, Category: markup, Action: filter.Block}
 	passed := row
 	passed.Action = filter.Pass
-	return Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
-		Events: &Events{
-			Query: func(_ context.Context, f event.Filter) iter.Seq2[event.Row, error] {
-				*asked = f
-				return func(yield func(event.Row, error) bool) { _ = yield(row, nil) && yield(passed, nil) }
-			},
-			Sums: func(_ context.Context, since []time.Time, n int) ([]event.Sums, error) {
-				top := []event.Tally{{Name: markup, Events: 5, Blocked: 3}}
-				return slices.Repeat([]event.Sums{{All: event.Tally{Events: 5, Blocked: 3}, Clients: top, Blocked: top, Categories: top}}, len(since)), nil
-			},
-		},
+	asked.rows, asked.name = []event.Row{row, passed}, markup
+	return New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
+		Events: &Events{Reader: asked},
 		Lists: &Lists{
 			All: func() []List { return []List{{Name: "own" + markup}} },
 			Search: func(name string) ([]Hit, error) {
@@ -65,10 +57,34 @@ func recordOf(t *testing.T, asked *event.Filter, changed *[]string) http.Handler
 		}})
 }
 
+// A fake record has the same rows for every question, and one name in every
+// count.
+type fake struct {
+	rows   []event.Row
+	name   string
+	filter event.Filter // of the last query
+	page   event.Page
+}
+
+func (r *fake) Query(_ context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
+	r.filter, r.page = f, p
+	return func(yield func(event.Row, error) bool) {
+		for _, row := range r.rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (r *fake) Count(_ context.Context, questions ...event.Question) ([][]event.Tally, error) {
+	return slices.Repeat([][]event.Tally{{{Name: r.name, Events: 5, Blocked: 3}}}, len(questions)), nil
+}
+
 func TestEventsShowMarkupAsText(t *testing.T) {
-	var f event.Filter
+	var f fake
 	h := recordOf(t, &f, new([]string))
-	for _, path := range []string{"/events?host=" + url.QueryEscape(markup), "/events?client=" + url.QueryEscape(markup), "/statistics"} {
+	for _, path := range []string{"/events?filter=" + url.QueryEscape(markup), "/events?filter=client:" + url.QueryEscape(markup), "/statistics"} {
 		r := httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
 		r.RemoteAddr = "127.0.0.1:5000"
 		r.Header.Set("Accept", "text/html")
@@ -85,7 +101,7 @@ func TestEventsShowMarkupAsText(t *testing.T) {
 }
 
 func TestEventsAreGuarded(t *testing.T) {
-	var f event.Filter
+	var f fake
 	var changed []string
 	h := recordOf(t, &f, &changed)
 	for _, c := range []struct {
@@ -122,7 +138,7 @@ func TestEventsAreGuarded(t *testing.T) {
 }
 
 func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
-	var f event.Filter
+	var f fake
 	var changed []string
 	h := recordOf(t, &f, &changed)
 	for _, c := range []struct {
@@ -131,9 +147,9 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 		says        string
 		changed     string
 	}{
-		{"client=::ffff:10.0.0.1&host=Bet.example&action=block&last=2h", "", 200, `"action":"block"`, "[]"},
-		{"client=me", "", 400, `client="me" is not an address`, "[]"},
-		{"action=kill", "", 400, `action="kill" is not one of pass, allow`, "[]"},
+		{"filter=client:::ffff:10.0.0.1+host:Bet.example+action:block&last=2h&before=7", "", 200, `"action":"block"`, "[]"},
+		{"filter=client:me", "", 400, `"me" is not the address of a client`, "[]"},
+		{"filter=action:kill", "", 400, `"kill" is not an action`, "[]"},
 		{"last=-1h", "", 400, "is not a time to look back", "[]"},
 		{"", "what=block&list=own&entry=tea.example&category=hot", 200, "", "[own {Entry:tea.example Category:hot Remove:false Exact:false Exception:false}]"},
 		{"", "what=block&list=none&entry=tea.example", 404, "no list of that name", "[]"},
@@ -155,8 +171,11 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || fmt.Sprint(changed) != c.changed {
 			t.Errorf("%s %s: got %d %s, changed %s", c.query, c.form, w.Code, w.Body, changed)
 		}
-		if c.query != "" && c.status == 200 && (f.Client != netip.MustParseAddr("10.0.0.1") || f.Host != "bet.example" || f.Action != "block" || f.Since.IsZero() || f.Limit != maxRows) {
-			t.Errorf("%s: asked for %+v", c.query, f)
+		if c.query != "" && c.status == 200 {
+			wanted := event.Row{Time: time.Now(), Client: netip.MustParseAddr("10.0.0.1"), Host: "www.bet.example", Action: filter.Block}
+			if !f.filter.Match(&wanted) || len(f.filter.Terms) != 3 || f.filter.Since.IsZero() || f.page != (event.Page{Newest: true, Limit: maxRows, After: 7}) {
+				t.Errorf("%s: asked for %+v, %+v", c.query, f.filter, f.page)
+			}
 		}
 	}
 	w := httptest.NewRecorder()
@@ -174,11 +193,9 @@ func TestAllowIsOfferedWhereAnExceptionHelps(t *testing.T) {
 	row := event.Row{Client: netip.MustParseAddr("10.0.0.1"), Host: "bet.example", Action: filter.Block}
 	for category, offered := range map[string]bool{"gambling": true, "GAMBLING": true, "refused": false, "limit": false, "phrase": false, "": false} {
 		row.Category = category
-		h := Handler(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
-			Events: &Events{Query: func(context.Context, event.Filter) iter.Seq2[event.Row, error] {
-				return func(yield func(event.Row, error) bool) { yield(row, nil) }
-			}},
-			Lists: &Lists{All: func() []List { return []List{{Name: "own", Categories: map[string]int{"Gambling": 1}}} }},
+		h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} },
+			Events: &Events{Reader: &fake{rows: []event.Row{row}}},
+			Lists:  &Lists{All: func() []List { return []List{{Name: "own", Categories: map[string]int{"Gambling": 1}}} }},
 		})
 		r := httptest.NewRequest("GET", "http://127.0.0.1/events", nil)
 		r.RemoteAddr = "127.0.0.1:5000"
@@ -187,6 +204,27 @@ func TestAllowIsOfferedWhereAnExceptionHelps(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if got := strings.Contains(w.Body.String(), `value="allow"`); w.Code != 200 || got != offered {
 			t.Errorf("category %q: %d, offered %v, want %v", category, w.Code, got, offered)
+		}
+	}
+}
+
+func TestEventsHaveAnAddressForTheNextPage(t *testing.T) {
+	full := make([]event.Row, maxRows)
+	for i := range full {
+		full[i].Seq = int64(1000 - i)
+	}
+	for _, rows := range [][]event.Row{full, full[1:]} {
+		h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Events: &Events{Reader: &fake{rows: rows}}})
+		r := httptest.NewRequest("GET", "http://127.0.0.1/events?filter=action:block&last=1d", nil)
+		r.RemoteAddr = "127.0.0.1:5000"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		want := ""
+		if len(rows) == maxRows {
+			want = `</events?before=801&filter=action%3Ablock&last=1d>; rel="next"`
+		}
+		if got := w.Header().Get("Link"); got != want {
+			t.Errorf("%d rows: Link %q, want %q", len(rows), got, want)
 		}
 	}
 }

@@ -77,22 +77,19 @@ const maxChanges = 8 << 20
 //go:embed lists.html
 var listsPage string
 
-// routes adds what is about lists.
+// routes returns what is about lists.
 //
 //	GET /lists             what is in use; HTML for browsers, else JSON
 //	GET /lists?q=NAME      which lists have a host or URL
 //	POST /lists/NAME       changes, as JSON or CSV (list.ReadChanges)
 //	POST /lists            the form of the page
-//
-// Pages of others cannot reach them from a browser on this machine: requests
-// from another origin are refused.
-func (l *Lists) routes(token string, notice func() string) http.Handler {
+func (l *Lists) routes(notice func() string) []route {
 	page := pageOf(listsPage, notice)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /lists", func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") })
-	mux.HandleFunc("POST /lists", func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) })
-	mux.HandleFunc("POST /lists/{name}", l.post)
-	return http.NewCrossOriginProtection().Handler(guarded(token, "lists", mux))
+	return []route{
+		{"GET", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
+		{"POST", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) }},
+		{"POST", "/lists/{name}", operator, l.post},
+	}
 }
 
 func (l *Lists) show(w http.ResponseWriter, r *http.Request, page *template.Template, done string) {

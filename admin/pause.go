@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/filter"
 	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // Pause is how the admin address lets filtering rest for a while.
@@ -53,28 +53,26 @@ func (p *Pause) notice() string {
 	}
 }
 
-// routes adds what is about pauses.
+// routes returns what is about pauses.
 //
 //	GET /pause            those that hold; HTML for browsers, else JSON
 //	POST /pause           for=TIME[&who=WHO] begins one, for=0s ends it; TIME
 //	                      may be "tomorrow", WHO an address, network, user or group
-//
-// Pages of others cannot reach them from a browser on this machine.
-func (p *Pause) routes(token string) http.Handler {
+func (p *Pause) routes() []route {
 	page := pageOf(pausePage, p.notice)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /pause", func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) })
-	mux.HandleFunc("POST /pause", func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
-		err := r.ParseForm()
-		if err != nil {
-			err = &BadChange{err}
-		} else {
-			err = p.set(r)
-		}
-		p.show(w, r, page, err)
-	})
-	return http.NewCrossOriginProtection().Handler(guarded(token, "pauses", mux))
+	return []route{
+		{"GET", "/pause", operator, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
+		{"POST", "/pause", operator, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+			err := r.ParseForm()
+			if err != nil {
+				err = &BadChange{err}
+			} else {
+				err = p.set(r)
+			}
+			p.show(w, r, page, err)
+		}},
+	}
 }
 
 func (p *Pause) set(r *http.Request) error {
@@ -92,11 +90,11 @@ func restUntil(now time.Time, s string) (time.Time, error) {
 		y, m, d := now.Date()
 		return time.Date(y, m, d+1, 0, 0, 0, 0, now.Location()), nil
 	}
-	var long filter.Duration
-	if err := long.UnmarshalText([]byte(s)); err != nil || long < 0 || time.Duration(long) > maxPause {
+	var long setting.Duration
+	if err := long.UnmarshalText([]byte(s)); err != nil || long.Or(0) > maxPause {
 		return now, fmt.Errorf("for=%q is not how long to rest: write 30s, 5m, 1h, at most %v, or tomorrow; 0s ends a pause", s, maxPause)
 	}
-	return now.Add(time.Duration(long)), nil
+	return now.Add(long.Or(0)), nil
 }
 
 func (p *Pause) show(w http.ResponseWriter, r *http.Request, page *template.Template, failed error) {

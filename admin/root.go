@@ -19,8 +19,8 @@ var downloads = map[string]struct{ format, kind string }{
 	"root.mobileconfig": {"mobileconfig", "application/x-apple-aspen-config"},
 }
 
-func rootFile(root func() *intercept.Root) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func rootFile(root func() *intercept.Root) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("file")
 		d, ok := downloads[name]
 		c := root()
@@ -37,7 +37,7 @@ func rootFile(root func() *intercept.Root) http.Handler {
 		w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 		w.Header().Set("Cache-Control", "no-store") // it may be rotated
 		_, _ = w.Write(b)                           // the client went away: nobody to tell
-	})
+	}
 }
 
 //go:embed ca.html
@@ -46,13 +46,13 @@ var rootHTML string
 // links are the files of the page by format.
 var links = map[string]string{"pem": "root.pem", "der": "root.cer", "mobileconfig": "root.mobileconfig"}
 
-func rootPage(root func() *intercept.Root) http.Handler {
+func rootPage(root func() *intercept.Root) http.HandlerFunc {
 	type system struct {
 		intercept.Instructions
 		Link string // "" for a format that is only to be had at the command line
 	}
 	t := pageOf(rootHTML, func() string { return "" })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		var page struct {
 			Name, Until, Long, Short string
 			Install                  []system
@@ -65,5 +65,5 @@ func rootPage(root func() *intercept.Root) http.Handler {
 			}
 		}
 		writePage(w, t, http.StatusOK, page)
-	})
+	}
 }

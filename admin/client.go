@@ -1,0 +1,124 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/policy"
+)
+
+// A Client asks a gateway that runs, at its admin address.
+type Client struct {
+	URL   string // http://host:port, "" for a gateway without an admin address
+	Token string // "" for none
+	Cert  string // file of the one certificate that is trusted; "" for the system's
+}
+
+// ErrOff says that there is no admin address to ask.
+var ErrOff = errors.New("the admin address is switched off, so the gateway cannot be asked; set listen.admin")
+
+// maxAnswer bounds what a client reads.
+const maxAnswer = 1 << 20
+
+// Pause asks to pause filtering for who, for as long as length says (a time,
+// or "tomorrow"), to resume it when length is "0s", or with "" nothing. It
+// returns the pauses that hold then.
+func (c Client) Pause(ctx context.Context, who, length string) (all []policy.Pause, err error) {
+	method, body := http.MethodGet, ""
+	if length != "" {
+		method, body = http.MethodPost, url.Values{"who": {who}, "for": {length}}.Encode()
+	}
+	err = c.ask(ctx, method, "/pause", body, &all)
+	return all, err
+}
+
+// CacheLook returns what the cache holds for a URL, as JSON; fields are those of
+// the request, each as "NAME: VALUE".
+func (c Client) CacheLook(ctx context.Context, u string, fields []string) (l json.RawMessage, err error) {
+	err = c.ask(ctx, http.MethodGet, "/cache/look?"+url.Values{"url": {u}, "field": fields}.Encode(), "", &l)
+	return l, err
+}
+
+// CachePurge takes out of the cache what is stored of a kind: url, host, tag or
+// category.
+func (c Client) CachePurge(ctx context.Context, kind, value string) error {
+	var done map[string]string
+	return c.ask(ctx, http.MethodPost, "/cache/purge", url.Values{"kind": {kind}, "value": {value}}.Encode(), &done)
+}
+
+// Quotas asks what a client has left of the quotas of a policy.
+func (c Client) Quotas(ctx context.Context, policy string, addr netip.Addr, user string) ([]filter.Balance, error) {
+	var said Quotas
+	err := c.ask(ctx, http.MethodGet, "/quotas?"+url.Values{"policy": {policy}, "client": {addr.String()}, "user": {user}}.Encode(), "", &said)
+	return said.Quotas, err
+}
+
+// trustOne trusts the certificate in a file under any name: the gateway of these
+// settings has it.
+func trustOne(file string) (*tls.Config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificate of the admin address: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%q holds no certificate in PEM form", file)
+	}
+	return &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
+		if !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {
+			return fmt.Errorf("the admin address shows a certificate other than that in %q", file)
+		}
+		return nil
+	}}, nil
+}
+
+func (c Client) ask(ctx context.Context, method, path, body string, answer any) error {
+	if c.URL == "" {
+		return ErrOff
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if c.Token != "" {
+		q.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	t := &http.Transport{DisableKeepAlives: true} // asks the gateway itself, not by a proxy
+	if c.Cert != "" {
+		if t.TLSClientConfig, err = trustOne(c.Cert); err != nil {
+			return err
+		}
+	}
+	r, err := (&http.Client{Transport: t}).Do(q)
+	if err != nil {
+		return fmt.Errorf("asking the gateway at its admin address, does it run? %w", err)
+	}
+	defer r.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("the gateway says: %s", strings.TrimSpace(string(data)))
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		return fmt.Errorf("reading the answer of %s%s: %w", c.URL, path, err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	maxTries     = 10          // wrong tokens in tryTime bar a client
+	tryTime      = time.Minute // from the first of them on
+	maxBarred    = 4096        // clients that are remembered
+	clientBitsV6 = 64          // of an IPv6 address: a client has all the others
+)
+
+// tries counts wrong tokens by client.
+type tries struct {
+	mu    sync.Mutex
+	since map[netip.Prefix]tried
+}
+
+type tried struct {
+	n     int
+	first time.Time
+}
+
+func clientOf(a netip.Addr) netip.Prefix {
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = clientBitsV6
+	}
+	p, _ := a.Prefix(bits) // the zero Prefix for an address that is not known
+	return p
+}
+
+// barred says whether a client has tried too often.
+func (t *tries) barred(a netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := t.since[clientOf(a)]
+	return x.n >= maxTries && time.Since(x.first) < tryTime
+}
+
+// add counts a wrong token.
+func (t *tries) add(a netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, now := clientOf(a), time.Now()
+	x := t.since[c]
+	if now.Sub(x.first) >= tryTime {
+		x = tried{first: now}
+	}
+	x.n++
+	if t.since == nil {
+		t.since = map[netip.Prefix]tried{}
+	}
+	if len(t.since) >= maxBarred {
+		t.forget(now)
+	}
+	t.since[c] = x
+}
+
+// forget makes room: those whose time is over, or any one.
+func (t *tries) forget(now time.Time) {
+	for c, x := range t.since {
+		if now.Sub(x.first) >= tryTime {
+			delete(t.since, c)
+		}
+	}
+	for c := range t.since {
+		if len(t.since) < maxBarred {
+			return
+		}
+		delete(t.since, c)
+	}
+}

@@ -1,0 +1,187 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/setting"
+	"shuultuur/vote"
+)
+
+// Votes is how the admin address shows and decides votes.
+type Votes struct{ Desk *vote.Desk }
+
+const (
+	mostCases    = 200
+	mostDecided  = 500
+	mostCounted  = 50
+	mostExported = 5000
+)
+
+//go:embed votes.html
+var votesPage string
+
+// routes returns what is about votes.
+//
+//	GET /votes             cases that wait for a decision, most people first
+//	POST /votes            decides one: remedy, action=open|block|keep, and for
+//	                       whom (who), how long (for=TIME, without it for good),
+//	                       site (a host name) and reason where wanted
+//	GET /votes/decisions   the history of decisions
+//	POST /votes/withdraw   id=NUMBER takes one back
+//	GET /votes/counts      by=host|url|category|entry|group, name=… for one
+//	GET /votes/export      format=text|csv|json, remedy=… for one case
+//
+// Browsers get HTML, others JSON.
+func (v *Votes) routes(notice func() string) []route {
+	if v == nil {
+		return []route{{"GET", "/votes", operator, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
+		}}}
+	}
+	page := pageOf(votesPage, notice)
+	form := func(do func(r *http.Request) error) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+			err := r.ParseForm()
+			if err == nil {
+				err = do(r)
+			}
+			if err != nil {
+				var bad *vote.DecisionError
+				status := http.StatusServiceUnavailable
+				if errors.As(err, &bad) {
+					status = http.StatusBadRequest
+				}
+				http.Error(w, err.Error(), status)
+				return
+			}
+			if isPage(r) {
+				http.Redirect(w, r, "/votes", http.StatusSeeOther)
+				return
+			}
+			v.queue(w, r, page)
+		}
+	}
+	return []route{
+		{"GET", "/votes", operator, func(w http.ResponseWriter, r *http.Request) { v.queue(w, r, page) }},
+		{"POST", "/votes", operator, form(v.decide)},
+		{"POST", "/votes/withdraw", operator, form(v.withdraw)},
+		{"GET", "/votes/decisions", operator, func(w http.ResponseWriter, r *http.Request) {
+			all, err := v.Desk.Store().Decisions(r.Context(), mostDecided)
+			answer(w, all, err)
+		}},
+		{"GET", "/votes/counts", operator, func(w http.ResponseWriter, r *http.Request) {
+			all, err := v.Desk.Store().Tallies(r.Context(), r.URL.Query().Get("by"), r.URL.Query().Get("name"), mostCounted)
+			answer(w, all, err)
+		}},
+		{"GET", "/votes/export", operator, v.export},
+	}
+}
+
+func isPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
+
+func answer[T any](w http.ResponseWriter, all []T, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	writeJSON(w, http.StatusOK, append([]T{}, all...)) // [] in JSON, not null
+}
+
+func (v *Votes) decide(r *http.Request) error {
+	f := r.PostForm
+	d := vote.Decision{Remedy: f.Get("remedy"), Site: strings.TrimSuffix(strings.ToLower(f.Get("site")), "."), Action: vote.Action(f.Get("action")),
+		Who: f.Get("who"), Reason: f.Get("reason"), By: r.RemoteAddr}
+	if user, _, ok := r.BasicAuth(); ok && user != "" {
+		d.By = user + " at " + r.RemoteAddr
+	}
+	if text := f.Get("for"); text != "" {
+		var long setting.Duration
+		if err := long.UnmarshalText([]byte(text)); err != nil || long.Or(0) <= 0 {
+			return &vote.DecisionError{Err: fmt.Errorf(`for=%q is not how long it holds: write "1h" or "30d"; leave it out for good`, text)}
+		}
+		d.Until = time.Now().Add(long.Or(0))
+	}
+	return v.Desk.Decide(context.WithoutCancel(r.Context()), &d)
+}
+
+func (v *Votes) withdraw(r *http.Request) error {
+	id, err := strconv.ParseInt(r.PostForm.Get("id"), 10, 64)
+	if err != nil {
+		return &vote.DecisionError{Err: fmt.Errorf("id=%q is not the number of a decision", r.PostForm.Get("id"))}
+	}
+	_, err = v.Desk.Withdraw(context.WithoutCancel(r.Context()), id)
+	return err
+}
+
+// A counted is one table of tallies.
+type counted struct {
+	By  string
+	All []vote.Tally
+}
+
+func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page *template.Template) {
+	s := v.Desk.Store()
+	cases, err := s.Queue(r.Context(), mostCases)
+	if err != nil || !isPage(r) {
+		answer(w, cases, err)
+		return
+	}
+	d := struct {
+		Cases     []vote.Case
+		Decisions []vote.Decision
+		Counts    []counted
+	}{Cases: cases}
+	d.Decisions, err = s.Decisions(r.Context(), 50)
+	for _, by := range vote.Dimensions() {
+		var all []vote.Tally
+		if err == nil {
+			all, err = s.Tallies(r.Context(), by, "", 10)
+		}
+		d.Counts = append(d.Counts, counted{by, all})
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	writePage(w, page, http.StatusOK, d)
+}
+
+func (v *Votes) export(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	format := q.Get("format")
+	ctype, ok := map[string]string{"text": "text/plain; charset=utf-8", "csv": "text/csv; charset=utf-8", "json": "application/json"}[format]
+	if !ok {
+		http.Error(w, fmt.Sprintf("format=%q: write text, csv or json", format), http.StatusBadRequest)
+		return
+	}
+	var cases []vote.Case
+	var err error
+	if remedy := q.Get("remedy"); remedy != "" {
+		var c vote.Case
+		c, err = v.Desk.Store().Case(r.Context(), remedy)
+		cases = append(cases, c)
+	} else {
+		cases, err = v.Desk.Store().Queue(r.Context(), mostExported)
+	}
+	var b bytes.Buffer
+	if err == nil {
+		err = vote.Export(&b, format, cases)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", ctype)
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+}
