@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,11 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"shuultuur/list"
+
+	"shuultuur/identity"
+	"shuultuur/policy"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
 )
 
 // adGuard is what is read of AdGuardHome.yaml. Older files have some of it
@@ -65,8 +71,13 @@ func (w *work) adGuardHome(file string) error {
 			case !f.Enabled:
 				w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "it is switched off"})
 				continue
+			case !isFile(path) && isURL(f.URL):
+				(&plain{work: w, at: at}).fetched(f.URL, category)
+				w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: "lists: url", Why: "fetched when the gateway starts"})
+				found = true
+				continue
 			case !isFile(path):
-				w.rep.add(Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: fetch the list and name it under lists", path)})
+				w.rep.add(Note{Kind: Lost, place: at, What: what, Why: fmt.Sprintf("there is no %q: name the list under lists", path)})
 				continue
 			}
 			from := path
@@ -75,9 +86,14 @@ func (w *work) adGuardHome(file string) error {
 					return false, err
 				}
 			}
-			name, err := w.addList(f.Name, list.Config{Path: path, Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: w.adGuardExact(path)}, place{file: from, what: what})
+			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: w.adGuardExact(path)}, place{file: from, what: what})
 			if err != nil {
 				return false, err
+			}
+			if name != "" && path == from {
+				if err := w.keepFetching(name, f.URL); err != nil {
+					return false, err
+				}
 			}
 			found = found || name != ""
 		}
@@ -100,7 +116,7 @@ func (w *work) adGuardHome(file string) error {
 		if err != nil {
 			return err
 		}
-		if own, err = w.addList("user-rules", list.Config{Path: path, Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary}, place{file: file, what: "user_rules"}); err != nil {
+		if own, err = w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary}, place{file: file, what: "user_rules"}); err != nil {
 			return err
 		}
 	}
@@ -108,12 +124,12 @@ func (w *work) adGuardHome(file string) error {
 	if err != nil {
 		return err
 	}
-	p := policyOut{Name: "everyone"}
+	p := policy.Policy{Name: "everyone"}
 	if allowed {
-		p.Rules = append(p.Rules, ruleOut{Name: "allowed", Action: "allow", Category: []string{"category/" + adGuardAllowed}})
+		p.Rules = append(p.Rules, policy.Rule{Name: "allowed", Action: "allow", Category: []string{"category/" + adGuardAllowed}})
 	}
 	if blocked || own != "" {
-		p.Rules = append(p.Rules, ruleOut{Name: "filters", Action: "block", Category: []string{"category/" + adGuardFilters}})
+		p.Rules = append(p.Rules, policy.Rule{Name: "filters", Action: "block", Category: []string{"category/" + adGuardFilters}})
 	}
 	w.adGuardNames(at, cfg)
 	w.adGuardServices(at, cfg, &p)
@@ -172,7 +188,64 @@ func adGuardUserRule(rule string) string {
 	return rule
 }
 
-func (w *work) adGuardServices(at place, cfg adGuard, p *policyOut) {
+// safeSearch switches SafeSearch on; YouTube's is a service of its own, which
+// only older files do not name.
+func safeSearch(p *policy.Policy, services map[string]any) {
+	p.SafeSearch = true
+	if services["youtube"] != false {
+		p.YouTube = "strict"
+	}
+}
+
+// adGuardOption carries over an option of the name server.
+func (w *work) adGuardOption(at place, key string, v any) bool {
+	d, text := w.set.dns(), fmt.Sprint(v)
+	ours := ""
+	switch key {
+	case "bind_hosts":
+		port := cmp.Or(d.port, "53")
+		d.Server.Listen = nil
+		for _, host := range words(v) {
+			d.Server.Listen = append(d.Server.Listen, net.JoinHostPort(host, port))
+		}
+		ours = "dns: listen"
+	case "port":
+		d.port = text
+		for i, a := range d.Server.Listen {
+			if host, _, err := net.SplitHostPort(a); err == nil {
+				d.Server.Listen[i] = net.JoinHostPort(host, text)
+			}
+		}
+		ours = "dns: listen"
+	case "ratelimit":
+		if err := d.Server.Rate.UnmarshalText([]byte(text)); err != nil || text == "0" {
+			return false
+		}
+		ours = "dns: rate"
+	case "upstream_mode":
+		d.Forward.Order = map[string]forward.Order{"parallel": forward.Parallel, "fastest_addr": forward.Fastest, "load_balance": forward.Fastest}[text]
+		ours = "dns: forward: order"
+	case "trusted_proxies", "allowed_clients", "disallowed_clients":
+		for _, s := range words(v) {
+			n, err := netip.ParsePrefix(s)
+			if a, failed := netip.ParseAddr(s); failed == nil {
+				n, err = netip.PrefixFrom(a, a.BitLen()), nil
+			}
+			if err != nil {
+				continue
+			}
+			to := map[string]*setting.OneOrMore[netip.Prefix]{"trusted_proxies": &d.Server.Trusted, "allowed_clients": &d.Server.Allow, "disallowed_clients": &d.Server.Deny}[key]
+			*to = append(*to, n.Masked())
+		}
+		ours = map[string]string{"trusted_proxies": "dns: trusted", "allowed_clients": "dns: allow", "disallowed_clients": "dns: deny"}[key]
+	default:
+		return false
+	}
+	w.rep.add(Note{Kind: Carried, place: at, What: key + ": " + text, Ours: ours})
+	return true
+}
+
+func (w *work) adGuardServices(at place, cfg adGuard, p *policy.Policy) {
 	settings := map[string]any{}
 	for _, m := range []map[string]any{cfg.DNS, cfg.Filtering} {
 		for k, v := range m {
@@ -182,16 +255,22 @@ func (w *work) adGuardServices(at place, cfg adGuard, p *policyOut) {
 	for _, key := range sortedKeys(settings) {
 		v := settings[key]
 		nested, _ := v.(map[string]any)
-		if adGuardCarried[key] {
+		if adGuardCarried[key] || w.adGuardOption(at, key, v) {
 			continue
 		}
 		switch on := v == true || nested["enabled"] == true; {
 		case (key == "safe_search" || key == "safesearch_enabled") && on:
-			p.SafeSearch, p.YouTube = true, "strict"
-			w.rep.add(Note{Kind: Carried, place: at, What: key, Ours: "safesearch: true, youtube: strict"})
+			safeSearch(p, nested)
+			w.rep.add(Note{Kind: Carried, place: at, What: key, Ours: "safesearch: true, youtube: " + cmp.Or(p.YouTube, "off")})
+			for _, service := range sortedKeys(nested) {
+				if nested[service] == false && service != "youtube" {
+					w.rep.add(Note{Kind: Changed, place: at, What: key + ": " + service + ": false", Ours: "safesearch: true", Why: "all search engines filter or none"})
+				}
+			}
 		case key == "protection_enabled" && v == false || key == "filtering_enabled" && v == false:
 			w.rep.add(Note{Kind: Changed, place: at, What: key + ": false", Ours: "nothing", Why: "AdGuard Home lets everything pass; these settings filter"})
 		case v == nil || v == false || v == "" || v == 0:
+			w.rep.add(Note{Kind: Default, place: at, What: key})
 		default:
 			if s, ok := v.([]any); ok && len(s) == 0 || nested != nil && nested["enabled"] == false {
 				continue
@@ -244,7 +323,7 @@ func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
 // adGuardClients makes a user of each client, with the addresses it has, and a
 // policy for those whose settings are their own: it goes before that of
 // everyone, which is given.
-func (w *work) adGuardClients(file string, clients []adGuardClient, everyone policyOut) (policies []policyOut) {
+func (w *work) adGuardClients(file string, clients []adGuardClient, everyone policy.Policy) (policies []policy.Policy) {
 	at := place{file: file}
 	leases := w.adGuardLeases(filepath.Join(filepath.Dir(file), "data", "leases.json"))
 	users, taken := map[string][]string{}, map[string]string{}
@@ -270,7 +349,7 @@ func (w *work) adGuardClients(file string, clients []adGuardClient, everyone pol
 			users[c.Name] = append(users[c.Name], network)
 		}
 		w.adGuardLost(at, what, c)
-		own := policyOut{Name: "client " + c.Name, Users: []string{c.Name}}
+		own := policy.Policy{Name: "client " + c.Name, Users: []string{c.Name}}
 		switch {
 		case users[c.Name] == nil:
 			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"})
@@ -282,13 +361,13 @@ func (w *work) adGuardClients(file string, clients []adGuardClient, everyone pol
 			own.Rules = everyone.Rules
 		}
 		if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
-			own.SafeSearch, own.YouTube = true, "strict"
+			safeSearch(&own, c.SafeSearch)
 		}
 		policies = append(policies, own)
 		w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q, identity: addresses", own.Name)})
 	}
 	if len(users) > 0 {
-		w.set.Identity = &identityOut{Addresses: users}
+		w.set.Identity = identity.Config{Addresses: users}
 	}
 	return policies
 }

@@ -12,8 +12,12 @@ import (
 	"unicode"
 
 	"shuultuur/check/phrase"
+	"shuultuur/dns"
 	"shuultuur/filter"
 	"shuultuur/list"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // maxGroups is e2guardian's own bound of filter groups, and some.
@@ -71,7 +75,7 @@ func (w *work) e2guardian(dir string) error {
 	members := c.members(lists, opts)
 	c.global(opts)
 	standard := number(opts, "defaultfiltergroup", 1)
-	var last []policyOut
+	var last []policy.Policy
 	phrases := ""
 	for _, g := range groups {
 		switch s := phraseFiles(g.opts); {
@@ -102,7 +106,7 @@ func (w *work) e2guardian(dir string) error {
 			if len(m.users) > 0 {
 				p.Name += " by address"
 			}
-			p.Networks = m.networks
+			p.Networks = asNetworks(m.networks)
 			w.set.Policies = append(w.set.Policies, p)
 		}
 	}
@@ -176,7 +180,7 @@ func (c *guard) clients(lists []ref) {
 				continue
 			}
 			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("policy %q", p.policy)})
-			c.set.Policies = append(c.set.Policies, policyOut{Name: p.policy, Networks: nets, Rules: []ruleOut{{Name: p.policy, Action: p.action}}})
+			c.set.Policies = append(c.set.Policies, policy.Policy{Name: p.policy, Networks: asNetworks(nets), Rules: []policy.Rule{{Name: p.policy, Action: p.action}}})
 		}
 	}
 	for _, r := range lists {
@@ -268,13 +272,13 @@ func phraseFiles(opts map[string]option) string {
 
 // phrases makes the phrase check.
 func (c *guard) phrases(opts, global map[string]option) {
-	out := &phraseCheck{Compat: c.compat(), NaughtynessLimit: number(opts, "naughtynesslimit", 0)}
+	out := &phrase.Config{Compat: c.compat(), NaughtynessLimit: number(opts, "naughtynesslimit", 0)}
 	cfg := phrase.Config{Compat: out.Compat, NaughtynessLimit: out.NaughtynessLimit}
 	any := false
 	for _, l := range []struct {
 		option string
-		to     *[]string
-		check  *[]string
+		to     *[]setting.File
+		check  *[]setting.File
 	}{{"weightedphraselist", &out.Weighted, &cfg.Weighted}, {"bannedphraselist", &out.Banned, &cfg.Banned}, {"exceptionphraselist", &out.Exception, &cfg.Exception}} {
 		o := opts[l.option]
 		for _, name := range strings.Split(o.value, "\n") {
@@ -297,7 +301,7 @@ func (c *guard) phrases(opts, global map[string]option) {
 				continue
 			}
 			any = true
-			*l.check = append(*l.check, path)
+			*l.check = append(*l.check, setting.File(path))
 			note := Note{Kind: Carried, place: o.place, What: o.what, Ours: "checks.phrase"}
 			if path != from {
 				note.Kind, note.Why = Changed, "copied, as some of its includes are not where it says"
@@ -305,7 +309,7 @@ func (c *guard) phrases(opts, global map[string]option) {
 			if rel, err := filepath.Rel(c.to, path); err == nil && filepath.IsLocal(rel) {
 				path = rel
 			}
-			*l.to = append(*l.to, path)
+			*l.to = append(*l.to, setting.File(path))
 			c.rep.add(note)
 		}
 	}
@@ -401,7 +405,7 @@ func (c *guard) listFor(r ref) (string, error) {
 			return "", err
 		}
 	}
-	name, err := c.addList(filepath.Base(r.path), list.Config{Format: format, Path: path, Match: list.Boundary}, r.place)
+	name, err := c.addList(filepath.Base(r.path), list.Config{Format: format, Path: setting.Source(path), Match: list.Boundary}, r.place)
 	if err != nil || name == "" {
 		return name, err
 	}
@@ -464,13 +468,13 @@ func (c *guard) named(lists []ref, names ...string) (all []string) {
 
 // policy makes the policy of a filter group. The order of its rules is that of
 // e2guardian's storyboard.
-func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policyOut {
-	p := policyOut{Name: opts["groupname"].value}
+func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policy.Policy {
+	p := policy.Policy{Name: opts["groupname"].value}
 	if p.Name == "" {
 		p.Name = "filter" + strconv.Itoa(n)
 	}
 	used := map[string]bool{}
-	add := func(r ruleOut) {
+	add := func(r policy.Rule) {
 		name := r.Name
 		for i := 2; used[r.Name]; i++ {
 			r.Name = fmt.Sprintf("%s %d", name, i)
@@ -480,17 +484,17 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	}
 	byList := func(name, action string, categories, unless []string) {
 		if len(categories) > 0 {
-			add(ruleOut{Name: name, Action: action, Category: categories, Unless: unless})
+			add(policy.Rule{Name: name, Action: action, Category: categories, Unless: unless})
 		}
 	}
 	switch mode, said := opts["groupmode"]; {
 	case said && mode.value == "0":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
-		add(ruleOut{Name: "group banned", Action: "block"})
+		add(policy.Rule{Name: "group banned", Action: "block"})
 		return p
 	case said && mode.value == "2":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
-		add(ruleOut{Name: "group not filtered", Action: "allow"})
+		add(policy.Rule{Name: "group not filtered", Action: "allow"})
 		return p
 	}
 	// A ban that may be bypassed is a warning to click through.
@@ -526,17 +530,17 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	c.headers(lists, "banned", ban, not, add)
 	files := c.named(lists, "exceptionfile")
 	if exts := c.inline(lists, "extension", "bannedextension", filter.Extension); len(exts) > 0 {
-		add(ruleOut{Name: "banned extensions", Action: ban, Extension: exts, Unless: files})
+		add(policy.Rule{Name: "banned extensions", Action: ban, Extension: exts, Unless: files})
 	}
 	c.search(lists, "banned", "banned search", ban, add)
 	c.redirects(lists, add)
 	if types := c.inline(lists, "type", "bannedmime", filter.MediaType); len(types) > 0 {
-		add(ruleOut{Name: "banned types", Action: ban, Type: types, Unless: files})
+		add(policy.Rule{Name: "banned types", Action: ban, Type: types, Unless: files})
 	}
 	c.phraseRules(opts, ban, add)
 	for i := range p.Rules {
 		if p.Rules[i].Action == "warn" {
-			p.Rules[i].WarnFor = strconv.Itoa(seconds) + "s"
+			p.Rules[i].WarnFor = policy.Duration(time.Duration(seconds) * time.Second)
 		}
 	}
 	c.replacements(lists, &p)
@@ -566,7 +570,7 @@ func (c *guard) conflicts(outer, inner []string, why string) {
 	}
 }
 
-func (c *guard) phraseRules(opts map[string]option, ban string, add func(ruleOut)) {
+func (c *guard) phraseRules(opts map[string]option, ban string, add func(policy.Rule)) {
 	if c.set.Checks.Phrase == nil || phraseFiles(opts) == "" {
 		return
 	}
@@ -578,9 +582,9 @@ func (c *guard) phraseRules(opts map[string]option, ban string, add func(ruleOut
 	if o, ok := opts["naughtynesslimit"]; ok {
 		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: fmt.Sprintf("rule \"weighted phrases\", over: %d", limit)})
 	}
-	add(ruleOut{Name: "exception phrases", Action: "allow", Category: []string{"exceptionphrase"}})
-	add(ruleOut{Name: "banned phrases", Action: ban, Category: []string{"bannedphrase"}})
-	add(ruleOut{Name: "weighted phrases", Action: ban, Category: []string{"phrase"}, Over: &limit})
+	add(policy.Rule{Name: "exception phrases", Action: "allow", Category: []string{"exceptionphrase"}})
+	add(policy.Rule{Name: "banned phrases", Action: ban, Category: []string{"bannedphrase"}})
+	add(policy.Rule{Name: "weighted phrases", Action: ban, Category: []string{"phrase"}, Over: &limit})
 }
 
 // inline reads a list that becomes part of a rule.
@@ -610,12 +614,12 @@ func (c *guard) inline(lists []ref, typ, name string, read func(string) (string,
 }
 
 // times makes rules of time lists.
-func (c *guard) times(lists []ref, name, rule string, unless []string, add func(ruleOut)) {
+func (c *guard) times(lists []ref, name, rule string, unless []string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "time" || r.name != name {
 			continue
 		}
-		var when []any
+		var when policy.Schedule
 		for _, s := range c.items(r) {
 			var sh, sm, eh, em int
 			var days string
@@ -623,17 +627,17 @@ func (c *guard) times(lists []ref, name, rule string, unless []string, add func(
 				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is not a time", s), Why: "left out", Mend: "hour minute hour minute days, days 0 (Monday) to 6"})
 				continue
 			}
-			when = append(when, fmt.Sprintf("%d %d %d %d %s", sh, sm, eh, em, days))
+			when = append(when, policy.Window{Old: fmt.Sprintf("%d %d %d %d %s", sh, sm, eh, em, days)})
 		}
 		if len(when) > 0 {
-			add(ruleOut{Name: rule, Action: "block", Schedule: when, Unless: unless})
+			add(policy.Rule{Name: rule, Action: "block", Schedule: when, Unless: unless})
 			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule)})
 		}
 	}
 }
 
 // blankets makes rules of "**" and "*ip".
-func (c *guard) blankets(lists []ref, ban string, unless []string, add func(ruleOut)) {
+func (c *guard) blankets(lists []ref, ban string, unless []string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.name != "banned" {
 			continue
@@ -644,10 +648,10 @@ func (c *guard) blankets(lists []ref, ban string, unless []string, add func(rule
 			case c.typed:
 				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no effect since e2guardian 5", s), Mend: "a rule without conditions, action: block, after those that allow"})
 			case s == "**":
-				add(ruleOut{Name: "blanket block", Action: ban, Unless: unless})
+				add(policy.Rule{Name: "blanket block", Action: ban, Unless: unless})
 				c.rep.add(Note{Kind: Carried, place: at, What: `"**"`, Ours: `rule "blanket block"`})
 			case s == "*ip":
-				add(ruleOut{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
+				add(policy.Rule{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
 				c.rep.add(Note{Kind: Carried, place: at, What: `"*ip"`, Ours: `rule "addresses"`})
 			default:
 				c.rep.add(Note{Kind: Lost, place: at, What: strconv.Quote(s), Why: "no rule is for tunnels alone"})
@@ -657,7 +661,7 @@ func (c *guard) blankets(lists []ref, ban string, unless []string, add func(rule
 }
 
 // referers makes an allow rule of the sites from which all may be reached.
-func (c *guard) referers(lists []ref, add func(ruleOut)) {
+func (c *guard) referers(lists []ref, add func(policy.Rule)) {
 	var hosts []string
 	for _, r := range lists {
 		if r.name != "refererexception" {
@@ -671,11 +675,12 @@ func (c *guard) referers(lists []ref, add func(ruleOut)) {
 		}
 		before := len(hosts)
 		for _, h := range c.items(r) {
-			if h = strings.ToLower(strings.TrimSuffix(h, "/")); h == "" || h[0] == '.' || strings.ContainsAny(h, "/:*@ ") || len(hosts) >= 10_000 {
-				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is no host", h), Why: "left out"})
+			host, reason := dns.Host(nil, []byte(strings.TrimSuffix(h, "/")))
+			if reason != "" || len(hosts) >= 10_000 {
+				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is not a host", h), Why: "left out"})
 				continue
 			}
-			hosts = append(hosts, h)
+			hosts = append(hosts, string(host))
 		}
 		n := Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`}
 		if len(hosts) == before {
@@ -684,14 +689,14 @@ func (c *guard) referers(lists []ref, add func(ruleOut)) {
 		c.rep.add(n)
 	}
 	if len(hosts) > 0 {
-		add(ruleOut{Name: "referers", Action: "allow", Referer: hosts})
+		add(policy.Rule{Name: "referers", Action: "allow", Referer: hosts})
 	}
 }
 
 var headerStart = regexp.MustCompile(`^\^?([A-Za-z][A-Za-z0-9-]*): ?`)
 
 // headers makes rules of expressions for header lines and user agents.
-func (c *guard) headers(lists []ref, begin, action string, unless []string, add func(ruleOut)) {
+func (c *guard) headers(lists []ref, begin, action string, unless []string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "regexp" || r.name != begin+"header" && r.name != begin+"useragent" {
 			continue
@@ -716,18 +721,18 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
 				continue
 			}
-			add(ruleOut{Name: begin + " header", Action: action, Header: map[string]string{m[1]: rest}, Unless: unless})
+			add(policy.Rule{Name: begin + " header", Action: action, Header: map[string]string{m[1]: rest}, Unless: unless})
 			c.rep.add(Note{Kind: Carried, place: place{file: r.path}, What: s, Ours: fmt.Sprintf("rule %q", begin+" header")})
 		}
 		if len(agents) > 0 {
-			add(ruleOut{Name: begin + " agents", Action: action, Agent: agents, Unless: unless})
+			add(policy.Rule{Name: begin + " agents", Action: action, Agent: agents, Unless: unless})
 			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", begin+" agents")})
 		}
 	}
 }
 
 // search makes rules of search lists, whose words e2guardian compares as a set.
-func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
+func (c *guard) search(lists []ref, name, rule, ban string, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "search" || r.name != name {
 			continue
@@ -747,7 +752,7 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(ruleOut)) {
 			terms = append(terms, list.Orders(words)...)
 		}
 		if len(terms) > 0 {
-			add(ruleOut{Name: rule, Action: ban, Search: terms})
+			add(policy.Rule{Name: rule, Action: ban, Search: terms})
 			c.rep.add(Note{Kind: Changed, place: r.place, What: r.what, Ours: fmt.Sprintf("rule %q", rule), Why: "fits when the words are part of a search, where e2guardian wants them to be all of it"})
 		}
 	}
@@ -765,7 +770,7 @@ func replacement(s string) (expr, to string, ok bool) {
 }
 
 // redirects makes rules of a redirection list.
-func (c *guard) redirects(lists []ref, add func(ruleOut)) {
+func (c *guard) redirects(lists []ref, add func(policy.Rule)) {
 	for _, r := range lists {
 		if r.typ != "replace" || r.name != "redirect" {
 			continue
@@ -785,7 +790,7 @@ func (c *guard) redirects(lists []ref, add func(ruleOut)) {
 			case strings.ContainsAny(to, `\$`) || strings.Contains(expr, "://") || !plainURL(to) || expr == "":
 				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "a redirect leads to a fixed URL, with the whole URL or host filled in"})
 			default:
-				add(ruleOut{Name: "redirect", Action: "redirect", URL: []string{expr}, To: to})
+				add(policy.Rule{Name: "redirect", Action: "redirect", URL: []string{expr}, To: to})
 				c.rep.add(Note{Kind: Carried, place: at, What: s, Ours: "rule \"redirect\""})
 			}
 		}
@@ -794,7 +799,7 @@ func (c *guard) redirects(lists []ref, add func(ruleOut)) {
 
 // replacements looks in the lists that change requests for what we have a word
 // for.
-func (c *guard) replacements(lists []ref, p *policyOut) {
+func (c *guard) replacements(lists []ref, p *policy.Policy) {
 	for _, r := range lists {
 		if r.typ != "replace" || r.name == "redirect" || r.name == "searchterms" {
 			continue

@@ -1,5 +1,6 @@
 // Package importer makes our settings of those of another filter: e2guardian,
-// DansGuardian, squidGuard, Pi-hole, AdGuard Home.
+// DansGuardian, squidGuard, Squid, Pi-hole, AdGuard Home, Blocky, Unbound,
+// dnsmasq, Privoxy, Technitium, NextDNS, OPNsense.
 //
 // Data moves so: [Run] reads the other program's configuration, writes a
 // settings file into a folder that names the lists where they lie, or copies of
@@ -23,7 +24,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"shuultuur/check/category"
+	"shuultuur/event"
 	"shuultuur/list"
+	"shuultuur/list/collection"
+	listsource "shuultuur/list/source"
+	"shuultuur/setting"
 )
 
 // Programs whose configuration is read, and what their path is.
@@ -33,11 +39,20 @@ const (
 	SquidGuard   = "squidguard"   // squidGuard.conf
 	Pihole       = "pihole"       // a folder with gravity.db, or of an export
 	AdGuardHome  = "adguardhome"  // AdGuardHome.yaml
+	Blocky       = "blocky"       // config.yml
+	Unbound      = "unbound"      // unbound.conf, or a file it includes
+	Dnsmasq      = "dnsmasq"      // dnsmasq.conf, or a file it includes
+	Squid        = "squid"        // squid.conf
+	Privoxy      = "privoxy"      // an actions file, such as user.action
+	Technitium   = "technitium"   // the answer of its API to settings/get, as JSON
+	NextDNS      = "nextdns"      // a profile as its API gives it, as JSON
+	OPNsense     = "opnsense"     // config.xml
 )
 
 // Programs lists them all.
 func Programs() []string {
-	return []string{E2guardian, DansGuardian, SquidGuard, Pihole, AdGuardHome}
+	return []string{E2guardian, DansGuardian, SquidGuard, Pihole, AdGuardHome,
+		Blocky, Unbound, Dnsmasq, Squid, Privoxy, Technitium, NextDNS, OPNsense}
 }
 
 // SettingsFile is the name of the settings file that Run writes.
@@ -74,6 +89,12 @@ func Run(ctx context.Context, program, path, to string) (*Report, error) {
 		E2guardian: w.e2guardian, DansGuardian: w.e2guardian,
 		SquidGuard: w.squidGuard, Pihole: w.pihole, AdGuardHome: w.adGuardHome,
 	}[program]
+	if of := map[string]func(*work, string) error{
+		Blocky: readBlocky, Unbound: readUnbound, Dnsmasq: readDnsmasq, Squid: readSquid, Privoxy: readPrivoxy,
+		Technitium: readTechnitium, NextDNS: readNextDNS, OPNsense: readOPNsense,
+	}[program]; of != nil {
+		read = func(path string) error { return of(w, path) }
+	}
 	if read == nil {
 		return nil, fmt.Errorf("%q is not a program whose settings are known; known are %s", program, strings.Join(Programs(), ", "))
 	}
@@ -109,15 +130,15 @@ type work struct {
 // finish puts what all programs have in common into the settings.
 func (w *work) finish() {
 	if len(w.set.Lists) > 0 {
-		w.set.Checks.Category = &categoryCheck{}
+		w.set.Checks.Category = &category.Config{}
 		w.set.Checks.Category.Lists = append(w.set.Checks.Category.Lists, sortedKeys(w.set.Lists)...)
 	}
 	if len(w.set.Listen.Proxy) == 0 {
-		w.set.Listen.Proxy = []string{"127.0.0.1:8080"}
+		w.set.Listen.Proxy = setting.OneOrMore[setting.Address]{"127.0.0.1:8080"}
 	}
 	w.set.Data = "data"
-	if w.set.Events == nil {
-		w.set.Events = map[string]string{"sqlite": "events.db"}
+	if w.set.Events == (event.Config{}) {
+		w.set.Events.SQLite = "events.db"
 	}
 }
 
@@ -155,19 +176,43 @@ func (w *work) addList(name string, cfg list.Config, at place) (string, error) {
 		return "", nil
 	}
 	w.lists[name] = cfg
-	out := listOut{Format: cfg.Format, Path: cfg.Path, Category: cfg.Category, Match: cfg.Match, Subdomains: cfg.Subdomains}
-	if rel, err := filepath.Rel(w.to, cfg.Path); err == nil && filepath.IsLocal(rel) {
-		out.Path = rel
+	out := collection.List{Config: cfg}
+	if rel, err := filepath.Rel(w.to, string(cfg.Path)); err == nil && filepath.IsLocal(rel) {
+		out.Path = setting.Source(rel)
 	}
 	if out.Match == list.Boundary {
 		out.Match = ""
 	}
 	if w.set.Lists == nil {
-		w.set.Lists = map[string]listOut{}
+		w.set.Lists = collection.Config{}
 	}
 	w.set.Lists[name] = out
 	w.rep.add(Note{Kind: Carried, place: at, What: at.what, Ours: fmt.Sprintf("lists.%s (%d entries)", name, r.Entries+r.Exprs+r.Networks+r.Rules)})
 	return name, nil
+}
+
+func isURL(s string) bool {
+	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
+}
+
+// keepFetching makes the list of a local copy one that is fetched, and the copy
+// the version it begins with.
+func (w *work) keepFetching(name, url string) error {
+	if !isURL(url) {
+		return nil
+	}
+	l, local := w.set.Lists[name], w.lists[name]
+	l.Path, l.Fetch.URL = "", url
+	src, cfg, _, err := l.Fetch.Resolve(l.Config)
+	if err != nil {
+		return nil // it stays the copy
+	}
+	store := &listsource.Store{Dir: filepath.Join(w.to, "data", "sources")}
+	if err := store.Seed(w.ctx, name, src, cfg, string(local.Path)); err != nil {
+		return fmt.Errorf("keeping the copy of %s: %w", url, err)
+	}
+	w.set.Lists[name] = l
+	return nil
 }
 
 // problem takes over what list.Compile says of a line.

@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"shuultuur/filter"
 )
 
 // host gives a name of one's own an address or another name. Our settings have
 // either addresses or one other name.
 func (w *work) host(at place, name, to string) {
-	hosts := w.set.dns().Hosts
+	hosts := w.set.dns().Names.Hosts
 	name, to = strings.ToLower(strings.TrimSuffix(name, ".")), strings.TrimSuffix(to, ".")
 	_, err := netip.ParseAddr(to)
 	known := hosts[name]
@@ -132,7 +134,7 @@ func (w *work) piholeTOML(file string) {
 
 // dnsmasqOption takes what there is of ours for an option of dnsmasq.
 func (w *work) dnsmasqOption(at place, key, value string) {
-	f := w.set.dns().Forward
+	f := &w.set.dns().Forward
 	switch key {
 	case "cname":
 		names := strings.Split(value, ",")
@@ -248,8 +250,8 @@ func (w *work) adGuardNames(at place, cfg adGuard) {
 	if m, ok := cfg.Filtering["blocking_mode"].(string); ok {
 		mode = m
 	}
-	if answer := map[string]string{"nxdomain": "nxdomain", "refused": "refused", "null_ip": "zero", "default": "zero"}[mode]; answer != "" {
-		d.Block = map[string]any{"answer": answer}
+	if answer, ok := map[string]filter.Answer{"nxdomain": filter.NXDomain, "refused": filter.Refused, "null_ip": filter.Zero, "default": filter.Zero}[mode]; ok {
+		d.Names.Block.Answer = answer
 		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer"})
 	}
 }

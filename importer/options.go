@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"shuultuur/event"
+	"shuultuur/policy"
 )
 
 // why says why options of e2guardian have no equivalent, by words their names
@@ -106,7 +108,6 @@ func (c *guard) global(opts map[string]option) {
 	carried := func(name, ours string) {
 		c.rep.add(Note{Kind: Carried, place: opts[name].place, What: opts[name].what, Ours: ours})
 	}
-	proxy := map[string]any{}
 	done := map[string]bool{}
 	for _, name := range carriedOptions {
 		done[name] = true
@@ -116,39 +117,33 @@ func (c *guard) global(opts map[string]option) {
 		if a, err := netip.ParseAddr(ip); err != nil || a.IsUnspecified() {
 			ip = ""
 		}
-		c.set.Listen.Proxy = []string{ip + ":" + strconv.Itoa(port)}
-		if ip == "" {
-			c.set.Listen.Proxy = []string{"[::]:" + strconv.Itoa(port)}
-		}
+		c.set.Listen.Proxy = listenOn(ip, port)
 		carried("filterports", "listen.proxy")
 		done["filterports"], done["filterip"] = true, true
 	}
 	if ip, port := opts["proxyip"].value, number(opts, "proxyport", 0); ip != "" && port > 0 && port < 65536 {
 		if _, err := netip.ParseAddr(ip); err == nil {
-			proxy["parent"] = "http://" + netipJoin(ip, port)
+			c.set.Proxy.Upstream.Parent = "http://" + netipJoin(ip, port)
 			carried("proxyip", "proxy.parent")
 			done["proxyip"], done["proxyport"] = true, true
 		}
 	}
 	if opts["usexforwardedfor"].value == "on" {
 		if a, err := netip.ParseAddr(opts["xforwardedforfilterip"].value); err == nil {
-			proxy["trusted"] = []string{a.String()}
+			c.set.Proxy.Trusted = []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
 			carried("xforwardedforfilterip", "proxy.trusted")
 			done["usexforwardedfor"], done["xforwardedforfilterip"] = true, true
 		}
 	}
 	switch number(opts, "logfileformat", 0) {
 	case 1, 2, 4, 5, 6, 7, 8:
-		c.set.Events = map[string]string{"sqlite": "events.db", "dansguardian": "access.log"}
+		c.set.Events = event.Config{SQLite: "events.db", DansGuardian: "access.log"}
 		carried("logfileformat", "events.dansguardian")
 		done["logfileformat"] = true
 	case 3:
-		c.set.Events = map[string]string{"sqlite": "events.db", "squid": "access.log"}
+		c.set.Events = event.Config{SQLite: "events.db", Squid: "access.log"}
 		carried("logfileformat", "events.squid")
 		done["logfileformat"] = true
-	}
-	if len(proxy) > 0 {
-		c.set.Proxy = proxy
 	}
 	for _, name := range sortedKeys(opts) {
 		if !done[name] {
@@ -178,7 +173,7 @@ var shipped = map[string]string{
 // story makes rules of what the storyboard of a group says of blanket blocks,
 // the one thing the shipped one leaves to the administrator that is like a rule
 // of ours, and reports whatever else is changed.
-func (c *guard) story(o option, ban string, unless []string, add func(ruleOut)) {
+func (c *guard) story(o option, ban string, unless []string, add func(policy.Rule)) {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
 		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
@@ -196,10 +191,10 @@ func (c *guard) story(o option, ban string, unless []string, add func(ruleOut)) 
 			switch {
 			case name == "checkblanketblock" && strings.HasPrefix(l.what, "if(true"):
 				n.Kind, n.Ours, n.Why = Carried, `rule "blanket block"`, ""
-				add(ruleOut{Name: "blanket block", Action: ban, Unless: unless})
+				add(policy.Rule{Name: "blanket block", Action: ban, Unless: unless})
 			case name == "checkblanketblock" && strings.HasPrefix(l.what, "if(siteisip"):
 				n.Kind, n.Ours, n.Why = Carried, `rule "addresses"`, ""
-				add(ruleOut{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
+				add(policy.Rule{Name: "addresses", Action: ban, Category: c.addresses(), Unless: unless})
 			case name == "checkrequest" && strings.HasPrefix(l.what, "if(true") && strings.HasSuffix(l.what, "setexception"):
 				n.Kind, n.Ours, n.Why = Changed, "nothing", "all would be allowed: set action: allow in a rule without conditions if that is still meant"
 			}

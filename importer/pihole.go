@@ -20,6 +20,9 @@ import (
 
 	"shuultuur/identity"
 	"shuultuur/list"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // Categories of what is imported: lists of one are one engine.
@@ -100,12 +103,12 @@ func (w *work) pihole(path string) error {
 	clients := w.piholeClients(place{file: db}, filepath.Join(dir, "dhcp.leases"), g)
 	var found []piholeCategory // those with anything in them
 	add := func(f gravityFile) error {
-		cfg := list.Config{Format: f.format, Path: f.path, Category: f.groups.name(f.base), Match: list.Boundary}
+		cfg := list.Config{Format: f.format, Path: setting.Source(f.path), Category: f.groups.name(f.base), Match: list.Boundary}
 		if cfg.Format == list.Domains {
 			cfg.Subdomains = new(bool)
 		}
 		name := f.groups.name(f.name)
-		name, err := w.addList(name, cfg, place{file: cfg.Path, what: name})
+		name, err := w.addList(name, cfg, place{file: f.path, what: name})
 		if c := (piholeCategory{f.groups, f.base}); name != "" && !slices.Contains(found, c) {
 			found = append(found, c)
 		}
@@ -140,14 +143,14 @@ func (w *work) pihole(path string) error {
 		return fmt.Errorf("there is neither gravity.db nor a list of Pi-hole in %q", path)
 	}
 	for _, c := range clients {
-		w.set.Policies = append(w.set.Policies, policyOut{Name: c.name, Networks: c.networks, Rules: piholeRules(found, c.groups)})
+		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: asNetworks(c.networks), Rules: piholeRules(found, c.groups)})
 	}
-	w.set.Policies = append(w.set.Policies, policyOut{Name: "everyone", Rules: piholeRules(found, g.set([]int64{0}))})
+	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: piholeRules(found, g.set([]int64{0}))})
 	return nil
 }
 
 // piholeRules are what clients in some groups get.
-func piholeRules(found []piholeCategory, groups groupSet) (rules []ruleOut) {
+func piholeRules(found []piholeCategory, groups groupSet) (rules []policy.Rule) {
 	var allow, block []string
 	for _, c := range found {
 		switch {
@@ -159,10 +162,10 @@ func piholeRules(found []piholeCategory, groups groupSet) (rules []ruleOut) {
 		}
 	}
 	if len(allow) > 0 {
-		rules = append(rules, ruleOut{Name: "allowed", Action: "allow", Category: allow})
+		rules = append(rules, policy.Rule{Name: "allowed", Action: "allow", Category: allow})
 	}
 	if len(block) > 0 {
-		rules = append(rules, ruleOut{Name: "denied", Action: "block", Category: block})
+		rules = append(rules, policy.Rule{Name: "denied", Action: "block", Category: block})
 	}
 	return rules
 }

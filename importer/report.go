@@ -16,6 +16,7 @@ type Kind int
 const (
 	Carried Kind = iota // an option, and what it is in our settings
 	Changed             // carried over, but not quite the same
+	Default             // an option that was left out, empty or off
 	Lost                // an option that has no equivalent, and why
 	Regexp              // an expression that does not compile
 	Line                // a line of a list that is dead, twice, shadowed or odd
@@ -24,7 +25,7 @@ const (
 )
 
 var titles = [kinds]string{
-	"Carried over", "Carried over with a difference", "Not carried over", "Expressions that do not compile",
+	"Carried over", "Carried over with a difference", "Was at its default", "Lost, and what to do", "Expressions that do not compile",
 	"Lines to look at", "Empty lists, left out",
 }
 
@@ -101,7 +102,7 @@ type Section struct {
 // Sections returns the notes kind by kind, those with none left out.
 func (r *Report) Sections() []Section {
 	var all []Section
-	for _, k := range []Kind{Lost, Changed, Regexp, Line, Empty, Carried} {
+	for _, k := range []Kind{Lost, Changed, Regexp, Line, Empty, Default, Carried} {
 		s := Section{Kind: k}
 		for _, n := range r.Notes {
 			if n.Kind == k {

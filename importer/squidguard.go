@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"shuultuur/list"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // A statement is a line of squidGuard.conf, or the part of one up to a brace.
@@ -54,7 +57,7 @@ func statements(data []byte, file string) (all []statement) {
 type squid struct {
 	*work
 	file, db string
-	times    map[string][]any
+	times    map[string]policy.Schedule
 	dests    map[string]*dest
 	sources  []*source
 	acls     map[string]*acl // by source
@@ -99,7 +102,7 @@ func (w *work) squidGuard(file string) error {
 	if err != nil {
 		return err
 	}
-	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string][]any{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
+	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string]policy.Schedule{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
 	safe := map[string]bool{}
 	all := statements(data, file)
 	for i := 0; i < len(all); i++ {
@@ -204,7 +207,7 @@ func (q *squid) time(name string, body []statement) {
 		if len(hours) == 1 && (hours[0] == "00:00-24:00" || hours[0] == "00:00-23:59") {
 			hours = nil
 		}
-		q.times[name] = append(q.times[name], window{Days: strings.Join(days, ","), Hours: strings.Join(hours, ",")})
+		q.times[name] = append(q.times[name], policy.Window{Days: strings.Join(days, ","), Hours: strings.Join(hours, ",")})
 		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
 	}
 }
@@ -313,8 +316,8 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of ours is like it for a list; rules have schedules, the record has all"})
 			continue
 		}
-		cfg.Path = q.path(s.words[len(s.words)-1])
-		if !isFile(cfg.Path) {
+		cfg.Path = setting.Source(q.path(s.words[len(s.words)-1]))
+		if !isFile(string(cfg.Path)) {
 			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: fmt.Sprintf("the list file %q is not there", cfg.Path)})
 			continue
 		}
@@ -327,7 +330,7 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 		}
 		d.categories = []string{"category/" + name}
 		if cfg.Format == list.Domains {
-			x := q.lint(cfg.Path, cfg.Match == list.Prefix)
+			x := q.lint(string(cfg.Path), cfg.Match == list.Prefix)
 			if cfg.Match == list.Boundary {
 				domains = x
 				q.shadows(x, x, "a wider entry of the same list stands for it")
@@ -464,8 +467,8 @@ func (q *squid) policies() error {
 }
 
 func (q *squid) policy(s *source, a, standard *acl) {
-	put := func(name string, b branch, schedule []any) {
-		q.set.Policies = append(q.set.Policies, policyOut{Name: name, Networks: s.networks, Users: s.users,
+	put := func(name string, b branch, schedule policy.Schedule) {
+		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: asNetworks(s.networks), Users: s.users,
 			Schedule: schedule, SafeSearch: b.safe, Rules: q.rules(b, standard.then.redirect)})
 	}
 	first, second, always := a.then, a.elseThen, !a.hasElse
@@ -495,7 +498,7 @@ func (q *squid) policy(s *source, a, standard *acl) {
 	}
 }
 
-func (q *squid) schedule(name string, at place) []any {
+func (q *squid) schedule(name string, at place) policy.Schedule {
 	if name == "" {
 		return nil
 	}
@@ -503,9 +506,9 @@ func (q *squid) schedule(name string, at place) []any {
 }
 
 // rules makes rules of a pass list; the first that fits counts there too.
-func (q *squid) rules(b branch, standard string) (rules []ruleOut) {
+func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 	refuse := func(name string, categories []string, to string) {
-		r := ruleOut{Name: name, Action: "block", Category: categories}
+		r := policy.Rule{Name: name, Action: "block", Category: categories}
 		if to == "" {
 			to = b.redirect
 		}
@@ -553,7 +556,7 @@ func (q *squid) rules(b branch, standard string) (rules []ruleOut) {
 		case not:
 			refuse(word, categories, to)
 		default:
-			rules = append(rules, ruleOut{Name: word, Action: "allow", Category: categories})
+			rules = append(rules, policy.Rule{Name: word, Action: "allow", Category: categories})
 		}
 	}
 	if len(b.pass) > 0 {
@@ -591,7 +594,7 @@ func (w *work) addresses() []string {
 			return err
 		})
 		if err == nil {
-			w.byPath[name], err = w.addList(name, list.Config{Format: list.Networks, Path: path, Match: list.Boundary}, place{file: path})
+			w.byPath[name], err = w.addList(name, list.Config{Format: list.Networks, Path: setting.Source(path), Match: list.Boundary}, place{file: path})
 		}
 		if err = errors.Join(err, w.ctx.Err()); err != nil {
 			w.rep.add(Note{Kind: Lost, place: place{file: path}, What: "hosts that are addresses", Why: err.Error()})

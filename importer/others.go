@@ -1,0 +1,640 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"shuultuur/filter"
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/policy"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+)
+
+// plain collects what programs say that have one set of lists for everybody.
+type plain struct {
+	*work
+	at               place
+	blocked, allowed []string // names
+	blockURLs        []string
+	allowURLs        []string
+}
+
+// A reader takes what there is of ours for one setting, and says what became of
+// it. Kind is Lost with a reason when there is nothing.
+type reader func(p *plain, key, value string) Note
+
+// say finishes the note on a setting. Empty and false values are defaults.
+func (p *plain) say(at place, key, value string, n Note) {
+	n.place, n.What = at, strings.TrimSpace(key+" "+value)
+	if n.Kind == Lost && (value == "" || value == "false" || value == "0" || value == "off" || value == "no" || value == "<nil>") {
+		n.Kind, n.Why = Default, ""
+	}
+	if n.Kind == Lost && n.Why == "" {
+		n.Why = "nothing of ours is like it; nothing has to be done"
+	}
+	p.rep.add(n)
+}
+
+func carried(ours string) Note      { return Note{Kind: Carried, Ours: ours} }
+func differs(ours, why string) Note { return Note{Kind: Changed, Ours: ours, Why: why} }
+func lost(why string) Note          { return Note{Kind: Lost, Why: why} }
+
+// names takes names, one a line or separated by spaces; false: allowed ones.
+func (p *plain) names(block bool, text string) Note {
+	to, ours := &p.blocked, "lists.blocked"
+	if !block {
+		to, ours = &p.allowed, "lists.allowed"
+	}
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		for name := range strings.FieldsSeq(line) {
+			*to = append(*to, strings.TrimPrefix(strings.TrimPrefix(name, "*"), "."))
+		}
+	}
+	return carried(ours)
+}
+
+// list takes a list by its address, file or text.
+func (p *plain) list(block bool, s string) Note {
+	to := &p.blockURLs
+	if !block {
+		to = &p.allowURLs
+	}
+	if strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") {
+		if !slices.Contains(*to, s) {
+			*to = append(*to, s)
+		}
+		return carried("lists: url")
+	}
+	if file := strings.TrimPrefix(s, "file://"); !strings.Contains(s, "\n") && strings.ContainsRune(file, '/') {
+		if data, err := readWhole(file); err == nil {
+			n := p.names(block, string(data))
+			n.Kind, n.Why = Changed, "copied: name the file with path under lists if it changes"
+			return n
+		}
+		return lost("the file is not there: copy it, and name it with path under lists")
+	}
+	return p.names(block, s)
+}
+
+// upstream takes a server that names are asked at.
+func (p *plain) upstream(s string) Note {
+	f := &p.set.dns().Forward
+	s = strings.Replace(strings.TrimPrefix(s, "udp://"), "tcp-tls:", "tls://", 1)
+	if addr, name, ok := strings.Cut(s, "#"); ok && !strings.Contains(s, "://") && !strings.ContainsAny(name, ".") {
+		s = dnsmasqServer(addr + "#" + name)
+	} else if ok {
+		s = addr
+	}
+	if a, port, ok := strings.Cut(s, "@"); ok {
+		s = net.JoinHostPort(a, port)
+		if port == "853" {
+			s = "tls://" + s
+		}
+	}
+	if s == "" || strings.HasPrefix(s, "sdns://") {
+		return lost("not an address of a name server that is spoken here: name one under dns: forward: upstreams")
+	}
+	if !slices.Contains(f.Upstreams, s) {
+		f.Upstreams = append(f.Upstreams, s)
+	}
+	return carried("dns: forward: upstreams")
+}
+
+// bootstrap takes the address of a server that looks up names of upstreams.
+func (p *plain) bootstrap(s string) Note {
+	if _, err := netip.ParseAddr(s); err != nil {
+		return lost("only addresses look up the names of upstreams")
+	}
+	f := &p.set.dns().Forward
+	f.Bootstrap = append(f.Bootstrap, s)
+	return carried("dns: forward: bootstrap")
+}
+
+func (p *plain) validate(value string) Note {
+	p.set.dns().Forward.Validate = value == "true" || value == "yes" || value == "1"
+	return carried("dns: forward: validate")
+}
+
+func (p *plain) answer(value string) Note {
+	a, ok := map[string]filter.Answer{"zeroip": filter.Zero, "null_ip": filter.Zero, "anyaddress": filter.Zero, "nxdomain": filter.NXDomain, "refused": filter.Refused}[strings.ToLower(value)]
+	if !ok {
+		return lost("write dns: block: answer and sinkhole")
+	}
+	p.set.dns().Names.Block.Answer = a
+	return carried("dns: block: answer")
+}
+
+// fetched adds a list that is fetched. Nothing of it is here yet.
+func (p *plain) fetched(address, category string) {
+	name := category
+	if u, err := url.Parse(address); err == nil {
+		name = u.Hostname() + "-" + strings.TrimSuffix(filepath.Base(u.Path), filepath.Ext(u.Path))
+	}
+	name = p.freeName(name)
+	p.lists[name] = list.Config{Category: category}
+	l := collection.List{Config: list.Config{Category: category}}
+	l.Fetch.URL = address
+	if p.set.Lists == nil {
+		p.set.Lists = collection.Config{}
+	}
+	p.set.Lists[name] = l
+}
+
+// done makes lists and the policy of what was collected.
+func (p *plain) done() error {
+	rules := []policy.Rule{}
+	for _, x := range []struct {
+		category, action string
+		names, urls      []string
+	}{{"allowed", "allow", p.allowed, p.allowURLs}, {"blocked", "block", p.blocked, p.blockURLs}} {
+		some := len(x.urls) > 0
+		if len(x.names) > 0 {
+			path, err := p.own(x.category, func(to io.Writer) error {
+				_, err := io.WriteString(to, strings.Join(x.names, "\n")+"\n")
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			name, err := p.addList(x.category, list.Config{Path: setting.Source(path), Category: x.category, Format: list.Domains, Match: list.Boundary}, place{file: p.at.file, what: x.category + " names"})
+			if err != nil {
+				return err
+			}
+			some = some || name != ""
+		}
+		for _, u := range x.urls {
+			p.fetched(u, x.category)
+		}
+		if some {
+			rules = append(rules, policy.Rule{Name: x.category, Action: x.action, Category: []string{"category/" + x.category}})
+		}
+	}
+	if len(p.set.Policies) == 0 {
+		p.set.Policies = policy.Config{{Name: "everyone"}}
+	}
+	last := &p.set.Policies[len(p.set.Policies)-1]
+	last.Rules = append(rules, last.Rules...)
+	return nil
+}
+
+// flatten calls take with every value below v and its path: a.b for keys, a[]
+// for values of a list, a.0.b for groups in a list.
+func flatten(v any, path string, take func(path, value string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			flatten(v[k], strings.TrimPrefix(path+"."+k, "."), take)
+		}
+	case []any:
+		for i, x := range v {
+			if _, group := x.(map[string]any); group {
+				flatten(x, fmt.Sprintf("%s.%d", path, i), take)
+			} else {
+				flatten(x, path, take)
+			}
+		}
+	default:
+		take(path, fmt.Sprint(v))
+	}
+}
+
+// tree reads a file of YAML or JSON by a reader.
+func readTree(w *work, file, usual string, read func(all map[string]string) reader) error {
+	if !isFile(file) {
+		file = filepath.Join(file, usual)
+	}
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	var v map[string]any
+	if err := yaml.Load(data, &v); err != nil { // JSON is YAML
+		return err
+	}
+	p := &plain{work: w, at: place{file: file}}
+	all := map[string]string{}
+	flatten(v, "", func(k, s string) { all[k] = s })
+	take := read(all)
+	flatten(v, "", func(k, s string) { p.say(p.at, k+":", s, take(p, k, s)) })
+	return p.done()
+}
+
+func readBlocky(w *work, file string) error {
+	return readTree(w, file, "config.yml", func(map[string]string) reader {
+		return func(p *plain, key, value string) Note {
+			top, rest, _ := strings.Cut(key, ".")
+			group, name, _ := strings.Cut(rest, ".")
+			switch {
+			case strings.HasPrefix(key, "upstreams.groups.default"), strings.HasPrefix(key, "upstream.default"):
+				return p.upstream(value)
+			case key == "upstreams.strategy":
+				if p.set.dns().Forward.Order = forward.Fastest; value == "strict" {
+					p.set.dns().Forward.Order = forward.Strict
+				}
+				return differs("dns: forward: order", "the fastest upstream is asked, another when it does not answer")
+			case top == "bootstrapDns":
+				return p.bootstrap(strings.TrimPrefix(value, "tcp+udp:"))
+			case top == "customDNS" && group == "mapping" && name != "":
+				for a := range strings.SplitSeq(value, ",") {
+					p.host(p.at, name, strings.TrimSpace(a))
+				}
+				return carried("dns: hosts")
+			case top == "conditional" && group == "mapping" && name != "":
+				for a := range strings.SplitSeq(value, ",") {
+					p.route(p.at, name, strings.TrimSpace(a))
+				}
+				return carried("dns: forward: routes")
+			case top == "blocking" && (group == "denylists" || group == "blackLists"):
+				return p.list(true, value)
+			case top == "blocking" && (group == "allowlists" || group == "whiteLists"):
+				return p.list(false, value)
+			case key == "blocking.blockType":
+				return p.answer(value)
+			case strings.HasPrefix(key, "blocking.clientGroupsBlock.default"):
+				return carried("policy everyone")
+			case strings.HasPrefix(key, "blocking.clientGroupsBlock."):
+				return lost("write a policy with the networks of these clients and a rule with its lists, before that of everyone")
+			case key == "dnssec.validate":
+				return p.validate(value)
+			case key == "ports.dns" || key == "port":
+				return p.listen(value)
+			case key == "ports.http", key == "httpPort":
+				return lost("metrics and API are at listen.admin")
+			}
+			return Note{Kind: Lost}
+		}
+	})
+}
+
+func (p *plain) listen(value string) Note {
+	var all setting.OneOrMore[string]
+	for a := range strings.SplitSeq(value, ",") {
+		if a = strings.TrimSpace(a); !strings.Contains(a, ":") {
+			a = ":" + a
+		}
+		all = append(all, a)
+	}
+	p.set.dns().Server.Listen = all
+	return carried("dns: listen")
+}
+
+func readTechnitium(w *work, file string) error {
+	return readTree(w, file, "settings.json", func(map[string]string) reader {
+		return func(p *plain, key, value string) Note {
+			switch key[strings.LastIndexByte(key, '.')+1:] {
+			case "forwarders":
+				return p.upstream(value)
+			case "blockListUrls":
+				if u, ok := strings.CutPrefix(value, "!"); ok {
+					return p.list(false, u)
+				}
+				return p.list(true, value)
+			case "blockedZones":
+				return p.names(true, value)
+			case "allowedZones":
+				return p.names(false, value)
+			case "blockingType":
+				return p.answer(value)
+			case "dnssecValidation":
+				return p.validate(value)
+			case "dnsServerLocalEndPoints":
+				l := p.set.dns()
+				if slices.Equal(l.Server.Listen, []string{":53"}) {
+					l.Server.Listen = nil
+				}
+				l.Server.Listen = append(l.Server.Listen, value)
+				return carried("dns: listen")
+			case "version", "uptimestamp", "status", "dnsServerDomain":
+				return Note{Kind: Default}
+			}
+			return Note{Kind: Lost}
+		}
+	})
+}
+
+func readNextDNS(w *work, file string) error {
+	return readTree(w, file, "nextdns.json", func(all map[string]string) reader {
+		return func(p *plain, key, value string) Note {
+			key = strings.TrimPrefix(key, "data.")
+			top, rest, _ := strings.Cut(key, ".")
+			number, field, _ := strings.Cut(rest, ".")
+			off := all[top+"."+number+".active"] == "false" || all["data."+top+"."+number+".active"] == "false"
+			switch {
+			case field == "active":
+				return Note{Kind: Default}
+			case (top == "denylist" || top == "allowlist") && field == "id" && off:
+				return lost("it is switched off")
+			case top == "denylist" && field == "id":
+				return p.names(true, value)
+			case top == "allowlist" && field == "id":
+				return p.names(false, value)
+			case top == "rewrites" && field == "name":
+				to := all[top+"."+number+".content"] + all["data."+top+"."+number+".content"]
+				p.host(p.at, strings.TrimPrefix(value, "*."), to)
+				return carried("dns: hosts")
+			case top == "rewrites":
+				return Note{Kind: Default}
+			case key == "parentalControl.safeSearch" && value == "true":
+				p.safe().SafeSearch = true
+				return carried("safesearch: true")
+			case key == "parentalControl.youtubeRestrictedMode" && value == "true":
+				p.safe().YouTube = "strict"
+				return carried("youtube: strict")
+			case strings.HasPrefix(key, "privacy.blocklists") && strings.HasSuffix(key, "id"):
+				return lost("NextDNS keeps this list: \"shuultuur list catalogue\" names lists to write under lists with source")
+			case strings.HasPrefix(key, "parentalControl.services"), strings.HasPrefix(key, "parentalControl.categories"):
+				return lost("write a list of its hosts, or take a category from \"shuultuur list catalogue\"")
+			case strings.HasPrefix(key, "security."):
+				return lost("it asks NextDNS's servers; name a list of the kind")
+			}
+			return Note{Kind: Lost}
+		}
+	})
+}
+
+// safe is the policy of everyone, made when it is first needed.
+func (w *work) safe() *policy.Policy {
+	if len(w.set.Policies) == 0 {
+		w.set.Policies = policy.Config{{Name: "everyone"}}
+	}
+	return &w.set.Policies[len(w.set.Policies)-1]
+}
+
+// eachOption reads a file of lines key SEP value.
+func readOptions(w *work, file, separator string, take func(p *plain, at place, key, value string) Note) error {
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	p := &plain{work: w, at: place{file: file}}
+	err = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+		text, _, _ := strings.Cut(string(s), " #")
+		if text = strings.TrimSpace(text); text == "" || text[0] == '#' {
+			return nil
+		}
+		key, value, _ := strings.Cut(text, separator)
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		at := place{file: file, line: n, what: text}
+		p.at = at
+		p.say(at, key, value, take(p, at, key, value))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.at = place{file: file}
+	return p.done()
+}
+
+func readDnsmasq(w *work, file string) error {
+	return readOptions(w, file, "=", func(p *plain, at place, key, value string) Note {
+		switch key {
+		case "address":
+			parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
+			to := parts[len(parts)-1]
+			for _, name := range parts[:len(parts)-1] {
+				if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
+					p.names(true, name)
+				} else {
+					p.host(at, name, to)
+				}
+			}
+			if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
+				return carried("lists.blocked")
+			}
+			return differs("dns: hosts", "for the name alone; add *.name for what is below it")
+		case "local":
+			return p.names(true, strings.ReplaceAll(strings.Trim(value, "/"), "/", " "))
+		case "server", "rev-server", "cname":
+			p.dnsmasqOption(at, key, value)
+			return carried("dns: forward, hosts")
+		case "host-record":
+			f := strings.Split(value, ",")
+			for _, a := range f[1:] {
+				if _, err := netip.ParseAddr(a); err == nil {
+					p.host(at, f[0], a)
+				}
+			}
+			return carried("dns: hosts")
+		case "port":
+			return p.listen(value)
+		case "listen-address":
+			var all []string
+			for a := range strings.SplitSeq(value, ",") {
+				all = append(all, net.JoinHostPort(strings.TrimSpace(a), "53"))
+			}
+			return p.listen(strings.Join(all, ","))
+		case "dnssec":
+			return p.validate("true")
+		case "conf-file", "servers-file", "addn-hosts":
+			return lost("import that file too, or name it under dns: hosts-files or lists")
+		}
+		if strings.HasPrefix(key, "dhcp") || key == "enable-ra" {
+			return lost("addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases")
+		}
+		return Note{Kind: Lost}
+	})
+}
+
+func readUnbound(w *work, file string) error {
+	section, zone := "", ""
+	return readOptions(w, file, ":", func(p *plain, at place, key, value string) Note {
+		plainValue := strings.Trim(value, `"`)
+		switch key {
+		case "server", "forward-zone", "stub-zone", "remote-control", "auth-zone", "python", "view", "rpz":
+			if value == "" {
+				section, zone = key, ""
+				return Note{Kind: Carried, Ours: "dns"}
+			}
+		case "local-zone":
+			f := strings.Fields(strings.ReplaceAll(value, `"`, " "))
+			if len(f) == 2 && slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_null", "redirect", "inform_deny"}, f[1]) {
+				if f[1] == "static" || f[1] == "redirect" {
+					p.names(true, f[0])
+					return differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
+				}
+				return p.names(true, f[0])
+			}
+			return lost("names of this kind are asked for as others are")
+		case "local-data":
+			f := strings.Fields(strings.ReplaceAll(plainValue, " IN ", " "))
+			for i, x := range f {
+				if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
+					p.host(at, f[0], f[i+1])
+					return carried("dns: hosts")
+				}
+			}
+			return lost("other records are kept in a zone file: dns: zones")
+		case "name":
+			zone = plainValue
+			return carried("dns: forward")
+		case "forward-addr", "stub-addr":
+			if section != "" && zone != "." && zone != "" {
+				addr, _, _ := strings.Cut(plainValue, "#")
+				if a, port, ok := strings.Cut(addr, "@"); ok {
+					addr = net.JoinHostPort(a, port)
+				}
+				p.route(at, zone, addr)
+				return carried("dns: forward: routes")
+			}
+			return p.upstream(plainValue)
+		case "interface":
+			l := &p.set.dns().Server
+			a, port, ok := strings.Cut(plainValue, "@")
+			if !ok {
+				port = "53"
+			}
+			if slices.Equal(l.Listen, []string{":53"}) {
+				l.Listen = nil
+			}
+			l.Listen = append(l.Listen, net.JoinHostPort(a, port))
+			return carried("dns: listen")
+		case "access-control":
+			f := strings.Fields(value)
+			if n, err := netip.ParsePrefix(f[0]); err == nil && len(f) > 1 && strings.HasPrefix(f[1], "allow") {
+				l := &p.set.dns().Server
+				l.Allow = append(l.Allow, n.Masked())
+				return carried("dns: allow")
+			}
+			return differs("dns: allow", "who is not allowed is refused")
+		case "module-config":
+			if strings.Contains(value, "validator") {
+				return p.validate("yes")
+			}
+		case "include":
+			return lost("import that file too")
+		}
+		return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
+	})
+}
+
+func readPrivoxy(w *work, file string) error {
+	action := ""
+	header := regexp.MustCompile(`^\{(.*)\}$`)
+	return readOptions(w, file, "\x00", func(p *plain, _ place, line, _ string) Note {
+		if m := header.FindStringSubmatch(line); m != nil {
+			switch action = ""; {
+			case strings.Contains(m[1], "+block"):
+				action = "block"
+			case strings.Contains(m[1], "-block"):
+				action = "allow"
+			}
+			if action == "" {
+				return lost("only blocks are carried over; pages are not rewritten")
+			}
+			return carried("rule " + action)
+		}
+		host, path, _ := strings.Cut(line, "/")
+		switch {
+		case action == "":
+			return lost("its action is not carried over")
+		case strings.ContainsAny(host, "*?[") || host == "" || strings.ContainsAny(path, `*?[(|\`):
+			return lost("write a rule with url and this as an expression")
+		case strings.HasSuffix(host, "."):
+			return lost("a name without an end: write a rule with url")
+		}
+		if path != "" {
+			return p.names(action == "block", host+"/"+path)
+		}
+		return p.names(action == "block", host)
+	})
+}
+
+// opnsense reads config.xml: the name server's overrides and lists, and the
+// proxy's.
+func readOPNsense(w *work, file string) error {
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	p := &plain{work: w, at: place{file: file}}
+	d := xml.NewDecoder(bytes.NewReader(data))
+	var path []string
+	var text strings.Builder
+	group := map[string]string{}
+	for {
+		t, err := d.Token()
+		if err == io.EOF {
+			return p.done()
+		}
+		if err != nil {
+			return err
+		}
+		switch t := t.(type) {
+		case xml.StartElement:
+			if len(path) >= maxDepth*2 {
+				return fmt.Errorf("elements are nested deeper than %d", maxDepth*2)
+			}
+			path = append(path, t.Name.Local)
+			text.Reset()
+		case xml.CharData:
+			text.Write(t)
+		case xml.EndElement:
+			value := strings.TrimSpace(text.String())
+			text.Reset()
+			p.opnsenseElement(path, value, group)
+			path = path[:len(path)-1]
+		}
+	}
+}
+
+// opnsenseElement takes an element that has ended; group has what its
+// predecessors in the same group say.
+func (p *plain) opnsenseElement(path []string, value string, group map[string]string) {
+	name, above := path[len(path)-1], strings.ToLower(strings.Join(path[:len(path)-1], "."))
+	all := above + "." + strings.ToLower(name)
+	group[name] = value
+	switch {
+	case strings.HasSuffix(all, "hosts.host") && strings.Contains(above, "unbound"):
+		if group["enabled"] != "0" {
+			p.host(p.at, strings.Trim(group["hostname"]+"."+group["domain"], "."), group["server"])
+		}
+		clear(group)
+		return
+	case strings.HasSuffix(all, "dots.dot"):
+		if group["domain"] == "" {
+			p.say(p.at, all, group["server"], p.upstream("tls://"+group["server"]))
+		} else {
+			p.route(p.at, group["domain"], group["server"])
+		}
+		clear(group)
+		return
+	case value == "" || !strings.Contains(above, "unbound") && !strings.Contains(above, "proxy"):
+		return
+	}
+	n := Note{Kind: Lost, Why: "not about filtering names or pages; the firewall keeps it"}
+	switch {
+	case strings.Contains(above, "dnsbl") && name == "lists":
+		for u := range strings.SplitSeq(value, ",") {
+			p.list(true, u)
+		}
+		n = carried("lists: url")
+	case strings.Contains(above, "dnsbl") && name == "type":
+		n = lost("lists by short name: \"shuultuur list catalogue\" has the usual ones")
+	case strings.Contains(above, "dnsbl") && (name == "blocklists" || name == "wildcards"), strings.Contains(above, "acl") && name == "blackList":
+		n = p.names(true, strings.ReplaceAll(value, ",", "\n"))
+	case strings.Contains(above, "dnsbl") && name == "whitelists", strings.Contains(above, "acl") && name == "whiteList":
+		n = p.names(false, strings.ReplaceAll(value, ",", "\n"))
+	case strings.Contains(above, "remoteacls") && name == "url":
+		n = p.list(true, value)
+	case name == "dnssec":
+		n = p.validate(value)
+	case strings.Contains(above, "hosts.host") || strings.Contains(above, "dots.dot"):
+		return
+	}
+	p.say(p.at, all, value, n)
+}
