@@ -186,20 +186,46 @@ func TestTheAcceptQueueByItsOldName(t *testing.T) {
 func TestMemoryAgainstItsLimits(t *testing.T) {
 	for _, c := range []struct {
 		have, limit, held int64
-		want              Level
+		memory, bodies    Level
+		advice            string
 	}{
-		{8 << 30, 0, 64 << 20, OK},
-		{1 << 30, 0, 64 << 20, Low},
-		{1 << 30, 768 << 20, 64 << 20, OK},
-		{1 << 30, 1 << 30, 64 << 20, Bad},
-		{8 << 30, 256 << 20, 200 << 20, Low},
-		{8 << 30, 0, 5 << 30, Low},
+		{8 << 30, 0, 64 << 20, OK, OK, ""},
+		{1 << 30, 0, 64 << 20, Low, OK, "768MiB"},
+		{1 << 30, 768 << 20, 64 << 20, OK, OK, ""},
+		{1 << 30, 800 << 20, 64 << 20, Bad, OK, "768MiB"},
+		{1 << 30, 1 << 30, 64 << 20, Bad, OK, "768MiB"},
+		{8 << 30, 256 << 20, 200 << 20, OK, Low, "held-total: 128MiB"},
+		{8 << 30, 0, 5 << 30, OK, Low, "held-total: 3072MiB"},
+		{1 << 30, 0, 400 << 20, Low, Low, "held-total: 384MiB"},
+		{1 << 30, 2 << 30, 400 << 20, Bad, Low, "held-total: 384MiB"},
 	} {
 		m := strong()
 		m.memory = c.have
-		got := find(t, Look(t.Context(), m, Config{MemoryLimit: c.limit, Held: c.held}), "memory")
-		if got.Level != c.want {
-			t.Errorf("memory %d, GOMEMLIMIT %d, held %d: got %+v, want %s", c.have, c.limit, c.held, got, c.want)
+		found := Look(t.Context(), m, Config{MemoryLimit: c.limit, Held: c.held})
+		memory := find(t, found, "memory")
+		bodies := Finding{Level: OK}
+		if c.bodies != OK {
+			bodies = find(t, found, "held bodies")
+		}
+		advice := strings.Join(append(memory.Mend, bodies.Mend...), "\n")
+		if memory.Level != c.memory || bodies.Level != c.bodies || !strings.Contains(advice, c.advice) {
+			t.Errorf("memory %d, GOMEMLIMIT %d, held %d: got %+v and %+v, want %s, %s and advice %q", c.have, c.limit, c.held, memory, bodies, c.memory, c.bodies, c.advice)
+		}
+		// The machine that follows the advice is well.
+		limit, held := c.limit, c.held
+		if memory.Level != OK {
+			limit = c.have >> 20 * 3 / 4 << 20
+		}
+		if bodies.Level != OK {
+			held = min(held, max(limit, 0)/2)
+			if limit == 0 {
+				held = c.have >> 20 * 3 / 4 << 20 / 2
+			}
+		}
+		for _, f := range Look(t.Context(), m, Config{MemoryLimit: limit, Held: held}).Findings {
+			if (f.About == "memory" || f.About == "held bodies") && f.Level != OK {
+				t.Errorf("after the advice for memory %d, GOMEMLIMIT %d, held %d was followed: %+v", c.have, c.limit, c.held, f)
+			}
 		}
 	}
 }

@@ -300,42 +300,47 @@ func (p patient) entropy() []Finding {
 		Why: "Every TLS handshake waits until the kernel has gathered enough; a small box without a source of noise may take minutes.", Mend: mend})
 }
 
+// memory judges GOMEMLIMIT against the memory of the machine, and held bodies
+// against the limit that will hold when its advice was followed.
 func (p patient) memory() []Finding {
 	const about = "memory"
 	have, err := p.m.Memory()
 	if err != nil {
 		return one(unknown(about, err))
 	}
-	found := size(have)
-	limit := fmt.Sprintf("%dMiB", have>>20*3/4)
-	mend := []string{"systemd: Environment=GOMEMLIMIT=" + limit + " under [Service]"}
-	if p.bsd() {
-		mend = []string{"sysrc shuultuur_env='GOMEMLIMIT=" + limit + "'"}
-	}
-	if p.cfg.MemoryLimit > 0 {
-		found += ", GOMEMLIMIT " + size(p.cfg.MemoryLimit)
-	} else {
-		found += ", no GOMEMLIMIT here"
+	limit, advised := p.cfg.MemoryLimit, have>>20*3/4<<20
+	found := size(have) + ", no GOMEMLIMIT here"
+	if limit > 0 {
+		found = size(have) + ", GOMEMLIMIT " + size(limit)
 	}
 	if p.cfg.Held > 0 {
 		found += ", held bodies " + size(p.cfg.Held)
 	}
 	f := Finding{About: about, Level: OK, Found: found}
-	room := have
-	if p.cfg.MemoryLimit > 0 {
-		room = min(have, p.cfg.MemoryLimit)
-	}
 	switch {
-	case p.cfg.MemoryLimit > have/10*9:
-		f.Level, f.Wanted, f.Mend = Bad, "GOMEMLIMIT "+limit, mend
+	case limit > advised:
+		f.Level = Bad
 		f.Why = "The collector lets the heap grow to GOMEMLIMIT; the kernel ends the process before that."
-	case p.cfg.Held > room/2:
-		f.Level, f.Wanted = Low, "held bodies "+size(room/2)+" at most"
-		f.Why = "Held bodies, decoded and judged, need some as much again; with many large pages at once the process is ended by the kernel or spends its time collecting."
-		f.Mend = []string{fmt.Sprintf("settings: proxy: {held-total: %d}", room/4)}
-	case p.cfg.MemoryLimit == 0 && have < 2<<30:
-		f.Level, f.Wanted, f.Mend = Low, "GOMEMLIMIT "+limit, mend
-		f.Why = "On a small box the heap may double before the collector comes; with a limit it comes in time. (Looked for in this environment; the service may have its own.)"
+	case limit == 0 && have < 2<<30:
+		f.Level = Low
+		f.Why = "On a small machine the heap may double before the collector runs; with a limit it runs in time. (This is the limit of this environment; the service may have its own.)"
+	}
+	if f.Level != OK {
+		f.Wanted = fmt.Sprintf("GOMEMLIMIT %dMiB", advised>>20)
+		f.Mend = []string{fmt.Sprintf("systemd: Environment=GOMEMLIMIT=%dMiB under [Service]", advised>>20)}
+		if p.bsd() {
+			f.Mend = []string{fmt.Sprintf("sysrc shuultuur_env='GOMEMLIMIT=%dMiB'", advised>>20)}
+		}
+		limit = advised
+	}
+	if limit == 0 {
+		limit = advised
+	}
+	if most := limit / 2; p.cfg.Held > most {
+		held := Finding{About: "held bodies", Level: Low, Found: found, Wanted: "held bodies " + size(most) + " at most",
+			Why:  "Held bodies, decoded and judged, need some as much again; with many large pages at once the kernel ends the process, or it spends its time collecting.",
+			Mend: []string{fmt.Sprintf("settings: proxy: {held-total: %dMiB}", most>>20)}}
+		return []Finding{f, held}
 	}
 	return one(f)
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
 )
 
 func (f *fake) Bind(addr string) error {

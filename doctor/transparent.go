@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,17 +71,35 @@ func (p patient) transparent(ctx context.Context) []Finding {
 		for _, addr := range p.cfg.Transparent {
 			found = append(found, p.redirected(v, addr, false, level, all, err)...)
 		}
+		// Clients that arrive by REDIRECT are filtered: TPROXY is spare.
+		spare := err == nil && p.arrives(v, all)
+		if spare {
+			level = Low
+		}
 		tproxy := false
 		for _, addr := range p.cfg.TPROXY {
 			f := p.redirected(v, addr, true, level, all, err)
 			tproxy = tproxy || len(f) > 0
+			for i := range f {
+				if spare && f[i].Level == Low {
+					f[i].Why = "The gateway listens there in vain. The clients' " + v.name + " connections arrive by REDIRECT and are filtered: add a rule, or remove listen.tproxy."
+				}
+			}
 			found = append(found, f...)
 		}
 		if tproxy && !p.bsd() {
-			found = append(found, p.localRoute(ctx, v))
+			found = append(found, p.localRoute(ctx, v, level))
 		}
 	}
 	return found
+}
+
+// arrives says whether a rule leads clients to listen.transparent.
+func (p patient) arrives(v ipVersion, all []redirect) bool {
+	return slices.ContainsFunc(p.cfg.Transparent, func(addr string) bool {
+		f := p.redirected(v, addr, false, Bad, all, nil)
+		return len(f) > 0 && f[0].Level == OK
+	})
 }
 
 // redirected judges whether a rule leads to the port of addr. There is no
@@ -129,7 +148,8 @@ func (p patient) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
 }
 
 // localRoute judges whether packets that TPROXY has marked are delivered here.
-func (p patient) localRoute(ctx context.Context, v ipVersion) Finding {
+// level is that of a route that is missing.
+func (p patient) localRoute(ctx context.Context, v ipVersion, level Level) Finding {
 	about := "routes for TPROXY, " + v.name
 	rules, err := p.m.Output(ctx, "ip", v.option, "rule", "show")
 	if err != nil {
@@ -144,7 +164,7 @@ func (p patient) localRoute(ctx context.Context, v ipVersion) Finding {
 	if hasLocalDefault(routes, tables) {
 		return f
 	}
-	f.Level, f.Found, f.Wanted = Bad, "no rule for a mark", "a rule for the mark and a local route in its table"
+	f.Level, f.Found, f.Wanted = level, "no rule for a mark", "a rule for the mark and a local route in its table"
 	if len(tables) > 0 {
 		f.Found = "no local default route in the table of a mark"
 	}

@@ -60,7 +60,7 @@ func TestTransparentRules(t *testing.T) {
 		want   map[string]Level
 	}{
 		{"nothing", nil, nil, map[string]Level{r4: Bad, r6: Bad, t4: Bad, t6: Bad, "routes for TPROXY, IPv4": Bad, "routes for TPROXY, IPv6": Bad}},
-		{"nft", map[string]string{"nft -j list ruleset": nftRedirect}, []string{"iptables-save", "ip6tables-save"}, map[string]Level{r4: OK, r6: OK, t4: Bad, t6: Bad}},
+		{"nft", map[string]string{"nft -j list ruleset": nftRedirect}, []string{"iptables-save", "ip6tables-save"}, map[string]Level{r4: OK, r6: OK, t4: Low, t6: Low, "routes for TPROXY, IPv4": Low, "routes for TPROXY, IPv6": Low}},
 		{"nft, no JSON", map[string]string{"nft -j list ruleset": "Error: JSON support not compiled-in"}, nil, map[string]Level{r4: Unknown, r6: Unknown}},
 		{"nft in an output chain", map[string]string{"nft -j list ruleset": strings.ReplaceAll(nftRedirect, `"hook": "prerouting"`, `"hook": "output"`)}, nil, map[string]Level{r4: Bad, r6: Bad}},
 		{"nft for IPv4 only", map[string]string{"nft -j list ruleset": strings.Replace(nftRedirect, `{"meta": {"key": "iifname"}}, "right": "eth1"`, `{"payload": {"protocol": "ip", "field": "saddr"}}, "right": "192.0.2.1"`, 1)}, nil, map[string]Level{r4: OK, r6: Bad}},

@@ -76,6 +76,9 @@ func New(cfg Config) (*Client, error) {
 		}
 	}
 	c := &Client{cfg: cfg, base: "http://" + net.JoinHostPort(addr.String(), port)}
+	if !addr.IsLoopback() { // there it speaks TLS alone, and the name is on its certificate
+		c.base = "https://" + cfg.Admin
+	}
 	// The token goes to the address asked, and not where that points on to.
 	c.http = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{DisableCompression: true}}

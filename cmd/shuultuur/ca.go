@@ -11,38 +11,28 @@ import (
 )
 
 const caHelp = `
-init      make a root certificate and its key
-show      say what the root is and how long it is good for
-export    write the certificate, without its key, for clients to install
-install   say how the usual systems come to trust it
-rotate    make the root that follows; clients with the old one go on working
-
 "shuultuur ca init -h" and so on say more. To look into HTTPS the gateway
-needs a root that the clients trust. Whoever has the root's file can pretend
-to be any site to them: it is kept in one place, readable by its owner alone.`
+needs a root that the clients trust. A program that can read the root's key can
+pretend to be any site to them: keep it in one place, readable by its owner alone.`
+
+// caCommands are what "shuultuur ca" has.
+func caCommands() []command {
+	return []command{
+		{name: "init", args: "[flags]", what: "make a root certificate and its key", run: noContext(caInit)},
+		{name: "show", args: "[-file FILE]", what: "say what the root is and how long it is good for", run: noContext(caShow)},
+		{name: "export", args: "[flags]", what: "write the certificate, without its key, for clients to install", run: noContext(caExport)},
+		{name: "install", what: "say how the usual systems come to trust it", run: noContext(caInstall)},
+		{name: "rotate", args: "[flags]", what: "make the root that follows; clients with the old one go on working", run: noContext(caRotate)},
+	}
+}
 
 func ca(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "ca", "init|show|export|install|rotate [flags]", caHelp)
-	if status := parse(args); status >= 0 {
-		return status
-	}
-	if f.NArg() > 0 {
-		rest := f.Args()[1:]
-		switch f.Arg(0) {
-		case "init":
-			return caInit(e, rest)
-		case "show":
-			return caShow(e, rest)
-		case "export":
-			return caExport(e, rest)
-		case "install":
-			return caInstall(e, rest)
-		case "rotate":
-			return caRotate(e, rest)
-		}
-	}
-	f.Usage()
-	return 2
+	return group(ctx, e, "ca", caHelp, caCommands(), args)
+}
+
+// noContext is the command that cannot take long.
+func noContext(run func(env, []string) int) func(context.Context, env, []string) int {
+	return func(_ context.Context, e env, args []string) int { return run(e, args) }
 }
 
 const (
@@ -51,7 +41,7 @@ const (
 )
 
 // rootFlags are what init and rotate have in common.
-func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file *string, force *bool, parse func([]string) int) {
+func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file *string, force *bool, parse parser) {
 	cfg = new(intercept.RootConfig)
 	f, inner := flags(e, name, args, what)
 	file = f.String("file", rootFile, rootFileHelp)
@@ -63,11 +53,11 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 	if name == "ca init" {
 		f.BoolVar(force, "force", false, "replace a root that is there; clients will no longer trust the gateway until they have the new one")
 	}
-	return cfg, file, force, func(a []string) int {
-		if status := inner(a); status >= 0 {
+	return cfg, file, force, func(a []string, count ...int) int {
+		if status := inner(a, count...); status >= 0 {
 			return status
 		}
-		if f.NArg() > 0 || *days < 0 {
+		if *days < 0 {
 			f.Usage()
 			return 2
 		}
@@ -88,7 +78,7 @@ a stolen key is then of little use. The gateway can look into no other site.`
 
 func caInit(e env, args []string) int {
 	cfg, file, force, parse := rootFlags(e, "ca init", "[flags]", caInitHelp)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
 	root, err := intercept.NewRoot(*cfg)
@@ -100,7 +90,7 @@ func caInit(e env, args []string) int {
 	}
 	fmt.Fprintf(e.stdout, "%s: made\n", *file)
 	describe(e, root)
-	fmt.Fprint(e.stdout, "\n\"shuultuur ca export\" writes the certificate for clients, \"shuultuur ca install\" says what to do with it.\n")
+	fmt.Fprint(e.stdout, e.named("\n\"shuultuur ca export\" writes the certificate for clients, \"shuultuur ca install\" says what to do with it.\n"))
 	return 0
 }
 
@@ -118,7 +108,7 @@ its name counts on.`
 
 func caRotate(e env, args []string) int {
 	cfg, file, _, parse := rootFlags(e, "ca rotate", "[flags]", caRotateHelp)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
 	old, err := intercept.ReadRoot(*file)
@@ -142,7 +132,7 @@ func caShow(e env, args []string) int {
 Prints subject, dates and fingerprints of the root and of the earlier roots
 that vouch for it. The status is 1 when the root has ended.`)
 	file := f.String("file", rootFile, rootFileHelp)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
 	root, err := intercept.ReadRoot(*file)
@@ -200,12 +190,8 @@ func caExport(e env, args []string) int {
 	format := f.String("format", "pem", "`format`: "+strings.Join(intercept.Formats(), ", "))
 	password := f.String("password", "changeit", "`password` of a p12, which many programs ask for; it protects nothing secret")
 	out := f.String("o", "", "`file` to write to instead of standard output")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
-	}
-	if f.NArg() > 0 {
-		f.Usage()
-		return 2
 	}
 	root, err := intercept.ReadRoot(*file)
 	if err != nil {
@@ -237,19 +223,15 @@ func caExport(e env, args []string) int {
 }
 
 func caInstall(e env, args []string) int {
-	f, parse := flags(e, "ca install", "", "Says how the usual systems come to trust the root certificate.")
-	if status := parse(args); status >= 0 {
+	_, parse := flags(e, "ca install", "", "Says how the usual systems come to trust the root certificate.")
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
-	}
-	if f.NArg() > 0 {
-		f.Usage()
-		return 2
 	}
 	for i, s := range intercept.Install() {
 		if i > 0 {
 			fmt.Fprintln(e.stdout)
 		}
-		fmt.Fprintf(e.stdout, "%s\n  shuultuur ca export -format %s -o %s\n", s.System, s.Format, s.File)
+		fmt.Fprintf(e.stdout, e.named("%s\n  shuultuur ca export -format %s -o %s\n"), s.System, s.Format, s.File)
 		for n, step := range s.Steps {
 			fmt.Fprintf(e.stdout, "  %d. %s\n", n+1, step)
 		}

@@ -19,10 +19,11 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
-	"github.com/miekg/dns"
 
+	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/gateway"
+	"shuultuur/resolver"
 )
 
 const demoHelp = `
@@ -65,7 +66,7 @@ var steps = []step{
 func demo(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "demo", "[-stay]", demoHelp)
 	stay := f.Bool("stay", false, "keep running until interrupted")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
 	}
 	if err := demonstrate(ctx, e, *stay); err != nil {
@@ -89,13 +90,13 @@ func demonstrate(ctx context.Context, e env, stay bool) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = upstream.Shutdown() }()
+	defer func() { _ = upstream.Close() }()
 
 	settings := filepath.Join(dir, "shuultuur.yaml")
-	if err := gateway.WriteStarter(dir); err != nil {
+	if err := writeStarter(dir); err != nil {
 		return err
 	}
-	if err := demoSettings(settings, origin.Addr, upstream.PacketConn.LocalAddr().String()); err != nil {
+	if err := demoSettings(settings, origin.Addr, upstream.LocalAddr().String()); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -132,58 +133,92 @@ var names = []struct {
 	{"use-application-dns.net", dns.TypeA, "Firefox asks whether it may go elsewhere"},
 }
 
-// startUpstream starts a name server that has an address for every name.
-func startUpstream() (*dns.Server, error) {
+// startUpstream starts a name server that has an address for every name. It ends
+// when the connection is closed.
+func startUpstream() (net.PacketConn, error) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		m := new(dns.Msg)
-		m.SetReply(q)
-		hdr := dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}
-		if strings.EqualFold(hdr.Name, "shop.example.") {
-			alias := hdr
-			alias.Rrtype, hdr.Name = dns.TypeCNAME, "shop.doubleclick.net."
-			m.Answer = append(m.Answer, &dns.CNAME{Hdr: alias, Target: hdr.Name})
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, client, err := conn.ReadFrom(buf)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			var q dns.Query
+			if err == nil && q.Parse(buf[:n]) == dns.OK {
+				_, _ = conn.WriteTo(answerOf(&q), client) // the gateway asks again
+			}
 		}
-		if q.Question[0].Qtype == dns.TypeA {
-			m.Answer = append(m.Answer, &dns.A{Hdr: hdr, A: net.IPv4(198, 51, 100, 1)})
-		}
-		_ = w.WriteMsg(m) // who does not get it asks again
-	})}
-	go func() { _ = s.ActivateAndServe() }() // ends with Shutdown
-	return s, nil
+	}()
+	return conn, nil
+}
+
+// answerOf is the demo's answer: an address, and an alias for one name.
+func answerOf(q *dns.Query) []byte {
+	const ttl, limit = 60, 1232
+	var r dns.Reply
+	r.Start(q, nil, limit)
+	var owner []byte // nil is the name that was asked for
+	if dns.Text(q.Name) == "shop.example." {
+		owner = []byte("\x04shop\x0bdoubleclick\x03net\x00")
+		r.Record(nil, dns.TypeCNAME, dns.ClassIN, ttl, owner)
+		r.Answers++
+	}
+	if q.Type == dns.TypeA {
+		r.Record(owner, dns.TypeA, dns.ClassIN, ttl, []byte{198, 51, 100, 1})
+		r.Answers++
+	}
+	return r.Finish(&dns.Options{Size: limit, Max: limit})
 }
 
 // askNames asks for every name and prints the answers.
 func askNames(w io.Writer, addr string) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(tw, "\nRCODE\tANSWER\tNAME\tEXTENDED ERROR\tWHAT IT IS\n")
-	client := dns.Client{Timeout: 5 * time.Second}
 	for _, n := range names {
-		q := new(dns.Msg)
-		q.SetQuestion(dns.Fqdn(n.name), n.qtype)
-		q.SetEdns0(1232, false)
-		m, _, err := client.Exchange(q, addr)
+		m, err := askName(addr, n.name, n.qtype)
 		if err != nil {
 			return fmt.Errorf("asking %s for %s: %w", addr, n.name, err)
 		}
 		answer, extended := "-", "-"
-		if len(m.Answer) > 0 {
-			rr := m.Answer[0]
-			answer = strings.TrimPrefix(rr.String(), rr.Header().String())
+		if len(m.Records) > 0 {
+			_, answer, _ = strings.Cut(m.Records[0], " IN ")
+			_, answer, _ = strings.Cut(answer, " ")
 		}
-		if opt := m.IsEdns0(); opt != nil {
-			for _, o := range opt.Option {
-				if x, ok := o.(*dns.EDNS0_EDE); ok {
-					extended, _, _ = strings.Cut(x.ExtraText, " policy ")
-				}
-			}
+		if m.HasEDE {
+			extended, _, _ = strings.Cut(m.EDEText, " policy ")
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s %s\t%s\t%s\n", dns.RcodeToString[m.Rcode], answer, n.name, dns.TypeToString[n.qtype], extended, n.what)
+		fmt.Fprintf(tw, "%s\t%s\t%s %s\t%s\t%s\n", dns.RcodeName(m.Rcode), answer, n.name, dns.TypeName(n.qtype), extended, n.what)
 	}
 	return tw.Flush()
+}
+
+// askName asks one question over UDP.
+func askName(addr, name string, qtype uint16) (resolver.Text, error) {
+	wire, err := dns.Name(name)
+	if err != nil {
+		return resolver.Text{}, err
+	}
+	conn, err := net.DialTimeout("udp", addr, 5*time.Second)
+	if err != nil {
+		return resolver.Text{}, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return resolver.Text{}, err
+	}
+	if _, err := conn.Write(dns.AppendQuery(nil, wire, qtype, 1232)); err != nil {
+		return resolver.Text{}, err
+	}
+	buf := make([]byte, 4096)
+	n, err := conn.Read(buf)
+	if err != nil {
+		return resolver.Text{}, err
+	}
+	return resolver.ReadText(buf[:n])
 }
 
 // demoSettings makes the starter settings listen anywhere free and fetch
@@ -235,10 +270,10 @@ func browse(ctx context.Context, w io.Writer, g *gateway.Gateway) error {
 
 // recorded waits until n transactions are on record and returns them, oldest
 // first. Requests are sent one after another, so they are in that order.
-func recorded(ctx context.Context, store event.Querier, n int) ([]event.Row, error) {
+func recorded(ctx context.Context, store event.Reader, n int) ([]event.Row, error) {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		var rows []event.Row
-		for r, err := range store.Query(ctx, event.Filter{}) {
+		for r, err := range store.Query(ctx, event.Filter{}, event.Page{}) {
 			if err != nil {
 				return nil, err
 			}

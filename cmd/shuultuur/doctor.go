@@ -13,11 +13,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/miekg/dns"
-
+	"shuultuur/dns"
 	"shuultuur/doctor"
 	"shuultuur/gateway"
-	"shuultuur/nameserver/forward"
+	"shuultuur/resolver/forward"
 )
 
 const doctorHelp = `
@@ -36,12 +35,8 @@ func doctorCommand(ctx context.Context, e env, args []string) int {
 	config := f.String("config", "", "settings `file`; omitted, shuultuur.yaml where there is one")
 	redis := f.String("redis", "", "look at the Redis server at `host:port` too")
 	asJSON := f.Bool("json", false, "write JSON")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
-	}
-	if f.NArg() > 0 {
-		f.Usage()
-		return 2
 	}
 	if *config == "" {
 		if _, err := os.Stat("shuultuur.yaml"); !errors.Is(err, fs.ErrNotExist) {
@@ -83,27 +78,22 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	if err != nil {
 		return cfg
 	}
-	beside := func(path string) string {
-		if path == "" || filepath.IsAbs(path) {
-			return path
-		}
-		return filepath.Join(filepath.Dir(file), path)
-	}
-	cfg.Data = beside(s.Data)
-	if s.Proxy.Connections > 0 {
-		cfg.Connections = s.Proxy.Connections
-	}
+	cfg.Data = string(s.Data)
+	cfg.Connections = s.Proxy.Connections.Or(cfg.Connections)
 	cfg.Connections *= len(s.Listen.Proxy)
-	cfg.Transparent, cfg.TPROXY = s.Listen.Transparent, s.Listen.TPROXY
-	if s.Proxy.HeldTotal > 0 {
-		cfg.Held = s.Proxy.HeldTotal
+	for _, a := range s.Listen.Transparent {
+		cfg.Transparent = append(cfg.Transparent, string(a))
 	}
+	for _, a := range s.Listen.TPROXY {
+		cfg.TPROXY = append(cfg.TPROXY, string(a))
+	}
+	cfg.Held = s.Proxy.Exchange.HeldTotal.Or(cfg.Held)
 	if s.Listen.TLS != nil {
-		cfg.Cert = beside(s.Listen.TLS.Cert)
+		cfg.Cert = string(s.Listen.TLS.Cert)
 	}
-	cfg.Names = doctorNames(s, beside)
+	cfg.Names = doctorNames(s)
 	for name, l := range s.Lists {
-		path := beside(l.Path)
+		path := string(l.Path)
 		if l.Path == "" { // one that is fetched: when that was last tried
 			path = filepath.Join(cfg.Data, "sources", name, "state.json")
 			if _, err := os.Stat(path); err != nil {
@@ -117,18 +107,18 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 }
 
 // doctorNames takes from the settings what doctor looks at of the name server.
-func doctorNames(s *gateway.Settings, beside func(string) string) *doctor.Names {
+func doctorNames(s *gateway.Settings) *doctor.Names {
 	d := s.DNS
 	if d == nil {
 		return nil
 	}
-	n := &doctor.Names{Listen: d.Server.Listen, Cert: beside(d.Server.Cert), Upstreams: d.Forward.Upstreams, Validate: d.Forward.Validate}
+	n := &doctor.Names{Listen: d.Server.Listen, Cert: string(d.Server.Cert), Upstreams: d.Forward.Upstreams, Validate: d.Forward.Validate}
 	if len(n.Upstreams) == 0 {
 		n.Upstreams = []string{"the system's"}
 	}
 	n.Ask = func(ctx context.Context, upstream string) (secure bool, err error) {
 		cfg := d.Forward
-		cfg.CA, cfg.Routes, cfg.Own = beside(cfg.CA), nil, d.Server.Addresses()
+		cfg.Routes, cfg.Own = nil, d.Server.Addresses()
 		if len(cfg.Upstreams) > 0 {
 			cfg.Upstreams = []string{upstream}
 		}
@@ -137,7 +127,7 @@ func doctorNames(s *gateway.Settings, beside func(string) string) *doctor.Names 
 			return false, err
 		}
 		defer f.Close()
-		msg, _, err := f.Ask(ctx, []byte{0}, dns.TypeSOA, dns.ClassINET, true, false)
+		msg, _, err := f.Ask(ctx, []byte{0}, dns.TypeSOA, dns.ClassIN, true, false)
 		if err != nil {
 			return false, err
 		}

@@ -3,59 +3,82 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"iter"
 	"net/netip"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
-	"shuultuur/event/sqlite"
 	"shuultuur/filter"
 	"shuultuur/gateway"
 )
 
 const eventsHelp = `
-Asks the record of transactions, newest first. It may be asked while the
-gateway runs; the last second may not be written yet. With -top it counts the
-transactions that the other flags let through instead.`
+Asks the record of transactions, newest first, also while the gateway runs; the
+last second may not be written yet. FILTER says which are wanted:
+
+  shuultuur events host:example.com action:block,warn -category:ads since:2d
+
+Words are searched for in addresses, rules, evidence and notes. field:value
+looks at one field, field:one,other at several values; a minus sign in front
+excludes. Fields: client, user, host, action, policy, rule, category, proto,
+method, status, type, id, since, until and those of docs/events.md. With -top
+it counts the transactions instead. "shuultuur events copy" copies a record.`
+
+// eventsCommands are what "shuultuur events" has beside the question itself.
+func eventsCommands() []command {
+	return []command{{name: "copy", args: "FROM TO [FILTER]", what: "copy the rows of one store to another", run: eventsCopy}}
+}
+
+// filterLast puts words of a filter that begin with a minus sign behind the
+// flags, with "--" before them.
+func filterLast(f *flag.FlagSet, args []string) []string {
+	var first, last []string
+	for i := 0; i < len(args); i++ {
+		name, _, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		known := f.Lookup(name)
+		switch {
+		case !strings.HasPrefix(args[i], "-"), known == nil && (strings.Contains(name, ":") || len(last) > 0) && name != "h" && name != "help":
+			last = append(last, args[i])
+			continue
+		}
+		first = append(first, args[i])
+		if known != nil && !given && i+1 < len(args) {
+			if b, ok := known.Value.(interface{ IsBoolFlag() bool }); !ok || !b.IsBoolFlag() {
+				i++
+				first = append(first, args[i])
+			}
+		}
+	}
+	return append(append(first, "--"), last...)
+}
 
 func events(ctx context.Context, e env, args []string) int {
-	var q event.Filter
-	f, parse := flags(e, "events", "[flags]", eventsHelp)
+	for _, c := range eventsCommands() {
+		if len(args) > 0 && args[0] == c.name {
+			return c.run(ctx, e, args[1:])
+		}
+	}
+	f, parse := flags(e, "events", "[flags] [FILTER]", eventsHelp)
 	config := f.String("config", "", "settings `file` that says where the events are")
-	since := f.String("since", "", "only after this `time`: 2h, 3d, 2026-01-31 or 2026-01-31T08:00")
-	until := f.String("until", "", "only before this `time`")
-	client := f.String("client", "", "client `address`")
-	f.StringVar(&q.User, "user", "", "user `name`")
-	f.StringVar(&q.Host, "host", "", "`host`, with everything below it")
-	f.StringVar(&q.Action, "action", "", "pass, allow, warn, block or redirect")
-	f.StringVar(&q.Policy, "policy", "", "`policy` that decided")
-	f.StringVar(&q.Category, "category", "", "`category` that decided")
-	f.StringVar(&q.Text, "text", "", "`part` of URL, rule, evidence, note or ID")
-	top := f.String("top", "", "count by client, host, category, rule or user, the most `frequent` first")
-	f.IntVar(&q.Limit, "n", 50, "at most so many; 0 for all; with -top 10 unless given")
+	top := f.String("top", "", "count by this `field`, the most frequent first")
+	limit := f.Int("n", 50, "at most so many; 0 for all; with -top 10 unless given")
 	oldest := f.Bool("oldest", false, "oldest first")
+	follow := f.Bool("follow", false, "go on with what is recorded from now on")
 	asJSON := f.Bool("json", false, "print JSON lines")
-	if status := parse(args); status >= 0 {
+	if status := parse(filterLast(f, args), 0, -1); status >= 0 {
 		return status
 	}
-	q.Newest = !*oldest
-	var err error
-	if q.Since, err = moment(*since); err != nil {
-		return fail(e, fmt.Errorf("-since: %w", err))
-	}
-	if q.Until, err = moment(*until); err != nil {
-		return fail(e, fmt.Errorf("-until: %w", err))
-	}
-	if *client != "" {
-		if q.Client, err = netip.ParseAddr(*client); err != nil {
-			return fail(e, fmt.Errorf("-client: %q is not an address", *client))
-		}
+	filter, err := event.ParseFilter(strings.Join(f.Args(), " "), time.Now())
+	if err != nil {
+		return fail(e, fmt.Errorf("filter: %w", err))
 	}
 	file, _, err := settingsFile(*config)
 	if err != nil {
@@ -71,45 +94,71 @@ func events(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	if *top != "" {
-		n := 10
+		q := event.Question{Filter: filter, Top: 10}
 		f.Visit(func(given *flag.Flag) {
 			if given.Name == "n" {
-				n = q.Limit
+				q.Top = *limit
 			}
 		})
-		return topEvents(ctx, e, store, q, *top, n, *asJSON, names)
+		return topEvents(ctx, e, store, q, *top, *asJSON, names)
 	}
-	show := func(w *tabwriter.Writer, r *event.Row) {
-		printRow(w, r, names(ctx, []netip.Addr{r.Client})[r.Client])
+	p := eventPrinter{json: *asJSON, out: e.stdout, names: names}
+	if err := p.print(ctx, store.Query(ctx, filter, event.Page{Newest: !*oldest, Limit: *limit}), false); err != nil {
+		return fail(e, err)
 	}
-	tw := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
-	defer tw.Flush()
-	if *asJSON {
-		show = func(_ *tabwriter.Writer, r *event.Row) { _, _ = e.stdout.Write(jsonl.AppendLine(nil, r)) }
-	} else {
-		fmt.Fprintln(tw, "TIME\tCLIENT\tSTATUS\tVERDICT\tWHY\tREQUEST")
-	}
-	for row, err := range store.Query(ctx, q) {
-		if err != nil {
-			tw.Flush()
+	if *follow {
+		if err := p.print(ctx, event.Tail(ctx, store, filter), true); err != nil {
 			return fail(e, err)
 		}
-		show(tw, &row)
 	}
 	return 0
 }
 
-// topEvents prints what most transactions have in common.
-func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, by string, n int, asJSON bool, names func(context.Context, []netip.Addr) map[netip.Addr]string) int {
-	db, ok := store.(*sqlite.Reader)
-	if !ok {
-		return fail(e, errors.New("-top counts in SQLite, which these settings do not keep: name a file at events.sqlite"))
+// An eventPrinter prints rows as JSON lines or as a table.
+type eventPrinter struct {
+	json   bool
+	out    io.Writer
+	names  func(context.Context, []netip.Addr) map[netip.Addr]string
+	titled bool
+}
+
+// print prints rows; with at once each as it comes.
+func (p *eventPrinter) print(ctx context.Context, rows iter.Seq2[event.Row, error], atOnce bool) error {
+	tw := tabwriter.NewWriter(p.out, 0, 8, 2, ' ', 0)
+	defer tw.Flush()
+	if !p.json && !p.titled {
+		fmt.Fprintln(tw, "TIME\tCLIENT\tSTATUS\tVERDICT\tWHY\tREQUEST")
+		p.titled = true
 	}
-	top, err := db.Top(ctx, q, by, n)
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		if p.json {
+			_, _ = p.out.Write(jsonl.AppendLine(nil, &row))
+			continue
+		}
+		printRow(tw, &row, p.names(ctx, []netip.Addr{row.Client})[row.Client])
+		if atOnce {
+			tw.Flush()
+		}
+	}
+	return nil
+}
+
+// topEvents prints what most transactions have in common.
+func topEvents(ctx context.Context, e env, store event.Reader, q event.Question, by string, asJSON bool, names func(context.Context, []netip.Addr) map[netip.Addr]string) int {
+	field, ok := event.FieldNamed(by)
+	if !ok || field == event.Text {
+		return fail(e, fmt.Errorf("-top: %q is not a field: write client, host, category, rule or user", by))
+	}
+	q.By = field
+	tops, err := store.Count(ctx, q)
 	if err != nil {
 		return fail(e, err)
 	}
-	if by == "client" {
+	top := tops[0]
+	if field == event.Client {
 		for i := range top {
 			if a, err := netip.ParseAddr(top[i].Name); err == nil {
 				top[i].Called = names(ctx, []netip.Addr{a})[a]
@@ -132,20 +181,20 @@ func topEvents(ctx context.Context, e env, store event.Querier, q event.Filter, 
 	return 0
 }
 
-// printRow prints a row, with what the client's device is called.
+// printRow prints a row, with the name of the client's device.
 func printRow(w *tabwriter.Writer, r *event.Row, name string) {
 	if name == r.User {
 		name = ""
 	}
 	status := strconv.Itoa(r.Status)
 	if r.Proto == filter.DNS {
-		status = filter.RcodeName(uint16(r.Status))
+		status = dns.RcodeName(uint16(r.Status))
 	}
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s %s\n", r.Time.Local().Format("2006-01-02 15:04:05"), printable(event.Named(r.Who(), name)), status, r.Action,
 		printable(r.Why()), r.Method, printable(r.What()))
 }
 
-// printable keeps what a client sent from steering the terminal.
+// printable keeps texts of clients from steering the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -153,21 +202,4 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
-}
-
-// moment reads a time: how long ago, a day, or a minute of a day.
-func moment(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	var ago filter.Duration
-	if err := ago.UnmarshalText([]byte(s)); err == nil {
-		return time.Now().Add(-time.Duration(ago)), nil
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is not a time: write 2h, 3d, 2026-01-31 or 2026-01-31T08:00", s)
 }

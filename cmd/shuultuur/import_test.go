@@ -14,7 +14,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/gateway"
 	"shuultuur/importer"
-	"shuultuur/nameserver/resolve"
+	"shuultuur/setting"
 )
 
 // unpack writes the files of an archive into a folder of the test.
@@ -563,13 +563,13 @@ server=/lan/192.168.1.1
 		{url: "http://good.example/", want: "pass"},
 	})
 	d := importedNames(t, settings)
-	if diff := cmp.Diff(map[string]resolve.Targets{"nas.local": {"10.0.0.1", "fd00::1"}, "files.local": {"10.0.0.1"}, "www.local": {"nas.local"}, "web.local": {"nas.local"}, "six.lan": {"10.0.0.7"}, "seven.lan": {"six.lan"}}, d.Names.Hosts); diff != "" {
+	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"nas.local": {"10.0.0.1", "fd00::1"}, "files.local": {"10.0.0.1"}, "www.local": {"nas.local"}, "web.local": {"nas.local"}, "six.lan": {"10.0.0.7"}, "seven.lan": {"six.lan"}}, d.Names.Hosts); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"192.0.2.55", "192.0.2.53", "192.0.2.54:5353"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate {
+	if diff := cmp.Diff(setting.OneOrMore[string]{"192.0.2.55", "192.0.2.53", "192.0.2.54:5353"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate {
 		t.Error(diff, d.Forward.Validate)
 	}
-	if diff := cmp.Diff(map[string][]string{"192.168.1.0/24": {"192.168.1.1"}, "lan": {"192.168.1.1"}, "192.168.7.0/24": {"192.168.7.1"}, "seven.example": {"192.168.7.1"}}, d.Forward.Routes); diff != "" {
+	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"192.168.1.0/24": {"192.168.1.1"}, "lan": {"192.168.1.1"}, "192.168.7.0/24": {"192.168.7.1"}, "seven.example": {"192.168.7.1"}}, d.Forward.Routes); diff != "" {
 		t.Error(diff)
 	}
 	wantLines(t, report, "https://lists.example/hosts: a list is a file", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it leads to 10.0.0.1 already", `"bad.example" is in line 1 already`)
@@ -689,14 +689,14 @@ fine.ads.example
 		`client "Anna": tags`, `client "Anna": upstreams`, `client "Kids", id AA-BB-CC-00-00-02: clients are told by address, and no lease`, `client "Kids": blocked_services`, `client "Kids": ignore_querylog`,
 		`client "Printer" → identity: addresses`, `client "Phone": no address of it is known`)
 	d := importedNames(t, settings)
-	if diff := cmp.Diff(map[string]resolve.Targets{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
+	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"1.1.1.1", "tls://dns.example", "h3://dns.example/dns-query"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate || d.Names.Block.Answer != filter.NXDomain {
+	if diff := cmp.Diff(setting.OneOrMore[string]{"1.1.1.1", "tls://dns.example", "h3://dns.example/dns-query"}, d.Forward.Upstreams); diff != "" || !d.Forward.Validate || d.Names.Block.Answer != filter.NXDomain {
 		t.Error(diff, d.Forward.Validate, d.Names.Block.Answer)
 	}
-	if diff := cmp.Diff(map[string][]string{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
+	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"lan": {"192.168.1.1", "192.168.1.2"}, "home.arpa": {"192.168.1.1", "192.168.1.2"}}, d.Forward.Routes); diff != "" {
 		t.Error(diff)
 	}
-	wantLines(t, report, "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: not spoken", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "3.txt", "safesearch: true")
+	wantLines(t, report, "upstream [/*.x/]1.2.3.4: routes here", "sdns://AQ: not spoken", "rewrite of old.lan: it is switched off", "rewrite of x.dev.lan", "blocked_services", `"Off", https://f.example/2: it is switched off`, "fetched when the gateway starts", "safesearch: true")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 const diffHelp = `
@@ -24,12 +25,8 @@ func diffLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list diff", "[-format FORMAT] OLD NEW", diffHelp)
 	format := f.String("format", "", "`format` of sources")
 	short := f.Bool("count", false, "show only how many")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 2, 2); status >= 0 {
 		return status
-	}
-	if f.NArg() != 2 {
-		f.Usage()
-		return 2
 	}
 	before, err := entriesOf(ctx, *format, f.Arg(0))
 	if err != nil {
@@ -93,7 +90,7 @@ func openAny(ctx context.Context, format, path string) (*list.File, error) {
 	defer os.RemoveAll(dir)
 	compiled := filepath.Join(dir, "one.list")
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	if _, err := list.Compile(ctx, name, list.Config{Format: format, Path: path}, compiled); err != nil {
+	if _, err := list.Compile(ctx, name, list.Config{Format: format, Path: setting.Source(path)}, compiled); err != nil {
 		return nil, err
 	}
 	return list.Open(compiled)

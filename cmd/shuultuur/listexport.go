@@ -44,7 +44,7 @@ func exportLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list export redis", "[-layout 32|64] [-format FORMAT] LIST...", exportHelp)
 	layout := f.Int("layout", 32, "`bits` of the hash: 32, as others have it, or 64, exact")
 	format := f.String("format", "", "`format` of sources")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
 	if f.NArg() == 0 || *layout != 32 && *layout != 64 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
 )
 
 func TestXXH32(t *testing.T) {
@@ -72,7 +72,7 @@ func TestExportToRedis(t *testing.T) {
 		}
 		key, field := "0x"+digits[:4], digits[4:]
 		m := r.Do(t, "HGET", key, field)
-		if got, err := m.ToString(); err != nil || got != want {
+		if got, err := m.Text(); err != nil || got != want {
 			t.Errorf("layout %s: HGET %s %s is %q, %v; want %q", layout, key, field, got, err, want)
 		}
 		if s := report.String(); !strings.Contains(s, "3 entries written, 0 of them over another") || !strings.Contains(s, "look-ups are wrong") {

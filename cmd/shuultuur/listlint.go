@@ -10,6 +10,7 @@ import (
 
 	"shuultuur/gateway"
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 const lintHelp = `
@@ -24,7 +25,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list lint", "[-config FILE] [NAME...] | -format FORMAT SOURCE...", lintHelp)
 	file := f.String("config", "shuultuur.yaml", "settings `file`")
 	format := f.String("format", "", "`format` of the sources")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
 	lists := map[string]list.Config{}
@@ -35,7 +36,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 			return 2
 		}
 		for _, path := range names {
-			lists[path] = list.Config{Format: *format, Path: path}
+			lists[path] = list.Config{Format: *format, Path: setting.Source(path)}
 		}
 	} else {
 		l, err := gateway.ReadLists(*file)

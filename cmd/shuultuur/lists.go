@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shuultuur/list"
+	"shuultuur/setting"
 )
 
 const listHelp = `
@@ -43,7 +44,7 @@ func lists(ctx context.Context, e env, args []string) int {
 	f.StringVar(&cfg.Category, "category", "", "`category` of every entry")
 	f.StringVar(&cfg.Match, "match", "", "how URLs match: `boundary` or prefix")
 	all := f.Bool("v", false, "print every line that was refused or is odd")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
 	switch {
@@ -66,7 +67,7 @@ func lists(ctx context.Context, e env, args []string) int {
 }
 
 func compileList(ctx context.Context, e env, cfg list.Config, source, file string, all bool) int {
-	cfg.Path = source
+	cfg.Path = setting.Source(source)
 	name := strings.TrimSuffix(filepath.Base(source), filepath.Ext(source))
 	r, err := list.Compile(ctx, name, cfg, file)
 	if err != nil {

@@ -23,14 +23,10 @@ that file, replacing the user's old line.`
 func passwd(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "passwd", "[-file FILE] USER", passwdHelp)
 	file := f.String("file", "", "password `file` to change")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
 	user := f.Arg(0)
-	if f.NArg() != 1 {
-		f.Usage()
-		return 2
-	}
 	if user == "" || strings.ContainsAny(user, ":\r\n\x00") {
 		return fail(e, fmt.Errorf("%q cannot be a user name: it must not be empty nor hold a colon or a line break", user))
 	}

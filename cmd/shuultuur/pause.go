@@ -38,24 +38,24 @@ func resume(ctx context.Context, e env, args []string) int {
 func rest(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
 	f, parse := flags(e, name, usage, help)
 	config := f.String("config", "", "settings `file` of the gateway")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, most); status >= 0 {
 		return status
-	}
-	if f.NArg() > most {
-		f.Usage()
-		return 2
 	}
 	file, _, err := settingsFile(*config)
 	if err != nil {
 		return fail(e, err)
 	}
 	length, who := mean(f.Args())
-	all, err := gateway.Pause(ctx, file, who, length)
+	admin, err := gateway.Client(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	all, err := admin.Pause(ctx, who, length)
 	if err != nil {
 		return fail(e, err)
 	}
 	for _, p := range all {
-		fmt.Fprintf(e.stdout, "filtering rests for %s until %s, %v\n", printable(p.Whom()), p.Until.Local().Format(time.DateTime), time.Until(p.Until).Round(time.Second))
+		fmt.Fprintf(e.stdout, "filtering is paused for %s until %s, %v\n", printable(p.Whom()), p.Until.Local().Format(time.DateTime), time.Until(p.Until).Round(time.Second))
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(e.stdout, "filtering is on for everybody")

@@ -33,12 +33,8 @@ func profileCommand(ctx context.Context, e env, args []string) int {
 		return nil
 	})
 	live := f.Bool("live", false, "draw memory, collector and scheduler every second")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 0); status >= 0 {
 		return status
-	}
-	if f.NArg() > 0 {
-		f.Usage()
-		return 2
 	}
 	if cfg.Dir == "" {
 		cfg.Dir = "profile-" + time.Now().Format("20060102-150405")

@@ -19,7 +19,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/gateway"
 	"shuultuur/load"
-	"shuultuur/load/replay"
+	"shuultuur/replay"
 )
 
 const replayHelp = `
@@ -43,6 +43,9 @@ of three things:
     counts requests, distinct URLs, hosts and bytes. Logs with more URLs than
     memory holds are sorted in the temporary folder.
 
+  shuultuur replay pcap -rules FILE CAPTURE...
+    tries signature rules on captures of packets; "replay pcap -h" says more.
+
 Lines that cannot be read are counted and the first of them shown.`
 
 // replayFlags are the flags of replay as they were given.
@@ -60,10 +63,13 @@ type replayFlags struct {
 }
 
 func replayCommand(ctx context.Context, e env, args []string) int {
+	if len(args) > 0 && args[0] == "pcap" {
+		return replayPcap(ctx, e, args[1:])
+	}
 	var r replayFlags
 	f, parse := flags(e, "replay", "[flags] [FILE...]", replayHelp)
 	r.define(f)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
 	r.source.Files, r.source.Stdin = f.Args(), e.stdin
@@ -169,10 +175,12 @@ func (r *replayFlags) run(ctx context.Context, e env) error {
 	if err != nil {
 		return err
 	}
+	write := x.Text
 	if r.asJSON {
-		return x.JSON(e.stdout)
+		write = x.JSON
 	}
-	return x.Text(e.stdout)
+	in := r.source.Input()
+	return errors.Join(write(e.stdout), in.Whole())
 }
 
 // entries opens the files, or the record that the old settings keep, or the
@@ -329,7 +337,7 @@ func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge,
 			groups[m] = append(groups[m], name)
 		}
 	}
-	engine, closeEngine, err := gateway.Explain(ctx, config)
+	engine, closeEngine, err := explain(ctx, config)
 	if err != nil {
 		return replay.Judge{}, nil, err
 	}

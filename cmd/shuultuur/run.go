@@ -1,17 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
+	"shuultuur/admin"
+	"shuultuur/atomicfile"
 	"shuultuur/gateway"
 )
 
@@ -21,27 +28,27 @@ flight are finished and all events written. SIGHUP takes changed settings and
 lists into use, as does a change of a file by itself; a file with mistakes
 changes nothing.
 
-Without -config it uses shuultuur.yaml in this folder, or else writes the
+Without FILE it uses shuultuur.yaml in this folder, or else writes the
 starter settings into data/starter and uses them.`
 
 func run(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "run", "[-config FILE] [-keylog FILE] [-cores]", runHelp)
+	f, parse := flags(e, "run", "[-keylog FILE] [-cores] [FILE]", runHelp)
 	config := f.String("config", "", "settings `file`")
 	keys := f.String("keylog", "", "write the keys of intercepted connections to `file`, with which all of them can be read: for debugging alone")
 	cores := f.Bool("cores", false, "let a crash leave a core file, with the keys of the root and of connections in it")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 1); status >= 0 {
 		return status
-	}
-	if f.NArg() > 0 {
-		f.Usage()
-		return 2
 	}
 	if !*cores {
 		if err := noCores(); err != nil {
 			return fail(e, fmt.Errorf("keeping keys out of core files (-cores goes without): %w", err))
 		}
 	}
-	file, starter, err := settingsFile(*config)
+	given, err := oneFile(*config, f.Arg(0))
+	if err != nil {
+		return fail(e, err)
+	}
+	file, starter, err := settingsFile(given)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -62,6 +69,7 @@ func run(ctx context.Context, e env, args []string) int {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
+	boss := newSupervisor()
 	reloads := make(chan struct{})
 	rctx, stop := context.WithCancel(ctx)
 	go func() {
@@ -71,7 +79,9 @@ func run(ctx context.Context, e env, args []string) int {
 			case <-rctx.Done():
 				return
 			case <-hangup:
+				_ = boss.tell("RELOADING=1")
 				g.Hangup(rctx)
+				_ = boss.tell("READY=1")
 			}
 		}
 	}()
@@ -79,7 +89,12 @@ func run(ctx context.Context, e env, args []string) int {
 	if starter {
 		welcome(e, g, file)
 	}
+	if err := boss.tell("READY=1\nSTATUS=serving " + g.ProxyAddr()); err != nil {
+		log.Warn(err.Error())
+	}
+	go boss.watch(rctx, func() bool { return accepts(rctx, g.ProxyAddr()) })
 	err = g.Run(ctx)
+	_ = boss.tell("STOPPING=1")
 	stop()
 	<-reloads
 	if err != nil {
@@ -101,14 +116,14 @@ func settingsFile(config string) (file string, starter bool, err error) {
 		return "", false, err
 	}
 	dir := filepath.Join("data", "starter")
-	if err := gateway.WriteStarter(dir); err != nil {
+	if err := writeStarter(dir); err != nil {
 		return "", false, fmt.Errorf("writing the starter settings: %w", err)
 	}
 	return filepath.Join(dir, here), true, nil
 }
 
 func welcome(e env, g *gateway.Gateway, file string) {
-	fmt.Fprintf(e.stdout, `
+	fmt.Fprintf(e.stdout, e.named(`
 Shuultuur is running on the starter settings, %[3]s.
 
 Point a browser's HTTP proxy at %[1]s, or try:
@@ -123,7 +138,7 @@ Point a browser's HTTP proxy at %[1]s, or try:
 "shuultuur demo" needs no internet. "shuultuur init DIR" writes these settings
 where you want to change them. Ctrl-C ends.
 
-`, g.ProxyAddr(), g.AdminAddr(), file, digAddr(g))
+`), g.ProxyAddr(), g.AdminAddr(), file, digAddr(g))
 }
 
 // digAddr is where names are asked for, as dig(1) takes it.
@@ -134,24 +149,74 @@ func quiet(e env) *slog.Logger {
 }
 
 const checkHelp = `
-Reads the settings and every file they name, compiles the lists, and names each
-mistake by file, line and key. Nothing is started and nothing that runs is
-touched. The exit status is 0 when the gateway could start with them.`
+Reads the settings in FILE (shuultuur.yaml when left out) and every file they
+name, compiles the lists, and names each mistake by file, line and key. Nothing
+is started and nothing that runs is touched. The exit status is 0 when the
+gateway could start with them.
+
+With -running it asks instead whether the gateway of these settings runs and
+accepts connections, as health checks do.`
 
 func check(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "check", "[-config FILE]", checkHelp)
-	config := f.String("config", "shuultuur.yaml", "settings `file`")
-	if status := parse(args); status >= 0 {
+	f, parse := flags(e, "check", "[-running] [-config FILE | FILE]", checkHelp)
+	config := f.String("config", "", "settings `file`")
+	running := f.Bool("running", false, "ask whether the gateway runs")
+	if status := parse(args, 0, 1); status >= 0 {
 		return status
 	}
-	engine, closeEngine, err := gateway.Explain(ctx, *config)
+	file, err := oneFile(*config, f.Arg(0))
 	if err != nil {
-		fmt.Fprintln(e.stderr, err)
+		return fail(e, err)
+	}
+	file = cmp.Or(file, "shuultuur.yaml")
+	if *running {
+		return checkRunning(ctx, e, file)
+	}
+	engine, closeEngine, err := gateway.Explain(ctx, file)
+	if err != nil {
+		fmt.Fprintln(e.stderr, e.named(err.Error()))
 		return 1
 	}
 	defer closeEngine()
 	engine.Print(e.stdout)
-	fmt.Fprintf(e.stdout, "%s: good\n", *config)
+	fmt.Fprintf(e.stdout, "%s: good\n", file)
+	return 0
+}
+
+// oneFile is the settings file that is named by the flag or as an argument.
+func oneFile(flag, arg string) (string, error) {
+	if flag != "" && arg != "" && flag != arg {
+		return "", fmt.Errorf("two settings files, %q and %q: name one", flag, arg)
+	}
+	return cmp.Or(flag, arg), nil
+}
+
+// checkRunning asks the admin address of the gateway; one that has none is
+// reached at the first address of its proxy.
+func checkRunning(ctx context.Context, e env, file string) int {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
+	defer cancel()
+	running, err := gateway.Client(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	_, err = running.Pause(ctx, "", "")
+	if errors.Is(err, admin.ErrOff) {
+		s, failed := gateway.Read(file)
+		if failed != nil {
+			return fail(e, failed)
+		}
+		err = nil
+		for _, a := range s.Listen.Proxy {
+			if !accepts(ctx, string(a)) {
+				err = fmt.Errorf("nothing accepts connections at %s", a)
+			}
+		}
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintln(e.stdout, "the gateway runs")
 	return 0
 }
 
@@ -160,18 +225,42 @@ Writes the starter settings with their lists and phrases into DIR, for you to
 change. Files that are there already stay as they are.`
 
 func initialise(_ context.Context, e env, args []string) int {
-	f, parse := flags(e, "init", "DIR", initHelp)
-	if status := parse(args); status >= 0 {
+	f, parse := flags(e, "init", "[-data DIR] DIR", initHelp)
+	data := f.String("data", "", "`folder` for what the program writes, if not data beside the settings")
+	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	if f.NArg() != 1 {
-		f.Usage()
-		return 2
-	}
-	if err := gateway.WriteStarter(f.Arg(0)); err != nil {
+	file := filepath.Join(f.Arg(0), "shuultuur.yaml")
+	_, there := os.Stat(file)
+	if err := writeStarter(f.Arg(0)); err != nil {
 		return fail(e, err)
 	}
-	file := filepath.Join(f.Arg(0), "shuultuur.yaml")
-	fmt.Fprintf(e.stdout, "wrote %s; start with: shuultuur run -config %s\n", file, file)
+	if *data != "" && errors.Is(there, fs.ErrNotExist) {
+		if err := setData(file, *data); err != nil {
+			return fail(e, err)
+		}
+	}
+	fmt.Fprintf(e.stdout, e.named("wrote %s; start with: shuultuur run %s\n"), file, file)
 	return 0
+}
+
+// setData names the folder for data in settings just written.
+func setData(file, dir string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text = bytes.Replace(text, []byte("data: ./data "), []byte("data: "+strconv.Quote(dir)+" "), 1)
+	return atomicfile.WriteBytes(file, 0o644, text)
+}
+
+// accepts says whether a connection to addr comes about.
+func accepts(ctx context.Context, addr string) bool {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }

@@ -13,23 +13,24 @@ import (
 
 	"shuultuur/gateway"
 	"shuultuur/list"
+	"shuultuur/list/collection"
 	"shuultuur/list/source"
-	"shuultuur/load/replay"
+	"shuultuur/replay"
 )
 
 // listCommands are the subcommands of list that have flags of their own: most
 // are about the lists of the settings.
 func listCommands() []command {
 	return []command{
-		{"update", "[-config FILE] [NAME...]", updateHelp, updateLists},
-		{"catalogue", "[WORD]", catalogueHelp, showCatalogue},
-		{"history", "[-config FILE] [NAME...]", historyHelp, listHistory},
-		{"rollback", "[-config FILE] NAME", rollbackHelp, rollbackList},
-		{"stats", "[-config FILE] [NAME...]", statsHelp, listStats},
-		{"search", "[-config FILE] HOST|URL", searchHelp, searchLists},
-		{"lint", "[-config FILE | -format FORMAT SOURCE...] [NAME...]", lintHelp, lintLists},
-		{"diff", "[-format FORMAT] OLD NEW", diffHelp, diffLists},
-		{"export", "redis [-layout 32|64] [-format FORMAT] LIST...", exportHelp, exportLists},
+		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: updateLists},
+		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue},
+		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listHistory},
+		{name: "rollback", args: "[-config FILE] NAME", what: rollbackHelp, run: rollbackList},
+		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: listStats},
+		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: searchLists},
+		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: lintLists},
+		{name: "diff", args: "[-format FORMAT] OLD NEW", what: diffHelp, run: diffLists},
+		{name: "export", args: "redis [-layout 32|64] [-format FORMAT] LIST...", what: exportHelp, run: exportLists},
 	}
 }
 
@@ -64,18 +65,14 @@ func withConfig(e env, name string, args []string, least, most int) (config stri
 	c := all[slices.IndexFunc(all, func(c command) bool { return c.name == name })]
 	f, parse := flags(e, "list "+name, c.args, c.what)
 	file := f.String("config", "shuultuur.yaml", "settings `file`")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, least, most); status >= 0 {
 		return "", nil, status
-	}
-	if f.NArg() < least || f.NArg() > most {
-		f.Usage()
-		return "", nil, 2
 	}
 	return *file, f.Args(), -1
 }
 
 func updateLists(ctx context.Context, e env, args []string) int {
-	config, names, status := withConfig(e, "update", args, 0, 1000)
+	config, names, status := withConfig(e, "update", args, 0, -1)
 	if status >= 0 {
 		return status
 	}
@@ -104,7 +101,7 @@ func updateLists(ctx context.Context, e env, args []string) int {
 }
 
 // updateList updates one list, with a progress bar for somebody who looks on.
-func updateList(ctx context.Context, e env, f *gateway.Lists, name string, live bool) (source.Change, error) {
+func updateList(ctx context.Context, e env, f *collection.View, name string, live bool) (source.Change, error) {
 	if !live {
 		return f.Update(ctx, name)
 	}
@@ -125,7 +122,7 @@ func updateList(ctx context.Context, e env, f *gateway.Lists, name string, live 
 
 func showCatalogue(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "list catalogue", "[WORD]", catalogueHelp)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 1); status >= 0 {
 		return status
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 8, 2, ' ', 0)
@@ -248,7 +245,7 @@ func searchLists(_ context.Context, e env, args []string) int {
 	found := false
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		var said strings.Builder
-		if status := lookUp(env{e.stdin, &said, e.stderr}, files[name], wanted); status == 0 {
+		if status := lookUp(env{stdin: e.stdin, stdout: &said, stderr: e.stderr}, files[name], wanted); status == 0 {
 			found = true
 			for line := range strings.Lines(said.String()) {
 				fmt.Fprintf(e.stdout, "%s: %s", name, line)

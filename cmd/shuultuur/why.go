@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,13 +25,14 @@ const whyHelp = `
 Says what the gateway would do with URL, and why: every finding with the list
 or phrase file and line that gave it, and the rule that decided. Nothing is
 fetched: give the page as FILE ("-" for standard input) to have its text judged
-as well. Without -config the starter settings answer.
+as well. Without -config the settings are those that "shuultuur run" would
+take: shuultuur.yaml in this folder, or else the starter settings.
 
 With -dns, NAME is a name that a client asks the name server for, and what the
 name server would answer is said too, as far as it would not have to ask others.
 
-Where the client's policy has quotas, the gateway that runs with these settings
-is asked at its admin address what is left of them.
+The gateway that runs with these settings, if there is one, is asked at its
+admin address what is paused and what is left of quotas.
 
 An https URL is judged by its host alone, as the gateway does with a tunnel it
 does not look into; where the client's policy says decrypt, it is judged whole.
@@ -50,6 +51,9 @@ type explanation struct {
 	Rule     string           `json:"rule"`
 	Stage    string           `json:"stage"` // the last one that was judged
 	Findings []filter.Finding `json:"findings"`
+	Settings string           `json:"settings"`          // the file that answers
+	Refused  string           `json:"refused,omitempty"` // why the proxy would not connect, whatever the verdict
+	Paused   string           `json:"paused,omitempty"`  // for whom the running gateway pauses filtering, and until when
 	Learned  bool             `json:"learned"`
 	Edits    []edit           `json:"edits,omitempty"`
 	Taken    float64          `json:"taken_us"` // microseconds in the decider
@@ -98,7 +102,7 @@ func why(ctx context.Context, e env, args []string) int {
 	var q question
 	var asJSON bool
 	f, parse := flags(e, "why", "[flags] URL [FILE] | -dns NAME", whyHelp)
-	f.StringVar(&q.config, "config", "", "settings `file` (default the starter settings)")
+	f.StringVar(&q.config, "config", "", "settings `file` (default shuultuur.yaml, else the starter settings)")
 	f.StringVar(&q.as, "as", "", "judge by this `policy`, whoever asks")
 	f.StringVar(&q.client, "client", "127.0.0.1", "`address` of the client that asks")
 	f.StringVar(&q.user, "user", "", "`name` of the user who asks")
@@ -109,7 +113,7 @@ func why(ctx context.Context, e env, args []string) int {
 	f.StringVar(&q.referer, "referer", "", "Referer `URL` of the request")
 	f.StringVar(&q.agent, "agent", "", "User-Agent of the request")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, 2); status >= 0 {
 		return status
 	}
 	if q.dns != "" && f.NArg() == 0 {
@@ -158,11 +162,12 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 			return nil, err
 		}
 	}
-	engine, closeEngine, err := gateway.Explain(ctx, q.config)
+	engine, closeEngine, err := explain(ctx, q.config)
 	if err != nil {
 		return nil, err
 	}
 	defer closeEngine()
+	paused := engine.AskPauses(ctx)
 	d, err := engine.As(q.as)
 	if err != nil {
 		return nil, err
@@ -185,6 +190,13 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
 	x.quotaLeft = leftOf(ctx, engine, t)
+	x.Settings = cmp.Or(usualFile(q.config), "the starter settings")
+	if len(paused) > 0 && t.Verdict.After > 0 {
+		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
+	}
+	if err := engine.Reachable(t); err != nil && !t.Verdict.Final() {
+		x.Refused, x.Action = err.Error(), "refused"
+	}
 	for _, c := range t.Verdict.Edits {
 		x.Edits = append(x.Edits, edit{[...]string{"header", "query", "connect to"}[c.Kind%3], c.Name, c.Value})
 	}
@@ -208,7 +220,7 @@ func (q question) judge(ctx context.Context, d filter.Decider, t *filter.Transac
 			t.Response = q.response(page)
 		case filter.ResponseBody:
 			t.Body = new(content.Body)
-			t.Body.Reset(t.Response.Get("Content-Type"), nil, content.Limits{})
+			t.Body.Reset(t.Content(), content.Limits{})
 			defer t.Body.Release()
 			t.Body.Append(page)
 			t.Body.Finish()
@@ -223,57 +235,76 @@ func (q question) judge(ctx context.Context, d filter.Decider, t *filter.Transac
 	return t.Last
 }
 
+// transaction builds what the proxy would build of a request for q.url. The
+// proxy's parser reads the request, so that why accepts what the proxy does.
 func (q question) transaction() (*filter.Transaction, error) {
-	raw := q.url
+	raw, _, _ := strings.Cut(q.url, "#") // browsers keep the fragment to themselves
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not an http or https URL", q.url)
 	}
 	addr, err := netip.ParseAddr(q.client)
 	if err != nil {
 		return nil, fmt.Errorf("-client %q is not an address", q.client)
 	}
-	port := 80
-	if u.Scheme == "https" {
-		port = 443
+	r, err := q.request(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not an http or https URL: %w", q.url, err)
 	}
-	if p := u.Port(); p != "" {
-		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
-			return nil, fmt.Errorf("%q: %q is not a port", q.url, p)
-		}
-	}
-	if u.Path == "" {
-		u.Path = "/"
-	}
-	u.Fragment = ""
 	t := &filter.Transaction{
 		ID: "why", Start: time.Now(), Proto: filter.HTTP,
-		Client: filter.Client{Addr: addr.Unmap(), User: q.user},
-		Host:   strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), Port: uint16(port),
-		URL: u.String(),
+		Client:  filter.Client{Addr: addr.Unmap(), User: q.user},
+		Host:    strings.TrimSuffix(strings.ToLower(string(r.Host)), "."),
+		Port:    r.Port,
+		Request: r,
 	}
+	usual := uint16(80)
+	if r.Scheme == "https" {
+		t.Proto, usual = filter.TLS, 443
+	}
+	if t.Port == 0 {
+		t.Port = usual
+	}
+	if a, err := netip.ParseAddr(t.Host); err == nil {
+		t.Host = a.Unmap().String()
+	}
+	host := t.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if t.Port != usual {
+		host += ":" + strconv.Itoa(int(t.Port))
+	}
+	t.URL = r.Scheme + "://" + host + string(r.Path)
 	if q.groups != "" {
 		t.Client.Groups = strings.Split(q.groups, ",")
 	}
-	if u.Scheme == "https" {
-		t.Proto = filter.TLS
-	}
-	r := &message.Request{
-		Method: q.method, Target: []byte(t.URL), Form: message.Absolute, Scheme: u.Scheme,
-		Host: []byte(u.Hostname()), Port: uint16(port), Path: []byte(u.RequestURI()), Proto: 11,
-	}
-	r.Add("Host", u.Host)
-	if q.agent != "" {
-		r.Add("User-Agent", q.agent)
-	}
-	if q.referer != "" {
-		r.Add("Referer", q.referer)
-	}
-	t.Request = r
 	return t, nil
+}
+
+// request reads the head that a browser would send the proxy for a URL.
+func (q question) request(url string) (*message.Request, error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host := rest
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		host = rest[:i]
+	}
+	scheme = strings.ToLower(scheme)
+	if scheme != "http" && scheme != "https" {
+		return nil, fmt.Errorf("its scheme is %q", scheme)
+	}
+	var head strings.Builder
+	fmt.Fprintf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\n", q.method, url, host)
+	for _, f := range [][2]string{{"User-Agent", q.agent}, {"Referer", q.referer}} {
+		if f[1] != "" {
+			fmt.Fprintf(&head, "%s: %s\r\n", f[0], f[1])
+		}
+	}
+	head.WriteString("\r\n")
+	r := new(message.Request)
+	if err := message.NewReader(strings.NewReader(head.String()), head.Len()+1, head.Len()+1).ReadRequest(r); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // response makes the head that an origin would have sent with the page.
@@ -324,6 +355,13 @@ func (x *explanation) print(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "  rule    %s\n", rule)
 	fmt.Fprintf(&b, "  judged  up to the %s\n", x.Stage)
+	if x.Refused != "" {
+		fmt.Fprintf(&b, "  refused %s\n", x.Refused)
+	}
+	if x.Paused != "" {
+		fmt.Fprintf(&b, "  paused  %s\n", x.Paused)
+	}
+	fmt.Fprintf(&b, "  by      %s\n", x.Settings)
 	for _, f := range x.Findings {
 		score := ""
 		if f.Score != 0 {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/dns"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 )
 
 // nameExplanation is what "why -dns -json" prints, as explanation is for a URL.
@@ -47,11 +47,11 @@ func (q question) askName(ctx context.Context) (*nameExplanation, error) {
 		return nil, fmt.Errorf("-client %q is not an address", q.client)
 	}
 	kind := strings.ToUpper(cmp.Or(q.contentType, "A"))
-	typ, err := filter.RecordType(kind)
+	typ, err := dns.Type(kind)
 	if err != nil {
 		return nil, fmt.Errorf("-type: %w", err)
 	}
-	engine, closeEngine, err := gateway.Explain(ctx, q.config)
+	engine, closeEngine, err := explain(ctx, q.config)
 	if err != nil {
 		return nil, err
 	}

@@ -7,37 +7,25 @@ import (
 	"path/filepath"
 	"strings"
 
-	"shuultuur/nameserver/zone"
+	"shuultuur/zone"
 )
 
 // zoneCommands are what "shuultuur zone" has.
 func zoneCommands() []command {
 	return []command{
-		{"check", "[-origin NAME] FILE...", "look at zone files and name every mistake", zoneCheck},
-		{"load", "[flags] FILE...", "put zone files into Redis", zoneLoad},
-		{"export", "[flags] [ORIGIN...]", "print zones in Redis as zone files", zoneExport},
-		{"import", "CONFIG.json", "make settings of those of redins or z42", zoneImport},
-		{"keygen", "[-dir DIR] ZONE", "make the keys that sign a zone", zoneKeygen},
-		{"roll", "[-dir DIR] ZONE", "change the key that the parent knows", zoneRoll},
-		{"ds", "KEY...", "print the DS records for the parent zone", zoneDS},
-		{"sign", "-key KEY ZONE FILE", "sign a zone file and print it", zoneSign},
+		{name: "check", args: "[-origin NAME] FILE...", what: "look at zone files and name every mistake", run: zoneCheck},
+		{name: "load", args: "[flags] FILE...", what: "put zone files into Redis", run: zoneLoad},
+		{name: "export", args: "[flags] [ORIGIN...]", what: "print zones in Redis as zone files", run: zoneExport},
+		{name: "import", args: "CONFIG.json", what: "make settings of those of redins or z42", run: zoneImport},
+		{name: "keygen", args: "[-dir DIR] ZONE", what: "make the keys that sign a zone", run: zoneKeygen},
+		{name: "roll", args: "[-dir DIR] ZONE", what: "change the key that the parent knows", run: zoneRoll},
+		{name: "ds", args: "KEY...", what: "print the DS records for the parent zone", run: zoneDS},
+		{name: "sign", args: "-key KEY ZONE FILE", what: "sign a zone file and print it", run: zoneSign},
 	}
 }
 
 func zoneCommand(ctx context.Context, e env, args []string) int {
-	var help strings.Builder
-	for _, c := range zoneCommands() {
-		if len(args) > 0 && c.name == args[0] {
-			return c.run(ctx, e, args[1:])
-		}
-		fmt.Fprintf(&help, "%-8s %-24s %s\n", c.name, c.args, c.what)
-	}
-	f, parse := flags(e, "zone", "COMMAND [arguments]", help.String())
-	if status := parse(args); status >= 0 {
-		return status
-	}
-	f.Usage()
-	return 2
+	return group(ctx, e, "zone", "Reads, checks, signs and stores zone files.", zoneCommands(), args)
 }
 
 const zoneCheckHelp = `
@@ -49,7 +37,7 @@ status is 1 when there is an error.`
 func zoneCheck(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone check", "[-origin NAME] FILE...", zoneCheckHelp)
 	origin := f.String("origin", "", "`name` of the zone")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
 	if f.NArg() == 0 || *origin != "" && f.NArg() > 1 {

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"shuultuur/nameserver/zone"
-	"shuultuur/nameserver/zone/sign"
+	"shuultuur/setting"
+	"shuultuur/zone"
+	"shuultuur/zone/sign"
 )
 
 const zoneKeygenHelp = `
@@ -23,12 +24,8 @@ func zoneKeygen(_ context.Context, e env, args []string) int {
 	dir := f.String("dir", ".", "`folder` for the files")
 	algorithm := f.String("algorithm", "ecdsap256sha256", strings.Join(sign.Algorithms(), " or "))
 	csk := f.Bool("csk", false, "one key for everything")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, 1); status >= 0 {
 		return status
-	}
-	if f.NArg() != 1 {
-		f.Usage()
-		return 2
 	}
 	kinds := []bool{true, false}
 	if *csk {
@@ -55,12 +52,8 @@ either of its two files.`
 
 func zoneDS(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone ds", "KEY...", zoneDSHelp)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, -1); status >= 0 {
 		return status
-	}
-	if f.NArg() == 0 {
-		f.Usage()
-		return 2
 	}
 	var keys []*sign.Key
 	alone := true // no key signs others: each does everything
@@ -93,7 +86,7 @@ func zoneRoll(_ context.Context, e env, args []string) int {
 	dir := f.String("dir", ".", "`folder` of the keys")
 	seen := f.Bool("ds-seen", false, "the parent has the DS record of the new key, and no longer that of the old one")
 	status := f.Bool("status", false, "begin nothing, and say what a change that was begun waits for")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
 	if f.NArg() != 1 || *seen && *status {
@@ -132,11 +125,11 @@ func zoneSign(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone sign", "-key KEY [-key KEY] [-denial nsec|nsec3] ZONE FILE", zoneSignHelp)
 	var c sign.Config
 	f.Func("key", "key `file`, or a folder with those of the zone", func(s string) error {
-		c.Keys = append(c.Keys, s)
+		c.Keys = append(c.Keys, setting.Source(s))
 		return nil
 	})
 	f.StringVar(&c.Denial, "denial", sign.NSEC, "how what is not there is denied: nsec or nsec3")
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}
 	if f.NArg() != 2 || !slices.Contains([]string{sign.NSEC, sign.NSEC3}, c.Denial) {

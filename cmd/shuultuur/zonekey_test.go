@@ -13,7 +13,7 @@ func TestZoneKeysAreMadeAndUsed(t *testing.T) {
 	call := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if got := dispatch(t.Context(), env{strings.NewReader(""), &out, &errs}, append([]string{"zone"}, args...)); got != want {
+		if got := dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, append([]string{"zone"}, args...)); got != want {
 			t.Fatalf("zone %s: status %d, want %d\n%s", strings.Join(args, " "), got, want, &errs)
 		}
 		return out.String()

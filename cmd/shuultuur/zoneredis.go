@@ -1,23 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/miekg/dns"
-
-	"shuultuur/nameserver/zone"
-	"shuultuur/nameserver/zone/redins"
-	"shuultuur/state"
+	"shuultuur/dns"
+	"shuultuur/redis"
+	"shuultuur/zone"
+	"shuultuur/zone/redins"
 )
 
 const zoneLoadHelp = `
@@ -65,14 +61,14 @@ func (r redisFlags) open() (store *redins.Store, closing func(), err error) {
 		return nil, nil, err
 	}
 	settings.Prefix = *r.prefix
-	if store, err = redins.Open(settings, ".", schema, *r.suffix); err != nil {
+	if store, err = redins.Open(context.Background(), settings, schema, *r.suffix); err != nil {
 		return nil, nil, err
 	}
 	return store, store.Client.Close, nil
 }
 
-func redisSettings(at string) (state.Redis, error) {
-	s := state.Redis{Password: os.Getenv("REDISCLI_AUTH")}
+func redisSettings(at string) (redis.Config, error) {
+	s := redis.Config{Password: os.Getenv("REDISCLI_AUTH")}
 	if !strings.Contains(at, "://") {
 		s.Addresses = []string{at}
 		return s, nil
@@ -99,7 +95,7 @@ func redisSettings(at string) (state.Redis, error) {
 		}
 	}
 	if u.Scheme == "rediss" {
-		s.TLS = &state.TLS{}
+		s.TLS = &redis.TLS{}
 	}
 	return s, nil
 }
@@ -109,7 +105,7 @@ func zoneLoad(ctx context.Context, e env, args []string) int {
 	origin := f.String("origin", "", "`name` of the zone")
 	force := f.Bool("force", false, "replace what a file cannot hold, too")
 	from := addRedisFlags(f)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, -1); status >= 0 {
 		return status
 	}
 	if f.NArg() == 0 || *origin != "" && f.NArg() > 1 {
@@ -150,7 +146,7 @@ func zoneLoad(ctx context.Context, e env, args []string) int {
 }
 
 func loadZone(ctx context.Context, e env, store *redins.Store, z *zone.Zone, force bool) error {
-	if old, _, err := store.Read(ctx, dns.CanonicalName(z.Origin), 1); err == nil && !force {
+	if old, _, err := store.Read(ctx, canonical(z.Origin), 1); err == nil && !force {
 		if n := len(old.Choices) + len(old.Aliases); n > 0 {
 			return fmt.Errorf("zone %s in Redis chooses among addresses or has ANAMEs at %d names, which a file cannot hold; -force replaces it", old.Origin, n)
 		}
@@ -168,7 +164,7 @@ func zoneExport(ctx context.Context, e env, args []string) int {
 	to := f.String("to", "", "`folder` to write a file for each zone to, as ORIGIN.zone; default standard output")
 	ttl := f.Uint("ttl", 3600, "TTL in `seconds` of records that have none")
 	from := addRedisFlags(f)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
 	store, closing, err := from.open()
@@ -184,7 +180,7 @@ func zoneExport(ctx context.Context, e env, args []string) int {
 	}
 	status := 0
 	for _, name := range names {
-		z, problems, err := store.Read(ctx, dns.CanonicalName(name), uint32(*ttl))
+		z, problems, err := store.Read(ctx, canonical(name), uint32(*ttl))
 		if err == nil {
 			err = exportZone(e, z, *to)
 		}
@@ -201,7 +197,7 @@ func zoneExport(ctx context.Context, e env, args []string) int {
 
 func exportZone(e env, z *zone.Zone, dir string) (err error) {
 	if dir == "" {
-		return printZone(e.stdout, z)
+		return zone.Write(e.stdout, z)
 	}
 	name := strings.ReplaceAll(strings.TrimSuffix(z.Origin, "."), "/", "_")
 	if name == "" {
@@ -216,43 +212,23 @@ func exportZone(e env, z *zone.Zone, dir string) (err error) {
 			err = closing
 		}
 	}()
-	return printZone(out, z)
+	return zone.Write(out, z)
 }
 
-// printZone writes a zone as a file, the SOA first.
-func printZone(w io.Writer, z *zone.Zone) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "$ORIGIN %s\n", z.Origin)
-	records := slices.Clone(z.Records)
-	slices.SortStableFunc(records, func(x, y dns.RR) int {
-		first := func(rr dns.RR) int {
-			if rr.Header().Rrtype == dns.TypeSOA {
-				return 0
-			}
-			return 1
-		}
-		return first(x) - first(y)
-	})
-	for _, rr := range records {
-		fmt.Fprintln(b, rr)
+// canonical is a name of a zone in lower case with the final dot. What is no
+// name is returned as it is: no zone has it.
+func canonical(name string) string {
+	wire, err := dns.Name(name)
+	if err != nil {
+		return name
 	}
-	for _, c := range z.Choices {
-		fmt.Fprintf(b, "; of the %s records of %s not all are answered, or in another order\n", dns.TypeToString[c.Type], c.Name)
-	}
-	for _, a := range z.Aliases {
-		fmt.Fprintf(b, "; %s ANAME %s\n", a.Name, a.Target)
-	}
-	return b.Flush()
+	return dns.Text(wire)
 }
 
 func zoneImport(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone import", "CONFIG.json", zoneImportHelp)
-	if status := parse(args); status >= 0 {
+	if status := parse(args, 1, 1); status >= 0 {
 		return status
-	}
-	if f.NArg() != 1 {
-		f.Usage()
-		return 2
 	}
 	text, err := os.ReadFile(f.Arg(0))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/nameserver/zone"
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
+	"shuultuur/zone"
 )
 
 const exampleZone = `$TTL 300
@@ -28,7 +28,7 @@ x TYPE65400 \# 2 abcd
 func call(t *testing.T, args ...string) (status int, out, err string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	status = dispatch(t.Context(), env{strings.NewReader(""), &stdout, &stderr}, args)
+	status = dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr}, args)
 	return status, stdout.String(), stderr.String()
 }
 

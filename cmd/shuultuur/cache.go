@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/cache/admission"
+	"shuultuur/cache/simulate"
+	"shuultuur/gateway"
+	"shuultuur/setting"
+)
+
+const cacheHelp = `
+  simulate LOG   say what caches of several sizes would have done with the
+                 requests of a log, and recommend settings
+  look URL       show what is stored for a URL, and what would happen
+  warm FILE      fetch the URLs of a file, one on a line, through the gateway
+  purge KIND X   take out what is stored: of a url, host, tag or category`
+
+func cacheCommand(ctx context.Context, e env, args []string) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "simulate":
+			return cacheSimulate(ctx, e, args[1:])
+		case "look":
+			return cacheLook(ctx, e, args[1:])
+		case "warm":
+			return cacheWarm(ctx, e, args[1:])
+		case "purge":
+			return cachePurge(ctx, e, args[1:])
+		}
+	}
+	f, parse := flags(e, "cache", "simulate|look|warm|purge ...", cacheHelp)
+	if status := parse(args, 0, -1); status >= 0 {
+		return status
+	}
+	f.Usage()
+	return 2
+}
+
+const simulateHelp = `
+Says what a cache would have done with the requests of LOG, "-" for standard
+input: squid's access log, the combined log of web servers, events as JSON
+lines, or a trace of time, object and size; also compressed with gzip. Each
+policy of admission is tried at several sizes beside a plain LRU. The result is
+exact, and logs with many millions of URLs are sorted in files.`
+
+func cacheSimulate(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "cache simulate", "[flags] LOG", simulateHelp)
+	asJSON := f.Bool("json", false, "write JSON")
+	html := f.String("html", "", "write an HTML page with plots to `file`")
+	sizes := f.String("sizes", "", "sizes to try, as a `list`: 1GiB,10GiB; default parts of all bytes")
+	only := f.String("admission", "", "policies to try, as a `list`; default "+strings.Join(admission.Names(), ","))
+	temp := f.String("temp", "", "`folder` for files; default the system's")
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	if f.NArg() != 1 {
+		f.Usage()
+		return 2
+	}
+	o := simulate.Options{Temp: *temp}
+	if *only != "" {
+		o.Policies = strings.Split(*only, ",")
+	}
+	for s := range strings.SplitSeq(*sizes, ",") {
+		if s == "" {
+			continue
+		}
+		var n setting.Size
+		if err := n.UnmarshalText([]byte(s)); err != nil || n <= 0 {
+			return fail(e, fmt.Errorf("-sizes: %q is not a size", s))
+		}
+		o.Sizes = append(o.Sizes, int64(n))
+	}
+	if err := runSimulation(ctx, e, f.Arg(0), o, *asJSON, *html); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+func runSimulation(ctx context.Context, e env, file string, o simulate.Options, asJSON bool, html string) error {
+	in := e.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	t, err := simulate.Read(in, o.Temp)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	r, err := simulate.Run(ctx, t, o)
+	if err != nil {
+		return err
+	}
+	if html != "" {
+		f, err := os.Create(html)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(r.HTML(f), f.Close()); err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		out := json.NewEncoder(e.stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	return r.Table(e.stdout)
+}
+
+func cacheLook(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "cache look", "[-config FILE] [-field \"NAME: VALUE\"] URL", "\nShows what the cache of the running gateway holds for URL, why and how fresh it\nis, and what would happen to a request.")
+	config := f.String("config", "", "settings `file` of the gateway")
+	asJSON := f.Bool("json", false, "write JSON")
+	var fields []string
+	f.Func("field", "`field` of the request, where responses vary by it; may be repeated", func(s string) error { fields = append(fields, s); return nil })
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	if f.NArg() != 1 {
+		f.Usage()
+		return 2
+	}
+	file, _, err := settingsFile(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	admin, err := gateway.Client(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	l, err := admin.CacheLook(ctx, f.Arg(0), fields)
+	if err != nil {
+		return fail(e, err)
+	}
+	if *asJSON {
+		e.stdout.Write(append(l, '\n'))
+		return 0
+	}
+	var shown struct {
+		URL, Where, Part, Age, Fresh, Why, Next string
+		Stored                                  bool
+		Status, Verdicts                        int
+		Since                                   time.Time
+		Bytes                                   int64
+		Varies, Tags, Categories                []string
+		Fields                                  [][]string
+	}
+	if err := json.Unmarshal(l, &shown); err != nil {
+		return fail(e, err)
+	}
+	w := e.stdout
+	fmt.Fprintln(w, printable(shown.URL))
+	if len(shown.Varies) > 0 {
+		fmt.Fprintf(w, "  varies by   %s\n", printable(strings.Join(shown.Varies, ", ")))
+	}
+	if shown.Stored {
+		fmt.Fprintf(w, "  stored      in %s since %s: status %d, %d bytes%s\n", shown.Where, shown.Since.Local().Format(time.DateTime), shown.Status, shown.Bytes, printable(prefixed(", ", shown.Part)))
+		fmt.Fprintf(w, "  age         %s\n  fresh for   %s: %s\n", shown.Age, shown.Fresh, shown.Why)
+		fmt.Fprintf(w, "  verdicts    %d\n", shown.Verdicts)
+		for _, x := range [...]struct {
+			name string
+			list []string
+		}{{"tags", shown.Tags}, {"categories", shown.Categories}} {
+			if len(x.list) > 0 {
+				fmt.Fprintf(w, "  %-11s %s\n", x.name, printable(strings.Join(x.list, ", ")))
+			}
+		}
+		for _, x := range shown.Fields {
+			fmt.Fprintf(w, "    %s\n", printable(strings.Join(x, ": ")))
+		}
+	}
+	fmt.Fprintf(w, "  next        %s\n", shown.Next)
+	if !shown.Stored {
+		return 1
+	}
+	return 0
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+func cachePurge(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "cache purge", "[-config FILE] url|host|tag|category VALUE", "\nTakes out of the cache of the running gateway what is stored of a URL, of a host\nand everything below it, with a tag of the origin, or of hosts in a category.")
+	config := f.String("config", "", "settings `file` of the gateway")
+	if status := parse(args, 2, 2); status >= 0 {
+		return status
+	}
+	if f.NArg() != 2 {
+		f.Usage()
+		return 2
+	}
+	file, _, err := settingsFile(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	admin, err := gateway.Client(file)
+	if err == nil {
+		err = admin.CachePurge(ctx, f.Arg(0), f.Arg(1))
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	fmt.Fprintf(e.stdout, "purged %s %s\n", printable(f.Arg(0)), printable(f.Arg(1)))
+	return 0
+}
+
+func cacheWarm(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "cache warm", "[-config FILE] FILE", "\nFetches the URLs of FILE, \"-\" for standard input, one on a line, through the\ngateway, so that they are stored. Policies judge these requests like any other.")
+	config := f.String("config", "", "settings `file` of the gateway")
+	workers := f.Int("workers", 4, "requests at once")
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	if f.NArg() != 1 || *workers < 1 {
+		f.Usage()
+		return 2
+	}
+	file, _, err := settingsFile(*config)
+	if err != nil {
+		return fail(e, err)
+	}
+	proxy, err := gateway.ProxyURL(file)
+	if err != nil {
+		return fail(e, err)
+	}
+	in := e.stdin
+	if name := f.Arg(0); name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return fail(e, err)
+		}
+		defer file.Close()
+		in = file
+	}
+	w := warmer{env: e, client: &http.Client{Timeout: 10 * time.Minute, Transport: &http.Transport{
+		Proxy: http.ProxyURL(proxy), DisableCompression: true,
+		// The gateway looks at the origin's certificate, and its own is for
+		// this machine: nothing of the answers is used.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}}
+	return w.run(ctx, in, *workers)
+}
+
+// A warmer fetches URLs.
+type warmer struct {
+	env
+	client *http.Client
+	mu     sync.Mutex
+	counts struct{ stored, had, not, failed int }
+}
+
+func (w *warmer) run(ctx context.Context, in io.Reader, workers int) int {
+	urls := make(chan string)
+	var work sync.WaitGroup
+	for range workers {
+		work.Go(func() {
+			for u := range urls {
+				w.fetch(ctx, u)
+			}
+		})
+	}
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() && ctx.Err() == nil {
+		if u := strings.TrimSpace(s.Text()); u != "" && u[0] != '#' {
+			urls <- u
+		}
+	}
+	close(urls)
+	work.Wait()
+	c := w.counts
+	fmt.Fprintf(w.stdout, "stored %d, had %d, cannot be stored %d, failed %d\n", c.stored, c.had, c.not, c.failed)
+	if err := errors.Join(s.Err(), ctx.Err()); err != nil {
+		return fail(w.env, err)
+	}
+	if c.failed > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (w *warmer) fetch(ctx context.Context, u string) {
+	status, err := w.get(ctx, u)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.counts.failed++
+		fmt.Fprintf(w.stderr, "%s: %v\n", printable(u), err)
+	case strings.Contains(status, "; hit"):
+		w.counts.had++
+	case strings.Contains(status, "; stored"):
+		w.counts.stored++
+	default:
+		w.counts.not++
+	}
+}
+
+func (w *warmer) get(ctx context.Context, u string) (status string, err error) {
+	if p, err := url.Parse(u); err != nil || p.Scheme != "http" && p.Scheme != "https" {
+		return "", errors.New("not a URL with http or https")
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return "", err
+	}
+	q.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
+	r, err := w.client.Do(q)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return "", err
+	}
+	if r.StatusCode >= 400 {
+		return "", fmt.Errorf("status %s", r.Status)
+	}
+	return r.Header.Get("Cache-Status"), nil
+}

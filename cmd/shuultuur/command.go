@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"shuultuur/setting"
+)
+
+// A command is one subcommand. run returns the exit status: 0 done, 1 it did
+// not work or the answer is no, 2 the call was wrong. It first declares its
+// flags with [flags] and parses them; help, manual pages and completion are made
+// of what it declares.
+type command struct {
+	name, args, what string
+	run              func(ctx context.Context, env env, args []string) int
+	sub              []command // its own subcommands
+}
+
+// env is what a command may touch of the world, so that tests can stand in.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	program        string     // as it was started, "" for shuultuur
+	describe       func(page) // set while a command is asked what it is; it then does nothing
+}
+
+// A page is what a command says of itself.
+type page struct {
+	name, args, what string
+	flags            *flag.FlagSet
+}
+
+// named is text with the program called as it was started, so that commands in
+// it work as printed.
+func (e env) named(text string) string {
+	if e.program == "" || e.program == "shuultuur" {
+		return text
+	}
+	var pairs []string
+	for _, c := range append(commands(), command{name: "COMMAND"}, command{name: "help"}) {
+		pairs = append(pairs, "shuultuur "+c.name, e.program+" "+c.name)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+func dispatch(ctx context.Context, e env, args []string) int {
+	if len(args) == 0 {
+		usage(e, e.stderr)
+		return 2
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		if len(args) > 1 {
+			return dispatch(ctx, e, append(args[1:], "-h"))
+		}
+		usage(e, e.stdout)
+		return 0
+	case "-version", "--version":
+		args = append([]string{"version"}, args[1:]...)
+	}
+	return choose(ctx, e, "", commands(), args)
+}
+
+// choose runs the command of all that args name.
+func choose(ctx context.Context, e env, group string, all []command, args []string) int {
+	for _, c := range all {
+		if c.name == args[0] {
+			return c.run(ctx, e, args[1:])
+		}
+	}
+	fmt.Fprintf(e.stderr, "%s: there is no command %q%s; \"%s help\" lists them\n",
+		cmp.Or(e.program, "shuultuur"), strings.TrimSpace(group+" "+args[0]), meant(args[0], all), strings.TrimSpace(cmp.Or(e.program, "shuultuur")+" "+group))
+	return 2
+}
+
+// group runs a command of which all are subcommands.
+func group(ctx context.Context, e env, name, what string, all []command, args []string) int {
+	if e.describe == nil && len(args) > 0 {
+		switch first := args[0]; {
+		case first == "help":
+			args[0] = "-h"
+		case !strings.HasPrefix(first, "-"):
+			return choose(ctx, e, name, all, args)
+		}
+	}
+	if e.describe == nil {
+		what = strings.TrimSpace(table(all) + "\n" + strings.TrimSpace(what))
+	}
+	f, parse := flags(e, name, "COMMAND [arguments]", what)
+	if status := parse(args, 0, -1); status >= 0 {
+		return status
+	}
+	f.Usage()
+	return 2
+}
+
+// table lists commands, one a line.
+func table(all []command) string {
+	var b strings.Builder
+	for _, c := range all {
+		fmt.Fprintf(&b, "  %-10s %-24s %s\n", c.name, c.args, c.summary())
+	}
+	return b.String()
+}
+
+// summary is what a command does, in a line.
+func (c command) summary() string {
+	s, _, _ := strings.Cut(strings.Join(strings.Fields(c.what), " "), ". ")
+	return strings.TrimSuffix(s, ".")
+}
+
+// meant is the hint at the command that a misspelt one may be, or "".
+func meant(name string, all []command) string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	if n := setting.Nearest(name, names); n != "" {
+		return fmt.Sprintf("; did you mean %q?", n)
+	}
+	return ""
+}
+
+func usage(e env, w io.Writer) {
+	fmt.Fprintf(w, "Shuultuur filters what a network's people get from the web.\n\nUsage: %s COMMAND [arguments]\n\n%s\n", cmp.Or(e.program, "shuultuur"), table(commands()))
+	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more.\n"))
+}
+
+// A parser parses the arguments of a command: flags may stand anywhere, and
+// what is left must be from count[0] to count[1] arguments, with -1 or without
+// count any number. The status is -1 when the command may go on.
+type parser func(args []string, count ...int) (status int)
+
+// flags returns a flag set for the command called name whose help says what
+// it does, and its parser.
+func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.SetOutput(e.stderr)
+	program := cmp.Or(e.program, "shuultuur")
+	f.Usage = func() {
+		fmt.Fprintf(f.Output(), "Usage: %s %s %s\n\n%s\n", program, name, args, e.named(strings.Trim(what, "\n")))
+		any := false
+		f.VisitAll(func(*flag.Flag) { any = true })
+		if any {
+			fmt.Fprint(f.Output(), "\n")
+			f.PrintDefaults()
+		}
+	}
+	return f, func(a []string, count ...int) int {
+		least, most := 0, -1
+		if len(count) == 2 {
+			least, most = count[0], count[1]
+		}
+		if e.describe != nil {
+			e.describe(page{name, args, what, f})
+			return 0
+		}
+		for _, x := range a {
+			if x == "-h" || x == "-help" || x == "--help" {
+				f.SetOutput(e.stdout)
+			}
+		}
+		switch err := parseAnywhere(f, a); {
+		case errors.Is(err, flag.ErrHelp):
+			return 0
+		case err != nil:
+			return 2
+		}
+		wrong := ""
+		switch n := f.NArg(); {
+		case n < least:
+			wrong = "an argument is missing"
+		case most >= 0 && n > most:
+			wrong = fmt.Sprintf("%q is one argument too many", f.Arg(most))
+		default:
+			return -1
+		}
+		fmt.Fprintf(e.stderr, "%s %s: %s; usage: %[1]s %[2]s %[4]s\n", program, name, wrong, args)
+		return 2
+	}
+}
+
+// parseAnywhere parses flags before, between and behind other arguments. What
+// follows "--" is not a flag.
+func parseAnywhere(f *flag.FlagSet, args []string) error {
+	var plain []string
+	for len(args) > 0 {
+		if err := f.Parse(args); err != nil {
+			return err
+		}
+		left := f.Args()
+		if parsed := len(args) - len(left); parsed > 0 && args[parsed-1] == "--" {
+			plain = append(plain, left...)
+			break
+		}
+		if len(left) == 0 {
+			break
+		}
+		plain, args = append(plain, left[0]), left[1:]
+	}
+	return f.Parse(append([]string{"--"}, plain...))
+}
+
+// fail prints err as the command's answer and returns the status for it.
+func fail(e env, err error) int {
+	fmt.Fprintf(e.stderr, "%s: %v\n", cmp.Or(e.program, "shuultuur"), e.named(err.Error()))
+	return 1
+}

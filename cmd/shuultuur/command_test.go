@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// callAs runs a command and returns its status and output.
+func callAs(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = dispatch(t.Context(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, program: "./filter"}, args)
+	return status, out.String(), errs.String()
+}
+
+func TestFlagsStandAnywhereAndStrayArgumentsAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		args   string
+		status int
+		want   string // in what is printed
+	}{
+		{"version -json", 0, `"version"`},
+		{"--version", 0, "shuultuur "},
+		{"-version -json", 0, `"version"`},
+		{"--help", 0, "Usage: ./filter COMMAND"},
+		{"help check", 0, "Usage: ./filter check"},
+		{"version now", 2, `"now" is one argument too many; usage: ./filter version [-json]`},
+		{"ca install x", 2, `"x" is one argument too many`},
+		{"passwd", 2, "an argument is missing"},
+		{"chekc", 2, `did you mean "check"?`},
+		{"zone chek", 2, `did you mean "check"?`},
+		{"zone", 2, "put zone files into Redis"},
+		{"rules keywords tls.sni -h", 0, "Usage: ./filter rules keywords"},
+		{"completion ksh", 1, "bash, zsh and fish"},
+		{"check a.yaml -config b.yaml", 1, "name one"},
+		{"list catalogue -- -x", 1, `nothing with "-x"`},
+	} {
+		status, out, errs := callAs(t, strings.Fields(tt.args)...)
+		if status != tt.status || !strings.Contains(out+errs, tt.want) {
+			t.Errorf("%s: status %d, want %d; printed %q, want %q in it", tt.args, status, tt.status, out+errs, tt.want)
+		}
+	}
+}
+
+func TestEveryCommandSaysWhatItIs(t *testing.T) {
+	for _, p := range pages(t.Context(), commands(), "") {
+		if p.flags == nil && p.name != "load" {
+			t.Errorf("%s parses no flags when asked what it is", p.name)
+		}
+		if strings.TrimSpace(p.what) == "" {
+			t.Errorf("%s has no help", p.name)
+		}
+	}
+}
+
+func TestCompletionKnowsCommandsAndFlags(t *testing.T) {
+	for shell, line := range map[string]string{"bash": "bash -n", "zsh": "zsh -n", "fish": "fish -n"} {
+		status, out, errs := callAs(t, "completion", shell)
+		if status != 0 || !strings.Contains(out, "catalogue") || !strings.Contains(out, "keylog") {
+			t.Errorf("%s: status %d, %s, %.200s", shell, status, errs, out)
+		}
+		words := strings.Fields(line)
+		if _, err := exec.LookPath(words[0]); err != nil {
+			continue
+		}
+		c := exec.Command(words[0], words[1:]...)
+		c.Stdin = strings.NewReader(out)
+		if text, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v, %s", line, err, text)
+		}
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	_, script, _ := callAs(t, "completion", "bash")
+	got, err := exec.Command(bash, "-c", script+`
+for line in "shuultuur ch" "shuultuur list ca" "shuultuur list lint -f" "shuultuur why -cl"; do
+	read -ra COMP_WORDS <<< "$line"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _shuultuur; echo "${COMPREPLY[*]}"
+done`).CombinedOutput()
+	if want := "check\ncatalogue\n-format\n-client\n"; err != nil || string(got) != want {
+		t.Errorf("bash completes %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestManualPages(t *testing.T) {
+	dir := t.TempDir()
+	if status, _, errs := callAs(t, "man", dir); status != 0 {
+		t.Fatal(errs)
+	}
+	for _, name := range []string{"shuultuur.1", "shuultuur-run.1", "shuultuur-ca-init.1"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !bytes.Contains(text, []byte(".SH NAME")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// settingsIn writes settings into the folder that the test then works in.
+func settingsIn(t *testing.T, text string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("shuultuur.yaml", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhyAnswersForTheSettingsOfThisFolder(t *testing.T) {
+	settingsIn(t, `
+listen: {proxy: "127.0.0.1:8080", admin: off}
+data: data
+policies: [{name: mine, rules: [{name: no, action: block, host: [blocked.example]}]}]
+`)
+	for _, tt := range []struct {
+		url    string
+		status int
+		want   string
+	}{
+		{"http://blocked.example/", 1, "BLOCK"},
+		{"http://other.example/", 0, "policy  mine"},
+		{"http://10.1.2.3/", 1, "10.1.2.3 is in a private network"},
+		{"https://other.example:22/", 1, "tunnels to port 22 are not allowed"},
+		{"http://other.example:8081/", 0, "by      shuultuur.yaml"},
+	} {
+		status, out, errs := callAs(t, "why", tt.url)
+		if status != tt.status || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: status %d, want %d; %s%s, want %q in it", tt.url, status, tt.status, out, errs, tt.want)
+		}
+	}
+	if status, out, errs := callAs(t, "check", "shuultuur.yaml"); status != 0 || !strings.Contains(out, "good") {
+		t.Errorf("check FILE: status %d, %s%s", status, out, errs)
+	}
+}
+
+func TestWhyAndHealthCheckAskTheGatewayThatRuns(t *testing.T) {
+	asked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pause" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`[{"who":"","until":"2199-01-01T00:00:00Z"}]`))
+		}
+	}))
+	defer asked.Close()
+	settingsIn(t, `
+listen: {proxy: "127.0.0.1:8080", admin: "`+strings.TrimPrefix(asked.URL, "http://")+`"}
+data: data
+policies: [{name: mine, rules: [{name: no, action: block, host: [blocked.example]}]}]
+`)
+	if status, out, errs := callAs(t, "why", "http://blocked.example/"); status != 0 || !strings.Contains(out, "paused  until 2") {
+		t.Errorf("status %d, %s%s", status, out, errs)
+	}
+	if status, out, errs := callAs(t, "check", "-running"); status != 0 {
+		t.Errorf("the gateway answers: status %d, %s%s", status, out, errs)
+	}
+	asked.Close()
+	if status, _, _ := callAs(t, "check", "-running"); status != 1 {
+		t.Errorf("no gateway answers: status %d", status)
+	}
+}

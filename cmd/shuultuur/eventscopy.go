@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/dansguardian"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/postgres"
+	"shuultuur/event/sqlite"
+	"shuultuur/event/squid"
+)
+
+const eventsCopyHelp = `
+Copies the rows of one store to another, oldest first. FROM and TO are a kind
+and a file:
+
+  shuultuur events copy sqlite:data/events.db jsonl:events.jsonl
+  shuultuur events copy jsonl:events.jsonl sqlite:new.db
+
+FROM is sqlite, jsonl or postgres (postgres://USER@HOST/DATABASE), and may be in
+use. TO is one of these, squid or dansguardian, and must not exist or be empty: to copy twice would double the
+rows. FILTER says which rows are wanted, as for "shuultuur events".`
+
+// copyRows is how many rows are written at once.
+const copyRows = 10_000
+
+// forever keeps rows of any age: the settings of the gateway that will use the
+// record say how long.
+const forever = 200 * 365 * 24 * time.Hour
+
+func eventsCopy(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "events copy", "FROM TO [FILTER]", eventsCopyHelp)
+	if status := parse(filterLast(f, args), 0, -1); status >= 0 {
+		return status
+	}
+	if f.NArg() < 2 {
+		return fail(e, errors.New("from which store to which? write FROM and TO, such as sqlite:events.db jsonl:events.jsonl"))
+	}
+	filter, err := event.ParseFilter(strings.Join(f.Args()[2:], " "), time.Now())
+	if err != nil {
+		return fail(e, fmt.Errorf("filter: %w", err))
+	}
+	n, err := copyEvents(ctx, f.Arg(0), f.Arg(1), filter)
+	if err != nil {
+		return fail(e, fmt.Errorf("copy events, %d rows are copied: %w", n, err))
+	}
+	fmt.Fprintf(e.stdout, "%d rows copied\n", n)
+	return 0
+}
+
+func copyEvents(ctx context.Context, from, to string, filter event.Filter) (n int, err error) {
+	source, err := openSource(from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	target, err := openTarget(ctx, to)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	rows := make([]event.Row, 0, copyRows)
+	for row, err := range source.Query(ctx, filter, event.Page{}) {
+		if err != nil {
+			return n, err
+		}
+		if rows = append(rows, row); len(rows) < copyRows {
+			continue
+		}
+		if err := target.Write(ctx, rows); err != nil {
+			return n, err
+		}
+		n += len(rows)
+		rows = rows[:0]
+	}
+	if len(rows) == 0 {
+		return n, nil
+	}
+	if err := target.Write(ctx, rows); err != nil {
+		return n, err
+	}
+	return n + len(rows), nil
+}
+
+// kindAndFile takes a store of the command line apart.
+func kindAndFile(s string) (kind, file string, err error) {
+	kind, file, ok := strings.Cut(s, ":")
+	if !ok || file == "" {
+		return "", "", fmt.Errorf("%q is not a store: write its kind and its file, such as sqlite:events.db, or postgres://user@host/database", s)
+	}
+	return kind, file, nil
+}
+
+// A rowSource is a store that can be asked.
+type rowSource interface {
+	event.Reader
+	io.Closer
+}
+
+// lines is a file of JSON lines, which needs no closing.
+type lines struct{ jsonl.Reader }
+
+func (lines) Close() error { return nil }
+
+func openSource(s string) (rowSource, error) {
+	kind, file, err := kindAndFile(s)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "sqlite":
+		return sqlite.OpenReader(file)
+	case "postgres":
+		return postgres.Open(s, forever, postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+	case "jsonl":
+		return lines{jsonl.Reader(file)}, nil
+	}
+	return nil, fmt.Errorf("%q cannot be read: the stores that can are sqlite, jsonl and postgres", s)
+}
+
+// openTarget opens a store that has no rows yet.
+func openTarget(ctx context.Context, s string) (event.Store, error) {
+	kind, file, err := kindAndFile(s)
+	if err != nil {
+		return nil, err
+	}
+	open := map[string]func() (event.Store, error){
+		"sqlite": func() (event.Store, error) { return sqlite.Open(file, forever) },
+		"jsonl":  func() (event.Store, error) { return jsonl.Open(file) },
+		"postgres": func() (event.Store, error) {
+			return postgres.Open(s, forever, postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		},
+		"squid":        func() (event.Store, error) { return squid.Open(file) },
+		"dansguardian": func() (event.Store, error) { return dansguardian.Open(file) },
+	}[kind]
+	if open == nil {
+		return nil, fmt.Errorf("%q is not a store: its kind is one of sqlite, jsonl, postgres, squid and dansguardian", s)
+	}
+	if info, err := os.Stat(file); err == nil && info.Size() > 0 && kind != "sqlite" { // the kind that says itself whether it has rows
+		return nil, fmt.Errorf("%q has rows already: name a new file", s)
+	}
+	store, err := open()
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := store.(event.Reader); ok {
+		for _, err := range r.Query(ctx, event.Filter{}, event.Page{Limit: 1}) {
+			if err == nil {
+				err = fmt.Errorf("%q has rows already: name a new file", s)
+			}
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	return store, nil
+}

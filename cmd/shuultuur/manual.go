@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"shuultuur/atomicfile"
+)
+
+// pages returns the pages of commands and, behind each, of its subcommands.
+func pages(ctx context.Context, all []command, above string) (found []page) {
+	for _, c := range all {
+		p := page{name: above + c.name, args: c.args, what: c.what}
+		if c.run != nil {
+			c.run(ctx, env{stdout: io.Discard, stderr: io.Discard, describe: func(said page) { p = said }}, nil)
+		}
+		p.name = above + c.name
+		found = append(found, p)
+		found = append(found, pages(ctx, c.sub, p.name+" ")...)
+	}
+	return found
+}
+
+const manHelp = `
+Writes a manual page for the program and one for each command into DIR, for
+man(1): man -l DIR/shuultuur.1. Packages install them.`
+
+func man(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "man", "DIR", manHelp)
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	dir := f.Arg(0)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fail(e, err)
+	}
+	all := pages(ctx, commands(), "")
+	for _, p := range append(all, page{}) {
+		file := filepath.Join(dir, strings.ReplaceAll(strings.TrimSpace("shuultuur "+p.name), " ", "-")+".1")
+		if err := atomicfile.WriteBytes(file, 0o644, []byte(manPage(p, all))); err != nil {
+			return fail(e, err)
+		}
+	}
+	return 0
+}
+
+// manPage is a page in the man macros of troff; that of the program for the
+// empty page, which lists all.
+func manPage(p page, all []page) string {
+	var b strings.Builder
+	name := strings.ReplaceAll(strings.TrimSpace("shuultuur "+p.name), " ", "-")
+	fmt.Fprintf(&b, ".TH %s 1 \"\" %s Shuultuur\n", strings.ToUpper(name), troff(thisBuild().Version))
+	summary := "filter between a network's people and the web"
+	if p.name != "" {
+		summary = command{what: p.what}.summary()
+	}
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", troff(name), troff(summary))
+	if p.name == "" {
+		b.WriteString(".SH SYNOPSIS\n.B shuultuur\n.I COMMAND\n[arguments]\n.SH COMMANDS\n")
+		for _, c := range all {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", troff(c.name), troff(command{what: c.what}.summary()))
+		}
+		b.WriteString(".SH FILES\n.TP\n.I /etc/shuultuur/shuultuur.yaml\nthe settings of the service\n.TP\n.I /var/lib/shuultuur\nits data\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B shuultuur %s\n%s\n.SH DESCRIPTION\n", troff(p.name), troff(p.args))
+	for part := range strings.SplitSeq(strings.Trim(p.what, "\n"), "\n\n") {
+		if strings.HasPrefix(part, " ") || strings.Contains(part, "   ") {
+			fmt.Fprintf(&b, ".nf\n%s\n.fi\n", troff(part))
+		} else {
+			fmt.Fprintf(&b, ".PP\n%s\n", troff(part))
+		}
+	}
+	if p.flags != nil {
+		heading := ".SH OPTIONS\n"
+		p.flags.VisitAll(func(f *flag.Flag) {
+			arg, text := flag.UnquoteUsage(f)
+			fmt.Fprintf(&b, "%s.TP\n.BI \\-%s \" %s\"\n%s\n", heading, troff(f.Name), troff(arg), troff(text))
+			heading = ""
+		})
+	}
+	b.WriteString(".SH SEE ALSO\n.BR shuultuur (1)\n")
+	return b.String()
+}
+
+// troff escapes text.
+func troff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+			lines[i] = `\&` + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+const completionHelp = `
+Prints what makes a shell complete commands, flags and files:
+
+  bash  shuultuur completion bash > /usr/share/bash-completion/completions/shuultuur
+  zsh   shuultuur completion zsh > /usr/share/zsh/site-functions/_shuultuur
+  fish  shuultuur completion fish > /usr/share/fish/vendor_completions.d/shuultuur.fish`
+
+func completion(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "completion", "bash|zsh|fish", completionHelp)
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	write, ok := map[string]func(io.Writer, []page){"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}[f.Arg(0)]
+	if !ok {
+		return fail(e, errors.New("completion is there for bash, zsh and fish, not for "+f.Arg(0)))
+	}
+	write(e.stdout, pages(ctx, commands(), ""))
+	return 0
+}
+
+// words are what may follow a command: its subcommands and flags.
+func (p page) words(all []page) (words []string) {
+	for _, c := range all {
+		rest, below := strings.CutPrefix(c.name, strings.TrimSpace(p.name)+" ")
+		if p.name == "" {
+			rest, below = c.name, true
+		}
+		if below && !strings.Contains(rest, " ") {
+			words = append(words, rest)
+		}
+	}
+	if p.flags != nil {
+		p.flags.VisitAll(func(f *flag.Flag) { words = append(words, "-"+f.Name) })
+	}
+	return words
+}
+
+func bashCompletion(w io.Writer, all []page) {
+	fmt.Fprint(w, "_shuultuur() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} at=\"${COMP_WORDS[1]:-} ${COMP_WORDS[2]:-}\" words=\n\t[ \"$COMP_CWORD\" -eq 1 ] && at=\n\tcase $at in\n")
+	cases(w, all)
+	fmt.Fprint(w, "\tesac\n\t# shellcheck disable=SC2207\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o default -o bashdefault -F _shuultuur shuultuur\n")
+}
+
+// cases writes the branches that set words by the first two arguments, those
+// with two words first.
+func cases(w io.Writer, all []page) {
+	for _, deep := range []bool{true, false} {
+		for _, p := range all {
+			if strings.Contains(p.name, " ") == deep {
+				pattern := "'" + p.name + " '*"
+				if deep {
+					pattern = "'" + p.name + "'"
+				}
+				fmt.Fprintf(w, "\t%s) words='%s' ;;\n", pattern, strings.Join(p.words(all), " "))
+			}
+		}
+	}
+	fmt.Fprintf(w, "\t*) words='%s' ;;\n", strings.Join(page{}.words(all), " "))
+}
+
+func zshCompletion(w io.Writer, all []page) {
+	fmt.Fprint(w, "#compdef shuultuur\n_shuultuur() {\n\tlocal at=\"${words[2]} ${words[3]}\" list=\n\t(( CURRENT == 2 )) && at=\n\tcase $at in\n")
+	var b strings.Builder
+	cases(&b, all)
+	fmt.Fprint(w, strings.ReplaceAll(b.String(), ") words=", ") list="))
+	fmt.Fprint(w, "\tesac\n\tcompadd -- ${=list}\n\t_files\n}\n_shuultuur \"$@\"\n")
+}
+
+func fishCompletion(w io.Writer, all []page) {
+	quote := func(s string) string { return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'" }
+	for _, p := range all {
+		words := strings.Fields(p.name)
+		when, name := "__fish_use_subcommand", words[0]
+		if len(words) > 1 {
+			when, name = "__fish_seen_subcommand_from "+words[0], words[1]
+		}
+		fmt.Fprintf(w, "complete -c shuultuur -n %s -a %s -d %s\n", quote(when), name, quote(command{what: p.what}.summary()))
+		if p.flags == nil {
+			continue
+		}
+		when = "__fish_seen_subcommand_from " + words[0]
+		if len(words) > 1 {
+			when += "; and __fish_seen_subcommand_from " + words[1]
+		}
+		p.flags.VisitAll(func(f *flag.Flag) {
+			arg, text := flag.UnquoteUsage(f)
+			need := " -r"
+			if arg == "" {
+				need = ""
+			}
+			fmt.Fprintf(w, "complete -c shuultuur -n %s -o %s%s -d %s\n", quote(when), f.Name, need, quote(text))
+		})
+	}
+}

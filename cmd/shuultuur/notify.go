@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+// A supervisor is told how the program is doing, as sd_notify(3) describes:
+// datagrams to the socket that the environment names. Without one, nothing is
+// sent.
+type supervisor struct{ socket string }
+
+func newSupervisor() supervisor { return supervisor{os.Getenv("NOTIFY_SOCKET")} }
+
+// tell sends one or more assignments, separated by line feeds.
+func (s supervisor) tell(state string) error {
+	if s.socket == "" {
+		return nil
+	}
+	name := s.socket
+	if name[0] == '@' { // abstract
+		name = "\x00" + name[1:]
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("telling the service manager %q: %w", state, err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte(state)); err != nil {
+		return fmt.Errorf("telling the service manager %q: %w", state, err)
+	}
+	return nil
+}
+
+// watch sends a sign of life twice in the time that the supervisor allows, as
+// long as alive says so.
+func (s supervisor) watch(ctx context.Context, alive func() bool) {
+	us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	if err != nil || us <= 0 || s.socket == "" {
+		return
+	}
+	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
+		return
+	}
+	tick := time.NewTicker(time.Duration(us) * time.Microsecond / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if alive() {
+				_ = s.tell("WATCHDOG=1") // the next one may get through
+			}
+		}
+	}
+}

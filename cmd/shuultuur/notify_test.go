@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+)
+
+func TestSupervisorHearsStateAndSignsOfLife(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("WATCHDOG_USEC", "2000")
+	t.Setenv("WATCHDOG_PID", "")
+	s := newSupervisor()
+	if err := s.tell("READY=1"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go s.watch(ctx, func() bool { return true })
+	b := make([]byte, 100)
+	for _, want := range []string{"READY=1", "WATCHDOG=1", "WATCHDOG=1"} {
+		n, err := l.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(b[:n]); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestWithoutSupervisorNothingIsSent(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	if err := newSupervisor().tell("READY=1"); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
+	if err := newSupervisor().tell("READY=1"); err == nil {
+		t.Error("a socket that is not there is no error")
+	}
+}

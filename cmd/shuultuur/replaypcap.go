@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/check/signature"
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/lua"
+	"shuultuur/check/signature/rule"
+	"shuultuur/replay"
+	"shuultuur/replay/capture"
+)
+
+const pcapHelp = `
+Tries signature rules on captures (pcap and pcapng) and writes what it finds as
+Suricata does: eve.json with alerts, messages, files, connections and anomalies,
+and fast.log with a line for each alert. "-" as -eve or -fast is standard output.
+
+  shuultuur replay pcap -rules emerging.rules.tar.gz -out logs FILE...`
+
+// pcapFlags are the flags of replay pcap.
+type pcapFlags struct {
+	ruleFlags
+	config    capture.Config
+	eve, fast string
+	out       string
+	progress  bool
+}
+
+// ruleFlags say which rules are used.
+type ruleFlags struct {
+	rules, vars, ports        []string
+	suricata, classes, limits string
+}
+
+func (r *ruleFlags) define(f *flag.FlagSet) {
+	add := func(list *[]string) func(string) error {
+		return func(s string) error { *list = append(*list, s); return nil }
+	}
+	f.Func("rules", "rule `file`, tarball or folder; may be repeated", add(&r.rules))
+	f.Func("var", "address group `NAME=VALUE`, such as HOME_NET=[10.0.0.0/8]; may be repeated", add(&r.vars))
+	f.Func("port", "port group `NAME=VALUE`; may be repeated", add(&r.ports))
+	f.StringVar(&r.suricata, "suricata", "", "suricata.yaml `file` whose groups are used")
+	f.StringVar(&r.classes, "classes", "", "classification.config `file`")
+	f.StringVar(&r.limits, "threshold", "", "threshold.config `file`")
+}
+
+// groups returns the address and port groups. home is HOME_NET unless it is set.
+func (r *ruleFlags) groups(home string) (vars, ports map[string]string, err error) {
+	vars, ports = engine.Groups()
+	vars["HOME_NET"] = home
+	if r.suricata != "" {
+		v, p, err := signature.ReadSuricata(r.suricata)
+		if err != nil {
+			return nil, nil, err
+		}
+		maps.Copy(vars, v)
+		maps.Copy(ports, p)
+	}
+	for _, s := range []struct {
+		list []string
+		to   map[string]string
+	}{{r.vars, vars}, {r.ports, ports}} {
+		for _, x := range s.list {
+			name, value, ok := strings.Cut(x, "=")
+			if !ok {
+				return nil, nil, fmt.Errorf("%q is not NAME=VALUE", x)
+			}
+			s.to[strings.TrimPrefix(name, "$")] = value
+		}
+	}
+	return vars, ports, nil
+}
+
+// compile reads the rules. Mistakes go to w.
+func (r *ruleFlags) compile(home string, c engine.Config, w io.Writer) (*engine.Engine, error) {
+	if len(r.rules) == 0 {
+		return nil, errors.New("which rules? name them with -rules FILE")
+	}
+	rules, mistakes, err := rule.NewParser().ReadFiles(r.rules...)
+	if err != nil {
+		return nil, err
+	}
+	c.Rules, _ = rule.Unique(rules)
+	if c.Vars, c.Ports, err = r.groups(home); err != nil {
+		return nil, err
+	}
+	c.Classes = engine.Classes()
+	if r.classes != "" {
+		data, err := os.ReadFile(r.classes)
+		if err == nil {
+			var more map[string]*engine.Class
+			more, err = engine.ReadClasses(r.classes, bytes.NewReader(data))
+			maps.Copy(c.Classes, more)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if r.limits != "" {
+		data, err := os.ReadFile(r.limits)
+		if err == nil {
+			c.Limits, err = engine.ReadLimits(r.limits, bytes.NewReader(data))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.Scripts = lua.NewPool(lua.Limits{}).Load
+	e, more, err := engine.New(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range slices.Concat(mistakes, more) {
+		fmt.Fprintln(w, m)
+	}
+	return e, nil
+}
+
+// privateNets is Suricata's HOME_NET.
+const privateNets = "[192.168.0.0/16,10.0.0.0/8,172.16.0.0/12]"
+
+func replayPcap(ctx context.Context, e env, args []string) int {
+	var p pcapFlags
+	f, parse := flags(e, "replay pcap", "[flags] FILE...", pcapHelp)
+	p.define(f)
+	f.StringVar(&p.out, "out", "", "`folder` for eve.json and fast.log")
+	f.StringVar(&p.eve, "eve", "", "`file` for records as JSON lines")
+	f.StringVar(&p.fast, "fast", "", "`file` for alerts as lines of text (default standard output when no other is named)")
+	f.BoolVar(&p.progress, "progress", false, "say every second how far it is (a terminal gets a bar anyway)")
+	captureFlags(f, &p.config)
+	if status := parse(args, 0, -1); status >= 0 {
+		return status
+	}
+	if f.NArg() == 0 {
+		fmt.Fprintln(e.stderr, "shuultuur: which capture? name a FILE")
+		return 2
+	}
+	if err := p.run(ctx, e, f.Args()); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// captureFlags say how captures are read.
+func captureFlags(f *flag.FlagSet, c *capture.Config) {
+	f.BoolVar(&c.Midstream, "midstream", false, "follow connections whose beginning is missing")
+	f.BoolVar(&c.Async, "async", false, "follow connections of which one side is missing")
+	f.BoolVar(&c.Inline, "inline", false, "look at segments as they come, not when they are acknowledged")
+	f.BoolVar(&c.Prevent, "prevent", false, "let drop and pass act on the whole connection")
+	f.IntVar(&c.Layers, "layers", 2, "undo at most `N` content codings of a body")
+	f.IntVar(&c.Request, "request-body", 100<<10, "look at `N` bytes of a request body")
+	f.IntVar(&c.Response, "response-body", 100<<10, "look at `N` bytes of a response body")
+}
+
+// run reads the captures.
+func (p *pcapFlags) run(ctx context.Context, e env, files []string) (err error) {
+	en, err := p.compile(privateNets, engine.Config{Packets: true, Prevent: p.config.Prevent}, e.stderr)
+	if err != nil {
+		return err
+	}
+	if p.out != "" {
+		if err := os.MkdirAll(p.out, 0o755); err != nil {
+			return err
+		}
+		p.eve, p.fast = filepath.Join(p.out, "eve.json"), filepath.Join(p.out, "fast.log")
+	}
+	if p.eve == "" && p.fast == "" {
+		p.fast = "-"
+	}
+	var sinks [2]io.Writer
+	for i, name := range []string{p.eve, p.fast} {
+		switch name {
+		case "":
+		case "-":
+			sinks[i] = e.stdout
+		default:
+			f, err := os.Create(name)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, f.Close()) }()
+			sinks[i] = f
+		}
+	}
+	run := capture.New(p.config, en, capture.NewOutput(sinks[0], sinks[1]))
+	var total int64
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		total += info.Size()
+	}
+	read := func() error {
+		for _, name := range files {
+			if err := run.File(ctx, name); err != nil {
+				return err
+			}
+		}
+		return run.Close()
+	}
+	w := replayFlags{progress: p.progress}
+	if err := w.watched(e, func() replay.Meter { return replay.Meter{Done: run.Read(), Total: total} }, read); err != nil {
+		return err
+	}
+	s := run.Stats()
+	fmt.Fprintf(e.stderr, "%d packets (%d broken), %d connections, %d bytes of payload, %d rules, %d alerts\n",
+		s.Packets(), s.Broken(), s.Flows(), s.Payload(), en.Rules(), s.Alerts())
+	return errors.Join(en.State().Save(), err)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/replay/capture"
+)
+
+// rulesExplain says what rules wait for.
+func rulesExplain(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "rules explain", "-rules FILE SID...", "Says which buffer and pattern a rule waits for, what it looks at, and why it is slow.")
+	var r ruleFlags
+	r.define(f)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	en, err := r.compile(engine.Clients, engine.Config{Packets: true}, e.stderr)
+	if err != nil {
+		return fail(e, err)
+	}
+	if f.NArg() == 0 {
+		return fail(e, errors.New("which rules? name their numbers"))
+	}
+	status := 0
+	for _, a := range f.Args() {
+		sid, err := strconv.ParseUint(a, 10, 32)
+		if err != nil {
+			return fail(e, fmt.Errorf("%q is not the number of a rule", a))
+		}
+		text, ok := en.Explain(uint32(sid))
+		if !ok {
+			fmt.Fprintf(e.stderr, "shuultuur: sid %d: no rule that is active has this number; \"shuultuur rules lint -v\" names those that are not\n", sid)
+			status = 1
+		}
+		fmt.Fprint(e.stdout, text)
+	}
+	return status
+}
+
+// looked is what rules are tried on.
+func looked(ctx context.Context, run *capture.Run, files []string) error {
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		head := make([]byte, 4)
+		n, _ := io.ReadFull(f, head)
+		if err := f.Close(); err != nil {
+			return err
+		}
+		if capture.IsCapture(head[:n]) {
+			err = run.File(ctx, name)
+		} else {
+			var data []byte
+			if data, err = os.ReadFile(name); err == nil {
+				err = run.Messages(data)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return run.Close()
+}
+
+// rulesTest says how far each rule gets. The status is 1 if one does not match.
+func rulesTest(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "rules test", "-rules FILE FILE...", "Tries rules on a capture, a HAR file, or a request as sent with or without its response, and says for each rule how far it got and which keyword did not hold.")
+	var r ruleFlags
+	var c capture.Config
+	r.define(f)
+	captureFlags(f, &c)
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() == 0 {
+		return fail(e, errors.New("on what? name a capture, a HAR file or a file with a message"))
+	}
+	en, err := r.compile(privateNets, engine.Config{Packets: true, Trace: true}, e.stderr)
+	if err != nil {
+		return fail(e, err)
+	}
+	run := capture.New(c, en, capture.NewOutput(nil, nil))
+	if err := looked(ctx, run, f.Args()); err != nil {
+		return fail(e, err)
+	}
+	status := 0
+	for _, t := range en.Traces() {
+		if t.Matched > 0 {
+			fmt.Fprintf(e.stdout, "sid %d: matched %d times\n", t.Rule.SID, t.Matched)
+			continue
+		}
+		status = 1
+		fmt.Fprintf(e.stdout, "sid %d: no match, tried %d times; failed at %s\n", t.Rule.SID, t.Tried, t.Failed)
+	}
+	return status
+}
+
+// rulesProfile says what rules cost.
+func rulesProfile(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "rules profile", "-rules FILE CAPTURE...", "Tries rules on captures and says what each rule cost, the dearest first, and how many bytes were looked at in each buffer.")
+	var r ruleFlags
+	var c capture.Config
+	r.define(f)
+	captureFlags(f, &c)
+	asJSON := f.Bool("json", false, "print one JSON object")
+	most := f.Int("n", 20, "name `N` rules; 0 names all")
+	if status := parse(args); status >= 0 {
+		return status
+	}
+	if f.NArg() == 0 {
+		return fail(e, errors.New("on what? name a capture"))
+	}
+	en, err := r.compile(privateNets, engine.Config{Packets: true}, e.stderr)
+	if err != nil {
+		return fail(e, err)
+	}
+	run := capture.New(c, en, capture.NewOutput(nil, nil))
+	if err := looked(ctx, run, f.Args()); err != nil {
+		return fail(e, err)
+	}
+	if err := en.WriteProfile(e.stdout, *most, *asJSON); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}

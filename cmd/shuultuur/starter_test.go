@@ -1,0 +1,38 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"shuultuur/gateway"
+)
+
+// TestStarterSettings: a new user's filter blocks something, and nothing that
+// everybody can read in the project opens it.
+func TestStarterSettings(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeStarter(dir); err != nil {
+		t.Fatal(err)
+	}
+	s, err := gateway.Read(filepath.Join(dir, "shuultuur.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetched := map[string]bool{}
+	for name, l := range s.Lists {
+		if l.Fetch.Source != "" {
+			fetched[l.Category] = true
+		}
+		if l.Fetch.Source == "" && l.Path == "" {
+			t.Errorf("list %s comes from nowhere", name)
+		}
+	}
+	for _, category := range []string{"ads", "tracking", "malware", "phishing", "adult", "gambling", "doh"} {
+		if !fetched[category] {
+			t.Errorf("no list of category %s is fetched", category)
+		}
+	}
+	if len(s.Checks.Phrase.Exception) > 0 {
+		t.Errorf("phrases %v let every page pass that hides one", s.Checks.Phrase.Exception)
+	}
+}
