@@ -1,0 +1,27 @@
+#!/bin/sh
+# Makes an OpenWrt package: package.sh VERSION ARCH BINARY FOLDER
+set -eu
+version=$1 arch=$2 bin=$3 out=$4
+cpu=x86_64
+[ "$arch" = arm64 ] && cpu=aarch64_generic
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir -p "$dir/data/usr/bin" "$dir/data/etc/init.d" "$dir/data/etc/shuultuur" "$dir/control"
+install -m 755 "$bin" "$dir/data/usr/bin/shuultuur"
+install -m 755 dist/openwrt/shuultuur.init "$dir/data/etc/init.d/shuultuur"
+cat > "$dir/control/control" <<EOF
+Package: shuultuur
+Version: $version
+Architecture: $cpu
+Depends: ca-bundle
+Section: net
+License: BSD-2-Clause
+Installed-Size: $(stat -c %s "$bin")
+Description: Filter between a network's people and the web
+EOF
+printf '/etc/shuultuur/\n' > "$dir/control/conffiles"
+printf '2.0\n' > "$dir/debian-binary"
+pack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$1" -cf - "$2" | gzip -9n; }
+pack "$dir/data" . > "$dir/data.tar.gz"
+pack "$dir/control" . > "$dir/control.tar.gz"
+(cd "$dir" && tar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - ./debian-binary ./data.tar.gz ./control.tar.gz) | gzip -9n > "$out/shuultuur_${version}_$cpu.ipk"

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Before removal; not before an upgrade.
+set -e
+
+case "${1:-}" in
+remove | 0 | deconfigure)
+	if [ -d /run/systemd/system ]; then
+		systemctl disable --now shuultuur.service || true
+	fi
+	;;
+esac
