@@ -23,8 +23,8 @@ import (
 	"shuultuur/load"
 	"shuultuur/nameserver"
 	"shuultuur/nameserver/batch"
-	"shuultuur/nameserver/wire"
-	"shuultuur/nameserver/zone"
+	"shuultuur/setting"
+	"shuultuur/zone"
 )
 
 const authAbout = "Zones of our own: 100,000 names in 10 zones, UDP"
@@ -333,16 +333,18 @@ func serve(ctx context.Context, args []string) error {
 		return probe(ctx, args[1])
 	case serveUpstream:
 		return upstream(ctx, args[1])
+	case serveVotes:
+		return voteServer(ctx, args[1:])
 	case serveRedis:
 		return serveRedisZones(ctx, args[1:])
 	}
 	zones := zone.NewResponder()
 	var cfg zone.Config
 	for _, file := range args[2:] {
-		cfg.Files = append(cfg.Files, zone.File{Path: file})
+		cfg.Files = append(cfg.Files, zone.File{Path: setting.Source(file)})
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if _, err := zone.NewFiles(cfg, zones, log); err != nil {
+	if _, err := zone.NewFiles(cfg, "", zones, nil, log); err != nil {
 		return err
 	}
 	debug.FreeOSMemory() // of zones as they were read
@@ -350,7 +352,7 @@ func serve(ctx context.Context, args []string) error {
 }
 
 // answerBy runs a name server of one responder until ctx ends.
-func answerBy(ctx context.Context, addr string, by wire.Responder, log *slog.Logger) error {
+func answerBy(ctx context.Context, addr string, by nameserver.Responder, log *slog.Logger) error {
 	s, err := nameserver.New(nameserver.Config{Listen: []string{addr}}, log, nil)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func rounds(cpu time.Duration, rates ...float64) []window {
 
 func testTable() *table {
 	s := scenario{name: "pages", about: "Pages", unit: "pages", connections: 10, targets: []target{
-		{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}, {"squid", cpuPerFetch, 0.5}, {"", noErrors, 0}, {"", residentMB, 150},
+		{"e2guardian", perCore, 40}, {"haproxy", perCore, 0.25}, {"squid", cpuPerFetch, 0.5}, {"", noErrors, 0}, {"", residentMB, 150}, {"", p99, 5},
 	}}
 	running := &process{}
 	t := newTable(s, options{rounds: 3, seconds: 1, peers: "x"}, []*peer{
@@ -50,12 +51,13 @@ func TestTableTakesMediansAndJudgesTargets(t *testing.T) {
 		"| shuultuur |  | 900 | 100–1,000 | 0.9 |",
 		"| e2guardian |  | 20.0 | 19.0–21.0 |",
 		"| direct |  | 5,000 | 5,000–5,000 | 5.0 | 0.00 | 0.0 | - | - | - | 0 | 0 |",
-		"| haproxy | 0.23× | 0.20× | 5.000× | 1.00× |",
+		"| haproxy | 0.23× (0.03–0.23) | 0.20× | 5.000× (5.000–5.000) | 1.00× |",
 		"40 × e2guardian's pages/s per core: 50.00× (by the clock 45.00×): **reached**",
 		"0.25 × haproxy's pages/s per core: 0.20× (by the clock 0.23×): **missed**",
 		"target against squid: not judged, it was not measured",
 		"0 errors, 0 changed: **reached**",
 		"< 150 MB resident: 42 MB: **reached**",
+		"p99 ≤ 5 ms in each round: 0 ms: **reached**",
 		"* squid: left out, not asked for",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -132,6 +134,12 @@ func TestEveryScenarioIsComplete(t *testing.T) {
 	for _, s := range scenarios() {
 		if s.name == "" || s.about == "" || s.unit == "" || s.connections == 0 || s.urls == nil || s.timeout == 0 || s.most == 0 || len(s.targets) == 0 {
 			t.Errorf("scenario %q lacks something: %+v", s.name, s)
+		}
+		if s.connections >= 100 && !s.queues {
+			t.Errorf("scenario %q may hide time-outs: its requests queue", s.name)
+		}
+		if s.queues && (s.seconds(options{seconds: 2}) < 3*s.timeout.Seconds() || !slices.ContainsFunc(s.targets, func(g target) bool { return g.what == p99 })) {
+			t.Errorf("scenario %q ends before three time-outs, or has no limit of p99", s.name)
 		}
 	}
 }

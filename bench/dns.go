@@ -89,8 +89,8 @@ func newNameRig(ctx context.Context, out io.Writer, about string, needs ...strin
 	return r, nil
 }
 
-// dns sets load dns beside dnsperf, both with 100 queries under way.
-func dns(ctx context.Context, opt options, out io.Writer) error {
+// dnsGenerators sets load dns beside dnsperf, both with 100 queries under way.
+func dnsGenerators(ctx context.Context, opt options, out io.Writer) error {
 	r, err := newNameRig(ctx, out, dnsAbout, "nsd", "dnsperf", "taskset")
 	if err != nil || r == nil {
 		return err
@@ -191,15 +191,16 @@ func (r *rig) loadDNS(server, queries string, cfg load.DNSConfig) (volley, error
 	return volley{n / rep.Seconds, rep.CPUSeconds * 1e6 / n, rep.Lost + rep.Unfinished}, nil
 }
 
-// dnsperf is a round of theirs.
-func (r *rig) dnsperf(server, queries string, sockets int, opt options) (volley, error) {
+// dnsperf is a round of theirs, with more arguments for other transports.
+func (r *rig) dnsperf(server, queries string, sockets int, opt options, more ...string) (volley, error) {
 	program, err := find("dnsperf")
 	if err != nil {
 		return volley{}, err
 	}
 	host, port, _ := strings.Cut(server, ":")
 	seconds := strconv.Itoa(max(1, int(opt.seconds+0.5)))
-	cmd := exec.CommandContext(r.ctx, "taskset", "-c", dnsGeneratorCore, program, "-s", host, "-p", port, "-d", queries, "-l", seconds, "-c", strconv.Itoa(sockets))
+	args := append([]string{"-c", dnsGeneratorCore, program, "-s", host, "-p", port, "-d", queries, "-l", seconds, "-c", strconv.Itoa(sockets)}, more...)
+	cmd := exec.CommandContext(r.ctx, "taskset", args...)
 	out, err := cmd.Output()
 	if err != nil {
 		return volley{}, fmt.Errorf("run dnsperf: %w", err)

@@ -31,7 +31,7 @@ func (r *rig) measure(s scenario, opt options, all []*peer, t *table) error {
 	}
 	for round := range opt.rounds {
 		for _, p := range all {
-			w, err := r.round(s, p, fetches[p.name])
+			w, err := r.round(s, opt, p, fetches[p.name])
 			if err != nil {
 				return fmt.Errorf("round %d of %s: %w", round+1, p.name, err)
 			}
@@ -66,8 +66,16 @@ func (r *rig) calibrate(s scenario, opt options, p *peer) (int64, error) {
 		p.proc.settle(r.ctx)
 	}
 	urls := float64(len(cfg.URLs))
-	passes := math.Ceil(float64(rep.Fetches) / rep.Seconds * opt.seconds / urls)
+	passes := math.Ceil(float64(rep.Fetches) / rep.Seconds * s.seconds(opt) / urls)
 	return max(int64(max(passes, 1)*urls), int64(s.least)), nil
+}
+
+// seconds is how long a round lasts.
+func (s scenario) seconds(opt options) float64 {
+	if s.queues {
+		return max(opt.seconds, 3*s.timeout.Seconds())
+	}
+	return opt.seconds
 }
 
 // load is what the scenario asks of a peer.
@@ -102,9 +110,12 @@ func (r *rig) load(cfg load.Config) (*load.Report, error) {
 	return rep, err
 }
 
-func (r *rig) round(s scenario, p *peer, fetches int64) (window, error) {
+func (r *rig) round(s scenario, opt options, p *peer, fetches int64) (window, error) {
 	cfg := s.load(r, p)
 	cfg.Fetches, cfg.Duration = fetches, s.most
+	if s.queues { // the number would end a round early when it goes faster than the warm-up
+		cfg.Fetches, cfg.Duration = 0, time.Duration(s.seconds(opt)*float64(time.Second))
+	}
 	var before time.Duration
 	if p.proc != nil {
 		before = p.proc.cpu()

@@ -16,15 +16,13 @@ import (
 	"strings"
 	"time"
 
-	miekg "github.com/miekg/dns"
-	"github.com/redis/rueidis"
-
+	"shuultuur/dns"
 	"shuultuur/load"
-	"shuultuur/nameserver/transfer"
-	"shuultuur/nameserver/zone"
-	"shuultuur/nameserver/zone/redins"
-	"shuultuur/nameserver/zone/sign"
-	"shuultuur/state"
+	"shuultuur/redis"
+	"shuultuur/zone"
+	"shuultuur/zone/redins"
+	"shuultuur/zone/sign"
+	"shuultuur/zone/transfer"
 )
 
 const redisZoneAbout = "A zone in Redis: from a change there to the answer"
@@ -89,8 +87,8 @@ func (r *rig) startRedis(core, more string) (addr string, p *process, err error)
 }
 
 // redisZone fills a database, serves it, and changes it under load.
-func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
-	store, err := redins.Open(state.Redis{Addresses: []string{redis}, DB: db}, r.dir, z.schema, "")
+func (r *rig) redisZone(z *redisZone, server string, db int, opt options) error {
+	store, err := redins.Open(r.ctx, redis.Config{Addresses: []string{server}, DB: db}, z.schema, "")
 	if err != nil {
 		return err
 	}
@@ -119,7 +117,7 @@ func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
 			return err
 		}
 	}
-	server, err := freeAddr()
+	own, err := freeAddr()
 	if err != nil {
 		return err
 	}
@@ -127,12 +125,12 @@ func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
 	if err != nil {
 		return err
 	}
-	p, err := r.start(dnsServerCore, fmt.Sprintf("%s-%d", z.schema, z.names), server, []string{self, serveRedis, server, redis, strconv.Itoa(db), string(z.schema)}, "")
+	p, err := r.start(dnsServerCore, fmt.Sprintf("%s-%d", z.schema, z.names), own, []string{self, serveRedis, own, server, strconv.Itoa(db), string(z.schema)}, "")
 	if err != nil {
 		return err
 	}
 	defer func() { p.stop(family(p.cmd.Process.Pid)) }()
-	conn, err := net.Dial("udp", server)
+	conn, err := net.Dial("udp", own)
 	if err != nil {
 		return err
 	}
@@ -142,7 +140,7 @@ func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
 	}
 	p.settle(r.ctx)
 	z.before = p.residentMB()
-	cfg := load.DNSConfig{Server: server, Rate: redisZoneRate, Sockets: 4, Duration: time.Duration(opt.rounds*redisZoneTurns*3)*(redisZonePause+redisZoneTarget) + time.Second}
+	cfg := load.DNSConfig{Server: own, Rate: redisZoneRate, Sockets: 4, Duration: time.Duration(opt.rounds*redisZoneTurns*3)*(redisZonePause+redisZoneTarget) + time.Second}
 	if cfg.Queries, err = load.ReadQueries(strings.NewReader(queries.String()), "queries"); err != nil {
 		return err
 	}
@@ -186,7 +184,8 @@ func (r *rig) redisZone(z *redisZone, redis string, db int, opt options) error {
 }
 
 // sign puts keys beside the zone, and says that it is signed.
-func (z *redisZone) sign(ctx context.Context, client rueidis.Client, dir string) error {
+func (z *redisZone) sign(ctx context.Context, client *redis.Client, dir string) error {
+	var b redis.Batch
 	key := string(z.schema) + ":zones:zone.example.:"
 	for role, ksk := range map[string]bool{"zsk": false, "ksk": true} {
 		k, err := sign.Generate("zone.example.", "ecdsap256sha256", ksk)
@@ -202,34 +201,32 @@ func (z *redisZone) sign(ctx context.Context, client rueidis.Client, dir string)
 			if err != nil {
 				return err
 			}
-			if err := client.Do(ctx, client.B().Set().Key(key+role+":"+half).Value(string(text)).Build()).Error(); err != nil {
-				return err
-			}
+			b.Add("SET", key+role+":"+half, string(text))
 		}
 	}
-	return client.Do(ctx, client.B().Set().Key(key+"config").Value(`{"dnssec":true,"soa":{"ns":"ns1.zone.example.","mbox":"hostmaster.zone.example.","ttl":300,"refresh":3600,"retry":600,"expire":86400,"minttl":300}}`).Build()).Error()
+	b.Add("SET", key+"config", `{"dnssec":true,"soa":{"ns":"ns1.zone.example.","mbox":"hostmaster.zone.example.","ttl":300,"refresh":3600,"retry":600,"expire":86400,"minttl":300}}`)
+	return client.Do(ctx, &b)
 }
 
 // turn changes a name, adds one and removes it.
-func (z *redisZone) turn(ctx context.Context, client rueidis.Client, conn net.Conn, turn int) error {
+func (z *redisZone) turn(ctx context.Context, client *redis.Client, conn net.Conn, turn int) error {
 	key := string(z.schema) + ":zones:zone.example."
 	old, added := fmt.Sprintf("h%06d", rand.IntN(z.names)), fmt.Sprintf("new%d", turn)
 	ip := fmt.Sprintf("198.51.100.%d", turn%250)
 	text := `{"ttl":300,"records":[{"ip":"` + ip + `"}]}`
-	b := func() rueidis.Builder { return client.B() }
-	put := func(label string) []rueidis.Completed {
+	put := func(label string) [][]string {
 		if z.schema == redins.Redins {
-			return []rueidis.Completed{b().Hset().Key(key).FieldValue().FieldValue(label, `{"a":`+text+`}`).Build()}
+			return [][]string{{"HSET", key, label, `{"a":` + text + `}`}}
 		}
-		return []rueidis.Completed{b().Set().Key(key + ":labels:" + label + ":A").Value(text).Build(), b().Sadd().Key(key + ":labels").Member(label).Build()}
+		return [][]string{{"SET", key + ":labels:" + label + ":A", text}, {"SADD", key + ":labels", label}}
 	}
-	take := []rueidis.Completed{b().Hdel().Key(key).Field(added).Build()}
+	take := [][]string{{"HDEL", key, added}}
 	if z.schema == redins.Z42 {
-		take = []rueidis.Completed{b().Del().Key(key + ":labels:" + added + ":A").Build(), b().Srem().Key(key + ":labels").Member(added).Build()}
+		take = [][]string{{"DEL", key + ":labels:" + added + ":A"}, {"SREM", key + ":labels", added}}
 	}
 	for _, step := range []struct {
 		what, name, want string
-		do               []rueidis.Completed
+		do               [][]string
 	}{
 		{"changed", old, ip, put(old)},
 		{"added", added, ip, put(added)},
@@ -240,10 +237,12 @@ func (z *redisZone) turn(ctx context.Context, client rueidis.Client, conn net.Co
 			return err
 		}
 		began := time.Now()
-		for _, r := range client.DoMulti(ctx, step.do...) {
-			if err := r.Error(); err != nil {
-				return err
-			}
+		var b redis.Batch
+		for _, words := range step.do {
+			b.Add(words...)
+		}
+		if err := client.Do(ctx, &b); err != nil {
+			return err
 		}
 		if err := until(conn, step.name+".zone.example.", step.want); err != nil {
 			return fmt.Errorf("%s %s: %w", step.what, step.name, err)
@@ -258,13 +257,12 @@ func (z *redisZone) turn(ctx context.Context, client rueidis.Client, conn net.Co
 func until(conn net.Conn, name, want string) error {
 	began := time.Now()
 	buf := make([]byte, 4096)
+	wire, err := dns.Name(name)
+	if err != nil {
+		return err
+	}
 	for time.Since(began) < 30*time.Second {
-		m := new(miekg.Msg).SetQuestion(name, miekg.TypeA)
-		msg, err := m.Pack()
-		if err != nil {
-			return err
-		}
-		if _, err := conn.Write(msg); err != nil && time.Since(began) > 10*time.Second {
+		if _, err := conn.Write(dns.AppendQuery(nil, wire, dns.TypeA, 0)); err != nil && time.Since(began) > 10*time.Second {
 			return err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -272,16 +270,13 @@ func until(conn net.Conn, name, want string) error {
 		if err != nil {
 			continue
 		}
-		var r miekg.Msg
 		// An answer to a query before, which came late, will do too.
-		if r.Unpack(buf[:n]) != nil || len(r.Question) != 1 || r.Question[0].Name != name {
+		if n < 16+len(wire) || !bytes.EqualFold(buf[12:12+len(wire)], wire) {
 			continue
 		}
-		got := miekg.RcodeToString[r.Rcode]
-		if len(r.Answer) == 1 {
-			if a, ok := r.Answer[0].(*miekg.A); ok {
-				got = a.A.String()
-			}
+		got := dns.RcodeName(uint16(buf[3] & 15))
+		if x, err := dns.ReadRecord(buf[:n], 16+len(wire)); err == nil && buf[7] == 1 && x.Type == dns.TypeA {
+			got = string(dns.AppendData(nil, buf[:n], x))
 		}
 		if got == want {
 			return nil
@@ -292,13 +287,13 @@ func until(conn net.Conn, name, want string) error {
 }
 
 func (r *rig) printRedisZones(w io.Writer, all []*redisZone, opt options) error {
-	redis, err := find("redis-server")
+	program, err := find("redis-server")
 	if err != nil {
 		return err
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench redis-zone -rounds %d`: %d changes of each kind, the name server answering %s queries a second meanwhile on one core, redis-server %s and the load on the other. shuultuur %s.\n\n",
-		redisZoneAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.rounds*redisZoneTurns, figure(redisZoneRate), versionOf(redis, []string{"--version"}), r.revision())
+		redisZoneAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.rounds*redisZoneTurns, figure(redisZoneRate), versionOf(program, []string{"--version"}), r.revision())
 	b.WriteString("| layout | names | changed: median ms | longest | added: median ms | longest | removed: median ms | longest | MB resident before | most | queries lost |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	var verdicts strings.Builder
 	for _, z := range all {
@@ -353,11 +348,11 @@ func serveRedisZones(ctx context.Context, args []string) error {
 		z.Signer = signer
 		return z, nil
 	}
-	publisher, err := transfer.New(transfer.Config{}, ".", zones, log)
+	publisher, err := transfer.New(transfer.Config{}, zones, nil, nil, log)
 	if err != nil {
 		return err
 	}
-	source, err := redins.New(redins.Config{Redis: state.Redis{Addresses: []string{args[1]}, DB: db}, Schema: redins.Schema(args[3])}, ".", "", publisher, nil, signed, log)
+	source, err := redins.New(redins.Config{Redis: redis.Config{Addresses: []string{args[1]}, DB: db}, Schema: redins.Schema(args[3])}, "", publisher, nil, signed, nil, log)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,8 +15,7 @@ import (
 	"strings"
 	"time"
 
-	mdns "github.com/miekg/dns"
-
+	"shuultuur/dns"
 	"shuultuur/load"
 )
 
@@ -202,17 +202,43 @@ func (r *resolverRig) begin(s *nameServer, args []string, settings string) (err 
 
 // answering waits until the server answers a question out of the zone.
 func (r *resolverRig) answering(addr string) error {
-	c := &mdns.Client{Timeout: 300 * time.Millisecond}
-	m := new(mdns.Msg)
-	m.SetQuestion("h1."+resolverZone, mdns.TypeA)
 	var err error
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end) && r.ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
-		var a *mdns.Msg
-		if a, _, err = c.ExchangeContext(r.ctx, m, addr); err == nil && len(a.Answer) == 1 {
+		var records int
+		if _, records, err = askAddress(addr, "h1."+resolverZone, 300*time.Millisecond); err == nil && records == 1 {
 			return nil
 		}
 	}
 	return errors.Join(errors.New("it does not answer"), err, r.ctx.Err())
+}
+
+// askAddress asks for a name's address over UDP, and returns the response code and
+// the number of records in the answer.
+func askAddress(addr, name string, timeout time.Duration) (rcode, records int, err error) {
+	wire, err := dns.Name(name)
+	if err != nil {
+		return 0, 0, err
+	}
+	conn, err := net.DialTimeout("udp", addr, timeout)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, 0, err
+	}
+	if _, err := conn.Write(dns.AppendQuery(nil, wire, dns.TypeA, 1232)); err != nil {
+		return 0, 0, err
+	}
+	buf := make([]byte, 4096)
+	n, err := conn.Read(buf)
+	if err != nil {
+		return 0, 0, err
+	}
+	if n < 12 {
+		return 0, 0, fmt.Errorf("an answer of %d bytes", n)
+	}
+	return int(buf[3] & 15), int(buf[7]), nil
 }
 
 const resolverSettings = `listen: {proxy: "127.0.0.1:0", admin: "ADMIN"}
@@ -223,7 +249,7 @@ policies:
     rules: [RULE]
 dns:
   listen: ["ADDR"]
-  log: -1
+  log: off
   forward: {upstreams: ["UPSTREAM"]}
 `
 
@@ -399,12 +425,9 @@ func (r *resolverRig) oneEntry(s *nameServer) (am amendment, err error) {
 
 // amend changes the list and waits until the answer says so.
 func (r *resolverRig) amend(s *nameServer, name string, remove bool) (time.Duration, error) {
-	c := &mdns.Client{Timeout: time.Second}
-	m := new(mdns.Msg)
-	m.SetQuestion(name, mdns.TypeA)
-	want := mdns.RcodeNameError
+	want := dns.RcodeNXDomain
 	if remove {
-		want = mdns.RcodeSuccess
+		want = 0
 	}
 	begin := time.Now()
 	body := strings.NewReader(fmt.Sprintf(`[{"entry":%q,"remove":%t}]`, strings.TrimSuffix(name, "."), remove))
@@ -423,8 +446,8 @@ func (r *resolverRig) amend(s *nameServer, name string, remove bool) (time.Durat
 		return 0, fmt.Errorf("%s: %s", resp.Status, text)
 	}
 	for end := begin.Add(10 * time.Second); ; {
-		a, _, err := c.ExchangeContext(r.ctx, m, s.addr)
-		if err == nil && a.Rcode == want {
+		rcode, _, err := askAddress(s.addr, name, time.Second)
+		if err == nil && rcode == want {
 			return time.Since(begin), nil
 		}
 		if time.Now().After(end) {

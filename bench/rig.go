@@ -248,7 +248,7 @@ http {
 	types { text/html html; application/octet-stream bin; } charset utf-8;
 	client_body_temp_path DIR/nginx1; proxy_temp_path DIR/nginx2; fastcgi_temp_path DIR/nginx3; uwsgi_temp_path DIR/nginx4; scgi_temp_path DIR/nginx5;
 	server {
-		listen LISTEN backlog=4096; TLS root DIR/www; gzip_static on; gzip_vary on; gzip_proxied any;
+		listen LISTEN backlog=4096; TLS root DIR/www; gzip_static on; gzip_vary on;
 		open_file_cache max=1000 inactive=300s;
 		location /verify/ { open_file_cache off; }
 	}

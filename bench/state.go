@@ -12,10 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"shuultuur/load"
-	"shuultuur/state"
+	"shuultuur/redis"
 )
 
 const stateAbout = "State in Redis against state in memory: learned verdicts and a limit"
@@ -56,12 +54,12 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	client, err := state.Redis{Addresses: []string{addr}}.Connect(r.dir)
+	client, err := redis.Connect(ctx, redis.Config{Addresses: []string{addr}}, redis.Options{})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	redis := &redisSeen{server, client}
+	seen := &redisSeen{server, client}
 	var peers []*peer
 	for name, settings := range map[string]string{"memory": "{}", "redis": "{redis: {addresses: [\"" + addr + "\"]}}"} {
 		p := &peer{name: name, state: settings, limits: "[{requests: 1000000000/1m}]"}
@@ -84,7 +82,7 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 			for i := range peers {
 				turn++
 				p := peers[(i+round)%2] // by turns the first
-				t, err := r.stateTurn(p, redis, what, turn, opt)
+				t, err := r.stateTurn(p, seen, what, turn, opt)
 				if err != nil {
 					return fmt.Errorf("round %d, %s, %s: %w", round, what, p.name, err)
 				}
@@ -116,12 +114,17 @@ func shared(ctx context.Context, opt options, out io.Writer) error {
 // redisSeen is the Redis of a run as it looks from outside.
 type redisSeen struct {
 	*process
-	client rueidis.Client
+	client *redis.Client
 }
 
 // commands is how many it has been sent.
 func (s *redisSeen) commands(ctx context.Context) (int64, error) {
-	text, err := s.client.Do(ctx, s.client.B().Info().Section("stats").Build()).ToString()
+	var b redis.Batch
+	b.Add("INFO", "stats")
+	if err := s.client.Do(ctx, &b); err != nil {
+		return 0, fmt.Errorf("asking Redis what it did: %w", err)
+	}
+	text, err := b.Reply(0).Text()
 	if err != nil {
 		return 0, fmt.Errorf("asking Redis what it did: %w", err)
 	}
@@ -132,7 +135,7 @@ func (s *redisSeen) commands(ctx context.Context) (int64, error) {
 
 // stateTurn is one round; number makes its pages new. redis is nil when it
 // cannot be asked what it did.
-func (r *rig) stateTurn(p *peer, redis *redisSeen, what string, number int, opt options) (t stateTurn, err error) {
+func (r *rig) stateTurn(p *peer, seen *redisSeen, what string, number int, opt options) (t stateTurn, err error) {
 	cfg := load.Config{URLs: r.pageURLs(), Parallel: 10, Order: "order", KeepAlive: true, Timeout: 20 * time.Second, Proxy: p.proxy, Duration: opt.duration()}
 	if what == stateLoads[1] {
 		known := cfg.URLs
@@ -144,24 +147,24 @@ func (r *rig) stateTurn(p *peer, redis *redisSeen, what string, number int, opt 
 	before := p.proc.cpu()
 	var commands int64
 	var served time.Duration
-	if redis != nil {
-		if commands, err = redis.commands(r.ctx); err != nil {
+	if seen != nil {
+		if commands, err = seen.commands(r.ctx); err != nil {
 			return t, err
 		}
-		served = redis.cpu()
+		served = seen.cpu()
 	}
 	rep, err := r.load(cfg)
 	if err != nil {
 		return t, err
 	}
 	spent := p.proc.cpu() - before
-	if redis != nil {
-		after, err := redis.commands(r.ctx)
+	if seen != nil {
+		after, err := seen.commands(r.ctx)
 		if err != nil {
 			return t, err
 		}
 		t.asked = float64(after-commands) / float64(rep.Fetches)
-		t.served = float64((redis.cpu() - served).Microseconds()) / float64(rep.Fetches)
+		t.served = float64((seen.cpu() - served).Microseconds()) / float64(rep.Fetches)
 	}
 	for _, n := range rep.Errors {
 		t.failed += n
@@ -176,7 +179,7 @@ func (r *rig) stateTurn(p *peer, redis *redisSeen, what string, number int, opt 
 }
 
 func (r *rig) printState(w io.Writer, turns map[string][]stateTurn, opt options) error {
-	redis, err := find("redis-server")
+	program, err := find("redis-server")
 	if err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (r *rig) printState(w io.Writer, turns map[string][]stateTurn, opt options)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench state -rounds %d -seconds %g`: the gateway on one core, redis-server %s, the origin and the load (10 connections) on the other, by turns, medians. \"lost\" is a round in which Redis hangs from its first quarter on. shuultuur %s.\n\n",
-		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, versionOf(redis, []string{"--version"}), r.revision())
+		stateAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, versionOf(program, []string{"--version"}), r.revision())
 	b.WriteString("| load | state | pages/s | CPU µs per page | p99 ms | failed | commands to Redis per page | its CPU µs per page |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
 	row := func(what, name string, all []stateTurn) {
 		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.2f | %d | %.2f | %.1f |\n", what, name, figure(median(all, rate)), median(all, cost), median(all, p99), failed(all),

@@ -15,8 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/dns"
+	"shuultuur/filter"
 	"shuultuur/load"
-	"shuultuur/nameserver/wire"
 )
 
 const (
@@ -395,7 +396,7 @@ func newSource() (*source, error) {
 		name string
 	}{{&o.flood, "flood.example"}, {&o.gone, "gone.example"}, {&o.soa, "ns.flood.example"}} {
 		var e error
-		*x.to, e = wire.Name(x.name)
+		*x.to, e = dns.Name(x.name)
 		err = errors.Join(err, e)
 	}
 	o.soa = append(bytes.Clone(o.soa), o.soa...)
@@ -405,11 +406,11 @@ func newSource() (*source, error) {
 	return o, err
 }
 
-// Answer implements [wire.Responder].
-func (o *source) Answer(q *wire.Query, a *wire.Reply) wire.Outcome {
+// Answer implements nameserver.Responder.
+func (o *source) Answer(q *dns.Query, a *dns.Reply, _ *filter.Transaction) dns.Outcome {
 	switch {
 	case bytes.HasSuffix(q.Name, o.gone):
-		return wire.Dropped
+		return dns.Dropped
 	case bytes.HasSuffix(q.Name, o.flood):
 		a.Rcode = 3
 		a.Record(o.flood, 6, 1, 300, o.soa)
@@ -419,12 +420,12 @@ func (o *source) Answer(q *wire.Query, a *wire.Reply) wire.Outcome {
 		a.Answers++
 	}
 	a.AA, a.RA = true, true
-	return wire.Answered
+	return dns.Answered
 }
 
-// Wait implements [wire.Responder].
-func (o *source) Wait(_ context.Context, q *wire.Query, a *wire.Reply) wire.Outcome {
-	return o.Answer(q, a)
+// Wait implements nameserver.Responder.
+func (o *source) Wait(_ context.Context, q *dns.Query, a *dns.Reply, t *filter.Transaction) dns.Outcome {
+	return o.Answer(q, a, t)
 }
 
 func upstream(ctx context.Context, addr string) error {

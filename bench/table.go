@@ -21,6 +21,7 @@ const (
 	cpuPerFetch                // processor time per fetch, against a peer: at most
 	noErrors                   // errors, time-outs and changed pages: none
 	residentMB                 // peak: at most
+	p99                        // milliseconds of the slowest round: at most
 )
 
 // target is what Shuultuur is meant to reach. It is reported, not enforced.
@@ -73,7 +74,7 @@ func (t *table) print(w io.Writer) error {
 	fmt.Fprintf(&b, "### %s\n\n", t.s.about)
 	fmt.Fprintf(&b, "%s. %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), machine())
 	fmt.Fprintf(&b, "`go run ./bench %s -rounds %d -seconds %g -peers %s`, %d connections, medians; load and nginx on core %s, proxy on core %s.\n\n",
-		t.s.name, t.opt.rounds, t.opt.seconds, t.opt.peers, t.s.connections, loadCore, proxyCore)
+		t.s.name, t.opt.rounds, t.s.seconds(t.opt), t.opt.peers, t.s.connections, loadCore, proxyCore)
 	t.figures(&b)
 	t.ratios(&b)
 	t.verdicts(&b)
@@ -122,6 +123,9 @@ func (t *table) errors(name string) (string, int64) {
 		}
 		changed += w.report.BadBodies
 		cut += w.report.Unfinished
+		if t.s.queues { // the time ends the round: each connection has one under way
+			cut -= min(w.report.Unfinished, int64(t.s.connections))
+		}
 	}
 	var words []string
 	for class, n := range sum {
@@ -139,7 +143,8 @@ func (t *table) errors(name string) (string, int64) {
 
 const subject = "shuultuur"
 
-// ratios sets the subject against each peer.
+// ratios sets the subject against each peer: medians, and in brackets the range
+// over the rounds, each of which is compared with the peer's round beside it.
 func (t *table) ratios(b *strings.Builder) {
 	if len(t.rows[subject]) == 0 {
 		return
@@ -150,10 +155,32 @@ func (t *table) ratios(b *strings.Builder) {
 			continue
 		}
 		cpu := t.median(subject, window.perFetch) / t.median(p.name, window.perFetch)
-		fmt.Fprintf(b, "| %s | %.2f× | %.2f× | %.3f× | %.2f× |\n", p.name,
-			t.median(subject, window.rate)/t.median(p.name, window.rate), 1/cpu, cpu, t.peak(subject)/t.peak(p.name))
+		rates, costs := t.compare(p.name, window.rate), t.compare(p.name, window.perFetch)
+		fmt.Fprintf(b, "| %s | %.2f×%s | %.2f× | %.3f×%s | %.2f× |\n", p.name,
+			t.median(subject, window.rate)/t.median(p.name, window.rate), spread(rates, 2), 1/cpu, cpu, spread(costs, 3), t.peak(subject)/t.peak(p.name))
 	}
 	b.WriteString("\n")
+}
+
+// compare is one figure of the subject against that of a peer, in each round,
+// the smallest first.
+func (t *table) compare(name string, of func(window) float64) []float64 {
+	var v []float64
+	for i, w := range t.rows[name] {
+		if i < len(t.rows[subject]) {
+			v = append(v, of(t.rows[subject][i])/of(w))
+		}
+	}
+	slices.Sort(v)
+	return v
+}
+
+// spread is the range of sorted values, as words behind a median.
+func spread(v []float64, digits int) string {
+	if len(v) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.*f–%.*f)", digits, v[0], digits, v[len(v)-1])
 }
 
 // verdicts says which targets are reached.
@@ -182,6 +209,10 @@ func (t *table) judge(g target) (bool, string) {
 	case cpuPerFetch:
 		got := cpu(subject) / cpu(g.against)
 		return got <= g.value, fmt.Sprintf("target ≤ %g × %s's CPU per fetch: %.3f×", g.value, g.against, got)
+	case p99:
+		all := t.values(subject, func(w window) float64 { return w.report.Total.P99 })
+		got := all[len(all)-1]
+		return got <= g.value, fmt.Sprintf("target p99 ≤ %g ms in each round: %.0f ms", g.value, got)
 	case noErrors:
 		errors, changed := t.errors(subject)
 		return errors == "0" && changed == 0, fmt.Sprintf("target no error, time-out or changed page: %s errors, %d changed", errors, changed)
