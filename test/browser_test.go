@@ -113,12 +113,21 @@ func (h *house) write(name, text string) {
 	}
 }
 
-// recorded waits for a row that f lets through and for which is, if given,
-// is true.
-func (h *house) recorded(f event.Filter, is ...func(event.Row) bool) event.Row {
+// of says whether a row is of a URL: browsers also ask for a site's icon.
+func of(url string) func(event.Row) bool {
+	return func(r event.Row) bool { return r.URL == url }
+}
+
+// recorded waits for a row that the filter wants and for which is, if given, is
+// true: the newest.
+func (h *house) recorded(filter string, is ...func(event.Row) bool) event.Row {
 	h.t.Helper()
+	f, err := event.ParseFilter(filter, time.Now())
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		for row, err := range h.g.Store().Query(h.t.Context(), f) {
+		for row, err := range h.g.Store().Query(h.t.Context(), f, event.Page{Newest: true}) {
 			if err != nil {
 				h.t.Fatal(err)
 			}
@@ -127,7 +136,7 @@ func (h *house) recorded(f event.Filter, is ...func(event.Row) bool) event.Row {
 			}
 		}
 	}
-	h.t.Fatalf("nothing on record for %+v", f)
+	h.t.Fatalf("nothing on record for %q", filter)
 	return event.Row{}
 }
 
@@ -142,7 +151,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.open("http://news.example/")
 	b.shows("The ferry sails at nine.")
 	b.picture("passing")
-	if row := h.recorded(event.Filter{Host: "news.example", Newest: true, Text: "news.example/"}); row.Action.String() != "pass" {
+	if row := h.recorded("host:news.example news.example/"); row.Action.String() != "pass" {
 		t.Errorf("a passing page is on record as %s", row.Action)
 	}
 
@@ -151,7 +160,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 		b.shows(want)
 	}
 	b.picture("category-block")
-	row := h.recorded(event.Filter{Host: "bet.example", Action: "block"})
+	row := h.recorded("host:bet.example action:block", of("http://www.bet.example/odds"))
 	if row.Rule != "betting" || row.Category != "gambling" || row.Status != http.StatusForbidden {
 		t.Errorf("on record: rule %q, category %q, status %d; want betting, gambling, 403", row.Rule, row.Category, row.Status)
 	}
@@ -164,7 +173,7 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.shows("its content counts as Swearing (score 120)")
 	b.shows("bad words")
 	b.picture("phrase-block")
-	row = h.recorded(event.Filter{Host: "rude.example", Action: "block"})
+	row = h.recorded("host:rude.example action:block", of("http://rude.example/"))
 	if row.Score != 120 || !strings.Contains(row.Evidence, "weighted:3") {
 		t.Errorf("on record: score %d, evidence %q; want 120 and weighted:3", row.Score, row.Evidence)
 	}
@@ -173,14 +182,14 @@ func TestBrowserSeesWhatThePolicySays(t *testing.T) {
 	b.open("http://salty.example/")
 	b.shows("some words")
 	b.picture("warn")
-	h.recorded(event.Filter{Host: "salty.example", Action: "warn"})
+	h.recorded("host:salty.example action:warn")
 	b.click(".button")
 	b.shows("A salty tale")
 	b.picture("warned-and-entered")
 	if url := b.script("return location.href"); url != "http://salty.example/" {
 		t.Errorf("after clicking through, the address is %s", url)
 	}
-	row = h.recorded(event.Filter{Host: "salty.example", Action: "pass"}, func(r event.Row) bool { return r.URL == "http://salty.example/" && r.Status == 200 })
+	row = h.recorded("host:salty.example action:pass", func(r event.Row) bool { return r.URL == "http://salty.example/" && r.Status == 200 })
 	if !strings.Contains(row.Findings, "accepted") {
 		t.Errorf("the record of the page entered after a warning does not say so: %s", row.Findings)
 	}

@@ -202,7 +202,7 @@ func TestEveryFaultOfACertificateIsToldTheUser(t *testing.T) {
 		if fault == "good" {
 			continue
 		}
-		row := h.recorded(event.Filter{Host: host, Action: "block"}, func(r event.Row) bool { return r.Status == 403 })
+		row := h.recorded("host:"+host+" action:block", func(r event.Row) bool { return r.Status == 403 })
 		if row.Category != fault || row.Rule != "certificate" {
 			t.Errorf("%s: on record %q by %q", host, row.Category, row.Rule)
 		}

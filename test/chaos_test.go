@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/state/redistest"
+	"shuultuur/test/redistest"
 )
 
 // A cable leads to a server and can be cut: then nothing passes and nothing

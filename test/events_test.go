@@ -3,8 +3,6 @@ package test
 import (
 	"strings"
 	"testing"
-
-	"shuultuur/event"
 )
 
 // TestAnEventIsSettledWithAButton: what the page of events shows as blocked or
@@ -14,8 +12,8 @@ func TestAnEventIsSettledWithAButton(t *testing.T) {
 	if tea, bet := h.status("http://tea.example/"), h.status("http://bet.example/"); tea != 200 || bet != 403 {
 		t.Fatalf("tea %d, bet %d", tea, bet)
 	}
-	h.recorded(event.Filter{Host: "tea.example"})
-	h.recorded(event.Filter{Host: "bet.example"})
+	h.recorded("host:tea.example")
+	h.recorded("host:bet.example")
 
 	b := newBrowser(t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
 	admin := "http://" + h.g.AdminAddr()

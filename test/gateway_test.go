@@ -20,8 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/event"
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 // through returns a client whose requests go through the proxy at addr.
@@ -174,7 +173,7 @@ func TestMetricsCountWhatWasDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.recorded(event.Filter{Text: "bet.example/2"})
+	h.recorded("bet.example/2")
 	_, body, err := get(http.DefaultClient, "http://"+h.g.AdminAddr()+"/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +215,7 @@ var serving = regexp.MustCompile(`msg=serving proxy=(\S+) admin=(\S+)`)
 // start runs "shuultuur run" on a settings file and waits until it serves.
 func start(t *testing.T, file string, env ...string) *process {
 	t.Helper()
-	p := &process{cmd: peertest.Command(t, filepath.Join(bin, "shuultuur"), "run", "-config", file), out: &bytes.Buffer{}}
+	p := &process{cmd: peer.Command(t, filepath.Join(bin, "shuultuur"), "run", "-config", file), out: &bytes.Buffer{}}
 	p.cmd.Env = append(os.Environ(), env...)
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {

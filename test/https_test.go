@@ -21,9 +21,8 @@ import (
 	"syscall"
 	"testing"
 
-	"shuultuur/event"
 	"shuultuur/intercept"
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 const httpsSettings = `
@@ -138,7 +137,7 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 	b.open("https://www.example.com/")
 	b.shows("The ferry sails at nine.")
 	b.picture("https-passing")
-	row := h.recorded(event.Filter{Host: "www.example.com"}, func(r event.Row) bool { return r.URL == "https://www.example.com/" })
+	row := h.recorded("host:www.example.com", of("https://www.example.com/"))
 	if row.Status != 200 || row.Action.String() != "pass" {
 		t.Errorf("on record: %d %s", row.Status, row.Action)
 	}
@@ -147,8 +146,8 @@ func TestBrowserSeesBlockPagesOnHTTPS(t *testing.T) {
 	b.shows("www.bet.example")
 	b.shows("gambling")
 	b.picture("https-category-block")
-	row = h.recorded(event.Filter{Host: "bet.example", Action: "block"})
-	if row.URL != "https://www.bet.example/odds" || row.Rule != "betting" {
+	row = h.recorded("host:bet.example action:block", of("https://www.bet.example/odds"))
+	if row.Rule != "betting" {
 		t.Errorf("on record: %q by %q", row.URL, row.Rule)
 	}
 	b.open("https://www.example.com/rude")
@@ -259,7 +258,7 @@ func TestKeysStayWhereTheyBelong(t *testing.T) {
 	}
 	for _, args := range [][]string{nil, {"-keylog", filepath.Join(dir, "keys"), "-cores"}} {
 		var said lockedBuffer
-		cmd := peertest.Command(t, filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
+		cmd := peer.Command(t, filepath.Join(bin, "shuultuur"), append([]string{"run", "-config", h.file}, args...)...)
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

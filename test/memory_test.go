@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"shuultuur/realdata"
+	"shuultuur/test/data"
 )
 
 // anonymous returns the private memory of a process that is not a mapped
@@ -38,7 +38,7 @@ func TestASmallBoxIsEnough(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads /proc")
 	}
-	folder := realdata.Path(t, "pages")
+	folder := data.Path(t, "pages")
 	pages, err := filepath.Glob(filepath.Join(folder, "*.html"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no pages: %v", err)
@@ -68,7 +68,7 @@ lists:
 		if name == "ut1" {
 			category = ""
 		}
-		fmt.Fprintf(&settings, "  %s: {path: %q%s}\n", name, realdata.Path(t, "lists", file), category)
+		fmt.Fprintf(&settings, "  %s: {path: %q%s}\n", name, data.Path(t, "lists", file), category)
 	}
 	home := t.TempDir()
 	for name, text := range map[string]string{"shuultuur.yaml": settings.String(), "weighted": "< the ><1>\n<news><5>\n<and>,<the><3>\n"} {

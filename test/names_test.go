@@ -2,6 +2,7 @@ package test
 
 import (
 	"bytes"
+	miekg "github.com/miekg/dns"
 	"net"
 	"os"
 	"os/exec"
@@ -12,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 // freePort is a port that was free a moment ago, for UDP and TCP.
@@ -50,16 +49,16 @@ func upstreamFor(t *testing.T, port string, records ...string) (end func()) {
 
 func upstreamOn(t *testing.T, conn net.PacketConn, records ...string) (end func()) {
 	t.Helper()
-	s := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		m := new(dns.Msg)
+	s := &miekg.Server{PacketConn: conn, Handler: miekg.HandlerFunc(func(w miekg.ResponseWriter, q *miekg.Msg) {
+		m := new(miekg.Msg)
 		m.SetReply(q)
 		for _, text := range records {
-			rr, err := dns.NewRR(text)
+			rr, err := miekg.NewRR(text)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			if h := rr.Header(); strings.EqualFold(h.Name, q.Question[0].Name) && (h.Rrtype == q.Question[0].Qtype || h.Rrtype == dns.TypeCNAME) {
+			if h := rr.Header(); strings.EqualFold(h.Name, q.Question[0].Name) && (h.Rrtype == q.Question[0].Qtype || h.Rrtype == miekg.TypeCNAME) {
 				m.Answer = append(m.Answer, rr)
 			}
 		}
@@ -110,7 +109,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	}
 	program := filepath.Join(bin, "shuultuur")
 	var said bytes.Buffer
-	run := peertest.Command(t, program, "run", "-config", file)
+	run := peer.Command(t, program, "run", "-config", file)
 	run.Stdout, run.Stderr = &said, &said
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
@@ -153,7 +152,7 @@ func TestNamesAreFiltered(t *testing.T) {
 	until("and back", []string{"desk.lan."}, "-x", "10.0.0.9")
 
 	out, err := exec.Command("curl", "-sS", "-m", "10", "--resolve", "www.bet.example:"+page+":127.0.0.1", "http://www.bet.example:"+page+"/").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "<title>Page blocked</title>") || !strings.Contains(string(out), "gambling") {
+	if err != nil || !strings.Contains(string(out), "<title>This page is blocked</title>") || !strings.Contains(string(out), "gambling") {
 		t.Errorf("a browser that was sent to the sinkhole gets %v:\n%s", err, out)
 	}
 
@@ -165,7 +164,7 @@ func TestNamesAreFiltered(t *testing.T) {
 		return string(out)
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		out := events("-host", "cloak.example")
+		out := events("host:cloak.example")
 		if strings.Contains(out, "NOERROR") && strings.Contains(out, "readers/betting (gambling)") && strings.Contains(out, "x.bet.example") && strings.Contains(out, "A cloak.example") {
 			break
 		}

@@ -1,29 +1,19 @@
 package test
 
 import (
-	"bytes"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"shuultuur/event"
+	"shuultuur/admin"
 	"shuultuur/filter"
 	"shuultuur/gateway"
 )
 
-// admin returns settings that name the admin address of the running gateway,
-// for commands that ask it.
-func (h *house) admin() string {
-	h.t.Helper()
-	text, err := os.ReadFile(h.file)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.write("ask.yaml", string(bytes.Replace(text, []byte("admin: 127.0.0.1:0"), []byte("admin: "+h.g.AdminAddr()), 1)))
-	return filepath.Join(filepath.Dir(h.file), "ask.yaml")
-}
+// admin asks the running gateway at its admin address.
+func (h *house) admin() admin.Client { return admin.Client{URL: "http://" + h.g.AdminAddr()} }
 
 // TestFilteringRestsForAWhile: what the policy blocks passes while somebody has
 // said so, and is blocked again afterwards; reloads and restarts do not end it.
@@ -31,7 +21,7 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 	h := newHouse(t, map[string]string{"bet.example/": "bets", "rude.example/": "<p>Blimey. Crikey.</p>"})
 	set := func(who, length string, want int) {
 		t.Helper()
-		if all, err := gateway.Pause(t.Context(), h.admin(), who, length); err != nil || len(all) != want {
+		if all, err := h.admin().Pause(t.Context(), who, length); err != nil || len(all) != want {
 			t.Fatalf("pause %q for %q: %+v, %v; want %d", length, who, all, err, want)
 		}
 	}
@@ -42,18 +32,24 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 	if bet, rude := h.status("http://bet.example/"), h.status("http://rude.example/"); bet != 200 || rude != 200 {
 		t.Errorf("in the pause: %d and %d", bet, rude)
 	}
-	row := h.recorded(event.Filter{Host: "bet.example", Category: "paused"})
+	row := h.recorded("host:bet.example category:paused")
 	if row.Action != filter.Pass || row.Rule != "betting" || !strings.Contains(row.Evidence, `rule "betting" would block until `) {
 		t.Errorf("on record: %+v", row)
 	}
-	row = h.recorded(event.Filter{Category: "pause"})
-	if !strings.HasPrefix(row.Note, "filtering rests for everybody until ") || !strings.HasSuffix(row.Note, ", 5m0s") || row.Client != netip.MustParseAddr("127.0.0.1") {
+	row = h.recorded("category:pause")
+	if !strings.HasPrefix(row.Note, "filtering is paused for everybody until ") || !strings.HasSuffix(row.Note, ", 5m0s") || row.Client != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("the pause itself is on record as %+v", row)
 	}
-	e, done, err := gateway.Explain(t.Context(), h.file)
+	text, err := os.ReadFile(h.file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.write("why.yaml", strings.Replace(string(text), "admin: 127.0.0.1:0", "admin: "+h.g.AdminAddr(), 1))
+	e, done, err := gateway.Explain(t.Context(), filepath.Join(filepath.Dir(h.file), "why.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.AskPauses(t.Context())
 	d, err := e.As("readers")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +86,7 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 		t.Errorf("when it is over for the network: %d", s)
 	}
 	for who, long := range map[string]string{"nobody": "5m", "": "25h", "10.0.0.1": "0s", "10.0.0.0/8": "soon"} {
-		if all, err := gateway.Pause(t.Context(), h.admin(), who, long); err == nil {
+		if all, err := h.admin().Pause(t.Context(), who, long); err == nil {
 			t.Errorf("pause %q for %q was taken: %+v", long, who, all)
 		}
 	}

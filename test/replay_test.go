@@ -14,7 +14,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/gateway"
-	"shuultuur/load/replay"
+	"shuultuur/replay"
 )
 
 const replaySettings = `
@@ -131,7 +131,7 @@ func wantRecorded(t *testing.T, g *gateway.Gateway, n int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		got := 0
-		for _, err := range g.Store().Query(t.Context(), event.Filter{}) {
+		for _, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need beyond Go: a C compiler for the race detector,
 # a browser with its driver for the story tests, a Redis server for what a
-# fleet shares, name servers and their tools to agree with. On systems other
+# fleet shares, name servers and their tools to agree with, Squid, e2guardian and PostgreSQL. On systems other
 # than Debian's it says what is missing and goes on: the tests that need it are
 # skipped and say so.
 set -eu
@@ -21,6 +21,17 @@ command -v nsd >/dev/null 2>&1 || [ -x /usr/sbin/nsd ] || missing="$missing nsd"
 command -v knotd >/dev/null 2>&1 || [ -x /usr/sbin/knotd ] || missing="$missing knot"
 command -v kdig >/dev/null 2>&1 || missing="$missing knot-dnsutils"
 command -v iptables >/dev/null 2>&1 || missing="$missing iptables"
+command -v e2guardian >/dev/null 2>&1 || [ -x /usr/sbin/e2guardian ] || missing="$missing e2guardian"
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null 2>&1 || missing="$missing postgresql"
+[ -n "$(ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] || missing="$missing postgresql"
+command -v nats-server >/dev/null 2>&1 || [ -x /usr/sbin/nats-server ] || missing="$missing nats-server"
+[ -x /usr/lib/squid/security_file_certgen ] || missing="$missing squid-openssl"
+command -v c-icap >/dev/null 2>&1 || missing="$missing c-icap"
+command -v clamd >/dev/null 2>&1 || [ -x /usr/sbin/clamd ] || missing="$missing clamav-daemon"
+command -v slapd >/dev/null 2>&1 || [ -x /usr/sbin/slapd ] || missing="$missing slapd ldap-utils"
+command -v freeradius >/dev/null 2>&1 || [ -x /usr/sbin/freeradius ] || missing="$missing freeradius"
+command -v krb5kdc >/dev/null 2>&1 || [ -x /usr/sbin/krb5kdc ] || missing="$missing krb5-kdc krb5-admin-server krb5-user"
+command -v rsyslogd >/dev/null 2>&1 || [ -x /usr/sbin/rsyslogd ] || missing="$missing rsyslog"
 command -v redis-server >/dev/null 2>&1 || command -v valkey-server >/dev/null 2>&1 || missing="$missing redis-server"
 [ -n "$missing" ] || exit 0
 

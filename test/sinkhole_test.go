@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 const sinkholeSettings = `
@@ -62,7 +62,7 @@ func TestABrowserIsSentToTheSinkhole(t *testing.T) {
 	// start starts a gateway with settings; the function returned ends it.
 	start := func(decrypt string) (end func()) {
 		n.writeTo(settings, strings.Replace(sinkholeSettings, "DECRYPT", decrypt, 1))
-		cmd := peertest.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", settings)
+		cmd := peer.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", settings)
 		cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"shuultuur/intercept"
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 // A network is three hosts in namespaces of their own: a client whose way to
@@ -193,7 +193,7 @@ policies:
   - {name: closed, networks: [10.77.1.3], rules: [{name: betting, action: block, category: [gambling]}]}
   - {name: open, decrypt: true, rules: [{name: betting, action: block, category: [gambling]}]}
 events: {jsonl: events.jsonl, every: 100ms}
-proxy: {private: [10.77.0.0/16, "fd77::/16"], drain: 1s}
+proxy: {private: [10.77.0.0/16, "fd77::/16"], drain: 1s, safe-ports: any}
 `
 
 // makeRoot makes a root certificate for the gateway, and gives clients theirs.
@@ -220,7 +220,7 @@ func (n *network) gateway() {
 	n.makeRoot()
 	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\nbet4.example\nbet6.example\n")
 	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), networkSettings)
-	cmd := peertest.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
+	cmd := peer.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -325,7 +325,7 @@ func TestBrowsersThatKnowOfNoProxyAreFiltered(t *testing.T) {
 		{"https://bet6.example/", "it is in the category gambling"},
 	} {
 		load := func() (page, said string, err error) {
-			cmd := peertest.Command(t, "ip", "netns", "exec", n.client, "env", "HOME="+home, chromium,
+			cmd := peer.Command(t, "ip", "netns", "exec", n.client, "env", "HOME="+home, chromium,
 				"--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update",
 				"--disable-dev-shm-usage", "--disable-features=HttpsUpgrades,HttpsFirstBalancedModeAutoEnable", "--no-proxy-server",
 				"--user-data-dir="+t.TempDir(), "--dump-dom", tt.url)

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/peertest"
+	"shuultuur/test/peer"
 )
 
 // A browser is a headless Chromium driven over the WebDriver protocol
@@ -43,8 +43,8 @@ func newBrowser(t *testing.T, addr string, args ...string) *browser {
 // driver over connections of dial; both may be nil.
 func newBrowserBy(t *testing.T, command []string, dial func(ctx context.Context, network, addr string) (net.Conn, error), args ...string) *browser {
 	t.Helper()
-	command = append(command, peertest.Program(t, "chromedriver"), "--port=0")
-	cmd := peertest.Command(t, command[0], command[1:]...)
+	command = append(command, peer.Program(t, "chromedriver"), "--port=0")
+	cmd := peer.Command(t, command[0], command[1:]...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

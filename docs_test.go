@@ -1,0 +1,205 @@
+package shuultuur
+
+import (
+	"encoding/json"
+	"io/fs"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"shuultuur/gateway"
+	"shuultuur/setting"
+)
+
+// waiting is how many settings and how many metrics may wait for their row in a
+// README, so that a row is no reason to hold a change back. It only ever
+// shrinks.
+const waiting = 20
+
+// pages returns the texts of the manual by file.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(Manual, ".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var text []byte
+			text, err = fs.ReadFile(Manual, file)
+			all[file] = string(text)
+		}
+		return err
+	})
+	if err != nil || len(all) < 10 {
+		t.Fatalf("%d pages, %v", len(all), err)
+	}
+	return all
+}
+
+func TestEverySettingIsDocumentedOnce(t *testing.T) {
+	tables := map[string][]setting.Row{}
+	rows, err := setting.Manual(Manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		tables[r.Key] = append(tables[r.Key], r)
+	}
+	known := map[string]bool{}
+	var missing []string
+	for _, k := range setting.Keys(&gateway.Settings{}) {
+		known[k.Path] = true
+		switch rows := tables[k.Path]; {
+		case len(rows) > 1:
+			t.Errorf("%s:%d: %s is documented in %s:%d too", rows[1].File, rows[1].Line, k.Path, rows[0].File, rows[0].Line)
+		case len(rows) == 0 && !k.Group:
+			missing = append(missing, k.Path)
+		}
+	}
+	t.Logf("in no table of settings: %q", missing)
+	if len(missing) > waiting {
+		t.Errorf("%d settings are in no table: %q", len(missing), missing)
+	}
+	for key, rows := range tables {
+		if !known[key] {
+			t.Errorf("%s:%d: there is no setting %s", rows[0].File, rows[0].Line, key)
+		}
+	}
+}
+
+// yamlBlocks returns the examples in a text.
+func yamlBlocks(text string) (blocks []string) {
+	for i, part := range strings.Split(text, "```yaml\n") {
+		if block, _, ok := strings.Cut(part, "\n```"); i > 0 && ok {
+			blocks = append(blocks, block+"\n")
+		}
+	}
+	return blocks
+}
+
+// TestTheSchemaAcceptsTheExamples: and nothing with a key that does not exist.
+func TestTheSchemaAcceptsTheExamples(t *testing.T) {
+	text, err := gateway.Schema(Manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for file, text := range pages(t) {
+		for _, block := range yamlBlocks(text) {
+			var v map[string]any
+			if err := yaml.Load([]byte(block), &v); err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			n++
+			if wrong := violation(schema, v, ""); wrong != "" {
+				t.Errorf("%s: %s in\n%s", file, wrong, block)
+			}
+			v["no-such-key"] = 1
+			if violation(schema, v, "") == "" {
+				t.Errorf("%s: an unknown key passes", file)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d examples: the files are not read as they should be", n)
+	}
+	for _, wrong := range []string{"{events: {keep: 1x}}", "{proxy: {connections: many}}", "{policies: {name: a}}", "{policies: [{name: a, decrypt: maybe}]}", "{dns: {cache: {siez: 1}}}", "{listen: {proxy: {a: b}}}"} {
+		var v any
+		if err := yaml.Load([]byte(wrong), &v); err != nil {
+			t.Fatal(err)
+		}
+		if violation(schema, v, "") == "" {
+			t.Errorf("%s passes", wrong)
+		}
+	}
+}
+
+// violation says where v is not as a schema wants it, "" for nowhere. It knows
+// the keywords that setting.Schema uses.
+func violation(schema map[string]any, v any, at string) string {
+	if forms, ok := schema["anyOf"].([]any); ok {
+		first := ""
+		for _, s := range forms {
+			wrong := violation(s.(map[string]any), v, at)
+			if wrong == "" {
+				return ""
+			}
+			if len(wrong) > len(first) {
+				first = wrong
+			}
+		}
+		return first
+	}
+	if want, ok := schema["const"]; ok && v != want {
+		return at + ": it is not the word expected"
+	}
+	kind, number := kindOf(v)
+	if types := schema["type"]; types != nil && v != nil {
+		list, many := types.([]any)
+		if !many {
+			list = []any{types}
+		}
+		if !slices.Contains(list, any(kind)) && !(kind == "integer" && slices.Contains(list, any("number"))) {
+			return at + ": it is " + kind
+		}
+	}
+	if p, ok := schema["pattern"].(string); ok && kind == "string" && !regexp.MustCompile(p).MatchString(v.(string)) {
+		return at + ": it has another form"
+	}
+	if low, ok := schema["minimum"].(float64); ok && number < low {
+		return at + ": it is too small"
+	}
+	if high, ok := schema["maximum"].(float64); ok && number > high {
+		return at + ": it is too large"
+	}
+	switch v := v.(type) {
+	case []any:
+		if items, ok := schema["items"].(map[string]any); ok {
+			for _, x := range v {
+				if wrong := violation(items, x, at+"[]"); wrong != "" {
+					return wrong
+				}
+			}
+		}
+	case map[string]any:
+		keys, _ := schema["properties"].(map[string]any)
+		for name, x := range v {
+			of, ok := keys[name].(map[string]any)
+			if !ok {
+				if of, ok = schema["additionalProperties"].(map[string]any); !ok {
+					return at + "." + name + ": there is no such key"
+				}
+			}
+			if wrong := violation(of, x, at+"."+name); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
+}
+
+// kindOf is the type of a value in the words of JSON schema, and its number.
+func kindOf(v any) (kind string, number float64) {
+	switch v := v.(type) {
+	case string:
+		return "string", math.NaN()
+	case bool:
+		return "boolean", math.NaN()
+	case int:
+		return "integer", float64(v)
+	case float64:
+		return "number", v
+	case []any:
+		return "array", math.NaN()
+	case map[string]any:
+		return "object", math.NaN()
+	}
+	return "null", math.NaN()
+}

@@ -1,0 +1,195 @@
+package shuultuur
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"shuultuur/gateway"
+	"shuultuur/intercept"
+	"shuultuur/test/cert"
+)
+
+// named are the files that the examples name.
+var named = map[string]string{
+	"own.txt":                        "own.example\n",
+	"w.list":                         "#listcategory: \"Bad words\"\n<blimey><60>\n",
+	"b.list":                         "<forbidden>\n",
+	"e.list":                         "<excepted>\n",
+	"lists/own.txt":                  "own.example\n",
+	"users":                          "",
+	"example.com.zone":               "$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n NS ns1\nns1 A 192.0.2.53\n",
+	"lists/blacklists/bank/domains":  "bank.example\n",
+	"lists/blacklists/adult/domains": "adult.example\n",
+}
+
+// example writes settings to a new folder with the files that examples name.
+// Every server gets a free port of this machine.
+func example(t *testing.T, settings string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range named {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pem, key := cert.Files(t, dir, "gateway.example")
+	for name, file := range map[string]string{"dns.pem": pem, "dns.key": key} {
+		if err := os.Link(file, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := intercept.NewRoot(intercept.RootConfig{})
+	if err == nil {
+		err = root.Write(filepath.Join(dir, "root.pem"), false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if err := yaml.Load([]byte(settings), &v); err != nil {
+		t.Fatal(err)
+	}
+	listen, _ := v["listen"].(map[string]any)
+	if listen == nil {
+		listen = map[string]any{}
+	}
+	for _, key := range []string{"proxy", "admin", "transparent", "sinkhole"} {
+		if _, given := listen[key]; given && listen[key] != "off" || key == "proxy" || key == "admin" && !given {
+			listen[key] = "127.0.0.1:0"
+		}
+	}
+	v["listen"] = listen
+	if names, ok := v["dns"].(map[string]any); ok {
+		for _, key := range []string{"listen", "tls", "https", "quic"} {
+			if _, given := names[key]; given || key == "listen" {
+				names[key] = []string{"127.0.0.1:0"}
+			}
+		}
+	}
+	text, err := yaml.Dump(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "shuultuur.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// run runs a gateway while use works with it.
+func run(t *testing.T, file string, use func(*gateway.Gateway)) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	g, err := gateway.New(ctx, file, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(ctx) }()
+	use(g)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheExamplesOfTheFoldersStart: the README.md of a folder has whole
+// settings files. Those that need a server elsewhere are checked only.
+func TestTheExamplesOfTheFoldersStart(t *testing.T) {
+	for page, text := range pages(t) {
+		if !strings.Contains(page, "/") || strings.HasPrefix(page, "docs/") {
+			continue
+		}
+		for _, settings := range yamlBlocks(text) {
+			t.Run(page, func(t *testing.T) {
+				file := example(t, settings)
+				_, done, err := gateway.Explain(t.Context(), file)
+				if err != nil && strings.Contains(err.Error(), "no such file") {
+					t.Skipf("the test makes no such file: %v", err)
+				}
+				if err != nil {
+					t.Fatalf("%v in\n%s", err, settings)
+				}
+				done()
+				if !strings.Contains(settings, "redis:") && !strings.Contains(settings, "url:") {
+					run(t, file, func(*gateway.Gateway) {})
+				}
+			})
+		}
+	}
+}
+
+const everything = `
+lists: {own: {format: domains, path: own.txt}}
+checks:
+  category: {lists: [own]}
+  phrase: {banned: [b.list]}
+policies: [{name: all, decrypt: true, rules: [{name: own, action: block, category: [own]}]}]
+intercept: {root: root.pem}
+dns: {listen: ["127.0.0.1:0"], forward: {upstreams: ["127.0.0.1:1"]}}
+`
+
+// TestEveryMetricIsInAManual: each metric of a running gateway is in the table
+// of the part that counts it.
+func TestEveryMetricIsInAManual(t *testing.T) {
+	manual := ""
+	for _, text := range pages(t) {
+		manual += text
+	}
+	var missing []string
+	run(t, example(t, everything), func(g *gateway.Gateway) {
+		for _, name := range metrics(t, g) {
+			if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") {
+				continue // of the libraries
+			}
+			if !strings.Contains(manual, name) {
+				missing = append(missing, name)
+			}
+		}
+	})
+	t.Logf("in no README.md: %q", missing)
+	if len(missing) > waiting {
+		t.Errorf("%d metrics are in no README.md: %q", len(missing), missing)
+	}
+}
+
+var typeLine = regexp.MustCompile(`(?m)^# TYPE (\S+)`)
+
+// metrics returns the names of the metrics that a gateway shows.
+func metrics(t *testing.T, g *gateway.Gateway) (names []string) {
+	t.Helper()
+	client := http.Client{Timeout: 30 * time.Second}
+	r, err := client.Get("http://" + g.AdminAddr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range typeLine.FindAllStringSubmatch(string(text), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 20 {
+		t.Errorf("%d metrics: the page is not read as it should be", len(names))
+	}
+	return names
+}

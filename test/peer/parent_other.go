@@ -1,0 +1,7 @@
+//go:build !linux && !freebsd
+
+package peer
+
+import "syscall"
+
+func withParent() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,85 @@
+// Package peertest runs programs of others beside a test: servers to agree
+// with, and tools that have the last word. They end with the test, and with
+// the test's process when that is killed.
+//
+// A test that needs a program and finds none is skipped and says what to
+// install; test/setup.sh does it on Debian.
+package peer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// Program returns the path of the first of names that is installed. What
+// Debian keeps in sbin is not in everybody's path.
+func Program(t testing.TB, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		for _, dir := range []string{"", "/usr/sbin/", "/usr/local/sbin/"} {
+			if path, err := exec.LookPath(dir + name); err == nil {
+				return path
+			}
+		}
+	}
+	t.Skipf(`%s is not installed; "make test" installs it on Debian`, names[0])
+	return ""
+}
+
+// Command makes a command that is killed when this process ends, however it
+// ends. On Linux it is the thread that counts: no goroutine may end while it is
+// locked to one.
+func Command(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(Program(t, name), args...)
+	cmd.SysProcAttr = withParent()
+	cmd.WaitDelay = 5 * time.Second // for what it has started in its turn
+	return cmd
+}
+
+// Start starts a server, whose output is the test's, and ends it with the
+// test.
+func Start(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := Command(t, name, args...)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("starting %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		late := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+		defer late.Stop()
+		_ = cmd.Wait() // how it ends is its own affair
+	})
+	return cmd
+}
+
+// Port returns a port of 127.0.0.1 that was free a moment ago, for UDP and
+// TCP. It is not one of those that the system gives to whoever asks for any
+// (Linux: from 32768 on), so that no other test gets it meanwhile.
+func Port(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 15000+rand.N(17000))
+		u, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
+		}
+		l, err := net.Listen("tcp", addr)
+		u.Close()
+		if err != nil {
+			continue
+		}
+		l.Close()
+		_, port, _ := net.SplitHostPort(addr)
+		return port
+	}
+	t.Fatal("no port is free")
+	return ""
+}

@@ -1,0 +1,75 @@
+package peer
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestProgramEndsWithTheTest(t *testing.T) {
+	var cmd *exec.Cmd
+	t.Run("inner", func(t *testing.T) { cmd = Start(t, "sleep", "1000") })
+	if cmd.ProcessState == nil {
+		t.Error("it runs on")
+	}
+}
+
+func TestProgramEndsWithAKilledTest(t *testing.T) {
+	if os.Getenv("PEERTEST_KILLED") != "" {
+		cmd := Command(t, "sleep", "1000")
+		cmd.Stdout = os.Stdout
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout.WriteString("ready\n")
+		_ = cmd.Wait()
+		return
+	}
+	if runtime.GOOS != "linux" && runtime.GOOS != "freebsd" {
+		t.Skip("needs a signal at the parent's death, which Linux and FreeBSD have")
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgramEndsWithAKilledTest$")
+	cmd.Env = append(os.Environ(), "PEERTEST_KILLED=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_ = cmd.Process.Kill()
+	gone := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, r) // ends when nobody has the pipe any more
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-time.After(20 * time.Second):
+		t.Error("what it started runs on")
+	}
+	_ = cmd.Wait()
+}
+
+func TestPortIsFreeForBoth(t *testing.T) {
+	addr := "127.0.0.1:" + Port(t)
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	u, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Close()
+}

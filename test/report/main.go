@@ -1,0 +1,218 @@
+// Command report runs all tests for "make test": under the race detector, then
+// without it those that it changes (tests of allocations). It prints a line for
+// each package and the output of tests that failed, and ends with the tests
+// that were skipped in all runs, and why.
+//
+// Events of "go test -json" move from the go command through a [run], which
+// prints, to the list of skipped tests.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func main() {
+	ok, err := all(os.Args[1:], os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// all runs the tests of the packages, ./... unless they are named.
+func all(packages []string, out io.Writer) (ok bool, err error) {
+	if len(packages) == 0 {
+		packages = []string{"./..."}
+	}
+	r := run{out: out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
+	if err := r.test(append([]string{"-race"}, packages...)...); err != nil {
+		return false, err
+	}
+	changed, err := changedByRace(".")
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprintln(out, "\nTests that the race detector changes, without it:")
+	for _, dir := range slices.Sorted(maps.Keys(changed)) {
+		if err := r.test("-run", "^("+strings.Join(changed[dir], "|")+")$", "./"+dir); err != nil {
+			return false, err
+		}
+	}
+	r.summary()
+	return !r.failed, nil
+}
+
+// A test is one of a package; its name is "" for the package itself.
+type test struct{ pkg, name string }
+
+type run struct {
+	out     io.Writer
+	said    map[test][]string // of tests that are running
+	skipped map[test]string   // and why
+	passed  map[test]bool
+	failed  bool
+}
+
+// an event is a line of "go test -json" (go doc test2json).
+type event struct {
+	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64
+}
+
+// test runs "go test" with arguments. Tests that fail are no error.
+func (r *run) test(args ...string) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = r.out
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := r.read(pipe); err != nil {
+		return errors.Join(err, cmd.Wait())
+	}
+	if err := cmd.Wait(); err != nil {
+		r.failed = true
+	}
+	return nil
+}
+
+func (r *run) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				_, _ = r.out.Write(line) // of the go command itself
+			} else {
+				r.take(&e)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *run) take(e *event) {
+	t := test{e.Package, e.Test}
+	switch e.Action {
+	case "output":
+		if t.name != "" {
+			r.said[t] = append(r.said[t], e.Output)
+		} else if !strings.HasPrefix(e.Output, "PASS") && !strings.Contains(e.Output, "[no test files]") {
+			fmt.Fprint(r.out, e.Output)
+		}
+		return
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+		return
+	case "pass":
+		r.passed[t] = true
+	case "skip":
+		if t.name != "" {
+			r.skipped[t] = reason(r.said[t])
+		}
+	case "fail":
+		r.failed = true
+		fmt.Fprint(r.out, strings.Join(r.said[t], ""))
+	default:
+		return
+	}
+	delete(r.said, t)
+}
+
+var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
+
+// reason is what a test said last before it was skipped.
+func reason(said []string) string {
+	for _, s := range slices.Backward(said) {
+		if at := place.FindString(s); at != "" {
+			return strings.TrimSpace(s[len(at):])
+		}
+	}
+	return "no reason given"
+}
+
+// summary prints the tests that were skipped whenever they were run.
+func (r *run) summary() {
+	var lines []string
+	for t, why := range r.skipped {
+		if !r.passed[t] {
+			lines = append(lines, fmt.Sprintf("  %s %s: %s\n", t.pkg, t.name, why))
+		}
+	}
+	slices.Sort(lines)
+	fmt.Fprintf(r.out, "\nSkipped tests: %d\n%s", len(lines), strings.Join(lines, ""))
+}
+
+var (
+	function = regexp.MustCompile(`^func (?:\([^)]*\) )?(\w+)`)
+	changes  = regexp.MustCompile(`AllocsPerRun|raceEnabled`)
+)
+
+// changedByRace returns by folder the names of tests below dir that count
+// allocations or ask whether the race detector is on. A helper that does counts
+// for all tests of its file.
+func changedByRace(dir string) (map[string][]string, error) {
+	all := map[string][]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		at := filepath.Dir(path)
+		all[at] = append(all[at], changedIn(string(text))...)
+		if len(all[at]) == 0 {
+			delete(all, at)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func changedIn(text string) (names []string) {
+	var tests []string
+	in, helper := "", false
+	for line := range strings.Lines(text) {
+		if m := function.FindStringSubmatch(line); m != nil {
+			if in = m[1]; strings.HasPrefix(in, "Test") {
+				tests = append(tests, in)
+			}
+		}
+		switch {
+		case in == "" || !changes.MatchString(line):
+		case strings.HasPrefix(in, "Test"):
+			names = append(names, in)
+		case !strings.HasPrefix(in, "Benchmark") && !strings.HasPrefix(in, "Fuzz"):
+			helper = true
+		}
+	}
+	if helper {
+		return tests
+	}
+	return slices.Compact(names)
+}

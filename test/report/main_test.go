@@ -1,0 +1,47 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const sample = `{"Action":"output","Package":"a","Test":"TestX","Output":"    x_test.go:1: squid is not installed\n"}
+{"Action":"skip","Package":"a","Test":"TestX"}
+{"Action":"output","Package":"a","Test":"TestY","Output":"    x_test.go:2: with the race detector\n"}
+{"Action":"skip","Package":"a","Test":"TestY"}
+{"Action":"output","Package":"a","Test":"TestZ","Output":"    x_test.go:3: got 1, want 2\n"}
+{"Action":"fail","Package":"a","Test":"TestZ"}
+{"Action":"output","Package":"a","Output":"FAIL\ta\t0.1s\n"}
+{"Action":"fail","Package":"a"}
+{"Action":"pass","Package":"a","Test":"TestY"}
+`
+
+func TestSkippedTestsAreListedAtTheEnd(t *testing.T) {
+	var out strings.Builder
+	r := run{out: &out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
+	if err := r.read(strings.NewReader(sample)); err != nil {
+		t.Fatal(err)
+	}
+	r.summary()
+	want := "    x_test.go:3: got 1, want 2\nFAIL\ta\t0.1s\n\nSkipped tests: 1\n  a TestX: squid is not installed\n"
+	if out.String() != want || !r.failed {
+		t.Errorf("got %q, failed %v; want %q", out.String(), r.failed, want)
+	}
+}
+
+func TestTestsThatTheRaceDetectorChanges(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"func TestA(t *testing.T) {\n\ttesting.AllocsPerRun(1, f)\n}\nfunc TestB(t *testing.T) {}\n", []string{"TestA"}},
+		{"func TestA(t *testing.T) {\n}\nfunc help() {\n\tif raceEnabled {\n}\nfunc TestB(t *testing.T) {}\n", []string{"TestA", "TestB"}},
+		{"const raceEnabled = true\nfunc TestA(t *testing.T) {}\n", nil},
+		{"func BenchmarkA(b *testing.B) {\n\ttesting.AllocsPerRun(1, f)\n}\nfunc TestB(t *testing.T) {}\n", nil},
+	} {
+		if got := changedIn(c.text); !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+}
