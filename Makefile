@@ -1,8 +1,11 @@
 # make        build ./bin/shuultuur
 # make run    build it and start the gateway on 127.0.0.1:8080
-# make test   everything that is tested; installs what the tests need
+# make test   everything that is tested; installs what the tests need, and ends
+#             with the tests that were skipped and why
 # make lint   go vet, gofmt and the linters of .golangci.yml
 # make fuzz   every fuzz target for FUZZTIME each
+# make dist   every package, into out/; VERSION=1.2.3 names the version
+# make pgo    the profile that builds are optimised with (dist/default.pgo), anew
 # make bench  the benchmarks side by side with the peers that are installed
 .POSIX:
 
@@ -14,16 +17,17 @@ LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.5.0
 all: build
 
 build:
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -o bin/shuultuur ./cmd/shuultuur
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -pgo=dist/default.pgo -o bin/shuultuur ./cmd/shuultuur
 
 run: build
 	./bin/shuultuur run
 
 test:
 	sh test/setup.sh
-	$(GO) vet ./...
-	$(GO) test -race ./...
 	sh test/cross.sh
+	$(GO) vet ./...
+	E2GUARDIAN_TIME=60s $(GO) test ./check/phrase -run RandomScores
+	$(GO) run ./test/report
 
 lint:
 	test -z "$$(gofmt -l .)"
@@ -36,7 +40,13 @@ fuzz:
 bench:
 	$(GO) run ./bench all -o docs/benchmarks.md
 
-clean:
-	rm -rf bin
+pgo:
+	GO="$(GO)" sh dist/pgo.sh
 
-.PHONY: all build run test lint fuzz bench clean
+dist:
+	sh dist/build.sh "$${VERSION:-$$(sh dist/version.sh)}" "$${KEY:-}"
+
+clean:
+	rm -rf bin out
+
+.PHONY: all build run test lint fuzz pgo bench dist clean
