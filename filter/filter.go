@@ -292,6 +292,9 @@ type Verdict struct {
 	// Patience is how long a body is held while the verdict is open. Then what
 	// was judged passes. 0 holds it to its end.
 	Patience time.Duration
+	// Disguised says that words are looked for behind disguises too: letters that
+	// look like others, letters that stand apart, digits for letters.
+	Disguised bool
 	// Replace says that a message of a conversation is replaced by a notice,
 	// and the conversation goes on.
 	Replace bool

@@ -97,7 +97,7 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		refs:    map[category][]ref{},
 		hosts:   map[string]*ruleSet{},
 		learn:   s.Learn.For.Or(0),
-		decrypt: s.Decrypt, store: s.Store, hide: s.Hide,
+		decrypt: s.Decrypt, store: s.Store, hide: s.Hide, disguised: s.Disguised,
 		patience: s.Patience.duration(),
 	}
 	var err error

@@ -89,12 +89,13 @@ type policy struct {
 	hosts    map[string]*ruleSet // rules by the hosts they ask for
 	any      ruleSet             // rules that ask for none
 	presets
-	names    filter.Names
-	learn    time.Duration
-	decrypt  bool
-	store    bool
-	hide     bool
-	patience time.Duration
+	names     filter.Names
+	learn     time.Duration
+	decrypt   bool
+	store     bool
+	hide      bool
+	disguised bool
+	patience  time.Duration
 	// warnClosed refuses a click when it is not known whether it is the first.
 	warnClosed bool
 
@@ -339,7 +340,7 @@ func describe(c *filter.Client) string {
 
 // decide sets the transaction's verdict.
 func (w *walk) decide(ctx context.Context) {
-	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t), Names: w.p.names, Patience: w.p.patience}
+	w.t.Verdict = filter.Verdict{Reason: filter.Reason{Policy: w.p.name}, Edits: w.p.edits(w.t), Names: w.p.names, Patience: w.p.patience, Disguised: w.p.disguised}
 	w.count()
 	scanUpload(ctx, w)
 	r, undecided := w.first()

@@ -64,6 +64,9 @@ type Policy struct {
 	// Hide changes pages as the lists of ad blockers say: elements are hidden by
 	// a style sheet, scriptlets run, response headers are added.
 	Hide bool `yaml:"hide"`
+	// Disguised makes checks look for listed words behind disguises too: letters
+	// that look like others, letters that stand apart, digits for letters.
+	Disguised bool `yaml:"disguised"`
 
 	// Patience is how long a body is held while its verdict is open; then what
 	// was judged passes, piece by piece. "hold" waits for its end. Default: 300ms.

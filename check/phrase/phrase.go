@@ -94,7 +94,8 @@ type Check struct {
 
 	detector *language.Detector // nil when no list has stems
 
-	scans sync.Pool // of *scan
+	scans    sync.Pool // of *scan
+	disguise *disguise
 }
 
 // New reads the lists of cfg and returns the check. Relative paths are below
@@ -119,6 +120,7 @@ func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
 		}
 	}
 	c.scans.New = func() any { return c.newScan() }
+	c.disguise = newDisguise(c)
 	return c, nil
 }
 
@@ -310,11 +312,18 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	}
 	if c.dialect == nil {
 		sc := body.Follow(c).(*scan)
+		var u *unmasker
+		if t.Verdict.Disguised {
+			u = body.Follow(c.disguise).(*unmasker)
+		}
 		_ = body.Read(ctx) // a body that breaks off is reported as unread
 		if err := ctx.Err(); err != nil {
 			return dst, err
 		}
 		sc.endStems()
+		if u != nil {
+			u.take(body.Complete(), sc.foundDisguised)
+		}
 		sc.judge(sc.hits, sc.now(), &sc.best)
 		return unread(body, sc.report(dst)), nil
 	}

@@ -21,10 +21,11 @@ type scan struct {
 	best  result // of the passes so far
 	last  result // of the pass at hand
 	sums  []sum
-	piece []byte    // of the view at hand
-	bytes []byte    // the page unhexed, or its head
-	words []byte    // evidence
-	stem  *stemScan // nil when no list has stems
+	piece []byte            // of the view at hand
+	bytes []byte            // the page unhexed, or its head
+	words []byte            // evidence
+	masks map[uint32]string // by phrase: the disguised word it was found in
+	stem  *stemScan         // nil when no list has stems
 }
 
 func (c *Check) newScan() *scan {
@@ -40,6 +41,7 @@ func (c *Check) newScan() *scan {
 func (c *Check) Follow(b *content.Body) content.Follower {
 	sc := c.scans.Get().(*scan)
 	sc.hits.Reset()
+	clear(sc.masks)
 	if sc.stem != nil {
 		sc.stem.begin(b)
 	}
@@ -62,6 +64,17 @@ func (sc *scan) endStems() {
 }
 
 func (sc *scan) foundStem(phrase int) { sc.hits.Add(uint32(sc.set.Len() + phrase)) }
+
+// foundDisguised counts a phrase that was found in a disguised word.
+func (sc *scan) foundDisguised(id uint32, word string) {
+	if sc.hits.N[id] == 0 {
+		if sc.masks == nil {
+			sc.masks = map[uint32]string{}
+		}
+		sc.masks[id] = word
+	}
+	sc.hits.Add(id)
+}
 
 // Close gives the scan back.
 func (sc *scan) Close() { sc.scans.Put(sc) }

@@ -156,18 +156,23 @@ func (l *line) beats(other *line) bool {
 }
 
 // text appends what line l looks for, as it would be written in a list, and for
-// a phrase by stem the word as it stood on the page.
+// a phrase by stem, or one that was disguised, the word as it stood on the page.
 func (sc *scan) text(dst []byte, l *line) []byte {
 	for i, id := range l.parts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '<')
-		if stem := int(id) - sc.set.Len(); stem < 0 {
+		stem := int(id) - sc.set.Len()
+		if stem < 0 {
 			dst = appendReadable(dst, sc.set.Pattern(id))
 		} else {
-			dst = append(append(dst, sc.stemTexts[stem]...), ": "...)
-			dst = append(dst, sc.stem.words[stem]...)
+			dst = append(dst, sc.stemTexts[stem]...)
+		}
+		if word := sc.masks[id]; word != "" {
+			dst = append(append(dst, ": "...), word...)
+		} else if stem >= 0 {
+			dst = append(append(dst, ": "...), sc.stem.words[stem]...)
 		}
 		dst = append(dst, '>')
 	}

@@ -41,6 +41,9 @@ type table struct {
 // Len returns the number of phrases.
 func (p *Phrases) Len() int { return len(p.seqs) }
 
+// Words returns how many words a phrase has.
+func (p *Phrases) Words(phrase int) int { return len(p.seqs[phrase]) }
+
 // Add takes a phrase and returns its number, counted from 0. A word to be found
 // by its stem is found in texts of the language, or with Unknown in texts of
 // each language that has a stemmer and is written in the script of the word.

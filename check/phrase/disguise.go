@@ -1,0 +1,432 @@
+package phrase
+
+import (
+	"bytes"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"shuultuur/check/phrase/match"
+	"shuultuur/content"
+	"shuultuur/content/language"
+)
+
+// This file undoes how words are disguised, for policies that want it: letters
+// that look like others, digits for letters, and letters that stand apart. What
+// shows nothing (zero-width characters) is dropped from every text by package
+// content.
+//
+// Only words that look disguised are touched: those that mix scripts, or letters
+// and digits, and rows of single letters. Each is searched in every plain
+// form it may have, with its neighbours for phrases of several words.
+
+const (
+	leastRow     = 3  // letters that stand apart before they are taken for a word
+	mostDisguise = 48 // runes; longer words are no words
+	// shortPhrase is the length in runes from which a phrase may be found
+	// within a longer disguised word: identifiers are full of shorter ones.
+	shortPhrase = 5
+	neighbours  = 2 // words on either side that are looked at too
+)
+
+// A disguise makes followers that look for disguised words ([content.Reader]).
+type disguise struct {
+	c     *Check
+	pool  sync.Pool // of *unmasker
+	multi []bool    // by phrase found by stem: it has more than one word
+}
+
+func newDisguise(c *Check) *disguise {
+	d := &disguise{c: c}
+	if c.stems != nil {
+		for i := range c.stems.Len() {
+			d.multi = append(d.multi, c.stems.Words(i) > 1)
+		}
+	}
+	d.pool.New = func() any {
+		u := &unmasker{d: d, hits: c.set.NewHits(0)}
+		u.hits.Once = true
+		if c.stems != nil {
+			u.finder = c.stems.NewFinder()
+			u.finder.SetAny() // one word does not tell its language
+		}
+		return u
+	}
+	return d
+}
+
+// Follow implements [content.Reader].
+func (d *disguise) Follow(*content.Body) content.Follower {
+	u := d.pool.Get().(*unmasker)
+	u.text, u.at, u.found, u.taken = u.text[:0], 0, u.found[:0], 0
+	return u
+}
+
+// An unmasker looks for disguised words in one text.
+type unmasker struct {
+	d      *disguise
+	hits   *match.Hits
+	finder *language.Finder
+	text   []byte // normalised: the last words that were looked at, and what is not yet
+	at     int    // where the first of the latter begins
+	found  []unmasked
+	taken  int // of found
+
+	raw, plain, piece []byte
+	runes             []rune
+}
+
+// unmasked is a phrase that was found behind a disguise.
+type unmasked struct {
+	id   uint32
+	word string // as it stood on the page
+}
+
+// Close gives u back.
+func (u *unmasker) Close() { u.d.pool.Put(u) }
+
+// Read takes the next text.
+func (u *unmasker) Read(text []byte, fresh int) {
+	u.text = append(u.text, text[fresh:]...)
+	u.look(false)
+}
+
+// take hands each phrase found since the last call to found. With last, nothing
+// more will come.
+func (u *unmasker) take(last bool, found func(id uint32, word string)) {
+	if last {
+		u.look(true)
+	}
+	for ; u.taken < len(u.found); u.taken++ {
+		found(u.found[u.taken].id, u.found[u.taken].word)
+	}
+}
+
+// next returns the end of the word that begins at i, and the beginning of the
+// one behind it, or -1 where the text does not say yet where the word ends.
+func (u *unmasker) next(i int, last bool) (end, after int) {
+	n := bytes.IndexByte(u.text[i:], ' ')
+	switch {
+	case n >= 0:
+		return i + n, i + n + 1
+	case last:
+		return len(u.text), len(u.text)
+	}
+	return -1, -1
+}
+
+// look goes on through the text, as far as the words behind the one at hand are
+// known, so that what is found does not depend on how the text was cut.
+func (u *unmasker) look(last bool) {
+	for u.at < len(u.text) {
+		end, after := u.next(u.at, last)
+		if end < 0 {
+			break
+		}
+		if !odd(u.text[u.at:end]) {
+			u.at = after
+			continue
+		}
+		row, rowAfter, letters, known := u.row(end, after, last)
+		if !known {
+			break
+		}
+		if letters > 0 && letters < leastRow {
+			u.at = rowAfter
+			continue
+		}
+		right, ok := rowAfter, true
+		for range neighbours {
+			if _, right = u.next(right, last); right < 0 {
+				ok = false
+				break
+			}
+		}
+		if !ok {
+			break
+		}
+		u.unmask(u.at, row, rowAfter, right)
+		u.at = rowAfter
+	}
+	u.trim()
+}
+
+// row reads on while words are single letters, from the first, which ends at
+// end. It returns the end of the last, what follows it and how many there are,
+// and false where the text does not say yet.
+func (u *unmasker) row(end, after int, last bool) (to, behind, letters int, known bool) {
+	to, behind = end, after
+	for start := u.at; letters < mostDisguise && single(u.text[start:end]); {
+		letters++
+		to, behind, start = end, after, after
+		if start == len(u.text) {
+			return to, behind, letters, last
+		}
+		if end, after = u.next(start, last); end < 0 {
+			return 0, 0, 0, false
+		}
+	}
+	return to, behind, letters, true
+}
+
+// trim drops what will not be looked at again.
+func (u *unmasker) trim() {
+	from := min(u.at, len(u.text))
+	for range neighbours + 1 {
+		from = max(0, bytes.LastIndexByte(u.text[:from], ' '))
+	}
+	if from > 0 {
+		u.text = u.text[:copy(u.text, u.text[from:])]
+		u.at -= from
+	}
+}
+
+// single says whether a word is one letter or digit.
+func single(word []byte) bool {
+	if len(word) == 0 || len(word) > utf8.UTFMax {
+		return false
+	}
+	_, n := utf8.DecodeRune(word)
+	return n == len(word)
+}
+
+// odd says whether a word may be disguised, or be a letter of a row. It is
+// quick, and says no to the words of pages in English.
+func odd(word []byte) bool {
+	if len(word) < 2 {
+		return len(word) == 1
+	}
+	letters, digits := false, false
+	for _, c := range word {
+		switch {
+		case c >= utf8.RuneSelf:
+			return true
+		case c >= 'a':
+			letters = true
+		default:
+			digits = true
+		}
+	}
+	return letters && digits
+}
+
+// unmask looks for phrases in the plain forms of text[from:to], in which blanks
+// stand between the letters of a row, and its neighbours.
+func (u *unmasker) unmask(from, to, after, right int) {
+	left := from
+	for range neighbours + 1 {
+		left = max(0, bytes.LastIndexByte(u.text[:left], ' '))
+	}
+	before, behind := bytes.TrimSpace(u.text[left:from]), bytes.TrimSpace(u.text[after:right])
+	u.raw = u.raw[:0]
+	u.runes = u.runes[:0]
+	row := false
+	for _, r := range string(u.text[from:to]) {
+		if r == ' ' {
+			row = true
+			continue
+		}
+		if u.runes = append(u.runes, r); len(u.runes) > mostDisguise {
+			return
+		}
+	}
+	shown := u.text[from:to]
+	if row {
+		// A word of one letter may stand beside the row: "a", "i", "в".
+		n := len(u.runes)
+		for _, part := range [...][]rune{u.runes, u.runes[1:], u.runes[:n-1], u.runes[1 : n-1]} {
+			if len(part) >= leastRow {
+				u.plain = append(u.plain[:0], string(part)...)
+				u.search(before, behind, shown, nil, 0)
+			}
+		}
+	}
+	kinds := kindsOf(u.runes)
+	if kinds&kindOther != 0 {
+		return
+	}
+	near := kindsOf([]rune(string(before))) | kindsOf([]rune(string(behind)))
+	mixed := kinds&(kinds-1) != 0
+	if mixed || kinds == kindAlike || kinds != kindLatin && kinds != kindDigit && near&kindLatin != 0 {
+		for _, one := range [...]rune{'i', 'l'} {
+			if u.write(latinOf, one) {
+				u.search(before, behind, shown, latinOf, one)
+			}
+			if bytes.IndexByte(shown, '1') < 0 {
+				break
+			}
+		}
+	}
+	if mixed && kinds&kindCyrillic != 0 || (mixed || kinds == kindLatin) && near&kindCyrillic != 0 {
+		if u.write(cyrillicOf, 'і') {
+			u.search(before, behind, shown, cyrillicOf, 'і')
+		}
+	}
+}
+
+// write makes plain of the runes, each as to says; one is what 1 stands for. It
+// says whether that could be done.
+func (u *unmasker) write(to map[rune]rune, one rune) (ok bool) {
+	u.plain, ok = u.plain[:0], true
+	for _, r := range u.runes {
+		if u.plain, ok = appendMapped(u.plain, r, to, one); !ok {
+			break
+		}
+	}
+	return ok
+}
+
+func appendMapped(dst []byte, r rune, to map[rune]rune, one rune) ([]byte, bool) {
+	s, ok := to[r]
+	if r == '1' {
+		s, ok = one, true
+	}
+	return utf8.AppendRune(dst, s), ok
+}
+
+// appendPlain appends words, each with a blank behind it, and those that look
+// disguised in their plain form.
+func appendPlain(dst, words []byte, to map[rune]rune, one rune) []byte {
+	for word := range bytes.FieldsSeq(words) {
+		from, ok := len(dst), to != nil && len(word) > 1 && odd(word)
+		for _, r := range string(word) {
+			if !ok {
+				break
+			}
+			dst, ok = appendMapped(dst, r, to, one)
+		}
+		if !ok {
+			dst = append(dst[:from], word...)
+		}
+		dst = append(dst, ' ')
+	}
+	return dst
+}
+
+// search looks for phrases that the plain word is part of, and that are not in
+// it as it is shown. Its neighbours are made plain in the same way, if they look
+// disguised.
+func (u *unmasker) search(before, behind, shown []byte, to map[rune]rune, one rune) {
+	plain := u.plain
+	p := appendPlain(append(u.piece[:0], ' '), before, to, one)
+	start := len(p)
+	p = append(p, plain...)
+	end := len(p)
+	p = appendPlain(append(p, ' '), behind, to, one)
+	u.piece = p
+	u.hits.Reset()
+	u.d.c.set.Scan(u.hits, p, 0)
+	for _, id := range u.hits.Seen {
+		if pattern := u.d.c.set.Pattern(id); standsIn(p, pattern, start, end) && !bytes.Contains(shown, bytes.TrimSpace(pattern)) {
+			u.add(id, shown)
+		}
+	}
+	if u.finder == nil {
+		return
+	}
+	u.finder.Break()
+	u.finder.Read(p, func(phrase int, word []byte) {
+		if u.d.multi[phrase] || bytes.Equal(word, plain) {
+			u.add(uint32(u.d.c.set.Len()+phrase), shown)
+		}
+	})
+}
+
+func (u *unmasker) add(id uint32, shown []byte) {
+	for _, f := range u.found[u.taken:] {
+		if f.id == id && f.word == string(shown) {
+			return // in another plain form of the same word
+		}
+	}
+	if len(u.found) < 1<<12 {
+		u.found = append(u.found, unmasked{id, string(shown)})
+	}
+}
+
+// standsIn says whether pattern stands in text so that it has letters of
+// text[from:to]; a short one only as a whole word.
+func standsIn(text, pattern []byte, from, to int) bool {
+	whole := utf8.RuneCount(bytes.TrimSpace(pattern)) < shortPhrase
+	for i := 0; ; i++ {
+		n := bytes.Index(text[i:], pattern)
+		if n < 0 {
+			return false
+		}
+		i += n
+		end := i + len(pattern)
+		if end <= from || i >= to {
+			continue
+		}
+		if !whole || (pattern[0] == ' ' || text[i-1] == ' ') && (pattern[len(pattern)-1] == ' ' || text[end] == ' ') {
+			return true
+		}
+	}
+}
+
+// kinds are the kinds of characters that a word has, a bit for each.
+type kinds uint8
+
+const (
+	kindLatin    kinds = 1 << iota
+	kindCyrillic       // letters of it
+	kindAlike          // letters of other scripts that look like Latin ones
+	kindDigit
+	kindOther
+)
+
+func kindsOf(runes []rune) (k kinds) {
+	for _, r := range runes {
+		switch {
+		case r == ' ':
+		case r >= 'a' && r <= 'z':
+			k |= kindLatin
+		case r >= '0' && r <= '9':
+			k |= kindDigit
+		case r >= 0x400 && r < 0x530:
+			k |= kindCyrillic
+		case latinOf[r] != 0:
+			k |= kindAlike
+		default:
+			k |= kindOther
+		}
+	}
+	return k
+}
+
+// asLatin are letters, folded, and the Latin ones that they look like.
+var asLatin = [...][2]string{
+	{"авсенкмоптхуѕіјһԁԛԝгӏєьр", "abcehkmontxysijhdqwrlebp"}, // Cyrillic
+	{"αβγεζηικμνορςτυχωϲϳ", "abyeznikmvopctuxwcj"},           // Greek
+	{"աբգդեզհյոսվցօքկլռ", "wpqnbqhjnudgoplln"},               // Armenian
+	{"ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz"}, // small capitals
+	{"ɑɡɩʋɔəɛɾɯɱ", "agiuceerwm"},                             // of phonetics
+	{"ꭰꮯꭼꮋꭻꮶꮮꮇꮲꮪꭲꮩꮃꮓ", "dcehjklmpstvwz"},                     // Cherokee
+	{"023456789", "ozeasgtbg"},
+}
+
+// asCyrillic are Latin letters, and the Cyrillic ones that they look like.
+var asCyrillic = [...][2]string{
+	{"abcehkmnoprtuxyzi", "авсенкмпоргтихузі"},
+	{"0234689", "огзчбвд"},
+}
+
+// latinOf and cyrillicOf say which letter a character stands for.
+var latinOf, cyrillicOf = standsFor('a', 'z', asLatin[:]), standsFor(0x430, 0x52f, asCyrillic[:])
+
+// standsFor maps the letters from first to last to themselves, and others as the
+// pairs say.
+func standsFor(first, last rune, pairs [][2]string) map[rune]rune {
+	m := map[rune]rune{}
+	for r := first; r <= last; r++ {
+		if unicode.IsLower(r) {
+			m[r] = r
+		}
+	}
+	for _, p := range pairs {
+		to := []rune(p[1])
+		for i, r := range []rune(p[0]) {
+			m[r] = to[i]
+		}
+	}
+	return m
+}
