@@ -97,8 +97,8 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		refs:    map[category][]ref{},
 		hosts:   map[string]*ruleSet{},
 		learn:   s.Learn.For.Or(0),
-		decrypt: s.Decrypt, store: s.Store, hide: s.Hide, disguised: s.Disguised,
-		patience: s.Patience.duration(),
+		decrypt: s.Decrypt, store: s.Store, hide: s.Hide,
+		reading: reading{s.Patience.duration(), s.Disguised},
 	}
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {

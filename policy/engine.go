@@ -89,13 +89,12 @@ type policy struct {
 	hosts    map[string]*ruleSet // rules by the hosts they ask for
 	any      ruleSet             // rules that ask for none
 	presets
-	names     filter.Names
-	learn     time.Duration
-	decrypt   bool
-	store     bool
-	hide      bool
-	disguised bool
-	patience  time.Duration
+	names   filter.Names
+	learn   time.Duration
+	decrypt bool
+	store   bool
+	hide    bool
+	reading
 	// warnClosed refuses a click when it is not known whether it is the first.
 	warnClosed bool
 
@@ -105,6 +104,12 @@ type policy struct {
 	rations []ration
 	uploads *uploads // what rules look for in the bodies of requests; nil for nothing
 	varies  []int    // rules on which two requests for one URL may differ
+}
+
+// A reading is how bodies are read.
+type reading struct {
+	patience  time.Duration
+	disguised bool
 }
 
 // A category as a check reports it.
