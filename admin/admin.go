@@ -1,12 +1,14 @@
 // Package admin answers on the operator's address of the gateway: metrics,
-// health, lists, events, pauses, profiles. The address is loopback unless the
+// health, lists, events, pauses, profiles, accounts. The address is loopback unless the
 // settings say otherwise, and is never reached through the proxy.
 //
 // Data moves one way: the gateway hands in functions that read its state
 // ([Parts]), and [New] makes a [Server] of them, from one table of routes
-// ([Parts.routes]) with the role that each is for. Nothing here changes
+// ([Parts.routes]) with the role that each is for: the guard (route.go) knows who
+// asks ([account.Book]), has changes recorded (audit.go) and bounds what of the
+// record somebody sees (access.go). Nothing here changes
 // anything but entries of lists (lists.go), pauses (pause.go), what the cache
-// holds (cache.go) and the sampling
+// holds (cache.go), accounts (accounts.go) and the sampling
 // of waits while a profile of them is taken (contention.go).
 package admin
 
@@ -21,9 +23,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/filter"
 	"shuultuur/intercept"
 )
@@ -67,6 +71,23 @@ type Parts struct {
 	Token string
 	// Monitors are the networks that may read metrics and health without it.
 	Monitors []netip.Prefix
+	Access
+}
+
+// Access is who may use the admin address, and what is remembered of them.
+type Access struct {
+	Accounts *account.Book // nil: there are none
+	Audit    *account.Log  // nil: nothing is recorded
+	Looks    *Looks        // nil: nobody has to agree to a look
+	// Names are the names by which browsers may ask for this address, besides
+	// localhost.
+	Names func() []string // nil: none
+	// Groups says in which groups a user at an address is. Nil: in none.
+	Groups func(addr netip.Addr, user string) []string
+	// Privacy is what the settings say at this moment. Nil: nothing.
+	Privacy func() Privacy
+
+	server *Server
 }
 
 // routes returns the table of all routes. What has no part is left out.
@@ -78,7 +99,7 @@ type Parts struct {
 // for as long.
 func (p *Parts) routes() []route {
 	all := []route{
-		{"GET", "/{$}", operator, p.index},
+		{"GET", "/{$}", viewer, p.index},
 		{"GET", "/metrics", monitor, p.Metrics.ServeHTTP},
 		{"GET", "/health", monitor, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Health()) }},
 		{"GET", "/ready", monitor, p.ready},
@@ -90,6 +111,7 @@ func (p *Parts) routes() []route {
 		{"GET", "/debug/pprof/block", operator, blocks()},
 		{"GET", "/debug/pprof/mutex", operator, mutexes()},
 	}
+	all = slices.Concat(all, p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice))
 	all = append(all, p.Events.routes(p.Lists, p.Pause.notice)...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)
@@ -108,7 +130,7 @@ func (p *Parts) routes() []route {
 		all = append(all, route{"GET", "/refusals", operator, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Refusals()) }})
 	}
 	if p.Quotas != nil {
-		all = append(all, route{"GET", "/quotas", operator, p.quotas})
+		all = append(all, route{"GET", "/quotas", helper, p.quotas})
 	}
 	return all
 }

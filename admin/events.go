@@ -109,12 +109,12 @@ func (e *Events) routes(lists *Lists, notice func() string) []route {
 		none := func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "no store that can be asked keeps events: name a file at events.sqlite or events.jsonl in the settings", http.StatusNotFound)
 		}
-		return []route{{"GET", "/events", operator, none}, {"GET", "/statistics", operator, none}}
+		return []route{{"GET", "/events", viewer, none}, {"GET", "/statistics", viewer, none}}
 	}
 	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
 	var counting sync.Mutex // one at a time: it reads a day of events
 	return []route{
-		{"GET", "/events", operator, func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) }},
+		{"GET", "/events", viewer, func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) }},
 		{"POST", "/events", operator, func(w http.ResponseWriter, r *http.Request) {
 			if lists == nil {
 				http.NotFound(w, r)
@@ -128,7 +128,7 @@ func (e *Events) routes(lists *Lists, notice func() string) []route {
 			done, err := lists.settle(r.Context(), r.PostForm)
 			e.show(w, r, page, lists, done, err)
 		}},
-		{"GET", "/statistics", operator, func(w http.ResponseWriter, r *http.Request) {
+		{"GET", "/statistics", viewer, func(w http.ResponseWriter, r *http.Request) {
 			if !counting.TryLock() {
 				http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
 				return
@@ -179,6 +179,9 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Templa
 		for row, err := range e.Query(ctx, f, event.Page{Newest: true, Limit: maxRows, After: d.Before}) {
 			if err != nil {
 				d.Error, status = tooLong(ctx, err).Error(), http.StatusServiceUnavailable
+				if errors.Is(err, ErrTwoPeople) {
+					status = http.StatusForbidden
+				}
 				break
 			}
 			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)]})

@@ -86,7 +86,7 @@ var listsPage string
 func (l *Lists) routes(notice func() string) []route {
 	page := pageOf(listsPage, notice)
 	return []route{
-		{"GET", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
+		{"GET", "/lists", viewer, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
 		{"POST", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) }},
 		{"POST", "/lists/{name}", operator, l.post},
 	}
@@ -166,7 +166,10 @@ func (l *Lists) post(w http.ResponseWriter, r *http.Request) {
 
 func statusOf(err error) int {
 	var bad *BadChange
+	var others *notOwn
 	switch {
+	case errors.As(err, &others), errors.Is(err, ErrTwoPeople):
+		return http.StatusForbidden
 	case errors.Is(err, ErrNoList):
 		return http.StatusNotFound
 	case errors.As(err, &bad):

@@ -1,14 +1,17 @@
 package admin
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
@@ -21,6 +24,28 @@ type Pause struct {
 	// in the future. by is the address that asked. A who that is nobody gives
 	// [*BadChange].
 	Set func(who string, until time.Time, by netip.Addr) error
+
+	groups func(addr netip.Addr, user string) []string // see [Access]
+}
+
+// may says whether somebody may let filtering rest for who: helpers for their
+// own groups, and for a user or a device in one of them.
+func (p *Pause) may(r *http.Request, who string) bool {
+	asks := asker(r)
+	if asks.Role != account.Helper {
+		return true
+	}
+	who = strings.TrimSpace(who)
+	if who == "" || slices.Contains(asks.Groups, who) || p.groups == nil {
+		return who != "" && slices.Contains(asks.Groups, who)
+	}
+	if addr, err := netip.ParseAddr(who); err == nil {
+		return shares(p.groups(addr, ""), asks.Groups)
+	}
+	if strings.Contains(who, "/") {
+		return false // a network may reach beyond their groups
+	}
+	return shares(p.groups(netip.Addr{}, who), asks.Groups)
 }
 
 // maxPause is the longest pause: nobody is to forget one.
@@ -61,8 +86,8 @@ func (p *Pause) notice() string {
 func (p *Pause) routes() []route {
 	page := pageOf(pausePage, p.notice)
 	return []route{
-		{"GET", "/pause", operator, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
-		{"POST", "/pause", operator, func(w http.ResponseWriter, r *http.Request) {
+		{"GET", "/pause", helper, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, page, nil) }},
+		{"POST", "/pause", helper, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 			err := r.ParseForm()
 			if err != nil {
@@ -75,13 +100,19 @@ func (p *Pause) routes() []route {
 	}
 }
 
+// A notOwn is a change that is for somebody else to make.
+type notOwn struct{ error }
+
 func (p *Pause) set(r *http.Request) error {
 	until, err := restUntil(time.Now(), r.PostForm.Get("for"))
 	if err != nil {
 		return &BadChange{err}
 	}
-	by, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return p.Set(r.PostForm.Get("who"), until, by.Addr().Unmap())
+	who := r.PostForm.Get("who")
+	if !p.may(r, who) {
+		return &notOwn{fmt.Errorf("%s looks after %s; filtering for %q is for others to pause", asker(r).Name, strings.Join(asker(r).Groups, ", "), cmp.Or(who, "everybody"))}
+	}
+	return p.Set(who, until, remote(r))
 }
 
 // restUntil reads how long filtering is to rest.
@@ -100,6 +131,7 @@ func restUntil(now time.Time, s string) (time.Time, error) {
 func (p *Pause) show(w http.ResponseWriter, r *http.Request, page *template.Template, failed error) {
 	status := http.StatusOK
 	all := append([]policy.Pause{}, p.All()...) // [] in JSON, not null
+	all = slices.DeleteFunc(all, func(x policy.Pause) bool { return x.Who != "" && !p.may(r, x.Who) })
 	d := struct {
 		Pauses []resting
 		Error  string

@@ -1,26 +1,46 @@
 package admin
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/admin/account"
 )
 
-// A role says which clients a route answers. This machine is always one.
+// A role says who a route answers. The token of the settings and, while there
+// are no accounts, this machine are an owner's.
 type role int
 
 const (
 	anyone   role = iota // every client that reaches the address
-	monitor              // networks of [Parts.Monitors], and what operator says
-	operator             // holders of the token
+	monitor              // networks of [Parts.Monitors], this machine, and what operator says
+	viewer               // every account
+	helper               // those who look after groups, of their own alone; and all below
+	lead                 // safeguarding leads, and all below
+	operator             // operators and owners
+	owner                // owners
 )
 
-// A route is one line of the table that [Parts.routes] makes.
+// least is the least role of an account that a route is for.
+var least = [...]account.Role{anyone: account.None, monitor: account.Operator, viewer: account.Viewer, helper: account.Helper,
+	lead: account.Lead, operator: account.Operator, owner: account.Owner}
+
+func (r role) String() string {
+	return [...]string{"anyone", "monitor", "viewer", "helper", "safeguarding-lead", "operator", "owner"}[r]
+}
+
+// A route is one line of the table that [Parts.routes] makes. What it takes and
+// gives is described in the table of openapi.go, by method and path.
 type route struct {
 	method, path string // as in a pattern of [http.ServeMux]
 	role         role
@@ -30,6 +50,7 @@ type route struct {
 // A Server answers on the admin address.
 type Server struct {
 	mux      *http.ServeMux
+	parts    *Parts
 	token    string
 	want     [sha256.Size]byte
 	monitors []netip.Prefix
@@ -40,20 +61,37 @@ type Server struct {
 // Reasons for which a request is refused.
 const (
 	byName = iota
+	byOrigin
 	byRole
+	byScope
 	byToken
 	byRate
+	byAudit
 )
 
-var refusals = [...]string{byName: "host", byRole: "role", byToken: "token", byRate: "rate"}
+var refusals = [...]string{byName: "host", byOrigin: "origin", byRole: "role", byScope: "scope", byToken: "token", byRate: "rate", byAudit: "audit"}
 
 var refusedDesc = prometheus.NewDesc("shuultuur_admin_refused_total",
-	"Requests to the admin address that were refused: host (a name of somebody else's), role (not for other machines), token (a wrong one), rate (too many wrong ones).", []string{"reason"}, nil)
+	"Requests to the admin address that were refused: host (a name of somebody else's), origin (a page of somebody else's), role (not for this account or for other machines), scope (not for this token), token (a wrong one, or a wrong password), rate (too many wrong ones), audit (it could not be recorded).", []string{"reason"}, nil)
 
 // New returns what answers on the admin address.
 func New(p Parts) *Server {
-	s := &Server{mux: http.NewServeMux(), token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors}
+	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors}
+	p.server = s
+	if p.Events != nil {
+		e := *p.Events
+		e.Reader = &reader{e.Reader, &p}
+		p.Events = &e
+	}
+	if p.Pause != nil {
+		rest := *p.Pause
+		rest.groups = p.Groups
+		p.Pause = &rest
+	}
 	cross := http.NewCrossOriginProtection()
+	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s.refuse(w, byOrigin, http.StatusForbidden, "a page of another site has sent this; do it from a page of this address")
+	}))
 	for _, r := range p.routes() {
 		s.mux.Handle(r.method+" "+r.path, cross.Handler(s.guard(r)))
 	}
@@ -62,11 +100,19 @@ func New(p Parts) *Server {
 
 // ServeHTTP refuses a Host that is a name of somebody else's.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !ownName(r.Host) {
-		s.refuse(w, byName, http.StatusForbidden, "ask for this page by address, not by name")
+	if !ownName(r.Host) && (s.parts.Names == nil || !slices.Contains(s.parts.Names(), hostOf(r.Host))) {
+		s.refuse(w, byName, http.StatusForbidden, "ask for this page by address, or by a name of access.names in the settings")
 		return
 	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// hostOf is a Host without its port, in lower case.
+func hostOf(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // Describe implements [prometheus.Collector].
@@ -84,53 +130,125 @@ func (s *Server) refuse(w http.ResponseWriter, reason, status int, text string) 
 	http.Error(w, text, status)
 }
 
-// guard lets pass whom the route is for.
+// remote is the address that asks, the zero Addr when it is not known.
+func remote(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap()
+}
+
+// guard lets pass whom the route is for, and has what changes something
+// recorded.
 func (s *Server) guard(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		from, err := netip.ParseAddrPort(q.RemoteAddr)
-		addr := from.Addr().Unmap()
-		if r.role == anyone || err == nil && (addr.IsLoopback() || r.role == monitor && s.isMonitor(addr)) || s.holdsToken(w, q, addr) {
+		addr := remote(q)
+		switch {
+		case r.role == anyone:
+			s.answer(r, w, q)
+			return
+		case r.role == monitor && (addr.IsLoopback() || s.isMonitor(addr)):
 			r.handler(w, q)
+			return
 		}
+		who := s.identify(w, q, addr)
+		if who == nil {
+			return // answered
+		}
+		if who.Role < least[r.role] {
+			s.refuse(w, byRole, http.StatusForbidden, "this is for the role "+r.role.String()+" or one above it; "+who.Name+" has the role "+who.Role.String())
+			return
+		}
+		if !who.Covers(q.Method, q.URL.Path) {
+			s.refuse(w, byScope, http.StatusForbidden, "the scope of this token does not cover "+q.Method+" "+r.path)
+			return
+		}
+		s.answer(r, w, q.WithContext(account.With(q.Context(), who)))
 	})
 }
 
 func (s *Server) isMonitor(a netip.Addr) bool {
-	for _, n := range s.monitors {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.monitors, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// holdsToken says whether a request has the token, and answers one that has
-// not. While a client is barred for wrong tokens, its right one counts for
-// nothing: it would learn which it was.
-func (s *Server) holdsToken(w http.ResponseWriter, r *http.Request, addr netip.Addr) bool {
-	if s.token == "" {
-		s.refuse(w, byRole, http.StatusForbidden, "this is for this machine only; listen.token in the settings opens it to others, and listen.monitors metrics and health")
-		return false
+// cookieName is the cookie of a session.
+const cookieName = "shuultuur-session"
+
+// identify says who asks, and answers somebody of whom that is not known. While
+// a client is barred for wrong tokens, its right one counts for nothing: it
+// would learn which it was.
+func (s *Server) identify(w http.ResponseWriter, r *http.Request, addr netip.Addr) *account.Who {
+	any, err := s.parts.Accounts.Any()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return nil
 	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok {
-		_, given, ok = r.BasicAuth()
+	if !any && addr.IsLoopback() {
+		who := account.Machine()
+		return &who
 	}
-	if ok && s.wrong.barred(addr) {
-		w.Header().Set("Retry-After", "60")
-		s.refuse(w, byRate, http.StatusTooManyRequests, "too many wrong tokens from this address; wait a minute")
-		return false
+	if !any && s.token == "" {
+		s.refuse(w, byRole, http.StatusForbidden, "this is for this machine only; an account (shuultuur account add) or listen.token in the settings opens it to others, and listen.monitors metrics and health")
+		return nil
 	}
-	got := sha256.Sum256([]byte(given)) // of one length, so that comparing tells nothing
-	if ok && subtle.ConstantTimeCompare(got[:], s.want[:]) == 1 {
-		return true
+	given, shown := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !shown {
+		_, given, shown = r.BasicAuth()
 	}
-	if ok {
+	if shown {
+		if s.barred(w, addr) {
+			return nil
+		}
+		if who := s.byToken(given); who != nil {
+			return who
+		}
 		s.wrong.add(addr)
 		s.refused[byToken].Add(1)
+	} else if c, err := r.Cookie(cookieName); any && err == nil {
+		if who, ok := s.parts.Accounts.BySession(c.Value); ok {
+			return &who
+		}
+	}
+	if any && !shown && isPage(r) && r.Method == http.MethodGet {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, "/login?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+		return nil
 	}
 	w.Header().Add("WWW-Authenticate", `Bearer realm="shuultuur"`)
-	w.Header().Add("WWW-Authenticate", `Basic realm="shuultuur"`)
-	http.Error(w, "this needs the token of listen.token", http.StatusUnauthorized)
-	return false
+	if s.token != "" && !any {
+		w.Header().Add("WWW-Authenticate", `Basic realm="shuultuur"`)
+	}
+	http.Error(w, map[bool]string{true: "sign in at /login, or send a token", false: "this needs the token of listen.token"}[any], http.StatusUnauthorized)
+	return nil
+}
+
+// barred answers a client that has tried too often.
+func (s *Server) barred(w http.ResponseWriter, addr netip.Addr) bool {
+	if !s.wrong.barred(addr) {
+		return false
+	}
+	w.Header().Set("Retry-After", "60")
+	s.refuse(w, byRate, http.StatusTooManyRequests, "too many wrong tokens or passwords from this address; wait a minute")
+	return true
+}
+
+// byToken says whose a token is, nil for nobody.
+func (s *Server) byToken(given string) *account.Who {
+	got := sha256.Sum256([]byte(given)) // of one length, so that comparing tells nothing
+	if s.token != "" && subtle.ConstantTimeCompare(got[:], s.want[:]) == 1 {
+		return &account.Who{Name: "token of the settings", Role: account.Owner, Via: "settings"}
+	}
+	if s.parts.Accounts == nil {
+		return nil
+	}
+	if who, ok := s.parts.Accounts.ByToken(given); ok {
+		return &who
+	}
+	return nil
+}
+
+// asker is who asks for something behind the guard.
+func asker(r *http.Request) *account.Who {
+	return cmp.Or(account.Of(r.Context()), &account.Who{Name: "nobody"})
 }

@@ -43,7 +43,7 @@ var votesPage string
 // Browsers get HTML, others JSON.
 func (v *Votes) routes(notice func() string) []route {
 	if v == nil {
-		return []route{{"GET", "/votes", operator, func(w http.ResponseWriter, _ *http.Request) {
+		return []route{{"GET", "/votes", lead, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
 		}}}
 	}
@@ -72,18 +72,18 @@ func (v *Votes) routes(notice func() string) []route {
 		}
 	}
 	return []route{
-		{"GET", "/votes", operator, func(w http.ResponseWriter, r *http.Request) { v.queue(w, r, page) }},
-		{"POST", "/votes", operator, form(v.decide)},
-		{"POST", "/votes/withdraw", operator, form(v.withdraw)},
-		{"GET", "/votes/decisions", operator, func(w http.ResponseWriter, r *http.Request) {
+		{"GET", "/votes", lead, func(w http.ResponseWriter, r *http.Request) { v.queue(w, r, page) }},
+		{"POST", "/votes", lead, form(v.decide)},
+		{"POST", "/votes/withdraw", lead, form(v.withdraw)},
+		{"GET", "/votes/decisions", lead, func(w http.ResponseWriter, r *http.Request) {
 			all, err := v.Desk.Store().Decisions(r.Context(), mostDecided)
 			answer(w, all, err)
 		}},
-		{"GET", "/votes/counts", operator, func(w http.ResponseWriter, r *http.Request) {
+		{"GET", "/votes/counts", lead, func(w http.ResponseWriter, r *http.Request) {
 			all, err := v.Desk.Store().Tallies(r.Context(), r.URL.Query().Get("by"), r.URL.Query().Get("name"), mostCounted)
 			answer(w, all, err)
 		}},
-		{"GET", "/votes/export", operator, v.export},
+		{"GET", "/votes/export", lead, v.export},
 	}
 }
 
@@ -101,7 +101,9 @@ func (v *Votes) decide(r *http.Request) error {
 	f := r.PostForm
 	d := vote.Decision{Remedy: f.Get("remedy"), Site: strings.TrimSuffix(strings.ToLower(f.Get("site")), "."), Action: vote.Action(f.Get("action")),
 		Who: f.Get("who"), Reason: f.Get("reason"), By: r.RemoteAddr}
-	if user, _, ok := r.BasicAuth(); ok && user != "" {
+	if who := asker(r); who.Via == "session" || who.Via == "token" {
+		d.By = who.Name + " at " + r.RemoteAddr
+	} else if user, _, ok := r.BasicAuth(); ok && user != "" {
 		d.By = user + " at " + r.RemoteAddr
 	}
 	if text := f.Get("for"); text != "" {

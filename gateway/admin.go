@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/admin/account"
 	"shuultuur/cache"
 	"shuultuur/event"
 	"shuultuur/filter"
@@ -30,7 +31,11 @@ import (
 )
 
 // newAdmin makes what answers on the admin address.
-func (b *builder) newAdmin() *admin.Server {
+func (b *builder) newAdmin() (*admin.Server, error) {
+	access, err := b.g.openAccess(b)
+	if err != nil {
+		return nil, err
+	}
 	g := b.g
 	parts := admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Token: b.settings.Listen.Token,
 		Lists:    &admin.Lists{All: g.allLists, Search: g.searchLists, Change: g.changeLists},
@@ -38,6 +43,7 @@ func (b *builder) newAdmin() *admin.Server {
 		Root:     g.root,
 		Refusals: func() any { return g.engine.Load().proxy.Refusals() },
 		Quotas:   g.quotas,
+		Access:   access,
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}
@@ -54,7 +60,7 @@ func (b *builder) newAdmin() *admin.Server {
 	for _, n := range b.settings.Listen.Monitors {
 		parts.Monitors = append(parts.Monitors, n.Prefix)
 	}
-	return admin.New(parts)
+	return admin.New(parts), nil
 }
 
 // cacheParts are what the admin address shows of the cache in use.
@@ -276,6 +282,9 @@ func Client(file string) (c admin.Client, err error) {
 
 func (s *Settings) client() admin.Client {
 	c := admin.Client{URL: s.AdminURL(), Token: s.Listen.Token}
+	if key := account.LocalKey(string(s.Data)); key != "" && c.Token == "" {
+		c.Token = key
+	}
 	if t := s.Listen.TLS; t != nil && s.adminTLS() {
 		c.Cert = string(t.Cert)
 	}

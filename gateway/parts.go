@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/admin"
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/filter"
@@ -67,6 +68,7 @@ type Engine struct {
 type entrances struct {
 	proxy   *proxy.Proxy
 	icap    *icap.Server
+	access  *admin.Rules
 	servers *servers
 }
 
@@ -116,6 +118,8 @@ func parts() []part {
 			slot: in(func(e *Engine) **proxy.Proxy { return &e.proxy }, newProxy)},
 		{name: "icap", key: "icap", above: []string{"proxy"}, from: func(s *Settings) any { return s.icap() }, fixed: func(s *Settings) any { return s.ICAP },
 			slot: in(func(e *Engine) **icap.Server { return &e.icap }, newICAP)},
+		{name: "access", key: "access", from: func(s *Settings) any { return s.Access },
+			slot: in(func(e *Engine) **admin.Rules { return &e.access }, newAccess)},
 	}, append(nameParts(),
 		part{name: "servers", key: "listen", from: func(s *Settings) any { return s.addresses() }, fixed: func(s *Settings) any { return s.addresses() },
 			slot: in(func(e *Engine) **servers { return &e.servers }, newServers)},

@@ -59,7 +59,10 @@ func newServers(_ context.Context, b *builder) (*servers, error) {
 	p := b.proxy
 	s := &servers{proxy: p}
 	if !b.trial() {
-		s.admin = b.newAdmin()
+		var err error
+		if s.admin, err = b.newAdmin(); err != nil {
+			return nil, setting.At("admin", err)
+		}
 	}
 	s.doors = []*door{
 		{key: "proxy", addrs: l.Proxy, serve: p.Serve},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"shuultuur/admin"
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/event"
@@ -39,7 +40,8 @@ type Settings struct {
 	Events    event.Config      `yaml:"events"`
 	State     state.Config      `yaml:"state"`
 	Votes     *booth.Config     `yaml:"votes"` // nil: nobody votes
-	DNS       *DNS              `yaml:"dns"`   // nil: no name server
+	Access    admin.Config      `yaml:"access"`
+	DNS       *DNS              `yaml:"dns"` // nil: no name server
 
 	text  *setting.Text
 	dir   string // of the file

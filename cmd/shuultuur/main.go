@@ -34,6 +34,7 @@ func commands() []command {
 		{name: "init", args: "DIR", what: "write the starter settings into a folder", run: initialise},
 		{name: "list", args: "COMMAND [arguments]", what: "compile lists, look a name up in them", run: lists, sub: listCommands()},
 		{name: "import", args: "PROGRAM PATH", what: "make settings of another filter's, and report on its lists", run: importCommand},
+		{name: "account", args: "COMMAND [arguments]", what: "say who may use the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
 		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd},
 		{name: "ca", args: "COMMAND [flags]", what: "make and hand out the root certificate", run: ca, sub: caCommands()},
 		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or be the server", run: loadCommand},

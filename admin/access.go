@@ -1,0 +1,244 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"shuultuur/admin/account"
+	"shuultuur/event"
+)
+
+// Privacy is what the settings say about looking into somebody's browsing.
+type Privacy struct {
+	// URLs is the least role that sees whole URLs; below it there are hosts.
+	URLs account.Role
+	// TwoPeople has a second person agree before somebody's browsing is looked
+	// at. Until then, rows do not say whose they are.
+	TwoPeople bool
+}
+
+// ErrTwoPeople says that a look needs a second person.
+var ErrTwoPeople = errors.New("two people are needed to look into one person's browsing: ask at /looks, and have somebody else agree")
+
+// A reader is the record as whoever asks may see it. Who that is comes with the
+// context of a request; what the gateway asks for itself is not bound. Whatever
+// a page asks for, through Query or Count, is bound here, so that no page can
+// forget it:
+//
+//   - helpers see rows of their own groups alone,
+//   - below the role that sees URLs, a URL is its host, and what was found on a
+//     page is left out; nor can either be searched for,
+//   - where two people are needed, rows say whose they are once both agree,
+//   - a filter that names a client, a user or one transaction is a look, which
+//     is in the audit log before it is answered.
+type reader struct {
+	event.Reader
+	parts *Parts
+}
+
+// bounds are what one person may see.
+type bounds struct {
+	who    *account.Who
+	groups func(netip.Addr, string) []string // nil: rows of everybody
+	noURLs bool
+	hidden func(r *event.Row) bool // nil: nobody is hidden
+}
+
+func (b *bounds) free() bool { return b.groups == nil && !b.noURLs && b.hidden == nil }
+
+func (d *reader) bounds(who *account.Who) *bounds {
+	b := &bounds{who: who}
+	var p Privacy
+	if d.parts.Privacy != nil {
+		p = d.parts.Privacy()
+	}
+	if who.Role == account.Helper {
+		if b.groups = d.parts.Groups; b.groups == nil {
+			b.groups = func(netip.Addr, string) []string { return nil }
+		}
+	}
+	b.noURLs = who.Role < p.URLs
+	if p.TwoPeople {
+		agreed := d.parts.Looks.agreed(who.Name)
+		b.hidden = func(r *event.Row) bool {
+			return !slices.ContainsFunc(agreed, func(of string) bool { return concerns(of, r) })
+		}
+	}
+	return b
+}
+
+// concerns says whether a row is of somebody, a user or an address.
+func concerns(whom string, r *event.Row) bool {
+	return whom != "" && (whom == r.User || r.Client.IsValid() && whom == r.Client.String())
+}
+
+// sees says whether a row is seen at all, and takes from it what is not.
+func (b *bounds) sees(r *event.Row) bool {
+	if b.groups != nil && !shares(b.groups(r.Client, r.User), b.who.Groups) {
+		return false
+	}
+	if b.noURLs {
+		if u, err := url.Parse(r.URL); err == nil && u.Host != "" {
+			r.URL = u.Scheme + "://" + u.Host + "/"
+		} else {
+			r.URL = ""
+		}
+		r.Evidence, r.Findings = "", ""
+	}
+	if b.hidden != nil && b.hidden(r) {
+		if r.User != "" && strings.Contains(r.Note, r.User) || r.Client.IsValid() && strings.Contains(r.Note, r.Client.String()) {
+			r.Note = ""
+		}
+		r.Client, r.User = netip.Addr{}, ""
+	}
+	return true
+}
+
+func shares(a, b []string) bool {
+	return slices.ContainsFunc(a, func(g string) bool { return slices.Contains(b, g) })
+}
+
+// split takes out of a filter what can only be asked of rows as they are seen.
+func (b *bounds) split(f event.Filter) (store event.Filter, seen event.Filter) {
+	store = event.Filter{Since: f.Since, Until: f.Until}
+	for _, t := range f.Terms {
+		if b.noURLs && t.Field == event.Text || b.hidden != nil && (t.Field == event.Client || t.Field == event.User || t.Field == event.Text) {
+			seen.Terms = append(seen.Terms, t)
+		} else {
+			store.Terms = append(store.Terms, t)
+		}
+	}
+	return store, seen
+}
+
+// named are the people, devices and transactions that a filter names.
+func named(f *event.Filter) (all []string) {
+	for _, t := range f.Terms {
+		switch t.Field {
+		case event.User, event.ID:
+			for _, v := range t.Values {
+				if v != "" {
+					all = append(all, t.Field.String()+":"+v)
+				}
+			}
+		case event.Client:
+			for _, n := range t.Networks() {
+				if n.IsSingleIP() {
+					all = append(all, "client:"+n.Addr().String())
+				} else {
+					all = append(all, "client:"+n.String())
+				}
+			}
+		}
+	}
+	return all
+}
+
+// look records a look, if a filter is one, and says whether it may be.
+func (d *reader) look(b *bounds, f *event.Filter) error {
+	names := named(f)
+	if len(names) == 0 {
+		return nil
+	}
+	if b.hidden != nil {
+		agreed := d.parts.Looks.agreed(b.who.Name)
+		for _, n := range names {
+			kind, whom, _ := strings.Cut(n, ":")
+			if kind != "id" && !slices.Contains(agreed, whom) {
+				return fmt.Errorf("%s: %w", n, ErrTwoPeople)
+			}
+		}
+	}
+	if d.parts.Audit == nil {
+		return nil
+	}
+	err := d.parts.Audit.Add(account.Entry{By: b.who.Name, Role: b.who.Role, Via: b.who.Via, Action: "look", Details: strings.Join(names, " ")})
+	if err != nil {
+		return fmt.Errorf("nobody's browsing is shown while that cannot be recorded: %w", err)
+	}
+	return nil
+}
+
+// Query implements [event.Reader].
+func (d *reader) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
+	who := account.Of(ctx)
+	if who == nil {
+		return d.Reader.Query(ctx, f, p)
+	}
+	b := d.bounds(who)
+	if err := d.look(b, &f); err != nil {
+		return func(yield func(event.Row, error) bool) { yield(event.Row{}, err) }
+	}
+	if b.free() {
+		return d.Reader.Query(ctx, f, p)
+	}
+	return d.query(ctx, b, f, p)
+}
+
+func (d *reader) query(ctx context.Context, b *bounds, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
+	store, seen := b.split(f)
+	limit := p.Limit
+	p.Limit = 0 // of rows that are seen, which the store does not know
+	return func(yield func(event.Row, error) bool) {
+		n := 0
+		for row, err := range d.Reader.Query(ctx, store, p) {
+			if err != nil {
+				yield(row, err)
+				return
+			}
+			if !b.sees(&row) || !seen.Match(&row) {
+				continue
+			}
+			if n++; !yield(row, nil) || n == limit {
+				return
+			}
+		}
+	}
+}
+
+// Count implements [event.Reader].
+func (d *reader) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
+	who := account.Of(ctx)
+	if who == nil {
+		return d.Reader.Count(ctx, questions...)
+	}
+	b := d.bounds(who)
+	whole := b.groups == nil && b.hidden == nil // sums of the store are those of what is seen
+	for i := range questions {
+		if err := d.look(b, &questions[i].Filter); err != nil {
+			return nil, err
+		}
+		if _, seen := b.split(questions[i].Filter); len(seen.Terms) > 0 {
+			whole = false
+		}
+	}
+	if whole {
+		return d.Reader.Count(ctx, questions...)
+	}
+	c, err := event.NewCounter(questions)
+	if err != nil {
+		return nil, err
+	}
+	span := questions[0].Filter
+	for _, q := range questions {
+		if q.Filter.Since.Before(span.Since) {
+			span.Since = q.Filter.Since
+		}
+		if q.Filter.Until.IsZero() || !span.Until.IsZero() && q.Filter.Until.After(span.Until) {
+			span.Until = q.Filter.Until
+		}
+	}
+	for row, err := range d.query(ctx, b, event.Filter{Since: span.Since, Until: span.Until}, event.Page{}) {
+		if err != nil {
+			return nil, err
+		}
+		c.Add(&row)
+	}
+	return c.Tallies(), nil
+}

@@ -1,0 +1,477 @@
+// Package account knows who may use the admin address, and what was done
+// there.
+//
+// A [Book] keeps accounts, tokens and sessions in a folder of its own below the
+// data folder. Whoever comes with a password, a session or a token becomes a
+// [Who], which the admin address holds against the role of each of its routes.
+// Secrets are kept as digests: Argon2id of passwords, which people choose, and
+// SHA-256 of what is random.
+//
+// The command line changes accounts beside a running gateway: both take the
+// same lock to write, and a file that has changed is read again. A [Log] of
+// what was done lies beside them, chained by digests and apart from the record
+// of events.
+package account
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shuultuur/atomicfile"
+)
+
+// A Role is what an account may do.
+type Role uint8
+
+// Roles. An owner may do everything, an operator all but accounts, the audit
+// log and a person's data; a safeguarding lead looks into browsing and alerts; a
+// helper, such as a teacher, looks after groups of their own; a viewer reads.
+const (
+	None Role = iota
+	Viewer
+	Helper
+	Lead
+	Operator
+	Owner
+)
+
+var roleNames = [...]string{"none", "viewer", "helper", "safeguarding-lead", "operator", "owner"}
+
+// Roles are those that an account can have, the least first.
+var Roles = []Role{Viewer, Helper, Lead, Operator, Owner}
+
+func (r Role) String() string { return roleNames[int(r)%len(roleNames)] }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (r Role) MarshalText() ([]byte, error) {
+	if r == None {
+		return nil, nil
+	}
+	return []byte(r.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (r *Role) UnmarshalText(b []byte) error {
+	if len(b) == 0 {
+		*r = None
+		return nil
+	}
+	i := slices.Index(roleNames[1:], strings.ReplaceAll(strings.TrimSpace(string(b)), " ", "-"))
+	if i < 0 {
+		return fmt.Errorf("%q is not a role: write %s", b, strings.Join(roleNames[1:], ", "))
+	}
+	*r = Role(i + 1)
+	return nil
+}
+
+// An Account is a person who signs in.
+type Account struct {
+	Name     string    `json:"name"`
+	Role     Role      `json:"role"`
+	Groups   []string  `json:"groups,omitempty"`   // that a helper looks after
+	Password string    `json:"password,omitempty"` // hash; "" for none
+	TOTP     string    `json:"totp,omitempty"`     // secret in base32; "" for none
+	Step     uint64    `json:"step,omitempty"`     // the last one-time password used
+	Recovery []string  `json:"recovery,omitempty"` // digests of codes that replace a one-time password once
+	Passkeys []Passkey `json:"passkeys,omitempty"`
+	Handle   string    `json:"handle"` // what passkeys call the account
+	Stamp    string    `json:"stamp"`  // sessions with another one are over
+	Created  time.Time `json:"created"`
+}
+
+// A Who is somebody who has shown who they are.
+type Who struct {
+	Name    string   `json:"name"`
+	Role    Role     `json:"role"`
+	Groups  []string `json:"groups,omitempty"`
+	Via     string   `json:"via"` // session, token, settings (its token), machine
+	Session string   `json:"session,omitempty"`
+	Scope   []string `json:"scope,omitempty"` // of a token
+}
+
+// Limits of what a book holds.
+const (
+	maxAccounts = 10_000
+	maxTokens   = 1000
+	maxName     = 64
+	maxGroups   = 100
+)
+
+// Mistakes that a person can make.
+var (
+	ErrWrong   = errors.New("the name, the password or the code is wrong")
+	ErrCode    = errors.New("the password is right; this account needs a one-time code as well")
+	ErrNone    = errors.New("there is no account of that name")
+	ErrExists  = errors.New("there is an account of that name")
+	ErrLast    = errors.New("this is the last owner: nobody could add another")
+	ErrTooMany = errors.New("too many wrong passwords for this account; wait some minutes")
+)
+
+// kept is the file of accounts.
+type kept struct {
+	Accounts []Account `json:"accounts"`
+	Tokens   []Token   `json:"tokens,omitempty"`
+}
+
+// A Book keeps accounts, tokens and sessions. It is safe for many goroutines,
+// and for several processes but for sessions, which are the gateway's.
+type Book struct {
+	dir   string
+	rules func() Rules
+	now   func() time.Time
+
+	mu      sync.Mutex
+	seen    fs.FileInfo // of the file that was read, nil: none, or read it again
+	kept    kept
+	session sessions
+	wrong   map[string]wrong // by account
+	pending map[string]string
+	asked   map[string]challenge
+}
+
+// Rules are what the settings say about sessions.
+type Rules struct {
+	Idle  time.Duration // a session that is not used for so long is over
+	Total time.Duration // one older than this is over
+}
+
+// DefaultRules hold where the settings say nothing.
+var DefaultRules = Rules{Idle: 30 * time.Minute, Total: 12 * time.Hour}
+
+// Folder is the folder of accounts below a data folder.
+func Folder(data string) string { return filepath.Join(data, "accounts") }
+
+// Open reads the book in a folder, which need not be there yet.
+func Open(dir string, rules func() Rules) (*Book, error) {
+	if rules == nil {
+		rules = func() Rules { return DefaultRules }
+	}
+	b := &Book{dir: dir, rules: rules, now: time.Now, wrong: map[string]wrong{}, pending: map[string]string{}, asked: map[string]challenge{}}
+	if err := b.read(); err != nil {
+		return nil, err
+	}
+	return b, b.readSessions()
+}
+
+func (b *Book) file() string { return filepath.Join(b.dir, "accounts.json") }
+
+// read reads the accounts if their file has changed; mu is held or b is new.
+func (b *Book) read() error {
+	info, err := os.Stat(b.file())
+	if err == nil && b.seen != nil && os.SameFile(info, b.seen) && info.ModTime().Equal(b.seen.ModTime()) && info.Size() == b.seen.Size() {
+		return nil
+	}
+	data, err := os.ReadFile(b.file())
+	var k kept
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("reading accounts: %w", err)
+	default:
+		if err := json.Unmarshal(data, &k); err != nil {
+			return fmt.Errorf("reading accounts: %q: %w", b.file(), err)
+		}
+	}
+	b.kept, b.seen = k, info
+	return nil
+}
+
+// change lets f change the accounts, and keeps what it has made of them.
+func (b *Book) change(f func(*kept) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changeHeld(f)
+}
+
+func (b *Book) changeHeld(f func(*kept) error) error {
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return err
+	}
+	unlock, err := lock(filepath.Join(b.dir, "lock"))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b.seen = nil
+	if err := b.read(); err != nil {
+		return err
+	}
+	next := kept{Tokens: slices.Clone(b.kept.Tokens)}
+	for _, a := range b.kept.Accounts {
+		a.Groups, a.Recovery, a.Passkeys = slices.Clone(a.Groups), slices.Clone(a.Recovery), slices.Clone(a.Passkeys)
+		next.Accounts = append(next.Accounts, a)
+	}
+	if err := f(&next); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(next, "", "\t")
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.WriteBytes(b.file(), 0o600, append(data, '\n')); err != nil {
+		return fmt.Errorf("keeping accounts: %w", err)
+	}
+	if err := localKey(b.dir); err != nil {
+		return err
+	}
+	give(b.dir, "", "accounts.json", "lock", localKeyFile)
+	b.seen = nil
+	return b.read()
+}
+
+// lock waits for the lock of a folder.
+func lock(file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %q: %w", file, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// give has files of a folder belong to whom the folder above belongs to: root
+// may run the command line, and the gateway somebody else.
+func give(dir string, names ...string) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	var s unix.Stat_t
+	if unix.Stat(filepath.Dir(dir), &s) != nil {
+		return
+	}
+	for _, n := range names {
+		_ = os.Lchown(filepath.Join(dir, n), int(s.Uid), int(s.Gid)) // else the gateway says that it cannot read it
+	}
+}
+
+// at returns the place of an account, -1 for none.
+func (k *kept) at(name string) int {
+	return slices.IndexFunc(k.Accounts, func(a Account) bool { return strings.EqualFold(a.Name, name) })
+}
+
+func (k *kept) owners() (n int) {
+	for _, a := range k.Accounts {
+		if a.Role == Owner {
+			n++
+		}
+	}
+	return n
+}
+
+// Any says whether there are accounts.
+func (b *Book) Any() (bool, error) {
+	if b == nil {
+		return false, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.read()
+	return len(b.kept.Accounts) > 0, err
+}
+
+// All returns all accounts in the order of their names, without secrets.
+func (b *Book) All() ([]Account, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.read(); err != nil {
+		return nil, err
+	}
+	all := make([]Account, 0, len(b.kept.Accounts))
+	for _, a := range b.kept.Accounts {
+		all = append(all, a.open())
+	}
+	slices.SortFunc(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// open is an account without its secrets; what it has of them stays visible.
+func (a Account) open() Account {
+	if a.Password != "" {
+		a.Password = "set"
+	}
+	if a.TOTP != "" {
+		a.TOTP = "set"
+	}
+	keys := make([]Passkey, len(a.Passkeys))
+	for i, p := range a.Passkeys {
+		keys[i] = Passkey{ID: p.ID, Name: p.Name, Created: p.Created}
+	}
+	a.Recovery, a.Stamp, a.Handle, a.Step, a.Passkeys = nil, "", "", 0, keys
+	return a
+}
+
+// One returns an account without its secrets.
+func (b *Book) One(name string) (Account, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.read(); err != nil {
+		return Account{}, err
+	}
+	if i := b.kept.at(name); i >= 0 {
+		return b.kept.Accounts[i].open(), nil
+	}
+	return Account{}, ErrNone
+}
+
+func validName(name string) error {
+	if name == "" || len(name) > maxName || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' || r == '/' }) {
+		return fmt.Errorf("%q cannot be the name of an account: write 1 to %d bytes without colons, slashes and control characters", name, maxName)
+	}
+	return nil
+}
+
+// check says what is wrong with an account's role and groups.
+func (a *Account) check() error {
+	if err := validName(a.Name); err != nil {
+		return err
+	}
+	if a.Role == None || int(a.Role) >= len(roleNames) {
+		return fmt.Errorf("the account %q has no role", a.Name)
+	}
+	if a.Role == Helper && len(a.Groups) == 0 {
+		return fmt.Errorf("the helper %q looks after no group: name the groups", a.Name)
+	}
+	if a.Role != Helper && len(a.Groups) > 0 {
+		return fmt.Errorf("groups are for helpers; %q is to be %s", a.Name, a.Role)
+	}
+	if len(a.Groups) > maxGroups || slices.Contains(a.Groups, "") {
+		return fmt.Errorf("the groups of %q: name 1 to %d", a.Name, maxGroups)
+	}
+	return nil
+}
+
+// Add makes an account. Without a password it is for passkeys and other
+// services alone.
+func (b *Book) Add(name string, role Role, groups []string, password string) error {
+	a := Account{Name: name, Role: role, Groups: groups, Handle: random(32), Stamp: random(12), Created: b.now().UTC().Truncate(time.Second)}
+	if err := a.check(); err != nil {
+		return err
+	}
+	if password != "" {
+		var err error
+		if a.Password, err = hash(name, password); err != nil {
+			return err
+		}
+	}
+	return b.change(func(k *kept) error {
+		if k.at(name) >= 0 {
+			return fmt.Errorf("%q: %w", name, ErrExists)
+		}
+		if len(k.Accounts) >= maxAccounts {
+			return fmt.Errorf("there are %d accounts already", maxAccounts)
+		}
+		if len(k.Accounts) == 0 && role != Owner {
+			return errors.New("the first account is an owner's: nobody else could add more")
+		}
+		k.Accounts = append(k.Accounts, a)
+		return nil
+	})
+}
+
+// Edit changes the role and the groups of an account. Sessions of it are over.
+func (b *Book) Edit(name string, role Role, groups []string) error {
+	return b.edit(name, func(k *kept, a *Account) error {
+		if a.Role == Owner && role != Owner && k.owners() == 1 {
+			return ErrLast
+		}
+		a.Role, a.Groups, a.Stamp = role, groups, random(12)
+		return a.check()
+	})
+}
+
+// Remove removes an account with its tokens and sessions.
+func (b *Book) Remove(name string) error {
+	return b.change(func(k *kept) error {
+		i := k.at(name)
+		if i < 0 {
+			return fmt.Errorf("%q: %w", name, ErrNone)
+		}
+		if k.Accounts[i].Role == Owner && k.owners() == 1 && len(k.Accounts) > 1 {
+			return ErrLast
+		}
+		gone := k.Accounts[i].Name
+		k.Accounts = slices.Delete(k.Accounts, i, i+1)
+		k.Tokens = slices.DeleteFunc(k.Tokens, func(t Token) bool { return t.Account == gone })
+		return nil
+	})
+}
+
+// SetPassword gives an account a new password and ends its sessions.
+func (b *Book) SetPassword(name, password string) error {
+	h, err := hash(name, password)
+	if err != nil {
+		return err
+	}
+	return b.edit(name, func(_ *kept, a *Account) error {
+		a.Password, a.Stamp = h, random(12)
+		return nil
+	})
+}
+
+func (b *Book) edit(name string, f func(*kept, *Account) error) error {
+	return b.change(func(k *kept) error {
+		i := k.at(name)
+		if i < 0 {
+			return fmt.Errorf("%q: %w", name, ErrNone)
+		}
+		return f(k, &k.Accounts[i])
+	})
+}
+
+// random returns n random bytes as text.
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// digest is how a random secret is kept.
+func digest(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// localKeyFile holds what programs on this machine show that may read the data
+// folder.
+const localKeyFile = "local.key"
+
+// localKey makes the key of this machine where there is none.
+func localKey(dir string) error {
+	err := atomicfile.CreateBytes(filepath.Join(dir, localKeyFile), 0o600, []byte(random(32)+"\n"))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("keeping the key of this machine: %w", err)
+	}
+	return nil
+}
+
+// LocalKey returns the key of this machine, "" when there is none or when it is
+// for others to read.
+func LocalKey(data string) string {
+	text, err := os.ReadFile(filepath.Join(Folder(data), localKeyFile))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,352 @@
+package account
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/atomicfile"
+)
+
+// An Entry is one line of the audit log: who did what.
+//
+// Details may name the person that was looked at, or hold what was entered.
+// They do not go into the chain, but a salted digest of them does: so they can
+// be erased when the law asks for it, and the chain still holds.
+type Entry struct {
+	Seq    int64     `json:"seq"`
+	Time   time.Time `json:"time"`
+	By     string    `json:"by"`
+	Role   Role      `json:"role"`
+	Via    string    `json:"via"`
+	From   string    `json:"from"`
+	Action string    `json:"action"` // "POST /pause", "look", "sign in"
+	Status int       `json:"status,omitempty"`
+	Digest string    `json:"digest,omitempty"` // of salt and details
+	Prev   string    `json:"prev"`             // Hash of the entry before
+	Hash   string    `json:"hash"`             // of all above
+
+	Salt    string `json:"salt,omitempty"`
+	Details string `json:"details,omitempty"`
+	Erased  string `json:"erased,omitempty"` // when the details were
+}
+
+const (
+	maxDetails = 4096
+	maxEntry   = 64 << 10 // bytes of a line
+	auditFile  = "audit.jsonl"
+	headFile   = "audit.head"
+)
+
+// sum is the hash of an entry.
+func (e *Entry) sum() string {
+	c := *e
+	c.Hash, c.Salt, c.Details, c.Erased = "", "", "", ""
+	text, _ := json.Marshal(c) // only texts, numbers and a time
+	h := sha256.Sum256(text)
+	return hex.EncodeToString(h[:])
+}
+
+// A head is the last entry, kept beside the log so that an end that was cut
+// off shows.
+type head struct {
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"`
+}
+
+// A Log is the audit log in a folder. Several processes may add to it.
+type Log struct {
+	dir  string
+	now  func() time.Time
+	mu   sync.Mutex
+	fail error // of the last entry
+}
+
+// NewLog returns the audit log in a folder of accounts.
+func NewLog(dir string) *Log { return &Log{dir: dir, now: time.Now} }
+
+// Add appends an entry; time, place and digests are set here.
+func (l *Log) Add(e Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail = l.add(e)
+	return l.fail
+}
+
+// Problem says why the last entry could not be written, nil when it was.
+func (l *Log) Problem() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fail
+}
+
+func (l *Log) add(e Entry) error {
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	defer unlock()
+	last, err := l.head()
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	e.Seq, e.Prev, e.Time = last.Seq+1, last.Hash, l.now().UTC().Truncate(time.Millisecond)
+	e.By, e.From, e.Action = clean(e.By, 200), clean(e.From, 100), clean(e.Action, 300)
+	if e.Details = clean(e.Details, maxDetails); e.Details != "" {
+		e.Salt = random(16)
+		e.Digest = digest(e.Salt + e.Details)
+	}
+	e.Hash = e.sum()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(l.dir, auditFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	_, err = f.Write(append(line, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	err = l.keepHead(head{e.Seq, e.Hash})
+	give(l.dir, "", auditFile, headFile, "audit.lock")
+	return err
+}
+
+// clean is a text without bytes that are no text, and not too long.
+func clean(s string, most int) string {
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "�")
+}
+
+func (l *Log) keepHead(h head) error {
+	text, err := json.Marshal(h)
+	if err == nil {
+		err = atomicfile.WriteBytes(filepath.Join(l.dir, headFile), 0o600, append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	return nil
+}
+
+// head returns the last entry. A crash may have come between the log and its
+// head: then the log has one entry more, which is the last.
+func (l *Log) head() (h head, err error) {
+	text, err := os.ReadFile(filepath.Join(l.dir, headFile))
+	if err == nil {
+		err = json.Unmarshal(text, &h)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return h, err
+	}
+	e, err := l.last()
+	switch {
+	case err != nil:
+		return h, err
+	case e == nil:
+		return h, nil
+	case e.Seq == h.Seq+1 && e.Prev == h.Hash:
+		return head{e.Seq, e.Hash}, nil
+	}
+	return h, nil // also when the log was cut: the next entry then shows the gap
+}
+
+// last returns the last entry in the file, nil for none. An end that was cut by
+// a crash is taken away.
+func (l *Log) last() (*Entry, error) {
+	name := filepath.Join(l.dir, auditFile)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, info.Size()-maxEntry)
+	tail := make([]byte, info.Size()-from)
+	if _, err := io.ReadFull(io.NewSectionReader(f, from, int64(len(tail))), tail); err != nil {
+		return nil, err
+	}
+	if n := bytes.LastIndexByte(tail, '\n') + 1; n < len(tail) {
+		if err := f.Truncate(from + int64(n)); err != nil {
+			return nil, err
+		}
+		tail = tail[:n]
+	}
+	tail = bytes.TrimRight(tail, "\n")
+	if len(tail) == 0 {
+		return nil, nil
+	}
+	e := &Entry{}
+	if json.Unmarshal(tail[bytes.LastIndexByte(tail, '\n')+1:], e) != nil {
+		return nil, nil // Verify says so; more is appended behind
+	}
+	return e, nil
+}
+
+// A Verified is what a look at the whole chain has found.
+type Verified struct {
+	Entries int64 `json:"entries"`
+	Erased  int64 `json:"erased"` // of them without their details
+	// Broken says where the chain does not hold, "" when it does.
+	Broken string `json:"broken,omitempty"`
+}
+
+// Verify reads the whole log and says whether anything in it was changed, left
+// out, put in or cut off.
+func (l *Log) Verify() (v Verified, err error) {
+	var prev head
+	err = l.each(func(e *Entry, line int, bad error) bool {
+		v.Entries++
+		switch {
+		case bad != nil:
+			v.Broken = fmt.Sprintf("line %d is no entry: %v", line, bad)
+		case e.Seq != prev.Seq+1:
+			v.Broken = fmt.Sprintf("line %d is entry %d; entry %d is missing", line, e.Seq, prev.Seq+1)
+		case e.Prev != prev.Hash:
+			v.Broken = fmt.Sprintf("entry %d does not follow from the one before: one of them was replaced", e.Seq)
+		case e.Hash != e.sum():
+			v.Broken = fmt.Sprintf("entry %d was changed", e.Seq)
+		case e.Erased == "" && e.Digest != "" && digest(e.Salt+e.Details) != e.Digest, e.Digest == "" && e.Details != "":
+			v.Broken = fmt.Sprintf("the details of entry %d were changed", e.Seq)
+		}
+		if e.Erased != "" {
+			v.Erased++
+		}
+		prev = head{e.Seq, e.Hash}
+		return v.Broken == ""
+	})
+	if err != nil || v.Broken != "" {
+		return v, err
+	}
+	text, err := os.ReadFile(filepath.Join(l.dir, headFile))
+	var h head
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && v.Entries == 0:
+		return v, nil
+	case err != nil:
+		v.Broken = fmt.Sprintf("the head is missing: %v", err)
+	case json.Unmarshal(text, &h) != nil:
+		v.Broken = "the head is no entry"
+	case h.Seq > prev.Seq:
+		v.Broken = fmt.Sprintf("the log ends with entry %d, and entry %d was the last: the end was cut off", prev.Seq, h.Seq)
+	case h.Seq == prev.Seq && h.Hash != prev.Hash:
+		v.Broken = fmt.Sprintf("entry %d is not the one that was written", h.Seq)
+	}
+	return v, nil
+}
+
+// each calls f for each entry, until f has enough. A line that is no entry comes
+// with an error.
+func (l *Log) each(f func(e *Entry, line int, bad error) bool) error {
+	file, err := os.Open(filepath.Join(l.dir, auditFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	s := bufio.NewScanner(file)
+	s.Buffer(nil, maxEntry)
+	for n := 1; s.Scan(); n++ {
+		e := &Entry{}
+		bad := json.Unmarshal(s.Bytes(), e)
+		if !f(e, n, bad) {
+			return nil
+		}
+	}
+	return s.Err()
+}
+
+// Entries returns those before an entry, for 0 the newest, newest first, at most
+// so many.
+func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
+	ring := make([]Entry, 0, most)
+	n := 0
+	err = l.each(func(e *Entry, _ int, bad error) bool {
+		if bad != nil || before > 0 && e.Seq >= before {
+			return bad != nil
+		}
+		if len(ring) < most {
+			ring = append(ring, *e)
+		} else {
+			ring[n%most] = *e
+		}
+		n++
+		return true
+	})
+	all = make([]Entry, 0, len(ring))
+	for i := range ring {
+		e := ring[(n-1-i)%most]
+		e.Salt = ""
+		all = append(all, e)
+	}
+	return all, err
+}
+
+// Erase takes the details out of the entries whose details name a person, and
+// says how many they were. What was done and by whom stays.
+func (l *Log) Erase(names func(details string) bool) (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	unlock, err := lock(filepath.Join(l.dir, "audit.lock"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	name := filepath.Join(l.dir, auditFile)
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	when := l.now().UTC().Format(time.RFC3339)
+	err = atomicfile.Write(name, 0o600, func(f *os.File) error {
+		w := bufio.NewWriter(f)
+		var failed error
+		err := l.each(func(e *Entry, line int, bad error) bool {
+			if bad != nil {
+				failed = fmt.Errorf("line %d of the audit log is no entry: %w", line, bad)
+				return false
+			}
+			if e.Details != "" && names(e.Details) {
+				e.Details, e.Salt, e.Erased = "", "", when
+				n++
+			}
+			text, err := json.Marshal(e)
+			if err == nil {
+				_, err = w.Write(append(text, '\n'))
+			}
+			failed = err
+			return err == nil
+		})
+		return errors.Join(err, failed, w.Flush())
+	})
+	give(l.dir, auditFile)
+	return n, err
+}

@@ -1,0 +1,138 @@
+package account
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Cost of a password: 46 MiB, one pass. Together they are at most what hashing
+// bounds, so that guessing does not take the machine's memory.
+const (
+	hashMemory  = 46 << 10 // KiB
+	hashTime    = 1
+	hashThreads = 1
+	saltSize    = 16
+	keySize     = 32
+
+	minPassword = 10  // characters
+	maxPassword = 256 // bytes: longer ones only cost time
+)
+
+// hashing bounds how many passwords are hashed at once.
+var hashing = make(chan struct{}, 2)
+
+// common are passwords of ten characters and more that are tried first.
+var common = []string{"1234567890", "12345678910", "0123456789", "9876543210", "0987654321", "1q2w3e4r5t", "qwertyuiop", "password12", "password123", "password1234",
+	"passw0rd123", "administrator", "iloveyou123", "letmein1234", "welcome123", "changeme123", "shuultuur1", "1111111111", "0000000000", "asdfghjkl1"}
+
+func derive(password string, salt []byte, memory, time uint32, threads uint8, size uint32) []byte {
+	hashing <- struct{}{}
+	defer func() { <-hashing }()
+	return argon2.IDKey([]byte(password), salt, time, memory, threads, size)
+}
+
+// hash makes what is kept of a password.
+func hash(name, password string) (string, error) {
+	switch n := utf8.RuneCountInString(password); {
+	case n < minPassword:
+		return "", fmt.Errorf("the password has %d characters: %d or more are needed", n, minPassword)
+	case len(password) > maxPassword:
+		return "", fmt.Errorf("the password is longer than %d bytes", maxPassword)
+	}
+	low := strings.ToLower(password)
+	if strings.Trim(low, low[:1]) == "" || strings.Contains(low, strings.ToLower(name)) && len(low)-len(name) < 6 {
+		return "", errors.New("the password is guessed at once: it is one character, or the name")
+	}
+	for _, c := range common {
+		if low == c {
+			return "", errors.New("the password is one of those that are guessed first")
+		}
+	}
+	salt := make([]byte, saltSize)
+	_, _ = rand.Read(salt) // never fails
+	key := derive(password, salt, hashMemory, hashTime, hashThreads, keySize)
+	b64 := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, hashMemory, hashTime, hashThreads, b64(salt), b64(key)), nil
+}
+
+// none is the hash of no password, so that a wrong name takes as long as a
+// wrong password.
+const none = "$argon2id$v=19$m=47104,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// verify says whether a password is the one that was hashed.
+func verify(kept, password string) bool {
+	if len(password) > maxPassword {
+		return false
+	}
+	ok := kept != ""
+	if !ok {
+		kept = none
+	}
+	parts := strings.Split(kept, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" {
+		return false
+	}
+	var version int
+	var memory, passes uint32
+	var threads uint8
+	if n, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &passes, &threads); n != 4 || err != nil || version != argon2.Version || memory > 1<<20 || passes == 0 || passes > 100 || threads == 0 {
+		return false
+	}
+	salt, err1 := base64.RawStdEncoding.DecodeString(parts[4])
+	want, err2 := base64.RawStdEncoding.DecodeString(parts[5])
+	if err1 != nil || err2 != nil || len(want) < 16 || len(want) > 64 {
+		return false
+	}
+	got := derive(password, salt, memory, passes, threads, uint32(len(want)))
+	return subtle.ConstantTimeCompare(got, want) == 1 && ok
+}
+
+// A wrong counts wrong passwords of one account. They come from many addresses
+// when they are somebody's who guesses for long, so the limit of one address is
+// not enough.
+type wrong struct {
+	n     int
+	first time.Time
+}
+
+const (
+	maxWrong   = 20
+	wrongTime  = 15 * time.Minute
+	maxGuessed = 10_000 // names that are counted
+)
+
+// barred says whether too many wrong passwords came for an account.
+func (b *Book) barred(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.wrong[name]
+	return w.n >= maxWrong && b.now().Sub(w.first) < wrongTime
+}
+
+func (b *Book) count(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, w := b.now(), b.wrong[name]
+	if now.Sub(w.first) >= wrongTime {
+		w = wrong{first: now}
+	}
+	w.n++
+	if len(b.wrong) >= maxGuessed {
+		clear(b.wrong)
+	}
+	b.wrong[name] = w
+}
+
+func (b *Book) forgive(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.wrong, name)
+}

@@ -1,0 +1,238 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/atomicfile"
+)
+
+// A Session is a browser that somebody has signed in with.
+type Session struct {
+	ID      string     `json:"id"`
+	Digest  string     `json:"digest,omitempty"` // of the cookie
+	Account string     `json:"account"`
+	Stamp   string     `json:"stamp,omitempty"` // of the account when it began
+	Method  string     `json:"method"`          // password, passkey, oidc
+	Addr    netip.Addr `json:"addr"`
+	Agent   string     `json:"agent,omitempty"`
+	Created time.Time  `json:"created"`
+	Seen    time.Time  `json:"seen"`
+}
+
+const (
+	maxSessions = 10_000
+	maxOfOne    = 20 // sessions of one account; the oldest goes
+	maxAgent    = 200
+	seenEvery   = time.Minute // how exactly the last use is kept on the disk
+)
+
+type sessions struct {
+	all     []Session
+	written time.Time
+}
+
+func fill(b []byte) { _, _ = rand.Read(b) } // never fails
+
+func (b *Book) sessionFile() string { return filepath.Join(b.dir, "sessions.json") }
+
+func (b *Book) readSessions() error {
+	data, err := os.ReadFile(b.sessionFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &b.session.all)
+	}
+	if err != nil {
+		return fmt.Errorf("reading sessions: %w", err)
+	}
+	return nil
+}
+
+// keepSessions writes the sessions; mu is held.
+func (b *Book) keepSessions() error {
+	data, err := json.Marshal(b.session.all)
+	if err != nil {
+		return err
+	}
+	b.session.written = b.now()
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return err
+	}
+	err = atomicfile.WriteBytes(b.sessionFile(), 0o600, data)
+	give(b.dir, "", "sessions.json")
+	return err
+}
+
+// From is where somebody signs in from.
+type From struct {
+	Addr  netip.Addr
+	Agent string
+}
+
+// SignIn begins a session with a password, and a code where the account wants
+// one. It returns the secret of the cookie.
+func (b *Book) SignIn(_ context.Context, name, password, code string, from From) (secret string, err error) {
+	name = strings.TrimSpace(name)
+	key := strings.ToLower(name)
+	if b.barred(key) {
+		return "", ErrTooMany
+	}
+	b.mu.Lock()
+	if err := b.read(); err != nil {
+		b.mu.Unlock()
+		return "", err
+	}
+	var a Account
+	if i := b.kept.at(name); i >= 0 {
+		a = b.kept.Accounts[i]
+	}
+	b.mu.Unlock()
+	if !verify(a.Password, password) {
+		b.count(key)
+		return "", ErrWrong
+	}
+	if a.TOTP != "" {
+		if code == "" {
+			return "", ErrCode
+		}
+		if err := b.useCode(a.Name, code); err != nil {
+			b.count(key)
+			return "", err
+		}
+	}
+	b.forgive(key)
+	return b.begin(a.Name, a.Stamp, "password", from)
+}
+
+// Begin begins a session for somebody whom another service has named, or a
+// passkey.
+func (b *Book) Begin(name, method string, from From) (secret string, err error) {
+	b.mu.Lock()
+	err = b.read()
+	i := b.kept.at(name)
+	var a Account
+	if i >= 0 {
+		a = b.kept.Accounts[i]
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	if i < 0 {
+		return "", fmt.Errorf("%q: %w", name, ErrNone)
+	}
+	return b.begin(a.Name, a.Stamp, method, from)
+}
+
+func (b *Book) begin(name, stamp, method string, from From) (secret string, err error) {
+	secret = random(32)
+	now := b.now().UTC().Truncate(time.Second)
+	s := Session{ID: random(9), Digest: digest(secret), Account: name, Stamp: stamp, Method: method, Addr: from.Addr, Agent: from.Agent[:min(len(from.Agent), maxAgent)], Created: now, Seen: now}
+	s.Agent = strings.ToValidUTF8(s.Agent, "")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.session.all = slices.DeleteFunc(b.session.all, func(s Session) bool { return b.over(&s) })
+	mine := 0
+	for i := len(b.session.all) - 1; i >= 0; i-- {
+		if b.session.all[i].Account == name {
+			if mine++; mine >= maxOfOne {
+				b.session.all = slices.Delete(b.session.all, i, i+1)
+			}
+		}
+	}
+	if len(b.session.all) >= maxSessions {
+		return "", fmt.Errorf("there are %d sessions already; end some", maxSessions)
+	}
+	b.session.all = append(b.session.all, s)
+	return secret, b.keepSessions()
+}
+
+// over says whether a session has come to its end; mu is held.
+func (b *Book) over(s *Session) bool {
+	r, now := b.rules(), b.now()
+	i := b.kept.at(s.Account)
+	return i < 0 || b.kept.Accounts[i].Stamp != s.Stamp || now.Sub(s.Seen) >= r.Idle || now.Sub(s.Created) >= r.Total
+}
+
+// BySession says whose session has a secret.
+func (b *Book) BySession(secret string) (who Who, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(secret) > 100 || b.read() != nil {
+		return who, false
+	}
+	d := digest(secret)
+	i := slices.IndexFunc(b.session.all, func(s Session) bool { return s.Digest == d })
+	if i < 0 {
+		return who, false
+	}
+	s := &b.session.all[i]
+	if b.over(s) {
+		b.session.all = slices.Delete(b.session.all, i, i+1)
+		return who, false
+	}
+	s.Seen = b.now().UTC().Truncate(time.Second)
+	if b.now().Sub(b.session.written) >= seenEvery {
+		_ = b.keepSessions() // a restart then forgets a minute of use
+	}
+	a := &b.kept.Accounts[b.kept.at(s.Account)]
+	return Who{Name: a.Name, Role: a.Role, Groups: slices.Clone(a.Groups), Via: "session", Session: s.ID}, true
+}
+
+// Sessions returns those of an account, all for "", the newest first.
+func (b *Book) Sessions(name string) []Session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := []Session{}
+	for _, s := range slices.Backward(b.session.all) {
+		if !b.over(&s) && (name == "" || s.Account == name) {
+			s.Digest, s.Stamp = "", ""
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// End ends a session: one of an account, or anybody's for "". It says whether
+// there was one.
+func (b *Book) End(id, name string) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.session.all)
+	b.session.all = slices.DeleteFunc(b.session.all, func(s Session) bool { return s.ID == id && (name == "" || s.Account == name) })
+	if len(b.session.all) == n {
+		return false, nil
+	}
+	return true, b.keepSessions()
+}
+
+// Has says whether a password is that of an account.
+func (b *Book) Has(name, password string) bool {
+	key := strings.ToLower(name)
+	if b.barred(key) {
+		return false
+	}
+	b.mu.Lock()
+	kept := ""
+	if i := b.kept.at(name); b.read() == nil && i >= 0 {
+		kept = b.kept.Accounts[i].Password
+	}
+	b.mu.Unlock()
+	if !verify(kept, password) {
+		b.count(key)
+		return false
+	}
+	return true
+}

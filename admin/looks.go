@@ -1,0 +1,203 @@
+package admin
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/admin/account"
+)
+
+// Looks are requests to look into somebody's browsing, to which a second person
+// has to agree. They are kept in memory: a restart ends them.
+type Looks struct {
+	mu  sync.Mutex
+	all []look
+	now func() time.Time
+}
+
+// A look is one request.
+type look struct {
+	ID     string    `json:"id"`
+	By     string    `json:"by"`
+	Whom   string    `json:"whom"` // a user or an address
+	Reason string    `json:"reason"`
+	Asked  time.Time `json:"asked"`
+	Agreed string    `json:"agreed,omitempty"` // who has
+	Until  time.Time `json:"until,omitzero"`   // how long it then holds
+}
+
+const (
+	lookTime  = 8 * time.Hour
+	askTime   = 7 * 24 * time.Hour
+	mostLooks = 200
+)
+
+func (l *Looks) time() time.Time {
+	if l.now != nil {
+		return l.now()
+	}
+	return time.Now()
+}
+
+// open drops what is over; mu is held.
+func (l *Looks) open() {
+	now := l.time()
+	l.all = slices.DeleteFunc(l.all, func(x look) bool {
+		return x.Agreed != "" && !now.Before(x.Until) || x.Agreed == "" && now.Sub(x.Asked) > askTime
+	})
+}
+
+// agreed are the people whose browsing somebody may look into.
+func (l *Looks) agreed(by string) (whom []string) {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open()
+	for _, x := range l.all {
+		if x.By == by && x.Agreed != "" {
+			whom = append(whom, x.Whom)
+		}
+	}
+	return whom
+}
+
+// ask asks for a look.
+func (l *Looks) ask(by, whom, reason string) (look, error) {
+	if whom = strings.TrimSpace(whom); whom == "" || len(whom) > 256 {
+		return look{}, &BadChange{errors.New("whose browsing is it about? name a user or an address")}
+	}
+	if a, err := netip.ParseAddr(whom); err == nil {
+		whom = a.Unmap().WithZone("").String()
+	}
+	if reason = strings.TrimSpace(reason); reason == "" || len(reason) > 1000 {
+		return look{}, &BadChange{errors.New("write the reason, in up to 1000 bytes")}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open(); len(l.all) >= mostLooks {
+		return look{}, &BadChange{fmt.Errorf("%d requests wait or hold already", mostLooks)}
+	}
+	x := look{ID: rand.Text()[:12], By: by, Whom: whom, Reason: reason, Asked: l.time().UTC().Truncate(time.Second)}
+	l.all = append(l.all, x)
+	return x, nil
+}
+
+// agree agrees to a look of somebody else's.
+func (l *Looks) agree(id, by string) (look, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open()
+	i := slices.IndexFunc(l.all, func(x look) bool { return x.ID == id })
+	if i < 0 {
+		return look{}, &BadChange{fmt.Errorf("no request %q waits", id)}
+	}
+	x := &l.all[i]
+	if x.By == by {
+		return look{}, &BadChange{errors.New("somebody else has to agree: two people are needed")}
+	}
+	if x.Agreed == "" {
+		x.Agreed, x.Until = by, l.time().UTC().Truncate(time.Second).Add(lookTime)
+	}
+	return *x, nil
+}
+
+// end takes a request or an agreement back.
+func (l *Looks) end(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = slices.DeleteFunc(l.all, func(x look) bool { return x.ID == id })
+}
+
+// forget takes out those about somebody.
+func (l *Looks) forget(about func(whom string) bool) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = slices.DeleteFunc(l.all, func(x look) bool { return about(x.Whom) })
+}
+
+//go:embed looks.html
+var looksPage string
+
+// routes returns what is about looks that need two people.
+//
+//	GET /looks            those that wait or hold; HTML or JSON
+//	POST /looks           whom=USER|ADDRESS&reason=TEXT asks for one
+//	POST /looks/agree     id=ID agrees to that of somebody else
+//	POST /looks/end       id=ID takes one back
+func (l *Looks) routes(notice func() string) []route {
+	if l == nil {
+		return nil
+	}
+	page := pageOf(looksPage, notice)
+	show := func(w http.ResponseWriter, r *http.Request) {
+		l.mu.Lock()
+		l.open()
+		all := append([]look{}, l.all...)
+		l.mu.Unlock()
+		if !isPage(r) {
+			writeJSON(w, http.StatusOK, all)
+			return
+		}
+		writePage(w, page, http.StatusOK, struct {
+			Looks []look
+			Me    string
+		}{all, asker(r).Name})
+	}
+	form := func(do func(r *http.Request, who *account.Who) error) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+			err := r.ParseForm()
+			if err != nil {
+				err = &BadChange{err}
+			} else {
+				err = do(r, asker(r))
+			}
+			if err != nil {
+				http.Error(w, err.Error(), statusOf(err))
+				return
+			}
+			done(w, r, "/looks", show)
+		}
+	}
+	return []route{
+		{"GET", "/looks", lead, show},
+		{"POST", "/looks", lead, form(func(r *http.Request, who *account.Who) error {
+			_, err := l.ask(who.Name, r.PostForm.Get("whom"), r.PostForm.Get("reason"))
+			return err
+		})},
+		{"POST", "/looks/agree", lead, form(func(r *http.Request, who *account.Who) error {
+			if who.Via != "session" {
+				return &BadChange{errors.New("a person has to agree, not a program: sign in")}
+			}
+			_, err := l.agree(r.PostForm.Get("id"), who.Name)
+			return err
+		})},
+		{"POST", "/looks/end", lead, form(func(r *http.Request, _ *account.Who) error {
+			l.end(r.PostForm.Get("id"))
+			return nil
+		})},
+	}
+}
+
+// done answers what was done: browsers go on to a page, others get what show
+// shows.
+func done(w http.ResponseWriter, r *http.Request, to string, show http.HandlerFunc) {
+	if isPage(r) {
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
+	show(w, r)
+}

@@ -1,0 +1,195 @@
+package admin
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"shuultuur/admin/account"
+)
+
+//go:embed login.html
+var loginPage string
+
+//go:embed passkey.js
+var passkeyScript string
+
+const maxForm = 16 << 10
+
+// signInRoutes returns what signs people in and out.
+//
+//	GET /login                    the page
+//	POST /login                   name, password and code begin a session
+//	POST /login/passkey/challenge what a passkey has to sign
+//	POST /login/passkey           its answer begins a session
+//	POST /logout                  ends the session
+func (p *Parts) signInRoutes() []route {
+	if p.Accounts == nil {
+		return nil
+	}
+	return []route{
+		{"GET", "/login", anyone, func(w http.ResponseWriter, r *http.Request) {
+			p.login(w, r, loginForm{To: r.FormValue("to")}, http.StatusOK)
+		}},
+		{"POST", "/login", anyone, p.signIn},
+		{"POST", "/login/passkey/challenge", anyone, func(w http.ResponseWriter, r *http.Request) {
+			writeJSON(w, http.StatusOK, map[string]string{"challenge": p.Accounts.Challenge(""), "rpId": hostOf(r.Host)})
+		}},
+		{"POST", "/login/passkey", anyone, p.signInPasskey},
+		{"POST", "/logout", viewer, p.signOut},
+		{"GET", "/passkey.js", anyone, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-cache")
+			_, _ = w.Write([]byte(passkeyScript)) // the client went away: nobody to tell
+		}},
+	}
+}
+
+// A loginForm is what the page shows.
+type loginForm struct {
+	To, Name, Error string
+	Code            bool // one is wanted
+	None            bool // there are no accounts
+}
+
+// inside is where to go after signing in: a path of ours.
+func inside(to string) string {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login") || strings.HasPrefix(to, "/logout") {
+		return "/"
+	}
+	return to
+}
+
+func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, status int) {
+	any, err := p.Accounts.Any()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	d.To, d.None = inside(d.To), !any
+	if !isPage(r) && d.Error != "" {
+		http.Error(w, d.Error, status)
+		return
+	}
+	writeScripted(w, pageOf(loginPage, func() string { return "" }), status, d)
+}
+
+// secured says whether a request came by TLS.
+func secured(r *http.Request) bool { return r.TLS != nil }
+
+// begun gives a browser its session.
+func begun(w http.ResponseWriter, r *http.Request, secret string) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteStrictMode})
+	w.Header().Set("Cache-Control", "no-store")
+}
+
+func from(r *http.Request) account.From {
+	return account.From{Addr: remote(r), Agent: r.UserAgent()}
+}
+
+func (p *Parts) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	addr := remote(r)
+	if p.server.barred(w, addr) {
+		return
+	}
+	f := r.PostForm
+	d := loginForm{To: f.Get("to"), Name: f.Get("name")}
+	secret, err := p.Accounts.SignIn(r.Context(), d.Name, f.Get("password"), f.Get("code"), from(r))
+	switch {
+	case errors.Is(err, account.ErrCode):
+		d.Code, d.Error = true, err.Error()
+		p.login(w, r, d, http.StatusUnauthorized)
+	case errors.Is(err, account.ErrTooMany):
+		w.Header().Set("Retry-After", "900")
+		p.server.refused[byRate].Add(1)
+		d.Error = err.Error()
+		p.login(w, r, d, http.StatusTooManyRequests)
+	case errors.Is(err, account.ErrWrong):
+		p.server.wrong.add(addr)
+		p.server.refused[byToken].Add(1)
+		_ = p.server.record(r, "sign in", http.StatusUnauthorized, "name="+d.Name)
+		d.Error, d.Code = err.Error(), f.Has("code")
+		p.login(w, r, d, http.StatusUnauthorized)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		p.signedIn(w, r, secret, "password", inside(d.To))
+	}
+}
+
+// signedIn records that somebody has signed in, and lets them go on.
+func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method, to string) {
+	who, _ := p.Accounts.BySession(secret)
+	q := r.WithContext(account.With(r.Context(), &who))
+	if err := p.server.record(q, "sign in", http.StatusOK, "method="+method); err != nil {
+		_, _ = p.Accounts.End(who.Session, "")
+		p.server.refuse(w, byAudit, http.StatusServiceUnavailable, "nobody signs in while that cannot be recorded: "+err.Error())
+		return
+	}
+	begun(w, r, secret)
+	if isPage(r) && method != "passkey" {
+		http.Redirect(w, r, to, http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"name": who.Name, "role": who.Role.String(), "to": to})
+}
+
+// origin is the origin of our pages as the browser sees it.
+func origin(r *http.Request) string {
+	scheme := "http://"
+	if secured(r) {
+		scheme = "https://"
+	}
+	return scheme + strings.ToLower(r.Host)
+}
+
+func readProof(w http.ResponseWriter, r *http.Request) (p account.Proof, ok bool) {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForm)).Decode(&p); err != nil {
+		http.Error(w, "reading the answer of the passkey: "+err.Error(), http.StatusBadRequest)
+		return p, false
+	}
+	return p, true
+}
+
+func (p *Parts) signInPasskey(w http.ResponseWriter, r *http.Request) {
+	addr := remote(r)
+	if p.server.barred(w, addr) {
+		return
+	}
+	proof, ok := readProof(w, r)
+	if !ok {
+		return
+	}
+	_, secret, err := p.Accounts.SignInPasskey(&proof, origin(r), hostOf(r.Host), from(r))
+	if err != nil {
+		p.server.wrong.add(addr)
+		p.server.refused[byToken].Add(1)
+		_ = p.server.record(r, "sign in", http.StatusUnauthorized, "method=passkey")
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	p.signedIn(w, r, secret, "passkey", inside(r.URL.Query().Get("to")))
+}
+
+func (p *Parts) signOut(w http.ResponseWriter, r *http.Request) {
+	if who := asker(r); who.Session != "" {
+		if _, err := p.Accounts.End(who.Session, who.Name); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteStrictMode})
+	w.Header().Set("Clear-Site-Data", `"cache"`)
+	if isPage(r) {
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"done": "signed out"})
+}

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"context"
+	"net/netip"
+
+	"shuultuur/admin"
+	"shuultuur/admin/account"
+)
+
+func newAccess(_ context.Context, b *builder) (*admin.Rules, error) {
+	return b.settings.Access.Rules()
+}
+
+// openAccess opens what is known of those who may use the admin address.
+func (g *Gateway) openAccess(b *builder) (admin.Access, error) {
+	dir := account.Folder(string(b.settings.Data))
+	first := b.access
+	rules := func() *admin.Rules {
+		if e := g.engine.Load(); e != nil {
+			return e.access
+		}
+		return first
+	}
+	book, err := account.Open(dir, func() account.Rules { return rules().Session })
+	if err != nil {
+		return admin.Access{}, err
+	}
+	return admin.Access{
+		Accounts: book, Audit: account.NewLog(dir), Looks: &admin.Looks{},
+		Names:   func() []string { return rules().Names },
+		Privacy: func() admin.Privacy { return rules().Privacy },
+		Groups: func(addr netip.Addr, user string) []string {
+			return g.engine.Load().identity.Named(addr, user, nil, "").Groups
+		},
+	}, nil
+}
