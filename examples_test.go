@@ -164,8 +164,7 @@ func TestEveryMetricIsInAManual(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("in no README.md: %q", missing)
-	if len(missing) > waiting {
+	if len(missing) > 0 {
 		t.Errorf("%d metrics are in no README.md: %q", len(missing), missing)
 	}
 }

@@ -328,7 +328,7 @@ func (q *lane) queued() int {
 func (q *lane) report(err error, pause time.Duration) {
 	switch {
 	case err != nil && !q.failed:
-		q.log.Error("events are not written; will try again", "err", err, "pause", pause, "queued", q.queued())
+		q.log.Error("events are not written; will try again", "error", err, "pause", pause, "queued", q.queued())
 	case err == nil && q.failed:
 		q.log.Info("events are written again", "queued", q.queued())
 	}

@@ -92,9 +92,9 @@ func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 
 func newCache(_ context.Context, b *builder) (*resolver.Store, error) {
 	if b.trial() {
-		return resolver.NewStore(b.settings.DNS.Cache, resolver.Offline)
+		return resolver.NewStore(b.settings.DNS.Cache, b.settings.DNS.label(), resolver.Offline)
 	}
-	return resolver.NewStore(b.settings.DNS.Cache, b.forward.Ask)
+	return resolver.NewStore(b.settings.DNS.Cache, b.settings.DNS.label(), b.forward.Ask)
 }
 
 func newResolver(_ context.Context, b *builder) (*resolver.Resolver, error) {
@@ -203,7 +203,7 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 	if settings == nil {
 		settings = &DNS{}
 	}
-	store, err := resolver.NewStore(resolver.CacheConfig{}, resolver.Offline)
+	store, err := resolver.NewStore(resolver.CacheConfig{}, "", resolver.Offline)
 	if err != nil {
 		return nil, err
 	}
@@ -231,4 +231,12 @@ func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint
 		x.Unknown = e.zones.Elsewhere(q.Name)
 	}
 	return x, nil
+}
+
+// label is how CoreDNS names a server in metrics.
+func (d *DNS) label() string {
+	if len(d.Server.Listen) == 0 {
+		return "dns://"
+	}
+	return "dns://" + d.Server.Listen[0]
 }

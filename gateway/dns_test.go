@@ -143,7 +143,7 @@ func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := resolver.NewStore(resolver.CacheConfig{Size: 8 << 20}, exchange)
+	store, err := resolver.NewStore(resolver.CacheConfig{Size: 8 << 20}, "", exchange)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const settingsFor = time.Hour
 // tell gives an instruction to the other nodes.
 func (g *Gateway) tell(i state.Instruction) {
 	if err := g.engine.Load().state.Give(i); err != nil {
-		g.log.Error("the other nodes are not told", "topic", i.Topic, "key", i.Key, "error", err)
+		g.log.Error("the other nodes do not learn of an instruction", "topic", i.Topic, "key", i.Key, "error", err)
 	}
 }
 

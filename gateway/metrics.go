@@ -77,12 +77,4 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			v.Collect(ch)
 		}
 	}
-	e.collect(ch)
-}
-
-// collect collects from parts that are no collectors yet.
-func (e *Engine) collect(ch chan<- prometheus.Metric) {
-	if e.cache != nil {
-		(&nameWatcher{e.cache, e.settings.DNS.label()}).Collect(ch)
-	}
 }

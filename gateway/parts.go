@@ -332,7 +332,7 @@ func newInterception(_ context.Context, b *builder) (*proxy.Interception, error)
 	if c.ExceptAfter < 0 {
 		return nil, setting.At("except-after", errors.New("must not be negative"))
 	}
-	a, err := intercept.New(intercept.Config{Root: string(c.Root), LeafDays: c.LeafDays, Leaves: c.Leaves})
+	a, err := intercept.New(intercept.Config{Root: string(c.Root), LeafDays: c.LeafDays, Certificates: c.Certificates})
 	if err != nil {
 		return nil, err
 	}

@@ -86,9 +86,9 @@ type KeyPair struct {
 // Intercept says with what the gateway decrypts TLS connections. Whose are
 // decrypted is for the policies to say (decrypt).
 type Intercept struct {
-	Root     setting.File `yaml:"root"`      // file that "shuultuur ca init" made
-	LeafDays int          `yaml:"leaf-days"` // validity of a generated certificate, 3 to 398; default 90
-	Leaves   int          `yaml:"leaves"`    // generated certificates that are kept; default 10,000
+	Root         setting.File `yaml:"root"`         // file that "shuultuur ca init" made
+	LeafDays     int          `yaml:"leaf-days"`    // validity of a generated certificate, 3 to 398; default 90
+	Certificates int          `yaml:"certificates"` // generated certificates that are kept; default 10,000
 	// Trust are PEM files with roots that origins may have besides those of
 	// the system, such as a company's own.
 	Trust []setting.File `yaml:"trust"`

@@ -41,9 +41,9 @@ type Config struct {
 	// LeafDays is the validity of a minted certificate in days, 3 to 398, two
 	// of which lie in the past; default 90.
 	LeafDays int `yaml:"leaf_days"`
-	// Leaves is how many minted certificates are kept, of some 1.5 KiB each;
+	// Certificates is how many minted certificates are kept, of some 1.5 KiB each;
 	// default 10,000.
-	Leaves int `yaml:"leaves"`
+	Certificates int `yaml:"certificates"`
 }
 
 // An Authority mints leaf certificates for hosts. It may be used by many
@@ -78,7 +78,7 @@ func New(cfg Config) (*Authority, error) {
 
 // NewAuthority is New for a root that is in memory; cfg.Root is not looked at.
 func NewAuthority(root *Root, cfg Config) (*Authority, error) {
-	days, leaves := cfg.LeafDays, cfg.Leaves
+	days, leaves := cfg.LeafDays, cfg.Certificates
 	if days == 0 {
 		days = defaultLeafDays
 	}
@@ -93,7 +93,7 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	}
 	kept, err := newCache[string, *tls.Certificate](leaves)
 	if err != nil {
-		return nil, fmt.Errorf("leaves: %w", err)
+		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	a := &Authority{
 		root:     root,

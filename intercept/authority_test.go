@@ -363,7 +363,7 @@ func TestLeavesAndKeysRollOn(t *testing.T) {
 }
 
 func TestOneMintForManyCallers(t *testing.T) {
-	a := newAuthority(t, newRoot(t, RootConfig{}), Config{Leaves: 16})
+	a := newAuthority(t, newRoot(t, RootConfig{}), Config{Certificates: 16})
 	var wg sync.WaitGroup
 	got := make([]*tls.Certificate, 32)
 	for i := range got {

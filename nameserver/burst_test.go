@@ -64,7 +64,7 @@ func resolving(t *testing.T, upstream string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := resolver.NewStore(resolver.CacheConfig{}, f.Ask)
+	store, err := resolver.NewStore(resolver.CacheConfig{}, "", f.Ask)
 	if err != nil {
 		t.Fatal(err)
 	}

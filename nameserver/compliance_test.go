@@ -202,7 +202,7 @@ func TestEveryPathIsCompliant(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	store, err := resolver.NewStore(resolver.CacheConfig{}, f.Ask)
+	store, err := resolver.NewStore(resolver.CacheConfig{}, "", f.Ask)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ func (x *conn) header() {
 		switch {
 		case err != nil:
 			x.s.drop(badPROXY)
-			x.s.logger.Warn("PROXY protocol", "from", x.client, "err", err)
+			x.s.logger.Warn("PROXY protocol", "from", x.client, "error", err)
 			x.err = err
 			return
 		case size == 0:

@@ -196,7 +196,7 @@ func (l *handler) transferred() bool {
 	for _, t := range l.rs.transfer {
 		o, err := t.Transfer(l.s.ctx, &l.q, l.send)
 		if err != nil {
-			l.s.logger.Warn("zone transfer", "zone", dns.Text(l.q.Name), "to", l.q.Client, "err", err)
+			l.s.logger.Warn("zone transfer", "zone", dns.Text(l.q.Name), "to", l.q.Client, "error", err)
 		}
 		if o != dns.Declined {
 			l.sent = true

@@ -38,7 +38,7 @@ func (s *Server) next(ln net.Listener) (*conn, error) {
 		}
 		if err != nil { // out of descriptors, or the client is gone: that passes
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.logger.Warn("accept", "err", err, "pause", pause)
+			s.logger.Warn("accept", "error", err, "pause", pause)
 			time.Sleep(pause)
 			continue
 		}

@@ -29,7 +29,7 @@ const (
 	panics
 	connectionsOpen // now, as are those that follow
 	tunnelsOpen
-	requestsTurns
+	requestsAllowed
 	requestsQueued
 )
 
@@ -55,7 +55,7 @@ var descs = [...]*prometheus.Desc{
 	panics:                 desc("panics_total", "Panics caught while serving a connection."),
 	connectionsOpen:        desc("connections", "Client connections open."),
 	tunnelsOpen:            desc("tunnels", "Tunnels open."),
-	requestsTurns:          desc("requests_turns", "Requests that may be worked on at once: fewer when the processors do not keep up."),
+	requestsAllowed:        desc("requests_allowed", "Requests that may be worked on at once: fewer when the processors do not keep up."),
 	requestsQueued:         desc("requests_queued", "Requests waiting for their turn."),
 }
 
@@ -83,7 +83,7 @@ func (p *Proxy) Collect(ch chan<- prometheus.Metric) {
 	for what, d := range descs {
 		kind, v := prometheus.GaugeValue, int64(0)
 		switch what {
-		case requestsTurns:
+		case requestsAllowed:
 			v = p.turns.Size()
 		case requestsQueued:
 			v = p.turns.Waiting()

@@ -17,14 +17,14 @@ const (
 func (p *Proxy) limitFiles() {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		p.log.Warn("the limit of open files is unknown", "err", err)
+		p.log.Warn("the limit of open files is unknown", "error", err)
 		return
 	}
 	files := int64(min(uint64(l.Cur), math.MaxInt64)) //nolint:gosec,unconvert // signed on some systems
 	room := int(min(connectionsFor(files), math.MaxInt32))
 	if p.connections > room && p.connections != math.MaxInt32 {
 		p.log.Warn("the limit of open files is too low for the connections that the settings allow: raise it (systemd: LimitNOFILE, elsewhere: ulimit -n)",
-			"files", files, "needed", int64(p.connections)*filesPerConnection+otherFiles, "connections", p.connections, "allowed", room)
+			"files", files, "wanted", int64(p.connections)*filesPerConnection+otherFiles, "connections", p.connections, "allowed", room)
 	}
 	p.connections = min(p.connections, room)
 }

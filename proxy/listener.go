@@ -72,7 +72,7 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 				return err
 			}
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			l.p.log.Warn("accept", "err", err, "pause", pause)
+			l.p.log.Warn("accept", "error", err, "pause", pause)
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():

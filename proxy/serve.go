@@ -88,7 +88,7 @@ func (c *conn) readPROXY() bool {
 		switch {
 		case err != nil:
 			c.p.counters.add(proxyProtocolRefused)
-			c.p.log.Warn("PROXY protocol", "from", x.addr, "err", err)
+			c.p.log.Warn("PROXY protocol", "from", x.addr, "error", err)
 			return false
 		case size < 0:
 			return true
@@ -115,7 +115,7 @@ func (c *conn) startTLS() bool {
 	tc := tls.Server(&rewound{c.socket, bytes.Clone(c.r.Buffered())}, conf)
 	c.c, c.tcp = tc, nil
 	if err := tc.HandshakeContext(c.ctx); err != nil {
-		c.p.log.Debug("TLS handshake with a client", "client", c.x.addr, "err", err)
+		c.p.log.Debug("TLS handshake with a client", "client", c.x.addr, "error", err)
 		return false
 	}
 	c.r.Reset(tc)

@@ -19,7 +19,7 @@ func (c *conn) beginTransparent() bool {
 	}
 	orig, err := originalDestination(c.socket)
 	if err != nil {
-		p.log.Warn("a connection to a transparent listener that no firewall rule brought here", "client", x.addr, "err", err)
+		p.log.Warn("a connection to a transparent listener that no firewall rule brought here", "client", x.addr, "error", err)
 		return false
 	}
 	if c.ownAddress(orig) {

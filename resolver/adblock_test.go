@@ -133,7 +133,7 @@ func rulesResolver(t *testing.T, lists []string, records map[string][]string) *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := resolver.NewStore(resolver.CacheConfig{Size: 4 << 20}, func(_ context.Context, name []byte, qtype, _ uint16, _, _ bool) ([]byte, uint16, error) {
+	store, err := resolver.NewStore(resolver.CacheConfig{Size: 4 << 20}, "", func(_ context.Context, name []byte, qtype, _ uint16, _, _ bool) ([]byte, uint16, error) {
 		m := new(miekg.Msg)
 		m.SetQuestion(dns.Text(name), qtype)
 		m.Response = true

@@ -130,7 +130,7 @@ type rig struct {
 func newRig(t testing.TB, cfg Config, parts Parts, j *judge, records map[string][]string) *rig {
 	t.Helper()
 	x := &rig{t: t, net: &internet{records: records}, judge: j, now: time.Now()}
-	store, err := NewStore(CacheConfig{Size: 8 << 20}, x.net.exchange)
+	store, err := NewStore(CacheConfig{Size: 8 << 20}, "", x.net.exchange)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ type Store struct {
 	cache    *cache.Cache
 	seed     maphash.Seed // of variants
 	upstream Upstream
+	label    string // of the server, in metrics
 
 	minTTL, maxTTL, negative uint32
 
@@ -74,8 +75,8 @@ type flight struct {
 	err   error       // there is no answer
 }
 
-// NewStore makes an empty store. Close it.
-func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
+// NewStore makes an empty store. Metrics name its server label. Close it.
+func NewStore(cfg CacheConfig, label string, up Upstream) (*Store, error) {
 	const mib = 1 << 20
 	size := cfg.Size.Or(16 * mib)
 	if size < mib || size > 1<<20*mib {
@@ -103,7 +104,7 @@ func NewStore(cfg CacheConfig, up Upstream) (*Store, error) {
 		return nil, setting.At("size", err)
 	}
 	s := &Store{
-		cache: c, seed: maphash.MakeSeed(), upstream: up, flights: map[string]*flight{}, next: make(chan *flight),
+		cache: c, seed: maphash.MakeSeed(), upstream: up, label: label, flights: map[string]*flight{}, next: make(chan *flight),
 		minTTL: uint32(minTTL / time.Second), maxTTL: uint32(maxTTL / time.Second), negative: uint32(negative / time.Second),
 	}
 	s.life, s.stop = context.WithCancel(context.Background())

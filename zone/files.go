@@ -364,7 +364,7 @@ func (f *Files) keep() {
 		if s.served && !s.copied {
 			s.copied = true
 			if err := f.copies.write(s); err != nil {
-				f.log.Error("the last good copy of a zone cannot be written", "zone", s.Origin, "file", s.Path, "err", err)
+				f.log.Error("the last good copy of a zone cannot be written", "zone", s.Origin, "file", s.Path, "error", err)
 			}
 		}
 	}

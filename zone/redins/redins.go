@@ -358,7 +358,7 @@ func (s *Source) notify(ctx context.Context, client *redis.Client) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := keyspace.Enable(ctx, client, s.cfg.SetNotify); err != nil && ctx.Err() == nil {
-		s.log.Warn("changes of zones in Redis are not told", "error", err, "reload", s.reload)
+		s.log.Warn("Redis does not report changes of zones", "error", err, "reload", s.reload)
 	}
 }
 

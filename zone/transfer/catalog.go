@@ -78,7 +78,7 @@ func (all catalogs) produce(ctx context.Context, s *Server) {
 				continue
 			}
 			if err := s.Publish(ctx, &zone.Zone{Origin: c.origin, Records: c.records(members), Clients: s.fetchers(c.origin)}); err != nil {
-				s.log.Error("a catalog cannot be published", "zone", c.origin, "err", err)
+				s.log.Error("a catalog cannot be published", "zone", c.origin, "error", err)
 				continue
 			}
 			c.members = members
@@ -208,7 +208,7 @@ func (z *secondary) listMembers() (begun []*secondary) {
 	}
 	members, err := readCatalog(z.origin, h.records)
 	if err != nil {
-		z.s.log.Error("a catalog cannot be used; its zones stay as they are", "zone", z.origin, "err", err)
+		z.s.log.Error("a catalog cannot be used; its zones stay as they are", "zone", z.origin, "error", err)
 		return nil
 	}
 	for _, old := range z.s.followed.list() {
@@ -221,7 +221,7 @@ func (z *secondary) listMembers() (begun []*secondary) {
 	}
 	for _, origin := range slices.Sorted(maps.Keys(members)) {
 		if sec, err := z.begin(origin, members[origin]); err != nil {
-			z.s.log.Warn("a zone of a catalog is not fetched", "zone", origin, "catalog", z.origin, "err", err)
+			z.s.log.Warn("a zone of a catalog is not fetched", "zone", origin, "catalog", z.origin, "error", err)
 		} else if sec != nil {
 			begun = append(begun, sec)
 		}

@@ -262,7 +262,7 @@ func (s *Server) restore(e *entry, signer *sign.Signer, now time.Time) {
 	}
 	if err != nil {
 		s.log.Error("what was kept of a zone cannot be used: its signatures are made anew, and secondaries fetch all of it",
-			"zone", e.id.origin, "view", e.id.view, "file", file, "err", err)
+			"zone", e.id.origin, "view", e.id.view, "file", file, "error", err)
 		return
 	}
 	e.stamp = rec.stamp
@@ -352,7 +352,7 @@ func (s *Server) Save() bool {
 		if err := s.saveOne(e); err != nil {
 			ok = false
 			s.log.Error("what a zone needs after a restart cannot be kept: its signatures would be made anew, and secondaries fetch all of it",
-				"zone", e.id.origin, "view", e.id.view, "err", err)
+				"zone", e.id.origin, "view", e.id.view, "error", err)
 		}
 	}
 	return ok

@@ -133,7 +133,7 @@ func (n *news) done(s *Server, k newsKey, it *item, err error) {
 		return
 	}
 	s.Stats.NotifyFailed.Add(1)
-	s.log.Warn("a secondary does not acknowledge that a zone has changed", "zone", k.id.origin, "secondary", k.to, "tries", it.tries, "err", err)
+	s.log.Warn("a secondary does not acknowledge that a zone has changed", "zone", k.id.origin, "secondary", k.to, "tries", it.tries, "error", err)
 	if current {
 		delete(n.pending, k)
 	}

@@ -34,7 +34,7 @@ func (s *keepers) roll(now time.Time) {
 	for origin, signer := range s.signers {
 		changed, err := signer.Roll(now)
 		if err != nil && s.failed[origin] != err.Error() { // once, not each minute
-			s.log.Error("the keys of a zone cannot be looked after; it is signed with those there were", "zone", origin, "err", err)
+			s.log.Error("the keys of a zone cannot be looked after; it is signed with those there were", "zone", origin, "error", err)
 		}
 		delete(s.failed, origin)
 		if err != nil {
@@ -61,7 +61,7 @@ func (s *keepers) askParents(ctx context.Context) {
 			}
 			seen, err := s.askParent(ctx, origin)
 			if err != nil && !failed[origin] && ctx.Err() == nil { // once, not each hour
-				s.log.Warn("the parent cannot be asked for a zone's DS records; its key waits, or say \"shuultuur zone roll -ds-seen\"", "zone", origin, "err", err)
+				s.log.Warn("the parent cannot be asked for a zone's DS records; its key waits, or say \"shuultuur zone roll -ds-seen\"", "zone", origin, "error", err)
 			}
 			failed[origin] = err != nil
 			if seen {

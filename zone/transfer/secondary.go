@@ -184,7 +184,7 @@ func (z *secondary) run(ctx context.Context, group *sync.WaitGroup) {
 		if err != nil {
 			z.failed++
 			z.s.Stats.InFailed.Add(1)
-			z.s.log.Warn("a zone cannot be fetched", "zone", z.origin, "err", err)
+			z.s.log.Warn("a zone cannot be fetched", "zone", z.origin, "error", err)
 		} else {
 			z.failed = 0
 			for _, sec := range z.listMembers() {
@@ -253,7 +253,7 @@ func (z *secondary) expire() {
 // withdraw has the zone answered with SERVFAIL.
 func (z *secondary) withdraw(why string) {
 	if err := z.s.Publish(z.s.ctx, &zone.Zone{Origin: z.origin, Unavailable: why}); err != nil {
-		z.s.log.Error("a zone cannot be withdrawn", "zone", z.origin, "err", err)
+		z.s.log.Error("a zone cannot be withdrawn", "zone", z.origin, "error", err)
 	}
 }
 
@@ -302,7 +302,7 @@ func (z *secondary) ask(ctx context.Context, p upstream) error {
 	records := f.records
 	if f.steps != nil {
 		if records, err = apply(h.records, f.steps); err != nil {
-			z.s.log.Warn("differences do not fit, the zone is fetched whole", "zone", z.origin, "err", err)
+			z.s.log.Warn("differences do not fit, the zone is fetched whole", "zone", z.origin, "error", err)
 			if f, err = fetch(ctx, z.origin, p, nil, z.maxBytes); err != nil {
 				return err
 			}
@@ -325,7 +325,7 @@ func (z *secondary) confirm(ctx context.Context, at time.Time) {
 	}
 	// It had expired and was true all along.
 	if err := z.publish(ctx, h.records); err != nil {
-		z.s.log.Error("a zone that was fetched cannot be served", "zone", z.origin, "err", err)
+		z.s.log.Error("a zone that was fetched cannot be served", "zone", z.origin, "error", err)
 	}
 }
 
@@ -352,7 +352,7 @@ func (z *secondary) take(ctx context.Context, records []miekg.RR, f *fetched, no
 	}
 	z.s.log.Info("a zone was fetched", "zone", z.origin, "serial", soa.Serial, "records", len(records), "incremental", incremental)
 	if err := z.save(now); err != nil {
-		z.s.log.Error("a zone that was fetched cannot be kept on disk", "zone", z.origin, "err", err)
+		z.s.log.Error("a zone that was fetched cannot be kept on disk", "zone", z.origin, "error", err)
 	}
 	return nil
 }
@@ -388,7 +388,7 @@ func (z *secondary) load(ctx context.Context, previous *Server) {
 	}
 	if z.held.Load() == nil {
 		if err := z.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			z.s.log.Error("a zone on disk cannot be used, it will be fetched", "zone", z.origin, "file", z.file(), "err", err)
+			z.s.log.Error("a zone on disk cannot be used, it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
 		}
 	}
 	switch h := z.held.Load(); {
@@ -401,7 +401,7 @@ func (z *secondary) load(ctx context.Context, previous *Server) {
 		return
 	default:
 		if err := z.publish(ctx, h.records); err != nil {
-			z.s.log.Error("a zone on disk cannot be served, it will be fetched", "zone", z.origin, "file", z.file(), "err", err)
+			z.s.log.Error("a zone on disk cannot be served, it will be fetched", "zone", z.origin, "file", z.file(), "error", err)
 			z.held.Store(nil)
 			z.withdraw("this zone was not received from its primary")
 		}

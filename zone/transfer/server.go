@@ -522,7 +522,7 @@ func (s *Server) renewOne(ctx context.Context, e *entry, now time.Time) time.Tim
 	}
 	if err := s.serve(ctx, e, e.source(served), e.signer, now); err != nil {
 		if ctx.Err() == nil {
-			s.log.Error("a zone cannot be signed again; its signatures go on ageing", "zone", e.id.origin, "view", e.id.view, "err", err)
+			s.log.Error("a zone cannot be signed again; its signatures go on ageing", "zone", e.id.origin, "view", e.id.view, "error", err)
 		}
 		e.retry = now.Add(10 * time.Minute)
 		return e.retry
