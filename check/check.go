@@ -39,7 +39,7 @@ func (c *Config) Full() {
 // Parts are what checks are made of besides their settings.
 type Parts struct {
 	Lists map[string]*list.File // opened lists by name
-	Dir   string                // what relative paths stand on
+	Dir   string                // folder of the settings; findings name files as seen from there
 	Now   func() time.Time
 	// Previous is the set that this one replaces, nil for the first. Checks go
 	// on with what it remembers.
@@ -82,7 +82,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Remarks = k.Remarks()
 	}
 	if c.Signature != nil {
-		k, err := signature.New(*c.Signature, p.Dir, p.Previous.memory(), p.Now)
+		k, err := signature.New(*c.Signature, "", p.Previous.memory(), p.Now)
 		if err != nil {
 			return nil, setting.At("signature", err)
 		}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -156,13 +155,7 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 }
 
 func newChecks(_ context.Context, b *builder) (*check.Set, error) {
-	// Paths in the settings are located already: relative ones stand on the
-	// working folder, as the settings file itself.
-	dir := b.settings.dir
-	if !filepath.IsAbs(dir) {
-		dir = ""
-	}
-	parts := check.Parts{Lists: b.lists.Lists, Dir: dir, Now: time.Now}
+	parts := check.Parts{Lists: b.lists.Lists, Dir: b.settings.dir, Now: time.Now}
 	if b.old != nil {
 		parts.Previous = b.old.checks
 	}
@@ -173,9 +166,7 @@ func newChecks(_ context.Context, b *builder) (*check.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range set.Files {
-		b.reads(setting.Path(b.settings.dir, f))
-	}
+	b.reads(set.Files...)
 	return set, nil
 }
 

@@ -159,7 +159,7 @@ func inspector(t *testing.T, words []string) *phrase.Check {
 	if err := os.WriteFile(filepath.Join(dir, "words"), []byte(list.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := phrase.New(phrase.Config{Banned: []setting.File{"words"}}, dir, time.Now)
+	c, err := phrase.New(phrase.Config{Banned: []setting.File{setting.File(filepath.Join(dir, "words"))}}, dir, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/setting"
 	"shuultuur/test/peer"
 )
 
@@ -232,7 +231,7 @@ func (q *question) ours(t *testing.T) []answer {
 	write(t, filepath.Join(dir, "b"), []byte(q.banned))
 	write(t, filepath.Join(dir, "e"), []byte(q.exception))
 	c, err := New(Config{
-		Weighted: []setting.File{"w"}, Banned: []setting.File{"b"}, Exception: []setting.File{"e"}, Compat: "e2guardian-5.3", NaughtynessLimit: limitOf,
+		Weighted: located(dir, "w"), Banned: located(dir, "b"), Exception: located(dir, "e"), Compat: "e2guardian-5.3", NaughtynessLimit: limitOf,
 		WeightedPhraseMode: &q.mode, PhraseFilterMode: &q.filterMode, PreserveCase: &q.preserveCase, HexDecodeContent: &q.hex,
 	}, dir, noon)
 	if err != nil {

@@ -1,5 +1,5 @@
 package phrase
 
-// Files returns the list files that were read, includes among them: relative
-// paths stand on the folder given to New.
-func (c *Check) Files() []string { return c.book.files }
+// Files returns the list files that were read, as they were opened; includes
+// are among them.
+func (c *Check) Files() []string { return c.book.paths }

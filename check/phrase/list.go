@@ -67,6 +67,7 @@ type rule struct {
 type lists struct {
 	rules      []rule
 	files      []string           // as shown to a person
+	paths      []string           // as opened
 	categories []string           // as written; [0] is ""
 	windows    []window           // [0] is always
 	stemmed    map[string]stemmed // by the part of a rule that stands for it
@@ -127,7 +128,7 @@ func (r *reader) read(path string, sec section, stack []string) error {
 	}
 	stack = append(stack, path)
 	file := len(r.files)
-	r.files = append(r.files, r.shown(path))
+	r.files, r.paths = append(r.files, r.shown(path)), append(r.paths, path)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if r.transcode {
 		data = toUTF8(data, path)

@@ -221,7 +221,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		cfg Config
 		key string
 	}{
-		{Config{Weighted: []setting.File{"ok", "missing"}}, "weighted[1]"},
+		{Config{Weighted: located(dir, "ok", "missing")}, "weighted[1]"},
 		{Config{Banned: []setting.File{"missing"}}, "banned[0]"},
 		{Config{Exception: []setting.File{"missing"}}, "exception[0]"},
 		{Config{Compat: "squid"}, "compat"},

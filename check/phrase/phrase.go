@@ -98,8 +98,8 @@ type Check struct {
 	disguise *disguise
 }
 
-// New reads the lists of cfg and returns the check. Relative paths are below
-// dir; now tells the time for lists that count only at some hours, in the time
+// New reads the lists of cfg and returns the check. Findings name files as seen
+// from dir, the folder of the settings; now tells the time for lists that count only at some hours, in the time
 // zone they are meant for.
 func New(cfg Config, dir string, now func() time.Time) (*Check, error) {
 	c := &Check{now: now, full: cfg.Full}
@@ -225,8 +225,7 @@ func (c *Check) read(cfg Config, dir string) (*lists, error) {
 		{"exception", cfg.Exception, exception},
 	} {
 		for i, path := range from.paths {
-			path := setting.Path(dir, string(path))
-			if err := r.read(path, section{kind: from.kind}, nil); err != nil {
+			if err := r.read(string(path), section{kind: from.kind}, nil); err != nil {
 				return nil, setting.At(fmt.Sprintf("%s[%d]", from.key, i), err)
 			}
 		}

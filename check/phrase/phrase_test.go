@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,12 +28,20 @@ func newCheck(t testing.TB, l lists3, cfg Config) *Check {
 	write(t, dir+"/w", []byte(l.weighted))
 	write(t, dir+"/b", []byte(l.banned))
 	write(t, dir+"/e", []byte(l.exception))
-	cfg.Weighted, cfg.Banned, cfg.Exception = []setting.File{"w"}, []setting.File{"b"}, []setting.File{"e"}
+	cfg.Weighted, cfg.Banned, cfg.Exception = located(dir, "w"), located(dir, "b"), located(dir, "e")
 	c, err := New(cfg, dir, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// located returns files in dir.
+func located(dir string, names ...string) (files []setting.File) {
+	for _, name := range names {
+		files = append(files, setting.File(filepath.Join(dir, name)))
+	}
+	return files
 }
 
 func ptr[T any](v T) *T { return &v }

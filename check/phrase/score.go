@@ -61,6 +61,7 @@ type book struct {
 	stemTexts  []string          // of stems, as in a list
 	lines      []line
 	files      []string
+	paths      []string // of files, as opened
 	categories []string
 	windows    []window
 
@@ -71,7 +72,7 @@ type book struct {
 // compile turns lists into a book. Of lines with the same single phrase and
 // the same times the highest kind is kept, and among weights the highest.
 func compile(ls *lists) (*book, error) {
-	b := &book{files: ls.files, categories: ls.categories, windows: ls.windows}
+	b := &book{files: ls.files, paths: ls.paths, categories: ls.categories, windows: ls.windows}
 	patterns, stems, ids := ls.patterns()
 	single := map[[2]uint32]uint32{} // pattern, window → line
 	for i := range ls.rules {

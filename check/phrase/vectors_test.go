@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"shuultuur/filter"
-	"shuultuur/setting"
 	"shuultuur/test/data"
 )
 
@@ -75,7 +74,7 @@ func (v *vector) check(t *testing.T, compat string) *Check {
 		write(t, filepath.Join(dir, name), place([]byte(text)))
 	}
 	cfg := Config{
-		Weighted: []setting.File{"w"}, Banned: []setting.File{"b"}, Exception: []setting.File{"e"},
+		Weighted: located(dir, "w"), Banned: located(dir, "b"), Exception: located(dir, "e"),
 		Compat: compat, NaughtynessLimit: v.Limit, Full: true,
 	}
 	number := func(key string) *int {
