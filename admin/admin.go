@@ -132,7 +132,7 @@ func (p *Parts) routes() []route {
 	if p.Quotas != nil {
 		all = append(all, route{"GET", "/quotas", helper, p.quotas})
 	}
-	return all
+	return append(all, apiRoutes(all, p.Pause.notice)...)
 }
 
 // index lists the paths that can be asked for.

@@ -1,0 +1,279 @@
+package admin
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The description of the API is made of the route table, so that no route is
+// missing from it, and of the table below, which says in words what each takes
+// and gives.
+
+// An operation is what there is to say of a route.
+type operation struct {
+	does  string
+	query []field
+	form  []field
+	body  string // media types of a body that is not a form, with blanks between them
+	gives string // media types of the answer; "" is JSON
+}
+
+// A field is a parameter of a query or a form.
+type field struct {
+	name, what string
+	required   bool
+}
+
+func may(name, what string) field  { return field{name, what, false} }
+func must(name, what string) field { return field{name, what, true} }
+
+const (
+	pageOrJSON = "application/json text/html"
+	anyText    = "text/plain"
+	anyBytes   = "application/octet-stream"
+)
+
+var (
+	seconds = []field{may("seconds", "how long to look")}
+	code    = may("code", "one-time code or recovery code")
+	idOf    = func(what string) []field { return []field{must("id", "identifier of the "+what)} }
+	nameOf  = must("name", "name of the account")
+	newWord = must("password", "the new password, ten characters or more")
+)
+
+// operations are by method and path.
+func operations() map[string]operation {
+	return map[string]operation{
+		"GET /{$}":                 {does: "the paths there are", gives: anyText + " text/html"},
+		"GET /metrics":             {does: "metrics for Prometheus", gives: anyText},
+		"GET /health":              {does: "state and problems"},
+		"GET /ready":               {does: "200 while the gateway serves, else 503"},
+		"GET /openapi.json":        {does: "this description"},
+		"GET /api":                 {does: "the description as a page, with forms to try it", gives: "text/html"},
+		"GET /debug/pprof/":        {does: "profiles", gives: "text/html " + anyBytes},
+		"GET /debug/pprof/cmdline": {does: "the command line of the gateway", gives: anyText},
+		"GET /debug/pprof/profile": {does: "a profile of processor time", query: seconds, gives: anyBytes},
+		"GET /debug/pprof/symbol":  {does: "names of program counters", gives: anyText},
+		"GET /debug/pprof/trace":   {does: "an execution trace", query: seconds, gives: anyBytes},
+		"GET /debug/pprof/block":   {does: "waits for others, sampled for some seconds", query: seconds, gives: anyBytes},
+		"GET /debug/pprof/mutex":   {does: "waits for locks, sampled for some seconds", query: seconds, gives: anyBytes},
+		"GET /events": {does: "transactions on record, the newest first, 200 at once; the Link header has the next page", gives: "application/x-ndjson text/html",
+			query: []field{may("filter", "words and fields, such as host:example.com action:block"), may("last", "how long to look back: 1h, 7d"), may("before", "only those older than the one at this place")}},
+		"POST /events": {does: "block or allow the host of a transaction", gives: "application/x-ndjson text/html",
+			form: []field{must("what", "block or allow"), must("entry", "the host"), may("category", "of the list"), may("list", "into which a block goes")}},
+		"GET /statistics": {does: "sums of the last hour and day", gives: pageOrJSON},
+		"GET /lists":      {does: "lists in use, or which of them have a host or URL", query: []field{may("q", "host or URL to look for")}, gives: pageOrJSON},
+		"POST /lists": {does: "change one entry of a list", gives: pageOrJSON,
+			form: []field{must("what", "add, except or remove"), must("entry", "host or URL"), must("list", "name of the list"), may("category", "if the list has several"), may("exact", "1: without subdomains")}},
+		"POST /lists/{name}": {does: "make changes to a list, all or none", body: "application/json application/x-ndjson text/csv"},
+		"GET /pause":         {does: "for whom filtering rests", gives: pageOrJSON},
+		"POST /pause": {does: "let filtering rest; helpers for their own groups", gives: pageOrJSON,
+			form: []field{must("for", "how long: 30s, 5m, 24h at most, tomorrow; 0s ends it"), may("who", "address, network, user or group; everybody without it")}},
+		"GET /votes": {does: "cases that wait for a decision", gives: pageOrJSON},
+		"POST /votes": {does: "decide a case", gives: pageOrJSON,
+			form: []field{must("remedy", "the case"), must("action", "open, block or keep"), may("who", "for whom; everyone without it"), may("for", "how long; for good without it"), may("site", "host name"), may("reason", "answer to those who asked")}},
+		"POST /votes/withdraw": {does: "take a decision back", form: idOf("decision"), gives: pageOrJSON},
+		"GET /votes/decisions": {does: "the history of decisions"},
+		"GET /votes/counts":    {does: "votes counted", query: []field{must("by", "host, url, category, entry or group"), may("name", "only this one")}},
+		"GET /votes/export":    {does: "cases to send on", query: []field{must("format", "text, csv or json"), may("remedy", "one case")}, gives: "text/plain text/csv application/json"},
+		"GET /cache":           {does: "figures of the cache", gives: pageOrJSON},
+		"GET /cache/look":      {does: "what is stored for a URL", query: []field{must("url", "the URL"), may("field", "field of the request, NAME: VALUE")}},
+		"POST /cache/purge":    {does: "take something out of the cache", form: []field{must("kind", "url, host, tag or category"), must("value", "which")}, gives: pageOrJSON},
+		"GET /ca":              {does: "how to install the root certificate", gives: "text/html"},
+		"GET /ca/{file}":       {does: "the root certificate: root.pem, root.crt, root.cer or root.mobileconfig", gives: anyBytes},
+		"GET /refusals":        {does: "hosts proposed as exceptions from interception"},
+		"GET /quotas":          {does: "what a client has left of its quotas", query: []field{must("client", "address"), may("user", "name of the user"), may("policy", "the one that covers the client without it")}},
+
+		"GET /login":                    {does: "the page to sign in", query: []field{may("to", "path to go to then")}, gives: "text/html"},
+		"POST /login":                   {does: "begin a session; the answer sets its cookie", form: []field{nameOf, must("password", "password"), code, may("to", "path to go to then")}, gives: pageOrJSON},
+		"POST /login/passkey/challenge": {does: "what a passkey is to sign"},
+		"POST /login/passkey":           {does: "begin a session with a passkey", query: []field{may("to", "path to go to then")}, body: "application/json"},
+		"POST /logout":                  {does: "end the session", gives: pageOrJSON},
+		"GET /passkey.js":               {does: "the script for passkeys", gives: "text/javascript"},
+		"GET /account":                  {does: "one's own account, sessions and tokens", gives: pageOrJSON},
+		"POST /account/password":        {does: "change one's password; all sessions end", form: []field{must("old", "the password until now"), newWord}, gives: pageOrJSON},
+		"POST /account/totp":            {does: "offer a secret for one-time codes; with a code, take it into use and give recovery codes", form: []field{code}, gives: pageOrJSON},
+		"POST /account/totp/end":        {does: "end one-time codes", form: []field{must("password", "password")}, gives: pageOrJSON},
+		"POST /account/sessions/end":    {does: "end one of one's sessions", form: idOf("session"), gives: pageOrJSON},
+		"POST /account/tokens": {does: "make a token, which is shown this once", gives: pageOrJSON,
+			form: []field{must("scope", "read, write, or a method and path; several with commas"), may("purpose", "what it is for"), may("for", "how long: 90d without it, 366d at most")}},
+		"POST /account/tokens/end":         {does: "end one of one's tokens", form: idOf("token"), gives: pageOrJSON},
+		"POST /account/passkeys/challenge": {does: "what a new passkey is to answer"},
+		"POST /account/passkeys":           {does: "add a passkey", body: "application/json"},
+		"POST /account/passkeys/end":       {does: "remove a passkey", form: idOf("passkey"), gives: pageOrJSON},
+		"GET /accounts":                    {does: "all accounts", gives: pageOrJSON},
+		"POST /accounts":                   {does: "add an account", form: []field{nameOf, must("role", "viewer, helper, safeguarding-lead, operator or owner"), may("groups", "of a helper, with commas"), may("password", "ten characters or more")}, gives: pageOrJSON},
+		"POST /accounts/edit":              {does: "change role and groups; sessions end", form: []field{nameOf, must("role", "the role"), may("groups", "of a helper, with commas")}, gives: pageOrJSON},
+		"POST /accounts/password":          {does: "set a password; sessions end", form: []field{nameOf, newWord}, gives: pageOrJSON},
+		"POST /accounts/totp/end":          {does: "end the one-time codes of somebody who lost their authenticator", form: []field{nameOf}, gives: pageOrJSON},
+		"POST /accounts/remove":            {does: "remove an account with its tokens and sessions", form: []field{nameOf}, gives: pageOrJSON},
+		"GET /accounts/sessions":           {does: "sessions of everybody"},
+		"POST /accounts/sessions/end":      {does: "end somebody's session", form: idOf("session"), gives: pageOrJSON},
+		"GET /accounts/tokens":             {does: "tokens of everybody"},
+		"POST /accounts/tokens/end":        {does: "end somebody's token", form: idOf("token"), gives: pageOrJSON},
+		"GET /audit":                       {does: "the audit log, the newest first, 100 at once", query: []field{may("before", "only entries before this one")}, gives: pageOrJSON},
+		"GET /audit/verify":                {does: "whether the chain of the audit log holds"},
+		"GET /looks":                       {does: "looks into somebody's browsing that wait or hold", gives: pageOrJSON},
+		"POST /looks":                      {does: "ask for a look", form: []field{must("whom", "user or address"), must("reason", "why")}, gives: pageOrJSON},
+		"POST /looks/agree":                {does: "agree to somebody else's look", form: idOf("request"), gives: pageOrJSON},
+		"POST /looks/end":                  {does: "take a look back", form: idOf("request"), gives: pageOrJSON},
+	}
+}
+
+type object = map[string]any
+
+var inPath = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
+
+// pathOf is the path of a route as OpenAPI writes it.
+func (r route) pathOf() string {
+	return strings.ReplaceAll(strings.TrimSuffix(r.path, "{$}"), "...}", "}")
+}
+
+// describe makes the description of some routes.
+func describe(all []route) object {
+	paths, words := object{}, operations()
+	for _, r := range all {
+		path, _ := paths[r.pathOf()].(object)
+		if path == nil {
+			path = object{}
+			paths[r.pathOf()] = path
+		}
+		path[strings.ToLower(r.method)] = r.describe(words[r.method+" "+r.path])
+	}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{"title": "Shuultuur", "version": "1", "license": object{"name": "BSD-2-Clause", "identifier": "BSD-2-Clause"},
+			"description": "The admin address of a gateway. Each operation names the least role that may use it, as x-role. Errors are texts for a person."},
+		"paths": paths,
+		"components": object{"securitySchemes": object{
+			"token":   object{"type": "http", "scheme": "bearer", "description": "a token of an account, or listen.token"},
+			"session": object{"type": "apiKey", "in": "cookie", "name": cookieName},
+		}},
+	}
+}
+
+func (r route) describe(o operation) object {
+	d := object{"operationId": strings.ToLower(r.method) + regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(r.pathOf(), "-"),
+		"summary": cmp.Or(o.does, r.pathOf()), "x-role": r.role.String(), "responses": r.responses(o)}
+	var params []object
+	for _, m := range inPath.FindAllStringSubmatch(r.path, -1) {
+		params = append(params, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
+	}
+	for _, f := range o.query {
+		params = append(params, object{"name": f.name, "in": "query", "required": f.required, "description": f.what, "schema": object{"type": "string"}})
+	}
+	if params != nil {
+		d["parameters"] = params
+	}
+	content := object{}
+	if len(o.form) > 0 {
+		fields, required := object{}, []string{}
+		for _, f := range o.form {
+			fields[f.name] = object{"type": "string", "description": f.what}
+			if f.required {
+				required = append(required, f.name)
+			}
+		}
+		content["application/x-www-form-urlencoded"] = object{"schema": object{"type": "object", "properties": fields, "required": required}}
+	}
+	for kind := range strings.FieldsSeq(o.body) {
+		content[kind] = object{"schema": object{}}
+	}
+	if len(content) > 0 {
+		d["requestBody"] = object{"required": o.body != "" || slices.ContainsFunc(o.form, func(f field) bool { return f.required }), "content": content}
+	}
+	switch r.role {
+	case anyone:
+		d["security"] = []object{}
+	case monitor:
+		d["security"] = []object{{}, {"token": []string{}}, {"session": []string{}}}
+	default:
+		d["security"] = []object{{"token": []string{}}, {"session": []string{}}}
+	}
+	return d
+}
+
+func (r route) responses(o operation) object {
+	content := object{}
+	for kind := range strings.FieldsSeq(cmp.Or(o.gives, "application/json")) {
+		content[kind] = object{"schema": object{}}
+	}
+	all := object{"200": object{"description": "done", "content": content}}
+	text := func(status, what string) {
+		all[status] = object{"description": what, "content": object{anyText: object{"schema": object{"type": "string"}}}}
+	}
+	if len(o.query)+len(o.form) > 0 || o.body != "" || strings.Contains(r.path, "{") {
+		text("400", "what was sent is wrong")
+		text("404", "there is nothing of that name")
+	}
+	if r.role > anyone {
+		text("401", "nobody is signed in, or the token is wrong")
+		text("429", "too many wrong tokens or passwords came from this address")
+	}
+	text("403", "not for this role, scope, Host or Origin")
+	text("503", "it cannot be answered or recorded now")
+	return all
+}
+
+//go:embed api.html
+var apiPage string
+
+// apiRoutes describe the API: routes are all others.
+//
+//	GET /openapi.json     OpenAPI 3.1
+//	GET /api              a page with forms to try it
+func apiRoutes(routes []route, notice func() string) []route {
+	var document []byte // of the routes here as well
+	page := pageOf(apiPage, notice)
+	mine := []route{
+		{"GET", "/openapi.json", viewer, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(document) // the client went away: nobody to tell
+		}},
+		{"GET", "/api", viewer, func(w http.ResponseWriter, r *http.Request) { showAPI(w, r, routes, page) }},
+	}
+	routes = slices.Concat(routes, mine)
+	var err error
+	document, err = json.MarshalIndent(describe(routes), "", " ")
+	if err != nil {
+		panic(fmt.Sprintf("the description of the API: %v", err)) // it holds only texts
+	}
+	document = append(document, '\n')
+	return mine
+}
+
+// An operable is an operation on the page.
+type operable struct {
+	Method, Path, Does, Role, Body string
+	Fields                         []shownField
+	May                            bool // whoever asks may use it
+	Form                           bool // a form can send it
+}
+
+type shownField struct {
+	Name, What string
+	Required   bool
+}
+
+func showAPI(w http.ResponseWriter, r *http.Request, routes []route, page *template.Template) {
+	words := operations()
+	var all []operable
+	for _, x := range routes {
+		o := words[x.method+" "+x.path]
+		t := operable{Method: x.method, Path: x.pathOf(), Does: cmp.Or(o.does, x.pathOf()), Role: x.role.String(), Body: o.body, May: asker(r).Role >= least[x.role],
+			Form: o.body == "" && !strings.Contains(x.pathOf(), "{") && !strings.HasPrefix(x.path, "/debug/") && !(x.method == "GET" && len(o.form) > 0)}
+		for _, f := range append(slices.Clone(o.query), o.form...) {
+			t.Fields = append(t.Fields, shownField{f.name, f.what, f.required})
+		}
+		all = append(all, t)
+	}
+	slices.SortStableFunc(all, func(a, b operable) int { return strings.Compare(a.Path, b.Path) })
+	writePage(w, page, http.StatusOK, all)
+}

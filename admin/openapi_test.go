@@ -1,0 +1,86 @@
+package admin
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"shuultuur/admin/account"
+)
+
+type document struct {
+	OpenAPI string
+	Paths   map[string]map[string]struct {
+		OperationID string `json:"operationId"`
+		Summary     string
+		Role        string `json:"x-role"`
+		Parameters  []struct {
+			Name, In string
+			Required bool
+		}
+		Responses map[string]struct{ Description string }
+		Security  []map[string][]string
+	}
+}
+
+// TestEveryPathOfTheDescriptionIsAnswered calls each, and looks for each
+// handler in the description.
+func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
+	h := newHouse(t)
+	w := h.ask(account.Viewer, "GET", "/openapi.json", "")
+	var d document
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || d.OpenAPI != "3.1.0" {
+		t.Fatal(err, d.OpenAPI)
+	}
+	ids, called := map[string]bool{}, 0
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			called++
+			if ids[o.OperationID] || o.OperationID == "" {
+				t.Errorf("%s %s: the identifier %q is used twice", method, path, o.OperationID)
+			}
+			ids[o.OperationID] = true
+			if len(o.Responses) < 2 || o.Summary == "" || o.Role == "" || o.Security == nil {
+				t.Errorf("%s %s is described as %+v", method, path, o)
+			}
+			for _, m := range inPath.FindAllStringSubmatch(path, -1) {
+				if len(o.Parameters) == 0 || o.Parameters[0].Name != m[1] || o.Parameters[0].In != "path" || !o.Parameters[0].Required {
+					t.Errorf("%s %s: the parameter %q is not described", method, path, m[1])
+				}
+			}
+			// Nobody's question is refused by a handler that is there, and not
+			// found where there is none.
+			as := account.None
+			w := h.ask(as, strings.ToUpper(method), inPath.ReplaceAllString(path, "1"), "")
+			there := w.Code != 404 && w.Code != 405 || o.Role == anyone.String() && strings.Contains(path, "{")
+			if want := o.Role != anyone.String() && o.Role != monitor.String(); !there || want != (w.Code == 401) && o.Role != anyone.String() {
+				t.Errorf("%s %s for %s: %d %s", method, path, o.Role, w.Code, w.Body)
+			}
+		}
+	}
+	if called < 60 {
+		t.Errorf("%d operations only", called)
+	}
+	words, routes := operations(), h.parts.routes()
+	for _, r := range routes {
+		o, ok := d.Paths[r.pathOf()][strings.ToLower(r.method)]
+		if !ok || o.Role != r.role.String() {
+			t.Errorf("%s %s for %v is missing from the description, or is another's: %q", r.method, r.path, r.role, o.Role)
+		}
+		if words[r.method+" "+r.path].does == "" {
+			t.Logf("%s %s has no row in operations: say what it does", r.method, r.path)
+		}
+	}
+	there := map[string]bool{}
+	for _, r := range append(routes, (&Votes{}).routes(func() string { return "" })...) {
+		there[r.method+" "+r.path] = true
+	}
+	for key := range words {
+		if !there[key] {
+			t.Errorf("operations describes %s, which is no route", key)
+		}
+	}
+	if w := h.ask(account.Owner, "GET", "/api", ""); w.Code != 200 || strings.Count(w.Body.String(), "<form") < 20 {
+		t.Errorf("/api: %d %s", w.Code, w.Body)
+	}
+}
