@@ -2,13 +2,15 @@ package capture
 
 import (
 	"bytes"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
 	"shuultuur/check/signature/engine"
@@ -79,8 +81,11 @@ func (b *bodyReader) decoded(bool) []byte {
 
 func (b *bodyReader) undo(coding string, in []byte) []byte {
 	read := func(r io.Reader) []byte {
-		out, _ := io.ReadAll(io.LimitReader(r, int64(min(b.limit*20, len(in)*maxRatio)))) // what came before a fault counts
-		return out
+		scratch := scratches.Get().(*bytes.Buffer)
+		defer scratches.Put(scratch)
+		scratch.Reset()
+		_, _ = scratch.ReadFrom(io.LimitReader(r, int64(min(b.limit*20, len(in)*maxRatio)))) // what came before a fault counts
+		return slices.Clone(scratch.Bytes())
 	}
 	switch coding {
 	case "gzip", "deflate":
@@ -100,10 +105,18 @@ func (b *bodyReader) undo(coding string, in []byte) []byte {
 	return nil
 }
 
+// What decoding needs is used again: a reader has tables and a window of 70 KiB.
+var (
+	scratches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	gzips     = sync.Pool{New: func() any { return new(gzip.Reader) }}
+)
+
 // inflate undoes gzip, zlib and bare deflate, whatever the field says.
 func inflate(in []byte, read func(io.Reader) []byte) []byte {
 	if len(in) > 2 && in[0] == 0x1f && in[1] == 0x8b {
-		if z, err := gzip.NewReader(bytes.NewReader(in)); err == nil {
+		z := gzips.Get().(*gzip.Reader)
+		defer gzips.Put(z)
+		if err := z.Reset(bytes.NewReader(in)); err == nil {
 			if out := read(z); len(out) > 0 {
 				return out
 			}

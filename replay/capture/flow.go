@@ -81,8 +81,9 @@ const (
 
 // A rawStream is what content outside any buffer is looked for in.
 type rawStream struct {
-	data []byte
-	seen int // bytes looked at before
+	data   []byte
+	end    int64 // of the stream, up to which it was looked at
+	window engine.Window
 }
 
 // A parser reads one protocol of a connection.
@@ -172,7 +173,21 @@ func (r *Run) packet(p *packet) {
 
 // tx makes the Tx of a packet or a message of f.
 func (r *Run) tx(f *flow, src engine.Source) *engine.Tx {
-	t := &engine.Tx{Flow: &f.rules, Source: src, Client: f.client, Server: f.server, Now: r.now, Info: r}
+	t := &engine.Tx{}
+	r.fill(t, f, src)
+	return t
+}
+
+// once makes the Tx of a packet or of a piece of a stream, which the next one
+// takes over.
+func (r *Run) once(f *flow, src engine.Source) *engine.Tx {
+	r.packetTx.Forget()
+	r.fill(&r.packetTx, f, src)
+	return &r.packetTx
+}
+
+func (r *Run) fill(t *engine.Tx, f *flow, src engine.Source) {
+	t.Flow, t.Source, t.Client, t.Server, t.Now, t.Info = &f.rules, src, f.client, f.server, r.now, r
 	switch f.proto {
 	case 6:
 		t.L4 = engine.TCP
@@ -187,7 +202,6 @@ func (r *Run) tx(f *flow, src engine.Source) *engine.Tx {
 		t.L4 = engine.OtherIP
 	}
 	t.App = appBits[f.appName]
-	return t
 }
 
 var appBits = map[string]engine.Proto{"http": engine.HTTP1, "http2": engine.HTTP2, "tls": engine.TLS, "dns": engine.DNS}
@@ -195,7 +209,7 @@ var appBits = map[string]engine.Proto{"http": engine.HTTP1, "http2": engine.HTTP
 // inspectPacket tries the rules on the packet itself.
 func (r *Run) inspectPacket(f *flow, p *packet, dir rule.Direction, inStream bool) {
 	s := &packetSource{p: p, f: f, run: r}
-	t := r.tx(f, s)
+	t := r.once(f, s)
 	t.Packet.Fragment, t.Packet.InStream = p.fragment, inStream
 	r.alerts(nil, dir, r.engine.Try(t, dir, false, r.scratch[:0]))
 }
@@ -329,7 +343,7 @@ func (r *Run) bytes(f *flow, dir rule.Direction, b []byte, gap int64) {
 		f.lastDir = index(dir) + 1
 	}
 	r.application(f, dir, b, gap)
-	if raw := &f.raw[index(dir)]; len(raw.data)-raw.seen >= rawChunk {
+	if raw := &f.raw[index(dir)]; len(raw.data)-raw.window.Kept >= rawChunk {
 		r.flushRaw(f, dir)
 	}
 }
@@ -343,15 +357,17 @@ const (
 // flushRaw looks for content outside any buffer in what came since.
 func (r *Run) flushRaw(f *flow, dir rule.Direction) {
 	raw := &f.raw[index(dir)]
-	if len(raw.data) == raw.seen {
+	if len(raw.data) == raw.window.Kept {
 		return
 	}
+	raw.end += int64(len(raw.data) - raw.window.Kept)
+	raw.window.Looked(raw.end)
 	s := &streamSource{data: raw.data, inner: &packetSource{p: r.current, f: f, run: r}}
-	r.alerts(nil, dir, r.engine.Try(r.tx(f, s), dir, true, r.scratch[:0]))
+	r.alerts(nil, dir, r.engine.TryStream(r.once(f, s), dir, &raw.window, r.scratch[:0]))
 	if cut := len(raw.data) - rawKept; cut > 0 {
 		raw.data = append(raw.data[:0], raw.data[cut:]...)
 	}
-	raw.seen = len(raw.data)
+	raw.window.Kept = len(raw.data)
 }
 
 // application finds the protocol and hands on the bytes.

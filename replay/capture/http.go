@@ -74,7 +74,11 @@ func (h *http1) data(dir rule.Direction, b []byte, gap int64) {
 	if gap > 0 {
 		h.gap(dir, gap)
 	}
-	s.buf = append(s.buf, b...)
+	if len(s.buf) == 0 {
+		s.buf = b[:len(b):len(b)]
+	} else {
+		s.buf = append(s.buf, b...)
+	}
 	h.run(dir, false)
 }
 
@@ -111,7 +115,7 @@ func (h *http1) run(dir rule.Direction, end bool) {
 			h.chunkEnd(dir)
 		case atClose:
 			h.take(dir, s.buf)
-			s.buf = s.buf[:0]
+			s.buf = nil
 		case atIgnore:
 			s.buf = nil
 		}
@@ -502,8 +506,15 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 		return
 	}
 	coding, _ := lenient(&t.http.Sides[index(dir)], "Content-Encoding")
-	t.body[index(dir)] = newBodyReader(coding, h.r.config.Layers, h.r.config.limit(dir))
+	b := newBodyReader(coding, h.r.config.Layers, h.r.config.limit(dir))
+	if state == atBody {
+		b.raw = make([]byte, 0, min(length, int64(b.limit), maxAhead))
+	}
+	t.body[index(dir)] = b
 }
+
+// maxAhead bounds the room that is made for a body before it comes.
+const maxAhead = 128 << 10
 
 // framing says how the body of a message ends.
 func (h *http1) framing(dir rule.Direction, t *httpTx) (httpState, int64) {

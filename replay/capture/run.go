@@ -76,11 +76,12 @@ type Run struct {
 	read     atomic.Int64 // bytes of the files, for a progress bar
 
 	// of the packet at hand
-	current *packet
-	flow    *flow
-	dir     rule.Direction
-	scratch []engine.Alert
-	waiting []inspection
+	current  *packet
+	flow     *flow
+	dir      rule.Direction
+	scratch  []engine.Alert
+	waiting  []inspection
+	packetTx engine.Tx
 }
 
 // An inspection waits until all that a packet brought was taken apart.

@@ -34,7 +34,7 @@ func (s *stream) offset(seq uint32) int64 {
 
 // add keeps a segment. Bytes that are there already stay: the first copy counts,
 // as most systems do; a segment that begins before what is kept and reaches
-// over it replaces it, as BSD and Windows do.
+// over it replaces it, as BSD and Windows do. It keeps data itself.
 func (s *stream) add(off int64, data []byte, replace bool) {
 	if off < s.next {
 		cut := s.next - off
@@ -46,7 +46,6 @@ func (s *stream) add(off int64, data []byte, replace bool) {
 	if len(data) == 0 || s.pending > maxPending || len(s.segs) > maxGaps {
 		return
 	}
-	data = slices.Clone(data)
 	i := 0
 	for i < len(s.segs) && len(data) > 0 {
 		old := s.segs[i]

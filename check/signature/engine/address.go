@@ -3,8 +3,11 @@ package engine
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+
+	"shuultuur/check/signature/rule"
 )
 
 // Clients is the address group of the gateway's clients: it fits the side that
@@ -17,9 +20,8 @@ const maxNesting = 16
 // An addresses is a set of addresses as a rule writes it.
 type addresses struct {
 	any     bool
-	client  bool // the side that opened the connection
-	nets    []netip.Prefix
-	ranges  [][2]netip.Addr
+	client  bool            // the side that opened the connection
+	ranges  [][2]netip.Addr // first and last; sorted and apart once packed
 	lists   []*addresses
 	without []*addresses
 }
@@ -33,15 +35,16 @@ func (a *addresses) has(x netip.Addr, client bool) bool {
 	if a.any || a.client && client {
 		return true
 	}
-	for _, p := range a.nets {
-		if p.Contains(x) {
-			return true
+	lo, hi := 0, len(a.ranges) // the first range that ends at x or later
+	for lo < hi {
+		if m := (lo + hi) / 2; a.ranges[m][1].Less(x) {
+			lo = m + 1
+		} else {
+			hi = m
 		}
 	}
-	for _, r := range a.ranges {
-		if r[0].Compare(x) <= 0 && x.Compare(r[1]) <= 0 && r[0].Is4() == x.Is4() {
-			return true
-		}
+	if lo < len(a.ranges) && !x.Less(a.ranges[lo][0]) {
+		return true
 	}
 	for _, l := range a.lists {
 		if l.has(x, client) {
@@ -52,7 +55,51 @@ func (a *addresses) has(x netip.Addr, client bool) bool {
 }
 
 func (a *addresses) empty() bool {
-	return !a.client && len(a.nets) == 0 && len(a.ranges) == 0 && len(a.lists) == 0
+	return !a.client && len(a.ranges) == 0 && len(a.lists) == 0
+}
+
+// plain says whether the set is nothing but ranges.
+func (a *addresses) plain() bool {
+	return a != nil && !a.any && !a.client && len(a.ranges) > 0 && len(a.lists) == 0 && len(a.without) == 0
+}
+
+// pack sorts the ranges and joins those that overlap. Addresses of IPv4 come
+// before those of IPv6, so that no range is of both.
+func (a *addresses) pack() *addresses {
+	slices.SortFunc(a.ranges, func(x, y [2]netip.Addr) int { return x[0].Compare(y[0]) })
+	out := a.ranges[:0]
+	for _, r := range a.ranges {
+		if n := len(out); n > 0 && !out[n-1][1].Less(r[0]) {
+			if out[n-1][1].Less(r[1]) {
+				out[n-1][1] = r[1]
+			}
+			continue
+		}
+		out = append(out, r)
+	}
+	a.ranges = slices.Clip(out)
+	for _, l := range a.lists {
+		l.pack()
+	}
+	for _, l := range a.without {
+		l.pack()
+	}
+	return a
+}
+
+// span returns the first and the last address of a network.
+func span(p netip.Prefix) [2]netip.Addr {
+	first := p.Masked().Addr()
+	b := first.AsSlice()
+	for i := range b {
+		if left := p.Bits() - 8*i; left <= 0 {
+			b[i] = 0xff
+		} else if left < 8 {
+			b[i] |= 0xff >> left
+		}
+	}
+	last, _ := netip.AddrFromSlice(b)
+	return [2]netip.Addr{first, last}
 }
 
 // parseAddresses reads "any", an address, a network, a range, $NAME, !X and
@@ -89,14 +136,14 @@ func parseAddresses(s string, vars map[string]string, depth int) (*addresses, er
 	if from, to, ok := strings.Cut(s, "-"); ok {
 		x, e1 := netip.ParseAddr(from)
 		y, e2 := netip.ParseAddr(to)
-		if e1 != nil || e2 != nil {
+		if e1 != nil || e2 != nil || x.Is4() != y.Is4() || y.Less(x) {
 			return nil, fmt.Errorf("%q is not a range of addresses", s)
 		}
 		a.ranges = append(a.ranges, [2]netip.Addr{x, y})
 		return a, nil
 	}
 	if p, err := netip.ParsePrefix(s); err == nil {
-		a.nets = append(a.nets, p.Masked())
+		a.ranges = append(a.ranges, span(p))
 		return a, nil
 	}
 	if addr, mask, ok := strings.Cut(s, "/"); ok { // 192.0.2.0/255.255.255.0
@@ -111,7 +158,7 @@ func parseAddresses(s string, vars map[string]string, depth int) (*addresses, er
 			}
 			p, err := x.Prefix(ones)
 			if err == nil {
-				a.nets = append(a.nets, p)
+				a.ranges = append(a.ranges, span(p))
 				return a, nil
 			}
 		}
@@ -120,13 +167,13 @@ func parseAddresses(s string, vars map[string]string, depth int) (*addresses, er
 	if err != nil {
 		return nil, fmt.Errorf("%q is not an address, a network, a group or a variable", s)
 	}
-	a.nets = append(a.nets, netip.PrefixFrom(x, x.BitLen()))
+	a.ranges = append(a.ranges, [2]netip.Addr{x, x})
 	return a, nil
 }
 
 // group reads what is between brackets.
 func (a *addresses) group(s string, vars map[string]string, depth int) error {
-	for _, part := range splitGroup(s) {
+	for _, part := range rule.SplitGroup(s) {
 		x, err := parseAddresses(part, vars, depth+1)
 		if err != nil {
 			return err
@@ -137,33 +184,12 @@ func (a *addresses) group(s string, vars map[string]string, depth int) error {
 		case x.any:
 			a.any = true
 		case len(x.without) == 0 && len(x.lists) == 0 && !x.client:
-			a.nets, a.ranges = append(a.nets, x.nets...), append(a.ranges, x.ranges...)
+			a.ranges = append(a.ranges, x.ranges...)
 		default:
 			a.lists = append(a.lists, x)
 		}
 	}
 	return nil
-}
-
-func splitGroup(s string) (parts []string) {
-	depth, from := 0, 0
-	for i := range len(s) {
-		switch s[i] {
-		case '[':
-			depth++
-		case ']':
-			depth--
-		case ',':
-			if depth == 0 {
-				parts = append(parts, strings.TrimSpace(s[from:i]))
-				from = i + 1
-			}
-		}
-	}
-	if last := strings.TrimSpace(s[from:]); last != "" {
-		parts = append(parts, last)
-	}
-	return parts
 }
 
 // A ports is a set of ports as a rule writes it.
@@ -221,7 +247,7 @@ func parsePorts(s string, vars map[string]string, depth int) (*ports, error) {
 		}
 		return parsePorts(v, vars, depth+1)
 	case strings.HasPrefix(s, "["):
-		for _, part := range splitGroup(strings.TrimSuffix(s[1:], "]")) {
+		for _, part := range rule.SplitGroup(strings.TrimSuffix(s[1:], "]")) {
 			x, err := parsePorts(part, vars, depth+1)
 			if err != nil {
 				return nil, err

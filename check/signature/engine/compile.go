@@ -195,6 +195,8 @@ func (b *builder) header(c *compiled) error {
 		}
 		if a.any && len(a.without) == 0 {
 			a = nil
+		} else {
+			a.pack()
 		}
 		b.addrs[s] = a
 		return a, nil
@@ -465,10 +467,26 @@ func (b *builder) place(c *compiled) {
 }
 
 // choose picks the fast pattern as Suricata does: the one the rule names; else
-// in the buffer of best priority the longest, then the strongest.
+// in the buffer of best priority the longest, then the strongest. One of less
+// than four bytes gives way to a longer one where the rule has one: short ones
+// occur everywhere, and which one is looked for first changes no alert.
 func (b *builder) choose(c *compiled) {
-	best, bestLen, bestStrength, bestPriority := -1, 0, 0, 0
-	var text *rule.Content
+	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 || len(c.pattern()) >= gram {
+		return
+	}
+	in := &c.groups[c.fast]
+	fast, text := c.best(func(g *group, x *rule.Content) bool {
+		return len(x.Pattern) >= gram && (x.FastLen == 0 || x.FastLen >= gram) && g.dir&c.dirs == in.dir&c.dirs && (g.Buffer != rule.Payload || in.Buffer == rule.Payload)
+	})
+	if fast >= 0 {
+		c.fast, c.text = fast, text
+	}
+}
+
+// best returns the best content of those that fit.
+func (c *compiled) best(fits func(*group, *rule.Content) bool) (best int, text *rule.Content) {
+	best = -1
+	bestLen, bestStrength, bestPriority := 0, 0, 0
 	for i := range c.groups {
 		g := &c.groups[i]
 		if g.Absent || g.Buffer == rule.OtherBuffer || g.Buffer == rule.Frame || g.Buffer.Info().Packet {
@@ -476,12 +494,11 @@ func (b *builder) choose(c *compiled) {
 		}
 		for _, m := range g.matches {
 			x, ok := m.(*rule.Content)
-			if !ok || x.Negated {
+			if !ok || x.Negated || !fits(g, x) {
 				continue
 			}
 			if x.Fast {
-				c.fast, c.text = i, x
-				return
+				return i, x
 			}
 			p, n, s := g.Buffer.Info().Priority, len(x.Pattern), strength(x.Pattern)
 			if best < 0 || p < bestPriority || p == bestPriority && (n > bestLen || n == bestLen && s > bestStrength) {
@@ -489,7 +506,7 @@ func (b *builder) choose(c *compiled) {
 			}
 		}
 	}
-	c.fast, c.text = best, text
+	return best, text
 }
 
 // pattern returns the bytes that the prefilter looks for.

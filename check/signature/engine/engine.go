@@ -86,6 +86,7 @@ type Engine struct {
 	packets  [2][]*table
 	always   [2][]int32 // messages
 	alwaysP  [2][]int32 // packets
+	singles  [2]addressTable
 	chains   [][]transform
 	classes  map[string]*Class
 	limits   map[[2]uint32][]*Limit
@@ -111,10 +112,15 @@ type table struct {
 	at     rule.Progress
 	pf     *prefilter
 	owners [][]int32
+	// anchors are short patterns that can only be at some places.
+	anchors []anchor
 	// streamed says that the rules are tried on the stream, where there is one.
 	streamed bool
-	bytes    counter
-	found    counter
+	// twin is a buffer that mostly has the same bytes; its patterns are here, too.
+	twin    rule.Buffer
+	hasTwin bool
+	bytes   counter
+	found   counter
 }
 
 // New compiles rules. Rules that cannot be used are returned as mistakes.
@@ -208,6 +214,7 @@ type tableKey struct {
 // index puts the fast patterns into prefilters.
 func (e *Engine) index() {
 	patterns := map[tableKey]map[string][]int32{}
+	anchors := map[tableKey][]anchor{}
 	for n, c := range e.rules {
 		e.note(c)
 		for d := range 2 {
@@ -234,19 +241,38 @@ func (e *Engine) index() {
 				if patterns[key] == nil {
 					patterns[key] = map[string][]int32{}
 				}
+				if a, ok := c.anchor(); ok {
+					a.owner = int32(n)
+					anchors[key] = append(anchors[key], a)
+					continue
+				}
 				p := string(fold(c.pattern()))
 				patterns[key][p] = append(patterns[key][p], int32(n))
 			}
 		}
 	}
+	for d, twin := range []rule.Buffer{rule.RequestBody, rule.ResponseBody} {
+		from, to := tableKey{twin, 0, d, onMessage}, tableKey{rule.FileData, 0, d, onMessage}
+		if patterns[from] == nil || patterns[to] == nil {
+			continue
+		}
+		for p, owners := range patterns[from] {
+			patterns[to][p] = append(patterns[to][p], owners...)
+		}
+		anchors[to] = append(anchors[to], anchors[from]...)
+		delete(patterns, from)
+	}
 	for key, ps := range patterns {
-		t := &table{buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
+		t := &table{anchors: anchors[key], buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
 		var list [][]byte
 		for p, owners := range ps {
 			list = append(list, []byte(p))
 			t.owners = append(t.owners, owners)
 		}
 		t.pf = newPrefilter(list)
+		if key.buffer == rule.FileData && key.chain == 0 && key.kind == onMessage {
+			t.twin, t.hasTwin = []rule.Buffer{rule.RequestBody, rule.ResponseBody}[key.dir], true
+		}
 		switch key.kind {
 		case onMessage:
 			e.tables[key.dir] = append(e.tables[key.dir], t)
@@ -265,8 +291,10 @@ func (e *Engine) index() {
 func (e *Engine) everywhere(k kind, d int, n int32) {
 	if k == onMessage {
 		e.always[d] = append(e.always[d], n)
-	} else if !slices.Contains(e.alwaysP[d], n) {
-		e.alwaysP[d] = append(e.alwaysP[d], n)
+	} else if c := e.rules[n]; c.single {
+		e.singles[d].add(c, n)
+	} else if l := e.alwaysP[d]; len(l) == 0 || l[len(l)-1] != n {
+		e.alwaysP[d] = append(l, n)
 	}
 }
 
@@ -288,13 +316,26 @@ type Tx struct {
 	Now            time.Time
 	Packet         Packet // 0 where there are none
 	Info           any    // for scripts
+	// Over is what was given up because it took too long; whoever reports it
+	// clears it.
+	Over Over
 
 	dir     [2]progress
 	pending []candidate
+	near    []nearBuffer // first elements made so far
 	cache   map[bufferKey]*buffer
 	fired   map[int64]struct{}
 	state   *State
 	vars    []uint64
+}
+
+// maxOver bounds the rules that an Over names.
+const maxOver = 8
+
+// An Over is what was given up because it took too long.
+type Over struct {
+	Rules   []uint32 // numbers of rules that took more than their time
+	Message bool     // the time of the message was up before all rules were tried
 }
 
 // A Packet is what rules ask about the connection at this moment.
@@ -334,6 +375,35 @@ type buffer struct {
 	at   rule.Progress
 }
 
+// A nearBuffer is the first element of a buffer.
+type nearBuffer struct {
+	key uint32
+	buffer
+}
+
+// made returns the place where a buffer is kept, and whether it was kept before.
+func (tx *Tx) made(k bufferKey) (*buffer, bool) {
+	if k.elem > 0 {
+		x, ok := tx.cache[k]
+		if !ok {
+			if tx.cache == nil {
+				tx.cache = map[bufferKey]*buffer{}
+			}
+			x = &buffer{}
+			tx.cache[k] = x
+		}
+		return x, ok
+	}
+	key := uint32(k.chain)<<16 | uint32(k.buffer)<<8 | uint32(k.dir)
+	for i := range tx.near {
+		if tx.near[i].key == key {
+			return &tx.near[i].buffer, true
+		}
+	}
+	tx.near = append(tx.near, nearBuffer{key: key})
+	return &tx.near[len(tx.near)-1].buffer, false
+}
+
 // work is the scratch space of one inspection.
 type work struct {
 	hits     []int32
@@ -345,6 +415,7 @@ type work struct {
 	context  map[string]any
 	captures []capture
 	rule     *compiled
+	ended    time.Time // when the last rule was tried
 }
 
 // Inspect tries the rules on what is known of a message in one direction. at is
@@ -361,7 +432,6 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	tx.state = e.state
 	p := &tx.dir[d]
 	p.at = max(p.at, at)
-	began := time.Now()
 	w.hits = w.hits[:0]
 	if !p.started {
 		p.started = true
@@ -380,14 +450,19 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	for _, n := range sortUnique(w.hits) {
 		tx.add(n, dir, e.rules[n].Exchange)
 	}
+	if len(tx.pending) == 0 {
+		return dst
+	}
 	slices.SortFunc(tx.pending, func(a, b candidate) int { return int(a.rule) - int(b.rule) })
+	began := time.Now()
+	w.ended = began
 	for i := range tx.pending {
 		c := &tx.pending[i]
 		if c.dead || c.dir&dir == 0 {
 			continue
 		}
-		if time.Since(began) > messageTime {
-			e.counters.OverMessage.add(1)
+		if w.ended.Sub(began) > messageTime {
+			w.overMessage()
 			break
 		}
 		k := e.rules[c.rule]
@@ -426,17 +501,32 @@ func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 	tx.pending = append(tx.pending, candidate{rule: n, dir: dir})
 }
 
-// prefilter looks for the fast patterns of one buffer.
+// prefilter looks for the fast patterns of one buffer, and of its twin where
+// that has other bytes.
 func (w *work) prefilter(t *table, scanned *int) {
-	if need := (t.pf.n + 63) / 64; len(w.seen) < need {
-		w.seen = make([]uint64, need)
+	w.elements(t, scanned)
+	if !t.hasTwin {
+		return
 	}
+	b := w.buffer(w.dir, t.twin, 0, 0)
+	if !b.ok || len(b.data) == 0 {
+		return
+	}
+	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || len(f.data) != len(b.data) || &f.data[0] != &b.data[0] {
+		w.anchored(t, b.data)
+		w.search(t, b.data)
+	}
+}
+
+// elements looks at each element of a buffer.
+func (w *work) elements(t *table, scanned *int) {
 	for i := 0; ; i++ {
 		b := w.buffer(w.dir, t.buffer, i, t.chain)
 		if !b.ok {
 			return
 		}
 		data := b.data
+		w.anchored(t, data)
 		if i == 0 && !t.buffer.Info().Multi {
 			if *scanned >= len(data) {
 				return
@@ -446,25 +536,34 @@ func (w *work) prefilter(t *table, scanned *int) {
 			}
 			*scanned = len(b.data)
 		}
-		clear(w.seen[:(t.pf.n+63)/64])
-		found := t.pf.scan(data, w.seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
-		t.bytes.add(int64(len(data)))
-		t.found.add(int64(found))
+		w.search(t, data)
 		if !t.buffer.Info().Multi {
 			return
 		}
 	}
 }
 
-// buffer returns element i of a buffer after its transforms.
-func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) *buffer {
-	tx := w.tx
-	key := bufferKey{dir, b, i, chain}
-	at := tx.dir[dir>>1].at
-	if x := tx.cache[key]; x != nil && (x.ok && x.at >= rule.Trailer || x.at == at && at != rule.Body) {
-		return x
+// search looks for the patterns of a table in data.
+func (w *work) search(t *table, data []byte) {
+	need := (t.pf.n + 63) / 64
+	if len(w.seen) < need {
+		w.seen = make([]uint64, need)
 	}
-	x := &buffer{at: at}
+	clear(w.seen[:need])
+	found := t.pf.scan(data, w.seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
+	t.bytes.add(int64(len(data)))
+	t.found.add(int64(found))
+}
+
+// buffer returns element i of a buffer after its transforms.
+func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
+	tx := w.tx
+	at := tx.dir[dir>>1].at
+	kept, before := tx.made(bufferKey{dir, b, i, chain})
+	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && at != rule.Body) {
+		return *kept
+	}
+	x := buffer{at: at}
 	x.data, x.ok = w.raw(dir, b, i)
 	if x.ok && chain > 0 {
 		for _, f := range w.e.chains[chain-1] {
@@ -481,10 +580,9 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) *buffer {
 			x.data = out
 		}
 	}
-	if tx.cache == nil {
-		tx.cache = map[bufferKey]*buffer{}
-	}
-	tx.cache[key] = x
+	// A transform may have made other buffers, so that the place has moved.
+	kept, _ = tx.made(bufferKey{dir, b, i, chain})
+	*kept = x
 	return x
 }
 

@@ -26,7 +26,7 @@ func (l *Limit) prepare(vars map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("suppress: %w", err)
 	}
-	l.at = a
+	l.at = a.pack()
 	return nil
 }
 
@@ -47,7 +47,7 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 		word, rest, _ := strings.Cut(line, " ")
 		l := &Limit{}
 		var kept []string
-		for _, part := range splitOutside(rest) {
+		for _, part := range rule.SplitGroup(rest) {
 			name, arg, _ := strings.Cut(part, " ")
 			num, err := strconv.ParseUint(strings.TrimSpace(arg), 10, 32)
 			switch {
@@ -77,8 +77,6 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 	}
 	return limits, s.Err()
 }
-
-func splitOutside(v string) []string { return splitGroup(v) }
 
 // ReadClasses reads a classification.config.
 func ReadClasses(name string, r io.Reader) (map[string]*Class, error) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"shuultuur/check/signature/rule"
@@ -10,6 +11,10 @@ import (
 // Try tries the rules on one packet, or with stream on a piece of a reassembled
 // stream. The Tx is used once.
 func (e *Engine) Try(tx *Tx, dir rule.Direction, stream bool, dst []Alert) []Alert {
+	return e.attempt(tx, dir, stream, nil, dst)
+}
+
+func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window, dst []Alert) []Alert {
 	if tx.Flow.Passed {
 		return dst
 	}
@@ -25,25 +30,34 @@ func (e *Engine) Try(tx *Tx, dir rule.Direction, stream bool, dst []Alert) []Ale
 		kind, tables = onStream, e.streams[d]
 	}
 	w.hits = append(w.hits[:0], e.alwaysP[d]...)
+	if !stream && tx.Flow.begin(e, d) {
+		src, dst := tx.ends(dir)
+		w.hits = e.singles[d].find(src.Addr(), dst.Addr(), w.hits)
+	}
 	for _, t := range tables {
 		if !stream && t.streamed && tx.Packet.InStream {
+			continue
+		}
+		if window != nil {
+			w.window(t, window)
 			continue
 		}
 		scanned := 0
 		w.prefilter(t, &scanned)
 	}
+	if window != nil {
+		w.hits = window.keep(w.hits)
+	}
 	began := time.Now()
+	w.ended = began
 	for _, n := range sortUnique(w.hits) {
 		k := e.rules[n]
 		if k.kinds&kind == 0 || k.disabled.Load() || !stream && tx.Packet.InStream && k.kinds&onStream != 0 {
 			continue
 		}
-		if time.Since(began) > messageTime {
-			e.counters.OverMessage.add(1)
+		if w.ended.Sub(began) > messageTime {
+			w.overMessage()
 			break
-		}
-		if k.single && !w.first(k, int(n)) {
-			continue
 		}
 		c := candidate{rule: n, dir: dir}
 		dst = w.try(k, int(n), &c, dst)
@@ -54,10 +68,69 @@ func (e *Engine) Try(tx *Tx, dir rule.Direction, stream bool, dst []Alert) []Ale
 	return dst
 }
 
-// first says whether a rule that looks only at addresses is tried for the first
-// time in this direction of the connection.
-func (w *work) first(k *compiled, n int) bool {
-	return w.applies(k) && w.tx.Flow.once(n, w.dir)
+// A Window is the part of a stream in which content outside any buffer is looked
+// for: Kept bytes that were looked at before, and what came since. Which rules
+// are in question is remembered as long as their pattern may be in it.
+type Window struct {
+	Kept  int
+	ended int64 // bytes of the stream looked at
+	hits  []windowHit
+}
+
+// A windowHit is a rule whose pattern ended before some place of the stream.
+type windowHit struct {
+	rule int32
+	end  int64
+}
+
+// maxWindowHits bounds what a window remembers; beyond it the oldest are forgotten.
+const maxWindowHits = 4096
+
+// TryStream tries the rules on a window of a stream, of which only what is new
+// is searched for patterns.
+func (e *Engine) TryStream(tx *Tx, dir rule.Direction, win *Window, dst []Alert) []Alert {
+	return e.attempt(tx, dir, true, win, dst)
+}
+
+// window looks for the patterns of one buffer in what is new in a window.
+func (w *work) window(t *table, win *Window) {
+	b := w.buffer(w.dir, t.buffer, 0, t.chain)
+	if !b.ok {
+		return
+	}
+	data := b.data
+	if t.chain == 0 {
+		data = data[max(0, min(win.Kept, len(data))-t.pf.longest):]
+	}
+	w.anchored(t, b.data)
+	w.search(t, data)
+}
+
+// keep adds the rules that were found before and may still be in the window,
+// and remembers those found now.
+func (win *Window) keep(hits []int32) []int32 {
+	from := win.ended - int64(win.Kept)
+	win.hits = slices.DeleteFunc(win.hits, func(h windowHit) bool { return h.end <= from })
+	found := len(hits)
+	for _, h := range win.hits {
+		hits = append(hits, h.rule)
+	}
+	for _, n := range hits[:found] {
+		win.hits = append(win.hits, windowHit{n, win.ended})
+	}
+	if over := len(win.hits) - maxWindowHits; over > 0 {
+		win.hits = slices.Delete(win.hits, 0, over)
+	}
+	return hits
+}
+
+// Looked says how many bytes of the stream the window has come to.
+func (win *Window) Looked(end int64) { win.ended = end }
+
+// Forget makes a Tx as new. It keeps its memory.
+func (tx *Tx) Forget() {
+	clear(tx.near)
+	*tx = Tx{near: tx.near[:0]}
 }
 
 // Again returns a Tx of the same connection and message for Try.

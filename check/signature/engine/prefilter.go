@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // A prefilter finds which of many patterns occur in a buffer. It folds case, and
@@ -11,8 +13,9 @@ import (
 //
 // Of each pattern the four bytes that are rarest in web traffic are hashed into
 // a bitmap. A scan hashes the four bytes at every position, four positions for
-// each load, and looks closer only where the bit is set. Shorter patterns have
-// tables of their own, of two bytes and of one.
+// each load, and looks closer only where the bit is set. Shorter patterns are
+// searched for one by one, or, when they are many, in tables of their own, of
+// two bytes and of one.
 type prefilter struct {
 	bitmap  []uint64
 	shift   uint // of the hash, for the bitmap
@@ -24,7 +27,20 @@ type prefilter struct {
 	single  *[256][]int32
 	pats    [][]byte // folded
 	n       int
+	longest int // bytes of the longest pattern
+	few     []few
 }
+
+// A few is one of a few short patterns. Each is searched for by its rarest byte,
+// which is faster than a look at every place.
+type few struct {
+	pat        int32
+	off        int
+	lower, cap byte
+}
+
+// maxFew is how many short patterns are searched for one by one.
+const maxFew = 8
 
 // An entry is a pattern with the place of its four bytes in it.
 type entry struct {
@@ -36,12 +52,16 @@ type entry struct {
 
 const multiplier = 0x9E3779B1
 
+// gram is how many bytes of a pattern are hashed.
+const gram = 4
+
 // newPrefilter compiles patterns, which are found by their index.
 func newPrefilter(patterns [][]byte) *prefilter {
 	f := &prefilter{n: len(patterns), pats: make([][]byte, len(patterns))}
 	long := 0
 	for i, p := range patterns {
 		f.pats[i] = fold(p)
+		f.longest = max(f.longest, len(p))
 		if len(p) >= 4 {
 			long++
 		}
@@ -53,10 +73,53 @@ func newPrefilter(patterns [][]byte) *prefilter {
 	nb := 1 << max(4, bits.Len(uint(long)))
 	f.buckets = make([]int32, nb)
 	f.mask = uint32(nb - 1)
+	short := 0
+	for _, p := range f.pats {
+		if len(p) > 0 && len(p) < gram {
+			short++
+		}
+	}
 	for i, p := range f.pats {
+		if len(p) > 0 && len(p) < gram && short <= maxFew {
+			f.few = append(f.few, newFew(int32(i), p))
+			continue
+		}
 		f.add(int32(i), p)
 	}
 	return f
+}
+
+func newFew(i int32, p []byte) few {
+	x := few{pat: i}
+	for off, c := range p {
+		if common(c) < common(p[x.off]) {
+			x.off = off
+		}
+	}
+	x.lower, x.cap = p[x.off], p[x.off]
+	if c := p[x.off]; c >= 'a' && c <= 'z' {
+		x.cap -= 'a' - 'A'
+	}
+	return x
+}
+
+// in says whether the pattern is in data.
+func (x *few) in(data, p []byte) bool {
+	for _, c := range [2]byte{x.lower, x.cap} {
+		for i := x.off; i < len(data); i++ {
+			n := bytes.IndexByte(data[i:], c)
+			if n < 0 {
+				break
+			}
+			if i += n; at(data[i-x.off:], p) {
+				return true
+			}
+		}
+		if x.lower == x.cap {
+			break
+		}
+	}
+	return false
 }
 
 func (f *prefilter) add(i int32, p []byte) {
@@ -111,12 +174,43 @@ func rarest(p []byte) int {
 		for _, c := range p[i : i+4] {
 			sum += common(c)
 		}
+		if _, ok := frequent[binary.LittleEndian.Uint32(p[i:])|0x20202020]; ok {
+			sum += 100
+		}
 		if sum < best {
 			best, at = sum, i
 		}
 	}
 	return min(at, 1<<16-1)
 }
+
+// frequent are the runs of four bytes in words that pages, scripts and heads
+// are full of.
+var frequent = func() map[uint32]struct{} {
+	set := map[uint32]struct{}{}
+	for w := range strings.FieldsSeq(frequentWords) {
+		for _, text := range []string{w, " " + w, w + " ", w + "=\"", "." + w, w + "("} {
+			for i := 0; i+gram <= len(text); i++ {
+				set[binary.LittleEndian.Uint32([]byte(text[i:]))|0x20202020] = struct{}{}
+			}
+		}
+	}
+	return set
+}()
+
+const frequentWords = `<html <head <body <title <meta <link <script </script> <style </style> <div </div> <span </span> <table <form <input
+	<img <a </a> <p> </p> <li> </li> <br> <option <button href= src= class= style= name= value= type= content= width= height= id= rel=
+	text/css text/html text/javascript application/json image/png stylesheet http:// https:// www. .com .html .php .js .css .png .jpg
+	function return document window getElementById getElementsByTagName createElement appendChild addEventListener innerHTML location
+	var let const this new null true false undefined prototype length replace indexOf substring split join push parseInt Math String
+	Array Object Date typeof else while break case switch default throw catch event target element node attribute import export module
+	color background border margin padding display none block inline position absolute relative center left right top bottom font family
+	size weight important solid hidden overflow float clear cursor pointer white black url data item list user page site home search news
+	contact about login account password email phone address city state country date time number index result error message status code
+	text title description image video audio media file load ready click submit select option label button table column header footer
+	main menu item with that this from have will your more about they were been which their would there could other than then these
+	Content-Type Content-Length Accept-Encoding User-Agent Mozilla Windows Connection keep-alive Cookie Referer Host Server Date Cache
+	charset= utf-8 HTTP/1.1 GET POST`
 
 // common says how frequent a byte is in pages, scripts and heads, from 0.
 func common(c byte) int {
@@ -143,6 +237,12 @@ func common(c byte) int {
 func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candidates int) {
 	if len(f.next) > 0 && len(data) >= 4 {
 		candidates = f.scanLong(data, seen, hit)
+	}
+	for i := range f.few {
+		if x := &f.few[i]; x.in(data, f.pats[x.pat]) {
+			candidates++
+			hit(x.pat)
+		}
 	}
 	if f.pairs != nil {
 		for i := 0; i+2 <= len(data); i++ {

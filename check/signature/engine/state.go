@@ -516,9 +516,9 @@ type Flow struct {
 	ints map[string]uint32
 	vars map[string][]byte
 
-	Passed  bool // a pass rule matched: nothing more is looked at
-	Dropped bool // a drop rule matched, and drops are obeyed
-	alerted map[uint64]struct{}
+	Passed  bool       // a pass rule matched: nothing more is looked at
+	Dropped bool       // a drop rule matched, and drops are obeyed
+	begun   [2]*Engine // by direction: whose rules on addresses were tried
 }
 
 // Bit changes or asks for a flow bit.
@@ -626,17 +626,14 @@ func (f *Flow) Vars() map[string][]byte {
 	return out
 }
 
-// once says whether a rule alerts for the first time in a direction.
-func (f *Flow) once(n int, dir rule.Direction) bool {
+// begin says whether a packet is the first of its direction that rules on
+// addresses are tried on.
+func (f *Flow) begin(e *Engine, d int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	k := uint64(n)<<2 | uint64(dir)
-	if _, ok := f.alerted[k]; ok {
+	if f.begun[d] == e {
 		return false
 	}
-	if f.alerted == nil {
-		f.alerted = map[uint64]struct{}{}
-	}
-	f.alerted[k] = struct{}{}
+	f.begun[d] = e
 	return true
 }

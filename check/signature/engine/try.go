@@ -34,7 +34,8 @@ func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
 	w.in.captures = w.in.captures[:0]
 	w.in.regexps = 0
 	a := w.decide(k, c)
-	spent := time.Since(began)
+	w.ended = time.Now()
+	spent := w.ended.Sub(began)
 	w.account(k, spent, a == yes)
 	switch a {
 	case later:
@@ -62,7 +63,16 @@ func (w *work) account(k *compiled, spent time.Duration, hit bool) {
 	w.e.counters.Regexps.add(int64(w.in.regexps))
 	if w.in.over {
 		w.e.counters.OverRule.add(1)
+		if len(w.tx.Over.Rules) < maxOver {
+			w.tx.Over.Rules = append(w.tx.Over.Rules, k.SID)
+		}
 	}
+}
+
+// overMessage notes that the time of a message was up before all rules were tried.
+func (w *work) overMessage() {
+	w.e.counters.OverMessage.add(1)
+	w.tx.Over.Message = true
 }
 
 // decide says whether a rule fits a message by now.

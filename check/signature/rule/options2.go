@@ -558,7 +558,7 @@ func readThreshold(p *parser, o Option) error {
 // other words of threshold, detection_filter and threshold.config.
 func ParseThreshold(v string) (*Threshold, error) {
 	t := &Threshold{Count: 1}
-	for _, w := range splitOutside(v) {
+	for _, w := range SplitGroup(v) {
 		name, arg, _ := strings.Cut(w, " ")
 		arg = strings.TrimSpace(arg)
 		var err error
@@ -598,8 +598,9 @@ func ParseThreshold(v string) (*Threshold, error) {
 	return t, nil
 }
 
-// splitOutside splits at commas outside brackets.
-func splitOutside(v string) (parts []string) {
+// SplitGroup splits at commas outside brackets. An empty part after the last
+// comma is none.
+func SplitGroup(v string) (parts []string) {
 	depth, from := 0, 0
 	for i := range len(v) {
 		switch v[i] {
@@ -614,7 +615,10 @@ func splitOutside(v string) (parts []string) {
 			}
 		}
 	}
-	return append(parts, strings.TrimSpace(v[from:]))
+	if last := strings.TrimSpace(v[from:]); last != "" {
+		parts = append(parts, last)
+	}
+	return parts
 }
 
 func readWord(p *parser, o Option) error {
