@@ -97,7 +97,10 @@ func (m *exchange) stream(dir rule.Direction, alerts []engine.Alert) []engine.Al
 	raw := bytes.Join([][]byte{side.Line, []byte("\r\n"), side.RawHead, side.Body}, nil)
 	side.Raw = raw
 	tx := m.tx.Again()
-	return e.Try(tx, dir, true, alerts)
+	alerts = e.Try(tx, dir, true, alerts)
+	m.tx.Over.Rules = append(m.tx.Over.Rules, tx.Over.Rules...)
+	m.tx.Over.Message = m.tx.Over.Message || tx.Over.Message
+	return alerts
 }
 
 // request fills in the head of the request.

@@ -17,32 +17,54 @@ import (
 func groups(cfg Config, path func(setting.File) string) (vars, ports map[string]string, err error) {
 	vars, ports = engine.Groups()
 	if cfg.Suricata != "" {
-		v, p, err := ReadSuricata(path(cfg.Suricata))
+		s, err := ReadSuricata(path(cfg.Suricata))
 		if err != nil {
 			return nil, nil, setting.At("suricata", err)
 		}
-		maps.Copy(vars, v)
-		maps.Copy(ports, p)
+		maps.Copy(vars, s.Vars)
+		maps.Copy(ports, s.Ports)
 	}
 	maps.Copy(vars, cfg.Vars)
 	maps.Copy(ports, cfg.Ports)
 	return vars, ports, nil
 }
 
-// ReadSuricata reads the groups under vars of a suricata.yaml.
-func ReadSuricata(name string) (vars, ports map[string]string, err error) {
+// A Suricata is what is read of a suricata.yaml.
+type Suricata struct {
+	// Vars and Ports are the groups under vars.
+	Vars, Ports map[string]string
+	// Off are the features that "requires: feature" does not find: ja3 and ja4,
+	// where their fingerprints are switched off.
+	Off []string
+	// Short says that records have addresses of IPv6 in their short form.
+	Short bool
+}
+
+// ReadSuricata reads a suricata.yaml.
+func ReadSuricata(name string) (*Suricata, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var doc struct {
 		Vars struct {
 			Addresses map[string]any `yaml:"address-groups"`
 			Ports     map[string]any `yaml:"port-groups"`
 		} `yaml:"vars"`
+		Outputs []map[string]struct {
+			Compress any `yaml:"ipv6-compress"`
+		} `yaml:"outputs"`
+		App struct {
+			Protocols struct {
+				TLS struct {
+					JA3 any `yaml:"ja3-fingerprints"`
+					JA4 any `yaml:"ja4-fingerprints"`
+				} `yaml:"tls"`
+			} `yaml:"protocols"`
+		} `yaml:"app-layer"`
 	}
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	text := func(m map[string]any) map[string]string {
 		out := map[string]string{}
@@ -51,5 +73,15 @@ func ReadSuricata(name string) (vars, ports map[string]string, err error) {
 		}
 		return out
 	}
-	return text(doc.Vars.Addresses), text(doc.Vars.Ports), nil
+	s := &Suricata{Vars: text(doc.Vars.Addresses), Ports: text(doc.Vars.Ports)}
+	for _, o := range doc.Outputs {
+		word := fmt.Sprint(o["eve-log"].Compress)
+		s.Short = s.Short || word == "yes" || word == "true" || word == "on"
+	}
+	for feature, v := range map[string]any{"ja3": doc.App.Protocols.TLS.JA3, "ja4": doc.App.Protocols.TLS.JA4} {
+		if word := fmt.Sprint(v); word == "no" || word == "false" || word == "off" {
+			s.Off = append(s.Off, feature)
+		}
+	}
+	return s, nil
 }

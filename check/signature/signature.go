@@ -286,6 +286,7 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	default:
 		m := c.message(t)
 		alerts, seen = m.inspect(t, s), m.seen
+		dst = m.over(dst)
 	}
 	for i := range alerts {
 		a := &alerts[i]
@@ -332,6 +333,19 @@ func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filt
 			f.Evidence = fmt.Sprintf("sid %d", a.SID)
 		}
 		dst = append(dst, f)
+	}
+	return dst
+}
+
+// over reports what was given up because it took too long.
+func (m *exchange) over(dst []filter.Finding) []filter.Finding {
+	o := m.tx.Over
+	m.tx.Over = engine.Over{}
+	for _, sid := range o.Rules {
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was given up: it took more than 1 ms or 3,000 steps", sid)})
+	}
+	if o.Message {
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the rules that were left after 50 ms were not tried"})
 	}
 	return dst
 }

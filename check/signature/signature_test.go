@@ -154,3 +154,15 @@ alert http any any -> any any (http.uri; content:"/get"; flowbits:isset,a; sid:2
 		}
 	}
 }
+
+func TestARuleThatTakesTooLongIsReported(t *testing.T) {
+	c := newCheck(t, `alert http any any -> any any (flow:to_client; file.data; content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0; sid:7;)`)
+	x := conversation{request: "GET / HTTP/1.1\nHost: a\n\n", response: "HTTP/1.1 200 OK\nContent-Length: 500\n\n", page: strings.Repeat("a", 500)}
+	got := judge(t, c, &filter.Flow{}, "1", x)
+	if !has(got, filter.Unread) || has(got, "7") {
+		t.Errorf("found %v, want %s", got, filter.Unread)
+	}
+	if n := c.Engine().Counters().OverRule.Value(); n != 1 {
+		t.Errorf("%d rules were counted", n)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/admin"
 	"shuultuur/cache/admission"
 	"shuultuur/cache/simulate"
 	"shuultuur/gateway"
@@ -65,10 +66,6 @@ func cacheSimulate(ctx context.Context, e env, args []string) int {
 	temp := f.String("temp", "", "`folder` for files; default the system's")
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
-	}
-	if f.NArg() != 1 {
-		f.Usage()
-		return 2
 	}
 	o := simulate.Options{Temp: *temp}
 	if *only != "" {
@@ -135,19 +132,11 @@ func cacheLook(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	if f.NArg() != 1 {
-		f.Usage()
-		return 2
-	}
-	file, _, err := settingsFile(*config)
+	running, err := adminOf(*config)
 	if err != nil {
 		return fail(e, err)
 	}
-	admin, err := gateway.Client(file)
-	if err != nil {
-		return fail(e, err)
-	}
-	l, err := admin.CacheLook(ctx, f.Arg(0), fields)
+	l, err := running.CacheLook(ctx, f.Arg(0), fields)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -208,17 +197,9 @@ func cachePurge(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}
-	if f.NArg() != 2 {
-		f.Usage()
-		return 2
-	}
-	file, _, err := settingsFile(*config)
-	if err != nil {
-		return fail(e, err)
-	}
-	admin, err := gateway.Client(file)
+	running, err := adminOf(*config)
 	if err == nil {
-		err = admin.CachePurge(ctx, f.Arg(0), f.Arg(1))
+		err = running.CachePurge(ctx, f.Arg(0), f.Arg(1))
 	}
 	if err != nil {
 		return fail(e, err)
@@ -234,7 +215,7 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	if f.NArg() != 1 || *workers < 1 {
+	if *workers < 1 {
 		f.Usage()
 		return 2
 	}
@@ -340,4 +321,13 @@ func (w *warmer) get(ctx context.Context, u string) (status string, err error) {
 		return "", fmt.Errorf("status %s", r.Status)
 	}
 	return r.Header.Get("Cache-Status"), nil
+}
+
+// adminOf returns a client of the running gateway with these settings.
+func adminOf(config string) (admin.Client, error) {
+	file, _, err := settingsFile(config)
+	if err != nil {
+		return admin.Client{}, err
+	}
+	return gateway.Client(file)
 }

@@ -60,12 +60,12 @@ func (r *ruleFlags) groups(home string) (vars, ports map[string]string, err erro
 	vars, ports = engine.Groups()
 	vars["HOME_NET"] = home
 	if r.suricata != "" {
-		v, p, err := signature.ReadSuricata(r.suricata)
+		s, err := signature.ReadSuricata(r.suricata)
 		if err != nil {
 			return nil, nil, err
 		}
-		maps.Copy(vars, v)
-		maps.Copy(ports, p)
+		maps.Copy(vars, s.Vars)
+		maps.Copy(ports, s.Ports)
 	}
 	for _, s := range []struct {
 		list []string
@@ -87,7 +87,17 @@ func (r *ruleFlags) compile(home string, c engine.Config, w io.Writer) (*engine.
 	if len(r.rules) == 0 {
 		return nil, errors.New("which rules? name them with -rules FILE")
 	}
-	rules, mistakes, err := rule.NewParser().ReadFiles(r.rules...)
+	parser := rule.NewParser()
+	if r.suricata != "" {
+		s, err := signature.ReadSuricata(r.suricata)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range s.Off {
+			delete(parser.Features, name)
+		}
+	}
+	rules, mistakes, err := parser.ReadFiles(r.rules...)
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +152,10 @@ func replayPcap(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
+	if p.config.Urgent != "oob" && p.config.Urgent != "inline" {
+		fmt.Fprintf(e.stderr, "shuultuur: -urgent %s: it is oob or inline\n", p.config.Urgent)
+		return 2
+	}
 	if f.NArg() == 0 {
 		fmt.Fprintln(e.stderr, "shuultuur: which capture? name a FILE")
 		return 2
@@ -158,6 +172,8 @@ func captureFlags(f *flag.FlagSet, c *capture.Config) {
 	f.BoolVar(&c.Async, "async", false, "follow connections of which one side is missing")
 	f.BoolVar(&c.Inline, "inline", false, "look at segments as they come, not when they are acknowledged")
 	f.BoolVar(&c.Prevent, "prevent", false, "let drop and pass act on the whole connection")
+	f.BoolVar(&c.Checksums, "checksums", false, "pass over TCP segments with a wrong checksum (captures of the sending machine often have them)")
+	f.StringVar(&c.Urgent, "urgent", "oob", "urgent bytes: `POLICY` oob takes them out of the stream, inline leaves them")
 	f.IntVar(&c.Layers, "layers", 2, "undo at most `N` content codings of a body")
 	f.IntVar(&c.Request, "request-body", 100<<10, "look at `N` bytes of a request body")
 	f.IntVar(&c.Response, "response-body", 100<<10, "look at `N` bytes of a response body")
@@ -193,7 +209,15 @@ func (p *pcapFlags) run(ctx context.Context, e env, files []string) (err error) 
 			sinks[i] = f
 		}
 	}
-	run := capture.New(p.config, en, capture.NewOutput(sinks[0], sinks[1]))
+	out := capture.NewOutput(sinks[0], sinks[1])
+	if p.suricata != "" {
+		s, err := signature.ReadSuricata(p.suricata)
+		if err != nil {
+			return err
+		}
+		out.Short = s.Short
+	}
+	run := capture.New(p.config, en, out)
 	var total int64
 	for _, name := range files {
 		info, err := os.Stat(name)

@@ -22,6 +22,7 @@ const maxRatio = 2048
 // A bodyReader undoes the content codings of a body, as tolerantly as browsers.
 type bodyReader struct {
 	codings []string
+	layers  int // how many are undone
 	limit   int
 	raw     []byte
 	out     []byte
@@ -30,7 +31,7 @@ type bodyReader struct {
 
 // newBodyReader reads a Content-Encoding with at most layers codings.
 func newBodyReader(coding string, layers, limit int) *bodyReader {
-	b := &bodyReader{limit: limit}
+	b := &bodyReader{limit: limit, layers: layers}
 	for c := range strings.SplitSeq(strings.ToLower(coding), ",") {
 		c = strings.TrimSpace(c)
 		switch {

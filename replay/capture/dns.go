@@ -75,6 +75,7 @@ func parseDNS(msg []byte) (*dnsTx, error) {
 		if err != nil || next+4 > len(msg) {
 			return t, errDNS
 		}
+		t.long(name)
 		t.Queries = append(t.Queries, engine.DNSName{Name: name, Type: binary.BigEndian.Uint16(msg[next:])})
 		off = next + 4
 	}
@@ -84,6 +85,7 @@ func parseDNS(msg []byte) (*dnsTx, error) {
 			if err != nil {
 				return t, errDNS
 			}
+			t.long(name)
 			x, err := dns.ReadRecord(msg, off)
 			if err != nil {
 				return t, errDNS
@@ -96,10 +98,27 @@ func parseDNS(msg []byte) (*dnsTx, error) {
 	return t, nil
 }
 
-// rawName reads a name in the case it was sent in, which rules may ask for.
+// long notes a name that was cut.
+func (t *dnsTx) long(name []byte) {
+	if len(name) == maxName {
+		t.Events["dns.name_too_long"] = true
+	}
+}
+
+// Limits of names.
+const (
+	maxName   = 1025 // bytes of a name that are kept
+	maxLabels = 255  // labels and pointers that are followed
+)
+
+// errLoop says that a name goes round in circles or has no end.
+var errLoop = errors.New("too many labels")
+
+// rawName reads a name in the case it was sent in, which rules may ask for. One
+// that is too long is cut to maxName bytes.
 func rawName(msg []byte, off int) (name []byte, next int, err error) {
 	next = -1
-	for range 128 {
+	for range maxLabels {
 		if off >= len(msg) {
 			return nil, 0, errDNS
 		}
@@ -119,16 +138,22 @@ func rawName(msg []byte, off int) (name []byte, next int, err error) {
 			}
 			off = int(binary.BigEndian.Uint16(msg[off:]) & 0x3fff)
 			continue
-		case n > 63 || off+1+n > len(msg) || len(name) > 1024:
+		case n > 63 || off+1+n > len(msg):
 			return nil, 0, errDNS
 		}
-		if len(name) > 0 {
-			name = append(name, '.')
+		if room := maxName - len(name); room > 0 {
+			if len(name) > 0 {
+				name = append(name, '.')
+			}
+			name = append(name, msg[off+1:off+1+n]...)
+			name = name[:min(len(name), maxName)]
 		}
-		name = append(name, msg[off+1:off+1+n]...)
 		off += 1 + n
 	}
-	return nil, 0, errDNS
+	if len(name) == maxName && next >= 0 {
+		return name, next, nil
+	}
+	return nil, 0, errLoop
 }
 
 // dns handles one DNS message.

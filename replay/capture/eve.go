@@ -27,6 +27,8 @@ type Output struct {
 	eve  *bufio.Writer // nil: not written
 	fast *bufio.Writer // nil: not written
 	err  error
+	// Short writes addresses of IPv6 in their short form.
+	Short bool
 	// Seen is called for each record before it is written, nil for none.
 	Seen func(record map[string]any)
 }
@@ -87,7 +89,7 @@ func protoName(p uint8) string {
 // head makes what every record of a connection has.
 func (r *Run) head(f *flow, kind string, src, dst netip.AddrPort) map[string]any {
 	m := map[string]any{"timestamp": r.now.Format(stamp), "event_type": kind, "flow_id": flowID(f), "proto": protoName(f.proto),
-		"src_ip": address(src.Addr()), "dest_ip": address(dst.Addr())}
+		"src_ip": r.out.address(src.Addr()), "dest_ip": r.out.address(dst.Addr())}
 	if f.proto == 6 || f.proto == 17 {
 		m["src_port"], m["dest_port"] = src.Port(), dst.Port()
 	}
@@ -100,14 +102,23 @@ func (r *Run) head(f *flow, kind string, src, dst netip.AddrPort) map[string]any
 		m["ip_v"] = 4
 	}
 	m["pkt_src"] = "wire/pcap"
-	if r.current != nil && kind != "flow" {
+	if r.pseudo {
+		m["pkt_src"] = "stream (flow timeout)"
+	}
+	if r.current != nil && kind != "flow" && !r.pseudo {
 		m["pcap_cnt"] = r.current.number
 	}
 	return m
 }
 
-// address writes an address as Suricata does: of IPv6 every digit.
-func address(a netip.Addr) string { return a.StringExpanded() }
+// address writes an address as Suricata does: of IPv6 every digit, unless it is
+// told otherwise.
+func (o *Output) address(a netip.Addr) string {
+	if o.Short {
+		return a.String()
+	}
+	return a.StringExpanded()
+}
 
 // flowID makes a number of a connection that is the same in every run.
 func flowID(f *flow) uint64 {
@@ -173,8 +184,16 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 	}
 	m["stream"] = 0
 	o.memory(m, f)
+	if len(a.Entropy) > 0 {
+		md, _ := m["metadata"].(map[string]any)
+		if md == nil {
+			md = map[string]any{}
+		}
+		md["entropy"] = a.Entropy
+		m["metadata"] = md
+	}
 	m["flow"] = map[string]any{"pkts_toserver": f.packets[0], "pkts_toclient": f.packets[1], "bytes_toserver": f.bytes[0], "bytes_toclient": f.bytes[1],
-		"start": f.first.Format(stamp), "src_ip": address(f.client.Addr()), "dest_ip": address(f.server.Addr()), "src_port": f.client.Port(), "dest_port": f.server.Port()}
+		"start": f.first.Format(stamp), "src_ip": o.address(f.client.Addr()), "dest_ip": o.address(f.server.Addr()), "src_port": f.client.Port(), "dest_port": f.server.Port()}
 	o.write(m)
 }
 
@@ -420,7 +439,11 @@ func (t *dnsTx) record() map[string]any {
 	}
 	var qs []map[string]any
 	for _, q := range t.Queries {
-		qs = append(qs, map[string]any{"rrname": string(q.Name), "rrtype": dns.TypeName(q.Type)})
+		rec := map[string]any{"rrname": string(q.Name), "rrtype": dns.TypeName(q.Type)}
+		if len(q.Name) == maxName {
+			rec["rrname_truncated"] = true
+		}
+		qs = append(qs, rec)
 	}
 	m["queries"] = qs
 	for i, s := range []struct {

@@ -54,6 +54,7 @@ type flow struct {
 	firstPacket    int
 
 	tcpFlow
+	waiting []inspection
 	closed  bool
 	alerted bool
 }
@@ -159,13 +160,25 @@ func (r *Run) packet(p *packet) {
 		return
 	}
 	inStream := false
-	switch p.proto {
+	kind := p.proto
+	if r.config.Checksums && p.proto == 6 && !p.checksum() {
+		r.stats.wrong++
+		kind = 0
+	}
+	switch kind {
 	case 6:
 		inStream = r.segment(f, p, dir)
 	case 17:
 		r.datagram(f, p, dir)
 	}
-	r.inspectMessages()
+	if p.proto == 6 && !r.config.Inline && !r.config.Prevent {
+		r.hold = true
+		r.inspectPacket(f, p, dir, inStream)
+		r.inspectMessages(dir)
+		r.release()
+		return
+	}
+	r.inspectMessages(rule.Both)
 	if !f.rules.Dropped || !r.config.Prevent {
 		r.inspectPacket(f, p, dir, inStream)
 	}
@@ -236,7 +249,13 @@ func (r *Run) segment(f *flow, p *packet, dir rule.Direction) bool {
 	if len(p.payload) > 0 {
 		off := s.offset(seq)
 		if off > s.next-1<<20 && off < s.next+maxPending {
-			s.add(off, p.payload, true)
+			if u := int(p.tcp.urgent); r.config.Urgent == "oob" && p.tcp.flags&urg != 0 && u > 0 && u <= len(p.payload) {
+				s.add(off, p.payload[:u-1], true)
+				s.omit(off + int64(u) - 1)
+				s.add(off+int64(u), p.payload[u:], true)
+			} else {
+				s.add(off, p.payload, true)
+			}
 			added = true
 		}
 	}
@@ -429,7 +448,9 @@ func (r *Run) finish(f *flow) {
 	if !f.rules.Dropped || !r.config.Prevent {
 		r.end(f)
 	}
-	r.inspectMessages()
+	r.pseudo = len(f.waiting) > 0
+	r.inspectMessages(rule.Both)
+	r.pseudo = false
 	delete(r.flows, f.key)
 	r.out.flowRecord(r, f)
 }

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,8 @@ import (
 const (
 	maxLine  = 64 << 10
 	maxHead  = 256 << 10
-	maxFlown = 1000 // messages of a connection that wait for their answer
+	maxField = 18000 // a longer field is an anomaly
+	maxFlown = 1000  // messages of a connection that wait for their answer
 )
 
 // An httpState is where the parser is in a message.
@@ -325,6 +327,9 @@ func (h *http1) headers(dir rule.Direction, end bool) {
 	n, ok := headLength(s.buf, end)
 	if !ok {
 		switch {
+		case len(s.buf)-bytes.LastIndexByte(s.buf, '\n') > maxField && h.f.odd(t, "http."+side01(dir)+"_field_too_long"):
+			h.inspect(t, dir, rule.Line)
+			return
 		case len(s.buf) > maxHead:
 			s.state = atIgnore
 		case end && len(s.buf) > 0:
@@ -502,15 +507,44 @@ func (h *http1) startBody(dir rule.Direction, t *httpTx, state httpState, length
 	s := &h.sides[index(dir)]
 	s.state, s.left = state, length
 	if state == atBody && length == 0 {
+		if dir == rule.ToServer && !beginsRequest(s.buf) {
+			h.f.odd(t, "http.request_body_unexpected")
+			h.take(dir, s.buf)
+			s.buf = nil
+		}
 		h.messageEnd(dir)
 		return
 	}
 	coding, _ := lenient(&t.http.Sides[index(dir)], "Content-Encoding")
 	b := newBodyReader(coding, h.r.config.Layers, h.r.config.limit(dir))
+	if strings.Count(coding, ",") >= max(b.layers, 1) && h.f.odd(t, "http.too_many_encoding_layers") && dir == rule.ToClient {
+		h.inspect(t, rule.ToServer, t.http.Sides[0].At)
+	}
 	if state == atBody {
 		b.raw = make([]byte, 0, min(length, int64(b.limit), maxAhead))
 	}
 	t.body[index(dir)] = b
+}
+
+// beginsRequest says whether bytes after a request without a body may be the
+// next request. Others are a body that nothing announced.
+func beginsRequest(b []byte) bool {
+	b = bytes.TrimLeft(b, "\r\n \t")
+	word := b
+	if i := bytes.IndexAny(b, " \t\r\n"); i >= 0 {
+		word = b[:i]
+	}
+	return len(b) == 0 || len(word) == 0 || slices.Contains(methods, strings.ToUpper(string(word))) || string(word) == "PRI" || len(word) == len(b) && len(b) < 20 && startsMethod(word)
+}
+
+// startsMethod says whether a method begins with a word that broke off.
+func startsMethod(word []byte) bool {
+	for _, m := range methods {
+		if strings.HasPrefix(m, string(word)) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxAhead bounds the room that is made for a body before it comes.
@@ -667,6 +701,9 @@ func (h *http1) chunkSize(dir rule.Direction) {
 		s.state = atClose // what follows is taken as it is
 		return
 	}
+	if bytes.IndexByte(line, ';') >= 0 {
+		h.f.odd(h.tx(dir), "http."+side01(dir)+"_chunk_extension")
+	}
 	s.buf = rest
 	if n == 0 {
 		s.state = atTrailer
@@ -780,17 +817,23 @@ func (h *http1) tunnel() {
 }
 
 // odd notes an anomaly of an exchange.
-func (f *flow) odd(t *httpTx, event string) {
-	if t != nil && !t.http.Events[event] {
-		t.http.Events[event] = true
-		t.odd = append(t.odd, event)
+// It says whether it is the first of its kind.
+func (f *flow) odd(t *httpTx, event string) bool {
+	if t == nil || t.http.Events[event] {
+		return false
 	}
+	t.http.Events[event] = true
+	t.odd = append(t.odd, event)
+	return true
 }
 
 // anomalies notes what is wrong with a head.
 func (h *http1) anomalies(dir rule.Direction, t *httpTx) {
 	side := &t.http.Sides[index(dir)]
 	if dir == rule.ToServer {
+		if string(side.Protocol) == "HTTP/0.9" && len(side.Headers) > 0 {
+			h.f.odd(t, "http.request_line_missing_protocol")
+		}
 		v, ok := side.Get("Host")
 		switch {
 		case !ok && string(side.Protocol) == "HTTP/1.1" && string(side.Method) != "CONNECT":

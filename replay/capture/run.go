@@ -41,6 +41,10 @@ type Config struct {
 	Response  int  // bytes of a response body that rules see; 0: 100 KiB
 	DNSPorts  []uint16
 	NoVLAN    bool // VLAN tags do not part connections
+	// Urgent says what becomes of urgent bytes: "oob" takes them out of the stream,
+	// "inline" and "" leave them.
+	Urgent    string
+	Checksums bool // segments with a wrong checksum are not followed
 }
 
 func (c *Config) limit(dir rule.Direction) int {
@@ -60,7 +64,7 @@ const wholeFile = 16 << 20
 // Stats are what was read.
 type Stats struct {
 	packets, bytes, payload, broken int64
-	alerts, flows                   int64
+	alerts, flows, wrong            int64
 }
 
 // A Run tries the rules on captures. It belongs to one goroutine.
@@ -80,8 +84,10 @@ type Run struct {
 	flow     *flow
 	dir      rule.Direction
 	scratch  []engine.Alert
-	waiting  []inspection
 	packetTx engine.Tx
+	hold     bool
+	held     []held
+	pseudo   bool // the connection is over: there is no packet at hand
 }
 
 // An inspection waits until all that a packet brought was taken apart.
@@ -94,18 +100,34 @@ type inspection struct {
 
 // inspect has the rules tried on a message when the packet is taken apart.
 func (r *Run) inspect(message any, tx *engine.Tx, dir rule.Direction, at rule.Progress) {
-	if n := len(r.waiting); n > 0 && r.waiting[n-1].tx == tx && r.waiting[n-1].dir == dir {
-		r.waiting[n-1].at = max(r.waiting[n-1].at, at)
-		return
+	w := &r.flow.waiting
+	for i := len(*w) - 1; i >= 0; i-- {
+		x := &(*w)[i]
+		if x.tx == tx && x.dir == dir {
+			x.at = max(x.at, at)
+			return
+		}
+		if x.dir == dir {
+			break
+		}
 	}
-	r.waiting = append(r.waiting, inspection{message, tx, dir, at})
+	*w = append(*w, inspection{message, tx, dir, at})
 }
 
-// inspectMessages tries the rules on the messages that wait.
-func (r *Run) inspectMessages() {
-	for _, x := range r.waiting {
+// inspectMessages tries the rules on the messages that wait for a packet of
+// a direction. Suricata acts on what a side sent when the other side has
+// acknowledged it and this one sends again; inline it does so at once.
+func (r *Run) inspectMessages(dir rule.Direction) {
+	var later []inspection
+	waiting := r.flow.waiting
+	for _, x := range waiting {
 		if r.flow.rules.Dropped && r.config.Prevent {
+			later = nil
 			break
+		}
+		if x.dir&dir == 0 {
+			later = append(later, x)
+			continue
 		}
 		x.tx.Now = r.now
 		if x.tx.L4 == engine.TCP {
@@ -113,8 +135,8 @@ func (r *Run) inspectMessages() {
 		}
 		r.alerts(x.message, x.dir, r.engine.Inspect(x.tx, x.dir, x.at, r.scratch[:0]))
 	}
-	clear(r.waiting)
-	r.waiting = r.waiting[:0]
+	clear(waiting)
+	r.flow.waiting = append(waiting[:0], later...)
 }
 
 // New returns a Run that writes to out.
@@ -134,9 +156,10 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 // another goroutine.
 func (r *Run) Read() int64 { return r.read.Load() }
 
-// Packets, Broken, Alerts, Flows and Payload return what was read so far.
+// Packets, Broken, Wrong, Alerts, Flows and Payload return what was read so far.
 func (s *Stats) Packets() int64 { return s.packets }
 func (s *Stats) Broken() int64  { return s.broken }
+func (s *Stats) Wrong() int64   { return s.wrong }
 func (s *Stats) Alerts() int64  { return s.alerts }
 func (s *Stats) Flows() int64   { return s.flows }
 func (s *Stats) Payload() int64 { return s.payload }
@@ -263,14 +286,42 @@ func (r *Run) Close() error {
 func (r *Run) alerts(message any, dir rule.Direction, as []engine.Alert) {
 	r.scratch = as[:0]
 	for i := range as {
-		a := &as[i]
-		if a.Silent {
-			continue
+		switch a := &as[i]; {
+		case r.hold:
+			r.held = append(r.held, held{message, dir, *a})
+		case !a.Silent:
+			r.alert(message, dir, a)
 		}
-		r.stats.alerts++
-		r.flow.alerted = true
-		r.out.alertRecord(r, message, dir, a)
 	}
+}
+
+func (r *Run) alert(message any, dir rule.Direction, a *engine.Alert) {
+	r.stats.alerts++
+	r.flow.alerted = true
+	r.out.alertRecord(r, message, dir, a)
+}
+
+// A held alert waits until all rules were tried on a packet.
+type held struct {
+	message any
+	dir     rule.Direction
+	alert   engine.Alert
+}
+
+// release writes the alerts of a packet. A rule that passes it comes before all
+// others, wherever it was tried.
+func (r *Run) release() {
+	passed := false
+	for i := range r.held {
+		passed = passed || r.held[i].alert.Action == rule.Pass
+	}
+	for i := range r.held {
+		if h := &r.held[i]; !h.alert.Silent && (!passed || h.alert.Action == rule.Pass) {
+			r.alert(h.message, h.dir, &h.alert)
+		}
+	}
+	clear(r.held)
+	r.held, r.hold = r.held[:0], false
 }
 
 // datagram handles UDP.
@@ -326,7 +377,7 @@ func (r *Run) detect(f *flow, dir rule.Direction) parser {
 	if len(s) >= 7 && strings.EqualFold(string(s[:5]), "HTTP/") {
 		return newHTTP1(r, f)
 	}
-	if i := bytes.IndexByte(trim, '\n'); i > 0 && bytes.Contains(trim[:i], []byte(" HTTP/1.")) {
+	if i := bytes.IndexByte(trim, '\n'); i > 0 && bytes.Contains(trim[:i], []byte(" HTTP/1.")) && !bytes.ContainsAny(trim[:bytes.IndexByte(trim, ' ')], "%\x00") {
 		return newHTTP1(r, f)
 	}
 	for _, b := range [][]byte{c, s} {
@@ -370,6 +421,6 @@ func (r *Run) Exchange(client, server netip.AddrPort, at time.Time, request, res
 		}
 		h.end(dir)
 		r.flushRaw(f, dir)
-		r.inspectMessages()
+		r.inspectMessages(rule.Both)
 	}
 }

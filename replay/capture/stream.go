@@ -19,6 +19,7 @@ type stream struct {
 	fin     int64 // offset of the end, 0 while not known
 	done    bool
 	gaps    int
+	omitted []int64 // offsets of bytes that are no part of the data
 }
 
 type segment struct {
@@ -80,6 +81,25 @@ func (s *stream) add(off int64, data []byte, replace bool) {
 	}
 }
 
+// omit marks a byte that is no part of the data.
+func (s *stream) omit(off int64) {
+	if len(s.omitted) < maxGaps {
+		s.omitted = append(s.omitted, off)
+	}
+}
+
+// skip passes over bytes that are no part of the data.
+func (s *stream) skip() {
+	for {
+		i := slices.Index(s.omitted, s.next)
+		if i < 0 {
+			return
+		}
+		s.omitted = slices.Delete(s.omitted, i, i+1)
+		s.next++
+	}
+}
+
 func (s *stream) insert(i int, off int64, data []byte) {
 	s.segs = slices.Insert(s.segs, i, segment{off, data})
 	s.pending += len(data)
@@ -88,6 +108,7 @@ func (s *stream) insert(i int, off int64, data []byte) {
 // take returns the bytes that come next, up to offset limit, or nil. gap is how
 // many bytes before them are missing; only with skip are gaps passed over.
 func (s *stream) take(limit int64, skip bool) (data []byte, gap int64) {
+	s.skip()
 	if len(s.segs) == 0 {
 		return nil, 0
 	}

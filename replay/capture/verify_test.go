@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/check/signature"
 	"shuultuur/check/signature/engine"
 	"shuultuur/check/signature/lua"
 	"shuultuur/check/signature/rule"
@@ -61,12 +62,17 @@ type runner struct {
 	limits    []*engine.Limit
 	scripts   lua.Limits
 	rules     []string
+	off       []string // features
+	short     bool     // addresses of IPv6
 }
 
 var setArg = regexp.MustCompile(`--set\s+(\S+?)=(\S+)`)
 
 func (r *runner) arg(t testing.TB, a string) {
 	a = strings.ReplaceAll(a, "${TEST_DIR}", r.dir)
+	if strings.Contains(a, "-k none") {
+		r.config.Checksums = false
+	}
 	if strings.Contains(a, "--simulate-ips") {
 		r.config.Prevent = true
 		r.config.Inline = true
@@ -87,6 +93,10 @@ func (r *runner) arg(t testing.TB, a string) {
 			return n
 		}
 		switch m[1] {
+		case "app-layer.protocols.tls.ja4-fingerprints":
+			r.off = append(r.off, "ja4")
+		case "stream.reassembly.urgent.policy":
+			r.config.Urgent = m[2]
 		case "security.lua.allow-restricted-functions":
 			r.scripts.Restricted = m[2] == "true"
 		case "stream.midstream":
@@ -124,6 +134,10 @@ func (r *runner) yaml() {
 	if err != nil {
 		return
 	}
+	settings, err := signature.ReadSuricata(filepath.Join(r.dir, "suricata.yaml"))
+	if err == nil {
+		r.off, r.short = settings.Off, settings.Short
+	}
 	var doc struct {
 		Vars struct {
 			A map[string]any `yaml:"address-groups"`
@@ -147,6 +161,9 @@ func (r *runner) yaml() {
 // run runs a test.
 func (r *runner) run(t testing.TB, pcap string) (records []map[string]any) {
 	parser := rule.NewParser()
+	for _, name := range r.off {
+		delete(parser.Features, name)
+	}
 	rules, mistakes, err := parser.ReadFiles(r.rules...)
 	if err != nil {
 		t.Error(err)
@@ -166,6 +183,7 @@ func (r *runner) run(t testing.TB, pcap string) (records []map[string]any) {
 		t.Log(m)
 	}
 	out := NewOutput(nil, nil)
+	out.Short = r.short
 	out.Seen = func(m map[string]any) {
 		if m["event_type"] != "alert" {
 			return
@@ -239,6 +257,7 @@ func (r *runner) load(t testing.TB) (*verify, string) {
 		t.Error(err)
 		return nil, ""
 	}
+	r.config.Checksums = true
 	for _, a := range v.Args {
 		r.arg(t, a)
 	}

@@ -56,6 +56,8 @@ type Alert struct {
 	Class    *Class
 	// Context is what datasets in JSON say about the values that matched.
 	Context map[string]any
+	// Entropy is what rules measured in the message, by buffer.
+	Entropy map[string]float64
 	// Silent alerts act, but a threshold hides them.
 	Silent bool
 }
@@ -320,13 +322,14 @@ type Tx struct {
 	// clears it.
 	Over Over
 
-	dir     [2]progress
-	pending []candidate
-	near    []nearBuffer // first elements made so far
-	cache   map[bufferKey]*buffer
-	fired   map[int64]struct{}
-	state   *State
-	vars    []uint64
+	dir      [2]progress
+	pending  []candidate
+	measured map[string]float64 // entropy, by buffer
+	near     []nearBuffer       // first elements made so far
+	cache    map[bufferKey]*buffer
+	fired    map[int64]struct{}
+	state    *State
+	vars     []uint64
 }
 
 // maxOver bounds the rules that an Over names.

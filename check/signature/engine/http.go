@@ -205,7 +205,7 @@ func (h *HTTP) host(s *Side) ([]byte, bool) {
 	if a := authority(s.Target); a != nil {
 		return a, true
 	}
-	if string(s.Method) == "CONNECT" && len(s.Target) > 0 {
+	if string(s.Method) == "CONNECT" && len(s.Target) > 0 && s.Target[0] != '/' {
 		return s.Target, true
 	}
 	return s.Get("Host")

@@ -44,12 +44,14 @@ type inspector struct {
 	over     bool
 	left     int // matches that were left at best
 	ctx      matcher
+	name     string // of the buffer
 }
 
 // A matcher answers the matches that are not about bytes alone.
 type matcher interface {
 	dataset(d *rule.Dataset, buf []byte) bool
 	script(s *script, buf []byte, cursor int) bool
+	entropy(e float64)
 }
 
 // A capture is what a group of an expression held.
@@ -128,7 +130,10 @@ func (in *inspector) whole(m rule.Match, next []rule.Match, at int) result {
 	case *rule.Size:
 		ok = m.Match(uint64(len(in.buf)))
 	case *rule.Entropy:
-		ok = entropyFits(m, in.buf)
+		var e float64
+		if e, ok = entropyFits(m, in.buf); ok && in.ctx != nil {
+			in.ctx.entropy(e)
+		}
 	case *rule.Dataset:
 		ok = in.ctx != nil && in.ctx.dataset(m, in.buf)
 	case *script:
@@ -628,38 +633,38 @@ func isBase64(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/'
 }
 
-// entropyFits compares Shannon's entropy in bits for each byte.
-func entropyFits(m *rule.Entropy, b []byte) bool {
+// entropyFits compares Shannon's entropy in bits for each byte, and returns it.
+func entropyFits(m *rule.Entropy, b []byte) (e float64, ok bool) {
 	if m.Offset > len(b) {
-		return false
+		return 0, false
 	}
 	b = b[m.Offset:]
 	if m.Bytes > 0 {
 		if m.Bytes > len(b) {
-			return false
+			return 0, false
 		}
 		b = b[:m.Bytes]
 	}
-	e := Entropy(b)
+	e = Entropy(b)
 	switch m.Op {
 	case "=":
-		return e == m.Value
+		ok = e == m.Value
 	case "!=":
-		return e != m.Value
+		ok = e != m.Value
 	case "<":
-		return e < m.Value
+		ok = e < m.Value
 	case ">":
-		return e > m.Value
+		ok = e > m.Value
 	case "<=":
-		return e <= m.Value
+		ok = e <= m.Value
 	case ">=":
-		return e >= m.Value
+		ok = e >= m.Value
 	case "<>":
-		return e > m.Value && e < m.High
+		ok = e > m.Value && e < m.High
 	case "!<>":
-		return e <= m.Value || e >= m.High
+		ok = e <= m.Value || e >= m.High
 	}
-	return false
+	return e, ok
 }
 
 // Entropy returns Shannon's entropy of b in bits for each byte.

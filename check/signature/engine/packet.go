@@ -73,6 +73,7 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 // are in question is remembered as long as their pattern may be in it.
 type Window struct {
 	Kept  int
+	start int64 // where it begins in the stream
 	ended int64 // bytes of the stream looked at
 	hits  []windowHit
 }
@@ -100,6 +101,7 @@ func (w *work) window(t *table, win *Window) {
 	}
 	data := b.data
 	if t.chain == 0 {
+		win.start = win.ended - int64(len(data))
 		data = data[max(0, min(win.Kept, len(data))-t.pf.longest):]
 	}
 	w.anchored(t, b.data)
@@ -109,8 +111,7 @@ func (w *work) window(t *table, win *Window) {
 // keep adds the rules that were found before and may still be in the window,
 // and remembers those found now.
 func (win *Window) keep(hits []int32) []int32 {
-	from := win.ended - int64(win.Kept)
-	win.hits = slices.DeleteFunc(win.hits, func(h windowHit) bool { return h.end <= from })
+	win.hits = slices.DeleteFunc(win.hits, func(h windowHit) bool { return h.end <= win.start })
 	found := len(hits)
 	for _, h := range win.hits {
 		hits = append(hits, h.rule)

@@ -304,13 +304,9 @@ func (x *set) load(d *rule.Dataset, data []byte) error {
 		if !ok {
 			return errors.New("want an array of objects; array_key says where it is")
 		}
-		for _, v := range list {
-			if err := x.object(d, v); err != nil {
-				return err
-			}
-		}
-		return nil
+		return x.objects(d, list)
 	case "ndjson", "jsonline":
+		var list []any
 		for line := range bytes.Lines(data) {
 			if line = bytes.TrimSpace(line); len(line) == 0 {
 				continue
@@ -319,11 +315,9 @@ func (x *set) load(d *rule.Dataset, data []byte) error {
 			if err := json.Unmarshal(line, &v); err != nil {
 				return err
 			}
-			if err := x.object(d, v); err != nil {
-				return err
-			}
+			list = append(list, v)
 		}
-		return nil
+		return x.objects(d, list)
 	case "", "csv":
 	default:
 		return fmt.Errorf("format %q is not csv, json or ndjson", d.Format)
@@ -355,7 +349,27 @@ func (x *set) load(d *rule.Dataset, data []byte) error {
 	return s.Err()
 }
 
-// object adds one JSON object.
+// errNoKey says that an element has no value.
+var errNoKey = errors.New("no value")
+
+// objects adds JSON objects. Those without a value are passed over, as long as
+// one has it.
+func (x *set) objects(d *rule.Dataset, list []any) error {
+	found := false
+	for _, v := range list {
+		err := x.object(d, v)
+		if err != nil && !errors.Is(err, errNoKey) {
+			return err
+		}
+		found = found || err == nil
+	}
+	if !found && len(list) > 0 {
+		return fmt.Errorf("no element has %q; value_key says where the value is", d.ValueKey)
+	}
+	return nil
+}
+
+// object adds one JSON object. Of several with one value the first counts.
 func (x *set) object(d *rule.Dataset, v any) error {
 	at := v
 	var in map[string]any
@@ -363,17 +377,20 @@ func (x *set) object(d *rule.Dataset, v any) error {
 	for _, k := range keys {
 		m, ok := at.(map[string]any)
 		if !ok {
-			return fmt.Errorf("there is no %q in an element", d.ValueKey)
+			return errNoKey
 		}
 		in, at = m, m[k]
 	}
 	text, ok := at.(string)
 	if !ok {
-		return fmt.Errorf("there is no %q in an element", d.ValueKey)
+		return errNoKey
 	}
 	raw, err := x.value(text, false)
 	if err != nil {
 		return err
+	}
+	if _, twice := x.values[raw]; twice {
+		return nil
 	}
 	if d.RemoveKey && in != nil {
 		delete(in, keys[len(keys)-1])

@@ -198,6 +198,7 @@ func (w *work) group(g *group, at rule.Progress) answer {
 			return no
 		}
 		w.in.start(b.data)
+		w.in.name = g.Buffer.String()
 		w.in.vars = w.variables(w.rule)
 		w.in.ctx = w
 		if w.in.inspect(g.matches, 0) == match {
@@ -229,6 +230,14 @@ func (w *work) dataset(d *rule.Dataset, buf []byte) bool {
 		w.context[d.Enrichment] = json.RawMessage(doc)
 	}
 	return ok
+}
+
+// entropy implements matcher: the record of an alert says what was measured.
+func (w *work) entropy(e float64) {
+	if w.tx.measured == nil {
+		w.tx.measured = map[string]float64{}
+	}
+	w.tx.measured[strings.ReplaceAll(w.in.name, ".", "_")] = e
 }
 
 // script implements matcher.
@@ -278,6 +287,9 @@ func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 	case *rule.Event:
 		if tx.Source.Event(x.Kind, x.Name) != x.Negated {
 			return yes
+		}
+		if tx.dir[1-w.dir>>1].at < rule.Complete && !x.Negated {
+			return later // the other side may bring it
 		}
 		return notYet(at)
 	case *rule.Word:
@@ -550,7 +562,7 @@ func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
 			})
 		}
 	}
-	a := Alert{Rule: k.Rule, Action: k.Action, Priority: k.priority, Class: k.class, Context: w.context}
+	a := Alert{Rule: k.Rule, Action: k.Action, Priority: k.priority, Class: k.class, Context: w.context, Entropy: tx.measured}
 	w.context = nil
 	for _, t := range k.limits {
 		if !w.e.state.allow(t, track(k.GID, k.SID, t.Track, 0, src.Addr(), dstEnd.Addr(), tx.Flow), tx.Now, src.Port()) {
@@ -568,9 +580,15 @@ func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
 	case a.Action == rule.Pass:
 		tx.Flow.Passed = true
 		a.Silent = a.Silent || !k.Alerts
-	case a.Action < rule.Alert && w.e.config.Prevent:
+	case a.Action < rule.Alert && w.e.config.Prevent && k.wholeFlow(tx):
 		tx.Flow.Dropped = true
 	}
 	w.e.counters.Alerts.add(1)
 	return append(dst, a)
+}
+
+// wholeFlow says whether a rule that drops acts on the connection, not only on
+// the packet at hand: one on messages, on the stream or on addresses.
+func (k *compiled) wholeFlow(tx *Tx) bool {
+	return k.kinds&(onMessage|onStream) != 0 || tx.Packet.Stream || k.single || k.app != 0
 }
