@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -15,9 +14,7 @@ import (
 
 	"shuultuur/list"
 
-	"shuultuur/identity"
 	"shuultuur/policy"
-	"shuultuur/resolver/forward"
 	"shuultuur/setting"
 )
 
@@ -58,18 +55,13 @@ func (w *work) adGuardHome(file string) error {
 		return err
 	}
 	at := place{file: file}
-	for _, key := range sortedKeys(known) {
-		if !slices.Contains([]string{"filters", "whitelist_filters", "user_rules", "filtering", "dns", "clients", "schema_version"}, key) {
-			w.rep.add(Note{Kind: Lost, place: at, What: key, Why: "part of a DNS server: " + whyNot(key)})
-		}
-	}
 	filters := func(all []adGuardList, category string) (found bool, err error) {
 		for _, f := range all {
 			what := fmt.Sprintf("filter %q, %s", f.Name, f.URL)
 			path := filepath.Join(filepath.Dir(file), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
 			switch {
 			case !f.Enabled:
-				w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "it is switched off"})
+				w.rep.add(Note{Kind: Default, place: at, What: what, Why: "it is switched off"})
 				continue
 			case !isFile(path) && isURL(f.URL):
 				(&plain{work: w, at: at}).fetched(f.URL, category)
@@ -82,11 +74,11 @@ func (w *work) adGuardHome(file string) error {
 			}
 			from := path
 			if category == adGuardAllowed {
-				if path, err = w.adGuardAllows(path); err != nil {
+				if path, err = adGuardAllows(w, path); err != nil {
 					return false, err
 				}
 			}
-			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: w.adGuardExact(path)}, place{file: from, what: what})
+			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: adGuardExact(w, path)}, place{file: from, what: what})
 			if err != nil {
 				return false, err
 			}
@@ -104,6 +96,7 @@ func (w *work) adGuardHome(file string) error {
 		return err
 	}
 	own := ""
+	cfg.UserRules = append(cfg.UserRules, adGuardBlockedHosts(cfg.DNS)...)
 	if len(cfg.UserRules) > 0 {
 		path, err := w.own("user-rules", func(to io.Writer) error {
 			for _, rule := range cfg.UserRules {
@@ -132,7 +125,7 @@ func (w *work) adGuardHome(file string) error {
 		p.Rules = append(p.Rules, policy.Rule{Name: "filters", Action: "block", Category: []string{"category/" + adGuardFilters}})
 	}
 	w.adGuardNames(at, cfg)
-	w.adGuardServices(at, cfg, &p)
+	adGuardSettings(w, at, known, &p)
 	clients, err := adGuardClients(cfg.Clients)
 	if err != nil {
 		w.rep.add(Note{Kind: Lost, place: at, What: "clients", Why: "they cannot be read: " + err.Error()})
@@ -150,7 +143,7 @@ const (
 
 // adGuardAllows returns the path of an allow list in which each rule says what
 // is allowed: AdGuard Home takes its exceptions for that too.
-func (w *work) adGuardAllows(path string) (string, error) {
+func adGuardAllows(w *work, path string) (string, error) {
 	data, err := readWhole(path)
 	if err != nil || !strings.Contains("\n"+string(data), "\n@@") {
 		return path, nil // what cannot be read is said when it is compiled
@@ -163,7 +156,7 @@ func (w *work) adGuardAllows(path string) (string, error) {
 
 // adGuardExact says whether a list has no rules, only lines of a hosts file and
 // bare names, which AdGuard Home takes for the names alone.
-func (w *work) adGuardExact(path string) *bool {
+func adGuardExact(w *work, path string) *bool {
 	data, err := readWhole(path)
 	if err != nil {
 		return nil // which is said when it is compiled
@@ -188,102 +181,33 @@ func adGuardUserRule(rule string) string {
 	return rule
 }
 
-// safeSearch switches SafeSearch on; YouTube's is a service of its own, which
-// only older files do not name.
+// adGuardBlockedHosts are rules for names that AdGuard Home gives no answer for,
+// besides those that are never asked for here.
+func adGuardBlockedHosts(dns map[string]any) (rules []string) {
+	for _, s := range words(dns["blocked_hosts"]) {
+		if s != "version.bind" && s != "id.server" && s != "hostname.bind" && s != "" {
+			rules = append(rules, s)
+		}
+	}
+	return rules
+}
+
+// safeSearch switches SafeSearch on where one of the search engines has it;
+// YouTube's is a service of its own. Only newer files name services.
 func safeSearch(p *policy.Policy, services map[string]any) {
 	p.SafeSearch = true
+	for name, on := range services {
+		if name != "enabled" && name != "youtube" && on == false {
+			p.SafeSearch = false
+		}
+	}
+	for name, on := range services {
+		if name != "enabled" && name != "youtube" && on == true {
+			p.SafeSearch = true
+		}
+	}
 	if services["youtube"] != false {
 		p.YouTube = "strict"
-	}
-}
-
-// adGuardOption carries over an option of the name server.
-func (w *work) adGuardOption(at place, key string, v any) bool {
-	d, text := w.set.dns(), fmt.Sprint(v)
-	ours := ""
-	switch key {
-	case "bind_hosts":
-		port := cmp.Or(d.port, "53")
-		d.Server.Listen = nil
-		for _, host := range words(v) {
-			d.Server.Listen = append(d.Server.Listen, net.JoinHostPort(host, port))
-		}
-		ours = "dns: listen"
-	case "port":
-		d.port = text
-		for i, a := range d.Server.Listen {
-			if host, _, err := net.SplitHostPort(a); err == nil {
-				d.Server.Listen[i] = net.JoinHostPort(host, text)
-			}
-		}
-		ours = "dns: listen"
-	case "ratelimit":
-		if err := d.Server.Rate.UnmarshalText([]byte(text)); err != nil || text == "0" {
-			return false
-		}
-		ours = "dns: rate"
-	case "upstream_mode":
-		d.Forward.Order = map[string]forward.Order{"parallel": forward.Parallel, "fastest_addr": forward.Fastest, "load_balance": forward.Fastest}[text]
-		ours = "dns: forward: order"
-	case "trusted_proxies", "allowed_clients", "disallowed_clients":
-		for _, s := range words(v) {
-			n, err := netip.ParsePrefix(s)
-			if a, failed := netip.ParseAddr(s); failed == nil {
-				n, err = netip.PrefixFrom(a, a.BitLen()), nil
-			}
-			if err != nil {
-				continue
-			}
-			to := map[string]*setting.OneOrMore[netip.Prefix]{"trusted_proxies": &d.Server.Trusted, "allowed_clients": &d.Server.Allow, "disallowed_clients": &d.Server.Deny}[key]
-			*to = append(*to, n.Masked())
-		}
-		ours = map[string]string{"trusted_proxies": "dns: trusted", "allowed_clients": "dns: allow", "disallowed_clients": "dns: deny"}[key]
-	default:
-		return false
-	}
-	w.rep.add(Note{Kind: Carried, place: at, What: key + ": " + text, Ours: ours})
-	return true
-}
-
-func (w *work) adGuardServices(at place, cfg adGuard, p *policy.Policy) {
-	settings := map[string]any{}
-	for _, m := range []map[string]any{cfg.DNS, cfg.Filtering} {
-		for k, v := range m {
-			settings[k] = v
-		}
-	}
-	for _, key := range sortedKeys(settings) {
-		v := settings[key]
-		nested, _ := v.(map[string]any)
-		if adGuardCarried[key] || w.adGuardOption(at, key, v) {
-			continue
-		}
-		switch on := v == true || nested["enabled"] == true; {
-		case (key == "safe_search" || key == "safesearch_enabled") && on:
-			safeSearch(p, nested)
-			w.rep.add(Note{Kind: Carried, place: at, What: key, Ours: "safesearch: true, youtube: " + cmp.Or(p.YouTube, "off")})
-			for _, service := range sortedKeys(nested) {
-				if nested[service] == false && service != "youtube" {
-					w.rep.add(Note{Kind: Changed, place: at, What: key + ": " + service + ": false", Ours: "safesearch: true", Why: "all search engines filter or none"})
-				}
-			}
-		case key == "protection_enabled" && v == false || key == "filtering_enabled" && v == false:
-			w.rep.add(Note{Kind: Changed, place: at, What: key + ": false", Ours: "nothing", Why: "AdGuard Home lets everything pass; these settings filter"})
-		case v == nil || v == false || v == "" || v == 0:
-			w.rep.add(Note{Kind: Default, place: at, What: key})
-		default:
-			if s, ok := v.([]any); ok && len(s) == 0 || nested != nil && nested["enabled"] == false {
-				continue
-			}
-			reason := "part of a DNS server"
-			switch key {
-			case "blocked_services":
-				reason = "services are not known by name; write a list of their hosts"
-			case "parental_enabled", "safebrowsing_enabled":
-				reason = "it asks AdGuard's servers; name a list of the category"
-			}
-			w.rep.add(Note{Kind: Lost, place: at, What: key, Why: reason})
-		}
 	}
 }
 
@@ -325,16 +249,22 @@ func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
 // everyone, which is given.
 func (w *work) adGuardClients(file string, clients []adGuardClient, everyone policy.Policy) (policies []policy.Policy) {
 	at := place{file: file}
-	leases := w.adGuardLeases(filepath.Join(filepath.Dir(file), "data", "leases.json"))
-	users, taken := map[string][]string{}, map[string]string{}
+	leases := adGuardLeases(w, filepath.Join(filepath.Dir(file), "data", "leases.json"))
+	users, ids, taken := map[string][]string{}, map[string][]string{}, map[string]string{}
 	for _, c := range clients {
 		what := fmt.Sprintf("client %q", c.Name)
-		if c.Name == "" || users[c.Name] != nil {
+		if c.Name == "" || users[c.Name] != nil || ids[c.Name] != nil {
 			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "clients need a name each"})
 			continue
 		}
 		for _, id := range c.IDs {
 			network, why := clientNetwork(id, leases)
+			if network == "" && isClientID(id) && taken[id] == "" {
+				taken[id] = c.Name
+				ids[c.Name] = append(ids[c.Name], id)
+				w.rep.add(Note{Kind: Carried, place: at, What: what + ", id " + id, Ours: "identity: client-ids"})
+				continue
+			}
 			if network != "" && taken[network] != "" {
 				network, why = "", "it is an address of client "+taken[network]+" already"
 			}
@@ -348,10 +278,10 @@ func (w *work) adGuardClients(file string, clients []adGuardClient, everyone pol
 			taken[network] = c.Name
 			users[c.Name] = append(users[c.Name], network)
 		}
-		w.adGuardLost(at, what, c)
+		adGuardLost(w, at, what, c)
 		own := policy.Policy{Name: "client " + c.Name, Users: []string{c.Name}}
 		switch {
-		case users[c.Name] == nil:
+		case users[c.Name] == nil && ids[c.Name] == nil:
 			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "no address of it is known; name them under identity: addresses, and write a policy with users"})
 			continue
 		case c.Global:
@@ -360,33 +290,85 @@ func (w *work) adGuardClients(file string, clients []adGuardClient, everyone pol
 		case c.Filtering:
 			own.Rules = everyone.Rules
 		}
-		if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
-			safeSearch(&own, c.SafeSearch)
-		}
+		adGuardClientRules(w, at, what, c, &own, everyone)
 		policies = append(policies, own)
 		w.rep.add(Note{Kind: Carried, place: at, What: what, Ours: fmt.Sprintf("policy %q, identity: addresses", own.Name)})
 	}
 	if len(users) > 0 {
-		w.set.Identity = identity.Config{Addresses: users}
+		w.set.Identity.Addresses = users
+	}
+	if len(ids) > 0 {
+		w.set.Identity.ClientIDs = ids
 	}
 	return policies
 }
 
-// adGuardLost reports what of a client there is nothing of ours for.
-func (w *work) adGuardLost(at place, what string, c adGuardClient) {
-	services, _ := c.Services.([]any)
-	if m, ok := c.Services.(map[string]any); ok {
-		services, _ = m["ids"].([]any)
+// isClientID says whether s is one as encrypted DNS carries it: a label.
+func isClientID(s string) bool {
+	if _, err := net.ParseMAC(s); err == nil {
+		return false
 	}
+	return s != "" && len(s) <= 63 && !strings.HasPrefix(s, "-") && !strings.HasSuffix(s, "-") &&
+		strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// adGuardClientRules makes what a client has of its own: SafeSearch, services,
+// and lists for what AdGuard's servers are asked for.
+func adGuardClientRules(w *work, at place, what string, c adGuardClient, own *policy.Policy, everyone policy.Policy) {
+	if c.OlderSafeSearch || c.SafeSearch["enabled"] == true {
+		safeSearch(own, c.SafeSearch)
+	}
+	// The rules of everyone hold those for services and servers, which are
+	// settings of their own for a client.
+	own.Rules = slices.DeleteFunc(slices.Clone(own.Rules), func(r policy.Rule) bool {
+		return r.Name == "adult" && !c.Parental || r.Name == "malware" && !c.SafeBrowsing || r.Name == "services" && !c.GlobalServices
+	})
+	note := func(key string, n Note) {
+		n.place, n.What = at, what+": "+key
+		w.rep.add(n)
+	}
+	for _, x := range []struct {
+		on                    bool
+		key, source, category string
+	}{{c.Parental, "parental_enabled", "ut1-adult", "adult"}, {c.SafeBrowsing, "safebrowsing_enabled", "hagezi-tif", "malware"}} {
+		if !x.on {
+			continue
+		}
+		if !slices.ContainsFunc(own.Rules, func(r policy.Rule) bool { return r.Name == x.category }) {
+			w.known(x.source, x.category)
+			own.Rules = append(own.Rules, policy.Rule{Name: x.category, Action: "block", Category: []string{"category/" + x.category}})
+		}
+		note(x.key, differs("lists."+x.category, "a list that is fetched ("+x.source+") instead of a question to AdGuard's servers"))
+	}
+	ids := words(c.Services)
+	all := map[string]any{}
+	if m, ok := c.Services.(map[string]any); ok {
+		ids = words(m["ids"])
+		leaves(m["schedule"], "", all)
+	}
+	if c.GlobalServices {
+		if i := slices.IndexFunc(everyone.Rules, func(r policy.Rule) bool { return r.Name == "services" }); i >= 0 && !c.Filtering {
+			own.Rules = append(own.Rules, everyone.Rules[i])
+		}
+		return
+	}
+	if len(ids) > 0 {
+		categories, n := w.blockServices(at, ids)
+		if len(categories) > 0 {
+			own.Rules = append(own.Rules, serviceRule(categories, adGuardBlockedTimes(all, "")))
+		}
+		note("blocked_services: "+strings.Join(ids, " "), n)
+	}
+}
+
+// adGuardLost reports what of a client there is nothing of ours for.
+func adGuardLost(w *work, at place, what string, c adGuardClient) {
 	for _, x := range []struct {
 		is       bool
 		key, why string
 	}{
-		{len(services) > 0 && !c.GlobalServices, "blocked_services", "services are not known by name; write a list of their hosts, and a rule with it in the client's policy"},
 		{len(c.Upstreams) > 0, "upstreams", "upstreams are chosen by the name asked for, not by who asks"},
 		{len(c.Tags) > 0, "tags", "rules with $ctag are not for anybody here"},
-		{!c.Global && c.Parental, "parental_enabled", "it asks AdGuard's servers; name a list of the category"},
-		{!c.Global && c.SafeBrowsing, "safebrowsing_enabled", "it asks AdGuard's servers; name a list of the category"},
 		{c.IgnoreQueryLog, "ignore_querylog", "the record is of all clients"},
 		{c.IgnoreStatistics, "ignore_statistics", "the statistics are of all clients"},
 	} {
@@ -398,14 +380,15 @@ func (w *work) adGuardLost(at place, what string, c adGuardClient) {
 
 // adGuardLeases are the addresses that AdGuard Home's own DHCP server has given
 // out, by MAC.
-func (w *work) adGuardLeases(file string) map[string]string {
+func adGuardLeases(w *work, file string) map[string]string {
 	data, err := readWhole(file)
 	if err != nil {
 		return nil
 	}
 	type lease struct {
-		IP  string `yaml:"ip"`
-		MAC string `yaml:"mac"`
+		IP   string `yaml:"ip"`
+		MAC  string `yaml:"mac"`
+		Name string `yaml:"hostname"`
 	}
 	var known struct {
 		Leases []lease `yaml:"leases"`
@@ -414,10 +397,14 @@ func (w *work) adGuardLeases(file string) map[string]string {
 		w.rep.add(Note{Kind: Lost, place: place{file: file}, What: "leases", Why: "they cannot be read: " + err.Error()})
 		return nil
 	}
-	leases := map[string]string{}
+	leases, names := map[string]string{}, map[string]string{}
 	for _, l := range known.Leases {
 		leases[strings.ToLower(l.MAC)] = l.IP
+		if _, err := netip.ParseAddr(l.IP); err == nil && l.Name != "" && !strings.ContainsAny(l.Name, " \t\r\n#") {
+			names[l.IP] = l.Name
+		}
 	}
+	w.leaseNames(place{file: file}, names)
 	return leases
 }
 

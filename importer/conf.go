@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"shuultuur/policy"
 )
 
 // An option is a line name = 'value' of e2guardian's settings.
@@ -34,6 +36,8 @@ type guard struct {
 	typed   bool   // lists are given by type, as of version 5
 	indexes map[string]*index
 	blanket map[string][]string // "**" and "*ip" by name of the list
+	cut     bool                // the root is taken or made
+	upload  []policy.Rule       // that limit what clients send
 }
 
 var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)

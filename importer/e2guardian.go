@@ -118,6 +118,7 @@ func (w *work) e2guardian(dir string) error {
 			p.Name = fmt.Sprintf("%s %d", p.Name, names[p.Name])
 		}
 	}
+	c.finish()
 	return nil
 }
 
@@ -473,6 +474,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	if p.Name == "" {
 		p.Name = "filter" + strconv.Itoa(n)
 	}
+	p.Decrypt = c.cut && opts["sslmitm"].value == "on"
 	used := map[string]bool{}
 	add := func(r policy.Rule) {
 		name := r.Name
@@ -510,6 +512,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	notLocal := slices.Concat(localSemi, localGrey)
 	not := slices.Concat(notLocal, semi, grey)
 
+	byList("not looked into", "allow", c.named(lists, "nomitm"), nil)
 	c.times(lists, "bannedtimes", "banned times", nil, add)
 	localExceptions := c.named(lists, "localexception")
 	byList("local exceptions", "allow", localExceptions, localSemi)

@@ -117,14 +117,16 @@ func Run(ctx context.Context, program, path, to string) (*Report, error) {
 
 // work is one import under way.
 type work struct {
-	ctx    context.Context
-	to     string
-	set    settings
-	rep    *Report
-	lists  map[string]list.Config // by name, with the path as it is compiled
-	byPath map[string]string      // name of the list made of a file, "" of one that is empty
-	origin map[string]string      // file a copy was made of
-	read   int                    // settings files
+	ctx     context.Context
+	to      string
+	set     settings
+	rep     *Report
+	lists   map[string]list.Config // by name, with the path as it is compiled
+	byPath  map[string]string      // name of the list made of a file, "" of one that is empty
+	origin  map[string]string      // file a copy was made of
+	read    int                    // settings files
+	fetched bool                   // a list is not here yet, but will be fetched
+	decrypt bool                   // policies look into TLS
 }
 
 // finish puts what all programs have in common into the settings.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -65,10 +64,6 @@ func (w *work) piholeNames(dir string) {
 		if strings.HasPrefix(key, "PIHOLE_DNS_") {
 			w.dnsmasqOption(at, "server", value)
 		}
-		if key == "DNSSEC" && value == "true" {
-			w.set.dns().Forward.Validate = true
-			w.rep.add(Note{Kind: Carried, place: at, What: "DNSSEC", Ours: "dns: forward: validate"})
-		}
 	})
 }
 
@@ -84,41 +79,30 @@ func (w *work) lines(file string, take func(at place, s string)) {
 	})
 }
 
-// What is read of pihole.toml: arrays of strings, and whether DNSSEC is on, in
-// the part [dns].
-var (
-	tomlDNS    = regexp.MustCompile(`(?ms)^\s*\[dns\]\s*$(.*?)(^\s*\[[A-Za-z]|\z)`)
-	tomlArray  = regexp.MustCompile(`(?ms)^\s*(hosts|cnameRecords|upstreams|revServers)\s*=\s*\[(.*?)\]`)
-	tomlString = regexp.MustCompile(`"([^"\\\n]*)"`)
-	tomlDNSSEC = regexp.MustCompile(`(?m)^\s*dnssec\s*=\s*true`)
-)
-
-// piholeTOML reads the settings of Pi-hole 6.
+// piholeTOML reads the names and upstreams of Pi-hole 6.
 func (w *work) piholeTOML(file string) {
 	data, err := readWhole(file)
 	if err != nil {
 		return
 	}
-	at := place{file: file}
-	part := tomlDNS.FindSubmatch(data)
-	if part == nil {
-		return
+	values, err := readTOML(data)
+	if err != nil {
+		return // which is said where all settings are read
 	}
-	w.set.dns().Forward.Validate = tomlDNSSEC.Match(part[1])
-	for _, array := range tomlArray.FindAllSubmatch(part[1], -1) {
-		for _, m := range tomlString.FindAllSubmatch(array[2], -1) {
-			s := string(m[1])
-			switch string(array[1]) {
-			case "hosts":
+	for _, v := range values {
+		at := place{file: file, line: v.line}
+		for _, s := range v.list {
+			switch v.path {
+			case "dns.hosts":
 				w.hostsLine(at, s)
-			case "cnameRecords":
+			case "dns.cnameRecords":
 				names := strings.Split(s, ",") // name, target and maybe a TTL
 				if len(names) > 1 {
 					w.host(at, strings.TrimSpace(names[0]), strings.TrimSpace(names[1]))
 				}
-			case "upstreams":
+			case "dns.upstreams":
 				w.dnsmasqOption(at, "server", s)
-			case "revServers": // enabled, network, server and maybe a domain
+			case "dns.revServers": // enabled, network, server and maybe a domain
 				f := strings.Split(s, ",")
 				if len(f) < 3 || strings.TrimSpace(f[0]) != "true" {
 					continue
@@ -208,14 +192,52 @@ func (w *work) adGuardNames(at place, cfg adGuard) {
 		to, _ := m["answer"].(string)
 		switch {
 		case m["enabled"] == false:
-			w.rep.add(Note{Kind: Lost, place: at, What: "rewrite of " + name, Why: "it is switched off"})
+			w.rep.add(Note{Kind: Default, place: at, What: "rewrite of " + name, Why: "it is switched off"})
 		case to == name, to == "A", to == "AAAA":
 			w.rep.add(Note{Kind: Lost, place: at, What: fmt.Sprintf("rewrite of %s to %q", name, to), Why: "an exception from a wider rewrite; write a rule with allow, or the name's own addresses"})
 		default:
 			w.host(at, name, to)
 		}
 	}
-	for _, s := range words(cfg.DNS["upstream_dns"]) {
+	w.adGuardUpstreams(at, cfg.DNS["upstream_dns"])
+	for _, s := range words(cfg.DNS["bootstrap_dns"]) {
+		if a, err := netip.ParseAddr(s); err == nil {
+			d.Forward.Bootstrap = append(d.Forward.Bootstrap, a.String())
+			w.rep.add(Note{Kind: Carried, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap"})
+		} else {
+			w.rep.add(Note{Kind: Lost, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap", Why: "only addresses look up the names of upstreams"})
+		}
+	}
+	d.Forward.Validate = cfg.DNS["enable_dnssec"] == true
+	n := Note{Kind: Default, place: at, What: fmt.Sprint("enable_dnssec: ", cfg.DNS["enable_dnssec"])}
+	if d.Forward.Validate {
+		n.Kind, n.Ours = Carried, "dns: forward: validate"
+	}
+	w.rep.add(n)
+	mode, _ := cfg.DNS["blocking_mode"].(string)
+	if m, ok := cfg.Filtering["blocking_mode"].(string); ok {
+		mode = m
+	}
+	if answer, ok := map[string]filter.Answer{"nxdomain": filter.NXDomain, "refused": filter.Refused, "null_ip": filter.Zero, "default": filter.Zero}[mode]; ok {
+		d.Names.Block.Answer = answer
+		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer"})
+	}
+	if mode == "custom_ip" {
+		for _, key := range []string{"blocking_ipv4", "blocking_ipv6"} {
+			for _, in := range []map[string]any{cfg.DNS, cfg.Filtering} {
+				if a, err := netip.ParseAddr(plainText(in[key])); err == nil && !slices.Contains(d.Names.Block.Sinkhole, a) {
+					d.Names.Block.Answer, d.Names.Block.Sinkhole = filter.Sinkhole, append(d.Names.Block.Sinkhole, a)
+				}
+			}
+		}
+		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer: sinkhole"})
+	}
+}
+
+// adGuardUpstreams takes upstreams, of all names or of some.
+func (w *work) adGuardUpstreams(at place, all any) {
+	d := w.set.dns()
+	for _, s := range words(all) {
 		rest, ok := strings.CutPrefix(s, "[/")
 		if !ok {
 			if strings.HasPrefix(s, "#") || s == "" {
@@ -240,24 +262,7 @@ func (w *work) adGuardNames(at place, cfg adGuard) {
 			}
 		}
 	}
-	for _, s := range words(cfg.DNS["bootstrap_dns"]) {
-		if a, err := netip.ParseAddr(s); err == nil {
-			d.Forward.Bootstrap = append(d.Forward.Bootstrap, a.String())
-		}
-	}
-	d.Forward.Validate = cfg.DNS["enable_dnssec"] == true
-	mode, _ := cfg.DNS["blocking_mode"].(string)
-	if m, ok := cfg.Filtering["blocking_mode"].(string); ok {
-		mode = m
-	}
-	if answer, ok := map[string]filter.Answer{"nxdomain": filter.NXDomain, "refused": filter.Refused, "null_ip": filter.Zero, "default": filter.Zero}[mode]; ok {
-		d.Names.Block.Answer = answer
-		w.rep.add(Note{Kind: Carried, place: at, What: "blocking_mode: " + mode, Ours: "dns: block: answer"})
-	}
 }
-
-// adGuardCarried are keys that adGuardNames reads.
-var adGuardCarried = map[string]bool{"rewrites": true, "upstream_dns": true, "bootstrap_dns": true, "enable_dnssec": true, "blocking_mode": true}
 
 // words are the texts in a list of YAML.
 func words(v any) (all []string) {

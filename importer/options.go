@@ -26,8 +26,8 @@ var why = []struct{ words, why string }{
 	{"upload", "uploads are not limited by size; a rule with method: [POST, PUT] can refuse them"},
 	{"contentregexp", "pages are not rewritten"},
 	{"picsfile", "PICS labels are of the past"},
-	{"contentscan virus avsubject notifyav infection trickle downloadmanager filecache scansize deletedownloaded", "there is no virus scanner"},
-	{"ssl cert mitm cacertificate caprivate", "tunnels are judged by their host and not looked into"},
+	{"contentscan virus avsubject notifyav infection trickle downloadmanager filecache scansize deletedownloaded", "bodies are scanned while they are held; see checks.virus"},
+	{"ssl cert mitm cacertificate caprivate", "certificates are made by the gateway itself; see intercept"},
 	{"mail smtp notify violations threshold avadmin contentadmin contentsubject mailfrom", "no mail is sent; metrics and the record tell"},
 	{"log stat dstat", "the record is kept whole, and asked with shuultuur events"},
 	{"language template reporting denied banned delimiter showweighted phrasefound", "block pages are our own: pages"},
@@ -64,7 +64,7 @@ func (c *guard) rest(lists []ref, opts map[string]option, grey bool) {
 		switch {
 		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":
 		case slices.Contains([]string{"banned", "exception", "grey", "semiexception", "localbanned", "localexception", "localgrey", "localsemiexception", "exceptionfile",
-			"bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
+			"nomitm", "bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
 		case r.typ == "replace" && r.name != "searchterms":
 		case r.name == "bannedbypass" && number(opts, "bypass", 0) > 0:
 		case r.name == "searchterms":
@@ -94,11 +94,12 @@ func (c *guard) rest(lists []ref, opts map[string]option, grey bool) {
 	}
 	for _, name := range sortedKeys(opts) {
 		if o := opts[name]; !slices.Contains(carriedOptions, name) && !(name == "bypass" && number(opts, name, 0) > 0) {
-			reason := whyNot(name)
+			n := c.more(o, opts)
 			if name == "reportinglevel" && o.value == "-1" {
-				reason = "pages are blocked where e2guardian would only have noted it; put action: allow into the rules meanwhile"
+				n.Why = "pages are blocked where e2guardian would only have noted it; put action: allow into the rules meanwhile"
 			}
-			c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: reason})
+			n.place, n.What = o.place, o.what
+			c.rep.add(n)
 		}
 	}
 }
@@ -147,7 +148,9 @@ func (c *guard) global(opts map[string]option) {
 	}
 	for _, name := range sortedKeys(opts) {
 		if !done[name] {
-			c.rep.add(Note{Kind: Lost, place: opts[name].place, What: opts[name].what, Why: whyNot(name)})
+			n := c.more(opts[name], opts)
+			n.place, n.What = opts[name].place, opts[name].what
+			c.rep.add(n)
 		}
 	}
 }
@@ -159,7 +162,7 @@ func netipJoin(ip string, port int) string {
 // plainURL says whether s is a URL a redirect may lead to, with nothing to fill
 // in that is not ours.
 func plainURL(s string) bool {
-	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x").Replace(s)
+	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x", "{client}", "x", "{user}", "x").Replace(s)
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.ContainsAny(s, "{}")
 }

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -138,13 +139,18 @@ func (p *plain) answer(value string) Note {
 	return carried("dns: block: answer")
 }
 
+// addressName makes a name of the address of a list.
+func addressName(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname() + "-" + strings.TrimSuffix(filepath.Base(u.Path), filepath.Ext(u.Path))
+}
+
 // fetched adds a list that is fetched. Nothing of it is here yet.
 func (p *plain) fetched(address, category string) {
-	name := category
-	if u, err := url.Parse(address); err == nil {
-		name = u.Hostname() + "-" + strings.TrimSuffix(filepath.Base(u.Path), filepath.Ext(u.Path))
-	}
-	name = p.freeName(name)
+	name := p.freeName(cmp.Or(addressName(address), category))
 	p.lists[name] = list.Config{Category: category}
 	l := collection.List{Config: list.Config{Category: category}}
 	l.Fetch.URL = address
@@ -152,6 +158,20 @@ func (p *plain) fetched(address, category string) {
 		p.set.Lists = collection.Config{}
 	}
 	p.set.Lists[name] = l
+}
+
+// known adds a list of the catalogue, which is fetched.
+func (w *work) known(source, category string) {
+	if _, made := w.lists[category]; made {
+		return
+	}
+	w.lists[category] = list.Config{Category: category}
+	l := collection.List{Config: list.Config{Category: category}}
+	l.Fetch.Source = source
+	if w.set.Lists == nil {
+		w.set.Lists = collection.Config{}
+	}
+	w.set.Lists[category] = l
 }
 
 // done makes lists and the policy of what was collected.
@@ -354,16 +374,49 @@ func readNextDNS(w *work, file string) error {
 			case key == "parentalControl.youtubeRestrictedMode" && value == "true":
 				p.safe().YouTube = "strict"
 				return carried("youtube: strict")
-			case strings.HasPrefix(key, "privacy.blocklists") && strings.HasSuffix(key, "id"):
-				return lost("NextDNS keeps this list: \"shuultuur list catalogue\" names lists to write under lists with source")
-			case strings.HasPrefix(key, "parentalControl.services"), strings.HasPrefix(key, "parentalControl.categories"):
-				return lost("write a list of its hosts, or take a category from \"shuultuur list catalogue\"")
+			case strings.HasPrefix(key, "privacy.blocklists") && field == "id", strings.HasPrefix(key, "privacy.blocklists") && strings.HasSuffix(key, ".id"):
+				return p.catalogued(value, nextDNSLists)
+			case strings.HasPrefix(key, "parentalControl.services") && strings.HasSuffix(key, ".id"):
+				categories, n := p.blockServices(p.at, []string{value})
+				if len(categories) > 0 {
+					all := p.safe()
+					all.Rules = append(all.Rules, policy.Rule{Name: "service " + value, Action: "block", Category: categories})
+				}
+				return n
+			case strings.HasPrefix(key, "parentalControl.categories") && strings.HasSuffix(key, ".id"):
+				return p.catalogued(value, nextDNSLists)
+			case strings.HasSuffix(key, ".active") || strings.HasSuffix(key, ".recreation"):
+				return Note{Kind: Default}
+			case (key == "security.threatIntelligenceFeeds" || key == "security.cryptojacking") && value == "true":
+				return p.catalogued(strings.TrimPrefix(key, "security."), nextDNSLists)
 			case strings.HasPrefix(key, "security."):
 				return lost("it asks NextDNS's servers; name a list of the kind")
 			}
 			return Note{Kind: Lost}
 		}
 	})
+}
+
+// nextDNSLists are lists of the catalogue for those that NextDNS keeps.
+var nextDNSLists = map[string]string{
+	"nextdns-recommended": "hagezi-normal", "oisd": "oisd-big", "stevenblack": "stevenblack", "adguard-base-filter": "adguard-dns", "adguard-dns-filter": "adguard-dns",
+	"easylist": "easylist", "easyprivacy": "easyprivacy", "hagezi-multi-light": "hagezi-light", "hagezi-multi-normal": "hagezi-normal", "hagezi-multi-pro": "hagezi-pro", "peter-lowe": "peter-lowe",
+	"porn": "ut1-adult", "gambling": "ut1-gambling", "dating": "ut1-dating", "piracy": "ut1-warez", "social-networks": "ut1-social_networks", "gaming": "ut1-games", "video-streaming": "ut1-audio-video",
+	"threatIntelligenceFeeds": "hagezi-tif", "cryptojacking": "ut1-cryptojacking",
+}
+
+// catalogued blocks the list of the catalogue that is most like one of theirs.
+func (p *plain) catalogued(id string, known map[string]string) Note {
+	source := known[id]
+	if source == "" {
+		return lostOurs("lists", "this list is not public: \"shuultuur list catalogue\" names lists to write under lists with source")
+	}
+	p.known(source, source)
+	all := p.safe()
+	if !slices.ContainsFunc(all.Rules, func(r policy.Rule) bool { return r.Name == source }) {
+		all.Rules = append(all.Rules, policy.Rule{Name: source, Action: "block", Category: []string{"category/" + source}})
+	}
+	return differs("lists."+source, "a public list of the kind, which is fetched")
 }
 
 // safe is the policy of everyone, made when it is first needed.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 
 	"shuultuur/identity"
 	"shuultuur/list"
-
+	"shuultuur/list/collection"
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
@@ -92,23 +93,58 @@ func (w *work) pihole(path string) error {
 		}
 	}
 	for i, t := range piholeTypes {
-		w.piholeFile(filepath.Join(dir, t.file), g.lines[i])
+		piholeFile(w, filepath.Join(dir, t.file), g.lines[i])
 	}
 	for _, name := range sortedKeys(piholeOlder) {
-		w.piholeFile(filepath.Join(dir, name), g.lines[piholeOlder[name]])
+		piholeFile(w, filepath.Join(dir, name), g.lines[piholeOlder[name]])
 	}
-	w.piholeSources(dir)
+	piholeSources(w, dir)
 	w.set.dns()
 	w.piholeNames(dir)
+	queries := piholeSettings(w, dir)
+	if leases := filepath.Join(dir, "dhcp.leases"); isFile(leases) {
+		w.set.Identity.Names.Leases = append(w.set.Identity.Names.Leases, setting.Source(leases))
+		w.rep.add(Note{Kind: Carried, place: place{file: leases}, What: "dhcp.leases", Ours: "identity: names: leases"})
+	}
 	clients := w.piholeClients(place{file: db}, filepath.Join(dir, "dhcp.leases"), g)
-	var found []piholeCategory // those with anything in them
+	found, err := piholeLists(w, db, g, clients)
+	if err != nil {
+		return err
+	}
+	if own := (piholeCategory{everybodys, piholeDenied}); w.fetched && !slices.Contains(found, own) {
+		found = append(found, own)
+	}
+	if len(found)+w.rep.Count[Lost]+w.rep.Count[Carried] == 0 {
+		return fmt.Errorf("there is neither gravity.db nor a list of Pi-hole in %q", path)
+	}
+	for _, c := range clients {
+		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: asNetworks(c.networks), Rules: piholeRules(found, c.groups)})
+	}
+	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: piholeRules(found, g.set([]int64{0}))})
+	limitQueries(w, queries)
+	return nil
+}
+
+// piholeLists makes the lists that somebody has, and returns the categories of
+// those with anything in them.
+func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found []piholeCategory, err error) {
 	add := func(f gravityFile) error {
 		cfg := list.Config{Format: f.format, Path: setting.Source(f.path), Category: f.groups.name(f.base), Match: list.Boundary}
-		if cfg.Format == list.Domains {
+		if cfg.Format != list.Pihole {
 			cfg.Subdomains = new(bool)
 		}
 		name := f.groups.name(f.name)
-		name, err := w.addList(name, cfg, place{file: f.path, what: name})
+		at := place{file: f.path, what: name}
+		if f.url != "" {
+			name, at = addressName(f.url), place{file: db, what: "adlist: " + f.url}
+		}
+		name, err := w.addList(name, cfg, at)
+		if err == nil && name != "" && f.url != "" && !f.turned {
+			err = w.keepFetching(name, f.url)
+		} else if name != "" && f.turned && f.url != "" {
+			at.what = "adlist: " + f.url
+			w.rep.add(Note{Kind: Changed, place: at, What: at.what, Ours: "lists." + name, Why: "as it was when Pi-hole fetched it: its exceptions are what is allowed, which no list on the web says; import again to renew it"})
+		}
 		if c := (piholeCategory{f.groups, f.base}); name != "" && !slices.Contains(found, c) {
 			found = append(found, c)
 		}
@@ -124,29 +160,22 @@ func (w *work) pihole(path string) error {
 				return err
 			})
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := add(gravityFile{groups, t.name, t.category, t.format, path}); err != nil {
-				return err
+			if err := add(gravityFile{groups: groups, name: t.name, base: t.category, format: t.format, path: path}); err != nil {
+				return nil, err
 			}
 		}
 	}
 	for _, f := range g.files {
-		if !w.used(g, f.groups, clients, f.name) {
+		if !w.used(g, f.groups, clients, cmp.Or(f.url, f.name)) {
 			continue
 		}
 		if err := add(f); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if len(found)+w.rep.Count[Lost] == 0 {
-		return fmt.Errorf("there is neither gravity.db nor a list of Pi-hole in %q", path)
-	}
-	for _, c := range clients {
-		w.set.Policies = append(w.set.Policies, policy.Policy{Name: c.name, Networks: asNetworks(c.networks), Rules: piholeRules(found, c.groups)})
-	}
-	w.set.Policies = append(w.set.Policies, policy.Policy{Name: "everyone", Rules: piholeRules(found, g.set([]int64{0}))})
-	return nil
+	return found, nil
 }
 
 // piholeRules are what clients in some groups get.
@@ -231,7 +260,7 @@ func (w *work) piholeClients(at place, leases string, g *gravity) (all []piholeC
 	return all
 }
 
-func (w *work) piholeFile(path string, to map[groupSet][]string) {
+func piholeFile(w *work, path string, to map[groupSet][]string) {
 	data, err := readWhole(path)
 	if err != nil {
 		return
@@ -254,12 +283,16 @@ func (w *work) piholeFile(path string, to map[groupSet][]string) {
 	})
 }
 
-func (w *work) piholeSources(dir string) {
+func piholeSources(w *work, dir string) {
 	for _, name := range []string{"adlists.list", "adlist.txt", "adlists.txt"} {
 		w.lines(filepath.Join(dir, name), func(at place, s string) {
 			if s[0] != '#' {
-				w.rep.add(Note{Kind: Lost, place: at, What: s,
-					Why: "a list is a file: fetch it, and name it under lists with format: hosts or domains, subdomains: false, for the same answers"})
+				if !isURL(s) {
+					w.rep.add(Note{Kind: Lost, place: at, What: s, Ours: "lists", Why: "a list has an address or a file: name the file with path under lists"})
+					return
+				}
+				piholeFetched(w, s)
+				w.rep.add(Note{Kind: Carried, place: at, What: s, Ours: "lists: url", Why: "fetched when the gateway starts"})
 			}
 		})
 	}
@@ -273,10 +306,13 @@ type gravity struct {
 	clients []gravityClient
 }
 
-// A gravityFile holds names or rules of the lists that the same groups have.
+// A gravityFile holds names and rules, of the administrator or of one list.
 type gravityFile struct {
 	groups                   groupSet
 	name, base, format, path string
+
+	url    string // of a list
+	turned bool   // its exceptions are what is allowed, so that it cannot be fetched as it is
 }
 
 type gravityClient struct {
@@ -325,8 +361,8 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	at := place{file: path}
-	w.gravityGroups(db, at, g)
-	entries, lists := w.groupsOf(db, g, "domainlist"), w.groupsOf(db, g, "adlist")
+	gravityGroups(w, db, at, g)
+	entries, lists := groupsOf(w, db, g, "domainlist"), groupsOf(w, db, g, "adlist")
 	err = w.each(db, `SELECT id, type, domain, enabled FROM domainlist ORDER BY id`, func(rows *sql.Rows) error {
 		var id int64
 		var kind, enabled int
@@ -338,7 +374,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 		case strings.ContainsAny(domain, "\n\r\x00") || kind < 0 || kind > 3:
 			w.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("domainlist: %q", domain), Why: "left out"})
 		case enabled == 0:
-			w.rep.add(Note{Kind: Lost, place: at, What: "domainlist: " + domain, Why: "it is switched off"})
+			w.rep.add(Note{Kind: Default, place: at, What: "domainlist: " + domain, Why: "it is switched off"})
 		default:
 			s := entries(id)
 			g.lines[kind][s] = append(g.lines[kind][s], domain)
@@ -348,27 +384,24 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 	if err != nil {
 		return fmt.Errorf("reading domainlist of %q: %w", path, err)
 	}
-	ids := map[groupSet][]string{} // of lists that are switched on
+	var all []gravityList
+	sets := map[groupSet]bool{}
 	if err := w.each(db, `SELECT id, address, enabled FROM adlist ORDER BY id`, func(rows *sql.Rows) error {
-		var id int64
-		var address string
+		l := gravityList{}
 		var enabled int
-		if err := rows.Scan(&id, &address, &enabled); err != nil {
+		if err := rows.Scan(&l.id, &l.address, &enabled); err != nil {
 			return err
 		}
-		s := lists(id)
-		n := Note{Kind: Carried, place: at, What: "adlist: " + address, Ours: "lists." + s.name("gravity"), Why: "as it was when Pi-hole fetched it"}
-		if enabled == 0 {
-			n.Kind, n.Ours, n.Why = Lost, "", "it is switched off"
-		} else {
-			ids[s] = append(ids[s], strconv.FormatInt(id, 10))
+		if l.groups = lists(l.id); enabled == 0 {
+			w.rep.add(Note{Kind: Default, place: at, What: "adlist: " + l.address, Why: "it is switched off"})
+			return nil
 		}
-		w.rep.add(n)
+		all, sets[l.groups] = append(all, l), true
 		return nil
 	}); err != nil {
 		return fmt.Errorf("reading adlist of %q: %w", path, err)
 	}
-	for _, n := range []int{len(ids), len(g.lines[0]), len(g.lines[1]), len(g.lines[2]), len(g.lines[3])} {
+	for _, n := range []int{len(sets), len(g.lines[0]), len(g.lines[1]), len(g.lines[2]), len(g.lines[3])} {
 		if n > mostSets {
 			return fmt.Errorf("%q: lists and entries are in more than %d sets of groups", path, mostSets)
 		}
@@ -377,13 +410,13 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 		if err := db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = ?`, table.name).Scan(new(int)); err != nil {
 			continue // there are no allow lists before version 6
 		}
-		// A rule of an ad blocker stands for what is below its host too, so those
-		// are a list of their own.
-		for _, s := range sortedKeys(ids) {
-			for _, f := range []gravityFile{{s, table.name + "-rules", table.base, list.Adblock, ""}, {s, table.name, table.base, list.Domains, ""}} {
-				if f.path, err = w.own(s.name(f.name), w.gravityNames(db, table.name, f.format == list.Adblock, ids[s])); err != nil {
-					return err
-				}
+		for part := range slices.Chunk(all, 100) {
+			files, err := w.gravityLists(db, table.name, part)
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				f.base = table.base
 				g.files = append(g.files, f)
 			}
 		}
@@ -391,32 +424,84 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 	return nil
 }
 
-// gravityNames writes the names of some lists: those like a rule, or the others. In allow lists rules are exceptions; here they are what
-// is allowed.
-func (w *work) gravityNames(db *sql.DB, table string, rules bool, ids []string) func(io.Writer) error {
-	not := "NOT "
-	if rules {
-		not = ""
+// A gravityList is one that Pi-hole fetches.
+type gravityList struct {
+	id      int64
+	address string
+	groups  groupSet
+}
+
+// gravityLists writes what a table has of some lists, a file each. In allow
+// lists rules are exceptions; here they are what is allowed.
+func (w *work) gravityLists(db *sql.DB, table string, lists []gravityList) (files []gravityFile, err error) {
+	type out struct {
+		file *os.File
+		to   *bufio.Writer
+		gravityFile
 	}
-	return func(to io.Writer) error {
-		b := bufio.NewWriter(to)
-		err := w.each(db, `SELECT DISTINCT domain FROM `+table+` WHERE adlist_id IN (`+strings.Join(ids, ",")+`) AND `+not+`(domain LIKE '||%' OR domain LIKE '@@%')`, func(rows *sql.Rows) error {
-			var domain string
-			if err := rows.Scan(&domain); err != nil {
+	outs := map[int64]*out{}
+	defer func() {
+		for _, o := range outs {
+			err = errors.Join(err, o.to.Flush(), o.file.Close())
+		}
+	}()
+	ids, byID := []string{}, map[int64]gravityList{}
+	for _, l := range lists {
+		ids, byID[l.id] = append(ids, strconv.FormatInt(l.id, 10)), l
+	}
+	err = w.each(db, `SELECT adlist_id, domain FROM `+table+` WHERE adlist_id IN (`+strings.Join(ids, ",")+`)`, func(rows *sql.Rows) error {
+		var id int64
+		var domain string
+		if err := rows.Scan(&id, &domain); err != nil || strings.ContainsAny(domain, "\n\r\x00") {
+			return err
+		}
+		o := outs[id]
+		if o == nil {
+			l, name := byID[id], fmt.Sprintf("%s-%d", table, id)
+			path, err := w.own(name, func(io.Writer) error { return nil })
+			if err != nil {
 				return err
 			}
-			if !strings.ContainsAny(domain, "\n\r\x00") {
-				fmt.Fprintln(b, strings.TrimPrefix(domain, "@@"))
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			if err != nil {
+				return err
 			}
-			return nil
-		})
-		return errors.Join(err, b.Flush())
+			o = &out{f, bufio.NewWriter(f), gravityFile{groups: l.groups, name: name, format: list.Adblock, path: path}}
+			if isURL(l.address) {
+				o.url = l.address
+			}
+			outs[id] = o
+		}
+		rule, turned := strings.CutPrefix(domain, "@@")
+		o.turned = o.turned || turned
+		_, err := fmt.Fprintln(o.to, rule)
+		return err
+	})
+	for _, l := range lists {
+		if o := outs[l.id]; o != nil {
+			files = append(files, o.gravityFile)
+		}
 	}
+	return files, err
+}
+
+// piholeFetched adds a list of which nothing is here yet. Its names are for the
+// names alone.
+func piholeFetched(w *work, address string) {
+	name := w.freeName(addressName(address))
+	w.lists[name] = list.Config{Category: piholeDenied}
+	l := collection.List{Config: list.Config{Category: piholeDenied, Format: list.Adblock, Subdomains: new(bool)}}
+	l.Fetch.URL = address
+	if w.set.Lists == nil {
+		w.set.Lists = collection.Config{}
+	}
+	w.set.Lists[name] = l
+	w.fetched = true
 }
 
 // gravityGroups reads groups, and which clients are in them. There are none
 // before version 5.
-func (w *work) gravityGroups(db *sql.DB, at place, g *gravity) {
+func gravityGroups(w *work, db *sql.DB, at place, g *gravity) {
 	groups := map[int64]string{}
 	if err := w.each(db, `SELECT id, enabled, name FROM "group"`, func(rows *sql.Rows) error {
 		var id int64
@@ -428,14 +513,14 @@ func (w *work) gravityGroups(db *sql.DB, at place, g *gravity) {
 		case enabled != 0:
 			groups[id] = name
 		default:
-			w.rep.add(Note{Kind: Lost, place: at, What: "group " + name, Why: "it is switched off"})
+			w.rep.add(Note{Kind: Default, place: at, What: "group " + name, Why: "it is switched off"})
 		}
 		return err
 	}); err != nil {
 		return
 	}
 	g.groups = groups
-	in := w.groupsOf(db, g, "client")
+	in := groupsOf(w, db, g, "client")
 	if err := w.each(db, `SELECT id, ip FROM client ORDER BY id`, func(rows *sql.Rows) error {
 		var id int64
 		var c gravityClient
@@ -450,7 +535,7 @@ func (w *work) gravityGroups(db *sql.DB, at place, g *gravity) {
 }
 
 // groupsOf returns what says in which groups a row of a table is.
-func (w *work) groupsOf(db *sql.DB, g *gravity, table string) func(id int64) groupSet {
+func groupsOf(w *work, db *sql.DB, g *gravity, table string) func(id int64) groupSet {
 	in := map[int64][]int64{}
 	err := w.each(db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
 		var id, group int64

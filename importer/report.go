@@ -92,6 +92,21 @@ func (r *Report) add(n Note) {
 	}
 }
 
+// Missed counts the options that are lost: those for which there is something
+// of ours, and others.
+func (r *Report) Missed() (ours, none int) {
+	for _, n := range r.Notes {
+		switch {
+		case n.Kind != Lost:
+		case n.Ours != "":
+			ours++
+		default:
+			none++
+		}
+	}
+	return ours, none
+}
+
 // A Section is the notes of one kind.
 type Section struct {
 	Kind  Kind

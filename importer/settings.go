@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/event"
 	"shuultuur/identity"
@@ -23,7 +24,11 @@ import (
 // settings are the part of our settings that an import may write.
 type settings struct {
 	Listen struct {
-		Proxy setting.OneOrMore[setting.Address] `yaml:"proxy"`
+		Proxy       setting.OneOrMore[setting.Address] `yaml:"proxy"`
+		Transparent setting.OneOrMore[setting.Address] `yaml:"transparent"`
+		TPROXY      setting.OneOrMore[setting.Address] `yaml:"tproxy"`
+		ICAP        setting.OneOrMore[setting.Address] `yaml:"icap"`
+		Admin       setting.OneOrMore[setting.Address] `yaml:"admin"`
 	} `yaml:"listen"`
 	Data     setting.Folder    `yaml:"data"`
 	Lists    collection.Config `yaml:"lists"`
@@ -31,17 +36,30 @@ type settings struct {
 	Policies policy.Config     `yaml:"policies"`
 	Identity identity.Config   `yaml:"identity"`
 	Proxy    proxy.Config      `yaml:"proxy"`
+	Cache    *cache.Config     `yaml:"cache"`
+	Pages    pages             `yaml:"pages"`
+	Cut      *intercepted      `yaml:"intercept"`
 	Events   event.Config      `yaml:"events"`
 	DNS      *nameServer       `yaml:"dns"`
 }
 
 // nameServer is what programs that answer names have settings for.
 type nameServer struct {
-	Server  nameserver.Config `yaml:",inline"`
-	Names   resolver.Config   `yaml:",inline"`
-	Forward forward.Config    `yaml:"forward"`
+	Server  nameserver.Config    `yaml:",inline"`
+	Names   resolver.Config      `yaml:",inline"`
+	Forward forward.Config       `yaml:"forward"`
+	Cache   resolver.CacheConfig `yaml:"cache"`
+}
 
-	port string // to listen on, where it is said apart from the addresses
+// pages are our settings of that name.
+type pages struct {
+	Contact string `yaml:"contact"`
+}
+
+// intercepted are our settings called intercept.
+type intercepted struct {
+	Root  setting.File   `yaml:"root"`
+	Trust []setting.File `yaml:"trust"`
 }
 
 // dns is the name server of the settings, made when it is first needed.

@@ -2,13 +2,17 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
+	"shuultuur/cache"
+	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/policy"
 	"shuultuur/setting"
@@ -28,6 +32,16 @@ type squidConf struct {
 	dir    string
 	acls   map[string]*squidACL
 	access []squidAccess
+
+	replies, spliced []squidAccess     // http_reply_access, and what ssl_bump leaves closed
+	denyInfo         map[string]string // where what an acl refuses is sent
+	bumped           bool
+	cert, key        string // of the root
+	trusted          []setting.File
+	realm            string
+	cache            *cache.Config
+	upload           setting.Size
+	noParent         []string
 }
 
 type squidAccess struct {
@@ -47,7 +61,7 @@ func readSquid(w *work, file string) error {
 	if err != nil {
 		return err
 	}
-	c := &squidConf{work: w, dir: filepath.Dir(file), acls: map[string]*squidACL{}}
+	c := &squidConf{work: w, dir: filepath.Dir(file), acls: map[string]*squidACL{}, denyInfo: map[string]string{}}
 	if err := eachLine(bytes.NewReader(data), func(n int, s []byte) error {
 		text, _, _ := strings.Cut(string(s), " #")
 		if f := strings.Fields(text); len(f) > 0 && f[0][0] != '#' {
@@ -57,24 +71,45 @@ func readSquid(w *work, file string) error {
 	}); err != nil {
 		return err
 	}
-	return c.policies()
+	if err := c.policies(); err != nil {
+		return err
+	}
+	c.whole()
+	return nil
+}
+
+// whole takes what the file says in several places.
+func (c *squidConf) whole() {
+	if c.bumped {
+		n := c.intercept(place{file: c.dir}, c.cert, c.key)
+		n.place, n.What = place{file: c.dir}, "ssl_bump: the root "+c.cert
+		c.rep.add(n)
+	}
+	if c.set.Cut != nil {
+		c.set.Cut.Trust = c.trusted
+	}
+	if c.set.Identity.Basic != nil {
+		c.set.Identity.Basic.Realm = c.realm
+	}
+	c.set.Cache = c.cache
+	if c.set.Proxy.Upstream.Parent != "" {
+		c.set.Proxy.Upstream.NoParent = c.noParent
+	}
+	if c.upload > 0 {
+		for i := range c.set.Policies {
+			p := &c.set.Policies[i]
+			p.Rules = append([]policy.Rule{{Name: "large requests", Action: "block", Larger: c.upload}}, p.Rules...)
+		}
+	}
+	c.everywhere()
 }
 
 // squidLost says what to do about options of which nothing is ours.
 var squidLost = []struct{ prefix, why string }{
-	{"ssl_bump", "make a root with \"shuultuur ca init\", name it under intercept: root, and write decrypt: true into the policies that are looked into"},
-	{"sslcrtd", "certificates are made by the gateway itself"},
-	{"sslproxy", "certificates of origins are checked with the system's roots; see intercept: trust"},
-	{"auth_param", "write identity: basic, or Kerberos or LDAP as its page says; \"shuultuur passwd\" makes password files"},
 	{"external_acl", "users and groups are told by identity"},
-	{"icap", "a scanner is named under checks; see the page of that check"},
-	{"adaptation", "a scanner is named under checks; see the page of that check"},
 	{"url_rewrite", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
 	{"redirect_program", "import the rewriter's own settings, such as \"shuultuur import squidguard\""},
-	{"cache", "what is stored is a setting of its own: cache"},
-	{"refresh_pattern", "what is stored is a setting of its own: cache"},
 	{"delay_", "write limits into the policies"},
-	{"access_log", "events: squid writes a log of this form"},
 	{"logformat", "events: squid writes Squid's native form"},
 }
 
@@ -106,17 +141,10 @@ func (c *squidConf) option(at place, f []string) {
 		if len(f) > 1 {
 			c.access = append(c.access, squidAccess{f[1] == "allow", f[2:], at})
 		}
-	case "http_port":
-		addr := f[1]
-		if !strings.Contains(addr, ":") {
-			addr = "[::]:" + addr
+	case "http_port", "https_port":
+		if len(f) > 1 {
+			say(c.port(f[0], f[1], f[2:]))
 		}
-		if slices.ContainsFunc(f[2:], func(s string) bool { return s == "intercept" || s == "transparent" || s == "tproxy" }) {
-			say(lost("write listen: transparent with this address; docs/transparent.md has the firewall's rules"))
-			return
-		}
-		c.set.Listen.Proxy = append(c.set.Listen.Proxy, setting.Address(addr))
-		say(carried("listen.proxy"))
 	case "cache_peer":
 		if len(f) > 3 && f[2] == "parent" && c.set.Proxy.Upstream.Parent == "" {
 			c.set.Proxy.Upstream.Parent = "http://" + net.JoinHostPort(f[1], f[3])
@@ -125,6 +153,10 @@ func (c *squidConf) option(at place, f []string) {
 		}
 		say(lost("one parent is asked; see proxy.parent"))
 	default:
+		if n, ok := c.more(at, f); ok {
+			say(n)
+			return
+		}
 		for _, l := range squidLost {
 			if strings.HasPrefix(f[0], l.prefix) {
 				say(lost(l.why))
@@ -133,6 +165,49 @@ func (c *squidConf) option(at place, f []string) {
 		}
 		say(lost("limits and timeouts are those of proxy, and sized to the machine"))
 	}
+}
+
+// port takes a port and its options.
+func (c *squidConf) port(kind, addr string, options []string) Note {
+	if !strings.Contains(addr, ":") {
+		addr = "[::]:" + addr
+	}
+	a := setting.Address(addr)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(options, func(s string) bool { return slices.Contains(words, s) })
+	}
+	for _, o := range options {
+		for _, x := range []struct {
+			prefixes []string
+			to       *string
+		}{{[]string{"cert=", "tls-cert="}, &c.cert}, {[]string{"key=", "tls-key="}, &c.key}} {
+			for _, prefix := range x.prefixes {
+				if file, ok := strings.CutPrefix(o, prefix); ok && *x.to == "" {
+					if !isFile(file) && isFile(filepath.Join(c.dir, filepath.Base(file))) {
+						file = filepath.Join(c.dir, filepath.Base(file))
+					}
+					*x.to = file
+				}
+			}
+		}
+	}
+	switch {
+	case has("tproxy"):
+		c.set.Listen.TPROXY = append(c.set.Listen.TPROXY, a)
+		return differs("listen.tproxy", "docs/transparent.md has the firewall's rules")
+	case has("intercept", "transparent"):
+		if slices.Contains(c.set.Listen.Transparent, a) {
+			return carried("listen.transparent")
+		}
+		c.set.Listen.Transparent = append(c.set.Listen.Transparent, a)
+		return differs("listen.transparent", "one address for HTTP and HTTPS; docs/transparent.md has the firewall's rules")
+	case kind == "https_port":
+		return lostOurs("listen.tls", "write listen: tls with the certificate: the proxy's port then speaks TLS too")
+	case has("accel"):
+		return lost("it does not stand in front of servers")
+	}
+	c.set.Listen.Proxy = append(c.set.Listen.Proxy, a)
+	return carried("listen.proxy")
 }
 
 // values are what a word of an acl stands for: a file in quotes has one a line.
@@ -164,7 +239,7 @@ func (c *squidConf) policies() error {
 	var clients []string
 	for _, l := range c.access {
 		for _, n := range l.names {
-			if a := c.acls[n]; a != nil && a.kind == "src" && n != "all" && !slices.Contains(clients, n) {
+			if a := c.acls[n]; a != nil && (a.kind == "src" || a.kind == "proxy_auth" && !a.anybody()) && n != "all" && !slices.Contains(clients, n) {
 				clients = append(clients, n)
 			}
 		}
@@ -173,11 +248,16 @@ func (c *squidConf) policies() error {
 		p := policy.Policy{Name: who}
 		if who == "" {
 			p.Name = "everyone else"
-		} else if p.Networks = asNetworks(c.acls[who].values); len(p.Networks) == 0 {
+		} else if c.acls[who].kind == "proxy_auth" {
+			p.Users = c.acls[who].values
+		} else if p.Networks = squidNetworks(c.acls[who].values); len(p.Networks) == 0 {
 			c.rep.add(Note{Kind: Lost, place: c.acls[who].at, What: c.acls[who].at.what, Why: "no addresses or networks: write a policy with users"})
 			continue
 		}
 		last := false
+		if err := c.first(&p, who); err != nil {
+			return err
+		}
 		for _, l := range c.access {
 			rule, fits, err := c.rule(l, who)
 			if err != nil {
@@ -185,6 +265,7 @@ func (c *squidConf) policies() error {
 			}
 			if last = l.allow; fits {
 				rule.Name = fmt.Sprintf("line %d", l.at.line)
+				c.refusal(&rule, l)
 				p.Rules = append(p.Rules, rule)
 			}
 		}
@@ -196,9 +277,45 @@ func (c *squidConf) policies() error {
 	return nil
 }
 
+// first puts into a policy what is decided before http_access: connections that
+// stay closed, and answers by their type.
+func (c *squidConf) first(p *policy.Policy, who string) error {
+	for i, l := range slices.Concat(c.spliced, c.replies) {
+		if everyone := len(l.names) == 1 && l.names[0] == "all"; everyone || i >= len(c.spliced) && l.allow {
+			continue // answers pass unless a line says that they do not
+		}
+		l.at.what = cmp.Or(l.at.what, "ssl_bump "+strings.Join(l.names, " "))
+		rule, fits, err := c.rule(l, who)
+		if err != nil {
+			return err
+		}
+		if fits {
+			rule.Name = fmt.Sprintf("line %d", l.at.line)
+			if l.at.line == 0 {
+				rule.Name = fmt.Sprintf("ssl_bump %d", i+1)
+			}
+			p.Rules = append(p.Rules, rule)
+		}
+	}
+	return nil
+}
+
+// refusal sends clients where deny_info says for the last acl of a line.
+func (c *squidConf) refusal(r *policy.Rule, l squidAccess) {
+	if l.allow || len(l.names) == 0 {
+		return
+	}
+	if to, ok := c.denyTo(c.denyInfo[strings.TrimPrefix(l.names[len(l.names)-1], "!")]); ok {
+		r.Action, r.To = "redirect", to
+	}
+}
+
+// anybody says whether an acl is about whoever has logged in.
+func (a *squidACL) anybody() bool { return len(a.values) == 1 && a.values[0] == "REQUIRED" }
+
 // everything says whether a rule has no conditions.
 func everything(r policy.Rule) bool {
-	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type) == 0
+	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Schedule)+len(r.Header) == 0
 }
 
 // rule makes one of a line for the clients of an acl, "" for those of none;
@@ -226,6 +343,8 @@ func (c *squidConf) rule(l squidAccess, who string) (r policy.Rule, fits bool, e
 		case name == "Safe_ports" || name == "SSL_ports":
 			if a != nil && name == "SSL_ports" {
 				c.set.Proxy.ConnectPorts = a.values
+			} else if a != nil {
+				c.set.Proxy.SafePorts = a.values
 			}
 			note.Ours = "proxy.connect-ports, proxy.safe-ports"
 			return r, false, nil
@@ -239,6 +358,17 @@ func (c *squidConf) rule(l squidAccess, who string) (r policy.Rule, fits bool, e
 		case a == nil:
 			note = Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("there is no acl %q", name)}
 			return r, false, nil
+		case a.kind == "proxy_auth" && a.anybody():
+			if not {
+				note.Ours = "identity.basic, which asks everybody"
+				return r, false, nil
+			}
+			continue
+		case a.kind == "proxy_auth":
+			if not == (who == name) {
+				return r, false, nil
+			}
+			continue
 		case a.kind == "src":
 			if not == c.within(who, a) {
 				return r, false, nil
@@ -258,8 +388,8 @@ func (c *squidConf) within(who string, of *squidACL) bool {
 	if who == "" {
 		return false
 	}
-	all := asNetworks(of.values)
-	for _, n := range asNetworks(c.acls[who].values) {
+	all := squidNetworks(of.values)
+	for _, n := range squidNetworks(c.acls[who].values) {
 		if !slices.ContainsFunc(all, func(o policy.Network) bool { return o.Bits() <= n.Bits() && o.Contains(n.Addr()) }) {
 			return false
 		}
@@ -270,7 +400,7 @@ func (c *squidConf) within(who string, of *squidACL) bool {
 // condition puts an acl into a rule, or says why it cannot.
 func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
 	switch a.kind {
-	case "dstdomain":
+	case "dstdomain", "ssl::server_name", "dst":
 		if a.class == "" {
 			*err = c.domains(name, a)
 		}
@@ -290,7 +420,13 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 			return "write a rule with the opposite action and url before it"
 		}
 		for _, v := range a.values {
-			r.URL = append(r.URL, strings.TrimPrefix(strings.TrimPrefix(v, "^http://"), "^https?://"))
+			if v = squidPattern(a.kind, v); len(v) > maxPattern {
+				return "an expression in a rule has at most 4096 bytes"
+			}
+			if _, err := regexp.Compile("(?i:" + v + ")"); err != nil {
+				return "an expression that does not compile: " + err.Error()
+			}
+			r.URL = append(r.URL, v)
 		}
 	case "method":
 		if not || r.Method != nil {
@@ -300,10 +436,32 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 	case "browser":
 		r.Agent = a.values
 	case "rep_mime_type", "req_mime_type":
-		r.Type = a.values
+		if not {
+			return "write a rule with type"
+		}
+		for _, v := range a.values {
+			m := strings.NewReplacer("^", "", "$", "", "\\", "", ".*", "*").Replace(v)
+			if strings.HasSuffix(m, "/") || !strings.Contains(m, "/") {
+				m = strings.TrimSuffix(m, "/") + "/*"
+			}
+			m, err := filter.MediaType(m)
+			if err != nil {
+				return err.Error()
+			}
+			r.Type = append(r.Type, m)
+		}
 	case "time":
-		return "write a schedule into the rule: its words differ"
-	case "proxy_auth", "ident", "ext_user":
+		when, ok := squidSchedule(a.values)
+		if !ok || not || r.Schedule != nil {
+			return "write a schedule into the rule"
+		}
+		r.Schedule = when
+	case "req_header":
+		if not || len(a.values) < 2 {
+			return "write a rule with header"
+		}
+		r.Header = map[string]string{a.values[0]: strings.Join(a.values[1:], "|")}
+	case "ident", "ext_user":
 		return "write a policy with users, and identity"
 	default:
 		return "an acl of type " + a.kind + " has no condition of ours"
@@ -311,9 +469,39 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 	return ""
 }
 
+// squidPattern is an expression of Squid for the host and the path, as ours are.
+func squidPattern(kind, v string) string {
+	switch {
+	case kind == "dstdom_regex":
+		rest, begins := strings.CutPrefix(v, "^")
+		if !begins {
+			rest = "[^/]*" + rest
+		}
+		if r, ends := strings.CutSuffix(rest, "$"); ends {
+			rest = r + "(?:/|$)"
+		}
+		return "^" + rest
+	case kind == "urlpath_regex":
+		if rest, begins := strings.CutPrefix(v, "^"); begins {
+			return "^[^/]*" + rest
+		}
+		return "/.*" + v
+	}
+	for _, scheme := range []string{"^http://", "^https://", "^https?://", "^http[s]?://", "^http(s)?://"} {
+		if rest, ok := strings.CutPrefix(v, scheme); ok {
+			return "^" + rest
+		}
+	}
+	return v
+}
+
 // domains makes lists of an acl: a name with a dot before it stands for what is
 // below it too.
 func (c *squidConf) domains(name string, a *squidACL) error {
+	format := list.Domains
+	if a.kind == "dst" {
+		format = list.Networks
+	}
 	var below, alone []string
 	for _, v := range a.values {
 		if d, ok := strings.CutPrefix(v, "."); ok {
@@ -337,7 +525,7 @@ func (c *squidConf) domains(name string, a *squidACL) error {
 		if err != nil {
 			return err
 		}
-		made, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: list.Domains, Match: list.Boundary, Subdomains: x.below}, a.at)
+		made, err := c.addList(name+x.suffix, list.Config{Path: setting.Source(path), Category: name, Format: format, Match: list.Boundary, Subdomains: x.below}, a.at)
 		if err != nil {
 			return err
 		}

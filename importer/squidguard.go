@@ -576,7 +576,7 @@ func redirectTo(s string) (string, bool) {
 	if strings.ContainsAny(s, "{} ") {
 		return "", false
 	}
-	s = strings.NewReplacer("%u", "{url}", "%t", "{category}", "%s", "{policy}", "%a", "", "%n", "", "%i", "", "%p", "", "%q", "", "%%", "%25").Replace(s)
+	s = strings.NewReplacer("%u", "{url}", "%t", "{category}", "%s", "{policy}", "%a", "{client}", "%n", "{client}", "%i", "{user}", "%p", "", "%q", "", "%%", "%25").Replace(s)
 	authority := s
 	if _, rest, ok := strings.Cut(s, "://"); ok {
 		authority, _, _ = strings.Cut(rest, "/")
@@ -594,7 +594,7 @@ func (w *work) addresses() []string {
 			return err
 		})
 		if err == nil {
-			w.byPath[name], err = w.addList(name, list.Config{Format: list.Networks, Path: setting.Source(path), Match: list.Boundary}, place{file: path})
+			w.byPath[name], err = w.addList(name, list.Config{Format: list.Networks, Path: setting.Source(path), Match: list.Boundary}, place{file: path, what: "hosts that are addresses"})
 		}
 		if err = errors.Join(err, w.ctx.Err()); err != nil {
 			w.rep.add(Note{Kind: Lost, place: place{file: path}, What: "hosts that are addresses", Why: err.Error()})

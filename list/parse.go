@@ -445,8 +445,30 @@ func (p *parser) adblockLine(s []byte) {
 		p.hostsRule(s[:i], s)
 		return
 	}
+	if !p.exact {
+		p.rule.Parse(s)
+		p.adblockRule(s)
+		return
+	}
+	// Where names are for the host alone, a rule still says what it covers.
+	if isBareName(s) {
+		p.name(s, 0)
+		return
+	}
+	p.exact = false
 	p.rule.Parse(s)
 	p.adblockRule(s)
+	p.exact = true
+}
+
+// isBareName says whether s is a name and no rule.
+func isBareName(s []byte) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' && c < 0x80 {
+			return false
+		}
+	}
+	return bytes.IndexByte(s, '.') > 0
 }
 
 // piholeLine: a regular expression of Pi-hole.

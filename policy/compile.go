@@ -561,7 +561,7 @@ type target struct {
 	host string // of the target, when it does not depend on the transaction
 }
 
-var places = []string{"url", "host", "category", "policy", "id"}
+var places = []string{"url", "host", "category", "policy", "client", "user", "id"}
 
 func compileTarget(to string, action filter.Action) (target, error) {
 	switch {
@@ -590,11 +590,17 @@ func compileTarget(to string, action filter.Action) (target, error) {
 }
 
 func (to *target) url(t *filter.Transaction) string {
+	client := ""
+	if t.Client.Addr.IsValid() {
+		client = t.Client.Addr.String()
+	}
 	return strings.NewReplacer(
 		"{url}", url.QueryEscape(t.URL),
 		"{host}", url.QueryEscape(t.Host),
 		"{category}", url.QueryEscape(t.Verdict.Reason.Finding.Category),
 		"{policy}", url.QueryEscape(t.Verdict.Reason.Policy),
+		"{client}", url.QueryEscape(client),
+		"{user}", url.QueryEscape(t.Client.User),
 		"{id}", url.QueryEscape(t.ID),
 	).Replace(to.text)
 }

@@ -142,9 +142,9 @@ type Rule struct {
 	// conversation, replace puts a notice in its place.
 	Conversation string `yaml:"conversation"`
 
-	// To is where a redirect goes. {url}, {host}, {category}, {policy} and
-	// {id} stand for those of the transaction, escaped for a query. A redirect
-	// never fits on the host it leads to.
+	// To is where a redirect goes. {url}, {host}, {category}, {policy}, {client},
+	// {user} and {id} stand for those of the transaction, escaped for a query. A
+	// redirect never fits on the host it leads to.
 	To      string   `yaml:"to"`
 	WarnFor Duration `yaml:"warn-for"` // for this rule, instead of the policy's
 	// Answer is how a name server refuses a name by this rule, instead of as

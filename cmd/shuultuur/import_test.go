@@ -518,7 +518,7 @@ func TestImportPiholeKeepsGroups(t *testing.T) {
 		}
 	}
 	wantLines(t, report, "group Off: it is switched off", `client "laptop" of group Kids: clients are told by address`, `client "aa:bb:cc:00:00:09" of group Kids: clients are told by address, and no lease`,
-		`client "AA:BB:CC:00:00:01" → policy "groups Default, Kids"`, "gravity of group Nobody: no client is in a group")
+		`client "AA:BB:CC:00:00:01" → policy "groups Default, Kids"`, "https://lists.example/nobody of group Nobody: no client is in a group")
 }
 
 func TestImportPiholesTextFiles(t *testing.T) {
@@ -572,7 +572,7 @@ server=/lan/192.168.1.1
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"192.168.1.0/24": {"192.168.1.1"}, "lan": {"192.168.1.1"}, "192.168.7.0/24": {"192.168.7.1"}, "seven.example": {"192.168.7.1"}}, d.Forward.Routes); diff != "" {
 		t.Error(diff)
 	}
-	wantLines(t, report, "https://lists.example/hosts: a list is a file", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it leads to 10.0.0.1 already", `"bad.example" is in line 1 already`)
+	wantLines(t, report, "https://lists.example/hosts → lists: url", "www.local leads to nas.local", "nas.local leads to elsewhere.example: it leads to 10.0.0.1 already", `"bad.example" is in line 1 already`)
 }
 
 // importedNames are the name server's settings of an import.
@@ -685,9 +685,9 @@ fine.ads.example
 			t.Errorf("%s: SafeSearch %v, want %v", client, got, wants)
 		}
 	}
-	wantLines(t, report, `client "Anna", id aa:bb:cc:00:00:01 → 10.1.0.6: clients are told by address`, `client "Anna", id my-phone: clients are told by address, not by a name`, `id 10.1.0.5: it is an address of client Anna already`,
+	wantLines(t, report, `client "Anna", id aa:bb:cc:00:00:01 → 10.1.0.6: clients are told by address`, `client "Anna", id my-phone → identity: client-ids`, `id 10.1.0.5: it is an address of client Anna already`,
 		`client "Anna": tags`, `client "Anna": upstreams`, `client "Kids", id AA-BB-CC-00-00-02: clients are told by address, and no lease`, `client "Kids": blocked_services`, `client "Kids": ignore_querylog`,
-		`client "Printer" → identity: addresses`, `client "Phone": no address of it is known`)
+		`client "Printer" → identity: addresses`, `client "Phone", id some-client-id → identity: client-ids`)
 	d := importedNames(t, settings)
 	if diff := cmp.Diff(map[string]setting.OneOrMore[string]{"nas.lan": {"10.0.0.1", "10.0.0.2"}, "*.dev.lan": {"nas.lan"}}, d.Names.Hosts); diff != "" {
 		t.Error(diff)

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"database/sql"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/gateway"
+	"shuultuur/importer"
+	"shuultuur/intercept"
+)
+
+// imported are the configurations that the table in docs/import.md counts.
+var imported = []struct{ program, path string }{
+	{"e2guardian", "e2guardian"}, {"squid", "squid"}, {"squidguard", "squidguard"}, {"pihole", "pihole"}, {"adguardhome", "adguardhome"},
+	{"blocky", "blocky.yml"}, {"unbound", "unbound.conf"}, {"dnsmasq", "dnsmasq.conf"}, {"privoxy", "user.action"},
+	{"technitium", "technitium.json"}, {"nextdns", "nextdns.json"}, {"opnsense", "opnsense.xml"},
+}
+
+// configuration copies one of another program, with what is not kept in the
+// repository: keys, and Pi-hole's database.
+func configuration(t *testing.T, path string) string {
+	t.Helper()
+	from := filepath.Join("..", "..", "importer", "testdata", path)
+	if info, err := os.Stat(from); err != nil || !info.IsDir() {
+		return from
+	}
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	switch path {
+	case "adguardhome":
+		key, cert := serverCertificate(t)
+		writeAll(t, to, map[string][]byte{"cert.pem": cert, "key.pem": key})
+	case "squid":
+		root, err := intercept.NewRoot(intercept.RootConfig{Name: "School"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := root.Write(filepath.Join(to, "ca.pem"), false); err != nil {
+			t.Fatal(err)
+		}
+	case "pihole":
+		text, err := os.ReadFile(filepath.Join(to, "gravity.sql"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := sql.Open("sqlite", filepath.Join(to, "gravity.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec(string(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func writeAll(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func serverCertificate(t *testing.T) (key, cert []byte) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"dns.home.example"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, k.Public(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// TestImportCarriesNearlyAllThatWeHave imports each configuration, checks the
+// settings, and compares the counts with the table in the documentation.
+func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| program | carried over | with a difference | at its default | lost, though we have the like | lost, as we have nothing like it | of what we have |\n|--|--|--|--|--|--|--|\n")
+	for _, x := range imported {
+		to := filepath.Join(t.TempDir(), "new")
+		r, err := importer.Run(t.Context(), x.program, configuration(t, x.path), to)
+		if err != nil {
+			t.Fatalf("%s: %v", x.program, err)
+		}
+		_, done, err := gateway.Explain(t.Context(), filepath.Join(to, importer.SettingsFile))
+		if err != nil {
+			var text bytes.Buffer
+			settings, _ := os.ReadFile(filepath.Join(to, importer.SettingsFile))
+			_ = r.Text(&text)
+			t.Fatalf("%s: %v\n%s\n%s", x.program, err, settings, &text)
+		}
+		done()
+		ours, none := r.Missed()
+		have := r.Count[importer.Carried] + r.Count[importer.Changed]
+		share := 100 * have / max(1, have+ours)
+		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d | %d %% |\n", x.program, r.Count[importer.Carried], r.Count[importer.Changed], r.Count[importer.Default], ours, none, share)
+		if share < 95 {
+			var text bytes.Buffer
+			_ = r.Text(&text)
+			t.Errorf("%s: only %d %% of the options that we have are carried over:\n%s", x.program, share, &text)
+		}
+		for _, n := range r.Notes {
+			if n.Kind == importer.Lost && n.Why == "" || n.What == "" {
+				t.Errorf("%s: a note that explains nothing: %+v", x.program, n)
+			}
+		}
+	}
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "import.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(doc, []byte(table.String())) {
+		t.Errorf("docs/import.md has another table than\n%s", table.String())
+	}
+}
+
+// TestImportOfSquidKeepsTLSUsersAndScanner reads what was made of a proxy with all of them.
+func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "new")
+	if _, err := importer.Run(t.Context(), "squid", configuration(t, "squid"), to); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(to, importer.SettingsFile)
+	s, err := gateway.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Intercept == nil || filepath.Base(string(s.Intercept.Root)) != "root.pem" || s.Identity.Basic == nil || s.Identity.Basic.Realm != "School" || s.Checks.Virus == nil ||
+		len(s.Listen.Transparent) != 1 || s.Cache == nil || s.Cache.Memory != 512<<20 || len(s.Proxy.Trusted) == 0 || s.Pages.Contact == "" {
+		text, _ := os.ReadFile(file)
+		t.Errorf("something of TLS, users, scanner, ports, cache is missing:\n%s", text)
+	}
+	for _, p := range s.Policies {
+		if !p.Decrypt {
+			t.Errorf("policy %q does not look into TLS", p.Name)
+		}
+	}
+	for _, x := range []struct{ client, url, want string }{
+		{"10.1.0.9", "http://a.learning.games.example/", "allow"},
+		{"10.1.0.9", "http://a.films.example/x", "block"},
+		{"10.1.0.9", "http://b.example/setup.exe", "block"},
+		{"10.3.0.9", "http://192.0.2.9/", "block"},
+		{"10.3.0.9", "http://other.example/", "allow"},
+		{"203.0.113.9", "http://other.example/", "block"},
+	} {
+		got, err := question{config: file, client: x.client, method: "GET", url: x.url}.ask(t.Context(), env{})
+		if err != nil || got.Action != x.want && !(x.want == "allow" && got.Action == "pass") {
+			t.Errorf("%s asks for %s: %+v, %v, want %s", x.client, x.url, got, err, x.want)
+		}
+	}
+}
+
+// TestImportedListsAreFetchedFromWhereTheyCame has no list of which the address
+// is known but by its address, with the copy to begin with.
+func TestImportedListsAreFetchedFromWhereTheyCame(t *testing.T) {
+	for program, urls := range map[string][]string{
+		"pihole":      {"https://lists.example/hosts.txt", "https://lists.example/kids.txt", "https://lists.example/allow.txt"},
+		"adguardhome": {"https://lists.example/filter.txt", "https://lists.example/hosts.txt", "https://lists.example/allowed.txt"},
+	} {
+		to := filepath.Join(t.TempDir(), "new")
+		if _, err := importer.Run(t.Context(), program, configuration(t, program), to); err != nil {
+			t.Fatal(err)
+		}
+		s, err := gateway.Read(filepath.Join(to, importer.SettingsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range urls {
+			found := false
+			for name, l := range s.Lists {
+				if l.Fetch.URL != u {
+					continue
+				}
+				found = true
+				if versions, err := os.ReadDir(filepath.Join(to, "data", "sources", name)); err != nil || len(versions) == 0 || l.Path != "" {
+					t.Errorf("%s: %s has no version to begin with: %v, path %q", program, u, err, l.Path)
+				}
+			}
+			if !found {
+				t.Errorf("%s: no list is fetched from %s", program, u)
+			}
+		}
+	}
+}

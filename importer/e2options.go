@@ -1,0 +1,180 @@
+package importer
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// e2Defaults are what e2guardian and DansGuardian ship their settings with,
+// where nothing has to be said of them.
+var e2Defaults = map[string][]string{
+	"languagedir": {"/usr/share/e2guardian/languages"}, "language": {"ukenglish"}, "loglevel": {"3", "2"}, "logexceptionhits": {"2"}, "logclienthostnames": {"off"},
+	"anonymizelogs": {"off"}, "logsyslog": {"off"}, "showweightedfound": {"on", "off"}, "weightedphrasemode": {"2"}, "usecustombannedimage": {"on"},
+	"usecustombannedflash": {"on"}, "nonstandarddelimiter": {"on", "off"}, "reverseaddresslookups": {"off"}, "reverseclientiplookups": {"off"}, "createlistcachefiles": {"on", "off"},
+	"prefercachedlists": {"off"}, "forcequicksearch": {"off"}, "mapportstoips": {"off"}, "mapauthtoports": {"off"}, "usexforwardedfor": {"off"}, "forwardedfor": {"off"}, "addforwardedfor": {"off"},
+	"logconnectionhandlingerrors": {"on"}, "logchildprocesshandling": {"off"}, "nodaemon": {"off"}, "nologger": {"off"}, "softrestart": {"off"}, "deletedownloadedtempfiles": {"on"},
+	"initialtrickledelay": {"20"}, "trickledelay": {"10"}, "scancleancache": {"on"}, "contentscanexceptions": {"off"}, "urlcachenumber": {"0", "1000"}, "urlcacheage": {"0", "900"},
+	"reportinglevel": {"3"}, "weightedphrasereport": {"off"}, "disablecontentscan": {"off"}, "disablecontentscanerror": {"off"}, "infectionbypass": {"0"}, "infectionbypasserrorsonly": {"on"},
+	"deepurlanalysis": {"off"}, "usesmtp": {"off"}, "notifyav": {"off"}, "notifycontent": {"off"}, "thresholdbyuser": {"off"}, "violations": {"0"}, "threshold": {"0"}, "enablepics": {"off"},
+	"blockdownloads": {"off"}, "enablelookups": {"off"}, "bypass": {"0"}, "bypasskey": {""}, "bypassversion": {"1"}, "maxips": {"0"}, "enablessl": {"off"}, "sslmitm": {"off"}, "sslcertcheck": {"off"},
+	"sslcheckcert": {"off"}, "mitmcheckcert": {"on"}, "onlymitmsslgrey": {"off"}, "ssllegacylogic": {"off"}, "usestorybook": {"on"}, "icapport": {"0"}, "transparenthttpsport": {"0"}, "maxuploadsize": {"-1"},
+	"proxyexchange": {"20", "61"}, "pcontimeout": {"55"}, "proxytimeout": {"55", "20"}, "connecttimeout": {"3", "5"}, "connectretries": {"5"}, "httpworkers": {"500"}, "maxheaderlines": {"500", "1000"}, "categorydisplaythreshold": {"0"},
+	"statlocation": {""}, "dstatinterval": {"300"}, "daemonuser": {"e2guardian", "nobody"}, "daemongroup": {"e2guardian", "nobody"}, "embeddedurlweight": {"0"}, "textmimetypes": {""},
+}
+
+// e2Time are times in seconds.
+var e2Time = map[string]struct {
+	ours string
+	to   func(c *guard) *setting.Duration
+}{
+	"proxytimeout":   {"proxy.answer", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
+	"connecttimeout": {"proxy.dial", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Dial }},
+	"pcontimeout":    {"proxy.idle", func(c *guard) *setting.Duration { return &c.set.Proxy.Idle }},
+	"proxyexchange":  {"proxy.answer", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
+}
+
+// more takes an option of the main file or of a group that is not about lists,
+// and says what became of it.
+func (c *guard) more(o option, opts map[string]option) Note {
+	n, err := strconv.Atoi(o.value)
+	isNumber := err == nil
+	if d, known := e2Defaults[o.name]; known && slices.Contains(d, o.value) || o.value == "" {
+		return Note{Kind: Default}
+	}
+	if t, ok := e2Time[o.name]; ok && isNumber && n > 0 && n < 86400 {
+		*t.to(c) = setting.Duration(time.Duration(n) * time.Second)
+		return carried(t.ours)
+	}
+	switch o.name {
+	case "enablessl":
+		if c.cut {
+			return Note{Kind: Default}
+		}
+		cert, key := c.found(opts["cacertificatepath"].value), c.found(opts["caprivatekeypath"].value)
+		c.cut = true
+		note := c.intercept(o.place, cert, key)
+		c.decrypt = false // only for groups that say so
+		return note
+	case "cacertificatepath", "caprivatekeypath":
+		if opts["enablessl"].value == "on" {
+			return carried("intercept.root")
+		}
+		return Note{Kind: Default, Why: "TLS is not looked into"}
+	case "certprivatekeypath", "generatedcertpath", "generatedlinkpath", "sslcertificatepath", "setcipherlist", "gencertstart", "gencertend":
+		return differs("intercept", "certificates are made in memory, with keys and times of their own")
+	case "sslmitm":
+		return carried("decrypt: true")
+	case "mitmcheckcert", "sslcertcheck", "sslcheckcert":
+		return differs("checks of certificates", "a fault of a certificate is refused; rules with its category may say otherwise")
+	case "icapport":
+		if isNumber && n > 0 && n < 65536 {
+			c.set.Listen.ICAP = listenOn("", n)
+			return carried("listen.icap")
+		}
+	case "transparenthttpsport":
+		if isNumber && n > 0 && n < 65536 {
+			c.set.Listen.Transparent = listenOn("", n)
+			return differs("listen.transparent", "one address for HTTP and HTTPS; docs/transparent.md has the firewall's rules")
+		}
+	case "contentscanner":
+		return c.scanner(o)
+	case "maxcontentfiltersize", "maxcontentramcachescansize":
+		if isNumber && n > 0 && n <= 1<<20 {
+			c.set.Proxy.Exchange.Held = max(c.set.Proxy.Exchange.Held, setting.Size(n)<<10)
+			return carried("proxy.held")
+		}
+	case "maxcontentfilecachescansize":
+		if isNumber && n > 0 && n <= 1<<20 {
+			c.set.Proxy.Exchange.Inspected = setting.Size(n) << 10
+			return carried("proxy.inspected")
+		}
+	case "maxuploadsize":
+		return c.uploads(o, n, isNumber)
+	case "httpworkers", "maxchildren":
+		if isNumber && n > 0 && n < 1<<20 {
+			c.set.Proxy.Connections = setting.Count(n)
+			return differs("proxy.connections", "connections wait for a turn when there is too much to do")
+		}
+	case "maxheaderlines":
+		return differs("proxy.head", "in bytes, 64 KiB")
+	case "loglocation", "dstatlocation", "statlocation", "rqloglocation":
+		return differs("events", "in the data folder")
+	case "logsyslog":
+		return lostOurs("events.syslog", "write events: syslog with the address of the log server")
+	case "accessdeniedaddress":
+		return lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere")
+	case "htmltemplate", "languagedir", "language":
+		return differs("pages", "pages are our own, in the reader's language; see pages.templates")
+	case "filterip":
+		return carried("listen.proxy")
+	}
+	return Note{Kind: Lost, Why: whyNot(o.name)}
+}
+
+// found is the path of a file where it lies now, "" where it is not there.
+func (c *guard) found(path string) string {
+	if path == "" {
+		return ""
+	}
+	if to, ok := c.locate(path, c.dir); ok {
+		return to
+	}
+	return path
+}
+
+// scanner takes a virus scanner.
+func (c *guard) scanner(o option) Note {
+	path, ok := c.locate(o.value, c.dir)
+	if !ok {
+		return lostOurs("checks.virus", "its file is not there: write checks: virus: clamd with the scanner's address")
+	}
+	all, err := c.conf(path, 1)
+	if err != nil {
+		return lostOurs("checks.virus", err.Error())
+	}
+	for _, s := range all {
+		switch s.name {
+		case "clamdudsfile":
+			c.clamd(s.value)
+			return carried("checks.virus.clamd")
+		case "icapurl":
+			if u, err := url.Parse(s.value); err == nil && strings.Contains(strings.ToLower(s.value), "av") {
+				c.clamd("/run/clamav/clamd.ctl")
+				return differs("checks.virus.clamd", fmt.Sprintf("ClamAV is asked itself, not through the ICAP server at %s: correct the address of clamd if it listens elsewhere", u.Host))
+			}
+		}
+	}
+	return lostOurs("checks.virus", "only clamd is asked: write checks: virus: clamd")
+}
+
+// uploads limits what clients send, in KiB.
+func (c *guard) uploads(o option, n int, isNumber bool) Note {
+	switch {
+	case !isNumber || n < 0 || n > 1<<30:
+		return Note{Kind: Default}
+	case n == 0:
+		c.upload = append(c.upload, policy.Rule{Name: "no uploads", Action: "block", Method: []string{"POST", "PUT"}})
+	default:
+		c.upload = append(c.upload, policy.Rule{Name: "large uploads", Action: "block", Larger: setting.Size(n) << 10})
+	}
+	return carried("a rule with larger")
+}
+
+// finish makes of what was said for all groups a part of their policies.
+func (c *guard) finish() {
+	for i := range c.set.Policies {
+		p := &c.set.Policies[i]
+		if len(p.Rules) == 1 && p.Rules[0].Action == "allow" || len(c.upload) == 0 {
+			continue
+		}
+		p.Rules = append(slices.Clone(c.upload[:1]), p.Rules...)
+	}
+	c.everywhere()
+}

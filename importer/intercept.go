@@ -1,0 +1,95 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"shuultuur/intercept"
+	"shuultuur/setting"
+)
+
+// intercept makes all policies look into TLS, with the root that the other
+// program has, or with a new one where that cannot be used.
+func (w *work) intercept(at place, cert, key string) Note {
+	file := filepath.Join(w.to, "root.pem")
+	if w.set.Cut == nil {
+		w.set.Cut = &intercepted{Root: "root.pem"}
+	}
+	why := "it names no certificate"
+	if cert != "" {
+		if key == "" {
+			key = cert
+		}
+		err := rootOf(file, cert, key)
+		if err == nil {
+			w.decrypt = true
+			return carried("intercept: root, decrypt: true")
+		}
+		why = err.Error()
+		os.Remove(file)
+	}
+	if _, err := os.Stat(file); err != nil {
+		root, err := intercept.NewRoot(intercept.RootConfig{})
+		if err == nil {
+			err = root.Write(file, false)
+		}
+		if err != nil {
+			w.set.Cut = nil
+			return lostOurs("intercept", err.Error()+": make a root with \"shuultuur ca init\", name it under intercept: root, and write decrypt: true into the policies")
+		}
+	}
+	w.decrypt = true
+	return differs("intercept: root, decrypt: true", why+", so a new root is made, as \"shuultuur ca init\" does, which clients have to trust: \"shuultuur ca install\" says how")
+}
+
+// rootOf writes the root that another program has into a file of ours.
+func rootOf(file, cert, key string) error {
+	a, err := readWhole(cert)
+	if err != nil {
+		return err
+	}
+	b, err := readWhole(key)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(b, []byte("PRIVATE KEY")) {
+		return fmt.Errorf("there is no key in %s", key)
+	}
+	if key != cert {
+		b = append(append(b, '\n'), a...)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		return err
+	}
+	_, err = intercept.ReadRoot(file)
+	return err
+}
+
+// clamd has the scanner at an address asked, and refuses what it finds.
+func (w *work) clamd(address string) {
+	if w.set.Checks.Virus == nil {
+		w.set.Checks.Virus = newVirus()
+	}
+	w.set.Checks.Virus.Clamd = append(w.set.Checks.Virus.Clamd, address)
+}
+
+// everywhere puts what is the same for all policies into them.
+func (w *work) everywhere() {
+	for i := range w.set.Policies {
+		p := &w.set.Policies[i]
+		p.Decrypt = p.Decrypt || w.decrypt
+		if w.set.Checks.Virus != nil {
+			p.Rules = append(virusRule(), p.Rules...)
+		}
+	}
+}
+
+// file is a path for our settings: relative where it is below them.
+func (w *work) file(path string) setting.File {
+	if rel, err := filepath.Rel(w.to, path); err == nil && filepath.IsLocal(rel) {
+		return setting.File(rel)
+	}
+	return setting.File(path)
+}

@@ -1,0 +1,431 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/cache"
+	"shuultuur/check/virus"
+	"shuultuur/event"
+	"shuultuur/identity"
+	"shuultuur/identity/directory"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+func newVirus() *virus.Config { return &virus.Config{} }
+
+func virusRule() []policy.Rule {
+	return []policy.Rule{{Name: "viruses", Action: "block", Category: []string{"virus"}}}
+}
+
+// squidTimes are times of Squid and where they are here.
+var squidTimes = map[string]struct {
+	standard time.Duration
+	ours     string
+	to       func(c *squidConf) *setting.Duration
+}{
+	"connect_timeout":           {time.Minute, "proxy.dial", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Dial }},
+	"read_timeout":              {15 * time.Minute, "proxy.answer", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
+	"request_timeout":           {5 * time.Minute, "proxy.head-time", func(c *squidConf) *setting.Duration { return &c.set.Proxy.HeadTime }},
+	"request_start_timeout":     {5 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
+	"client_idle_pconn_timeout": {2 * time.Minute, "proxy.idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Idle }},
+	"server_idle_pconn_timeout": {time.Minute, "proxy.upstream-idle", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Upstream.Idle }},
+	"client_lifetime":           {24 * time.Hour, "proxy.total", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Total }},
+	"shutdown_lifetime":         {30 * time.Second, "proxy.drain", func(c *squidConf) *setting.Duration { return &c.set.Proxy.Drain }},
+}
+
+// squidSystem are options that the service manager or the system sees to.
+var squidSystem = []string{"cache_effective_user", "cache_effective_group", "pid_filename", "coredump_dir", "logfile_rotate", "workers", "cpu_affinity_map",
+	"debug_options", "cache_log", "cache_store_log", "mime_table", "hosts_file", "max_filedescriptors", "unlinkd_program", "netdb_filename", "visible_hostname", "unique_hostname"}
+
+// more takes options besides ports, acls and parents; ok is false where nothing
+// is known of one.
+func (c *squidConf) more(at place, f []string) (n Note, ok bool) {
+	value := ""
+	if len(f) > 1 {
+		value = f[1]
+	}
+	if t, is := squidTimes[f[0]]; is {
+		return squidTime(t.ours, t.standard, f[1:], func() *setting.Duration { return t.to(c) }), true
+	}
+	if slices.Contains(squidSystem, f[0]) {
+		return Note{Kind: Default, Why: "the service manager and the system see to that"}, true
+	}
+	switch f[0] {
+	case "ssl_bump":
+		return c.bump(f[1:]), true
+	case "sslcrtd_program", "sslcrtd_children", "sslproxy_session_cache_size", "sslproxy_session_ttl":
+		return carried("intercept, which makes certificates itself"), true
+	case "sslproxy_cert_error":
+		return lostOurs("a rule for a fault of certificates", "faults are categories: write a rule with action: allow or warn and category: [self-signed, expired, …]"), true
+	case "tls_outgoing_options", "sslproxy_cafile":
+		return c.trust(at, f[1:]), true
+	case "auth_param":
+		return c.auth(f[1:]), true
+	case "icap_enable", "icap_send_client_ip", "icap_send_client_username", "icap_client_username_header", "icap_preview_enable", "icap_preview_size", "icap_persistent_connections", "adaptation_access", "adaptation_service_set":
+		return carried("checks.virus, with its service"), true
+	case "icap_service":
+		return c.icapService(f[1:]), true
+	case "cache_mem", "maximum_object_size", "maximum_object_size_in_memory", "cache_dir", "minimum_object_size":
+		return c.stored(f), true
+	case "access_log":
+		return c.accessLog(f[1:]), true
+	case "cache_mgr":
+		c.set.Pages.Contact = value
+		return carried("pages.contact"), true
+	case "via":
+		if value == "on" {
+			c.set.Proxy.Via, c.set.Proxy.ViaResponses = "on", "on"
+		}
+		return carried("proxy.via"), true
+	case "forwarded_for":
+		if value == "delete" || value == "off" || value == "transparent" {
+			return differs("proxy", "X-Forwarded-For is not added"), true
+		}
+		return lostOurs("proxy.parent", "clients' addresses are not told to origins"), true
+	case "follow_x_forwarded_for":
+		return c.follow(f[1:]), true
+	case "client_ip_max_connections":
+		if v, err := strconv.ParseUint(value, 10, 20); err == nil && v > 0 {
+			c.set.Proxy.PerClient = setting.Count(v)
+			return carried("proxy.per-client"), true
+		}
+		return Note{Kind: Default}, true
+	case "request_body_max_size":
+		return c.largest(f[1:]), true
+	case "http_reply_access":
+		if len(f) > 2 {
+			c.replies = append(c.replies, squidAccess{f[1] == "allow", f[2:], at})
+		}
+		return carried("rules by type, before the others"), true
+	case "deny_info":
+		if len(f) > 2 {
+			for _, acl := range f[2:] {
+				c.denyInfo[acl] = f[1]
+			}
+		}
+		if _, ok := c.denyTo(value); !ok {
+			return differs("action: block", "pages are our own; see pages.templates"), true
+		}
+		return carried("action: redirect"), true
+	case "never_direct", "always_direct", "prefer_direct", "nonhierarchical_direct":
+		if f[0] == "always_direct" && len(f) > 2 && f[1] == "allow" {
+			return c.direct(f[2:]), true
+		}
+		return carried("proxy.parent"), true
+	case "refresh_pattern":
+		return differs("cache", "how long something is fresh is what its origin says; cache.rules has exceptions"), true
+	case "dns_nameservers":
+		return lostOurs("dns: forward: upstreams", "the proxy asks the system's resolver: write these servers into /etc/resolv.conf, or under dns: forward: upstreams where our name server is used"), true
+	}
+	return n, false
+}
+
+func squidTime(ours string, standard time.Duration, f []string, to func() *setting.Duration) Note {
+	if len(f) == 0 {
+		return lost("no time can be read in it")
+	}
+	number, err := strconv.ParseFloat(f[0], 64)
+	unit := time.Second
+	if len(f) > 1 {
+		var ok bool
+		u := strings.TrimSuffix(strings.ToLower(f[1]), "s")
+		if unit, ok = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[u]; !ok {
+			err = fmt.Errorf("%q is not a unit", f[1])
+		}
+	}
+	d := time.Duration(number * float64(unit))
+	switch {
+	case err != nil || d < time.Second || d > 7*24*time.Hour:
+		return lostOurs(ours, "no time of a second to a week can be read in it")
+	case d == standard:
+		return Note{Kind: Default}
+	}
+	*to() = setting.Duration(d)
+	return carried(ours)
+}
+
+// bump takes a line of ssl_bump: what is spliced is allowed by its name, and
+// what is bumped is looked into.
+func (c *squidConf) bump(f []string) Note {
+	if len(f) == 0 {
+		return lost("no action can be read in it")
+	}
+	var names []string
+	for _, name := range f[1:] {
+		if a := c.acls[strings.TrimPrefix(name, "!")]; name != "all" && (a == nil || a.kind != "at_step") {
+			names = append(names, name)
+		}
+	}
+	switch f[0] {
+	case "peek", "stare":
+		return carried("intercept, which reads the name of every hello")
+	case "splice", "none", "terminate":
+		if len(names) == 0 {
+			if f[0] == "terminate" {
+				return lostOurs("policies", "everything would be refused: write a rule with action: block if that is meant")
+			}
+			return carried("a rule that stands in front, or nothing")
+		}
+		c.spliced = append(c.spliced, squidAccess{f[0] != "terminate", names, place{}})
+		return carried("a rule in front of the others, by name")
+	case "bump", "client-first", "server-first":
+		c.bumped = true
+		if len(names) > 0 {
+			return differs("decrypt: true", "in all policies; what is to stay closed needs a rule with action: allow")
+		}
+		return carried("decrypt: true")
+	}
+	return lost("not an action that is known")
+}
+
+func (c *squidConf) trust(at place, f []string) Note {
+	for _, word := range f {
+		file := strings.TrimPrefix(word, "cafile=")
+		if strings.Contains(file, "=") || strings.HasPrefix(file, "-") {
+			continue
+		}
+		if !isFile(file) {
+			file = filepath.Join(c.dir, filepath.Base(file))
+		}
+		if !isFile(file) {
+			return lostOurs("intercept.trust", "the file is not there: copy it, and name it under intercept: trust")
+		}
+		c.trusted = append(c.trusted, c.file(file))
+		return carried("intercept.trust")
+	}
+	return differs("intercept", "TLS is that of the gateway, with its own limits")
+}
+
+// auth takes a line of auth_param.
+func (c *squidConf) auth(f []string) Note {
+	if len(f) < 2 {
+		return lost("no scheme and no option can be read in it")
+	}
+	basic := func() *identity.Basic {
+		if c.set.Identity.Basic == nil {
+			c.set.Identity.Basic = &identity.Basic{}
+		}
+		return c.set.Identity.Basic
+	}
+	switch {
+	case f[0] != "basic":
+		return lostOurs("identity", "write identity for "+f[0]+": its page says what it needs")
+	case f[1] == "realm":
+		c.realm = strings.Trim(strings.Join(f[2:], " "), `"`)
+		return carried("identity.basic.realm")
+	case f[1] == "program" && len(f) > 2:
+		arg := func(flag string) string {
+			for i, s := range f[3:] {
+				if s == flag && i+4 < len(f) {
+					return strings.Trim(f[i+4], `"`)
+				}
+			}
+			return ""
+		}
+		switch helper := filepath.Base(f[2]); {
+		case strings.Contains(helper, "ncsa") && len(f) > 3:
+			file := f[len(f)-1]
+			if !isFile(file) {
+				file = filepath.Join(c.dir, filepath.Base(file))
+			}
+			cfg := identity.Config{Basic: &identity.Basic{File: setting.File(file)}}
+			if _, err := identity.New(cfg); err != nil {
+				return lostOurs("identity.basic.file", fmt.Sprintf("%v: make the file anew with \"shuultuur passwd\", and write identity: basic: file", err))
+			}
+			basic().File = c.file(file)
+			return carried("identity.basic.file")
+		case strings.Contains(helper, "ldap"):
+			l := &directory.LDAP{Base: arg("-b"), Bind: arg("-D"), Password: arg("-w"), User: arg("-f")}
+			host := cmp.Or(arg("-H"), arg("-h"), f[len(f)-1])
+			if !strings.Contains(host, "://") {
+				host = "ldap://" + host
+			}
+			l.Servers = setting.OneOrMore[string]{host}
+			l.StartTLS = slices.Contains(f, "-ZZ") || slices.Contains(f, "-Z")
+			basic().LDAP = l
+			if file := arg("-W"); file != "" {
+				return differs("identity.basic.ldap", "write its password, which is in "+file)
+			}
+			return carried("identity.basic.ldap")
+		case strings.Contains(helper, "radius") && arg("-h") != "":
+			basic().RADIUS = &directory.RADIUS{Servers: setting.OneOrMore[string]{arg("-h")}, Secret: arg("-w")}
+			return carried("identity.basic.radius")
+		}
+		return lostOurs("identity.basic", "a helper that is not known: name a password file, ldap or radius under identity: basic")
+	case f[1] == "children" || f[1] == "credentialsttl" || f[1] == "casesensitive" || f[1] == "utf8" || f[1] == "key_extras":
+		return Note{Kind: Default, Why: "there are no helpers; answers are remembered for a while"}
+	}
+	return lost("nothing of ours is like it; nothing has to be done")
+}
+
+// icapService takes a scanner for viruses, which is asked without ICAP.
+func (c *squidConf) icapService(f []string) Note {
+	line := strings.ToLower(strings.Join(f, " "))
+	for _, word := range []string{"clam", "virus", "avscan", "av_scan"} {
+		if strings.Contains(line, word) {
+			c.clamd("/run/clamav/clamd.ctl")
+			return differs("checks.virus.clamd", "ClamAV is asked itself, not through an ICAP server: correct the address of clamd if it listens elsewhere")
+		}
+	}
+	return lostOurs("checks", "no other ICAP server is asked: what it does may be a check of ours")
+}
+
+// stored takes what Squid says of its cache.
+func (c *squidConf) stored(f []string) Note {
+	if c.cache == nil {
+		c.cache = &cache.Config{}
+	}
+	size := func(f []string) (setting.Size, bool) {
+		if len(f) == 0 {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(f[0], 10, 40)
+		unit := int64(1)
+		if len(f) > 1 {
+			unit = map[string]int64{"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}[strings.ToLower(f[1])]
+		}
+		return setting.Size(n * unit), err == nil && n*unit > 0
+	}
+	switch f[0] {
+	case "cache_mem":
+		if s, ok := size(f[1:]); ok {
+			c.cache.Memory = max(s, 1<<20)
+			return carried("cache.memory")
+		}
+	case "maximum_object_size":
+		if s, ok := size(f[1:]); ok {
+			c.cache.Object = s
+			return carried("cache.object")
+		}
+	case "cache_dir":
+		if len(f) > 3 {
+			if s, ok := size([]string{f[3], "MB"}); ok {
+				c.cache.Disk = s
+				return differs("cache.disk", "in the data folder; name another one with cache.folder")
+			}
+		}
+	}
+	return differs("cache", "objects are kept in memory or on the disk by how often they are asked for")
+}
+
+func (c *squidConf) accessLog(f []string) Note {
+	if len(f) == 0 || f[0] == "none" {
+		return differs("events", "the record is always kept")
+	}
+	c.set.Events = event.Config{SQLite: "events.db", Squid: "access.log"}
+	if len(f) > 1 && !slices.Contains([]string{"squid", "logformat=squid", "all"}, f[1]) {
+		return differs("events.squid", "in Squid's own format")
+	}
+	return carried("events.squid")
+}
+
+func (c *squidConf) follow(f []string) Note {
+	if len(f) < 2 || f[0] != "allow" {
+		return carried("proxy.trusted")
+	}
+	for _, name := range f[1:] {
+		if name == "localhost" && c.acls[name] == nil {
+			c.set.Proxy.Trusted = append(c.set.Proxy.Trusted, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+			continue
+		}
+		a := c.acls[name]
+		if a == nil || a.kind != "src" {
+			return lostOurs("proxy.trusted", "write the networks whose X-Forwarded-For is believed")
+		}
+		for _, n := range squidNetworks(a.values) {
+			c.set.Proxy.Trusted = append(c.set.Proxy.Trusted, n.Prefix)
+		}
+	}
+	return carried("proxy.trusted")
+}
+
+// largest refuses bodies of requests that are too large.
+func (c *squidConf) largest(f []string) Note {
+	if len(f) == 0 || f[0] == "0" {
+		return Note{Kind: Default}
+	}
+	unit := "KiB"
+	if len(f) > 1 {
+		unit = map[string]string{"kb": "KiB", "mb": "MiB", "gb": "GiB", "bytes": "B"}[strings.ToLower(f[1])]
+	}
+	if err := c.upload.UnmarshalText([]byte(f[0] + unit)); err != nil {
+		return lostOurs("larger", err.Error())
+	}
+	return carried("a rule with larger")
+}
+
+// direct takes what does not go through the parent.
+func (c *squidConf) direct(names []string) Note {
+	for _, name := range names {
+		a := c.acls[name]
+		if a == nil || a.kind != "dstdomain" {
+			return lostOurs("proxy.no-parent", "write the hosts that do not go through the parent")
+		}
+		for _, v := range a.values {
+			c.noParent = append(c.noParent, strings.TrimPrefix(v, "."))
+		}
+	}
+	return carried("proxy.no-parent")
+}
+
+// denyTo is the address that deny_info names, as ours.
+func (c *squidConf) denyTo(s string) (to string, ok bool) {
+	if i := strings.IndexByte(s, ':'); i == 3 && s[0] == '3' { // 303:https://…
+		s = s[4:]
+	}
+	if !isURL(s) || strings.ContainsAny(s, "{} ") {
+		return "", false
+	}
+	s = strings.NewReplacer("%u", "{url}", "%U", "{url}", "%H", "{host}", "%h", "{host}", "%a", "{user}", "%i", "{client}", "%o", "", "%%", "%25").Replace(s)
+	return s, plainURL(s)
+}
+
+// squidDays are Squid's letters for days.
+var squidDays = map[byte]string{'S': "sun", 'M': "mon", 'T': "tue", 'W': "wed", 'H': "thu", 'F': "fri", 'A': "sat", 'D': "mon-fri"}
+
+// squidSchedule reads the values of an acl of type time.
+func squidSchedule(values []string) (when policy.Schedule, ok bool) {
+	days := ""
+	for _, v := range values {
+		if m := hoursText.FindStringSubmatch(v); m != nil && isClock(m[1], m[2]) && isClock(m[3], m[4]) {
+			when = append(when, policy.Window{Days: days, Hours: fmt.Sprintf("%02s:%s-%02s:%s", m[1], m[2], m[3], m[4])})
+			days = ""
+			continue
+		}
+		if days != "" {
+			when = append(when, policy.Window{Days: days})
+		}
+		var all []string
+		for i := range len(v) {
+			d := squidDays[v[i]]
+			if d == "" {
+				return nil, false
+			}
+			all = append(all, d)
+		}
+		days = strings.Join(all, ",")
+	}
+	if days != "" {
+		when = append(when, policy.Window{Days: days})
+	}
+	return when, len(when) > 0
+}
+
+// squidNetworks are those of an acl of type src; ranges are taken apart.
+func squidNetworks(values []string) []policy.Network {
+	var all []string
+	for _, v := range values {
+		if nets, ok := networks(v); ok {
+			all = append(all, nets...)
+		}
+	}
+	return asNetworks(all)
+}

@@ -1,0 +1,18 @@
+CREATE TABLE "group" (id INTEGER PRIMARY KEY, enabled BOOLEAN, name TEXT);
+CREATE TABLE adlist (id INTEGER PRIMARY KEY, address TEXT, enabled BOOLEAN, type INTEGER);
+CREATE TABLE gravity (domain TEXT, adlist_id INTEGER);
+CREATE TABLE antigravity (domain TEXT, adlist_id INTEGER);
+CREATE TABLE domainlist (id INTEGER PRIMARY KEY, type INTEGER, domain TEXT, enabled BOOLEAN);
+CREATE TABLE client (id INTEGER PRIMARY KEY, ip TEXT);
+CREATE TABLE adlist_by_group (adlist_id INTEGER, group_id INTEGER);
+CREATE TABLE domainlist_by_group (domainlist_id INTEGER, group_id INTEGER);
+CREATE TABLE client_by_group (client_id INTEGER, group_id INTEGER);
+INSERT INTO "group" VALUES (0, 1, 'Default'), (1, 1, 'Kids');
+INSERT INTO adlist VALUES (1, 'https://lists.example/hosts.txt', 1, 0), (2, 'https://lists.example/kids.txt', 1, 0), (3, 'https://lists.example/allow.txt', 1, 1);
+INSERT INTO adlist_by_group VALUES (1, 0), (1, 1), (2, 1), (3, 0), (3, 1);
+INSERT INTO gravity VALUES ('ads.example', 1), ('banner.example', 1), ('||games.example^', 2);
+INSERT INTO antigravity VALUES ('fine.example', 3);
+INSERT INTO domainlist VALUES (1, 0, 'allowed.example', 1), (2, 1, 'denied.example', 1), (3, 3, '(^|\.)track[0-9]+\.example$', 1);
+INSERT INTO domainlist_by_group VALUES (1, 0), (2, 0), (2, 1), (3, 0), (3, 1);
+INSERT INTO client VALUES (1, '192.168.1.21');
+INSERT INTO client_by_group VALUES (1, 1);
