@@ -162,7 +162,7 @@ func netipJoin(ip string, port int) string {
 // plainURL says whether s is a URL a redirect may lead to, with nothing to fill
 // in that is not ours.
 func plainURL(s string) bool {
-	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x", "{client}", "x", "{user}", "x").Replace(s)
+	s = strings.NewReplacer("{url}", "x", "{host}", "x", "{category}", "x", "{policy}", "x", "{id}", "x", "{client}", "x", "{login}", "x").Replace(s)
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.ContainsAny(s, "{}")
 }

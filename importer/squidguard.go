@@ -576,7 +576,7 @@ func redirectTo(s string) (string, bool) {
 	if strings.ContainsAny(s, "{} ") {
 		return "", false
 	}
-	s = strings.NewReplacer("%u", "{url}", "%t", "{category}", "%s", "{policy}", "%a", "{client}", "%n", "{client}", "%i", "{user}", "%p", "", "%q", "", "%%", "%25").Replace(s)
+	s = strings.NewReplacer("%u", "{url}", "%t", "{category}", "%s", "{policy}", "%a", "{client}", "%n", "{client}", "%i", "{login}", "%p", "", "%q", "", "%%", "%25").Replace(s)
 	authority := s
 	if _, rest, ok := strings.Cut(s, "://"); ok {
 		authority, _, _ = strings.Cut(rest, "/")

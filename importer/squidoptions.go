@@ -384,7 +384,7 @@ func (c *squidConf) denyTo(s string) (to string, ok bool) {
 	if !isURL(s) || strings.ContainsAny(s, "{} ") {
 		return "", false
 	}
-	s = strings.NewReplacer("%u", "{url}", "%U", "{url}", "%H", "{host}", "%h", "{host}", "%a", "{user}", "%i", "{client}", "%o", "", "%%", "%25").Replace(s)
+	s = strings.NewReplacer("%u", "{url}", "%U", "{url}", "%H", "{host}", "%h", "{host}", "%a", "{login}", "%i", "{client}", "%o", "", "%%", "%25").Replace(s)
 	return s, plainURL(s)
 }
 

@@ -561,7 +561,7 @@ type target struct {
 	host string // of the target, when it does not depend on the transaction
 }
 
-var places = []string{"url", "host", "category", "policy", "client", "user", "id"}
+var places = []string{"url", "host", "category", "policy", "client", "login", "id"}
 
 func compileTarget(to string, action filter.Action) (target, error) {
 	switch {
@@ -600,7 +600,7 @@ func (to *target) url(t *filter.Transaction) string {
 		"{category}", url.QueryEscape(t.Verdict.Reason.Finding.Category),
 		"{policy}", url.QueryEscape(t.Verdict.Reason.Policy),
 		"{client}", url.QueryEscape(client),
-		"{user}", url.QueryEscape(t.Client.User),
+		"{login}", url.QueryEscape(t.Client.User),
 		"{id}", url.QueryEscape(t.ID),
 	).Replace(to.text)
 }

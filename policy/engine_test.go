@@ -564,7 +564,7 @@ func TestABodyJudgedTwiceReportsOnce(t *testing.T) {
 
 func TestRedirectLeadsToTheTarget(t *testing.T) {
 	e := newEngine(t, []Rule{{Name: "r", Action: "redirect", Category: cats("adult"),
-		To: "https://intra.test/blocked?u={url}&h={host}&c={category}&p={policy}&i={id}&a={client}&n={user}"}},
+		To: "https://intra.test/blocked?u={url}&h={host}&c={category}&p={policy}&i={id}&a={client}&n={login}"}},
 		list(map[filter.Stage][]string{filter.Name: {"adult"}}))
 	tr, _ := page{path: "/a?b=1&c"}.judge(t, e)
 	const want = "https://intra.test/blocked?u=http%3A%2F%2Fexample.com%2Fa%3Fb%3D1%26c&h=example.com&c=adult&p=p&i=id1&a=&n="

@@ -143,7 +143,7 @@ type Rule struct {
 	Conversation string `yaml:"conversation"`
 
 	// To is where a redirect goes. {url}, {host}, {category}, {policy}, {client},
-	// {user} and {id} stand for those of the transaction, escaped for a query. A
+	// {login} and {id} stand for those of the transaction, escaped for a query. A
 	// redirect never fits on the host it leads to.
 	To      string   `yaml:"to"`
 	WarnFor Duration `yaml:"warn-for"` // for this rule, instead of the policy's
