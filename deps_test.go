@@ -59,6 +59,7 @@ var modules = map[string][]string{
 	"github.com/miekg/dns":                {"zone", "resolver"},
 	"github.com/blevesearch/snowballstem": {"content"},
 	"github.com/go-ldap/ldap/v3":          {"identity"},
+	"github.com/jcmturner/gokrb5/v8":      {"identity"},
 	"layeh.com/radius":                    {"identity"},
 	"github.com/jackc/pgx/v5":             {"event", "vote"},
 	"github.com/gopacket/gopacket":        {"replay"},

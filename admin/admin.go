@@ -59,6 +59,8 @@ type Parts struct {
 	Cache   *Cache  // nil: nothing is stored
 	Pause   *Pause  // nil: filtering never rests
 	Votes   *Votes  // nil: nobody votes, or another node counts
+	// Sessions take who has which address for now; nil: nobody says so.
+	Sessions *Sessions
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -120,6 +122,9 @@ func (p *Parts) routes() []route {
 		all = append(all, p.Pause.routes()...)
 	}
 	all = append(all, p.Votes.routes(p.Pause.notice)...)
+	if p.Sessions != nil {
+		all = append(all, p.Sessions.routes()...)
+	}
 	if p.Cache != nil {
 		all = append(all, p.Cache.routes(p.Pause.notice)...)
 	}

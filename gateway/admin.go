@@ -44,6 +44,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Refusals: func() any { return g.engine.Load().proxy.Refusals() },
 		Quotas:   g.quotas,
 		Access:   access,
+		Sessions: &admin.Sessions{All: b.sessions.All, Start: b.sessions.Start, End: b.sessions.End},
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}
@@ -260,7 +261,7 @@ func ClientNames(file string) (func(context.Context, []netip.Addr) map[netip.Add
 	}
 	cfg := s.Identity
 	cfg.Basic, cfg.Groups = nil, nil
-	id, err := identity.New(cfg)
+	id, err := identity.New(cfg, identity.Parts{})
 	if err != nil {
 		return nil, s.text.Mistakes(setting.At("identity", err))
 	}

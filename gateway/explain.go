@@ -110,8 +110,11 @@ type challenge struct{ to *identity.Challenge }
 
 func (c challenge) Error() string { return c.to.Error() }
 
-// Challenge returns the value for Proxy-Authenticate.
-func (c challenge) Challenge() string { return c.to.Header() }
+// Challenges returns the values for Proxy-Authenticate.
+func (c challenge) Challenges() []string { return c.to.Headers() }
+
+// Advice is what the page says besides.
+func (c challenge) Advice() string { return c.to.Advice() }
 
 // A later asks the client to come back.
 type later struct{ wait *identity.Wait }

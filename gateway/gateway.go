@@ -282,6 +282,14 @@ func (g *Gateway) VotesAddr() string {
 // ICAPAddr returns where the ICAP server listens, "" when it does not.
 func (g *Gateway) ICAPAddr() string { return g.engine.Load().servers.at("icap") }
 
+// RADIUSAddr is where RADIUS accounting is taken first, "" when it is not.
+func (g *Gateway) RADIUSAddr() string {
+	if e := g.engine.Load(); e.accounting != nil {
+		return e.accounting.Addr()
+	}
+	return ""
+}
+
 // DNSAddr is where the name server listens first, "" when there is none.
 func (g *Gateway) DNSAddr() string {
 	if e := g.engine.Load(); e.names != nil {

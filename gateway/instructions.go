@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/identity/session"
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/policy/pause"
@@ -38,9 +39,11 @@ func (g *Gateway) tell(i state.Instruction) {
 // obey carries out the instructions of other nodes.
 func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 	var why []string
-	var entries []state.Instruction
+	var entries, sessions []state.Instruction
 	for _, i := range all {
 		switch i.Topic {
+		case session.Topic:
+			sessions = append(sessions, i)
 		case pause.Topic:
 			g.engine.Load().pauses.Refresh()
 		case decisionTopic:
@@ -58,6 +61,7 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 			entries = append(entries, i)
 		}
 	}
+	g.engine.Load().sessions.Take(sessions)
 	err := g.enter(ctx, entries)
 	if len(why) > 0 && ctx.Err() == nil {
 		g.Again(ctx, "another node has new: "+strings.Join(why, ", "))

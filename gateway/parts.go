@@ -18,6 +18,8 @@ import (
 	"shuultuur/filter"
 	"shuultuur/icap"
 	"shuultuur/identity"
+	"shuultuur/identity/accounting"
+	"shuultuur/identity/session"
 	"shuultuur/intercept"
 	"shuultuur/list"
 	"shuultuur/list/collection"
@@ -48,6 +50,7 @@ type Engine struct {
 	events      *record
 	lists       *collection.Collection
 	checks      *check.Set
+	sessions    *session.Table
 	identity    *identity.Identity
 	clients     *identity.Names
 	policies    *policies
@@ -65,10 +68,11 @@ type Engine struct {
 
 // entrances are the servers by which transactions come in, but for names.
 type entrances struct {
-	proxy   *proxy.Proxy
-	icap    *icap.Server
-	access  *admin.Rules
-	servers *servers
+	access     *admin.Rules
+	proxy      *proxy.Proxy
+	icap       *icap.Server
+	accounting *accounting.Server
+	servers    *servers
 }
 
 // A reading is what is known about one reading of the settings.
@@ -97,7 +101,9 @@ func parts() []part {
 			slot: in(func(e *Engine) **collection.Collection { return &e.lists }, openLists)},
 		{name: "checks", key: "checks", above: []string{"state", "lists"}, from: func(s *Settings) any { return s.Checks },
 			slot: in(func(e *Engine) **check.Set { return &e.checks }, newChecks)},
-		{name: "identity", key: "identity", from: func(s *Settings) any { return s.Identity },
+		{name: "sessions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
+			slot: in(func(e *Engine) **session.Table { return &e.sessions }, newSessions)},
+		{name: "identity", key: "identity", above: []string{"sessions"}, from: func(s *Settings) any { return s.Identity },
 			slot: in(func(e *Engine) **identity.Identity { return &e.identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *Settings) any { return s.clientNames() },
 			slot: in(func(e *Engine) **identity.Names { return &e.clients }, newClientNames)},
@@ -119,6 +125,8 @@ func parts() []part {
 			slot: in(func(e *Engine) **icap.Server { return &e.icap }, newICAP)},
 		{name: "access", key: "access", from: func(s *Settings) any { return s.Access },
 			slot: in(func(e *Engine) **admin.Rules { return &e.access }, newAccess)},
+		{name: "accounting", key: "identity.accounting", above: []string{"sessions"}, from: func(s *Settings) any { return s.accounting() }, fixed: func(s *Settings) any { return s.accounting() },
+			slot: in(func(e *Engine) **accounting.Server { return &e.accounting }, newAccounting)},
 	}, append(nameParts(),
 		part{name: "servers", key: "listen", from: func(s *Settings) any { return s.addresses() }, fixed: func(s *Settings) any { return s.addresses() },
 			slot: in(func(e *Engine) **servers { return &e.servers }, newServers)},
@@ -170,8 +178,30 @@ func newChecks(_ context.Context, b *builder) (*check.Set, error) {
 	return set, nil
 }
 
+func newSessions(_ context.Context, b *builder) (*session.Table, error) {
+	return session.New(b.state, b.log), nil
+}
+
+// newAccounting makes what takes RADIUS accounting.
+func newAccounting(_ context.Context, b *builder) (*accounting.Server, error) {
+	s, err := accounting.New(b.settings.Identity.Accounting, b.settings.Listen.RADIUS, b.sessions, b.log)
+	return s, err
+}
+
+// accounting are the settings of RADIUS accounting, nil when nobody asks for it.
+func (s *Settings) accounting() any {
+	if len(s.Listen.RADIUS) == 0 && s.Identity.Accounting == nil {
+		return nil
+	}
+	return []any{s.Listen.RADIUS, s.Identity.Accounting}
+}
+
 func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
-	return identity.New(b.settings.Identity)
+	parts := identity.Parts{Sessions: b.sessions}
+	if b.old != nil {
+		parts.Previous = b.old.identity
+	}
+	return identity.New(b.settings.Identity, parts)
 }
 
 func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
@@ -402,8 +432,8 @@ func (e *Engine) origins() proxy.RoundTripper {
 
 // proxyEngine is what the proxy decides with.
 func (e *Engine) proxyEngine() *proxy.Engine {
-	p := &proxy.Engine{Decider: e.policies.Engine, Identify: identify(e.identity), Accept: e.policies.Accept, Balance: e.balance,
-		Pages: e.pages, TLS: e.certificate, JA4: e.policies.AsksJA4(), Intercept: e.intercept, Origins: e.origins()}
+	p := &proxy.Engine{Decider: e.policies.Engine, Identify: identify(e.identity), Known: e.identity, Accept: e.policies.Accept, Balance: e.balance,
+		Pages: e.pages, TLS: e.identity.TLS(e.certificate), JA4: e.policies.AsksJA4(), Intercept: e.intercept, Origins: e.origins()}
 	if e.votes != nil {
 		p.Votes = e.votes
 	}

@@ -106,6 +106,9 @@ func (s *Settings) distinct() error {
 			all = append(all, use{fmt.Sprintf("listen.%s[%d]", d.key, i), a.AddrPort(), "TCP", true})
 		}
 	}
+	for i, a := range l.RADIUS {
+		all = append(all, use{fmt.Sprintf("listen.radius[%d]", i), a.AddrPort(), "UDP", true})
+	}
 	if s.DNS != nil {
 		all = append(all, s.DNS.uses()...)
 	}

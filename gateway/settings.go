@@ -64,7 +64,10 @@ type Listen struct {
 	// Default none.
 	ICAP  setting.OneOrMore[setting.Address] `yaml:"icap"`
 	ICAPS setting.OneOrMore[setting.Address] `yaml:"icaps"`
-	Admin setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// RADIUS is where access points and VPNs send RADIUS accounting (UDP),
+	// usually port 1813. Default none.
+	RADIUS setting.OneOrMore[setting.Address] `yaml:"radius"`
+	Admin  setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
 	// Token opens the admin address to other machines; 16 bytes or more.
 	// Without one it is for this machine only.
 	Token string `yaml:"token"`

@@ -215,9 +215,45 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 	return b.keep(key, who, a), nil
 }
 
-// ask has the directory verify a password. While it does not answer, what it
-// has said before counts.
+// ask has the directory verify a password. While it does not answer, or takes
+// its time, what it has said before counts.
 func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
+	b.mu.Lock()
+	was, known := b.known[key]
+	b.mu.Unlock()
+	if !known || was.account == nil || time.Since(was.asked) > outage {
+		return b.question(ctx, key, who, name, password)
+	}
+	type result struct {
+		outcome
+		err error
+	}
+	answered := make(chan result, 1)
+	go func() { // ends with the directory's timeout
+		o, err := b.question(context.WithoutCancel(ctx), key, who, name, password)
+		answered <- result{o, err}
+	}()
+	patience := time.NewTimer(atMost)
+	defer patience.Stop()
+	select {
+	case r := <-answered:
+		if r.err == nil {
+			return r.outcome, nil
+		}
+	case <-patience.C:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o, ok := b.known[key]; ok && o.asked.After(was.asked) {
+		return o, nil // answered just now
+	}
+	was.until = time.Now().Add(again)
+	b.known[key] = was
+	return was, nil
+}
+
+// question asks the directory.
+func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.Addr, name, password string) (outcome, error) {
 	user, groups, err := b.source.Verify(ctx, name, password)
 	switch {
 	case err == nil:
@@ -225,14 +261,6 @@ func (b *basic) ask(ctx context.Context, key [sha256.Size]byte, who netip.Addr, 
 		return b.keep(key, who, &account{name: user, groups: slices.Compact(groups)}), nil
 	case errors.Is(err, directory.ErrRefused):
 		return b.keep(key, who, nil), nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	if o, ok := b.known[key]; ok && o.account != nil && now.Before(o.asked.Add(outage)) {
-		o.until = now.Add(again)
-		b.known[key] = o
-		return o, nil
 	}
 	return outcome{}, fmt.Errorf("verify the password of %q: %w", name, err)
 }

@@ -32,7 +32,7 @@ func (f *flaky) Verify(_ context.Context, name, password string) (string, []stri
 
 func TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		id, err := New(Config{Basic: &Basic{RADIUS: &directory.RADIUS{Servers: []string{"127.0.0.1"}, Secret: "x"}}})
+		id, err := New(Config{Basic: &Basic{RADIUS: &directory.RADIUS{Servers: []string{"127.0.0.1"}, Secret: "x"}}}, Parts{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,10 @@ import (
 	"github.com/gaissmai/bart"
 
 	"shuultuur/filter"
+	"shuultuur/identity/accounting"
 	"shuultuur/identity/directory"
+	"shuultuur/identity/kerberos"
+	"shuultuur/identity/session"
 	"shuultuur/setting"
 )
 
@@ -38,7 +41,15 @@ type Config struct {
 	// Groups have members: users by name, and addresses or networks.
 	Groups map[string][]string `yaml:"groups"`
 	Basic  *Basic              `yaml:"basic"`
-	Names  NamesConfig         `yaml:"names"` // what devices are called
+	// Kerberos lets clients sign in with the ticket that they have of a directory.
+	Kerberos *Kerberos `yaml:"kerberos"`
+	// Accounting takes who has which address from access points and VPNs.
+	Accounting *accounting.Config `yaml:"accounting"`
+	// Headers are believed where proxy.trusted says so.
+	Headers Headers `yaml:"headers"`
+	// Certificates of clients that speak TLS to the proxy say who they are.
+	Certificates *Certificates `yaml:"certificates"`
+	Names        NamesConfig   `yaml:"names"` // what devices are called
 }
 
 // Basic asks clients for a name and a password.
@@ -56,22 +67,55 @@ type Basic struct {
 }
 
 // A Challenge says that the client has to log in: the answer is 407 with its
-// Header as Proxy-Authenticate.
+// Headers as Proxy-Authenticate.
 type Challenge struct {
-	Realm string
+	Realm string // of Basic, "" where no password is taken
+	// Negotiate says that a ticket of Kerberos is taken.
+	Negotiate bool
 	// Refused is the name that was sent with a wrong password, "" when none
 	// was sent. It is what the client wrote: quote it.
 	Refused string
+	Err     error // why a ticket was refused
 }
 
 func (c *Challenge) Error() string {
-	if c.Refused != "" {
+	switch {
+	case c.Err != nil:
+		return "kerberos: " + c.Err.Error()
+	case c.Refused != "":
 		return fmt.Sprintf("user %q: wrong name or password", c.Refused)
+	case c.Realm == "":
+		return "no ticket was sent"
 	}
 	return "no name and password were sent"
 }
 
-// Header returns the value for Proxy-Authenticate.
+// Unwrap returns why a ticket was refused.
+func (c *Challenge) Unwrap() error { return c.Err }
+
+// Advice is what the person at the client may do, "" for nothing but to log in.
+func (c *Challenge) Advice() string {
+	if errors.Is(c.Err, kerberos.ErrNTLM) {
+		return "Your device offered NTLM, which is not taken. Sign in to the domain, and enter the proxy by its full name, not by its address."
+	}
+	if c.Err != nil {
+		return "Your ticket was not taken. Sign out and in again; if that does not help, tell your administrator the time and the number below."
+	}
+	return ""
+}
+
+// Headers returns the values for Proxy-Authenticate, the better ones first.
+func (c *Challenge) Headers() (all []string) {
+	if c.Negotiate {
+		all = append(all, "Negotiate")
+	}
+	if c.Realm != "" {
+		all = append(all, c.Header())
+	}
+	return all
+}
+
+// Header returns the value for Proxy-Authenticate that asks for a password.
 func (c *Challenge) Header() string {
 	b := []byte(`Basic realm="`)
 	for i := range len(c.Realm) {
@@ -92,6 +136,12 @@ type Identity struct {
 	named   map[string]bool     // groups
 	basic   *basic              // nil when nobody logs in
 	ids     map[string]string   // users by ClientID in lower case
+
+	kerberos     *negotiate     // nil when no tickets are taken
+	sessions     *session.Table // nil for none
+	headers      Headers
+	certificates *certificates // nil when none are asked for
+	anyGroup     bool          // somebody else says what groups there are
 }
 
 // A place is what an address alone says.
@@ -101,9 +151,15 @@ type place struct {
 	login  bool     // has to log in
 }
 
+// Parts are what an Identity works with, besides its settings.
+type Parts struct {
+	Sessions *session.Table // who has which address for now; nil for nobody
+	Previous *Identity      // the one before, whose memory of tickets goes on; nil for none
+}
+
 // New reads the settings and the password file.
-func New(cfg Config) (*Identity, error) {
-	id := &Identity{groups: map[string][]string{}, known: map[string]bool{}, named: map[string]bool{}}
+func New(cfg Config, parts Parts) (*Identity, error) {
+	id := &Identity{groups: map[string][]string{}, known: map[string]bool{}, named: map[string]bool{}, sessions: parts.Sessions}
 	for user := range cfg.Addresses {
 		id.known[user] = true
 	}
@@ -131,6 +187,9 @@ func New(cfg Config) (*Identity, error) {
 			b.login[p] = true
 		}
 	}
+	if err := id.others(cfg, b, parts.Previous); err != nil {
+		return nil, err
+	}
 	for _, name := range sortedKeys(cfg.Groups) {
 		if err := b.group(id, name, cfg.Groups[name], cfg.Addresses); err != nil {
 			return nil, setting.At("groups."+name, err)
@@ -140,10 +199,22 @@ func New(cfg Config) (*Identity, error) {
 	return id, nil
 }
 
+// Close lets go of the connections to directories.
+func (id *Identity) Close() {
+	if id.basic != nil {
+		if d, ok := id.basic.source.(interface{ Close() }); ok {
+			d.Close()
+		}
+	}
+	if id.kerberos != nil && id.kerberos.members != nil {
+		id.kerberos.members.source.(interface{ Close() }).Close()
+	}
+}
+
 // HasGroup says whether the settings have a group of this name.
 // A directory may have any.
 func (id *Identity) HasGroup(name string) bool {
-	return id.named[name] || id.basic != nil && id.basic.source != nil
+	return id.named[name] || id.anyGroup || id.basic != nil && id.basic.source != nil || id.kerberos != nil && id.kerberos.gives(name)
 }
 
 // Knows says whether there is a user or group of this name.
@@ -156,18 +227,34 @@ func (id *Identity) Knows(name string) bool {
 // groups it returns are shared: read only.
 func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthorization []byte) (filter.Client, error) {
 	addr = addr.Unmap()
-	at := &id.nowhere
-	if id.nets != nil && addr.IsValid() {
-		if p, ok := id.nets.Lookup(addr); ok {
-			at = p
-		}
-	}
+	at := id.place(addr)
 	client := filter.Client{Addr: addr, User: at.user, Groups: at.groups}
-	if !at.login || at.user != "" {
+	if at.user != "" {
+		client.Source = "address"
 		return client, nil
+	}
+	if open := id.sessions.Lookup(addr); open != nil {
+		client.User, client.Source = open.User, open.Source
+		client.Groups = union(union(at.groups, id.groups[open.User]), open.Groups)
+		return client, nil
+	}
+	if !at.login {
+		return client, nil
+	}
+	if id.kerberos != nil {
+		token, sent := negotiated(proxyAuthorization)
+		if sent {
+			return id.ticket(ctx, client, token)
+		}
+		if id.basic == nil {
+			return client, id.challenge(nil)
+		}
 	}
 	user, err := id.basic.verify(ctx, addr, proxyAuthorization)
 	if err != nil {
+		if login := (*Challenge)(nil); errors.As(err, &login) {
+			login.Negotiate = id.kerberos != nil
+		}
 		return filter.Client{Addr: addr, Groups: at.groups}, err
 	}
 	client.User, client.Source = user.name, "basic"
@@ -176,6 +263,16 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 	}
 	client.Groups = union(union(at.groups, id.groups[user.name]), user.groups)
 	return client, nil
+}
+
+// place is what an address says.
+func (id *Identity) place(addr netip.Addr) *place {
+	if id.nets != nil && addr.IsValid() {
+		if p, ok := id.nets.Lookup(addr); ok {
+			return p
+		}
+	}
+	return &id.nowhere
 }
 
 // clientIDs notes which users identifiers stand for.
@@ -289,6 +386,7 @@ func (b *builder) group(id *Identity, name string, members []string, addresses m
 		for _, user := range id.ids {
 			known = known || user == m
 		}
+		known = known || id.anyGroup || id.kerberos != nil
 		if !known && (id.basic == nil || id.basic.accounts[m] == nil && id.basic.source == nil) {
 			return setting.At(fmt.Sprintf("[%d]", i), fmt.Errorf("%q is neither a user in addresses, client-ids or the password file nor a network", m))
 		}

@@ -49,7 +49,7 @@ func passwordFile(t testing.TB, lines ...string) string {
 
 func newIdentity(t testing.TB, cfg Config) *Identity {
 	t.Helper()
-	id, err := New(cfg)
+	id, err := New(cfg, Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +93,9 @@ func TestIdentifyByAddress(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := filter.Client{Addr: addr.Unmap(), User: test.user, Groups: test.groups}
+			if test.user != "" {
+				want.Source = "address"
+			}
 			if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 				t.Error("client (-want +got):\n" + d)
 			}
@@ -347,7 +350,7 @@ func TestMistakesInSettings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(test.cfg)
+			_, err := New(test.cfg, Parts{})
 			if s := (*setting.Error)(nil); !errors.As(err, &s) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want a setting error with %s", err, test.want)
 			}
@@ -379,7 +382,7 @@ func TestClientIDsNameUsers(t *testing.T) {
 		Addresses: map[string][]string{"bob": {"192.0.2.1"}},
 		ClientIDs: map[string][]string{"alice": {"alices-Phone", "tablet"}},
 		Groups:    map[string][]string{"pupils": {"alice"}, "room1": {"192.0.2.0/24"}, "room2": {"198.51.100.0/24"}},
-	})
+	}, Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +396,7 @@ func TestClientIDsNameUsers(t *testing.T) {
 		t.Error("an identifier that the settings do not have is known")
 	}
 	for _, ids := range []map[string][]string{{"a": {"x"}, "b": {"X"}}, {"a": {""}}, {"a": {"a.b"}}, {"": {"x"}}, {"a": {strings.Repeat("x", 64)}}} {
-		if _, err := New(Config{ClientIDs: ids}); err == nil {
+		if _, err := New(Config{ClientIDs: ids}, Parts{}); err == nil {
 			t.Errorf("%v is accepted", ids)
 		}
 	}

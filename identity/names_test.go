@@ -68,7 +68,7 @@ func TestDevicesAreCalledByWhatKnowsThemBest(t *testing.T) {
 	write(hosts, "10.1.0.5 fromhosts\n10.1.0.6 printer\n10.1.0.9 nobody\n")
 	write(leases, dnsmasqLeases)
 	synctest.Test(t, func(t *testing.T) {
-		id, err := New(Config{Addresses: map[string][]string{"anna": {"10.1.0.9"}}})
+		id, err := New(Config{Addresses: map[string][]string{"anna": {"10.1.0.9"}}}, Parts{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -660,8 +660,8 @@ func TestAcceptedWarningBecomesACookie(t *testing.T) {
 
 type loginError struct{}
 
-func (loginError) Error() string     { return "no user" }
-func (loginError) Challenge() string { return `Basic realm="gate"` }
+func (loginError) Error() string        { return "no user" }
+func (loginError) Challenges() []string { return []string{"Negotiate", `Basic realm="gate"`} }
 
 type waitError struct{}
 

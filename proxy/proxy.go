@@ -29,6 +29,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -61,11 +62,13 @@ type RoundTripper interface {
 type Engine struct {
 	Decider filter.Decider
 	// Identify says who asks from where with which Proxy-Authorization (nil
-	// when there is none). An error with a method Challenge() string asks the
-	// client to log in: the string is the value of Proxy-Authenticate. One
-	// with a method Later() (status int, after time.Duration) asks it to come
+	// when there is none). An error with a method Challenges() []string asks
+	// the client to log in: the strings are values of Proxy-Authenticate. One with a method Later() (status int, after time.Duration) asks it to come
 	// back. Any other error refuses the request.
 	Identify func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error)
+	// Known says who clients are by other things than their address and a field
+	// of the request. nil knows of nothing else.
+	Known Known
 	// Accept takes the token of a click on a warn page and returns the one for
 	// the cookie that lets the client pass, or says why not. nil takes none.
 	Accept func(ctx context.Context, t *filter.Transaction, token string) (string, error)
@@ -84,6 +87,20 @@ type Engine struct {
 	Origins RoundTripper
 
 	judge exchange.Engine
+}
+
+// Known says who clients are.
+type Known interface {
+	// Forwarded says whom a trusted proxy names as its client at addr; field
+	// returns the values of a field of the request.
+	Forwarded(addr netip.Addr, field func(name string) []string) (filter.Client, bool)
+	// FieldNames are the fields that Forwarded asks for. They go no further.
+	FieldNames() []string
+	// Certified says whose a certificate is that was verified.
+	Certified(addr netip.Addr, c *x509.Certificate) (filter.Client, bool)
+	// Again says who a client is by now that proved on its connection, with an
+	// earlier request, that it is was; false where it has to prove it again.
+	Again(ctx context.Context, was filter.Client) (filter.Client, bool)
 }
 
 // A Proxy serves clients. Make one with New.

@@ -57,6 +57,7 @@ type request struct {
 
 	addr      netip.Addr   // of the client, as the PROXY header says
 	trusted   bool         // addr is in Config.Trusted
+	proof     proof        // of who it is, which holds for the connection
 	inside    *decrypted   // what the connection was decrypted for; nil when it was not
 	flow      *filter.Flow // what checks keep of the client's connection, with all its streams
 	relayed   int64        // bytes of a tunnel, from the client
@@ -81,7 +82,7 @@ func (x *request) init(p *Proxy, c client) {
 // open makes x serve the requests of a connection.
 func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
 	x.ctx = x.caller.Context(filter.With(ctx, &x.T))
-	x.addr, x.trusted, x.inside, x.flow = addr, trusted, nil, new(filter.Flow)
+	x.addr, x.trusted, x.proof, x.inside, x.flow = addr, trusted, proof{}, nil, new(filter.Flow)
 	x.host, x.url = "", ""
 }
 
@@ -89,7 +90,7 @@ func (x *request) open(ctx context.Context, addr netip.Addr, trusted bool) {
 func (x *request) close() {
 	x.yield()
 	x.T.Reset()
-	x.eng, x.ctx, x.inside, x.flow = nil, nil, nil, nil
+	x.eng, x.ctx, x.proof, x.inside, x.flow = nil, nil, proof{}, nil, nil
 }
 
 // begin makes x ready for the next request, which began at now.
@@ -320,7 +321,7 @@ func (x *request) identify() outcome {
 	if x.trusted {
 		addr = x.forwardedFor(addr)
 	}
-	who, err := x.eng.Identify(x.ctx, addr, x.Q.Get("Proxy-Authorization"))
+	who, err := x.who(addr)
 	if !who.Addr.IsValid() {
 		who.Addr = addr
 	}

@@ -119,6 +119,9 @@ func (c *conn) startTLS() bool {
 		return false
 	}
 	c.r.Reset(tc)
+	if s := tc.ConnectionState(); len(s.VerifiedChains) > 0 {
+		c.x.proof.certificate = s.PeerCertificates[0]
+	}
 	return true
 }
 

@@ -26,6 +26,9 @@ type Instruction struct {
 	// Until is when it is over by itself; the zero time is never.
 	Until time.Time `json:"until,omitzero"`
 	By    string    `json:"by,omitempty"` // who gave it, for the log
+	// Brief says that every instruction under this Topic is over within
+	// [MaxBrief] of being given. Such ones are many and are not kept for long.
+	Brief bool `json:"brief,omitempty"`
 
 	// At and Node are its version. [Instructions.Give] sets them: At is now, but
 	// later than that of the instruction it replaces, however wrong clocks are.
@@ -49,6 +52,9 @@ const (
 	againEvery = 5 * time.Second
 )
 
+// MaxBrief is how far in the future the end of a brief instruction may be.
+const MaxBrief = 7 * 24 * time.Hour
+
 // newer reports whether i replaces j.
 func (i *Instruction) newer(j *Instruction) bool {
 	return cmp.Or(cmp.Compare(i.At, j.At), strings.Compare(i.Node, j.Node), strings.Compare(i.Value, j.Value)) > 0
@@ -66,6 +72,8 @@ func (i *Instruction) check() error {
 		return errors.New("an instruction needs a topic, and neither that nor its key holds a zero byte or a line feed")
 	case !utf8.ValidString(i.Topic + i.Key + i.Value + i.By + i.Node):
 		return errors.New("an instruction is text in UTF-8")
+	case i.Brief && (i.Until.IsZero() || i.Until.After(time.Now().Add(MaxBrief+time.Hour))):
+		return fmt.Errorf("a brief instruction that ends at %v: at most %v are brief", i.Until, MaxBrief)
 	case size > maxInstruction:
 		return fmt.Errorf("an instruction of %d bytes, at most %d can be kept", size, maxInstruction)
 	}
@@ -343,6 +351,9 @@ func (i *Instruction) stale(now time.Time) bool {
 			return false
 		}
 		end = i.Until
+	}
+	if i.Brief { // what it replaced is over by itself then
+		return now.Sub(time.UnixMilli(i.At)) > MaxBrief+time.Hour
 	}
 	return now.Sub(end) > keepOver
 }

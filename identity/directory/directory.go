@@ -22,3 +22,9 @@ type Source interface {
 
 // ErrRefused says that a server does not know the name with that password.
 var ErrRefused = errors.New("wrong name or password")
+
+// A Finder says which groups a user has who has proved already who it is.
+type Finder interface {
+	// Find is [Source.Verify] without a password.
+	Find(ctx context.Context, name string) (user string, groups []string, err error)
+}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-ldap/ldap/v3"
@@ -38,17 +39,31 @@ const (
 	maxDepth  = 10   // groups in groups
 	maxGroups = 1000 // of one user
 	atOnce    = 50   // groups that one question is about
+	maxIdle   = 8    // connections of each kind that wait for the next question
 )
 
-type directory struct {
+// A Directory is an LDAP directory. It keeps connections open, and remembers
+// which group is in which (graph.go), so that a user costs one question.
+type Directory struct {
 	cfg     LDAP
 	tls     *tls.Config
 	timeout time.Duration
+	// search holds connections of the service account, verify those on which
+	// users prove who they are: each bind there replaces the one before.
+	search, verify chan *conn
+	closed         atomic.Bool
+	graph          graphs
+}
+
+// A conn is a connection to one of the servers.
+type conn struct {
+	*ldap.Conn
+	server string
 }
 
 // NewLDAP reads the settings.
-func NewLDAP(cfg LDAP) (Source, error) {
-	d := &directory{cfg: cfg, timeout: cfg.Timeout.Or(5 * time.Second), tls: &tls.Config{MinVersion: tls.VersionTLS12}}
+func NewLDAP(cfg LDAP) (*Directory, error) {
+	d := &Directory{cfg: cfg, search: make(chan *conn, maxIdle), verify: make(chan *conn, maxIdle), timeout: cfg.Timeout.Or(5 * time.Second), tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if len(cfg.Servers) == 0 {
 		return nil, setting.At("servers", errors.New("no server is named"))
 	}
@@ -82,32 +97,147 @@ func NewLDAP(cfg LDAP) (Source, error) {
 	return d, nil
 }
 
+// Close ends the connections. Questions under way are still answered.
+func (d *Directory) Close() {
+	d.closed.Store(true)
+	for _, idle := range []chan *conn{d.search, d.verify} {
+		for empty := false; !empty; {
+			select {
+			case c := <-idle:
+				c.Close()
+			default:
+				empty = true
+			}
+		}
+	}
+}
+
 // Verify implements [Source].
-func (d *directory) Verify(ctx context.Context, name, password string) (user string, groups []string, err error) {
+func (d *Directory) Verify(ctx context.Context, name, password string) (user string, groups []string, err error) {
 	if name == "" || password == "" { // a bind without a password is anonymous, and succeeds (RFC 4513, 5.1.2)
 		return "", nil, ErrRefused
 	}
+	dn := ""
+	if dn, user, groups, err = d.find(ctx, name); err != nil {
+		return "", nil, err
+	}
+	err = d.with(ctx, d.verify, func(c *conn) error {
+		switch err := c.Bind(dn, password); {
+		case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
+			return ErrRefused
+		case err != nil:
+			return fmt.Errorf("bind as %q: %w", dn, err)
+		}
+		return nil
+	})
+	return user, groups, err
+}
+
+// Find implements [Finder].
+func (d *Directory) Find(ctx context.Context, name string) (user string, groups []string, err error) {
+	if name == "" {
+		return "", nil, ErrRefused
+	}
+	_, user, groups, err = d.find(ctx, name)
+	return user, groups, err
+}
+
+// find returns the entry, name and groups of a user.
+func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
+	err = d.with(ctx, d.search, func(c *conn) error {
+		res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(name)), 2, "uid", "sAMAccountName", "memberOf")
+		switch {
+		case err != nil:
+			return fmt.Errorf("search for the user %q: %w", name, err)
+		case len(res.Entries) == 0:
+			return ErrRefused
+		case len(res.Entries) > 1:
+			return fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
+		}
+		entry := res.Entries[0]
+		dn, user = entry.DN, entry.GetAttributeValue("sAMAccountName")
+		if user == "" {
+			user = entry.GetAttributeValue("uid")
+		}
+		if user == "" {
+			user = name
+		}
+		if g := d.graphOf(c); g != nil {
+			groups = g.of(dn, user, entry.GetAttributeValues("memberOf"))
+			return nil
+		}
+		if groups, err = d.groups(c, dn, user); err != nil {
+			return fmt.Errorf("search for the groups of %q: %w", dn, err)
+		}
+		return nil
+	})
+	return dn, user, groups, err
+}
+
+// with does something on a connection: one that waits, or a new one to the first
+// server that answers. A connection that waited may have been closed by the
+// server; then it is done once more on another.
+func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) error) error {
+	for {
+		select {
+		case c := <-idle:
+			err := d.on(ctx, idle, c, do)
+			if err != nil && broken(err) && ctx.Err() == nil {
+				continue
+			}
+			return err
+		default:
+		}
+		break
+	}
 	var errs []error
 	for _, server := range d.cfg.Servers {
-		user, groups, err = d.ask(ctx, server, name, password)
+		c, err := d.connect(ctx, server, idle == d.search)
+		if err == nil {
+			err = d.on(ctx, idle, c, do)
+		}
 		if err == nil || errors.Is(err, ErrRefused) {
-			return user, groups, err
+			return err
 		}
 		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, err))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return "", nil, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
-// ask asks one server.
-func (d *directory) ask(ctx context.Context, server, name, password string) (user string, groups []string, err error) {
-	c, err := ldap.DialURL(server, ldap.DialWithDialer(&net.Dialer{Timeout: d.timeout}), ldap.DialWithTLSConfig(d.tls))
-	if err != nil {
-		return "", nil, fmt.Errorf("connect: %w", err)
+// broken says whether an error is one of the connection.
+func broken(err error) bool {
+	return ldap.IsErrorAnyOf(err, ldap.ErrorNetwork, ldap.LDAPResultUnavailable, ldap.LDAPResultServerDown)
+}
+
+// on does something on a connection and keeps it for later.
+func (d *Directory) on(ctx context.Context, idle chan *conn, c *conn, do func(*conn) error) error {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	err := do(c)
+	if !stop() || err != nil && !errors.Is(err, ErrRefused) || d.closed.Load() {
+		c.Close()
+		return err
 	}
-	defer c.Close()
+	select {
+	case idle <- c:
+		if d.closed.Load() { // meanwhile
+			d.Close()
+		}
+	default:
+		c.Close()
+	}
+	return err
+}
+
+// connect opens a connection; for searching it is that of the service account.
+func (d *Directory) connect(ctx context.Context, server string, service bool) (*conn, error) {
+	l, err := ldap.DialURL(server, ldap.DialWithDialer(&net.Dialer{Timeout: d.timeout}), ldap.DialWithTLSConfig(d.tls))
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c := &conn{Conn: l, server: server}
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	c.SetTimeout(d.timeout)
@@ -116,45 +246,20 @@ func (d *directory) ask(ctx context.Context, server, name, password string) (use
 		t := d.tls.Clone()
 		t.ServerName = u.Hostname()
 		if err := c.StartTLS(t); err != nil {
-			return "", nil, fmt.Errorf("StartTLS: %w", err)
+			c.Close()
+			return nil, fmt.Errorf("StartTLS: %w", err)
 		}
 	}
-	if d.cfg.Bind != "" {
+	if service && d.cfg.Bind != "" {
 		if err := c.Bind(d.cfg.Bind, d.cfg.Password); err != nil {
-			return "", nil, fmt.Errorf("bind as the service account %q: %w", d.cfg.Bind, err)
+			c.Close()
+			return nil, fmt.Errorf("bind as the service account %q: %w", d.cfg.Bind, err)
 		}
 	}
-	res, err := d.search(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(name)), 2, "uid", "sAMAccountName")
-	switch {
-	case err != nil:
-		return "", nil, fmt.Errorf("search for the user %q: %w", name, err)
-	case len(res.Entries) == 0:
-		return "", nil, ErrRefused
-	case len(res.Entries) > 1:
-		return "", nil, fmt.Errorf("search for the user %q: two entries are called so, %q and %q", name, res.Entries[0].DN, res.Entries[1].DN)
-	}
-	entry := res.Entries[0]
-	user = entry.GetAttributeValue("sAMAccountName")
-	if user == "" {
-		user = entry.GetAttributeValue("uid")
-	}
-	if user == "" {
-		user = name
-	}
-	if groups, err = d.groups(c, entry.DN, user); err != nil {
-		return "", nil, fmt.Errorf("search for the groups of %q: %w", entry.DN, err)
-	}
-	// The last step: afterwards the connection is the user's.
-	switch err := c.Bind(entry.DN, password); {
-	case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
-		return "", nil, ErrRefused
-	case err != nil:
-		return "", nil, fmt.Errorf("bind as %q: %w", entry.DN, err)
-	}
-	return user, groups, nil
+	return c, nil
 }
 
-func (d *directory) search(c *ldap.Conn, filter string, most int, attributes ...string) (*ldap.SearchResult, error) {
+func (d *Directory) ask(c *conn, filter string, most int, attributes ...string) (*ldap.SearchResult, error) {
 	res, err := c.Search(ldap.NewSearchRequest(d.cfg.Base, ldap.ScopeWholeSubtree, ldap.NeverDerefAliases, most, int(d.timeout/time.Second), false, filter, attributes, nil))
 	if ldap.IsErrorWithCode(err, ldap.LDAPResultSizeLimitExceeded) && res != nil {
 		return res, nil
@@ -163,10 +268,10 @@ func (d *directory) search(c *ldap.Conn, filter string, most int, attributes ...
 }
 
 // groups returns the names of all groups that a user is in, also by other
-// groups.
-func (d *directory) groups(c *ldap.Conn, dn, user string) (names []string, err error) {
+// groups, where there are too many groups to remember: the directory is asked.
+func (d *Directory) groups(c *conn, dn, user string) (names []string, err error) {
 	if d.cfg.ActiveDirectory {
-		res, err := d.search(c, "(member:1.2.840.113556.1.4.1941:="+ldap.EscapeFilter(dn)+")", maxGroups, "cn")
+		res, err := d.ask(c, "(member:1.2.840.113556.1.4.1941:="+ldap.EscapeFilter(dn)+")", maxGroups, "cn")
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +292,7 @@ func (d *directory) groups(c *ldap.Conn, dn, user string) (names []string, err e
 			filter.WriteString("(member=" + m + ")(uniqueMember=" + m + ")")
 		}
 		first, members = "", members[n:]
-		res, err := d.search(c, filter.String()+")", maxGroups, "cn")
+		res, err := d.ask(c, filter.String()+")", maxGroups, "cn")
 		if err != nil {
 			return nil, err
 		}

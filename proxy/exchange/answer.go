@@ -334,15 +334,25 @@ func (x *Exchange) Later(status int, after time.Duration, note string) *message.
 }
 
 // Unknown answers a request whose client could not be identified. An error with
-// a method Challenge() string asks the client to log in: the string is the value
+// a method Challenges() []string asks the client to log in: the strings are the values
 // of Proxy-Authenticate. One with a method Later() (status int, after
 // time.Duration) asks it to come back.
 func (x *Exchange) Unknown(err error) *message.Response {
 	if c, ok := errors.AsType[interface {
 		error
-		Challenge() string
+		Challenges() []string
 	}](err); ok {
-		return x.Fail(407, "The proxy wants to know who you are.", "log-in asked for", "Proxy-Authenticate", c.Challenge())
+		text, fields := "The proxy wants to know who you are.", make([]string, 0, 4)
+		for _, v := range c.Challenges() {
+			fields = append(fields, "Proxy-Authenticate", v)
+		}
+		if a, ok := errors.AsType[interface {
+			error
+			Advice() string
+		}](err); ok && a.Advice() != "" {
+			text += " " + a.Advice()
+		}
+		return x.Fail(407, text, "log-in asked for: "+err.Error(), fields...)
 	}
 	if l, ok := errors.AsType[interface {
 		error

@@ -58,6 +58,8 @@ type Exchange struct {
 	Q      message.Request // as it was sent
 	Engine *Engine
 	Edits  []filter.Edit // of the verdict, for Outgoing
+	// Private are names of fields that go no further than this proxy.
+	Private []string
 	// Interrupt makes reading the response's body in another goroutine end. nil:
 	// closing it does.
 	Interrupt func()

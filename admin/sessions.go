@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/identity/session"
+)
+
+// Sessions is how others say who has which address for now: the controller of a
+// Wi-Fi network, a VPN, a portal.
+type Sessions struct {
+	All   func() []session.Session
+	Start func(...session.Session) error
+	// End ends the sessions of addresses, and says how many there were.
+	End func(id string, addrs ...netip.Addr) (int, error)
+}
+
+// maxSessions is the most that one request starts.
+const maxSessions = 10_000
+
+// An order is what a request wants of one session.
+type order struct {
+	Action  string   `json:"action"` // start, which is the default, or stop
+	Address string   `json:"address"`
+	User    string   `json:"user"`
+	Groups  []string `json:"groups"`
+	Seconds int64    `json:"seconds"`
+	ID      string   `json:"id"`
+}
+
+// routes returns what is about sessions.
+//
+//	GET /api/sessions     those that hold
+//	POST /api/sessions    starts, renews or stops one, or a list of them: JSON
+//	                      {"address","user","groups","seconds","id","action"}, or a form
+//	DELETE /api/sessions?address=ADDRESS[&id=ID]
+func (s *Sessions) routes() []route {
+	return []route{
+		{"GET", "/api/sessions", operator, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.All()) }},
+		{"POST", "/api/sessions", operator, s.post},
+		{"DELETE", "/api/sessions", operator, func(w http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			s.do(w, r, []order{{Action: "stop", Address: q.Get("address"), ID: q.Get("id")}})
+		}},
+	}
+}
+
+func (s *Sessions) post(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<20)
+	all, err := orders(r)
+	if err != nil {
+		var large *http.MaxBytesError
+		status := http.StatusBadRequest
+		if errors.As(err, &large) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	s.do(w, r, all)
+}
+
+// orders reads a request.
+func orders(r *http.Request) (all []order, err error) {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/x-www-form-urlencoded" {
+		if err := r.ParseForm(); err != nil {
+			return nil, err
+		}
+		f := r.PostForm
+		o := order{Action: f.Get("action"), Address: f.Get("address"), User: f.Get("user"), ID: f.Get("id")}
+		for _, g := range f["groups"] {
+			for part := range strings.SplitSeq(g, ",") {
+				if part = strings.TrimSpace(part); part != "" {
+					o.Groups = append(o.Groups, part)
+				}
+			}
+		}
+		if n := f.Get("seconds"); n != "" {
+			if o.Seconds, err = strconv.ParseInt(n, 10, 64); err != nil {
+				return nil, fmt.Errorf("seconds=%q is not a number", n)
+			}
+		}
+		return []order{o}, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimSpace(string(body))
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if strings.HasPrefix(text, "[") {
+		err = d.Decode(&all)
+	} else {
+		all = make([]order, 1)
+		err = d.Decode(&all[0])
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf(`the body is not JSON such as {"address": "10.1.2.3", "user": "anna", "groups": ["pupils"], "seconds": 3600}: %w`, err)
+	case len(all) > maxSessions:
+		return nil, fmt.Errorf("%d sessions at once, at most %d are taken", len(all), maxSessions)
+	}
+	return all, nil
+}
+
+// do carries orders out: first those that stop sessions, then those that start
+// some, together.
+func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
+	by, now := "", time.Now()
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		by = from.Addr().Unmap().String()
+	}
+	var start []session.Session
+	type end struct {
+		id   string
+		addr netip.Addr
+	}
+	var ends []end
+	for i, o := range all {
+		addr, err := netip.ParseAddr(o.Address)
+		if err != nil {
+			err = fmt.Errorf("%q is not an address", o.Address)
+		}
+		switch {
+		case err != nil:
+		case o.Action == "stop":
+			ends = append(ends, end{o.ID, addr})
+		case o.Action == "" || o.Action == "start":
+			n := session.Session{Addr: addr, User: o.User, Groups: o.Groups, ID: o.ID, By: by, Until: now.Add(session.DefaultTime)}
+			if o.Seconds < 0 || o.Seconds > int64(session.MaxTime/time.Second) {
+				err = fmt.Errorf("seconds: %d: write 1 to %d", o.Seconds, int64(session.MaxTime/time.Second))
+			} else if o.Seconds > 0 {
+				n.Until = now.Add(time.Duration(o.Seconds) * time.Second)
+			}
+			if err == nil {
+				n, err = session.Check(n, now)
+			}
+			start = append(start, n)
+		default:
+			err = fmt.Errorf("action %q: write start or stop", o.Action)
+		}
+		if err != nil {
+			http.Error(w, fmt.Sprintf("session %d: %v; nothing was changed", i+1, err), http.StatusBadRequest)
+			return
+		}
+	}
+	stopped := 0
+	for _, e := range ends {
+		n, err := s.End(e.id, e.addr)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		stopped += n
+	}
+	if err := s.Start(start...); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]int{"started": len(start), "stopped": stopped})
+}

@@ -1,0 +1,385 @@
+// Package accounting takes RADIUS accounting (RFC 2866) from access points,
+// switches and VPNs: who uses which address begins, goes on and ends there.
+//
+// Data moves so: [Server.Run] reads packets from sockets. A packet from a known
+// client whose authenticator is that of the shared secret becomes a change of a
+// session ([read]). Changes wait for at most a few milliseconds, are written to
+// the disk together by the table of sessions, and only then acknowledged: a
+// client sends again what was not.
+package accounting
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/md5" // RFC 2866 knows no other
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"layeh.com/radius"
+
+	"shuultuur/identity/session"
+	"shuultuur/setting"
+)
+
+// Config says whose packets count.
+type Config struct {
+	// Clients are the addresses or networks of access points and the like, with
+	// the secret that each shares with us. The narrowest network counts.
+	Clients map[string]string `yaml:"clients"`
+	// Groups are the attributes whose values are groups of the user: class,
+	// filter-id. Default both.
+	Groups setting.OneOrMore[string] `yaml:"groups"`
+	// Expire ends a session of which nothing was heard for this long; default 24h.
+	Expire setting.Duration `yaml:"expire"`
+	// Unsigned lets packets through that have no Message-Authenticator; their
+	// Request Authenticator is verified in any case. Default true, as few clients
+	// send one with accounting.
+	Unsigned *bool `yaml:"unsigned"`
+}
+
+// Sessions is where changes go.
+type Sessions interface {
+	Start(...session.Session) error
+	End(id string, addrs ...netip.Addr) (int, error)
+	All() []session.Session
+}
+
+const (
+	maxPacket = 4096 // RFC 2866, 3
+	queued    = 4096
+	batch     = 512
+	gather    = 2 * time.Millisecond
+	endedFor  = 10 * time.Minute // an end is remembered, against packets that are late
+	maxEnded  = 100_000
+)
+
+// A Server takes packets.
+type Server struct {
+	rules    rules
+	addrs    []setting.Address
+	sessions Sessions
+	log      *slog.Logger
+
+	open  []*net.UDPConn
+	queue chan change
+
+	mu    sync.Mutex
+	ended map[string]time.Time // sessions of clients, by address and identifier
+
+	taken, refused, dropped atomic.Uint64
+	warned                  atomic.Int64 // when a refusal was last logged, Unix seconds
+}
+
+// A rules is a Config as it is used.
+type rules struct {
+	clients  []client // the narrowest first
+	class    bool
+	filter   bool
+	expire   time.Duration
+	unsigned bool
+}
+
+type client struct {
+	net    netip.Prefix
+	secret []byte
+}
+
+// New reads the settings. sessions may be nil on trial.
+func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logger) (*Server, error) {
+	if cfg == nil || len(cfg.Clients) == 0 { // listen.radius alone comes here too
+		return nil, setting.At("clients", errors.New("no client is named: write its address or network and the shared secret, such as {10.1.0.2: secret}"))
+	}
+	if len(addrs) == 0 {
+		return nil, errors.New("packets come to no address: name one at listen.radius, such as 10.0.0.1:1813")
+	}
+	s := &Server{addrs: addrs, sessions: sessions, log: log, queue: make(chan change, queued), ended: map[string]time.Time{}}
+	r := &s.rules
+	r.unsigned = cfg.Unsigned == nil || *cfg.Unsigned
+	for name, secret := range cfg.Clients {
+		n, err := network(name)
+		if err != nil {
+			return nil, setting.At("clients", err)
+		}
+		if secret == "" {
+			return nil, setting.At("clients."+name, errors.New("the shared secret is empty: anybody could send packets"))
+		}
+		r.clients = append(r.clients, client{n, []byte(secret)})
+	}
+	slices.SortFunc(r.clients, func(a, b client) int { return b.net.Bits() - a.net.Bits() })
+	groups := cfg.Groups
+	if len(groups) == 0 {
+		groups = []string{"class", "filter-id"}
+	}
+	for i, g := range groups {
+		switch g {
+		case "class":
+			r.class = true
+		case "filter-id":
+			r.filter = true
+		default:
+			return nil, setting.At(fmt.Sprintf("groups[%d]", i), fmt.Errorf("%q is not an attribute that names groups: write class or filter-id", g))
+		}
+	}
+	r.expire = cfg.Expire.Or(24 * time.Hour)
+	if r.expire <= 0 || r.expire > session.MaxTime {
+		return nil, setting.At("expire", fmt.Errorf("sessions are to end within %v", session.MaxTime))
+	}
+	return s, nil
+}
+
+func network(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Errorf("%q is not an address or a network", s)
+	}
+	return p.Masked(), nil
+}
+
+// secret returns what a client shares with us, nil for a stranger.
+func (r *rules) secret(a netip.Addr) []byte {
+	for _, c := range r.clients {
+		if c.net.Contains(a) {
+			return c.secret
+		}
+	}
+	return nil
+}
+
+// Listen opens the sockets.
+func (s *Server) Listen(ctx context.Context) error {
+	for _, a := range s.addrs {
+		var lc net.ListenConfig
+		c, err := lc.ListenPacket(ctx, "udp", string(a))
+		if err != nil {
+			return errors.Join(fmt.Errorf("cannot listen for RADIUS accounting on %q: %w", a, err), s.Close())
+		}
+		u := c.(*net.UDPConn)
+		_ = u.SetReadBuffer(4 << 20) // bursts; the system may give less
+		s.open = append(s.open, u)
+	}
+	return nil
+}
+
+// Addr is where the first socket is, "" without one.
+func (s *Server) Addr() string {
+	if len(s.open) == 0 {
+		return ""
+	}
+	return s.open[0].LocalAddr().String()
+}
+
+// Close closes the sockets.
+func (s *Server) Close() error {
+	var errs []error
+	for _, c := range s.open {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run takes packets until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	var readers, writer sync.WaitGroup
+	for _, c := range s.open {
+		readers.Go(func() { s.receive(ctx, c) })
+	}
+	writer.Go(s.write)
+	readers.Wait()
+	close(s.queue)
+	writer.Wait()
+	return nil
+}
+
+// receive reads packets from a socket.
+func (s *Server) receive(ctx context.Context, c *net.UDPConn) {
+	b := make([]byte, maxPacket+1)
+	for {
+		n, from, err := c.ReadFromUDPAddrPort(b)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(time.Millisecond) // an ICMP error of an earlier answer
+			continue
+		}
+		at := netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		ch, err := s.rules.read(b[:n], at.Addr(), time.Now())
+		if err != nil {
+			s.refused.Add(1)
+			if now := time.Now().Unix(); now-s.warned.Swap(now) >= 1 {
+				s.log.Warn("a packet of RADIUS accounting is not taken", "from", at, "error", err)
+			}
+			continue
+		}
+		ch.back = func(answer []byte) { _, _ = c.WriteToUDPAddrPort(answer, from) }
+		select {
+		case s.queue <- ch:
+		default:
+			s.dropped.Add(1) // the client sends it again
+		}
+	}
+}
+
+// write makes changes, those that came together at once, and acknowledges them.
+func (s *Server) write() {
+	for first := range s.queue {
+		all := []change{first}
+		wait := time.NewTimer(gather)
+	more:
+		for len(all) < batch {
+			select {
+			case ch, ok := <-s.queue:
+				if !ok {
+					break more
+				}
+				all = append(all, ch)
+			case <-wait.C:
+				break more
+			}
+		}
+		wait.Stop()
+		s.apply(all)
+	}
+}
+
+// apply makes changes in their order. Those that only begin or renew sessions go
+// to the disk together.
+func (s *Server) apply(all []change) {
+	var start []session.Session
+	var done []change
+	flush := func() {
+		if err := s.sessions.Start(start...); err != nil {
+			s.dropped.Add(uint64(len(done)))
+			s.log.Error("sessions of RADIUS accounting are not kept", "sessions", len(start), "error", err)
+		} else {
+			s.acknowledge(done)
+		}
+		start, done = nil, nil
+	}
+	for _, ch := range all {
+		switch {
+		case ch.kind == start1 || ch.kind == interim:
+			if !s.over(&ch) {
+				start = append(start, ch.sessions()...)
+			}
+			done = append(done, ch)
+		default:
+			flush()
+			if err := s.end(&ch); err != nil {
+				s.log.Error("a session of RADIUS accounting is not ended", "error", err)
+				continue
+			}
+			s.acknowledge([]change{ch})
+		}
+	}
+	flush()
+}
+
+func (s *Server) acknowledge(all []change) {
+	for _, ch := range all {
+		s.taken.Add(1)
+		ch.back(ch.answer)
+	}
+}
+
+// over says whether a session was ended already and this packet is late.
+func (s *Server) over(ch *change) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.ended[ch.name()]
+	return ok && ch.id != "" && time.Since(at) < endedFor
+}
+
+// end ends the session of a packet, or all of an access point that starts anew.
+func (s *Server) end(ch *change) error {
+	if ch.kind != stop {
+		var addrs []netip.Addr
+		for _, n := range s.sessions.All() {
+			if n.Source == Source && n.By == ch.from.String() {
+				addrs = append(addrs, n.Addr)
+			}
+		}
+		_, err := s.sessions.End("", addrs...)
+		return err
+	}
+	s.mu.Lock()
+	if len(s.ended) >= maxEnded {
+		for k, at := range s.ended {
+			if time.Since(at) > endedFor {
+				delete(s.ended, k)
+			}
+		}
+	}
+	if len(s.ended) < maxEnded {
+		s.ended[ch.name()] = time.Now()
+	}
+	s.mu.Unlock()
+	_, err := s.sessions.End(ch.id, ch.addrs...)
+	return err
+}
+
+var (
+	packetsDesc = prometheus.NewDesc("shuultuur_radius_packets_total", "Packets of RADIUS accounting: taken and acknowledged, refused (stranger, wrong secret, damaged), dropped for want of room or disk.", []string{"what"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (s *Server) Describe(ch chan<- *prometheus.Desc) { ch <- packetsDesc }
+
+// Collect implements [prometheus.Collector].
+func (s *Server) Collect(ch chan<- prometheus.Metric) {
+	for what, n := range map[string]*atomic.Uint64{"taken": &s.taken, "refused": &s.refused, "dropped": &s.dropped} {
+		ch <- prometheus.MustNewConstMetric(packetsDesc, prometheus.CounterValue, float64(n.Load()), what)
+	}
+}
+
+// verify says whether a packet is signed with a secret (RFC 2866, 3; RFC 3579,
+// 3.2), and whether it has a Message-Authenticator.
+func verify(b, secret []byte) (signed bool, err error) {
+	var zero [16]byte
+	h := md5.New()
+	h.Write(b[:4])
+	h.Write(zero[:])
+	h.Write(b[20:])
+	h.Write(secret)
+	if !hmac.Equal(h.Sum(nil), b[4:20]) {
+		return false, errors.New("the authenticator is not that of the shared secret: is the secret the same on both sides?")
+	}
+	for i := 20; i+2 <= len(b); i += int(b[i+1]) {
+		if b[i] != messageAuthenticator || b[i+1] != 18 {
+			continue
+		}
+		c := slices.Clone(b)
+		copy(c[4:20], zero[:])
+		copy(c[i+2:i+18], zero[:])
+		m := hmac.New(md5.New, secret)
+		m.Write(c)
+		if !hmac.Equal(m.Sum(nil), b[i+2:i+18]) {
+			return false, errors.New("the Message-Authenticator is not that of the shared secret")
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+const messageAuthenticator = 80
+
+// answer makes the acknowledgement of a packet.
+func answer(q *radius.Packet) ([]byte, error) {
+	return q.Response(radius.CodeAccountingResponse).Encode()
+}

@@ -1,0 +1,249 @@
+// Package kerberos verifies the tokens that browsers send with "Negotiate"
+// (RFC 4559): a Kerberos ticket for our service, wrapped in SPNEGO (RFC 4178).
+//
+// Data moves so: [New] reads a keytab. [Acceptor.Accept] unwraps a token
+// (token.go), decrypts its ticket with a key of the keytab, compares times,
+// names and addresses, refuses what it has seen before (replay.go), and takes
+// the groups from the ticket's PAC (pac.go) where an Active Directory wrote
+// one. No server is asked.
+package kerberos
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+
+	"shuultuur/setting"
+)
+
+// Config says with which keys tickets are decrypted.
+type Config struct {
+	// Keytab holds the keys of the service, as ktpass, "net ads keytab" or kadmin
+	// write it.
+	Keytab setting.File `yaml:"keytab"`
+	// Service is the one name that tickets may be for, such as
+	// HTTP/proxy.example; default any that the keytab has.
+	Service string           `yaml:"service"`
+	Skew    setting.Duration `yaml:"skew"` // difference of clocks that is borne; default 5m
+}
+
+const (
+	maxToken  = 64 << 10 // bytes; a PAC with a thousand groups has 48 KiB at most
+	maxReplay = 1 << 18  // tokens that are remembered in two times the skew
+)
+
+// A Login is what a token proves.
+type Login struct {
+	User  string   // without the realm where it is that of the service
+	Realm string   // of the user
+	SIDs  []string // groups, as the PAC has them: S-1-5-21-…
+	Until time.Time
+}
+
+// An Acceptor verifies tokens. It is safe for many goroutines.
+type Acceptor struct {
+	keys    *keytab.Keytab
+	service string
+	skew    time.Duration
+	seen    *Replays
+	now     func() time.Time
+}
+
+// New reads the keytab. seen is what the acceptor before has seen; nil for none.
+func New(cfg Config, seen *Replays) (*Acceptor, error) {
+	a := &Acceptor{service: cfg.Service, skew: cfg.Skew.Or(5 * time.Minute), seen: seen, now: time.Now}
+	if a.skew <= 0 || a.skew > time.Hour {
+		return nil, setting.At("skew", fmt.Errorf("%v is no difference that clocks may have: write up to 1h", a.skew))
+	}
+	if a.seen == nil {
+		a.seen = NewReplays()
+	}
+	if cfg.Keytab == "" {
+		return nil, setting.At("keytab", errors.New("the keytab is not named; make one with ktpass, msktutil or kadmin ktadd"))
+	}
+	data, err := os.ReadFile(string(cfg.Keytab))
+	if err != nil {
+		return nil, setting.At("keytab", err)
+	}
+	if a.keys, err = readKeytab(data); err != nil {
+		return nil, setting.At("keytab", fmt.Errorf("%q: %w", cfg.Keytab, err))
+	}
+	if cfg.Service != "" && !slices.Contains(a.principals(), cfg.Service) {
+		return nil, setting.At("service", fmt.Errorf("%s is not in the keytab, which has %s", cfg.Service, strings.Join(a.principals(), ", ")))
+	}
+	return a, nil
+}
+
+// Seen returns what the acceptor has seen, for the one that comes after it.
+func (a *Acceptor) Seen() *Replays { return a.seen }
+
+// readKeytab reads keys; the module's reader trusts the lengths in a file.
+func readKeytab(data []byte) (k *keytab.Keytab, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("it is not a keytab, or a part of one")
+		}
+	}()
+	k = keytab.New()
+	if err := k.Unmarshal(data); err != nil {
+		return nil, fmt.Errorf("it is not a keytab: %w", err)
+	}
+	if len(k.Entries) == 0 {
+		return nil, errors.New("it holds no keys")
+	}
+	return k, nil
+}
+
+// principals are the names in the keytab, without realms.
+func (a *Acceptor) principals() (names []string) {
+	for _, e := range a.keys.Entries {
+		if n := strings.Join(e.Principal.Components, "/"); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// Accept verifies a token that came from addr. Errors name the step that failed.
+func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
+	defer func() { // the module indexes into what it has read
+		if r := recover(); r != nil {
+			l, err = Login{}, errors.New("the token is damaged")
+		}
+	}()
+	raw, err := unwrap(token)
+	if err != nil {
+		return l, err
+	}
+	var q messages.APReq
+	if err := q.Unmarshal(raw); err != nil {
+		return l, errors.New("the token holds no request to a service (AP-REQ) that can be read")
+	}
+	if len(q.Ticket.SName.NameString) == 0 {
+		return l, errors.New("the ticket names no service")
+	}
+	key, err := a.open(&q.Ticket)
+	if err != nil {
+		return l, err
+	}
+	now := a.now()
+	t := &q.Ticket.DecryptedEncPart
+	user := strings.Join(t.CName.NameString, "/")
+	switch {
+	case user == "":
+		return l, errors.New("the ticket names no user")
+	case now.After(t.EndTime.Add(a.skew)):
+		return l, fmt.Errorf("the ticket of %q ended at %s: the client has to renew it, or a clock is wrong", user, t.EndTime.Format(time.RFC3339))
+	case t.StartTime.After(now.Add(a.skew)):
+		return l, fmt.Errorf("the ticket of %q begins at %s: the clock of this machine or of the KDC is wrong", user, t.StartTime.Format(time.RFC3339))
+	case types.IsFlagSet(&t.Flags, 7): // INVALID: postdated and not validated yet
+		return l, fmt.Errorf("the ticket of %q is not valid yet", user)
+	case len(t.CAddr) > 0 && !among(addr, t.CAddr):
+		return l, fmt.Errorf("the ticket of %q is for other addresses than %v", user, addr)
+	}
+	if err := q.DecryptAuthenticator(t.Key); err != nil {
+		return l, fmt.Errorf("the authenticator of %q cannot be decrypted with the key in the ticket", user)
+	}
+	w := &q.Authenticator
+	made := w.CTime.Add(time.Duration(w.Cusec) * time.Microsecond)
+	switch off := now.Sub(made); {
+	case !w.CName.Equal(t.CName) || w.CRealm != t.CRealm:
+		return l, fmt.Errorf("the ticket is that of %q and the authenticator that of %q", user, strings.Join(w.CName.NameString, "/"))
+	case off > a.skew || off < -a.skew:
+		return l, fmt.Errorf("the clock of the client of %q is %v away from ours, at most %v are borne: synchronise both", user, off.Round(time.Second), a.skew)
+	}
+	if err := a.seen.add(sha256.Sum256(q.EncryptedAuthenticator.Cipher), now, 2*a.skew); err != nil {
+		return l, fmt.Errorf("%w: user %q", err, user)
+	}
+	l = Login{User: user, Realm: t.CRealm, Until: t.EndTime}
+	if t.CRealm != q.Ticket.Realm {
+		l.User += "@" + t.CRealm
+	}
+	if l.SIDs, err = groups(t.AuthorizationData, key); err != nil {
+		return Login{}, fmt.Errorf("read the groups in the ticket of %q (PAC): %w", user, err)
+	}
+	return l, nil
+}
+
+// open decrypts a ticket with the key that it was made with, and says what is
+// wrong with the keytab where it is not there.
+func (a *Acceptor) open(t *messages.Ticket) (types.EncryptionKey, error) {
+	name := strings.Join(t.SName.NameString, "/")
+	if a.service != "" && !strings.EqualFold(name, a.service) {
+		return types.EncryptionKey{}, fmt.Errorf("the ticket is for %s and the service is %s: clients have to use the name of the proxy in its service", name, a.service)
+	}
+	var known, typed bool
+	var kvnos []string
+	var same, other []types.EncryptionKey
+	for _, e := range a.keys.Entries {
+		mine := strings.EqualFold(strings.Join(e.Principal.Components, "/"), name) && strings.EqualFold(e.Principal.Realm, t.Realm)
+		known = known || mine
+		if e.Key.KeyType != t.EncPart.EType {
+			continue
+		}
+		typed = typed || mine
+		if mine {
+			if n := fmt.Sprint(e.KVNO); !slices.Contains(kvnos, n) {
+				kvnos = append(kvnos, n)
+			}
+		}
+		if t.EncPart.KVNO != 0 && int(e.KVNO) != t.EncPart.KVNO && int(e.KVNO8) != t.EncPart.KVNO {
+			continue
+		}
+		if mine {
+			same = append(same, e.Key)
+		} else if a.service == "" {
+			other = append(other, e.Key) // the account may have a key under another of its names
+		}
+	}
+	for _, k := range append(same, other...) {
+		if t.Decrypt(k) == nil {
+			return k, nil
+		}
+	}
+	switch {
+	case !known:
+		return types.EncryptionKey{}, fmt.Errorf("%s of realm %s is not in the keytab, which has %s", name, t.Realm, strings.Join(a.principals(), ", "))
+	case !typed:
+		return types.EncryptionKey{}, fmt.Errorf("no key of type %s for %s is in the keytab: add it, or let the directory use another type for the account", encryption(t.EncPart.EType), name)
+	case len(same) == 0:
+		return types.EncryptionKey{}, fmt.Errorf("kvno %d of %s is not in the keytab, which has kvno %s: write the keytab anew, and let clients sign in again", t.EncPart.KVNO, name, strings.Join(kvnos, ", "))
+	}
+	return types.EncryptionKey{}, fmt.Errorf("the key of %s (kvno %d) in the keytab does not decrypt the ticket: the password of the account was changed without a new keytab, or two accounts have this name", name, t.EncPart.KVNO)
+}
+
+// encryption names a type of encryption as the tools do.
+func encryption(n int32) string {
+	switch n {
+	case 17:
+		return "aes128-cts-hmac-sha1-96"
+	case 18:
+		return "aes256-cts-hmac-sha1-96"
+	case 19:
+		return "aes128-cts-hmac-sha256-128"
+	case 20:
+		return "aes256-cts-hmac-sha384-192"
+	case 23:
+		return "arcfour-hmac"
+	}
+	return fmt.Sprint(n)
+}
+
+// among says whether a ticket is for an address.
+func among(addr netip.Addr, all types.HostAddresses) bool {
+	for _, h := range all {
+		if a, ok := netip.AddrFromSlice(h.Address); ok && a.Unmap() == addr.Unmap() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,49 @@
+package kerberos
+
+import (
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrReplay says that a token was used before: somebody may have copied it.
+var ErrReplay = errors.New("the token was used before (replay)")
+
+var errManyTokens = errors.New("more tokens came than can be remembered; try again in a moment")
+
+// Replays remember tokens for as long as they could be used again. Only tokens
+// that are good are remembered, so that nobody fills it with others.
+type Replays struct {
+	mu       sync.Mutex
+	now, old map[[sha256.Size]byte]struct{}
+	turned   time.Time
+}
+
+// NewReplays returns one that has seen nothing.
+func NewReplays() *Replays {
+	return &Replays{now: map[[sha256.Size]byte]struct{}{}}
+}
+
+// add remembers a token for at least span, unless it is remembered already.
+func (r *Replays) add(token [sha256.Size]byte, at time.Time, span time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch since := at.Sub(r.turned); {
+	case since > 2*span:
+		r.now, r.old, r.turned = map[[sha256.Size]byte]struct{}{}, nil, at
+	case since > span:
+		r.now, r.old, r.turned = map[[sha256.Size]byte]struct{}{}, r.now, at
+	}
+	if _, ok := r.now[token]; ok {
+		return ErrReplay
+	}
+	if _, ok := r.old[token]; ok {
+		return ErrReplay
+	}
+	if len(r.now) >= maxReplay {
+		return errManyTokens
+	}
+	r.now[token] = struct{}{}
+	return nil
+}

@@ -1,0 +1,244 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/identity/directory"
+	"shuultuur/identity/kerberos"
+	"shuultuur/setting"
+)
+
+// Kerberos lets clients sign in with a ticket (Negotiate).
+type Kerberos struct {
+	kerberos.Config `yaml:",inline"`
+	// Networks are those whose clients have to sign in; all unless given.
+	Networks []string `yaml:"networks"`
+	// Groups are names for groups of Active Directory that its tickets name by
+	// number: SIDs, such as S-1-5-21-1004336348-1177238915-682003330-512.
+	Groups map[string][]string `yaml:"groups"`
+	// LDAP is asked for the groups of a user, so that changes count without a new
+	// ticket. Without it those in the ticket count.
+	LDAP *directory.LDAP `yaml:"ldap"`
+}
+
+// negotiate takes tickets.
+type negotiate struct {
+	acceptor *kerberos.Acceptor
+	names    map[string][]string // of groups by SID
+	given    map[string]bool     // those names
+	members  *members            // nil: groups are those in tickets
+
+	mu     sync.Mutex
+	signed map[string]ticketed // users who have signed in
+}
+
+// A ticketed is what a user's last ticket said.
+type ticketed struct {
+	groups []string // sorted
+	until  time.Time
+}
+
+func newNegotiate(cfg *Kerberos, old *Identity) (*negotiate, error) {
+	n := &negotiate{names: map[string][]string{}, given: map[string]bool{}, signed: map[string]ticketed{}}
+	var seen *kerberos.Replays
+	if old != nil && old.kerberos != nil {
+		seen = old.kerberos.acceptor.Seen()
+	}
+	var err error
+	if n.acceptor, err = kerberos.New(cfg.Config, seen); err != nil {
+		return nil, err
+	}
+	for _, g := range sortedKeys(cfg.Groups) {
+		n.given[g] = true
+		for i, sid := range cfg.Groups[g] {
+			if len(sid) < 6 || sid[:2] != "S-" {
+				return nil, setting.At(fmt.Sprintf("groups.%s[%d]", g, i), fmt.Errorf(`%q is not a SID; "Get-ADGroup %s" shows it`, sid, g))
+			}
+			n.names[sid] = append(n.names[sid], g)
+		}
+	}
+	if cfg.LDAP != nil {
+		d, err := directory.NewLDAP(*cfg.LDAP)
+		if err != nil {
+			return nil, setting.At("ldap", err)
+		}
+		n.members = newMembers(d)
+	}
+	return n, nil
+}
+
+// gives says whether there may be a group of this name.
+func (n *negotiate) gives(name string) bool {
+	return n.members != nil || n.given[name] || len(name) > 2 && name[:2] == "S-"
+}
+
+// negotiated returns the token in a Proxy-Authorization of Negotiate, or of NTLM.
+func negotiated(field []byte) (token []byte, sent bool) {
+	scheme, rest, _ := bytes.Cut(field, []byte(" "))
+	if !bytes.EqualFold(scheme, []byte("Negotiate")) && !bytes.EqualFold(scheme, []byte("NTLM")) {
+		return nil, false
+	}
+	rest = bytes.TrimSpace(rest)
+	b := make([]byte, base64.StdEncoding.DecodedLen(len(rest)))
+	k, err := base64.StdEncoding.Decode(b, rest)
+	if err != nil {
+		return nil, true
+	}
+	return b[:k], true
+}
+
+// challenge asks for a ticket, and for a password where one is taken.
+func (id *Identity) challenge(err error) *Challenge {
+	c := &Challenge{Negotiate: id.kerberos != nil, Err: err}
+	if id.basic != nil {
+		c.Realm = id.basic.realm
+	}
+	return c
+}
+
+// ticket says who a client is by its ticket.
+func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (filter.Client, error) {
+	n := id.kerberos
+	l, err := n.acceptor.Accept(c.Addr, token)
+	if err != nil {
+		return c, id.challenge(err)
+	}
+	t := ticketed{until: l.Until}
+	for _, sid := range l.SIDs {
+		t.groups = append(append(t.groups, sid), n.names[sid]...)
+	}
+	slices.Sort(t.groups)
+	t.groups = slices.Compact(t.groups)
+	n.mu.Lock()
+	makeRoom(n.signed, func(t ticketed) bool { return time.Now().After(t.until) })
+	n.signed[l.User] = t
+	n.mu.Unlock()
+	return id.member(ctx, c, l.User, t)
+}
+
+// member is the client of a user with the groups that the user has now.
+func (id *Identity) member(ctx context.Context, c filter.Client, user string, t ticketed) (filter.Client, error) {
+	groups := union(union(c.Groups, id.groups[user]), t.groups)
+	if m := id.kerberos.members; m != nil {
+		more, err := m.of(ctx, user)
+		if err != nil {
+			return c, fmt.Errorf("look up the groups of %q: %w", user, err)
+		}
+		groups = union(groups, more)
+	}
+	return filter.Client{Addr: c.Addr, User: user, Groups: groups, Source: "kerberos"}, nil
+}
+
+// Again says who a client is that has signed in with a ticket on its connection
+// and sends none with its next request, with the groups that it has by now. ok is
+// false where it has to sign in once more.
+func (id *Identity) Again(ctx context.Context, was filter.Client) (c filter.Client, ok bool) {
+	if id.kerberos == nil || was.Source != "kerberos" {
+		return was, false
+	}
+	id.kerberos.mu.Lock()
+	t, ok := id.kerberos.signed[was.User]
+	id.kerberos.mu.Unlock()
+	if !ok || time.Now().After(t.until) {
+		return was, false
+	}
+	if id.kerberos.members == nil {
+		return was, true
+	}
+	at := id.place(was.Addr)
+	c, err := id.member(ctx, filter.Client{Addr: was.Addr, Groups: at.groups}, was.User, t)
+	return c, err == nil
+}
+
+// members keeps the groups of users as a directory says them.
+type members struct {
+	source directory.Finder
+	turn   chan struct{} // one for each question under way
+
+	mu    sync.Mutex
+	known map[string]*member
+}
+
+type member struct {
+	groups []string // sorted
+	asked  time.Time
+	until  time.Time
+	asking chan struct{} // closed when the question under way is answered; nil without one
+	err    error         // of the last question
+}
+
+// atMost is how long a request of a user whose groups are known waits for newer
+// ones. A directory that is away or slow is not noticed.
+const atMost = 250 * time.Millisecond
+
+func newMembers(source directory.Finder) *members {
+	return &members{source: source, turn: make(chan struct{}, maxAsking), known: map[string]*member{}}
+}
+
+// of returns the groups of a user.
+func (m *members) of(ctx context.Context, user string) ([]string, error) {
+	m.mu.Lock()
+	k, now := m.known[user], time.Now()
+	if k != nil && now.Before(k.until) {
+		defer m.mu.Unlock()
+		return k.groups, nil
+	}
+	if k == nil {
+		makeRoom(m.known, func(k *member) bool { return k.asking == nil && now.After(k.asked.Add(outage)) })
+		k = &member{}
+		m.known[user] = k
+	}
+	if k.asking == nil {
+		k.asking = make(chan struct{})
+		go m.ask(user, k) // ends with the directory's timeout
+	}
+	asking, known := k.asking, !k.asked.IsZero() && now.Before(k.asked.Add(outage))
+	m.mu.Unlock()
+	var patience <-chan time.Time
+	if known {
+		t := time.NewTimer(atMost)
+		defer t.Stop()
+		patience = t.C
+	}
+	select {
+	case <-asking:
+	case <-patience:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known || k.err == nil {
+		return k.groups, nil
+	}
+	return nil, k.err
+}
+
+// ask asks the directory.
+func (m *members) ask(user string, k *member) {
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
+	_, groups, err := m.source.Find(context.Background(), user)
+	if errors.Is(err, directory.ErrRefused) {
+		groups, err = nil, nil // it does not have the user: no groups
+	}
+	slices.Sort(groups)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if k.err = err; err == nil {
+		k.groups, k.asked, k.until = slices.Compact(groups), now, now.Add(verifiedFor)
+	} else if !k.asked.IsZero() {
+		k.until = now.Add(again)
+	}
+	close(k.asking)
+	k.asking = nil
+}

@@ -1,0 +1,242 @@
+package identity
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// Headers are the fields in which a proxy in front of us says who its client is.
+type Headers struct {
+	User   setting.OneOrMore[string] `yaml:"user"`   // such as X-Forwarded-User; the first that is there counts
+	Groups setting.OneOrMore[string] `yaml:"groups"` // such as X-Authenticated-Groups: names with commas between them
+}
+
+// Certificates are those of clients that speak TLS to the proxy.
+type Certificates struct {
+	CA setting.File `yaml:"ca"` // PEM file with the roots of the clients' certificates
+	// Required refuses connections without one.
+	Required bool `yaml:"required"`
+	// User says where the user is in a certificate: upn, email, dns, uri, cn.
+	// The first that is there counts. Default upn, email, cn.
+	User setting.OneOrMore[string] `yaml:"user"`
+	// Groups are the units (OU) of the subject when this is "ou"; default none.
+	Groups string `yaml:"groups"`
+}
+
+// certificates are Certificates as they are used.
+type certificates struct {
+	roots    *x509.CertPool
+	required bool
+	user     []string
+	units    bool
+}
+
+// others reads the settings of the other ways to tell who a client is.
+func (id *Identity) others(cfg Config, b *builder, old *Identity) (err error) {
+	if k := cfg.Kerberos; k != nil {
+		if id.kerberos, err = newNegotiate(k, old); err != nil {
+			return setting.At("kerberos", err)
+		}
+		id.nowhere.login = id.nowhere.login || len(k.Networks) == 0
+		for i, s := range k.Networks {
+			p, err := parseNetwork(s)
+			if err != nil {
+				return setting.At(fmt.Sprintf("kerberos.networks[%d]", i), err)
+			}
+			b.login[p] = true
+		}
+	}
+	for key, names := range map[string][]string{"user": cfg.Headers.User, "groups": cfg.Headers.Groups} {
+		for i, n := range names {
+			if n == "" || strings.Trim(n, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+				return setting.At(fmt.Sprintf("headers.%s[%d]", key, i), fmt.Errorf("%q is not the name of a field, such as X-Forwarded-User", n))
+			}
+		}
+	}
+	if len(cfg.Headers.Groups) > 0 && len(cfg.Headers.User) == 0 {
+		return setting.At("headers.user", errors.New("the field with the user is not named, and groups alone are nobody's"))
+	}
+	id.headers = cfg.Headers
+	if id.certificates, err = newCertificates(cfg.Certificates); err != nil {
+		return setting.At("certificates", err)
+	}
+	id.anyGroup = cfg.Accounting != nil || len(cfg.Headers.Groups) > 0 || id.certificates != nil && id.certificates.units
+	return nil
+}
+
+func newCertificates(cfg *Certificates) (*certificates, error) {
+	if cfg == nil {
+		return nil, nil
+	}
+	if cfg.CA == "" {
+		return nil, setting.At("ca", errors.New("the file with the roots of the clients' certificates is not named"))
+	}
+	pem, err := os.ReadFile(string(cfg.CA))
+	if err != nil {
+		return nil, setting.At("ca", err)
+	}
+	c := &certificates{roots: x509.NewCertPool(), required: cfg.Required, user: cfg.User}
+	if !c.roots.AppendCertsFromPEM(pem) {
+		return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
+	}
+	if len(c.user) == 0 {
+		c.user = []string{"upn", "email", "cn"}
+	}
+	for i, u := range c.user {
+		if !slices.Contains([]string{"upn", "email", "dns", "uri", "cn"}, u) {
+			return nil, setting.At(fmt.Sprintf("user[%d]", i), fmt.Errorf("%q is not a place for a user in a certificate: write upn, email, dns, uri or cn", u))
+		}
+	}
+	switch cfg.Groups {
+	case "", "ou":
+		c.units = cfg.Groups == "ou"
+	default:
+		return nil, setting.At("groups", fmt.Errorf("%q is not a place for groups in a certificate: write ou, or leave it out", cfg.Groups))
+	}
+	return c, nil
+}
+
+// TLS returns how the proxy speaks TLS with clients: it asks for certificates
+// where the settings want them.
+func (id *Identity) TLS(t *tls.Config) *tls.Config {
+	if id.certificates == nil || t == nil {
+		return t
+	}
+	t = t.Clone()
+	t.ClientCAs, t.ClientAuth = id.certificates.roots, tls.VerifyClientCertIfGiven
+	if id.certificates.required {
+		t.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	return t
+}
+
+// Certified says who the client at addr is by a certificate that was verified;
+// ok is false where it names no user.
+func (id *Identity) Certified(addr netip.Addr, c *x509.Certificate) (who filter.Client, ok bool) {
+	if id.certificates == nil || c == nil {
+		return who, false
+	}
+	for _, place := range id.certificates.user {
+		user := ""
+		switch place {
+		case "upn":
+			user = principalName(c)
+		case "email":
+			user = first(c.EmailAddresses)
+		case "dns":
+			user = first(c.DNSNames)
+		case "uri":
+			if len(c.URIs) > 0 {
+				user = c.URIs[0].String()
+			}
+		case "cn":
+			user = c.Subject.CommonName
+		}
+		if !isName(user) {
+			continue
+		}
+		var groups []string
+		if id.certificates.units {
+			groups = names(c.Subject.OrganizationalUnit)
+		}
+		return id.Named(addr, user, groups, "certificate"), true
+	}
+	return who, false
+}
+
+// principalName returns the name that Active Directory puts into certificates of
+// users (UPN), "" without one.
+func principalName(c *x509.Certificate) string {
+	upn := asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3}
+	for _, e := range c.Extensions {
+		if !e.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) {
+			continue
+		}
+		var all []asn1.RawValue
+		if _, err := asn1.Unmarshal(e.Value, &all); err != nil {
+			return ""
+		}
+		for _, v := range all {
+			if v.Class != asn1.ClassContextSpecific || v.Tag != 0 {
+				continue
+			}
+			var kind asn1.ObjectIdentifier
+			rest, err := asn1.Unmarshal(v.Bytes, &kind)
+			if err != nil || !kind.Equal(upn) {
+				continue
+			}
+			var value asn1.RawValue
+			var name string
+			if _, err := asn1.Unmarshal(rest, &value); err != nil {
+				continue
+			}
+			if _, err := asn1.UnmarshalWithParams(value.Bytes, &name, "utf8"); err == nil {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// FieldNames are the fields that a trusted proxy names clients in. They are
+// between the two proxies, and go no further.
+func (id *Identity) FieldNames() []string {
+	return slices.Concat(id.headers.User, id.headers.Groups)
+}
+
+// Forwarded says who the client at addr is as a trusted proxy writes it; field
+// returns the values of a field. ok is false where it names nobody.
+func (id *Identity) Forwarded(addr netip.Addr, field func(name string) []string) (who filter.Client, ok bool) {
+	for _, n := range id.headers.User {
+		values := field(n)
+		if len(values) != 1 { // of several, one may be the client's own
+			continue
+		}
+		user := strings.TrimSpace(values[0])
+		if !isName(user) || user == "-" {
+			continue
+		}
+		var groups []string
+		for _, g := range id.headers.Groups {
+			for _, v := range field(g) {
+				groups = append(groups, names(strings.FieldsFunc(v, func(c rune) bool { return c == ',' || c == ';' }))...)
+			}
+		}
+		return id.Named(addr, user, groups, "header"), true
+	}
+	return who, false
+}
+
+// names are those of all that can be names.
+func names(all []string) (list []string) {
+	for _, g := range all {
+		if g = strings.TrimSpace(g); isName(g) && len(list) < 1024 {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
+// isName says whether s can be the name of a user or group.
+func isName(s string) bool {
+	return s != "" && len(s) <= 256 && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+func first(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}

@@ -1,0 +1,325 @@
+// Package session keeps who uses which address for now, as somebody else says
+// who let them in: a Wi-Fi controller, a VPN, a page to sign in on.
+//
+// Data moves so: [Table.Start] and [Table.End] make instructions of what they
+// are told, which a store keeps on the disk and gives to all nodes of a fleet
+// before they return. [Table.Take] takes in what other nodes were told.
+// [Table.Lookup] is asked for every request and reads memory only.
+package session
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/state"
+)
+
+// Topic is that of instructions about sessions: the key is the address.
+const Topic = "session"
+
+// Limits of sessions.
+const (
+	MaxSessions = 50_000
+	MaxTime     = state.MaxBrief
+	DefaultTime = 12 * time.Hour
+	maxName     = 256
+	maxGroups   = 64
+	renewAfter  = 4 // a renewal is given on when it adds a quarter of the session's time
+)
+
+// A Session says that an address is a user's until a time.
+type Session struct {
+	Addr   netip.Addr `json:"address"`
+	User   string     `json:"user"`
+	Groups []string   `json:"groups"`       // sorted
+	Source string     `json:"source"`       // who says so: session, radius, oidc
+	ID     string     `json:"id,omitempty"` // by which whoever says so tells sessions of an address apart
+	By     string     `json:"by,omitempty"` // where it was said
+	Until  time.Time  `json:"until"`
+}
+
+// A Store keeps instructions.
+type Store interface {
+	Give(all ...state.Instruction) error
+	InForce(topic string) []state.Instruction
+}
+
+// A shard is a part of the table with a lock of its own.
+type shard struct {
+	mu sync.RWMutex
+	at map[netip.Addr]*Session
+}
+
+// A Table holds sessions. It outlives engines, and is safe for many goroutines.
+type Table struct {
+	store  Store
+	log    *slog.Logger
+	shards [64]shard
+	n      atomic.Int64
+	giving sync.Mutex // held while sessions change
+
+	started, ended, refused atomic.Uint64
+}
+
+// New returns a table of the sessions in a store.
+func New(store Store, log *slog.Logger) *Table {
+	t := &Table{store: store, log: log}
+	t.Refresh()
+	return t
+}
+
+func (t *Table) shard(a netip.Addr) *shard {
+	b := a.As16()
+	return &t.shards[(b[15]^b[13]^b[7])&63]
+}
+
+// Lookup returns the session of an address, nil when it has none.
+func (t *Table) Lookup(a netip.Addr) *Session {
+	if t == nil || t.n.Load() == 0 {
+		return nil
+	}
+	s := t.shard(a)
+	s.mu.RLock()
+	found := s.at[a]
+	s.mu.RUnlock()
+	if found == nil || !time.Now().Before(found.Until) {
+		return nil
+	}
+	return found
+}
+
+func (t *Table) put(n *Session) {
+	s := t.shard(n.Addr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = map[netip.Addr]*Session{}
+	}
+	if s.at[n.Addr] == nil {
+		t.n.Add(1)
+	}
+	s.at[n.Addr] = n
+}
+
+func (t *Table) remove(a netip.Addr) {
+	s := t.shard(a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at[a] != nil {
+		t.n.Add(-1)
+		delete(s.at, a)
+	}
+}
+
+// Check returns n with its address and names as they are kept, or says what is
+// wrong with it.
+func Check(n Session, now time.Time) (Session, error) {
+	n.Addr = n.Addr.Unmap().WithZone("")
+	n.Source = cmp.Or(n.Source, "session")
+	switch {
+	case !n.Addr.IsValid() || n.Addr.IsUnspecified() || n.Addr.IsMulticast():
+		return n, errors.New("a session needs the address of a client, such as 10.1.2.3")
+	case !name(n.User):
+		return n, fmt.Errorf("%.40q is not the name of a user: write 1 to %d bytes of text in UTF-8", n.User, maxName)
+	case len(n.Groups) > maxGroups:
+		return n, fmt.Errorf("%d groups, at most %d are taken", len(n.Groups), maxGroups)
+	case len(n.ID) > maxName || !utf8.ValidString(n.ID):
+		return n, fmt.Errorf("an identifier has at most %d bytes of text in UTF-8", maxName)
+	case !n.Until.After(now):
+		return n, errors.New("the session is over before it begins")
+	case n.Until.After(now.Add(MaxTime)):
+		return n, fmt.Errorf("a session of %v: write at most %v, and start it again before it ends", n.Until.Sub(now).Round(time.Second), MaxTime)
+	}
+	for _, g := range n.Groups {
+		if !name(g) {
+			return n, fmt.Errorf("%.40q is not the name of a group", g)
+		}
+	}
+	n.Groups = slices.Clone(n.Groups)
+	slices.Sort(n.Groups)
+	n.Groups = slices.Compact(n.Groups)
+	return n, nil
+}
+
+// name says whether s can be a name.
+func name(s string) bool {
+	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// Start begins or renews sessions, all or none: each replaces the one that its
+// address had. They are on the disk when it returns.
+func (t *Table) Start(all ...Session) error {
+	t.giving.Lock()
+	defer t.giving.Unlock()
+	now := time.Now()
+	fresh := int64(0)
+	var give []state.Instruction
+	var take []*Session
+	for _, n := range all {
+		n, err := Check(n, now)
+		if err != nil {
+			t.refused.Add(1)
+			return err
+		}
+		old := t.Lookup(n.Addr)
+		if old == nil {
+			fresh++
+		} else if old.same(&n) && n.Until.Sub(old.Until) < n.Until.Sub(now)/renewAfter && !n.Until.Before(old.Until) {
+			continue // it holds for about as long already
+		}
+		value, err := json.Marshal(n)
+		if err != nil {
+			return err
+		}
+		give = append(give, state.Instruction{Topic: Topic, Key: n.Addr.String(), Value: string(value), Until: n.Until, By: n.By, Brief: true})
+		take = append(take, &n)
+	}
+	if len(take) == 0 {
+		return nil
+	}
+	if t.n.Load()+fresh > MaxSessions {
+		t.sweep(now)
+	}
+	if n := t.n.Load(); n+fresh > MaxSessions {
+		t.refused.Add(uint64(len(take)))
+		return fmt.Errorf("%d sessions are open, no more than %d are kept: end some, or make them shorter", n, MaxSessions)
+	}
+	if err := t.store.Give(give...); err != nil {
+		t.refused.Add(uint64(len(take)))
+		return fmt.Errorf("keep the session: %w", err)
+	}
+	for _, n := range take {
+		t.put(n)
+	}
+	t.started.Add(uint64(len(take)))
+	return nil
+}
+
+// same says whether two sessions differ in nothing but their time.
+func (n *Session) same(m *Session) bool {
+	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
+}
+
+// End ends the sessions of addresses, and says how many there were. With an id
+// only the one that was begun with it ends: a late end of an earlier session
+// must not end that of the next user.
+func (t *Table) End(id string, addrs ...netip.Addr) (int, error) {
+	t.giving.Lock()
+	defer t.giving.Unlock()
+	var give []state.Instruction
+	var gone []netip.Addr
+	for _, a := range addrs {
+		a = a.Unmap().WithZone("")
+		old := t.Lookup(a)
+		if old == nil || id != "" && old.ID != "" && old.ID != id {
+			continue
+		}
+		give = append(give, state.Instruction{Topic: Topic, Key: a.String(), Until: time.Now().Add(time.Second), Brief: true})
+		gone = append(gone, a)
+	}
+	if len(give) == 0 {
+		return 0, nil
+	}
+	if err := t.store.Give(give...); err != nil {
+		return 0, fmt.Errorf("end the session: %w", err)
+	}
+	for _, a := range gone {
+		t.remove(a)
+	}
+	t.ended.Add(uint64(len(gone)))
+	return len(gone), nil
+}
+
+// Refresh takes in the sessions in the store.
+func (t *Table) Refresh() { t.Take(t.store.InForce(Topic)) }
+
+// Take takes in what another node was told.
+func (t *Table) Take(all []state.Instruction) {
+	t.giving.Lock()
+	defer t.giving.Unlock()
+	now := time.Now()
+	for _, i := range all {
+		if i.Value == "" || !i.Until.After(now) {
+			if a, err := netip.ParseAddr(i.Key); err == nil {
+				t.remove(a)
+			}
+			continue
+		}
+		var n Session
+		err := json.Unmarshal([]byte(i.Value), &n)
+		if err == nil {
+			n, err = Check(n, now)
+		}
+		if err == nil && t.n.Load() >= MaxSessions {
+			err = fmt.Errorf("%d sessions are open, no more are kept", MaxSessions)
+		}
+		if err != nil {
+			t.refused.Add(1)
+			t.log.Warn("a session of another node is left out", "address", i.Key, "error", err)
+			continue
+		}
+		t.put(&n)
+	}
+}
+
+// sweep takes out those that are over.
+func (t *Table) sweep(now time.Time) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for a, n := range s.at {
+			if !now.Before(n.Until) {
+				delete(s.at, a)
+				t.n.Add(-1)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// All returns the sessions that hold, by address.
+func (t *Table) All() []Session {
+	all, now := []Session{}, time.Now()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.RLock()
+		for _, n := range s.at {
+			if now.Before(n.Until) {
+				all = append(all, *n)
+			}
+		}
+		s.mu.RUnlock()
+	}
+	slices.SortFunc(all, func(a, b Session) int { return a.Addr.Compare(b.Addr) })
+	return all
+}
+
+var (
+	openDesc    = prometheus.NewDesc("shuultuur_sessions", "Addresses that are a user's for now.", nil, nil)
+	changesDesc = prometheus.NewDesc("shuultuur_sessions_total", "Sessions of addresses that were started or renewed, ended, and refused.", []string{"what"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (t *Table) Describe(ch chan<- *prometheus.Desc) { ch <- openDesc; ch <- changesDesc }
+
+// Collect implements [prometheus.Collector].
+func (t *Table) Collect(ch chan<- prometheus.Metric) {
+	t.sweep(time.Now())
+	ch <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(t.n.Load()))
+	for what, n := range map[string]*atomic.Uint64{"started": &t.started, "ended": &t.ended, "refused": &t.refused} {
+		ch <- prometheus.MustNewConstMetric(changesDesc, prometheus.CounterValue, float64(n.Load()), what)
+	}
+}

@@ -1,0 +1,181 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/state"
+)
+
+func table(t testing.TB, dir string) (*Table, state.Store) {
+	t.Helper()
+	s, err := state.Open(state.Config{}, dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return New(s, slog.New(slog.DiscardHandler)), s
+}
+
+func of(addr, user string, long time.Duration, groups ...string) Session {
+	return Session{Addr: netip.MustParseAddr(addr), User: user, Groups: groups, Until: time.Now().Add(long)}
+}
+
+func TestSessionsBeginEndAndOutliveARestart(t *testing.T) {
+	dir := t.TempDir()
+	a, s := table(t, dir)
+	if err := a.Start(of("::ffff:10.1.2.3", "anna", time.Hour, "pupils", "choir", "pupils"), of("2001:db8::7", "bold", time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	got := a.Lookup(netip.MustParseAddr("10.1.2.3"))
+	if got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) || got.Source != "session" {
+		t.Fatalf("%+v", got)
+	}
+	if n, err := a.End("", netip.MustParseAddr("2001:db8::7"), netip.MustParseAddr("10.9.9.9")); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	s.Close()
+	b, _ := table(t, dir)
+	if all := b.All(); len(all) != 1 || all[0].User != "anna" {
+		t.Errorf("after a restart: %+v", all)
+	}
+	if err := b.Start(of("10.1.2.3", "carl", time.Hour)); err != nil || b.Lookup(netip.MustParseAddr("10.1.2.3")).User != "carl" {
+		t.Errorf("the next user of an address: %v, %+v", err, b.All())
+	}
+}
+
+func TestASessionEndsByItself(t *testing.T) {
+	a, _ := table(t, "")
+	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddr("10.1.2.3")
+	a.put(&Session{Addr: addr, User: "anna", Until: time.Now().Add(-time.Second)})
+	if a.Lookup(addr) != nil || len(a.All()) != 0 {
+		t.Error("a session counts beyond its end")
+	}
+	a.sweep(time.Now())
+	if a.n.Load() != 0 {
+		t.Errorf("%d sessions are left", a.n.Load())
+	}
+}
+
+func TestALateEndDoesNotEndTheNextSession(t *testing.T) {
+	a, _ := table(t, "")
+	second := of("10.1.2.3", "bold", time.Hour)
+	second.ID = "2"
+	if err := a.Start(second); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.End("1", second.Addr); n != 0 || err != nil || a.Lookup(second.Addr) == nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n, err := a.End("2", second.Addr); n != 1 || err != nil || a.Lookup(second.Addr) != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+func TestWrongSessionsAreRefused(t *testing.T) {
+	a, _ := table(t, "")
+	many := make([]string, maxGroups+1)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	for want, s := range map[string]Session{
+		"address of a client":  {User: "anna", Until: time.Now().Add(time.Hour)},
+		"name of a user":       of("10.1.2.3", "a\nb", time.Hour),
+		"over before":          of("10.1.2.3", "anna", -time.Hour),
+		"write at most":        of("10.1.2.3", "anna", 30*24*time.Hour),
+		"groups, at most":      of("10.1.2.3", "anna", time.Hour, many...),
+		"the name of a group":  of("10.1.2.3", "anna", time.Hour, "x\x00"),
+		"address of a client,": of("224.0.0.1", "anna", time.Hour),
+	} {
+		if err := a.Start(of("10.1.2.4", "good", time.Hour), s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if len(a.All()) != 0 {
+		t.Errorf("one of two was taken: %+v", a.All())
+	}
+}
+
+// full is a store that keeps nothing.
+type full struct{ given int }
+
+func (f *full) Give(all ...state.Instruction) error {
+	f.given += len(all)
+	return errors.New("disk full")
+}
+func (*full) InForce(string) []state.Instruction { return nil }
+
+func TestWhatIsNotKeptDoesNotCount(t *testing.T) {
+	a := New(&full{}, slog.New(slog.DiscardHandler))
+	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err == nil || len(a.All()) != 0 {
+		t.Errorf("%v, %v", err, a.All())
+	}
+}
+
+func TestARenewalThatAddsLittleIsNotWritten(t *testing.T) {
+	_, s := table(t, "")
+	counted := &counting{Store: s}
+	a := New(counted, slog.New(slog.DiscardHandler))
+	for range 100 {
+		if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counted.n != 1 {
+		t.Errorf("%d instructions for one session", counted.n)
+	}
+	if err := a.Start(of("10.1.2.3", "anna", 3*time.Hour)); err != nil || counted.n != 2 {
+		t.Errorf("%d instructions, %v: a longer one", counted.n, err)
+	}
+}
+
+type counting struct {
+	Store
+	n int
+}
+
+func (c *counting) Give(all ...state.Instruction) error {
+	c.n += len(all)
+	return c.Store.Give(all...)
+}
+
+func TestAnotherNodeIsHeard(t *testing.T) {
+	a, s := table(t, t.TempDir())
+	b := New(&full{}, slog.New(slog.DiscardHandler))
+	if err := a.Start(of("10.1.2.3", "anna", time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	b.Take(s.InForce(Topic))
+	if got := b.Lookup(netip.MustParseAddr("10.1.2.3")); got == nil || got.User != "anna" {
+		t.Errorf("%+v", got)
+	}
+	b.Take([]state.Instruction{{Topic: Topic, Key: "10.1.2.3"}})
+	if len(b.All()) != 0 {
+		t.Error("the end is not heard")
+	}
+	b.Take([]state.Instruction{{Topic: Topic, Key: "x", Value: "{", Until: time.Now().Add(time.Hour)}})
+}
+
+func BenchmarkLookup(b *testing.B) {
+	a := New(&full{}, slog.New(slog.DiscardHandler))
+	addr := netip.MustParseAddr("10.0.0.0")
+	for range 10_000 {
+		addr = addr.Next()
+		a.put(&Session{Addr: addr, User: "anna", Until: time.Now().Add(time.Hour)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if a.Lookup(addr) == nil {
+			b.Fatal("lost")
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"net/netip"
+	"strings"
+
+	"shuultuur/filter"
+)
+
+// A proof is what a client has shown of itself on its connection. Browsers send
+// a ticket of Kerberos with the first request of a connection, and expect that
+// it counts for those that follow (RFC 4559).
+type proof struct {
+	certificate *x509.Certificate // of TLS to the proxy, verified
+	ticket      [sha256.Size]byte // of the field that held the ticket
+	client      filter.Client     // whom it proved; its Addr is invalid when none did
+}
+
+// who says who asks: as the trusted proxy in front writes it, by the certificate
+// or the ticket of the connection, or by address and password.
+func (x *request) who(addr netip.Addr) (filter.Client, error) {
+	known, auth := x.eng.Known, x.Q.Get("Proxy-Authorization")
+	if known == nil {
+		return x.eng.Identify(x.ctx, addr, auth)
+	}
+	x.Private = known.FieldNames()
+	if x.trusted && len(x.Private) > 0 {
+		if c, ok := known.Forwarded(addr, x.values); ok {
+			return c, nil
+		}
+	}
+	if p := x.proof.certificate; p != nil {
+		if c, ok := known.Certified(addr, p); ok {
+			return c, nil
+		}
+	}
+	if was := &x.proof.client; was.Addr.IsValid() {
+		if was.Addr == addr && (auth == nil || sha256.Sum256(auth) == x.proof.ticket) {
+			if c, ok := known.Again(x.ctx, *was); ok {
+				return c, nil
+			}
+		}
+		x.proof.client = filter.Client{}
+	}
+	c, err := x.eng.Identify(x.ctx, addr, auth)
+	// A connection of a trusted proxy is that of many clients.
+	if err == nil && c.Source == "kerberos" && !x.trusted && len(auth) > 9 && bytes.EqualFold(auth[:9], []byte("Negotiate")) {
+		x.proof.client, x.proof.ticket = c, sha256.Sum256(auth)
+	}
+	return c, err
+}
+
+// values returns those of a field of the request.
+func (x *request) values(name string) (all []string) {
+	for _, f := range x.Q.Fields {
+		if len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {
+			all = append(all, string(f.Value))
+		}
+	}
+	return all
+}
