@@ -321,7 +321,7 @@ func (x *request) identify() outcome {
 	if x.trusted {
 		addr = x.forwardedFor(addr)
 	}
-	who, err := x.who(addr)
+	who, err := whoAsks(x, addr)
 	if !who.Addr.IsValid() {
 		who.Addr = addr
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/message"
 )
 
 // A proof is what a client has shown of itself on its connection. Browsers send
@@ -19,16 +20,16 @@ type proof struct {
 	client      filter.Client     // whom it proved; its Addr is invalid when none did
 }
 
-// who says who asks: as the trusted proxy in front writes it, by the certificate
+// whoAsks says who asks: as the trusted proxy in front writes it, by the certificate
 // or the ticket of the connection, or by address and password.
-func (x *request) who(addr netip.Addr) (filter.Client, error) {
+func whoAsks(x *request, addr netip.Addr) (filter.Client, error) {
 	known, auth := x.eng.Known, x.Q.Get("Proxy-Authorization")
 	if known == nil {
 		return x.eng.Identify(x.ctx, addr, auth)
 	}
 	x.Private = known.FieldNames()
 	if x.trusted && len(x.Private) > 0 {
-		if c, ok := known.Forwarded(addr, x.values); ok {
+		if c, ok := known.Forwarded(addr, func(name string) []string { return values(&x.Q, name) }); ok {
 			return c, nil
 		}
 	}
@@ -54,8 +55,8 @@ func (x *request) who(addr netip.Addr) (filter.Client, error) {
 }
 
 // values returns those of a field of the request.
-func (x *request) values(name string) (all []string) {
-	for _, f := range x.Q.Fields {
+func values(q *message.Request, name string) (all []string) {
+	for _, f := range q.Fields {
 		if len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {
 			all = append(all, string(f.Value))
 		}

@@ -24,7 +24,7 @@ func (x *Exchange) Outgoing(out *message.Request) {
 	out.Upgrade = x.upgrade()
 	list := q.Fields.ConnectionNames()
 	for _, f := range q.Fields {
-		if list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name) || x.edited(f.Name) || x.private(f.Name) || x.whole && condition(f.Name) {
+		if list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name) || x.edited(f.Name) || among(x.Private, f.Name) || x.whole && condition(f.Name) {
 			continue
 		}
 		switch {
@@ -57,9 +57,9 @@ func (x *Exchange) Outgoing(out *message.Request) {
 	out.Fields = fields
 }
 
-// private says whether a field goes no further.
-func (x *Exchange) private(name []byte) bool {
-	for _, n := range x.Private {
+// among says whether a field is one of those with names.
+func among(names []string, name []byte) bool {
+	for _, n := range names {
 		if len(n) == len(name) && strings.EqualFold(n, string(name)) {
 			return true
 		}
