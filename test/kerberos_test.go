@@ -57,7 +57,7 @@ func newKDC(t *testing.T) *kdc {
 	port := peer.Port(t)
 	for name, text := range map[string]string{
 		"krb5.conf": fmt.Sprintf("[libdefaults]\ndefault_realm = SCHOOL.EXAMPLE\ndns_lookup_kdc = false\nrdns = false\ndns_canonicalize_hostname = false\nudp_preference_limit = 1\n[realms]\nSCHOOL.EXAMPLE = {\n kdc = 127.0.0.1:%s\n}\n", port),
-		"kdc.conf": fmt.Sprintf("[kdcdefaults]\nkdc_listen = 127.0.0.1:%s\nkdc_tcp_listen = 127.0.0.1:%[1]s\n[realms]\nSCHOOL.EXAMPLE = {\n database_name = %s/principal\n key_stash_file = %[2]s/stash\n acl_file = %[2]s/acl\n}\n", port, k.dir),
+		"kdc.conf":  fmt.Sprintf("[kdcdefaults]\nkdc_listen = 127.0.0.1:%s\nkdc_tcp_listen = 127.0.0.1:%[1]s\n[realms]\nSCHOOL.EXAMPLE = {\n database_name = %s/principal\n key_stash_file = %[2]s/stash\n acl_file = %[2]s/acl\n}\n", port, k.dir),
 	} {
 		if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
