@@ -268,7 +268,7 @@ func (t *Table) Take(all []state.Instruction) {
 		}
 		if err != nil {
 			t.refused.Add(1)
-			t.log.Warn("a session of another node is left out", "address", i.Key, "error", err)
+			t.log.Warn("a session of another node is ignored", "address", i.Key, "error", err)
 			continue
 		}
 		t.put(&n)
