@@ -86,6 +86,8 @@ type Access struct {
 	Names func() []string // nil: none
 	// Groups says in which groups a user at an address is. Nil: in none.
 	Groups func(addr netip.Addr, user string) []string
+	// Holders are what has data about people, besides what is in here.
+	Holders func() []Holder
 	// Privacy is what the settings say at this moment. Nil: nothing.
 	Privacy func() Privacy
 
@@ -113,7 +115,7 @@ func (p *Parts) routes() []route {
 		{"GET", "/debug/pprof/block", operator, blocks()},
 		{"GET", "/debug/pprof/mutex", operator, mutexes()},
 	}
-	all = slices.Concat(all, p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice))
+	all = slices.Concat(all, p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
 	all = append(all, p.Events.routes(p.Lists, p.Pause.notice)...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)

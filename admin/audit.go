@@ -29,6 +29,10 @@ var secrets = []string{"password", "old", "code", "token", "secret"}
 // secrets.
 var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge"}
 
+// nameless are changing paths of which nobody is to read again what was sent:
+// it names the person whose data was erased.
+var nameless = []string{"/privacy/erase"}
+
 // answer has a route answer, and records it where it changes something.
 func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	if r.method == http.MethodGet || s.parts.Audit == nil || slices.Contains(silent, r.path) {
@@ -48,6 +52,9 @@ func (s *Server) answer(r route, w http.ResponseWriter, q *http.Request) {
 	details := strings.TrimPrefix(q.URL.RequestURI(), r.path)
 	if entered := entered(q, kept.first.Bytes()); entered != "" {
 		details = strings.TrimSpace(details + " " + entered)
+	}
+	if slices.Contains(nameless, r.path) {
+		details = ""
 	}
 	_ = s.record(q, r.method+" "+r.path, max(seen.status, http.StatusOK), details) // the next change is refused, and /health says so
 }

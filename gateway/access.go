@@ -28,6 +28,7 @@ func (g *Gateway) openAccess(b *builder) (admin.Access, error) {
 	}
 	return admin.Access{
 		Accounts: book, Audit: account.NewLog(dir), Looks: &admin.Looks{},
+		Holders: g.holders,
 		Names:   func() []string { return rules().Names },
 		Privacy: func() admin.Privacy { return rules().Privacy },
 		Groups: func(addr netip.Addr, user string) []string {

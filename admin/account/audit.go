@@ -308,6 +308,18 @@ func (l *Log) Entries(before int64, most int) (all []Entry, err error) {
 	return all, err
 }
 
+// About returns the entries whose details name somebody, the oldest first.
+func (l *Log) About(names func(details string) bool) (all []Entry, err error) {
+	err = l.each(func(e *Entry, _ int, bad error) bool {
+		if bad == nil && e.Details != "" && names(e.Details) {
+			e.Salt = ""
+			all = append(all, *e)
+		}
+		return true
+	})
+	return all, err
+}
+
 // Erase takes the details out of the entries whose details name a person, and
 // says how many they were. What was done and by whom stays.
 func (l *Log) Erase(names func(details string) bool) (n int, err error) {

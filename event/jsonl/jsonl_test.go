@@ -185,3 +185,7 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+func TestAPersonIsErased(t *testing.T) {
+	eventtest.Erases(t, func(path string) (event.Store, error) { return Open(path) })
+}

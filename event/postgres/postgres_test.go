@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -113,6 +114,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("store", func(t *testing.T) { testStore(t, database) })
 	t.Run("old days are dropped", func(t *testing.T) { testSweep(t, database) })
 	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, database) })
+	t.Run("a person is erased", func(t *testing.T) { testErase(t, database) })
 }
 
 func testStore(t *testing.T, database func(string) (string, error)) {
@@ -159,6 +161,36 @@ func testSweep(t *testing.T, database func(string) (string, error)) {
 	}
 	if err := s.Write(t.Context(), rows[8:9]); err != nil {
 		t.Errorf("a row of a day that was dropped: %v", err)
+	}
+}
+
+func testErase(t *testing.T, database func(string) (string, error)) {
+	at, err := database(filepath.Join(t.TempDir(), "erase"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(at, year, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := eventtest.Rows(time.Now().UTC().Add(-time.Minute).Truncate(time.Microsecond), 100)
+	rows[3].User, rows[4].Client, rows[5].Note = "anna", netip.MustParseAddr("10.77.66.55"), "paused for anna"
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.Erase(t.Context(), event.Person{Users: []string{"anna"}, Clients: []netip.Addr{netip.MustParseAddr("10.77.66.55")}})
+	if n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	left := 0
+	for r, err := range s.Query(t.Context(), event.Filter{}, event.Page{}) {
+		if left++; err != nil || r.User == "anna" || r.Note != "" || r.Client == netip.MustParseAddr("10.77.66.55") {
+			t.Errorf("%+v %v", r, err)
+		}
+	}
+	if left != 98 {
+		t.Errorf("%d rows are left", left)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 	"time"
 
 	"shuultuur/event"
@@ -119,6 +120,7 @@ PRAGMA user_version = 2;
 type Store struct {
 	*Reader
 	keep time.Duration
+	mu   sync.Mutex // Write, and Erase beside it
 	w    *writer
 
 	last      int64     // highest id given
@@ -206,6 +208,8 @@ func (s *Store) Name() string { return "sqlite" }
 
 // Write keeps rows in one transaction, and deletes some that are too old.
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}

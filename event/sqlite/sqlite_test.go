@@ -283,3 +283,7 @@ func largeRecord(t testing.TB, n int) (*Store, time.Time) {
 	}
 	return s, now
 }
+
+func TestAPersonIsErased(t *testing.T) {
+	eventtest.Erases(t, func(path string) (event.Store, error) { return Open(path, 365*24*time.Hour) })
+}

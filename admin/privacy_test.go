@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/admin/account"
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/sqlite"
+)
+
+// TestWhatIsErasedIsInNoFile searches the bytes of the data folder.
+func TestWhatIsErasedIsInNoFile(t *testing.T) {
+	h := newHouse(t)
+	rows := []event.Row(h.parts.Events.Reader.(memory))
+	db, err := sqlite.Open(filepath.Join(h.dir, "events.db"), 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	lines, err := jsonl.Open(filepath.Join(h.dir, "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	for i := range rows {
+		rows[i].ID = []string{"one", "two"}[i]
+	}
+	if err := db.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := lines.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	h.parts.Events = &Events{Reader: db}
+	h.parts.Holders = func() []Holder {
+		return []Holder{{"events in sqlite", db.Erase}, {"events in jsonl", lines.Erase}, {"elsewhere", func(context.Context, event.Person) (int64, error) { return 0, nil }}}
+	}
+	h.Server = New(h.parts)
+
+	out := h.ask(account.Owner, "GET", "/privacy/export?user=anna&client=10.0.0.1", "")
+	if got := out.Body.String(); out.Code != 200 || strings.Count(got, "secret") < 1 || strings.Contains(got, "ben") || !strings.Contains(got, `"look"`) || strings.Count(got, `"id":"one"`) != 1 {
+		t.Errorf("exported: %d %s", out.Code, got)
+	}
+	if w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1&dry_run=true"); w.Code != 200 || !strings.Contains(w.Body.String(), `"rows":1`) {
+		t.Errorf("counted: %d %s", w.Code, w.Body)
+	}
+	for _, bad := range []string{"", "user=", "client=everybody"} {
+		if w := h.ask(account.Owner, "POST", "/privacy/erase", bad); w.Code != 400 {
+			t.Errorf("%q: %d %s", bad, w.Code, w.Body)
+		}
+	}
+	h.ask(account.Lead, "GET", "/events?filter=user:anna", "")
+	h.ask(account.Owner, "POST", "/pause", "who=anna&for=5m")
+	w := h.ask(account.Owner, "POST", "/privacy/erase", "user=anna&client=10.0.0.1")
+	var done []erased
+	if err := json.Unmarshal(w.Body.Bytes(), &done); err != nil || w.Code != 200 || len(done) != 4 || done[0].Rows != 1 || done[1].Rows != 1 || done[3].Rows < 3 {
+		t.Errorf("erased: %d %s", w.Code, w.Body)
+	}
+	err = filepath.WalkDir(h.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, word := range []string{"anna", "10.0.0.1\"", "secret?q"} {
+			if bytes.Contains(data, []byte(word)) {
+				t.Errorf("%s holds %q", path, word)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if v, err := h.parts.Audit.Verify(); err != nil || v.Broken != "" || v.Erased == 0 {
+		t.Errorf("the audit log afterwards: %+v %v", v, err)
+	}
+	if got := h.ask(account.Lead, "GET", "/events?filter=user:ben", "").Body.String(); !strings.Contains(got, "b.example") {
+		t.Errorf("others afterwards: %s", got)
+	}
+}

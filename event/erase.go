@@ -1,0 +1,137 @@
+package event
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"shuultuur/atomicfile"
+)
+
+// A Person is somebody whose rows can be exported and erased: names of users,
+// and addresses of devices that are nobody else's.
+type Person struct {
+	Users   []string
+	Clients []netip.Addr
+}
+
+// Empty says whether it is nobody.
+func (p *Person) Empty() bool { return len(p.Users)+len(p.Clients) == 0 }
+
+// Of says whether a row is of the person.
+func (p *Person) Of(r *Row) bool {
+	return r.User != "" && slices.Contains(p.Users, r.User) || r.Client.IsValid() && slices.Contains(p.Clients, r.Client)
+}
+
+// In says whether a text names the person: a user or an address, as a whole
+// word.
+func (p *Person) In(text string) bool {
+	for _, u := range p.Users {
+		if u != "" && hasWord(text, u) {
+			return true
+		}
+	}
+	for _, a := range p.Clients {
+		if hasWord(text, a.String()) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasWord says whether a word stands in a text. What goes on behind a dot or a
+// colon is another word: 10.0.0.1 is not in 10.0.0.1.5, nor anna in anna.example.
+func hasWord(text, word string) bool {
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 {
+			return false
+		}
+		i += at
+		before, after := text[:i], text[i+len(word):]
+		if !goesOn(lastByte(before), lastByte(strings.TrimRight(before, ".:"))) && !goesOn(firstByte(after), firstByte(strings.TrimLeft(after, ".:"))) {
+			return true
+		}
+		at = i + 1
+	}
+}
+
+func firstByte(s string) byte { return append([]byte(s[:min(len(s), 1)]), 0)[0] }
+
+func lastByte(s string) byte { return append([]byte(s[max(0, len(s)-1):]), 0)[0] }
+
+// goesOn says whether a word goes on at a byte, or behind its dot. A colon alone
+// ends a word that is a field's name, as in user:anna.
+func goesOn(at, beyond byte) bool {
+	letter := func(c byte) bool {
+		return '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'z' || c == '_' || c >= 0x80
+	}
+	return letter(at) || at == '.' && letter(beyond)
+}
+
+// An Eraser is a store that can take out what it has of a person.
+type Eraser interface {
+	// Erase takes out all rows of a person, and their bytes from the disk, and
+	// says how many there were.
+	Erase(ctx context.Context, p Person) (rows int64, err error)
+}
+
+// Erase takes out the lines that name a person.
+func (l *File) Erase(ctx context.Context, p Person) (int64, error) {
+	return l.EraseLines(ctx, func(line []byte) bool { return p.In(string(line)) })
+}
+
+// EraseLines takes out the lines that match. Files that were rotated away are
+// not touched.
+func (l *File) EraseLines(ctx context.Context, match func(line []byte) bool) (n int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	st, err := l.f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return 0, err
+	}
+	in, err := os.Open(l.path)
+	if err != nil {
+		return 0, fmt.Errorf("erase from event log: %w", err)
+	}
+	defer in.Close()
+	err = atomicfile.Write(l.path, st.Mode().Perm(), func(out *os.File) error {
+		r, w := bufio.NewReaderSize(in, 1<<16), bufio.NewWriterSize(out, 1<<16)
+		for {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			line, err := r.ReadBytes('\n')
+			if len(line) > 0 {
+				if match(bytes.TrimRight(line, "\n")) {
+					n++
+				} else if _, err := w.Write(line); err != nil {
+					return err
+				}
+			}
+			if errors.Is(err, io.EOF) {
+				return w.Flush()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("erase from event log %q: %w", l.path, err)
+	}
+	f, _, err := openLines(l.path)
+	if err != nil {
+		return n, err
+	}
+	old := l.f
+	l.f = f
+	return n, old.Close()
+}

@@ -1,0 +1,18 @@
+package jsonl
+
+import (
+	"context"
+
+	"shuultuur/event"
+)
+
+// Erase takes out the rows of a person, and those whose notes name them.
+func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
+	return s.EraseLines(ctx, func(line []byte) bool {
+		r, err := ParseLine(line)
+		if err != nil {
+			return p.In(string(line))
+		}
+		return p.Of(&r) || p.In(r.Note)
+	})
+}
