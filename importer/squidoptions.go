@@ -237,7 +237,7 @@ func (c *squidConf) auth(f []string) Note {
 				file = filepath.Join(c.dir, filepath.Base(file))
 			}
 			cfg := identity.Config{Basic: &identity.Basic{File: setting.File(file)}}
-			if _, err := identity.New(cfg); err != nil {
+			if _, err := identity.New(cfg, identity.Parts{}); err != nil {
 				return lostOurs("identity.basic.file", fmt.Sprintf("%v: make the file anew with \"shuultuur passwd\", and write identity: basic: file", err))
 			}
 			basic().File = c.file(file)
