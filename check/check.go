@@ -34,6 +34,9 @@ func (c *Config) Full() {
 	if c.Phrase != nil {
 		c.Phrase.Full = true
 	}
+	if c.Signature != nil {
+		c.Signature.Full = true
+	}
 }
 
 // Parts are what checks are made of besides their settings.
@@ -110,8 +113,11 @@ func New(c Config, p Parts) (*Set, error) {
 	return s, nil
 }
 
-// Close lets go of connections to scanners.
+// Close lets go of connections to scanners, and saves what signature rules keep.
 func (s *Set) Close() {
+	if s.Signature != nil {
+		s.Signature.Close()
+	}
 	if s.virus != nil {
 		s.virus.Close()
 	}

@@ -7,12 +7,13 @@ var (
 	checksDesc      = prometheus.NewDesc("shuultuur_signature_checks_total", "Times that a rule was tried beyond its fast pattern.", nil, nil)
 	expressionsDesc = prometheus.NewDesc("shuultuur_signature_expressions_total", "Regular expressions run.", nil, nil)
 	alertsDesc      = prometheus.NewDesc("shuultuur_signature_alerts_total", "Rules that matched.", nil, nil)
+	unsavedDesc     = prometheus.NewDesc("shuultuur_signature_unsaved_total", "Datasets that could not be saved.", nil, nil)
 	budgetDesc      = prometheus.NewDesc("shuultuur_signature_over_budget_total", "Rules and messages that took longer than they may.", []string{"of"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (c *Check) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{rulesDesc, checksDesc, expressionsDesc, alertsDesc, budgetDesc} {
+	for _, d := range []*prometheus.Desc{rulesDesc, checksDesc, expressionsDesc, alertsDesc, budgetDesc, unsavedDesc} {
 		ch <- d
 	}
 }
@@ -27,6 +28,7 @@ func (c *Check) Collect(ch chan<- prometheus.Metric) {
 	count(checksDesc, n.Checks.Value())
 	count(expressionsDesc, n.Regexps.Value())
 	count(alertsDesc, n.Alerts.Value())
+	count(unsavedDesc, c.engine.State().Unsaved.Load())
 	count(budgetDesc, n.OverRule.Value(), "rule")
 	count(budgetDesc, n.OverMessage.Value(), "message")
 }

@@ -34,6 +34,9 @@ import (
 // defaultBody is how much of a body rules see.
 const defaultBody = 1 << 20
 
+// saveDelay is how long after a change datasets are saved.
+const saveDelay = 5 * time.Second
+
 // Config are the settings of the check.
 type Config struct {
 	// Rules are rule files, plain or gzip, tarballs of them, or folders.
@@ -57,6 +60,9 @@ type Config struct {
 	Suricata setting.File `yaml:"suricata"`
 	// Body is how many bytes of a body rules see: 1MiB unless set.
 	Body setting.Size `yaml:"body"`
+	// Full is for the explanation of one page, which leaves no traces: datasets
+	// are not saved.
+	Full bool `yaml:"-"`
 }
 
 // A Check tries rules. It is safe for use by many goroutines.
@@ -69,6 +75,7 @@ type Check struct {
 	sids     []uint32
 	now      func() time.Time
 	scripts  *lua.Pool
+	dry      bool // datasets are not saved
 }
 
 // kept is the key under which a connection keeps what rules remember of it. It
@@ -96,7 +103,7 @@ type exchange struct {
 
 // New reads the rules of cfg. Relative names are below dir.
 func New(cfg Config, dir string, state *engine.State, now func() time.Time) (*Check, error) {
-	c := &Check{now: now, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
+	c := &Check{now: now, dry: cfg.Full, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
 	path := func(name setting.File) string { return setting.Path(dir, string(name)) }
 	if len(cfg.Rules) == 0 {
 		return nil, setting.At("rules", errors.New("there is no rule file; name at least one, or leave signature out"))
@@ -122,6 +129,9 @@ func New(cfg Config, dir string, state *engine.State, now func() time.Time) (*Ch
 	e, mistakes, err := engine.New(ec)
 	if err != nil {
 		return nil, err
+	}
+	if !cfg.Full {
+		e.State().KeepSaved(saveDelay)
 	}
 	c.engine, c.mistakes = e, append(loaded.mistakes, mistakes...)
 	c.names(loaded.rules)
@@ -225,6 +235,13 @@ func (c *Check) Mistakes() []*rule.Error { return c.mistakes }
 
 // Engine returns the rules.
 func (c *Check) Engine() *engine.Engine { return c.engine }
+
+// Close saves the datasets that rules changed. What cannot be saved is counted.
+func (c *Check) Close() {
+	if !c.dry {
+		_ = c.engine.State().Save()
+	}
+}
 
 // Categories returns the classes, the numbers and the priorities of the rules,
 // "drop" and "other", which is a rule without a class.

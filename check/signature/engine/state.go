@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/atomicfile"
@@ -44,7 +45,13 @@ type State struct {
 	}
 	mu   sync.RWMutex
 	sets map[string]*set
-	Dir  string // where relative names of saved datasets are
+
+	delay   atomic.Int64 // after a change, until datasets are saved; 0: they are not
+	planned atomic.Bool  // they are going to be
+	// Unsaved counts datasets that could not be saved. They are tried again.
+	Unsaved atomic.Int64
+
+	Dir string // where relative names of saved datasets are
 }
 
 // NewState returns an empty state.
@@ -261,7 +268,9 @@ func (s *State) define(d *rule.Dataset, dir string) error {
 		s.sets[d.Name] = x
 	}
 	if d.Save != "" {
+		x.mu.Lock()
 		x.save = s.path(dir, d.Save)
+		x.mu.Unlock()
 	}
 	if d.Load == "" || x.loaded == d.Load {
 		return nil
@@ -471,11 +480,34 @@ func (s *State) ask(d *rule.Dataset, buf []byte) (ok bool, doc json.RawMessage) 
 			return false, nil
 		}
 		x.values[string(key)], x.dirty = nil, true
+		s.saveLater(x)
 		return true, nil
 	}
 	delete(x.values, string(key))
-	x.dirty = x.dirty || ok
+	if ok {
+		x.dirty = true
+		s.saveLater(x)
+	}
 	return ok, nil
+}
+
+// KeepSaved makes datasets that have a file be saved so long after a change.
+func (s *State) KeepSaved(delay time.Duration) { s.delay.Store(int64(delay)) }
+
+// saveLater plans to save the datasets that changed, x among them.
+func (s *State) saveLater(x *set) {
+	delay := time.Duration(s.delay.Load())
+	if delay == 0 || x.save == "" || s.planned.Swap(true) {
+		return
+	}
+	time.AfterFunc(delay, func() {
+		s.planned.Store(false)
+		if s.Save() != nil {
+			x.mu.Lock()
+			s.saveLater(x)
+			x.mu.Unlock()
+		}
+	})
 }
 
 // Add, Has and Remove are what scripts do with a set. known is false when there
@@ -520,6 +552,10 @@ func (s *State) Save() error {
 		slices.Sort(lines)
 		if err := atomicfile.WriteBytes(x.save, 0o644, []byte(strings.Join(lines, ""))); err != nil {
 			errs = append(errs, fmt.Errorf("save dataset %q: %w", name, err))
+			s.Unsaved.Add(1)
+			x.mu.Lock()
+			x.dirty = true
+			x.mu.Unlock()
 		}
 	}
 	return errors.Join(errs...)
