@@ -49,7 +49,7 @@ var (
 	newWord = must("password", "the new password, ten characters or more")
 )
 
-// operations are by method and path.
+// operations are by method and path. Long because it is one table.
 func operations() map[string]operation {
 	return map[string]operation{
 		"GET /{$}":                 {does: "the paths there are", gives: anyText + " text/html"},
