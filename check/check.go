@@ -4,6 +4,7 @@
 package check
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +38,9 @@ func (c *Config) Full() {
 	if c.Signature != nil {
 		c.Signature.Full = true
 	}
+	if c.Picture != nil {
+		c.Picture.Full = true
+	}
 }
 
 // Parts are what checks are made of besides their settings.
@@ -47,7 +51,7 @@ type Parts struct {
 	// Previous is the set that this one replaces, nil for the first. Checks go
 	// on with what it remembers.
 	Previous *Set
-	Memory   virus.Memory // for verdicts of scanners; nil remembers nothing
+	Memory   virus.Memory // for verdicts of scanners and on pictures; nil remembers nothing
 }
 
 // A Set is the checks in the order they are asked, cheap ones first.
@@ -102,7 +106,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Checks = append(s.Checks, k)
 	}
 	if c.Picture != nil {
-		k, err := picture.New(*c.Picture)
+		k, err := picture.New(*c.Picture, p.Memory)
 		if err != nil {
 			return nil, setting.At("picture", err)
 		}
@@ -111,6 +115,14 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Files = append(s.Files, k.Files()...)
 	}
 	return s, nil
+}
+
+// Explain says in lines for a person what is seen in a picture.
+func (s *Set) Explain(ctx context.Context, b []byte) []string {
+	if s.pictures == nil {
+		return new(picture.Check).Explain(ctx, b) // there are neither lists nor a model
+	}
+	return s.pictures.Explain(ctx, b)
 }
 
 // Close lets go of connections to scanners, and saves what signature rules keep.

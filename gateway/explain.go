@@ -41,6 +41,9 @@ func (e *Engine) As(name string) (filter.Decider, error) {
 	return e.policies.As(name)
 }
 
+// Picture says in lines for a person what the checks see in a picture.
+func (e *Engine) Picture(ctx context.Context, b []byte) []string { return e.checks.Explain(ctx, b) }
+
 // Identify says who is at addr when nobody has logged in.
 func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, error) {
 	return e.identity.Identify(ctx, addr, nil)

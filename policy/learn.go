@@ -358,12 +358,14 @@ func (w *walk) shareable() bool {
 	return certain(w.t)
 }
 
-// certain says whether the verdict is that of the body: no click on a warning
-// and no check that failed has a part in it.
+// certain says whether the verdict is that of the body: no click on a warning,
+// no check that failed or has not seen all of it, and no other body has a part
+// in it.
 func certain(t *filter.Transaction) bool {
 	for i := range t.Findings {
 		f := &t.Findings[i]
-		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || f.Category == filter.Unread {
+		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || f.Category == filter.Unread ||
+			f.Category == f.Check+"-unread" || f.Category == f.Check+"/page" {
 			return false
 		}
 	}

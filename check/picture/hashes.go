@@ -2,6 +2,7 @@ package picture
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
 	"errors"
@@ -40,6 +41,7 @@ const (
 // hashes are the lists of one file by type.
 type hashes struct {
 	file     string
+	digest   [32]byte // of the file
 	locked   bool
 	distance int
 	pdq      pdqIndex
@@ -77,7 +79,7 @@ func readHashes(cfg HashList) (*hashes, error) {
 	if len(data) > maxListBytes {
 		return nil, fmt.Errorf("%s is larger than 1 GiB", cfg.File)
 	}
-	h := &hashes{file: string(cfg.File), locked: cfg.Locked, distance: cfg.Distance.Or(usual), sha256: map[string]uint32{}, md5: map[string]uint32{}}
+	h := &hashes{file: string(cfg.File), digest: sha256.Sum256(data), locked: cfg.Locked, distance: cfg.Distance.Or(usual), sha256: map[string]uint32{}, md5: map[string]uint32{}}
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	if bytes.ContainsRune(first, ',') && !isDigits(string(bytes.TrimSpace(bytes.SplitN(first, []byte(","), 2)[0]))) {
 		err = h.readCSV(data, cfg.Type)

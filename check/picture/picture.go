@@ -2,10 +2,12 @@
 // of hashes, and how much skin they show.
 //
 // A picture passes a gate first (type and size by its own bytes; icons are never
-// decoded), is decoded at an eighth of its size, and judged. Verdicts are
-// remembered by the SHA-256 of the bytes, so that no picture is decoded twice.
-// A bounded number is decoded at a time; one that finds no room, or cannot be
-// decoded, gets the finding picture-unread.
+// decoded), is decoded at an eighth of its size, and judged. A neural network is
+// asked where cheap signals suggest it: much skin, no colours, or a page whose
+// other pictures were explicit. Verdicts are remembered by the SHA-256 of the
+// bytes, those of the network by the PDQ hash, too, so that no picture is judged
+// twice. A bounded number is judged at a time; one that finds no room, cannot be
+// decoded, or is not judged in time, gets the finding picture-unread.
 package picture
 
 import (
@@ -19,10 +21,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"shuultuur/check/picture/net"
 	"shuultuur/content/picture"
 	"shuultuur/filter"
 	"shuultuur/setting"
@@ -32,60 +35,97 @@ import (
 type Config struct {
 	Skin   bool                `yaml:"skin"`   // report how much skin a picture shows
 	Hashes map[string]HashList `yaml:"hashes"` // lists of hashes by name
+	Model  setting.File        `yaml:"model"`  // a neural network in the format of ONNX, with FILE.yaml beside it
+	// Suspect is the score of skin from which on the model is asked; 0 asks it
+	// about every picture.
+	Suspect *int `yaml:"suspect"`
 	// Workers bounds the pictures that are decoded at a time; 0 means one for
 	// each processor.
 	Workers setting.Count `yaml:"workers"`
+	// Full waits for every judgement and asks the model about every picture, for
+	// the explanation of one.
+	Full bool `yaml:"-"`
 }
 
 // Findings of this check.
 const (
-	Skin   = "picture/skin"
-	Listed = "picture/listed:"
-	Unread = "picture-unread"
+	Skin     = "picture/skin"
+	Explicit = "picture/explicit"
+	Page     = "picture/page"
+	Listed   = "picture/listed:"
+	Unread   = "picture-unread"
 )
 
-const maxBytes = 16 << 20 // of a picture that is read
+const (
+	maxBytes    = 16 << 20 // of a picture that is read
+	usualSkin   = 10       // Config.Suspect when it is left out
+	suspectPage = 50       // score of a page from which on the model is asked about all its pictures
+	maxEmbedded = 16       // pictures in data: URLs of one body
+)
+
+// A Memory remembers verdicts, for one node or a fleet.
+type Memory interface {
+	Get(ctx context.Context, key [16]byte) (value []byte, ok bool)
+	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
+}
 
 // A Check looks at pictures.
 type Check struct {
-	skin  bool
-	lists map[string]*hashes
-	names []string
-	pdq   bool // a list needs the costly hash
-	slots chan struct{}
-	known *memory
-	files []string
-
-	seen *prometheus.CounterVec
+	skin    bool
+	full    bool
+	suspect int
+	lists   map[string]*hashes
+	names   []string
+	pdq     bool // a list needs the costly hash
+	model   *Model
+	jobs    jobs
+	known   known
+	pages   pages
+	files   []string
+	counters
 }
 
-// New reads the lists.
-func New(cfg Config) (*Check, error) {
+// New reads the lists and the model. memory may be nil.
+func New(cfg Config, memory Memory) (*Check, error) {
 	workers := int(cfg.Workers)
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	c := &Check{
-		skin: cfg.Skin, lists: map[string]*hashes{}, slots: make(chan struct{}, workers), known: newMemory(),
-		seen: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "shuultuur_pictures_total",
-			Help: "Pictures by what became of them: judged, known, icon, unread or busy.",
-		}, []string{"result"}),
+	c := &Check{skin: cfg.Skin, full: cfg.Full, suspect: usualSkin, lists: map[string]*hashes{}, jobs: newJobs(workers), counters: newCounters()}
+	if cfg.Suspect != nil {
+		if c.suspect = *cfg.Suspect; c.suspect < 0 || c.suspect > 100 {
+			return nil, setting.At("suspect", fmt.Errorf("%d is not a score from 0 to 100", c.suspect))
+		}
 	}
+	digest := sha256.New()
+	fmt.Fprint(digest, "pictures 1 ", c.skin, c.suspect)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Hashes)) {
 		l := cfg.Hashes[name]
 		h, err := readHashes(l)
 		if err != nil {
 			return nil, setting.At("hashes."+name, err)
 		}
+		fmt.Fprintf(digest, " %q %x %v %d", name, h.digest, h.locked, h.distance)
 		c.lists[name] = h
 		c.names = append(c.names, name)
 		c.pdq = c.pdq || len(h.pdq.all) > 0
 		c.files = append(c.files, string(l.File))
 	}
-	if !c.skin && len(c.names) == 0 {
-		return nil, errors.New("nothing is looked for in pictures: set skin or hashes")
+	if cfg.Model != "" {
+		m, err := OpenModel(string(cfg.Model))
+		if err != nil {
+			return nil, setting.At("model", err)
+		}
+		m.idle = make(chan *net.Worker, workers)
+		fmt.Fprintf(digest, " %x", m.digest)
+		c.model, c.files = m, append(c.files, m.files...)
+	} else if cfg.Suspect != nil {
+		return nil, setting.At("suspect", errors.New("it means nothing without a model"))
 	}
+	if !c.skin && len(c.names) == 0 && c.model == nil {
+		return nil, errors.New("nothing is looked for in pictures: set skin, hashes or model")
+	}
+	c.known = known{memory: memory, revision: digest.Sum(nil)}
 	return c, nil
 }
 
@@ -104,14 +144,25 @@ func (c *Check) Categories() []filter.Category {
 	if c.skin {
 		cats = append(cats, filter.Category{Name: Skin, Scored: true})
 	}
+	if c.model != nil {
+		cats = append(cats, filter.Category{Name: Explicit, Scored: true})
+	}
+	if c.skin || c.model != nil {
+		cats = append(cats, filter.Category{Name: Page, Scored: true})
+	}
 	for _, name := range c.names {
 		cats = append(cats, filter.Category{Name: Listed + name})
 	}
 	return cats
 }
 
-// Wants says whether a response is a picture, by its effective type.
+// Wants says whether a response is a picture, or text that may hold some, by its
+// effective type; and whether a request is for a page whose pictures have been
+// judged.
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
+	if s == filter.Request {
+		return t.URL != "" && c.pages.score(t.URL) > 0
+	}
 	if s != filter.ResponseBody || t.Request != nil && t.Request.Method == "HEAD" {
 		return false
 	}
@@ -121,7 +172,8 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	if st := t.Response.Status; st < 200 || st == 204 || st == 205 || st == 206 || st == 304 {
 		return false
 	}
-	return isPicture(t.Content().Type())
+	media := t.Content().Type()
+	return isPicture(media) || holdsPictures(media)
 }
 
 // isPicture says whether a media type is that of pictures. SVG is text.
@@ -129,54 +181,123 @@ func isPicture(media string) bool {
 	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
 }
 
-// Find judges a whole picture. While it has not come whole, there is no finding
-// yet.
+// holdsPictures says whether pictures may stand in data: URLs of a media type.
+func holdsPictures(media string) bool {
+	return media == "image/svg+xml" || media == "text/html" || media == "text/css" || media == "application/xhtml+xml"
+}
+
+// Find judges a whole picture, or those in a whole text. While it has not come
+// whole, there is no finding yet.
 func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
-	if s != filter.ResponseBody || t.Body == nil || !isPicture(t.Body.Type()) || !t.Body.Complete() {
+	if s == filter.Request {
+		if n := c.pages.score(t.URL); n > 0 {
+			dst = append(dst, filter.Finding{Check: "picture", Category: Page, Score: n, Evidence: "by the pictures that it showed in the last minute"})
+		}
+		return dst, nil
+	}
+	if s != filter.ResponseBody || t.Body == nil || !t.Body.Complete() {
+		return dst, nil
+	}
+	media := t.Body.Type()
+	if !isPicture(media) && !holdsPictures(media) {
 		return dst, nil
 	}
 	b, err := t.Body.Decoded()
-	if err != nil || len(b) == 0 {
-		return c.unread(dst, "broken"), nil
+	if isPicture(media) {
+		if err != nil || len(b) == 0 {
+			return c.unread(dst, "broken"), nil
+		}
+		return c.one(ctx, t, b, dst, ""), nil
 	}
+	if err != nil {
+		return dst, nil // the decoder says so itself
+	}
+	for i, p := range picture.Embedded(b, maxEmbedded) {
+		dst = c.one(ctx, t, p, dst, fmt.Sprintf("data: URL %d: ", i+1))
+	}
+	return dst, nil
+}
+
+// one judges one picture; where says where in the body it stands.
+func (c *Check) one(ctx context.Context, t *filter.Transaction, b []byte, dst []filter.Finding, where string) []filter.Finding {
+	n := len(dst)
+	dst = c.look(ctx, t, b, dst)
+	for i := range dst[n:] {
+		dst[n+i].Evidence = where + dst[n+i].Evidence
+	}
+	return dst
+}
+
+func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst []filter.Finding) []filter.Finding {
 	if len(b) >= maxBytes {
-		return c.unread(dst, "too large"), nil
+		return c.unread(dst, "too large")
+	}
+	sum := sha256.Sum256(b)
+	if listed := c.exact(b, sum, dst); len(listed) > len(dst) {
+		return listed
 	}
 	head, err := picture.Look(b)
-	listed := c.exact(b, dst)
-	if len(listed) > len(dst) {
-		return listed, nil
-	}
 	switch {
 	case errors.Is(err, picture.ErrIcon):
 		c.seen.WithLabelValues("icon").Inc()
-		return dst, nil
+		return dst
 	case err != nil:
-		return c.unread(dst, err.Error()), nil
+		return c.unread(dst, err.Error())
 	}
-	sum := sha256.Sum256(b)
-	if found, ok := c.known.get(sum); ok {
+	page := referer(t)
+	ask := c.full || c.suspect == 0 || c.pages.score(page) >= suspectPage
+	v, ok := c.known.get(ctx, sum)
+	if ok && (v.Asked || !ask || c.model == nil) {
 		c.seen.WithLabelValues("known").Inc()
-		return append(dst, found...), nil
-	}
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		select {
-		case c.slots <- struct{}{}:
-		case <-ctx.Done():
-			c.seen.WithLabelValues("busy").Inc()
-			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: "no capacity"}), nil
+	} else {
+		var why string
+		if v, why = c.wait(ctx, t, c.start(sum, b, head, ask)); why != "" {
+			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
 		}
 	}
-	defer func() { <-c.slots }()
-	found, err := c.judge(b, head)
-	if err != nil {
-		return c.unread(dst, err.Error()), nil
+	c.pages.add(page, sum, v.Findings)
+	if n := c.pages.score(page); n > 0 && page != "" && (c.skin || c.model != nil) {
+		dst = append(dst, filter.Finding{Check: "picture", Category: Page, Score: n, Evidence: "by the pictures of " + page + " in the last minute"})
 	}
-	c.seen.WithLabelValues("judged").Inc()
-	c.known.put(sum, found)
-	return append(dst, found...), nil
+	return append(dst, v.Findings...)
+}
+
+// referer is the page that a picture belongs to.
+func referer(t *filter.Transaction) string {
+	if t.Request == nil {
+		return ""
+	}
+	page, _, _ := strings.Cut(string(t.Request.Get("Referer")), "#")
+	return page
+}
+
+// wait waits for a judgement, but no longer than the policy's patience: then the
+// picture passes, and what becomes of it is remembered for the next request.
+func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job) (v verdict, why string) {
+	if j == nil {
+		c.seen.WithLabelValues("busy").Inc()
+		return v, "no capacity"
+	}
+	var late <-chan time.Time
+	if p := t.Verdict.Patience; p > 0 && !c.full {
+		timer := time.NewTimer(p)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-j.done:
+		if j.err != nil {
+			c.seen.WithLabelValues("unread").Inc()
+			return v, j.err.Error()
+		}
+		return j.verdict, ""
+	case <-late:
+		why = "not judged within the patience of the policy; the next request will know"
+	case <-ctx.Done():
+		why = "the client has gone"
+	}
+	c.seen.WithLabelValues("late").Inc()
+	return v, why
 }
 
 func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
@@ -185,13 +306,12 @@ func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
 }
 
 // exact looks for the digests of the bytes.
-func (c *Check) exact(b []byte, dst []filter.Finding) []filter.Finding {
+func (c *Check) exact(b []byte, s [32]byte, dst []filter.Finding) []filter.Finding {
 	var sum, old string
 	for _, name := range c.names {
 		l := c.lists[name]
 		if len(l.sha256) > 0 {
 			if sum == "" {
-				s := sha256.Sum256(b)
 				sum = hex.EncodeToString(s[:])
 			}
 			if line, ok := l.sha256[sum]; ok {
@@ -211,85 +331,33 @@ func (c *Check) exact(b []byte, dst []filter.Finding) []filter.Finding {
 	return dst
 }
 
-// judge decodes a picture.
-func (c *Check) judge(b []byte, head picture.Head) (found []filter.Finding, err error) {
-	p, err := picture.Shrink(b)
-	if err != nil {
-		return nil, err
+// counters are the metrics of a check.
+type counters struct {
+	seen  *prometheus.CounterVec
+	spent prometheus.Counter
+}
+
+func newCounters() counters {
+	return counters{
+		seen: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "shuultuur_pictures_total",
+			Help: "Pictures by what became of them: judged, known, asked, near, icon, unread, late or busy.",
+		}, []string{"result"}),
+		spent: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "shuultuur_picture_model_seconds_total",
+			Help: "Time that the model has worked.",
+		}),
 	}
-	for _, name := range c.names {
-		l := c.lists[name]
-		if len(l.dhash.all) == 0 {
-			continue
-		}
-		h := p.DHash()
-		if at, distance, ok := l.dhash.nearest(h, l.distance); ok {
-			found = append(found, l.finding(name, fmt.Sprintf("dhash %016x at distance %d", h, distance), l.dhash.lines[at]))
-		}
-	}
-	if c.pdq {
-		h, quality, err := picture.PDQ(b)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range c.names {
-			l := c.lists[name]
-			if quality < minQuality || len(l.pdq.all) == 0 {
-				continue
-			}
-			if at, distance, ok := l.pdq.nearest(h); ok {
-				found = append(found, l.finding(name, fmt.Sprintf("pdq %s at distance %d, quality %d", h, distance, quality), l.pdq.lines[at]))
-			}
-		}
-	}
-	if c.skin {
-		s := p.Skin()
-		found = append(found, filter.Finding{Check: "picture", Category: Skin, Score: s.Score,
-			Evidence: fmt.Sprintf("%s of %d × %d: skin %.0f %%, largest region %.0f %%, %d regions, texture %.1f",
-				head.Format, head.Width, head.Height, 100*s.Share, 100*s.Largest, s.Regions, s.Texture)})
-	}
-	return found, nil
 }
 
 // Describe implements [prometheus.Collector].
-func (c *Check) Describe(ch chan<- *prometheus.Desc) { c.seen.Describe(ch) }
+func (c *Check) Describe(ch chan<- *prometheus.Desc) {
+	c.seen.Describe(ch)
+	c.spent.Describe(ch)
+}
 
 // Collect implements [prometheus.Collector].
-func (c *Check) Collect(ch chan<- prometheus.Metric) { c.seen.Collect(ch) }
-
-// A memory remembers findings of the pictures seen last.
-type memory struct {
-	mu    sync.Mutex
-	known map[[32]byte][]filter.Finding
-	order [][32]byte // a ring, oldest at next
-	next  int
-}
-
-const remembered = 20_000 // pictures, about 200 bytes each
-
-func newMemory() *memory {
-	return &memory{known: map[[32]byte][]filter.Finding{}, order: make([][32]byte, 0, 1024)}
-}
-
-func (m *memory) get(sum [32]byte) ([]filter.Finding, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f, ok := m.known[sum]
-	return f, ok
-}
-
-func (m *memory) put(sum [32]byte, found []filter.Finding) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, ok := m.known[sum]; ok {
-		return
-	}
-	if len(m.order) < remembered {
-		m.order = append(m.order, sum)
-	} else {
-		delete(m.known, m.order[m.next])
-		m.order[m.next] = sum
-		m.next = (m.next + 1) % remembered
-	}
-	m.known[sum] = found
+func (c *Check) Collect(ch chan<- prometheus.Metric) {
+	c.seen.Collect(ch)
+	c.spent.Collect(ch)
 }

@@ -126,7 +126,7 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.list.File = list(t, "list", c.text)
-			k, err := New(Config{Hashes: map[string]HashList{"own": c.list}})
+			k, err := New(Config{Hashes: map[string]HashList{"own": c.list}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 func TestExactHashesAreFoundInAnyBytes(t *testing.T) {
 	b := []byte("GIF89a\x01\x00\x01\x00 not much of a picture")
 	for typ, sum := range map[string]string{"md5": fmt.Sprintf("%x", md5.Sum(b)), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))} {
-		k, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", sum+"\n"), Type: typ, Locked: true}}})
+		k, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", sum+"\n"), Type: typ, Locked: true}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,18 +159,18 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 		"name,colour\na,b\n":  "no column is called",
 		"hash,type\nab,pdq\n": `:2: "ab" is not a hash of type pdq`,
 	} {
-		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}})
+		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
-	if _, err := New(Config{}); err == nil {
+	if _, err := New(Config{}, nil); err == nil {
 		t.Error("a check that looks for nothing is accepted")
 	}
 }
 
 func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
-	k, err := New(Config{Skin: true})
+	k, err := New(Config{Skin: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsReported(t *testing.T) {
-	k, err := New(Config{Skin: true})
+	k, err := New(Config{Skin: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ func commands() []command {
 		{name: "replay", args: "[flags] [FILE...]", what: "send a log again, ask what if, count what is in it", run: replayCommand},
 		{name: "zone", args: "COMMAND [arguments]", what: "look at zone files, put them into Redis and back", run: zoneCommand, sub: zoneCommands()},
 		{name: "rules", args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
+		{name: "model", args: "COMMAND [arguments]", what: "look at neural networks for pictures", run: modelCommand, sub: modelCommands()},
 		{name: "doctor", args: "[-config FILE] [-json]", what: "look at this machine before it carries load", run: doctorCommand},
 		{name: "profile", args: "[-seconds N] | -live", what: "take profiles of a running gateway and read them", run: profileCommand},
 		{name: "version", args: "[-json]", what: "print the version", run: version},

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,6 +28,9 @@ or phrase file and line that gave it, and the rule that decided. Nothing is
 fetched: give the page as FILE ("-" for standard input) to have its text judged
 as well. Without -config the settings are those that "shuultuur run" would
 take: shuultuur.yaml in this folder, or else the starter settings.
+
+With only the FILE of a picture, what is seen in it is said: features, scores,
+the nearest hash of each list with its distance, and how long each took.
 
 With -dns, NAME is a name that a client asks the name server for, and what the
 name server would answer is said too, as far as it would not have to ask others.
@@ -57,6 +61,7 @@ type explanation struct {
 	Learned  bool             `json:"learned"`
 	Edits    []edit           `json:"edits,omitempty"`
 	Taken    float64          `json:"taken_us"` // microseconds in the decider
+	Picture  []string         `json:"picture,omitempty"`
 	quotaLeft
 }
 
@@ -124,6 +129,9 @@ func why(ctx context.Context, e env, args []string) int {
 		return 2
 	}
 	q.url, q.file = f.Arg(0), f.Arg(1)
+	if f.NArg() == 1 && isPictureFile(q.url) {
+		q.url, q.file = "http://localhost/"+url.PathEscape(filepath.Base(q.url)), q.url
+	}
 	x, err := q.ask(ctx, e)
 	if err != nil {
 		return fail(e, err)
@@ -189,6 +197,9 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
+	if q.file != "" && isPictureFile(q.file) {
+		x.Picture = engine.Picture(ctx, page)
+	}
 	x.quotaLeft = leftOf(ctx, engine, t)
 	x.Settings = cmp.Or(usualFile(q.config), "the starter settings")
 	if len(paused) > 0 && t.Verdict.After > 0 {
@@ -201,6 +212,12 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 		x.Edits = append(x.Edits, edit{[...]string{"header", "query", "connect to"}[c.Kind%3], c.Name, c.Value})
 	}
 	return x, nil
+}
+
+// isPictureFile says whether a name is that of a file of a picture.
+func isPictureFile(name string) bool {
+	s, err := os.Stat(name)
+	return err == nil && s.Mode().IsRegular() && strings.HasPrefix(mime.TypeByExtension(filepath.Ext(name)), "image/")
 }
 
 // judge leads t through the stages it can come to and returns the last one.
@@ -376,6 +393,9 @@ func (x *explanation) print(w io.Writer) error {
 	}
 	for _, c := range x.Edits {
 		fmt.Fprintf(&b, "  sets    %s %s %s\n", c.Kind, c.Name, c.Value)
+	}
+	for _, line := range x.Picture {
+		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	x.quotaLeft.append(&b)
 	fmt.Fprintf(&b, "  taken   %.0f µs\n", x.Taken)

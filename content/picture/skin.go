@@ -27,6 +27,7 @@ type Skin struct {
 	Fill    float64 // share of its bounding box that the largest region fills
 	Border  float64 // share of the picture's edge that is skin
 	Texture float64 // mean difference of neighbouring samples of luma within skin
+	Grey    bool    // the picture has no colours, so nothing is known of skin
 	Score   int     // 0 to 100, by a logistic model of the above
 }
 
@@ -34,12 +35,13 @@ type Skin struct {
 func (p *Planes) Skin() Skin {
 	n := p.W * p.H
 	mask := make([]bool, n)
-	count, edge, edges := 0, 0, 0
+	count, edge, edges, colour := 0, 0, 0, 0
 	for y := range p.H {
 		for x := range p.W {
 			i := y*p.W + x
 			r, g, b := p.RGB(x, y)
 			mask[i] = IsSkin(r, g, b)
+			colour += int(max(r, g, b) - min(r, g, b))
 			outer := x == 0 || y == 0 || x == p.W-1 || y == p.H-1
 			if outer {
 				edges++
@@ -52,7 +54,7 @@ func (p *Planes) Skin() Skin {
 			}
 		}
 	}
-	s := Skin{Share: float64(count) / float64(n), Border: float64(edge) / float64(max(1, edges))}
+	s := Skin{Grey: colour < 8*n, Share: float64(count) / float64(n), Border: float64(edge) / float64(max(1, edges))}
 	s.Texture = p.texture(mask)
 	p.regions(mask, &s)
 	z := -5.2 + 5.5*s.Share + 4.5*s.Largest + 1.2*s.Fill - 1.5*s.Border - 0.12*s.Texture - 0.03*float64(s.Regions)

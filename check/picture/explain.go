@@ -1,0 +1,99 @@
+package picture
+
+import (
+	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"shuultuur/content/picture"
+)
+
+// Explain says in lines for a person what is seen in a picture: size, features,
+// hashes, the nearest hash of each list with its distance, what the model says,
+// and how long each took. Of locked lists it says nothing but whether the
+// picture is listed.
+func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	ms := func(since time.Time) float64 { return float64(time.Since(since).Microseconds()) / 1000 }
+	head, err := picture.Look(b)
+	if err != nil {
+		say("picture  %v", err)
+		return lines
+	}
+	say("picture  %s, %d × %d pixels, %d bytes", head.Format, head.Width, head.Height, len(b))
+	say("digests  sha256 %x, md5 %x", sha256.Sum256(b), md5.Sum(b))
+	start := time.Now()
+	p, err := picture.Shrink(b)
+	if err != nil {
+		say("unread   %v", err)
+		return lines
+	}
+	say("decoded  at an eighth of the size in %.1f ms", ms(start))
+	start = time.Now()
+	s := p.Skin()
+	say("skin     score %d: share %.0f %%, largest region %.0f %% (fills %.0f %% of its frame), %d regions, %.0f %% of the border, texture %.1f; %.2f ms",
+		s.Score, 100*s.Share, 100*s.Largest, 100*s.Fill, s.Regions, 100*s.Border, s.Texture, ms(start))
+	d := p.DHash()
+	start = time.Now()
+	h, quality, err := picture.PDQ(b)
+	if err != nil {
+		say("hashes   dhash %016x; no pdq: %v", d, err)
+	} else {
+		say("hashes   dhash %016x, pdq %s of quality %d; %.1f ms", d, h, quality, ms(start))
+	}
+	for _, name := range c.names {
+		lines = append(lines, c.lists[name].explain(name, h, quality, d)...)
+	}
+	if c.model == nil {
+		return lines
+	}
+	start = time.Now()
+	score, labels, err := c.model.Judge(ctx, b)
+	if err != nil {
+		say("model    %v", err)
+		return lines
+	}
+	say("model    %s: score %d in %.1f ms on %s", c.model.Title(), score, ms(start), c.model.Net.Kernel())
+	for _, l := range labels {
+		say("         %.3f %s", l.Score, l.Name)
+	}
+	return lines
+}
+
+// explain names the nearest hashes of a list, however far they are.
+func (h *hashes) explain(name string, pdq picture.Hash, quality int, dhash uint64) (lines []string) {
+	start := time.Now()
+	nearest := func(kind string, at, distance, most int, line uint32) {
+		listed := "not listed"
+		if distance <= most {
+			listed = "listed"
+		}
+		where := fmt.Sprintf("nearest %s at distance %d (at most %d counts), %s:%d", kind, distance, most, h.file, line)
+		if h.locked {
+			where = "a locked list"
+		}
+		lines = append(lines, fmt.Sprintf("list     %s: %s, %s; %.2f ms", name, listed, where, float64(time.Since(start).Microseconds())/1000))
+	}
+	if n := len(h.dhash.all); n > 0 {
+		at, best := 0, 65
+		for i, o := range h.dhash.all {
+			if d := bits.OnesCount64(o ^ dhash); d < best {
+				at, best = i, d
+			}
+		}
+		nearest("dhash", at, best, h.distance, h.dhash.lines[at])
+	}
+	if n := len(h.pdq.all); n > 0 && quality >= minQuality {
+		at, best := 0, 257
+		for i, o := range h.pdq.all {
+			if d := pdq.Distance(o); d < best {
+				at, best = i, d
+			}
+		}
+		nearest("pdq", at, best, picture.Near, h.pdq.lines[at])
+	}
+	return lines
+}

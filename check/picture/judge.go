@@ -1,0 +1,340 @@
+package picture
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/content/picture"
+	"shuultuur/filter"
+)
+
+// A verdict is what is remembered of a picture.
+type verdict struct {
+	Findings []filter.Finding `json:"findings"`
+	Asked    bool             `json:"asked"` // the model was
+}
+
+// jobs are the pictures that are being judged, each once, whoever waits for it.
+type jobs struct {
+	slots chan struct{} // of those being judged
+	most  int           // jobs that may wait
+
+	mu    sync.Mutex
+	by    map[[32]byte]*job
+	bytes int
+}
+
+const (
+	queued      = 16          // jobs that wait, for each worker
+	queuedBytes = 64 << 20    // of all jobs
+	longest     = time.Minute // of no use any more
+)
+
+func newJobs(workers int) jobs {
+	return jobs{slots: make(chan struct{}, workers), most: (1 + queued) * workers, by: map[[32]byte]*job{}}
+}
+
+// A job is a picture that is being judged. When done is closed, the rest is
+// there.
+type job struct {
+	done    chan struct{}
+	verdict verdict
+	err     error
+}
+
+// start has a picture judged, or returns the job that does so already. It
+// returns nil where too many wait.
+func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool) *job {
+	c.jobs.mu.Lock()
+	defer c.jobs.mu.Unlock()
+	if j := c.jobs.by[sum]; j != nil {
+		return j
+	}
+	if len(c.jobs.by) >= c.jobs.most || c.jobs.bytes+len(b) > queuedBytes {
+		return nil
+	}
+	j := &job{done: make(chan struct{})}
+	c.jobs.by[sum] = j
+	c.jobs.bytes += len(b)
+	own := append([]byte(nil), b...) // the body ends with the transaction
+	go c.work(j, sum, own, head, ask)
+	return j
+}
+
+// work judges a picture when it is its turn.
+func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	c.jobs.slots <- struct{}{}
+	defer func() {
+		if p := recover(); p != nil {
+			j.err = fmt.Errorf("the decoder panicked: %v", p)
+		}
+		if j.err == nil {
+			c.seen.WithLabelValues("judged").Inc()
+			c.known.put(ctx, sum, j.verdict)
+		}
+		<-c.jobs.slots
+		c.jobs.mu.Lock()
+		delete(c.jobs.by, sum)
+		c.jobs.bytes -= len(b)
+		c.jobs.mu.Unlock()
+		close(j.done)
+	}()
+	j.verdict, j.err = c.judge(ctx, b, head, ask)
+}
+
+// judge decodes a picture. ask says to ask the model in any case.
+func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool) (v verdict, err error) {
+	p, err := picture.Shrink(b)
+	if err != nil {
+		return v, err
+	}
+	for _, name := range c.names {
+		l := c.lists[name]
+		if len(l.dhash.all) == 0 {
+			continue
+		}
+		h := p.DHash()
+		if at, distance, ok := l.dhash.nearest(h, l.distance); ok {
+			v.Findings = append(v.Findings, l.finding(name, fmt.Sprintf("dhash %016x at distance %d", h, distance), l.dhash.lines[at]))
+		}
+	}
+	s := p.Skin()
+	ask = c.model != nil && (ask || s.Score >= c.suspect || s.Grey)
+	var h picture.Hash
+	quality := 0
+	if c.pdq || ask {
+		if h, quality, err = picture.PDQ(b); err != nil && c.pdq {
+			return v, err
+		}
+	}
+	for _, name := range c.names {
+		l := c.lists[name]
+		if quality < minQuality || len(l.pdq.all) == 0 {
+			continue
+		}
+		if at, distance, ok := l.pdq.nearest(h); ok {
+			v.Findings = append(v.Findings, l.finding(name, fmt.Sprintf("pdq %s at distance %d, quality %d", h, distance, quality), l.pdq.lines[at]))
+		}
+	}
+	if c.skin {
+		v.Findings = append(v.Findings, filter.Finding{Check: "picture", Category: Skin, Score: s.Score,
+			Evidence: fmt.Sprintf("%s of %d × %d: skin %.0f %%, largest region %.0f %%, %d regions, fill %.0f %%, border %.0f %%, texture %.1f",
+				head.Format, head.Width, head.Height, 100*s.Share, 100*s.Largest, s.Regions, 100*s.Fill, 100*s.Border, s.Texture)})
+	}
+	if !ask {
+		return v, nil
+	}
+	f, err := c.ask(ctx, b, h, quality)
+	if err != nil {
+		return v, err
+	}
+	v.Asked = true
+	v.Findings = append(v.Findings, f)
+	return v, nil
+}
+
+// ask asks the model, unless it has judged the same picture in another size.
+func (c *Check) ask(ctx context.Context, b []byte, h picture.Hash, quality int) (f filter.Finding, err error) {
+	if quality >= minQuality {
+		if f, ok := c.known.near(ctx, h); ok {
+			c.seen.WithLabelValues("near").Inc()
+			return f, nil
+		}
+	}
+	start := time.Now()
+	score, labels, err := c.model.Judge(ctx, b)
+	took := time.Since(start)
+	c.spent.Add(took.Seconds())
+	if err != nil {
+		return f, err
+	}
+	c.seen.WithLabelValues("asked").Inc()
+	var says []string
+	for _, l := range labels[:min(len(labels), 5)] {
+		says = append(says, fmt.Sprintf("%s %.2f", l.Name, l.Score))
+	}
+	f = filter.Finding{Check: "picture", Category: Explicit, Score: score, Evidence: c.model.Title() + ": " + strings.Join(says, ", ")}
+	if c.full {
+		f.Evidence += fmt.Sprintf(" (%.0f ms)", float64(took.Microseconds())/1000)
+	}
+	if quality >= minQuality {
+		c.known.keep(ctx, h, f)
+	}
+	return f, nil
+}
+
+// known remembers verdicts: in the memory that a fleet shares, and those of the
+// model besides by hash, of the last pictures, to find others near to them.
+type known struct {
+	memory   Memory
+	revision []byte // of settings, lists and model
+
+	mu   sync.Mutex
+	last []hashed // a ring
+	next int
+}
+
+type hashed struct {
+	hash    picture.Hash
+	finding filter.Finding
+}
+
+const (
+	remembered = 24 * time.Hour
+	lastHashes = 4096
+	same       = 8 // bits in which hashes of one picture in two sizes differ at most
+)
+
+func (k *known) key(kind byte, b []byte) (key [16]byte) {
+	d := sha256.New()
+	d.Write([]byte{kind})
+	d.Write(k.revision)
+	d.Write(b)
+	copy(key[:], d.Sum(nil))
+	return key
+}
+
+func (k *known) get(ctx context.Context, sum [32]byte) (v verdict, ok bool) {
+	if k.memory == nil {
+		return v, false
+	}
+	b, ok := k.memory.Get(ctx, k.key('s', sum[:]))
+	if !ok || json.Unmarshal(b, &v) != nil {
+		return verdict{}, false
+	}
+	return v, true
+}
+
+func (k *known) put(ctx context.Context, sum [32]byte, v verdict) {
+	if k.memory == nil {
+		return
+	}
+	if b, err := json.Marshal(v); err == nil {
+		k.memory.Put(ctx, k.key('s', sum[:]), b, remembered)
+	}
+}
+
+// near returns what the model said of the same picture in another size.
+func (k *known) near(ctx context.Context, h picture.Hash) (f filter.Finding, ok bool) {
+	k.mu.Lock()
+	best := same + 1
+	for i := range k.last {
+		if d := h.Distance(k.last[i].hash); d < best {
+			best, f, ok = d, k.last[i].finding, true
+		}
+	}
+	k.mu.Unlock()
+	if ok || k.memory == nil {
+		return f, ok
+	}
+	b, ok := k.memory.Get(ctx, k.key('p', []byte(h.String())))
+	return f, ok && json.Unmarshal(b, &f) == nil
+}
+
+func (k *known) keep(ctx context.Context, h picture.Hash, f filter.Finding) {
+	k.mu.Lock()
+	if len(k.last) < lastHashes {
+		k.last = append(k.last, hashed{h, f})
+	} else {
+		k.last[k.next] = hashed{h, f}
+		k.next = (k.next + 1) % lastHashes
+	}
+	k.mu.Unlock()
+	if k.memory == nil {
+		return
+	}
+	if b, err := json.Marshal(f); err == nil {
+		k.memory.Put(ctx, k.key('p', []byte(h.String())), b, remembered)
+	}
+}
+
+// pages are scores of pages by the pictures that were loaded for them.
+type pages struct {
+	mu sync.Mutex
+	by map[string]*seenPage
+}
+
+type seenPage struct {
+	until    time.Time
+	pictures map[[32]byte]float64 // share that each leaves of the page's innocence
+}
+
+const (
+	pageTime     = time.Minute
+	maxPages     = 4096
+	maxOfPage    = 256
+	maxPageURL   = 2048
+	weightOfSkin = 0.25 // of a score of skin, compared with one of the model
+)
+
+// score is the score of a page, 0 to 100: as likely as one of its pictures is
+// explicit, if their scores were likelihoods.
+func (p *pages) score(page string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.by[page]
+	if s == nil || time.Now().After(s.until) {
+		return 0
+	}
+	left := 1.0
+	for _, share := range s.pictures {
+		left *= share
+	}
+	return int(math.Round(100 * (1 - left)))
+}
+
+// add counts a picture towards a page.
+func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
+	score := 0.0
+	for _, f := range found {
+		switch {
+		case f.Category == Explicit:
+			score = max(score, float64(f.Score)/100)
+		case f.Category == Skin:
+			score = max(score, weightOfSkin*float64(f.Score)/100)
+		case strings.HasPrefix(f.Category, Listed):
+			score = 1
+		}
+	}
+	if page == "" || len(page) > maxPageURL || score < 0.05 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	s := p.by[page]
+	if s == nil || now.After(s.until) {
+		if len(p.by) >= maxPages {
+			p.forget(now)
+		}
+		if p.by == nil {
+			p.by = map[string]*seenPage{}
+		}
+		s = &seenPage{pictures: map[[32]byte]float64{}}
+		p.by[page] = s
+	}
+	s.until = now.Add(pageTime)
+	if len(s.pictures) < maxOfPage {
+		s.pictures[sum] = 1 - score
+	}
+}
+
+// forget makes room: pages that are over, or else all.
+func (p *pages) forget(now time.Time) {
+	for page, s := range p.by {
+		if now.After(s.until) {
+			delete(p.by, page)
+		}
+	}
+	if len(p.by) >= maxPages {
+		clear(p.by)
+	}
+}

@@ -1,0 +1,317 @@
+package net
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A slide is a window that slides over planes: that of a convolution or of
+// pooling.
+type slide struct {
+	h, w   int // of the input
+	oh, ow int // of the output
+	kh, kw int // of the window
+	sh, sw int // strides
+	dh, dw int // dilations
+	pt, pl int // padding above and to the left
+}
+
+const maxWindow = 1 << 12 // strides, dilations, padding and window
+
+// slideOf reads the attributes of a convolution or of pooling.
+func slideOf(n *node, in []int, kh, kw int) (s slide, err error) {
+	if len(in) != 4 {
+		return s, fmt.Errorf("an input of %d dimensions; only planes are done", len(in))
+	}
+	s = slide{h: in[2], w: in[3], kh: kh, kw: kw, sh: 1, sw: 1, dh: 1, dw: 1}
+	pair := func(name string, a, b *int) {
+		if v := n.attrs[name].ints; len(v) == 2 {
+			*a, *b = int(v[0]), int(v[1])
+		} else if len(v) != 0 {
+			err = fmt.Errorf("%s of %d numbers", name, len(v))
+		}
+	}
+	pair("strides", &s.sh, &s.sw)
+	pair("dilations", &s.dh, &s.dw)
+	var pb, pr int
+	if v := n.attrs["pads"].ints; len(v) == 4 {
+		s.pt, s.pl, pb, pr = int(v[0]), int(v[1]), int(v[2]), int(v[3])
+	} else if len(v) != 0 {
+		err = fmt.Errorf("pads of %d numbers", len(v))
+	}
+	if err != nil {
+		return s, err
+	}
+	for _, v := range []int{s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.pt + 1, s.pl + 1, pb + 1, pr + 1} {
+		if v < 1 || v > maxWindow {
+			return s, fmt.Errorf("a window, stride, dilation or padding that is not from 1 to %d", maxWindow)
+		}
+	}
+	kh, kw = (s.kh-1)*s.dh+1, (s.kw-1)*s.dw+1
+	switch auto := n.string("auto_pad", "NOTSET"); auto {
+	case "", "NOTSET":
+	case "VALID":
+		s.pt, s.pl, pb, pr = 0, 0, 0, 0
+	case "SAME_UPPER", "SAME_LOWER":
+		y := max(0, (roundUp(s.h, s.sh)/s.sh-1)*s.sh+kh-s.h)
+		x := max(0, (roundUp(s.w, s.sw)/s.sw-1)*s.sw+kw-s.w)
+		s.pt, s.pl, pb, pr = y/2, x/2, y-y/2, x-x/2
+		if auto == "SAME_LOWER" {
+			s.pt, s.pl, pb, pr = pb, pr, s.pt, s.pl
+		}
+	default:
+		return s, fmt.Errorf("auto_pad %q", auto)
+	}
+	y, x := s.h+s.pt+pb-kh, s.w+s.pl+pr-kw
+	if y < 0 || x < 0 {
+		return s, errors.New("a window that is larger than the picture")
+	}
+	s.oh, s.ow = y/s.sh+1, x/s.sw+1
+	if n.int("ceil_mode", 0) != 0 {
+		s.oh, s.ow = (y+s.sh-1)/s.sh+1, (x+s.sw-1)/s.sw+1
+		if (s.oh-1)*s.sh >= s.h+s.pt { // a window that begins in the padding does not count
+			s.oh--
+		}
+		if (s.ow-1)*s.sw >= s.w+s.pl {
+			s.ow--
+		}
+	}
+	return s, nil
+}
+
+// row collects what place ky, kx of the window sees, for the outputs from n0 on.
+func (s *slide) row(dst, plane []float32, ky, kx, n0 int) {
+	oy, ox := n0/s.ow, n0%s.ow
+	for len(dst) > 0 {
+		seg := dst[:min(s.ow-ox, len(dst))]
+		dst = dst[len(seg):]
+		iy, ix, i := oy*s.sh-s.pt+ky*s.dh, ox*s.sw-s.pl+kx*s.dw, 0
+		oy, ox = oy+1, 0
+		if iy < 0 || iy >= s.h {
+			clear(seg)
+			continue
+		}
+		for ; i < len(seg) && ix < 0; i++ {
+			seg[i] = 0
+			ix += s.sw
+		}
+		line := plane[iy*s.w : (iy+1)*s.w]
+		if s.sw == 1 {
+			if ix < s.w {
+				i += copy(seg[i:], line[ix:])
+			}
+		} else {
+			for ; i < len(seg) && ix < s.w; i++ {
+				seg[i] = line[ix]
+				ix += s.sw
+			}
+		}
+		clear(seg[i:])
+	}
+}
+
+// Phases are a padded plane taken apart by the remainders of its places divided
+// by the strides. What one place of a window sees is then one piece of a phase,
+// for all outputs at once, with some columns between the lines that mean
+// nothing.
+func (s *slide) phases() (ph, pw, length int) {
+	ph = roundUp((s.oh-1)*s.sh+(s.kh-1)*s.dh+1, s.sh) / s.sh
+	pw = roundUp((s.ow-1)*s.sw+(s.kw-1)*s.dw+1, s.sw) / s.sw
+	return ph, pw, (s.oh-1)*pw + s.ow
+}
+
+// planeSize is the room for phases and for outputs with their columns between.
+func (s *slide) planeSize() int {
+	ph, pw, length := s.phases()
+	return s.sh*s.sw*ph*pw + length
+}
+
+// takeApart fills phases with a plane, and what lies outside with pad. It
+// returns them and the room for outputs.
+func (s *slide) takeApart(room, plane []float32, pad float32) (phases, out []float32) {
+	ph, pw, length := s.phases()
+	n := s.sh * s.sw * ph * pw
+	phases, out = room[:n], room[n:n+length]
+	for i := range phases {
+		phases[i] = pad
+	}
+	for y := range s.h {
+		r := y + s.pt
+		if r/s.sh >= ph {
+			break
+		}
+		line := plane[y*s.w : (y+1)*s.w]
+		for px := range s.sw {
+			dst := phases[((r%s.sh*s.sw+px)*ph+r/s.sh)*pw:][:pw]
+			first := 0 // column whose place in the plane is not negative
+			if px < s.pl {
+				first = (s.pl - px + s.sw - 1) / s.sw
+			}
+			x := first*s.sw + px - s.pl
+			if first >= pw || x >= s.w {
+				continue
+			}
+			if s.sw == 1 {
+				copy(dst[first:], line[x:])
+				continue
+			}
+			for i := first; i < pw && x < s.w; i++ {
+				dst[i] = line[x]
+				x += s.sw
+			}
+		}
+	}
+	return phases, out
+}
+
+// seen is what place ky, kx of the window sees.
+func (s *slide) seen(phases []float32, ky, kx int) []float32 {
+	ph, pw, length := s.phases()
+	y, x := ky*s.dh, kx*s.dw
+	at := ((y%s.sh*s.sw+x%s.sw)*ph+y/s.sh)*pw + x/s.sw
+	return phases[at : at+length]
+}
+
+// putTogether copies outputs without the columns between.
+func (s *slide) putTogether(dst, out []float32) {
+	_, pw, _ := s.phases()
+	for y := range s.oh {
+		copy(dst[y*s.ow:(y+1)*s.ow], out[y*pw:])
+	}
+}
+
+func buildConv(b *builder, n *node, in []*value) ([]*value, error) {
+	x, w := in[0], in[1].source().data
+	if w == nil {
+		return nil, errors.New("weights that are not constant")
+	}
+	if len(w.shape) != 4 || len(x.shape) != 4 {
+		return nil, fmt.Errorf("weights of %d and an input of %d dimensions; only planes are done", len(w.shape), len(x.shape))
+	}
+	m, cg, groups := w.shape[0], w.shape[1], n.int("group", 1)
+	if groups < 1 || cg < 1 || m < 1 || m%groups != 0 || cg*groups != x.shape[1] || w.size() == 0 {
+		return nil, fmt.Errorf("weights of %v in %d groups for an input of %v", w.shape, groups, x.shape)
+	}
+	if k := n.attrs["kernel_shape"].ints; len(k) == 2 && (int(k[0]) != w.shape[2] || int(k[1]) != w.shape[3]) {
+		return nil, fmt.Errorf("kernel_shape %v with weights of %v", k, w.shape)
+	}
+	s, err := slideOf(n, x.shape, w.shape[2], w.shape[3])
+	if err != nil {
+		return nil, err
+	}
+	bias := make([]float32, m)
+	if len(in) > 2 && in[2] != nil {
+		d := in[2].source().data
+		if d == nil || len(d.floats) != m {
+			return nil, errors.New("a bias that is not constant, or not one number for each result")
+		}
+		copy(bias, d.floats)
+	}
+	c := &conv{slide: s, k: b.k, m: m, cg: cg, groups: groups, bias: bias, weights: w.floats}
+	if err := c.foldNorm(b, n); err != nil {
+		return nil, err
+	}
+	c.act = b.fuse(n)
+	b.work += int64(x.shape[0]) * int64(w.size()) * int64(s.oh) * int64(s.ow)
+	if b.work > MaxWork {
+		return nil, fmt.Errorf("more than %d million multiplications", MaxWork/1_000_000)
+	}
+	c.prepare(b)
+	return b.emit([]int{x.shape[0], m, s.oh, s.ow}, in, func(out *value) func(*Worker) {
+		return func(w *Worker) {
+			src, dst := x.in(w), out.in(w)
+			in, size := c.groups*c.cg*s.h*s.w, c.m*s.oh*s.ow
+			for i := range x.shape[0] {
+				c.run(w, src[i*in:(i+1)*in], dst[i*size:(i+1)*size])
+			}
+		}
+	})
+}
+
+// A conv is a convolution.
+type conv struct {
+	slide
+	k             *kernel
+	m, cg, groups int
+	weights, bias []float32
+	packed        [][]float32 // weights of each group; none: one channel each
+	act           activation
+}
+
+// foldNorm takes the normalisation that follows n into its weights.
+func (c *conv) foldNorm(b *builder, n *node) error {
+	next, i := b.only(n.outputs[0])
+	if next == nil || next.op != "BatchNormalization" || next.domain != "" || len(next.inputs) != 5 || next.inputs[0] != n.outputs[0] {
+		return nil
+	}
+	scale, shift, err := normOf(b, next, c.m)
+	if err != nil {
+		return nil // it is built by itself, and says what is wrong
+	}
+	per := len(c.weights) / c.m
+	scaled := make([]float32, len(c.weights))
+	for r := range c.m {
+		for j := range per {
+			scaled[r*per+j] = c.weights[r*per+j] * scale[r]
+		}
+		c.bias[r] = c.bias[r]*scale[r] + shift[r]
+	}
+	c.weights = scaled
+	b.take(n, i, next.outputs[0])
+	return nil
+}
+
+func (c *conv) prepare(b *builder) {
+	if c.cg == 1 && c.groups > 1 {
+		b.room.plane = max(b.room.plane, c.planeSize())
+		return
+	}
+	mg, k := c.m/c.groups, c.cg*c.kh*c.kw
+	for g := range c.groups {
+		packed := make([]float32, c.k.leftSize(mg, k))
+		w := c.weights[g*mg*k:]
+		c.k.packLeft(packed, mg, k, func(row, col int) float32 { return w[row*k+col] })
+		c.packed = append(c.packed, packed)
+	}
+	c.weights = nil
+}
+
+func (c *conv) run(w *Worker, src, dst []float32) {
+	if c.packed == nil {
+		c.depthwise(w, src, dst)
+		return
+	}
+	mg, n := c.m/c.groups, c.oh*c.ow
+	window := c.kh * c.kw
+	flat := window == 1 && c.sh == 1 && c.sw == 1 && c.oh == c.h && c.ow == c.w && c.pt == 0 && c.pl == 0
+	for g := range c.groups {
+		in := src[g*c.cg*c.h*c.w:]
+		p := product{m: mg, n: n, k: c.cg * window, left: c.packed[g], c: dst[g*mg*n : (g+1)*mg*n],
+			done: func(row int, part []float32) { c.act.apply(c.k, c.bias[g*mg+row], part) }}
+		p.row = func(line []float32, k, n0 int) []float32 {
+			ch, at := k/window, k%window
+			c.row(line, in[ch*c.h*c.w:(ch+1)*c.h*c.w], at/c.kw, at%c.kw, n0)
+			return line
+		}
+		if flat {
+			p.row = func(line []float32, k, n0 int) []float32 { return in[k*n+n0:][:len(line)] }
+		}
+		c.k.gemm(&p, w.buffer)
+	}
+}
+
+// depthwise convolves each channel by itself.
+func (c *conv) depthwise(w *Worker, src, dst []float32) {
+	per, n, window := c.m/c.groups, c.oh*c.ow, c.kh*c.kw
+	for g := range c.groups {
+		phases, out := c.takeApart(w.plane, src[g*c.h*c.w:(g+1)*c.h*c.w], 0)
+		for r := g * per; r < (g+1)*per; r++ {
+			clear(out)
+			for at, v := range c.weights[r*window : (r+1)*window] {
+				c.k.axpy(v, c.seen(phases, at/c.kw, at%c.kw), out)
+			}
+			c.act.apply(c.k, c.bias[r], out)
+			c.putTogether(dst[r*n:(r+1)*n], out)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package net
+
+//go:noescape
+func tileNEON(k int, a, b, c *float32, ldc int, add bool)
+
+//go:noescape
+func axpyNEON(n int, s float32, x, y *float32)
+
+// native returns the kernel for NEON, which every processor of this kind has.
+func native() []*kernel {
+	return []*kernel{{name: "NEON", mr: 6, nr: 16, tile: tileNEON, axpy: axpyWide, most: mostPlain, clamp: clampPlain}}
+}
+
+func axpyWide(s float32, x, y []float32) {
+	n := len(x) &^ 7
+	y = y[:len(x)]
+	if n > 0 {
+		axpyNEON(n, s, &x[0], &y[0])
+	}
+	axpyPlain(s, x[n:], y[n:])
+}

@@ -1,0 +1,168 @@
+package net
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// buildResize makes planes larger or smaller, by the nearest sample or between
+// the nearest two in each direction.
+func buildResize(b *builder, n *node, in []*value) ([]*value, error) {
+	x := in[0]
+	if len(x.shape) != 4 {
+		return nil, errors.New("an input that is not of planes")
+	}
+	scales, shape, err := resized(n, in)
+	if err != nil {
+		return nil, err
+	}
+	if shape[0] != x.shape[0] || shape[1] != x.shape[1] {
+		return nil, errors.New("only planes are resized, not channels")
+	}
+	if _, err := b.value(shape); err != nil {
+		return nil, err
+	}
+	mode := n.string("mode", "nearest")
+	if mode == "bilinear" {
+		mode = "linear"
+	}
+	if mode != "nearest" && mode != "linear" || n.int("antialias", 0) != 0 {
+		return nil, fmt.Errorf("mode %q is not done, only nearest and linear without antialias", mode)
+	}
+	var axes [2]axis
+	for i := range axes {
+		if axes[i], err = axisTable(b, n, mode, x.shape[2+i], shape[2+i], scales[2+i]); err != nil {
+			return nil, err
+		}
+	}
+	h, wd, oh, ow := x.shape[2], x.shape[3], shape[2], shape[3]
+	return b.emit(shape, in[:1], func(out *value) func(*Worker) {
+		return func(w *Worker) {
+			src, dst := x.in(w), out.in(w)
+			for c := range x.shape[0] * x.shape[1] {
+				resample(dst[c*oh*ow:(c+1)*oh*ow], src[c*h*wd:(c+1)*h*wd], wd, &axes[0], &axes[1])
+			}
+		}
+	})
+}
+
+// resized reads the size of the result.
+func resized(n *node, in []*value) (scales []float32, shape []int, err error) {
+	x := in[0].shape
+	at := 2
+	if n.op == "Upsample" || len(in) == 2 {
+		at = 1
+	}
+	if sizes, ok, err := numbers(n, in, 3, "sizes"); err != nil {
+		return nil, nil, err
+	} else if ok && len(sizes) == 4 && len(in) > 3 {
+		for i, d := range sizes {
+			if d < 1 || d > MaxWorker/4 {
+				return nil, nil, fmt.Errorf("a size of %v", sizes)
+			}
+			shape, scales = append(shape, d), append(scales, float32(d)/float32(x[i]))
+		}
+		return scales, shape, nil
+	}
+	scales = n.attrs["scales"].floats
+	if at < len(in) && in[at] != nil {
+		d := in[at].source().data
+		if d == nil {
+			return nil, nil, errors.New("scales that are not constant")
+		}
+		scales = d.floats
+	}
+	if len(scales) != 4 {
+		return nil, nil, errors.New("neither four scales nor four sizes")
+	}
+	for i, s := range scales {
+		d := math.Floor(float64(x[i]) * float64(s))
+		if !(d >= 1 && d <= MaxWorker/4) {
+			return nil, nil, fmt.Errorf("scales of %v", scales)
+		}
+		shape = append(shape, int(d))
+	}
+	return slices.Clone(scales), shape, nil
+}
+
+// An axis says for each place of the result between which two of the source it
+// lies, and how near to the second.
+type axis struct {
+	low, high []int
+	share     []float32
+	near      bool // share is 0 everywhere
+}
+
+func axisTable(b *builder, n *node, mode string, in, out int, scale float32) (a axis, err error) {
+	usual := "half_pixel"
+	if n.op == "Upsample" || b.g.Opset < 11 {
+		usual = "asymmetric"
+	}
+	how, round := n.string("coordinate_transformation_mode", usual), n.string("nearest_mode", "round_prefer_floor")
+	if usual == "asymmetric" {
+		round = "floor"
+	}
+	a.near = mode == "nearest"
+	for o := range out {
+		var at float32
+		switch how {
+		case "half_pixel":
+			at = (float32(o)+0.5)/scale - 0.5
+		case "pytorch_half_pixel":
+			if out > 1 {
+				at = (float32(o)+0.5)/scale - 0.5
+			}
+		case "asymmetric":
+			at = float32(o) / scale
+		case "align_corners":
+			if out > 1 {
+				at = float32(o) * float32(in-1) / float32(out-1)
+			}
+		default:
+			return a, fmt.Errorf("coordinate_transformation_mode %q is not done", how)
+		}
+		if a.near {
+			v := float64(at)
+			switch round {
+			case "round_prefer_floor":
+				v = math.Ceil(v - 0.5)
+			case "round_prefer_ceil":
+				v = math.Floor(v + 0.5)
+			case "floor":
+				v = math.Floor(v)
+			case "ceil":
+				v = math.Ceil(v)
+			default:
+				return a, fmt.Errorf("nearest_mode %q is not done", round)
+			}
+			i := max(0, min(in-1, int(v)))
+			a.low, a.high, a.share = append(a.low, i), append(a.high, i), append(a.share, 0)
+			continue
+		}
+		at = max(0, min(at, float32(in-1)))
+		i := int(at)
+		a.low, a.high, a.share = append(a.low, i), append(a.high, min(i+1, in-1)), append(a.share, at-float32(i))
+	}
+	return a, nil
+}
+
+func resample(dst, src []float32, w int, y, x *axis) {
+	ow := len(x.low)
+	for r := range y.low {
+		a, b := src[y.low[r]*w:][:w], src[y.high[r]*w:][:w]
+		line, t := dst[r*ow:(r+1)*ow], y.share[r]
+		if x.near {
+			for c, i := range x.low {
+				line[c] = a[i]
+			}
+			continue
+		}
+		for c, i := range x.low {
+			j, s := x.high[c], x.share[c]
+			top, low := a[i]+(a[j]-a[i])*s, b[i]+(b[j]-b[i])*s
+			line[c] = top + (low-top)*t
+		}
+	}
+}
