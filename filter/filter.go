@@ -268,6 +268,15 @@ var actions = [...]string{"pass", "allow", "warn", "block", "redirect"}
 
 func (a Action) String() string { return actions[int(a)%len(actions)] }
 
+// A Show is what a client sees in place of a refused picture.
+type Show uint8
+
+const (
+	Nothing     Show = iota // an empty picture
+	Blurred                 // large patches of its light and colour
+	Placeholder             // that something is hidden, and how to see it
+)
+
 // A Reason says why.
 type Reason struct {
 	Policy string
@@ -298,6 +307,8 @@ type Verdict struct {
 	// Replace says that a message of a conversation is replaced by a notice,
 	// and the conversation goes on.
 	Replace bool
+	// Show is what stands for a picture that a Block or Warn refuses.
+	Show Show
 	// Edits change the request before it goes upstream (SafeSearch, tenant
 	// restriction). They are shared: read only.
 	Edits []Edit

@@ -205,7 +205,7 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 	}
 	r := &rule{name: s.Name, answer: s.Answer}
 	var err error
-	if r.action, r.monitors, err = parseAction(s.Action); err != nil {
+	if r.action, r.show, r.monitors, err = parseAction(s.Action); err != nil {
 		return setting.At("action", err)
 	}
 	r.warnFor = cmp.Or(s.WarnFor, ps.WarnFor).Or(30 * time.Minute)
@@ -245,17 +245,23 @@ func (p *policy) add(s *Rule, ps *Policy, v *vocabulary) error {
 }
 
 // parseAction reads the action of a rule. Monitoring is not an action for
-// servers: to them it is to pass.
-func parseAction(s string) (a filter.Action, monitors bool, err error) {
-	if s == "monitor" {
-		return filter.Pass, true, nil
+// servers: to them it is to pass. To blur is to block and to show something
+// else; a placeholder is a warning.
+func parseAction(s string) (a filter.Action, show filter.Show, monitors bool, err error) {
+	switch s {
+	case "monitor":
+		return filter.Pass, filter.Nothing, true, nil
+	case "blur":
+		return filter.Block, filter.Blurred, false, nil
+	case "placeholder":
+		return filter.Warn, filter.Placeholder, false, nil
 	}
 	for _, a := range []filter.Action{filter.Allow, filter.Warn, filter.Block, filter.Redirect} {
 		if s == a.String() {
-			return a, false, nil
+			return a, filter.Nothing, false, nil
 		}
 	}
-	return 0, false, fmt.Errorf("%.80q is none of allow, monitor, warn, block and redirect", s)
+	return 0, filter.Nothing, false, fmt.Errorf("%.80q is none of allow, monitor, warn, block and redirect, nor blur or placeholder for pictures", s)
 }
 
 // categories compiles category, over and unless.

@@ -465,7 +465,7 @@ func (w *walk) first() (r *rule, undecided bool) {
 func (w *walk) mayYield(i int) bool {
 	refuses := w.p.rules[i].action >= filter.Warn
 	for j := range i {
-		if w.p.rules[j].monitors || refuses && w.p.rules[j].action == filter.Block {
+		if w.p.rules[j].monitors || refuses && w.p.rules[j].action == filter.Block && w.p.rules[j].show == filter.Nothing {
 			continue
 		}
 		if w.fits(j) == maybe {
@@ -592,7 +592,7 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 			checks |= 1 << i
 		}
 	}
-	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && w.needsType() || s == filter.RequestBody && needsUpload(&w)
+	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && (w.needsType() || w.needsPicture()) || s == filter.RequestBody && needsUpload(&w)
 }
 
 // needsType says whether a rule waits to see what type a body is, because the
@@ -609,6 +609,20 @@ func (w *walk) needsType() bool {
 	return false
 }
 
+// needsPicture says whether a rule waits for the bytes of a picture, to show
+// something else in its place.
+func (w *walk) needsPicture() bool {
+	if w.t.Response == nil || !isPicture(w.t.Content().Type()) {
+		return false
+	}
+	for i, r := range w.p.rules {
+		if r.show != filter.Nothing && (!r.found || w.found.has(i)) && w.fits(i) == maybe {
+			return true
+		}
+	}
+	return false
+}
+
 // fit makes the verdict of a rule that fits.
 func (w *walk) fit(r *rule) {
 	v := &w.t.Verdict
@@ -617,6 +631,7 @@ func (w *walk) fit(r *rule) {
 	v.Reason.Learned = false
 	v.Reason.Finding = w.reason(r)
 	v.Replace = r.replace
+	v.Show = r.show
 	if r.answer != filter.Usual {
 		v.Names.Answer = r.answer
 	}

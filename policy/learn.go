@@ -330,6 +330,9 @@ func (w *walk) remember(ctx context.Context) {
 			return
 		}
 	case filter.Block:
+		if t.Verdict.Show != filter.Nothing {
+			return // the next one has to be fetched, too
+		}
 		ok = true
 	default:
 		return

@@ -96,7 +96,7 @@ type DNS struct {
 // a list "or". A rule that says nothing but its action always fits.
 type Rule struct {
 	Name   string `yaml:"name"`
-	Action string `yaml:"action"` // allow, monitor, warn, block or redirect
+	Action string `yaml:"action"` // allow, monitor, warn, block, redirect, or for pictures blur or placeholder
 
 	// Category names what checks report: "adult" is that of any check,
 	// "phrase/adult" that of one. Case does not matter. "virus-error" is what

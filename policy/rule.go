@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,9 @@ type rule struct {
 	to       target
 	answer   filter.Answer
 	replace  bool // a refused message of a conversation
+	// show is what stands for a picture. A rule that says so fits pictures only,
+	// and not before their bytes are known.
+	show filter.Show
 
 	// implied is the rule that follows all others where connections are
 	// decrypted; certificate says that a rule names faults of certificates.
@@ -73,6 +77,9 @@ func (r *rule) holds(w *walk) answer {
 		return no
 	}
 	a := r.conditions.hold(w)
+	if a != no && r.show != filter.Nothing {
+		a = min(a, r.picture(w))
+	}
 	if a != no && r.sent != nil {
 		a = min(a, r.sent.hold(w, r.name))
 	}
@@ -110,6 +117,26 @@ func (r *conditions) hold(w *walk) answer {
 	}
 	return a
 }
+
+// picture says whether the body is a picture that has come whole.
+func (r *rule) picture(w *walk) answer {
+	t := w.t
+	switch {
+	case w.stage < filter.ResponseBody:
+		if w.stage == filter.Response && t.Content().Type() != "" && !isPicture(t.Content().Type()) {
+			return no
+		}
+		return w.laterThan(filter.ResponseBody)
+	case t.Body == nil || !isPicture(t.Body.Type()):
+		return no
+	case !t.Body.Complete():
+		return maybe
+	}
+	return yes
+}
+
+// isPicture says whether a media type is that of pictures.
+func isPicture(media string) bool { return strings.HasPrefix(media, "image/") }
 
 // laterThan is the answer to a question that only stage s can settle.
 func (w *walk) laterThan(s filter.Stage) answer {

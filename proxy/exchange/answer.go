@@ -70,6 +70,11 @@ func (x *Exchange) Vote(ctx context.Context) *message.Response {
 // Obey answers with what the verdict says; it is not to go on.
 func (x *Exchange) Obey(ctx context.Context) *message.Response {
 	v := &x.T.Verdict
+	if v.Action != filter.Redirect && v.After == 0 {
+		if s := x.standIn(); s != nil {
+			return s
+		}
+	}
 	switch v.Action {
 	case filter.Redirect:
 		return x.Reply(302, "", nil, "Location", v.To)
