@@ -592,7 +592,7 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 			checks |= 1 << i
 		}
 	}
-	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && (w.needsType() || w.needsPicture()) || s == filter.RequestBody && needsUpload(&w)
+	return w.matters(checks) || w.rations(checks) || s == filter.ResponseBody && (w.needsType() || needsPicture(&w)) || s == filter.RequestBody && needsUpload(&w)
 }
 
 // needsType says whether a rule waits to see what type a body is, because the
@@ -611,7 +611,7 @@ func (w *walk) needsType() bool {
 
 // needsPicture says whether a rule waits for the bytes of a picture, to show
 // something else in its place.
-func (w *walk) needsPicture() bool {
+func needsPicture(w *walk) bool {
 	if w.t.Response == nil || !isPicture(w.t.Content().Type()) {
 		return false
 	}

@@ -71,7 +71,7 @@ func (x *Exchange) Vote(ctx context.Context) *message.Response {
 func (x *Exchange) Obey(ctx context.Context) *message.Response {
 	v := &x.T.Verdict
 	if v.Action != filter.Redirect && v.After == 0 {
-		if s := x.standIn(); s != nil {
+		if s := standIn(x); s != nil {
 			return s
 		}
 	}

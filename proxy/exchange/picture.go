@@ -15,7 +15,7 @@ import (
 // are known: a blurred one, a placeholder, or an empty one, all of the same size.
 // It is nil where the body is no picture that could be read, or where the client
 // shows a page.
-func (x *Exchange) standIn() *message.Response {
+func standIn(x *Exchange) *message.Response {
 	b := x.T.Body
 	if b == nil || !strings.HasPrefix(b.Type(), "image/") {
 		return nil
