@@ -113,11 +113,7 @@ func lumaOf(m image.Image) (luma []float32, w, h int) {
 	w, h = r.Dx(), r.Dy()
 	luma = make([]float32, w*h)
 	if y, ok := m.(*image.YCbCr); ok {
-		for j := range h {
-			for i, v := range y.Y[j*y.YStride:][:w] {
-				luma[j*w+i] = float32(v)
-			}
-		}
+		lumaOfYCbCr(y, luma, w, h)
 		return luma, w, h
 	}
 	at := sampler(m)
@@ -128,6 +124,77 @@ func lumaOf(m image.Image) (luma []float32, w, h int) {
 		}
 	}
 	return luma, w, h
+}
+
+// lumaOfYCbCr computes luma from red, green and blue, as others do who have a
+// JPEG decoded first: colours that cannot be shown are cut off, so that it is not
+// the luma of the JPEG. Chroma is made as fine as luma like libjpeg does it, by
+// triangles.
+func lumaOfYCbCr(m *image.YCbCr, luma []float32, w, h int) {
+	cb, cr := make([]int, w), make([]int, w)
+	for y := range h {
+		fineChroma(m, m.Cb, y, h, cb)
+		fineChroma(m, m.Cr, y, h, cr)
+		row := m.Y[y*m.YStride:]
+		for x := range w {
+			// The factors are those of libjpeg, in 1/65536.
+			v, b, r := int(row[x]), cb[x]-128, cr[x]-128
+			red := clamp(v + (91881*r+32768)>>16)
+			green := clamp(v + (-22554*b-46802*r+32768)>>16)
+			blue := clamp(v + (116130*b+32768)>>16)
+			luma[y*w+x] = float32(0.299*float64(red) + 0.587*float64(green) + 0.114*float64(blue))
+		}
+	}
+}
+
+func clamp(v int) int { return max(0, min(255, v)) }
+
+// fineChroma is line y of a plane of chroma, with as many samples as luma.
+func fineChroma(m *image.YCbCr, plane []byte, y, h int, dst []int) {
+	w := len(dst)
+	switch m.SubsampleRatio {
+	case image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420:
+	default:
+		for x := range dst {
+			dst[x] = int(plane[m.COffset(m.Rect.Min.X+x, m.Rect.Min.Y+y)])
+		}
+		return
+	}
+	cw := (w + 1) / 2
+	line := func(i int) []byte { return plane[i*m.CStride:][:cw] }
+	var near, far []byte
+	one, shift := 1, 2
+	if m.SubsampleRatio == image.YCbCrSubsampleRatio422 {
+		near = line(y)
+	} else {
+		i, o := y/2, y/2-1
+		if y&1 == 1 {
+			o = y/2 + 1
+		}
+		near, far, one, shift = line(i), line(max(0, min(o, (h+1)/2-1))), 4, 4
+	}
+	sum := func(x int) int {
+		if one == 1 {
+			return int(near[x])
+		}
+		return 3*int(near[x]) + int(far[x])
+	}
+	for x := range dst {
+		i, o, round := x/2, x/2-1, 1
+		if x&1 == 1 {
+			o, round = x/2+1, 2
+		}
+		if one == 4 {
+			round = 8
+			if x&1 == 1 {
+				round = 7
+			}
+		}
+		if o < 0 || o >= cw {
+			o = i
+		}
+		dst[x] = (3*sum(i) + sum(o) + round) >> shift
+	}
 }
 
 // boxFilter runs two passes of a box filter over rows and columns; its width is

@@ -34,7 +34,8 @@ type component struct {
 	dcTable         uint8
 	acTable         uint8
 	last            int32
-	scans           int // that were read
+	whole           []byte // samples at full size, eight times as many in both directions; nil: only means
+	scans           int    // that were read
 }
 
 // A huffman is a table of codes: fast holds symbol and length of short ones.
@@ -56,7 +57,8 @@ type jpegReader struct {
 	parts       int
 	part        [maxParts]component
 	mcux, mcuy  int
-	quant       [4]uint16 // of the first coefficient
+	quant       [4]uint16     // of the first coefficient
+	quants64    *[4][64]int32 // of all; nil: only means are decoded
 	dcTables    [4]huffman
 	acTables    [4]huffman
 	restart     int
@@ -138,6 +140,15 @@ func (d *jpegReader) quants(seg []byte) error {
 			d.quant[id] = uint16(seg[1])
 		} else {
 			d.quant[id] = binary.BigEndian.Uint16(seg[1:])
+		}
+		if d.quants64 != nil {
+			for i, to := range zigzag {
+				q := int32(seg[1+min(i, n-2)])
+				if n == 129 {
+					q = int32(binary.BigEndian.Uint16(seg[1+2*i:]))
+				}
+				d.quants64[id][to] = q
+			}
 		}
 		seg = seg[n:]
 	}
@@ -229,6 +240,9 @@ func (d *jpegReader) frame(seg []byte) error {
 			return ErrTooLarge
 		}
 		c.samples = make([]byte, c.w*c.hgt)
+		if d.quants64 != nil {
+			c.whole = make([]byte, 64*c.w*c.hgt)
+		}
 	}
 	d.parts = n
 	return nil
@@ -396,6 +410,9 @@ func (d *jpegReader) block(c *component, at int, low uint8) error {
 	c.samples[at] = uint8(max(0, min(255, int(c.last)<<low*int(d.quant[c.quant])/8+128)))
 	if d.progressive {
 		return nil
+	}
+	if c.whole != nil {
+		return d.wholeBlock(c, at)
 	}
 	t := &d.acTables[c.acTable]
 	for k := 1; k < 64; k++ {

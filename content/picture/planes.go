@@ -67,6 +67,9 @@ func decode(b []byte, f Format) (image.Image, error) {
 // decodeAny is decode, of a JPEG as well.
 func decodeAny(b []byte, f Format) (image.Image, error) {
 	if f == JPEG {
+		if m := decodeJPEG(b); m != nil {
+			return m, nil
+		}
 		return jpegs.Decode(bytes.NewReader(b))
 	}
 	return decode(b, f)
