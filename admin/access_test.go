@@ -21,6 +21,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/identity/session"
 	"shuultuur/intercept"
 	"shuultuur/list"
 	"shuultuur/policy"
@@ -90,9 +91,13 @@ func newHouse(t *testing.T) *house {
 		return event.Row{Time: time.Now().Add(-time.Minute), ID: user + "-1", Client: netip.MustParseAddr(client), User: user, URL: link, Host: u.Host, Action: filter.Block, Evidence: link, Method: "GET"}
 	}
 	h.parts = Parts{
-		Sessions: &Sessions{},
-		Metrics:  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
-		Health:   func() Health { return Health{Ready: true} },
+		Sessions: &Sessions{
+			All:   func() []session.Session { return nil },
+			Start: func(...session.Session) error { return nil },
+			End:   func(string, ...netip.Addr) (int, error) { return 0, nil },
+		},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
+		Health:  func() Health { return Health{Ready: true} },
 		Lists: &Lists{All: func() []List { return nil }, Search: func(string) ([]Hit, error) { return nil, nil },
 			Change: func(context.Context, map[string][]list.Change) error { return nil }},
 		Events: &Events{Reader: memory{row("10.0.0.1", "anna", "https://a.example/secret?q=1"), row("10.0.0.2", "ben", "https://b.example/other")}},
