@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"shuultuur/admin"
 	"shuultuur/cache/admission"
 	"shuultuur/cache/simulate"
 	"shuultuur/gateway"
@@ -132,7 +131,7 @@ func cacheLook(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 1, 1); status >= 0 {
 		return status
 	}
-	running, err := adminOf(*config)
+	running, err := e.gateway(*config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -197,7 +196,7 @@ func cachePurge(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
 	}
-	running, err := adminOf(*config)
+	running, err := e.gateway(*config)
 	if err == nil {
 		err = running.CachePurge(ctx, f.Arg(0), f.Arg(1))
 	}
@@ -321,13 +320,4 @@ func (w *warmer) get(ctx context.Context, u string) (status string, err error) {
 		return "", fmt.Errorf("status %s", r.Status)
 	}
 	return r.Header.Get("Cache-Status"), nil
-}
-
-// adminOf returns a client of the running gateway with these settings.
-func adminOf(config string) (admin.Client, error) {
-	file, _, err := settingsFile(config)
-	if err != nil {
-		return admin.Client{}, err
-	}
-	return gateway.Client(file)
 }

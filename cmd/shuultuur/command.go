@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"shuultuur/admin"
 	"shuultuur/setting"
 )
 
@@ -26,8 +27,9 @@ type command struct {
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	program        string     // as it was started, "" for shuultuur
-	describe       func(page) // set while a command is asked what it is; it then does nothing
+	program        string        // as it was started, "" for shuultuur
+	at             *admin.Client // the gateway elsewhere that is asked; nil for that of the settings
+	describe       func(page)    // set while a command is asked what it is; it then does nothing
 }
 
 // A page is what a command says of itself.
@@ -52,6 +54,11 @@ func (e env) named(text string) string {
 func dispatch(ctx context.Context, e env, args []string) int {
 	if len(args) == 0 {
 		usage(e, e.stderr)
+		return 2
+	}
+	e, args, err := elsewhere(e, args)
+	if err != nil {
+		fmt.Fprintf(e.stderr, "%s: %v\n", cmp.Or(e.program, "shuultuur"), err)
 		return 2
 	}
 	switch args[0] {
@@ -129,7 +136,7 @@ func meant(name string, all []command) string {
 
 func usage(e env, w io.Writer) {
 	fmt.Fprintf(w, "Shuultuur filters what a network's people get from the web.\n\nUsage: %s COMMAND [arguments]\n\n%s\n", cmp.Or(e.program, "shuultuur"), table(commands()))
-	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more.\n"))
+	fmt.Fprint(w, e.named("\"shuultuur COMMAND -h\" says more. \"-at URL\" in front of pause, resume and cache asks\nthe gateway with that admin address, with the token in SHUULTUUR_TOKEN.\n"))
 }
 
 // A parser parses the arguments of a command: flags may stand anywhere, and

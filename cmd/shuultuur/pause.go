@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"shuultuur/gateway"
 )
 
 const pauseHelp = `
@@ -41,12 +39,8 @@ func rest(ctx context.Context, e env, name, usage, help string, args []string, m
 	if status := parse(args, 0, most); status >= 0 {
 		return status
 	}
-	file, _, err := settingsFile(*config)
-	if err != nil {
-		return fail(e, err)
-	}
 	length, who := mean(f.Args())
-	admin, err := gateway.Client(file)
+	admin, err := e.gateway(*config)
 	if err != nil {
 		return fail(e, err)
 	}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"shuultuur/admin"
+	"shuultuur/gateway"
+)
+
+// remote are the commands that can ask a gateway elsewhere.
+var remote = []string{"pause", "resume", "cache look", "cache purge"}
+
+// tokenVariable names the variable with the token for a gateway elsewhere: on
+// the command line, everybody on the machine could read it.
+const tokenVariable = "SHUULTUUR_TOKEN"
+
+// elsewhere takes "-at URL" from in front of a command.
+func elsewhere(e env, args []string) (env, []string, error) {
+	at, inOne := strings.CutPrefix(args[0], "-at=")
+	switch {
+	case inOne:
+		args = args[1:]
+	case args[0] != "-at":
+		return e, args, nil
+	case len(args) < 2:
+		return e, nil, errors.New("-at needs the URL of an admin address")
+	default:
+		at, args = args[1], args[2:]
+	}
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return e, nil, fmt.Errorf("-at %q is not the URL of an admin address: write https://filter.example:8081", at)
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return e, nil, fmt.Errorf("-at %q would send the token unencrypted: write https", at)
+	}
+	word := strings.Join(args[:min(len(args), 1)], "")
+	if word == "cache" && len(args) > 1 {
+		word += " " + args[1]
+	}
+	if !slices.Contains(remote, word) {
+		return e, nil, fmt.Errorf("%q works on this machine alone; -at is for %s", word, strings.Join(remote, ", "))
+	}
+	e.at = &admin.Client{URL: u.Scheme + "://" + u.Host, Token: os.Getenv(tokenVariable), Cert: os.Getenv("SHUULTUUR_CERT")}
+	return e, args, nil
+}
+
+// gateway returns what asks the gateway elsewhere, or the one that runs with
+// the settings.
+func (e env) gateway(config string) (admin.Client, error) {
+	if e.at != nil {
+		return *e.at, nil
+	}
+	file, _, err := settingsFile(config)
+	if err != nil {
+		return admin.Client{}, err
+	}
+	return gateway.Client(file)
+}
