@@ -193,34 +193,81 @@ func nextName(name string) string {
 }
 
 // ReadRoot reads a root from its file: PEM, a PRIVATE KEY (PKCS#8) and its
-// CERTIFICATE, then the cross certificates and earlier roots. A file that
-// others than its owner may read is refused. A certificate authority of one's
+// CERTIFICATE, then the cross certificates and earlier roots. The key may have
+// a file of its own, see KeyFile. A key that others than its owner may read is
+// refused. A certificate authority of one's
 // own, issued by another, does as well: its certificates are sent along.
 func ReadRoot(file string) (*Root, error) {
-	f, err := os.Open(file)
+	text, mode, err := readRootFile(file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
+	secret := file
+	var r *Root
+	if bytes.Contains(text, []byte("PRIVATE KEY")) {
+		r, err = parseRoot(text)
+	} else if r, mode, err = withKey(file, text); err == nil || mode != 0 {
+		secret = KeyFile(file)
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s: mode %v: others than its owner may use the key in it: chmod 600, and make a new root if somebody may have read it", file, mode)
+	if mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: mode %v: others than its owner may use the key in it: chmod 600, and make a new root if somebody may have read it", secret, mode)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxRootFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxRootFile {
-		return nil, fmt.Errorf("%s: more than %d bytes: not a root", file, maxRootFile)
-	}
-	r, err := parseRoot(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return r, nil
+}
+
+// KeyFile is where the key of the root in a file is, unless it is in that file
+// too: root-key.pem for root.pem.
+func KeyFile(file string) string {
+	base, _ := strings.CutSuffix(file, ".pem")
+	return base + "-key.pem"
+}
+
+// readRootFile reads a file with a root or its key.
+func readRootFile(file string) (text []byte, mode fs.FileMode, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s: mode %v: not a file", file, info.Mode())
+	}
+	if text, err = io.ReadAll(io.LimitReader(f, maxRootFile+1)); err != nil {
+		return nil, 0, err
+	}
+	if len(text) > maxRootFile {
+		return nil, 0, fmt.Errorf("%s: more than %d bytes: not a root", file, maxRootFile)
+	}
+	return text, info.Mode(), nil
+}
+
+// withKey reads a root whose key has a file of its own. While a root is
+// replaced there are two keys in it, of which one is the certificate's.
+func withKey(file string, certificates []byte) (r *Root, mode fs.FileMode, err error) {
+	keys, mode, err := readRootFile(KeyFile(file))
+	if err != nil {
+		_, wrong := parseRoot(certificates) // without a key, if nothing else
+		return nil, 0, fmt.Errorf("%w; there is no key in it, nor beside it: %w", wrong, err)
+	}
+	err = fmt.Errorf("there is no PRIVATE KEY in %s", KeyFile(file))
+	for range 2 {
+		block, rest := pem.Decode(keys)
+		if block == nil {
+			break
+		}
+		if r, err = parseRoot(slices.Concat(pem.EncodeToMemory(block), certificates)); err == nil {
+			return r, mode, nil
+		}
+		keys = rest
+	}
+	return nil, mode, err
 }
 
 func parseRoot(text []byte) (*Root, error) {
@@ -291,6 +338,43 @@ func (r *Root) Write(file string, replace bool) error {
 		return fmt.Errorf("%s: %w: clients may trust the root in it", file, fs.ErrExist)
 	}
 	return err
+}
+
+// WriteApart writes the root to a file that everybody may read, and its key to
+// the one that KeyFile names, which only its owner may. A file that is there
+// already is replaced only if replace is set. Whenever it is interrupted, there
+// is a root with its key.
+func (r *Root) WriteApart(file string, replace bool) error {
+	der, err := x509.MarshalPKCS8PrivateKey(r.key)
+	if err != nil {
+		return fmt.Errorf("write the key: %w", err)
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	var text []byte
+	for _, c := range slices.Concat([]*x509.Certificate{r.Certificate}, r.Crosses, r.Earlier) {
+		text = append(text, pemCertificate(c)...)
+	}
+	for _, name := range []string{file, KeyFile(file)} {
+		if _, err := os.Lstat(name); err == nil && !replace {
+			return fmt.Errorf("%s: %w: clients may trust the root in it", name, fs.ErrExist)
+		}
+	}
+	both := key
+	if old, _, err := readRootFile(KeyFile(file)); err == nil {
+		if block, _ := pem.Decode(old); block != nil {
+			both = append(slices.Clone(key), pem.EncodeToMemory(block)...)
+		}
+	}
+	if err := atomicfile.WriteBytes(KeyFile(file), 0o600, both); err != nil {
+		return err
+	}
+	if err := atomicfile.WriteBytes(file, 0o644, text); err != nil {
+		return err
+	}
+	if len(both) == len(key) {
+		return nil
+	}
+	return atomicfile.WriteBytes(KeyFile(file), 0o600, key)
 }
 
 func pemCertificate(c *x509.Certificate) []byte {

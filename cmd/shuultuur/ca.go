@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ func noContext(run func(env, []string) int) func(context.Context, env, []string)
 
 const (
 	rootFile     = "root.pem"
-	rootFileHelp = "the root's `file`: its key and certificates"
+	rootFileHelp = "the root's `file`: its certificates; the key is beside it, in root-key.pem for root.pem, or in the same file"
 )
 
 // rootFlags are what init and rotate have in common.
@@ -70,8 +71,9 @@ func rootFlags(e env, name, args, what string) (cfg *intercept.RootConfig, file 
 }
 
 const caInitHelp = `
-Makes a root certificate (ECDSA P-256) and writes it with its key into a file
-that only its owner may read. A file that is there is left alone.
+Makes a root certificate (ECDSA P-256). The certificate goes into a file that
+may be given to clients, its key into one beside it that only its owner may
+read: root.pem and root-key.pem. Files that are there are left alone.
 
 With -domains the root is good for those names only, which clients enforce:
 a stolen key is then of little use. The gateway can look into no other site.`
@@ -85,10 +87,10 @@ func caInit(e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	if err := root.Write(*file, *force); err != nil {
+	if err := root.WriteApart(*file, *force); err != nil {
 		return fail(e, err)
 	}
-	fmt.Fprintf(e.stdout, "%s: made\n", *file)
+	fmt.Fprintf(e.stdout, "%s: made, and its key in %s\n", *file, intercept.KeyFile(*file))
 	describe(e, root)
 	fmt.Fprint(e.stdout, e.named("\n\"shuultuur ca export\" writes the certificate for clients, \"shuultuur ca install\" says what to do with it.\n"))
 	return 0
@@ -119,10 +121,10 @@ func caRotate(e env, args []string) int {
 	if err != nil {
 		return fail(e, fmt.Errorf("%s: %w", *file, err))
 	}
-	if err := root.Write(*file, true); err != nil {
+	if err := root.WriteApart(*file, true); err != nil {
 		return fail(e, err)
 	}
-	fmt.Fprintf(e.stdout, "%s: rotated\n", *file)
+	fmt.Fprintf(e.stdout, "%s: rotated, and its key in %s\n", *file, intercept.KeyFile(*file))
 	describe(e, root)
 	return 0
 }
@@ -207,7 +209,12 @@ func caExport(e env, args []string) int {
 		}
 		return 0
 	}
-	// Never over a file that is there: it might be the root's.
+	// Never over a file that is there: it might be the root's. One that holds the
+	// same already is as good as written.
+	if there, err := os.ReadFile(*out); err == nil && bytes.Equal(there, b) {
+		fmt.Fprintf(e.stdout, "%s: that is the certificate already\n", *out)
+		return 0
+	}
 	w, err := os.OpenFile(*out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fail(e, err)
