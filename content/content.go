@@ -101,6 +101,7 @@ type Body struct {
 	readings  []*text
 	decoded   *decoded
 	blocks    *stream // of Next
+	takings   []*taking
 	readers   []Reader
 	followers []Follower
 	watcher   PartWatcher
@@ -154,6 +155,10 @@ func (b *Body) Forget() {
 	}
 	if b.blocks != nil {
 		b.blocks.forget()
+	}
+	for _, t := range b.takings {
+		_ = t.advance() // an error is sticky: the next Taken returns it
+		t.stream.forget()
 	}
 	b.forgotten = b.forgotten || len(b.pieces) > 0
 	b.drop()
@@ -368,12 +373,17 @@ func (b *Body) Release() {
 	if b.blocks != nil {
 		b.blocks.close()
 	}
+	for i, t := range b.takings {
+		t.stream.close()
+		t.taker.Close()
+		b.takings[i] = nil
+	}
 	for i, f := range b.followers {
 		f.Close()
 		b.followers[i], b.readers[i] = nil, nil
 	}
 	b.drop()
-	*b = Body{pieces: b.pieces, readings: b.readings[:0], readers: b.readers[:0], followers: b.followers[:0]}
+	*b = Body{pieces: b.pieces, readings: b.readings[:0], readers: b.readers[:0], followers: b.followers[:0], takings: b.takings[:0]}
 }
 
 // Storage above these sizes is left to the collector rather than pooled.

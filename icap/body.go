@@ -6,10 +6,8 @@ import (
 	"io"
 
 	"shuultuur/message"
+	wire "shuultuur/message/icap"
 )
-
-// maxChunkLine is the longest line before a chunk, in bytes.
-const maxChunkLine = 256
 
 // A body is that of the HTTP message in an ICAP request: its preview, and the
 // chunks that follow. It implements [message.Body].
@@ -44,7 +42,7 @@ func (b *body) begin(present bool, limit int) error {
 		case err != nil:
 			return err
 		case n == 0:
-			if err := b.trailer(); err != nil {
+			if err := wire.SkipTrailer(b.r); err != nil {
 				return err
 			}
 			b.pre, b.more = b.preview, !last
@@ -52,12 +50,12 @@ func (b *body) begin(present bool, limit int) error {
 			b.begun = false
 			return nil
 		case n > int64(limit-len(b.preview)):
-			return bad("more in the preview than the %d bytes that it says", limit)
+			return wire.Bad("more in the preview than the %d bytes that it says", limit)
 		}
 		at := len(b.preview)
 		b.preview = append(b.preview, make([]byte, n)...)
 		if _, err := io.ReadFull(b.r, b.preview[at:]); err != nil {
-			return unexpected(err)
+			return wire.Unexpected(err)
 		}
 	}
 }
@@ -66,52 +64,13 @@ func (b *body) begin(present bool, limit int) error {
 // within its preview (RFC 3507, 4.5).
 func (b *body) chunk() (n int64, ieof bool, err error) {
 	if b.begun {
-		if line, err := readLine(b.r); err != nil || len(line) > 0 {
-			if err == nil {
-				err = bad("a chunk is longer than it says")
-			}
-			return 0, false, unexpected(err)
+		if err := wire.EndChunk(b.r); err != nil {
+			return 0, false, err
 		}
 	}
-	line, err := readLine(b.r)
-	if err != nil {
-		return 0, false, unexpected(err)
-	}
-	if len(line) > maxChunkLine {
-		return 0, false, bad("a chunk line of %d bytes", len(line))
-	}
-	size, ext, _ := bytes.Cut(line, []byte(";"))
-	size = bytes.TrimRight(size, " \t")
-	if len(size) == 0 || len(size) > 15 {
-		return 0, false, bad("malformed chunk size %.20q", size)
-	}
-	for _, d := range size {
-		switch {
-		case d >= '0' && d <= '9':
-			d -= '0'
-		case d|0x20 >= 'a' && d|0x20 <= 'f':
-			d = d | 0x20 - 'a' + 10
-		default:
-			return 0, false, bad("malformed chunk size %.20q", size)
-		}
-		n = n<<4 | int64(d)
-	}
+	n, ext, err := wire.ReadChunk(b.r)
 	b.begun = n > 0
-	return n, bytes.EqualFold(bytes.TrimSpace(ext), []byte("ieof")), nil
-}
-
-// trailer reads what follows the last chunk, and drops it.
-func (b *body) trailer() error {
-	for range maxFields {
-		line, err := readLine(b.r)
-		if err != nil {
-			return unexpected(err)
-		}
-		if len(line) == 0 {
-			return nil
-		}
-	}
-	return bad("a trailer of more than %d fields", maxFields)
+	return n, bytes.EqualFold(ext, []byte("ieof")), err
 }
 
 // advance makes sure that there is something to read of a chunk, or that the
@@ -126,7 +85,7 @@ func (b *body) advance() error {
 	}
 	n, _, err := b.chunk()
 	if err == nil && n == 0 {
-		if err = b.trailer(); err == nil {
+		if err = wire.SkipTrailer(b.r); err == nil {
 			b.done, b.more = true, false
 		}
 	}
@@ -150,7 +109,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	if err != nil {
-		b.err = unexpected(err)
+		b.err = wire.Unexpected(err)
 		return n, b.err
 	}
 	b.peekEnd()

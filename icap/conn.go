@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"shuultuur/message"
+	wire "shuultuur/message/icap"
 )
 
 const (
-	readSize  = maxLine
+	readSize  = wire.MaxLine
 	writeSize = 32 << 10
 	// maxUnread is how much of a body that nobody wants is read to keep its
 	// connection.
@@ -50,7 +51,7 @@ type conn struct {
 }
 
 func newConn(s *Server, l *listener, nc net.Conn) *conn {
-	c := &conn{s: s, l: l, net: &timed{Conn: nc, limit: s.idle}, http: message.NewReader(nil, 4<<10, maxHeads)}
+	c := &conn{s: s, l: l, net: &timed{Conn: nc, limit: s.idle}, http: message.NewReader(nil, 4<<10, wire.MaxHeads)}
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
 		c.peer = a.AddrPort().Addr().Unmap().WithZone("")
 	}
@@ -88,7 +89,7 @@ func (c *conn) request(ctx context.Context) bool {
 		err = c.readHeads()
 	}
 	if err == nil {
-		err = c.body.begin(c.h.parts.body, c.h.preview)
+		err = c.body.begin(c.h.parts.Body, c.h.preview)
 	}
 	if err == nil {
 		err = c.serve(ctx)
@@ -110,27 +111,27 @@ func (c *conn) final() bool { return c.h.preview >= 0 && c.body.more && !c.body.
 // readHeads reads the encapsulated heads.
 func (c *conn) readHeads() error {
 	p := &c.h.parts
-	if !p.present {
+	if !p.Present {
 		if c.h.method != "OPTIONS" {
-			return bad("%s without Encapsulated", c.h.method)
+			return wire.Bad("%s without Encapsulated", c.h.method)
 		}
 		return nil
 	}
-	n := max(p.req, 0) + max(p.res, 0)
+	n := max(p.Req, 0) + max(p.Res, 0)
 	if cap(c.heads) < n {
 		c.heads = make([]byte, n)
 	}
 	c.heads = c.heads[:n]
 	_, err := io.ReadFull(c.r, c.heads)
-	return unexpected(err)
+	return wire.Unexpected(err)
 }
 
 // fail answers what cannot be understood.
 func (c *conn) fail(err error) {
-	if f, ok := errors.AsType[*fault](err); ok {
+	if f, ok := errors.AsType[*wire.Fault](err); ok {
 		c.s.add(malformed)
 		c.s.log.Warn("an ICAP request is refused", "client", c.peer, "error", err)
-		c.refuse(f.status, f.reason)
+		c.refuse(f.Status, f.Reason)
 		return
 	}
 	if e, ok := errors.AsType[*message.Error](err); ok {

@@ -13,6 +13,7 @@ import (
 
 	"shuultuur/filter"
 	"shuultuur/message"
+	wire "shuultuur/message/icap"
 	"shuultuur/proxy/exchange"
 )
 
@@ -23,13 +24,13 @@ var services = map[string]string{"reqmod": "REQMOD", "request": "REQMOD", "respm
 func (c *conn) serve(ctx context.Context) error {
 	method, ok := services[c.h.service]
 	if !ok {
-		return &fault{404, "there is no service " + strconv.Quote(c.h.service) + "; ask for /reqmod or /respmod"}
+		return wire.Refuse(404, "there is no service %q; ask for /reqmod or /respmod", c.h.service)
 	}
 	switch {
 	case c.h.method == "OPTIONS":
 		return c.options(method)
 	case c.h.method != method:
-		return &fault{405, c.h.service + " is for " + method}
+		return wire.Refuse(405, "%s is for %s", c.h.service, method)
 	case method == "REQMOD":
 		c.s.add(reqmods)
 		return c.reqmod(ctx)
@@ -57,8 +58,8 @@ func (c *conn) options(method string) error {
 // reqmod judges a request.
 func (c *conn) reqmod(ctx context.Context) error {
 	p := &c.h.parts
-	if p.req <= 0 || p.res >= 0 || p.forAnswer {
-		return bad("REQMOD needs req-hdr, and req-body or null-body")
+	if p.Req <= 0 || p.Res >= 0 || p.ForAnswer {
+		return wire.Bad("REQMOD needs req-hdr, and req-body or null-body")
 	}
 	x := c.begin()
 	keep := false
@@ -110,7 +111,7 @@ func (c *conn) begin() *transaction {
 // judgeRequest has a request judged. It returns what to answer instead of it,
 // or nil.
 func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Response, error) {
-	if err := c.httpRequest(c.heads[:c.h.parts.req], &x.Q); err != nil {
+	if err := c.httpRequest(c.heads[:c.h.parts.Req], &x.Q); err != nil {
 		if e, ok := errors.AsType[*message.Error](err); ok {
 			c.s.add(malformed)
 			x.T.Client.Addr = c.clientAddr()
@@ -119,7 +120,7 @@ func (c *conn) judgeRequest(ctx context.Context, x *transaction) (*message.Respo
 		return nil, err
 	}
 	x.Q.Body, x.Q.Length = nil, message.None
-	if c.h.parts.body && !c.h.parts.forAnswer {
+	if c.h.parts.Body && !c.h.parts.ForAnswer {
 		x.Q.Body, x.Q.Length = &c.body, message.Chunked
 	}
 	if s := c.meet(ctx, x); s != nil {
@@ -187,8 +188,8 @@ func (c *conn) clientAddr() netip.Addr {
 // respmod judges a response.
 func (c *conn) respmod(ctx context.Context) error {
 	p := &c.h.parts
-	if p.res <= 0 || p.body && !p.forAnswer {
-		return bad("RESPMOD needs res-hdr, and res-body or null-body")
+	if p.Res <= 0 || p.Body && !p.ForAnswer {
+		return wire.Bad("RESPMOD needs res-hdr, and res-body or null-body")
 	}
 	x, answer, err := c.requestOf(ctx)
 	if x != nil {
@@ -201,7 +202,7 @@ func (c *conn) respmod(ctx context.Context) error {
 		return c.answer(x, answer)
 	}
 	s := &x.res
-	if err := c.httpResponse(c.heads[max(p.req, 0):], s, x.Q.Method); err != nil {
+	if err := c.httpResponse(c.heads[max(p.Req, 0):], s, x.Q.Method); err != nil {
 		if e, ok := errors.AsType[*message.Error](err); ok {
 			c.s.add(malformed)
 			return c.answer(x, x.Fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason))
@@ -209,7 +210,7 @@ func (c *conn) respmod(ctx context.Context) error {
 		return err
 	}
 	s.Body = nil
-	if p.body {
+	if p.Body {
 		s.Body = &c.body
 	}
 	if c.h.server.IsValid() {
@@ -237,13 +238,13 @@ func (c *conn) respmod(ctx context.Context) error {
 // requestOf returns the transaction that a response belongs to: the request that
 // waits for it, or one that is judged now.
 func (c *conn) requestOf(ctx context.Context) (*transaction, *message.Response, error) {
-	if c.h.parts.req <= 0 { // RFC 3507, 4.9.1: it may be left out
+	if c.h.parts.Req <= 0 { // RFC 3507, 4.9.1: it may be left out
 		x := c.begin()
 		x.Q = message.Request{Method: "GET", Fields: x.Q.Fields[:0]}
 		x.T.Client = c.engine.Named(c.clientAddr(), c.h.user, c.h.groups, "icap")
 		return x, nil, nil
 	}
-	if err := c.httpRequest(c.heads[:c.h.parts.req], &c.asked); err == nil {
+	if err := c.httpRequest(c.heads[:c.h.parts.Req], &c.asked); err == nil {
 		var t filter.Transaction
 		fillAddress(&t, &c.asked)
 		c.key = appendKey(c.key[:0], c.clientAddr(), c.asked.Method)

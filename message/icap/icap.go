@@ -1,0 +1,184 @@
+// Package icap reads the framing of ICAP messages (RFC 3507): lines, chunk
+// sizes and the field Encapsulated. The server and the client of ICAP share it.
+//
+// Everything comes from a peer that may be hostile: lines are bounded, and what
+// is malformed is a [Fault].
+package icap
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Limits of an ICAP head and of what it encapsulates.
+const (
+	MaxLine      = 16 << 10  // bytes of a line; the buffer of a connection is as large
+	MaxFields    = 128       // lines of a head
+	MaxHeads     = 128 << 10 // bytes of the HTTP heads
+	maxChunkLine = 256       // bytes of the line before a chunk
+)
+
+// A Fault is what is wrong with an ICAP message, and the status that a server
+// answers with.
+type Fault struct {
+	Status int
+	Reason string
+}
+
+func (f *Fault) Error() string { return f.Reason }
+
+// Bad returns the [Fault] of a malformed message.
+func Bad(format string, args ...any) error { return Refuse(400, format, args...) }
+
+// Refuse returns the [Fault] of a message that is answered with a status.
+func Refuse(status int, format string, args ...any) error {
+	return &Fault{status, fmt.Sprintf(format, args...)}
+}
+
+// Unexpected turns the end of a connection within a message into
+// [io.ErrUnexpectedEOF].
+func Unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// ReadLine reads a line without its CRLF. It is valid until the next read.
+func ReadLine(r *bufio.Reader) ([]byte, error) {
+	b, err := r.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, Bad("a line is longer than %d bytes", MaxLine)
+	case err == io.EOF && len(b) > 0:
+		return nil, io.ErrUnexpectedEOF
+	case err != nil:
+		return nil, err
+	case len(b) < 2 || b[len(b)-2] != '\r':
+		return nil, Bad("a line does not end with CRLF")
+	}
+	return b[:len(b)-2], nil
+}
+
+// Field takes a line of a head apart.
+func Field(line []byte) (name string, value []byte, err error) {
+	n, value, ok := bytes.Cut(line, []byte(":"))
+	if !ok || len(n) == 0 || bytes.ContainsAny(n, " \t") {
+		return "", nil, Bad("malformed field %.40q", line)
+	}
+	return strings.ToLower(string(n)), bytes.Trim(value, " \t"), nil
+}
+
+// ReadChunk reads the line before a chunk. The extension, such as ieof or
+// use-original-body=0, is valid until the next read.
+func ReadChunk(r *bufio.Reader) (n int64, extension []byte, err error) {
+	line, err := ReadLine(r)
+	if err != nil {
+		return 0, nil, Unexpected(err)
+	}
+	if len(line) > maxChunkLine {
+		return 0, nil, Bad("a chunk line of %d bytes", len(line))
+	}
+	size, ext, _ := bytes.Cut(line, []byte(";"))
+	size = bytes.TrimRight(size, " \t")
+	if len(size) == 0 || len(size) > 15 {
+		return 0, nil, Bad("malformed chunk size %.20q", size)
+	}
+	for _, d := range size {
+		switch {
+		case d >= '0' && d <= '9':
+			d -= '0'
+		case d|0x20 >= 'a' && d|0x20 <= 'f':
+			d = d | 0x20 - 'a' + 10
+		default:
+			return 0, nil, Bad("malformed chunk size %.20q", size)
+		}
+		n = n<<4 | int64(d)
+	}
+	return n, bytes.TrimSpace(ext), nil
+}
+
+// EndChunk reads the CRLF behind a chunk.
+func EndChunk(r *bufio.Reader) error {
+	line, err := ReadLine(r)
+	if err == nil && len(line) > 0 {
+		err = Bad("a chunk is longer than it says")
+	}
+	return Unexpected(err)
+}
+
+// SkipTrailer reads what follows the last chunk, and drops it.
+func SkipTrailer(r *bufio.Reader) error {
+	for range MaxFields {
+		line, err := ReadLine(r)
+		if err != nil {
+			return Unexpected(err)
+		}
+		if len(line) == 0 {
+			return nil
+		}
+	}
+	return Bad("a trailer of more than %d fields", MaxFields)
+}
+
+// Encapsulated is the field of that name (RFC 3507, 4.4.1).
+type Encapsulated struct {
+	Present   bool
+	Req, Res  int // lengths of the HTTP heads, -1 without one
+	Body      bool
+	ForAnswer bool // the body is that of a response
+}
+
+// Parse reads a value such as "req-hdr=0, res-hdr=137, res-body=296".
+func (e *Encapsulated) Parse(value string) error {
+	*e = Encapsulated{Present: true, Req: -1, Res: -1}
+	at, open := 0, (*int)(nil) // the head whose length is not known
+	ended := false
+	for part := range strings.SplitSeq(value, ",") {
+		name, offset, ok := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.ParseUint(offset, 10, 31)
+		switch {
+		case !ok || err != nil || ended:
+			return Bad("malformed Encapsulated: %.80q", value)
+		case int(n) > MaxHeads:
+			return Refuse(413, "HTTP heads of %d bytes; at most %d are taken", n, MaxHeads)
+		case open == nil && n != 0, open != nil && int(n) <= at:
+			return Bad("offsets in Encapsulated that do not ascend from 0: %.80q", value)
+		case open != nil:
+			*open = int(n) - at
+		}
+		at = int(n)
+		switch strings.ToLower(name) {
+		case "req-hdr":
+			if e.Req >= 0 || e.Res >= 0 {
+				return Bad("Encapsulated in a wrong order: %.80q", value)
+			}
+			open = &e.Req
+		case "res-hdr":
+			if e.Res >= 0 {
+				return Bad("Encapsulated in a wrong order: %.80q", value)
+			}
+			open = &e.Res
+		case "req-body":
+			e.Body, ended = true, true
+		case "res-body":
+			e.Body, e.ForAnswer, ended = true, true, true
+		case "opt-body", "null-body":
+			ended = true
+		default:
+			return Bad("Encapsulated names %.20q", name)
+		}
+		if !ended {
+			*open = 0 // until the next offset
+		}
+	}
+	if !ended {
+		return Bad("Encapsulated does not end with a body or null-body: %.80q", value)
+	}
+	return nil
+}
