@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/check/category"
 	"shuultuur/check/certificate"
+	"shuultuur/check/icap"
 	"shuultuur/check/phrase"
 	"shuultuur/check/picture"
 	"shuultuur/check/signature"
@@ -27,6 +28,7 @@ type Config struct {
 	Phrase    *phrase.Config    `yaml:"phrase"`
 	Signature *signature.Config `yaml:"signature"`
 	Virus     *virus.Config     `yaml:"virus"`
+	ICAP      *icap.Config      `yaml:"icap"`
 	Picture   *picture.Config   `yaml:"picture"`
 }
 
@@ -64,6 +66,7 @@ type Set struct {
 	// Signature is the check of signature rules, nil without them.
 	Signature *signature.Check
 	virus     *virus.Check
+	icap      *icap.Check
 	pictures  *picture.Check
 }
 
@@ -105,6 +108,14 @@ func New(c Config, p Parts) (*Set, error) {
 		s.virus = k
 		s.Checks = append(s.Checks, k)
 	}
+	if c.ICAP != nil {
+		k, err := icap.New(*c.ICAP)
+		if err != nil {
+			return nil, setting.At("icap", err)
+		}
+		s.icap = k
+		s.Checks = append(s.Checks, k)
+	}
 	if c.Picture != nil {
 		k, err := picture.New(*c.Picture, p.Memory)
 		if err != nil {
@@ -133,6 +144,9 @@ func (s *Set) Close() {
 	if s.virus != nil {
 		s.virus.Close()
 	}
+	if s.icap != nil {
+		s.icap.Close()
+	}
 }
 
 // memory is what signature rules remember beyond a connection.
@@ -154,6 +168,9 @@ func (s *Set) Collect(ch chan<- prometheus.Metric) {
 	}
 	if s != nil && s.virus != nil {
 		s.virus.Collect(ch)
+	}
+	if s != nil && s.icap != nil {
+		s.icap.Collect(ch)
 	}
 	if s != nil && s.pictures != nil {
 		s.pictures.Collect(ch)

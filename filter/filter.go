@@ -215,6 +215,17 @@ type Finding struct {
 	// name=value: "redirect=noopjs", "removeparam=fbclid&gclid",
 	// "dnsrewrite=NOERROR;A;192.0.2.1".
 	Modifier string `json:"modifier,omitempty"`
+	// Page is what a scanner of others would have the client get instead, where
+	// the settings pass that on; nil is a page of ours.
+	Page *Page `json:"-"`
+}
+
+// A Page is an answer to a client that others have made.
+type Page struct {
+	Status   int
+	Type     string // media type
+	Body     []byte
+	Location string // where a status of 3xx leads
 }
 
 // Unread is the category that a check reports when it has not inspected a body

@@ -27,6 +27,7 @@ ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/n
 command -v nats-server >/dev/null 2>&1 || [ -x /usr/sbin/nats-server ] || missing="$missing nats-server"
 [ -x /usr/lib/squid/security_file_certgen ] || missing="$missing squid-openssl"
 command -v c-icap >/dev/null 2>&1 || missing="$missing c-icap"
+[ -n "$(ls /usr/lib/*/c_icap/virus_scan.so 2>/dev/null)" ] || missing="$missing libc-icap-mod-virus-scan"
 command -v clamd >/dev/null 2>&1 || [ -x /usr/sbin/clamd ] || missing="$missing clamav-daemon"
 command -v slapd >/dev/null 2>&1 || [ -x /usr/sbin/slapd ] || missing="$missing slapd ldap-utils"
 command -v freeradius >/dev/null 2>&1 || [ -x /usr/sbin/freeradius ] || missing="$missing freeradius"

@@ -90,6 +90,12 @@ func (x *Exchange) Obey(ctx context.Context) *message.Response {
 			return x.Reply(200, r.Type, []byte(r.Body))
 		}
 	}
+	if p := v.Reason.Finding.Page; p != nil {
+		if p.Location != "" && p.Status/100 == 3 {
+			return x.Reply(p.Status, p.Type, p.Body, "Location", p.Location)
+		}
+		return x.Reply(p.Status, p.Type, p.Body)
+	}
 	if v.After == 0 {
 		d := x.reasons(403)
 		if x.Engine.Votes != nil {

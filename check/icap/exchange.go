@@ -1,0 +1,227 @@
+package icap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net"
+	"time"
+
+	httpmessage "shuultuur/message"
+)
+
+// An exchange is one question to a server and its answer. Writing and reading
+// go on at the same time: a server may answer, or send back what it gets, before
+// it has all.
+type exchange struct {
+	c       *Check
+	ctx     context.Context
+	s       *server
+	l       *link
+	m       *message
+	head    []byte // not sent yet
+	preview []byte // of the body, not sent yet
+	room    int    // for more preview; -1 when the preview is over
+	sent    int64  // bytes of the body
+	sum     maphash.Hash
+
+	answers chan answer // of the reading goroutine
+	ended   chan struct{}
+	stop    func() bool
+	reply   *reply
+	err     error
+	whole   bool // all of the message was sent
+	parts   net.Buffers
+}
+
+// An answer is what was read: that the server wants the rest, or its reply.
+type answer struct {
+	more  bool
+	reply *reply
+	err   error
+}
+
+// begin begins to ask on l.
+func (c *Check) begin(ctx context.Context, s *server, l *link, o *options, m *message) *exchange {
+	x := &exchange{c: c, ctx: ctx, s: s, l: l, m: m, answers: make(chan answer, 2), ended: make(chan struct{}), room: -1}
+	if m.body != nil {
+		x.room = o.previewOf(m.t.URL)
+	}
+	x.head = appendHead(nil, s, o, m, x.room, c.clients)
+	x.sum.SetSeed(c.seed)
+	_ = l.SetDeadline(time.Time{}) // reads and writes say what is wrong
+	x.stop = context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
+	go x.read()
+	c.counters[asked].Add(1)
+	return x
+}
+
+// read reads what the server says.
+func (x *exchange) read() {
+	defer close(x.ended)
+	for {
+		r, err := readReply(x.l.r, x.c)
+		if err == nil && r.status == 100 {
+			x.l.stale = false
+			x.answers <- answer{more: true}
+			if r, err = readReply(x.l.r, x.c); err == nil && r.status == 100 {
+				err = fmt.Errorf("a second %q", r.line)
+			}
+		}
+		x.answers <- answer{reply: r, err: err}
+		return
+	}
+}
+
+// deadline is when what is waited for now has to be done.
+func (x *exchange) deadline() time.Time {
+	end := time.Now().Add(x.c.timeout)
+	if d, ok := x.ctx.Deadline(); ok && d.Before(end) {
+		end = d
+	}
+	return end
+}
+
+// over says that the rest of the body need not be sent.
+func (x *exchange) over() bool {
+	if x.reply == nil && x.err == nil && x.room < 0 {
+		select {
+		case a := <-x.answers:
+			x.take(a)
+		default:
+		}
+	}
+	return x.reply != nil || x.err != nil
+}
+
+func (x *exchange) take(a answer) {
+	if a.more {
+		if x.whole {
+			x.err = errors.New("it asks for more than there is")
+		}
+		return
+	}
+	x.reply, x.err = a.reply, a.err
+}
+
+// write sends the next bytes of the body, those of the preview when they are
+// complete and more follows.
+func (x *exchange) write(p []byte) {
+	x.sent += int64(len(p))
+	_, _ = x.sum.Write(p)
+	if x.over() {
+		return
+	}
+	if x.room >= 0 {
+		n := min(len(p), x.room)
+		x.preview = append(x.preview, p[:n]...)
+		x.room -= n
+		if p = p[n:]; len(p) == 0 {
+			return
+		}
+		x.endPreview("0\r\n\r\n")
+		if x.over() {
+			return
+		}
+	}
+	x.chunk(p)
+}
+
+// chunk sends a chunk, with what was not sent before it. The bytes are not
+// copied.
+func (x *exchange) chunk(p []byte) {
+	x.head = httpmessage.AppendChunk(x.head, len(p))
+	x.send(x.head, p, crlf)
+	x.head = x.head[:0]
+}
+
+var crlf = []byte("\r\n")
+
+// endPreview sends the preview and waits for the answer to it.
+func (x *exchange) endPreview(end string) {
+	if len(x.preview) > 0 {
+		x.head = httpmessage.AppendChunk(x.head, len(x.preview))
+		x.head = append(append(x.head, x.preview...), crlf...)
+	}
+	x.room = -1
+	x.whole = end != "0\r\n\r\n"
+	x.send(append(x.head, end...))
+	x.head, x.preview = x.head[:0], nil
+	if !x.whole {
+		x.await()
+		x.whole = x.reply != nil // the client sends no more after an answer to its preview
+	}
+}
+
+// send writes, and leaves the reason in x.err.
+func (x *exchange) send(parts ...[]byte) {
+	if x.err != nil || x.reply != nil {
+		return
+	}
+	_ = x.l.SetWriteDeadline(x.deadline())
+	x.parts = append(x.parts[:0], parts...)
+	all := x.parts
+	if _, err := all.WriteTo(x.l.Conn); err != nil {
+		// The server may have answered before it closed.
+		_ = x.l.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		x.take(<-x.answers)
+		if x.err != nil || x.reply == nil {
+			x.err, x.reply = err, nil
+		}
+	}
+}
+
+// await waits for the next answer. There is none after a reply or an error.
+func (x *exchange) await() {
+	if x.reply != nil || x.err != nil {
+		return
+	}
+	_ = x.l.SetReadDeadline(x.deadline())
+	if x.ctx.Err() != nil { // it ended before the deadline was set
+		_ = x.l.SetDeadline(time.Unix(1, 0))
+	}
+	x.take(<-x.answers)
+	_ = x.l.SetReadDeadline(time.Time{})
+}
+
+// finish ends the body and returns what the server says.
+func (x *exchange) finish() (*reply, error) {
+	switch {
+	case x.over():
+	case x.room >= 0:
+		x.endPreview("0; ieof\r\n\r\n")
+	case x.m.body == nil:
+		x.whole = true
+		x.send(x.head)
+	default:
+		x.send(append(x.head, "0\r\n\r\n"...))
+		x.whole = x.err == nil && x.reply == nil
+	}
+	for x.reply == nil && x.err == nil {
+		x.await()
+	}
+	r, err := x.reply, x.err
+	if err == nil {
+		x.l.stale = false
+		err = r.fault()
+	}
+	if err != nil {
+		return nil, &failure{s: x.s, err: fmt.Errorf("%s: %w", x.m.method, err)}
+	}
+	x.s.changed(r.fields["istag"])
+	r.by, r.asked.length, r.asked.sum = x.s.url, x.sent, x.sum.Sum64()
+	return r, nil
+}
+
+// close keeps the connection if it can be used again. It has to be called.
+func (x *exchange) close() {
+	clean := x.reply != nil && x.err == nil && x.whole && !x.reply.close
+	if !x.stop() || !clean {
+		x.l.Close()
+		<-x.ended
+		return
+	}
+	<-x.ended
+	x.s.keep(x.l)
+}

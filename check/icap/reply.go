@@ -1,0 +1,328 @@
+package icap
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"mime"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"shuultuur/filter"
+	httpmessage "shuultuur/message"
+	wire "shuultuur/message/icap"
+)
+
+const (
+	maxPage       = 64 << 10 // of a scanner's page that is passed on
+	maxViolations = 8        // findings of one message
+	maxText       = 200      // bytes of a name in a finding
+)
+
+// A reply is what a server answers.
+type reply struct {
+	line   string // its first
+	status int
+	fields map[string]string // by name in lower case; continued lines are joined by "\n"
+	close  bool
+	parts  wire.Encapsulated
+
+	http   httpmessage.Response // of an answer
+	target string               // of a request
+	body   bool
+	length int64
+	sum    uint64
+	page   []byte // the beginning of the body
+
+	by      string   // the server
+	counted bool     // in the metrics
+	asked   struct { // the body that was sent
+		length int64
+		sum    uint64
+	}
+}
+
+// readReply reads an answer. c bounds its body; nil is for OPTIONS, which have
+// none that counts.
+func readReply(r *bufio.Reader, c *Check) (*reply, error) {
+	p := &reply{fields: map[string]string{}}
+	if err := p.readHead(r); err != nil {
+		return nil, err
+	}
+	if p.status == 100 {
+		return p, nil
+	}
+	e := &p.parts
+	if v, ok := p.fields["encapsulated"]; ok {
+		if c == nil && strings.Contains(v, "opt-body") { // it has no use
+			p.close = true
+			return p, nil
+		}
+		if err := e.Parse(v); err != nil {
+			return nil, err
+		}
+	}
+	if !e.Present || c == nil {
+		return p, nil
+	}
+	return p, p.readParts(r, c)
+}
+
+// readHead reads the ICAP head.
+func (p *reply) readHead(r *bufio.Reader) error {
+	line, err := wire.ReadLine(r)
+	if err != nil {
+		return wire.Unexpected(err)
+	}
+	p.line = clean(string(line))
+	version, rest, _ := bytes.Cut(line, []byte(" "))
+	code, _, _ := bytes.Cut(rest, []byte(" "))
+	if p.status, err = strconv.Atoi(string(code)); err != nil || p.status < 100 || p.status > 599 || !bytes.HasPrefix(version, []byte("ICAP/1.")) {
+		return wire.Bad("%.60q is no ICAP status line", line)
+	}
+	last, size := "", 0
+	for n := 0; ; n++ {
+		line, err := wire.ReadLine(r)
+		if err != nil {
+			return wire.Unexpected(err)
+		}
+		if size += len(line); n == wire.MaxFields || size > wire.MaxHeads {
+			return wire.Bad("a head of more than %d fields or %d bytes", wire.MaxFields, wire.MaxHeads)
+		}
+		if len(line) == 0 {
+			break
+		}
+		if (line[0] == ' ' || line[0] == '\t') && last != "" {
+			p.fields[last] += "\n" + string(bytes.Trim(line, " \t"))
+			continue
+		}
+		name, value, err := wire.Field(line)
+		if err != nil {
+			return err
+		}
+		if last = name; p.fields[name] != "" {
+			value = append([]byte(p.fields[name]+", "), value...)
+		}
+		p.fields[name] = string(value)
+	}
+	p.fields["istag"] = strings.Trim(p.fields["istag"], `"`)
+	p.close = strings.Contains(strings.ToLower(p.fields["connection"]), "close")
+	return nil
+}
+
+// readParts reads the HTTP heads and the body.
+func (p *reply) readParts(r *bufio.Reader, c *Check) error {
+	e := &p.parts
+	heads := make([]byte, max(e.Req, 0)+max(e.Res, 0))
+	if _, err := io.ReadFull(r, heads); err != nil {
+		return wire.Unexpected(err)
+	}
+	if e.Req > 0 {
+		first, _, _ := bytes.Cut(heads[:e.Req], []byte("\r\n"))
+		_, rest, _ := bytes.Cut(first, []byte(" "))
+		target, _, _ := bytes.Cut(rest, []byte(" "))
+		p.target = string(target)
+	}
+	if e.Res > 0 {
+		h := httpmessage.NewReader(bytes.NewReader(heads[max(e.Req, 0):]), 4<<10, wire.MaxHeads)
+		if err := h.ReadResponse(&p.http, "GET"); err != nil {
+			return fmt.Errorf("its HTTP head: %w", wire.Unexpected(err))
+		}
+		p.http.Body = nil
+	}
+	p.body = e.Body
+	if !e.Body {
+		return nil
+	}
+	var sum maphash.Hash
+	sum.SetSeed(c.seed)
+	buf := make([]byte, 16<<10)
+	for {
+		n, ext, err := wire.ReadChunk(r)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if bytes.HasPrefix(ext, []byte("use-original-body")) {
+				return wire.Bad("a part of the body is left out, which nobody allowed")
+			}
+			p.sum = sum.Sum64()
+			return wire.SkipTrailer(r)
+		}
+		if p.length += n; p.length > c.largest+maxPage {
+			return wire.Bad("it sends back more than %d bytes", c.largest+maxPage)
+		}
+		for n > 0 {
+			k, err := r.Read(buf[:min(n, int64(len(buf)))])
+			_, _ = sum.Write(buf[:k])
+			if room := maxPage + 1 - len(p.page); room > 0 && c.page {
+				p.page = append(p.page, buf[:min(k, room)]...)
+			}
+			if n -= int64(k); err != nil {
+				return wire.Unexpected(err)
+			}
+		}
+		if err := wire.EndChunk(r); err != nil {
+			return err
+		}
+	}
+}
+
+// fault says that the reply is none to the question.
+func (p *reply) fault() error {
+	switch p.status {
+	case 200:
+		if !p.parts.Present || p.parts.Req <= 0 && p.parts.Res <= 0 {
+			return errors.New("an answer without a message")
+		}
+		return nil
+	case 204:
+		return nil
+	}
+	return &statusError{p.status, p.line}
+}
+
+// report appends what the server has found.
+func (c *Check) report(m *message, x *reply, dst []filter.Finding) []filter.Finding {
+	n := len(dst)
+	by := x.by
+	add := func(category, what string) {
+		if len(dst)-n < maxViolations {
+			dst = append(dst, filter.Finding{Check: "icap", Category: category, Evidence: clean(what) + ", says " + by})
+		}
+	}
+	if v := x.fields["x-infection-found"]; v != "" {
+		add(virus, threat(v))
+	} else if v := x.fields["x-virus-id"]; v != "" && !strings.EqualFold(v, "no") && v != "0" && v != "-" {
+		add(virus, v)
+	}
+	for _, v := range violations(x.fields["x-violations-found"]) {
+		add(violation, v)
+	}
+	if x.status == 200 && len(dst) == n {
+		if what := x.refusal(m); what != "" {
+			add(blocked, what)
+		} else if what := x.change(m); what != "" {
+			add(modified, what)
+		}
+	}
+	if !x.counted {
+		x.counted = true
+		c.counters[map[bool]int{true: found, false: passed}[len(dst) > n]].Add(1)
+	}
+	if len(dst) == n {
+		return dst
+	}
+	if page := x.ownPage(m); c.page && page != nil {
+		for i := range dst[n:] {
+			dst[n+i].Page = page
+		}
+	}
+	return dst
+}
+
+// refusal says that the server answers the client itself.
+func (p *reply) refusal(m *message) string {
+	if p.parts.Res <= 0 {
+		return ""
+	}
+	if m.method == reqmod {
+		return "an answer of its own, status " + strconv.Itoa(p.http.Status)
+	}
+	was := 200
+	if m.t.Response != nil && m.t.Response.Status > 0 {
+		was = m.t.Response.Status
+	}
+	if p.http.Status != was {
+		return fmt.Sprintf("an answer of its own, status %d instead of %d", p.http.Status, was)
+	}
+	return ""
+}
+
+// change says what the server has changed.
+func (p *reply) change(m *message) string {
+	switch {
+	case m.method == reqmod && p.target != "" && p.target != m.target:
+		return "the request would go to " + p.target
+	case p.body != (m.body != nil), p.body && (p.length != p.asked.length || p.sum != p.asked.sum):
+		return fmt.Sprintf("a body of %d bytes would become another of %d", p.asked.length, p.length)
+	}
+	return ""
+}
+
+// ownPage is what the server would have the client get, nil when it would pass
+// the message, or its page is too large.
+func (p *reply) ownPage(m *message) *filter.Page {
+	if p.status != 200 || p.parts.Res <= 0 || len(p.page) > maxPage || p.http.Has("Content-Encoding") {
+		return nil
+	}
+	if m.method == respmod && p.asked.length == p.length && p.asked.sum == p.sum {
+		return nil // the message itself
+	}
+	page := &filter.Page{Status: p.http.Status, Type: string(p.http.Get("Content-Type")), Body: p.page, Location: string(p.http.Get("Location"))}
+	if _, _, err := mime.ParseMediaType(page.Type); err != nil {
+		page.Type = "text/html"
+	}
+	if page.Status < 200 || page.Status > 599 || page.Status == 204 || page.Status == 304 {
+		page.Status = 403
+	}
+	return page
+}
+
+// threat is the name in "Type=0; Resolution=2; Threat=Eicar;".
+func threat(v string) string {
+	for part := range strings.SplitSeq(v, ";") {
+		if name, value, ok := strings.Cut(part, "="); ok && strings.EqualFold(strings.TrimSpace(name), "threat") && strings.TrimSpace(value) != "" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return v
+}
+
+// violations are the names in X-Violations-Found (draft-stecher-icap-subid,
+// 3.5): a number, and for each violation four lines, of which the first is the
+// file and the second what was found.
+func violations(v string) (all []string) {
+	lines := strings.Split(v, "\n")
+	count, err := strconv.Atoi(strings.TrimSpace(lines[0]))
+	switch {
+	case v == "", err == nil && count <= 0:
+		return nil
+	case err != nil:
+		return []string{v}
+	}
+	for rest := lines[1:]; len(rest) >= 2 && len(all) < min(count, maxViolations); rest = rest[min(4, len(rest)):] {
+		what := strings.TrimSpace(rest[1])
+		if file := strings.TrimSpace(rest[0]); file != "" && file != "-" {
+			what += " in " + file
+		}
+		all = append(all, what)
+	}
+	if len(all) == 0 {
+		all = append(all, strconv.Itoa(count)+" violations")
+	}
+	return all
+}
+
+// clean makes text of what a server says: printable, on one line and short.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	if len(s) > maxText {
+		s = s[:maxText]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+		s += "…"
+	}
+	return s
+}

@@ -1,0 +1,464 @@
+package icap
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	wire "shuultuur/message/icap"
+)
+
+const (
+	reqmod  = "REQMOD"
+	respmod = "RESPMOD"
+
+	probeEvery  = 250 * time.Millisecond // how often a server that failed is looked after
+	usualTTL    = time.Minute            // of OPTIONS without Options-TTL
+	longestTTL  = time.Hour
+	mostPreview = 64 << 10
+)
+
+// A failure is a server that could not be asked, or answered with an error.
+type failure struct {
+	s    *server
+	err  error
+	gone bool // it cannot be reached
+}
+
+func (f *failure) Error() string { return "ask " + f.s.url + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// A statusError is an ICAP status that is no answer to the question.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("it says %q", e.text) }
+
+// A server is one ICAP service, connections to it that nobody uses, and what it
+// says about itself.
+type server struct {
+	url, host, address string
+	secure             bool
+	tls                *tls.Config
+	connect            time.Duration
+	most               int
+	keeper             *keeper
+
+	gate    gate
+	idle    chan *link
+	asking  chan struct{} // one OPTIONS at a time
+	options atomic.Pointer[options]
+	down    atomic.Pointer[failure] // why it is left out; a goroutine asks whether it is back
+	renew   atomic.Bool             // a goroutine asks for OPTIONS
+	streams atomic.Int64
+}
+
+// newServer reads a URL.
+func newServer(at string, most int, connect time.Duration) (*server, error) {
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "icap" && u.Scheme != "icaps" || u.Hostname() == "" || strings.Trim(u.Path, "/") == "" || u.User != nil || u.Fragment != "" {
+		return nil, fmt.Errorf(`%q is not an ICAP service; write it like "icap://127.0.0.1:1344/avscan"`, at)
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"icap": "1344", "icaps": "11344"}[u.Scheme]
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return nil, fmt.Errorf("%q has no valid port", at)
+	}
+	s := &server{url: at, host: u.Hostname(), address: net.JoinHostPort(u.Hostname(), port), secure: u.Scheme == "icaps", connect: connect, most: most, idle: make(chan *link, most), asking: make(chan struct{}, 1)}
+	s.gate.limit(most)
+	return s, nil
+}
+
+// A link is a connection to a server.
+type link struct {
+	net.Conn
+	r     *bufio.Reader
+	stale bool // it was kept, and nothing has been answered on it since
+}
+
+func (s *server) dial(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.connect)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", s.address)
+	if err == nil && s.secure {
+		t := tls.Client(c, s.tls)
+		if err = t.HandshakeContext(ctx); err != nil {
+			c.Close()
+		}
+		c = t
+	}
+	if err != nil {
+		return nil, &failure{s, fmt.Errorf("connect: %w; is it running?", err), true}
+	}
+	return &link{Conn: c, r: bufio.NewReaderSize(c, wire.MaxLine)}, nil
+}
+
+// kept returns a connection that was used before, nil for none.
+func (s *server) kept() *link {
+	select {
+	case l := <-s.idle:
+		l.stale = true
+		return l
+	default:
+		return nil
+	}
+}
+
+// keep keeps a connection for the next message.
+func (s *server) keep(l *link) {
+	if !s.keeper.ended() && l.r.Buffered() == 0 && l.SetDeadline(time.Time{}) == nil {
+		select {
+		case s.idle <- l:
+			return
+		default:
+		}
+	}
+	l.Close()
+}
+
+func (s *server) close() {
+	for {
+		select {
+		case l := <-s.idle:
+			l.Close()
+		default:
+			return
+		}
+	}
+}
+
+// judge looks after a server that failed, and returns the error. One that cannot
+// be reached is left out until it can; another may have failed because of the
+// message, so it is asked first how it is.
+func (s *server) judge(ctx context.Context, err error) error {
+	var f *failure
+	if !errors.As(err, &f) || errors.Is(ctx.Err(), context.Canceled) { // the client has gone
+		return err
+	}
+	var e *statusError
+	switch {
+	case f.gone, errors.As(err, &e) && e.status == 503:
+		s.close() // the other connections are no better
+		if s.down.CompareAndSwap(nil, f) && !s.keeper.start(s.probe) {
+			s.down.Store(nil)
+		}
+	case e == nil:
+		s.learnLater()
+	}
+	return err
+}
+
+// probe asks for OPTIONS until they come.
+func (s *server) probe(ctx context.Context) {
+	defer s.down.Store(nil)
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.learn(ctx) == nil {
+			return
+		}
+	}
+}
+
+// learnLater asks for OPTIONS while others go on.
+func (s *server) learnLater() {
+	if s.down.Load() != nil || !s.renew.CompareAndSwap(false, true) {
+		return
+	}
+	if !s.keeper.start(func(ctx context.Context) {
+		defer s.renew.Store(false)
+		_ = s.judge(ctx, s.learn(ctx)) // it is looked after
+	}) {
+		s.renew.Store(false)
+	}
+}
+
+// service returns what the server says about itself. What is known and has
+// expired is renewed while it is used.
+func (s *server) service(ctx context.Context) (*options, error) {
+	o := s.options.Load()
+	if o == nil {
+		if err := s.first(ctx); err != nil {
+			return nil, s.judge(ctx, err)
+		}
+		return s.options.Load(), nil
+	}
+	if time.Now().After(o.expires) {
+		s.learnLater()
+	}
+	return o, nil
+}
+
+// first asks for OPTIONS that nobody knows yet: one asks, the others wait.
+func (s *server) first(ctx context.Context) error {
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return &failure{s: s, err: ctx.Err()}
+	}
+	if s.options.Load() != nil {
+		return nil
+	}
+	return s.learn(ctx)
+}
+
+// learn asks for OPTIONS on a connection of its own.
+func (s *server) learn(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.connect)
+	defer cancel()
+	l, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	end, _ := ctx.Deadline()
+	_ = l.SetDeadline(end) // the read says what is wrong
+	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err = fmt.Fprintf(l, "OPTIONS %s ICAP/1.0\r\nHost: %s\r\nUser-Agent: Shuultuur\r\nAllow: 204\r\n\r\n", s.url, s.address)
+	var r *reply
+	if err == nil {
+		r, err = readReply(l.r, nil)
+	}
+	if err == nil && r.status != 200 {
+		err = &statusError{r.status, r.line}
+	}
+	if err != nil {
+		l.Close()
+		var e *statusError
+		return &failure{s, fmt.Errorf("OPTIONS: %w", err), !errors.As(err, &e)}
+	}
+	o := readOptions(r, time.Now())
+	s.gate.limit(min(s.most, o.most))
+	s.options.Store(o)
+	if r.close || !stop() {
+		l.Close()
+	} else {
+		s.keep(l)
+	}
+	return nil
+}
+
+// changed says that the tag of an answer is another than that of OPTIONS: they
+// are asked for again.
+func (s *server) changed(tag string) {
+	if o := s.options.Load(); o != nil && tag != "" && tag != o.tag {
+		again := *o
+		again.tag, again.expires = tag, time.Time{}
+		s.options.CompareAndSwap(o, &again)
+	}
+}
+
+// options are what a service says about itself (RFC 3507, 4.10.2).
+type options struct {
+	reqmod, respmod bool
+	preview         int // bytes, -1 for none
+	tag             string
+	expires         time.Time
+	most            int
+	include         []string          // fields that it wants, lower case
+	transfer        map[string]string // by extension of the path; "*" for the others
+}
+
+func readOptions(r *reply, now time.Time) *options {
+	o := &options{preview: -1, tag: r.fields["istag"], most: 1 << 20, transfer: map[string]string{}}
+	methods := strings.ToUpper(r.fields["methods"])
+	o.reqmod, o.respmod = strings.Contains(methods, reqmod), strings.Contains(methods, respmod)
+	if !o.reqmod && !o.respmod { // it does not say
+		o.reqmod, o.respmod = true, true
+	}
+	if n, err := strconv.Atoi(r.fields["preview"]); err == nil && n >= 0 {
+		o.preview = min(n, mostPreview)
+	}
+	if n, err := strconv.Atoi(r.fields["max-connections"]); err == nil && n > 0 {
+		o.most = min(n, o.most)
+	}
+	ttl := usualTTL
+	if n, err := strconv.Atoi(r.fields["options-ttl"]); err == nil && n >= 0 {
+		ttl = min(max(time.Duration(min(n, 1<<20))*time.Second, time.Second), longestTTL)
+	}
+	o.expires = now.Add(ttl)
+	for name := range strings.SplitSeq(strings.ToLower(r.fields["x-include"]), ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			o.include = append(o.include, name)
+		}
+	}
+	for _, how := range []string{"transfer-preview", "transfer-ignore", "transfer-complete"} {
+		for ext := range strings.SplitSeq(strings.ToLower(r.fields[how]), ",") {
+			if ext = strings.TrimPrefix(strings.TrimSpace(ext), "."); ext != "" {
+				o.transfer[ext] = how
+			}
+		}
+	}
+	return o
+}
+
+func (o *options) does(method string) bool {
+	if method == reqmod {
+		return o.reqmod
+	}
+	return o.respmod
+}
+
+// how says how files with the extension of a URL are sent.
+func (o *options) how(at string) string {
+	if len(o.transfer) == 0 {
+		return ""
+	}
+	at, _, _ = strings.Cut(at, "?")
+	if _, rest, ok := strings.Cut(at, "://"); ok {
+		_, at, _ = strings.Cut(rest, "/")
+	}
+	if how := o.transfer[strings.ToLower(strings.TrimPrefix(path.Ext(at), "."))]; how != "" && path.Ext(at) != "" {
+		return how
+	}
+	return o.transfer["*"]
+}
+
+func (o *options) ignores(at string) bool { return o.how(at) == "transfer-ignore" }
+
+// previewOf is how many bytes of a body come first, -1 for no preview.
+func (o *options) previewOf(at string) int {
+	if o.how(at) == "transfer-complete" {
+		return -1
+	}
+	return o.preview
+}
+
+// A keeper owns the goroutines that look after servers.
+type keeper struct {
+	ctx  context.Context
+	stop context.CancelFunc
+	mu   sync.Mutex
+	work sync.WaitGroup
+}
+
+func newKeeper() *keeper {
+	k := &keeper{}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	return k
+}
+
+// start runs f, unless the keeper has ended.
+func (k *keeper) start(f func(context.Context)) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ended() {
+		return false
+	}
+	k.work.Go(func() { f(k.ctx) })
+	return true
+}
+
+func (k *keeper) ended() bool { return k.ctx.Err() != nil }
+
+// end ends the goroutines and waits for them.
+func (k *keeper) end() {
+	k.mu.Lock()
+	k.stop()
+	k.mu.Unlock()
+	k.work.Wait()
+}
+
+// A gate lets a number of holders in at once. The zero gate lets nobody in.
+type gate struct {
+	mu      sync.Mutex
+	used    int
+	most    int
+	waiting []chan struct{}
+}
+
+// limit says how many.
+func (g *gate) limit(n int) {
+	g.mu.Lock()
+	g.most = max(n, 1)
+	g.admit()
+	g.mu.Unlock()
+}
+
+// full says that the next one has to wait.
+func (g *gate) full() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used >= g.most
+}
+
+// size is how many are let in.
+func (g *gate) size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.most
+}
+
+// inUse is how many are in.
+func (g *gate) inUse() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used
+}
+
+// admit lets those in for whom there is room.
+func (g *gate) admit() {
+	for g.used < g.most && len(g.waiting) > 0 {
+		g.used++
+		close(g.waiting[0])
+		g.waiting = g.waiting[1:]
+	}
+}
+
+// take waits for its turn.
+func (g *gate) take(ctx context.Context) error {
+	g.mu.Lock()
+	if g.used < g.most {
+		g.used++
+		g.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	g.waiting = append(g.waiting, turn)
+	g.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, w := range g.waiting {
+		if w == turn {
+			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
+			return ctx.Err()
+		}
+	}
+	g.used-- // it came at the same moment
+	g.admit()
+	return ctx.Err()
+}
+
+// give lets the next one in.
+func (g *gate) give() {
+	g.mu.Lock()
+	g.used--
+	g.admit()
+	g.mu.Unlock()
+}

@@ -1,0 +1,136 @@
+package icap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"shuultuur/content"
+)
+
+// A stream is a body that goes to a scanner while it comes. What has passed is
+// gone, so that no other server can be asked when this one fails. It implements
+// [content.Taker].
+type stream struct {
+	c     *Check
+	s     *server
+	x     *exchange
+	end   context.CancelFunc
+	reply *reply
+	err   error
+	over  bool // reply and err are the answer
+}
+
+// askStream has the body go on to the server as far as it has come.
+func (c *Check) askStream(ctx context.Context, m *message) (*reply, error) {
+	taker, err := m.body.Taken(c, func() content.Taker { return c.open(ctx, m) })
+	switch {
+	case errors.Is(err, content.ErrLate):
+		c.counters[unread].Add(1)
+		return nil, &unreadError{err.Error()}
+	case taker == nil:
+		return nil, err
+	}
+	s := taker.(*stream)
+	if !s.over && err != nil {
+		switch {
+		case err != io.EOF:
+			s.finish(nil, &unreadError{err.Error()})
+		case m.body.Unread() == content.TooLarge:
+			s.finish(nil, &unreadError{"too large to be decoded"})
+		default:
+			s.finish(s.x.finish())
+		}
+	}
+	return s.reply, s.err
+}
+
+// open begins to ask the first server that can be reached.
+func (c *Check) open(ctx context.Context, m *message) *stream {
+	s := &stream{c: c}
+	servers, err := c.order(m.method)
+	if len(servers) == 0 && err == nil {
+		err = errSkipped
+	}
+	for n, at := range servers {
+		if n > 0 && err != errSkipped {
+			c.counters[failovers].Add(1)
+		}
+		if err = c.openOne(ctx, s, at, m); err == nil {
+			return s
+		}
+	}
+	s.finish(nil, err)
+	return s
+}
+
+// openOne begins to ask a server, on a new connection: one that was kept may be
+// closed, which would show too late.
+func (c *Check) openOne(ctx context.Context, s *stream, at *server, m *message) error {
+	o, err := at.service(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !o.does(m.method), o.ignores(m.t.URL):
+		return errSkipped
+	}
+	// Bodies that come slowly must not take all connections from the others.
+	if n := at.streams.Add(1); n > int64(max(at.gate.size()/2, 1)) {
+		at.streams.Add(-1)
+		return &failure{s: at, err: fmt.Errorf("its connections are busy with %d bodies that are still coming (checks.icap.connections)", n-1)}
+	}
+	wait, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	if err := at.gate.take(wait); err != nil {
+		at.streams.Add(-1)
+		return &failure{s: at, err: fmt.Errorf("wait for one of its connections: %w", err)}
+	}
+	l, err := at.dial(wait)
+	if err != nil {
+		at.gate.give()
+		at.streams.Add(-1)
+		return at.judge(ctx, err)
+	}
+	life, end := context.WithCancel(ctx)
+	s.s, s.end, s.x = at, end, c.begin(life, at, l, o, m)
+	return nil
+}
+
+// finish notes the answer and lets go of the connection.
+func (s *stream) finish(r *reply, err error) {
+	s.reply, s.err, s.over = r, err, true
+	s.c.count(err)
+	if s.x == nil {
+		return
+	}
+	if err != nil {
+		s.s.judge(s.x.ctx, err)
+	}
+	s.x.close()
+	s.end()
+	s.x = nil
+	s.s.gate.give()
+	s.s.streams.Add(-1)
+}
+
+// Take implements [content.Taker].
+func (s *stream) Take(p []byte) {
+	switch {
+	case s.over:
+		return
+	case s.x.sent+int64(len(p)) > s.c.largest:
+		s.finish(nil, s.c.tooLarge())
+		return
+	}
+	if s.x.write(p); s.x.over() {
+		s.finish(s.x.finish())
+	}
+}
+
+// Close implements [content.Taker].
+func (s *stream) Close() {
+	if !s.over {
+		s.finish(nil, errSkipped)
+	}
+}
