@@ -67,6 +67,7 @@ virus_scan.MaxObjectSize 50M
 	again = func() *exec.Cmd {
 		_ = os.Remove(filepath.Join(dir, "ctl"))
 		cmd := peer.Start(t, "c-icap", "-N", "-f", file)
+		t.Cleanup(func() { kill(cmd) }) // it takes its time when it is asked
 		waitFor(t, "tcp", "127.0.0.1:"+port)
 		return cmd
 	}

@@ -9,11 +9,15 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"shuultuur/content"
 )
 
 const (
 	chunk    = 64 << 10 // bytes sent at once
 	maxReply = 4 << 10  // bytes
+	// connectTime is how long a scanner may take to accept a connection.
+	connectTime = 2 * time.Second
 )
 
 // A scanner is one clamd, and connections to it that nobody uses.
@@ -27,7 +31,12 @@ type scanner struct {
 // (IDSESSION).
 type session struct {
 	net.Conn
-	r *bufio.Reader
+	s     *scanner
+	r     *bufio.Reader
+	said  string // a reply that came before the body was over
+	sent  int64
+	size  [4]byte
+	parts net.Buffers
 }
 
 // newScanner reads an address: /path/to/socket, unix:/path or host:port.
@@ -45,14 +54,15 @@ func newScanner(at string, timeout time.Duration, keep int) (*scanner, error) {
 	return s, nil
 }
 
-// scan returns the name of what clamd finds in a body, "" when it finds
-// nothing. A connection that was kept and is closed by now is replaced once.
-func (s *scanner) scan(ctx context.Context, body []byte) (string, error) {
+// scan returns the name of what clamd finds in a body that is held, "" when it
+// finds nothing. A connection that was kept and is closed by now is replaced
+// once.
+func (s *scanner) scan(ctx context.Context, b *content.Body) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	select {
 	case c := <-s.idle:
-		name, err := s.try(ctx, c, body)
+		name, err := s.try(ctx, c, b)
 		if _, answered := errors.AsType[*answerError](err); err == nil || answered || ctx.Err() != nil {
 			return name, err
 		}
@@ -62,22 +72,23 @@ func (s *scanner) scan(ctx context.Context, body []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.try(ctx, c, body)
+	return s.try(ctx, c, b)
 }
 
 func (s *scanner) dial(ctx context.Context) (*session, error) {
+	soon, cancel := context.WithTimeout(ctx, min(connectTime, s.timeout))
+	defer cancel()
 	var d net.Dialer
-	c, err := d.DialContext(ctx, s.network, s.address)
+	c, err := d.DialContext(soon, s.network, s.address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to clamd: %w; is it running?", err)
 	}
-	end, _ := ctx.Deadline()
-	_ = c.SetDeadline(end) // the write says what is wrong
+	_ = c.SetDeadline(time.Now().Add(s.timeout)) // the write says what is wrong
 	if _, err := c.Write([]byte("zIDSESSION\x00")); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("begin a session with clamd at %s: %w", s.address, err)
 	}
-	return &session{c, bufio.NewReaderSize(c, maxReply)}, nil
+	return &session{Conn: c, s: s, r: bufio.NewReaderSize(c, maxReply)}, nil
 }
 
 // An answerError is an error that clamd reports.
@@ -86,57 +97,93 @@ type answerError struct{ text string }
 func (e *answerError) Error() string { return "clamd says: " + e.text }
 
 // try scans a body on c, and keeps or closes c.
-func (s *scanner) try(ctx context.Context, c *session, body []byte) (name string, err error) {
+func (s *scanner) try(ctx context.Context, c *session, b *content.Body) (name string, err error) {
 	end, _ := ctx.Deadline()
 	_ = c.SetDeadline(end)
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	reply, err := c.stream(body)
+	err = c.begin()
+	for p, broken := range b.Blocks() {
+		if err != nil || c.said != "" {
+			break
+		}
+		if broken != nil {
+			stop()
+			c.Close()
+			return "", &unreadError{broken}
+		}
+		err = c.chunk(p)
+	}
+	if err == nil {
+		name, err = c.end()
+	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
-	if err != nil {
-		c.Close()
-		return "", fmt.Errorf("have clamd at %s scan %d bytes: %w", s.address, len(body), err)
+	return name, c.leave(err)
+}
+
+// begin begins a body.
+func (c *session) begin() error {
+	c.sent, c.said = 0, ""
+	_, err := c.Write([]byte("zINSTREAM\x00"))
+	return err
+}
+
+// chunk sends the next bytes of a body, which are not copied.
+func (c *session) chunk(p []byte) error {
+	for len(p) > 0 {
+		n := min(chunk, len(p))
+		binary.BigEndian.PutUint32(c.size[:], uint32(n))
+		c.parts = append(c.parts[:0], c.size[:], p[:n])
+		all := c.parts
+		if _, err := all.WriteTo(c.Conn); err != nil {
+			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // clamd may have said why
+			if c.said, _ = c.r.ReadString(0); c.said != "" {
+				return nil
+			}
+			return err
+		}
+		c.sent += int64(n)
+		p = p[n:]
 	}
-	name, err = parseReply(reply)
-	if err != nil { // such as a stream that is longer than StreamMaxLength: clamd ends the session
+	return nil
+}
+
+// end ends a body and returns the name of what is in it.
+func (c *session) end() (string, error) {
+	reply := c.said
+	if reply == "" {
+		if _, err := c.Write([]byte{0, 0, 0, 0}); err != nil {
+			return "", err
+		}
+		p, err := c.r.ReadSlice(0)
+		if err != nil {
+			return "", err
+		}
+		reply = string(p)
+	}
+	name, err := parseReply(reply)
+	if err == nil && c.said != "" {
+		err = errors.New("it answered before it had the whole body")
+	}
+	return name, err
+}
+
+// leave keeps or closes c after a body, and returns err with what was done.
+func (c *session) leave(err error) error {
+	if err != nil { // a stream longer than StreamMaxLength ends the session too
 		c.Close()
-		return "", err
+		if _, answered := errors.AsType[*answerError](err); answered {
+			return err
+		}
+		return fmt.Errorf("have clamd at %s scan %d bytes: %w", c.s.address, c.sent, err)
 	}
 	select {
-	case s.idle <- c:
+	case c.s.idle <- c:
 	default:
 		c.Close()
 	}
-	return name, nil
-}
-
-// stream sends a body and returns the reply.
-func (c *session) stream(body []byte) (string, error) {
-	if _, err := c.Write([]byte("zINSTREAM\x00")); err != nil {
-		return "", err
-	}
-	var size [4]byte
-	for len(body) > 0 {
-		n := min(chunk, len(body))
-		binary.BigEndian.PutUint32(size[:], uint32(n))
-		parts := net.Buffers{size[:], body[:n]}
-		if _, err := parts.WriteTo(c.Conn); err != nil {
-			if c.r.Buffered() == 0 { // clamd may have said why
-				_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-			}
-			if reply, e := c.r.ReadString(0); e == nil {
-				return reply, nil
-			}
-			return "", err
-		}
-		body = body[n:]
-	}
-	if _, err := c.Write([]byte{0, 0, 0, 0}); err != nil {
-		return "", err
-	}
-	reply, err := c.r.ReadSlice(0)
-	return string(reply), err
+	return nil
 }
 
 // parseReply reads a reply such as "1: stream: Eicar-Test FOUND".

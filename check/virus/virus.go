@@ -1,11 +1,13 @@
 // Package virus is the check that has bodies scanned for viruses, by clamd, and
 // knows bodies by their hash.
 //
-// Data moves so. When a download or an upload is complete, [Check.Find] takes
-// its decoded bytes and their SHA-256. A hash in one of the lists is a finding
+// Data moves so. A download or an upload that is held is read where it lies:
+// first for its SHA-256 ([Check.Find]). A hash in one of the lists is a finding
 // without a scanner. A verdict that is remembered under the hash is used again.
 // Otherwise the bytes go to the first clamd that answers (clamd.go), on a
-// connection that is used again, and the verdict is remembered.
+// connection that is used again, and the verdict is remembered. A body that is
+// still coming goes on to clamd as it comes (stream.go); its last piece waits
+// for the answer.
 //
 // A body that could not be scanned is an error, which the policy turns into the
 // finding virus-error: rules decide whether it passes.
@@ -26,6 +28,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/setting"
 )
@@ -42,6 +45,7 @@ type Config struct {
 	Timeout  setting.Duration                `yaml:"timeout"`  // longest scan; default 30s
 	Sessions setting.Count                   `yaml:"sessions"` // connections kept to each scanner; default 8
 	Remember setting.Duration                `yaml:"remember"` // how long verdicts are remembered; default 1h
+	Largest  setting.Size                    `yaml:"largest"`  // decoded bytes of a body that is scanned; default 64 MiB
 }
 
 // A Memory remembers verdicts by hash.
@@ -51,8 +55,8 @@ type Memory interface {
 }
 
 const (
-	restart  = 5 * time.Second // how long a scanner that failed is left out
-	maxLists = 1 << 22         // hashes in all lists
+	restart  = time.Second // how long a scanner that failed is left out
+	maxLists = 1 << 22     // hashes in all lists
 )
 
 // Check reports the category virus. It is safe for many goroutines.
@@ -62,6 +66,7 @@ type Check struct {
 	hashes   map[[sha256.Size]byte]string
 	skip     []string
 	remember time.Duration
+	largest  int64  // 0 is no limit
 	memory   Memory // nil remembers nothing
 	counters [counted]atomic.Int64
 }
@@ -73,6 +78,7 @@ const (
 	listed
 	remembered
 	failed
+	unscanned
 	counted
 )
 
@@ -81,6 +87,7 @@ var descs = [counted]*prometheus.Desc{
 	found:      desc("found_total", "Bodies in which a scanner found something."),
 	listed:     desc("listed_total", "Bodies whose hash is on a list."),
 	remembered: desc("remembered_total", "Bodies whose verdict was remembered."),
+	unscanned:  desc("unread_total", "Bodies that were not scanned, or not whole."),
 	failed:     desc("failed_total", "Bodies that no scanner could look at."),
 }
 
@@ -90,7 +97,7 @@ func desc(name, help string) *prometheus.Desc {
 
 // New returns the check of cfg. memory may be nil.
 func New(cfg Config, memory Memory) (*Check, error) {
-	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), memory: memory, hashes: map[[sha256.Size]byte]string{}}
+	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), largest: cfg.Largest.Or(64 << 20), memory: memory, hashes: map[[sha256.Size]byte]string{}}
 	timeout := cfg.Timeout.Or(30 * time.Second)
 	if timeout == 0 {
 		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its connections for ever"))
@@ -186,69 +193,129 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if b == nil || s != filter.RequestBody && s != filter.ResponseBody {
 		return dst, nil
 	}
-	text, err := b.Decoded() // while the body comes too: the beginning is gone later
-	if err != nil {
-		return append(dst, filter.Finding{Check: "virus", Category: filter.Unread, Evidence: "not scanned: " + err.Error()}), nil
-	}
-	if !b.Complete() || len(text) == 0 {
+	if b.Len() == 0 {
 		return dst, nil
 	}
-	name, err := c.verdict(ctx, text)
-	if err != nil {
-		c.counters[failed].Add(1)
-		return dst, err
+	var name string
+	var err error
+	if b.Held() {
+		name, err = c.held(ctx, b)
+		c.count(err)
+	} else {
+		name, err = c.stream(ctx, b)
+	}
+	if _, unread := errors.AsType[*unreadError](err); unread {
+		return append(dst, filter.Finding{Check: "virus", Category: filter.Unread, Evidence: err.Error()}), nil
 	}
 	if name != "" {
 		dst = append(dst, filter.Finding{Check: "virus", Category: "virus", Evidence: name})
 	}
-	return dst, nil
+	return dst, err
 }
 
-// verdict returns what is in a body, "" for nothing.
-func (c *Check) verdict(ctx context.Context, body []byte) (string, error) {
-	sum := sha256.Sum256(body)
-	if what, ok := c.hashes[sum]; ok {
-		c.counters[listed].Add(1)
-		return "hash " + hex.EncodeToString(sum[:8]) + "… is on a list: " + what, nil
+// An unreadError says why a body was not scanned, or not whole.
+type unreadError struct{ why error }
+
+func (e *unreadError) Error() string { return "not scanned: " + e.why.Error() }
+
+// tooLarge says that a body is larger than is scanned.
+func (c *Check) tooLarge(n int64) error {
+	if c.largest == 0 || n <= c.largest {
+		return nil
 	}
-	if len(c.scanners) == 0 {
-		return "", nil
+	return &unreadError{fmt.Errorf("more than %d bytes (checks.virus.largest)", c.largest)}
+}
+
+var errTooLarge = &unreadError{errors.New("too large to be decoded (proxy.inspected)")}
+
+// count counts how a body was not scanned.
+func (c *Check) count(err error) {
+	if err == nil {
+		return
 	}
-	whole := sha256.Sum256(append([]byte("virus"), sum[:]...))
-	key := [16]byte(whole[:16])
-	if c.memory != nil && c.remember > 0 {
-		if v, ok := c.memory.Get(ctx, key); ok {
-			c.counters[remembered].Add(1)
-			return string(v), nil
+	if _, unread := errors.AsType[*unreadError](err); unread {
+		c.counters[unscanned].Add(1)
+		return
+	}
+	c.counters[failed].Add(1)
+}
+
+// held returns what is in a body that is at hand, "" for nothing.
+func (c *Check) held(ctx context.Context, b *content.Body) (string, error) {
+	hash := sha256.New()
+	n := int64(0)
+	for p, err := range b.Blocks() {
+		if err != nil {
+			return "", &unreadError{err}
 		}
+		n += int64(len(p))
+		_, _ = hash.Write(p)
 	}
-	name, err := c.scan(ctx, body)
+	if b.Unread() == content.TooLarge {
+		return "", errTooLarge
+	}
+	sum := [sha256.Size]byte(hash.Sum(nil))
+	if name, ok := c.known(ctx, sum); ok || len(c.scanners) == 0 {
+		return name, nil
+	}
+	if err := c.tooLarge(n); err != nil {
+		return "", err
+	}
+	name, err := c.scan(ctx, func(s *scanner) (string, error) { return s.scan(ctx, b) })
 	if err != nil {
 		return "", err
 	}
+	c.learn(ctx, sum, name)
+	return name, nil
+}
+
+// known returns what the lists or the memory say about a hash.
+func (c *Check) known(ctx context.Context, sum [sha256.Size]byte) (name string, ok bool) {
+	if what, ok := c.hashes[sum]; ok {
+		c.counters[listed].Add(1)
+		return "hash " + hex.EncodeToString(sum[:8]) + "… is on a list: " + what, true
+	}
+	if c.memory == nil || c.remember == 0 || len(c.scanners) == 0 {
+		return "", false
+	}
+	v, ok := c.memory.Get(ctx, memoryKey(sum))
+	if ok {
+		c.counters[remembered].Add(1)
+	}
+	return string(v), ok
+}
+
+// learn counts and remembers what a scanner has said.
+func (c *Check) learn(ctx context.Context, sum [sha256.Size]byte, name string) {
 	c.counters[scanned].Add(1)
 	if name != "" {
 		c.counters[found].Add(1)
 	}
 	if c.memory != nil && c.remember > 0 {
-		c.memory.Put(ctx, key, []byte(name), c.remember)
+		c.memory.Put(ctx, memoryKey(sum), []byte(name), c.remember)
 	}
-	return name, nil
+}
+
+func memoryKey(sum [sha256.Size]byte) [16]byte {
+	whole := sha256.Sum256(append([]byte("virus"), sum[:]...))
+	return [16]byte(whole[:16])
 }
 
 // scan asks the scanners in order, those that failed a moment ago last.
-func (c *Check) scan(ctx context.Context, body []byte) (name string, err error) {
+func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (name string, err error) {
 	now := time.Now().UnixNano()
 	for _, late := range []bool{false, true} {
 		for i, s := range c.scanners {
 			if c.down[i].Load() > now != late {
 				continue
 			}
-			if name, err = s.scan(ctx, body); err == nil {
+			if name, err = ask(s); err == nil {
 				c.down[i].Store(0)
 				return name, nil
 			}
-			if _, answered := errors.AsType[*answerError](err); answered || ctx.Err() != nil {
+			_, answered := errors.AsType[*answerError](err)
+			_, unread := errors.AsType[*unreadError](err)
+			if answered || unread || ctx.Err() != nil {
 				return "", err // the others would say the same
 			}
 			c.down[i].Store(now + int64(restart))

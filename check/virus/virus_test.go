@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -41,20 +42,44 @@ func (m *memory) Put(_ context.Context, k [16]byte, v []byte, _ time.Duration) {
 // find has a body checked, as a download or an upload.
 func find(t *testing.T, c *Check, s filter.Stage, body string) ([]filter.Finding, error) {
 	t.Helper()
+	return findInPieces(t, c, s, 1, body)
+}
+
+// findInPieces has a body checked that comes in pieces.
+func findInPieces(t *testing.T, c *Check, s filter.Stage, pieces int, body string) (got []filter.Finding, err error) {
+	t.Helper()
 	var b content.Body
 	b.Reset(&content.Head{}, content.Limits{})
 	defer b.Release()
-	b.Append([]byte(body))
-	b.Finish()
 	x := &filter.Transaction{Body: &b}
 	if s == filter.RequestBody {
 		x = &filter.Transaction{Upload: &b}
 	}
-	return c.Find(t.Context(), x, s, nil)
+	for n := pieces; n > 0; n-- {
+		k := len(body) / n
+		b.Append([]byte(body[:k]))
+		if body = body[k:]; n == 1 {
+			b.Finish()
+		}
+		if got, err = c.Find(t.Context(), x, s, nil); err != nil || len(got) > 0 {
+			return got, err
+		}
+		b.Forget()
+	}
+	return got, err
 }
 
 // clamd starts a clamd with one signature of our own: the words "forty marmots".
 func clamd(t *testing.T) (socket, port string) {
+	t.Helper()
+	_, conf, socket := startClamd(t)
+	text, _ := os.ReadFile(conf)
+	_, port, _ = strings.Cut(string(text), "TCPSocket ")
+	port, _, _ = strings.Cut(port, "\n")
+	return socket, port
+}
+
+func startClamd(t *testing.T) (server *exec.Cmd, conf, socket string) {
 	t.Helper()
 	peer.Program(t, "clamd")
 	dir := t.TempDir()
@@ -62,21 +87,26 @@ func clamd(t *testing.T) (socket, port string) {
 	if err := os.Mkdir(db, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	port = peer.Port(t)
-	socket = filepath.Join(dir, "c.sock")
+	socket, conf = filepath.Join(dir, "c.sock"), filepath.Join(dir, "clamd.conf")
 	for file, text := range map[string]string{
-		filepath.Join(db, "own.ndb"):     "Own.Marmots:0:*:" + hex.EncodeToString([]byte("forty marmots")) + "\n",
-		filepath.Join(dir, "clamd.conf"): fmt.Sprintf("Foreground yes\nDatabaseDirectory %s\nLocalSocket %s\nTCPSocket %s\nTCPAddr 127.0.0.1\nStreamMaxLength 1M\nMaxThreads 4\n", db, socket, port),
+		filepath.Join(db, "own.ndb"): "Own.Marmots:0:*:" + hex.EncodeToString([]byte("forty marmots")) + "\n",
+		conf:                         fmt.Sprintf("Foreground yes\nDatabaseDirectory %s\nLocalSocket %s\nTCPSocket %s\nTCPAddr 127.0.0.1\nStreamMaxLength 1M\nMaxThreads 4\n", db, socket, peer.Port(t)),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	peer.Start(t, "clamd", "--config-file="+filepath.Join(dir, "clamd.conf"))
+	server = peer.Start(t, "clamd", "--config-file="+conf)
+	listens(t, socket)
+	return server, conf, socket
+}
+
+func listens(t *testing.T, socket string) {
+	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if c, err := net.Dial("unix", socket); err == nil {
 			c.Close()
-			return socket, port
+			return
 		}
 		if time.Now().After(end) {
 			t.Skip("clamd does not start here")
@@ -113,6 +143,91 @@ func TestClamdFindsASignature(t *testing.T) {
 		if got, err := find(t, c, filter.ResponseBody, "again forty marmots"); err != nil || len(got) != 1 {
 			t.Errorf("%s, after an error: got %v, %v", at, got, err)
 		}
+	}
+}
+
+// TestABodyIsScannedWhileItComes: and is known by its hash all the same.
+func TestABodyIsScannedWhileItComes(t *testing.T) {
+	socket, _ := clamd(t)
+	bad := strings.Repeat("quiet ", 30_000) + "forty marmots"
+	file := filepath.Join(t.TempDir(), "hashes")
+	sum := sha256.Sum256([]byte("evil twin"))
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(sum[:])+" evil.exe\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{m: map[[16]byte][]byte{}}
+	c, err := New(Config{Clamd: setting.OneOrMore[string]{"127.0.0.1:1", socket}, Hashes: setting.OneOrMore[setting.File]{setting.File(file)}, Largest: 1 << 19}, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, tt := range []struct {
+		body, want string
+		category   filter.Category
+		count      int // counter that rises
+	}{
+		{bad, "Own.Marmots", filter.Category{Name: "virus"}, scanned},
+		{bad, "Own.Marmots", filter.Category{Name: "virus"}, remembered},
+		{"evil twin", "evil.exe", filter.Category{Name: "virus"}, listed},
+		{strings.Repeat("quiet ", 30_000), "", filter.Category{}, scanned},
+		{strings.Repeat("quiet ", 100_000), "checks.virus.largest", filter.Category{Name: filter.Unread}, unscanned},
+	} {
+		before := c.counters[tt.count].Load()
+		got, err := findInPieces(t, c, filter.ResponseBody, 4, tt.body)
+		if err != nil || len(got) > 1 || len(got) == 0 != (tt.want == "") || len(got) == 1 && (got[0].Category != tt.category.Name || !strings.Contains(got[0].Evidence, tt.want)) {
+			t.Errorf("%.10q: got %v, %v, want %q", tt.body, got, err, tt.want)
+		}
+		if n := c.counters[tt.count].Load(); n != before+1 {
+			t.Errorf("%.10q: counter %d rose by %d", tt.body, tt.count, n-before)
+		}
+	}
+	if got, err := findInPieces(t, c, filter.ResponseBody, 1, strings.Repeat("quiet ", 100_000)); err != nil || len(got) != 1 || got[0].Category != filter.Unread {
+		t.Errorf("too large and held: %v, %v", got, err)
+	}
+}
+
+// TestClamdIsKilledAndReturns: bodies are errors while it is away, and scanned
+// again as soon as it is back.
+func TestClamdIsKilledAndReturns(t *testing.T) {
+	peer.Program(t, "clamd")
+	server, conf, socket := startClamd(t)
+	c, err := New(Config{Clamd: setting.OneOrMore[string]{socket}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ask := func(pieces int) error {
+		got, err := findInPieces(t, c, filter.ResponseBody, pieces, "there are forty marmots")
+		if err == nil && len(got) != 1 {
+			t.Errorf("got %v", got)
+		}
+		return err
+	}
+	for _, pieces := range []int{1, 3} {
+		if err := ask(pieces); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = server.Process.Kill()
+	_ = server.Wait()
+	for _, pieces := range []int{1, 3} {
+		start := time.Now()
+		if err := ask(pieces); err == nil || time.Since(start) > 5*time.Second {
+			t.Errorf("killed: %v after %v", err, time.Since(start))
+		}
+	}
+	_ = os.Remove(socket)
+	peer.Start(t, "clamd", "--config-file="+conf)
+	listens(t, socket)
+	back := time.Now()
+	for ask(1) != nil || ask(3) != nil {
+		if time.Since(back) > 30*time.Second {
+			t.Fatal("it is back and not asked")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if took := time.Since(back); took > 2*time.Second {
+		t.Errorf("it took %v until a clamd that is back was asked", took)
 	}
 }
 

@@ -1,0 +1,154 @@
+package virus
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"shuultuur/content"
+)
+
+// A stream is a body that goes to clamd while it comes, and is hashed on its
+// way. What has passed is gone: when clamd fails, no other one can be asked. It
+// implements [content.Taker].
+type stream struct {
+	c    *Check
+	hash hash.Hash
+	n    int64
+	at   *session // nil without a scanner
+	stop func() bool
+	err  error // why it is not scanned
+	over bool
+	name string
+}
+
+// stream has a body go on to a scanner as far as it has come. What is found at
+// its end is returned then.
+func (c *Check) stream(ctx context.Context, b *content.Body) (string, error) {
+	taker, end := b.Taken(c, func() content.Taker { return c.open(ctx) })
+	if errors.Is(end, content.ErrLate) {
+		return "", &unreadError{end}
+	}
+	s := taker.(*stream)
+	switch {
+	case s.over, end == nil: // more has to come
+	case end != io.EOF:
+		s.finish("", &unreadError{end})
+	case b.Unread() == content.TooLarge:
+		s.finish("", errTooLarge)
+	default:
+		s.finish(s.verdict(ctx))
+	}
+	return s.name, s.err
+}
+
+// open begins a body at the first scanner that can be reached. On a connection
+// that was kept, it would show too late that it is closed.
+func (c *Check) open(ctx context.Context) *stream {
+	s := &stream{c: c, hash: sha256.New()}
+	if len(c.scanners) == 0 {
+		return s
+	}
+	if _, err := c.scan(ctx, func(at *scanner) (string, error) {
+		l, err := at.dial(ctx)
+		if err == nil {
+			if err = l.begin(); err != nil {
+				l.Close()
+			}
+		}
+		if err == nil {
+			s.at = l
+		}
+		return "", err
+	}); err != nil {
+		s.finish("", err)
+		return s
+	}
+	at := s.at
+	s.stop = context.AfterFunc(ctx, func() { _ = at.SetDeadline(time.Unix(1, 0)) })
+	return s
+}
+
+// Take implements [content.Taker].
+func (s *stream) Take(p []byte) {
+	s.n += int64(len(p))
+	_, _ = s.hash.Write(p)
+	if s.at == nil || s.over {
+		return
+	}
+	err := s.c.tooLarge(s.n)
+	if err == nil {
+		_ = s.at.SetDeadline(time.Now().Add(s.at.s.timeout))
+		if err = s.at.chunk(p); err == nil && s.at.said != "" {
+			_, err = s.at.end()
+		}
+		if err != nil {
+			err = s.leave(err)
+		}
+	}
+	if err != nil { // the lists may know it all the same
+		s.close()
+		s.err = err
+		s.c.count(err)
+	}
+}
+
+// verdict returns what is in the body, which is complete.
+func (s *stream) verdict(ctx context.Context) (string, error) {
+	sum := [sha256.Size]byte(s.hash.Sum(nil))
+	name, ok := s.c.known(ctx, sum)
+	switch {
+	case ok:
+		return name, nil
+	case s.at == nil:
+		return "", s.err
+	}
+	_ = s.at.SetDeadline(time.Now().Add(s.at.s.timeout))
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("have clamd scan %d bytes: %w", s.n, ctx.Err())
+	}
+	name, err := s.at.end()
+	if !s.stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err = s.leave(err); err != nil {
+		return "", err
+	}
+	s.c.learn(ctx, sum, name)
+	return name, nil
+}
+
+// leave gives the connection back.
+func (s *stream) leave(err error) error {
+	s.stop()
+	at := s.at
+	s.at = nil
+	return at.leave(err)
+}
+
+// close lets go of the connection, in the middle of a body.
+func (s *stream) close() {
+	if s.at != nil {
+		if s.stop != nil {
+			s.stop()
+		}
+		s.at.Close()
+		s.at = nil
+	}
+}
+
+// finish notes the end.
+func (s *stream) finish(name string, err error) {
+	s.close()
+	if s.err == nil {
+		s.c.count(err)
+	}
+	s.name, s.err, s.over = name, err, true
+}
+
+// Close implements [content.Taker].
+func (s *stream) Close() { s.close() }
