@@ -207,7 +207,7 @@ func (x *exchange) finish() (*reply, error) {
 		err = r.fault()
 	}
 	if err != nil {
-		return nil, &failure{s: x.s, err: fmt.Errorf("%s: %w", x.m.method, err)}
+		return nil, &failure{s: x.s, err: fmt.Errorf("%s: %w", x.m.method, err), stale: x.l.stale}
 	}
 	x.s.changed(r.fields["istag"])
 	r.by, r.asked.length, r.asked.sum = x.s.url, x.sent, x.sum.Sum64()

@@ -346,7 +346,7 @@ func (c *Check) askOne(ctx context.Context, s *server, m *message) (*reply, erro
 	if l != nil {
 		r, err := c.try(ctx, s, l, o, m)
 		var f *failure
-		if !l.stale || !errors.As(err, &f) || ctx.Err() != nil {
+		if !errors.As(err, &f) || !f.stale || ctx.Err() != nil {
 			return r, s.judge(ctx, err)
 		}
 	}

@@ -33,6 +33,8 @@ type failure struct {
 	s    *server
 	err  error
 	gone bool // it cannot be reached
+	// stale says that the connection was kept, and nothing was answered on it.
+	stale bool
 }
 
 func (f *failure) Error() string { return "ask " + f.s.url + ": " + f.err.Error() }
@@ -103,7 +105,7 @@ func (s *server) dial(ctx context.Context) (*link, error) {
 		c = t
 	}
 	if err != nil {
-		return nil, &failure{s, fmt.Errorf("connect: %w; is it running?", err), true}
+		return nil, &failure{s: s, err: fmt.Errorf("connect: %w; is it running?", err), gone: true}
 	}
 	return &link{Conn: c, r: bufio.NewReaderSize(c, wire.MaxLine)}, nil
 }
@@ -246,7 +248,7 @@ func (s *server) learn(ctx context.Context) error {
 	if err != nil {
 		l.Close()
 		var e *statusError
-		return &failure{s, fmt.Errorf("OPTIONS: %w", err), !errors.As(err, &e)}
+		return &failure{s: s, err: fmt.Errorf("OPTIONS: %w", err), gone: !errors.As(err, &e)}
 	}
 	o := readOptions(r, time.Now())
 	s.gate.limit(min(s.most, o.most))
