@@ -30,6 +30,8 @@ type Config struct {
 	Squid        string           `yaml:"squid"`        // Squid's native access.log
 	DansGuardian string           `yaml:"dansguardian"` // DansGuardian's access.log, format 1
 	Syslog       *Syslog          `yaml:"syslog"`       // log server
+	OTLP         *OTLP            `yaml:"otlp"`         // OpenTelemetry collector
+	Spool        setting.Size     `yaml:"spool"`        // disk for events that a receiver has not taken, for each; default 1 GiB
 	Keep         setting.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
 	Every        time.Duration    `yaml:"every"`        // time between batches; 0 means 1s
 	Queue        int              `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
@@ -40,6 +42,41 @@ type Syslog struct {
 	To     string       `yaml:"to"`     // udp://host:port, tcp://host:port or tls://host:port
 	Format string       `yaml:"format"` // rfc5424, which is the default, cef or ecs
 	CA     setting.File `yaml:"ca"`     // PEM file with the roots of the server's certificate; default the system's
+}
+
+// OTLP says to which OpenTelemetry collector events are sent.
+type OTLP struct {
+	To      string            `yaml:"to"`      // URL, such as http://collector.example:4318/v1/logs
+	Headers map[string]string `yaml:"headers"` // fields of each request, such as Authorization
+	CA      setting.File      `yaml:"ca"`      // PEM file with the roots of the collector's certificate; default the system's
+}
+
+// Refused is the error of a store that will never take the rows it was given:
+// they are dropped and counted.
+type Refused struct {
+	Err  error
+	Rows int // of those that were given; 0 is all
+}
+
+// Of is how many of n rows are dropped.
+func (r *Refused) Of(n int) int {
+	if r.Rows == 0 {
+		return n
+	}
+	return min(r.Rows, n)
+}
+
+func (r *Refused) Error() string { return "refused for good: " + r.Err.Error() }
+
+// Unwrap returns the reason.
+func (r *Refused) Unwrap() error { return r.Err }
+
+// A Spooler is a [Store] that keeps rows while the receiver behind it is away. It
+// is written to in quiet times too, while rows wait.
+type Spooler interface {
+	// Spooled says how many rows wait, how many were dropped, and why the
+	// receiver does not take any.
+	Spooled() (waiting, dropped uint64, err error)
 }
 
 // WithDefaults returns c with every zero filled in, or what is wrong with it.
@@ -59,6 +96,8 @@ func (c Config) WithDefaults() (Config, error) {
 	switch {
 	case c.Keep.Or(0) < time.Hour:
 		return c, setting.At("keep", fmt.Errorf("%q is less than an hour", c.Keep))
+	case !c.Spool.Off() && c.Spool.Or(1<<30) < 1<<20:
+		return c, setting.At("spool", fmt.Errorf("%q is less than 1MiB", c.Spool))
 	case c.Every < 10*time.Millisecond || c.Every > time.Minute:
 		return c, setting.At("every", fmt.Errorf("%q is not between 10ms and 1m", c.Every))
 	case c.Queue < 100 || c.Queue > 10_000_000:
@@ -135,6 +174,7 @@ type Stats struct {
 	Written uint64 // rows the store has kept
 	Dropped uint64 // rows lost: queue full, or still queued at the end
 	Failed  uint64 // writes that failed
+	Spooled uint64 // rows on the disk, which the receiver has not taken
 
 	Err   error     // of the last write, nil if it succeeded
 	Since time.Time // of the first write that failed since one succeeded
@@ -148,6 +188,12 @@ func (l *Log) Stats() []Stats {
 		all[i] = q.stats
 		q.mu.Unlock()
 		all[i].Store = q.store.Name()
+		if sp, ok := q.store.(Spooler); ok {
+			waiting, dropped, err := sp.Spooled()
+			all[i].Spooled = waiting
+			all[i].Dropped += dropped
+			all[i].Err = errors.Join(all[i].Err, err)
+		}
 	}
 	return all
 }
@@ -157,12 +203,13 @@ var (
 	writtenDesc = prometheus.NewDesc("shuultuur_events_written_total", "Events a store has kept.", byStore, nil)
 	droppedDesc = prometheus.NewDesc("shuultuur_events_dropped_total", "Events lost because a queue was full or the program ended.", byStore, nil)
 	failedDesc  = prometheus.NewDesc("shuultuur_events_failed_total", "Writes to a store that failed.", byStore, nil)
+	spooledDesc = prometheus.NewDesc("shuultuur_events_spooled", "Events on the disk that a receiver has not taken.", byStore, nil)
 	queuedDesc  = prometheus.NewDesc("shuultuur_events_queued", "Events waiting to be written.", byStore, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (l *Log) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{writtenDesc, droppedDesc, failedDesc, queuedDesc} {
+	for _, d := range []*prometheus.Desc{writtenDesc, droppedDesc, failedDesc, queuedDesc, spooledDesc} {
 		ch <- d
 	}
 }
@@ -174,6 +221,7 @@ func (l *Log) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(s.Dropped), s.Store)
 		ch <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(s.Failed), s.Store)
 		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(s.Queued), s.Store)
+		ch <- prometheus.MustNewConstMetric(spooledDesc, prometheus.GaugeValue, float64(s.Spooled), s.Store)
 	}
 }
 
@@ -252,9 +300,16 @@ func (q *lane) write(ctx context.Context) error {
 		q.take()
 		for q.next < len(q.taken) {
 			rows := q.taken[q.next:min(q.next+q.batch, len(q.taken))]
-			if err := q.store.Write(ctx, rows); err != nil {
+			err := q.store.Write(ctx, rows)
+			lost := 0
+			if err != nil {
 				q.count(func(s *Stats) { s.Failed++ })
-				return err
+				refused, ok := errors.AsType[*Refused](err)
+				if !ok {
+					return err
+				}
+				lost = refused.Of(len(rows))
+				q.log.Error("events are refused, and dropped", "events", lost, "error", err)
 			}
 			size := 0
 			for i := range rows {
@@ -263,7 +318,8 @@ func (q *lane) write(ctx context.Context) error {
 			q.count(func(s *Stats) {
 				s.Queued -= len(rows)
 				s.Bytes -= size
-				s.Written += uint64(len(rows))
+				s.Dropped += uint64(lost)
+				s.Written += uint64(len(rows) - lost)
 			})
 			q.next += len(rows)
 		}
@@ -293,7 +349,7 @@ func (q *lane) run(ctx context.Context) error {
 			continue
 		}
 		if q.queued() == 0 {
-			if now.Sub(last) < idleTime {
+			if now.Sub(last) < idleTime && !q.spooled() {
 				continue
 			}
 			last = now
@@ -314,6 +370,16 @@ func (q *lane) run(ctx context.Context) error {
 		again = now.Add(pause)
 		pause = min(2*pause, longPause)
 	}
+}
+
+// spooled says whether the store has kept rows that it has to deliver.
+func (q *lane) spooled() bool {
+	sp, ok := q.store.(Spooler)
+	if !ok {
+		return false
+	}
+	n, _, _ := sp.Spooled()
+	return n > 0
 }
 
 // queued returns how many rows wait.

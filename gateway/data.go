@@ -16,7 +16,9 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
+	"shuultuur/event/otlp"
 	"shuultuur/event/postgres"
+	"shuultuur/event/spool"
 	"shuultuur/event/sqlite"
 	"shuultuur/event/squid"
 	"shuultuur/event/syslog"
@@ -115,12 +117,8 @@ func openRecord(_ context.Context, b *builder) (_ *record, err error) {
 		}
 		r.stores = append(r.stores, st)
 	}
-	if cfg.Syslog != nil {
-		st, err := syslog.Open(*cfg.Syslog)
-		if err != nil {
-			return nil, errors.Join(setting.At("syslog", err), r.Close())
-		}
-		r.stores = append(r.stores, st)
+	if err := r.openReceivers(b, cfg); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	for _, o := range []struct {
 		key, path string
@@ -148,6 +146,33 @@ func openRecord(_ context.Context, b *builder) (_ *record, err error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// openReceivers opens the stores that send events elsewhere, each with a spool
+// for the time in which nobody takes them.
+func (r *record) openReceivers(b *builder, cfg event.Config) error {
+	for _, o := range []struct {
+		key  string
+		want bool
+		open func() (event.Store, error)
+	}{
+		{"syslog", cfg.Syslog != nil, func() (event.Store, error) { return syslog.Open(*cfg.Syslog) }},
+		{"otlp", cfg.OTLP != nil, func() (event.Store, error) { return otlp.Open(*cfg.OTLP) }},
+	} {
+		if !o.want {
+			continue
+		}
+		st, err := o.open()
+		if err == nil && !b.trial() && !cfg.Spool.Off() {
+			folder := filepath.Join(string(b.settings.Data), "spool", o.key)
+			st, err = spool.Open(st, folder, cfg.Spool.Or(1<<30), spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, b.log)
+		}
+		if err != nil {
+			return setting.At(o.key, err)
+		}
+		r.stores = append(r.stores, st)
+	}
+	return nil
 }
 
 // creatable says that a file does not exist and could be made.

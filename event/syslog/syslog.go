@@ -5,7 +5,8 @@
 // Data moves so: [Store.Write] gets a batch, formats it (format.go) and sends it
 // on a connection that is made when it is needed. When the server cannot be
 // reached, the batch fails as a whole and the log keeps it for the next try, up
-// to its queue. What was under way when a connection broke may arrive twice;
+// to its queue and its spool. Nothing acknowledges events over TCP: the batch
+// before a connection ended is sent again on the next one, and may arrive twice;
 // events have IDs. Over UDP, what gets lost is lost.
 package syslog
 
@@ -29,6 +30,7 @@ const (
 	wait     = 5 * time.Second // to connect, and for a batch
 	facility = 13              // log audit
 	maxUDP   = 8 << 10         // bytes of a datagram; what is longer is cut
+	maxAgain = 4 << 20         // bytes that are kept to be sent again
 )
 
 // A Store sends events to one server.
@@ -39,6 +41,7 @@ type Store struct {
 	host             string
 	conn             net.Conn
 	buf, msg         []byte
+	last             []byte // what was sent last over TCP: the server may not have seen it
 }
 
 // Open reads the settings. It does not connect.
@@ -129,8 +132,14 @@ func (s *Store) send(ctx context.Context, rows []event.Row) error {
 	if s.network == "udp" {
 		return nil
 	}
-	_, err := s.conn.Write(s.buf)
-	return err
+	if _, err := s.conn.Write(s.buf); err != nil {
+		return err
+	}
+	s.last = s.last[:0]
+	if len(s.buf) <= maxAgain {
+		s.last = append(s.last, s.buf...)
+	}
+	return nil
 }
 
 // connect makes sure that there is a connection, which the server has not
@@ -160,6 +169,12 @@ func (s *Store) connect(ctx context.Context) error {
 			c = t
 		}
 		s.conn = c
+		if len(s.last) > 0 { // the connection ended behind it, so nobody knows
+			_ = c.SetWriteDeadline(time.Now().Add(wait)) // the write says what is wrong
+			if _, err := c.Write(s.last); err != nil {
+				return err
+			}
+		}
 	}
 	return s.conn.SetWriteDeadline(time.Now().Add(wait))
 }

@@ -1,0 +1,228 @@
+// Package otlp sends events as log records to an OpenTelemetry collector
+// (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp).
+//
+// Data moves so: [Store.Write] turns a batch into one request and waits for the
+// answer. What the specification calls retryable (429, 502, 503, 504), and no
+// answer at all, is an error: the log keeps the batch. Any other refusal is for
+// good: the batch is dropped and counted.
+package otlp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+const wait = 10 * time.Second // for one batch
+
+// A Store sends events to one collector.
+type Store struct {
+	url     string
+	headers map[string]string
+	client  *http.Client
+	host    string
+	buf     []byte
+	zipped  bytes.Buffer
+	zip     *gzip.Writer
+}
+
+// Open reads the settings. It does not connect.
+func Open(cfg event.OTLP) (*Store, error) {
+	u, err := url.Parse(cfg.To)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, setting.At("to", fmt.Errorf(`%q is not a collector; write it like "http://collector.example:4318/v1/logs"`, cfg.To))
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/v1/logs"
+	}
+	s := &Store{url: u.String(), headers: cfg.Headers, zip: gzip.NewWriter(nil)}
+	for name, value := range cfg.Headers {
+		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, " :\r\n") || strings.ContainsAny(value, "\r\n") {
+			return nil, setting.At("headers", fmt.Errorf("%q is not the name of a field, or its value has line breaks", name))
+		}
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute}
+	if cfg.CA != "" {
+		pem, err := os.ReadFile(string(cfg.CA))
+		if err != nil {
+			return nil, setting.At("ca", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	}
+	s.client = &http.Client{Transport: transport, Timeout: wait, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	s.host, _ = os.Hostname() // empty when it is not known
+	return s, nil
+}
+
+// Name implements [event.Store].
+func (s *Store) Name() string { return "otlp" }
+
+// Close implements [event.Store].
+func (s *Store) Close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// Write implements [event.Store].
+func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	s.buf = s.appendRequest(s.buf[:0], rows)
+	s.zipped.Reset()
+	s.zip.Reset(&s.zipped)
+	_, _ = s.zip.Write(s.buf) // into memory
+	_ = s.zip.Close()
+	if err := s.send(ctx); err != nil {
+		return fmt.Errorf("send %d events to the collector %s: %w", len(rows), s.url, err)
+	}
+	return nil
+}
+
+func (s *Store) send(ctx context.Context) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(s.zipped.Bytes()))
+	if err != nil {
+		return err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Content-Encoding", "gzip")
+	q.Header.Set("User-Agent", "shuultuur")
+	for name, value := range s.headers {
+		q.Header.Set(name, value)
+	}
+	res, err := s.client.Do(q)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	switch {
+	case res.StatusCode/100 == 2:
+		return rejected(text)
+	case res.StatusCode == 429, res.StatusCode >= 502 && res.StatusCode <= 504, res.StatusCode == 401, res.StatusCode == 403, res.StatusCode == 404:
+		// The last three are mistakes of settings, which somebody mends.
+		return fmt.Errorf("status %d: %.200q", res.StatusCode, text)
+	}
+	return &event.Refused{Err: fmt.Errorf("status %d: %.200q", res.StatusCode, text)}
+}
+
+// rejected is the error of a batch of which the collector has not taken all.
+func rejected(text []byte) error {
+	var answer struct {
+		PartialSuccess struct {
+			RejectedLogRecords json.Number `json:"rejectedLogRecords"`
+			ErrorMessage       string      `json:"errorMessage"`
+		} `json:"partialSuccess"`
+	}
+	if json.Unmarshal(text, &answer) != nil { // a collector may answer anything
+		return nil
+	}
+	if n, err := strconv.ParseUint(strings.Trim(answer.PartialSuccess.RejectedLogRecords.String(), `"`), 10, 32); err == nil && n > 0 {
+		return &event.Refused{Err: errors.New(strconv.FormatUint(n, 10) + " of them: " + answer.PartialSuccess.ErrorMessage), Rows: int(n)}
+	}
+	return nil
+}
+
+// appendRequest appends an ExportLogsServiceRequest.
+func (s *Store) appendRequest(dst []byte, rows []event.Row) []byte {
+	dst = append(dst, `{"resourceLogs":[{"resource":{"attributes":[`...)
+	dst = appendText(dst, "service.name", "shuultuur")
+	if s.host != "" {
+		dst = appendText(append(dst, ','), "host.name", s.host)
+	}
+	dst = append(dst, `]},"scopeLogs":[{"scope":{"name":"shuultuur.event"},"logRecords":[`...)
+	for i := range rows {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendRecord(dst, &rows[i])
+	}
+	return append(dst, `]}]}]}`...)
+}
+
+// appendRecord appends a LogRecord. Attributes follow the semantic conventions
+// where these have a name.
+func appendRecord(dst []byte, r *event.Row) []byte {
+	number, text := "9", "INFO"
+	if r.Action >= filter.Warn {
+		number, text = "13", "WARN"
+	}
+	dst = strconv.AppendInt(append(dst, `{"timeUnixNano":"`...), r.Time.UnixNano(), 10)
+	dst = append(append(append(append(append(dst, `","severityNumber":`...), number...), `,"severityText":"`...), text...), `","body":{"stringValue":`...)
+	what := r.URL
+	if what == "" {
+		what = r.Host
+	}
+	dst = appendString(dst, r.Action.String()+" "+what)
+	dst = append(dst, `},"attributes":[`...)
+	dst = appendText(dst, "log.record.uid", r.ID)
+	client := ""
+	if r.Client.IsValid() {
+		client = r.Client.String()
+	}
+	for _, p := range [...]struct{ key, value string }{
+		{"event.name", "shuultuur.transaction"}, {"shuultuur.action", r.Action.String()}, {"client.address", client}, {"user.name", r.User},
+		{"shuultuur.policy", r.Policy}, {"shuultuur.rule", r.Rule}, {"shuultuur.category", r.Category}, {"shuultuur.evidence", r.Evidence},
+		{"http.request.method", r.Method}, {"url.full", r.URL}, {"server.address", r.Host}, {"http.response.header.content-type", r.Type},
+		{"network.protocol.name", r.Proto.String()}, {"shuultuur.note", r.Note},
+	} {
+		if p.value != "" {
+			dst = appendText(append(dst, ','), p.key, p.value)
+		}
+	}
+	for _, p := range [...]struct {
+		key   string
+		value int64
+	}{
+		{"server.port", int64(r.Port)}, {"http.response.status_code", int64(r.Status)}, {"shuultuur.score", int64(r.Score)},
+		{"http.request.body.size", r.BytesIn}, {"http.response.body.size", r.BytesOut}, {"shuultuur.duration_us", r.Duration.Microseconds()},
+	} {
+		if p.value != 0 {
+			dst = append(append(append(dst, `,{"key":"`...), p.key...), `","value":{"intValue":"`...)
+			dst = append(strconv.AppendInt(dst, p.value, 10), `"}}`...)
+		}
+	}
+	return append(dst, "]}"...)
+}
+
+func appendText(dst []byte, key, value string) []byte {
+	dst = append(append(append(dst, `{"key":"`...), key...), `","value":{"stringValue":`...)
+	return append(appendString(dst, value), "}}"...)
+}
+
+// appendString appends a JSON string. What is not UTF-8 becomes U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"', r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r < ' ':
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
+}

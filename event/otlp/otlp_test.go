@@ -1,0 +1,124 @@
+package otlp
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+)
+
+var row = event.Row{ID: "0abc", Time: time.Unix(1, 5000), Client: netip.MustParseAddr("10.0.0.7"), User: "anna", URL: "http://bet.example/\"\n\xff", Host: "bet.example", Status: 403, Action: filter.Block}
+
+func TestACollectorGetsRecords(t *testing.T) {
+	var got struct {
+		ResourceLogs []struct {
+			ScopeLogs []struct {
+				LogRecords []struct {
+					TimeUnixNano, SeverityText string
+					Attributes                 []struct {
+						Key   string
+						Value struct{ StringValue, IntValue string }
+					}
+				}
+			}
+		}
+	}
+	field := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		field = r.URL.Path + " " + r.Header.Get("Authorization")
+		z, err := gzip.NewReader(r.Body)
+		if err == nil {
+			err = json.NewDecoder(z).Decode(&got)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer srv.Close()
+	s, err := Open(event.OTLP{To: srv.URL, Headers: map[string]string{"Authorization": "Bearer x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Write(t.Context(), []event.Row{row, row}); err != nil {
+		t.Fatal(err)
+	}
+	records := got.ResourceLogs[0].ScopeLogs[0].LogRecords
+	if field != "/v1/logs Bearer x" || len(records) != 2 || records[0].TimeUnixNano != "1000005000" || records[0].SeverityText != "WARN" {
+		t.Fatalf("%q, %+v", field, records)
+	}
+	all := map[string]string{}
+	for _, a := range records[1].Attributes {
+		all[a.Key] = a.Value.StringValue + a.Value.IntValue
+	}
+	for key, want := range map[string]string{"log.record.uid": "0abc", "client.address": "10.0.0.7", "url.full": "http://bet.example/\"\n\ufffd", "http.response.status_code": "403"} {
+		if all[key] != want {
+			t.Errorf("%s: got %q, want %q", key, all[key], want)
+		}
+	}
+}
+
+func TestWhatACollectorRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		fails  bool
+		final  bool
+	}{
+		{200, `{}`, false, false},
+		{200, `not JSON`, false, false},
+		{200, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"too old"}}`, true, true},
+		{400, "bad", true, true},
+		{401, "who", true, false},
+		{429, "slow", true, false},
+		{503, "later", true, false},
+		{302, "", true, true},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		}))
+		s, err := Open(event.OTLP{To: srv.URL + "/v1/logs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Write(t.Context(), []event.Row{row})
+		if _, final := errors.AsType[*event.Refused](err); (err != nil) != tt.fails || final != tt.final {
+			t.Errorf("%d %s: %v", tt.status, tt.body, err)
+		}
+		s.Close()
+		srv.Close()
+	}
+}
+
+func TestWrongSettingsAreRefused(t *testing.T) {
+	for want, cfg := range map[string]event.OTLP{
+		"is not a collector":  {To: "tcp://collector:4317"},
+		"the name of a field": {To: "http://c", Headers: map[string]string{"a b": "c"}},
+		"no such file":        {To: "https://c", CA: "/does/not/exist"},
+	} {
+		if _, err := Open(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzString(f *testing.F) {
+	f.Add("a\"\\\x00\xff\u2028")
+	f.Fuzz(func(t *testing.T, s string) {
+		var back string
+		if err := json.Unmarshal(appendString(nil, s), &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") && len(back) < len(strings.ToValidUTF8(s, "\ufffd")) {
+			t.Errorf("%q: %q, %v", s, back, err)
+		}
+	})
+}

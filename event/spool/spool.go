@@ -1,0 +1,239 @@
+// Package spool keeps events on the disk while a store that receives them is
+// away: a log server, a collector, a database on another machine.
+//
+// Data moves so: [Store.Write] hands a batch to the receiver. When that fails,
+// the batch goes into a durable log (package ingest), and so does everything
+// that comes until the log is empty again: the order stays. The log is tried once
+// a second; what the receiver has taken is done with. After a crash, what it had
+// taken and was not noted yet is sent again: events have IDs.
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/ingest"
+	"shuultuur/setting"
+)
+
+const (
+	segment  = 8 << 20
+	batch    = 1000            // events sent at once from the disk
+	tryEvery = time.Second     // while the receiver is away
+	turn     = 2 * time.Second // how long the disk is read before new events are taken
+	most     = 4 << 20         // bytes that are put on the disk at once
+)
+
+// A Codec turns events into bytes and back.
+type Codec struct {
+	Append func(dst []byte, r *event.Row) []byte
+	Parse  func(b []byte) (event.Row, error)
+}
+
+// A Store is a receiver with a spool in front of it.
+type Store struct {
+	to     event.Store
+	codec  Codec
+	folder string
+	limit  int64
+	log    *slog.Logger
+
+	records *ingest.Log
+	reader  *ingest.Reader
+	end     context.CancelFunc
+	ended   chan error
+	again   time.Time // when the receiver is tried again
+	dropped atomic.Uint64
+
+	mu  sync.Mutex
+	err error // of the receiver
+}
+
+// Open returns a store that hands events to another, which it closes, and keeps
+// them in a folder while that fails, at most limit bytes.
+func Open(to event.Store, folder string, limit int64, codec Codec, log *slog.Logger) (*Store, error) {
+	records, err := ingest.Open(ingest.Config{Folder: folder, Segment: setting.Size(min(segment, max(limit/4, 64<<10)))}, log)
+	if err != nil {
+		return nil, fmt.Errorf("the events that %s has not taken: %w", to.Name(), err)
+	}
+	reader, err := records.Reader("receiver")
+	if err != nil {
+		return nil, errors.Join(err, records.Close())
+	}
+	s := &Store{to: to, codec: codec, folder: folder, limit: limit, log: log.With("store", to.Name()), records: records, reader: reader, ended: make(chan error, 1)}
+	ctx, end := context.WithCancel(context.Background())
+	s.end = end
+	go func() { s.ended <- records.Run(ctx) }()
+	return s, nil
+}
+
+// Name implements [event.Store].
+func (s *Store) Name() string { return s.to.Name() }
+
+// Close implements [event.Store].
+func (s *Store) Close() error {
+	s.end()
+	return errors.Join(s.to.Close(), <-s.ended)
+}
+
+// Spooled implements [event.Spooler].
+func (s *Store) Spooled() (waiting, dropped uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records.Pending(s.reader), s.dropped.Load(), s.err
+}
+
+func (s *Store) waiting() bool { return s.records.Pending(s.reader) > 0 }
+
+// Write implements [event.Store].
+func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	if !s.waiting() {
+		err := s.to.Write(ctx, rows)
+		if s.note(err); err == nil || len(rows) == 0 || refused(err) {
+			return err
+		}
+		return s.keep(ctx, rows)
+	}
+	if err := s.keep(ctx, rows); err != nil {
+		return err
+	}
+	if !time.Now().Before(s.again) {
+		s.drain(ctx)
+	}
+	return nil
+}
+
+func refused(err error) bool {
+	_, ok := errors.AsType[*event.Refused](err)
+	return ok
+}
+
+// lost is how many of n events the receiver will never take.
+func lost(err error, n int) int {
+	if r, ok := errors.AsType[*event.Refused](err); ok {
+		return r.Of(n)
+	}
+	return 0
+}
+
+// note says in the log when the receiver begins to fail, and when it takes
+// events again.
+func (s *Store) note(err error) {
+	if refused(err) {
+		return
+	}
+	s.mu.Lock()
+	was := s.err
+	s.err = err
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.again = time.Now().Add(tryEvery)
+		if was == nil {
+			s.log.Error("events are not taken; they are kept on the disk", "folder", s.folder, "error", err)
+		}
+	case was != nil:
+		s.log.Info("events are taken again", "waiting", s.records.Pending(s.reader))
+	}
+}
+
+// keep puts rows on the disk.
+func (s *Store) keep(ctx context.Context, rows []event.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	size, err := s.size()
+	if err == nil && size >= s.limit {
+		err = fmt.Errorf("the spool %s holds %d bytes (events.spool)", s.folder, size)
+	}
+	var buf []byte
+	var ends []int
+	flush := func() error {
+		records := make([][]byte, len(ends))
+		from := 0
+		for i, to := range ends {
+			records[i] = buf[from:to]
+			from = to
+		}
+		if err := s.records.Append(ctx, records...); err != nil {
+			return err
+		}
+		buf, ends = buf[:0], ends[:0]
+		return nil
+	}
+	for i := range rows {
+		if err != nil {
+			break
+		}
+		buf = s.codec.Append(buf, &rows[i])
+		if ends = append(ends, len(buf)); len(buf) >= most || len(ends) == batch {
+			err = flush()
+		}
+	}
+	if err == nil && len(ends) > 0 {
+		err = flush()
+	}
+	if err != nil {
+		return fmt.Errorf("keep %d events on the disk: %w", len(rows), err)
+	}
+	return nil
+}
+
+// size is how many bytes the spool takes on the disk.
+func (s *Store) size() (n int64, err error) {
+	files, err := os.ReadDir(s.folder)
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && filepath.Ext(f.Name()) != ".position" {
+			n += info.Size()
+		}
+	}
+	return n, err
+}
+
+// drain hands over what is on the disk, for a while.
+func (s *Store) drain(ctx context.Context) {
+	end := time.Now().Add(turn)
+	for s.waiting() && time.Now().Before(end) && ctx.Err() == nil {
+		records, next, err := s.reader.Next(ctx, batch, 0)
+		if err != nil {
+			s.reader.Rewind()
+			s.note(fmt.Errorf("read the spool: %w", err))
+			return
+		}
+		rows := make([]event.Row, 0, len(records))
+		for _, b := range records {
+			r, err := s.codec.Parse(b)
+			if err != nil { // of another version
+				s.dropped.Add(1)
+				continue
+			}
+			rows = append(rows, r)
+		}
+		if len(rows) > 0 {
+			err = s.to.Write(ctx, rows)
+			s.note(err)
+		}
+		switch {
+		case refused(err):
+			n := lost(err, len(rows))
+			s.dropped.Add(uint64(n))
+			s.log.Error("events are refused, and dropped", "events", n, "error", err)
+		case err != nil:
+			s.reader.Rewind()
+			return
+		}
+		if err := s.reader.Done(next); err != nil { // they are sent again
+			s.reader.Rewind()
+			s.note(err)
+			return
+		}
+	}
+}

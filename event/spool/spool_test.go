@@ -1,0 +1,182 @@
+package spool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/spool"
+)
+
+// A receiver takes events, or is away.
+type receiver struct {
+	mu     sync.Mutex
+	away   bool
+	refuse bool
+	got    []string
+}
+
+func (r *receiver) Name() string { return "receiver" }
+func (r *receiver) Close() error { return nil }
+
+func (r *receiver) Write(_ context.Context, rows []event.Row) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.away:
+		return errors.New("away")
+	case r.refuse && len(rows) > 0:
+		return &event.Refused{Err: errors.New("never")}
+	}
+	for _, x := range rows {
+		r.got = append(r.got, x.ID)
+	}
+	return nil
+}
+
+func (r *receiver) set(away, refuse bool) {
+	r.mu.Lock()
+	r.away, r.refuse = away, refuse
+	r.mu.Unlock()
+}
+
+func (r *receiver) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.got...)
+}
+
+func open(t *testing.T, r *receiver, dir string, limit int64) *spool.Store {
+	t.Helper()
+	s, err := spool.Open(r, dir, limit, spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// rows are n rows from the first on.
+func rows(first, n int) (all []event.Row) {
+	for i := range n {
+		all = append(all, event.Row{ID: fmt.Sprint(first + i), Time: time.Unix(1, 0), URL: "http://h.example/"})
+	}
+	return all
+}
+
+// run runs a log over a store, and returns what ends it.
+func run(t *testing.T, s event.Store) (*event.Log, func()) {
+	t.Helper()
+	l, err := event.New(event.Config{Every: 10 * time.Millisecond, Queue: 100_000}, slog.New(slog.DiscardHandler), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	return l, func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not so after 20 seconds: " + what)
+		}
+	}
+}
+
+// ordered says whether the events from 0 to n-1 are there, in order.
+func ordered(got []string, n int) error {
+	if len(got) != n {
+		return fmt.Errorf("%d events, want %d", len(got), n)
+	}
+	for i, id := range got {
+		if id != fmt.Sprint(i) {
+			return fmt.Errorf("event %d is %s", i, id)
+		}
+	}
+	return nil
+}
+
+// TestNothingIsLostWhileTheReceiverIsAway: not even by a restart, and the
+// order stays.
+func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
+	r, dir := &receiver{}, t.TempDir()
+	l, end := run(t, open(t, r, dir, 1<<20))
+	add := func(first, n int) {
+		for _, x := range rows(first, n) {
+			l.Add(x)
+		}
+	}
+	add(0, 100)
+	until(t, "the first are there", func() bool { return len(r.all()) == 100 })
+	r.set(true, false)
+	add(100, 500)
+	until(t, "they are on the disk", func() bool { s := l.Stats()[0]; return s.Spooled == 500 && s.Err != nil })
+	add(600, 100)
+	end()
+	l, end = run(t, open(t, r, dir, 1<<20))
+	defer end()
+	if n := l.Stats()[0].Spooled; n != 600 {
+		t.Errorf("%d wait after a restart, want 600", n)
+	}
+	r.set(false, false)
+	back := time.Now()
+	until(t, "all are there", func() bool { return len(r.all()) >= 700 })
+	if took := time.Since(back); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	add(700, 50)
+	until(t, "the last are there", func() bool { return len(r.all()) >= 750 })
+	if err := ordered(r.all(), 750); err != nil {
+		t.Error(err)
+	}
+	if s := l.Stats()[0]; s.Spooled != 0 || s.Dropped != 0 || s.Err != nil {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAFullSpoolLeavesRowsInTheQueue(t *testing.T) {
+	r := &receiver{away: true}
+	s := open(t, r, t.TempDir(), 10_000)
+	defer s.Close()
+	n, err := 0, error(nil)
+	for ; err == nil && n < 1000; n++ {
+		err = s.Write(t.Context(), rows(n, 1))
+	}
+	if err == nil {
+		t.Fatal("a spool without end")
+	}
+	if waiting, _, _ := s.Spooled(); waiting != uint64(n-1) {
+		t.Errorf("%d of %d wait", waiting, n-1)
+	}
+}
+
+// TestWhatIsRefusedForGoodIsDroppedAndCounted: directly and from the disk.
+func TestWhatIsRefusedForGoodIsDroppedAndCounted(t *testing.T) {
+	r := &receiver{refuse: true}
+	l, end := run(t, open(t, r, t.TempDir(), 1<<20))
+	defer end()
+	for _, x := range rows(0, 10) {
+		l.Add(x)
+	}
+	until(t, "they are dropped", func() bool { return l.Stats()[0].Dropped == 10 })
+	r.set(true, false)
+	for _, x := range rows(0, 10) {
+		l.Add(x)
+	}
+	until(t, "they are on the disk", func() bool { return l.Stats()[0].Spooled == 10 })
+	r.set(false, true)
+	until(t, "they are dropped too", func() bool { s := l.Stats()[0]; return s.Dropped == 20 && s.Spooled == 0 })
+}
