@@ -163,7 +163,9 @@ func (s *Store) keep(ctx context.Context, rows []event.Row) error {
 			records[i] = buf[from:to]
 			from = to
 		}
-		if err := s.records.Append(ctx, records...); err != nil {
+		// An end in the middle would leave it open whether they are kept, and they
+		// would be kept twice.
+		if err := s.records.Append(context.WithoutCancel(ctx), records...); err != nil {
 			return err
 		}
 		buf, ends = buf[:0], ends[:0]

@@ -134,7 +134,7 @@ func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 	r.set(false, false)
 	back := time.Now()
 	until(t, "all are there", func() bool { return len(r.all()) >= 700 })
-	if took := time.Since(back); took > 2*time.Second {
+	if took := time.Since(back); took > 10*time.Second { // one or two where nothing else runs
 		t.Errorf("it took %v", took)
 	}
 	add(700, 50)
@@ -142,9 +142,10 @@ func TestNothingIsLostWhileTheReceiverIsAway(t *testing.T) {
 	if err := ordered(r.all(), 750); err != nil {
 		t.Error(err)
 	}
-	if s := l.Stats()[0]; s.Spooled != 0 || s.Dropped != 0 || s.Err != nil {
-		t.Errorf("%+v", s)
-	}
+	until(t, "nothing waits", func() bool {
+		s := l.Stats()[0]
+		return s.Spooled == 0 && s.Queued == 0 && s.Dropped == 0 && s.Err == nil
+	})
 }
 
 func TestAFullSpoolLeavesRowsInTheQueue(t *testing.T) {
