@@ -37,10 +37,10 @@ func (k kind) String() string { return [...]string{"weighted", "banned", "except
 // A Remark is a line of a list that was read but probably does not do what
 // its author meant.
 type Remark struct {
-	File string
-	Line int
-	Text string // what is odd about it
-	Mend string // what to write instead, "" when we cannot know
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Text string `json:"text"`           // what is odd about it
+	Mend string `json:"mend,omitempty"` // what to write instead, "" when we cannot know
 }
 
 func (r Remark) String() string {
@@ -55,6 +55,7 @@ func (r Remark) String() string {
 // have to be there.
 type rule struct {
 	parts    [][]byte // as they are looked for, different from each other
+	raw      [][]byte // the same as written, if the reader is asked to keep it
 	kind     kind
 	weight   int
 	category int // index into lists.categories, 0 when there is none
@@ -87,6 +88,7 @@ type reader struct {
 	markup    bool                              // the page is searched with its markup
 	maxPhrase int                               // longest phrase kept, bytes after normalise
 	limit     int                               // what N% is a part of
+	raw       bool                              // phrases are kept as they are written too
 	opened    int
 }
 
@@ -310,6 +312,9 @@ func (r *reader) phrase(line []byte, u rule, lang string) error {
 		}
 		if !slices.ContainsFunc(u.parts, func(q []byte) bool { return bytes.Equal(p, q) }) {
 			u.parts = append(u.parts, bytes.Clone(p))
+			if r.raw {
+				u.raw = append(u.raw, bytes.Clone(part))
+			}
 		}
 	}
 	r.rules = append(r.rules, u)

@@ -215,6 +215,14 @@ func (c *Check) reader(dir string) *reader {
 // read reads the lists of cfg.
 func (c *Check) read(cfg Config, dir string) (*lists, error) {
 	r := c.reader(dir)
+	if err := r.readAll(cfg, dir); err != nil {
+		return nil, err
+	}
+	return &r.lists, nil
+}
+
+// readAll reads the lists of cfg.
+func (r *reader) readAll(cfg Config, dir string) error {
 	for _, from := range []struct {
 		key   string
 		paths []setting.File
@@ -226,11 +234,11 @@ func (c *Check) read(cfg Config, dir string) (*lists, error) {
 	} {
 		for i, path := range from.paths {
 			if err := r.read(string(path), section{kind: from.kind}, nil); err != nil {
-				return nil, setting.At(fmt.Sprintf("%s[%d]", from.key, i), err)
+				return setting.At(fmt.Sprintf("%s[%d]", from.key, i), err)
 			}
 		}
 	}
-	return &r.lists, nil
+	return nil
 }
 
 // Name returns "phrase".

@@ -17,19 +17,32 @@ const lintHelp = `
 Reads lists and says what is wrong or of no use in them, with file and line:
 lines that are refused or odd, entries that are there twice, entries that a
 wider one covers, exceptions from nothing. Without -format it is about the
-lists of the settings, all or those named; with it, about files and folders
-("-format auto" guesses). Nothing is written. The exit status is 1 when a line
-was refused.`
+lists of the settings, all or those named, and if none is named about the phrase
+lists too; with it, about files and folders ("-format auto" guesses, "-format
+phrase" is for phrase lists). Of phrase lists it names phrases that can never
+match, those that another line overrules, and with -harmless those that are on
+too many pages that should pass. Nothing is written. The exit status is 1 when a
+line was refused, or a phrase does not do what it should.`
 
 func lintLists(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "list lint", "[-config FILE] [NAME...] | -format FORMAT SOURCE...", lintHelp)
 	file := f.String("config", "shuultuur.yaml", "settings `file`")
 	format := f.String("format", "", "`format` of the sources")
+	var harmless stringsFlag
+	f.Var(&harmless, "harmless", "a `page` that phrase lists should let pass, or a folder of them; may be given again")
+	share := f.Float64("share", 5, "`percentage` of the harmless pages that a phrase may be on")
 	if status := parse(args, 0, -1); status >= 0 {
 		return status
 	}
-	lists := map[string]list.Config{}
+	lists, status := map[string]list.Config{}, 0
 	names := f.Args()
+	if *format == "phrase" {
+		if len(names) == 0 {
+			f.Usage()
+			return 2
+		}
+		return lintPhraseLists(ctx, e, "", names, harmless, *share)
+	}
 	if *format != "" {
 		if len(names) == 0 {
 			f.Usage()
@@ -47,9 +60,9 @@ func lintLists(ctx context.Context, e env, args []string) int {
 		maps.DeleteFunc(lists, func(name string, _ list.Config) bool { return l.Missing(name) })
 		if len(names) == 0 {
 			names = slices.Sorted(maps.Keys(lists))
+			status = max(0, lintPhraseLists(ctx, e, *file, nil, harmless, *share))
 		}
 	}
-	status := 0
 	for _, name := range names {
 		cfg, ok := lists[name]
 		if !ok {
