@@ -89,6 +89,7 @@ type Transaction struct {
 	Request *message.Request
 
 	Upload   *content.Body     // at RequestBody
+	Searched []byte            // words that a form sent to a search engine asks for, once that has come
 	Response *message.Response // from Response on
 	Body     *content.Body     // at ResponseBody
 

@@ -87,7 +87,7 @@ func (r *rule) holds(w *walk) answer {
 }
 
 func (r *conditions) hold(w *walk) answer {
-	t := w.t
+	t, a := w.t, yes
 	if r.when != nil && !open(r.when, w.now) {
 		return no
 	}
@@ -104,13 +104,12 @@ func (r *conditions) hold(w *walk) answer {
 		if w.stage < filter.Request {
 			return w.laterThan(filter.Request)
 		}
-		if !r.request(w) {
+		if a = r.request(w); a == no {
 			return no
 		}
 	}
-	a := yes
 	if r.exts != nil {
-		a = r.extension(w)
+		a = min(a, r.extension(w))
 	}
 	if a != no && r.types != nil {
 		a = min(a, r.mediaType(w))
@@ -146,28 +145,32 @@ func (w *walk) laterThan(s filter.Stage) answer {
 	return no
 }
 
-// request says whether the conditions on the request head hold.
-func (r *conditions) request(w *walk) bool {
-	q := w.t.Request
+// request says whether the conditions on the request head hold, and on what is
+// searched for.
+func (r *conditions) request(w *walk) answer {
+	q, a := w.t.Request, yes
 	if r.methods != nil && (q == nil || !slices.Contains(r.methods, q.Method)) {
-		return false
+		return no
 	}
 	if r.referer != nil && (q == nil || !r.referer.holdsURL(q.Get("Referer"))) {
-		return false
+		return no
 	}
 	if r.agents != nil && (q == nil || !r.agents.match(w.folded(q.Get("User-Agent")))) {
-		return false
+		return no
 	}
 	for i := range r.headers {
 		h := &r.headers[i]
 		if q == nil || !h.match(w, q.Fields) {
-			return false
+			return no
 		}
 	}
 	if (r.search != nil || r.forms != nil) && !containsWord(w.searched(), r.search) && !r.forms.in(w.searched()) {
-		return false
+		a = w.searchToCome()
 	}
-	return r.urls == nil || r.urls.match(w.url())
+	if r.urls != nil && !r.urls.match(w.url()) {
+		return no
+	}
+	return a
 }
 
 func (r *conditions) extension(w *walk) answer {

@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"shuultuur/filter"
+	"shuultuur/message"
 	"shuultuur/state"
 )
 
@@ -159,22 +161,59 @@ func unhex(c byte) (byte, bool) {
 	return 0, false
 }
 
-// searched returns what is searched for at a known engine, in the form of
-// appendTerm, or nil.
+// searched returns what is searched for at a known engine, as far as that has
+// come, in the form of appendTerm.
 func (w *walk) searched() []byte {
 	s := w.scratch()
 	if s.haveTerm {
 		return s.term
 	}
-	s.haveTerm, s.term = true, s.term[:0]
+	s.haveTerm, s.term = true, append(s.term[:0], w.t.Searched...)
 	e := w.e.engineOf(w.t.Host)
 	if e == nil {
-		return nil
+		return s.term
 	}
 	text, raw := w.path()
 	s.fold = append(append(s.fold[:0], text...), raw...)
 	s.term = appendSearch(s.term, s.fold, e.params)
 	return s.term
+}
+
+// searchForm returns the engine that a form with a search is sent to, or nil.
+func (w *walk) searchForm() *engine {
+	q := w.t.Request
+	if q == nil || q.Method != "POST" || q.Length == message.None {
+		return nil
+	}
+	e := w.e.engineOf(w.t.Host)
+	if e == nil || w.t.Sent().Type() != "application/x-www-form-urlencoded" {
+		return nil
+	}
+	return e
+}
+
+// searchToCome says whether what is searched for may still come, in a form.
+func (w *walk) searchToCome() answer {
+	switch {
+	case w.searchForm() == nil:
+	case w.stage < filter.RequestBody:
+		return w.laterThan(filter.RequestBody)
+	case w.stage == filter.RequestBody && w.t.Upload != nil && !w.t.Upload.Complete() && w.upload != nil && len(w.upload.form) < maxForm:
+		return maybe
+	}
+	return no
+}
+
+// maxForm bounds how much of a form is looked at for a search, in bytes.
+const maxForm = 64 << 10
+
+// takeSearch notes what a form searches for, as far as its values are whole.
+func (w *walk) takeSearch(e *engine, form []byte) {
+	if !w.t.Upload.Complete() && len(form) < maxForm {
+		form = form[:max(0, bytes.LastIndexByte(form, '&'))]
+	}
+	w.t.Searched = appendSearch(w.t.Searched[:0], append([]byte("?"), form...), e.params)
+	w.scratch().haveTerm = false
 }
 
 // maxTerm bounds how much of a search term is looked at, in bytes as sent.

@@ -44,6 +44,7 @@ type uploads struct {
 	names    []string // of patterns
 	hashes   bool
 	files    bool
+	search   bool // what forms search for
 }
 
 // Follow implements [content.Reader].
@@ -65,6 +66,7 @@ type uploadScan struct {
 	parts    []sentFile
 	head     []byte // first bytes of the last of them
 	multi    bool
+	form     []byte // that is sent to a search engine
 }
 
 // A sentFile is a file in a body, or the body.
@@ -154,11 +156,20 @@ func scanUpload(ctx context.Context, w *walk) {
 		s.begin(b.Head().Type(), name)
 	}
 	_ = b.Read(ctx) // a body that breaks off is for those who ask for unread
-	if s.patterns == nil && (s.multi || !u.files && !u.hashes) {
+	var engine *engine
+	if u.search {
+		engine = w.searchForm()
+	}
+	if engine != nil {
+		defer func() { w.takeSearch(engine, s.form) }()
+	} else if s.patterns == nil && (s.multi || !u.files && !u.hashes) {
 		return
 	}
 	for {
 		p, err := b.Next()
+		if engine != nil {
+			s.form = append(s.form, p[:min(len(p), maxForm-len(s.form))]...)
+		}
 		if s.patterns != nil {
 			_, _ = s.patterns.Write(p)
 		}
@@ -288,7 +299,7 @@ func isType(typ, named string) bool {
 // needsUpload says whether a rule waits to see the request's body.
 func needsUpload(w *walk) bool {
 	for i, r := range w.p.rules {
-		if r.sent != nil && w.fits(i) == maybe {
+		if (r.sent != nil || r.search != nil || r.forms != nil) && w.fits(i) == maybe {
 			return true
 		}
 	}
@@ -298,6 +309,12 @@ func needsUpload(w *walk) bool {
 // compileSent makes the conditions of a rule on the request's body ready; they
 // join those of the policy's other rules.
 func (p *policy) compileSent(r *rule, s *Rule) error {
+	if len(s.Search) > 0 {
+		if p.uploads == nil {
+			p.uploads = &uploads{}
+		}
+		p.uploads.search = true
+	}
 	c := sent{larger: s.Larger.Or(0)}
 	if s.Larger.Off() {
 		return setting.At("larger", errors.New("off: leave it out"))

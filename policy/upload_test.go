@@ -155,3 +155,65 @@ func TestMistakesInConditionsOnWhatIsSent(t *testing.T) {
 		}
 	}
 }
+
+func TestASearchInAFormIsASearch(t *testing.T) {
+	e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{
+		{Name: "terms", Action: "block", Search: []string{"free casino", "{qimor}"}},
+		{Name: "bank", Action: "allow", Search: []string{"bank"}},
+		{Name: "posts", Action: "block", Search: []string{"poker"}, Type: []string{"text/html"}},
+	}}}, Parts{})
+	const urlencoded = "application/x-www-form-urlencoded"
+	for name, c := range map[string]struct{ host, typ, body, want string }{
+		"listed":                {"duckduckgo.com", urlencoded, "q=Free+c%61sino&kl=us", "block terms"},
+		"charset":               {"duckduckgo.com", urlencoded + "; charset=UTF-8", "kl=us&q=my%20free%20casino%20now", "block terms"},
+		"by stem":               {"html.duckduckgo.com", urlencoded, "q=qimorlarimizdan", "block terms"},
+		"a country's host":      {"www.google.mn", urlencoded, "q=free+casino", "block terms"},
+		"not listed":            {"duckduckgo.com", urlencoded, "q=library", "pass "},
+		"allowed":               {"duckduckgo.com", urlencoded, "q=my+bank", "allow bank"},
+		"part of a word":        {"duckduckgo.com", urlencoded, "q=free+casinos", "pass "},
+		"another field":         {"duckduckgo.com", urlencoded, "x=free+casino&q=x", "pass "},
+		"no engine":             {"a.test", urlencoded, "q=free+casino", "pass "},
+		"no form":               {"duckduckgo.com", "text/plain", "q=free+casino", "pass "},
+		"decided by the answer": {"duckduckgo.com", urlencoded, "q=poker", "block posts"},
+	} {
+		for _, n := range []int{1, 3, 1000} {
+			tr := &filter.Transaction{Start: time.Now(), Host: c.host, URL: "http://" + c.host + "/", Request: &message.Request{Method: "POST", Path: []byte("/"), Length: int64(len(c.body))}, Last: filter.ResponseBody}
+			tr.Request.Add("Content-Type", c.typ)
+			if v := sendPieces(e, tr, []byte(c.body), n, "text/html"); v.Action.String()+" "+v.Reason.Rule != c.want {
+				t.Errorf("%s, in pieces of %d: %v %s, want %s", name, n, v.Action, v.Reason.Rule, c.want)
+			}
+		}
+	}
+}
+
+// sendPieces leads a transaction through its stages; its body comes in pieces of
+// n bytes and the answer has a type.
+func sendPieces(e *Engine, t *filter.Transaction, body []byte, n int, answer string) filter.Verdict {
+	ctx := context.Background()
+	for _, s := range []filter.Stage{filter.Name, filter.Request} {
+		if e.Decide(ctx, t, s); t.Verdict.Action != filter.Pass {
+			return t.Verdict
+		}
+	}
+	if e.Wants(t, filter.RequestBody) {
+		var b content.Body
+		defer b.Release()
+		b.Reset(t.Sent(), content.Limits{})
+		t.Upload = &b
+		for len(body) > 0 {
+			k := min(n, len(body))
+			b.Append(body[:k])
+			if body = body[k:]; len(body) == 0 {
+				b.Finish()
+			}
+			if v := e.Decide(ctx, t, filter.RequestBody); v.Action != filter.Pass {
+				return v
+			}
+			b.Forget()
+		}
+		t.Upload = nil
+	}
+	t.Response = &message.Response{Status: 200}
+	t.Response.Add("Content-Type", answer)
+	return e.Decide(ctx, t, filter.Response)
+}

@@ -35,7 +35,7 @@ func commands() []command {
 		{name: "list", args: "COMMAND [arguments]", what: "compile lists, look a name up in them", run: lists, sub: listCommands()},
 		{name: "import", args: "PROGRAM PATH", what: "make settings of another filter's, and report on its lists", run: importCommand},
 		{name: "account", args: "COMMAND [arguments]", what: "say who may use the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
-		{name: "words", args: "[flags] FILE|URL", what: "say what phrase lists make of a page, and which of their lines do nothing", run: words},
+		{name: "words", args: "[flags] FILE|URL", what: "say what phrase lists make of a page, and which of their lines do nothing", run: wordsCommand},
 		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd},
 		{name: "ca", args: "COMMAND [flags]", what: "make and hand out the root certificate", run: ca, sub: caCommands()},
 		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or be the server", run: loadCommand},

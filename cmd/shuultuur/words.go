@@ -96,7 +96,7 @@ type wordsCall struct {
 	asJSON        bool
 }
 
-func words(ctx context.Context, e env, args []string) int {
+func wordsCommand(ctx context.Context, e env, args []string) int {
 	var q wordsCall
 	f, parse := flags(e, "words", "[flags] FILE|URL", wordsHelp)
 	f.StringVar(&q.config, "config", "", "settings `file` (default shuultuur.yaml, else data/starter/shuultuur.yaml)")

@@ -66,7 +66,7 @@ policies: [{name: all, rules: [{name: words, action: block, category: [phrase], 
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			status := words(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, tt.args)
+			status := wordsCommand(context.Background(), env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, tt.args)
 			if status != tt.status {
 				t.Errorf("status %d, want %d", status, tt.status)
 			}
