@@ -165,7 +165,7 @@ func (r *conditions) request(w *walk) answer {
 		}
 	}
 	if (r.search != nil || r.forms != nil) && !containsWord(w.searched(), r.search) && !r.forms.in(w.searched()) {
-		a = w.searchToCome()
+		a = searchToCome(w)
 	}
 	if r.urls != nil && !r.urls.match(w.url()) {
 		return no

@@ -180,7 +180,7 @@ func (w *walk) searched() []byte {
 }
 
 // searchForm returns the engine that a form with a search is sent to, or nil.
-func (w *walk) searchForm() *engine {
+func searchForm(w *walk) *engine {
 	q := w.t.Request
 	if q == nil || q.Method != "POST" || q.Length == message.None {
 		return nil
@@ -193,9 +193,9 @@ func (w *walk) searchForm() *engine {
 }
 
 // searchToCome says whether what is searched for may still come, in a form.
-func (w *walk) searchToCome() answer {
+func searchToCome(w *walk) answer {
 	switch {
-	case w.searchForm() == nil:
+	case searchForm(w) == nil:
 	case w.stage < filter.RequestBody:
 		return w.laterThan(filter.RequestBody)
 	case w.stage == filter.RequestBody && w.t.Upload != nil && !w.t.Upload.Complete() && w.upload != nil && len(w.upload.form) < maxForm:
@@ -208,7 +208,7 @@ func (w *walk) searchToCome() answer {
 const maxForm = 64 << 10
 
 // takeSearch notes what a form searches for, as far as its values are whole.
-func (w *walk) takeSearch(e *engine, form []byte) {
+func takeSearch(w *walk, e *engine, form []byte) {
 	if !w.t.Upload.Complete() && len(form) < maxForm {
 		form = form[:max(0, bytes.LastIndexByte(form, '&'))]
 	}

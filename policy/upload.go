@@ -158,10 +158,10 @@ func scanUpload(ctx context.Context, w *walk) {
 	_ = b.Read(ctx) // a body that breaks off is for those who ask for unread
 	var engine *engine
 	if u.search {
-		engine = w.searchForm()
+		engine = searchForm(w)
 	}
 	if engine != nil {
-		defer func() { w.takeSearch(engine, s.form) }()
+		defer func() { takeSearch(w, engine, s.form) }()
 	} else if s.patterns == nil && (s.multi || !u.files && !u.hashes) {
 		return
 	}
