@@ -2,11 +2,13 @@ package phrase
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/setting"
 )
 
 // Pages whose language is told by their text.
@@ -127,5 +129,36 @@ func TestBracesAreLettersInCompatibilityModes(t *testing.T) {
 		if got := brief(find(t, c, page)); got != want {
 			t.Errorf("%.20s: %q, want %q", page, got, want)
 		}
+	}
+}
+
+// BenchmarkStems is what words found by their stems add to e2guardian's lists.
+func BenchmarkStems(b *testing.B) {
+	pages, size := realPages(b)
+	stems, err := filepath.Abs("starter/gambling.list")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, with := range []bool{false, true} {
+		b.Run(map[bool]string{false: "without", true: "with"}[with], func(b *testing.B) {
+			cfg := e2gLists(b, "")
+			if with {
+				cfg.Weighted = append(cfg.Weighted, setting.File(stems))
+			}
+			c, err := New(cfg, ".", noon)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(size)
+			for b.Loop() {
+				for _, page := range pages {
+					tr := transaction("text/html; charset=utf-8", "", page)
+					if _, err := c.Find(context.Background(), tr, filter.ResponseBody, nil); err != nil {
+						b.Fatal(err)
+					}
+					tr.Body.Release()
+				}
+			}
+		})
 	}
 }

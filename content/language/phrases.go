@@ -229,6 +229,11 @@ type Finder struct {
 	ids    []uint32
 	stem   []byte
 
+	tag    Tag          // that tables and filter are for
+	set    bool         // they are
+	filter [1024]uint64 // those of tables, and of the beginnings of words with apostrophes
+	latin  bool         // words in Cyrillic letters may be in a table by their Latin ones
+
 	active, next []place // phrases of which the last words were the beginning
 	open         []byte  // the word before, if an apostrophe may join the next to it
 	before       []place // phrases that were active before it
@@ -267,17 +272,45 @@ func (f *Finder) SetLanguage(tag Tag) {
 	if tag == "uz-Cyrl" {
 		tag = "uz-Latn"
 	}
+	if f.set && f.tag == tag {
+		return
+	}
+	f.tag, f.set = tag, true
 	f.tables = f.tables[:0]
 	for _, x := range f.p.tables {
 		if x.tag == Unknown || x.tag == tag || tag == Unknown && x.named {
 			f.tables = append(f.tables, x)
 		}
 	}
+	f.prepare()
 }
 
 // SetAny says that the text may be in every language, as a few words typed in
 // a search are.
-func (f *Finder) SetAny() { f.tables = append(f.tables[:0], f.p.tables...) }
+func (f *Finder) SetAny() {
+	f.tables, f.set = append(f.tables[:0], f.p.tables...), false
+	f.prepare()
+}
+
+// prepare makes the filter of the tables.
+func (f *Finder) prepare() {
+	f.filter, f.latin = [1024]uint64{}, false
+	for _, x := range f.tables {
+		for i, bits := range &x.filter {
+			f.filter[i] |= bits
+		}
+		f.latin = f.latin || x.tag == "uz-Latn"
+	}
+	for word := range f.p.joints {
+		two, _ := beginning([]byte(word))
+		f.filter[two>>6] |= 1 << (two & 63)
+	}
+}
+
+// skips says whether a word with this beginning is no part of any phrase.
+func (f *Finder) skips(word []byte, two, three uint16) bool {
+	return (f.filter[two>>6]>>(two&63)|f.filter[three>>6]>>(three&63))&1 == 0 && !(f.latin && word[0] >= utf8.RuneSelf)
+}
 
 const maxActive = 64
 
@@ -299,7 +332,12 @@ func (f *Finder) Read(text []byte, found func(phrase int, word []byte)) {
 }
 
 func (f *Finder) word(word []byte, found func(int, []byte)) {
-	next := f.step(f.next[:0], f.active, f.look(word), word, found)
+	two, three := beginning(word)
+	if len(f.open) == 0 && f.skips(word, two, three) { // as nearly all words
+		f.active = f.active[:0]
+		return
+	}
+	next := f.step(f.next[:0], f.active, f.look(word, two, three), word, found)
 	if len(f.p.joints) > 0 {
 		next = f.join(next, word, found)
 	}
@@ -311,7 +349,8 @@ func (f *Finder) word(word []byte, found func(int, []byte)) {
 func (f *Finder) join(next []place, word []byte, found func(int, []byte)) []place {
 	if len(f.open) > 0 {
 		f.joined = append(append(append(f.joined[:0], f.open...), '\''), word...)
-		next = f.step(next, f.before, f.look(f.joined), f.joined, found)
+		two, three := beginning(f.joined)
+		next = f.step(next, f.before, f.look(f.joined, two, three), f.joined, found)
 		if f.p.joints[string(f.joined)] {
 			f.open = append(f.open[:0], f.joined...)
 			return next
@@ -351,10 +390,9 @@ func (f *Finder) moved(next []place, a place, word []byte, found func(int, []byt
 	return next
 }
 
-// look returns the terms of a word.
-func (f *Finder) look(word []byte) []uint32 {
+// look returns the terms of a word, of which two and three are the beginning.
+func (f *Finder) look(word []byte, two, three uint16) []uint32 {
 	f.ids = f.ids[:0]
-	two, three := beginning(word)
 	for _, x := range f.tables {
 		if x.tag == "uz-Latn" && word[0] >= utf8.RuneSelf {
 			var room [16]byte
