@@ -92,7 +92,7 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 	}
 	r := c.reader(dir)
 	r.raw = true
-	if err := r.readAll(cfg, dir); err != nil {
+	if err := r.readAll(cfg); err != nil {
 		return nil, err
 	}
 	r.useless()

@@ -27,7 +27,7 @@ func TestLintNamesLinesThatDoNothing(t *testing.T) {
 <strip & tease><7>
 `))
 	write(t, dir+"/b", []byte("<poker>\n"))
-	remarks, err := Lint(Config{Weighted: paths(dir+"/w"), Banned: paths(dir+"/b")}, dir)
+	remarks, err := Lint(Config{Weighted: paths(dir + "/w"), Banned: paths(dir + "/b")}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,14 +215,14 @@ func (c *Check) reader(dir string) *reader {
 // read reads the lists of cfg.
 func (c *Check) read(cfg Config, dir string) (*lists, error) {
 	r := c.reader(dir)
-	if err := r.readAll(cfg, dir); err != nil {
+	if err := r.readAll(cfg); err != nil {
 		return nil, err
 	}
 	return &r.lists, nil
 }
 
 // readAll reads the lists of cfg.
-func (r *reader) readAll(cfg Config, dir string) error {
+func (r *reader) readAll(cfg Config) error {
 	for _, from := range []struct {
 		key   string
 		paths []setting.File
