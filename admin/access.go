@@ -52,6 +52,10 @@ type bounds struct {
 
 func (b *bounds) free() bool { return b.groups == nil && !b.noURLs && b.hidden == nil }
 
+// all says whether rows of everybody are seen, and whose they are: then counts
+// are those of the store.
+func (b *bounds) all() bool { return b.groups == nil && b.hidden == nil }
+
 func (d *reader) bounds(who *account.Who) *bounds {
 	b := &bounds{who: who}
 	var p Privacy
@@ -209,7 +213,7 @@ func (d *reader) Count(ctx context.Context, questions ...event.Question) ([][]ev
 		return d.Reader.Count(ctx, questions...)
 	}
 	b := d.bounds(who)
-	whole := b.groups == nil && b.hidden == nil // sums of the store are those of what is seen
+	whole := b.all() // sums of the store are those of what is seen
 	for i := range questions {
 		if err := d.look(b, &questions[i].Filter); err != nil {
 			return nil, err

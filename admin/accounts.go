@@ -19,19 +19,6 @@ var accountPage string
 //go:embed accounts.html
 var accountsPage string
 
-// writeScripted is writePage for pages with scripts of ours.
-func writeScripted(w http.ResponseWriter, page *template.Template, status int, data any) {
-	writePage(&scripted{w}, page, status, data)
-}
-
-// scripted lets a page use scripts of this address.
-type scripted struct{ http.ResponseWriter }
-
-func (s *scripted) WriteHeader(status int) {
-	s.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	s.ResponseWriter.WriteHeader(status)
-}
-
 // statusOfAccount says whose fault an error is.
 func statusOfAccount(err error) int {
 	switch {
@@ -241,7 +228,7 @@ func (p *Parts) account(w http.ResponseWriter, r *http.Request, page *template.T
 		d.Sessions = p.Accounts.Sessions(who.Name)
 	}
 	if isPage(r) {
-		writeScripted(w, page, http.StatusOK, d)
+		writePage(w, page, http.StatusOK, d)
 		return
 	}
 	writeJSON(w, http.StatusOK, d)

@@ -61,6 +61,14 @@ type Parts struct {
 	Votes   *Votes  // nil: nobody votes, or another node counts
 	// Sessions take who has which address for now; nil: nobody says so.
 	Sessions *Sessions
+	Live    *Live   // nil: the start page has no graph
+	// Rulings open and block sites for somebody; nil: nobody may.
+	Rulings *Rulings
+	// Explain says what would be decided, and why.
+	Explain Explain
+	// Settings are the file with the settings, and how it is changed; nil: it
+	// cannot be seen.
+	Settings *Settings
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -103,7 +111,7 @@ type Access struct {
 // for as long.
 func (p *Parts) routes() []route {
 	all := []route{
-		{"GET", "/{$}", viewer, p.index},
+		{"GET", "/static/{digest}/{name}", anyone, staticFile},
 		{"GET", "/metrics", monitor, p.Metrics.ServeHTTP},
 		{"GET", "/health", monitor, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Health()) }},
 		{"GET", "/ready", monitor, p.ready},
@@ -116,7 +124,11 @@ func (p *Parts) routes() []route {
 		{"GET", "/debug/pprof/mutex", operator, mutexes()},
 	}
 	all = slices.Concat(all, p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
-	all = append(all, p.Events.routes(p.Lists, p.Pause.notice)...)
+	all = append(all, p.home()...)
+	all = append(all, p.Events.routes(p)...)
+	all = append(all, p.Rulings.routes(p.Pause.notice)...)
+	all = append(all, p.Explain.routes(p.Pause.notice)...)
+	all = append(all, p.Settings.routes(p.Pause.notice)...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)
 	}
@@ -201,11 +213,15 @@ func Serve(ctx context.Context, l net.Listener, t *tls.Config, h http.Handler) e
 		}
 		l = tls.NewListener(l, t)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	streams := make(chan struct{}) // closed when those that would not end are to end
+	s := &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context {
+		return context.WithValue(context.Background(), closingKey{}, streams)
+	}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
+		close(streams)
 		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if s.Shutdown(grace) != nil {

@@ -266,10 +266,11 @@ func TestMetricsAndHealthAreForTheNetworksNamed(t *testing.T) {
 // name of somebody else's.
 func TestEveryRouteRefusesStrangers(t *testing.T) {
 	p := Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef", Events: &Events{}, Lists: &Lists{}, Pause: &Pause{},
+		Rulings: &Rulings{}, Settings: &Settings{}, Explain: func(context.Context, Question) (*Explanation, error) { return nil, nil }, Live: &Live{},
 		Root: func() *intercept.Root { return nil }, Refusals: func() any { return nil }, Quotas: func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} }}
 	for _, x := range p.routes() {
 		ask := func(change func(*http.Request)) int {
-			r := httptest.NewRequest(x.method, "https://192.0.2.1"+strings.NewReplacer("{$}", "", "{name}", "own", "{file}", "root.pem").Replace(x.path), nil)
+			r := httptest.NewRequest(x.method, "https://192.0.2.1"+strings.NewReplacer("{$}", "", "{name}", "own", "{file}", "root.pem", "{id}", "1", "{digest}", "0", "{name}", "own").Replace(x.path), nil)
 			r.RemoteAddr = "198.51.100.7:5000"
 			change(r)
 			w := httptest.NewRecorder()

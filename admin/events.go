@@ -56,6 +56,9 @@ type seen struct {
 	*event.Row
 	Listed bool   // a list has its category, so that an exception may let it pass
 	Name   string // of the client's device, "" when it is not known
+
+	Again    string // the page that shows it, "" for one that has no buttons
+	CanBlock bool   // there is a list
 }
 
 func (s seen) Client() string {
@@ -101,17 +104,24 @@ func (a asked) filter(now time.Time) (f event.Filter, err error) {
 //	                      the newest; HTML for browsers, else JSON lines, with
 //	                      the address of the next page in a Link header
 //	POST /events          a host is blocked or allowed: the buttons of the page
+//	GET /events/live?filter=FILTER
+//	                      what is recorded from now on, as server-sent events:
+//	                      HTML for the page, or JSON with form=json
+//	GET /events/{id}      one transaction in full
 //	GET /statistics       sums of the last hour and day; HTML or JSON
 //
 // Without a store that can be asked (e is nil) they say so.
-func (e *Events) routes(lists *Lists, notice func() string) []route {
+func (e *Events) routes(p *Parts) []route {
+	lists, notice := p.Lists, p.Pause.notice
 	if e == nil {
 		none := func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "no store that can be asked keeps events: name a file at events.sqlite or events.jsonl in the settings", http.StatusNotFound)
 		}
-		return []route{{"GET", "/events", viewer, none}, {"GET", "/statistics", viewer, none}}
+		return []route{{"GET", "/events", viewer, none}, {"GET", "/events/live", viewer, none}, {"GET", "/events/{id}", viewer, none}, {"GET", "/statistics", viewer, none}}
 	}
 	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
+	tail := &tail{events: e.Reader, row: page.Lookup("row")}
+	one := &onePage{events: e, parts: p, page: pageOf(eventPage, notice)}
 	var counting sync.Mutex // one at a time: it reads a day of events
 	return []route{
 		{"GET", "/events", viewer, func(w http.ResponseWriter, r *http.Request) { e.show(w, r, page, lists, "", nil) }},
@@ -128,6 +138,8 @@ func (e *Events) routes(lists *Lists, notice func() string) []route {
 			done, err := lists.settle(r.Context(), r.PostForm)
 			e.show(w, r, page, lists, done, err)
 		}},
+		{"GET", "/events/live", viewer, tail.serve},
+		{"GET", "/events/{id}", viewer, one.show},
 		{"GET", "/statistics", viewer, func(w http.ResponseWriter, r *http.Request) {
 			if !counting.TryLock() {
 				http.Error(w, "somebody else is asking for the statistics; try again in a moment", http.StatusServiceUnavailable)
@@ -150,13 +162,21 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Templa
 		Older       string // the page after this one, "" if there is none
 		Rows        []seen
 		Done, Error string
+		Live        string // where new rows come from, "" on older pages
+		Undo        url.Values
 	}{asked: asked{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last")}, Spans: spans, Done: done}
+	if done != "" && failed == nil {
+		d.Undo = undo(r.PostForm)
+	}
 	d.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
 	if html && !q.Has("last") {
 		d.Last = "1d" // what a page is opened with does not read a year
 	}
 	page := url.Values{"filter": {d.Filter}, "last": {d.Last}}
 	d.Again = "/events?" + page.Encode()
+	if d.Before == 0 {
+		d.Live = "/events/live?" + url.Values{"filter": {d.Filter}}.Encode()
+	}
 	categories := map[string]bool{} // of lists
 	if lists != nil {
 		d.Lists = lists.All()
@@ -184,7 +204,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Templa
 				}
 				break
 			}
-			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)]})
+			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)], Again: d.Again, CanBlock: len(d.Lists) > 0})
 		}
 	}
 	if html && e.Names != nil {
@@ -234,9 +254,14 @@ func (l *Lists) settle(ctx context.Context, form url.Values) (done string, err e
 	case "block":
 		name := form.Get("list")
 		return name + ": added " + host, l.Change(ctx, map[string][]list.Change{name: {{Entry: host, Category: category}}})
+	case "unblock":
+		name := form.Get("list")
+		return name + ": took back " + host, l.Change(ctx, map[string][]list.Change{name: {{Entry: host, Category: category, Remove: true}}})
+	case "unallow":
+		return l.unallow(ctx, host, category)
 	case "allow":
 	default:
-		return "", &BadChange{fmt.Errorf("what=%q is neither allow nor block", form.Get("what"))}
+		return "", &BadChange{fmt.Errorf("what=%q is neither allow nor block, nor takes one back", form.Get("what"))}
 	}
 	hits, err := l.Search(host)
 	if err != nil {
@@ -256,6 +281,35 @@ func (l *Lists) settle(ctx context.Context, form url.Values) (done string, err e
 		return "", err
 	}
 	return fmt.Sprintf("%s: %s is no longer %s", strings.Join(slices.Sorted(maps.Keys(changes)), ", "), host, category), nil
+}
+
+// unallow takes back the exceptions that "allow" made.
+func (l *Lists) unallow(ctx context.Context, host, category string) (done string, err error) {
+	hits, err := l.Search(host)
+	if err != nil {
+		return "", &BadChange{err}
+	}
+	changes := map[string][]list.Change{}
+	for _, h := range hits {
+		c := list.Change{Entry: host, Category: h.Category, Exception: true, Remove: true}
+		if h.Exception && strings.EqualFold(h.Category, category) && !slices.Contains(changes[h.List], c) {
+			changes[h.List] = append(changes[h.List], c)
+		}
+	}
+	if len(changes) == 0 {
+		return "", &BadChange{fmt.Errorf("no list excepts %q from %q", host, category)}
+	}
+	return fmt.Sprintf("%s: %s is %s again", strings.Join(slices.Sorted(maps.Keys(changes)), ", "), host, category), l.Change(ctx, changes)
+}
+
+// undo is the form that takes back what another one did, nil for what is taken
+// back already.
+func undo(form url.Values) url.Values {
+	back := map[string]string{"block": "unblock", "allow": "unallow"}[form.Get("what")]
+	if back == "" {
+		return nil
+	}
+	return url.Values{"what": {back}, "entry": {form.Get("entry")}, "list": {form.Get("list")}, "category": {form.Get("category")}}
 }
 
 // A summary is what happened in a span of time.
@@ -335,20 +389,27 @@ var head string
 // pageOf makes a page ready; all have one style, lead to one another, and say
 // what notice says.
 func pageOf(text string, notice func() string) *template.Template {
-	t := template.New("page").Funcs(template.FuncMap{"notice": notice})
+	t := template.New("page").Funcs(pageFuncs(notice))
 	return template.Must(template.Must(t.Parse(head)).Parse(text))
 }
 
-// writePage answers with a page that may hold forms and no script.
+// pagePolicy lets a page load what static holds and send forms here; nothing
+// that stands in the page itself is run.
+const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// writePage answers with a page that may hold forms and no script of its own.
 func writePage(w http.ResponseWriter, page *template.Template, status int, data any) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, data); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
 }

@@ -91,11 +91,14 @@ func TestEventsShowMarkupAsText(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		page := w.Body.String()
-		if !strings.Contains(page, "&lt;script&gt;alert(1)") || strings.Contains(page, "<script") || strings.Contains(page, `"'.example`) {
+		if !strings.Contains(page, "&lt;script&gt;alert(1)") || strings.Count(page, "<script") != 1 || strings.Contains(page, `"'.example`) {
 			t.Errorf("%s: markup is not shown as text:\n%s", path, page)
 		}
 		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: scripts are not forbidden", path)
+		}
+		if strings.Contains(w.Header().Get("Content-Security-Policy"), "unsafe") {
+			t.Errorf("%s: scripts or styles in the page are allowed", path)
 		}
 	}
 }
@@ -157,6 +160,9 @@ func TestEventsAreAskedForWhatThePageNames(t *testing.T) {
 		{"", "what=allow&entry=bet.example&category=gambling", 200, "", "[a {Entry:bet.example Category:gambling Remove:false Exact:false Exception:true} b {Entry:bet.example Category:Gambling Remove:false Exact:false Exception:true}]"},
 		{"", "what=allow&entry=tea.example&category=gambling", 400, "something else decided", "[]"},
 		{"", "what=else&entry=tea.example", 400, "neither allow nor block", "[]"},
+		{"", "what=unblock&list=own&entry=tea.example&category=hot", 200, "", "[own {Entry:tea.example Category:hot Remove:true Exact:false Exception:false}]"},
+		{"", "what=unallow&entry=bet.example&category=gambling", 200, "", "[d {Entry:bet.example Category:gambling Remove:true Exact:false Exception:true}]"},
+		{"", "what=unallow&entry=tea.example&category=gambling", 400, "no list excepts", "[]"},
 	} {
 		changed = nil
 		method := "GET"

@@ -73,7 +73,7 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 		http.Error(w, d.Error, status)
 		return
 	}
-	writeScripted(w, pageOf(loginPage, func() string { return "" }), status, d)
+	writePage(w, pageOf(loginPage, func() string { return "" }), status, d)
 }
 
 // secured says whether a request came by TLS.

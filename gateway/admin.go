@@ -20,7 +20,6 @@ import (
 	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/cache"
-	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/identity"
 	"shuultuur/list"
@@ -45,6 +44,10 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Quotas:   g.quotas,
 		Access:   access,
 		Sessions: &admin.Sessions{All: b.sessions.All, Start: b.sessions.Start, End: b.sessions.End},
+		Live:     &g.metrics.live,
+		Rulings:  &admin.Rulings{All: g.rulings, Set: g.rule},
+		Explain:  g.explain,
+		Settings: g.settingsParts(),
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}
@@ -52,11 +55,8 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 	if b.stored != nil {
 		parts.Cache = g.cacheParts()
 	}
-	for _, s := range b.events.stores {
-		if r, ok := s.(event.Reader); ok {
-			parts.Events = &admin.Events{Reader: r, Names: g.clientNames}
-			break
-		}
+	if r := b.events.reader(); r != nil {
+		parts.Events = &admin.Events{Reader: r, Names: g.clientNames}
 	}
 	for _, n := range b.settings.Listen.Monitors {
 		parts.Monitors = append(parts.Monitors, n.Prefix)
@@ -199,12 +199,9 @@ func ReadLists(file string) (*collection.View, error) {
 func (g *Gateway) pause(who string, until time.Time, by netip.Addr) error {
 	e, now := g.engine.Load(), time.Now()
 	if who = strings.TrimSpace(who); who != "" {
-		if n := (policy.Network{}); n.UnmarshalText([]byte(who)) == nil {
-			if who = n.String(); n.IsSingleIP() {
-				who = n.Addr().String()
-			}
-		} else if !e.identity.Knows(who) {
-			return &admin.BadChange{Err: fmt.Errorf("%q is neither an address, a network nor a user or group of the settings", who)}
+		var err error
+		if who, err = e.whom(who); err != nil {
+			return err
 		}
 	}
 	said, err := e.pauses.Set(who, until, now, by.String())
@@ -214,11 +211,22 @@ func (g *Gateway) pause(who string, until time.Time, by netip.Addr) error {
 	if said == "" {
 		return nil
 	}
-	g.log.Info(said, "by", by)
-	f := filter.Finding{Check: "admin", Category: "pause"}
-	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: said}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
-	e.events.Add(event.From(&t))
+	g.note(by, "pause", said)
 	return nil
+}
+
+// whom is an address, network, user or group as rows of settings have it.
+func (e *Engine) whom(who string) (string, error) {
+	if n := (policy.Network{}); n.UnmarshalText([]byte(who)) == nil {
+		if n.IsSingleIP() {
+			return n.Addr().String(), nil
+		}
+		return n.String(), nil
+	}
+	if !e.identity.Knows(who) {
+		return "", &admin.BadChange{Err: fmt.Errorf("%q is neither an address, a network nor a user or group of the settings", who)}
+	}
+	return who, nil
 }
 
 // quotas says what somebody has left.

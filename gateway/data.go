@@ -103,6 +103,16 @@ type record struct {
 	ran    bool // then the log has closed the stores
 }
 
+// reader is the first store that can be asked, nil if none can.
+func (r *record) reader() event.Reader {
+	for _, s := range r.stores {
+		if q, ok := s.(event.Reader); ok {
+			return q
+		}
+	}
+	return nil
+}
+
 // openRecord opens every event store that the settings name.
 func openRecord(_ context.Context, b *builder) (_ *record, err error) {
 	cfg, err := b.settings.Events.WithDefaults()

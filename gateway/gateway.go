@@ -45,6 +45,8 @@ type Gateway struct {
 	ready     atomic.Bool
 
 	changing  sync.Mutex // one change of lists at a time
+	saving    sync.Mutex // one change of the settings at a time
+	trying    sync.Mutex // one engine that is built to be asked, at a time
 	reloading sync.Mutex // one reload at a time; guards running and closed
 	closed    bool
 	running   map[string]*running // parts, by name
@@ -301,14 +303,7 @@ func (g *Gateway) DNSAddr() string {
 }
 
 // Store returns the store that can be asked about events, or nil.
-func (g *Gateway) Store() event.Reader {
-	for _, s := range g.engine.Load().events.stores {
-		if q, ok := s.(event.Reader); ok {
-			return q
-		}
-	}
-	return nil
-}
+func (g *Gateway) Store() event.Reader { return g.engine.Load().events.reader() }
 
 // LogKeys has the keys of intercepted connections with clients written to w.
 // Whoever has them can read the connections: for debugging alone. It is called

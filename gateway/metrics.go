@@ -3,11 +3,13 @@ package gateway
 import (
 	"net/http"
 	"regexp"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"shuultuur/admin"
 	"shuultuur/filter"
 )
 
@@ -19,6 +21,7 @@ type metrics struct {
 	transactions *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
 	reloads      *prometheus.CounterVec
+	live         admin.Live // the last hour
 }
 
 func newMetrics(g *Gateway) *metrics {
@@ -55,6 +58,7 @@ func (m *metrics) count(t *filter.Transaction) {
 	proto, r := t.Proto.String(), &t.Verdict.Reason
 	m.transactions.WithLabelValues(proto, t.Verdict.Action.String(), r.Policy, r.Rule, r.Finding.Category).Inc()
 	m.seconds.WithLabelValues(proto).Observe(t.Duration.Seconds())
+	m.live.Add(time.Now(), t)
 }
 
 // A collector collects from the parts that are in use.

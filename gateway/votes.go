@@ -37,7 +37,10 @@ func newDecisions(_ context.Context, b *builder) (*policy.Decisions, error) {
 }
 
 // refreshDecisions takes the instructions in force into use.
-func refreshDecisions(d *policy.Decisions, s state.Store) {
+func refreshDecisions(d *policy.Decisions, s state.Store) { d.Set(decisionsOf(s)) }
+
+// decisionsOf are the instructions in force about sites, later ones last.
+func decisionsOf(s state.Store) []policy.Decision {
 	given := s.InForce(decisionTopic)
 	slices.SortStableFunc(given, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
 	all := make([]policy.Decision, 0, len(given))
@@ -45,7 +48,7 @@ func refreshDecisions(d *policy.Decisions, s state.Store) {
 		who, site, _ := strings.Cut(i.Key, "\t")
 		all = append(all, policy.Decision{Who: who, Site: site, Block: i.Value == string(vote.Block), Until: i.Until})
 	}
-	d.Set(all)
+	return all
 }
 
 func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {

@@ -87,6 +87,9 @@ func (t *Text) Again(into any) error {
 	return err
 }
 
+// Data returns the text as it was read.
+func (t *Text) Data() []byte { return t.data }
+
 // Value returns what is written at a key of the outermost level, as the YAML
 // reader gives it without a type; nil when it is left out. Paths in it are as
 // they are written.

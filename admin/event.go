@@ -1,0 +1,133 @@
+package admin
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/filter"
+)
+
+//go:embed event.html
+var eventPage string
+
+// onePage shows one transaction in full.
+type onePage struct {
+	events *Events
+	parts  *Parts
+	page   pageTemplate
+}
+
+type field struct{ Name, Value string }
+
+type oneData struct {
+	seen
+	rulingForm
+	ID       string
+	Findings []filter.Finding
+	More     []field
+	Now      *Explanation
+	NowError string
+	CanRule  bool
+	Error    string
+}
+
+func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
+	defer cancel()
+	d := oneData{ID: r.PathValue("id")}
+	row, err := event.One(ctx, o.events.Reader, d.ID)
+	status := http.StatusOK
+	switch {
+	case errors.Is(err, event.ErrNone):
+		status = http.StatusNotFound
+	case errors.Is(err, ErrTwoPeople):
+		status = http.StatusForbidden
+	case err != nil:
+		err, status = tooLong(ctx, err), http.StatusServiceUnavailable
+	}
+	if err == nil && isPage(r) {
+		o.fill(ctx, &d, &row)
+	}
+	switch {
+	case isPage(r):
+		if err != nil {
+			d.Error = err.Error()
+		}
+		writePage(w, o.page, status, d)
+	case err != nil:
+		http.Error(w, err.Error(), status)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(jsonl.AppendLine(nil, &row)) // the client went away: nobody to tell
+	}
+}
+
+// fill adds what is known of a row, and what would be decided now.
+func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
+	d.seen.Row = row
+	if o.events.Names != nil && row.Client.IsValid() {
+		d.Name = o.events.Names(ctx, []netip.Addr{row.Client})[row.Client]
+	}
+	_ = json.Unmarshal([]byte(row.Findings), &d.Findings) // of a row that was cut short there are none
+	more := jsonl.AppendLine(nil, row)
+	var fields map[string]any
+	if json.Unmarshal(more, &fields) == nil {
+		for _, name := range []string{"server", "source", "unread", "cache", "picture", "conversation", "monitored", "signatures", "referer", "agent"} {
+			switch v := fields[name].(type) {
+			case nil:
+			case string:
+				if v != "" {
+					d.More = append(d.More, field{name, v})
+				}
+			default:
+				if text, err := json.Marshal(v); err == nil {
+					d.More = append(d.More, field{name, string(text)})
+				}
+			}
+		}
+	}
+	if o.parts.Explain != nil && row.Host != "" {
+		q := Question{URL: row.URL, Client: row.Client, User: row.User}
+		if q.URL == "" {
+			q.URL = "https://" + bracketed(row.Host) + "/"
+		}
+		if !q.Client.IsValid() {
+			q.Client = netip.MustParseAddr("127.0.0.1")
+		}
+		var err error
+		if d.Now, err = o.parts.Explain(ctx, q); err != nil {
+			d.NowError = err.Error()
+		}
+	}
+	d.CanRule = o.parts.Rulings != nil && row.Host != ""
+	d.Site = row.Host
+	for host := row.Host; strings.Contains(host, "."); _, host, _ = strings.Cut(host, ".") {
+		d.Sites = append(d.Sites, host)
+	}
+	d.Who = row.User
+	if row.Client.IsValid() {
+		d.Whom = append(d.Whom, row.Client.String())
+		if d.Who == "" {
+			d.Who = row.Client.String()
+		}
+	}
+	if row.User != "" {
+		d.Whom = append(d.Whom, row.User)
+	}
+}
+
+// bracketed is a host as it stands in a URL.
+func bracketed(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}

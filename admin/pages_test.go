@@ -1,0 +1,454 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// ask sends a request from this machine; form is the body of a POST.
+func ask(h http.Handler, method, path, accept, form string, change ...func(*http.Request)) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(form))
+	r.RemoteAddr = "127.0.0.1:5000"
+	r.Header.Set("Accept", accept)
+	if method == "POST" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, c := range change {
+		c(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func nobody() Parts {
+	return Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{Ready: true, Revision: "abc"} }}
+}
+
+func TestStaticFilesAreKeptForEverByTheirDigest(t *testing.T) {
+	h := New(nobody())
+	page := ask(h, "GET", "/", "text/html", "").Body.String()
+	total := len(page)
+	found := regexp.MustCompile(`(?:href|src)="(/static/[^"]+)"`).FindAllStringSubmatch(page, -1)
+	if len(found) != 3 {
+		t.Fatalf("the start page loads %q", found)
+	}
+	for _, f := range found {
+		w := ask(h, "GET", f[1], "", "")
+		total += w.Body.Len()
+		if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Header().Get("ETag") == "" {
+			t.Errorf("%s: %d %v", f[1], w.Code, w.Header())
+		}
+		again := ask(h, "GET", f[1], "", "", func(r *http.Request) { r.Header.Set("If-None-Match", w.Header().Get("ETag")) })
+		if again.Code != http.StatusNotModified {
+			t.Errorf("%s with its ETag: %d", f[1], again.Code)
+		}
+	}
+	if total > 150<<10 {
+		t.Errorf("the first page is %d bytes", total)
+	}
+	if w := ask(h, "GET", "/static/0000/style.css", "", ""); w.Code != 200 || w.Header().Get("Cache-Control") != "no-cache" {
+		t.Errorf("another digest: %d %v", w.Code, w.Header())
+	}
+	for _, bad := range []string{"/static/0/../admin.go", "/static/0/none.css", "/static/0/..%2fadmin.go"} {
+		if w := ask(h, "GET", bad, "", ""); w.Code == 200 {
+			t.Errorf("%s: served", bad)
+		}
+	}
+}
+
+func TestTheLastHourIsCountedByVerdict(t *testing.T) {
+	var l Live
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	add := func(ago time.Duration, p filter.Proto, a filter.Action, took time.Duration) {
+		t := filter.Transaction{Proto: p, Verdict: filter.Verdict{Action: a}}
+		t.Duration = took
+		l.Add(now.Add(-ago), &t)
+	}
+	add(2*time.Hour, filter.HTTP, filter.Block, time.Second) // long ago
+	for range 9 {
+		add(30*time.Minute, filter.DNS, filter.Pass, 100*time.Microsecond)
+	}
+	add(0, filter.HTTP, filter.Block, 50*time.Millisecond)
+	r := l.Recent(now)
+	if r.Queries != 9 || r.Requests != 1 || r.Actions["block"] != 1 || r.Actions["pass"] != 9 || len(r.Moments) != slots {
+		t.Errorf("counted %+v", r.Actions)
+	}
+	if r.Half < 100*time.Microsecond || r.Half > 200*time.Microsecond || r.Slow < 50*time.Millisecond || r.Slow > 100*time.Millisecond {
+		t.Errorf("half within %v, most within %v", r.Half, r.Slow)
+	}
+	bars, most := r.bars()
+	if most != 9 || len(bars) != 2 {
+		t.Errorf("drawn %v, the highest %d", bars, most)
+	}
+	if r := l.Recent(now.Add(3 * time.Hour)); r.Queries+r.Requests != 0 {
+		t.Errorf("hours later: %+v", r.Actions)
+	}
+}
+
+func TestTheStartPageNamesWhatIsBlockedMost(t *testing.T) {
+	p := nobody()
+	f := fake{name: "bet.example"}
+	p.Events, p.Live = &Events{Reader: &f}, &Live{}
+	p.Health = func() Health { return Health{Problems: []string{"the list <own> is old"}} }
+	h := New(p)
+	page := ask(h, "GET", "/", "text/html", "").Body.String()
+	for _, want := range []string{"bet.example", "the list &lt;own&gt; is old", `action:block`, "nothing came yet"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the start page does not have %q", want)
+		}
+	}
+	if w := ask(h, "GET", "/overview", "", ""); w.Code != 200 || !strings.Contains(w.Body.String(), `"moments"`) {
+		t.Errorf("/overview: %d %s", w.Code, w.Body)
+	}
+}
+
+// A growing record is one that rows are added to.
+type growing struct {
+	fake
+	mu   sync.Mutex
+	rows []event.Row
+}
+
+func (g *growing) add(r event.Row) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.Seq = int64(len(g.rows) + 1)
+	g.rows = append(g.rows, r)
+}
+
+func (g *growing) Query(_ context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
+	g.mu.Lock()
+	rows := slices.Clone(g.rows)
+	g.mu.Unlock()
+	if p.Newest {
+		slices.Reverse(rows)
+	}
+	return func(yield func(event.Row, error) bool) {
+		n := 0
+		for _, row := range rows {
+			if !p.Newest && row.Seq <= p.After || !f.Match(&row) {
+				continue
+			}
+			if n++; p.Limit > 0 && n > p.Limit || !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestLivePagesGetWhatTheirFilterWants(t *testing.T) {
+	g := &growing{}
+	g.add(event.Row{Host: "old.example"})
+	p := nobody()
+	p.Events = &Events{Reader: g}
+	s := httptest.NewServer(New(p))
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	type stream struct {
+		filter, form, want string
+	}
+	var wait sync.WaitGroup
+	ready := make(chan bool, 2)
+	for _, x := range []stream{{"action:block", "", `<bdi>&lt;b&gt;.example</bdi>`}, {"host:tea.example", "json", `"host":"tea.example"`}} {
+		wait.Go(func() {
+			r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events/live?"+url.Values{"filter": {x.filter}, "form": {x.form}}.Encode(), nil)
+			res, err := http.DefaultClient.Do(r)
+			ready <- true
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			got := ""
+			b := make([]byte, 4096)
+			for !strings.Contains(got, x.want) {
+				n, err := res.Body.Read(b)
+				if got += string(b[:n]); err != nil {
+					t.Errorf("%s: the stream ended with %v after %q", x.filter, err, got)
+					return
+				}
+			}
+			if strings.Contains(got, "old.example") || x.form == "" && strings.Contains(got, "tea.example") {
+				t.Errorf("%s: got %q", x.filter, got)
+			}
+		})
+	}
+	<-ready
+	<-ready
+	// The reading begins behind what is there; rows that come while it begins may
+	// be behind it too.
+	stop := make(chan bool)
+	go func() {
+		defer close(stop)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				g.add(event.Row{Host: "tea.example"})
+				g.add(event.Row{Host: "<b>.example", Action: filter.Block})
+			}
+		}
+	}()
+	wait.Wait()
+	cancel()
+	<-stop
+	if w := ask(New(p), "GET", "/events/live?filter=nofield:x", "", ""); w.Code != 400 {
+		t.Errorf("a wrong filter: %d", w.Code)
+	}
+}
+
+func TestOneEventIsShownWithItsWhy(t *testing.T) {
+	p := nobody()
+	row := event.Row{ID: "x1", Seq: 1, Client: netip.MustParseAddr("10.0.0.1"), User: "anna", Host: "www.bet.example", URL: "http://www.bet.example/odds", Action: filter.Block, Rule: "betting",
+		Findings: `[{"check":"category","category":"gambling","evidence":"own.txt:1 <bet.example>"}]`}
+	p.Events = &Events{Reader: &fake{rows: []event.Row{row}}}
+	var asked Question
+	p.Explain = func(_ context.Context, q Question) (*Explanation, error) {
+		asked = q
+		return &Explanation{URL: q.URL, Action: "allow", Rule: "opened"}, nil
+	}
+	p.Rulings = &Rulings{All: func() []policy.Decision { return nil }}
+	h := New(p)
+	page := ask(h, "GET", "/events/x1", "text/html", "").Body.String()
+	for _, want := range []string{"own.txt:1 &lt;bet.example&gt;", "betting", "opened", `<option value="bet.example">`, `value="anna"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not have %q", want)
+		}
+	}
+	if asked.URL != row.URL || asked.User != "anna" || asked.Client != row.Client {
+		t.Errorf("asked %+v", asked)
+	}
+	if w := ask(h, "GET", "/events/x1", "", ""); !strings.Contains(w.Body.String(), `"host":"www.bet.example"`) {
+		t.Errorf("JSON: %s", w.Body)
+	}
+	p.Events = &Events{Reader: &fake{}}
+	if w := ask(New(p), "GET", "/events/none", "text/html", ""); w.Code != 404 {
+		t.Errorf("no such event: %d", w.Code)
+	}
+}
+
+func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
+	var made []policy.Decision
+	p := nobody()
+	p.Rulings = &Rulings{All: func() []policy.Decision { return made }, Set: func(d policy.Decision, _ netip.Addr) error {
+		if d.Who == "stranger" {
+			return &BadChange{errors.New("who is that?")}
+		}
+		made = append(made, d)
+		return nil
+	}}
+	h := New(p)
+	for _, c := range []struct {
+		form   string
+		status int
+		want   string
+		until  time.Duration // 0 for good
+	}{
+		{"what=open&site=https://WWW.Bet.example/odds&who=anna&for=1h", 200, "www.bet.example anna false", time.Hour},
+		{"what=block&site=tea.example.", 200, "tea.example  true", 0},
+		{"what=open&site=tea.example&for=soon", 400, "", 0},
+		{"what=open&site=tea.example&for=-1h", 400, "", 0},
+		{"what=open&site=tea.example&who=stranger", 400, "", 0},
+		{"what=smash&site=tea.example", 400, "", 0},
+		{"what=end&site=tea.example&who=anna", 200, "tea.example anna false", -1},
+	} {
+		made = nil
+		w := ask(h, "POST", "/rulings", "text/html", c.form)
+		got := ""
+		if len(made) == 1 {
+			got = fmt.Sprintf("%s %s %v", made[0].Site, made[0].Who, made[0].Block)
+			left := time.Until(made[0].Until)
+			if c.until == 0 != made[0].Until.IsZero() || c.until > 0 && (left > c.until || left < c.until-time.Minute) || c.until < 0 && left > 0 {
+				t.Errorf("%s: until %v", c.form, made[0].Until)
+			}
+		}
+		if w.Code != c.status || got != c.want {
+			t.Errorf("%s: %d, made %q, want %d %q\n%s", c.form, w.Code, got, c.status, c.want, w.Body)
+		}
+		if undo := strings.Contains(w.Body.String(), `id="undo"`); undo != (c.status == 200 && c.until >= 0) {
+			t.Errorf("%s: undo is offered: %v", c.form, undo)
+		}
+	}
+}
+
+// paper are settings that lie on paper.
+type paper struct{ text, reason string }
+
+func (s *paper) parts() *Settings {
+	return &Settings{File: "shuultuur.yaml",
+		Read: func() ([]byte, error) { return []byte(s.text), nil },
+		Check: func(_ context.Context, text []byte) error {
+			if strings.Contains(string(text), "mistake") {
+				return setting.Mistakes{{File: "shuultuur.yaml", Line: 2, Key: "policies", Text: "is a <mistake>"}}
+			}
+			return nil
+		},
+		Effect: func(context.Context, []byte) (*Effect, error) {
+			return &Effect{Judged: 48201, Changed: 312, Changes: []EffectKind{{Policy: "pupils", Category: "games", Was: "pass", Is: "block", Count: 312, Examples: []string{"http://<b>.example/"}}}}, nil
+		},
+		Save: func(_ context.Context, text []byte, tag, _, reason string) ([]string, error) {
+			if tag != Tag([]byte(s.text)) {
+				return nil, ErrChanged
+			}
+			s.text, s.reason = string(text), reason
+			return []string{"listen changed in the settings: that needs a restart"}, nil
+		},
+		Versions: func() ([]Version, error) {
+			return []Version{{ID: "20260101T000000.000000Z", By: "anna", Reason: "first <try>", Tag: "x"}}, nil
+		},
+		Version: func(id string) (*Version, error) {
+			if id != "20260101T000000.000000Z" {
+				return nil, errors.New("there is no such version")
+			}
+			return &Version{ID: id, Text: "old: 1\n"}, nil
+		},
+		Policies: func() ([]PolicyView, error) {
+			return []PolicyView{{Name: "pupils", Rules: []RuleView{{Name: "games", Action: "block", When: []string{"category: <games>"}}}}}, nil
+		},
+	}
+}
+
+func TestSettingsAreSavedAfterTheirEffectWasSeen(t *testing.T) {
+	s := &paper{text: "a: 1\nb: 2\n"}
+	p := nobody()
+	p.Settings = s.parts()
+	h := New(p)
+	send := func(what, text, tag, checked string) *httptest.ResponseRecorder {
+		return ask(h, "POST", "/settings", "text/html", url.Values{"what": {what}, "text": {text}, "tag": {tag}, "checked": {checked}, "reason": {"because"}}.Encode())
+	}
+	tag := Tag([]byte(s.text))
+	if w := ask(h, "GET", "/settings", "text/html", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "a: 1\nb: 2\n</textarea>") || !strings.Contains(w.Body.String(), "first &lt;try&gt;") {
+		t.Fatalf("the page: %d %s", w.Code, w.Body)
+	}
+	if w := send("check", "a: 1\nb: mistake\n", tag, ""); w.Code != 422 || !strings.Contains(w.Body.String(), `data-line="2"`) || !strings.Contains(w.Body.String(), "is a &lt;mistake&gt;") || strings.Contains(w.Body.String(), `value="save"`) {
+		t.Errorf("a mistake: %d %s", w.Code, w.Body)
+	}
+	const next = "a: 1\r\nb: 3 # why\r\n"
+	w := send("save", next, tag, "")
+	if body := w.Body.String(); s.text != "a: 1\nb: 2\n" || !strings.Contains(body, "312 of 48\u202f201 requests") || !strings.Contains(body, "http://&lt;b&gt;.example/") || !strings.Contains(body, `<div class="del">- b: 2</div><div class="add">+ b: 3 # why</div>`) {
+		t.Fatalf("saved unseen, or without its effect: %q\n%s", s.text, body)
+	}
+	checked := Tag([]byte("a: 1\nb: 3 # why\n"))
+	if !strings.Contains(w.Body.String(), `name="checked" value="`+checked+`"`) {
+		t.Error("the page does not know what was seen")
+	}
+	if w := send("save", next, "stale", checked); w.Code != 412 || s.text != "a: 1\nb: 2\n" {
+		t.Errorf("over a change on the disk: %d, %q", w.Code, s.text)
+	}
+	if w := send("save", next, tag, checked); w.Code != 200 || s.text != "a: 1\nb: 3 # why\n" || s.reason != "because" || !strings.Contains(w.Body.String(), "that needs a restart") {
+		t.Errorf("saved: %d, %q, %q", w.Code, s.text, s.reason)
+	}
+	if w := ask(h, "GET", "/settings/versions/20260101T000000.000000Z", "text/html", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "+ old: 1") {
+		t.Errorf("an old version: %d %s", w.Code, w.Body)
+	}
+	if w := ask(h, "GET", "/settings/versions/..%2f..%2fetc", "text/html", ""); w.Code != 404 {
+		t.Errorf("no version: %d", w.Code)
+	}
+	if w := ask(h, "GET", "/policies", "text/html", ""); !strings.Contains(w.Body.String(), "category: &lt;games&gt;") {
+		t.Errorf("policies: %s", w.Body)
+	}
+}
+
+func TestSettingsAreChangedByPrograms(t *testing.T) {
+	s := &paper{text: "a: 1\n"}
+	p := nobody()
+	p.Settings = s.parts()
+	h := New(p)
+	w := ask(h, "GET", "/settings", "", "")
+	tag := w.Header().Get("ETag")
+	if w.Body.String() != s.text || tag == "" {
+		t.Fatalf("read: %s %s", tag, w.Body)
+	}
+	match := func(tag string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("If-Match", tag) } }
+	for _, c := range []struct {
+		path, text, tag string
+		status          int
+		saved           bool
+	}{
+		{"/settings", "a: 2\n", "", 428, false},
+		{"/settings", "a: 2\n", `"other"`, 412, false},
+		{"/settings?dry_run=true", "a: 2\n", "", 200, false},
+		{"/settings?dry_run=true", "mistake: 2\n", "", 422, false},
+		{"/settings", "mistake: 2\n", tag, 422, false},
+		{"/settings?reason=test", "a: 2\n", tag, 200, true},
+		{"/settings", "a: 3\n", tag, 412, false},
+	} {
+		was := s.text
+		w := ask(h, "PUT", c.path, "application/json", c.text, match(c.tag))
+		if saved := s.text != was; w.Code != c.status || saved != c.saved {
+			t.Errorf("PUT %s %q if %s: %d, saved %v, want %d %v: %s", c.path, c.text, c.tag, w.Code, saved, c.status, c.saved, w.Body)
+		}
+		var out struct{ Effect *Effect }
+		if c.status == 200 && (json.Unmarshal(w.Body.Bytes(), &out) != nil || out.Effect == nil || out.Effect.Changed != 312) {
+			t.Errorf("PUT %s does not say what it does: %s", c.path, w.Body)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	for _, c := range []struct{ was, is, want string }{
+		{"a\nb\n", "a\nb\n", ""},
+		{"a\nb\nc\n", "a\nx\nc\n", " a|-b|+x| c"},
+		{"a\n", "a\nb\n", " a|+b"},
+		{"", "a\n", "-|+a"},
+		{"1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\n5\n6\n7\n8\nx\n", "@… 5 lines| 6| 7| 8|-9|+x"},
+		{"a\nb\nc\nd\n", "b\nc\nx\nd\n", "-a| b| c|+x| d"},
+	} {
+		var got []string
+		for _, l := range diff(c.was, c.is) {
+			got = append(got, map[string]string{"add": "+", "del": "-", "at": "@", "": " "}[l.Kind]+l.Text)
+		}
+		if strings.Join(got, "|") != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.was, c.is, strings.Join(got, "|"), c.want)
+		}
+	}
+}
+
+func TestWhyAnswersInTheWordsOfTheForm(t *testing.T) {
+	p := nobody()
+	p.Explain = func(_ context.Context, q Question) (*Explanation, error) {
+		if q.As == "nobody" {
+			return nil, &BadChange{errors.New(`there is no policy "nobody"`)}
+		}
+		return &Explanation{URL: q.URL + " " + q.Client.String() + " " + strings.Join(q.Groups, "+"), Action: "block", Findings: []filter.Finding{{Check: "category", Evidence: "<own>:1; b:2"}}}, nil
+	}
+	h := New(p)
+	for path, want := range map[string]string{
+		"/why": "200 <!DOCTYPE",
+		"/why?url=bet.example&client=10.0.0.1&groups=a,+b": "bet.example 10.0.0.1 a&#43;b",
+		"/why?url=bet.example":                             "<code>&lt;own&gt;:1</code>",
+		"/why?url=bet.example&client=me":                   "400 ",
+		"/why?url=bet.example&as=nobody":                   "there is no policy &#34;nobody&#34;",
+	} {
+		w := ask(h, "GET", path, "text/html", "")
+		if got := fmt.Sprint(w.Code, " ", w.Body); !strings.Contains(got, want) {
+			t.Errorf("%s: no %q in %s", path, want, got)
+		}
+	}
+	if w := ask(h, "GET", "/why", "", ""); w.Code != 400 {
+		t.Errorf("without an address: %d", w.Code)
+	}
+}

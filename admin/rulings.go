@@ -1,0 +1,145 @@
+package admin
+
+import (
+	_ "embed"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// Rulings is how the admin address opens and blocks sites for somebody, above
+// lists and rules.
+type Rulings struct {
+	// All are those in force.
+	All func() []policy.Decision
+	// Set makes one, in place of what was said about its site for the same
+	// people; with an Until that is past it ends that. by is who asked. One that
+	// cannot be made gives [*BadChange].
+	Set func(d policy.Decision, by netip.Addr) error
+}
+
+//go:embed rulings.html
+var rulingsPage string
+
+// maxRuling is the longest time that ends: later is for good.
+const maxRuling = 10 * 365 * 24 * time.Hour
+
+// routes returns what is about exceptions.
+//
+//	GET /rulings          those in force; HTML for browsers, else JSON
+//	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME];
+//	                      WHO is an address, network, user or group, without it
+//	                      everyone; without TIME it is for good
+func (x *Rulings) routes(notice func() string) []route {
+	if x == nil {
+		return nil
+	}
+	page := pageOf(rulingsPage, notice)
+	return []route{
+		{"GET", "/rulings", lead, func(w http.ResponseWriter, r *http.Request) { x.show(w, r, page, nil, nil) }},
+		{"POST", "/rulings", operator, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+			var d policy.Decision
+			err := r.ParseForm()
+			if err != nil {
+				err = &BadChange{err}
+			} else if d, err = ruling(r.PostForm, time.Now()); err == nil {
+				err = x.Set(d, remote(r))
+			}
+			x.show(w, r, page, &d, err)
+		}},
+	}
+}
+
+// siteIn takes the host out of what somebody has written or pasted.
+func siteIn(s string) string {
+	s = strings.TrimSpace(s)
+	if u, err := url.Parse(s); err == nil && u.Host != "" {
+		s = u.Hostname()
+	}
+	s, _, _ = strings.Cut(s, "/")
+	return strings.ToLower(strings.Trim(s, "."))
+}
+
+// ruling reads the form.
+func ruling(f url.Values, now time.Time) (d policy.Decision, err error) {
+	d = policy.Decision{Site: siteIn(f.Get("site")), Who: strings.TrimSpace(f.Get("who")), Block: f.Get("what") == "block"}
+	switch f.Get("what") {
+	case "open", "block":
+	case "end":
+		d.Until = now
+		return d, nil
+	default:
+		return d, &BadChange{fmt.Errorf("what=%q is neither open, block nor end", f.Get("what"))}
+	}
+	text := f.Get("for")
+	if text == "" {
+		return d, nil
+	}
+	var long setting.Duration
+	if err := long.UnmarshalText([]byte(text)); err != nil || long.Or(0) <= 0 || long.Or(0) > maxRuling {
+		return d, &BadChange{fmt.Errorf("for=%q is not how long it holds: write 15m, 1h or 7d; leave it out for good", text)}
+	}
+	d.Until = now.Add(long.Or(0))
+	return d, nil
+}
+
+// rulingForm is what the form begins with.
+type rulingForm struct {
+	Site, Who   string
+	Sites, Whom []string
+}
+
+func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate, made *policy.Decision, failed error) {
+	q := r.URL.Query()
+	d := struct {
+		rulingForm
+		All         []policy.Decision
+		Done, Error string
+		Undo        *policy.Decision
+	}{rulingForm: rulingForm{Site: siteIn(q.Get("site")), Who: q.Get("who")}}
+	status := http.StatusOK
+	switch {
+	case failed != nil:
+		d.Error, status = failed.Error(), statusOf(failed)
+		d.Site, d.Who = made.Site, made.Who
+	case made != nil:
+		d.Done, d.Undo = said(made, time.Now()), made
+		if !made.Until.IsZero() && !made.Until.After(time.Now()) {
+			d.Undo = nil
+		}
+	}
+	d.All = append([]policy.Decision{}, x.All()...)
+	switch {
+	case isPage(r):
+		writePage(w, page, status, d)
+	case failed != nil:
+		http.Error(w, d.Error, status)
+	default:
+		writeJSON(w, status, d.All)
+	}
+}
+
+// said says what was done.
+func said(d *policy.Decision, now time.Time) string {
+	who, is := d.Who, "open"
+	if who == "" {
+		who = "everyone"
+	}
+	if d.Block {
+		is = "blocked"
+	}
+	switch {
+	case d.Until.IsZero():
+		return fmt.Sprintf("%s is %s for %s, for good.", d.Site, is, who)
+	case d.Until.After(now):
+		return fmt.Sprintf("%s is %s for %s until %s.", d.Site, is, who, d.Until.Local().Format("2006-01-02 15:04"))
+	}
+	return fmt.Sprintf("Lists and rules decide about %s for %s again.", d.Site, who)
+}

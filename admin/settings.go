@@ -1,0 +1,467 @@
+package admin
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/setting"
+)
+
+// Settings is how the admin address shows and changes the file of settings. The
+// text is kept as it was written, with comments and order.
+type Settings struct {
+	File string // where it is
+	// Read returns the text as it is on the disk.
+	Read func() ([]byte, error)
+	// Check says what is wrong with a text, as "shuultuur check" does: nil for
+	// nothing, [setting.Mistakes] for mistakes with their lines.
+	Check func(ctx context.Context, text []byte) error
+	// Effect judges the events of the last day by the settings in use and by a
+	// text without mistakes.
+	Effect func(ctx context.Context, text []byte) (*Effect, error)
+	// Save writes a text and takes it into use. It returns [ErrChanged] when the
+	// text on the disk does not have the tag, and mistakes as Check does. remarks
+	// are what needs a restart.
+	Save func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
+	// Versions are those that are kept, the newest first.
+	Versions func() ([]Version, error)
+	// Version returns one of them with its text.
+	Version func(id string) (*Version, error)
+	// Policies are those in use, as the file has them.
+	Policies func() ([]PolicyView, error)
+}
+
+// A Version is a text of settings that was in use, or is.
+type Version struct {
+	ID     string    `json:"id"`
+	At     time.Time `json:"at"` // when it was saved, or found
+	By     string    `json:"by"`
+	Reason string    `json:"reason,omitempty"`
+	Tag    string    `json:"tag"`
+	Text   string    `json:"text,omitempty"`
+}
+
+// An Effect is what other settings would have made of the events of a time.
+type Effect struct {
+	Since  time.Time `json:"since"`
+	Judged int64     `json:"judged"`
+	// Changed are the events with another verdict.
+	Changed int64 `json:"changed"`
+	// Unknown are events that cannot be judged again by what a record knows.
+	Unknown int64        `json:"unknown"`
+	Cut     bool         `json:"cut,omitempty"` // there were more events than are judged: the newest were
+	Took    float64      `json:"took"`          // seconds
+	Changes []EffectKind `json:"changes"`       // most frequent first
+}
+
+// An EffectKind is one kind of change.
+type EffectKind struct {
+	Policy   string   `json:"policy"`
+	Category string   `json:"category"`
+	Rule     string   `json:"rule"`
+	Was      string   `json:"was"`
+	Is       string   `json:"is"`
+	Count    int64    `json:"count"`
+	Examples []string `json:"examples"`
+}
+
+// Says says it in a sentence.
+func (e *Effect) Says() string {
+	if e.Judged == 0 {
+		return "There are no events of the last day to judge."
+	}
+	verb := "This change would have altered"
+	if e.Changed == 0 {
+		return fmt.Sprintf("%s none of %s requests.", verb, number(e.Judged))
+	}
+	return fmt.Sprintf("%s %s of %s requests.", verb, number(e.Changed), number(e.Judged))
+}
+
+// ErrChanged says that the settings on the disk are others than those that were
+// read.
+var ErrChanged = errors.New("the settings on the disk were changed meanwhile; read them again, so that no change is lost")
+
+// errNoEffect says that there is no record to judge.
+var errNoEffect = errors.New("no store that can be asked keeps events, so that what a change does cannot be said")
+
+// Tag is the entity tag of a text of settings.
+func Tag(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
+}
+
+const (
+	maxSettings = 2 << 20
+	maxShown    = 20 // versions on the page
+)
+
+var (
+	//go:embed settings.html
+	settingsPage string
+	//go:embed policies.html
+	policiesPage string
+)
+
+// routes returns what is about the file of settings.
+//
+//	GET /settings                the text, with its ETag; HTML for browsers
+//	PUT /settings                the text; If-Match names the one it replaces,
+//	                             reason=TEXT says why; dry_run=true only says
+//	                             what it would do
+//	POST /settings               the form of the page
+//	GET /settings/versions       who saved what, when and why, as JSON
+//	GET /settings/versions/{id}  one of them; HTML to compare it and take it back
+//	GET /policies                policies and rules; HTML for browsers, else JSON
+func (s *Settings) routes(notice func() string) []route {
+	if s == nil {
+		return nil
+	}
+	page := pageOf(settingsPage, notice)
+	policies := pageOf(policiesPage, notice)
+	return []route{
+		{"GET", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, page) }},
+		{"PUT", "/settings", operator, s.put},
+		{"POST", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.form(w, r, page) }},
+		{"GET", "/settings/versions", operator, func(w http.ResponseWriter, r *http.Request) {
+			all, err := s.Versions()
+			answer(w, all, err)
+		}},
+		{"GET", "/settings/versions/{id}", operator, func(w http.ResponseWriter, r *http.Request) { s.version(w, r, page) }},
+		{"GET", "/policies", viewer, func(w http.ResponseWriter, r *http.Request) {
+			all, err := s.Policies()
+			if err == nil && isPage(r) {
+				writePage(w, policies, http.StatusOK, all)
+				return
+			}
+			answer(w, all, err)
+		}},
+	}
+}
+
+// author says who asks, for the history.
+func author(r *http.Request) string {
+	return asker(r).Name + " at " + remote(r).String()
+}
+
+// settingsData is what the page shows.
+type settingsData struct {
+	File, Text, Tag, Reason string
+	Mistakes                []setting.Mistake
+	Bad                     string // lines with mistakes, for the editor
+	Diff                    []diffLine
+	Checked                 string // tag of a text without mistakes whose effect is shown
+	Effect                  *Effect
+	NoEffect                string
+	Done                    string
+	Remarks                 []string
+	Error                   string
+	Versions                []Version
+	Of                      *Version // the page is about this version
+}
+
+func (s *Settings) show(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+	text, err := s.Read()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if !isPage(r) {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("ETag", `"`+Tag(text)+`"`)
+		_, _ = w.Write(text) // the client went away: nobody to tell
+		return
+	}
+	s.write(w, page, http.StatusOK, &settingsData{Text: string(text), Tag: Tag(text)})
+}
+
+func (s *Settings) write(w http.ResponseWriter, page pageTemplate, status int, d *settingsData) {
+	d.File = s.File
+	all, err := s.Versions()
+	if err != nil && d.Error == "" {
+		d.Error = err.Error()
+	}
+	d.Versions = all[:min(len(all), maxShown)]
+	if d.Tag != "" {
+		w.Header().Set("ETag", `"`+d.Tag+`"`)
+	}
+	for _, m := range d.Mistakes {
+		if m.Line > 0 {
+			d.Bad += strconv.Itoa(m.Line) + " "
+		}
+	}
+	writePage(w, page, status, d)
+}
+
+// form checks or saves what the editor holds. What is saved was checked before:
+// its effect was seen.
+func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+	r.Body = http.MaxBytesReader(w, r.Body, 3*maxSettings)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	f := r.PostForm
+	text := strings.ReplaceAll(f.Get("text"), "\r\n", "\n") // as forms are sent
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	d := &settingsData{Text: text, Tag: f.Get("tag"), Reason: strings.TrimSpace(f.Get("reason"))}
+	status := http.StatusOK
+	var err error
+	if f.Get("what") == "save" && f.Get("checked") == Tag([]byte(text)) {
+		if d.Remarks, err = s.Save(r.Context(), []byte(text), d.Tag, author(r), d.Reason); err == nil {
+			d.Done, d.Reason = "Saved and in use.", ""
+			d.Tag = Tag([]byte(text))
+			s.write(w, page, status, d)
+			return
+		}
+	} else {
+		err = s.look(r.Context(), d)
+	}
+	if err != nil {
+		status = d.fail(err)
+	}
+	s.write(w, page, status, d)
+}
+
+// look fills in what a text would do.
+func (s *Settings) look(ctx context.Context, d *settingsData) error {
+	now, err := s.Read()
+	if err != nil {
+		return err
+	}
+	if Tag(now) != d.Tag {
+		d.Diff = diff(string(now), d.Text)
+		return ErrChanged
+	}
+	if err := s.Check(ctx, []byte(d.Text)); err != nil {
+		return err
+	}
+	d.Diff = diff(string(now), d.Text)
+	if len(d.Diff) == 0 {
+		d.Done = "Nothing is changed."
+		return nil
+	}
+	d.Checked = Tag([]byte(d.Text))
+	if d.Effect, err = s.Effect(ctx, []byte(d.Text)); err != nil {
+		d.NoEffect = err.Error()
+	}
+	return nil
+}
+
+// fail shows an error and returns its status.
+func (d *settingsData) fail(err error) int {
+	var all setting.Mistakes
+	switch {
+	case errors.As(err, &all):
+		d.Mistakes = all
+		return http.StatusUnprocessableEntity
+	case errors.Is(err, ErrChanged):
+		d.Error = err.Error()
+		return http.StatusPreconditionFailed
+	}
+	d.Error = err.Error()
+	return http.StatusInternalServerError
+}
+
+// put is form for programs.
+func (s *Settings) put(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxSettings))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("reading the settings, of which %d bytes are taken: %v", maxSettings, err), http.StatusRequestEntityTooLarge)
+		return
+	}
+	q := r.URL.Query()
+	tag := strings.Trim(r.Header.Get("If-Match"), `"`)
+	dry := q.Get("dry_run") == "true"
+	if tag == "" && !dry {
+		http.Error(w, "If-Match is missing: send the ETag of the settings that were read", http.StatusPreconditionRequired)
+		return
+	}
+	var out struct {
+		Saved    bool              `json:"saved"`
+		Mistakes []setting.Mistake `json:"mistakes,omitempty"`
+		Effect   *Effect           `json:"effect,omitempty"`
+		Note     string            `json:"note,omitempty"`
+		Remarks  []string          `json:"remarks,omitempty"`
+	}
+	d := &settingsData{Text: string(text), Tag: tag}
+	if tag == "" {
+		now, err := s.Read()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		d.Tag = Tag(now)
+	}
+	err = s.look(r.Context(), d)
+	out.Effect, out.Note = d.Effect, d.NoEffect
+	if err == nil && !dry {
+		out.Remarks, err = s.Save(r.Context(), text, tag, author(r), q.Get("reason"))
+		out.Saved = err == nil
+	}
+	if err != nil {
+		status := d.fail(err)
+		if d.Mistakes == nil {
+			http.Error(w, d.Error, status)
+			return
+		}
+		out.Mistakes = d.Mistakes
+		writeJSON(w, status, out)
+		return
+	}
+	if out.Saved {
+		w.Header().Set("ETag", `"`+Tag(text)+`"`)
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
+// version shows one version in the editor, from where it can be taken back.
+func (s *Settings) version(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+	v, err := s.Version(r.PathValue("id"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	if !isPage(r) {
+		writeJSON(w, http.StatusOK, v)
+		return
+	}
+	now, err := s.Read()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	d := &settingsData{Text: v.Text, Tag: Tag(now), Diff: diff(string(now), v.Text), Of: v, Reason: "back to the version of " + v.At.Local().Format("2006-01-02 15:04")}
+	s.write(w, page, http.StatusOK, d)
+}
+
+// A PolicyView is a policy as the page shows it.
+type PolicyView struct {
+	Name  string     `json:"name"`
+	Whom  []string   `json:"whom,omitempty"`
+	Says  []string   `json:"says,omitempty"` // other keys
+	Rules []RuleView `json:"rules"`
+}
+
+// A RuleView is a rule as the page shows it.
+type RuleView struct {
+	Name   string   `json:"name"`
+	Action string   `json:"action"`
+	When   []string `json:"when"`
+}
+
+// A diffLine is a line of a comparison.
+type diffLine struct {
+	Kind string // "add", "del", "at" for lines that are left out, "" for one that stays
+	Text string
+}
+
+const (
+	around   = 3 // lines that are shown beside those that change
+	maxTable = 4 << 20
+)
+
+// diff compares two texts by lines. Equal ones give nothing.
+func diff(was, is string) []diffLine {
+	if was == is {
+		return nil
+	}
+	a, b := strings.Split(strings.TrimSuffix(was, "\n"), "\n"), strings.Split(strings.TrimSuffix(is, "\n"), "\n")
+	head := 0
+	for head < min(len(a), len(b)) && a[head] == b[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	var all []diffLine
+	for _, l := range a[:head] {
+		all = append(all, diffLine{Text: l})
+	}
+	all = append(all, changedLines(a[head:len(a)-tail], b[head:len(b)-tail])...)
+	for _, l := range a[len(a)-tail:] {
+		all = append(all, diffLine{Text: l})
+	}
+	return folded(all)
+}
+
+// changedLines compares what differs, by the longest common subsequence; of
+// texts too long for that, all lines are taken out and put in.
+func changedLines(a, b []string) (all []diffLine) {
+	i, j := 0, 0
+	if len(a)*len(b) <= maxTable {
+		long := make([][]int32, len(a)+1)
+		for i := range long {
+			long[i] = make([]int32, len(b)+1)
+		}
+		for i := len(a) - 1; i >= 0; i-- {
+			for j := len(b) - 1; j >= 0; j-- {
+				if a[i] == b[j] {
+					long[i][j] = long[i+1][j+1] + 1
+				} else {
+					long[i][j] = max(long[i+1][j], long[i][j+1])
+				}
+			}
+		}
+		for i < len(a) && j < len(b) {
+			switch {
+			case a[i] == b[j]:
+				all = append(all, diffLine{Text: a[i]})
+				i++
+				j++
+			case long[i+1][j] >= long[i][j+1]:
+				all = append(all, diffLine{"del", a[i]})
+				i++
+			default:
+				all = append(all, diffLine{"add", b[j]})
+				j++
+			}
+		}
+	}
+	for _, l := range a[i:] {
+		all = append(all, diffLine{"del", l})
+	}
+	for _, l := range b[j:] {
+		all = append(all, diffLine{"add", l})
+	}
+	return all
+}
+
+// folded leaves out lines that stay, far from those that change.
+func folded(all []diffLine) (out []diffLine) {
+	near := make([]bool, len(all))
+	for i, l := range all {
+		if l.Kind != "" {
+			for k := max(0, i-around); k <= min(len(all)-1, i+around); k++ {
+				near[k] = true
+			}
+		}
+	}
+	for i := 0; i < len(all); {
+		if near[i] {
+			out = append(out, all[i])
+			i++
+			continue
+		}
+		n := slices.Index(near[i:], true)
+		if n < 0 {
+			n = len(all) - i
+		}
+		out = append(out, diffLine{"at", fmt.Sprintf("… %d lines", n)})
+		i += n
+	}
+	return out
+}

@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"path"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// static are the style sheet, the script and the icon: all that pages load
+// besides themselves.
+//
+//go:embed static
+var static embed.FS
+
+// asset is the address of a file of static. It holds a digest, so that a browser
+// may keep the file for ever and never shows a new page in an old style.
+func asset(name string) (string, error) {
+	b, err := static.ReadFile("static/" + name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return "/static/" + hex.EncodeToString(sum[:8]) + "/" + name, nil
+}
+
+// staticFile serves a file of static; with another digest in its address it is
+// served too, and not kept.
+func staticFile(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	at, err := asset(name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	b, _ := static.ReadFile("static/" + name) // asset has read it
+	keep := "no-cache"
+	if r.URL.Path == at {
+		keep = "public, max-age=31536000, immutable"
+	}
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	w.Header().Set("Cache-Control", keep)
+	w.Header().Set("ETag", `"`+path.Base(path.Dir(at))+`"`)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
+}
+
+type pageTemplate = *template.Template
+
+// pageFuncs are what all pages may call: notice is said beside the pages.
+func pageFuncs(notice func() string) template.FuncMap {
+	return template.FuncMap{
+		"notice":  notice,
+		"static":  asset,
+		"number":  number,
+		"bytes":   size,
+		"lines":   func(text string) []string { return strings.Split(text, "; ") },
+		"percent": func(share float64) float64 { return 100 * share },
+		// current marks the page that is shown among the links to all pages.
+		"current": func(shown any, name string) template.HTMLAttr {
+			if shown == name {
+				return ` aria-current="page"`
+			}
+			return ""
+		},
+	}
+}
+
+// whole is v as a number.
+func whole(v any) int64 {
+	r := reflect.ValueOf(v)
+	switch {
+	case r.CanInt():
+		return r.Int()
+	case r.CanUint():
+		return int64(r.Uint())
+	case r.CanFloat():
+		return int64(r.Float())
+	}
+	return 0
+}
+
+// number writes a number with thin spaces between thousands.
+func number(v any) string {
+	n := whole(v)
+	if n < 0 {
+		return "-" + number(-n)
+	}
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// size writes a number of bytes for people.
+func size(v any) string {
+	f := float64(whole(v))
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if f < 1024 {
+			if unit == "B" || f >= 100 {
+				return fmt.Sprintf("%.0f %s", f, unit)
+			}
+			return fmt.Sprintf("%.1f %s", f, unit)
+		}
+		f /= 1024
+	}
+	return fmt.Sprintf("%.1f TiB", f)
+}

@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"shuultuur/filter"
+)
+
+// A Question asks what would happen to a request.
+type Question struct {
+	URL    string
+	As     string // a policy, "" for the one that covers the client
+	Client netip.Addr
+	User   string
+	Groups []string
+
+	Method, Referer, Agent string
+	// Page is judged as the answer when it is not nil, as of this media type.
+	Page []byte
+	Type string
+}
+
+// An Explanation is what would be decided, and why. Its JSON form is stable:
+// keys may be added, none is renamed or dropped.
+type Explanation struct {
+	URL      string           `json:"url"`
+	Action   string           `json:"action"`
+	Policy   string           `json:"policy"`
+	Rule     string           `json:"rule"`
+	Stage    string           `json:"stage"` // the last one that was judged
+	Findings []filter.Finding `json:"findings"`
+	Settings string           `json:"settings"`          // the file that answers
+	Refused  string           `json:"refused,omitempty"` // why the proxy would not connect, whatever the verdict
+	Paused   string           `json:"paused,omitempty"`  // for whom the running gateway pauses filtering, and until when
+	Learned  bool             `json:"learned"`
+	Edits    []Edit           `json:"edits,omitempty"`
+	Taken    float64          `json:"taken_us"` // microseconds in the decider
+	Picture  []string         `json:"picture,omitempty"` // what is seen in one that was given
+	QuotaLeft
+}
+
+// QuotaLeft is what the client has left of its quotas, where a gateway that runs
+// with the same settings says so.
+type QuotaLeft struct {
+	Quotas  []filter.Balance `json:"quotas,omitempty"`
+	Unknown string           `json:"quotas_unknown,omitempty"` // why they are not known
+}
+
+// An Edit is a change that a policy makes to a request.
+type Edit struct {
+	Kind  string `json:"kind"`
+	Name  string `json:"name,omitempty"`
+	Value string `json:"value"`
+}
+
+// An Explain answers a question with the settings in use. Nothing is fetched,
+// recorded or counted. A question that cannot be asked gives [*BadChange].
+type Explain func(ctx context.Context, q Question) (*Explanation, error)
+
+//go:embed why.html
+var whyPage string
+
+// routes returns the page that says why.
+//
+//	GET /why?url=URL      and client=ADDRESS, user=NAME, groups=A,B and
+//	                      as=POLICY where wanted; HTML for browsers, else JSON
+func (x Explain) routes(notice func() string) []route {
+	if x == nil {
+		return nil
+	}
+	page := pageOf(whyPage, notice)
+	return []route{{"GET", "/why", viewer, func(w http.ResponseWriter, r *http.Request) {
+		f := r.URL.Query()
+		d := struct {
+			URL, Client, User, Groups, As string
+			Is                            *Explanation
+			Error                         string
+		}{URL: strings.TrimSpace(f.Get("url")), Client: strings.TrimSpace(f.Get("client")), User: f.Get("user"), Groups: f.Get("groups"), As: f.Get("as")}
+		status := http.StatusOK
+		if d.URL != "" || !isPage(r) {
+			var err error
+			if d.Is, err = x.ask(r.Context(), d.URL, d.Client, d.User, d.Groups, d.As); err != nil {
+				d.Error, status = err.Error(), statusOf(err)
+			}
+		}
+		switch {
+		case isPage(r):
+			writePage(w, page, status, d)
+		case d.Error != "":
+			http.Error(w, d.Error, status)
+		default:
+			writeJSON(w, status, d.Is)
+		}
+	}}}
+}
+
+// ask asks in the words of the form.
+func (x Explain) ask(ctx context.Context, url, client, user, groups, as string) (*Explanation, error) {
+	q := Question{URL: url, As: as, User: user, Client: netip.MustParseAddr("127.0.0.1")}
+	if url == "" {
+		return nil, &BadChange{fmt.Errorf("url= is missing: which address?")}
+	}
+	if client != "" {
+		a, err := netip.ParseAddr(client)
+		if err != nil {
+			return nil, &BadChange{fmt.Errorf("client=%q is not an address", client)}
+		}
+		q.Client = a.Unmap()
+	}
+	for g := range strings.SplitSeq(groups, ",") {
+		if g = strings.TrimSpace(g); g != "" {
+			q.Groups = append(q.Groups, g)
+		}
+	}
+	return x(ctx, q)
+}

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/admin"
+	"shuultuur/content"
+	"shuultuur/filter"
+	"shuultuur/message"
+)
+
+// Why says what the engine would do with a request, and why. Engines of
+// [Explain] name all evidence. Nothing is fetched, recorded or remembered.
+func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
+	t, err := asked(&q)
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.As(q.As)
+	if err != nil {
+		return nil, &admin.BadChange{Err: err}
+	}
+	if q.User == "" {
+		if c, err := e.Identify(ctx, t.Client.Addr); err == nil {
+			c.Groups = append(c.Groups[:len(c.Groups):len(c.Groups)], q.Groups...)
+			t.Client = c
+		}
+	}
+	if looks, ok := d.(interface {
+		Decrypts(*filter.Transaction) bool
+	}); ok && t.Proto == filter.TLS && looks.Decrypts(t) {
+		t.Proto = filter.HTTP // the request inside is judged, too
+	}
+	start := time.Now()
+	stage := judge(ctx, d, t, &q)
+	x := &admin.Explanation{
+		URL: t.URL, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
+		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
+		Taken: float64(time.Since(start).Nanoseconds()) / 1000, Settings: e.settings.text.File,
+	}
+	x.QuotaLeft = e.QuotaLeft(ctx, t)
+	if len(e.pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
+		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
+	}
+	if err := e.Reachable(t); err != nil && !t.Verdict.Final() {
+		x.Refused, x.Action = err.Error(), "refused"
+	}
+	for _, c := range t.Verdict.Edits {
+		x.Edits = append(x.Edits, admin.Edit{Kind: [...]string{"header", "query", "connect to"}[c.Kind%3], Name: c.Name, Value: c.Value})
+	}
+	return x, nil
+}
+
+// QuotaLeft says what the client of t has left of its quotas.
+func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
+	var err error
+	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
+		l.Unknown = err.Error()
+	}
+	return l
+}
+
+// judge leads t through the stages it can come to and returns the last one.
+func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) filter.Stage {
+	page := q.Page
+	t.Last = filter.ResponseBody
+	switch {
+	case t.Proto == filter.TLS:
+		t.Last = filter.Name
+	case page == nil:
+		t.Last = filter.Request
+	}
+	for s := filter.Name; s <= t.Last; s++ {
+		switch s {
+		case filter.RequestBody:
+			continue
+		case filter.Response:
+			t.Response = answered(q)
+		case filter.ResponseBody:
+			t.Body = new(content.Body)
+			t.Body.Reset(t.Content(), content.Limits{})
+			defer t.Body.Release()
+			t.Body.Append(page)
+			t.Body.Finish()
+		}
+		if s == filter.Response && !d.Wants(t, filter.ResponseBody) {
+			t.Last = filter.Response
+		}
+		if v := d.Decide(ctx, t, s); v.Final() || v.Action == filter.Allow {
+			return s
+		}
+	}
+	return t.Last
+}
+
+// asked builds what the proxy would build of a request for q.URL. The proxy's
+// parser reads the request, so that why accepts what the proxy does.
+func asked(q *admin.Question) (*filter.Transaction, error) {
+	raw, _, _ := strings.Cut(q.URL, "#") // browsers keep the fragment to themselves
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	r, err := requestFor(q, raw)
+	if err != nil {
+		return nil, &admin.BadChange{Err: fmt.Errorf("%q is not an http or https URL: %w", q.URL, err)}
+	}
+	t := &filter.Transaction{
+		ID: "why", Start: time.Now(), Proto: filter.HTTP,
+		Client:  filter.Client{Addr: q.Client, User: q.User, Groups: q.Groups},
+		Host:    strings.TrimSuffix(strings.ToLower(string(r.Host)), "."),
+		Port:    r.Port,
+		Request: r,
+	}
+	usual := uint16(80)
+	if r.Scheme == "https" {
+		t.Proto, usual = filter.TLS, 443
+	}
+	if t.Port == 0 {
+		t.Port = usual
+	}
+	if a, err := netip.ParseAddr(t.Host); err == nil {
+		t.Host = a.Unmap().String()
+	}
+	host := t.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if t.Port != usual {
+		host += ":" + strconv.Itoa(int(t.Port))
+	}
+	t.URL = r.Scheme + "://" + host + string(r.Path)
+	return t, nil
+}
+
+// requestFor reads the head that a browser would send the proxy for a URL.
+func requestFor(q *admin.Question, url string) (*message.Request, error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host := rest
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		host = rest[:i]
+	}
+	scheme = strings.ToLower(scheme)
+	if scheme != "http" && scheme != "https" {
+		return nil, fmt.Errorf("its scheme is %q", scheme)
+	}
+	var head strings.Builder
+	fmt.Fprintf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\n", cmp.Or(q.Method, "GET"), url, host)
+	for _, f := range [][2]string{{"User-Agent", q.Agent}, {"Referer", q.Referer}} {
+		if f[1] != "" {
+			fmt.Fprintf(&head, "%s: %s\r\n", f[0], f[1])
+		}
+	}
+	head.WriteString("\r\n")
+	r := new(message.Request)
+	if err := message.NewReader(strings.NewReader(head.String()), head.Len()+1, head.Len()+1).ReadRequest(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// answered makes the head that an origin would have sent with the page.
+func answered(q *admin.Question) *message.Response {
+	s := &message.Response{Status: 200, Proto: 11, Length: int64(len(q.Page))}
+	if q.Type != "" {
+		s.Add("Content-Type", q.Type)
+	}
+	s.Add("Content-Length", strconv.Itoa(len(q.Page)))
+	return s
+}
