@@ -69,6 +69,8 @@ type Parts struct {
 	// Settings are the file with the settings, and how it is changed; nil: it
 	// cannot be seen.
 	Settings *Settings
+	// Setup returns the first steps, nil when they are not offered.
+	Setup func() *Setup
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.
@@ -129,6 +131,7 @@ func (p *Parts) routes() []route {
 	all = append(all, p.Rulings.routes(p.Pause.notice)...)
 	all = append(all, p.Explain.routes(p.Pause.notice)...)
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
+	all = append(all, setupRoutes(p.Setup)...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)
 	}

@@ -207,15 +207,8 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Templa
 			d.Rows = append(d.Rows, seen{Row: &row, Listed: categories[strings.ToLower(row.Category)], Again: d.Again, CanBlock: len(d.Lists) > 0})
 		}
 	}
-	if html && e.Names != nil {
-		addrs := make([]netip.Addr, len(d.Rows))
-		for i := range d.Rows {
-			addrs[i] = d.Rows[i].Row.Client
-		}
-		names := e.Names(r.Context(), addrs)
-		for i := range d.Rows {
-			d.Rows[i].Name = names[addrs[i]]
-		}
+	if html {
+		e.name(r.Context(), d.Rows)
 	}
 	if len(d.Rows) == maxRows {
 		page.Set("before", strconv.FormatInt(d.Rows[maxRows-1].Seq, 10))
@@ -235,6 +228,21 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Templa
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		w.Header().Set("Cache-Control", "no-store")
 		_, _ = w.Write(b) // the client went away: nobody to tell
+	}
+}
+
+// name adds the names of devices.
+func (e *Events) name(ctx context.Context, rows []seen) {
+	if e.Names == nil {
+		return
+	}
+	addrs := make([]netip.Addr, len(rows))
+	for i := range rows {
+		addrs[i] = rows[i].Row.Client
+	}
+	names := e.Names(ctx, addrs)
+	for i := range rows {
+		rows[i].Name = names[addrs[i]]
 	}
 }
 

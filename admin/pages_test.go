@@ -452,3 +452,46 @@ func TestWhyAnswersInTheWordsOfTheForm(t *testing.T) {
 		t.Errorf("without an address: %d", w.Code)
 	}
 }
+
+func TestFirstStepsAreOfferedOnce(t *testing.T) {
+	var got []Answers
+	var offered *Setup
+	p := nobody()
+	p.Setup = func() *Setup { return offered }
+	h := New(p)
+	if w := ask(h, "GET", "/setup?token=", "text/html", ""); w.Code != 403 {
+		t.Errorf("not offered: %d", w.Code)
+	}
+	offered = &Setup{Token: "secret", Topics: []Topic{{Name: "ads", What: "Ads", Lists: []TopicList{{"easylist", "ads", "2 MB", "GPL-3.0"}}}},
+		Write: func(_ context.Context, a Answers) (*SetUp, error) {
+			if a.Contact == "nobody" {
+				return nil, &BadChange{errors.New("nobody cannot be asked")}
+			}
+			got = append(got, a)
+			return &SetUp{File: "shuultuur.yaml", Steps: []string{"Open a page."}, Tests: []SetupTest{{"Port 53 is taken.", true}}}, nil
+		}}
+	const good = "token=secret&who=school&topic=ads&way=proxy&network=yes"
+	for _, c := range []struct {
+		method, path, form string
+		status             int
+		says               string
+	}{
+		{"GET", "/setup", "", 403, "not good"},
+		{"GET", "/setup?token=guess", "", 403, "not good"},
+		{"GET", "/setup?token=secret", "", 200, "GPL-3.0"},
+		{"POST", "/setup", "who=school&way=both", 403, "not good"},
+		{"POST", "/setup", "token=secret&who=zoo&way=both", 400, "who the network is for"},
+		{"POST", "/setup", "token=secret&who=home&way=pigeon", 400, "how devices reach"},
+		{"POST", "/setup", good + "&contact=nobody", 400, "nobody cannot be asked"},
+		{"POST", "/setup", good, 200, "Port 53 is taken."},
+		{"POST", "/setup", good, 403, "used already"},
+		{"GET", "/setup?token=secret", "", 403, "used already"},
+	} {
+		if w := ask(h, c.method, c.path, "text/html", c.form); w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s %s %s: %d, want %d with %q: %s", c.method, c.path, c.form, w.Code, c.status, c.says, w.Body)
+		}
+	}
+	if len(got) != 1 || got[0].Who != "school" || !got[0].Proxy || got[0].DNS || !got[0].Network || got[0].Certificate || !slices.Equal(got[0].Topics, []string{"ads"}) {
+		t.Errorf("answered %+v", got)
+	}
+}

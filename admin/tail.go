@@ -30,7 +30,7 @@ type tail struct {
 
 	mu      sync.Mutex
 	viewers map[*watcher]bool // guarded by mu
-	stop    func()           // guarded by mu: ends the reading
+	stop    func()            // guarded by mu: ends the reading
 }
 
 type watcher struct {

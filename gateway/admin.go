@@ -48,6 +48,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Rulings:  &admin.Rulings{All: g.rulings, Set: g.rule},
 		Explain:  g.explain,
 		Settings: g.settingsParts(),
+		Setup:    g.setup.Load,
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}

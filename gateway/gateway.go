@@ -44,6 +44,8 @@ type Gateway struct {
 	keyLog    io.Writer  // nil: keys are written nowhere
 	ready     atomic.Bool
 
+	setup atomic.Pointer[admin.Setup] // nil: it is set up
+
 	changing  sync.Mutex // one change of lists at a time
 	saving    sync.Mutex // one change of the settings at a time
 	trying    sync.Mutex // one engine that is built to be asked, at a time

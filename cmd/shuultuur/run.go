@@ -88,6 +88,7 @@ func run(ctx context.Context, e env, args []string) int {
 	log.Info("serving", "proxy", g.ProxyAddr(), "admin", g.AdminAddr(), "settings", file)
 	if starter {
 		welcome(e, g, file)
+		offerSetup(e, g, file)
 	}
 	if err := boss.tell("READY=1\nSTATUS=serving " + g.ProxyAddr()); err != nil {
 		log.Warn(err.Error())
@@ -139,6 +140,19 @@ Point a browser's HTTP proxy at %[1]s, or try:
 where you want to change them. Ctrl-C ends.
 
 `), g.ProxyAddr(), g.AdminAddr(), file, digAddr(g))
+}
+
+// offerSetup prints the link to the first steps, unless the settings were
+// changed already.
+func offerSetup(e env, g *gateway.Gateway, file string) {
+	now, err := os.ReadFile(file)
+	if starter, _ := starterFiles.ReadFile("starter/shuultuur.yaml"); err != nil || !bytes.Equal(now, starter) {
+		return
+	}
+	link := g.OfferSetup(gateway.SetupOffer{Topics: setupTopics(), Compose: compose, Steps: func(a admin.Answers) []string { return setupSteps(a, g.ProxyAddr(), g.DNSAddr()) }})
+	if link != "" {
+		fmt.Fprintf(e.stdout, "Set it up in a browser, with this link that is good once:\n\n  %s\n\n", link)
+	}
 }
 
 // digAddr is where names are asked for, as dig(1) takes it.

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/admin"
+	"shuultuur/gateway"
+)
+
+// TestFirstStepsWriteSettingsThatStart goes through the answers: what they make
+// of the starter settings can be used, and has what was chosen.
+func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
+	everything := []string{}
+	for _, x := range setupTopics() {
+		everything = append(everything, x.Name)
+		if x.Name != "words" && (len(x.Lists) == 0 || x.Lists[0].Licence == "" || x.Lists[0].Size == "") {
+			t.Errorf("topic %q has lists %+v", x.Name, x.Lists)
+		}
+	}
+	starter, err := starterFiles.ReadFile("starter/shuultuur.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name          string
+		a             admin.Answers
+		with, without []string
+	}{
+		{"all at home", admin.Answers{Who: "home", Topics: everything, Proxy: true, DNS: true}, []string{"name: gambling, action: warn", "8053", "name: ads, action: block", "# The short ones"}, []string{"decrypt"}},
+		{"a school's network", admin.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Network: true, Contact: `the "librarian": desk 3`}, []string{"name: gambling, action: block", "0.0.0.0:53", "0.0.0.0:8080", `\"librarian\"`, "safesearch: true"}, []string{"127.0.0.1:8080"}},
+		{"ads alone, by proxy", admin.Answers{Who: "company", Topics: []string{"ads"}, Proxy: true}, []string{"own-ads", "safesearch: false", "name: ads"}, []string{"gambling", "adult", "dns:", "bad words", "malware", "doh"}},
+		{"nothing", admin.Answers{Who: "company", DNS: true}, []string{"learning", "8053"}, []string{"action: block", "action: warn"}},
+		{"by name", admin.Answers{Who: "home", Topics: []string{"harmful", "words"}, DNS: true, Network: true}, []string{"phishing", "0.0.0.0:53", "proxy: 127.0.0.1:8080", "unread, phrase-error"}, []string{"easylist"}},
+	} {
+		dir := t.TempDir()
+		if err := writeStarter(dir); err != nil {
+			t.Fatal(err)
+		}
+		text := compose(starter, c.a)
+		for _, want := range c.with {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: no %q in\n%s", c.name, want, text)
+			}
+		}
+		// Words in comments are the starter's.
+		var plain strings.Builder
+		for line := range strings.Lines(string(text)) {
+			if code, _, _ := strings.Cut(line, "#"); strings.TrimSpace(code) != "" {
+				plain.WriteString(code + "\n")
+			}
+		}
+		for _, no := range c.without {
+			if strings.Contains(plain.String(), no) {
+				t.Errorf("%s: %q in\n%s", c.name, no, text)
+			}
+		}
+		file := filepath.Join(dir, "shuultuur.yaml")
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, done, err := gateway.Explain(t.Context(), file)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, text)
+			continue
+		}
+		done()
+	}
+}

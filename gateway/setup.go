@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"shuultuur/admin"
+	"shuultuur/intercept"
+)
+
+// A SetupOffer is what the first steps are made of.
+type SetupOffer struct {
+	Topics  []admin.Topic
+	Compose func(now []byte, a admin.Answers) []byte // the settings for some answers
+	Steps   func(a admin.Answers) []string           // to try them
+}
+
+// OfferSetup offers the first steps at the admin address, once, and returns the
+// link to them; "" when there is no admin address.
+func (g *Gateway) OfferSetup(o SetupOffer) string {
+	at := g.AdminAddr()
+	if at == "" {
+		return ""
+	}
+	s := &admin.Setup{Token: rand.Text(), Topics: o.Topics}
+	s.Write = func(ctx context.Context, a admin.Answers) (*admin.SetUp, error) { return g.setUp(ctx, &o, a) }
+	g.setup.Store(s)
+	return (&url.URL{Scheme: "http", Host: at, Path: "/setup", RawQuery: "token=" + s.Token}).String()
+}
+
+// setUp writes the settings for the answers, beside them a root certificate if
+// one is wanted, and looks at what they need.
+func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a admin.Answers) (*admin.SetUp, error) {
+	now, err := os.ReadFile(g.file)
+	if err != nil {
+		return nil, err
+	}
+	done := &admin.SetUp{File: g.file, Certificate: a.Certificate, Steps: o.Steps(a)}
+	if a.Certificate {
+		root, err := intercept.NewRoot(intercept.RootConfig{})
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(filepath.Dir(g.file), "root.pem")
+		if err := root.Write(file, false); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("writing the root certificate: %w", err)
+		}
+	}
+	if done.Remarks, err = g.saveSettings(ctx, o.Compose(now, a), admin.Tag(now), "first steps", "for a "+a.Who); err != nil {
+		return nil, &admin.BadChange{Err: err}
+	}
+	done.Tests = g.setupTests(ctx, a)
+	return done, nil
+}
+
+// setupTests look whether what was set up can work.
+func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.SetupTest) {
+	if a.Proxy {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", g.ProxyAddr())
+		t := admin.SetupTest{Text: "The proxy takes connections at " + g.ProxyAddr() + "."}
+		if err != nil {
+			t = admin.SetupTest{Text: "The proxy takes no connections: " + err.Error(), Bad: true}
+		} else {
+			c.Close()
+		}
+		all = append(all, t)
+	}
+	if a.DNS && a.Network {
+		t := admin.SetupTest{Text: "Port 53 is free for the name server."}
+		var l net.ListenConfig
+		c, err := l.ListenPacket(ctx, "udp", ":53")
+		switch {
+		case err == nil:
+			c.Close()
+		case errors.Is(err, fs.ErrPermission):
+			t = admin.SetupTest{Text: "Port 53 is not for this user: run the gateway as a service, or give it the right to bind low ports.", Bad: true}
+		default:
+			t = admin.SetupTest{Text: "Port 53 is taken; end the name server that has it before the restart: " + err.Error(), Bad: true}
+		}
+		all = append(all, t)
+	}
+	for _, l := range g.allLists() {
+		if l.Missing {
+			all = append(all, admin.SetupTest{Text: "List " + l.Name + " is still to be fetched.", Bad: true})
+		}
+	}
+	if strings.HasPrefix(g.health().State, "degraded") {
+		all = append(all, admin.SetupTest{Text: "The state of the fleet is out of reach.", Bad: true})
+	}
+	return all
+}
