@@ -24,14 +24,14 @@ type onePage struct {
 	page   pageTemplate
 }
 
-type field struct{ Name, Value string }
+type detail struct{ Name, Value string }
 
 type oneData struct {
 	seen
 	rulingForm
 	ID       string
 	Findings []filter.Finding
-	More     []field
+	More     []detail
 	Now      *Explanation
 	NowError string
 	CanRule  bool
@@ -85,11 +85,11 @@ func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
 			case nil:
 			case string:
 				if v != "" {
-					d.More = append(d.More, field{name, v})
+					d.More = append(d.More, detail{name, v})
 				}
 			default:
 				if text, err := json.Marshal(v); err == nil {
-					d.More = append(d.More, field{name, string(text)})
+					d.More = append(d.More, detail{name, string(text)})
 				}
 			}
 		}

@@ -43,8 +43,8 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 			if len(o.Responses) < 2 || o.Summary == "" || o.Role == "" || o.Security == nil {
 				t.Errorf("%s %s is described as %+v", method, path, o)
 			}
-			for _, m := range inPath.FindAllStringSubmatch(path, -1) {
-				if len(o.Parameters) == 0 || o.Parameters[0].Name != m[1] || o.Parameters[0].In != "path" || !o.Parameters[0].Required {
+			for i, m := range inPath.FindAllStringSubmatch(path, -1) {
+				if len(o.Parameters) <= i || o.Parameters[i].Name != m[1] || o.Parameters[i].In != "path" || !o.Parameters[i].Required {
 					t.Errorf("%s %s: the parameter %q is not described", method, path, m[1])
 				}
 			}

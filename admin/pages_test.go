@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/admin/account"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/policy"
@@ -217,6 +218,37 @@ func TestLivePagesGetWhatTheirFilterWants(t *testing.T) {
 	<-stop
 	if w := ask(New(p), "GET", "/events/live?filter=nofield:x", "", ""); w.Code != 400 {
 		t.Errorf("a wrong filter: %d", w.Code)
+	}
+}
+
+// TestLivePagesShowWhatAPersonMaySee: the stream is bound like the record.
+func TestLivePagesShowWhatAPersonMaySee(t *testing.T) {
+	h := newHouse(t)
+	h.rules.URLs = account.Operator
+	d := &reader{parts: &h.parts}
+	for role, want := range map[account.Role]string{
+		account.Viewer:   "https://a.example/ https://b.example/",
+		account.Operator: "https://a.example/secret?q=1 https://b.example/other",
+		account.Helper:   "https://a.example/",
+	} {
+		b := d.bounds(&account.Who{Name: "x", Role: role, Groups: []string{"7a"}})
+		tails := &tail{events: &growing{}}
+		w, err := tails.join(event.Filter{}, b.sees)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row := range h.parts.Events.Query(t.Context(), event.Filter{}, event.Page{}) {
+			tails.tell(&row)
+		}
+		tails.leave(w)
+		var got []string
+		for len(w.rows) > 0 {
+			row := <-w.rows
+			got = append(got, row.URL)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v sees %q, want %q", role, got, want)
+		}
 	}
 }
 

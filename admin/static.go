@@ -60,12 +60,15 @@ type pageTemplate = *template.Template
 // pageFuncs are what all pages may call: notice is said beside the pages.
 func pageFuncs(notice func() string) template.FuncMap {
 	return template.FuncMap{
-		"notice":  notice,
-		"static":  asset,
-		"number":  number,
-		"bytes":   size,
-		"lines":   func(text string) []string { return strings.Split(text, "; ") },
-		"percent": func(share float64) float64 { return 100 * share },
+		"notice": notice,
+		"static": asset,
+		"number": number,
+		"bytes":  size,
+		"lines":  func(text string) []string { return strings.Split(text, "; ") },
+		"percent": func(share any) float64 {
+			f, _ := share.(float64)
+			return 100 * f
+		},
 		// current marks the page that is shown among the links to all pages.
 		"current": func(shown any, name string) template.HTMLAttr {
 			if shown == name {

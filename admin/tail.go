@@ -77,31 +77,41 @@ func (t *tail) leave(v *watcher) {
 
 func (t *tail) read(ctx context.Context) {
 	for row, err := range event.Tail(ctx, t.events, event.Filter{}) {
-		t.mu.Lock()
-		if ctx.Err() != nil { // somebody else reads by now, or nobody is to
-			t.mu.Unlock()
+		switch {
+		case ctx.Err() != nil: // somebody else reads by now, or nobody is to
 			return
+		case err != nil:
+			t.fail(err)
+		default:
+			t.tell(&row)
 		}
-		for v := range t.viewers {
-			if err != nil {
-				select {
-				case v.failed <- err:
-				default:
-				}
-				delete(t.viewers, v) // the next one begins anew
-				continue
-			}
-			shown := row
-			if !v.sees(&shown) || !v.filter.Match(&shown) { // asked of what is seen, so that no filter tells more
-				continue
-			}
-			select {
-			case v.rows <- shown:
-			default:
-				v.skipped++
-			}
+	}
+}
+
+// fail ends all streams; the next page to come begins anew.
+func (t *tail) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for v := range t.viewers {
+		v.failed <- err // of one that is taken out, so that there is room
+		delete(t.viewers, v)
+	}
+}
+
+// tell gives a row to those who want it and may see it.
+func (t *tail) tell(row *event.Row) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for v := range t.viewers {
+		shown := *row
+		if !v.sees(&shown) || !v.filter.Match(&shown) { // asked of what is seen, so that no filter tells more
+			continue
 		}
-		t.mu.Unlock()
+		select {
+		case v.rows <- shown:
+		default:
+			v.skipped++
+		}
 	}
 }
 

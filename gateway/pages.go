@@ -275,7 +275,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	if err := kept.add(text, by, reason); err != nil {
 		g.log.Error("the saved settings are in use, and not kept in the history", "error", err)
 	}
-	g.log.Info("settings saved", "by", by, "reason", reason, "revision", g.engine.Load().revision)
+	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().revision)
 	g.tell(state.Instruction{Topic: settingsTopic, Value: g.engine.Load().revision, Until: time.Now().Add(settingsFor)})
 	g.mu.Lock()
 	defer g.mu.Unlock()

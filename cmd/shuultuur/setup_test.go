@@ -29,7 +29,7 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		a             admin.Answers
 		with, without []string
 	}{
-		{"all at home", admin.Answers{Who: "home", Topics: everything, Proxy: true, DNS: true}, []string{"name: gambling, action: warn", "8053", "name: ads, action: block", "# The short ones"}, []string{"decrypt"}},
+		{"all at home", admin.Answers{Who: "home", Topics: everything, Proxy: true, DNS: true}, []string{"name: gambling, action: warn", "8053", "name: ads, action: block", "The short ones"}, []string{"decrypt"}},
 		{"a school's network", admin.Answers{Who: "school", Topics: everything, Proxy: true, DNS: true, Network: true, Contact: `the "librarian": desk 3`}, []string{"name: gambling, action: block", "0.0.0.0:53", "0.0.0.0:8080", `\"librarian\"`, "safesearch: true"}, []string{"127.0.0.1:8080"}},
 		{"ads alone, by proxy", admin.Answers{Who: "company", Topics: []string{"ads"}, Proxy: true}, []string{"own-ads", "safesearch: false", "name: ads"}, []string{"gambling", "adult", "dns:", "bad words", "malware", "doh"}},
 		{"nothing", admin.Answers{Who: "company", DNS: true}, []string{"learning", "8053"}, []string{"action: block", "action: warn"}},
