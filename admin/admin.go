@@ -61,7 +61,7 @@ type Parts struct {
 	Votes   *Votes  // nil: nobody votes, or another node counts
 	// Sessions take who has which address for now; nil: nobody says so.
 	Sessions *Sessions
-	Live    *Live   // nil: the start page has no graph
+	Live     *Live // nil: the start page has no graph
 	// Rulings open and block sites for somebody; nil: nobody may.
 	Rulings *Rulings
 	// Explain says what would be decided, and why.
