@@ -39,7 +39,7 @@ type Explanation struct {
 	Paused   string           `json:"paused,omitempty"`  // for whom the running gateway pauses filtering, and until when
 	Learned  bool             `json:"learned"`
 	Edits    []Edit           `json:"edits,omitempty"`
-	Taken    float64          `json:"taken_us"` // microseconds in the decider
+	Taken    float64          `json:"taken_us"`          // microseconds in the decider
 	Picture  []string         `json:"picture,omitempty"` // what is seen in one that was given
 	QuotaLeft
 }
