@@ -17,10 +17,21 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 
 // peerAddr returns the address of a connection's other end.
 func peerAddr(c net.Conn) netip.Addr {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap().WithZone("")
+	if a, ok := endpoint(c.RemoteAddr()); ok {
+		return a.Addr()
 	}
 	return netip.IPv6Unspecified()
+}
+
+// endpoint is an end of a TCP connection, in the form in which addresses are
+// compared.
+func endpoint(a net.Addr) (end netip.AddrPort, ok bool) {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return end, false
+	}
+	p := tcp.AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap().WithZone(""), p.Port()), true
 }
 
 // linger ends our side and reads on for a moment: a connection closed with

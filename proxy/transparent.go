@@ -33,7 +33,7 @@ func (c *conn) beginTransparent() bool {
 // beginSinkhole begins a connection to a sinkhole: what was meant is the port
 // that such a client uses, of a host it is about to name.
 func (c *conn) beginSinkhole() bool {
-	local, ok := c.socket.LocalAddr().(*net.TCPAddr)
+	local, ok := endpoint(c.socket.LocalAddr())
 	if !ok {
 		return false
 	}
@@ -45,7 +45,7 @@ func (c *conn) beginSinkhole() bool {
 	if b[0] == tlsRecord {
 		port = 443
 	}
-	return c.beginRedirected(netip.AddrPortFrom(local.AddrPort().Addr().Unmap().WithZone(""), port))
+	return c.beginRedirected(netip.AddrPortFrom(local.Addr(), port))
 }
 
 // beginRedirected begins a connection that was meant for orig.
@@ -72,11 +72,8 @@ func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 
 // ownAddress says whether a redirected connection was meant for us.
 func (c *conn) ownAddress(to netip.AddrPort) bool {
-	if local, ok := c.socket.LocalAddr().(*net.TCPAddr); ok {
-		l := local.AddrPort()
-		if netip.AddrPortFrom(l.Addr().Unmap().WithZone(""), l.Port()) == to && c.l.port == to.Port() {
-			return true
-		}
+	if local, ok := endpoint(c.socket.LocalAddr()); ok && local == to && c.l.port == to.Port() {
+		return true
 	}
 	return slices.ContainsFunc(c.p.own, func(o netip.AddrPort) bool { return o.Addr().Unmap() == to.Addr() && o.Port() == to.Port() })
 }

@@ -15,13 +15,11 @@ import (
 // remembers of an rdr rule, else the address it was accepted on, which "ipfw
 // fwd" leaves as it was.
 func originalDestination(c net.Conn) (netip.AddrPort, error) {
-	local, ok1 := c.LocalAddr().(*net.TCPAddr)
-	remote, ok2 := c.RemoteAddr().(*net.TCPAddr)
+	us, ok1 := endpoint(c.LocalAddr())
+	client, ok2 := endpoint(c.RemoteAddr())
 	if !ok1 || !ok2 {
 		return netip.AddrPort{}, errNotRedirected
 	}
-	us, client := local.AddrPort(), remote.AddrPort()
-	us, client = netip.AddrPortFrom(us.Addr().Unmap().WithZone(""), us.Port()), netip.AddrPortFrom(client.Addr().Unmap().WithZone(""), client.Port())
 	dev, err := unix.Open("/dev/pf", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) {
 		return us, nil // there is no pf

@@ -23,8 +23,7 @@ func originalDestination(c net.Conn) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	local := tc.LocalAddr().(*net.TCPAddr).AddrPort()
-	local = netip.AddrPortFrom(local.Addr().Unmap().WithZone(""), local.Port())
+	local, _ := endpoint(tc.LocalAddr())
 	to := local
 	err = raw.Control(func(fd uintptr) {
 		if local.Addr().Is4() {

@@ -11,12 +11,11 @@ import (
 // originalDestination returns the address a connection was accepted on: what
 // firewalls of this system do is not known.
 func originalDestination(c net.Conn) (netip.AddrPort, error) {
-	local, ok := c.LocalAddr().(*net.TCPAddr)
+	local, ok := endpoint(c.LocalAddr())
 	if !ok {
-		return netip.AddrPort{}, errNotRedirected
+		return local, errNotRedirected
 	}
-	a := local.AddrPort()
-	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()), nil
+	return local, nil
 }
 
 // anyAddress has nothing to do.
