@@ -62,7 +62,6 @@ var modules = map[string][]string{
 	"github.com/jcmturner/gokrb5/v8":      {"identity"},
 	"layeh.com/radius":                    {"identity"},
 	"github.com/jackc/pgx/v5":             {"event", "vote"},
-	"github.com/gopacket/gopacket":        {"replay"},
 	"github.com/yuin/gopher-lua":          {"check"},
 	"golang.org/x/image":                  {"content"},
 }

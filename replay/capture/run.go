@@ -10,7 +10,6 @@
 package capture
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -22,9 +21,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/pcapgo"
 
 	"shuultuur/check/signature/engine"
 	"shuultuur/check/signature/rule"
@@ -170,11 +166,6 @@ func (r *Run) Stats() *Stats {
 	return &r.stats
 }
 
-// source reads packets.
-type source interface {
-	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
-}
-
 // counted counts the bytes that are read.
 type counted struct {
 	io.Reader
@@ -187,48 +178,6 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open returns the packets of a pcap or pcapng file, and its link type where
-// all packets have the same.
-func open(in io.Reader) (source, func(gopacket.CaptureInfo) int, error) {
-	b := bufio.NewReaderSize(in, 1<<20)
-	magic, err := b.Peek(4)
-	if err != nil {
-		return nil, nil, errors.New("it is too short for a capture")
-	}
-	if bytes.Equal(magic, []byte{0x0a, 0x0d, 0x0d, 0x0a}) {
-		opts := pcapgo.DefaultNgReaderOptions
-		opts.WantMixedLinkType = true
-		opts.SkipUnknownVersion = true
-		ng, err := pcapgo.NewNgReader(b, opts)
-		if err != nil {
-			return nil, nil, err
-		}
-		return ng, func(ci gopacket.CaptureInfo) int {
-			i, err := ng.Interface(ci.InterfaceIndex)
-			if err != nil {
-				return int(ng.LinkType())
-			}
-			return int(i.LinkType)
-		}, nil
-	}
-	// The link type of pcapgo has eight bits; files have more.
-	head, err := b.Peek(24)
-	if err != nil {
-		return nil, nil, errors.New("it is too short for a capture")
-	}
-	order := binary.ByteOrder(binary.LittleEndian)
-	if magic[0] == 0xa1 {
-		order = binary.BigEndian
-	}
-	link := int(order.Uint32(head[20:]) & 0xffff)
-	p, err := pcapgo.NewReader(b)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.SetSnaplen(256 << 10)
-	return p, func(gopacket.CaptureInfo) int { return link }, nil
-}
-
 // File reads a capture.
 func (r *Run) File(ctx context.Context, name string) error {
 	f, err := os.Open(name)
@@ -236,13 +185,13 @@ func (r *Run) File(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	src, link, err := open(counted{f, &r.read})
+	packets, err := open(counted{f, &r.read})
 	if err != nil {
 		return fmt.Errorf("read capture %s: %w", name, err)
 	}
 	number := 0
 	for ctx.Err() == nil {
-		data, ci, err := src.ReadPacketData()
+		rec, err := packets.next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				r.decoder.broken++ // the file breaks off
@@ -250,10 +199,10 @@ func (r *Run) File(ctx context.Context, name string) error {
 			break
 		}
 		number++
-		p := &packet{number: number, time: ci.Timestamp, link: link(ci)}
-		r.decoder.decode(p, data)
+		p := &packet{number: number, time: rec.at, link: rec.link}
+		r.decoder.decode(p, rec.data)
 		if number%4096 == 0 {
-			r.expire(ci.Timestamp)
+			r.expire(rec.at)
 		}
 	}
 	return ctx.Err()

@@ -1,0 +1,292 @@
+package capture
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"time"
+)
+
+const (
+	// mostPacket bounds one packet: more than any network carries, and what
+	// libpcap takes too.
+	mostPacket = 256 << 10
+	// mostBlock bounds a block of pcapng that is read: a packet with options.
+	mostBlock = mostPacket + 64<<10
+	// mostInterfaces bounds the interfaces of a section of pcapng.
+	mostInterfaces = 1 << 16
+)
+
+// A record is one packet as a capture file has it.
+type record struct {
+	data []byte // the caller's
+	at   time.Time
+	link int // link type, of the registry of LINKTYPE values
+}
+
+// A file gives the packets of a capture, io.EOF after the last. Any other error
+// says that the file is damaged from there on.
+type file interface{ next() (record, error) }
+
+// open returns the packets of a pcap or pcapng file
+// (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng).
+func open(in io.Reader) (file, error) {
+	b := bufio.NewReaderSize(in, 1<<20)
+	magic, err := b.Peek(4)
+	if err != nil {
+		return nil, errors.New("it is too short for a capture")
+	}
+	if binary.BigEndian.Uint32(magic) == sectionBlock {
+		f := &pcapng{in: b}
+		return f, f.section()
+	}
+	return openPcap(b)
+}
+
+// A pcap is a file in libpcap's format.
+type pcap struct {
+	in    *bufio.Reader
+	order binary.ByteOrder
+	unit  time.Duration // of fractions of seconds
+	link  int
+	extra int // bytes between the head of a record and its packet
+}
+
+func openPcap(in *bufio.Reader) (*pcap, error) {
+	var head [24]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, errors.New("it is too short for a capture")
+	}
+	f := &pcap{in: in, unit: time.Microsecond}
+	for _, f.order = range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		switch f.order.Uint32(head[:]) {
+		case 0xa1b23c4d:
+			f.unit = time.Nanosecond
+		case 0xa1b2cd34: // of patched versions of libpcap: more about each packet
+			f.extra = 8
+		case 0xa1b2c3d4:
+		default:
+			continue
+		}
+		f.link = int(f.order.Uint32(head[20:]) & 0xffff) // the rest says whether frames have a checksum
+		return f, nil
+	}
+	return nil, fmt.Errorf("it begins with %x: this is neither pcap nor pcapng", head[:4])
+}
+
+func (f *pcap) next() (record, error) {
+	var head [24]byte
+	h := head[:16+f.extra]
+	if _, err := io.ReadFull(f.in, h); err != nil {
+		return record{}, err
+	}
+	size := f.order.Uint32(h[8:])
+	if size > mostPacket {
+		return record{}, fmt.Errorf("a packet of %d bytes", size)
+	}
+	r := record{data: make([]byte, size), link: f.link,
+		at: time.Unix(int64(f.order.Uint32(h)), int64(f.order.Uint32(h[4:]))*int64(f.unit)).UTC()}
+	_, err := io.ReadFull(f.in, r.data)
+	return r, cutOff(err)
+}
+
+// cutOff is err of a read in the middle of something.
+func cutOff(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Types of blocks of pcapng.
+const (
+	sectionBlock   = 0x0a0d0d0a
+	interfaceBlock = 1
+	oldPacketBlock = 2 // no longer written
+	simpleBlock    = 3
+	packetBlock    = 6
+)
+
+// An origin is one interface of a section.
+type origin struct {
+	link    int
+	snap    uint32 // longest packet, 0 for any
+	seconds uint64 // units of time stamps in a second
+	offset  int64  // seconds that are added
+}
+
+// A pcapng is a file in the format of Wireshark.
+type pcapng struct {
+	in      *bufio.Reader
+	order   binary.ByteOrder
+	origins []origin
+	block   []byte
+}
+
+// section reads the head of a section, whose byte order holds up to the next.
+func (f *pcapng) section() error {
+	head, err := f.in.Peek(12)
+	if err != nil {
+		return errors.New("the head of a section is cut off")
+	}
+	switch f.order = binary.LittleEndian; binary.LittleEndian.Uint32(head[8:]) {
+	case 0x1a2b3c4d:
+	case 0x4d3c2b1a:
+		f.order = binary.BigEndian
+	default:
+		return fmt.Errorf("a section has the byte order %x", head[8:])
+	}
+	f.origins = f.origins[:0]
+	return f.skip(f.order.Uint32(head[4:]))
+}
+
+// skip leaves out a block whose size is given.
+func (f *pcapng) skip(size uint32) error {
+	if size < 12 {
+		return fmt.Errorf("a block of %d bytes", size)
+	}
+	_, err := io.CopyN(io.Discard, f.in, (int64(size)+3)&^3)
+	return cutOff(err)
+}
+
+func (f *pcapng) next() (record, error) {
+	for {
+		head, err := f.in.Peek(8)
+		if err != nil {
+			if len(head) > 0 {
+				err = cutOff(err)
+			}
+			return record{}, err
+		}
+		if binary.BigEndian.Uint32(head) == sectionBlock {
+			if err := f.section(); err != nil {
+				return record{}, err
+			}
+			continue
+		}
+		kind, size := f.order.Uint32(head), f.order.Uint32(head[4:])
+		switch kind {
+		case interfaceBlock, oldPacketBlock, simpleBlock, packetBlock:
+		default:
+			if err := f.skip(size); err != nil {
+				return record{}, err
+			}
+			continue
+		}
+		body, err := f.read(size)
+		if err != nil {
+			return record{}, err
+		}
+		if kind == interfaceBlock {
+			if err := f.add(body); err != nil {
+				return record{}, err
+			}
+			continue
+		}
+		return f.packet(kind, body)
+	}
+}
+
+// read returns the inside of a block whose size is given, until the next call.
+func (f *pcapng) read(size uint32) ([]byte, error) {
+	if size < 12 || size > mostBlock {
+		return nil, fmt.Errorf("a block of %d bytes", size)
+	}
+	whole := int(size+3) &^ 3
+	if cap(f.block) < whole {
+		f.block = make([]byte, whole)
+	}
+	f.block = f.block[:whole]
+	if _, err := io.ReadFull(f.in, f.block); err != nil {
+		return nil, cutOff(err)
+	}
+	return f.block[8 : whole-4], nil
+}
+
+// add reads the description of an interface.
+func (f *pcapng) add(b []byte) error {
+	if len(b) < 8 || len(f.origins) == mostInterfaces {
+		return fmt.Errorf("an interface of %d bytes after %d others", len(b), len(f.origins))
+	}
+	o := origin{link: int(f.order.Uint16(b)), snap: f.order.Uint32(b[4:]), seconds: 1e6}
+	for b = b[8:]; len(b) >= 4; {
+		code, n := f.order.Uint16(b), int(f.order.Uint16(b[2:]))
+		if b = b[4:]; code == 0 || n > len(b) {
+			break
+		}
+		switch v := b[:n]; {
+		case code == 9 && n == 1: // if_tsresol
+			if o.seconds = resolution(v[0]); o.seconds == 0 {
+				return fmt.Errorf("time stamps with the resolution %#x", v[0])
+			}
+		case code == 14 && n == 8: // if_tsoffset
+			o.offset = int64(f.order.Uint64(v))
+		}
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	f.origins = append(f.origins, o)
+	return nil
+}
+
+// resolution is how many units of a time stamp are a second, 0 if that is no
+// number.
+func resolution(v byte) uint64 {
+	if v&0x80 != 0 {
+		return 1 << (v & 0x7f)
+	}
+	if v > 19 {
+		return 0
+	}
+	n := uint64(1)
+	for range v {
+		n *= 10
+	}
+	return n
+}
+
+// packet reads a block with a packet.
+func (f *pcapng) packet(kind uint32, b []byte) (r record, err error) {
+	head := 20
+	if kind == simpleBlock {
+		head = 4
+	}
+	if len(b) < head {
+		return r, fmt.Errorf("a packet in a block of %d bytes", len(b))
+	}
+	number := 0
+	switch kind {
+	case packetBlock:
+		number = int(f.order.Uint32(b))
+	case oldPacketBlock:
+		number = int(f.order.Uint16(b))
+	}
+	if number >= len(f.origins) {
+		return r, fmt.Errorf("a packet of interface %d, of which nothing was said", number)
+	}
+	o := &f.origins[number]
+	r.link = o.link
+	var size uint32
+	if kind == simpleBlock {
+		if size = f.order.Uint32(b); o.snap != 0 {
+			size = min(size, o.snap)
+		}
+	} else {
+		size = f.order.Uint32(b[12:])
+		r.at = o.time(uint64(f.order.Uint32(b[4:]))<<32 | uint64(f.order.Uint32(b[8:])))
+	}
+	b = b[head:]
+	if uint64(size) > uint64(len(b)) || size > mostPacket {
+		return r, fmt.Errorf("a packet of %d bytes in a block with %d", size, len(b))
+	}
+	r.data = append(make([]byte, 0, size), b[:size]...)
+	return r, nil
+}
+
+func (o *origin) time(stamp uint64) time.Time {
+	high, low := bits.Mul64(stamp%o.seconds, 1e9)
+	nano, _ := bits.Div64(high, low, o.seconds)
+	return time.Unix(int64(stamp/o.seconds)+o.offset, int64(nano)).UTC()
+}
