@@ -254,6 +254,7 @@ func TestWeFetchFromOthers(t *testing.T) {
 			if s.Stats.NotifyIn.Load() == 0 {
 				t.Error("no NOTIFY came")
 			}
+			until(t, "both transfers are counted", func() bool { return s.Stats.InIncremental.Load()+s.Stats.In.Load() == 2 })
 			if s.Stats.InIncremental.Load() != 1 {
 				t.Errorf("%d transfers of differences, %d whole ones, want 1 and 1", s.Stats.InIncremental.Load(), s.Stats.In.Load())
 			}
