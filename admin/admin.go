@@ -57,7 +57,7 @@ type Parts struct {
 	Lists   *Lists  // nil: nothing of them is shown
 	Events  *Events // nil: there is no record that can be asked
 	Cache   *Cache  // nil: nothing is stored
-	Pause   *Pause  // nil: filtering never rests
+	Pause   *Pause  // nil: filtering is never paused
 	Votes   *Votes  // nil: nobody votes, or another node counts
 	// Sessions take who has which address for now; nil: nobody says so.
 	Sessions *Sessions

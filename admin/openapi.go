@@ -95,7 +95,7 @@ func operations() map[string]operation {
 		"POST /lists": {does: "change one entry of a list", gives: pageOrJSON,
 			form: []field{must("what", "add, except or remove"), must("entry", "host or URL"), must("list", "name of the list"), may("category", "if the list has several"), may("exact", "1: without subdomains")}},
 		"POST /lists/{name}": {does: "make changes to a list, all or none", body: "application/json application/x-ndjson text/csv"},
-		"GET /pause":         {does: "for whom filtering rests", gives: pageOrJSON},
+		"GET /pause":         {does: "for whom filtering is paused", gives: pageOrJSON},
 		"POST /pause": {does: "let filtering rest; helpers for their own groups", gives: pageOrJSON,
 			form: []field{must("for", "how long: 30s, 5m, 24h at most, tomorrow; 0s ends it"), may("who", "address, network, user or group; everybody without it")}},
 		"GET /votes": {does: "cases that wait for a decision", gives: pageOrJSON},

@@ -61,7 +61,7 @@ func (p resting) At() string { return p.Until.Local().Format(time.TimeOnly) }
 
 func (p resting) Left() string { return time.Until(p.Until).Round(time.Second).String() }
 
-// notice says on every page that filtering rests for somebody, "" when it does
+// notice says on every page that filtering is paused for somebody, "" when it does
 // not.
 func (p *Pause) notice() string {
 	if p == nil {

@@ -30,6 +30,7 @@ type Question struct {
 type Explanation struct {
 	URL      string           `json:"url"`
 	Action   string           `json:"action"`
+	User     string           `json:"user,omitempty"` // who the client is, how that is known, and its groups
 	Policy   string           `json:"policy"`
 	Rule     string           `json:"rule"`
 	Stage    string           `json:"stage"` // the last one that was judged

@@ -15,29 +15,27 @@ rm -rf "$out"
 mkdir -p "$out"
 $go build -trimpath -o "$out/.sbom" ./dist/sbom
 
-build() { # os arch tags file
-	GOOS=$1 GOARCH=$2 $go build -trimpath -pgo=dist/default.pgo -buildvcs=false -tags "$3" \
-		-ldflags "-s -w -X main.release=$version" -o "$4" ./cmd/shuultuur
-	"$out/.sbom" "$version" "$4" > "$4.spdx.json"
+build() { # os arch file
+	GOOS=$1 GOARCH=$2 $go build -trimpath -pgo=dist/default.pgo -buildvcs=false \
+		-ldflags "-s -w -X main.release=$version" -o "$3" ./cmd/shuultuur
+	"$out/.sbom" "$version" "$3" > "$3.spdx.json"
 }
 
 for arch in amd64 arm64; do
 	bin=$out/linux-$arch/shuultuur
 	mkdir -p "$out/linux-$arch"
-	build linux $arch "" "$bin"
+	build linux $arch "$bin"
 	for format in deb rpm apk; do
 		ARCH=$arch VERSION=$version BIN=$bin \
 			$nfpm package -f dist/package/nfpm.yaml -p $format -t "$out/" >&2
 	done
 	sh dist/tarball.sh "$version" linux $arch "$bin" "$out"
 	mkdir -p "$out/freebsd-$arch"
-	build freebsd $arch "" "$out/freebsd-$arch/shuultuur"
+	build freebsd $arch "$out/freebsd-$arch/shuultuur"
 	sh dist/freebsd/package.sh "$version" $arch "$out/freebsd-$arch/shuultuur" "$out"
-	mkdir -p "$out/small-$arch"
-	build linux $arch small "$out/small-$arch/shuultuur"
-	sh dist/openwrt/package.sh "$version" $arch "$out/small-$arch/shuultuur" "$out"
+	sh dist/openwrt/package.sh "$version" $arch "$bin" "$out"
 done
-rm -rf "$out/.sbom" "$out"/linux-*/ "$out"/freebsd-*/ "$out"/small-*/
+rm -rf "$out/.sbom" "$out"/linux-*/ "$out"/freebsd-*/
 (cd "$out" && find . -type f ! -name ".*" -print | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum) > "$out/.sums"
 mv "$out/.sums" "$out/SHA256SUMS"
 if [ -n "$key" ]; then

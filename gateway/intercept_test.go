@@ -13,7 +13,7 @@ import (
 // TestRefusedCertificatesAreCountedInTheSharedState: also after a reload.
 func TestRefusedCertificatesAreCountedInTheSharedState(t *testing.T) {
 	file := folder(t, map[string]string{"shuultuur.yaml": `
-listen: {proxy: "127.0.0.1:0"}
+listen: {proxy: "127.0.0.1:0", admin: "127.0.0.1:0"}
 data: ./data
 intercept: {root: root.pem, except-after: 3}
 policies: [{name: all, decrypt: true}]

@@ -40,7 +40,7 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 	start := time.Now()
 	stage := judge(ctx, d, t, &q)
 	x := &admin.Explanation{
-		URL: t.URL, Action: t.Verdict.Action.String(), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
+		URL: t.URL, Action: t.Verdict.Action.String(), User: whoIs(&t.Client), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
 		Taken: float64(time.Since(start).Nanoseconds()) / 1000, Settings: e.settings.text.File,
 	}
@@ -55,6 +55,18 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 		x.Edits = append(x.Edits, admin.Edit{Kind: [...]string{"header", "query", "connect to"}[c.Kind%3], Name: c.Name, Value: c.Value})
 	}
 	return x, nil
+}
+
+// whoIs says who a client is, how that is known, and what groups it has.
+func whoIs(c *filter.Client) string {
+	who := c.User
+	if who != "" && c.Source != "" {
+		who += " (known by " + c.Source + ")"
+	}
+	if len(c.Groups) > 0 {
+		who = strings.TrimPrefix(who+", in "+strings.Join(c.Groups, ", "), ", ")
+	}
+	return who
 }
 
 // QuotaLeft says what the client of t has left of its quotas.

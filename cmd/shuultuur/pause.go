@@ -9,7 +9,7 @@ import (
 const pauseHelp = `
 Has the running gateway let filtering rest: for everybody, or for WHO, an
 address, a network, a user or a group of the settings. TIME is 30s, 5m or 1h,
-24h at most, or tomorrow. Without arguments it says for whom filtering rests.
+24h at most, or tomorrow. Without arguments it says for whom filtering is paused.
 
 What rules would block, warn of or send elsewhere passes meanwhile. Faulty
 certificates, limits, quotas and private networks are guarded as ever.`
@@ -32,7 +32,7 @@ func resume(ctx context.Context, e env, args []string) int {
 }
 
 // rest asks the gateway for what the arguments mean, at most so many of them,
-// and prints for whom filtering rests then.
+// and prints for whom filtering is paused then.
 func rest(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
 	f, parse := flags(e, name, usage, help)
 	config := f.String("config", "", "settings `file` of the gateway")

@@ -190,6 +190,9 @@ func readPage(e env, file string) ([]byte, error) {
 func (x *explanation) print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n", strings.ToUpper(x.Action), x.URL)
+	if x.User != "" {
+		fmt.Fprintf(&b, "  client  %s\n", x.User)
+	}
 	policy := x.Policy
 	if policy == "" {
 		policy = "(no policy covers this client)"
