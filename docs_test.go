@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"math"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,6 +32,26 @@ func pages(t *testing.T) map[string]string {
 		t.Fatalf("%d pages, %v", len(all), err)
 	}
 	return all
+}
+
+// TestTheArchitectureNamesWhatThereIs: its files and folders exist.
+func TestTheArchitectureNamesWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("`([a-z]+(?:/[a-z0-9-]+)+(?:\\.go)?)/?`").FindAllStringSubmatch(string(text), -1)
+	if len(names) < 20 {
+		t.Fatalf("%d files and folders: the page is not read as it should be", len(names))
+	}
+	for _, m := range names {
+		if strings.HasPrefix(m[1], "data/") {
+			continue // in the data folder of a gateway
+		}
+		if _, err := os.Stat(m[1]); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", m[1], err)
+		}
+	}
 }
 
 func TestEverySettingIsDocumentedOnce(t *testing.T) {
