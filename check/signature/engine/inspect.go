@@ -154,6 +154,15 @@ func (in *inspector) value(n rule.Number) int {
 	return n.N
 }
 
+// operand is n as a number to compare and calculate with: all bits of a
+// variable count.
+func (in *inspector) operand(n rule.Number) uint64 {
+	if n.Var > 0 {
+		return in.vars[n.Var-1]
+	}
+	return uint64(int64(n.N))
+}
+
 // bounds returns where a content may begin and must end.
 func (in *inspector) bounds(c *rule.Content, at int) (from, to int) {
 	to = len(in.buf)
@@ -466,10 +475,7 @@ func (in *inspector) byteTest(m *rule.ByteTest, at int) bool {
 	if !ok {
 		return false
 	}
-	v := uint64(int64(m.Value.N))
-	if m.Value.Var > 0 {
-		v = in.vars[m.Value.Var-1]
-	}
+	v := in.operand(m.Value)
 	switch m.Op {
 	case "<":
 		ok = n < v
@@ -542,10 +548,7 @@ func (in *inspector) byteMath(m *rule.ByteMath, at int) bool {
 	if !ok {
 		return false
 	}
-	v := uint64(int64(m.Value.N))
-	if m.Value.Var > 0 {
-		v = in.vars[m.Value.Var-1]
-	}
+	v := in.operand(m.Value)
 	switch m.Op {
 	case "+":
 		n += v

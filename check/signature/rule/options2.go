@@ -66,6 +66,15 @@ func (r *Reader) word(w string) (bool, error) {
 	return true, nil
 }
 
+// option reads one of the words that all byte keywords share.
+func (r *Reader) option(w string) error {
+	ok, err := r.word(w)
+	if err == nil && !ok {
+		err = unknown(w)
+	}
+	return err
+}
+
 func (r *Reader) check() error {
 	if r.Text {
 		if r.Bytes.Var == 0 && (r.Bytes.N < 0 || r.Bytes.N > 23) {
@@ -112,8 +121,8 @@ func readByteTest(p *parser, o Option) error {
 		return err
 	}
 	for _, w := range ps[4:] {
-		if ok, err := m.word(w); err != nil || !ok {
-			return unknown(w, err)
+		if err := m.option(w); err != nil {
+			return err
 		}
 	}
 	if err := m.check(); err != nil {
@@ -123,10 +132,7 @@ func readByteTest(p *parser, o Option) error {
 	return nil
 }
 
-func unknown(w string, err error) error {
-	if err != nil {
-		return err
-	}
+func unknown(w string) error {
 	return fmt.Errorf("%q means nothing here", w)
 }
 
@@ -163,8 +169,8 @@ func readByteJump(p *parser, o Option) error {
 			}
 			m.Post, m.PostVar = n.N, n.Var
 		default:
-			if ok, err := m.word(w); err != nil || !ok {
-				return unknown(w, err)
+			if err := m.option(w); err != nil {
+				return err
 			}
 		}
 	}
@@ -202,8 +208,8 @@ func readByteExtract(p *parser, o Option) error {
 				return fmt.Errorf("align %q is neither 2 nor 4", arg)
 			}
 		default:
-			if ok, err := m.word(w); err != nil || !ok {
-				return unknown(w, err)
+			if err := m.option(w); err != nil {
+				return err
 			}
 		}
 	}
@@ -238,10 +244,7 @@ func readByteMath(p *parser, o Option) error {
 		case "result":
 			result = arg
 		default:
-			var ok bool
-			if ok, err = m.word(w); err == nil && !ok {
-				err = unknown(w, nil)
-			}
+			err = m.option(w)
 		}
 		if err != nil {
 			return err
@@ -322,7 +325,7 @@ func readEntropy(p *parser, o Option) error {
 			}
 			m.Value, err = strconv.ParseFloat(arg, 64)
 		default:
-			return unknown(w, nil)
+			return unknown(w)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", w, err)
@@ -397,7 +400,7 @@ func readDataset(p *parser, o Option) error {
 			m.Subdomain = true
 		case "memcap", "hashsize":
 		default:
-			return unknown(w, nil)
+			return unknown(w)
 		}
 	}
 	switch m.Type {
@@ -479,7 +482,7 @@ func readBit(p *parser, o Option) error {
 		case "src", "dst", "both":
 			b.Track = name
 		default:
-			return unknown(w, nil)
+			return unknown(w)
 		}
 	}
 	if b.Kind == "x" {
@@ -589,7 +592,7 @@ func ParseThreshold(v string) (*Threshold, error) {
 			t.Addresses = arg
 		case "":
 		default:
-			return nil, unknown(w, nil)
+			return nil, unknown(w)
 		}
 		if err != nil || t.Count < 0 || t.Seconds < 0 {
 			return nil, fmt.Errorf("%s %q is not a number", name, arg)
@@ -706,7 +709,7 @@ func readInteger(p *parser, o Option) error {
 			}
 			n, err := strconv.Atoi(w)
 			if err != nil {
-				return unknown(w, nil)
+				return unknown(w)
 			}
 			m.Index, m.Position = "at", n
 		}
