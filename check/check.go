@@ -92,7 +92,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Remarks = k.Remarks()
 	}
 	if c.Signature != nil {
-		k, err := signature.New(*c.Signature, "", p.Previous.memory(), p.Now)
+		k, err := signature.New(*c.Signature, p.Previous.memory(), p.Now)
 		if err != nil {
 			return nil, setting.At("signature", err)
 		}

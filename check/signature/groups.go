@@ -14,10 +14,10 @@ import (
 // groups returns the address and port groups: Suricata's names with the
 // gateway's clients as HOME_NET, then those of a suricata.yaml, then those of
 // the settings.
-func groups(cfg Config, path func(setting.File) string) (vars, ports map[string]string, err error) {
+func groups(cfg Config) (vars, ports map[string]string, err error) {
 	vars, ports = engine.Groups()
 	if cfg.Suricata != "" {
-		s, err := ReadSuricata(path(cfg.Suricata))
+		s, err := ReadSuricata(string(cfg.Suricata))
 		if err != nil {
 			return nil, nil, setting.At("suricata", err)
 		}

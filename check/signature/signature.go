@@ -101,30 +101,29 @@ type exchange struct {
 	done  filter.Stage
 }
 
-// New reads the rules of cfg. Relative names are below dir.
-func New(cfg Config, dir string, state *engine.State, now func() time.Time) (*Check, error) {
+// New reads the rules of cfg.
+func New(cfg Config, state *engine.State, now func() time.Time) (*Check, error) {
 	c := &Check{now: now, dry: cfg.Full, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
-	path := func(name setting.File) string { return setting.Path(dir, string(name)) }
 	if len(cfg.Rules) == 0 {
 		return nil, setting.At("rules", errors.New("there is no rule file; name at least one, or leave signature out"))
 	}
-	loaded, err := c.load(cfg, path)
+	loaded, err := c.load(cfg)
 	if err != nil {
 		return nil, err
 	}
 	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, State: state, Scripts: c.scripts.Load}
-	if ec.Vars, ec.Ports, err = groups(cfg, path); err != nil {
+	if ec.Vars, ec.Ports, err = groups(cfg); err != nil {
 		return nil, err
 	}
 	if cfg.Threshold != "" {
-		data, err := os.ReadFile(path(cfg.Threshold))
+		data, err := os.ReadFile(string(cfg.Threshold))
 		if err == nil {
 			ec.Limits, err = engine.ReadLimits(string(cfg.Threshold), bytes.NewReader(data))
 		}
 		if err != nil {
 			return nil, setting.At("threshold", err)
 		}
-		c.files = append(c.files, path(cfg.Threshold))
+		c.files = append(c.files, string(cfg.Threshold))
 	}
 	e, mistakes, err := engine.New(ec)
 	if err != nil {
@@ -146,12 +145,12 @@ type loaded struct {
 }
 
 // load reads rule files and what chooses and changes their rules.
-func (c *Check) load(cfg Config, path func(setting.File) string) (*loaded, error) {
+func (c *Check) load(cfg Config) (*loaded, error) {
 	l := &loaded{classes: map[string]*engine.Class{}}
 	for k, v := range engine.Classes() {
 		l.classes[k] = v
 	}
-	choice, err := rule.ReadChoice(path(cfg.Enable), path(cfg.Disable), path(cfg.Modify), path(cfg.Drop))
+	choice, err := rule.ReadChoice(string(cfg.Enable), string(cfg.Disable), string(cfg.Modify), string(cfg.Drop))
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +158,14 @@ func (c *Check) load(cfg Config, path func(setting.File) string) (*loaded, error
 	p := rule.NewParser()
 	for i, name := range cfg.Rules {
 		at := fmt.Sprintf("rules[%d]", i)
-		files, err := rule.Files(path(name))
+		files, err := rule.Files(string(name))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w; fetch it first, or correct the name", err)
 		}
 		if err != nil {
 			return nil, setting.At(at, err)
 		}
-		c.files = append(c.files, path(name))
+		c.files = append(c.files, string(name))
 		for _, f := range files {
 			if filepath.Base(f.Name) == "classification.config" {
 				if err := l.class(f.Name, f.Data); err != nil {
@@ -186,14 +185,14 @@ func (c *Check) load(cfg Config, path func(setting.File) string) (*loaded, error
 		}
 	}
 	if cfg.Classes != "" {
-		data, err := os.ReadFile(path(cfg.Classes))
+		data, err := os.ReadFile(string(cfg.Classes))
 		if err == nil {
 			err = l.class(string(cfg.Classes), data)
 		}
 		if err != nil {
 			return nil, setting.At("classes", err)
 		}
-		c.files = append(c.files, path(cfg.Classes))
+		c.files = append(c.files, string(cfg.Classes))
 	}
 	l.rules, _ = rule.Unique(l.rules)
 	return l, nil

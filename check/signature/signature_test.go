@@ -69,11 +69,11 @@ func judge(t *testing.T, c *Check, f *filter.Flow, id string, x conversation) []
 
 func newCheck(t *testing.T, rules string) *Check {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.rules"), []byte(rules), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "a.rules")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Config{Rules: []setting.File{"a.rules"}}, dir, engine.NewState(), time.Now)
+	c, err := New(Config{Rules: []setting.File{setting.File(file)}}, engine.NewState(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
