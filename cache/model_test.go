@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -104,14 +103,8 @@ func modelRun(t *testing.T, seed uint64) (hits int) {
 		history = append(history, p)
 		return respond(200, p.body, fields...), nil
 	})
-	c, err := New(Config{}, Parts{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- c.Run(ctx) }()
-	defer func() { stop(); <-ended }()
+	c, stop := running(t)
+	defer stop()
 	front := c.Over(origin)
 	for range 120 {
 		synctest.Wait()

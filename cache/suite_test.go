@@ -222,16 +222,23 @@ func (r *suiteResponse) joined(name string) (string, bool) {
 	return strings.Join(all, ", "), all != nil
 }
 
-// run runs one test and says what is wrong.
-func (st *suiteTest) run(t *testing.T) error {
+// running returns a cache in memory that runs until stop is called.
+func running(t *testing.T) (c *Cache, stop func()) {
+	t.Helper()
 	c, err := New(Config{}, Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- c.Run(ctx) }()
-	defer func() { stop(); <-ended }()
+	return c, func() { end(); <-ended }
+}
+
+// run runs one test and says what is wrong.
+func (st *suiteTest) run(t *testing.T) error {
+	c, stop := running(t)
+	defer stop()
 	o := &suiteOrigin{test: st}
 	front := c.Over(o)
 	var responses []*suiteResponse
