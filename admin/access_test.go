@@ -319,7 +319,7 @@ func TestEveryLookIsInTheAuditLog(t *testing.T) {
 	if err != nil || all[0].Action != "POST /accounts/password" || !strings.Contains(all[0].Details, "the-viewer") || strings.Contains(all[0].Details, "horse") || all[0].Status != 200 {
 		t.Errorf("%+v %v", all, err)
 	}
-	// What cannot be recorded is neither shown nor done.
+	// The audit log comes first: a look or change that it cannot hold is refused.
 	folder := account.Folder(h.dir)
 	if err := errors.Join(os.Remove(filepath.Join(folder, "audit.jsonl")), os.Mkdir(filepath.Join(folder, "audit.jsonl"), 0o700)); err != nil {
 		t.Fatal(err)

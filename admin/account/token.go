@@ -62,7 +62,7 @@ func (w *Who) Covers(method, path string) bool {
 	return false
 }
 
-// NewToken makes a token and returns it; it is not to be had again.
+// NewToken makes a token and returns it. Only its digest is kept, so it cannot be shown again.
 func (b *Book) NewToken(name, purpose string, scope []string, life time.Duration) (secret string, t Token, err error) {
 	if err := checkScope(scope); err != nil {
 		return "", t, err
