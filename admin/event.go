@@ -27,7 +27,7 @@ type onePage struct {
 type detail struct{ Name, Value string }
 
 type oneData struct {
-	seen
+	Row seen
 	rulingForm
 	ID       string
 	Findings []filter.Finding
@@ -72,9 +72,9 @@ func (o *onePage) show(w http.ResponseWriter, r *http.Request) {
 
 // fill adds what is known of a row, and what would be decided now.
 func (o *onePage) fill(ctx context.Context, d *oneData, row *event.Row) {
-	d.seen.Row = row
+	d.Row.Row = row
 	if o.events.Names != nil && row.Client.IsValid() {
-		d.Name = o.events.Names(ctx, []netip.Addr{row.Client})[row.Client]
+		d.Row.Name = o.events.Names(ctx, []netip.Addr{row.Client})[row.Client]
 	}
 	_ = json.Unmarshal([]byte(row.Findings), &d.Findings) // of a row that was cut short there are none
 	more := jsonl.AppendLine(nil, row)

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
@@ -61,18 +62,17 @@ type seen struct {
 	CanBlock bool   // there is a list
 }
 
-func (s seen) Client() string {
+func (s seen) client() string {
 	if s.Name == s.User {
 		return s.Who()
 	}
 	return event.Named(s.Who(), s.Name)
 }
 
-func (s seen) At() string    { return s.Time.Local().Format("2006-01-02 15:04:05") }
-func (s seen) Refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
+func (s seen) refused() bool { return s.Action == filter.Block || s.Action == filter.Warn }
 
-func (s seen) What() string {
-	what := s.Row.What()
+func (s seen) what() string {
+	what := s.What()
 	if len(what) > maxWhat {
 		what = strings.ToValidUTF8(what[:maxWhat], "") + "…"
 	}

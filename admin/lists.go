@@ -6,12 +6,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"maps"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/list"
 )
@@ -41,11 +42,11 @@ type List struct {
 	Missing    bool           `json:"missing,omitempty"` // still to be fetched
 }
 
-// Other counts what is more than hosts and URLs.
-func (l List) Other() int { return l.Networks + l.Exprs + l.Rules }
+// others counts what is more than hosts and URLs.
+func (l List) others() int { return l.Networks + l.Exprs + l.Rules }
 
-// Words names the largest categories.
-func (l List) Words() string {
+// categories names the largest categories.
+func (l List) categories() string {
 	names := slices.SortedFunc(maps.Keys(l.Categories), func(a, b string) int {
 		return cmp.Or(l.Categories[b]-l.Categories[a], strings.Compare(a, b))
 	})

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/admin/account"
 	"shuultuur/policy"
@@ -54,13 +55,6 @@ const maxPause = 24 * time.Hour
 //go:embed pause.html
 var pausePage string
 
-// A resting is a pause as it is shown.
-type resting struct{ policy.Pause }
-
-func (p resting) At() string { return p.Until.Local().Format(time.TimeOnly) }
-
-func (p resting) Left() string { return time.Until(p.Until).Round(time.Second).String() }
-
 // notice says on every page that filtering is paused for somebody, "" when it does
 // not.
 func (p *Pause) notice() string {
@@ -71,8 +65,7 @@ func (p *Pause) notice() string {
 	case len(all) == 0:
 		return ""
 	case len(all) == 1:
-		r := resting{all[0]}
-		return fmt.Sprintf("paused for %s until %s", r.Whom(), r.At())
+		return fmt.Sprintf("paused for %s until %s", all[0].Whom(), clock(all[0].Until, time.TimeOnly))
 	default:
 		return fmt.Sprintf("paused for %d", len(all))
 	}
@@ -133,12 +126,9 @@ func (p *Pause) show(w http.ResponseWriter, r *http.Request, page *template.Temp
 	all := append([]policy.Pause{}, p.All()...) // [] in JSON, not null
 	all = slices.DeleteFunc(all, func(x policy.Pause) bool { return x.Who != "" && !p.may(r, x.Who) })
 	d := struct {
-		Pauses []resting
+		Pauses []policy.Pause
 		Error  string
-	}{}
-	for _, x := range all {
-		d.Pauses = append(d.Pauses, resting{x})
-	}
+	}{Pauses: all}
 	if failed != nil {
 		d.Error, status = failed.Error(), statusOf(failed)
 	}

@@ -75,8 +75,8 @@ type EffectKind struct {
 	Examples []string `json:"examples"`
 }
 
-// Says says it in a sentence.
-func (e *Effect) Says() string {
+// says says it in a sentence.
+func (e *Effect) says() string {
 	if e.Judged == 0 {
 		return "There are no events of the last day to judge."
 	}

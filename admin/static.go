@@ -7,7 +7,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"html/template"
 	"mime"
 	"net/http"
 	"path"
@@ -15,6 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
+
+	"shuultuur/policy"
 )
 
 // static are the style sheet, the script and the icon: all that pages load
@@ -57,14 +60,24 @@ func staticFile(w http.ResponseWriter, r *http.Request) {
 
 type pageTemplate = *template.Template
 
-// pageFuncs are what all pages may call: notice is said beside the pages.
+// pageFuncs are what all pages may call: notice is said beside the pages. Pages
+// call no methods: a template that could call any would keep all methods of the
+// program in the binary.
 func pageFuncs(notice func() string) template.FuncMap {
 	return template.FuncMap{
 		"notice": notice,
 		"static": asset,
-		"number": number,
-		"bytes":  size,
-		"lines":  func(text string) []string { return strings.Split(text, "; ") },
+		"time":   clock,
+		"left":   func(until time.Time) string { return time.Until(until).Round(time.Second).String() },
+		"client": seen.client, "what": seen.what, "refused": seen.refused,
+		"why":        func(s seen) string { return s.Why() },
+		"whom":       policy.Pause.Whom,
+		"effect":     (*Effect).says,
+		"others":     List.others,
+		"categories": List.categories,
+		"number":     number,
+		"bytes":      size,
+		"lines":      func(text string) []string { return strings.Split(text, "; ") },
 		"percent": func(share any) float64 {
 			f, _ := share.(float64)
 			return 100 * f
@@ -77,6 +90,15 @@ func pageFuncs(notice func() string) template.FuncMap {
 			return ""
 		},
 	}
+}
+
+// clock writes a time of this machine's zone in a layout of package time; the
+// zero time is "".
+func clock(t time.Time, layout string) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(layout)
 }
 
 // whole is v as a number.

@@ -6,11 +6,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/setting"
 	"shuultuur/vote"

@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"os"
 	"path/filepath"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 // A Kind says what a note is about. Notes are reported kind by kind.
@@ -161,17 +162,19 @@ table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:t
 code{font-size:.9em}
 </style></head><body>
 <h1>Import of {{.Program}} {{.Version}}</h1>
-<p>From <code>{{.From}}</code>. {{.Summary}}.</p>
-{{range .Sections}}<h2>{{.Kind}}</h2>
+<p>From <code>{{.From}}</code>. {{summary .}}.</p>
+{{range sections .}}<h2>{{.Kind}}</h2>
 <table><tr><th scope="col">Where</th><th scope="col">What</th><th scope="col">Ours</th><th scope="col">Why</th><th scope="col">Write</th></tr>
-{{range .Notes}}<tr><td><code>{{.Where}}</code></td><td>{{.What}}</td><td>{{.Ours}}</td><td>{{.Why}}</td><td>{{.Mend}}</td></tr>
+{{range .Notes}}<tr><td><code>{{where .}}</code></td><td>{{.What}}</td><td>{{.Ours}}</td><td>{{.Why}}</td><td>{{.Mend}}</td></tr>
 {{end}}</table>{{if .More}}<p>… and {{.More}} more.</p>{{end}}
 {{end}}</body></html>
 `
 
 // HTML writes the report as one page without anything from outside.
 func (r *Report) HTML(w io.Writer) error {
-	t, err := template.New("report").Parse(page)
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"summary": (*Report).Summary, "sections": (*Report).Sections, "where": Note.Where,
+	}).Parse(page)
 	if err != nil {
 		return err
 	}

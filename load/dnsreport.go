@@ -3,12 +3,12 @@ package load
 import (
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"shuultuur/dns"

@@ -3,8 +3,9 @@ package vote
 import (
 	"bytes"
 	"encoding/json"
-	"html/template"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 var pages = template.Must(template.New("").Parse(`<!doctype html>

@@ -2,11 +2,12 @@ package simulate
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/setting"
 )
@@ -133,7 +134,7 @@ var page = template.Must(template.New("").Funcs(template.FuncMap{
 <style>body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ddd}svg{max-width:100%}text{font-size:12px;fill:#444}pre{background:#f4f4f4;padding:1em}</style></head><body>
 <h1>What a cache would do</h1>
 <p>{{.R.Requests}} requests for {{.R.Objects}} objects, {{bytes .R.Footprint}}. {{percent .R.Once}} of objects were asked for once. {{.R.Skipped}} lines were left out.</p>
-<h2>Recommended</h2><p>{{.R.Advice.Why}}.</p><pre>{{.R.Advice.YAML}}</pre>
+<h2>Recommended</h2><p>{{.R.Advice.Why}}.</p><pre>{{.YAML}}</pre>
 {{range .Plots}}<h2>{{.Title}}</h2><svg viewBox="0 0 640 300" role="img" aria-label="{{.Title}}">
 {{range .Ticks}}<line x1="60" x2="550" y1="{{.At}}" y2="{{.At}}" stroke="#e4e4e4"/><text x="54" y="{{.At}}" text-anchor="end" dy=".3em">{{.Text}}</text>
 {{end}}{{range .X}}<text x="{{.At}}" y="282" text-anchor="middle">{{.Text}}</text>
@@ -149,8 +150,9 @@ var page = template.Must(template.New("").Funcs(template.FuncMap{
 func (r *Report) HTML(w io.Writer) error {
 	return page.Execute(w, struct {
 		R     *Report
+		YAML  string
 		Plots []plot
-	}{r, []plot{
+	}{r, r.Advice.YAML(), []plot{
 		r.plot("Requests answered", " %", func(x *Result) float64 { return 100 * x.Hits }),
 		r.plot("Bytes answered", " %", func(x *Result) float64 { return 100 * x.HitBytes }),
 		r.plot("Writes to the disk, for each request", "", func(x *Result) float64 { return float64(x.Writes) / float64(r.Requests) }),

@@ -17,9 +17,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/zstd"
-
 	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/gateway"
@@ -318,7 +315,7 @@ func servePage(w http.ResponseWriter, s step) {
 	if s.coding == "bomb" {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(encode(make([]byte, 32<<20), "gzip"))
+		_, _ = w.Write(zipped(make([]byte, 32<<20)))
 		return
 	}
 	if s.page == "" {
@@ -326,7 +323,11 @@ func servePage(w http.ResponseWriter, s step) {
 		_, _ = io.WriteString(w, "sample\n")
 		return
 	}
-	page, err := site.ReadFile("site/" + s.page)
+	name := "site/" + s.page
+	if s.coding == "br" || s.coding == "zstd" {
+		name += "." + s.coding // stored encoded: the program has no encoder for them
+	}
+	page, err := site.ReadFile(name)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -334,24 +335,16 @@ func servePage(w http.ResponseWriter, s step) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if s.coding != "" {
 		w.Header().Set("Content-Encoding", s.coding)
-		page = encode(page, s.coding)
+	}
+	if s.coding == "gzip" {
+		page = zipped(page)
 	}
 	_, _ = w.Write(page)
 }
 
-func encode(page []byte, coding string) []byte {
+func zipped(page []byte) []byte {
 	var b bytes.Buffer
-	var c io.WriteCloser
-	switch coding {
-	case "gzip":
-		c = gzip.NewWriter(&b)
-	case "br":
-		c = brotli.NewWriter(&b)
-	case "zstd":
-		c, _ = zstd.NewWriter(&b) // no options, no error
-	default:
-		return page
-	}
+	c := gzip.NewWriter(&b)
 	_, _ = c.Write(page) // into memory
 	_ = c.Close()
 	return b.Bytes()

@@ -14,7 +14,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"os"
@@ -23,6 +22,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
@@ -141,6 +142,13 @@ func (d *Page) Heading() string {
 	return cmp.Or(d.Say("error."+strconv.Itoa(d.Status)), d.Title)
 }
 
+// functions are what templates may call. They call no methods: a template that
+// could call any would keep all methods of the program in the binary.
+var functions = template.FuncMap{
+	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "again": (*Page).Again,
+	"time": func(t time.Time, layout string) string { return t.Format(layout) },
+}
+
 // Texts returns the texts for the value of an Accept-Language field.
 func (p *Set) Texts(accept string) *text.Texts { return p.texts.For(accept) }
 
@@ -175,7 +183,7 @@ func New(dir, contact string) (*Set, error) {
 	if p.texts, err = text.New(own); err != nil {
 		return nil, err
 	}
-	head, err := template.ParseFS(builtin, "head.html")
+	head, err := template.New("").Funcs(functions).ParseFS(builtin, "head.html")
 	if err != nil {
 		return nil, err
 	}
