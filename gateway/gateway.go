@@ -83,6 +83,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 		e.drop(nil, log)
 		return nil, err
 	}
+	g.problems = g.unmet(ctx)
 	return g, nil
 }
 

@@ -126,7 +126,8 @@ func (g *Gateway) settingsParts() *admin.Settings {
 	}
 }
 
-// checkText says what is wrong with a text of settings.
+// checkText says what is wrong with a text of settings, and which expectations
+// of policies it does not meet.
 func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	g.trying.Lock()
 	defer g.trying.Unlock()
@@ -134,11 +135,12 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, done, err := try(ctx, s)
-	if err == nil {
-		done()
+	e, done, err := try(ctx, s)
+	if err != nil {
+		return err
 	}
-	return err
+	defer done()
+	return e.Expectations(ctx)
 }
 
 // What a change does is found with as many of the newest events, in this time.

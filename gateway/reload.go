@@ -39,6 +39,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 		for _, key := range e.restart {
 			problems = append(problems, key+" changed in the settings: that needs a restart")
 		}
+		problems = append(problems, g.unmet(ctx)...)
 	}
 	g.metrics.reloads.WithLabelValues(result).Inc()
 	g.mu.Lock()

@@ -32,9 +32,7 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 			t.Client = c
 		}
 	}
-	if looks, ok := d.(interface {
-		Decrypts(*filter.Transaction) bool
-	}); ok && t.Proto == filter.TLS && looks.Decrypts(t) {
+	if looks, ok := d.(decrypts); ok && t.Proto == filter.TLS && looks.Decrypts(t) {
 		t.Proto = filter.HTTP // the request inside is judged, too
 	}
 	start := time.Now()

@@ -118,6 +118,9 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 	if p.names, err = compileDNS(&s.DNS); err != nil {
 		return nil, setting.At("dns", err)
 	}
+	if err := checkExpectations(s.Expect); err != nil {
+		return nil, setting.At("expect", err)
+	}
 	names := map[string]bool{}
 	for i := range s.Rules {
 		key := fmt.Sprintf("rules[%d]", i)

@@ -82,6 +82,8 @@ type Policy struct {
 	YouTube    string   `yaml:"youtube"`      // off, moderate or strict
 	Tenants    Tenants  `yaml:"tenants"`
 	DNS        DNS      `yaml:"dns"` // what is said to these clients when they ask for names
+
+	Expect setting.OneOrMore[Expectation] `yaml:"expect"` // what has to come out; checked at each save
 }
 
 // DNS says how a name server treats the clients of a policy.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"shuultuur/filter"
@@ -101,32 +103,13 @@ func (w *WhatIf) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*Wha
 		examples = defaultExamples
 	}
 	changes := map[kind]*VerdictChange{}
-	for e, err := range entries {
+	for p, err := range w.pieces(ctx, entries) {
 		if err != nil {
 			return nil, err
 		}
-		w.judged.Add(1)
-		was, known := w.before(ctx, &e)
-		if !known {
-			r.Unknown++
-			continue
+		for i := range p.entries {
+			r.add(w, changes, &p.entries[i], &p.opinions[i], examples)
 		}
-		is := w.New.judge(ctx, &e)
-		if w.Old == nil && e.Refused && e.Recorded.Body && is.action < filter.Warn {
-			r.Bodies++
-			continue
-		}
-		r.Judged++
-		r.Was[was.action.String()]++
-		r.Is[is.action.String()]++
-		if was.action == is.action {
-			if w.Old != nil && was != is || w.Old == nil && (was.policy != is.policy || was.rule != is.rule) {
-				r.OtherRule++
-			}
-			continue
-		}
-		r.Changed++
-		r.note(changes, was, is, &e, examples)
 	}
 	for _, c := range changes {
 		r.Changes = append(r.Changes, *c)
@@ -138,10 +121,134 @@ func (w *WhatIf) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*Wha
 	return r, nil
 }
 
+// add takes what was made of one entry into the report.
+func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry, o *opinions, examples int) {
+	was, is := o.was, o.is
+	if !o.known {
+		r.Unknown++
+		return
+	}
+	if w.Old == nil && e.Refused && e.Recorded.Body && is.action < filter.Warn {
+		r.Bodies++
+		return
+	}
+	r.Judged++
+	r.Was[was.action.String()]++
+	r.Is[is.action.String()]++
+	if was.action == is.action {
+		if w.Old != nil && was != is || w.Old == nil && (was.policy != is.policy || was.rule != is.rule) {
+			r.OtherRule++
+		}
+		return
+	}
+	r.Changed++
+	r.note(changes, was, is, e, examples)
+}
+
+// A piece is a number of entries that are judged together.
+type piece struct {
+	entries  []Entry
+	opinions []opinions
+	err      error // of the source, behind the entries
+	judged   chan struct{}
+}
+
+// opinions are those of both judges.
+type opinions struct {
+	was, is opinion
+	known   bool
+}
+
+const pieceSize = 512
+
+// pieces has entries judged on all processors while further ones are read, and
+// yields them in their order.
+func (w *WhatIf) pieces(ctx context.Context, entries iter.Seq2[Entry, error]) iter.Seq2[*piece, error] {
+	return func(yield func(*piece, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		workers := runtime.GOMAXPROCS(0)
+		work, ordered := make(chan *piece), make(chan *piece, 2*workers)
+		var busy sync.WaitGroup
+		busy.Go(func() { read(ctx, entries, work, ordered) })
+		for range workers {
+			busy.Go(func() {
+				for p := range work {
+					w.judgePiece(ctx, p)
+					close(p.judged)
+				}
+			})
+		}
+		defer busy.Wait()
+		defer stop()
+		for p := range ordered {
+			<-p.judged
+			if !yield(p, nil) {
+				return
+			}
+			if p.err != nil {
+				yield(nil, p.err)
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// read cuts entries into pieces until they or ctx end.
+func read(ctx context.Context, entries iter.Seq2[Entry, error], work, ordered chan<- *piece) {
+	defer close(ordered)
+	defer close(work)
+	send := func(p *piece) bool {
+		p.judged = make(chan struct{})
+		select {
+		case work <- p:
+		case <-ctx.Done():
+			return false
+		}
+		select {
+		case ordered <- p:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	p := &piece{}
+	for e, err := range entries {
+		if err != nil {
+			p.err = err
+			break
+		}
+		if p.entries = append(p.entries, e); len(p.entries) == pieceSize {
+			if !send(p) {
+				return
+			}
+			p = &piece{entries: make([]Entry, 0, pieceSize)}
+		}
+	}
+	send(p)
+}
+
+func (w *WhatIf) judgePiece(ctx context.Context, p *piece) {
+	p.opinions = make([]opinions, len(p.entries))
+	for i := range p.entries {
+		e, o := &p.entries[i], &p.opinions[i]
+		w.judged.Add(1)
+		var r *message.Request // the same for both, who only read it
+		if e.Method != Tunnel && e.Method != Lookup {
+			r = e.sent()
+		}
+		if o.was, o.known = w.before(ctx, e, r); o.known {
+			o.is = w.New.judge(ctx, e, r)
+		}
+	}
+}
+
 // before is what was decided, or would be by the old settings.
-func (w *WhatIf) before(ctx context.Context, e *Entry) (opinion, bool) {
+func (w *WhatIf) before(ctx context.Context, e *Entry, r *message.Request) (opinion, bool) {
 	if w.Old != nil {
-		return w.Old.judge(ctx, e), true
+		return w.Old.judge(ctx, e, r), true
 	}
 	if e.Recorded == nil {
 		return opinion{}, false
@@ -174,8 +281,8 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 }
 
 // judge leads an entry through the stages that a log can show.
-func (j *Judge) judge(ctx context.Context, e *Entry) opinion {
-	t := e.transaction()
+func (j *Judge) judge(ctx context.Context, e *Entry, r *message.Request) opinion {
+	t := e.transaction(r)
 	t.Client = j.Client(ctx, e)
 	for s := filter.Name; s <= t.Last; s++ {
 		if s == filter.RequestBody {
@@ -200,8 +307,8 @@ func target(v *filter.Verdict) string {
 	return ""
 }
 
-// transaction is the entry as a server would have seen it.
-func (e *Entry) transaction() *filter.Transaction {
+// transaction is the entry as a server would have seen it, with its request.
+func (e *Entry) transaction(r *message.Request) *filter.Transaction {
 	t := &filter.Transaction{ID: "replay", Start: e.Start, Host: e.Host, Port: e.Port, Last: filter.Request}
 	switch e.Method {
 	case Tunnel:
@@ -214,11 +321,17 @@ func (e *Entry) transaction() *filter.Transaction {
 	if !e.Refused && e.Type != "" && e.Status >= 200 {
 		t.Last = filter.Response
 	}
+	t.Request = r
+	t.URL = string(r.Target)
+	return t
+}
+
+// sent is the request of an entry that has one.
+func (e *Entry) sent() *message.Request {
 	scheme, rest, _ := strings.Cut(e.URL, "://")
 	authority, path, _ := strings.Cut(rest, "/")
-	t.URL = scheme + "://" + authority + "/" + path
 	r := &message.Request{
-		Method: e.Method, Target: []byte(t.URL), Form: message.Absolute, Scheme: scheme,
+		Method: e.Method, Target: []byte(scheme + "://" + authority + "/" + path), Form: message.Absolute, Scheme: scheme,
 		Host: []byte(e.Host), Port: e.Port, Path: []byte("/" + path), Proto: 11,
 	}
 	r.Add("Host", authority)
@@ -228,8 +341,7 @@ func (e *Entry) transaction() *filter.Transaction {
 	if e.Referer != "" {
 		r.Add("Referer", e.Referer)
 	}
-	t.Request = r
-	return t
+	return r
 }
 
 func (e *Entry) response() *message.Response {

@@ -193,6 +193,10 @@ func check(ctx context.Context, e env, args []string) int {
 	}
 	defer closeEngine()
 	engine.Print(e.stdout)
+	if err := engine.Expectations(ctx); err != nil {
+		fmt.Fprintln(e.stderr, e.named(err.Error()))
+		return 1
+	}
 	fmt.Fprintf(e.stdout, "%s: good\n", file)
 	return 0
 }

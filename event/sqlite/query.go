@@ -99,7 +99,7 @@ func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield
 		if err != nil {
 			return err
 		}
-		ids, rest, err := s.idsOf(f, all)
+		ids, rest, gaps, err := s.idsOf(f, all)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield
 			size = min(size, p.Limit)
 		}
 		for page := range slices.Chunk(ids, size) {
-			rows, err := d.rows(ctx, page, rest, p.Newest)
+			rows, err := d.rows(ctx, wanted{ids: page, gaps: gaps}, rest, p.Newest)
 			if err != nil {
 				return err
 			}
@@ -136,24 +136,34 @@ func (d *Reader) bounds(ctx context.Context) (s span, err error) {
 	return s, err
 }
 
-// idsOf returns the ids of the rows that find selects.
-func (s *segment) idsOf(f *event.Filter, in span) ([]int64, []*event.Term, error) {
+// idsOf returns the ids of the rows that find selects, and whether there are
+// others between them.
+func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Term, gaps bool, err error) {
 	sel, rest, err := s.find(f, in)
 	if err != nil || sel.empty() {
 		if errors.Is(err, errGone) {
 			err = nil
 		}
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	at, err := s.ids()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	var ids []int64
+	last := -1
 	for i := range sel.each {
+		gaps = gaps || last >= 0 && i != last+1
+		last = i
 		ids = append(ids, at[i])
 	}
-	return ids, rest, nil
+	return ids, rest, gaps, nil
+}
+
+// wanted are ids of rows, in order or in the opposite one. Without gaps no row
+// lies between two of them that is not wanted.
+type wanted struct {
+	ids  []int64
+	gaps bool
 }
 
 const rowColumns = `id, coalesce(time, id), coalesce(duration, 0), coalesce(proto, 0), coalesce(action, 0),
@@ -164,7 +174,7 @@ const rowColumns = `id, coalesce(time, id), coalesce(duration, 0), coalesce(prot
 	coalesce(url, ''), coalesce(category, ''), coalesce(evidence, ''), coalesce(findings, ''), coalesce(note, ''), coalesce(more, '')`
 
 // rows reads the rows with ids, of which rest wants some.
-func (d *Reader) rows(ctx context.Context, ids []int64, rest []*event.Term, newest bool) (page []event.Row, err error) {
+func (d *Reader) rows(ctx context.Context, ids wanted, rest []*event.Term, newest bool) (page []event.Row, err error) {
 	query, args := statement(rowColumns, ids, rest)
 	if newest {
 		query += " DESC"
@@ -208,16 +218,22 @@ func scan(rows *sql.Rows) (event.Row, error) {
 
 // statement returns a query for columns of the rows with ids that rest wants,
 // ordered by id.
-func statement(columns string, ids []int64, rest []*event.Term) (query string, args []any) {
+func statement(columns string, ids wanted, rest []*event.Term) (query string, args []any) {
 	var b strings.Builder
-	b.WriteString("SELECT " + columns + " FROM event WHERE id IN (")
-	for i, id := range ids {
-		if i > 0 {
-			b.WriteByte(',')
+	b.WriteString("SELECT " + columns + " FROM event WHERE id ")
+	if !ids.gaps {
+		b.WriteString("BETWEEN ? AND ?") // a tenth cheaper than naming them
+		args = append(args, slices.Min(ids.ids), slices.Max(ids.ids))
+	} else {
+		b.WriteString("IN (")
+		for i, id := range ids.ids {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(strconv.FormatInt(id, 10))
 		}
-		b.WriteString(strconv.FormatInt(id, 10))
+		b.WriteByte(')')
 	}
-	b.WriteByte(')')
 	for _, t := range rest {
 		cond, more := condition(t)
 		b.WriteString(" AND " + cond)
@@ -561,7 +577,7 @@ func (d *Reader) refine(ctx context.Context, s *segment, sel selection, rest []*
 	clear(sel)
 	for len(ids) > 0 {
 		n := min(len(ids), pageRows)
-		query, args := statement("id", ids[:n], rest)
+		query, args := statement("id", wanted{ids: ids[:n], gaps: true}, rest)
 		rows, err := d.db.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err

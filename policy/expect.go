@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/setting"
+)
+
+// An Expectation is something that a policy has to do. The settings are checked
+// against it each time they are saved, so that a change which opens or closes
+// too much is seen before it is in use.
+type Expectation struct {
+	URL setting.OneOrMore[string] `yaml:"url"` // what is asked for; each has to meet it
+	// As is who asks: the address of a client, a user or a group, or else the
+	// name of a policy. Default: whoever this policy covers.
+	As string `yaml:"as"`
+	Is string `yaml:"is"` // pass or allow, which are the same here, warn, block or redirect
+	// At is when: "10:30", or "mon 10:30" for one day of the week. Default: now.
+	At string `yaml:"at"`
+}
+
+const maxExpectations = 1000 // of a policy, with each URL counted
+
+// check says what is wrong with it.
+func (x *Expectation) check() error {
+	switch {
+	case len(x.URL) == 0:
+		return setting.At("url", errors.New("what is asked for? write a URL or the name of a host"))
+	case !slices.Contains([]string{"pass", "allow", "warn", "block", "redirect"}, x.Is):
+		return setting.At("is", fmt.Errorf("%q is not what can be expected: write pass, warn, block or redirect", x.Is))
+	}
+	_, err := x.Moment(time.Now())
+	return setting.At("at", err)
+}
+
+func checkExpectations(all []Expectation) error {
+	n := 0
+	for i := range all {
+		if err := all[i].check(); err != nil {
+			return setting.At(fmt.Sprintf("[%d]", i), err)
+		}
+		if n += len(all[i].URL); n > maxExpectations {
+			return fmt.Errorf("there are more than %d expectations", maxExpectations)
+		}
+	}
+	return nil
+}
+
+// Moment is the last time before now that At speaks of.
+func (x *Expectation) Moment(now time.Time) (time.Time, error) {
+	if x.At == "" {
+		return now, nil
+	}
+	bad := fmt.Errorf(`%q is not a time; write it like "10:30" or "mon 10:30"`, x.At)
+	f := strings.Fields(x.At)
+	if len(f) == 0 || len(f) > 2 {
+		return now, bad
+	}
+	minutes, err := parseClock(f[len(f)-1])
+	if err != nil || minutes == 24*60 {
+		return now, bad
+	}
+	y, m, d := now.Date()
+	at := time.Date(y, m, d, minutes/60, minutes%60, 0, 0, now.Location())
+	back := 0
+	if len(f) == 2 {
+		day, ok := parseDay(f[0])
+		if !ok {
+			return now, bad
+		}
+		back = int(at.Weekday()-day+7) % 7
+	}
+	if at = at.AddDate(0, 0, -back); at.After(now) {
+		at = at.AddDate(0, 0, -7)
+	}
+	return at, nil
+}
+
+// Meets says whether a verdict is what is expected.
+func (x *Expectation) Meets(a filter.Action) bool {
+	if a == filter.Pass || a == filter.Allow {
+		return x.Is == "pass" || x.Is == "allow"
+	}
+	return a.String() == x.Is
+}
