@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"profile":       5,
 	"importer":      6,
 	"icap":          5,
+	"helper":        5,
 	"nameserver":    5,
 	"load":          4,
 	"proxy":         4,

@@ -93,19 +93,21 @@ func (e *Engine) Reachable(t *filter.Transaction) error {
 func identify(id *identity.Identity) func(context.Context, netip.Addr, []byte) (filter.Client, error) {
 	return func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error) {
 		c, err := id.Identify(ctx, addr, authorization)
-		if err == nil {
-			return c, nil
-		}
-		var login *identity.Challenge
-		var wait *identity.Wait
-		switch {
-		case errors.As(err, &login):
-			return c, challenge{login}
-		case errors.As(err, &wait):
-			return c, later{wait}
-		}
-		return c, err
+		return c, inWords(err)
 	}
+}
+
+// inWords is an error of identity in the words of the proxy.
+func inWords(err error) error {
+	var login *identity.Challenge
+	var wait *identity.Wait
+	switch {
+	case errors.As(err, &login):
+		return challenge{login}
+	case errors.As(err, &wait):
+		return later{wait}
+	}
+	return err
 }
 
 // A challenge asks the client to log in.

@@ -16,6 +16,7 @@ import (
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/filter"
+	"shuultuur/helper"
 	"shuultuur/icap"
 	"shuultuur/identity"
 	"shuultuur/identity/accounting"
@@ -71,6 +72,7 @@ type entrances struct {
 	access     *admin.Rules
 	proxy      *proxy.Proxy
 	icap       *icap.Server
+	helpers    *helper.Server
 	accounting *accounting.Server
 	servers    *servers
 }
@@ -123,6 +125,8 @@ func parts() []part {
 			slot: in(func(e *Engine) **proxy.Proxy { return &e.proxy }, newProxy)},
 		{name: "icap", key: "icap", above: []string{"proxy"}, from: func(s *Settings) any { return s.icap() }, fixed: func(s *Settings) any { return s.ICAP },
 			slot: in(func(e *Engine) **icap.Server { return &e.icap }, newICAP)},
+		{name: "helpers", key: "listen.squid", above: []string{"proxy"}, from: func(s *Settings) any { return s.squid() }, fixed: func(s *Settings) any { return s.squid() },
+			slot: in(func(e *Engine) **helper.Server { return &e.helpers }, newHelpers)},
 		{name: "access", key: "access", from: func(s *Settings) any { return s.Access },
 			slot: in(func(e *Engine) **admin.Rules { return &e.access }, newAccess)},
 		{name: "accounting", key: "identity.accounting", above: []string{"sessions"}, from: func(s *Settings) any { return s.accounting() }, fixed: func(s *Settings) any { return s.accounting() },

@@ -67,7 +67,9 @@ type Listen struct {
 	// RADIUS is where access points and VPNs send RADIUS accounting (UDP),
 	// usually port 1813. Default none.
 	RADIUS setting.OneOrMore[setting.Address] `yaml:"radius"`
-	Admin  setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
+	// Squid is the unix socket on which helpers of Squid ask. Default none.
+	Squid setting.Folder                     `yaml:"squid"`
+	Admin setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none
 	// Token opens the admin address to other machines; 16 bytes or more.
 	// Without one it is for this machine only.
 	Token string `yaml:"token"`

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/identity/directory"
 	"shuultuur/setting"
 )
@@ -334,4 +336,28 @@ func makeRoom[K comparable, V any](m map[K]V, over func(V) bool) {
 		}
 		delete(m, k)
 	}
+}
+
+// Verify says whose name and password these are, as Identify does for those in a
+// field. Without an address, wrong passwords are counted by name.
+func (id *Identity) Verify(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error) {
+	if id.basic == nil {
+		return filter.Client{Addr: addr}, errors.New("the settings have nothing to verify passwords with: name a file or a directory under identity: basic")
+	}
+	counted := addr.Unmap()
+	if !counted.IsValid() {
+		sum := sha256.Sum256([]byte(name))
+		sum[0] = 0xfd // an address of nobody (RFC 4193)
+		counted = netip.AddrFrom16([16]byte(sum[:16]))
+	}
+	field := append([]byte("Basic "), base64.StdEncoding.EncodeToString([]byte(name+":"+password))...)
+	user, err := id.basic.verify(ctx, counted, field)
+	if err != nil {
+		return filter.Client{Addr: addr}, err
+	}
+	c := id.Named(addr, user.name, user.groups, "basic")
+	if user.hash == nil {
+		c.Source = id.basic.origin
+	}
+	return c, nil
 }

@@ -141,6 +141,7 @@ type Identity struct {
 	sessions     *session.Table // nil for none
 	headers      Headers
 	certificates *certificates // nil when none are asked for
+	members      *members      // groups of users that a directory has; nil for none
 	anyGroup     bool          // somebody else says what groups there are
 }
 
@@ -196,6 +197,13 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 		}
 	}
 	id.nets = b.table(id)
+	if id.kerberos != nil && id.kerberos.members != nil {
+		id.members = id.kerberos.members
+	} else if id.basic != nil {
+		if d, ok := id.basic.source.(directory.Finder); ok {
+			id.members = newMembers(d)
+		}
+	}
 	return id, nil
 }
 
@@ -331,6 +339,25 @@ func (id *Identity) Named(addr netip.Addr, user string, groups []string, source 
 		}
 	}
 	return c
+}
+
+// Member is Named with the groups that the directory of the settings has for the
+// user, or the session of the address. While no directory answers, those that it
+// said within a day count; an error says that there are none.
+func (id *Identity) Member(ctx context.Context, addr netip.Addr, user, source string) (filter.Client, error) {
+	c := id.Named(addr, user, nil, source)
+	if s := id.sessions.Lookup(c.Addr); s != nil && s.User == user {
+		c.Groups = union(c.Groups, s.Groups)
+	}
+	if id.members == nil {
+		return c, nil
+	}
+	more, err := id.members.of(ctx, user)
+	if err != nil {
+		return c, fmt.Errorf("look up the groups of %q: %w", user, err)
+	}
+	c.Groups = union(c.Groups, more)
+	return c, nil
 }
 
 // union joins two sorted lists; it allocates only when both hold something.

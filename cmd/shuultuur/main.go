@@ -40,6 +40,7 @@ func commands() []command {
 		{name: "ca", args: "COMMAND [flags]", what: "make and hand out the root certificate", run: ca, sub: caCommands()},
 		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or be the server", run: loadCommand},
 		{name: "replay", args: "[flags] [FILE...]", what: "send a log again, ask what if, count what is in it", run: replayCommand},
+		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand},
 		{name: "zone", args: "COMMAND [arguments]", what: "look at zone files, put them into Redis and back", run: zoneCommand, sub: zoneCommands()},
 		{name: "rules", args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
 		{name: "model", args: "COMMAND [arguments]", what: "look at neural networks for pictures", run: modelCommand, sub: modelCommands()},

@@ -1,0 +1,372 @@
+package helper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/exchange"
+)
+
+// A question is what Squid says of a request.
+type question struct {
+	url    string // host:port for CONNECT
+	addr   netip.Addr
+	user   string
+	method string
+}
+
+// rewrite answers a line of url_rewrite_program: URL, address/name, user,
+// method, and more that is not needed.
+func (s *Server) rewrite(ctx context.Context, e *Engine, line string) []byte {
+	all := strings.Fields(line)
+	if len(all) == 0 {
+		return broken("the question is empty")
+	}
+	q := question{url: all[0], method: "GET"} // the URL is as the client sent it
+	if len(all) > 1 {
+		addr, _, _ := strings.Cut(unescape(all[1]), "/")
+		q.addr, _ = netip.ParseAddr(addr) // "-": Squid itself asks
+	}
+	if len(all) > 2 {
+		q.user = given(unescape(all[2]))
+	}
+	if len(all) > 3 && given(all[3]) != "" {
+		q.method = all[3]
+	}
+	if id, ok := strings.CutPrefix(q.url, "http://"+exchange.OwnHost+"/"); ok {
+		if k := s.pages.find(id); k == nil || k.x.T.Client.Addr != q.addr {
+			id = "" // that of somebody else
+		}
+		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
+	}
+	x, _ := s.judge(ctx, e, &q)
+	if x == nil { // BH would let it pass
+		s.refusals.Add(1)
+		return appendPair([]byte("OK"), "rewrite-url", s.pages.url(malformed), true)
+	}
+	if to, ok := s.pages.clicked(ctx, x, q.addr, q.user); ok {
+		s.record(x)
+		return appendPair([]byte("OK status=302"), "url", to, true)
+	}
+	pass := x.JudgeHead(ctx)
+	v := &x.T.Verdict
+	switch {
+	case pass:
+		out := changed(x)
+		s.record(x)
+		if out == "" {
+			return []byte("ERR")
+		}
+		return appendPair([]byte("OK"), "rewrite-url", out, true)
+	case v.Action == filter.Redirect:
+		s.refusals.Add(1)
+		to := v.To
+		s.record(x)
+		return appendPair([]byte("OK status=302"), "url", to, true)
+	}
+	s.refusals.Add(1)
+	id := x.T.ID
+	s.record(x)
+	s.pages.keep(id, x, e)
+	if x.T.Proto == filter.TLS { // nothing but a refusal can be answered to CONNECT
+		return appendPair([]byte("OK status=302"), "url", "http://"+exchange.OwnHost+"/"+id, true)
+	}
+	return appendPair([]byte("OK"), "rewrite-url", s.pages.url(id), true)
+}
+
+// judge makes a transaction of a question, or says why it cannot.
+func (s *Server) judge(ctx context.Context, e *Engine, q *question) (x *exchange.Exchange, why string) {
+	x = new(exchange.Exchange)
+	s.inspector.Exchange(x)
+	now := time.Now()
+	x.Begin(&e.judge, now, s.ids.Next(now))
+	x.T.Flow = new(filter.Flow)
+	if err := fill(x, q, s.pages.cookie(q)); err != nil {
+		s.failed.Add(1)
+		return nil, fmt.Sprintf("%.200q: %v", q.url, err)
+	}
+	var err error
+	if q.user != "" {
+		x.T.Client, err = e.Member(ctx, q.addr, q.user)
+	} else {
+		x.T.Client, err = e.Identify(ctx, q.addr)
+	}
+	if err != nil {
+		// Squid asks for passwords, not we; what the address says counts.
+		if !refusedPassword(err) {
+			x.Note("identify: " + err.Error())
+		}
+		x.T.Client.Addr = q.addr
+		if q.user != "" {
+			x.T.Client.User = q.user
+		}
+	}
+	return x, ""
+}
+
+// fill fills in what is asked for.
+func fill(x *exchange.Exchange, q *question, cookie string) error {
+	raw := q.url
+	if q.method == http.MethodConnect {
+		host, port, err := net.SplitHostPort(raw)
+		n, bad := strconv.ParseUint(port, 10, 16)
+		clean, ok := exchange.CleanHost([]byte(host))
+		if ip, no := netip.ParseAddr(host); no == nil {
+			clean, ok = ip.Unmap().String(), true
+		}
+		if err != nil || bad != nil || !ok {
+			return errors.New("not the host and port of a tunnel")
+		}
+		x.Q = message.Request{Method: q.method, Form: message.Authority, Host: []byte(host), Port: uint16(n), Proto: 11, Fields: x.Q.Fields[:0]}
+		x.T.Host, x.T.Port, x.T.Proto, x.T.Last = clean, uint16(n), filter.TLS, filter.Name
+		x.T.URL = net.JoinHostPort(clean, port)
+		return nil
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return errors.New("not an absolute URL")
+	}
+	authority := rest[:min(len(rest), strings.IndexAny(rest+"/", "/?#"))]
+	rest = rest[len(authority):]
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	if s := strings.ToLower(scheme); s != "http" && s != "https" {
+		scheme = "http" // host and path count as if they were of the web
+	}
+	raw, _, _ = strings.Cut(scheme+"://"+authority+rest, "#")
+	head := q.method + " " + raw + " HTTP/1.1\r\nHost: " + authority + "\r\n"
+	if cookie != "" {
+		head += "Cookie: " + cookie + "\r\n"
+	}
+	head += "\r\n"
+	if err := message.NewReader(strings.NewReader(head), len(head)+1, len(head)+1).ReadRequest(&x.Q); err != nil {
+		return err
+	}
+	x.Q.Body, x.Q.Length = nil, message.None
+	x.T.Last = filter.Request
+	usual := uint16(80)
+	if strings.EqualFold(scheme, "https") {
+		usual = 443
+	}
+	if x.T.Port = x.Q.Port; x.T.Port == 0 {
+		x.T.Port = usual
+	}
+	if ip, err := netip.ParseAddr(string(x.Q.Host)); err == nil {
+		x.T.Host = ip.Unmap().String()
+	} else if x.T.Host, ok = exchange.CleanHost(x.Q.Host); !ok {
+		return errors.New("it has no valid host name")
+	}
+	x.T.URL = urlOf(x, x.Q.Path)
+	return nil
+}
+
+// urlOf is the URL of a request with a path.
+func urlOf(x *exchange.Exchange, path []byte) string {
+	host, usual := x.T.Host, uint16(80)
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if x.Q.Scheme == "https" {
+		usual = 443
+	}
+	if x.T.Port != usual {
+		host += ":" + strconv.Itoa(int(x.T.Port))
+	}
+	if string(path) == "*" {
+		path = nil
+	}
+	return x.Q.Scheme + "://" + host + string(path)
+}
+
+// changed is the URL that the request goes to instead, "" for none. Fields and
+// addresses that a policy sets cannot be said to Squid.
+func changed(x *exchange.Exchange) string {
+	if x.T.Proto == filter.TLS {
+		return ""
+	}
+	var out message.Request
+	x.Outgoing(&out)
+	for _, edit := range x.Edits {
+		switch edit.Kind {
+		case filter.SetHeader:
+			x.Note("Squid sends the request: the field " + edit.Name + " is not set")
+		case filter.DialHost:
+			x.Note("Squid decides where to connect: " + edit.Value + " is not used")
+		}
+	}
+	if bytes.Equal(out.Path, x.Q.Path) {
+		return ""
+	}
+	return urlOf(x, out.Path)
+}
+
+// record puts a transaction on record.
+func (s *Server) record(x *exchange.Exchange) {
+	x.T.Duration = time.Since(x.T.Start)
+	x.End()
+	s.done(&x.T)
+}
+
+// acl answers a line of external_acl_type: address, user, method, URL, and the
+// arguments of the acl. With arguments, which are categories, it fits requests
+// in one of them; without, those that the policy lets pass.
+func (s *Server) acl(ctx context.Context, e *Engine, line string) []byte {
+	all := words(line)
+	if len(all) < 4 {
+		return broken(`the format is "%>a %un %>rm %URI"`)
+	}
+	q := question{user: given(all[1]), method: all[2], url: all[3]}
+	q.addr, _ = netip.ParseAddr(all[0]) // "-": Squid itself asks
+	var wanted []string
+	for _, w := range all[4:] {
+		if w = given(w); w != "" { // "-": the acl has no arguments
+			wanted = append(wanted, w)
+		}
+	}
+	for _, w := range wanted {
+		if !e.categories[w] {
+			s.failed.Add(1)
+			return broken(fmt.Sprintf("no check of the settings reports the category %q", w))
+		}
+	}
+	x, why := s.judge(ctx, e, &q)
+	if x == nil {
+		return broken(why)
+	}
+	if len(wanted) > 0 {
+		defer x.End()
+		return categorise(ctx, e, x, wanted)
+	}
+	pass := x.JudgeHead(ctx)
+	reason := x.T.Verdict.Reason
+	s.record(x)
+	if pass {
+		return []byte("OK")
+	}
+	s.refusals.Add(1)
+	said := reason.Policy
+	if reason.Rule != "" {
+		said += ": " + reason.Rule
+	}
+	if c := reason.Finding.Category; c != "" {
+		said += " (" + c + ")"
+	}
+	a := appendPair([]byte("ERR"), "message", said, false)
+	return appendPair(a, "log", x.T.ID, false)
+}
+
+// categorise says whether the cheap checks find one of the wanted categories.
+func categorise(ctx context.Context, e *Engine, x *exchange.Exchange, wanted []string) []byte {
+	var found []filter.Finding
+	var err error
+	for _, c := range e.Checks {
+		for stage := filter.Name; stage <= min(filter.Request, x.T.Last); stage++ {
+			if stage == filter.RequestBody || c.Cost() != filter.Cheap || !c.Wants(&x.T, stage) {
+				continue
+			}
+			if found, err = c.Find(ctx, &x.T, stage, found); err != nil {
+				return broken(c.Name() + ": " + err.Error())
+			}
+		}
+	}
+	for _, f := range found {
+		if slices.Contains(wanted, f.Category) {
+			a := appendPair([]byte("OK"), "tag", f.Category, false)
+			return appendPair(a, "message", f.Evidence, false)
+		}
+	}
+	return []byte("ERR")
+}
+
+// auth answers a line of auth_param basic: name, password, and the address where
+// key_extras says so.
+func (s *Server) auth(ctx context.Context, e *Engine, line string) []byte {
+	all := strings.Split(line, " ") // a password may be empty
+	if len(all) < 2 {
+		return appendPair([]byte("ERR"), "message", "no password was sent", false)
+	}
+	var addr netip.Addr
+	if len(all) > 2 {
+		addr, _ = netip.ParseAddr(strings.Trim(unescape(all[2]), `"`)) // without one, wrong passwords count by name
+	}
+	c, err := e.Verify(ctx, addr, unescape(all[0]), unescape(all[1]))
+	if err == nil {
+		a := []byte("OK")
+		for _, g := range c.Groups {
+			a = appendPair(a, "group", g, false)
+		}
+		return a
+	}
+	s.refusals.Add(1)
+	if refusedPassword(err) {
+		return appendPair([]byte("ERR"), "message", "wrong name or password", false)
+	}
+	s.failed.Add(1)
+	return broken(err.Error())
+}
+
+// refusedPassword says whether a name and password are wrong, and not the
+// server that should know them.
+func refusedPassword(err error) bool {
+	r, ok := errors.AsType[interface {
+		error
+		Challenges() []string
+	}](err)
+	return ok && r != nil
+}
+
+// group answers a line of external_acl_type: user, where the format says so the
+// address, and the groups of the acl.
+func (s *Server) group(ctx context.Context, e *Engine, line string) []byte {
+	all := words(line)
+	if len(all) == 0 {
+		return broken(`the format is "%un" or "%un %>a"`)
+	}
+	user, wanted := given(all[0]), all[1:]
+	var addr netip.Addr
+	if len(wanted) > 0 {
+		if a, err := netip.ParseAddr(wanted[0]); err == nil {
+			addr, wanted = a, wanted[1:]
+		}
+	}
+	for _, g := range wanted {
+		if !e.HasGroup(g) {
+			s.failed.Add(1)
+			return broken(fmt.Sprintf("there is no group %q; name its members under identity: groups", g))
+		}
+	}
+	var c filter.Client
+	var err error
+	switch {
+	case user != "":
+		c, err = e.Member(ctx, addr, user)
+	case addr.IsValid():
+		if c, err = e.Identify(ctx, addr); err != nil && refusedPassword(err) {
+			err = nil // the groups of the address count
+		}
+	}
+	if err != nil {
+		s.failed.Add(1)
+		return broken(err.Error())
+	}
+	for _, g := range wanted {
+		if slices.Contains(c.Groups, g) {
+			a := appendPair([]byte("OK"), "tag", g, false)
+			if user == "" && c.User != "" {
+				a = appendPair(a, "user", c.User, false)
+			}
+			return a
+		}
+	}
+	return []byte("ERR")
+}

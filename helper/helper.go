@@ -1,0 +1,309 @@
+// Package helper answers Squid where it asks programs beside it: which URL a
+// request goes to (url_rewrite_program), whether an acl fits
+// (external_acl_type), whether a password is right (auth_param basic).
+//
+// Data moves so. Squid writes a line for each question to a process that it has
+// started, "shuultuur squid KIND". That process passes the lines to the running
+// gateway over a unix socket and the answers back ([Relay]); the gateway answers
+// each of its connections with [Server.Answer]. Without a gateway the process
+// answers by itself, with the same function. A request is judged as the proxy
+// judges it, as far as its head; the page of one that is refused is kept for
+// two minutes, and Squid fetches it from a port of this machine (pages.go).
+//
+// The protocol is that of Squid 3.4 and later
+// (https://wiki.squid-cache.org/Features/AddonHelpers).
+package helper
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
+	"shuultuur/proxy/page"
+)
+
+// Kinds are what a helper can be asked for: where requests go, whether they
+// pass, whether a password is right, who belongs to a group.
+var Kinds = []string{"rewrite", "acl", "auth", "group"}
+
+const (
+	maxLine       = 64 << 10 // bytes of a question; Squid's own limit is lower
+	maxAsked      = 256      // questions of one connection under way
+	maxConns      = 1024     // of helpers
+	greeting      = "shuultuur helper "
+	greetingLimit = 10 * time.Second
+)
+
+// An Engine is what decides. It never changes.
+type Engine struct {
+	Decider filter.Decider
+	// Accept and Balance are as in [exchange.Engine].
+	Accept  func(ctx context.Context, t *filter.Transaction, token string) (string, error)
+	Balance func(ctx context.Context, c *filter.Client, now time.Time) (policy string, left []filter.Balance)
+	Pages   *page.Set
+	// Identify says who is at an address when Squid names no user.
+	Identify func(ctx context.Context, addr netip.Addr) (filter.Client, error)
+	// Member returns the client that Squid has identified as a user, with the
+	// user's groups.
+	Member func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error)
+	// Verify says whose name and password these are.
+	Verify func(ctx context.Context, addr netip.Addr, user, password string) (filter.Client, error)
+	// HasGroup says whether there is a group of this name.
+	HasGroup func(name string) bool
+	// Checks are asked for the categories of a request.
+	Checks []filter.Check
+
+	judge      exchange.Engine
+	categories map[string]bool
+}
+
+// A Server answers helpers. Make one with [New].
+type Server struct {
+	socket    string
+	inspector *exchange.Inspector
+	done      func(*filter.Transaction)
+	log       *slog.Logger
+	ids       filter.IDs
+	engine    atomic.Pointer[Engine]
+	pages     pages
+	listener  net.Listener
+	counters
+}
+
+// New returns a server that listens on a unix socket, or nowhere when socket is
+// "", and hands every transaction to done when it is over.
+func New(socket string, i *exchange.Inspector, done func(*filter.Transaction), log *slog.Logger) *Server {
+	if done == nil {
+		done = func(*filter.Transaction) {}
+	}
+	s := &Server{socket: socket, inspector: i, done: done, log: log}
+	s.pages.of = map[string]*refused{}
+	return s
+}
+
+// Use makes e decide from the next question on.
+func (s *Server) Use(e *Engine) error {
+	if e == nil || e.Decider == nil || e.Identify == nil || e.Member == nil || e.Verify == nil || e.Pages == nil {
+		return errors.New("helper: an engine needs Decider, Pages, Identify, Member and Verify")
+	}
+	c := *e
+	c.judge = exchange.Engine{Decider: c.Decider, Accept: c.Accept, Balance: c.Balance, Pages: c.Pages}
+	c.categories = map[string]bool{}
+	for _, k := range c.Checks {
+		for _, cat := range k.Categories() {
+			c.categories[cat.Name] = true
+		}
+	}
+	s.engine.Store(&c)
+	return nil
+}
+
+// Listen opens the socket, and the port of this machine that pages are fetched
+// from. A socket that a gateway has left behind is taken over. Who may connect
+// may ask everything: the socket is for its owner and its group, which is that
+// of the folder where the folder hands it on (set-group-ID).
+func (s *Server) Listen(ctx context.Context) error {
+	if err := s.pages.listen(ctx); err != nil {
+		return err
+	}
+	if s.socket == "" {
+		return nil
+	}
+	if c, err := net.DialTimeout("unix", s.socket, time.Second); err == nil {
+		c.Close()
+		return errors.Join(fmt.Errorf("another gateway answers on %q", s.socket), s.Close())
+	}
+	if info, err := os.Lstat(s.socket); err == nil && info.Mode().Type() == fs.ModeSocket {
+		_ = os.Remove(s.socket) // listening says what is wrong
+	}
+	l, err := net.Listen("unix", s.socket)
+	if err == nil {
+		if err = os.Chmod(s.socket, 0o660); err != nil {
+			l.Close()
+		}
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("cannot listen on %q: %w", s.socket, err), s.Close())
+	}
+	s.listener = l
+	return nil
+}
+
+// Close closes what Listen has opened.
+func (s *Server) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.listener, s.pages.listener} {
+		if l != nil {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run answers helpers and serves pages until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var work sync.WaitGroup
+	var failed error
+	work.Go(func() {
+		defer stop()
+		failed = s.pages.serve(ctx, s)
+	})
+	if s.listener == nil {
+		work.Wait()
+		return failed
+	}
+	closed := context.AfterFunc(ctx, func() { s.listener.Close() })
+	defer closed()
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			if ctx.Err() == nil {
+				stop()
+				work.Wait()
+				return fmt.Errorf("accept a helper of Squid: %w", err)
+			}
+			work.Wait()
+			return failed
+		}
+		if s.open.Add(1) > maxConns {
+			s.open.Add(-1)
+			s.full.Add(1)
+			c.Close()
+			continue
+		}
+		work.Go(func() {
+			defer s.open.Add(-1)
+			s.serve(ctx, c)
+		})
+	}
+}
+
+// serve answers one helper.
+func (s *Server) serve(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	end := context.AfterFunc(ctx, func() { c.Close() })
+	defer end()
+	r := bufio.NewReaderSize(c, maxLine)
+	_ = c.SetReadDeadline(time.Now().Add(greetingLimit)) // a closed one fails at the next read
+	line, err := r.ReadString('\n')
+	kind, ok := strings.CutPrefix(strings.TrimSpace(line), greeting)
+	if err != nil || !ok || !slices.Contains(Kinds, kind) {
+		s.log.Warn("a helper of Squid does not say what it is", "said", fmt.Sprintf("%.80q", line))
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{}) // as above
+	if err := s.answer(ctx, kind, r, c); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+		s.log.Warn("a helper of Squid went away", "kind", kind, "error", err)
+	}
+}
+
+// Answer reads questions of a kind from in and writes the answers to out, until
+// in ends. Questions with a channel ID are answered as they come to be, others
+// in order.
+func (s *Server) Answer(ctx context.Context, kind string, in io.Reader, out io.Writer) error {
+	return s.answer(ctx, kind, bufio.NewReaderSize(in, maxLine), out)
+}
+
+func (s *Server) answer(ctx context.Context, kind string, r *bufio.Reader, out io.Writer) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	var writing sync.Mutex
+	turns := make(chan struct{}, maxAsked)
+	for {
+		line, err := readLine(r)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil && err != errLong {
+			return err
+		}
+		channel, rest := channelOf(line)
+		s.asked.Add(1)
+		reply := func(cause error) {
+			a := tooLong()
+			if cause == nil {
+				a = s.one(ctx, kind, rest)
+			}
+			writing.Lock()
+			defer writing.Unlock()
+			_, _ = out.Write(answered(channel, a)) // a lost reader shows when the next question is read
+		}
+		if channel == "" {
+			reply(err)
+			continue
+		}
+		turns <- struct{}{}
+		work.Go(func() {
+			defer func() { <-turns }()
+			reply(err)
+		})
+	}
+}
+
+var errLong = errors.New("a line too long")
+
+// readLine reads a line, or the beginning of one that is too long.
+func readLine(r *bufio.Reader) (string, error) {
+	b, err := r.ReadSlice('\n')
+	line := strings.TrimRight(string(b), "\r\n")
+	if err != bufio.ErrBufferFull {
+		if err == io.EOF && line != "" {
+			err = nil
+		}
+		return line, err
+	}
+	for err == bufio.ErrBufferFull {
+		_, err = r.ReadSlice('\n')
+	}
+	if err != nil {
+		return "", err
+	}
+	return line, errLong
+}
+
+// one answers a question.
+func (s *Server) one(ctx context.Context, kind, line string) (answer []byte) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.failed.Add(1)
+			s.log.Error("panic in the answer to a helper of Squid", "kind", kind, "panic", r, "stack", string(debug.Stack()))
+			answer = broken("internal error")
+		}
+	}()
+	e := s.engine.Load()
+	switch kind {
+	case "rewrite":
+		return s.rewrite(ctx, e, line)
+	case "acl":
+		return s.acl(ctx, e, line)
+	case "auth":
+		return s.auth(ctx, e, line)
+	case "group":
+		return s.group(ctx, e, line)
+	}
+	return broken("no helper is called " + kind)
+}
+
+// broken says that there is no answer, and why.
+func broken(why string) []byte { return appendPair([]byte("BH"), "message", why, false) }
+
+func tooLong() []byte { return broken("the question is longer than 64 KiB") }

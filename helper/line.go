@@ -1,0 +1,99 @@
+package helper
+
+import (
+	"bytes"
+	"strings"
+)
+
+// channelOf splits the channel ID off a line: Squid sends one where the helper
+// is set up with concurrency. Nothing that is asked without one begins with a
+// word of digits alone.
+func channelOf(line string) (channel, rest string) {
+	word, rest, more := strings.Cut(line, " ")
+	if word == "" || strings.Trim(word, "0123456789") != "" {
+		return "", line
+	}
+	if !more {
+		return word, ""
+	}
+	return word, rest
+}
+
+// words are those of a line, with what Squid escapes (RFC 1738) as it was. What
+// is no escape stays as it is.
+func words(line string) []string {
+	all := strings.Fields(line)
+	for i, w := range all {
+		all[i] = unescape(w)
+	}
+	return all
+}
+
+func unescape(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			high, low := digit(s[i+1]), digit(s[i+2])
+			if high >= 0 && low >= 0 {
+				b = append(b, byte(high<<4|low))
+				i += 2
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// given is the value of a field that is "-" where Squid knows nothing.
+func given(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+// appendPair appends a value by name, in quotes. In a URL what would end them is
+// escaped as URLs are, in a text with a backslash.
+func appendPair(dst []byte, name, value string, url bool) []byte {
+	dst = append(append(append(dst, ' '), name...), '=', '"')
+	for i := range len(value) {
+		c := value[i]
+		switch {
+		case url && (c <= ' ' || c >= 0x7f || c == '"' || c == '\\'):
+			dst = append(dst, '%', hexDigits[c>>4], hexDigits[c&15])
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, ' ')
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// answered makes the line of an answer.
+func answered(channel string, answer []byte) []byte {
+	if channel != "" {
+		return bytes.Join([][]byte{[]byte(channel), []byte(" "), answer, []byte("\n")}, nil)
+	}
+	return append(answer, '\n')
+}

@@ -1,0 +1,243 @@
+package helper
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+)
+
+// Limits of a relay.
+const (
+	waitAway   = 2 * time.Second // how long a question waits for a gateway that is away
+	waitAnswer = 30 * time.Second
+	redial     = 50 * time.Millisecond
+	tick       = 100 * time.Millisecond
+)
+
+// A waiting is a question that is not answered yet.
+type waiting struct {
+	channel, line string
+	since         time.Time
+}
+
+// A relay passes questions to a gateway and answers back.
+type relay struct {
+	socket, kind string
+	out          io.Writer
+	down         string // where requests go while no gateway answers
+
+	conn    net.Conn // nil while the gateway is away
+	waiting []waiting
+}
+
+// Relay passes the questions of Squid in in to the gateway that listens on
+// socket, and its answers to out, until in ends and all are answered. It
+// connects again when the gateway was away; what was asked meanwhile is asked
+// then. What waits longer than 2 s for a gateway, or 30 s for its answer, is
+// answered with BH, or for kind rewrite with a redirection to down unless that
+// is "".
+func Relay(ctx context.Context, socket, kind, down string, in io.Reader, out io.Writer) error {
+	r := &relay{socket: socket, kind: kind, out: out, down: down}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	questions := make(chan asked)
+	var broke error
+	go func() { // ends when Squid closes its end, or with the process
+		defer close(questions)
+		b := bufio.NewReaderSize(in, maxLine)
+		for {
+			line, err := readLine(b)
+			long := err == errLong
+			if err != nil && !long {
+				if err != io.EOF {
+					broke = err
+				}
+				return
+			}
+			select {
+			case questions <- asked{line, long}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	err := r.run(ctx, questions)
+	if err == nil && ctx.Err() == nil {
+		err = broke
+	}
+	return err
+}
+
+// asked is a line of Squid, or the beginning of one that is too long.
+type asked struct {
+	line string
+	long bool
+}
+
+// dialled is what came of an attempt to connect.
+type dialled struct {
+	conn net.Conn
+	err  error
+}
+
+func (r *relay) run(ctx context.Context, questions <-chan asked) error {
+	conns, answers := make(chan dialled), make(chan answer)
+	dial := func(wait time.Duration) {
+		go func() { // ends with ctx at the latest
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+			}
+			d := net.Dialer{Timeout: waitAway}
+			c, err := d.DialContext(ctx, "unix", r.socket)
+			select {
+			case conns <- dialled{c, err}:
+			case <-ctx.Done():
+				if c != nil {
+					c.Close()
+				}
+			}
+		}()
+	}
+	dial(0)
+	defer func() { r.lose() }()
+	beat := time.NewTicker(tick)
+	defer beat.Stop()
+	for questions != nil || len(r.waiting) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case q, ok := <-questions:
+			if !ok {
+				questions = nil
+				continue
+			}
+			channel, _ := channelOf(q.line)
+			if q.long {
+				if _, err := r.out.Write(answered(channel, tooLong())); err != nil {
+					return err
+				}
+				continue
+			}
+			r.waiting = append(r.waiting, waiting{channel, q.line, time.Now()})
+			r.ask(q.line)
+		case d := <-conns:
+			if d.err != nil {
+				dial(redial)
+				continue
+			}
+			r.conn = d.conn
+			go listen(ctx, d.conn, answers)
+			_, _ = fmt.Fprintf(r.conn, "%s%s\n", greeting, r.kind) // a lost one shows when answers are read
+			for _, w := range r.waiting {
+				r.ask(w.line)
+			}
+		case a := <-answers:
+			if a.from != r.conn {
+				continue // of a connection that is given up
+			}
+			if a.over {
+				r.lose()
+				dial(redial)
+				continue
+			}
+			if err := r.answer(a.line); err != nil {
+				return err
+			}
+		case now := <-beat.C:
+			late, err := r.expire(now)
+			if err != nil {
+				return err
+			}
+			if late && r.conn != nil {
+				r.lose() // what it answers now is to another question
+				dial(redial)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *relay) ask(line string) {
+	if r.conn == nil {
+		return
+	}
+	_ = r.conn.SetWriteDeadline(time.Now().Add(waitAway)) // a closed one fails at the next use
+	if _, err := io.WriteString(r.conn, line+"\n"); err != nil {
+		r.conn.Close() // its reader says so
+	}
+}
+
+func (r *relay) lose() {
+	if r.conn != nil {
+		r.conn.Close()
+		r.conn = nil
+	}
+}
+
+// An answer is a line of the gateway, or the end of its connection.
+type answer struct {
+	from net.Conn
+	line string
+	over bool
+}
+
+// listen reads answers until the connection ends.
+func listen(ctx context.Context, c net.Conn, to chan<- answer) {
+	b := bufio.NewReaderSize(c, maxLine)
+	for over := false; !over; {
+		line, err := readLine(b)
+		over = err != nil
+		select {
+		case to <- answer{c, line, over}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answer passes an answer on to Squid.
+func (r *relay) answer(line string) error {
+	channel, _ := channelOf(line)
+	for i, w := range r.waiting {
+		if w.channel == channel {
+			r.waiting = append(r.waiting[:i], r.waiting[i+1:]...)
+			_, err := io.WriteString(r.out, line+"\n")
+			return err
+		}
+	}
+	return nil // it was too late
+}
+
+// expire answers what has waited too long, and says whether there was something.
+func (r *relay) expire(now time.Time) (late bool, err error) {
+	most := waitAnswer
+	if r.conn == nil {
+		most = waitAway
+	}
+	left := r.waiting[:0]
+	for _, w := range r.waiting {
+		if now.Sub(w.since) < most {
+			left = append(left, w)
+			continue
+		}
+		late = true
+		if _, e := r.out.Write(answered(w.channel, r.without())); e != nil {
+			err = e
+		}
+	}
+	r.waiting = left
+	return late, err
+}
+
+// without is the answer where there is no gateway.
+func (r *relay) without() []byte {
+	if r.kind == "rewrite" && r.down != "" {
+		return appendPair([]byte("OK status=302"), "url", r.down, true)
+	}
+	return broken("no gateway answers on " + strings.ToValidUTF8(r.socket, "?"))
+}

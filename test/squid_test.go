@@ -1,0 +1,277 @@
+package test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"shuultuur/event"
+	"shuultuur/gateway"
+	"shuultuur/test/peer"
+)
+
+const helperSettings = `
+listen: {proxy: 127.0.0.1:0, admin: off, squid: squid.sock}
+data: data
+lists:
+  own: {format: domains, path: own.txt, category: gambling}
+  ads: {format: domains, path: ads.txt, category: advertising}
+checks:
+  category: {lists: [own, ads]}
+identity:
+  basic: {file: users}
+  groups: {teachers: [anna]}
+policies:
+  - name: teachers
+    groups: [teachers]
+    rules: [{name: elsewhere, action: redirect, host: [old.example], to: "http://new.example/?was={url}"}]
+  - name: everyone
+    rules:
+      - {name: careful, action: warn, host: [forum.example]}
+      - {name: betting, action: block, category: [gambling]}
+      - {name: ads, action: block, category: [advertising]}
+    safesearch: true
+events: {sqlite: events.db, every: 100ms}
+`
+
+// helperProgram is the program, and a folder with settings that Squid's user
+// may read.
+func helperProgram(t *testing.T) (program, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for parent := dir; parent != os.TempDir() && len(parent) > len(os.TempDir()); parent = filepath.Dir(parent) {
+		if err := os.Chmod(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte("correct horse%"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"own.txt": "bet.example\n", "ads.txt": "ads.example\n", "users": "anna:" + string(hash) + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program = filepath.Join(dir, "shuultuur")
+	if out, err := exec.Command("go", "build", "-o", program, "../cmd/shuultuur").CombinedOutput(); err != nil {
+		t.Fatalf("building the program: %v\n%s", err, out)
+	}
+	return program, dir
+}
+
+func helperGateway(t *testing.T, dir string) (g *gateway.Gateway, socket string) {
+	t.Helper()
+	g = runGateway(t, dir, helperSettings)
+	socket = filepath.Join(dir, "squid.sock")
+	if err := os.Chmod(socket, 0o666); err != nil { // Squid has a user of its own
+		t.Fatal(err)
+	}
+	return g, socket
+}
+
+// asUser is a client of a proxy that sends a name and password.
+func asUser(addr, name, password string) *http.Client {
+	c := through(addr)
+	c.Transport.(*http.Transport).Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: addr, User: url.UserPassword(name, password)})
+	return c
+}
+
+func TestSquidAsksWhereRequestsGo(t *testing.T) {
+	peer.Program(t, "squid")
+	program, dir := helperProgram(t)
+	g, socket := helperGateway(t, dir)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin says ", r.URL) }))
+	defer origin.Close()
+	squid, _ := startSquid(t, `
+url_rewrite_program `+program+` squid -socket `+socket+` rewrite
+url_rewrite_children 2 startup=1 idle=1 concurrency=50
+http_access allow all
+`)
+	c := through(squid)
+	look := func(u string, status int, holds string) (string, http.Header) {
+		t.Helper()
+		q, _ := http.NewRequest("GET", u, nil)
+		q.Header.Set("Accept", "text/html")
+		res, err := c.Do(q)
+		if err != nil {
+			t.Fatalf("%s: %v", u, err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		if res.StatusCode != status && (status < 500 || res.StatusCode < 500) || !strings.Contains(string(b), holds) {
+			t.Errorf("%s: %d, %.300q; want %d and %q", u, res.StatusCode, b, status, holds)
+		}
+		return string(b), res.Header
+	}
+	look(origin.URL+"/a%20b?q=%41", 200, "origin says /a%20b?q=%41")
+	look("http://bet.example/", 403, "gambling")
+	page, _ := look("http://forum.example/x?y=1", 403, "shuultuur-accept")
+	_, link, _ := strings.Cut(page, `href="`)
+	link, _, _ = strings.Cut(link, `"`)
+	link = strings.ReplaceAll(link, "&amp;", "&")
+	if _, h := look(link, 302, ""); h.Get("Location") != "http://forum.example/x?y=1" {
+		t.Errorf("a click on the warning at %s leads to %q", link, h.Get("Location"))
+	}
+	// The host does not exist: Squid says so, and no warning comes.
+	look("http://forum.example/x?y=1", 503, "forum.example")
+	if _, err := c.Get("https://bet.example/"); err == nil {
+		t.Error("a tunnel to a blocked host opens")
+	}
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "safe") }))
+	defer secure.Close()
+	port := secure.Listener.Addr().String()
+	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	look("https://"+port+"/", 200, "safe")
+	waitUntil(t, "events of what was refused", func() bool {
+		n := 0
+		for v, err := range g.Store().Query(t.Context(), event.Filter{}, event.Page{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Category == "gambling" {
+				n++
+			}
+		}
+		return n == 2
+	})
+}
+
+func TestSquidAsksForAccessPasswordsAndGroups(t *testing.T) {
+	peer.Program(t, "squid")
+	program, dir := helperProgram(t)
+	_, socket := helperGateway(t, dir)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin") }))
+	defer origin.Close()
+	run := program + " squid -socket " + socket + " "
+	squid, _ := startSquid(t, `
+auth_param basic program `+run+`auth
+auth_param basic children 2 startup=1 idle=1 concurrency=20
+auth_param basic key_extras "%>a"
+auth_param basic realm test
+external_acl_type shuultuur ttl=0 negative_ttl=0 concurrency=50 children-max=2 %>a %un %>rm %URI `+run+`acl
+external_acl_type groups ttl=0 negative_ttl=0 concurrency=50 children-max=2 %LOGIN `+run+`group
+acl known proxy_auth REQUIRED
+acl passes external shuultuur
+acl advertising external shuultuur advertising
+acl teachers external groups teachers
+acl lounge url_regex /lounge
+http_access deny !known
+http_access deny advertising
+http_access deny lounge !teachers
+http_access allow passes
+http_access deny all
+deny_info 302:http://why.example/?%o passes
+`)
+	anna := asUser(squid, "anna", "correct horse%")
+	for _, ask := range []struct {
+		c      *http.Client
+		url    string
+		status int
+	}{
+		{anna, origin.URL + "/", 200},
+		{anna, origin.URL + "/lounge", 200},
+		{anna, "http://bet.example/", 503}, // teachers may; the host does not exist
+		{anna, "http://ads.example/", 403},
+		{asUser(squid, "anna", "wrong"), origin.URL + "/", 407},
+		{through(squid), origin.URL + "/", 407},
+	} {
+		status, body, err := get(ask.c, ask.url)
+		if err != nil || status != ask.status && (status < 500 || ask.status < 500) {
+			t.Errorf("%s: %d, %v, %.200q; want %d", ask.url, status, err, body, ask.status)
+		}
+	}
+}
+
+// A conversation is what Squid writes to a helper and reads from it.
+func converse(t *testing.T, program string, args []string, lines string) string {
+	t.Helper()
+	cmd := peer.Command(t, program, args...)
+	cmd.Stdin = strings.NewReader(lines)
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return string(out)
+}
+
+func TestHelpersWorkFromSettingsAloneAndOutliveTheGateway(t *testing.T) {
+	program, dir := helperProgram(t)
+	alone := filepath.Join(dir, "alone.yaml")
+	if err := os.WriteFile(alone, []byte(strings.Replace(helperSettings, ", squid: squid.sock", "", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := converse(t, program, []string{"squid", "-config", alone, "rewrite"}, "http://ok.example/ 10.0.0.1/- - GET\nhttp://old.example/a 10.0.0.1/- anna GET\n")
+	if want := "ERR\nOK status=302 url=\"http://new.example/?was=http%3A%2F%2Fold.example%2Fa\"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got = converse(t, program, []string{"squid", "-config", alone, "acl"}, "7 10.0.0.1 - GET http%3A%2F%2Fads.example%2F advertising\n")
+	if !strings.HasPrefix(got, `7 OK tag="advertising"`) {
+		t.Errorf("a category: %q", got)
+	}
+
+	// No gateway answers: BH after two seconds, or the URL of -down.
+	socket := filepath.Join(dir, "away.sock")
+	start := time.Now()
+	got = converse(t, program, []string{"squid", "-socket", socket, "-down", "http://down.example/", "rewrite"}, "3 http://ok.example/ 10.0.0.1/- - GET\n")
+	if got != "3 OK status=302 url=\"http://down.example/\"\n" || time.Since(start) > 5*time.Second {
+		t.Errorf("without a gateway: %q after %v", got, time.Since(start))
+	}
+
+	// A helper that is asked before the gateway is there, and again after it has
+	// been replaced.
+	cmd := peer.Command(t, program, "squid", "-socket", filepath.Join(dir, "squid.sock"), "rewrite")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan string)
+	go func() {
+		defer close(answers)
+		b := make([]byte, 4096)
+		for {
+			n, err := out.Read(b)
+			if err != nil {
+				return
+			}
+			answers <- string(b[:n])
+		}
+	}()
+	_, _ = io.WriteString(in, "1 http://ok.example/ 10.0.0.1/- - GET\n")
+	t.Run("first", func(t *testing.T) {
+		helperGateway(t, dir)
+		if got := <-answers; got != "1 ERR\n" {
+			t.Errorf("asked before the gateway started: %q", got)
+		}
+	})
+	t.Run("second", func(t *testing.T) {
+		_, _ = io.WriteString(in, "2 http://ok.example/ 10.0.0.1/- - GET\n")
+		helperGateway(t, dir)
+		if got := <-answers; got != "2 ERR\n" {
+			t.Errorf("asked while the gateway was replaced: %q", got)
+		}
+	})
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the helper ended with %v", err)
+	}
+}
