@@ -207,7 +207,7 @@ func (s *Server) serve(ctx context.Context, c net.Conn) {
 	line, err := r.ReadString('\n')
 	kind, ok := strings.CutPrefix(strings.TrimSpace(line), greeting)
 	if err != nil || !ok || !slices.Contains(Kinds, kind) {
-		s.log.Warn("a helper of Squid does not say what it is", "line", fmt.Sprintf("%.80q", line))
+		s.log.Warn("a helper of Squid does not say what it is", "error", fmt.Errorf("it said %.80q", line))
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{}) // as above
