@@ -287,7 +287,7 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	if o.mapped { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
-	c.keep(n, o.written.Load())
+	c.keep(o, n)
 	return n
 }
 

@@ -1,10 +1,12 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -27,15 +29,17 @@ type shelf struct {
 	users atomic.Int32
 	log   *slog.Logger
 
-	mu     sync.RWMutex // of memory, policy and judged
-	memory *admission.Queue[*object]
-	policy admission.Policy
-	judged map[Key]*verdicts // on objects that are on the disk
+	mu      sync.RWMutex // of memory, policy, judged and waiting
+	memory  *admission.Queue[*object]
+	policy  admission.Policy
+	judged  map[Key]*verdicts // on objects that are on the disk
+	waiting map[Key]*object   // to be written; one that is taken out is not
 
 	disk    *disk.Store // nil: none
 	writes  chan *object
 	avoided atomic.Int64 // objects that left memory and were never written
 	dropped atomic.Int64 // writes that found no room in the queue
+	warned  atomic.Int64 // when a failed write was logged last, Unix nanoseconds
 
 	purging sync.Mutex
 	purged  atomic.Pointer[map[string]time.Time] // nil: nothing
@@ -53,7 +57,7 @@ const (
 func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	memory := cfg.Memory.Or(defaultMemory)
 	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
-	s := &shelf{log: p.Log, memory: admission.NewQueue[*object](memory, window), judged: map[Key]*verdicts{}, writes: make(chan *object, maxWrites)}
+	s := &shelf{log: p.Log, memory: admission.NewQueue[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
 	s.memory.Evicted = s.left
 	var err error
 	if s.policy, err = admission.New(cfg.Admission, window); err != nil || cfg.Disk.Or(0) == 0 || p.Trial {
@@ -67,12 +71,14 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 		return nil, err
 	}
 	s.notes = filepath.Join(dir, "purged")
-	b, err := os.ReadFile(s.notes)
-	purged := map[string]time.Time{}
-	if err == nil {
-		err = json.Unmarshal(b, &purged)
+	purged, err := readPurged(s.notes)
+	if errors.Is(err, errNotes) { // anything may have been purged: begin anew
+		s.log.Warn("the cache's disk begins anew: what was purged from it cannot be read", "error", err)
+		s.disk.Clear()
+		s.disk.Damaged.Add(1)
+		err = os.Remove(s.notes)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		s.disk.Close()
 		return nil, fmt.Errorf("reading what was purged: %w; remove the folder %s to begin anew", err, dir)
 	}
@@ -80,6 +86,31 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 		s.purged.Store(&purged)
 	}
 	return s, nil
+}
+
+// errNotes says that the file of what was purged is damaged.
+var errNotes = errors.New("the checksum is wrong")
+
+// readPurged reads what was purged: JSON, and CRC-32C of it in hexadecimal on
+// the last line.
+func readPurged(file string) (map[string]time.Time, error) {
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, sum, _ := bytes.Cut(b, []byte("\n"))
+	purged := map[string]time.Time{}
+	if string(sum) != sumOf(text) || json.Unmarshal(text, &purged) != nil {
+		return nil, fmt.Errorf("%s: %w", file, errNotes)
+	}
+	return purged, nil
+}
+
+func sumOf(b []byte) string {
+	return fmt.Sprintf("%08x\n", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // run writes to the disk until ctx ends, and then what waits.
@@ -198,6 +229,7 @@ func (s *shelf) put(o *object) (in bool) {
 	in = s.memory.Put(k, o, o.weight())
 	admitted := s.disk != nil && (s.policy.Insert(k) || s.disk.Unfilled())
 	delete(s.judged, k)
+	delete(s.waiting, k)
 	s.mu.Unlock()
 	switch {
 	case admitted:
@@ -208,13 +240,22 @@ func (s *shelf) put(o *object) (in bool) {
 	return in
 }
 
-// keep puts an object with newer fields in the place of one with the same body.
-// What is on the disk stays as it is, and is validated again when it is used.
-func (s *shelf) keep(n *object, written bool) {
-	n.written.Store(written)
+// keep puts an object with newer fields in the place of o, which has the same
+// body. What is on the disk stays as it is, and is validated again when it is
+// used, unless it were to be used for longer than the new one.
+func (s *shelf) keep(o, n *object) {
+	k := hash([]byte(n.name))
+	shorter := n.facts.Control.NoCache || n.facts.Expires().Before(o.facts.Expires())
+	n.written.Store(o.written.Load() && !shorter)
 	s.mu.Lock()
-	s.memory.Put(hash([]byte(n.name)), n, n.weight())
+	s.memory.Put(k, n, n.weight())
+	if shorter {
+		delete(s.waiting, k)
+	}
 	s.mu.Unlock()
+	if shorter && s.disk != nil {
+		_ = s.disk.Remove(k)
+	}
 }
 
 // save has an object written to the disk, with the mark that leads to it.
@@ -223,25 +264,55 @@ func (s *shelf) save(o *object) {
 		if o == nil || o.written.Swap(true) {
 			continue
 		}
+		k := hash([]byte(o.name))
+		s.mu.Lock()
 		select {
 		case s.writes <- o:
+			s.waiting[k] = o
 		default:
 			o.written.Store(false)
 			s.dropped.Add(1)
 		}
+		s.mu.Unlock()
 	}
 }
 
+// write writes an object that waits, unless it was taken out or replaced
+// meanwhile.
 func (s *shelf) write(o *object) {
 	k := hash([]byte(o.name))
-	s.mu.RLock()
-	now, ok := s.memory.Peek(k)
-	s.mu.RUnlock()
-	if ok && now != o {
-		return // it was replaced or updated while it waited
+	waits := func() bool {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return s.waiting[k] == o
 	}
-	if err := s.disk.Put(k, encode(o), o.body); err != nil && !errors.Is(err, disk.ErrTooLarge) && !errors.Is(err, os.ErrClosed) {
-		s.log.Warn("an object was not written", "error", err)
+	if !waits() {
+		return
+	}
+	err := s.disk.Put(k, encode(o), o.body)
+	if err != nil {
+		o.written.Store(false)
+		if !errors.Is(err, disk.ErrTooLarge) && !errors.Is(err, os.ErrClosed) {
+			s.failure(err)
+		}
+	}
+	s.mu.Lock()
+	still := s.waiting[k] == o
+	if still {
+		delete(s.waiting, k)
+	}
+	s.mu.Unlock()
+	if !still {
+		_ = s.disk.Remove(k)
+	}
+}
+
+// failure logs that the disk cannot be written to, once in a while: each time
+// it is counted.
+func (s *shelf) failure(err error) {
+	now := time.Now()
+	if last := s.warned.Load(); now.UnixNano()-last > int64(time.Minute) && s.warned.CompareAndSwap(last, now.UnixNano()) {
+		s.log.Warn("an object was not written; what fails is counted in shuultuur_cache_disk_failed_total", "error", err)
 	}
 }
 
@@ -251,6 +322,7 @@ func (s *shelf) remove(name []byte) bool {
 	s.mu.Lock()
 	_, ok := s.memory.Remove(k)
 	delete(s.judged, k)
+	delete(s.waiting, k)
 	s.mu.Unlock()
 	if s.disk != nil && s.disk.Has(k) {
 		ok = s.disk.Remove(k) == nil || ok
@@ -290,7 +362,7 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 	}
 	b, err := json.Marshal(next)
 	if err == nil {
-		err = atomicfile.WriteBytes(s.notes, 0o600, b)
+		err = atomicfile.WriteBytes(s.notes, 0o600, append(append(b, '\n'), sumOf(b)...))
 	}
 	if err != nil {
 		return fmt.Errorf("purging %s %q: it holds until the next start only: %w", kind, value, err)

@@ -8,10 +8,11 @@
 // has compared checksums: what the disk has damaged is never seen. A segment
 // that is full gets a list of what is in it beside it, so that the next start
 // reads the lists and not the segments; the last one, and any whose list is
-// damaged, is read record by record up to the first that is not whole.
+// damaged, is read record by record. Records that are not whole are passed over
+// and counted.
 //
-// Taking an object out appends a record that says so, which holds across a
-// restart. A power cut loses what was appended since the last [Store.Sync].
+// Taking an object out overwrites the head of its record, which holds across a
+// restart. A power cut loses what was written since the last [Store.Sync].
 package disk
 
 import (
@@ -90,11 +91,15 @@ func Open(dir string, size int64) (*Store, error) {
 		s.dropOldest()
 	}
 	s.filled = len(s.all) == s.most
-	if n := len(s.all); n == 0 || s.all[n-1].closed {
-		if err := s.open(); err != nil {
-			s.Close()
-			return nil, err
-		}
+	if len(s.all) > 0 {
+		err = s.newest().clear()
+	} else if err = s.open(); errors.Is(err, syscall.ENOSPC) {
+		s.Failed.Add(1)
+		err = nil // there may be room later
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("opening the cache's folder: %w", err)
 	}
 	return s, nil
 }
@@ -193,7 +198,9 @@ func (s *Store) Get(k Key) (*Record, bool) {
 	var err error
 	if r.Meta, r.Body, err = g.read(k, off, length); err != nil {
 		r.Release()
-		s.Damaged.Add(1)
+		if !errors.Is(err, errWiped) { // that was after its list had been written
+			s.Damaged.Add(1)
+		}
 		_ = s.Remove(k) // it stays unreadable, which is as good
 		return nil, false
 	}
@@ -217,24 +224,59 @@ func (s *Store) Put(k Key, meta []byte, body [][]byte) error {
 	if s.closed {
 		return os.ErrClosed
 	}
-	return s.append(k, kindObject, meta, body)
+	s.wipe(k) // it must not come back where the new one is damaged
+	return s.append(k, meta, body)
 }
 
 // Remove takes an object out.
 func (s *Store) Remove(k Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || !s.index.remove(k) {
+	if s.closed {
 		return nil
 	}
-	return s.append(k, kindRemoved, nil, nil)
+	return s.wipe(k)
+}
+
+// wipe takes an object out of the table and overwrites the head of its record,
+// which needs no room on a full disk. Where that fails, its segment is deleted.
+func (s *Store) wipe(k Key) error {
+	e := s.index.get(k)
+	if e == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.all, func(g *segment) bool { return uint16(g.num) == e.seg })
+	off := int64(e.off) * align
+	s.index.remove(k)
+	if i < 0 {
+		return nil
+	}
+	var nothing [recordHead]byte
+	if _, err := s.all[i].file.WriteAt(nothing[:], off); err != nil {
+		s.Failed.Add(1)
+		if i == len(s.all)-1 {
+			s.all[i].close()
+			if err := s.open(); err != nil {
+				return fmt.Errorf("beginning a segment of the cache's disk: %w", err)
+			}
+		}
+		s.delete(i)
+		return fmt.Errorf("taking an object out of the cache's disk: %w; all of its segment is taken out", err)
+	}
+	return nil
 }
 
 // append appends a record, making room for it.
-func (s *Store) append(k Key, kind uint8, meta []byte, body [][]byte) error {
+func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 	n := recordSize(meta, body)
 	if n > s.segment-headSize {
 		return ErrTooLarge
+	}
+	if len(s.all) == 0 {
+		if err := s.open(); err != nil {
+			s.Failed.Add(1)
+			return fmt.Errorf("beginning a segment of the cache's disk: %w", err)
+		}
 	}
 	if s.newest().end+n > s.segment {
 		if err := s.turn(); err != nil {
@@ -247,7 +289,7 @@ func (s *Store) append(k Key, kind uint8, meta []byte, body [][]byte) error {
 		}
 	}
 	g := s.newest()
-	off, err := g.append(k, kind, meta, body)
+	off, err := g.append(k, meta, body)
 	if err != nil {
 		s.Failed.Add(1)
 		if errors.Is(err, syscall.ENOSPC) && len(s.all) > 2 {
@@ -258,11 +300,9 @@ func (s *Store) append(k Key, kind uint8, meta []byte, body [][]byte) error {
 		}
 		return fmt.Errorf("writing to the cache's disk: %w", err)
 	}
-	if kind == kindObject {
-		s.Writes.Add(1)
-		s.WrittenBytes.Add(n)
-		s.index.put(k, entry{seg: uint16(g.num), off: uint32(off / align), len: uint32(n / align)})
-	}
+	s.Writes.Add(1)
+	s.WrittenBytes.Add(n)
+	s.index.put(k, entry{seg: uint16(g.num), off: uint32(off / align), len: uint32(n / align)})
 	return nil
 }
 
@@ -284,7 +324,7 @@ func (s *Store) turn() error {
 	for i, r := range kept {
 		body := [][]byte{r.Body}
 		if s.newest().end+recordSize(r.Meta, body) <= s.segment {
-			if s.append(keys[i], kindObject, r.Meta, body) == nil {
+			if s.append(keys[i], r.Meta, body) == nil {
 				s.Rewrites.Add(1)
 			}
 		}
@@ -319,15 +359,28 @@ func (s *Store) worthKeeping(g *segment) (kept []*Record, keys []Key) {
 	return kept, keys
 }
 
+// Clear takes all objects out.
+func (s *Store) Clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.all) > 0 {
+		s.dropOldest()
+	}
+	s.filled = false
+}
+
 // dropOldest deletes the oldest segment with all that is in it.
-func (s *Store) dropOldest() {
-	g := s.all[0]
+func (s *Store) dropOldest() { s.delete(0) }
+
+// delete deletes a segment with all that is in it.
+func (s *Store) delete(i int) {
+	g := s.all[i]
 	for _, l := range g.list {
 		if e := s.index.get(l.key); e != nil && e.seg == uint16(g.num) && int64(e.off)*align == l.off {
 			s.index.remove(l.key)
 		}
 	}
-	s.all = slices.Delete(s.all, 0, 1)
+	s.all = slices.Delete(s.all, i, i+1)
 	removeSegment(s.dir, g.num)
 	g.dead = true
 	g.unmap()
@@ -336,7 +389,7 @@ func (s *Store) dropOldest() {
 // Sync brings what was appended to the disk.
 func (s *Store) Sync() error {
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || len(s.all) == 0 {
 		s.mu.Unlock()
 		return nil
 	}

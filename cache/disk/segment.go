@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,36 +15,38 @@ import (
 	"shuultuur/atomicfile"
 )
 
-// A segment begins with headSize bytes: magic and number. Records follow, each
-// on a multiple of align:
+// A segment begins with its head, twice, so that one damaged bit does not cost
+// the segment: magic, number, a random seed, and CRC-32C of these. Records
+// follow, each on a multiple of align:
 //
 //	magic      4 bytes
-//	kind       1 byte, 3 bytes 0
+//	nothing    4 bytes, 0
 //	key        16 bytes, Lo first
 //	meta       4 bytes, its length
 //	body       4 bytes, its length
 //	body sum   4 bytes, CRC-32C of the body
-//	head sum   4 bytes, CRC-32C of all before it, the segment's number, and of meta
+//	head sum   4 bytes, CRC-32C of all before it, the segment's seed, and of meta
 //	meta, body
 //
-// All numbers are little endian. The segment's number in the sum keeps records
-// of an earlier file in the same place from being taken for its own.
+// All numbers are little endian. The seed in the sum keeps records of an
+// earlier file in the same place from being taken for its own, and bytes of a
+// body, which an origin may choose, from being taken for a record.
 const (
-	headSize   = 64
+	headCopy   = 64
+	headSize   = 2 * headCopy
 	recordHead = 40
 	align      = 8
 
-	segmentMagic = "shuultuur cache 1\n"
+	segmentMagic = "shuultuur cache 2\n"
 	recordMagic  = 0x7c3e51a9
-
-	kindObject  = 1
-	kindRemoved = 2
+	seedSize     = 16
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type segment struct {
 	num    uint64
+	seed   [seedSize]byte
 	dir    string
 	file   *os.File
 	data   []byte // the file, mapped
@@ -55,10 +59,9 @@ type segment struct {
 
 // A listed is one record in a segment.
 type listed struct {
-	key  Key
-	off  int64
-	len  int64
-	kind uint8
+	key Key
+	off int64
+	len int64
 }
 
 func newSegment(dir string, num uint64, size int64) (*segment, error) {
@@ -66,13 +69,12 @@ func newSegment(dir string, num uint64, size int64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	var head [headSize]byte
-	copy(head[:], segmentMagic)
-	binary.LittleEndian.PutUint64(head[32:], num)
-	if err = f.Truncate(size); err == nil {
-		_, err = f.WriteAt(head[:], 0)
-	}
 	g := &segment{num: num, dir: dir, file: f, end: headSize}
+	_, _ = rand.Read(g.seed[:]) // never fails
+	head := g.head()
+	if err = f.Truncate(size); err == nil {
+		_, err = f.WriteAt(append(head, head...), 0)
+	}
 	if err == nil {
 		err = g.mmap(size)
 	}
@@ -82,6 +84,22 @@ func newSegment(dir string, num uint64, size int64) (*segment, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// head returns one copy of the head.
+func (g *segment) head() []byte {
+	b := make([]byte, headCopy)
+	copy(b, segmentMagic)
+	binary.LittleEndian.PutUint64(b[32:], g.num)
+	copy(b[40:], g.seed[:])
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
+	return b
+}
+
+// readHead reads the seed from a copy of the head, and says whether it is whole.
+func (g *segment) readHead(b []byte) bool {
+	copy(g.seed[:], b[40:])
+	return bytes.Equal(b, g.head())
 }
 
 var errNoSegment = errors.New("not a segment of the cache")
@@ -97,7 +115,7 @@ func openSegment(dir string, num uint64) (*segment, error) {
 	if err == nil {
 		_, err = f.ReadAt(head[:], 0)
 	}
-	if err == nil && (string(head[:len(segmentMagic)]) != segmentMagic || binary.LittleEndian.Uint64(head[32:]) != num) {
+	if err == nil && !g.readHead(head[:headCopy]) && !g.readHead(head[headCopy:]) {
 		err = errNoSegment
 	}
 	if err == nil {
@@ -134,7 +152,7 @@ func recordSize(meta []byte, body [][]byte) int64 {
 }
 
 // append writes a record. One that fails leaves the end where it is.
-func (g *segment) append(k Key, kind uint8, meta []byte, body [][]byte) (off int64, err error) {
+func (g *segment) append(k Key, meta []byte, body [][]byte) (off int64, err error) {
 	head := make([]byte, recordHead, recordHead+len(meta))
 	length, sum := 0, uint32(0)
 	for _, b := range body {
@@ -143,7 +161,6 @@ func (g *segment) append(k Key, kind uint8, meta []byte, body [][]byte) (off int
 	}
 	le := binary.LittleEndian
 	le.PutUint32(head, recordMagic)
-	head[4] = kind
 	le.PutUint64(head[8:], k.Lo)
 	le.PutUint64(head[16:], k.Hi)
 	le.PutUint32(head[24:], uint32(len(meta)))
@@ -162,18 +179,19 @@ func (g *segment) append(k Key, kind uint8, meta []byte, body [][]byte) (off int
 	}
 	off = g.end
 	n := (at - off + align - 1) &^ (align - 1)
-	g.list = append(g.list, listed{key: k, off: off, len: n, kind: kind})
+	g.list = append(g.list, listed{key: k, off: off, len: n})
 	g.end += n
 	return off, nil
 }
 
 func (g *segment) headSum(head, meta []byte) uint32 {
-	var num [8]byte
-	binary.LittleEndian.PutUint64(num[:], g.num)
-	return crc32.Update(crc32.Update(crc32.Update(0, castagnoli, head), castagnoli, num[:]), castagnoli, meta)
+	return crc32.Update(crc32.Update(crc32.Update(0, castagnoli, head), castagnoli, g.seed[:]), castagnoli, meta)
 }
 
-var errDamaged = errors.New("the record is damaged")
+var (
+	errDamaged = errors.New("the record is damaged")
+	errWiped   = errors.New("there is no record any more")
+)
 
 // read returns the record of k and compares its checksums. Pages that the disk
 // cannot read are an error, not the end of the process.
@@ -188,7 +206,7 @@ func (g *segment) read(k Key, off, length int64) (meta, body []byte, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	if l.len != length || l.kind != kindObject || l.key.Lo != k.Lo && k.Lo != 1 || uint32(l.key.Hi) != uint32(k.Hi) {
+	if l.len != length || l.key.Lo != k.Lo && k.Lo != 1 || uint32(l.key.Hi) != uint32(k.Hi) {
 		return nil, nil, errDamaged
 	}
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(g.data[off+32:]) {
@@ -208,7 +226,10 @@ func (g *segment) record(off int64) (l listed, meta, body []byte, err error) {
 	head := g.data[off : off+recordHead]
 	m, b := int64(le.Uint32(head[24:])), int64(le.Uint32(head[28:]))
 	end := off + recordHead + m + b
-	if le.Uint32(head) != recordMagic || end > size {
+	switch {
+	case le.Uint32(head) == 0:
+		return l, nil, nil, errWiped
+	case le.Uint32(head) != recordMagic, end > size:
 		return l, nil, nil, errDamaged
 	}
 	meta = g.data[off+recordHead : off+recordHead+m : off+recordHead+m]
@@ -216,37 +237,80 @@ func (g *segment) record(off int64) (l listed, meta, body []byte, err error) {
 	if g.headSum(head[:36], meta) != le.Uint32(head[36:]) {
 		return l, nil, nil, errDamaged
 	}
-	l = listed{key: Key{Lo: le.Uint64(head[8:]), Hi: le.Uint64(head[16:])}, off: off, len: (end - off + align - 1) &^ (align - 1), kind: head[4]}
+	l = listed{key: Key{Lo: le.Uint64(head[8:]), Hi: le.Uint64(head[16:])}, off: off, len: (end - off + align - 1) &^ (align - 1)}
 	return l, meta, body, nil
 }
 
 // load enters what is in the segment into the index.
 func (g *segment) load(s *Store) {
 	if !g.readList() {
-		g.scan()
+		s.Damaged.Add(g.scan())
+	} else {
+		s.Damaged.Add(g.scanOn())
 	}
 	for _, l := range g.list {
-		if l.kind == kindRemoved {
-			s.index.remove(l.key)
-			continue
-		}
 		s.index.put(l.key, entry{seg: uint16(g.num), off: uint32(l.off / align), len: uint32(l.len / align)})
 	}
 }
 
-// scan reads the records one after another up to the first that is not whole.
-func (g *segment) scan() {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() { _ = recover() }() // a page that cannot be read ends the segment
+// scan reads the records one after another.
+func (g *segment) scan() (damaged int64) {
 	g.list, g.end = g.list[:0], headSize
-	for {
-		l, _, _, err := g.record(g.end)
-		if err != nil {
-			return
+	return g.scanOn()
+}
+
+// scanOn reads the records behind the end. A damaged one is passed over, so
+// that later ones, which may say that something was taken out, still count.
+func (g *segment) scanOn() (damaged int64) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil { // a page that cannot be read ends the segment
+			damaged++
 		}
-		g.list = append(g.list, l)
-		g.end += l.len
+	}()
+	for at := g.end; ; {
+		l, _, _, err := g.record(at)
+		if err == nil {
+			g.list = append(g.list, l)
+			at += l.len
+			g.end = at
+			continue
+		}
+		if at == g.end && err != errWiped {
+			damaged++
+		}
+		if at = g.nextMagic(at + align); at < 0 {
+			return damaged
+		}
 	}
+}
+
+// nextMagic returns where a record may begin, at or behind an offset, below 0
+// where none does.
+func (g *segment) nextMagic(at int64) int64 {
+	var magic [4]byte
+	binary.LittleEndian.PutUint32(magic[:], recordMagic)
+	for at < int64(len(g.data)) {
+		i := bytes.Index(g.data[at:], magic[:])
+		if i < 0 {
+			return -1
+		}
+		if at += int64(i); at%align == 0 {
+			return at
+		}
+		at++
+	}
+	return -1
+}
+
+// clear takes out what lies behind the end: remains of a write that was cut off
+// must not follow what is written next.
+func (g *segment) clear() error {
+	size := int64(len(g.data))
+	if err := g.file.Truncate(g.end); err != nil {
+		return err
+	}
+	return g.file.Truncate(size)
 }
 
 // close ends the segment and writes its list.
@@ -259,8 +323,8 @@ func (g *segment) close() {
 }
 
 // The list of a segment: number and end of the segment, then for each record
-// key, offset, length in units of align, and kind; then CRC-32C of it all.
-const listedSize = 32
+// key, offset and length in units of align; then CRC-32C of it all.
+const listedSize = 24
 
 func (g *segment) writeList() {
 	le := binary.LittleEndian
@@ -270,14 +334,13 @@ func (g *segment) writeList() {
 	for _, l := range g.list {
 		b = le.AppendUint64(le.AppendUint64(b, l.key.Lo), l.key.Hi)
 		b = le.AppendUint32(le.AppendUint32(b, uint32(l.off/align)), uint32(l.len/align))
-		b = le.AppendUint64(b, uint64(l.kind))
 	}
 	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	_ = atomicfile.WriteBytes(path(g.dir, g.num, "list"), 0o600, b) // without one the segment is read
 }
 
-// readList reads the list, and says whether it is whole. A segment that was
-// appended to after its list was written is read beyond it.
+// readList reads the list, and says whether it is whole. The segment may have
+// been appended to after its list was written.
 func (g *segment) readList() bool {
 	b, err := os.ReadFile(path(g.dir, g.num, "list"))
 	le := binary.LittleEndian
@@ -290,15 +353,8 @@ func (g *segment) readList() bool {
 	}
 	g.list = make([]listed, 0, (len(b)-20)/listedSize)
 	for b = b[16 : len(b)-4]; len(b) > 0; b = b[listedSize:] {
-		g.list = append(g.list, listed{key: Key{Lo: le.Uint64(b), Hi: le.Uint64(b[8:])}, off: int64(le.Uint32(b[16:])) * align, len: int64(le.Uint32(b[20:])) * align, kind: b[24]})
+		g.list = append(g.list, listed{key: Key{Lo: le.Uint64(b), Hi: le.Uint64(b[8:])}, off: int64(le.Uint32(b[16:])) * align, len: int64(le.Uint32(b[20:])) * align})
 	}
 	g.end = end
-	for {
-		l, _, _, err := g.record(g.end)
-		if err != nil {
-			return true
-		}
-		g.list = append(g.list, l)
-		g.end += l.len
-	}
+	return true
 }

@@ -129,6 +129,9 @@ func (f *Facts) AgeAt(now time.Time) time.Duration {
 // Left is how long it is still fresh: negative when it is stale.
 func (f *Facts) Left(now time.Time) time.Duration { return f.Lifetime - f.AgeAt(now) }
 
+// Expires is when the response becomes stale.
+func (f *Facts) Expires() time.Time { return f.Received.Add(f.Lifetime - f.Age) }
+
 // strict says that a stale response must never be used without validation.
 // s-maxage implies proxy-revalidate (5.2.2.10).
 func (f *Facts) strict() bool {

@@ -1,0 +1,285 @@
+package test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/test/peer"
+)
+
+// A storehouse is the program as it is installed, with a cache on a disk, and
+// an origin whose objects say what they are: a client that gets a byte of
+// another object, of another version, or a damaged one, sees it.
+type storehouse struct {
+	t      *testing.T
+	dir    string // of the settings
+	store  string // of the cache
+	addr   string // of the proxy
+	origin *httptest.Server
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	client *http.Client
+
+	version atomic.Int64
+	fetched atomic.Int64
+	objects [storedObjects]storedObject
+	hits    atomic.Int64
+	asked   atomic.Int64
+}
+
+const storedObjects = 120
+
+// A storedObject is deleted by nobody while others read it, so that the least
+// version that may be seen is known.
+type storedObject struct {
+	mu    sync.RWMutex
+	least int64 // the version that was the newest when it was deleted last
+}
+
+const storehouseSettings = `
+listen: {proxy: "%s", admin: "%s"}
+data: data
+cache: {memory: 2MiB, disk: 64MiB, folder: "%s", admission: always}
+proxy: {private: [127.0.0.0/8]}
+policies: [{name: all}]
+`
+
+func newStorehouse(t *testing.T, store string) *storehouse {
+	t.Helper()
+	h := &storehouse{t: t, dir: t.TempDir(), store: store}
+	h.origin = httptest.NewServer(http.HandlerFunc(h.serve))
+	t.Cleanup(h.origin.Close)
+	h.addr = "127.0.0.1:" + peer.Port(t)
+	text := fmt.Sprintf(storehouseSettings, h.addr, "127.0.0.1:"+peer.Port(t), store)
+	if err := os.WriteFile(filepath.Join(h.dir, "shuultuur.yaml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.kill)
+	return h
+}
+
+// serve answers /N with its newest version: a line with number, version and
+// the sum of the rest, which is of a size that depends on both.
+func (h *storehouse) serve(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	v := h.version.Add(1)
+	if r.Method == http.MethodDelete {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	h.fetched.Add(1)
+	b := storedBody(n, v)
+	w.Header().Set("Cache-Control", "max-age=86400")
+	w.Header().Set("Etag", fmt.Sprintf(`"%d-%d"`, n, v))
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(b)
+}
+
+func storedBody(n int, v int64) []byte {
+	r := rand.New(rand.NewPCG(uint64(n), uint64(v)))
+	size := 1 + r.IntN(2000)
+	if n%5 == 0 {
+		size *= 60
+	}
+	text := make([]byte, size)
+	for i := range text {
+		text[i] = byte(r.Uint32())
+	}
+	return append(fmt.Appendf(nil, "%d %d %x\n", n, v, sha256.Sum256(text)), text...)
+}
+
+// start starts the program and waits until it takes connections.
+func (h *storehouse) start() {
+	h.t.Helper()
+	h.cmd = peer.Command(h.t, filepath.Join(bin, "shuultuur"), "run", filepath.Join(h.dir, "shuultuur.yaml"))
+	h.cmd.Dir = h.dir
+	log, err := os.OpenFile(filepath.Join(h.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer log.Close()
+	h.cmd.Stdout, h.cmd.Stderr = log, log
+	if err := h.cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.ended = make(chan struct{})
+	go func() {
+		_ = h.cmd.Wait() // it is killed
+		close(h.ended)
+	}()
+	h.client = through(h.addr)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(3 * time.Millisecond) {
+		if c, err := net.Dial("tcp", h.addr); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-h.ended:
+		default:
+			if time.Now().Before(end) {
+				continue
+			}
+		}
+		text, _ := os.ReadFile(filepath.Join(h.dir, "log"))
+		h.t.Fatalf("the program does not start:\n%s", text[max(0, len(text)-4000):])
+	}
+}
+
+// kill ends the program as a power cut would, as far as a process goes.
+func (h *storehouse) kill() {
+	if h.cmd != nil {
+		_ = h.cmd.Process.Kill()
+		<-h.ended
+		h.cmd = nil
+		h.client.CloseIdleConnections()
+	}
+}
+
+// ask asks for an object and checks every byte. Errors are those of a
+// connection, as when the program has been killed.
+func (h *storehouse) ask(n int) error {
+	o := &h.objects[n]
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	r, err := h.client.Get(fmt.Sprintf("%s/%d", h.origin.URL, n))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if r.StatusCode != 200 {
+		return fmt.Errorf("object %d: status %d", n, r.StatusCode)
+	}
+	head, text, _ := bytes.Cut(b, []byte("\n"))
+	var number int
+	var version int64
+	var sum string
+	_, err = fmt.Sscanf(string(head), "%d %d %s", &number, &version, &sum)
+	if err != nil || number != n || sum != fmt.Sprintf("%x", sha256.Sum256(text)) || r.Header.Get("Etag") != fmt.Sprintf(`"%d-%d"`, n, version) {
+		h.t.Errorf("object %d is wrong: %q, tag %s, %d bytes", n, head, r.Header.Get("Etag"), len(text))
+	}
+	if version <= o.least {
+		h.t.Errorf("object %d has version %d, which was deleted: the least is more than %d", n, version, o.least)
+	}
+	h.asked.Add(1)
+	if strings.Contains(r.Header.Get("Cache-Status"), "; hit") {
+		h.hits.Add(1)
+	}
+	return nil
+}
+
+// remove deletes an object at the origin, through the cache.
+func (h *storehouse) remove(n int) error {
+	o := &h.objects[n]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	q, err := http.NewRequest(http.MethodDelete, fmt.Sprintf("%s/%d", h.origin.URL, n), nil)
+	if err != nil {
+		return err
+	}
+	r, err := h.client.Do(q)
+	if err != nil {
+		return err
+	}
+	r.Body.Close()
+	if r.StatusCode == http.StatusNoContent {
+		o.least = h.version.Load()
+	}
+	return nil
+}
+
+// load asks for objects with several clients until the program is gone, or
+// each has asked so often.
+func (h *storehouse) load(clients, times int, seed uint64) *sync.WaitGroup {
+	var work sync.WaitGroup
+	for c := range clients {
+		r := rand.New(rand.NewPCG(seed, uint64(c)))
+		work.Go(func() {
+			for range times {
+				n := r.IntN(storedObjects)
+				do := h.ask
+				if r.IntN(15) == 0 {
+					do = h.remove
+				}
+				if do(n) != nil {
+					return
+				}
+			}
+		})
+	}
+	return &work
+}
+
+// all asks for every object once and returns how many came from the cache.
+func (h *storehouse) all() int64 {
+	h.t.Helper()
+	before := h.hits.Load()
+	for n := range storedObjects {
+		if err := h.ask(n); err != nil {
+			h.t.Fatalf("object %d: %v", n, err)
+		}
+	}
+	return h.hits.Load() - before
+}
+
+// kills is how often the program is killed: 200 times unless
+// SHUULTUUR_TEST_KILLS says otherwise, and less in short tests.
+func kills(t *testing.T) int {
+	if v := os.Getenv("SHUULTUUR_TEST_KILLS"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 20
+	}
+	return 200
+}
+
+// The program is killed at random moments under load. What it finds on the disk
+// at the next start is whole, and nothing of what was deleted comes back.
+func TestNoWrongByteAfterTheProgramWasKilled(t *testing.T) {
+	h := newStorehouse(t, filepath.Join(t.TempDir(), "store"))
+	r := rand.New(rand.NewPCG(16, 1))
+	for round := range kills(t) {
+		h.start()
+		work := h.load(4, 1<<30, uint64(round))
+		time.Sleep(time.Duration(r.IntN(150_000)) * time.Microsecond)
+		h.kill()
+		work.Wait()
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	h.start()
+	hits := h.all()
+	t.Logf("%d answers looked at, %d of them from the cache; %d of %d objects were still there after the last kill", h.asked.Load(), h.hits.Load(), hits, storedObjects)
+	if hits < storedObjects/3 {
+		t.Errorf("%d of %d objects outlived the last kill: the disk is not used", hits, storedObjects)
+	}
+}
