@@ -3,12 +3,14 @@ package test
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +33,7 @@ type storehouse struct {
 	dir    string // of the settings
 	store  string // of the cache
 	addr   string // of the proxy
+	admin  string // address of the pages
 	origin *httptest.Server
 	cmd    *exec.Cmd
 	ended  chan struct{}
@@ -65,7 +69,8 @@ func newStorehouse(t *testing.T, store string) *storehouse {
 	h.origin = httptest.NewServer(http.HandlerFunc(h.serve))
 	t.Cleanup(h.origin.Close)
 	h.addr = "127.0.0.1:" + peer.Port(t)
-	text := fmt.Sprintf(storehouseSettings, h.addr, "127.0.0.1:"+peer.Port(t), store)
+	h.admin = "127.0.0.1:" + peer.Port(t)
+	text := fmt.Sprintf(storehouseSettings, h.addr, h.admin, store)
 	if err := os.WriteFile(filepath.Join(h.dir, "shuultuur.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -282,4 +287,144 @@ func TestNoWrongByteAfterTheProgramWasKilled(t *testing.T) {
 	if hits < storedObjects/3 {
 		t.Errorf("%d of %d objects outlived the last kill: the disk is not used", hits, storedObjects)
 	}
+}
+
+// end stops the program as an administrator does.
+func (h *storehouse) end() {
+	h.t.Helper()
+	_ = h.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-h.ended:
+	case <-time.After(30 * time.Second):
+		h.t.Error("the program does not end")
+	}
+	h.kill()
+}
+
+// metric returns a figure of the running program.
+func (h *storehouse) metric(name string) float64 {
+	h.t.Helper()
+	_, text, err := get(http.DefaultClient, "http://"+h.admin+"/metrics")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, name+" "); ok {
+			f, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			return f
+		}
+	}
+	h.t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// A bit is flipped in each kind of block: heads of segments and records, what
+// is known of an object, bodies, lists, and the note of what was purged.
+func TestNoWrongByteAfterABitFlipped(t *testing.T) {
+	h := newStorehouse(t, filepath.Join(t.TempDir(), "store"))
+	h.start()
+	h.load(4, 200, 1).Wait()
+	h.all()
+	const purged = 7
+	r, err := http.PostForm("http://"+h.admin+"/cache/purge", url.Values{"kind": {"url"}, "value": {fmt.Sprintf("%s/%d", h.origin.URL, purged)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode >= 400 {
+		t.Fatalf("purging: %s", r.Status)
+	}
+	h.objects[purged].least = h.version.Load()
+	h.end()
+	made := map[string][]byte{}
+	files, err := filepath.Glob(filepath.Join(h.store, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if made[f], err = os.ReadFile(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := rand.New(rand.NewPCG(16, 2))
+	magic := []byte{0xa9, 0x51, 0x3e, 0x7c} // of a record
+	for _, clean := range []bool{true, false} {
+		for _, kind := range []string{"segment head", "record head", "fields", "body", "list", "purged"} {
+			for round := range 3 {
+				if !clean && kind == "list" {
+					continue
+				}
+				flipped := false
+				for _, f := range files {
+					b := bytes.Clone(made[f])
+					ext := filepath.Ext(f)
+					at := -1
+					switch {
+					case flipped, ext == ".list" && !clean:
+					case ext == ".list" && kind == "list", filepath.Base(f) == "purged" && kind == "purged":
+						at = random.IntN(len(b))
+					case ext == ".segment":
+						at = place(random, b, magic, kind)
+					}
+					if at >= 0 {
+						flipped = true
+						b[at] ^= 1 << random.IntN(8)
+					}
+					err := os.WriteFile(f, b, 0o600)
+					if ext == ".list" && !clean {
+						err = os.Remove(f)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !flipped {
+					t.Fatalf("there is no %s to damage", kind)
+				}
+				h.start()
+				hits := h.all()
+				damaged := h.metric("shuultuur_cache_disk_damaged_total")
+				t.Logf("clean %v, %s, round %d: %d of %d from the disk, %v damaged", clean, kind, round, hits, storedObjects, damaged)
+				if kind == "body" && damaged == 0 {
+					t.Error("a damaged body is not counted")
+				}
+				h.kill()
+			}
+		}
+	}
+}
+
+// place chooses a byte of a kind in a segment, -1 for none.
+func place(r *rand.Rand, b, magic []byte, kind string) int {
+	if kind == "segment head" {
+		return r.IntN(128)
+	}
+	var records []int
+	for at := 0; ; {
+		i := bytes.Index(b[at:], magic)
+		if i < 0 {
+			break
+		}
+		at += i
+		records = append(records, at)
+		at++
+	}
+	if len(records) == 0 {
+		return -1
+	}
+	at := records[r.IntN(len(records))]
+	meta := int(binary.LittleEndian.Uint32(b[at+24:]))
+	body := int(binary.LittleEndian.Uint32(b[at+28:]))
+	switch kind {
+	case "record head":
+		return at + r.IntN(40)
+	case "fields":
+		return at + 40 + r.IntN(meta)
+	case "body":
+		return at + 40 + meta + r.IntN(body)
+	}
+	return -1
 }

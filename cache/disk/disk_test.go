@@ -252,3 +252,50 @@ func BenchmarkOpen(b *testing.B) {
 		s.Close()
 	}
 }
+
+// What was taken out or replaced stays away, whatever is damaged afterwards,
+// and what a body holds is not taken for a record.
+func TestWhatWasTakenOutStaysAway(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 64<<20)
+	put(t, s, 0, 500)
+	put(t, s, 1, 500)
+	other := t.TempDir()
+	put(t, open(t, other, 64<<20), 0, 500)
+	forged, err := os.ReadFile(path(other, 1, "segment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := forged[headSize : headSize+recordSize([]byte("meta 0"), [][]byte{content(0, 500)})]
+	if err := s.Put(key(2), nil, [][]byte{bytes.Repeat([]byte{0}, 8), bytes.Clone(record)}); err != nil {
+		t.Fatal(err)
+	}
+	last := int64(s.index.get(key(2)).off) * align
+	put(t, s, 3, 500)
+	if err := s.Remove(key(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(key(1), []byte("newer"), nil); err != nil {
+		t.Fatal(err)
+	}
+	newer := int64(s.index.get(key(1)).off) * align
+	f, err := os.OpenFile(path(dir, 1, "segment"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, at := range []int64{last + 10, newer + 10} {
+		if _, err := f.WriteAt([]byte{0xa5, 0x5a}, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := open(t, dir, 64<<20)
+	for i, want := range []bool{false, false, false, true} {
+		if again.Has(key(i)) != want {
+			t.Errorf("object %d is there: %v, want %v", i, !want, want)
+		}
+	}
+	if n := again.Damaged.Load(); n != 2 {
+		t.Errorf("%d damaged records are counted, want 2", n)
+	}
+}

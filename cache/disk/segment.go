@@ -268,21 +268,34 @@ func (g *segment) scanOn() (damaged int64) {
 			damaged++
 		}
 	}()
-	for at := g.end; ; {
+	for at, next := g.end, g.end; at+recordHead <= int64(len(g.data)); {
 		l, _, _, err := g.record(at)
 		if err == nil {
 			g.list = append(g.list, l)
 			at += l.len
-			g.end = at
+			g.end, next = at, at
 			continue
 		}
-		if at == g.end && err != errWiped {
+		// What looks like a record inside of a damaged one is not counted.
+		if err != errWiped && at >= next {
 			damaged++
+			next = g.behind(at)
 		}
 		if at = g.nextMagic(at + align); at < 0 {
-			return damaged
+			break
 		}
 	}
+	return damaged
+}
+
+// behind returns where the record behind a damaged one may begin, as far as its
+// lengths can be believed.
+func (g *segment) behind(at int64) int64 {
+	if at+recordHead > int64(len(g.data)) {
+		return at
+	}
+	le := binary.LittleEndian
+	return at + recordHead + int64(le.Uint32(g.data[at+24:])) + int64(le.Uint32(g.data[at+28:]))
 }
 
 // nextMagic returns where a record may begin, at or behind an offset, below 0
