@@ -47,6 +47,7 @@ var floors = map[string]int{
 	"message":       1,
 	"dns":           1,
 	"redis":         1,
+	"postgres":      1,
 	"atomicfile":    0,
 	"setting":       0,
 	"text":          0,
@@ -63,7 +64,8 @@ var modules = map[string][]string{
 	"github.com/go-ldap/ldap/v3":          {"identity"},
 	"github.com/jcmturner/gokrb5/v8":      {"identity"},
 	"layeh.com/radius":                    {"identity"},
-	"github.com/jackc/pgx/v5":             {"event", "vote"},
+	"github.com/jackc/pgx/v5/pgconn":      {"postgres"},
+	"github.com/jackc/pgx/v5":             {}, // its types are 3 MB
 	"github.com/yuin/gopher-lua":          {"check"},
 	"golang.org/x/image":                  {"content"},
 	// A template that can call methods keeps every method of the program in the

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"shuultuur/event"
 )
 
@@ -19,17 +17,17 @@ func (s *Store) Erase(ctx context.Context, p event.Person) (int64, error) {
 	for i, a := range p.Clients {
 		clients[i] = a.String()
 	}
-	tag, err := s.pool.Exec(ctx, "DELETE FROM event WHERE name = ANY($1::text[]) AND name <> '' OR client = ANY($2::text[]::inet[])", append([]string{}, p.Users...), clients)
+	done, err := s.db.ExecContext(ctx, "DELETE FROM event WHERE name = ANY($1::text[]) AND name <> '' OR client = ANY($2::text[]::inet[])", append([]string{}, p.Users...), clients)
 	if err == nil {
 		err = s.eraseNotes(ctx, p)
 	}
 	if err == nil {
-		_, err = s.pool.Exec(ctx, "VACUUM event")
+		_, err = s.db.ExecContext(ctx, "VACUUM event")
 	}
 	if err != nil {
-		return tag.RowsAffected(), fmt.Errorf("erase events from PostgreSQL: %w", err)
+		return 0, fmt.Errorf("erase events from PostgreSQL: %w", err)
 	}
-	return tag.RowsAffected(), nil
+	return done.RowsAffected()
 }
 
 // eraseNotes takes the notes out of others' rows that name the person.
@@ -39,24 +37,32 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person) error {
 		words = append(words, a.String())
 	}
 	type noted struct {
-		Seq  int64
-		Line string
+		seq  int64
+		line string
 	}
-	rows, err := s.pool.Query(ctx, "SELECT seq, line FROM event WHERE EXISTS (SELECT FROM unnest($1::text[]) AS word WHERE strpos(line, word) > 0)", words)
+	var all []noted
+	rows, err := s.db.QueryContext(ctx, "SELECT seq, line FROM event WHERE EXISTS (SELECT FROM unnest($1::text[]) AS word WHERE strpos(line, word) > 0)", words)
 	if err != nil {
 		return err
 	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[noted])
-	if err != nil {
+	defer rows.Close()
+	for rows.Next() {
+		var n noted
+		if err := rows.Scan(&n.seq, &n.line); err != nil {
+			return err
+		}
+		all = append(all, n)
+	}
+	if err := rows.Err(); err != nil {
 		return err
 	}
 	for _, n := range all {
-		r, err := s.Parse([]byte(n.Line))
+		r, err := s.Parse([]byte(n.line))
 		if err != nil || !p.In(r.Note) {
 			continue // a URL or a host may hold the word, and is not about the person
 		}
 		r.Note = ""
-		if _, err := s.pool.Exec(ctx, "UPDATE event SET line = $2 WHERE seq = $1", n.Seq, plain(string(s.Append(nil, &r)))); err != nil {
+		if _, err := s.db.ExecContext(ctx, "UPDATE event SET line = $2 WHERE seq = $1", n.seq, plain(string(s.Append(nil, &r)))); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -20,10 +21,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"shuultuur/event"
+	"shuultuur/postgres"
 )
 
 const (
@@ -64,7 +63,7 @@ type Codec struct {
 // A Store is a table of events.
 type Store struct {
 	Codec
-	pool *pgxpool.Pool
+	db   *sql.DB
 	keep time.Duration
 
 	mu        sync.Mutex
@@ -81,27 +80,21 @@ func Open(url string, keep time.Duration, lines Codec) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open events in PostgreSQL: keep %v is not above zero", keep)
 	}
-	cfg, err := pgxpool.ParseConfig(url)
+	db, err := postgres.Open(url, patience/3, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open events in PostgreSQL: %w", err) // pgx leaves out the password
 	}
-	cfg.MaxConns = connections
-	cfg.ConnConfig.ConnectTimeout = patience / 3
-	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open events in PostgreSQL: %w", err)
-	}
-	return &Store{Codec: lines, pool: pool, keep: keep, days: map[string]bool{}}, nil
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	db.SetConnMaxIdleTime(time.Minute)
+	return &Store{Codec: lines, db: db, keep: keep, days: map[string]bool{}}, nil
 }
 
 // Name returns "postgres".
 func (s *Store) Name() string { return "postgres" }
 
 // Close closes the connections.
-func (s *Store) Close() error {
-	s.pool.Close()
-	return nil
-}
+func (s *Store) Close() error { return s.db.Close() }
 
 // ready makes the table if this store has not seen it yet.
 func (s *Store) ready(ctx context.Context) error {
@@ -111,7 +104,7 @@ func (s *Store) ready(ctx context.Context) error {
 	if made {
 		return nil
 	}
-	if _, err := s.pool.Exec(ctx, tables); err != nil {
+	if _, err := s.db.ExecContext(ctx, tables); err != nil {
 		return fmt.Errorf("make the table of events in PostgreSQL: %w", err)
 	}
 	s.mu.Lock()
@@ -133,14 +126,7 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	var fresh []string
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
-		if fresh, err = s.partitions(ctx, tx, rows); err != nil {
-			return err
-		}
-		_, err = tx.CopyFrom(ctx, pgx.Identifier{"event"}, columns, &copied{to: s, rows: rows, at: -1})
-		return err
-	})
+	fresh, err := s.write(ctx, rows)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -154,9 +140,30 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	return nil
 }
 
+// write copies rows in one transaction, and returns the days that it made.
+func (s *Store) write(ctx context.Context, rows []event.Row) (fresh []string, err error) {
+	on, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer on.Close()
+	tx, err := on.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // unless it was committed
+	if fresh, err = s.partitions(ctx, tx, rows); err != nil {
+		return nil, err
+	}
+	if _, err := postgres.Copy(ctx, on, "event", columns, s.values(rows)); err != nil {
+		return nil, err
+	}
+	return fresh, tx.Commit()
+}
+
 // partitions makes the days of rows that have no partition yet, and returns
 // their names.
-func (s *Store) partitions(ctx context.Context, tx pgx.Tx, rows []event.Row) (fresh []string, err error) {
+func (s *Store) partitions(ctx context.Context, tx *sql.Tx, rows []event.Row) (fresh []string, err error) {
 	seen, last := map[string]bool{}, ""
 	for i := range rows {
 		at := rows[i].Time.UTC()
@@ -172,12 +179,12 @@ func (s *Store) partitions(ctx context.Context, tx pgx.Tx, rows []event.Row) (fr
 			continue
 		}
 		if len(fresh) == 0 { // gateways that begin a day together wait for each other
-			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(7305805)"); err != nil {
+			if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(7305805)"); err != nil {
 				return nil, err
 			}
 		}
 		begin := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
-		if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS event_%s PARTITION OF event FOR VALUES FROM ('%s') TO ('%s')",
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS event_%s PARTITION OF event FOR VALUES FROM ('%s') TO ('%s')",
 			day, begin.Format(time.RFC3339), begin.AddDate(0, 0, 1).Format(time.RFC3339))); err != nil {
 			return nil, err
 		}
@@ -194,11 +201,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	if !due {
 		return nil
 	}
-	rows, err := s.pool.Query(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass")
-	if err != nil {
-		return fmt.Errorf("look for old events in PostgreSQL: %w", err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	names, err := s.partitioned(ctx)
 	if err != nil {
 		return fmt.Errorf("look for old events in PostgreSQL: %w", err)
 	}
@@ -208,7 +211,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 		if err != nil || begin.AddDate(0, 0, 1).Add(s.keep).After(now) {
 			continue // not of ours, or young
 		}
-		if _, err := s.pool.Exec(ctx, "DROP TABLE IF EXISTS event_"+day); err != nil {
+		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS event_"+day); err != nil {
 			return fmt.Errorf("drop the events of %s from PostgreSQL: %w", day, err)
 		}
 		s.mu.Lock()
@@ -221,25 +224,41 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// copied hands rows to COPY.
-type copied struct {
-	to   *Store
-	rows []event.Row
-	at   int
-	line []byte
+// partitioned returns the names of the partitions.
+func (s *Store) partitioned(ctx context.Context) (names []string, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
 }
 
-func (c *copied) Next() bool { c.at++; return c.at < len(c.rows) }
-func (c *copied) Err() error { return nil }
-
-func (c *copied) Values() ([]any, error) {
-	r := &c.rows[c.at]
-	c.line = c.to.Append(c.line[:0], r)
-	var client any
-	if r.Client.IsValid() {
-		client = r.Client
+// values returns what COPY is given of rows.
+func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
+	var line []byte
+	to := make([]any, len(columns))
+	return func(yield func([]any) bool) {
+		for i := range rows {
+			r := &rows[i]
+			line = s.Append(line[:0], r)
+			var client any
+			if r.Client.IsValid() {
+				client = r.Client.WithZone("").String()
+			}
+			*(*[8]any)(to) = [8]any{r.Time, client, plain(r.User), plain(r.Host), r.Action.String(), plain(r.Policy + "/" + r.Rule), plain(r.Category), string(line)}
+			if !yield(to) {
+				return
+			}
+		}
 	}
-	return []any{r.Time, client, plain(r.User), plain(r.Host), r.Action.String(), plain(r.Policy + "/" + r.Rule), plain(r.Category), string(c.line)}, nil
 }
 
 // plain leaves out what PostgreSQL takes in no text. The line has it, escaped.
@@ -253,7 +272,7 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 			return
 		}
 		text, args := query(&f, p)
-		rows, err := s.pool.Query(ctx, text, args...)
+		rows, err := s.db.QueryContext(ctx, text, args...)
 		if err != nil {
 			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
 			return

@@ -3,15 +3,12 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-
+	"shuultuur/postgres"
 	"shuultuur/vote"
 )
 
@@ -21,30 +18,25 @@ const connectWait = 5 * time.Second
 // openPostgres opens a database at a URL. It need not be reachable: the tables
 // are made by the first connection.
 func openPostgres(place string) (*DB, error) {
-	config, err := pgx.ParseConfig(place)
-	if err != nil {
-		return nil, fmt.Errorf("the URL of the database: %w", err)
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectWait
-	}
 	var mu sync.Mutex
 	made := false
 	text := strings.NewReplacer("{blob}", "BYTEA", "{compact}", "").Replace(schema)
-	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
+	db, err := postgres.Open(place, connectWait, func(_ context.Context, exec func(string) error) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if made {
 			return nil
 		}
 		// One node at a time makes the tables.
-		_, err := c.Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(7316001);"+text+"COMMIT;")
-		if err != nil {
+		if err := exec("BEGIN; SELECT pg_advisory_xact_lock(7316001);" + text + "COMMIT;"); err != nil {
 			return fmt.Errorf("making the tables of votes: %w", err)
 		}
 		made = true
 		return nil
-	}))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the URL of the database: %w", err)
+	}
 	db.SetMaxOpenConns(4)
 	db.SetConnMaxIdleTime(time.Minute)
 	d := &DB{db: db, read: db, postgres: true}
@@ -58,16 +50,15 @@ func copyRows(ctx context.Context, on *sql.Conn, tx *sql.Tx, votes []vote.Vote) 
 	if _, err := tx.ExecContext(ctx, "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE vote) ON COMMIT DELETE ROWS"); err != nil {
 		return nil, fmt.Errorf("making the staging table: %w", err)
 	}
-	source := pgx.CopyFromSlice(len(votes), func(n int) ([]any, error) { return values(&votes[n]), nil })
-	err := on.Raw(func(c any) error { // in the transaction, which has this connection
-		raw, ok := c.(*stdlib.Conn)
-		if !ok {
-			return errDriver
+	rows := func(yield func([]any) bool) {
+		for n := range votes {
+			if !yield(values(&votes[n])) {
+				return
+			}
 		}
-		_, err := raw.Conn().CopyFrom(ctx, pgx.Identifier{"incoming"}, columns, source)
-		return err
-	})
-	if err != nil {
+	}
+	// The transaction has this connection.
+	if _, err := postgres.Copy(ctx, on, "incoming", columns, rows); err != nil {
 		return nil, fmt.Errorf("copying into the staging table: %w", err)
 	}
 	found, err := tx.QueryContext(ctx, "INSERT INTO vote SELECT * FROM incoming ORDER BY id ON CONFLICT DO NOTHING RETURNING id")
@@ -77,5 +68,3 @@ func copyRows(ctx context.Context, on *sql.Conn, tx *sql.Tx, votes []vote.Vote) 
 	fresh := make(map[vote.ID]bool, len(votes))
 	return fresh, scanIDs(found, fresh)
 }
-
-var errDriver = errors.New("the connection is not that of the driver")
