@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuultuur/cache/admission"
+	"shuultuur/cache/peer"
 	"shuultuur/filter"
 	"shuultuur/message"
 	"shuultuur/setting"
@@ -33,6 +34,8 @@ type Config struct {
 	// response; "*" stands for any letters.
 	IgnoreQuery []string `yaml:"ignore-query"`
 	Rules       []Rule   `yaml:"rules"` // the first that fits
+	// Peers are nodes that share what they store; default none.
+	Peers *peer.Config `yaml:"peers"`
 }
 
 // Fixed returns the settings that only a restart changes: what is stored stays
@@ -41,7 +44,7 @@ func (cfg *Config) Fixed() any {
 	if cfg == nil {
 		return nil
 	}
-	return []any{cfg.Memory, cfg.Disk, cfg.Folder, cfg.Admission}
+	return []any{cfg.Memory, cfg.Disk, cfg.Folder, cfg.Admission, cfg.Peers}
 }
 
 // A Rule says how long responses are kept, or that they are not. All its
@@ -173,6 +176,11 @@ func (cfg *Config) check() error {
 	}
 	if cfg.Memory.Or(defaultMemory) < 1<<20 {
 		errs = append(errs, setting.At("memory", fmt.Errorf("%v: must be at least 1MiB", cfg.Memory)))
+	}
+	if cfg.Peers != nil {
+		if err := cfg.Peers.Check(); err != nil {
+			errs = append(errs, setting.At("peers", err))
+		}
 	}
 	for i, p := range cfg.IgnoreQuery {
 		if _, err := path.Match(p, ""); err != nil || p == "" {

@@ -67,7 +67,7 @@ func (c *counters) init() {
 	for i, s := range counterNames {
 		c.descs[i] = prometheus.NewDesc("shuultuur_"+s[0], s[1], nil, nil)
 	}
-	c.answers = prometheus.NewDesc("shuultuur_cache_requests_total", "Requests that the cache looked at, by result (hit, stale, revalidated, shared, offline, miss) and category of the host.", []string{"result", "category"}, nil)
+	c.answers = prometheus.NewDesc("shuultuur_cache_requests_total", "Requests that the cache looked at, by result (hit, stale, revalidated, shared, offline, peer, miss) and category of the host.", []string{"result", "category"}, nil)
 	c.saved = prometheus.NewDesc("shuultuur_cache_saved_bytes_total", "Bytes of bodies that did not come from origins, by category of the host.", []string{"category"}, nil)
 	c.sizes[0] = prometheus.NewDesc("shuultuur_cache_memory_objects", "Objects in memory.", nil, nil)
 	c.sizes[1] = prometheus.NewDesc("shuultuur_cache_memory_bytes", "Bytes of objects in memory.", nil, nil)
@@ -115,6 +115,33 @@ func (c *Cache) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.sizes[1], prometheus.GaugeValue, float64(b))
 	if c.disk != nil {
 		c.collectDisk(ch)
+	}
+	if c.peers != nil {
+		c.collectPeers(ch)
+	}
+}
+
+// collectPeers collects what peers asked and answered.
+func (c *Cache) collectPeers(ch chan<- prometheus.Metric) {
+	one := func(name, help string, kind prometheus.ValueType, v int64, labels ...string) {
+		var names []string
+		if len(labels) > 0 {
+			names = []string{"node", "result"}[:len(labels)]
+		}
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("shuultuur_cache_peer_"+name, help, names, nil), kind, float64(v), labels...)
+	}
+	one("asked_total", "Requests of other nodes that were answered.", prometheus.CounterValue, c.peers.Asked.Load())
+	one("refused_total", "Connections between nodes whose other side did not know the secret.", prometheus.CounterValue, c.peers.Refused.Load())
+	for _, n := range c.peers.Nodes() {
+		up := int64(0)
+		if n.Up() {
+			up = 1
+		}
+		one("up", "Whether the node can be reached.", prometheus.GaugeValue, up, n.Name)
+		one("dropped_total", "Orders that were too many to keep for a node; it loses all it has instead.", prometheus.CounterValue, n.Dropped.Load(), n.Name)
+		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", prometheus.CounterValue, n.Hits.Load(), n.Name, "hit")
+		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", prometheus.CounterValue, n.Misses.Load(), n.Name, "miss")
+		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", prometheus.CounterValue, n.Failed.Load(), n.Name, "failed")
 	}
 }
 

@@ -33,6 +33,16 @@ func (e *encoder) texts(list []string) {
 	}
 }
 
+func (e *encoder) fields(f message.Fields) {
+	e.number(int64(len(f)))
+	for i := range f {
+		e.number(int64(len(f[i].Name)))
+		*e = append(*e, f[i].Name...)
+		e.number(int64(len(f[i].Value)))
+		*e = append(*e, f[i].Value...)
+	}
+}
+
 func (e *encoder) flag(b bool) {
 	n := int64(0)
 	if b {
@@ -55,11 +65,7 @@ func encode(o *object) []byte {
 	e.number(int64(o.res.Status))
 	e.text(string(o.res.Reason))
 	e.number(int64(o.res.Proto))
-	e.number(int64(len(o.res.Fields)))
-	for i := range o.res.Fields {
-		e.text(string(o.res.Fields[i].Name))
-		e.text(string(o.res.Fields[i].Value))
-	}
+	e.fields(o.res.Fields)
 	e.number(o.facts.Received.UnixNano())
 	e.number(int64(o.facts.Age))
 	e.number(int64(o.facts.Lifetime))
@@ -106,6 +112,19 @@ func (d *decoder) texts() (list []string) {
 	return list
 }
 
+func (d *decoder) fields() message.Fields {
+	n := d.number()
+	if n < 0 || n > int64(len(d.b)) {
+		d.failed, d.b = true, nil
+		return nil
+	}
+	f := make(message.Fields, 0, n)
+	for range n {
+		f = append(f, message.Field{Name: d.bytes(), Value: d.bytes()})
+	}
+	return f
+}
+
 // decode reads an object. Its fields are copies.
 func decode(meta []byte) (*object, error) {
 	if len(meta) == 0 || meta[0] != encodedVersion {
@@ -123,14 +142,7 @@ func decode(meta []byte) (*object, error) {
 		return o, nil
 	}
 	o.res = message.Response{Status: int(d.number()), Reason: d.bytes(), Proto: uint8(d.number())}
-	n := d.number()
-	if n < 0 || n > int64(len(d.b)) {
-		return nil, errEncoded
-	}
-	o.res.Fields = make(message.Fields, 0, n)
-	for range n {
-		o.res.Fields = append(o.res.Fields, message.Field{Name: d.bytes(), Value: d.bytes()})
-	}
+	o.res.Fields = d.fields()
 	received := time.Unix(0, d.number())
 	o.facts = protocol.Describe(&o.res, received, received)
 	o.facts.Age, o.facts.Lifetime = time.Duration(d.number()), time.Duration(d.number())

@@ -48,6 +48,12 @@ func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, e
 	}
 	name := c.appendName(nil, q, nil)
 	l := &Look{URL: string(name), Next: "a request goes to the origin: nothing is stored"}
+	if c.peers != nil {
+		if n := c.peers.Owner(hash(name)); n != nil {
+			l.Next = "a request goes to the node " + n.Name + ", which keeps this object"
+			return l, nil
+		}
+	}
 	o, m := c.find(name, q)
 	if m != nil {
 		l.Varies = m.names
@@ -137,6 +143,16 @@ type Stats struct {
 	Writes        int64            `json:"disk_writes"`
 	WritesAvoided int64            `json:"disk_writes_avoided"`
 	Offline       bool             `json:"offline"`
+	Peers         []PeerStats      `json:"peers,omitempty"`
+}
+
+// PeerStats are the figures of another node that shares its objects.
+type PeerStats struct {
+	Node   string `json:"node"`
+	Up     bool   `json:"up"`
+	Hits   int64  `json:"hits"`
+	Misses int64  `json:"misses"`
+	Failed int64  `json:"failed"`
 }
 
 // CategoryStats are the figures of one category of hosts; "" is those without.
@@ -155,6 +171,11 @@ func (c *Cache) Stats() Stats {
 	c.mu.RUnlock()
 	if c.disk != nil {
 		s.DiskObjects, s.Disk, s.Writes, s.WritesAvoided = c.disk.Len(), c.disk.Bytes(), c.disk.Writes.Load(), c.avoided.Load()
+	}
+	if c.peers != nil {
+		for _, n := range c.peers.Nodes() {
+			s.Peers = append(s.Peers, PeerStats{n.Name, n.Up(), n.Hits.Load(), n.Misses.Load(), n.Failed.Load()})
+		}
 	}
 	c.tally.mu.Lock()
 	defer c.tally.mu.Unlock()

@@ -36,6 +36,7 @@ type ask struct {
 	asked    protocol.Directives
 	name     []byte
 	personal bool
+	peer     bool // it comes from another node, which has looked at its own policy
 	now      time.Time
 	room     [512]byte // of name
 }
@@ -43,7 +44,11 @@ type ask struct {
 // RoundTrip answers q. Responses say in Cache-Status where they come from (RFC
 // 9211). Those from the store have a Body that is a [filter.Stored].
 func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*message.Response, error) {
-	a := &ask{RoundTripper: r, ctx: ctx, q: q, t: filter.Of(ctx), now: time.Now(), personal: q.Scheme == "https"}
+	return r.answer(ctx, q, filter.Of(ctx), false)
+}
+
+func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter.Transaction, fromPeer bool) (*message.Response, error) {
+	a := &ask{RoundTripper: r, ctx: ctx, q: q, t: t, now: time.Now(), personal: q.Scheme == "https", peer: fromPeer}
 	c := r.c
 	switch {
 	case q.Upgrade != nil, q.Host == nil:
@@ -52,7 +57,7 @@ func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*mess
 		return a.change()
 	case q.Length != message.None, q.Has("If-Match"), q.Has("If-Unmodified-Since"):
 		return a.pass(noteBypass)
-	case a.personal && (a.t == nil || !c.stores(a.t)), c.never(q, a.t):
+	case !a.mayStore(), c.never(q, a.t):
 		return a.pass(noteBypass)
 	}
 	a.asked = protocol.Control(q.Fields)
@@ -60,6 +65,9 @@ func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*mess
 		a.asked.NoCache = true
 	}
 	a.name = c.appendName(a.room[:0], q, a.t)
+	if s, err := a.fromPeer(); s != nil || err != nil {
+		return s, err
+	}
 	o, m := c.find(a.name, q)
 	if s, err := a.fromStore(o); s != nil || err != nil {
 		return s, err
@@ -74,6 +82,11 @@ func (r *RoundTripper) RoundTrip(ctx context.Context, q *message.Request) (*mess
 		return a.together(o)
 	}
 	return a.fetch(o, nil)
+}
+
+// mayStore says whether the policy lets the response be stored.
+func (a *ask) mayStore() bool {
+	return !a.personal || a.peer || a.t != nil && a.c.stores(a.t)
 }
 
 // fromStore answers with o where the rules allow that without the origin.
@@ -138,6 +151,7 @@ var (
 	noteShared  = []byte("shuultuur; fwd=uri-miss; collapsed")
 	noteError   = []byte(`shuultuur; hit; fwd=stale; detail="stale: the origin cannot be reached"`)
 	noteOffline = []byte(`shuultuur; hit; detail="offline: the uplink is down"`)
+	notePeer    = []byte("shuultuur; fwd=uri-miss; detail=peer")
 	noteNothing = []byte(`shuultuur; fwd=uri-miss; fwd-status=504; detail="only-if-cached"`)
 )
 
@@ -182,12 +196,13 @@ func (a *ask) change() (*message.Response, error) {
 		return s, nil
 	}
 	a.name = c.appendName(a.room[:0], q, a.t)
-	c.remove(a.name)
+	names := [][]byte{a.name}
 	for _, v := range protocol.Invalidates(s) {
 		if name, ok := sameOrigin(a.name, v); ok {
-			c.remove(name)
+			names = append(names, name)
 		}
 	}
+	c.removeAll(a.ctx, a.mayStore(), names)
 	if q.Method != "POST" || s.Status != 200 || a.personal {
 		return s, nil
 	}

@@ -21,6 +21,7 @@ import (
 	"shuultuur/atomicfile"
 	"shuultuur/cache/admission"
 	"shuultuur/cache/disk"
+	"shuultuur/cache/peer"
 )
 
 // A shelf is where objects are. It outlives a reload: the cache made of new
@@ -41,6 +42,9 @@ type shelf struct {
 	dropped atomic.Int64 // writes that found no room in the queue
 	warned  atomic.Int64 // when a failed write was logged last, Unix nanoseconds
 
+	peers *peer.Peers                  // nil: none
+	front atomic.Pointer[RoundTripper] // what answers them
+
 	purging sync.Mutex
 	purged  atomic.Pointer[map[string]time.Time] // nil: nothing
 	notes   string                               // file of purged, "" without a disk
@@ -60,6 +64,11 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	s := &shelf{log: p.Log, memory: admission.NewQueue[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
 	s.memory.Evicted = s.left
 	var err error
+	if cfg.Peers != nil && !p.Trial {
+		if s.peers, err = peer.New(*cfg.Peers, local{s}, p.Log); err != nil {
+			return nil, err
+		}
+	}
 	if s.policy, err = admission.New(cfg.Admission, window); err != nil || cfg.Disk.Or(0) == 0 || p.Trial {
 		return s, err
 	}
@@ -143,10 +152,17 @@ func (s *shelf) run(ctx context.Context) {
 
 // leave ends the use of the shelf by one cache.
 func (s *shelf) leave() error {
-	if s.users.Add(-1) > 0 || s.disk == nil {
+	if s.users.Add(-1) > 0 {
 		return nil
 	}
-	return s.disk.Close()
+	var errs []error
+	if s.peers != nil {
+		errs = append(errs, s.peers.Close())
+	}
+	if s.disk != nil {
+		errs = append(errs, s.disk.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // left is called for objects that leave memory. The caller holds mu.
@@ -344,7 +360,16 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 	if value == "" {
 		return fmt.Errorf("purging by %s: no %s is given", kind, kind)
 	}
-	s := c.shelf
+	c.count(purges)
+	err := c.purge(kind, value, now)
+	if c.peers != nil {
+		c.peers.Tell(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
+	}
+	return err
+}
+
+// purge is [Cache.Purge] for this node. The kind all is everything.
+func (s *shelf) purge(kind, value string, now time.Time) error {
 	s.purging.Lock()
 	defer s.purging.Unlock()
 	next := map[string]time.Time{}
@@ -356,7 +381,6 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 	}
 	next[kind+" "+value] = now
 	s.purged.Store(&next)
-	c.count(purges)
 	if s.notes == "" {
 		return nil
 	}
@@ -383,7 +407,7 @@ func (s *shelf) isPurged(o *object) bool {
 	if o.marks != nil {
 		return false
 	}
-	if since("url "+o.url) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
+	if since(orderAll+" ") || since("url "+o.url) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
 		slices.ContainsFunc(o.labels.categories, func(v string) bool { return since("category " + v) }) {
 		return true
 	}

@@ -161,6 +161,9 @@ func (g *Gateway) connect(e *Engine) {
 	if err := e.proxy.Use(e.proxyEngine()); err != nil {
 		g.log.Error("the proxy decides as before", "error", err)
 	}
+	if e.stored != nil {
+		e.stored.Serve(e.stored.Over(e.proxy.Upstream()))
+	}
 	if e.icap != nil {
 		if err := e.icap.Use(e.icapEngine()); err != nil {
 			g.log.Error("the ICAP server decides as before", "error", err)

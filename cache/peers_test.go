@@ -1,0 +1,216 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/cache/peer"
+	"shuultuur/filter"
+	"shuultuur/message"
+	testpeer "shuultuur/test/peer"
+)
+
+// A ring is some nodes before one origin, which share what they keep.
+type ring struct {
+	t       *testing.T
+	fetched atomic.Int64
+	version atomic.Int64
+	names   []string
+	dirs    []string
+	nodes   []*Cache
+	fronts  []*RoundTripper
+	ends    []func()
+}
+
+const ringSecret = "only these nodes know"
+
+func newRing(t *testing.T, n int) *ring {
+	t.Helper()
+	r := &ring{t: t, nodes: make([]*Cache, n), fronts: make([]*RoundTripper, n), ends: make([]func(), n)}
+	for range n {
+		r.names = append(r.names, "127.0.0.1:"+testpeer.Port(t))
+		r.dirs = append(r.dirs, t.TempDir())
+	}
+	for i := range n {
+		r.start(i)
+	}
+	t.Cleanup(func() {
+		for i := range n {
+			r.end(i)
+		}
+	})
+	r.settle()
+	return r
+}
+
+func (r *ring) RoundTrip(_ context.Context, q *message.Request) (*message.Response, error) {
+	if q.Method == "POST" {
+		r.version.Add(1)
+		return respond(204, ""), nil
+	}
+	r.fetched.Add(1)
+	return respond(200, fmt.Sprintf("%s version %d", q.Path, r.version.Load()), "Cache-Control", "max-age=600", "X-One", "a", "x-TWO", "b"), nil
+}
+
+// start starts a node on what it has on its disk.
+func (r *ring) start(i int) {
+	r.t.Helper()
+	c, err := New(Config{Disk: 64 << 20, Memory: 4 << 20, Peers: &peer.Config{Listen: r.names[i], Nodes: r.names, Secret: ringSecret}},
+		Parts{Data: r.dirs[i], Stores: func(*filter.Transaction) bool { return true }})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	front := c.Over(r)
+	c.Serve(front)
+	if err := c.Listen(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- c.Run(ctx) }()
+	r.nodes[i], r.fronts[i] = c, front
+	r.ends[i] = func() { stop(); <-ended; c.Close() }
+}
+
+func (r *ring) end(i int) {
+	if r.ends[i] != nil {
+		r.ends[i]()
+		r.ends[i], r.nodes[i] = nil, nil
+	}
+}
+
+// settle waits until each node knows which of the others can be reached.
+func (r *ring) settle() {
+	r.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		wrong := ""
+		for i, c := range r.nodes {
+			if c == nil {
+				continue
+			}
+			for _, n := range c.peers.Nodes() {
+				for k, name := range r.names {
+					if n.Name == name && n.Up() != (r.nodes[k] != nil) {
+						wrong = fmt.Sprintf("node %d takes node %d to be up: %v", i, k, n.Up())
+					}
+				}
+			}
+		}
+		if wrong == "" {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatal(wrong)
+		}
+	}
+}
+
+func (r *ring) get(node, object int) (body, note string) {
+	r.t.Helper()
+	status, body, note := send(r.t, r.fronts[node], r.t.Context(), request("GET", fmt.Sprintf("http://example.org/%d", object)))
+	if status != 200 || !strings.HasPrefix(body, fmt.Sprintf("/%d version ", object)) {
+		r.t.Errorf("object %d from node %d: status %d, %q", object, node, status, body)
+	}
+	return body, note
+}
+
+func (r *ring) kept() (n int) {
+	for _, c := range r.nodes {
+		if c != nil {
+			n += c.Stats().Objects
+		}
+	}
+	return n
+}
+
+func TestPeersKeepEachObjectOnce(t *testing.T) {
+	const objects = 90
+	r := newRing(t, 3)
+	for node := range r.nodes {
+		for i := range objects {
+			r.get(node, i)
+		}
+	}
+	if n := r.fetched.Load(); n != objects || r.kept() != objects {
+		t.Errorf("%d fetches and %d copies of %d objects", n, r.kept(), objects)
+	}
+	for i, c := range r.nodes {
+		if n := c.Stats().Objects; n < objects/6 || n > objects*2/3 {
+			t.Errorf("node %d keeps %d of %d objects", i, n, objects)
+		}
+	}
+	// What changes an object at the origin takes it out, wherever it is.
+	send(t, r.fronts[1], t.Context(), request("POST", "http://example.org/5"))
+	for node := range r.nodes {
+		if body, _ := r.get(node, 5); !strings.HasSuffix(body, "version 1") {
+			t.Errorf("node %d has %q after a POST through another node", node, body)
+		}
+	}
+	before := r.fetched.Load()
+	if err := r.nodes[2].Purge("url", "http://example.org/6", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for node := range r.nodes {
+		r.get(node, 6)
+	}
+	if n := r.fetched.Load() - before; n != 1 {
+		t.Errorf("%d fetches after a purge on one of the nodes, want 1", n)
+	}
+}
+
+func TestPeersSurviveTheLossOfOne(t *testing.T) {
+	const objects = 90
+	r := newRing(t, 3)
+	for i := range objects {
+		r.get(i%3, i)
+	}
+	lost := r.nodes[2].Stats().Objects
+	r.end(2)
+	for i := range objects {
+		r.get(i%2, i) // at once, while it is not known that a node is lost
+	}
+	r.settle()
+	for i := range objects {
+		r.get((i+1)%2, i)
+	}
+	if n := r.fetched.Load() - objects; n < int64(lost) || n > 2*int64(lost) {
+		t.Errorf("%d fetches after a node with %d of %d objects was lost", n, lost, objects)
+	}
+	// What was purged while it was away is not in it when it comes back.
+	send(t, r.fronts[0], t.Context(), request("POST", "http://example.org/7"))
+	if err := r.nodes[0].Purge("host", "example.org", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	r.start(2)
+	r.settle()
+	before := r.fetched.Load()
+	for i := range objects {
+		if body, _ := r.get(i%3, i); !strings.HasSuffix(body, "version 1") {
+			t.Errorf("object %d is that of before the purge: %q", i, body)
+		}
+	}
+	if n := r.fetched.Load() - before; n != objects {
+		t.Errorf("%d fetches after everything was purged, want %d", n, objects)
+	}
+}
+
+func TestPeersAnswerOnlyThoseWhoKnowTheSecret(t *testing.T) {
+	r := newRing(t, 2)
+	r.get(0, 1)
+	cfg := peer.Config{Listen: "127.0.0.1:0", Name: "127.0.0.1:1", Nodes: []string{"127.0.0.1:1", r.names[0]}, Secret: "another secret altogether"}
+	stranger, err := peer.New(cfg, nil, r.nodes[0].log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := request("GET", "http://example.org/1")
+	if _, _, _, err := stranger.Nodes()[0].Fetch(t.Context(), encodeAsk(q, nil)); err == nil {
+		t.Error("a node with another secret gets an answer")
+	}
+	if n := r.nodes[0].peers.Refused.Load(); n != 0 {
+		t.Logf("%d refused", n)
+	}
+}
