@@ -23,11 +23,17 @@ const (
 	versionTopic  = "version"  // which version of a fetched list is in use: the key is the list
 	settingsTopic = "settings" // read the settings again
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
+	erasedTopic   = "erased"   // an instruction was erased: the key is the hash of its topic and key
+	forgetTopic   = "forget"   // a counter was erased: the key is its name
 )
 
 // settingsFor is how long nodes that were away still read their settings again:
 // one that was away for longer was started anew, most likely.
 const settingsFor = time.Hour
+
+// forgetFor is how long nodes that were away still forget a counter: it is one of
+// the day.
+const forgetFor = time.Hour
 
 // tell gives an instruction to the other nodes.
 func (g *Gateway) tell(i state.Instruction) {
@@ -39,7 +45,7 @@ func (g *Gateway) tell(i state.Instruction) {
 // obey carries out the instructions of other nodes.
 func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 	var why []string
-	var entries, sessions []state.Instruction
+	var entries, sessions, erased []state.Instruction
 	for _, i := range all {
 		switch i.Topic {
 		case session.Topic:
@@ -59,10 +65,14 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 			}
 		case entryTopic:
 			entries = append(entries, i)
+		case erasedTopic, forgetTopic:
+			if i.Until.After(time.Now()) {
+				erased = append(erased, i)
+			}
 		}
 	}
 	g.engine.Load().sessions.Take(sessions)
-	err := g.enter(ctx, entries)
+	err := errors.Join(g.enter(ctx, entries), g.erased(ctx, erased))
 	if len(why) > 0 && ctx.Err() == nil {
 		g.Again(ctx, "another node has new: "+strings.Join(why, ", "))
 	}

@@ -7,7 +7,7 @@
 // continue. While the disk is busy the next batch gathers, so that one sync
 // serves many clients. A [Reader] reads batches that are on the disk, in order,
 // and keeps its position in a file; a segment is deleted when all readers are
-// done with it.
+// done with it. [Log.Erase] takes records out of segments that are still there.
 //
 // A batch that could not be written or synced is not acknowledged: its waiters
 // get an [Unavailable], and so does everybody else until a write succeeds again.
@@ -80,6 +80,7 @@ var (
 	errClosed = errors.New("the log is being closed")
 	errLarge  = fmt.Errorf("a record exceeds %d bytes, or the records given at once exceed %d", MaxRecord, maxAppend)
 	errEmpty  = errors.New("there is no record to keep")
+	errZeros  = errors.New("a record of nothing but zero bytes is one that was erased")
 )
 
 // A batch is what is written and synced at once.
@@ -99,6 +100,7 @@ type Log struct {
 	lock   *os.File
 	wake   chan struct{} // there is something to write, of length 1
 	closed chan struct{} // Run has ended
+	orders chan func()   // that Run does between two batches
 
 	retry   time.Duration // retryEvery, in tests less
 	mu      sync.Mutex
@@ -112,6 +114,7 @@ type Log struct {
 
 	tail    atomic.Pointer[tail] // what is on the disk
 	trimmed atomic.Uint64        // segments that end before have been deleted
+	files   sync.Mutex           // held while segments are deleted or written anew
 
 	readers struct {
 		sync.Mutex
@@ -161,7 +164,7 @@ func open(c Config, log *slog.Logger, create func(string) (file, error)) (*Log, 
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{config: c, log: log, open: create, lock: lock, wake: make(chan struct{}, 1), closed: make(chan struct{}), retry: retryEvery}
+	l := &Log{config: c, log: log, open: create, lock: lock, wake: make(chan struct{}, 1), closed: make(chan struct{}), orders: make(chan func()), retry: retryEvery}
 	l.batch, l.spare = newBatch(), newBatch()
 	l.readers.all = map[string]*Reader{}
 	if err := l.recover(); err != nil {
@@ -203,6 +206,9 @@ func (l *Log) gather(records [][]byte) (*batch, error) {
 	for _, r := range records {
 		if size += len(r); len(r) > MaxRecord || size > maxAppend {
 			return nil, errLarge
+		}
+		if isErased(r) {
+			return nil, errZeros
 		}
 	}
 	if len(records) == 0 {
@@ -257,6 +263,9 @@ func (l *Log) Run(ctx context.Context) error {
 			l.mu.Unlock()
 			l.write()
 			return l.close()
+		case do := <-l.orders:
+			do()
+			continue
 		case <-l.wake:
 		}
 		if l.small() {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -213,6 +214,7 @@ func (r *Reader) read(records [][]byte, most int, t *tail) ([][]byte, error) {
 			} else if h.first < r.next {
 				records = append(records[:before], all[before+int(r.next-h.first):]...)
 			}
+			records = append(records[:before], slices.DeleteFunc(records[before:], isErased)...)
 			r.next = h.first + uint64(h.records)
 		case errors.Is(err, io.EOF):
 			if !r.after(t) {
@@ -334,6 +336,8 @@ func (l *Log) trim() error {
 		least = min(least, at)
 	}
 	l.trimmed.Store(least)
+	l.files.Lock()
+	defer l.files.Unlock()
 	t := l.tail.Load()
 	for n := 0; n+1 < len(t.segments) && t.segments[n+1].first <= least; n++ {
 		if err := os.Remove(t.segments[n].path); err != nil && !errors.Is(err, fs.ErrNotExist) {

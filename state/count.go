@@ -174,6 +174,28 @@ func (cs *counters) sweep(now time.Time) {
 	}
 }
 
+// forget removes counters.
+func (cs *counters) forget(keys [][16]byte) {
+	for _, k := range keys {
+		s := cs.of(k)
+		s.mu.Lock()
+		if s.m[k] != nil {
+			delete(s.m, k)
+			cs.held.Add(-1)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Keys returns the names of the counters that n stands on at a time.
+func (n *Count) Keys(now time.Time) [][16]byte {
+	this, before, _, _ := n.keys(now)
+	if this == before {
+		return [][16]byte{this}
+	}
+	return [][16]byte{this, before}
+}
+
 // touch says that what is here has to be sent. The shard is locked.
 func (s *shard) touch(key [16]byte, c *counter) {
 	if !c.dirty {

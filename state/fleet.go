@@ -258,6 +258,19 @@ func (f *Fleet) Count(ctx context.Context, counts []Count) {
 	}
 }
 
+// Forget removes counters here and in Redis.
+func (f *Fleet) Forget(ctx context.Context, keys ...[16]byte) error {
+	f.counters.forget(keys)
+	if len(keys) == 0 || f.link.conn.Load() == nil {
+		return nil // they expire in Redis
+	}
+	var b redis.Batch
+	for _, k := range keys {
+		b.Add("DEL", f.counter(k))
+	}
+	return f.link.background(ctx, &b)
+}
+
 // CountHere adds to counters and reads them by what is known here. What the
 // others have counted is asked for in the background.
 func (f *Fleet) CountHere(counts []Count) {

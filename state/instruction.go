@@ -197,6 +197,31 @@ func (s *Instructions) keep(all []*told) error {
 	return nil
 }
 
+// Erase forgets instructions, withdrawn ones too, and takes them out of the file
+// and out of Redis. Nodes of a fleet that do not erase them bring them back: each
+// has to. It returns how many there were.
+func (s *Instructions) Erase(match func(*Instruction) bool) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for k, t := range s.all {
+		if match(&t.Instruction) {
+			delete(s.all, k)
+			if t.shared {
+				s.older = append(s.older, t.field())
+			}
+			n++
+		}
+	}
+	if s.file != nil { // also lines that were replaced
+		if err := s.file.rewrite(s.all); err != nil {
+			return n, fmt.Errorf("taking instructions out of %s: %w", s.file.path, err)
+		}
+	}
+	nudge(s.send)
+	return n, nil
+}
+
 // InForce returns the instructions of a topic that are neither withdrawn nor
 // over, by key.
 func (s *Instructions) InForce(topic string) (all []Instruction) {

@@ -77,6 +77,15 @@ func (m *Memory) Count(_ context.Context, counts []Count) {
 // CountHere is Count: nobody else counts.
 func (m *Memory) CountHere(counts []Count) { m.counters.take(time.Now(), counts) }
 
+// Forget removes counters, also from the file.
+func (m *Memory) Forget(_ context.Context, keys ...[16]byte) error {
+	m.counters.forget(keys)
+	if m.file == "" {
+		return nil
+	}
+	return m.save()
+}
+
 // Run removes counters whose time is over until ctx ends.
 func (m *Memory) Run(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)

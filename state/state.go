@@ -91,8 +91,12 @@ type Store interface {
 	// CountHere is Count by what this node knows of the others. It does not
 	// wait, and allocates for new counters only.
 	CountHere(counts []Count)
-	// Give, InForce and Follow are those of [Instructions].
+	// Forget removes counters, as if nothing had been counted: on this node and
+	// in Redis. What other nodes hold is theirs to forget.
+	Forget(ctx context.Context, keys ...[16]byte) error
+	// Give, Erase, InForce and Follow are those of [Instructions].
 	Give(all ...Instruction) error
+	Erase(match func(*Instruction) bool) (int, error)
 	InForce(topic string) []Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []Instruction) error)
 	// Run does the upkeep until ctx ends, then writes out what is left.

@@ -36,6 +36,13 @@ votes: {listen: 127.0.0.1:0%s}
 // votesGateway starts a gateway that takes votes. more are settings below votes.
 func votesGateway(t *testing.T, more string) *gateway.Gateway {
 	t.Helper()
+	g, _ := votesGatewayIn(t, more, "")
+	return g
+}
+
+// votesGatewayIn also takes settings beside votes, and returns the data folder.
+func votesGatewayIn(t *testing.T, more, beside string) (*gateway.Gateway, string) {
+	t.Helper()
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, "<title>open</title><p>A page at %s.", r.URL)
@@ -43,7 +50,7 @@ func votesGateway(t *testing.T, more string) *gateway.Gateway {
 	t.Cleanup(origin.Close)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"shuultuur.yaml": fmt.Sprintf(votesSettings, origin.Listener.Addr(), more),
+		"shuultuur.yaml": fmt.Sprintf(votesSettings, origin.Listener.Addr(), more) + beside,
 		"ads.txt":        "ads.example\n",
 		"own.txt":        "nothing.example\n",
 	} {
@@ -65,7 +72,21 @@ func votesGateway(t *testing.T, more string) *gateway.Gateway {
 			t.Errorf("the gateway ended with: %v", err)
 		}
 	})
-	return g
+	return g, dir
+}
+
+// tokenOf loads a page that is blocked and returns the token on it.
+func tokenOf(t *testing.T, client *http.Client, page string) string {
+	t.Helper()
+	status, text, err := get(client, page)
+	if err != nil || status != 403 {
+		t.Fatal(status, err)
+	}
+	token := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(text)
+	if token == nil || !strings.Contains(text, `action="/.well-known/shuultuur/votes"`) {
+		t.Fatalf("there is no form on the page: %s", text)
+	}
+	return token[1]
 }
 
 // adminCall calls the API of the admin address.
@@ -95,14 +116,7 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 	g := votesGateway(t, ", list: own")
 	client := through(g.ProxyAddr())
 	defer client.CloseIdleConnections()
-	status, page, err := get(client, "http://ads.example/x")
-	if err != nil || status != 403 {
-		t.Fatal(status, err)
-	}
-	token := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(page)
-	if token == nil || !strings.Contains(page, `action="/.well-known/shuultuur/votes"`) {
-		t.Fatalf("there is no form on the page: %s", page)
-	}
+	token := tokenOf(t, client, "http://ads.example/x")
 	send := func(to, want string, form url.Values) string {
 		t.Helper()
 		res, err := client.PostForm(to, form)
@@ -116,7 +130,7 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 		}
 		return res.Header.Get("Location")
 	}
-	form := url.Values{"token": {token[1]}, "vote": {"wrong"}, "comment": {"we need it"}}
+	form := url.Values{"token": {token}, "vote": {"wrong"}, "comment": {"we need it"}}
 	link := send("http://ads.example/.well-known/shuultuur/votes", "202", form)
 	if again := send("http://ads.example/.well-known/shuultuur/votes", "202", form); again != link || link == "" {
 		t.Errorf("the same form has the links %q and %q", link, again)
@@ -150,7 +164,7 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 	if status, text := adminCall(t, g, "POST", "/votes", url.Values{"remedy": {queue[0].Remedy}, "action": {"open"}, "for": {"1h"}, "reason": {"You are right."}}); status != 200 {
 		t.Fatal(status, text)
 	}
-	if status, page, err = get(client, "http://ads.example/x"); err != nil || status != 200 || !strings.Contains(page, "A page at") {
+	if status, page, err := get(client, "http://ads.example/x"); err != nil || status != 200 || !strings.Contains(page, "A page at") {
 		t.Errorf("after the decision: %d %.80s %v", status, page, err)
 	}
 	if s := state(); s.State != "decided" {
@@ -163,7 +177,7 @@ func TestAVoteOnABlockPageOpensTheSite(t *testing.T) {
 	if status, text := adminCall(t, g, "POST", "/votes/withdraw", url.Values{"id": {"1"}}); status != 200 {
 		t.Fatal(status, text)
 	}
-	if status, _, err = get(client, "http://ads.example/x"); err != nil || status != 403 {
+	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 403 {
 		t.Errorf("after it was withdrawn: %d %v", status, err)
 	}
 }

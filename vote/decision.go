@@ -101,6 +101,9 @@ type Store interface {
 	Case(ctx context.Context, remedy string) (Case, error)
 	// Decide keeps a decision and closes its case. It sets ID and Votes.
 	Decide(ctx context.Context, d *Decision) error
+	// Decision returns one decision.
+	Decision(ctx context.Context, id int64) (Decision, error)
+	// Withdraw notes that a decision has ended.
 	Withdraw(ctx context.Context, id int64, now time.Time) (Decision, error)
 	Decisions(ctx context.Context, most int) ([]Decision, error)
 	// Voters returns who has voted for an open case since a time and is in one of
@@ -112,5 +115,8 @@ type Store interface {
 	Total(ctx context.Context) (int64, error)
 	// Prune deletes votes from before a time. Tallies and decisions stay.
 	Prune(ctx context.Context, before time.Time) (int64, error)
+	// Erase takes out the votes of a person, and their bytes where the database is
+	// a file, and returns how many there were. Tallies and cases count what is left.
+	Erase(ctx context.Context, p *Person) (votes int64, err error)
 	Close() error
 }

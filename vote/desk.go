@@ -52,6 +52,9 @@ func (d *Desk) Collect(ch chan<- prometheus.Metric) { d.decided.Collect(ch) }
 // Store is where votes and decisions are.
 func (d *Desk) Store() Store { return d.store }
 
+// maxBeside is how many decisions are looked through for others.
+const maxBeside = 100_000
+
 // maxAnswers is how many mails one decision sends at most.
 const maxAnswers = 10_000
 
@@ -104,18 +107,73 @@ func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
 	return nil
 }
 
-// Withdraw takes back a decision.
+// Withdraw takes back a decision. Where it had replaced an earlier one for the
+// same site and people, that one holds again; where a later one has replaced it,
+// the later one goes on to hold.
 func (d *Desk) Withdraw(ctx context.Context, id int64) (Decision, error) {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
-	n, err := d.store.Withdraw(ctx, id, time.Now())
+	return d.withdraw(ctx, id)
+}
+
+func (d *Desk) withdraw(ctx context.Context, id int64) (Decision, error) {
+	n, err := d.store.Decision(ctx, id)
+	if err == nil && !n.Ended.IsZero() {
+		err = fmt.Errorf("decision %d was withdrawn at %s", id, n.Ended.Format(time.DateTime))
+	}
 	if err != nil {
 		return n, &DecisionError{err}
 	}
-	if n.Action == Keep {
-		return n, nil
+	now := time.Now()
+	other, later, err := d.beside(ctx, &n, now)
+	if err != nil {
+		return n, err
 	}
-	return n, d.apply(ctx, &n)
+	if n.Action != Keep && !later {
+		gone := n
+		gone.Ended = now
+		if err := d.apply(ctx, &gone); err != nil {
+			return n, fmt.Errorf("taking back the decision about %s: %w", n.Site, err)
+		}
+		if other != nil {
+			if err := d.apply(ctx, other); err != nil {
+				return n, fmt.Errorf("carrying out the decision before about %s: %w", n.Site, err)
+			}
+		}
+	}
+	return d.store.Withdraw(ctx, id, now)
+}
+
+// beside returns the last other decision that holds for the same site and people,
+// and says whether it is later than n.
+func (d *Desk) beside(ctx context.Context, n *Decision, now time.Time) (other *Decision, later bool, err error) {
+	all, err := d.store.Decisions(ctx, maxBeside)
+	for i := range all { // the last one first
+		o := &all[i]
+		if o.ID != n.ID && o.Site == n.Site && o.Who == n.Who && o.Action != Keep && o.Ended.IsZero() && (o.Until.IsZero() || o.Until.After(now)) {
+			return o, o.ID > n.ID, nil
+		}
+	}
+	return nil, false, err
+}
+
+// Erase takes out the votes of a person, and takes back decisions for that person
+// alone. It returns how many votes there were.
+func (d *Desk) Erase(ctx context.Context, p *Person) (int64, error) {
+	d.deciding.Lock()
+	defer d.deciding.Unlock()
+	all, err := d.store.Decisions(ctx, maxBeside)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range all {
+		if p.Is(n.Who) && n.Ended.IsZero() {
+			if _, err := d.withdraw(ctx, n.ID); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return d.store.Erase(ctx, p)
 }
 
 // After decides by rules what votes that were just counted ask for.

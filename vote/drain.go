@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type Drain struct {
 	logger  *slog.Logger
 	drained prometheus.Counter
 	failed  prometheus.Counter
+	moving  sync.Mutex  // held while a batch is moved
 	problem func(error) // told what keeps votes from being taken; nil when they are
 }
 
@@ -93,20 +95,31 @@ func (d *Drain) Run(ctx context.Context) error {
 	return nil
 }
 
+// Between does something while no batch is on its way.
+func (d *Drain) Between(do func() error) error {
+	d.moving.Lock()
+	defer d.moving.Unlock()
+	return do()
+}
+
 // batch moves one batch.
 func (d *Drain) batch(ctx context.Context) error {
+	d.moving.Lock()
+	defer d.moving.Unlock()
 	records, next, err := d.reader.Next(ctx, drainMost, drainWait)
-	if err != nil || len(records) == 0 {
+	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}
 		return err
 	}
-	if err := d.sink.Take(ctx, records); err != nil {
-		return err
+	if len(records) > 0 {
+		if err := d.sink.Take(ctx, records); err != nil {
+			return err
+		}
+		d.drained.Add(float64(len(records)))
 	}
-	d.drained.Add(float64(len(records)))
-	return d.reader.Done(next)
+	return d.reader.Done(next) // also of records that were erased
 }
 
 // A Counter is the sink that counts into a store. After is called with what was

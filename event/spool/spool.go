@@ -50,7 +50,8 @@ type Store struct {
 	reader  *ingest.Reader
 	end     context.CancelFunc
 	ended   chan error
-	again   time.Time // when the receiver is tried again
+	writing sync.Mutex // held by Write and Erase
+	again   time.Time  // when the receiver is tried again
 	dropped atomic.Uint64
 
 	mu  sync.Mutex
@@ -95,6 +96,8 @@ func (s *Store) waiting() bool { return s.records.Pending(s.reader) > 0 }
 
 // Write implements [event.Store].
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if !s.waiting() {
 		err := s.to.Write(ctx, rows)
 		if s.note(err); err == nil || len(rows) == 0 || refused(err) {
@@ -109,6 +112,26 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 		s.drain(ctx)
 	}
 	return nil
+}
+
+// Erase implements [event.Eraser]: it takes rows of a person out of those that
+// wait, and has the receiver erase, if it can.
+func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	rows, err = s.records.Erase(ctx, func(b []byte) bool {
+		r, err := s.codec.Parse(b)
+		return err == nil && (p.Of(&r) || p.In(r.Note))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("erase events in the spool %q: %w", s.folder, err)
+	}
+	e, ok := s.to.(event.Eraser)
+	if !ok {
+		return rows, fmt.Errorf("erased in the spool; what %s has taken is to be erased there", s.to.Name())
+	}
+	there, err := e.Erase(ctx, p)
+	return max(rows, there), err
 }
 
 func refused(err error) bool {

@@ -183,6 +183,32 @@ func (b *Booth) Problems() []string {
 	return all
 }
 
+// Erase takes out the votes of a person: from the log, and on a node that counts
+// from the database. It returns how many there were.
+func (b *Booth) Erase(ctx context.Context, p *vote.Person) (votes int64, err error) {
+	err = b.drain.Between(func() error {
+		waiting := b.drain.Pending()
+		logged, err := b.log.Erase(ctx, func(record []byte) bool {
+			v, err := vote.Parse(record)
+			return err == nil && p.Of(&v)
+		})
+		votes = logged
+		if err == nil && b.desk != nil {
+			var counted int64
+			counted, err = b.desk.Erase(ctx, p)
+			votes = max(logged, counted) // the log has counted ones too
+		}
+		if err == nil && waiting == 0 { // comments of others that name the person
+			err = b.log.Rotate(ctx)
+		}
+		return err
+	})
+	return votes, err
+}
+
+// Elsewhere says where votes of this node are counted, "" for here.
+func (b *Booth) Elsewhere() string { return b.config.Forward }
+
 // Desk decides votes. It is nil on a node that forwards its votes.
 func (b *Booth) Desk() *vote.Desk { return b.desk }
 
@@ -252,9 +278,7 @@ func (b *Booth) Run(ctx context.Context) error {
 	if b.mailer != nil {
 		run(b.mailer.run)
 	}
-	if b.store != nil {
-		run(b.prune)
-	}
+	run(b.tidy)
 	<-ctx.Done()
 	all.Wait()
 	stopLog()
@@ -262,12 +286,9 @@ func (b *Booth) Run(ctx context.Context) error {
 	return errors.Join(append(errs, b.closeRest())...)
 }
 
-// prune deletes old votes.
-func (b *Booth) prune(ctx context.Context) error {
-	keep := b.config.Keep.Or(defaultKeep)
-	if keep == 0 {
-		return nil
-	}
+// tidy deletes old votes, and has those that have left the log not stay in its
+// files until these are full.
+func (b *Booth) tidy(ctx context.Context) error {
 	for tick := time.NewTicker(time.Hour); ; {
 		select {
 		case <-ctx.Done():
@@ -275,12 +296,24 @@ func (b *Booth) prune(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		n, err := b.store.Prune(ctx, time.Now().Add(-keep))
-		if err != nil && ctx.Err() == nil {
-			b.parts.Log.Error("old votes cannot be deleted", "error", err)
-		} else if n > 0 {
-			b.parts.Log.Info("old votes deleted", "votes", n)
+		if b.drain.Pending() == 0 {
+			if err := b.log.Rotate(ctx); err != nil && ctx.Err() == nil {
+				b.parts.Log.Error("the log of votes cannot begin a new file", "error", err)
+			}
 		}
+		if keep := b.config.Keep.Or(defaultKeep); keep > 0 && b.store != nil {
+			b.prune(ctx, time.Now().Add(-keep))
+		}
+	}
+}
+
+// prune deletes votes from before a time.
+func (b *Booth) prune(ctx context.Context, before time.Time) {
+	n, err := b.store.Prune(ctx, before)
+	if err != nil && ctx.Err() == nil {
+		b.parts.Log.Error("old votes cannot be deleted", "error", err)
+	} else if n > 0 {
+		b.parts.Log.Info("old votes deleted", "votes", n)
 	}
 }
 

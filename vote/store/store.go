@@ -477,8 +477,8 @@ func (d *DB) Decide(ctx context.Context, n *vote.Decision) error {
 	})
 }
 
-// Withdraw implements [vote.Store].
-func (d *DB) Withdraw(ctx context.Context, id int64, now time.Time) (n vote.Decision, err error) {
+// Decision implements [vote.Store].
+func (d *DB) Decision(ctx context.Context, id int64) (n vote.Decision, err error) {
 	all, err := d.decisions(ctx, `WHERE id = ?`, id)
 	if err != nil {
 		return n, err
@@ -486,7 +486,14 @@ func (d *DB) Withdraw(ctx context.Context, id int64, now time.Time) (n vote.Deci
 	if len(all) == 0 {
 		return n, fmt.Errorf("there is no decision %d", id)
 	}
-	n = all[0]
+	return all[0], nil
+}
+
+// Withdraw implements [vote.Store].
+func (d *DB) Withdraw(ctx context.Context, id int64, now time.Time) (n vote.Decision, err error) {
+	if n, err = d.Decision(ctx, id); err != nil {
+		return n, err
+	}
 	if !n.Ended.IsZero() {
 		return n, fmt.Errorf("decision %d was withdrawn at %s", id, n.Ended.Format(time.DateTime))
 	}
@@ -560,6 +567,10 @@ func (d *DB) Mails(ctx context.Context, remedy string, most int) (all []string, 
 
 // Prune implements [vote.Store]: a little at a time, so that counting goes on.
 func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {
+	// Whoever waits for the decision of a case that nobody votes on any more.
+	if _, err := d.db.ExecContext(ctx, d.q(`DELETE FROM person WHERE remedy IN (SELECT id FROM matter WHERE last_at < ?)`), millis(before)); err != nil {
+		return 0, err
+	}
 	for {
 		done, err := d.db.ExecContext(ctx, d.q(`DELETE FROM vote WHERE id IN (SELECT id FROM vote WHERE at < ? LIMIT 5000)`), millis(before))
 		if err != nil {

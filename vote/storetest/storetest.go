@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) vote.Store) {
 		"old votes are deleted":                   prune,
 		"a batch whose context has ended is not":  canceled,
 		"mail addresses wait for the next answer": mails,
+		"the votes of a person are erased":        erase,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -215,4 +217,51 @@ func mails(t *testing.T, s vote.Store) {
 	if err != nil || !slices.Equal(got, []string{"a@example.org", "b@example.org"}) {
 		t.Errorf("got %q %v", got, err)
 	}
+}
+
+func erase(t *testing.T, s vote.Store) {
+	ctx := context.Background()
+	votes := Votes(0, 100)
+	for n := range votes {
+		votes[n].Event.Client = fmt.Sprintf("10.9.0.%d", n)
+	}
+	votes[0].Event.User, votes[1].Event.User, votes[2].Event.Client = "anna", "anna", "10.1.2.3"
+	votes[3].Comment = "anna told me"
+	votes[4].Event = vote.Event{User: "anna", Host: "only.example", URL: "http://only.example/anna", Check: "category", Category: "rare", Entry: "list:only"}
+	count(t, s, votes, 100)
+	d := vote.Decision{Remedy: "category/video: list:3", Site: "h3.example", Action: vote.Keep, Who: "anna", By: "anna", Reason: "for anna", At: time.UnixMilli(1_770_000_001_000)}
+	if err := s.Decide(ctx, &d); err != nil {
+		t.Fatal(err)
+	}
+	p := vote.Person{Users: []string{"anna"}, Clients: []string{"10.1.2.3"}, Named: func(text string) bool { return strings.Contains(text, "anna") }}
+	if n, err := s.Erase(ctx, &p); err != nil || n != 4 {
+		t.Fatalf("%d votes were erased %v, want 4", n, err)
+	}
+	total(t, s, 96)
+	for dim, want := range map[string]vote.Tally{
+		"host": {Key: "h0.example", Kind: "wrong", N: 19}, "group": {Key: "pupils", Kind: "wrong", N: 96}, "category": {Key: "video", Kind: "wrong", N: 96}, "entry": {Key: "list:1", Kind: "wrong", N: 19},
+	} {
+		if got, err := s.Tallies(ctx, dim, want.Key, 10); err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("by %s: got %v %v, want %v", dim, got, err, want)
+		}
+	}
+	if got, err := s.Tallies(ctx, "url", "http://only.example/anna", 10); err != nil || len(got) != 0 {
+		t.Errorf("the URL of the person is counted: %v %v", got, err)
+	}
+	all, err := s.Queue(ctx, 10)
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%d cases wait %v, want 4", len(all), err)
+	}
+	for _, c := range all {
+		if c.Votes != 19 || c.People != 19 { // of 20 each
+			t.Errorf("%s has %d votes of %d people, want 19", c.Host, c.Votes, c.People)
+		}
+	}
+	if c, err := s.Case(ctx, "category/video: list:3"); err != nil || len(c.Examples) == 0 || strings.Contains(fmt.Sprint(c), "anna") {
+		t.Errorf("got %+v %v", c, err)
+	}
+	if n, err := s.Decision(ctx, d.ID); err != nil || strings.Contains(fmt.Sprint(n), "anna") {
+		t.Errorf("the decision is %+v %v", n, err)
+	}
+	count(t, s, []vote.Vote{votes[0]}, 1) // a new beginning
 }

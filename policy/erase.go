@@ -1,0 +1,42 @@
+package policy
+
+import (
+	"net/netip"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// Counters names the counters that hold what a user or a device has used of
+// limits and quotas today.
+func (e *Engine) Counters(users []string, clients []netip.Addr, now time.Time) (keys [][16]byte) {
+	d := e.dayOf(now)
+	of := func(l *limit, c filter.Client) {
+		t := &filter.Transaction{Client: c}
+		if l.window > 0 {
+			n := l.one(t)
+			keys = append(keys, n.Keys(now)...)
+		} else {
+			keys = append(keys, l.counter(t, d.name))
+		}
+	}
+	for _, p := range e.policies {
+		for _, list := range [][]limit{p.limits, p.queries, p.quotas} {
+			for i := range list {
+				l := &list[i]
+				if l.by == "host" || l.by == "policy" {
+					continue
+				}
+				for _, u := range users {
+					if l.by == "user" && u != "" {
+						of(l, filter.Client{User: u})
+					}
+				}
+				for _, a := range clients { // a user's limit is the address's while nobody has logged in
+					of(l, filter.Client{Addr: a})
+				}
+			}
+		}
+	}
+	return keys
+}

@@ -1,0 +1,102 @@
+package test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAPersonIsErasedFromVotesAndQuotas: somebody who has logged in votes, uses a
+// quota, and is in decisions and sessions. After the erasure no file of the data
+// folder holds the name.
+func TestAPersonIsErasedFromVotesAndQuotas(t *testing.T) {
+	const name = "zebedee"
+	g, dir := votesGatewayIn(t, "", `
+state: {file: state.db}
+events: {sqlite: events.db}
+identity:
+  groups: {pupils: []}
+`)
+	session := func(method string) {
+		t.Helper()
+		form := url.Values{"address": {"127.0.0.1"}, "user": {name}, "seconds": {"600"}}
+		if status, text := adminCall(t, g, method, "/api/sessions", form); status != 200 && status != 204 {
+			t.Fatal(status, text)
+		}
+	}
+	session("POST")
+	client := through(g.ProxyAddr())
+	defer client.CloseIdleConnections()
+	token := tokenOf(t, client, "http://ads.example/x")
+	vote := func() {
+		t.Helper()
+		res, err := client.PostForm("http://ads.example/.well-known/shuultuur/votes", url.Values{"token": {token}, "comment": {name + " needs it"}, "mail": {name + "@example.org"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 202 {
+			t.Fatal(res.Status)
+		}
+	}
+	vote()
+	remedy := ""
+	until(t, "the vote is in the queue", func() bool {
+		_, text := adminCall(t, g, "GET", "/votes", nil)
+		var all []struct{ Remedy string }
+		if json.Unmarshal([]byte(text), &all) == nil && len(all) == 1 {
+			remedy = all[0].Remedy
+		}
+		return remedy != ""
+	})
+	if status, text := adminCall(t, g, "POST", "/votes", url.Values{"remedy": {remedy}, "action": {"open"}, "who": {name}, "for": {"1h"}, "reason": {"for " + name}}); status != 200 {
+		t.Fatal(status, text)
+	}
+	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 200 {
+		t.Errorf("after the decision: %d %v", status, err)
+	}
+	if status, text := adminCall(t, g, "GET", "/why?url=http://other.example/&user="+name, nil); status != 200 {
+		t.Fatal(status, text)
+	}
+	holds := func() (files []string) {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if bytes.Contains(data, []byte(name)) {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return files
+	}
+	before := fmt.Sprint(holds())
+	for _, want := range []string{"votes.db", "instructions", "votes/0"} {
+		if !strings.Contains(before, want) {
+			t.Errorf("only %s hold the name before; the test shows nothing about %s", before, want)
+		}
+	}
+	status, text := adminCall(t, g, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}})
+	if status != 200 || !strings.Contains(text, `"votes"`) {
+		t.Fatal(status, text)
+	}
+	if files := holds(); len(files) > 0 {
+		t.Errorf("%q hold the name", files)
+	}
+	if _, text := adminCall(t, g, "GET", "/votes", nil); strings.TrimSpace(text) != "[]" && strings.Contains(text, name) {
+		t.Errorf("the queue has %s", text)
+	}
+	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 403 {
+		t.Errorf("after the erasure the decision holds: %d %v", status, err)
+	}
+}

@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/vote"
+)
+
+// A gone is what votes that are erased have added to.
+type gone struct {
+	tallies map[tallyKey]int64
+	open    map[int64]int64 // votes since the last decision, by remedy
+	people  map[[2]any]bool // remedy and voter
+	votes   int64
+}
+
+// Erase implements [vote.Store]. Tallies and cases count what is left.
+func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
+	if !d.postgres {
+		if _, err := d.db.ExecContext(ctx, "PRAGMA secure_delete = ON"); err != nil {
+			return 0, err
+		}
+	}
+	err = d.change(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
+		which, args := whose(p)
+		g := gone{tallies: map[tallyKey]int64{}, open: map[int64]int64{}, people: map[[2]any]bool{}}
+		if err := d.find(ctx, tx, &g, which, args); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, d.q("DELETE FROM vote AS v WHERE "+which), args...); err != nil {
+			return err
+		}
+		n = g.votes
+		for _, take := range []func(context.Context, *sql.Tx, *gone) error{d.uncount, d.unfile} {
+			if err := take(ctx, tx, &g); err != nil {
+				return err
+			}
+		}
+		return d.unname(ctx, tx, p)
+	})
+	if err == nil {
+		err = d.vacuum(ctx)
+	}
+	if err != nil {
+		return n, fmt.Errorf("erasing votes: %w", err)
+	}
+	return n, nil
+}
+
+// whose is a condition for the votes of a person.
+func whose(p *vote.Person) (which string, args []any) {
+	args = make([]any, 0, len(p.Users)+len(p.Clients))
+	which = in("v.login", p.Users) + " OR " + in("v.client", p.Clients)
+	for _, s := range slices.Concat(p.Users, p.Clients) {
+		args = append(args, s)
+	}
+	return which, args
+}
+
+// in is a condition for the values of a column.
+func in(column string, names []string) string {
+	if len(names) == 0 {
+		return "1 = 0"
+	}
+	return column + " <> '' AND " + column + " IN (" + strings.TrimSuffix(strings.Repeat("?,", len(names)), ",") + ")"
+}
+
+// find looks for what votes have added to.
+func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args []any) error {
+	found, err := tx.QueryContext(ctx, d.q(`SELECT v.remedy, v.kind, v.voter, v.groups, v.host, v.url, v.at, m.remedy, m.checked, m.category, m.since
+		FROM vote AS v JOIN matter AS m ON m.id = v.remedy WHERE `+which), args...)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var remedy, at, since int64
+		var kind vote.Kind
+		var voter, groups, host, url, text, check, category string
+		if err := found.Scan(&remedy, &kind, &voter, &groups, &host, &url, &at, &text, &check, &category, &since); err != nil {
+			return err
+		}
+		entry, ok := strings.CutPrefix(text, check+"/"+category+": ")
+		if !ok {
+			entry = ""
+		}
+		for dim, name := range []string{host, url, category, entry} {
+			if name != "" {
+				g.tallies[tallyKey{dim, name, kind}]++
+			}
+		}
+		if groups != "" {
+			for name := range strings.SplitSeq(groups, "\n") {
+				g.tallies[tallyKey{4, name, kind}]++
+			}
+		}
+		if g.people[[2]any{remedy, voter}] = true; at > since {
+			g.open[remedy]++
+		}
+		g.votes++
+	}
+	return found.Err()
+}
+
+func (d *DB) uncount(ctx context.Context, tx *sql.Tx, g *gone) error {
+	for k, n := range g.tallies {
+		if _, err := tx.ExecContext(ctx, d.q("UPDATE tally SET n = n - ? WHERE dimension = ? AND name = ? AND kind = ?"), n, k.dimension, k.name, int64(k.kind)); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM tally WHERE n <= 0")
+	return err
+}
+
+func (d *DB) unfile(ctx context.Context, tx *sql.Tx, g *gone) error {
+	for k := range g.people {
+		done, err := tx.ExecContext(ctx, d.q("DELETE FROM person WHERE remedy = ? AND voter = ?"), k[0], k[1])
+		if err != nil {
+			return err
+		}
+		n, err := done.RowsAffected()
+		if err == nil && n > 0 {
+			_, err = tx.ExecContext(ctx, d.q("UPDATE matter SET people = people - ? WHERE id = ?"), n, k[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for remedy, n := range g.open {
+		if _, err := tx.ExecContext(ctx, d.q("UPDATE matter SET n = n - ? WHERE id = ?"), n, remedy); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM matter WHERE n <= 0 AND decision = 0 AND NOT EXISTS (SELECT 1 FROM vote WHERE vote.remedy = matter.id)")
+	return err
+}
+
+// unname takes the person out of the comments of others and of decisions, and
+// out of cases whose votes are gone already.
+func (d *DB) unname(ctx context.Context, tx *sql.Tx, p *vote.Person) error {
+	for _, name := range slices.Concat(p.Users, p.Clients) {
+		for _, s := range []string{"DELETE FROM person WHERE voter = ?", "UPDATE decision SET who = 'erased' WHERE who = ?"} {
+			if _, err := tx.ExecContext(ctx, d.q(s), name); err != nil {
+				return err
+			}
+		}
+	}
+	if p.Named == nil {
+		return nil
+	}
+	for _, t := range [][3]string{{"vote", "id", "comment"}, {"decision", "id", "reason"}, {"decision", "id", "author"}} {
+		if err := d.blank(ctx, tx, t[0], t[1], t[2], p.Named); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blank empties texts.
+func (d *DB) blank(ctx context.Context, tx *sql.Tx, table, key, column string, match func(string) bool) error {
+	found, err := tx.QueryContext(ctx, "SELECT "+key+", "+column+" FROM "+table+" WHERE "+column+" <> ''")
+	if err != nil {
+		return err
+	}
+	var keys []any
+	for found.Next() {
+		var k any
+		var text string
+		if err := found.Scan(&k, &text); err != nil {
+			return errors.Join(err, found.Close())
+		}
+		if match(text) {
+			keys = append(keys, k)
+		}
+	}
+	if err := errors.Join(found.Err(), found.Close()); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if _, err := tx.ExecContext(ctx, d.q("UPDATE "+table+" SET "+column+" = '' WHERE "+key+" = ?"), k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	checkpointTries = 100
+	checkpointPause = 50 * time.Millisecond
+)
+
+// vacuum writes the database anew, so that no page of it and no log holds what
+// was deleted.
+func (d *DB) vacuum(ctx context.Context) error {
+	if d.postgres {
+		_, err := d.db.ExecContext(ctx, "VACUUM vote, tally, matter, person, decision")
+		return err
+	}
+	if _, err := d.db.ExecContext(ctx, "VACUUM"); err != nil {
+		return err
+	}
+	for range checkpointTries {
+		var busy, pages, moved int64
+		if err := d.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+			return err
+		}
+		if busy == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(checkpointPause):
+		}
+	}
+	return errors.New("the votes are deleted, but readers keep the database's log from being written back; erase again")
+}
