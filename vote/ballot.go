@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/mail"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,6 +94,7 @@ type Voter struct {
 	Addr   string
 	User   string // "" when it has not logged in
 	Groups []string
+	Same   bool // Addr is the address that tokens of this client have
 }
 
 // vote makes a vote of a ballot. key is the Idempotency-Key of the request, made
@@ -114,6 +116,9 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 		if v.Event, err = s.sealer.Open(b.Token, now); err != nil {
 			return v, refuse(http.StatusForbidden, "%w", err)
 		}
+		if bad := fits(&v.Event, b.URL, from); bad != nil {
+			return v, bad
+		}
 	case kind == Wrong:
 		return v, refuse(http.StatusForbidden, "a vote that something is blocked by mistake needs the token of the block page")
 	default:
@@ -133,11 +138,30 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 	case key != "":
 		v.ID = namedID("key", v.Voter(), key)
 	case b.Token != "": // one event has one vote of a kind
-		v.ID = namedID("event", v.Event.Ref, v.Event.URL, v.Event.At.String(), kind.String())
+		v.ID = namedID("event", v.Event.Ref, v.Event.URL, strconv.FormatInt(v.Event.At.UnixMilli(), 10), kind.String())
 	default:
 		return v, refuse(400, "a vote needs an id (a UUID) or a request an Idempotency-Key, so that it counts once when it is sent again")
 	}
 	return v, nil
+}
+
+// fits says what keeps a token from being used for a vote: it is signed for one
+// event of one client. An address is compared only where it was taken in the same
+// way as that of the token, by the proxy; others may send votes for their users.
+func fits(e *Event, about string, from *Voter) *refusal {
+	if about != "" {
+		var other Event
+		if err := other.about(about); err != nil {
+			return refuse(400, "%w", err)
+		}
+		if other.Host != strings.TrimSuffix(strings.ToLower(e.Host), ".") {
+			return refuse(http.StatusForbidden, "the token is that of another page: it says that %.100q was blocked", e.Host)
+		}
+	}
+	if from.User != "" && e.User != "" && from.User != e.User || from.Same && from.User == "" && e.User == "" && from.Addr != e.Client {
+		return refuse(http.StatusForbidden, "the token is that of another client; load the page anew and vote again")
+	}
+	return nil
 }
 
 func isMail(s string) bool {

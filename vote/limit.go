@@ -28,33 +28,53 @@ type allowance struct {
 
 const maxClients = 100_000
 
-// take takes n votes of a client, and returns how long to wait when it has not
-// got as many.
-func (l *limiter) take(client string, n int, now time.Time) (wait time.Duration) {
+// take takes the votes of each client, all or none, and returns how long to wait
+// when one of them has not got as many left. More than a client may ever have at
+// once are tooMany.
+func (l *limiter) take(votes map[string]int, now time.Time) (wait time.Duration, tooMany bool) {
 	if l.rate.Most == 0 {
-		return 0
+		return 0, false
 	}
 	most, each := float64(l.rate.Most), l.rate.In.Seconds()/float64(l.rate.Most)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for client, n := range votes {
+		if float64(n) > most {
+			return 0, true
+		}
+		a := l.of(client, now)
+		if a == nil {
+			continue
+		}
+		a.left = min(most, a.left+now.Sub(a.at).Seconds()/each)
+		a.at = now
+		if a.left < float64(n) {
+			wait = max(wait, time.Duration((float64(n)-a.left)*each*float64(time.Second))+time.Second)
+		}
+	}
+	if wait > 0 {
+		return wait, false
+	}
+	for client, n := range votes {
+		if a := l.used[client]; a != nil {
+			a.left -= float64(n)
+		}
+	}
+	return 0, false
+}
+
+// of returns the allowance of a client, nil when there is no room for it. The
+// lock is held.
+func (l *limiter) of(client string, now time.Time) *allowance {
 	a := l.used[client]
-	if a == nil {
-		if len(l.used) >= maxClients {
-			l.forget(now)
-		}
-		if len(l.used) >= maxClients {
-			return 0
-		}
-		a = &allowance{most, now}
+	if a == nil && len(l.used) >= maxClients {
+		l.forget(now)
+	}
+	if a == nil && len(l.used) < maxClients {
+		a = &allowance{float64(l.rate.Most), now}
 		l.used[client] = a
 	}
-	a.left = min(most, a.left+now.Sub(a.at).Seconds()/each)
-	a.at = now
-	if need := min(float64(n), most); a.left < need {
-		return time.Duration((need-a.left)*each*float64(time.Second)) + time.Second
-	}
-	a.left -= float64(n)
-	return 0
+	return a
 }
 
 // forget removes clients whose allowance is full. The lock is held.

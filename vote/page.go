@@ -59,14 +59,29 @@ func (s *State) sentence() string {
 	return d.Answer()
 }
 
-// Answer says to a voter what was decided.
+// public is what voters learn of a decision: not who has decided, nor which other
+// person it is for.
+func (d *Decision) public() *Decision {
+	p := *d
+	p.By = ""
+	if p.Who != "" {
+		p.Who = "some"
+	}
+	return &p
+}
+
+// Answer says to a voter what was decided. It names nobody.
 func (d *Decision) Answer() string {
+	whom := "everyone"
+	if d.Who != "" {
+		whom = "some people here"
+	}
 	text := ""
 	switch d.Action {
 	case Open:
-		text = d.Site + " is open for " + d.whom()
+		text = d.Site + " is open for " + whom
 	case Block:
-		text = d.Site + " is blocked for " + d.whom()
+		text = d.Site + " is blocked for " + whom
 	case Keep:
 		text = "Nothing changes for " + d.Site
 	}
@@ -76,6 +91,9 @@ func (d *Decision) Answer() string {
 	text += "."
 	if d.Reason != "" {
 		text += " " + d.Reason
+	}
+	if !d.Ended.IsZero() {
+		text += " This was taken back at " + d.Ended.Format(time.DateTime) + "."
 	}
 	return text
 }

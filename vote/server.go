@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -387,7 +386,7 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 	now := time.Now()
 	records := make([][]byte, len(ballots))
 	ids := make([]ID, len(ballots))
-	voters := make([]string, len(ballots))
+	voters := make(map[string]int, 1)
 	for n := range ballots {
 		b := &ballots[n]
 		if r.Site == "cross-site" && b.Token == "" {
@@ -404,32 +403,23 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 			}
 			return a, bad
 		}
-		ids[n], voters[n] = v.ID, v.Voter()
+		// A user, or the address that was blocked: many may send their votes from one
+		// address.
+		ids[n] = v.ID
+		voters[v.Voter()]++
 		records[n] = v.Append(make([]byte, 0, 256))
 	}
-	if wait := s.limited(voters, now); wait > 0 {
+	wait, tooMany := s.limit.take(voters, now)
+	if tooMany {
+		return a, refuse(http.StatusRequestEntityTooLarge, "more votes of one client at once than its limit: %d are taken in %v", s.limit.rate.Most, s.limit.rate.In)
+	}
+	if wait > 0 {
 		return a, &refusal{http.StatusTooManyRequests, errors.New("so many votes of one client are not taken; try again later"), wait}
 	}
 	if bad := s.keep(ctx, records); bad != nil {
 		return a, bad
 	}
 	return accepted(r, ids, single), nil
-}
-
-// limited takes votes from what their voters have left, and returns how long to
-// wait when one of them has not got as many. A voter is a user or the address that
-// was blocked: many may send their votes from one address.
-func (s *Server) limited(voters []string, now time.Time) (wait time.Duration) {
-	slices.Sort(voters)
-	for len(voters) > 0 && wait == 0 {
-		n := 1
-		for n < len(voters) && voters[n] == voters[0] {
-			n++
-		}
-		wait = s.limit.take(voters[0], n, now)
-		voters = voters[n:]
-	}
-	return wait
 }
 
 // keep has votes kept.
@@ -541,6 +531,9 @@ func (s *Server) state(ctx context.Context, r *Request, text string) (a Answer, 
 		return a, &refusal{http.StatusServiceUnavailable, errors.New("the state of the vote cannot be read for now"), 5 * time.Second}
 	}
 	st.ID = text
+	if st.Decision != nil {
+		st.Decision = st.Decision.public()
+	}
 	if r.wantsPage() {
 		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page("Your vote", st.sentence(), "", "")}, nil
 	}

@@ -98,30 +98,32 @@ func TestVotesAreTakenAsTheyShouldBe(t *testing.T) {
 		want        string // of the answer
 		kept        int
 	}{
-		"one as JSON":            {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 202, `{"id":"` + id1 + `","link":"/votes/` + id1 + `"}`, 1},
-		"several as JSON":        {"application/json; charset=utf-8", `[{"id":"` + id1 + `","vote":"dangerous","url":"https://bad.example/x"},{"id":"` + id2 + `","token":"` + good + `"}]`, [2]string{}, false, 202, `[{"id":"` + id1, 2},
-		"one as a form":          {form, url.Values{"id": {id1}, "vote": {"wrong"}, "token": {good}, "comment": {"because"}}.Encode(), [2]string{}, false, 202, id1, 1},
-		"a form of a browser":    {form, url.Values{"token": {good}, "comment": {"because"}}.Encode(), [2]string{"Accept", "text/html,*/*"}, false, 202, "Your vote counts", 1},
-		"a key for an id":        {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{"Idempotency-Key", "k"}, false, 202, `"id":"`, 1},
-		"a login by the token":   {form, url.Values{"token": {good}}.Encode(), [2]string{}, true, 202, `"id":"`, 1},
-		"no login":               {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, true, 403, "logged in", 0},
-		"no token":               {"application/json", `{"id":"` + id1 + `","vote":"wrong","url":"bad.example"}`, [2]string{}, false, 403, "needs the token", 0},
-		"a forged token":         {form, url.Values{"token": {good[:len(good)-4] + "AAAA"}}.Encode(), [2]string{}, false, 403, "not that of a block page", 0},
-		"a token of long ago":    {form, url.Values{"token": {token(t, func(e *vote.Event) { e.At = time.Now().Add(-25 * time.Hour) })}}.Encode(), [2]string{}, false, 403, "old", 0},
-		"a token of the future":  {form, url.Values{"token": {token(t, func(e *vote.Event) { e.At = time.Now().Add(2 * time.Hour) })}}.Encode(), [2]string{}, false, 403, "not that", 0},
-		"no id":                  {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "needs an id", 0},
-		"a wrong id":             {"application/json", `{"id":"1","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "not a UUID", 0},
-		"an unknown vote":        {"application/json", `{"id":"` + id1 + `","vote":"nice","url":"bad.example"}`, [2]string{}, false, 400, "not a vote", 0},
-		"one of two is wrong":    {"application/json", `[{"id":"` + id1 + `","vote":"dangerous","url":"a.example"},{"id":"` + id2 + `","vote":"dangerous"}]`, [2]string{}, false, 400, "vote 1: ", 0},
-		"not a host":             {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad example"}`, [2]string{}, false, 400, "neither", 0},
-		"another scheme":         {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"ftp://bad.example"}`, [2]string{}, false, 400, "neither", 0},
-		"broken JSON":            {"application/json", `{"id":`, [2]string{}, false, 400, "cannot be read", 0},
-		"an empty list":          {"application/json", `[]`, [2]string{}, false, 400, "no vote", 0},
-		"a list that is long":    {"application/json", "[" + strings.TrimSuffix(strings.Repeat(`{},`, vote.MaxBatch+1), ",") + "]", [2]string{}, false, 413, "at most 1000", 0},
-		"another type":           {"text/plain", "x", [2]string{}, false, 415, "application/json", 0},
-		"a comment that is long": {form, url.Values{"token": {good}, "comment": {strings.Repeat("x", 2001)}}.Encode(), [2]string{}, false, 400, "2001 bytes", 0},
-		"no mail address":        {form, url.Values{"token": {good}, "mail": {"a@b\r\nBcc: c@d"}}.Encode(), [2]string{}, false, 400, "not a mail address", 0},
-		"another site's page":    {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{"Sec-Fetch-Site", "cross-site"}, false, 403, "another site", 0},
+		"one as JSON":             {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 202, `{"id":"` + id1 + `","link":"/votes/` + id1 + `"}`, 1},
+		"several as JSON":         {"application/json; charset=utf-8", `[{"id":"` + id1 + `","vote":"dangerous","url":"https://bad.example/x"},{"id":"` + id2 + `","token":"` + good + `"}]`, [2]string{}, false, 202, `[{"id":"` + id1, 2},
+		"one as a form":           {form, url.Values{"id": {id1}, "vote": {"wrong"}, "token": {good}, "comment": {"because"}}.Encode(), [2]string{}, false, 202, id1, 1},
+		"a form of a browser":     {form, url.Values{"token": {good}, "comment": {"because"}}.Encode(), [2]string{"Accept", "text/html,*/*"}, false, 202, "Your vote counts", 1},
+		"a key for an id":         {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{"Idempotency-Key", "k"}, false, 202, `"id":"`, 1},
+		"a login by the token":    {form, url.Values{"token": {good}}.Encode(), [2]string{}, true, 202, `"id":"`, 1},
+		"no login":                {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{}, true, 403, "logged in", 0},
+		"no token":                {"application/json", `{"id":"` + id1 + `","vote":"wrong","url":"bad.example"}`, [2]string{}, false, 403, "needs the token", 0},
+		"a forged token":          {form, url.Values{"token": {good[:len(good)-4] + "AAAA"}}.Encode(), [2]string{}, false, 403, "not that of a block page", 0},
+		"a token of long ago":     {form, url.Values{"token": {token(t, func(e *vote.Event) { e.At = time.Now().Add(-25 * time.Hour) })}}.Encode(), [2]string{}, false, 403, "old", 0},
+		"a token of the future":   {form, url.Values{"token": {token(t, func(e *vote.Event) { e.At = time.Now().Add(2 * time.Hour) })}}.Encode(), [2]string{}, false, 403, "not that", 0},
+		"a token of another page": {form, url.Values{"token": {good}, "url": {"http://other.example/"}}.Encode(), [2]string{}, false, 403, "another page", 0},
+		"the page of the token":   {form, url.Values{"token": {good}, "url": {"http://video.example/y"}}.Encode(), [2]string{}, false, 202, `"id":"`, 1},
+		"no id":                   {"application/json", `{"vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "needs an id", 0},
+		"a wrong id":              {"application/json", `{"id":"1","vote":"dangerous","url":"bad.example"}`, [2]string{}, false, 400, "not a UUID", 0},
+		"an unknown vote":         {"application/json", `{"id":"` + id1 + `","vote":"nice","url":"bad.example"}`, [2]string{}, false, 400, "not a vote", 0},
+		"one of two is wrong":     {"application/json", `[{"id":"` + id1 + `","vote":"dangerous","url":"a.example"},{"id":"` + id2 + `","vote":"dangerous"}]`, [2]string{}, false, 400, "vote 1: ", 0},
+		"not a host":              {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad example"}`, [2]string{}, false, 400, "neither", 0},
+		"another scheme":          {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"ftp://bad.example"}`, [2]string{}, false, 400, "neither", 0},
+		"broken JSON":             {"application/json", `{"id":`, [2]string{}, false, 400, "cannot be read", 0},
+		"an empty list":           {"application/json", `[]`, [2]string{}, false, 400, "no vote", 0},
+		"a list that is long":     {"application/json", "[" + strings.TrimSuffix(strings.Repeat(`{},`, vote.MaxBatch+1), ",") + "]", [2]string{}, false, 413, "at most 1000", 0},
+		"another type":            {"text/plain", "x", [2]string{}, false, 415, "application/json", 0},
+		"a comment that is long":  {form, url.Values{"token": {good}, "comment": {strings.Repeat("x", 2001)}}.Encode(), [2]string{}, false, 400, "2001 bytes", 0},
+		"no mail address":         {form, url.Values{"token": {good}, "mail": {"a@b\r\nBcc: c@d"}}.Encode(), [2]string{}, false, 400, "not a mail address", 0},
+		"another site's page":     {"application/json", `{"id":"` + id1 + `","vote":"dangerous","url":"bad.example"}`, [2]string{"Sec-Fetch-Site", "cross-site"}, false, 403, "another site", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &kept{}
@@ -163,7 +165,7 @@ func TestATokenCarriesWhatWasBlocked(t *testing.T) {
 	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Node: "n1"})
 	sealed := token(t, nil)
 	for range 3 {
-		status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", url.Values{"token": {sealed}, "comment": {" why "}, "url": {"http://other.example"}}.Encode())
+		status, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", url.Values{"token": {sealed}, "comment": {" why "}, "url": {"http://video.example/"}}.Encode())
 		if status != 202 {
 			t.Fatal(status, body)
 		}
@@ -204,6 +206,79 @@ func TestALimitForEachClient(t *testing.T) {
 		if want := map[bool]int{true: 202, false: 429}[n < 3]; status != want || status == 429 && head.Get("Retry-After") == "" {
 			t.Errorf("vote %d: %d, want %d; %v", n, status, want, head)
 		}
+	}
+}
+
+func TestALimitIsForAllVotesOfARequest(t *testing.T) {
+	log := &kept{}
+	at := serve(t, vote.Parts{Log: log, Sealer: sealer(t), Limit: vote.Rate{Most: 3, In: time.Hour}})
+	many := func(key string, n int, want int) {
+		t.Helper()
+		body := "[" + strings.TrimSuffix(strings.Repeat(`{"vote":"dangerous","url":"x.example"},`, n), ",") + "]"
+		status, text, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", body, [2]string{"Idempotency-Key", key})
+		if status != want {
+			t.Errorf("%d votes: %d %s, want %d", n, status, text, want)
+		}
+	}
+	many("a", 4, 413)
+	many("b", 2, 202)
+	many("c", 2, 429)
+	many("d", 1, 202) // what was refused has used nothing
+	// Another client is not held up by this one, and neither uses anything when
+	// one of them has nothing left.
+	other := token(t, func(e *vote.Event) { e.User = "ben" })
+	body := `[{"id":"` + id1 + `","vote":"dangerous","url":"x.example"},{"id":"` + id2 + `","token":"` + other + `"}]`
+	for range 5 {
+		if status, _, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", body); status != 429 {
+			t.Errorf("two clients of which one has nothing left: %d, want 429", status)
+		}
+	}
+	if status, text, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/json", `{"token":"`+other+`"}`); status != 202 {
+		t.Errorf("the other client: %d %s", status, text)
+	}
+	if len(log.votes) != 4 {
+		t.Errorf("%d votes are kept, want 4", len(log.votes))
+	}
+}
+
+// TestATokenIsOfOneClient: who is known to be somebody else than who was blocked
+// cannot use the token.
+func TestATokenIsOfOneClient(t *testing.T) {
+	log := &kept{}
+	s := vote.NewServer(vote.Parts{Log: log, Sealer: sealer(t)})
+	named, unnamed := token(t, nil), token(t, func(e *vote.Event) { e.User = "" })
+	for _, tt := range []struct {
+		token string
+		from  vote.Voter
+		want  int
+	}{
+		{named, vote.Voter{Addr: "10.1.0.5", User: "anna", Same: true}, 202},
+		{named, vote.Voter{Addr: "10.1.0.9", User: "anna", Same: true}, 202}, // with another device
+		{named, vote.Voter{Addr: "10.1.0.5", User: "ben", Same: true}, 403},
+		{unnamed, vote.Voter{Addr: "10.1.0.5", Same: true}, 202},
+		{unnamed, vote.Voter{Addr: "10.1.0.9", Same: true}, 403},
+		{unnamed, vote.Voter{Addr: "192.0.2.1"}, 202}, // by the API, from behind a translator
+	} {
+		a := s.Answer(context.Background(), &vote.Request{Method: "POST", Path: "/votes", Type: "application/x-www-form-urlencoded", Body: []byte("token=" + tt.token), Voter: &tt.from, Base: "/votes"})
+		if a.Status != tt.want {
+			t.Errorf("%+v: %d %s, want %d", tt.from, a.Status, a.Body, tt.want)
+		}
+	}
+}
+
+func TestAVoterLearnsNoNames(t *testing.T) {
+	d := &vote.Decision{Site: "x.example", Action: vote.Open, Who: "zoe", By: "mister at 10.0.0.1"}
+	s := vote.NewServer(vote.Parts{Log: &kept{}, Sealer: sealer(t), State: func(context.Context, vote.ID) (vote.State, error) {
+		return vote.State{State: "decided", Decision: d}, nil
+	}})
+	for _, accept := range []string{"text/html", "application/json"} {
+		a := s.Answer(context.Background(), &vote.Request{Method: "GET", Path: "/votes/" + id1, Accept: accept})
+		if text := string(a.Body); a.Status != 200 || !strings.Contains(text, "x.example") || strings.Contains(text, "zoe") || strings.Contains(text, "mister") {
+			t.Errorf("%s: %d %s", accept, a.Status, text)
+		}
+	}
+	if text := d.Answer(); strings.Contains(text, "zoe") || strings.Contains(text, "mister") {
+		t.Error(text)
 	}
 }
 
