@@ -1,0 +1,181 @@
+package booth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"shuultuur/load"
+	"shuultuur/test/peer"
+	"shuultuur/vote/booth"
+)
+
+// smallDisk mounts a file system of a few pages, or skips the test where that is
+// not allowed.
+func smallDisk(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skip("a small file system cannot be mounted: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill takes all room that a file system has.
+func fill(t testing.TB, dir string) (free func()) {
+	t.Helper()
+	name := filepath.Join(dir, "filler")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 4096; size > 0; {
+		if _, err = f.Write(make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full but fails: %v", err)
+	}
+	f.Close()
+	return func() {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestADiskThatIsFull: votes are refused with the reason, nothing that was
+// acknowledged is lost, and votes are taken again when there is room.
+func TestADiskThatIsFull(t *testing.T) {
+	dir := smallDisk(t)
+	config := booth.Config{Listen: listen("127.0.0.1:0"), Store: filepath.Join(t.TempDir(), "votes.db")}
+	b, stop := start(t, dir, config)
+	n := 0
+	var acknowledged []string
+	one := func() (status int, retry, text string) {
+		t.Helper()
+		n++
+		id := fmt.Sprintf("018f0000-0000-7000-8000-%012d", n)
+		body := fmt.Sprintf(`{"id":%q,"vote":"dangerous","url":"bad.example","comment":%q}`, id, strings.Repeat("x", 1000))
+		res, err := http.Post("http://"+b.Addrs()[0].String()+"/votes", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode == 202 {
+			acknowledged = append(acknowledged, id)
+		}
+		return res.StatusCode, res.Header.Get("Retry-After"), string(b)
+	}
+	for round := range 3 {
+		for range 5 {
+			if status, _, text := one(); status != 202 {
+				t.Fatalf("round %d, with room: %d %s", round, status, text)
+			}
+		}
+		free := fill(t, dir)
+		status, retry, text := 202, "", ""
+		for end := time.Now().Add(20 * time.Second); status == 202 && time.Now().Before(end); {
+			status, retry, text = one() // the last page of the file has room for some
+		}
+		if status != 503 || retry == "" || !strings.Contains(text, "no space left") {
+			t.Fatalf("round %d, on a full disk: %d, Retry-After %q, %s", round, status, retry, text)
+		}
+		if all := b.Problems(); len(all) == 0 || !strings.Contains(all[0], "no space left") {
+			t.Errorf("round %d: problems are %q", round, all)
+		}
+		if round == 2 { // a crash on a full disk, and a start
+			stop()
+			b, _ = start(t, dir, config)
+		}
+		free()
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			if status, _, text = one(); status == 202 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("round %d, with room again: %d %s", round, status, text)
+			}
+		}
+	}
+	total(t, b, int64(len(acknowledged)))
+	counted(t, b.Desk().Store(), acknowledged)
+	if all := b.Problems(); len(all) > 0 {
+		t.Errorf("problems are %q", all)
+	}
+}
+
+// TestPostgresIsKilledUnderLoad: the log grows while the database is away, and
+// drains. No answer waits for it.
+func TestPostgresIsKilledUnderLoad(t *testing.T) {
+	p := peer.NewPostgres(t)
+	place, err := p.Database("votes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Store: place})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type result struct {
+		report *load.VotesReport
+		ids    []string
+	}
+	done := make(chan result, 1)
+	go func() {
+		report, ids, _ := load.Votes(ctx, load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 32, Duration: time.Hour})
+		done <- result{report, ids}
+	}()
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(60 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("not within a minute: ", what)
+			}
+		}
+	}
+	for range 3 {
+		before, _ := b.Desk().Store().Total(ctx)
+		wait("votes are counted", func() bool {
+			n, err := b.Desk().Store().Total(ctx)
+			return err == nil && n > before
+		})
+		p.Kill()
+		waiting := b.Pending()
+		wait("the log grows and says why", func() bool { return b.Pending() > waiting+200 && len(b.Problems()) > 0 })
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		wait("the database takes votes again", func() bool { return len(b.Problems()) == 0 })
+	}
+	cancel()
+	r := <-done
+	if len(r.ids) < 600 || r.report.Refused > 0 {
+		t.Errorf("%d votes were acknowledged and %d refused", len(r.ids), r.report.Refused)
+	}
+	wait("the log is drained", func() bool { return b.Pending() == 0 })
+	counted(t, b.Desk().Store(), r.ids)
+	n, err := b.Desk().Store().Total(context.Background())
+	if err != nil || n < int64(len(r.ids)) || n > r.report.Sent {
+		t.Errorf("%d votes are counted %v, want between %d acknowledged and %d sent", n, err, len(r.ids), r.report.Sent)
+	}
+}
