@@ -498,3 +498,37 @@ func TestAStampedeIsScoredOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestErasedCountersBeginAnew: of limits, of queries and of quotas, for a user and
+// for a device, and of nobody else.
+func TestErasedCountersBeginAnew(t *testing.T) {
+	anna, ben := filter.Client{User: "anna", Addr: netip.MustParseAddr("10.0.0.1")}, filter.Client{User: "ben", Addr: netip.MustParseAddr("10.0.0.2")}
+	for name, p := range map[string]Policy{
+		"a limit of a user":   {Limits: []Limit{{Requests: Rate{1, time.Hour}, By: "user"}}},
+		"a limit of a device": {Limits: []Limit{{Requests: Rate{1, time.Hour}, By: "client"}}},
+		"a quota of a user":   {Quotas: []Quota{{Bytes: 10, By: "user"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted(t, p, func(t *testing.T, e *Engine) {
+				for _, c := range []filter.Client{anna, ben} {
+					refused(t, e, page{client: c}, 0, 100)
+					if !refused(t, e, page{client: c}, 0, 100) {
+						t.Fatalf("%s is not over", c.User)
+					}
+				}
+				keys := e.Counters([]string{"anna"}, []netip.Addr{anna.Addr}, time.Now())
+				if err := e.counter.(interface {
+					Forget(context.Context, ...[16]byte) error
+				}).Forget(t.Context(), keys...); err != nil {
+					t.Fatal(err)
+				}
+				if refused(t, e, page{client: anna}, 0, 100) {
+					t.Error("what was used before the erasure counts")
+				}
+				if !refused(t, e, page{client: ben}, 0, 100) {
+					t.Error("what somebody else has used was forgotten")
+				}
+			})
+		})
+	}
+}

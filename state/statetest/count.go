@@ -41,6 +41,32 @@ var counting = map[string]func(t *testing.T, s Store){
 	"counting without waiting counts too":  countsHere,
 	"of many only one is the first":        oneIsFirst,
 	"many may count at once":               manyCount,
+	"a counter that is forgotten is new":   forgotten,
+}
+
+func forgotten(t *testing.T, s Store) {
+	until := in(time.Hour)
+	counts := []state.Count{
+		{Key: Key(1), Until: until, Add: 5}, {Key: Key(2), Until: until, Add: 5}, {Key: Key(3), Window: time.Minute, Add: 5},
+		{Key: Key(4), Until: until, Set: true, Member: 7},
+	}
+	for _, n := range counts {
+		one(t, s, n)
+	}
+	keys := [][16]byte{Key(1), Key(4), Key(99)}
+	keys = append(keys, counts[2].Keys(time.Now())...)
+	if err := s.Forget(t.Context(), keys...); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{1, 6, 1, 1} {
+		n := counts[i]
+		if n.Add = 1; n.Set {
+			n.Add, n.Member = 0, 8
+		}
+		if got := one(t, s, n).Sum; got != want {
+			t.Errorf("counter %d has %d, want %d", i, got, want)
+		}
+	}
 }
 
 func sumsAddUp(t *testing.T, s Store) {

@@ -69,6 +69,19 @@ func follow(t *testing.T, s Store, refuse int) *follower {
 
 // instructing are the tests of instructions to one store.
 var instructing = map[string]func(t *testing.T, s Store){
+	"an instruction that is erased is gone": func(t *testing.T, s Store) {
+		give(t, s, "a", "1")
+		give(t, s, "b", "2")
+		give(t, s, "a", "")
+		n, err := s.Erase(func(i *state.Instruction) bool { return i.Key == "a" })
+		if got := inForce(s); n != 1 || err != nil || got != "b=2" {
+			t.Errorf("%d erased %v; in force: %q, want b=2", n, err, got)
+		}
+		give(t, s, "a", "3")
+		if got := inForce(s); got != "a=3 b=2" {
+			t.Errorf("given again: %q, want a=3 b=2", got)
+		}
+	},
 	"an instruction is in force until it is replaced or withdrawn": func(t *testing.T, s Store) {
 		give(t, s, "a", "1")
 		give(t, s, "b", "2")

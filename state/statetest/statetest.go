@@ -20,6 +20,8 @@ type Store interface {
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 	Count(ctx context.Context, counts []state.Count)
 	CountHere(counts []state.Count)
+	Forget(ctx context.Context, keys ...[16]byte) error
+	Erase(match func(*state.Instruction) bool) (int, error)
 	Give(all ...state.Instruction) error
 	InForce(topic string) []state.Instruction
 	Follow(ctx context.Context, do func(ctx context.Context, all []state.Instruction) error)
