@@ -404,7 +404,7 @@ func (st *stream) answer(head []byte) error {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
 		k, v, _ := bytes.Cut(line, []byte(":"))
-		name, value := strings.ToLower(string(k)), string(bytes.Trim(v, " \t"))
+		name, value := lowered(k), string(bytes.Trim(v, " \t"))
 		switch {
 		case name == "sec-websocket-accept" && st.state == answerRaw:
 			accepted = value == acceptKey(st.key)
@@ -432,6 +432,33 @@ func (st *stream) answer(head []byte) error {
 	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, st.sent) })
 	return nil
 }
+
+// lowered is the name of a field as HTTP/2 has it (RFC 9113, 8.2). Names that
+// most answers carry cost no memory.
+func lowered(name []byte) string {
+	for i, usual := range usualNames {
+		if len(usual) == len(name) && string(name) == usual {
+			return usualLowered[i]
+		}
+	}
+	return strings.ToLower(string(name))
+}
+
+// usualNames are fields of answers as servers write them.
+var usualNames = [...]string{
+	"Date", "Server", "Content-Type", "Content-Length", "Connection", "Last-Modified", "ETag", "Cache-Control",
+	"Accept-Ranges", "Content-Encoding", "Transfer-Encoding", "Vary", "Set-Cookie", "Expires", "Location", "Age", "Via",
+	"Strict-Transport-Security", "Alt-Svc", "X-Content-Type-Options", "X-Frame-Options", "Content-Security-Policy",
+	"Access-Control-Allow-Origin", "Referrer-Policy", "Permissions-Policy",
+}
+
+// usualLowered are the same in small letters.
+var usualLowered = func() (all [len(usualNames)]string) {
+	for i, name := range usualNames {
+		all[i] = strings.ToLower(name)
+	}
+	return all
+}()
 
 // acceptKey is what a server answers to a WebSocket key (RFC 6455, 4.2.2).
 func acceptKey(key string) string {
@@ -487,7 +514,7 @@ func (st *stream) end() error {
 		var line []byte
 		line, tail, _ = bytes.Cut(tail, []byte("\r\n"))
 		k, v, _ := bytes.Cut(line, []byte(":"))
-		m.field(strings.ToLower(string(k)), string(bytes.Trim(v, " \t")))
+		m.field(lowered(k), string(bytes.Trim(v, " \t")))
 	}
 	st.ending()
 	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, true) })

@@ -30,6 +30,7 @@ const (
 	connWindow   = 1 << 20   // the same of all streams of a connection
 	maxFrame     = 16 << 10
 	maxWindow    = 1<<31 - 1
+	maxWaiting   = 4 // goroutines of a connection without a stream
 	// maxResets is how many more streams a client may give up than finish
 	// before it is taken for one that only makes work (CVE-2023-44487).
 	maxResets = 1000
@@ -55,6 +56,7 @@ type streams struct {
 	mu      sync.Mutex
 	open    map[uint32]*stream
 	running int    // sessions, of streams that were reset among them
+	waiting int    // goroutines that take what is put into jobs next
 	last    uint32 // highest stream of the client's
 	send    int64  // bytes that may be sent on all streams together
 	initial int64  // bytes that may be sent on a new stream
@@ -65,7 +67,9 @@ type streams struct {
 	leaving bool // no more streams
 	over    bool
 	idle    *time.Timer
-	wg      sync.WaitGroup
+
+	jobs chan *stream // for goroutines that have served a stream and wait for another
+	wg   sync.WaitGroup
 }
 
 // serveStreams serves the client's HTTP/2 connection until it ends.
@@ -74,6 +78,7 @@ func (c *conn) serveStreams() {
 	m := &streams{
 		x: c, d: c.x.inside, c: c.c, socket: c.socket, open: map[uint32]*stream{},
 		send: 1<<16 - 1, initial: 1<<16 - 1, frame: maxFrame, recv: connWindow,
+		jobs: make(chan *stream, maxStreams),
 	}
 	m.enc = hpack.NewEncoder(&m.fields)
 	m.fr = http2.NewFramer(nil, c.r)
@@ -263,9 +268,34 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 	m.open[id] = st
 	m.running++
 	m.idle.Stop()
+	waiting := m.waiting > 0
+	if waiting {
+		m.waiting--
+	}
 	m.mu.Unlock()
-	m.wg.Go(func() { m.serve(st) })
+	if waiting {
+		m.jobs <- st // one place for each stream there may be: it never waits
+	} else {
+		m.wg.Go(func() { m.work(st) })
+	}
 	return nil
+}
+
+// work serves st, and then what comes in jobs while the connection lasts: the
+// stack of a goroutine that has served a request need not grow for the next.
+func (m *streams) work(st *stream) {
+	for ok := true; ok; st, ok = <-m.jobs {
+		m.serve(st)
+		m.mu.Lock()
+		stays := m.waiting < maxWaiting && !m.over
+		if stays {
+			m.waiting++
+		}
+		m.mu.Unlock()
+		if !stays {
+			return
+		}
+	}
 }
 
 // serve has a session answer st.
@@ -517,6 +547,7 @@ func (m *streams) end(err error) {
 		st.kill(net.ErrClosed)
 	}
 	m.c.Close() // wakes up who writes
+	close(m.jobs)
 	m.wg.Wait()
 	m.idle.Stop()
 }
