@@ -278,6 +278,11 @@ func (x *request) admit(valid bool) outcome {
 		return o
 	}
 	q, t, inside := &x.Q, &x.T, x.inside != nil
+	if valid && (inside || q.Form == message.Absolute) {
+		if s := x.Sheet(); s != nil {
+			return x.reply(s)
+		}
+	}
 	switch {
 	case t.Host == exchange.OwnHost && q.Form != message.Authority:
 		if x.IsVote() {
@@ -404,6 +409,7 @@ func (x *request) forward() outcome {
 			return o
 		}
 	}
+	x.Edit(s)
 	return x.client.respond(x, s, false)
 }
 

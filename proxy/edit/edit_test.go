@@ -145,3 +145,30 @@ func FuzzEditor(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPage: whatever a page is and however it is cut, all of it goes on, with
+// the markup in at most one place.
+func FuzzPage(f *testing.F) {
+	for _, s := range []string{"<!doctype html><html><head><meta charset=x>", "<!-- <html>", "\xef\xbb\xbf<?x?><HEAD id='>'>", "\xff\xfe<"} {
+		f.Add([]byte(s), uint16(1), true)
+		f.Add([]byte(s), uint16(7), false)
+	}
+	f.Fuzz(func(t *testing.T, page []byte, size uint16, charset bool) {
+		const mark = "<style>S</style>"
+		var fields message.Fields
+		if charset {
+			fields.Add("Content-Type", "text/html; charset=utf-8")
+		}
+		got := edited(editor(fields), string(page), int(size)+1)
+		if strings.Contains(string(page), mark) {
+			return
+		}
+		before, after, _ := strings.Cut(got, mark)
+		if i := strings.LastIndex(before, `<meta charset="`); !charset && i >= 0 && before+after != string(page) {
+			before = before[:i]
+		}
+		if before+after != string(page) {
+			t.Errorf("got %q of %q", got, page)
+		}
+	})
+}

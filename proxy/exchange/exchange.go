@@ -71,7 +71,9 @@ type Exchange struct {
 	// know. Many goroutines may call it.
 	Record func(*filter.Transaction)
 
-	in    *Inspector
+	in       *Inspector
+	editable bool // the page is to be changed
+
 	whole bool   // Outgoing asks for all of the page
 	part  string // Content-Range of what the client asked for, where it gets no more
 	*storage
@@ -82,6 +84,8 @@ type storage struct {
 	upload   inspection
 	download inspection
 	talks    []*talkBody
+	changes  filter.Changes   // of the page, where editable
+	changing *editedBody      // that is being changed
 	answer   message.Response // one of ours
 	body     message.Memory   // of answer
 	scratch  []byte           // values of Outgoing's fields

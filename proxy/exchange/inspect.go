@@ -460,6 +460,10 @@ func (x *Exchange) End() {
 		x.talks[i] = nil
 	}
 	x.talks = x.talks[:0]
+	if x.changing != nil {
+		x.changing.free()
+		x.changing = nil
+	}
 	x.T.Upload, x.T.Body = nil, nil
 	x.body.Close()
 	x.Edits = nil

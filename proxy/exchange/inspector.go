@@ -49,6 +49,7 @@ const (
 	abandoned
 	cut
 	partial
+	pagesChanged
 	clicks
 	clicksRefused
 	messages
@@ -65,6 +66,7 @@ var descs = [...]*prometheus.Desc{
 	abandoned:        prometheus.NewDesc("shuultuur_bodies_abandoned_total", "Bodies not judged because their client had gone.", nil, nil),
 	cut:              prometheus.NewDesc("shuultuur_bodies_cut_total", "Bodies cut off because the verdict changed after a part was out.", nil, nil),
 	partial:          prometheus.NewDesc("shuultuur_bodies_partial_total", "Bodies that passed piece by piece: slow, or too large to hold.", nil, nil),
+	pagesChanged:     prometheus.NewDesc("shuultuur_pages_changed_total", "Pages changed as ad-block lists say.", nil, nil),
 	clicks:           prometheus.NewDesc("shuultuur_warn_clicks_total", "Clicks on warn pages that count.", nil, nil),
 	clicksRefused:    prometheus.NewDesc("shuultuur_warn_clicks_refused_total", "Clicks on warn pages whose token was spent before, or is not the client's.", nil, nil),
 	messages:         prometheus.NewDesc("shuultuur_messages_judged_total", "Messages of conversations judged.", nil, nil),

@@ -22,6 +22,7 @@ func (x *Exchange) Outgoing(out *message.Request) {
 		Length: q.Length, Expect: q.Expect, Body: q.Body,
 	}
 	out.Upgrade = x.upgrade()
+	edits := x.editing()
 	list := q.Fields.ConnectionNames()
 	for _, f := range q.Fields {
 		if list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name) || x.edited(f.Name) || among(x.Private, f.Name) || x.whole && condition(f.Name) {
@@ -33,7 +34,9 @@ func (x *Exchange) Outgoing(out *message.Request) {
 				continue
 			}
 		case len(f.Name) == 15 && message.EqualName(f.Name, "accept-encoding"):
-			f.Value = x.encodings(f.Value)
+			if f.Value = x.encodings(f.Value); edits {
+				f.Value = gzipAlone(f.Value)
+			}
 		case len(f.Name) == 12 && message.EqualName(f.Name, "max-forwards"):
 			if f.Value = x.forwards(f.Value); f.Value == nil {
 				continue

@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"shuultuur/filter"
+)
+
+// hider changes pages of documents; its style sheet has one path.
+type hider struct{ judge }
+
+const (
+	hidden      = "<style>.ad{}</style>"
+	hiddenSheet = "/.well-known/shuultuur/hide-1.css"
+)
+
+func (hider) Changes(t *filter.Transaction, dst *filter.Changes) bool {
+	dst.Reset()
+	if string(t.Request.Get("Sec-Fetch-Dest")) != "document" {
+		return false
+	}
+	dst.Style = append(dst.Style, ".ad{}"...)
+	dst.Policies = append(dst.Policies, "script-src 'none'")
+	return true
+}
+
+func (hider) Sheet(t *filter.Transaction, zip bool) ([]byte, bool, bool) {
+	css := "sheet of " + t.Host
+	if zip {
+		css = zipped(css)
+	}
+	return []byte(css), zip, strings.HasSuffix(t.URL, hiddenSheet)
+}
+
+func zipped(s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, s)
+	z.Close()
+	return b.String()
+}
+
+// TestPagesAreChangedOnTheirWay: what the decider wants changed is, in pages
+// that are plain and compressed, short and long, judged and not; all else
+// passes as it came.
+func TestPagesAreChangedOnTheirWay(t *testing.T) {
+	long := "<html><head>" + strings.Repeat("0123456789", 300_000)
+	changed := func(s string) string { return strings.Replace(s, "<head>", "<head>"+hidden, 1) }
+	const short = "<html><head></head>text"
+	pages := map[string]struct {
+		ctype, coding, body, want string
+		status                    int
+	}{
+		"/short":     {"text/html", "", short, changed(short), 200},
+		"/missing":   {"text/html; charset=utf-8", "", short, changed(short), 404},
+		"/long":      {"text/html", "", long, changed(long), 200},
+		"/zipped":    {"text/html", "gzip", zipped(short), changed(short), 200},
+		"/longer":    {"text/html", "gzip", zipped(long), changed(long), 200},
+		"/text":      {"text/plain", "", short, short, 200},
+		"/br":        {"text/html", "br", short, short, 200},
+		"/redirect":  {"text/html", "", short, short, 302},
+		"/reference": {"text/html", "", "", "", 200},
+	}
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/same" {
+			w.Header().Set("ETag", `"1"`)
+			w.Header().Set("Content-Security-Policy", "style-src 'self'")
+			w.WriteHeader(304)
+			return
+		}
+		p := pages[q.URL.Path]
+		if got := q.Header.Get("Accept-Encoding"); got != "gzip" {
+			t.Errorf("%s: the origin is offered %q", q.URL, got)
+		}
+		w.Header().Set("Content-Type", p.ctype)
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Accept-Ranges", "bytes")
+		if p.coding != "" {
+			w.Header().Set("Content-Encoding", p.coding)
+		}
+		w.WriteHeader(p.status)
+		io.WriteString(w, p.body)
+	})
+	for _, held := range []bool{false, true} {
+		r := start(t, Config{}, Engine{Decider: hider{judge{wants: func(_ *filter.Transaction, s filter.Stage) bool { return held && s == filter.ResponseBody }}}})
+		ask := func(path string, fields ...string) (*http.Response, string) {
+			t.Helper()
+			q, _ := http.NewRequest("GET", o.URL+path, nil)
+			q.Header.Set("Sec-Fetch-Dest", "document")
+			q.Header.Set("Accept-Encoding", "br, gzip, zstd")
+			for i := 0; i < len(fields); i += 2 {
+				q.Header.Set(fields[i], fields[i+1])
+			}
+			res, err := r.client().Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			body := io.Reader(res.Body)
+			if res.Header.Get("Content-Encoding") == "gzip" {
+				if body, err = gzip.NewReader(body); err != nil {
+					t.Fatalf("held %v, %s: %v", held, path, err)
+				}
+			}
+			b, err := io.ReadAll(body)
+			if err != nil {
+				t.Errorf("held %v, %s: %v after %d bytes", held, path, err, len(b))
+			}
+			return res, string(b)
+		}
+		for path, p := range pages {
+			res, b := ask(path)
+			is := p.want != p.body && p.coding == "" || p.coding == "gzip"
+			if res.StatusCode != p.status || b != p.want || res.Header.Get("Content-Encoding") != p.coding {
+				t.Errorf("held %v, %s: got %d, %q, %d bytes %.60q; want %d bytes %.60q", held, path, res.StatusCode, res.Header.Get("Content-Encoding"), len(b), b, len(p.want), p.want)
+			}
+			tag := map[bool]string{true: `W/"1"`, false: `"1"`}[is]
+			if res.Header.Get("ETag") != tag || (res.Header.Get("Accept-Ranges") == "") != is || (res.Header.Get("Content-Security-Policy") != "") != is {
+				t.Errorf("held %v, %s: the head is %v", held, path, res.Header)
+			}
+		}
+		res, _ := ask("/same", "If-None-Match", `W/"1"`)
+		if got := res.Header.Values("Content-Security-Policy"); len(got) != 2 || !strings.Contains(got[0], "'sha256-") || res.Header.Get("ETag") != `W/"1"` {
+			t.Errorf("held %v: not modified has %v", held, res.Header)
+		}
+		if _, b := ask(hiddenSheet); b != "sheet of 127.0.0.1" {
+			t.Errorf("the style sheet is %q", b)
+		}
+	}
+}
+
+// TestAChangedPageThatIsCutShowsIt: whoever reads it does not take it for whole.
+func TestAChangedPageThatIsCutShowsIt(t *testing.T) {
+	for _, coding := range []string{"", "gzip"} {
+		o := origin(t, func(w http.ResponseWriter, q *http.Request) {
+			page := "<html><head>" + strings.Repeat("x", 200_000)
+			w.Header().Set("Content-Type", "text/html")
+			if coding != "" {
+				w.Header().Set("Content-Encoding", coding)
+				page = zipped(page)
+			}
+			w.Header().Set("Content-Length", fmt.Sprint(len(page)+1))
+			io.WriteString(w, page[:len(page)-10])
+		})
+		r := start(t, Config{}, Engine{Decider: hider{}})
+		q, _ := http.NewRequest("GET", o.URL, nil)
+		q.Header.Set("Sec-Fetch-Dest", "document")
+		q.Header.Set("Accept-Encoding", "gzip")
+		res, err := r.client().Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(res.Body); err == nil {
+			t.Errorf("%q: %d bytes without an error", coding, len(b))
+		}
+		res.Body.Close()
+	}
+}

@@ -1,0 +1,138 @@
+package test
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAdsAreHidden: EasyList hides elements in a browser where the policy says
+// hide, on pages with a strict policy of their own too, and not where rules of
+// the list except a page; further rules change heads and stop windows. What is
+// refused comes with a policy that lets nobody frame it.
+func TestAdsAreHidden(t *testing.T) {
+	if os.Getenv("SHUULTUUR_DATA") == "" {
+		t.Skip("EasyList is in SHUULTUUR_DATA, which is not set")
+	}
+	const class = "ADBox" // EasyList hides it on all pages
+	page := "<!DOCTYPE html><html><head><title>news</title></head><body><p id=text>news<div id=ad class=" + class + ">AD</div><div id=own class=only-here>X</div></body></html>"
+	o := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if strings.HasPrefix(q.Host, "strict.") {
+			w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		}
+		fmt.Fprint(w, page)
+	}))
+	t.Cleanup(o.Close)
+	_, port, _ := strings.Cut(strings.TrimPrefix(o.URL, "http://"), ":")
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("easylist.txt", readZipped(t, filepath.Join(os.Getenv("SHUULTUUR_DATA"), "lists", "easylist.txt.gz"))+`
+plain.localhost,strict.localhost##.only-here
+excepted.localhost#@#.`+class+`
+@@||generic.localhost^$generichide
+@@||whole.localhost^$elemhide
+generic.localhost,whole.localhost##.only-here
+||head.localhost^$csp=script-src 'none'
+||head.localhost^$permissions=geolocation=()
+||window.localhost^$popup
+`)
+	write("bad.txt", "bad.localhost\n")
+	write("doubtful.txt", "doubtful.localhost\n")
+	write("shuultuur.yaml", `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+proxy: {private: [127.0.0.0/8, "::1/128"], safe-ports: [any]}
+lists:
+  ads: {path: easylist.txt, format: adblock}
+  bad: {path: bad.txt, format: domains}
+  doubtful: {path: doubtful.txt, format: domains}
+checks: {category: {lists: [ads, bad, doubtful]}}
+policies:
+  - name: all
+    hide: true
+    rules:
+      - {name: refused, action: block, category: [bad, ads]}
+      - {name: doubt, action: warn, category: [doubtful]}
+`)
+	p := start(t, filepath.Join(dir, "shuultuur.yaml"))
+	ask := func(host string, fields ...string) *http.Response {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+host+".localhost:"+port+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Sec-Fetch-Dest", "document")
+		for i := 0; i < len(fields); i += 2 {
+			q.Header.Set(fields[i], fields[i+1])
+		}
+		res, err := through(p.proxy).Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		return res
+	}
+	for _, host := range []string{"bad", "doubtful"} {
+		res := ask(host)
+		policy := res.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"} {
+			if res.StatusCode != 403 || !strings.Contains(policy, want) {
+				t.Errorf("%s: got %d, Content-Security-Policy %q; want 403 and %s", host, res.StatusCode, policy, want)
+			}
+		}
+	}
+	if res := ask("head"); res.Header.Get("Content-Security-Policy") != "script-src 'none'" || res.Header.Get("Permissions-Policy") != "geolocation=()" {
+		t.Errorf("head: got %v", res.Header)
+	}
+	if res := ask("window", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Referer", "http://x.localhost/"); res.StatusCode != 403 {
+		t.Errorf("a window that another site opens: got %d, want 403", res.StatusCode)
+	}
+	if res := ask("window"); res.StatusCode != 200 {
+		t.Errorf("a page by that name: got %d, want 200", res.StatusCode)
+	}
+	b := newBrowser(t, p.proxy, "--proxy-bypass-list=<-loopback>")
+	for _, tt := range []struct{ host, ad, own string }{
+		{"plain", "none", "none"},
+		{"strict", "none", "none"},
+		{"excepted", "block", "block"},
+		{"generic", "block", "none"},
+		{"whole", "block", "block"},
+	} {
+		b.open("http://" + tt.host + ".localhost:" + port + "/")
+		for id, want := range map[string]string{"ad": tt.ad, "own": tt.own, "text": "block"} {
+			if got := b.script("return getComputedStyle(document.getElementById('" + id + "')).display"); got != want {
+				t.Errorf("%s: display of %s is %v, want %s", tt.host, id, got, want)
+			}
+		}
+	}
+}
+
+func readZipped(t *testing.T, name string) string {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
