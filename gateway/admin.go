@@ -81,14 +81,7 @@ func (g *Gateway) cacheParts() *admin.Cache {
 			}
 			return c.Look(url, fields, time.Now())
 		},
-		Purge: func(kind, value string, at time.Time, by netip.Addr) error {
-			c := g.engine.Load().stored
-			if c == nil {
-				return errNoCache
-			}
-			g.log.Info("purged from the cache", "kind", kind, "value", value, "by", by)
-			return c.Purge(kind, value, at)
-		},
+		Purge: g.purge,
 	}
 }
 

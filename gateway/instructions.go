@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,12 @@ const (
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
 	erasedTopic   = "erased"   // an instruction was erased: the key is the hash of its topic and key
 	forgetTopic   = "forget"   // a counter was erased: the key is its name
+	purgeTopic    = "purge"    // what was stored is not to be used: the key is kind and value
 )
+
+// purgeFor is how long nodes that were away still purge what they have stored:
+// longer than most things are stored.
+const purgeFor = 30 * 24 * time.Hour
 
 // settingsFor is how long nodes that were away still read their settings again:
 // one that was away for longer was started anew, most likely.
@@ -69,6 +75,8 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 			if i.Until.After(time.Now()) {
 				erased = append(erased, i)
 			}
+		case purgeTopic:
+			g.purgeToo(i)
 		}
 	}
 	g.engine.Load().sessions.Take(sessions)
@@ -77,6 +85,35 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 		g.Again(ctx, "another node has new: "+strings.Join(why, ", "))
 	}
 	return err
+}
+
+// purge takes what is of a kind out of the cache of every node.
+func (g *Gateway) purge(kind, value string, at time.Time, by netip.Addr) error {
+	e := g.engine.Load()
+	if e.stored == nil {
+		return errNoCache
+	}
+	g.log.Info("purged from the cache", "kind", kind, "value", value, "by", by)
+	if err := e.stored.Purge(kind, value, at); err != nil {
+		return err
+	}
+	g.tell(state.Instruction{Topic: purgeTopic, Key: kind + " " + value, Value: at.UTC().Format(time.RFC3339Nano), Until: at.Add(purgeFor), By: by.String()})
+	return nil
+}
+
+// purgeToo purges what another node has purged: all that was stored until this
+// node learned of it, as their clocks may differ.
+func (g *Gateway) purgeToo(i state.Instruction) {
+	kind, value, _ := strings.Cut(i.Key, " ")
+	c := g.engine.Load().stored
+	if c == nil || i.Value == "" || !i.Until.After(time.Now()) {
+		return
+	}
+	if err := c.Purge(kind, value, time.Now()); err != nil {
+		g.log.Error("what another node has purged is still in the cache", "kind", kind, "value", value, "error", err)
+		return
+	}
+	g.log.Info("purged from the cache by another node", "kind", kind, "value", value)
 }
 
 // entries returns the changes that instructions of other nodes make to lists. An

@@ -279,7 +279,7 @@ func (x *request) admit(valid bool) outcome {
 	}
 	q, t, inside := &x.Q, &x.T, x.inside != nil
 	if valid && (inside || q.Form == message.Absolute) {
-		if s := x.Sheet(); s != nil {
+		if s := exchange.Sheet(&x.Exchange); s != nil {
 			return x.reply(s)
 		}
 	}
@@ -409,7 +409,7 @@ func (x *request) forward() outcome {
 			return o
 		}
 	}
-	x.Edit(s)
+	exchange.Edit(&x.Exchange, s)
 	return x.client.respond(x, s, false)
 }
 

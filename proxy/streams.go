@@ -50,13 +50,11 @@ type streams struct {
 	out     []byte     // frames on their way out, a block while there are any; writing
 	until   time.Time  // write deadline as set; writing
 	broken  error      // why nothing can be written any more; writing
-	enc     *hpack.Encoder
-	fields  bytes.Buffer // what enc has written; writing
+	headerBlock
 
 	mu      sync.Mutex
 	open    map[uint32]*stream
 	running int    // sessions, of streams that were reset among them
-	waiting int    // goroutines that take what is put into jobs next
 	last    uint32 // highest stream of the client's
 	send    int64  // bytes that may be sent on all streams together
 	initial int64  // bytes that may be sent on a new stream
@@ -67,9 +65,20 @@ type streams struct {
 	leaving bool // no more streams
 	over    bool
 	idle    *time.Timer
+	crew
+	wg sync.WaitGroup
+}
 
-	jobs chan *stream // for goroutines that have served a stream and wait for another
-	wg   sync.WaitGroup
+// A headerBlock is one in the making; streams.writing.
+type headerBlock struct {
+	enc    *hpack.Encoder
+	fields bytes.Buffer // what enc has written
+}
+
+// A crew are the goroutines that have served a stream and wait for another.
+type crew struct {
+	jobs    chan *stream
+	waiting int // how many take what is put into jobs next; streams.mu
 }
 
 // serveStreams serves the client's HTTP/2 connection until it ends.
@@ -78,7 +87,7 @@ func (c *conn) serveStreams() {
 	m := &streams{
 		x: c, d: c.x.inside, c: c.c, socket: c.socket, open: map[uint32]*stream{},
 		send: 1<<16 - 1, initial: 1<<16 - 1, frame: maxFrame, recv: connWindow,
-		jobs: make(chan *stream, maxStreams),
+		crew: crew{jobs: make(chan *stream, maxStreams)},
 	}
 	m.enc = hpack.NewEncoder(&m.fields)
 	m.fr = http2.NewFramer(nil, c.r)

@@ -33,6 +33,7 @@ type fleet struct {
 	t       *testing.T
 	origin  *httptest.Server
 	served  atomic.Int64 // whole pages, of /page
+	stored  atomic.Int64 // fetches of what may be stored
 	list    atomic.Value // content of the fetched list
 	fetched atomic.Int64
 	nodes   []*gateway.Gateway
@@ -43,6 +44,7 @@ const fleetSettings = `
 listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
 state:
   redis: %s
+cache: {memory: 2MiB, admission: always}
 lists:
   ads: {url: "%s/ads.txt", format: domains}
   play: {path: play.txt, category: games}
@@ -77,6 +79,9 @@ func newFleet(t *testing.T, n int, redis string) *fleet {
 		case r.URL.Path == "/rude":
 			f.served.Add(1)
 			_, _ = io.WriteString(w, "<p>Blimey, said he.")
+		case r.URL.Path == "/stored":
+			w.Header().Set("Cache-Control", "max-age=3600")
+			fmt.Fprintf(w, "<p>Version %d.", f.stored.Add(1))
 		case r.URL.Host == "play.example":
 			_, _ = io.WriteString(w, strings.Repeat("x", 400))
 		default:
@@ -322,6 +327,31 @@ func (f *fleet) obeys(redis string) {
 	reaches("the entry is gone", 200)
 }
 
+// purges has one node purge what others have stored too.
+func (f *fleet) purges() {
+	f.t.Helper()
+	const page = "http://news.example/stored"
+	asks := func(node int) int64 {
+		f.t.Helper()
+		was := f.stored.Load()
+		if s := f.status(node, page); s != 200 {
+			f.t.Fatalf("%s on node %d: %d", page, node, s)
+		}
+		return f.stored.Load() - was
+	}
+	for node := range f.nodes {
+		until(f.t, fmt.Sprintf("node %d has stored the page", node), func() bool { return asks(node) == 0 })
+	}
+	res, err := http.PostForm("http://"+f.nodes[0].AdminAddr()+"/cache/purge", url.Values{"kind": {"host"}, "value": {"news.example"}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	res.Body.Close()
+	for node := range f.nodes {
+		until(f.t, fmt.Sprintf("node %d asks anew for what was purged", node), func() bool { return asks(node) == 1 })
+	}
+}
+
 func TestAFleetRemembersTogether(t *testing.T) {
 	for name, redis := range map[string]func(t *testing.T) string{
 		"one Redis": func(t *testing.T) string {
@@ -408,6 +438,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			}
 			f.saysWhatIsLeft()
 			f.rests()
+			f.purges()
 			f.obeys(at)
 		})
 	}

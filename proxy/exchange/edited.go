@@ -25,7 +25,7 @@ var sheetPath = []byte("/.well-known/shuultuur/")
 
 // Sheet answers a request for the style sheet that changed pages link to; nil
 // when x asks for something else.
-func (x *Exchange) Sheet() *message.Response {
+func Sheet(x *Exchange) *message.Response {
 	editor, ok := x.Engine.Decider.(filter.Editor)
 	if !ok || !bytes.HasPrefix(x.Q.Path, sheetPath) {
 		return nil
@@ -69,7 +69,7 @@ func gzipAlone(v []byte) []byte {
 
 // editing finds out what is to be changed in the page that x asks for, and says
 // whether that is anything.
-func (x *Exchange) editing() bool {
+func editing(x *Exchange) bool {
 	x.editable = false
 	if editor, ok := x.Engine.Decider.(filter.Editor); ok && x.Q.Upgrade == nil {
 		x.editable = editor.Changes(&x.T, &x.changes)
@@ -80,7 +80,7 @@ func (x *Exchange) editing() bool {
 // Edit changes s, which answers the request that Outgoing made, where it is a
 // page that is to be changed. "Not modified" has the same fields changed, as
 // the client puts them in the place of those it has (RFC 9111, 3.2).
-func (x *Exchange) Edit(s *message.Response) {
+func Edit(x *Exchange, s *message.Response) {
 	if !x.editable || x.T.Verdict.Action == filter.Allow || x.Q.Method == "HEAD" {
 		return
 	}

@@ -22,7 +22,7 @@ func (x *Exchange) Outgoing(out *message.Request) {
 		Length: q.Length, Expect: q.Expect, Body: q.Body,
 	}
 	out.Upgrade = x.upgrade()
-	edits := x.editing()
+	edits := editing(x)
 	list := q.Fields.ConnectionNames()
 	for _, f := range q.Fields {
 		if list != nil && message.NameIn(list, f.Name) || message.HopByHop(f.Name) || x.edited(f.Name) || among(x.Private, f.Name) || x.whole && condition(f.Name) {
