@@ -200,6 +200,7 @@ func others() []other {
 		{"encrypted", encryptedAbout, encrypted},
 		{"resolver", resolverAbout, resolver},
 		{"redis-zone", redisZoneAbout, redisZones},
+		{"cache", cacheAbout, caching},
 		{"state", stateAbout, shared},
 		{"record", recordAbout, record},
 		{"votes", votesAbout, votes},

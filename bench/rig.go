@@ -24,14 +24,15 @@ const (
 
 // rig is everything that a run starts and has to take down again.
 type rig struct {
-	ctx    context.Context
-	root   string // of this repository
-	dir    string // temporary
-	pages  []string
-	heavy  []byte // a page of bad words; nil where nobody filters
-	origin string // host:port of nginx
-	procs  []*process
-	certs  *certificates // nil where the origin speaks plain HTTP
+	ctx     context.Context
+	root    string // of this repository
+	dir     string // temporary
+	pages   []string
+	heavy   []byte // a page of bad words; nil where nobody filters
+	origin  string // host:port of nginx
+	procs   []*process
+	program string        // ours, built once for several subjects
+	certs   *certificates // nil where the origin speaks plain HTTP
 }
 
 // process is a daemon in the foreground.
@@ -251,6 +252,7 @@ http {
 		listen LISTEN backlog=4096; TLS root DIR/www; gzip_static on; gzip_vary on;
 		open_file_cache max=1000 inactive=300s;
 		location /verify/ { open_file_cache off; }
+		location /object { expires 1d; }
 	}
 }
 `, "DIR", r.dir, "LISTEN", listen, "TLS", r.originTLS())

@@ -389,3 +389,36 @@ func TestObjectsOutliveARestart(t *testing.T) {
 		}
 	})
 }
+
+// only-if-cached alone is no leave to send what is stale (RFC 9111, 4.2.4):
+// only with max-stale, or while the origin cannot be reached.
+func TestOnlyIfCachedIsNotServedStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := false
+		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			if down {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return respond(200, "x", "Cache-Control", "max-age=10"), nil
+		}))
+		ask := func(control string) int {
+			status, _, _ := send(t, front, t.Context(), request("GET", "http://example.org/", "Cache-Control", control))
+			return status
+		}
+		ask("")
+		time.Sleep(time.Minute)
+		if got := ask("only-if-cached"); got != 504 {
+			t.Errorf("stale: status %d, want 504", got)
+		}
+		if got := ask("only-if-cached, max-stale=100"); got != 200 {
+			t.Errorf("stale, with max-stale: status %d, want 200", got)
+		}
+		down = true
+		for range downAfter {
+			send(t, front, t.Context(), request("GET", "http://example.org/other"))
+		}
+		if got := ask("only-if-cached"); got != 200 {
+			t.Errorf("stale while the uplink is down: status %d, want 200", got)
+		}
+	})
+}

@@ -100,7 +100,7 @@ func (a *ask) fromStore(o *object) (*message.Response, error) {
 	case use == protocol.Fresh:
 	case use == protocol.Refresh:
 		c.refresh(a.RoundTripper, a.q, a.t, o)
-	case a.asked.OnlyIfCached && o.facts.Serves(&a.asked, a.now, c.offline):
+	case a.asked.OnlyIfCached && c.uplink.failed.Load() >= downAfter && o.facts.Serves(&a.asked, a.now, c.offline):
 	case c.offline > 0 && o.facts.Serves(&a.asked, a.now, c.offline) && c.uplink.down(a.now):
 		if s, ok := o.answer(a.q, a.now, noteOffline); ok {
 			a.note("offline", o)
@@ -280,7 +280,11 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 			a.c.remove(name)
 		}
 	}
-	annotate(s, noteStale)
+	if o == nil {
+		annotate(s, noteMiss)
+	} else {
+		annotate(s, noteStale)
+	}
 	return s, nil
 }
 
