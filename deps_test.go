@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"importer":      6,
 	"icap":          5,
 	"helper":        5,
+	"portal":        5,
 	"nameserver":    5,
 	"load":          4,
 	"proxy":         4,
@@ -66,6 +67,8 @@ var modules = map[string][]string{
 	"layeh.com/radius":                    {"identity"},
 	"github.com/jackc/pgx/v5/pgconn":      {"postgres"},
 	"github.com/jackc/pgx/v5":             {}, // its types are 3 MB
+	"github.com/coreos/go-oidc/v3/oidc":   {"identity"},
+	"golang.org/x/oauth2":                 {"identity"},
 	"github.com/yuin/gopher-lua":          {"check"},
 	"golang.org/x/image":                  {"content"},
 	// A template that can call methods keeps every method of the program in the

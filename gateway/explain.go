@@ -88,14 +88,33 @@ func (e *Engine) Reachable(t *filter.Transaction) error {
 	return e.settings.Proxy.Reachable(t)
 }
 
-// identify asks id who a client is, and says what it answers in the words of
+// identify says who a client is, or what keeps it from being known in the words of
 // the proxy, which does not know identities.
-func identify(id *identity.Identity) func(context.Context, netip.Addr, []byte) (filter.Client, error) {
+func (e *Engine) identify() func(context.Context, netip.Addr, []byte) (filter.Client, error) {
+	id, at := e.identity, e.settings.portalURL()+"/sign-in"
 	return func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error) {
 		c, err := id.Identify(ctx, addr, authorization)
+		if login := (*identity.Challenge)(nil); errors.As(err, &login) && login.SignIn {
+			return c, stranger{id, at, err}
+		}
 		return c, inWords(err)
 	}
 }
+
+// A stranger is to sign in on a page.
+type stranger struct {
+	id    *identity.Identity
+	at    string
+	cause error
+}
+
+func (s stranger) Error() string { return s.cause.Error() }
+
+// SignIn returns the address of the page.
+func (s stranger) SignIn() string { return s.at }
+
+// OpenHost says whether a host is reached without a sign-in.
+func (s stranger) OpenHost(host string) bool { return s.id.OpenHost(host) }
 
 // inWords is an error of identity in the words of the proxy.
 func inWords(err error) error {

@@ -169,6 +169,11 @@ func (g *Gateway) connect(e *Engine) {
 			g.log.Error("the ICAP server decides as before", "error", err)
 		}
 	}
+	if e.welcome != nil && e.portal != nil {
+		if err := e.welcome.Use(g.portalEngine(e)); err != nil {
+			g.log.Error("the portal answers as before", "error", err)
+		}
+	}
 	if e.helpers != nil {
 		if err := e.helpers.Use(e.helperEngine()); err != nil {
 			g.log.Error("helpers of Squid get answers as before", "error", err)

@@ -27,7 +27,7 @@ func newHelpers(_ context.Context, b *builder) (*helper.Server, error) {
 
 // helperEngine is what Squid's helpers decide with.
 func (e *Engine) helperEngine() *helper.Engine {
-	ask := identify(e.identity)
+	ask := e.identify()
 	return &helper.Engine{
 		Decider: e.policies.Engine, Accept: e.policies.Accept, Balance: e.balance, Pages: e.pages,
 		Identify: func(ctx context.Context, addr netip.Addr) (filter.Client, error) { return ask(ctx, addr, nil) },

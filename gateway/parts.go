@@ -27,6 +27,7 @@ import (
 	"shuultuur/nameserver"
 	"shuultuur/policy"
 	"shuultuur/policy/pause"
+	"shuultuur/portal"
 	"shuultuur/proxy"
 	"shuultuur/proxy/page"
 	"shuultuur/resolver"
@@ -74,6 +75,8 @@ type entrances struct {
 	icap       *icap.Server
 	helpers    *helper.Server
 	accounting *accounting.Server
+	portal     *portal.Pages
+	welcome    *portal.Server
 	servers    *servers
 }
 
@@ -105,7 +108,7 @@ func parts() []part {
 			slot: in(func(e *Engine) **check.Set { return &e.checks }, newChecks)},
 		{name: "sessions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **session.Table { return &e.sessions }, newSessions)},
-		{name: "identity", key: "identity", above: []string{"sessions"}, from: func(s *Settings) any { return s.Identity },
+		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *Settings) any { return s.Identity },
 			slot: in(func(e *Engine) **identity.Identity { return &e.identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *Settings) any { return s.clientNames() },
 			slot: in(func(e *Engine) **identity.Names { return &e.clients }, newClientNames)},
@@ -129,6 +132,10 @@ func parts() []part {
 			slot: in(func(e *Engine) **helper.Server { return &e.helpers }, newHelpers)},
 		{name: "access", key: "access", from: func(s *Settings) any { return s.Access },
 			slot: in(func(e *Engine) **admin.Rules { return &e.access }, newAccess)},
+		{name: "portal", key: "portal", above: []string{"data"}, from: func(s *Settings) any { return s.portal() },
+			slot: in(func(e *Engine) **portal.Pages { return &e.portal }, newPortal)},
+		{name: "portal server", key: "listen.portal", from: func(s *Settings) any { return s.portalDoors() }, fixed: func(s *Settings) any { return s.portalDoors() },
+			slot: in(func(e *Engine) **portal.Server { return &e.welcome }, newPortalServer)},
 		{name: "accounting", key: "identity.accounting", above: []string{"sessions"}, from: func(s *Settings) any { return s.accounting() }, fixed: func(s *Settings) any { return s.accounting() },
 			slot: in(func(e *Engine) **accounting.Server { return &e.accounting }, newAccounting)},
 	}, append(nameParts(),
@@ -201,7 +208,10 @@ func (s *Settings) accounting() any {
 }
 
 func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
-	parts := identity.Parts{Sessions: b.sessions}
+	if b.settings.Identity.SignIn != nil && len(b.settings.Listen.Portal)+len(b.settings.Listen.PortalTLS) == 0 {
+		return nil, setting.At("sign-in", errors.New("the page to sign in on has no address: name one under listen: portal or portal-tls"))
+	}
+	parts := identity.Parts{Sessions: b.sessions, Key: b.data.key}
 	if b.old != nil {
 		parts.Previous = b.old.identity
 	}
@@ -436,7 +446,7 @@ func (e *Engine) origins() proxy.RoundTripper {
 
 // proxyEngine is what the proxy decides with.
 func (e *Engine) proxyEngine() *proxy.Engine {
-	p := &proxy.Engine{Decider: e.policies.Engine, Identify: identify(e.identity), Known: e.identity, Accept: e.policies.Accept, Balance: e.balance,
+	p := &proxy.Engine{Decider: e.policies.Engine, Identify: e.identify(), Known: e.identity, Accept: e.policies.Accept, Balance: e.balance,
 		Pages: e.pages, TLS: e.identity.TLS(e.certificate), JA4: e.policies.AsksJA4(), Intercept: e.intercept, Origins: e.origins()}
 	if e.votes != nil {
 		p.Votes = e.votes

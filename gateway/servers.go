@@ -40,7 +40,7 @@ func (s *servers) Collect(ch chan<- prometheus.Metric) { s.admin.Collect(ch) }
 // addresses are the settings of the doors.
 func (s *Settings) addresses() any {
 	l := &s.Listen
-	return []any{l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.ICAP, l.ICAPS, l.Admin, l.Token, l.Monitors}
+	return []any{l.Proxy, l.Transparent, l.TPROXY, l.Sinkhole, l.ICAP, l.ICAPS, l.Portal, l.PortalTLS, l.Admin, l.Token, l.Monitors}
 }
 
 func newServers(_ context.Context, b *builder) (*servers, error) {
@@ -55,6 +55,9 @@ func newServers(_ context.Context, b *builder) (*servers, error) {
 	}
 	if len(l.ICAPS) > 0 && l.TLS == nil {
 		return nil, setting.At("icaps", errors.New("TLS needs a certificate: name it at listen.tls"))
+	}
+	if len(l.PortalTLS) > 0 && l.TLS == nil {
+		return nil, setting.At("portal-tls", errors.New("TLS needs a certificate: name it at listen.tls"))
 	}
 	p := b.proxy
 	s := &servers{proxy: p}
@@ -71,6 +74,8 @@ func newServers(_ context.Context, b *builder) (*servers, error) {
 		{key: "sinkhole", addrs: l.Sinkhole, serve: p.ServeSinkhole},
 		{key: "icap", addrs: l.ICAP, serve: b.icap.Serve},
 		{key: "icaps", addrs: l.ICAPS, serve: b.g.serveICAPS(b.icap)},
+		{key: "portal", addrs: l.Portal, serve: b.welcome.Serve},
+		{key: "portal-tls", addrs: l.PortalTLS, serve: b.g.servePortalTLS(b.welcome)},
 		{key: "admin", addrs: l.Admin, serve: func(ctx context.Context, l net.Listener) error { return admin.Serve(ctx, l, b.g.adminTLS(), s.admin) }},
 	}
 	return s, nil
@@ -101,7 +106,7 @@ func (s *Settings) distinct() error {
 	for _, d := range []struct {
 		key   string
 		addrs []setting.Address
-	}{{"proxy", l.Proxy}, {"transparent", l.Transparent}, {"tproxy", l.TPROXY}, {"sinkhole", l.Sinkhole}, {"icap", l.ICAP}, {"icaps", l.ICAPS}, {"admin", l.Admin}} {
+	}{{"proxy", l.Proxy}, {"transparent", l.Transparent}, {"tproxy", l.TPROXY}, {"sinkhole", l.Sinkhole}, {"icap", l.ICAP}, {"icaps", l.ICAPS}, {"portal", l.Portal}, {"portal-tls", l.PortalTLS}, {"admin", l.Admin}} {
 		for i, a := range d.addrs {
 			all = append(all, use{fmt.Sprintf("listen.%s[%d]", d.key, i), a.AddrPort(), "TCP", true})
 		}

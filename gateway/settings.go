@@ -15,6 +15,7 @@ import (
 	"shuultuur/identity"
 	"shuultuur/list/collection"
 	"shuultuur/policy"
+	"shuultuur/portal"
 	"shuultuur/proxy"
 	"shuultuur/setting"
 	"shuultuur/state"
@@ -41,6 +42,7 @@ type Settings struct {
 	State     state.Config      `yaml:"state"`
 	Votes     *booth.Config     `yaml:"votes"` // nil: nobody votes
 	Access    admin.Config      `yaml:"access"`
+	Portal    portal.Config     `yaml:"portal"`
 	DNS       *DNS              `yaml:"dns"` // nil: no name server
 
 	text  *setting.Text
@@ -67,6 +69,11 @@ type Listen struct {
 	// RADIUS is where access points and VPNs send RADIUS accounting (UDP),
 	// usually port 1813. Default none.
 	RADIUS setting.OneOrMore[setting.Address] `yaml:"radius"`
+	// Portal and PortalTLS are where clients find the pages for them, without and
+	// with TLS: the proxy configuration, profiles, the page to sign in on. Default
+	// none.
+	Portal    setting.OneOrMore[setting.Address] `yaml:"portal"`
+	PortalTLS setting.OneOrMore[setting.Address] `yaml:"portal-tls"`
 	// Squid is the unix socket on which helpers of Squid ask. Default none.
 	Squid setting.Folder                     `yaml:"squid"`
 	Admin setting.OneOrMore[setting.Address] `yaml:"admin"` // default 127.0.0.1:8081; "off" for none

@@ -49,7 +49,9 @@ type Config struct {
 	Headers Headers `yaml:"headers"`
 	// Certificates of clients that speak TLS to the proxy say who they are.
 	Certificates *Certificates `yaml:"certificates"`
-	Names        NamesConfig   `yaml:"names"` // what devices are called
+	// SignIn has clients sign in on a page of the portal.
+	SignIn *SignIn     `yaml:"sign-in"`
+	Names  NamesConfig `yaml:"names"` // what devices are called
 }
 
 // Basic asks clients for a name and a password.
@@ -70,6 +72,8 @@ type Basic struct {
 // Headers as Proxy-Authenticate.
 type Challenge struct {
 	Realm string // of Basic, "" where no password is taken
+	// SignIn says that the client signs in on a page of the portal.
+	SignIn bool
 	// Negotiate says that a ticket of Kerberos is taken.
 	Negotiate bool
 	// Refused is the name that was sent with a wrong password, "" when none
@@ -84,6 +88,8 @@ func (c *Challenge) Error() string {
 		return "kerberos: " + c.Err.Error()
 	case c.Refused != "":
 		return fmt.Sprintf("user %q: wrong name or password", c.Refused)
+	case c.SignIn:
+		return "nobody has signed in at this address"
 	case c.Realm == "":
 		return "no ticket was sent"
 	}
@@ -141,6 +147,7 @@ type Identity struct {
 	sessions     *session.Table // nil for none
 	headers      Headers
 	certificates *certificates // nil when none are asked for
+	signIn       *signIn       // nil when nobody signs in on a page
 	members      *members      // groups of users that a directory has; nil for none
 	anyGroup     bool          // somebody else says what groups there are
 }
@@ -150,11 +157,13 @@ type place struct {
 	user   string
 	groups []string // sorted; those of the user too
 	login  bool     // has to log in
+	signIn bool     // signs in on a page
 }
 
 // Parts are what an Identity works with, besides its settings.
 type Parts struct {
 	Sessions *session.Table // who has which address for now; nil for nobody
+	Key      []byte         // seals what browsers keep of a sign-in
 	Previous *Identity      // the one before, whose memory of tickets goes on; nil for none
 }
 
@@ -167,7 +176,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 	for group := range cfg.Groups {
 		id.known[group], id.named[group] = true, true
 	}
-	b := &builder{users: map[netip.Prefix]string{}, groups: map[netip.Prefix][]string{}, login: map[netip.Prefix]bool{}}
+	b := &builder{users: map[netip.Prefix]string{}, groups: map[netip.Prefix][]string{}, login: map[netip.Prefix]bool{}, signIn: map[netip.Prefix]bool{}}
 	if err := b.addresses(cfg.Addresses); err != nil {
 		return nil, setting.At("addresses", err)
 	}
@@ -187,6 +196,9 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 			}
 			b.login[p] = true
 		}
+	}
+	if err := id.signIns(cfg.SignIn, b, parts.Key); err != nil {
+		return nil, setting.At("sign-in", err)
 	}
 	if err := id.others(cfg, b, parts.Previous); err != nil {
 		return nil, err
@@ -209,6 +221,9 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 
 // Close lets go of the connections to directories.
 func (id *Identity) Close() {
+	if id.signIn != nil && id.signIn.provider != nil {
+		id.signIn.provider.Close()
+	}
 	if id.basic != nil {
 		if d, ok := id.basic.source.(interface{ Close() }); ok {
 			d.Close()
@@ -245,6 +260,9 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 		client.User, client.Source = open.User, open.Source
 		client.Groups = union(union(at.groups, id.groups[open.User]), open.Groups)
 		return client, nil
+	}
+	if at.signIn && len(proxyAuthorization) == 0 {
+		return client, &Challenge{SignIn: true}
 	}
 	if !at.login {
 		return client, nil
@@ -378,6 +396,7 @@ type builder struct {
 	users  map[netip.Prefix]string
 	groups map[netip.Prefix][]string
 	login  map[netip.Prefix]bool
+	signIn map[netip.Prefix]bool
 }
 
 func (b *builder) addresses(users map[string][]string) error {
@@ -437,6 +456,9 @@ func (b *builder) table(id *Identity) *bart.Table[*place] {
 	for p := range b.login {
 		all[p] = true
 	}
+	for p := range b.signIn {
+		all[p] = true
+	}
 	if len(all) == 0 {
 		return nil
 	}
@@ -444,13 +466,14 @@ func (b *builder) table(id *Identity) *bart.Table[*place] {
 		nets.Insert(p, nil)
 	}
 	for p := range all {
-		at := &place{login: id.nowhere.login}
+		at := &place{login: id.nowhere.login, signIn: id.nowhere.signIn}
 		for wider := range nets.Supernets(p) { // p first, the widest last
 			if at.user == "" {
 				at.user = b.users[wider]
 			}
 			at.groups = append(at.groups, b.groups[wider]...)
 			at.login = at.login || b.login[wider]
+			at.signIn = at.signIn || b.signIn[wider]
 		}
 		at.groups = append(at.groups, id.groups[at.user]...)
 		slices.Sort(at.groups)

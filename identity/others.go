@@ -72,7 +72,7 @@ func (id *Identity) others(cfg Config, b *builder, old *Identity) (err error) {
 	if id.certificates, err = newCertificates(cfg.Certificates); err != nil {
 		return setting.At("certificates", err)
 	}
-	id.anyGroup = cfg.Accounting != nil || len(cfg.Headers.Groups) > 0 || id.certificates != nil && id.certificates.units
+	id.anyGroup = cfg.Accounting != nil || cfg.SignIn != nil && cfg.SignIn.OIDC != nil || len(cfg.Headers.Groups) > 0 || id.certificates != nil && id.certificates.units
 	return nil
 }
 

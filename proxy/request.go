@@ -315,7 +315,11 @@ func (x *request) admit(valid bool) outcome {
 func (x *request) identify() outcome {
 	if d := x.inside; d != nil {
 		if d.scheme == "http" {
-			if err := x.identifyByAddress(d); err != nil {
+			err := x.identifyByAddress(d)
+			if exchange.SignsIn(err) {
+				return x.reply(x.Unknown(err))
+			}
+			if err != nil {
 				return x.fail(403, "The proxy does not know you.", "identify: "+err.Error())
 			}
 		}
@@ -331,7 +335,7 @@ func (x *request) identify() outcome {
 		who.Addr = addr
 	}
 	x.T.Client = who
-	if err == nil {
+	if err == nil || exchange.Open(err, x.T.Host) {
 		return proceed
 	}
 	return x.reply(x.Unknown(err))
@@ -345,6 +349,9 @@ func (x *request) identifyByAddress(d *decrypted) error {
 		who.Addr = x.addr
 	}
 	d.client, x.T.Client = who, who
+	if exchange.Open(err, x.T.Host) {
+		return nil
+	}
 	return err
 }
 

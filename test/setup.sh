@@ -35,6 +35,11 @@ command -v radclient >/dev/null 2>&1 || missing="$missing freeradius-utils"
 command -v krb5kdc >/dev/null 2>&1 || [ -x /usr/sbin/krb5kdc ] || missing="$missing krb5-kdc krb5-admin-server krb5-user"
 command -v rsyslogd >/dev/null 2>&1 || [ -x /usr/sbin/rsyslogd ] || missing="$missing rsyslog"
 command -v redis-server >/dev/null 2>&1 || command -v valkey-server >/dev/null 2>&1 || missing="$missing redis-server"
+# An OpenID provider, where npm is.
+if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test/node_modules/oidc-provider" ]; then
+	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
+	npm install --silent --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" oidc-provider@9 || echo "make test: the npm package oidc-provider is not installed" >&2
+fi
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/content"
@@ -25,6 +26,9 @@ type scanner struct {
 	network, address string
 	timeout          time.Duration
 	idle             chan *session
+
+	away   atomic.Pointer[outage] // nil while it answers
+	probed bool                   // guarded by Check.mu
 }
 
 // A session is a connection on which one stream is scanned after another

@@ -87,7 +87,10 @@ func (s *stream) Take(p []byte) {
 			_, err = s.at.end()
 		}
 		if err != nil {
-			err = s.leave(err)
+			at := s.at.s
+			if err = s.leave(err); !said(err) {
+				s.c.watch(at, err)
+			}
 		}
 	}
 	if err != nil { // the lists may know it all the same
@@ -111,15 +114,27 @@ func (s *stream) verdict(ctx context.Context) (string, error) {
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("have clamd scan %d bytes: %w", s.n, ctx.Err())
 	}
+	at := s.at.s
+	late := time.AfterFunc(slow, func() { s.c.watch(at, nil) })
 	name, err := s.at.end()
+	late.Stop()
 	if !s.stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err = s.leave(err); err != nil {
+		if !said(err) && ctx.Err() == nil {
+			s.c.watch(at, err)
+		}
 		return "", err
 	}
 	s.c.learn(ctx, sum, name)
 	return name, nil
+}
+
+// said says whether err is what a scanner has answered.
+func said(err error) bool {
+	_, answered := errors.AsType[*answerError](err)
+	return err == nil || answered
 }
 
 // leave gives the connection back.

@@ -23,6 +23,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,20 +56,23 @@ type Memory interface {
 }
 
 const (
-	restart  = time.Second // how long a scanner that failed is left out
-	maxLists = 1 << 22     // hashes in all lists
+	maxLists = 1 << 22 // hashes in all lists
 )
 
 // Check reports the category virus. It is safe for many goroutines.
 type Check struct {
 	scanners []*scanner
-	down     []atomic.Int64 // until when each is left out, Unix nanoseconds
 	hashes   map[[sha256.Size]byte]string
 	skip     []string
 	remember time.Duration
 	largest  int64  // 0 is no limit
 	memory   Memory // nil remembers nothing
 	counters [counted]atomic.Int64
+
+	ctx    context.Context // of the probes
+	stop   context.CancelFunc
+	probes sync.WaitGroup
+	mu     sync.Mutex // held while a probe begins or ends
 }
 
 // What a Check counts.
@@ -98,6 +102,7 @@ func desc(name, help string) *prometheus.Desc {
 // New returns the check of cfg. memory may be nil.
 func New(cfg Config, memory Memory) (*Check, error) {
 	c := &Check{skip: cfg.Skip.Or("image/*", "audio/*", "video/*"), remember: cfg.Remember.Or(time.Hour), largest: cfg.Largest.Or(64 << 20), memory: memory, hashes: map[[sha256.Size]byte]string{}}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	timeout := cfg.Timeout.Or(30 * time.Second)
 	if timeout == 0 {
 		return nil, setting.At("timeout", errors.New("off: a scanner that hangs would hold its connections for ever"))
@@ -109,7 +114,6 @@ func New(cfg Config, memory Memory) (*Check, error) {
 		}
 		c.scanners = append(c.scanners, s)
 	}
-	c.down = make([]atomic.Int64, len(c.scanners))
 	for i, f := range cfg.Hashes {
 		if err := c.read(string(f)); err != nil {
 			return nil, setting.At(fmt.Sprintf("hashes[%d]", i), err)
@@ -301,31 +305,36 @@ func memoryKey(sum [sha256.Size]byte) [16]byte {
 	return [16]byte(whole[:16])
 }
 
-// scan asks the scanners in order, those that failed a moment ago last.
+// scan asks the scanners in order, but for those that do not answer.
 func (c *Check) scan(ctx context.Context, ask func(*scanner) (string, error)) (name string, err error) {
-	now := time.Now().UnixNano()
-	for _, late := range []bool{false, true} {
-		for i, s := range c.scanners {
-			if c.down[i].Load() > now != late {
-				continue
-			}
-			if name, err = ask(s); err == nil {
-				c.down[i].Store(0)
-				return name, nil
-			}
-			_, answered := errors.AsType[*answerError](err)
-			_, unread := errors.AsType[*unreadError](err)
-			if answered || unread || ctx.Err() != nil {
-				return "", err // the others would say the same
-			}
-			c.down[i].Store(now + int64(restart))
+	for _, s := range c.scanners {
+		if away := s.errAway(); away != nil {
+			err = errors.Join(err, away)
+			continue
 		}
+		late := time.AfterFunc(slow, func() { c.watch(s, nil) })
+		name, failure := ask(s)
+		late.Stop()
+		if failure == nil {
+			return name, nil
+		}
+		_, answered := errors.AsType[*answerError](failure)
+		_, unread := errors.AsType[*unreadError](failure)
+		if answered || unread || ctx.Err() != nil {
+			return "", failure // the others would say the same
+		}
+		c.watch(s, failure)
+		err = errors.Join(err, failure)
 	}
 	return "", err
 }
 
-// Close closes the connections that are kept.
+// Close ends probes, and closes the connections that are kept.
 func (c *Check) Close() {
+	c.mu.Lock()
+	c.stop()
+	c.mu.Unlock()
+	c.probes.Wait()
 	for _, s := range c.scanners {
 		s.close()
 	}

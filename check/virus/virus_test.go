@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -219,6 +221,56 @@ func TestClamdIsKilledAndReturns(t *testing.T) {
 	_ = os.Remove(socket)
 	peer.Start(t, "clamd", "--config-file="+conf)
 	listens(t, socket)
+	back := time.Now()
+	for ask(1) != nil || ask(3) != nil {
+		if time.Since(back) > 30*time.Second {
+			t.Fatal("it is back and not asked")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if took := time.Since(back); took > 2*time.Second {
+		t.Errorf("it took %v until a clamd that is back was asked", took)
+	}
+}
+
+// TestNobodyWaitsForAScannerThatHangs: a clamd that accepts and does not answer
+// costs the bodies that found it so their time, and the next ones nothing.
+func TestNobodyWaitsForAScannerThatHangs(t *testing.T) {
+	peer.Program(t, "clamd")
+	server, _, socket := startClamd(t)
+	c, err := New(Config{Clamd: setting.OneOrMore[string]{socket}, Timeout: setting.Duration(3 * time.Second)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ask := func(pieces int) error {
+		_, err := findInPieces(t, c, filter.ResponseBody, pieces, "there are forty marmots")
+		return err
+	}
+	if err := errors.Join(ask(1), ask(3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may be over
+	if err := ask(1); err == nil {
+		t.Fatal("a stopped clamd has answered")
+	}
+	start := time.Now()
+	for range 20 {
+		for _, pieces := range []int{1, 3} {
+			if err := ask(pieces); err == nil || !strings.Contains(err.Error(), "is left out since") {
+				t.Fatalf("a stopped clamd: %v", err)
+			}
+		}
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("40 bodies waited %v for a clamd that hangs", took)
+	}
+	if err := server.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
 	back := time.Now()
 	for ask(1) != nil || ask(3) != nil {
 		if time.Since(back) > 30*time.Second {

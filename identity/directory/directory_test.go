@@ -50,6 +50,11 @@ member: cn=pupils,dc=school,dc=example
 // slapd starts a directory with people in it, which speaks StartTLS.
 func slapd(t *testing.T) (addr, ca string) {
 	t.Helper()
+	return slapdWith(t, "dc=school,dc=example", people)
+}
+
+func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string) {
+	t.Helper()
 	for _, f := range []string{"/usr/lib/ldap/back_mdb.so", "/etc/ldap/schema/inetorgperson.schema"} {
 		if _, err := os.Stat(f); err != nil {
 			t.Skipf(`%v: slapd is not installed; "make test" installs it on Debian`, err)
@@ -59,7 +64,7 @@ func slapd(t *testing.T) (addr, ca string) {
 	c, key := cert.Files(t, dir, "localhost", "127.0.0.1")
 	conf := filepath.Join(dir, "slapd.conf")
 	for file, text := range map[string]string{
-		filepath.Join(dir, "people.ldif"): people,
+		filepath.Join(dir, "people.ldif"): ldif,
 		conf: fmt.Sprintf(`include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
@@ -70,11 +75,11 @@ TLSCertificateFile %s
 TLSCertificateKeyFile %s
 database mdb
 maxsize 10485760
-suffix "dc=school,dc=example"
-rootdn "cn=admin,dc=school,dc=example"
+suffix "%s"
+rootdn "cn=admin,%[4]s"
 rootpw admin
-directory %s
-`, dir, c, key, dir),
+directory %[1]s
+`, dir, c, key, suffix),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -237,5 +242,32 @@ func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
 	}
 	if _, _, err := other.Verify(t.Context(), "bold", "secret"); err == nil || errors.Is(err, ErrRefused) {
 		t.Errorf("a wrong secret: %v", err)
+	}
+}
+
+// TestUsersAreFoundWhereTheDirectoryRefersTo: by a continuation of a search, and
+// by a referral in place of an answer.
+func TestUsersAreFoundWhereTheDirectoryRefersTo(t *testing.T) {
+	const branch = "ou=branch,dc=school,dc=example"
+	far, _ := slapdWith(t, branch, "dn: "+branch+"\nobjectClass: organizationalUnit\nou: branch\n\n"+
+		"dn: uid=otto,"+branch+"\nobjectClass: inetOrgPerson\nuid: otto\ncn: Otto\nsn: Otto\nuserPassword: far away\n\n"+
+		"dn: cn=far,"+branch+"\nobjectClass: groupOfNames\ncn: far\nmember: uid=otto,"+branch+"\n")
+	near, _ := slapdWith(t, "dc=school,dc=example", people+"\ndn: "+branch+"\nobjectClass: referral\nobjectClass: extensibleObject\nou: branch\nref: ldap://"+far+"/"+branch+"\n")
+	for _, base := range []string{"dc=school,dc=example", branch} {
+		d, err := NewLDAP(LDAP{Servers: []string{"ldap://" + near}, Base: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		user, groups, err := d.Verify(t.Context(), "otto", "far away")
+		if err != nil || user != "otto" || len(groups) != 1 || groups[0] != "far" {
+			t.Errorf("below %s: %q %q %v", base, user, groups, err)
+		}
+		if _, _, err := d.Verify(t.Context(), "otto", "wrong"); !errors.Is(err, ErrRefused) {
+			t.Errorf("below %s, a wrong password: %v", base, err)
+		}
+		if _, _, err := d.Verify(t.Context(), "nobody", "x"); !errors.Is(err, ErrRefused) {
+			t.Errorf("below %s, a user nobody has: %v", base, err)
+		}
 	}
 }

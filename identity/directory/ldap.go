@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,9 @@ type Directory struct {
 	search, verify chan *conn
 	closed         atomic.Bool
 	graph          graphs
+
+	referring sync.Mutex
+	referred  map[string]*Directory // where this one refers to; guarded by referring
 }
 
 // A conn is a connection to one of the servers.
@@ -100,6 +104,7 @@ func NewLDAP(cfg LDAP) (*Directory, error) {
 // Close ends the connections. Questions under way are still answered.
 func (d *Directory) Close() {
 	d.closed.Store(true)
+	d.closeReferred()
 	for _, idle := range []chan *conn{d.search, d.verify} {
 		for empty := false; !empty; {
 			select {
@@ -117,20 +122,20 @@ func (d *Directory) Verify(ctx context.Context, name, password string) (user str
 	if name == "" || password == "" { // a bind without a password is anonymous, and succeeds (RFC 4513, 5.1.2)
 		return "", nil, ErrRefused
 	}
-	dn := ""
-	if dn, user, groups, err = d.find(ctx, name); err != nil {
+	e, err := d.findFrom(ctx, name, 0)
+	if err != nil {
 		return "", nil, err
 	}
-	err = d.with(ctx, d.verify, func(c *conn) error {
-		switch err := c.Bind(dn, password); {
+	err = e.at.with(ctx, e.at.verify, func(c *conn) error {
+		switch err := c.Bind(e.dn, password); {
 		case ldap.IsErrorWithCode(err, ldap.LDAPResultInvalidCredentials):
 			return ErrRefused
 		case err != nil:
-			return fmt.Errorf("bind as %q: %w", dn, err)
+			return fmt.Errorf("bind as %q: %w", e.dn, err)
 		}
 		return nil
 	})
-	return user, groups, err
+	return e.user, e.groups, err
 }
 
 // Find implements [Finder].
@@ -138,14 +143,17 @@ func (d *Directory) Find(ctx context.Context, name string) (user string, groups 
 	if name == "" {
 		return "", nil, ErrRefused
 	}
-	_, user, groups, err = d.find(ctx, name)
-	return user, groups, err
+	e, err := d.findFrom(ctx, name, 0)
+	return e.user, e.groups, err
 }
 
 // find returns the entry, name and groups of a user.
 func (d *Directory) find(ctx context.Context, name string) (dn, user string, groups []string, err error) {
 	err = d.with(ctx, d.search, func(c *conn) error {
 		res, err := d.ask(c, strings.ReplaceAll(d.cfg.User, "%s", ldap.EscapeFilter(name)), 2, "uid", "sAMAccountName", "memberOf")
+		if to := referrals(res, err); len(to) > 0 && (res == nil || len(res.Entries) == 0) {
+			return &referredError{to}
+		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("search for the user %q: %w", name, err)
@@ -196,7 +204,7 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 		if err == nil {
 			err = d.on(ctx, idle, c, do)
 		}
-		if err == nil || errors.Is(err, ErrRefused) {
+		if err == nil || answered(err) {
 			return err
 		}
 		errs = append(errs, fmt.Errorf("LDAP server %s: %w", server, err))
@@ -205,6 +213,12 @@ func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) er
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// answered says whether an error is what a directory has answered.
+func answered(err error) bool {
+	_, referred := errors.AsType[*referredError](err)
+	return referred || errors.Is(err, ErrRefused)
 }
 
 // broken says whether an error is one of the connection.
@@ -216,7 +230,7 @@ func broken(err error) bool {
 func (d *Directory) on(ctx context.Context, idle chan *conn, c *conn, do func(*conn) error) error {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	err := do(c)
-	if !stop() || err != nil && !errors.Is(err, ErrRefused) || d.closed.Load() {
+	if !stop() || err != nil && !answered(err) || d.closed.Load() {
 		c.Close()
 		return err
 	}

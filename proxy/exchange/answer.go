@@ -347,8 +347,12 @@ func (x *Exchange) Later(status int, after time.Duration, note string) *message.
 // Unknown answers a request whose client could not be identified. An error with
 // a method Challenges() []string asks the client to log in: the strings are the values
 // of Proxy-Authenticate. One with a method Later() (status int, after
-// time.Duration) asks it to come back.
+// time.Duration) asks it to come back. One with a method SignIn() string sends it to
+// that page to sign in.
 func (x *Exchange) Unknown(err error) *message.Response {
+	if s, ok := errors.AsType[signsIn](err); ok && s.SignIn() != "" {
+		return sendToSignIn(x, s.SignIn(), err)
+	}
 	if c, ok := errors.AsType[interface {
 		error
 		Challenges() []string
@@ -373,4 +377,36 @@ func (x *Exchange) Unknown(err error) *message.Response {
 		return x.Later(status, after, "identify: "+err.Error())
 	}
 	return x.Fail(403, "The proxy does not know you.", "identify: "+err.Error())
+}
+
+// signsIn is an error that a sign-in on a page ends.
+type signsIn interface {
+	error
+	SignIn() string            // address of the page
+	OpenHost(host string) bool // reached without a sign-in
+}
+
+// SignsIn says whether a sign-in on a page ends err.
+func SignsIn(err error) bool {
+	s, ok := errors.AsType[signsIn](err)
+	return ok && s.SignIn() != ""
+}
+
+// Open says whether a host is reached by a client of whom err says that it has
+// not signed in.
+func Open(err error, host string) bool {
+	s, ok := errors.AsType[signsIn](err)
+	return ok && s.OpenHost(host)
+}
+
+// sendToSignIn sends the client to the page to sign in: a browser that shows a page is
+// sent there, everything else is told where it is (RFC 6585, 6).
+func sendToSignIn(x *Exchange, at string, err error) *message.Response {
+	note := "sign-in asked for: " + err.Error()
+	if x.T.Proto == filter.HTTP && (x.Q.Method == "GET" || x.Q.Method == "HEAD") && page.FormOf(&x.Q) == page.Document {
+		x.Note(note)
+		x.Refuse(note)
+		return x.Reply(302, "", nil, "Location", at+"?to="+url.QueryEscape(x.T.URL))
+	}
+	return x.Fail(511, "Sign in first, at "+at, note)
 }

@@ -1,0 +1,151 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/go-ldap/ldap/v3"
+
+	"shuultuur/setting"
+)
+
+// Limits of referrals (RFC 4511, 4.1.10).
+const (
+	maxReferrals = 8  // of one answer that are followed
+	maxHops      = 3  // from directory to directory
+	maxReferred  = 16 // directories that are known by referrals
+)
+
+// partitions are parts of Active Directory that every search of a whole domain
+// refers to and that hold no people.
+var partitions = []string{"dc=domaindnszones,", "dc=forestdnszones,", "cn=configuration,", "cn=schema,"}
+
+// referrals are those of an answer.
+func referrals(res *ldap.SearchResult, err error) (all []string) {
+	if res != nil {
+		all = res.Referrals
+	}
+	if e, ok := errors.AsType[*ldap.Error](err); ok && e.ResultCode == ldap.LDAPResultReferral && e.Packet != nil && len(e.Packet.Children) > 1 {
+		for _, child := range e.Packet.Children[1].Children {
+			if child.Tag != 3 {
+				continue // referral is [3] of LDAPResult
+			}
+			for _, u := range child.Children {
+				if s, ok := u.Value.(string); ok {
+					all = append(all, s)
+				} else if u.Data != nil {
+					all = append(all, u.Data.String())
+				}
+			}
+		}
+	}
+	return all
+}
+
+// A referredError says that another directory may know the user.
+type referredError struct{ to []string }
+
+func (e *referredError) Error() string {
+	return "the directory refers to " + strings.Join(e.to, ", ")
+}
+
+// refer returns the directory that a referral leads to. It is asked as this one
+// is: with TLS where this one has it, and as the same service account.
+func (d *Directory) refer(to string) (*Directory, error) {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "ldap" && u.Scheme != "ldaps" || u.Host == "" {
+		return nil, fmt.Errorf("referral to %.200q: it is not the URL of a directory", to)
+	}
+	secure := d.cfg.StartTLS
+	for _, s := range d.cfg.Servers {
+		secure = secure || strings.HasPrefix(s, "ldaps:")
+	}
+	cfg := d.cfg
+	cfg.Servers = setting.OneOrMore[string]{u.Scheme + "://" + u.Host}
+	cfg.StartTLS = secure && u.Scheme == "ldap"
+	if base := strings.TrimPrefix(u.Path, "/"); base != "" {
+		cfg.Base = base
+	}
+	key := cfg.Servers[0] + "/" + strings.ToLower(cfg.Base)
+	d.referring.Lock()
+	defer d.referring.Unlock()
+	if at := d.referred[key]; at != nil {
+		return at, nil
+	}
+	if len(d.referred) >= maxReferred || d.closed.Load() {
+		return nil, fmt.Errorf("referral to %.200q: %d others are known already", to, len(d.referred))
+	}
+	at, err := NewLDAP(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("referral to %.200q: %w", to, err)
+	}
+	if d.referred == nil {
+		d.referred = map[string]*Directory{}
+	}
+	d.referred[key] = at
+	return at, nil
+}
+
+// follow looks for a user in the directories that this one refers to.
+func (d *Directory) follow(ctx context.Context, name string, to []string, hops int) (e entry, err error) {
+	var errs []error
+	n := 0
+	for _, s := range to {
+		low := strings.ToLower(s)
+		skip := false
+		for _, p := range partitions {
+			skip = skip || strings.Contains(low, "/"+p)
+		}
+		if skip {
+			continue
+		}
+		if n++; n > maxReferrals || hops >= maxHops {
+			errs = append(errs, fmt.Errorf("referral to %.200q: too many", s))
+			break
+		}
+		at, err := d.refer(s)
+		if err == nil {
+			e, err = at.findFrom(ctx, name, hops+1)
+		}
+		if err == nil {
+			return e, nil
+		}
+		if !errors.Is(err, ErrRefused) {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return e, errors.Join(errs...)
+	}
+	return e, ErrRefused
+}
+
+// An entry is a user as a directory has it.
+type entry struct {
+	dn, user string
+	groups   []string
+	at       *Directory // that verifies the password
+}
+
+// findFrom returns the entry of a user, here or where this directory refers to.
+func (d *Directory) findFrom(ctx context.Context, name string, hops int) (entry, error) {
+	e := entry{at: d}
+	var err error
+	e.dn, e.user, e.groups, err = d.find(ctx, name)
+	if r, ok := errors.AsType[*referredError](err); ok {
+		return d.follow(ctx, name, r.to, hops)
+	}
+	return e, err
+}
+
+// closeReferred lets go of the directories that are known by referrals.
+func (d *Directory) closeReferred() {
+	d.referring.Lock()
+	defer d.referring.Unlock()
+	for _, at := range d.referred {
+		at.Close()
+	}
+}

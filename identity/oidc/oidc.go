@@ -1,0 +1,443 @@
+// Package oidc has an OpenID provider say who somebody is: in a browser, with a
+// code and PKCE (OpenID Connect Core 1.0, RFC 7636), or with a code that is typed
+// on another device (RFC 8628).
+//
+// Data moves so. [Provider.Begin] makes the address that the browser is sent to,
+// and a [Login] that the caller keeps where nobody but that browser can bring it
+// back ([Provider.Seal]). The provider sends the browser back with a code;
+// [Provider.Finish] exchanges it, verifies the token and returns [Who]. Every
+// error is an [Error] and names the step that failed and what to do.
+//
+// What the provider says of itself, and its keys, are fetched when they are
+// first needed, kept, and fetched again when a token is signed with a key that is
+// not known.
+package oidc
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"shuultuur/identity/seal"
+	"shuultuur/setting"
+)
+
+// Config says which provider is asked, and as whom.
+type Config struct {
+	Issuer   string `yaml:"issuer"`    // URL of the provider, as its tokens have it
+	ClientID string `yaml:"client-id"` // as which it knows us
+	Secret   string `yaml:"secret"`    // that it has given us; "" for a public client
+	// CA is a PEM file with the roots of the provider's certificate, default the
+	// system's.
+	CA setting.File `yaml:"ca"`
+	// Scopes are asked for besides openid; default profile and email.
+	Scopes setting.OneOrMore[string] `yaml:"scopes"`
+	// User are the claims that may name the user; the first that is there counts.
+	// Default preferred_username, email, sub.
+	User    setting.OneOrMore[string] `yaml:"user"`
+	Groups  string                    `yaml:"groups"`  // claim with the groups; default groups
+	Timeout setting.Duration          `yaml:"timeout"` // longest wait for the provider; default 10s
+}
+
+// Limits of a sign-in.
+const (
+	LoginTime = 10 * time.Minute // from the address to the code
+	maxAnswer = 1 << 20          // bytes of an answer of the provider
+	refresh   = time.Hour        // what the provider says of itself is fetched again
+	maxGroups = 64
+	maxName   = 256
+)
+
+// An Error says which step of a sign-in failed.
+type Error struct {
+	Step   string // what was being done: "ask the provider for its description"
+	Advice string // what the administrator may do
+	Err    error
+}
+
+func (e *Error) Error() string {
+	s := "OpenID: " + e.Step + ": " + e.Err.Error()
+	if e.Advice != "" {
+		s += "; " + e.Advice
+	}
+	return s
+}
+
+// Unwrap returns what went wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+func failed(step, advice string, err error) error { return &Error{step, advice, err} }
+
+// Who is whom the provider has signed in.
+type Who struct {
+	User    string
+	Subject string // by which the provider knows the user, for ever
+	Groups  []string
+	Email   string // "" unless the provider has verified it
+}
+
+// A Login is a sign-in under way, for one browser.
+type Login struct {
+	State    string    `json:"s"`
+	Nonce    string    `json:"n"`
+	Verifier string    `json:"v"` // of PKCE
+	Callback string    `json:"c"`
+	Data     string    `json:"d"` // the caller's: where to go afterwards
+	Until    time.Time `json:"u"`
+}
+
+// A Provider signs people in. It is safe for many goroutines.
+type Provider struct {
+	cfg    Config
+	client *http.Client
+	box    *seal.Box
+
+	mu    sync.Mutex
+	known *known // nil before it was reached
+}
+
+// known is what the provider has said of itself.
+type known struct {
+	provider *oidc.Provider
+	device   bool
+	since    time.Time
+}
+
+// New reads the settings; the provider is not asked. key is a secret of 16 bytes
+// or more that seals logins; the nodes of a fleet that share it can finish each
+// other's.
+func New(cfg Config, key []byte) (*Provider, error) {
+	u, err := url.Parse(cfg.Issuer)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, setting.At("issuer", fmt.Errorf("%.200q is not the URL of a provider, such as https://login.example/realms/school", cfg.Issuer))
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		return nil, setting.At("issuer", fmt.Errorf("%q: a provider on another machine has to speak https", cfg.Issuer))
+	}
+	if cfg.ClientID == "" {
+		return nil, setting.At("client-id", errors.New("the provider knows this gateway by an identifier; register it there, with the callback of the documentation"))
+	}
+	p := &Provider{cfg: cfg}
+	if p.box, err = seal.New(key, "oidc login"); err != nil {
+		return nil, err
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.CA != "" {
+		pem, err := os.ReadFile(string(cfg.CA))
+		t.RootCAs = x509.NewCertPool()
+		if err == nil && !t.RootCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%q holds no certificate in PEM form", cfg.CA)
+		}
+		if err != nil {
+			return nil, setting.At("ca", err)
+		}
+	}
+	p.client = &http.Client{
+		Timeout:       cfg.Timeout.Or(10 * time.Second),
+		Transport:     bounded{&http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("the provider redirects") },
+	}
+	return p, nil
+}
+
+func loopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
+}
+
+// bounded bounds answers.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	s, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		s.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(s.Body, maxAnswer), s.Body}
+	}
+	return s, err
+}
+
+// Close lets go of the connections to the provider.
+func (p *Provider) Close() { p.client.CloseIdleConnections() }
+
+// Host is that of the provider: it has to be reached before somebody has signed
+// in.
+func (p *Provider) Host() string {
+	u, err := url.Parse(p.cfg.Issuer)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// reach returns what the provider says of itself.
+func (p *Provider) reach(ctx context.Context) (*known, error) {
+	p.mu.Lock()
+	k := p.known
+	p.mu.Unlock()
+	if k != nil && time.Since(k.since) < refresh {
+		return k, nil
+	}
+	// The context lives on in what fetches keys.
+	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.cfg.Issuer)
+	if err != nil {
+		if k != nil {
+			return k, nil // what it said before counts
+		}
+		return nil, failed("ask the provider for its description", "open "+strings.TrimSuffix(p.cfg.Issuer, "/")+"/.well-known/openid-configuration from this machine and compare issuer", err)
+	}
+	k = &known{provider: found, device: found.Endpoint().DeviceAuthURL != "", since: time.Now()}
+	p.mu.Lock()
+	p.known = k
+	p.mu.Unlock()
+	return k, nil
+}
+
+func (p *Provider) oauth(k *known, callback string) *oauth2.Config {
+	scopes := append([]string{oidc.ScopeOpenID}, p.cfg.Scopes.Or("profile", "email")...)
+	return &oauth2.Config{ClientID: p.cfg.ClientID, ClientSecret: p.cfg.Secret, Endpoint: k.provider.Endpoint(), RedirectURL: callback, Scopes: scopes}
+}
+
+// Begin returns the address to send the browser to. callback is our address that
+// the provider sends it back to, as it is registered there; data comes back with
+// the login.
+func (p *Provider) Begin(ctx context.Context, callback, data string) (to string, l Login, err error) {
+	k, err := p.reach(ctx)
+	if err != nil {
+		return "", l, err
+	}
+	l = Login{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Callback: callback, Data: data, Until: time.Now().Add(LoginTime)}
+	return p.oauth(k, callback).AuthCodeURL(l.State, oidc.Nonce(l.Nonce), oauth2.S256ChallengeOption(l.Verifier)), l, nil
+}
+
+// Seal makes of a login what only this gateway can read and make: for a cookie of
+// the browser that begins it.
+func (p *Provider) Seal(l Login) (string, error) { return p.box.Seal(l) }
+
+// Open reads what Seal has made.
+func (p *Provider) Open(sealed string) (l Login, err error) {
+	const step, advice = "find the sign-in that this belongs to", "sign in again, in the browser in which it was begun, with cookies allowed"
+	if sealed == "" {
+		return l, failed(step, advice, errors.New("the browser has sent no cookie"))
+	}
+	if err := p.box.Open(sealed, &l); err != nil {
+		return l, failed(step, advice, fmt.Errorf("the cookie of the browser: %w", err))
+	}
+	if time.Now().After(l.Until) {
+		return l, failed(step, advice, fmt.Errorf("it was begun more than %v ago", LoginTime))
+	}
+	return l, nil
+}
+
+// Finish says who has signed in; query is what the provider has sent the browser
+// back with.
+func (p *Provider) Finish(ctx context.Context, l Login, query url.Values) (*Who, error) {
+	if got := query.Get("state"); got == "" || got != l.State {
+		return nil, failed("compare the state", "begin the sign-in again; the address was not made for this browser", errors.New("it is not that of the sign-in"))
+	}
+	if e := query.Get("error"); e != "" {
+		err := fmt.Errorf("it says %.100q", e)
+		if d := query.Get("error_description"); d != "" {
+			err = fmt.Errorf("it says %.100q: %.300q", e, d)
+		}
+		return nil, failed("sign in at the provider", "", err)
+	}
+	if iss := query.Get("iss"); iss != "" && iss != p.cfg.Issuer { // RFC 9207
+		return nil, failed("compare the issuer", "", fmt.Errorf("%.200q has answered, not %q", iss, p.cfg.Issuer))
+	}
+	k, err := p.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := p.oauth(k, l.Callback).Exchange(ctx, query.Get("code"), oauth2.VerifierOption(l.Verifier))
+	if err != nil {
+		return nil, failed("exchange the code for a token", "compare client-id, secret and the callback "+l.Callback+" with what is registered at the provider", trimmed(err))
+	}
+	return p.who(ctx, k, token, l.Nonce)
+}
+
+// trimmed is an error of the token endpoint without the bytes of its answer.
+func trimmed(err error) error {
+	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok && e.ErrorCode != "" {
+		return fmt.Errorf("%.100q: %.300q", e.ErrorCode, e.ErrorDescription)
+	}
+	return err
+}
+
+// who verifies a token and reads who it is for.
+func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce string) (*Who, error) {
+	raw, ok := token.Extra("id_token").(string)
+	if !ok {
+		return nil, failed("read the token", "allow this client the scope openid", errors.New("the provider has sent no ID token"))
+	}
+	id, err := k.provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), p.client), &oidc.Config{ClientID: p.cfg.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return nil, failed("verify the token", "compare client-id and the clocks of both machines", err)
+	}
+	if nonce != "" && id.Nonce != nonce {
+		return nil, failed("compare the nonce", "begin the sign-in again", errors.New("the token was made for another sign-in"))
+	}
+	claims := map[string]any{}
+	if err := id.Claims(&claims); err != nil {
+		return nil, failed("read the claims", "", err)
+	}
+	if _, ok := claims[cmp.Or(p.cfg.Groups, "groups")]; !ok || p.user(claims, false) == "" {
+		info, err := k.provider.UserInfo(ctx, oauth2.StaticTokenSource(token))
+		if err == nil && info.Subject == id.Subject {
+			more := map[string]any{}
+			if info.Claims(&more) == nil {
+				for name, v := range more {
+					if _, ok := claims[name]; !ok {
+						claims[name] = v
+					}
+				}
+			}
+		} else if p.user(claims, true) == "" {
+			return nil, failed("ask the provider for what it knows of the user", "allow this client the scopes profile and email", err)
+		}
+	}
+	w := &Who{Subject: id.Subject, User: p.user(claims, true), Groups: groups(claims[cmp.Or(p.cfg.Groups, "groups")])}
+	if w.User == "" {
+		return nil, failed("find the name of the user", "name another claim under user", fmt.Errorf("none of %s is in the token", strings.Join(p.cfg.User.Or("preferred_username", "email", "sub"), ", ")))
+	}
+	if v, _ := claims["email_verified"].(bool); v {
+		w.Email, _ = claims["email"].(string)
+	}
+	return w, nil
+}
+
+// user is the name of a user by the first claim that has one. Without the last
+// resort, the claim sub does not count.
+func (p *Provider) user(claims map[string]any, resort bool) string {
+	for _, c := range p.cfg.User.Or("preferred_username", "email", "sub") {
+		if c == "sub" && !resort && len(p.cfg.User) == 0 {
+			continue
+		}
+		if verified, said := claims["email_verified"].(bool); c == "email" && said && !verified {
+			continue // anybody's
+		}
+		if s, ok := claims[c].(string); ok && name(s) {
+			return s
+		}
+	}
+	return ""
+}
+
+// groups reads a claim: a list of names, or names with commas or spaces between
+// them.
+func groups(claim any) (all []string) {
+	add := func(s string) {
+		if s = strings.TrimPrefix(strings.TrimSpace(s), "/"); name(s) && len(all) < maxGroups {
+			all = append(all, s)
+		}
+	}
+	switch v := claim.(type) {
+	case string:
+		for s := range strings.SplitSeq(v, ",") {
+			add(s)
+		}
+	case []any:
+		for _, x := range v {
+			if s, ok := x.(string); ok {
+				add(s)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func name(s string) bool {
+	return s != "" && len(s) <= maxName && utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// A Device is a sign-in of a device that cannot show the provider's page.
+type Device struct {
+	Code    string    // that is typed on another device
+	At      string    // where
+	Whole   string    // address with the code in it, "" when the provider makes none
+	Until   time.Time // the code counts
+	pending *oauth2.DeviceAuthResponse
+	k       *known
+}
+
+// HasDevices says whether the provider signs in devices.
+func (p *Provider) HasDevices(ctx context.Context) bool {
+	k, err := p.reach(ctx)
+	return err == nil && k.device
+}
+
+// authenticated sends our name and secret with each request (RFC 6749, 2.3.1).
+type authenticated struct {
+	http.RoundTripper
+	name, secret string
+}
+
+func (a authenticated) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.SetBasicAuth(a.name, a.secret)
+	return a.RoundTripper.RoundTrip(r)
+}
+
+// BeginDevice asks the provider for a code.
+func (p *Provider) BeginDevice(ctx context.Context) (*Device, error) {
+	k, err := p.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !k.device {
+		return nil, failed("ask for a code for a device", "", errors.New("the provider signs in no devices (RFC 8628)"))
+	}
+	c, signed := p.oauth(k, ""), *p.client
+	var options []oauth2.AuthCodeOption
+	switch {
+	case p.cfg.Secret == "":
+	case c.Endpoint.AuthStyle == oauth2.AuthStyleInParams:
+		options = append(options, oauth2.SetAuthURLParam("client_secret", p.cfg.Secret))
+	default:
+		signed.Transport = authenticated{p.client.Transport, url.QueryEscape(p.cfg.ClientID), url.QueryEscape(p.cfg.Secret)}
+	}
+	a, err := c.DeviceAuth(oidc.ClientContext(ctx, &signed), options...)
+	if err != nil {
+		return nil, failed("ask for a code for a device", "allow this client the device flow", trimmed(err))
+	}
+	until := a.Expiry
+	if most := time.Now().Add(15 * time.Minute); until.IsZero() || until.After(most) {
+		until = most
+	}
+	return &Device{Code: a.UserCode, At: a.VerificationURI, Whole: a.VerificationURIComplete, Until: until, pending: a, k: k}, nil
+}
+
+// FinishDevice waits until somebody has typed the code, as often as the provider
+// bears to be asked, and says who.
+func (p *Provider) FinishDevice(ctx context.Context, d *Device) (*Who, error) {
+	ctx, stop := context.WithDeadline(ctx, d.Until)
+	defer stop()
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := p.oauth(d.k, "").DeviceAccessToken(ctx, d.pending)
+	if err != nil {
+		return nil, failed("wait for the code to be typed", "begin again", trimmed(err))
+	}
+	return p.who(ctx, d.k, token, "")
+}

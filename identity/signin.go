@@ -1,0 +1,109 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"shuultuur/identity/oidc"
+	"shuultuur/identity/session"
+	"shuultuur/setting"
+)
+
+// SignIn has people sign in on a page of the portal, in a browser: clients that
+// know of no proxy cannot be asked for a password otherwise.
+type SignIn struct {
+	// Networks are those whose clients have to sign in; all unless given.
+	Networks []string `yaml:"networks"`
+	// Session is how long a sign-in holds, at most 7 days; default 12h.
+	Session setting.Duration `yaml:"session"`
+	// OIDC is the provider that signs people in. Names and passwords of
+	// identity.basic are taken on the same page.
+	OIDC *oidc.Config `yaml:"oidc"`
+	// Open are hosts that are reached before somebody has signed in, with all below
+	// them: those that the page of the provider needs. The provider's own is.
+	Open setting.OneOrMore[string] `yaml:"open"`
+}
+
+// signIn is SignIn as it is used.
+type signIn struct {
+	provider *oidc.Provider // nil for none
+	session  time.Duration
+	open     map[string]bool
+}
+
+func (id *Identity) signIns(cfg *SignIn, b *builder, key []byte) (err error) {
+	if cfg == nil {
+		return nil
+	}
+	s := &signIn{session: cfg.Session.Or(session.DefaultTime), open: map[string]bool{}}
+	if s.session < time.Minute || s.session > session.MaxTime {
+		return setting.At("session", fmt.Errorf("%v: write 1m to %v", s.session, session.MaxTime))
+	}
+	if cfg.OIDC == nil && id.basic == nil {
+		return errors.New("nobody can sign in: name a provider under oidc, or accounts under identity: basic")
+	}
+	if cfg.OIDC != nil {
+		if s.provider, err = oidc.New(*cfg.OIDC, key); err != nil {
+			return setting.At("oidc", err)
+		}
+		s.open[s.provider.Host()] = true
+	}
+	for i, h := range cfg.Open {
+		h = strings.Trim(strings.ToLower(h), ".")
+		if h == "" || strings.ContainsAny(h, "/*: ") {
+			return setting.At(fmt.Sprintf("open[%d]", i), fmt.Errorf("%q is not a host, such as login.example", cfg.Open[i]))
+		}
+		s.open[h] = true
+	}
+	id.signIn = s
+	id.nowhere.signIn = len(cfg.Networks) == 0
+	for i, n := range cfg.Networks {
+		p, err := parseNetwork(n)
+		if err != nil {
+			return setting.At(fmt.Sprintf("networks[%d]", i), err)
+		}
+		b.signIn[p] = true
+	}
+	return nil
+}
+
+// SignsIn says whether people sign in on a page.
+func (id *Identity) SignsIn() bool { return id.signIn != nil }
+
+// Provider returns the OpenID provider that signs people in, nil for none.
+func (id *Identity) Provider() *oidc.Provider {
+	if id.signIn == nil {
+		return nil
+	}
+	return id.signIn.provider
+}
+
+// HasPasswords says whether names and passwords are verified.
+func (id *Identity) HasPasswords() bool { return id.basic != nil }
+
+// SessionTime is how long a sign-in on the page holds.
+func (id *Identity) SessionTime() time.Duration {
+	if id.signIn == nil {
+		return session.DefaultTime
+	}
+	return id.signIn.session
+}
+
+// OpenHost says whether a host is reached before somebody has signed in.
+func (id *Identity) OpenHost(host string) bool {
+	if id.signIn == nil {
+		return false
+	}
+	for {
+		if id.signIn.open[host] {
+			return true
+		}
+		_, rest, ok := strings.Cut(host, ".")
+		if !ok {
+			return false
+		}
+		host = rest
+	}
+}

@@ -1,0 +1,322 @@
+// Package portal has the pages of a gateway that its clients need: the proxy
+// auto-configuration (PAC, WPAD), profiles for devices, and the page on which
+// people sign in.
+//
+// Data moves so. [New] makes scripts of the settings, one for each route. A
+// [Server] finds out which client asks, by its address, and which route is for
+// it (pac.go, profile.go). Who signs in (signin.go), with a name and password or at
+// an OpenID provider, gets a session: the address is the user's for a while. A
+// sealed cookie lets the same browser have one at its next address.
+package portal
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/identity/oidc"
+	"shuultuur/identity/seal"
+	"shuultuur/identity/session"
+	"shuultuur/intercept"
+	"shuultuur/setting"
+)
+
+// Config has the settings of the portal.
+type Config struct {
+	// Name is the name or address by which clients find the portal; default the
+	// address of listen.portal.
+	Name string  `yaml:"name"`
+	PAC  []Route `yaml:"pac"` // the first that is for a client counts; default one for everybody
+}
+
+// DNS is how clients reach the name server encrypted, each "" when they do not.
+type DNS struct {
+	HTTPS string   // URL of DNS over HTTPS
+	TLS   string   // name of DNS over TLS
+	Addrs []string // of the name server
+}
+
+// A Place is where clients find what the pages tell them.
+type Place struct {
+	URL   string // of the portal, without a path
+	Name  string // of the portal
+	Proxy string // host:port of the proxy of this gateway, "" for none
+	DNS   DNS
+	Key   []byte // seals cookies
+}
+
+// Pages are the pages of one reading of the settings. They never change.
+type Pages struct {
+	place  Place
+	routes []route
+	box    *seal.Box
+}
+
+type route struct {
+	nets             []netip.Prefix
+	groups, policies []string
+	script           *script
+}
+
+// New makes the pages.
+func New(cfg Config, at Place) (*Pages, error) {
+	p := &Pages{place: at}
+	var err error
+	if p.box, err = seal.New(at.Key, "portal sign-in"); err != nil {
+		return nil, err
+	}
+	if strings.Trim(strings.ToLower(cfg.Name), "abcdefghijklmnopqrstuvwxyz0123456789-.:") != "" {
+		return nil, setting.At("name", fmt.Errorf("%q is not a name or an address without a port, such as gate.school.example", cfg.Name))
+	}
+	everybody := false
+	for i := range cfg.PAC {
+		r, err := newRoute(&cfg.PAC[i], &at)
+		if err == nil && everybody {
+			err = errors.New("the route above it is for everybody: this one is never used")
+		}
+		if err != nil {
+			return nil, setting.At(fmt.Sprintf("pac[%d]", i), err)
+		}
+		everybody = len(r.nets)+len(r.groups)+len(r.policies) == 0
+		p.routes = append(p.routes, *r)
+	}
+	if !everybody && at.Proxy != "" {
+		r, err := newRoute(&Route{}, &at)
+		if err != nil {
+			return nil, setting.At("pac", err)
+		}
+		p.routes = append(p.routes, *r)
+	}
+	return p, nil
+}
+
+func newRoute(c *Route, at *Place) (*route, error) {
+	r := &route{groups: c.Groups, policies: c.Policies}
+	for i, s := range c.Networks {
+		n, err := netip.ParsePrefix(s)
+		if a, single := netip.ParseAddr(s); single == nil {
+			n, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil {
+			return nil, setting.At(fmt.Sprintf("networks[%d]", i), fmt.Errorf("%q is not a network, such as 10.1.0.0/16", s))
+		}
+		r.nets = append(r.nets, n.Masked())
+	}
+	proxies := []string(c.Proxies)
+	if len(proxies) == 0 && at.Proxy != "" {
+		proxies = []string{at.Proxy}
+	}
+	var err error
+	r.script, err = newScript(c, proxies, at.Name)
+	return r, err
+}
+
+// covers says whether a route is for a client.
+func (r *route) covers(c *filter.Client, policy func() string) bool {
+	if len(r.nets) > 0 && !slices.ContainsFunc(r.nets, func(n netip.Prefix) bool { return n.Contains(c.Addr) }) {
+		return false
+	}
+	if len(r.groups) > 0 && !slices.ContainsFunc(r.groups, func(g string) bool { return slices.Contains(c.Groups, g) }) {
+		return false
+	}
+	return len(r.policies) == 0 || slices.Contains(r.policies, policy())
+}
+
+// An Engine is what the portal answers with. It never changes.
+type Engine struct {
+	Pages *Pages
+	// Identify says who is at an address, as far as that is known.
+	Identify func(ctx context.Context, addr netip.Addr) filter.Client
+	// Policy returns the name of the policy that covers a client.
+	Policy func(ctx context.Context, c *filter.Client) string
+	// Verify says whose name and password these are.
+	Verify    func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error)
+	SignsIn   bool           // people sign in here
+	Passwords bool           // with names and passwords
+	Provider  *oidc.Provider // or at a provider; nil for none
+	Session   time.Duration  // how long that holds
+	Start     func(session.Session) error
+	End       func(addr netip.Addr) error
+	Root      func() *intercept.Root // that devices are to trust, nil for none
+}
+
+// A Server serves the pages. Make one with [NewServer].
+type Server struct {
+	engine  atomic.Pointer[Engine]
+	mux     *http.ServeMux
+	log     *slog.Logger
+	devices devices
+}
+
+// NewServer returns a server that answers with what [Server.Use] names.
+func NewServer(log *slog.Logger) *Server {
+	s := &Server{mux: http.NewServeMux(), log: log}
+	s.devices.of = map[string]*waiting{}
+	s.devices.ctx, s.devices.stop = context.WithCancel(context.Background())
+	cross := http.NewCrossOriginProtection()
+	for pattern, h := range map[string]http.HandlerFunc{
+		"GET /{$}":                            s.home,
+		"GET /proxy.pac":                      s.pac,
+		"GET /wpad.dat":                       s.pac,
+		"GET /wpad.da":                        s.pac, // what some clients of DHCP cut off
+		"GET /profile/shuultuur.mobileconfig": s.apple,
+		"GET /profile/shuultuur.ps1":          s.windows,
+		"GET /profile/shuultuur.json":         s.android,
+		"GET /profile/root.cer":               s.root,
+		"GET /sign-in":                        s.signInPage,
+		"POST /sign-in":                       s.password,
+		"POST /sign-in/provider":              s.begin,
+		"GET /sign-in/callback":               s.callback,
+		"POST /sign-in/device":                s.beginDevice,
+		"GET /sign-in/device":                 s.device,
+		"POST /sign-out":                      s.signOut,
+	} {
+		s.mux.Handle(pattern, cross.Handler(h))
+	}
+	return s
+}
+
+// Use makes e answer from the next request on.
+func (s *Server) Use(e *Engine) error {
+	if e == nil || e.Pages == nil || e.Identify == nil {
+		return errors.New("portal: an engine needs Pages and Identify")
+	}
+	s.engine.Store(e)
+	return nil
+}
+
+// Close ends sign-ins of devices that wait.
+func (s *Server) Close() { s.devices.close() }
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
+	if s.engine.Load() == nil {
+		http.Error(w, "the gateway starts", http.StatusServiceUnavailable)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Serve answers on l until ctx ends, then lets requests under way finish for a
+// moment.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	h := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if h.Shutdown(grace) != nil {
+			h.Close()
+		}
+	}()
+	err := h.Serve(l)
+	if errors.Is(err, http.ErrServerClosed) {
+		<-stopped
+		return nil
+	}
+	return err
+}
+
+// remote is the address that asks, the zero Addr when it is not known.
+func remote(r *http.Request) netip.Addr {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return from.Addr().Unmap().WithZone("")
+}
+
+// scriptFor returns the script of the route that is for who asks, nil for none.
+func (e *Engine) scriptFor(r *http.Request) *script {
+	c := e.Identify(r.Context(), remote(r))
+	policy, asked := "", false
+	ask := func() string {
+		if !asked && e.Policy != nil {
+			policy, asked = e.Policy(r.Context(), &c), true
+		}
+		return policy
+	}
+	for i := range e.Pages.routes {
+		if e.Pages.routes[i].covers(&c, ask) {
+			return e.Pages.routes[i].script
+		}
+	}
+	return nil
+}
+
+// pac serves the proxy auto-configuration.
+func (s *Server) pac(w http.ResponseWriter, r *http.Request) {
+	script := s.engine.Load().scriptFor(r)
+	if script == nil {
+		http.Error(w, "no route of portal: pac is for this client, and the proxy of this gateway is for its own machine only", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ns-proxy-autoconfig")
+	_, _ = w.Write(script.text) // the client went away: nobody to tell
+}
+
+//go:embed portal.html
+var pageText string
+
+var pageOf = template.Must(template.New("portal").Parse(pageText))
+
+// A view is what the page shows.
+type view struct {
+	Title, Error, Advice string
+	User, Source, Policy string
+	PAC                  string
+	Root                 bool
+	DNS                  DNS
+	SignIn               bool // the forms to sign in
+	SignsIn              bool
+	Passwords, Provider  bool
+	To, Name             string
+	Code, At, Whole      string // of a device
+	Wait                 bool   // for it
+}
+
+func (s *Server) show(w http.ResponseWriter, status int, v *view) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_ = pageOf.Execute(w, v) // the client went away: nobody to tell
+}
+
+// home shows who the client is and what it can fetch here.
+func (s *Server) home(w http.ResponseWriter, r *http.Request) {
+	e := s.engine.Load()
+	c := e.Identify(r.Context(), remote(r))
+	v := &view{Title: "Web filter", User: c.User, Source: c.Source, DNS: e.Pages.place.DNS, SignsIn: e.SignsIn, Root: e.rootOf() != nil}
+	if e.Policy != nil {
+		v.Policy = e.Policy(r.Context(), &c)
+	}
+	if e.scriptFor(r) != nil {
+		v.PAC = e.Pages.place.URL + "/proxy.pac"
+	}
+	s.show(w, http.StatusOK, v)
+}
+
+func (e *Engine) rootOf() *intercept.Root {
+	if e.Root == nil {
+		return nil
+	}
+	return e.Root()
+}

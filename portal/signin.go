@@ -1,0 +1,351 @@
+package portal
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/identity/oidc"
+	"shuultuur/identity/session"
+)
+
+const (
+	maxForm      = 16 << 10
+	loginCookie  = "shuultuur-login"  // a sign-in under way
+	memberCookie = "shuultuur-member" // who has signed in with this browser
+	deviceCookie = "shuultuur-device" // a device that waits for its code
+	maxDevices   = 256                // that wait at once
+)
+
+// A membership is what the browser of somebody who has signed in keeps: with it,
+// it has a session at its next address too.
+type membership struct {
+	User   string    `json:"u"`
+	Groups []string  `json:"g"`
+	Source string    `json:"s"`
+	Until  time.Time `json:"t"`
+}
+
+// cookie sets a cookie that no script reads, for so long; "" ends it. Lax lets it
+// come along when the provider sends the browser back.
+func cookie(w http.ResponseWriter, r *http.Request, name, value string, last time.Duration) {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode, MaxAge: int(last / time.Second)}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+func cookieOf(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// wanted is where somebody goes after signing in: a page of the web, or "" for
+// ours.
+func wanted(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(to) > 4096 {
+		return ""
+	}
+	return u.String()
+}
+
+// signsIn answers where nobody signs in, and says whether it has.
+func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool) {
+	e := s.engine.Load()
+	if !e.SignsIn {
+		s.show(w, http.StatusNotFound, &view{Title: "Sign in", Error: "Nobody signs in here: the settings have no identity: sign-in."})
+		return nil, false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "reading the form: "+err.Error(), http.StatusBadRequest)
+		return nil, false
+	}
+	return e, true
+}
+
+// signInPage shows the ways to sign in. A browser in which somebody has signed in
+// needs none: it gets its session at this address.
+func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok {
+		return
+	}
+	to := wanted(r.FormValue("to"))
+	addr := remote(r)
+	c := e.Identify(r.Context(), addr)
+	var m membership
+	if sealed := cookieOf(r, memberCookie); sealed != "" && c.User == "" && e.Pages.box.Open(sealed, &m) == nil && time.Now().Before(m.Until) {
+		err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until})
+		if err == nil {
+			s.leave(w, r, to)
+			return
+		}
+		s.log.Warn("a session of the portal does not begin", "error", err)
+	}
+	s.show(w, http.StatusOK, e.form(&view{User: c.User, To: to}))
+}
+
+// form is the page with the ways to sign in.
+func (e *Engine) form(v *view) *view {
+	v.Title, v.SignIn, v.SignsIn = "Sign in", true, true
+	v.Passwords, v.Provider = e.Passwords, e.Provider != nil
+	return v
+}
+
+// leave sends the browser where it was going.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request, to string) {
+	if to == "" {
+		to = "/"
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// enter begins the session of somebody who has signed in.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, e *Engine, addr netip.Addr, m membership) error {
+	m.Until = time.Now().Add(e.Session)
+	if err := e.Start(session.Session{Addr: addr, User: m.User, Groups: m.Groups, Source: m.Source, By: "portal", Until: m.Until}); err != nil {
+		return fmt.Errorf("begin a session: %w", err)
+	}
+	sealed, err := e.Pages.box.Seal(m)
+	if err != nil {
+		return err
+	}
+	if len(sealed) < 3800 { // browsers keep no larger one: then it counts for this address alone
+		cookie(w, r, memberCookie, sealed, e.Session)
+	}
+	s.log.Info("signed in on the portal", "client", addr, "user", m.User, "source", m.Source)
+	return nil
+}
+
+// password signs in with a name and password.
+func (s *Server) password(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok {
+		return
+	}
+	v := &view{To: wanted(r.PostForm.Get("to")), Name: r.PostForm.Get("name")}
+	if !e.Passwords {
+		v.Error = "No passwords are taken here."
+		s.show(w, http.StatusForbidden, e.form(v))
+		return
+	}
+	addr := remote(r)
+	c, err := e.Verify(r.Context(), addr, v.Name, r.PostForm.Get("password"))
+	if err == nil {
+		err = s.enter(w, r, e, addr, membership{User: c.User, Groups: c.Groups, Source: c.Source})
+	}
+	if err == nil {
+		s.leave(w, r, v.To)
+		return
+	}
+	status := http.StatusServiceUnavailable
+	v.Error = "The password could not be verified. Try again in a moment."
+	if _, refused := errors.AsType[interface {
+		error
+		Challenges() []string
+	}](err); refused {
+		status, v.Error = http.StatusUnauthorized, "Wrong name or password."
+	} else if l, wait := errors.AsType[interface {
+		error
+		Later() (int, time.Duration)
+	}](err); wait {
+		var after time.Duration
+		status, after = l.Later()
+		v.Error = fmt.Sprintf("Too many attempts. Try again in %v.", after.Round(time.Second))
+		w.Header().Set("Retry-After", fmt.Sprint(int(after/time.Second)+1))
+	}
+	s.log.Info("not signed in on the portal", "client", addr, "error", err)
+	s.show(w, status, e.form(v))
+}
+
+// callbackOf is our address that the provider sends browsers back to.
+func (e *Engine) callbackOf() string { return e.Pages.place.URL + "/sign-in/callback" }
+
+// begin sends the browser to the provider.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok || !s.hasProvider(w, e) {
+		return
+	}
+	to, l, err := e.Provider.Begin(r.Context(), e.callbackOf(), wanted(r.PostForm.Get("to")))
+	var sealed string
+	if err == nil {
+		sealed, err = e.Provider.Seal(l)
+	}
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	cookie(w, r, loginCookie, sealed, oidc.LoginTime)
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (s *Server) hasProvider(w http.ResponseWriter, e *Engine) bool {
+	if e.Provider == nil {
+		s.show(w, http.StatusNotFound, e.form(&view{Error: "The settings have no provider under identity: sign-in: oidc."}))
+		return false
+	}
+	return true
+}
+
+// failed shows which step of a sign-in failed. What a person can do is on the
+// page, the whole error in the log.
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	s.log.Warn("a sign-in at the provider failed", "client", remote(r), "error", err)
+	v := &view{Title: "Sign in", Error: "Signing in failed."}
+	if e, ok := errors.AsType[*oidc.Error](err); ok {
+		v.Error = "Signing in failed at this step: " + e.Step + "."
+		v.Advice = strings.TrimPrefix(e.Error(), "OpenID: ")
+	}
+	s.show(w, http.StatusBadGateway, v)
+}
+
+// callback takes the browser back from the provider.
+func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok || !s.hasProvider(w, e) {
+		return
+	}
+	l, err := e.Provider.Open(cookieOf(r, loginCookie))
+	cookie(w, r, loginCookie, "", 0) // it counts once
+	var who *oidc.Who
+	if err == nil {
+		who, err = e.Provider.Finish(r.Context(), l, r.URL.Query())
+	}
+	if err == nil {
+		err = s.enter(w, r, e, remote(r), membership{User: who.User, Groups: who.Groups, Source: "oidc"})
+	}
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	s.leave(w, r, l.Data)
+}
+
+// signOut ends the session of the address.
+func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok {
+		return
+	}
+	cookie(w, r, memberCookie, "", 0)
+	if err := e.End(remote(r)); err != nil {
+		s.show(w, http.StatusServiceUnavailable, &view{Title: "Sign out", Error: "The session could not be ended: " + err.Error()})
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// devices are those that wait until somebody has typed their code.
+type devices struct {
+	ctx  context.Context
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu sync.Mutex
+	of map[string]*waiting // by the secret in the cookie
+}
+
+// A waiting is a device that waits.
+type waiting struct {
+	device *oidc.Device
+	addr   netip.Addr
+	who    *oidc.Who // once it is known
+	err    error
+	over   bool
+}
+
+func (d *devices) close() {
+	d.stop()
+	d.work.Wait()
+}
+
+// add has a device wait, unless too many do.
+func (d *devices) add(key string, n *waiting) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, w := range d.of {
+		if w.addr == n.addr || time.Now().After(w.device.Until.Add(time.Minute)) {
+			delete(d.of, k)
+		}
+	}
+	if len(d.of) >= maxDevices {
+		return false
+	}
+	d.of[key] = n
+	return true
+}
+
+// beginDevice shows a code that is typed on another device.
+func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok || !s.hasProvider(w, e) {
+		return
+	}
+	d, err := e.Provider.BeginDevice(r.Context())
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	n, key := &waiting{device: d, addr: remote(r)}, rand.Text()
+	if !s.devices.add(key, n) {
+		s.show(w, http.StatusServiceUnavailable, &view{Title: "Sign in", Error: "Too many devices sign in at this moment. Try again in a few minutes."})
+		return
+	}
+	s.devices.work.Go(func() {
+		who, err := e.Provider.FinishDevice(s.devices.ctx, d)
+		s.devices.mu.Lock()
+		defer s.devices.mu.Unlock()
+		n.who, n.err, n.over = who, err, true
+	})
+	cookie(w, r, deviceCookie, key, time.Until(d.Until))
+	http.Redirect(w, r, "/sign-in/device", http.StatusSeeOther)
+}
+
+// device shows the code until it has been typed.
+func (s *Server) device(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.signsIn(w, r)
+	if !ok || !s.hasProvider(w, e) {
+		return
+	}
+	s.devices.mu.Lock()
+	n := s.devices.of[cookieOf(r, deviceCookie)]
+	var now waiting
+	if n != nil {
+		if now = *n; now.over {
+			delete(s.devices.of, cookieOf(r, deviceCookie))
+		}
+	}
+	s.devices.mu.Unlock()
+	if n == nil || now.addr != remote(r) {
+		s.show(w, http.StatusNotFound, &view{Title: "Sign in", Error: "No code was made for this device, or it is over."})
+		return
+	}
+	if !now.over {
+		s.show(w, http.StatusOK, &view{Title: "Sign in", Code: now.device.Code, At: now.device.At, Whole: now.device.Whole, Wait: true})
+		return
+	}
+	err := now.err
+	if err == nil {
+		err = s.enter(w, r, e, now.addr, membership{User: now.who.User, Groups: now.who.Groups, Source: "oidc"})
+	}
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	cookie(w, r, deviceCookie, "", 0)
+	s.leave(w, r, "")
+}

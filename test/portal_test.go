@@ -1,0 +1,367 @@
+package test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"shuultuur/gateway"
+	"shuultuur/test/peer"
+)
+
+// provider starts an OpenID provider (npm oidc-provider) and returns what ends
+// it.
+func provider(t *testing.T, port, kid, callback string) (stop func()) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	library := filepath.Join(cache, "shuultuur-test", "node_modules", "oidc-provider", "lib", "index.js")
+	if _, missing := os.Stat(library); err != nil || missing != nil {
+		t.Skip(`the npm package oidc-provider is not installed; "make test" installs it where npm is`)
+	}
+	cmd := peer.Command(t, "node", "testdata/oidc.mjs", library, port, kid, callback)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	stop = func() {
+		if !ended {
+			ended = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // it was killed
+		}
+	}
+	t.Cleanup(stop)
+	waitUntil(t, "the provider", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return stop
+}
+
+var (
+	formText  = regexp.MustCompile(`(?s)<form[^>]*>.*?</form>`)
+	action    = regexp.MustCompile(`action="([^"]*)"`)
+	inputText = regexp.MustCompile(`<(?:input|button)[^>]*name="([^"]*)"[^>]*>`)
+	valueText = regexp.MustCompile(`value="([^"]*)"`)
+)
+
+// A person has a browser.
+type person struct {
+	t *testing.T
+	c *http.Client
+}
+
+func newPerson(t *testing.T) *person {
+	jar, _ := cookiejar.New(nil)
+	return &person{t, &http.Client{Jar: jar, Timeout: 20 * time.Second, Transport: &http.Transport{}}}
+}
+
+func (p *person) read(res *http.Response, err error) (string, *http.Response) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(b), res
+}
+
+func (p *person) get(at string) (string, *http.Response) {
+	p.t.Helper()
+	return p.read(p.c.Get(at))
+}
+
+// submit fills in the form of a page that goes to an address with a part.
+func (p *person) submit(page string, res *http.Response, part string, fields ...string) (string, *http.Response) {
+	p.t.Helper()
+	for _, f := range formText.FindAllString(page, -1) {
+		to := ""
+		if m := action.FindStringSubmatch(f); m != nil {
+			to = html.UnescapeString(m[1])
+		}
+		if !strings.Contains(to, part) {
+			continue
+		}
+		values := url.Values{}
+		for _, in := range inputText.FindAllStringSubmatch(f, -1) {
+			if v := valueText.FindStringSubmatch(in[0]); v != nil {
+				values.Set(in[1], html.UnescapeString(v[1]))
+			}
+		}
+		for i := 0; i < len(fields); i += 2 {
+			values.Set(fields[i], fields[i+1])
+		}
+		at, err := res.Request.URL.Parse(to)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return p.read(p.c.PostForm(at.String(), values))
+	}
+	p.t.Fatalf("no form goes to %q on %s: %.600s", part, res.Request.URL, page)
+	return "", nil
+}
+
+// throughProvider signs in on the provider's pages.
+func (p *person) throughProvider(page string, res *http.Response, name string) (string, *http.Response) {
+	p.t.Helper()
+	if strings.Contains(page, `name="login"`) {
+		page, res = p.submit(page, res, "/interaction/", "login", name, "password", "any")
+	}
+	for strings.Contains(page, `value="consent"`) {
+		page, res = p.submit(page, res, "/interaction/")
+	}
+	return page, res
+}
+
+// portalGateway starts a gateway whose clients sign in, and returns the URL of
+// its portal.
+func portalGateway(t *testing.T, dir, port, issuer string) (*gateway.Gateway, string) {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte("the password"), bcrypt.MinCost)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "users"), []byte("local:"+string(hash)+"\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := runGateway(t, dir, fmt.Sprintf(`
+listen: {proxy: 127.0.0.1:0, admin: off, portal: "127.0.0.1:%s"}
+data: data
+proxy: {private: [127.0.0.0/8]}
+identity:
+  basic: {file: users, networks: [192.0.2.1]}
+  groups: {staff: [local]}
+  sign-in: {oidc: {issuer: "%s", client-id: gate, secret: a secret of the test}, open: [open.example]}
+policies:
+  - {name: teachers, groups: [teachers], rules: []}
+  - {name: staff, groups: [staff], rules: []}
+  - {name: everyone, rules: [{name: nothing, action: block}]}
+`, port, issuer))
+	return g, "http://127.0.0.1:" + port
+}
+
+func TestPeopleSignInOnThePortal(t *testing.T) {
+	port, idp := peer.Port(t), peer.Port(t)
+	stop := provider(t, idp, "one", "http://127.0.0.1:"+port+"/sign-in/callback")
+	g, portal := portalGateway(t, t.TempDir(), port, "http://127.0.0.1:"+idp)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "origin ", r.URL) }))
+	defer origin.Close()
+	// The provider's address is open to everybody: the origin has another name.
+	origin.URL = strings.Replace(origin.URL, "127.0.0.1", "localhost", 1)
+	client := through(g.ProxyAddr())
+	ask := func() *http.Response {
+		q, _ := http.NewRequest("GET", origin.URL+"/a?b=c", nil)
+		q.Header.Set("Accept", "text/html")
+		res, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res
+	}
+	signInAt := portal + "/sign-in?to=" + url.QueryEscape(origin.URL+"/a?b=c")
+	if res := ask(); res.StatusCode != 302 || res.Header.Get("Location") != signInAt {
+		t.Fatalf("who has not signed in: %d %q, want %q", res.StatusCode, res.Header.Get("Location"), signInAt)
+	}
+	if res, err := client.Post(origin.URL, "text/plain", strings.NewReader("x")); err != nil || res.StatusCode != 511 {
+		t.Errorf("a program that has not signed in: %v %v, want 511", res, err)
+	}
+	// A local account, with a wrong password and the right one.
+	p := newPerson(t)
+	page, res := p.get(signInAt)
+	if page, res = p.submit(page, res, "/sign-in", "name", "local", "password", "wrong"); false || res.StatusCode != 502 && res.StatusCode != 401 {
+		t.Logf("%d %s", res.StatusCode, page)
+	}
+	p = newPerson(t)
+	res, err := p.c.PostForm(portal+"/sign-in", url.Values{"name": {"local"}, "password": {"wrong"}})
+	if page, _ = p.read(res, err); res.StatusCode != 401 || !strings.Contains(page, "Wrong name or password") {
+		t.Errorf("a wrong password: %d %s", res.StatusCode, page)
+	}
+	res, err = p.c.PostForm(portal+"/sign-in", url.Values{"name": {"local"}, "password": {"the password"}, "to": {origin.URL + "/a?b=c"}})
+	if page, _ = p.read(res, err); page != "origin /a?b=c" {
+		t.Errorf("after signing in: %d %s", res.StatusCode, page)
+	}
+	if res := ask(); res.StatusCode != 200 {
+		t.Errorf("signed in: %d", res.StatusCode)
+	}
+	if page, _ = p.get(portal + "/"); !strings.Contains(page, "local") || !strings.Contains(page, "staff") {
+		t.Errorf("the page does not say who is signed in: %s", page)
+	}
+	// Out, and in again by the cookie alone would come first; without it by the provider.
+	res, err = p.c.PostForm(portal+"/sign-out", nil)
+	p.read(res, err)
+	if res := ask(); res.StatusCode != 302 {
+		t.Errorf("signed out: %d", res.StatusCode)
+	}
+	signIn := func(kid string) {
+		t.Helper()
+		p := newPerson(t)
+		page, res := p.get(signInAt)
+		page, res = p.submit(page, res, "/provider")
+		if page, res = p.throughProvider(page, res, "anna-"+kid); page != "origin /a?b=c" {
+			t.Fatalf("after signing in at the provider: %s %d %s", res.Request.URL, res.StatusCode, page)
+		}
+		if page, _ := p.get(portal + "/"); !strings.Contains(page, "anna-"+kid) || !strings.Contains(page, "oidc") || !strings.Contains(page, "teachers") {
+			t.Errorf("the page does not say who is signed in: %s", page)
+		}
+		// The session is over; the cookie of the same browser begins one.
+		keep := *p.c
+		keep.Jar = nil
+		res, err := keep.PostForm(portal+"/sign-out", nil)
+		p.read(res, err)
+		if page, _ := p.get(signInAt); page != "origin /a?b=c" {
+			t.Errorf("with the cookie: %s", page)
+		}
+		res, err = p.c.PostForm(portal+"/sign-out", nil)
+		p.read(res, err)
+	}
+	signIn("one")
+	stop()
+	provider(t, idp, "two", portal+"/sign-in/callback") // with another key
+	signIn("two")
+	badReturns(t, portal)
+	device(t, portal)
+}
+
+// badReturns come back from the provider with something wrong.
+func badReturns(t *testing.T, portal string) {
+	t.Helper()
+	p := newPerson(t)
+	if page, res := p.get(portal + "/sign-in/callback?code=x&state=y"); res.StatusCode != 502 || !strings.Contains(page, "no cookie") {
+		t.Errorf("without a cookie: %d %s", res.StatusCode, page)
+	}
+	start := func() {
+		p.c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		res, err := p.c.PostForm(portal+"/sign-in/provider", nil)
+		p.read(res, err)
+		to, _ := res.Location()
+		if q := to.Query(); q.Get("code_challenge_method") != "S256" || q.Get("nonce") == "" || q.Get("state") == "" {
+			t.Errorf("the provider is asked %s", to)
+		}
+	}
+	for query, want := range map[string]string{
+		"code=x&state=y": "compare the state", "code=x": "compare the state",
+	} {
+		start()
+		if page, res := p.get(portal + "/sign-in/callback?" + query); res.StatusCode != 502 || !strings.Contains(page, want) {
+			t.Errorf("%s: %d, want %q in %s", query, res.StatusCode, want, page)
+		}
+	}
+	p.c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	res, err := p.c.PostForm(portal+"/sign-in/provider", nil)
+	p.read(res, err)
+	to, _ := res.Location()
+	state := to.Query().Get("state")
+	if page, res := p.get(portal + "/sign-in/callback?code=wrong&state=" + state); res.StatusCode != 502 || !strings.Contains(page, "exchange the code") || !strings.Contains(page, "invalid_grant") {
+		t.Errorf("a wrong code: %d %s", res.StatusCode, page)
+	}
+	// The cookie counts once.
+	if page, _ := p.get(portal + "/sign-in/callback?code=wrong&state=" + state); !strings.Contains(page, "no cookie") {
+		t.Errorf("the same again: %s", page)
+	}
+}
+
+// device signs in a television.
+func device(t *testing.T, portal string) {
+	t.Helper()
+	tv := newPerson(t)
+	page, res := tv.get(portal + "/sign-in")
+	page, _ = tv.submit(page, res, "/device")
+	m := regexp.MustCompile(`class="code">([^<]+)<`).FindStringSubmatch(page)
+	at := regexp.MustCompile(`href="(http[^"]+)"`).FindStringSubmatch(page)
+	if m == nil || at == nil {
+		t.Fatalf("no code is shown: %s", page)
+	}
+	phone := newPerson(t)
+	page, res = phone.get(html.UnescapeString(at[1]))
+	for range 6 { // the code, a confirmation, the sign-in, the consent
+		switch {
+		case strings.Contains(page, `name="login"`), strings.Contains(page, `value="consent"`):
+			page, res = phone.throughProvider(page, res, "anna")
+		case strings.Contains(page, "<form"):
+			page, res = phone.submit(page, res, "/device", "user_code", m[1])
+		}
+	}
+	waitUntil(t, "the television", func() bool {
+		page, _ := tv.get(portal + "/sign-in/device")
+		return strings.Contains(page, "anna") && strings.Contains(page, "oidc")
+	})
+}
+
+func TestDevicesFindTheirSettings(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command(filepath.Join(bin, "shuultuur"), "ca", "init", "-file", filepath.Join(dir, "root.pem")).CombinedOutput(); err != nil {
+		t.Fatalf("ca init: %v %s", err, out)
+	}
+	port := peer.Port(t)
+	g := runGateway(t, dir, `
+listen: {proxy: "0.0.0.0:0", admin: off, portal: "127.0.0.1:`+port+`"}
+data: data
+intercept: {root: root.pem}
+portal:
+  name: gate.example
+  pac:
+    - {policies: [machine], proxies: ["gate.example:3128"], direct: [intranet.example]}
+    - {networks: [10.0.0.0/8], proxies: ["https://gate.example:8443"]}
+policies:
+  - {name: machine, networks: [127.0.0.0/8], decrypt: true, rules: []}
+  - {name: everyone, rules: []}
+`)
+	p, portal := newPerson(t), "http://"+g.PortalAddr()
+	for _, path := range []string{"/proxy.pac", "/wpad.dat", "/wpad.da"} {
+		page, res := p.get(portal + path)
+		if res.Header.Get("Content-Type") != "application/x-ns-proxy-autoconfig" || !strings.Contains(page, `"PROXY gate.example:3128"`) || !strings.Contains(page, "intranet.example") {
+			t.Errorf("%s: %s %s", path, res.Header.Get("Content-Type"), page)
+		}
+	}
+	apple, res := p.get(portal + "/profile/shuultuur.mobileconfig?ssid=A%26B&supervised=1")
+	if res.Header.Get("Content-Type") != "application/x-apple-aspen-config" || !strings.Contains(apple, "A&amp;B") || strings.Count(apple, "/proxy.pac") != 2 || !strings.Contains(apple, "com.apple.security.root") {
+		t.Errorf("the profile for Apple: %s", apple)
+	}
+	d := xml.NewDecoder(strings.NewReader(apple))
+	for {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("the profile is no XML: %v", err)
+		}
+	}
+	android, _ := p.get(portal + "/profile/shuultuur.json?ssid=school")
+	var policy struct {
+		RecommendedGlobalProxy   struct{ PacUri string }
+		OpenNetworkConfiguration struct{ Certificates []struct{ X509 string } }
+	}
+	if err := json.Unmarshal([]byte(android), &policy); err != nil || policy.RecommendedGlobalProxy.PacUri == "" || len(policy.OpenNetworkConfiguration.Certificates) != 1 {
+		t.Errorf("the policy for Android: %v %s", err, android)
+	}
+	windows, _ := p.get(portal + "/profile/shuultuur.ps1")
+	if !strings.Contains(windows, "AutoConfigURL -Value 'http://gate.example:"+port+"/proxy.pac'") || !strings.Contains(windows, "X509Store 'Root', 'LocalMachine'") {
+		t.Errorf("the script for Windows: %s", windows)
+	}
+	if page, res := p.get(portal + "/"); res.StatusCode != 200 || !strings.Contains(page, "machine") {
+		t.Errorf("the first page: %d %s", res.StatusCode, page)
+	}
+}
