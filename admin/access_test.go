@@ -63,6 +63,7 @@ type house struct {
 	parts  Parts
 	cookie map[account.Role]string
 	paused []string
+	given  []string
 	rules  Privacy
 	dir    string
 }
@@ -116,6 +117,30 @@ func newHouse(t *testing.T) *house {
 		Explain:  func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
 		Settings: (&paper{text: "a: 1\n"}).parts(),
 		Setup:    func() *Setup { return nil },
+		System:   &System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},
+		NameServer: &Names{Upstreams: func() []Upstream { return []Upstream{{Name: "up.example", Up: true}} }, Cache: func() any { return map[string]int{"hits": 3} }, Flush: func() {},
+			Look: func(_ context.Context, name, kind string) (*Looked, error) {
+				return &Looked{Rcode: "NOERROR", Records: []string{name + " " + kind}}, nil
+			}},
+		Clients: &Clients{
+			Known: func() (users, groups map[string][]string) {
+				return map[string][]string{"anna": {"10.0.0.1"}}, map[string][]string{"7a": {"anna"}, "7b": nil}
+			},
+			About: func(_ context.Context, addr netip.Addr, user, group string) About {
+				switch {
+				case group != "":
+					return About{Groups: []string{group}}
+				case user == "anna" || addr == netip.MustParseAddr("10.0.0.1"):
+					return About{User: "anna", Groups: []string{"7a"}}
+				}
+				return About{User: user, Groups: []string{"7b"}}
+			},
+			Bonuses: func() []policy.Bonus { return nil },
+			Give: func(who string, minutes int64, _ netip.Addr) error {
+				h.given = append(h.given, fmt.Sprint(who, minutes))
+				return nil
+			},
+		},
 		Access: Access{Accounts: book, Audit: account.NewLog(account.Folder(h.dir)), Looks: &Looks{}, Privacy: func() Privacy { return h.rules },
 			Names: func() []string { return []string{"filter.example"} },
 			Groups: func(addr netip.Addr, user string) []string {

@@ -78,6 +78,10 @@ type Parts struct {
 	// Quotas says what a client has left of the quotas of a policy, or of the one
 	// that covers it when policy is "".
 	Quotas func(ctx context.Context, policy string, addr netip.Addr, user string) Quotas
+	// Clients are those who are filtered; nil: there is no page of them.
+	Clients    *Clients
+	System     *System // nil: nothing is shown of the program
+	NameServer *Names  // nil: there is none
 	// Token opens everything to clients on other machines. Without one it is
 	// for this machine only.
 	Token string
@@ -131,6 +135,7 @@ func (p *Parts) routes() []route {
 	all = append(all, p.Rulings.routes(p.Pause.notice)...)
 	all = append(all, p.Explain.routes(p.Pause.notice)...)
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
+	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes())
 	all = append(all, setupRoutes(p.Setup)...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)

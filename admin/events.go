@@ -419,5 +419,5 @@ func writePage(w http.ResponseWriter, page *template.Template, status int, data 
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+	_, _ = w.Write(linked(w, b.Bytes())) // the client went away: nobody to tell
 }

@@ -56,6 +56,7 @@ type Server struct {
 	monitors []netip.Prefix
 	wrong    tries
 	refused  [len(refusals)]atomic.Uint64
+	pages    map[string]role // who may see what, by path
 }
 
 // Reasons for which a request is refused.
@@ -76,7 +77,7 @@ var refusedDesc = prometheus.NewDesc("shuultuur_admin_refused_total",
 
 // New returns what answers on the admin address.
 func New(p Parts) *Server {
-	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors}
+	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}}
 	p.server = s
 	if p.Events != nil {
 		e := *p.Events
@@ -93,6 +94,9 @@ func New(p Parts) *Server {
 		s.refuse(w, byOrigin, http.StatusForbidden, "a page of another site has sent this; do it from a page of this address")
 	}))
 	for _, r := range p.routes() {
+		if r.method == http.MethodGet {
+			s.pages[r.path] = r.role
+		}
 		s.mux.Handle(r.method+" "+r.path, cross.Handler(s.guard(r)))
 	}
 	return s
@@ -163,6 +167,9 @@ func (s *Server) guard(r route) http.Handler {
 		if !who.Covers(q.Method, q.URL.Path) {
 			s.refuse(w, byScope, http.StatusForbidden, "the scope of this token does not cover "+q.Method+" "+r.path)
 			return
+		}
+		if isPage(q) {
+			w = &personal{w, who, s}
 		}
 		s.answer(r, w, q.WithContext(account.With(q.Context(), who)))
 	})

@@ -22,6 +22,8 @@ type Rulings struct {
 	// people; with an Until that is past it ends that. by is who asked. One that
 	// cannot be made gives [*BadChange].
 	Set func(d policy.Decision, by netip.Addr) error
+	// Groups are those of a user at an address. Nil: none are offered.
+	Groups func(addr netip.Addr, user string) []string
 }
 
 //go:embed rulings.html
@@ -67,6 +69,31 @@ func siteIn(s string) string {
 	return strings.ToLower(strings.Trim(s, "."))
 }
 
+// sitesOf are a host and the sites it is part of.
+func sitesOf(host string) (all []string) {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return []string{host}
+	}
+	for strings.Contains(host, ".") {
+		all = append(all, host)
+		_, host, _ = strings.Cut(host, ".")
+	}
+	return all
+}
+
+// whom are those for whom something may be opened: a client, and its groups.
+func (x *Rulings) whom(who string) (all []string) {
+	if who == "" || x.Groups == nil {
+		return nil
+	}
+	addr, err := netip.ParseAddr(who)
+	user := who
+	if err == nil {
+		user = ""
+	}
+	return append([]string{who}, x.Groups(addr, user)...)
+}
+
 // ruling reads the form.
 func ruling(f url.Values, now time.Time) (d policy.Decision, err error) {
 	d = policy.Decision{Site: siteIn(f.Get("site")), Who: strings.TrimSpace(f.Get("who")), Block: f.Get("what") == "block"}
@@ -104,6 +131,7 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 		Done, Error string
 		Undo        *policy.Decision
 	}{rulingForm: rulingForm{Site: siteIn(q.Get("site")), Who: q.Get("who")}}
+	d.Sites, d.Whom = sitesOf(d.Site), x.whom(d.Who)
 	status := http.StatusOK
 	switch {
 	case failed != nil:

@@ -39,6 +39,8 @@ type Settings struct {
 	Version func(id string) (*Version, error)
 	// Policies are those in use, as the file has them.
 	Policies func() ([]PolicyView, error)
+
+	page pageTemplate // the editor
 }
 
 // A Version is a text of settings that was in use, or is.
@@ -108,8 +110,6 @@ const (
 var (
 	//go:embed settings.html
 	settingsPage string
-	//go:embed policies.html
-	policiesPage string
 )
 
 // routes returns what is about the file of settings.
@@ -121,14 +121,13 @@ var (
 //	POST /settings               the form of the page
 //	GET /settings/versions       who saved what, when and why, as JSON
 //	GET /settings/versions/{id}  one of them; HTML to compare it and take it back
-//	GET /policies                policies and rules; HTML for browsers, else JSON
 func (s *Settings) routes(notice func() string) []route {
 	if s == nil {
 		return nil
 	}
 	page := pageOf(settingsPage, notice)
-	policies := pageOf(policiesPage, notice)
-	return []route{
+	s.page = page
+	return append(s.policyRoutes(notice), []route{
 		{"GET", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, page) }},
 		{"PUT", "/settings", operator, s.put},
 		{"POST", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.form(w, r, page) }},
@@ -137,15 +136,7 @@ func (s *Settings) routes(notice func() string) []route {
 			answer(w, all, err)
 		}},
 		{"GET", "/settings/versions/{id}", operator, func(w http.ResponseWriter, r *http.Request) { s.version(w, r, page) }},
-		{"GET", "/policies", viewer, func(w http.ResponseWriter, r *http.Request) {
-			all, err := s.Policies()
-			if err == nil && isPage(r) {
-				writePage(w, policies, http.StatusOK, all)
-				return
-			}
-			answer(w, all, err)
-		}},
-	}
+	}...)
 }
 
 // author says who asks, for the history.
@@ -345,21 +336,6 @@ func (s *Settings) version(w http.ResponseWriter, r *http.Request, page pageTemp
 	}
 	d := &settingsData{Text: v.Text, Tag: Tag(now), Diff: diff(string(now), v.Text), Of: v, Reason: "back to the version of " + v.At.Local().Format("2006-01-02 15:04")}
 	s.write(w, page, http.StatusOK, d)
-}
-
-// A PolicyView is a policy as the page shows it.
-type PolicyView struct {
-	Name  string     `json:"name"`
-	Whom  []string   `json:"whom,omitempty"`
-	Says  []string   `json:"says,omitempty"` // other keys
-	Rules []RuleView `json:"rules"`
-}
-
-// A RuleView is a rule as the page shows it.
-type RuleView struct {
-	Name   string   `json:"name"`
-	Action string   `json:"action"`
-	When   []string `json:"when"`
 }
 
 // A diffLine is a line of a comparison.

@@ -66,6 +66,7 @@ type pageTemplate = *template.Template
 func pageFuncs(notice func() string) template.FuncMap {
 	return template.FuncMap{
 		"notice": notice,
+		"links":  navMark,
 		"static": asset,
 		"time":   clock,
 		"left":   func(until time.Time) string { return time.Until(until).Round(time.Second).String() },
@@ -75,19 +76,21 @@ func pageFuncs(notice func() string) template.FuncMap {
 		"effect":     (*Effect).says,
 		"others":     List.others,
 		"categories": List.categories,
+		"add":        func(a, b int) int { return a + b },
+		"neg":        func(a int) int { return -a },
+		"rows":       func(text string) int { return min(strings.Count(text, "\n")+1, 20) },
+		"dayname":    func(d int) string { return [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}[d%7] },
+		"hour":       func(minute int) string { return fmt.Sprintf("%d:%02d", minute/60, minute%60) },
+		"figures":    figure.shown,
+		"brief":      brief,
+		"took":       Upstream.took,
+		"thousand":   func(f float64) float64 { return 1000 * f },
 		"number":     number,
 		"bytes":      size,
 		"lines":      func(text string) []string { return strings.Split(text, "; ") },
 		"percent": func(share any) float64 {
 			f, _ := share.(float64)
 			return 100 * f
-		},
-		// current marks the page that is shown among the links to all pages.
-		"current": func(shown any, name string) template.HTMLAttr {
-			if shown == name {
-				return ` aria-current="page"`
-			}
-			return ""
 		},
 	}
 }

@@ -45,13 +45,18 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Access:   access,
 		Sessions: &admin.Sessions{All: b.sessions.All, Start: b.sessions.Start, End: b.sessions.End},
 		Live:     &g.metrics.live,
-		Rulings:  &admin.Rulings{All: g.rulings, Set: g.rule},
+		Rulings:  &admin.Rulings{All: g.rulings, Set: g.rule, Groups: access.Groups},
 		Explain:  g.explain,
 		Settings: g.settingsParts(),
 		Setup:    g.setup.Load,
+		Clients:  g.clientsParts(),
+		System:   g.systemParts(),
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}
+	}
+	if b.forward != nil {
+		parts.NameServer = g.namesParts()
 	}
 	if b.stored != nil {
 		parts.Cache = g.cacheParts()

@@ -22,6 +22,7 @@ import (
 // Topics of instructions to all nodes, besides [pause.Topic].
 const (
 	versionTopic  = "version"  // which version of a fetched list is in use: the key is the list
+	bonusTopic    = "bonus"    // minutes beyond quotas: the key is for whom
 	settingsTopic = "settings" // read the settings again
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
 	erasedTopic   = "erased"   // an instruction was erased: the key is the hash of its topic and key
@@ -58,7 +59,7 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 			sessions = append(sessions, i)
 		case pause.Topic:
 			g.engine.Load().pauses.Refresh()
-		case decisionTopic:
+		case decisionTopic, bonusTopic:
 			e := g.engine.Load()
 			refreshDecisions(e.decisions, e.state)
 		case settingsTopic:

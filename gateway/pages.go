@@ -22,6 +22,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/policy"
 	"shuultuur/replay"
+	"shuultuur/setting"
 	"shuultuur/state"
 	"shuultuur/vote"
 )
@@ -400,24 +401,34 @@ func (g *Gateway) policyViews() ([]admin.PolicyView, error) {
 	}
 	list, _ := value.([]any)
 	all := []admin.PolicyView{}
-	for _, v := range list {
+	for i, v := range list {
 		m, _ := v.(map[string]any)
 		p := admin.PolicyView{Name: fmt.Sprint(m["name"]), Rules: []admin.RuleView{}}
 		for _, key := range sortedKeys(m) {
 			switch key {
 			case "name", "rules":
-			case "networks", "users", "groups", "schedule":
+			case "schedule":
+				p.Times = admin.NewTimes(e.settings.Policies[i].Schedule)
+			case "quotas":
+				quotas, _ := m[key].([]any)
+				for _, q := range quotas {
+					p.Quotas = append(p.Quotas, "a day: "+plain(q))
+				}
+			case "networks", "users", "groups":
 				p.Whom = append(p.Whom, key+": "+plain(m[key]))
 			default:
 				p.Says = append(p.Says, key+": "+plain(m[key]))
 			}
 		}
 		rules, _ := m["rules"].([]any)
-		for _, v := range rules {
+		for j, v := range rules {
 			m, _ := v.(map[string]any)
-			r := admin.RuleView{Name: fmt.Sprint(m["name"]), Action: fmt.Sprint(m["action"]), When: []string{}}
+			r := admin.RuleView{Name: fmt.Sprint(m["name"]), Action: fmt.Sprint(m["action"]), When: []string{}, Times: admin.NewTimes(e.settings.Policies[i].Rules[j].Schedule)}
+			if text, err := setting.Part(e.settings.text.Data(), "policies", i, "rules", j); err == nil {
+				r.Text = string(text)
+			}
 			for _, key := range sortedKeys(m) {
-				if key != "name" && key != "action" {
+				if key != "name" && key != "action" && (key != "schedule" || r.Week == nil) {
 					r.When = append(r.When, key+": "+plain(m[key]))
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"shuultuur/filter"
@@ -37,7 +38,21 @@ func newDecisions(_ context.Context, b *builder) (*policy.Decisions, error) {
 }
 
 // refreshDecisions takes the instructions in force into use.
-func refreshDecisions(d *policy.Decisions, s state.Store) { d.Set(decisionsOf(s)) }
+func refreshDecisions(d *policy.Decisions, s state.Store) {
+	d.Set(decisionsOf(s))
+	d.SetBonuses(bonusesOf(s))
+}
+
+// bonusesOf are the instructions in force about more time: the key is for whom,
+// the value how many minutes.
+func bonusesOf(s state.Store) (all []policy.Bonus) {
+	for _, i := range s.InForce(bonusTopic) {
+		if n, err := strconv.ParseInt(i.Value, 10, 64); err == nil {
+			all = append(all, policy.Bonus{Who: i.Key, Minutes: n, Until: i.Until})
+		}
+	}
+	return all
+}
 
 // decisionsOf are the instructions in force about sites, later ones last.
 func decisionsOf(s state.Store) []policy.Decision {

@@ -30,13 +30,15 @@ func (e *Engine) Balance(ctx context.Context, name string, c *filter.Client, now
 		counts[i] = l.look(t, d)
 	}
 	e.counter.Count(ctx, counts)
+	extra := e.decided.minutes(c, now)
 	for i := range p.quotas {
 		l, n := &p.quotas[i], &counts[i]
-		b := filter.Balance{Of: l.of, By: l.by, Unit: "bytes", Most: l.most, Used: n.Sum, Left: max(l.most-n.Sum, 0), Known: n.Known, Until: d.end}
+		b := filter.Balance{Of: l.of, By: l.by, Unit: "bytes", Most: l.most, Used: n.Sum, Known: n.Known, Until: d.end}
 		if l.minutes {
-			b.Unit = "minutes"
+			b.Unit, b.Most = "minutes", l.most+extra
 		}
-		b.Text = fmt.Sprintf("%s left of %s", l.amount(b.Left), l.amount(l.most))
+		b.Left = max(b.Most-b.Used, 0)
+		b.Text = fmt.Sprintf("%s left of %s", l.amount(b.Left), l.amount(b.Most))
 		left = append(left, b)
 	}
 	return p.name, left

@@ -23,7 +23,8 @@ type Decision struct {
 // MaxDecisions is how many decisions may hold at once.
 const MaxDecisions = 100_000
 
-// Decisions are those that hold now. They outlive engines, which ask them, and
+// Decisions are those that hold now, and the time that people were given beyond
+// their quotas. They outlive engines, which ask them, and
 // are safe for many goroutines. The zero value is none.
 //
 // An open site is as if filtering were paused there: see [Pauses]. Of several
@@ -31,7 +32,8 @@ const MaxDecisions = 100_000
 // these one for a client, user or group before one for everyone, and then a
 // later one.
 type Decisions struct {
-	sites atomic.Pointer[map[string][]decided]
+	sites   atomic.Pointer[map[string][]decided]
+	bonuses atomic.Pointer[[]bonus]
 }
 
 type decided struct {

@@ -473,14 +473,14 @@ func (e *Engine) spend(ctx context.Context, p *policy, t *filter.Transaction, se
 	if set == (quotaSet{}) {
 		return
 	}
-	d := e.dayOf(now)
+	d, extra := e.dayOf(now), e.decided.minutes(&t.Client, now)
 	counts := make([]state.Count, 0, len(p.quotas))
 	for i := range p.quotas {
 		l := &p.quotas[i]
 		n := l.look(t, d)
 		if set.has(i) {
 			if n.Most = l.most; l.minutes {
-				n.Member = d.minute(now)
+				n.Most, n.Member = l.most+extra, d.minute(now)
 			}
 		}
 		counts = append(counts, n)
@@ -546,7 +546,7 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 	if set == (quotaSet{}) {
 		return
 	}
-	d := e.dayOf(now)
+	d, extra := e.dayOf(now), e.decided.minutes(&t.Client, now)
 	s.counts = s.counts[:0]
 	for i := range p.quotas {
 		l := &p.quotas[i]
@@ -554,7 +554,10 @@ func (e *Engine) spendQuery(p *policy, t *filter.Transaction, s *scratch, now ti
 			continue
 		}
 		n := l.look(t, d)
-		if n.Most = l.most; l.minutes && l.queries {
+		if n.Most = l.most; l.minutes {
+			n.Most += extra
+		}
+		if l.minutes && l.queries {
 			n.Member = d.minute(now)
 		}
 		s.counts = append(s.counts, n)

@@ -162,6 +162,34 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
+// TestMoreTimeThanTheQuotaSays: for whom it was given, and until it ends.
+func TestMoreTimeThanTheQuotaSays(t *testing.T) {
+	counted(t, Policy{Quotas: []Quota{{Category: Names{"grey"}, Time: Duration(3 * time.Minute)}}}, func(t *testing.T, e *Engine) {
+		e.decided = &Decisions{}
+		now := time.Now()
+		use := func() (n int) {
+			for ; n < 100 && !refused(t, e, page{client: filter.Client{Addr: netip.MustParseAddr("10.0.0.7")}}, time.Minute, 1); n++ {
+			}
+			return n
+		}
+		if n := use(); n != 3 {
+			t.Errorf("used up after %d, want 3", n)
+		}
+		client := filter.Client{Addr: netip.MustParseAddr("10.0.0.7")}
+		e.decided.SetBonuses([]Bonus{{Who: "somebody else", Minutes: 50, Until: now.Add(9 * time.Hour)}, {Who: client.Addr.String(), Minutes: 15, Until: now.Add(2 * time.Hour)}})
+		if _, left := e.Balance(t.Context(), "", &client, time.Now()); left[0].Most != 18 || left[0].Left != 15 {
+			t.Errorf("left: %+v, want 15 of 18 minutes", left)
+		}
+		if n := use(); n != 15 {
+			t.Errorf("with 15 more used up after %d", n)
+		}
+		time.Sleep(3 * time.Hour)
+		if _, left := e.Balance(t.Context(), "", &client, time.Now()); left[0].Most != 3 || left[0].Left != 0 {
+			t.Errorf("hours later left: %+v, want none of 3 minutes", left)
+		}
+	})
+}
+
 // What a page is about is known when it has been fetched: it counts then.
 func TestQuotasOfWhatThePageSays(t *testing.T) {
 	for name, test := range map[string]struct {

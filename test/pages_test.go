@@ -100,7 +100,7 @@ func TestPagesOfTheAdminAddress(t *testing.T) {
 		t.Errorf("after going back:\n%s", now)
 	}
 
-	for _, page := range []string{"/", "/events", "/events/" + row.ID, "/statistics", "/why?url=http://bet.example/", "/policies", "/lists?q=bet.example", "/rulings", "/pause", "/ca", "/settings"} {
+	for _, page := range []string{"/", "/events", "/events/" + row.ID, "/statistics", "/why?url=http://bet.example/", "/clients", "/clients/one?who=127.0.0.1", "/policies", "/lists?q=bet.example", "/rulings", "/pause", "/ca", "/settings", "/system"} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int{wide, narrow} {
 				if scheme == "dark" && os.Getenv("SHUULTUUR_PICTURES") == "" {

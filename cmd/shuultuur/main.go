@@ -36,6 +36,8 @@ func commands() []command {
 		{name: "import", args: "PROGRAM PATH", what: "make settings of another filter's, and report on its lists", run: importCommand},
 		{name: "account", args: "COMMAND [arguments]", what: "say who may use the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
 		{name: "words", args: "[flags] FILE|URL", what: "say what phrase lists make of a page, and which of their lines do nothing", run: wordsCommand},
+		{name: "backup", args: "[-config FILE] OUT", what: "write settings, accounts and keys into one file", run: backup},
+		{name: "restore", args: "[-config FILE] BACKUP", what: "put a backup back", run: restore},
 		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd},
 		{name: "ca", args: "COMMAND [flags]", what: "make and hand out the root certificate", run: ca, sub: caCommands()},
 		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or be the server", run: loadCommand},

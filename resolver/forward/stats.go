@@ -134,3 +134,20 @@ func (f *Forwarder) collectValidation(to chan<- prometheus.Metric) {
 	send("validation_limited_total", "Answers that took too much work to validate.", &c.Limited)
 	send("validation_iterations_total", "Denials that count as unsigned because of their NSEC3 iterations.", &c.Iterations)
 }
+
+// A Status is how an upstream does.
+type Status struct {
+	To                         string
+	Up                         bool    // false: it is only probed
+	Seconds                    float64 // smoothed time to an answer
+	Requests, Errors, Timeouts int64
+}
+
+// Upstreams returns how all of them do, in the order of the settings.
+func (f *Forwarder) Upstreams() (all []Status) {
+	for _, u := range f.upstreams {
+		down, _ := u.health()
+		all = append(all, Status{u.to, !down, u.speed(), u.requests.Load(), u.errors.Load(), u.timeouts.Load()})
+	}
+	return all
+}

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"shuultuur/setting"
+)
+
+// changed is what came of a change of the settings that a page made.
+type changed struct {
+	Saved    bool              `json:"saved"`
+	Mistakes []setting.Mistake `json:"mistakes,omitempty"`
+	Effect   *Effect           `json:"effect,omitempty"`
+	Note     string            `json:"note,omitempty"` // why the effect is not known
+	Remarks  []string          `json:"remarks,omitempty"`
+}
+
+// prepared is the text of the settings with some changes, as the editor has it.
+func (s *Settings) prepared(reason string, changes []setting.Change) (*settingsData, error) {
+	now, err := s.Read()
+	if err != nil {
+		return nil, err
+	}
+	text, err := setting.Edit(now, changes...)
+	if err != nil {
+		return nil, &BadChange{err}
+	}
+	return &settingsData{Text: string(text), Tag: Tag(now), Reason: reason}, nil
+}
+
+// change makes changes to the settings for a page, and leads to the page then.
+// A change that would have altered nothing of the last day is saved at once. The
+// effect of another one is shown first, in the editor, where one button saves it;
+// programs are told it.
+func (s *Settings) change(w http.ResponseWriter, r *http.Request, reason, then string, changes []setting.Change) {
+	d, err := s.prepared(reason, changes)
+	if err == nil {
+		err = s.look(r.Context(), d)
+	}
+	if err != nil {
+		s.failChange(w, r, d, err)
+		return
+	}
+	out := changed{Effect: d.Effect, Note: d.NoEffect}
+	page, dry := isPage(r), r.FormValue("dry_run") == "true"
+	if page && (dry || d.Effect != nil && d.Effect.Changed > 0) {
+		s.write(w, s.page, http.StatusOK, d)
+		return
+	}
+	if !dry && d.Checked != "" { // else nothing is changed
+		if out.Remarks, err = s.Save(r.Context(), []byte(d.Text), d.Tag, author(r), reason); err != nil {
+			s.failChange(w, r, d, err)
+			return
+		}
+	}
+	out.Saved = !dry
+	if page {
+		http.Redirect(w, r, then+map[bool]string{true: "&", false: "?"}[strings.Contains(then, "?")]+url.Values{"saved": {"yes"}}.Encode(), http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, http.StatusOK, out)
+}
+
+func (s *Settings) failChange(w http.ResponseWriter, r *http.Request, d *settingsData, err error) {
+	if d == nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	status := d.fail(err)
+	switch {
+	case isPage(r):
+		s.write(w, s.page, status, d)
+	case d.Mistakes != nil:
+		writeJSON(w, status, changed{Mistakes: d.Mistakes})
+	default:
+		http.Error(w, d.Error, status)
+	}
+}
+
+// policies are those in use; none when they cannot be read.
+func (s *Settings) policies(context.Context) []PolicyView {
+	if s == nil || s.Policies == nil {
+		return nil
+	}
+	all, err := s.Policies()
+	if err != nil {
+		return nil
+	}
+	return all
+}

@@ -1,0 +1,445 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/admin/account"
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// Clients is what the admin address knows of those who are filtered.
+type Clients struct {
+	// Known are the users with their addresses, and the groups with their
+	// members, as the settings have them.
+	Known func() (users, groups map[string][]string)
+	// About says who is at an address, or who a user is; a group alone may be
+	// asked for.
+	About func(ctx context.Context, addr netip.Addr, user, group string) About
+	// Bonuses are the minutes beyond quotas that hold now.
+	Bonuses func() []policy.Bonus
+	// Give gives minutes beyond quotas for the rest of the day; 0 takes back
+	// what was given.
+	Give func(who string, minutes int64, by netip.Addr) error
+}
+
+// About is what there is to know of a client now.
+type About struct {
+	User     string           `json:"user,omitempty"`
+	Groups   []string         `json:"groups,omitempty"`
+	Policy   string           `json:"policy,omitempty"` // "" when none covers it
+	Balances []filter.Balance `json:"quotas,omitempty"`
+}
+
+// A clientRow is a person, a device or a group on the page.
+type clientRow struct {
+	Name      string   `json:"name"`             // of a user or group; of a device that nobody has named its address
+	Called    string   `json:"called,omitempty"` // by itself
+	Addresses []string `json:"addresses,omitempty"`
+	Members   []string `json:"members,omitempty"` // of a group
+	About
+	Events  int     `json:"events"` // of the last day
+	Blocked int     `json:"blocked"`
+	Share   float64 `json:"-"` // blocked, in percent
+}
+
+// clientsData is the page, and its form for programs.
+type clientsData struct {
+	New    []clientRow    `json:"new"` // devices that were seen and have no name
+	People []clientRow    `json:"people"`
+	Groups []clientRow    `json:"groups"`
+	Bonus  []policy.Bonus `json:"bonus"`
+
+	Names       []string `json:"-"` // of groups
+	Saved       bool     `json:"-"`
+	MayEdit     bool     `json:"-"`
+	Done, Error string   `json:"-"`
+}
+
+const (
+	maxClients = 200
+	maxBonus   = 240 // minutes at once
+)
+
+var (
+	//go:embed clients.html
+	clientsPage string
+	//go:embed client.html
+	clientPage string
+)
+
+// clientsPages are the pages and what they are made of.
+type clientsPages struct {
+	*Clients
+	p         *Parts
+	all, each pageTemplate
+}
+
+// clientRoutes returns what is about clients.
+//
+//	GET /clients           people, groups, and devices that nobody has named
+//	GET /clients/one       who=NAME: what one may do, and has used
+//	POST /clients          what=name&address=A&name=N[&group=G], what=join or
+//	                       what=leave&name=N&group=G, what=forget&name=N
+//	POST /bonus            who=WHO&minutes=N: more time for today; 0 ends it
+func (p *Parts) clientRoutes() []route {
+	if p.Clients == nil {
+		return nil
+	}
+	c := &clientsPages{Clients: p.Clients, p: p, all: pageOf(clientsPage, p.Pause.notice), each: pageOf(clientPage, p.Pause.notice)}
+	all := []route{
+		{"GET", "/clients", helper, func(w http.ResponseWriter, r *http.Request) { c.show(w, r, "", nil) }},
+		{"GET", "/clients/one", helper, c.one},
+		{"POST", "/bonus", helper, c.bonus},
+	}
+	if p.Settings != nil {
+		all = append(all, route{"POST", "/clients", operator, c.edit})
+	}
+	return all
+}
+
+func (c *clientsPages) show(w http.ResponseWriter, r *http.Request, done string, failed error) {
+	d, err := c.data(r.Context(), asker(r))
+	status := http.StatusOK
+	d.Saved, d.Done, d.MayEdit = r.URL.Query().Has("saved"), done, asker(r).Role >= account.Operator && c.p.Settings != nil
+	if err = cmp.Or(failed, err); err != nil {
+		d.Error, status = err.Error(), statusOf(err)
+	}
+	switch {
+	case isPage(r):
+		writePage(w, c.all, status, d)
+	case err != nil:
+		http.Error(w, d.Error, status)
+	default:
+		writeJSON(w, status, d)
+	}
+}
+
+// owns says whether who asks looks after a client: helpers only after those in
+// their groups.
+func owns(who *account.Who, groups []string) bool {
+	return who.Role != account.Helper || shares(groups, who.Groups)
+}
+
+func (c *clientsPages) data(ctx context.Context, who *account.Who) (*clientsData, error) {
+	users, groups := c.Known()
+	d := &clientsData{New: []clientRow{}, People: []clientRow{}, Groups: []clientRow{}, Bonus: []policy.Bonus{}, Names: slices.Sorted(maps.Keys(groups))}
+	for _, b := range c.Bonuses() {
+		if who.Role != account.Helper || slices.Contains(who.Groups, b.Who) || shares(c.About(ctx, netip.Addr{}, b.Who, "").Groups, who.Groups) {
+			d.Bonus = append(d.Bonus, b)
+		}
+	}
+	byUser, byAddr, err := c.seen(ctx)
+	for name, row := range byUser {
+		row.Addresses = users[name]
+	}
+	for name, addresses := range users {
+		if byUser[name] == nil {
+			byUser[name] = &clientRow{Name: name, Addresses: addresses}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byUser)) {
+		row := byUser[name]
+		row.About = c.About(ctx, netip.Addr{}, name, "")
+		if owns(who, row.Groups) {
+			d.People = append(d.People, *row)
+		}
+	}
+	for _, name := range d.Names {
+		row := clientRow{Name: name, Members: groups[name], About: c.About(ctx, netip.Addr{}, "", name)}
+		for _, p := range d.People {
+			if slices.Contains(p.Groups, name) {
+				row.Events, row.Blocked = row.Events+p.Events, row.Blocked+p.Blocked
+			}
+		}
+		if owns(who, []string{name}) {
+			d.Groups = append(d.Groups, row)
+		}
+	}
+	for _, row := range byAddr {
+		addr, err := netip.ParseAddr(row.Name)
+		if err != nil {
+			continue
+		}
+		row.About = c.About(ctx, addr, "", "")
+		if row.User == "" && owns(who, row.Groups) {
+			d.New = append(d.New, *row)
+		}
+	}
+	for _, rows := range [][]clientRow{d.New, d.People, d.Groups} {
+		for i := range rows {
+			if rows[i].Events > 0 {
+				rows[i].Share = 100 * float64(rows[i].Blocked) / float64(rows[i].Events)
+			}
+		}
+	}
+	return d, err
+}
+
+// seen are the users, and the addresses without one, on record since a day.
+func (c *clientsPages) seen(ctx context.Context) (users map[string]*clientRow, addrs []*clientRow, err error) {
+	users = map[string]*clientRow{}
+	if c.p.Events == nil {
+		return users, nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	f := event.Filter{Since: time.Now().Add(-24 * time.Hour)}
+	nobody := event.Filter{Since: f.Since}
+	if err := nobody.And(event.User, false, ""); err != nil {
+		return users, nil, err
+	}
+	tallies, err := c.p.Events.Count(ctx, event.Question{Filter: f, By: event.User, Top: maxClients}, event.Question{Filter: nobody, By: event.Client, Top: maxClients})
+	if err != nil {
+		return users, nil, tooLong(ctx, err)
+	}
+	for _, t := range tallies[0] {
+		if t.Name != "" {
+			users[t.Name] = &clientRow{Name: t.Name, Events: t.Events, Blocked: t.Blocked}
+		}
+	}
+	c.p.Events.call(ctx, tallies[1])
+	for _, t := range tallies[1] {
+		addrs = append(addrs, &clientRow{Name: t.Name, Called: t.Called, Events: t.Events, Blocked: t.Blocked})
+	}
+	return users, addrs, nil
+}
+
+// edit names a device, and says who is in which group.
+func (c *clientsPages) edit(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	changes, reason, err := c.changes(r.PostForm)
+	if err != nil {
+		c.show(w, r, "", &BadChange{err})
+		return
+	}
+	c.p.Settings.change(w, r, reason, "/clients", changes)
+}
+
+func (c *clientsPages) changes(f url.Values) (all []setting.Change, reason string, err error) {
+	users, groups := c.Known()
+	name, group, address := strings.TrimSpace(f.Get("name")), strings.TrimSpace(f.Get("group")), strings.TrimSpace(f.Get("address"))
+	join := func(member string) {
+		switch members, known := groups[group]; {
+		case group == "" || slices.Contains(members, member):
+		case known:
+			all = append(all, setting.Change{Path: []any{"identity", "groups", group, len(members)}, Value: member})
+		default:
+			all = append(all, setting.Change{Path: []any{"identity", "groups", group}, Value: []string{member}})
+		}
+	}
+	switch f.Get("what") {
+	case "name":
+		if _, err := netip.ParseAddr(address); err != nil {
+			return nil, "", fmt.Errorf("address=%q is not an address", address)
+		}
+		if name == "" { // a group alone
+			join(address)
+			reason = fmt.Sprintf("%s is in %s", address, group)
+			break
+		}
+		if has, known := users[name]; known {
+			all = append(all, setting.Change{Path: []any{"identity", "addresses", name, len(has)}, Value: address})
+		} else {
+			all = append(all, setting.Change{Path: []any{"identity", "addresses", name}, Value: []string{address}})
+		}
+		join(name)
+		reason = fmt.Sprintf("%s is %s", address, name)
+	case "join":
+		join(cmp.Or(name, address))
+		reason = fmt.Sprintf("%s is in %s", cmp.Or(name, address), group)
+	case "leave":
+		i := slices.Index(groups[group], name)
+		if i < 0 {
+			return nil, "", fmt.Errorf("%q does not stand in group %q of the settings", name, group)
+		}
+		all = append(all, setting.Change{Path: []any{"identity", "groups", group, i}, Remove: true})
+		reason = fmt.Sprintf("%s is no longer in %s", name, group)
+	case "forget":
+		if users[name] == nil {
+			return nil, "", fmt.Errorf("the settings give %q no address", name)
+		}
+		all = append(all, setting.Change{Path: []any{"identity", "addresses", name}, Remove: true})
+		for _, g := range slices.Sorted(maps.Keys(groups)) {
+			if i := slices.Index(groups[g], name); i >= 0 {
+				all = append(all, setting.Change{Path: []any{"identity", "groups", g, i}, Remove: true})
+			}
+		}
+		reason = name + " is forgotten"
+	default:
+		return nil, "", fmt.Errorf("what=%q is neither name, join, leave nor forget", f.Get("what"))
+	}
+	if len(all) == 0 {
+		return nil, "", errors.New("give a name, a group, or both")
+	}
+	return all, reason, nil
+}
+
+// bonus gives more time.
+func (c *clientsPages) bonus(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	who := strings.TrimSpace(r.PostForm.Get("who"))
+	minutes, err := strconv.ParseInt(r.PostForm.Get("minutes"), 10, 64)
+	done := ""
+	switch {
+	case err != nil || minutes < 0 || minutes > maxBonus:
+		err = &BadChange{fmt.Errorf("minutes=%q: give 1 to %d, or 0 to take back what was given", r.PostForm.Get("minutes"), maxBonus)}
+	case who == "":
+		err = &BadChange{errors.New("who gets more time? Name a client, a user or a group")}
+	case c.p.Pause == nil || !c.p.Pause.may(r, who):
+		err = &notOwn{fmt.Errorf("%s looks after %s; the time of %q is for others to give", asker(r).Name, strings.Join(asker(r).Groups, ", "), who)}
+	default:
+		err = c.Give(who, minutes, remote(r))
+		done = fmt.Sprintf("%s has %d more minutes today.", who, minutes)
+		if minutes == 0 {
+			done = fmt.Sprintf("%s has what the quotas say.", who)
+		}
+	}
+	c.show(w, r, done, err)
+}
+
+// oneClient is the page of one client.
+type oneClient struct {
+	clientRow
+	Kind    string     `json:"kind"` // user, group or device
+	Bonus   int64      `json:"bonus"`
+	Rules   []RuleView `json:"rules,omitempty"`
+	Hosts   []homeRow  `json:"-"`
+	Refused []homeRow  `json:"-"`
+	Spent   []spent    `json:"-"`
+
+	Others  []string `json:"-"` // groups it is not in
+	Filter  string   `json:"-"`
+	MayEdit bool     `json:"-"`
+	Error   string   `json:"-"`
+}
+
+// spent is a quota as a bar.
+type spent struct {
+	filter.Balance
+	Width float64 // in percent
+}
+
+func (c *clientsPages) one(w http.ResponseWriter, r *http.Request) {
+	who := strings.TrimSpace(r.URL.Query().Get("who"))
+	d, err := c.oneOf(r.Context(), asker(r), who)
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	d.MayEdit = asker(r).Role >= account.Operator && c.p.Settings != nil
+	if !isPage(r) {
+		writeJSON(w, http.StatusOK, d)
+		return
+	}
+	writePage(w, c.each, http.StatusOK, d)
+}
+
+func (c *clientsPages) oneOf(ctx context.Context, asks *account.Who, who string) (*oneClient, error) {
+	users, groups := c.Known()
+	d := &oneClient{clientRow: clientRow{Name: who}, Kind: "user"}
+	addr, err := netip.ParseAddr(who)
+	members, isGroup := groups[who]
+	field := event.User
+	switch {
+	case who == "":
+		return nil, &BadChange{errors.New("who=NAME is missing: an address, a user or a group")}
+	case err == nil:
+		d.Kind, d.About, field = "device", c.About(ctx, addr, "", ""), event.Client
+	case isGroup:
+		d.Kind, d.Members, d.About = "group", members, c.About(ctx, netip.Addr{}, "", who)
+		d.Groups = []string{who}
+	default:
+		d.Addresses, d.About = users[who], c.About(ctx, netip.Addr{}, who, "")
+	}
+	if !owns(asks, d.Groups) {
+		return nil, &notOwn{fmt.Errorf("%s looks after %s; %q is for others", asks.Name, strings.Join(asks.Groups, ", "), who)}
+	}
+	for _, b := range c.Bonuses() {
+		if b.Who == who {
+			d.Bonus += b.Minutes
+		}
+	}
+	for _, q := range d.Balances {
+		s := spent{Balance: q}
+		if q.Most > 0 {
+			s.Width = min(100, 100*float64(q.Used)/float64(q.Most))
+		}
+		d.Spent = append(d.Spent, s)
+	}
+	for _, p := range c.p.Settings.policies(ctx) {
+		if p.Name == d.Policy {
+			d.Rules = p.Rules
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		if !slices.Contains(d.Groups, g) && g != who {
+			d.Others = append(d.Others, g)
+		}
+	}
+	if d.Kind == "group" {
+		return d, nil
+	}
+	d.Filter = field.String() + ":" + strconv.Quote(who)
+	if field == event.Client {
+		d.Filter = "client:" + who
+	}
+	if err := c.used(ctx, d, field, who); err != nil {
+		d.Error = err.Error()
+	}
+	return d, nil
+}
+
+// used fills in what somebody has asked for since a day.
+func (c *clientsPages) used(ctx context.Context, d *oneClient, field event.Field, who string) error {
+	if c.p.Events == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	f := event.Filter{Since: time.Now().Add(-24 * time.Hour)}
+	if err := f.And(field, false, who); err != nil {
+		return err
+	}
+	blocked := event.Filter{Since: f.Since, Terms: slices.Clone(f.Terms)}
+	if err := blocked.And(event.Action, false, filter.Block.String()); err != nil {
+		return err
+	}
+	tallies, err := c.p.Events.Count(ctx, event.Question{Filter: f}, event.Question{Filter: f, By: event.Host, Top: topHome}, event.Question{Filter: blocked, By: event.Host, Top: topHome})
+	if err != nil {
+		return tooLong(ctx, err)
+	}
+	if len(tallies[0]) > 0 {
+		d.Events, d.Blocked = tallies[0][0].Events, tallies[0][0].Blocked
+	}
+	rows := func(all []event.Tally) (out []homeRow) {
+		for _, t := range all {
+			out = append(out, homeRow{Name: t.Name, Filter: d.Filter + " host:" + t.Name, N: t.Events, Width: 100 * float64(t.Events) / float64(max(all[0].Events, 1))})
+		}
+		return out
+	}
+	d.Hosts, d.Refused = rows(tallies[1]), rows(tallies[2])
+	return nil
+}

@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/admin/account"
+	"shuultuur/event"
+	"shuultuur/filter"
+)
+
+// TestAHelperSeesAndServesTheirOwnGroups: nobody else's.
+func TestAHelperSeesAndServesTheirOwnGroups(t *testing.T) {
+	h := newHouse(t)
+	var d clientsData
+	w := h.ask(account.Helper, "GET", "/clients", "")
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil {
+		t.Fatal(w.Body, err)
+	}
+	if len(d.People) != 1 || d.People[0].Name != "anna" || d.People[0].Events != 1 || len(d.Groups) != 1 || d.Groups[0].Name != "7a" {
+		t.Errorf("a helper sees %+v", d)
+	}
+	w = h.ask(account.Operator, "GET", "/clients", "")
+	if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || len(d.People) != 2 || len(d.Groups) != 2 {
+		t.Errorf("an operator sees %s", w.Body)
+	}
+	for path, want := range map[string]int{"/clients/one?who=anna": 200, "/clients/one?who=ben": 403, "/clients/one?who=7b": 403, "/clients/one?who=10.0.0.9": 403, "/clients/one": 400} {
+		if w := h.ask(account.Helper, "GET", path, ""); w.Code != want {
+			t.Errorf("%s for a helper: %d %s, want %d", path, w.Code, w.Body, want)
+		}
+	}
+	for who, want := range map[string]int{"7a": 200, "anna": 200, "ben": 403, "7b": 403, "": 400} {
+		if w := h.ask(account.Helper, "POST", "/bonus", url.Values{"who": {who}, "minutes": {"15"}}.Encode()); w.Code != want {
+			t.Errorf("more time for %q by a helper: %d %s", who, w.Code, w.Body)
+		}
+	}
+	slices.Sort(h.given)
+	if strings.Join(h.given, " ") != "7a15 anna15" && strings.Join(h.given, " ") != "7a 15 anna 15" {
+		t.Errorf("given: %q", h.given)
+	}
+	if w := h.ask(account.Operator, "POST", "/bonus", "who=anna&minutes=9999"); w.Code != 400 {
+		t.Errorf("9999 minutes: %d", w.Code)
+	}
+}
+
+// TestANewDeviceIsNamedInTheSettings: with comments and order kept; where that
+// would have altered a verdict, a page shows it first.
+func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
+	const before = "# ours\nidentity:\n  groups: {7a: [anna]} # pupils\n"
+	p := &paper{text: before}
+	parts := nobody()
+	parts.Settings = p.parts()
+	parts.Events = &Events{Reader: memory{event.Row{Time: time.Now(), Client: netip.MustParseAddr("10.0.0.9"), Action: filter.Pass}}}
+	h := newHouse(t)
+	parts.Clients = h.parts.Clients
+	s := New(parts)
+	if page := ask(s, "GET", "/clients", "text/html", "").Body.String(); !strings.Contains(page, "Who is this?") || !strings.Contains(page, "10.0.0.9") {
+		t.Errorf("a device without a name is not shown: %s", page)
+	}
+	form := url.Values{"what": {"name"}, "address": {"10.0.0.9"}, "name": {"cara"}, "group": {"7a"}}.Encode()
+	w := ask(s, "POST", "/clients", "text/html", form)
+	want := "# ours\nidentity:\n  groups: {7a: [anna, cara]} # pupils\n  addresses:\n    cara: [10.0.0.9]\n"
+	if w.Code != 200 || p.text != before || !strings.Contains(w.Body.String(), "This change would have altered") || !strings.Contains(w.Body.String(), "cara") {
+		t.Errorf("a change with an effect: %d, the text is %q", w.Code, p.text)
+	}
+	w = ask(s, "POST", "/clients", "", form+"&dry_run=true")
+	if w.Code != 200 || p.text != before || !strings.Contains(w.Body.String(), `"saved":false`) {
+		t.Errorf("a try: %d %s", w.Code, w.Body)
+	}
+	if w = ask(s, "POST", "/clients", "", form); w.Code != 200 || p.text != want {
+		t.Errorf("named: %d %s, the text is\n%s", w.Code, w.Body, p.text)
+	}
+	for _, bad := range []string{"what=name&address=x&name=y", "what=name&address=10.0.0.9", "what=other", "what=leave&name=zoe&group=7a", "what=forget&name=zoe"} {
+		if w := ask(s, "POST", "/clients", "", bad); w.Code != 400 {
+			t.Errorf("%s: %d %s", bad, w.Code, w.Body)
+		}
+	}
+}
+
+// TestThePagesLeadWhereTheyMay: nobody is led to a page that refuses them.
+func TestThePagesLeadWhereTheyMay(t *testing.T) {
+	h := newHouse(t)
+	for _, r := range account.Roles {
+		page := h.ask(r, "GET", "/why", "", func(q *http.Request) { q.Header.Set("Accept", "text/html") }).Body.String()
+		if r < account.Viewer {
+			continue
+		}
+		if !strings.Contains(page, `href="/events"`) {
+			t.Errorf("%v is not led to the record", r)
+		}
+		if got, want := strings.Contains(page, `href="/settings"`), r >= account.Operator; got != want {
+			t.Errorf("%v is led to the settings: %v", r, got)
+		}
+		for _, l := range navLinks {
+			for _, l := range l.links {
+				if !strings.Contains(page, `<a href="`+l.path+`"`) {
+					continue
+				}
+				if code := h.ask(r, "GET", l.path, "").Code; code == 403 || code == 401 {
+					t.Errorf("%v is led to %s, which says %d", r, l.path, code)
+				}
+			}
+		}
+	}
+}

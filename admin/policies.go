@@ -1,0 +1,189 @@
+package admin
+
+import (
+	"cmp"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"shuultuur/admin/account"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// A PolicyView is a policy as the page shows it.
+type PolicyView struct {
+	Name   string     `json:"name"`
+	Whom   []string   `json:"whom,omitempty"`
+	Says   []string   `json:"says,omitempty"` // other keys
+	Quotas []string   `json:"quotas,omitempty"`
+	Rules  []RuleView `json:"rules"`
+	Times
+}
+
+// A RuleView is a rule as the page shows it.
+type RuleView struct {
+	Name   string   `json:"name"`
+	Action string   `json:"action"`
+	When   []string `json:"when"`
+	Times
+	Text string `json:"-"` // as the settings have it
+}
+
+// Times are when a policy or a rule counts.
+type Times struct {
+	Schedule policy.Schedule      `json:"-"`
+	Week     *[7][]policy.Stretch `json:"week,omitempty"` // from Monday on; nil: always
+}
+
+// NewTimes draws a schedule.
+func NewTimes(s policy.Schedule) Times {
+	if len(s) == 0 {
+		return Times{}
+	}
+	week, err := s.Week()
+	if err != nil {
+		return Times{Schedule: s} // the settings in use have none that is wrong
+	}
+	return Times{s, &week}
+}
+
+//go:embed policies.html
+var policiesPage string
+
+// policyRoutes returns what is about policies.
+//
+//	GET /policies         policies and rules; HTML for browsers, else JSON
+//	POST /policies        tag=ETAG&policy=I and what=move&rule=J&to=K,
+//	                      what=edit&rule=J&text=YAML, what=add&text=YAML,
+//	                      what=remove&rule=J, what=first&to=K (a policy moves),
+//	                      what=window[&rule=J]&day=mon…&from=8:00&until=16:00,
+//	                      what=always[&rule=J]
+func (s *Settings) policyRoutes(notice func() string) []route {
+	page := pageOf(policiesPage, notice)
+	return []route{
+		{"GET", "/policies", viewer, func(w http.ResponseWriter, r *http.Request) {
+			all, err := s.Policies()
+			if err != nil || !isPage(r) {
+				answer(w, all, err)
+				return
+			}
+			text, err := s.Read()
+			d := struct {
+				Policies       []PolicyView
+				Tag            string
+				Saved, MayEdit bool
+				Days           []string
+			}{all, Tag(text), r.URL.Query().Has("saved"), err == nil && asker(r).Role >= account.Operator, dayNames[:]}
+			writePage(w, page, http.StatusOK, d)
+		}},
+		{"POST", "/policies", operator, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 256<<10)
+			if err := r.ParseForm(); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			now, err := s.Read()
+			if err == nil && r.PostForm.Get("tag") != Tag(now) {
+				http.Error(w, ErrChanged.Error(), http.StatusPreconditionFailed)
+				return
+			}
+			var c setting.Change
+			var why string
+			if err == nil {
+				c, why, err = s.policyChange(r.PostForm)
+			}
+			if err != nil {
+				http.Error(w, err.Error(), statusOf(err))
+				return
+			}
+			s.change(w, r, why, "/policies", []setting.Change{c})
+		}},
+	}
+}
+
+var dayNames = [7]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+
+// policyChange is the change that a form of the page asks for.
+func (s *Settings) policyChange(f url.Values) (c setting.Change, why string, err error) {
+	all, err := s.Policies()
+	if err != nil {
+		return c, "", err
+	}
+	number := func(key string, most int) int {
+		n, bad := strconv.Atoi(f.Get(key))
+		if bad != nil || n < 0 || n > most {
+			err = cmp.Or(err, error(&BadChange{fmt.Errorf("%s=%q: give 0 to %d", key, f.Get(key), most)}))
+			return 0
+		}
+		return n
+	}
+	i := number("policy", len(all)-1)
+	if err != nil {
+		return c, "", err
+	}
+	p := all[i]
+	rule := func() int { return number("rule", len(p.Rules)-1) }
+	rules := []any{"policies", i, "rules"}
+	switch what := f.Get("what"); what {
+	case "first":
+		c = setting.Change{Path: []any{"policies", i}, Move: true, To: number("to", len(all)-1)}
+		why = "policy " + p.Name + " moves"
+	case "move":
+		j := rule()
+		c = setting.Change{Path: append(rules, j), Move: true, To: number("to", len(p.Rules)-1)}
+		why = "a rule of " + p.Name + " moves"
+	case "edit":
+		j := rule()
+		c = setting.Change{Path: append(rules, j), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
+		why = "a rule of " + p.Name + " changes"
+	case "add":
+		c = setting.Change{Path: append(rules, len(p.Rules)), Value: setting.Snippet(strings.ReplaceAll(f.Get("text"), "\r\n", "\n"))}
+		why = "a new rule of " + p.Name
+	case "remove":
+		c = setting.Change{Path: append(rules, rule()), Remove: true}
+		why = "a rule of " + p.Name + " goes"
+	case "window", "always":
+		path, was := []any{"policies", i, "schedule"}, p.Schedule
+		if f.Get("rule") != "" {
+			j := rule()
+			if err != nil {
+				return c, "", err
+			}
+			path, was = append(rules, j, "schedule"), p.Rules[j].Schedule
+		}
+		why = "the times of " + p.Name + " change"
+		if c = (setting.Change{Path: path, Remove: true}); what == "always" {
+			break
+		}
+		var window policy.Window
+		if window, err = windowIn(f); err == nil {
+			c = setting.Change{Path: path, Value: append(append(policy.Schedule{}, was...), window)}
+		}
+	default:
+		err = &BadChange{fmt.Errorf("what=%q is not known", what)}
+	}
+	return c, why, err
+}
+
+// windowIn reads days and hours.
+func windowIn(f url.Values) (w policy.Window, err error) {
+	w.Days = strings.Join(f["day"], ",")
+	if len(f["day"]) == len(dayNames) {
+		w.Days = ""
+	}
+	if from, until := f.Get("from"), f.Get("until"); from != "" || until != "" {
+		w.Hours = cmp.Or(from, "00:00") + "-" + cmp.Or(until, "24:00")
+	}
+	if w == (policy.Window{}) && len(f["day"]) == 0 {
+		return w, &BadChange{errors.New("choose days, hours, or both")}
+	}
+	if _, err := (policy.Schedule{w}).Week(); err != nil {
+		return w, &BadChange{err}
+	}
+	return w, nil
+}

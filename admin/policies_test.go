@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"shuultuur/policy"
+)
+
+const twoRules = `policies:
+  - name: all
+    rules:
+      # the first
+      - {name: a, action: block}
+      - {name: b, action: allow} # the second
+`
+
+func policyPaper() (*paper, *Server) {
+	p := &paper{text: twoRules}
+	parts := nobody()
+	parts.Settings = p.parts()
+	night := policy.Schedule{{Days: "mon-fri", Hours: "21:00-06:00"}}
+	parts.Settings.Policies = func() ([]PolicyView, error) {
+		return []PolicyView{{Name: "all", Times: NewTimes(night), Rules: []RuleView{{Name: "a", Action: "block", Text: "name: a\naction: block\n"}, {Name: "b", Action: "allow"}}}}, nil
+	}
+	return p, New(parts)
+}
+
+func TestRulesAreMovedAndEditedInPlace(t *testing.T) {
+	for name, c := range map[string]struct{ form, old, with string }{
+		"down":   {"what=move&rule=0&to=1", twoRules[strings.Index(twoRules, "      # the first"):], "      - {name: b, action: allow} # the second\n      # the first\n      - {name: a, action: block}\n"},
+		"edit":   {"what=edit&rule=0&text=" + url.QueryEscape("name: a\r\naction: warn"), "{name: a, action: block}", "name: a\n        action: warn"},
+		"remove": {"what=remove&rule=1", "      - {name: b, action: allow} # the second\n", ""},
+		"times":  {"what=window&rule=1&day=sat&day=sun&from=08:00&until=12:00", "- {name: b, action: allow} # the second", "- {name: b, action: allow, schedule: [{days: 'sat,sun', hours: '08:00-12:00'}]} # the second"},
+	} {
+		p, s := policyPaper()
+		form := c.form + "&policy=0&tag=" + Tag([]byte(p.text))
+		if w := ask(s, "POST", "/policies", "", form); w.Code != 200 {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if want := strings.Replace(twoRules, c.old, c.with, 1); p.text != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, p.text, want)
+		}
+	}
+	p, s := policyPaper()
+	if w := ask(s, "POST", "/policies", "", "what=remove&policy=0&rule=0&tag=old"); w.Code != 412 || p.text != twoRules {
+		t.Errorf("with the tag of an older text: %d", w.Code)
+	}
+	for _, bad := range []string{"what=move&policy=0&rule=0&to=9", "what=move&policy=7&rule=0&to=0", "what=window&policy=0&from=99:00", "what=x&policy=0", "what=window&policy=0"} {
+		if w := ask(s, "POST", "/policies", "", bad+"&tag="+Tag([]byte(p.text))); w.Code != 400 {
+			t.Errorf("%s: %d %s", bad, w.Code, w.Body)
+		}
+	}
+}
+
+// TestTheWeekIsDrawn: what wraps past midnight belongs to two days.
+func TestTheWeekIsDrawn(t *testing.T) {
+	_, s := policyPaper()
+	page := ask(s, "GET", "/policies", "text/html", "").Body.String()
+	for _, want := range []string{`aria-label="Times: Mon 21:00–24:00 Tue 0:00–6:00 21:00–24:00`, `<rect x="1260" width="180"`, "Sat 0:00–6:00 \""} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s:\n%s", want, page)
+		}
+	}
+}

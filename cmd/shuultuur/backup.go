@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+
+	"shuultuur/atomicfile"
+	"shuultuur/gateway"
+)
+
+const backupHelp = `
+Writes what people have made into one file: the settings and the files that they
+name in the same folder, accounts, the audit log, versions of the settings,
+exceptions and keys. What can be fetched again is not in it, nor what is on
+record of people's browsing. OUT holds secrets: keep it where nobody else reads.`
+
+const restoreHelp = `
+Puts back what "shuultuur backup" wrote, to the settings file -config and beside
+it. The gateway must not run. What is there is replaced.`
+
+// backup writes a backup.
+func backup(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "backup", "[-config FILE] OUT", backupHelp)
+	config := f.String("config", "shuultuur.yaml", "settings `file` of the gateway")
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	var left []string
+	err := atomicfile.Write(f.Arg(0), 0o600, func(w *os.File) (err error) {
+		left, err = gateway.Backup(w, *config)
+		return err
+	})
+	if err != nil {
+		return fail(e, err)
+	}
+	for _, l := range left {
+		fmt.Fprintf(e.stderr, "not in the backup: %s\n", printable(l))
+	}
+	return 0
+}
+
+// restore puts a backup back.
+func restore(_ context.Context, e env, args []string) int {
+	f, parse := flags(e, "restore", "[-config FILE] BACKUP", restoreHelp)
+	config := f.String("config", "shuultuur.yaml", "settings `file` that is written")
+	if status := parse(args, 1, 1); status >= 0 {
+		return status
+	}
+	in, err := os.Open(f.Arg(0))
+	if err != nil {
+		return fail(e, err)
+	}
+	defer in.Close()
+	names, err := gateway.Restore(bufio.NewReader(in), *config)
+	for _, n := range names {
+		fmt.Fprintln(e.stdout, printable(n))
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	return 0
+}

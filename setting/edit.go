@@ -1,0 +1,454 @@
+package setting
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Change is one change of a text of settings. Its path leads from the
+// outermost level to a value: keys as string, places in a list as int.
+type Change struct {
+	Path []any
+	// Value is written at the path; a place behind the last one of a list
+	// appends. [Snippet] is YAML. It counts unless one of the others is given.
+	Value  any
+	Remove bool // the value is taken out, with its key
+	Move   bool // the item of the list goes to place To
+	To     int
+}
+
+// A Snippet is a value as YAML.
+type Snippet string
+
+// ErrHand says that a text is written in a way that only its author should
+// change.
+var ErrHand = errors.New("this place of the file is written in a way that a page cannot change: change it in the editor")
+
+// Edit makes changes to a text of settings, one after the other. Lines that they
+// do not touch stay as they are, with comments and order: of what is changed, the
+// smallest part that has lines of its own is written anew. The result is read
+// again and compared with what was meant.
+func Edit(text []byte, changes ...Change) ([]byte, error) {
+	for _, c := range changes {
+		e := edit{lines: strings.SplitAfter(string(text), "\n")}
+		if n := len(e.lines); n > 0 && e.lines[n-1] != "" && !strings.HasSuffix(e.lines[n-1], "\n") {
+			e.lines[n-1] += "\n"
+		}
+		if len(bytes.TrimSpace(text)) > 0 {
+			if err := yaml.Load(text, &e.root); err != nil {
+				return nil, err
+			}
+		}
+		if e.root.Kind == 0 {
+			e.root = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode, Tag: "!!map"}}}
+		}
+		if err := e.make(&c); err != nil {
+			return nil, err
+		}
+		text = []byte(strings.Join(e.lines, ""))
+		if err := e.verify(text); err != nil {
+			return nil, err
+		}
+	}
+	return text, nil
+}
+
+// An edit is one change on its way.
+type edit struct {
+	lines []string // each with its end
+	root  yaml.Node
+	above []level // from the outermost collection to the one that is changed
+}
+
+// A level is a collection on the way to what is changed, and which of its
+// entries leads there. Entries of mappings are counted in pairs.
+type level struct {
+	node  *yaml.Node
+	entry int
+	ends  int // the line behind the collection, from 0
+}
+
+func (l *level) count() int {
+	if l.node.Kind == yaml.MappingNode {
+		return len(l.node.Content) / 2
+	}
+	return len(l.node.Content)
+}
+
+// at is the node where an entry begins.
+func (l *level) at(i int) *yaml.Node {
+	if l.node.Kind == yaml.MappingNode {
+		return l.node.Content[2*i]
+	}
+	return l.node.Content[i]
+}
+
+func (l *level) block() bool { return l.node.Style&yaml.FlowStyle == 0 && l.count() > 0 }
+
+// make changes the tree, and the lines accordingly.
+func (e *edit) make(c *Change) error {
+	if len(c.Path) == 0 || len(e.root.Content) == 0 {
+		return ErrHand
+	}
+	n, ends := e.root.Content[0], len(e.lines)
+	for i, step := range c.Path {
+		l := level{node: n, entry: -1, ends: ends}
+		switch key := step.(type) {
+		case string:
+			if n.Kind == yaml.ScalarNode && n.Tag == "!!null" || n.Kind == 0 {
+				*n = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
+			}
+			if n.Kind != yaml.MappingNode {
+				return fmt.Errorf("%v: %w", c.Path[:i+1], ErrHand)
+			}
+			for k := 0; k < len(n.Content); k += 2 {
+				if n.Content[k].Value == key {
+					l.entry = k / 2
+				}
+			}
+		case int:
+			if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+				*n = yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: n.Line, Column: n.Column}
+			}
+			if n.Kind != yaml.SequenceNode || key < 0 || key > len(n.Content) {
+				return fmt.Errorf("%v: %w", c.Path[:i+1], ErrHand)
+			}
+			if key < len(n.Content) {
+				l.entry = key
+			}
+		}
+		last := i == len(c.Path)-1
+		if l.entry < 0 && (c.Remove || c.Move) {
+			return fmt.Errorf("the settings have no %v", c.Path[:i+1])
+		}
+		e.above = append(e.above, l)
+		if last {
+			return e.change(c)
+		}
+		if l.entry < 0 { // the rest of the path is new
+			value, err := wrapped(c.Path[i+1:], c.Value)
+			if err != nil {
+				return err
+			}
+			return e.insert(step, value)
+		}
+		_, ends = e.region(&l, l.entry)
+		if n.Kind == yaml.MappingNode {
+			n = n.Content[2*l.entry+1]
+		} else {
+			n = n.Content[l.entry]
+		}
+	}
+	return nil
+}
+
+// wrapped makes a value with the keys that lead to it.
+func wrapped(path []any, value any) (*yaml.Node, error) {
+	if s, ok := value.(Snippet); ok && len(path) == 0 {
+		var doc yaml.Node
+		if err := yaml.Load([]byte(s), &doc); err != nil {
+			return nil, err
+		}
+		if doc.Kind == 0 {
+			return scalar(nil)
+		}
+		return doc.Content[0], nil
+	}
+	if len(path) == 0 {
+		return nodeOf(reflect.ValueOf(value))
+	}
+	n, err := wrapped(path[1:], value)
+	if err != nil {
+		return nil, err
+	}
+	if key, ok := path[0].(string); ok {
+		k, err := scalar(key)
+		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{k, n}}, err
+	}
+	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{n}}, nil
+}
+
+func (e *edit) change(c *Change) error {
+	l := &e.above[len(e.above)-1]
+	switch {
+	case c.Move:
+		return e.move(l, c.To)
+	case c.Remove:
+		return e.remove(l)
+	}
+	value, err := wrapped(nil, c.Value)
+	if err != nil {
+		return err
+	}
+	if l.entry < 0 {
+		return e.insert(c.Path[len(c.Path)-1], value)
+	}
+	if l.node.Kind == yaml.MappingNode {
+		old := l.node.Content[2*l.entry+1]
+		value.LineComment = old.LineComment
+		l.node.Content[2*l.entry+1] = value
+	} else {
+		value.Line, value.Column = l.node.Content[l.entry].Line, l.node.Content[l.entry].Column
+		l.node.Content[l.entry] = value
+	}
+	return e.rewrite(len(e.above) - 1)
+}
+
+// region returns the lines of an entry of a collection in block style, from 0,
+// and the line behind them. Comments and empty lines behind it are the next
+// one's.
+func (e *edit) region(l *level, i int) (from, to int) {
+	if !l.block() {
+		return 0, l.ends
+	}
+	from, to = l.at(i).Line-1, l.ends
+	if i+1 < l.count() {
+		to = l.at(i+1).Line - 1
+	}
+	for to > from+1 {
+		if t := strings.TrimSpace(e.lines[to-1]); t != "" && t[0] != '#' {
+			break
+		}
+		to--
+	}
+	return from, to
+}
+
+// column is where an entry begins in its line: its key, or the dash of an item.
+func (e *edit) column(l *level, i int) int {
+	n := l.at(i)
+	col := n.Column - 1
+	if l.node.Kind == yaml.SequenceNode {
+		return strings.LastIndexByte(e.lines[n.Line-1][:col], '-')
+	}
+	return col
+}
+
+// own says whether an entry has lines of its own.
+func (e *edit) own(l *level, i int) bool {
+	if !l.block() {
+		return false
+	}
+	n := l.at(i)
+	if n.Line < 1 || n.Line > len(e.lines) || n.Column-1 > len(e.lines[n.Line-1]) {
+		return false
+	}
+	col := e.column(l, i)
+	return col >= 0 && (i > 0 || strings.TrimSpace(strings.ReplaceAll(e.lines[n.Line-1][:col], "-", "")) == "")
+}
+
+// written is an entry as YAML, indented for its column; the first line is not.
+func written(l *level, i, col int) (string, error) {
+	one := &yaml.Node{Kind: l.node.Kind, Tag: l.node.Tag}
+	if l.node.Kind == yaml.MappingNode {
+		key := *l.node.Content[2*i]
+		key.HeadComment, key.FootComment = "", ""
+		one.Content = []*yaml.Node{&key, l.node.Content[2*i+1]}
+	} else {
+		item := *l.node.Content[i]
+		item.HeadComment, item.FootComment = "", ""
+		if item.Kind == yaml.MappingNode && len(item.Content) > 0 {
+			first := *item.Content[0]
+			first.HeadComment = ""
+			item.Content = append([]*yaml.Node{&first}, item.Content[1:]...)
+		}
+		one.Content = []*yaml.Node{&item}
+	}
+	out, err := yaml.Dump(one, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	if err != nil {
+		return "", err
+	}
+	rows := strings.SplitAfter(string(out), "\n")
+	for k := 1; k < len(rows); k++ {
+		if strings.TrimSpace(rows[k]) != "" {
+			rows[k] = strings.Repeat(" ", col) + rows[k]
+		}
+	}
+	return strings.Join(rows, ""), nil
+}
+
+// rewrite writes the entry of a level anew, or of the nearest one above that
+// has lines of its own.
+func (e *edit) rewrite(depth int) error {
+	for ; depth >= 0; depth-- {
+		l := &e.above[depth]
+		if l.entry < 0 || !e.own(l, l.entry) || l.at(l.entry).Line == 0 {
+			continue
+		}
+		from, to := e.region(l, l.entry)
+		col := e.column(l, l.entry)
+		text, err := written(l, l.entry, col)
+		if err != nil {
+			return err
+		}
+		e.lines = slices.Replace(e.lines, from, to, e.lines[from][:col]+text)
+		return nil
+	}
+	return ErrHand
+}
+
+// insert adds an entry behind the last one.
+func (e *edit) insert(step any, value *yaml.Node) error {
+	depth := len(e.above) - 1
+	l := &e.above[depth]
+	last := l.count() - 1
+	own := last >= 0 && e.own(l, last)
+	to, col := 0, 0
+	if own {
+		_, to = e.region(l, last)
+		col = e.column(l, last)
+	}
+	if l.node.Kind == yaml.MappingNode {
+		key, err := scalar(step)
+		if err != nil {
+			return err
+		}
+		l.node.Content = append(l.node.Content, key, value)
+	} else {
+		l.node.Content = append(l.node.Content, value)
+	}
+	if !own && depth > 0 {
+		if last < 0 {
+			l.node.Style &^= yaml.FlowStyle
+		}
+		return e.rewrite(depth - 1)
+	}
+	if !own {
+		if last >= 0 {
+			return ErrHand
+		}
+		to = len(e.lines)
+	}
+	text, err := written(l, l.count()-1, col)
+	if err != nil {
+		return err
+	}
+	e.lines = slices.Insert(e.lines, to, strings.Repeat(" ", col)+text)
+	return nil
+}
+
+func (e *edit) remove(l *level) error {
+	own := e.own(l, l.entry) && l.count() > 1 && (len(e.above) == 1 || strings.TrimSpace(e.lines[l.at(l.entry).Line-1][:e.column(l, l.entry)]) == "")
+	from, to := e.chunk(l, l.entry)
+	if l.node.Kind == yaml.MappingNode {
+		l.node.Content = slices.Delete(l.node.Content, 2*l.entry, 2*l.entry+2)
+	} else {
+		l.node.Content = slices.Delete(l.node.Content, l.entry, l.entry+1)
+	}
+	if own {
+		e.lines = slices.Delete(e.lines, from, to)
+		return nil
+	}
+	if len(l.node.Content) == 0 {
+		l.node.Style |= yaml.FlowStyle
+	}
+	return e.rewrite(len(e.above) - 2)
+}
+
+// chunk is region with the comments that stand right above the entry.
+func (e *edit) chunk(l *level, i int) (from, to int) {
+	from, to = e.region(l, i)
+	for from > 0 && l.block() && strings.HasPrefix(strings.TrimSpace(e.lines[from-1]), "#") {
+		from--
+	}
+	return from, to
+}
+
+func (e *edit) move(l *level, to int) error {
+	if l.node.Kind != yaml.SequenceNode || to < 0 || to >= l.count() {
+		return fmt.Errorf("there is no place %d to move to", to)
+	}
+	was := l.entry
+	if was == to {
+		return nil
+	}
+	own := true
+	var chunks, gaps []string // gaps are empty lines and comments that stand alone, which stay
+	first, end := 0, 0
+	for i := range l.count() {
+		own = own && e.own(l, i) && strings.TrimSpace(e.lines[l.at(i).Line-1][:e.column(l, i)]) == ""
+		if !own {
+			break
+		}
+		from, to := e.chunk(l, i)
+		if i == 0 {
+			first = from
+		} else {
+			gaps = append(gaps, strings.Join(e.lines[end:from], ""))
+		}
+		end = to
+		chunks = append(chunks, strings.Join(e.lines[from:to], ""))
+	}
+	item := l.node.Content[was]
+	l.node.Content = slices.Insert(slices.Delete(l.node.Content, was, was+1), to, item)
+	if !own {
+		return e.rewrite(len(e.above) - 2)
+	}
+	moved := chunks[was]
+	chunks = slices.Insert(slices.Delete(chunks, was, was+1), to, moved)
+	text := chunks[0]
+	for i, gap := range gaps {
+		text += gap + chunks[i+1]
+	}
+	e.lines = slices.Replace(e.lines, first, end, text)
+	return nil
+}
+
+// verify compares what the lines say with the tree.
+func (e *edit) verify(text []byte) error {
+	var want, got any
+	if err := e.root.Content[0].Decode(&want); err != nil {
+		return fmt.Errorf("%w (%v)", ErrHand, err)
+	}
+	if err := yaml.Load(text, &got); err != nil {
+		return fmt.Errorf("%w (%v)", ErrHand, err)
+	}
+	if !reflect.DeepEqual(want, got) {
+		return ErrHand
+	}
+	return nil
+}
+
+// Part returns what a text of settings says at a path, as YAML with its comments.
+func Part(text []byte, path ...any) (Snippet, error) {
+	var root yaml.Node
+	if err := yaml.Load(text, &root); err != nil {
+		return "", err
+	}
+	if root.Kind == 0 {
+		return "", nil
+	}
+	n := root.Content[0]
+	for i, step := range path {
+		var next *yaml.Node
+		switch key := step.(type) {
+		case string:
+			for k := 0; n.Kind == yaml.MappingNode && k < len(n.Content); k += 2 {
+				if n.Content[k].Value == key {
+					next = n.Content[k+1]
+				}
+			}
+		case int:
+			if n.Kind == yaml.SequenceNode && key >= 0 && key < len(n.Content) {
+				next = n.Content[key]
+			}
+		}
+		if next == nil {
+			return "", fmt.Errorf("the settings have no %v", path[:i+1])
+		}
+		n = next
+	}
+	one := *n
+	one.HeadComment, one.FootComment = "", ""
+	if one.Kind == yaml.MappingNode {
+		one.Style &^= yaml.FlowStyle
+	}
+	out, err := yaml.Dump(&one, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	return Snippet(out), err
+}
