@@ -398,26 +398,26 @@ func (st *stream) answer(head []byte) error {
 	}
 	m.writing.Lock()
 	defer m.writing.Unlock()
-	m.fields.Reset()
-	m.field(":status", code)
+	m.status(code)
 	for len(rest) > 0 {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
 		k, v, _ := bytes.Cut(line, []byte(":"))
-		name, value := lowered(k), string(bytes.Trim(v, " \t"))
+		index, name := lowered(k)
+		value := bytes.Trim(v, " \t")
 		switch {
 		case name == "sec-websocket-accept" && st.state == answerRaw:
-			accepted = value == acceptKey(st.key)
+			accepted = string(value) == acceptKey(st.key)
 			continue
 		case name == "content-length" && st.state == answerBody:
-			st.body, _ = strconv.ParseInt(value, 10, 64) // the session wrote it
+			st.body, _ = strconv.ParseInt(string(value), 10, 64) // the session wrote it
 		case name == "transfer-encoding" && st.state == answerBody:
 			st.state = answerSize
 			continue
 		case betweenNeighbours(name):
 			continue
 		}
-		m.field(name, value)
+		m.field(index, name, value)
 	}
 	if st.state == answerRaw && !accepted {
 		st.state = answerOver
@@ -432,33 +432,6 @@ func (st *stream) answer(head []byte) error {
 	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, st.sent) })
 	return nil
 }
-
-// lowered is the name of a field as HTTP/2 has it (RFC 9113, 8.2). Names that
-// most answers carry cost no memory.
-func lowered(name []byte) string {
-	for i, usual := range usualNames {
-		if len(usual) == len(name) && string(name) == usual {
-			return usualLowered[i]
-		}
-	}
-	return strings.ToLower(string(name))
-}
-
-// usualNames are fields of answers as servers write them.
-var usualNames = [...]string{
-	"Date", "Server", "Content-Type", "Content-Length", "Connection", "Last-Modified", "ETag", "Cache-Control",
-	"Accept-Ranges", "Content-Encoding", "Transfer-Encoding", "Vary", "Set-Cookie", "Expires", "Location", "Age", "Via",
-	"Strict-Transport-Security", "Alt-Svc", "X-Content-Type-Options", "X-Frame-Options", "Content-Security-Policy",
-	"Access-Control-Allow-Origin", "Referrer-Policy", "Permissions-Policy",
-}
-
-// usualLowered are the same in small letters.
-var usualLowered = func() (all [len(usualNames)]string) {
-	for i, name := range usualNames {
-		all[i] = strings.ToLower(name)
-	}
-	return all
-}()
 
 // acceptKey is what a server answers to a WebSocket key (RFC 6455, 4.2.2).
 func acceptKey(key string) string {
@@ -509,12 +482,13 @@ func (st *stream) end() error {
 	m := st.m
 	m.writing.Lock()
 	defer m.writing.Unlock()
-	m.fields.Reset()
+	m.begun()
 	for tail := st.tail; len(tail) > 0; {
 		var line []byte
 		line, tail, _ = bytes.Cut(tail, []byte("\r\n"))
 		k, v, _ := bytes.Cut(line, []byte(":"))
-		m.field(lowered(k), string(bytes.Trim(v, " \t")))
+		index, name := lowered(k)
+		m.field(index, name, bytes.Trim(v, " \t"))
 	}
 	st.ending()
 	m.add(func(b []byte) []byte { return m.appendBlock(b, st.id, true) })

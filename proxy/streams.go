@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"sync"
@@ -71,8 +70,8 @@ type streams struct {
 
 // A headerBlock is one in the making; streams.writing.
 type headerBlock struct {
-	enc    *hpack.Encoder
-	fields bytes.Buffer // what enc has written
+	block  []byte
+	resize bool // the client has said how large a table may be
 }
 
 // A crew are the goroutines that have served a stream and wait for another.
@@ -89,7 +88,6 @@ func (c *conn) serveStreams() {
 		send: 1<<16 - 1, initial: 1<<16 - 1, frame: maxFrame, recv: connWindow,
 		crew: crew{jobs: make(chan *stream, maxStreams)},
 	}
-	m.enc = hpack.NewEncoder(&m.fields)
 	m.fr = http2.NewFramer(nil, c.r)
 	m.fr.SetReuseFrames()
 	m.fr.SetMaxReadFrameSize(maxFrame)
@@ -194,7 +192,7 @@ func (m *streams) next() error {
 
 // settings takes the client's settings.
 func (m *streams) settings(f *http2.SettingsFrame) error {
-	tables := uint32(4096)
+	resize := false
 	err := f.ForeachSetting(func(s http2.Setting) error {
 		if err := s.Valid(); err != nil {
 			return err
@@ -214,7 +212,7 @@ func (m *streams) settings(f *http2.SettingsFrame) error {
 		case http2.SettingMaxFrameSize:
 			m.frame = int(min(s.Val, maxFrame)) // a TLS record holds no more
 		case http2.SettingHeaderTableSize:
-			tables = min(s.Val, 4096)
+			resize = true
 		}
 		return nil
 	})
@@ -222,7 +220,7 @@ func (m *streams) settings(f *http2.SettingsFrame) error {
 		return err
 	}
 	return m.write(func(b []byte) []byte {
-		m.enc.SetMaxDynamicTableSizeLimit(tables)
+		m.resize = m.resize || resize
 		return appendFrame(b, http2.FrameSettings, http2.FlagSettingsAck, 0, 0)
 	})
 }
@@ -264,8 +262,7 @@ func (m *streams) headers(f *http2.MetaHeadersFrame) error {
 	if f.Truncated {
 		m.x.p.counters.add(malformed)
 		return m.write(func(b []byte) []byte {
-			m.fields.Reset()
-			m.field(":status", "431")
+			m.status("431")
 			return m.appendBlock(b, id, true)
 		})
 	}
@@ -598,14 +595,9 @@ func (m *streams) flush() error {
 	return m.broken
 }
 
-// field adds one to the header block in the making; writing is held.
-func (m *streams) field(name, value string) {
-	_ = m.enc.WriteField(hpack.HeaderField{Name: name, Value: value}) // a bytes.Buffer takes all
-}
-
 // appendBlock appends the header block that was made; writing is held.
 func (m *streams) appendBlock(b []byte, id uint32, end bool) []byte {
-	block := m.fields.Bytes()
+	block := m.block
 	kind, flags := http2.FrameHeaders, http2.Flags(0)
 	if end {
 		flags = http2.FlagHeadersEndStream
