@@ -411,8 +411,11 @@ func (d *brotliDecoder) close() {
 	brotlis.Put(d)
 }
 
+// A zstdDecoder reads an empty skippable frame after the input: it takes the
+// place of a checksum that is cut off, so that the block before it is not lost.
 type zstdDecoder struct {
 	reader
+	ended  bool
 	r      *zstd.Decoder
 	err    error
 	stream *stream // until its memory is claimed
@@ -420,16 +423,30 @@ type zstdDecoder struct {
 
 func newZstdDecoder() *zstdDecoder {
 	d := &zstdDecoder{}
-	d.r, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	d.r, d.err = zstd.NewReader(nil, zstd.IgnoreChecksum(true), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	return d
 }
 
 func (d *zstdDecoder) open(src source, s *stream) {
 	d.reset(src)
-	d.stream = s
+	d.stream, d.ended = s, false
 	if d.r != nil {
-		d.err = d.r.Reset(&d.reader)
+		d.err = d.r.Reset(d)
 	}
+}
+
+// skippable is an empty frame that means nothing (RFC 8878, 3.1.2).
+const skippable = "\x50\x2A\x4D\x18\x00\x00\x00\x00"
+
+// Read gives the decoder its input.
+func (d *zstdDecoder) Read(p []byte) (int, error) {
+	n, err := d.reader.Read(p)
+	if err != io.EOF || d.ended || n > 0 {
+		return n, err
+	}
+	d.ended = true
+	d.left = []byte(skippable)
+	return d.reader.Read(p)
 }
 
 func (d *zstdDecoder) next() ([]byte, error) {

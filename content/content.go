@@ -95,8 +95,9 @@ type Body struct {
 	forgotten bool // pieces went before the views below could see them
 	typ       string
 	why       Reason
-	level     int  // documents that this one stands in
-	office    bool // it is of an office document
+	level     int    // documents that this one stands in
+	office    bool   // it is of an office document
+	room      *int64 // decoded bytes that archives within one another may still have, nil at the outermost
 
 	readings  []*text
 	decoded   *decoded
@@ -205,6 +206,9 @@ func (b *Body) Type() string {
 // Whole says whether the text of the body can only be read when all of it has
 // come: that of documents in archives and of PDF.
 func (b *Body) Whole() bool { return b.format() > formatMIME && b.format() != formatUnread }
+
+// Archive says whether the body is an archive, whose members are read.
+func (b *Body) Archive() bool { return b.format() == formatMembers }
 
 // Markup says whether the body is a page, or other markup.
 func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == formatXML }

@@ -113,7 +113,7 @@ func TestDocumentsThatAreNotRead(t *testing.T) {
 		{"archive with a password", docx, string(locked), Limits{}, Encrypted},
 		{"encrypted office file", docx, archive(t, "EncryptedPackage", "x"), Limits{}, Encrypted},
 		{"book with rights management", epub, archive(t, "META-INF/encryption.xml", "x"), Limits{}, Encrypted},
-		{"archive of programs", "application/zip", archive(t, "a.exe", "x"), Limits{}, UnsupportedType},
+		{"archive of programs", "application/zip", archive(t, "a.exe", "x"), Limits{}, AllRead},
 		{"half an archive", docx, archive(t, "word/document.xml", "<w:t>x</w:t>")[:60], Limits{}, Cut},
 		{"large archive", docx, archive(t, "word/document.xml", strings.Repeat("<w:t>x</w:t>", 1000)), Limits{Decoded: 2000}, TooLarge},
 		{"larger than what is kept", docx, strings.Repeat("PK\x03\x04", 1000), Limits{Whole: 1000}, TooLarge},

@@ -78,6 +78,12 @@ func FuzzText(f *testing.F) {
 	f.Add("text/html; charset=shift_jis", []byte("\x93\xfa\x96\x7b<p>\x8c\xea"), uint64(5))
 	f.Add("text/plain; charset=utf-16le", []byte("a\x00\x3d\xd8\x00\xde"), uint64(6))
 	f.Add("", []byte("<html><svg><style><p>x</svg>"), uint64(7))
+	f.Add("application/zip", []byte(archive(f, "a.txt", "plain", "b.zip", archive(f, "c", "d"))), uint64(8))
+	f.Add("application/zip", []byte(stored(f, 0, 0, "a.txt", "plain", "b", "c")), uint64(9))
+	f.Add("application/x-tar", []byte(tarOf(f, "a.txt", "plain", "b.html", "<p>x")), uint64(10))
+	f.Add("application/gzip", []byte(gzipOf(tarOf(f, "a.txt", "plain"))), uint64(11))
+	f.Add("application/xhtml+xml", []byte("<!DOCTYPE a [<?x ' ?><!ATTLIST a b CDATA 'x'><!ENTITY c '<b>po</b>&#38;rn'>]><a xmlns='y'><style>&c;<![CDATA[a::b{content:'x'}]]></style><script>z</script>&c;</a>"), uint64(12))
+	f.Add("text/html", []byte("<ul style=\"list-style:'x\\\r\ny'\">po<template>x</template>rn<style>@import url(data:text/css,a{content:%27x%27});</style><iframe src=\"javascript:'x'\">"), uint64(13))
 	f.Fuzz(func(t *testing.T, header string, p []byte, seed uint64) {
 		var b Body
 		b.Reset(Describe(header, ""), Limits{})

@@ -136,8 +136,6 @@ func (h *Head) Readable() bool {
 	switch formatOf(h.typ) {
 	case formatNone, formatUnread:
 		return false
-	case formatArchive:
-		return h.typ != "application/zip"
 	case formatScript:
 		return h.document
 	}

@@ -88,6 +88,7 @@ type openTag struct {
 	n         int // letters of the name
 	end       bool
 	slash     bool // the last byte was /, so > makes it self-closing
+	prefixed  bool // its name has the prefix of a namespace
 	tag       *tag
 	seen      uint32 // attributes that were read, a bit for each kind
 	maybe     int    // where in aside an attrMaybe begins, -1 if none
@@ -175,6 +176,9 @@ func (x *scanner) finish() {
 	case afterLess, afterLessSlash, afterRawLess:
 		x.notRaw()
 	}
+	if x.how > rawMarkup && x.foreign() {
+		x.rawEnd()
+	}
 	switch x.st {
 	case inRawText, inScript, afterScriptLess:
 		x.rawEnd()
@@ -220,14 +224,20 @@ func (x *scanner) spill() {
 
 // data reads text up to the next <.
 func (x *scanner) data(p []byte, i int) int {
-	if x.mute {
+	if x.how > rawMarkup || x.mute {
 		k := bytes.IndexByte(p[i:], '<')
 		if k < 0 {
-			x.rawPart(p[i:])
-			return len(p)
+			k = len(p) - i
 		}
 		x.rawPart(p[i : i+k])
-		i += k
+		if x.mute {
+			i += k
+		} else {
+			i += x.out.write(p[i:], shownText)
+		}
+		if i == len(p) {
+			return i
+		}
 	} else {
 		i += x.out.write(p[i:], shownText)
 		if i == len(p) {
@@ -288,7 +298,7 @@ func (x *scanner) begin(end bool) {
 	x.asideAt = len(x.aside.b)
 	x.end = end
 	x.key, x.more, x.n = 0, 0, 0
-	x.slash = false
+	x.slash, x.prefixed = false, false
 	x.seen = 0
 	x.maybe = -1
 	x.nWhich = 0
@@ -308,6 +318,7 @@ var nameByte = func() (t [256]byte) {
 
 func (x *scanner) name(p []byte, i int) int {
 	key, more, n := x.key, x.more, x.n
+	start, first := i, n == 0 && !x.prefixed
 	for ; i < len(p); i++ {
 		c := nameByte[p[i]]
 		if c == 0 {
@@ -315,6 +326,7 @@ func (x *scanner) name(p []byte, i int) int {
 		}
 		if c == ':' && x.xml { // that was the prefix of a namespace
 			key, more, n = 0, 0, 0
+			x.prefixed = true
 			continue
 		}
 		if n < 8 {
@@ -325,6 +337,9 @@ func (x *scanner) name(p []byte, i int) int {
 		n++
 	}
 	x.key, x.more, x.n = key, more, min(n, 17)
+	if x.tree && !x.end {
+		x.treeName(p[start:i], first, i < len(p))
+	}
 	if i == len(p) {
 		return i
 	}
@@ -332,9 +347,6 @@ func (x *scanner) name(p []byte, i int) int {
 		x.tag = &unknownTag
 	} else {
 		x.tag = tags.find(key, more)
-	}
-	if x.tree && !x.end {
-		x.treeName(key, more)
 	}
 	if p[i] == '>' {
 		x.tagEnd()
@@ -389,7 +401,7 @@ func (x *scanner) attributes(p []byte, i int) int {
 			x.valueBegin(kind)
 			return i
 		}
-		if kind != attrNone && (kind != attrURL || mayBeData(p[i:i+k])) {
+		if kind != attrNone && kind.mayCount(p[i:i+k]) {
 			x.valueBegin(kind)
 			x.value(p[i : i+k])
 			x.valueEnd()
@@ -514,7 +526,7 @@ func (x *scanner) value(v []byte) {
 		x.spill()
 	case x.kind >= attrURL:
 		x.takeNote(v)
-		if x.kind == attrURL && !mayBeData(x.note) {
+		if x.kind == attrURL && !x.kind.mayCount(x.note) {
 			x.kind = attrNone
 		}
 	default:
@@ -536,7 +548,13 @@ func (x *scanner) valueEnd() {
 			x.maybeEnd = len(x.aside.b)
 		}
 	case x.kind == attrURL:
-		x.dataURL(unescape(x.note))
+		x.url(unescape(x.note))
+	case x.kind == attrSheet:
+		x.declarations(unescape(x.note))
+	case x.kind == attrSet:
+		for u := range bytes.FieldsSeq(unescape(x.note)) {
+			x.dataURL(u)
+		}
 	case x.kind == attrSrcdoc:
 		x.nest(htmlUTF8, unescape(x.note))
 	case x.kind == attrSpace:
@@ -572,7 +590,13 @@ func (x *scanner) tagEnd() {
 		}
 		return
 	case tagInline, tagHidden, tagMeta:
-	case tagWord, tagInput:
+	case tagAside:
+		x.sideways()
+	case tagInput:
+		if string(x.which[:x.nWhich]) != "hidden" {
+			x.out.blank()
+		}
+	case tagWord:
 		x.out.blank()
 	case tagBlock:
 		x.line()
@@ -580,7 +604,8 @@ func (x *scanner) tagEnd() {
 		x.special(t)
 		return
 	}
-	if t.out && x.depth > 0 && !x.inHTML && !x.end {
+	if t.out && x.depth > 0 && !x.inHTML && (!x.end || t.name == "p" || t.name == "br") {
+		x.rawEnd()
 		x.depth = 0
 	}
 }
@@ -642,6 +667,8 @@ func (x *scanner) specialForeign(t *tag) {
 		x.mute = !x.end && !x.slash
 		if x.mute {
 			x.rawBegin(t)
+			// In XML, only a namespace tells a style sheet from text.
+			x.mute = !x.tree && !x.strange && !x.prefixed
 		}
 	}
 }
@@ -690,7 +717,7 @@ func (x *scanner) bang(p []byte, i int) int {
 		x.st = inComment
 		x.recent = openDash<<8 | openDash
 		if x.matched > 2 {
-			x.st = inCDATA
+			x.st, x.brackets = inCDATA, 0
 		}
 	}
 	return i
@@ -742,28 +769,49 @@ func (x *scanner) bogus(p []byte, i int) int {
 	return i + k + 1
 }
 
+// cdata reads a CDATA section up to its ]]>.
 func (x *scanner) cdata(p []byte, i int) int {
-	start := i
 	for i < len(p) {
-		k := bytes.IndexByte(p[i:], '>')
-		if k < 0 {
-			i = len(p)
-			break
+		if x.brackets == 0 {
+			k := bytes.IndexByte(p[i:], ']')
+			if k < 0 {
+				k = len(p) - i
+			}
+			x.cdataPart(p[i : i+k])
+			if i += k; i == len(p) {
+				return i
+			}
 		}
-		i += k + 1
-		if push(x.recent, p[start:i-1])&0xFFFF == ']'<<8|']' {
+		switch c := p[i]; {
+		case c == ']' && x.brackets == 2:
+			x.cdataPart(p[i : i+1])
+			i++
+		case c == ']':
+			x.brackets++
+			i++
+		case c == '>' && x.brackets == 2:
+			x.brackets = 0
 			x.st = inData
-			break
-		}
-	}
-	x.recent = push(x.recent, p[start:i])
-	if !x.mute {
-		x.out.write(p[start:i], plainText)
-		if x.st == inData {
-			x.out.flush()
+			if !x.mute {
+				x.out.flush()
+			}
+			return i + 1
+		default:
+			x.cdataPart([]byte("]]")[:x.brackets])
+			x.brackets = 0
 		}
 	}
 	return i
+}
+
+// cdataPart takes the next of a CDATA section.
+func (x *scanner) cdataPart(p []byte) {
+	if !x.mute {
+		x.out.write(p, plainText)
+	}
+	if x.how > rawMarkup {
+		x.rawPart(bytes.ReplaceAll(p, []byte("&"), []byte("&amp;"))) // references are undone in what is around it
+	}
 }
 
 // rawData reads text that only its own end tag ends.

@@ -31,8 +31,17 @@ type nested struct {
 	lang   language.Tag // that the first attribute lang names
 	office bool         // of an office document: paragraphs part words
 	tree   bool         // XML is shown as it is written
-	quote  byte         // within a document type declaration: what ends a string, or - for a comment
+	quote  byte         // within a document type declaration: what ends a string, - for a comment, ? for an instruction
 	subset bool
+
+	space    bool   // the attribute at hand declares a default namespace
+	strange  bool   // a default namespace that browsers do not know was declared
+	sheet    []byte // of a style sheet or script in XML, where references count
+	brackets int    // ] that may end a CDATA section
+
+	word   [64]byte // of the text, that an element breaks which shows nothing there
+	nWord  int
+	hidden string // its name
 }
 
 // A rawKind says what the content of a raw text element is.
@@ -83,27 +92,100 @@ func unescape(v []byte) []byte {
 
 // nest sets aside the text of a document within this one.
 func (x *scanner) nest(h *Head, p []byte) {
-	if x.level == mostNested || len(p) == 0 {
-		return
+	if lost := nest(&x.aside, h, p, x.level, x.scripts); lost {
+		x.lost = true
 	}
-	var b Body
-	b.Reset(h, Limits{Scripts: x.scripts})
-	b.level = x.level + 1
-	b.Append(bytes.Clone(p)) // the note is used again within
-	b.Finish()
-	text, _ := b.Text()
-	x.aside.flush()
-	x.aside.blank()
-	x.aside.b = append(x.aside.b, text[1:]...)
-	x.lost = x.lost || b.Unread() != AllRead
-	b.Release()
 	x.spill()
 }
 
-// mayBeData says whether v begins, or may come to begin, with "data:" as
-// browsers read a URL: white space is dropped, and references count.
-func mayBeData(v []byte) bool {
-	const scheme = "data:"
+// nest adds to f the text of a document in one that is level deep, and says
+// whether some of it was not read.
+func nest(f *flow, h *Head, p []byte, level int, scripts bool) (lost bool) {
+	if level == mostNested || len(p) == 0 {
+		return false
+	}
+	var b Body
+	b.Reset(h, Limits{Scripts: scripts})
+	b.level = level + 1
+	b.Append(bytes.Clone(p)) // what holds it is used again within
+	b.Finish()
+	text, _ := b.Text()
+	f.flush()
+	f.blank()
+	f.b = append(f.b, text[1:]...)
+	lost = b.Unread() != AllRead
+	b.Release()
+	return lost
+}
+
+// mayCount says whether a value, or the beginning of one, may say something.
+func (k attrKind) mayCount(v []byte) bool {
+	switch k {
+	case attrURL:
+		return mayBegin(v, "data:") || mayBegin(v, "javascript:")
+	case attrSheet:
+		return bytes.IndexAny(v, "'\"&") >= 0
+	case attrSet:
+		return bytes.IndexAny(v, ":&") >= 0
+	}
+	return true
+}
+
+// url reads the document that a URL holds. A script in the URL of a frame is
+// one whose strings the frame may show.
+func (x *scanner) url(u []byte) {
+	script, ok := afterScheme(u, "javascript:")
+	switch {
+	case !ok:
+		x.dataURL(u)
+	case x.tag != nil && (x.tag.name == "iframe" || x.tag.name == "frame"):
+		x.aside.blank()
+		q := quotes{script: true}
+		q.write(&x.aside, appendUnpercented(nil, script))
+		x.aside.flush()
+		x.aside.blank()
+		x.spill()
+	}
+}
+
+// declarations reads a style attribute: browsers show strings of it as list
+// markers, quotes, and where a style sheet names its variables.
+func (x *scanner) declarations(p []byte) {
+	x.aside.blank()
+	q := quotes{level: x.level}
+	q.write(&x.aside, p)
+	x.aside.flush()
+	x.aside.blank()
+	x.lost = x.lost || q.lost
+	x.spill()
+}
+
+// sideways begins or ends an element that shows nothing where it stands. A word
+// that it breaks is whole to those who read it, so its beginning is said again
+// after the element.
+func (x *scanner) sideways() {
+	switch f := &x.out; {
+	case !x.end && x.hidden == "":
+		f.flush()
+		word := f.b[bytes.LastIndexByte(f.b, ' ')+1:]
+		if x.nWord = 0; len(word) <= len(x.word) && !f.joins {
+			x.nWord = copy(x.word[:], word)
+		}
+		x.hidden = x.tag.name
+		f.blank()
+	case x.end && x.hidden == x.tag.name:
+		f.flush()
+		f.blank()
+		f.b = append(f.b, x.word[:x.nWord]...)
+		x.hidden, x.nWord = "", 0
+	default:
+		f.blank()
+	}
+}
+
+// mayBegin says whether v begins, or may come to begin, with scheme as browsers
+// read a URL: white space is dropped, and references count.
+func mayBegin(v []byte, scheme string) bool {
 	n := 0
 	for _, c := range v {
 		switch {
@@ -119,8 +201,9 @@ func mayBeData(v []byte) bool {
 	return true
 }
 
-// dataURL reads the document that a data: URL holds (RFC 2397), if u is one.
-func (x *scanner) dataURL(u []byte) {
+// afterScheme returns what follows scheme in u, if that begins with it: white
+// space is dropped as browsers do.
+func afterScheme(u []byte, scheme string) (rest []byte, ok bool) {
 	u = bytes.TrimLeft(u, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 	if bytes.IndexAny(u[:min(len(u), 1<<10)], "\t\n\r") >= 0 || bytes.IndexAny(u, "\t\n\r") >= 0 {
 		u = bytes.Map(func(r rune) rune {
@@ -130,12 +213,31 @@ func (x *scanner) dataURL(u []byte) {
 			return r
 		}, u)
 	}
-	if len(u) < 5 || !equalLower(u[:5], "data:") {
+	if len(u) < len(scheme) || !equalLower(u[:len(scheme)], scheme) {
+		return nil, false
+	}
+	return u[len(scheme):], true
+}
+
+// dataURL reads the document that a data: URL holds (RFC 2397), if u is one.
+func (x *scanner) dataURL(u []byte) {
+	h, data := dataDocument(u)
+	if h == nil || h.typ == "text/css" && x.level == mostNested {
 		return
 	}
-	typ, data, ok := bytes.Cut(u[5:], []byte(","))
+	x.nest(h, data)
+}
+
+// dataDocument returns the readable document that a data: URL holds, a nil head
+// where there is none.
+func dataDocument(u []byte) (h *Head, data []byte) {
+	u, ok := afterScheme(u, "data:")
 	if !ok {
-		return
+		return nil, nil
+	}
+	typ, data, ok := bytes.Cut(u, []byte(","))
+	if !ok {
+		return nil, nil
 	}
 	typ = bytes.Trim(typ, " ")
 	const mark = "base64"
@@ -145,13 +247,13 @@ func (x *scanner) dataURL(u []byte) {
 			typ, coded = rest[:len(rest)-1], true
 		}
 	}
-	h := Describe(string(typ), "")
+	h = Describe(string(typ), "")
 	if h.typ == "" {
 		h = Describe("text/plain"+string(typ), "")
 	}
 	h.SetDocument()
-	if !h.Readable() || h.typ == "text/css" && x.level == mostNested {
-		return
+	if !h.Readable() {
+		return nil, nil
 	}
 	if h.typ == "text/css" {
 		h.document = false
@@ -160,7 +262,7 @@ func (x *scanner) dataURL(u []byte) {
 	if coded {
 		data = unbase64(data)
 	}
-	x.nest(h, data)
+	return h, data
 }
 
 // appendUnpercented appends p with %41 undone.
@@ -219,7 +321,7 @@ func (x *scanner) attribute(name []byte) attrKind {
 			return attrMore
 		}
 	}
-	if x.tree {
+	if x.xml {
 		return x.treeAttribute(name)
 	}
 	return attrNone
@@ -234,7 +336,7 @@ func (x *scanner) rawBegin(t *tag) {
 		x.startNote(true)
 	case t.kind == tagStyle:
 		x.how = rawStyle
-		x.css = quotes{attrs: x.css.attrs}
+		x.css = quotes{attrs: x.css.attrs, level: x.level}
 	case bytes.Contains(which, []byte("json")), string(which) == "importmap", string(which) == "speculationrules":
 		x.how = rawScript
 		x.css = quotes{script: true, json: true, attrs: x.css.attrs}
@@ -253,6 +355,12 @@ func (x *scanner) rawPart(p []byte) {
 	case rawMarkup:
 		x.takeNote(p)
 	case rawStyle, rawScript:
+		if x.foreign() {
+			room := max(0, maxNote-len(x.sheet))
+			x.lost = x.lost || len(p) > room
+			x.sheet = append(x.sheet, p[:min(len(p), room)]...)
+			return
+		}
 		x.css.write(&x.aside, p)
 		x.spill()
 	}
@@ -274,8 +382,14 @@ func (x *scanner) rawEnd() {
 	case rawMarkup:
 		x.nest(htmlUTF8, x.note)
 	case rawStyle, rawScript:
+		if len(x.sheet) > 0 {
+			x.css.write(&x.aside, unescape(x.out.entities.expand(x.sheet, 0)))
+			x.spill()
+			x.sheet = x.sheet[:0]
+		}
 		x.aside.flush()
 		x.aside.blank()
+		x.lost = x.lost || x.css.lost
 	}
 	x.how = rawNothing
 }

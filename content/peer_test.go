@@ -98,13 +98,21 @@ func peerAttributes(aside *bytes.Buffer, tok html.Token, kind tagKind) {
 		had[k] = true
 		switch {
 		case k >= attrURL:
-			if u := []byte(a.Val); k == attrSrcdoc || mayBeData(u) {
+			if u := []byte(a.Val); k.mayCount(u) {
 				var x scanner
 				x.reset(false)
-				if k == attrSrcdoc {
+				x.tag = tags.named(tok.Data)
+				switch k {
+				case attrSrcdoc:
 					x.nest(htmlUTF8, u)
-				} else {
-					x.dataURL(u)
+				case attrURL:
+					x.url(u)
+				case attrSheet:
+					x.declarations(u)
+				case attrSet:
+					for f := range bytes.FieldsSeq(u) {
+						x.dataURL(f)
+					}
 				}
 				x.line()
 				aside.Write(x.out.b)

@@ -23,6 +23,10 @@ type quotes struct {
 	head  [6]byte // of the string, held back until it is known not to be data
 	nHead int
 	name  [24]byte // of an attribute
+
+	level int    // documents around it
+	data  []byte // a data: URL
+	lost  bool   // one was too long
 }
 
 type quoteState uint8
@@ -35,7 +39,10 @@ const (
 	quoteLine               // // … in a script
 	quoteHead               // the first bytes of a string
 	quoteIn                 // the others
-	quoteSkip               // of a data: URL, which is not shown
+	quoteSkip               // of a URL, which is not shown
+	quoteURL                // url(
+	quoteData               // of a data: URL
+	quoteCR                 // a line end that may go on
 	quoteEscape             // \
 	quoteHex                // \70
 	quoteAttr               // attr(
@@ -57,8 +64,14 @@ func (q *quotes) write(f *flow, p []byte) {
 			i = q.comment(p, i)
 		case quoteHead:
 			i = q.start(f, p, i)
-		case quoteIn, quoteSkip:
+		case quoteIn, quoteSkip, quoteData:
 			i = q.inside(f, p, i)
+		case quoteURL:
+			i = q.url(p, i)
+		case quoteCR:
+			if q.st = quoteIn; p[i] == '\n' {
+				i++
+			}
 		case quoteEscape:
 			i = q.escape(f, p, i)
 		case quoteHex:
@@ -113,8 +126,12 @@ func (q *quotes) outside(f *flow, p []byte, i int, next *[4]int) int {
 			copy(before[:], q.tail[at:])
 			copy(before[len(before)-at:], p[:at])
 		}
-		if equalLower(before[:], "attr") && !q.script {
+		switch {
+		case q.script:
+		case equalLower(before[:], "attr"):
 			q.st, q.nHead = quoteAttr, 0
+		case equalLower(before[1:], "url"):
+			q.st = quoteURL
 		}
 	default:
 		if q.apart || q.script {
@@ -199,12 +216,15 @@ func (q *quotes) comment(p []byte, i int) int {
 func (q *quotes) start(f *flow, p []byte, i int) int {
 	for ; i < len(p); i++ {
 		c := p[i]
-		if c == q.quote || c == '\\' || c == '\n' || q.nHead == len(q.head) {
+		if c == q.quote || c == '\\' || q.isLine(c) || q.nHead == len(q.head) {
 			q.st = quoteIn
-			if head := q.head[:q.nHead]; isURL(head) {
+			switch head := q.head[:q.nHead]; {
+			case !q.script && len(head) == len(q.head) && mayBegin(head, "data:"):
+				q.st, q.data = quoteData, append(q.data[:0], head...)
+			case q.quote == ')' || isURL(head):
 				q.st = quoteSkip
-			} else {
-				q.text(f, q.head[:q.nHead])
+			default:
+				q.text(f, head)
 			}
 			return i
 		}
@@ -212,6 +232,45 @@ func (q *quotes) start(f *flow, p []byte, i int) int {
 		q.nHead++
 	}
 	return i
+}
+
+// isLine says whether c ends the line, and a string with it.
+func (q *quotes) isLine(c byte) bool {
+	switch {
+	case q.quote == '`' || q.quote == ')':
+		return false
+	case q.script:
+		return c == '\n'
+	}
+	return c == '\n' || c == '\r' || c == '\f'
+}
+
+// url begins a URL without quotes, or the string it is in.
+func (q *quotes) url(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		switch c := p[i]; {
+		case isSpace(c):
+		case c == '"' || c == '\'':
+			q.st, q.quote, q.nHead = quoteHead, c, 0
+			return i + 1
+		default:
+			q.st, q.quote, q.nHead = quoteHead, ')', 0
+			return i
+		}
+	}
+	return i
+}
+
+// document reads the document that a data: URL holds: a style sheet, or a
+// picture with text.
+func (q *quotes) document(f *flow) {
+	q.st = quoteOutside
+	h, data := dataDocument(q.data)
+	switch {
+	case h == nil:
+	case h.typ == "text/css", bytes.Contains(data, []byte("text")), bytes.Contains(data, []byte("foreignObject")):
+		q.lost = nest(f, h, data, q.level, false) || q.lost
+	}
 }
 
 // isURL says whether a string begins like a URL, but for that of a text.
@@ -233,17 +292,24 @@ func (q *quotes) text(f *flow, p []byte) {
 // inside reads a string up to its end or an escape.
 func (q *quotes) inside(f *flow, p []byte, i int) int {
 	start := i
-	for i < len(p) && p[i] != q.quote && p[i] != '\\' && (p[i] != '\n' || q.quote == '`') {
+	for i < len(p) && p[i] != q.quote && p[i] != '\\' && !q.isLine(p[i]) {
 		i++
 	}
-	if q.st == quoteIn {
+	switch q.st {
+	case quoteIn:
 		q.text(f, p[start:i])
+	case quoteData:
+		room := maxNote - len(q.data)
+		q.lost = q.lost || i-start > room
+		q.data = append(q.data, p[start:min(i, start+room)]...)
 	}
 	switch {
 	case i == len(p):
 		return i
 	case p[i] == '\\' && q.st == quoteIn:
 		q.st = quoteEscape
+	case p[i] != '\\' && q.st == quoteData:
+		q.document(f)
 	case p[i] != '\\':
 		q.st = quoteOutside
 	}
@@ -254,6 +320,8 @@ func (q *quotes) escape(f *flow, p []byte, i int) int {
 	c := p[i]
 	q.st = quoteIn
 	switch {
+	case c == '\r' && !q.script:
+		q.st = quoteCR
 	case c == '\n' || c == '\r' || c == '\f':
 	case !q.script && unhex(c) >= 0, q.script && c == 'x':
 		q.st, q.hex, q.nHex = quoteHex, 0, 0
@@ -285,6 +353,9 @@ func (q *quotes) hexDigits(f *flow, p []byte, i int) int {
 	q.st = quoteIn
 	f.flush()
 	f.rune(numeric(q.hex))
+	if !q.script && p[i] == '\r' {
+		q.st = quoteCR
+	}
 	if !q.script && isSpace(p[i]) {
 		return i + 1
 	}

@@ -6,15 +6,16 @@ import "bytes"
 type format uint8
 
 const (
-	formatNone   format = iota // pictures and such: no text
-	formatHTML                 // markup by the rules of HTML
-	formatXML                  // markup by the rules of XML
-	formatPlain                // all is text
-	formatJSON                 // text with escapes
-	formatForm                 // urlencoded
-	formatCSS                  // what stands in quotes is shown
-	formatScript               // what stands in quotes may be shown
-	formatMIME                 // bodies within the body
+	formatNone    format = iota // pictures and such: no text
+	formatHTML                  // markup by the rules of HTML
+	formatXML                   // markup by the rules of XML
+	formatPlain                 // all is text
+	formatJSON                  // text with escapes
+	formatForm                  // urlencoded
+	formatCSS                   // what stands in quotes is shown
+	formatScript                // what stands in quotes may be shown
+	formatMembers               // an archive: bodies within the body, with names
+	formatMIME                  // the same, of mail and forms
 	formatPDF
 	formatArchive // of documents
 	formatUnread  // may be anything: tell by the first bytes
@@ -41,6 +42,8 @@ func formatOf(typ string) format {
 		return formatPDF
 	case isArchive(typ):
 		return formatArchive
+	case isMembers(typ):
+		return formatMembers
 	case typ == "message/rfc822", typ == "message/partial", typ == "application/mbox", bytes.HasPrefix(b, []byte("multipart/")):
 		return formatMIME
 	case bytes.HasPrefix(b, []byte("text/")), bytes.HasPrefix(b, []byte("message/")):
@@ -51,10 +54,20 @@ func formatOf(typ string) format {
 	return formatUnread
 }
 
+// isMembers says whether bodies of a type are archives.
+func isMembers(typ string) bool {
+	switch typ {
+	case "application/zip", "application/x-zip", "application/x-zip-compressed", "application/x-tar", "application/tar", "application/x-gtar",
+		"application/gzip", "application/x-gzip", "application/x-gtar-compressed", "application/x-compressed-tar", "application/x-tgz":
+		return true
+	}
+	return false
+}
+
 // isArchive says whether bodies of a type are documents in a ZIP archive.
 func isArchive(typ string) bool {
 	b := []byte(typ)
-	return typ == "application/epub+zip" || typ == "application/zip" ||
+	return typ == "application/epub+zip" ||
 		bytes.HasPrefix(b, []byte("application/vnd.openxmlformats-officedocument.")) ||
 		bytes.HasPrefix(b, []byte("application/vnd.oasis.opendocument.")) ||
 		bytes.HasPrefix(b, []byte("application/vnd.ms-")) && bytes.HasSuffix(b, []byte(".macroenabled.12"))
@@ -227,6 +240,9 @@ func signature(p []byte, binary bool) string {
 	}
 	if len(p) < 12 || !binary {
 		return ""
+	}
+	if len(p) >= tarMagicAt+5 && string(p[tarMagicAt:tarMagicAt+5]) == "ustar" {
+		return "application/x-tar"
 	}
 	if string(p[4:8]) == "ftyp" {
 		return "video/mp4"

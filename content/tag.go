@@ -8,7 +8,8 @@ type tagKind uint8
 const (
 	tagUnknown tagKind = iota // no HTML: shown in the line, as browsers do
 	tagInline                 // does not part a word: s<b></b>ex reads sex
-	tagHidden                 // its text is shown, it is nothing itself: link, template
+	tagHidden                 // it is nothing itself: link, area
+	tagAside                  // what is in it stands elsewhere or nowhere: template, dialog
 	tagWord                   // parts a word, but not a sentence: img, input
 	tagBlock                  // begins a new line
 	tagMeta                   // its content attribute may be text
@@ -63,12 +64,13 @@ func newTagTable() *tagTable {
 			*t.find(key, more) = tag{key, more, n, kind, out}
 		}
 	}
-	add(tagInline, false, "a", "abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rp", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
+	add(tagAside, false, "template", "datalist", "dialog", "rp")
+	add(tagInline, false, "a", "abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
 	add(tagInline, true, "b", "big", "code", "em", "i", "nobr", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var")
-	add(tagHidden, false, "base", "link", "template", "param", "source", "track", "col", "area", "map", "picture")
+	add(tagHidden, false, "base", "link", "param", "source", "track", "col", "area", "map", "picture")
 	add(tagWord, false, "audio", "button", "canvas", "object", "video", "select", "progress", "meter")
 	add(tagWord, true, "embed", "img")
-	add(tagBlock, false, "address", "article", "aside", "caption", "colgroup", "details", "dialog", "dir", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "header", "hgroup", "html", "legend", "main", "nav", "optgroup", "option", "search", "section", "summary", "tbody", "td", "tfoot", "th", "thead", "tr", "marquee")
+	add(tagBlock, false, "address", "article", "aside", "caption", "colgroup", "details", "dir", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "header", "hgroup", "html", "legend", "main", "nav", "optgroup", "option", "search", "section", "summary", "tbody", "td", "tfoot", "th", "thead", "tr", "marquee")
 	add(tagBlock, true, "blockquote", "body", "br", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "li", "listing", "menu", "ol", "p", "pre", "table", "ul")
 	add(tagMeta, true, "meta")
 	add(tagInput, false, "input")
@@ -115,6 +117,8 @@ const (
 	attrType  // of input and script
 	attrURL   // may be a document itself
 	attrSrcdoc
+	attrSheet // declarations of a style sheet
+	attrSet   // several URLs
 	attrSpace // a namespace of XML
 	attrLang  // the language of the text
 )
@@ -152,11 +156,15 @@ func attribute(kind tagKind, name []byte) attrKind {
 			return attrMaybe
 		case equalLower(name, "label"):
 			return attrMore
+		case equalLower(name, "style"):
+			return attrSheet
 		}
 	case 6:
 		switch {
 		case equalLower(name, "srcdoc"):
 			return attrSrcdoc
+		case equalLower(name, "srcset"):
+			return attrSet
 		case equalLower(name, "prompt"):
 			return attrMore
 		case equalLower(name, "poster"), equalLower(name, "action"):

@@ -73,6 +73,9 @@ func (t *text) reset(b *Body, codings []coding) {
 
 func (t *text) release() {
 	t.stream.reset(nil, nil)
+	if m, ok := t.extractor.(*memberReader); ok {
+		m.close()
+	}
 	x := &t.scanner
 	if cap(x.out.b) > keptText {
 		x.out.b = nil
@@ -209,7 +212,9 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	how = formatOf(typ)
 	switch {
 	case how == formatUnread:
-		how = formatOf(sniff(head))
+		if how = formatOf(sniff(head)); how == formatUnread {
+			how = formatNone // nothing that is known
+		}
 	case how == formatMIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")):
 		how = formatPlain
 	case h.document && (how == formatCSS || how == formatScript):
@@ -242,7 +247,7 @@ func (t *text) begin(head []byte, last bool) {
 	t.scanner.css.script = how == formatScript
 	t.scanner.office = b.office
 	switch {
-	case how >= formatMIME:
+	case how >= formatMembers:
 		t.extractor = t.extract(how)
 	case e != nil:
 		t.use(e)
@@ -257,6 +262,8 @@ func (t *text) extract(how format) extractor {
 		w.most = int(n)
 	}
 	switch how {
+	case formatMembers:
+		return newMemberReader(t)
 	case formatMIME:
 		return newMIMEReader(t, &t.body.head)
 	case formatPDF:

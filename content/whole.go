@@ -45,7 +45,7 @@ func (w *wholeReader) finish() {
 }
 
 // readArchive reads the documents of an office file or book (Office Open XML,
-// OpenDocument, EPUB). Other archives have no text.
+// OpenDocument, EPUB).
 func readArchive(t *text, p []byte) Reason {
 	r, err := zip.NewReader(bytes.NewReader(p), int64(len(p)))
 	if err != nil {

@@ -2,6 +2,8 @@ package content
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -9,31 +11,30 @@ import (
 // processing instructions, and that browsers show a document that nothing
 // styles as it is written, with names, attributes and comments.
 
-// treeName shows the name of an element.
-func (x *scanner) treeName(key, more uint64) {
-	x.aside.blank()
-	var name [16]byte
-	n := 0
-	for _, w := range [2]uint64{key, more} {
-		for shift := 56; shift >= 0; shift -= 8 {
-			if c := byte(w >> shift); c != 0 {
-				name[n] = c
-				n++
-			}
-		}
+// treeName shows a part of the name of an element.
+func (x *scanner) treeName(p []byte, first, last bool) {
+	if first {
+		x.aside.blank()
 	}
-	x.aside.write(name[:n], rawText)
-	x.aside.flush()
-	x.aside.blank()
+	x.aside.write(p, rawText)
+	if last {
+		x.aside.flush()
+		x.aside.blank()
+		x.spill()
+	}
 }
 
-// treeAttribute says what an attribute is wanted for. One that says that the
-// document is HTML or SVG does so at once.
+// treeAttribute says what an attribute of XML is wanted for that means nothing
+// in HTML.
 func (x *scanner) treeAttribute(name []byte) attrKind {
-	if bytes.HasPrefix(name, []byte("xmlns")) {
+	switch {
+	case bytes.HasPrefix(name, []byte("xmlns")):
+		x.space = len(name) == len("xmlns")
 		return attrSpace
+	case x.tree:
+		return attrMore
 	}
-	return attrMore
+	return attrNone
 }
 
 // namespace ends the tree where v is that of a language that browsers render.
@@ -41,8 +42,10 @@ func (x *scanner) namespace(v []byte) {
 	for _, s := range [...]string{"www.w3.org/1999/xhtml", "www.w3.org/2000/svg"} {
 		if bytes.Contains(v, []byte(s)) {
 			x.tree = false
+			return
 		}
 	}
+	x.strange = x.strange || x.space && !bytes.Contains(v, []byte("www.w3.org/1998/Math/MathML"))
 }
 
 // treeText shows a part of a comment.
@@ -83,6 +86,12 @@ func (x *scanner) doctype(p []byte, i int) int {
 			if c == '>' && x.recent&0xFFFF == '-'<<8|'-' {
 				x.quote = 0
 			}
+		case x.quote == '?': // an instruction
+			if c == '>' && x.recent&0xFF == '?' {
+				x.quote = 0
+			}
+		case c == '?' && x.recent&0xFF == '<':
+			x.quote, c = '?', 0
 		case x.quote != 0:
 			if c == x.quote {
 				x.quote = 0
@@ -114,8 +123,38 @@ const (
 
 // entities are those that a document declares.
 type entities struct {
-	values map[string]string
-	left   int // bytes that references may still come to
+	values   map[string]string
+	defaults [][]byte // values of attributes that elements have without saying so
+	left     int      // bytes that references may still come to
+}
+
+// expand returns p with references to entities of the document undone, whose
+// markup is kept.
+func (e *entities) expand(p []byte, deep int) []byte {
+	if e == nil || deep == mostDeep {
+		return p
+	}
+	var out []byte
+	for {
+		i := bytes.IndexByte(p, '&')
+		if i < 0 {
+			return append(out, p...)
+		}
+		out, p = append(out, p[:i]...), p[i:]
+		end := bytes.IndexByte(p, ';')
+		if end < 0 {
+			return append(out, p...)
+		}
+		v, known := e.values[string(p[1:end])]
+		switch {
+		case !known:
+			out = append(out, p[:end+1]...)
+		case e.left > len(v):
+			e.left -= len(v) + 1
+			out = append(out, e.expand([]byte(v), deep+1)...)
+		}
+		p = p[end+1:]
+	}
 }
 
 // declare reads the entities of an internal subset.
@@ -126,7 +165,18 @@ func (x *scanner) declare(p []byte) {
 	if len(e.values) > 0 {
 		x.out.entities, x.aside.entities = e, e
 	}
+	for _, name := range slices.Sorted(maps.Keys(e.values)) {
+		if v := e.values[name]; strings.Contains(v, "<") { // its markup counts too
+			x.nest(xhtmlUTF8, e.expand([]byte(v), 0))
+		}
+	}
+	for _, v := range e.defaults {
+		x.dataURL(unescape(v))
+		x.nest(htmlUTF8, unescape(v))
+	}
 }
+
+var xhtmlUTF8 = Describe("application/xhtml+xml; charset=utf-8", "")
 
 func (e *entities) read(p []byte, params map[string]string, deep int) {
 	for deep < mostDeep && len(e.values)+len(params) < mostEntities {
@@ -145,6 +195,10 @@ func (e *entities) read(p []byte, params map[string]string, deep int) {
 			continue
 		}
 		p = p[i:]
+		if list, ok := bytes.CutPrefix(p, []byte("<!ATTLIST")); ok {
+			p = e.readDefaults(list)
+			continue
+		}
 		const start = "<!ENTITY"
 		if !bytes.HasPrefix(p, []byte(start)) {
 			p = p[1:]
@@ -173,6 +227,28 @@ func (e *entities) read(p []byte, params map[string]string, deep int) {
 			to[name] = characters(p[1 : 1+end])
 		}
 		p = p[end+2:]
+	}
+}
+
+// readDefaults reads the strings of the declaration of attributes that p begins
+// with, and returns what follows it.
+func (e *entities) readDefaults(p []byte) []byte {
+	for {
+		i := bytes.IndexAny(p, "'\">")
+		if i < 0 {
+			return nil
+		}
+		if p[i] == '>' {
+			return p[i:]
+		}
+		end := bytes.IndexByte(p[i+1:], p[i])
+		if end < 0 {
+			return nil
+		}
+		if len(e.defaults) < mostEntities {
+			e.defaults = append(e.defaults, bytes.Clone(p[i+1:i+1+end]))
+		}
+		p = p[i+end+2:]
 	}
 }
 

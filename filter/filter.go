@@ -232,10 +232,12 @@ type Page struct {
 // Unread is the category that a check reports when it has not inspected a body
 // that it wants, or not all of it. The evidence says why. Every check whose
 // cost is Heavy may report it. A server that cannot show a body to any check
-// reports it with the check Content.
+// reports it with the check Content. Of an archive, a download that nobody reads
+// in the browser, it reports UnreadArchive instead.
 const (
-	Unread  = "unread"
-	Content = "content"
+	Unread        = "unread"
+	UnreadArchive = "unread-archive"
+	Content       = "content"
 )
 
 // A Cost says how much work a check does.

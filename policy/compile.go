@@ -490,12 +490,14 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 		v.words[full] = append(v.words[full], e)
 	}
 	add(-1, filter.Content, filter.Unread, false)
+	add(-1, filter.Content, filter.UnreadArchive, false)
 	for i, c := range checks {
 		for _, cat := range c.Categories() {
 			add(i, c.Name(), cat.Name, cat.Scored)
 		}
 		if c.Cost() == filter.Heavy {
 			add(i, c.Name(), filter.Unread, false)
+			add(i, c.Name(), filter.UnreadArchive, false)
 		}
 		add(i, c.Name(), c.Name()+"-error", false)
 	}

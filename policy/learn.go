@@ -367,7 +367,7 @@ func (w *walk) shareable() bool {
 func certain(t *filter.Transaction) bool {
 	for i := range t.Findings {
 		f := &t.Findings[i]
-		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || f.Category == filter.Unread ||
+		if f.Check == "policy" && f.Category == "accepted" || f.Category == f.Check+"-error" || f.Category == filter.Unread || f.Category == filter.UnreadArchive ||
 			f.Category == f.Check+"-unread" || f.Category == f.Check+"/page" {
 			return false
 		}

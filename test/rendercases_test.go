@@ -22,15 +22,19 @@ import (
 // A renderCase is a response that a browser may show the word of.
 type renderCase struct {
 	name string
-	head string // field lines, "\n" between
+	head string // field lines, "\n" between; before them ":status 302 x" where it is not 200
 	body []byte
 	word string
 }
 
 func (c *renderCase) response() []byte {
 	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 200 OK\r\n")
-	for line := range strings.SplitSeq(c.head, "\n") {
+	status, head := "200 OK", c.head
+	if rest, ok := strings.CutPrefix(head, ":status "); ok {
+		status, head, _ = strings.Cut(rest, "\n")
+	}
+	b.WriteString("HTTP/1.1 " + status + "\r\n")
+	for line := range strings.SplitSeq(head, "\n") {
 		if line != "" {
 			b.WriteString(line + "\r\n")
 		}
@@ -44,7 +48,8 @@ const htmlHead = "Content-Type: text/html"
 
 func renderCases(t *testing.T) []renderCase {
 	var all []renderCase
-	for _, part := range []func(t *testing.T) []renderCase{typeCases, codingCases, labelledCases, guessedCases, markupCases} {
+	for _, part := range []func(t *testing.T) []renderCase{typeCases, codingCases, labelledCases, guessedCases, markupCases,
+		statusCases, moreCodingCases, moreCharsetCases, moreMarkupCases} {
 		all = append(all, part(t)...)
 	}
 	return all

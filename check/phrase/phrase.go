@@ -352,5 +352,9 @@ func unread(b *content.Body, dst []filter.Finding) []filter.Finding {
 	if why == content.AllRead {
 		return dst
 	}
-	return append(dst, filter.Finding{Check: "phrase", Category: filter.Unread, Evidence: fmt.Sprintf("%s: inspected %d of %d bytes", why, n, of)})
+	category := filter.Unread
+	if b.Archive() {
+		category = filter.UnreadArchive
+	}
+	return append(dst, filter.Finding{Check: "phrase", Category: category, Evidence: fmt.Sprintf("%s: inspected %d of %d bytes", why, n, of)})
 }

@@ -1,0 +1,361 @@
+package content
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"encoding/binary"
+	"errors"
+	"io"
+	"iter"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// This file is about archives: ZIP, tar and gzip. Their members are read as
+// they come, each like a body of its own, and their names are text. What they
+// hold together, at any depth, is bounded by Limits.Decoded.
+
+const (
+	mostMembers  = 10_000 // of one archive
+	tarMagicAt   = 257    // POSIX.1-1988, ustar
+	zipLocal     = "PK\x03\x04"
+	zipDirectory = "PK\x01\x02"
+	zipEnd       = "PK\x05\x06"
+	zipSigned    = "PK\x07\x08" // a data descriptor, or a part of a split archive
+)
+
+var (
+	errEncrypted = errors.New("encrypted member")
+	errMethod    = errors.New("compression method that is not read")
+)
+
+// A memberReader reads an archive that comes in pieces. The readers of archives
+// pull, so they run in a coroutine that stops when it wants more.
+type memberReader struct {
+	text *text
+	left []byte // of the piece at hand
+	in   int64
+	end  bool
+	room *int64 // decoded bytes still allowed, of all archives within one another
+	why  Reason
+
+	yield  func(struct{}) bool
+	resume func() (struct{}, bool)
+	stop   func()
+}
+
+func newMemberReader(t *text) *memberReader {
+	m := &memberReader{text: t, room: t.body.room}
+	if m.room == nil {
+		left := t.body.lim.Decoded
+		m.room = &left
+	}
+	m.resume, m.stop = iter.Pull(m.run)
+	return m
+}
+
+// write takes the next piece.
+func (m *memberReader) write(p []byte) {
+	if m.left = p; len(p) > 0 {
+		m.resume()
+	}
+	m.left = nil
+}
+
+// finish reads what is left.
+func (m *memberReader) finish() {
+	m.end = true
+	m.resume()
+	m.close()
+	if m.why != AllRead {
+		m.text.body.Stop(m.why)
+	}
+}
+
+// close ends the coroutine.
+func (m *memberReader) close() { m.stop() }
+
+// Read gives the readers of archives what has come.
+func (m *memberReader) Read(p []byte) (int, error) {
+	for len(m.left) == 0 {
+		if m.end {
+			return 0, io.EOF
+		}
+		if !m.yield(struct{}{}) {
+			return 0, errStopped
+		}
+	}
+	n := copy(p, m.left)
+	m.left = m.left[n:]
+	m.in += int64(n)
+	return n, nil
+}
+
+// run is the coroutine.
+func (m *memberReader) run(yield func(struct{}) bool) {
+	m.yield = yield
+	r := bufio.NewReader(m)
+	var err error
+	switch head, _ := r.Peek(tarMagicAt + 5); {
+	case bytes.HasPrefix(head, []byte("\x1F\x8B")):
+		err = m.gzip(r)
+	case bytes.HasPrefix(head, []byte("PK")):
+		err = m.zip(r)
+	case len(head) == tarMagicAt+5:
+		err = m.tar(r)
+	default:
+		err = io.ErrUnexpectedEOF
+	}
+	m.note(err)
+	// What follows an archive says nothing, and is still taken.
+	_, _ = io.Copy(io.Discard, m)
+}
+
+// note keeps the first reason why not all was read.
+func (m *memberReader) note(err error) {
+	if m.why != AllRead {
+		return
+	}
+	switch {
+	case err == nil, err == io.EOF, errors.Is(err, errStopped):
+	case errors.Is(err, errCut), errors.Is(err, ErrBomb):
+		m.why = TooLarge
+	case errors.Is(err, errEncrypted):
+		m.why = Encrypted
+	case errors.Is(err, errMethod), errors.Is(err, tar.ErrHeader):
+		m.why = UnsupportedType
+	default:
+		m.why = Cut
+	}
+}
+
+func (m *memberReader) gzip(r *bufio.Reader) error {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return err
+	}
+	return m.member(z.Name, z)
+}
+
+func (m *memberReader) tar(r *bufio.Reader) error {
+	t := tar.NewReader(r)
+	for range mostMembers {
+		h, err := t.Next()
+		if err != nil {
+			return err
+		}
+		if err := m.member(h.Name, t); err != nil {
+			return err
+		}
+	}
+	return errCut
+}
+
+// zip reads the local headers (APPNOTE.TXT 4.3): the directory at the end comes
+// too late, and what it leaves out can be unpacked all the same.
+func (m *memberReader) zip(r *bufio.Reader) error {
+	for n := 0; ; n++ {
+		var h [30]byte
+		if _, err := io.ReadFull(r, h[:4]); err != nil {
+			return unexpected(err)
+		}
+		switch sig := string(h[:4]); {
+		case sig == zipDirectory, sig == zipEnd:
+			return nil
+		case n == 0 && (sig == zipSigned || sig == "PK00"):
+			continue
+		case sig != zipLocal:
+			return io.ErrUnexpectedEOF
+		case n > mostMembers:
+			return errCut
+		}
+		if _, err := io.ReadFull(r, h[4:]); err != nil {
+			return unexpected(err)
+		}
+		if err := m.zipMember(r, h[:]); err != nil {
+			return err
+		}
+	}
+}
+
+// zipMember reads what follows the fixed part of a local header.
+func (m *memberReader) zipMember(r *bufio.Reader, h []byte) error {
+	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
+	size := int64(binary.LittleEndian.Uint32(h[18:]))
+	names := make([]byte, int(binary.LittleEndian.Uint16(h[26:]))+int(binary.LittleEndian.Uint16(h[28:])))
+	if _, err := io.ReadFull(r, names); err != nil {
+		return unexpected(err)
+	}
+	name, extra := names[:binary.LittleEndian.Uint16(h[26:])], names[binary.LittleEndian.Uint16(h[26:]):]
+	if size == 1<<32-1 {
+		size = zip64Size(extra)
+	}
+	later := flags&8 != 0 // the sizes follow the member
+	if flags&1 != 0 {
+		m.say(string(name))
+		m.note(errEncrypted)
+		return skipMember(r, size, later)
+	}
+	var err error
+	switch {
+	case method == 8 && later:
+		if err = m.member(string(name), flate.NewReader(r)); err == nil {
+			err = skipDescriptor(r)
+		}
+		return err
+	case method == 0 && !later:
+		in := io.LimitReader(r, size)
+		if err = m.member(string(name), in); err == nil && in.(*io.LimitedReader).N > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return err
+	case method == 8 || method == 12 && !later:
+		in := io.LimitReader(r, size)
+		if d := flate.NewReader(in); method == 8 {
+			err = m.member(string(name), d)
+		} else {
+			err = m.member(string(name), bzip2.NewReader(in))
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, in)
+		}
+		return err
+	}
+	m.say(string(name))
+	m.note(errMethod)
+	return skipMember(r, size, later)
+}
+
+// zip64Size returns the size that an extra field gives (APPNOTE.TXT 4.5.3).
+func zip64Size(p []byte) int64 {
+	for len(p) >= 4 {
+		id, n := binary.LittleEndian.Uint16(p), int(binary.LittleEndian.Uint16(p[2:]))
+		if p = p[4:]; n > len(p) {
+			break
+		}
+		if id == 1 && n >= 16 {
+			return int64(binary.LittleEndian.Uint64(p[8:]) >> 1 << 1 & (1<<62 - 1))
+		}
+		p = p[n:]
+	}
+	return 1<<32 - 1
+}
+
+// skipMember goes on behind a member that cannot be read.
+func skipMember(r *bufio.Reader, size int64, later bool) error {
+	if later && size == 0 {
+		return errMethod // nothing tells where the next begins
+	}
+	if _, err := io.CopyN(io.Discard, r, size); err != nil {
+		return unexpected(err)
+	}
+	if later {
+		return skipDescriptor(r)
+	}
+	return nil
+}
+
+// skipDescriptor reads the sizes that follow a member (APPNOTE.TXT 4.3.9). They
+// have four bytes or eight, and a signature or none.
+func skipDescriptor(r *bufio.Reader) error {
+	p, err := r.Peek(4)
+	if err != nil {
+		return unexpected(err)
+	}
+	signed := 0
+	if string(p) == zipSigned {
+		signed = 4
+	}
+	for _, n := range [...]int{signed + 12, signed + 20} {
+		if p, _ = r.Peek(n + 2); len(p) == n+2 && string(p[n:]) == "PK" {
+			_, err = r.Discard(n)
+			return err
+		}
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// say adds the name of a member to the text.
+func (m *memberReader) say(name string) {
+	f := &m.text.scanner.out
+	f.blank()
+	f.writeUTF8(name)
+	f.flush()
+	f.blank()
+}
+
+// member reads one member.
+func (m *memberReader) member(name string, r io.Reader) error {
+	var p part
+	office := isDocument(name) && path.Ext(strings.ToLower(name)) == ".xml"
+	if !office {
+		m.say(name)
+	}
+	open := p.open(memberHead(name), m.text)
+	if open {
+		p.room = m.room
+		p.office = office
+	} else if m.text.scanner.level == mostNested {
+		m.note(errCut)
+	}
+	err := m.copy(&p, open, r)
+	if open {
+		if why := p.close(); why != AllRead && why != UnsupportedType && m.why == AllRead {
+			m.why = why
+		}
+	}
+	m.text.scanner.out.blank()
+	return err
+}
+
+func (m *memberReader) copy(p *part, open bool, r io.Reader) error {
+	var block [16 << 10]byte
+	lim := &m.text.body.lim
+	for out := int64(0); ; {
+		k, err := r.Read(block[:])
+		out += int64(k)
+		*m.room -= int64(k)
+		switch {
+		case *m.room < 0:
+			return errCut
+		case out > bombFloor && out/int64(lim.Ratio) > m.in:
+			return ErrBomb
+		}
+		if open {
+			p.write(block[:k])
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// memberHead returns what the name of a member says of it; the rest is told by
+// its first bytes.
+func memberHead(name string) *Head {
+	switch path.Ext(strings.ToLower(name)) {
+	case ".xml", ".xhtml", ".ncx", ".opf", ".svg", ".rels":
+		if isDocument(name) {
+			return Describe("application/xhtml+xml; charset=utf-8", "")
+		}
+	case ".htm", ".html":
+		return Describe("text/html", "")
+	case ".eml":
+		return Describe("message/rfc822", "")
+	case ".json", ".ndjson", ".jsonl":
+		return Describe("application/json", "")
+	case ".css":
+		return Describe("text/css", "")
+	case ".js", ".mjs":
+		return Describe("text/javascript", "")
+	}
+	return &Head{}
+}
