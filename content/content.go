@@ -203,6 +203,17 @@ func (b *Body) Type() string {
 	return b.typ
 }
 
+// Looks returns the media type that the first decoded bytes look like, whatever
+// the fields say.
+func (b *Body) Looks() string {
+	t := b.reading()
+	_ = t.advance(context.Background()) // an error is sticky: Read returns it
+	if t.begun {
+		return t.looks
+	}
+	return sniff(t.head)
+}
+
 // Whole says whether the text of the body can only be read when all of it has
 // come: that of documents in archives and of PDF.
 func (b *Body) Whole() bool { return b.format() > formatMIME && b.format() != formatUnread }

@@ -16,7 +16,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// This file is about archives: ZIP, tar and gzip. Their members are read as
+// This file is about archives: ZIP, tar and gzip; of others it says that they
+// are not read. Their members are read as
 // they come, each like a body of its own, and their names are text. What they
 // hold together, at any depth, is bounded by Limits.Decoded.
 
@@ -106,6 +107,8 @@ func (m *memberReader) run(yield func(struct{}) bool) {
 		err = m.gzip(r)
 	case bytes.HasPrefix(head, []byte("PK")):
 		err = m.zip(r)
+	case bytes.HasPrefix(head, []byte("7z\xBC\xAF")), bytes.HasPrefix(head, []byte("Rar!")):
+		err = errMethod
 	case len(head) == tarMagicAt+5:
 		err = m.tar(r)
 	default:

@@ -85,6 +85,8 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 		{"tar", "application/x-tar", tarOf(t, "a.txt", "plain words", "b.html", "<p>po<b>rn</b>"), " a txt plain words b html porn ", AllRead},
 		{"tar by its first bytes", "", tarOf(t, "a.txt", "plain words"), " a txt plain words ", AllRead},
 		{"tar cut off", "application/x-tar", tarOf(t, "a.txt", strings.Repeat("words ", 200))[:1024], " a txt " + strings.Repeat("words ", 85) + "wo ", Cut},
+		{"7z", "application/x-7z-compressed", "7z\xBC\xAF\x27\x1C\x00\x04", " ", UnsupportedType},
+		{"rar by its first bytes", "", "Rar!\x1A\x07\x01\x00", " ", UnsupportedType},
 		{"tar.gz", "application/gzip", string(encode(t, "gzip", []byte(tarOf(t, "a.txt", "plain words")))), " a txt plain words ", AllRead},
 		{"text in gzip", "application/x-gzip", string(encode(t, "gzip", []byte("plain words"))), " plain words ", AllRead},
 		{"zip in tar.gz", "", string(encode(t, "gzip", []byte(tarOf(t, "a.zip", archive(t, "b", "words"))))), " a zip b words ", AllRead},

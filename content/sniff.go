@@ -58,7 +58,8 @@ func formatOf(typ string) format {
 func isMembers(typ string) bool {
 	switch typ {
 	case "application/zip", "application/x-zip", "application/x-zip-compressed", "application/x-tar", "application/tar", "application/x-gtar",
-		"application/gzip", "application/x-gzip", "application/x-gtar-compressed", "application/x-compressed-tar", "application/x-tgz":
+		"application/gzip", "application/x-gzip", "application/x-gtar-compressed", "application/x-compressed-tar", "application/x-tgz",
+		"application/x-7z-compressed", "application/x-rar-compressed", "application/vnd.rar", "application/x-rar":
 		return true
 	}
 	return false

@@ -34,6 +34,7 @@ type text struct {
 	stream  stream
 	scanner scanner
 	how     format
+	looks   string // the type, by the first bytes alone
 
 	begun bool   // type and charset are known, but for what sampling says
 	head  []byte // gathered until they are
@@ -237,6 +238,9 @@ func (t *text) begin(head []byte, last bool) {
 		return
 	}
 	t.begun = true
+	if t.looks = "text/html"; how != formatHTML {
+		t.looks = sniff(head)
+	}
 	if t == b.readings[0] {
 		b.typ = typ
 		t.others(head, how)

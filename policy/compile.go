@@ -368,6 +368,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 			return setting.At(fmt.Sprintf("extension[%d]", i), err)
 		}
 		r.exts = append(r.exts, "."+x)
+		r.extTypes = append(r.extTypes, typesOf[x]...)
 	}
 	for i, t := range s.Type {
 		t, err := filter.MediaType(t)

@@ -598,11 +598,12 @@ func (e *Engine) Wants(t *filter.Transaction, s filter.Stage) bool {
 // needsType says whether a rule waits to see what type a body is, because the
 // origin does not say.
 func (w *walk) needsType() bool {
-	if w.t.Response == nil || w.t.Content().Type() != "" {
+	if w.t.Response == nil || !vague(w.t.Content().Type()) {
 		return false
 	}
+	unknown := w.t.Content().Type() == ""
 	for i, r := range w.p.rules {
-		if r.types != nil && w.fits(i) == maybe {
+		if (r.types != nil && unknown || r.extTypes != nil) && w.fits(i) == maybe {
 			return true
 		}
 	}

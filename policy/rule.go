@@ -50,19 +50,20 @@ type rule struct {
 // conditions are what a rule asks of the transaction itself. The host is not
 // among them: it is looked up for all rules at once, see walk.host.
 type conditions struct {
-	when    []hours
-	methods []string
-	exts    []string // lower case, with the dot
-	headers []headerPattern
-	agents  patterns
-	referer hostSet
-	urls    patterns
-	search  [][]byte // as appendTerm makes them
-	forms   *forms   // words of search in braces
-	types   []string // lower case; "image/" for image/*
-	queries []uint16
-	ja4     []string
-	sent    *sent // nil asks for nothing
+	when     []hours
+	methods  []string
+	exts     []string // lower case, with the dot
+	extTypes []string // media types of these
+	headers  []headerPattern
+	agents   patterns
+	referer  hostSet
+	urls     patterns
+	search   [][]byte // as appendTerm makes them
+	forms    *forms   // words of search in braces
+	types    []string // lower case; "image/" for image/*
+	queries  []uint16
+	ja4      []string
+	sent     *sent // nil asks for nothing
 
 	needsRequest bool // one of them needs the request head
 	// varies says that the answer may differ between two requests for the same
@@ -193,7 +194,68 @@ func (r *conditions) extension(w *walk) answer {
 	if v := w.t.Response.Get("Content-Disposition"); v != nil && hasExtension(fileName(v, w.scratch()), r.exts) {
 		return yes
 	}
+	return r.extensionOfType(w)
+}
+
+// extensionOfType compares with the extension that files of the effective type
+// have, so that another name does not hide a program. A type that says nothing
+// leaves it to the first bytes.
+func (r *conditions) extensionOfType(w *walk) answer {
+	if len(r.extTypes) == 0 {
+		return no
+	}
+	typ := w.t.Content().Type()
+	switch {
+	case !vague(typ):
+	case w.stage < filter.ResponseBody:
+		return w.laterThan(filter.ResponseBody)
+	case w.t.Body != nil:
+		typ = w.t.Body.Looks()
+	}
+	if slices.Contains(r.extTypes, typ) {
+		return yes
+	}
 	return no
+}
+
+// vague says whether a media type says nothing of what a file is.
+func vague(typ string) bool {
+	switch typ {
+	case "", "text/plain", "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
+		return true
+	}
+	return false
+}
+
+// typesOf are the media types that files with an extension have: those which
+// the first bytes show (package content), and what servers call them besides.
+var typesOf = map[string][]string{
+	"exe":     {"application/vnd.microsoft.portable-executable", "application/x-msdownload", "application/x-msdos-program", "application/x-dosexec", "application/x-winexe", "application/exe"},
+	"msi":     {"application/x-msi", "application/x-ms-installer"},
+	"apk":     {"application/vnd.android.package-archive"},
+	"jar":     {"application/java-archive", "application/x-java-archive"},
+	"swf":     {"application/x-shockwave-flash"},
+	"deb":     {"application/vnd.debian.binary-package", "application/x-debian-package"},
+	"rpm":     {"application/x-rpm"},
+	"dmg":     {"application/x-apple-diskimage"},
+	"iso":     {"application/x-iso9660-image"},
+	"zip":     {"application/zip", "application/x-zip-compressed", "application/x-zip"},
+	"tar":     {"application/x-tar", "application/tar"},
+	"gz":      {"application/gzip", "application/x-gzip"},
+	"7z":      {"application/x-7z-compressed"},
+	"rar":     {"application/x-rar-compressed", "application/vnd.rar", "application/x-rar"},
+	"pdf":     {"application/pdf", "application/x-pdf"},
+	"mp3":     {"audio/mpeg", "audio/mp3"},
+	"wav":     {"audio/wav", "audio/x-wav", "audio/wave"},
+	"mp4":     {"video/mp4"},
+	"webm":    {"video/webm"},
+	"avi":     {"video/x-msvideo", "video/avi"},
+	"flv":     {"video/x-flv"},
+	"mpg":     {"video/mpeg"},
+	"mpeg":    {"video/mpeg"},
+	"mov":     {"video/quicktime"},
+	"wmv":     {"video/x-ms-wmv"},
+	"torrent": {"application/x-bittorrent"},
 }
 
 // mediaType compares with the effective type of the body: that of its head, or

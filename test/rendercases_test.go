@@ -48,8 +48,7 @@ const htmlHead = "Content-Type: text/html"
 
 func renderCases(t *testing.T) []renderCase {
 	var all []renderCase
-	for _, part := range []func(t *testing.T) []renderCase{typeCases, codingCases, labelledCases, guessedCases, markupCases,
-		statusCases, moreCodingCases, moreCharsetCases, moreMarkupCases} {
+	for _, part := range []func(t *testing.T) []renderCase{typeCases, codingCases, labelledCases, guessedCases, markupCases} {
 		all = append(all, part(t)...)
 	}
 	return all
