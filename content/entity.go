@@ -15,6 +15,8 @@ type reference struct {
 	n     int
 	num   rune
 	high  rune // JSON: the first half of a surrogate pair
+	twice bool // JSON: after several backslashes, which may be no escape
+	inner bool // JSON: a string that holds a quotation mark was read
 }
 
 type refState uint8
@@ -27,13 +29,14 @@ const (
 	refHex              // after &#x
 	refDecimal          // within the digits
 	refHexDigits
-	refBackslash // after \ in JSON
-	refUnicode   // within the four digits of \u
-	refPercent   // within the two digits of %
+	refBackslash   // after \ in JSON
+	refBackslashes // after more of them, in a string of JSON within JSON
+	refUnicode     // within the four digits of \u
+	refPercent     // within the two digits of %
 )
 
 func (r *reference) begin(c byte, value bool) {
-	r.n, r.num, r.value = 0, 0, value
+	r.n, r.num, r.value, r.twice = 0, 0, value, false
 	switch c {
 	case '\\':
 		r.state = refBackslash
@@ -93,10 +96,24 @@ func (f *flow) reference(p []byte) int {
 			}
 			r.num = min(r.num*10+rune(c-'0'), 0x110000)
 		case refBackslash:
-			if c != 'u' {
+			if c != 'u' && (c != '\\' || !r.inner) {
 				return i + f.escaped(c)
 			}
-			r.state = refUnicode
+			if r.state = refUnicode; c == '\\' {
+				r.state = refBackslashes
+			}
+		case refBackslashes:
+			switch c {
+			case '\\':
+			case 'u':
+				r.state, r.twice = refUnicode, true
+			case 'n', 'r', 't', '"', '/':
+				return i + f.escaped(c)
+			default:
+				r.state = refNone
+				f.blank()
+				return i
+			}
 		case refUnicode, refPercent:
 			d := unhex(c)
 			if d < 0 {
@@ -114,8 +131,9 @@ func (f *flow) reference(p []byte) int {
 
 // escaped reads the letter after a JSON backslash, which stands for white
 // space or punctuation.
-func (f *flow) escaped(byte) int {
+func (f *flow) escaped(c byte) int {
 	f.ref.state, f.ref.high = refNone, 0
+	f.ref.inner = f.ref.inner || c == '"'
 	f.blank()
 	return 1
 }
@@ -161,6 +179,12 @@ func (f *flow) unit(r *reference) {
 	switch {
 	case r.n < 4:
 		f.blank()
+		if r.twice { // a word after a backslash
+			f.rune('u')
+			for k := r.n - 1; k >= 0; k-- {
+				f.rune(rune("0123456789abcdef"[u>>(4*k)&15]))
+			}
+		}
 	case u >= 0xD800 && u < 0xDC00:
 		r.high = u
 	case u >= 0xDC00 && u < 0xE000:

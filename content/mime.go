@@ -89,9 +89,11 @@ type mimeReader struct {
 	coding   transferCoding
 	carry    []byte // of the coding
 
-	file  string // name of the part, where it is a file
-	blank bool   // the part's first byte is yet to be told from the line before it
-	cr    bool   // a CR that may belong to the boundary
+	form    bool   // it is one
+	outside bool   // of all parts
+	file    string // name of the part, where it is a file
+	blank   bool   // the part's first byte is yet to be told from the line before it
+	cr      bool   // a CR that may belong to the boundary
 }
 
 // A PartWatcher sees the parts of a multipart body as they are.
@@ -135,6 +137,8 @@ func newMIMEReader(t *text, h *Head) *mimeReader {
 	}
 	m.boundary = append([]byte("\n--"), h.boundary[:h.nBoundary]...)
 	m.buf = append(m.buf, '\n') // the first may begin the body
+	m.form = h.typ == "multipart/form-data"
+	m.between()
 	return m
 }
 
@@ -143,6 +147,7 @@ func (m *mimeReader) write(p []byte) {
 	for len(p) > 0 {
 		switch m.st {
 		case mimeEpilogue:
+			m.body(p)
 			return
 		case mimeBoundary, mimeFields:
 			p = m.head(p)
@@ -161,16 +166,15 @@ func (m *mimeReader) data(p []byte) []byte {
 	// The end of the piece before may be the beginning of a boundary.
 	if n := len(m.buf); n > 0 {
 		had := n
-		m.buf = append(m.buf, p[:min(len(p), len(m.boundary))]...)
-		i := bytes.Index(m.buf, m.boundary)
+		m.buf = append(m.buf, p[:min(len(p), len(m.boundary)+1)]...)
+		i, keep := m.index(m.buf)
 		if i >= 0 {
 			m.body(m.buf[:i])
 			p = p[i+len(m.boundary)-had:]
 			m.found()
 			return p
 		}
-		if len(p) < len(m.boundary) {
-			keep := startsAt(m.buf, m.boundary)
+		if len(p) <= len(m.boundary) {
 			m.body(m.buf[:keep])
 			m.buf = m.buf[:copy(m.buf, m.buf[keep:])]
 			return nil
@@ -178,15 +182,47 @@ func (m *mimeReader) data(p []byte) []byte {
 		m.body(m.buf[:had])
 		m.buf = m.buf[:0]
 	}
-	if i := bytes.Index(p, m.boundary); i >= 0 {
+	i, keep := m.index(p)
+	if i >= 0 {
 		m.body(p[:i])
 		m.found()
 		return p[i+len(m.boundary):]
 	}
-	keep := startsAt(p, m.boundary)
 	m.body(p[:keep])
 	m.buf = append(m.buf[:0], p[keep:]...)
 	return nil
+}
+
+// index returns where the boundary stands in p: it is one only if nothing but
+// blanks or dashes follows in its line, or readers that keep to RFC 2046 take
+// for text what we take for fields. i is -1 if there is none; what comes before
+// keep is then not part of one.
+func (m *mimeReader) index(p []byte) (i, keep int) {
+	for at := 0; ; {
+		k := bytes.Index(p[at:], m.boundary)
+		if k < 0 {
+			return -1, at + startsAt(p[at:], m.boundary)
+		}
+		at += k
+		end := at + len(m.boundary)
+		if end == len(p) {
+			return -1, at
+		}
+		if c := p[end]; isSpace(c) || c == '-' {
+			return at, 0
+		}
+		at++
+	}
+}
+
+// between begins what stands before the first boundary of a form or after the
+// last: a server that is told of another boundary may take it. Mail programs do
+// not show it.
+func (m *mimeReader) between() {
+	if m.form {
+		m.coding, m.outside = transferNone, true
+		m.inPart = m.within.open(Describe("text/plain", ""), m.text)
+	}
 }
 
 // startsAt returns where in p a beginning of b stands at its end; len(p) if
@@ -216,6 +252,7 @@ func (m *mimeReader) head(p []byte) []byte {
 		switch {
 		case m.st == mimeBoundary && bytes.HasPrefix(m.buf, []byte("--")):
 			m.st, m.buf = mimeEpilogue, m.buf[:0]
+			m.between()
 			return p[i+1:]
 		case m.st == mimeBoundary && c == '\n':
 			m.st, m.buf = mimeFields, m.buf[:0]
@@ -238,7 +275,7 @@ func endsFields(b []byte) bool {
 // fields reads the fields of a part and begins it.
 func (m *mimeReader) fields(b []byte) {
 	h := Describe("text/plain", "")
-	m.coding, m.file = transferNone, ""
+	m.coding, m.file, m.outside = transferNone, "", false
 	for len(b) > 0 {
 		var line []byte
 		line, b = field(b)
@@ -275,7 +312,7 @@ func (m *mimeReader) give(p []byte) {
 		m.within.write(p)
 	}
 	w := m.text.body.watcher
-	if w == nil {
+	if w == nil || m.outside {
 		return
 	}
 	if m.blank && len(p) > 0 { // the end of the line before the part
@@ -431,7 +468,7 @@ func (m *mimeReader) finish() {
 	switch {
 	case m.st == mimeFields:
 		m.fields(m.buf)
-	case m.st == mimeBody && len(m.buf) > 0:
+	case m.st <= mimeBody && m.st != mimeBoundary && len(m.buf) > 0:
 		m.body(m.buf)
 	}
 	m.endPart()
