@@ -39,20 +39,20 @@ func TestAdsAreHidden(t *testing.T) {
 		}
 	}
 	write("easylist.txt", readZipped(t, filepath.Join(os.Getenv("SHUULTUUR_DATA"), "lists", "easylist.txt.gz"))+`
-plain.localhost,strict.localhost##.only-here
-excepted.localhost#@#.`+class+`
-@@||generic.localhost^$generichide
-@@||whole.localhost^$elemhide
-generic.localhost,whole.localhost##.only-here
-||head.localhost^$csp=script-src 'none'
-||head.localhost^$permissions=geolocation=()
-||window.localhost^$popup
+plain.example,strict.example##.only-here
+excepted.example#@#.`+class+`
+@@||generic.example^$generichide
+@@||whole.example^$elemhide
+generic.example,whole.example##.only-here
+||head.example^$csp=script-src 'none'
+||head.example^$permissions=geolocation=()
+||window.example^$popup
 `)
-	write("bad.txt", "bad.localhost\n")
-	write("doubtful.txt", "doubtful.localhost\n")
+	write("bad.txt", "bad.example\n")
+	write("doubtful.txt", "doubtful.example\n")
 	write("shuultuur.yaml", `
 listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
-proxy: {private: [127.0.0.0/8, "::1/128"], safe-ports: [any]}
+proxy: {private: [127.0.0.0/8], safe-ports: [any], parent: "`+o.URL+`"}
 lists:
   ads: {path: easylist.txt, format: adblock}
   bad: {path: bad.txt, format: domains}
@@ -68,7 +68,7 @@ policies:
 	p := start(t, filepath.Join(dir, "shuultuur.yaml"))
 	ask := func(host string, fields ...string) *http.Response {
 		t.Helper()
-		q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+host+".localhost:"+port+"/", nil)
+		q, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+host+".example:"+port+"/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ policies:
 	if res := ask("head"); res.Header.Get("Content-Security-Policy") != "script-src 'none'" || res.Header.Get("Permissions-Policy") != "geolocation=()" {
 		t.Errorf("head: got %v", res.Header)
 	}
-	if res := ask("window", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Referer", "http://x.localhost/"); res.StatusCode != 403 {
+	if res := ask("window", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Referer", "http://x.example/"); res.StatusCode != 403 {
 		t.Errorf("a window that another site opens: got %d, want 403", res.StatusCode)
 	}
 	if res := ask("window"); res.StatusCode != 200 {
@@ -110,7 +110,7 @@ policies:
 		{"generic", "block", "none"},
 		{"whole", "block", "block"},
 	} {
-		b.open("http://" + tt.host + ".localhost:" + port + "/")
+		b.open("http://" + tt.host + ".example:" + port + "/")
 		for id, want := range map[string]string{"ad": tt.ad, "own": tt.own, "text": "block"} {
 			if got := b.script("return getComputedStyle(document.getElementById('" + id + "')).display"); got != want {
 				t.Errorf("%s: display of %s is %v, want %s", tt.host, id, got, want)
