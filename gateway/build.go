@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -31,6 +32,9 @@ type part struct {
 	// the others the gateway does: at a start, a part whose files cannot be used
 	// is built from the copies.
 	keeps bool
+	// without builds the part without its files. At a start, one whose files are
+	// there and were never valid serves so and reports it; nil where the filter would be open.
+	without func(*builder) error
 	slot
 }
 
@@ -147,7 +151,7 @@ func (b *builder) part(ctx context.Context, p part) error {
 	case err != nil && had && was.settings == m.settings && !errors.Is(err, context.Canceled):
 		m.fault = setting.At(p.key, err)
 		p.keep(b.Engine, b.old)
-	case err != nil && b.old == nil && b.fromCopies(ctx, p):
+	case err != nil && b.old == nil && (b.fromCopies(ctx, p) || b.bare(p, err)):
 		m.fault = setting.At(p.key, err)
 	case err != nil:
 		b.sum(p, m.settings, m.files)
@@ -172,6 +176,13 @@ func (b *builder) part(ctx context.Context, p part) error {
 // copies are those of a part's files.
 func (s *Settings) copies(p part) atomicfile.Copies {
 	return atomicfile.Copies{Dir: filepath.Join(string(s.Data), "last-good", p.name)}
+}
+
+// bare builds a part without its files after err, and says whether that was
+// possible. Settings that name files which are not there are mistaken: err
+// stands.
+func (b *builder) bare(p part, err error) bool {
+	return !b.trial() && p.without != nil && !errors.Is(err, fs.ErrNotExist) && p.without(b) == nil
 }
 
 // fromCopies builds a part from the copies of its files, and says whether that

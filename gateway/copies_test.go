@@ -169,3 +169,70 @@ func TestABrokenFileDoesNotStopAStart(t *testing.T) {
 		t.Error("after all is mended:", all, err)
 	}
 }
+
+// TestAFileThatWasNeverValid: at a first start without any good copy, the
+// gateway serves where it still filters, says what is broken, and uses the file
+// when it is mended. It refuses to start where it would let everything through.
+// check refuses all of them.
+func TestAFileThatWasNeverValid(t *testing.T) {
+	for _, tt := range []struct {
+		file, text string
+		serves     bool
+	}{
+		{"cert.pem", "no certificate", true},
+		{"key.pem", "no key", true},
+		{"key.pem", "", false}, // the settings name a file that is not there
+		{"pages/block.html", "{{.Nothing", true},
+		{"own.example.zone", "@ SOA nothing\n", true},
+		{"own.txt", "", false},
+		{"phrases/main", "", false},
+		{"extensions", "", false},
+		{"passwords", "anna", false},
+	} {
+		t.Run(tt.file+" "+tt.text, func(t *testing.T) {
+			file := everyFolder(t)
+			path := filepath.Join(filepath.Dir(file), tt.file)
+			was, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.text == "" {
+				err = os.Remove(path)
+			} else {
+				err = os.WriteFile(path, []byte(tt.text), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Read(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, err := build(t.Context(), s, nil, nil, slog.New(slog.DiscardHandler)); err == nil {
+				e.drop(nil, slog.New(slog.DiscardHandler))
+				t.Error("check accepts it")
+			}
+			g, err := New(t.Context(), file, slog.New(slog.NewTextHandler(t.Output(), nil)))
+			if (err == nil) != tt.serves {
+				t.Fatalf("starts: %v, want %v: %v", err == nil, tt.serves, err)
+			}
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = g.close() })
+			all := g.engine.Load().Faults()
+			if len(all) == 0 || !strings.Contains(all[0].Error(), filepath.Base(tt.file)) {
+				t.Errorf("what is broken is said as %v", all)
+			}
+			if err := os.WriteFile(path, was, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if all := g.engine.Load().Faults(); all != nil && tt.file != "own.example.zone" { // zones follow their files by themselves
+				t.Errorf("after it is mended: %v", all)
+			}
+		})
+	}
+}

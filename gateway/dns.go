@@ -45,7 +45,7 @@ func from(of func(*DNS) any) func(*Settings) any {
 func nameParts() []part {
 	return []part{
 		{name: "forwarding", key: "dns.forward", from: from(func(d *DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
-			slot: in(func(e *Engine) **forward.Forwarder { return &e.forward }, newForwarder)},
+			without: rootlessForwarder, slot: in(func(e *Engine) **forward.Forwarder { return &e.forward }, newForwarder)},
 		{name: "cache", key: "dns.cache", above: []string{"forwarding"}, from: from(func(d *DNS) any { return d.Cache }),
 			slot: in(func(e *Engine) **resolver.Store { return &e.cache }, newCache)},
 		{name: "resolver", key: "dns", above: []string{"lists", "identity", "policies", "cache"}, from: from(func(d *DNS) any { return d.Names }),
@@ -53,7 +53,7 @@ func nameParts() []part {
 		{name: "zones", key: "dns", from: from(func(d *DNS) any { return []any{d.Zones, d.Redis} }),
 			slot: in(func(e *Engine) **authority.Authority { return &e.zones }, newAuthority)},
 		{name: "nameserver", key: "dns", from: from(func(d *DNS) any { return d.Server }), fixed: from(func(d *DNS) any { return d.fixed() }),
-			slot: in(func(e *Engine) **nameserver.Server { return &e.names }, newNameserver)},
+			without: bareNameserver, slot: in(func(e *Engine) **nameserver.Server { return &e.names }, newNameserver)},
 	}
 }
 
@@ -88,6 +88,14 @@ func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
 	cfg := b.settings.DNS.Forward
 	cfg.Own = b.settings.DNS.Server.Addresses() // never asked: that would go in circles
 	return forward.New(cfg)
+}
+
+// rootlessForwarder asks no upstream over TLS.
+func rootlessForwarder(b *builder) (err error) {
+	cfg := b.settings.DNS.Forward
+	cfg.Own, cfg.Rootless = b.settings.DNS.Server.Addresses(), true
+	b.forward, err = forward.New(cfg)
+	return err
 }
 
 func newCache(_ context.Context, b *builder) (*resolver.Store, error) {
@@ -181,6 +189,14 @@ func newNameserver(_ context.Context, b *builder) (*nameserver.Server, error) {
 		return b.old.names, nil
 	}
 	return s, err
+}
+
+// bareNameserver makes a name server whose TLS handshakes fail.
+func bareNameserver(b *builder) (err error) {
+	cfg := b.settings.DNS.Server
+	cfg.Uncertified = true
+	b.names, err = nameserver.New(cfg, b.log, b.g.named)
+	return err
 }
 
 // named records a query that was answered.

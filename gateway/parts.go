@@ -115,9 +115,9 @@ func parts() []part {
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
 			slot: in(func(e *Engine) **policies { return &e.policies }, newPolicies)},
 		{name: "pages", key: "pages", from: func(s *Settings) any { return s.Pages },
-			slot: in(func(e *Engine) **page.Set { return &e.pages }, newPages)},
+			without: builtInPages, slot: in(func(e *Engine) **page.Set { return &e.pages }, newPages)},
 		{name: "certificate", key: "listen.tls", from: func(s *Settings) any { return s.Listen.TLS },
-			slot: in(func(e *Engine) **tls.Config { return &e.certificate }, newCertificate)},
+			without: noCertificate, slot: in(func(e *Engine) **tls.Config { return &e.certificate }, newCertificate)},
 		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: func(s *Settings) any { return s.votes() }, fixed: func(s *Settings) any { return s.votes() },
 			slot: in(func(e *Engine) **booth.Booth { return &e.votes }, openVotes)},
 		{name: "intercept", key: "intercept", above: []string{"state", "policies"}, from: func(s *Settings) any { return s.Intercept },
@@ -349,6 +349,11 @@ func newPages(_ context.Context, b *builder) (*page.Set, error) {
 	return p, setting.At("templates", err)
 }
 
+func builtInPages(b *builder) (err error) {
+	b.pages, err = page.New("", b.settings.Pages.Contact)
+	return err
+}
+
 func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 	k := b.settings.Listen.TLS
 	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
@@ -356,6 +361,14 @@ func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
 		return nil, fmt.Errorf("read the certificate %q with the key %q: %w", k.Cert, k.Key, err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// noCertificate lets every handshake fail.
+func noCertificate(b *builder) error {
+	b.certificate = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return nil, errors.New("the certificate at listen.tls cannot be used; /health says why")
+	}}
+	return nil
 }
 
 // newInterception makes what decrypts TLS connections, nil when no policy wants

@@ -51,7 +51,7 @@ type Config struct {
 type Authority struct {
 	root     *Root
 	validity time.Duration
-	leaves   cache[string, *tls.Certificate]
+	leaves   cache[*tls.Certificate]
 
 	mu   sync.Mutex
 	key  *leafKey    // never changes, only replaced; mu
@@ -91,7 +91,7 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	if leaves < 1 {
 		return nil, fmt.Errorf("leaves %d: must be 1 or more", leaves)
 	}
-	kept, err := newCache[string, *tls.Certificate](leaves)
+	kept, err := newCache[*tls.Certificate](leaves)
 	if err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
 	}

@@ -18,40 +18,42 @@ import (
 )
 
 // A cache keeps a bounded number of values, each until its time, and lets one
-// caller at a time make the value of a key while others wait for it.
-type cache[K comparable, V any] struct{ *otter.Cache[K, kept[V]] }
+// caller at a time make the value of a key while others wait for it. All caches
+// are of one type below: each further one would be 200 KB of program.
+type cache[V any] struct{ *otter.Cache[string, kept] }
 
-type kept[V any] struct {
-	value V
+type kept struct {
+	value any
 	until time.Time
 }
 
-func newCache[K comparable, V any](size int) (cache[K, V], error) {
-	c, err := otter.New(&otter.Options[K, kept[V]]{
+func newCache[V any](size int) (cache[V], error) {
+	c, err := otter.New(&otter.Options[string, kept]{
 		MaximumSize: size,
 		// Upkeep is short and done by the caller, so that no goroutine is
 		// left without an owner.
 		Executor: func(work func()) { work() },
 	})
-	return cache[K, V]{c}, err
+	return cache[V]{c}, err
 }
 
 // get returns the value of key, made by load if there is none or its time is
 // up. load says until when the value is good; the zero time means that it is
 // not to be kept. An error is not kept.
-func (c cache[K, V]) get(key K, load func() (V, time.Time, error)) (V, error) {
+func (c cache[V]) get(key string, load func() (V, time.Time, error)) (V, error) {
 	if k, ok := c.GetIfPresent(key); ok {
 		if time.Now().Before(k.until) {
-			return k.value, nil
+			return k.value.(V), nil
 		}
 		c.Invalidate(key)
 	}
-	k, err := c.Get(context.Background(), key, otter.LoaderFunc[K, kept[V]](func(context.Context, K) (kept[V], error) {
+	k, err := c.Get(context.Background(), key, otter.LoaderFunc[string, kept](func(context.Context, string) (kept, error) {
 		v, until, err := load()
-		return kept[V]{v, until}, err
+		return kept{v, until}, err
 	}))
 	if err == nil && k.until.IsZero() {
 		c.Invalidate(key)
 	}
-	return k.value, err
+	v, _ := k.value.(V) // none with an error
+	return v, err
 }

@@ -124,8 +124,8 @@ type Verifier struct {
 	roots   *x509.CertPool
 	client  *http.Client // nil: nothing is fetched
 	slots   chan struct{}
-	issuers cache[string, issuer]
-	results cache[[sha256.Size]byte, *Result]
+	issuers cache[issuer]
+	results cache[*Result]
 }
 
 // NewVerifier reads the system's roots if cfg has none.
@@ -142,10 +142,10 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 		v.client = issuerClient(cfg.Dial)
 	}
 	var err error
-	if v.issuers, err = newCache[string, issuer](maxIssuers); err != nil {
+	if v.issuers, err = newCache[issuer](maxIssuers); err != nil {
 		return nil, err
 	}
-	v.results, err = newCache[[sha256.Size]byte, *Result](maxResults)
+	v.results, err = newCache[*Result](maxResults)
 	return v, err
 }
 
@@ -162,7 +162,7 @@ func (v *Verifier) Verify(ctx context.Context, host string, state tls.Connection
 	}
 	fmt.Fprintf(h, "%q", host)
 	h.Write(state.OCSPResponse)
-	r, _ := v.results.get([sha256.Size]byte(h.Sum(nil)), func() (*Result, time.Time, error) {
+	r, _ := v.results.get(string(h.Sum(nil)), func() (*Result, time.Time, error) {
 		now := time.Now()
 		r, passing := v.verify(ctx, host, state, now)
 		if passing {

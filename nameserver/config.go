@@ -58,6 +58,10 @@ type Config struct {
 	Queue       setting.Count    `yaml:"queue"`       // queries that wait for a worker; default 2048
 	Wait        setting.Duration `yaml:"wait"`        // longest time for one query; default 5s
 	Log         setting.Count    `yaml:"log"`         // queries a second that are recorded, at most; default 1000
+
+	// Uncertified leaves Cert and Key unread: every TLS handshake fails until the
+	// settings change.
+	Uncertified bool `yaml:"-"`
 }
 
 // RRL limits similar replies to one network (IPv4: /24, IPv6: /56) over UDP:
@@ -254,7 +258,7 @@ func (c *Config) rules(l *limits) (*rules, error) {
 	default:
 		return nil, setting.At("cookies.mode", fmt.Errorf("%q is not one of on, off, require", c.Cookies.Mode))
 	}
-	if c.Cert != "" {
+	if c.Cert != "" && !c.Uncertified {
 		pair, err := tls.LoadX509KeyPair(string(c.Cert), string(c.Key))
 		if err != nil {
 			return nil, setting.At("cert", fmt.Errorf("read the certificate %q with the key %q: %w", c.Cert, c.Key, err))
