@@ -88,6 +88,7 @@ type Parts struct {
 	// Monitors are the networks that may read metrics and health without it.
 	Monitors []netip.Prefix
 	Access
+	Watching
 }
 
 // Access is who may use the admin address, and what is remembered of them.
@@ -137,6 +138,7 @@ func (p *Parts) routes() []route {
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
 	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes())
 	all = append(all, setupRoutes(p.Setup)...)
+	all = append(all, p.alertRoutes()...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)
 	}

@@ -51,6 +51,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Setup:    g.setup.Load,
 		Clients:  g.clientsParts(),
 		System:   g.systemParts(),
+		Watching: g.watching(b),
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}

@@ -42,6 +42,9 @@ func (g *Gateway) holders() (all []admin.Holder) {
 			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
 		}
 	}
+	if a := e.alerts; a != nil {
+		all = append(all, admin.Holder{Name: "alerts", Erase: a.desk.Erase})
+	}
 	return append(all, admin.Holder{Name: "sessions, pauses and decisions", Erase: g.eraseTold}, admin.Holder{Name: "what is used of limits and quotas", Erase: g.eraseUsed})
 }
 

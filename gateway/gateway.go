@@ -96,6 +96,7 @@ func (g *Gateway) done(t *filter.Transaction) {
 	}
 	e.policies.Done(context.Background(), t)
 	e.events.Add(event.From(t))
+	e.watched(t)
 }
 
 // listener is a part that has sockets.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/admin/mail"
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/filter"
@@ -44,17 +45,18 @@ type Engine struct {
 	settings *Settings
 	reading
 
-	data        *data
-	state       state.Store
-	pauses      *pause.Keeper
-	decisions   *policy.Decisions
-	votes       *booth.Booth
-	events      *record
-	lists       *collection.Collection
-	checks      *check.Set
-	sessions    *session.Table
-	identity    *identity.Identity
-	clients     *identity.Names
+	data      *data
+	state     state.Store
+	pauses    *pause.Keeper
+	decisions *policy.Decisions
+	votes     *booth.Booth
+	events    *record
+	lists     *collection.Collection
+	checks    *check.Set
+	sessions  *session.Table
+	identity  *identity.Identity
+	clients   *identity.Names
+	watching
 	policies    *policies
 	pages       *page.Set
 	certificate *tls.Config
@@ -66,6 +68,12 @@ type Engine struct {
 	zones       *authority.Authority
 	names       *nameserver.Server
 	entrances
+}
+
+// watching is who is told of what.
+type watching struct {
+	mail   *mail.Sender
+	alerts *alerts
 }
 
 // entrances are the servers by which transactions come in, but for names.
@@ -112,7 +120,11 @@ func parts() []part {
 			slot: in(func(e *Engine) **identity.Identity { return &e.identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *Settings) any { return s.clientNames() },
 			slot: in(func(e *Engine) **identity.Names { return &e.clients }, newClientNames)},
-		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
+		{name: "mail", key: "mail", from: func(s *Settings) any { return s.Mail },
+			slot: in(func(e *Engine) **mail.Sender { return &e.mail }, newMail)},
+		{name: "alerts", key: "alerts", above: []string{"data", "checks", "mail"}, from: func(s *Settings) any { return s.Alerts },
+			slot: in(func(e *Engine) **alerts { return &e.alerts }, newAlerts)},
+		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
 			slot: in(func(e *Engine) **policies { return &e.policies }, newPolicies)},
 		{name: "pages", key: "pages", from: func(s *Settings) any { return s.Pages },
 			without: builtInPages, slot: in(func(e *Engine) **page.Set { return &e.pages }, newPages)},
@@ -239,6 +251,9 @@ func newPolicies(_ context.Context, b *builder) (*policies, error) {
 		return nil, err
 	}
 	parts := policy.Parts{Key: b.data.key, Revision: b.sum(b.now, "", b.read), Pauses: &b.pauses.Pauses, Decisions: b.decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	if b.alerts != nil {
+		parts.Watch = b.alerts.Rules()
+	}
 	if b.old != nil && b.old.policies != nil {
 		parts.Metrics = b.old.policies.Metrics()
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/admin/alert"
+	"shuultuur/admin/mail"
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/event"
@@ -43,7 +45,9 @@ type Settings struct {
 	Votes     *booth.Config     `yaml:"votes"` // nil: nobody votes
 	Access    admin.Config      `yaml:"access"`
 	Portal    portal.Config     `yaml:"portal"`
-	DNS       *DNS              `yaml:"dns"` // nil: no name server
+	Mail      *mail.Config      `yaml:"mail"`   // nil: no mail is sent
+	Alerts    *alert.Config     `yaml:"alerts"` // nil: nobody is told
+	DNS       *DNS              `yaml:"dns"`    // nil: no name server
 
 	text  *setting.Text
 	dir   string // of the file

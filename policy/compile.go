@@ -63,7 +63,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	names := map[string]bool{}
 	for i := range cfg {
 		key := fmt.Sprintf("[%d]", i)
-		p, err := compilePolicy(&cfg[i], v)
+		p, err := compilePolicy(&cfg[i], parts.Watch, v)
 		if err != nil {
 			return nil, setting.At(key, err)
 		}
@@ -83,12 +83,12 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 	return e, nil
 }
 
-func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
+func compilePolicy(s *Policy, watch []Rule, v *vocabulary) (*policy, error) {
 	if s.Name == "" {
 		return nil, setting.At("name", errors.New("a policy needs a name, for the record and the block page"))
 	}
-	if len(s.Rules) > maxRules {
-		return nil, setting.At("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules), maxRules))
+	if len(s.Rules)+len(watch) > maxRules {
+		return nil, setting.At("rules", fmt.Errorf("there are %d rules; at most %d can stand in a policy", len(s.Rules)+len(watch), maxRules))
 	}
 	p := &policy{
 		name:    s.Name,
@@ -98,7 +98,7 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 		hosts:   map[string]*ruleSet{},
 		learn:   s.Learn.For.Or(0),
 		decrypt: s.Decrypt, store: s.Store, hide: s.Hide,
-		reading: reading{s.Patience.duration(), s.Disguised},
+		reading: reading{patience: s.Patience.duration(), disguised: s.Disguised},
 	}
 	var err error
 	if p.when, err = compileSchedule(s.Schedule); err != nil {
@@ -121,6 +121,12 @@ func compilePolicy(s *Policy, v *vocabulary) (*policy, error) {
 	if err := checkExpectations(s.Expect); err != nil {
 		return nil, setting.At("expect", err)
 	}
+	for i := range watch {
+		if err := p.add(&watch[i], s, v); err != nil {
+			return nil, fmt.Errorf("what is watched for alerts: %w", err)
+		}
+	}
+	p.watching()
 	names := map[string]bool{}
 	for i := range s.Rules {
 		key := fmt.Sprintf("rules[%d]", i)

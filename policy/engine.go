@@ -41,8 +41,11 @@ type Parts struct {
 	Pauses   *Pauses // nil: there are none
 	// Decisions are what people have decided about votes; nil: there are none.
 	Decisions *Decisions
-	Metrics   *Metrics     // nil: nothing is counted
-	Log       *slog.Logger // slog.Default unless given
+	// Watch are rules that stand in front of those of each policy, and only
+	// monitor.
+	Watch   []Rule
+	Metrics *Metrics     // nil: nothing is counted
+	Log     *slog.Logger // slog.Default unless given
 }
 
 // An Engine is a [filter.Decider]. It never changes and is used by many
@@ -110,6 +113,7 @@ type policy struct {
 type reading struct {
 	patience  time.Duration
 	disguised bool
+	watched
 }
 
 // A category as a check reports it.
@@ -358,7 +362,8 @@ func (w *walk) decide(ctx context.Context) {
 	}
 	for _, i := range w.p.checks {
 		if r != nil {
-			break
+			watch(ctx, w, i)
+			continue
 		}
 		if w.run(ctx, i) || w.soon {
 			w.count()
@@ -465,7 +470,7 @@ func (w *walk) first() (r *rule, undecided bool) {
 func (w *walk) mayYield(i int) bool {
 	refuses := w.p.rules[i].action >= filter.Warn
 	for j := range i {
-		if w.p.rules[j].monitors || refuses && w.p.rules[j].action == filter.Block && w.p.rules[j].show == filter.Nothing {
+		if w.p.rules[j].monitors && (refuses || !awaits(w, j)) || refuses && w.p.rules[j].action == filter.Block && w.p.rules[j].show == filter.Nothing {
 			continue
 		}
 		if w.fits(j) == maybe {

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -340,3 +342,41 @@ func checkValues(vs []string, key string) error {
 	}
 	return nil
 }
+
+// Searches finds what is searched for in the addresses of known engines. It is
+// safe for many goroutines.
+type Searches struct{ known Engine }
+
+// NewSearches knows the engines that rules know (see the condition search).
+func NewSearches() *Searches { return &Searches{Engine{engines: engineHosts()}} }
+
+const maxSearch = 200 // bytes of a search that are kept
+
+// Term returns what is searched for by a URL, with single blanks between words,
+// "" for nothing. What engines are asked while somebody still types is nothing.
+func (s *Searches) Term(raw string) string {
+	if !strings.ContainsRune(raw, '?') {
+		return ""
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	e := s.known.engineOf(strings.ToLower(u.Hostname()))
+	if e == nil || typing.MatchString(u.Path) {
+		return ""
+	}
+	q := u.Query()
+	for _, p := range e.params {
+		if t := strings.Join(strings.Fields(q.Get(p)), " "); t != "" {
+			if len(t) > maxSearch {
+				t = t[:maxSearch]
+			}
+			return strings.ToValidUTF8(t, "")
+		}
+	}
+	return ""
+}
+
+// typing are paths that engines are asked on while somebody types.
+var typing = regexp.MustCompile(`(?i)suggest|complete|/ac/?$|/ac\.|gen_204|/osjson`)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shuultuur/setting"
 )
 
 // A Schedule is a list of windows in time; one that is open is enough. An
@@ -216,3 +218,18 @@ func parseOld(s string) (hours, error) {
 	}
 	return h, nil
 }
+
+// Hours are the windows of a schedule, ready to be asked.
+type Hours []hours
+
+// Compile reads a schedule.
+func (s Schedule) Compile() (Hours, error) {
+	hs, bad, err := s.compile()
+	if err != nil {
+		return nil, setting.At(fmt.Sprintf("[%d]", bad), err)
+	}
+	return hs, nil
+}
+
+// Open says whether now lies in one of the windows. No windows are never open.
+func (h Hours) Open(now time.Time) bool { return len(h) > 0 && open(h, now) }

@@ -1,0 +1,275 @@
+// Package alert tells people of what young people look for when they may be in
+// danger: self-harm, radicalisation, drugs, bullying, and whatever a school adds.
+//
+// A theme is watched whatever the rules block: the gateway puts its conditions
+// in front of each policy as rules that only record ([Watch.Rules]). What they
+// match goes to the [Desk], which makes an alert of it when the theme's threshold
+// is reached, lets an open alert about the same person grow, keeps all in one
+// file, and has them sent (send.go) to those whom the settings name for the
+// person's groups. Somebody acknowledges and closes an alert with a note.
+package alert
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/admin/mail"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// A Config says what is watched, and who is told.
+type Config struct {
+	Themes map[string]*Theme `yaml:"themes"`
+	To     []Route           `yaml:"to"`
+	Link   string            `yaml:"link"` // the admin address as people open it: https://filter.example:8081
+	Keep   setting.Duration  `yaml:"keep"` // how long closed alerts are kept; default 365d
+}
+
+// A Theme is something to be told of. One of its conditions is enough.
+type Theme struct {
+	Category []string `yaml:"category"` // that checks report, as in rules
+	Over     *int     `yaml:"over"`     // the score from which a scored category counts
+	Search   []string `yaml:"search"`   // words or phrases in what is searched for
+	Host     []string `yaml:"host"`     // sites
+	URL      []string `yaml:"url"`      // expressions on addresses
+	Words    []string `yaml:"words"`    // words or phrases in what is sent: forms, chats
+
+	Severity Severity         `yaml:"severity"` // low, medium (default) or high
+	After    int              `yaml:"after"`    // matches that make an alert; default 1
+	Within   setting.Duration `yaml:"within"`   // the time in which they are counted; default 1h
+}
+
+// A Severity says how urgent an alert is.
+type Severity int
+
+// Severities. The zero value is the default.
+const (
+	Medium Severity = iota
+	Low
+	High
+)
+
+var severities = [...]string{Medium: "medium", Low: "low", High: "high"}
+
+func (s Severity) String() string { return severities[s] }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *Severity) UnmarshalText(text []byte) error {
+	i := slices.Index(severities[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is not a severity: write low, medium or high", text)
+	}
+	*s = Severity(i)
+	return nil
+}
+
+// rank orders severities.
+func (s Severity) rank() int { return [...]int{Low: 0, Medium: 1, High: 2}[s] }
+
+// A Route says who is told of which alerts. What is not given means all.
+type Route struct {
+	Groups   []string  `yaml:"groups"`   // of the person
+	Themes   []string  `yaml:"themes"`   // names
+	Severity *Severity `yaml:"severity"` // this one and above
+	// Quiet are hours in which nothing is sent; what waits is sent when they end.
+	// Alerts of high severity do not wait.
+	Quiet   policy.Schedule            `yaml:"quiet"`
+	Mail    setting.OneOrMore[string]  `yaml:"mail"`
+	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
+}
+
+// A Webhook is an address to which messages are posted.
+type Webhook struct {
+	URL    string `yaml:"url"`
+	Format string `yaml:"format"` // json (default), slack, teams, ntfy or telegram
+	Chat   string `yaml:"chat"`   // of telegram: the identifier of the chat
+	Token  string `yaml:"token"`  // sent as a bearer token, for servers that ask for one
+}
+
+const (
+	maxThemes = 50
+	maxRoutes = 200
+	// rulePrefix begins the names of the rules that watch.
+	rulePrefix = "alert/"
+)
+
+var themeName = regexp.MustCompile(`^[\pL\pN][\pL\pN _-]{0,40}$`)
+
+// A Watch is what settings say, checked.
+type Watch struct {
+	config Config
+	quiet  []policy.Hours // of the routes
+	sender *mail.Sender   // nil: no mail
+}
+
+// New checks the settings. sender is nil where no mail can be sent.
+func New(c Config, sender *mail.Sender) (*Watch, error) {
+	w := &Watch{config: c, sender: sender, quiet: make([]policy.Hours, len(c.To))}
+	var errs []error
+	bad := func(key string, err error) { errs = append(errs, setting.At(key, err)) }
+	if len(c.Themes) > maxThemes || len(c.To) > maxRoutes {
+		bad("themes", fmt.Errorf("there are more than %d themes or %d people to tell", maxThemes, maxRoutes))
+	}
+	for name, t := range c.Themes {
+		key := "themes." + name
+		switch {
+		case !themeName.MatchString(name):
+			bad(key, fmt.Errorf("%q is not a name: use letters, digits and hyphens", name))
+		case t == nil && builtIn()[name] == nil:
+			bad(key, errors.New("nothing is watched: name categories, searches, sites, expressions or words"))
+		case t == nil:
+			c.Themes[name] = &Theme{}
+		case len(t.conditions(name)) == 0:
+			bad(key, errors.New("nothing is watched: name categories, searches, sites, expressions or words"))
+		case t.After < 0 || t.After > 1000:
+			bad(key+".after", fmt.Errorf("%d is not from 1 to 1000", t.After))
+		case t.Within.Off() || t.Within.Or(time.Hour) > 7*24*time.Hour || t.Within.Or(time.Hour) < time.Minute:
+			bad(key+".within", fmt.Errorf("%v is not from 1m to 7d", t.Within))
+		}
+	}
+	if c.Link != "" {
+		if u, err := url.Parse(c.Link); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			bad("link", fmt.Errorf("%q is not the address of the admin pages: write https://filter.example:8081", c.Link))
+		}
+	}
+	if k := c.Keep.Or(time.Hour); k < time.Hour {
+		bad("keep", fmt.Errorf("%v is less than an hour", k))
+	}
+	for i := range c.To {
+		if err := w.route(i); err != nil {
+			errs = append(errs, setting.At(fmt.Sprintf("to[%d]", i), err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return w, nil
+}
+
+// route checks one route.
+func (w *Watch) route(i int) (err error) {
+	r := &w.config.To[i]
+	if w.quiet[i], err = r.Quiet.Compile(); err != nil {
+		return setting.At("quiet", err)
+	}
+	if len(r.Mail)+len(r.Webhook) == 0 {
+		return errors.New("who is told? name addresses under mail, or a webhook")
+	}
+	if len(r.Mail) > 0 && w.sender == nil {
+		return setting.At("mail", errors.New("there is no mail server; name one under mail: server"))
+	}
+	for j, t := range r.Themes {
+		if _, ok := w.config.Themes[t]; !ok {
+			return setting.At(fmt.Sprintf("themes[%d]", j), fmt.Errorf("there is no theme %q", t))
+		}
+	}
+	for j, a := range r.Mail {
+		if r.Mail[j], err = mail.Address(a); err != nil {
+			return setting.At(fmt.Sprintf("mail[%d]", j), err)
+		}
+	}
+	for j := range r.Webhook {
+		if err := r.Webhook[j].check(); err != nil {
+			return setting.At(fmt.Sprintf("webhook[%d]", j), err)
+		}
+	}
+	return nil
+}
+
+func (h *Webhook) check() error {
+	u, err := url.Parse(h.URL)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return setting.At("url", fmt.Errorf("%q is not an http or https URL", h.URL))
+	case h.Format != "" && formats[h.Format] == nil:
+		return setting.At("format", fmt.Errorf("%q is not a format: write json, slack, teams, ntfy or telegram", h.Format))
+	case (h.Format == "telegram") != (h.Chat != ""):
+		return setting.At("chat", errors.New("telegram needs the identifier of a chat, and nothing else has one"))
+	}
+	return nil
+}
+
+// conditions are those of a theme, each a rule that only records. What is
+// written in the settings comes first; a theme of a name that is known watches
+// searches of its own where the settings name none.
+func (t *Theme) conditions(name string) (all []policy.Rule) {
+	add := func(kind string, r policy.Rule) {
+		r.Name, r.Action = rulePrefix+name+"/"+kind, "monitor"
+		all = append(all, r)
+	}
+	if len(t.Category) > 0 {
+		add("category", policy.Rule{Category: t.Category, Over: t.Over})
+	}
+	search := t.Search
+	if len(search) == 0 {
+		search = builtIn()[name]
+	}
+	if len(search) > 0 {
+		add("search", policy.Rule{Search: search})
+	}
+	if len(t.Host) > 0 {
+		add("host", policy.Rule{Host: t.Host})
+	}
+	if len(t.URL) > 0 {
+		add("url", policy.Rule{URL: t.URL})
+	}
+	if len(t.Words) > 0 {
+		add("words", policy.Rule{Words: t.Words})
+	}
+	return all
+}
+
+// Rules are the rules that watch, to stand in front of those of each policy.
+func (w *Watch) Rules() (all []policy.Rule) {
+	for _, name := range w.names() {
+		all = append(all, w.config.Themes[name].conditions(name)...)
+	}
+	return all
+}
+
+// names are those of the themes, in order.
+func (w *Watch) names() (all []string) {
+	for name := range w.config.Themes {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// ThemeOf returns the theme and the kind of condition of a rule that watches,
+// "" for other rules.
+func ThemeOf(rule string) (theme, kind string) {
+	rest, ok := strings.CutPrefix(rule, rulePrefix)
+	if !ok {
+		return "", ""
+	}
+	theme, kind, _ = strings.Cut(rest, "/")
+	return theme, kind
+}
+
+// builtIn are searches by which themes are known that nobody describes. They
+// name plans and acts, not subjects: a pupil who writes about drugs or war is no
+// reason for an alert. A search in braces is found in every form of its words.
+func builtIn() map[string][]string {
+	return map[string][]string{
+		"self-harm": {"kill myself", "killing myself", "how to commit suicide", "suicide methods", "ways to die", "painless death", "want to die", "end my life",
+			"suicide note", "how to hang myself", "lethal dose", "how to cut myself", "hide self harm scars", "i hate my life", "pro ana", "thinspo",
+			"mich umbringen", "selbstmord begehen", "will nicht mehr leben", "как покончить с собой", "способы самоубийства", "хочу умереть", "не хочу жить",
+			"me suicider", "envie de mourir", "quiero morir", "suicidarme", "амиа хорлох арга", "үхмээр байна"},
+		"radicalisation": {"join isis", "how to make a bomb", "pipe bomb instructions", "how to make explosives", "race war now", "white power forum", "manifesto mass shooting",
+			"how to join jihad", "bombe bauen", "как сделать бомбу", "fabriquer une bombe", "hacer una bomba"},
+		"drugs": {"buy cocaine", "buy weed online", "buy mdma", "buy xanax without prescription", "how to make meth", "how to roll a joint", "where to buy lsd", "dealer near me",
+			"drogen kaufen", "купить наркотики", "купить закладку", "acheter de la drogue", "comprar drogas"},
+		"bullying": {"i am being bullied", "im being bullied", "how to bully", "everyone hates me", "nobody likes me", "ich werde gemobbt", "меня травят", "надо мной издеваются",
+			"je suis harcelé", "me hacen bullying"},
+	}
+}

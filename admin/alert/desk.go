@@ -1,0 +1,484 @@
+package alert
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"shuultuur/atomicfile"
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/policy"
+)
+
+// A State says what became of an alert.
+type State string
+
+// States.
+const (
+	Open         State = "open"
+	Acknowledged State = "acknowledged"
+	Closed       State = "closed"
+)
+
+// An Alert is what somebody is told. It grows while more of the same comes.
+type Alert struct {
+	ID       string     `json:"id"`
+	Theme    string     `json:"theme"`
+	Severity Severity   `json:"severity"`
+	User     string     `json:"user,omitempty"`
+	Client   netip.Addr `json:"client"`
+	Groups   []string   `json:"groups,omitempty"`
+	Policy   string     `json:"policy,omitempty"`
+	First    time.Time  `json:"first"`
+	Last     time.Time  `json:"last"`
+	Matches  int        `json:"matches"`
+	Blocked  int        `json:"blocked"`            // of them
+	Hosts    []string   `json:"hosts,omitempty"`    // where, the latest last
+	Evidence []string   `json:"evidence,omitempty"` // what matched, the latest last
+	Events   []string   `json:"events,omitempty"`   // identifiers of transactions
+
+	State State     `json:"state"`
+	Notes []Note    `json:"notes,omitempty"`
+	Sent  []Sending `json:"sent,omitempty"`
+}
+
+// A Note is what somebody has said to an alert.
+type Note struct {
+	At   time.Time `json:"at"`
+	By   string    `json:"by"`
+	Does State     `json:"does"`
+	Text string    `json:"text,omitempty"`
+}
+
+// A Sending is a message about an alert to one address.
+type Sending struct {
+	To    string    `json:"to"` // name@school.example, or the format and host of a webhook
+	Due   time.Time `json:"due"`
+	At    time.Time `json:"at,omitzero"` // when it was taken
+	Tries int       `json:"tries,omitempty"`
+	Error string    `json:"error,omitempty"`
+	Key   string    `json:"key"` // which route of the settings
+}
+
+// Who names the person: "anna@10.1.2.3".
+func (a *Alert) Who() string {
+	switch {
+	case a.User == "":
+		return a.Client.String()
+	case !a.Client.IsValid():
+		return a.User
+	}
+	return a.User + "@" + a.Client.String()
+}
+
+// Bounds of what is kept and waits.
+const (
+	maxAlerts   = 10_000
+	maxQueue    = 4096
+	maxPending  = 20_000 // people below the threshold of a theme
+	maxOf       = 20     // hosts, pieces of evidence and events of one alert
+	maxEvidence = 300    // bytes
+	maxNote     = 2000
+	writeEvery  = time.Second
+)
+
+// A match is one transaction that a theme wants.
+type match struct {
+	theme, evidence, host, id, policy string
+	who                               filter.Client
+	at                                time.Time
+	blocked                           bool
+}
+
+// A Desk holds the alerts. It outlives the settings.
+type Desk struct {
+	file  string
+	log   *slog.Logger
+	queue chan match
+	ready chan struct{} // the settings in use were changed, or something is due
+	lost  prometheus.Counter
+	made  *prometheus.CounterVec
+	fails prometheus.Counter
+
+	running sync.Mutex // held by the one Run
+	search  *policy.Searches
+
+	mu      sync.Mutex
+	watch   *Watch
+	alerts  []*Alert
+	pending map[key][]match // below the threshold
+	dirty   bool
+	fault   error
+	now     func() time.Time
+}
+
+// A key is whom an alert is about, and what.
+type key struct{ theme, user, client string }
+
+func (m *match) key() key {
+	if m.who.User != "" {
+		return key{m.theme, m.who.User, ""}
+	}
+	return key{m.theme, "", m.who.Addr.String()}
+}
+
+// OpenDesk reads the alerts kept in a file, which need not be there.
+func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
+	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
+		lost:  prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_alerts_dropped_total", Help: "Matches of watched themes that no alert was made of, because too many waited."}),
+		made:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shuultuur_alerts_total", Help: "Alerts, by theme and severity."}, []string{"theme", "severity"}),
+		fails: prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_alerts_failed_total", Help: "Messages about alerts that a mail server or webhook did not take at once."})}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return d, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &d.alerts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the alerts in %q: %w; move the file away to begin anew", file, err)
+	}
+	return d, nil
+}
+
+// Describe implements [prometheus.Collector].
+func (d *Desk) Describe(ch chan<- *prometheus.Desc) {
+	d.lost.Describe(ch)
+	d.made.Describe(ch)
+	d.fails.Describe(ch)
+}
+
+// Collect implements [prometheus.Collector].
+func (d *Desk) Collect(ch chan<- prometheus.Metric) {
+	d.lost.Collect(ch)
+	d.made.Collect(ch)
+	d.fails.Collect(ch)
+}
+
+// Use takes other settings into use.
+func (d *Desk) Use(w *Watch) {
+	d.mu.Lock()
+	d.watch = w
+	d.mu.Unlock()
+	d.wake()
+}
+
+func (d *Desk) wake() {
+	select {
+	case d.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Add takes a transaction that is over, if a theme wants it. It never blocks:
+// what does not fit into the queue is dropped and counted.
+func (d *Desk) Add(t *filter.Transaction) {
+	for i := range t.Monitored {
+		r := &t.Monitored[i]
+		theme, kind := ThemeOf(r.Rule)
+		if theme == "" {
+			continue
+		}
+		m := match{theme: theme, host: strings.Clone(t.Host), id: t.ID, policy: r.Policy, at: t.Start.Add(t.Duration).UTC().Truncate(time.Millisecond), who: t.Client, blocked: t.Verdict.Action >= filter.Warn}
+		m.who.Groups = slices.Clone(t.Client.Groups)
+		m.evidence = kind
+		if f := &r.Finding; f.Category != "" {
+			m.evidence = strings.TrimSpace(f.Category + " " + short(f.Evidence)) // a copy: the list may be closed
+		} else if kind == "search" && t.URL != "" {
+			m.evidence = "search: " + cmp.Or(d.search.Term(t.URL), string(t.Searched), short(t.URL))
+		}
+		select {
+		case d.queue <- m:
+		default:
+			d.lost.Inc()
+		}
+	}
+}
+
+func short(s string) string {
+	if len(s) > maxEvidence {
+		s = s[:maxEvidence] + "…"
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+// Run makes alerts of what comes, has them sent, and keeps them, until ctx ends.
+func (d *Desk) Run(ctx context.Context) error {
+	d.running.Lock() // the one before ends first
+	defer d.running.Unlock()
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	var sending sync.WaitGroup // one delivery at a time, beside what comes
+	var busy atomic.Bool
+	defer sending.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			for len(d.queue) > 0 {
+				d.take(<-d.queue)
+			}
+			return d.write()
+		case m := <-d.queue:
+			d.take(m)
+			continue
+		case <-d.ready:
+		case <-tick.C:
+		}
+		d.forget()
+		if err := d.write(); err != nil {
+			d.log.Error("alerts are not kept; will try again", "error", err)
+		}
+		if busy.CompareAndSwap(false, true) {
+			sending.Go(func() { d.deliver(ctx); busy.Store(false) })
+		}
+	}
+}
+
+// take counts a match.
+func (d *Desk) take(m match) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watch == nil {
+		return
+	}
+	t := d.watch.config.Themes[m.theme]
+	if t == nil {
+		return // of settings before these
+	}
+	within := t.Within.Or(time.Hour)
+	k := m.key()
+	for _, a := range slices.Backward(d.alerts) {
+		if a.State != Closed && a.key() == k && m.at.Sub(a.Last) <= within && a.Severity == t.Severity {
+			a.grow(&m)
+			d.dirty = true
+			return
+		}
+	}
+	all := slices.DeleteFunc(append(d.pending[k], m), func(x match) bool { return m.at.Sub(x.at) > within })
+	if len(all) < max(t.After, 1) {
+		if _, known := d.pending[k]; !known && len(d.pending) >= maxPending {
+			d.lost.Inc()
+			return
+		}
+		d.pending[k] = all
+		return
+	}
+	delete(d.pending, k)
+	a := &Alert{ID: rand.Text()[:12], Theme: m.theme, Severity: t.Severity, User: m.who.User, Client: m.who.Addr, Groups: m.who.Groups, Policy: m.policy, First: all[0].at, State: Open}
+	for i := range all {
+		a.grow(&all[i])
+	}
+	a.Sent = d.watch.sendings(a, d.now())
+	d.alerts = append(d.alerts, a)
+	d.made.WithLabelValues(a.Theme, a.Severity.String()).Inc()
+	d.dirty = true
+	d.log.Warn("alert", "theme", a.Theme, "severity", a.Severity.String(), "id", a.ID)
+	d.wake()
+}
+
+func (a *Alert) key() key {
+	m := match{theme: a.Theme, who: filter.Client{User: a.User, Addr: a.Client}}
+	return m.key()
+}
+
+// grow takes a match into an alert.
+func (a *Alert) grow(m *match) {
+	a.Matches++
+	if m.blocked {
+		a.Blocked++
+	}
+	if m.at.After(a.Last) {
+		a.Last = m.at
+	}
+	add := func(to *[]string, s string) {
+		if s == "" || slices.Contains(*to, s) {
+			return
+		}
+		if *to = append(*to, s); len(*to) > maxOf {
+			*to = slices.Delete(*to, 1, 2) // the first and the latest
+		}
+	}
+	add(&a.Hosts, m.host)
+	add(&a.Evidence, m.evidence)
+	add(&a.Events, m.id)
+}
+
+// forget drops what is too old, and those waiting for a threshold in vain.
+func (d *Desk) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.watch == nil {
+		return
+	}
+	now := d.now()
+	for k, all := range d.pending {
+		if t := d.watch.config.Themes[k.theme]; t == nil || now.Sub(all[len(all)-1].at) > t.Within.Or(time.Hour) {
+			delete(d.pending, k)
+		}
+	}
+	before := len(d.alerts)
+	keep := d.watch.config.Keep.Or(365 * 24 * time.Hour)
+	if !d.watch.config.Keep.Off() {
+		d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return a.State == Closed && now.Sub(a.Last) > keep })
+	}
+	for len(d.alerts) > maxAlerts { // the oldest closed one, or the oldest
+		i := max(slices.IndexFunc(d.alerts, func(a *Alert) bool { return a.State == Closed }), 0)
+		d.alerts = slices.Delete(d.alerts, i, i+1)
+	}
+	d.dirty = d.dirty || len(d.alerts) != before
+}
+
+// write keeps the alerts, if something has changed.
+func (d *Desk) write() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writeLocked()
+}
+
+func (d *Desk) writeLocked() error {
+	if !d.dirty {
+		return nil
+	}
+	text, err := json.Marshal(d.alerts)
+	if err == nil {
+		err = atomicfile.WriteBytes(d.file, 0o600, text)
+	}
+	d.fault = err
+	d.dirty = err != nil
+	return err
+}
+
+// Problems are what is worth a look: messages that nobody has taken, a file that
+// cannot be written.
+func (d *Desk) Problems() (all []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fault != nil {
+		all = append(all, fmt.Sprintf("alerts are not kept: %v", d.fault))
+	}
+	failed, last := 0, ""
+	for _, a := range d.alerts {
+		for i := range a.Sent {
+			if s := &a.Sent[i]; a.State == Open && s.At.IsZero() && s.Tries > 0 {
+				failed++
+				last = s.To + ": " + s.Error
+			}
+		}
+	}
+	if failed > 0 {
+		all = append(all, fmt.Sprintf("alerts: %d messages were not taken; the last: %s", failed, last))
+	}
+	return all
+}
+
+// All returns the alerts, open ones first, then the newest.
+func (d *Desk) All() []Alert {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]Alert, 0, len(d.alerts))
+	for _, a := range d.alerts {
+		all = append(all, a.clone())
+	}
+	order := map[State]int{Open: 0, Acknowledged: 1, Closed: 2}
+	slices.SortStableFunc(all, func(a, b Alert) int {
+		return cmp.Or(order[a.State]-order[b.State], b.Severity.rank()-a.Severity.rank(), b.Last.Compare(a.Last))
+	})
+	return all
+}
+
+func (a *Alert) clone() Alert {
+	c := *a
+	c.Notes, c.Sent = slices.Clone(a.Notes), slices.Clone(a.Sent)
+	c.Hosts, c.Evidence, c.Events = slices.Clone(a.Hosts), slices.Clone(a.Evidence), slices.Clone(a.Events)
+	return c
+}
+
+// ErrNone says that there is no alert of a name.
+var ErrNone = errors.New("there is no alert with this identifier")
+
+// One returns an alert.
+func (d *Desk) One(id string) (Alert, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.alerts {
+		if a.ID == id {
+			return a.clone(), nil
+		}
+	}
+	return Alert{}, ErrNone
+}
+
+// Settle acknowledges, closes or opens an alert again. Closing needs a note.
+// It is kept before Settle returns.
+func (d *Desk) Settle(id, by string, does State, note string) error {
+	note = strings.TrimSpace(note)
+	switch {
+	case does != Open && does != Acknowledged && does != Closed:
+		return fmt.Errorf("%q is not what can be done: acknowledged, closed or open", does)
+	case does == Closed && note == "":
+		return errors.New("write a note that says how the alert was dealt with")
+	case len(note) > maxNote:
+		return fmt.Errorf("a note has %d bytes at most", maxNote)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.alerts {
+		if a.ID != id {
+			continue
+		}
+		if len(a.Notes) >= 100 {
+			return errors.New("the alert has 100 notes already")
+		}
+		was := *a
+		a.State = does
+		a.Notes = append(a.Notes, Note{At: d.now().UTC().Truncate(time.Second), By: by, Does: does, Text: note})
+		d.dirty = true
+		if err := d.writeLocked(); err != nil {
+			*a = was
+			return fmt.Errorf("keeping the note: %w", err)
+		}
+		return nil
+	}
+	return ErrNone
+}
+
+// Erase takes out what there is of a person.
+func (d *Desk) Erase(_ context.Context, p event.Person) (int64, error) {
+	for len(d.queue) > 0 { // what waits is theirs, too
+		select {
+		case m := <-d.queue:
+			d.take(m)
+		default:
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := len(d.alerts)
+	about := func(user string, client netip.Addr) bool {
+		return user != "" && slices.Contains(p.Users, user) || client.IsValid() && slices.Contains(p.Clients, client)
+	}
+	d.alerts = slices.DeleteFunc(d.alerts, func(a *Alert) bool { return about(a.User, a.Client) })
+	for k, all := range d.pending {
+		if about(all[0].who.User, all[0].who.Addr) {
+			delete(d.pending, k)
+		}
+	}
+	n := int64(before - len(d.alerts))
+	d.dirty = d.dirty || n > 0
+	return n, d.writeLocked()
+}

@@ -1,0 +1,335 @@
+package alert
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"shuultuur/admin/mail"
+)
+
+// Messages are tried for a day, at growing intervals.
+const (
+	firstPause = 10 * time.Second
+	longPause  = time.Hour
+	giveUp     = 24 * time.Hour
+	atOnce     = 8 // messages under way
+	hookTime   = 15 * time.Second
+)
+
+// wants says whether a route is for an alert.
+func (r *Route) wants(a *Alert) bool {
+	if len(r.Themes) > 0 && !slices.Contains(r.Themes, a.Theme) || r.Severity != nil && a.Severity.rank() < r.Severity.rank() {
+		return false
+	}
+	return len(r.Groups) == 0 || slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(r.Groups, g) })
+}
+
+// sendings are the messages that an alert asks for. Nobody gets two.
+func (w *Watch) sendings(a *Alert, now time.Time) (all []Sending) {
+	add := func(to, key string, due time.Time) {
+		for i := range all {
+			if s := &all[i]; s.Key == key {
+				if due.Before(s.Due) {
+					s.Due = due
+				}
+				return
+			}
+		}
+		all = append(all, Sending{To: to, Key: key, Due: due})
+	}
+	for i := range w.config.To {
+		r := &w.config.To[i]
+		if !r.wants(a) {
+			continue
+		}
+		due := now.UTC()
+		if a.Severity != High {
+			due = w.after(i, due)
+		}
+		for _, m := range r.Mail {
+			add(m, "mail:"+m, due)
+		}
+		for j := range r.Webhook {
+			h := &r.Webhook[j]
+			add(h.name(), h.key(), due)
+		}
+	}
+	return all
+}
+
+// after is the end of the quiet hours of a route, or now.
+func (w *Watch) after(route int, now time.Time) time.Time {
+	quiet, at := w.quiet[route], now
+	for range 8 * 24 * 60 { // windows come again each week
+		if !quiet.Open(at) {
+			return at
+		}
+		at = at.Truncate(time.Minute).Add(time.Minute)
+	}
+	return now // always quiet is never
+}
+
+// name is what people see of a webhook: its address may be a secret.
+func (h *Webhook) name() string {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return h.Format
+	}
+	return formatOr(h.Format) + " at " + u.Host
+}
+
+func formatOr(f string) string {
+	if f == "" {
+		return "json"
+	}
+	return f
+}
+
+// key tells webhooks apart without keeping their secrets.
+func (h *Webhook) key() string {
+	sum := sha256.Sum256([]byte(h.URL + "\x00" + h.Format + "\x00" + h.Chat))
+	return "webhook:" + hex.EncodeToString(sum[:8])
+}
+
+// find returns what a message goes to: a function that sends it.
+func (w *Watch) find(key string) func(context.Context, *Alert) error {
+	for i := range w.config.To {
+		r := &w.config.To[i]
+		for _, m := range r.Mail {
+			if "mail:"+m == key && w.sender != nil {
+				return func(ctx context.Context, a *Alert) error {
+					return w.sender.Send(ctx, &mail.Message{To: []string{m}, Subject: a.Title(), Text: w.Text(a)})
+				}
+			}
+		}
+		for j := range r.Webhook {
+			if h := r.Webhook[j]; h.key() == key {
+				return func(ctx context.Context, a *Alert) error { return w.post(ctx, &h, a) }
+			}
+		}
+	}
+	return nil
+}
+
+// deliver sends what is due.
+func (d *Desk) deliver(ctx context.Context) {
+	type job struct {
+		of   *Alert
+		copy Alert
+		i    int
+		send func(context.Context, *Alert) error
+	}
+	d.mu.Lock()
+	now := d.now()
+	var jobs []job
+	for _, a := range d.alerts {
+		for i := range a.Sent {
+			s := &a.Sent[i]
+			if d.watch == nil || !s.At.IsZero() || now.Before(s.Due) || now.Sub(a.First) > giveUp+7*24*time.Hour || s.Tries > 0 && now.Sub(a.Last) > giveUp {
+				continue
+			}
+			send := d.watch.find(s.Key)
+			if send == nil { // the settings no longer name it
+				s.At, s.Error = now.UTC(), "the settings no longer name it"
+				d.dirty = true
+				continue
+			}
+			if len(jobs) < atOnce {
+				jobs = append(jobs, job{a, a.clone(), i, send})
+			}
+		}
+	}
+	d.mu.Unlock()
+	var work sync.WaitGroup
+	for _, j := range jobs {
+		work.Go(func() {
+			err := j.send(ctx, &j.copy)
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			s := &j.of.Sent[j.i]
+			s.Tries++
+			d.dirty = true
+			if err == nil {
+				s.At, s.Error = d.now().UTC().Truncate(time.Second), ""
+				return
+			}
+			d.fails.Inc()
+			s.Error = err.Error()
+			s.Due = d.now().UTC().Add(min(firstPause<<min(s.Tries-1, 12), longPause))
+			d.log.Error("a message about an alert was not taken", "to", s.To, "error", err)
+		})
+	}
+	work.Wait()
+	if len(jobs) == atOnce {
+		d.wake()
+	}
+}
+
+// Title is an alert in a line.
+func (a *Alert) Title() string {
+	who := a.User
+	if who == "" {
+		who = a.Client.String()
+	}
+	return fmt.Sprintf("%s: %s (%s)", capital(a.Theme), who, a.Severity)
+}
+
+func capital(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
+}
+
+// Text says what is known in plain words. What was looked at stands on the page:
+// messages may pass through services of others.
+func (w *Watch) Text(a *Alert) string {
+	var b strings.Builder
+	who := a.Who()
+	if len(a.Groups) > 0 {
+		who += ", in " + strings.Join(a.Groups, ", ")
+	}
+	fmt.Fprintf(&b, "Who: %s\nTheme: %s\nSeverity: %s\n", who, a.Theme, a.Severity)
+	at := a.First.Local().Format("Monday 2 January 2006, 15:04")
+	if a.Matches == 1 {
+		fmt.Fprintf(&b, "When: %s\n", at)
+	} else {
+		fmt.Fprintf(&b, "When: %d times since %s\n", a.Matches, at)
+	}
+	if len(a.Hosts) > 0 {
+		fmt.Fprintf(&b, "Where: %s\n", strings.Join(a.Hosts[max(0, len(a.Hosts)-3):], ", "))
+	}
+	switch {
+	case a.Blocked == 0:
+		b.WriteString("Nothing of it was blocked.\n")
+	case a.Blocked == a.Matches:
+		b.WriteString("All of it was blocked.\n")
+	default:
+		fmt.Fprintf(&b, "%d of it were blocked.\n", a.Blocked)
+	}
+	if link := w.link(a); link != "" {
+		fmt.Fprintf(&b, "\nSee what happened before and after, and say what was done:\n%s\n", link)
+	}
+	return b.String()
+}
+
+func (w *Watch) link(a *Alert) string {
+	if w.config.Link == "" {
+		return ""
+	}
+	return strings.TrimSuffix(w.config.Link, "/") + "/alerts/" + a.ID
+}
+
+// formats make the body of a message to a webhook, and its header.
+var formats = map[string]func(w *Watch, h *Webhook, a *Alert, header http.Header) any{
+	"json": func(w *Watch, _ *Webhook, a *Alert, _ http.Header) any {
+		return map[string]any{"id": a.ID, "theme": a.Theme, "severity": a.Severity, "user": a.User, "client": a.Client, "groups": a.Groups,
+			"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "title": a.Title(), "text": w.Text(a), "link": w.link(a)}
+	},
+	"slack": func(w *Watch, _ *Webhook, a *Alert, _ http.Header) any {
+		escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+		text := escape.Replace(w.Text(a))
+		return map[string]any{"text": escape.Replace(a.Title()), "blocks": []any{
+			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": cut(a.Title(), 150)}},
+			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": cut(text, 3000)}},
+		}}
+	},
+	"teams": func(w *Watch, _ *Webhook, a *Alert, _ http.Header) any {
+		block := func(text string, more map[string]any) map[string]any {
+			b := map[string]any{"type": "TextBlock", "text": text, "wrap": true}
+			for k, v := range more {
+				b[k] = v
+			}
+			return b
+		}
+		body := []any{block(a.Title(), map[string]any{"weight": "Bolder", "size": "Medium"})}
+		for line := range strings.Lines(w.Text(a)) {
+			if line = strings.TrimSpace(line); line != "" {
+				body = append(body, block(line, nil))
+			}
+		}
+		card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body}
+		if link := w.link(a); link != "" {
+			card["actions"] = []any{map[string]any{"type": "Action.OpenUrl", "title": "Open", "url": link}}
+		}
+		return map[string]any{"type": "message", "attachments": []any{map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card}}}
+	},
+	"ntfy": func(w *Watch, _ *Webhook, a *Alert, header http.Header) any {
+		header.Set("Title", mime.QEncoding.Encode("utf-8", a.Title()))
+		header.Set("Priority", map[Severity]string{Low: "2", Medium: "3", High: "5"}[a.Severity])
+		header.Set("Tags", "warning")
+		if link := w.link(a); link != "" {
+			header.Set("Click", link)
+		}
+		return w.Text(a)
+	},
+	"telegram": func(w *Watch, h *Webhook, a *Alert, _ http.Header) any {
+		return map[string]any{"chat_id": h.Chat, "text": cut(a.Title()+"\n\n"+w.Text(a), 4000), "disable_web_page_preview": true}
+	},
+}
+
+// cut returns the first n characters.
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// post sends an alert to a webhook. Redirects are not followed: they would carry
+// the secret of the address elsewhere.
+func (w *Watch) post(ctx context.Context, h *Webhook, a *Alert) error {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	header := http.Header{"User-Agent": {"Shuultuur"}, "Content-Type": {"application/json"}}
+	body := formats[formatOr(h.Format)](w, h, a, header)
+	var text []byte
+	if plain, ok := body.(string); ok {
+		header.Set("Content-Type", "text/plain; charset=utf-8")
+		text = []byte(plain)
+	} else {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(body); err != nil {
+			return err
+		}
+		text = b.Bytes()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(text))
+	if err != nil {
+		return errors.New("the address of the webhook cannot be read") // it is a secret
+	}
+	r.Header = header
+	if h.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+h.Token)
+	}
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := c.Do(r)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the address
+		}
+		return fmt.Errorf("%s: %w", h.name(), err)
+	}
+	defer res.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return fmt.Errorf("%s: status %d: %s", h.name(), res.StatusCode, strconv.QuoteToASCII(string(said)))
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package admin
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"net/http"
+	"time"
+
+	"shuultuur/admin/alert"
+	"shuultuur/event"
+)
+
+// Watching are the parts by which people are told what happens.
+type Watching struct {
+	// Alerts returns the desk, nil while nothing is watched.
+	Alerts func() *alert.Desk
+}
+
+// What is shown beside an alert: what the person did before and after.
+const (
+	alertAround = 30 * time.Minute
+	alertRows   = 200
+)
+
+var (
+	//go:embed alerts.html
+	alertsPage string
+	//go:embed alert.html
+	alertPage string
+)
+
+var errNothingWatched = errors.New("nothing is watched: name themes under alerts in the settings")
+
+// alertRoutes returns what is about alerts.
+//
+//	GET /alerts           all of them, open ones first; HTML or JSON
+//	GET /alerts/{id}      one, with what was before and after; HTML or JSON
+//	POST /alerts/{id}     does=acknowledged|closed|open&note=TEXT
+func (p *Parts) alertRoutes() []route {
+	if p.Alerts == nil {
+		return nil
+	}
+	all, one := pageOf(alertsPage, p.Pause.notice), pageOf(alertPage, p.Pause.notice)
+	return []route{
+		{"GET", "/alerts", lead, func(w http.ResponseWriter, r *http.Request) { p.alerts(w, r, all) }},
+		{"GET", "/alerts/{id}", lead, func(w http.ResponseWriter, r *http.Request) { p.alert(w, r, one) }},
+		{"POST", "/alerts/{id}", lead, p.settleAlert},
+	}
+}
+
+func (p *Parts) alerts(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+	d := p.Alerts()
+	var all []alert.Alert
+	if d != nil {
+		all = d.All()
+	}
+	if !isPage(r) {
+		if d == nil {
+			http.Error(w, errNothingWatched.Error(), http.StatusNotFound)
+			return
+		}
+		writeJSON(w, http.StatusOK, all)
+		return
+	}
+	open := 0
+	for i := range all {
+		if all[i].State == alert.Open {
+			open++
+		}
+	}
+	writePage(w, page, http.StatusOK, struct {
+		Alerts  []alert.Alert
+		Open    int
+		Watched bool
+	}{all, open, d != nil})
+}
+
+// An alertInFull is an alert with what was before and after.
+type alertInFull struct {
+	alert.Alert
+	Around   []event.Row `json:"around"`
+	Rows     []seen      `json:"-"`
+	NoAround string      `json:"no_around,omitempty"` // why there is nothing
+}
+
+func (p *Parts) alert(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+	d, err := p.desk()
+	var a alert.Alert
+	if err == nil {
+		a, err = d.One(r.PathValue("id"))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	x := alertInFull{Alert: a}
+	if err := p.around(r.Context(), &x); err != nil {
+		x.NoAround = err.Error()
+	}
+	if !isPage(r) {
+		writeJSON(w, http.StatusOK, x)
+		return
+	}
+	writePage(w, page, http.StatusOK, &x)
+}
+
+// around finds what the person of an alert did before and after. It is a look,
+// bound by what whoever asks may see, and is in the audit log.
+func (p *Parts) around(ctx context.Context, x *alertInFull) error {
+	if p.Events == nil {
+		return errors.New("no store that can be asked keeps events")
+	}
+	f := event.Filter{Since: x.First.Add(-alertAround), Until: x.Last.Add(alertAround)}
+	field, value := event.User, x.User
+	if value == "" {
+		field, value = event.Client, x.Client.String()
+	}
+	if err := f.And(field, false, value); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	for row, err := range p.Events.Query(ctx, f, event.Page{Limit: alertRows}) {
+		if err != nil {
+			return tooLong(ctx, err)
+		}
+		x.Around = append(x.Around, row)
+		x.Rows = append(x.Rows, seen{Row: &row})
+	}
+	return nil
+}
+
+func (p *Parts) desk() (*alert.Desk, error) {
+	if d := p.Alerts(); d != nil {
+		return d, nil
+	}
+	return nil, errNothingWatched
+}
+
+func (p *Parts) settleAlert(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	d, err := p.desk()
+	if err == nil {
+		err = r.ParseForm()
+	}
+	if err == nil {
+		err = d.Settle(r.PathValue("id"), asker(r).Name, alert.State(r.PostForm.Get("does")), r.PostForm.Get("note"))
+	}
+	switch {
+	case errors.Is(err, alert.ErrNone), errors.Is(err, errNothingWatched):
+		http.Error(w, err.Error(), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case isPage(r):
+		http.Redirect(w, r, "/alerts/"+r.PathValue("id"), http.StatusSeeOther)
+	default:
+		a, _ := d.One(r.PathValue("id"))
+		writeJSON(w, http.StatusOK, a)
+	}
+}
+
+// Is says whether a row is one of those that the alert is about.
+func (x *alertInFull) Is(id string) bool {
+	for _, e := range x.Events {
+		if e == id {
+			return true
+		}
+	}
+	return false
+}
