@@ -72,8 +72,9 @@ type Engine struct {
 
 // watching is who is told of what.
 type watching struct {
-	mail   *mail.Sender
-	alerts *alerts
+	mail    *mail.Sender
+	alerts  *alerts
+	reports *reports
 }
 
 // entrances are the servers by which transactions come in, but for names.
@@ -126,6 +127,8 @@ func parts() []part {
 			slot: in(func(e *Engine) **alerts { return &e.alerts }, newAlerts)},
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
 			slot: in(func(e *Engine) **policies { return &e.policies }, newPolicies)},
+		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *Settings) any { return s.Reports },
+			slot: in(func(e *Engine) **reports { return &e.reports }, newReports)},
 		{name: "pages", key: "pages", from: func(s *Settings) any { return s.Pages },
 			without: builtInPages, slot: in(func(e *Engine) **page.Set { return &e.pages }, newPages)},
 		{name: "certificate", key: "listen.tls", from: func(s *Settings) any { return s.Listen.TLS },

@@ -10,6 +10,7 @@ import (
 	"shuultuur/admin"
 	"shuultuur/admin/alert"
 	"shuultuur/admin/mail"
+	"shuultuur/admin/report"
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/event"
@@ -47,7 +48,8 @@ type Settings struct {
 	Portal    portal.Config     `yaml:"portal"`
 	Mail      *mail.Config      `yaml:"mail"`   // nil: no mail is sent
 	Alerts    *alert.Config     `yaml:"alerts"` // nil: nobody is told
-	DNS       *DNS              `yaml:"dns"`    // nil: no name server
+	Reports   []report.Schedule `yaml:"reports"`
+	DNS       *DNS              `yaml:"dns"` // nil: no name server
 
 	text  *setting.Text
 	dir   string // of the file

@@ -1,0 +1,284 @@
+// Package report sums up a day or a week of the record for people who do not
+// read logs: who used the web and for how long, what was asked for and refused,
+// and what was searched for.
+//
+// [Build] reads each row of the time once, within bounded memory. A [Report] is
+// JSON as it stands; csv.go and pdf.go write it for spreadsheets and paper.
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/policy"
+)
+
+// A Question says what a report is about.
+type Question struct {
+	Since, Until time.Time
+	Group        string // "" for all
+	Person       string // a user or an address; "" for all
+	// Groups says in which groups somebody is. Nil: in none.
+	Groups func(addr netip.Addr, user string) []string
+}
+
+// A Report is what there is to say.
+type Report struct {
+	Title    string    `json:"title"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+	Group    string    `json:"group,omitempty"`
+	Person   string    `json:"person,omitempty"`
+	Says     []string  `json:"says"` // in sentences
+	Requests int64     `json:"requests"`
+	Blocked  int64     `json:"blocked"`
+	People   []Line    `json:"people"`
+	Groups   []Line    `json:"groups"`
+	// Categories are those by which rules decided.
+	Categories []Line `json:"categories"`
+	Sites      []Line `json:"sites"`
+	Searches   []Line `json:"searches"`
+	Cut        bool   `json:"cut,omitempty"` // there was more than is counted one by one
+}
+
+// A Line is one of a table.
+type Line struct {
+	Name     string `json:"name"`
+	Requests int64  `json:"requests"`
+	Blocked  int64  `json:"blocked"`
+	// Minutes online are those in which something was asked for over HTTP or TLS.
+	Minutes int64 `json:"minutes,omitempty"`
+}
+
+const (
+	maxNames = 20_000 // of one table
+	maxLines = 100    // that are shown
+)
+
+// A tally counts by name.
+type tally struct {
+	lines map[string]*counted
+	cut   bool
+}
+
+type counted struct {
+	Line
+	last int64 // minute that was counted
+}
+
+func (t *tally) add(name string, blocked bool, minute int64) {
+	if name == "" {
+		return
+	}
+	c := t.lines[name]
+	if c == nil {
+		if len(t.lines) >= maxNames {
+			t.cut = true
+			return
+		}
+		name = strings.Clone(name)
+		c = &counted{Line: Line{Name: name}, last: -1}
+		t.lines[name] = c
+	}
+	c.Requests++
+	if blocked {
+		c.Blocked++
+	}
+	if minute >= 0 && minute != c.last {
+		c.last = minute
+		c.Minutes++
+	}
+}
+
+func (t *tally) top() []Line {
+	all := []Line{}
+	for _, c := range t.lines {
+		all = append(all, c.Line)
+	}
+	slices.SortFunc(all, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), maxLines)]
+}
+
+// A Source is asked for rows.
+type Source interface {
+	Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error]
+}
+
+// Build makes a report.
+func Build(ctx context.Context, r Source, q Question) (*Report, error) {
+	f := event.Filter{Since: q.Since, Until: q.Until}
+	if q.Person != "" {
+		field := event.User
+		if _, err := netip.ParseAddr(q.Person); err == nil {
+			field = event.Client
+		}
+		if err := f.And(field, false, q.Person); err != nil {
+			return nil, err
+		}
+	}
+	var t [5]tally // people, groups, categories, sites, searches
+	for i := range t {
+		t[i].lines = map[string]*counted{}
+	}
+	out := &Report{Since: q.Since, Until: q.Until, Group: q.Group, Person: q.Person}
+	searches := policy.NewSearches()
+	groups := map[string][]string{} // by person
+	for row, err := range r.Query(ctx, f, event.Page{}) {
+		if err != nil {
+			return nil, err
+		}
+		who := row.User
+		if who == "" && row.Client.IsValid() {
+			who = row.Client.String()
+		}
+		in, known := groups[who]
+		if !known && q.Groups != nil {
+			in = q.Groups(row.Client, row.User)
+			if len(groups) < maxNames {
+				groups[who] = in
+			}
+		}
+		if q.Group != "" && !slices.Contains(in, q.Group) {
+			continue
+		}
+		out.Requests++
+		blocked := row.Action == filter.Block
+		if blocked {
+			out.Blocked++
+		}
+		minute := int64(-1)
+		if row.Proto != filter.DNS {
+			minute = row.Start().Unix() / 60
+		}
+		t[0].add(who, blocked, minute)
+		for _, g := range in {
+			t[1].add(g, blocked, -1)
+		}
+		t[2].add(row.Category, blocked, -1)
+		t[3].add(row.Host, blocked, -1)
+		t[4].add(strings.ToLower(searches.Term(row.URL)), blocked, -1)
+	}
+	out.People, out.Groups, out.Categories, out.Sites, out.Searches = t[0].top(), t[1].top(), t[2].top(), t[3].top(), t[4].top()
+	for i := range t {
+		out.Cut = out.Cut || t[i].cut
+	}
+	out.say(len(t[0].lines))
+	return out, nil
+}
+
+// say writes the report in sentences.
+func (r *Report) say(people int) {
+	days := int(r.Until.Sub(r.Since).Hours()/24 + .5)
+	r.Title = "Web use on " + r.Since.Local().Format("Monday 2 January 2006")
+	if days > 1 {
+		r.Title = "Web use from " + r.Since.Local().Format("2 January") + " to " + r.Until.Local().Add(-time.Minute).Format("2 January 2006")
+	}
+	if of := cmp.Or(r.Person, r.Group); of != "" {
+		r.Title += ": " + of
+	}
+	add := func(format string, values ...any) { r.Says = append(r.Says, fmt.Sprintf(format, values...)) }
+	if r.Requests == 0 {
+		add("Nothing is on record for this time.")
+		return
+	}
+	if r.Person == "" {
+		add("%s used the web, with %s.", many(int64(people), "person or device", "people and devices"), many(r.Requests, "request", "requests"))
+	} else {
+		add("%s made %s and was online for %s.", r.Person, many(r.Requests, "request", "requests"), Hours(r.minutes()))
+	}
+	switch {
+	case r.Blocked == 0:
+		add("Nothing was blocked.")
+	default:
+		add("%s blocked, %.1f %% of all.", many(r.Blocked, "request was", "requests were"), 100*float64(r.Blocked)/float64(r.Requests))
+	}
+	if c := mostBlocked(r.Categories); c != nil {
+		add("The most frequent reason to block was the category %q, %s.", c.Name, many(c.Blocked, "time", "times"))
+	}
+	if p := mostBlocked(r.People); p != nil && r.Person == "" {
+		add("Most was blocked for %s, %s.", p.Name, many(p.Blocked, "time", "times"))
+	}
+	if len(r.Searches) > 0 {
+		add("What was searched for most is %q, %s.", r.Searches[0].Name, many(r.Searches[0].Requests, "time", "times"))
+	}
+	if r.Cut {
+		add("There were more names than are counted one by one: rare ones are left out.")
+	}
+}
+
+func (r *Report) minutes() (n int64) {
+	for _, p := range r.People {
+		n = max(n, p.Minutes)
+	}
+	return n
+}
+
+func mostBlocked(all []Line) (most *Line) {
+	for i := range all {
+		if l := &all[i]; l.Blocked > 0 && (most == nil || l.Blocked > most.Blocked) {
+			most = l
+		}
+	}
+	return most
+}
+
+func many(n int64, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// Hours writes minutes for people.
+func Hours(minutes int64) string {
+	if minutes < 60 {
+		return many(minutes, "minute", "minutes")
+	}
+	return fmt.Sprintf("%d h %02d min", minutes/60, minutes%60)
+}
+
+// A Table is one part of a report.
+type Table struct {
+	Title string
+	Lines []Line
+	Time  bool // it has minutes
+}
+
+// Tables are the parts that have lines.
+func (r *Report) Tables() (all []Table) {
+	for _, t := range []Table{{"People", r.People, true}, {"Groups", r.Groups, false}, {"Categories", r.Categories, false}, {"Sites", r.Sites, false}, {"Searches", r.Searches, false}} {
+		if len(t.Lines) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Span is the time of a report: yesterday (day), today, the last whole week
+// (week), or the last seven days (7d).
+func Span(kind string, now time.Time) (since, until time.Time, err error) {
+	y, m, d := now.Date()
+	until = time.Date(y, m, d, 0, 0, 0, 0, now.Location())
+	switch kind {
+	case "today":
+		return until, until.AddDate(0, 0, 1), nil
+	case "", "day":
+		return until.AddDate(0, 0, -1), until, nil
+	case "week": // the last whole one, from Monday
+		until = until.AddDate(0, 0, -(int(until.Weekday())+6)%7)
+		return until.AddDate(0, 0, -7), until, nil
+	case "7d":
+		return until.AddDate(0, 0, -6), until.AddDate(0, 0, 1), nil
+	}
+	return until, until, fmt.Errorf("%q is not a time to report on: write day (yesterday), today, week (the last whole one) or 7d", kind)
+}

@@ -1,0 +1,183 @@
+package report
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"iter"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+)
+
+type rows []event.Row
+
+func (r rows) Query(_ context.Context, f event.Filter, _ event.Page) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		for i := range r {
+			if f.Match(&r[i]) && !yield(r[i], nil) {
+				return
+			}
+		}
+	}
+}
+
+func sample(at time.Time) (all rows) {
+	add := func(minute int, user, url string, a filter.Action, category string) {
+		host := strings.Split(strings.TrimPrefix(url, "https://"), "/")[0]
+		all = append(all, event.Row{Time: at.Add(time.Duration(minute)*time.Minute + 10*time.Second), User: user, Client: netip.MustParseAddr("10.0.0.1"), Host: host, URL: url, Action: a, Category: category})
+	}
+	add(0, "Бат-Эрдэнэ Өнөр", "https://www.google.com/search?q=Casino++Bonus", filter.Pass, "")
+	add(0, "Бат-Эрдэнэ Өнөр", "https://casino.example/", filter.Block, "gambling")
+	add(1, "Бат-Эрдэнэ Өнөр", "https://casino.example/", filter.Block, "gambling")
+	add(90, "=anna", "https://duckduckgo.com/?q=casino+bonus", filter.Pass, "")
+	add(91, "=anna", "https://www.google.com/complete/search?q=casin", filter.Pass, "")
+	add(3000, "=anna", "https://late.example/", filter.Pass, "")
+	all = append(all, event.Row{Time: at.Add(time.Hour), User: "=anna", Proto: filter.DNS, Host: "a.example"})
+	return all
+}
+
+func build(t *testing.T, q Question) *Report {
+	t.Helper()
+	q.Since, q.Until, _ = Span("day", time.Date(2026, 11, 24, 9, 0, 0, 0, time.Local))
+	q.Groups = func(_ netip.Addr, user string) []string {
+		if user == "=anna" {
+			return []string{"7a"}
+		}
+		return []string{"7b", "chess"}
+	}
+	r, err := Build(t.Context(), sample(q.Since.Add(8*time.Hour)), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAReportSumsUpADay(t *testing.T) {
+	r := build(t, Question{})
+	if r.Requests != 6 || r.Blocked != 2 || len(r.Groups) != 3 {
+		t.Errorf("got %+v", r)
+	}
+	want := []Line{{"=anna", 3, 0, 2}, {"Бат-Эрдэнэ Өнөр", 3, 2, 2}}
+	if !slices.Equal(r.People, want) {
+		t.Errorf("people are %+v", r.People)
+	}
+	if want := []Line{{"casino bonus", 2, 0, 0}}; !slices.Equal(r.Searches, want) {
+		t.Errorf("searches are %+v", r.Searches)
+	}
+	says := strings.Join(r.Says, " ")
+	for _, want := range []string{"2 people and devices used the web, with 6 requests.", "2 requests were blocked, 33.3 % of all.", `the category "gambling", 2 times`} {
+		if !strings.Contains(says, want) {
+			t.Errorf("%q lacks %q", says, want)
+		}
+	}
+	if r := build(t, Question{Group: "7a"}); r.Requests != 3 || r.Blocked != 0 || len(r.People) != 1 {
+		t.Errorf("of a group: %+v", r)
+	}
+	if r := build(t, Question{Person: "=anna"}); r.Requests != 3 || !strings.Contains(strings.Join(r.Says, " "), "online for 2 minutes") {
+		t.Errorf("of a person: %+v", r)
+	}
+}
+
+func TestACSVHasNoFormulas(t *testing.T) {
+	var b bytes.Buffer
+	if err := build(t, Question{}).CSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	all, err := csv.NewReader(&b).ReadAll()
+	if err != nil || all[1][1] != "'=anna" || all[1][4] != "2" {
+		t.Errorf("got %q, %v", all, err)
+	}
+}
+
+func TestAPDFHoldsTheLettersOfItsNames(t *testing.T) {
+	r := build(t, Question{})
+	for i := range 120 { // more than one sheet
+		r.Sites = append(r.Sites, Line{Name: fmt.Sprintf("site-%d.example", i), Requests: 1})
+	}
+	var b bytes.Buffer
+	if err := r.PDF(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	if !strings.HasPrefix(text, "%PDF-1.7\n") || !strings.HasSuffix(text, "%%EOF\n") || strings.Count(text, "/Type /Page ") < 3 {
+		t.Errorf("%d bytes, %d sheets", len(text), strings.Count(text, "/Type /Page "))
+	}
+	// Each place in the table of objects is that of its object.
+	for i, m := range regexp.MustCompile(`(?m)^(\d{10}) 00000 n $`).FindAllStringSubmatch(text, -1) {
+		at, _ := strconv.Atoi(m[1])
+		if want := fmt.Sprintf("%d 0 obj\n", i+1); !strings.HasPrefix(text[at:], want) {
+			t.Fatalf("object %d is not at %d", i+1, at)
+		}
+	}
+	streams := ""
+	for _, part := range strings.Split(text, "\nstream\n")[1:] {
+		z, err := zlib.NewReader(strings.NewReader(part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams += string(s)
+	}
+	if !strings.Contains(streams, "/ActualText <FEFF"+utf16Hex("Бат-Эрдэнэ Өнөр")+">") {
+		t.Error("the name cannot be copied")
+	}
+	dir := os.Getenv("SHUULTUUR_PICTURES")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	file := filepath.Join(dir, "report.pdf")
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tool, err := exec.LookPath("pdftotext")
+	if err != nil {
+		t.Log("pdftotext of poppler-utils is not installed: no other program has read the file")
+		return
+	}
+	out, err := exec.CommandContext(t.Context(), tool, file, "-").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "Бат-Эрдэнэ Өнөр") || strings.Contains(string(out), "Error") {
+		t.Errorf("pdftotext says %s, %v", out, err)
+	}
+}
+
+func TestSpansAndTimes(t *testing.T) {
+	at := func(s string) time.Time { x, _ := time.ParseInLocation("2006-01-02 15:04", s, time.Local); return x }
+	for _, x := range []struct{ kind, now, since, until string }{
+		{"day", "2026-11-24 09:00", "2026-11-23 00:00", "2026-11-24 00:00"},
+		{"today", "2026-11-24 09:00", "2026-11-24 00:00", "2026-11-25 00:00"},
+		{"week", "2026-11-24 09:00", "2026-11-16 00:00", "2026-11-23 00:00"},
+		{"week", "2026-11-22 09:00", "2026-11-09 00:00", "2026-11-16 00:00"}, // a Sunday
+		{"7d", "2026-11-24 09:00", "2026-11-18 00:00", "2026-11-25 00:00"},
+	} {
+		since, until, err := Span(x.kind, at(x.now))
+		if err != nil || !since.Equal(at(x.since)) || !until.Equal(at(x.until)) {
+			t.Errorf("%s at %s: %v to %v, %v", x.kind, x.now, since, until, err)
+		}
+	}
+	for _, x := range []struct{ every, now, due string }{
+		{"day", "2026-11-24 09:00", "2026-11-24 07:00"}, {"day", "2026-11-24 06:59", "2026-11-23 07:00"},
+		{"week", "2026-11-24 09:00", "2026-11-23 07:00"}, {"week", "2026-11-23 06:00", "2026-11-16 07:00"},
+	} {
+		s := Schedule{Every: x.every, At: "07:00"}
+		if due := s.Due(at(x.now)); !due.Equal(at(x.due)) {
+			t.Errorf("%s at %s: %v", x.every, x.now, due)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"shuultuur/setting"
+)
+
+// A Schedule has reports sent by mail.
+type Schedule struct {
+	Every string                    `yaml:"every"` // day, about the day before, or week, on Mondays about the week before
+	At    string                    `yaml:"at"`    // when on the day; default "07:00"
+	Group string                    `yaml:"group"` // only of these people; default everybody
+	Mail  setting.OneOrMore[string] `yaml:"mail"`  // to whom
+}
+
+// Check says what is wrong with the settings.
+func (s *Schedule) Check() error {
+	if s.At == "" {
+		s.At = "07:00"
+	}
+	if _, err := time.Parse("15:04", s.At); err != nil {
+		return setting.At("at", fmt.Errorf(`%q is not a time of day: write it like "07:00"`, s.At))
+	}
+	if s.Every != "day" && s.Every != "week" {
+		return setting.At("every", fmt.Errorf("%q is neither day nor week", s.Every))
+	}
+	if len(s.Mail) == 0 {
+		return setting.At("mail", errors.New("to whom? name addresses of mail"))
+	}
+	return nil
+}
+
+// Key tells schedules apart.
+func (s *Schedule) Key() string {
+	return strings.Join([]string{s.Every, s.At, s.Group, strings.Join(s.Mail, ",")}, " ")
+}
+
+// Due is the last time before now, or now, that a report was to be sent.
+func (s *Schedule) Due(now time.Time) time.Time {
+	clock, _ := time.Parse("15:04", s.At) // it was checked
+	y, m, d := now.Date()
+	at := time.Date(y, m, d, clock.Hour(), clock.Minute(), 0, 0, now.Location())
+	back := 0
+	if s.Every == "week" {
+		back = (int(at.Weekday()) + 6) % 7
+	}
+	if at = at.AddDate(0, 0, -back); at.After(now) {
+		if back = 1; s.Every == "week" {
+			back = 7
+		}
+		at = at.AddDate(0, 0, -back)
+	}
+	return at
+}

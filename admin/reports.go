@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"shuultuur/admin/account"
+	"shuultuur/admin/report"
+)
+
+//go:embed reports.html
+var reportsPage string
+
+// maxReport is how long the record may be read for a report.
+const maxReport = 30 * time.Second
+
+// reportRoutes returns what is about reports.
+//
+//	GET /reports   span=day|today|week|7d&group=…&person=…, format=json, csv or
+//	               pdf; HTML for browsers, else JSON
+func (p *Parts) reportRoutes() []route {
+	if p.Events == nil {
+		return nil
+	}
+	page := pageOf(reportsPage, p.Pause.notice)
+	one := make(chan struct{}, 1) // at a time: it reads days of events
+	return []route{{"GET", "/reports", helper, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case one <- struct{}{}:
+			defer func() { <-one }()
+			p.report(w, r, page)
+		default:
+			http.Error(w, "somebody else is asking for a report; try again in a moment", http.StatusServiceUnavailable)
+		}
+	}}}
+}
+
+func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate) {
+	q := r.URL.Query()
+	form := q.Get("format")
+	if form == "" && !isPage(r) {
+		form = "json"
+	}
+	x, status, err := p.buildReport(r.Context(), q.Get("span"), strings.TrimSpace(q.Get("group")), strings.TrimSpace(q.Get("person")))
+	if err != nil && form != "" {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	name := "report"
+	if x != nil {
+		name += "-" + x.Since.Format(time.DateOnly)
+	}
+	var b bytes.Buffer
+	switch form {
+	case "":
+		d := struct {
+			*report.Report
+			Span, Group, Person, Error, Query string
+			Spans                             []span
+		}{x, q.Get("span"), q.Get("group"), q.Get("person"), "", "", []span{{"day", "yesterday"}, {"today", "today"}, {"week", "last week"}, {"7d", "last 7 days"}}}
+		if err != nil {
+			d.Error = err.Error()
+		}
+		q.Del("format")
+		d.Query = q.Encode()
+		writePage(w, page, status, d)
+		return
+	case "json":
+		writeJSON(w, http.StatusOK, x)
+		return
+	case "csv":
+		err = x.CSV(&b)
+		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	case "pdf":
+		err = x.PDF(&b)
+		w.Header().Set("Content-Type", "application/pdf")
+	default:
+		err = errors.New("format is json, csv or pdf")
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+"."+form+`"`)
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+}
+
+// buildReport makes a report of what whoever asks may see. It is a look.
+func (p *Parts) buildReport(ctx context.Context, of, group, person string) (*report.Report, int, error) {
+	since, until, err := report.Span(of, time.Now())
+	if err != nil {
+		return nil, http.StatusBadRequest, err
+	}
+	if who := account.Of(ctx); who != nil && p.Audit != nil {
+		err := p.Audit.Add(account.Entry{By: who.Name, Role: who.Role, Via: who.Via, Action: "look", Details: strings.TrimSpace("report of " + since.Format(time.DateOnly) + " " + group)})
+		if err != nil {
+			return nil, http.StatusServiceUnavailable, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxReport)
+	defer cancel()
+	x, err := report.Build(ctx, p.Events, report.Question{Since: since, Until: until, Group: group, Person: person, Groups: p.Groups})
+	switch {
+	case errors.Is(err, ErrTwoPeople):
+		return nil, http.StatusForbidden, err
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, http.StatusServiceUnavailable, errors.New("the record is too long to be read in 30 seconds; ask for a day, a group or a person")
+	case err != nil:
+		return nil, http.StatusServiceUnavailable, err
+	}
+	return x, http.StatusOK, nil
+}
