@@ -2,8 +2,14 @@ package test
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,9 +37,7 @@ func (b *browser) cdp(cmd string, params map[string]any) {
 
 // TestPagesOfTheAdminAddress leads a person through the pages: why was it
 // blocked, open it for a while, take that back; a mistake in the settings is
-// shown at its line, a change shows what it does, and is taken back. With
-// SHUULTUUR_PICTURES=DIR it leaves pictures of all pages there, wide and narrow,
-// light and dark.
+// shown at its line, a change shows what it does, and is taken back.
 func TestPagesOfTheAdminAddress(t *testing.T) {
 	h := newHouse(t, map[string]string{"tea.example/": "<p>Tea.</p>", "bet.example/": "<p>Bets.</p>"})
 	for range 3 {
@@ -99,23 +103,137 @@ func TestPagesOfTheAdminAddress(t *testing.T) {
 	if now, _ := os.ReadFile(h.file); string(now) != string(was) {
 		t.Errorf("after going back:\n%s", now)
 	}
+}
 
-	for _, page := range []string{"/", "/events", "/events/" + row.ID, "/statistics", "/why?url=http://bet.example/", "/clients", "/clients/one?who=127.0.0.1", "/policies", "/lists?q=bet.example", "/rulings", "/pause", "/ca", "/settings", "/system"} {
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int{wide, narrow} {
-				if scheme == "dark" && os.Getenv("SHUULTUUR_PICTURES") == "" {
-					continue
-				}
-				b.look(width, scheme)
-				b.open(admin + page)
-				if over := b.script("return document.documentElement.scrollWidth - innerWidth"); over != "0" && !strings.HasPrefix(over, "-") {
-					t.Errorf("%s at %d pixels is %s too wide", page, width, over)
-				}
-				name, _, _ := strings.Cut(strings.Trim(page, "/"), "?")
-				if strings.Contains(name, "/") {
-					name = filepath.Dir(name) + "-one"
-				}
-				b.picture(fmt.Sprintf("page-%s-%d-%s", cmp.Or(name, "start"), width, scheme))
+// tourSettings have something of everything that pages show.
+const tourSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+lists:
+  own: {format: domains, path: own.txt, category: gambling}
+checks:
+  category: {lists: [own]}
+  phrase: {weighted: [weighted], naughtynesslimit: 50}
+identity:
+  # rooms
+  addresses: {anna: [10.0.0.5], ben: [10.0.0.6, 10.0.0.7]}
+  groups: {class-7a: [anna, ben], class-8b: [10.0.8.0/24]}
+policies:
+  - name: class
+    groups: [class-7a, class-8b]
+    schedule: [{days: mon-fri, hours: "08:00-12:00,13:00-16:30"}, {days: sat, hours: "09:00-12:00"}]
+    quotas: [{category: gambling, time: 30m}]
+    rules:
+      - {name: betting, action: block, category: [gambling]}
+      - {name: night, action: block, schedule: {hours: "21:00-06:00"}}
+  - name: readers
+    rules:
+      - {name: betting, action: block, category: [gambling]}
+      - {name: bad words, action: block, category: [phrase], over: 100}
+events: {sqlite: events.db, every: 100ms}
+proxy: {parent: "http://%s"}
+`
+
+// maxFirstPage bounds what the first page loads, in bytes.
+const maxFirstPage = 150 << 10
+
+// axe returns the checker of Deque, which npm brings; the test is skipped where
+// it cannot be had.
+func axe(t *testing.T) string {
+	t.Helper()
+	const version = "4.14.1"
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := filepath.Join(cache, "shuultuur", "axe-core-"+version)
+	file := filepath.Join(dir, "package", "axe.min.js")
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out, bad := exec.CommandContext(t.Context(), "sh", "-c", "cd \"$0\" && npm pack --silent axe-core@"+version+" && tar xzf axe-core-"+version+".tgz", dir).CombinedOutput()
+		if bad != nil {
+			t.Skipf("axe-core cannot be had, with npm: %v %s", bad, out)
+		}
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A visit is what a page weighs.
+type visit struct {
+	Bytes, Requests float64
+	Shift           float64 // cumulative layout shift
+	Over            float64 // pixels beyond the width of the screen
+	Others          []string
+}
+
+const weigh = `
+const all = performance.getEntriesByType("resource"), page = performance.getEntriesByType("navigation")[0];
+let shift = 0;
+new PerformanceObserver((list) => list.getEntries().forEach((s) => { shift += s.value; })).observe({type: "layout-shift", buffered: true});
+return new Promise((done) => setTimeout(() => done(JSON.stringify({
+	bytes: page.decodedBodySize + all.reduce((n, r) => n + r.decodedBodySize, 0), requests: 1 + all.length,
+	shift: shift, over: document.documentElement.scrollWidth - innerWidth,
+	others: all.map((r) => r.name).filter((n) => !n.startsWith(location.origin))})), 100));
+`
+
+// TestEveryPageOfTheAdminAddress visits each page, wide and narrow, light and
+// dark: nobody is shut out of it (WCAG 2.2 A and AA, by axe-core), it fits the
+// screen, stands still, and loads little, from nowhere else. With
+// SHUULTUUR_PICTURES=DIR it leaves pictures of all pages there.
+func TestEveryPageOfTheAdminAddress(t *testing.T) {
+	checker := axe(t)
+	h := newHouse(t, map[string]string{"tea.example/": "<p>Tea.</p>", "bet.example/": "<p>Bets.</p>"})
+	h.write("shuultuur.yaml", fmt.Sprintf(tourSettings, h.origin.Listener.Addr()))
+	h.restart()
+	for range 3 {
+		h.status("http://bet.example/")
+		h.status("http://tea.example/")
+	}
+	row := h.recorded("host:bet.example action:block")
+	h.recorded("host:tea.example")
+	admin := "http://" + h.g.AdminAddr()
+	for path, form := range map[string]url.Values{"/bonus": {"who": {"class-7a"}, "minutes": {"15"}}, "/rulings": {"what": {"open"}, "site": {"bet.example"}, "who": {"anna"}, "for": {"1d"}}} {
+		r, err := http.PostForm(admin+path, form)
+		if err != nil || r.StatusCode != 200 {
+			t.Fatal(path, err, r)
+		}
+		r.Body.Close()
+	}
+	b := newBrowser(t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
+	pictures := os.Getenv("SHUULTUUR_PICTURES") != ""
+	for _, page := range []string{"/", "/events", "/events/" + row.ID, "/statistics", "/why?url=http://bet.example/", "/clients", "/clients/one?who=anna",
+		"/policies", "/lists?q=bet.example", "/rulings?site=www.bet.example&who=anna", "/pause", "/looks", "/privacy", "/ca", "/settings", "/system", "/accounts", "/audit", "/api", "/account"} {
+		for _, as := range []struct {
+			width  int
+			scheme string
+		}{{wide, "light"}, {narrow, "dark"}, {wide, "dark"}, {narrow, "light"}} {
+			if !pictures && (as.width == wide) != (as.scheme == "light") {
+				continue
+			}
+			b.look(as.width, as.scheme)
+			b.open(admin + page)
+			name, _, _ := strings.Cut(strings.Trim(page, "/"), "?")
+			if strings.Contains(name, "/") {
+				name = filepath.Dir(name) + "-one"
+			}
+			b.picture(fmt.Sprintf("page-%s-%d-%s", cmp.Or(name, "start"), as.width, as.scheme))
+			var v visit
+			if err := json.Unmarshal([]byte(b.script(weigh)), &v); err != nil {
+				t.Fatal(page, err)
+			}
+			if v.Over > 0 || v.Shift > 0.1 || v.Requests > 6 || len(v.Others) > 0 || page == "/" && v.Bytes > maxFirstPage {
+				t.Errorf("%s at %d pixels weighs %+v", page, as.width, v)
+			}
+			bad := b.script(checker + `; return axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}).then((r) => r.violations.map((v) => v.id + " " + v.nodes.map((n) => n.html.slice(0, 160) + " " + n.failureSummary).join("; ")).join("\n"))`)
+			if bad != "" {
+				t.Errorf("%s at %d pixels, %s: %s", page, as.width, as.scheme, bad)
 			}
 		}
 	}
