@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	_ "embed"
 	"html"
 	"net/http"
 	"strings"
@@ -70,11 +71,51 @@ func navMark(shown any) template.HTML {
 	return template.HTML(navBegin + name + navEnd)
 }
 
-// A personal writer is for a page, and knows who asks for it.
+// A personal writer is for a browser. It knows who asks, and makes pages of
+// errors: what is plain text otherwise.
 type personal struct {
 	http.ResponseWriter
-	who    *account.Who
+	who    *account.Who // nil until that is known
 	server *Server
+	failed int    // the status of an error whose text is held back, else 0
+	text   []byte // of the error
+}
+
+// WriteHeader holds back an error in plain text until [personal.end].
+func (p *personal) WriteHeader(status int) {
+	if status >= 400 && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
+		p.failed = status
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (p *personal) Write(b []byte) (int, error) {
+	if p.failed == 0 {
+		return p.ResponseWriter.Write(b)
+	}
+	p.text = append(p.text, b[:min(len(b), maxErrorText-len(p.text))]...)
+	return len(b), nil
+}
+
+const maxErrorText = 8 << 10
+
+//go:embed error.html
+var errorPage string
+
+// end writes the error that was held back.
+func (p *personal) end(page *template.Template) {
+	if p.failed == 0 {
+		return
+	}
+	status := p.failed
+	p.failed = 0
+	p.Header().Del("Content-Length") // of the text
+	writePage(p, page, status, struct {
+		Title, Text string
+		SignedIn    bool
+	}{http.StatusText(status), strings.ToValidUTF8(strings.TrimSpace(string(p.text)), ""), p.who != nil})
 }
 
 // Unwrap is for [http.ResponseController].
@@ -101,7 +142,7 @@ func (p *personal) may(path string) bool {
 		path = "/{$}"
 	}
 	r, ok := p.server.pages[path]
-	return ok && p.who.Role >= least[r]
+	return ok && p.who != nil && p.who.Role >= least[r]
 }
 
 // linked puts the links into a page.

@@ -57,6 +57,7 @@ type Server struct {
 	wrong    tries
 	refused  [len(refusals)]atomic.Uint64
 	pages    map[string]role // who may see what, by path
+	errors   pageTemplate
 }
 
 // Reasons for which a request is refused.
@@ -77,7 +78,7 @@ var refusedDesc = prometheus.NewDesc("shuultuur_admin_refused_total",
 
 // New returns what answers on the admin address.
 func New(p Parts) *Server {
-	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}}
+	s := &Server{mux: http.NewServeMux(), parts: &p, token: p.Token, want: sha256.Sum256([]byte(p.Token)), monitors: p.Monitors, pages: map[string]role{}, errors: pageOf(errorPage, p.Pause.notice)}
 	p.server = s
 	if p.Events != nil {
 		e := *p.Events
@@ -104,6 +105,11 @@ func New(p Parts) *Server {
 
 // ServeHTTP refuses a Host that is a name of somebody else's.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isPage(r) {
+		p := &personal{ResponseWriter: w, server: s}
+		defer p.end(s.errors)
+		w = p
+	}
 	if !ownName(r.Host) && (s.parts.Names == nil || !slices.Contains(s.parts.Names(), hostOf(r.Host))) {
 		s.refuse(w, byName, http.StatusForbidden, "ask for this page by address, or by a name of access.names in the settings")
 		return
@@ -168,8 +174,8 @@ func (s *Server) guard(r route) http.Handler {
 			s.refuse(w, byScope, http.StatusForbidden, "the scope of this token does not cover "+q.Method+" "+r.path)
 			return
 		}
-		if isPage(q) {
-			w = &personal{w, who, s}
+		if p := personalOf(w); p != nil {
+			p.who = who
 		}
 		s.answer(r, w, q.WithContext(account.With(q.Context(), who)))
 	})

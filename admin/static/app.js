@@ -55,6 +55,45 @@
 		set();
 	}
 
+	// The page that somebody is on is in sight among the links of a phone.
+	$(".side [aria-current]")?.scrollIntoView({block: "nearest", inline: "center"});
+
+	// data-ruling: the form of that page is filled in here, and what came of it is
+	// said above, with a way back.
+	const take = async (address, selector, options = {}) => {
+		const r = await fetch(address, {...options, headers: {Accept: "text/html"}});
+		return $(selector, new DOMParser().parseFromString(await r.text(), "text/html"));
+	};
+	const sendHere = (form, done) => form.addEventListener("submit", async (e) => {
+		e.preventDefault();
+		const said = await take(form.action, ".say", {method: "POST", body: new URLSearchParams(new FormData(form, e.submitter))});
+		if (!said) { location = form.action; return; }
+		$$("form", said).forEach((undo) => sendHere(undo, () => {}));
+		$("main > .say")?.remove();
+		$("main > .head").after(said);
+		done();
+	});
+	document.addEventListener("click", async (e) => {
+		const link = e.target.closest("a[data-ruling]");
+		if (!link || e.button || e.ctrlKey || e.metaKey || e.shiftKey) return;
+		e.preventDefault();
+		const form = await take(link.href, "form.stack[action='/rulings']").catch(() => null);
+		if (!form) { location = link.href; return; }
+		const dialog = document.createElement("dialog"), title = document.createElement("h2"), close = document.createElement("button");
+		title.textContent = "Open or block a site";
+		title.id = "asked";
+		dialog.setAttribute("aria-labelledby", title.id);
+		close.type = "button";
+		close.textContent = "Cancel";
+		close.addEventListener("click", () => dialog.close());
+		$(".row:last-child", form).append(close);
+		sendHere(form, () => dialog.close());
+		dialog.append(title, form);
+		dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
+		document.body.append(dialog);
+		dialog.showModal();
+	});
+
 	// The editor of the settings: numbers beside the lines, two spaces for Tab.
 	const text = $(".editor textarea"), numbers = $(".editor pre");
 	if (text) {
