@@ -45,7 +45,7 @@ func (g *Gateway) holders() (all []admin.Holder) {
 	if a := e.alerts; a != nil {
 		all = append(all, admin.Holder{Name: "alerts", Erase: a.desk.Erase})
 	}
-	return append(all, admin.Holder{Name: "sessions, pauses and decisions", Erase: g.eraseTold}, admin.Holder{Name: "what is used of limits and quotas", Erase: g.eraseUsed})
+	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: g.eraseTold}, admin.Holder{Name: "what is used of limits and quotas", Erase: g.eraseUsed})
 }
 
 // voterOf is a person as votes know one.
@@ -78,7 +78,7 @@ func (g *Gateway) eraseTold(_ context.Context, p event.Person) (int64, error) {
 		return 0, err
 	}
 	var give []state.Instruction
-	for _, topic := range []string{pause.Topic, decisionTopic} {
+	for _, topic := range []string{pause.Topic, decisionTopic, bonusTopic} {
 		for _, i := range e.state.InForce(topic) {
 			if who, _, _ := strings.Cut(i.Key, "\t"); slices.Contains(names, who) {
 				give = append(give, state.Instruction{Topic: i.Topic, Key: i.Key})
@@ -92,7 +92,7 @@ func (g *Gateway) eraseTold(_ context.Context, p event.Person) (int64, error) {
 	refreshDecisions(e.decisions, e.state)
 	n, err := e.state.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")
-		named := slices.Contains([]string{session.Topic, pause.Topic, decisionTopic}, i.Topic) && slices.Contains(names, who) ||
+		named := slices.Contains([]string{session.Topic, pause.Topic, decisionTopic, bonusTopic}, i.Topic) && slices.Contains(names, who) ||
 			i.Topic == session.Topic && slices.ContainsFunc(end, func(a netip.Addr) bool { return a.String() == i.Key })
 		if named {
 			gone = append(gone, erasedKey(i))
