@@ -21,7 +21,7 @@ func TestAPersonIsErasedFromVotesAndQuotas(t *testing.T) {
 state: {file: state.db}
 events: {sqlite: events.db}
 identity:
-  addresses: {` + name + `: [10.9.9.9]}
+  addresses: {`+name+`: [10.9.9.9]}
   groups: {pupils: []}
 `)
 	session := func(method string) {
