@@ -9,25 +9,27 @@ out=out
 go=${GO:-go}
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
-nfpm="$go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
 
 rm -rf "$out"
 mkdir -p "$out"
 $go build -trimpath -o "$out/.sbom" ./dist/sbom
 
+flags="-s -w -X main.release=$version"
 build() { # os arch file
 	GOOS=$1 GOARCH=$2 $go build -trimpath -pgo=dist/default.pgo -buildvcs=false \
-		-ldflags "-s -w -X main.release=$version" -o "$3" ./cmd/shuultuur
+		-ldflags "$flags" -o "$3" ./cmd/shuultuur
 	"$out/.sbom" "$version" "$3" > "$3.spdx.json"
 }
+
+# The same program for this machine, which documents itself.
+$go build -trimpath -pgo=dist/default.pgo -buildvcs=false -ldflags "$flags" -o "$out/.shuultuur" ./cmd/shuultuur
 
 for arch in amd64 arm64; do
 	bin=$out/linux-$arch/shuultuur
 	mkdir -p "$out/linux-$arch"
 	build linux $arch "$bin"
 	for format in deb rpm apk; do
-		ARCH=$arch VERSION=$version BIN=$bin \
-			$nfpm package -f dist/package/nfpm.yaml -p $format -t "$out/" >&2
+		sh dist/package.sh $format $arch "$version" "$bin" "$PWD/$out/.shuultuur" "$out" >&2
 	done
 	sh dist/tarball.sh "$version" linux $arch "$bin" "$out"
 	mkdir -p "$out/freebsd-$arch"
@@ -35,7 +37,7 @@ for arch in amd64 arm64; do
 	sh dist/freebsd/package.sh "$version" $arch "$out/freebsd-$arch/shuultuur" "$out"
 	sh dist/openwrt/package.sh "$version" $arch "$bin" "$out"
 done
-rm -rf "$out/.sbom" "$out"/linux-*/ "$out"/freebsd-*/
+rm -rf "$out/.sbom" "$out/.shuultuur" "$out"/linux-*/ "$out"/freebsd-*/
 (cd "$out" && find . -type f ! -name ".*" -print | LC_ALL=C sort | sed 's,^\./,,' | xargs sha256sum) > "$out/.sums"
 mv "$out/.sums" "$out/SHA256SUMS"
 if [ -n "$key" ]; then

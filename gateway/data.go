@@ -65,7 +65,7 @@ func lock(dir string) (*os.File, error) {
 		}
 		return nil, err
 	}
-	return f, nil
+	return f, errors.Join(writeHolder(f, Holder{Process: os.Getpid()}))
 }
 
 // secret reads the signing key, and makes one the first time.
@@ -90,10 +90,11 @@ func secret(file string) ([]byte, error) {
 
 // Close ends the lock.
 func (d *data) Close() error {
-	if d.lock == nil {
+	f := d.lock
+	if d.lock = nil; f == nil {
 		return nil
 	}
-	return d.lock.Close()
+	return f.Close()
 }
 
 // record is the log of events and its stores.

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/handover"
 	"shuultuur/intercept"
 	"shuultuur/list/collection"
 	"shuultuur/setting"
@@ -44,6 +46,9 @@ type Gateway struct {
 	keyLog    io.Writer  // nil: keys are written nowhere
 	ready     atomic.Bool
 
+	sockets *handover.Sockets
+	departure
+
 	setup atomic.Pointer[admin.Setup] // nil: it is set up
 
 	changing  sync.Mutex // one change of lists at a time
@@ -60,7 +65,7 @@ type Gateway struct {
 
 // running is a part that runs.
 type running struct {
-	stop  context.CancelFunc
+	stop  func()
 	ended chan struct{}
 	err   error // once ended is closed
 }
@@ -72,7 +77,8 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1)}
+	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1),
+		sockets: handover.From(ctx), departure: departure{left: make(chan struct{})}}
 	g.refresher = collection.NewRefresher(g.lists, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	e, err := build(ctx, s, nil, g, log)
@@ -105,6 +111,7 @@ type listener interface{ Listen(context.Context) error }
 // use takes an engine into use in place of old, which may be nil. On an error
 // old stays in use.
 func (g *Gateway) use(ctx context.Context, e, old *Engine) error {
+	ctx = g.sockets.With(ctx)
 	for _, p := range parts() {
 		if l, ok := p.value(e).(listener); ok && (old == nil || p.value(old) != p.value(e)) {
 			if err := l.Listen(ctx); err != nil {
@@ -197,8 +204,8 @@ func (g *Gateway) start(name string, v any) {
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	r := &running{stop: stop, ended: make(chan struct{})}
+	ctx, stop := context.WithCancelCause(context.Background())
+	r := &running{stop: func() { stop(g.cause()) }, ended: make(chan struct{})}
 	g.running[name] = r
 	go func() {
 		defer close(r.ended)
@@ -223,12 +230,15 @@ func (g *Gateway) serve(e *Engine) {
 }
 
 // Run serves until ctx ends, then lets requests in flight finish, writes every
-// event and returns.
+// event and returns. After [Gateway.Upgrade] it returns too, when the clients
+// that this process has are served.
 func (g *Gateway) Run(ctx context.Context) error {
+	g.hurry.Store(new(ctx.Done()))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g.reloading.Lock()
 	g.serve(g.engine.Load())
+	g.holds(Holder{Process: os.Getpid(), Serving: true})
 	g.ready.Store(true)
 	g.reloading.Unlock()
 	var work sync.WaitGroup
@@ -239,6 +249,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case err = <-g.failed: // one part that ends ends all
+		stop()
+	case <-g.left:
 		stop()
 	}
 	g.ready.Store(false)
@@ -354,6 +366,9 @@ func (g *Gateway) health() admin.Health {
 		} else if e.shared() {
 			h.State = "shared"
 		}
+	}
+	if p := g.halfway.Load(); p != nil {
+		problems = append(problems, *p)
 	}
 	h.Problems = append([]string{}, problems...) // [] in JSON, not null
 	return h

@@ -65,7 +65,7 @@ func (c *conn) run() {
 	for {
 		if c.r.Buffered() == 0 {
 			c.idle.Store(true)
-			if c.l.draining.Load() {
+			if c.l.ending.Load() {
 				return
 			}
 			_, err := c.r.Peek(1)

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/handover"
 	"shuultuur/policy"
 	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/page"
@@ -148,6 +149,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	janitor.Go(func() { s.expire(base) })
 	err := l.accept(ctx, ln)
 	ln.Close()
+	l.leave(ctx)
 	l.end(s.cfg.Drain.Or(10 * time.Second))
 	cancel()
 	janitor.Wait()
@@ -194,7 +196,8 @@ func (s *Server) finish(x *transaction) {
 type listener struct {
 	s        *Server
 	ctx      context.Context
-	draining atomic.Bool
+	draining atomic.Bool // each answer is the last of its connection
+	ending   atomic.Bool // no other request is waited for
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	open     map[*conn]struct{}
@@ -207,7 +210,7 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				c.Close()
+				l.wg.Go(func() { l.serve(c) }) // its client is not to notice that we end
 			}
 			return nil
 		case err != nil:
@@ -270,9 +273,35 @@ func (s *Server) allowed(a netip.Addr) bool {
 	return false
 }
 
+// leaves is how long connections may go on whose clients had them before another
+// process took over the sockets: a proxy keeps them for as long as it can.
+const leaves = time.Minute
+
+// leave waits while another process accepts, until the connections are done.
+func (l *listener) leave(ctx context.Context) {
+	hurry, ok := handover.Leaving(ctx)
+	if !ok {
+		return
+	}
+	l.draining.Store(true)
+	done := make(chan struct{})
+	go func() {
+		l.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(leaves)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-hurry:
+	case <-timer.C:
+	}
+}
+
 // end waits until the connections are done, at most for wait, and ends them.
 func (l *listener) end(wait time.Duration) {
 	l.draining.Store(true)
+	l.ending.Store(true)
 	l.mu.Lock()
 	for c := range l.open {
 		if c.idle.Load() {

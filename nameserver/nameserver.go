@@ -42,6 +42,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"shuultuur/dns"
+	"shuultuur/handover"
 	"shuultuur/nameserver/batch"
 	"shuultuur/setting"
 )
@@ -252,7 +253,7 @@ func (s *Server) listenTCP(ctx context.Context, a netip.AddrPort, t dns.Transpor
 	if a.Addr().Is4() {
 		network = "tcp4"
 	}
-	ln, err := new(net.ListenConfig).Listen(ctx, network, a.String())
+	ln, err := handover.Listen(ctx, new(net.ListenConfig), network, a.String())
 	if err != nil {
 		return a, fmt.Errorf("listen on %s %s: %w", t, a, hint(err))
 	}
@@ -319,13 +320,14 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 
-	s.stopping.Store(true)
 	for _, u := range s.sockets {
 		u.conn.Stop()
 	}
 	for _, ln := range s.listeners {
 		ln.Close()
 	}
+	s.leave(ctx)
+	s.stopping.Store(true)
 	s.conns.interrupt()
 	readers.Wait()
 	grace, release := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -349,6 +351,30 @@ func (s *Server) Run(ctx context.Context) error {
 		u.close()
 	}
 	return nil
+}
+
+// leaves is how long connections may go on whose clients had them before another
+// process took over the sockets.
+const leaves = 10 * time.Second
+
+// leave waits while another process answers, until the connections are done.
+func (s *Server) leave(ctx context.Context) {
+	hurry, ok := handover.Leaving(ctx)
+	if !ok {
+		return
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(leaves)
+	for s.conns.count() > 0 {
+		select {
+		case <-tick.C:
+		case <-end:
+			return
+		case <-hurry:
+			return
+		}
+	}
 }
 
 // refill gives the record its share of each second.

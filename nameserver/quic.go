@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	"shuultuur/dns"
+	"shuultuur/handover"
 )
 
 // Error codes of DNS over QUIC, RFC 9250 section 8.4.
@@ -28,7 +29,7 @@ func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transpo
 	if a.Addr().Is4() {
 		network = "udp4"
 	}
-	p, err := new(net.ListenConfig).ListenPacket(ctx, network, a.String())
+	p, err := handover.ListenPacket(ctx, new(net.ListenConfig), network, a.String())
 	if err != nil {
 		return fmt.Errorf("listen on %s (udp) %s: %w", t, a, hint(err))
 	}

@@ -80,6 +80,14 @@ func (c *conn) close() {
 	c.putOut()
 }
 
+// leave tells a client that can be told that its next request is to come over
+// another connection.
+func (c *conn) leave() {
+	if leave := c.goAway.Load(); leave != nil {
+		(*leave)()
+	}
+}
+
 // stopIdle ends a connection that waits for a request.
 func (c *conn) stopIdle() {
 	if leave := c.goAway.Load(); leave != nil {

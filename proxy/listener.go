@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/handover"
 	"shuultuur/proxy/exchange"
 )
 
@@ -17,7 +18,8 @@ type listener struct {
 	p        *Proxy
 	ctx      context.Context // of its connections; lives through the drain
 	n        atomic.Int64    // connections
-	draining atomic.Bool
+	draining atomic.Bool     // each response is the last of its connection
+	ending   atomic.Bool     // no other request is waited for
 	// A firewall brings connections to a transparent listener; a name server
 	// sends clients to a sinkhole that asked for a name they may not have.
 	transparent, sinkhole bool
@@ -30,7 +32,9 @@ type listener struct {
 
 // Serve accepts clients on ln until ctx ends. Then it stops accepting, closes
 // idle connections, lets requests in flight finish for Config.Drain, and
-// closes what is left. It may be called for several listeners; it closes ln.
+// closes what is left. When another process has taken over the sockets
+// ([handover.Left]), clients may first send another request on connections they
+// hold. It may be called for several listeners; it closes ln.
 func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
 	return p.serve(ctx, ln, &listener{})
 }
@@ -50,6 +54,7 @@ func (p *Proxy) serve(ctx context.Context, ln net.Listener, l *listener) error {
 
 	err := l.accept(ctx, ln)
 	ln.Close()
+	l.leave(ctx)
 	l.end(p.drain)
 	cancel()
 	janitor.Wait()
@@ -62,7 +67,7 @@ func (l *listener) accept(ctx context.Context, ln net.Listener) error {
 		c, err := ln.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
-				c.Close()
+				l.admit(c) // its client is not to notice that we end
 			}
 			return nil
 		}
@@ -147,9 +152,40 @@ func (l *listener) serve(c net.Conn) {
 	x.run()
 }
 
+// leaves is how long connections may go on whose clients had them before another
+// process took over: tunnels, for the most part.
+const leaves = time.Hour
+
+// leave waits while another process accepts, until the connections are done.
+func (l *listener) leave(ctx context.Context) {
+	hurry, ok := handover.Leaving(ctx)
+	if !ok {
+		return
+	}
+	l.draining.Store(true)
+	l.mu.Lock()
+	for x := range l.open {
+		x.leave()
+	}
+	l.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		l.wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(leaves)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-hurry:
+	case <-timer.C:
+	}
+}
+
 // end waits until the connections are done, at most for wait, and ends them.
 func (l *listener) end(wait time.Duration) {
 	l.draining.Store(true)
+	l.ending.Store(true)
 	l.mu.Lock()
 	for x := range l.open {
 		x.stopIdle()
@@ -199,5 +235,5 @@ func Listen(ctx context.Context, addr string, tproxy bool) (net.Listener, error)
 	if tproxy {
 		lc.Control = anyAddress
 	}
-	return lc.Listen(ctx, "tcp", addr)
+	return handover.Listen(ctx, &lc, "tcp", addr)
 }

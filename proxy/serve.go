@@ -128,11 +128,11 @@ func (c *conn) startTLS() bool {
 // await waits for the first byte of a request.
 func (c *conn) await() bool {
 	if len(c.r.Buffered()) > 0 {
-		return !c.l.draining.Load()
+		return !c.l.ending.Load()
 	}
 	c.idle.Store(true)
 	defer c.idle.Store(false)
-	if c.l.draining.Load() {
+	if c.l.ending.Load() {
 		return false
 	}
 	c.arm(time.Now(), c.p.idle)

@@ -135,6 +135,15 @@ func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 	return s, nil
 }
 
+// leave closes the file; what is given from here on is kept in memory alone.
+func (s *Instructions) leave() error {
+	err := s.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.file = nil
+	return err
+}
+
 func (s *Instructions) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,6 +108,17 @@ func (m *Memory) Stats() Stats {
 	return s
 }
 
+// Leave writes the file and the instructions out for another process that goes
+// on with them. What is remembered from here on is lost with this process.
+func (m *Memory) Leave() error {
+	err := m.Instructions.leave()
+	if m.file != "" {
+		err = errors.Join(err, m.save())
+		m.file = ""
+	}
+	return err
+}
+
 // Close ends the store's upkeep and writes its file, if it has one. What it
 // holds can still be read.
 func (m *Memory) Close() error {

@@ -40,6 +40,9 @@ if command -v npm >/dev/null 2>&1 && [ ! -d "${XDG_CACHE_HOME:-$HOME/.cache}/shu
 	mkdir -p "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test"
 	npm install --silent --prefix "${XDG_CACHE_HOME:-$HOME/.cache}/shuultuur-test" oidc-provider@9 || echo "make test: the npm package oidc-provider is not installed" >&2
 fi
+command -v lintian >/dev/null 2>&1 || missing="$missing lintian"
+command -v shellcheck >/dev/null 2>&1 || missing="$missing shellcheck"
+command -v mmdebstrap >/dev/null 2>&1 || missing="$missing mmdebstrap"
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -23,6 +23,7 @@ func main() {
 func commands() []command {
 	return []command{
 		{name: "run", args: "[FILE]", what: "start the gateway", run: run},
+		{name: "upgrade", args: "[FILE]", what: "have a new program take the place of the running one, without dropping anything", run: upgrade},
 		{name: "check", args: "[-running] [FILE]", what: "read the settings and name every mistake", run: check},
 		{name: "settings", args: "schema", what: "print the JSON schema of the settings file, for editors", run: settingsCommand},
 		{name: "why", args: "[flags] URL [FILE]", what: "say what would happen to a page, and why", run: why},

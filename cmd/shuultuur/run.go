@@ -10,16 +10,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/admin"
 	"shuultuur/atomicfile"
 	"shuultuur/gateway"
+	"shuultuur/handover"
 )
 
 const runHelp = `
@@ -53,55 +53,73 @@ func run(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	log := slog.New(slog.NewTextHandler(e.stderr, nil))
-	g, err := gateway.New(ctx, file, log)
+	w := newWatcher(log)
+	sockets, before, err := handover.Inherit()
 	if err != nil {
 		return fail(e, err)
 	}
+	if err := succeed(ctx, file, before); err != nil {
+		return fail(e, err)
+	}
+	g, err := gateway.New(sockets.With(ctx), file, log)
+	if err != nil {
+		if before != nil {
+			before.Refuse(err)
+		}
+		return fail(e, err)
+	}
+	w.g = g
+	for _, name := range sockets.Unused() {
+		log.Warn("a socket was left to this process that the settings do not name; it is closed", "socket", name)
+	}
 	if *keys != "" {
-		w, err := os.OpenFile(*keys, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		to, err := os.OpenFile(*keys, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return fail(e, fmt.Errorf("opening the key log: %w", err))
 		}
-		defer w.Close()
-		g.LogKeys(w)
+		defer to.Close()
+		g.LogKeys(to)
 		log.Warn("THE KEYS OF ALL INTERCEPTED CONNECTIONS ARE WRITTEN TO A FILE; whoever reads it can read what clients send and get. Delete it when you are done", "file", *keys)
 	}
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	boss := newSupervisor()
-	reloads := make(chan struct{})
-	rctx, stop := context.WithCancel(ctx)
-	go func() {
-		defer close(reloads)
-		for {
-			select {
-			case <-rctx.Done():
-				return
-			case <-hangup:
-				_ = boss.tell("RELOADING=1")
-				g.Hangup(rctx)
-				_ = boss.tell("READY=1")
-			}
-		}
-	}()
 	log.Info("serving", "proxy", g.ProxyAddr(), "admin", g.AdminAddr(), "settings", file)
-	if starter {
+	if starter && before == nil {
 		welcome(e, g, file)
 		offerSetup(e, g, file)
 	}
-	if err := boss.tell("READY=1\nSTATUS=serving " + g.ProxyAddr()); err != nil {
-		log.Warn(err.Error())
+	return serve(ctx, e, w, before)
+}
+
+// serve runs the gateway, and tells the supervisor and the process before how
+// it is doing.
+func serve(ctx context.Context, e env, w *watcher, before *handover.Successor) int {
+	watch, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	if err := w.boss.tell(fmt.Sprintf("MAINPID=%d\nREADY=1\nSTATUS=serving %s", os.Getpid(), w.g.ProxyAddr())); err != nil {
+		w.log.Warn(err.Error())
 	}
-	go boss.watch(rctx, func() bool { return accepts(rctx, g.ProxyAddr()) })
-	err = g.Run(ctx)
-	_ = boss.tell("STOPPING=1")
+	if before != nil {
+		if err := before.Serving(); err != nil {
+			w.log.Warn(err.Error())
+		}
+	}
+	var left atomic.Bool
+	followed := make(chan struct{})
+	fctx, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(followed)
+		w.follow(fctx, func() { left.Store(true); unwatch() })
+	}()
+	go w.boss.watch(watch, func() bool { return accepts(watch, w.g.ProxyAddr()) })
+	err := w.g.Run(ctx)
+	if !left.Load() {
+		_ = w.boss.tell("STOPPING=1")
+	}
 	stop()
-	<-reloads
+	<-followed
 	if err != nil {
 		return fail(e, err)
 	}
-	log.Info("stopped")
+	w.log.Info("stopped")
 	return 0
 }
 

@@ -5,7 +5,11 @@ set -e
 case "${1:-}" in
 remove | 0 | deconfigure)
 	if [ -d /run/systemd/system ]; then
-		systemctl disable --now shuultuur.service || true
+		if command -v deb-systemd-invoke >/dev/null 2>&1; then
+			deb-systemd-invoke stop shuultuur.service || true
+		else
+			systemctl disable --now shuultuur.service || true
+		fi
 	fi
 	;;
 esac

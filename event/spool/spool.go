@@ -50,7 +50,8 @@ type Store struct {
 	reader  *ingest.Reader
 	end     context.CancelFunc
 	ended   chan error
-	writing sync.Mutex // held by Write and Erase
+	writing sync.Mutex // held by Write, Erase and Leave
+	left    bool       // guarded by writing: the folder is another process's
 	again   time.Time  // when the receiver is tried again
 	dropped atomic.Uint64
 
@@ -80,9 +81,19 @@ func Open(to event.Store, folder string, limit int64, codec Codec, log *slog.Log
 func (s *Store) Name() string { return s.to.Name() }
 
 // Close implements [event.Store].
-func (s *Store) Close() error {
+func (s *Store) Close() error { return errors.Join(s.to.Close(), s.Leave()) }
+
+// Leave lets another process have the folder. Events go to the receiver alone
+// from here on, and those that it does not take are lost.
+func (s *Store) Leave() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.left {
+		return nil
+	}
+	s.left = true
 	s.end()
-	return errors.Join(s.to.Close(), <-s.ended)
+	return <-s.ended
 }
 
 // Spooled implements [event.Spooler].
@@ -98,6 +109,11 @@ func (s *Store) waiting() bool { return s.records.Pending(s.reader) > 0 }
 func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.left {
+		err := s.to.Write(ctx, rows)
+		s.note(err)
+		return err
+	}
 	if !s.waiting() {
 		err := s.to.Write(ctx, rows)
 		if s.note(err); err == nil || len(rows) == 0 || refused(err) {
@@ -119,6 +135,9 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 func (s *Store) Erase(ctx context.Context, p event.Person) (rows int64, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.left {
+		return 0, fmt.Errorf("the spool %q belongs to the process that has taken over: ask that one", s.folder)
+	}
 	rows, err = s.records.Erase(ctx, func(b []byte) bool {
 		r, err := s.codec.Parse(b)
 		return err == nil && (p.Of(&r) || p.In(r.Note))

@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"layeh.com/radius"
 
+	"shuultuur/handover"
 	"shuultuur/identity/session"
 	"shuultuur/setting"
 )
@@ -161,7 +162,7 @@ func (r *rules) secret(a netip.Addr) []byte {
 func (s *Server) Listen(ctx context.Context) error {
 	for _, a := range s.addrs {
 		var lc net.ListenConfig
-		c, err := lc.ListenPacket(ctx, "udp", string(a))
+		c, err := handover.ListenPacket(ctx, &lc, "udp", string(a))
 		if err != nil {
 			return errors.Join(fmt.Errorf("cannot listen for RADIUS accounting on %q: %w", a, err), s.Close())
 		}

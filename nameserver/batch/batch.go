@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"shuultuur/handover"
 )
 
 const (
@@ -82,7 +84,7 @@ func listen(ctx context.Context, lc *net.ListenConfig, addr netip.AddrPort) (*Co
 	if addr.Addr().Is4() {
 		network = "udp4"
 	}
-	p, err := lc.ListenPacket(ctx, network, addr.String())
+	p, err := handover.ListenPacket(ctx, lc, network, addr.String())
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +122,8 @@ func (c *Conn) LocalAddr() netip.AddrPort {
 func (c *Conn) Read() (int, error) {
 	for {
 		n, err := c.read()
-		if c.stop.Load() {
-			return 0, net.ErrClosed
+		if c.stop.Load() && (err != nil || n == 0) {
+			return 0, net.ErrClosed // what was read before is answered still
 		}
 		if c.fast != nil && (errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)) {
 			c.fast = nil // a sandbox without these calls

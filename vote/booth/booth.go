@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"shuultuur/filter"
+	"shuultuur/handover"
 	"shuultuur/ingest"
 	"shuultuur/message"
 	"shuultuur/redis"
@@ -230,7 +231,7 @@ func (b *Booth) Addrs() (all []net.Addr) {
 func (b *Booth) Listen(ctx context.Context) error {
 	for _, a := range b.config.Listen {
 		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", string(a))
+		l, err := handover.Listen(ctx, &lc, "tcp", string(a))
 		if err != nil {
 			err = fmt.Errorf("cannot listen on %q: %w", a, err)
 			for _, o := range b.open {

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"shuultuur/gateway"
+	"shuultuur/handover"
+)
+
+const upgradeHelp = `
+Has the running gateway of the settings in FILE (shuultuur.yaml when left out)
+start the program that now stands where it was started from, and hand its
+sockets over: no connection is refused and no query is lost. The old process
+serves the clients that are connected until they leave, for an hour at most.
+When the new program cannot start with the settings, it says why and everything
+stays as it is.
+
+SIGUSR2 does the same; so does SIGHUP when the program has changed.`
+
+func upgrade(ctx context.Context, e env, args []string) int {
+	f, parse := flags(e, "upgrade", "[-config FILE | FILE]", upgradeHelp)
+	config := f.String("config", "", "settings `file`")
+	if status := parse(args, 0, 1); status >= 0 {
+		return status
+	}
+	file, err := oneFile(*config, f.Arg(0))
+	if err != nil {
+		return fail(e, err)
+	}
+	file = cmp.Or(file, "shuultuur.yaml")
+	before, err := gateway.HolderOf(file)
+	if errors.Is(err, gateway.ErrNotRunning) {
+		return fail(e, fmt.Errorf("%w; start it: shuultuur run %s", err, file))
+	}
+	if err != nil {
+		return fail(e, err)
+	}
+	if err := syscall.Kill(before.Process, syscall.SIGUSR2); err != nil {
+		return fail(e, fmt.Errorf("asking process %d to hand over: %w", before.Process, err))
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return fail(e, ctx.Err())
+		case <-tick.C:
+		}
+		now, err := gateway.HolderOf(file)
+		switch {
+		case err != nil: // between the two, or it is being written
+			if syscall.Kill(before.Process, 0) != nil {
+				return fail(e, fmt.Errorf("process %d ended without a successor: %w", before.Process, err))
+			}
+		case now.Process != before.Process && now.Serving:
+			fmt.Fprintf(e.stdout, "process %d serves; process %d finishes what it has begun\n", now.Process, before.Process)
+			return 0
+		case now.Refused > before.Refused:
+			return fail(e, fmt.Errorf("%s; process %d goes on", now.Why, before.Process))
+		}
+	}
+}
+
+// A program is the file that this process was started from.
+type program struct {
+	path string
+	was  os.FileInfo
+}
+
+func thisProgram() program {
+	path, err := os.Executable()
+	if err != nil {
+		return program{}
+	}
+	info, _ := os.Stat(path)
+	return program{path, info}
+}
+
+// changed says whether another program stands there now.
+func (p program) changed() bool {
+	now, err := os.Stat(p.path)
+	return err == nil && p.was != nil && (!os.SameFile(now, p.was) || now.Size() != p.was.Size() || !now.ModTime().Equal(p.was.ModTime()))
+}
+
+// A watcher does what signals and the supervisor want of a running gateway.
+type watcher struct {
+	g    *gateway.Gateway
+	log  *slog.Logger
+	boss supervisor
+	self program
+	// signals are those that a gateway obeys; without a reader they would end
+	// the process.
+	signals chan os.Signal
+}
+
+func newWatcher(log *slog.Logger) *watcher {
+	w := &watcher{log: log, boss: newSupervisor(), self: thisProgram(), signals: make(chan os.Signal, 2)}
+	signal.Notify(w.signals, syscall.SIGHUP, syscall.SIGUSR2)
+	return w
+}
+
+// follow obeys signals until ctx ends. It calls left when another process has
+// taken over.
+func (w *watcher) follow(ctx context.Context, left func()) {
+	defer signal.Stop(w.signals)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-w.signals:
+			if s == syscall.SIGUSR2 || w.self.changed() {
+				w.log.Info("handing over", "to", w.self.path, "because", s.String())
+				process, err := w.g.Upgrade(ctx, w.self.path, os.Args[1:])
+				if err == nil {
+					w.log.Info("another process serves; this one finishes what it has begun", "process", process)
+					left()
+					return
+				}
+				w.log.Error("not upgraded; this process goes on", "error", err)
+				if s == syscall.SIGUSR2 {
+					continue
+				}
+			}
+			_ = w.boss.tell("RELOADING=1")
+			w.g.Hangup(ctx)
+			_ = w.boss.tell("READY=1")
+		}
+	}
+}
+
+// succeed prepares to take the place of the process before, which waits to hear
+// of it: it looks whether the settings can be used before it asks for the data
+// folder. Without one before, it does nothing.
+func succeed(ctx context.Context, file string, before *handover.Successor) error {
+	if before == nil {
+		return nil
+	}
+	_, drop, err := gateway.Explain(ctx, file)
+	if err != nil {
+		before.Refuse(err)
+		return err
+	}
+	drop()
+	return before.Able()
+}

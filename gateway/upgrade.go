@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"shuultuur/event/spool"
+	"shuultuur/handover"
+)
+
+// A departure is how a gateway leaves its sockets and its data folder to the
+// next program.
+type departure struct {
+	left     chan struct{}                   // closed when the next program serves
+	hurry    atomic.Pointer[<-chan struct{}] // closed when the program is to end
+	halfway  atomic.Pointer[string]          // what an upgrade that failed late has left behind
+	failures atomic.Int64                    // upgrades that failed
+}
+
+// ErrLeft says that another process has taken this gateway's place.
+var ErrLeft = errors.New("another process has taken the place of this gateway")
+
+// cause is why parts are stopped: the program ends, or another one has taken
+// over the sockets.
+func (g *Gateway) cause() error {
+	select {
+	case <-g.left:
+		return handover.Left{Hurry: *g.hurry.Load()}
+	default:
+		return context.Canceled
+	}
+}
+
+// Upgrade starts program with args as the next gateway, gives it all sockets and
+// the data folder, and has Run serve the clients that are connected until they
+// leave. The next program first looks whether it could start; if not, nothing
+// changes here, and the error says why.
+func (g *Gateway) Upgrade(ctx context.Context, program string, args []string) (process int, err error) {
+	select {
+	case <-g.left:
+		return 0, ErrLeft
+	default:
+	}
+	process, released, err := g.sockets.Start(ctx, program, args, g.release)
+	if err != nil {
+		err = fmt.Errorf("upgrading to %s: %w", program, err)
+		if released {
+			g.takeBack(err)
+		}
+		g.refusal(err)
+		return 0, err
+	}
+	close(g.left)
+	return process, nil
+}
+
+// release lets go of what only one process can have: the log of votes, the
+// cache on the disk, what is remembered, spools, the lock of the data folder.
+// Clients are served on.
+func (g *Gateway) release() {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	g.closed = true
+	e := g.engine.Load()
+	for _, p := range parts() {
+		if r := g.running[p.name]; r != nil && (p.name == "votes" || p.name == "cache") {
+			delete(g.running, p.name)
+			r.stop()
+			<-r.ended
+			closePart(p.value(e), g.log)
+		}
+	}
+	var errs []error
+	for _, st := range e.events.stores {
+		if s, ok := st.(*spool.Store); ok {
+			errs = append(errs, s.Leave())
+		}
+	}
+	if s, ok := e.state.(interface{ Leave() error }); ok {
+		errs = append(errs, s.Leave())
+	}
+	if err := errors.Join(append(errs, e.data.Close())...); err != nil {
+		g.log.Error("not all that is remembered could be written for the next program", "error", err)
+	}
+}
+
+// takeBack goes on after the next program has failed at a time when it had the
+// data folder.
+func (g *Gateway) takeBack(why error) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	e := g.engine.Load()
+	var err error
+	if e.data.lock, err = lock(string(e.settings.Data)); err == nil {
+		g.closed = false
+	}
+	g.halfway.Store(new(fmt.Sprintf("an upgrade failed halfway, and what is remembered, votes and the cache on the disk are not kept until a restart: %v", why)))
+}
+
+// A Holder is who uses a data folder, as its lock says.
+type Holder struct {
+	Process int    `json:"process"`           // its ID
+	Serving bool   `json:"serving"`           // it accepts clients
+	Refused int64  `json:"refused,omitempty"` // upgrades that failed
+	Why     string `json:"why,omitempty"`     // the last one failed
+}
+
+// refusal notes why an upgrade failed, for the one who asked for it.
+func (g *Gateway) refusal(why error) {
+	h := Holder{Process: os.Getpid(), Serving: true, Refused: g.failures.Add(1), Why: why.Error()}
+	g.holds(h)
+}
+
+// holds writes who uses the data folder, for the command that asks for an upgrade.
+func (g *Gateway) holds(h Holder) {
+	f := g.engine.Load().data.lock
+	if f == nil {
+		return
+	}
+	if err := writeHolder(f, h); err != nil {
+		g.log.Warn("the lock of the data folder does not say who has it; upgrades are possible by signal only", "error", err)
+	}
+}
+
+func writeHolder(f *os.File, h Holder) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("noting who uses the data folder: %w", err)
+	}
+	_, err = f.WriteAt(append(b, '\n'), 0)
+	return err
+}
+
+// ErrNotRunning says that no gateway uses a data folder.
+var ErrNotRunning = errors.New("no gateway runs with these settings")
+
+// HolderOf returns who uses the data folder of the settings in file.
+func HolderOf(file string) (h Holder, err error) {
+	s, err := Read(file)
+	if err != nil {
+		return h, err
+	}
+	path := filepath.Join(string(s.Data), "lock")
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, ErrNotRunning
+	}
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
+		return h, ErrNotRunning
+	}
+	if err := json.NewDecoder(f).Decode(&h); err != nil {
+		return h, fmt.Errorf("%s does not say which process uses it (%w); is that one older than the command \"upgrade\"? Restart it once", path, err)
+	}
+	return h, nil
+}

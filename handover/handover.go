@@ -1,0 +1,152 @@
+package handover
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// What the two programs say to each other, a line each. Any other line of the
+// successor is why it does not take over.
+const (
+	able    = "able"    // the successor: settings and files are good
+	yours   = "yours"   // the predecessor: nobody uses the data folder any more
+	serving = "serving" // the successor: I accept
+)
+
+// patience is how long the successor may take for each step. Compiling large
+// lists takes minutes on small machines.
+const patience = 10 * time.Minute
+
+// A Successor is what a process can say to the program whose place it takes.
+type Successor struct{ in, out *os.File }
+
+// Able says that this process is able to start, and waits until the data folder
+// is free.
+func (s *Successor) Able() error {
+	if err := s.say(able); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(io.LimitReader(s.in, 1<<10)).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != yours {
+		return fmt.Errorf("the program before does not hand over: %q, %w", line, err)
+	}
+	return nil
+}
+
+// Serving says that this process serves. The program before accepts no more.
+func (s *Successor) Serving() error {
+	defer s.in.Close()
+	defer s.out.Close()
+	return s.say(serving)
+}
+
+// Refuse says why this process does not take over.
+func (s *Successor) Refuse(why error) {
+	_ = s.say(strings.Join(strings.Fields(why.Error()), " "))
+	s.in.Close()
+	s.out.Close()
+}
+
+func (s *Successor) say(line string) error {
+	if _, err := fmt.Fprintln(s.out, line); err != nil {
+		return fmt.Errorf("telling the program before %q: %w", line, err)
+	}
+	return nil
+}
+
+// Start starts the next program with all open sockets, and waits until it
+// serves. release is called in between: when it returns, the data folder is the
+// next program's. released says whether it was called, which matters with an
+// error. The process lives on without being waited for.
+func (s *Sockets) Start(ctx context.Context, program string, args []string, release func()) (pid int, released bool, err error) {
+	cmd := exec.Command(program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	files, names, err := s.files()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return 0, false, err
+	}
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return 0, false, err
+	}
+	defer in.Close()
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		theirIn.Close()
+		return 0, false, err
+	}
+	defer out.Close()
+	files = append(files, theirIn, theirOut)
+	cmd.ExtraFiles = files
+	for _, v := range os.Environ() {
+		// The watchdog is told by whoever is the main process.
+		if !strings.HasPrefix(v, "WATCHDOG_PID=") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, environment+"="+strings.Join(names, ";"))
+	if err := cmd.Start(); err != nil {
+		return 0, false, fmt.Errorf("starting %s: %w", program, err)
+	}
+	theirIn.Close()
+	theirOut.Close()
+	defer func() {
+		if err != nil {
+			_ = cmd.Process.Kill()
+		}
+		go func() { _ = cmd.Wait() }() // so that no zombie stays while this process lives
+	}()
+	stop := context.AfterFunc(ctx, func() { out.Close() })
+	defer stop()
+	lines := bufio.NewReader(io.LimitReader(out, 64<<10))
+	if err := expect(out, lines, able); err != nil {
+		return 0, false, err
+	}
+	release()
+	if _, err := fmt.Fprintln(in, yours); err != nil {
+		return 0, true, fmt.Errorf("telling the next program to go on: %w", err)
+	}
+	return cmd.Process.Pid, true, expect(out, lines, serving)
+}
+
+// expect reads a line that has to be the one wanted.
+func expect(from *os.File, lines *bufio.Reader, want string) error {
+	_ = from.SetReadDeadline(time.Now().Add(patience))
+	line, err := lines.ReadString('\n')
+	line = strings.TrimSpace(line)
+	switch {
+	case line == want:
+		return nil
+	case line != "":
+		return errors.New(line)
+	case errors.Is(err, io.EOF):
+		return errors.New("the next program ended without a word; it may be too old to take over, or not this program")
+	}
+	return fmt.Errorf("waiting for the next program: %w", err)
+}
+
+// files returns the open sockets for another process, and their names.
+func (s *Sockets) files() (files []*os.File, names []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.open {
+		f, err := h.File()
+		if err != nil {
+			continue // closed since
+		}
+		files, names = append(files, f), append(names, h.name)
+	}
+	return files, names, nil
+}

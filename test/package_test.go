@@ -1,0 +1,195 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shuultuur/test/peer"
+)
+
+// packed builds the program as a release and makes a deb of it.
+func packed(t *testing.T, version string) string {
+	t.Helper()
+	nfpm := os.Getenv("NFPM")
+	if nfpm == "" {
+		nfpm = "go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
+		if out, err := exec.Command("sh", "-c", nfpm+" --version").CombinedOutput(); err != nil {
+			t.Skipf("nfpm cannot be run (set NFPM to the command): %v, %.300s", err, out)
+		}
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "shuultuur")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.release="+version, "-o", program, "../cmd/shuultuur")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v, %s", err, out)
+	}
+	if err := os.WriteFile(program+".spdx.json", []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	arch, err := exec.Command("go", "env", "GOARCH").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := exec.Command("sh", "../dist/package.sh", "deb", strings.TrimSpace(string(arch)), version, program, program, dir)
+	pack.Env = append(os.Environ(), "NFPM="+nfpm)
+	if out, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("packing: %v, %s", err, out)
+	}
+	debs, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if len(debs) != 1 {
+		t.Fatalf("made %q", debs)
+	}
+	return debs[0]
+}
+
+func TestTheDebIsCleanAndFollowsPolicy(t *testing.T) {
+	lintian := peer.Program(t, "lintian")
+	out, err := exec.Command(lintian, "--allow-root", "--fail-on", "error,warning", packed(t, "1.0.0")).CombinedOutput()
+	if err != nil {
+		t.Errorf("lintian: %v\n%s", err, out)
+	}
+}
+
+// TestTheDebInAFreshRoot installs the deb where nothing else is, starts it,
+// filters a page, upgrades, removes and purges.
+func TestTheDebInAFreshRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a root folder and work in it")
+	}
+	bootstrap := peer.Program(t, "mmdebstrap")
+	before, after := packed(t, "1.0.0"), packed(t, "1.0.1")
+	root := filepath.Join(t.TempDir(), "root")
+	if out, err := exec.Command(bootstrap, "--variant=apt", "--include=adduser", "--mode=root", "stable", root).CombinedOutput(); err != nil {
+		t.Skipf("no fresh root: the mirror of Debian cannot be reached, or mounts are not allowed here: %v, %.500s", err, out)
+	}
+	in := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("chroot", append([]string{root}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	put := func(deb string) {
+		t.Helper()
+		b, err := os.ReadFile(deb)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, "shuultuur.deb"), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	start := time.Now()
+	put(before)
+	in("dpkg", "-i", "/shuultuur.deb")
+	s := &shipped{t: t, dir: filepath.Join(root, "var/lib/shuultuur"), proxy: "127.0.0.1:" + peer.Port(t)}
+	settings := filepath.Join(root, "etc/shuultuur/shuultuur.yaml")
+	text, err := os.ReadFile(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Other programs of this machine may have the usual ports.
+	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	n := 0
+	text = port.ReplaceAllFunc(text, func([]byte) []byte {
+		if n++; n == 1 {
+			return []byte(s.proxy)
+		}
+		return []byte("127.0.0.1:" + peer.Port(t))
+	})
+	if err := os.WriteFile(settings, text, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("chroot", root, "su", "-s", "/bin/sh", "-c", "exec shuultuur run -config /etc/shuultuur/shuultuur.yaml", "shuultuur")
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait() }() // how it ends is its own affair
+	t.Cleanup(func() {
+		if pid := s.holderIn("lock"); pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	blocked := func() bool {
+		status, _, err := get(through(s.proxy), "http://ads.doubleclick.net/")
+		return err == nil && status == 403
+	}
+	s.wait("a filtered page", blocked)
+	if took := time.Since(start); took > time.Minute {
+		t.Errorf("from the package to a filtered page: %v", took)
+	} else {
+		t.Logf("from the package to a filtered page: %v", took)
+	}
+
+	first := s.holderIn("lock")
+	put(after)
+	in("dpkg", "-i", "/shuultuur.deb")
+	if now := s.holderIn("lock"); now == first || !blocked() {
+		t.Errorf("after the upgrade process %d serves, before it was %d", now, first)
+	}
+	if v := in("shuultuur", "version"); !strings.Contains(v, "1.0.1") {
+		t.Errorf("after the upgrade the version is %s", v)
+	}
+	_ = syscall.Kill(s.holderIn("lock"), syscall.SIGTERM)
+	in("dpkg", "-r", "shuultuur")
+	for path, stays := range map[string]bool{"etc/shuultuur/shuultuur.yaml": true, "var/lib/shuultuur": true, "usr/bin/shuultuur": false} {
+		if _, err := os.Stat(filepath.Join(root, path)); (err == nil) != stays {
+			t.Errorf("after the removal: %s is there: %v, want %v", path, err == nil, stays)
+		}
+	}
+	in("dpkg", "-P", "shuultuur")
+	left := in("sh", "-c", "find / -xdev -name '*shuultuur*' -not -path '/proc/*' -not -name shuultuur.deb -not -path '/var/cache/*' -not -path '/var/log/*'; getent passwd shuultuur || true")
+	if strings.TrimSpace(left) != "" {
+		t.Errorf("after the purge there is still:\n%s", left)
+	}
+}
+
+// holderIn is the process that has the data folder, by its lock.
+func (s *shipped) holderIn(name string) (pid int) {
+	b, _ := os.ReadFile(filepath.Join(s.dir, name))
+	_, _ = fmt.Sscanf(string(b), `{"process":%d`, &pid) // 0 while it is written
+	return pid
+}
+
+// TestTheServiceIsConfined: systemd's own measure of what a service may do.
+func TestTheServiceIsConfined(t *testing.T) {
+	analyze := peer.Program(t, "systemd-analyze")
+	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "../dist/systemd/shuultuur.service").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	var exposure float64
+	line := regexp.MustCompile(`Overall exposure level for shuultuur.service: ([0-9.]+)`).FindSubmatch(out)
+	if line == nil {
+		t.Fatalf("no measure in %s", out)
+	}
+	if _, err := fmt.Sscan(string(line[1]), &exposure); err != nil || exposure > 2.5 {
+		t.Errorf("exposure %s, at most 2.5: %v\n%s", line[1], err, out)
+	}
+}
+
+func TestShellScriptsAreClean(t *testing.T) {
+	check := peer.Program(t, "shellcheck")
+	var scripts []string
+	for _, p := range []string{"../dist/*.sh", "../dist/*/*.sh", "*.sh", "../dist/openrc/shuultuur"} {
+		found, _ := filepath.Glob(p)
+		scripts = append(scripts, found...)
+	}
+	if len(scripts) < 8 {
+		t.Fatalf("only %q were found", scripts)
+	}
+	if out, err := exec.Command(check, append([]string{"--shell=sh"}, scripts...)...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,380 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"shuultuur/test/peer"
+)
+
+const upgradeSettings = `listen: {proxy: "127.0.0.1:PORT", admin: "off"}
+policies: [{name: all, rules: [{name: own, action: block, host: [bet.example]}]}]
+proxy: {private: [127.0.0.0/8], drain: 5s}
+cache: {disk: 64MiB}
+votes: {store: votes.db}
+events: {sqlite: events.db, jsonl: events.jsonl}
+dns:
+  listen: ["127.0.0.1:DNS"]
+  hosts: {desk.lan: 10.0.0.9}
+  forward: {upstreams: ["127.0.0.1:9"]}
+`
+
+// A shipped is a program that runs as a user starts it, in a folder of its own.
+type shipped struct {
+	t                           *testing.T
+	dir, program, settings, dns string
+	out                         bytes.Buffer
+	proxy                       string
+}
+
+// ship puts the program and settings into a folder.
+func ship(t *testing.T) *shipped {
+	dir := t.TempDir()
+	s := &shipped{t: t, dir: dir, program: filepath.Join(dir, "shuultuur"), settings: filepath.Join(dir, "shuultuur.yaml")}
+	s.proxy, s.dns = "127.0.0.1:"+peer.Port(t), "127.0.0.1:"+peer.Port(t)
+	text := strings.NewReplacer("127.0.0.1:PORT", s.proxy, "127.0.0.1:DNS", s.dns).Replace(upgradeSettings)
+	s.write("shuultuur.yaml", text)
+	s.replace()
+	return s
+}
+
+func (s *shipped) write(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// replace puts a new copy of the program into the place of the one before, as
+// package managers do.
+func (s *shipped) replace() {
+	s.t.Helper()
+	b, err := os.ReadFile(filepath.Join(bin, "shuultuur"))
+	if err == nil {
+		err = os.WriteFile(s.program+".new", b, 0o755)
+	}
+	if err == nil {
+		err = os.Rename(s.program+".new", s.program)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// holder is the process that has the data folder.
+func (s *shipped) holder() int { return s.holderIn(filepath.Join("data", "lock")) }
+
+// wait waits until done, for a minute at most.
+func (s *shipped) wait(what string, done func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited a minute for %s", what)
+		}
+	}
+}
+
+// start runs cmd, which becomes a gateway, until the test ends.
+func (s *shipped) start(cmd *exec.Cmd) {
+	s.t.Helper()
+	log, err := os.Create(filepath.Join(s.dir, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var ended atomic.Bool
+	go func() {
+		_ = cmd.Wait() // how it ends is its own affair
+		ended.Store(true)
+	}()
+	s.t.Cleanup(func() {
+		if pid := s.holder(); pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+			s.wait("the end of the last process", func() bool { return syscall.Kill(pid, 0) != nil })
+		}
+		if s.t.Failed() {
+			b, _ := os.ReadFile(log.Name())
+			s.t.Logf("log:\n%s", b)
+		}
+	})
+	s.wait("the start", func() bool {
+		c, err := net.Dial("tcp", s.proxy)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil && s.holder() > 0 || ended.Load()
+	})
+	if ended.Load() {
+		s.t.Fatal("it did not start")
+	}
+}
+
+// upgrade runs the command of that name.
+func (s *shipped) upgrade() (output string, err error) {
+	ctx, stop := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	defer stop()
+	cmd := exec.CommandContext(ctx, s.program, "upgrade", s.settings)
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+// A flood is what clients do meanwhile.
+type flood struct {
+	requests, queries atomic.Int64
+	mu                sync.Mutex
+	failures          []string
+}
+
+func (l *flood) fail(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.failures) < 20 {
+		l.failures = append(l.failures, fmt.Sprintf(format, args...))
+	}
+}
+
+// browse sends requests until stop, over kept connections or one for each.
+// A POST is not sent again by the client, whatever happens to its connection.
+func (l *flood) browse(ctx context.Context, proxy, origin string, keep bool) {
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: !keep}
+	defer tr.CloseIdleConnections()
+	c := &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	for ctx.Err() == nil {
+		res, err := c.Post(origin, "text/plain", strings.NewReader("a word"))
+		if err != nil {
+			l.fail("keep %v: %v", keep, err)
+			continue
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != 200 || string(b) != "the ferry sails" {
+			l.fail("keep %v: status %d, %q, %v", keep, res.StatusCode, b, err)
+		}
+		l.requests.Add(1)
+	}
+}
+
+// desk is a query for the A record of desk.lan.
+const desk = "\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x04desk\x03lan\x00\x00\x01\x00\x01"
+
+// ask sends queries until stop, each once.
+func (l *flood) ask(ctx context.Context, network, server string) {
+	c, err := net.Dial(network, server)
+	if err != nil {
+		l.fail("%v", err)
+		return
+	}
+	defer func() { c.Close() }()
+	query := desk
+	if network == "tcp" {
+		query = "\x00" + string(rune(len(desk))) + desk
+	}
+	b := make([]byte, 1500)
+	for ctx.Err() == nil {
+		if network == "tcp" {
+			c.Close()
+			if c, err = net.Dial(network, server); err != nil {
+				l.fail("%v", err)
+				return
+			}
+		}
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err := c.Write([]byte(query))
+		n := 0
+		if err == nil {
+			n, err = c.Read(b)
+		}
+		if err != nil || !bytes.Contains(b[:n], []byte{10, 0, 0, 9}) {
+			l.fail("%s query: %q, %v", network, b[:n], err)
+		}
+		l.queries.Add(1)
+	}
+}
+
+func TestAnUpgradeLosesNothing(t *testing.T) {
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, "the ferry sails")
+	}))
+	defer origin.Close()
+	s := ship(t)
+	s.start(exec.Command(s.program, "run", s.settings))
+	first := s.holder()
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var load flood
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { load.browse(ctx, s.proxy, origin.URL, true) })
+	}
+	all.Go(func() { load.browse(ctx, s.proxy, origin.URL, false) })
+	for range 3 {
+		all.Go(func() { load.ask(ctx, "udp", s.dns) })
+	}
+	all.Go(func() { load.ask(ctx, "tcp", s.dns) })
+	// One connection that is silent over the first upgrade, and then still good.
+	quiet, err := net.Dial("tcp", s.proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quiet.Close()
+
+	pids := map[int]bool{first: true}
+	for i := range 4 {
+		before := load.requests.Load()
+		s.wait("traffic", func() bool { return load.requests.Load() > before+100 })
+		s.replace()
+		if i == 3 { // a reload does it too when the program has changed
+			pid := s.holder()
+			if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			s.wait("the next process", func() bool { now := s.holder(); return now > 0 && now != pid })
+		} else if out, err := s.upgrade(); err != nil || !strings.Contains(out, "finishes what it has begun") {
+			t.Fatalf("upgrade: %s %v", out, err)
+		}
+		if pid := s.holder(); pids[pid] {
+			t.Errorf("process %d has it, which is not new", pid)
+		} else {
+			pids[pid] = true
+		}
+		if i == 0 {
+			fmt.Fprintf(quiet, "GET http://bet.example/ HTTP/1.1\r\nHost: bet.example\r\n\r\n")
+			b, err := io.ReadAll(quiet) // to the end: the old process closes it
+			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 403")) {
+				t.Errorf("a connection from before the upgrade: %.80q, %v", b, err)
+			}
+		}
+	}
+	before := load.requests.Load()
+	s.wait("traffic after all", func() bool { return load.requests.Load() > before+100 })
+	stop()
+	all.Wait()
+	if len(load.failures) > 0 {
+		t.Errorf("of %d requests and %d queries some failed:\n%s", load.requests.Load(), load.queries.Load(), strings.Join(load.failures, "\n"))
+	}
+	t.Logf("%d requests and %d queries over four upgrades", load.requests.Load(), load.queries.Load())
+	now := s.holder()
+	for pid := range pids {
+		if pid != now {
+			s.wait("the end of a process that has handed over", func() bool { return syscall.Kill(pid, 0) != nil })
+		}
+	}
+	out, err := exec.Command(s.program, "events", "-config", s.settings, "host:bet.example").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "bet.example") {
+		t.Errorf("what the old process saw after it had handed over is not on record: %s %v", out, err)
+	}
+}
+
+func TestAProgramThatCannotStartDoesNotTakeOver(t *testing.T) {
+	s := ship(t)
+	s.start(exec.Command(s.program, "run", s.settings))
+	first := s.holder()
+	settings, err := os.ReadFile(s.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write("shuultuur.yaml", string(settings)+"pages: {nothing: 1}\n")
+	other := filepath.Join(s.dir, "other.yaml") // the command reads settings too
+	if err := os.WriteFile(other, settings, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(s.program, "upgrade", other).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "nothing") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
+		t.Errorf("upgrade with mistakes in the settings: %s %v", out, err)
+	}
+	s.write("shuultuur.yaml", string(settings))
+	if err := os.WriteFile(s.program+".new", []byte("#!/bin/sh\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mine := filepath.Join(bin, "shuultuur")
+	if err := os.Rename(s.program+".new", s.program); err != nil {
+		t.Fatal(err)
+	}
+	out, err = exec.Command(mine, "upgrade", s.settings).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "ended without a word") {
+		t.Errorf("upgrade to something else: %s %v", out, err)
+	}
+	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
+		t.Errorf("afterwards: status %d, %v, process %d instead of %d", status, err, s.holder(), first)
+	}
+	s.replace()
+	if out, err := s.upgrade(); err != nil {
+		t.Errorf("after two that failed: %s %v", out, err)
+	}
+}
+
+func TestAServiceManagerMayOpenTheSockets(t *testing.T) {
+	s := ship(t)
+	ln, err := net.Listen("tcp", s.proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := net.ListenPacket("udp4", s.dns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	udp, err := names.(*net.UDPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	names.Close()
+	// What comes before the program runs is answered when it does.
+	early, err := net.Dial("tcp", s.proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	fmt.Fprintf(early, "GET http://bet.example/ HTTP/1.0\r\n\r\n")
+	cmd := exec.Command("/bin/sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=2 exec "$0" run "$1"`, s.program, s.settings)
+	cmd.ExtraFiles = []*os.File{tcp, udp}
+	s.start(cmd)
+	tcp.Close()
+	udp.Close()
+	if b, err := io.ReadAll(early); err != nil || !bytes.Contains(b, []byte(" 403 ")) {
+		t.Errorf("a request from before the start: %.80q, %v", b, err)
+	}
+	var load flood
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		defer stop()
+		for load.queries.Load() < 10 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	load.ask(ctx, "udp", s.dns)
+	if len(load.failures) > 0 {
+		t.Error(load.failures)
+	}
+	if out, err := s.upgrade(); err != nil {
+		t.Errorf("an upgrade afterwards: %s %v", out, err)
+	}
+	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil {
+		t.Errorf("after it: status %d, %v", status, err)
+	}
+}
