@@ -24,7 +24,7 @@ import (
 
 const upgradeSettings = `listen: {proxy: "127.0.0.1:PORT", admin: "off"}
 policies: [{name: all, rules: [{name: own, action: block, host: [bet.example]}]}]
-proxy: {private: [127.0.0.0/8], drain: 5s}
+proxy: {private: [127.0.0.0/8], drain: 5s, idle: 20s}
 cache: {disk: 64MiB}
 votes: {store: votes.db}
 events: {sqlite: events.db, jsonl: events.jsonl}

@@ -6,9 +6,7 @@ set -e
 settings=/etc/shuultuur/shuultuur.yaml
 
 if ! getent passwd shuultuur >/dev/null 2>&1; then
-	if command -v adduser >/dev/null 2>&1 && [ -e /etc/debian_version ]; then
-		adduser --quiet --system --group --home /var/lib/shuultuur --no-create-home --shell /usr/sbin/nologin shuultuur
-	elif command -v useradd >/dev/null 2>&1; then
+	if command -v useradd >/dev/null 2>&1; then
 		useradd --system --user-group --home-dir /var/lib/shuultuur --no-create-home --shell /usr/sbin/nologin shuultuur
 	else
 		addgroup -S shuultuur
@@ -24,31 +22,14 @@ if [ ! -e "$settings" ]; then
 	su -s /bin/sh -c '/usr/bin/shuultuur init -data /var/lib/shuultuur /etc/shuultuur' shuultuur >/dev/null
 fi
 
-if [ -d /sys/kernel/security/apparmor ] && command -v apparmor_parser >/dev/null 2>&1; then
-	apparmor_parser -r -W -T /etc/apparmor.d/usr.bin.shuultuur || true
+if shuultuur upgrade -config "$settings" >/dev/null 2>&1; then
+	upgraded=yes # it was running, and what it was doing goes on
 fi
-
-if command -v deb-systemd-helper >/dev/null 2>&1; then
-	deb-systemd-helper unmask shuultuur.service >/dev/null || true
-	if deb-systemd-helper --quiet was-enabled shuultuur.service; then
-		deb-systemd-helper enable shuultuur.service >/dev/null || true
-	else
-		deb-systemd-helper update-state shuultuur.service >/dev/null || true
-	fi
-fi
-takeover() {
-	/usr/bin/shuultuur upgrade -config "$settings" >/dev/null 2>&1
-}
-if [ -d /run/systemd/system ] && command -v deb-systemd-invoke >/dev/null 2>&1; then
-	deb-systemd-invoke daemon-reload >/dev/null || true
-	takeover || deb-systemd-invoke restart shuultuur.service >/dev/null || true
-elif [ -d /run/systemd/system ]; then
+if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
-	if systemctl is-enabled --quiet shuultuur.service 2>/dev/null; then
-		takeover || systemctl try-restart shuultuur.service
-	else
+	if ! systemctl is-enabled --quiet shuultuur.service 2>/dev/null; then
 		systemctl enable --now shuultuur.service
+	elif [ -z "${upgraded:-}" ]; then
+		systemctl try-restart shuultuur.service
 	fi
-else
-	takeover || true # one that was started by hand
 fi

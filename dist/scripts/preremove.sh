@@ -3,13 +3,9 @@
 set -e
 
 case "${1:-}" in
-remove | 0 | deconfigure)
+remove | 0)
 	if [ -d /run/systemd/system ]; then
-		if command -v deb-systemd-invoke >/dev/null 2>&1; then
-			deb-systemd-invoke stop shuultuur.service || true
-		else
-			systemctl disable --now shuultuur.service || true
-		fi
+		systemctl disable --now shuultuur.service || true
 	fi
 	;;
 esac
