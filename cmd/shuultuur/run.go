@@ -70,7 +70,7 @@ func run(ctx context.Context, e env, args []string) int {
 	}
 	w.g = g
 	for _, name := range sockets.Unused() {
-		log.Warn("a socket was left to this process that the settings do not name; it is closed", "socket", name)
+		log.Warn("a socket was given to this process that the settings do not name; it is closed", "socket", name)
 	}
 	if *keys != "" {
 		to, err := os.OpenFile(*keys, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
