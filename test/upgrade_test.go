@@ -155,7 +155,8 @@ func (l *flood) fail(format string, args ...any) {
 // browse sends requests until stop, over kept connections or one for each.
 // A POST is not sent again by the client, whatever happens to its connection.
 func (l *flood) browse(ctx context.Context, proxy, origin string, keep bool) {
-	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: !keep}
+	tr := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), DisableKeepAlives: !keep,
+		IdleConnTimeout: 5 * time.Second} // also of those that were opened to spare, and that a process which has handed over would wait for
 	defer tr.CloseIdleConnections()
 	c := &http.Client{Transport: tr, Timeout: 20 * time.Second}
 	for ctx.Err() == nil {
