@@ -159,5 +159,6 @@ func decode(meta []byte) (*object, error) {
 // has it any more.
 func (o *object) holds(r *disk.Record) {
 	o.mapped = true
+	o.file, o.at = r.File()
 	runtime.AddCleanup(o, func(r *disk.Record) { r.Release() }, r)
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +37,9 @@ type object struct {
 	parent   *object     // the mark that leads to it, where that is known
 	written  atomic.Bool // it is on the disk, or on its way there
 	verdicts *verdicts
-	mapped   bool // body lies in a file, as long as there is the object
+	mapped   bool     // body lies in a file, as long as there is the object
+	file     *os.File // that file, nil where there is none
+	at       int64    // where in it body begins
 }
 
 // A mark says by which fields of a request responses vary. Its number is part
@@ -96,8 +99,9 @@ const maxLabels = 32
 // holds a digest of all that decided. They are shared by all copies of an
 // object with the same body.
 type verdicts struct {
-	mu  sync.Mutex
-	all []verdict
+	some atomic.Bool // there are any
+	mu   sync.Mutex
+	all  []verdict
 }
 
 type verdict struct {
@@ -132,6 +136,7 @@ func (v *verdicts) put(key [16]byte, value []byte) {
 		v.all = v.all[1:]
 	}
 	v.all = append(v.all, verdict{key, value})
+	v.some.Store(true)
 }
 
 // A stored is a response made of an object. It is its own body.
@@ -139,15 +144,22 @@ type stored struct {
 	message.Response
 	message.Memory
 	o      *object
+	end    int64 // of the body, in the object's
 	fields [24]message.Field
 	digits [64]byte
 }
+
+// Judged implements [filter.Stored].
+func (s *stored) Judged() bool { return s.o.verdicts.some.Load() }
 
 // Verdict implements [filter.Stored].
 func (s *stored) Verdict(key [16]byte) ([]byte, bool) { return s.o.verdicts.get(key) }
 
 // Keep implements [filter.Stored].
 func (s *stored) Keep(key [16]byte, value []byte) { s.o.verdicts.put(key, value) }
+
+// File implements [message.Filed].
+func (s *stored) File() (*os.File, int64) { return s.o.file, s.o.at + s.end - s.Left() }
 
 // Close implements [message.Body].
 func (s *stored) Close() error { return s.Memory.Close() }
@@ -198,7 +210,7 @@ func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stor
 		s.Fields = append(s.Fields, message.Field{Name: rangeName, Value: append(v, number(o.size)...)})
 	default:
 		s.Reason = o.res.Reason
-		s.Length = o.length
+		s.Length, s.end = o.length, o.length
 		s.Set(o.body...)
 	}
 	if q.Method == "HEAD" {
@@ -227,6 +239,7 @@ func drops(status int, name []byte) bool {
 
 // part makes the body be length bytes of the object's, from first on.
 func (s *stored) part(first, length int64) {
+	s.end = first + length
 	var parts [][]byte
 	for _, b := range s.o.body {
 		if first >= int64(len(b)) {

@@ -20,6 +20,9 @@ func Of(ctx context.Context) *Transaction {
 // a store, with what was made of it before. Verdicts on it are kept beside it:
 // the key says all that decided besides the body.
 type Stored interface {
+	// Judged says whether anything is kept: most policies keep nothing, and making
+	// a key costs more than asking.
+	Judged() bool
 	// Verdict returns what was kept under a key. It must not be changed.
 	Verdict(key [16]byte) (value []byte, ok bool)
 	// Keep keeps a value under a key.

@@ -3,6 +3,7 @@ package message
 import (
 	"io"
 	"net"
+	"os"
 )
 
 // A Body is where the bytes of a message's body come from. One goroutine uses
@@ -32,6 +33,15 @@ type Body interface {
 	Done() bool
 	// Trailer returns the fields behind the body, once it is Done.
 	Trailer() Fields
+}
+
+// A Filed is a body whose rest may lie in a file as well, from which the kernel
+// sends it without copying.
+type Filed interface {
+	// File returns the file, nil where there is none, and where in it the rest of
+	// the body begins. The bytes stay what they are until Close. Only reads that
+	// name an offset may be used: others read from the file too.
+	File() (f *os.File, off int64)
 }
 
 // A Memory is a body that lies in memory. The zero value is an empty one.

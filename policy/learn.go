@@ -190,7 +190,7 @@ func storedBody(w *walk) filter.Stored {
 // storedVerdict returns the verdict that is kept beside a stored body.
 func storedVerdict(w *walk) (l learned, ok bool) {
 	s := storedBody(w)
-	if s == nil {
+	if s == nil || !s.Judged() {
 		return l, false
 	}
 	value, ok := s.Verdict(w.learnKey(false))

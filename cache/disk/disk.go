@@ -5,7 +5,8 @@
 // oldest one is deleted; objects in it that were used often are appended once
 // more. A table in memory (index.go) says where an object is, in 24 bytes for
 // each and room to grow. [Store.Get] hands out slices of the mapping, after it
-// has compared checksums: what the disk has damaged is never seen. A segment
+// has compared checksums (or did a moment ago): what the disk has damaged is not
+// seen. A segment
 // that is full gets a list of what is in it beside it, so that the next start
 // reads the lists and not the segments; the last one, and any whose list is
 // damaged, is read record by record. Records that are not whole are passed over
@@ -26,6 +27,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/zeebo/xxh3"
 )
@@ -165,6 +167,13 @@ type Record struct {
 	Meta, Body []byte
 	s          *Store
 	g          *segment
+	off        int64 // of the record
+}
+
+// File returns the file that the body lies in, and where. It is valid until
+// Release.
+func (r *Record) File() (f *os.File, off int64) {
+	return r.g.file, r.off + recordHead + int64(len(r.Meta))
 }
 
 // Release gives the record back.
@@ -187,16 +196,25 @@ func (s *Store) Get(k Key) (*Record, bool) {
 		e.uses++
 	}
 	g, off, length := s.find(e.seg), int64(e.off)*align, int64(e.len)*align
+	now := time.Now()
 	if g == nil {
 		s.index.remove(k)
 		s.mu.Unlock()
 		return nil, false
 	}
 	g.refs++
+	last := g.sums[off]
 	s.mu.Unlock()
-	r := &Record{s: s, g: g}
+	r := &Record{s: s, g: g, off: off}
+	sum := summed{at: now}
+	if length >= leastTrusted {
+		sum.changed = g.changed()
+	}
 	var err error
-	if r.Meta, r.Body, err = g.read(k, off, length); err != nil {
+	if r.Meta, r.Body, err = g.read(k, off, length, !last.holds(sum)); err == nil && length >= leastTrusted && !last.holds(sum) {
+		s.trust(g, off, sum)
+	}
+	if err != nil {
 		r.Release()
 		if !errors.Is(err, errWiped) { // that was after its list had been written
 			s.Damaged.Add(1)
@@ -205,6 +223,38 @@ func (s *Store) Get(k Key) (*Record, bool) {
 		return nil, false
 	}
 	return r, true
+}
+
+// The checksum of a body costs more than sending it. One that was right is not
+// computed again for a while: as long as nothing was written to the segment, the
+// body is what is in the system's memory, and what goes wrong on the disk is seen
+// only when that was needed for something else.
+const (
+	trustFor     = 10 * time.Second
+	leastTrusted = 16 << 10
+	mostTrusted  = 4096 // in a segment
+)
+
+// A summed says that a checksum was right.
+type summed struct {
+	at      time.Time
+	changed int64 // when the segment was written to last, before that, Unix nanoseconds
+}
+
+// holds says whether a checksum need not be computed again, with now as it is.
+// Times of files are coarse: two writes may have the same one.
+func (last summed) holds(now summed) bool {
+	return last.changed > 0 && last.changed == now.changed && now.at.Sub(last.at) < trustFor && last.at.UnixNano()-last.changed > int64(time.Second)
+}
+
+// trust notes that the checksum of the record at off is right.
+func (s *Store) trust(g *segment, off int64, sum summed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.sums == nil || len(g.sums) >= mostTrusted {
+		g.sums = map[int64]summed{}
+	}
+	g.sums[off] = sum
 }
 
 // Has says whether there is an object, without reading it.
@@ -347,7 +397,7 @@ func (s *Store) worthKeeping(g *segment) (kept []*Record, keys []Key) {
 		if room -= n; room < 0 {
 			break
 		}
-		meta, body, err := g.read(l.key, l.off, n)
+		meta, body, err := g.read(l.key, l.off, n, true)
 		if err != nil {
 			s.Damaged.Add(1)
 			continue

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/zeebo/xxh3"
 )
@@ -297,5 +298,44 @@ func TestWhatWasTakenOutStaysAway(t *testing.T) {
 	}
 	if n := again.Damaged.Load(); n != 2 {
 		t.Errorf("%d damaged records are counted, want 2", n)
+	}
+}
+
+// A checksum that was right is not computed again at once, but after anything
+// was written to the segment.
+func TestABitFlippedBehindACheckedRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 64<<20)
+	const size = 100_000
+	put(t, s, 1, size)
+	file := path(dir, 1, "segment")
+	before := time.Now().Add(-time.Minute) // a fresh file is not trusted: its times are coarse
+	if err := os.Chtimes(file, before, before); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !get(t, s, 1, size) {
+			t.Fatal("the object is not there")
+		}
+	}
+	if n := len(s.newest().sums); n != 1 {
+		t.Fatalf("%d checksums are trusted, want 1", n)
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	at := s.newest().list[0].off + size/2
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	if get(t, s, 1, size) || s.Damaged.Load() != 1 {
+		t.Errorf("a damaged object was served; %d counted", s.Damaged.Load())
 	}
 }

@@ -52,9 +52,10 @@ type segment struct {
 	data   []byte // the file, mapped
 	end    int64  // where the next record goes
 	list   []listed
-	closed bool // nothing is appended any more
-	refs   int  // records that are out
-	dead   bool // deleted, or of a closed store
+	closed bool             // nothing is appended any more
+	refs   int              // records that are out
+	dead   bool             // deleted, or of a closed store
+	sums   map[int64]summed // of records, by offset
 }
 
 // A listed is one record in a segment.
@@ -193,9 +194,20 @@ var (
 	errWiped   = errors.New("there is no record any more")
 )
 
-// read returns the record of k and compares its checksums. Pages that the disk
+// changed is when the segment was written to last, Unix nanoseconds; 0 when that
+// is not known.
+func (g *segment) changed() int64 {
+	info, err := g.file.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.ModTime().UnixNano()
+}
+
+// read returns the record of k and compares its checksums, that of the body where
+// sum says so. Pages that the disk
 // cannot read are an error, not the end of the process.
-func (g *segment) read(k Key, off, length int64) (meta, body []byte, err error) {
+func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -209,7 +221,7 @@ func (g *segment) read(k Key, off, length int64) (meta, body []byte, err error) 
 	if l.len != length || l.key.Lo != k.Lo && k.Lo != 1 || uint32(l.key.Hi) != uint32(k.Hi) {
 		return nil, nil, errDamaged
 	}
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(g.data[off+32:]) {
+	if sum && crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(g.data[off+32:]) {
 		return nil, nil, errDamaged
 	}
 	return meta, body, nil
