@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -77,8 +79,13 @@ type program struct {
 
 func thisProgram() program {
 	path, err := os.Executable()
-	if err != nil {
-		return program{}
+	if err != nil { // without /proc
+		if path, err = exec.LookPath(os.Args[0]); err != nil {
+			return program{}
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return program{}
+		}
 	}
 	info, _ := os.Stat(path)
 	return program{path, info}
