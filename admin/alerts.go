@@ -159,13 +159,3 @@ func (p *Parts) settleAlert(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, a)
 	}
 }
-
-// Is says whether a row is one of those that the alert is about.
-func (x *alertInFull) Is(id string) bool {
-	for _, e := range x.Events {
-		if e == id {
-			return true
-		}
-	}
-	return false
-}

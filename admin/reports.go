@@ -62,9 +62,12 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 			*report.Report
 			Span, Group, Person, Error, Query string
 			Spans                             []span
-		}{x, q.Get("span"), q.Get("group"), q.Get("person"), "", "", []span{{"day", "yesterday"}, {"today", "today"}, {"week", "last week"}, {"7d", "last 7 days"}}}
+			Tables                            []report.Table
+		}{Report: x, Span: q.Get("span"), Group: q.Get("group"), Person: q.Get("person"), Spans: []span{{"day", "yesterday"}, {"today", "today"}, {"week", "last week"}, {"7d", "last 7 days"}}}
 		if err != nil {
 			d.Error = err.Error()
+		} else {
+			d.Tables = x.Tables()
 		}
 		q.Del("format")
 		d.Query = q.Encode()

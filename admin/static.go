@@ -11,12 +11,14 @@ import (
 	"net/http"
 	"path"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"shuultuur/admin/alert"
 	"shuultuur/policy"
 )
 
@@ -73,6 +75,10 @@ func pageFuncs(notice func() string) template.FuncMap {
 		"client": seen.client, "what": seen.what, "refused": seen.refused,
 		"why":        func(s seen) string { return s.Why() },
 		"whom":       policy.Pause.Whom,
+		"severity":   alert.Severity.String,
+		"alarming":   func(a alert.Alert) string { return a.Who() },
+		"among":      slices.Contains[[]string],
+		"alarm":      func(a alert.Alert) string { return a.Title() },
 		"effect":     (*Effect).says,
 		"others":     List.others,
 		"categories": List.categories,

@@ -1,0 +1,243 @@
+package test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+const classSettings = `
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+data: data
+lists:
+  own: {format: domains, path: own.txt, category: gambling}
+checks:
+  category: {lists: [own]}
+identity:
+  addresses: {anna: [127.0.0.2], ben: [127.0.0.3]}
+  groups: {class-7a: [anna], class-8b: [ben]}
+policies:
+  - name: pupils
+    groups: [class-7a, class-8b]
+    rules:
+      - {name: betting, action: block, category: [gambling]}
+events: {sqlite: events.db, every: 100ms}
+proxy: {parent: "http://%s"}
+`
+
+// classHouse is a house with two classes, the pupil at 127.0.0.2 in one and the
+// pupil at 127.0.0.3 in the other.
+func classHouse(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t, map[string]string{"bet.example/": "<p>Bets.</p>"})
+	h.write("shuultuur.yaml", fmt.Sprintf(classSettings, h.origin.Listener.Addr()))
+	h.restart()
+	return h
+}
+
+// statusFor is that of the answer which a client at an address of this machine
+// gets.
+func (h *house) statusFor(addr, address string) int {
+	h.t.Helper()
+	c := through(h.g.ProxyAddr())
+	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+	c.Transport.(*http.Transport).DialContext = d.DialContext
+	defer c.CloseIdleConnections()
+	code, _, err := get(c, address)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return code
+}
+
+// accounts makes accounts; the first is an owner's, who makes the others.
+func (h *house) accounts(all ...url.Values) {
+	h.t.Helper()
+	at := "http://" + h.g.AdminAddr()
+	for i, form := range all {
+		r, err := http.NewRequestWithContext(h.t.Context(), "POST", at+"/accounts", strings.NewReader(form.Encode()))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if i > 0 {
+			r.Header.Set("Cookie", h.signIn(all[0]))
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil || res.StatusCode != 200 {
+			h.t.Fatal(form.Get("name"), res, err)
+		}
+		res.Body.Close()
+	}
+}
+
+// signIn returns the cookie of a new session.
+func (h *house) signIn(of url.Values) string {
+	h.t.Helper()
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := c.PostForm("http://"+h.g.AdminAddr()+"/login", url.Values{"name": of["name"], "password": of["password"]})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for _, k := range res.Cookies() {
+		return k.Name + "=" + k.Value
+	}
+	h.t.Fatalf("%s cannot sign in: %s", of.Get("name"), res.Status)
+	return ""
+}
+
+// pages is where a browser of this machine finds the pages: passkeys want a name.
+func (h *house) pages() string {
+	h.t.Helper()
+	_, port, err := net.SplitHostPort(h.g.AdminAddr())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return "http://localhost:" + port
+}
+
+// adminBrowser goes to the admin address itself, and elsewhere by the proxy.
+func (h *house) adminBrowser() *browser {
+	h.t.Helper()
+	return newBrowser(h.t, h.g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1;localhost")
+}
+
+// fill writes into a field.
+func (b *browser) fill(selector, text string) {
+	b.t.Helper()
+	b.script(fmt.Sprintf("document.querySelector(%q).value = %q", selector, text))
+}
+
+// signIn fills in the page on which somebody signs in.
+func (b *browser) signIn(at, name, password string) {
+	b.t.Helper()
+	b.open(at + "/login")
+	b.fill("#login [name=name]", name)
+	b.fill("#login [name=password]", password)
+	b.click("#login > button")
+}
+
+const password = "correct horse battery"
+
+func ownerAnd(more ...url.Values) []url.Values {
+	return append([]url.Values{{"name": {"olga"}, "role": {"owner"}, "password": {password}}}, more...)
+}
+
+// TestATeacherPausesTheirOwnClass and nobody else's, on a phone.
+func TestATeacherPausesTheirOwnClass(t *testing.T) {
+	h := classHouse(t)
+	h.accounts(ownerAnd(url.Values{"name": {"tess"}, "role": {"helper"}, "groups": {"class-7a"}, "password": {password}})...)
+	b := h.adminBrowser()
+	b.look(narrow, "light")
+	b.signIn(h.pages(), "tess", password)
+	b.shows("Start")
+	both := func(when string, anna, ben int) {
+		t.Helper()
+		if a, c := h.statusFor("127.0.0.2", "http://bet.example/"), h.statusFor("127.0.0.3", "http://bet.example/"); a != anna || c != ben {
+			t.Errorf("%s: anna gets %d, ben %d; want %d and %d", when, a, c, anna, ben)
+		}
+	}
+	both("before", 403, 403)
+	b.open(h.pages() + "/pause")
+	b.fill("[name=who]", "class-7a")
+	b.click("button[value='5m']")
+	b.shows("class-7a")
+	b.shows("Resume")
+	b.picture("story-teacher-pauses")
+	both("in the pause of 7a", 200, 403)
+	for _, who := range []string{"class-8b", ""} {
+		b.open(h.pages() + "/pause")
+		b.fill("[name=who]", who)
+		b.click("button[value='5m']")
+		b.shows("is for others to pause")
+		both(fmt.Sprintf("after a pause of %q was tried", who), 200, 403)
+	}
+	b.open(h.pages() + "/settings")
+	b.shows("has the role helper")
+	b.open(h.pages() + "/pause")
+	b.click("button[value='0s']")
+	b.shows("Filtering is on for everybody")
+	both("afterwards", 403, 403)
+}
+
+// TestSigningInWithAPasskey: one is made on the account page and opens the start
+// page, without a password.
+func TestSigningInWithAPasskey(t *testing.T) {
+	checker := axe(t)
+	h := classHouse(t)
+	h.accounts(ownerAnd()...)
+	b := h.adminBrowser()
+	b.look(wide, "light")
+	b.cdp("WebAuthn.enable", map[string]any{})
+	b.cdp("WebAuthn.addVirtualAuthenticator", map[string]any{"options": map[string]any{
+		"protocol": "ctap2", "transport": "internal", "hasResidentKey": true, "hasUserVerification": true,
+		"isUserVerified": true, "automaticPresenceSimulation": true}})
+	b.open(h.pages() + "/login")
+	b.picture("page-login-accounts")
+	examine(b, checker, "/login", wide, 200)
+	b.signIn(h.pages(), "olga", password)
+	b.shows("Start")
+	b.open(h.pages() + "/account")
+	b.fill("#passkey-name", "olga's key")
+	b.click("#passkey-add")
+	b.shows("olga's key")
+	b.picture("page-account-signed-in")
+	examine(b, checker, "/account", wide, 200)
+	b.click("form[action='/logout'] button")
+	b.shows("Sign in")
+	b.open(h.pages() + "/settings")
+	b.shows("Sign in with a passkey")
+	b.click("#passkey")
+	b.shows("Settings")
+	if at := b.script("return location.pathname"); at != "/settings" {
+		t.Errorf("the passkey leads to %s", at)
+	}
+	if seen := b.script("return document.cookie"); seen != "" {
+		t.Errorf("scripts of the page see the session: %s", seen)
+	}
+	b.open(h.pages() + "/account")
+	b.shows("olga, owner")
+	b.click("form[action='/account/passkeys/end'] button")
+	b.shows("None yet")
+	b.click("form[action='/logout'] button")
+	b.shows("Sign in")
+	b.open(h.pages() + "/login")
+	b.click("#passkey")
+	b.shows("passkey")
+	if at := b.script("return location.pathname"); at != "/login" {
+		t.Errorf("a passkey that was removed leads to %s", at)
+	}
+}
+
+// TestARequestToOpenASiteLeadsToItsRelease: a pupil asks on the block page, the
+// person in charge opens the site on the page of requests, the pupil sees it.
+func TestARequestToOpenASiteLeadsToItsRelease(t *testing.T) {
+	g, _ := votesGatewayIn(t, "", "events: {sqlite: events.db, every: 100ms}\n")
+	pupil := newBrowser(t, g.ProxyAddr())
+	pupil.look(narrow, "light")
+	pupil.open("http://ads.example/page")
+	pupil.shows("ads.example")
+	pupil.picture("story-request-blocked")
+	pupil.click("button[name=vote]")
+	pupil.picture("story-request-asked")
+
+	boss := newBrowser(t, g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
+	boss.look(narrow, "dark")
+	boss.open("http://" + g.AdminAddr() + "/votes")
+	boss.shows("should be open")
+	boss.picture("story-request-waits")
+	boss.click("article button[value=open]")
+	boss.shows("Nobody waits")
+
+	pupil.open("http://ads.example/page")
+	pupil.shows("A page at")
+	boss.click("form[action='/votes/withdraw'] button")
+	boss.shows("withdrawn")
+	pupil.open("http://ads.example/page")
+	pupil.shows("is blocked")
+}
