@@ -286,8 +286,8 @@ func freeAddr() (string, error) {
 // build builds the program into a folder.
 func (r *rig) build(dir string) (program string, err error) {
 	program = filepath.Join(dir, "bin")
-	build := exec.CommandContext(r.ctx, "go", "build", "-o", program, "./cmd/shuultuur")
-	build.Dir = r.root
+	build := exec.CommandContext(r.ctx, "go", "build", "-pgo=dist/default.pgo", "-o", program, "./cmd/shuultuur") // as make does
+	build.Dir, build.Env = r.root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build shuultuur: %w:\n%s", err, out)
 	}
