@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,95 +18,220 @@ import (
 // them, for ever, so that each answer can be held against all that was said.
 type past struct {
 	url, body, language string
-	at                  time.Time // when it was sent, or confirmed by a 304
+	fields              []string
+	at                  time.Time     // when it was sent, or confirmed
+	age                 time.Duration // that it had then
 	maxAge, stale       time.Duration
-	forbidden           bool // no-store or private
+	private             bool // no-store, private, or for one person
+	forbidden           bool // that, or to a request with no-store
 	always              bool // no-cache
+	strict              bool // never stale
 	varies              bool
+}
+
+// A wish is what a request says beside its URL.
+type wish struct {
+	method, language, control string
+	seconds                   time.Duration // of control
+	first, last               int           // of the range; last is 0 without one
 }
 
 // allows says whether RFC 9111 lets an answer with this body be used now for a
 // request that nobody asked the origin about.
-func (p *past) allows(url, body, language string, now, changed time.Time) bool {
-	return p.url == url && p.body == body && !p.forbidden && !p.always && (!p.varies || p.language == language) &&
-		p.at.After(changed) && now.Sub(p.at) < p.maxAge+p.stale
+func (p *past) allows(url string, w *wish, now, changed time.Time) bool {
+	if p.url != url || p.forbidden || p.always || p.varies && p.language != w.language || !p.at.After(changed) {
+		return false
+	}
+	age, stale := p.ageAt(now), p.stale
+	switch w.control {
+	case "no-cache", "no-store":
+		return false
+	case "max-age":
+		if age > w.seconds {
+			return false
+		}
+	case "min-fresh":
+		return p.maxAge-age >= w.seconds
+	case "max-stale":
+		if !p.strict {
+			stale = max(stale, w.seconds+1)
+		}
+	}
+	return age < p.maxAge+stale
+}
+
+func (p *past) ageAt(now time.Time) time.Duration { return p.age + now.Sub(p.at) }
+
+// reads says whether an answer with this status and text is the response, or the
+// part of it that was asked for.
+func (p *past) reads(w *wish, s *message.Response, text string) bool {
+	want := p.body
+	switch {
+	case string(s.Get("Version")) != p.body:
+		return false
+	case w.method == "HEAD":
+		want = ""
+	case s.Status == 206:
+		want = p.body[w.first : w.last+1]
+		if w.last == 0 || string(s.Get("Content-Range")) != fmt.Sprintf("bytes %d-%d/%d", w.first, w.last, len(p.body)) {
+			return false
+		}
+	}
+	return (s.Status == 200 || s.Status == 206) && text == want
+}
+
+// A modelOrigin answers at random and remembers it.
+type modelOrigin struct {
+	mu             sync.Mutex // a refresh in the background asks beside the client
+	r              *rand.Rand
+	history        []*past
+	asked, version int
+}
+
+// again finds the newest response that fits, and remembers that it still holds.
+func (o *modelOrigin) again(q *message.Request, fits func(*past) bool) *past {
+	for i := len(o.history) - 1; i >= 0; i-- {
+		if p := o.history[i]; p.url == string(q.Path) && fits(p) {
+			p := *p
+			p.at, p.age = time.Now(), 0
+			p.forbidden = p.private || q.HasToken("Cache-Control", "no-store")
+			o.history = append(o.history, &p)
+			return &p
+		}
+	}
+	return nil
+}
+
+func (o *modelOrigin) answer(q *message.Request) (*message.Response, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked++
+	if q.Method == "POST" {
+		return respond(204, ""), nil
+	}
+	if tag := q.Get("If-None-Match"); tag != nil && o.r.IntN(2) == 0 {
+		if p := o.again(q, func(p *past) bool { return fmt.Sprintf("%q", p.body) == string(tag) }); p != nil {
+			s := respond(304, "", p.fields...)
+			s.Fields.Del("Content-Length")
+			return s, nil
+		}
+	}
+	if q.Method == "HEAD" {
+		if p := o.again(q, func(p *past) bool { return p.language == string(q.Get("Accept-Language")) }); p != nil {
+			s := respond(200, p.body, p.fields...)
+			s.Length, s.Body = message.None, new(message.Memory)
+			return s, nil
+		}
+		return respond(404, "", "Cache-Control", "no-store"), nil
+	}
+	p := o.next(q)
+	o.history = append(o.history, p)
+	fields := p.fields
+	if p.age > 0 {
+		fields = append(slices.Clone(fields), "Age", fmt.Sprint(int(p.age/time.Second)))
+	}
+	return respond(200, p.body, fields...), nil
+}
+
+// next makes the next version of what is asked for. No two have the same length.
+func (o *modelOrigin) next(q *message.Request) *past {
+	r := o.r
+	o.version++
+	p := &past{url: string(q.Path), at: time.Now(), language: string(q.Get("Accept-Language"))}
+	p.body = fmt.Sprint(p.url, " version ", o.version, strings.Repeat(".", 3*o.version))
+	var control []string
+	seconds := func(name string) {
+		p.maxAge = time.Duration(r.IntN(30)) * time.Second
+		control = append(control, fmt.Sprintf("%s=%d", name, p.maxAge/time.Second))
+	}
+	if r.IntN(4) > 0 {
+		seconds("max-age")
+	}
+	open := false // to requests with Authorization
+	for _, x := range []struct {
+		one  string
+		does func()
+	}{{"no-store", func() { p.private = true }}, {"private", func() { p.private = true }}, {"no-cache", func() { p.always = true }},
+		{"must-revalidate", func() { p.strict, open = true, true }}, {"public", func() { open = true }},
+		{"s-maxage", func() { p.strict, open = true, true }}, {"stale-while-revalidate=10", func() { p.stale = 10 * time.Second }}} {
+		switch {
+		case r.IntN(8) > 0:
+			continue
+		case x.one == "s-maxage":
+			seconds(x.one)
+		default:
+			control = append(control, x.one)
+		}
+		x.does()
+	}
+	if p.strict {
+		p.stale = 0
+	}
+	p.private = p.private || q.Has("Authorization") && !open
+	p.forbidden = p.private || q.HasToken("Cache-Control", "no-store")
+	p.fields = []string{"Version", p.body, "Cache-Control", strings.Join(control, ", ")}
+	if r.IntN(2) == 0 {
+		p.fields = append(p.fields, "ETag", fmt.Sprintf("%q", p.body))
+	}
+	if r.IntN(3) == 0 {
+		p.varies = true
+		p.fields = append(p.fields, "Vary", "Accept-Language")
+	}
+	if r.IntN(4) == 0 {
+		p.age = time.Duration(1+r.IntN(5)) * time.Second
+	}
+	return p
 }
 
 // The cache against a model that is slow and simple, over random origins and
 // requests: every answer that did not come from the origin must be one that the
-// model allows, and what the origin sent must arrive.
+// model allows, with its age, and what the origin sent must arrive.
 func TestAnswersAreThoseOfASimpleModel(t *testing.T) {
-	hits := 0
-	for seed := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) { hits += modelRun(t, seed) })
+	hits := map[string]int{}
+	for seed := range uint64(100) {
+		synctest.Test(t, func(t *testing.T) { modelRun(t, seed, hits) })
 	}
-	if hits < 500 {
-		t.Errorf("only %d answers came from the cache: the test looks at nothing", hits)
+	for _, kind := range []string{"GET", "HEAD", "range", "authorized", "only-if-cached", "max-age", "min-fresh", "max-stale"} {
+		if hits[kind] < 40 {
+			t.Errorf("%s: only %d answers came from the cache: the test looks at nothing", kind, hits[kind])
+		}
 	}
 }
 
-func modelRun(t *testing.T, seed uint64) (hits int) {
+// ask makes a request at random.
+func (w *wish) ask(r *rand.Rand, url string) *message.Request {
+	*w = wish{method: "GET", language: []string{"en", "mn"}[r.IntN(2)]}
+	fields := []string{"Accept-Language", w.language}
+	if r.IntN(3) == 0 {
+		w.control = []string{"no-cache", "no-store", "max-age", "min-fresh", "max-stale", "only-if-cached"}[r.IntN(6)]
+		text := w.control
+		if strings.HasPrefix(text, "m") {
+			w.seconds = time.Duration(r.IntN(15)) * time.Second
+			text = fmt.Sprintf("%s=%d", text, w.seconds/time.Second)
+		}
+		fields = append(fields, "Cache-Control", text)
+	}
+	if r.IntN(6) == 0 {
+		fields = append(fields, "Authorization", "Basic eA==")
+	}
+	switch r.IntN(6) {
+	case 0:
+		w.method = "HEAD"
+	case 1:
+		w.first = r.IntN(6)
+		w.last = w.first + 1 + r.IntN(6)
+		fields = append(fields, "Range", fmt.Sprintf("bytes=%d-%d", w.first, w.last))
+	}
+	return request(w.method, "http://example.org"+url, fields...)
+}
+
+func modelRun(t *testing.T, seed uint64, hits map[string]int) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	var history []*past
 	changed := map[string]time.Time{} // by an unsafe method
-	asked, version := 0, 0
-	var mu sync.Mutex // a refresh in the background asks beside the client
-	origin := answerer(func(q *message.Request) (*message.Response, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		asked++
-		url := string(q.Path)
-		if q.Method == "POST" {
-			return respond(204, ""), nil
-		}
-		if tag := q.Get("If-None-Match"); tag != nil && r.IntN(2) == 0 {
-			for i := len(history) - 1; i >= 0; i-- {
-				if p := history[i]; p.url == url && fmt.Sprintf("%q", p.body) == string(tag) {
-					again := *p
-					again.at = time.Now()
-					history = append(history, &again)
-					s := respond(304, "", "ETag", string(tag))
-					s.Fields.Del("Content-Length")
-					return s, nil
-				}
-			}
-		}
-		version++
-		p := &past{url: url, body: fmt.Sprint(url, " version ", version), at: time.Now(), language: string(q.Get("Accept-Language"))}
-		control := []string{}
-		if r.IntN(4) > 0 {
-			p.maxAge = time.Duration(r.IntN(30)) * time.Second
-			control = append(control, fmt.Sprintf("max-age=%d", p.maxAge/time.Second))
-		}
-		for _, x := range []struct {
-			one  string
-			does func()
-		}{{"no-store", func() { p.forbidden = true }}, {"private", func() { p.forbidden = true }}, {"no-cache", func() { p.always = true }},
-			{"must-revalidate", func() { p.stale = -1 }}, {"stale-while-revalidate=10", func() {
-				if p.stale == 0 {
-					p.stale = 10 * time.Second
-				}
-			}}} {
-			if r.IntN(8) == 0 {
-				x.does()
-				control = append(control, x.one)
-			}
-		}
-		p.stale = max(p.stale, 0)
-		fields := []string{"Cache-Control", strings.Join(control, ", ")}
-		if r.IntN(2) == 0 {
-			fields = append(fields, "ETag", fmt.Sprintf("%q", p.body))
-		}
-		if r.IntN(3) == 0 {
-			p.varies = true
-			fields = append(fields, "Vary", "Accept-Language")
-		}
-		history = append(history, p)
-		return respond(200, p.body, fields...), nil
-	})
+	o := &modelOrigin{r: r}
 	c, stop := running(t)
 	defer stop()
-	front := c.Over(origin)
+	front := c.Over(answerer(o.answer))
 	for range 120 {
 		synctest.Wait()
 		url := fmt.Sprint("/", r.IntN(4))
@@ -115,10 +241,10 @@ func modelRun(t *testing.T, seed uint64) (hits int) {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		language := []string{"en", "mn"}[r.IntN(2)]
-		before, now := asked, time.Now()
-		known := len(history)
-		s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org"+url, "Accept-Language", language))
+		var w wish
+		q := w.ask(r, url)
+		before, known, now := o.asked, len(o.history), time.Now()
+		s, err := front.RoundTrip(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,23 +254,36 @@ func modelRun(t *testing.T, seed uint64) (hits int) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		mu.Lock()
-		fromOrigin := asked > before
+		fromOrigin := o.asked > before
 		ok := false
-		if fromOrigin && len(history) > known { // the newest is what the origin said, sent or confirmed
-			ok = history[len(history)-1].body == string(text)
+		switch {
+		case s.Status == 504 && w.control == "only-if-cached", s.Status == 404 && w.method == "HEAD":
+			ok = !fromOrigin == (s.Status == 504)
+		case fromOrigin && len(o.history) > known: // the newest is what the origin said, sent or confirmed
+			ok = o.history[len(o.history)-1].reads(&w, s, string(text)) && w.control != "only-if-cached"
 		}
-		for _, p := range history[:known] {
-			ok = ok || p.allows(url, string(text), language, now, changed[url])
+		for _, p := range o.history[:known] {
+			ok = ok || p.reads(&w, s, string(text)) && p.allows(url, &w, now, changed[url]) &&
+				string(s.Get("Age")) == fmt.Sprint(int(p.ageAt(now)/time.Second))
 		}
 		if !ok {
-			t.Errorf("seed %d: %s in %s at %v got %q, which nothing allows", seed, url, language, now, text)
+			t.Errorf("seed %d: %s %s (%s) at %v got %d, %s, %q, which nothing allows", seed, w.method, url, q.Fields, now, s.Status, s.Fields, text)
 		}
-		if !fromOrigin {
-			hits++
+		if !fromOrigin && s.Status < 300 {
+			w.count(hits, q)
 		}
-		mu.Unlock()
 		time.Sleep(time.Duration(r.IntN(8000)) * time.Millisecond)
 	}
-	return hits
+}
+
+// count counts an answer from the cache by what was asked for.
+func (w *wish) count(hits map[string]int, q *message.Request) {
+	hits[w.method]++
+	hits[w.control]++
+	if w.last > 0 {
+		hits["range"]++
+	}
+	if q.Has("Authorization") {
+		hits["authorized"]++
+	}
 }

@@ -306,7 +306,10 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	if o.mapped { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
-	c.keep(o, n)
+	// Nothing of an answer that must not be stored is: o stays as it was.
+	if !a.asked.NoStore && !control.NoStore && !control.Private {
+		c.keep(o, n)
+	}
 	return n
 }
 
