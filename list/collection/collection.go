@@ -258,17 +258,18 @@ func (c *Collection) HasAddresses() bool {
 	return false
 }
 
-// Problems are what is worth a look in the lists, for the operator.
-func (c *Collection) Problems() (all []string) {
-	for _, name := range c.missing {
-		all = append(all, fmt.Sprintf("list %s: not fetched yet, and empty until it is", name))
+// Problems are what keeps the lists from doing their work, for the operator.
+// Lines that were refused are not: they are in metrics, on the page of lists and
+// in what "shuultuur check" prints.
+func (c *Collection) Problems() []string {
+	switch n := len(c.missing); n {
+	case 0:
+		return nil
+	case 1:
+		return []string{fmt.Sprintf("list %s: not fetched yet, and empty until it is", c.missing[0])}
+	default:
+		return []string{fmt.Sprintf("%d lists are not fetched yet, and empty until they are: %s", n, strings.Join(c.missing, ", "))}
 	}
-	for _, r := range c.Reports() {
-		if r.Bad > 0 {
-			all = append(all, fmt.Sprintf("list %s: %d of %d lines refused; \"shuultuur check\" names them", r.Name, r.Bad, r.Lines))
-		}
-	}
-	return all
 }
 
 // Print writes what became of the lists, with every line that is worth a look.
