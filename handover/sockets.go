@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Left is why a server ends whose sockets live on in another process. It is the
@@ -38,6 +39,23 @@ func (Left) Error() string { return "another process has taken over the sockets"
 func Leaving(ctx context.Context) (hurry <-chan struct{}, ok bool) {
 	l, ok := errors.AsType[Left](context.Cause(ctx))
 	return l.Hurry, ok
+}
+
+// Wait waits for the connections of a server whose sockets live on in another
+// process: until all are done, there is a hurry, or a time is over.
+func Wait(all *sync.WaitGroup, hurry <-chan struct{}, most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-hurry:
+	case <-timer.C:
+	}
 }
 
 // A socket can be given to another process.

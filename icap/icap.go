@@ -284,18 +284,7 @@ func (l *listener) leave(ctx context.Context) {
 		return
 	}
 	l.draining.Store(true)
-	done := make(chan struct{})
-	go func() {
-		l.wg.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(leaves)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-hurry:
-	case <-timer.C:
-	}
+	handover.Wait(&l.wg, hurry, leaves)
 }
 
 // end waits until the connections are done, at most for wait, and ends them.

@@ -100,7 +100,8 @@ func Edit(x *Exchange, s *message.Response) {
 	if s.Status < 200 || s.Status/100 == 3 || s.Status == 206 || s.Body == nil || s.Body.Done() || h.Type() != "text/html" || h.Partial() {
 		return
 	}
-	b := &editedBody{x: x, src: s.Body, editor: edit.New(&x.T, &x.changes, &s.Fields)}
+	b := &editedBody{x: x, editor: edit.New(&x.T, &x.changes, &s.Fields)}
+	b.src, b.fill = s.Body, b.next
 	if zipped {
 		b.decoder = new(content.Body)
 		b.decoder.Reset(h, content.Limits{Decoded: math.MaxInt64, Ratio: maxDeflate})
@@ -144,8 +145,8 @@ var gzips = sync.Pool{New: func() any {
 
 // An editedBody is a page that is changed while it passes.
 type editedBody struct {
+	filled
 	x       *Exchange
-	src     message.Body
 	editor  *edit.Editor
 	decoder *content.Body // nil for a page that is not compressed, as zip is
 	zip     *gzip.Writer
@@ -153,16 +154,14 @@ type editedBody struct {
 
 	block []byte
 	out   []byte
-	ready message.Memory
 	more  bool // decoder has more of what was read last
 	ended bool // decoder is at the end, whatever follows
 	last  bool // src is
-	over  bool
 	err   error
 }
 
-// fill reads until there is something to pass on, or the page is over.
-func (b *editedBody) fill() error {
+// next reads until there is something to pass on, or the page is over.
+func (b *editedBody) next() error {
 	if b.block == nil {
 		b.block = b.x.in.Block(medium)
 	}
@@ -259,48 +258,3 @@ func (b *editedBody) free() {
 		gzips.Put(b.zip)
 	}
 }
-
-// Ready implements [message.Body].
-func (b *editedBody) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
-
-// Skip implements [message.Body].
-func (b *editedBody) Skip(n int) { b.ready.Skip(n) }
-
-// Read implements [message.Body].
-func (b *editedBody) Read(p []byte) (int, error) {
-	if err := b.fill(); err != nil {
-		return 0, err
-	}
-	return b.ready.Read(p)
-}
-
-// Copy implements [message.Body].
-func (b *editedBody) Copy(w io.Writer, max int64) (n int64, err error) {
-	for n < max && !b.Done() {
-		if err := b.fill(); err != nil {
-			return n, err
-		}
-		m, err := b.ready.Copy(w, max-n)
-		if n += m; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// Left implements [message.Body].
-func (b *editedBody) Left() int64 {
-	if b.over {
-		return b.ready.Left()
-	}
-	return message.Chunked
-}
-
-// Done implements [message.Body].
-func (b *editedBody) Done() bool { return b.over && b.ready.Left() == 0 }
-
-// Trailer implements [message.Body].
-func (b *editedBody) Trailer() message.Fields { return b.src.Trailer() }
-
-// Close implements [message.Body].
-func (b *editedBody) Close() error { return b.src.Close() }

@@ -11,18 +11,16 @@ import (
 
 // A talkBody is a body that is a conversation: its messages pass one by one.
 type talkBody struct {
+	filled
 	ctx     context.Context
 	x       *Exchange
-	src     message.Body
 	talk    *Talk
 	decoder *content.Body // of its content coding, nil without
 	block   []byte
 	in      []byte // room for what came
 	out     []byte
-	ready   message.Memory
 	trailer message.Fields // ours
 	err     error
-	over    bool
 }
 
 // converse makes b the body of a conversation that is judged, and says whether
@@ -32,7 +30,8 @@ func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head
 	if !ok {
 		return nil
 	}
-	b := &talkBody{ctx: ctx, x: x, src: src, talk: x.Talk(s, p, f, x.Record)}
+	b := &talkBody{ctx: ctx, x: x, talk: x.Talk(s, p, f, x.Record)}
+	b.src, b.fill = src, b.next
 	if h.Coded() {
 		b.decoder = new(content.Body)
 		b.decoder.Reset(h, x.in.limits(&windows{x.in.budget, x.T.Client.Addr}))
@@ -41,8 +40,8 @@ func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head
 	return b
 }
 
-// fill reads until messages may pass, or the body is over.
-func (b *talkBody) fill() error {
+// next reads until messages may pass, or the body is over.
+func (b *talkBody) next() error {
 	if b.block == nil {
 		b.block = b.x.in.Block(medium)
 	}
@@ -128,45 +127,6 @@ func (x *Exchange) Conclude(k *Talk) {
 	}
 }
 
-// Ready implements [message.Body].
-func (b *talkBody) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
-
-// Skip implements [message.Body].
-func (b *talkBody) Skip(n int) { b.ready.Skip(n) }
-
-// Read implements [message.Body].
-func (b *talkBody) Read(p []byte) (int, error) {
-	if err := b.fill(); err != nil {
-		return 0, err
-	}
-	return b.ready.Read(p)
-}
-
-// Copy implements [message.Body].
-func (b *talkBody) Copy(w io.Writer, max int64) (n int64, err error) {
-	for n < max && !b.Done() {
-		if err := b.fill(); err != nil {
-			return n, err
-		}
-		m, err := b.ready.Copy(w, max-n)
-		if n += m; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// Left implements [message.Body].
-func (b *talkBody) Left() int64 {
-	if b.over {
-		return b.ready.Left()
-	}
-	return message.Chunked
-}
-
-// Done implements [message.Body].
-func (b *talkBody) Done() bool { return b.over && b.ready.Left() == 0 }
-
 // Trailer implements [message.Body].
 func (b *talkBody) Trailer() message.Fields {
 	if b.trailer != nil {
@@ -174,6 +134,3 @@ func (b *talkBody) Trailer() message.Fields {
 	}
 	return b.src.Trailer()
 }
-
-// Close implements [message.Body].
-func (b *talkBody) Close() error { return b.src.Close() }

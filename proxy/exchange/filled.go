@@ -1,0 +1,61 @@
+package exchange
+
+import (
+	"io"
+
+	"shuultuur/message"
+)
+
+// A filled is a body that is made from another piece by piece. It is of unknown
+// length until it is over.
+type filled struct {
+	src   message.Body
+	fill  func() error   // puts what comes next into ready, or says that it is over
+	ready message.Memory // not passed on yet
+	over  bool
+}
+
+// Ready implements [message.Body].
+func (b *filled) Ready(dst [][]byte) [][]byte { return b.ready.Ready(dst) }
+
+// Skip implements [message.Body].
+func (b *filled) Skip(n int) { b.ready.Skip(n) }
+
+// Read implements [message.Body].
+func (b *filled) Read(p []byte) (int, error) {
+	if err := b.fill(); err != nil {
+		return 0, err
+	}
+	return b.ready.Read(p)
+}
+
+// Copy implements [message.Body].
+func (b *filled) Copy(w io.Writer, max int64) (n int64, err error) {
+	for n < max && !b.Done() {
+		if err := b.fill(); err != nil {
+			return n, err
+		}
+		m, err := b.ready.Copy(w, max-n)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (b *filled) Left() int64 {
+	if b.over {
+		return b.ready.Left()
+	}
+	return message.Chunked
+}
+
+// Done implements [message.Body].
+func (b *filled) Done() bool { return b.over && b.ready.Left() == 0 }
+
+// Trailer implements [message.Body].
+func (b *filled) Trailer() message.Fields { return b.src.Trailer() }
+
+// Close implements [message.Body].
+func (b *filled) Close() error { return b.src.Close() }
