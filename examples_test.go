@@ -26,7 +26,7 @@ var named = map[string]string{
 	"b.list":                         "<forbidden>\n",
 	"e.list":                         "<excepted>\n",
 	"lists/own.txt":                  "own.example\n",
-	"users":                          "",
+	"users":                          "anna:$2y$04$abcdefghijklmnopqrstuuH6nS6kLXFm3dUTRFJFzWfK5Fq9SWfZO\n",
 	"example.com.zone":               "$TTL 300\n@ SOA ns1 hostmaster 1 3600 600 86400 300\n NS ns1\nns1 A 192.0.2.53\n",
 	"lists/blacklists/bank/domains":  "bank.example\n",
 	"lists/blacklists/adult/domains": "adult.example\n",
@@ -110,11 +110,11 @@ func run(t *testing.T, file string, use func(*gateway.Gateway)) {
 	}
 }
 
-// TestTheExamplesOfTheFoldersStart: the README.md of a folder has whole
-// settings files. Those that need a server elsewhere are checked only.
+// TestTheExamplesOfTheFoldersStart: the README.md of a folder and the guides have
+// whole settings files. Those that need a server elsewhere are checked only.
 func TestTheExamplesOfTheFoldersStart(t *testing.T) {
 	for page, text := range pages(t) {
-		if !strings.Contains(page, "/") || strings.HasPrefix(page, "docs/") {
+		if !strings.Contains(page, "/") || strings.HasPrefix(page, "docs/") && !strings.HasPrefix(page, "docs/guide-") {
 			continue
 		}
 		for _, settings := range yamlBlocks(text) {
@@ -128,7 +128,7 @@ func TestTheExamplesOfTheFoldersStart(t *testing.T) {
 					t.Fatalf("%v in\n%s", err, settings)
 				}
 				done()
-				if !strings.Contains(settings, "redis:") && !strings.Contains(settings, "url:") {
+				if !strings.Contains(settings, "redis:") && !strings.Contains(settings, "postgres:") && !strings.Contains(settings, "url:") {
 					run(t, file, func(*gateway.Gateway) {})
 				}
 			})

@@ -97,7 +97,7 @@ func group(ctx context.Context, e env, name, what string, all []command, args []
 		}
 	}
 	if e.describe == nil {
-		what = strings.TrimSpace(table(all) + "\n" + strings.TrimSpace(what))
+		what = strings.Trim(table(all)+"\n"+strings.TrimSpace(what), "\n")
 	}
 	f, parse := flags(e, name, "COMMAND [arguments]", what)
 	if status := parse(args, 0, -1); status >= 0 {
