@@ -41,7 +41,7 @@ func TestAnswersAreMailed(t *testing.T) {
 			t.Fatalf("sent %+v", sent)
 		}
 		for n, to := range []string{"x@example.org", "y@example.org"} {
-			for _, want := range []string{"To: " + to + "\r\n", "Subject: Your vote on a.example\r\n", "\r\n\r\na.example is open for pupils. You are right.\r\n"} {
+			for _, want := range []string{"To: " + to + "\r\n", "Subject: Your vote on a.example\r\n", "\r\n\r\na.example is open for some people here. You are right.\r\n"} {
 				if sent[n].to != to || !strings.Contains(sent[n].text, want) {
 					t.Errorf("to %s: %q lacks %q", sent[n].to, sent[n].text, want)
 				}
