@@ -331,7 +331,7 @@ func randomQuestion(r *rand.Rand) *question {
 		if r.IntN(5) == 0 && (q.mode == 2 || combinations == 0) {
 			combinations++
 			for range 1 + r.IntN(3) {
-				s += "," + phrase()
+				s += "," + pick(phrase(), phrase(), s[strings.LastIndexByte(s, '<'):])
 			}
 		}
 		return s + weight + "\n"

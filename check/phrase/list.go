@@ -310,11 +310,9 @@ func (r *reader) phrase(line []byte, u rule, lang string) error {
 				r.remark(u.file, u.line, fmt.Sprintf("phrase %.80q has a character that is a blank on every page in this mode, so it never matches", part), "<"+string(mended)+">")
 			}
 		}
-		if !slices.ContainsFunc(u.parts, func(q []byte) bool { return bytes.Equal(p, q) }) {
-			u.parts = append(u.parts, bytes.Clone(p))
-			if r.raw {
-				u.raw = append(u.raw, bytes.Clone(part))
-			}
+		u.parts = append(u.parts, bytes.Clone(p))
+		if r.raw {
+			u.raw = append(u.raw, bytes.Clone(part))
 		}
 	}
 	r.rules = append(r.rules, u)

@@ -70,7 +70,7 @@ func TestLines(t *testing.T) {
 		{line: "<20%><20%>", want: `weighted "20 " 10`},
 		{line: "<foo>, <bar><10>", want: `weighted "foo" "bar" 10`},
 		{line: "<foo>,<bar>,< baz ><10>", want: `weighted "foo" "bar" " baz " 10`},
-		{line: "<foo>,<foo><10>", want: `weighted "foo" 10`},
+		{line: "<foo>,<foo><10>", want: `weighted "foo" "foo" 10`},
 		{line: "<foo> ,<bar><10>", want: `weighted "foo" 10`, remark: "blank before the comma", mend: "<foo>,<bar><10>"},
 		{line: "<foo> <10>", want: `banned "foo"`, remark: "blank before the weight", mend: "<foo><10>"},
 		{line: "<foo>,<bar> <10>", want: `banned "foo" "bar"`, remark: "blank before the weight", mend: "<foo>,<bar><10>"},

@@ -106,6 +106,7 @@ func TestModernScores(t *testing.T) {
 		{name: "combination: a part is missing", lists: lists3{weighted: "<alpha>,<beta>,<gamma><10>"}, page: "alpha gamma", want: ""},
 		{name: "combination and single", lists: lists3{weighted: "<foo>,<bar><10>\n<foo><3>"}, page: "foo bar", want: "phrase 13"},
 		{name: "same part twice", lists: lists3{weighted: "<foo>,<foo><10>"}, page: "foo", want: "phrase 10"},
+		{name: "same part twice is no single phrase", lists: lists3{weighted: "<foo>,<foo><10>\n<foo><-20>"}, page: "foo", want: "phrase -10"},
 		{name: "negative combination", lists: lists3{weighted: "<breast>,<medical><-30>\n<breast><20>"}, page: "breast medical", want: "phrase -10"},
 		{name: "combinations do not wear off", lists: lists3{weighted: "<alpha>,<beta><10>\n<gamma>,<delta><10>"}, cfg: mode1,
 			page: "alpha beta" + strings.Repeat(" gamma delta", 5), want: "phrase 60"},
