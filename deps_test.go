@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"postgres":      1,
 	"atomicfile":    0,
 	"setting":       0,
+	"datadir":       1,
 	"handover":      0,
 	"text":          0,
 }

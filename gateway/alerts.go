@@ -36,7 +36,7 @@ func newAlerts(_ context.Context, b *builder) (*alerts, error) {
 	}
 	// The conditions are those of rules. Compiled alone, a mistake in them is named
 	// where it was written.
-	_, err = policy.New(policy.Config{{Name: "alerts", Rules: w.Rules()}}, b.checks.Checks, policy.Parts{Key: b.data.key, Log: b.log})
+	_, err = policy.New(policy.Config{{Name: "alerts", Rules: w.Rules()}}, b.checks.Checks, policy.Parts{Key: b.data.Key, Log: b.log})
 	if err != nil {
 		return nil, placed(w.Rules(), err)
 	}

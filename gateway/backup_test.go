@@ -1,15 +1,14 @@
 package gateway
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"shuultuur/admin/account"
+	"shuultuur/datadir"
 )
 
 // TestABackupIsPutBackElsewhere: settings, files beside them, accounts; and
@@ -62,7 +61,7 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 	if a, err := again.One("olga"); err != nil || a.Role != account.Owner {
 		t.Errorf("the account: %+v %v", a, err)
 	}
-	held, err := lock(filepath.Join(other, "data"))
+	held, err := datadir.Open(filepath.Join(other, "data"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,32 +69,4 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 		t.Errorf("beside a running gateway: %v", err)
 	}
 	held.Close()
-}
-
-// TestABackupLeadsNowhereElse: names in a file that somebody made up.
-func TestABackupLeadsNowhereElse(t *testing.T) {
-	for _, name := range []string{"../x", "files/../../x", "/etc/passwd", "data/lock", "data/../x", "other", "data/accounts/../../x"} {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		w := tar.NewWriter(z)
-		for _, n := range []string{backupText, name} {
-			_ = w.WriteHeader(&tar.Header{Name: n, Size: 1, Mode: 0o644, Typeflag: tar.TypeReg})
-			_, _ = w.Write([]byte("\n"))
-		}
-		_, _ = w.Close(), z.Close()
-		dir := t.TempDir()
-		if names, err := Restore(&b, filepath.Join(dir, "sub", "shuultuur.yaml")); err == nil {
-			t.Errorf("%s: restored %q", name, names)
-		}
-	}
-}
-
-func FuzzReadBackup(f *testing.F) {
-	f.Add([]byte{0x1f, 0x8b})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		all, err := readBackup(bytes.NewReader(b))
-		if err == nil && all[backupText] == nil {
-			t.Error("a backup without settings")
-		}
-	})
 }

@@ -2,17 +2,13 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"shuultuur/atomicfile"
+	"shuultuur/datadir"
 	"shuultuur/event"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
@@ -25,76 +21,8 @@ import (
 	"shuultuur/setting"
 )
 
-// data is the data folder, which belongs to one gateway, and what is small in
-// it.
-type data struct {
-	lock *os.File // nil on trial
-	key  []byte   // signs what a client carries back to us
-}
-
-func openData(_ context.Context, b *builder) (d *data, err error) {
-	d = &data{}
-	dir := string(b.settings.Data)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	if !b.trial() {
-		if d.lock, err = lock(dir); err != nil {
-			return nil, err
-		}
-	}
-	d.key, err = secret(filepath.Join(dir, "secret.key"))
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
-}
-
-// lock takes the data folder for this process, so that two gateways do not
-// write into one another's files. The lock ends with the process, however that
-// ends.
-func lock(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("%s is in use by another gateway; give this one a data folder of its own", dir)
-		}
-		return nil, err
-	}
-	return f, errors.Join(writeHolder(f, Holder{Process: os.Getpid()}))
-}
-
-// secret reads the signing key, and makes one the first time.
-func secret(file string) ([]byte, error) {
-	key, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		key = make([]byte, 32)
-		_, _ = rand.Read(key) // never fails (crypto/rand)
-		return key, atomicfile.WriteBytes(file, 0o600, key)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the signing key: %w", err)
-	}
-	if len(key) != 32 {
-		return nil, fmt.Errorf("%s: the signing key has %d bytes instead of 32; delete the file and a new one is made", file, len(key))
-	}
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
-	}
-	return key, nil
-}
-
-// Close ends the lock.
-func (d *data) Close() error {
-	f := d.lock
-	if d.lock = nil; f == nil {
-		return nil
-	}
-	return f.Close()
+func openData(_ context.Context, b *builder) (*datadir.Folder, error) {
+	return datadir.Open(string(b.settings.Data), !b.trial())
 }
 
 // record is the log of events and its stores.

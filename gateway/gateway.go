@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/datadir"
 	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/filter"
@@ -238,7 +239,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stop()
 	g.reloading.Lock()
 	g.serve(g.engine.Load())
-	g.holds(Holder{Process: os.Getpid(), Serving: true})
+	g.holds(datadir.Holder{Process: os.Getpid(), Serving: true})
 	g.ready.Store(true)
 	g.reloading.Unlock()
 	var work sync.WaitGroup

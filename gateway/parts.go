@@ -16,6 +16,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/cache"
 	"shuultuur/check"
+	"shuultuur/datadir"
 	"shuultuur/filter"
 	"shuultuur/helper"
 	"shuultuur/icap"
@@ -45,7 +46,7 @@ type Engine struct {
 	settings *Settings
 	reading
 
-	data      *data
+	data      *datadir.Folder
 	state     state.Store
 	pauses    *pause.Keeper
 	decisions *policy.Decisions
@@ -102,7 +103,7 @@ type reading struct {
 func parts() []part {
 	return append([]part{
 		{name: "data", key: "data", from: func(s *Settings) any { return s.Data }, fixed: func(s *Settings) any { return s.Data },
-			slot: in(func(e *Engine) **data { return &e.data }, openData)},
+			slot: in(func(e *Engine) **datadir.Folder { return &e.data }, openData)},
 		{name: "state", key: "state", above: []string{"data"}, from: func(s *Settings) any { return s.State }, fixed: func(s *Settings) any { return s.State },
 			slot: in(func(e *Engine) *state.Store { return &e.state }, openState)},
 		{name: "pauses", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
@@ -226,7 +227,7 @@ func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
 	if b.settings.Identity.SignIn != nil && len(b.settings.Listen.Portal)+len(b.settings.Listen.PortalTLS) == 0 {
 		return nil, setting.At("sign-in", errors.New("the page to sign in on has no address: name one under listen: portal or portal-tls"))
 	}
-	parts := identity.Parts{Sessions: b.sessions, Key: b.data.key}
+	parts := identity.Parts{Sessions: b.sessions, Key: b.data.Key}
 	if b.old != nil {
 		parts.Previous = b.old.identity
 	}
@@ -253,7 +254,7 @@ func newPolicies(_ context.Context, b *builder) (*policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := policy.Parts{Key: b.data.key, Revision: b.sum(b.now, "", b.read), Pauses: &b.pauses.Pauses, Decisions: b.decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	parts := policy.Parts{Key: b.data.Key, Revision: b.sum(b.now, "", b.read), Pauses: &b.pauses.Pauses, Decisions: b.decisions, Metrics: policy.NewMetrics(), Log: b.log}
 	if b.alerts != nil {
 		parts.Watch = b.alerts.Rules()
 	}

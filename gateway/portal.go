@@ -130,7 +130,7 @@ func newPortalServer(_ context.Context, b *builder) (*portal.Server, error) {
 
 func newPortal(_ context.Context, b *builder) (*portal.Pages, error) {
 	return portal.New(b.settings.Portal, portal.Place{
-		URL: b.settings.portalURL(), Name: b.settings.portalName(), Proxy: b.settings.proxyForClients(), DNS: b.settings.encryptedDNS(), Key: b.data.key,
+		URL: b.settings.portalURL(), Name: b.settings.portalName(), Proxy: b.settings.proxyForClients(), DNS: b.settings.encryptedDNS(), Key: b.data.Key,
 	})
 }
 

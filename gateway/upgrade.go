@@ -2,16 +2,12 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
+	"shuultuur/datadir"
 	"shuultuur/event/spool"
 	"shuultuur/handover"
 )
@@ -99,72 +95,30 @@ func (g *Gateway) takeBack(why error) {
 	defer g.reloading.Unlock()
 	e := g.engine.Load()
 	var err error
-	if e.data.lock, err = lock(string(e.settings.Data)); err == nil {
+	if err = e.data.Take(); err == nil {
 		g.closed = false
 	}
 	g.halfway.Store(new(fmt.Sprintf("an upgrade failed halfway, and what is remembered, votes and the cache on the disk are not kept until a restart: %v", why)))
 }
 
-// A Holder is who uses a data folder, as its lock says.
-type Holder struct {
-	Process int    `json:"process"`           // its ID
-	Serving bool   `json:"serving"`           // it accepts clients
-	Refused int64  `json:"refused,omitempty"` // upgrades that failed
-	Why     string `json:"why,omitempty"`     // the last one failed
-}
-
 // refusal notes why an upgrade failed, for the one who asked for it.
 func (g *Gateway) refusal(why error) {
-	h := Holder{Process: os.Getpid(), Serving: true, Refused: g.failures.Add(1), Why: why.Error()}
+	h := datadir.Holder{Process: os.Getpid(), Serving: true, Refused: g.failures.Add(1), Why: why.Error()}
 	g.holds(h)
 }
 
 // holds writes who uses the data folder, for the command that asks for an upgrade.
-func (g *Gateway) holds(h Holder) {
-	f := g.engine.Load().data.lock
-	if f == nil {
-		return
-	}
-	if err := writeHolder(f, h); err != nil {
+func (g *Gateway) holds(h datadir.Holder) {
+	if err := g.engine.Load().data.Say(h); err != nil {
 		g.log.Warn("the lock of the data folder does not say who has it; upgrades are possible by signal only", "error", err)
 	}
 }
 
-func writeHolder(f *os.File, h Holder) error {
-	b, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("noting who uses the data folder: %w", err)
-	}
-	_, err = f.WriteAt(append(b, '\n'), 0)
-	return err
-}
-
-// ErrNotRunning says that no gateway uses a data folder.
-var ErrNotRunning = errors.New("no gateway runs with these settings")
-
 // HolderOf returns who uses the data folder of the settings in file.
-func HolderOf(file string) (h Holder, err error) {
+func HolderOf(file string) (h datadir.Holder, err error) {
 	s, err := Read(file)
 	if err != nil {
 		return h, err
 	}
-	path := filepath.Join(string(s.Data), "lock")
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return h, ErrNotRunning
-	}
-	if err != nil {
-		return h, err
-	}
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
-		return h, ErrNotRunning
-	}
-	if err := json.NewDecoder(f).Decode(&h); err != nil {
-		return h, fmt.Errorf("%s does not say which process uses it (%w); is that one older than the command \"upgrade\"? Restart it once", path, err)
-	}
-	return h, nil
+	return datadir.HolderOf(string(s.Data))
 }

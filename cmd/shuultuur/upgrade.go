@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"shuultuur/datadir"
 	"shuultuur/gateway"
 	"shuultuur/handover"
 )
@@ -39,7 +40,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 	}
 	file = cmp.Or(file, "shuultuur.yaml")
 	before, err := gateway.HolderOf(file)
-	if errors.Is(err, gateway.ErrNotRunning) {
+	if errors.Is(err, datadir.ErrFree) {
 		return fail(e, fmt.Errorf("%w; start it: shuultuur run %s", err, file))
 	}
 	if err != nil {

@@ -1,0 +1,150 @@
+// Package datadir is the folder in which a gateway keeps what it remembers. The
+// folder belongs to one process at a time: a lock says so to the others, and
+// who has it to the command that asks for an upgrade. The key in it signs what
+// a client carries back to us, and outlives a restart.
+package datadir
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"shuultuur/atomicfile"
+)
+
+// KeyFile is the name of the signing key in the folder.
+const KeyFile = "secret.key"
+
+// lockFile is locked while a gateway runs, and says which one.
+const lockFile = "lock"
+
+// A Folder is the data folder of this process.
+type Folder struct {
+	Dir  string
+	Key  []byte   // 32 bytes; signs what a client carries back to us
+	lock *os.File // nil: another process may have the folder
+}
+
+// Open makes the folder if there is none, and its key. With take it takes the
+// folder for this process, so that two gateways do not write into one another's
+// files.
+func Open(dir string, take bool) (*Folder, error) {
+	f := &Folder{Dir: dir}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if take {
+		if err := f.Take(); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if f.Key, err = key(filepath.Join(dir, KeyFile)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Take takes the folder for this process, and makes it if there is none. The lock ends with the process, however
+// that ends.
+func (f *Folder) Take() error {
+	if err := os.MkdirAll(f.Dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(f.Dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fmt.Errorf("%s is in use by another gateway; give this one a data folder of its own", f.Dir)
+		}
+		return err
+	}
+	f.lock = lock
+	return f.Say(Holder{Process: os.Getpid()})
+}
+
+// key reads the signing key, and makes one the first time.
+func key(file string) ([]byte, error) {
+	key, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails (crypto/rand)
+		return key, atomicfile.WriteBytes(file, 0o600, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the signing key: %w", err)
+	}
+	if len(key) != 32 {
+		return nil, fmt.Errorf("%s: the signing key has %d bytes instead of 32; delete the file and a new one is made", file, len(key))
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may read the signing key (mode %04o); chmod 600 it", file, info.Mode().Perm())
+	}
+	return key, nil
+}
+
+// Close lets another process take the folder.
+func (f *Folder) Close() error {
+	lock := f.lock
+	if f.lock = nil; lock == nil {
+		return nil
+	}
+	return lock.Close()
+}
+
+// A Holder is who uses a data folder, as its lock says.
+type Holder struct {
+	Process int    `json:"process"`           // its ID
+	Serving bool   `json:"serving"`           // it accepts clients
+	Refused int64  `json:"refused,omitempty"` // upgrades that failed
+	Why     string `json:"why,omitempty"`     // the last one failed
+}
+
+// Say writes who uses the folder, for the command that asks for an upgrade. It
+// does nothing while this process has not taken the folder.
+func (f *Folder) Say(h Holder) error {
+	if f.lock == nil {
+		return nil
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := f.lock.Truncate(0); err != nil {
+		return fmt.Errorf("noting who uses the data folder: %w", err)
+	}
+	_, err = f.lock.WriteAt(append(b, '\n'), 0)
+	return err
+}
+
+// ErrFree says that no gateway uses a data folder.
+var ErrFree = errors.New("no gateway runs with these settings")
+
+// HolderOf returns who uses the data folder dir.
+func HolderOf(dir string) (h Holder, err error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, ErrFree
+	}
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == nil {
+		return h, ErrFree
+	}
+	if err := json.NewDecoder(f).Decode(&h); err != nil {
+		return h, fmt.Errorf("%s does not say which process uses it (%w); is that one older than the command \"upgrade\"? Restart it once", path, err)
+	}
+	return h, nil
+}
