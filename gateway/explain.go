@@ -10,7 +10,6 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/filter"
-	"shuultuur/identity"
 	"shuultuur/policy"
 )
 
@@ -87,63 +86,3 @@ func (e *Engine) AskPauses(ctx context.Context) []policy.Pause {
 func (e *Engine) Reachable(t *filter.Transaction) error {
 	return e.settings.Proxy.Reachable(t)
 }
-
-// identify says who a client is, or what keeps it from being known in the words of
-// the proxy, which does not know identities.
-func (e *Engine) identify() func(context.Context, netip.Addr, []byte) (filter.Client, error) {
-	id, at := e.identity, e.settings.portalURL()+"/sign-in"
-	return func(ctx context.Context, addr netip.Addr, authorization []byte) (filter.Client, error) {
-		c, err := id.Identify(ctx, addr, authorization)
-		if login := (*identity.Challenge)(nil); errors.As(err, &login) && login.SignIn {
-			return c, stranger{id, at, err}
-		}
-		return c, inWords(err)
-	}
-}
-
-// A stranger is to sign in on a page.
-type stranger struct {
-	id    *identity.Identity
-	at    string
-	cause error
-}
-
-func (s stranger) Error() string { return s.cause.Error() }
-
-// SignIn returns the address of the page.
-func (s stranger) SignIn() string { return s.at }
-
-// OpenHost says whether a host is reached without a sign-in.
-func (s stranger) OpenHost(host string) bool { return s.id.OpenHost(host) }
-
-// inWords is an error of identity in the words of the proxy.
-func inWords(err error) error {
-	var login *identity.Challenge
-	var wait *identity.Wait
-	switch {
-	case errors.As(err, &login):
-		return challenge{login}
-	case errors.As(err, &wait):
-		return later{wait}
-	}
-	return err
-}
-
-// A challenge asks the client to log in.
-type challenge struct{ to *identity.Challenge }
-
-func (c challenge) Error() string { return c.to.Error() }
-
-// Challenges returns the values for Proxy-Authenticate.
-func (c challenge) Challenges() []string { return c.to.Headers() }
-
-// Advice is what the page says besides.
-func (c challenge) Advice() string { return c.to.Advice() }
-
-// A later asks the client to come back.
-type later struct{ wait *identity.Wait }
-
-func (l later) Error() string { return l.wait.Error() }
-
-// Later returns the status of the answer and the time for Retry-After.
-func (l later) Later() (status int, after time.Duration) { return l.wait.Status, l.wait.For }

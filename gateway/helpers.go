@@ -27,17 +27,13 @@ func newHelpers(_ context.Context, b *builder) (*helper.Server, error) {
 
 // helperEngine is what Squid's helpers decide with.
 func (e *Engine) helperEngine() *helper.Engine {
-	ask := e.identify()
 	return &helper.Engine{
 		Decider: e.policies.Engine, Accept: e.policies.Accept, Balance: e.balance, Pages: e.pages,
-		Identify: func(ctx context.Context, addr netip.Addr) (filter.Client, error) { return ask(ctx, addr, nil) },
+		Identify: func(ctx context.Context, addr netip.Addr) (filter.Client, error) { return e.Identify(ctx, addr) },
 		Member: func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error) {
 			return e.identity.Member(ctx, addr, user, "squid")
 		},
-		Verify: func(ctx context.Context, addr netip.Addr, user, password string) (filter.Client, error) {
-			c, err := e.identity.Verify(ctx, addr, user, password)
-			return c, inWords(err)
-		},
+		Verify:   e.identity.Verify,
 		HasGroup: e.identity.HasGroup,
 		Checks:   e.checks.Checks,
 	}

@@ -28,7 +28,7 @@ func newICAP(_ context.Context, b *builder) (*icap.Server, error) {
 func (e *Engine) icapEngine() *icap.Engine {
 	return &icap.Engine{
 		Decider: e.policies.Engine, Accept: e.policies.Accept, Balance: e.balance, Pages: e.pages,
-		Identify: e.identify(), Named: e.identity.Named, Tag: "shuultuur-" + e.revision,
+		Identify: e.identity.Identify, Named: e.identity.Named, Tag: "shuultuur-" + e.revision,
 	}
 }
 

@@ -118,7 +118,7 @@ func parts() []part {
 			slot: in(func(e *Engine) **check.Set { return &e.checks }, newChecks)},
 		{name: "sessions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **session.Table { return &e.sessions }, newSessions)},
-		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *Settings) any { return s.Identity },
+		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *Settings) any { return []any{s.Identity, s.portalURL()} },
 			slot: in(func(e *Engine) **identity.Identity { return &e.identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *Settings) any { return s.clientNames() },
 			slot: in(func(e *Engine) **identity.Names { return &e.clients }, newClientNames)},
@@ -227,7 +227,7 @@ func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
 	if b.settings.Identity.SignIn != nil && len(b.settings.Listen.Portal)+len(b.settings.Listen.PortalTLS) == 0 {
 		return nil, setting.At("sign-in", errors.New("the page to sign in on has no address: name one under listen: portal or portal-tls"))
 	}
-	parts := identity.Parts{Sessions: b.sessions, Key: b.data.Key}
+	parts := identity.Parts{Sessions: b.sessions, Key: b.data.Key, Portal: b.settings.portalURL()}
 	if b.old != nil {
 		parts.Previous = b.old.identity
 	}
@@ -478,7 +478,7 @@ func (e *Engine) origins() proxy.RoundTripper {
 
 // proxyEngine is what the proxy decides with.
 func (e *Engine) proxyEngine() *proxy.Engine {
-	p := &proxy.Engine{Decider: e.policies.Engine, Identify: e.identify(), Known: e.identity, Accept: e.policies.Accept, Balance: e.balance,
+	p := &proxy.Engine{Decider: e.policies.Engine, Identify: e.identity.Identify, Known: e.identity, Accept: e.policies.Accept, Balance: e.balance,
 		Pages: e.pages, TLS: e.identity.TLS(e.certificate), JA4: e.policies.AsksJA4(), Intercept: e.intercept, Origins: e.origins()}
 	if e.votes != nil {
 		p.Votes = e.votes

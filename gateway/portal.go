@@ -149,10 +149,7 @@ func (g *Gateway) portalEngine(e *Engine) *portal.Engine {
 			name, _ := e.policies.Balance(ctx, "", c, time.Now())
 			return name
 		},
-		Verify: func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error) {
-			c, err := e.identity.Verify(ctx, addr, name, password)
-			return c, inWords(err)
-		},
+		Verify:  e.identity.Verify,
 		SignsIn: e.identity.SignsIn(), Passwords: e.identity.HasPasswords(), Provider: e.identity.Provider(), Session: e.identity.SessionTime(),
 		Start: func(s session.Session) error { return e.sessions.Start(s) },
 		End: func(addr netip.Addr) error {

@@ -40,6 +40,9 @@ type Wait struct {
 	For    time.Duration // for Retry-After
 }
 
+// Later returns the status of the answer and the time for Retry-After.
+func (w *Wait) Later() (status int, after time.Duration) { return w.Status, w.For }
+
 func (w *Wait) Error() string {
 	if w.Status == 429 {
 		return fmt.Sprintf("too many wrong passwords; wait %v", w.For.Round(time.Second))

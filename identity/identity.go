@@ -69,11 +69,12 @@ type Basic struct {
 }
 
 // A Challenge says that the client has to log in: the answer is 407 with its
-// Headers as Proxy-Authenticate.
+// Challenges as Proxy-Authenticate, or leads to the page of SignIn.
 type Challenge struct {
 	Realm string // of Basic, "" where no password is taken
-	// SignIn says that the client signs in on a page of the portal.
-	SignIn bool
+	// Page is where the client signs in on a page of the portal, "" when it does not.
+	Page string
+	open func(host string) bool // reached without a sign-in
 	// Negotiate says that a ticket of Kerberos is taken.
 	Negotiate bool
 	// Refused is the name that was sent with a wrong password, "" when none
@@ -88,7 +89,7 @@ func (c *Challenge) Error() string {
 		return "kerberos: " + c.Err.Error()
 	case c.Refused != "":
 		return fmt.Sprintf("user %q: wrong name or password", c.Refused)
-	case c.SignIn:
+	case c.Page != "":
 		return "nobody has signed in at this address"
 	case c.Realm == "":
 		return "no ticket was sent"
@@ -110,8 +111,14 @@ func (c *Challenge) Advice() string {
 	return ""
 }
 
-// Headers returns the values for Proxy-Authenticate, the better ones first.
-func (c *Challenge) Headers() (all []string) {
+// SignIn returns the address of the page to sign in on, "" for none.
+func (c *Challenge) SignIn() string { return c.Page }
+
+// OpenHost says whether a host is reached without a sign-in on the page.
+func (c *Challenge) OpenHost(host string) bool { return c.Page != "" && c.open(host) }
+
+// Challenges returns the values for Proxy-Authenticate, the better ones first.
+func (c *Challenge) Challenges() (all []string) {
 	if c.Negotiate {
 		all = append(all, "Negotiate")
 	}
@@ -164,6 +171,7 @@ type place struct {
 type Parts struct {
 	Sessions *session.Table // who has which address for now; nil for nobody
 	Key      []byte         // seals what browsers keep of a sign-in
+	Portal   string         // URL of the portal, which has the page to sign in on
 	Previous *Identity      // the one before, whose memory of tickets goes on; nil for none
 }
 
@@ -197,7 +205,7 @@ func New(cfg Config, parts Parts) (*Identity, error) {
 			b.login[p] = true
 		}
 	}
-	if err := id.signIns(cfg.SignIn, b, parts.Key); err != nil {
+	if err := id.signIns(cfg.SignIn, b, parts); err != nil {
 		return nil, setting.At("sign-in", err)
 	}
 	if err := id.others(cfg, b, parts.Previous); err != nil {
@@ -262,7 +270,7 @@ func (id *Identity) Identify(ctx context.Context, addr netip.Addr, proxyAuthoriz
 		return client, nil
 	}
 	if at.signIn && len(proxyAuthorization) == 0 {
-		return client, &Challenge{SignIn: true}
+		return client, &Challenge{Page: id.signIn.page, open: id.OpenHost}
 	}
 	if !at.login {
 		return client, nil

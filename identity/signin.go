@@ -31,13 +31,14 @@ type signIn struct {
 	provider *oidc.Provider // nil for none
 	session  time.Duration
 	open     map[string]bool
+	page     string // where people sign in
 }
 
-func (id *Identity) signIns(cfg *SignIn, b *builder, key []byte) (err error) {
+func (id *Identity) signIns(cfg *SignIn, b *builder, parts Parts) (err error) {
 	if cfg == nil {
 		return nil
 	}
-	s := &signIn{session: cfg.Session.Or(session.DefaultTime), open: map[string]bool{}}
+	s := &signIn{page: parts.Portal + "/sign-in", session: cfg.Session.Or(session.DefaultTime), open: map[string]bool{}}
 	if s.session < time.Minute || s.session > session.MaxTime {
 		return setting.At("session", fmt.Errorf("%v: write 1m to %v", s.session, session.MaxTime))
 	}
@@ -45,7 +46,7 @@ func (id *Identity) signIns(cfg *SignIn, b *builder, key []byte) (err error) {
 		return errors.New("nobody can sign in: name a provider under oidc, or accounts under identity: basic")
 	}
 	if cfg.OIDC != nil {
-		if s.provider, err = oidc.New(*cfg.OIDC, key); err != nil {
+		if s.provider, err = oidc.New(*cfg.OIDC, parts.Key); err != nil {
 			return setting.At("oidc", err)
 		}
 		s.open[s.provider.Host()] = true
