@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/admin/why"
 	"shuultuur/filter"
 	"shuultuur/policy"
+	"shuultuur/setting"
 )
 
 // Explain builds the engine of the settings in file to say whether a gateway
@@ -85,4 +88,77 @@ func (e *Engine) AskPauses(ctx context.Context) []policy.Pause {
 // known without asking a name server.
 func (e *Engine) Reachable(t *filter.Transaction) error {
 	return e.settings.Proxy.Reachable(t)
+}
+
+// Why says what the engine would do with a request, and why. Engines of
+// [Explain] name all evidence. Nothing is fetched, recorded or remembered.
+func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
+	t, err := why.Asked(&q)
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.As(q.As)
+	if err != nil {
+		return nil, &admin.BadChange{Err: err}
+	}
+	if q.User == "" {
+		if c, err := e.Identify(ctx, t.Client.Addr); err == nil {
+			c.Groups = append(c.Groups[:len(c.Groups):len(c.Groups)], q.Groups...)
+			t.Client = c
+		}
+	}
+	x := why.Judge(ctx, d, t, &q)
+	x.Settings, x.QuotaLeft = e.settings.text.File, e.QuotaLeft(ctx, t)
+	if len(e.pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
+		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
+	}
+	if err := e.Reachable(t); err != nil && !t.Verdict.Final() {
+		x.Refused, x.Action = err.Error(), "refused"
+	}
+	return x, nil
+}
+
+// QuotaLeft says what the client of t has left of its quotas.
+func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
+	var err error
+	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
+		l.Unknown = err.Error()
+	}
+	return l
+}
+
+// Expectations says which expectations of the settings (policies: expect) the
+// engine does not meet: [setting.Mistakes] with their lines, nil when it meets
+// all. Ask an engine of [Explain]: one that serves has learned, and counts.
+func (e *Engine) Expectations(ctx context.Context) error {
+	x := why.Expectations{Policies: e.settings.Policies, Groups: e.settings.Identity.Groups, Identity: e.identity, Decider: e.policies.Engine}
+	return e.settings.text.Mistakes(x.Unmet(ctx))
+}
+
+// unmet says in lines for the operator which expectations the settings in use
+// do not meet: a list that was renewed may be the reason.
+func (g *Gateway) unmet(ctx context.Context) (problems []string) {
+	run := g.engine.Load()
+	if !slices.ContainsFunc(run.settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {
+		return nil
+	}
+	s, err := Parse(run.settings.text.File, run.settings.text.Data())
+	if err != nil {
+		return nil // it was read before
+	}
+	g.trying.Lock()
+	defer g.trying.Unlock()
+	e, done, err := try(ctx, s)
+	if err != nil {
+		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
+	}
+	defer done()
+	err = e.Expectations(ctx)
+	var all setting.Mistakes
+	if errors.As(err, &all) {
+		for _, m := range all {
+			problems = append(problems, m.String())
+		}
+	}
+	return problems
 }

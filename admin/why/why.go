@@ -1,4 +1,9 @@
-package gateway
+// Package why answers "why?": it makes of a question what the proxy would make of
+// the request, leads it through the stages that it can come to, and says what was
+// decided and for which reason. The same way it holds the expectations of
+// policies against what they decide. Nothing is fetched, recorded or remembered;
+// who asks brings the decider.
+package why
 
 import (
 	"cmp"
@@ -15,44 +20,31 @@ import (
 	"shuultuur/message"
 )
 
-// Why says what the engine would do with a request, and why. Engines of
-// [Explain] name all evidence. Nothing is fetched, recorded or remembered.
-func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation, error) {
-	t, err := asked(&q)
-	if err != nil {
-		return nil, err
-	}
-	d, err := e.As(q.As)
-	if err != nil {
-		return nil, &admin.BadChange{Err: err}
-	}
-	if q.User == "" {
-		if c, err := e.Identify(ctx, t.Client.Addr); err == nil {
-			c.Groups = append(c.Groups[:len(c.Groups):len(c.Groups)], q.Groups...)
-			t.Client = c
-		}
-	}
-	if looks, ok := d.(decrypts); ok && t.Proto == filter.TLS && looks.Decrypts(t) {
-		t.Proto = filter.HTTP // the request inside is judged, too
-	}
+// Judge has d decide t, a question of [Asked], and says what came of it and why.
+func Judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admin.Question) *admin.Explanation {
+	inside(d, t)
 	start := time.Now()
-	stage := judge(ctx, d, t, &q)
+	stage := judge(ctx, d, t, q)
 	x := &admin.Explanation{
 		URL: t.URL, Action: t.Verdict.Action.String(), User: whoIs(&t.Client), Policy: t.Verdict.Reason.Policy, Rule: t.Verdict.Reason.Rule,
 		Stage: stage.String(), Findings: append([]filter.Finding{}, t.Findings...), Learned: t.Verdict.Reason.Learned,
-		Taken: float64(time.Since(start).Nanoseconds()) / 1000, Settings: e.settings.text.File,
-	}
-	x.QuotaLeft = e.QuotaLeft(ctx, t)
-	if len(e.pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
-		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
-	}
-	if err := e.Reachable(t); err != nil && !t.Verdict.Final() {
-		x.Refused, x.Action = err.Error(), "refused"
+		Taken: float64(time.Since(start).Nanoseconds()) / 1000,
 	}
 	for _, c := range t.Verdict.Edits {
 		x.Edits = append(x.Edits, admin.Edit{Kind: [...]string{"header", "query", "connect to"}[c.Kind%3], Name: c.Name, Value: c.Value})
 	}
-	return x, nil
+	return x
+}
+
+// inside makes a question about a connection that d looks into one about the
+// request in it.
+func inside(d filter.Decider, t *filter.Transaction) {
+	looks, ok := d.(interface {
+		Decrypts(*filter.Transaction) bool
+	})
+	if ok && t.Proto == filter.TLS && looks.Decrypts(t) {
+		t.Proto = filter.HTTP
+	}
 }
 
 // whoIs says who a client is, how that is known, and what groups it has.
@@ -65,15 +57,6 @@ func whoIs(c *filter.Client) string {
 		who = strings.TrimPrefix(who+", in "+strings.Join(c.Groups, ", "), ", ")
 	}
 	return who
-}
-
-// QuotaLeft says what the client of t has left of its quotas.
-func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.QuotaLeft) {
-	var err error
-	if l.Quotas, err = e.Left(ctx, t.Verdict.Reason.Policy, &t.Client); err != nil {
-		l.Unknown = err.Error()
-	}
-	return l
 }
 
 // judge leads t through the stages it can come to and returns the last one.
@@ -109,9 +92,9 @@ func judge(ctx context.Context, d filter.Decider, t *filter.Transaction, q *admi
 	return t.Last
 }
 
-// asked builds what the proxy would build of a request for q.URL. The proxy's
+// Asked makes of a question what the proxy would make of a request for q.URL. The proxy's
 // parser reads the request, so that why accepts what the proxy does.
-func asked(q *admin.Question) (*filter.Transaction, error) {
+func Asked(q *admin.Question) (*filter.Transaction, error) {
 	raw, _, _ := strings.Cut(q.URL, "#") // browsers keep the fragment to themselves
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw

@@ -1,0 +1,111 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/admin"
+	"shuultuur/filter"
+	"shuultuur/identity"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// Expectations are those of policies (policies: expect), and what decides whether
+// they are met.
+type Expectations struct {
+	Policies policy.Config
+	Groups   map[string][]string // of the settings
+	Identity *identity.Identity
+	Decider  *policy.Engine
+}
+
+// Unmet says which expectations are not met: errors with the keys of settings. It
+// judges what a request shows, without a page.
+func (e *Expectations) Unmet(ctx context.Context) error {
+	var errs []error
+	for i := range e.Policies {
+		p := &e.Policies[i]
+		for j := range p.Expect {
+			for _, url := range p.Expect[j].URL {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := e.expect(ctx, p.Name, &p.Expect[j], url); err != nil {
+					errs = append(errs, setting.At(fmt.Sprintf("policies[%d].expect[%d]", i, j), err))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// expect says in what one URL is not judged as it should be.
+func (e *Expectations) expect(ctx context.Context, of string, x *policy.Expectation, url string) error {
+	q := admin.Question{URL: url}
+	t, err := Asked(&q)
+	if err != nil {
+		return setting.At("url", err)
+	}
+	if t.Start, err = x.Moment(time.Now()); err != nil {
+		return setting.At("at", err)
+	}
+	d, err := e.asking(ctx, of, x.As, t)
+	if err != nil {
+		return setting.At("as", err)
+	}
+	inside(d, t)
+	judge(ctx, d, t, &q)
+	v := &t.Verdict
+	if x.Meets(v.Action) {
+		return nil
+	}
+	by := "no rule fits"
+	if v.Reason.Rule != "" {
+		by = fmt.Sprintf("rule %q of policy %q decides", v.Reason.Rule, v.Reason.Policy)
+		if c := v.Reason.Finding.Category; c != "" {
+			by += " by the category " + c
+		}
+	} else if v.Reason.Policy == "" && x.As != "" {
+		by = "no policy covers " + x.As
+	}
+	return fmt.Errorf("%s is expected to be %s and is %s: %s", url, x.Is, v.Action, by)
+}
+
+// asking makes t a question of whom an expectation of the policy of names, and
+// returns what decides it.
+func (e *Expectations) asking(ctx context.Context, of, as string, t *filter.Transaction) (filter.Decider, error) {
+	if as == "" {
+		return e.Decider.As(of)
+	}
+	if addr, err := netip.ParseAddr(as); err == nil {
+		t.Client, _ = e.Identity.Identify(ctx, addr.Unmap(), nil) // who would have to log in has the groups of the address
+		return e.Decider, nil
+	}
+	isPolicy, isGroup, isUser := false, false, e.Identity.Knows(as)
+	for i := range e.Policies {
+		p := &e.Policies[i]
+		isPolicy = isPolicy || p.Name == as
+		isGroup = isGroup || slices.Contains(p.Groups, as)
+		isUser = isUser || slices.Contains(p.Users, as)
+	}
+	if _, named := e.Groups[as]; named {
+		isGroup = true
+	}
+	switch {
+	case isGroup:
+		t.Client = filter.Client{Groups: []string{as}}
+	case isPolicy && !slices.ContainsFunc(e.Policies, func(p policy.Policy) bool { return slices.Contains(p.Users, as) }):
+		return e.Decider.As(as)
+	case isUser || e.Identity.HasGroup(as): // or others know who there is
+		t.Client = e.Identity.Named(netip.Addr{}, as, nil, "")
+	default:
+		return nil, fmt.Errorf("%q is not an address, a user, a group or a policy of the settings", strings.TrimSpace(as))
+	}
+	return e.Decider, nil
+}
