@@ -45,7 +45,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Access:   access,
 		Sessions: &admin.Sessions{All: b.sessions.All, Start: b.sessions.Start, End: b.sessions.End},
 		Live:     &g.metrics.live,
-		Rulings:  &admin.Rulings{All: g.rulings, Set: g.rule, Groups: access.Groups},
+		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().rulings.Sites(time.Now()) }, Set: g.rule, Groups: access.Groups},
 		Explain:  g.explain,
 		Settings: g.settingsParts(),
 		Setup:    g.setup.Load,

@@ -2,15 +2,15 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"shuultuur/admin"
 	"shuultuur/filter"
 	"shuultuur/policy"
-	"shuultuur/state"
+	"shuultuur/policy/ruling"
 )
 
 // clientsParts are what the admin address shows of those who are filtered.
@@ -21,7 +21,7 @@ func (g *Gateway) clientsParts() *admin.Clients {
 			return id.Addresses, id.Groups
 		},
 		About:   g.about,
-		Bonuses: func() []policy.Bonus { return g.engine.Load().decisions.Bonuses(time.Now()) },
+		Bonuses: func() []policy.Bonus { return g.engine.Load().rulings.Bonuses(time.Now()) },
 		Give:    g.giveTime,
 	}
 }
@@ -49,30 +49,22 @@ func (g *Gateway) about(ctx context.Context, addr netip.Addr, user, group string
 // giveTime gives somebody minutes beyond quotas for the rest of the day, on all
 // nodes; 0 takes back what was given.
 func (g *Gateway) giveTime(who string, minutes int64, by netip.Addr) error {
-	e, now := g.engine.Load(), time.Now()
+	e := g.engine.Load()
 	who, err := e.whom(who)
 	if err != nil {
 		return err
 	}
-	i := state.Instruction{Topic: bonusTopic, Key: who, By: by.String()}
-	said := "no more time than the quotas say"
-	if minutes > 0 {
-		for _, b := range e.decisions.Bonuses(now) {
-			if b.Who == who {
-				minutes += b.Minutes
-			}
-		}
-		if minutes > policy.MaxBonus {
-			return &admin.BadChange{Err: fmt.Errorf("%s would have %d minutes more: a day has %d", who, minutes, policy.MaxBonus)}
-		}
-		y, m, d := now.Date()
-		i.Value, i.Until = strconv.FormatInt(minutes, 10), time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())
-		said = fmt.Sprintf("%d minutes more today", minutes)
+	minutes, err = e.rulings.GiveTime(who, minutes, time.Now(), by.String())
+	if e := (*ruling.TooMuch)(nil); errors.As(err, &e) {
+		return &admin.BadChange{Err: err}
 	}
-	if err := e.state.Give(i); err != nil {
+	if err != nil {
 		return err
 	}
-	refreshDecisions(e.decisions, e.state)
+	said := "no more time than the quotas say"
+	if minutes > 0 {
+		said = fmt.Sprintf("%d minutes more today", minutes)
+	}
 	g.note(by, "bonus", who+": "+said)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/identity/session"
 	"shuultuur/policy/pause"
+	"shuultuur/policy/ruling"
 	"shuultuur/state"
 	"shuultuur/vote"
 )
@@ -78,7 +79,7 @@ func (g *Gateway) eraseTold(_ context.Context, p event.Person) (int64, error) {
 		return 0, err
 	}
 	var give []state.Instruction
-	for _, topic := range []string{pause.Topic, decisionTopic, bonusTopic} {
+	for _, topic := range []string{pause.Topic, ruling.SiteTopic, ruling.TimeTopic} {
 		for _, i := range e.state.InForce(topic) {
 			if who, _, _ := strings.Cut(i.Key, "\t"); slices.Contains(names, who) {
 				give = append(give, state.Instruction{Topic: i.Topic, Key: i.Key})
@@ -89,10 +90,10 @@ func (g *Gateway) eraseTold(_ context.Context, p event.Person) (int64, error) {
 		return 0, err
 	}
 	e.pauses.Refresh()
-	refreshDecisions(e.decisions, e.state)
+	e.rulings.Refresh()
 	n, err := e.state.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")
-		named := slices.Contains([]string{session.Topic, pause.Topic, decisionTopic, bonusTopic}, i.Topic) && slices.Contains(names, who) ||
+		named := slices.Contains([]string{session.Topic, pause.Topic, ruling.SiteTopic, ruling.TimeTopic}, i.Topic) && slices.Contains(names, who) ||
 			i.Topic == session.Topic && slices.ContainsFunc(end, func(a netip.Addr) bool { return a.String() == i.Key })
 		if named {
 			gone = append(gone, erasedKey(i))

@@ -16,13 +16,14 @@ import (
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/policy/pause"
+	"shuultuur/policy/ruling"
 	"shuultuur/state"
 )
 
-// Topics of instructions to all nodes, besides [pause.Topic].
+// Topics of instructions to all nodes, besides those of packages pause, ruling
+// and session.
 const (
 	versionTopic  = "version"  // which version of a fetched list is in use: the key is the list
-	bonusTopic    = "bonus"    // minutes beyond quotas: the key is for whom
 	settingsTopic = "settings" // read the settings again
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
 	erasedTopic   = "erased"   // an instruction was erased: the key is the hash of its topic and key
@@ -59,9 +60,8 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 			sessions = append(sessions, i)
 		case pause.Topic:
 			g.engine.Load().pauses.Refresh()
-		case decisionTopic, bonusTopic:
-			e := g.engine.Load()
-			refreshDecisions(e.decisions, e.state)
+		case ruling.SiteTopic, ruling.TimeTopic:
+			g.engine.Load().rulings.Refresh()
 		case settingsTopic:
 			if i.Until.After(time.Now()) {
 				why = append(why, "settings")

@@ -24,7 +24,6 @@ import (
 	"shuultuur/replay"
 	"shuultuur/setting"
 	"shuultuur/state"
-	"shuultuur/vote"
 )
 
 // explain answers a question by an engine of its own, built from the settings in
@@ -43,7 +42,7 @@ func (g *Gateway) explain(ctx context.Context, q admin.Question) (*admin.Explana
 	}
 	defer done()
 	e.pauses.Pauses.Set(run.pauses.At(time.Now()))
-	refreshDecisions(e.decisions, run.state)
+	e.rulings.Copy(run.rulings)
 	return e.Why(ctx, q)
 }
 
@@ -56,12 +55,6 @@ func try(ctx context.Context, s *Settings) (*Engine, func(), error) {
 		return nil, nil, err
 	}
 	return e, func() { e.drop(nil, log) }, nil
-}
-
-// rulings are the decisions in force.
-func (g *Gateway) rulings() []policy.Decision {
-	all := decisionsOf(g.engine.Load().state)
-	return slices.DeleteFunc(all, func(d policy.Decision) bool { return !d.Until.IsZero() && !d.Until.After(time.Now()) })
 }
 
 // hostName is what a site may be called.
@@ -81,18 +74,17 @@ func (g *Gateway) rule(d policy.Decision, by netip.Addr) error {
 		}
 		d.Who = who
 	}
-	i := state.Instruction{Topic: decisionTopic, Key: d.Who + "\t" + d.Site, Value: string(vote.Open), Until: d.Until, By: by.String()}
-	said := "opened"
-	if d.Block {
-		i.Value, said = string(vote.Block), "blocked"
-	}
-	if !d.Until.IsZero() && !d.Until.After(time.Now()) {
-		i.Value, i.Until, said = "", time.Time{}, "no longer decided by hand"
-	}
-	if err := e.state.Give(i); err != nil {
+	ended := !d.Until.IsZero() && !d.Until.After(time.Now())
+	if err := e.rulings.Rule(d, ended, by.String()); err != nil {
 		return err
 	}
-	refreshDecisions(e.decisions, e.state)
+	said := "opened"
+	switch {
+	case ended:
+		said = "no longer decided by hand"
+	case d.Block:
+		said = "blocked"
+	}
 	g.note(by, "ruling", fmt.Sprintf("%s: %s for %s", d.Site, said, orEveryone(d.Who)))
 	return nil
 }
@@ -177,7 +169,7 @@ func (g *Gateway) effect(ctx context.Context, text []byte) (*admin.Effect, error
 			return nil, err
 		}
 		defer done()
-		refreshDecisions(e.decisions, run.state)
+		e.rulings.Copy(run.rulings)
 		judges[i] = e.judge(g.file)
 	}
 	rows := &dayOf{Reader: r, since: start.Add(-effectSpan)}

@@ -29,6 +29,7 @@ import (
 	"shuultuur/nameserver"
 	"shuultuur/policy"
 	"shuultuur/policy/pause"
+	"shuultuur/policy/ruling"
 	"shuultuur/portal"
 	"shuultuur/proxy"
 	"shuultuur/proxy/page"
@@ -46,17 +47,17 @@ type Engine struct {
 	settings *Settings
 	reading
 
-	data      *datadir.Folder
-	state     state.Store
-	pauses    *pause.Keeper
-	decisions *policy.Decisions
-	votes     *booth.Booth
-	events    *record
-	lists     *collection.Collection
-	checks    *check.Set
-	sessions  *session.Table
-	identity  *identity.Identity
-	clients   *identity.Names
+	data     *datadir.Folder
+	state    state.Store
+	pauses   *pause.Keeper
+	rulings  *ruling.Keeper
+	votes    *booth.Booth
+	events   *record
+	lists    *collection.Collection
+	checks   *check.Set
+	sessions *session.Table
+	identity *identity.Identity
+	clients  *identity.Names
 	watching
 	policies    *policies
 	pages       *page.Set
@@ -109,7 +110,7 @@ func parts() []part {
 		{name: "pauses", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **pause.Keeper { return &e.pauses }, newPauses)},
 		{name: "decisions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
-			slot: in(func(e *Engine) **policy.Decisions { return &e.decisions }, newDecisions)},
+			slot: in(func(e *Engine) **ruling.Keeper { return &e.rulings }, newRulings)},
 		{name: "events", key: "events", above: []string{"data"}, from: func(s *Settings) any { return s.Events }, fixed: func(s *Settings) any { return s.Events },
 			slot: in(func(e *Engine) **record { return &e.events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *Settings) any { return &s.Lists }, keeps: true,
@@ -254,7 +255,7 @@ func newPolicies(_ context.Context, b *builder) (*policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := policy.Parts{Key: b.data.Key, Revision: b.sum(b.now, "", b.read), Pauses: &b.pauses.Pauses, Decisions: b.decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	parts := policy.Parts{Key: b.data.Key, Revision: b.sum(b.now, "", b.read), Pauses: &b.pauses.Pauses, Decisions: &b.rulings.Decisions, Metrics: policy.NewMetrics(), Log: b.log}
 	if b.alerts != nil {
 		parts.Watch = b.alerts.Rules()
 	}

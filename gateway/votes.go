@@ -1,26 +1,18 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strconv"
-	"strings"
 
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/policy"
+	"shuultuur/policy/ruling"
 	"shuultuur/setting"
-	"shuultuur/state"
 	"shuultuur/vote"
 	"shuultuur/vote/booth"
 )
-
-// decisionTopic is that of decisions about votes: the key is for whom and about
-// which site, the value what was decided.
-const decisionTopic = "decision"
 
 // votes are the settings of votes, nil when nobody votes.
 func (s *Settings) votes() any {
@@ -30,40 +22,8 @@ func (s *Settings) votes() any {
 	return s.Votes
 }
 
-// newDecisions reads the decisions in force.
-func newDecisions(_ context.Context, b *builder) (*policy.Decisions, error) {
-	d := &policy.Decisions{}
-	refreshDecisions(d, b.state)
-	return d, nil
-}
-
-// refreshDecisions takes the instructions in force into use.
-func refreshDecisions(d *policy.Decisions, s state.Store) {
-	d.Set(decisionsOf(s))
-	d.SetBonuses(bonusesOf(s))
-}
-
-// bonusesOf are the instructions in force about more time: the key is for whom,
-// the value how many minutes.
-func bonusesOf(s state.Store) (all []policy.Bonus) {
-	for _, i := range s.InForce(bonusTopic) {
-		if n, err := strconv.ParseInt(i.Value, 10, 64); err == nil {
-			all = append(all, policy.Bonus{Who: i.Key, Minutes: n, Until: i.Until})
-		}
-	}
-	return all
-}
-
-// decisionsOf are the instructions in force about sites, later ones last.
-func decisionsOf(s state.Store) []policy.Decision {
-	given := s.InForce(decisionTopic)
-	slices.SortStableFunc(given, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
-	all := make([]policy.Decision, 0, len(given))
-	for _, i := range given {
-		who, site, _ := strings.Cut(i.Key, "\t")
-		all = append(all, policy.Decision{Who: who, Site: site, Block: i.Value == string(vote.Block), Until: i.Until})
-	}
-	return all
+func newRulings(_ context.Context, b *builder) (*ruling.Keeper, error) {
+	return ruling.New(b.state), nil
 }
 
 func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {
@@ -84,15 +44,7 @@ func (g *Gateway) decide(ctx context.Context, d *vote.Decision) error {
 	if name := e.settings.Votes.List; name != "" && d.Action == vote.Block && d.Who == "" && d.Until.IsZero() {
 		return g.changeLists(ctx, map[string][]list.Change{name: {{Entry: d.Site, Remove: !d.Ended.IsZero()}}})
 	}
-	i := state.Instruction{Topic: decisionTopic, Key: d.Who + "\t" + d.Site, Value: string(d.Action), Until: d.Until, By: d.By}
-	if !d.Ended.IsZero() {
-		i.Value = ""
-	}
-	if err := e.state.Give(i); err != nil {
-		return err
-	}
-	refreshDecisions(e.decisions, e.state)
-	return nil
+	return e.rulings.Rule(policy.Decision{Who: d.Who, Site: d.Site, Block: d.Action == vote.Block, Until: d.Until}, !d.Ended.IsZero(), d.By)
 }
 
 // voter identifies a client of the API for votes.
