@@ -115,7 +115,7 @@ func newHouse(t *testing.T) *house {
 		Live:     &Live{},
 		Rulings:  &Rulings{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { return nil }},
 		Explain:  func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
-		Settings: (&paper{text: "a: 1\n"}).parts(),
+		Settings: (&paper{text: "a: 1\n"}).parts(t),
 		Setup:    func() *Setup { return nil },
 		System:   &System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},
 		NameServer: &Names{Upstreams: func() []Upstream { return []Upstream{{Name: "up.example", Up: true}} }, Cache: func() any { return map[string]int{"hits": 3} }, Flush: func() {},

@@ -55,7 +55,7 @@ func TestANewDeviceIsNamedInTheSettings(t *testing.T) {
 	const before = "# ours\nidentity:\n  groups: {7a: [anna]} # pupils\n"
 	p := &paper{text: before}
 	parts := nobody()
-	parts.Settings = p.parts()
+	parts.Settings = p.parts(t)
 	parts.Events = &Events{Reader: memory{event.Row{Time: time.Now(), Client: netip.MustParseAddr("10.0.0.9"), Action: filter.Pass}}}
 	h := newHouse(t)
 	parts.Clients = h.parts.Clients

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -329,7 +331,16 @@ func TestSitesAreOpenedAndBlockedByHand(t *testing.T) {
 // paper are settings that lie on paper.
 type paper struct{ text, reason string }
 
-func (s *paper) parts() *Settings {
+func (s *paper) parts(t *testing.T) *Settings {
+	t.Helper()
+	kept := Versions{Dir: t.TempDir()}
+	old, err := json.Marshal(Version{ID: "20260101T000000.000000Z", By: "anna", Reason: "first <try>", Tag: "x", Text: "old: 1\n"})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(kept.Dir, "20260101T000000.000000Z.json"), old, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &Settings{File: "shuultuur.yaml",
 		Read: func() ([]byte, error) { return []byte(s.text), nil },
 		Check: func(_ context.Context, text []byte) error {
@@ -348,15 +359,7 @@ func (s *paper) parts() *Settings {
 			s.text, s.reason = string(text), reason
 			return []string{"listen changed in the settings: that needs a restart"}, nil
 		},
-		Versions: func() ([]Version, error) {
-			return []Version{{ID: "20260101T000000.000000Z", By: "anna", Reason: "first <try>", Tag: "x"}}, nil
-		},
-		Version: func(id string) (*Version, error) {
-			if id != "20260101T000000.000000Z" {
-				return nil, errors.New("there is no such version")
-			}
-			return &Version{ID: id, Text: "old: 1\n"}, nil
-		},
+		Versions: kept,
 		Policies: func() ([]PolicyView, error) {
 			return []PolicyView{{Name: "pupils", Rules: []RuleView{{Name: "games", Action: "block", When: []string{"category: <games>"}}}}}, nil
 		},
@@ -366,7 +369,7 @@ func (s *paper) parts() *Settings {
 func TestSettingsAreSavedAfterTheirEffectWasSeen(t *testing.T) {
 	s := &paper{text: "a: 1\nb: 2\n"}
 	p := nobody()
-	p.Settings = s.parts()
+	p.Settings = s.parts(t)
 	h := New(p)
 	send := func(what, text, tag, checked string) *httptest.ResponseRecorder {
 		return ask(h, "POST", "/settings", "text/html", url.Values{"what": {what}, "text": {text}, "tag": {tag}, "checked": {checked}, "reason": {"because"}}.Encode())
@@ -407,7 +410,7 @@ func TestSettingsAreSavedAfterTheirEffectWasSeen(t *testing.T) {
 func TestSettingsAreChangedByPrograms(t *testing.T) {
 	s := &paper{text: "a: 1\n"}
 	p := nobody()
-	p.Settings = s.parts()
+	p.Settings = s.parts(t)
 	h := New(p)
 	w := ask(h, "GET", "/settings", "", "")
 	tag := w.Header().Get("ETag")

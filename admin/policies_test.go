@@ -16,10 +16,10 @@ const twoRules = `policies:
       - {name: b, action: allow} # the second
 `
 
-func policyPaper() (*paper, *Server) {
+func policyPaper(t *testing.T) (*paper, *Server) {
 	p := &paper{text: twoRules}
 	parts := nobody()
-	parts.Settings = p.parts()
+	parts.Settings = p.parts(t)
 	night := policy.Schedule{{Days: "mon-fri", Hours: "21:00-06:00"}}
 	parts.Settings.Policies = func() ([]PolicyView, error) {
 		return []PolicyView{{Name: "all", Times: NewTimes(night), Rules: []RuleView{{Name: "a", Action: "block", Text: "name: a\naction: block\n"}, {Name: "b", Action: "allow"}}}}, nil
@@ -34,7 +34,7 @@ func TestRulesAreMovedAndEditedInPlace(t *testing.T) {
 		"remove": {"what=remove&rule=1", "      - {name: b, action: allow} # the second\n", ""},
 		"times":  {"what=window&rule=1&day=sat&day=sun&from=08:00&until=12:00", "- {name: b, action: allow} # the second", "- {name: b, action: allow, schedule: [{days: 'sat,sun', hours: '08:00-12:00'}]} # the second"},
 	} {
-		p, s := policyPaper()
+		p, s := policyPaper(t)
 		form := c.form + "&policy=0&tag=" + Tag([]byte(p.text))
 		if w := ask(s, "POST", "/policies", "", form); w.Code != 200 {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -43,7 +43,7 @@ func TestRulesAreMovedAndEditedInPlace(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, p.text, want)
 		}
 	}
-	p, s := policyPaper()
+	p, s := policyPaper(t)
 	if w := ask(s, "POST", "/policies", "", "what=remove&policy=0&rule=0&tag=old"); w.Code != 412 || p.text != twoRules {
 		t.Errorf("with the tag of an older text: %d", w.Code)
 	}
@@ -56,7 +56,7 @@ func TestRulesAreMovedAndEditedInPlace(t *testing.T) {
 
 // TestTheWeekIsDrawn: what wraps past midnight belongs to two days.
 func TestTheWeekIsDrawn(t *testing.T) {
-	_, s := policyPaper()
+	_, s := policyPaper(t)
 	page := ask(s, "GET", "/policies", "text/html", "").Body.String()
 	for _, want := range []string{`aria-label="Times: Mon 21:00–24:00 Tue 0:00–6:00 21:00–24:00`, `<rect x="1260" width="180"`, "Sat 0:00–6:00 \""} {
 		if !strings.Contains(page, want) {

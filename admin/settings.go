@@ -32,11 +32,8 @@ type Settings struct {
 	// Save writes a text and takes it into use. It returns [ErrChanged] when the
 	// text on the disk does not have the tag, and mistakes as Check does. remarks
 	// are what needs a restart.
-	Save func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
-	// Versions are those that are kept, the newest first.
-	Versions func() ([]Version, error)
-	// Version returns one of them with its text.
-	Version func(id string) (*Version, error)
+	Save     func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
+	Versions Versions // those that are kept
 	// Policies are those in use, as the file has them.
 	Policies func() ([]PolicyView, error)
 
@@ -132,7 +129,7 @@ func (s *Settings) routes(notice func() string) []route {
 		{"PUT", "/settings", operator, s.put},
 		{"POST", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.form(w, r, page) }},
 		{"GET", "/settings/versions", operator, func(w http.ResponseWriter, r *http.Request) {
-			all, err := s.Versions()
+			all, err := s.Versions.All()
 			answer(w, all, err)
 		}},
 		{"GET", "/settings/versions/{id}", operator, func(w http.ResponseWriter, r *http.Request) { s.version(w, r, page) }},
@@ -178,7 +175,7 @@ func (s *Settings) show(w http.ResponseWriter, r *http.Request, page pageTemplat
 
 func (s *Settings) write(w http.ResponseWriter, page pageTemplate, status int, d *settingsData) {
 	d.File = s.File
-	all, err := s.Versions()
+	all, err := s.Versions.All()
 	if err != nil && d.Error == "" {
 		d.Error = err.Error()
 	}
@@ -320,7 +317,7 @@ func (s *Settings) put(w http.ResponseWriter, r *http.Request) {
 
 // version shows one version in the editor, from where it can be taken back.
 func (s *Settings) version(w http.ResponseWriter, r *http.Request, page pageTemplate) {
-	v, err := s.Version(r.PathValue("id"))
+	v, err := s.Versions.One(r.PathValue("id"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return

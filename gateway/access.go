@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net/netip"
 
 	"shuultuur/admin"
 	"shuultuur/admin/account"
@@ -31,8 +30,6 @@ func (g *Gateway) openAccess(b *builder) (admin.Access, error) {
 		Holders: g.holders,
 		Names:   func() []string { return rules().Names },
 		Privacy: func() admin.Privacy { return rules().Privacy },
-		Groups: func(addr netip.Addr, user string) []string {
-			return g.engine.Load().identity.Named(addr, user, nil, "").Groups
-		},
+		Groups:  g.groupsOf,
 	}, nil
 }

@@ -47,7 +47,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Live:     &g.metrics.live,
 		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().rulings.Sites(time.Now()) }, Set: g.rule, Groups: access.Groups},
 		Explain:  g.explain,
-		Settings: g.settingsParts(),
+		Settings: g.settingsParts(b.settings),
 		Setup:    g.setup.Load,
 		Clients:  g.clientsParts(),
 		System:   g.systemParts(),

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"shuultuur/admin"
@@ -22,7 +20,6 @@ import (
 	"shuultuur/filter"
 	"shuultuur/policy"
 	"shuultuur/replay"
-	"shuultuur/setting"
 	"shuultuur/state"
 )
 
@@ -106,16 +103,18 @@ func (g *Gateway) note(by netip.Addr, category, said string) {
 }
 
 // settingsParts are what the admin address shows and changes of the settings.
-func (g *Gateway) settingsParts() *admin.Settings {
+func (g *Gateway) settingsParts(s *Settings) *admin.Settings {
 	return &admin.Settings{
 		File:     g.file,
 		Read:     func() ([]byte, error) { return os.ReadFile(g.file) },
 		Check:    g.checkText,
 		Effect:   g.effect,
 		Save:     g.saveSettings,
-		Versions: func() ([]admin.Version, error) { return g.versions().all() },
-		Version:  func(id string) (*admin.Version, error) { return g.versions().one(id) },
-		Policies: g.policyViews,
+		Versions: s.versions(),
+		Policies: func() ([]admin.PolicyView, error) {
+			s := g.engine.Load().settings
+			return admin.PolicyViews(s.text, s.Policies)
+		},
 	}
 }
 
@@ -253,8 +252,8 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	if info, err := os.Stat(g.file); err == nil {
 		mode = info.Mode().Perm()
 	}
-	kept := g.versions()
-	if err := kept.found(was); err != nil {
+	kept := g.engine.Load().settings.versions()
+	if err := kept.Found(was); err != nil {
 		return nil, fmt.Errorf("keeping the version before: %w", err)
 	}
 	if err := atomicfile.WriteBytes(g.file, mode, text); err != nil {
@@ -267,7 +266,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 		_ = g.Reload(context.WithoutCancel(ctx)) // as it was; what is wrong then is in /health
 		return nil, err
 	}
-	if err := kept.add(text, by, reason); err != nil {
+	if err := kept.Add(text, by, reason); err != nil {
 		g.log.Error("the saved settings are in use, and not kept in the history", "error", err)
 	}
 	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().revision)
@@ -277,186 +276,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	return slices.Clone(g.problems), nil
 }
 
-// versions keep the texts of settings that were in use, a file each.
-type versions struct{ dir string }
-
-const maxVersions = 500
-
-func (g *Gateway) versions() versions {
-	return versions{filepath.Join(string(g.engine.Load().settings.Data), "versions")}
-}
-
-// stampForm makes names of files that sort by time.
-const stampForm = "20060102T150405.000000Z"
-
-// versionName is how those files are called.
-var versionName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{6}Z$`)
-
-// names returns the identifiers, the newest first.
-func (v versions) names() ([]string, error) {
-	files, err := os.ReadDir(v.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, f := range files {
-		if id, ok := strings.CutSuffix(f.Name(), ".json"); ok && versionName.MatchString(id) {
-			all = append(all, id)
-		}
-	}
-	slices.Sort(all)
-	slices.Reverse(all)
-	return all, nil
-}
-
-func (v versions) one(id string) (*admin.Version, error) {
-	if !versionName.MatchString(id) {
-		return nil, fmt.Errorf("%q is not a version", id)
-	}
-	text, err := os.ReadFile(filepath.Join(v.dir, id+".json"))
-	if err != nil {
-		return nil, fmt.Errorf("there is no version %q", id)
-	}
-	var x admin.Version
-	if err := json.Unmarshal(text, &x); err != nil {
-		return nil, fmt.Errorf("version %q: %w", id, err)
-	}
-	return &x, nil
-}
-
-// all returns the versions without their texts.
-func (v versions) all() ([]admin.Version, error) {
-	names, err := v.names()
-	if err != nil {
-		return nil, err
-	}
-	all := []admin.Version{}
-	for _, id := range names {
-		x, err := v.one(id)
-		if err != nil {
-			continue // it was taken away, or is not ours
-		}
-		x.Text = ""
-		all = append(all, *x)
-	}
-	return all, nil
-}
-
-// found keeps a text that is on the disk, unless it is the newest version.
-func (v versions) found(text []byte) error {
-	names, err := v.names()
-	if err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		if x, err := v.one(names[0]); err == nil && x.Tag == admin.Tag(text) {
-			return nil
-		}
-	}
-	return v.add(text, "on the disk", "")
-}
-
-func (v versions) add(text []byte, by, reason string) error {
-	now := time.Now().UTC()
-	if err := os.MkdirAll(v.dir, 0o700); err != nil {
-		return err
-	}
-	x := admin.Version{ID: now.Format(stampForm), At: now, By: by, Reason: reason, Tag: admin.Tag(text), Text: string(text)}
-	out, err := json.Marshal(x)
-	if err != nil {
-		return err
-	}
-	if err := atomicfile.WriteBytes(filepath.Join(v.dir, x.ID+".json"), 0o600, out); err != nil {
-		return err
-	}
-	names, err := v.names()
-	if err != nil {
-		return err
-	}
-	for _, id := range names[min(len(names), maxVersions):] {
-		if err := os.Remove(filepath.Join(v.dir, id+".json")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// policyViews are the policies in use, as the file has them.
-func (g *Gateway) policyViews() ([]admin.PolicyView, error) {
-	e := g.engine.Load()
-	value, err := e.settings.text.Value("policies")
-	if err != nil {
-		return nil, err
-	}
-	list, _ := value.([]any)
-	all := []admin.PolicyView{}
-	for i, v := range list {
-		m, _ := v.(map[string]any)
-		p := admin.PolicyView{Name: fmt.Sprint(m["name"]), Rules: []admin.RuleView{}}
-		for _, key := range sortedKeys(m) {
-			switch key {
-			case "name", "rules":
-			case "schedule":
-				p.Times = admin.NewTimes(e.settings.Policies[i].Schedule)
-			case "quotas":
-				quotas, _ := m[key].([]any)
-				for _, q := range quotas {
-					p.Quotas = append(p.Quotas, "a day: "+plain(q))
-				}
-			case "networks", "users", "groups":
-				p.Whom = append(p.Whom, key+": "+plain(m[key]))
-			default:
-				p.Says = append(p.Says, key+": "+plain(m[key]))
-			}
-		}
-		rules, _ := m["rules"].([]any)
-		for j, v := range rules {
-			m, _ := v.(map[string]any)
-			r := admin.RuleView{Name: fmt.Sprint(m["name"]), Action: fmt.Sprint(m["action"]), When: []string{}, Times: admin.NewTimes(e.settings.Policies[i].Rules[j].Schedule)}
-			if text, err := setting.Part(e.settings.text.Data(), "policies", i, "rules", j); err == nil {
-				r.Text = string(text)
-			}
-			for _, key := range sortedKeys(m) {
-				if key != "name" && key != "action" && (key != "schedule" || r.Week == nil) {
-					r.When = append(r.When, key+": "+plain(m[key]))
-				}
-			}
-			p.Rules = append(p.Rules, r)
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
-func sortedKeys(m map[string]any) []string {
-	var all []string
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
-	return all
-}
-
-// plain writes a value of the settings for people.
-func plain(v any) string {
-	switch v := v.(type) {
-	case []any:
-		var all []string
-		for _, x := range v {
-			all = append(all, plain(x))
-		}
-		return strings.Join(all, ", ")
-	case map[string]any:
-		var all []string
-		for _, k := range sortedKeys(v) {
-			all = append(all, k+" "+plain(v[k]))
-		}
-		return strings.Join(all, ", ")
-	case nil:
-		return "–"
-	}
-	return fmt.Sprint(v)
+// versions keep the texts of the settings.
+func (s *Settings) versions() admin.Versions {
+	return admin.Versions{Dir: filepath.Join(string(s.Data), "versions")}
 }

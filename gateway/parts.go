@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/admin/mail"
+	"shuultuur/admin/report"
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/datadir"
@@ -76,7 +77,7 @@ type Engine struct {
 type watching struct {
 	mail    *mail.Sender
 	alerts  *alerts
-	reports *reports
+	reports *report.Sending
 }
 
 // entrances are the servers by which transactions come in, but for names.
@@ -130,7 +131,7 @@ func parts() []part {
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
 			slot: in(func(e *Engine) **policies { return &e.policies }, newPolicies)},
 		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *Settings) any { return s.Reports },
-			slot: in(func(e *Engine) **reports { return &e.reports }, newReports)},
+			slot: in(func(e *Engine) **report.Sending { return &e.reports }, newReports)},
 		{name: "pages", key: "pages", from: func(s *Settings) any { return s.Pages },
 			without: builtInPages, slot: in(func(e *Engine) **page.Set { return &e.pages }, newPages)},
 		{name: "certificate", key: "listen.tls", from: func(s *Settings) any { return s.Listen.TLS },

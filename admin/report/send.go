@@ -1,0 +1,162 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/admin/mail"
+	"shuultuur/atomicfile"
+	"shuultuur/setting"
+)
+
+// A Sending sends reports by mail at the times that schedules say. Check it, then
+// Run it.
+type Sending struct {
+	Schedules []Schedule
+	Mail      *mail.Sender                                // nil: there is no mail server
+	File      string                                      // keeps what was sent
+	Source    func() Source                               // nil when nothing that can be asked keeps events
+	Groups    func(addr netip.Addr, user string) []string // in which somebody is
+	Log       *slog.Logger
+
+	mu    sync.Mutex
+	fault string
+}
+
+// Check says what is wrong with the schedules.
+func (r *Sending) Check() error {
+	for i := range r.Schedules {
+		c := &r.Schedules[i]
+		if err := c.Check(); err != nil {
+			return setting.At(fmt.Sprintf("[%d]", i), err)
+		}
+		if r.Mail == nil {
+			return setting.At(fmt.Sprintf("[%d].mail", i), errors.New("there is no mail server; name one under mail: server"))
+		}
+		for j, to := range c.Mail {
+			var err error
+			if c.Mail[j], err = mail.Address(to); err != nil {
+				return setting.At(fmt.Sprintf("[%d].mail[%d]", i, j), err)
+			}
+		}
+	}
+	return nil
+}
+
+// How often it is looked whether a report is due, and how long one that was not
+// taken waits.
+const (
+	reportEvery = 20 * time.Second
+	reportPause = 10 * time.Minute
+	reportTime  = 10 * time.Minute // for reading the record
+)
+
+// Run sends reports until ctx ends.
+func (r *Sending) Run(ctx context.Context) error {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	var again time.Time
+	for {
+		if now := time.Now(); now.After(again) {
+			if err := r.send(ctx, now); err != nil && ctx.Err() == nil {
+				r.Log.Error("a report is not sent; will try again", "error", err)
+				again = now.Add(reportPause)
+				r.say(err.Error())
+			} else {
+				r.say("")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Sending) say(fault string) {
+	r.mu.Lock()
+	r.fault = fault
+	r.mu.Unlock()
+}
+
+// Problems name a report that was not taken.
+func (r *Sending) Problems() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault == "" {
+		return nil
+	}
+	return []string{"reports: " + r.fault}
+}
+
+// send sends what is due and was not sent. What the settings ask for newly
+// begins with the next time.
+func (r *Sending) send(ctx context.Context, now time.Time) error {
+	sent := map[string]time.Time{}
+	text, err := os.ReadFile(r.File)
+	if err == nil {
+		err = json.Unmarshal(text, &sent)
+	} else if os.IsNotExist(err) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading which reports were sent: %w", err)
+	}
+	for i := range r.Schedules {
+		c := &r.Schedules[i]
+		due := c.Due(now)
+		was, known := sent[c.Key()]
+		if known && !was.Before(due) {
+			continue
+		}
+		if known {
+			if err := r.one(ctx, c, due); err != nil {
+				return err
+			}
+		}
+		sent[c.Key()] = due
+		text, err := json.Marshal(sent)
+		if err == nil {
+			err = atomicfile.WriteBytes(r.File, 0o600, text)
+		}
+		if err != nil {
+			return fmt.Errorf("keeping which reports were sent: %w", err)
+		}
+	}
+	return nil
+}
+
+// one makes and sends a
+func (r *Sending) one(ctx context.Context, c *Schedule, due time.Time) error {
+	source := r.Source()
+	if source == nil {
+		return errors.New("no store that can be asked keeps events")
+	}
+	since, until, err := Span(c.Every, due)
+	if err != nil {
+		return err
+	}
+	reading, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	x, err := Build(reading, source, Question{Since: since, Until: until, Group: c.Group, Groups: r.Groups})
+	if err != nil {
+		return err
+	}
+	var paper, table bytes.Buffer
+	if err := errors.Join(x.PDF(&paper), x.CSV(&table)); err != nil {
+		return err
+	}
+	name := "report-" + since.Format(time.DateOnly)
+	return r.Mail.Send(ctx, &mail.Message{To: c.Mail, Subject: x.Title, Text: x.Title + "\n\n" + strings.Join(x.Says, "\n") + "\n",
+		Files: []mail.File{{Name: name + ".pdf", Type: "application/pdf", Data: paper.Bytes()}, {Name: name + ".csv", Type: "text/csv; charset=utf-8", Data: table.Bytes()}}})
+}

@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/atomicfile"
+)
+
+// Versions keep the texts of settings that were in use, a file each.
+type Versions struct{ Dir string }
+
+const maxVersions = 500
+
+// stampForm makes names of files that sort by time.
+const stampForm = "20060102T150405.000000Z"
+
+// versionName is how those files are called.
+var versionName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{6}Z$`)
+
+// names returns the identifiers, the newest first.
+func (v Versions) names() ([]string, error) {
+	files, err := os.ReadDir(v.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, f := range files {
+		if id, ok := strings.CutSuffix(f.Name(), ".json"); ok && versionName.MatchString(id) {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	slices.Reverse(all)
+	return all, nil
+}
+
+// One returns a version with its text.
+func (v Versions) One(id string) (*Version, error) {
+	if !versionName.MatchString(id) {
+		return nil, fmt.Errorf("%q is not a version", id)
+	}
+	text, err := os.ReadFile(filepath.Join(v.Dir, id+".json"))
+	if err != nil {
+		return nil, fmt.Errorf("there is no version %q", id)
+	}
+	var x Version
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, fmt.Errorf("version %q: %w", id, err)
+	}
+	return &x, nil
+}
+
+// All returns the versions without their texts, the newest first.
+func (v Versions) All() ([]Version, error) {
+	names, err := v.names()
+	if err != nil {
+		return nil, err
+	}
+	all := []Version{}
+	for _, id := range names {
+		x, err := v.One(id)
+		if err != nil {
+			continue // it was taken away, or is not ours
+		}
+		x.Text = ""
+		all = append(all, *x)
+	}
+	return all, nil
+}
+
+// Found keeps a text that is on the disk, unless it is the newest version.
+func (v Versions) Found(text []byte) error {
+	names, err := v.names()
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		if x, err := v.One(names[0]); err == nil && x.Tag == Tag(text) {
+			return nil
+		}
+	}
+	return v.Add(text, "on the disk", "")
+}
+
+// Add keeps a text that is in use from now on.
+func (v Versions) Add(text []byte, by, reason string) error {
+	now := time.Now().UTC()
+	if err := os.MkdirAll(v.Dir, 0o700); err != nil {
+		return err
+	}
+	x := Version{ID: now.Format(stampForm), At: now, By: by, Reason: reason, Tag: Tag(text), Text: string(text)}
+	out, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.WriteBytes(filepath.Join(v.Dir, x.ID+".json"), 0o600, out); err != nil {
+		return err
+	}
+	names, err := v.names()
+	if err != nil {
+		return err
+	}
+	for _, id := range names[min(len(names), maxVersions):] {
+		if err := os.Remove(filepath.Join(v.Dir, id+".json")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
