@@ -5,7 +5,7 @@ import (
 	"crypto/md5"
 	"crypto/sha256"
 	"fmt"
-	"math/bits"
+	"strings"
 	"time"
 
 	"shuultuur/content/picture"
@@ -24,7 +24,8 @@ func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
 		return lines
 	}
 	say("picture  %s, %d × %d pixels, %d bytes", head.Format, head.Width, head.Height, len(b))
-	say("digests  sha256 %x, md5 %x", sha256.Sum256(b), md5.Sum(b))
+	sum := sha256.Sum256(b)
+	say("digests  sha256 %x, md5 %x", sum, md5.Sum(b))
 	start := time.Now()
 	p, err := picture.Shrink(b)
 	if err != nil {
@@ -43,6 +44,9 @@ func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
 		say("hashes   dhash %016x; no pdq: %v", d, err)
 	} else {
 		say("hashes   dhash %016x, pdq %s of quality %d; %.1f ms", d, h, quality, ms(start))
+	}
+	for _, f := range c.exact(b, sum, nil) {
+		say("list     %s: listed by its bytes, %s", strings.TrimPrefix(f.Category, Listed), f.Evidence)
 	}
 	for _, name := range c.names {
 		lines = append(lines, c.lists[name].explain(name, h, quality, d)...)
@@ -66,7 +70,7 @@ func (c *Check) Explain(ctx context.Context, b []byte) (lines []string) {
 // explain names the nearest hashes of a list, however far they are.
 func (h *hashes) explain(name string, pdq picture.Hash, quality int, dhash uint64) (lines []string) {
 	start := time.Now()
-	nearest := func(kind string, at, distance, most int, line uint32) {
+	nearest := func(kind string, distance, most int, line uint32) {
 		listed := "not listed"
 		if distance <= most {
 			listed = "listed"
@@ -77,23 +81,13 @@ func (h *hashes) explain(name string, pdq picture.Hash, quality int, dhash uint6
 		}
 		lines = append(lines, fmt.Sprintf("list     %s: %s, %s; %.2f ms", name, listed, where, float64(time.Since(start).Microseconds())/1000))
 	}
-	if n := len(h.dhash.all); n > 0 {
-		at, best := 0, 65
-		for i, o := range h.dhash.all {
-			if d := bits.OnesCount64(o ^ dhash); d < best {
-				at, best = i, d
-			}
-		}
-		nearest("dhash", at, best, h.distance, h.dhash.lines[at])
+	if h.dhash.len() > 0 {
+		at, best := h.dhash.closest(dhash)
+		nearest("dhash", best, h.dhash.within, h.dhash.lines[at])
 	}
-	if n := len(h.pdq.all); n > 0 && quality >= minQuality {
-		at, best := 0, 257
-		for i, o := range h.pdq.all {
-			if d := pdq.Distance(o); d < best {
-				at, best = i, d
-			}
-		}
-		nearest("pdq", at, best, picture.Near, h.pdq.lines[at])
+	if h.pdq.len() > 0 && quality >= minQuality {
+		at, best := h.pdq.closest(pdq[:]...)
+		nearest("pdq", best, picture.Near, h.pdq.lines[at])
 	}
 	return lines
 }

@@ -1,15 +1,19 @@
 package picture
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,22 +36,22 @@ type HashList struct {
 }
 
 const (
-	maxListBytes = 1 << 30
-	maxListed    = 20_000_000
+	maxListBytes = 4 << 30
+	maxListLine  = 64 << 10
 	minQuality   = 50 // of a PDQ hash
 	usual        = 6  // distance of a dHash
 )
 
 // hashes are the lists of one file by type.
 type hashes struct {
-	file     string
-	digest   [32]byte // of the file
-	locked   bool
-	distance int
-	pdq      pdqIndex
-	dhash    dhashIndex
-	sha256   map[string]uint32 // digits to line
-	md5      map[string]uint32
+	file   string
+	digest [32]byte // of the file
+	locked bool
+	pdq    index
+	dhash  index
+	sha256 digests
+	md5    digests
+	others int // hashes of types that are not looked for
 }
 
 func (h *hashes) finding(name, what string, line uint32) filter.Finding {
@@ -67,30 +71,47 @@ func readHashes(cfg HashList) (*hashes, error) {
 	if cfg.File == "" {
 		return nil, errors.New("file: name the file of the list")
 	}
+	distance := cfg.Distance.Or(usual)
+	if distance > 32 {
+		return nil, fmt.Errorf("distance: %d of 64 bits is no likeness; usual are up to 10", distance)
+	}
 	f, err := os.Open(string(cfg.File))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxListBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", cfg.File, err)
-	}
-	if len(data) > maxListBytes {
-		return nil, fmt.Errorf("%s is larger than 1 GiB", cfg.File)
-	}
-	h := &hashes{file: string(cfg.File), digest: sha256.Sum256(data), locked: cfg.Locked, distance: cfg.Distance.Or(usual), sha256: map[string]uint32{}, md5: map[string]uint32{}}
-	first, _, _ := bytes.Cut(data, []byte("\n"))
-	if bytes.ContainsRune(first, ',') && !isDigits(string(bytes.TrimSpace(bytes.SplitN(first, []byte(","), 2)[0]))) {
-		err = h.readCSV(data, cfg.Type)
-	} else {
-		err = h.readText(data, cfg.Type)
-	}
-	if err != nil {
+	h := &hashes{file: string(cfg.File), locked: cfg.Locked, pdq: index{words: 4, within: picture.Near}, dhash: index{words: 1, within: distance}}
+	all := io.LimitedReader{R: f, N: maxListBytes + 1}
+	sum := sha256.New()
+	r := bufio.NewReaderSize(io.TeeReader(&all, sum), maxListLine)
+	if err := h.read(r, cfg.Type); err != nil {
 		return nil, err
 	}
+	if all.N <= 0 {
+		return nil, fmt.Errorf("%s is larger than 4 GiB", h.file)
+	}
+	sum.Sum(h.digest[:0])
 	h.pdq.build()
+	h.dhash.build()
+	h.sha256.build()
+	h.md5.build()
 	return h, nil
+}
+
+// read reads a list in the layout that its beginning shows.
+func (h *hashes) read(r *bufio.Reader, typ string) error {
+	if b, _ := r.Peek(3); string(b) == "\ufeff" {
+		_, _ = r.Discard(3)
+	}
+	first, _ := r.Peek(maxListLine) // as much as there is
+	first, _, _ = bytes.Cut(first, []byte("\n"))
+	switch before, _, table := bytes.Cut(first, []byte(",")); {
+	case bytes.HasPrefix(first, []byte("{")), bytes.HasPrefix(first, []byte("[")):
+		return h.readJSON(r, typ, first[0] == '[')
+	case table && !isDigits(string(bytes.TrimSpace(before))) && !bytes.HasPrefix(first, []byte("#")):
+		return h.readCSV(r, typ)
+	}
+	return h.readText(r, typ)
 }
 
 func isDigits(s string) bool {
@@ -98,41 +119,56 @@ func isDigits(s string) bool {
 	return err == nil && s != ""
 }
 
-func (h *hashes) readText(data []byte, typ string) error {
-	n := uint32(0)
-	for line := range bytes.Lines(data) {
-		n++
-		text, _, _ := strings.Cut(string(line), "#")
-		text, _, _ = strings.Cut(strings.TrimSpace(text), ",")
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		if err := h.add(text, typ, n); err != nil {
+// readText reads a hash from the beginning of each line.
+func (h *hashes) readText(r *bufio.Reader, typ string) error {
+	for n := uint32(1); ; n++ {
+		line, err := r.ReadSlice('\n')
+		if err != nil && err != io.EOF {
 			return fmt.Errorf("%s:%d: %w", h.file, n, err)
 		}
+		text, _, _ := strings.Cut(string(line), "#")
+		if i := strings.IndexAny(text, ",;\t"); i >= 0 {
+			text = text[:i]
+		}
+		if text = strings.TrimSpace(text); text != "" {
+			if err := h.add(text, typ, n); err != nil {
+				return h.at(n, err)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
 	}
-	return nil
+}
+
+// at names the place of a mistake. What stands in a locked list is not said.
+func (h *hashes) at(line uint32, err error) error {
+	if h.locked {
+		return fmt.Errorf("%s:%d: not a hash of a type that is known; what stands there is not said, because the list is locked", h.file, line)
+	}
+	return fmt.Errorf("%s:%d: %w", h.file, line, err)
 }
 
 // readCSV reads a table whose heading names the column of hashes ("hash",
 // "hash_value", "indicator" or the type) and perhaps that of types ("type",
 // "hash_type", "signal_type").
-func (h *hashes) readCSV(data []byte, typ string) error {
-	r := csv.NewReader(bytes.NewReader(data))
+func (h *hashes) readCSV(in io.Reader, typ string) error {
+	r := csv.NewReader(in)
 	r.FieldsPerRecord = -1
+	r.ReuseRecord = true
 	head, err := r.Read()
 	if err != nil {
 		return fmt.Errorf("%s:1: %w", h.file, err)
 	}
 	hash, kind := -1, -1
 	for i, name := range head {
-		switch strings.ToLower(strings.TrimSpace(name)) {
+		switch name = strings.ToLower(strings.TrimSpace(name)); name {
 		case "hash", "hash_value", "indicator", "signal", "value":
 			hash = i
 		case "pdq", "pdq_hash", "sha256", "md5", "dhash":
 			hash = i
 			if typ == "" {
-				typ = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), "_hash")
+				typ = kindOf(name)
 			}
 		case "type", "hash_type", "signal_type":
 			kind = i
@@ -146,141 +182,140 @@ func (h *hashes) readCSV(data []byte, typ string) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		n, _ := r.FieldPos(0)
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.file, err)
 		}
+		line, _ := r.FieldPos(0)
 		if hash >= len(row) {
-			return fmt.Errorf("%s:%d: the column of hashes is missing", h.file, n)
+			return fmt.Errorf("%s:%d: the column of hashes is missing", h.file, line)
 		}
 		t := typ
 		if kind >= 0 && kind < len(row) {
-			t = strings.ToLower(strings.TrimPrefix(strings.ToLower(row[kind]), "hash_"))
+			t = kindOf(row[kind])
 		}
-		if err := h.add(strings.TrimSpace(row[hash]), t, uint32(n)); err != nil {
-			return fmt.Errorf("%s:%d: %w", h.file, n, err)
+		if err := h.addTyped(row[hash], t, uint32(line)); err != nil {
+			return h.at(uint32(line), err)
 		}
 	}
 }
 
-func (h *hashes) add(s, typ string, line uint32) error {
-	s = strings.ToLower(s)
-	if typ == "" {
-		typ = map[int]string{64: "pdq", 32: "md5", 16: "dhash"}[len(s)]
+// readJSON reads what the API of ThreatExchange answers, or an array, or a line
+// each, of its objects: "indicator" and "type".
+func (h *hashes) readJSON(in io.Reader, typ string, array bool) error {
+	type row struct {
+		Indicator string `json:"indicator"`
+		Hash      string `json:"hash"`
+		Type      string `json:"type"`
 	}
-	if len(h.pdq.all)+len(h.dhash.all)+len(h.sha256)+len(h.md5) >= maxListed {
-		return fmt.Errorf("more than %d hashes", maxListed)
-	}
-	want := map[string]int{"pdq": 64, "sha256": 64, "md5": 32, "dhash": 16}[typ]
-	if want == 0 || len(s) != want || !isDigits(s) {
-		return fmt.Errorf("%q is not a hash of type %s: write hexadecimal digits, 64 for pdq and sha256, 32 for md5, 16 for dhash", s, orAny(typ))
-	}
-	switch typ {
-	case "pdq":
-		p, err := picture.ParseHash(s)
-		if err != nil {
-			return err
+	n := uint32(0) // rows stand for lines, which JSON has not
+	add := func(r *row) error {
+		n++
+		t := typ
+		if r.Type != "" {
+			t = kindOf(r.Type)
 		}
-		h.pdq.all = append(h.pdq.all, p)
-		h.pdq.lines = append(h.pdq.lines, line)
-	case "sha256":
-		h.sha256[s] = line
-	case "md5":
-		h.md5[s] = line
-	case "dhash":
-		n, err := strconv.ParseUint(s, 16, 64)
-		if err != nil {
-			return err
+		if err := h.addTyped(r.Indicator+r.Hash, t, n); err != nil {
+			return h.at(n, err)
 		}
-		h.dhash.all = append(h.dhash.all, n)
-		h.dhash.lines = append(h.dhash.lines, line)
+		return nil
 	}
-	return nil
-}
-
-func orAny(typ string) string {
-	if typ == "" {
-		return "pdq, md5 or dhash"
+	d := json.NewDecoder(in)
+	if array {
+		_, _ = d.Token() // its beginning, which was seen
 	}
-	return typ
-}
-
-// A dhashIndex is searched from end to end: 64 bits are compared in a
-// nanosecond.
-type dhashIndex struct {
-	all   []uint64
-	lines []uint32
-}
-
-func (x *dhashIndex) nearest(h uint64, most int) (at, distance int, ok bool) {
-	distance = most + 1
-	for i, o := range x.all {
-		if d := bits.OnesCount64(h ^ o); d < distance {
-			at, distance = i, d
+	for {
+		var v struct {
+			row
+			Data []row `json:"data"`
 		}
-	}
-	return at, distance, distance <= most
-}
-
-// A pdqIndex finds hashes within picture.Near bits by multi-index hashing
-// (Norouzi et al. 2012): of 16 bands of 16 bits, two such hashes differ in one
-// band by at most one bit.
-type pdqIndex struct {
-	all   []picture.Hash
-	lines []uint32
-	from  [bands][]uint32 // of each value of a band, where in ids its hashes begin
-	ids   [bands][]uint32
-}
-
-const bands = 16
-
-func band(h picture.Hash, i int) uint16 { return uint16(h[i>>2] >> (16 * (i & 3))) }
-
-func (x *pdqIndex) build() {
-	if len(x.all) == 0 {
-		return
-	}
-	for b := range bands {
-		from := make([]uint32, 1<<16+1)
-		for _, h := range x.all {
-			from[int(band(h, b))+1]++
+		if array && !d.More() {
+			return nil
 		}
-		for i := range 1 << 16 {
-			from[i+1] += from[i]
+		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: after %d hashes: %w", h.file, n, err)
 		}
-		ids := make([]uint32, len(x.all))
-		next := make([]uint32, 1<<16)
-		copy(next, from)
-		for i, h := range x.all {
-			v := band(h, b)
-			ids[next[v]] = uint32(i)
-			next[v]++
+		if v.Data == nil {
+			v.Data = []row{v.row}
 		}
-		x.from[b], x.ids[b] = from, ids
-	}
-}
-
-func (x *pdqIndex) nearest(h picture.Hash) (at, distance int, ok bool) {
-	if len(x.all) == 0 {
-		return 0, 0, false
-	}
-	distance = picture.Near + 1
-	look := func(b int, v uint16) {
-		for _, id := range x.ids[b][x.from[b][v]:x.from[b][int(v)+1]] {
-			if d := h.Distance(x.all[id]); d < distance {
-				at, distance = int(id), d
+		for i := range v.Data {
+			if err := add(&v.Data[i]); err != nil {
+				return err
 			}
 		}
 	}
-	for b := range bands {
-		v := band(h, b)
-		look(b, v)
-		for i := range 16 {
-			look(b, v^1<<i)
-		}
-		if distance == 0 {
-			break
-		}
+}
+
+// kindOf is the type of hashes that a list calls name: HASH_PDQ, SHA-256.
+func kindOf(name string) string {
+	name = strings.ToLower(strings.TrimSpace(name))
+	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(name, "hash_"), "_hash"), "-", "")
+}
+
+// addTyped adds a hash of a table, which may hold hashes of types that are not
+// looked for.
+func (h *hashes) addTyped(s, typ string, line uint32) error {
+	switch typ {
+	case "", "pdq", "dhash", "sha256", "md5":
+		return h.add(strings.TrimSpace(s), typ, line)
 	}
-	return at, distance, distance <= picture.Near
+	h.others++
+	return nil
+}
+
+func (h *hashes) add(s, typ string, line uint32) error {
+	if typ == "" {
+		typ = map[int]string{64: "pdq", 32: "md5", 16: "dhash"}[len(s)]
+	}
+	b, err := hex.DecodeString(s)
+	want := map[string]int{"pdq": 32, "sha256": 32, "md5": 16, "dhash": 8}[typ]
+	if want == 0 || err != nil || len(b) != want {
+		return fmt.Errorf("%q is not a hash of type %s: write hexadecimal digits, 64 for pdq and sha256, 32 for md5, 16 for dhash", s, cmp.Or(typ, "pdq, md5 or dhash"))
+	}
+	x, d := &h.pdq, &h.sha256
+	switch typ {
+	case "sha256", "md5":
+		if typ == "md5" {
+			d = &h.md5
+		}
+		if len(*d) == maxIndexed {
+			return fmt.Errorf("more than %d hashes of type %s; make two lists of it", maxIndexed, typ)
+		}
+		*d = append(*d, digest{[32]byte(append(b, make([]byte, 32-len(b))...)), line})
+		return nil
+	case "dhash":
+		x = &h.dhash
+	}
+	if x.len() == maxIndexed {
+		return fmt.Errorf("more than %d hashes of type %s; make two lists of it", maxIndexed, typ)
+	}
+	for ; len(b) > 0; b = b[:len(b)-8] { // the last word comes first
+		x.all = append(x.all, binary.BigEndian.Uint64(b[len(b)-8:]))
+	}
+	x.lines = append(x.lines, line)
+	return nil
+}
+
+// digests are those of whole files, in order.
+type digests []digest
+
+type digest struct {
+	sum  [32]byte // of MD5, zeros at the end
+	line uint32
+}
+
+func (d digests) build() {
+	slices.SortFunc(d, func(a, b digest) int { return bytes.Compare(a.sum[:], b.sum[:]) })
+}
+
+// find returns the line of a digest.
+func (d digests) find(sum []byte) (line uint32, ok bool) {
+	var full [32]byte
+	copy(full[:], sum)
+	i, ok := slices.BinarySearchFunc(d, full, func(a digest, sum [32]byte) int { return bytes.Compare(a.sum[:], sum[:]) })
+	if !ok {
+		return 0, false
+	}
+	return d[i].line, true
 }

@@ -98,11 +98,11 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 	}
 	for _, name := range c.names {
 		l := c.lists[name]
-		if len(l.dhash.all) == 0 {
+		if l.dhash.len() == 0 {
 			continue
 		}
 		h := p.DHash()
-		if at, distance, ok := l.dhash.nearest(h, l.distance); ok {
+		if at, distance, ok := l.dhash.nearest(h); ok {
 			v.Findings = append(v.Findings, l.finding(name, fmt.Sprintf("dhash %016x at distance %d", h, distance), l.dhash.lines[at]))
 		}
 	}
@@ -117,10 +117,10 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 	}
 	for _, name := range c.names {
 		l := c.lists[name]
-		if quality < minQuality || len(l.pdq.all) == 0 {
+		if quality < minQuality || l.pdq.len() == 0 {
 			continue
 		}
-		if at, distance, ok := l.pdq.nearest(h); ok {
+		if at, distance, ok := l.pdq.nearest(h[:]...); ok {
 			v.Findings = append(v.Findings, l.finding(name, fmt.Sprintf("pdq %s at distance %d, quality %d", h, distance, quality), l.pdq.lines[at]))
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -105,10 +104,10 @@ func New(cfg Config, memory Memory) (*Check, error) {
 		if err != nil {
 			return nil, setting.At("hashes."+name, err)
 		}
-		fmt.Fprintf(digest, " %q %x %v %d", name, h.digest, h.locked, h.distance)
+		fmt.Fprintf(digest, " %q %x %v %d", name, h.digest, h.locked, h.dhash.within)
 		c.lists[name] = h
 		c.names = append(c.names, name)
-		c.pdq = c.pdq || len(h.pdq.all) > 0
+		c.pdq = c.pdq || h.pdq.len() > 0
 		c.files = append(c.files, string(l.File))
 	}
 	if cfg.Model != "" {
@@ -306,26 +305,23 @@ func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
 }
 
 // exact looks for the digests of the bytes.
-func (c *Check) exact(b []byte, s [32]byte, dst []filter.Finding) []filter.Finding {
-	var sum, old string
+func (c *Check) exact(b []byte, sum [32]byte, dst []filter.Finding) []filter.Finding {
+	var old []byte
 	for _, name := range c.names {
 		l := c.lists[name]
-		if len(l.sha256) > 0 {
-			if sum == "" {
-				sum = hex.EncodeToString(s[:])
-			}
-			if line, ok := l.sha256[sum]; ok {
-				return append(dst, l.finding(name, "sha256 "+sum, line))
-			}
+		if line, ok := l.sha256.find(sum[:]); ok {
+			dst = append(dst, l.finding(name, fmt.Sprintf("sha256 %x", sum), line))
+			continue
 		}
-		if len(l.md5) > 0 {
-			if old == "" {
-				s := md5.Sum(b)
-				old = hex.EncodeToString(s[:])
-			}
-			if line, ok := l.md5[old]; ok {
-				return append(dst, l.finding(name, "md5 "+old, line))
-			}
+		if len(l.md5) == 0 {
+			continue
+		}
+		if old == nil {
+			s := md5.Sum(b)
+			old = s[:]
+		}
+		if line, ok := l.md5.find(old); ok {
+			dst = append(dst, l.finding(name, fmt.Sprintf("md5 %x", old), line))
 		}
 	}
 	return dst

@@ -122,6 +122,12 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 		{"dhash", fmt.Sprintf("%016x", p.DHash()^3), HashList{}, true},
 		{"dhash exactly", fmt.Sprintf("%016x", p.DHash()^3), HashList{Distance: 1}, false},
 		{"csv", "hash,type,description\n" + h.String() + ",pdq,a picture\n", HashList{}, true},
+		{"quality in the second column", h.String() + ",97\n", HashList{}, true},
+		{"byte order mark and line ends of Windows", "\ufeffhash,type\r\n" + h.String() + ",PDQ\r\n", HashList{}, true},
+		{"types that are not looked for", "indicator,type\nabc,HASH_TMK\n" + h.String() + ",HASH_PDQ\n", HashList{}, true},
+		{"json of threatexchange", `{"data": [{"id": "1", "indicator": "` + h.String() + `", "type": "HASH_PDQ"}], "paging": {}}`, HashList{}, true},
+		{"json array", `[{"indicator": "00", "type": "URI"}, {"hash": "` + h.String() + `", "type": "pdq"}]`, HashList{}, true},
+		{"json lines", `{"hash": "` + h.String() + `", "type": "pdq"}` + "\n{}\n"[:1], HashList{}, true},
 		{"threatexchange", "id,indicator,type\n1," + h.String() + ",HASH_PDQ\n", HashList{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -206,47 +212,10 @@ func TestWhatCannotBeReadIsReported(t *testing.T) {
 	}
 }
 
-func TestIndexAgreesWithComparingAll(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 9))
-	var x pdqIndex
-	for i := range 3000 {
-		x.all = append(x.all, picture.Hash{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()})
-		x.lines = append(x.lines, uint32(i))
-	}
-	x.build()
-	for range 300 {
-		h := x.all[r.IntN(len(x.all))]
-		for range r.IntN(50) {
-			h[r.IntN(4)] ^= 1 << r.IntN(64)
-		}
-		best := picture.Near + 1
-		for _, o := range x.all {
-			best = min(best, h.Distance(o))
-		}
-		_, d, ok := x.nearest(h)
-		if ok != (best <= picture.Near) || ok && d != best {
-			t.Errorf("got %d, %v, want %d", d, ok, best)
-		}
-	}
-}
-
 func FuzzReadHashes(f *testing.F) {
 	f.Add("hash,type\n00,pdq\n", "")
 	f.Add(strings.Repeat("0f", 32)+"\n", "pdq")
 	f.Fuzz(func(t *testing.T, text, typ string) {
 		_, _ = readHashes(HashList{File: list(t, "l", text), Type: typ})
 	})
-}
-
-func BenchmarkNearestOfAMillion(b *testing.B) {
-	r := rand.New(rand.NewPCG(9, 9))
-	var x pdqIndex
-	for i := range 1_000_000 {
-		x.all = append(x.all, picture.Hash{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()})
-		x.lines = append(x.lines, uint32(i))
-	}
-	x.build()
-	for b.Loop() {
-		x.nearest(picture.Hash{r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()})
-	}
 }

@@ -1,0 +1,171 @@
+package picture
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// An index finds the hash nearest to another one by multi-index hashing
+// (Norouzi, Punjani and Fleet 2012): hashes are cut into bands; two that differ
+// in few bits altogether differ in very few within one band at least.
+//
+// Each band has a table: by the first bits of its value, where in a list of
+// entries its hashes begin. An entry is the number of a hash in 24 bits, and the
+// rest of the band's value in eight, so that a hash is only looked at when the
+// whole band is near enough. For a million hashes that is 32 MB for PDQ hashes
+// themselves, 49 MB for eleven bands, and 4 MB for lines.
+type index struct {
+	words  int // of 64 bits, that a hash has
+	within int // bits in which hashes may differ
+	all    []uint64
+	lines  []uint32
+	bands  []band
+	most   []int // bits that may differ in each band; below 0 the band need not be asked
+}
+
+const (
+	maxIndexed = 1 << 24 // hashes, for their numbers in entries
+	maxFlips   = 3       // bits within a band; beyond, all hashes are compared
+	fewHashes  = 4096
+)
+
+// A band is a run of bits of all hashes.
+type band struct {
+	from, width, rest int // the first bit, how many, and how many of them are not in the table
+	table             []uint32
+	entries           []uint32
+}
+
+func (x *index) len() int { return len(x.lines) }
+
+func (x *index) hash(i int) []uint64 { return x.all[i*x.words:][:x.words] }
+
+// build makes the bands. Few hashes need none.
+func (x *index) build() {
+	x.all, x.lines = slices.Clip(x.all), slices.Clip(x.lines)
+	n, total := x.len(), 64*x.words
+	if n <= fewHashes {
+		return
+	}
+	// A band that is much narrower than the number of hashes has long lists; one
+	// that is wider has a table without use.
+	count := (total + 12) / 23
+	flips, left := x.within/count, x.within%count
+	if flips > maxFlips {
+		return
+	}
+	from := 0
+	for i := range count {
+		b := band{from: from, width: total*(i+1)/count - from}
+		b.rest = max(0, b.width-max(b.width-8, bits.Len(uint(n))-4))
+		from += b.width
+		// Of hashes that differ in flips*count+left bits, one of the first left+1
+		// bands differs in at most flips, or one of the others in fewer.
+		most := flips
+		if i > left {
+			most--
+		}
+		x.most = append(x.most, most)
+		if most >= 0 {
+			b.fill(x)
+		}
+		x.bands = append(x.bands, b)
+	}
+}
+
+// value is the band of a hash.
+func (b *band) value(h []uint64) uint32 {
+	w, s := b.from>>6, b.from&63
+	v := h[w] >> s
+	if s+b.width > 64 {
+		v |= h[w+1] << (64 - s)
+	}
+	return uint32(v & (1<<b.width - 1))
+}
+
+// fill sorts the hashes by the first bits of their bands.
+func (b *band) fill(x *index) {
+	n := x.len()
+	b.table = make([]uint32, 1<<(b.width-b.rest)+1)
+	for i := range n {
+		b.table[b.value(x.hash(i))>>b.rest+1]++
+	}
+	for i := range b.table[1:] {
+		b.table[i+1] += b.table[i]
+	}
+	b.entries = make([]uint32, n)
+	next := slices.Clone(b.table)
+	for i := range n {
+		v := b.value(x.hash(i))
+		at := &next[v>>b.rest]
+		b.entries[*at] = uint32(i)<<8 | v&(1<<b.rest-1)
+		*at++
+	}
+}
+
+// nearest returns the nearest hash that differs in x.within bits at most.
+func (x *index) nearest(h ...uint64) (at, distance int, ok bool) {
+	if x.len() == 0 {
+		return 0, 0, false
+	}
+	s := search{x: x, h: h, distance: x.within + 1}
+	if x.bands == nil {
+		s.all()
+	}
+	for i := range x.bands {
+		if s.distance == 0 {
+			break
+		}
+		b := &x.bands[i]
+		s.band(b, b.value(h)>>b.rest, b.value(h)&(1<<b.rest-1), 0, x.most[i])
+	}
+	return s.at, s.distance, s.distance <= x.within
+}
+
+// closest is nearest without a bound: it compares all hashes.
+func (x *index) closest(h ...uint64) (at, distance int) {
+	s := search{x: x, h: h, distance: 64*x.words + 1}
+	s.all()
+	return s.at, s.distance
+}
+
+type search struct {
+	x            *index
+	h            []uint64
+	at, distance int
+}
+
+func (s *search) all() {
+	for i := range s.x.lines {
+		s.look(i)
+	}
+}
+
+func (s *search) look(i int) {
+	d := 0
+	for k, w := range s.x.hash(i) {
+		d += bits.OnesCount64(w ^ s.h[k])
+	}
+	if d < s.distance {
+		s.at, s.distance = i, d
+	}
+}
+
+// band looks at the hashes whose band is near: those with this first part of the
+// value, then those with each bit of it flipped from bit next on.
+func (s *search) band(b *band, first, rest uint32, next, flips int) {
+	if flips < 0 {
+		return
+	}
+	for _, e := range b.entries[b.table[first]:b.table[first+1]] {
+		if bits.OnesCount8(uint8(e)^uint8(rest)) <= flips {
+			s.look(int(e >> 8))
+		}
+	}
+	if flips == 0 {
+		return
+	}
+	for bit := next; bit < b.width-b.rest; bit++ {
+		s.band(b, first^1<<bit, rest, bit+1, flips-1)
+	}
+}
