@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -447,10 +448,12 @@ func trusted(files []setting.File) (*x509.CertPool, error) {
 }
 
 func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {
+	cfg := b.settings.Proxy
+	cfg.Exchange.Folder = filepath.Join(string(b.settings.Data), "downloads")
 	if b.trial() {
-		return proxy.New(b.settings.Proxy, b.proxyEngine(), nil, b.log)
+		return proxy.New(cfg, b.proxyEngine(), nil, b.log)
 	}
-	return proxy.New(b.settings.Proxy, b.proxyEngine(), b.g.done, b.log)
+	return proxy.New(cfg, b.proxyEngine(), b.g.done, b.log)
 }
 
 // newStored makes the cache of responses. What policies permit is asked of the engine that

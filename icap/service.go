@@ -174,6 +174,8 @@ func (c *conn) meet(ctx context.Context, x *transaction) *message.Response {
 		return x.OwnPage(ctx)
 	case !valid:
 		return x.Fail(400, "The address has no valid host name.", "invalid host")
+	case q.Form != message.Authority:
+		return exchange.Download(&x.Exchange)
 	}
 	return nil
 }
@@ -224,10 +226,14 @@ func (c *conn) respmod(ctx context.Context) error {
 		if err := c.goOn(); err != nil {
 			return err
 		}
-		if err := x.InspectResponse(ctx, s); err != nil {
-			if answer := x.Answer(ctx, err); answer != nil {
-				return c.answer(x, answer)
-			}
+		answer, err := x.InspectResponse(ctx, s)
+		if err != nil {
+			answer = x.Answer(ctx, err)
+		}
+		switch {
+		case answer != nil:
+			return c.answer(x, answer)
+		case err != nil:
 			x.Note(err.Error())
 			return err
 		}

@@ -282,6 +282,9 @@ func (x *request) admit(valid bool) outcome {
 		if s := exchange.Sheet(&x.Exchange); s != nil {
 			return x.reply(s)
 		}
+		if s := exchange.Download(&x.Exchange); s != nil {
+			return x.reply(s)
+		}
 	}
 	switch {
 	case t.Host == exchange.OwnHost && q.Form != message.Authority:
@@ -468,8 +471,12 @@ func (x *request) inspectRequest() outcome {
 
 // inspectResponse has the response's body judged.
 func (x *request) inspectResponse(s *message.Response) outcome {
-	if err := x.InspectResponse(x.ctx, s); err != nil {
+	answer, err := x.InspectResponse(x.ctx, s)
+	switch {
+	case err != nil:
 		return x.inspectionFailed(err, x.upstreamError)
+	case answer != nil:
+		return x.client.respond(x, answer, true)
 	}
 	return proceed
 }

@@ -119,6 +119,8 @@ func (x *Exchange) Answer(ctx context.Context, err error) *message.Response {
 		return x.Obey(ctx)
 	case errNoRoom, errNoTurn:
 		return x.Fail(503, "The proxy has too much to look at. Try again in a moment.", err.Error())
+	case errSaveFull:
+		return x.Fail(503, "The file is too large to be checked before you get it, or too many are being checked.", err.Error())
 	case errRange:
 		return x.Fail(416, "This page cannot be had in parts.", err.Error())
 	}

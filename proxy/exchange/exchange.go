@@ -74,6 +74,9 @@ type Exchange struct {
 	in       *Inspector
 	editable bool // the page is to be changed
 
+	saving *saving // the response is a download that is judged as a whole
+	kept   *file   // that is read
+
 	whole bool   // Outgoing asks for all of the page
 	part  string // Content-Range of what the client asked for, where it gets no more
 	*storage

@@ -149,7 +149,7 @@ func TestAResponseIsJudgedWithoutAConnection(t *testing.T) {
 		if !pass || !inspect {
 			t.Fatalf("%s: pass %v, inspect %v", name, pass, inspect)
 		}
-		if err := x.InspectResponse(ctx, s); err != tt.refused {
+		if _, err := x.InspectResponse(ctx, s); err != tt.refused {
 			t.Errorf("%s: got %v, want %v", name, err, tt.refused)
 		}
 		if tt.refused != nil {
@@ -218,7 +218,7 @@ func TestInspectedBodiesKeepTheContract(t *testing.T) {
 				s := respond("text/plain", text)
 				x.JudgeResponse(ctx, s)
 				x.Engine.Decider = decider{decide: func(*filter.Transaction, filter.Stage) filter.Verdict { return filter.Verdict{Action: action} }}
-				if err := x.InspectResponse(ctx, s); err != nil {
+				if _, err := x.InspectResponse(ctx, s); err != nil {
 					t.Fatal(err)
 				}
 				if left := s.Body.Left(); left != int64(len(text)) {
@@ -325,7 +325,7 @@ func inspect(t *testing.T, x *Exchange, s *message.Response) (first time.Duratio
 	if pass, inspect := x.JudgeResponse(t.Context(), s); !pass || !inspect {
 		t.Fatal("not to be inspected")
 	}
-	if err := x.InspectResponse(t.Context(), s); err != nil {
+	if _, err := x.InspectResponse(t.Context(), s); err != nil {
 		return 0, "", err
 	}
 	first = time.Since(start)
@@ -387,7 +387,7 @@ func TestAPauseReleasesTheTailOfWhatIsNoPage(t *testing.T) {
 		s := slowResponse("application/x-ndjson", slowly(10*time.Second, `{"a":1}`+"\n", `{"a":2}`+"\n"))
 		x.JudgeResponse(t.Context(), s)
 		start := time.Now()
-		if err := x.InspectResponse(t.Context(), s); err != nil {
+		if _, err := x.InspectResponse(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		if d := time.Since(start); d > 11*time.Second || all(t, &io.LimitedReader{R: s.Body, N: 8}) != `{"a":1}`+"\n" {

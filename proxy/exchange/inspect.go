@@ -110,16 +110,27 @@ func (x *Exchange) InspectRequest(ctx context.Context) error {
 
 // InspectResponse holds the body of s and has it judged, until it is complete
 // or the patience of the policy ends. On success s.Body is what the client may
-// have. Answer knows what to say to an error, except to those of the body
+// have, or the client gets answer: a page that leads to the body when that has
+// been judged. Answer knows what to say to an error, except to those of the body
 // itself.
-func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) error {
-	b, t := &x.download, &x.T
-	if talk := x.converse(ctx, filter.ResponseBody, t.Content(), s.Fields, s.Body); talk != nil {
+func (x *Exchange) InspectResponse(ctx context.Context, s *message.Response) (answer *message.Response, err error) {
+	if talk := x.converse(ctx, filter.ResponseBody, x.T.Content(), s.Fields, s.Body); talk != nil {
 		if s.Body, s.Length = talk, message.Chunked; talk.decoder != nil {
 			s.Del("Content-Encoding")
 		}
-		return nil
+		return nil, nil
 	}
+	if saves(x, s) {
+		if answer, ok, err := save(ctx, x, s); ok {
+			return answer, err
+		}
+	}
+	return nil, holdResponse(ctx, x, s)
+}
+
+// holdResponse holds the body of s as long as the policy's patience lasts.
+func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
+	b, t := &x.download, &x.T
 	b.begin(x, ctx, s.Body, filter.ResponseBody)
 	b.content.Reset(t.Content(), x.in.limits(&b.windows))
 	if n := s.Body.Left(); n >= 0 {
@@ -453,6 +464,13 @@ func (x *Exchange) UploadRefused() bool {
 
 // End gives back what x holds. T remains.
 func (x *Exchange) End() {
+	if x.saving != nil {
+		x.saving.free()
+	}
+	if x.kept != nil {
+		x.kept.drop()
+		x.kept = nil
+	}
 	x.upload.free()
 	x.download.free()
 	for i, b := range x.talks {

@@ -25,6 +25,8 @@ type Config struct {
 	Ranges    Ranges           `yaml:"ranges"`     // what is done with a range of a body that checks want to see: whole (default), refuse or combine
 	HeldTotal setting.Size     `yaml:"held-total"` // held bytes of all bodies; default 64 MiB
 	Judges    setting.Count    `yaml:"judges"`     // bodies judged at once; default 2 × GOMAXPROCS
+	Downloads setting.Size     `yaml:"downloads"`  // disk for downloads that are judged before the client gets them; default 1 GiB; off: they pass piece by piece as they are judged
+	Folder    string           `yaml:"-"`          // where these are; "" is the system's folder for temporary files
 	QueueTime setting.Duration `yaml:"queue-time"` // longest wait for a turn or for memory; default 5s
 }
 
@@ -36,6 +38,7 @@ type Inspector struct {
 	scripts  bool
 	ranges   Ranges
 	pages    *judgedPages
+	saved    *saved // nil: downloads pass piece by piece
 	wait     time.Duration
 	budget   *budget
 	judges   *fair.Share
@@ -55,6 +58,8 @@ const (
 	messages
 	messagesRefused
 	messagesReplaced
+	downloadPages
+	downloadsFull
 	heldBytes // now, as are those that follow
 	heldWaiting
 	judging
@@ -72,6 +77,8 @@ var descs = [...]*prometheus.Desc{
 	messages:         prometheus.NewDesc("shuultuur_messages_judged_total", "Messages of conversations judged.", nil, nil),
 	messagesRefused:  prometheus.NewDesc("shuultuur_messages_refused_total", "Messages of conversations that a rule refused.", nil, nil),
 	messagesReplaced: prometheus.NewDesc("shuultuur_messages_replaced_total", "Messages of conversations replaced.", nil, nil),
+	downloadPages:    prometheus.NewDesc("shuultuur_download_pages_total", "Downloads for which the client got a page while they were judged.", nil, nil),
+	downloadsFull:    prometheus.NewDesc("shuultuur_downloads_full_total", "Downloads that found no room to be kept while they were judged.", nil, nil),
 	heldBytes:        prometheus.NewDesc("shuultuur_held_bytes", "Bytes held for judgement.", nil, nil),
 	heldWaiting:      prometheus.NewDesc("shuultuur_held_waiting", "Bodies that wait for room to be held in.", nil, nil),
 	judging:          prometheus.NewDesc("shuultuur_judging", "Bodies being judged.", nil, nil),
@@ -92,6 +99,9 @@ func NewInspector(cfg Config) (*Inspector, error) {
 	}
 	total := cfg.HeldTotal.Or(64 << 20)
 	i := &Inspector{held: cfg.Held.Or(2 << 20), decoded: cfg.Inspected.Or(64 << 20), scripts: cfg.Scripts, ranges: cfg.Ranges, pages: &judgedPages{seed: maphash.MakeSeed()}, wait: cfg.QueueTime.Or(DefaultQueueTime)}
+	if most := cfg.Downloads.Or(1 << 30); most > 0 {
+		i.saved = &saved{folder: cfg.Folder, most: most}
+	}
 	if i.held > total {
 		return nil, setting.At("held", fmt.Errorf("%d bytes of one body do not fit into held-total, %d bytes", i.held, total))
 	}

@@ -50,7 +50,7 @@ func TestARefusedPictureIsReplacedByOneOfItsSize(t *testing.T) {
 			x.T.URL, x.T.Request = "http://site.example/a.png", &x.Q
 			s := respond("image/png", c.body)
 			x.T.Response = s
-			err := x.InspectResponse(t.Context(), s)
+			_, err := x.InspectResponse(t.Context(), s)
 			if err != ErrRefused {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -42,10 +43,11 @@ const (
 	Warn
 	Error
 	Quota
+	Wait
 )
 
 // kinds are their names: of templates, and in JSON.
-var kinds = [...]string{Block: "block", Warn: "warn", Error: "error", Quota: "quota"}
+var kinds = [...]string{Block: "block", Warn: "warn", Error: "error", Quota: "quota", Wait: "wait"}
 
 // A Form is what a page is made of.
 type Form uint8
@@ -102,13 +104,54 @@ type Page struct {
 	ID       string // of the transaction
 	User     string
 	Contact  string
-	Continue string // warn page: where the button leads
-	Vote     string // block page: where a vote that this is a mistake is sent; "" is nowhere
-	Token    string // that goes with it
+	Continue string   // warn page: where the button leads; wait page: where the file is
+	Received Received // wait page
+	Vote     string   // block page: where a vote that this is a mistake is sent; "" is nowhere
+	Token    string   // that goes with it
 	Time     time.Time
 	After    time.Duration // limits and quotas: when to try again
 	Quotas   []filter.Balance
 	Texts    *text.Texts // in the language of the client; nil is English
+}
+
+// Received is how far a download is.
+type Received struct {
+	State State
+	Bytes int64
+	Size  int64 // 0 where it is not known
+}
+
+// A State is what becomes of a download.
+type State uint8
+
+const (
+	Coming  State = iota
+	Checked       // all of it has come and is being checked
+	Ready
+	Refused
+	Failed
+)
+
+// Progress says how far a download is.
+func (d *Page) Progress() string {
+	size := func(n int64) string { return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) }
+	key := "wait.some"
+	switch r := &d.Received; {
+	case r.State == Checked:
+		key = "wait.check"
+	case r.State == Ready:
+		return d.Say("wait.done")
+	case r.State == Failed:
+		return d.Say("wait.failed")
+	case r.Size > 0:
+		key = "wait.part"
+	}
+	return d.Say(key, "n", size(d.Received.Bytes), "size", size(d.Received.Size))
+}
+
+// Lead makes a browser go where Continue leads.
+func (d *Page) Lead() template.HTML {
+	return template.HTML(`<meta http-equiv="refresh" content="0; url=` + template.HTMLEscapeString(d.Continue) + `">`)
 }
 
 // Say returns a text of the interface in the language of the client, with each
@@ -146,6 +189,7 @@ func (d *Page) Heading() string {
 // could call any would keep all methods of the program in the binary.
 var functions = template.FuncMap{
 	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "again": (*Page).Again,
+	"progress": (*Page).Progress, "lead": (*Page).Lead,
 	"time": func(t time.Time, layout string) string { return t.Format(layout) },
 }
 
@@ -166,7 +210,7 @@ func (d *Page) Again() string {
 	}
 }
 
-// New reads block.html, warn.html, error.html and quota.html
+// New reads block.html, warn.html, error.html, quota.html and wait.html
 // (html/template, given a [Page]) from dir; those that are not there, or all
 // when dir is "", are the built-in ones. All may use the built-in template
 // "head". Files of dir/text add languages ([text.New]). contact is whom to ask, shown on the pages.
@@ -209,12 +253,16 @@ func New(dir, contact string) (*Set, error) {
 		}
 		// A field that does not exist is only found when the template runs.
 		sample := Page{Status: 403, Title: "x", Reason: "x", Why: "x", Host: "x", URL: "http://x/", Policy: "x", Rule: "x", Category: "x",
-			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
+			Check: "x", Score: 1, Evidence: "x", ID: "x", User: "x", Contact: "x", Continue: "http://x/", Received: Received{State: Refused, Size: 1}, Vote: "/x", Token: "x", Time: time.Unix(0, 0), After: time.Minute, Quotas: []filter.Balance{{}}}
 		var page bytes.Buffer
 		for _, d := range []Page{{}, sample} {
 			d.Texts = p.texts.For("")
 			page.Reset()
-			if err := t.Execute(&page, &d); err != nil {
+			err := t.Execute(&page, &d)
+			if Kind(k) == Wait && err == nil {
+				err = t.ExecuteTemplate(io.Discard, "state", &d)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("page %s", strings.TrimPrefix(err.Error(), "template: "))
 			}
 		}
@@ -330,6 +378,16 @@ func (p *Set) Render(k Kind, f Form, d *Page) (ctype string, body []byte) {
 		return "text/plain; charset=utf-8", fmt.Appendf(nil, "%d %s\n%s\n", d.Status, d.Title, d.ID)
 	}
 	return "text/html; charset=utf-8", b.Bytes()
+}
+
+// Report makes what follows on a page of the kind Wait: how far the download is.
+// The page ends with one that is no longer coming or checked.
+func (p *Set) Report(d *Page) []byte {
+	var b bytes.Buffer
+	if err := p.tmpl[Wait].ExecuteTemplate(&b, "state", d); err != nil {
+		return fmt.Appendf(nil, "<p>%s</p>", template.HTMLEscapeString(d.Progress())) // New ran it; but a template may fail for some data only
+	}
+	return b.Bytes()
 }
 
 func (d *Page) json(k Kind) []byte {

@@ -1,0 +1,575 @@
+package exchange
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"mime"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/proxy/fair"
+	"shuultuur/proxy/page"
+)
+
+// This file is about downloads that are judged as a whole before the client has
+// a byte of them. One that takes longer than a moment goes into a file. Until it
+// is judged, a browser shows a page that says how far it is; then it leads to
+// the file.
+
+const (
+	// savePath is where a page leads to the file, on the host it came from.
+	savePath = "/.well-known/shuultuur/download/"
+	// saveWait is how long a client waits for a file itself, before the page.
+	saveWait = 2 * time.Second
+	// saveEvery is the time between two reports on the page.
+	saveEvery = time.Second
+	// saveFor is how long a file is kept for its client.
+	saveFor = 10 * time.Minute
+	// saveMost is how many files are kept at once: each is an open file.
+	saveMost = 256
+	// saveStep is how much more of a download is claimed at once, where its
+	// length is not known.
+	saveStep = 4 << 20
+)
+
+// How a download ends that is not judged to its end.
+var (
+	errSaveFull = errors.New("no room to keep the download: proxy.downloads")
+	errSaveLeft = errors.New("client went away before its download was judged")
+)
+
+// saved counts the bytes of files of an Inspector, and knows those that are
+// kept for their clients.
+type saved struct {
+	folder string
+	most   int64 // bytes of all files
+
+	mu   sync.Mutex
+	used int64
+	open int // files
+	of   map[string]*file
+}
+
+// claim takes n bytes.
+func (s *saved) claim(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > s.most-s.used {
+		return false
+	}
+	s.used += n
+	return true
+}
+
+func (s *saved) give(n int64) {
+	s.mu.Lock()
+	s.used -= n
+	s.mu.Unlock()
+}
+
+// A file holds a download. It has no name in the file system any more, so that
+// nothing is left of it when the program ends.
+type file struct {
+	of   *saved
+	f    *os.File
+	size int64 // bytes in it
+	held int64 // bytes claimed for it
+	err  error // why it could not be written
+
+	client filter.Client
+	fields message.Fields // of the response it came with
+
+	refs int // under of.mu: 1 while it is kept, and each client that reads
+}
+
+// create makes an empty file, for which n bytes have been claimed.
+func (s *saved) create(n int64) (*file, error) {
+	s.mu.Lock()
+	full := s.open >= saveMost
+	if !full {
+		s.open++
+	}
+	s.mu.Unlock()
+	if full {
+		return nil, errSaveFull
+	}
+	err := os.MkdirAll(s.folder, 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.CreateTemp(s.folder, "download-")
+	}
+	if err != nil {
+		s.mu.Lock()
+		s.open--
+		s.mu.Unlock()
+		return nil, err
+	}
+	_ = os.Remove(f.Name()) // where an open file keeps its name, drop removes it
+	return &file{of: s, f: f, held: n, refs: 1}, nil
+}
+
+// Write appends to the file.
+func (f *file) Write(p []byte) (int, error) {
+	if f.size+int64(len(p)) > f.held {
+		more := max(int64(len(p)), saveStep)
+		if !f.of.claim(more) {
+			return 0, errSaveFull
+		}
+		f.held += more
+	}
+	n, err := f.f.Write(p)
+	f.size += int64(n)
+	if err != nil {
+		f.err = err
+		err = errSaveFull
+	}
+	return n, err
+}
+
+// drop says that one less wants the file.
+func (f *file) drop() {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	f.f.Close()
+	_ = os.Remove(f.f.Name())
+	f.of.used -= f.held
+	f.of.open--
+}
+
+// keep makes the file one that its client can have, and returns where.
+func (s *saved) keep(f *file) (where string) {
+	key := strings.ToLower(rand.Text())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[string]*file{}
+	}
+	s.of[key] = f
+	time.AfterFunc(saveFor, func() {
+		s.mu.Lock()
+		delete(s.of, key)
+		s.mu.Unlock()
+		f.drop()
+	})
+	return savePath + key
+}
+
+// find returns the file under a key for its client. Drop it afterwards.
+func (s *saved) find(key string, c *filter.Client) *file {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.of[key]
+	if f == nil || f.client.Addr != c.Addr || f.client.User != c.User {
+		return nil
+	}
+	f.refs++
+	return f
+}
+
+// Download answers a request for a file that was kept for its client; it
+// returns nil for any other request.
+func Download(x *Exchange) *message.Response {
+	if x.in.saved == nil || !bytes.HasPrefix(x.Q.Path, []byte(savePath)) {
+		return nil
+	}
+	v := &x.T.Verdict
+	v.Action = filter.Allow // it was judged
+	v.Reason.Finding = filter.Finding{Check: "proxy", Category: "download"}
+	key, _, _ := strings.Cut(string(x.Q.Path[len(savePath):]), "?")
+	f := x.in.saved.find(key, &x.T.Client)
+	if f == nil {
+		return x.Fail(404, "The file is no longer here. Download it again.", "a download that is not kept, or is another client's")
+	}
+	s := x.Reply(200, "", nil)
+	s.Del("Content-Length")
+	s.Fields = append(s.Fields, f.fields...)
+	s.Add("Content-Length", strconv.FormatInt(f.size, 10))
+	s.Length, s.Body = f.size, &fileBody{f: f}
+	x.kept = f
+	return s
+}
+
+// saves says whether the body of s is a file that a browser saves: it shows it
+// in no page, nobody else waits for it, and it fits.
+func saves(x *Exchange, s *message.Response) bool {
+	q := &x.Q
+	if x.in.saved == nil || s.Status != 200 || x.part != "" || q.Get("Range") != nil || q.Method != "GET" && q.Method != "POST" {
+		return false
+	}
+	if dest := q.Get("Sec-Fetch-Dest"); string(dest) != "document" && (dest != nil || !bytes.HasPrefix(q.Get("Accept"), []byte("text/html"))) {
+		return false
+	}
+	disposition, _, _ := mime.ParseMediaType(string(s.Get("Content-Disposition")))
+	return (disposition == "attachment" || !shown(x.T.Content().Type())) && !x.T.Content().Endless()
+}
+
+// shown says whether browsers show a media type, or may.
+func shown(typ string) bool {
+	kind, sub, _ := strings.Cut(typ, "/")
+	if kind != "application" {
+		return kind != "model" && kind != "chemical"
+	}
+	switch sub {
+	case "pdf", "json", "xml", "javascript", "x-javascript", "ecmascript", "wasm", "x-shockwave-flash", "vnd.apple.mpegurl", "x-mpegurl":
+		return true
+	}
+	return strings.HasSuffix(sub, "+xml") || strings.HasSuffix(sub, "+json")
+}
+
+// A saving is a download that is judged before its client has any of it. It is
+// read in a goroutine of its own, which ends with the source or by stop.
+type saving struct {
+	x      *Exchange
+	b      *inspection
+	s      *message.Response
+	size   int64 // of the body, 0 where that is not known
+	cancel context.CancelFunc
+	ended  chan struct{} // closed at the end of the goroutine
+
+	// The goroutine's, until ended is closed.
+	claim int64 // bytes claimed, not yet for a file
+	file  *file // nil: all of it is in memory
+	err   error
+	why   error // there is no file
+
+	out  []byte // of the page, not read yet
+	over bool   // nothing follows out
+}
+
+// save has the body of s judged as a whole. It returns the page for the client,
+// nil where s can be passed on; ok says that there was room.
+func save(ctx context.Context, x *Exchange, s *message.Response) (answer *message.Response, ok bool, err error) {
+	b, t := &x.download, &x.T
+	n := max(s.Body.Left(), 0)
+	if !x.in.saved.claim(n) {
+		x.in.counters[downloadsFull].Add(1)
+		x.Note(errSaveFull.Error() + ": it passes piece by piece")
+		return nil, false, nil
+	}
+	d := &saving{x: x, b: b, s: s, size: n, claim: n, ended: make(chan struct{})}
+	ctx, d.cancel = context.WithCancel(ctx)
+	b.begin(x, ctx, s.Body, filter.ResponseBody)
+	b.content.Reset(t.Content(), x.in.limits(&b.windows))
+	if n > 0 {
+		b.content.Expect(n)
+	}
+	b.own = *t // t is the connection's
+	b.own.Body = &b.content
+	b.own.Findings = append([]filter.Finding(nil), t.Findings...)
+	b.own.Monitored = append([]filter.Reason(nil), t.Monitored...)
+	b.own.Signatures = append([]uint32(nil), t.Signatures...)
+	b.t = &b.own
+	x.saving, s.Body = d, d
+	go d.run()
+	timer := time.NewTimer(saveWait)
+	defer timer.Stop()
+	select {
+	case <-d.ended:
+		if err := d.settle(); err != nil {
+			return nil, true, err
+		}
+		if s.Body = message.Body(b); d.file != nil {
+			s.Body, s.Length = &fileBody{f: d.file, src: b}, d.file.size
+		}
+		return nil, true, nil
+	case <-timer.C:
+	}
+	x.in.counters[downloadPages].Add(1)
+	p := x.page(200)
+	kind, text := x.Engine.Pages.Render(page.Wait, page.Document, &p)
+	answer = x.Reply(200, kind, nil, "Content-Security-Policy", x.Engine.Pages.Policy(page.Wait))
+	answer.Del("Content-Length")
+	answer.Length, answer.Body = message.Chunked, (*savingPage)(d)
+	d.out = text
+	return answer, true, nil
+}
+
+// run reads the body.
+func (d *saving) run() {
+	defer close(d.ended)
+	defer func() {
+		if r := recover(); r != nil {
+			d.err = errors.New("internal error while a download was judged")
+		}
+	}()
+	b := d.b
+	if _, d.err = b.fill(0); d.err == nil {
+		d.err = b.advance()
+	}
+	if d.err == nil && !b.over {
+		d.err = d.spill()
+	}
+}
+
+// spill puts the body into a file.
+func (d *saving) spill() error {
+	f, err := d.x.in.saved.create(d.claim)
+	if err != nil {
+		d.why = err
+		return errSaveFull
+	}
+	d.claim, d.file = 0, f
+	for !d.b.Done() {
+		if _, err := d.b.Copy(f, saveStep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle makes what was found what is known of the exchange, once the goroutine
+// has ended.
+func (d *saving) settle() error {
+	b, t := d.b, &d.x.T
+	own := &b.own
+	t.Verdict, t.Findings = own.Verdict, append(t.Findings[:0], own.Findings...)
+	t.Monitored, t.Signatures = own.Monitored, own.Signatures
+	t.Looked, t.Length, t.Unread, t.Picture = own.Looked, own.Length, own.Unread, own.Picture
+	b.t = t
+	switch {
+	case d.err == ErrCut:
+		d.err = ErrRefused // nothing of it is out
+	case d.err == errSaveFull:
+		d.x.in.counters[downloadsFull].Add(1)
+		if d.file != nil {
+			d.why = d.file.err
+		}
+		if d.why != nil {
+			d.x.Note(d.why.Error())
+		}
+	}
+	return d.err
+}
+
+// stop ends the goroutine, and says whether it has ended, for which it waits.
+func (d *saving) stop(wait time.Duration) bool {
+	select {
+	case <-d.ended:
+		return true
+	default:
+	}
+	d.cancel()
+	interrupt(d.x, d.b.src)()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-d.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// free gives back what d holds; that of a file that is kept or read stays.
+func (d *saving) free() {
+	d.stop(fair.Forever)
+	d.cancel()
+	if d.file != nil {
+		d.file.drop()
+	}
+	d.x.in.saved.give(d.claim)
+	d.x.saving = nil
+}
+
+// The body of the response is closed by whoever gives it up: it is read by
+// nobody but the goroutine.
+
+func (d *saving) Close() error {
+	if d.stop(time.Second / 10) {
+		return d.b.Close()
+	}
+	d.b.unclosed = true
+	return nil
+}
+
+func (d *saving) Read([]byte) (int, error)             { return 0, errSaveLeft }
+func (d *saving) Copy(io.Writer, int64) (int64, error) { return 0, errSaveLeft }
+func (d *saving) Ready(dst [][]byte) [][]byte          { return dst }
+func (d *saving) Skip(int)                             {}
+func (d *saving) Left() int64                          { return message.Chunked }
+func (d *saving) Done() bool                           { return false }
+func (d *saving) Trailer() message.Fields              { return nil }
+
+// A savingPage is the page as a body: it begins at once and ends with the
+// download.
+type savingPage saving
+
+// Read implements [message.Body].
+func (p *savingPage) Read(dst []byte) (int, error) {
+	if len(p.out) == 0 {
+		if p.over {
+			return 0, io.EOF
+		}
+		timer := time.NewTimer(saveEvery)
+		select {
+		case <-p.ended:
+			p.over = true
+			p.last()
+		case <-timer.C:
+			p.report()
+		}
+		timer.Stop()
+	}
+	n := copy(dst, p.out)
+	p.out = p.out[n:]
+	return n, nil
+}
+
+// report says how far the download is.
+func (p *savingPage) report() {
+	d := p.x.page(200)
+	end, done, _, _ := p.b.state()
+	d.Received = page.Received{State: page.Coming, Bytes: end, Size: p.size}
+	if done {
+		d.Received.State = page.Checked
+	}
+	p.out = p.x.Engine.Pages.Report(&d)
+}
+
+// last says how the download has ended, and leads to the file.
+func (p *savingPage) last() {
+	x, s := p.x, (*saving)(p)
+	d := x.page(200)
+	err := s.settle()
+	if err == nil && s.file == nil { // it was not too large, but slow
+		err = s.spill()
+	}
+	switch {
+	case err == ErrRefused:
+		d = x.reasons(200)
+		d.Received.State = page.Refused
+	case err == errSaveFull:
+		x.Refuse(err.Error())
+		d.Received.State = page.Failed
+	case err != nil:
+		x.Note("download: " + err.Error())
+		d.Received.State = page.Failed
+	default:
+		d.Received = page.Received{State: page.Ready, Bytes: s.file.size, Size: s.file.size}
+		s.file.client, s.file.fields = x.T.Client, keptFields(x, s.s)
+		d.Continue = x.in.saved.keep(s.file)
+		s.file = nil
+	}
+	p.out = append(x.Engine.Pages.Report(&d), "</main>\n</body>\n</html>\n"...)
+}
+
+// keptFields are the fields of a response that go with its file.
+func keptFields(x *Exchange, s *message.Response) (fields message.Fields) {
+	for _, f := range s.Fields {
+		switch strings.ToLower(string(f.Name)) {
+		case "content-type", "content-disposition", "content-encoding", "last-modified":
+			fields = append(fields, message.Field{Name: bytes.Clone(f.Name), Value: bytes.Clone(f.Value)})
+		}
+	}
+	if s.Get("Content-Disposition") == nil { // the address of the file is ours
+		name, _, _ := strings.Cut(x.T.URL, "?")
+		fields.Add("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	}
+	if s.Get("X-Content-Type-Options") == nil {
+		fields.Add("X-Content-Type-Options", "nosniff")
+	}
+	return fields
+}
+
+// Ready implements [message.Body].
+func (p *savingPage) Ready(dst [][]byte) [][]byte {
+	if len(p.out) > 0 {
+		dst = append(dst, p.out)
+	}
+	return dst
+}
+
+// Skip implements [message.Body].
+func (p *savingPage) Skip(n int) { p.out = p.out[n:] }
+
+// Copy implements [message.Body].
+func (p *savingPage) Copy(w io.Writer, most int64) (n int64, err error) {
+	var block [4 << 10]byte
+	for n < most && !p.Done() {
+		k, _ := p.Read(block[:min(int64(len(block)), most-n)])
+		k, err = w.Write(block[:k])
+		if n += int64(k); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Left implements [message.Body].
+func (p *savingPage) Left() int64 {
+	if p.over {
+		return int64(len(p.out))
+	}
+	return message.Chunked
+}
+
+// Done implements [message.Body].
+func (p *savingPage) Done() bool { return p.over && len(p.out) == 0 }
+
+// Trailer implements [message.Body].
+func (p *savingPage) Trailer() message.Fields { return nil }
+
+// Close implements [message.Body].
+func (p *savingPage) Close() error { return nil }
+
+// A fileBody is a file as the body of a response.
+type fileBody struct {
+	f   *file
+	off int64
+	src io.Closer // where the file came from, nil when that is closed
+}
+
+// File implements [message.Filed].
+func (b *fileBody) File() (*os.File, int64) { return b.f.f, b.off }
+
+// Ready implements [message.Body].
+func (b *fileBody) Ready(dst [][]byte) [][]byte { return dst }
+
+// Skip implements [message.Body].
+func (b *fileBody) Skip(n int) { b.off += int64(n) }
+
+// Read implements [message.Body].
+func (b *fileBody) Read(p []byte) (int, error) {
+	if b.Done() {
+		return 0, io.EOF
+	}
+	n, err := b.f.f.ReadAt(p[:min(int64(len(p)), b.Left())], b.off)
+	b.off += int64(n)
+	return n, err
+}
+
+// Copy implements [message.Body].
+func (b *fileBody) Copy(w io.Writer, most int64) (int64, error) {
+	n, err := io.Copy(w, io.NewSectionReader(b.f.f, b.off, min(most, b.Left())))
+	b.off += n
+	return n, err
+}
+
+// Left implements [message.Body].
+func (b *fileBody) Left() int64 { return b.f.size - b.off }
+
+// Done implements [message.Body].
+func (b *fileBody) Done() bool { return b.Left() == 0 }
+
+// Trailer implements [message.Body].
+func (b *fileBody) Trailer() message.Fields { return nil }
+
+// Close implements [message.Body].
+func (b *fileBody) Close() error {
+	if b.src == nil {
+		return nil
+	}
+	return b.src.Close()
+}
