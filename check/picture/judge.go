@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,21 +91,36 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 	j.verdict, j.err = c.judge(ctx, b, head, ask)
 }
 
-// judge decodes a picture. ask says to ask the model in any case.
+// judge judges a picture, or frames of an animation. ask says to ask the model
+// in any case.
 func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool) (v verdict, err error) {
+	for i, still := range picture.Stills(b) {
+		one, err := c.still(ctx, still, head, ask)
+		if err != nil && i == 0 {
+			return v, err
+		}
+		v.Asked = v.Asked || one.Asked
+		for _, f := range one.Findings {
+			same := func(o filter.Finding) bool { return o.Category == f.Category }
+			if k := slices.IndexFunc(v.Findings, same); k < 0 {
+				v.Findings = append(v.Findings, f)
+			} else if v.Findings[k].Score < f.Score {
+				v.Findings[k] = f
+			}
+		}
+	}
+	return v, nil
+}
+
+// still decodes and judges a picture that does not move.
+func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool) (v verdict, err error) {
 	p, err := picture.Shrink(b)
 	if err != nil {
 		return v, err
 	}
-	for _, name := range c.names {
-		l := c.lists[name]
-		if l.dhash.len() == 0 {
-			continue
-		}
-		h := p.DHash()
-		if at, distance, ok := l.dhash.nearest(h); ok {
-			v.Findings = append(v.Findings, l.finding(name, fmt.Sprintf("dhash %016x at distance %d", h, distance), l.dhash.lines[at]))
-		}
+	if p.Cut {
+		c.seen.WithLabelValues("unread").Inc()
+		v.Findings = append(v.Findings, filter.Finding{Check: "picture", Category: Unread, Evidence: "cut off: judged as far as it goes"})
 	}
 	s := p.Skin()
 	ask = c.model != nil && (ask || s.Score >= c.suspect || s.Grey)
@@ -115,15 +131,7 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 			return v, err
 		}
 	}
-	for _, name := range c.names {
-		l := c.lists[name]
-		if quality < minQuality || l.pdq.len() == 0 {
-			continue
-		}
-		if at, distance, ok := l.pdq.nearest(h[:]...); ok {
-			v.Findings = append(v.Findings, l.finding(name, fmt.Sprintf("pdq %s at distance %d, quality %d", h, distance, quality), l.pdq.lines[at]))
-		}
-	}
+	v.Findings = c.listed(p, h, quality, v.Findings)
 	if c.skin {
 		v.Findings = append(v.Findings, filter.Finding{Check: "picture", Category: Skin, Score: s.Score,
 			Evidence: fmt.Sprintf("%s of %d × %d: skin %.0f %%, largest region %.0f %%, %d regions, fill %.0f %%, border %.0f %%, texture %.1f",
@@ -139,6 +147,30 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 	v.Asked = true
 	v.Findings = append(v.Findings, f)
 	return v, nil
+}
+
+// listed looks for the hashes of a picture in the lists.
+func (c *Check) listed(p *picture.Planes, h picture.Hash, quality int, dst []filter.Finding) []filter.Finding {
+	d := uint64(0)
+	for _, name := range c.names {
+		l := c.lists[name]
+		if l.dhash.len() > 0 {
+			if d == 0 {
+				d = p.DHash()
+			}
+			if at, distance, ok := l.dhash.nearest(d); ok {
+				dst = append(dst, l.finding(name, fmt.Sprintf("dhash %016x at distance %d", d, distance), l.dhash.lines[at]))
+				continue
+			}
+		}
+		if quality < minQuality || l.pdq.len() == 0 {
+			continue
+		}
+		if at, distance, ok := l.pdq.nearest(h[:]...); ok {
+			dst = append(dst, l.finding(name, fmt.Sprintf("pdq %s at distance %d, quality %d", h, distance, quality), l.pdq.lines[at]))
+		}
+	}
+	return dst
 }
 
 // ask asks the model, unless it has judged the same picture in another size.

@@ -77,21 +77,59 @@ func PDQ(b []byte) (h Hash, quality int, err error) {
 	if err != nil {
 		return h, 0, err
 	}
-	m, err := decodeAny(b, head.Format)
-	if err != nil {
-		return h, 0, fmt.Errorf("decoding a %s: %w", head.Format, err)
+	whole := head.Format != AVIF && head.Format != HEIC && head.Width*head.Height <= maxWhole
+	if whole {
+		m, err := decodeAny(b, head.Format)
+		if err == nil {
+			h, quality = pdq(m.Bounds().Dx(), m.Bounds().Dy(), lumaOf(m))
+			return h, quality, nil
+		}
+		if head.Format != JPEG {
+			return h, 0, fmt.Errorf("decoding a %s: %w", head.Format, err)
+		}
 	}
-	h, quality = pdq(m)
+	p, err := Shrink(b)
+	if err != nil {
+		return h, 0, err
+	}
+	h, quality = pdq(p.W, p.H, func(y int, dst []float32) {
+		for x := range dst {
+			r, g, b := p.RGB(x, y)
+			dst[x] = luma(int(r), int(g), int(b))
+		}
+	})
 	return h, quality, nil
 }
 
-func pdq(m image.Image) (h Hash, quality int) {
-	luma, w, hgt := lumaOf(m)
-	boxFilter(luma, w, hgt)
+// luma is rounded like that of others.
+func luma(r, g, b int) float32 {
+	return float32(0.299*float64(r) + 0.587*float64(g) + 0.114*float64(b))
+}
+
+// pdq computes the hash of w × h pixels, whose luma line gives. The filter is
+// the same along lines and columns, so that of each line only 64 samples need to
+// be kept.
+func pdq(w, hgt int, line func(y int, dst []float32)) (h Hash, quality int) {
+	var columns [64][]float32
+	for x := range columns {
+		columns[x] = make([]float32, hgt)
+	}
+	one, other := make([]float32, w), make([]float32, w)
+	for y := range hgt {
+		line(y, one)
+		box(one, other)
+		box(other, one)
+		for x := range columns {
+			columns[x][y] = one[(2*x+1)*w/128]
+		}
+	}
 	var a [64][64]float32
-	for y := range 64 {
-		for x := range 64 {
-			a[y][x] = luma[((2*y+1)*hgt/128)*w+(2*x+1)*w/128]
+	other = make([]float32, hgt)
+	for x, c := range columns {
+		box(c, other)
+		box(other, c)
+		for y := range 64 {
+			a[y][x] = c[(2*y+1)*hgt/128]
 		}
 	}
 	quality = gradients(&a)
@@ -108,41 +146,34 @@ func pdq(m image.Image) (h Hash, quality int) {
 	return h, quality
 }
 
-func lumaOf(m image.Image) (luma []float32, w, h int) {
-	r := m.Bounds()
-	w, h = r.Dx(), r.Dy()
-	luma = make([]float32, w*h)
+// lumaOf returns what writes a line of luma.
+func lumaOf(m image.Image) func(y int, dst []float32) {
 	if y, ok := m.(*image.YCbCr); ok {
-		lumaOfYCbCr(y, luma, w, h)
-		return luma, w, h
+		return lumaOfYCbCr(y)
 	}
-	at := sampler(m)
-	for y := range h {
-		for x := range w {
-			cr, cg, cb := at(r.Min.X+x, r.Min.Y+y)
-			luma[y*w+x] = 0.299*float32(cr) + 0.587*float32(cg) + 0.114*float32(cb)
+	at, r := sampler(m), m.Bounds()
+	return func(y int, dst []float32) {
+		for x := range dst {
+			dst[x] = luma(at(r.Min.X+x, r.Min.Y+y))
 		}
 	}
-	return luma, w, h
 }
 
 // lumaOfYCbCr computes luma from red, green and blue, as others do who have a
 // JPEG decoded first: colours that cannot be shown are cut off, so that it is not
 // the luma of the JPEG. Chroma is made as fine as luma like libjpeg does it, by
 // triangles.
-func lumaOfYCbCr(m *image.YCbCr, luma []float32, w, h int) {
+func lumaOfYCbCr(m *image.YCbCr) func(y int, dst []float32) {
+	w, h := m.Rect.Dx(), m.Rect.Dy()
 	cb, cr := make([]int, w), make([]int, w)
-	for y := range h {
+	return func(y int, dst []float32) {
 		fineChroma(m, m.Cb, y, h, cb)
 		fineChroma(m, m.Cr, y, h, cr)
 		row := m.Y[y*m.YStride:]
-		for x := range w {
+		for x := range dst {
 			// The factors are those of libjpeg, in 1/65536.
 			v, b, r := int(row[x]), cb[x]-128, cr[x]-128
-			red := clamp(v + (91881*r+32768)>>16)
-			green := clamp(v + (-22554*b-46802*r+32768)>>16)
-			blue := clamp(v + (116130*b+32768)>>16)
-			luma[y*w+x] = float32(0.299*float64(red) + 0.587*float64(green) + 0.114*float64(blue))
+			dst[x] = luma(clamp(v+(91881*r+32768)>>16), clamp(v+(-22554*b-46802*r+32768)>>16), clamp(v+(116130*b+32768)>>16))
 		}
 	}
 }
@@ -197,31 +228,10 @@ func fineChroma(m *image.YCbCr, plane []byte, y, h int, dst []int) {
 	}
 }
 
-// boxFilter runs two passes of a box filter over rows and columns; its width is
-// that of two samples of 64.
-func boxFilter(luma []float32, w, h int) {
-	wide := func(n int) int { return (n + 127) / 128 }
-	tmp := make([]float32, max(w, h))
-	line := make([]float32, max(w, h))
-	for range 2 {
-		for y := range h {
-			box(luma[y*w:(y+1)*w], tmp[:w], wide(w))
-			copy(luma[y*w:(y+1)*w], tmp[:w])
-		}
-		for x := range w {
-			for y := range h {
-				line[y] = luma[y*w+x]
-			}
-			box(line[:h], tmp[:h], wide(h))
-			for y := range h {
-				luma[y*w+x] = tmp[y]
-			}
-		}
-	}
-}
-
-// box takes running means; at the ends, of what there is.
-func box(in, out []float32, window int) {
+// box takes running means, as wide as two samples of 64; at the ends, of what
+// there is.
+func box(in, out []float32) {
+	window := (len(in) + 127) / 128
 	half := (window + 2) / 2
 	n := len(in)
 	var sum float32

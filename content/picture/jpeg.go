@@ -1,8 +1,10 @@
 package picture
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"image/color"
 )
 
 // shrinkJPEG decodes the mean of each block of 8 × 8 samples, which JPEG stores
@@ -12,14 +14,20 @@ import (
 func shrinkJPEG(b []byte, head Head) (*Planes, error) {
 	d := &jpegReader{in: b, at: 2, head: head}
 	err := d.run()
-	if d.parts == 0 || !d.seen() {
-		if err == nil {
-			err = ErrCut
-		}
+	if err == nil && !d.seen() {
+		err = ErrCut
+	}
+	if err != nil && !d.partly() {
 		return nil, fmt.Errorf("decoding a JPEG: %w", err)
 	}
-	return d.planes(), nil
+	p := d.planes()
+	p.Cut = !d.seen()
+	return p, nil
 }
+
+// partly says whether a part of the picture was read before a mistake. Browsers
+// show such a part.
+func (d *jpegReader) partly() bool { return d.seen() || d.parts > 0 && d.part[0].lines > 0 }
 
 const (
 	maxParts = 4 // components
@@ -36,6 +44,7 @@ type component struct {
 	last            int32
 	whole           []byte // samples at full size, eight times as many in both directions; nil: only means
 	scans           int    // that were read
+	lines           int    // of blocks that were read
 }
 
 // A huffman is a table of codes: fast holds symbol and length of short ones.
@@ -53,7 +62,8 @@ type jpegReader struct {
 	head Head
 
 	progressive bool
-	adobe       int // transform; -1 is unknown
+	adobe       int  // transform; -1 is unknown
+	jfif        bool // a marker says that colours are those of JFIF
 	parts       int
 	part        [maxParts]component
 	mcux, mcuy  int
@@ -114,6 +124,8 @@ func (d *jpegReader) segment(m byte, seg []byte) (done bool, err error) {
 		return false, d.tables(seg)
 	case m == 0xdd && len(seg) >= 2:
 		d.restart = int(binary.BigEndian.Uint16(seg))
+	case m == 0xe0 && len(seg) >= 5 && string(seg[:5]) == "JFIF\x00":
+		d.jfif = true
 	case m == 0xee && len(seg) >= 12 && string(seg[:5]) == "Adobe":
 		d.adobe = int(seg[11])
 	case m == 0xc0 || m == 0xc1 || m == 0xc2:
@@ -239,13 +251,22 @@ func (d *jpegReader) frame(seg []byte) error {
 		if c.w*c.hgt > maxPlane {
 			return ErrTooLarge
 		}
-		c.samples = make([]byte, c.w*c.hgt)
+		c.samples = grey(c.w * c.hgt)
 		if d.quants64 != nil {
-			c.whole = make([]byte, 64*c.w*c.hgt)
+			c.whole = grey(64 * c.w * c.hgt)
 		}
 	}
 	d.parts = n
 	return nil
+}
+
+// grey is what stands where nothing was read.
+func grey(n int) []byte { return bytes.Repeat([]byte{128}, n) }
+
+// isRGB says whether three components are red, green and blue. The order of
+// evidence is that of libjpeg.
+func (d *jpegReader) isRGB() bool {
+	return d.parts == 3 && !d.jfif && (d.adobe == 0 || d.adobe < 0 && d.part[0].id == 'R' && d.part[1].id == 'G' && d.part[2].id == 'B')
 }
 
 // seen says whether the first coefficients of every component were read.
@@ -310,10 +331,7 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 	single := len(in) == 1
 	if single { // such a scan has no MCUs, and only blocks within the picture
 		c := &d.part[in[0]]
-		mh, mv := 1, 1
-		for i := range d.parts {
-			mh, mv = max(mh, int(d.part[i].h)), max(mv, int(d.part[i].v))
-		}
+		mh, mv := d.finest()
 		mx = ((d.head.Width*int(c.h)+mh-1)/mh + 7) / 8
 		my = ((d.head.Height*int(c.v)+mv-1)/mv + 7) / 8
 	}
@@ -341,6 +359,9 @@ func (d *jpegReader) blocks(in []int, low uint8) error {
 					}
 				}
 			}
+		}
+		for _, k := range in {
+			d.part[k].lines++
 		}
 	}
 	return nil
@@ -468,35 +489,52 @@ func (d *jpegReader) symbol(t *huffman) (uint8, bool) {
 // planes puts the samples together.
 func (d *jpegReader) planes() *Planes {
 	w, h := (d.head.Width+7)/8, (d.head.Height+7)/8
-	mh, mv := 1, 1
-	for i := range d.parts {
-		mh, mv = max(mh, int(d.part[i].h)), max(mv, int(d.part[i].v))
-	}
+	mh, mv := d.finest()
 	a, b := &d.part[0], &d.part[1]
-	if d.parts == 3 && d.adobe != 0 && int(a.h) == mh && int(a.v) == mv && d.part[2].h == b.h && d.part[2].v == b.v {
+	if d.parts == 3 && !d.isRGB() && int(a.h) == mh && int(a.v) == mv && d.part[2].h == b.h && d.part[2].v == b.v {
 		return &Planes{W: w, H: h, Y: a.samples, Cb: b.samples, Cr: d.part[2].samples, Full: d.head,
 			stride: a.w, chroma: b.w, acrossNum: int(b.h), acrossDen: mh, downNum: int(b.v), downDen: mv}
 	}
 	p := newPlanes(w, h, d.head)
-	sample := func(k, x, y int) int {
-		c := &d.part[k]
-		return int(c.samples[min(y*int(c.v)/mv, c.hgt-1)*c.w+min(x*int(c.h)/mh, c.w-1)])
-	}
 	for y := range h {
 		for x := range w {
-			i := y*w + x
-			v := sample(0, x, y)
-			switch {
-			case d.parts < 3:
-				p.Y[i], p.Cb[i], p.Cr[i] = uint8(v), 128, 128
-			case d.parts == 3 && d.adobe == 0:
-				p.Y[i], p.Cb[i], p.Cr[i] = fromRGB(v, sample(1, x, y), sample(2, x, y))
-			case d.parts == 3:
-				p.Y[i], p.Cb[i], p.Cr[i] = uint8(v), uint8(sample(1, x, y)), uint8(sample(2, x, y))
-			default: // CMYK or YCCK, inverted as Adobe writes it
-				p.Y[i], p.Cb[i], p.Cr[i] = d.fromCMYK(v, sample(1, x, y), sample(2, x, y), sample(3, x, y))
+			var v [maxParts]uint8
+			for k := range d.parts {
+				c := &d.part[k]
+				v[k] = c.samples[y*int(c.v)/mv*c.w+x*int(c.h)/mh]
 			}
+			i := y*w + x
+			p.Y[i], p.Cb[i], p.Cr[i] = d.colour(v)
 		}
 	}
 	return p
+}
+
+// finest is how many blocks an MCU has, of the component that has most.
+func (d *jpegReader) finest() (h, v int) {
+	h, v = 1, 1
+	for i := range d.parts {
+		h, v = max(h, int(d.part[i].h)), max(v, int(d.part[i].v))
+	}
+	return h, v
+}
+
+// colour is the luma and chroma of one sample of each component.
+func (d *jpegReader) colour(v [maxParts]uint8) (y, cb, cr uint8) {
+	switch {
+	case d.parts < 3:
+		return v[0], 128, 128
+	case d.isRGB():
+		return color.RGBToYCbCr(v[0], v[1], v[2])
+	case d.parts == 3:
+		return v[0], v[1], v[2]
+	}
+	// Adobe writes the complements of cyan, magenta, yellow and black; everybody
+	// does so.
+	if d.adobe == 2 { // YCCK
+		r, g, b := color.YCbCrToRGB(v[0], v[1], v[2])
+		v[0], v[1], v[2] = 255-r, 255-g, 255-b
+	}
+	k := int(v[3])
+	return color.RGBToYCbCr(uint8(int(v[0])*k/255), uint8(int(v[1])*k/255), uint8(int(v[2])*k/255))
 }

@@ -96,7 +96,7 @@ func TestLook(t *testing.T) {
 		{"bomb", append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x01\x00\x00\x00\x01\x00\x00\x08\x06"), 0, 0, 0), PNG, ErrTooLarge},
 		{"text", []byte("<html><body>hello</body>"), NotAPicture, ErrFormat},
 		{"short", []byte("\xff\xd8\xff"), NotAPicture, ErrFormat},
-		{"favicon", []byte("\x00\x00\x01\x00\x01\x00\x10\x10\x00\x00\x01\x00\x20\x00"), ICO, ErrIcon},
+		{"favicon", []byte("\x00\x00\x01\x00\x01\x00\x10\x10\x00\x00\x01\x00\x20\x00\x00\x04\x00\x00\x16\x00\x00\x00"), ICO, ErrIcon},
 		{"avif", []byte("\x00\x00\x00\x1cftypavif\x00\x00\x00\x00mif1\x00\x00\x00\x14ispe\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x03\x00"), AVIF, nil},
 		{"webp", []byte("RIFF\x00\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00\xff\x03\x00\xff\x02\x00"), WebP, nil},
 	} {
@@ -109,8 +109,14 @@ func TestLook(t *testing.T) {
 
 func TestCutJPEGIsSaidToBeCut(t *testing.T) {
 	b := encode(t, scene(640, 480), "jpeg")
-	if _, err := Shrink(b[:len(b)/20]); err == nil {
-		t.Error("a twentieth of a picture is accepted")
+	if p, err := Shrink(b[:len(b)/2]); err != nil || !p.Cut {
+		t.Errorf("half a picture: %v, %v", p, err)
+	}
+	if p, err := Shrink(b); err != nil || p.Cut {
+		t.Errorf("a whole picture: %v, %v", p, err)
+	}
+	if _, err := Shrink(b[:640]); err == nil {
+		t.Error("less than a line of a picture is accepted")
 	}
 }
 

@@ -6,15 +6,16 @@ import "image"
 // hashes of pictures are made with it nearly everywhere, and a hash depends on
 // how numbers are rounded.
 
-// decodeJPEG decodes a baseline JPEG of one or three components. It returns nil
-// for others, and for what is cut: the decoder of the standard library does these.
+// decodeJPEG decodes a baseline JPEG, as far as it goes. It returns nil for
+// others: the decoder of the standard library does these.
 func decodeJPEG(b []byte) image.Image {
 	head, err := Look(b)
 	if err != nil {
 		return nil
 	}
 	d := &jpegReader{in: b, at: 2, head: head, quants64: new([4][64]int32)}
-	if d.run() != nil || d.progressive || !d.seen() {
+	_ = d.run() // what is there counts
+	if d.progressive || !d.partly() {
 		return nil
 	}
 	a := &d.part[0]
@@ -23,16 +24,32 @@ func decodeJPEG(b []byte) image.Image {
 		return &image.Gray{Pix: a.whole, Stride: 8 * a.w, Rect: frame}
 	}
 	p, q := &d.part[1], &d.part[2]
-	if d.parts != 3 || d.adobe == 0 || p.h != 1 || p.v != 1 || q.h != 1 || q.v != 1 {
-		return nil
-	}
 	ratio, ok := map[[2]uint8]image.YCbCrSubsampleRatio{
 		{1, 1}: image.YCbCrSubsampleRatio444, {2, 1}: image.YCbCrSubsampleRatio422, {2, 2}: image.YCbCrSubsampleRatio420,
 	}[[2]uint8{a.h, a.v}]
-	if !ok {
-		return nil
+	if ok && d.parts == 3 && !d.isRGB() && p.h == 1 && p.v == 1 && q.h == 1 && q.v == 1 {
+		return &image.YCbCr{Y: a.whole, Cb: p.whole, Cr: q.whole, YStride: 8 * a.w, CStride: 8 * p.w, SubsampleRatio: ratio, Rect: frame}
 	}
-	return &image.YCbCr{Y: a.whole, Cb: p.whole, Cr: q.whole, YStride: 8 * a.w, CStride: 8 * p.w, SubsampleRatio: ratio, Rect: frame}
+	return d.unusual(frame)
+}
+
+// unusual puts together a picture whose components are no luma and chroma, or
+// are reduced otherwise than by two.
+func (d *jpegReader) unusual(frame image.Rectangle) image.Image {
+	m := image.NewYCbCr(frame, image.YCbCrSubsampleRatio444)
+	mh, mv := d.finest()
+	for y := range frame.Max.Y {
+		for x := range frame.Max.X {
+			var v [maxParts]uint8
+			for k := range d.parts {
+				c := &d.part[k]
+				v[k] = c.whole[y*int(c.v)/mv*8*c.w+x*int(c.h)/mh]
+			}
+			i := y*m.YStride + x
+			m.Y[i], m.Cb[i], m.Cr[i] = d.colour(v)
+		}
+	}
+	return m
 }
 
 // zigzag is the place of each coefficient in a block (ITU-T T.81, figure 5).

@@ -70,7 +70,7 @@ func Look(b []byte) (Head, error) {
 		return Head{}, ErrFormat
 	case b[0] == 0xff && b[1] == 0xd8 && b[2] == 0xff:
 		return lookJPEG(b)
-	case bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n")):
+	case bytes.HasPrefix(b, []byte(pngMagic)):
 		if len(b) < 24 {
 			return Head{Format: PNG}, ErrCut
 		}
@@ -79,11 +79,13 @@ func Look(b []byte) (Head, error) {
 		return sized(GIF, int64(binary.LittleEndian.Uint16(b[6:])), int64(binary.LittleEndian.Uint16(b[8:])))
 	case bytes.HasPrefix(b, []byte("RIFF")) && string(b[8:12]) == "WEBP":
 		return lookWebP(b)
-	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && binary.LittleEndian.Uint32(b[14:]) >= 40:
-		w, h := int64(int32(binary.LittleEndian.Uint32(b[18:]))), int64(int32(binary.LittleEndian.Uint32(b[22:])))
+	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && little.Uint32(b[14:]) == 12:
+		return sized(BMP, int64(little.Uint16(b[18:])), int64(little.Uint16(b[20:])))
+	case b[0] == 'B' && b[1] == 'M' && len(b) >= 26 && little.Uint32(b[14:]) >= 40:
+		w, h := int64(int32(little.Uint32(b[18:]))), int64(int32(little.Uint32(b[22:])))
 		return sized(BMP, w, max(h, -h))
-	case b[0] == 0 && b[1] == 0 && b[2] == 1 && b[3] == 0 && b[5] == 0 && b[4] > 0:
-		return Head{Format: ICO}, ErrIcon
+	case b[0] == 0 && b[1] == 0 && (b[2] == 1 || b[2] == 2) && b[3] == 0 && b[5] == 0 && b[4] > 0:
+		return lookIcon(b)
 	case string(b[4:8]) == "ftyp":
 		return lookBoxes(b)
 	}
@@ -105,6 +107,17 @@ func sized(f Format, w, h int64) (Head, error) {
 	}
 	return x, nil
 }
+
+// lookIcon reads the size of the largest picture in an icon file.
+func lookIcon(b []byte) (Head, error) {
+	_, _, w, h, err := largestIcon(b)
+	if err != nil && w == 0 {
+		return Head{Format: ICO}, err
+	}
+	return sized(ICO, int64(w), int64(h))
+}
+
+const pngMagic = "\x89PNG\r\n\x1a\n"
 
 func lookJPEG(b []byte) (Head, error) {
 	for i := 2; i+9 < len(b); {

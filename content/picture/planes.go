@@ -9,7 +9,6 @@ import (
 	jpegs "image/jpeg"
 	"image/png"
 
-	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
 )
 
@@ -19,6 +18,7 @@ type Planes struct {
 	W, H      int // samples of luma
 	Y, Cb, Cr []byte
 	Full      Head // the picture before
+	Cut       bool // a part of the picture is missing, and grey
 
 	stride, chroma       int // samples from one line to the next
 	acrossNum, acrossDen int // samples of chroma for those of luma
@@ -57,11 +57,42 @@ func decode(b []byte, f Format) (image.Image, error) {
 	case GIF:
 		return gif.Decode(r)
 	case WebP:
-		return webp.Decode(r)
+		return decodeWebP(b)
 	case BMP:
-		return bmp.Decode(r)
+		return decodeBMP(b)
+	case ICO:
+		return decodeIcon(b)
 	}
 	return nil, ErrUnread
+}
+
+// decodeWebP decodes a WebP, of an animation the first frame.
+func decodeWebP(b []byte) (image.Image, error) {
+	m, err := webp.Decode(bytes.NewReader(Stills(b)[0]))
+	switch m := m.(type) {
+	case *image.YCbCr:
+		fullRange(m)
+	case *image.NYCbCrA:
+		fullRange(&m.YCbCr)
+	}
+	return m, err
+}
+
+// fullRange spreads luma from 16 to 235 and chroma from 16 to 240, which VP8 has
+// (RFC 6386, section 9.2), to 0 to 255, which package image takes for granted.
+func fullRange(m *image.YCbCr) {
+	spread := func(plane []byte, middle, scale float64) {
+		var table [256]byte
+		for i := range table {
+			table[i] = uint8(max(0, min(255, (float64(i)-16)*255/scale-middle+0.5)))
+		}
+		for i, v := range plane {
+			plane[i] = table[v]
+		}
+	}
+	spread(m.Y, 0, 219)
+	spread(m.Cb, 112*255./224-128, 224)
+	spread(m.Cr, 112*255./224-128, 224)
 }
 
 // decodeAny is decode, of a JPEG as well.
@@ -104,8 +135,8 @@ func reduce(m image.Image, head Head) *Planes {
 	for y := range h {
 		for x := range w {
 			var sr, sg, sb, n int
-			for j := r.Min.Y + 8*y; j < min(r.Min.Y+8*y+8, r.Max.Y); j += 2 {
-				for i := r.Min.X + 8*x; i < min(r.Min.X+8*x+8, r.Max.X); i += 2 {
+			for j := r.Min.Y + 8*y; j < min(r.Min.Y+8*y+8, r.Max.Y); j++ {
+				for i := r.Min.X + 8*x; i < min(r.Min.X+8*x+8, r.Max.X); i++ {
 					cr, cg, cb := at(i, j)
 					sr, sg, sb, n = sr+cr, sg+cg, sb+cb, n+1
 				}

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"fmt"
+	"image"
 	"image/color"
 )
 
@@ -22,27 +23,33 @@ func Decode(b []byte, least int) (*RGB, error) {
 		return nil, err
 	}
 	small := head.Format == AVIF || head.Format == HEIC || head.Format == JPEG && min(head.Width, head.Height) >= 8*least
-	if small {
-		p, err := Shrink(b)
-		if err != nil {
-			return nil, err
-		}
-		m := &RGB{W: p.W, H: p.H, Pix: make([]byte, 0, 3*p.W*p.H)}
-		for y := range p.H {
-			for x := range p.W {
-				r, g, b := p.RGB(x, y)
-				m.Pix = append(m.Pix, r, g, b)
-			}
-		}
-		return m, nil
-	}
-	if head.Width*head.Height > maxWhole {
+	if !small && head.Width*head.Height > maxWhole {
 		return nil, fmt.Errorf("a %s of %d × %d pixels: %w", head.Format, head.Width, head.Height, ErrTooLarge)
 	}
-	img, err := decodeAny(b, head.Format)
-	if err != nil {
-		return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
+	if !small {
+		img, err := decodeAny(b, head.Format)
+		if err == nil {
+			return rgbOf(img), nil
+		}
+		if head.Format != JPEG {
+			return nil, fmt.Errorf("decoding a %s: %w", head.Format, err)
+		}
 	}
+	p, err := Shrink(b) // also of JPEGs that can only be decoded so
+	if err != nil {
+		return nil, err
+	}
+	m := &RGB{W: p.W, H: p.H, Pix: make([]byte, 0, 3*p.W*p.H)}
+	for y := range p.H {
+		for x := range p.W {
+			r, g, b := p.RGB(x, y)
+			m.Pix = append(m.Pix, r, g, b)
+		}
+	}
+	return m, nil
+}
+
+func rgbOf(img image.Image) *RGB {
 	r := img.Bounds()
 	m := &RGB{W: r.Dx(), H: r.Dy(), Pix: make([]byte, 0, 3*r.Dx()*r.Dy())}
 	at := sampler(img)
@@ -52,7 +59,7 @@ func Decode(b []byte, least int) (*RGB, error) {
 			m.Pix = append(m.Pix, uint8(cr), uint8(cg), uint8(cb))
 		}
 	}
-	return m, nil
+	return m
 }
 
 // Cut returns the part of m from x, y on.

@@ -1,0 +1,209 @@
+package picture
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Pillow decodes JPEGs with libjpeg-turbo and WebPs with libwebp, as browsers do.
+func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
+	python := cmp.Or(os.Getenv("SHUULTUUR_PYTHON"), "python3")
+	if _, err := exec.LookPath(python); err != nil {
+		t.Skip("no Python to compare with; SHUULTUUR_PYTHON may name one that has numpy and pillow")
+	}
+	dir := t.TempDir()
+	out, err := exec.Command(python, "testdata/decode.py", dir).CombinedOutput()
+	if e, ok := err.(*exec.ExitError); ok && e.ExitCode() == 3 {
+		t.Skipf("%s has no pillow to compare with: %s", python, out)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	index, err := os.ReadFile(filepath.Join(dir, "index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for line := range strings.Lines(string(index)) {
+		var name string
+		var w, h int
+		if _, err := fmt.Sscan(line, &name, &w, &h); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(filepath.Join(dir, name+".raw"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files++
+		p, err := Shrink(b)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if p.Full.Width != w || p.Full.Height != h {
+			t.Errorf("%s: got %d × %d, want %d × %d", name, p.Full.Width, p.Full.Height, w, h)
+			continue
+		}
+		sum := 0.0
+		for i := range len(want) / 3 {
+			r, g, b := p.RGB(i%(w/8), i/(w/8))
+			for k, v := range [3]uint8{r, g, b} {
+				sum += math.Abs(float64(v) - float64(want[3*i+k]))
+			}
+		}
+		// Chroma that is reduced is not made fine by triangles at an eighth.
+		if mean := sum / float64(len(want)); mean > 6 {
+			t.Errorf("%s: differs by %.1f in the mean", name, mean)
+		}
+		if cut := strings.HasPrefix(name, "cut") && !strings.Contains(name, "p2"); p.Cut != cut {
+			t.Errorf("%s: cut is %v", name, p.Cut)
+		}
+		if _, _, err := PDQ(b); err != nil {
+			t.Errorf("%s: no hash: %v", name, err)
+		}
+	}
+	t.Logf("%d files", files)
+}
+
+func TestUnusualBitmapsAreDecoded(t *testing.T) {
+	colours := [4]color.NRGBA{{255, 0, 0, 255}, {0, 255, 0, 255}, {0, 0, 255, 255}, {255, 255, 255, 255}}
+	head := func(bits, compression int, size, w, h int32) []byte {
+		b := make([]byte, 40)
+		little.PutUint32(b, uint32(size))
+		little.PutUint32(b[4:], uint32(w))
+		little.PutUint32(b[8:], uint32(h))
+		little.PutUint16(b[12:], 1)
+		little.PutUint16(b[14:], uint16(bits))
+		little.PutUint32(b[16:], uint32(compression))
+		return b
+	}
+	palette := func(n int) (b []byte) {
+		for i := range n {
+			c := colours[i%4]
+			b = append(b, c.B, c.G, c.R, 0)
+		}
+		return b
+	}
+	file := func(parts ...[]byte) []byte {
+		b := []byte("BM\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+		for _, p := range parts[:len(parts)-1] {
+			b = append(b, p...)
+		}
+		little.PutUint32(b[10:], uint32(len(b)))
+		return append(b, parts[len(parts)-1]...)
+	}
+	os2 := []byte{12, 0, 0, 0, 2, 0, 2, 0, 1, 0, 24, 0}
+	for _, c := range []struct {
+		name string
+		b    []byte
+	}{
+		{"24 bits", file(head(24, 0, 40, 2, 2), []byte{255, 0, 0, 255, 255, 255, 0, 0, 0, 0, 255, 0, 255, 0, 0, 0})},
+		{"from the top", file(head(24, 0, 40, 2, -2), []byte{0, 0, 255, 0, 255, 0, 0, 0, 255, 0, 0, 255, 255, 255, 0, 0})},
+		{"of OS/2", file(os2, []byte{255, 0, 0, 255, 255, 255, 0, 0, 0, 0, 255, 0, 255, 0, 0, 0})},
+		{"4 bits", file(head(4, 0, 40, 2, 2), palette(16), []byte{0x23, 0, 0, 0, 0x01, 0, 0, 0})},
+		{"runs of 4 bits", file(head(4, 2, 40, 2, 2), palette(16), []byte{2, 0x23, 0, 0, 2, 0x01, 0, 1})},
+		{"runs of 8 bits with a jump", file(head(8, 1, 40, 2, 2), palette(256), []byte{1, 2, 1, 3, 0, 2, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1})},
+		{"masks", file(head(32, 3, 40, 2, 2), []byte{0, 0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0}, []byte{0, 255, 0, 0, 0, 255, 255, 255, 0, 0, 0, 255, 0, 0, 255, 0})},
+	} {
+		m, err := decodeBMP(c.b)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		for i, want := range colours {
+			if got := m.NRGBAAt(i%2, i/2); got != want {
+				t.Errorf("%s: pixel %d: got %v, want %v", c.name, i, got, want)
+			}
+		}
+		for n := range c.b {
+			_, _ = decodeBMP(c.b[:n]) // may fail, but not panic
+		}
+	}
+}
+
+func TestTheLargestPictureOfAnIconIsLookedAt(t *testing.T) {
+	small, large := encode(t, scene(16, 16), "png"), encode(t, scene(128, 100), "png")
+	b := []byte{0, 0, 1, 0, 2, 0}
+	at := 6 + 2*16
+	for _, p := range []struct {
+		w, h byte
+		b    []byte
+	}{{16, 16, small}, {128, 100, large}} {
+		b = append(b, p.w, p.h, 0, 0, 1, 0, 32, 0)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(p.b)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(at))
+		at += len(p.b)
+	}
+	b = append(append(b, small...), large...)
+	p, err := Shrink(b)
+	if err != nil || p.Full != (Head{ICO, 128, 100}) {
+		t.Fatalf("got %v, %v", p, err)
+	}
+	if _, err := Shrink(b[:len(b)-len(large)/2]); err == nil {
+		t.Error("a cut icon is accepted")
+	}
+}
+
+func TestTheFrameThatSaysMostIsLookedAt(t *testing.T) {
+	g := &gif.GIF{}
+	for i := range 5 {
+		m := image.NewPaletted(image.Rect(0, 0, 100, 80), color.Palette{color.White, color.Black, color.NRGBA{200, 100, 50, 255}})
+		if i == 3 {
+			for k := range m.Pix {
+				m.Pix[k] = uint8(k * k % 7919 % 3)
+			}
+		}
+		g.Image, g.Delay = append(g.Image, m), append(g.Delay, 10)
+	}
+	var b bytes.Buffer
+	if err := gif.EncodeAll(&b, g); err != nil {
+		t.Fatal(err)
+	}
+	stills := Stills(b.Bytes())
+	if len(stills) != 2 {
+		t.Fatalf("got %d pictures, want the first and the fourth", len(stills))
+	}
+	for i, want := range []bool{false, true} {
+		p, err := Shrink(stills[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		dark := false
+		for _, v := range p.Y {
+			dark = dark || v < 200
+		}
+		if dark != want {
+			t.Errorf("picture %d: dark is %v", i, dark)
+		}
+	}
+	for n := range b.Len() {
+		_ = Stills(b.Bytes()[:n]) // must not panic
+	}
+}
+
+func FuzzStills(f *testing.F) {
+	f.Add(encode(f, scene(70, 70), "gif"))
+	f.Add([]byte("RIFF\x40\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x63\x00\x00\x63\x00\x00ANMF\x18\x00\x00\x00\x00\x00\x00\x00\x00\x00\x63\x00\x00\x63\x00\x00\x10\x00\x00\x00ALPH\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, s := range Stills(b) {
+			if head, err := Look(s); err == nil && head.Width*head.Height < 1<<18 {
+				_, _ = Shrink(s)
+			}
+		}
+	})
+}
