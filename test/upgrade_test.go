@@ -111,6 +111,9 @@ func (s *shipped) start(cmd *exec.Cmd) {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 			s.wait("the end of the last process", func() bool { return syscall.Kill(pid, 0) != nil })
 		}
+		// One that has handed over may still wait for clients.
+		_ = cmd.Process.Signal(os.Interrupt)
+		s.wait("the end of the first process", ended.Load)
 		if s.t.Failed() {
 			b, _ := os.ReadFile(log.Name())
 			s.t.Logf("log:\n%s", b)

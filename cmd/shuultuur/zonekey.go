@@ -21,7 +21,7 @@ alone to read. The DS records for the parent zone: shuultuur zone ds.`
 
 func zoneKeygen(_ context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone keygen", "[-dir DIR] [-algorithm NAME] [-csk] ZONE", zoneKeygenHelp)
-	dir := f.String("dir", ".", "`folder` for the files")
+	dir := f.String("dir", ".", "`folder` for the files, made if need be")
 	algorithm := f.String("algorithm", "ecdsap256sha256", strings.Join(sign.Algorithms(), " or "))
 	csk := f.Bool("csk", false, "one key for everything")
 	if status := parse(args, 1, 1); status >= 0 {
@@ -30,6 +30,9 @@ func zoneKeygen(_ context.Context, e env, args []string) int {
 	kinds := []bool{true, false}
 	if *csk {
 		kinds = kinds[:1]
+	}
+	if err := os.MkdirAll(*dir, 0o700); err != nil {
+		return fail(e, err)
 	}
 	for _, ksk := range kinds {
 		k, err := sign.Generate(f.Arg(0), *algorithm, ksk)

@@ -161,7 +161,7 @@ func loadZone(ctx context.Context, e env, store *redins.Store, z *zone.Zone, for
 
 func zoneExport(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "zone export", "[flags] [ORIGIN...]", zoneExportHelp)
-	to := f.String("to", "", "`folder` to write a file for each zone to, as ORIGIN.zone; default standard output")
+	to := f.String("to", "", "`folder` to write a file for each zone to, as ORIGIN.zone, made if need be; default standard output")
 	ttl := f.Uint("ttl", 3600, "TTL in `seconds` of records that have none")
 	from := addRedisFlags(f)
 	if status := parse(args, 0, -1); status >= 0 {
@@ -202,6 +202,9 @@ func exportZone(e env, z *zone.Zone, dir string) (err error) {
 	name := strings.ReplaceAll(strings.TrimSuffix(z.Origin, "."), "/", "_")
 	if name == "" {
 		name = "root"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	out, err := os.Create(filepath.Join(dir, name+".zone"))
 	if err != nil {
