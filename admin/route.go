@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/admin/account"
+	"shuultuur/metric"
 )
 
 // A role says who a route answers. The token of the settings and, while there
@@ -73,8 +72,7 @@ const (
 
 var refusals = [...]string{byName: "host", byOrigin: "origin", byRole: "role", byScope: "scope", byToken: "token", byRate: "rate", byAudit: "audit"}
 
-var refusedDesc = prometheus.NewDesc("shuultuur_admin_refused_total",
-	"Requests to the admin address that were refused: host (a name of somebody else's), origin (a page of somebody else's), role (not for this account or for other machines), scope (not for this token), token (a wrong one, or a wrong password), rate (too many wrong ones), audit (it could not be recorded).", []string{"reason"}, nil)
+var refusedDesc = metric.NewDesc("shuultuur_admin_refused_total", "Requests to the admin address that were refused: host (a name of somebody else's), origin (a page of somebody else's), role (not for this account or for other machines), scope (not for this token), token (a wrong one, or a wrong password), rate (too many wrong ones), audit (it could not be recorded).", "reason")
 
 // New returns what answers on the admin address.
 func New(p Parts) *Server {
@@ -125,13 +123,10 @@ func hostOf(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Describe implements [prometheus.Collector].
-func (s *Server) Describe(ch chan<- *prometheus.Desc) { ch <- refusedDesc }
-
-// Collect implements [prometheus.Collector].
-func (s *Server) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (s *Server) Collect(ch chan<- metric.Metric) {
 	for i, reason := range refusals {
-		ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(s.refused[i].Load()), reason)
+		ch <- metric.New(refusedDesc, metric.Count, float64(s.refused[i].Load()), reason)
 	}
 }
 

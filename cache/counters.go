@@ -5,11 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/cache/protocol"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/metric"
 )
 
 // What a cache counts.
@@ -32,11 +31,11 @@ var counterNames = [numCounters][2]string{
 
 type counters struct {
 	n       [numCounters]atomic.Int64
-	descs   [numCounters]*prometheus.Desc
+	descs   [numCounters]*metric.Desc
 	tally   tally
-	answers *prometheus.Desc
-	saved   *prometheus.Desc
-	sizes   [2]*prometheus.Desc
+	answers *metric.Desc
+	saved   *metric.Desc
+	sizes   [2]*metric.Desc
 }
 
 // A tally counts answers by the category of the host.
@@ -65,12 +64,12 @@ func (t *tally) add(category, result string, saved int64) {
 func (c *counters) init() {
 	c.tally.of = map[string]*tallied{}
 	for i, s := range counterNames {
-		c.descs[i] = prometheus.NewDesc("shuultuur_"+s[0], s[1], nil, nil)
+		c.descs[i] = metric.NewDesc("shuultuur_"+s[0], s[1])
 	}
-	c.answers = prometheus.NewDesc("shuultuur_cache_requests_total", "Requests that the cache looked at, by result (hit, stale, revalidated, shared, offline, peer, miss) and category of the host.", []string{"result", "category"}, nil)
-	c.saved = prometheus.NewDesc("shuultuur_cache_saved_bytes_total", "Bytes of bodies that did not come from origins, by category of the host.", []string{"category"}, nil)
-	c.sizes[0] = prometheus.NewDesc("shuultuur_cache_memory_objects", "Objects in memory.", nil, nil)
-	c.sizes[1] = prometheus.NewDesc("shuultuur_cache_memory_bytes", "Bytes of objects in memory.", nil, nil)
+	c.answers = metric.NewDesc("shuultuur_cache_requests_total", "Requests that the cache looked at, by result (hit, stale, revalidated, shared, offline, peer, miss) and category of the host.", "result", "category")
+	c.saved = metric.NewDesc("shuultuur_cache_saved_bytes_total", "Bytes of bodies that did not come from origins, by category of the host.", "category")
+	c.sizes[0] = metric.NewDesc("shuultuur_cache_memory_objects", "Objects in memory.")
+	c.sizes[1] = metric.NewDesc("shuultuur_cache_memory_bytes", "Bytes of objects in memory.")
 }
 
 func (c *counters) count(i int) { c.n[i].Add(1) }
@@ -92,27 +91,24 @@ func categoryOf(t *filter.Transaction) string {
 	return ""
 }
 
-// Describe implements prometheus.Collector.
-func (c *Cache) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c *Cache) Collect(ch chan<- prometheus.Metric) {
+// Collect implements metric.Collector.
+func (c *Cache) Collect(ch chan<- metric.Metric) {
 	for i := range c.n {
-		ch <- prometheus.MustNewConstMetric(c.descs[i], prometheus.CounterValue, float64(c.n[i].Load()))
+		ch <- metric.New(c.descs[i], metric.Count, float64(c.n[i].Load()))
 	}
 	c.tally.mu.Lock()
 	for category, x := range c.tally.of {
 		for result, n := range x.answers {
-			ch <- prometheus.MustNewConstMetric(c.answers, prometheus.CounterValue, float64(n), result, category)
+			ch <- metric.New(c.answers, metric.Count, float64(n), result, category)
 		}
-		ch <- prometheus.MustNewConstMetric(c.saved, prometheus.CounterValue, float64(x.saved), category)
+		ch <- metric.New(c.saved, metric.Count, float64(x.saved), category)
 	}
 	c.tally.mu.Unlock()
 	c.mu.RLock()
 	n, b := c.memory.Len(), c.memory.Bytes()
 	c.mu.RUnlock()
-	ch <- prometheus.MustNewConstMetric(c.sizes[0], prometheus.GaugeValue, float64(n))
-	ch <- prometheus.MustNewConstMetric(c.sizes[1], prometheus.GaugeValue, float64(b))
+	ch <- metric.New(c.sizes[0], metric.Gauge, float64(n))
+	ch <- metric.New(c.sizes[1], metric.Gauge, float64(b))
 	if c.disk != nil {
 		c.collectDisk(ch)
 	}
@@ -122,48 +118,48 @@ func (c *Cache) Collect(ch chan<- prometheus.Metric) {
 }
 
 // collectPeers collects what peers asked and answered.
-func (c *Cache) collectPeers(ch chan<- prometheus.Metric) {
-	one := func(name, help string, kind prometheus.ValueType, v int64, labels ...string) {
+func (c *Cache) collectPeers(ch chan<- metric.Metric) {
+	one := func(name, help string, kind metric.Kind, v int64, labels ...string) {
 		var names []string
 		if len(labels) > 0 {
 			names = []string{"node", "result"}[:len(labels)]
 		}
-		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("shuultuur_cache_peer_"+name, help, names, nil), kind, float64(v), labels...)
+		ch <- metric.New(metric.NewDesc("shuultuur_cache_peer_"+name, help, names...), kind, float64(v), labels...)
 	}
-	one("asked_total", "Requests of other nodes that were answered.", prometheus.CounterValue, c.peers.Asked.Load())
-	one("refused_total", "Connections between nodes whose other side did not know the secret.", prometheus.CounterValue, c.peers.Refused.Load())
+	one("asked_total", "Requests of other nodes that were answered.", metric.Count, c.peers.Asked.Load())
+	one("refused_total", "Connections between nodes whose other side did not know the secret.", metric.Count, c.peers.Refused.Load())
 	for _, n := range c.peers.Nodes() {
 		up := int64(0)
 		if n.Up() {
 			up = 1
 		}
-		one("up", "Whether the node can be reached.", prometheus.GaugeValue, up, n.Name)
-		one("dropped_total", "Orders that were too many to keep for a node; it loses all it has instead.", prometheus.CounterValue, n.Dropped.Load(), n.Name)
-		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", prometheus.CounterValue, n.Hits.Load(), n.Name, "hit")
-		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", prometheus.CounterValue, n.Misses.Load(), n.Name, "miss")
-		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", prometheus.CounterValue, n.Failed.Load(), n.Name, "failed")
+		one("up", "Whether the node can be reached.", metric.Gauge, up, n.Name)
+		one("dropped_total", "Orders that were too many to keep for a node; it loses all it has instead.", metric.Count, n.Dropped.Load(), n.Name)
+		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", metric.Count, n.Hits.Load(), n.Name, "hit")
+		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", metric.Count, n.Misses.Load(), n.Name, "miss")
+		one("requests_total", "Requests that a node was asked, by result (hit, miss, failed).", metric.Count, n.Failed.Load(), n.Name, "failed")
 	}
 }
 
-func (c *Cache) collectDisk(ch chan<- prometheus.Metric) {
+func (c *Cache) collectDisk(ch chan<- metric.Metric) {
 	d := c.disk
 	for _, m := range [...]struct {
 		name, help string
-		kind       prometheus.ValueType
+		kind       metric.Kind
 		v          int64
 	}{
-		{"objects", "Objects on the disk.", prometheus.GaugeValue, int64(d.Len())},
-		{"bytes", "Bytes that the segments hold.", prometheus.GaugeValue, d.Bytes()},
-		{"index_bytes", "Bytes of the table in memory that says where objects on the disk are.", prometheus.GaugeValue, d.IndexBytes()},
-		{"writes_total", "Objects written to the disk.", prometheus.CounterValue, d.Writes.Load()},
-		{"written_bytes_total", "Bytes written to the disk.", prometheus.CounterValue, d.WrittenBytes.Load()},
-		{"rewrites_total", "Objects written once more because they are used often.", prometheus.CounterValue, d.Rewrites.Load()},
-		{"avoided_total", "Objects that left memory and were never written.", prometheus.CounterValue, c.avoided.Load()},
-		{"dropped_total", "Writes that found no room in the queue.", prometheus.CounterValue, c.dropped.Load()},
-		{"damaged_total", "Objects with a wrong checksum, or that could not be read.", prometheus.CounterValue, d.Damaged.Load()},
-		{"failed_total", "Writes that failed.", prometheus.CounterValue, d.Failed.Load()},
+		{"objects", "Objects on the disk.", metric.Gauge, int64(d.Len())},
+		{"bytes", "Bytes that the segments hold.", metric.Gauge, d.Bytes()},
+		{"index_bytes", "Bytes of the table in memory that says where objects on the disk are.", metric.Gauge, d.IndexBytes()},
+		{"writes_total", "Objects written to the disk.", metric.Count, d.Writes.Load()},
+		{"written_bytes_total", "Bytes written to the disk.", metric.Count, d.WrittenBytes.Load()},
+		{"rewrites_total", "Objects written once more because they are used often.", metric.Count, d.Rewrites.Load()},
+		{"avoided_total", "Objects that left memory and were never written.", metric.Count, c.avoided.Load()},
+		{"dropped_total", "Writes that found no room in the queue.", metric.Count, c.dropped.Load()},
+		{"damaged_total", "Objects with a wrong checksum, or that could not be read.", metric.Count, d.Damaged.Load()},
+		{"failed_total", "Writes that failed.", metric.Count, d.Failed.Load()},
 	} {
-		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("shuultuur_cache_disk_"+m.name, m.help, nil, nil), m.kind, float64(m.v))
+		ch <- metric.New(metric.NewDesc("shuultuur_cache_disk_"+m.name, m.help), m.kind, float64(m.v))
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/check/category"
 	"shuultuur/check/certificate"
 	"shuultuur/check/icap"
@@ -19,6 +17,7 @@ import (
 	"shuultuur/check/virus"
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -157,12 +156,8 @@ func (s *Set) memory() *engine.State {
 	return s.Signature.Engine().State()
 }
 
-// Describe implements [prometheus.Collector]: what there is depends on the
-// checks.
-func (s *Set) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements [prometheus.Collector].
-func (s *Set) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (s *Set) Collect(ch chan<- metric.Metric) {
 	if s != nil && s.Signature != nil {
 		s.Signature.Collect(ch)
 	}

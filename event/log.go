@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/metric"
 	"shuultuur/setting"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -200,28 +199,21 @@ func (l *Log) Stats() []Stats {
 
 var (
 	byStore     = []string{"store"}
-	writtenDesc = prometheus.NewDesc("shuultuur_events_written_total", "Events a store has kept.", byStore, nil)
-	droppedDesc = prometheus.NewDesc("shuultuur_events_dropped_total", "Events lost because a queue was full or the program ended.", byStore, nil)
-	failedDesc  = prometheus.NewDesc("shuultuur_events_failed_total", "Writes to a store that failed.", byStore, nil)
-	spooledDesc = prometheus.NewDesc("shuultuur_events_spooled", "Events on the disk that a receiver has not taken.", byStore, nil)
-	queuedDesc  = prometheus.NewDesc("shuultuur_events_queued", "Events waiting to be written.", byStore, nil)
+	writtenDesc = metric.NewDesc("shuultuur_events_written_total", "Events a store has kept.", byStore...)
+	droppedDesc = metric.NewDesc("shuultuur_events_dropped_total", "Events lost because a queue was full or the program ended.", byStore...)
+	failedDesc  = metric.NewDesc("shuultuur_events_failed_total", "Writes to a store that failed.", byStore...)
+	spooledDesc = metric.NewDesc("shuultuur_events_spooled", "Events on the disk that a receiver has not taken.", byStore...)
+	queuedDesc  = metric.NewDesc("shuultuur_events_queued", "Events waiting to be written.", byStore...)
 )
 
-// Describe implements [prometheus.Collector].
-func (l *Log) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{writtenDesc, droppedDesc, failedDesc, queuedDesc, spooledDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (l *Log) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (l *Log) Collect(ch chan<- metric.Metric) {
 	for _, s := range l.Stats() {
-		ch <- prometheus.MustNewConstMetric(writtenDesc, prometheus.CounterValue, float64(s.Written), s.Store)
-		ch <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(s.Dropped), s.Store)
-		ch <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(s.Failed), s.Store)
-		ch <- prometheus.MustNewConstMetric(queuedDesc, prometheus.GaugeValue, float64(s.Queued), s.Store)
-		ch <- prometheus.MustNewConstMetric(spooledDesc, prometheus.GaugeValue, float64(s.Spooled), s.Store)
+		ch <- metric.New(writtenDesc, metric.Count, float64(s.Written), s.Store)
+		ch <- metric.New(droppedDesc, metric.Count, float64(s.Dropped), s.Store)
+		ch <- metric.New(failedDesc, metric.Count, float64(s.Failed), s.Store)
+		ch <- metric.New(queuedDesc, metric.Gauge, float64(s.Queued), s.Store)
+		ch <- metric.New(spooledDesc, metric.Gauge, float64(s.Spooled), s.Store)
 	}
 }
 

@@ -36,7 +36,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		return nil, err
 	}
 	g := b.g
-	parts := admin.Parts{Metrics: g.metrics.handler(), Health: g.health, Token: b.settings.Listen.Token,
+	parts := admin.Parts{Metrics: g.metrics.handler, Health: g.health, Token: b.settings.Listen.Token,
 		Lists:    &admin.Lists{All: g.allLists, Search: g.searchLists, Change: g.changeLists},
 		Pause:    &admin.Pause{All: func() []policy.Pause { return g.engine.Load().pauses.At(time.Now()) }, Set: g.pause},
 		Root:     g.root,

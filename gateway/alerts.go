@@ -7,12 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/admin"
 	"shuultuur/admin/alert"
 	"shuultuur/admin/mail"
 	"shuultuur/filter"
+	"shuultuur/metric"
 	"shuultuur/policy"
 	"shuultuur/setting"
 )
@@ -66,11 +65,8 @@ func (a *alerts) Problems() []string {
 	return a.desk.Problems()
 }
 
-// Describe implements [prometheus.Collector].
-func (a *alerts) Describe(ch chan<- *prometheus.Desc) { a.desk.Describe(ch) }
-
-// Collect implements [prometheus.Collector].
-func (a *alerts) Collect(ch chan<- prometheus.Metric) { a.desk.Collect(ch) }
+// Collect implements [metric.Collector].
+func (a *alerts) Collect(ch chan<- metric.Metric) { a.desk.Collect(ch) }
 
 // placed says of a mistake in the rules that watch where it stands in the
 // settings.

@@ -41,7 +41,7 @@ func (g *Gateway) Reload(ctx context.Context) error {
 		}
 		problems = append(problems, g.unmet(ctx)...)
 	}
-	g.metrics.reloads.WithLabelValues(result).Inc()
+	g.metrics.reloads.With(result).Inc()
 	g.mu.Lock()
 	g.problems, g.refused = problems, refused
 	g.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/admin"
+	"shuultuur/metric"
 	"shuultuur/proxy"
 	"shuultuur/setting"
 )
@@ -31,11 +30,8 @@ type servers struct {
 	admin *admin.Server // nil in a trial
 }
 
-// Describe implements [prometheus.Collector].
-func (s *servers) Describe(ch chan<- *prometheus.Desc) { s.admin.Describe(ch) }
-
-// Collect implements [prometheus.Collector].
-func (s *servers) Collect(ch chan<- prometheus.Metric) { s.admin.Collect(ch) }
+// Collect implements [metric.Collector].
+func (s *servers) Collect(ch chan<- metric.Metric) { s.admin.Collect(ch) }
 
 // addresses are the settings of the doors.
 func (s *Settings) addresses() any {

@@ -3,7 +3,7 @@ package icap
 import (
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"shuultuur/metric"
 )
 
 // What a Server counts.
@@ -25,7 +25,7 @@ const (
 	counted
 )
 
-var descs = [counted]*prometheus.Desc{
+var descs = [counted]*metric.Desc{
 	connections:     desc("connections_total", "ICAP connections accepted."),
 	connectionsFull: desc("connections_full_total", "ICAP connections refused because there were too many."),
 	clientsRefused:  desc("clients_refused_total", "ICAP connections refused because of their address."),
@@ -47,28 +47,19 @@ var (
 	pendingDesc = desc("pending", "Requests that wait for their response.")
 )
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("shuultuur_icap_"+name, help, nil, nil)
+func desc(name, help string) *metric.Desc {
+	return metric.NewDesc("shuultuur_icap_"+name, help)
 }
 
 type counters [counted]atomic.Int64
 
 func (c *counters) add(what int) { c[what].Add(1) }
 
-// Describe implements [prometheus.Collector].
-func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-	ch <- openDesc
-	ch <- pendingDesc
-}
-
-// Collect implements [prometheus.Collector].
-func (s *Server) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (s *Server) Collect(ch chan<- metric.Metric) {
 	for n := range s.counters {
-		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.CounterValue, float64(s.counters[n].Load()))
+		ch <- metric.New(descs[n], metric.Count, float64(s.counters[n].Load()))
 	}
-	ch <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(s.open.Load()))
-	ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(s.pending.len()))
+	ch <- metric.New(openDesc, metric.Gauge, float64(s.open.Load()))
+	ch <- metric.New(pendingDesc, metric.Gauge, float64(s.pending.len()))
 }

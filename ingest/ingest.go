@@ -29,8 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -367,7 +366,7 @@ func (l *Log) Pending(r *Reader) uint64 {
 }
 
 var readings = []struct {
-	desc  *prometheus.Desc
+	desc  *metric.Desc
 	value func(*stats) *atomic.Int64
 }{
 	{reading("records_total", "Records that were acknowledged."), func(s *stats) *atomic.Int64 { return &s.records }},
@@ -379,29 +378,21 @@ var readings = []struct {
 	{reading("damaged_total", "Damaged places in batches that were acknowledged."), func(s *stats) *atomic.Int64 { return &s.damaged }},
 }
 
-func reading(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("shuultuur_ingest_"+name, help, nil, nil)
+func reading(name, help string) *metric.Desc {
+	return metric.NewDesc("shuultuur_ingest_"+name, help)
 }
 
-var waiting = prometheus.NewDesc("shuultuur_ingest_waiting", "Records that a reader is not done with.", []string{"reader"}, nil)
+var waiting = metric.NewDesc("shuultuur_ingest_waiting", "Records that a reader is not done with.", "reader")
 
-// Describe implements [prometheus.Collector].
-func (l *Log) Describe(ch chan<- *prometheus.Desc) {
+// Collect implements [metric.Collector].
+func (l *Log) Collect(ch chan<- metric.Metric) {
 	for _, r := range readings {
-		ch <- r.desc
-	}
-	ch <- waiting
-}
-
-// Collect implements [prometheus.Collector].
-func (l *Log) Collect(ch chan<- prometheus.Metric) {
-	for _, r := range readings {
-		ch <- prometheus.MustNewConstMetric(r.desc, prometheus.CounterValue, float64(r.value(&l.stats).Load()))
+		ch <- metric.New(r.desc, metric.Count, float64(r.value(&l.stats).Load()))
 	}
 	l.readers.Lock()
 	defer l.readers.Unlock()
 	for name, r := range l.readers.all {
-		ch <- prometheus.MustNewConstMetric(waiting, prometheus.GaugeValue, float64(l.Pending(r)), name)
+		ch <- metric.New(waiting, metric.Gauge, float64(l.Pending(r)), name)
 	}
 }
 

@@ -3,42 +3,34 @@ package nameserver
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/dns"
+	"shuultuur/metric"
 )
 
 // Names and labels are those of CoreDNS where it has the metric, so that its
 // dashboards work; ours begin with shuultuur_dns_.
 var (
-	descRequests  = prometheus.NewDesc("coredns_dns_requests_total", "Queries read.", []string{"server", "zone", "view", "proto", "family", "type"}, nil)
-	descResponses = prometheus.NewDesc("coredns_dns_responses_total", "Replies sent.", []string{"server", "zone", "view", "rcode", "plugin"}, nil)
-	descDuration  = prometheus.NewDesc("coredns_dns_request_duration_seconds", "Time from reading a query to its reply.", []string{"server", "zone", "view"}, nil)
-	descIn        = prometheus.NewDesc("coredns_dns_request_size_bytes", "Size of queries.", []string{"server", "zone", "view", "proto"}, nil)
-	descOut       = prometheus.NewDesc("coredns_dns_response_size_bytes", "Size of replies.", []string{"server", "zone", "view", "proto"}, nil)
-	descDrops     = prometheus.NewDesc("shuultuur_dns_drops_total", "Queries, replies and connections that were dropped or limited, by reason.", []string{"reason"}, nil)
-	descQueued    = prometheus.NewDesc("shuultuur_dns_queued", "Queries waiting for a worker.", nil, nil)
-	descBusy      = prometheus.NewDesc("shuultuur_dns_workers_busy", "Workers that wait for an answer.", nil, nil)
-	descConns     = prometheus.NewDesc("shuultuur_dns_connections", "Open connections.", nil, nil)
+	descRequests  = metric.NewDesc("coredns_dns_requests_total", "Queries read.", "server", "zone", "view", "proto", "family", "type")
+	descResponses = metric.NewDesc("coredns_dns_responses_total", "Replies sent.", "server", "zone", "view", "rcode", "plugin")
+	descDuration  = metric.NewDesc("coredns_dns_request_duration_seconds", "Time from reading a query to its reply.", "server", "zone", "view")
+	descIn        = metric.NewDesc("coredns_dns_request_size_bytes", "Size of queries.", "server", "zone", "view", "proto")
+	descOut       = metric.NewDesc("coredns_dns_response_size_bytes", "Size of replies.", "server", "zone", "view", "proto")
+	descDrops     = metric.NewDesc("shuultuur_dns_drops_total", "Queries, replies and connections that were dropped or limited, by reason.", "reason")
+	descQueued    = metric.NewDesc("shuultuur_dns_queued", "Queries waiting for a worker.")
+	descBusy      = metric.NewDesc("shuultuur_dns_workers_busy", "Workers that wait for an answer.")
+	descConns     = metric.NewDesc("shuultuur_dns_connections", "Open connections.")
 )
 
-// Describe implements prometheus.Collector.
-func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descResponses, descDuration, descIn, descOut, descDrops, descQueued, descBusy, descConns} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. Zone and view are always "." and "":
+// Collect implements metric.Collector. Zone and view are always "." and "":
 // labels with many values would make many series.
-func (s *Server) Collect(ch chan<- prometheus.Metric) {
+func (s *Server) Collect(ch chan<- metric.Metric) {
 	x, server := s.sums(), s.label
 	for t := range transports {
 		proto := dns.Transport(t).String()
 		for f, family := range []string{"1", "2"} {
 			for i, n := range x.requests[t][f] {
 				if n > 0 {
-					ch <- prometheus.MustNewConstMetric(descRequests, prometheus.CounterValue, float64(n), server, ".", "", proto, family, typeName(i))
+					ch <- metric.New(descRequests, metric.Count, float64(n), server, ".", "", proto, family, typeName(i))
 				}
 			}
 		}
@@ -47,34 +39,34 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	}
 	for i, n := range x.rcodes {
 		if n > 0 {
-			ch <- prometheus.MustNewConstMetric(descResponses, prometheus.CounterValue, float64(n), server, ".", "", rcodeName(i), "")
+			ch <- metric.New(descResponses, metric.Count, float64(n), server, ".", "", rcodeName(i), "")
 		}
 	}
-	buckets, total := map[float64]uint64{}, uint64(0)
+	buckets, total := []metric.Bucket(nil), uint64(0)
 	for i, n := range x.times.buckets {
 		if total += n; i < timeBuckets {
-			buckets[timeBound(i).Seconds()] = total
+			buckets = append(buckets, metric.Bucket{Le: timeBound(i).Seconds(), Count: total})
 		}
 	}
-	ch <- prometheus.MustNewConstHistogram(descDuration, total, time.Duration(x.times.sum).Seconds(), buckets, server, ".", "")
+	ch <- metric.NewHistogram(descDuration, total, time.Duration(x.times.sum).Seconds(), buckets, server, ".", "")
 	for i, n := range x.drops {
-		ch <- prometheus.MustNewConstMetric(descDrops, prometheus.CounterValue, float64(n), reasonNames[i])
+		ch <- metric.New(descDrops, metric.Count, float64(n), reasonNames[i])
 	}
 	queued, busy := s.queue.state()
-	ch <- prometheus.MustNewConstMetric(descQueued, prometheus.GaugeValue, float64(queued))
-	ch <- prometheus.MustNewConstMetric(descBusy, prometheus.GaugeValue, float64(busy))
-	ch <- prometheus.MustNewConstMetric(descConns, prometheus.GaugeValue, float64(s.conns.count()))
+	ch <- metric.New(descQueued, metric.Gauge, float64(queued))
+	ch <- metric.New(descBusy, metric.Gauge, float64(busy))
+	ch <- metric.New(descConns, metric.Gauge, float64(s.conns.count()))
 }
 
-func sizesOf(ch chan<- prometheus.Metric, d *prometheus.Desc, h *histogram[[sizes + 1]uint64], labels ...string) {
-	buckets, total := map[float64]uint64{}, uint64(0)
+func sizesOf(ch chan<- metric.Metric, d *metric.Desc, h *histogram[[sizes + 1]uint64], labels ...string) {
+	buckets, total := []metric.Bucket(nil), uint64(0)
 	for i, n := range h.buckets {
 		if total += n; i < sizes {
-			buckets[float64(sizeBounds[i])] = total
+			buckets = append(buckets, metric.Bucket{Le: float64(sizeBounds[i]), Count: total})
 		}
 	}
 	if total > 0 {
-		ch <- prometheus.MustNewConstHistogram(d, total, float64(h.sum), buckets, labels...)
+		ch <- metric.NewHistogram(d, total, float64(h.sum), buckets, labels...)
 	}
 }
 

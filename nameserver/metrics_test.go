@@ -2,11 +2,11 @@ package nameserver
 
 import (
 	miekg "github.com/miekg/dns"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"shuultuur/metric"
 )
 
 func TestMetricsHaveCoreDNSNames(t *testing.T) {
@@ -14,12 +14,8 @@ func TestMetricsHaveCoreDNSNames(t *testing.T) {
 	exchange(t, s, "udp", query("www.test.", miekg.TypeA))
 	exchange(t, s, "udp", query("gone.test.", miekg.TypeTXT))
 	exchange(t, s, "tcp", query("www.test.", 65280))
-	r := prometheus.NewPedanticRegistry()
-	if err := r.Register(s); err != nil {
-		t.Fatal(err)
-	}
 	w := httptest.NewRecorder()
-	promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.PanicOnError}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metric.Handler(s).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	got := w.Body.String()
 	const server = `server="dns://127.0.0.1:0"` // as set
 	for _, want := range []string{

@@ -55,7 +55,7 @@ type responders struct {
 	auth     Authenticator // nil for none
 }
 
-// A Server is a name server. It is a prometheus.Collector.
+// A Server is a name server. It is a metric.Collector.
 type Server struct {
 	limits limits
 	path   string // of DNS over HTTPS

@@ -57,7 +57,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 			e.heavy |= 1 << i
 		}
 		if parts.Metrics != nil {
-			e.failures = append(e.failures, parts.Metrics.failures.WithLabelValues(c.Name()))
+			e.failures = append(e.failures, parts.Metrics.failures.With(c.Name()))
 		}
 	}
 	names := map[string]bool{}
@@ -73,7 +73,7 @@ func New(cfg Config, checks []filter.Check, parts Parts) (*Engine, error) {
 		names[p.name] = true
 		for _, r := range p.rules {
 			if r.monitors && parts.Metrics != nil {
-				r.count = parts.Metrics.monitored.WithLabelValues(p.name, r.name)
+				r.count = parts.Metrics.monitored.With(p.name, r.name)
 			}
 		}
 		e.policies = append(e.policies, p)

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"github.com/gaissmai/bart"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"shuultuur/dns"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/metric"
 )
 
 // Parts are what an engine works with besides settings and checks. All may be
@@ -55,7 +55,7 @@ type Engine struct {
 	checks   []filter.Check
 	heavy    uint64 // which of them are
 	metrics  *Metrics
-	failures []prometheus.Counter // by check; nil counts nothing
+	failures []*metric.Counter // by check; nil counts nothing
 	engines  map[string]*engine
 	forced   *policy // of [Engine.As]
 

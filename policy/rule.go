@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/filter"
+	"shuultuur/metric"
 )
 
 // An answer is what is known of whether something holds.
@@ -27,7 +26,7 @@ type rule struct {
 	action filter.Action
 	// monitors says that it only records that it matches; count counts these.
 	monitors bool
-	count    prometheus.Counter
+	count    *metric.Counter
 	over     int
 	found    bool   // it names categories, one of which has to be found
 	finds    uint64 // the checks that could report one of them

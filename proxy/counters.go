@@ -3,7 +3,7 @@ package proxy
 import (
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"shuultuur/metric"
 )
 
 // What a Proxy counts.
@@ -33,7 +33,7 @@ const (
 	requestsQueued
 )
 
-var descs = [...]*prometheus.Desc{
+var descs = [...]*metric.Desc{
 	connections:            desc("connections_total", "Client connections accepted."),
 	connectionsFull:        desc("connections_full_total", "Client connections refused because the listener had too many."),
 	connectionsClientFull:  desc("connections_client_full_total", "Client connections refused because one client had too many."),
@@ -59,8 +59,8 @@ var descs = [...]*prometheus.Desc{
 	requestsQueued:         desc("requests_queued", "Requests waiting for their turn."),
 }
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("shuultuur_"+name, help, nil, nil)
+func desc(name, help string) *metric.Desc {
+	return metric.NewDesc("shuultuur_"+name, help)
 }
 
 // counters are what a proxy counts. They only grow, but for those that say how
@@ -69,19 +69,10 @@ type counters [tunnelsOpen + 1]atomic.Int64
 
 func (c *counters) add(what int) { c[what].Add(1) }
 
-// Describe implements prometheus.Collector.
-func (p *Proxy) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-	p.inspector.Describe(ch)
-	p.up.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (p *Proxy) Collect(ch chan<- prometheus.Metric) {
+// Collect implements metric.Collector.
+func (p *Proxy) Collect(ch chan<- metric.Metric) {
 	for what, d := range descs {
-		kind, v := prometheus.GaugeValue, int64(0)
+		kind, v := metric.Gauge, int64(0)
 		switch what {
 		case requestsAllowed:
 			v = p.turns.Size()
@@ -89,10 +80,10 @@ func (p *Proxy) Collect(ch chan<- prometheus.Metric) {
 			v = p.turns.Waiting()
 		default:
 			if v = p.counters[what].Load(); what < connectionsOpen {
-				kind = prometheus.CounterValue
+				kind = metric.Count
 			}
 		}
-		ch <- prometheus.MustNewConstMetric(d, kind, float64(v))
+		ch <- metric.New(d, kind, float64(v))
 	}
 	p.inspector.Collect(ch)
 	p.up.Collect(ch)

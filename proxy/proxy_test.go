@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/filter"
+	"shuultuur/metric/metrictest"
 	"shuultuur/setting"
 )
 
@@ -142,16 +141,14 @@ func (p *Proxy) Stats() (s stats) {
 		"tls_certificate_refused_total": &s.CertRefused, "tls_ech_total": &s.ECH, "transparent_connections_total": &s.Transparent,
 		"transparent_misdirected_total": &s.Misdirected, "panics_total": &s.Panics,
 	}
-	all := prometheus.NewRegistry()
-	all.MustRegister(p)
-	families, err := all.Gather()
+	all, err := metrictest.Read(p)
 	if err != nil {
 		panic(err)
 	}
-	for _, f := range families {
-		if v := by[strings.TrimPrefix(f.GetName(), "shuultuur_")]; v != nil {
-			*v = int64(f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue())
-			delete(by, strings.TrimPrefix(f.GetName(), "shuultuur_"))
+	for name, count := range all {
+		if v := by[strings.TrimPrefix(name, "shuultuur_")]; v != nil {
+			*v = int64(count)
+			delete(by, strings.TrimPrefix(name, "shuultuur_"))
 		}
 	}
 	if len(by) > 0 {

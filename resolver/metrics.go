@@ -1,17 +1,17 @@
 package resolver
 
-import "github.com/prometheus/client_golang/prometheus"
+import "shuultuur/metric"
 
 // A reading is one number of a store, under CoreDNS's name where it has one.
 type reading struct {
 	name, help string
-	kind       prometheus.ValueType
+	kind       metric.Kind
 	types      string // label type, "" for none
 	value      func(*Stats) int64
 }
 
 func readings() []reading {
-	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	const counter, gauge = metric.Count, metric.Gauge
 	return []reading{
 		{"coredns_cache_hits_total", "Answers out of the cache.", counter, "success", func(s *Stats) int64 { return s.Hits - s.Denials }},
 		{"coredns_cache_hits_total", "Answers out of the cache.", counter, "denial", func(s *Stats) int64 { return s.Denials }},
@@ -27,25 +27,22 @@ func readings() []reading {
 	}
 }
 
-func (r *reading) desc() *prometheus.Desc {
+func (r *reading) desc() *metric.Desc {
 	labels := []string{"server", "zones", "view"}
 	if r.types != "" {
 		labels = append(labels, "type")
 	}
-	return prometheus.NewDesc(r.name, r.help, labels, nil)
+	return metric.NewDesc(r.name, r.help, labels...)
 }
 
-// Describe implements [prometheus.Collector].
-func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
-
-// Collect implements [prometheus.Collector].
-func (s *Store) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (s *Store) Collect(ch chan<- metric.Metric) {
 	stats := s.Stats()
 	for _, r := range readings() {
 		labels := []string{s.label, ".", ""}
 		if r.types != "" {
 			labels = append(labels, r.types)
 		}
-		ch <- prometheus.MustNewConstMetric(r.desc(), r.kind, float64(r.value(&stats)), labels...)
+		ch <- metric.New(r.desc(), r.kind, float64(r.value(&stats)), labels...)
 	}
 }

@@ -26,8 +26,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"shuultuur/metric"
 	"shuultuur/redis"
 	"shuultuur/setting"
 )
@@ -102,7 +101,7 @@ type Store interface {
 	// Run does the upkeep until ctx ends, then writes out what is left.
 	Run(ctx context.Context) error
 	Stats() Stats
-	prometheus.Collector // of Stats
+	metric.Collector // of Stats
 	// Close releases what the store holds. Run has to be over.
 	Close() error
 }

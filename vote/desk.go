@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"shuultuur/metric"
 )
 
 // An Automatic is a rule that decides without a person: so many votes of so many
@@ -34,20 +34,17 @@ type Desk struct {
 	log    *slog.Logger
 
 	deciding sync.Mutex // held while a decision is kept and carried out
-	decided  *prometheus.CounterVec
+	decided  *metric.CounterVec
 }
 
 // NewDesk returns a desk.
 func NewDesk(s Store, rules []Automatic, apply func(ctx context.Context, d *Decision) error, answer func(d *Decision, to []string), log *slog.Logger) *Desk {
 	return &Desk{store: s, rules: rules, apply: apply, answer: answer, log: log,
-		decided: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shuultuur_votes_decisions_total", Help: "Decisions about votes, by what was decided and whether a rule did."}, []string{"action", "by"})}
+		decided: metric.NewCounterVec("shuultuur_votes_decisions_total", "Decisions about votes, by what was decided and whether a rule did.", "action", "by")}
 }
 
-// Describe implements [prometheus.Collector].
-func (d *Desk) Describe(ch chan<- *prometheus.Desc) { d.decided.Describe(ch) }
-
-// Collect implements [prometheus.Collector].
-func (d *Desk) Collect(ch chan<- prometheus.Metric) { d.decided.Collect(ch) }
+// Collect implements [metric.Collector].
+func (d *Desk) Collect(ch chan<- metric.Metric) { d.decided.Collect(ch) }
 
 // Store is where votes and decisions are.
 func (d *Desk) Store() Store { return d.store }
@@ -99,7 +96,7 @@ func (d *Desk) decide(ctx context.Context, n *Decision, by string) error {
 	if err != nil {
 		return fmt.Errorf("the decision about %s is carried out but could not be kept; decide again: %w", n.Site, err)
 	}
-	d.decided.WithLabelValues(string(n.Action), by).Inc()
+	d.decided.With(string(n.Action), by).Inc()
 	d.log.Info("votes are answered", "decision", n.ID, "action", n.Action, "site", n.Site, "for", n.whom(), "until", n.Until, "votes", n.Votes, "by", n.By)
 	if d.answer != nil && len(mails) > 0 {
 		d.answer(n, mails)

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/ingest"
+	"shuultuur/metric"
 )
 
 // A Sink takes encoded votes. They are kept for good when Take returns without an
@@ -33,8 +32,8 @@ type Drain struct {
 	log     *ingest.Log
 	sink    Sink
 	logger  *slog.Logger
-	drained prometheus.Counter
-	failed  prometheus.Counter
+	drained *metric.Counter
+	failed  *metric.Counter
 	moving  sync.Mutex  // held while a batch is moved
 	problem func(error) // told what keeps votes from being taken; nil when they are
 }
@@ -48,16 +47,13 @@ func NewDrain(l *ingest.Log, name string, sink Sink, problem func(error), logger
 	}
 	return &Drain{
 		reader: r, log: l, sink: sink, logger: logger, problem: problem,
-		drained: prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_votes_drained_total", Help: "Votes that the database or the next node has taken from the log."}),
-		failed:  prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_votes_drain_failures_total", Help: "Batches of votes that the database or the next node did not take; they are tried again."}),
+		drained: metric.NewCounter("shuultuur_votes_drained_total", "Votes that the database or the next node has taken from the log."),
+		failed:  metric.NewCounter("shuultuur_votes_drain_failures_total", "Batches of votes that the database or the next node did not take; they are tried again."),
 	}, nil
 }
 
-// Describe implements [prometheus.Collector].
-func (d *Drain) Describe(ch chan<- *prometheus.Desc) { d.drained.Describe(ch); d.failed.Describe(ch) }
-
-// Collect implements [prometheus.Collector].
-func (d *Drain) Collect(ch chan<- prometheus.Metric) { d.drained.Collect(ch); d.failed.Collect(ch) }
+// Collect implements [metric.Collector].
+func (d *Drain) Collect(ch chan<- metric.Metric) { d.drained.Collect(ch); d.failed.Collect(ch) }
 
 // Pending is how many votes wait in the log.
 func (d *Drain) Pending() uint64 { return d.log.Pending(d.reader) }
@@ -117,7 +113,7 @@ func (d *Drain) batch(ctx context.Context) error {
 		if err := d.sink.Take(ctx, records); err != nil {
 			return err
 		}
-		d.drained.Add(float64(len(records)))
+		d.drained.Add(uint64(len(records)))
 	}
 	return d.reader.Done(next) // also of records that were erased
 }

@@ -18,10 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/ingest"
 	"shuultuur/message"
+	"shuultuur/metric"
 )
 
 // A Log keeps records; they are on the disk when Append returns.
@@ -68,8 +67,8 @@ type Server struct {
 	node    string
 	limit   limiter
 	slots   atomic.Int64
-	counts  *prometheus.CounterVec
-	taken   prometheus.Counter
+	counts  *metric.CounterVec
+	taken   *metric.Counter
 	waiting sync.WaitGroup
 }
 
@@ -95,16 +94,13 @@ func NewServer(p Parts) *Server {
 		p.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Parts: p, sealer: p.Sealer, login: p.Login, node: p.Node, limit: limiter{rate: p.Limit, used: map[string]*allowance{}}}
-	s.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shuultuur_votes_refused_total", Help: "Requests with votes that were refused, by status."}, []string{"status"})
-	s.taken = prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_votes_acknowledged_total", Help: "Votes that were acknowledged; one that is sent twice counts twice here."})
+	s.counts = metric.NewCounterVec("shuultuur_votes_refused_total", "Requests with votes that were refused, by status.", "status")
+	s.taken = metric.NewCounter("shuultuur_votes_acknowledged_total", "Votes that were acknowledged; one that is sent twice counts twice here.")
 	return s
 }
 
-// Describe implements [prometheus.Collector].
-func (s *Server) Describe(ch chan<- *prometheus.Desc) { s.counts.Describe(ch); s.taken.Describe(ch) }
-
-// Collect implements [prometheus.Collector].
-func (s *Server) Collect(ch chan<- prometheus.Metric) { s.counts.Collect(ch); s.taken.Collect(ch) }
+// Collect implements [metric.Collector].
+func (s *Server) Collect(ch chan<- metric.Metric) { s.counts.Collect(ch); s.taken.Collect(ch) }
 
 // Serve accepts connections until ctx ends. It closes ln.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
@@ -132,7 +128,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		}
 		if s.slots.Add(1) > int64(s.Connections) {
 			s.slots.Add(-1)
-			s.counts.WithLabelValues("503").Inc()
+			s.counts.With("503").Inc()
 			_ = nc.SetWriteDeadline(time.Now().Add(time.Second))
 			_, _ = io.WriteString(nc, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			nc.Close()
@@ -357,7 +353,7 @@ func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	if err == nil {
 		return a
 	}
-	s.counts.WithLabelValues(strconv.Itoa(err.status)).Inc()
+	s.counts.With(strconv.Itoa(err.status)).Inc()
 	if r.wantsPage() {
 		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page("Your vote was not taken", err.Error(), "", "")}
 	}
@@ -426,7 +422,7 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 func (s *Server) keep(ctx context.Context, records [][]byte) *refusal {
 	err := s.Log.Append(ctx, records...)
 	if err == nil {
-		s.taken.Add(float64(len(records)))
+		s.taken.Add(uint64(len(records)))
 		return nil
 	}
 	bad := &refusal{http.StatusServiceUnavailable, fmt.Errorf("the vote is not counted, send it again: %w", err), time.Second}

@@ -17,11 +17,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/atomicfile"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/metric"
 	"shuultuur/policy"
 )
 
@@ -111,9 +110,9 @@ type Desk struct {
 	log   *slog.Logger
 	queue chan match
 	ready chan struct{} // the settings in use were changed, or something is due
-	lost  prometheus.Counter
-	made  *prometheus.CounterVec
-	fails prometheus.Counter
+	lost  *metric.Counter
+	made  *metric.CounterVec
+	fails *metric.Counter
 
 	running sync.Mutex // held by the one Run
 	search  *policy.Searches
@@ -140,9 +139,9 @@ func (m *match) key() key {
 // OpenDesk reads the alerts kept in a file, which need not be there.
 func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
-		lost:  prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_alerts_dropped_total", Help: "Matches of watched themes that no alert was made of, because too many waited."}),
-		made:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "shuultuur_alerts_total", Help: "Alerts, by theme and severity."}, []string{"theme", "severity"}),
-		fails: prometheus.NewCounter(prometheus.CounterOpts{Name: "shuultuur_alerts_failed_total", Help: "Messages about alerts that a mail server or webhook did not take at once."})}
+		lost:  metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that no alert was made of, because too many waited."),
+		made:  metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
+		fails: metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take at once.")}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
@@ -156,15 +155,8 @@ func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	return d, nil
 }
 
-// Describe implements [prometheus.Collector].
-func (d *Desk) Describe(ch chan<- *prometheus.Desc) {
-	d.lost.Describe(ch)
-	d.made.Describe(ch)
-	d.fails.Describe(ch)
-}
-
-// Collect implements [prometheus.Collector].
-func (d *Desk) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (d *Desk) Collect(ch chan<- metric.Metric) {
 	d.lost.Collect(ch)
 	d.made.Collect(ch)
 	d.fails.Collect(ch)
@@ -285,7 +277,7 @@ func (d *Desk) take(m match) {
 	}
 	a.Sent = d.watch.sendings(a, d.now())
 	d.alerts = append(d.alerts, a)
-	d.made.WithLabelValues(a.Theme, a.Severity.String()).Inc()
+	d.made.With(a.Theme, a.Severity.String()).Inc()
 	d.dirty = true
 	d.log.Warn("alert", "theme", a.Theme, "severity", a.Severity.String(), "id", a.ID)
 	d.wake()

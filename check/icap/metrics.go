@@ -1,6 +1,6 @@
 package icap
 
-import "github.com/prometheus/client_golang/prometheus"
+import "shuultuur/metric"
 
 // What a Check counts.
 const (
@@ -13,7 +13,7 @@ const (
 	counted
 )
 
-var descs = [counted]*prometheus.Desc{
+var descs = [counted]*metric.Desc{
 	asked:     desc("asked_total", "Messages that were sent to an ICAP scanner."),
 	passed:    desc("passed_total", "Messages in which an ICAP scanner found nothing."),
 	found:     desc("found_total", "Messages in which an ICAP scanner found something."),
@@ -23,34 +23,25 @@ var descs = [counted]*prometheus.Desc{
 }
 
 var (
-	upDesc   = prometheus.NewDesc("shuultuur_scanner_up", "Whether an ICAP scanner is asked: 0 while it is left out.", []string{"server"}, nil)
-	busyDesc = prometheus.NewDesc("shuultuur_scanner_connections", "Connections to an ICAP scanner in use.", []string{"server"}, nil)
+	upDesc   = metric.NewDesc("shuultuur_scanner_up", "Whether an ICAP scanner is asked: 0 while it is left out.", "server")
+	busyDesc = metric.NewDesc("shuultuur_scanner_connections", "Connections to an ICAP scanner in use.", "server")
 )
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("shuultuur_scanner_"+name, help, nil, nil)
+func desc(name, help string) *metric.Desc {
+	return metric.NewDesc("shuultuur_scanner_"+name, help)
 }
 
-// Describe implements [prometheus.Collector].
-func (c *Check) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-	ch <- upDesc
-	ch <- busyDesc
-}
-
-// Collect implements [prometheus.Collector].
-func (c *Check) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (c *Check) Collect(ch chan<- metric.Metric) {
 	for n := range c.counters {
-		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.CounterValue, float64(c.counters[n].Load()))
+		ch <- metric.New(descs[n], metric.Count, float64(c.counters[n].Load()))
 	}
 	for _, s := range c.servers {
 		up := 1.0
 		if s.down.Load() != nil {
 			up = 0
 		}
-		ch <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, s.url)
-		ch <- prometheus.MustNewConstMetric(busyDesc, prometheus.GaugeValue, float64(s.gate.inUse()), s.url)
+		ch <- metric.New(upDesc, metric.Gauge, up, s.url)
+		ch <- metric.New(busyDesc, metric.Gauge, float64(s.gate.inUse()), s.url)
 	}
 }

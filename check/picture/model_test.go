@@ -16,11 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/check/picture/net/nettest"
 	"shuultuur/filter"
 	"shuultuur/message"
+	"shuultuur/metric/metrictest"
 	"shuultuur/setting"
 )
 
@@ -95,20 +94,11 @@ func scoreOf(found []filter.Finding, category string) int {
 }
 
 func (c *Check) counted(result string) int {
-	r := prometheus.NewRegistry()
-	r.MustRegister(c)
-	all, err := r.Gather()
+	all, err := metrictest.Read(c)
 	if err != nil {
 		return -1
 	}
-	for _, f := range all {
-		for _, m := range f.Metric {
-			if len(m.Label) == 1 && m.Label[0].GetValue() == result {
-				return int(m.Counter.GetValue())
-			}
-		}
-	}
-	return 0
+	return int(all[`shuultuur_pictures_total{result="`+result+`"}`])
 }
 
 var (

@@ -20,13 +20,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"shuultuur/check/picture/net"
 	"shuultuur/content/picture"
 	"shuultuur/filter"
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -238,7 +238,7 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 	head, err := picture.Look(b)
 	switch {
 	case errors.Is(err, picture.ErrIcon):
-		c.seen.WithLabelValues("icon").Inc()
+		c.seen.With("icon").Inc()
 		return dst
 	case err != nil:
 		return c.unread(dst, err.Error())
@@ -247,7 +247,7 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 	ask := c.full || c.suspect == 0 || c.pages.score(page) >= suspectPage
 	v, ok := c.known.get(ctx, sum)
 	if ok && (v.Asked || !ask || c.model == nil) {
-		c.seen.WithLabelValues("known").Inc()
+		c.seen.With("known").Inc()
 	} else {
 		var why string
 		if v, why = c.wait(ctx, t, c.start(sum, b, head, ask)); why != "" {
@@ -274,7 +274,7 @@ func referer(t *filter.Transaction) string {
 // picture passes, and what becomes of it is remembered for the next request.
 func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job) (v verdict, why string) {
 	if j == nil {
-		c.seen.WithLabelValues("busy").Inc()
+		c.seen.With("busy").Inc()
 		return v, "no capacity"
 	}
 	var late <-chan time.Time
@@ -286,7 +286,7 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job) (v verd
 	select {
 	case <-j.done:
 		if j.err != nil {
-			c.seen.WithLabelValues("unread").Inc()
+			c.seen.With("unread").Inc()
 			return v, j.err.Error()
 		}
 		return j.verdict, ""
@@ -295,12 +295,12 @@ func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job) (v verd
 	case <-ctx.Done():
 		why = "the client has gone"
 	}
-	c.seen.WithLabelValues("late").Inc()
+	c.seen.With("late").Inc()
 	return v, why
 }
 
 func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
-	c.seen.WithLabelValues("unread").Inc()
+	c.seen.With("unread").Inc()
 	return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
 }
 
@@ -329,31 +329,21 @@ func (c *Check) exact(b []byte, sum [32]byte, dst []filter.Finding) []filter.Fin
 
 // counters are the metrics of a check.
 type counters struct {
-	seen  *prometheus.CounterVec
-	spent prometheus.Counter
+	seen  *metric.CounterVec
+	spent *atomic.Int64 // time that the model has worked
 }
+
+var spentDesc = metric.NewDesc("shuultuur_picture_model_seconds_total", "Time that the model has worked.")
 
 func newCounters() counters {
 	return counters{
-		seen: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "shuultuur_pictures_total",
-			Help: "Pictures by what became of them: judged, known, asked, near, icon, unread, late or busy.",
-		}, []string{"result"}),
-		spent: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "shuultuur_picture_model_seconds_total",
-			Help: "Time that the model has worked.",
-		}),
+		seen:  metric.NewCounterVec("shuultuur_pictures_total", "Pictures by what became of them: judged, known, asked, near, icon, unread, late or busy.", "result"),
+		spent: new(atomic.Int64),
 	}
 }
 
-// Describe implements [prometheus.Collector].
-func (c *Check) Describe(ch chan<- *prometheus.Desc) {
-	c.seen.Describe(ch)
-	c.spent.Describe(ch)
-}
-
-// Collect implements [prometheus.Collector].
-func (c *Check) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (c *Check) Collect(ch chan<- metric.Metric) {
 	c.seen.Collect(ch)
-	c.spent.Collect(ch)
+	ch <- metric.New(spentDesc, metric.Count, time.Duration(c.spent.Load()).Seconds())
 }

@@ -1,29 +1,22 @@
 package signature
 
-import "github.com/prometheus/client_golang/prometheus"
+import "shuultuur/metric"
 
 var (
-	rulesDesc       = prometheus.NewDesc("shuultuur_signature_rules", "Signature rules in use.", nil, nil)
-	checksDesc      = prometheus.NewDesc("shuultuur_signature_checks_total", "Times that a rule was tried beyond its fast pattern.", nil, nil)
-	expressionsDesc = prometheus.NewDesc("shuultuur_signature_expressions_total", "Regular expressions run.", nil, nil)
-	alertsDesc      = prometheus.NewDesc("shuultuur_signature_alerts_total", "Rules that matched.", nil, nil)
-	unsavedDesc     = prometheus.NewDesc("shuultuur_signature_unsaved_total", "Datasets that could not be saved.", nil, nil)
-	budgetDesc      = prometheus.NewDesc("shuultuur_signature_over_budget_total", "Rules and messages that took longer than they may.", []string{"of"}, nil)
+	rulesDesc       = metric.NewDesc("shuultuur_signature_rules", "Signature rules in use.")
+	checksDesc      = metric.NewDesc("shuultuur_signature_checks_total", "Times that a rule was tried beyond its fast pattern.")
+	expressionsDesc = metric.NewDesc("shuultuur_signature_expressions_total", "Regular expressions run.")
+	alertsDesc      = metric.NewDesc("shuultuur_signature_alerts_total", "Rules that matched.")
+	unsavedDesc     = metric.NewDesc("shuultuur_signature_unsaved_total", "Datasets that could not be saved.")
+	budgetDesc      = metric.NewDesc("shuultuur_signature_over_budget_total", "Rules and messages that took longer than they may.", "of")
 )
 
-// Describe implements [prometheus.Collector].
-func (c *Check) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{rulesDesc, checksDesc, expressionsDesc, alertsDesc, budgetDesc, unsavedDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *Check) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (c *Check) Collect(ch chan<- metric.Metric) {
 	n := c.engine.Counters()
-	ch <- prometheus.MustNewConstMetric(rulesDesc, prometheus.GaugeValue, float64(c.engine.Rules()))
-	count := func(d *prometheus.Desc, v int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	ch <- metric.New(rulesDesc, metric.Gauge, float64(c.engine.Rules()))
+	count := func(d *metric.Desc, v int64, labels ...string) {
+		ch <- metric.New(d, metric.Count, float64(v), labels...)
 	}
 	count(checksDesc, n.Checks.Value())
 	count(expressionsDesc, n.Regexps.Value())

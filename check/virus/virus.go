@@ -27,10 +27,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -86,7 +85,7 @@ const (
 	counted
 )
 
-var descs = [counted]*prometheus.Desc{
+var descs = [counted]*metric.Desc{
 	scanned:    desc("scanned_total", "Bodies that a scanner has looked at."),
 	found:      desc("found_total", "Bodies in which a scanner found something."),
 	listed:     desc("listed_total", "Bodies whose hash is on a list."),
@@ -95,8 +94,8 @@ var descs = [counted]*prometheus.Desc{
 	failed:     desc("failed_total", "Bodies that no scanner could look at."),
 }
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("shuultuur_virus_"+name, help, nil, nil)
+func desc(name, help string) *metric.Desc {
+	return metric.NewDesc("shuultuur_virus_"+name, help)
 }
 
 // New returns the check of cfg. memory may be nil.
@@ -340,16 +339,9 @@ func (c *Check) Close() {
 	}
 }
 
-// Describe implements [prometheus.Collector].
-func (c *Check) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *Check) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (c *Check) Collect(ch chan<- metric.Metric) {
 	for n := range c.counters {
-		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.CounterValue, float64(c.counters[n].Load()))
+		ch <- metric.New(descs[n], metric.Count, float64(c.counters[n].Load()))
 	}
 }

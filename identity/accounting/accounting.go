@@ -22,11 +22,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"layeh.com/radius"
 
 	"shuultuur/handover"
 	"shuultuur/identity/session"
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -336,16 +336,13 @@ func (s *Server) end(ch *change) error {
 }
 
 var (
-	packetsDesc = prometheus.NewDesc("shuultuur_radius_packets_total", "Packets of RADIUS accounting: taken and acknowledged, refused (stranger, wrong secret, damaged), dropped for want of room or disk.", []string{"what"}, nil)
+	packetsDesc = metric.NewDesc("shuultuur_radius_packets_total", "Packets of RADIUS accounting: taken and acknowledged, refused (stranger, wrong secret, damaged), dropped for want of room or disk.", "what")
 )
 
-// Describe implements [prometheus.Collector].
-func (s *Server) Describe(ch chan<- *prometheus.Desc) { ch <- packetsDesc }
-
-// Collect implements [prometheus.Collector].
-func (s *Server) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (s *Server) Collect(ch chan<- metric.Metric) {
 	for what, n := range map[string]*atomic.Uint64{"taken": &s.taken, "refused": &s.refused, "dropped": &s.dropped} {
-		ch <- prometheus.MustNewConstMetric(packetsDesc, prometheus.CounterValue, float64(n.Load()), what)
+		ch <- metric.New(packetsDesc, metric.Count, float64(n.Load()), what)
 	}
 }
 

@@ -22,8 +22,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"shuultuur/metric"
 	"shuultuur/state"
 )
 
@@ -308,18 +307,15 @@ func (t *Table) All() []Session {
 }
 
 var (
-	openDesc    = prometheus.NewDesc("shuultuur_sessions", "Addresses that are a user's for now.", nil, nil)
-	changesDesc = prometheus.NewDesc("shuultuur_sessions_total", "Sessions of addresses that were started or renewed, ended, and refused.", []string{"what"}, nil)
+	openDesc    = metric.NewDesc("shuultuur_sessions", "Addresses that are a user's for now.")
+	changesDesc = metric.NewDesc("shuultuur_sessions_total", "Sessions of addresses that were started or renewed, ended, and refused.", "what")
 )
 
-// Describe implements [prometheus.Collector].
-func (t *Table) Describe(ch chan<- *prometheus.Desc) { ch <- openDesc; ch <- changesDesc }
-
-// Collect implements [prometheus.Collector].
-func (t *Table) Collect(ch chan<- prometheus.Metric) {
+// Collect implements [metric.Collector].
+func (t *Table) Collect(ch chan<- metric.Metric) {
 	t.sweep(time.Now())
-	ch <- prometheus.MustNewConstMetric(openDesc, prometheus.GaugeValue, float64(t.n.Load()))
+	ch <- metric.New(openDesc, metric.Gauge, float64(t.n.Load()))
 	for what, n := range map[string]*atomic.Uint64{"started": &t.started, "ended": &t.ended, "refused": &t.refused} {
-		ch <- prometheus.MustNewConstMetric(changesDesc, prometheus.CounterValue, float64(n.Load()), what)
+		ch <- metric.New(changesDesc, metric.Count, float64(n.Load()), what)
 	}
 }

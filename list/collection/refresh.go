@@ -15,10 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/list"
 	"shuultuur/list/source"
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -31,7 +30,7 @@ type Refresher struct {
 	use     func(ctx context.Context, why string)
 	log     *slog.Logger
 	part    float64 // this gateway's place among all that ask
-	fetches *prometheus.CounterVec
+	fetches *metric.CounterVec
 
 	mu    sync.Mutex
 	stale []string // problems; guarded by mu
@@ -41,10 +40,7 @@ type Refresher struct {
 // fetches with the client beside them. use takes new versions into use.
 func NewRefresher(current func() (*Collection, *http.Client), use func(ctx context.Context, why string), log *slog.Logger) *Refresher {
 	return &Refresher{current: current, use: use, log: log, part: rand.Float64(),
-		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "shuultuur_list_fetches_total",
-			Help: "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.",
-		}, []string{"list", "result"})}
+		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
 }
 
 // Run fetches what is due until ctx ends.
@@ -134,7 +130,7 @@ func (r *Refresher) count(list string, taken bool, err error) {
 	case taken:
 		result = "taken"
 	}
-	r.fetches.WithLabelValues(list, result).Inc()
+	r.fetches.With(list, result).Inc()
 }
 
 // Problems say which lists could not be refreshed.
@@ -144,11 +140,8 @@ func (r *Refresher) Problems() []string {
 	return r.stale
 }
 
-// Describe implements [prometheus.Collector].
-func (r *Refresher) Describe(ch chan<- *prometheus.Desc) { r.fetches.Describe(ch) }
-
-// Collect implements [prometheus.Collector].
-func (r *Refresher) Collect(ch chan<- prometheus.Metric) { r.fetches.Collect(ch) }
+// Collect implements [metric.Collector].
+func (r *Refresher) Collect(ch chan<- metric.Metric) { r.fetches.Collect(ch) }
 
 // A View is a look at the lists of the settings beside a running gateway.
 type View struct {

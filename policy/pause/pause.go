@@ -15,8 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"shuultuur/metric"
 	"shuultuur/policy"
 	"shuultuur/state"
 )
@@ -39,15 +38,12 @@ type Keeper struct {
 	policy.Pauses
 	store Store
 	log   *slog.Logger
-	count prometheus.GaugeFunc
 	mu    sync.Mutex // held while pauses change
 }
 
 // New returns a keeper of the pauses in a store.
 func New(store Store, log *slog.Logger) *Keeper {
 	k := &Keeper{store: store, log: log}
-	k.count = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "shuultuur_pauses", Help: "Pauses of filtering: for clients, groups or networks."},
-		func() float64 { return float64(len(k.At(time.Now()))) })
 	k.Refresh()
 	return k
 }
@@ -137,8 +133,9 @@ func (k *Keeper) Problems() (all []string) {
 	return all
 }
 
-// Describe implements [prometheus.Collector].
-func (k *Keeper) Describe(ch chan<- *prometheus.Desc) { k.count.Describe(ch) }
+// Collect implements [metric.Collector].
+func (k *Keeper) Collect(ch chan<- metric.Metric) {
+	ch <- metric.New(countDesc, metric.Gauge, float64(len(k.At(time.Now()))))
+}
 
-// Collect implements [prometheus.Collector].
-func (k *Keeper) Collect(ch chan<- prometheus.Metric) { k.count.Collect(ch) }
+var countDesc = metric.NewDesc("shuultuur_pauses", "Pauses of filtering: for clients, groups or networks.")

@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/content"
+	"shuultuur/metric"
 	"shuultuur/proxy/fair"
 	"shuultuur/setting"
 )
@@ -66,26 +65,26 @@ const (
 	judgeWaiting
 )
 
-var descs = [...]*prometheus.Desc{
-	judged:           prometheus.NewDesc("shuultuur_bodies_judged_total", "Judgements of bodies.", nil, nil),
-	abandoned:        prometheus.NewDesc("shuultuur_bodies_abandoned_total", "Bodies not judged because their client had gone.", nil, nil),
-	cut:              prometheus.NewDesc("shuultuur_bodies_cut_total", "Bodies cut off because the verdict changed after a part was out.", nil, nil),
-	partial:          prometheus.NewDesc("shuultuur_bodies_partial_total", "Bodies that passed piece by piece: slow, or too large to hold.", nil, nil),
-	pagesChanged:     prometheus.NewDesc("shuultuur_pages_changed_total", "Pages changed as ad-block lists say.", nil, nil),
-	clicks:           prometheus.NewDesc("shuultuur_warn_clicks_total", "Clicks on warn pages that count.", nil, nil),
-	clicksRefused:    prometheus.NewDesc("shuultuur_warn_clicks_refused_total", "Clicks on warn pages whose token was spent before, or is not the client's.", nil, nil),
-	messages:         prometheus.NewDesc("shuultuur_messages_judged_total", "Messages of conversations judged.", nil, nil),
-	messagesRefused:  prometheus.NewDesc("shuultuur_messages_refused_total", "Messages of conversations that a rule refused.", nil, nil),
-	messagesReplaced: prometheus.NewDesc("shuultuur_messages_replaced_total", "Messages of conversations replaced.", nil, nil),
-	downloadPages:    prometheus.NewDesc("shuultuur_download_pages_total", "Downloads for which the client got a page while they were judged.", nil, nil),
-	downloadsFull:    prometheus.NewDesc("shuultuur_downloads_full_total", "Downloads that found no room to be kept while they were judged.", nil, nil),
-	heldBytes:        prometheus.NewDesc("shuultuur_held_bytes", "Bytes held for judgement.", nil, nil),
-	heldWaiting:      prometheus.NewDesc("shuultuur_held_waiting", "Bodies that wait for room to be held in.", nil, nil),
-	judging:          prometheus.NewDesc("shuultuur_judging", "Bodies being judged.", nil, nil),
-	judgeWaiting:     prometheus.NewDesc("shuultuur_judge_waiting", "Bodies that wait to be judged.", nil, nil),
+var descs = [...]*metric.Desc{
+	judged:           metric.NewDesc("shuultuur_bodies_judged_total", "Judgements of bodies."),
+	abandoned:        metric.NewDesc("shuultuur_bodies_abandoned_total", "Bodies not judged because their client had gone."),
+	cut:              metric.NewDesc("shuultuur_bodies_cut_total", "Bodies cut off because the verdict changed after a part was out."),
+	partial:          metric.NewDesc("shuultuur_bodies_partial_total", "Bodies that passed piece by piece: slow, or too large to hold."),
+	pagesChanged:     metric.NewDesc("shuultuur_pages_changed_total", "Pages changed as ad-block lists say."),
+	clicks:           metric.NewDesc("shuultuur_warn_clicks_total", "Clicks on warn pages that count."),
+	clicksRefused:    metric.NewDesc("shuultuur_warn_clicks_refused_total", "Clicks on warn pages whose token was spent before, or is not the client's."),
+	messages:         metric.NewDesc("shuultuur_messages_judged_total", "Messages of conversations judged."),
+	messagesRefused:  metric.NewDesc("shuultuur_messages_refused_total", "Messages of conversations that a rule refused."),
+	messagesReplaced: metric.NewDesc("shuultuur_messages_replaced_total", "Messages of conversations replaced."),
+	downloadPages:    metric.NewDesc("shuultuur_download_pages_total", "Downloads for which the client got a page while they were judged."),
+	downloadsFull:    metric.NewDesc("shuultuur_downloads_full_total", "Downloads that found no room to be kept while they were judged."),
+	heldBytes:        metric.NewDesc("shuultuur_held_bytes", "Bytes held for judgement."),
+	heldWaiting:      metric.NewDesc("shuultuur_held_waiting", "Bodies that wait for room to be held in."),
+	judging:          metric.NewDesc("shuultuur_judging", "Bodies being judged."),
+	judgeWaiting:     metric.NewDesc("shuultuur_judge_waiting", "Bodies that wait to be judged."),
 }
 
-var unreadDesc = prometheus.NewDesc("shuultuur_bodies_unread_total", "Bodies that were not inspected to their end, by reason.", []string{"reason"}, nil)
+var unreadDesc = metric.NewDesc("shuultuur_bodies_unread_total", "Bodies that were not inspected to their end, by reason.", "reason")
 
 // DefaultQueueTime is Config.QueueTime when it is left out.
 const DefaultQueueTime = 5 * time.Second
@@ -130,23 +129,15 @@ func (i *Inspector) Block(n int64) []byte { return i.budget.block(n) }
 // Release gives a block back.
 func (i *Inspector) Release(block []byte) { i.budget.release(block) }
 
-// Describe implements prometheus.Collector.
-func (i *Inspector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-	ch <- unreadDesc
-}
-
-// Collect implements prometheus.Collector.
-func (i *Inspector) Collect(ch chan<- prometheus.Metric) {
+// Collect implements metric.Collector.
+func (i *Inspector) Collect(ch chan<- metric.Metric) {
 	for n := range i.counters {
-		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.CounterValue, float64(i.counters[n].Load()))
+		ch <- metric.New(descs[n], metric.Count, float64(i.counters[n].Load()))
 	}
 	for why := content.TooLarge; why <= content.Cut; why++ {
-		ch <- prometheus.MustNewConstMetric(unreadDesc, prometheus.CounterValue, float64(i.unread[why].Load()), why.String())
+		ch <- metric.New(unreadDesc, metric.Count, float64(i.unread[why].Load()), why.String())
 	}
 	for n, v := range map[int]int64{heldBytes: i.budget.Used(), heldWaiting: i.budget.Waiting(), judging: i.judges.Used(), judgeWaiting: i.judges.Waiting()} {
-		ch <- prometheus.MustNewConstMetric(descs[n], prometheus.GaugeValue, float64(v))
+		ch <- metric.New(descs[n], metric.Gauge, float64(v))
 	}
 }

@@ -29,10 +29,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/intercept"
 	"shuultuur/message"
+	"shuultuur/metric"
 	"shuultuur/setting"
 )
 
@@ -233,17 +232,10 @@ func repeatable(q *message.Request) bool {
 	return false
 }
 
-// Describe implements prometheus.Collector.
-func (t *Transport) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (t *Transport) Collect(ch chan<- prometheus.Metric) {
+// Collect implements metric.Collector.
+func (t *Transport) Collect(ch chan<- metric.Metric) {
 	for i := range t.counters {
-		ch <- prometheus.MustNewConstMetric(descs[i], prometheus.CounterValue, float64(t.counters[i].Load()))
+		ch <- metric.New(descs[i], metric.Count, float64(t.counters[i].Load()))
 	}
-	ch <- prometheus.MustNewConstMetric(descs[idle], prometheus.GaugeValue, float64(t.pool.size()))
+	ch <- metric.New(descs[idle], metric.Gauge, float64(t.pool.size()))
 }

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/quic-go/quic-go"
 
+	"shuultuur/metric"
 	"shuultuur/resolver/validate"
 	"shuultuur/setting"
 )
@@ -90,15 +90,11 @@ func New(cfg Config) (*Forwarder, error) {
 		return nil, err
 	}
 	f := &Forwarder{
-		cfg:    cfg,
-		limits: l,
-		routes: map[string]*group{},
-		wake:   make(chan struct{}, 1),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "coredns_proxy_request_duration_seconds",
-			Help:    "Time to an answer of an upstream.",
-			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}, []string{"proxy_name", "to", "rcode"}),
+		cfg:     cfg,
+		limits:  l,
+		routes:  map[string]*group{},
+		wake:    make(chan struct{}, 1),
+		seconds: metric.NewHistogramVec("coredns_proxy_request_duration_seconds", "Time to an answer of an upstream.", metric.Doubling(0.00025, 16), "proxy_name", "to", "rcode"),
 	}
 	f.life, f.stop = context.WithCancel(context.Background())
 	if cfg.Rootless {

@@ -23,9 +23,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/dns"
+	"shuultuur/metric"
 	"shuultuur/resolver/validate"
 )
 
@@ -60,7 +59,7 @@ type Forwarder struct {
 	boot      *group              // looks up the names of upstreams; nil: nobody does
 	roots     *x509.CertPool      // nil: the system's
 	validator *validate.Validator // nil: nothing is validated
-	seconds   *prometheus.HistogramVec
+	seconds   *metric.HistogramVec
 	broken    atomic.Int64 // queries for which every upstream was down
 	refused   atomic.Int64 // queries for which every upstream was full
 	wake      chan struct{}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"shuultuur/metric"
 )
 
 // proxyName is the label of that name, as CoreDNS's plugin forward sets it.
@@ -24,8 +24,8 @@ type stats struct {
 	dials, reused              atomic.Int64
 	probes, probeFailures      atomic.Int64
 
-	seconds *prometheus.HistogramVec                // by proxy_name, to, rcode
-	timers  [25]atomic.Pointer[prometheus.Observer] // those of seconds, by rcode
+	seconds *metric.HistogramVec                 // by proxy_name, to, rcode
+	timers  [25]atomic.Pointer[metric.Histogram] // those of seconds, by rcode
 	to      string
 }
 
@@ -47,11 +47,10 @@ func (s *stats) observe(rcode uint16, took time.Duration) {
 	i := min(rcode, uint16(len(s.timers)-1))
 	o := s.timers[i].Load()
 	if o == nil {
-		timer := s.seconds.WithLabelValues(proxyName, s.to, rcodeName(i))
-		o = &timer
+		o = s.seconds.With(proxyName, s.to, rcodeName(i))
 		s.timers[i].Store(o)
 	}
-	(*o).Observe(took.Seconds())
+	o.Observe(took.Seconds())
 }
 
 // metrics are the counts of an upstream; those that CoreDNS has bear its
@@ -80,13 +79,10 @@ const (
 	ourMetric   = "shuultuur_dns_upstream_"
 )
 
-// Describe is for prometheus.Collector.
-func (f *Forwarder) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(f, to) }
-
-// Collect is for prometheus.Collector.
-func (f *Forwarder) Collect(to chan<- prometheus.Metric) {
+// Collect is for metric.Collector.
+func (f *Forwarder) Collect(to chan<- metric.Metric) {
 	f.seconds.Collect(to)
-	send := func(name, help string, kind prometheus.ValueType, value float64, u *upstream) {
+	send := func(name, help string, kind metric.Kind, value float64, u *upstream) {
 		var keys, values []string
 		switch {
 		case u != nil && strings.HasPrefix(name, proxyMetric):
@@ -94,9 +90,9 @@ func (f *Forwarder) Collect(to chan<- prometheus.Metric) {
 		case u != nil:
 			keys, values = []string{"to"}, []string{u.to}
 		}
-		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, keys, nil), kind, value, values...)
+		to <- metric.New(metric.NewDesc(name, help, keys...), kind, value, values...)
 	}
-	count := prometheus.CounterValue
+	count := metric.Count
 	send("coredns_forward_healthcheck_broken_total", "Questions for which every upstream was down.", count, float64(f.broken.Load()), nil)
 	send("coredns_forward_max_concurrent_rejects_total", "Questions for which too many waited for every upstream.", count, float64(f.refused.Load()), nil)
 	f.collectValidation(to)
@@ -108,12 +104,12 @@ func (f *Forwarder) Collect(to chan<- prometheus.Metric) {
 		if down, _ := u.health(); down {
 			up = 0
 		}
-		send(ourMetric+"up", "1 while an upstream is asked, 0 while it is only probed.", prometheus.GaugeValue, up, u)
-		send(ourMetric+"rtt_seconds", "Smoothed time to an answer.", prometheus.GaugeValue, u.speed(), u)
+		send(ourMetric+"up", "1 while an upstream is asked, 0 while it is only probed.", metric.Gauge, up, u)
+		send(ourMetric+"rtt_seconds", "Smoothed time to an answer.", metric.Gauge, u.speed(), u)
 	}
 }
 
-func (f *Forwarder) collectValidation(to chan<- prometheus.Metric) {
+func (f *Forwarder) collectValidation(to chan<- metric.Metric) {
 	if f.validator == nil {
 		return
 	}
@@ -123,7 +119,7 @@ func (f *Forwarder) collectValidation(to chan<- prometheus.Metric) {
 		if len(status) > 0 {
 			keys = []string{"status"}
 		}
-		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(prefix+name, help, keys, nil), prometheus.CounterValue, float64(n.Load()), status...)
+		to <- metric.New(metric.NewDesc(prefix+name, help, keys...), metric.Count, float64(n.Load()), status...)
 	}
 	c := &f.validator.Counts
 	const validated = "Answers that were validated."

@@ -22,12 +22,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"shuultuur/filter"
 	"shuultuur/handover"
 	"shuultuur/ingest"
 	"shuultuur/message"
+	"shuultuur/metric"
 	"shuultuur/redis"
 	"shuultuur/setting"
 	"shuultuur/vote"
@@ -343,17 +342,12 @@ func (b *Booth) closeRest() (err error) {
 	return err
 }
 
-// Describe implements [prometheus.Collector].
-func (b *Booth) Describe(ch chan<- *prometheus.Desc) {
-	b.each(func(c prometheus.Collector) { c.Describe(ch) })
+// Collect implements [metric.Collector].
+func (b *Booth) Collect(ch chan<- metric.Metric) {
+	b.each(func(c metric.Collector) { c.Collect(ch) })
 }
 
-// Collect implements [prometheus.Collector].
-func (b *Booth) Collect(ch chan<- prometheus.Metric) {
-	b.each(func(c prometheus.Collector) { c.Collect(ch) })
-}
-
-func (b *Booth) each(f func(prometheus.Collector)) {
+func (b *Booth) each(f func(metric.Collector)) {
 	f(b.log)
 	f(b.server)
 	f(b.drain)

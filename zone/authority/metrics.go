@@ -1,9 +1,9 @@
 package authority
 
-import "github.com/prometheus/client_golang/prometheus"
+import "shuultuur/metric"
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("shuultuur_dns_"+name, help, labels, nil)
+func desc(name, help string, labels ...string) *metric.Desc {
+	return metric.NewDesc("shuultuur_dns_"+name, help, labels...)
 }
 
 var (
@@ -24,23 +24,12 @@ var (
 	descAliases       = desc("alias_lookups_total", "Lookups of ANAME targets elsewhere; stale are answers from before a lookup that failed.", "result")
 )
 
-// Describe implements prometheus.Collector.
-func (a *Authority) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descZones, descRecords, descFaults, descConnected, descKept, descProblems, descLoads, descFailures, descEvents, descInterruptions,
-		descSlowest, descWatched, descChecks, descHealthErrors, descAliases,
-	} {
-		c <- d
+// Collect implements metric.Collector.
+func (a *Authority) Collect(c chan<- metric.Metric) {
+	put := func(d *metric.Desc, kind metric.Kind, v float64, labels ...string) {
+		c <- metric.New(d, kind, v, labels...)
 	}
-	a.publisher.Describe(c)
-}
-
-// Collect implements prometheus.Collector.
-func (a *Authority) Collect(c chan<- prometheus.Metric) {
-	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		c <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
-	const counter, gauge = prometheus.CounterValue, prometheus.GaugeValue
+	const counter, gauge = metric.Count, metric.Gauge
 	zones, records := a.responder.Zones(), 0
 	for _, z := range zones {
 		records += z.Records

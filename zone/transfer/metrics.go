@@ -4,35 +4,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"shuultuur/metric"
 	"shuultuur/zone/sign"
 )
 
 var (
-	descTransfers   = prometheus.NewDesc("shuultuur_dns_transfers_total", "Zone transfers, by direction and what became of them.", []string{"direction", "result"}, nil)
-	descNotifies    = prometheus.NewDesc("shuultuur_dns_notifies_total", "NOTIFY messages, by direction and what became of them.", []string{"direction", "result"}, nil)
-	descTSIG        = prometheus.NewDesc("shuultuur_dns_tsig_refused_total", "Signed requests that were refused, by error.", []string{"error"}, nil)
-	descSignatures  = prometheus.NewDesc("shuultuur_dns_signatures_total", "Signatures made on demand, remembered, and refused because too many were asked for.", []string{"result"}, nil)
-	descRenew       = prometheus.NewDesc("shuultuur_dns_signatures_renew_timestamp_seconds", "When the next zone is to be signed again; well in the past, it cannot be.", nil, nil)
-	descUnavailable = prometheus.NewDesc("shuultuur_dns_zones_unavailable", "Zones whose names are SERVFAIL: their file cannot be read, they were never received, or they have expired.", nil, nil)
+	descTransfers   = metric.NewDesc("shuultuur_dns_transfers_total", "Zone transfers, by direction and what became of them.", "direction", "result")
+	descNotifies    = metric.NewDesc("shuultuur_dns_notifies_total", "NOTIFY messages, by direction and what became of them.", "direction", "result")
+	descTSIG        = metric.NewDesc("shuultuur_dns_tsig_refused_total", "Signed requests that were refused, by error.", "error")
+	descSignatures  = metric.NewDesc("shuultuur_dns_signatures_total", "Signatures made on demand, remembered, and refused because too many were asked for.", "result")
+	descRenew       = metric.NewDesc("shuultuur_dns_signatures_renew_timestamp_seconds", "When the next zone is to be signed again; well in the past, it cannot be.")
+	descUnavailable = metric.NewDesc("shuultuur_dns_zones_unavailable", "Zones whose names are SERVFAIL: their file cannot be read, they were never received, or they have expired.")
 )
 
-// Describe implements prometheus.Collector.
-func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descTransfers, descNotifies, descTSIG, descSignatures, descRenew, descUnavailable} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (s *Server) Collect(ch chan<- prometheus.Metric) {
-	count := func(d *prometheus.Desc, n uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+// Collect implements metric.Collector.
+func (s *Server) Collect(ch chan<- metric.Metric) {
+	count := func(d *metric.Desc, n uint64, labels ...string) {
+		ch <- metric.New(d, metric.Count, float64(n), labels...)
 	}
 	st := s.Stats
 	for _, c := range []struct {
-		desc   *prometheus.Desc
+		desc   *metric.Desc
 		n      *atomic.Uint64
 		labels []string
 	}{
@@ -58,9 +50,9 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	count(descSignatures, hits, "remembered")
 	count(descSignatures, busy, "refused")
 	if !renew.IsZero() {
-		ch <- prometheus.MustNewConstMetric(descRenew, prometheus.GaugeValue, float64(renew.Unix()))
+		ch <- metric.New(descRenew, metric.Gauge, float64(renew.Unix()))
 	}
-	ch <- prometheus.MustNewConstMetric(descUnavailable, prometheus.GaugeValue, float64(len(s.zones.Unavailable())))
+	ch <- metric.New(descUnavailable, metric.Gauge, float64(len(s.zones.Unavailable())))
 }
 
 // signatures adds up what the signers did, and gives the time of the first that
