@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"shuultuur/admin/account"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 //go:embed account.html
@@ -37,7 +36,7 @@ type change func(r *http.Request) (any, error)
 // changing answers with what a change gives as JSON; browsers go on to a page
 // unless there is something to say.
 func changing(to string, do change) http.HandlerFunc {
-	said := pageOf(saidPage, func() string { return "" })
+	said := pageOf(saidPage, noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
@@ -122,10 +121,10 @@ func (p *Parts) accountRoutes() []route {
 				if err != nil {
 					return nil, err
 				}
-				return []fact{{"Recovery codes, each works once", strings.Join(codes, " ")}}, nil
+				return []fact{{text.Mark("Recovery codes, each works once"), strings.Join(codes, " ")}}, nil
 			}
 			secret, address, err := b.Offer(name, "Shuultuur")
-			return []fact{{"Secret", secret}, {"Address", address}}, err
+			return []fact{{text.Mark("Secret"), secret}, {text.Mark("Address"), address}}, err
 		}),
 		own("/account/totp/end", func(name string, r *http.Request) (any, error) {
 			if !b.Has(name, r.PostForm.Get("password")) {
@@ -189,7 +188,7 @@ func newToken(b *account.Book, name string, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if isPage(r) {
-		return []fact{{"Token, shown this once", secret}, {"Holds until", t.Expires.Format(time.DateOnly)}}, nil
+		return []fact{{text.Mark("Token, shown this once"), secret}, {text.Mark("Holds until"), t.Expires.Format(time.DateOnly)}}, nil
 	}
 	return struct {
 		account.Token
@@ -209,7 +208,7 @@ func scopes(given []string) (all []string) {
 	return all
 }
 
-func (p *Parts) account(w http.ResponseWriter, r *http.Request, page *template.Template) {
+func (p *Parts) account(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	who := asker(r)
 	d := struct {
 		Who      *account.Who      `json:"who"`

@@ -30,6 +30,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/filter"
 	"shuultuur/intercept"
+	"shuultuur/text"
 )
 
 // Health is the state of a gateway as a load balancer or an operator asks for
@@ -71,6 +72,7 @@ type Parts struct {
 	Settings *Settings
 	// Setup returns the first steps, nil when they are not offered.
 	Setup func() *Setup
+	Texts text.Choice // of the pages
 	// Root returns the certificate that clients are to trust, nil for none.
 	Root func() *intercept.Root
 	// Refusals are the hosts proposed as exceptions from interception.

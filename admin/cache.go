@@ -27,7 +27,7 @@ var cachePage string
 //	GET /cache            its figures; HTML for browsers, else JSON
 //	GET /cache/look       url=URL[&field=NAME: VALUE…]: what is stored, as JSON
 //	POST /cache/purge     kind=url|host|tag|category&value=VALUE
-func (c *Cache) routes(notice func() string) []route {
+func (c *Cache) routes(notice noticeFunc) []route {
 	page := pageOf(cachePage, notice)
 	return []route{
 		{"GET", "/cache", operator, func(w http.ResponseWriter, r *http.Request) {

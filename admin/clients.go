@@ -312,9 +312,9 @@ func (c *clientsPages) bonus(w http.ResponseWriter, r *http.Request) {
 		err = &notOwn{fmt.Errorf("%s looks after %s; the time of %q is for others to give", asker(r).Name, strings.Join(asker(r).Groups, ", "), who)}
 	default:
 		err = c.Give(who, minutes, remote(r))
-		done = fmt.Sprintf("%s has %d more minutes today.", who, minutes)
+		done = textsOf(w).Say("{who} has {n} more minutes today.", "who", who, "n", strconv.FormatInt(minutes, 10))
 		if minutes == 0 {
-			done = fmt.Sprintf("%s has what the quotas say.", who)
+			done = textsOf(w).Say("{who} has what the quotas say.", "who", who)
 		}
 	}
 	c.show(w, r, done, err)

@@ -23,6 +23,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/list"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // Events is how the admin address asks the record of transactions.
@@ -50,7 +51,7 @@ var (
 // A span is a time that the page can look back.
 type span struct{ Value, Text string }
 
-var spans = []span{{"1h", "last hour"}, {"1d", "last day"}, {"7d", "last week"}, {"", "all"}}
+var spans = []span{{"1h", text.Mark("last hour")}, {"1d", text.Mark("last day")}, {"7d", text.Mark("last week")}, {"", text.Mark("all")}}
 
 // A seen is a row as it is shown.
 type seen struct {
@@ -120,7 +121,7 @@ func (e *Events) routes(p *Parts) []route {
 		return []route{{"GET", "/events", viewer, none}, {"GET", "/events/live", viewer, none}, {"GET", "/events/{id}", viewer, none}, {"GET", "/statistics", viewer, none}}
 	}
 	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
-	tail := &tail{events: e.Reader, row: page.Lookup("row")}
+	tail := &tail{events: e.Reader, page: page, texts: p.Texts}
 	one := &onePage{events: e, parts: p, page: pageOf(eventPage, notice)}
 	var counting sync.Mutex // one at a time: it reads a day of events
 	return []route{
@@ -151,7 +152,7 @@ func (e *Events) routes(p *Parts) []route {
 	}
 }
 
-func (e *Events) show(w http.ResponseWriter, r *http.Request, t *template.Template, lists *Lists, done string, failed error) {
+func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, lists *Lists, done string, failed error) {
 	q := r.URL.Query()
 	html := strings.Contains(r.Header.Get("Accept"), "text/html")
 	d := struct {
@@ -332,7 +333,7 @@ type top struct {
 	Top   []event.Tally `json:"top"`
 }
 
-func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page *template.Template) {
+func (e *Events) statistics(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	ctx, cancel := context.WithTimeout(r.Context(), maxAsk)
 	defer cancel()
 	sums, err := e.sums(ctx, time.Now())
@@ -371,7 +372,7 @@ func (e *Events) sums(ctx context.Context, now time.Time) ([]summary, error) {
 	for i, last := range lasts {
 		t := tallies[4*i:]
 		e.call(ctx, t[1])
-		sums = append(sums, summary{last.name, t[0][0], []top{{"Client", t[1]}, {"Host, blocked", t[2]}, {"Category", t[3]}}})
+		sums = append(sums, summary{last.name, t[0][0], []top{{text.Mark("Client"), t[1]}, {text.Mark("Host, blocked"), t[2]}, {text.Mark("Category"), t[3]}}})
 	}
 	return sums, nil
 }
@@ -396,9 +397,10 @@ var head string
 
 // pageOf makes a page ready; all have one style, lead to one another, and say
 // what notice says.
-func pageOf(text string, notice func() string) *template.Template {
-	t := template.New("page").Funcs(pageFuncs(notice))
-	return template.Must(template.Must(t.Parse(head)).Parse(text))
+func pageOf(source string, notice noticeFunc) pageTemplate {
+	return text.NewPage(source+head, func(t *text.Texts, source string) *template.Template {
+		return template.Must(template.New("page").Funcs(pageFuncs(t, notice)).Parse(source))
+	})
 }
 
 // pagePolicy lets a page load what static holds and send forms here; nothing
@@ -406,9 +408,9 @@ func pageOf(text string, notice func() string) *template.Template {
 const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // writePage answers with a page that may hold forms and no script of its own.
-func writePage(w http.ResponseWriter, page *template.Template, status int, data any) {
+func writePage(w http.ResponseWriter, page pageTemplate, status int, data any) {
 	var b bytes.Buffer
-	if err := page.Execute(&b, data); err != nil {
+	if err := page.In(textsOf(w)).Execute(&b, data); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

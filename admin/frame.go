@@ -10,6 +10,7 @@ import (
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/admin/account"
+	"shuultuur/text"
 )
 
 // A navLink leads to a page. Whether somebody sees it is said by the table of
@@ -22,40 +23,40 @@ var navLinks = []struct {
 	name  string
 	links []navLink
 }{
-	{"Watch", []navLink{
-		{"/", "start", "Start", "M4 20V10M10 20V4M16 20v-8M21 20H3"},
-		{"/events", "events", "Record", "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01"},
-		{"/statistics", "statistics", "Statistics", "M12 3v9l6.5 6.2M21 12a9 9 0 1 1-9-9 9 9 0 0 1 9 9z"},
-		{"/alerts", "alerts", "Alerts", "M12 3.500l9 16.500H3zM12 10v4.500M12 17.500h.01"},
-		{"/reports", "reports", "Reports", "M6 3h9l4 4v14H6zM9.500 17v-3M12.500 17v-6M15.500 17v-4"},
-		{"/why", "why", "Why?", "M9.2 9a3 3 0 1 1 4.6 2.6c-1.1.7-1.8 1.3-1.8 2.6M12 17.5h.01M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z"},
+	{text.Mark("Watch"), []navLink{
+		{"/", "start", text.Mark("Start"), "M4 20V10M10 20V4M16 20v-8M21 20H3"},
+		{"/events", "events", text.Mark("Record"), "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01"},
+		{"/statistics", "statistics", text.Mark("Statistics"), "M12 3v9l6.5 6.2M21 12a9 9 0 1 1-9-9 9 9 0 0 1 9 9z"},
+		{"/alerts", "alerts", text.Mark("Alerts"), "M12 3.500l9 16.500H3zM12 10v4.500M12 17.500h.01"},
+		{"/reports", "reports", text.Mark("Reports"), "M6 3h9l4 4v14H6zM9.500 17v-3M12.500 17v-6M15.500 17v-4"},
+		{"/why", "why", text.Mark("Why?"), "M9.2 9a3 3 0 1 1 4.6 2.6c-1.1.7-1.8 1.3-1.8 2.6M12 17.5h.01M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z"},
 	}},
-	{"People", []navLink{
-		{"/clients", "clients", "Clients", "M4 5h11v9H4zM2.5 18h14M17 9h4.500v10H17z"},
-		{"/pause", "pause", "Pause", "M9 5v14M15 5v14"},
-		{"/rulings", "rulings", "Exceptions", "M5 12.500l4.500 4.500L19 7.500M4 20h16"},
-		{"/votes", "votes", "Requests", "M4 5h16v11H9l-5 4zM8 10.5h8"},
-		{"/looks", "looks", "Looks", "M2.500 12S6 5.500 12 5.500 21.500 12 21.500 12 18 18.500 12 18.500 2.500 12 2.500 12zM12 14.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5z"},
-		{"/privacy", "privacy", "Privacy", "M12 3l8 3v6c0 4.500-3.200 7.700-8 9-4.800-1.300-8-4.500-8-9V6zM12 10v4M12 17h.01"},
+	{text.Mark("People"), []navLink{
+		{"/clients", "clients", text.Mark("Clients"), "M4 5h11v9H4zM2.5 18h14M17 9h4.500v10H17z"},
+		{"/pause", "pause", text.Mark("Pause"), "M9 5v14M15 5v14"},
+		{"/rulings", "rulings", text.Mark("Exceptions"), "M5 12.500l4.500 4.500L19 7.500M4 20h16"},
+		{"/votes", "votes", text.Mark("Requests"), "M4 5h16v11H9l-5 4zM8 10.5h8"},
+		{"/looks", "looks", text.Mark("Looks"), "M2.500 12S6 5.500 12 5.500 21.500 12 21.500 12 18 18.500 12 18.500 2.500 12 2.500 12zM12 14.500a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5z"},
+		{"/privacy", "privacy", text.Mark("Privacy"), "M12 3l8 3v6c0 4.500-3.200 7.700-8 9-4.800-1.300-8-4.500-8-9V6zM12 10v4M12 17h.01"},
 	}},
-	{"Filter", []navLink{
-		{"/policies", "policies", "Policies", "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10"},
-		{"/lists", "lists", "Lists", "M5 4h14v16l-7-4-7 4z"},
-		{"/checks", "checks", "Phrases and signatures", "M5 5h14M5 9.500h9M5 14h14M5 18.500h6"},
-		{"/ca", "ca", "Certificate", "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3"},
+	{text.Mark("Filter"), []navLink{
+		{"/policies", "policies", text.Mark("Policies"), "M12 3l8 3v6c0 4.5-3.2 7.7-8 9-4.8-1.3-8-4.5-8-9V6zM9 12l2.2 2.2L15.5 10"},
+		{"/lists", "lists", text.Mark("Lists"), "M5 4h14v16l-7-4-7 4z"},
+		{"/checks", "checks", text.Mark("Phrases and signatures"), "M5 5h14M5 9.500h9M5 14h14M5 18.500h6"},
+		{"/ca", "ca", text.Mark("Certificate"), "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3"},
 	}},
-	{"Network", []navLink{
-		{"/names", "names", "Name server", "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18"},
-		{"/zones", "zones", "Zones", "M4 5h16v5H4zM4 14h16v5H4zM7.500 7.500h.01M7.500 16.500h.01"},
-		{"/cache", "cache", "Cache", "M12 8c4.4 0 8-1.1 8-2.5S16.400 3 12 3 4 4.100 4 5.500 7.600 8 12 8zM4 5.500v13C4 19.900 7.600 21 12 21s8-1.100 8-2.500v-13M4 12c0 1.400 3.600 2.500 8 2.500s8-1.100 8-2.500"},
+	{text.Mark("Network"), []navLink{
+		{"/names", "names", text.Mark("Name server"), "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM3 12h18M12 3c3 3 3 15 0 18M12 3c-3 3-3 15 0 18"},
+		{"/zones", "zones", text.Mark("Zones"), "M4 5h16v5H4zM4 14h16v5H4zM7.500 7.500h.01M7.500 16.500h.01"},
+		{"/cache", "cache", text.Mark("Cache"), "M12 8c4.4 0 8-1.1 8-2.5S16.400 3 12 3 4 4.100 4 5.500 7.600 8 12 8zM4 5.500v13C4 19.900 7.600 21 12 21s8-1.100 8-2.500v-13M4 12c0 1.400 3.600 2.500 8 2.500s8-1.100 8-2.500"},
 	}},
-	{"System", []navLink{
-		{"/settings", "settings", "Settings", "M4 7h9M17 7h3M15 5v4M4 17h3M11 17h9M9 15v4"},
-		{"/system", "system", "System", "M5 5h14v10H5zM9 19h6M12 15v4"},
-		{"/accounts", "accounts", "Accounts", "M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 20a6.500 6.500 0 0 1 13 0M16 4.500a3.500 3.500 0 0 1 0 6.500M18 14.500a6.500 6.500 0 0 1 3.500 5.500"},
-		{"/audit", "audit", "Audit log", "M6 3h9l4 4v14H6zM9.500 12h6M9.500 16h6"},
-		{"/api", "api", "API", "M8 7l-5 5 5 5M16 7l5 5-5 5M13.500 5l-3 14"},
-		{"/account", "account", "Account", "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4.500 20a7.500 7.500 0 0 1 15 0"},
+	{text.Mark("System"), []navLink{
+		{"/settings", "settings", text.Mark("Settings"), "M4 7h9M17 7h3M15 5v4M4 17h3M11 17h9M9 15v4"},
+		{"/system", "system", text.Mark("System"), "M5 5h14v10H5zM9 19h6M12 15v4"},
+		{"/accounts", "accounts", text.Mark("Accounts"), "M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM2.500 20a6.500 6.500 0 0 1 13 0M16 4.500a3.500 3.500 0 0 1 0 6.500M18 14.500a6.500 6.500 0 0 1 3.500 5.500"},
+		{"/audit", "audit", text.Mark("Audit log"), "M6 3h9l4 4v14H6zM9.500 12h6M9.500 16h6"},
+		{"/api", "api", text.Mark("API"), "M8 7l-5 5 5 5M16 7l5 5-5 5M13.500 5l-3 14"},
+		{"/account", "account", text.Mark("Account"), "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4.500 20a7.500 7.500 0 0 1 15 0"},
 	}},
 }
 
@@ -76,9 +77,10 @@ func navMark(shown any) template.HTML {
 type personal struct {
 	http.ResponseWriter
 	who    *account.Who // nil until that is known
+	texts  *text.Texts  // in the language of the browser
 	server *Server
 	failed int    // the status of an error whose text is held back, else 0
-	text   []byte // of the error
+	said   []byte // of the error
 }
 
 // WriteHeader holds back an error in plain text until [personal.end].
@@ -95,7 +97,7 @@ func (p *personal) Write(b []byte) (int, error) {
 	if p.failed == 0 {
 		return p.ResponseWriter.Write(b)
 	}
-	p.text = append(p.text, b[:min(len(b), maxErrorText-len(p.text))]...)
+	p.said = append(p.said, b[:min(len(b), maxErrorText-len(p.said))]...)
 	return len(b), nil
 }
 
@@ -105,7 +107,7 @@ const maxErrorText = 8 << 10
 var errorPage string
 
 // end writes the error that was held back.
-func (p *personal) end(page *template.Template) {
+func (p *personal) end(page pageTemplate) {
 	if p.failed == 0 {
 		return
 	}
@@ -115,7 +117,7 @@ func (p *personal) end(page *template.Template) {
 	writePage(p, page, status, struct {
 		Title, Text string
 		SignedIn    bool
-	}{http.StatusText(status), strings.ToValidUTF8(strings.TrimSpace(string(p.text)), ""), p.who != nil})
+	}{p.texts.Say(http.StatusText(status)), strings.ToValidUTF8(strings.TrimSpace(string(p.said)), ""), p.who != nil})
 }
 
 // Unwrap is for [http.ResponseController].
@@ -132,6 +134,14 @@ func personalOf(w http.ResponseWriter) *personal {
 			return nil
 		}
 		w = u.Unwrap()
+	}
+	return nil
+}
+
+// textsOf are those of who reads a page, nil for English.
+func textsOf(w http.ResponseWriter) *text.Texts {
+	if p := personalOf(w); p != nil {
+		return p.texts
 	}
 	return nil
 }
@@ -172,14 +182,14 @@ func (p *personal) links(b *strings.Builder, shown string) {
 				continue
 			}
 			if !some {
-				b.WriteString("<li class=\"group\"><span>" + g.name + "</span><ul>")
+				b.WriteString("<li class=\"group\"><span>" + html.EscapeString(p.texts.Say(g.name)) + "</span><ul>")
 				some = true
 			}
 			b.WriteString(`<li><a href="` + l.path + `"`)
 			if l.mark == shown {
 				b.WriteString(` aria-current="page"`)
 			}
-			b.WriteString(`><svg viewBox="0 0 24 24" aria-hidden="true"><path d="` + l.icon + `"/></svg>` + html.EscapeString(l.name) + "</a></li>\n")
+			b.WriteString(`><svg viewBox="0 0 24 24" aria-hidden="true"><path d="` + l.icon + `"/></svg>` + html.EscapeString(p.texts.Say(l.name)) + "</a></li>\n")
 		}
 		if some {
 			b.WriteString("</ul></li>\n")

@@ -11,6 +11,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/text"
 )
 
 //go:embed home.html
@@ -161,10 +162,10 @@ func (h *home) count(ctx context.Context, now time.Time) ([]homeTop, error) {
 		title, colour, before string
 		event.Question
 	}{
-		{"Blocked most, last day", "block", "action:block host:", event.Question{Filter: blocked, By: event.Host, Top: topHome}},
-		{"Clients", "pass", "client:", event.Question{Filter: all, By: event.Client, Top: topHome}},
-		{"Categories", "warn", "category:", event.Question{Filter: all, By: event.Category, Top: topHome}},
-		{"Asked for most", "allow", "host:", event.Question{Filter: all, By: event.Host, Top: topHome}},
+		{text.Mark("Blocked most, last day"), "block", "action:block host:", event.Question{Filter: blocked, By: event.Host, Top: topHome}},
+		{text.Mark("Clients"), "pass", "client:", event.Question{Filter: all, By: event.Client, Top: topHome}},
+		{text.Mark("Categories"), "warn", "category:", event.Question{Filter: all, By: event.Category, Top: topHome}},
+		{text.Mark("Asked for most"), "allow", "host:", event.Question{Filter: all, By: event.Host, Top: topHome}},
 	}
 	var questions []event.Question
 	for _, q := range what {

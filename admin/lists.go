@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"shuultuur/list"
 )
 
@@ -84,7 +82,7 @@ var listsPage string
 //	GET /lists?q=NAME      which lists have a host or URL
 //	POST /lists/NAME       changes, as JSON or CSV (list.ReadChanges)
 //	POST /lists            the form of the page
-func (l *Lists) routes(notice func() string) []route {
+func (l *Lists) routes(notice noticeFunc) []route {
 	page := pageOf(listsPage, notice)
 	return []route{
 		{"GET", "/lists", viewer, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
@@ -93,7 +91,7 @@ func (l *Lists) routes(notice func() string) []route {
 	}
 }
 
-func (l *Lists) show(w http.ResponseWriter, r *http.Request, page *template.Template, done string) {
+func (l *Lists) show(w http.ResponseWriter, r *http.Request, page pageTemplate, done string) {
 	d := struct {
 		Lists []List
 		Query string
@@ -124,7 +122,7 @@ func (l *Lists) show(w http.ResponseWriter, r *http.Request, page *template.Temp
 
 // form makes the one change that the form of the page names, and shows the
 // page again.
-func (l *Lists) form(w http.ResponseWriter, r *http.Request, page *template.Template) {
+func (l *Lists) form(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

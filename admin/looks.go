@@ -137,7 +137,7 @@ var looksPage string
 //	POST /looks           whom=USER|ADDRESS&reason=TEXT asks for one
 //	POST /looks/agree     id=ID agrees to that of somebody else
 //	POST /looks/end       id=ID takes one back
-func (l *Looks) routes(notice func() string) []route {
+func (l *Looks) routes(notice noticeFunc) []route {
 	if l == nil {
 		return nil
 	}

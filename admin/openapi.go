@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 // The description of the API is made of the route table, so that no route is
@@ -269,7 +267,7 @@ var apiPage string
 //
 //	GET /openapi.json     OpenAPI 3.1
 //	GET /api              a page with forms to try it
-func apiRoutes(routes []route, notice func() string) []route {
+func apiRoutes(routes []route, notice noticeFunc) []route {
 	var document []byte // of the routes here as well
 	page := pageOf(apiPage, notice)
 	mine := []route{
@@ -302,7 +300,7 @@ type shownField struct {
 	Required   bool
 }
 
-func showAPI(w http.ResponseWriter, r *http.Request, routes []route, page *template.Template) {
+func showAPI(w http.ResponseWriter, r *http.Request, routes []route, page pageTemplate) {
 	words := operations()
 	var all []operable
 	for _, x := range routes {

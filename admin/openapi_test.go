@@ -72,7 +72,7 @@ func TestEveryPathOfTheDescriptionIsAnswered(t *testing.T) {
 		}
 	}
 	there := map[string]bool{}
-	for _, r := range append(routes, (&Votes{}).routes(func() string { return "" })...) {
+	for _, r := range append(routes, (&Votes{}).routes(noNotice)...) {
 		there[r.method+" "+r.path] = true
 	}
 	for key := range words {

@@ -33,5 +33,5 @@
     b.addEventListener("click", () => act(b).catch(e => { said.textContent = e.message; }));
   };
   button("passkey", b => signIn(b.dataset.to));
-  button("passkey-add", () => add(document.getElementById("passkey-name").value));
+  button("passkey-add", () => { const n = document.getElementById("passkey-name"); return add(n.value || n.placeholder); });
 })();

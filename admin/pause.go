@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
-
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"shuultuur/admin/account"
 	"shuultuur/policy"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // Pause is how the admin address lets filtering rest for a while.
@@ -57,7 +57,7 @@ var pausePage string
 
 // notice says on every page that filtering is paused for somebody, "" when it does
 // not.
-func (p *Pause) notice() string {
+func (p *Pause) notice(t *text.Texts) string {
 	if p == nil {
 		return ""
 	}
@@ -65,9 +65,9 @@ func (p *Pause) notice() string {
 	case len(all) == 0:
 		return ""
 	case len(all) == 1:
-		return fmt.Sprintf("paused for %s until %s", all[0].Whom(), clock(all[0].Until, time.TimeOnly))
+		return t.Say("paused for {who} until {time}", "who", t.Say(all[0].Whom()), "time", clock(all[0].Until, time.TimeOnly))
 	default:
-		return fmt.Sprintf("paused for %d", len(all))
+		return t.Say("{n} pauses", "n", strconv.Itoa(len(all)))
 	}
 }
 
@@ -121,7 +121,7 @@ func restUntil(now time.Time, s string) (time.Time, error) {
 	return now.Add(long.Or(0)), nil
 }
 
-func (p *Pause) show(w http.ResponseWriter, r *http.Request, page *template.Template, failed error) {
+func (p *Pause) show(w http.ResponseWriter, r *http.Request, page pageTemplate, failed error) {
 	status := http.StatusOK
 	all := append([]policy.Pause{}, p.All()...) // [] in JSON, not null
 	all = slices.DeleteFunc(all, func(x policy.Pause) bool { return x.Who != "" && !p.may(r, x.Who) })

@@ -63,7 +63,7 @@ var policiesPage string
 //	                      what=remove&rule=J, what=first&to=K (a policy moves),
 //	                      what=window[&rule=J]&day=mon…&from=8:00&until=16:00,
 //	                      what=always[&rule=J]
-func (s *Settings) policyRoutes(notice func() string) []route {
+func (s *Settings) policyRoutes(notice noticeFunc) []route {
 	page := pageOf(policiesPage, notice)
 	return []route{
 		{"GET", "/policies", viewer, func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,7 @@ import (
 
 	"shuultuur/admin/account"
 	"shuultuur/admin/report"
+	"shuultuur/text"
 )
 
 //go:embed reports.html
@@ -46,7 +47,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 	if form == "" && !isPage(r) {
 		form = "json"
 	}
-	x, status, err := p.buildReport(r.Context(), q.Get("span"), strings.TrimSpace(q.Get("group")), strings.TrimSpace(q.Get("person")))
+	x, status, err := p.buildReport(r.Context(), p.Texts.For(r.Header.Get("Accept-Language")), q.Get("span"), strings.TrimSpace(q.Get("group")), strings.TrimSpace(q.Get("person")))
 	if err != nil && form != "" {
 		http.Error(w, err.Error(), status)
 		return
@@ -63,7 +64,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 			Span, Group, Person, Error, Query string
 			Spans                             []span
 			Tables                            []report.Table
-		}{Report: x, Span: q.Get("span"), Group: q.Get("group"), Person: q.Get("person"), Spans: []span{{"day", "yesterday"}, {"today", "today"}, {"week", "last week"}, {"7d", "last 7 days"}}}
+		}{Report: x, Span: q.Get("span"), Group: q.Get("group"), Person: q.Get("person"), Spans: []span{{"day", text.Mark("yesterday")}, {"today", text.Mark("today")}, {"week", text.Mark("last week")}, {"7d", text.Mark("last 7 days")}}}
 		if err != nil {
 			d.Error = err.Error()
 		} else {
@@ -95,7 +96,7 @@ func (p *Parts) report(w http.ResponseWriter, r *http.Request, page pageTemplate
 }
 
 // buildReport makes a report of what whoever asks may see. It is a look.
-func (p *Parts) buildReport(ctx context.Context, of, group, person string) (*report.Report, int, error) {
+func (p *Parts) buildReport(ctx context.Context, t *text.Texts, of, group, person string) (*report.Report, int, error) {
 	since, until, err := report.Span(of, time.Now())
 	if err != nil {
 		return nil, http.StatusBadRequest, err
@@ -108,7 +109,7 @@ func (p *Parts) buildReport(ctx context.Context, of, group, person string) (*rep
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxReport)
 	defer cancel()
-	x, err := report.Build(ctx, p.Events, report.Question{Since: since, Until: until, Group: group, Person: person, Groups: p.Groups})
+	x, err := report.Build(ctx, p.Events, report.Question{Since: since, Until: until, Group: group, Person: person, Groups: p.Groups, Texts: t})
 	switch {
 	case errors.Is(err, ErrTwoPeople):
 		return nil, http.StatusForbidden, err

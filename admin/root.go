@@ -51,7 +51,7 @@ func rootPage(root func() *intercept.Root) http.HandlerFunc {
 		intercept.Instructions
 		Link string // "" for a format that is only to be had at the command line
 	}
-	t := pageOf(rootHTML, func() string { return "" })
+	t := pageOf(rootHTML, noNotice)
 	return func(w http.ResponseWriter, r *http.Request) {
 		var page struct {
 			Name, Until, Long, Short string

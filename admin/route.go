@@ -104,7 +104,7 @@ func New(p Parts) *Server {
 // ServeHTTP refuses a Host that is a name of somebody else's.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isPage(r) {
-		p := &personal{ResponseWriter: w, server: s}
+		p := &personal{ResponseWriter: w, server: s, texts: s.parts.Texts.For(r.Header.Get("Accept-Language"))}
 		defer p.end(s.errors)
 		w = p
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"shuultuur/policy"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // Rulings is how the admin address opens and blocks sites for somebody, above
@@ -38,7 +40,7 @@ const maxRuling = 10 * 365 * 24 * time.Hour
 //	POST /rulings         what=open|block|end&site=NAME[&who=WHO][&for=TIME];
 //	                      WHO is an address, network, user or group, without it
 //	                      everyone; without TIME it is for good
-func (x *Rulings) routes(notice func() string) []route {
+func (x *Rulings) routes(notice noticeFunc) []route {
 	if x == nil {
 		return nil
 	}
@@ -138,7 +140,7 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 		d.Error, status = failed.Error(), statusOf(failed)
 		d.Site, d.Who = made.Site, made.Who
 	case made != nil:
-		d.Done, d.Undo = said(made, time.Now()), made
+		d.Done, d.Undo = said(textsOf(w), made, time.Now()), made
 		if !made.Until.IsZero() && !made.Until.After(time.Now()) {
 			d.Undo = nil
 		}
@@ -155,19 +157,17 @@ func (x *Rulings) show(w http.ResponseWriter, r *http.Request, page pageTemplate
 }
 
 // said says what was done.
-func said(d *policy.Decision, now time.Time) string {
-	who, is := d.Who, "open"
-	if who == "" {
-		who = "everyone"
-	}
-	if d.Block {
-		is = "blocked"
-	}
-	switch {
+func said(t *text.Texts, d *policy.Decision, now time.Time) string {
+	pairs := []string{"site", d.Site, "who", cmp.Or(d.Who, t.Say("everyone")), "time", d.Until.Local().Format("2006-01-02 15:04")}
+	switch ended := !d.Until.IsZero() && !d.Until.After(now); {
+	case ended:
+		return t.Say("Lists and rules decide about {site} for {who} again.", pairs...)
+	case d.Until.IsZero() && d.Block:
+		return t.Say("{site} is blocked for {who}, for good.", pairs...)
 	case d.Until.IsZero():
-		return fmt.Sprintf("%s is %s for %s, for good.", d.Site, is, who)
-	case d.Until.After(now):
-		return fmt.Sprintf("%s is %s for %s until %s.", d.Site, is, who, d.Until.Local().Format("2006-01-02 15:04"))
+		return t.Say("{site} is open for {who}, for good.", pairs...)
+	case d.Block:
+		return t.Say("{site} is blocked for {who} until {time}.", pairs...)
 	}
-	return fmt.Sprintf("Lists and rules decide about %s for %s again.", d.Site, who)
+	return t.Say("{site} is open for {who} until {time}.", pairs...)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // Settings is how the admin address shows and changes the file of settings. The
@@ -75,15 +76,14 @@ type EffectKind struct {
 }
 
 // says says it in a sentence.
-func (e *Effect) says() string {
-	if e.Judged == 0 {
-		return "There are no events of the last day to judge."
+func (e *Effect) says(t *text.Texts) string {
+	switch {
+	case e.Judged == 0:
+		return t.Say("There are no events of the last day to judge.")
+	case e.Changed == 0:
+		return t.Say("This change would have altered none of {all} requests.", "all", number(e.Judged))
 	}
-	verb := "This change would have altered"
-	if e.Changed == 0 {
-		return fmt.Sprintf("%s none of %s requests.", verb, number(e.Judged))
-	}
-	return fmt.Sprintf("%s %s of %s requests.", verb, number(e.Changed), number(e.Judged))
+	return t.Say("This change would have altered {n} of {all} requests.", "n", number(e.Changed), "all", number(e.Judged))
 }
 
 // ErrChanged says that the settings on the disk are others than those that were
@@ -118,7 +118,7 @@ var (
 //	POST /settings               the form of the page
 //	GET /settings/versions       who saved what, when and why, as JSON
 //	GET /settings/versions/{id}  one of them; HTML to compare it and take it back
-func (s *Settings) routes(notice func() string) []route {
+func (s *Settings) routes(notice noticeFunc) []route {
 	if s == nil {
 		return nil
 	}
@@ -200,17 +200,17 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 		return
 	}
 	f := r.PostForm
-	text := strings.ReplaceAll(f.Get("text"), "\r\n", "\n") // as forms are sent
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
+	said := strings.ReplaceAll(f.Get("text"), "\r\n", "\n") // as forms are sent
+	if said != "" && !strings.HasSuffix(said, "\n") {
+		said += "\n"
 	}
-	d := &settingsData{Text: text, Tag: f.Get("tag"), Reason: strings.TrimSpace(f.Get("reason"))}
+	d := &settingsData{Text: said, Tag: f.Get("tag"), Reason: strings.TrimSpace(f.Get("reason"))}
 	status := http.StatusOK
 	var err error
-	if f.Get("what") == "save" && f.Get("checked") == Tag([]byte(text)) {
-		if d.Remarks, err = s.Save(r.Context(), []byte(text), d.Tag, author(r), d.Reason); err == nil {
-			d.Done, d.Reason = "Saved and in use.", ""
-			d.Tag = Tag([]byte(text))
+	if f.Get("what") == "save" && f.Get("checked") == Tag([]byte(said)) {
+		if d.Remarks, err = s.Save(r.Context(), []byte(said), d.Tag, author(r), d.Reason); err == nil {
+			d.Done, d.Reason = text.Mark("Saved and in use."), ""
+			d.Tag = Tag([]byte(said))
 			s.write(w, page, status, d)
 			return
 		}
@@ -238,7 +238,7 @@ func (s *Settings) look(ctx context.Context, d *settingsData) error {
 	}
 	d.Diff = diff(string(now), d.Text)
 	if len(d.Diff) == 0 {
-		d.Done = "Nothing is changed."
+		d.Done = text.Mark("Nothing is changed.")
 		return nil
 	}
 	d.Checked = Tag([]byte(d.Text))

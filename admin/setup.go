@@ -73,7 +73,7 @@ func setupRoutes(offered func() *Setup) []route {
 	if offered == nil {
 		return nil
 	}
-	page := pageOf(setupPage, func() string { return "" })
+	page := pageOf(setupPage, noNotice)
 	type data struct {
 		SetUp
 		Token, Error string

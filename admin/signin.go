@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 
 	"shuultuur/admin/account"
 )
@@ -62,6 +63,9 @@ func inside(to string) string {
 	return to
 }
 
+// loginTemplate is made when somebody is first asked to sign in.
+var loginTemplate = sync.OnceValue(func() pageTemplate { return pageOf(loginPage, noNotice) })
+
 func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, status int) {
 	any, err := p.Accounts.Any()
 	if err != nil {
@@ -73,7 +77,7 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 		http.Error(w, d.Error, status)
 		return
 	}
-	writePage(w, pageOf(loginPage, func() string { return "" }), status, d)
+	writePage(w, loginTemplate(), status, d)
 }
 
 // secured says whether a request came by TLS.

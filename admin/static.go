@@ -20,6 +20,7 @@ import (
 
 	"shuultuur/admin/alert"
 	"shuultuur/policy"
+	"shuultuur/text"
 )
 
 // static are the style sheet, the script and the icon: all that pages load
@@ -60,14 +61,22 @@ func staticFile(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
 }
 
-type pageTemplate = *template.Template
+// A pageTemplate is a page in every language.
+type pageTemplate = *text.Page[*template.Template]
 
-// pageFuncs are what all pages may call: notice is said beside the pages. Pages
+// A noticeFunc is what all pages say, in the language of t; noNotice says nothing.
+type noticeFunc func(t *text.Texts) string
+
+func noNotice(*text.Texts) string { return "" }
+
+// pageFuncs are what all pages may call: notice is said beside the pages, and t
+// translates a word that is a value. Pages
 // call no methods: a template that could call any would keep all methods of the
 // program in the binary.
-func pageFuncs(notice func() string) template.FuncMap {
+func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	return template.FuncMap{
-		"notice": notice,
+		"t":      func(key any) string { return t.Say(fmt.Sprint(key)) },
+		"notice": func() string { return notice(t) },
 		"links":  navMark,
 		"static": asset,
 		"time":   clock,
@@ -78,14 +87,14 @@ func pageFuncs(notice func() string) template.FuncMap {
 		"severity":   alert.Severity.String,
 		"alarming":   func(a alert.Alert) string { return a.Who() },
 		"among":      slices.Contains[[]string],
-		"alarm":      func(a alert.Alert) string { return a.Title() },
-		"effect":     (*Effect).says,
+		"alarm":      func(a alert.Alert) string { return a.Title(t) },
+		"effect":     func(e *Effect) string { return e.says(t) },
 		"others":     List.others,
 		"categories": List.categories,
 		"add":        func(a, b int) int { return a + b },
 		"neg":        func(a int) int { return -a },
-		"rows":       func(text string) int { return min(strings.Count(text, "\n")+1, 20) },
-		"dayname":    func(d int) string { return [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}[d%7] },
+		"rows":       func(rule string) int { return min(strings.Count(rule, "\n")+1, 20) },
+		"dayname":    func(d int) string { return t.Say([...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}[d%7]) },
 		"hour":       func(minute int) string { return fmt.Sprintf("%d:%02d", minute/60, minute%60) },
 		"figures":    figure.shown,
 		"brief":      brief,
@@ -93,7 +102,7 @@ func pageFuncs(notice func() string) template.FuncMap {
 		"thousand":   func(f float64) float64 { return 1000 * f },
 		"number":     number,
 		"bytes":      size,
-		"lines":      func(text string) []string { return strings.Split(text, "; ") },
+		"lines":      func(all string) []string { return strings.Split(all, "; ") },
 		"percent": func(share any) float64 {
 			f, _ := share.(float64)
 			return 100 * f
@@ -130,11 +139,11 @@ func number(v any) string {
 	if n < 0 {
 		return "-" + number(-n)
 	}
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "\u202f" + text[i:]
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:]
 	}
-	return text
+	return digits
 }
 
 // size writes a number of bytes for people.

@@ -14,6 +14,7 @@ import (
 	"shuultuur/admin/account"
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
+	"shuultuur/text"
 )
 
 const (
@@ -27,7 +28,8 @@ const (
 // them, and only while somebody looks.
 type tail struct {
 	events event.Reader
-	row    *template.Template
+	page   pageTemplate // that has the template "row"
+	texts  text.Choice
 
 	mu      sync.Mutex
 	viewers map[*watcher]bool // guarded by mu
@@ -155,6 +157,7 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
 	asJSON := r.URL.Query().Get("form") == "json"
+	page := t.page.In(t.texts.For(r.Header.Get("Accept-Language")))
 	var b bytes.Buffer
 	b.WriteString(": the record from now on\n\n")
 	alive := time.NewTicker(tailAlive)
@@ -179,9 +182,9 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 		case <-alive.C:
 			b.WriteString(": still here\n\n")
 		case row := <-v.rows:
-			t.write(&b, row, asJSON)
+			t.write(&b, page, row, asJSON)
 			for len(v.rows) > 0 && b.Len() < 64<<10 {
-				t.write(&b, <-v.rows, asJSON)
+				t.write(&b, page, <-v.rows, asJSON)
 			}
 		}
 		if n := t.lost(v); n > 0 {
@@ -191,11 +194,11 @@ func (t *tail) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // write adds one row as an event.
-func (t *tail) write(b *bytes.Buffer, row event.Row, asJSON bool) {
+func (t *tail) write(b *bytes.Buffer, page *template.Template, row event.Row, asJSON bool) {
 	var line bytes.Buffer
 	if asJSON {
 		line.Write(bytes.TrimRight(jsonl.AppendLine(nil, &row), "\n"))
-	} else if err := t.row.Execute(&line, seen{Row: &row}); err != nil {
+	} else if err := page.ExecuteTemplate(&line, "row", seen{Row: &row}); err != nil {
 		return
 	}
 	fmt.Fprintf(b, "id: %d\ndata: %s\n\n", row.Seq, bytes.ReplaceAll(bytes.TrimSpace(line.Bytes()), []byte("\n"), []byte("\ndata: ")))

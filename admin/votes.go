@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	template "github.com/DataDog/datadog-agent/pkg/template/html"
-
 	"shuultuur/setting"
 	"shuultuur/vote"
 )
@@ -42,7 +40,7 @@ var votesPage string
 //	GET /votes/export      format=text|csv|json, remedy=… for one case
 //
 // Browsers get HTML, others JSON.
-func (v *Votes) routes(notice func() string) []route {
+func (v *Votes) routes(notice noticeFunc) []route {
 	if v == nil {
 		return []route{{"GET", "/votes", lead, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "no votes are counted here: the settings have no votes, or have them forwarded", http.StatusNotFound)
@@ -132,7 +130,7 @@ type counted struct {
 	All []vote.Tally
 }
 
-func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page *template.Template) {
+func (v *Votes) queue(w http.ResponseWriter, r *http.Request, page pageTemplate) {
 	s := v.Desk.Store()
 	cases, err := s.Queue(r.Context(), mostCases)
 	if err != nil || !isPage(r) {

@@ -70,7 +70,7 @@ var whyPage string
 //
 //	GET /why?url=URL      and client=ADDRESS, user=NAME, groups=A,B and
 //	                      as=POLICY where wanted; HTML for browsers, else JSON
-func (x Explain) routes(notice func() string) []route {
+func (x Explain) routes(notice noticeFunc) []route {
 	if x == nil {
 		return nil
 	}

@@ -27,7 +27,20 @@ import (
 	"shuultuur/list/source"
 	"shuultuur/policy"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
+
+// texts are those of the pages in use, in the language for the value of an
+// Accept-Language field.
+func (g *Gateway) texts(accept string) *text.Texts {
+	if g == nil { // settings on trial
+		return nil
+	}
+	if e := g.engine.Load(); e != nil {
+		return e.pages.Texts(accept)
+	}
+	return nil
+}
 
 // newAdmin makes what answers on the admin address.
 func (b *builder) newAdmin() (*admin.Server, error) {
@@ -45,6 +58,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 		Access:   access,
 		Sessions: &admin.Sessions{All: b.sessions.All, Start: b.sessions.Start, End: b.sessions.End},
 		Live:     &g.metrics.live,
+		Texts:    g.texts,
 		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().rulings.Sites(time.Now()) }, Set: g.rule, Groups: access.Groups},
 		Explain:  g.explain,
 		Settings: g.settingsParts(b.settings),

@@ -29,7 +29,7 @@ type alerts struct {
 }
 
 func newAlerts(_ context.Context, b *builder) (*alerts, error) {
-	w, err := alert.New(*b.settings.Alerts, b.mail)
+	w, err := alert.New(*b.settings.Alerts, b.mail, b.g.texts)
 	if err != nil {
 		return nil, err
 	}

@@ -151,6 +151,7 @@ func (g *Gateway) portalEngine(e *Engine) *portal.Engine {
 		},
 		Verify:  e.identity.Verify,
 		SignsIn: e.identity.SignsIn(), Passwords: e.identity.HasPasswords(), Provider: e.identity.Provider(), Session: e.identity.SessionTime(),
+		Texts: e.pages.Texts,
 		Start: func(s session.Session) error { return e.sessions.Start(s) },
 		End: func(addr netip.Addr) error {
 			_, err := e.sessions.End("", addr)

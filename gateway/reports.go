@@ -9,7 +9,7 @@ import (
 )
 
 func newReports(_ context.Context, b *builder) (*report.Sending, error) {
-	r := &report.Sending{Schedules: b.settings.Reports, Mail: b.mail, File: filepath.Join(string(b.settings.Data), "reports.json"), Log: b.log}
+	r := &report.Sending{Schedules: b.settings.Reports, Mail: b.mail, Texts: b.g.texts, File: filepath.Join(string(b.settings.Data), "reports.json"), Log: b.log}
 	if g := b.g; g != nil {
 		r.Source = func() report.Source {
 			if s := g.Store(); s != nil {

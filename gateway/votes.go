@@ -35,7 +35,7 @@ func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {
 		return nil, c.Check()
 	}
 	g := b.g
-	return booth.Open(ctx, c, booth.Parts{Data: string(b.settings.Data), Key: b.data.Key, Apply: g.decide, Who: g.voter, Log: b.log})
+	return booth.Open(ctx, c, booth.Parts{Data: string(b.settings.Data), Key: b.data.Key, Apply: g.decide, Who: g.voter, Texts: g.texts, Log: b.log})
 }
 
 // decide carries out a decision about votes on all nodes, or takes it back.

@@ -30,6 +30,7 @@ import (
 	"shuultuur/identity/session"
 	"shuultuur/intercept"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // Config has the settings of the portal.
@@ -148,6 +149,7 @@ type Engine struct {
 	Session   time.Duration  // how long that holds
 	Start     func(session.Session) error
 	End       func(addr netip.Addr) error
+	Texts     text.Choice            // of the pages
 	Root      func() *intercept.Root // that devices are to trust, nil for none
 }
 
@@ -277,7 +279,10 @@ func (s *Server) pac(w http.ResponseWriter, r *http.Request) {
 //go:embed portal.html
 var pageText string
 
-var pageOf = template.Must(template.New("portal").Parse(pageText))
+var pageOf = text.NewPage(pageText, func(t *text.Texts, source string) *template.Template {
+	say := func(key string) string { return t.Say(key) }
+	return template.Must(template.New("portal").Funcs(template.FuncMap{"t": say}).Parse(source))
+})
 
 // A view is what the page shows.
 type view struct {
@@ -294,10 +299,15 @@ type view struct {
 	Wait                 bool   // for it
 }
 
-func (s *Server) show(w http.ResponseWriter, status int, v *view) {
+func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, v *view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_ = pageOf.Execute(w, v) // the client went away: nobody to tell
+	_ = pageOf.In(s.texts(r)).Execute(w, v) // the client went away: nobody to tell
+}
+
+// texts are those for who asks.
+func (s *Server) texts(r *http.Request) *text.Texts {
+	return s.engine.Load().Texts.For(r.Header.Get("Accept-Language"))
 }
 
 // home shows who the client is and what it can fetch here.
@@ -311,7 +321,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	if e.scriptFor(r) != nil {
 		v.PAC = e.Pages.place.URL + "/proxy.pac"
 	}
-	s.show(w, http.StatusOK, v)
+	s.show(w, r, http.StatusOK, v)
 }
 
 func (e *Engine) rootOf() *intercept.Root {

@@ -65,7 +65,7 @@ func wanted(to string) string {
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool) {
 	e := s.engine.Load()
 	if !e.SignsIn {
-		s.show(w, http.StatusNotFound, &view{Title: "Sign in", Error: "Nobody signs in here: the settings have no identity: sign-in."})
+		s.show(w, r, http.StatusNotFound, &view{Title: "Sign in", Error: "Nobody signs in here: the settings have no identity: sign-in."})
 		return nil, false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -95,7 +95,7 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 		}
 		s.log.Warn("a session of the portal does not begin", "error", err)
 	}
-	s.show(w, http.StatusOK, e.form(&view{User: c.User, To: to}))
+	s.show(w, r, http.StatusOK, e.form(&view{User: c.User, To: to}))
 }
 
 // form is the page with the ways to sign in.
@@ -139,7 +139,7 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	v := &view{To: wanted(r.PostForm.Get("to")), Name: r.PostForm.Get("name")}
 	if !e.Passwords {
 		v.Error = "No passwords are taken here."
-		s.show(w, http.StatusForbidden, e.form(v))
+		s.show(w, r, http.StatusForbidden, e.form(v))
 		return
 	}
 	addr := remote(r)
@@ -164,11 +164,11 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	}](err); wait {
 		var after time.Duration
 		status, after = l.Later()
-		v.Error = fmt.Sprintf("Too many attempts. Try again in %v.", after.Round(time.Second))
+		v.Error = s.texts(r).Say("Too many attempts. Try again in {time}.", "time", after.Round(time.Second).String())
 		w.Header().Set("Retry-After", fmt.Sprint(int(after/time.Second)+1))
 	}
 	s.log.Info("not signed in on the portal", "client", addr, "error", err)
-	s.show(w, status, e.form(v))
+	s.show(w, r, status, e.form(v))
 }
 
 // callbackOf is our address that the provider sends browsers back to.
@@ -177,7 +177,7 @@ func (e *Engine) callbackOf() string { return e.Pages.place.URL + "/sign-in/call
 // begin sends the browser to the provider.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
-	if !ok || !s.hasProvider(w, e) {
+	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
 	to, l, err := e.Provider.Begin(r.Context(), e.callbackOf(), wanted(r.PostForm.Get("to")))
@@ -193,9 +193,9 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-func (s *Server) hasProvider(w http.ResponseWriter, e *Engine) bool {
+func (s *Server) hasProvider(w http.ResponseWriter, r *http.Request, e *Engine) bool {
 	if e.Provider == nil {
-		s.show(w, http.StatusNotFound, e.form(&view{Error: "The settings have no provider under identity: sign-in: oidc."}))
+		s.show(w, r, http.StatusNotFound, e.form(&view{Error: "The settings have no provider under identity: sign-in: oidc."}))
 		return false
 	}
 	return true
@@ -207,16 +207,16 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	s.log.Warn("a sign-in at the provider failed", "client", remote(r), "error", err)
 	v := &view{Title: "Sign in", Error: "Signing in failed."}
 	if e, ok := errors.AsType[*oidc.Error](err); ok {
-		v.Error = "Signing in failed at this step: " + e.Step + "."
+		v.Error = s.texts(r).Say("Signing in failed at this step: {step}.", "step", e.Step)
 		v.Advice = strings.TrimPrefix(e.Error(), "OpenID: ")
 	}
-	s.show(w, http.StatusBadGateway, v)
+	s.show(w, r, http.StatusBadGateway, v)
 }
 
 // callback takes the browser back from the provider.
 func (s *Server) callback(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
-	if !ok || !s.hasProvider(w, e) {
+	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
 	l, err := e.Provider.Open(cookieOf(r, loginCookie))
@@ -243,7 +243,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie(w, r, memberCookie, "", 0)
 	if err := e.End(remote(r)); err != nil {
-		s.show(w, http.StatusServiceUnavailable, &view{Title: "Sign out", Error: "The session could not be ended: " + err.Error()})
+		s.show(w, r, http.StatusServiceUnavailable, &view{Title: "Sign out", Error: s.texts(r).Say("The session could not be ended: {error}", "error", err.Error())})
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -292,7 +292,7 @@ func (d *devices) add(key string, n *waiting) bool {
 // beginDevice shows a code that is typed on another device.
 func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
-	if !ok || !s.hasProvider(w, e) {
+	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
 	d, err := e.Provider.BeginDevice(r.Context())
@@ -302,7 +302,7 @@ func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 	}
 	n, key := &waiting{device: d, addr: remote(r)}, rand.Text()
 	if !s.devices.add(key, n) {
-		s.show(w, http.StatusServiceUnavailable, &view{Title: "Sign in", Error: "Too many devices sign in at this moment. Try again in a few minutes."})
+		s.show(w, r, http.StatusServiceUnavailable, &view{Title: "Sign in", Error: "Too many devices sign in at this moment. Try again in a few minutes."})
 		return
 	}
 	s.devices.work.Go(func() {
@@ -318,7 +318,7 @@ func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 // device shows the code until it has been typed.
 func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	e, ok := s.signsIn(w, r)
-	if !ok || !s.hasProvider(w, e) {
+	if !ok || !s.hasProvider(w, r, e) {
 		return
 	}
 	s.devices.mu.Lock()
@@ -331,11 +331,11 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	}
 	s.devices.mu.Unlock()
 	if n == nil || now.addr != remote(r) {
-		s.show(w, http.StatusNotFound, &view{Title: "Sign in", Error: "No code was made for this device, or it is over."})
+		s.show(w, r, http.StatusNotFound, &view{Title: "Sign in", Error: "No code was made for this device, or it is over."})
 		return
 	}
 	if !now.over {
-		s.show(w, http.StatusOK, &view{Title: "Sign in", Code: now.device.Code, At: now.device.At, Whole: now.device.Whole, Wait: true})
+		s.show(w, r, http.StatusOK, &view{Title: "Sign in", Code: now.device.Code, At: now.device.At, Whole: now.device.Whole, Wait: true})
 		return
 	}
 	err := now.err

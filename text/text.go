@@ -1,12 +1,15 @@
 // Package text holds what people read on pages, in their languages.
 //
 // Data moves so. Each language is one plain file, TAG.txt, with lines "key =
-// text"; names in braces in a text are replaced. [New] reads the files within
-// the program and those of a folder, which add languages or change texts.
-// [Set.For] chooses the language by a browser's Accept-Language.
+// text"; names in braces in a text are replaced. A key is a name that the English
+// file explains, or the English text itself. [New] reads the files within the
+// program and those of a folder, which add languages or change texts. [Set.For]
+// chooses the language by a browser's Accept-Language. Templates are written in
+// English, and [Texts.Template] translates what people read in them.
 package text
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -14,6 +17,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/text/language"
 )
@@ -126,15 +130,48 @@ func (s *Set) For(accept string) *Texts {
 	return s.all[i]
 }
 
+// Time writes a time for people, in this machine's zone.
+func (t *Texts) Time(at time.Time) string {
+	if t == nil || t.Lang == source {
+		return at.Local().Format("Monday 2 January 2006, 15:04")
+	}
+	return at.Local().Format("2006-01-02 15:04")
+}
+
+// Day writes the day of a time for people.
+func (t *Texts) Day(at time.Time) string {
+	if t == nil || t.Lang == source {
+		return at.Local().Format("Monday 2 January 2006")
+	}
+	return at.Local().Format(time.DateOnly)
+}
+
+// A Choice returns the texts for the value of an Accept-Language field. A nil one
+// chooses English.
+type Choice func(accept string) *Texts
+
+// For returns the texts, nil for English.
+func (c Choice) For(accept string) *Texts {
+	if c == nil {
+		return nil
+	}
+	return c(accept)
+}
+
 // All returns the texts of every language, English first.
 func (s *Set) All() []*Texts { return slices.Clone(s.all) }
 
+// Mark returns key. It marks a key that is said elsewhere, so that the tests
+// find it.
+func Mark(key string) string { return key }
+
 // Say returns the text of a key with each {name} of the pairs name, value
-// replaced; the English one where the language lacks it; "" for an unknown key.
+// replaced; the English one where the language lacks it. A key that the English
+// file does not have is its own English text. t may be nil: it is English then.
 func (t *Texts) Say(key string, pairs ...string) string {
-	text, ok := t.of[key]
-	if !ok {
-		text = t.in.of[key]
+	text := key
+	if t != nil {
+		text = cmp.Or(t.of[key], t.in.of[key], key)
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		text = strings.ReplaceAll(text, "{"+pairs[i]+"}", pairs[i+1])

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
+
+	"shuultuur/text"
 )
 
-var pages = template.Must(template.New("").Parse(`<!doctype html>
+var pages = text.NewPage(`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -30,14 +32,17 @@ p { overflow-wrap: anywhere }
 {{end}}</main>
 </body>
 </html>
-`))
+`, func(_ *text.Texts, source string) *template.Template {
+	return template.Must(template.New("").Parse(source))
+})
 
-// page makes a page for a person.
-func page(title, text, label, link string) []byte {
+// page makes a page for a person, of keys of t; says is in the language of t, or
+// of the error that it is.
+func page(t *text.Texts, title, says, label, link string) []byte {
 	var b bytes.Buffer
-	err := pages.Execute(&b, struct{ Title, Text, Label, Link string }{title, text, label, link})
+	err := pages.In(t).Execute(&b, struct{ Title, Text, Label, Link string }{t.Say(title), says, t.Say(label), link})
 	if err != nil { // not possible: it is given texts
-		return []byte(text)
+		return []byte(says)
 	}
 	return b.Bytes()
 }
@@ -51,12 +56,12 @@ func (s *State) json() []byte {
 }
 
 // sentence says to the voter what has become of the vote.
-func (s *State) sentence() string {
+func (s *State) sentence(t *text.Texts) string {
 	d := s.Decision
 	if d == nil {
-		return "Your vote counts. Nobody has decided yet."
+		return t.Say("Your vote counts. Nobody has decided yet.")
 	}
-	return d.Answer()
+	return d.Answer(t)
 }
 
 // public is what voters learn of a decision: not who has decided, nor which other
@@ -71,31 +76,30 @@ func (d *Decision) public() *Decision {
 }
 
 // Answer says to a voter what was decided. It names nobody.
-func (d *Decision) Answer() string {
-	whom := "everyone"
-	if d.Who != "" {
-		whom = "some people here"
-	}
-	text := ""
-	switch d.Action {
-	case Open:
-		text = d.Site + " is open for " + whom
-	case Block:
-		text = d.Site + " is blocked for " + whom
-	case Keep:
-		text = "Nothing changes for " + d.Site
+func (d *Decision) Answer(t *text.Texts) string {
+	says := ""
+	switch {
+	case d.Action == Keep:
+		says = t.Say("Nothing changes for {site}.", "site", d.Site)
+	case d.Action == Open && d.Who == "":
+		says = t.Say("{site} is open for everyone.", "site", d.Site)
+	case d.Action == Open:
+		says = t.Say("{site} is open for some people here.", "site", d.Site)
+	case d.Action == Block && d.Who == "":
+		says = t.Say("{site} is blocked for everyone.", "site", d.Site)
+	case d.Action == Block:
+		says = t.Say("{site} is blocked for some people here.", "site", d.Site)
 	}
 	if !d.Until.IsZero() {
-		text += " until " + d.Until.Format(time.DateTime)
+		says += " " + t.Say("This holds until {time}.", "time", d.Until.Format(time.DateTime))
 	}
-	text += "."
 	if d.Reason != "" {
-		text += " " + d.Reason
+		says += " " + d.Reason
 	}
 	if !d.Ended.IsZero() {
-		text += " This was taken back at " + d.Ended.Format(time.DateTime) + "."
+		says += " " + t.Say("This was taken back at {time}.", "time", d.Ended.Format(time.DateTime))
 	}
-	return text
+	return says
 }
 
 func (d *Decision) whom() string {

@@ -21,6 +21,7 @@ import (
 	"shuultuur/ingest"
 	"shuultuur/message"
 	"shuultuur/metric"
+	"shuultuur/text"
 )
 
 // A Log keeps records; they are on the disk when Append returns.
@@ -43,7 +44,8 @@ type Parts struct {
 	// Who identifies a client by its address and the field Authorization. It may
 	// be nil.
 	Who         func(addr, authorization string) Voter
-	Connections int // at once; default 10,000
+	Texts       text.Choice // of the pages
+	Connections int         // at once; default 10,000
 	Logger      *slog.Logger
 }
 
@@ -237,7 +239,7 @@ func (s *Server) exchange(ctx context.Context, c *connection) (more bool) {
 	}
 	get := func(name string) string { return string(q.Get(name)) }
 	r := Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"),
-		Accept: get("Accept"), Authorization: get("Authorization"), Body: c.body, From: c.from, Base: "/votes"}
+		Accept: get("Accept"), Language: get("Accept-Language"), Authorization: get("Authorization"), Body: c.body, From: c.from, Base: "/votes"}
 	a := s.Answer(ctx, &r)
 	return s.answer(c, a, !q.Close && ctx.Err() == nil)
 }
@@ -293,6 +295,7 @@ type Request struct {
 	Method, Path  string
 	Type, Key     string // Content-Type, Idempotency-Key
 	Site, Accept  string // Sec-Fetch-Site
+	Language      string // Accept-Language
 	Authorization string
 	Body          []byte
 	From          string // address of the client
@@ -355,7 +358,7 @@ func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	}
 	s.counts.With(strconv.Itoa(err.status)).Inc()
 	if r.wantsPage() {
-		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page("Your vote was not taken", err.Error(), "", "")}
+		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page(s.Texts.For(r.Language), "Your vote was not taken", err.Error(), "", "")}
 	}
 	return Answer{Status: err.status, Body: []byte(err.Error() + "\n"), Retry: err.retry}
 }
@@ -402,6 +405,9 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 		// A user, or the address that was blocked: many may send their votes from one
 		// address.
 		ids[n] = v.ID
+		if r.Language != "" {
+			v.Mail = MailTo(v.Mail, s.Texts.For(r.Language))
+		}
 		voters[v.Voter()]++
 		records[n] = v.Append(make([]byte, 0, 256))
 	}
@@ -415,7 +421,7 @@ func (s *Server) votes(ctx context.Context, r *Request) (a Answer, _ *refusal) {
 	if bad := s.keep(ctx, records); bad != nil {
 		return a, bad
 	}
-	return accepted(r, ids, single), nil
+	return accepted(s.Texts.For(r.Language), r, ids, single), nil
 }
 
 // keep has votes kept.
@@ -432,13 +438,13 @@ func (s *Server) keep(ctx context.Context, records [][]byte) *refusal {
 	return bad
 }
 
-func accepted(r *Request, ids []ID, single bool) Answer {
+func accepted(t *text.Texts, r *Request, ids []ID, single bool) Answer {
 	a := Answer{Status: http.StatusAccepted, Type: "application/json"}
 	if single {
 		a.Location = r.Base + "/" + ids[0].String()
 	}
 	if single && r.wantsPage() {
-		a.Type, a.Body = "text/html; charset=utf-8", page("Thank you", "Your vote counts.", "See what becomes of it", a.Location)
+		a.Type, a.Body = "text/html; charset=utf-8", page(t, "Thank you", t.Say("Your vote counts."), "See what becomes of it", a.Location)
 		return a
 	}
 	link := func(b []byte, id ID) []byte {
@@ -531,7 +537,7 @@ func (s *Server) state(ctx context.Context, r *Request, text string) (a Answer, 
 		st.Decision = st.Decision.public()
 	}
 	if r.wantsPage() {
-		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page("Your vote", st.sentence(), "", "")}, nil
+		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page(s.Texts.For(r.Language), "Your vote", st.sentence(s.Texts.For(r.Language)), "", "")}, nil
 	}
 	return Answer{Status: 200, Type: "application/json", Body: st.json()}, nil
 }

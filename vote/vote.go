@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"shuultuur/text"
 )
 
 // A Kind is what a vote says.
@@ -132,7 +134,7 @@ type Vote struct {
 	At      time.Time // when it was taken
 	Event   Event
 	Comment string // why
-	Mail    string // where the answer goes, "" for nowhere
+	Mail    string // where the answer goes and in which language, [MailTo]; "" for nowhere
 	Node    string // which took it
 }
 
@@ -141,8 +143,29 @@ const (
 	maxURL     = 2048
 	maxComment = 2000
 	maxMail    = 254
+	maxAnswer  = maxMail + 40 // with a language
 	maxText    = 500
 )
+
+const mailLanguage = "?language="
+
+// MailTo is where the answer to a vote goes, with the language of the voter's
+// browser.
+func MailTo(addr string, t *text.Texts) string {
+	if addr == "" || t == nil {
+		return addr
+	}
+	return addr + mailLanguage + t.Lang
+}
+
+// MailOf takes apart what [MailTo] has made.
+func MailOf(to string) (addr, language string) {
+	i := strings.LastIndex(to, mailLanguage)
+	if i < 0 {
+		return to, ""
+	}
+	return to[:i], to[i+len(mailLanguage):]
+}
 
 // Remedy is what would have to change: the same for all votes that one change
 // would answer. It is the list line, phrase or signature that was found, and
@@ -176,10 +199,9 @@ func (v *Vote) Append(dst []byte) []byte {
 	dst = append(dst, format, byte(v.Kind))
 	dst = append(dst, v.ID[:]...)
 	dst = binary.AppendVarint(dst, v.At.UnixMilli())
-	text := func(s string, most int) { dst = appendText(dst, s, most) }
-	text(v.Comment, maxComment)
-	text(v.Mail, maxMail)
-	text(v.Node, maxText)
+	dst = appendText(dst, v.Comment, maxComment)
+	dst = appendText(dst, v.Mail, maxAnswer)
+	dst = appendText(dst, v.Node, maxText)
 	return v.Event.append(dst)
 }
 

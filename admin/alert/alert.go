@@ -21,6 +21,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/policy"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // A Config says what is watched, and who is told.
@@ -85,6 +86,8 @@ type Route struct {
 	Quiet   policy.Schedule            `yaml:"quiet"`
 	Mail    setting.OneOrMore[string]  `yaml:"mail"`
 	Webhook setting.OneOrMore[Webhook] `yaml:"webhook"`
+	// Language is that of the messages, a tag such as mn or uz-Cyrl; default en.
+	Language string `yaml:"language"`
 }
 
 // A Webhook is an address to which messages are posted.
@@ -109,11 +112,13 @@ type Watch struct {
 	config Config
 	quiet  []policy.Hours // of the routes
 	sender *mail.Sender   // nil: no mail
+	texts  text.Choice
 }
 
-// New checks the settings. sender is nil where no mail can be sent.
-func New(c Config, sender *mail.Sender) (*Watch, error) {
-	w := &Watch{config: c, sender: sender, quiet: make([]policy.Hours, len(c.To))}
+// New checks the settings. sender is nil where no mail can be sent. Messages are
+// in the languages of texts.
+func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
+	w := &Watch{config: c, sender: sender, texts: texts, quiet: make([]policy.Hours, len(c.To))}
 	var errs []error
 	bad := func(key string, err error) { errs = append(errs, setting.At(key, err)) }
 	if len(c.Themes) > maxThemes || len(c.To) > maxRoutes {

@@ -35,7 +35,7 @@ func transaction(user, addr, theme, id string, at time.Time, groups ...string) *
 
 func watch(t *testing.T, c Config, s *mail.Sender) *Watch {
 	t.Helper()
-	w, err := New(c, s)
+	w, err := New(c, s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestMistakesOfTheSettingsAreNamed(t *testing.T) {
 		"to[0].webhook[0].format": {To: []Route{{Webhook: setting.OneOrMore[Webhook]{{URL: "http://a", Format: "fax"}}}}},
 		"to[0].webhook[0].chat":   {To: []Route{{Webhook: setting.OneOrMore[Webhook]{{URL: "http://a", Format: "telegram"}}}}},
 	} {
-		if _, err := New(c, nil); err == nil || !strings.HasPrefix(err.Error(), key+": ") {
+		if _, err := New(c, nil, nil); err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%s: got %v", key, err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"shuultuur/admin/mail"
+	"shuultuur/text"
 )
 
 // Messages are tried for a day, at growing intervals.
@@ -111,16 +112,17 @@ func (h *Webhook) key() string {
 func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	for i := range w.config.To {
 		r := &w.config.To[i]
+		t := w.texts.For(r.Language)
 		for _, m := range r.Mail {
 			if "mail:"+m == key && w.sender != nil {
 				return func(ctx context.Context, a *Alert) error {
-					return w.sender.Send(ctx, &mail.Message{To: []string{m}, Subject: a.Title(), Text: w.Text(a)})
+					return w.sender.Send(ctx, &mail.Message{To: []string{m}, Subject: a.Title(t), Text: w.Text(t, a)})
 				}
 			}
 		}
 		for j := range r.Webhook {
 			if h := r.Webhook[j]; h.key() == key {
-				return func(ctx context.Context, a *Alert) error { return w.post(ctx, &h, a) }
+				return func(ctx context.Context, a *Alert) error { return w.post(ctx, t, &h, a) }
 			}
 		}
 	}
@@ -182,12 +184,12 @@ func (d *Desk) deliver(ctx context.Context) {
 }
 
 // Title is an alert in a line.
-func (a *Alert) Title() string {
+func (a *Alert) Title(t *text.Texts) string {
 	who := a.User
 	if who == "" {
 		who = a.Client.String()
 	}
-	return fmt.Sprintf("%s: %s (%s)", capital(a.Theme), who, a.Severity)
+	return fmt.Sprintf("%s: %s (%s)", capital(a.Theme), who, t.Say(a.Severity.String()))
 }
 
 func capital(s string) string {
@@ -197,34 +199,33 @@ func capital(s string) string {
 
 // Text says what is known in plain words. What was looked at stands on the page:
 // messages may pass through services of others.
-func (w *Watch) Text(a *Alert) string {
-	var b strings.Builder
+func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	who := a.Who()
 	if len(a.Groups) > 0 {
-		who += ", in " + strings.Join(a.Groups, ", ")
+		who += " (" + strings.Join(a.Groups, ", ") + ")"
 	}
-	fmt.Fprintf(&b, "Who: %s\nTheme: %s\nSeverity: %s\n", who, a.Theme, a.Severity)
-	at := a.First.Local().Format("Monday 2 January 2006, 15:04")
+	at := t.Time(a.First)
+	lines := []string{t.Say("Who: {who}", "who", who), t.Say("Theme: {theme}", "theme", a.Theme), t.Say("Severity: {severity}", "severity", t.Say(a.Severity.String()))}
 	if a.Matches == 1 {
-		fmt.Fprintf(&b, "When: %s\n", at)
+		lines = append(lines, t.Say("When: {time}", "time", at))
 	} else {
-		fmt.Fprintf(&b, "When: %d times since %s\n", a.Matches, at)
+		lines = append(lines, t.Say("When: {n} times since {time}", "n", strconv.Itoa(a.Matches), "time", at))
 	}
 	if len(a.Hosts) > 0 {
-		fmt.Fprintf(&b, "Where: %s\n", strings.Join(a.Hosts[max(0, len(a.Hosts)-3):], ", "))
+		lines = append(lines, t.Say("Where: {hosts}", "hosts", strings.Join(a.Hosts[max(0, len(a.Hosts)-3):], ", ")))
 	}
-	switch {
-	case a.Blocked == 0:
-		b.WriteString("Nothing of it was blocked.\n")
-	case a.Blocked == a.Matches:
-		b.WriteString("All of it was blocked.\n")
+	switch a.Blocked {
+	case 0:
+		lines = append(lines, t.Say("Nothing of it was blocked."))
+	case a.Matches:
+		lines = append(lines, t.Say("All of it was blocked."))
 	default:
-		fmt.Fprintf(&b, "%d of it were blocked.\n", a.Blocked)
+		lines = append(lines, t.Say("Blocked of it: {n}.", "n", strconv.Itoa(a.Blocked)))
 	}
 	if link := w.link(a); link != "" {
-		fmt.Fprintf(&b, "\nSee what happened before and after, and say what was done:\n%s\n", link)
+		lines = append(lines, "", t.Say("See what happened before and after, and say what was done:"), link)
 	}
-	return b.String()
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func (w *Watch) link(a *Alert) string {
@@ -235,29 +236,29 @@ func (w *Watch) link(a *Alert) string {
 }
 
 // formats make the body of a message to a webhook, and its header.
-var formats = map[string]func(w *Watch, h *Webhook, a *Alert, header http.Header) any{
-	"json": func(w *Watch, _ *Webhook, a *Alert, _ http.Header) any {
+var formats = map[string]func(w *Watch, t *text.Texts, h *Webhook, a *Alert, header http.Header) any{
+	"json": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, _ http.Header) any {
 		return map[string]any{"id": a.ID, "theme": a.Theme, "severity": a.Severity, "user": a.User, "client": a.Client, "groups": a.Groups,
-			"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "title": a.Title(), "text": w.Text(a), "link": w.link(a)}
+			"first": a.First, "last": a.Last, "matches": a.Matches, "blocked": a.Blocked, "hosts": a.Hosts, "title": a.Title(t), "text": w.Text(t, a), "link": w.link(a)}
 	},
-	"slack": func(w *Watch, _ *Webhook, a *Alert, _ http.Header) any {
+	"slack": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, _ http.Header) any {
 		escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-		text := escape.Replace(w.Text(a))
-		return map[string]any{"text": escape.Replace(a.Title()), "blocks": []any{
-			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": cut(a.Title(), 150)}},
-			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": cut(text, 3000)}},
+		body := escape.Replace(w.Text(t, a))
+		return map[string]any{"text": escape.Replace(a.Title(t)), "blocks": []any{
+			map[string]any{"type": "header", "text": map[string]any{"type": "plain_text", "text": cut(a.Title(t), 150)}},
+			map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": cut(body, 3000)}},
 		}}
 	},
-	"teams": func(w *Watch, _ *Webhook, a *Alert, _ http.Header) any {
-		block := func(text string, more map[string]any) map[string]any {
-			b := map[string]any{"type": "TextBlock", "text": text, "wrap": true}
+	"teams": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, _ http.Header) any {
+		block := func(line string, more map[string]any) map[string]any {
+			b := map[string]any{"type": "TextBlock", "text": line, "wrap": true}
 			for k, v := range more {
 				b[k] = v
 			}
 			return b
 		}
-		body := []any{block(a.Title(), map[string]any{"weight": "Bolder", "size": "Medium"})}
-		for line := range strings.Lines(w.Text(a)) {
+		body := []any{block(a.Title(t), map[string]any{"weight": "Bolder", "size": "Medium"})}
+		for line := range strings.Lines(w.Text(t, a)) {
 			if line = strings.TrimSpace(line); line != "" {
 				body = append(body, block(line, nil))
 			}
@@ -268,17 +269,17 @@ var formats = map[string]func(w *Watch, h *Webhook, a *Alert, header http.Header
 		}
 		return map[string]any{"type": "message", "attachments": []any{map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card}}}
 	},
-	"ntfy": func(w *Watch, _ *Webhook, a *Alert, header http.Header) any {
-		header.Set("Title", mime.QEncoding.Encode("utf-8", a.Title()))
+	"ntfy": func(w *Watch, t *text.Texts, _ *Webhook, a *Alert, header http.Header) any {
+		header.Set("Title", mime.QEncoding.Encode("utf-8", a.Title(t)))
 		header.Set("Priority", map[Severity]string{Low: "2", Medium: "3", High: "5"}[a.Severity])
 		header.Set("Tags", "warning")
 		if link := w.link(a); link != "" {
 			header.Set("Click", link)
 		}
-		return w.Text(a)
+		return w.Text(t, a)
 	},
-	"telegram": func(w *Watch, h *Webhook, a *Alert, _ http.Header) any {
-		return map[string]any{"chat_id": h.Chat, "text": cut(a.Title()+"\n\n"+w.Text(a), 4000), "disable_web_page_preview": true}
+	"telegram": func(w *Watch, t *text.Texts, h *Webhook, a *Alert, _ http.Header) any {
+		return map[string]any{"chat_id": h.Chat, "text": cut(a.Title(t)+"\n\n"+w.Text(t, a), 4000), "disable_web_page_preview": true}
 	},
 }
 
@@ -292,15 +293,15 @@ func cut(s string, n int) string {
 
 // post sends an alert to a webhook. Redirects are not followed: they would carry
 // the secret of the address elsewhere.
-func (w *Watch) post(ctx context.Context, h *Webhook, a *Alert) error {
+func (w *Watch) post(ctx context.Context, t *text.Texts, h *Webhook, a *Alert) error {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
 	header := http.Header{"User-Agent": {"Shuultuur"}, "Content-Type": {"application/json"}}
-	body := formats[formatOr(h.Format)](w, h, a, header)
-	var text []byte
+	body := formats[formatOr(h.Format)](w, t, h, a, header)
+	var sent []byte
 	if plain, ok := body.(string); ok {
 		header.Set("Content-Type", "text/plain; charset=utf-8")
-		text = []byte(plain)
+		sent = []byte(plain)
 	} else {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
@@ -308,9 +309,9 @@ func (w *Watch) post(ctx context.Context, h *Webhook, a *Alert) error {
 		if err := enc.Encode(body); err != nil {
 			return err
 		}
-		text = b.Bytes()
+		sent = b.Bytes()
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(sent))
 	if err != nil {
 		return errors.New("the address of the webhook cannot be read") // it is a secret
 	}

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/image/font/gofont/goregular"
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
+
+	"shuultuur/text"
 )
 
 // PDF writes the report on sheets of A4 (ISO 32000-1). One font is in the file:
@@ -25,7 +27,7 @@ func (r *Report) PDF(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the font: %w", err)
 	}
-	p := &paper{font: f, used: map[sfnt.GlyphIndex]glyph{}}
+	p := &paper{font: f, texts: r.texts, used: map[sfnt.GlyphIndex]glyph{}}
 	p.page()
 	p.text(left, 18, r.Title)
 	p.y -= 12
@@ -57,6 +59,7 @@ type glyph struct {
 // A paper is a document that is written.
 type paper struct {
 	font  *sfnt.Font
+	texts *text.Texts
 	buf   sfnt.Buffer
 	used  map[sfnt.GlyphIndex]glyph
 	pages []*bytes.Buffer
@@ -162,25 +165,25 @@ func (p *paper) table(t *Table) {
 	if p.y < bottom+60 {
 		p.page()
 	}
-	p.text(left, 13, t.Title)
+	p.text(left, 13, p.texts.Say(t.Title))
 	cells := func(size float64, name string, values ...string) {
 		p.text(left, size, p.fit(name, size, 270))
 		for i, v := range values {
 			p.text(400+float64(i)*72-p.width(v, size), size, v)
 		}
 	}
-	head := []string{"Requests", "Blocked"}
+	head := []string{p.texts.Say("Requests"), p.texts.Say("Blocked")}
 	if t.Time {
-		head = append(head, "Online")
+		head = append(head, p.texts.Say("Online"))
 	}
 	p.line(18)
-	cells(9, "Name", head...)
+	cells(9, p.texts.Say("Name"), head...)
 	p.rule()
 	for _, l := range t.Lines {
 		p.line(14)
 		values := []string{strconv.FormatInt(l.Requests, 10), strconv.FormatInt(l.Blocked, 10)}
 		if t.Time {
-			values = append(values, Hours(l.Minutes))
+			values = append(values, Hours(p.texts, l.Minutes))
 		}
 		cells(10, l.Name, values...)
 	}

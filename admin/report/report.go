@@ -13,12 +13,14 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/policy"
+	"shuultuur/text"
 )
 
 // A Question says what a report is about.
@@ -28,6 +30,7 @@ type Question struct {
 	Person       string // a user or an address; "" for all
 	// Groups says in which groups somebody is. Nil: in none.
 	Groups func(addr netip.Addr, user string) []string
+	Texts  *text.Texts // in whose language it is; nil: in English
 }
 
 // A Report is what there is to say.
@@ -47,6 +50,8 @@ type Report struct {
 	Sites      []Line `json:"sites"`
 	Searches   []Line `json:"searches"`
 	Cut        bool   `json:"cut,omitempty"` // there was more than is counted one by one
+
+	texts *text.Texts
 }
 
 // A Line is one of a table.
@@ -130,7 +135,7 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 	for i := range t {
 		t[i].lines = map[string]*counted{}
 	}
-	out := &Report{Since: q.Since, Until: q.Until, Group: q.Group, Person: q.Person}
+	out := &Report{Since: q.Since, Until: q.Until, Group: q.Group, Person: q.Person, texts: q.Texts}
 	searches := policy.NewSearches()
 	groups := map[string][]string{} // by person
 	for row, err := range r.Query(ctx, f, event.Page{}) {
@@ -178,41 +183,43 @@ func Build(ctx context.Context, r Source, q Question) (*Report, error) {
 
 // say writes the report in sentences.
 func (r *Report) say(people int) {
+	t := r.texts
 	days := int(r.Until.Sub(r.Since).Hours()/24 + .5)
-	r.Title = "Web use on " + r.Since.Local().Format("Monday 2 January 2006")
+	r.Title = t.Say("Web use on {day}", "day", t.Day(r.Since))
 	if days > 1 {
-		r.Title = "Web use from " + r.Since.Local().Format("2 January") + " to " + r.Until.Local().Add(-time.Minute).Format("2 January 2006")
+		r.Title = t.Say("Web use from {day} to {last}", "day", t.Day(r.Since), "last", t.Day(r.Until.Add(-time.Minute)))
 	}
 	if of := cmp.Or(r.Person, r.Group); of != "" {
 		r.Title += ": " + of
 	}
-	add := func(format string, values ...any) { r.Says = append(r.Says, fmt.Sprintf(format, values...)) }
+	add := func(key string, pairs ...string) { r.Says = append(r.Says, t.Say(key, pairs...)) }
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if r.Requests == 0 {
-		add("Nothing is on record for this time.")
+		add(text.Mark("Nothing is on record for this time."))
 		return
 	}
 	if r.Person == "" {
-		add("%s used the web, with %s.", many(int64(people), "person or device", "people and devices"), many(r.Requests, "request", "requests"))
+		add(text.Mark("People and devices that used the web: {people}. Requests: {n}."), "people", count(int64(people)), "n", count(r.Requests))
 	} else {
-		add("%s made %s and was online for %s.", r.Person, many(r.Requests, "request", "requests"), Hours(r.minutes()))
+		add(text.Mark("Requests of {person}: {n}. Time online: {time}."), "person", r.Person, "n", count(r.Requests), "time", Hours(t, r.minutes()))
 	}
 	switch {
 	case r.Blocked == 0:
-		add("Nothing was blocked.")
+		add(text.Mark("Nothing was blocked."))
 	default:
-		add("%s blocked, %.1f %% of all.", many(r.Blocked, "request was", "requests were"), 100*float64(r.Blocked)/float64(r.Requests))
+		add(text.Mark("Requests blocked: {n}, {share} % of all."), "n", count(r.Blocked), "share", strconv.FormatFloat(100*float64(r.Blocked)/float64(r.Requests), 'f', 1, 64))
 	}
 	if c := mostBlocked(r.Categories); c != nil {
-		add("The most frequent reason to block was the category %q, %s.", c.Name, many(c.Blocked, "time", "times"))
+		add(text.Mark("Most frequent reason to block: the category “{category}” ({n})."), "category", c.Name, "n", count(c.Blocked))
 	}
 	if p := mostBlocked(r.People); p != nil && r.Person == "" {
-		add("Most was blocked for %s, %s.", p.Name, many(p.Blocked, "time", "times"))
+		add(text.Mark("Most was blocked for {person} ({n})."), "person", p.Name, "n", count(p.Blocked))
 	}
 	if len(r.Searches) > 0 {
-		add("What was searched for most is %q, %s.", r.Searches[0].Name, many(r.Searches[0].Requests, "time", "times"))
+		add(text.Mark("Searched for most: “{words}” ({n})."), "words", r.Searches[0].Name, "n", count(r.Searches[0].Requests))
 	}
 	if r.Cut {
-		add("There were more names than are counted one by one: rare ones are left out.")
+		add(text.Mark("There were more names than are counted one by one: rare ones are left out."))
 	}
 }
 
@@ -232,19 +239,9 @@ func mostBlocked(all []Line) (most *Line) {
 	return most
 }
 
-func many(n int64, one, more string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, more)
-}
-
 // Hours writes minutes for people.
-func Hours(minutes int64) string {
-	if minutes < 60 {
-		return many(minutes, "minute", "minutes")
-	}
-	return fmt.Sprintf("%d h %02d min", minutes/60, minutes%60)
+func Hours(t *text.Texts, minutes int64) string {
+	return t.Say("{h} h {min} min", "h", strconv.FormatInt(minutes/60, 10), "min", fmt.Sprintf("%02d", minutes%60))
 }
 
 // A Table is one part of a report.
@@ -256,7 +253,7 @@ type Table struct {
 
 // Tables are the parts that have lines.
 func (r *Report) Tables() (all []Table) {
-	for _, t := range []Table{{"People", r.People, true}, {"Groups", r.Groups, false}, {"Categories", r.Categories, false}, {"Sites", r.Sites, false}, {"Searches", r.Searches, false}} {
+	for _, t := range []Table{{text.Mark("People"), r.People, true}, {text.Mark("Groups"), r.Groups, false}, {text.Mark("Categories"), r.Categories, false}, {text.Mark("Sites"), r.Sites, false}, {text.Mark("Searches"), r.Searches, false}} {
 		if len(t.Lines) > 0 {
 			all = append(all, t)
 		}

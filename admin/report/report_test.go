@@ -79,7 +79,7 @@ func TestAReportSumsUpADay(t *testing.T) {
 		t.Errorf("searches are %+v", r.Searches)
 	}
 	says := strings.Join(r.Says, " ")
-	for _, want := range []string{"2 people and devices used the web, with 6 requests.", "2 requests were blocked, 33.3 % of all.", `the category "gambling", 2 times`} {
+	for _, want := range []string{"People and devices that used the web: 2. Requests: 6.", "Requests blocked: 2, 33.3 % of all.", "the category “gambling” (2)."} {
 		if !strings.Contains(says, want) {
 			t.Errorf("%q lacks %q", says, want)
 		}
@@ -87,7 +87,7 @@ func TestAReportSumsUpADay(t *testing.T) {
 	if r := build(t, Question{Group: "7a"}); r.Requests != 3 || r.Blocked != 0 || len(r.People) != 1 {
 		t.Errorf("of a group: %+v", r)
 	}
-	if r := build(t, Question{Person: "=anna"}); r.Requests != 3 || !strings.Contains(strings.Join(r.Says, " "), "online for 2 minutes") {
+	if r := build(t, Question{Person: "=anna"}); r.Requests != 3 || !strings.Contains(strings.Join(r.Says, " "), "Time online: 0 h 02 min.") {
 		t.Errorf("of a person: %+v", r)
 	}
 }

@@ -15,6 +15,8 @@ type Schedule struct {
 	At    string                    `yaml:"at"`    // when on the day; default "07:00"
 	Group string                    `yaml:"group"` // only of these people; default everybody
 	Mail  setting.OneOrMore[string] `yaml:"mail"`  // to whom
+	// Language is that of the report, a tag such as mn or uz-Cyrl; default en.
+	Language string `yaml:"language"`
 }
 
 // Check says what is wrong with the settings.

@@ -16,6 +16,7 @@ import (
 	"shuultuur/admin/mail"
 	"shuultuur/atomicfile"
 	"shuultuur/setting"
+	"shuultuur/text"
 )
 
 // A Sending sends reports by mail at the times that schedules say. Check it, then
@@ -26,6 +27,7 @@ type Sending struct {
 	File      string                                      // keeps what was sent
 	Source    func() Source                               // nil when nothing that can be asked keeps events
 	Groups    func(addr netip.Addr, user string) []string // in which somebody is
+	Texts     text.Choice
 	Log       *slog.Logger
 
 	mu    sync.Mutex
@@ -148,7 +150,7 @@ func (r *Sending) one(ctx context.Context, c *Schedule, due time.Time) error {
 	}
 	reading, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
-	x, err := Build(reading, source, Question{Since: since, Until: until, Group: c.Group, Groups: r.Groups})
+	x, err := Build(reading, source, Question{Since: since, Until: until, Group: c.Group, Groups: r.Groups, Texts: r.Texts.For(c.Language)})
 	if err != nil {
 		return err
 	}

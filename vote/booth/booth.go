@@ -29,6 +29,7 @@ import (
 	"shuultuur/metric"
 	"shuultuur/redis"
 	"shuultuur/setting"
+	"shuultuur/text"
 	"shuultuur/vote"
 	"shuultuur/vote/store"
 )
@@ -40,8 +41,9 @@ type Parts struct {
 	// Apply carries a decision out, or takes back one that has ended.
 	Apply func(ctx context.Context, d *vote.Decision) error
 	// Who identifies a client by its address and the field Authorization.
-	Who func(addr, authorization string) vote.Voter
-	Log *slog.Logger
+	Who   func(addr, authorization string) vote.Voter
+	Texts text.Choice // of pages and mails
+	Log   *slog.Logger
 }
 
 // A Booth takes, counts and decides votes.
@@ -98,7 +100,7 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 		return b, err
 	}
 	parts := vote.Parts{Log: b.log, Sealer: b.sealer, TLS: secure, Limit: c.Limit.or(defaultLimit), Login: c.Login, Node: b.config.Node,
-		Secret: c.Secret, Who: p.Who, Logger: p.Log}
+		Secret: c.Secret, Who: p.Who, Texts: p.Texts, Logger: p.Log}
 	if b.store != nil {
 		parts.State = b.state
 	}
@@ -148,7 +150,7 @@ func (b *Booth) sink(ctx context.Context) (vote.Sink, error) {
 	}
 	var answer func(*vote.Decision, []string)
 	if c.Mail != nil {
-		b.mailer = newMailer(*c.Mail, b.parts.Log)
+		b.mailer = newMailer(*c.Mail, b.parts.Texts, b.parts.Log)
 		answer = b.mailer.add
 	}
 	b.desk = vote.NewDesk(b.store, rules, b.parts.Apply, answer, b.parts.Log)
@@ -371,7 +373,7 @@ func (b *Booth) Token(t *filter.Transaction) string {
 func (b *Booth) Answer(ctx context.Context, t *filter.Transaction, q *message.Request, path string, body []byte) (status int, ctype string, answer []byte, fields []string) {
 	get := func(name string) string { return string(q.Get(name)) }
 	from := t.Client.Addr.Unmap().String()
-	r := vote.Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"), Accept: get("Accept"),
+	r := vote.Request{Method: q.Method, Path: path, Type: get("Content-Type"), Key: get("Idempotency-Key"), Site: get("Sec-Fetch-Site"), Accept: get("Accept"), Language: get("Accept-Language"),
 		Body: body, From: from, Voter: &vote.Voter{Addr: from, User: t.Client.User, Groups: t.Client.Groups, Same: true}, Base: "/.well-known/shuultuur/votes"}
 	a := b.server.Answer(ctx, &r)
 	for _, f := range a.Fields() {

@@ -9,6 +9,7 @@ import (
 	"net/smtp"
 	"time"
 
+	"shuultuur/text"
 	"shuultuur/vote"
 )
 
@@ -17,6 +18,7 @@ import (
 // and the log says so.
 type mailer struct {
 	config Mail
+	texts  text.Choice
 	log    *slog.Logger
 	queue  chan answer
 	send   func(to string, text []byte) error
@@ -24,7 +26,7 @@ type mailer struct {
 
 type answer struct {
 	to   string
-	text []byte
+	body []byte
 }
 
 const (
@@ -33,8 +35,8 @@ const (
 	mailWait   = 30 * time.Second
 )
 
-func newMailer(c Mail, log *slog.Logger) *mailer {
-	m := &mailer{config: c, log: log, queue: make(chan answer, maxWaiting)}
+func newMailer(c Mail, texts text.Choice, log *slog.Logger) *mailer {
+	m := &mailer{config: c, texts: texts, log: log, queue: make(chan answer, maxWaiting)}
 	m.send = func(to string, text []byte) error {
 		if _, _, err := net.SplitHostPort(c.Server); err != nil {
 			return smtp.SendMail(net.JoinHostPort(c.Server, "25"), nil, c.From, []string{to}, text)
@@ -48,10 +50,12 @@ func newMailer(c Mail, log *slog.Logger) *mailer {
 func (m *mailer) add(d *vote.Decision, to []string) {
 	dropped := 0
 	for _, t := range to {
-		text := fmt.Appendf(nil, "From: %s\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\nAuto-Submitted: auto-replied\r\n\r\n%s\r\n",
-			m.config.From, t, mime.QEncoding.Encode("utf-8", "Your vote on "+d.Site), time.Now().Format(time.RFC1123Z), d.Answer())
+		t, language := vote.MailOf(t)
+		says := m.texts.For(language)
+		body := fmt.Appendf(nil, "From: %s\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\nAuto-Submitted: auto-replied\r\n\r\n%s\r\n",
+			m.config.From, t, mime.QEncoding.Encode("utf-8", says.Say("Your vote on {site}", "site", d.Site)), time.Now().Format(time.RFC1123Z), d.Answer(says))
 		select {
-		case m.queue <- answer{t, text}:
+		case m.queue <- answer{t, body}:
 		default:
 			dropped++
 		}
@@ -74,7 +78,7 @@ func (m *mailer) run(ctx context.Context) error {
 
 func (m *mailer) deliver(ctx context.Context, a answer) {
 	for try := 1; ; try++ {
-		err := m.send(a.to, a.text)
+		err := m.send(a.to, a.body)
 		if err == nil {
 			return
 		}

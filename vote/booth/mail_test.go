@@ -14,7 +14,7 @@ import (
 
 func TestAnswersAreMailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMailer(Mail{Server: "mail.example", From: "filter@example.org"}, slog.New(slog.DiscardHandler))
+		m := newMailer(Mail{Server: "mail.example", From: "filter@example.org"}, nil, slog.New(slog.DiscardHandler))
 		type letter struct {
 			to, text string
 			after    time.Duration
@@ -33,7 +33,7 @@ func TestAnswersAreMailed(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = m.run(ctx) }()
-		m.add(&vote.Decision{Site: "a.example", Action: vote.Open, Who: "pupils", Reason: "You are right."}, []string{"x@example.org", "y@example.org"})
+		m.add(&vote.Decision{Site: "a.example", Action: vote.Open, Who: "pupils", Reason: "You are right."}, []string{"x@example.org", "y@example.org?language=mn"})
 		time.Sleep(5 * time.Minute)
 		stop()
 		<-ended
