@@ -122,7 +122,7 @@ var spoken = []string{
 	"user", "group", "device", // clients
 	"wrong", "dangerous", "keep", // votes
 	"everybody",
-	"error.403", "error.502", "error.503", "error.504", "block.text", "warn.text", "page", "because",
+	"wait.part", "wait.some", "wait.check", "error.403", "error.502", "error.503", "error.504", "block.text", "warn.text", "page", "because",
 }
 
 func TestEveryLanguageHasEveryText(t *testing.T) {
@@ -138,7 +138,7 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 		for key, where := range all {
 			source := cmp.Or(l.in.of[key], key)
 			said, ok := l.of[key]
-			if !ok && l.Lang != "en" {
+			if !ok && l.Lang != "en" && l.in.of[key] != "" {
 				t.Errorf("%s.txt has no text for %q of %s", l.Lang, key, where)
 			}
 			if !ok {
