@@ -314,7 +314,7 @@ func (s *Server) texts(r *http.Request) *text.Texts {
 func (s *Server) home(w http.ResponseWriter, r *http.Request) {
 	e := s.engine.Load()
 	c := e.Identify(r.Context(), remote(r))
-	v := &view{Title: "Web filter", User: c.User, Source: c.Source, DNS: e.Pages.place.DNS, SignsIn: e.SignsIn, Root: e.rootOf() != nil}
+	v := &view{Title: text.Mark("Web filter"), User: c.User, Source: c.Source, DNS: e.Pages.place.DNS, SignsIn: e.SignsIn, Root: e.rootOf() != nil}
 	if e.Policy != nil {
 		v.Policy = e.Policy(r.Context(), &c)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/identity/oidc"
 	"shuultuur/identity/session"
+	"shuultuur/text"
 )
 
 const (
@@ -65,7 +66,7 @@ func wanted(to string) string {
 func (s *Server) signsIn(w http.ResponseWriter, r *http.Request) (*Engine, bool) {
 	e := s.engine.Load()
 	if !e.SignsIn {
-		s.show(w, r, http.StatusNotFound, &view{Title: "Sign in", Error: "Nobody signs in here: the settings have no identity: sign-in."})
+		s.show(w, r, http.StatusNotFound, &view{Title: text.Mark("Sign in"), Error: text.Mark("Nobody signs in here: the settings have no identity: sign-in.")})
 		return nil, false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -138,7 +139,7 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 	}
 	v := &view{To: wanted(r.PostForm.Get("to")), Name: r.PostForm.Get("name")}
 	if !e.Passwords {
-		v.Error = "No passwords are taken here."
+		v.Error = text.Mark("No passwords are taken here.")
 		s.show(w, r, http.StatusForbidden, e.form(v))
 		return
 	}
@@ -152,12 +153,12 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status := http.StatusServiceUnavailable
-	v.Error = "The password could not be verified. Try again in a moment."
+	v.Error = text.Mark("The password could not be verified. Try again in a moment.")
 	if _, refused := errors.AsType[interface {
 		error
 		Challenges() []string
 	}](err); refused {
-		status, v.Error = http.StatusUnauthorized, "Wrong name or password."
+		status, v.Error = http.StatusUnauthorized, text.Mark("Wrong name or password.")
 	} else if l, wait := errors.AsType[interface {
 		error
 		Later() (int, time.Duration)
@@ -195,7 +196,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) hasProvider(w http.ResponseWriter, r *http.Request, e *Engine) bool {
 	if e.Provider == nil {
-		s.show(w, r, http.StatusNotFound, e.form(&view{Error: "The settings have no provider under identity: sign-in: oidc."}))
+		s.show(w, r, http.StatusNotFound, e.form(&view{Error: text.Mark("The settings have no provider under identity: sign-in: oidc.")}))
 		return false
 	}
 	return true
@@ -205,7 +206,7 @@ func (s *Server) hasProvider(w http.ResponseWriter, r *http.Request, e *Engine) 
 // page, the whole error in the log.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	s.log.Warn("a sign-in at the provider failed", "client", remote(r), "error", err)
-	v := &view{Title: "Sign in", Error: "Signing in failed."}
+	v := &view{Title: text.Mark("Sign in"), Error: text.Mark("Signing in failed.")}
 	if e, ok := errors.AsType[*oidc.Error](err); ok {
 		v.Error = s.texts(r).Say("Signing in failed at this step: {step}.", "step", e.Step)
 		v.Advice = strings.TrimPrefix(e.Error(), "OpenID: ")
@@ -243,7 +244,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie(w, r, memberCookie, "", 0)
 	if err := e.End(remote(r)); err != nil {
-		s.show(w, r, http.StatusServiceUnavailable, &view{Title: "Sign out", Error: s.texts(r).Say("The session could not be ended: {error}", "error", err.Error())})
+		s.show(w, r, http.StatusServiceUnavailable, &view{Title: text.Mark("Sign out"), Error: s.texts(r).Say("The session could not be ended: {error}", "error", err.Error())})
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -302,7 +303,7 @@ func (s *Server) beginDevice(w http.ResponseWriter, r *http.Request) {
 	}
 	n, key := &waiting{device: d, addr: remote(r)}, rand.Text()
 	if !s.devices.add(key, n) {
-		s.show(w, r, http.StatusServiceUnavailable, &view{Title: "Sign in", Error: "Too many devices sign in at this moment. Try again in a few minutes."})
+		s.show(w, r, http.StatusServiceUnavailable, &view{Title: text.Mark("Sign in"), Error: text.Mark("Too many devices sign in at this moment. Try again in a few minutes.")})
 		return
 	}
 	s.devices.work.Go(func() {
@@ -331,7 +332,7 @@ func (s *Server) device(w http.ResponseWriter, r *http.Request) {
 	}
 	s.devices.mu.Unlock()
 	if n == nil || now.addr != remote(r) {
-		s.show(w, r, http.StatusNotFound, &view{Title: "Sign in", Error: "No code was made for this device, or it is over."})
+		s.show(w, r, http.StatusNotFound, &view{Title: text.Mark("Sign in"), Error: text.Mark("No code was made for this device, or it is over.")})
 		return
 	}
 	if !now.over {
