@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"shuultuur/check/category"
@@ -53,6 +54,8 @@ type Parts struct {
 	// on with what it remembers.
 	Previous *Set
 	Memory   virus.Memory // for verdicts of scanners and on pictures; nil remembers nothing
+	Key      []byte       // of the gateway: locked lists of pictures are encrypted with it
+	Trial    bool         // files are left as they are
 }
 
 // A Set is the checks in the order they are asked, cheap ones first.
@@ -116,7 +119,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Checks = append(s.Checks, k)
 	}
 	if c.Picture != nil {
-		k, err := picture.New(*c.Picture, p.Memory)
+		k, err := picture.New(*c.Picture, picture.Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial})
 		if err != nil {
 			return nil, setting.At("picture", err)
 		}
@@ -133,6 +136,26 @@ func (s *Set) Explain(ctx context.Context, b []byte) []string {
 		return new(picture.Check).Explain(ctx, b) // there are neither lists nor a model
 	}
 	return s.pictures.Explain(ctx, b)
+}
+
+// Problems are what is worth a look, for the operator.
+func (s *Set) Problems() (all []string) {
+	if n := len(s.Remarks); n > 0 {
+		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
+	}
+	if s.pictures != nil {
+		all = append(all, s.pictures.Problems()...)
+	}
+	return all
+}
+
+// Locked returns the SHA-256 of what locked lists of pictures hold, by their
+// names. Their files are encrypted.
+func (s *Set) Locked() map[string][32]byte {
+	if s.pictures == nil {
+		return nil
+	}
+	return s.pictures.Locked()
 }
 
 // Close lets go of connections to scanners, and saves what signature rules keep.

@@ -202,6 +202,9 @@ type Category struct {
 	// Scored says that findings of it carry a score which means nothing
 	// without a limit, so that a rule has to say "over".
 	Scored bool
+	// Locked says that findings of it count while filtering is paused, and that
+	// nobody below the owner may change what is done about them.
+	Locked bool
 }
 
 // A Finding is what a check saw. Findings are facts, not decisions.

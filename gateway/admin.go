@@ -350,6 +350,11 @@ func (b *builder) common() (string, error) {
 		fmt.Fprintf(h, "%s %d\n%s", key, len(text), text)
 		files = union(files, b.made[key].files)
 	}
+	for _, name := range slices.Sorted(maps.Keys(b.checks.Locked())) {
+		fmt.Fprintf(h, "locked %q %x\n", name, b.checks.Locked()[name])
+		file := string(b.settings.Checks.Picture.Hashes[name].File) // which each node has encrypted for itself
+		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
+	}
 	sum, err := setting.Content(files)
 	if err != nil {
 		return "", fmt.Errorf("reading what verdicts depend on: %w", err)

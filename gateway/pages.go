@@ -127,6 +127,9 @@ func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := g.engine.Load().keepsLocked(ctx, s); err != nil {
+		return s.text.Mistakes(err)
+	}
 	e, done, err := try(ctx, s)
 	if err != nil {
 		return err

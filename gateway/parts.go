@@ -117,7 +117,7 @@ func parts() []part {
 			slot: in(func(e *Engine) **record { return &e.events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *Settings) any { return &s.Lists }, keeps: true,
 			slot: in(func(e *Engine) **collection.Collection { return &e.lists }, openLists)},
-		{name: "checks", key: "checks", above: []string{"state", "lists"}, from: func(s *Settings) any { return s.Checks },
+		{name: "checks", key: "checks", above: []string{"data", "state", "lists"}, from: func(s *Settings) any { return s.Checks },
 			slot: in(func(e *Engine) **check.Set { return &e.checks }, newChecks)},
 		{name: "sessions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **session.Table { return &e.sessions }, newSessions)},
@@ -193,7 +193,7 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 }
 
 func newChecks(_ context.Context, b *builder) (*check.Set, error) {
-	parts := check.Parts{Lists: b.lists.Lists, Dir: b.settings.dir, Now: time.Now}
+	parts := check.Parts{Lists: b.lists.Lists, Dir: b.settings.dir, Now: time.Now, Key: b.data.Key, Trial: b.trial()}
 	if b.old != nil {
 		parts.Previous = b.old.checks
 	}

@@ -188,8 +188,5 @@ func (e *Engine) Problems() (all []string) {
 			all = append(all, fmt.Sprintf(before, setting.At(p.key, err)))
 		}
 	}
-	if n := len(e.checks.Remarks); n > 0 {
-		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
-	}
 	return all
 }

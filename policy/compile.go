@@ -296,6 +296,9 @@ func (p *policy) categories(r *rule, s *Rule, v *vocabulary) error {
 			scored = scored || e.scored
 			r.finds |= e.bit()
 			r.certificate = r.certificate || e.checkName == "certificate"
+			if e.locked {
+				r.locked = append(r.locked, e.name)
+			}
 			p.refer(e, ref{rule: len(p.rules), scored: e.scored})
 		}
 	}
@@ -474,6 +477,7 @@ type entry struct {
 	checkName string
 	name      string // as the check writes it
 	scored    bool
+	locked    bool
 }
 
 // bit is the check as one of a set, none for servers.
@@ -486,8 +490,9 @@ func (e *entry) bit() uint64 {
 
 func vocabularyOf(checks []filter.Check) *vocabulary {
 	v := &vocabulary{checks, map[string][]entry{}}
-	add := func(i int, check, name string, scored bool) {
-		e := entry{i, check, name, scored}
+	put := func(i int, check string, cat filter.Category) {
+		name := cat.Name
+		e := entry{i, check, name, cat.Scored, cat.Locked}
 		bare := strings.ToLower(name)
 		full := strings.ToLower(check) + "/" + bare
 		if slices.Contains(v.words[full], e) {
@@ -496,17 +501,18 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 		v.words[bare] = append(v.words[bare], e)
 		v.words[full] = append(v.words[full], e)
 	}
-	add(-1, filter.Content, filter.Unread, false)
-	add(-1, filter.Content, filter.UnreadArchive, false)
+	add := func(i int, check, name string) { put(i, check, filter.Category{Name: name}) }
+	add(-1, filter.Content, filter.Unread)
+	add(-1, filter.Content, filter.UnreadArchive)
 	for i, c := range checks {
 		for _, cat := range c.Categories() {
-			add(i, c.Name(), cat.Name, cat.Scored)
+			put(i, c.Name(), cat)
 		}
 		if c.Cost() == filter.Heavy {
-			add(i, c.Name(), filter.Unread, false)
-			add(i, c.Name(), filter.UnreadArchive, false)
+			add(i, c.Name(), filter.Unread)
+			add(i, c.Name(), filter.UnreadArchive)
 		}
-		add(i, c.Name(), c.Name()+"-error", false)
+		add(i, c.Name(), c.Name()+"-error")
 	}
 	return v
 }

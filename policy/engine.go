@@ -553,7 +553,7 @@ func (w *walk) later(i int) bool {
 // verdict.
 func (w *walk) matters(checks uint64) bool {
 	for i, r := range w.p.rules {
-		if w.unless.has(i) || !w.host.has(i) || w.lifts(r) || r.monitors && w.p.monitored(w.t, r) {
+		if w.unless.has(i) || !w.host.has(i) || w.lifts(r) && len(r.locked) == 0 || r.monitors && w.p.monitored(w.t, r) {
 			continue
 		}
 		missing := r.found && !w.found.has(i)

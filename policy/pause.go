@@ -97,9 +97,11 @@ func (p *pause) covers(c *filter.Client) bool {
 	return p.Who == c.User || slices.Contains(c.Groups, p.Who)
 }
 
-// lifts reports whether a pause keeps a rule from matching.
+// lifts reports whether a pause keeps a rule from matching. What is found on
+// locked lists is refused during a pause, too.
 func (w *walk) lifts(r *rule) bool {
-	return w.paused > 0 && r.action >= filter.Warn && !r.certificate && !r.implied
+	return w.paused > 0 && r.action >= filter.Warn && !r.certificate && !r.implied &&
+		!slices.ContainsFunc(w.t.Findings, func(f filter.Finding) bool { return slices.Contains(r.locked, f.Category) })
 }
 
 // noteLifted adds to the verdict which rule a pause has kept from matching, and

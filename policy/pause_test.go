@@ -143,3 +143,20 @@ func TestLimitsCountInAPause(t *testing.T) {
 		t.Errorf("%v, then %v by %q: want the limit to stand", first.Verdict.Action, next.Verdict.Action, next.Verdict.Reason.Finding.Category)
 	}
 }
+
+func TestLockedListsCountInAPause(t *testing.T) {
+	var pauses Pauses
+	pauses.Set([]Pause{{Until: time.Now().Add(time.Hour)}})
+	pictures := &fake{name: "picture", known: []filter.Category{{Name: "picture/listed:law", Locked: true}, {Name: "picture/listed:own"}},
+		finds: map[filter.Stage][]filter.Finding{filter.ResponseBody: nil}}
+	for _, c := range []struct {
+		found string
+		want  filter.Action
+	}{{"picture/listed:law", filter.Block}, {"picture/listed:own", filter.Pass}} {
+		pictures.finds[filter.ResponseBody] = []filter.Finding{{Check: "picture", Category: c.found}}
+		e := newEngineOf(t, Config{{Name: "p", Rules: []Rule{{Name: "listed", Action: "block", Category: []string{"picture/listed:law", "picture/listed:own"}}}}}, Parts{Pauses: &pauses, Key: []byte("k")}, pictures)
+		if x, _ := (page{}).judge(t, e); x.Verdict.Action != c.want {
+			t.Errorf("%s in a pause: got %v, want %v (%v)", c.found, x.Verdict.Action, c.want, x.Findings)
+		}
+	}
+}

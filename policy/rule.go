@@ -42,6 +42,7 @@ type rule struct {
 	// implied is the rule that follows all others where connections are
 	// decrypted; certificate says that a rule names faults of certificates.
 	implied, certificate bool
+	locked               []string // categories whose findings count during a pause
 
 	conditions
 }

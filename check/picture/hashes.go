@@ -31,7 +31,8 @@ type HashList struct {
 	Type string `yaml:"type"`
 	// Distance is up to how many bits a dHash may differ.
 	Distance setting.Count `yaml:"distance"`
-	// Locked keeps the list's hashes out of evidence: only its name is shown.
+	// Locked keeps the list's hashes out of evidence: only its name is shown. The
+	// gateway encrypts the file, which then stays locked whatever stands here.
 	Locked bool `yaml:"locked"`
 }
 
@@ -47,6 +48,7 @@ type hashes struct {
 	file   string
 	digest [32]byte // of the file
 	locked bool
+	sealed bool // the file is encrypted
 	pdq    index
 	dhash  index
 	sha256 digests
@@ -62,7 +64,7 @@ func (h *hashes) finding(name, what string, line uint32) filter.Finding {
 	return f
 }
 
-func readHashes(cfg HashList) (*hashes, error) {
+func readHashes(cfg HashList, key []byte) (*hashes, error) {
 	switch cfg.Type {
 	case "", "pdq", "dhash", "sha256", "md5":
 	default:
@@ -80,10 +82,14 @@ func readHashes(cfg HashList) (*hashes, error) {
 		return nil, err
 	}
 	defer f.Close()
-	h := &hashes{file: string(cfg.File), locked: cfg.Locked, pdq: index{words: 4, within: picture.Near}, dhash: index{words: 1, within: distance}}
 	all := io.LimitedReader{R: f, N: maxListBytes + 1}
+	plain, sealed, err := openLocked(&all, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.File, err)
+	}
+	h := &hashes{file: string(cfg.File), locked: cfg.Locked || sealed, sealed: sealed, pdq: index{words: 4, within: picture.Near}, dhash: index{words: 1, within: distance}}
 	sum := sha256.New()
-	r := bufio.NewReaderSize(io.TeeReader(&all, sum), maxListLine)
+	r := bufio.NewReaderSize(io.TeeReader(plain, sum), maxListLine)
 	if err := h.read(r, cfg.Type); err != nil {
 		return nil, err
 	}

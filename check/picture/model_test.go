@@ -77,7 +77,7 @@ func (m *remembers) Put(_ context.Context, k [16]byte, v []byte, _ time.Duration
 
 func newCheck(t testing.TB, cfg Config, m Memory) *Check {
 	t.Helper()
-	c, err := New(cfg, m)
+	c, err := New(cfg, Parts{Memory: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestMistakesInDescriptionsAreNamed(t *testing.T) {
 		if err := os.WriteFile(string(file)+".yaml", []byte(strings.Join(lines, "\n")+"\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(Config{Model: file}, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".yaml") {
+		if _, err := New(Config{Model: file}, Parts{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".yaml") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -300,13 +300,13 @@ func TestMistakesInDescriptionsAreNamed(t *testing.T) {
 	if err := os.WriteFile(string(file), nettest.New(13, 1, 3, 32, 32).Op("GRU", "out", nil, "in").File("out"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Config{Model: file}, nil); err == nil || !strings.Contains(err.Error(), "GRU (1 times)") {
+	if _, err := New(Config{Model: file}, Parts{}); err == nil || !strings.Contains(err.Error(), "GRU (1 times)") {
 		t.Errorf("missing operator: %v", err)
 	}
 	if err := os.Remove(string(file) + ".yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Config{Model: file}, nil); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := New(Config{Model: file}, Parts{}); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("no description: %v", err)
 	}
 }

@@ -68,6 +68,13 @@ type Memory interface {
 	Put(ctx context.Context, key [16]byte, value []byte, ttl time.Duration)
 }
 
+// Parts are what a check is made of besides its settings. All may be left out.
+type Parts struct {
+	Memory Memory
+	Key    []byte // of the gateway, for locked lists
+	Trial  bool   // the files of locked lists are left as they are
+}
+
 // A Check looks at pictures.
 type Check struct {
 	skin    bool
@@ -82,10 +89,11 @@ type Check struct {
 	pages   pages
 	files   []string
 	counters
+	problems []string
 }
 
-// New reads the lists and the model. memory may be nil.
-func New(cfg Config, memory Memory) (*Check, error) {
+// New reads the lists and the model, and encrypts the files of locked lists.
+func New(cfg Config, parts Parts) (*Check, error) {
 	workers := int(cfg.Workers)
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -97,10 +105,10 @@ func New(cfg Config, memory Memory) (*Check, error) {
 		}
 	}
 	digest := sha256.New()
-	fmt.Fprint(digest, "pictures 1 ", c.skin, c.suspect)
+	fmt.Fprint(digest, "pictures 2 ", c.skin, c.suspect)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Hashes)) {
 		l := cfg.Hashes[name]
-		h, err := readHashes(l)
+		h, err := readHashes(l, parts.Key)
 		if err != nil {
 			return nil, setting.At("hashes."+name, err)
 		}
@@ -124,7 +132,10 @@ func New(cfg Config, memory Memory) (*Check, error) {
 	if !c.skin && len(c.names) == 0 && c.model == nil {
 		return nil, errors.New("nothing is looked for in pictures: set skin, hashes or model")
 	}
-	c.known = known{memory: memory, revision: digest.Sum(nil)}
+	if parts.Key != nil && !parts.Trial {
+		c.lockLists(parts.Key)
+	}
+	c.known = known{memory: parts.Memory, revision: digest.Sum(nil)}
 	return c, nil
 }
 
@@ -150,7 +161,7 @@ func (c *Check) Categories() []filter.Category {
 		cats = append(cats, filter.Category{Name: Page, Scored: true})
 	}
 	for _, name := range c.names {
-		cats = append(cats, filter.Category{Name: Listed + name})
+		cats = append(cats, filter.Category{Name: Listed + name, Locked: c.lists[name].locked})
 	}
 	return cats
 }

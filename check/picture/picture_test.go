@@ -132,7 +132,7 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.list.File = list(t, "list", c.text)
-			k, err := New(Config{Hashes: map[string]HashList{"own": c.list}}, nil)
+			k, err := New(Config{Hashes: map[string]HashList{"own": c.list}}, Parts{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestListedPicturesAreFoundByEveryKindOfHash(t *testing.T) {
 func TestExactHashesAreFoundInAnyBytes(t *testing.T) {
 	b := []byte("GIF89a\x01\x00\x01\x00 not much of a picture")
 	for typ, sum := range map[string]string{"md5": fmt.Sprintf("%x", md5.Sum(b)), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))} {
-		k, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", sum+"\n"), Type: typ, Locked: true}}}, nil)
+		k, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", sum+"\n"), Type: typ, Locked: true}}}, Parts{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,18 +165,18 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 		"name,colour\na,b\n":  "no column is called",
 		"hash,type\nab,pdq\n": `:2: "ab" is not a hash of type pdq`,
 	} {
-		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}}, nil)
+		_, err := New(Config{Hashes: map[string]HashList{"own": {File: list(t, "l", text)}}}, Parts{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
-	if _, err := New(Config{}, nil); err == nil {
+	if _, err := New(Config{}, Parts{}); err == nil {
 		t.Error("a check that looks for nothing is accepted")
 	}
 }
 
 func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
-	k, err := New(Config{Skin: true}, nil)
+	k, err := New(Config{Skin: true}, Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestSkinIsAScoreAndNoVerdict(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsReported(t *testing.T) {
-	k, err := New(Config{Skin: true}, nil)
+	k, err := New(Config{Skin: true}, Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +216,6 @@ func FuzzReadHashes(f *testing.F) {
 	f.Add("hash,type\n00,pdq\n", "")
 	f.Add(strings.Repeat("0f", 32)+"\n", "pdq")
 	f.Fuzz(func(t *testing.T, text, typ string) {
-		_, _ = readHashes(HashList{File: list(t, "l", text), Type: typ})
+		_, _ = readHashes(HashList{File: list(t, "l", text), Type: typ}, nil)
 	})
 }

@@ -1,0 +1,175 @@
+package picture
+
+import (
+	"bufio"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"shuultuur/atomicfile"
+)
+
+// A locked list lies on the disk as lockedMagic, a salt of 32 bytes, and pieces
+// of 64 KiB, each encrypted and authenticated with AES-256-GCM. The key is the
+// HMAC-SHA256 of the salt with the key of the gateway; the nonce of a piece is
+// its number, and whether it is the last.
+const (
+	lockedMagic = "shuultuur locked list 1\n"
+	saltBytes   = 32
+	pieceBytes  = 64 << 10
+)
+
+var errForeign = errors.New("the list was locked by a gateway with another key, or the file is damaged: put the list there again as you got it")
+
+// pieces are what a locked file is encrypted with.
+type pieces struct {
+	aead cipher.AEAD
+	n    uint64
+}
+
+func newPieces(key, salt []byte) (*pieces, error) {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte("locked list\x00"))
+	h.Write(salt)
+	block, err := aes.NewCipher(h.Sum(nil))
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return &pieces{aead: aead}, err
+}
+
+func (p *pieces) nonce(last bool) []byte {
+	nonce := binary.BigEndian.AppendUint64(nil, p.n)
+	p.n++
+	if last {
+		return append(nonce, 1, 0, 0, 0)
+	}
+	return append(nonce, 0, 0, 0, 0)
+}
+
+// An opened reads a locked file.
+type opened struct {
+	*pieces
+	in    *bufio.Reader
+	piece [pieceBytes + 16]byte
+	left  []byte
+	err   error // after left
+}
+
+// openLocked returns what r holds; locked says that it was encrypted.
+func openLocked(r io.Reader, key []byte) (plain io.Reader, locked bool, err error) {
+	in := bufio.NewReaderSize(r, pieceBytes+16+1)
+	if b, _ := in.Peek(len(lockedMagic)); string(b) != lockedMagic {
+		return in, false, nil
+	}
+	if key == nil {
+		return nil, true, errors.New("the list is locked, and there is no key to read it with")
+	}
+	head := make([]byte, len(lockedMagic)+saltBytes)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, true, errForeign
+	}
+	p, err := newPieces(key, head[len(lockedMagic):])
+	return &opened{pieces: p, in: in}, true, err
+}
+
+func (o *opened) Read(b []byte) (int, error) {
+	for len(o.left) == 0 {
+		if o.err != nil {
+			return 0, o.err
+		}
+		o.left, o.err = o.next()
+	}
+	n := copy(b, o.left)
+	o.left = o.left[n:]
+	return n, nil
+}
+
+// next opens the next piece; the error of the last one is io.EOF.
+func (o *opened) next() ([]byte, error) {
+	n, err := io.ReadFull(o.in, o.piece[:])
+	if err != nil && err != io.ErrUnexpectedEOF {
+		return nil, errForeign // there was no last piece
+	}
+	_, end := o.in.Peek(1)
+	plain, err := o.aead.Open(o.piece[:0], o.nonce(end != nil), o.piece[:n], nil)
+	if err != nil {
+		return nil, errForeign
+	}
+	return plain, end
+}
+
+// lock puts an encrypted copy in the place of a file.
+func lock(file string, key []byte) error {
+	from, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(file, info.Mode().Perm(), func(to *os.File) error {
+		salt := make([]byte, saltBytes)
+		_, _ = rand.Read(salt) // never fails (crypto/rand)
+		p, err := newPieces(key, salt)
+		if err != nil {
+			return err
+		}
+		if _, err := to.Write(append([]byte(lockedMagic), salt...)); err != nil {
+			return err
+		}
+		in := bufio.NewReaderSize(from, pieceBytes+1)
+		piece := make([]byte, pieceBytes, pieceBytes+16)
+		for last := false; !last; {
+			n, err := io.ReadFull(in, piece)
+			if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+				return err
+			}
+			_, err = in.Peek(1)
+			last = err != nil
+			if _, err := to.Write(p.aead.Seal(piece[:0], p.nonce(last), piece[:n], nil)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// lockLists encrypts the files of locked lists that lie there as they came, and
+// says which could not be.
+func (c *Check) lockLists(key []byte) {
+	for _, name := range c.names {
+		l := c.lists[name]
+		if !l.locked || l.sealed {
+			continue
+		}
+		if err := lock(l.file, key); err != nil {
+			c.problems = append(c.problems, fmt.Sprintf("picture list %s is locked, but its file %s could not be encrypted: %v", name, l.file, err))
+		}
+	}
+}
+
+// Problems are what is worth a look, for the operator.
+func (c *Check) Problems() []string { return c.problems }
+
+// Locked returns the SHA-256 of locked lists before they were encrypted, which
+// differs from node to node, by their names.
+func (c *Check) Locked() map[string][32]byte {
+	all := map[string][32]byte{}
+	for name, l := range c.lists {
+		if l.locked {
+			all[name] = l.digest
+		}
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"shuultuur/admin/account"
+	"shuultuur/check/picture"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// keepsLocked refuses settings that would change what becomes of a locked list
+// of pictures, unless an owner asks: the list itself, the rules that name it and
+// those before them, whom the policies with such rules cover and how, and the
+// policies before these. What stands after them is free.
+func (e *Engine) keepsLocked(ctx context.Context, s *Settings) error {
+	if who := account.Of(ctx); who == nil || who.Role >= account.Owner {
+		return nil
+	}
+	var errs []error
+	refuse := func(key, name string) {
+		errs = append(errs, setting.At(key, fmt.Errorf("this changes what becomes of the locked list %q; only an owner may do that", name)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.checks.Locked())) {
+		key := "checks.picture.hashes." + name
+		if s.Checks.Picture == nil || s.Checks.Picture.Hashes[name] != e.settings.Checks.Picture.Hashes[name] {
+			refuse(key, name)
+			continue
+		}
+		for i, was := range e.settings.Policies[:lastWith(e.settings.Policies, name)] {
+			key := fmt.Sprintf("policies[%d]", i)
+			if i >= len(s.Policies) {
+				refuse("policies", name)
+				break
+			}
+			is := s.Policies[i]
+			n := lastNaming(was.Rules, name)
+			if n == 0 { // it only has to stand here for the same clients
+				was.Rules, is.Rules = nil, nil
+				if setting.Digest([]any{was.Name, was.Networks, was.Users, was.Groups, was.Schedule}) != setting.Digest([]any{is.Name, is.Networks, is.Users, is.Groups, is.Schedule}) {
+					refuse(key, name)
+				}
+				continue
+			}
+			if len(is.Rules) < n || setting.Digest(was.Rules[:n]) != setting.Digest(is.Rules[:n]) {
+				refuse(key+".rules", name)
+				continue
+			}
+			was.Rules, is.Rules = nil, nil
+			if setting.Digest(was) != setting.Digest(is) {
+				refuse(key, name)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lastWith is how many policies there are up to the last one that names a list.
+func lastWith(all []policy.Policy, name string) int {
+	for i := range slices.Backward(all) {
+		if lastNaming(all[i].Rules, name) > 0 {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// lastNaming is how many rules there are up to the last one that names a list.
+func lastNaming(rules []policy.Rule, name string) int {
+	full := strings.ToLower(picture.Listed + name)
+	names := func(c string) bool {
+		return strings.TrimPrefix(strings.ToLower(c), "picture/picture/") == strings.TrimPrefix(full, "picture/") || strings.EqualFold(c, full)
+	}
+	for i := range slices.Backward(rules) {
+		if slices.ContainsFunc(rules[i].Category, names) {
+			return i + 1
+		}
+	}
+	return 0
+}
