@@ -30,6 +30,8 @@ type Config struct {
 	DansGuardian string           `yaml:"dansguardian"` // DansGuardian's access.log, format 1
 	Syslog       *Syslog          `yaml:"syslog"`       // log server
 	OTLP         *OTLP            `yaml:"otlp"`         // OpenTelemetry collector
+	Kafka        *Kafka           `yaml:"kafka"`        // topic of a Kafka cluster
+	Parquet      *Parquet         `yaml:"parquet"`      // Parquet files in a folder or an object store
 	Spool        setting.Size     `yaml:"spool"`        // disk for events that a receiver has not taken, for each; default 1 GiB
 	Keep         setting.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
 	Every        time.Duration    `yaml:"every"`        // time between batches; 0 means 1s
@@ -45,9 +47,31 @@ type Syslog struct {
 
 // OTLP says to which OpenTelemetry collector events are sent.
 type OTLP struct {
-	To      string            `yaml:"to"`      // URL, such as http://collector.example:4318/v1/logs
+	To      string            `yaml:"to"`      // URL for log records, such as http://collector.example:4318/v1/logs
+	Traces  string            `yaml:"traces"`  // URL for spans, such as http://collector.example:4318/v1/traces
 	Headers map[string]string `yaml:"headers"` // fields of each request, such as Authorization
 	CA      setting.File      `yaml:"ca"`      // PEM file with the roots of the collector's certificate; default the system's
+}
+
+// Kafka says to which topic events are sent.
+type Kafka struct {
+	To        setting.OneOrMore[string] `yaml:"to"`    // brokers to begin with: host:port
+	Topic     string                    `yaml:"topic"` // has to exist
+	TLS       bool                      `yaml:"tls"`   // connections are encrypted
+	CA        setting.File              `yaml:"ca"`    // PEM file with the roots of the brokers' certificates; default the system's
+	User      string                    `yaml:"user"`  // for SASL; "" does without
+	Password  string                    `yaml:"password"`
+	Mechanism string                    `yaml:"mechanism"` // plain, scram-sha-256 or scram-sha-512, which is the default
+}
+
+// Parquet says where files with events are put.
+type Parquet struct {
+	To       string           `yaml:"to"`       // a folder, or s3://bucket/prefix
+	Every    setting.Duration `yaml:"every"`    // longest time between an event and its file; default 5m
+	Endpoint string           `yaml:"endpoint"` // URL of the object store; default Amazon's in the region
+	Region   string           `yaml:"region"`   // default us-east-1
+	Key      string           `yaml:"key"`      // access key
+	Secret   string           `yaml:"secret"`   // that belongs to it
 }
 
 // Refused is the error of a store that will never take the rows it was given:

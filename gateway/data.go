@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"shuultuur/datadir"
 	"shuultuur/event"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
+	"shuultuur/event/kafka"
 	"shuultuur/event/otlp"
+	"shuultuur/event/parquet"
 	"shuultuur/event/postgres"
 	"shuultuur/event/spool"
 	"shuultuur/event/sqlite"
@@ -96,7 +99,10 @@ func (r *record) openReceivers(b *builder, cfg event.Config) error {
 		open func() (event.Store, error)
 	}{
 		{"syslog", cfg.Syslog != nil, func() (event.Store, error) { return syslog.Open(*cfg.Syslog) }},
-		{"otlp", cfg.OTLP != nil, func() (event.Store, error) { return otlp.Open(*cfg.OTLP) }},
+		{"otlp", cfg.OTLP != nil && (cfg.OTLP.To != "" || cfg.OTLP.Traces == ""), func() (event.Store, error) { return otlp.Open(*cfg.OTLP) }},
+		{"otlp-traces", cfg.OTLP != nil && cfg.OTLP.Traces != "", func() (event.Store, error) { return otlp.OpenTraces(*cfg.OTLP) }},
+		{"kafka", cfg.Kafka != nil, func() (event.Store, error) { return kafka.Open(*cfg.Kafka, jsonl.AppendLine) }},
+		{"parquet", cfg.Parquet != nil, func() (event.Store, error) { return parquet.Open(*cfg.Parquet, string(b.settings.Data)) }},
 	} {
 		if !o.want {
 			continue
@@ -107,7 +113,7 @@ func (r *record) openReceivers(b *builder, cfg event.Config) error {
 			st, err = spool.Open(st, folder, cfg.Spool.Or(1<<30), spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, b.log)
 		}
 		if err != nil {
-			return setting.At(o.key, err)
+			return setting.At(strings.TrimSuffix(o.key, "-traces"), err)
 		}
 		r.stores = append(r.stores, st)
 	}

@@ -1,5 +1,6 @@
-// Package otlp sends events as log records to an OpenTelemetry collector
-// (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp).
+// Package otlp sends events to an OpenTelemetry collector, as log records or as
+// spans (OTLP/HTTP with JSON, opentelemetry.io/docs/specs/otlp). Both name the
+// same trace, which follows from the event's ID.
 //
 // Data moves so: [Store.Write] turns a batch into one request and waits for the
 // answer. What the specification calls retryable (429, 502, 503, 504), and no
@@ -11,6 +12,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -35,6 +37,7 @@ const wait = 10 * time.Second // for one batch
 // A Store sends events to one collector.
 type Store struct {
 	url     string
+	signal  *signal
 	headers map[string]string
 	client  *http.Client
 	host    string
@@ -43,16 +46,35 @@ type Store struct {
 	zip     *gzip.Writer
 }
 
-// Open reads the settings. It does not connect.
-func Open(cfg event.OTLP) (*Store, error) {
-	u, err := url.Parse(cfg.To)
+// A signal is what events are sent as.
+type signal struct {
+	name, path               string
+	resources, scopes, items string // JSON keys
+	appendItem               func(dst []byte, r *event.Row) []byte
+}
+
+var (
+	logs   = signal{"otlp", "/v1/logs", "resourceLogs", "scopeLogs", "logRecords", appendRecord}
+	traces = signal{"otlp-traces", "/v1/traces", "resourceSpans", "scopeSpans", "spans", appendSpan}
+)
+
+// Open reads the settings of a store that sends log records. It does not
+// connect.
+func Open(cfg event.OTLP) (*Store, error) { return open(cfg, &logs, "to", cfg.To) }
+
+// OpenTraces reads the settings of a store that sends spans. It does not
+// connect.
+func OpenTraces(cfg event.OTLP) (*Store, error) { return open(cfg, &traces, "traces", cfg.Traces) }
+
+func open(cfg event.OTLP, as *signal, key, to string) (*Store, error) {
+	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, setting.At("to", fmt.Errorf(`%q is not a collector; write it like "http://collector.example:4318/v1/logs"`, cfg.To))
+		return nil, setting.At(key, fmt.Errorf(`%q is not a collector; write it like "http://collector.example:4318%s"`, to, as.path))
 	}
 	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1/logs"
+		u.Path = as.path
 	}
-	s := &Store{url: u.String(), headers: cfg.Headers, zip: gzip.NewWriter(nil)}
+	s := &Store{url: u.String(), signal: as, headers: cfg.Headers, zip: gzip.NewWriter(nil)}
 	for name, value := range cfg.Headers {
 		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, " :\r\n") || strings.ContainsAny(value, "\r\n") {
 			return nil, setting.At("headers", fmt.Errorf("%q is not the name of a field, or its value has line breaks", name))
@@ -76,7 +98,7 @@ func Open(cfg event.OTLP) (*Store, error) {
 }
 
 // Name implements [event.Store].
-func (s *Store) Name() string { return "otlp" }
+func (s *Store) Name() string { return s.signal.name }
 
 // Close implements [event.Store].
 func (s *Store) Close() error {
@@ -132,37 +154,62 @@ func rejected(text []byte) error {
 	var answer struct {
 		PartialSuccess struct {
 			RejectedLogRecords json.Number `json:"rejectedLogRecords"`
+			RejectedSpans      json.Number `json:"rejectedSpans"`
 			ErrorMessage       string      `json:"errorMessage"`
 		} `json:"partialSuccess"`
 	}
 	if json.Unmarshal(text, &answer) != nil { // a collector may answer anything
 		return nil
 	}
-	if n, err := strconv.ParseUint(strings.Trim(answer.PartialSuccess.RejectedLogRecords.String(), `"`), 10, 32); err == nil && n > 0 {
+	rejected := answer.PartialSuccess.RejectedLogRecords.String() + answer.PartialSuccess.RejectedSpans.String()
+	if n, err := strconv.ParseUint(strings.Trim(rejected, `"`), 10, 32); err == nil && n > 0 {
 		return &event.Refused{Err: errors.New(strconv.FormatUint(n, 10) + " of them: " + answer.PartialSuccess.ErrorMessage), Rows: int(n)}
 	}
 	return nil
 }
 
-// appendRequest appends an ExportLogsServiceRequest.
+// appendRequest appends an ExportLogsServiceRequest or ExportTraceServiceRequest.
 func (s *Store) appendRequest(dst []byte, rows []event.Row) []byte {
-	dst = append(dst, `{"resourceLogs":[{"resource":{"attributes":[`...)
+	dst = fmt.Appendf(dst, `{"%s":[{"resource":{"attributes":[`, s.signal.resources)
 	dst = appendText(dst, "service.name", "shuultuur")
 	if s.host != "" {
 		dst = appendText(append(dst, ','), "host.name", s.host)
 	}
-	dst = append(dst, `]},"scopeLogs":[{"scope":{"name":"shuultuur.event"},"logRecords":[`...)
+	dst = fmt.Appendf(dst, `]},"%s":[{"scope":{"name":"shuultuur.event"},"%s":[`, s.signal.scopes, s.signal.items)
 	for i := range rows {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendRecord(dst, &rows[i])
+		dst = s.signal.appendItem(dst, &rows[i])
 	}
 	return append(dst, `]}]}]}`...)
 }
 
-// appendRecord appends a LogRecord. Attributes follow the semantic conventions
-// where these have a name.
+// appendTrace appends the IDs of the trace and the span of an event.
+func appendTrace(dst []byte, r *event.Row) []byte {
+	sum := sha256.Sum256([]byte(r.ID))
+	return fmt.Appendf(dst, `"traceId":"%x","spanId":"%x"`, sum[:16], sum[16:24])
+}
+
+// appendSpan appends a Span of the kind server, from the first byte of the
+// request to the last of the response.
+func appendSpan(dst []byte, r *event.Row) []byte {
+	dst = append(appendTrace(append(dst, '{'), r), `,"kind":2,"name":`...)
+	name := r.Method
+	if name == "" {
+		name = r.Proto.String()
+	}
+	dst = appendString(dst, name)
+	dst = strconv.AppendInt(append(dst, `,"startTimeUnixNano":"`...), r.Start().UnixNano(), 10)
+	dst = strconv.AppendInt(append(dst, `","endTimeUnixNano":"`...), r.Time.UnixNano(), 10)
+	dst = appendAttributes(append(dst, '"'), r)
+	if r.Status >= 500 && r.Proto != filter.DNS { // what a server says of a client is no error of its own
+		dst = append(dst, `,"status":{"code":2}`...)
+	}
+	return append(dst, '}')
+}
+
+// appendRecord appends a LogRecord.
 func appendRecord(dst []byte, r *event.Row) []byte {
 	number, text := "9", "INFO"
 	if r.Action >= filter.Warn {
@@ -175,7 +222,14 @@ func appendRecord(dst []byte, r *event.Row) []byte {
 		what = r.Host
 	}
 	dst = appendString(dst, r.Action.String()+" "+what)
-	dst = append(dst, `},"attributes":[`...)
+	dst = appendAttributes(appendTrace(append(dst, '}', ','), r), r)
+	return append(dst, '}')
+}
+
+// appendAttributes appends what is known of an event. Names follow the semantic
+// conventions where these have one.
+func appendAttributes(dst []byte, r *event.Row) []byte {
+	dst = append(dst, `,"attributes":[`...)
 	dst = appendText(dst, "log.record.uid", r.ID)
 	client := ""
 	if r.Client.IsValid() {
@@ -203,7 +257,7 @@ func appendRecord(dst []byte, r *event.Row) []byte {
 			dst = append(strconv.AppendInt(dst, p.value, 10), `"}}`...)
 		}
 	}
-	return append(dst, "]}"...)
+	return append(dst, ']')
 }
 
 func appendText(dst []byte, key, value string) []byte {

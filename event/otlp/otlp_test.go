@@ -68,6 +68,66 @@ func TestACollectorGetsRecords(t *testing.T) {
 	}
 }
 
+func TestACollectorGetsSpansOfTheSameTraces(t *testing.T) {
+	type ids struct{ TraceID, SpanID string }
+	var got struct {
+		ResourceLogs []struct {
+			ScopeLogs []struct{ LogRecords []ids }
+		}
+		ResourceSpans []struct {
+			ScopeSpans []struct {
+				Spans []struct {
+					ids
+					Name, StartTimeUnixNano, EndTimeUnixNano string
+					Kind                                     int
+					Status                                   struct{ Code int }
+					Attributes                               []any
+				}
+			}
+		}
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		z, err := gzip.NewReader(r.Body)
+		if err == nil {
+			err = json.NewDecoder(z).Decode(&got)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		if r.URL.Path == "/v1/traces" {
+			_, _ = io.WriteString(w, `{"partialSuccess":{"rejectedSpans":"1"}}`)
+		}
+	}))
+	defer srv.Close()
+	failed := row
+	failed.ID, failed.Status, failed.Duration, failed.Method = "0abd", 502, time.Millisecond, "GET"
+	cfg := event.OTLP{To: srv.URL, Traces: srv.URL}
+	logs, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	spans, err := OpenTraces(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spans.Close()
+	if err := logs.Write(t.Context(), []event.Row{row, failed}); err != nil {
+		t.Fatal(err)
+	}
+	err = spans.Write(t.Context(), []event.Row{row, failed})
+	if r, ok := errors.AsType[*event.Refused](err); !ok || r.Rows != 1 {
+		t.Errorf("got %v, want one that is refused", err)
+	}
+	records, all := got.ResourceLogs[0].ScopeLogs[0].LogRecords, got.ResourceSpans[0].ScopeSpans[0].Spans
+	if len(all) != 2 || len(records) != 2 || all[0].ids != records[0] || all[1].ids != records[1] || all[0].ids == all[1].ids || len(all[0].TraceID) != 32 || len(all[0].SpanID) != 16 {
+		t.Fatalf("spans %+v, records %+v", all, records)
+	}
+	if s := all[1]; s.Name != "GET" || s.Kind != 2 || s.StartTimeUnixNano != "999005000" || s.EndTimeUnixNano != "1000005000" || s.Status.Code != 2 || len(s.Attributes) == 0 || all[0].Status.Code != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
 func TestWhatACollectorRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		status int

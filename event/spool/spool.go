@@ -38,12 +38,20 @@ type Codec struct {
 	Parse  func(b []byte) (event.Row, error)
 }
 
+// A Batcher is a receiver that wants many rows at once. They wait on the disk
+// until there are as many, or the first of them has waited for so long.
+type Batcher interface {
+	Batch() (rows int, every time.Duration)
+}
+
 // A Store is a receiver with a spool in front of it.
 type Store struct {
 	to     event.Store
 	codec  Codec
 	folder string
 	limit  int64
+	rows   int           // handed over at once
+	every  time.Duration // a row waits for others; 0: it does not
 	log    *slog.Logger
 
 	records *ingest.Log
@@ -70,7 +78,11 @@ func Open(to event.Store, folder string, limit int64, codec Codec, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, records.Close())
 	}
-	s := &Store{to: to, codec: codec, folder: folder, limit: limit, log: log.With("store", to.Name()), records: records, reader: reader, ended: make(chan error, 1)}
+	s := &Store{to: to, codec: codec, folder: folder, limit: limit, log: log.With("store", to.Name()), records: records, reader: reader, rows: batch, ended: make(chan error, 1)}
+	if b, ok := to.(Batcher); ok {
+		s.rows, s.every = b.Batch()
+		s.again = time.Now().Add(s.every)
+	}
 	ctx, end := context.WithCancel(context.Background())
 	s.end = end
 	go func() { s.ended <- records.Run(ctx) }()
@@ -81,7 +93,18 @@ func Open(to event.Store, folder string, limit int64, codec Codec, log *slog.Log
 func (s *Store) Name() string { return s.to.Name() }
 
 // Close implements [event.Store].
-func (s *Store) Close() error { return errors.Join(s.to.Close(), s.Leave()) }
+func (s *Store) Close() error {
+	if s.every > 0 {
+		s.writing.Lock()
+		if !s.left {
+			ctx, end := context.WithTimeout(context.Background(), turn)
+			s.drain(ctx)
+			end()
+		}
+		s.writing.Unlock()
+	}
+	return errors.Join(s.to.Close(), s.Leave())
+}
 
 // Leave lets another process have the folder. Events go to the receiver alone
 // from here on, and those that it does not take are lost.
@@ -114,6 +137,9 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 		s.note(err)
 		return err
 	}
+	if s.every > 0 {
+		return s.gather(ctx, rows)
+	}
 	if !s.waiting() {
 		err := s.to.Write(ctx, rows)
 		if s.note(err); err == nil || len(rows) == 0 || refused(err) {
@@ -128,6 +154,33 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 		s.drain(ctx)
 	}
 	return nil
+}
+
+// gather keeps rows until there are enough of them, or the time has come.
+func (s *Store) gather(ctx context.Context, rows []event.Row) error {
+	if err := s.keep(ctx, rows); err != nil {
+		return err
+	}
+	now := time.Now()
+	switch n := s.records.Pending(s.reader); {
+	case n == 0:
+		s.again = now.Add(s.every)
+		return nil
+	case s.away() && now.Before(s.again), n < uint64(s.rows) && now.Before(s.again):
+		return nil
+	}
+	s.drain(ctx)
+	if !s.away() {
+		s.again = time.Now().Add(s.every)
+	}
+	return nil
+}
+
+// away says whether the receiver failed last.
+func (s *Store) away() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
 }
 
 // Erase implements [event.Eraser]: it takes rows of a person out of those that
@@ -246,7 +299,7 @@ func (s *Store) size() (n int64, err error) {
 func (s *Store) drain(ctx context.Context) {
 	end := time.Now().Add(turn)
 	for s.waiting() && time.Now().Before(end) && ctx.Err() == nil {
-		records, next, err := s.reader.Next(ctx, batch, 0)
+		records, next, err := s.reader.Next(ctx, s.rows, 0)
 		if err != nil {
 			s.reader.Rewind()
 			s.note(fmt.Errorf("read the spool: %w", err))

@@ -181,3 +181,81 @@ func TestWhatIsRefusedForGoodIsDroppedAndCounted(t *testing.T) {
 	r.set(false, true)
 	until(t, "they are dropped too", func() bool { s := l.Stats()[0]; return s.Dropped == 20 && s.Spooled == 0 })
 }
+
+// A batcher wants 50 rows at once, or what there is after a while.
+type batcher struct {
+	receiver
+	every time.Duration
+	sizes []int
+}
+
+func (b *batcher) Batch() (int, time.Duration) { return 50, b.every }
+
+func (b *batcher) Write(ctx context.Context, rows []event.Row) error {
+	err := b.receiver.Write(ctx, rows)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		b.sizes = append(b.sizes, len(rows))
+	}
+	return err
+}
+
+// TestRowsAreGathered for a receiver that wants many at once: they wait on the
+// disk, also across restarts, and a stop hands over what there is.
+func TestRowsAreGathered(t *testing.T) {
+	b, dir := &batcher{every: time.Hour}, t.TempDir()
+	open := func() *spool.Store {
+		s, err := spool.Open(b, dir, 1<<20, spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	write := func(s *spool.Store, first, n, want int) {
+		t.Helper()
+		if err := s.Write(t.Context(), rows(first, n)); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.all()); got != want {
+			t.Errorf("after event %d the receiver has %d, want %d", first+n, got, want)
+		}
+	}
+	s := open()
+	write(s, 0, 20, 0)
+	write(s, 20, 29, 0)
+	write(s, 49, 1, 50)
+	write(s, 50, 10, 50)
+	if waiting, _, err := s.Spooled(); waiting != 10 || err != nil {
+		t.Errorf("%d wait, %v", waiting, err)
+	}
+	b.set(true, false)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open()
+	write(s, 60, 45, 50) // away
+	b.set(false, false)
+	until(t, "the receiver has all but a few", func() bool {
+		if err := s.Write(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		return len(b.all()) >= 100
+	})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ordered(b.all(), 105); err != nil {
+		t.Error(err)
+	}
+	b.every = time.Millisecond
+	s = open()
+	defer s.Close()
+	if err := s.Write(t.Context(), rows(105, 1)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "time has passed", func() bool {
+		_ = s.Write(t.Context(), nil)
+		return len(b.all()) == 106
+	})
+}

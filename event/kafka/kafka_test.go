@@ -1,0 +1,266 @@
+package kafka
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"shuultuur/event"
+	"shuultuur/event/eventtest"
+	"shuultuur/event/jsonl"
+	"shuultuur/setting"
+)
+
+// cluster starts a cluster with the topic events, and returns settings for it.
+func cluster(t *testing.T, opts ...kfake.Opt) (*kfake.Cluster, event.Kafka) {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3), kfake.SeedTopics(5, "events")}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, event.Kafka{To: c.ListenAddrs()[:1], Topic: "events"}
+}
+
+func open(t *testing.T, cfg event.Kafka) *Store {
+	t.Helper()
+	s, err := Open(cfg, jsonl.AppendLine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// consume reads n events.
+func consume(t *testing.T, c *kfake.Cluster, n int, opts ...kgo.Opt) (all []*kgo.Record) {
+	t.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("events"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for len(all) < n {
+		f := client.PollFetches(t.Context())
+		if err := f.Err(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f.Records()...)
+	}
+	return all
+}
+
+func TestEventsArriveUnderTheirIDWhereOtherClientsPutThem(t *testing.T) {
+	c, cfg := cluster(t)
+	s := open(t, cfg)
+	rows := eventtest.Rows(eventtest.Start(), 3000)
+	for i := 0; i < len(rows); i += 1000 {
+		if err := s.Write(t.Context(), rows[i:i+1000]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	byID := map[string]event.Row{}
+	for _, r := range rows {
+		byID[r.ID] = r
+	}
+	where := kgo.StickyKeyPartitioner(nil).ForTopic("events")
+	for _, r := range consume(t, c, len(rows)) {
+		want, ok := byID[string(r.Key)]
+		got, err := jsonl.ParseLine(r.Value)
+		if !ok || err != nil || got != want || !r.Timestamp.Equal(want.Time.Truncate(time.Millisecond)) {
+			t.Fatalf("%s: got %+v, want %+v, %v", r.Key, got, want, err)
+		}
+		if p := where.Partition(&kgo.Record{Key: r.Key}, 5); p != int(r.Partition) {
+			t.Fatalf("%s is in partition %d; other clients put it into %d", r.Key, r.Partition, p)
+		}
+		delete(byID, string(r.Key))
+	}
+	if len(byID) > 0 {
+		t.Errorf("%d events did not arrive", len(byID))
+	}
+}
+
+func TestHostileTextArrivesAsJSON(t *testing.T) {
+	c, cfg := cluster(t)
+	rows := eventtest.Hostile(eventtest.Start())
+	if err := open(t, cfg).Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range consume(t, c, len(rows)) {
+		if !json.Valid(r.Value) {
+			t.Errorf("%q", r.Value)
+		}
+	}
+}
+
+func TestAStoreSignsIn(t *testing.T) {
+	for mechanism, name := range map[string]string{"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "": "SCRAM-SHA-512"} {
+		for _, tt := range []struct{ user, password, want string }{
+			{"an=n,a", "s3cret", ""}, {"an=n,a", "wrong", "sign in as"}, {"", "", "broker"},
+		} {
+			tlsOf, ca := certificate(t)
+			_, cfg := cluster(t, kfake.EnableSASL(), kfake.Superuser(name, "an=n,a", "s3cret"), kfake.TLS(tlsOf))
+			cfg.User, cfg.Password, cfg.TLS, cfg.CA = tt.user, tt.password, true, setting.File(ca)
+			if tt.user != "" {
+				cfg.Mechanism = mechanism
+			}
+			err := open(t, cfg).Write(t.Context(), eventtest.Rows(eventtest.Start(), 1))
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s as %q with %q: %v, want %q", name, tt.user, tt.password, err, tt.want)
+			}
+		}
+	}
+}
+
+func TestEventsGoOnWhenLeadersChange(t *testing.T) {
+	c, cfg := cluster(t)
+	s := open(t, cfg)
+	rows := eventtest.Rows(eventtest.Start(), 300)
+	if err := s.Write(t.Context(), rows[:100]); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(5) {
+		if err := c.MoveTopicPartition("events", p, int32(p+1)%3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	for range 3 { // the log tries again
+		if err = s.Write(t.Context(), rows[100:]); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, r := range consume(t, c, 300) {
+		seen[string(r.Key)] = true
+	}
+	if len(seen) < 300 {
+		t.Errorf("%d of 300 events arrived", len(seen))
+	}
+}
+
+func TestOnlyWhatIsTooLargeIsRefused(t *testing.T) {
+	c, cfg := cluster(t)
+	const most = 4000
+	c.ControlKey(int16(kmsg.Produce), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		p := q.(*kmsg.ProduceRequest)
+		res := p.ResponseKind().(*kmsg.ProduceResponse)
+		large := false
+		for _, topic := range p.Topics {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.Topic = topic.Topic
+			for _, part := range topic.Partitions {
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition = part.Partition
+				if len(part.Records) > most {
+					large, rp.ErrorCode = true, 10
+				}
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			res.Topics = append(res.Topics, rt)
+		}
+		return res, nil, large // what is not too large goes on to the cluster
+	})
+	rows := eventtest.Rows(eventtest.Start(), 400)
+	var noise strings.Builder
+	for i := range 20_000 {
+		noise.WriteByte(byte('a' + murmur2(binary.BigEndian.AppendUint32(nil, uint32(i)))%26))
+	}
+	rows[7].URL = noise.String()
+	err := open(t, cfg).Write(t.Context(), rows)
+	refused, ok := errors.AsType[*event.Refused](err)
+	if !ok || refused.Rows != 1 || !strings.Contains(err.Error(), "max.message.bytes") {
+		t.Fatalf("got %v", err)
+	}
+	seen := map[string]bool{}
+	for _, r := range consume(t, c, 399) {
+		seen[string(r.Key)] = true
+	}
+	if len(seen) != 399 || seen[rows[7].ID] {
+		t.Errorf("%d events arrived", len(seen))
+	}
+}
+
+func TestABrokerThatIsAwayIsAnError(t *testing.T) {
+	c, cfg := cluster(t)
+	s := open(t, cfg)
+	rows := eventtest.Rows(eventtest.Start(), 10)
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	err := s.Write(t.Context(), rows)
+	if _, refused := errors.AsType[*event.Refused](err); err == nil || refused {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestATopicThatIsNotThereIsNamed(t *testing.T) {
+	_, cfg := cluster(t)
+	cfg.Topic = "other"
+	if err := open(t, cfg).Write(t.Context(), eventtest.Rows(eventtest.Start(), 1)); err == nil || !strings.Contains(err.Error(), `"other"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrongSettingsAreRefused(t *testing.T) {
+	for want, cfg := range map[string]event.Kafka{
+		"to: is missing":     {Topic: "t"},
+		"is not a broker":    {To: []string{"kafka.example"}, Topic: "t"},
+		"no name of a topic": {To: []string{"k:1"}},
+		"other characters":   {To: []string{"k:1"}, Topic: "a/b"},
+		"as it is":           {To: []string{"k:1"}, Topic: "t", User: "u", Password: "p", Mechanism: "plain"},
+		"none of plain":      {To: []string{"k:1"}, Topic: "t", User: "u", Mechanism: "gssapi"},
+		"user: is missing":   {To: []string{"k:1"}, Topic: "t", Password: "p"},
+		"for tls: true only": {To: []string{"k:1"}, Topic: "t", CA: "x"},
+		"no such file":       {To: []string{"k:1"}, Topic: "t", TLS: true, CA: "/does/not/exist"},
+	} {
+		if _, err := Open(cfg, jsonl.AppendLine); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// certificate returns one for 127.0.0.1, and a file with its root.
+func certificate(t *testing.T) (*tls.Config, string) {
+	t.Helper()
+	srv := httptest.NewTLSServer(nil)
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: srv.TLS.Certificates}, file
+}
+
+// FuzzAnswer: whatever a broker answers, reading it ends.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 3, 'a', 'b', 'c'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := reader{b: b}
+		for range r.count() {
+			_, _, _ = r.i32(), r.string(), r.bytes()
+			r.skip(4 * r.count())
+		}
+		if !strings.Contains(string(b), "i=") { // rounds take their time
+			_, _, _ = (&sasl{hash: sha256.New, size: sha256.Size}).answer("n=u,r=x", "x", string(b))
+		}
+	})
+}

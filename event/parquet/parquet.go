@@ -1,0 +1,134 @@
+// Package parquet puts events into Parquet files, in a folder or in a bucket of
+// an object store with the interface of S3, for data lakes and for DuckDB,
+// Spark and the like.
+//
+// Data moves so. The store asks to be given many rows at once ([Store.Batch]):
+// the spool in front of it (package spool) gathers them on the disk meanwhile,
+// so that nothing is lost. [Store.Write] makes one file of them (file.go,
+// thrift.go), named after its first and last event, and puts it in its place
+// (s3.go). The same rows make the same file: what is put twice is there once.
+package parquet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shuultuur/atomicfile"
+	"shuultuur/event"
+	"shuultuur/setting"
+)
+
+// most is how many rows a file has at most, but for a longer batch of a log
+// without a spool.
+const most = 20_000
+
+// A Store writes files to one place.
+type Store struct {
+	folder string
+	bucket *bucket // nil: folder
+	every  time.Duration
+	buf    []byte
+}
+
+// Open reads the settings. Relative folders are below data.
+func Open(cfg event.Parquet, data string) (*Store, error) {
+	s := &Store{every: cfg.Every.Or(5 * time.Minute)}
+	if s.every < time.Second || s.every > 24*time.Hour {
+		return nil, setting.At("every", fmt.Errorf("%v is not between 1s and 24h", s.every))
+	}
+	name, remote := strings.CutPrefix(cfg.To, "s3://")
+	switch {
+	case cfg.To == "":
+		return nil, setting.At("to", errors.New(`is missing: write a folder, or "s3://bucket/prefix"`))
+	case !remote && (cfg.Endpoint != "" || cfg.Key != "" || cfg.Secret != "" || cfg.Region != ""):
+		return nil, setting.At("to", fmt.Errorf("%q is a folder; endpoint, region, key and secret are for s3://", cfg.To))
+	case !remote:
+		s.folder = cfg.To
+		if !filepath.IsAbs(s.folder) {
+			s.folder = filepath.Join(data, s.folder)
+		}
+		return s, nil
+	case cfg.Key == "" || cfg.Secret == "":
+		return nil, setting.At("key", errors.New("an object store wants an access key and its secret: set key and secret"))
+	}
+	region := cfg.Region
+	if region == "" {
+		region = "us-east-1"
+	}
+	endpoint := cfg.Endpoint
+	if endpoint == "" {
+		endpoint = "https://s3." + region + ".amazonaws.com"
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return nil, setting.At("endpoint", fmt.Errorf(`%q is no object store; write it like "https://s3.example:9000"`, endpoint))
+	}
+	b, prefix, _ := strings.Cut(name, "/")
+	if b == "" || strings.ContainsAny(name, "?#\\ ") {
+		return nil, setting.At("to", fmt.Errorf(`%q names no bucket; write it like "s3://bucket/prefix"`, cfg.To))
+	}
+	s.bucket = &bucket{
+		url: *u, name: b, prefix: strings.Trim(prefix, "/"), region: region, key: cfg.Key, secret: cfg.Secret,
+		client: &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+	return s, nil
+}
+
+// Name implements [event.Store].
+func (s *Store) Name() string { return "parquet" }
+
+// Batch says how many rows the store wants at once, and how long they may wait.
+func (s *Store) Batch() (rows int, every time.Duration) { return most, s.every }
+
+// Close implements [event.Store].
+func (s *Store) Close() error {
+	if s.bucket != nil {
+		s.bucket.client.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Write implements [event.Store]: rows become one file.
+func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.buf = Append(s.buf[:0], rows)
+	first, last := &rows[0], &rows[len(rows)-1]
+	name := fmt.Sprintf("date=%s/%s-%s-%s.parquet", first.Time.UTC().Format("2006-01-02"), first.Time.UTC().Format("150405"), plain(first.ID), plain(last.ID))
+	if s.bucket != nil {
+		if err := s.bucket.put(ctx, name, s.buf); err != nil {
+			return fmt.Errorf("put %d events into s3://%s: %w", len(rows), path.Join(s.bucket.name, s.bucket.prefix, name), err)
+		}
+		return nil
+	}
+	file := filepath.Join(s.folder, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return fmt.Errorf("events.parquet.to: %w", err)
+	}
+	if err := atomicfile.WriteBytes(file, 0o640, s.buf); err != nil {
+		return fmt.Errorf("events.parquet.to: %w", err)
+	}
+	return nil
+}
+
+// plain is an ID as a part of a name.
+func plain(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, id[:min(len(id), 64)])
+}

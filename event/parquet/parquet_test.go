@@ -1,0 +1,185 @@
+package parquet
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/eventtest"
+)
+
+// reader prints the rows of a Parquet file as JSON, one on a line.
+const reader = `
+import json, sys, pyarrow.parquet as p
+for row in p.read_table(sys.argv[1], partitioning=None).to_pylist():
+    row["time"] = row["time"].isoformat()
+    print(json.dumps(row))
+`
+
+// python returns an interpreter that reads Parquet files.
+func python(t *testing.T) string {
+	t.Helper()
+	cached, _ := os.UserCacheDir() // "" finds nothing
+	for _, name := range []string{filepath.Join(cached, "shuultuur-test", "python", "bin", "python3"), "python3"} {
+		if exec.Command(name, "-c", "import pyarrow").Run() == nil {
+			return name
+		}
+	}
+	t.Skip("no Python with pyarrow: test/setup.sh installs one")
+	return ""
+}
+
+// TestOthersReadTheFiles has Arrow's reader take a file apart.
+func TestOthersReadTheFiles(t *testing.T) {
+	py, dir := python(t), t.TempDir()
+	for name, rows := range map[string][]event.Row{
+		"ordinary": eventtest.Rows(eventtest.Start(), 1000),
+		"hostile":  eventtest.Hostile(eventtest.Start()),
+		"one":      eventtest.Rows(eventtest.Start(), 1),
+	} {
+		file := filepath.Join(dir, name+".parquet")
+		if err := os.WriteFile(file, Append(nil, rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(py, "-c", reader, file).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+		if len(lines) != len(rows) {
+			t.Fatalf("%s: %d rows, want %d", name, len(lines), len(rows))
+		}
+		for i, line := range lines {
+			var got struct {
+				Time, ID, Client, User, URL, Host, Action, Proto, Findings string
+				Bytes_out, Length, Duration_us                             int64
+				Port, Status, Score                                        int
+				Learned, Parent                                            bool
+			}
+			if err := json.Unmarshal(line, &got); err != nil {
+				t.Fatal(err)
+			}
+			r := &rows[i]
+			at, err := time.Parse("2006-01-02T15:04:05.999999-07:00", got.Time)
+			mended := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+			if err != nil || !r.Time.IsZero() && !at.Equal(r.Time) || got.ID != mended(r.ID) || got.URL != mended(r.URL) || got.Findings != mended(r.Findings) || got.Client != address(r.Client) ||
+				got.Action != r.Action.String() || got.Proto != r.Proto.String() || got.Bytes_out != r.BytesOut || got.Length != r.Length || got.Duration_us != r.Duration.Microseconds() ||
+				got.Port != int(r.Port) || got.Status != r.Status || got.Score != r.Score || got.Learned != r.Learned || got.Parent != r.Parent {
+				t.Fatalf("%s, row %d: got %s, want %+v, %v", name, i, line, r, err)
+			}
+		}
+	}
+}
+
+func TestAFolderGetsAFileForEachBatch(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(event.Parquet{To: "lake"}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	rows := eventtest.Rows(at, 20)
+	for range 2 { // the second time is the same file
+		if err := s.Write(t.Context(), rows[:10]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Write(t.Context(), rows[10:]); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "lake", "date=2026-03-04", "050607-*.parquet"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil || !bytes.HasPrefix(b, []byte(magic)) || !bytes.HasSuffix(b, []byte(magic)) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// TestSignature compares with the examples of Amazon's documentation ("Signature
+// Calculations for the Authorization Header").
+func TestSignature(t *testing.T) {
+	b := bucket{region: "us-east-1", key: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
+	at := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		method, path, body string
+		head               map[string]string
+		want               string
+	}{
+		{"GET", "/test.txt", "", map[string]string{"Range": "bytes=0-9"}, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"},
+		{"PUT", "/test$file.text", "Welcome to Amazon S3.", map[string]string{"Date": "Fri, 24 May 2013 00:00:00 GMT", "X-Amz-Storage-Class": "REDUCED_REDUNDANCY"}, "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"},
+	} {
+		q := &http.Request{Method: tt.method, URL: &url.URL{Scheme: "https", Host: "examplebucket.s3.amazonaws.com", Path: tt.path}, Header: http.Header{}}
+		for name, value := range tt.head {
+			q.Header.Set(name, value)
+		}
+		b.sign(q, []byte(tt.body), at)
+		if got := q.Header.Get("Authorization"); !strings.HasSuffix(got, "Signature="+tt.want) {
+			t.Errorf("%s %s: %s", tt.method, tt.path, got)
+		}
+	}
+}
+
+func TestAnObjectStoreGetsObjects(t *testing.T) {
+	type object struct {
+		path, sum string
+		size      int
+	}
+	var got []object
+	status := 200
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := new(bytes.Buffer)
+		_, _ = b.ReadFrom(r.Body)
+		got = append(got, object{r.Method + " " + r.URL.EscapedPath(), r.Header.Get("X-Amz-Content-Sha256"), b.Len()})
+		if !strings.Contains(r.Header.Get("Authorization"), "Credential=key/") {
+			t.Errorf("not signed: %v", r.Header)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte("<Error><Code>SlowDown</Code></Error>"))
+	}))
+	defer srv.Close()
+	s, err := Open(event.Parquet{To: "s3://lake/gateway/events", Endpoint: srv.URL, Key: "key", Secret: "secret"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := eventtest.Rows(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), 5)
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || !strings.HasPrefix(got[0].path, "PUT /lake/gateway/events/date%3D2026-03-04/050607-") || got[0].size != len(Append(nil, rows)) {
+		t.Errorf("%+v", got)
+	}
+	for _, status = range []int{503, 403, 301} {
+		err := s.Write(t.Context(), rows)
+		if _, refused := errors.AsType[*event.Refused](err); err == nil || refused || !strings.Contains(err.Error(), "SlowDown") {
+			t.Errorf("status %d: %v", status, err)
+		}
+	}
+}
+
+func TestWrongSettingsAreRefused(t *testing.T) {
+	for want, cfg := range map[string]event.Parquet{
+		"to: is missing":      {},
+		"is a folder":         {To: "lake", Key: "k"},
+		"wants an access key": {To: "s3://lake"},
+		"names no bucket":     {To: "s3:///x", Key: "k", Secret: "s"},
+		"is no object store":  {To: "s3://lake", Endpoint: "minio:9000", Key: "k", Secret: "s"},
+		"not between 1s":      {To: "lake", Every: 1},
+	} {
+		if _, err := Open(cfg, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
