@@ -52,6 +52,7 @@ type Client struct {
 	User   string     // "" when not known
 	Groups []string
 	Source string // how User is known: "address", "basic", "kerberos"; "" when it is not
+	Proof  string // what the server shows the client in return, in Proxy-Authenticate; "" is nothing
 }
 
 // A Transaction is one question a client put to the gateway and all that is

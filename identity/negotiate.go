@@ -121,7 +121,11 @@ func (id *Identity) ticket(ctx context.Context, c filter.Client, token []byte) (
 	makeRoom(n.signed, func(t ticketed) bool { return time.Now().After(t.until) })
 	n.signed[l.User] = t
 	n.mu.Unlock()
-	return id.member(ctx, c, l.User, t)
+	c, err = id.member(ctx, c, l.User, t)
+	if err == nil && l.Answer != nil {
+		c.Proof = "Negotiate " + base64.StdEncoding.EncodeToString(l.Answer)
+	}
+	return c, err
 }
 
 // member is the client of a user with the groups that the user has now.

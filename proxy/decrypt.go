@@ -74,10 +74,11 @@ func (c *conn) decrypt() outcome {
 	if t.Verdict.Action == filter.Allow {
 		return c.openTunnel()
 	}
-	if _, err := c.c.Write([]byte(established)); err != nil {
+	head := x.proof.established()
+	if _, err := c.c.Write(head); err != nil {
 		return x.lostClient(err)
 	}
-	t.Status, t.HeadOut = 200, int64(len(established))
+	t.Status, t.HeadOut = 200, int64(len(head))
 	x.yield()
 	o := opening{c: c, x: x, d: &decrypted{scheme: "https", dial: t.Host, host: t.Host, port: t.Port, client: t.Client}}
 	return o.run(pass)

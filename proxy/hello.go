@@ -20,8 +20,9 @@ func (c *conn) openTunnel() outcome {
 	if err != nil {
 		return x.upstreamError(err)
 	}
-	x.T.Status, x.T.HeadOut = 200, int64(len(established))
-	if _, err := c.c.Write([]byte(established)); err != nil {
+	head := x.proof.established()
+	x.T.Status, x.T.HeadOut = 200, int64(len(head))
+	if _, err := c.c.Write(head); err != nil {
 		far.Close()
 		return x.lostClient(err)
 	}
@@ -151,4 +152,7 @@ const helloSize = 16 << 10
 // alert is a fatal TLS alert, access_denied (RFC 8446, 6.2).
 var alert = [...]byte{21, 3, 3, 0, 2, 2, 49}
 
-const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+// established is the answer to CONNECT.
+func (p *proof) established() []byte {
+	return append(p.append([]byte("HTTP/1.1 200 Connection established\r\n")), "\r\n"...)
+}

@@ -315,6 +315,9 @@ func (c *conn) head(s *message.Response, framing int64, bodiless, keep, ours boo
 	case framing == message.Chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
+	if s.Status >= 200 {
+		b = c.x.proof.append(b)
+	}
 	switch {
 	case s.Status == 101:
 		b = append(append(append(b, "Connection: Upgrade\r\nUpgrade: "...), s.Upgrade...), "\r\n"...)

@@ -99,7 +99,7 @@ func (x *request) begin(now time.Time) {
 	x.eng = p.engine.Load()
 	x.Begin(&x.eng.judge, now, p.ids.Next(now))
 	x.T.Client.Addr, x.T.Flow = x.addr, x.flow
-	x.started, x.continued, x.silent, x.relayed = false, false, false, 0
+	x.started, x.continued, x.silent, x.relayed, x.proof.ours = false, false, false, 0, ""
 	p.counters.add(requests)
 }
 

@@ -18,6 +18,16 @@ type proof struct {
 	certificate *x509.Certificate // of TLS to the proxy, verified
 	ticket      [sha256.Size]byte // of the field that held the ticket
 	client      filter.Client     // whom it proved; its Addr is invalid when none did
+	ours        string            // what proves us to the client, in the answer to this request
+}
+
+// append appends the field that proves us to the client (RFC 4559, 4.1), if it
+// wanted that.
+func (p *proof) append(head []byte) []byte {
+	if p.ours == "" {
+		return head
+	}
+	return append(append(append(head, "Proxy-Authenticate: "...), p.ours...), "\r\n"...)
 }
 
 // whoAsks says who asks: as the trusted proxy in front writes it, by the certificate
@@ -47,6 +57,7 @@ func whoAsks(x *request, addr netip.Addr) (filter.Client, error) {
 		x.proof.client = filter.Client{}
 	}
 	c, err := x.eng.Identify(x.ctx, addr, auth)
+	x.proof.ours, c.Proof = c.Proof, ""
 	// A connection of a trusted proxy is that of many clients.
 	if err == nil && c.Source == "kerberos" && !x.trusted && len(auth) > 9 && bytes.EqualFold(auth[:9], []byte("Negotiate")) {
 		x.proof.client, x.proof.ticket = c, sha256.Sum256(auth)

@@ -135,6 +135,7 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 	if got := curl("-p", o.URL+"/tunnel"); got != "page /tunnel  200" {
 		t.Errorf("by a tunnel: %q", got)
 	}
+	k.proves(t, port, o.URL+"/one")
 	if got := curl(o.URL + "/play"); !strings.HasSuffix(got, " 403") {
 		t.Errorf("what teachers may not: %q", got)
 	}
@@ -165,6 +166,19 @@ func TestCurlSignsInWithATicketOfMIT(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// proves has MIT's library ask for a proof that the proxy is who it says it is
+// (mutual authentication), in SPNEGO and without it. curl takes none.
+func (k *kdc) proves(t *testing.T, port, url string) {
+	t.Helper()
+	for _, how := range [][]string{nil, {"kerberos"}} {
+		cmd := peer.Command(t, "python3", append([]string{"testdata/mutual.py", port, url}, how...)...)
+		cmd.Env = k.env
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "HTTP/1.1 200 OK complete\n" {
+			t.Errorf("the proxy's proof %v: %v, %s", how, err, out)
+		}
+	}
 }
 
 // events returns what is on record.

@@ -47,6 +47,9 @@ type Login struct {
 	Realm string   // of the user
 	SIDs  []string // groups, as the PAC has them: S-1-5-21-…
 	Until time.Time
+	// Answer is the token that proves us to the client; nil where it does not want
+	// one.
+	Answer []byte
 }
 
 // An Acceptor verifies tokens. It is safe for many goroutines.
@@ -120,7 +123,7 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 			l, err = Login{}, errors.New("the token is damaged")
 		}
 	}()
-	raw, err := unwrap(token)
+	raw, wrapped, err := unwrap(token)
 	if err != nil {
 		return l, err
 	}
@@ -170,6 +173,9 @@ func (a *Acceptor) Accept(addr netip.Addr, token []byte) (l Login, err error) {
 	}
 	if l.SIDs, err = groups(t.AuthorizationData, key); err != nil {
 		return Login{}, fmt.Errorf("read the groups in the ticket of %q (PAC): %w", user, err)
+	}
+	if l.Answer, err = answer(&q, wrapped); err != nil {
+		return Login{}, fmt.Errorf("prove this service to the client of %q: %w", user, err)
 	}
 	return l, nil
 }

@@ -71,6 +71,8 @@ type ticket struct {
 	clock    time.Duration // of the client, from ours
 	pac      []byte
 	as       string // user of the authenticator
+	mutual   bool   // the client wants an answer
+	session  *types.EncryptionKey
 }
 
 // request makes the AP-REQ of a ticket.
@@ -143,6 +145,12 @@ func (k ticket) request(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if k.mutual {
+		types.SetFlag(&q.APOptions, 2)
+	}
+	if k.session != nil {
+		*k.session = session
+	}
 	if b, err = q.Marshal(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +194,53 @@ func TestATicketSaysWhoAsks(t *testing.T) {
 	}
 	if l, err := a.Accept(from, ticket{service: "http/PROXY.example"}.token(t)); err == nil {
 		t.Errorf("a key with another salt decrypts: %+v", l)
+	}
+}
+
+// TestTheServiceProvesItself: who asks for that gets the time of its authenticator
+// back, encrypted with the key in the ticket, wrapped as it has wrapped its own.
+func TestTheServiceProvesItself(t *testing.T) {
+	for _, tt := range []struct{ spnego, mutual bool }{{true, true}, {false, true}, {true, false}} {
+		var session types.EncryptionKey
+		raw := ticket{session: &session, mutual: tt.mutual}.request(t)
+		token, wrapped := gss(t, raw)
+		if tt.spnego {
+			token = wrapped
+		}
+		l, err := acceptor(t, Config{Keytab: keytabFile(t, 2, 18)}).Accept(netip.MustParseAddr("192.0.2.1"), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !tt.mutual {
+			if l.Answer != nil {
+				t.Errorf("%+v: an answer that nobody wants", tt)
+			}
+			continue
+		}
+		answer := l.Answer
+		if tt.spnego {
+			var s spnego.NegTokenResp
+			if err := s.Unmarshal(answer); err != nil || s.NegState != 0 || !s.SupportedMech.Equal(gssapi.OIDMSLegacyKRB5.OID()) {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			answer = s.ResponseToken
+		}
+		oid, body, ok := mechanism(answer)
+		if !ok || !oid.Equal(oidKRB5) || len(body) < 2 || body[0] != 2 || body[1] != 0 {
+			t.Fatalf("%+v: %x", tt, answer)
+		}
+		var rep messages.APRep
+		if err := rep.Unmarshal(body[2:]); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := crypto.DecryptEncPart(rep.EncPart, session, keyusage.AP_REP_ENCPART)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var part messages.EncAPRepPart
+		if err := part.Unmarshal(plain); err != nil || time.Since(part.CTime) > time.Minute || part.SequenceNumber < 0 {
+			t.Errorf("%+v, %v", part, err)
+		}
 	}
 }
 

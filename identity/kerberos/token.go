@@ -23,41 +23,48 @@ var (
 
 var (
 	context0    = der.Tag(0).ContextSpecific().Constructed()
+	context1    = der.Tag(1).ContextSpecific().Constructed()
 	context2    = der.Tag(2).ContextSpecific().Constructed()
+	context3    = der.Tag(3).ContextSpecific().Constructed()
 	application = der.Tag(0x60)
+
+	application15 = der.Tag(0x60 | 15)
+	application27 = der.Tag(0x60 | 27)
 )
 
 // unwrap returns the request to our service in a token of "Negotiate": in SPNEGO,
 // or in Kerberos alone, as some clients send it.
-func unwrap(token []byte) ([]byte, error) {
+func unwrap(token []byte) ([]byte, wrapping, error) {
+	var w wrapping
 	switch {
 	case len(token) == 0:
-		return nil, errors.New("the token is empty")
+		return nil, w, errors.New("the token is empty")
 	case len(token) > maxToken:
-		return nil, fmt.Errorf("the token has %d bytes, at most %d are read", len(token), maxToken)
+		return nil, w, fmt.Errorf("the token has %d bytes, at most %d are read", len(token), maxToken)
 	case bytes.HasPrefix(token, []byte("NTLMSSP\x00")):
-		return nil, ErrNTLM
+		return nil, w, ErrNTLM
 	case token[0] == 0xa1:
-		return nil, errors.New("the token goes on with a negotiation that we did not begin")
+		return nil, w, errors.New("the token goes on with a negotiation that we did not begin")
 	}
 	oid, body, ok := mechanism(token)
 	if !ok {
-		return nil, errors.New("the token is neither SPNEGO nor Kerberos")
+		return nil, w, errors.New("the token is neither SPNEGO nor Kerberos")
 	}
 	if !oid.Equal(oidSPNEGO) {
-		return request(oid, body)
+		raw, err := request(oid, body)
+		return raw, wrapping{mechanism: oid}, err
 	}
 	var init, seq, mechs, inner cryptobyte.String
 	s := cryptobyte.String(body)
 	if !s.ReadASN1(&init, context0) || !init.ReadASN1(&seq, der.SEQUENCE) || !seq.ReadASN1(&mechs, context0) || !mechs.ReadASN1(&inner, der.SEQUENCE) {
-		return nil, errors.New("the token does not say what it offers (SPNEGO NegTokenInit)")
+		return nil, w, errors.New("the token does not say what it offers (SPNEGO NegTokenInit)")
 	}
 	var first asn1.ObjectIdentifier
 	kerberos, ntlm := false, false
 	for n := 0; !inner.Empty() && n < 32; n++ {
 		var m asn1.ObjectIdentifier
 		if !inner.ReadASN1ObjectIdentifier(&m) {
-			return nil, errors.New("the token offers mechanisms that cannot be read")
+			return nil, w, errors.New("the token offers mechanisms that cannot be read")
 		}
 		if n == 0 {
 			first = m
@@ -67,11 +74,11 @@ func unwrap(token []byte) ([]byte, error) {
 	}
 	switch {
 	case !kerberos && ntlm:
-		return nil, ErrNTLM
+		return nil, w, ErrNTLM
 	case !kerberos:
-		return nil, errors.New("the token does not offer Kerberos")
+		return nil, w, errors.New("the token does not offer Kerberos")
 	case !first.Equal(oidKRB5) && !first.Equal(oidMSKRB5):
-		return nil, fmt.Errorf("the token prefers %v to Kerberos", first)
+		return nil, w, fmt.Errorf("the token prefers %v to Kerberos", first)
 	}
 	for !seq.Empty() {
 		var part, mech cryptobyte.String
@@ -86,15 +93,16 @@ func unwrap(token []byte) ([]byte, error) {
 			break
 		}
 		if bytes.HasPrefix(mech, []byte("NTLMSSP\x00")) {
-			return nil, ErrNTLM
+			return nil, w, ErrNTLM
 		}
 		oid, body, ok := mechanism(mech)
 		if !ok {
-			return nil, errors.New("the token in SPNEGO is not one of Kerberos")
+			return nil, w, errors.New("the token in SPNEGO is not one of Kerberos")
 		}
-		return request(oid, body)
+		raw, err := request(oid, body)
+		return raw, wrapping{oid, first}, err
 	}
-	return nil, errors.New("the token offers Kerberos and holds no ticket: the client has none for this service")
+	return nil, w, errors.New("the token offers Kerberos and holds no ticket: the client has none for this service")
 }
 
 // mechanism takes a token of GSSAPI apart (RFC 2743, 3.1).

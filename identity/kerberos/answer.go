@@ -1,0 +1,94 @@
+package kerberos
+
+import (
+	"crypto/rand"
+	"encoding/asn1"
+	"encoding/binary"
+
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+	"golang.org/x/crypto/cryptobyte"
+	der "golang.org/x/crypto/cryptobyte/asn1"
+)
+
+// A wrapping is what a request to our service came in, and its answer goes in.
+type wrapping struct {
+	mechanism asn1.ObjectIdentifier // of the token of Kerberos
+	offered   asn1.ObjectIdentifier // first of those offered in SPNEGO; nil without it
+}
+
+const (
+	mutualRequired = 2  // bit of ap-options (RFC 4120, 5.5.1)
+	answerUsage    = 12 // key usage of the encrypted part (RFC 4120, 7.5.1)
+)
+
+// answer is the token by which we prove to a client that wants that
+// (mutual-required) that we could read its ticket: AP-REP (RFC 4120, 5.5.2),
+// wrapped as the request was (RFC 4121, 4.1.2; RFC 4178, 4.2.2). It is nil for a
+// client that does not want it.
+func answer(q *messages.APReq, w wrapping) ([]byte, error) {
+	if !types.IsFlagSet(&q.APOptions, mutualRequired) {
+		return nil, nil
+	}
+	var number [4]byte
+	_, _ = rand.Read(number[:]) // never fails
+	plain, err := build(func(b *cryptobyte.Builder) {
+		b.AddASN1(application27, func(b *cryptobyte.Builder) {
+			b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
+				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1GeneralizedTime(q.Authenticator.CTime.UTC()) })
+				b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1Int64(int64(q.Authenticator.Cusec)) })
+				b.AddASN1(context3, func(b *cryptobyte.Builder) {
+					b.AddASN1Int64(int64(binary.BigEndian.Uint32(number[:]) >> 2)) // some clients take no more than 30 bits
+				})
+			})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := crypto.GetEncryptedData(plain, q.Ticket.DecryptedEncPart.Key, answerUsage, 0)
+	if err != nil {
+		return nil, err
+	}
+	return build(func(b *cryptobyte.Builder) {
+		token := func(b *cryptobyte.Builder) {
+			b.AddASN1(application, func(b *cryptobyte.Builder) {
+				b.AddASN1ObjectIdentifier(w.mechanism)
+				b.AddBytes([]byte{2, 0})
+				b.AddASN1(application15, func(b *cryptobyte.Builder) { reply(b, &sealed) })
+			})
+		}
+		if w.offered == nil {
+			token(b)
+			return
+		}
+		b.AddASN1(context1, func(b *cryptobyte.Builder) { // NegTokenResp
+			b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
+				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Enum(0) }) // accept-completed
+				b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1ObjectIdentifier(w.offered) })
+				b.AddASN1(context2, func(b *cryptobyte.Builder) { b.AddASN1(der.OCTET_STRING, token) })
+			})
+		})
+	})
+}
+
+// reply adds what is in an AP-REP.
+func reply(b *cryptobyte.Builder, sealed *types.EncryptedData) {
+	b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
+		b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Int64(5) })
+		b.AddASN1(context1, func(b *cryptobyte.Builder) { b.AddASN1Int64(15) })
+		b.AddASN1(context2, func(b *cryptobyte.Builder) {
+			b.AddASN1(der.SEQUENCE, func(b *cryptobyte.Builder) {
+				b.AddASN1(context0, func(b *cryptobyte.Builder) { b.AddASN1Int64(int64(sealed.EType)) })
+				b.AddASN1(context2, func(b *cryptobyte.Builder) { b.AddASN1OctetString(sealed.Cipher) })
+			})
+		})
+	})
+}
+
+func build(fill func(*cryptobyte.Builder)) ([]byte, error) {
+	b := cryptobyte.NewBuilder(nil)
+	fill(b)
+	return b.Bytes()
+}
