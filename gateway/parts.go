@@ -3,14 +3,11 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"shuultuur/admin"
@@ -25,7 +22,6 @@ import (
 	"shuultuur/identity"
 	"shuultuur/identity/accounting"
 	"shuultuur/identity/session"
-	"shuultuur/intercept"
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/nameserver"
@@ -121,7 +117,7 @@ func parts() []part {
 			slot: in(func(e *Engine) **check.Set { return &e.checks }, newChecks)},
 		{name: "sessions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **session.Table { return &e.sessions }, newSessions)},
-		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *Settings) any { return []any{s.Identity, s.portalURL()} },
+		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *Settings) any { return []any{s.Identity, s.portalPlace().URL} },
 			slot: in(func(e *Engine) **identity.Identity { return &e.identity }, newIdentity)},
 		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *Settings) any { return s.clientNames() },
 			slot: in(func(e *Engine) **identity.Names { return &e.clients }, newClientNames)},
@@ -230,7 +226,7 @@ func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
 	if b.settings.Identity.SignIn != nil && len(b.settings.Listen.Portal)+len(b.settings.Listen.PortalTLS) == 0 {
 		return nil, setting.At("sign-in", errors.New("the page to sign in on has no address: name one under listen: portal or portal-tls"))
 	}
-	parts := identity.Parts{Sessions: b.sessions, Key: b.data.Key, Portal: b.settings.portalURL()}
+	parts := identity.Parts{Sessions: b.sessions, Key: b.data.Key, Portal: b.settings.portalPlace().URL}
 	if b.old != nil {
 		parts.Previous = b.old.identity
 	}
@@ -253,7 +249,7 @@ func newPolicies(_ context.Context, b *builder) (*policies, error) {
 		return nil, err
 	}
 	p := &policies{}
-	cfg, err := p.expand(b)
+	cfg, err := b.settings.Policies.Expand(p.readValues(b))
 	if err != nil {
 		return nil, err
 	}
@@ -317,53 +313,19 @@ func (p *policies) Problems() []string {
 	return nil
 }
 
-// expand returns the policies of the settings in which the lists that
-// conditions of rules name as "@FILE" have been read: extensions, media types
-// and searches of e2guardian.
-func (p *policies) expand(b *builder) (policy.Config, error) {
-	cfg := slices.Clone(b.settings.Policies)
-	for i := range cfg {
-		cfg[i].Rules = slices.Clone(cfg[i].Rules)
-		for j := range cfg[i].Rules {
-			r := &cfg[i].Rules[j]
-			for _, c := range []struct {
-				kind string
-				to   *[]string
-			}{{list.Extensions, &r.Extension}, {list.MediaTypes, &r.Type}, {list.Searches, &r.Search}} {
-				var err error
-				if *c.to, err = p.values(b, *c.to, c.kind); err != nil {
-					return nil, setting.At(fmt.Sprintf("[%d].rules[%d]", i, j), err)
-				}
-			}
-		}
-	}
-	return cfg, nil
-}
-
-func (p *policies) values(b *builder, values []string, kind string) ([]string, error) {
-	if !slices.ContainsFunc(values, func(s string) bool { return strings.HasPrefix(s, "@") }) {
-		return values, nil
-	}
-	var all []string
-	for i, s := range values {
-		file, named := strings.CutPrefix(s, "@")
-		if !named {
-			all = append(all, s)
-			continue
-		}
+// readValues reads a list that a condition of a rule names.
+func (p *policies) readValues(b *builder) func(file, key string) ([]string, error) {
+	kinds := map[string]string{"extension": list.Extensions, "type": list.MediaTypes, "search": list.Searches}
+	return func(file, key string) ([]string, error) {
 		b.reads(file)
-		v, err := list.ReadValues(file, kind)
+		v, err := list.ReadValues(file, kinds[key])
 		if err != nil {
-			return nil, setting.At(fmt.Sprintf("%s[%d]", kind, i), err)
+			return nil, err
 		}
 		b.reads(v.Files...)
 		p.odd = append(p.odd, v.Problems...)
-		all = append(all, v.Values...)
+		return v.Values, nil
 	}
-	if len(all) == 0 { // a rule without the condition would fit everything
-		return nil, setting.At(kind, fmt.Errorf("there is nothing in %s; leave the rule out", strings.Join(values, ", ")))
-	}
-	return all, nil
 }
 
 func newPages(_ context.Context, b *builder) (*page.Set, error) {
@@ -396,55 +358,19 @@ func noCertificate(b *builder) error {
 // newInterception makes what decrypts TLS connections, nil when no policy wants
 // that.
 func newInterception(_ context.Context, b *builder) (*proxy.Interception, error) {
-	s := b.settings
-	wanted := slices.IndexFunc(s.Policies, func(p policy.Policy) bool { return p.Decrypt })
-	c := s.Intercept
-	if c.ExceptAfter < 0 {
-		return nil, setting.At("except-after", errors.New("must not be negative"))
-	}
-	a, err := intercept.New(intercept.Config{Root: string(c.Root), LeafDays: c.LeafDays, Certificates: c.Certificates})
-	if err != nil {
-		return nil, err
-	}
-	roots, err := trusted(c.Trust)
-	if err != nil {
-		return nil, err
-	}
-	v, err := intercept.NewVerifier(intercept.VerifierConfig{Roots: roots, Dial: s.Proxy.Upstream.DialPublic})
-	if err != nil || wanted < 0 {
-		return nil, err
-	}
-	if b.old != nil && b.old.intercept != nil && a.Equal(b.old.intercept.Authority) {
-		a = b.old.intercept.Authority // with its certificates and tickets: clients resume their sessions
-	}
 	decider := b.policies
-	in := &proxy.Interception{Authority: a, Verifier: v, Wanted: func(t *filter.Transaction) bool { return decider.Decrypts(t) }, ExceptAfter: c.ExceptAfter}
+	parts := proxy.InterceptParts{Dial: b.settings.Proxy.Upstream.DialPublic, Wanted: func(t *filter.Transaction) bool { return decider.Decrypts(t) }}
+	if b.old != nil {
+		parts.Previous = b.old.intercept
+	}
 	if !b.trial() {
-		in.Memory = b.state
+		parts.Memory = b.state
+	}
+	in, err := proxy.NewInterception(*b.settings.Intercept, parts)
+	if err != nil || !slices.ContainsFunc(b.settings.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
+		return nil, err
 	}
 	return in, nil
-}
-
-// trusted returns the system's roots and those in files, or nil for the
-// system's alone.
-func trusted(files []setting.File) (*x509.CertPool, error) {
-	if len(files) == 0 {
-		return nil, nil
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("reading the system's root certificates: %w", err)
-	}
-	for i, f := range files {
-		pem, err := os.ReadFile(string(f))
-		if err == nil && !pool.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%q holds no certificate in PEM form", f)
-		}
-		if err != nil {
-			return nil, setting.At(fmt.Sprintf("trust[%d]", i), err)
-		}
-	}
-	return pool, nil
 }
 
 func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {

@@ -5,13 +5,11 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"shuultuur/filter"
 	"shuultuur/identity/session"
 	"shuultuur/portal"
-	"shuultuur/setting"
 )
 
 // portal are the settings of the portal, nil when it has no address.
@@ -19,7 +17,7 @@ func (s *Settings) portal() any {
 	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 {
 		return nil
 	}
-	return []any{s.Portal, s.portalURL(), s.proxyForClients(), s.encryptedDNS(), s.DNS != nil}
+	return []any{s.Portal, s.portalPlace(), s.DNS != nil}
 }
 
 // portalDoors are where the portal listens, nil for nowhere.
@@ -30,98 +28,15 @@ func (s *Settings) portalDoors() any {
 	return []any{s.Listen.Portal, s.Listen.PortalTLS}
 }
 
-// portalName is the name or address by which clients find the portal, without a
-// port.
-func (s *Settings) portalName() string {
-	if s.Portal.Name != "" {
-		return s.Portal.Name
+// portalPlace is where clients find the portal, the proxy and the name server.
+func (s *Settings) portalPlace() portal.Place {
+	l := &s.Listen
+	d := portal.Doors{Plain: l.Portal, TLS: l.PortalTLS, Proxy: l.Proxy}
+	if s.DNS != nil {
+		c := &s.DNS.Server
+		d.DNSName, d.DNSPath, d.DNSOverHTTPS, d.DNSOverTLS = c.Name, c.Path, c.HTTPS, c.TLS
 	}
-	for _, a := range append(append([]setting.Address(nil), s.Listen.PortalTLS...), s.Listen.Portal...) {
-		if at := a.AddrPort().Addr(); at.IsValid() && !at.IsUnspecified() {
-			return at.String()
-		}
-	}
-	return ""
-}
-
-// portalURL is where clients find the portal, "" when it has no address.
-func (s *Settings) portalURL() string {
-	name, scheme, usual, list := s.portalName(), "https", uint16(443), s.Listen.PortalTLS
-	if len(list) == 0 {
-		scheme, usual, list = "http", 80, s.Listen.Portal
-	}
-	if len(list) == 0 || name == "" {
-		return ""
-	}
-	port := list[0].AddrPort().Port()
-	if a, err := netip.ParseAddr(name); err == nil && a.Is6() {
-		name = "[" + name + "]"
-	}
-	if port != usual {
-		name += ":" + strconv.Itoa(int(port))
-	}
-	return scheme + "://" + name
-}
-
-// proxyForClients is the proxy of this gateway as clients reach it, "" when they
-// do not.
-func (s *Settings) proxyForClients() string {
-	for _, a := range s.Listen.Proxy {
-		at := a.AddrPort()
-		host := at.Addr().String()
-		if at.Port() == 0 {
-			continue // the system chooses one
-		}
-		if at.Addr().IsUnspecified() {
-			if host = s.portalName(); host == "" {
-				continue
-			}
-		}
-		return net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
-	}
-	return ""
-}
-
-// encryptedDNS says how clients reach the name server encrypted.
-func (s *Settings) encryptedDNS() (d portal.DNS) {
-	if s.DNS == nil {
-		return d
-	}
-	c := &s.DNS.Server
-	name := c.Name
-	if name == "" {
-		name = s.portalName()
-	}
-	path := c.Path
-	if path == "" {
-		path = "/dns-query"
-	}
-	if a := addrsOf(c.HTTPS); len(a) > 0 && name != "" {
-		d.HTTPS = "https://" + name
-		if p := a[0].Port(); p != 443 {
-			d.HTTPS += ":" + strconv.Itoa(int(p))
-		}
-		d.HTTPS += path
-	}
-	if a := addrsOf(c.TLS); len(a) > 0 && a[0].Port() == 853 { // clients know no other port
-		d.TLS = name
-	}
-	for _, a := range append(addrsOf(c.HTTPS), addrsOf(c.TLS)...) {
-		if at := a.Addr().Unmap(); !at.IsUnspecified() && !at.IsLoopback() {
-			d.Addrs = append(d.Addrs, at.String())
-		}
-	}
-	return d
-}
-
-// addrsOf are those of the addresses that name a port.
-func addrsOf(all []string) (at []netip.AddrPort) {
-	for _, s := range all {
-		if a := setting.Address(s); a.AddrPort().IsValid() {
-			at = append(at, a.AddrPort())
-		}
-	}
-	return at
+	return s.Portal.Place(d)
 }
 
 func newPortalServer(_ context.Context, b *builder) (*portal.Server, error) {
@@ -129,9 +44,9 @@ func newPortalServer(_ context.Context, b *builder) (*portal.Server, error) {
 }
 
 func newPortal(_ context.Context, b *builder) (*portal.Pages, error) {
-	return portal.New(b.settings.Portal, portal.Place{
-		URL: b.settings.portalURL(), Name: b.settings.portalName(), Proxy: b.settings.proxyForClients(), DNS: b.settings.encryptedDNS(), Key: b.data.Key,
-	})
+	place := b.settings.portalPlace()
+	place.Key = b.data.Key
+	return portal.New(b.settings.Portal, place)
 }
 
 // portalEngine is what the portal answers with.

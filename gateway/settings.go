@@ -30,26 +30,26 @@ import (
 // Settings are one settings file. Each part declares its own settings; this
 // type only says under which key they are.
 type Settings struct {
-	Listen    Listen            `yaml:"listen"`
-	Data      setting.Folder    `yaml:"data"` // folder for compiled lists, events, keys; default "data"
-	Lists     collection.Config `yaml:"lists"`
-	Checks    check.Config      `yaml:"checks"`
-	Policies  policy.Config     `yaml:"policies"`
-	Identity  identity.Config   `yaml:"identity"`
-	Proxy     proxy.Config      `yaml:"proxy"`
-	Cache     *cache.Config     `yaml:"cache"` // nil: nothing is stored
-	ICAP      icap.Config       `yaml:"icap"`
-	Pages     Pages             `yaml:"pages"`
-	Intercept *Intercept        `yaml:"intercept"`
-	Events    event.Config      `yaml:"events"`
-	State     state.Config      `yaml:"state"`
-	Votes     *booth.Config     `yaml:"votes"` // nil: nobody votes
-	Access    admin.Config      `yaml:"access"`
-	Portal    portal.Config     `yaml:"portal"`
-	Mail      *mail.Config      `yaml:"mail"`   // nil: no mail is sent
-	Alerts    *alert.Config     `yaml:"alerts"` // nil: nobody is told
-	Reports   []report.Schedule `yaml:"reports"`
-	DNS       *DNS              `yaml:"dns"` // nil: no name server
+	Listen    Listen                 `yaml:"listen"`
+	Data      setting.Folder         `yaml:"data"` // folder for compiled lists, events, keys; default "data"
+	Lists     collection.Config      `yaml:"lists"`
+	Checks    check.Config           `yaml:"checks"`
+	Policies  policy.Config          `yaml:"policies"`
+	Identity  identity.Config        `yaml:"identity"`
+	Proxy     proxy.Config           `yaml:"proxy"`
+	Cache     *cache.Config          `yaml:"cache"` // nil: nothing is stored
+	ICAP      icap.Config            `yaml:"icap"`
+	Pages     Pages                  `yaml:"pages"`
+	Intercept *proxy.InterceptConfig `yaml:"intercept"`
+	Events    event.Config           `yaml:"events"`
+	State     state.Config           `yaml:"state"`
+	Votes     *booth.Config          `yaml:"votes"` // nil: nobody votes
+	Access    admin.Config           `yaml:"access"`
+	Portal    portal.Config          `yaml:"portal"`
+	Mail      *mail.Config           `yaml:"mail"`   // nil: no mail is sent
+	Alerts    *alert.Config          `yaml:"alerts"` // nil: nobody is told
+	Reports   []report.Schedule      `yaml:"reports"`
+	DNS       *DNS                   `yaml:"dns"` // nil: no name server
 
 	text  *setting.Text
 	dir   string // of the file
@@ -99,20 +99,6 @@ type Listen struct {
 type KeyPair struct {
 	Cert setting.File `yaml:"cert"`
 	Key  setting.File `yaml:"key"`
-}
-
-// Intercept says with what the gateway decrypts TLS connections. Whose are
-// decrypted is for the policies to say (decrypt).
-type Intercept struct {
-	Root         setting.File `yaml:"root"`         // file that "shuultuur ca init" made
-	LeafDays     int          `yaml:"leaf-days"`    // validity of a generated certificate, 3 to 398; default 90
-	Certificates int          `yaml:"certificates"` // generated certificates that are kept; default 10,000
-	// Trust are PEM files with roots that origins may have besides those of
-	// the system, such as a company's own.
-	Trust []setting.File `yaml:"trust"`
-	// ExceptAfter lets a host through unseen for a client that has refused
-	// our certificate for it this often within a day. 0, the default: never.
-	ExceptAfter int `yaml:"except-after"`
 }
 
 // Pages says how block and warn pages look.

@@ -1,0 +1,103 @@
+package portal
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"shuultuur/setting"
+)
+
+// Doors are the addresses that the servers of a gateway listen on, as far as
+// clients are told of them.
+type Doors struct {
+	Plain, TLS []setting.Address // of the portal
+	Proxy      []setting.Address
+
+	DNSName      string // of the name server, "" for that of the portal
+	DNSPath      string // of DNS over HTTPS, "" for /dns-query
+	DNSOverHTTPS []string
+	DNSOverTLS   []string
+}
+
+// Place says where clients find what is behind the doors.
+func (c *Config) Place(d Doors) (p Place) {
+	p.Name = c.Name
+	for _, a := range slices.Concat(d.TLS, d.Plain) {
+		if at := a.AddrPort().Addr(); p.Name == "" && at.IsValid() && !at.IsUnspecified() {
+			p.Name = at.String()
+		}
+	}
+	p.URL, p.Proxy = d.url(p.Name), d.proxy(p.Name)
+	p.DNS = d.dns(cmp.Or(d.DNSName, p.Name))
+	return p
+}
+
+// url is that of the portal, "" when it has no address.
+func (d *Doors) url(name string) string {
+	scheme, usual, list := "https", uint16(443), d.TLS
+	if len(list) == 0 {
+		scheme, usual, list = "http", 80, d.Plain
+	}
+	if len(list) == 0 || name == "" {
+		return ""
+	}
+	if a, err := netip.ParseAddr(name); err == nil && a.Is6() {
+		name = "[" + name + "]"
+	}
+	if port := list[0].AddrPort().Port(); port != usual {
+		name += ":" + strconv.Itoa(int(port))
+	}
+	return scheme + "://" + name
+}
+
+// proxy is the proxy as clients reach it, "" when they do not.
+func (d *Doors) proxy(name string) string {
+	for _, a := range d.Proxy {
+		at := a.AddrPort()
+		host := at.Addr().String()
+		if at.Port() == 0 {
+			continue // the system chooses one
+		}
+		if at.Addr().IsUnspecified() {
+			if host = name; host == "" {
+				continue
+			}
+		}
+		return net.JoinHostPort(host, strconv.Itoa(int(at.Port())))
+	}
+	return ""
+}
+
+// dns says how clients reach the name server encrypted.
+func (d *Doors) dns(name string) (all DNS) {
+	https, tls := addrsOf(d.DNSOverHTTPS), addrsOf(d.DNSOverTLS)
+	if len(https) > 0 && name != "" {
+		all.HTTPS = "https://" + name
+		if p := https[0].Port(); p != 443 {
+			all.HTTPS += ":" + strconv.Itoa(int(p))
+		}
+		all.HTTPS += cmp.Or(d.DNSPath, "/dns-query")
+	}
+	if len(tls) > 0 && tls[0].Port() == 853 { // clients know no other port
+		all.TLS = name
+	}
+	for _, a := range append(https, tls...) {
+		if at := a.Addr().Unmap(); !at.IsUnspecified() && !at.IsLoopback() {
+			all.Addrs = append(all.Addrs, at.String())
+		}
+	}
+	return all
+}
+
+// addrsOf are those of the addresses that name a port.
+func addrsOf(all []string) (at []netip.AddrPort) {
+	for _, s := range all {
+		if a := setting.Address(s); a.AddrPort().IsValid() {
+			at = append(at, a.AddrPort())
+		}
+	}
+	return at
+}

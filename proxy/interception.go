@@ -1,0 +1,85 @@
+package proxy
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"shuultuur/filter"
+	"shuultuur/intercept"
+	"shuultuur/setting"
+)
+
+// InterceptConfig says with what the gateway decrypts TLS connections. Whose are
+// decrypted is for the policies to say (decrypt).
+type InterceptConfig struct {
+	Root         setting.File `yaml:"root"`         // file that "shuultuur ca init" made
+	LeafDays     int          `yaml:"leaf-days"`    // validity of a generated certificate, 3 to 398; default 90
+	Certificates int          `yaml:"certificates"` // generated certificates that are kept; default 10,000
+	// Trust are PEM files with roots that origins may have besides those of
+	// the system, such as a company's own.
+	Trust []setting.File `yaml:"trust"`
+	// ExceptAfter lets a host through unseen for a client that has refused
+	// our certificate for it this often within a day. 0, the default: never.
+	ExceptAfter int `yaml:"except-after"`
+}
+
+// InterceptParts are what decrypting needs of others.
+type InterceptParts struct {
+	// Dial reaches addresses that strangers' certificates name, and no others than
+	// public ones.
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	Wanted func(*filter.Transaction) bool // as in [Interception]
+	Memory Memory                         // as in [Interception]
+	// Previous is the one before; nil for none. With the same root its certificates
+	// and tickets go on, so that clients resume their sessions.
+	Previous *Interception
+}
+
+// NewInterception makes what decrypts TLS connections.
+func NewInterception(c InterceptConfig, parts InterceptParts) (*Interception, error) {
+	if c.ExceptAfter < 0 {
+		return nil, setting.At("except-after", errors.New("must not be negative"))
+	}
+	a, err := intercept.New(intercept.Config{Root: string(c.Root), LeafDays: c.LeafDays, Certificates: c.Certificates})
+	if err != nil {
+		return nil, err
+	}
+	roots, err := trusted(c.Trust)
+	if err != nil {
+		return nil, err
+	}
+	v, err := intercept.NewVerifier(intercept.VerifierConfig{Roots: roots, Dial: parts.Dial})
+	if err != nil {
+		return nil, err
+	}
+	if p := parts.Previous; p != nil && a.Equal(p.Authority) {
+		a = p.Authority
+	}
+	return &Interception{Authority: a, Verifier: v, Wanted: parts.Wanted, ExceptAfter: c.ExceptAfter, Memory: parts.Memory}, nil
+}
+
+// trusted returns the system's roots and those in files, or nil for the
+// system's alone.
+func trusted(files []setting.File) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("reading the system's root certificates: %w", err)
+	}
+	for i, f := range files {
+		pem, err := os.ReadFile(string(f))
+		if err == nil && !pool.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("%q holds no certificate in PEM form", f)
+		}
+		if err != nil {
+			return nil, setting.At(fmt.Sprintf("trust[%d]", i), err)
+		}
+	}
+	return pool, nil
+}
