@@ -64,7 +64,7 @@ func (d *DNS) fixed() any {
 }
 
 // uses are the addresses of the name server.
-func (d *DNS) uses() (all []use) {
+func (d *DNS) uses() (all []setting.Use) {
 	c := &d.Server
 	for _, x := range []struct {
 		key    string
@@ -77,7 +77,7 @@ func (d *DNS) uses() (all []use) {
 		x.only.Cert = "for the addresses alone"
 		for _, at := range x.only.Addresses() {
 			for _, proto := range x.protos {
-				all = append(all, use{"dns." + x.key, at, proto, false})
+				all = append(all, setting.Use{Key: "dns." + x.key, At: at, Proto: proto})
 			}
 		}
 	}

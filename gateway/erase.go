@@ -44,7 +44,7 @@ func (g *Gateway) holders() (all []admin.Holder) {
 		}
 	}
 	if a := e.alerts; a != nil {
-		all = append(all, admin.Holder{Name: "alerts", Erase: a.desk.Erase})
+		all = append(all, admin.Holder{Name: "alerts", Erase: a.Desk.Erase})
 	}
 	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: g.eraseTold}, admin.Holder{Name: "what is used of limits and quotas", Erase: g.eraseUsed})
 }

@@ -103,7 +103,9 @@ func (g *Gateway) done(t *filter.Transaction) {
 	}
 	e.policies.Done(context.Background(), t)
 	e.events.Add(event.From(t))
-	e.watched(t)
+	if e.alerts != nil {
+		e.alerts.Done(t)
+	}
 }
 
 // listener is a part that has sockets.
@@ -296,10 +298,10 @@ func (g *Gateway) close() error {
 }
 
 // ProxyAddr is where clients connect to.
-func (g *Gateway) ProxyAddr() string { return g.engine.Load().servers.at("proxy") }
+func (g *Gateway) ProxyAddr() string { return g.engine.Load().servers.At("proxy") }
 
 // AdminAddr is where metrics and health are, "" when switched off.
-func (g *Gateway) AdminAddr() string { return g.engine.Load().servers.at("admin") }
+func (g *Gateway) AdminAddr() string { return g.engine.Load().servers.At("admin") }
 
 // VotesAddr is where votes are taken first, "" when only the proxy takes them.
 func (g *Gateway) VotesAddr() string {
@@ -312,7 +314,7 @@ func (g *Gateway) VotesAddr() string {
 }
 
 // ICAPAddr returns where the ICAP server listens, "" when it does not.
-func (g *Gateway) ICAPAddr() string { return g.engine.Load().servers.at("icap") }
+func (g *Gateway) ICAPAddr() string { return g.engine.Load().servers.At("icap") }
 
 // RADIUSAddr is where RADIUS accounting is taken first, "" when it is not.
 func (g *Gateway) RADIUSAddr() string {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/admin/alert"
 	"shuultuur/admin/mail"
 	"shuultuur/admin/report"
 	"shuultuur/cache"
@@ -73,7 +74,7 @@ type Engine struct {
 // watching is who is told of what.
 type watching struct {
 	mail    *mail.Sender
-	alerts  *alerts
+	alerts  *alert.Watching
 	reports *report.Sending
 }
 
@@ -124,7 +125,7 @@ func parts() []part {
 		{name: "mail", key: "mail", from: func(s *Settings) any { return s.Mail },
 			slot: in(func(e *Engine) **mail.Sender { return &e.mail }, newMail)},
 		{name: "alerts", key: "alerts", above: []string{"data", "checks", "mail"}, from: func(s *Settings) any { return s.Alerts },
-			slot: in(func(e *Engine) **alerts { return &e.alerts }, newAlerts)},
+			slot: in(func(e *Engine) **alert.Watching { return &e.alerts }, newAlerts)},
 		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *Settings) any { return []any{s.Policies, s.Intercept != nil, s.sinkhole()} },
 			slot: in(func(e *Engine) **policies { return &e.policies }, newPolicies)},
 		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *Settings) any { return s.Reports },

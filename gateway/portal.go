@@ -87,8 +87,8 @@ func (g *Gateway) servePortalTLS(s *portal.Server) func(context.Context, net.Lis
 // does not.
 func (g *Gateway) PortalAddr() string {
 	s := g.engine.Load().servers
-	if at := s.at("portal-tls"); at != "" {
+	if at := s.At("portal-tls"); at != "" {
 		return at
 	}
-	return s.at("portal")
+	return s.At("portal")
 }

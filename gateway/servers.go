@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
-	"sync"
 
 	"shuultuur/admin"
 	"shuultuur/metric"
@@ -14,19 +12,9 @@ import (
 	"shuultuur/setting"
 )
 
-// A door is an address that the gateway listens on, and what serves there.
-type door struct {
-	key      string // below listen
-	addrs    []setting.Address
-	keepDest bool // TPROXY
-	serve    func(context.Context, net.Listener) error
-	open     []net.Listener
-}
-
 // servers are the doors of the proxy and the admin address.
 type servers struct {
-	doors []*door
-	proxy *proxy.Proxy
+	proxy.Doors
 	admin *admin.Server // nil in a trial
 }
 
@@ -56,137 +44,44 @@ func newServers(_ context.Context, b *builder) (*servers, error) {
 		return nil, setting.At("portal-tls", errors.New("TLS needs a certificate: name it at listen.tls"))
 	}
 	p := b.proxy
-	s := &servers{proxy: p}
+	s := &servers{}
 	if !b.trial() {
 		var err error
 		if s.admin, err = b.newAdmin(); err != nil {
 			return nil, setting.At("admin", err)
 		}
 	}
-	s.doors = []*door{
-		{key: "proxy", addrs: l.Proxy, serve: p.Serve},
-		{key: "transparent", addrs: l.Transparent, serve: p.ServeTransparent},
-		{key: "tproxy", addrs: l.TPROXY, keepDest: true, serve: p.ServeTransparent},
-		{key: "sinkhole", addrs: l.Sinkhole, serve: p.ServeSinkhole},
-		{key: "icap", addrs: l.ICAP, serve: b.icap.Serve},
-		{key: "icaps", addrs: l.ICAPS, serve: b.g.serveICAPS(b.icap)},
-		{key: "portal", addrs: l.Portal, serve: b.welcome.Serve},
-		{key: "portal-tls", addrs: l.PortalTLS, serve: b.g.servePortalTLS(b.welcome)},
-		{key: "admin", addrs: l.Admin, serve: func(ctx context.Context, l net.Listener) error { return admin.Serve(ctx, l, b.g.adminTLS(), s.admin) }},
-	}
+	s.Doors = proxy.Doors{Own: p.SetOwn, All: []*proxy.Door{
+		{Key: "proxy", Addrs: l.Proxy, Serve: p.Serve},
+		{Key: "transparent", Addrs: l.Transparent, Serve: p.ServeTransparent},
+		{Key: "tproxy", Addrs: l.TPROXY, KeepDest: true, Serve: p.ServeTransparent},
+		{Key: "sinkhole", Addrs: l.Sinkhole, Serve: p.ServeSinkhole},
+		{Key: "icap", Addrs: l.ICAP, Serve: b.icap.Serve},
+		{Key: "icaps", Addrs: l.ICAPS, Serve: b.g.serveICAPS(b.icap)},
+		{Key: "portal", Addrs: l.Portal, Serve: b.welcome.Serve},
+		{Key: "portal-tls", Addrs: l.PortalTLS, Serve: b.g.servePortalTLS(b.welcome)},
+		{Key: "admin", Addrs: l.Admin, Serve: func(ctx context.Context, l net.Listener) error { return admin.Serve(ctx, l, b.g.adminTLS(), s.admin) }},
+	}}
 	return s, nil
-}
-
-// A use is an address that a server of the settings listens on.
-type use struct {
-	key   string
-	at    netip.AddrPort
-	proto string
-	dual  bool // an unspecified address is that of both families
-}
-
-// conflicts says whether only one of two servers can listen.
-func (u use) conflicts(with use) bool {
-	a, b := u.at.Addr(), with.at.Addr()
-	if u.proto != with.proto || u.at.Port() != with.at.Port() || u.at.Port() == 0 {
-		return false
-	}
-	one := a.Is4() == b.Is4()
-	return a == b || a.IsUnspecified() && (one || u.dual) || b.IsUnspecified() && (one || with.dual)
 }
 
 // distinct says which servers have the same address.
 func (s *Settings) distinct() error {
-	var all []use
+	var all []setting.Use
 	l := &s.Listen
 	for _, d := range []struct {
 		key   string
 		addrs []setting.Address
 	}{{"proxy", l.Proxy}, {"transparent", l.Transparent}, {"tproxy", l.TPROXY}, {"sinkhole", l.Sinkhole}, {"icap", l.ICAP}, {"icaps", l.ICAPS}, {"portal", l.Portal}, {"portal-tls", l.PortalTLS}, {"admin", l.Admin}} {
 		for i, a := range d.addrs {
-			all = append(all, use{fmt.Sprintf("listen.%s[%d]", d.key, i), a.AddrPort(), "TCP", true})
+			all = append(all, setting.Use{Key: fmt.Sprintf("listen.%s[%d]", d.key, i), At: a.AddrPort(), Proto: "TCP", Dual: true})
 		}
 	}
 	for i, a := range l.RADIUS {
-		all = append(all, use{fmt.Sprintf("listen.radius[%d]", i), a.AddrPort(), "UDP", true})
+		all = append(all, setting.Use{Key: fmt.Sprintf("listen.radius[%d]", i), At: a.AddrPort(), Proto: "UDP", Dual: true})
 	}
 	if s.DNS != nil {
 		all = append(all, s.DNS.uses()...)
 	}
-	var errs []error
-	for i, u := range all {
-		for _, before := range all[:i] {
-			if u.conflicts(before) {
-				errs = append(errs, setting.At(u.key, fmt.Errorf("%s of %v is taken by %s: give each its own address or port", u.proto, u.at, before.key)))
-				break
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Listen opens every door, or none.
-func (s *servers) Listen(ctx context.Context) error {
-	var own []netip.AddrPort
-	for _, d := range s.doors {
-		for _, a := range d.addrs {
-			on, err := proxy.Listen(ctx, string(a), d.keepDest)
-			if err != nil {
-				return errors.Join(setting.At(d.key, fmt.Errorf("cannot listen on %q: %w", a, err)), s.Close())
-			}
-			d.open = append(d.open, on)
-			if a, ok := on.Addr().(*net.TCPAddr); ok {
-				own = append(own, a.AddrPort())
-			}
-		}
-	}
-	s.proxy.SetOwn(own)
-	return nil
-}
-
-// Run serves until ctx ends, or a door fails.
-func (s *servers) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var errs []error
-	for _, d := range s.doors {
-		for _, l := range d.open {
-			wg.Go(func() {
-				defer stop() // one that ends ends all
-				if err := d.serve(ctx, l); err != nil {
-					mu.Lock()
-					errs = append(errs, err)
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	<-ctx.Done()
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// Close closes the doors.
-func (s *servers) Close() error {
-	var errs []error
-	for _, d := range s.doors {
-		for _, l := range d.open {
-			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-				errs = append(errs, err)
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// at is where the first door with a key is, "" when it is not open.
-func (s *servers) at(key string) string {
-	for _, d := range s.doors {
-		if d.key == key && len(d.open) > 0 {
-			return d.open[0].Addr().String()
-		}
-	}
-	return ""
+	return setting.Distinct(all)
 }

@@ -1,0 +1,88 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"shuultuur/filter"
+	"shuultuur/metric"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// Watching is what is watched by one reading of the settings, and the desk that
+// all readings share.
+type Watching struct {
+	*Watch
+	Desk *Desk // nil on trial
+}
+
+// Parts are what watching needs of others.
+type Parts struct {
+	Checks   []filter.Check
+	Key      []byte    // of policies
+	File     string    // keeps the alerts; "" on trial
+	Previous *Watching // the one before, whose desk goes on; nil for none
+	Log      *slog.Logger
+}
+
+// Start puts what is watched in place. Its conditions are those of rules: a
+// mistake in them is named where it was written.
+func Start(w *Watch, parts Parts) (*Watching, error) {
+	_, err := policy.New(policy.Config{{Name: "alerts", Rules: w.Rules()}}, parts.Checks, policy.Parts{Key: parts.Key, Log: parts.Log})
+	if err != nil {
+		return nil, placed(w.Rules(), err)
+	}
+	a := &Watching{Watch: w}
+	switch {
+	case parts.File == "":
+	case parts.Previous != nil:
+		a.Desk = parts.Previous.Desk
+	default:
+		a.Desk, err = OpenDesk(parts.File, parts.Log)
+	}
+	return a, err
+}
+
+// placed says of a mistake in the rules that watch where it stands in the
+// settings.
+func placed(rules []policy.Rule, err error) error {
+	var at *setting.Error
+	if !errors.As(err, &at) {
+		return err
+	}
+	for i := range rules {
+		rest, ok := strings.CutPrefix(at.Key, fmt.Sprintf("[0].rules[%d]", i))
+		if theme, _ := ThemeOf(rules[i].Name); ok {
+			return setting.At("themes."+theme+rest, at.Err)
+		}
+	}
+	return err
+}
+
+// Run makes alerts until ctx ends.
+func (a *Watching) Run(ctx context.Context) error {
+	a.Desk.Use(a.Watch)
+	return a.Desk.Run(ctx)
+}
+
+// Done has a transaction that is over looked at.
+func (a *Watching) Done(t *filter.Transaction) {
+	if len(t.Monitored) > 0 {
+		a.Desk.Add(t)
+	}
+}
+
+// Problems say what keeps somebody from being told.
+func (a *Watching) Problems() []string {
+	if a.Desk == nil {
+		return nil
+	}
+	return a.Desk.Problems()
+}
+
+// Collect implements [metric.Collector].
+func (a *Watching) Collect(ch chan<- metric.Metric) { a.Desk.Collect(ch) }
