@@ -43,7 +43,7 @@ policies: [{name: everyone, rules: [{name: all, action: allow, host: ["*"]}]}]
 	for range 2 {
 		select {
 		case text := <-told:
-			if !strings.Contains(text, "Who: 127.0.0.1, in class-7a") || strings.Contains(strings.ToLower(text), "want to die") {
+			if !strings.Contains(text, "Who: 127.0.0.1 (class-7a)") || strings.Contains(strings.ToLower(text), "want to die") {
 				t.Errorf("told %q", text)
 			}
 		case <-time.After(30 * time.Second):
