@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shuultuur/cache/protocol"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -419,6 +420,189 @@ func TestOnlyIfCachedIsNotServedStale(t *testing.T) {
 		}
 		if got := ask("only-if-cached"); got != 200 {
 			t.Errorf("stale while the uplink is down: status %d, want 200", got)
+		}
+	})
+}
+
+// parts is an origin that answers ranges of a text.
+func parts(text string, asked *int, more ...string) answerer {
+	return func(q *message.Request) (*message.Response, error) {
+		*asked++
+		first, last, _ := protocol.Range(q.Get("Range"), int64(len(text)))
+		fields := append([]string{"ETag", `"x"`, "Cache-Control", "max-age=60"}, more...)
+		if !q.Has("Range") {
+			return respond(200, text, fields...), nil
+		}
+		return respond(206, text[first:last+1], append(fields, "Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, len(text)))...), nil
+	}
+}
+
+func TestPartsAreCombined(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ranges []string
+		more   []string
+		asked  int // after the ranges, the text is asked for
+	}{
+		{"one behind the other", []string{"0-3", "4-9"}, nil, 2},
+		{"one before the other", []string{"4-9", "0-3"}, nil, 2},
+		{"overlapping", []string{"0-5", "3-9"}, nil, 2},
+		{"a part of the parts", []string{"0-3", "4-6", "2-5"}, nil, 3}, // and the rest
+		{"one is missing in between", []string{"0-1", "8-9"}, nil, 3},
+		{"without a strong tag", []string{"0-3", "4-9"}, []string{"ETag", `W/"x"`}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked := 0
+			text := "0123456789"
+			origin := parts(text, &asked)
+			if c.more != nil {
+				strong := origin
+				origin = func(q *message.Request) (*message.Response, error) {
+					s, err := strong(q)
+					s.Fields.Set(c.more[0], c.more[1])
+					return s, err
+				}
+			}
+			front := open(t, Config{}, Parts{}).Over(origin)
+			for _, r := range c.ranges {
+				var first, last int
+				fmt.Sscanf(r, "%d-%d", &first, &last)
+				if status, body, _ := send(t, front, t.Context(), request("GET", "http://example.org/", "Range", "bytes="+r)); status != 206 || body != text[first:last+1] {
+					t.Errorf("%s: got %d %q", r, status, body)
+				}
+			}
+			status, body, note := send(t, front, t.Context(), request("GET", "http://example.org/"))
+			if status != 200 || body != text || asked != c.asked {
+				t.Errorf("got %d %q after %d fetches, want %d: %s", status, body, asked, c.asked, note)
+			}
+		})
+	}
+}
+
+func TestTheRestOfAPartIsStoredAsItsOriginSays(t *testing.T) {
+	for _, control := range []string{"no-store", "private", "max-age=0"} {
+		asked := 0
+		origin := parts("0123456789", &asked)
+		front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+			s, err := origin(q)
+			if asked > 1 {
+				s.Fields.Set("Cache-Control", control)
+			}
+			return s, err
+		}))
+		send(t, front, t.Context(), request("GET", "http://example.org/", "Range", "bytes=0-3"))
+		for range 2 {
+			send(t, front, t.Context(), request("GET", "http://example.org/"))
+		}
+		if asked != 3 {
+			t.Errorf("%s: %d fetches, want 3", control, asked)
+		}
+	}
+}
+
+func TestCacheStatusSaysWhyARequestWentOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+			if q.Has("If-None-Match") {
+				return respond(304, "", "ETag", `"x"`, "Cache-Control", "max-age=60"), nil
+			}
+			return respond(200, "x", "ETag", `"x"`, "Cache-Control", "max-age=60", "Vary", "X"), nil
+		}))
+		for _, c := range []struct {
+			after time.Duration
+			field [2]string
+			want  string
+		}{
+			{0, [2]string{"X", "1"}, "shuultuur; fwd=uri-miss; stored"},
+			{0, [2]string{"X", "1"}, "shuultuur; hit; ttl=60"},
+			{0, [2]string{"X", "2"}, "shuultuur; fwd=vary-miss; stored"},
+			{0, [2]string{"Cache-Control", "no-cache"}, "shuultuur; fwd=vary-miss; stored"},
+			{0, [2]string{"Cache-Control", "no-cache"}, "shuultuur; fwd=request; fwd-status=304"},
+			{2 * time.Minute, [2]string{"X", "1"}, "shuultuur; fwd=stale; fwd-status=304"},
+		} {
+			time.Sleep(c.after)
+			if _, _, note := send(t, front, t.Context(), request("GET", "http://example.org/", c.field[0], c.field[1])); note != c.want {
+				t.Errorf("%s: got %q, want %q", c.field, note, c.want)
+			}
+		}
+	})
+}
+
+func TestMaxStaleIsNoMoreThanItSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		front := open(t, Config{}, Parts{}).Over(answerer(func(*message.Request) (*message.Response, error) {
+			asked++
+			return respond(200, "x", "Cache-Control", "max-age=1000"), nil
+		}))
+		send(t, front, t.Context(), request("GET", "http://example.org/"))
+		time.Sleep(100 * time.Second)
+		for control, want := range map[string]int{"max-age=90, max-stale=20": 1, "max-age=100": 1, "max-age=10, max-stale": 1} {
+			if send(t, front, t.Context(), request("GET", "http://example.org/", "Cache-Control", control)); asked != want {
+				t.Errorf("%s: %d fetches, want %d", control, asked, want)
+			}
+		}
+		if send(t, front, t.Context(), request("GET", "http://example.org/", "Cache-Control", "max-age=10, max-stale=20")); asked != 2 {
+			t.Error("a response is used 90 s after max-age, with max-stale=20")
+		}
+	})
+}
+
+func TestPurgingAURLTakesAllItsSpellings(t *testing.T) {
+	c := open(t, Config{IgnoreQuery: []string{"utm_*"}}, Parts{})
+	asked := 0
+	front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+		asked++
+		return respond(200, "x", "Cache-Control", "max-age=600"), nil
+	}))
+	stored := []string{"http://xn--bcher-kva.example/a?utm_source=1&b=2", "http://example.org/"}
+	for i, purge := range []string{"http://BÜCHER.example:80/a?b=2&utm_medium=3", "http://example.org"} {
+		asked = 0
+		send(t, front, t.Context(), request("GET", stored[i]))
+		if err := c.Purge("url", purge, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if send(t, front, t.Context(), request("GET", stored[i])); asked != 2 {
+			t.Errorf("%s is stored after a purge of %s", stored[i], purge)
+		}
+	}
+	if err := c.Purge("url", "example.org", time.Now()); err == nil {
+		t.Error("a host name is purged as a URL")
+	}
+}
+
+func TestPurgesNeverEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Config{}, Parts{})
+		asked := 0
+		front := c.Over(answerer(func(*message.Request) (*message.Response, error) {
+			asked++
+			return respond(200, "x", "Cache-Control", "max-age=600000"), nil
+		}))
+		get := func(url string) { send(t, front, t.Context(), request("GET", url)) }
+		get("http://old.example/")
+		full := map[string]time.Time{}
+		for i := range maxPurged {
+			full["tag "+strconv.Itoa(i)] = time.Now().Add(time.Duration(i))
+		}
+		c.purged.Store(&full)
+		for i := range 10 {
+			time.Sleep(time.Millisecond)
+			if err := c.Purge("host", strconv.Itoa(i), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(*c.purged.Load()); n > maxPurged {
+			t.Errorf("%d purges are kept", n)
+		}
+		time.Sleep(time.Second)
+		get("http://new.example/")
+		get("http://new.example/")
+		if asked != 2 {
+			t.Errorf("%d fetches, want 2: what came after the purges is stored", asked)
+		}
+		if get("http://old.example/"); asked != 3 {
+			t.Error("what was stored before purges that are not known any more is served")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -111,7 +112,8 @@ func (a *ask) follow(f *flight) *message.Response {
 		return nil
 	}
 	s := &message.Response{Status: o.res.Status, Reason: o.res.Reason, Proto: o.res.Proto, Length: f.g.total, Body: r}
-	s.Fields = append(slices.Clip(o.res.Fields), message.Field{Name: ageName, Value: []byte("0")})
+	age := strconv.AppendInt(nil, int64(max(0, o.facts.AgeAt(time.Now()))/time.Second), 10)
+	s.Fields = append(slices.Clip(o.res.Fields), message.Field{Name: ageName, Value: age})
 	annotate(s, noteShared)
 	a.note("shared", nil)
 	return s

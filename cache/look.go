@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/net/idna"
+
 	"shuultuur/cache/protocol"
 	"shuultuur/message"
 )
@@ -37,12 +39,10 @@ type Look struct {
 // Look says what is stored for a URL and for a request with these fields, as
 // name and value.
 func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, fmt.Errorf("%q is not a URL with http or https", rawURL)
+	q, err := requestFor(rawURL)
+	if err != nil {
+		return nil, err
 	}
-	port, _ := strconv.ParseUint(u.Port(), 10, 16)
-	q := &message.Request{Method: "GET", Scheme: u.Scheme, Host: []byte(u.Hostname()), Port: uint16(port), Path: []byte(u.RequestURI())}
 	for _, f := range fields {
 		q.Fields.Add(f[0], f[1])
 	}
@@ -70,6 +70,29 @@ func (c *Cache) Look(rawURL string, fields [][2]string, now time.Time) (*Look, e
 	}
 	l.describe(c, o, q, now)
 	return l, nil
+}
+
+// requestFor returns a request for a URL.
+func requestFor(rawURL string) (*message.Request, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, fmt.Errorf("%q is not a URL with http or https", rawURL)
+	}
+	port, _ := strconv.ParseUint(u.Port(), 10, 16)
+	host := u.Hostname()
+	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+		host = ascii
+	}
+	return &message.Request{Method: "GET", Scheme: u.Scheme, Host: []byte(host), Port: uint16(port), Path: []byte(u.RequestURI())}, nil
+}
+
+// nameOf returns the URL by which the objects of a URL are found.
+func (c *Cache) nameOf(rawURL string) (string, error) {
+	q, err := requestFor(rawURL)
+	if err != nil {
+		return "", err
+	}
+	return string(appendURL(nil, q, c.ignored)), nil
 }
 
 func (l *Look) describe(c *Cache, o *object, q *message.Request, now time.Time) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -35,6 +36,7 @@ type ask struct {
 	t        *filter.Transaction // nil: not known
 	asked    protocol.Directives
 	name     []byte
+	mark     *mark // what the name leads to, nil where it is an object or nothing
 	personal bool
 	peer     bool // it comes from another node, which has looked at its own policy
 	now      time.Time
@@ -69,6 +71,7 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 		return s, err
 	}
 	o, m := c.find(a.name, q)
+	a.mark = m
 	if s, err := a.fromStore(o); s != nil || err != nil {
 		return s, err
 	}
@@ -145,15 +148,37 @@ var (
 	noteBypass  = []byte("shuultuur; fwd=bypass")
 	noteMethod  = []byte("shuultuur; fwd=method")
 	noteMiss    = []byte("shuultuur; fwd=uri-miss")
-	noteStored  = []byte("shuultuur; fwd=uri-miss; stored")
+	noteVary    = []byte("shuultuur; fwd=vary-miss")
+	noteAsked   = []byte("shuultuur; fwd=request")
+	notePart    = []byte("shuultuur; fwd=partial")
 	noteStale   = []byte("shuultuur; fwd=stale")
-	noteRenewed = []byte("shuultuur; fwd=stale; stored")
+	noteValid   = []byte("shuultuur; fwd=stale; fwd-status=304")
+	noteSame    = []byte("shuultuur; fwd=request; fwd-status=304")
 	noteShared  = []byte("shuultuur; fwd=uri-miss; collapsed")
-	noteError   = []byte(`shuultuur; hit; fwd=stale; detail="stale: the origin cannot be reached"`)
+	noteError   = []byte(`shuultuur; fwd=stale; detail="stale: the origin cannot be reached"`)
 	noteOffline = []byte(`shuultuur; hit; detail="offline: the uplink is down"`)
 	notePeer    = []byte("shuultuur; fwd=uri-miss; detail=peer")
 	noteNothing = []byte(`shuultuur; fwd=uri-miss; fwd-status=504; detail="only-if-cached"`)
 )
+
+// storedToo says in Cache-Status besides that the response is stored.
+func storedToo(note []byte) []byte { return append(slices.Clip(note), "; stored"...) }
+
+// why is Cache-Status of a request that goes to the origin although o, the
+// object that fits it, is stored; m is what leads to it (RFC 9211, 2.2).
+func (a *ask) why(o *object, m *mark) []byte {
+	switch {
+	case o == nil && m != nil:
+		return noteVary
+	case o == nil:
+		return noteMiss
+	case !o.whole():
+		return notePart
+	case o.facts.Left(a.now) > 0 && !o.facts.Control.NoCache:
+		return noteAsked
+	}
+	return noteStale
+}
 
 // annotate adds Cache-Status to a response from the origin.
 func annotate(s *message.Response, note []byte) {
@@ -280,11 +305,7 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 			a.c.remove(name)
 		}
 	}
-	if o == nil {
-		annotate(s, noteMiss)
-	} else {
-		annotate(s, noteStale)
-	}
+	annotate(s, a.why(o, m))
 	return s, nil
 }
 
@@ -302,7 +323,7 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 		n.res.Fields.Del("Age")
 	}
 	n.facts = protocol.Describe(&n.res, sent, received)
-	c.bound(a.q, a.t, n)
+	n.bound(c.rule(a.q, a.t, &n.res, n.length))
 	if o.mapped { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
@@ -313,9 +334,9 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	return n
 }
 
-// bound keeps the lifetime of an object within what a rule says.
-func (c *Cache) bound(q *message.Request, t *filter.Transaction, o *object) {
-	if r := c.rule(q, t, &o.res, o.length); r != nil {
+// bound keeps the lifetime of an object within what a rule says, nil for none.
+func (o *object) bound(r *Rule) {
+	if r != nil {
 		o.facts.Bound(r.Min.Or(0), r.Max.Or(0))
 	}
 }
@@ -326,20 +347,16 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 	q := a.q
 	validating := o != nil && o.whole() && o.verifiable()
 	completing := o != nil && !o.whole() && o.offset == 0 && o.facts.Left(a.now) > 0 && !q.Has("Range") && !a.asked.NoCache && !a.asked.NoStore
-	var saved message.Fields
+	saved := q.Fields
 	switch {
 	case validating:
-		saved = q.Fields
 		q.Fields = protocol.Conditions(make(message.Fields, 0, len(saved)+2), saved, &o.res)
 	case completing:
-		saved = q.Fields
 		q.Fields = o.restOf(saved)
 	}
 	sent := time.Now()
 	s, err := a.origin.RoundTrip(a.ctx, q)
-	if saved != nil {
-		q.Fields = saved
-	}
+	q.Fields = saved
 	if a.c.offline > 0 {
 		a.c.uplink.saw(err, a.now)
 	}
@@ -366,12 +383,8 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 		s.Body.Close()
 		return a.fetch(nil, f)
 	}
-	note := noteMiss
-	if o != nil {
-		note = noteStale
-	}
 	a.note("miss", nil)
-	return a.store(s, sent, o, f, note), nil
+	return a.store(s, sent, o, f, a.why(o, a.mark)), nil
 }
 
 // verifiable says whether the origin can be asked whether the object is still
@@ -387,10 +400,14 @@ func (a *ask) validated(o *object, s *message.Response, sent, received time.Time
 		s.Body.Close()
 		return nil, nil
 	}
+	note := noteValid
+	if o.facts.Left(a.now) > 0 && !o.facts.Control.NoCache {
+		note = noteSame
+	}
 	n := a.c.renew(o, s, sent, received, a)
 	s.Body.Close()
 	a.now = received
-	r, ok := n.answer(a.q, received, []byte("shuultuur; hit; fwd=stale; fwd-status=304"))
+	r, ok := n.answer(a.q, received, note)
 	if !ok {
 		return nil, nil
 	}
@@ -438,30 +455,36 @@ func (o *object) restOf(q message.Fields) message.Fields {
 	return f
 }
 
-// complete puts a stored part and what was missing together, nil where that
-// cannot be done safely (RFC 9111, 3.4): both need the same strong tag.
+// complete answers with a stored part and what was missing behind it, nil where
+// they cannot be put together.
 func (a *ask) complete(o *object, s *message.Response, sent, received time.Time) *message.Response {
-	facts := protocol.Describe(s, sent, received)
 	first, last, size, ok := protocol.ContentRange(s.Get("Content-Range"))
-	if !ok || !sameTag(&o.facts, &facts) || first != o.length || size < 0 || last != size-1 || size > a.c.object {
+	if !ok || first != o.length || size < 0 || last != size-1 || size > a.c.object || !a.c.budget.take(size) {
 		return nil
 	}
+	defer a.c.budget.give(size)
 	rest, err := io.ReadAll(io.LimitReader(s.Body, last-first+1))
 	if err != nil || int64(len(rest)) != last-first+1 {
 		return nil
 	}
+	part := a.describe(s, sent, received)
+	a.keeps(part, s)
+	part.offset, part.size, part.body, part.length = first, size, [][]byte{rest}, int64(len(rest))
+	n := a.c.combine(o, part)
+	if n == nil {
+		return nil
+	}
 	s.Body.Close()
-	n := &object{url: o.url, host: o.host, labels: o.labels, verdicts: &verdicts{}, length: size, size: size}
-	n.body = [][]byte{bytes.Join(append(slices.Clone(o.body), rest), nil)}
-	n.res = message.Response{Status: 200, Reason: []byte("OK"), Proto: s.Proto, Length: size}
-	n.res.Fields = protocol.Freshen(o.res.Fields, s, facts.Control.Fields)
-	n.res.Fields.Del("Content-Range")
-	n.res.Fields.Set("Content-Length", strconv.FormatInt(size, 10))
-	n.facts = facts
-	n.facts.Status = 200
-	a.c.bound(a.q, a.t, n)
-	a.c.put(a.name, a.q.Fields, n)
-	r, ok := n.answer(a.q, a.now, noteStored)
+	rule := a.c.rule(a.q, a.t, &n.res, size)
+	n.bound(rule)
+	note := notePart
+	if a.refuses(s, &part.facts, rule, size) == "" {
+		note = storedToo(note)
+		a.c.put(a.name, a.q.Fields, n)
+	} else {
+		a.c.remove([]byte(o.name))
+	}
+	r, ok := n.answer(a.q, a.now, note)
 	if !ok {
 		return nil
 	}
@@ -469,22 +492,47 @@ func (a *ask) complete(o *object, s *message.Response, sent, received time.Time)
 	return &r.Response
 }
 
+// combine puts the stored part o and a newer one together, nil where they do not
+// touch or are not safely of the same representation (RFC 9111, 3.4): both need
+// the same strong tag. What is whole then is no part any more.
+func (c *Cache) combine(o, part *object) *object {
+	first, end := min(o.offset, part.offset), max(o.offset+o.length, part.offset+part.length)
+	if !sameTag(&o.facts, &part.facts) || o.size != part.size || end-first > c.object ||
+		o.offset > part.offset+part.length || part.offset > o.offset+o.length || o.marks != nil {
+		return nil
+	}
+	n := &object{url: part.url, host: part.host, labels: part.labels, verdicts: &verdicts{}, offset: first, length: end - first, size: part.size}
+	body := make([]byte, end-first)
+	for _, p := range [...]*object{o, part} {
+		at := p.offset - first
+		for _, b := range p.body {
+			at += int64(copy(body[at:], b))
+		}
+	}
+	n.body = [][]byte{body}
+	control := protocol.Control(part.res.Fields)
+	n.res = message.Response{Status: 206, Reason: part.res.Reason, Proto: part.res.Proto, Length: n.length}
+	n.res.Fields = protocol.Freshen(o.res.Fields, &part.res, control.Fields)
+	n.res.Fields.Del("Content-Range")
+	n.res.Fields.Set("Content-Length", strconv.FormatInt(n.length, 10))
+	if n.whole() {
+		n.res.Status, n.res.Reason = 200, []byte("OK")
+	} else {
+		n.res.Fields.Add("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, end-1, n.size))
+	}
+	n.facts = protocol.Describe(&n.res, part.facts.Received, part.facts.Received)
+	n.facts.Age = part.facts.Age
+	return n
+}
+
 // store stores the response, if that may be, while it goes to the client. note
 // is Cache-Status where it is not stored.
 func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight, note []byte) *message.Response {
-	c, q := a.c, a.q
-	received := time.Now()
-	facts := protocol.Describe(s, sent, received)
+	c := a.c
+	o := a.describe(s, sent, time.Now())
 	length := s.Body.Left()
-	why := protocol.Storable(q, s, &facts, &a.asked, a.personal)
-	rule := c.rule(q, a.t, s, length)
-	if rule != nil && rule.Store != nil && !*rule.Store || length > c.object || s.Status == 101 {
-		why = "rule"
-	}
-	if why != "" && rule != nil && rule.Min > 0 && (why == "stale" || why == "not-cacheable") {
-		why = ""
-	}
-	o := &object{verdicts: &verdicts{}, size: -1}
+	rule := c.rule(a.q, a.t, s, length)
+	why := a.refuses(s, &o.facts, rule, length)
 	if why == "" && s.Status == 206 && !o.partOf(s, length) {
 		why = "part"
 	}
@@ -495,32 +543,54 @@ func (a *ask) store(s *message.Response, sent time.Time, old *object, f *flight,
 		annotate(s, note)
 		return s
 	}
-	o.url = string(appendURL(nil, q, nil))
+	a.keeps(o, s)
+	o.bound(rule)
+	annotate(s, storedToo(note))
+	return a.grow(s, o, rule, f)
+}
+
+// refuses says why a response is not stored, "" where it is. length is that of
+// its body, below 0 where that is not known.
+func (a *ask) refuses(s *message.Response, facts *protocol.Facts, rule *Rule, length int64) (why string) {
+	if rule != nil && rule.Store != nil && !*rule.Store || length > a.c.object || s.Status == 101 {
+		return "rule"
+	}
+	why = protocol.Storable(a.q, s, facts, &a.asked, a.personal)
+	if rule != nil && rule.Min > 0 && (why == "stale" || why == "not-cacheable") {
+		return ""
+	}
+	return why
+}
+
+// describe makes an object of a response, without fields and body.
+func (a *ask) describe(s *message.Response, sent, received time.Time) *object {
+	o := &object{verdicts: &verdicts{}, size: -1, facts: protocol.Describe(s, sent, received)}
+	o.res = message.Response{Status: s.Status, Proto: s.Proto}
+	return o
+}
+
+// keeps makes the object have what is kept of a response's head.
+func (a *ask) keeps(o *object, s *message.Response) {
+	o.url = string(appendURL(nil, a.q, nil))
 	o.host = hostOf(o.url)
 	o.labels = labels{tags: tagsOf(s.Fields), categories: categoriesOf(a.t)}
-	o.res = message.Response{Status: s.Status, Reason: bytes.Clone(s.Reason), Proto: s.Proto}
-	o.res.Fields = protocol.Keep(make(message.Fields, 0, len(s.Fields)+1), s, facts.Control.Fields)
+	o.res.Reason = bytes.Clone(s.Reason)
+	o.res.Fields = protocol.Keep(make(message.Fields, 0, len(s.Fields)+1), s, o.facts.Control.Fields)
 	if !s.Has("Date") {
-		o.res.Fields.Add("Date", received.UTC().Format(http.TimeFormat))
+		o.res.Fields.Add("Date", o.facts.Received.UTC().Format(http.TimeFormat))
 	}
-	o.facts = protocol.Describe(&o.res, sent, received)
-	o.facts.Age = facts.Age // Age is not kept
-	if rule != nil {
-		o.facts.Bound(rule.Min.Or(0), rule.Max.Or(0))
-	}
-	name := bytes.Clone(a.name)
-	fields := q.Fields
-	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
-		fields = cloneFields(fields, names)
-	} else {
-		fields = nil
-	}
-	return a.grow(s, o, name, fields, f)
+	age := o.facts.Age // it is not kept
+	o.facts = protocol.Describe(&o.res, o.facts.Received, o.facts.Received)
+	o.facts.Age = age
 }
 
 // grow makes o of the body of s, now where it is at hand, or as it comes.
-func (a *ask) grow(s *message.Response, o *object, name []byte, fields message.Fields, f *flight) *message.Response {
-	c := a.c
+func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *message.Response {
+	c, name := a.c, bytes.Clone(a.name)
+	var fields message.Fields
+	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
+		fields = cloneFields(a.q.Fields, names)
+	}
 	done := func(blocks [][]byte) {
 		if blocks == nil {
 			return
@@ -533,12 +603,17 @@ func (a *ask) grow(s *message.Response, o *object, name []byte, fields message.F
 		if o.size < 0 {
 			o.size = o.length
 		}
-		c.put(name, fields, o)
+		all := o
+		if o.res.Status == 206 {
+			if was, _ := c.find(name, &message.Request{Fields: fields}); was != nil {
+				if both := c.combine(was, o); both != nil {
+					both.bound(rule)
+					all = both
+				}
+			}
+		}
+		c.put(name, fields, all)
 	}
-	if a.q.Method == "HEAD" {
-		return s
-	}
-	annotate(s, noteStored)
 	var vec [4][]byte
 	parts, n := s.Body.Ready(vec[:0]), 0
 	for _, p := range parts {

@@ -346,14 +346,21 @@ func (s *shelf) remove(name []byte) bool {
 	return ok
 }
 
-// Purge takes out every object of a kind that was stored until now: url, host
-// (and everything below it), tag or category. Objects are taken out when they
+// Purge takes out every object of a kind that was stored until now: url, without
+// the parameters of its query that are ignored, host (and everything below it),
+// tag or category. Objects are taken out when they
 // are next asked for; what was purged holds across a restart.
 func (c *Cache) Purge(kind, value string, now time.Time) error {
 	switch kind {
 	case "host", "category":
 		value = strings.ToLower(strings.Trim(value, "."))
-	case "url", "tag":
+	case "url":
+		name, err := c.nameOf(value)
+		if err != nil {
+			return fmt.Errorf("purging a URL: %w", err)
+		}
+		value = name
+	case "tag":
 	default:
 		return fmt.Errorf("%q cannot be purged; there are url, host, tag and category", kind)
 	}
@@ -376,10 +383,10 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 	if old := s.purged.Load(); old != nil {
 		maps.Copy(next, *old)
 	}
-	for len(next) >= maxPurged {
-		return fmt.Errorf("purging %s %q: %d things are purged already; remove the cache's folder while the gateway is stopped to purge all", kind, value, len(next))
-	}
 	next[kind+" "+value] = now
+	if len(next) > maxPurged {
+		forgetPurged(next)
+	}
 	s.purged.Store(&next)
 	if s.notes == "" {
 		return nil
@@ -392,6 +399,15 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 		return fmt.Errorf("purging %s %q: it holds until the next start only: %w", kind, value, err)
 	}
 	return nil
+}
+
+// forgetPurged makes room: all that was stored before the newest of the older
+// half is purged in its place.
+func forgetPurged(purged map[string]time.Time) {
+	times := slices.SortedFunc(maps.Values(purged), time.Time.Compare)
+	until := times[len(times)/2]
+	maps.DeleteFunc(purged, func(_ string, at time.Time) bool { return !at.After(until) })
+	purged[orderAll+" "] = until
 }
 
 // isPurged says whether an object was purged after it came.
@@ -407,7 +423,7 @@ func (s *shelf) isPurged(o *object) bool {
 	if o.marks != nil {
 		return false
 	}
-	if since(orderAll+" ") || since("url "+o.url) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
+	if since(orderAll+" ") || since("url "+urlOf(o.name)) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
 		slices.ContainsFunc(o.labels.categories, func(v string) bool { return since("category " + v) }) {
 		return true
 	}

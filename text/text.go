@@ -22,6 +22,11 @@ import (
 	"golang.org/x/text/language"
 )
 
+// Style is how pages for people look, wherever they are written: CSS.
+//
+//go:embed page.css
+var Style string
+
 //go:embed *.txt
 var builtin embed.FS
 

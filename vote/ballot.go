@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/mail"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -138,7 +137,7 @@ func (s *Server) vote(b *ballot, from *Voter, key string, now time.Time) (v Vote
 	case key != "":
 		v.ID = namedID("key", v.Voter(), key)
 	case b.Token != "": // one event has one vote of a kind
-		v.ID = namedID("event", v.Event.Ref, v.Event.URL, strconv.FormatInt(v.Event.At.UnixMilli(), 10), kind.String())
+		v.ID, _ = v.Occasion()
 	default:
 		return v, refuse(400, "a vote needs an id (a UUID) or a request an Idempotency-Key, so that it counts once when it is sent again")
 	}

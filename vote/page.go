@@ -18,29 +18,26 @@ var pages = text.NewPage(`<!doctype html>
 <meta name="robots" content="noindex">
 <title>{{.Title}}</title>
 <style>
-:root { color-scheme: light dark }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1.5rem; font: 1rem/1.55 system-ui, sans-serif }
-main { max-width: 36rem }
-p { overflow-wrap: anywhere }
-</style>
+{{style}}</style>
 </head>
 <body>
-<main>
+<main class="{{.Look}}">
 <h1>{{.Title}}</h1>
 <p>{{.Text}}</p>
-{{with .Link}}<p><a href="{{.}}">{{$.Label}}</a></p>
+{{with .Link}}<p><a class="button" href="{{.}}">{{$.Label}}</a></p>
 {{end}}</main>
 </body>
 </html>
 `, func(_ *text.Texts, source string) *template.Template {
-	return template.Must(template.New("").Parse(source))
+	return template.Must(template.New("").Funcs(template.FuncMap{"style": func() template.CSS { return template.CSS(text.Style) }}).Parse(source))
 })
 
-// page makes a page for a person, of keys of t; says is in the language of t, or
+// page makes a page for a person, with a look of the style ("quota" is good
+// news), of keys of t; says is in the language of t, or
 // of the error that it is.
-func page(t *text.Texts, title, says, label, link string) []byte {
+func page(t *text.Texts, look, title, says, label, link string) []byte {
 	var b bytes.Buffer
-	err := pages.In(t).Execute(&b, struct{ Title, Text, Label, Link string }{t.Say(title), says, t.Say(label), link})
+	err := pages.In(t).Execute(&b, struct{ Look, Title, Text, Label, Link string }{look, t.Say(title), says, t.Say(label), link})
 	if err != nil { // not possible: it is given texts
 		return []byte(says)
 	}

@@ -358,7 +358,7 @@ func (s *Server) Answer(ctx context.Context, r *Request) Answer {
 	}
 	s.counts.With(strconv.Itoa(err.status)).Inc()
 	if r.wantsPage() {
-		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page(s.Texts.For(r.Language), "Your vote was not taken", err.Error(), "", "")}
+		return Answer{Status: err.status, Type: "text/html; charset=utf-8", Retry: err.retry, Body: page(s.Texts.For(r.Language), "error", "Your vote was not taken", err.Error(), "", "")}
 	}
 	return Answer{Status: err.status, Body: []byte(err.Error() + "\n"), Retry: err.retry}
 }
@@ -444,7 +444,7 @@ func accepted(t *text.Texts, r *Request, ids []ID, single bool) Answer {
 		a.Location = r.Base + "/" + ids[0].String()
 	}
 	if single && r.wantsPage() {
-		a.Type, a.Body = "text/html; charset=utf-8", page(t, "Thank you", t.Say("Your vote counts."), "See what becomes of it", a.Location)
+		a.Type, a.Body = "text/html; charset=utf-8", page(t, "quota", "Thank you", t.Say("Your vote counts."), "See what becomes of it", a.Location)
 		return a
 	}
 	link := func(b []byte, id ID) []byte {
@@ -537,7 +537,7 @@ func (s *Server) state(ctx context.Context, r *Request, text string) (a Answer, 
 		st.Decision = st.Decision.public()
 	}
 	if r.wantsPage() {
-		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page(s.Texts.For(r.Language), "Your vote", st.sentence(s.Texts.For(r.Language)), "", "")}, nil
+		return Answer{Status: 200, Type: "text/html; charset=utf-8", Body: page(s.Texts.For(r.Language), "quota", "Your vote", st.sentence(s.Texts.For(r.Language)), "", "")}, nil
 	}
 	return Answer{Status: 200, Type: "application/json", Body: st.json()}, nil
 }

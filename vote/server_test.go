@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/ingest"
+	"shuultuur/text"
 	"shuultuur/vote"
 )
 
@@ -179,6 +180,16 @@ func TestATokenCarriesWhatWasBlocked(t *testing.T) {
 	}
 	if strings.Contains(sealed, "video") || strings.Contains(sealed, "pupils") {
 		t.Error("the token can be read")
+	}
+}
+
+func TestPagesLookLikeABlockPage(t *testing.T) {
+	at := serve(t, vote.Parts{Log: &kept{}, Sealer: sealer(t)})
+	for _, form := range []string{"token=" + url.QueryEscape(token(t, nil)), "vote=none"} {
+		_, body, _ := post(t, http.DefaultClient, "http://"+at+"/votes", "application/x-www-form-urlencoded", form, [2]string{"Accept", "text/html"})
+		if !strings.Contains(body, text.Style) {
+			t.Errorf("%.8s: the style is missing: %s", form, body)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -190,6 +191,17 @@ func (v *Vote) Voter() string {
 		return v.Event.User
 	}
 	return v.Event.Client
+}
+
+// Occasion names the event and the kind of a vote with a token: one client was
+// blocked once, and says once what it thinks of that. It is not ok for a vote
+// without a token.
+func (v *Vote) Occasion() (id ID, ok bool) {
+	e := &v.Event
+	if e.Ref == "" {
+		return id, false
+	}
+	return namedID("event", e.Ref, e.URL, strconv.FormatInt(e.At.UnixMilli(), 10), v.Kind.String()), true
 }
 
 const format = 1 // the first byte of an encoded vote

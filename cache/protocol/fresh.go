@@ -155,10 +155,9 @@ func (f *Facts) Judge(q *Directives, now time.Time) Use {
 		return Revalidate
 	}
 	age, left := f.AgeAt(now), f.Left(now)
-	if q.MaxAge >= 0 && age > q.MaxAge && !(f.Control.Immutable && left > 0 && q.MaxAge == 0) {
-		if q.MaxStale < 0 {
-			return Revalidate
-		}
+	// max-stale permits that much more than max-age (RFC 9111, 5.2.1.2).
+	if q.MaxAge >= 0 && age > q.MaxAge && age-q.MaxAge > q.MaxStale && !(f.Control.Immutable && left > 0 && q.MaxAge == 0) {
+		return Revalidate
 	}
 	if q.MinFresh >= 0 && left < q.MinFresh {
 		return Revalidate

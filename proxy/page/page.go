@@ -189,6 +189,7 @@ func (d *Page) Heading() string {
 // could call any would keep all methods of the program in the binary.
 var functions = template.FuncMap{
 	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "again": (*Page).Again,
+	"style":    func() template.CSS { return template.CSS(text.Style) },
 	"progress": (*Page).Progress, "lead": (*Page).Lead,
 	"time": func(t time.Time, layout string) string { return t.Format(layout) },
 }

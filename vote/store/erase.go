@@ -33,8 +33,11 @@ func (d *DB) Erase(ctx context.Context, p *vote.Person) (n int64, err error) {
 		if err := d.find(ctx, tx, &g, which, args); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, d.q("DELETE FROM vote AS v WHERE "+which), args...); err != nil {
-			return err
+		for _, from := range []string{"occasion AS o WHERE o.vote IN (SELECT v.id FROM vote AS v WHERE " + which + ")",
+			"repeated AS r WHERE r.id IN (SELECT v.id FROM vote AS v WHERE " + which + ")", "vote AS v WHERE " + which} {
+			if _, err := tx.ExecContext(ctx, d.q("DELETE FROM "+from), args...); err != nil {
+				return err
+			}
 		}
 		n = g.votes
 		for _, take := range []func(context.Context, *sql.Tx, *gone) error{d.uncount, d.unfile} {
@@ -73,8 +76,8 @@ func in(column string, names []string) string {
 
 // find looks for what votes have added to.
 func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args []any) error {
-	found, err := tx.QueryContext(ctx, d.q(`SELECT v.remedy, v.kind, v.voter, v.groups, v.host, v.url, v.at, m.remedy, m.checked, m.category, m.since
-		FROM vote AS v JOIN matter AS m ON m.id = v.remedy WHERE `+which), args...)
+	found, err := tx.QueryContext(ctx, d.q(`SELECT v.remedy, v.kind, v.voter, v.groups, v.host, v.url, v.at, m.remedy, m.checked, m.category, m.since,
+		EXISTS (SELECT 1 FROM repeated AS r WHERE r.id = v.id) FROM vote AS v JOIN matter AS m ON m.id = v.remedy WHERE `+which), args...)
 	if err != nil {
 		return err
 	}
@@ -82,9 +85,13 @@ func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args [
 	for found.Next() {
 		var remedy, at, since int64
 		var kind vote.Kind
+		var repeated bool
 		var voter, groups, host, url, text, check, category string
-		if err := found.Scan(&remedy, &kind, &voter, &groups, &host, &url, &at, &text, &check, &category, &since); err != nil {
+		if err := found.Scan(&remedy, &kind, &voter, &groups, &host, &url, &at, &text, &check, &category, &since, &repeated); err != nil {
 			return err
+		}
+		if g.votes++; repeated {
+			continue
 		}
 		entry, ok := strings.CutPrefix(text, check+"/"+category+": ")
 		if !ok {
@@ -103,7 +110,6 @@ func (d *DB) find(ctx context.Context, tx *sql.Tx, g *gone, which string, args [
 		if g.people[[2]any{remedy, voter}] = true; at > since {
 			g.open[remedy]++
 		}
-		g.votes++
 	}
 	return found.Err()
 }
@@ -199,7 +205,7 @@ const (
 // was deleted.
 func (d *DB) vacuum(ctx context.Context) error {
 	if d.postgres {
-		_, err := d.db.ExecContext(ctx, "VACUUM vote, tally, matter, person, decision")
+		_, err := d.db.ExecContext(ctx, "VACUUM vote, occasion, repeated, tally, matter, person, decision")
 		return err
 	}
 	if _, err := d.db.ExecContext(ctx, "VACUUM"); err != nil {

@@ -3,7 +3,8 @@
 // A batch is one transaction. Votes with an identifier that is already there are
 // left out (ON CONFLICT DO NOTHING); those that were inserted add to the tallies
 // and to their case in the same transaction. So tallies always agree with the
-// rows, and a batch that comes twice counts once.
+// rows, and a batch that comes twice counts once. Of several votes with the token
+// of one event, all have a row, and the first adds to tallies and case.
 //
 // Both databases have the same tables and get the same statements, but for the
 // insertion of votes: SQLite gets rows, PostgreSQL a COPY into a
@@ -44,6 +45,15 @@ CREATE TABLE IF NOT EXISTS vote (
 	node     TEXT NOT NULL
 ) {compact};
 CREATE INDEX IF NOT EXISTS vote_remedy ON vote (remedy, at);
+CREATE TABLE IF NOT EXISTS occasion ( -- events that have a vote
+	id   {blob} PRIMARY KEY,
+	vote {blob} NOT NULL,
+	at   BIGINT NOT NULL
+) {compact};
+CREATE TABLE IF NOT EXISTS repeated ( -- votes on such an event, which add to nothing
+	id {blob} PRIMARY KEY,
+	at BIGINT NOT NULL
+) {compact};
 CREATE TABLE IF NOT EXISTS tally (
 	dimension INTEGER NOT NULL,
 	name      TEXT NOT NULL,
@@ -160,6 +170,9 @@ func (d *DB) Count(ctx context.Context, votes []vote.Vote) (fresh []vote.Vote, e
 				fresh = append(fresh, votes[n])
 			}
 		}
+		if fresh, err = d.first(ctx, tx, fresh); err != nil {
+			return fmt.Errorf("looking for votes on the same event: %w", err)
+		}
 		if err := d.tally(ctx, tx, fresh); err != nil {
 			return fmt.Errorf("adding to tallies: %w", err)
 		}
@@ -168,6 +181,57 @@ func (d *DB) Count(ctx context.Context, votes []vote.Vote) (fresh []vote.Vote, e
 		}
 		return nil
 	})
+}
+
+// first notes the events of votes, and returns the votes that are the first on
+// theirs, and those without one.
+func (d *DB) first(ctx context.Context, tx *sql.Tx, fresh []vote.Vote) ([]vote.Vote, error) {
+	var args []any
+	votes := make(map[vote.ID]vote.ID) // by event
+	later := make(map[vote.ID]bool)
+	for n := range fresh {
+		v := &fresh[n]
+		id, ok := v.Occasion()
+		if _, twice := votes[id]; !ok || twice {
+			later[v.ID] = ok
+			continue
+		}
+		votes[id] = v.ID
+		args = append(args, id[:], v.ID[:], v.At.UnixMilli())
+	}
+	added, err := addRows(ctx, tx, d.q, "occasion", 3, args)
+	if err != nil {
+		return nil, err
+	}
+	for id, v := range votes {
+		later[v] = !added[id]
+	}
+	args = args[:0]
+	kept := make([]vote.Vote, 0, len(fresh))
+	for n := range fresh {
+		if v := &fresh[n]; later[v.ID] {
+			args = append(args, v.ID[:], v.At.UnixMilli())
+		} else {
+			kept = append(kept, *v)
+		}
+	}
+	_, err = addRows(ctx, tx, d.q, "repeated", 2, args)
+	return kept, err
+}
+
+// addRows inserts rows that are not there yet and returns their identifiers.
+func addRows(ctx context.Context, tx *sql.Tx, q func(string) string, table string, columns int, args []any) (map[vote.ID]bool, error) {
+	added := make(map[vote.ID]bool, len(args)/columns)
+	for part := range slices.Chunk(args, 40*columns) {
+		found, err := tx.QueryContext(ctx, q("INSERT INTO "+table+" VALUES "+rows(len(part)/columns, columns)+" ON CONFLICT DO NOTHING RETURNING id"), part...)
+		if err != nil {
+			return nil, err
+		}
+		if err := scanIDs(found, added); err != nil {
+			return nil, err
+		}
+	}
+	return added, nil
 }
 
 // clean removes zero bytes, which PostgreSQL does not take in texts.
@@ -570,6 +634,11 @@ func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {
 	// Whoever waits for the decision of a case that nobody votes on any more.
 	if _, err := d.db.ExecContext(ctx, d.q(`DELETE FROM person WHERE remedy IN (SELECT id FROM matter WHERE last_at < ?)`), millis(before)); err != nil {
 		return 0, err
+	}
+	for _, table := range []string{"occasion", "repeated"} { // a token is good for a day, votes are kept for one or more
+		if _, err := d.db.ExecContext(ctx, d.q(`DELETE FROM `+table+` WHERE at < ?`), millis(before)); err != nil {
+			return 0, err
+		}
 	}
 	for {
 		done, err := d.db.ExecContext(ctx, d.q(`DELETE FROM vote WHERE id IN (SELECT id FROM vote WHERE at < ? LIMIT 5000)`), millis(before))

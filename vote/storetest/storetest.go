@@ -34,6 +34,7 @@ func Votes(from, to int) (all []vote.Vote) {
 func Run(t *testing.T, open func(t *testing.T) vote.Store) {
 	for name, test := range map[string]func(*testing.T, vote.Store){
 		"each identifier counts once":             once,
+		"one event has one vote that adds":        occasions,
 		"tallies agree with the votes":            tallies,
 		"cases are grouped by remedy":             queue,
 		"a decision answers the votes before it":  decide,
@@ -79,6 +80,48 @@ func once(t *testing.T, s vote.Store) {
 	if _, err := s.State(context.Background(), vote.ID{9}); !errors.Is(err, vote.ErrUnknown) {
 		t.Errorf("got %v, want ErrUnknown", err)
 	}
+}
+
+// occasions sends several votes with one token: each has a row, as it was
+// acknowledged, and one adds to tallies and case.
+func occasions(t *testing.T, s vote.Store) {
+	ctx := context.Background()
+	again := func(n int, id byte) vote.Vote {
+		v := Vote(n)
+		v.ID[0] = id
+		return v
+	}
+	count(t, s, []vote.Vote{Vote(0), again(0, 'a'), again(0, 'b')}, 1)
+	count(t, s, []vote.Vote{again(0, 'c'), Vote(5), again(5, 'd')}, 1)
+	other := again(0, 'e')
+	other.Kind = vote.Dangerous
+	count(t, s, []vote.Vote{other, again(0, 'a')}, 1)
+	var free []vote.Vote
+	for n := range byte(3) {
+		v := again(0, 'f'+n)
+		v.Event.Ref = "" // without a token
+		free = append(free, v)
+	}
+	count(t, s, free, 3)
+	total(t, s, 10)
+	for id := range byte(5) {
+		v := again(0, 'a'+id)
+		if st, err := s.State(ctx, v.ID); err != nil && id != 3 || err == nil && st.State != "counted" {
+			t.Errorf("%c: got %+v %v", 'a'+id, st, err)
+		}
+	}
+	want := []vote.Tally{{Key: "h0.example", Kind: "wrong", N: 5}, {Key: "h0.example", Kind: "dangerous", N: 1}}
+	if got, err := s.Tallies(ctx, "host", "h0.example", 10); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v %v, want %v", got, err, want)
+	}
+	p := vote.Person{Clients: []string{"10.0.0.0"}}
+	if n, err := s.Erase(ctx, &p); err != nil || n != 8 {
+		t.Errorf("%d votes were erased %v, want 8", n, err)
+	}
+	if got, err := s.Tallies(ctx, "host", "h0.example", 10); err != nil || !slices.Equal(got, []vote.Tally{{Key: "h0.example", Kind: "wrong", N: 1}}) {
+		t.Errorf("of the others there are %v %v", got, err)
+	}
+	count(t, s, []vote.Vote{again(0, 'z')}, 1) // nothing is left of the event
 }
 
 func tallies(t *testing.T, s vote.Store) {
