@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/check/picture"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/identity/session"
@@ -113,6 +114,7 @@ func newHouse(t *testing.T) *house {
 		Quotas:   func(context.Context, string, netip.Addr, string) Quotas { return Quotas{} },
 		Token:    "the token of the settings",
 		Live:     &Live{},
+		Watching: Watching{Pictures: &picture.Gallery{}},
 		Rulings:  &Rulings{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { return nil }},
 		Explain:  func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
 		Settings: (&paper{text: "a: 1\n"}).parts(t),

@@ -141,6 +141,7 @@ func (p *Parts) routes() []route {
 	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes())
 	all = append(all, setupRoutes(p.Setup)...)
 	all = append(all, p.alertRoutes()...)
+	all = append(all, p.pictureRoutes()...)
 	all = append(all, p.reportRoutes()...)
 	if p.Lists != nil {
 		all = append(all, p.Lists.routes(p.Pause.notice)...)

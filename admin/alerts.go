@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuultuur/admin/alert"
+	"shuultuur/check/picture"
 	"shuultuur/event"
 )
 
@@ -15,6 +16,8 @@ import (
 type Watching struct {
 	// Alerts returns the desk, nil while nothing is watched.
 	Alerts func() *alert.Desk
+	// Pictures is what was found in pictures; nil: there is no page of it.
+	Pictures *picture.Gallery
 }
 
 // What is shown beside an alert: what the person did before and after.

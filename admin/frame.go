@@ -28,6 +28,7 @@ var navLinks = []struct {
 		{"/events", "events", text.Mark("Record"), "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01"},
 		{"/statistics", "statistics", text.Mark("Statistics"), "M12 3v9l6.5 6.2M21 12a9 9 0 1 1-9-9 9 9 0 0 1 9 9z"},
 		{"/alerts", "alerts", text.Mark("Alerts"), "M12 3.500l9 16.500H3zM12 10v4.500M12 17.500h.01"},
+		{"/pictures", "pictures", text.Mark("Pictures"), "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15.500 9h.01"},
 		{"/reports", "reports", text.Mark("Reports"), "M6 3h9l4 4v14H6zM9.500 17v-3M12.500 17v-6M15.500 17v-4"},
 		{"/why", "why", text.Mark("Why?"), "M9.2 9a3 3 0 1 1 4.6 2.6c-1.1.7-1.8 1.3-1.8 2.6M12 17.5h.01M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z"},
 	}},

@@ -56,6 +56,7 @@ type Parts struct {
 	Memory   virus.Memory // for verdicts of scanners and on pictures; nil remembers nothing
 	Key      []byte       // of the gateway: locked lists of pictures are encrypted with it
 	Trial    bool         // files are left as they are
+	Gallery  *picture.Gallery
 }
 
 // A Set is the checks in the order they are asked, cheap ones first.
@@ -119,7 +120,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Checks = append(s.Checks, k)
 	}
 	if c.Picture != nil {
-		k, err := picture.New(*c.Picture, picture.Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial})
+		k, err := picture.New(*c.Picture, picture.Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial, Gallery: p.Gallery})
 		if err != nil {
 			return nil, setting.At("picture", err)
 		}

@@ -36,5 +36,5 @@ func (g *Gateway) watching(*builder) admin.Watching {
 			return e.alerts.Desk
 		}
 		return nil
-	}}
+	}, Pictures: &g.pictures}
 }

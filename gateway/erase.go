@@ -46,6 +46,9 @@ func (g *Gateway) holders() (all []admin.Holder) {
 	if a := e.alerts; a != nil {
 		all = append(all, admin.Holder{Name: "alerts", Erase: a.Desk.Erase})
 	}
+	all = append(all, admin.Holder{Name: "findings in pictures", Erase: func(_ context.Context, p event.Person) (int64, error) {
+		return int64(g.pictures.Erase(p.Clients, p.Users)), nil
+	}})
 	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: g.eraseTold}, admin.Holder{Name: "what is used of limits and quotas", Erase: g.eraseUsed})
 }
 

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/check/picture"
 	"shuultuur/datadir"
 	"shuultuur/dns"
 	"shuultuur/event"
@@ -50,7 +51,8 @@ type Gateway struct {
 	sockets *handover.Sockets
 	departure
 
-	setup atomic.Pointer[admin.Setup] // nil: it is set up
+	setup    atomic.Pointer[admin.Setup] // nil: it is set up
+	pictures picture.Gallery             // what was found in them
 
 	changing  sync.Mutex // one change of lists at a time
 	saving    sync.Mutex // one change of the settings at a time

@@ -195,7 +195,7 @@ func newChecks(_ context.Context, b *builder) (*check.Set, error) {
 		parts.Previous = b.old.checks
 	}
 	if !b.trial() {
-		parts.Memory = b.state
+		parts.Memory, parts.Gallery = b.state, &b.g.pictures
 	}
 	set, err := check.New(b.settings.Checks, parts)
 	if err != nil {

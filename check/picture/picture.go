@@ -73,6 +73,8 @@ type Parts struct {
 	Memory Memory
 	Key    []byte // of the gateway, for locked lists
 	Trial  bool   // the files of locked lists are left as they are
+	// Gallery takes what is found.
+	Gallery *Gallery
 }
 
 // A Check looks at pictures.
@@ -90,6 +92,7 @@ type Check struct {
 	files   []string
 	counters
 	problems []string
+	gallery  *Gallery
 }
 
 // New reads the lists and the model, and encrypts the files of locked lists.
@@ -98,7 +101,7 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	c := &Check{skin: cfg.Skin, full: cfg.Full, suspect: usualSkin, lists: map[string]*hashes{}, jobs: newJobs(workers), counters: newCounters()}
+	c := &Check{skin: cfg.Skin, full: cfg.Full, suspect: usualSkin, lists: map[string]*hashes{}, jobs: newJobs(workers), counters: newCounters(), gallery: parts.Gallery}
 	if cfg.Suspect != nil {
 		if c.suspect = *cfg.Suspect; c.suspect < 0 || c.suspect > 100 {
 			return nil, setting.At("suspect", fmt.Errorf("%d is not a score from 0 to 100", c.suspect))
@@ -196,8 +199,8 @@ func holdsPictures(media string) bool {
 	return media == "image/svg+xml" || media == "text/html" || media == "text/css" || media == "application/xhtml+xml"
 }
 
-// Find judges a whole picture, or those in a whole text. While it has not come
-// whole, there is no finding yet.
+// Find judges a whole picture, or those in a whole text. Of what has not come
+// whole only a progressive JPEG is judged, by its first scans.
 func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage, dst []filter.Finding) ([]filter.Finding, error) {
 	if s == filter.Request {
 		if n := c.pages.score(t.URL); n > 0 {
@@ -205,10 +208,16 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 		}
 		return dst, nil
 	}
-	if s != filter.ResponseBody || t.Body == nil || !t.Body.Complete() {
+	if s != filter.ResponseBody || t.Body == nil {
 		return dst, nil
 	}
 	media := t.Body.Type()
+	if !t.Body.Complete() {
+		if media == "image/jpeg" {
+			dst = c.early(ctx, t, dst)
+		}
+		return dst, nil
+	}
 	if !isPicture(media) && !holdsPictures(media) {
 		return dst, nil
 	}
@@ -228,6 +237,45 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	return dst, nil
 }
 
+// early judges a progressive JPEG by its first scans, while the rest of it still
+// comes. What cannot be judged yet is judged when it is there.
+func (c *Check) early(ctx context.Context, t *filter.Transaction, dst []filter.Finding) []filter.Finding {
+	b, err := t.Body.Decoded()
+	if err != nil || len(b) >= maxBytes {
+		return dst
+	}
+	file, ok := picture.FirstScans(b)
+	if !ok {
+		return dst
+	}
+	head, err := picture.Look(file)
+	if err != nil {
+		return dst
+	}
+	v, why := c.verdictOn(ctx, t, sha256.Sum256(file), file, head, c.full || c.suspect == 0 || c.pages.score(referer(t)) >= suspectPage)
+	if why != "" {
+		return dst
+	}
+	c.seen.With("early").Inc()
+	for _, f := range v.Findings {
+		if f.Category != Unread {
+			f.Evidence = "by its first scans: " + f.Evidence
+			dst = append(dst, f)
+		}
+	}
+	return dst
+}
+
+// verdictOn remembers a verdict, or waits for one; why says why there is none.
+func (c *Check) verdictOn(ctx context.Context, t *filter.Transaction, sum [32]byte, b []byte, head picture.Head, ask bool) (v verdict, why string) {
+	v, ok := c.known.get(ctx, sum)
+	if ok && (v.Asked || !ask || c.model == nil) {
+		c.seen.With("known").Inc()
+		return v, ""
+	}
+	return c.wait(ctx, t, c.start(sum, b, head, ask))
+}
+
 // one judges one picture; where says where in the body it stands.
 func (c *Check) one(ctx context.Context, t *filter.Transaction, b []byte, dst []filter.Finding, where string) []filter.Finding {
 	n := len(dst)
@@ -244,6 +292,7 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 	}
 	sum := sha256.Sum256(b)
 	if listed := c.exact(b, sum, dst); len(listed) > len(dst) {
+		c.show(t, sum, b, listed[len(dst):])
 		return listed
 	}
 	head, err := picture.Look(b)
@@ -256,20 +305,28 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 	}
 	page := referer(t)
 	ask := c.full || c.suspect == 0 || c.pages.score(page) >= suspectPage
-	v, ok := c.known.get(ctx, sum)
-	if ok && (v.Asked || !ask || c.model == nil) {
-		c.seen.With("known").Inc()
-	} else {
-		var why string
-		if v, why = c.wait(ctx, t, c.start(sum, b, head, ask)); why != "" {
-			return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
-		}
+	v, why := c.verdictOn(ctx, t, sum, b, head, ask)
+	if why != "" {
+		return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
 	}
+	c.show(t, sum, b, v.Findings)
 	c.pages.add(page, sum, v.Findings)
 	if n := c.pages.score(page); n > 0 && page != "" && (c.skin || c.model != nil) {
 		dst = append(dst, filter.Finding{Check: "picture", Category: Page, Score: n, Evidence: "by the pictures of " + page + " in the last minute"})
 	}
 	return append(dst, v.Findings...)
+}
+
+// show puts what was found into the gallery.
+func (c *Check) show(t *filter.Transaction, sum [32]byte, b []byte, found []filter.Finding) {
+	if c.gallery == nil {
+		return
+	}
+	locked := slices.ContainsFunc(found, func(f filter.Finding) bool {
+		l := c.lists[strings.TrimPrefix(f.Category, Listed)]
+		return l != nil && l.locked
+	})
+	c.gallery.note(t, sum, b, found, locked)
 }
 
 // referer is the page that a picture belongs to.
@@ -348,7 +405,7 @@ var spentDesc = metric.NewDesc("shuultuur_picture_model_seconds_total", "Time th
 
 func newCounters() counters {
 	return counters{
-		seen:  metric.NewCounterVec("shuultuur_pictures_total", "Pictures by what became of them: judged, known, asked, near, icon, unread, late or busy.", "result"),
+		seen:  metric.NewCounterVec("shuultuur_pictures_total", "Pictures by what became of them: judged, known, asked, near, early, icon, unread, late or busy.", "result"),
 		spent: new(atomic.Int64),
 	}
 }

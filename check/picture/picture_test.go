@@ -219,3 +219,38 @@ func FuzzReadHashes(f *testing.F) {
 		_, _ = readHashes(HashList{File: list(t, "l", text), Type: typ}, nil)
 	})
 }
+
+func TestAProgressiveJPEGIsJudgedWhileItComes(t *testing.T) {
+	b, err := os.ReadFile("testdata/progressive.jpg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(Config{Skin: true}, Parts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := response(nil, "image/jpeg")
+	x.Body.Reset(content.Describe("image/jpeg", ""), content.Limits{})
+	first := 0
+	for at := 0; at < len(b); at += 256 {
+		x.Body.Append(b[at:min(at+256, len(b))])
+		found, err := k.Find(t.Context(), x, filter.ResponseBody, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) > 0 && first == 0 {
+			first = at + 256
+			if found[0].Category != Skin || found[0].Score < 50 || !strings.HasPrefix(found[0].Evidence, "by its first scans: JPEG of 320 × 256") {
+				t.Errorf("got %v", found)
+			}
+		}
+	}
+	x.Body.Finish()
+	whole, err := k.Find(t.Context(), x, filter.ResponseBody, nil)
+	if err != nil || len(whole) != 1 || strings.Contains(whole[0].Evidence, "first scans") {
+		t.Errorf("whole: %v, %v", whole, err)
+	}
+	if first == 0 || first > len(b)/2 {
+		t.Errorf("judged after %d of %d bytes", first, len(b))
+	}
+}

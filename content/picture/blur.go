@@ -31,6 +31,21 @@ func Blur(b []byte) ([]byte, error) {
 	return writePatches(p.patches(), w, h), nil
 }
 
+// Thumbnail is a blurred JPEG of a picture, of at most 160 pixels a side; nil of
+// one that cannot be decoded.
+func Thumbnail(b []byte) []byte {
+	p, err := Shrink(b)
+	if err != nil {
+		return nil
+	}
+	const side = 160
+	w, h := side, max(8, side*p.Full.Height/p.Full.Width)
+	if h > side {
+		w, h = max(8, side*p.Full.Width/p.Full.Height), side
+	}
+	return writePatches(p.patches(), w, h)
+}
+
 // A mosaic is a picture of few samples.
 type mosaic struct {
 	w, h    int

@@ -3,12 +3,14 @@ package picture
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"image"
 	"image/color"
 	"image/gif"
 	"math"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,4 +208,34 @@ func FuzzStills(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestPicturesInDataURLsAreFoundHoweverTheyAreWritten(t *testing.T) {
+	p := encode(t, scene(100, 100), "jpeg")
+	text := base64.StdEncoding.EncodeToString(p)
+	svg := `<svg xmlns="http://www.w3.org/2000/svg"><image href="data:image/jpeg;base64,` + text + `"/></svg>`
+	for name, html := range map[string]string{
+		"attribute":         `<img src="data:image/jpeg;base64,` + text + `">`,
+		"upper case":        `<IMG SRC='DATA:IMAGE/JPEG;BASE64,` + text + `'>`,
+		"no quotes":         `<img src=data:image/jpeg;base64,` + text + ` alt=x>`,
+		"lines":             `<img src="data:image/jpeg;base64, ` + text[:76] + "\r\n" + text[76:] + `">`,
+		"style":             `<p style="background: url(data:image/jpeg;base64,` + text + `)">`,
+		"no type":           `<img src="data:;base64,` + text + `">`,
+		"a wrong type":      `<img src="data:text/plain;charset=x;base64,` + text + `">`,
+		"percent signs":     `<img src="data:image/jpeg;base64,` + strings.ReplaceAll(text, "/", "%2F") + `">`,
+		"no padding":        `<img src="data:image/jpeg;base64,` + strings.TrimRight(text, "=") + `">`,
+		"not base64":        `<img src="data:image/jpeg,` + url.PathEscape(string(p)) + `">`,
+		"svg":               svg,
+		"svg in base64":     `<img src="data:image/svg+xml;base64,` + base64.StdEncoding.EncodeToString([]byte(svg)) + `">`,
+		"svg with percents": `<img src="data:image/svg+xml,` + url.PathEscape(svg) + `">`,
+		"after others":      `<a href="mailto:x"><img src="data:image/gif;base64,R0lGOD"><script>x={data:1}</script><img src="data:image/jpeg;base64,` + text + `">`,
+	} {
+		all := Embedded([]byte(html), 4)
+		if len(all) != 1 || !bytes.Equal(all[0], p) {
+			t.Errorf("%s: got %d pictures", name, len(all))
+		}
+	}
+	if got := Embedded([]byte(strings.Repeat(`<img src="data:image/jpeg;base64,`+text+`">`, 9)), 4); len(got) != 4 {
+		t.Errorf("got %d of 9, at most 4", len(got))
+	}
 }

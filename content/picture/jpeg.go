@@ -25,6 +25,20 @@ func shrinkJPEG(b []byte, head Head) (*Planes, error) {
 	return p, nil
 }
 
+// FirstScans returns the beginning of a progressive JPEG up to the scans that
+// hold the mean of each block, as a file of its own, once b has all of that.
+func FirstScans(b []byte) (file []byte, ok bool) {
+	head, err := Look(b)
+	if err != nil || head.Format != JPEG {
+		return nil, false
+	}
+	d := &jpegReader{in: b, at: 2, head: head}
+	if err := d.run(); err != nil || !d.progressive || !d.seen() || d.at >= len(b) {
+		return nil, false
+	}
+	return append(b[:d.at:d.at], 0xff, 0xd9), true
+}
+
 // partly says whether a part of the picture was read before a mistake. Browsers
 // show such a part.
 func (d *jpegReader) partly() bool { return d.seen() || d.parts > 0 && d.part[0].lines > 0 }

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/admin/account"
+	checks "shuultuur/check/picture"
+	"shuultuur/content"
+	"shuultuur/content/picture"
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+func TestWhatWasFoundInPicturesIsShownBlurred(t *testing.T) {
+	m := image.NewRGBA(image.Rect(0, 0, 320, 240))
+	for i := range m.Pix {
+		m.Pix[i] = [4]uint8{215, 165, 135, 255}[i&3]
+	}
+	m.SetRGBA(3, 3, color.RGBA{A: 255})
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	shrunk, err := picture.Shrink(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	law := filepath.Join(t.TempDir(), "law.txt")
+	if err := os.WriteFile(law, fmt.Appendf(nil, "%016x\n", shrunk.DHash()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, locked := range []bool{false, true} {
+		var gallery checks.Gallery
+		cfg := checks.Config{Skin: true}
+		if locked {
+			cfg.Hashes = map[string]checks.HashList{"law": {File: setting.File(law), Locked: true}}
+		}
+		check, err := checks.New(cfg, checks.Parts{Gallery: &gallery})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{"anna", "ben", "anna"} {
+			x := &filter.Transaction{URL: "https://a.example/secret.jpg", Request: &message.Request{Method: "GET"}, Response: &message.Response{Status: 200}, Body: new(content.Body),
+				Client: filter.Client{User: who, Addr: netip.MustParseAddr("10.0.0.1")}}
+			x.Body.Reset(content.Describe("image/jpeg", ""), content.Limits{})
+			x.Body.Append(b.Bytes())
+			x.Body.Finish()
+			if _, err := check.Find(t.Context(), x, filter.ResponseBody, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		house := newHouse(t)
+		house.rules.URLs = account.Owner
+		house.parts.Pictures = &gallery
+		house.Server = New(house.parts)
+		for _, role := range []account.Role{account.Viewer, account.Helper} {
+			for _, path := range []string{"/pictures", "/pictures/" + gallery.All()[0].ID} {
+				if w := house.ask(role, "GET", path, ""); w.Code != http.StatusForbidden {
+					t.Errorf("%s: GET %s is answered with %d", role, path, w.Code)
+				}
+			}
+		}
+		var finds []checks.Find
+		w := house.ask(account.Lead, "GET", "/pictures", "")
+		if err := json.Unmarshal(w.Body.Bytes(), &finds); err != nil || len(finds) != 2 {
+			t.Fatalf("%v: %s", err, w.Body)
+		}
+		if f := finds[0]; f.User != "anna" || f.Times != 2 || f.URL != "https://a.example/" || f.Findings[0].Evidence != "" {
+			t.Errorf("a lead, who may not see URLs, sees %+v", f)
+		}
+		if w := house.ask(account.Owner, "GET", "/pictures", ""); !strings.Contains(w.Body.String(), "secret.jpg") {
+			t.Errorf("an owner sees %s", w.Body)
+		}
+		if w := house.ask(account.Lead, "GET", "/pictures", "", func(r *http.Request) { r.Header.Set("Accept", "text/html") }); strings.Contains(w.Body.String(), "<img") == locked || !strings.Contains(w.Body.String(), "anna") {
+			t.Errorf("the page, locked %v: %s", locked, w.Body)
+		}
+		thumb := house.ask(account.Lead, "GET", "/pictures/"+finds[0].ID, "")
+		if locked {
+			if thumb.Code != http.StatusNotFound {
+				t.Errorf("a picture on a locked list is shown: %d", thumb.Code)
+			}
+		} else if m, err := jpeg.Decode(thumb.Body); err != nil || m.Bounds() != image.Rect(0, 0, 160, 120) {
+			t.Errorf("thumbnail: %v", err)
+		}
+		log := house.ask(account.Owner, "GET", "/audit", "").Body.String()
+		if strings.Count(log, "look at pictures") != 3 {
+			t.Errorf("the audit log has %s", log)
+		}
+		if n := gallery.Erase(nil, []string{"anna"}); n != 1 || len(gallery.All()) != 1 {
+			t.Errorf("%d erased, %d left", n, len(gallery.All()))
+		}
+	}
+}
