@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/event"
 	"shuultuur/filter"
@@ -117,6 +118,7 @@ func newHouse(t *testing.T) *house {
 		Watching: Watching{Pictures: &picture.Gallery{}},
 		Rulings:  &Rulings{All: func() []policy.Decision { return nil }, Set: func(policy.Decision, netip.Addr) error { return nil }},
 		Explain:  func(context.Context, Question) (*Explanation, error) { return &Explanation{Action: "pass"}, nil },
+		Inside:   Inside{Zones: zoneOf(t, "example.test.", firstZone), Checks: func() *check.Set { return &check.Set{} }},
 		Settings: (&paper{text: "a: 1\n"}).parts(t),
 		Setup:    func() *Setup { return nil },
 		System:   &System{Backup: func(w io.Writer) ([]string, error) { _, err := io.WriteString(w, "backup"); return nil, err }, State: func() map[string]any { return map[string]any{"x": 1} }},

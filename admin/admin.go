@@ -28,9 +28,11 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/check"
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/text"
+	"shuultuur/zone/authority"
 )
 
 // Health is the state of a gateway as a load balancer or an operator asks for
@@ -91,6 +93,13 @@ type Parts struct {
 	Monitors []netip.Prefix
 	Access
 	Watching
+	Inside
+}
+
+// Inside are parts of the filter that pages look into.
+type Inside struct {
+	Zones  func() *authority.Authority // returns nil while there is none
+	Checks func() *check.Set
 }
 
 // Access is who may use the admin address, and what is remembered of them.
@@ -138,7 +147,7 @@ func (p *Parts) routes() []route {
 	all = append(all, p.Rulings.routes(p.Pause.notice)...)
 	all = append(all, p.Explain.routes(p.Pause.notice)...)
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
-	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes())
+	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes())
 	all = append(all, setupRoutes(p.Setup)...)
 	all = append(all, p.alertRoutes()...)
 	all = append(all, p.pictureRoutes()...)

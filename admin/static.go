@@ -98,6 +98,7 @@ func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 		"hour":       func(minute int) string { return fmt.Sprintf("%d:%02d", minute/60, minute%60) },
 		"figures":    figure.shown,
 		"brief":      brief,
+		"nanos":      func(n int64) string { return brief(time.Duration(n)) },
 		"took":       Upstream.took,
 		"thousand":   func(f float64) float64 { return 1000 * f },
 		"number":     number,

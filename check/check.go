@@ -68,6 +68,7 @@ type Set struct {
 	Remarks []phrase.Remark
 	// Signature is the check of signature rules, nil without them.
 	Signature *signature.Check
+	phrases   *phrase.Check
 	virus     *virus.Check
 	icap      *icap.Check
 	pictures  *picture.Check
@@ -93,6 +94,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Checks = append(s.Checks, k)
 		s.Files = append(s.Files, k.Files()...)
 		s.Remarks = k.Remarks()
+		s.phrases = k
 	}
 	if c.Signature != nil {
 		k, err := signature.New(*c.Signature, p.Previous.memory(), p.Now)
@@ -129,6 +131,14 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Files = append(s.Files, k.Files()...)
 	}
 	return s, nil
+}
+
+// Phrases is how many lines of phrase lists are looked for.
+func (s *Set) Phrases() int {
+	if s.phrases == nil {
+		return 0
+	}
+	return s.phrases.Len()
 }
 
 // Explain says in lines for a person what is seen in a picture.

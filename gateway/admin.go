@@ -20,6 +20,7 @@ import (
 	"shuultuur/admin"
 	"shuultuur/admin/account"
 	"shuultuur/cache"
+	"shuultuur/check"
 	"shuultuur/filter"
 	"shuultuur/identity"
 	"shuultuur/list"
@@ -28,6 +29,7 @@ import (
 	"shuultuur/policy"
 	"shuultuur/setting"
 	"shuultuur/text"
+	"shuultuur/zone/authority"
 )
 
 // texts are those of the pages in use, in the language for the value of an
@@ -69,6 +71,10 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 	}
 	if b.votes != nil && b.votes.Desk() != nil {
 		parts.Votes = &admin.Votes{Desk: b.votes.Desk()}
+	}
+	parts.Checks = func() *check.Set { return g.engine.Load().checks }
+	if b.zones != nil {
+		parts.Zones = func() *authority.Authority { return g.engine.Load().zones }
 	}
 	if b.forward != nil {
 		parts.NameServer = g.namesParts()

@@ -129,6 +129,20 @@ func (f *Files) Has(origin, view string) bool {
 	return slices.ContainsFunc(f.sources, func(s *source) bool { return s.Origin == origin && s.View == view })
 }
 
+// Path is that of the file which a zone is read from, "" for none.
+func (f *Files) Path(origin, view string) string {
+	sources, err := f.list()
+	if err != nil {
+		return ""
+	}
+	for _, s := range sources {
+		if s.Origin == origin && s.View == view && !s.lost {
+			return string(s.Path)
+		}
+	}
+	return ""
+}
+
 // Faults are the zones that are not served as their files are.
 func (f *Files) Faults() []Fault {
 	f.mu.Lock()

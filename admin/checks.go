@@ -1,0 +1,56 @@
+package admin
+
+import (
+	_ "embed"
+	"net/http"
+
+	"shuultuur/check/phrase"
+	"shuultuur/check/signature/engine"
+)
+
+//go:embed checks.html
+var checksPage string
+
+// checkRows is how many rules are shown, the dearest first.
+const checkRows = 100
+
+// checkRoutes returns what is about phrases and signatures.
+//
+//	GET /checks           odd lines of phrase lists, and what signature rules have
+//	                      cost; HTML for browsers, else JSON
+func (p *Parts) checkRoutes() []route {
+	if p.Checks == nil {
+		return nil
+	}
+	page := pageOf(checksPage, p.Pause.notice)
+	return []route{
+		{"GET", "/checks", operator, func(w http.ResponseWriter, r *http.Request) {
+			set := p.Checks()
+			d := checksData{Remarks: append([]phrase.Remark{}, set.Remarks...), Phrases: set.Phrases(), Rules: []engine.Profile{}, Buffers: []engine.BufferProfile{}, Mistakes: []string{}}
+			if s := set.Signature; s != nil {
+				d.Signatures = true
+				rules, buffers := s.Engine().Profiles()
+				d.Tried, d.Rules, d.Buffers = len(rules), append(d.Rules, rules[:min(len(rules), checkRows)]...), append(d.Buffers, buffers...)
+				for _, m := range s.Mistakes() {
+					d.Mistakes = append(d.Mistakes, m.Error())
+				}
+			}
+			if isPage(r) {
+				writePage(w, page, http.StatusOK, d)
+				return
+			}
+			writeJSON(w, http.StatusOK, d)
+		}},
+	}
+}
+
+// checksData is what is shown of phrases and signatures.
+type checksData struct {
+	Phrases    int                    `json:"phrases"` // lines of phrase lists
+	Remarks    []phrase.Remark        `json:"remarks"` // lines that probably do not do what their author meant
+	Signatures bool                   `json:"signatures"`
+	Tried      int                    `json:"tried"` // rules
+	Rules      []engine.Profile       `json:"rules"` // the dearest
+	Buffers    []engine.BufferProfile `json:"buffers"`
+	Mistakes   []string               `json:"mistakes"` // rules that are left out
+}

@@ -1,0 +1,144 @@
+package authority
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/atomicfile"
+	"shuultuur/zone"
+	"shuultuur/zone/transfer"
+)
+
+// A Shown is what there is to show of a zone.
+type Shown struct {
+	Origin      string    `json:"origin"`
+	View        string    `json:"view,omitempty"`
+	From        string    `json:"from"`           // file, redis, primary or catalog
+	Path        string    `json:"path,omitempty"` // of the file
+	Serial      uint32    `json:"serial"`
+	Names       int       `json:"names"`
+	Records     int       `json:"records"`
+	Bytes       int       `json:"bytes"`
+	Signed      bool      `json:"signed"`                // the answers carry DNSSEC
+	Signs       bool      `json:"signs"`                 // with keys of this server
+	Expires     time.Time `json:"expires,omitzero"`      // unless the primary answers
+	Unavailable string    `json:"unavailable,omitempty"` // why nothing of it is served
+}
+
+// Show lists the zones by origin, then view.
+func (a *Authority) Show() []Shown {
+	all := []Shown{}
+	for _, i := range slices.Concat(a.responder.Zones(), a.responder.Unavailable()) {
+		s := Shown{Origin: i.Origin, View: i.View, Serial: i.Serial, Names: i.Names, Records: i.Records, Bytes: i.Bytes, Signed: i.Signed, Signs: a.Signs(i.Origin), Unavailable: i.Unavailable}
+		if i.Expires != nil {
+			s.Expires = time.Unix(i.Expires.Load(), 0)
+		}
+		s.From, s.Path = a.from(i.Origin, i.View)
+		all = append(all, s)
+	}
+	return all
+}
+
+// from says where a zone comes from, and the path of its file.
+func (a *Authority) from(origin, view string) (from, path string) {
+	if path := a.files.Path(origin, view); path != "" {
+		return "file", path
+	}
+	switch {
+	case slices.ContainsFunc(a.secondaries, func(s transfer.Secondary) bool { return zone.Canonical(s.Zone) == origin }):
+		return "primary", ""
+	case a.redis != nil && view == "" && a.redis.Has(origin):
+		return "redis", ""
+	}
+	return "catalog", ""
+}
+
+// ErrNoZone says that there is no such zone, or none of which that can be done.
+var ErrNoZone = errors.New("there is no such zone")
+
+// Records are the records of a zone as text, at most as many as most, without
+// signatures and the links of their chains. cut says that there are more.
+func (a *Authority) Records(origin, view string, most int) (all []string, cut bool, err error) {
+	s := a.Served(zone.Canonical(origin), view)
+	if s == nil {
+		return nil, false, fmt.Errorf("%w: %s", ErrNoZone, origin)
+	}
+	for wire := range s.Records() {
+		rr, _, err := miekg.UnpackRR(wire, 0)
+		if err != nil {
+			return nil, false, fmt.Errorf("zone %s: reading a record: %w", origin, err)
+		}
+		switch rr.Header().Rrtype {
+		case miekg.TypeRRSIG, miekg.TypeNSEC, miekg.TypeNSEC3:
+			continue
+		}
+		if len(all) == most {
+			return all, true, nil
+		}
+		all = append(all, rr.String())
+	}
+	return all, false, nil
+}
+
+// Text is the text of the file that a zone is read from.
+func (a *Authority) Text(origin, view string) (text []byte, err error) {
+	path := a.files.Path(zone.Canonical(origin), view)
+	if path == "" {
+		return nil, fmt.Errorf("%w in a file: %s", ErrNoZone, origin)
+	}
+	return os.ReadFile(path)
+}
+
+// Write replaces the text of the file that a zone is read from, which is served
+// from then on. A text with a mistake is refused, with its line.
+func (a *Authority) Write(origin, view string, text []byte) error {
+	origin = zone.Canonical(origin)
+	path := a.files.Path(origin, view)
+	if path == "" {
+		return fmt.Errorf("%w in a file: %s", ErrNoZone, origin)
+	}
+	z, err := zone.Read(bytes.NewReader(text), origin, path)
+	if err != nil {
+		return err
+	}
+	if z.Origin != origin {
+		return fmt.Errorf("%s: the text is that of the zone %s, not of %s", path, z.Origin, origin)
+	}
+	if err := zone.NewResponder().Replace(z); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if old := a.Served(origin, view); old != nil && !a.Signs(origin) && serial(z) == old.Info().Serial && !slices.Equal(texts(old.Source()), texts(z)) {
+		return fmt.Errorf("%s: the records change and the serial number %d does not: raise it, or secondaries keep the old ones", path, serial(z))
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return atomicfile.WriteBytes(path, mode, text)
+}
+
+// serial is that of a zone's SOA.
+func serial(z *zone.Zone) uint32 {
+	for _, rr := range z.Records {
+		if soa, ok := rr.(*miekg.SOA); ok {
+			return soa.Serial
+		}
+	}
+	return 0
+}
+
+// texts are the records of a zone, sorted.
+func texts(z *zone.Zone) []string {
+	var all []string
+	for _, rr := range z.Records {
+		all = append(all, rr.String())
+	}
+	slices.Sort(all)
+	return all
+}
