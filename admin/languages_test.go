@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/text"
+)
+
+func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
+	s, err := text.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.html")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no pages", err)
+	}
+	for _, file := range files {
+		if file == "head.html" { // it is in all others
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := pageOf(string(source), noNotice)
+		for _, l := range s.All() {
+			page.In(l) // panics on a mistake
+		}
+	}
+}
+
+func TestAPageIsInTheLanguageOfTheBrowser(t *testing.T) {
+	s, err := text.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Texts: s.For})
+	for accept, want := range map[string][]string{
+		"":                        {`<html lang="en"`, "<h1>Start</h1>", "requests in the last hour"},
+		"mn-MN,en;q=0.5":          {`<html lang="mn" dir="ltr">`, "<title>Эхлэл · Shuultuur</title>", "сүүлийн цагийн хүсэлт", "Хаяг"},
+		"uz":                      {`<html lang="uz-Latn"`, "Boshlash", "oxirgi soatdagi soʻrovlar"},
+		"uz-Cyrl":                 {`<html lang="uz-Cyrl"`, "Бошлаш"},
+		"de-AT,de;q=0.9,en;q=0.5": {`<html lang="de"`, "Anfragen in der letzten Stunde", `aria-label="Warum ist diese Adresse blockiert oder nicht?"`},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
+		r.RemoteAddr = "127.0.0.1:999"
+		r.Header.Set("Accept", "text/html")
+		r.Header.Set("Accept-Language", accept)
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, r)
+		for _, text := range want {
+			if !strings.Contains(w.Body.String(), text) {
+				t.Errorf("%q: %d, no %q in %s", accept, w.Code, text, w.Body)
+			}
+		}
+	}
+}
