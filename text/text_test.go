@@ -113,9 +113,9 @@ func said(c *ast.CallExpr, key, template func(string)) {
 		if s, ok := literal(c.Args[0]); ok {
 			template(s)
 		}
-	case "page": // of package vote: texts, title, text, label
-		for _, i := range []int{1, 3} {
-			if len(c.Args) == 5 {
+	case "page": // of package vote: texts, look, title, text, label
+		for _, i := range []int{2, 4} {
+			if len(c.Args) == 6 {
 				if s, ok := literal(c.Args[i]); ok && s != "" {
 					key(s)
 				}
