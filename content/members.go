@@ -142,7 +142,11 @@ func (m *memberReader) gzip(r *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	return m.member(z.Name, z)
+	err = m.member(z.Name, z)
+	if err == gzip.ErrHeader {
+		return nil // what follows the last member and is none is ignored
+	}
+	return err
 }
 
 func (m *memberReader) tar(r *bufio.Reader) error {

@@ -136,6 +136,9 @@ func newMIMEReader(t *text, h *Head) *mimeReader {
 		return m
 	}
 	m.boundary = append([]byte("\n--"), h.boundary[:h.nBoundary]...)
+	if h.typ == "multipart/x-mixed-replace" && bytes.HasPrefix(m.boundary[3:], []byte("--")) {
+		m.boundary = append([]byte("\n"), m.boundary[3:]...) // browsers take it for the line itself
+	}
 	m.buf = append(m.buf, '\n') // the first may begin the body
 	m.form = h.typ == "multipart/form-data"
 	m.between()
@@ -285,7 +288,11 @@ func (m *mimeReader) fields(b []byte) {
 		case "content-type":
 			*h = Head{}
 			h.contentType(value)
+			m.named(value)
 		case "content-transfer-encoding":
+			if end := bytes.IndexAny(value, " \t;("); end >= 0 {
+				value = value[:end] // less a comment
+			}
 			switch {
 			case equalLower(value, "base64"):
 				m.coding = transferBase64
@@ -302,32 +309,32 @@ func (m *mimeReader) fields(b []byte) {
 	m.inPart = m.within.open(h, m.text)
 	if w := m.text.body.watcher; w != nil {
 		w.Part(h.Type(), m.file)
-		m.blank = m.boundary != nil
 	}
+	m.blank = m.boundary != nil
 }
 
-// give hands bytes of a part on, with their transfer coding undone.
+// give hands bytes of a part on, with their transfer coding undone and without
+// the end of the line before the boundary.
 func (m *mimeReader) give(p []byte) {
+	if m.coding == transferNone && m.boundary != nil && len(p) > 0 {
+		if m.cr {
+			m.pass([]byte("\r"))
+		}
+		if m.cr = p[len(p)-1] == '\r'; m.cr {
+			p = p[:len(p)-1]
+		}
+	}
+	m.pass(p)
+}
+
+// pass shows bytes of a part to all who see it.
+func (m *mimeReader) pass(p []byte) {
 	if m.inPart {
 		m.within.write(p)
 	}
-	w := m.text.body.watcher
-	if w == nil || m.outside {
-		return
+	if w := m.text.body.watcher; w != nil && !m.outside {
+		_, _ = w.Write(p) // it cannot fail
 	}
-	if m.blank && len(p) > 0 { // the end of the line before the part
-		m.blank, p = false, bytes.TrimPrefix(p, []byte("\n"))
-	}
-	if m.coding == transferNone && m.boundary != nil { // the end of the line before the boundary
-		if m.cr && len(p) > 0 {
-			_, _ = w.Write([]byte("\r"))
-			m.cr = false
-		}
-		if n := len(p); n > 0 && p[n-1] == '\r' {
-			m.cr, p = true, p[:n-1]
-		}
-	}
-	_, _ = w.Write(p) // it cannot fail
 }
 
 // field cuts the first field off b, with the lines that continue it.
@@ -358,6 +365,15 @@ func (m *mimeReader) disposition(v []byte) {
 	m.file = unword([]byte(params["filename"]))
 }
 
+// named reads the name that Content-Type gives a file.
+func (m *mimeReader) named(v []byte) {
+	if _, params, err := mime.ParseMediaType(string(v)); err == nil && params["name"] != "" {
+		if m.say(unword([]byte(params["name"]))); m.file == "" {
+			m.file = unword([]byte(params["name"]))
+		}
+	}
+}
+
 // say adds text of a field.
 func (m *mimeReader) say(s string) {
 	f := &m.text.scanner.out
@@ -384,6 +400,9 @@ func unword(v []byte) string {
 
 // body takes bytes of a part, with their transfer coding undone.
 func (m *mimeReader) body(p []byte) {
+	if m.blank && len(p) > 0 { // the end of the line before the part
+		m.blank, p = false, p[1:]
+	}
 	if !m.inPart && m.text.body.watcher == nil || len(p) == 0 {
 		return
 	}
@@ -444,7 +463,7 @@ func unquote(p []byte) (out, rest []byte) {
 
 // endPart ends the part at hand.
 func (m *mimeReader) endPart() {
-	m.cr = false
+	m.cr, m.blank = false, false
 	if m.coding != transferNone && len(m.carry) > 0 {
 		if m.coding == transferBase64 {
 			m.give(unbase64(bytes.Clone(m.carry)))

@@ -3,14 +3,12 @@ package content
 import (
 	"bytes"
 	"html"
-	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/klauspost/compress/zlib"
 )
 
 // This file takes the text out of PDF (ISO 32000-1). Why an own reader: those
@@ -43,25 +41,22 @@ type pdfReader struct {
 	left   int64 // decoded bytes still allowed
 	steps  int
 	cut    bool // a limit was reached
+
+	crypt       *pdfCrypt    // nil for a document that is not encrypted
+	generations map[int]int  // of objects, where they are not 0
+	packed      map[int]bool // objects in streams of objects, which are encrypted as a whole
 }
 
 // readPDF adds the text of the pages of p.
 func readPDF(t *text, p []byte) Reason {
-	r := &pdfReader{text: t, at: map[int][]byte{}, values: map[int]any{}, fonts: map[int]*pdfFont{}, left: t.body.lim.Decoded, steps: pdfSteps}
+	r := &pdfReader{text: t, at: map[int][]byte{}, values: map[int]any{}, fonts: map[int]*pdfFont{}, generations: map[int]int{}, packed: map[int]bool{}, left: t.body.lim.Decoded, steps: pdfSteps}
 	streams := r.find(p)
-	for _, n := range streams {
-		d, _ := r.value(n).(pdfDict)
-		if d["Encrypt"] != nil {
-			return Encrypted
-		}
-		if d["Type"] == pdfName("ObjStm") {
-			r.unpack(n, d)
-		}
+	if !r.decrypt(p, streams) {
+		return Encrypted
 	}
-	if i := bytes.LastIndex(p, []byte("trailer")); i >= 0 {
-		x := pdfLexer{p: p[i+len("trailer"):]}
-		if d, _ := x.value(0).(pdfDict); d["Encrypt"] != nil {
-			return Encrypted
+	for _, n := range streams {
+		if d, _ := r.value(n).(pdfDict); d["Type"] == pdfName("ObjStm") {
+			r.unpack(n, d)
 		}
 	}
 	numbers := make([]int, 0, len(r.at))
@@ -88,6 +83,41 @@ func readPDF(t *text, p []byte) Reason {
 	return AllRead
 }
 
+// decrypt finds out how the document p is encrypted; false when it takes a
+// password to read it.
+func (r *pdfReader) decrypt(p []byte, streams []int) bool {
+	var trailers []pdfDict
+	for _, n := range streams {
+		if d, _ := r.value(n).(pdfDict); d["Encrypt"] != nil {
+			trailers = append(trailers, d)
+		}
+	}
+	for rest, n := p, 0; n < pdfDepth; n++ {
+		i := bytes.LastIndex(rest, []byte("trailer"))
+		if i < 0 {
+			break
+		}
+		x := pdfLexer{p: rest[i+len("trailer"):]}
+		if d, _ := x.value(0).(pdfDict); d["Encrypt"] != nil {
+			trailers = append(trailers, d)
+		}
+		rest = rest[:i]
+	}
+	for _, d := range trailers {
+		id, _ := r.resolve(d["ID"]).([]any)
+		var first []byte
+		if len(id) > 0 {
+			first, _ = r.resolve(id[0]).([]byte)
+		}
+		if c := newPDFCrypt(r, r.dict(d["Encrypt"]), first); c != nil {
+			clear(r.values) // their strings are encrypted
+			r.crypt = c
+			return true
+		}
+	}
+	return len(trailers) == 0
+}
+
 // find notes where objects begin and returns those that are streams.
 func (r *pdfReader) find(p []byte) (streams []int) {
 	endless := false // no stream ends any more
@@ -97,7 +127,7 @@ func (r *pdfReader) find(p []byte) (streams []int) {
 			return streams
 		}
 		i += k + 3
-		n, ok := objectNumber(p[max(0, i-30) : i-3])
+		n, generation, ok := objectNumber(p[max(0, i-30) : i-3])
 		if !ok {
 			continue
 		}
@@ -106,6 +136,9 @@ func (r *pdfReader) find(p []byte) (streams []int) {
 			return streams
 		}
 		r.at[n] = p[i:]
+		if delete(r.generations, n); generation != 0 {
+			r.generations[n] = generation
+		}
 		// A stream's dictionary comes before its keyword.
 		head := p[i:min(len(p), i+pdfHead)]
 		if end := bytes.Index(head, []byte("endobj")); end >= 0 {
@@ -124,14 +157,15 @@ func (r *pdfReader) find(p []byte) (streams []int) {
 	}
 }
 
-// objectNumber reads "12 0 " at the end of p.
-func objectNumber(p []byte) (int, bool) {
+// objectNumber reads "12 0 ", a number and a generation, at the end of p.
+func objectNumber(p []byte) (n, generation int, ok bool) {
 	f := bytes.Fields(p)
 	if len(f) < 2 || !isSpace(p[len(p)-1]) && p[len(p)-1] != 0 {
-		return 0, false
+		return 0, 0, false
 	}
-	if _, err := strconv.ParseUint(string(f[len(f)-1]), 10, 16); err != nil {
-		return 0, false
+	g, err := strconv.ParseUint(string(f[len(f)-1]), 10, 16)
+	if err != nil {
+		return 0, 0, false
 	}
 	s := f[len(f)-2]
 	for i := len(s); i > 0; i-- {
@@ -140,8 +174,8 @@ func objectNumber(p []byte) (int, bool) {
 			break
 		}
 	}
-	n, err := strconv.ParseUint(string(s), 10, 31)
-	return int(n), err == nil
+	number, err := strconv.ParseUint(string(s), 10, 31)
+	return int(number), int(g), err == nil
 }
 
 // value returns object n, without its stream.
@@ -161,6 +195,9 @@ func (r *pdfReader) value(n int) any {
 	x := pdfLexer{p: at}
 	v := x.value(0)
 	r.left -= int64(x.i)
+	if r.crypt != nil && !r.packed[n] {
+		v = r.crypt.value(v, n, r.generations[n])
+	}
 	r.values[n] = v
 	return v
 }
@@ -181,6 +218,12 @@ func (r *pdfReader) dict(v any) pdfDict {
 	return d
 }
 
+// endsStream says whether p stands behind a stream: a length that is wrong is
+// not believed, as readers do not.
+func endsStream(p []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(p[:min(len(p), 32)], "\x00\t\n\f\r "), []byte("endstream"))
+}
+
 // stream returns the decoded stream of an object.
 func (r *pdfReader) stream(n int) []byte {
 	at := r.at[n]
@@ -192,7 +235,7 @@ func (r *pdfReader) stream(n int) []byte {
 	}
 	p := at[x.i+i+len("stream"):]
 	p = bytes.TrimPrefix(bytes.TrimPrefix(p, []byte("\r")), []byte("\n"))
-	if size, ok := r.resolve(d["Length"]).(float64); ok && size >= 0 && int(size) <= len(p) {
+	if size, ok := r.resolve(d["Length"]).(float64); ok && size >= 0 && int(size) <= len(p) && endsStream(p[int(size):]) {
 		p = p[:int(size)]
 	} else if end := bytes.Index(p, []byte("endstream")); end >= 0 {
 		p = p[:end]
@@ -201,62 +244,24 @@ func (r *pdfReader) stream(n int) []byte {
 		r.cut = true
 		return nil
 	}
-	filters, _ := r.resolve(d["Filter"]).([]any)
-	if name, ok := r.resolve(d["Filter"]).(pdfName); ok {
-		filters = []any{name}
+	if c := r.crypt; c != nil && !r.packed[n] && !r.identity(d) {
+		p = c.undo(c.streams, p, n, r.generations[n])
 	}
-	for _, f := range filters[:min(len(filters), 4)] {
-		switch r.resolve(f) {
-		case pdfName("FlateDecode"), pdfName("Fl"):
-			p = r.inflate(p)
-		case pdfName("ASCIIHexDecode"), pdfName("AHx"):
-			p = unhexed(p)
-		case pdfName("ASCII85Decode"), pdfName("A85"):
-			p = un85(p)
-		default:
-			return nil // pictures
-		}
-	}
-	if parms := r.dict(d["DecodeParms"]); parms != nil {
-		if predictor, _ := r.resolve(parms["Predictor"]).(float64); predictor >= 10 {
-			columns, _ := r.resolve(parms["Columns"]).(float64)
-			p = unpredict(p, int(columns))
-		}
-	}
-	return p
+	return r.unfilter(p, d)
 }
 
-func (r *pdfReader) inflate(p []byte) []byte {
-	z, err := zlib.NewReader(bytes.NewReader(p))
-	if err != nil {
-		return nil
+// identity says whether the stream of a dictionary is left out of encryption.
+func (r *pdfReader) identity(d pdfDict) bool {
+	filters := r.list(d["Filter"])
+	if len(filters) == 0 || r.resolve(filters[0]) != pdfName("Crypt") {
+		return false
 	}
-	out, _ := io.ReadAll(io.LimitReader(z, r.left)) // what came before an error counts
-	if r.left -= int64(len(out)); r.left <= 0 {
-		r.cut = true
+	parms := r.list(d["DecodeParms"])
+	if len(parms) == 0 {
+		return true
 	}
-	return out
-}
-
-// unpredict undoes PNG's predictors, of which streams of objects use Up only.
-func unpredict(p []byte, columns int) []byte {
-	if columns <= 0 || columns > 1<<16 {
-		return p
-	}
-	var out []byte
-	row := make([]byte, columns)
-	for len(p) > columns {
-		for i := range row {
-			if p[0] == 2 {
-				row[i] += p[1+i]
-			} else {
-				row[i] = p[1+i]
-			}
-		}
-		out = append(out, row...)
-		p = p[1+columns:]
-	}
-	return out
+	name := r.resolve(r.dict(parms[0])["Name"])
+	return name == nil || name == pdfName("Identity")
 }
 
 func unhexed(p []byte) (out []byte) {
@@ -322,7 +327,7 @@ func (r *pdfReader) unpack(n int, d pdfDict) {
 		if !ok1 || !ok2 || at < 0 || int(first)+int(at) > len(p) || len(r.at) >= pdfObjects {
 			return
 		}
-		r.at[int(number)] = p[int(first)+int(at):]
+		r.at[int(number)], r.packed[int(number)] = p[int(first)+int(at):], true
 		delete(r.values, int(number))
 	}
 }
@@ -348,6 +353,9 @@ func (r *pdfReader) page(d pdfDict) {
 	}
 	r.run(content, resources, 0)
 	r.say(" ")
+	for _, v := range r.list(d["Annots"]) {
+		r.appearance(r.dict(r.dict(r.dict(v)["AP"])["N"]), r.dict(r.dict(v)["AP"])["N"], resources)
+	}
 }
 
 // say adds text.
@@ -432,13 +440,27 @@ func (r *pdfReader) form(all pdfDict, name any, resources pdfDict, deep int) {
 	key, _ := name.(pdfName)
 	ref, ok := all[key].(pdfRef)
 	d := r.dict(ref)
-	if !ok || d["Subtype"] != pdfName("Form") {
+	if !ok || d["Subtype"] != pdfName("Form") && d["BBox"] == nil {
 		return
 	}
 	if own := r.dict(d["Resources"]); own != nil {
 		resources = own
 	}
 	r.run(r.stream(int(ref)), resources, deep+1)
+}
+
+// appearance adds the text of how an annotation looks: a form, or one for each
+// of its states.
+func (r *pdfReader) appearance(d pdfDict, v any, resources pdfDict) {
+	if d["Subtype"] != nil || d["BBox"] != nil {
+		r.form(pdfDict{"N": v}, pdfName("N"), resources, 0)
+		r.say(" ")
+		return
+	}
+	for _, state := range slices.Sorted(maps.Keys(d)) {
+		r.form(d, state, resources, 0)
+		r.say(" ")
+	}
 }
 
 func (r *pdfReader) gap(is bool) {
@@ -836,8 +858,8 @@ func (x *pdfLexer) escape(out []byte) []byte {
 		}
 		x.i--
 		return append(out, byte(n))
-	case c == 'n' || c == 'r' || c == 't' || c == 'b' || c == 'f':
-		return append(out, ' ')
+	case strings.IndexByte("nrtbf", c) >= 0:
+		return append(out, "\n\r\t\b\f"[strings.IndexByte("nrtbf", c)])
 	case c == '\r':
 		if x.i+1 < len(x.p) && x.p[x.i+1] == '\n' {
 			x.i++

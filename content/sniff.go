@@ -27,7 +27,8 @@ func formatOf(typ string) format {
 	switch {
 	case typ == "text/html":
 		return formatHTML
-	case typ == "text/xml", typ == "application/xml", typ == "text/xsl", bytes.HasSuffix(b, []byte("+xml")) && !isMedia(typ):
+	case typ == "text/xml", typ == "application/xml", typ == "text/xsl", bytes.HasSuffix(b, []byte("+xml")) && !isMedia(typ),
+		bytes.HasPrefix(b, []byte("application/vnd.oasis.opendocument.")) && bytes.HasSuffix(b, []byte("-flat-xml")):
 		return formatXML
 	case typ == "application/json", typ == "text/json", bytes.HasSuffix(b, []byte("+json")),
 		typ == "application/x-ndjson", typ == "application/x-json", typ == "application/jsonl", typ == "application/ndjson", typ == "application/json-seq":

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"path"
 	"slices"
 	"strings"
@@ -56,67 +57,107 @@ func readArchive(t *text, p []byte) Reason {
 	}
 	var wanted []*zip.File
 	for _, f := range r.File {
-		switch isDocument(f.Name) {
-		case true:
-			wanted = append(wanted, f)
-		case false:
-			if f.Name == "EncryptedPackage" || f.Name == "META-INF/encryption.xml" {
-				return Encrypted
-			}
-		}
-	}
-	slices.SortStableFunc(wanted, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) })
-	left := t.body.lim.Decoded
-	for _, f := range wanted {
-		if f.Flags&1 != 0 {
+		switch name := entryName(f.Name); {
+		case name == "encryptedpackage", name == "meta-inf/encryption.xml":
 			return Encrypted
-		}
-		n, err := readEntry(t, f, min(left, mostEntry))
-		left -= n
-		switch {
-		case errors.Is(err, errCut):
-			return TooLarge
-		case err != nil:
-			return Cut
+		case mayShow(name):
+			wanted = append(wanted, f)
 		}
 	}
 	if len(wanted) == 0 {
 		return UnsupportedType
 	}
-	return AllRead
-}
-
-// isDocument says whether an entry of an archive is one that is shown.
-func isDocument(name string) bool {
-	dir, file := path.Split(strings.ToLower(name))
-	ext := path.Ext(file)
-	switch {
-	case ext == ".html", ext == ".xhtml", ext == ".htm", ext == ".ncx", ext == ".opf":
-		return true
-	case ext != ".xml":
-		return false
-	case dir == "word/", dir == "ppt/slides/", dir == "ppt/notesslides/", dir == "ppt/comments/", dir == "xl/worksheets/", dir == "xl/", dir == "docprops/":
-		return file != "styles.xml" && file != "settings.xml" && file != "fonttable.xml" && file != "websettings.xml"
+	slices.SortStableFunc(wanted, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) })
+	left := t.body.lim.Decoded
+	room := left // of archives within
+	why := AllRead
+	for _, f := range wanted {
+		if f.Flags&1 != 0 {
+			return Encrypted
+		}
+		n, err := readEntry(t, f, min(left, mostEntry), &room)
+		left -= n
+		switch {
+		case errors.Is(err, errCut):
+			return TooLarge
+		case errors.Is(err, zip.ErrAlgorithm):
+			why = UnsupportedType
+		case err != nil:
+			why = Cut
+		}
 	}
-	return file == "content.xml" || file == "meta.xml"
+	return why
 }
 
-func readEntry(t *text, f *zip.File, most int64) (n int64, err error) {
+// entryName is the name of an entry as lenient readers look it up.
+func entryName(name string) string {
+	return strings.TrimLeft(strings.ReplaceAll(strings.ToLower(name), "\\", "/"), "./")
+}
+
+// mayShow says whether an entry of a document may hold what is shown: its parts
+// have what names their makers like, so only those that have no text are left
+// out.
+func mayShow(name string) bool {
+	dir, file := path.Split(name)
+	switch ext := path.Ext(file); {
+	case file == "", file == "mimetype", file == "[content_types].xml", ext == ".rels", strings.HasSuffix(dir, "theme/"):
+		return false
+	case ext == ".xml":
+		return !isStyle(dir, file)
+	case ext == ".bin", ext == ".otf", ext == ".ttf", ext == ".odttf", ext == ".woff", ext == ".woff2", ext == ".emf", ext == ".wmf":
+		return false
+	default:
+		return ext == ".svg" || !isMedia(mime.TypeByExtension(ext))
+	}
+}
+
+// isStyle says whether a part of an office file is about how others look.
+func isStyle(dir, file string) bool {
+	switch file {
+	case "styles.xml":
+		return dir != "" // that of OpenDocument has headers and footers
+	case "settings.xml", "fonttable.xml", "websettings.xml":
+		return true
+	}
+	return false
+}
+
+// isDocument says whether a member of any archive is one of an office file or
+// book that is shown.
+func isDocument(name string) bool {
+	name = entryName(name)
+	dir, file := path.Split(name)
+	switch path.Ext(file) {
+	case ".html", ".xhtml", ".htm", ".ncx", ".opf":
+		return true
+	case ".xml":
+		for _, top := range [...]string{"word/", "ppt/", "xl/", "docprops/"} {
+			if strings.HasPrefix(dir, top) {
+				return mayShow(name)
+			}
+		}
+	}
+	return file == "content.xml" || file == "meta.xml" || name == "styles.xml"
+}
+
+func readEntry(t *text, f *zip.File, most int64, room *int64) (n int64, err error) {
 	in, err := f.Open()
 	if err != nil {
 		return 0, err
 	}
 	defer in.Close()
-	h := Describe("application/xhtml+xml; charset=utf-8", "")
-	if ext := path.Ext(strings.ToLower(f.Name)); ext == ".html" || ext == ".htm" {
-		h = Describe("text/html", "")
+	h := memberHead(f.Name)
+	office := path.Ext(entryName(f.Name)) == ".xml"
+	if office {
+		h = Describe("application/xhtml+xml; charset=utf-8", "")
 	}
 	var p part
 	if !p.open(h, t) {
 		return 0, nil
 	}
 	defer p.close()
-	p.office = h.typ != "text/html" && path.Ext(strings.ToLower(f.Name)) == ".xml"
+	p.room = room
+	p.office = office && t.body.Type() != "application/epub+zip"
 	var block [16 << 10]byte
 	for {
 		k, err := in.Read(block[:])
