@@ -58,6 +58,7 @@ type inspection struct {
 	stage   filter.Stage
 	content content.Body
 	windows windows
+	behind  *content.Body // what is cleared of a coded page, decoded to know how to end it
 
 	seen   int64          // shown to checks
 	judged int64          // judged
@@ -315,8 +316,47 @@ func (b *inspection) clear(to int64) {
 	b.vec = b.hold.slices(b.vec[:0], b.sent, to)
 	b.most = ahead
 	b.mu.Unlock()
+	b.follow(b.vec)
 	b.ready.Set(b.vec...)
 	b.sent = to
+}
+
+// follow decodes what is cleared of a page that may yet be cut.
+func (b *inspection) follow(cleared [][]byte) {
+	if b.over || b.open || b.stage != filter.ResponseBody {
+		return
+	}
+	if b.behind == nil {
+		if h := b.content.Head(); b.sent > 0 || !h.Deflated() || b.content.Type() != "text/html" {
+			return
+		}
+		b.behind = new(content.Body)
+		b.behind.Reset(b.content.Head(), b.x.in.limits(&b.windows))
+	}
+	for _, p := range cleared {
+		b.behind.Append(p)
+	}
+	for p, err := b.behind.Next(); p != nil && err == nil; p, err = b.behind.Next() {
+		continue
+	}
+	b.behind.Forget()
+}
+
+// last returns what ends a page that is cut: a notice in the page's coding; nil
+// where there is none.
+func (b *inspection) last() []byte {
+	switch {
+	case b.stage != filter.ResponseBody || b.content.Type() != "text/html":
+		return nil
+	case !b.content.Head().Coded():
+		return notice(b.x)
+	case b.behind == nil:
+		return nil
+	}
+	b.mu.Lock()
+	rest := b.hold.slices(nil, b.sent, b.hold.end)
+	b.mu.Unlock()
+	return b.behind.Seal(rest, notice(b.x))
 }
 
 // judge has what came up to a place judged, when it is its turn: there is no
@@ -378,9 +418,9 @@ func (b *inspection) cut() error {
 	if b.t == &b.x.T {
 		b.x.Note(note)
 	}
-	if b.stage == filter.ResponseBody && b.content.Type() == "text/html" && !b.content.Head().Coded() {
+	if end := b.last(); end != nil {
 		b.failed = ErrCut
-		b.ready.Set(notice(b.x))
+		b.ready.Set(end)
 		return nil
 	}
 	return ErrCut
@@ -412,6 +452,10 @@ func (b *inspection) release() {
 		b.x.in.unread[why].Add(1)
 	}
 	b.content.Release()
+	if b.behind != nil {
+		b.behind.Release()
+		b.behind = nil
+	}
 	if b.t.Body == &b.content {
 		b.t.Body = nil
 	}

@@ -1,0 +1,140 @@
+package content
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// sealed cuts wire at a place and seals it there; nil when that cannot be done.
+func sealed(t testing.TB, coding string, wire []byte, cut int, text string) []byte {
+	var b Body
+	b.Reset(Describe("text/html", coding), Limits{})
+	defer b.Release()
+	for from := 0; from < cut; from += 1000 {
+		b.Append(wire[from:min(from+1000, cut)])
+		for {
+			p, err := b.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p == nil {
+				break
+			}
+		}
+		b.Forget()
+	}
+	end := b.Seal([][]byte{wire[cut:]}, []byte(text))
+	if end == nil {
+		return nil
+	}
+	return append(bytes.Clone(wire[:cut]), end...)
+}
+
+// Other decoders read a page that was cut anywhere to the words behind it,
+// checksum included.
+func TestACutPageIsSealed(t *testing.T) {
+	const words = "<p>The rest of this page is blocked.</p>"
+	r := rand.New(rand.NewPCG(1, 2))
+	pages := [][]byte{samplePage(), []byte(words + strings.Repeat(words, 500)), make([]byte, 90_000)}
+	for i := range pages[2] {
+		pages[2][i] = byte(r.IntN(256)) // is stored
+	}
+	for n, page := range pages {
+		for _, how := range []string{"gzip", "deflate", "raw", "flushed", "fixed"} {
+			var wire []byte
+			coding := "gzip"
+			switch how {
+			case "flushed":
+				var buf bytes.Buffer
+				z, _ := gzip.NewWriterLevel(&buf, 6)
+				for p := page; len(p) > 0; p = p[min(len(p), 700):] {
+					_, _ = z.Write(p[:min(len(p), 700)])
+					_ = z.Flush()
+				}
+				_ = z.Close()
+				wire = buf.Bytes()
+			case "fixed":
+				wire = encode(t, "gzip", page[:500])
+			case "gzip":
+				wire = encode(t, how, page)
+			default:
+				coding = "deflate"
+				wire = encode(t, how, page)
+			}
+			shown, tries := 0, 0
+			for cut := 40; cut < len(wire)-8; cut += 1 + r.IntN(len(wire)/40+1) {
+				tries++
+				out := sealed(t, coding, wire, cut, words)
+				if out == nil {
+					continue
+				}
+				var in io.Reader
+				var err error
+				switch how {
+				case "raw":
+					in = flate.NewReader(bytes.NewReader(out))
+				case "deflate":
+					in, err = zlib.NewReader(bytes.NewReader(out))
+				default:
+					in, err = gzip.NewReader(bytes.NewReader(out))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(in)
+				if err != nil {
+					t.Fatalf("page %d, %s cut after %d of %d bytes: %v", n, how, cut, len(wire), err)
+				}
+				if bytes.HasSuffix(bytes.TrimRight(got, " "), []byte(words)) && len(got) > len(words) {
+					shown++
+				}
+			}
+			if shown == 0 || how != "fixed" && n < 2 && shown < tries*3/4 {
+				t.Errorf("page %d, %s: the words are shown in %d of %d", n, how, shown, tries)
+			}
+		}
+	}
+}
+
+// A page in a coding that cannot be ended is not sealed.
+func TestOtherCodingsAreNotSealed(t *testing.T) {
+	for _, coding := range []string{"br", "zstd"} {
+		wire := encode(t, coding, samplePage())
+		if out := sealed(t, coding, wire, len(wire)/2, "x"); out != nil {
+			t.Errorf("%s: sealed with %d bytes", coding, len(out))
+		}
+	}
+}
+
+func FuzzSeal(f *testing.F) {
+	f.Add(encode(f, "gzip", []byte("some words and some words")), uint16(20))
+	f.Add(encode(f, "gzip", bytes.Repeat([]byte("<p>"), 5000)), uint16(30))
+	f.Fuzz(func(t *testing.T, wire []byte, cut uint16) {
+		var b Body
+		b.Reset(Describe("text/html", "gzip"), Limits{Decoded: 1 << 20})
+		defer b.Release()
+		k := min(int(cut), len(wire))
+		b.Append(wire[:k])
+		for p, err := b.Next(); p != nil && err == nil; p, err = b.Next() {
+			continue
+		}
+		end := b.Seal([][]byte{wire[k:]}, []byte("words"))
+		if end == nil {
+			return
+		}
+		z, err := gzip.NewReader(io.MultiReader(bytes.NewReader(wire[:k]), bytes.NewReader(end)))
+		if err != nil {
+			return // its header has a checksum that does not fit
+		}
+		z.Multistream(false)
+		if _, err := io.Copy(io.Discard, z); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
