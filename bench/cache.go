@@ -17,11 +17,16 @@ import (
 
 const cacheAbout = "objects from a cache, beside trafficserver, squid, varnish and nginx"
 
-// cacheSizes are the objects that are asked for, each by its file's name.
+// cacheSizes are the objects that are asked for, each by its file's name. One
+// that misses is asked for with another query each time.
 var cacheSizes = []struct {
 	name  string
 	bytes int64
-}{{"1 KiB", 1 << 10}, {"100 KiB", 100 << 10}, {"10 MiB", 10 << 20}}
+	miss  bool
+}{{"1 KiB", 1 << 10, false}, {"100 KiB", 100 << 10, false}, {"10 MiB", 10 << 20, false}, {"1 KiB missed", 1 << 10, true}, {"100 KiB missed", 100 << 10, true}}
+
+// missesASecond is more than any cache here misses.
+const missesASecond = 30_000
 
 // A cacher is one subject. Those that lead to the origin as a reverse proxy are
 // asked directly.
@@ -34,6 +39,7 @@ type cacher struct {
 	addr  string
 	about string
 	cells map[string][]window
+	asked int // queries of misses so far
 }
 
 func cachers() []*cacher {
@@ -90,6 +96,9 @@ func caching(ctx context.Context, opt options, out io.Writer) error {
 	for round := range opt.rounds + 1 { // in the first, which is not counted, caches are filled
 		for i, s := range cacheSizes {
 			for _, c := range subjects {
+				if s.miss && c.reverse { // they are no proxies: there is nothing to compare
+					continue
+				}
 				w, err := r.cacheRound(c, i, opt.seconds)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.name, s.name, err)
@@ -111,6 +120,13 @@ func (r *rig) cacheRound(c *cacher, object int, seconds float64) (window, error)
 	if c.reverse {
 		cfg.Proxy, cfg.URLs[0] = "", strings.Replace(url, r.origin, c.addr, 1)
 	}
+	if cacheSizes[object].miss {
+		url, cfg.URLs = cfg.URLs[0], nil
+		for range int(seconds * missesASecond) {
+			c.asked++
+			cfg.URLs = append(cfg.URLs, fmt.Sprintf("%s?%d", url, c.asked))
+		}
+	}
 	before := c.proc.cpu()
 	rep, err := r.load(cfg)
 	if err != nil {
@@ -127,7 +143,7 @@ func (r *rig) cacheRound(c *cacher, object int, seconds float64) (window, error)
 // compared: it does not change with what else the machine does.
 func (r *rig) printCaching(opt options, subjects []*cacher, missing []string, out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench cache -rounds %d -seconds %g`: 10 kept-alive connections, one object of each size, the caches on core %s, load and origin on core %s, by turns, medians. shuultuur, trafficserver and squid are forward proxies; varnish and nginx stand before the origin. Shuultuur %s.\n\n",
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench cache -rounds %d -seconds %g`: 10 kept-alive connections, one object of each size, and misses, the caches on core %s, load and origin on core %s, by turns, medians. shuultuur, trafficserver and squid are forward proxies; varnish and nginx stand before the origin. Shuultuur %s.\n\n",
 		cacheAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, proxyCore, loadCore, r.revision())
 	b.WriteString("| cache |")
 	for _, s := range cacheSizes {
@@ -141,6 +157,10 @@ func (r *rig) printCaching(opt options, subjects []*cacher, missing []string, ou
 		most := 0.0
 		for _, s := range cacheSizes {
 			rounds := c.cells[s.name]
+			if len(rounds) == 0 {
+				b.WriteString(" | |")
+				continue
+			}
 			for _, w := range rounds {
 				most = max(most, w.peakMB)
 			}
@@ -165,6 +185,15 @@ func (r *rig) printCaching(opt options, subjects []*cacher, missing []string, ou
 				verdict = "reached"
 			}
 			fmt.Fprintf(&b, "* target ≥ %g × %s for each second of the processor, %s, %s: %.2f×: **%s**\n", t.least, t.peer, t.size, ours, ratio, verdict)
+		}
+	}
+	for _, s := range cacheSizes {
+		if none := cost["shuultuur, no cache"][s.name]; s.miss && none > 0 {
+			ratio, verdict := cost["shuultuur, memory"][s.name]/none, "missed"
+			if ratio <= 1.1 {
+				verdict = "reached"
+			}
+			fmt.Fprintf(&b, "* target ≤ 1.1 × no cache, processor time, %s: %.2f×: **%s**\n", s.name, ratio, verdict)
 		}
 	}
 	for _, m := range missing {

@@ -139,30 +139,33 @@ func (v *verdicts) put(key [16]byte, value []byte) {
 	v.some.Store(true)
 }
 
-// A stored is a response made of an object. It is its own body.
-type stored struct {
-	message.Response
+// A held is the body of a response, all or a part of an object's. It implements
+// [filter.Stored] and [message.Filed].
+type held struct {
 	message.Memory
-	o      *object
-	end    int64 // of the body, in the object's
-	fields [24]message.Field
-	digits [64]byte
+	o   *object
+	end int64 // of the body, in the object's
 }
 
 // Judged implements [filter.Stored].
-func (s *stored) Judged() bool { return s.o.verdicts.some.Load() }
+func (h *held) Judged() bool { return h.o.verdicts.some.Load() }
 
 // Verdict implements [filter.Stored].
-func (s *stored) Verdict(key [16]byte) ([]byte, bool) { return s.o.verdicts.get(key) }
+func (h *held) Verdict(key [16]byte) ([]byte, bool) { return h.o.verdicts.get(key) }
 
 // Keep implements [filter.Stored].
-func (s *stored) Keep(key [16]byte, value []byte) { s.o.verdicts.put(key, value) }
+func (h *held) Keep(key [16]byte, value []byte) { h.o.verdicts.put(key, value) }
 
 // File implements [message.Filed].
-func (s *stored) File() (*os.File, int64) { return s.o.file, s.o.at + s.end - s.Left() }
+func (h *held) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Left() }
 
-// Close implements [message.Body].
-func (s *stored) Close() error { return s.Memory.Close() }
+// A stored is a response made of an object.
+type stored struct {
+	message.Response
+	body   held
+	fields [24]message.Field
+	digits [64]byte
+}
 
 var (
 	ageName    = []byte("Age")
@@ -179,8 +182,8 @@ func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stor
 	if !ok {
 		return nil, false
 	}
-	s = &stored{o: o}
-	s.Response = message.Response{Status: p.Status, Proto: o.res.Proto, Body: s}
+	s = &stored{body: held{o: o}}
+	s.Response = message.Response{Status: p.Status, Proto: o.res.Proto, Body: &s.body}
 	s.Fields = s.fields[:0]
 	d := s.digits[:0]
 	number := func(n int64) []byte {
@@ -203,22 +206,22 @@ func (o *object) answer(q *message.Request, now time.Time, note []byte) (s *stor
 	case p.Status == 206 && o.res.Status != 206 || o.res.Status == 206 && p.Status == 206:
 		s.Reason = []byte("Partial Content")
 		s.Length = p.Last - p.First + 1
-		s.part(p.First-o.offset, s.Length)
+		s.body.part(p.First-o.offset, s.Length)
 		s.Fields.Del("Content-Range")
 		v := append(number(p.First), '-')
 		v = append(append(append([]byte("bytes "), v...), number(p.Last)...), '/')
 		s.Fields = append(s.Fields, message.Field{Name: rangeName, Value: append(v, number(o.size)...)})
 	default:
 		s.Reason = o.res.Reason
-		s.Length, s.end = o.length, o.length
-		s.Set(o.body...)
+		s.Length, s.body.end = o.length, o.length
+		s.body.Set(o.body...)
 	}
 	if q.Method == "HEAD" {
 		if s.Length > 0 && !s.Fields.Has("Content-Length") {
 			s.Fields = append(s.Fields, message.Field{Name: lengthName, Value: number(s.Length)})
 		}
 		s.Length = message.None
-		s.Set()
+		s.body.Set()
 	}
 	age := max(0, int64(o.facts.AgeAt(now)/time.Second))
 	s.Fields = append(s.Fields, message.Field{Name: ageName, Value: number(age)}, message.Field{Name: statusName, Value: note})
@@ -238,10 +241,10 @@ func drops(status int, name []byte) bool {
 }
 
 // part makes the body be length bytes of the object's, from first on.
-func (s *stored) part(first, length int64) {
-	s.end = first + length
+func (h *held) part(first, length int64) {
+	h.end = first + length
 	var parts [][]byte
-	for _, b := range s.o.body {
+	for _, b := range h.o.body {
 		if first >= int64(len(b)) {
 			first -= int64(len(b))
 			continue
@@ -255,7 +258,7 @@ func (s *stored) part(first, length int64) {
 			break
 		}
 	}
-	s.Set(parts...)
+	h.Set(parts...)
 }
 
 // sameTag says whether two responses have the same strong entity tag, so that

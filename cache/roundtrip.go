@@ -579,9 +579,11 @@ func (a *ask) keeps(o *object, s *message.Response) {
 	if !s.Has("Date") {
 		o.res.Fields.Add("Date", o.facts.Received.UTC().Format(http.TimeFormat))
 	}
-	age := o.facts.Age // it is not kept
-	o.facts = protocol.Describe(&o.res, o.facts.Received, o.facts.Received)
-	o.facts.Age = age
+	if o.facts.Tag = o.res.Get("ETag"); o.facts.Control.Fields != nil { // what is not kept says nothing
+		age := o.facts.Age
+		o.facts = protocol.Describe(&o.res, o.facts.Received, o.facts.Received)
+		o.facts.Age = age
+	}
 }
 
 // grow makes o of the body of s, now where it is at hand, or as it comes.
@@ -629,7 +631,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 		}
 		s.Body.Close()
 		done([][]byte{body})
-		own := &stored{o: o}
+		own := &held{o: o, end: o.length}
 		own.Set(body)
 		s.Body, s.Length = own, o.length
 		return s
