@@ -205,6 +205,8 @@ func others() []other {
 		{"record", recordAbout, record},
 		{"votes", votesAbout, votes},
 		{"signature", signatureAbout, signatures},
+		{"picture", pictureAbout, pictures},
+		{"picture-page", picturePageAbout, picturePage},
 	}
 }
 

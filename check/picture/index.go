@@ -34,6 +34,7 @@ type band struct {
 	from, width, rest int // the first bit, how many, and how many of them are not in the table
 	table             []uint32
 	entries           []uint32
+	masks             []uint32 // of the bits in the table that may differ
 }
 
 func (x *index) len() int { return len(x.lines) }
@@ -68,6 +69,7 @@ func (x *index) build() {
 		x.most = append(x.most, most)
 		if most >= 0 {
 			b.fill(x)
+			b.masks = masks(0, b.width-b.rest, 0, most)
 		}
 		x.bands = append(x.bands, b)
 	}
@@ -117,7 +119,7 @@ func (x *index) nearest(h ...uint64) (at, distance int, ok bool) {
 			break
 		}
 		b := &x.bands[i]
-		s.band(b, b.value(h)>>b.rest, b.value(h)&(1<<b.rest-1), 0, x.most[i])
+		s.band(b, x.most[i])
 	}
 	return s.at, s.distance, s.distance <= x.within
 }
@@ -151,21 +153,53 @@ func (s *search) look(i int) {
 	}
 }
 
-// band looks at the hashes whose band is near: those with this first part of the
-// value, then those with each bit of it flipped from bit next on.
-func (s *search) band(b *band, first, rest uint32, next, flips int) {
-	if flips < 0 {
+// band looks at the hashes whose band differs in most bits at most. Reading
+// memory is what takes time: three short loops let the processor wait for many
+// reads at a time.
+func (s *search) band(b *band, most int) {
+	if most < 0 {
 		return
 	}
-	for _, e := range b.entries[b.table[first]:b.table[first+1]] {
-		if bits.OnesCount8(uint8(e)^uint8(rest)) <= flips {
-			s.look(int(e >> 8))
+	v := b.value(s.h)
+	first, rest := v>>b.rest, uint8(v&(1<<b.rest-1))
+	type run struct{ from, to uint32 }
+	var runs [64]run
+	var ids [256]uint32
+	found := 0
+	flush := func() {
+		for _, id := range ids[:found] {
+			s.look(int(id))
 		}
+		found = 0
 	}
-	if flips == 0 {
-		return
+	for masks := b.masks; len(masks) > 0; {
+		n := min(len(masks), len(runs))
+		for i, m := range masks[:n] {
+			runs[i] = run{b.table[first^m], b.table[first^m+1]}
+		}
+		for i, r := range runs[:n] {
+			left := most - bits.OnesCount32(masks[i])
+			for _, e := range b.entries[r.from:r.to] {
+				if bits.OnesCount8(uint8(e)^rest) > left {
+					continue
+				}
+				ids[found] = e >> 8
+				if found++; found == len(ids) {
+					flush()
+				}
+			}
+		}
+		masks = masks[n:]
 	}
-	for bit := next; bit < b.width-b.rest; bit++ {
-		s.band(b, first^1<<bit, rest, bit+1, flips-1)
+	flush()
+}
+
+// masks are all numbers of so many bits of which at most flips are set, from bit
+// next on.
+func masks(mask uint32, width, next, flips int) []uint32 {
+	all := []uint32{mask}
+	for bit := next; bit < width && flips > 0; bit++ {
+		all = append(all, masks(mask|1<<bit, width, bit+1, flips-1)...)
 	}
+	return all
 }

@@ -149,6 +149,12 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	return v, nil
 }
 
+// Listed looks for a picture in the lists by all its hashes: those of its bytes
+// b, of the reduced picture p, and the PDQ hash h with its quality.
+func (c *Check) Listed(b []byte, p *picture.Planes, h picture.Hash, quality int) []filter.Finding {
+	return c.listed(p, h, quality, c.exact(b, sha256.Sum256(b), nil))
+}
+
 // listed looks for the hashes of a picture in the lists.
 func (c *Check) listed(p *picture.Planes, h picture.Hash, quality int, dst []filter.Finding) []filter.Finding {
 	d := uint64(0)

@@ -1,9 +1,10 @@
 // Train makes the table of skin colours from labelled pixels, lines of
 // "blue green red label" with label 1 for skin (UCI Skin Segmentation, Bhatt and
-// Dhall, CC BY 4.0), and reports how well it does on every fourth pixel, which it
-// has not seen:
+// Dhall, CC BY 4.0), and reports how well it does for each tone of skin on every
+// fourth pixel, which it has not seen. With a second file, it plots the curves of
+// what is found for what is mistaken (ROC):
 //
-//	go run ./content/picture/train pixels.tsv.gz content/picture/skin.table
+//	go run ./content/picture/train pixels.tsv.gz content/picture/skin.table roc.svg
 package main
 
 import (
@@ -21,73 +22,83 @@ type table [side * side * side]float64
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) != 3 {
-		log.Fatal("usage: train pixels.tsv.gz skin.table")
+	if len(os.Args) < 3 || len(os.Args) > 4 {
+		log.Fatal("usage: train pixels.tsv.gz skin.table [roc.svg]")
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(in, out string) error {
-	f, err := os.Open(in)
+// A pixel has a colour, of which at is the place in a table.
+type pixel struct {
+	at, tone int
+	skin     bool
+}
+
+func run(in, out string, curves []string) error {
+	all, err := read(in)
 	if err != nil {
 		return err
+	}
+	skin, other, t := fit(all, 3)
+	var unseen []sample
+	for i, p := range all {
+		if i%4 == 3 {
+			unseen = append(unseen, sample{score: skin[p.at] / (skin[p.at] + other[p.at] + 1e-12), skin: p.skin, tone: p.tone, found: t[p.at>>3]>>(p.at&7)&1 != 0})
+		}
+	}
+	report(unseen)
+	for _, file := range curves {
+		if err := plot(file, unseen); err != nil {
+			return err
+		}
+	}
+	_, _, t = fit(all, -1)
+	return os.WriteFile(out, t[:], 0o644)
+}
+
+func read(file string) (all []pixel, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	type pixel struct {
-		at   int
-		skin bool
-	}
-	var all []pixel
 	for sc := bufio.NewScanner(z); sc.Scan(); {
 		var b, g, r, l int
 		if _, err := fmt.Sscan(sc.Text(), &b, &g, &r, &l); err != nil {
-			return fmt.Errorf("%s: %q: %w", in, sc.Text(), err)
+			return nil, fmt.Errorf("%s: %q: %w", file, sc.Text(), err)
 		}
-		all = append(all, pixel{r>>3<<10 | g>>3<<5 | b>>3, l == 1})
+		all = append(all, pixel{r>>3<<10 | g>>3<<5 | b>>3, tone(r, g, b), l == 1})
 	}
-	fit := func(skip int) *[4096]byte {
-		var skin, other table
-		for i, p := range all {
-			if i%4 == skip {
-				continue
-			}
-			if p.skin {
-				skin[p.at]++
-			} else {
-				other[p.at]++
-			}
-		}
-		return decide(&skin, &other)
-	}
-	t := fit(3)
-	var n, ok [2]float64
+	return all, nil
+}
+
+// fit makes a table of all pixels but every fourth, of which skip is the first;
+// -1 takes all.
+func fit(all []pixel, skip int) (s, o *table, bits *[4096]byte) {
+	var skin, other table
 	for i, p := range all {
-		if i%4 != 3 {
+		if i%4 == skip {
 			continue
 		}
-		k := 0
 		if p.skin {
-			k = 1
-		}
-		n[k]++
-		if (t[p.at>>3]>>(p.at&7)&1 != 0) == p.skin {
-			ok[k]++
+			skin[p.at]++
+		} else {
+			other[p.at]++
 		}
 	}
-	fmt.Printf("unseen pixels: skin %.3f, others %.3f, balanced %.4f\n", ok[1]/n[1], ok[0]/n[0], (ok[1]/n[1]+ok[0]/n[0])/2)
-	return os.WriteFile(out, fit(-1)[:], 0o644)
+	s, o = smooth(&skin), smooth(&other)
+	return s, o, decide(s, o)
 }
 
 // decide compares the smoothed likelihoods. Where nothing like a colour was
 // seen, its hue decides: skin of every tone has red above green above blue.
-func decide(skin, other *table) *[4096]byte {
-	s, o := smooth(skin), smooth(other)
+func decide(s, o *table) *[4096]byte {
 	var out [4096]byte
 	for i := range s {
 		is := s[i] > 2*o[i]

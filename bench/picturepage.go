@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const picturePageAbout = "A page with 50 pictures in Chromium"
+
+// The targets: how much later the page is loaded than without the check.
+const (
+	pageKnown = 1.10
+	pageNew   = 150 // ms
+)
+
+// picturePage loads a page of 50 pictures of 640 × 480 through gateways that look
+// at no pictures, at pictures they know, and at new ones. MODEL names a network,
+// with its description beside it. Each load is a new browser with nothing stored.
+func picturePage(ctx context.Context, opt options, out io.Writer) error {
+	browser, err := find("chromium")
+	if err != nil {
+		_, err = fmt.Fprintf(out, "### %s\n\n* left out, %v\n\n", picturePageAbout, err)
+		return err
+	}
+	r, err := newRig(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	dir, err := r.folder("picture-page")
+	if err != nil {
+		return err
+	}
+	program, err := r.build(dir)
+	if err != nil {
+		return err
+	}
+	origin, closeOrigin, err := pictureOrigin()
+	if err != nil {
+		return err
+	}
+	defer closeOrigin()
+	look := "skin: true"
+	about := "skin only"
+	if model := os.Getenv("MODEL"); model != "" {
+		look += ", model: " + model
+		about = "skin and " + filepath.Base(model) + " where skin suggests it"
+	}
+	kinds := []struct{ name, checks, path string }{
+		{"no check of pictures", "", "/page?known"},
+		{"all pictures known", "checks: {picture: {" + look + "}}", "/page?known"},
+		{"no picture known", "checks: {picture: {" + look + "}}", "/page?new="},
+	}
+	proxies := map[string]string{}
+	for _, k := range kinds {
+		if proxies[k.checks] == "" {
+			if proxies[k.checks], err = r.beginPictures(program, dir, k.checks, len(proxies)); err != nil {
+				return err
+			}
+		}
+	}
+	times := map[string][]float64{}
+	for round := range opt.rounds + 1 { // the first makes pictures known
+		for _, k := range kinds {
+			path := k.path
+			if strings.HasSuffix(path, "=") {
+				path += strconv.Itoa(round)
+			}
+			ms, err := loadPage(ctx, browser, dir, proxies[k.checks], origin+path)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			if round > 0 {
+				times[k.name] = append(times[k.name], ms)
+			}
+		}
+	}
+	fmt.Fprintf(out, "### %s\n\n640 × 480 pixels each, %s, the default patience of 300 ms, gateway, origin and browser on the same two cores; medians of %d loads, each with a new browser. shuultuur %s.\n\n| pictures | ms until loaded | range |\n|--|--:|--:|\n", picturePageAbout, about, opt.rounds, r.revision())
+	median := func(name string) float64 {
+		all := times[name]
+		slices.Sort(all)
+		return all[len(all)/2]
+	}
+	for _, k := range kinds {
+		m := median(k.name)
+		fmt.Fprintf(out, "| %s | %.0f | %.0f–%.0f |\n", k.name, m, times[k.name][0], times[k.name][len(times[k.name])-1])
+	}
+	none, known, fresh := median(kinds[0].name), median(kinds[1].name), median(kinds[2].name)
+	fmt.Fprintln(out)
+	say(out, "≤ 1.1 × the time without the check, all known", known/none, "×", known/none <= pageKnown)
+	say(out, fmt.Sprintf("≤ %d ms more, none known", pageNew), fresh-none, " ms", fresh-none <= pageNew)
+	_, err = fmt.Fprintln(out)
+	return err
+}
+
+// beginPictures starts a gateway with some checks, on both cores.
+func (r *rig) beginPictures(program, dir, checks string, n int) (addr string, err error) {
+	if addr, err = freeAddr(); err != nil {
+		return "", err
+	}
+	rules := "[]"
+	if checks != "" {
+		rules = "[{name: skin, action: blur, category: [picture/skin], over: 95}]"
+	}
+	_, err = r.start("0,1", fmt.Sprintf("gateway-%d", n), addr, []string{program, "run", "-config", "FILE"},
+		fmt.Sprintf("listen: {proxy: %s, admin: off}\ndata: %s\nproxy: {upstream: {private: [127.0.0.0/8]}}\n%s\npolicies: [{name: all, rules: %s}]\n", addr, filepath.Join(dir, fmt.Sprintf("data-%d", n)), checks, rules))
+	return addr, err
+}
+
+// pictureOrigin serves the page and its pictures. Those of a page that is new
+// have a comment that makes other files of them.
+func pictureOrigin() (url string, end func(), err error) {
+	var all [][]byte
+	for i := range 50 {
+		b, err := photo(uint64(i), 640, 480)
+		if err != nil {
+			return "", nil, err
+		}
+		all = append(all, b)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/page", func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<!DOCTYPE html><title>pictures</title><body onload="document.body.dataset.ms=performance.now()">`)
+		for i := range all {
+			fmt.Fprintf(w, `<img src="/%d.jpg?%s" width=160 height=120>`, i, q.URL.RawQuery)
+		}
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		i, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(q.URL.Path, "/"), ".jpg"))
+		if err != nil || i < 0 || i >= len(all) {
+			http.NotFound(w, q)
+			return
+		}
+		comment := q.URL.RawQuery
+		w.Header().Set("Content-Type", "image/jpeg")
+		_, _ = w.Write(append(append([]byte{0xff, 0xd8, 0xff, 0xfe, 0, byte(2 + len(comment))}, comment...), all[i][2:]...))
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(l) }()
+	return "http://" + l.Addr().String(), func() { _ = s.Close() }, nil
+}
+
+var loadedAfter = regexp.MustCompile(`data-ms="([0-9.]+)"`)
+
+// loadPage has a browser load a page and returns the milliseconds until all of
+// it was there.
+func loadPage(ctx context.Context, browser, dir, proxy, url string) (float64, error) {
+	profile, err := os.MkdirTemp(dir, "profile-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(profile)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+profile, "--proxy-server=http://"+proxy,
+		"--proxy-bypass-list=<-loopback>", "--disable-background-networking", "--disable-component-update", "--no-first-run", "--dump-dom", url)
+	said, err := c.Output()
+	if err != nil {
+		return 0, err
+	}
+	m := loadedAfter.FindSubmatch(said)
+	if m == nil {
+		return 0, fmt.Errorf("the page was not loaded: %.300s", said)
+	}
+	return strconv.ParseFloat(string(m[1]), 64)
+}
