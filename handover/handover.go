@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What the two programs say to each other, a line each. Any other line of the
@@ -66,17 +69,12 @@ func (s *Successor) say(line string) error {
 // next program's. released says whether it was called, which matters with an
 // error. The process lives on without being waited for.
 func (s *Sockets) Start(ctx context.Context, program string, args []string, release func()) (pid int, released bool, err error) {
-	cmd := exec.Command(program, args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	files, names, err := s.files()
+	sockets, names := s.duplicates()
 	defer func() {
-		for _, f := range files {
-			f.Close()
+		for _, fd := range sockets {
+			_ = syscall.Close(int(fd))
 		}
 	}()
-	if err != nil {
-		return 0, false, err
-	}
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return 0, false, err
@@ -88,25 +86,31 @@ func (s *Sockets) Start(ctx context.Context, program string, args []string, rele
 		return 0, false, err
 	}
 	defer out.Close()
-	files = append(files, theirIn, theirOut)
-	cmd.ExtraFiles = files
+	attr := &syscall.ProcAttr{Files: slices.Concat([]uintptr{0, 1, 2}, sockets, []uintptr{theirIn.Fd(), theirOut.Fd()})}
 	for _, v := range os.Environ() {
 		// The watchdog is told by whoever is the main process.
 		if !strings.HasPrefix(v, "WATCHDOG_PID=") {
-			cmd.Env = append(cmd.Env, v)
+			attr.Env = append(attr.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, environment+"="+strings.Join(names, ";"))
-	if err := cmd.Start(); err != nil {
-		return 0, false, fmt.Errorf("starting %s: %w", program, err)
-	}
+	attr.Env = append(attr.Env, environment+"="+strings.Join(names, ";"))
+	// os/exec would take the descriptors of files, which makes the sockets
+	// block in this process too: it could then neither time out nor close one.
+	pid, _, err = syscall.StartProcess(program, append([]string{program}, args...), attr)
 	theirIn.Close()
 	theirOut.Close()
+	if err != nil {
+		return 0, false, fmt.Errorf("starting %s: %w", program, err)
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return 0, false, fmt.Errorf("looking for %s, process %d: %w", program, pid, err)
+	}
 	defer func() {
 		if err != nil {
-			_ = cmd.Process.Kill()
+			_ = process.Kill()
 		}
-		go func() { _ = cmd.Wait() }() // so that no zombie stays while this process lives
+		go func() { _, _ = process.Wait() }() // so that no zombie stays while this process lives
 	}()
 	stop := context.AfterFunc(ctx, func() { out.Close() })
 	defer stop()
@@ -118,7 +122,7 @@ func (s *Sockets) Start(ctx context.Context, program string, args []string, rele
 	if _, err := fmt.Fprintln(in, yours); err != nil {
 		return 0, true, fmt.Errorf("telling the next program to go on: %w", err)
 	}
-	return cmd.Process.Pid, true, expect(out, lines, serving)
+	return pid, true, expect(out, lines, serving)
 }
 
 // expect reads a line that has to be the one wanted.
@@ -137,16 +141,21 @@ func expect(from *os.File, lines *bufio.Reader, want string) error {
 	return fmt.Errorf("waiting for the next program: %w", err)
 }
 
-// files returns the open sockets for another process, and their names.
-func (s *Sockets) files() (files []*os.File, names []string, err error) {
+// duplicates returns descriptors of the open sockets, for the caller to close,
+// and their names.
+func (s *Sockets) duplicates() (fds []uintptr, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.open {
-		f, err := h.File()
+		raw, err := h.SyscallConn()
 		if err != nil {
-			continue // closed since
+			continue
 		}
-		files, names = append(files, f), append(names, h.name)
+		_ = raw.Control(func(fd uintptr) { // fails for one that is closed since
+			if own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+				fds, names = append(fds, uintptr(own)), append(names, h.name)
+			}
+		})
 	}
-	return files, names, nil
+	return fds, names
 }

@@ -58,15 +58,10 @@ func Wait(all *sync.WaitGroup, hurry <-chan struct{}, most time.Duration) {
 	}
 }
 
-// A socket can be given to another process.
-type socket interface {
-	File() (*os.File, error)
-}
-
 // held is a socket and what it was asked for as.
 type held struct {
 	name string // network and address
-	socket
+	syscall.Conn
 }
 
 // waiting is an inherited socket that nobody has asked for yet.
@@ -165,14 +160,12 @@ func (s *Sockets) hold(network, addr string, v any) {
 	defer s.mu.Unlock()
 	open := s.open[:0]
 	for _, h := range s.open {
-		if c, ok := h.socket.(syscall.Conn); ok {
-			if raw, err := c.SyscallConn(); err == nil && raw.Control(func(uintptr) {}) == nil {
-				open = append(open, h)
-			}
+		if raw, err := h.SyscallConn(); err == nil && raw.Control(func(uintptr) {}) == nil {
+			open = append(open, h)
 		}
 	}
 	s.open = open
-	if f, ok := v.(socket); ok {
+	if f, ok := v.(syscall.Conn); ok {
 		s.open = append(s.open, held{network + " " + addr, f})
 	}
 }

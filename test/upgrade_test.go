@@ -328,6 +328,44 @@ func TestAProgramThatCannotStartDoesNotTakeOver(t *testing.T) {
 	}
 }
 
+// TestAProgramThatEndsHalfwayLeavesTheOldOneServing: it has the data folder
+// already when it ends.
+func TestAProgramThatEndsHalfwayLeavesTheOldOneServing(t *testing.T) {
+	bash := peer.Program(t, "bash")
+	s := ship(t)
+	s.start(exec.Command(s.program, "run", s.settings))
+	first := s.holder()
+	halfway := "#!" + bash + `
+IFS=';' read -ra all <<<"$SHUULTUUR_SOCKETS"
+in=$((3 + ${#all[@]})) out=$((4 + ${#all[@]}))
+echo able >&$out
+read -r line <&$in
+exit 7
+`
+	if err := os.WriteFile(s.program+".new", []byte(halfway), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(s.program+".new", s.program); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and when it is tried again
+		out, err := exec.Command(filepath.Join(bin, "shuultuur"), "upgrade", s.settings).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "ended without a word") || !strings.Contains(string(out), fmt.Sprintf("process %d goes on", first)) {
+			t.Errorf("upgrade that ends halfway: %s %v", out, err)
+		}
+		if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil || s.holder() != first {
+			t.Errorf("afterwards: status %d, %v, process %d instead of %d", status, err, s.holder(), first)
+		}
+	}
+	s.replace()
+	if out, err := s.upgrade(); err != nil || s.holder() == first {
+		t.Errorf("after two that ended halfway: %s %v, process %d", out, err, s.holder())
+	}
+	if status, _, err := get(through(s.proxy), "http://bet.example/"); status != 403 || err != nil {
+		t.Errorf("the new process: status %d, %v", status, err)
+	}
+}
+
 func TestAServiceManagerMayOpenTheSockets(t *testing.T) {
 	s := ship(t)
 	ln, err := net.Listen("tcp", s.proxy)
