@@ -22,8 +22,12 @@ import (
 type squidACL struct {
 	kind   string
 	values []string
+	lines  [][]string // of acls of acls
 	at     place
 	class  string // category of its list, once it is made
+
+	anyCase     bool // -i
+	expressions []*regexp.Regexp
 }
 
 // squidConf is squid.conf as far as it decides.
@@ -42,6 +46,7 @@ type squidConf struct {
 	cache            *cache.Config
 	upload           setting.Size
 	noParent         []string
+	told             map[string]bool // lines that the report has
 }
 
 type squidAccess struct {
@@ -57,24 +62,79 @@ func readSquid(w *work, file string) error {
 	if !isFile(file) {
 		file = filepath.Join(file, "squid.conf")
 	}
-	data, err := readWhole(file)
-	if err != nil {
-		return err
-	}
-	c := &squidConf{work: w, dir: filepath.Dir(file), acls: map[string]*squidACL{}, denyInfo: map[string]string{}}
-	if err := eachLine(bytes.NewReader(data), func(n int, s []byte) error {
-		text, _, _ := strings.Cut(string(s), " #")
-		if f := strings.Fields(text); len(f) > 0 && f[0][0] != '#' {
-			c.option(place{file: file, line: n, what: text}, f)
-		}
-		return nil
-	}); err != nil {
+	c := newSquidConf(w, file)
+	if err := c.read(file, 0); err != nil {
 		return err
 	}
 	if err := c.policies(); err != nil {
 		return err
 	}
 	c.whole()
+	return nil
+}
+
+func newSquidConf(w *work, file string) *squidConf {
+	return &squidConf{work: w, dir: filepath.Dir(file), denyInfo: map[string]string{}, acls: map[string]*squidACL{
+		"localhost": {kind: "src", values: []string{"127.0.0.1", "::1"}, at: place{file: file, what: "acl localhost"}}, // Squid knows it
+	}}
+}
+
+// read takes the lines of a file, and of those that it includes.
+func (c *squidConf) read(file string, depth int) error {
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	if c.work.read++; c.work.read > maxFiles || depth > maxDepth {
+		return fmt.Errorf("%s: too many files that include others", file)
+	}
+	more := ""
+	return eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+		if line, goesOn := strings.CutSuffix(string(s), "\\"); goesOn && len(more) < maxLine {
+			more += line
+			return nil
+		}
+		text, _, _ := strings.Cut(more+string(s), " #")
+		more = ""
+		f := strings.Fields(text)
+		if len(f) == 0 || f[0][0] == '#' {
+			return nil
+		}
+		at := place{file: file, line: n, what: text}
+		if f[0] != "include" {
+			c.option(at, f)
+			return nil
+		}
+		for _, pattern := range f[1:] {
+			if err := c.include(at, pattern, depth); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// include reads the files that a line names; ones that have moved are looked
+// for beside squid.conf.
+func (c *squidConf) include(at place, pattern string, depth int) error {
+	found, _ := filepath.Glob(pattern)
+	if len(found) == 0 {
+		found, _ = filepath.Glob(filepath.Join(c.dir, filepath.Base(filepath.Dir(pattern)), filepath.Base(pattern)))
+	}
+	if len(found) == 0 {
+		found, _ = filepath.Glob(filepath.Join(c.dir, filepath.Base(pattern)))
+	}
+	note := carried("its lines")
+	if len(found) == 0 {
+		note = lost("no such file: copy it beside squid.conf and import again")
+	}
+	note.place, note.What = at, at.what
+	c.rep.add(note)
+	for _, file := range found {
+		if err := c.read(file, depth+1); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -130,11 +190,22 @@ func (c *squidConf) option(at place, f []string) {
 			a = &squidACL{kind: f[2], at: at}
 			c.acls[f[1]] = a
 		}
+		if a.kind != f[2] {
+			say(lost(fmt.Sprintf("%s is of type %s already", f[1], a.kind)))
+			return
+		}
+		if a.kind == "any-of" || a.kind == "all-of" {
+			a.lines = append(a.lines, f[3:])
+		}
+		a.anyCase = a.anyCase || slices.Contains(f[3:], "-i")
 		for _, v := range f[3:] {
-			if strings.HasPrefix(v, "-") {
-				continue
+			if !strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "+") {
+				a.values = append(a.values, c.values(at, v)...)
 			}
-			a.values = append(a.values, c.values(at, v)...)
+		}
+		if a.kind == "url_regex" {
+			say(differs("the rules that name it", "expressions see host and path here: neither the scheme nor a port, and no case"))
+			return
 		}
 		say(carried("the rules that name it"))
 	case "http_access":
@@ -233,40 +304,35 @@ func (c *squidConf) values(at place, v string) (all []string) {
 	return all
 }
 
-// policies makes one for each acl of clients, in the order in which the lines
-// name them, and one for everybody else.
+// policies makes one for each kind of clients that the lines tell apart.
 func (c *squidConf) policies() error {
-	var clients []string
-	for _, l := range c.access {
-		for _, n := range l.names {
-			if a := c.acls[n]; a != nil && (a.kind == "src" || a.kind == "proxy_auth" && !a.anybody()) && n != "all" && !slices.Contains(clients, n) {
-				clients = append(clients, n)
-			}
+	c.access, c.replies, c.spliced = c.expand(c.access), c.expand(c.replies), c.expand(c.spliced)
+	for _, l := range slices.Concat(c.spliced, c.replies, c.access) {
+		if err := c.tell(l); err != nil {
+			return err
 		}
 	}
-	for _, who := range append(clients, "") {
-		p := policy.Policy{Name: who}
-		if who == "" {
-			p.Name = "everyone else"
-		} else if c.acls[who].kind == "proxy_auth" {
-			p.Users = c.acls[who].values
-		} else if p.Networks = squidNetworks(c.acls[who].values); len(p.Networks) == 0 {
-			c.rep.add(Note{Kind: Lost, place: c.acls[who].at, What: c.acls[who].at.what, Why: "no addresses or networks: write a policy with users"})
-			continue
+	taken := map[string]int{}
+	for _, who := range c.clients() {
+		p := policy.Policy{Name: who.name(), Networks: who.networks, Users: who.users}
+		if taken[p.Name]++; taken[p.Name] > 1 {
+			p.Name = fmt.Sprintf("%s (%d)", p.Name, taken[p.Name])
 		}
-		last := false
 		if err := c.first(&p, who); err != nil {
 			return err
 		}
+		last := false
 		for _, l := range c.access {
-			rule, fits, err := c.rule(l, who)
+			rule, fits, _, err := c.rule(l, who)
 			if err != nil {
 				return err
 			}
 			if last = l.allow; fits {
-				rule.Name = fmt.Sprintf("line %d", l.at.line)
+				rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.line))
 				c.refusal(&rule, l)
-				p.Rules = append(p.Rules, rule)
+				if p.Rules = append(p.Rules, rule); everything(rule) {
+					break // no line behind it is reached
+				}
 			}
 		}
 		if n := len(p.Rules); len(c.access) > 0 && (n == 0 || !everything(p.Rules[n-1])) && last {
@@ -277,20 +343,45 @@ func (c *squidConf) policies() error {
 	return nil
 }
 
+// ruleName is a name that no rule has yet.
+func ruleName(rules []policy.Rule, name string) string {
+	free := name
+	for n := 2; slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.Name == free }); n++ {
+		free = fmt.Sprintf("%s (%d)", name, n)
+	}
+	return free
+}
+
+// tell says what became of a line, and takes what it says of ports.
+func (c *squidConf) tell(l squidAccess) error {
+	if c.told == nil {
+		c.told = map[string]bool{}
+	}
+	if at := l.at.String(); l.at.line == 0 || c.told[at] {
+		return nil // one line may have become several
+	} else {
+		c.told[at] = true
+	}
+	_, _, n, err := c.rule(l, nil)
+	n.place, n.What = l.at, l.at.what
+	c.rep.add(n)
+	return err
+}
+
 // first puts into a policy what is decided before http_access: connections that
 // stay closed, and answers by their type.
-func (c *squidConf) first(p *policy.Policy, who string) error {
+func (c *squidConf) first(p *policy.Policy, who *squidClients) error {
 	for i, l := range slices.Concat(c.spliced, c.replies) {
 		if everyone := len(l.names) == 1 && l.names[0] == "all"; everyone || i >= len(c.spliced) && l.allow {
 			continue // answers pass unless a line says that they do not
 		}
 		l.at.what = cmp.Or(l.at.what, "ssl_bump "+strings.Join(l.names, " "))
-		rule, fits, err := c.rule(l, who)
+		rule, fits, _, err := c.rule(l, who)
 		if err != nil {
 			return err
 		}
 		if fits {
-			rule.Name = fmt.Sprintf("line %d", l.at.line)
+			rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.line))
 			if l.at.line == 0 {
 				rule.Name = fmt.Sprintf("ssl_bump %d", i+1)
 			}
@@ -318,83 +409,113 @@ func everything(r policy.Rule) bool {
 	return len(r.Category)+len(r.URL)+len(r.Method)+len(r.Unless)+len(r.Host)+len(r.Agent)+len(r.Type)+len(r.Schedule)+len(r.Header) == 0
 }
 
-// rule makes one of a line for the clients of an acl, "" for those of none;
-// fits is false when the line is not about them or cannot be said.
-func (c *squidConf) rule(l squidAccess, who string) (r policy.Rule, fits bool, err error) {
+// rule makes one of a line for some clients; fits is false when the line is not
+// about them or cannot be said. The note says which, and is the same for all
+// clients.
+func (c *squidConf) rule(l squidAccess, who *squidClients) (r policy.Rule, fits bool, n Note, err error) {
 	r.Action = "block"
 	if l.allow {
 		r.Action = "allow"
 	}
-	note := Note{Kind: Carried, place: l.at, What: l.at.what, Ours: "a rule of each policy it may decide for"}
-	defer func() {
-		if err == nil && who == "" { // every line is said of once
-			c.rep.add(note)
-		}
-	}()
-	for _, name := range l.names {
+	fits = true
+	n = carried("a rule of each policy it may decide for")
+	if c.ports(l) {
+		return r, false, carried("proxy.connect-ports, proxy.safe-ports"), nil
+	}
+	for _, name := range c.met(l.names) {
 		name, not := strings.CutPrefix(name, "!")
 		a := c.acls[name]
 		switch {
 		case name == "all":
-			if not {
-				return r, false, nil
-			}
-			continue
-		case name == "Safe_ports" || name == "SSL_ports":
-			if a != nil && name == "SSL_ports" {
-				c.set.Proxy.ConnectPorts = a.values
-			} else if a != nil {
-				c.set.Proxy.SafePorts = a.values
-			}
-			note.Ours = "proxy.connect-ports, proxy.safe-ports"
-			return r, false, nil
-		case name == "CONNECT" && slices.Contains(l.names, "!SSL_ports"):
-			continue
+			fits = fits && !not
 		case name == "manager" || name == "to_localhost" || name == "to_linklocal":
-			note.Ours = "listen.admin and proxy.private, which refuse it by themselves"
-			return r, false, nil
-		case name == "localhost" && a == nil:
-			return r, false, nil
+			return r, false, carried("listen.admin and proxy.private, which refuse it by themselves"), nil
 		case a == nil:
-			note = Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("there is no acl %q", name)}
-			return r, false, nil
+			return r, false, lost(fmt.Sprintf("there is no acl %q", name)), nil
 		case a.kind == "proxy_auth" && a.anybody():
 			if not {
-				note.Ours = "identity.basic, which asks everybody"
-				return r, false, nil
+				fits, n = false, carried("identity.basic, which asks everybody")
 			}
-			continue
-		case a.kind == "proxy_auth":
-			if not == (who == name) {
-				return r, false, nil
+		case a.kind == "proxy_auth" || a.kind == "src":
+			if who != nil && who.is(name) == not {
+				fits = false
 			}
-			continue
-		case a.kind == "src":
-			if not == c.within(who, a) {
-				return r, false, nil
+		default:
+			if why := c.condition(&r, name, a, not, &err); why != "" || err != nil {
+				return r, false, Note{Kind: Lost, Why: why}, err
 			}
-			continue
-		}
-		if why := c.condition(&r, name, a, not, &err); why != "" || err != nil {
-			note = Note{Kind: Lost, place: l.at, What: l.at.what, Why: why}
-			return r, false, err
 		}
 	}
-	return r, true, nil
+	return r, fits, n, nil
 }
 
-// within says whether the clients of the acl called who are all those of another.
-func (c *squidConf) within(who string, of *squidACL) bool {
-	if who == "" {
-		return false
-	}
-	all := squidNetworks(of.values)
-	for _, n := range squidNetworks(c.acls[who].values) {
-		if !slices.ContainsFunc(all, func(o policy.Network) bool { return o.Bits() <= n.Bits() && o.Contains(n.Addr()) }) {
+// ports takes a line that says which ports may be asked for: deny !ports, deny
+// CONNECT !ports.
+func (c *squidConf) ports(l squidAccess) bool {
+	var of *squidACL
+	tunnel := false
+	for _, n := range l.names {
+		name, not := strings.CutPrefix(n, "!")
+		switch a := c.acls[name]; {
+		case a != nil && a.kind == "port" && not && of == nil:
+			of = a
+		case a != nil && a.kind == "method" && !not && slices.Equal(a.values, []string{"CONNECT"}), a == nil && name == "CONNECT" && !not:
+			tunnel = true
+		case n != "all":
 			return false
 		}
 	}
+	switch {
+	case of == nil || l.allow:
+		return false
+	case tunnel:
+		c.set.Proxy.ConnectPorts = of.values
+	default:
+		c.set.Proxy.SafePorts = of.values
+	}
 	return true
+}
+
+// met puts acls of names that have to fit together in the place of which one
+// stands for what is in both.
+func (c *squidConf) met(names []string) []string {
+	var of []string
+	for _, n := range names {
+		if a := c.acls[n]; a != nil && (a.kind == "dstdomain" || a.kind == "ssl::server_name") {
+			of = append(of, n)
+		}
+	}
+	if len(of) < 2 {
+		return names
+	}
+	name := strings.Join(of, "+")
+	if c.acls[name] == nil {
+		a := &squidACL{kind: "dstdomain", at: c.acls[of[0]].at, values: c.acls[of[0]].values}
+		for _, n := range of[1:] {
+			a.values = inBoth(a.values, c.acls[n].values)
+		}
+		c.acls[name] = a
+	}
+	return append(slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(of, n) }), name)
+}
+
+// inBoth are the names that two lists of dstdomain both stand for.
+func inBoth(a, b []string) (all []string) {
+	below := func(s, of string) bool {
+		return s == of || strings.HasPrefix(of, ".") && (strings.HasSuffix(s, of) || s == of[1:])
+	}
+	for _, x := range a {
+		for _, y := range b {
+			switch x, y := strings.ToLower(x), strings.ToLower(y); {
+			case below(x, y):
+				all = append(all, x)
+			case below(y, x):
+				all = append(all, y)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // condition puts an acl into a rule, or says why it cannot.
@@ -417,7 +538,7 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		}
 	case "url_regex", "urlpath_regex", "dstdom_regex":
 		if not || r.URL != nil {
-			return "write a rule with the opposite action and url before it"
+			return c.byList(r, name, a, not, err)
 		}
 		for _, v := range a.values {
 			if v = squidPattern(a.kind, v); len(v) > maxPattern {
@@ -429,11 +550,16 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 			r.URL = append(r.URL, v)
 		}
 	case "method":
-		if not || r.Method != nil {
-			return "write the methods that are meant under method"
+		if r.Method != nil {
+			return "two acls about methods: write the methods that are meant under method"
 		}
-		r.Method = a.values
+		if r.Method = upper(a.values); not {
+			r.Method = slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return slices.Contains(upper(a.values), m) })
+		}
 	case "browser":
+		if not || r.Agent != nil {
+			return "write a rule with the opposite action and agent before it"
+		}
 		r.Agent = a.values
 	case "rep_mime_type", "req_mime_type":
 		if not {
@@ -452,7 +578,10 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		}
 	case "time":
 		when, ok := squidSchedule(a.values)
-		if !ok || not || r.Schedule != nil {
+		if ok && not {
+			when, ok = outside(when)
+		}
+		if !ok || r.Schedule != nil {
 			return "write a schedule into the rule"
 		}
 		r.Schedule = when
@@ -465,6 +594,38 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 		return "write a policy with users, and identity"
 	default:
 		return "an acl of type " + a.kind + " has no condition of ours"
+	}
+	return ""
+}
+
+// byList puts expressions into a rule by a list of them, for what is not to fit,
+// or has to fit together with others.
+func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
+	if a.class == "" {
+		path, wrong := c.own(name, func(to io.Writer) error {
+			for _, v := range a.values {
+				if _, err := fmt.Fprintln(to, squidPattern(a.kind, v)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if *err = wrong; *err != nil {
+			return ""
+		}
+		if a.class, *err = c.addList(name, list.Config{Path: setting.Source(path), Category: name, Format: list.Expressions, Match: list.Boundary}, a.at); *err != nil {
+			return ""
+		}
+	}
+	switch {
+	case a.class == "":
+		return "none of its expressions compiles"
+	case not:
+		r.Unless = append(r.Unless, "category/"+name)
+	case r.Category != nil:
+		return "a rule asks for one list of names: write the names that are in both"
+	default:
+		r.Category = []string{"category/" + name}
 	}
 	return ""
 }

@@ -332,7 +332,7 @@ func (c *squidConf) follow(f []string) Note {
 		return carried("proxy.trusted")
 	}
 	for _, name := range f[1:] {
-		if name == "localhost" && c.acls[name] == nil {
+		if name == "localhost" {
 			c.set.Proxy.Trusted = append(c.set.Proxy.Trusted, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 			continue
 		}
@@ -417,6 +417,54 @@ func squidSchedule(values []string) (when policy.Schedule, ok bool) {
 		when = append(when, policy.Window{Days: days})
 	}
 	return when, len(when) > 0
+}
+
+// methods are those of requests that pass a proxy.
+var methods = []string{"CONNECT", "DELETE", "GET", "HEAD", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PUT", "REPORT", "TRACE"}
+
+func upper(words []string) (all []string) {
+	for _, w := range words {
+		all = append(all, strings.ToUpper(w))
+	}
+	return all
+}
+
+// outside is the rest of the week. Hours of a day are those of one window; more
+// than one for a day cannot be said.
+func outside(when policy.Schedule) (rest policy.Schedule, ok bool) {
+	week := []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
+	hours := map[string]string{}
+	for _, w := range when {
+		days := strings.Split(strings.ReplaceAll(w.Days, "mon-fri", "mon,tue,wed,thu,fri"), ",")
+		if w.Days == "" {
+			days = week
+		}
+		for _, d := range days {
+			if _, twice := hours[d]; twice {
+				return nil, false
+			}
+			hours[d] = cmp.Or(w.Hours, "00:00-24:00")
+		}
+	}
+	for _, d := range week {
+		from, to, _ := strings.Cut(hours[d], "-")
+		var left []string
+		if hours[d] == "" {
+			left = []string{"00:00-24:00"}
+		} else if to < from {
+			return nil, false
+		}
+		if from > "00:00" {
+			left = append(left, "00:00-"+from)
+		}
+		if to != "" && to < "24:00" {
+			left = append(left, to+"-24:00")
+		}
+		if len(left) > 0 {
+			rest = append(rest, policy.Window{Days: d, Hours: strings.Join(left, ",")})
+		}
+	}
+	return rest, len(rest) > 0
 }
 
 // squidNetworks are those of an acl of type src; ranges are taken apart.

@@ -24,6 +24,9 @@ type Judge struct {
 	// Client says who asked: what the settings make of the address and user
 	// that the log has.
 	Client func(context.Context, *Entry) filter.Client
+	// Refuses says why a server would refuse a request whatever the policy
+	// says; nil when it asks only the policy.
+	Refuses func(*filter.Transaction) error
 }
 
 // WhatIf compares what two judges make of a log. Only what a log knows is
@@ -32,6 +35,10 @@ type Judge struct {
 type WhatIf struct {
 	New Judge
 	Old *Judge // nil: what the log says was decided
+
+	// Outcome says that only what happens to a request counts: whether it is
+	// refused, not which word lets it pass. For rules of other programs.
+	Outcome bool
 
 	Examples int // of each change; 0 means 3
 
@@ -51,6 +58,9 @@ type WhatIfReport struct {
 	Bodies int64 `json:"bodies"`
 	// Unknown are entries of which the log does not say what a policy decided.
 	Unknown int64 `json:"unknown"`
+
+	// Otherwise is how often the log has another outcome than the old rules.
+	Otherwise int64 `json:"otherwise,omitempty"`
 
 	Changed   int64 `json:"changed"`    // the action is another
 	OtherRule int64 `json:"other_rule"` // same action, other policy, rule or target
@@ -135,7 +145,14 @@ func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry,
 	r.Judged++
 	r.Was[was.action.String()]++
 	r.Is[is.action.String()]++
-	if was.action == is.action {
+	if w.Outcome {
+		if refused := was.action >= filter.Warn; w.Old != nil && e.Status != 407 && (e.Refused && !refused || !e.Refused && refused && e.Status/100 == 2) {
+			r.Otherwise++
+		}
+		if (was.action >= filter.Warn) == (is.action >= filter.Warn) {
+			return
+		}
+	} else if was.action == is.action {
 		if w.Old != nil && was != is || w.Old == nil && (was.policy != is.policy || was.rule != is.rule) {
 			r.OtherRule++
 		}
@@ -250,8 +267,10 @@ func (w *WhatIf) before(ctx context.Context, e *Entry, r *message.Request) (opin
 	if w.Old != nil {
 		return w.Old.judge(ctx, e, r), true
 	}
-	if e.Recorded == nil {
-		return opinion{}, false
+	if e.Recorded == nil && w.Outcome && e.Refused {
+		return opinion{action: filter.Block}, true
+	} else if e.Recorded == nil {
+		return opinion{}, w.Outcome && e.Status/100 == 2
 	}
 	v := e.Recorded
 	return opinion{action: v.Action, policy: v.Policy, rule: v.Rule, category: v.Category}, true
@@ -284,6 +303,11 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 func (j *Judge) judge(ctx context.Context, e *Entry, r *message.Request) opinion {
 	t := e.transaction(r)
 	t.Client = j.Client(ctx, e)
+	if j.Refuses != nil {
+		if err := j.Refuses(t); err != nil {
+			return opinion{action: filter.Block, rule: err.Error()}
+		}
+	}
 	for s := filter.Name; s <= t.Last; s++ {
 		if s == filter.RequestBody {
 			continue
@@ -367,6 +391,9 @@ func (r *WhatIfReport) Text(w io.Writer) error {
 	}
 	if r.Unknown > 0 {
 		p.f("%d not judged: the log does not say what a policy decided; -against OLD asks other settings\n", r.Unknown)
+	}
+	if r.Otherwise > 0 {
+		p.f("%d times the log has another verdict than the old rules: they ask what no log has\n", r.Otherwise)
 	}
 	p.f("\n%-10s%12s%12s\n", "action", "was", "is")
 	for a := filter.Pass; a <= filter.Redirect; a++ {

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"shuultuur/filter"
 	"shuultuur/gateway"
 	"shuultuur/importer"
+	"shuultuur/replay"
 )
 
 const importHelp = `
@@ -39,8 +42,9 @@ The exit status is 1 when the settings do not pass "shuultuur check".`
 
 func importCommand(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "import", "[flags] PROGRAM PATH", importHelp)
+	beside := f.Bool("beside", false, "start the result at once, beside the other program: on its ports and 10000 more, until it is stopped")
 	to := f.String("to", "shuultuur", "`folder` for the settings, the report and converted lists")
-	compare := f.String("compare", "", "run this `log` of the other program through the settings made, and say which verdicts differ")
+	compare := f.String("compare", "", "run this `log` of the other program through its own rules (squid; of others, what the log says was decided) and through the settings made, and say which verdicts differ")
 	lint := f.Bool("lint", false, "print the report alone and write nothing")
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
@@ -50,8 +54,8 @@ func importCommand(ctx context.Context, e env, args []string) int {
 		fmt.Fprintf(e.stderr, "%s import: %q is not a program that is known; known are %s\n", cmp.Or(e.program, "shuultuur"), rest[0], strings.Join(importer.Programs(), ", "))
 		return 2
 	}
-	if *lint && *compare != "" {
-		return fail(e, errors.New("-lint writes no settings to compare with; leave out one of -lint and -compare"))
+	if *lint && (*compare != "" || *beside) {
+		return fail(e, errors.New("-lint writes no settings to compare with or to start; leave out -lint, or -compare and -beside"))
 	}
 	if *lint {
 		return lintImport(ctx, e, rest[0], rest[1])
@@ -69,9 +73,52 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	done()
 	fmt.Fprintf(e.stdout, e.named("They are good: shuultuur run %s\n"), file)
 	if *compare != "" {
-		return replayCommand(ctx, e, []string{"-offline", "-config", file, *compare})
+		return compareImport(ctx, e, rest[0], rest[1], file, *compare)
+	}
+	if *beside {
+		return runBeside(ctx, e, file)
 	}
 	return 0
+}
+
+// compareImport runs a log through the rules of the other program and ours.
+func compareImport(ctx context.Context, e env, program, path, file, log string) int {
+	r := replayFlags{config: file, offline: true, examples: 3, outcome: true, nobody: netip.MustParseAddr("127.0.0.1")}
+	r.source.Files, r.source.Stdin = []string{log}, e.stdin
+	s, ok, err := importer.NewSource(program, path)
+	if err != nil {
+		return fail(e, err)
+	}
+	if ok {
+		for _, u := range s.Unknown {
+			fmt.Fprintf(e.stdout, "not tried: %s\n", u)
+		}
+		r.old = &replay.Judge{Name: fmt.Sprintf("the rules of %s in %s", program, path), Decider: s, Client: func(_ context.Context, x *replay.Entry) filter.Client {
+			addr := x.Client
+			if !addr.IsValid() {
+				addr = r.nobody
+			}
+			return filter.Client{Addr: addr, User: x.User}
+		}}
+	}
+	if err := r.run(ctx, e); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// runBeside starts settings on other ports than they have, so that the program
+// they are made of may go on.
+func runBeside(ctx context.Context, e env, file string) int {
+	moved := filepath.Join(filepath.Dir(file), "beside.yaml")
+	lines, err := importer.Beside(file, moved)
+	if err != nil {
+		return fail(e, err)
+	}
+	for _, l := range lines {
+		fmt.Fprintln(e.stdout, l)
+	}
+	return run(ctx, e, []string{moved})
 }
 
 func lintImport(ctx context.Context, e env, program, path string) int {

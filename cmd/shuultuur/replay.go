@@ -58,7 +58,9 @@ type replayFlags struct {
 	offline, stats, asJSON, gzip bool
 	progress                     bool
 	memory, examples             int
-	nobody                       netip.Addr // client, read
+	nobody                       netip.Addr    // client, read
+	old                          *replay.Judge // instead of against
+	outcome                      bool          // only whether something is refused counts
 	seconds                      float64
 }
 
@@ -299,7 +301,14 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 		return nil, err
 	}
 	defer closeNew()
-	w := &replay.WhatIf{New: newer, Examples: r.examples}
+	w := &replay.WhatIf{New: newer, Old: r.old, Outcome: r.outcome, Examples: r.examples}
+	if r.outcome {
+		s, err := gateway.Read(r.config)
+		if err != nil {
+			return nil, err
+		}
+		w.New.Refuses = s.Proxy.Reachable
+	}
 	if r.against != "" {
 		older, closeOld, err := judge(ctx, r.against, r.nobody)
 		if err != nil {

@@ -1,0 +1,206 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"shuultuur/policy"
+)
+
+// squidClients are clients that no line of squid.conf treats differently: the
+// acls of type src and proxy_auth that are about them are the same.
+type squidClients struct {
+	names    []string // of these acls, sorted
+	networks []policy.Network
+	users    []string
+}
+
+// maxSquidClients bounds the policies that are made of a configuration: acls
+// of clients that overlap in all ways would give a policy for each combination.
+const maxSquidClients = 300
+
+// is says whether an acl is about these clients. For no clients in particular
+// (nil) every one is.
+func (k *squidClients) is(name string) bool { return k == nil || slices.Contains(k.names, name) }
+
+// name is that of their policy.
+func (k *squidClients) name() string {
+	if len(k.names) == 0 {
+		return "everyone else"
+	}
+	return strings.Join(k.names, "+")
+}
+
+// clients parts everybody into groups, in the order in which policies have to
+// ask: narrow networks before wide ones, people before everybody at an address.
+func (c *squidConf) clients() (all []*squidClients) {
+	used := map[string]*squidACL{}
+	for _, l := range slices.Concat(c.access, c.replies, c.spliced) {
+		for _, n := range l.names {
+			n = strings.TrimPrefix(n, "!")
+			if a := c.acls[n]; a != nil && n != "all" && (a.kind == "src" || a.kind == "proxy_auth" && !a.anybody()) {
+				used[n] = a
+			}
+		}
+	}
+	of := map[netip.Prefix][]string{}
+	people := map[string][]string{}
+	var prefixes []netip.Prefix
+	for _, name := range sortedKeys(used) {
+		a := used[name]
+		if a.kind == "proxy_auth" {
+			for _, u := range a.values {
+				people[u] = append(people[u], name)
+			}
+			continue
+		}
+		nets := squidNetworks(a.values)
+		if len(nets) == 0 {
+			c.rep.add(Note{Kind: Lost, place: a.at, What: a.at.what, Why: "no addresses or networks: write a policy with users"})
+		}
+		for _, n := range nets {
+			if _, known := of[n.Prefix]; !known {
+				prefixes = append(prefixes, n.Prefix)
+			}
+			of[n.Prefix] = nil
+		}
+	}
+	for _, p := range prefixes {
+		for _, name := range sortedKeys(used) {
+			if a := used[name]; a.kind == "src" && contains(squidNetworks(a.values), p) {
+				of[p] = append(of[p], name)
+			}
+		}
+	}
+	slices.SortStableFunc(prefixes, func(a, b netip.Prefix) int { return b.Bits() - a.Bits() })
+	var groups []*squidClients
+	for _, p := range prefixes {
+		groups = joinNetwork(groups, p, of[p])
+	}
+	groups = append(groups, &squidClients{})
+	byUse := map[string][]string{}
+	for _, u := range sortedKeys(people) {
+		key := strings.Join(people[u], "\x00")
+		byUse[key] = append(byUse[key], u)
+	}
+	for _, g := range groups {
+		for _, key := range sortedKeys(byUse) {
+			names := append(strings.Split(key, "\x00"), g.names...)
+			all = append(all, &squidClients{names, g.networks, byUse[key]})
+		}
+		all = append(all, g)
+	}
+	if len(all) > maxSquidClients {
+		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d combinations of acls about clients", len(all)), Why: fmt.Sprintf("a policy is made of %d of them at most, and of everybody else: give clients fewer acls that overlap", maxSquidClients)})
+		all = append(all[:maxSquidClients-1], all[len(all)-1])
+	}
+	return all
+}
+
+// contains says whether one of the networks is that of p or around it.
+func contains(all []policy.Network, p netip.Prefix) bool {
+	return slices.ContainsFunc(all, func(n policy.Network) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) })
+}
+
+// joinNetwork adds a network to the group with the same acls, unless a group
+// behind that has a part of it, which would then not be reached.
+func joinNetwork(groups []*squidClients, p netip.Prefix, names []string) []*squidClients {
+	n := policy.Network{Prefix: p}
+	for i := len(groups) - 1; i >= 0; i-- {
+		if slices.Equal(groups[i].names, names) {
+			groups[i].networks = append(groups[i].networks, n)
+			return groups
+		}
+		if slices.ContainsFunc(groups[i].networks, func(x policy.Network) bool { return p.Contains(x.Addr()) }) {
+			break
+		}
+	}
+	return append(groups, &squidClients{names: names, networks: []policy.Network{n}})
+}
+
+// expand writes acls of acls out: any-of as a line for each, all-of as what it
+// says. With "!" the one becomes the other.
+func (c *squidConf) expand(lines []squidAccess) (all []squidAccess) {
+	for _, l := range lines {
+		sets := c.alternatives(l.names, 0)
+		if sets == nil {
+			c.rep.add(Note{Kind: Lost, place: l.at, What: l.at.what, Why: fmt.Sprintf("acls of acls that give more than %d combinations, or name themselves: write the line with fewer", maxAlternatives)})
+		}
+		for _, names := range sets {
+			all = append(all, squidAccess{l.allow, names, l.at})
+		}
+	}
+	return all
+}
+
+// maxAlternatives bounds what one line may become.
+const maxAlternatives = 64
+
+// alternatives are the sets of acls of which one has to fit; nil when there are
+// too many.
+func (c *squidConf) alternatives(names []string, depth int) [][]string {
+	all := [][]string{{}}
+	for _, n := range names {
+		name, not := strings.CutPrefix(n, "!")
+		a := c.acls[name]
+		switch {
+		case a == nil || a.kind != "any-of" && a.kind != "all-of":
+			all = both(all, [][]string{{n}})
+		case depth >= maxDepth:
+			return nil
+		case a.kind == "any-of" && !not:
+			all = both(all, c.some(slices.Concat(a.lines...), depth))
+		case a.kind == "any-of":
+			all = both(all, c.alternatives(opposite(slices.Concat(a.lines...)), depth+1))
+		case !not:
+			var sets [][]string
+			for _, line := range a.lines {
+				sets = append(sets, c.alternatives(line, depth+1)...)
+			}
+			all = both(all, sets)
+		default:
+			for _, line := range a.lines {
+				all = both(all, c.some(opposite(line), depth))
+			}
+		}
+		if len(all) == 0 {
+			return nil
+		}
+	}
+	return all
+}
+
+// some are the alternatives of which each is one of names.
+func (c *squidConf) some(names []string, depth int) (sets [][]string) {
+	for _, n := range names {
+		sets = append(sets, c.alternatives([]string{n}, depth+1)...)
+	}
+	return sets
+}
+
+// both joins each of some sets with each of others; nil when that are too many.
+func both(some, others [][]string) (all [][]string) {
+	if len(some)*len(others) > maxAlternatives {
+		return nil
+	}
+	for _, x := range some {
+		for _, y := range others {
+			all = append(all, slices.Concat(x, y))
+		}
+	}
+	return all
+}
+
+// opposite turns names into their opposites.
+func opposite(names []string) (all []string) {
+	for _, n := range names {
+		if rest, was := strings.CutPrefix(n, "!"); was {
+			all = append(all, rest)
+		} else {
+			all = append(all, "!"+n)
+		}
+	}
+	return all
+}
