@@ -172,20 +172,25 @@ func (s *Source) fits(t *filter.Transaction, name string, depth int) bool {
 	case "proxy_auth":
 		return t.Client.User != "" && (a.anybody() || slices.Contains(a.values, t.Client.User))
 	case "any-of", "all-of":
-		every := func(names []string) bool {
-			return !slices.ContainsFunc(names, func(n string) bool {
-				n, not := strings.CutPrefix(n, "!")
-				return s.fits(t, n, depth+1) == not
-			})
-		}
-		return slices.ContainsFunc(a.lines, func(line []string) bool {
-			if a.kind == "all-of" {
-				return every(line)
-			}
-			return slices.ContainsFunc(line, func(n string) bool { return every([]string{n}) })
-		})
+		return s.composed(t, a, depth+1)
 	}
 	return false
+}
+
+// composed says whether an acl of acls fits.
+func (s *Source) composed(t *filter.Transaction, a *squidACL, depth int) bool {
+	every := func(names []string) bool {
+		return !slices.ContainsFunc(names, func(n string) bool {
+			n, not := strings.CutPrefix(n, "!")
+			return s.fits(t, n, depth) == not
+		})
+	}
+	return slices.ContainsFunc(a.lines, func(line []string) bool {
+		if a.kind == "all-of" {
+			return every(line)
+		}
+		return slices.ContainsFunc(line, func(n string) bool { return every([]string{n}) })
+	})
 }
 
 // hasPort says whether a port is that of an acl, or between those of one.
