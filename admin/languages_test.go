@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,6 +33,16 @@ func TestEveryPageIsATemplateInEveryLanguage(t *testing.T) {
 		for _, l := range s.All() {
 			page.In(l) // panics on a mistake
 		}
+	}
+}
+
+func TestStylesFollowTheDirectionOfTheLanguage(t *testing.T) {
+	css, err := static.ReadFile("static/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(margin|padding|border)-(left|right)|text-align: *(left|right)|[{;] *(left|right):`).FindAllString(string(css), -1) {
+		t.Errorf("%q is the wrong side where people write from the right: use -inline-start and -inline-end", m)
 	}
 }
 

@@ -209,3 +209,34 @@ func TestFolderAddsALanguageWrittenFromTheRight(t *testing.T) {
 		t.Error("a line without text is taken")
 	}
 }
+
+// FuzzTemplate: without texts a template stays as it is, whatever it is.
+func FuzzTemplate(f *testing.F) {
+	f.Add(`<p title="a {{.B}} word">{{.N}} people, <a href="/{{.X}}">see <b>this</b></a>{{if .Y}} until {{.Y}}{{end}}</p>`)
+	f.Add(`<option>url</option><script>if (a < b) {}</script><a><b></a></b>{{ <`)
+	f.Fuzz(func(t *testing.T, source string) {
+		if got := translate(source, func(string) string { return "" }, ""); got != source {
+			t.Errorf("%q became %q", source, got)
+		}
+		(&Texts{in: &Texts{}}).Template(source)
+	})
+}
+
+func TestATemplateIsTranslatedWithItsValuesAndTags(t *testing.T) {
+	of := map[string]string{
+		"{1} people since {2}. See the <a>settings</a>.": "<a>Тохиргоо</a>: {2}, {1} хүн.",
+		"Name of {1}": "{1} нэр", "Save": "Хадгалах", "until {1}": "{1} хүртэл", "bad": "{{evil}}",
+	}
+	texts := &Texts{Lang: "mn", Dir: "ltr", of: of, in: &Texts{}}
+	for source, want := range map[string]string{
+		`<p>{{.N}} people since {{time .At "15:04"}}. See the <a href="/s?{{.Q}}">settings</a>.</p>`: `<p><a href="/s?{{.Q}}">Тохиргоо</a>: {{time .At "15:04"}}, {{.N}} хүн.</p>`,
+		`<html lang="en">`: `<html lang="mn" dir="ltr">`,
+		`<input value="Save" aria-label="Name of {{.Name}}"><button name="what" value="Save"> Save </button>`: `<input value="Save" aria-label="{{.Name}} нэр"><button name="what" value="Save"> Хадгалах </button>`,
+		`<b>{{.X}}</b>{{if .Y}}, until {{.Y}}{{end}}`:                                                         `<b>{{.X}}</b>{{if .Y}}, {{.Y}} хүртэл{{end}}`,
+		`<option>Save</option><option value="1">Save</option><script>Save</script><p>bad</p>`:                 `<option>Save</option><option value="1">Хадгалах</option><script>Save</script><p>bad</p>`,
+	} {
+		if got := texts.Template(source); got != want {
+			t.Errorf("%s\nbecame %s\nnot    %s", source, got, want)
+		}
+	}
+}
