@@ -110,6 +110,8 @@ type Access struct {
 	// Names are the names by which browsers may ask for this address, besides
 	// localhost.
 	Names func() []string // nil: none
+	// Rules are what the settings say at this moment. Nil: nothing.
+	Rules func() *Rules
 	// Groups says in which groups a user at an address is. Nil: in none.
 	Groups func(addr netip.Addr, user string) []string
 	// Holders are what has data about people, besides what is in here.

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/identity/oidc"
 	"shuultuur/setting"
 )
 
@@ -24,6 +26,27 @@ type Config struct {
 	// TwoPeople has a second person agree before somebody looks into one
 	// person's browsing.
 	TwoPeople bool `yaml:"two-people"`
+	// SignIn has an OpenID provider sign people in.
+	SignIn *SignIn `yaml:"sign-in"`
+}
+
+// SignIn says which OpenID provider signs people in on the admin address, and
+// what they may do.
+type SignIn struct {
+	oidc.Config `yaml:",inline"`
+	// Roles are the groups of the provider, its claim, whose members have a role.
+	// The greatest counts; who is in none of them is not let in.
+	Roles map[account.Role][]string `yaml:"roles"`
+}
+
+// role is that of somebody in groups.
+func (s *SignIn) role(groups []string) (r account.Role) {
+	for role, of := range s.Roles {
+		if role > r && slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) }) {
+			r = role
+		}
+	}
+	return r
 }
 
 // Rules are what the settings say of the admin address, in use.
@@ -31,6 +54,8 @@ type Rules struct {
 	Names   []string
 	Session account.Rules
 	Privacy Privacy
+	SignIn  *SignIn        // nil: no provider signs people in
+	OpenID  *oidc.Provider // of SignIn
 }
 
 const maxSession = 90 * 24 * time.Hour
@@ -38,7 +63,8 @@ const maxSession = 90 * 24 * time.Hour
 var hostName = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*$`)
 
 // Rules checks the settings.
-func (c *Config) Rules() (*Rules, error) {
+// key seals sign-ins under way, as [oidc.New] says.
+func (c *Config) Rules(key []byte) (*Rules, error) {
 	r := &Rules{Session: account.Rules{Idle: c.Idle.Or(account.DefaultRules.Idle), Total: c.Total.Or(account.DefaultRules.Total)}, Privacy: Privacy{URLs: c.URLs, TwoPeople: c.TwoPeople}}
 	if c.URLs == account.None {
 		r.Privacy.URLs = account.Helper
@@ -54,6 +80,15 @@ func (c *Config) Rules() (*Rules, error) {
 	for key, d := range map[string]time.Duration{"idle": r.Session.Idle, "total": r.Session.Total} {
 		if d < time.Minute || d > maxSession {
 			errs = append(errs, setting.At(key, fmt.Errorf("%v: a session lasts from 1m to 90d", d)))
+		}
+	}
+	if r.SignIn = c.SignIn; c.SignIn != nil {
+		var err error
+		if r.OpenID, err = oidc.New(c.SignIn.Config, key); err == nil && len(c.SignIn.Roles) == 0 {
+			err = setting.At("roles", errors.New("nobody could sign in: name groups of the provider for a role, such as owner: [network-admins]"))
+		}
+		if err != nil {
+			errs = append(errs, setting.At("sign-in", err))
 		}
 	}
 	return r, errors.Join(errs...)

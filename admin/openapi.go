@@ -135,6 +135,8 @@ func operations() map[string]operation {
 
 		"GET /login":                    {does: "the page to sign in", query: []field{may("to", "path to go to then")}, gives: "text/html"},
 		"POST /login":                   {does: "begin a session; the answer sets its cookie", form: []field{nameOf, must("password", "password"), code, may("to", "path to go to then")}, gives: pageOrJSON},
+		"GET /login/provider":           {does: "go to the OpenID provider to sign in", query: []field{may("to", "path to go to then")}, gives: "text/html"},
+		"GET /login/callback":           {does: "come back from the OpenID provider, which begins a session", query: []field{may("code", "of the provider"), may("state", "of the sign-in")}, gives: "text/html"},
 		"POST /login/passkey/challenge": {does: "what a passkey is to sign"},
 		"POST /login/passkey":           {does: "begin a session with a passkey", query: []field{may("to", "path to go to then")}, body: "application/json"},
 		"POST /logout":                  {does: "end the session", gives: pageOrJSON},

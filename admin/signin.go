@@ -25,6 +25,8 @@ const maxForm = 16 << 10
 //	POST /login                   name, password and code begin a session
 //	POST /login/passkey/challenge what a passkey has to sign
 //	POST /login/passkey           its answer begins a session
+//	GET /login/provider           sends the browser to the OpenID provider
+//	GET /login/callback           it comes back from there
 //	POST /logout                  ends the session
 func (p *Parts) signInRoutes() []route {
 	if p.Accounts == nil {
@@ -39,6 +41,8 @@ func (p *Parts) signInRoutes() []route {
 			writeJSON(w, http.StatusOK, map[string]string{"challenge": p.Accounts.Challenge(""), "rpId": hostOf(r.Host)})
 		}},
 		{"POST", "/login/passkey", anyone, p.signInPasskey},
+		{"GET", "/login/provider", anyone, p.toProvider},
+		{"GET", "/login/callback", anyone, p.fromProvider},
 		{"POST", "/logout", viewer, p.signOut},
 		{"GET", "/passkey.js", anyone, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
@@ -53,6 +57,8 @@ type loginForm struct {
 	To, Name, Error string
 	Code            bool // one is wanted
 	None            bool // there are no accounts
+	Provider        bool // signs people in too
+	Done            bool // they are signed in, and go on to To
 }
 
 // inside is where to go after signing in: a path of ours.
@@ -72,7 +78,8 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	d.To, d.None = inside(d.To), !any
+	_, provider := p.provider()
+	d.To, d.None, d.Provider = inside(d.To), !any, provider != nil
 	if !isPage(r) && d.Error != "" {
 		http.Error(w, d.Error, status)
 		return
@@ -138,6 +145,13 @@ func (p *Parts) signedIn(w http.ResponseWriter, r *http.Request, secret, method,
 		return
 	}
 	begun(w, r, secret)
+	if method == "oidc" {
+		// A redirect would go on with what another site has begun, to which browsers
+		// send no strict cookie.
+		w.Header().Set("Refresh", "0; url="+inside(to))
+		writePage(w, loginTemplate(), http.StatusOK, loginForm{To: inside(to), Done: true})
+		return
+	}
 	if isPage(r) && method != "passkey" {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return

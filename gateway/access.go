@@ -8,7 +8,7 @@ import (
 )
 
 func newAccess(_ context.Context, b *builder) (*admin.Rules, error) {
-	return b.settings.Access.Rules()
+	return b.settings.Access.Rules(b.data.Key)
 }
 
 // openAccess opens what is known of those who may use the admin address.
@@ -28,6 +28,7 @@ func (g *Gateway) openAccess(b *builder) (admin.Access, error) {
 	return admin.Access{
 		Accounts: book, Audit: account.NewLog(dir), Looks: &admin.Looks{},
 		Holders: g.holders,
+		Rules:   rules,
 		Names:   func() []string { return rules().Names },
 		Privacy: func() admin.Privacy { return rules().Privacy },
 		Groups:  g.groupsOf,

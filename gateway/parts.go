@@ -146,7 +146,7 @@ func parts() []part {
 			slot: in(func(e *Engine) **icap.Server { return &e.icap }, newICAP)},
 		{name: "helpers", key: "listen.squid", above: []string{"proxy"}, from: func(s *Settings) any { return s.squid() }, fixed: func(s *Settings) any { return s.squid() },
 			slot: in(func(e *Engine) **helper.Server { return &e.helpers }, newHelpers)},
-		{name: "access", key: "access", from: func(s *Settings) any { return s.Access },
+		{name: "access", key: "access", above: []string{"data"}, from: func(s *Settings) any { return s.Access },
 			slot: in(func(e *Engine) **admin.Rules { return &e.access }, newAccess)},
 		{name: "portal", key: "portal", above: []string{"data"}, from: func(s *Settings) any { return s.portal() },
 			slot: in(func(e *Engine) **portal.Pages { return &e.portal }, newPortal)},

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"shuultuur/admin/account"
 	"shuultuur/gateway"
 	"shuultuur/test/peer"
 )
@@ -363,5 +364,55 @@ policies:
 	}
 	if page, res := p.get(portal + "/"); res.StatusCode != 200 || !strings.Contains(page, "machine") {
 		t.Errorf("the first page: %d %s", res.StatusCode, page)
+	}
+}
+
+const providedAdmin = `
+listen: {proxy: 127.0.0.1:0, admin: "127.0.0.1:%s"}
+data: data
+access: {sign-in: {issuer: "http://127.0.0.1:%s", client-id: gate, secret: a secret of the test, roles: {owner: [network-admins], helper: [%s]}}}
+policies: [{name: everyone, rules: []}]
+`
+
+// TestAdministratorsSignInAtAProvider: groups of the provider give roles; who has
+// none is not let in, and nobody gets the account of somebody else.
+func TestAdministratorsSignInAtAProvider(t *testing.T) {
+	port, idp := peer.Port(t), peer.Port(t)
+	provider(t, idp, "one", "http://127.0.0.1:"+port+"/login/callback")
+	dir := t.TempDir()
+	runGateway(t, dir, fmt.Sprintf(providedAdmin, port, idp, "teachers"))
+	at := "http://127.0.0.1:" + port
+	sign := func(name, want string, status int) *person {
+		t.Helper()
+		p := newPerson(t)
+		page, res := p.get(at + "/login/provider?to=/account")
+		page, res = p.throughProvider(page, res, name)
+		if res.StatusCode != status || !strings.Contains(page, want) {
+			t.Errorf("%s: status %d, %s", name, res.StatusCode, page)
+		}
+		return p
+	}
+	sign("thea", "the first account is an owner", 503)
+	root := sign("root", "/account", 200)
+	if page, res := root.get(at + "/account"); res.StatusCode != 200 || !strings.Contains(page, "root") {
+		t.Errorf("the account of root: %d, %.400s", res.StatusCode, page)
+	}
+	thea := sign("thea", "/account", 200)
+	for path, status := range map[string]int{"/account": 200, "/accounts": 403} {
+		if _, res := thea.get(at + path); res.StatusCode != status {
+			t.Errorf("thea at %s: %d, want %d", path, res.StatusCode, status)
+		}
+	}
+	book, err := account.Open(account.Folder(filepath.Join(dir, "data")), nil)
+	if err == nil {
+		err = book.Add("local", account.Viewer, nil, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign("local", "not of the provider", 403)
+	stranger := newPerson(t) // an address that was made for another browser
+	if page, res := stranger.get(at + "/login/callback?code=x&state=y"); res.StatusCode != 502 || !strings.Contains(page, "no cookie") {
+		t.Errorf("without a cookie: %d, %.300s", res.StatusCode, page)
 	}
 }

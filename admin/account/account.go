@@ -88,8 +88,9 @@ type Account struct {
 	Step     uint64    `json:"step,omitempty"`     // the last one-time password used
 	Recovery []string  `json:"recovery,omitempty"` // digests of codes that replace a one-time password once
 	Passkeys []Passkey `json:"passkeys,omitempty"`
-	Handle   string    `json:"handle"` // what passkeys call the account
-	Stamp    string    `json:"stamp"`  // sessions with another one are over
+	Handle   string    `json:"handle"`            // what passkeys call the account
+	Subject  string    `json:"subject,omitempty"` // whom an OpenID provider knows by this: ISSUER SUBJECT; "" for none
+	Stamp    string    `json:"stamp"`             // sessions with another one are over
 	Created  time.Time `json:"created"`
 }
 

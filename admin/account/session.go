@@ -136,6 +136,49 @@ func (b *Book) Begin(name, method string, from From) (secret string, err error) 
 	return b.begin(a.Name, a.Stamp, method, from)
 }
 
+// SignInAs begins a session for somebody whom an OpenID provider knows by
+// subject, with the role that the settings give there. The account is made by the
+// first sign-in, and has that role and those groups from then on; a role that
+// changes ends the sessions before. An account that is somebody else's is not
+// taken.
+func SignInAs(b *Book, subject, name string, role Role, groups []string, from From) (secret string, err error) {
+	if role != Helper {
+		groups = nil
+	}
+	fresh := Account{Name: name, Role: role, Groups: groups, Subject: subject, Handle: random(32), Stamp: random(12), Created: b.now().UTC().Truncate(time.Second)}
+	if err := fresh.check(); err != nil {
+		return "", err
+	}
+	var a Account
+	err = b.change(func(k *kept) error {
+		i := slices.IndexFunc(k.Accounts, func(a Account) bool { return a.Subject == subject })
+		switch {
+		case i >= 0:
+			if old := &k.Accounts[i]; old.Role != role || !slices.Equal(old.Groups, groups) {
+				if old.Role == Owner && k.owners() == 1 {
+					return ErrLast
+				}
+				old.Role, old.Groups, old.Stamp = role, groups, fresh.Stamp
+			}
+			a = k.Accounts[i]
+			return nil
+		case k.at(name) >= 0:
+			return fmt.Errorf("%q: %w, which is not of the provider: an owner may remove it", name, ErrExists)
+		case len(k.Accounts) >= maxAccounts:
+			return fmt.Errorf("there are %d accounts already", maxAccounts)
+		case len(k.Accounts) == 0 && role != Owner:
+			return errors.New("the first account is an owner's: nobody else could add more")
+		}
+		a = fresh
+		k.Accounts = append(k.Accounts, fresh)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return b.begin(a.Name, a.Stamp, "oidc", from)
+}
+
 func (b *Book) begin(name, stamp, method string, from From) (secret string, err error) {
 	secret = random(32)
 	now := b.now().UTC().Truncate(time.Second)

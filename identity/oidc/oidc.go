@@ -117,6 +117,7 @@ type Provider struct {
 // known is what the provider has said of itself.
 type known struct {
 	provider *oidc.Provider
+	tokens   *oidc.IDTokenVerifier // it keeps the keys
 	device   bool
 	since    time.Time
 }
@@ -199,14 +200,15 @@ func (p *Provider) reach(ctx context.Context) (*known, error) {
 		return k, nil
 	}
 	// The context lives on in what fetches keys.
-	found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.cfg.Issuer)
+	lasting := oidc.ClientContext(context.WithoutCancel(ctx), p.client)
+	found, err := oidc.NewProvider(lasting, p.cfg.Issuer)
 	if err != nil {
 		if k != nil {
 			return k, nil // what it said before counts
 		}
 		return nil, failed("ask the provider for its description", "open "+strings.TrimSuffix(p.cfg.Issuer, "/")+"/.well-known/openid-configuration from this machine and compare issuer", err)
 	}
-	k = &known{provider: found, device: found.Endpoint().DeviceAuthURL != "", since: time.Now()}
+	k = &known{provider: found, tokens: found.VerifierContext(lasting, &oidc.Config{ClientID: p.cfg.ClientID}), device: found.Endpoint().DeviceAuthURL != "", since: time.Now()}
 	p.mu.Lock()
 	p.known = k
 	p.mu.Unlock()
@@ -291,7 +293,7 @@ func (p *Provider) who(ctx context.Context, k *known, token *oauth2.Token, nonce
 	if !ok {
 		return nil, failed("read the token", "allow this client the scope openid", errors.New("the provider has sent no ID token"))
 	}
-	id, err := k.provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), p.client), &oidc.Config{ClientID: p.cfg.ClientID}).Verify(ctx, raw)
+	id, err := k.tokens.Verify(ctx, raw)
 	if err != nil {
 		return nil, failed("verify the token", "compare client-id and the clocks of both machines", err)
 	}

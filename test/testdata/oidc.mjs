@@ -15,6 +15,6 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
   cookies: { keys: ['a key of the test'] },
   features: { devInteractions: { enabled: true }, deviceFlow: { enabled: true } },
   pkce: { required: () => true },
-  findAccount: (ctx, id) => ({ accountId: id, claims: async () => ({ sub: id, preferred_username: id, groups: ['teachers', 'choir'] }) }),
+  findAccount: (ctx, id) => ({ accountId: id, claims: async () => ({ sub: id, preferred_username: id, groups: id === 'root' ? ['network-admins'] : ['teachers', 'choir'] }) }),
 });
 provider.listen(Number(port), '127.0.0.1', () => console.log('listening'));

@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"shuultuur/admin/account"
+	"shuultuur/identity/oidc"
+)
+
+// loginCookie holds a sign-in under way. Browsers send it along when the provider
+// sends them back, which they do not with the cookie of a session.
+const loginCookie = "shuultuur-login"
+
+// provider returns the OpenID provider that signs people in; it is nil where
+// there is none.
+func (p *Parts) provider() (*SignIn, *oidc.Provider) {
+	if p.Rules == nil {
+		return nil, nil
+	}
+	r := p.Rules()
+	return r.SignIn, r.OpenID
+}
+
+// toProvider sends the browser to the provider.
+func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
+	_, provider := p.provider()
+	if provider == nil {
+		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusForbidden)
+		return
+	}
+	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", inside(r.FormValue("to")))
+	var sealed string
+	if err == nil {
+		sealed, err = provider.Seal(l)
+	}
+	if err != nil {
+		p.login(w, r, loginForm{Error: err.Error()}, http.StatusBadGateway)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: loginCookie, Value: sealed, Path: "/login", HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode, MaxAge: int(oidc.LoginTime.Seconds())})
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// fromProvider begins a session for whom the provider has signed in.
+func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
+	rules, provider := p.provider()
+	if provider == nil {
+		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusForbidden)
+		return
+	}
+	if p.server.barred(w, remote(r)) {
+		return
+	}
+	sealed := ""
+	if c, err := r.Cookie(loginCookie); err == nil {
+		sealed = c.Value
+	}
+	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/login", MaxAge: -1, HttpOnly: true, Secure: secured(r), SameSite: http.SameSiteLaxMode}) // it counts once
+	l, err := provider.Open(sealed)
+	var who *oidc.Who
+	if err == nil {
+		who, err = provider.Finish(r.Context(), l, r.URL.Query())
+	}
+	if err != nil {
+		p.notProvided(w, r, "", err, http.StatusBadGateway)
+		return
+	}
+	role := rules.role(who.Groups)
+	if role == account.None {
+		p.notProvided(w, r, who.User, fmt.Errorf("%q is in no group that has a role here (access.sign-in.roles); the provider names %q", who.User, strings.Join(who.Groups, ", ")), http.StatusForbidden)
+		return
+	}
+	secret, err := account.SignInAs(p.Accounts, rules.Issuer+" "+who.Subject, who.User, role, who.Groups, from(r))
+	switch {
+	case errors.Is(err, account.ErrExists), errors.Is(err, account.ErrLast):
+		p.notProvided(w, r, who.User, err, http.StatusForbidden)
+	case err != nil:
+		p.notProvided(w, r, who.User, err, http.StatusServiceUnavailable)
+	default:
+		p.signedIn(w, r, secret, "oidc", l.Data)
+	}
+}
+
+// notProvided says why somebody is not let in, and records it.
+func (p *Parts) notProvided(w http.ResponseWriter, r *http.Request, name string, err error, status int) {
+	if status == http.StatusForbidden {
+		p.server.refused[byToken].Add(1)
+	}
+	_ = p.server.record(r, "sign in", status, "method=oidc name="+name+" "+err.Error()) // nothing is changed
+	p.login(w, r, loginForm{Error: err.Error()}, status)
+}
