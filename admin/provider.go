@@ -28,7 +28,7 @@ func (p *Parts) provider() (*SignIn, *oidc.Provider) {
 func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
 	_, provider := p.provider()
 	if provider == nil {
-		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusForbidden)
+		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
 	}
 	to, l, err := provider.Begin(r.Context(), origin(r)+"/login/callback", inside(r.FormValue("to")))
@@ -49,7 +49,7 @@ func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
 func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 	rules, provider := p.provider()
 	if provider == nil {
-		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusForbidden)
+		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
 	}
 	if p.server.barred(w, remote(r)) {
