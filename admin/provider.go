@@ -14,9 +14,9 @@ import (
 // sends them back, which they do not with the cookie of a session.
 const loginCookie = "shuultuur-login"
 
-// provider returns the OpenID provider that signs people in; it is nil where
+// providerOf returns the OpenID provider that signs people in; it is nil where
 // there is none.
-func (p *Parts) provider() (*SignIn, *oidc.Provider) {
+func providerOf(p *Parts) (*SignIn, *oidc.Provider) {
 	if p.Rules == nil {
 		return nil, nil
 	}
@@ -26,7 +26,7 @@ func (p *Parts) provider() (*SignIn, *oidc.Provider) {
 
 // toProvider sends the browser to the provider.
 func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
-	_, provider := p.provider()
+	_, provider := providerOf(p)
 	if provider == nil {
 		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
@@ -47,7 +47,7 @@ func (p *Parts) toProvider(w http.ResponseWriter, r *http.Request) {
 
 // fromProvider begins a session for whom the provider has signed in.
 func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
-	rules, provider := p.provider()
+	rules, provider := providerOf(p)
 	if provider == nil {
 		p.login(w, r, loginForm{Error: "The settings have no provider under access: sign-in."}, http.StatusConflict)
 		return
@@ -66,27 +66,27 @@ func (p *Parts) fromProvider(w http.ResponseWriter, r *http.Request) {
 		who, err = provider.Finish(r.Context(), l, r.URL.Query())
 	}
 	if err != nil {
-		p.notProvided(w, r, "", err, http.StatusBadGateway)
+		notProvided(p, w, r, "", err, http.StatusBadGateway)
 		return
 	}
 	role := rules.role(who.Groups)
 	if role == account.None {
-		p.notProvided(w, r, who.User, fmt.Errorf("%q is in no group that has a role here (access.sign-in.roles); the provider names %q", who.User, strings.Join(who.Groups, ", ")), http.StatusForbidden)
+		notProvided(p, w, r, who.User, fmt.Errorf("%q is in no group that has a role here (access.sign-in.roles); the provider names %q", who.User, strings.Join(who.Groups, ", ")), http.StatusForbidden)
 		return
 	}
 	secret, err := account.SignInAs(p.Accounts, rules.Issuer+" "+who.Subject, who.User, role, who.Groups, from(r))
 	switch {
 	case errors.Is(err, account.ErrExists), errors.Is(err, account.ErrLast):
-		p.notProvided(w, r, who.User, err, http.StatusForbidden)
+		notProvided(p, w, r, who.User, err, http.StatusForbidden)
 	case err != nil:
-		p.notProvided(w, r, who.User, err, http.StatusServiceUnavailable)
+		notProvided(p, w, r, who.User, err, http.StatusServiceUnavailable)
 	default:
 		p.signedIn(w, r, secret, "oidc", l.Data)
 	}
 }
 
 // notProvided says why somebody is not let in, and records it.
-func (p *Parts) notProvided(w http.ResponseWriter, r *http.Request, name string, err error, status int) {
+func notProvided(p *Parts, w http.ResponseWriter, r *http.Request, name string, err error, status int) {
 	if status == http.StatusForbidden {
 		p.server.refused[byToken].Add(1)
 	}

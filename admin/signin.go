@@ -78,7 +78,7 @@ func (p *Parts) login(w http.ResponseWriter, r *http.Request, d loginForm, statu
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	_, provider := p.provider()
+	_, provider := providerOf(p)
 	d.To, d.None, d.Provider = inside(d.To), !any, provider != nil
 	if !isPage(r) && d.Error != "" {
 		http.Error(w, d.Error, status)
