@@ -89,7 +89,7 @@ func (c *conn) request(ctx context.Context) bool {
 		err = c.readHeads()
 	}
 	if err == nil {
-		err = c.body.begin(c.h.parts.Body, c.h.preview)
+		err = c.body.begin(c.h.parts.Body || c.h.parts.Options, c.h.preview)
 	}
 	if err == nil {
 		err = c.serve(ctx)
@@ -183,6 +183,8 @@ func reasons(status int) string {
 		return "No Modifications Needed"
 	case 404:
 		return "ICAP Service Not Found"
+	case 505:
+		return "ICAP Version Not Supported"
 	}
 	return http.StatusText(status)
 }

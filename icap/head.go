@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"io"
 	"net/netip"
 	"strconv"
@@ -185,7 +186,7 @@ func (c *conn) httpRequest(raw []byte, q *message.Request) error {
 	c.src.Reset(raw)
 	c.http.Reset(&c.src)
 	if err := c.http.ReadRequest(q); err != nil {
-		return wire.Unexpected(err)
+		return cutOff("request", len(raw), err)
 	}
 	return c.whole("request")
 }
@@ -195,9 +196,17 @@ func (c *conn) httpResponse(raw []byte, s *message.Response, method string) erro
 	c.src.Reset(raw)
 	c.http.Reset(&c.src)
 	if err := c.http.ReadResponse(s, method); err != nil {
-		return wire.Unexpected(err)
+		return cutOff("response", len(raw), err)
 	}
 	return c.whole("response")
+}
+
+// cutOff is the error of a head for which Encapsulated gives too few bytes.
+func cutOff(what string, n int, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return wire.Bad("the HTTP %s head does not end within the %d bytes that Encapsulated says", what, n)
+	}
+	return err
 }
 
 // whole says whether the head fills the length that Encapsulated gives it.

@@ -325,6 +325,33 @@ func TestAnEditedHeadLeavesTheBodyWithTheClient(t *testing.T) {
 	}
 }
 
+// TestNothingIs204ThatMayNotBe: without Allow and without a preview, the client
+// has to get the message back (RFC 3507, 4.6).
+func TestNothingIs204ThatMayNotBe(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	get := fmt.Sprintf("Encapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", len(page1), page1)
+	for fields, want := range map[string]string{"": "ICAP/1.0 200 OK", "Allow: 204\r\n": "ICAP/1.0 204 No Modifications Needed", "Preview: 0\r\n": "ICAP/1.0 204 No Modifications Needed"} {
+		c := dial(t, at)
+		c.send("REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\n" + fields + get)
+		status, head := c.head()
+		if status != want {
+			t.Errorf("%q: %s %s", fields, status, head)
+		}
+	}
+}
+
+// TestABodyOfOptionsIsPassedOver, so that the next request is found behind it.
+func TestABodyOfOptionsIsPassedOver(t *testing.T) {
+	_, at := start(t, Config{}, nil)
+	c := dial(t, at)
+	c.send("OPTIONS icap://x/reqmod ICAP/1.0\r\nHost: x\r\nEncapsulated: opt-body=0\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + reqmod("Allow: 204\r\n", page1, ""))
+	for _, want := range []string{"ICAP/1.0 200 OK", "ICAP/1.0 204 No Modifications Needed"} {
+		if status, _ := c.head(); status != want {
+			t.Errorf("got %q, want %q", status, want)
+		}
+	}
+}
+
 func TestWhatIsMalformedIsRefused(t *testing.T) {
 	_, at := start(t, Config{}, nil)
 	for name, what := range map[string]struct{ text, want string }{
@@ -335,6 +362,9 @@ func TestWhatIsMalformedIsRefused(t *testing.T) {
 		"no Encapsulated":           {"REQMOD icap://x/reqmod ICAP/1.0\r\nHost: x\r\n\r\n", "ICAP/1.0 400"},
 		"offsets that descend":      {"REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=10, null-body=4\r\n\r\n", "ICAP/1.0 400"},
 		"a head longer than it is":  {fmt.Sprintf("REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=0, null-body=%d\r\n\r\n%sxxxx", len(page1)+4, page1), "ICAP/1.0 400"},
+		"a head shorter than it is": {fmt.Sprintf("REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", len(page1)-3, page1), "ICAP/1.0 400"},
+		"no head of a response":     {fmt.Sprintf("RESPMOD icap://x/respmod ICAP/1.0\r\nEncapsulated: req-hdr=0, res-hdr=%d, null-body=%d\r\n\r\n%sHTT", len(page1), len(page1)+3, page1), "ICAP/1.0 400"},
+		"opt-body elsewhere":        {"REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: opt-body=0\r\n\r\n0\r\n\r\n", "ICAP/1.0 400"},
 		"huge heads":                {"REQMOD icap://x/reqmod ICAP/1.0\r\nEncapsulated: req-hdr=0, null-body=99999999\r\n\r\n", "ICAP/1.0 413"},
 		"a chunk size of letters":   {reqmod("Preview: 5\r\n", page1, "zz\r\n"), "ICAP/1.0 400"},
 		"more than the preview":     {reqmod("Preview: 5\r\n", page1, "6\r\n123456\r\n0\r\n\r\n"), "ICAP/1.0 400"},

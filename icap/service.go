@@ -29,6 +29,8 @@ func (c *conn) serve(ctx context.Context) error {
 	switch {
 	case c.h.method == "OPTIONS":
 		return c.options(method)
+	case c.h.parts.Options:
+		return wire.Bad("opt-body is for OPTIONS, not for %s", c.h.method)
 	case c.h.method != method:
 		return wire.Refuse(405, "%s is for %s", c.h.service, method)
 	case method == "REQMOD":

@@ -78,13 +78,13 @@ func (c *conn) passResponse(x *transaction) error {
 	return err
 }
 
-// mayBe204 says whether 204 may be the answer: the client has kept the body, or
-// has not sent it.
+// mayBe204 says whether 204 may be the answer: the client has said so, or waits
+// for an answer to its preview (RFC 3507, 4.6).
 func (c *conn) mayBe204(b message.Body) bool {
 	switch {
 	case b != nil && !exchange.Judged(b):
 		return false // a part of it is still to be judged
-	case c.h.allow.no, b == nil:
+	case c.h.allow.no:
 		return true
 	}
 	return c.h.preview >= 0 && !c.body.continued // an answer to the preview

@@ -132,6 +132,7 @@ type Encapsulated struct {
 	Req, Res  int // lengths of the HTTP heads, -1 without one
 	Body      bool
 	ForAnswer bool // the body is that of a response
+	Options   bool // there is a body about OPTIONS itself (opt-body), and no other
 }
 
 // Parse reads a value such as "req-hdr=0, res-hdr=137, res-body=296".
@@ -168,7 +169,9 @@ func (e *Encapsulated) Parse(value string) error {
 			e.Body, ended = true, true
 		case "res-body":
 			e.Body, e.ForAnswer, ended = true, true, true
-		case "opt-body", "null-body":
+		case "opt-body":
+			e.Options, ended = true, true
+		case "null-body":
 			ended = true
 		default:
 			return Bad("Encapsulated names %.20q", name)
