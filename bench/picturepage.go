@@ -114,7 +114,7 @@ func (r *rig) beginPictures(program, dir, checks string, n int) (addr string, er
 		rules = "[{name: skin, action: blur, category: [picture/skin], over: 95}]"
 	}
 	_, err = r.start("0,1", fmt.Sprintf("gateway-%d", n), addr, []string{program, "run", "-config", "FILE"},
-		fmt.Sprintf("listen: {proxy: %s, admin: off}\ndata: %s\nproxy: {upstream: {private: [127.0.0.0/8]}}\n%s\npolicies: [{name: all, rules: %s}]\n", addr, filepath.Join(dir, fmt.Sprintf("data-%d", n)), checks, rules))
+		fmt.Sprintf("listen: {proxy: %s, admin: off}\ndata: %s\nproxy: {private: [127.0.0.0/8]}\n%s\npolicies: [{name: all, rules: %s}]\n", addr, filepath.Join(dir, fmt.Sprintf("data-%d", n)), checks, rules))
 	return addr, err
 }
 
