@@ -117,7 +117,7 @@ func translate(source string, say func(string) string, lang string) string {
 		}
 		end()
 		switch {
-		case p.name == "html" && lang != "":
+		case p.name == "html" && lang != "" && p.raw[1] != '/':
 			b.WriteString("<html" + lang + ">")
 		case strings.HasPrefix(p.raw, "<") && !strings.HasPrefix(p.raw, "<!"):
 			b.WriteString(attributes(p.raw, say))

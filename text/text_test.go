@@ -230,7 +230,7 @@ func TestATemplateIsTranslatedWithItsValuesAndTags(t *testing.T) {
 	texts := &Texts{Lang: "mn", Dir: "ltr", of: of, in: &Texts{}}
 	for source, want := range map[string]string{
 		`<p>{{.N}} people since {{time .At "15:04"}}. See the <a href="/s?{{.Q}}">settings</a>.</p>`: `<p><a href="/s?{{.Q}}">Тохиргоо</a>: {{time .At "15:04"}}, {{.N}} хүн.</p>`,
-		`<html lang="en">`: `<html lang="mn" dir="ltr">`,
+		`<html lang="en"></html>`: `<html lang="mn" dir="ltr"></html>`,
 		`<input value="Save" aria-label="Name of {{.Name}}"><button name="what" value="Save"> Save </button>`: `<input value="Save" aria-label="{{.Name}} нэр"><button name="what" value="Save"> Хадгалах </button>`,
 		`<b>{{.X}}</b>{{if .Y}}, until {{.Y}}{{end}}`:                                                         `<b>{{.X}}</b>{{if .Y}}, {{.Y}} хүртэл{{end}}`,
 		`<option>Save</option><option value="1">Save</option><script>Save</script><p>bad</p>`:                 `<option>Save</option><option value="1">Хадгалах</option><script>Save</script><p>bad</p>`,
