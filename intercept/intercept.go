@@ -12,6 +12,7 @@ package intercept
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -19,8 +20,9 @@ import (
 
 // A cache keeps a bounded number of values, each until its time, and lets one
 // caller at a time make the value of a key while others wait for it. All caches
-// are of one type below: each further one would be 200 KB of program.
-type cache[V any] struct{ *otter.Cache[string, kept] }
+// are of one type below, with the keys of package state: each further one would
+// be 200 KB of program.
+type cache[V any] struct{ *otter.Cache[[16]byte, *kept] }
 
 type kept struct {
 	value any
@@ -28,7 +30,7 @@ type kept struct {
 }
 
 func newCache[V any](size int) (cache[V], error) {
-	c, err := otter.New(&otter.Options[string, kept]{
+	c, err := otter.New(&otter.Options[[16]byte, *kept]{
 		MaximumSize: size,
 		// Upkeep is short and done by the caller, so that no goroutine is
 		// left without an owner.
@@ -37,23 +39,31 @@ func newCache[V any](size int) (cache[V], error) {
 	return cache[V]{c}, err
 }
 
-// get returns the value of key, made by load if there is none or its time is
+// get returns the value of name, made by load if there is none or its time is
 // up. load says until when the value is good; the zero time means that it is
 // not to be kept. An error is not kept.
-func (c cache[V]) get(key string, load func() (V, time.Time, error)) (V, error) {
+func (c cache[V]) get(name string, load func() (V, time.Time, error)) (V, error) {
+	sum := sha256.Sum256([]byte(name)) // whoever chooses names cannot have two with one key
+	key := [16]byte(sum[:])
 	if k, ok := c.GetIfPresent(key); ok {
 		if time.Now().Before(k.until) {
 			return k.value.(V), nil
 		}
 		c.Invalidate(key)
 	}
-	k, err := c.Get(context.Background(), key, otter.LoaderFunc[string, kept](func(context.Context, string) (kept, error) {
+	k, err := c.Get(context.Background(), key, otter.LoaderFunc[[16]byte, *kept](func(context.Context, [16]byte) (*kept, error) {
 		v, until, err := load()
-		return kept{v, until}, err
+		if err != nil {
+			return nil, err
+		}
+		return &kept{v, until}, nil
 	}))
-	if err == nil && k.until.IsZero() {
+	if err != nil {
+		var none V
+		return none, err
+	}
+	if k.until.IsZero() {
 		c.Invalidate(key)
 	}
-	v, _ := k.value.(V) // none with an error
-	return v, err
+	return k.value.(V), nil
 }

@@ -146,11 +146,11 @@ func (f *Fleet) learn(key [16]byte, r redis.Reply) (value []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	e := entry{gone: true, ttl: keepFor, epoch: f.epoch.Load()}
+	e := &entry{gone: true, ttl: keepFor, epoch: f.epoch.Load()}
 	if value, left := unsealed(sealed, time.Now()); left > 0 && len(value) <= f.most {
-		e = entry{value: bytes.Clone(value), ttl: min(left, keepFor), epoch: e.epoch}
+		e = &entry{value: bytes.Clone(value), ttl: min(left, keepFor), epoch: e.epoch}
 	}
-	f.cache.Compute(key, func(old entry, found bool) (entry, otter.ComputeOp) {
+	f.cache.Compute(key, func(old *entry, found bool) (*entry, otter.ComputeOp) {
 		if found && old.epoch == 0 { // this node has put one meanwhile
 			return old, otter.CancelOp
 		}
@@ -176,7 +176,7 @@ func (f *Fleet) invalid(name []byte) {
 	if _, err := hex.Decode(key[:], name[len(prefix):]); err != nil {
 		return
 	}
-	f.cache.ComputeIfPresent(key, func(old entry) (entry, otter.ComputeOp) {
+	f.cache.ComputeIfPresent(key, func(old *entry) (*entry, otter.ComputeOp) {
 		if old.epoch == 0 {
 			return old, otter.CancelOp
 		}
@@ -216,7 +216,7 @@ func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Du
 		p.until = time.Now().Add(ttl)
 		p.value = sealed(value, p.until)
 	} else {
-		f.cache.Set(key, entry{gone: true, ttl: time.Minute})
+		f.cache.Set(key, &entry{gone: true, ttl: time.Minute})
 	}
 	select {
 	case f.puts <- p:

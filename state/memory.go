@@ -13,15 +13,15 @@ import (
 const (
 	defaultSize = 16 << 20
 	leastSize   = 64 << 10
-	// overhead is what an entry costs beside its value: key, header of the
-	// slice, expiry, the cache's own node and table slot.
-	overhead = 160
+	// overhead is what an entry costs beside its value: key, the entry itself,
+	// expiry, the cache's own node and table slot.
+	overhead = 168
 )
 
 // Memory is a store in this process. It evicts by W-TinyLFU, so that one pass
 // over many pages does not evict what is asked for often.
 type Memory struct {
-	cache    *otter.Cache[[16]byte, entry]
+	cache    *otter.Cache[[16]byte, *entry]
 	most     int
 	size     int64
 	counters counters
@@ -29,6 +29,9 @@ type Memory struct {
 	*Instructions
 }
 
+// An entry is kept by its address, as what package intercept keeps is: caches of
+// addresses with equal keys share their code, and each further type would be 200
+// KB of program.
 type entry struct {
 	value []byte
 	ttl   time.Duration
@@ -37,10 +40,10 @@ type entry struct {
 }
 
 func newMemory(size int64, instructions *Instructions) (*Memory, error) {
-	cache, err := otter.New(&otter.Options[[16]byte, entry]{
+	cache, err := otter.New(&otter.Options[[16]byte, *entry]{
 		MaximumWeight:    uint64(size),
-		Weigher:          func(_ [16]byte, e entry) uint32 { return uint32(len(e.value) + overhead) },
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[[16]byte, entry]) time.Duration { return e.Value.ttl }),
+		Weigher:          func(_ [16]byte, e *entry) uint32 { return uint32(len(e.value) + overhead) },
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[[16]byte, *entry]) time.Duration { return e.Value.ttl }),
 		// Upkeep is short. The caller does it, so that every goroutine has an
 		// owner.
 		Executor: func(work func()) { work() },
@@ -54,8 +57,10 @@ func newMemory(size int64, instructions *Instructions) (*Memory, error) {
 // Get returns what was put under key. The value belongs to the store: it is not
 // to be changed.
 func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
-	e, ok := m.cache.GetIfPresent(key)
-	return e.value, ok && !e.gone
+	if e, ok := m.cache.GetIfPresent(key); ok && !e.gone {
+		return e.value, true
+	}
+	return nil, false
 }
 
 // Put keeps a copy of value for ttl, or for less if room is needed. A value of
@@ -66,7 +71,7 @@ func (m *Memory) Put(_ context.Context, key [16]byte, value []byte, ttl time.Dur
 		m.cache.Invalidate(key)
 		return
 	}
-	m.cache.Set(key, entry{value: append([]byte(nil), value...), ttl: ttl})
+	m.cache.Set(key, &entry{value: append([]byte(nil), value...), ttl: ttl})
 }
 
 // Count adds to counters and reads them.
