@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"atomicfile":    0,
 	"setting":       0,
 	"datadir":       1,
+	"arrange":       0,
 	"handover":      0,
 	"metric":        0,
 	"text":          0,

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"shuultuur/arrange"
 )
 
 // The description of the API is made of the route table, so that no route is
@@ -321,6 +323,6 @@ func showAPI(w http.ResponseWriter, r *http.Request, routes []route, page pageTe
 		}
 		all = append(all, t)
 	}
-	slices.SortStableFunc(all, func(a, b operable) int { return strings.Compare(a.Path, b.Path) })
+	arrange.By(all, func(a, b operable) int { return strings.Compare(a.Path, b.Path) })
 	writePage(w, page, http.StatusOK, all)
 }

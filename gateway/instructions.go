@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/identity/session"
 	"shuultuur/list"
 	"shuultuur/list/collection"
@@ -135,7 +136,7 @@ func (g *Gateway) entries(given []state.Instruction) map[string][]list.Change {
 	}
 	all := g.engine.Load().state.InForce(entryTopic)
 	all = slices.DeleteFunc(all, func(i state.Instruction) bool { return !about[entry(&i)] })
-	slices.SortStableFunc(all, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
+	arrange.By(all, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
 	changes := map[string][]list.Change{}
 	for n := range all {
 		name := entry(&all[n])[0]

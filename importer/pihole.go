@@ -19,6 +19,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver for gravity.db
 
+	"shuultuur/arrange"
 	"shuultuur/identity"
 	"shuultuur/list"
 	"shuultuur/list/collection"
@@ -256,7 +257,7 @@ func (w *work) piholeClients(at place, leases string, g *gravity) (all []piholeC
 		}
 		w.rep.add(n)
 	}
-	slices.SortStableFunc(all, func(a, b piholeClient) int { return a.wide - b.wide })
+	arrange.By(all, func(a, b piholeClient) int { return a.wide - b.wide })
 	return all
 }
 

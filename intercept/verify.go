@@ -20,6 +20,8 @@ import (
 	"unicode"
 
 	"golang.org/x/crypto/ocsp"
+
+	"shuultuur/arrange"
 )
 
 // A Kind is the word for what is wrong with a server's certificate.
@@ -190,7 +192,7 @@ func (v *Verifier) verify(ctx context.Context, host string, state tls.Connection
 	}
 	r.dates(leaf, now)
 	r.strength(certs)
-	slices.SortStableFunc(r.Faults, func(a, b Fault) int { return rank(a.Kind) - rank(b.Kind) })
+	arrange.By(r.Faults, func(a, b Fault) int { return rank(a.Kind) - rank(b.Kind) })
 	return r, passing
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 	"shuultuur/list/adblock"
 )
@@ -37,7 +38,7 @@ func (l *Lint) All() []Problem {
 }
 
 func sortProblems(all []Problem) {
-	slices.SortStableFunc(all, func(a, b Problem) int {
+	arrange.By(all, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 }

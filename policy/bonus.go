@@ -1,9 +1,9 @@
 package policy
 
 import (
-	"slices"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/filter"
 )
 
@@ -98,7 +98,7 @@ func (s Schedule) Week() (days [7][]Stretch, err error) {
 		}
 	}
 	for d := range days {
-		slices.SortFunc(days[d], func(a, b Stretch) int { return a.From - b.From })
+		arrange.By(days[d], func(a, b Stretch) int { return a.From - b.From })
 	}
 	return days, nil
 }

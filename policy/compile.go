@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 	"shuultuur/filter"
 	"shuultuur/setting"
@@ -428,7 +429,7 @@ func (r *conditions) compile(s *Rule) (err error) {
 		}
 		r.headers = append(r.headers, headerPattern{strings.ToLower(name), p})
 	}
-	slices.SortFunc(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
+	arrange.By(r.headers, func(a, b headerPattern) int { return strings.Compare(a.name, b.name) })
 	r.needsRequest = r.methods != nil || r.referer != nil || r.agents != nil || r.headers != nil || r.search != nil || r.forms != nil || r.urls != nil
 	r.varies = r.when != nil || r.ja4 != nil || r.referer != nil || r.agents != nil || r.headers != nil
 	return nil

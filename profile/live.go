@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shuultuur/arrange"
 )
 
 const (
@@ -120,7 +122,7 @@ func readMetrics(data []byte) (*scrape, error) {
 		return nil, errors.New("/metrics has no go_goroutines: is this a gateway's admin address?")
 	}
 	for _, b := range s.buckets {
-		slices.SortFunc(b, func(a, b bucket) int { return cmp.Compare(a.end, b.end) })
+		arrange.By(b, func(a, b bucket) int { return cmp.Compare(a.end, b.end) })
 	}
 	return s, nil
 }

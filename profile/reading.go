@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"shuultuur/arrange"
 )
 
 // top is how many lines a part of the reading has at most.
@@ -134,7 +136,7 @@ func group(p *profile.Profile, value, count int, by func(*profile.Sample) string
 		sum += s.Value[value]
 		n += s.Value[count]
 	}
-	slices.SortFunc(all, func(a, b entry) int {
+	arrange.By(all, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.n, a.n), cmp.Compare(a.name, b.name))
 	})
 	return all, sum, n

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/load"
 )
 
@@ -81,7 +82,7 @@ func (s *Sender) report(start time.Time, took time.Duration, d *dispatch) *SendR
 		slices.Sort(c.Examples)
 		r.Changes = append(r.Changes, *c)
 	}
-	slices.SortFunc(r.Changes, func(a, b Change) int {
+	arrange.By(r.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Was, b.Was), cmp.Compare(a.Is, b.Is))
 	})
 	return r

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"shuultuur/arrange"
 )
 
 // Stats is what is in a log. It is also the JSON form, which is stable: keys
@@ -145,7 +147,7 @@ func (c *names) top(k int) []HostCount {
 	for name, n := range c.counts {
 		all = append(all, HostCount{name, n})
 	}
-	slices.SortFunc(all, func(a, b HostCount) int {
+	arrange.By(all, func(a, b HostCount) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Host, b.Host))
 	})
 	return slices.Clone(all[:min(k, len(all))])

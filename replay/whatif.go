@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"shuultuur/arrange"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -124,7 +125,7 @@ func (w *WhatIf) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (*Wha
 	for _, c := range changes {
 		r.Changes = append(r.Changes, *c)
 	}
-	slices.SortFunc(r.Changes, func(a, b VerdictChange) int {
+	arrange.By(r.Changes, func(a, b VerdictChange) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Category, b.Category),
 			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Was, b.Was), cmp.Compare(a.Is, b.Is))
 	})

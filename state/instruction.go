@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"shuultuur/arrange"
 )
 
 // An Instruction is what somebody has told a running gateway to do, and what
@@ -242,7 +243,7 @@ func (s *Instructions) InForce(topic string) (all []Instruction) {
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(all, func(a, b Instruction) int { return strings.Compare(a.Key, b.Key) })
+	arrange.By(all, func(a, b Instruction) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 
@@ -283,7 +284,7 @@ func (s *Instructions) open() (all []Instruction) {
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(all, func(a, b Instruction) int { return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Key, b.Key)) })
+	arrange.By(all, func(a, b Instruction) int { return cmp.Or(cmp.Compare(a.At, b.At), strings.Compare(a.Key, b.Key)) })
 	return all
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	miekg "github.com/miekg/dns"
+
+	"shuultuur/arrange"
 )
 
 // A Problem is something wrong or odd about a zone.
@@ -36,7 +38,7 @@ func Check(z *Zone) []Problem {
 	for name, types := range c.names {
 		c.name(name, types)
 	}
-	slices.SortFunc(c.found, func(a, b problem) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.What, b.What)) })
+	arrange.By(c.found, func(a, b problem) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.What, b.What)) })
 	problems := make([]Problem, 0, len(c.found))
 	for _, p := range c.found {
 		problems = append(problems, p.Problem)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 	"shuultuur/filter"
 )
@@ -260,7 +261,7 @@ func (z *Responder) list(unavailable bool) []Info {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Info) int {
+	arrange.By(all, func(a, b Info) int {
 		return strings.Compare(a.Origin+"/"+a.View, b.Origin+"/"+b.View)
 	})
 	return all

@@ -31,6 +31,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"shuultuur/arrange"
 	"shuultuur/atomicfile"
 )
 
@@ -303,7 +304,7 @@ func (b *Book) All() ([]Account, error) {
 	for _, a := range b.kept.Accounts {
 		all = append(all, a.open())
 	}
-	slices.SortFunc(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
+	arrange.By(all, func(a, b Account) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

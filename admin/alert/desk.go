@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/atomicfile"
 	"shuultuur/event"
 	"shuultuur/filter"
@@ -387,7 +388,7 @@ func (d *Desk) All() []Alert {
 		all = append(all, a.clone())
 	}
 	order := map[State]int{Open: 0, Acknowledged: 1, Closed: 2}
-	slices.SortStableFunc(all, func(a, b Alert) int {
+	arrange.By(all, func(a, b Alert) int {
 		return cmp.Or(order[a.State]-order[b.State], b.Severity.rank()-a.Severity.rank(), b.Last.Compare(a.Last))
 	})
 	return all

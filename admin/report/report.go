@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/policy"
@@ -108,7 +109,7 @@ func (t *tally) top() []Line {
 	for _, c := range t.lines {
 		all = append(all, c.Line)
 	}
-	slices.SortFunc(all, func(a, b Line) int {
+	arrange.By(all, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
 	return all[:min(len(all), maxLines)]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"shuultuur/arrange"
 	"shuultuur/message"
 )
 
@@ -127,7 +128,7 @@ func weighted(q message.Fields, name string) (list []weight) {
 			list = append(list, w)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b weight) int {
+	arrange.By(list, func(a, b weight) int {
 		if a.weight != b.weight {
 			return b.weight - a.weight
 		}

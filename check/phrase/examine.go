@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/content"
 )
 
@@ -72,7 +73,7 @@ func (c *Check) Matches(ctx context.Context, b *content.Body, disguised bool) ([
 		}
 		all = append(all, m)
 	}
-	slices.SortStableFunc(all, func(a, b Match) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
+	arrange.By(all, func(a, b Match) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return all, nil
 }
 
@@ -99,7 +100,7 @@ func Lint(cfg Config, dir string) ([]Remark, error) {
 	if c.dialect == nil {
 		c.dead(r)
 	}
-	slices.SortStableFunc(r.remarks, func(a, b Remark) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
+	arrange.By(r.remarks, func(a, b Remark) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) })
 	return r.remarks, nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/arrange"
 	"shuultuur/check/picture/net"
 	"shuultuur/content/picture"
 )
@@ -229,7 +230,7 @@ func (m *Model) Judge(ctx context.Context, b []byte) (score int, all []Label, er
 			score = max(score, int(math.Round(float64(100*s))))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Label) int {
+	arrange.By(all, func(a, b Label) int {
 		switch {
 		case a.Score > b.Score:
 			return -1

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 	"shuultuur/doctor"
 	"shuultuur/gateway"
@@ -102,7 +102,7 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 		}
 		cfg.Lists = append(cfg.Lists, doctor.List{Name: name, Path: path})
 	}
-	slices.SortFunc(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
+	arrange.By(cfg.Lists, func(a, b doctor.List) int { return cmp.Compare(a.Name, b.Name) })
 	return cfg
 }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/check/phrase"
 	"shuultuur/content"
 	"shuultuur/content/language"
@@ -266,7 +267,7 @@ func byList(matches []phrase.Match) []listScore {
 		all[i].Score += m.Score
 		all[i].Matches = append(all[i].Matches, m)
 	}
-	slices.SortStableFunc(all, func(a, b listScore) int { return cmp.Compare(b.Score, a.Score) })
+	arrange.By(all, func(a, b listScore) int { return cmp.Compare(b.Score, a.Score) })
 	return all
 }
 
@@ -316,12 +317,12 @@ func (x *wordsReport) read(b *content.Body, top int) error {
 	}
 	x.Stems = []stemCount{}
 	for _, c := range stems {
-		slices.SortFunc(c.Words, func(a, b wordCount) int {
+		arrange.By(c.Words, func(a, b wordCount) int {
 			return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Word, b.Word))
 		})
 		x.Stems = append(x.Stems, *c)
 	}
-	slices.SortFunc(x.Stems, func(a, b stemCount) int {
+	arrange.By(x.Stems, func(a, b stemCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Stem, b.Stem))
 	})
 	if top > 0 && len(x.Stems) > top {
@@ -384,7 +385,7 @@ func tryHarmless(ctx context.Context, e env, check *phrase.Check, paths []string
 			h.often = append(h.often, *o)
 		}
 	}
-	slices.SortFunc(h.often, func(a, b oftenPhrase) int {
+	arrange.By(h.often, func(a, b oftenPhrase) int {
 		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	return h, nil

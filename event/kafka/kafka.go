@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/event"
 	"shuultuur/setting"
 )
@@ -201,7 +202,7 @@ func take(parts [][]record) (batches []part) {
 
 // produce sends record batches to the brokers that lead their partitions.
 func (s *Store) produce(ctx context.Context, batches []part) error {
-	slices.SortStableFunc(batches, func(a, b part) int { return cmp.Compare(s.leaders[a.partition], s.leaders[b.partition]) })
+	arrange.By(batches, func(a, b part) int { return cmp.Compare(s.leaders[a.partition], s.leaders[b.partition]) })
 	refused := &event.Refused{}
 	for len(batches) > 0 {
 		at := s.leaders[batches[0].partition]

@@ -24,6 +24,7 @@ import (
 
 	"layeh.com/radius"
 
+	"shuultuur/arrange"
 	"shuultuur/handover"
 	"shuultuur/identity/session"
 	"shuultuur/metric"
@@ -114,7 +115,7 @@ func New(cfg *Config, addrs []setting.Address, sessions Sessions, log *slog.Logg
 		}
 		r.clients = append(r.clients, client{n, []byte(secret)})
 	}
-	slices.SortFunc(r.clients, func(a, b client) int { return b.net.Bits() - a.net.Bits() })
+	arrange.By(r.clients, func(a, b client) int { return b.net.Bits() - a.net.Bits() })
 	groups := cfg.Groups
 	if len(groups) == 0 {
 		groups = []string{"class", "filter-id"}

@@ -22,6 +22,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"shuultuur/arrange"
 	"shuultuur/metric"
 	"shuultuur/state"
 )
@@ -302,7 +303,7 @@ func (t *Table) All() []Session {
 		}
 		s.mu.RUnlock()
 	}
-	slices.SortFunc(all, func(a, b Session) int { return a.Addr.Compare(b.Addr) })
+	arrange.By(all, func(a, b Session) int { return a.Addr.Compare(b.Addr) })
 	return all
 }
 

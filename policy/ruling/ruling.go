@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/policy"
 	"shuultuur/state"
 )
@@ -72,7 +73,7 @@ func (k *Keeper) take(s Store) {
 // sites are the instructions in force about sites, later ones last.
 func sites(s Store) []policy.Decision {
 	given := s.InForce(SiteTopic)
-	slices.SortStableFunc(given, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
+	arrange.By(given, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
 	all := make([]policy.Decision, 0, len(given))
 	for _, i := range given {
 		who, site, _ := strings.Cut(i.Key, "\t")

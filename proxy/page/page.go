@@ -19,13 +19,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"shuultuur/arrange"
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/message"
@@ -350,7 +350,7 @@ func contentKinds(all []filter.Finding, decided *filter.Finding) string {
 			of = append(of, f)
 		}
 	}
-	slices.SortStableFunc(of, func(a, b filter.Finding) int { return b.Score - a.Score })
+	arrange.By(of, func(a, b filter.Finding) int { return b.Score - a.Score })
 	var names []string
 	for _, f := range of[:min(3, len(of))] {
 		names = append(names, f.Category)

@@ -3,7 +3,8 @@ package forward
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
+
+	"shuultuur/arrange"
 )
 
 // An Order says in which order upstreams are asked.
@@ -75,7 +76,7 @@ func sortBySpeed(up []*upstream) {
 	for _, u := range up {
 		all = append(all, timed{u, u.speed()})
 	}
-	slices.SortStableFunc(all, func(a, b timed) int {
+	arrange.By(all, func(a, b timed) int {
 		switch {
 		case a.speed == b.speed:
 			return 0

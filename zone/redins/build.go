@@ -12,6 +12,7 @@ import (
 
 	miekg "github.com/miekg/dns"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 	"shuultuur/zone"
 	"shuultuur/zone/redins/geo"
@@ -105,7 +106,7 @@ const maxSet = 60000
 // is in b.problems.
 func (b *builder) build(r *raw) *zone.Zone {
 	b.begin(r)
-	slices.SortStableFunc(r.values, func(x, y value) int {
+	arrange.By(r.values, func(x, y value) int {
 		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
 	})
 	for i := 0; i < len(r.values); {

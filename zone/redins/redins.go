@@ -31,6 +31,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"shuultuur/arrange"
 	"shuultuur/redis"
 	"shuultuur/redis/keyspace"
 	"shuultuur/setting"
@@ -285,7 +286,7 @@ func (s *Source) Problems() []Problem {
 	for _, k := range s.known {
 		all = append(all, k.all()...)
 	}
-	slices.SortStableFunc(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
+	arrange.By(all, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Field, b.Field)) })
 	return all
 }
 

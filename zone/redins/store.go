@@ -12,6 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"shuultuur/arrange"
 	"shuultuur/dns"
 	"shuultuur/redis"
 	"shuultuur/redis/keyspace"
@@ -347,7 +348,7 @@ func (r *raw) sum() xxh3.Uint128 {
 }
 
 func (r *raw) sort() {
-	slices.SortFunc(r.values, func(x, y value) int {
+	arrange.By(r.values, func(x, y value) int {
 		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shuultuur/arrange"
 	"shuultuur/check/signature/rule"
 )
 
@@ -66,7 +67,7 @@ func (a *addresses) plain() bool {
 // pack sorts the ranges and joins those that overlap. Addresses of IPv4 come
 // before those of IPv6, so that no range is of both.
 func (a *addresses) pack() *addresses {
-	slices.SortFunc(a.ranges, func(x, y [2]netip.Addr) int { return x[0].Compare(y[0]) })
+	arrange.By(a.ranges, func(x, y [2]netip.Addr) int { return x[0].Compare(y[0]) })
 	out := a.ranges[:0]
 	for _, r := range a.ranges {
 		if n := len(out); n > 0 && !out[n-1][1].Less(r[0]) {

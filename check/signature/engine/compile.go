@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"shuultuur/arrange"
 	"shuultuur/check/signature/rule"
 )
 
@@ -463,7 +464,7 @@ func (b *builder) place(c *compiled) {
 	if c.Exchange {
 		c.dirs = rule.Both
 	}
-	slices.SortStableFunc(c.groups, func(a, b group) int { return int(a.Buffer.Info().Progress) - int(b.Buffer.Info().Progress) })
+	arrange.By(c.groups, func(a, b group) int { return int(a.Buffer.Info().Progress) - int(b.Buffer.Info().Progress) })
 }
 
 // choose picks the fast pattern as Suricata does: the one the rule names; else

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/check/signature/rule"
 )
 
@@ -224,7 +225,7 @@ func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 		}
 		rules = append(rules, p)
 	}
-	slices.SortFunc(rules, func(a, b Profile) int { return cmp.Compare(b.Total, a.Total) })
+	arrange.By(rules, func(a, b Profile) int { return cmp.Compare(b.Total, a.Total) })
 	for d, dir := range []string{"to server", "to client"} {
 		for _, ts := range [][]*table{e.tables[d], e.streams[d], e.packets[d]} {
 			for _, t := range ts {
@@ -236,7 +237,7 @@ func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 			}
 		}
 	}
-	slices.SortFunc(buffers, func(a, b BufferProfile) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	arrange.By(buffers, func(a, b BufferProfile) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return rules, buffers
 }
 

@@ -1,8 +1,9 @@
 package rule
 
 import (
-	"slices"
 	"strings"
+
+	"shuultuur/arrange"
 )
 
 // A Class says where a keyword means something.
@@ -199,6 +200,6 @@ func Keywords() []Keyword {
 	for name, k := range table() {
 		ks = append(ks, Keyword{name, k.class})
 	}
-	slices.SortFunc(ks, func(a, b Keyword) int { return strings.Compare(a.Name, b.Name) })
+	arrange.By(ks, func(a, b Keyword) int { return strings.Compare(a.Name, b.Name) })
 	return ks
 }
