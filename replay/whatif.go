@@ -250,23 +250,32 @@ func read(ctx context.Context, entries iter.Seq2[Entry, error], work, ordered ch
 
 func (w *WhatIf) judgePiece(ctx context.Context, p *piece) {
 	p.opinions = make([]opinions, len(p.entries))
+	var x exchange
 	for i := range p.entries {
 		e, o := &p.entries[i], &p.opinions[i]
 		w.judged.Add(1)
-		var r *message.Request // the same for both, who only read it
+		x.request, x.response = nil, nil
 		if e.Method != Tunnel && e.Method != Lookup {
-			r = e.sent()
+			x.request = e.sent()
 		}
-		if o.was, o.known = w.before(ctx, e, r); o.known {
-			o.is = w.New.judge(ctx, e, r)
+		if o.was, o.known = w.before(ctx, e, &x); o.known {
+			o.is = w.New.judge(ctx, e, &x)
 		}
 	}
 }
 
+// An exchange is what both judges are shown of an entry, and only read, with
+// room for the transaction of one at a time.
+type exchange struct {
+	t        filter.Transaction
+	request  *message.Request  // nil where only a name was asked for
+	response *message.Response // made when the first of them comes that far
+}
+
 // before is what was decided, or would be by the old settings.
-func (w *WhatIf) before(ctx context.Context, e *Entry, r *message.Request) (opinion, bool) {
+func (w *WhatIf) before(ctx context.Context, e *Entry, x *exchange) (opinion, bool) {
 	if w.Old != nil {
-		return w.Old.judge(ctx, e, r), true
+		return w.Old.judge(ctx, e, x), true
 	}
 	if e.Recorded == nil && w.Outcome && e.Refused {
 		return opinion{action: filter.Block}, true
@@ -301,8 +310,9 @@ func (r *WhatIfReport) note(changes map[kind]*VerdictChange, was, is opinion, e 
 }
 
 // judge leads an entry through the stages that a log can show.
-func (j *Judge) judge(ctx context.Context, e *Entry, r *message.Request) opinion {
-	t := e.transaction(r)
+func (j *Judge) judge(ctx context.Context, e *Entry, x *exchange) opinion {
+	t := &x.t
+	e.transaction(t, x.request)
 	t.Client = j.Client(ctx, e)
 	if j.Refuses != nil {
 		if err := j.Refuses(t); err != nil {
@@ -314,7 +324,10 @@ func (j *Judge) judge(ctx context.Context, e *Entry, r *message.Request) opinion
 			continue
 		}
 		if s == filter.Response {
-			t.Response = e.response()
+			if x.response == nil {
+				x.response = e.response()
+			}
+			t.Response = x.response
 		}
 		if v := j.Decider.Decide(ctx, t, s); v.Final() || v.Action == filter.Allow {
 			break
@@ -332,23 +345,23 @@ func target(v *filter.Verdict) string {
 	return ""
 }
 
-// transaction is the entry as a server would have seen it, with its request.
-func (e *Entry) transaction(r *message.Request) *filter.Transaction {
-	t := &filter.Transaction{ID: "replay", Start: e.Start, Host: e.Host, Port: e.Port, Last: filter.Request}
+// transaction makes of t the entry as a server would have seen it, with its
+// request.
+func (e *Entry) transaction(t *filter.Transaction, r *message.Request) {
+	*t = filter.Transaction{ID: "replay", Start: e.Start, Host: e.Host, Port: e.Port, Last: filter.Request}
 	switch e.Method {
 	case Tunnel:
 		t.Proto, t.Last = filter.TLS, filter.Name
-		return t
+		return
 	case Lookup:
 		t.Proto, t.Last = filter.DNS, filter.Name
-		return t
+		return
 	}
 	if !e.Refused && e.Type != "" && e.Status >= 200 {
 		t.Last = filter.Response
 	}
 	t.Request = r
 	t.URL = string(r.Target)
-	return t
 }
 
 // sent is the request of an entry that has one.

@@ -194,6 +194,11 @@ func (s *stmt) int(column int32) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, column)
 }
 
+// null says whether a column has no value.
+func (s *stmt) null(column int32) bool {
+	return sqlite3.Xsqlite3_column_type(s.c.tls, s.p, column) == sqlite3.SQLITE_NULL
+}
+
 // text returns a column as a string that is valid until the next step.
 func (s *stmt) text(column int32) string {
 	p := sqlite3.Xsqlite3_column_text(s.c.tls, s.p, column)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -25,6 +24,7 @@ type Reader struct {
 	path string
 	db   *sql.DB
 	tail tail
+	rows rowReaders
 }
 
 // OpenReader opens the database at path, which must exist, for questions.
@@ -58,7 +58,7 @@ func (d *Reader) open() (err error) {
 
 // Close ends the connections.
 func (d *Reader) Close() error {
-	err := d.tail.close()
+	err := errors.Join(d.tail.close(), d.rows.close())
 	if d.db != nil {
 		err = errors.Join(err, d.db.Close())
 	}
@@ -111,7 +111,7 @@ func (d *Reader) query(ctx context.Context, f *event.Filter, p event.Page, yield
 			size = min(size, p.Limit)
 		}
 		for page := range slices.Chunk(ids, size) {
-			rows, err := d.rows(ctx, wanted{ids: page, gaps: gaps}, rest, p.Newest)
+			rows, err := d.rows.read(ctx, d.path, wanted{ids: page, gaps: gaps}, rest, p.Newest)
 			if err != nil {
 				return err
 			}
@@ -164,56 +164,6 @@ func (s *segment) idsOf(f *event.Filter, in span) (ids []int64, rest []*event.Te
 type wanted struct {
 	ids  []int64
 	gaps bool
-}
-
-const rowColumns = `id, coalesce(time, id), coalesce(duration, 0), coalesce(proto, 0), coalesce(action, 0),
-	coalesce(flags, 0), coalesce(status, 0), coalesce(port, 0), coalesce(bytes_in, 0), coalesce(bytes_out, 0),
-	coalesce(head_out, 0), coalesce(looked, 0), coalesce(length, looked, 0), coalesce(score, 0), coalesce(ref, ''),
-	coalesce(client, ''), coalesce(server, ''), coalesce(user, ''),
-	coalesce(policy, ''), coalesce(rule, ''), coalesce(method, ''), coalesce(host, ''), coalesce(type, ''),
-	coalesce(url, ''), coalesce(category, ''), coalesce(evidence, ''), coalesce(findings, ''), coalesce(note, ''), coalesce(more, '')`
-
-// rows reads the rows with ids, of which rest wants some.
-func (d *Reader) rows(ctx context.Context, ids wanted, rest []*event.Term, newest bool) (page []event.Row, err error) {
-	query, args := statement(rowColumns, ids, rest)
-	if newest {
-		query += " DESC"
-	}
-	rows, err := d.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		page = append(page, r)
-	}
-	return page, rows.Err()
-}
-
-func scan(rows *sql.Rows) (event.Row, error) {
-	var r event.Row
-	var at, duration, flags int64
-	var client, server, more string
-	err := rows.Scan(&r.Seq, &at, &duration, &r.Proto, &r.Action, &flags, &r.Status, &r.Port, &r.BytesIn, &r.BytesOut,
-		&r.HeadOut, &r.Looked, &r.Length, &r.Score, &r.ID, &client, &server, &r.User, &r.Policy, &r.Rule, &r.Method, &r.Host, &r.Type, &r.URL,
-		&r.Category, &r.Evidence, &r.Findings, &r.Note, &more)
-	if err == nil && client != "" {
-		r.Client, err = netip.ParseAddr(client)
-	}
-	if err == nil && server != "" {
-		r.Server, err = netip.ParseAddr(server)
-	}
-	if err == nil && more != "" {
-		err = r.ParseTexts(more)
-	}
-	r.Time = time.UnixMicro(at).UTC()
-	r.Duration = time.Duration(duration) * time.Microsecond
-	r.Learned, r.Parent = flags&flagLearned != 0, flags&flagParent != 0
-	return r, err
 }
 
 // statement returns a query for columns of the rows with ids that rest wants,

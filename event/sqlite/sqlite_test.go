@@ -287,3 +287,44 @@ func largeRecord(t testing.TB, n int) (*Store, time.Time) {
 func TestAPersonIsErased(t *testing.T) {
 	eventtest.Erases(t, func(path string) (event.Store, error) { return Open(path, 365*24*time.Hour) })
 }
+
+func TestQuestionsInsideQuestionsShareTheConnections(t *testing.T) {
+	s, err := Open(filepath.Join(t.TempDir(), "events.db"), year)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := eventtest.Rows(time.Now().UTC().Truncate(time.Microsecond), 3*pageRows)
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	var first []event.Row // of each question, kept while the others go on
+	var ask func(depth int)
+	ask = func(depth int) {
+		n := 0
+		for r, err := range s.Query(t.Context(), event.Filter{}, event.Page{Newest: depth%2 == 1}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == 1 {
+				first = append(first, r)
+				if depth < 2*maxRowReaders {
+					ask(depth + 1)
+				}
+			}
+		}
+		if n != len(rows) {
+			t.Errorf("question %d has %d rows, want %d", depth, n, len(rows))
+		}
+	}
+	ask(0)
+	for depth, r := range first {
+		want := rows[0]
+		if depth%2 == 1 {
+			want = rows[len(rows)-1]
+		}
+		if r.Seq = 0; r != want {
+			t.Errorf("question %d began with %+v, want %+v", depth, r, want)
+		}
+	}
+}

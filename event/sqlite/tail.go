@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -155,7 +154,7 @@ func (b *builder) lag() int64 {
 // A scanner reads from rows what the index says about them.
 type scanner struct {
 	*stmt
-	addrs map[string]netip.Addr // of clients seen so far
+	addrs addresses // of clients
 }
 
 func newScanner(c *conn) (*scanner, error) {
@@ -164,7 +163,7 @@ func newScanner(c *conn) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{stmt: s, addrs: map[string]netip.Addr{}}, nil
+	return &scanner{stmt: s, addrs: addresses{}}, nil
 }
 
 func (s *scanner) close() {
@@ -189,7 +188,7 @@ func (s *scanner) into(b *builder, in span) (last int64, err error) {
 			Status: int(s.int(5)), ID: s.text(6), User: s.text(8), Policy: s.text(9), Rule: s.text(10), Method: s.text(11),
 			Host: s.text(12), Type: s.text(13), URL: s.text(14), Category: s.text(15), Evidence: s.text(16), Note: s.text(17),
 		}
-		if r.Client, err = s.addr(s.text(7)); err != nil {
+		if r.Client, err = s.addrs.parse(s.text(7)); err != nil {
 			return last, err
 		}
 		if more := s.text(18); more != "" {
@@ -201,20 +200,4 @@ func (s *scanner) into(b *builder, in span) (last int64, err error) {
 		b.add(last, &r)
 	}
 	return last, nil
-}
-
-func (s *scanner) addr(text string) (netip.Addr, error) {
-	if text == "" {
-		return netip.Addr{}, nil
-	}
-	a, ok := s.addrs[text]
-	if ok {
-		return a, nil
-	}
-	a, err := netip.ParseAddr(text)
-	if len(s.addrs) > 10_000 {
-		clear(s.addrs)
-	}
-	s.addrs[a.String()] = a
-	return a, err
 }

@@ -52,9 +52,12 @@ const (
 	pMore
 )
 
+// rowColumns are those of the parameters, in their order.
+const rowColumns = `id, time, duration, proto, action, flags, status, port, bytes_in, bytes_out, looked, score, ref,
+	client, user, policy, rule, method, host, type, url, category, evidence, findings, note, head_out, length, server, more`
+
 // OR FAIL: SQLite need not remember what to take back, the transaction does.
-const insertRow = `INSERT OR FAIL INTO event (id, time, duration, proto, action, flags, status, port, bytes_in, bytes_out, looked, score, ref,
-	client, user, policy, rule, method, host, type, url, category, evidence, findings, note, head_out, length, server, more) VALUES `
+const insertRow = "INSERT OR FAIL INTO event (" + rowColumns + ") VALUES "
 
 const (
 	rowValues = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
