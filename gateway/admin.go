@@ -82,7 +82,7 @@ func (b *builder) newAdmin() (*admin.Server, error) {
 	if b.stored != nil {
 		parts.Cache = g.cacheParts()
 	}
-	if r := b.events.reader(); r != nil {
+	if r := b.events.Reader(); r != nil {
 		parts.Events = &admin.Events{Reader: r, Names: g.clientNames}
 	}
 	for _, n := range b.settings.Listen.Monitors {

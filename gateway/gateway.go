@@ -337,7 +337,7 @@ func (g *Gateway) DNSAddr() string {
 }
 
 // Store returns the store that can be asked about events, or nil.
-func (g *Gateway) Store() event.Reader { return g.engine.Load().events.reader() }
+func (g *Gateway) Store() event.Reader { return g.engine.Load().events.Reader() }
 
 // LogKeys has the keys of intercepted connections with clients written to w.
 // Whoever has them can read the connections: for debugging alone. It is called
@@ -364,7 +364,6 @@ func (g *Gateway) health() admin.Health {
 		h.Revision = e.revision
 		problems = append(problems, e.Problems()...)
 		problems = append(problems, g.refresher.Problems()...)
-		problems = append(problems, unwritten(e.events)...)
 		if st := e.state.Stats(); st.Lost != "" {
 			h.State = "degraded"
 			problems = append(problems, fmt.Sprintf("state: Redis is lost since %s, this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
@@ -377,17 +376,6 @@ func (g *Gateway) health() admin.Health {
 	}
 	h.Problems = append([]string{}, problems...) // [] in JSON, not null
 	return h
-}
-
-// unwritten names the stores of the record that fail.
-func unwritten(l *record) (problems []string) {
-	for _, s := range l.Stats() {
-		if s.Err != nil {
-			problems = append(problems, fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
-				s.Store, s.Since.UTC().Format(time.RFC3339), s.Queued, s.Dropped, s.Err))
-		}
-	}
-	return problems
 }
 
 // Hangup opens log files anew, as their rotation asks for, and reloads.

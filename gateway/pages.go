@@ -155,7 +155,7 @@ func (g *Gateway) effect(ctx context.Context, text []byte) (*admin.Effect, error
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
 	defer cancel()
 	run := g.engine.Load()
-	r := run.events.reader()
+	r := run.events.Reader()
 	if r == nil {
 		return nil, errNoRecord
 	}

@@ -17,6 +17,7 @@ import (
 	"shuultuur/cache"
 	"shuultuur/check"
 	"shuultuur/datadir"
+	"shuultuur/event/record"
 	"shuultuur/filter"
 	"shuultuur/helper"
 	"shuultuur/icap"
@@ -51,7 +52,7 @@ type Engine struct {
 	pauses   *pause.Keeper
 	rulings  *ruling.Keeper
 	votes    *booth.Booth
-	events   *record
+	events   *record.Record
 	lists    *collection.Collection
 	checks   *check.Set
 	sessions *session.Table
@@ -111,7 +112,7 @@ func parts() []part {
 		{name: "decisions", key: "state", above: []string{"state"}, from: func(*Settings) any { return "of instructions" },
 			slot: in(func(e *Engine) **ruling.Keeper { return &e.rulings }, newRulings)},
 		{name: "events", key: "events", above: []string{"data"}, from: func(s *Settings) any { return s.Events }, fixed: func(s *Settings) any { return s.Events },
-			slot: in(func(e *Engine) **record { return &e.events }, openRecord)},
+			slot: in(func(e *Engine) **record.Record { return &e.events }, openRecord)},
 		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *Settings) any { return &s.Lists }, keeps: true,
 			slot: in(func(e *Engine) **collection.Collection { return &e.lists }, openLists)},
 		{name: "checks", key: "checks", above: []string{"data", "state", "lists"}, from: func(s *Settings) any { return s.Checks },

@@ -168,10 +168,6 @@ func (s *Settings) complete() {
 	}
 }
 
-// record returns the path of an event store: relative ones are in the data
-// folder.
-func (s *Settings) record(p string) string { return setting.Path(string(s.Data), p) }
-
 // clientNames are the settings of what devices are called: hosts files that the
 // name server answers from count too.
 func (s *Settings) clientNames() identity.NamesConfig {

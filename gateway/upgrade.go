@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"shuultuur/datadir"
-	"shuultuur/event/spool"
 	"shuultuur/handover"
 )
 
@@ -74,12 +73,7 @@ func (g *Gateway) release() {
 			closePart(p.value(e), g.log)
 		}
 	}
-	var errs []error
-	for _, st := range e.events.stores {
-		if s, ok := st.(*spool.Store); ok {
-			errs = append(errs, s.Leave())
-		}
-	}
+	errs := []error{e.events.Leave()}
 	if s, ok := e.state.(interface{ Leave() error }); ok {
 		errs = append(errs, s.Leave())
 	}

@@ -1,0 +1,233 @@
+// Package record opens the stores of events that the settings name, and holds
+// them together with the log that fills them. It alone knows which stores there
+// are.
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/dansguardian"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/kafka"
+	"shuultuur/event/otlp"
+	"shuultuur/event/parquet"
+	"shuultuur/event/postgres"
+	"shuultuur/event/spool"
+	"shuultuur/event/sqlite"
+	"shuultuur/event/squid"
+	"shuultuur/event/syslog"
+	"shuultuur/setting"
+)
+
+// A Record is the log of events and its stores.
+type Record struct {
+	*event.Log
+	Stores []event.Store
+	ran    bool // then the log has closed the stores
+}
+
+// Parts are what a record needs besides its settings.
+type Parts struct {
+	Data  string // folder of the gateway: relative paths are in it
+	Trial bool   // files that do not exist are not made, and nothing is spooled
+	Log   *slog.Logger
+}
+
+// Reader is the first store that can be asked, nil if none can.
+func (r *Record) Reader() event.Reader {
+	for _, s := range r.Stores {
+		if q, ok := s.(event.Reader); ok {
+			return q
+		}
+	}
+	return nil
+}
+
+// Open opens every event store that the settings name.
+func Open(c event.Config, parts Parts) (_ *Record, err error) {
+	cfg, err := c.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	r := &Record{}
+	if cfg.Postgres != "" {
+		st, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		if err != nil {
+			return nil, setting.At("postgres", err)
+		}
+		r.Stores = append(r.Stores, st)
+	}
+	if err := r.openReceivers(cfg, parts); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	for _, o := range []struct {
+		key, path string
+		open      func(path string) (event.Store, error)
+	}{
+		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return sqlite.Open(p, time.Duration(cfg.Keep)) }},
+		{"jsonl", cfg.JSONL, func(p string) (event.Store, error) { return jsonl.Open(p) }},
+		{"squid", cfg.Squid, func(p string) (event.Store, error) { return squid.Open(p) }},
+		{"dansguardian", cfg.DansGuardian, func(p string) (event.Store, error) { return dansguardian.Open(p) }},
+	} {
+		if o.path == "" {
+			continue
+		}
+		path := setting.Path(parts.Data, o.path)
+		if parts.Trial && creatable(path) {
+			continue
+		}
+		st, err := o.open(path)
+		if err != nil {
+			return nil, errors.Join(setting.At(o.key, err), r.Close())
+		}
+		r.Stores = append(r.Stores, st)
+	}
+	if r.Log, err = event.New(c, parts.Log, r.Stores...); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// openReceivers opens the stores that send events elsewhere, each with a spool
+// for the time in which nobody takes them.
+func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
+	for _, o := range []struct {
+		key  string
+		want bool
+		open func() (event.Store, error)
+	}{
+		{"syslog", cfg.Syslog != nil, func() (event.Store, error) { return syslog.Open(*cfg.Syslog) }},
+		{"otlp", cfg.OTLP != nil && (cfg.OTLP.To != "" || cfg.OTLP.Traces == ""), func() (event.Store, error) { return otlp.Open(*cfg.OTLP) }},
+		{"otlp-traces", cfg.OTLP != nil && cfg.OTLP.Traces != "", func() (event.Store, error) { return otlp.OpenTraces(*cfg.OTLP) }},
+		{"kafka", cfg.Kafka != nil, func() (event.Store, error) { return kafka.Open(*cfg.Kafka, jsonl.AppendLine) }},
+		{"parquet", cfg.Parquet != nil, func() (event.Store, error) { return parquet.Open(*cfg.Parquet, parts.Data) }},
+	} {
+		if !o.want {
+			continue
+		}
+		st, err := o.open()
+		if err == nil && !parts.Trial && !cfg.Spool.Off() {
+			folder := filepath.Join(parts.Data, "spool", o.key)
+			st, err = spool.Open(st, folder, cfg.Spool.Or(1<<30), spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, parts.Log)
+		}
+		if err != nil {
+			return setting.At(strings.TrimSuffix(o.key, "-traces"), err)
+		}
+		r.Stores = append(r.Stores, st)
+	}
+	return nil
+}
+
+// creatable says that a file does not exist and could be made.
+func creatable(path string) bool {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o640)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return os.Remove(path) == nil
+}
+
+// Run writes events until ctx ends, and closes the stores.
+func (r *Record) Run(ctx context.Context) error {
+	r.ran = true
+	return r.Log.Run(ctx)
+}
+
+// Close closes the stores of a log that did not run.
+func (r *Record) Close() error {
+	var errs []error
+	for _, s := range r.Stores {
+		if !r.ran {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writtenTime is how long a store may take to write what is queued.
+const writtenTime = 30 * time.Second
+
+// Written waits until the stores have written the rows that are queued now.
+func (r *Record) Written(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writtenTime)
+	defer cancel()
+	want := map[string]uint64{}
+	for _, s := range r.Stats() {
+		want[s.Store] = s.Written + uint64(s.Queued)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		late := false
+		for _, s := range r.Stats() {
+			late = late || s.Written+s.Dropped < want[s.Store] && s.Queued > 0
+		}
+		if !late {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("rows are still queued: a store does not write; see /health, and erase again")
+		case <-tick.C:
+		}
+	}
+}
+
+// Leave writes what waits in spools to the disk for another process, and returns
+// why that was not possible. The stores are no longer to be used.
+func (r *Record) Leave() error {
+	var errs []error
+	for _, st := range r.Stores {
+		if s, ok := st.(*spool.Store); ok {
+			errs = append(errs, s.Leave())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Problems name the stores that fail.
+func (r *Record) Problems() (all []string) {
+	for _, s := range r.Stats() {
+		if s.Err != nil {
+			all = append(all, fmt.Sprintf("events: %s is not written since %s, %d events wait and %d were dropped: %v",
+				s.Store, s.Since.UTC().Format(time.RFC3339), s.Queued, s.Dropped, s.Err))
+		}
+	}
+	return all
+}
+
+// Look opens the store that can be asked, beside a running gateway with the data
+// folder data. The returned function lets go of it.
+func Look(c event.Config, data string) (event.Reader, func() error, error) {
+	cfg, err := c.WithDefaults()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case cfg.SQLite != "":
+		file := setting.Path(data, cfg.SQLite)
+		r, err := sqlite.OpenReader(file)
+		if err != nil {
+			return nil, nil, setting.At("sqlite", fmt.Errorf("cannot read the record %s: %w", file, err))
+		}
+		return r, r.Close, nil
+	case cfg.Postgres != "":
+		r, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		if err != nil {
+			return nil, nil, setting.At("postgres", err)
+		}
+		return r, r.Close, nil
+	case cfg.JSONL != "":
+		return jsonl.Reader(setting.Path(data, cfg.JSONL)), func() error { return nil }, nil
+	}
+	return nil, nil, errors.New("neither sqlite, postgres nor jsonl is kept, so there is nothing to ask")
+}
