@@ -50,9 +50,16 @@ CREATE TABLE IF NOT EXISTS event (
 CREATE INDEX IF NOT EXISTS event_seq ON event (seq);
 CREATE INDEX IF NOT EXISTS event_host ON event (host);
 CREATE INDEX IF NOT EXISTS event_client ON event (client);
+DO $$ BEGIN -- asked first: to alter a table waits for all who read it
+	IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'event'::regclass AND attname = 'proto') THEN
+		ALTER TABLE event ADD COLUMN policy text, ADD COLUMN proto text, ADD COLUMN method text, ADD COLUMN status text,
+			ADD COLUMN type text, ADD COLUMN learned text, ADD COLUMN source text, ADD COLUMN unread text, ADD COLUMN cache text;
+	END IF;
+END $$;
 `
 
-var columns = []string{"time", "client", "name", "host", "action", "rule", "category", "line"}
+var columns = []string{"time", "client", "name", "host", "action", "rule", "category", "line",
+	"policy", "proto", "method", "status", "type", "learned", "source", "unread", "cache"}
 
 // A Codec writes a row as a line of text without NUL bytes, and reads it.
 type Codec struct {
@@ -254,6 +261,7 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 				client = r.Client.WithZone("").String()
 			}
 			*(*[8]any)(to) = [8]any{r.Time, client, plain(r.User), plain(r.Host), r.Action.String(), plain(r.Policy + "/" + r.Rule), plain(r.Category), string(line)}
+			split(r, to[8:])
 			if !yield(to) {
 				return
 			}
@@ -271,8 +279,20 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 			yield(event.Row{}, err)
 			return
 		}
-		text, args := query(&f, p)
-		rows, err := s.db.QueryContext(ctx, text, args...)
+		s.read(ctx, s.db, &f, p, "")(yield)
+	}
+}
+
+// An asker is a database, or a transaction in it.
+type asker interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// read yields the rows that f wants and a condition, unless it is "", holds for.
+func (s *Store) read(ctx context.Context, db asker, f *event.Filter, p event.Page, also string) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		text, args := query(f, p, also)
+		rows, err := db.QueryContext(ctx, text, args...)
 		if err != nil {
 			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
 			return
@@ -308,71 +328,47 @@ func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Se
 }
 
 // query returns what asks for the rows among which are those that f wants: the
-// server compares times, hosts and actions, the rest is compared here.
-func query(f *event.Filter, p event.Page) (text string, args []any) {
-	var where []string
+// server compares times and actions, the rest is compared here.
+func query(f *event.Filter, p event.Page, also string) (text string, args []any) {
+	where, args := conditions(f)
+	if also != "" {
+		where = append(where, also)
+	}
+	order := "seq"
+	if p.Newest {
+		order = "seq DESC"
+	}
+	if p.After != 0 {
+		args = append(args, p.After)
+		if p.Newest {
+			where = append(where, fmt.Sprintf("seq < $%d", len(args)))
+		} else {
+			where = append(where, fmt.Sprintf("seq > $%d", len(args)))
+		}
+	}
+	return "SELECT seq, line FROM event WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order, args
+}
+
+// conditions are those of a filter that the server looks at.
+func conditions(f *event.Filter) (where []string, args []any) {
+	where = []string{"true"}
 	add := func(condition string, value any) {
 		args = append(args, value)
 		where = append(where, fmt.Sprintf(condition, len(args)))
 	}
 	if !f.Since.IsZero() {
-		add("time >= $%d", f.Since)
+		add("time >= $%d", micro(f.Since))
 	}
 	if !f.Until.IsZero() {
-		add("time < $%d", f.Until.Add(time.Microsecond-1).Truncate(time.Microsecond)) // the server has no finer ones
+		add("time < $%d", micro(f.Until))
 	}
 	for i := range f.Terms {
 		if t := &f.Terms[i]; t.Field == event.Action && !t.Not {
 			add("action = ANY($%d)", t.Values)
 		}
 	}
-	order := "seq"
-	if p.Newest {
-		order = "seq DESC"
-	}
-	switch {
-	case p.After != 0 && p.Newest:
-		add("seq < $%d", p.After)
-	case p.After != 0:
-		add("seq > $%d", p.After)
-	}
-	text = "SELECT seq, line FROM event"
-	if len(where) > 0 {
-		text += " WHERE " + strings.Join(where, " AND ")
-	}
-	return text + " ORDER BY " + order, args
+	return where, args
 }
 
-// Count implements [event.Reader].
-func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
-	c, err := event.NewCounter(questions)
-	if err != nil {
-		return nil, err
-	}
-	for r, err := range s.Query(ctx, span(questions), event.Page{}) {
-		if err != nil {
-			return nil, err
-		}
-		c.Add(&r)
-	}
-	return c.Tallies(), nil
-}
-
-// span returns the filter that wants every row of the times that questions are
-// about.
-func span(questions []event.Question) (f event.Filter) {
-	for i := range questions {
-		q := &questions[i].Filter
-		if i == 0 {
-			f.Since, f.Until = q.Since, q.Until
-			continue
-		}
-		if q.Since.Before(f.Since) {
-			f.Since = q.Since // the zero time is before any other
-		}
-		if q.Until.IsZero() || !f.Until.IsZero() && q.Until.After(f.Until) {
-			f.Until = q.Until
-		}
-	}
-	return f
-}
+// micro rounds up to microseconds: the server has no finer times.
+func micro(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }

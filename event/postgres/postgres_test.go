@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"shuultuur/event"
@@ -114,6 +115,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("store", func(t *testing.T) { testStore(t, database) })
 	t.Run("old days are dropped", func(t *testing.T) { testSweep(t, database) })
 	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, database) })
+	t.Run("the server counts", func(t *testing.T) { testCount(t, database) })
 	t.Run("a person is erased", func(t *testing.T) { testErase(t, database) })
 }
 
@@ -161,6 +163,65 @@ func testSweep(t *testing.T, database func(string) (string, error)) {
 	}
 	if err := s.Write(t.Context(), rows[8:9]); err != nil {
 		t.Errorf("a row of a day that was dropped: %v", err)
+	}
+}
+
+// testCount begins with a table from before the server counted, and counts how
+// many rows are read.
+func testCount(t *testing.T, database func(string) (string, error)) {
+	at, err := database(filepath.Join(t.TempDir(), "count"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed := 0
+	counting := Codec{Append: lines.Append, Parse: func(line []byte) (event.Row, error) { parsed++; return lines.Parse(line) }}
+	rows := eventtest.Rows(time.Now().UTC().Add(-time.Minute).Truncate(time.Microsecond), 400)
+	rows[399].User = "a\x00b" // which no column takes
+	questions := []event.Question{{}, {By: event.Rule}, {By: event.Client}, {By: event.Method, Filter: event.Filter{Since: rows[50].Time}}}
+	for _, text := range []string{"action:block", "host:site-17.example.com -user:pupil017", "rule:words", "policy: status:403"} {
+		f, err := event.ParseFilter(text, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		questions = append(questions, event.Question{By: event.User, Filter: f, Top: 5})
+	}
+	want, err := event.NewCounter(questions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		want.Add(&rows[i])
+	}
+	for i, part := range [][]event.Row{rows[:100], rows[100:]} {
+		s, err := Open(at, year, counting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Write(t.Context(), part); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if _, err := s.db.Exec("ALTER TABLE event DROP COLUMN " + strings.Join(columns[8:], ", DROP COLUMN ")); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := s.Count(t.Context(), questions...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Tallies(), got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if parsed != 101 {
+			t.Errorf("%d rows were read, want the 100 of before and the one that no column takes", parsed)
+		}
+		parsed = 0
+		text, _ := event.NewTerm(event.Text, false, "page-1")
+		if _, err := s.Count(t.Context(), event.Question{Filter: event.Filter{Terms: []event.Term{text}}}); err != nil || parsed != 400 {
+			t.Errorf("a search in texts read %d rows, want 400: %v", parsed, err)
+		}
 	}
 }
 

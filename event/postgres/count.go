@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"shuultuur/event"
+)
+
+// counted are the fields by which the server groups rows, with their columns.
+// The rule has that of policy/rule.
+var counted = map[event.Field]string{
+	event.Client: "coalesce(host(client), '')", event.User: "name", event.Host: "host", event.Action: "action",
+	event.Rule: "rule", event.Category: "category", event.Policy: "policy", event.Proto: "proto", event.Method: "method",
+	event.Status: "status", event.Type: "type", event.Learned: "learned", event.Source: "source", event.Unread: "unread", event.Cache: "cache",
+}
+
+// apart are the fields in the last columns, in their order. A row has all of
+// them or, when a program from before these columns wrote it or a text of it is
+// one that no column takes, none: it is counted by its line.
+var apart = [...]event.Field{event.Policy, event.Proto, event.Method, event.Status, event.Type, event.Learned, event.Source, event.Unread, event.Cache}
+
+const asLine = "proto IS NULL"
+
+// split puts the fields apart of a row into to.
+func split(r *event.Row, to []any) {
+	whole := true
+	for _, f := range [...]event.Field{event.User, event.Host, event.Rule, event.Category} {
+		v := f.Of(r)
+		whole = whole && plain(v) == v
+	}
+	for i, f := range apart {
+		v := f.Of(r)
+		to[i] = v
+		whole = whole && plain(v) == v
+	}
+	if !whole {
+		clear(to)
+	}
+}
+
+// Count implements [event.Reader]. The server groups and counts; only for
+// questions that search in texts are rows read.
+func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]event.Tally, error) {
+	var grouped, others []event.Question
+	var order []*[]event.Question // where each question went
+	for _, q := range questions {
+		to := &grouped
+		if slices.ContainsFunc(q.Filter.Terms, func(t event.Term) bool { return counted[t.Field] == "" }) {
+			to = &others
+		}
+		*to, order = append(*to, q), append(order, to)
+	}
+	byGroup, err := event.NewCounter(grouped)
+	if err != nil {
+		return nil, err
+	}
+	byRow, err := event.NewCounter(others)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return nil, fmt.Errorf("count events in PostgreSQL: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	lines := false
+	for i := range grouped {
+		more, err := group(ctx, tx, byGroup, i, &grouped[i])
+		if err != nil {
+			return nil, fmt.Errorf("count events in PostgreSQL: %w", err)
+		}
+		lines = lines || more
+	}
+	if lines {
+		err = s.addAll(ctx, tx, byGroup, grouped, asLine)
+	}
+	if err == nil && len(others) > 0 {
+		err = s.addAll(ctx, tx, byRow, others, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, b := byGroup.Tallies(), byRow.Tallies()
+	var all [][]event.Tally
+	for _, from := range order {
+		if from == &grouped {
+			all, a = append(all, a[0]), a[1:]
+		} else {
+			all, b = append(all, b[0]), b[1:]
+		}
+	}
+	return all, nil
+}
+
+// addAll counts rows one by one.
+func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, questions []event.Question, also string) error {
+	f := span(questions)
+	for r, err := range s.read(ctx, db, &f, event.Page{}, also) {
+		if err != nil {
+			return err
+		}
+		c.Add(&r)
+	}
+	return nil
+}
+
+// group answers question i by groups of rows that have the same in all fields
+// which it names. It returns whether there are rows that have to be read.
+func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Question) (lines bool, err error) {
+	var fields []event.Field
+	add := func(f event.Field) {
+		if f != event.Text && !slices.Contains(fields, f) {
+			fields = append(fields, f)
+		}
+	}
+	add(q.By)
+	for _, t := range q.Filter.Terms {
+		add(t.Field)
+	}
+	if slices.Contains(fields, event.Rule) { // whose column begins with it
+		add(event.Policy)
+	}
+	values := make([]string, len(fields))
+	var events, blocked int
+	to := []any{&lines, &events, &blocked}
+	text := "SELECT " + asLine + ", count(*), count(*) FILTER (WHERE action = 'block')"
+	by := " GROUP BY 1"
+	for n, f := range fields {
+		text += ", coalesce(" + counted[f] + ", '')"
+		by += fmt.Sprintf(", %d", n+4)
+		to = append(to, &values[n])
+	}
+	where, args := conditions(&q.Filter)
+	rows, err := db.QueryContext(ctx, text+" FROM event WHERE "+strings.Join(where, " AND ")+by, args...)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return false, err
+		}
+		if lines {
+			found = true
+			continue
+		}
+		if name, ok := named(q, fields, values); ok {
+			c.AddSum(i, name, events, blocked)
+		}
+	}
+	return found, rows.Err()
+}
+
+// named returns the name under which a question counts rows with such values,
+// and false if it does not count them.
+func named(q *event.Question, fields []event.Field, values []string) (string, bool) {
+	of := func(f event.Field) string { return values[slices.Index(fields, f)] }
+	rule := func() string { return strings.TrimPrefix(of(event.Rule), of(event.Policy)+"/") }
+	for i := range q.Filter.Terms {
+		t := &q.Filter.Terms[i]
+		v := of(t.Field)
+		if t.Field == event.Rule {
+			v = rule()
+		}
+		if !t.Matches(v) {
+			return "", false
+		}
+	}
+	switch q.By {
+	case event.Text:
+		return "", true
+	case event.Rule:
+		return of(event.Rule), rule() != ""
+	}
+	return of(q.By), of(q.By) != ""
+}
+
+// span returns the filter that wants every row of the times that questions are
+// about.
+func span(questions []event.Question) (f event.Filter) {
+	for i := range questions {
+		q := &questions[i].Filter
+		if i == 0 {
+			f.Since, f.Until = q.Since, q.Until
+			continue
+		}
+		if q.Since.Before(f.Since) {
+			f.Since = q.Since // the zero time is before any other
+		}
+		if q.Until.IsZero() || !f.Until.IsZero() && q.Until.After(f.Until) {
+			f.Until = q.Until
+		}
+	}
+	return f
+}
