@@ -154,6 +154,9 @@ func (s *Set) Problems() (all []string) {
 	if n := len(s.Remarks); n > 0 {
 		all = append(all, fmt.Sprintf("phrase lists: %d odd lines; \"shuultuur check\" names them", n))
 	}
+	if s.Signature != nil {
+		all = append(all, s.Signature.Problems()...)
+	}
 	if s.pictures != nil {
 		all = append(all, s.pictures.Problems()...)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // name tries the rules on a name: a DNS query, or the name in a TLS hello.
-func (c *Check) name(t *filter.Transaction) []engine.Alert {
+func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Over) {
 	f := connection(t)
 	tx := &engine.Tx{}
 	c.start(tx, t, f.Flow)
@@ -24,14 +24,16 @@ func (c *Check) name(t *filter.Transaction) []engine.Alert {
 		tx.App, tx.L4 = engine.DNS, engine.UDP
 		q := engine.DNSName{Name: []byte(host), Type: t.Type}
 		tx.Source = &engine.DNSMessage{Queries: []engine.DNSName{q}}
-		return c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
+		alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
+		return alerts, tx.Over
 	}
 	h := &engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: tx.Now}
 	if t.JA4 != filter.NoHello {
 		h.JA4 = t.JA4
 	}
 	tx.App, tx.Source = engine.TLS, h
-	return c.engine.Inspect(tx, rule.ToServer, rule.Line, nil)
+	alerts := c.engine.Inspect(tx, rule.ToServer, rule.Line, nil)
+	return alerts, tx.Over
 }
 
 // inspect tries the rules on a stage of an exchange.
@@ -98,8 +100,7 @@ func (m *exchange) stream(dir rule.Direction, alerts []engine.Alert) []engine.Al
 	side.Raw = raw
 	tx := m.tx.Again()
 	alerts = e.Try(tx, dir, true, alerts)
-	m.tx.Over.Rules = append(m.tx.Over.Rules, tx.Over.Rules...)
-	m.tx.Over.Message = m.tx.Over.Message || tx.Over.Message
+	m.tx.Over.Add(tx.Over)
 	return alerts
 }
 

@@ -8,6 +8,7 @@ var (
 	expressionsDesc = metric.NewDesc("shuultuur_signature_expressions_total", "Regular expressions run.")
 	alertsDesc      = metric.NewDesc("shuultuur_signature_alerts_total", "Rules that matched.")
 	unsavedDesc     = metric.NewDesc("shuultuur_signature_unsaved_total", "Datasets that could not be saved.")
+	disabledDesc    = metric.NewDesc("shuultuur_signature_disabled", "Rules that are disabled because they took too long.")
 	budgetDesc      = metric.NewDesc("shuultuur_signature_over_budget_total", "Rules and messages that took longer than they may.", "of")
 )
 
@@ -15,6 +16,7 @@ var (
 func (c *Check) Collect(ch chan<- metric.Metric) {
 	n := c.engine.Counters()
 	ch <- metric.New(rulesDesc, metric.Gauge, float64(c.engine.Rules()))
+	ch <- metric.New(disabledDesc, metric.Gauge, float64(n.Disabled.Value()))
 	count := func(d *metric.Desc, v int64, labels ...string) {
 		ch <- metric.New(d, metric.Count, float64(v), labels...)
 	}

@@ -60,6 +60,9 @@ type Config struct {
 	Suricata setting.File `yaml:"suricata"`
 	// Body is how many bytes of a body rules see: 1MiB unless set.
 	Body setting.Size `yaml:"body"`
+	// DisableAfter is how often a rule may take more than its 1 ms until it is
+	// disabled. 0 disables none.
+	DisableAfter int `yaml:"disable-after"`
 	// Full is for the explanation of one page, which leaves no traces: datasets
 	// are not saved.
 	Full bool `yaml:"-"`
@@ -111,7 +114,10 @@ func New(cfg Config, state *engine.State, now func() time.Time) (*Check, error) 
 	if err != nil {
 		return nil, err
 	}
-	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, State: state, Scripts: c.scripts.Load}
+	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, State: state, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
+	if cfg.DisableAfter < 0 {
+		return nil, setting.At("disable-after", errors.New("it is negative; 0 disables no rule"))
+	}
 	if ec.Vars, ec.Ports, err = groups(cfg); err != nil {
 		return nil, err
 	}
@@ -296,13 +302,16 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 	var seen map[uint32]bool
 	switch {
 	case s == filter.Name:
-		alerts, seen = c.name(t), map[uint32]bool{}
+		var o engine.Over
+		alerts, o = c.name(t)
+		seen, dst = map[uint32]bool{}, over(t, o, dst)
 	case t.Request == nil:
 		return dst, nil
 	default:
 		m := c.message(t)
 		alerts, seen = m.inspect(t, s), m.seen
-		dst = m.over(dst)
+		dst = over(t, m.tx.Over, dst)
+		m.tx.Over = engine.Over{}
 	}
 	for i := range alerts {
 		a := &alerts[i]
@@ -353,10 +362,15 @@ func (c *Check) report(a *engine.Alert, terse bool, dst []filter.Finding) []filt
 	return dst
 }
 
-// over reports what was given up because it took too long.
-func (m *exchange) over(dst []filter.Finding) []filter.Finding {
-	o := m.tx.Over
-	m.tx.Over = engine.Over{}
+// over reports what was given up because it took too long, and notes which rules
+// are disabled from now on.
+func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.Finding {
+	for _, sid := range o.Disabled {
+		if t.Note != "" {
+			t.Note += "; "
+		}
+		t.Note += fmt.Sprintf("signature rule %d is disabled: it took more than 1 ms or 3,000 steps too often", sid)
+	}
 	for _, sid := range o.Rules {
 		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was given up: it took more than 1 ms or 3,000 steps", sid)})
 	}
@@ -454,3 +468,21 @@ func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
 	}
 	return m
 }
+
+// Problems names the rules that are disabled because they took too long.
+func (c *Check) Problems() []string {
+	if c.engine.Counters().Disabled.Value() == 0 {
+		return nil
+	}
+	rules, _ := c.engine.Profiles()
+	var sids []string
+	for _, p := range rules {
+		if p.Disabled && len(sids) < maxNamed {
+			sids = append(sids, strconv.FormatUint(uint64(p.SID), 10))
+		}
+	}
+	return []string{fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); mend them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Value(), strings.Join(sids, ", "))}
+}
+
+// maxNamed bounds the rules that a problem names.
+const maxNamed = 10

@@ -155,6 +155,34 @@ alert http any any -> any any (http.uri; content:"/get"; flowbits:isset,a; sid:2
 	}
 }
 
+func TestARuleThatTakesTooLongTooOftenIsDisabled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.rules")
+	slow := `alert http any any -> any any (flow:to_client; file.data; content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0; sid:7;)`
+	if err := os.WriteFile(file, []byte(slow+"\n"+`alert http any any -> any any (flow:to_client; file.data; content:"aaaa"; sid:8;)`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, after := range []int{0, 2} {
+		c, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: after}, engine.NewState(), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := conversation{request: "GET / HTTP/1.1\nHost: a\n\n", response: "HTTP/1.1 200 OK\nContent-Length: 500\n\n", page: strings.Repeat("a", 500)}
+		for i := range 4 {
+			got := judge(t, c, &filter.Flow{}, "1", x)
+			if want := after == 0 || i < after; has(got, filter.Unread) != want || !has(got, "8") {
+				t.Errorf("disable-after %d, message %d: found %v, given up should be %v", after, i, got, want)
+			}
+		}
+		problems := strings.Join(c.Problems(), "")
+		if n := c.Engine().Counters().Disabled.Value(); (n == 1) != (after > 0) || strings.Contains(problems, "(7)") != (after > 0) {
+			t.Errorf("disable-after %d: %d rules are disabled, the problems are %q", after, n, problems)
+		}
+	}
+	if _, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: -1}, engine.NewState(), time.Now); err == nil {
+		t.Error("a negative disable-after is taken")
+	}
+}
+
 func TestARuleThatTakesTooLongIsReported(t *testing.T) {
 	c := newCheck(t, `alert http any any -> any any (flow:to_client; file.data; content:"a"; content:"a"; distance:0; content:"a"; distance:0; content:"b"; distance:0; sid:7;)`)
 	x := conversation{request: "GET / HTTP/1.1\nHost: a\n\n", response: "HTTP/1.1 200 OK\nContent-Length: 500\n\n", page: strings.Repeat("a", 500)}

@@ -89,7 +89,7 @@ type ends struct {
 }
 
 // A cost is what trying a rule has cost.
-type cost struct{ checks, matches, nanos, worst, nanosMatch atomic.Int64 }
+type cost struct{ checks, matches, nanos, worst, nanosMatch, over atomic.Int64 }
 
 // A kind is where a rule is tried.
 type kind uint8

@@ -21,7 +21,8 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// messageTime bounds the inspection of one message at one step.
+// messageTime bounds the inspection of one message in one direction, all its steps
+// together.
 const messageTime = 50 * time.Millisecond
 
 // A Source answers what rules ask of a message or a packet. Buffers that do not
@@ -73,6 +74,9 @@ type Config struct {
 	Scripts func(dir, file string) (Script, error) // nil: rules with scripts are refused
 	// Packets says that there are packets: rules that need them are active.
 	Packets bool
+	// Patience is how often a rule may take more than its time; then it is
+	// disabled for as long as the engine lives. 0 disables none.
+	Patience int64
 	// Trace notes how far each rule gets; every rule is tried on everything.
 	Trace bool
 	// Prevent makes drop and pass act on the whole connection, as Suricata does
@@ -337,8 +341,17 @@ const maxOver = 8
 
 // An Over is what was given up because it took too long.
 type Over struct {
-	Rules   []uint32 // numbers of rules that took more than their time
-	Message bool     // the time of the message was up before all rules were tried
+	Rules []uint32 // numbers of rules that took more than their time
+	// Disabled are the numbers of rules that are not tried any more: they took
+	// more than their time too often.
+	Disabled []uint32
+	Message  bool // the time of the message was up before all rules were tried
+}
+
+// Add adds what was given up elsewhere on the same message.
+func (o *Over) Add(p Over) {
+	o.Rules, o.Disabled = append(o.Rules, p.Rules...), append(o.Disabled, p.Disabled...)
+	o.Message = o.Message || p.Message
 }
 
 // A Packet is what rules ask about the connection at this moment.
@@ -352,7 +365,9 @@ type Packet struct {
 type progress struct {
 	at      rule.Progress
 	started bool
-	scanned []int // bytes of each table's buffer that its prefilter has seen
+	scanned []int         // bytes of each table's buffer that its prefilter has seen
+	spent   time.Duration // on trying rules
+	over    bool          // that was more than a message may cost
 }
 
 // A candidate is a rule of which a part may have held.
@@ -464,8 +479,11 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 		if c.dead || c.dir&dir == 0 {
 			continue
 		}
-		if w.ended.Sub(began) > messageTime {
-			w.overMessage()
+		if p.spent+w.ended.Sub(began) > messageTime {
+			if !p.over {
+				p.over = true
+				w.overMessage()
+			}
 			break
 		}
 		k := e.rules[c.rule]
@@ -477,6 +495,7 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 			return dst
 		}
 	}
+	p.spent += w.ended.Sub(began)
 	tx.pending = slices.DeleteFunc(tx.pending, func(c candidate) bool { return c.dead })
 	return dst
 }

@@ -196,6 +196,8 @@ type Profile struct {
 	Avg        int64  `json:"ns_avg"`
 	AvgMatch   int64  `json:"ns_avg_match"`
 	AvgNoMatch int64  `json:"ns_avg_nomatch"`
+	Over       int64  `json:"over_budget"` // how often it was given up after 1 ms or 3,000 steps
+	Disabled   bool   `json:"disabled"`    // it is not tried any more, because of that
 }
 
 // A BufferProfile is what the prefilter of one buffer did.
@@ -215,7 +217,7 @@ func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 		if n == 0 {
 			continue
 		}
-		p := Profile{SID: c.SID, GID: c.GID, Rev: c.Rev, Checks: n, Matches: c.cost.matches.Load(), Total: c.cost.nanos.Load(), Max: c.cost.worst.Load()}
+		p := Profile{SID: c.SID, GID: c.GID, Rev: c.Rev, Checks: n, Matches: c.cost.matches.Load(), Total: c.cost.nanos.Load(), Max: c.cost.worst.Load(), Over: c.cost.over.Load(), Disabled: c.disabled.Load()}
 		p.Avg = p.Total / n
 		if p.Matches > 0 {
 			p.AvgMatch = c.cost.nanosMatch.Load() / p.Matches
@@ -253,10 +255,10 @@ func (e *Engine) WriteProfile(w io.Writer, most int, asJSON bool) error {
 		return enc.Encode(map[string]any{"sort": "total", "rules": rules, "buffers": buffers})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%10s %9s %9s %12s %12s %12s %12s %12s\n", "SID", "CHECKS", "MATCHES", "TOTAL", "MAX", "AVG", "AVG MATCH", "AVG NO MATCH")
+	fmt.Fprintf(&b, "%10s %9s %9s %12s %12s %12s %12s %12s %9s\n", "SID", "CHECKS", "MATCHES", "TOTAL", "MAX", "AVG", "AVG MATCH", "AVG NO MATCH", "GIVEN UP")
 	d := func(ns int64) time.Duration { return time.Duration(ns) }
 	for _, p := range rules {
-		fmt.Fprintf(&b, "%10d %9d %9d %12v %12v %12v %12v %12v\n", p.SID, p.Checks, p.Matches, d(p.Total), d(p.Max), d(p.Avg), d(p.AvgMatch), d(p.AvgNoMatch))
+		fmt.Fprintf(&b, "%10d %9d %9d %12v %12v %12v %12v %12v %9d\n", p.SID, p.Checks, p.Matches, d(p.Total), d(p.Max), d(p.Avg), d(p.AvgMatch), d(p.AvgNoMatch), p.Over)
 	}
 	fmt.Fprintf(&b, "\n%-32s %-10s %9s %14s %12s\n", "BUFFER", "DIRECTION", "PATTERNS", "BYTES", "CANDIDATES")
 	for _, p := range buffers {

@@ -175,6 +175,7 @@ type Counters struct {
 	Checks, Regexps, Alerts counter
 	OverRule                counter // rules that took longer than a rule may
 	OverMessage             counter // messages that took longer than a message may
+	Disabled                counter // rules that took longer too often, and are not tried any more
 }
 
 // Counters returns the counters of the engine.

@@ -66,6 +66,10 @@ func (w *work) account(k *compiled, spent time.Duration, hit bool) {
 		if len(w.tx.Over.Rules) < maxOver {
 			w.tx.Over.Rules = append(w.tx.Over.Rules, k.SID)
 		}
+		if most := w.e.config.Patience; k.cost.over.Add(1) >= most && most > 0 && k.disabled.CompareAndSwap(false, true) {
+			w.e.counters.Disabled.add(1)
+			w.tx.Over.Disabled = append(w.tx.Over.Disabled, k.SID)
+		}
 	}
 }
 
