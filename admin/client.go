@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
 	"shuultuur/filter"
 	"shuultuur/policy"
 )
@@ -30,8 +33,11 @@ type Client struct {
 // ErrOff says that there is no admin address to ask.
 var ErrOff = errors.New("the admin address is switched off, so the gateway cannot be asked; set listen.admin")
 
-// maxAnswer bounds what a client reads.
-const maxAnswer = 1 << 20
+// What a client reads is bounded. A page of events has maxRows of them.
+const (
+	maxAnswer     = 1 << 20
+	maxPageOfRows = 64 << 10 * maxRows
+)
 
 // Pause asks to pause filtering for who, for as long as length says (a time,
 // or "tomorrow"), to resume it when length is "0s", or with "" nothing. It
@@ -85,15 +91,71 @@ func trustOne(file string) (*tls.Config, error) {
 	}}, nil
 }
 
-func (c Client) ask(ctx context.Context, method, path, body string, answer any) error {
-	if c.URL == "" {
-		return ErrOff
+// Why asks what would be decided of a URL. client, user, groups (separated by
+// commas) and as may be "".
+func (c Client) Why(ctx context.Context, u, client, user, groups, as string) (x *Explanation, err error) {
+	q := url.Values{"url": {u}, "client": {client}, "user": {user}, "groups": {groups}, "as": {as}}
+	err = c.ask(ctx, http.MethodGet, "/why?"+q.Encode(), "", &x)
+	return x, err
+}
+
+// Events yields the transactions that a filter in the language of
+// [event.ParseFilter] wants, newest first, at most limit, or all if it is 0.
+// What the token's owner may not see is left out of them.
+func (c Client) Events(ctx context.Context, filter string, limit int) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		path := "/events?" + url.Values{"filter": {filter}}.Encode()
+		for n := 0; path != ""; {
+			data, head, err := c.send(ctx, http.MethodGet, path, "", 2*maxAsk, maxPageOfRows)
+			if err != nil {
+				yield(event.Row{}, err)
+				return
+			}
+			for line := range bytes.Lines(data) {
+				r, err := jsonl.ParseLine(line)
+				if err != nil {
+					err = fmt.Errorf("reading the answer of %s/events: %w", c.URL, err)
+				}
+				if n++; !yield(r, err) || err != nil || n == limit {
+					return
+				}
+			}
+			path = nextPage(head.Get("Link"))
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+}
+
+// nextPage returns the path of the next page of events that a Link field (RFC
+// 8288, in the form that routes give) names, "" for none.
+func nextPage(link string) string {
+	path, ok := strings.CutSuffix(link, `>; rel="next"`)
+	if path, ok = strings.CutPrefix(path, "<"); !ok || !strings.HasPrefix(path, "/events?") {
+		return ""
+	}
+	return path
+}
+
+func (c Client) ask(ctx context.Context, method, path, body string, answer any) error {
+	data, _, err := c.send(ctx, method, path, body, 5*time.Second, maxAnswer)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		return fmt.Errorf("reading the answer of %s%s: %w", c.URL, path, err)
+	}
+	return nil
+}
+
+// send returns the body of an answer, of at most so many bytes, and its head.
+func (c Client) send(ctx context.Context, method, path, body string, patience time.Duration, most int) ([]byte, http.Header, error) {
+	if c.URL == "" {
+		return nil, nil, ErrOff
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if c.Token != "" {
@@ -102,23 +164,23 @@ func (c Client) ask(ctx context.Context, method, path, body string, answer any) 
 	t := &http.Transport{DisableKeepAlives: true} // asks the gateway itself, not by a proxy
 	if c.Cert != "" {
 		if t.TLSClientConfig, err = trustOne(c.Cert); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	r, err := (&http.Client{Transport: t}).Do(q)
 	if err != nil {
-		return fmt.Errorf("asking the gateway at its admin address, does it run? %w", err)
+		return nil, nil, fmt.Errorf("asking the gateway at its admin address, does it run? %w", err)
 	}
 	defer r.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	data, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if r.StatusCode != http.StatusOK {
-		return fmt.Errorf("the gateway says: %s", strings.TrimSpace(string(data)))
+		return nil, nil, fmt.Errorf("the gateway says: %s", strings.TrimSpace(string(data[:min(len(data), maxAnswer)])))
 	}
-	if err := json.Unmarshal(data, answer); err != nil {
-		return fmt.Errorf("reading the answer of %s%s: %w", c.URL, path, err)
+	if len(data) > most {
+		return nil, nil, fmt.Errorf("the answer of %s is longer than %d MiB", c.URL, most>>20)
 	}
-	return nil
+	return data, r.Header, nil
 }

@@ -76,9 +76,20 @@ func events(ctx context.Context, e env, args []string) int {
 	if status := parse(filterLast(f, args), 0, -1); status >= 0 {
 		return status
 	}
-	filter, err := event.ParseFilter(strings.Join(f.Args(), " "), time.Now())
+	words := strings.Join(f.Args(), " ")
+	filter, err := event.ParseFilter(words, time.Now())
 	if err != nil {
 		return fail(e, fmt.Errorf("filter: %w", err))
+	}
+	if err := e.needs(f, "n", "json"); err != nil {
+		return fail(e, err)
+	}
+	if e.at != nil {
+		p := eventPrinter{json: *asJSON, out: e.stdout}
+		if err := p.print(ctx, e.at.Events(ctx, words, *limit), false); err != nil {
+			return fail(e, err)
+		}
+		return 0
 	}
 	file, _, err := settingsFile(*config)
 	if err != nil {
@@ -118,7 +129,7 @@ func events(ctx context.Context, e env, args []string) int {
 type eventPrinter struct {
 	json   bool
 	out    io.Writer
-	names  func(context.Context, []netip.Addr) map[netip.Addr]string
+	names  func(context.Context, []netip.Addr) map[netip.Addr]string // nil: not known
 	titled bool
 }
 
@@ -138,7 +149,11 @@ func (p *eventPrinter) print(ctx context.Context, rows iter.Seq2[event.Row, erro
 			_, _ = p.out.Write(jsonl.AppendLine(nil, &row))
 			continue
 		}
-		printRow(tw, &row, p.names(ctx, []netip.Addr{row.Client})[row.Client])
+		name := ""
+		if p.names != nil {
+			name = p.names(ctx, []netip.Addr{row.Client})[row.Client]
+		}
+		printRow(tw, &row, name)
 		if atOnce {
 			tw.Flush()
 		}

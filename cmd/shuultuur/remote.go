@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -14,7 +15,7 @@ import (
 )
 
 // remote are the commands that can ask a gateway elsewhere.
-var remote = []string{"pause", "resume", "cache look", "cache purge"}
+var remote = []string{"pause", "resume", "cache look", "cache purge", "events", "why"}
 
 // tokenVariable names the variable with the token for a gateway elsewhere: on
 // the command line, everybody on the machine could read it.
@@ -41,7 +42,7 @@ func elsewhere(e env, args []string) (env, []string, error) {
 		return e, nil, fmt.Errorf("-at %q would send the token unencrypted: write https", at)
 	}
 	word := strings.Join(args[:min(len(args), 1)], "")
-	if word == "cache" && len(args) > 1 {
+	if len(args) > 1 && (word == "cache" || word == "events" && args[1] == "copy") {
 		word += " " + args[1]
 	}
 	if !slices.Contains(remote, word) {
@@ -62,4 +63,20 @@ func (e env) gateway(config string) (admin.Client, error) {
 		return admin.Client{}, err
 	}
 	return gateway.Client(file)
+}
+
+// needs says that -at cannot serve some of the flags that were given.
+func (e env) needs(f *flag.FlagSet, served ...string) error {
+	var other []string
+	if e.at != nil {
+		f.Visit(func(given *flag.Flag) {
+			if !slices.Contains(served, given.Name) {
+				other = append(other, "-"+given.Name)
+			}
+		})
+	}
+	if len(other) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: works on this machine alone; with -at use -%s", strings.Join(other, ", "), strings.Join(served, ", -"))
 }

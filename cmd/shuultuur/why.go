@@ -89,6 +89,9 @@ func why(ctx context.Context, e env, args []string) int {
 	if status := parse(args, 0, 2); status >= 0 {
 		return status
 	}
+	if err := e.needs(f, "client", "user", "groups", "as", "json"); err != nil {
+		return fail(e, err)
+	}
 	if q.dns != "" && f.NArg() == 0 {
 		return q.name(ctx, e, asJSON)
 	}
@@ -143,6 +146,13 @@ func (q question) ask(ctx context.Context, e env) (*explanation, error) {
 		if ask.Type == "" {
 			ask.Type = mime.TypeByExtension(filepath.Ext(q.file))
 		}
+	}
+	if e.at != nil && q.file != "" {
+		return nil, errors.New("a page in a file is judged on this machine alone: ask without -at")
+	}
+	if e.at != nil {
+		x, err := e.at.Why(ctx, q.url, q.client, q.user, q.groups, q.as)
+		return &explanation{x}, err
 	}
 	engine, closeEngine, err := explain(ctx, q.config)
 	if err != nil {
