@@ -55,6 +55,7 @@ var floors = map[string]int{
 	"arrange":       0,
 	"handover":      0,
 	"metric":        0,
+	"release":       0,
 	"text":          0,
 }
 

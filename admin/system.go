@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shuultuur/release"
 )
 
 // System is what the admin address shows of the program and this machine.
@@ -97,18 +99,18 @@ func (p *Parts) systemRoutes() []route {
 	}
 }
 
-// programVersion is what the linker knows of this program.
+// programVersion is the version of this program, with the revision it was built
+// from where that is known.
 func programVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return strings.TrimSuffix(info.Main.Version, "+dirty") + " (" + s.Value[:12] + ")"
+	v := release.Version()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return strings.TrimSuffix(v, "+dirty") + " (" + s.Value[:12] + ")"
+			}
 		}
 	}
-	return info.Main.Version
+	return v
 }
 
 // figures are the fields of v, as JSON has them.

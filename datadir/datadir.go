@@ -1,7 +1,8 @@
 // Package datadir is the folder in which a gateway keeps what it remembers. The
 // folder belongs to one process at a time: a lock says so to the others, and
 // who has it to the command that asks for an upgrade. The key in it signs what
-// a client carries back to us, and outlives a restart.
+// a client carries back to us, and outlives a restart. A file in it says in which
+// format the files are, for programs that are older or newer.
 package datadir
 
 import (
@@ -34,8 +35,14 @@ type Folder struct {
 // Open makes the folder if there is none, and its key. With take it takes the
 // folder for this process, so that two gateways do not write into one another's
 // files.
+//
+// A folder in a newer format than this program knows is refused before anything
+// is written. One in an older format is made the current one when it is taken.
 func Open(dir string, take bool) (*Folder, error) {
 	f := &Folder{Dir: dir}
+	if err := Check(dir); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -51,9 +58,12 @@ func Open(dir string, take bool) (*Folder, error) {
 	return f, nil
 }
 
-// Take takes the folder for this process, and makes it if there is none. The lock ends with the process, however
-// that ends.
+// Take takes the folder for this process, makes it if there is none, and makes
+// the current format of it. The lock ends with the process, however that ends.
 func (f *Folder) Take() error {
+	if err := Check(f.Dir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(f.Dir, 0o755); err != nil {
 		return err
 	}
@@ -69,6 +79,9 @@ func (f *Folder) Take() error {
 		return err
 	}
 	f.lock = lock
+	if err := f.Migrate(); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	return f.Say(Holder{Process: os.Getpid()})
 }
 

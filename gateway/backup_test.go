@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,4 +73,96 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 		t.Errorf("beside a running gateway: %v", err)
 	}
 	held.Close()
+}
+
+// TestABackupOfANewerFormat is refused before anything is written, and so is a
+// backup of a folder that is newer than the program.
+func TestABackupOfANewerFormat(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "shuultuur.yaml")
+	if err := os.WriteFile(file, []byte("policies: [{name: all, rules: []}]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	held, err := datadir.Open(data, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held.Close()
+	var whole bytes.Buffer
+	if _, err := Backup(&whole, file); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, format, want string }{
+		{"newer", `{"format":99,"program":"7.1.0"}`, "data format 99, written by shuultuur 7.1.0"},
+		{"the same, of a newer program", `{"format":1,"program":"7.1.0"}`, ""},
+		{"none, as before there were formats", "", ""},
+		{"damaged", `{"format":`, "does not say which format"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			other := t.TempDir()
+			_, err := Restore(bytes.NewReader(withFormat(t, whole.Bytes(), c.format)), filepath.Join(other, "shuultuur.yaml"))
+			left, _ := os.ReadDir(other)
+			if c.want == "" {
+				f, bad := datadir.FormatOf(filepath.Join(other, "data"))
+				if err != nil || bad != nil || f != datadir.Current() {
+					t.Errorf("%v; the folder is %+v %v", err, f, bad)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), c.want) || len(left) > 0 {
+				t.Errorf("got %v, and %v is written", err, left)
+			}
+		})
+	}
+	if err := os.WriteFile(filepath.Join(data, datadir.FormatFile), []byte(`{"format":99,"program":"7.1.0"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Backup(&bytes.Buffer{}, file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
+		t.Errorf("a backup of a newer folder: %v", err)
+	}
+	if _, err := Restore(bytes.NewReader(whole.Bytes()), file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
+		t.Errorf("a backup into a newer folder: %v", err)
+	}
+}
+
+// withFormat is a backup in which the format file has another text, or which has
+// none.
+func withFormat(t *testing.T, whole []byte, format string) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	in, packed := tar.NewReader(z), gzip.NewWriter(&b)
+	out, seen := tar.NewWriter(packed), false
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name == datadir.FormatFile {
+			seen = true
+			if text = []byte(format); format == "" {
+				continue
+			}
+			h.Size = int64(len(text))
+		}
+		if err := out.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Write(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(out.Close(), packed.Close()); err != nil || !seen {
+		t.Fatal("the backup says no format", err)
+	}
+	return b.Bytes()
 }

@@ -3,13 +3,15 @@
 // same folder under files/, and of the data folder accounts, the audit log,
 // versions of the settings, instructions and keys under data/. What can be
 // fetched or compiled again, and what is on record of people's browsing, is not
-// in it. The file is a tar file, compressed with gzip.
+// in it. format.json says in which format the data is. The file is a tar file,
+// compressed with gzip.
 package backup
 
 import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,8 +50,12 @@ type Source struct {
 type Place struct{ Dir, Data string }
 
 // Write writes a backup to w. It says what it left out: files elsewhere and those
-// of more than 64 MiB.
+// of more than 64 MiB. It refuses a data folder in a newer format.
 func Write(w io.Writer, s Source) (left []string, err error) {
+	format, err := formatOf(s.Data)
+	if err != nil {
+		return nil, err
+	}
 	z := gzip.NewWriter(w)
 	t := tar.NewWriter(z)
 	add := func(name string, text []byte, mode fs.FileMode) error {
@@ -75,6 +81,9 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 		return add(name, text, info.Mode())
 	}
 	if err := add(backupText, s.Text, 0o600); err != nil {
+		return nil, err
+	}
+	if err := add(datadir.FormatFile, format, 0o600); err != nil {
 		return nil, err
 	}
 	slices.Sort(s.Files)
@@ -106,17 +115,41 @@ func Write(w io.Writer, s Source) (left []string, err error) {
 	return left, errors.Join(t.Close(), z.Close())
 }
 
+// formatOf is the format of a data folder, as a backup says it.
+func formatOf(dir string) ([]byte, error) {
+	f, err := datadir.FormatOf(dir)
+	if err := errors.Join(err, f.Known(dir)); err != nil {
+		return nil, fmt.Errorf("backing up: %w", err)
+	}
+	f.Program = datadir.Current().Program
+	return json.Marshal(f)
+}
+
 // Restore puts back what [Write] wrote, beside and around the settings in file,
 // which need not exist. The gateway must not run. What is there is replaced;
 // nothing is written before all of the backup was read, and place has found out
-// from its settings where the files belong.
+// from its settings where the files belong. A backup in a newer format than this
+// program knows is refused; one in an older format becomes one in ours.
 func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (names []string, err error) {
 	all, err := readBackup(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the backup: %w", err)
 	}
+	format := datadir.Format{Number: 1} // before there were others
+	if text, ok := all[datadir.FormatFile]; ok {
+		if format, err = datadir.ParseFormat(text); err != nil {
+			return nil, fmt.Errorf("reading the backup: %s: %w", datadir.FormatFile, err)
+		}
+		delete(all, datadir.FormatFile)
+	}
+	if err := format.Known("the backup"); err != nil {
+		return nil, err
+	}
 	s, err := place(all[backupText])
 	if err != nil {
+		return nil, err
+	}
+	if err := datadir.Check(s.Data); err != nil {
 		return nil, err
 	}
 	held := datadir.Folder{Dir: s.Data}
@@ -124,6 +157,9 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		return nil, fmt.Errorf("restoring needs the gateway to be stopped: %w", err)
 	}
 	defer held.Close()
+	if err := held.Note(format); err != nil { // as long as not all of it is in ours
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		to := file
 		if sub, ok := strings.CutPrefix(name, "files/"); ok {
@@ -150,7 +186,7 @@ func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (
 		}
 		names = append(names, to)
 	}
-	return names, nil
+	return names, held.Migrate()
 }
 
 // readBackup reads a backup as a whole. Names that lead elsewhere are refused.
@@ -170,7 +206,7 @@ func readBackup(r io.Reader) (map[string][]byte, error) {
 		}
 		first, rest, _ := strings.Cut(h.Name, "/")
 		top, _, _ := strings.Cut(rest, "/")
-		good := h.Name == backupText || path.Clean(h.Name) == h.Name && filepath.IsLocal(filepath.FromSlash(h.Name)) && (first == "files" && rest != "" || first == "data" && slices.Contains(kept, top))
+		good := h.Name == backupText || h.Name == datadir.FormatFile || path.Clean(h.Name) == h.Name && filepath.IsLocal(filepath.FromSlash(h.Name)) && (first == "files" && rest != "" || first == "data" && slices.Contains(kept, top))
 		if h.Typeflag != tar.TypeReg || !good {
 			return nil, fmt.Errorf("%q does not belong into a backup of this program", h.Name)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/datadir"
 	"shuultuur/gateway"
 	"shuultuur/setting"
 )
@@ -42,6 +43,9 @@ func accounts(config string) (*account.Book, *account.Log, error) {
 	}
 	s, err := gateway.Read(file)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := datadir.Check(string(s.Data)); err != nil {
 		return nil, nil, err
 	}
 	dir := account.Folder(string(s.Data))

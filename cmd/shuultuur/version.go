@@ -1,16 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	released "shuultuur/release"
 )
 
 // release is the version, set by the linker when packages are built from a tag.
 var release string
+
+func init() { released.Linked = release }
 
 // A build says which program this is.
 type build struct {
@@ -23,11 +26,8 @@ type build struct {
 }
 
 func thisBuild() build {
-	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: released.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if v := info.Main.Version; v != "(devel)" {
-			b.Version = cmp.Or(b.Version, v)
-		}
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
@@ -39,7 +39,6 @@ func thisBuild() build {
 			}
 		}
 	}
-	b.Version = cmp.Or(b.Version, "devel")
 	return b
 }
 
