@@ -73,9 +73,13 @@ type event struct {
 	Elapsed                                   float64
 }
 
+// timeout is how long the tests of one package may take: those of the folder test
+// start browsers and other servers, one after the other.
+const timeout = "25m"
+
 // test runs "go test" with arguments. Tests that fail are no error.
 func (r *run) test(args ...string) error {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout", timeout}, args...)...)
 	cmd.Stderr = r.out
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -136,10 +140,24 @@ func (r *run) take(e *event) {
 	case "fail":
 		r.failed = true
 		fmt.Fprint(r.out, strings.Join(r.said[t], ""))
+		if t.name == "" {
+			r.unended(t.pkg)
+		}
 	default:
 		return
 	}
 	delete(r.said, t)
+}
+
+// unended prints what the tests of a package have said that did not end: the
+// package ran out of time, or a panic ended it.
+func (r *run) unended(pkg string) {
+	for t, said := range r.said {
+		if t.pkg == pkg && t.name != "" {
+			fmt.Fprint(r.out, strings.Join(said, ""))
+			delete(r.said, t)
+		}
+	}
 }
 
 var place = regexp.MustCompile(`^\s*\S+\.go:\d+: `)

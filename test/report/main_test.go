@@ -30,6 +30,19 @@ func TestSkippedTestsAreListedAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestWhatATestHasSaidThatDidNotEndIsShown: the package ran out of time.
+func TestWhatATestHasSaidThatDidNotEndIsShown(t *testing.T) {
+	var out strings.Builder
+	r := run{out: &out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
+	err := r.read(strings.NewReader(`{"Action":"output","Package":"a","Test":"TestX","Output":"panic: test timed out after 10m0s\n"}
+{"Action":"output","Package":"b","Test":"TestY","Output":"of another package\n"}
+{"Action":"fail","Package":"a"}
+`))
+	if want := "panic: test timed out after 10m0s\n"; err != nil || out.String() != want || !r.failed {
+		t.Errorf("got %q, failed %v, %v; want %q", out.String(), r.failed, err, want)
+	}
+}
+
 func TestTestsThatTheRaceDetectorChanges(t *testing.T) {
 	for _, c := range []struct {
 		text string
