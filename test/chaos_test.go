@@ -140,9 +140,7 @@ func TestNobodyNoticesThatRedisIsLost(t *testing.T) {
 		}
 		trouble.end()
 		after := f.drive(500*time.Millisecond, is("shared"))
-		if !is("shared")() {
-			t.Errorf("%s: the gateway does not have Redis back", trouble.name)
-		}
+		until(t, trouble.name+": the gateway has Redis back", is("shared")) // a busy machine may lose it once more
 		for when, s := range map[string]*traffic{"during": during, "after": after} {
 			if len(s.wrong) > 0 {
 				t.Errorf("%s, %s: %d of %d requests failed, the first: %s", trouble.name, when, len(s.wrong), len(s.took), s.wrong[0])
