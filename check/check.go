@@ -185,6 +185,9 @@ func (s *Set) Close() {
 	}
 }
 
+// AsksTLS says whether a check looks at the handshakes of TLS connections.
+func (s *Set) AsksTLS() bool { return s != nil && s.Signature != nil && s.Signature.AsksTLS() }
+
 // memory is what signature rules remember beyond a connection.
 func (s *Set) memory() *engine.State {
 	if s == nil || s.Signature == nil {

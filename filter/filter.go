@@ -69,6 +69,9 @@ type Transaction struct {
 	// JA4 is the fingerprint of the client's TLS hello where a rule asks for
 	// it: "" while it is not known, NoHello where none came.
 	JA4 string
+	// TLS is what the handshakes of a connection say where a check asks for it,
+	// nil while no hello has come.
+	TLS *Handshake
 
 	// From Name on.
 	Host string // lower case, no port, no final dot; an IPv6 address without brackets
@@ -139,6 +142,19 @@ type described struct {
 	content.Head
 	of     *message.Response
 	status int
+}
+
+// Signature is the name of the check of signature rules, whose findings on a
+// handshake count for the requests that follow on the connection.
+const Signature = "signature"
+
+// A Handshake is what the TLS of a connection says: the client's hello, and the
+// origin's answer to ours where the connection is decrypted.
+type Handshake struct {
+	JA3          string   // of the client's hello, as text: version, ciphers, extensions, groups, point formats
+	Protocols    []string // ALPN, in the client's order
+	Version      uint16   // what the origin agreed to, as tls.VersionTLS13; before that the client's legacy version
+	Certificates [][]byte // DER, the origin's own first; nil before it has answered
 }
 
 // NoHello stands for the fingerprint of a connection that is not TLS.

@@ -412,7 +412,7 @@ func (e *Engine) origins() proxy.RoundTripper {
 // proxyEngine is what the proxy decides with.
 func (e *Engine) proxyEngine() *proxy.Engine {
 	p := &proxy.Engine{Decider: e.policies.Engine, Identify: e.identity.Identify, Known: e.identity, Accept: e.policies.Accept, Balance: e.balance,
-		Pages: e.pages, TLS: e.identity.TLS(e.certificate), JA4: e.policies.AsksJA4(), Intercept: e.intercept, Origins: e.origins()}
+		Pages: e.pages, TLS: e.identity.TLS(e.certificate), JA4: e.policies.AsksJA4() || e.checks.AsksTLS(), Handshakes: e.checks.AsksTLS(), Intercept: e.intercept, Origins: e.origins()}
 	if e.votes != nil {
 		p.Votes = e.votes
 	}

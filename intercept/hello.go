@@ -121,6 +121,8 @@ type Hello struct {
 	// none. With ECH it is the outer name, which need not be the true one.
 	Host       string
 	Protocols  []string // ALPN (RFC 7301), in the client's order
+	Legacy     uint16   // the version field that TLS 1.3 no longer uses (RFC 8446, 4.1.2)
+	Points     []byte   // formats of points (RFC 8422, 5.1.2)
 	Versions   []uint16 // of TLS, as tls.VersionTLS13, in the client's order
 	Ciphers    []uint16
 	Extensions []uint16 // types, in the order sent
@@ -153,6 +155,7 @@ const groupX25519MLKEM768 = 0x11ec
 const (
 	extServerName        = 0
 	extSupportedGroups   = 10
+	extPointFormats      = 11
 	extSignatures        = 13
 	extProtocols         = 16
 	extSessionTicket     = 35
@@ -173,7 +176,7 @@ func (s *Sniffer) Hello() (*Hello, error) {
 	c.vector(1)
 	ciphers := c.vector(2)
 	c.vector(1) // compression
-	h := &Hello{Versions: []uint16{legacy}}
+	h := &Hello{Legacy: legacy, Versions: []uint16{legacy}}
 	h.Ciphers = ciphers.list()
 	if !c.ok || !ciphers.ok {
 		return nil, fmt.Errorf("%w: it ends before its extensions", ErrMalformed)
@@ -215,6 +218,9 @@ func (h *Hello) extension(kind uint16, body cursor) bool {
 		return ok
 	case extSupportedGroups:
 		return body.listIn(2, &h.Groups)
+	case extPointFormats: // its form is nobody's business: JA3 takes what is there
+		v := body.vector(1)
+		h.Points = append([]byte(nil), v.b...)
 	case extSignatures:
 		return body.listIn(2, &h.Signatures)
 	case extSupportedVersions:

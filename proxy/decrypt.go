@@ -44,7 +44,7 @@ type decrypted struct {
 	client   filter.Client
 	ja4      string           // of the hello, where somebody asks for it
 	ech      bool             // the hello carried encrypted_client_hello
-	findings []filter.Finding // what is wrong with the origin's certificate
+	findings []filter.Finding // what is wrong with the origin's certificate, and what rules found in the handshakes
 	streams  bool             // the client speaks HTTP/2 with us
 	errSeen  *atomic.Bool     // err was a response already; shared by all streams
 	err      error            // why the origin could not be reached, for the first request
@@ -111,7 +111,7 @@ func (o *opening) run(pass bool) outcome {
 		c.p.counters.add(tlsECH)
 	}
 	if x.eng.JA4 {
-		t.JA4 = h.JA4()
+		t.JA4, t.TLS = h.JA4(), said(x.eng, h)
 	}
 	d.ja4, d.ech = t.JA4, h.ECH
 	d.tls = upstream.TLS{ServerName: h.Host, HTTP2: slices.Contains(h.Protocols, protocolH2)}
@@ -248,19 +248,30 @@ func (o *opening) meet() bool {
 	x.caller.TLS = &d.tls
 	d.errSeen = new(atomic.Bool)
 	q := message.Request{Method: "GET", Scheme: "https", Host: []byte(d.host), Port: d.port, Dial: d.dial}
-	d.findings, d.err = x.p.up.Meet(x.ctx, &q)
+	d.findings, d.err = x.p.up.Meet(x.ctx, &q, x.T.TLS)
 	x.Note(x.caller.Note)
-	if len(d.findings) == 0 {
+	if len(d.findings) == 0 && (x.T.TLS == nil || x.T.TLS.Certificates == nil) {
 		return true
 	}
 	x.T.Findings = append(x.T.Findings, d.findings...)
 	return x.Decide(x.ctx, filter.Name)
 }
 
+// keep keeps for the requests that follow what rules found in the handshakes,
+// which the requests do not show.
+func (d *decrypted) keep(found []filter.Finding) {
+	for _, f := range found {
+		if f.Check == filter.Signature {
+			d.findings = append(d.findings, f)
+		}
+	}
+}
+
 // handshake plays the origin to the client. pass says whether its requests may
 // go on to the origin; if not, the page that says so is the answer to them.
 func (o *opening) handshake(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
+	d.keep(x.T.Findings)
 	in := x.eng.Intercept
 	conf, err := in.Authority.Config(d.name(), protocolH2, "http/1.1")
 	if err != nil {

@@ -122,7 +122,7 @@ func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 	if x.eng.JA4 {
 		t.JA4 = filter.NoHello
 		if h != nil {
-			t.JA4 = h.JA4()
+			t.JA4, t.TLS = h.JA4(), said(x.eng, h)
 		}
 		if !x.Decide(x.ctx, filter.Name) {
 			return false
@@ -144,6 +144,14 @@ func (x *request) judgeHello(h *intercept.Hello, to net.Addr) bool {
 		asked.restore(x)
 	}
 	return true
+}
+
+// said is what a hello says, nil where nobody asks.
+func said(e *Engine, h *intercept.Hello) *filter.Handshake {
+	if !e.Handshakes {
+		return nil
+	}
+	return &filter.Handshake{JA3: h.JA3(), Protocols: h.Protocols, Version: h.Legacy}
 }
 
 // helloSize is room for most hellos.

@@ -81,6 +81,9 @@ type Engine struct {
 	TLS   *tls.Config // for clients that speak TLS to the proxy; nil refuses them
 	// JA4 says that the decider wants to know Transaction.JA4.
 	JA4 bool
+	// Handshakes says that it wants to know Transaction.TLS, and is asked once
+	// more when an origin has shown its certificate. JA4 is set as well.
+	Handshakes bool
 	// Intercept decrypts TLS connections; nil tunnels them all.
 	Intercept *Interception
 	// Origins carries requests; nil: the proxy's own transport.

@@ -2,6 +2,8 @@ package signature
 
 import (
 	"bytes"
+	"crypto/md5"
+	"encoding/hex"
 	"strconv"
 
 	"shuultuur/check/signature/engine"
@@ -27,13 +29,52 @@ func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Over) {
 		alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
 		return alerts, tx.Over
 	}
-	h := &engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: tx.Now}
-	if t.JA4 != filter.NoHello {
-		h.JA4 = t.JA4
+	return c.handshake(t, f)
+}
+
+// A handshake is one that rules follow: its name is judged more than once, as
+// more of it is known.
+type handshake struct {
+	check      *Check
+	host, ja4  string
+	tx         engine.Tx
+	said       engine.TLSHandshake
+	serverSeen bool
+}
+
+// handshake tries the rules on what is known of a TLS handshake: the name, the
+// client's hello, the origin's certificates. It goes on from where it was, so
+// that thresholds count a hello once.
+func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert, o engine.Over) {
+	k := &f.tls
+	if k.check != c || k.host != t.Host || k.ja4 != t.JA4 {
+		*k = handshake{check: c, host: t.Host, ja4: t.JA4}
+		c.start(&k.tx, t, f.Flow)
+		k.said = engine.TLSHandshake{SNI: []byte(t.Host), ClientHello: true, Now: k.tx.Now}
+		if t.JA4 != filter.NoHello {
+			k.said.JA4 = t.JA4
+		}
+		if t.TLS != nil {
+			k.said.Version, k.said.JA3 = t.TLS.Version, t.TLS.JA3
+			sum := md5.Sum([]byte(t.TLS.JA3))
+			k.said.JA3Hash = hex.EncodeToString(sum[:])
+			for _, p := range t.TLS.Protocols {
+				k.said.ALPN[0] = append(k.said.ALPN[0], []byte(p))
+			}
+		}
+		k.tx.App, k.tx.Source = engine.TLS, &k.said
+		alerts = c.engine.Inspect(&k.tx, rule.ToServer, rule.Complete, nil)
 	}
-	tx.App, tx.Source = engine.TLS, h
-	alerts := c.engine.Inspect(tx, rule.ToServer, rule.Line, nil)
-	return alerts, tx.Over
+	if t.TLS != nil && t.TLS.Certificates != nil && !k.serverSeen {
+		k.serverSeen, k.said.ServerHello, k.said.Version = true, true, t.TLS.Version
+		for _, der := range t.TLS.Certificates {
+			cert, _ := engine.NewCertificate(der) // of a broken one the fingerprint is known
+			k.said.Certs[1] = append(k.said.Certs[1], cert)
+		}
+		alerts = c.engine.Inspect(&k.tx, rule.ToClient, rule.Complete, alerts)
+	}
+	o, k.tx.Over = k.tx.Over, engine.Over{}
+	return alerts, o
 }
 
 // inspect tries the rules on a stage of an exchange.

@@ -89,6 +89,7 @@ type kept struct{}
 type flow struct {
 	*engine.Flow
 	open []*exchange // exchanges under way, the oldest first
+	tls  handshake
 }
 
 // maxOpen bounds the exchanges of one connection that rules follow at a time.
@@ -274,7 +275,7 @@ func priorityName(p int) string { return "priority-" + strconv.Itoa(min(max(p, 1
 func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 	switch s {
 	case filter.Name:
-		return t.Proto == filter.DNS && c.engine.Has(engine.DNS, rule.ToServer, rule.Line) || t.Proto == filter.TLS && c.engine.Has(engine.TLS, rule.ToServer, rule.Line)
+		return t.Proto == filter.DNS && c.engine.Has(engine.DNS, rule.ToServer, rule.Line) || t.Proto == filter.TLS && c.AsksTLS()
 	case filter.Request:
 		return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToServer, rule.Line)
 	case filter.RequestBody:
@@ -291,6 +292,11 @@ func (c *Check) Wants(t *filter.Transaction, s filter.Stage) bool {
 		}
 	}
 	return c.engine.Has(engine.HTTP1|engine.HTTP2, rule.ToClient, rule.Body)
+}
+
+// AsksTLS says whether a rule could look at a TLS handshake.
+func (c *Check) AsksTLS() bool {
+	return c.engine.Has(engine.TLS, rule.ToServer, rule.Line) || c.engine.Has(engine.TLS, rule.ToClient, rule.Line)
 }
 
 // Find tries the rules on what is known at stage s.

@@ -32,6 +32,7 @@ type conn struct {
 	wire   *wire            // under TLS, nil without
 	asked  bool             // the origin asked for a client certificate
 	faults []filter.Finding // what is wrong with the origin's certificate
+	peer   peer
 }
 
 func newConn(c *net.TCPConn, head int, relaxed bool) (*conn, error) {

@@ -33,6 +33,14 @@ type link struct {
 	reused bool // it was there before, and may have died meanwhile
 }
 
+// peer returns what the other end has shown.
+func (l *link) peer() peer {
+	if l.conn != nil {
+		return l.conn.peer
+	}
+	return l.two.peer
+}
+
 // server returns the address of the other end.
 func (l *link) server() net.Addr {
 	if l.conn != nil {
@@ -281,8 +289,9 @@ func (t *Transport) Tunnel(ctx context.Context, host string, port uint16) (c net
 }
 
 // Meet connects to the origin of q, unless there is a connection, and returns
-// what is wrong with its certificate. The connection waits for a request.
-func (t *Transport) Meet(ctx context.Context, q *message.Request) ([]filter.Finding, error) {
+// what is wrong with its certificate. What it agreed to and showed is put into h,
+// if that is not nil. The connection waits for a request.
+func (t *Transport) Meet(ctx context.Context, q *message.Request, h *filter.Handshake) ([]filter.Finding, error) {
 	c, r := begin(ctx, t, q)
 	d, err := t.destination(c, q)
 	if err != nil {
@@ -290,6 +299,10 @@ func (t *Transport) Meet(ctx context.Context, q *message.Request) ([]filter.Find
 	}
 	l, err := t.connect(ctx, c, &d, false)
 	if err == nil {
+		if h != nil {
+			p := l.peer()
+			h.Version, h.Certificates = p.version, p.certificates
+		}
 		l.putBack(t)
 	}
 	return l.faults, r.fail(err)

@@ -32,6 +32,7 @@ type origin2 struct {
 	answered atomic.Bool // it has answered a request here
 	server   net.Addr
 	faults   []filter.Finding
+	peer     peer
 }
 
 // origins2 are the connections by the key they would have in the pool.
@@ -78,7 +79,7 @@ func (s *origins2) put(key string, tc *tls.Conn, u *conn) (*origin2, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &origin2{cc: cc, asked: u.asked, server: tc.RemoteAddr(), faults: u.faults}
+	o := &origin2{cc: cc, asked: u.asked, server: tc.RemoteAddr(), faults: u.faults, peer: u.peer}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byKey[key] = append(s.byKey[key], o)

@@ -73,6 +73,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 	if v == nil {
 		return errors.New("TLS with the origin: nobody looks at certificates")
 	}
+	u.peer = peerOf(tc.ConnectionState())
 	for _, f := range v.Verify(ctx, how.Name, tc.ConnectionState()).Faults {
 		u.faults = append(u.faults, filter.Finding{Check: CertificateCheck, Category: string(f.Kind), Evidence: f.Detail})
 	}
@@ -80,6 +81,20 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 		t.counters.add(certFaults)
 	}
 	return nil
+}
+
+// A peer is what an origin has shown of itself.
+type peer struct {
+	version      uint16
+	certificates [][]byte // DER
+}
+
+func peerOf(s tls.ConnectionState) peer {
+	p := peer{version: s.Version}
+	for _, c := range s.PeerCertificates {
+		p.certificates = append(p.certificates, c.Raw)
+	}
+	return p
 }
 
 // oldSuites are all cipher suites there are but RC4: with RSA key exchange, CBC
