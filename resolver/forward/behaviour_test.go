@@ -178,8 +178,10 @@ func TestParallelTakesTheFirstAnswer(t *testing.T) {
 			t.Errorf("got %s, want the fast one's answer", got)
 		}
 	}
-	if n := slow.queries.Load(); n == 0 {
-		t.Error("the slow one was not asked")
+	for end := time.Now().Add(30 * time.Second); slow.queries.Load() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) { // it reads its socket when the machine lets it
+			t.Fatal("the slow one was not asked")
+		}
 	}
 }
 
