@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 	for i, v := range list {
 		m, _ := v.(map[string]any)
 		p := PolicyView{Name: fmt.Sprint(m["name"]), Rules: []RuleView{}}
-		for _, key := range sortedKeys(m) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
 			switch key {
 			case "name", "rules":
 			case "schedule":
@@ -43,7 +44,7 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 			if own, err := setting.Part(text.Data(), "policies", i, "rules", j); err == nil {
 				r.Text = string(own)
 			}
-			for _, key := range sortedKeys(m) {
+			for _, key := range slices.Sorted(maps.Keys(m)) {
 				if key != "name" && key != "action" && (key != "schedule" || r.Week == nil) {
 					r.When = append(r.When, key+": "+plain(m[key]))
 				}
@@ -53,15 +54,6 @@ func PolicyViews(text *setting.Text, policies policy.Config) ([]PolicyView, erro
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-func sortedKeys(m map[string]any) []string {
-	var all []string
-	for k := range m {
-		all = append(all, k)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // plain writes a value of the settings for people.
@@ -75,7 +67,7 @@ func plain(v any) string {
 		return strings.Join(all, ", ")
 	case map[string]any:
 		var all []string
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			all = append(all, k+" "+plain(v[k]))
 		}
 		return strings.Join(all, ", ")

@@ -72,6 +72,12 @@ type Row struct {
 	More
 }
 
+// A Codec writes an event as a line of text without NUL bytes, and reads it.
+type Codec struct {
+	Append func(dst []byte, r *Row) []byte
+	Parse  func(line []byte) (Row, error)
+}
+
 // More is what only some rows have.
 type More struct {
 	HeadOut int64      // bytes of the head to the client

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -83,14 +82,11 @@ func newCertificates(cfg *Certificates) (*certificates, error) {
 	if cfg.CA == "" {
 		return nil, setting.At("ca", errors.New("the file with the roots of the clients' certificates is not named"))
 	}
-	pem, err := os.ReadFile(string(cfg.CA))
+	roots, err := cfg.CA.Roots()
 	if err != nil {
 		return nil, setting.At("ca", err)
 	}
-	c := &certificates{roots: x509.NewCertPool(), required: cfg.Required, user: cfg.User}
-	if !c.roots.AppendCertsFromPEM(pem) {
-		return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
-	}
+	c := &certificates{roots: roots, required: cfg.Required, user: cfg.User}
 	if len(c.user) == 0 {
 		c.user = []string{"upn", "email", "cn"}
 	}

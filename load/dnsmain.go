@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -112,15 +111,9 @@ func (f *dnsFlags) finish(args []string, stderr io.Writer) error {
 	if f.progress {
 		c.Progress = stderr
 	}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return fmt.Errorf("read certificates: %w", err)
-		}
-		c.Roots = x509.NewCertPool()
-		if !c.Roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("read certificates: no PEM certificate in %q", f.ca)
-		}
+	var err error
+	if c.Roots, err = readRoots(f.ca); err != nil {
+		return err
 	}
 	return f.queries(args[1:])
 }

@@ -250,15 +250,9 @@ func (f *httpFlags) files(args []string) error {
 		}
 		f.cfg.URLs = append(f.cfg.URLs, urls...)
 	}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return fmt.Errorf("read certificates: %w", err)
-		}
-		f.cfg.Roots = x509.NewCertPool()
-		if !f.cfg.Roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("read certificates: no PEM certificate in %q", f.ca)
-		}
+	var err error
+	if f.cfg.Roots, err = readRoots(f.ca); err != nil {
+		return err
 	}
 	if f.sip == "" {
 		return nil
@@ -278,6 +272,23 @@ func (f *httpFlags) files(args []string) error {
 		f.cfg.Sources = append(f.cfg.Sources, addr)
 	}
 	return nil
+}
+
+// readRoots reads the certificates in a PEM file; nil, for the system's roots,
+// where no file is named.
+func readRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read certificates: no PEM certificate in %q", file)
+	}
+	return pool, nil
 }
 
 func (f *httpFlags) ciphers() error {

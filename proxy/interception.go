@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 
 	"shuultuur/filter"
 	"shuultuur/intercept"
@@ -73,11 +72,7 @@ func trusted(files []setting.File) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("reading the system's root certificates: %w", err)
 	}
 	for i, f := range files {
-		pem, err := os.ReadFile(string(f))
-		if err == nil && !pool.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%q holds no certificate in PEM form", f)
-		}
-		if err != nil {
+		if err := f.AddRoots(pool); err != nil {
 			return nil, setting.At(fmt.Sprintf("trust[%d]", i), err)
 		}
 	}

@@ -20,11 +20,9 @@ package redis
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"shuultuur/setting"
@@ -87,17 +85,11 @@ func (c *Config) tls() (*tls.Config, error) {
 }
 
 func (t *TLS) config() (*tls.Config, error) {
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.Name}
-	if t.CA != "" {
-		pem, err := os.ReadFile(string(t.CA))
-		if err != nil {
-			return nil, setting.At("ca", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM", t.CA))
-		}
+	roots, err := t.CA.Roots()
+	if err != nil {
+		return nil, setting.At("ca", err)
 	}
+	cfg := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ServerName: t.Name}
 	if (t.Cert == "") != (t.Key == "") {
 		return nil, setting.At("cert", errors.New("a certificate needs its key, and a key its certificate: give cert and key"))
 	}

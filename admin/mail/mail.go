@@ -17,7 +17,6 @@ import (
 	"net/mail"
 	"net/smtp"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -62,15 +61,8 @@ func New(c Config) (*Sender, error) {
 	if (c.User == "") != (c.Password == "") {
 		return nil, setting.At("user", errors.New("user and password belong together"))
 	}
-	if c.CA != "" {
-		pem, err := os.ReadFile(string(c.CA))
-		s.roots = x509.NewCertPool()
-		if err == nil && !s.roots.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%q holds no certificate in PEM form", c.CA)
-		}
-		if err != nil {
-			return nil, setting.At("ca", err)
-		}
+	if s.roots, err = c.CA.Roots(); err != nil {
+		return nil, setting.At("ca", err)
 	}
 	return s, nil
 }

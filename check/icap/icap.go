@@ -16,11 +16,9 @@ package icap
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -98,7 +96,7 @@ func New(cfg Config) (*Check, error) {
 			return nil, setting.At(fmt.Sprintf("skip[%d]", i), err)
 		}
 	}
-	roots, err := roots(string(cfg.CA))
+	roots, err := cfg.CA.Roots()
 	if err != nil {
 		return nil, setting.At("ca", err)
 	}
@@ -115,21 +113,6 @@ func New(cfg Config) (*Check, error) {
 		c.servers = append(c.servers, s)
 	}
 	return c, nil
-}
-
-func roots(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%q holds no certificate in PEM form", file)
-	}
-	return pool, nil
 }
 
 // Close closes the connections that nobody uses, and ends what looks after

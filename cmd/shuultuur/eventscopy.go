@@ -118,7 +118,7 @@ func openSource(s string) (rowSource, error) {
 	case "sqlite":
 		return sqlite.OpenReader(file)
 	case "postgres":
-		return postgres.Open(s, forever, postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		return postgres.Open(s, forever, jsonl.Codec)
 	case "jsonl":
 		return lines{jsonl.Reader(file)}, nil
 	}
@@ -135,7 +135,7 @@ func openTarget(ctx context.Context, s string) (event.Store, error) {
 		"sqlite": func() (event.Store, error) { return sqlite.Open(file, forever) },
 		"jsonl":  func() (event.Store, error) { return jsonl.Open(file) },
 		"postgres": func() (event.Store, error) {
-			return postgres.Open(s, forever, postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+			return postgres.Open(s, forever, jsonl.Codec)
 		},
 		"squid":        func() (event.Store, error) { return squid.Open(file) },
 		"dansguardian": func() (event.Store, error) { return dansguardian.Open(file) },

@@ -72,6 +72,9 @@ func Open(path string) (*Store, error) {
 
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
+// Codec is for stores that hold events as lines.
+var Codec = event.Codec{Append: AppendLine, Parse: ParseLine}
+
 // AppendLine appends the line of r.
 func AppendLine(dst []byte, r *event.Row) []byte {
 	dst = append(dst, `{"time":"`...)

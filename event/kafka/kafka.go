@@ -15,11 +15,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -73,13 +71,9 @@ func Open(cfg event.Kafka, format func(dst []byte, r *event.Row) []byte) (*Store
 		if s.tls == nil {
 			return nil, setting.At("ca", errors.New("certificates are for tls: true only"))
 		}
-		pem, err := os.ReadFile(string(cfg.CA))
-		if err != nil {
+		var err error
+		if s.tls.RootCAs, err = cfg.CA.Roots(); err != nil {
 			return nil, setting.At("ca", err)
-		}
-		s.tls.RootCAs = x509.NewCertPool()
-		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
 		}
 	}
 	var err error

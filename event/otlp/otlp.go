@@ -14,7 +14,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,13 +81,9 @@ func open(cfg event.OTLP, as *signal, key, to string) (*Store, error) {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute}
 	if cfg.CA != "" {
-		pem, err := os.ReadFile(string(cfg.CA))
+		roots, err := cfg.CA.Roots()
 		if err != nil {
 			return nil, setting.At("ca", err)
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}

@@ -4,7 +4,7 @@
 // The table is divided by day. A batch is copied (COPY) into the days of its
 // rows in one transaction; days that are older than asked for are dropped
 // whole, which costs the same however many rows they have. A row is kept as a
-// line of text (see [Codec]), with its time and the columns that people look at
+// line of text (see [event.Codec]), with its time and the columns that people look at
 // with tools of their own.
 //
 // The server may be away when the gateway starts or later: connections are made
@@ -61,15 +61,9 @@ END $$;
 var columns = []string{"time", "client", "name", "host", "action", "rule", "category", "line",
 	"policy", "proto", "method", "status", "type", "learned", "source", "unread", "cache"}
 
-// A Codec writes a row as a line of text without NUL bytes, and reads it.
-type Codec struct {
-	Append func(dst []byte, r *event.Row) []byte
-	Parse  func(line []byte) (event.Row, error)
-}
-
 // A Store is a table of events.
 type Store struct {
-	Codec
+	event.Codec
 	db   *sql.DB
 	keep time.Duration
 
@@ -83,7 +77,7 @@ type Store struct {
 // postgres://gateway@db.example/shuultuur (libpq's form and its environment
 // variables are understood); it makes none. Days that ended longer than keep
 // ago are dropped.
-func Open(url string, keep time.Duration, lines Codec) (*Store, error) {
+func Open(url string, keep time.Duration, lines event.Codec) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open events in PostgreSQL: keep %v is not above zero", keep)
 	}

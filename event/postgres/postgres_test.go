@@ -106,7 +106,7 @@ func server(t testing.TB) func(path string) (string, error) {
 	}
 }
 
-var lines = Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}
+var lines = jsonl.Codec
 
 const year = 365 * 24 * time.Hour
 
@@ -174,7 +174,7 @@ func testCount(t *testing.T, database func(string) (string, error)) {
 		t.Fatal(err)
 	}
 	parsed := 0
-	counting := Codec{Append: lines.Append, Parse: func(line []byte) (event.Row, error) { parsed++; return lines.Parse(line) }}
+	counting := event.Codec{Append: lines.Append, Parse: func(line []byte) (event.Row, error) { parsed++; return lines.Parse(line) }}
 	rows := eventtest.Rows(time.Now().UTC().Add(-time.Minute).Truncate(time.Microsecond), 400)
 	rows[399].User = "a\x00b" // which no column takes
 	questions := []event.Question{{}, {By: event.Rule}, {By: event.Client}, {By: event.Method, Filter: event.Filter{Since: rows[50].Time}}}

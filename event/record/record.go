@@ -59,7 +59,7 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 	}
 	r := &Record{}
 	if cfg.Postgres != "" {
-		st, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		st, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), jsonl.Codec)
 		if err != nil {
 			return nil, setting.At("postgres", err)
 		}
@@ -116,7 +116,7 @@ func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
 		st, err := o.open()
 		if err == nil && !parts.Trial && !cfg.Spool.Off() {
 			folder := filepath.Join(parts.Data, "spool", o.key)
-			st, err = spool.Open(st, folder, cfg.Spool.Or(1<<30), spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, parts.Log)
+			st, err = spool.Open(st, folder, cfg.Spool.Or(1<<30), jsonl.Codec, parts.Log)
 		}
 		if err != nil {
 			return setting.At(strings.TrimSuffix(o.key, "-traces"), err)
@@ -221,7 +221,7 @@ func Look(c event.Config, data string) (event.Reader, func() error, error) {
 		}
 		return r, r.Close, nil
 	case cfg.Postgres != "":
-		r, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), postgres.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine})
+		r, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), jsonl.Codec)
 		if err != nil {
 			return nil, nil, setting.At("postgres", err)
 		}

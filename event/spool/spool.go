@@ -32,12 +32,6 @@ const (
 	most     = 4 << 20         // bytes that are put on the disk at once
 )
 
-// A Codec turns events into bytes and back.
-type Codec struct {
-	Append func(dst []byte, r *event.Row) []byte
-	Parse  func(b []byte) (event.Row, error)
-}
-
 // A Batcher is a receiver that wants many rows at once. They wait on the disk
 // until there are as many, or the first of them has waited for so long.
 type Batcher interface {
@@ -47,7 +41,7 @@ type Batcher interface {
 // A Store is a receiver with a spool in front of it.
 type Store struct {
 	to     event.Store
-	codec  Codec
+	codec  event.Codec
 	folder string
 	limit  int64
 	rows   int           // handed over at once
@@ -69,7 +63,7 @@ type Store struct {
 
 // Open returns a store that hands events to another, which it closes, and keeps
 // them in a folder while that fails, at most limit bytes.
-func Open(to event.Store, folder string, limit int64, codec Codec, log *slog.Logger) (*Store, error) {
+func Open(to event.Store, folder string, limit int64, codec event.Codec, log *slog.Logger) (*Store, error) {
 	records, err := ingest.Open(ingest.Config{Folder: folder, Segment: setting.Size(min(segment, max(limit/4, 64<<10)))}, log)
 	if err != nil {
 		return nil, fmt.Errorf("the events that %s has not taken: %w", to.Name(), err)

@@ -54,7 +54,7 @@ func (r *receiver) all() []string {
 
 func open(t *testing.T, r *receiver, dir string, limit int64) *spool.Store {
 	t.Helper()
-	s, err := spool.Open(r, dir, limit, spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, slog.New(slog.DiscardHandler))
+	s, err := spool.Open(r, dir, limit, jsonl.Codec, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (b *batcher) Write(ctx context.Context, rows []event.Row) error {
 func TestRowsAreGathered(t *testing.T) {
 	b, dir := &batcher{every: time.Hour}, t.TempDir()
 	open := func() *spool.Store {
-		s, err := spool.Open(b, dir, 1<<20, spool.Codec{Append: jsonl.AppendLine, Parse: jsonl.ParseLine}, slog.New(slog.DiscardHandler))
+		s, err := spool.Open(b, dir, 1<<20, jsonl.Codec, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,6 @@ package syslog
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -67,16 +66,11 @@ func Open(cfg event.Syslog) (*Store, error) {
 	}
 	s.address = net.JoinHostPort(u.Hostname(), port)
 	if cfg.CA != "" {
-		pem, err := os.ReadFile(string(cfg.CA))
-		if err != nil {
-			return nil, setting.At("ca", err)
-		}
 		if s.tls == nil {
 			return nil, setting.At("ca", errors.New("certificates are for tls:// only"))
 		}
-		s.tls.RootCAs = x509.NewCertPool()
-		if !s.tls.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
+		if s.tls.RootCAs, err = cfg.CA.Roots(); err != nil {
+			return nil, setting.At("ca", err)
 		}
 	}
 	switch cfg.Format {

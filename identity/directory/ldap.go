@@ -3,12 +3,10 @@ package directory
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,15 +86,10 @@ func NewLDAP(cfg LDAP) (*Directory, error) {
 	if _, err := ldap.CompileFilter(strings.ReplaceAll(d.cfg.User, "%s", "x")); err != nil || !strings.Contains(d.cfg.User, "%s") {
 		return nil, setting.At("user", fmt.Errorf(`%q is not a filter with %%s in it, such as "(uid=%%s)"`, d.cfg.User))
 	}
-	if cfg.CA != "" {
-		pem, err := os.ReadFile(string(cfg.CA))
-		if err != nil {
-			return nil, setting.At("ca", err)
-		}
-		d.tls.RootCAs = x509.NewCertPool()
-		if !d.tls.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, setting.At("ca", fmt.Errorf("%q holds no certificate in PEM form", cfg.CA))
-		}
+	var err error
+	d.tls.RootCAs, err = cfg.CA.Roots()
+	if err != nil {
+		return nil, setting.At("ca", err)
 	}
 	return d, nil
 }

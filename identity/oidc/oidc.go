@@ -18,14 +18,12 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -140,17 +138,11 @@ func New(cfg Config, key []byte) (*Provider, error) {
 	if p.box, err = seal.New(key, "oidc login"); err != nil {
 		return nil, err
 	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	if cfg.CA != "" {
-		pem, err := os.ReadFile(string(cfg.CA))
-		t.RootCAs = x509.NewCertPool()
-		if err == nil && !t.RootCAs.AppendCertsFromPEM(pem) {
-			err = fmt.Errorf("%q holds no certificate in PEM form", cfg.CA)
-		}
-		if err != nil {
-			return nil, setting.At("ca", err)
-		}
+	roots, err := cfg.CA.Roots()
+	if err != nil {
+		return nil, setting.At("ca", err)
 	}
+	t := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	p.client = &http.Client{
 		Timeout:       cfg.Timeout.Or(10 * time.Second),
 		Transport:     bounded{&http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: t, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}},

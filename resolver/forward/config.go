@@ -99,7 +99,7 @@ func New(cfg Config) (*Forwarder, error) {
 	f.life, f.stop = context.WithCancel(context.Background())
 	if cfg.Rootless {
 		f.roots = x509.NewCertPool()
-	} else if f.roots, err = readRoots(string(cfg.CA)); err != nil {
+	} else if f.roots, err = cfg.CA.Roots(); err != nil {
 		f.stop()
 		return nil, setting.At("ca", err)
 	}

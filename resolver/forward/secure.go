@@ -9,25 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 )
-
-// readRoots reads the roots that upstreams are verified with; nil means the
-// system's.
-func readRoots(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%q has no certificate in PEM form", file)
-	}
-	return pool, nil
-}
 
 // tlsConfig is how an upstream is spoken to. A pin takes the place of
 // verification by name and roots (RFC 7858 section 4.2).

@@ -2,11 +2,9 @@ package transfer
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -201,17 +199,11 @@ func (keys Keys) primary(c Primary) (upstream, error) {
 	if _, ok := miekg.IsDomainName(c.TLS); !ok {
 		return upstream{}, setting.At("tls", fmt.Errorf("%q is no name of a certificate", c.TLS))
 	}
-	u.tls = &tls.Config{ServerName: strings.TrimSuffix(c.TLS, "."), NextProtos: []string{"dot"}, MinVersion: tls.VersionTLS13} // RFC 9103 section 7.1
-	if c.CA != "" {
-		pem, err := os.ReadFile(string(c.CA))
-		if err != nil {
-			return upstream{}, setting.At("ca", err)
-		}
-		u.tls.RootCAs = x509.NewCertPool()
-		if !u.tls.RootCAs.AppendCertsFromPEM(pem) {
-			return upstream{}, setting.At("ca", fmt.Errorf("%q has no certificates in PEM form", c.CA))
-		}
+	roots, err := c.CA.Roots()
+	if err != nil {
+		return upstream{}, setting.At("ca", err)
 	}
+	u.tls = &tls.Config{RootCAs: roots, ServerName: strings.TrimSuffix(c.TLS, "."), NextProtos: []string{"dot"}, MinVersion: tls.VersionTLS13} // RFC 9103 section 7.1
 	return u, nil
 }
 

@@ -1,0 +1,29 @@
+package setting
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// Roots reads the certificates in a PEM file. It returns nil, which means the
+// system's roots, where no file is named.
+func (f File) Roots() (*x509.CertPool, error) {
+	if f == "" {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	return pool, f.AddRoots(pool)
+}
+
+// AddRoots adds the certificates in a PEM file to a pool.
+func (f File) AddRoots(pool *x509.CertPool) error {
+	pem, err := os.ReadFile(string(f))
+	if err != nil {
+		return err
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("%q holds no certificate in PEM form", string(f))
+	}
+	return nil
+}
