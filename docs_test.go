@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"shuultuur/gateway"
+	"shuultuur/configuration"
 	"shuultuur/setting"
 )
 
@@ -65,7 +65,7 @@ func TestEverySettingIsDocumentedOnce(t *testing.T) {
 	}
 	known := map[string]bool{}
 	var missing []string
-	for _, k := range setting.Keys(&gateway.Settings{}) {
+	for _, k := range setting.Keys(&configuration.Settings{}) {
 		known[k.Path] = true
 		switch rows := tables[k.Path]; {
 		case len(rows) > 1:
@@ -96,7 +96,7 @@ func yamlBlocks(text string) (blocks []string) {
 
 // TestTheSchemaAcceptsTheExamples: and nothing with a key that does not exist.
 func TestTheSchemaAcceptsTheExamples(t *testing.T) {
-	text, err := gateway.Schema(Manual)
+	text, err := configuration.Schema(Manual)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"shuultuur/engine"
 	"shuultuur/gateway"
 	"shuultuur/intercept"
 	"shuultuur/test/cert"
@@ -120,7 +121,7 @@ func TestTheExamplesOfTheFoldersStart(t *testing.T) {
 		for _, settings := range yamlBlocks(text) {
 			t.Run(page, func(t *testing.T) {
 				file := example(t, settings)
-				_, done, err := gateway.Explain(t.Context(), file)
+				_, done, err := engine.Explain(t.Context(), file)
 				if err != nil && strings.Contains(err.Error(), "no such file") {
 					t.Skipf("the test makes no such file: %v", err)
 				}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/configuration"
 	"shuultuur/gateway"
 	"shuultuur/setting"
 )
@@ -90,7 +91,7 @@ func TestEveryTermIsInTheGlossary(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range setting.Keys(&gateway.Settings{}) {
+	for _, k := range setting.Keys(&configuration.Settings{}) {
 		look("setting "+k.Path, k.Path)
 	}
 	run(t, example(t, everything), func(r *gateway.Gateway) {

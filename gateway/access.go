@@ -2,24 +2,22 @@ package gateway
 
 import (
 	"context"
-
 	"shuultuur/admin"
 	"shuultuur/admin/account"
+	"shuultuur/engine"
+	"shuultuur/event"
+	"shuultuur/vote"
+	"time"
 )
 
-func newAccess(_ context.Context, b *builder) (*admin.Rules, error) {
-	return b.settings.Access.Rules(b.data.Key)
-}
-
 // openAccess opens what is known of those who may use the admin address.
-func (g *Gateway) openAccess(b *builder) (admin.Access, error) {
-	dir := account.Folder(string(b.settings.Data))
-	first := b.access
+func (g *Gateway) openAccess(first *engine.Engine) (admin.Access, error) {
+	dir := account.Folder(string(first.Settings.Data))
 	rules := func() *admin.Rules {
 		if e := g.engine.Load(); e != nil {
-			return e.access
+			return e.Access
 		}
-		return first
+		return first.Access
 	}
 	book, err := account.Open(dir, func() account.Rules { return rules().Session })
 	if err != nil {
@@ -31,6 +29,50 @@ func (g *Gateway) openAccess(b *builder) (admin.Access, error) {
 		Rules:   rules,
 		Names:   func() []string { return rules().Names },
 		Privacy: func() admin.Privacy { return rules().Privacy },
-		Groups:  g.groupsOf,
+		Groups:  g.host.GroupsOf,
 	}, nil
+}
+
+// holders are what has data about people, besides the audit log.
+func (g *Gateway) holders() (all []admin.Holder) {
+	r := g.engine.Load().Events
+	for _, s := range r.Stores {
+		h := admin.Holder{Name: "events in " + s.Name()}
+		if e, ok := s.(event.Eraser); ok {
+			h.Erase = func(ctx context.Context, p event.Person) (int64, error) {
+				if err := r.Written(ctx); err != nil {
+					return 0, err
+				}
+				return e.Erase(ctx, p)
+			}
+		}
+		all = append(all, h)
+	}
+	e := g.engine.Load()
+	if v := e.Votes; v != nil {
+		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person) (int64, error) {
+			return v.Erase(ctx, voterOf(&p))
+		}})
+		if to := v.Elsewhere(); to != "" {
+			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
+		}
+	}
+	if a := e.Alerts; a != nil {
+		all = append(all, admin.Holder{Name: "alerts", Erase: a.Desk.Erase})
+	}
+	all = append(all, admin.Holder{Name: "findings in pictures", Erase: func(_ context.Context, p event.Person) (int64, error) {
+		return int64(g.pictures.Erase(p.Clients, p.Users)), nil
+	}})
+	return append(all, admin.Holder{Name: "sessions, pauses, decisions and time given", Erase: func(_ context.Context, p event.Person) (int64, error) { return g.node.Erase(p.Users, p.Clients) }}, admin.Holder{Name: "what is used of limits and quotas", Erase: func(ctx context.Context, p event.Person) (int64, error) {
+		return 0, g.node.Forget(ctx, g.engine.Load().Policies.Counters(p.Users, p.Clients, time.Now()))
+	}})
+}
+
+// voterOf is a person as votes know one.
+func voterOf(p *event.Person) *vote.Person {
+	v := &vote.Person{Users: p.Users, Named: p.In}
+	for _, a := range p.Clients {
+		v.Clients = append(v.Clients, a.String())
+	}
+	return v
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"shuultuur/admin/account"
+	"shuultuur/configuration"
 	"shuultuur/datadir"
 )
 
@@ -42,11 +43,11 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	left, err := Backup(&b, filepath.Join(dir, "shuultuur.yaml"))
+	left, err := configuration.Backup(&b, filepath.Join(dir, "shuultuur.yaml"))
 	if err != nil || len(left) > 0 {
 		t.Fatal(left, err)
 	}
-	names, err := Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml"))
+	names, err := configuration.Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml"))
 	if err != nil {
 		t.Fatal(names, err)
 	}
@@ -69,7 +70,7 @@ func TestABackupIsPutBackElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml")); err == nil || !strings.Contains(err.Error(), "stopped") {
+	if _, err := configuration.Restore(bytes.NewReader(b.Bytes()), filepath.Join(other, "shuultuur.yaml")); err == nil || !strings.Contains(err.Error(), "stopped") {
 		t.Errorf("beside a running gateway: %v", err)
 	}
 	held.Close()
@@ -90,7 +91,7 @@ func TestABackupOfANewerFormat(t *testing.T) {
 	}
 	held.Close()
 	var whole bytes.Buffer
-	if _, err := Backup(&whole, file); err != nil {
+	if _, err := configuration.Backup(&whole, file); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, format, want string }{
@@ -101,7 +102,7 @@ func TestABackupOfANewerFormat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			other := t.TempDir()
-			_, err := Restore(bytes.NewReader(withFormat(t, whole.Bytes(), c.format)), filepath.Join(other, "shuultuur.yaml"))
+			_, err := configuration.Restore(bytes.NewReader(withFormat(t, whole.Bytes(), c.format)), filepath.Join(other, "shuultuur.yaml"))
 			left, _ := os.ReadDir(other)
 			if c.want == "" {
 				f, bad := datadir.FormatOf(filepath.Join(other, "data"))
@@ -116,10 +117,10 @@ func TestABackupOfANewerFormat(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, datadir.FormatFile), []byte(`{"format":99,"program":"7.1.0"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Backup(&bytes.Buffer{}, file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
+	if _, err := configuration.Backup(&bytes.Buffer{}, file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
 		t.Errorf("a backup of a newer folder: %v", err)
 	}
-	if _, err := Restore(bytes.NewReader(whole.Bytes()), file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
+	if _, err := configuration.Restore(bytes.NewReader(whole.Bytes()), file); err == nil || !strings.Contains(err.Error(), "install shuultuur 7.1.0") {
 		t.Errorf("a backup into a newer folder: %v", err)
 	}
 }

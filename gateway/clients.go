@@ -17,11 +17,11 @@ import (
 func (g *Gateway) clientsParts() *admin.Clients {
 	return &admin.Clients{
 		Known: func() (users, groups map[string][]string) {
-			id := &g.engine.Load().settings.Identity
+			id := &g.engine.Load().Settings.Identity
 			return id.Addresses, id.Groups
 		},
 		About:   g.about,
-		Bonuses: func() []policy.Bonus { return g.engine.Load().rulings.Bonuses(time.Now()) },
+		Bonuses: func() []policy.Bonus { return g.engine.Load().Rulings.Bonuses(time.Now()) },
 		Give:    g.giveTime,
 	}
 }
@@ -34,14 +34,14 @@ func (g *Gateway) about(ctx context.Context, addr netip.Addr, user, group string
 	case group != "":
 		c = filter.Client{Groups: []string{group}}
 	case user != "":
-		c = e.identity.Named(addr, user, nil, "")
+		c = e.Identity.Named(addr, user, nil, "")
 	default:
 		c, _ = e.Identify(ctx, addr) // who would have to log in is known by the address alone
 	}
 	now := time.Now()
-	a := admin.About{User: c.User, Groups: c.Groups, Policy: e.policies.Covers(&c, now)}
+	a := admin.About{User: c.User, Groups: c.Groups, Policy: e.Policies.Covers(&c, now)}
 	if group == "" { // quotas are a person's, or a device's
-		_, a.Balances = e.policies.Balance(ctx, "", &c, now)
+		_, a.Balances = e.Policies.Balance(ctx, "", &c, now)
 	}
 	return a
 }
@@ -50,11 +50,11 @@ func (g *Gateway) about(ctx context.Context, addr netip.Addr, user, group string
 // nodes; 0 takes back what was given.
 func (g *Gateway) giveTime(who string, minutes int64, by netip.Addr) error {
 	e := g.engine.Load()
-	who, err := e.whom(who)
+	who, err := e.Whom(who)
 	if err != nil {
 		return err
 	}
-	minutes, err = e.rulings.GiveTime(who, minutes, time.Now(), by.String())
+	minutes, err = e.Rulings.GiveTime(who, minutes, time.Now(), by.String())
 	if e := (*ruling.TooMuch)(nil); errors.As(err, &e) {
 		return &admin.BadChange{Err: err}
 	}

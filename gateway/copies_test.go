@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/test/cert"
 )
 
@@ -68,7 +70,7 @@ func TestEveryChangedFileIsUsed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		named := other.engine.Load().settings.dir
+		named := other.engine.Load().Settings.Dir
 		if err := other.close(); err != nil {
 			t.Fatal(err)
 		}
@@ -90,14 +92,14 @@ func TestEveryChangedFileIsUsed(t *testing.T) {
 			changes[name] = string(text)
 		}
 		for name, text := range changes {
-			before := g.engine.Load().revision
+			before := g.engine.Load().Revision
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if err := g.Reload(t.Context()); err != nil {
 				t.Errorf("%s has changed: %v", name, err)
 			}
-			if g.engine.Load().revision == before && name != "own.example.zone" { // zones follow their files by themselves
+			if g.engine.Load().Revision == before && name != "own.example.zone" { // zones follow their files by themselves
 				t.Errorf("%s has changed (settings named relatively: %v), and nothing was built from it", name, relative)
 			}
 		}
@@ -204,12 +206,12 @@ func TestAFileThatWasNeverValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := Read(file)
+			s, err := configuration.Read(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e, err := build(t.Context(), s, nil, nil, slog.New(slog.DiscardHandler)); err == nil {
-				e.drop(nil, slog.New(slog.DiscardHandler))
+			if e, err := engine.Build(t.Context(), s, nil, nil, slog.New(slog.DiscardHandler)); err == nil {
+				e.Drop(nil, slog.New(slog.DiscardHandler))
 				t.Error("check accepts it")
 			}
 			g, err := New(t.Context(), file, slog.New(slog.NewTextHandler(t.Output(), nil)))

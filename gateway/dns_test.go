@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	miekg "github.com/miekg/dns"
 	"io"
 	"log/slog"
 	"net"
@@ -15,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	miekg "github.com/miekg/dns"
+
+	"shuultuur/configuration"
 	"shuultuur/dns"
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/list"
@@ -127,19 +130,19 @@ func answerOf(q *miekg.Msg) *miekg.Msg {
 }
 
 // nameEngine is an engine over a store that asks world.
-func nameEngine(t *testing.T) *Engine {
+func nameEngine(t *testing.T) *engine.Engine {
 	t.Helper()
 	return nameEngineOf(t, nameFiles(), nil)
 }
 
-func nameEngineOf(t *testing.T, files map[string]string, memory state.Store) *Engine {
+func nameEngineOf(t *testing.T, files map[string]string, memory state.Store) *engine.Engine {
 	t.Helper()
 	return restingEngineOf(t, files, memory, nil)
 }
 
-func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, rest *policy.Pauses) *Engine {
+func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, rest *policy.Pauses) *engine.Engine {
 	t.Helper()
-	s, err := Read(folder(t, files))
+	s, err := configuration.Read(folder(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,19 +152,19 @@ func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, 
 	}
 	t.Cleanup(store.Close)
 	log := slog.New(slog.DiscardHandler)
-	e, err := build(context.Background(), s, nil, nil, log)
+	e, err := engine.Build(context.Background(), s, nil, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.drop(nil, log) })
+	t.Cleanup(func() { e.Drop(nil, log) })
 	parts := policy.Parts{Pauses: rest, Log: log}
 	if memory != nil {
 		parts.Memory, parts.Counter = memory, memory
 	}
-	if e.policies.Engine, err = policy.New(s.Policies, e.checks.Checks, parts); err != nil {
+	if e.Policies.Engine, err = policy.New(s.Policies, e.Checks.Checks, parts); err != nil {
 		t.Fatal(err)
 	}
-	if e.resolver, err = e.resolverFor(s.DNS, e.policies, store); err != nil {
+	if e.Resolver, err = e.ResolverFor(s.DNS, e.Policies, store); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -195,14 +198,14 @@ func (a *reply) Start(q *dns.Query, buf []byte, limit int) {
 	a.T.Reset()
 }
 
-func askEngine(t testing.TB, e *Engine, q *dns.Query) (string, *reply) {
+func askEngine(t testing.TB, e *engine.Engine, q *dns.Query) (string, *reply) {
 	t.Helper()
 	a := &reply{}
 	a.Start(q, nil, 1200)
-	out := e.resolver.Answer(q, &a.Reply, &a.T)
+	out := e.Resolver.Answer(q, &a.Reply, &a.T)
 	if out == dns.Later {
 		a.Start(q, a.Buf, 1200)
-		out = e.resolver.Wait(context.Background(), q, &a.Reply, &a.T)
+		out = e.Resolver.Wait(context.Background(), q, &a.Reply, &a.T)
 	}
 	if out != dns.Answered {
 		t.Fatalf("outcome %d", out)
@@ -309,7 +312,7 @@ func TestARefusedNameAllocatesNothing(t *testing.T) {
 		o := &dns.Options{Size: 1232, Max: 1232}
 		n := testing.AllocsPerRun(200, func() {
 			a.Start(q, buf, 1200)
-			if out := e.resolver.Answer(q, &a.Reply, &a.T); out != dns.Answered {
+			if out := e.Resolver.Answer(q, &a.Reply, &a.T); out != dns.Answered {
 				t.Fatalf("%s: outcome %d", c.name, out)
 			}
 			a.Finish(o)
@@ -363,7 +366,7 @@ func TestQueriesAreCounted(t *testing.T) {
 			}
 			ask := func(client, name string) string {
 				s, a := askEngine(t, e, questionOf(t, client, name, miekg.TypeA, now))
-				if x := e.resolver.Record(questionOf(t, client, name, miekg.TypeA, now), &a.Reply, &a.T); x.Verdict.After > 0 && x.Verdict.Reason.Finding.Evidence == "" {
+				if x := e.Resolver.Record(questionOf(t, client, name, miekg.TypeA, now), &a.Reply, &a.T); x.Verdict.After > 0 && x.Verdict.Reason.Finding.Evidence == "" {
 					t.Errorf("%s: recorded without a reason: %+v", name, x.Verdict)
 				}
 				return s
@@ -381,10 +384,10 @@ func TestQueriesAreCounted(t *testing.T) {
 				t.Errorf("another client: %s", got)
 			}
 			who := filter.Client{Addr: netip.MustParseAddr("10.1.0.9")}
-			if _, left := e.policies.Balance(t.Context(), "", &who, now); len(left) != 3 || left[0].Used != 1 || left[1].Used != 0 {
+			if _, left := e.Policies.Balance(t.Context(), "", &who, now); len(left) != 3 || left[0].Used != 1 || left[1].Used != 0 {
 				t.Errorf("left %+v, want one minute used", left)
 			}
-			e.policies.Done(t.Context(), &filter.Transaction{Start: now, Client: who, Record: filter.Record{BytesOut: 2e6}, Findings: []filter.Finding{{Check: "category", Category: "games"}}})
+			e.Policies.Done(t.Context(), &filter.Transaction{Start: now, Client: who, Record: filter.Record{BytesOut: 2e6}, Findings: []filter.Finding{{Check: "category", Category: "games"}}})
 			if got := ask("10.1.0.9", "games.example"); got != "NOERROR A 0.0.0.0 EDE 15" {
 				t.Errorf("games, of which the bytes are used up: %s", got)
 			}
@@ -394,7 +397,7 @@ func TestQueriesAreCounted(t *testing.T) {
 				trips := memory.Stats().Trips
 				n := testing.AllocsPerRun(200, func() {
 					a.Start(q, buf, 1200)
-					if out := e.resolver.Answer(q, &a.Reply, &a.T); out != dns.Answered {
+					if out := e.Resolver.Answer(q, &a.Reply, &a.T); out != dns.Answered {
 						t.Fatalf("%s: outcome %d", name, out)
 					}
 				})
@@ -412,7 +415,7 @@ func TestWhatWasAskedIsRecordedWhole(t *testing.T) {
 	record := func(client, name string) event.Row {
 		q := questionOf(t, client, name, miekg.TypeA, now)
 		_, a := askEngine(t, e, q)
-		x := e.resolver.Record(q, &a.Reply, &a.T)
+		x := e.Resolver.Record(q, &a.Reply, &a.T)
 		return event.From(&x)
 	}
 	r := record("10.1.0.8", "www.games.example")
@@ -469,7 +472,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	server := g.engine.Load().names.Addrs(dns.UDP)[0].String()
+	server := g.engine.Load().Names.Addrs(dns.UDP)[0].String()
 	ask := func(name string) string {
 		t.Helper()
 		m := new(miekg.Msg)
@@ -539,7 +542,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 }
 
 func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
-	e, done, err := Explain(context.Background(), folder(t, nameFiles()))
+	e, done, err := engine.Explain(context.Background(), folder(t, nameFiles()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -569,7 +572,7 @@ func TestWhatANameWouldBeAnsweredIsSaidWithoutAskingAnybody(t *testing.T) {
 func TestWhatDNS64WouldMakeOfAnAnswerIsSaid(t *testing.T) {
 	files := nameFiles()
 	files["shuultuur.yaml"] = nameSettings + "  dns64: 2001:db8:64::/96\n"
-	e, done, err := Explain(t.Context(), folder(t, files))
+	e, done, err := engine.Explain(t.Context(), folder(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -612,7 +615,7 @@ func TestWhatAZoneOfOurOwnWouldAnswerIsSaid(t *testing.T) {
 `
 	files["games.example.zone"] = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n"
 	files["near.zone"] = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.3\n"
-	e, done, err := Explain(t.Context(), folder(t, files))
+	e, done, err := engine.Explain(t.Context(), folder(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -690,7 +693,7 @@ func TestNamesPassInAPause(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s asks for %s after %v: %s, want %s", c.client, c.name, c.at, got, c.want)
 		}
-		x := e.resolver.Record(questionOf(t, c.client, c.name, miekg.TypeA, noon.Add(c.at)), &a.Reply, &a.T)
+		x := e.Resolver.Record(questionOf(t, c.client, c.name, miekg.TypeA, noon.Add(c.at)), &a.Reply, &a.T)
 		if passes := strings.Contains(c.want, " A 198") || strings.Contains(c.want, "203"); passes != (x.Verdict.Reason.Finding.Category == "paused") {
 			t.Errorf("%s asks for %s after %v: on record as %+v", c.client, c.name, c.at, x.Verdict)
 		}

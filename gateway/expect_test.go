@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
 	"shuultuur/event/sqlite"
@@ -57,7 +58,7 @@ func TestExpectationsAreMetOrNamedByLine(t *testing.T) {
 	} {
 		t.Run(x.expect, func(t *testing.T) {
 			file := folder(t, map[string]string{"own.txt": "casino.example\n", "shuultuur.yaml": fmt.Sprintf(expected, "      - "+x.expect)})
-			e, done, err := Explain(t.Context(), file)
+			e, done, err := engine.Explain(t.Context(), file)
 			if err == nil {
 				err = e.Expectations(t.Context())
 				done()

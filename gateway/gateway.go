@@ -1,14 +1,12 @@
-// Package gateway builds everything from a settings file and runs it: lists,
-// checks, policies, identity, pages, events, proxy, name server, admin address.
-// It composes; what the parts do is theirs.
+// Package gateway runs a filter: it listens, takes one engine after another into
+// use, and ends. What engines consist of is in package engine.
 //
-// Data moves so. [Read] turns a file into [Settings]. A builder goes through
-// the table of parts and makes an [Engine], which never changes; parts whose
-// settings and files have not changed are taken over from the engine before.
-// [Gateway] listens, puts the engine into the servers, hands finished
-// transactions to the event log, and on SIGHUP or when a file changes builds
-// the next engine. An engine that cannot be built leaves the running one in
-// place.
+// Data moves so. [configuration.Read] turns a file into settings, and
+// [engine.Build] makes an engine of them. [Gateway] listens, puts the engine into
+// the servers, hands finished transactions to the event log, and on SIGHUP or
+// when a file changes builds the next engine. An engine that cannot be built
+// leaves the running one in place. The admin address asks the gateway for what
+// its pages show and do; [fleet.Node] tells the other nodes.
 package gateway
 
 import (
@@ -25,15 +23,16 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/check/picture"
+	"shuultuur/configuration"
 	"shuultuur/datadir"
 	"shuultuur/dns"
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/filter"
+	"shuultuur/fleet"
 	"shuultuur/handover"
-	"shuultuur/intercept"
 	"shuultuur/list/collection"
 	"shuultuur/setting"
-	"shuultuur/state"
 )
 
 // A Gateway is a running filter. Make one with New, then call Run.
@@ -41,11 +40,12 @@ type Gateway struct {
 	file      string
 	started   time.Time
 	log       *slog.Logger
-	engine    atomic.Pointer[Engine]
+	engine    atomic.Pointer[engine.Engine]
+	host      engine.Host // what parts know of this gateway
+	node      fleet.Node  // what it and other nodes tell each other
 	metrics   *metrics
 	refresher *collection.Refresher
 	ids       filter.IDs // of events that are no transactions
-	keyLog    io.Writer  // nil: keys are written nowhere
 	ready     atomic.Bool
 
 	sockets *handover.Sockets
@@ -54,7 +54,6 @@ type Gateway struct {
 	setup    atomic.Pointer[admin.Setup] // nil: it is set up
 	pictures picture.Gallery             // what was found in them
 
-	changing  sync.Mutex // one change of lists at a time
 	saving    sync.Mutex // one change of the settings at a time
 	trying    sync.Mutex // one engine that is built to be asked, at a time
 	reloading sync.Mutex // one reload at a time; guards running and closed
@@ -76,7 +75,7 @@ type running struct {
 // New reads the settings in file, builds everything and opens the listeners.
 // After New, clients can connect; Run serves them.
 func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
-	s, err := Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +83,14 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 		sockets: handover.From(ctx), departure: departure{left: make(chan struct{})}}
 	g.refresher = collection.NewRefresher(g.lists, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
 	g.metrics = newMetrics(g)
-	e, err := build(ctx, s, nil, g, log)
+	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: g.decide, Admin: g.newAdmin, Pictures: &g.pictures, Log: log}
+	g.node = fleet.Node{Parts: g.told, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}
+	e, err := engine.Build(ctx, s, nil, &g.host, log)
 	if err != nil {
 		return nil, err
 	}
 	if err := g.use(ctx, e, nil); err != nil {
-		e.drop(nil, log)
+		e.Drop(nil, log)
 		return nil, err
 	}
 	g.problems = g.unmet(ctx)
@@ -103,10 +104,10 @@ func (g *Gateway) done(t *filter.Transaction) {
 	if e == nil {
 		return
 	}
-	e.policies.Done(context.Background(), t)
-	e.events.Add(event.From(t))
-	if e.alerts != nil {
-		e.alerts.Done(t)
+	e.Policies.Done(context.Background(), t)
+	e.Events.Add(event.From(t))
+	if e.Alerts != nil {
+		e.Alerts.Done(t)
 	}
 }
 
@@ -115,41 +116,39 @@ type listener interface{ Listen(context.Context) error }
 
 // use takes an engine into use in place of old, which may be nil. On an error
 // old stays in use.
-func (g *Gateway) use(ctx context.Context, e, old *Engine) error {
+func (g *Gateway) use(ctx context.Context, e, old *engine.Engine) error {
 	ctx = g.sockets.With(ctx)
-	for _, p := range parts() {
-		if l, ok := p.value(e).(listener); ok && (old == nil || p.value(old) != p.value(e)) {
+	before := old.Parts()
+	for i, p := range e.Parts() {
+		if l, ok := p.Value.(listener); ok && before[i].Value != p.Value {
 			if err := l.Listen(ctx); err != nil {
-				return e.settings.text.Mistakes(setting.At(p.key, err))
+				return e.Settings.Text.Mistakes(setting.At(p.Key, err))
 			}
 		}
 	}
 	var replaced []func()
-	for _, p := range parts() {
-		v, was := p.value(e), any(nil)
-		if old != nil {
-			was = p.value(old)
-		}
-		if v == was {
+	for i, p := range e.Parts() {
+		was := before[i].Value
+		if p.Value == was {
 			continue
 		}
-		r := g.running[p.name]
-		delete(g.running, p.name)
+		r := g.running[p.Name]
+		delete(g.running, p.Name)
 		replaced = append(replaced, func() {
 			if r != nil {
 				r.stop()
 				<-r.ended
 			}
-			closePart(was, g.log)
+			engine.ClosePart(was, g.log)
 		})
-		if _, serves := v.(listener); !serves {
-			g.start(p.name, v)
+		if _, serves := p.Value.(listener); !serves {
+			g.start(p.Name, p.Value)
 		}
 	}
-	if e.zones != nil && (old == nil || old.zones != e.zones) {
-		e.zones.Ready()
+	if e.Zones != nil && (old == nil || old.Zones != e.Zones) {
+		e.Zones.Ready()
 	}
-	g.connect(e)
+	e.Connect(&g.host)
 	g.engine.Store(e)
 	if old != nil && g.ready.Load() {
 		g.serve(e)
@@ -160,47 +159,10 @@ func (g *Gateway) use(ctx context.Context, e, old *Engine) error {
 	for _, err := range e.Faults() {
 		g.log.Error("a file cannot be used; its last good copy stays in use", "error", err)
 	}
-	if err := e.keepCopies(old); err != nil {
+	if err := e.KeepCopies(old); err != nil {
 		g.log.Error("cannot keep copies of files for the next start", "error", err)
 	}
 	return nil
-}
-
-// connect has the servers use the parts of an engine.
-func (g *Gateway) connect(e *Engine) {
-	if in := e.intercept; in != nil && g.keyLog != nil {
-		in.Authority.LogKeys(g.keyLog)
-	}
-	if err := e.proxy.Use(e.proxyEngine()); err != nil {
-		g.log.Error("the proxy decides as before", "error", err)
-	}
-	if e.stored != nil {
-		e.stored.Serve(e.stored.Over(e.proxy.Upstream()))
-	}
-	if e.icap != nil {
-		if err := e.icap.Use(e.icapEngine()); err != nil {
-			g.log.Error("the ICAP server decides as before", "error", err)
-		}
-	}
-	if e.welcome != nil && e.portal != nil {
-		if err := e.welcome.Use(g.portalEngine(e)); err != nil {
-			g.log.Error("the portal answers as before", "error", err)
-		}
-	}
-	if e.helpers != nil {
-		if err := e.helpers.Use(e.helperEngine()); err != nil {
-			g.log.Error("helpers of Squid get answers as before", "error", err)
-		}
-	}
-	if e.names == nil {
-		return
-	}
-	if e.made["nameserver"].fault == nil {
-		if err := e.names.Reload(e.settings.DNS.Server); err != nil {
-			g.log.Error("the name server keeps its settings", "error", err)
-		}
-	}
-	e.names.SetResponders(e.zones, e.zones, e.resolver, e.zones.Outside())
 }
 
 // start runs a part that runs.
@@ -224,12 +186,10 @@ func (g *Gateway) start(name string, v any) {
 }
 
 // serve runs the parts that have sockets and do not run yet.
-func (g *Gateway) serve(e *Engine) {
-	for _, p := range parts() {
-		if v := p.value(e); v != nil && g.running[p.name] == nil {
-			if _, serves := v.(listener); serves {
-				g.start(p.name, v)
-			}
+func (g *Gateway) serve(e *engine.Engine) {
+	for _, p := range e.Parts() {
+		if _, serves := p.Value.(listener); serves && g.running[p.Name] == nil {
+			g.start(p.Name, p.Value)
 		}
 	}
 }
@@ -249,7 +209,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { g.watch(ctx) })
 	work.Go(func() { _ = g.refresher.Run(ctx) })
-	work.Go(func() { g.engine.Load().state.Follow(ctx, g.obey) })
+	work.Go(func() { g.engine.Load().State.Follow(ctx, g.node.Obey) })
 	var err error
 	select {
 	case <-ctx.Done():
@@ -272,43 +232,43 @@ func (g *Gateway) close() error {
 	g.reloading.Unlock()
 	e := g.engine.Load()
 	var errs []error
-	end := func(p part, v any) {
-		if r := g.running[p.name]; r != nil {
+	end := func(p engine.Part) {
+		if r := g.running[p.Name]; r != nil {
 			r.stop()
 			<-r.ended
 			errs = append(errs, r.err)
 		}
-		closePart(v, g.log)
+		engine.ClosePart(p.Value, g.log)
 	}
-	var inner []part
-	for _, p := range slices.Backward(parts()) {
-		if _, serves := p.value(e).(listener); !serves {
+	var inner []engine.Part
+	for _, p := range slices.Backward(e.Parts()) {
+		if _, serves := p.Value.(listener); !serves {
 			inner = append(inner, p)
-		} else if r := g.running[p.name]; r != nil {
+		} else if r := g.running[p.Name]; r != nil {
 			r.stop()
 		}
 	}
-	for _, p := range parts() {
-		if v, serves := p.value(e).(listener); serves {
-			end(p, v)
+	for _, p := range e.Parts() {
+		if _, serves := p.Value.(listener); serves {
+			end(p)
 		}
 	}
 	for _, p := range inner {
-		end(p, p.value(e))
+		end(p)
 	}
 	return errors.Join(errs...)
 }
 
 // ProxyAddr is where clients connect to.
-func (g *Gateway) ProxyAddr() string { return g.engine.Load().servers.At("proxy") }
+func (g *Gateway) ProxyAddr() string { return g.engine.Load().Servers.At("proxy") }
 
 // AdminAddr is where metrics and health are, "" when switched off.
-func (g *Gateway) AdminAddr() string { return g.engine.Load().servers.At("admin") }
+func (g *Gateway) AdminAddr() string { return g.engine.Load().Servers.At("admin") }
 
 // VotesAddr is where votes are taken first, "" when only the proxy takes them.
 func (g *Gateway) VotesAddr() string {
-	if e := g.engine.Load(); e.votes != nil {
-		for _, a := range e.votes.Addrs() {
+	if e := g.engine.Load(); e.Votes != nil {
+		for _, a := range e.Votes.Addrs() {
 			return a.String()
 		}
 	}
@@ -316,20 +276,20 @@ func (g *Gateway) VotesAddr() string {
 }
 
 // ICAPAddr returns where the ICAP server listens, "" when it does not.
-func (g *Gateway) ICAPAddr() string { return g.engine.Load().servers.At("icap") }
+func (g *Gateway) ICAPAddr() string { return g.engine.Load().Servers.At("icap") }
 
 // RADIUSAddr is where RADIUS accounting is taken first, "" when it is not.
 func (g *Gateway) RADIUSAddr() string {
-	if e := g.engine.Load(); e.accounting != nil {
-		return e.accounting.Addr()
+	if e := g.engine.Load(); e.Accounting != nil {
+		return e.Accounting.Addr()
 	}
 	return ""
 }
 
 // DNSAddr is where the name server listens first, "" when there is none.
 func (g *Gateway) DNSAddr() string {
-	if e := g.engine.Load(); e.names != nil {
-		for _, a := range e.names.Addrs(dns.UDP) {
+	if e := g.engine.Load(); e.Names != nil {
+		for _, a := range e.Names.Addrs(dns.UDP) {
 			return a.String()
 		}
 	}
@@ -337,22 +297,14 @@ func (g *Gateway) DNSAddr() string {
 }
 
 // Store returns the store that can be asked about events, or nil.
-func (g *Gateway) Store() event.Reader { return g.engine.Load().events.Reader() }
+func (g *Gateway) Store() event.Reader { return g.engine.Load().Events.Reader() }
 
 // LogKeys has the keys of intercepted connections with clients written to w.
 // Whoever has them can read the connections: for debugging alone. It is called
 // before Run.
 func (g *Gateway) LogKeys(w io.Writer) {
-	g.keyLog = w
-	g.connect(g.engine.Load())
-}
-
-// root returns the root certificate that clients are to trust, nil for none.
-func (g *Gateway) root() *intercept.Root {
-	if e := g.engine.Load(); e != nil && e.intercept != nil {
-		return e.intercept.Authority.Root()
-	}
-	return nil
+	g.host.KeyLog = w
+	g.engine.Load().Connect(&g.host)
 }
 
 func (g *Gateway) health() admin.Health {
@@ -361,13 +313,13 @@ func (g *Gateway) health() admin.Health {
 	g.mu.Unlock()
 	h := admin.Health{Ready: g.ready.Load(), Started: g.started.UTC().Format(time.RFC3339), Settings: g.file, State: "alone"}
 	if e := g.engine.Load(); e != nil {
-		h.Revision = e.revision
+		h.Revision = e.Revision
 		problems = append(problems, e.Problems()...)
 		problems = append(problems, g.refresher.Problems()...)
-		if st := e.state.Stats(); st.Lost != "" {
+		if st := e.State.Stats(); st.Lost != "" {
 			h.State = "degraded"
 			problems = append(problems, fmt.Sprintf("state: Redis is lost since %s, this node goes on with what it knows: %s", st.Since.UTC().Format(time.RFC3339), st.Lost))
-		} else if e.shared() {
+		} else if e.Shared() {
 			h.State = "shared"
 		}
 	}
@@ -380,10 +332,38 @@ func (g *Gateway) health() admin.Health {
 
 // Hangup opens log files anew, as their rotation asks for, and reloads.
 func (g *Gateway) Hangup(ctx context.Context) {
-	if err := g.engine.Load().events.Reopen(); err != nil {
+	if err := g.engine.Load().Events.Reopen(); err != nil {
 		g.log.Error("log files not opened anew", "error", err)
 	}
 	if g.Again(ctx, "SIGHUP") {
-		g.tell(state.Instruction{Topic: settingsTopic, Value: g.engine.Load().revision, Until: time.Now().Add(settingsFor)})
+		g.node.Changed(g.engine.Load().Revision)
 	}
+}
+
+// named records a query that was answered.
+func (g *Gateway) named(q *dns.Query, a *dns.Reply, judged *filter.Transaction, took time.Duration) {
+	e := g.engine.Load()
+	if e == nil || e.Resolver == nil {
+		return
+	}
+	t := e.Resolver.Record(q, a, judged)
+	t.Duration, t.BytesIn, t.BytesOut = took, int64(len(q.Msg)), int64(len(a.Buf))
+	g.metrics.count(&t)
+	e.Events.Add(event.From(&t))
+}
+
+// PortalAddr is where the portal listens first, with TLS or without, "" when it
+// does not.
+func (g *Gateway) PortalAddr() string {
+	s := g.engine.Load().Servers
+	if at := s.At("portal-tls"); at != "" {
+		return at
+	}
+	return s.At("portal")
+}
+
+// told are the parts in use that other nodes give instructions to.
+func (g *Gateway) told() fleet.Parts {
+	e := g.engine.Load()
+	return fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored}
 }

@@ -40,7 +40,7 @@ policies: [{name: all, decrypt: true}]
 		}
 	}()
 	for _, when := range []string{"at the start", "after a reload"} {
-		if in := g.engine.Load().intercept; in == nil || in.ExceptAfter != 3 || in.Memory != g.engine.Load().state {
+		if in := g.engine.Load().Intercept; in == nil || in.ExceptAfter != 3 || in.Memory != g.engine.Load().State {
 			t.Errorf("%s: %+v", when, in)
 		}
 		if err := g.Reload(ctx); err != nil {

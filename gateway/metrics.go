@@ -48,9 +48,9 @@ func (c collector) Collect(ch chan<- metric.Metric) {
 		return
 	}
 	built := metric.NewDesc("shuultuur_engine_built_timestamp_seconds", "When the running settings and lists were taken into use.")
-	ch <- metric.New(built, metric.Gauge, float64(e.built.UnixMilli())/1000)
-	for _, p := range parts() {
-		if v, ok := p.value(e).(metric.Collector); ok {
+	ch <- metric.New(built, metric.Gauge, float64(e.Built.UnixMilli())/1000)
+	for _, p := range e.Parts() {
+		if v, ok := p.Value.(metric.Collector); ok {
 			v.Collect(ch)
 		}
 	}

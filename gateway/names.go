@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/configuration"
 	"shuultuur/dns"
 	"shuultuur/resolver"
 	"shuultuur/resolver/forward"
@@ -18,10 +19,10 @@ var errNoForwarding = errors.New("the settings name no upstream under dns.forwar
 // systemParts are what the admin address shows of the program.
 func (g *Gateway) systemParts() *admin.System {
 	return &admin.System{
-		Backup: func(w io.Writer) ([]string, error) { return Backup(w, g.file) },
+		Backup: func(w io.Writer) ([]string, error) { return configuration.Backup(w, g.file) },
 		State: func() map[string]any {
 			e := g.engine.Load()
-			return map[string]any{"What is remembered": e.state.Stats()}
+			return map[string]any{"What is remembered": e.State.Stats()}
 		},
 	}
 }
@@ -31,7 +32,7 @@ func (g *Gateway) namesParts() *admin.Names {
 	return &admin.Names{
 		Upstreams: func() []admin.Upstream {
 			all := []admin.Upstream{}
-			if f := g.engine.Load().forward; f != nil {
+			if f := g.engine.Load().Forward; f != nil {
 				for _, u := range f.Upstreams() {
 					all = append(all, admin.Upstream{Name: u.To, Up: u.Up, Seconds: u.Seconds, Requests: u.Requests, Errors: u.Errors, Timeouts: u.Timeouts})
 				}
@@ -39,13 +40,13 @@ func (g *Gateway) namesParts() *admin.Names {
 			return all
 		},
 		Cache: func() any {
-			if c := g.engine.Load().cache; c != nil {
+			if c := g.engine.Load().Cache; c != nil {
 				return c.Stats()
 			}
 			return struct{}{}
 		},
 		Flush: func() {
-			if c := g.engine.Load().cache; c != nil {
+			if c := g.engine.Load().Cache; c != nil {
 				c.Flush()
 			}
 		},
@@ -55,7 +56,7 @@ func (g *Gateway) namesParts() *admin.Names {
 
 // lookUp asks the upstreams, not the cache, for records of a name.
 func (g *Gateway) lookUp(ctx context.Context, name, kind string) (*admin.Looked, error) {
-	f := g.engine.Load().forward
+	f := g.engine.Load().Forward
 	if f == nil {
 		return nil, &admin.BadChange{Err: errNoForwarding}
 	}

@@ -5,22 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
-	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
 
 	"shuultuur/admin"
 	"shuultuur/atomicfile"
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/policy"
 	"shuultuur/replay"
-	"shuultuur/state"
+	"shuultuur/setting"
 )
 
 // explain answers a question by an engine of its own, built from the settings in
@@ -29,29 +29,18 @@ func (g *Gateway) explain(ctx context.Context, q admin.Question) (*admin.Explana
 	g.trying.Lock()
 	defer g.trying.Unlock()
 	run := g.engine.Load()
-	s, err := Parse(run.settings.text.File, run.settings.text.Data())
+	s, err := configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data())
 	if err != nil {
 		return nil, err
 	}
-	e, done, err := try(ctx, s)
+	e, done, err := engine.Try(ctx, s)
 	if err != nil {
 		return nil, fmt.Errorf("the settings in use cannot be built once more: %w", err)
 	}
 	defer done()
-	e.pauses.Pauses.Set(run.pauses.At(time.Now()))
-	e.rulings.Copy(run.rulings)
+	e.Pauses.Pauses.Set(run.Pauses.At(time.Now()))
+	e.Rulings.Copy(run.Rulings)
 	return e.Why(ctx, q)
-}
-
-// try builds an engine to ask. The returned function lets go of it.
-func try(ctx context.Context, s *Settings) (*Engine, func(), error) {
-	s.Checks.Full()
-	log := slog.New(slog.DiscardHandler)
-	e, err := build(ctx, s, nil, nil, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	return e, func() { e.drop(nil, log) }, nil
 }
 
 // hostName is what a site may be called.
@@ -65,14 +54,14 @@ func (g *Gateway) rule(d policy.Decision, by netip.Addr) error {
 		return &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
 	}
 	if d.Who != "" {
-		who, err := e.whom(d.Who)
+		who, err := e.Whom(d.Who)
 		if err != nil {
 			return err
 		}
 		d.Who = who
 	}
 	ended := !d.Until.IsZero() && !d.Until.After(time.Now())
-	if err := e.rulings.Rule(d, ended, by.String()); err != nil {
+	if err := e.Rulings.Rule(d, ended, by.String()); err != nil {
 		return err
 	}
 	said := "opened"
@@ -99,21 +88,21 @@ func (g *Gateway) note(by netip.Addr, category, said string) {
 	now := time.Now()
 	f := filter.Finding{Check: "admin", Category: category}
 	t := filter.Transaction{ID: g.ids.Next(now), Start: now, Client: filter.Client{Addr: by}, Record: filter.Record{Note: said}, Verdict: filter.Verdict{Reason: filter.Reason{Finding: f}}}
-	g.engine.Load().events.Add(event.From(&t))
+	g.engine.Load().Events.Add(event.From(&t))
 }
 
 // settingsParts are what the admin address shows and changes of the settings.
-func (g *Gateway) settingsParts(s *Settings) *admin.Settings {
+func (g *Gateway) settingsParts(s *configuration.Settings) *admin.Settings {
 	return &admin.Settings{
 		File:     g.file,
 		Read:     func() ([]byte, error) { return os.ReadFile(g.file) },
 		Check:    g.checkText,
 		Effect:   g.effect,
 		Save:     g.saveSettings,
-		Versions: s.versions(),
+		Versions: s.Versions(),
 		Policies: func() ([]admin.PolicyView, error) {
-			s := g.engine.Load().settings
-			return admin.PolicyViews(s.text, s.Policies)
+			s := g.engine.Load().Settings
+			return admin.PolicyViews(s.Text, s.Policies)
 		},
 	}
 }
@@ -123,14 +112,16 @@ func (g *Gateway) settingsParts(s *Settings) *admin.Settings {
 func (g *Gateway) checkText(ctx context.Context, text []byte) error {
 	g.trying.Lock()
 	defer g.trying.Unlock()
-	s, err := Parse(g.file, text)
+	s, err := configuration.Parse(g.file, text)
 	if err != nil {
 		return err
 	}
-	if err := g.engine.Load().keepsLocked(ctx, s); err != nil {
-		return s.text.Mistakes(err)
+	run := g.engine.Load()
+	now := admin.Locked{Checks: run.Settings.Checks, Policies: run.Settings.Policies}
+	if err := now.Keeps(ctx, &admin.Locked{Checks: s.Checks, Policies: s.Policies}, slices.Collect(maps.Keys(run.Checks.Locked()))); err != nil {
+		return s.Text.Mistakes(err)
 	}
-	e, done, err := try(ctx, s)
+	e, done, err := engine.Try(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -155,26 +146,26 @@ func (g *Gateway) effect(ctx context.Context, text []byte) (*admin.Effect, error
 	ctx, cancel := context.WithTimeout(ctx, effectTime)
 	defer cancel()
 	run := g.engine.Load()
-	r := run.events.Reader()
+	r := run.Events.Reader()
 	if r == nil {
 		return nil, errNoRecord
 	}
 	start := time.Now()
 	var judges [2]replay.Judge
-	for i, t := range [][]byte{run.settings.text.Data(), text} {
-		s, err := Parse(g.file, t)
+	for i, t := range [][]byte{run.Settings.Text.Data(), text} {
+		s, err := configuration.Parse(g.file, t)
 		if err != nil {
 			return nil, err
 		}
-		e, done, err := try(ctx, s)
+		e, done, err := engine.Try(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		defer done()
-		e.rulings.Copy(run.rulings)
-		judges[i] = e.judge(g.file)
+		e.Rulings.Copy(run.Rulings)
+		judges[i] = e.Judge(g.file)
 	}
-	rows := &dayOf{Reader: r, since: start.Add(-effectSpan)}
+	rows := &replay.Newest{Reader: r, Since: start.Add(-effectSpan), Most: maxEffect}
 	var source replay.Source
 	w := replay.WhatIf{Old: &judges[0], New: judges[1]}
 	x, err := w.Run(ctx, source.Events(ctx, rows, "the record"))
@@ -185,55 +176,11 @@ func (g *Gateway) effect(ctx context.Context, text []byte) (*admin.Effect, error
 		return nil, err
 	}
 	in := source.Input()
-	out := &admin.Effect{Since: rows.since, Judged: x.Judged, Changed: x.Changed, Unknown: x.Unknown + in.Broken + in.Other, Cut: rows.cut, Took: time.Since(start).Seconds(), Changes: []admin.EffectKind{}}
+	out := &admin.Effect{Since: rows.Since, Judged: x.Judged, Changed: x.Changed, Unknown: x.Unknown + in.Broken + in.Other, Cut: rows.Cut, Took: time.Since(start).Seconds(), Changes: []admin.EffectKind{}}
 	for _, c := range x.Changes[:min(len(x.Changes), effectRows)] {
 		out.Changes = append(out.Changes, admin.EffectKind(c))
 	}
 	return out, nil
-}
-
-// dayOf gives only the newest rows since a time, whatever it is asked for.
-type dayOf struct {
-	event.Reader
-	since time.Time
-	cut   bool
-}
-
-func (d *dayOf) Query(ctx context.Context, f event.Filter, _ event.Page) iter.Seq2[event.Row, error] {
-	f.Since = d.since
-	return func(yield func(event.Row, error) bool) {
-		n := 0
-		for row, err := range d.Reader.Query(ctx, f, event.Page{Newest: true, Limit: maxEffect + 1}) {
-			if n++; n > maxEffect {
-				d.cut = true
-				return
-			}
-			if !yield(row, err) {
-				return
-			}
-		}
-	}
-}
-
-// judge is what judges a record by an engine. A record knows the name of who had
-// logged in; the groups are those that the settings give that name now.
-func (e *Engine) judge(name string) replay.Judge {
-	groups := map[string][]string{}
-	for name, members := range e.settings.Identity.Groups {
-		for _, m := range members {
-			groups[m] = append(groups[m], name)
-		}
-	}
-	return replay.Judge{Name: name, Decider: e.policies.Engine, Client: func(ctx context.Context, r *replay.Entry) filter.Client {
-		// Who would have to log in comes back with an error and the groups of the
-		// address, which is what is known.
-		c, _ := e.Identify(ctx, r.Client)
-		if r.User != "" && r.User != c.User {
-			c.User = r.User
-			c.Groups = slices.Concat(c.Groups, groups[r.User])
-		}
-		return c
-	}}
 }
 
 // saveSettings writes a text of settings and takes it into use. When that fails
@@ -255,7 +202,7 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	if info, err := os.Stat(g.file); err == nil {
 		mode = info.Mode().Perm()
 	}
-	kept := g.engine.Load().settings.versions()
+	kept := g.engine.Load().Settings.Versions()
 	if err := kept.Found(was); err != nil {
 		return nil, fmt.Errorf("keeping the version before: %w", err)
 	}
@@ -272,14 +219,37 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	if err := kept.Add(text, by, reason); err != nil {
 		g.log.Error("the saved settings are in use, and not kept in the history", "error", err)
 	}
-	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().revision)
-	g.tell(state.Instruction{Topic: settingsTopic, Value: g.engine.Load().revision, Until: time.Now().Add(settingsFor)})
+	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().Revision)
+	g.node.Changed(g.engine.Load().Revision)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.problems), nil
 }
 
-// versions keep the texts of the settings.
-func (s *Settings) versions() admin.Versions {
-	return admin.Versions{Dir: filepath.Join(string(s.Data), "versions")}
+// unmet says in lines for the operator which expectations the settings in use
+// do not meet: a list that was renewed may be the reason.
+func (g *Gateway) unmet(ctx context.Context) (problems []string) {
+	run := g.engine.Load()
+	if !slices.ContainsFunc(run.Settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {
+		return nil
+	}
+	s, err := configuration.Parse(run.Settings.Text.File, run.Settings.Text.Data())
+	if err != nil {
+		return nil // it was read before
+	}
+	g.trying.Lock()
+	defer g.trying.Unlock()
+	e, done, err := engine.Try(ctx, s)
+	if err != nil {
+		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
+	}
+	defer done()
+	err = e.Expectations(ctx)
+	var all setting.Mistakes
+	if errors.As(err, &all) {
+		for _, m := range all {
+			problems = append(problems, m.String())
+		}
+	}
+	return problems
 }

@@ -3,12 +3,12 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/setting"
-	"shuultuur/state"
 )
 
 const (
@@ -34,9 +34,9 @@ func (g *Gateway) Reload(ctx context.Context) error {
 	if err != nil {
 		result = "refused"
 		problems = []string{"the settings or lists cannot be used, the running ones stay: " + err.Error()}
-		refused = e.seen
+		refused = e.Seen
 	} else {
-		for _, key := range e.restart {
+		for _, key := range e.Restart {
 			problems = append(problems, key+" changed in the settings: that needs a restart")
 		}
 		problems = append(problems, g.unmet(ctx)...)
@@ -50,22 +50,24 @@ func (g *Gateway) Reload(ctx context.Context) error {
 
 // rebuild builds the next engine and takes it into use. The engine is returned
 // with an error too: it knows which files it was built from.
-func (g *Gateway) rebuild(ctx context.Context, old *Engine) (*Engine, error) {
-	s, err := Read(g.file)
+func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engine, error) {
+	s, err := configuration.Read(g.file)
 	if err != nil {
-		return &Engine{reading: reading{seen: map[string]string{g.file: setting.Stamp(g.file, time.Time{})}}}, err
+		e := &engine.Engine{}
+		e.Seen = map[string]string{g.file: setting.Stamp(g.file, time.Time{})}
+		return e, err
 	}
-	e, err := build(ctx, s, old, g, g.log)
+	e, err := engine.Build(ctx, s, old, &g.host, g.log)
 	if err != nil {
 		return e, err
 	}
 	if err := g.use(ctx, e, old); err != nil {
-		e.drop(old, g.log)
+		e.Drop(old, g.log)
 		return e, err
 	}
-	for name, version := range e.lists.Versions() {
-		if old.lists.Versions()[name] != version {
-			g.tell(state.Instruction{Topic: versionTopic, Key: name, Value: version})
+	for name, version := range e.Lists.Versions() {
+		if old.Lists.Versions()[name] != version {
+			g.node.Fetched(name, version)
 		}
 	}
 	return e, nil
@@ -80,7 +82,7 @@ func (g *Gateway) Again(ctx context.Context, why string) bool {
 		return false
 	}
 	e := g.engine.Load()
-	g.log.Info("settings taken into use", "because", why, "revision", e.revision, "took", time.Since(start).Round(time.Millisecond))
+	g.log.Info("settings taken into use", "because", why, "revision", e.Revision, "took", time.Since(start).Round(time.Millisecond))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.problems {
@@ -137,7 +139,7 @@ func (g *Gateway) watch(ctx context.Context) {
 // watched returns the files that are watched, with their stamps at the last
 // reload.
 func (g *Gateway) watched() map[string]string {
-	seen := maps.Clone(g.engine.Load().seen)
+	seen := maps.Clone(g.engine.Load().Seen)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.Copy(seen, g.refused)
@@ -151,42 +153,5 @@ func (g *Gateway) failing() bool {
 	if g.refused != nil {
 		return true
 	}
-	for _, m := range g.engine.Load().made {
-		if m.fault != nil {
-			return true
-		}
-	}
-	return len(faults(g.engine.Load().lists)) > 0
-}
-
-// Faults say which parts are not what settings and files say, and why.
-func (e *Engine) Faults() (all []error) {
-	for _, p := range parts() {
-		if err := e.made[p.name].fault; err != nil {
-			all = append(all, err)
-		}
-		for _, err := range faults(p.value(e)) {
-			all = append(all, setting.At(p.key, err))
-		}
-	}
-	return all
-}
-
-// Problems are what is worth a look in all parts, for the operator.
-func (e *Engine) Problems() (all []string) {
-	const before = "%s; what it was before stays in use"
-	for _, p := range parts() {
-		if err := e.made[p.name].fault; err != nil {
-			all = append(all, fmt.Sprintf(before, err))
-		}
-		v := p.value(e)
-		if v, ok := v.(interface{ Problems() []string }); ok {
-			all = append(all, v.Problems()...) // which name its faults
-			continue
-		}
-		for _, err := range faults(v) {
-			all = append(all, fmt.Sprintf(before, setting.At(p.key, err)))
-		}
-	}
-	return all
+	return g.engine.Load().Failing()
 }

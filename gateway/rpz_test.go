@@ -65,7 +65,7 @@ dns:
   zones:
     secondary: [{zone: rpz.example, primaries: [{address: "127.0.0.1:%s"}]}]
 `, here, there)})
-	addr := g.engine.Load().names.Addrs(dns.UDP)[0].String()
+	addr := g.engine.Load().Names.Addrs(dns.UDP)[0].String()
 	blocked := func(name string) bool {
 		m := new(miekg.Msg).SetQuestion(name, miekg.TypeA)
 		m.SetEdns0(1232, false)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/setting"
 )
 
@@ -30,7 +32,7 @@ func folder(t *testing.T, files map[string]string) string {
 
 func explain(t *testing.T, file string) error {
 	t.Helper()
-	_, done, err := Explain(context.Background(), file)
+	_, done, err := engine.Explain(context.Background(), file)
 	if err == nil {
 		done()
 	}
@@ -117,7 +119,7 @@ func TestMistakesAreNamedByFileLineAndKey(t *testing.T) {
 
 func TestEveryMistakeOfTheFormIsNamedAtOnce(t *testing.T) {
 	settings := strings.NewReplacer("data: ./data", "dta: ./data", "over: 50", "over: many", "over: 160", "ovr: 160").Replace(sketch)
-	_, err := Parse("x.yaml", []byte(settings))
+	_, err := configuration.Parse("x.yaml", []byte(settings))
 	var m setting.Mistakes
 	if !errors.As(err, &m) || len(m) != 3 {
 		t.Fatalf("got %d mistakes: %v; want 3", len(m), err)
@@ -160,7 +162,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("policies: {"))
 	f.Add([]byte("x: &x {y: 1}\nz: {<<: *x}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Parse("fuzz.yaml", data)
+		s, err := configuration.Parse("fuzz.yaml", data)
 		if (s == nil) == (err == nil) {
 			t.Fatalf("settings %v with error %v", s, err)
 		}

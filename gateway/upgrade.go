@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"shuultuur/datadir"
+	"shuultuur/engine"
 	"shuultuur/handover"
 )
 
@@ -65,19 +66,19 @@ func (g *Gateway) release() {
 	defer g.reloading.Unlock()
 	g.closed = true
 	e := g.engine.Load()
-	for _, p := range parts() {
-		if r := g.running[p.name]; r != nil && (p.name == "votes" || p.name == "cache") {
-			delete(g.running, p.name)
+	for _, p := range e.Parts() {
+		if r := g.running[p.Name]; r != nil && (p.Name == "votes" || p.Name == "cache") {
+			delete(g.running, p.Name)
 			r.stop()
 			<-r.ended
-			closePart(p.value(e), g.log)
+			engine.ClosePart(p.Value, g.log)
 		}
 	}
-	errs := []error{e.events.Leave()}
-	if s, ok := e.state.(interface{ Leave() error }); ok {
+	errs := []error{e.Events.Leave()}
+	if s, ok := e.State.(interface{ Leave() error }); ok {
 		errs = append(errs, s.Leave())
 	}
-	if err := errors.Join(append(errs, e.data.Close())...); err != nil {
+	if err := errors.Join(append(errs, e.Data.Close())...); err != nil {
 		g.log.Error("not all that is remembered could be written for the next program", "error", err)
 	}
 }
@@ -89,7 +90,7 @@ func (g *Gateway) takeBack(why error) {
 	defer g.reloading.Unlock()
 	e := g.engine.Load()
 	var err error
-	if err = e.data.Take(); err == nil {
+	if err = e.Data.Take(); err == nil {
 		g.closed = false
 	}
 	g.halfway.Store(new(fmt.Sprintf("an upgrade failed halfway, and what is remembered, votes and the cache on the disk are not kept until a restart: %v", why)))
@@ -103,16 +104,7 @@ func (g *Gateway) refusal(why error) {
 
 // holds writes who uses the data folder, for the command that asks for an upgrade.
 func (g *Gateway) holds(h datadir.Holder) {
-	if err := g.engine.Load().data.Say(h); err != nil {
+	if err := g.engine.Load().Data.Say(h); err != nil {
 		g.log.Warn("the lock of the data folder does not say who has it; upgrades are possible by signal only", "error", err)
 	}
-}
-
-// HolderOf returns who uses the data folder of the settings in file.
-func HolderOf(file string) (h datadir.Holder, err error) {
-	s, err := Read(file)
-	if err != nil {
-		return h, err
-	}
-	return datadir.HolderOf(string(s.Data))
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	miekg "github.com/miekg/dns"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	miekg "github.com/miekg/dns"
+
 	"shuultuur/dns"
+	"shuultuur/engine"
 	"shuultuur/test/redistest"
 	"shuultuur/zone/sign"
 )
@@ -82,7 +84,7 @@ dns:
 			t.Error(err)
 		}
 	}()
-	addr := g.engine.Load().names.Addrs(dns.UDP)[0].String()
+	addr := g.engine.Load().Names.Addrs(dns.UDP)[0].String()
 	ask := func(name string, do bool) *miekg.Msg {
 		t.Helper()
 		m := new(miekg.Msg)
@@ -156,9 +158,9 @@ dns:
 
 	// A reload of the same settings keeps the zones, and others replace them. A zone
 	// whose file is bad is SERVFAIL, and health says so.
-	before := g.engine.Load().zones
-	if err := g.Reload(ctx); err != nil || g.engine.Load().zones != before {
-		t.Errorf("reload: %v, zones kept: %v", err, g.engine.Load().zones == before)
+	before := g.engine.Load().Zones
+	if err := g.Reload(ctx); err != nil || g.engine.Load().Zones != before {
+		t.Errorf("reload: %v, zones kept: %v", err, g.engine.Load().Zones == before)
 	}
 	write("shuultuur.yaml", strings.Replace(settings, "path: own.example.zone", "path: other.example.zone", 1))
 	write("other.example.zone", "@ SOA ns1 hostmaster 1 2 3 4 5\n@ NS ns1\nns1 A 192.0.2.1\nwww A not-an-address\n")
@@ -211,7 +213,7 @@ func TestMistakesInZonesAreNamed(t *testing.T) {
 		{"dns:\n  listen: ['127.0.0.1:0']\n  zones:\n    files: [{path: bad.example.zone}]\n", "bad.example.zone:2"},
 	} {
 		file := folder(t, map[string]string{"shuultuur.yaml": "policies: [{name: all}]\n" + c.settings, "bad.example.zone": "@ SOA ns1 h 1 2 3 4 5\nwww A x\n"})
-		if _, _, err := Explain(t.Context(), file); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := engine.Explain(t.Context(), file); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.settings, err, c.want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/configuration"
 	"shuultuur/gateway"
 )
 
@@ -117,7 +118,7 @@ func TestAListStillToComeIsFetchedBesideTheTraffic(t *testing.T) {
 
 	// What is fetched by hand is taken into use by the gateway that runs.
 	body.Store("ads.127.0.0.1.invalid\nmore.127.0.0.1.invalid\n")
-	f, err := gateway.ReadLists(file)
+	f, err := configuration.ReadLists(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"shuultuur/admin"
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/gateway"
@@ -267,7 +269,7 @@ func (f *fleet) saysWhatIsLeft() {
 	if err := os.WriteFile(file, bytes.Replace(text, []byte("admin: 127.0.0.1:0"), []byte("admin: "+f.nodes[0].AdminAddr()), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e, done, err := gateway.Explain(t.Context(), file)
+	e, done, err := engine.Explain(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +387,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			if s := f.status(1, "http://more.example/"); s != 200 {
 				t.Fatalf("a host of no list: %d", s)
 			}
-			lists, err := gateway.ReadLists(f.files[0])
+			lists, err := configuration.ReadLists(f.files[0])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,6 @@ package test
 
 import (
 	"bytes"
-	miekg "github.com/miekg/dns"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	miekg "github.com/miekg/dns"
 
 	"shuultuur/test/peer"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"shuultuur/admin"
+	"shuultuur/engine"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 )
 
 // admin asks the running gateway at its admin address.
@@ -45,7 +45,7 @@ func TestFilteringRestsForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.write("why.yaml", strings.Replace(string(text), "admin: 127.0.0.1:0", "admin: "+h.g.AdminAddr(), 1))
-	e, done, err := gateway.Explain(t.Context(), filepath.Join(filepath.Dir(h.file), "why.yaml"))
+	e, done, err := engine.Explain(t.Context(), filepath.Join(filepath.Dir(h.file), "why.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

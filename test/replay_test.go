@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/gateway"
@@ -111,7 +112,7 @@ func passAll(t *testing.T, dir string) replay.Judge {
 	if err := os.WriteFile(file, []byte("policies: [{name: readers}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	engine, closeEngine, err := gateway.Explain(t.Context(), file)
+	engine, closeEngine, err := engine.Explain(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}

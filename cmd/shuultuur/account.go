@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/configuration"
 	"shuultuur/datadir"
-	"shuultuur/gateway"
 	"shuultuur/setting"
 )
 
@@ -41,7 +41,7 @@ func accounts(config string) (*account.Book, *account.Log, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := gateway.Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		return nil, nil, err
 	}

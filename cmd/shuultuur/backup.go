@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"shuultuur/atomicfile"
-	"shuultuur/gateway"
+	"shuultuur/configuration"
 )
 
 const backupHelp = `
@@ -29,7 +29,7 @@ func backup(_ context.Context, e env, args []string) int {
 	}
 	var left []string
 	err := atomicfile.Write(f.Arg(0), 0o600, func(w *os.File) (err error) {
-		left, err = gateway.Backup(w, *config)
+		left, err = configuration.Backup(w, *config)
 		return err
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func restore(_ context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	defer in.Close()
-	names, err := gateway.Restore(bufio.NewReader(in), *config)
+	names, err := configuration.Restore(bufio.NewReader(in), *config)
 	for _, n := range names {
 		fmt.Fprintln(e.stdout, printable(n))
 	}

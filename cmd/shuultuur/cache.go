@@ -17,7 +17,7 @@ import (
 
 	"shuultuur/cache/admission"
 	"shuultuur/cache/simulate"
-	"shuultuur/gateway"
+	"shuultuur/configuration"
 	"shuultuur/setting"
 )
 
@@ -222,7 +222,7 @@ func cacheWarm(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	proxy, err := gateway.ProxyURL(file)
+	proxy, err := configuration.ProxyURL(file)
 	if err != nil {
 		return fail(e, err)
 	}

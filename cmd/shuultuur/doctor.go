@@ -13,9 +13,10 @@ import (
 	"strings"
 
 	"shuultuur/arrange"
+	"shuultuur/configuration"
 	"shuultuur/dns"
 	"shuultuur/doctor"
-	"shuultuur/gateway"
+	"shuultuur/engine"
 	"shuultuur/resolver/forward"
 )
 
@@ -69,12 +70,12 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 	if file == "" {
 		return cfg
 	}
-	_, done, err := gateway.Explain(ctx, file)
+	_, done, err := engine.Explain(ctx, file)
 	if err == nil {
 		done()
 	}
 	cfg.Mistakes = err
-	s, err := gateway.Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		return cfg
 	}
@@ -107,7 +108,7 @@ func doctorConfig(ctx context.Context, file string) doctor.Config {
 }
 
 // doctorNames takes from the settings what doctor looks at of the name server.
-func doctorNames(s *gateway.Settings) *doctor.Names {
+func doctorNames(s *configuration.Settings) *doctor.Names {
 	d := s.DNS
 	if d == nil {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"shuultuur/configuration"
 	"shuultuur/dns"
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 )
 
 const eventsHelp = `
@@ -95,12 +95,12 @@ func events(ctx context.Context, e env, args []string) int {
 	if err != nil {
 		return fail(e, err)
 	}
-	store, closeStore, err := gateway.Events(file)
+	store, closeStore, err := configuration.Events(file)
 	if err != nil {
 		return fail(e, err)
 	}
 	defer closeStore()
-	names, err := gateway.ClientNames(file)
+	names, err := configuration.ClientNames(file)
 	if err != nil {
 		return fail(e, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/engine"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 	"shuultuur/importer"
 	"shuultuur/replay"
 )
@@ -66,7 +66,7 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	}
 	file := filepath.Join(*to, importer.SettingsFile)
 	fmt.Fprintf(e.stdout, "%s\nSettings: %s\nReport: %s, %s\n", r.Summary(), file, filepath.Join(*to, "report.txt"), filepath.Join(*to, "report.html"))
-	_, done, err := gateway.Explain(ctx, file)
+	_, done, err := engine.Explain(ctx, file)
 	if err != nil {
 		return fail(e, fmt.Errorf("the settings need a hand before they can be used:\n%w", err))
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"shuultuur/gateway"
+	"shuultuur/engine"
 	"shuultuur/importer"
 )
 
@@ -19,7 +19,7 @@ func goodSettings(t *testing.T, program, path string) {
 		return
 	}
 	file := filepath.Join(to, importer.SettingsFile)
-	_, done, err := gateway.Explain(t.Context(), file)
+	_, done, err := engine.Explain(t.Context(), file)
 	if err != nil {
 		yaml, _ := os.ReadFile(file)
 		t.Fatalf("%v\n%s", err, yaml)

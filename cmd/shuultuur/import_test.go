@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"shuultuur/configuration"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 	"shuultuur/importer"
 	"shuultuur/setting"
 )
@@ -576,9 +576,9 @@ server=/lan/192.168.1.1
 }
 
 // importedNames are the name server's settings of an import.
-func importedNames(t *testing.T, settings string) *gateway.DNS {
+func importedNames(t *testing.T, settings string) *configuration.DNS {
 	t.Helper()
-	s, err := gateway.Read(settings)
+	s, err := configuration.Read(settings)
 	if err != nil {
 		t.Fatal(err)
 	}

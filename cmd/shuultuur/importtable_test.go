@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/gateway"
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/importer"
 	"shuultuur/intercept"
 )
@@ -28,9 +29,9 @@ var imported = []struct{ program, path string }{
 	{"technitium", "technitium.json"}, {"nextdns", "nextdns.json"}, {"opnsense", "opnsense.xml"},
 }
 
-// configuration copies one of another program, with what is not kept in the
+// copyOf copies a configuration of another program, with what is not kept in the
 // repository: keys, and Pi-hole's database.
-func configuration(t *testing.T, path string) string {
+func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	from := filepath.Join("..", "..", "importer", "testdata", path)
 	if info, err := os.Stat(from); err != nil || !info.IsDir() {
@@ -103,11 +104,11 @@ func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 	table.WriteString("| program | carried over | with a difference | at its default | lost, though we have the like | lost, as we have nothing like it | of what we have |\n|--|--|--|--|--|--|--|\n")
 	for _, x := range imported {
 		to := filepath.Join(t.TempDir(), "new")
-		r, err := importer.Run(t.Context(), x.program, configuration(t, x.path), to)
+		r, err := importer.Run(t.Context(), x.program, copyOf(t, x.path), to)
 		if err != nil {
 			t.Fatalf("%s: %v", x.program, err)
 		}
-		_, done, err := gateway.Explain(t.Context(), filepath.Join(to, importer.SettingsFile))
+		_, done, err := engine.Explain(t.Context(), filepath.Join(to, importer.SettingsFile))
 		if err != nil {
 			var text bytes.Buffer
 			settings, _ := os.ReadFile(filepath.Join(to, importer.SettingsFile))
@@ -142,11 +143,11 @@ func TestImportCarriesNearlyAllThatWeHave(t *testing.T) {
 // TestImportOfSquidKeepsTLSUsersAndScanner reads what was made of a proxy with all of them.
 func TestImportOfSquidKeepsTLSUsersAndScanner(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "new")
-	if _, err := importer.Run(t.Context(), "squid", configuration(t, "squid"), to); err != nil {
+	if _, err := importer.Run(t.Context(), "squid", copyOf(t, "squid"), to); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(to, importer.SettingsFile)
-	s, err := gateway.Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +184,10 @@ func TestImportedListsAreFetchedFromWhereTheyCame(t *testing.T) {
 		"adguardhome": {"https://lists.example/filter.txt", "https://lists.example/hosts.txt", "https://lists.example/allowed.txt"},
 	} {
 		to := filepath.Join(t.TempDir(), "new")
-		if _, err := importer.Run(t.Context(), program, configuration(t, program), to); err != nil {
+		if _, err := importer.Run(t.Context(), program, copyOf(t, program), to); err != nil {
 			t.Fatal(err)
 		}
-		s, err := gateway.Read(filepath.Join(to, importer.SettingsFile))
+		s, err := configuration.Read(filepath.Join(to, importer.SettingsFile))
 		if err != nil {
 			t.Fatal(err)
 		}

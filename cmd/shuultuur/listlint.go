@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/gateway"
+	"shuultuur/configuration"
 	"shuultuur/list"
 	"shuultuur/setting"
 )
@@ -52,7 +52,7 @@ func lintLists(ctx context.Context, e env, args []string) int {
 			lists[path] = list.Config{Format: *format, Path: setting.Source(path)}
 		}
 	} else {
-		l, err := gateway.ReadLists(*file)
+		l, err := configuration.ReadLists(*file)
 		if err != nil {
 			return fail(e, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"shuultuur/admin"
-	"shuultuur/gateway"
+	"shuultuur/configuration"
 )
 
 // remote are the commands that can ask a gateway elsewhere.
@@ -62,7 +62,7 @@ func (e env) gateway(config string) (admin.Client, error) {
 	if err != nil {
 		return admin.Client{}, err
 	}
-	return gateway.Client(file)
+	return configuration.Client(file)
 }
 
 // needs says that -at cannot serve some of the flags that were given.

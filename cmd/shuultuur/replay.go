@@ -16,8 +16,8 @@ import (
 	"strconv"
 	"time"
 
+	"shuultuur/configuration"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 	"shuultuur/load"
 	"shuultuur/replay"
 )
@@ -195,7 +195,7 @@ func (r *replayFlags) entries(ctx context.Context) (iter.Seq2[replay.Entry, erro
 	if r.against != "" {
 		config = r.against
 	}
-	store, closeStore, err := gateway.Events(config)
+	store, closeStore, err := configuration.Events(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -303,7 +303,7 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 	defer closeNew()
 	w := &replay.WhatIf{New: newer, Old: r.old, Outcome: r.outcome, Examples: r.examples}
 	if r.outcome {
-		s, err := gateway.Read(r.config)
+		s, err := configuration.Read(r.config)
 		if err != nil {
 			return nil, err
 		}
@@ -336,7 +336,7 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 // that the log does not name. A log knows the name of who had
 // logged in; the groups are those that the settings give that name now.
 func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge, func(), error) {
-	s, err := gateway.Read(config)
+	s, err := configuration.Read(config)
 	if err != nil {
 		return replay.Judge{}, nil, err
 	}

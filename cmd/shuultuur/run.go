@@ -18,6 +18,8 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/atomicfile"
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/gateway"
 	"shuultuur/handover"
 )
@@ -204,7 +206,7 @@ func check(ctx context.Context, e env, args []string) int {
 	if *running {
 		return checkRunning(ctx, e, file)
 	}
-	engine, closeEngine, err := gateway.Explain(ctx, file)
+	engine, closeEngine, err := engine.Explain(ctx, file)
 	if err != nil {
 		fmt.Fprintln(e.stderr, e.named(err.Error()))
 		return 1
@@ -232,13 +234,13 @@ func oneFile(flag, arg string) (string, error) {
 func checkRunning(ctx context.Context, e env, file string) int {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
-	running, err := gateway.Client(file)
+	running, err := configuration.Client(file)
 	if err != nil {
 		return fail(e, err)
 	}
 	_, err = running.Pause(ctx, "", "")
 	if errors.Is(err, admin.ErrOff) {
-		s, failed := gateway.Read(file)
+		s, failed := configuration.Read(file)
 		if failed != nil {
 			return fail(e, failed)
 		}

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"shuultuur/configuration"
 
 	"shuultuur"
-	"shuultuur/gateway"
 )
 
 const settingsHelp = `
@@ -24,7 +24,7 @@ func settingsCommand(_ context.Context, e env, args []string) int {
 		f.Usage()
 		return 2
 	}
-	schema, err := gateway.Schema(shuultuur.Manual)
+	schema, err := configuration.Schema(shuultuur.Manual)
 	if err == nil {
 		_, err = fmt.Fprintf(e.stdout, "%s\n", schema)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"shuultuur/admin"
-	"shuultuur/gateway"
+	"shuultuur/engine"
 )
 
 // TestFirstStepsWriteSettingsThatStart goes through the answers: what they make
@@ -61,7 +61,7 @@ func TestFirstStepsWriteSettingsThatStart(t *testing.T) {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, done, err := gateway.Explain(t.Context(), file)
+		_, done, err := engine.Explain(t.Context(), file)
 		if err != nil {
 			t.Errorf("%s: %v\n%s", c.name, err, text)
 			continue

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"shuultuur/gateway"
+	"shuultuur/configuration"
 	"shuultuur/list"
 	"shuultuur/list/collection"
 	"shuultuur/list/source"
@@ -76,7 +76,7 @@ func updateLists(ctx context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	f, err := gateway.ReadLists(config)
+	f, err := configuration.ReadLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -148,7 +148,7 @@ func listHistory(_ context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	f, err := gateway.ReadLists(config)
+	f, err := configuration.ReadLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -188,7 +188,7 @@ func rollbackList(_ context.Context, e env, args []string) int {
 	if status >= 0 {
 		return status
 	}
-	f, err := gateway.ReadLists(config)
+	f, err := configuration.ReadLists(config)
 	if err != nil {
 		return fail(e, err)
 	}
@@ -263,7 +263,7 @@ func searchLists(_ context.Context, e env, args []string) int {
 
 // compiledLists returns the compiled lists of the settings, by name.
 func compiledLists(config string) (map[string]string, error) {
-	l, err := gateway.ReadLists(config)
+	l, err := configuration.ReadLists(config)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"shuultuur/gateway"
+	"shuultuur/configuration"
+	"shuultuur/engine"
 	"shuultuur/helper"
 )
 
@@ -45,7 +46,7 @@ func squidCommand(ctx context.Context, e env, args []string) int {
 	if at == "" {
 		var err error
 		if file, _, err = settingsFile(*config); err == nil {
-			at, err = gateway.SquidSocket(file)
+			at, err = configuration.SquidSocket(file)
 		}
 		if err != nil {
 			return fail(e, err)
@@ -55,7 +56,7 @@ func squidCommand(ctx context.Context, e env, args []string) int {
 	if at != "" {
 		err = helper.Relay(ctx, at, kind, *down, e.stdin, e.stdout)
 	} else {
-		err = gateway.AnswerSquid(ctx, file, kind, e.stdin, e.stdout, slog.New(slog.NewTextHandler(e.stderr, nil)))
+		err = engine.AnswerSquid(ctx, file, kind, e.stdin, e.stdout, slog.New(slog.NewTextHandler(e.stderr, nil)))
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return fail(e, err)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"shuultuur/atomicfile"
-	"shuultuur/gateway"
+	"shuultuur/engine"
 )
 
 // The starter settings: a small filter that works as it is.
@@ -56,10 +56,10 @@ func usualFile(file string) string {
 	return ""
 }
 
-// explain is gateway.Explain, of the usual settings when file is "".
-func explain(ctx context.Context, file string) (*gateway.Engine, func(), error) {
+// explain is engine.Explain, of the usual settings when file is "".
+func explain(ctx context.Context, file string) (*engine.Engine, func(), error) {
 	if file = usualFile(file); file != "" {
-		return gateway.Explain(ctx, file)
+		return engine.Explain(ctx, file)
 	}
 	dir, err := os.MkdirTemp("", "shuultuur-")
 	if err != nil {
@@ -70,7 +70,7 @@ func explain(ctx context.Context, file string) (*gateway.Engine, func(), error) 
 		clean()
 		return nil, nil, err
 	}
-	e, done, err := gateway.Explain(ctx, filepath.Join(dir, "shuultuur.yaml"))
+	e, done, err := engine.Explain(ctx, filepath.Join(dir, "shuultuur.yaml"))
 	if err != nil {
 		clean()
 		return nil, nil, err

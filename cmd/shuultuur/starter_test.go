@@ -2,9 +2,8 @@ package main
 
 import (
 	"path/filepath"
+	"shuultuur/configuration"
 	"testing"
-
-	"shuultuur/gateway"
 )
 
 // TestStarterSettings: a new user's filter blocks something, and nothing that
@@ -14,7 +13,7 @@ func TestStarterSettings(t *testing.T) {
 	if err := writeStarter(dir); err != nil {
 		t.Fatal(err)
 	}
-	s, err := gateway.Read(filepath.Join(dir, "shuultuur.yaml"))
+	s, err := configuration.Read(filepath.Join(dir, "shuultuur.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"shuultuur/configuration"
 	"shuultuur/datadir"
+	"shuultuur/engine"
 	"shuultuur/gateway"
 	"shuultuur/handover"
 )
@@ -39,7 +41,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	file = cmp.Or(file, "shuultuur.yaml")
-	before, err := gateway.HolderOf(file)
+	before, err := configuration.HolderOf(file)
 	if errors.Is(err, datadir.ErrFree) {
 		return fail(e, fmt.Errorf("%w; start it: shuultuur run %s", err, file))
 	}
@@ -57,7 +59,7 @@ func upgrade(ctx context.Context, e env, args []string) int {
 			return fail(e, ctx.Err())
 		case <-tick.C:
 		}
-		now, err := gateway.HolderOf(file)
+		now, err := configuration.HolderOf(file)
 		switch {
 		case err != nil: // between the two, or it is being written
 			if syscall.Kill(before.Process, 0) != nil {
@@ -151,7 +153,7 @@ func succeed(ctx context.Context, file string, before *handover.Successor) error
 	if before == nil {
 		return nil
 	}
-	_, drop, err := gateway.Explain(ctx, file)
+	_, drop, err := engine.Explain(ctx, file)
 	if err != nil {
 		before.Refuse(err)
 		return err

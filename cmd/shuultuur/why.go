@@ -16,8 +16,8 @@ import (
 	"strings"
 
 	"shuultuur/admin"
+	"shuultuur/engine"
 	"shuultuur/filter"
-	"shuultuur/gateway"
 )
 
 const whyHelp = `
@@ -50,7 +50,7 @@ type explanation struct{ *admin.Explanation }
 // quotaLeft is what the client has left of its quotas.
 type quotaLeft struct{ admin.QuotaLeft }
 
-func leftOf(ctx context.Context, e *gateway.Engine, t *filter.Transaction) quotaLeft {
+func leftOf(ctx context.Context, e *engine.Engine, t *filter.Transaction) quotaLeft {
 	return quotaLeft{e.QuotaLeft(ctx, t)}
 }
 

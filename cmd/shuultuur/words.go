@@ -19,9 +19,9 @@ import (
 
 	"shuultuur/arrange"
 	"shuultuur/check/phrase"
+	"shuultuur/configuration"
 	"shuultuur/content"
 	"shuultuur/content/language"
-	"shuultuur/gateway"
 	"shuultuur/setting"
 )
 
@@ -185,7 +185,7 @@ func phraseLists(config string, lists []string) (phrase.Config, string, error) {
 	if file == "" {
 		return phrase.Config{}, "", errors.New("there is no shuultuur.yaml here: name settings with -config, or phrase lists with -list")
 	}
-	s, err := gateway.Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		return phrase.Config{}, "", err
 	}
@@ -453,7 +453,7 @@ func (x *wordsReport) print(w io.Writer) error {
 // of the settings, if these have some. It returns the exit status.
 func lintPhraseLists(ctx context.Context, e env, config string, files, harmless []string, share float64) int {
 	if len(files) == 0 {
-		if s, err := gateway.Read(config); err != nil || s.Checks.Phrase == nil {
+		if s, err := configuration.Read(config); err != nil || s.Checks.Phrase == nil {
 			return 0 // what is wrong with the settings has been said
 		}
 	}

@@ -1,4 +1,4 @@
-package gateway
+package configuration
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package gateway
+package engine
 
 import (
 	"context"
@@ -11,9 +11,10 @@ import (
 
 	"shuultuur/admin"
 	"shuultuur/admin/why"
+	"shuultuur/configuration"
 	"shuultuur/filter"
 	"shuultuur/policy"
-	"shuultuur/setting"
+	"shuultuur/replay"
 )
 
 // Explain builds the engine of the settings in file to say whether a gateway
@@ -21,48 +22,68 @@ import (
 // recorded or remembered, and a pause counts that is kept in the data folder.
 // The returned function lets go of it.
 func Explain(ctx context.Context, file string) (*Engine, func(), error) {
-	s, err := Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		return nil, nil, err
 	}
+	return Try(ctx, s)
+}
+
+// Try builds an engine to ask: it names all evidence, listens nowhere, and
+// counts and remembers nothing. The returned function lets go of it.
+func Try(ctx context.Context, s *configuration.Settings) (*Engine, func(), error) {
 	s.Checks.Full()
 	log := slog.New(slog.DiscardHandler)
-	e, err := build(ctx, s, nil, nil, log)
+	e, err := Build(ctx, s, nil, nil, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	return e, func() { e.drop(nil, log) }, nil
+	return e, func() { e.Drop(nil, log) }, nil
 }
 
 // As returns the decider of the engine, or one that judges everybody by the
 // policy called name.
 func (e *Engine) As(name string) (filter.Decider, error) {
 	if name == "" {
-		return e.policies.Engine, nil
+		return e.Policies.Engine, nil
 	}
-	return e.policies.As(name)
+	return e.Policies.As(name)
 }
 
 // Picture says in lines for a person what the checks see in a picture.
-func (e *Engine) Picture(ctx context.Context, b []byte) []string { return e.checks.Explain(ctx, b) }
+func (e *Engine) Picture(ctx context.Context, b []byte) []string { return e.Checks.Explain(ctx, b) }
 
 // Identify says who is at addr when nobody has logged in.
 func (e *Engine) Identify(ctx context.Context, addr netip.Addr) (filter.Client, error) {
-	return e.identity.Identify(ctx, addr, nil)
+	return e.Identity.Identify(ctx, addr, nil)
+}
+
+// Whom is an address, network, user or group as rows of settings have it.
+func (e *Engine) Whom(who string) (string, error) {
+	if n := (policy.Network{}); n.UnmarshalText([]byte(who)) == nil {
+		if n.IsSingleIP() {
+			return n.Addr().String(), nil
+		}
+		return n.String(), nil
+	}
+	if !e.Identity.Knows(who) {
+		return "", &admin.BadChange{Err: fmt.Errorf("%q is neither an address, a network nor a user or group of the settings", who)}
+	}
+	return who, nil
 }
 
 // Left says what a client has left of the quotas of a policy, by asking the
 // gateway that runs with the same settings. A policy without quotas has none.
 func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]filter.Balance, error) {
 	some := false
-	for i := range e.settings.Policies {
-		p := &e.settings.Policies[i]
+	for i := range e.Settings.Policies {
+		p := &e.Settings.Policies[i]
 		some = some || p.Name == name && len(p.Quotas) > 0
 	}
 	if !some {
 		return nil, nil
 	}
-	left, err := e.settings.client().Quotas(ctx, name, c.Addr, c.User)
+	left, err := e.Settings.Client().Quotas(ctx, name, c.Addr, c.User)
 	if errors.Is(err, admin.ErrOff) {
 		return nil, nil
 	}
@@ -78,16 +99,16 @@ func (e *Engine) Left(ctx context.Context, name string, c *filter.Client) ([]fil
 func (e *Engine) AskPauses(ctx context.Context) []policy.Pause {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if all, err := e.settings.client().Pause(ctx, "", ""); err == nil {
-		e.pauses.Pauses.Set(all)
+	if all, err := e.Settings.Client().Pause(ctx, "", ""); err == nil {
+		e.Pauses.Pauses.Set(all)
 	}
-	return e.pauses.At(time.Now())
+	return e.Pauses.At(time.Now())
 }
 
 // Reachable says whether the proxy connects to where t leads, as far as that is
 // known without asking a name server.
 func (e *Engine) Reachable(t *filter.Transaction) error {
-	return e.settings.Proxy.Reachable(t)
+	return e.Settings.Proxy.Reachable(t)
 }
 
 // Why says what the engine would do with a request, and why. Engines of
@@ -108,8 +129,8 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 		}
 	}
 	x := why.Judge(ctx, d, t, &q)
-	x.Settings, x.QuotaLeft = e.settings.text.File, e.QuotaLeft(ctx, t)
-	if len(e.pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
+	x.Settings, x.QuotaLeft = e.Settings.Text.File, e.QuotaLeft(ctx, t)
+	if len(e.Pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
 		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
 	}
 	if err := e.Reachable(t); err != nil && !t.Verdict.Final() {
@@ -131,34 +152,27 @@ func (e *Engine) QuotaLeft(ctx context.Context, t *filter.Transaction) (l admin.
 // engine does not meet: [setting.Mistakes] with their lines, nil when it meets
 // all. Ask an engine of [Explain]: one that serves has learned, and counts.
 func (e *Engine) Expectations(ctx context.Context) error {
-	x := why.Expectations{Policies: e.settings.Policies, Groups: e.settings.Identity.Groups, Identity: e.identity, Decider: e.policies.Engine}
-	return e.settings.text.Mistakes(x.Unmet(ctx))
+	x := why.Expectations{Policies: e.Settings.Policies, Groups: e.Settings.Identity.Groups, Identity: e.Identity, Decider: e.Policies.Engine}
+	return e.Settings.Text.Mistakes(x.Unmet(ctx))
 }
 
-// unmet says in lines for the operator which expectations the settings in use
-// do not meet: a list that was renewed may be the reason.
-func (g *Gateway) unmet(ctx context.Context) (problems []string) {
-	run := g.engine.Load()
-	if !slices.ContainsFunc(run.settings.Policies, func(p policy.Policy) bool { return len(p.Expect) > 0 }) {
-		return nil
-	}
-	s, err := Parse(run.settings.text.File, run.settings.text.Data())
-	if err != nil {
-		return nil // it was read before
-	}
-	g.trying.Lock()
-	defer g.trying.Unlock()
-	e, done, err := try(ctx, s)
-	if err != nil {
-		return []string{fmt.Sprintf("the expectations of policies cannot be checked: %v", err)}
-	}
-	defer done()
-	err = e.Expectations(ctx)
-	var all setting.Mistakes
-	if errors.As(err, &all) {
-		for _, m := range all {
-			problems = append(problems, m.String())
+// Judge is what judges a record by an engine. A record knows the name of who had
+// logged in; the groups are those that the settings give that name now.
+func (e *Engine) Judge(name string) replay.Judge {
+	groups := map[string][]string{}
+	for name, members := range e.Settings.Identity.Groups {
+		for _, m := range members {
+			groups[m] = append(groups[m], name)
 		}
 	}
-	return problems
+	return replay.Judge{Name: name, Decider: e.Policies.Engine, Client: func(ctx context.Context, r *replay.Entry) filter.Client {
+		// Who would have to log in comes back with an error and the groups of the
+		// address, which is what is known.
+		c, _ := e.Identify(ctx, r.Client)
+		if r.User != "" && r.User != c.User {
+			c.User = r.User
+			c.Groups = slices.Concat(c.Groups, groups[r.User])
+		}
+		return c
+	}}
 }

@@ -1,24 +1,30 @@
-package gateway
+package admin
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"shuultuur/admin/account"
+	"shuultuur/check"
 	"shuultuur/check/picture"
 	"shuultuur/policy"
 	"shuultuur/setting"
+	"slices"
+	"strings"
 )
 
-// keepsLocked refuses settings that would change what becomes of a locked list
+// Locked is what settings say of lists of pictures and of policies, by which
+// somebody could undo a locked list.
+type Locked struct {
+	Checks   check.Config
+	Policies policy.Config
+}
+
+// Keeps refuses settings that would change what becomes of one of the locked lists
 // of pictures, unless an owner asks: the list itself, the rules that name it and
 // those before them, whom the policies with such rules cover and how, and the
 // policies before these. What stands after them is free.
-func (e *Engine) keepsLocked(ctx context.Context, s *Settings) error {
+func (l *Locked) Keeps(ctx context.Context, s *Locked, lists []string) error {
 	if who := account.Of(ctx); who == nil || who.Role >= account.Owner {
 		return nil
 	}
@@ -26,13 +32,13 @@ func (e *Engine) keepsLocked(ctx context.Context, s *Settings) error {
 	refuse := func(key, name string) {
 		errs = append(errs, setting.At(key, fmt.Errorf("this changes what becomes of the locked list %q; only an owner may do that", name)))
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.checks.Locked())) {
+	for _, name := range slices.Sorted(slices.Values(lists)) {
 		key := "checks.picture.hashes." + name
-		if s.Checks.Picture == nil || s.Checks.Picture.Hashes[name] != e.settings.Checks.Picture.Hashes[name] {
+		if s.Checks.Picture == nil || s.Checks.Picture.Hashes[name] != l.Checks.Picture.Hashes[name] {
 			refuse(key, name)
 			continue
 		}
-		for i, was := range e.settings.Policies[:lastWith(e.settings.Policies, name)] {
+		for i, was := range l.Policies[:lastWith(l.Policies, name)] {
 			key := fmt.Sprintf("policies[%d]", i)
 			if i >= len(s.Policies) {
 				refuse("policies", name)

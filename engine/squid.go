@@ -1,4 +1,4 @@
-package gateway
+package engine
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"log/slog"
 	"net/netip"
 
+	"shuultuur/configuration"
 	"shuultuur/filter"
 	"shuultuur/helper"
 )
 
-// squid is the socket for Squid's helpers, nil for none.
-func (s *Settings) squid() any {
+// squidOf is the socket for Squid's helpers, nil for none.
+func squidOf(s *configuration.Settings) any {
 	if s.Listen.Squid == "" {
 		return nil
 	}
@@ -20,49 +21,39 @@ func (s *Settings) squid() any {
 
 func newHelpers(_ context.Context, b *builder) (*helper.Server, error) {
 	if b.trial() {
-		return helper.New(string(b.settings.Listen.Squid), b.proxy.Inspector(), nil, b.log), nil
+		return helper.New(string(b.Settings.Listen.Squid), b.Proxy.Inspector(), nil, b.log), nil
 	}
-	return helper.New(string(b.settings.Listen.Squid), b.proxy.Inspector(), b.g.done, b.log), nil
+	return helper.New(string(b.Settings.Listen.Squid), b.Proxy.Inspector(), b.host.Done, b.log), nil
 }
 
 // helperEngine is what Squid's helpers decide with.
 func (e *Engine) helperEngine() *helper.Engine {
 	return &helper.Engine{
-		Decider: e.policies.Engine, Accept: e.policies.Accept, Balance: e.balance, Pages: e.pages,
+		Decider: e.Policies.Engine, Accept: e.Policies.Accept, Balance: e.balance, Pages: e.Pages,
 		Identify: func(ctx context.Context, addr netip.Addr) (filter.Client, error) { return e.Identify(ctx, addr) },
 		Member: func(ctx context.Context, addr netip.Addr, user string) (filter.Client, error) {
-			return e.identity.Member(ctx, addr, user, "squid")
+			return e.Identity.Member(ctx, addr, user, "squid")
 		},
-		Verify:   e.identity.Verify,
-		HasGroup: e.identity.HasGroup,
-		Checks:   e.checks.Checks,
+		Verify:   e.Identity.Verify,
+		HasGroup: e.Identity.HasGroup,
+		Checks:   e.Checks.Checks,
 	}
-}
-
-// SquidSocket returns where a gateway with the settings in file answers Squid's
-// helpers, "" when it does not.
-func SquidSocket(file string) (string, error) {
-	s, err := Read(file)
-	if err != nil {
-		return "", err
-	}
-	return string(s.Listen.Squid), nil
 }
 
 // AnswerSquid answers questions of Squid of a kind by the settings in file alone,
 // until in ends. Nothing is recorded, and what others tell a running gateway is
 // not known here.
 func AnswerSquid(ctx context.Context, file, kind string, in io.Reader, out io.Writer, log *slog.Logger) error {
-	s, err := Read(file)
+	s, err := configuration.Read(file)
 	if err != nil {
 		return err
 	}
-	e, err := build(ctx, s, nil, nil, log)
+	e, err := Build(ctx, s, nil, nil, log)
 	if err != nil {
 		return err
 	}
-	defer e.drop(nil, log)
-	h := helper.New("", e.proxy.Inspector(), nil, log)
+	defer e.Drop(nil, log)
+	h := helper.New("", e.Proxy.Inspector(), nil, log)
 	if err := h.Use(e.helperEngine()); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package gateway
+package fleet
 
 import (
 	"cmp"
@@ -45,14 +45,14 @@ const settingsFor = time.Hour
 const forgetFor = time.Hour
 
 // tell gives an instruction to the other nodes.
-func (g *Gateway) tell(i state.Instruction) {
-	if err := g.engine.Load().state.Give(i); err != nil {
-		g.log.Error("the other nodes do not learn of an instruction", "topic", i.Topic, "key", i.Key, "error", err)
+func (n *Node) tell(i state.Instruction) {
+	if err := n.Parts().State.Give(i); err != nil {
+		n.Log.Error("the other nodes do not learn of an instruction", "topic", i.Topic, "key", i.Key, "error", err)
 	}
 }
 
-// obey carries out the instructions of other nodes.
-func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
+// Obey carries out the instructions of other nodes.
+func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 	var why []string
 	var entries, sessions, erased []state.Instruction
 	for _, i := range all {
@@ -60,15 +60,15 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 		case session.Topic:
 			sessions = append(sessions, i)
 		case pause.Topic:
-			g.engine.Load().pauses.Refresh()
+			n.Parts().Pauses.Refresh()
 		case ruling.SiteTopic, ruling.TimeTopic:
-			g.engine.Load().rulings.Refresh()
+			n.Parts().Rulings.Refresh()
 		case settingsTopic:
 			if i.Until.After(time.Now()) {
 				why = append(why, "settings")
 			}
 		case versionTopic:
-			if i.Value != "" && g.refresher.Newer(ctx, i.Key, i.Value) {
+			if i.Value != "" && n.Newer(ctx, i.Key, i.Value) {
 				why = append(why, i.Key)
 			}
 		case entryTopic:
@@ -78,51 +78,51 @@ func (g *Gateway) obey(ctx context.Context, all []state.Instruction) error {
 				erased = append(erased, i)
 			}
 		case purgeTopic:
-			g.purgeToo(i)
+			n.purgeToo(i)
 		}
 	}
-	g.engine.Load().sessions.Take(sessions)
-	err := errors.Join(g.enter(ctx, entries), g.erased(ctx, erased))
+	n.Parts().Sessions.Take(sessions)
+	err := errors.Join(n.enter(ctx, entries), n.erased(ctx, erased))
 	if len(why) > 0 && ctx.Err() == nil {
-		g.Again(ctx, "another node has new: "+strings.Join(why, ", "))
+		n.Again(ctx, "another node has new: "+strings.Join(why, ", "))
 	}
 	return err
 }
 
-// purge takes what is of a kind out of the cache of every node.
-func (g *Gateway) purge(kind, value string, at time.Time, by netip.Addr) error {
-	e := g.engine.Load()
-	if e.stored == nil {
-		return errNoCache
+// Purge takes what is of a kind out of the cache of every node.
+func (n *Node) Purge(kind, value string, at time.Time, by netip.Addr) error {
+	c := n.Parts().Cache
+	if c == nil {
+		return ErrNoCache
 	}
-	g.log.Info("purged from the cache", "kind", kind, "value", value, "by", by)
-	if err := e.stored.Purge(kind, value, at); err != nil {
+	n.Log.Info("purged from the cache", "kind", kind, "value", value, "by", by)
+	if err := c.Purge(kind, value, at); err != nil {
 		return err
 	}
-	g.tell(state.Instruction{Topic: purgeTopic, Key: kind + " " + value, Value: at.UTC().Format(time.RFC3339Nano), Until: at.Add(purgeFor), By: by.String()})
+	n.tell(state.Instruction{Topic: purgeTopic, Key: kind + " " + value, Value: at.UTC().Format(time.RFC3339Nano), Until: at.Add(purgeFor), By: by.String()})
 	return nil
 }
 
 // purgeToo purges what another node has purged: all that was stored until this
 // node learned of it, as their clocks may differ.
-func (g *Gateway) purgeToo(i state.Instruction) {
+func (n *Node) purgeToo(i state.Instruction) {
 	kind, value, _ := strings.Cut(i.Key, " ")
-	c := g.engine.Load().stored
+	c := n.Parts().Cache
 	if c == nil || i.Value == "" || !i.Until.After(time.Now()) {
 		return
 	}
 	if err := c.Purge(kind, value, time.Now()); err != nil {
-		g.log.Error("what another node has purged is still in the cache", "kind", kind, "value", value, "error", err)
+		n.Log.Error("what another node has purged is still in the cache", "kind", kind, "value", value, "error", err)
 		return
 	}
-	g.log.Info("purged from the cache by another node", "kind", kind, "value", value)
+	n.Log.Info("purged from the cache by another node", "kind", kind, "value", value)
 }
 
 // entries returns the changes that instructions of other nodes make to lists. An
 // entry may have instructions for several categories, of which a later one for
 // all of them takes back the earlier ones. So those that are already carried out
 // are repeated in the order of their versions.
-func (g *Gateway) entries(given []state.Instruction) map[string][]list.Change {
+func (n *Node) entries(given []state.Instruction) map[string][]list.Change {
 	if len(given) == 0 {
 		return nil
 	}
@@ -131,18 +131,18 @@ func (g *Gateway) entries(given []state.Instruction) map[string][]list.Change {
 		return [2]string{part[0], part[len(part)-1]}
 	}
 	about := map[[2]string]bool{}
-	for n := range given {
-		about[entry(&given[n])] = true
+	for i := range given {
+		about[entry(&given[i])] = true
 	}
-	all := g.engine.Load().state.InForce(entryTopic)
+	all := n.Parts().State.InForce(entryTopic)
 	all = slices.DeleteFunc(all, func(i state.Instruction) bool { return !about[entry(&i)] })
 	arrange.By(all, func(a, b state.Instruction) int { return cmp.Compare(a.At, b.At) })
 	changes := map[string][]list.Change{}
-	for n := range all {
-		name := entry(&all[n])[0]
+	for i := range all {
+		name := entry(&all[i])[0]
 		var c list.Change
-		if err := json.Unmarshal([]byte(all[n].Value), &c); err != nil {
-			g.log.Error("a change to a list from another node is not made", "list", name, "error", err)
+		if err := json.Unmarshal([]byte(all[i].Value), &c); err != nil {
+			n.Log.Error("a change to a list from another node is not made", "list", name, "error", err)
 			continue
 		}
 		changes[name] = append(changes[name], c)
@@ -152,28 +152,28 @@ func (g *Gateway) entries(given []state.Instruction) map[string][]list.Change {
 
 // enter makes changes to lists that another node has made. Lists that this node
 // does not have are left out, and so are changes that do not fit.
-func (g *Gateway) enter(ctx context.Context, given []state.Instruction) error {
-	g.changing.Lock()
-	defer g.changing.Unlock()
-	changes := g.entries(given)
+func (n *Node) enter(ctx context.Context, given []state.Instruction) error {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	changes := n.entries(given)
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		made := map[string][]list.Change{name: changes[name]}
-		err := g.engine.Load().lists.Change(ctx, made, func() error { return g.Reload(context.WithoutCancel(ctx)) })
+		err := n.Parts().Lists.Change(ctx, made, func() error { return n.Reload(context.WithoutCancel(ctx)) })
 		var bad *collection.BadChange
 		switch {
 		case errors.Is(err, collection.ErrNoList) || errors.As(err, &bad):
-			g.log.Warn("changes to a list from another node are not made", "list", name, "entries", len(changes[name]), "error", err)
+			n.Log.Warn("changes to a list from another node are not made", "list", name, "entries", len(changes[name]), "error", err)
 		case err != nil:
 			return fmt.Errorf("changes to list %q from another node: %w", name, err)
 		default:
-			g.log.Info("list changed by another node", "list", name, "entries", len(changes[name]))
+			n.Log.Info("list changed by another node", "list", name, "entries", len(changes[name]))
 		}
 	}
 	return nil
 }
 
 // share gives changes to lists to the other nodes.
-func (g *Gateway) share(changes map[string][]list.Change) error {
+func (n *Node) share(changes map[string][]list.Change) error {
 	var all []state.Instruction
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		for _, c := range changes[name] {
@@ -184,5 +184,5 @@ func (g *Gateway) share(changes map[string][]list.Change) error {
 			all = append(all, state.Instruction{Topic: entryTopic, Key: name + "\t" + c.Category + "\t" + c.Entry, Value: string(value)})
 		}
 	}
-	return g.engine.Load().state.Give(all...)
+	return n.Parts().State.Give(all...)
 }

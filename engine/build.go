@@ -1,4 +1,12 @@
-package gateway
+// Package engine builds everything that decides from one reading of the settings:
+// lists, checks, policies, identity, servers. It holds the table of parts.
+//
+// Data moves so. [Build] goes through the table and makes an [Engine], which
+// never changes; parts whose settings and files have not changed are taken over
+// from the engine before. A [Host] uses one engine at a time and gives its parts
+// to the servers with [Engine.Connect]. Without a host an engine is there to be
+// asked: `shuultuur check` and `why`, and the pages that say what a change would do.
+package engine
 
 import (
 	"context"
@@ -15,6 +23,7 @@ import (
 	"time"
 
 	"shuultuur/atomicfile"
+	"shuultuur/configuration"
 	"shuultuur/setting"
 )
 
@@ -22,12 +31,12 @@ import (
 // settings, from the files that these name, and from parts in rows above it.
 type part struct {
 	name  string
-	key   string              // of its settings; mistakes are named below it
-	above []string            // names of the parts it is built from
-	from  func(*Settings) any // its settings; nil when they leave the part out
+	key   string                            // of its settings; mistakes are named below it
+	above []string                          // names of the parts it is built from
+	from  func(*configuration.Settings) any // its settings; nil when they leave the part out
 	// fixed returns those of its settings that only a restart changes; nil when
 	// a reload changes all of them.
-	fixed func(*Settings) any
+	fixed func(*configuration.Settings) any
 	// keeps says that the part itself keeps last good copies of its files. For
 	// the others the gateway does: at a start, a part whose files cannot be used
 	// is built from the copies.
@@ -87,8 +96,8 @@ type made struct {
 // its Engine.
 type builder struct {
 	*Engine
-	old  *Engine  // nil at a start
-	g    *Gateway // nil on trial
+	old  *Engine // nil at a start
+	host *Host   // nil on trial
 	log  *slog.Logger
 	late time.Time // files that are found from here on may have changed since this time
 	now  part
@@ -98,37 +107,39 @@ type builder struct {
 // trial says that the engine is built to look for mistakes or to explain: it
 // listens nowhere, writes nothing that a running gateway reads, and what it
 // remembers is nothing.
-func (b *builder) trial() bool { return b.g == nil }
+func (b *builder) trial() bool { return b.host == nil }
 
 // reads is called by constructors with files that their settings do not name,
 // such as those that other files include. They need not exist.
 func (b *builder) reads(files ...string) { b.read = append(b.read, files...) }
 
-// build makes an engine of s. Parts whose settings and files are those of old
-// are taken over from it. On an error, what was built is closed.
-func build(ctx context.Context, s *Settings, old *Engine, g *Gateway, log *slog.Logger) (*Engine, error) {
-	b := &builder{Engine: &Engine{settings: s, reading: reading{made: map[string]made{}, seen: map[string]string{}, built: time.Now()}}, old: old, g: g, log: log}
-	b.seen[s.text.File] = s.stamp
-	if err := s.distinct(); err != nil {
-		return b.Engine, s.text.Mistakes(err)
+// Build makes an engine of s for host, which is nil for one that is only asked:
+// it listens nowhere and remembers nothing. Parts whose settings and files are
+// those of old are taken over from it. On an error, what was built is closed;
+// the engine that is returned then knows only which files were read.
+func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Host, log *slog.Logger) (*Engine, error) {
+	b := &builder{Engine: &Engine{Settings: s, reading: reading{made: map[string]made{}, Seen: map[string]string{}, Built: time.Now()}}, old: old, host: host, log: log}
+	b.Seen[s.Text.File] = s.Stamp
+	if err := s.Distinct(); err != nil {
+		return b.Engine, s.Text.Mistakes(err)
 	}
 	for _, b.now = range parts() {
 		if err := b.part(ctx, b.now); err != nil {
-			b.drop(old, log)
-			return b.Engine, s.text.Mistakes(err)
+			b.Drop(old, log)
+			return b.Engine, s.Text.Mistakes(err)
 		}
 	}
 	sum := sha256.New()
 	for _, p := range parts() {
 		fmt.Fprintln(sum, b.made[p.name].sum)
 	}
-	b.revision = hex.EncodeToString(sum.Sum(nil)[:8])
+	b.Revision = hex.EncodeToString(sum.Sum(nil)[:8])
 	return b.Engine, nil
 }
 
 // part builds one part, or takes it over from the previous engine.
 func (b *builder) part(ctx context.Context, p part) error {
-	settings := p.from(b.settings)
+	settings := p.from(b.Settings)
 	if isNil(settings) {
 		return nil
 	}
@@ -156,12 +167,12 @@ func (b *builder) part(ctx context.Context, p part) error {
 	case err != nil:
 		b.sum(p, m.settings, m.files)
 		return setting.At(p.key, err)
-	case had && p.fixed != nil && setting.Digest(p.fixed(b.settings)) != setting.Digest(p.fixed(b.old.settings)):
+	case had && p.fixed != nil && setting.Digest(p.fixed(b.Settings)) != setting.Digest(p.fixed(b.old.Settings)):
 		if p.value(b.Engine) != p.value(b.old) {
-			closePart(p.value(b.Engine), b.log)
+			ClosePart(p.value(b.Engine), b.log)
 		}
 		p.keep(b.Engine, b.old)
-		b.restart = append(b.restart, p.key)
+		b.Restart = append(b.Restart, p.key)
 		m = was
 	}
 	m.sum = b.sum(p, m.settings, m.files)
@@ -174,7 +185,7 @@ func (b *builder) part(ctx context.Context, p part) error {
 }
 
 // copies are those of a part's files.
-func (s *Settings) copies(p part) atomicfile.Copies {
+func copies(s *configuration.Settings, p part) atomicfile.Copies {
 	return atomicfile.Copies{Dir: filepath.Join(string(s.Data), "last-good", p.name)}
 }
 
@@ -188,28 +199,28 @@ func (b *builder) bare(p part, err error) bool {
 // fromCopies builds a part from the copies of its files, and says whether that
 // was possible.
 func (b *builder) fromCopies(ctx context.Context, p part) bool {
-	c := b.settings.copies(p)
+	c := copies(b.Settings, p)
 	if p.keeps || b.trial() || !c.Any() {
 		return false
 	}
-	s, err := b.settings.moved(c.Path)
+	s, err := b.Settings.Moved(c.Path)
 	if err != nil {
 		return false
 	}
-	own := b.settings
-	b.settings = s
-	defer func() { b.settings = own }()
+	own := b.Settings
+	b.Settings = s
+	defer func() { b.Settings = own }()
 	return p.build(ctx, b) == nil
 }
 
-// keepCopies makes copies of the files of the parts that are not the same as in
+// KeepCopies makes copies of the files of the parts that are not the same as in
 // old, for the next start.
-func (e *Engine) keepCopies(old *Engine) error {
+func (e *Engine) KeepCopies(old *Engine) error {
 	var errs []error
 	for _, p := range parts() {
 		m, made := e.made[p.name]
 		if made && !p.keeps && m.fault == nil && (old == nil || old.made[p.name].sum != m.sum) {
-			errs = append(errs, e.settings.copies(p).Keep(m.files))
+			errs = append(errs, copies(e.Settings, p).Keep(m.files))
 		}
 	}
 	return errors.Join(errs...)
@@ -239,17 +250,17 @@ func (b *builder) sum(p part, settings string, files []string) string {
 	return setting.Digest(all)
 }
 
-// drop closes what is in e and not in old, and does not run.
-func (e *Engine) drop(old *Engine, log *slog.Logger) {
+// Drop closes what is in e and not in old, and does not run.
+func (e *Engine) Drop(old *Engine, log *slog.Logger) {
 	for _, p := range slices.Backward(parts()) {
 		if v := p.value(e); v != nil && (old == nil || v != p.value(old)) {
-			closePart(v, log)
+			ClosePart(v, log)
 		}
 	}
 }
 
-// closePart lets go of a part that does not run.
-func closePart(v any, log *slog.Logger) {
+// ClosePart lets go of a part that does not run.
+func ClosePart(v any, log *slog.Logger) {
 	switch v := v.(type) {
 	case io.Closer:
 		if err := v.Close(); err != nil {
@@ -278,10 +289,72 @@ func union(a, b []string) []string {
 // anything is built from it. A file that is found only while it is read may
 // have changed since; then it is looked at again.
 func (b *builder) look(file string) string {
-	st, ok := b.seen[file]
+	st, ok := b.Seen[file]
 	if !ok {
 		st = setting.Stamp(file, b.late)
-		b.seen[file] = st
+		b.Seen[file] = st
 	}
 	return st
+}
+
+// A Part is one part of an engine; its value is nil when the settings leave it out.
+type Part struct {
+	Name, Key string // of the part, and of its settings
+	Value     any
+}
+
+// Parts returns all parts, each after those it is built from: the same for every
+// engine, without values for none.
+func (e *Engine) Parts() (all []Part) {
+	for _, p := range parts() {
+		part := Part{Name: p.name, Key: p.key}
+		if e != nil {
+			part.Value = p.value(e)
+		}
+		all = append(all, part)
+	}
+	return all
+}
+
+// Faults say which parts are not what settings and files say, and why.
+func (e *Engine) Faults() (all []error) {
+	for _, p := range parts() {
+		if err := e.made[p.name].fault; err != nil {
+			all = append(all, err)
+		}
+		for _, err := range faults(p.value(e)) {
+			all = append(all, setting.At(p.key, err))
+		}
+	}
+	return all
+}
+
+// Problems are what is worth a look in all parts, for the operator.
+func (e *Engine) Problems() (all []string) {
+	const before = "%s; what it was before stays in use"
+	for _, p := range parts() {
+		if err := e.made[p.name].fault; err != nil {
+			all = append(all, fmt.Sprintf(before, err))
+		}
+		v := p.value(e)
+		if v, ok := v.(interface{ Problems() []string }); ok {
+			all = append(all, v.Problems()...) // which name its faults
+			continue
+		}
+		for _, err := range faults(v) {
+			all = append(all, fmt.Sprintf(before, setting.At(p.key, err)))
+		}
+	}
+	return all
+}
+
+// Failing says whether a part is not what settings and files say, so that
+// building it anew may help.
+func (e *Engine) Failing() bool {
+	for _, m := range e.made {
+		if m.fault != nil {
+			return true
+		}
+	}
+	return len(faults(e.Lists)) > 0
 }

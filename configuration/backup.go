@@ -1,4 +1,4 @@
-package gateway
+package configuration
 
 import (
 	"io"
@@ -14,7 +14,7 @@ func Backup(w io.Writer, file string) (left []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	from := backup.Source{Text: s.text.Data(), Place: s.place()}
+	from := backup.Source{Text: s.Text.Data(), Place: s.place()}
 	setting.Move(s, func(path string) string {
 		from.Files = append(from.Files, path)
 		return path
@@ -35,5 +35,5 @@ func Restore(r io.Reader, file string) (names []string, err error) {
 }
 
 func (s *Settings) place() backup.Place {
-	return backup.Place{Dir: s.dir, Data: string(s.Data)}
+	return backup.Place{Dir: s.Dir, Data: string(s.Data)}
 }

@@ -1,4 +1,11 @@
-package gateway
+// Package configuration is the settings file of a gateway: which parts have
+// settings under which key, and what follows from several of them together,
+// such as where clients find the portal. Each part declares its own settings.
+//
+// Data moves so. [Read] turns a file into [Settings]; package engine builds
+// parts from them. The functions that take a file are for commands, which look
+// at what a gateway with these settings has, beside one that runs or not.
+package configuration
 
 import (
 	"net"
@@ -17,13 +24,18 @@ import (
 	"shuultuur/icap"
 	"shuultuur/identity"
 	"shuultuur/list/collection"
+	"shuultuur/nameserver"
 	"shuultuur/policy"
 	"shuultuur/portal"
 	"shuultuur/proxy"
+	"shuultuur/resolver"
+	"shuultuur/resolver/forward"
 	"shuultuur/setting"
 	"shuultuur/state"
 	"shuultuur/vote/booth"
 	"shuultuur/zone"
+	"shuultuur/zone/authority"
+	"shuultuur/zone/redins"
 	"shuultuur/zone/transfer"
 )
 
@@ -51,9 +63,19 @@ type Settings struct {
 	Reports   []report.Schedule      `yaml:"reports"`
 	DNS       *DNS                   `yaml:"dns"` // nil: no name server
 
-	text  *setting.Text
-	dir   string // of the file
-	stamp string // of the file, from before it was read
+	Text  *setting.Text `yaml:"-"`
+	Dir   string        `yaml:"-"` // of the file
+	Stamp string        `yaml:"-"` // of the file, from before it was read
+}
+
+// DNS are the settings of the name server.
+type DNS struct {
+	Server  nameserver.Config    `yaml:",inline"`
+	Names   resolver.Config      `yaml:",inline"`
+	Forward forward.Config       `yaml:"forward"`
+	Cache   resolver.CacheConfig `yaml:"cache"`
+	Zones   authority.Config     `yaml:"zones"`
+	Redis   *redins.Config       `yaml:"redis"` // zones in redins' layout; nil for none
 }
 
 // Listen says where the gateway listens.
@@ -111,9 +133,9 @@ type Pages struct {
 // Every mistake found is in the error, [setting.Mistakes]. What the settings
 // mean is for the parts to say when they are built.
 func Read(file string) (*Settings, error) {
-	s := &Settings{stamp: setting.Stamp(file, time.Time{})}
+	s := &Settings{Stamp: setting.Stamp(file, time.Time{})}
 	var err error
-	if s.text, err = setting.ReadFile(file, s); err != nil {
+	if s.Text, err = setting.ReadFile(file, s); err != nil {
 		return nil, err
 	}
 	s.complete()
@@ -123,19 +145,19 @@ func Read(file string) (*Settings, error) {
 // Parse is Read for settings already in memory; file is what mistakes name
 // and what relative paths are relative to.
 func Parse(file string, data []byte) (*Settings, error) {
-	s := &Settings{stamp: setting.Stamp(file, time.Time{})}
+	s := &Settings{Stamp: setting.Stamp(file, time.Time{})}
 	var err error
-	if s.text, err = setting.Read(file, data, s); err != nil {
+	if s.Text, err = setting.Read(file, data, s); err != nil {
 		return nil, err
 	}
 	s.complete()
 	return s, nil
 }
 
-// moved returns the same settings with the paths of files changed.
-func (s *Settings) moved(to func(path string) string) (*Settings, error) {
-	c := &Settings{text: s.text, stamp: s.stamp}
-	if err := s.text.Again(c); err != nil {
+// Moved returns the same settings with the paths of files changed.
+func (s *Settings) Moved(to func(path string) string) (*Settings, error) {
+	c := &Settings{Text: s.Text, Stamp: s.Stamp}
+	if err := s.Text.Again(c); err != nil {
 		return nil, err
 	}
 	c.complete()
@@ -144,9 +166,9 @@ func (s *Settings) moved(to func(path string) string) (*Settings, error) {
 }
 
 func (s *Settings) complete() {
-	s.dir = filepath.Dir(s.text.File)
+	s.Dir = filepath.Dir(s.Text.File)
 	if s.Data == "" {
-		s.Data = setting.Folder(filepath.Join(s.dir, "data"))
+		s.Data = setting.Folder(filepath.Join(s.Dir, "data"))
 	}
 	s.Listen.Proxy = s.Listen.Proxy.Or("127.0.0.1:8080")
 	s.Listen.Admin = s.Listen.Admin.Or("127.0.0.1:8081")
@@ -168,9 +190,9 @@ func (s *Settings) complete() {
 	}
 }
 
-// clientNames are the settings of what devices are called: hosts files that the
+// ClientNames are the settings of what devices are called: hosts files that the
 // name server answers from count too.
-func (s *Settings) clientNames() identity.NamesConfig {
+func (s *Settings) ClientNames() identity.NamesConfig {
 	cfg := s.Identity.Names
 	if s.DNS != nil {
 		for _, f := range s.DNS.Names.HostsFiles {
@@ -192,13 +214,13 @@ func (s *Settings) AdminURL() string {
 	if ip, bad := netip.ParseAddr(host); err == nil && (host == "" || bad == nil && ip.IsUnspecified()) {
 		at = net.JoinHostPort("localhost", port)
 	}
-	if s.adminTLS() {
+	if s.AdminTLS() {
 		return "https://" + at
 	}
 	return "http://" + at
 }
 
-// adminTLS says whether the admin address speaks TLS: other machines reach it.
-func (s *Settings) adminTLS() bool {
+// AdminTLS says whether the admin address speaks TLS: other machines reach it.
+func (s *Settings) AdminTLS() bool {
 	return slices.ContainsFunc(s.Listen.Admin, func(a setting.Address) bool { return !a.AddrPort().Addr().IsLoopback() })
 }

@@ -1,0 +1,152 @@
+package configuration
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"shuultuur/admin"
+	"shuultuur/admin/account"
+	"shuultuur/datadir"
+	"shuultuur/event"
+	"shuultuur/event/record"
+	"shuultuur/identity"
+	"shuultuur/list/collection"
+	"shuultuur/list/source"
+	"shuultuur/setting"
+	"slices"
+	"strings"
+)
+
+// ProxyURL returns where the gateway with these settings listens for clients of
+// the proxy on this machine.
+func ProxyURL(file string) (*url.URL, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range s.Listen.Proxy {
+		at := a.AddrPort()
+		if at.Addr().IsUnspecified() {
+			at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
+		}
+		return &url.URL{Scheme: "http", Host: at.String()}, nil
+	}
+	return nil, errors.New("the settings name no address under listen: proxy")
+}
+
+// Fetcher is the client that lists are fetched with: as the proxy would, by its
+// parent and not from private networks.
+func (s *Settings) Fetcher() *http.Client {
+	var parent *url.URL
+	if s.Proxy.Upstream.Parent != "" {
+		if u, err := url.Parse(s.Proxy.Upstream.Parent); err == nil { // the proxy has checked it
+			if u.Port() == "" {
+				u.Host = net.JoinHostPort(u.Hostname(), "3128")
+			}
+			parent = u
+		}
+	}
+	direct := func(host string) bool {
+		return slices.ContainsFunc(s.Proxy.Upstream.NoParent, func(no string) bool {
+			no = strings.ToLower(strings.TrimPrefix(no, "."))
+			return host == no || strings.HasSuffix(host, "."+no)
+		})
+	}
+	return source.NewClient(parent, direct, s.Proxy.Upstream.DialPublic)
+}
+
+// ReadLists reads which lists the settings in file have.
+func ReadLists(file string) (*collection.View, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, err
+	}
+	v, err := collection.Look(s.Lists, string(s.Data), s.Fetcher())
+	if err != nil {
+		return nil, s.Text.Mistakes(setting.At("lists", err))
+	}
+	return v, nil
+}
+
+// ClientNames returns what says how the devices of the settings in file are
+// called, beside a running gateway. The DNS is not asked.
+func ClientNames(file string) (func(context.Context, []netip.Addr) map[netip.Addr]string, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, err
+	}
+	cfg := s.Identity
+	cfg.Basic, cfg.Groups = nil, nil
+	id, err := identity.New(cfg, identity.Parts{})
+	if err != nil {
+		return nil, s.Text.Mistakes(setting.At("identity", err))
+	}
+	n, err := identity.NewNames(s.ClientNames(), id)
+	if err != nil {
+		return nil, s.Text.Mistakes(setting.At("identity.names", err))
+	}
+	return func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string { return n.Of(ctx, addrs, nil) }, nil
+}
+
+// Client returns what asks the gateway that runs with the settings in file.
+func Client(file string) (c admin.Client, err error) {
+	s, err := Read(file)
+	if err != nil {
+		return c, err
+	}
+	return s.Client(), nil
+}
+
+// Client returns what asks the gateway that runs with these settings.
+func (s *Settings) Client() admin.Client {
+	c := admin.Client{URL: s.AdminURL(), Token: s.Listen.Token}
+	if key := account.LocalKey(string(s.Data)); key != "" && c.Token == "" {
+		c.Token = key
+	}
+	if t := s.Listen.TLS; t != nil && s.AdminTLS() {
+		c.Cert = string(t.Cert)
+	}
+	return c
+}
+
+// HolderOf returns who uses the data folder of the settings in file.
+func HolderOf(file string) (h datadir.Holder, err error) {
+	s, err := Read(file)
+	if err != nil {
+		return h, err
+	}
+	return datadir.HolderOf(string(s.Data))
+}
+
+// Events opens the record that the settings in file name, for queries beside a
+// running gateway.
+func Events(file string) (event.Reader, func() error, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, done, err := record.Look(s.Events, string(s.Data))
+	if err != nil {
+		return nil, nil, s.Text.Mistakes(setting.At("events", err))
+	}
+	return r, done, nil
+}
+
+// SquidSocket returns where a gateway with the settings in file answers Squid's
+// helpers, "" when it does not.
+func SquidSocket(file string) (string, error) {
+	s, err := Read(file)
+	if err != nil {
+		return "", err
+	}
+	return string(s.Listen.Squid), nil
+}
+
+// Versions keep the texts of the settings.
+func (s *Settings) Versions() admin.Versions {
+	return admin.Versions{Dir: filepath.Join(string(s.Data), "versions")}
+}

@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"shuultuur/configuration"
+	"shuultuur/filter"
+	"shuultuur/identity"
+	"shuultuur/nameserver"
+	"shuultuur/resolver"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+	"shuultuur/zone/authority"
+)
+
+// from returns settings of the name server, nil when there is none.
+func from(of func(*configuration.DNS) any) func(*configuration.Settings) any {
+	return func(s *configuration.Settings) any {
+		if s.DNS == nil {
+			return nil
+		}
+		return of(s.DNS)
+	}
+}
+
+// nameParts are the rows of the name server.
+func nameParts() []part {
+	return []part{
+		{name: "forwarding", key: "dns.forward", from: from(func(d *configuration.DNS) any { return []any{d.Forward, d.Server.Addresses()} }),
+			without: rootlessForwarder, slot: in(func(e *Engine) **forward.Forwarder { return &e.Forward }, newForwarder)},
+		{name: "cache", key: "dns.cache", above: []string{"forwarding"}, from: from(func(d *configuration.DNS) any { return d.Cache }),
+			slot: in(func(e *Engine) **resolver.Store { return &e.Cache }, newCache)},
+		{name: "resolver", key: "dns", above: []string{"lists", "identity", "policies", "cache"}, from: from(func(d *configuration.DNS) any { return d.Names }),
+			slot: in(func(e *Engine) **resolver.Resolver { return &e.Resolver }, newResolver)},
+		{name: "zones", key: "dns", from: from(func(d *configuration.DNS) any { return []any{d.Zones, d.Redis} }),
+			slot: in(func(e *Engine) **authority.Authority { return &e.Zones }, newAuthority)},
+		{name: "nameserver", key: "dns", from: from(func(d *configuration.DNS) any { return d.Server }), fixed: from(func(d *configuration.DNS) any { return fixedOf(d) }),
+			without: bareNameserver, slot: in(func(e *Engine) **nameserver.Server { return &e.Names }, newNameserver)},
+	}
+}
+
+// fixedOf are the settings that only a restart changes.
+func fixedOf(d *configuration.DNS) any {
+	s := &d.Server
+	return []any{s.Listen, s.TLS, s.HTTPS, s.QUIC, s.Sockets, s.Connections, s.PerClient, s.Workers, s.Queue, s.Wait, s.Path, s.Cookies.Secret}
+}
+
+func newForwarder(_ context.Context, b *builder) (*forward.Forwarder, error) {
+	cfg := b.Settings.DNS.Forward
+	cfg.Own = b.Settings.DNS.Server.Addresses() // never asked: that would go in circles
+	return forward.New(cfg)
+}
+
+// rootlessForwarder asks no upstream over TLS.
+func rootlessForwarder(b *builder) (err error) {
+	cfg := b.Settings.DNS.Forward
+	cfg.Own, cfg.Rootless = b.Settings.DNS.Server.Addresses(), true
+	b.Forward, err = forward.New(cfg)
+	return err
+}
+
+func newCache(_ context.Context, b *builder) (*resolver.Store, error) {
+	if b.trial() {
+		return resolver.NewStore(b.Settings.DNS.Cache, labelOf(b.Settings.DNS), resolver.Offline)
+	}
+	return resolver.NewStore(b.Settings.DNS.Cache, labelOf(b.Settings.DNS), b.Forward.Ask)
+}
+
+func newResolver(_ context.Context, b *builder) (*resolver.Resolver, error) {
+	return b.ResolverFor(b.Settings.DNS, b.Policies, b.Cache)
+}
+
+// ResolverFor makes a resolver with a decider and a cache other than those of the
+// engine.
+func (e *Engine) ResolverFor(d *configuration.DNS, decider filter.Decider, store *resolver.Store) (*resolver.Resolver, error) {
+	own, err := d.Forward.Routed()
+	if err != nil {
+		return nil, setting.At("forward", err)
+	}
+	return resolver.New(d.Names, resolver.Parts{
+		Decider: decider, Count: e.Policies.Query, Identify: byAddress(e.Identity), Store: store, Addresses: e.knowsAddresses(), Routed: own,
+		Validated: d.Forward.Validate,
+	})
+}
+
+// byAddress says who is at an address or has a ClientID; a name server cannot ask
+// for a password.
+func byAddress(id *identity.Identity) func(netip.Addr, string) filter.Client {
+	return func(addr netip.Addr, clientID string) filter.Client {
+		if clientID != "" {
+			if c, ok := id.ByClientID(addr, clientID); ok {
+				return c
+			}
+		}
+		c, err := id.Identify(context.Background(), addr, nil)
+		if err != nil && !c.Addr.IsValid() {
+			c.Addr = addr
+		}
+		return c
+	}
+}
+
+// knowsAddresses says whether lists or rules know addresses, so that those in
+// answers have to be judged.
+func (e *Engine) knowsAddresses() bool {
+	if e.Lists.HasAddresses() {
+		return true
+	}
+	for _, p := range e.Settings.Policies {
+		for _, r := range p.Rules {
+			if slices.ContainsFunc(r.Host, func(h string) bool { _, err := netip.ParseAddr(strings.Trim(h, "[]")); return err == nil }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// newAuthority makes what answers for zones. A zone with a mistake in its file
+// stops neither the others nor a start or reload, but does not pass a trial.
+func newAuthority(_ context.Context, b *builder) (*authority.Authority, error) {
+	d := b.Settings.DNS
+	if b.trial() {
+		a, err := authority.New(d.Zones, d.Redis, func() authority.Upstream { return nil }, nil, b.log)
+		if err != nil {
+			return nil, err
+		}
+		return a, errors.Join(a.Faults()...)
+	}
+	var before *authority.Authority
+	if b.old != nil && b.old.Zones != nil {
+		before = b.old.Zones
+	}
+	h := b.host
+	return authority.New(d.Zones, d.Redis, func() authority.Upstream {
+		if e := h.InUse(); e != nil && e.Forward != nil {
+			return e.Forward // the one that is in use at that moment
+		}
+		return nil
+	}, before, b.log)
+}
+
+// newNameserver makes the server, or tries new settings for the one there is:
+// it takes them over when the engine comes into use.
+func newNameserver(_ context.Context, b *builder) (*nameserver.Server, error) {
+	cfg := b.Settings.DNS.Server
+	if b.trial() {
+		return nameserver.New(cfg, b.log, nil)
+	}
+	s, err := nameserver.New(cfg, b.log, b.host.Named)
+	if err == nil && b.old != nil && b.old.Names != nil {
+		return b.old.Names, nil
+	}
+	return s, err
+}
+
+// bareNameserver makes a name server whose TLS handshakes fail.
+func bareNameserver(b *builder) (err error) {
+	cfg := b.Settings.DNS.Server
+	cfg.Uncertified = true
+	b.Names, err = nameserver.New(cfg, b.log, b.host.Named)
+	return err
+}
+
+// Name says what the name server would answer a client that asks for the
+// records of a type that a name has, without asking anybody. d is the decider,
+// as Engine.As returns it.
+func (e *Engine) Name(d filter.Decider, c filter.Client, name string, qtype uint16) (*resolver.Explanation, error) {
+	settings := e.Settings.DNS
+	if settings == nil {
+		settings = &configuration.DNS{}
+	}
+	store, err := resolver.NewStore(resolver.CacheConfig{}, "", resolver.Offline)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	r, err := e.ResolverFor(settings, d, store)
+	if err != nil {
+		return nil, e.Settings.Text.Mistakes(setting.At("dns", err))
+	}
+	q, err := resolver.Question(c, name, qtype)
+	if err != nil {
+		return nil, err
+	}
+	judge := r.As(c)
+	if e.Zones == nil {
+		x, _, err := judge.Explain(q)
+		return x, err
+	}
+	x, own, err := judge.Explain(q, e.Zones.Zones())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("asking for %q: %w", name, err)
+	case own:
+		x.Zone = e.Zones.Zone(q.Name)
+	default:
+		x.Unknown = e.Zones.Elsewhere(q.Name)
+	}
+	return x, nil
+}
+
+// labelOf is how CoreDNS names a server in metrics.
+func labelOf(d *configuration.DNS) string {
+	if len(d.Server.Listen) == 0 {
+		return "dns://"
+	}
+	return "dns://" + d.Server.Listen[0]
+}

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"shuultuur/admin"
+	"shuultuur/check/picture"
+	"shuultuur/filter"
+	"shuultuur/icap"
+	"shuultuur/intercept"
+	"shuultuur/nameserver"
+	"shuultuur/portal"
+	"shuultuur/text"
+	"shuultuur/vote"
+	"shuultuur/vote/booth"
+)
+
+// A Host is the gateway that engines are built for. What parts want to know
+// while they serve they ask of the engine that is in use then.
+type Host struct {
+	InUse    func() *Engine                              // nil before the first
+	Done     func(*filter.Transaction)                   // of a transaction that is over
+	Named    nameserver.Record                           // of a query that was answered
+	Decide   func(context.Context, *vote.Decision) error // carries out what voters want
+	Admin    func(*Engine) (*admin.Server, error)        // makes what answers on the admin address
+	Pictures *picture.Gallery                            // what was found in them
+	KeyLog   io.Writer                                   // for the keys of intercepted connections; nil for nowhere
+	Log      *slog.Logger
+}
+
+// Texts are those of the pages in use, in the language for the value of an
+// Accept-Language field.
+func (h *Host) Texts(accept string) *text.Texts {
+	if h == nil { // settings on trial
+		return nil
+	}
+	if e := h.InUse(); e != nil {
+		return e.Pages.Texts(accept)
+	}
+	return nil
+}
+
+// Root returns the root certificate that clients are to trust, nil for none.
+func (h *Host) Root() *intercept.Root {
+	if e := h.InUse(); e != nil && e.Intercept != nil {
+		return e.Intercept.Authority.Root()
+	}
+	return nil
+}
+
+// adminTLS returns how the admin address speaks TLS, with the certificate in
+// use at each handshake; nil without one.
+func (h *Host) adminTLS() *tls.Config {
+	if e := h.InUse(); e == nil || e.Certificate == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return h.InUse().Certificate, nil
+	}}
+}
+
+// GroupsOf says in which groups somebody is.
+func (h *Host) GroupsOf(addr netip.Addr, user string) []string {
+	return h.InUse().Identity.Named(addr, user, nil, "").Groups
+}
+
+// voter identifies a client of the API for votes.
+func (h *Host) voter(addr, authorization string) vote.Voter {
+	a, err := netip.ParseAddr(addr)
+	if err != nil {
+		return vote.Voter{Addr: addr}
+	}
+	c, err := h.InUse().Identity.Identify(context.Background(), a.Unmap(), []byte(authorization))
+	if err != nil { // it has not logged in, or wrongly
+		c = filter.Client{Addr: a}
+	}
+	return booth.Voter(c)
+}
+
+// serveICAPS is what serves ICAP over TLS, with the certificate in use.
+func (h *Host) serveICAPS(s *icap.Server) func(context.Context, net.Listener) error {
+	return func(ctx context.Context, ln net.Listener) error {
+		return s.ServeTLS(ctx, ln, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := h.InUse().Certificate.Clone()
+			c.NextProtos = nil
+			return c, nil
+		}})
+	}
+}
+
+// servePortalTLS is what serves the portal over TLS, with the certificate in use.
+func (h *Host) servePortalTLS(s *portal.Server) func(context.Context, net.Listener) error {
+	return func(ctx context.Context, ln net.Listener) error {
+		return s.Serve(ctx, tls.NewListener(ln, h.adminTLS()))
+	}
+}
+
+// Connect has the servers use the parts of an engine.
+func (e *Engine) Connect(h *Host) {
+	if in := e.Intercept; in != nil && h.KeyLog != nil {
+		in.Authority.LogKeys(h.KeyLog)
+	}
+	if err := e.Proxy.Use(e.proxyEngine()); err != nil {
+		h.Log.Error("the proxy decides as before", "error", err)
+	}
+	if e.Stored != nil {
+		e.Stored.Serve(e.Stored.Over(e.Proxy.Upstream()))
+	}
+	if e.ICAP != nil {
+		if err := e.ICAP.Use(e.icapEngine()); err != nil {
+			h.Log.Error("the ICAP server decides as before", "error", err)
+		}
+	}
+	if e.Welcome != nil && e.Portal != nil {
+		if err := e.Welcome.Use(e.portalEngine(h)); err != nil {
+			h.Log.Error("the portal answers as before", "error", err)
+		}
+	}
+	if e.Helpers != nil {
+		if err := e.Helpers.Use(e.helperEngine()); err != nil {
+			h.Log.Error("helpers of Squid get answers as before", "error", err)
+		}
+	}
+	if e.Names == nil {
+		return
+	}
+	if e.made["nameserver"].fault == nil {
+		if err := e.Names.Reload(e.Settings.DNS.Server); err != nil {
+			h.Log.Error("the name server keeps its settings", "error", err)
+		}
+	}
+	e.Names.SetResponders(e.Zones, e.Zones, e.Resolver, e.Zones.Outside())
+}

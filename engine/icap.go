@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"context"
+
+	"shuultuur/configuration"
+	"shuultuur/icap"
+)
+
+// icapOf are the settings of the ICAP server, nil when it has no address.
+func icapOf(s *configuration.Settings) any {
+	if len(s.Listen.ICAP)+len(s.Listen.ICAPS) == 0 {
+		return nil
+	}
+	return s.ICAP
+}
+
+func newICAP(_ context.Context, b *builder) (*icap.Server, error) {
+	if b.trial() {
+		return icap.New(b.Settings.ICAP, b.Proxy.Inspector(), nil, b.log)
+	}
+	return icap.New(b.Settings.ICAP, b.Proxy.Inspector(), b.host.Done, b.log)
+}
+
+// icapEngine is what the ICAP server decides with. Clients of it ask for the
+// services again when the revision changes.
+func (e *Engine) icapEngine() *icap.Engine {
+	return &icap.Engine{
+		Decider: e.Policies.Engine, Accept: e.Policies.Accept, Balance: e.balance, Pages: e.Pages,
+		Identify: e.Identity.Identify, Named: e.Identity.Named, Tag: "shuultuur-" + e.Revision,
+	}
+}

@@ -1,0 +1,482 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"shuultuur/admin"
+	"shuultuur/admin/alert"
+	"shuultuur/admin/mail"
+	"shuultuur/admin/report"
+	"shuultuur/cache"
+	"shuultuur/check"
+	"shuultuur/configuration"
+	"shuultuur/datadir"
+	"shuultuur/event/record"
+	"shuultuur/filter"
+	"shuultuur/helper"
+	"shuultuur/icap"
+	"shuultuur/identity"
+	"shuultuur/identity/accounting"
+	"shuultuur/identity/session"
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/nameserver"
+	"shuultuur/policy"
+	"shuultuur/policy/pause"
+	"shuultuur/policy/ruling"
+	"shuultuur/portal"
+	"shuultuur/proxy"
+	"shuultuur/proxy/page"
+	"shuultuur/resolver"
+	"shuultuur/resolver/forward"
+	"shuultuur/setting"
+	"shuultuur/state"
+	"shuultuur/vote/booth"
+	"shuultuur/zone/authority"
+)
+
+// An Engine is everything built from one reading of the settings and of the
+// files they name. It never changes.
+type Engine struct {
+	Settings *configuration.Settings
+	reading
+
+	Data     *datadir.Folder
+	State    state.Store
+	Pauses   *pause.Keeper
+	Rulings  *ruling.Keeper
+	Votes    *booth.Booth
+	Events   *record.Record
+	Lists    *collection.Collection
+	Checks   *check.Set
+	Sessions *session.Table
+	Identity *identity.Identity
+	Clients  *identity.Names
+	watching
+	Policies    *Policies
+	Pages       *page.Set
+	Certificate *tls.Config
+	Intercept   *proxy.Interception
+	Stored      *cache.Cache
+	Forward     *forward.Forwarder
+	Cache       *resolver.Store
+	Resolver    *resolver.Resolver
+	Zones       *authority.Authority
+	Names       *nameserver.Server
+	entrances
+}
+
+// watching is who is told of what.
+type watching struct {
+	Mail    *mail.Sender
+	Alerts  *alert.Watching
+	Reports *report.Sending
+}
+
+// entrances are the servers by which transactions come in, but for names.
+type entrances struct {
+	Access     *admin.Rules
+	Proxy      *proxy.Proxy
+	ICAP       *icap.Server
+	Helpers    *helper.Server
+	Accounting *accounting.Server
+	Portal     *portal.Pages
+	Welcome    *portal.Server
+	Servers    *Servers
+}
+
+// A reading is what is known about one reading of the settings.
+type reading struct {
+	made     map[string]made   // of each part, what it was built from
+	Seen     map[string]string // stamp of each file that a part was built from
+	Restart  []string          // keys that have changed and that only a restart changes
+	Revision string            // a digest of it all
+	Built    time.Time
+}
+
+// parts is the table of all parts. A part is built after those above it.
+func parts() []part {
+	return append([]part{
+		{name: "data", key: "data", from: func(s *configuration.Settings) any { return s.Data }, fixed: func(s *configuration.Settings) any { return s.Data },
+			slot: in(func(e *Engine) **datadir.Folder { return &e.Data }, openData)},
+		{name: "state", key: "state", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.State }, fixed: func(s *configuration.Settings) any { return s.State },
+			slot: in(func(e *Engine) *state.Store { return &e.State }, openState)},
+		{name: "pauses", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
+			slot: in(func(e *Engine) **pause.Keeper { return &e.Pauses }, newPauses)},
+		{name: "decisions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
+			slot: in(func(e *Engine) **ruling.Keeper { return &e.Rulings }, newRulings)},
+		{name: "events", key: "events", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Events }, fixed: func(s *configuration.Settings) any { return s.Events },
+			slot: in(func(e *Engine) **record.Record { return &e.Events }, openRecord)},
+		{name: "lists", key: "lists", above: []string{"data"}, from: func(s *configuration.Settings) any { return &s.Lists }, keeps: true,
+			slot: in(func(e *Engine) **collection.Collection { return &e.Lists }, openLists)},
+		{name: "checks", key: "checks", above: []string{"data", "state", "lists"}, from: func(s *configuration.Settings) any { return s.Checks },
+			slot: in(func(e *Engine) **check.Set { return &e.Checks }, newChecks)},
+		{name: "sessions", key: "state", above: []string{"state"}, from: func(*configuration.Settings) any { return "of instructions" },
+			slot: in(func(e *Engine) **session.Table { return &e.Sessions }, newSessions)},
+		{name: "identity", key: "identity", above: []string{"data", "sessions"}, from: func(s *configuration.Settings) any { return []any{s.Identity, s.PortalPlace().URL} },
+			slot: in(func(e *Engine) **identity.Identity { return &e.Identity }, newIdentity)},
+		{name: "client names", key: "identity.names", above: []string{"identity"}, from: func(s *configuration.Settings) any { return s.ClientNames() },
+			slot: in(func(e *Engine) **identity.Names { return &e.Clients }, newClientNames)},
+		{name: "mail", key: "mail", from: func(s *configuration.Settings) any { return s.Mail },
+			slot: in(func(e *Engine) **mail.Sender { return &e.Mail }, newMail)},
+		{name: "alerts", key: "alerts", above: []string{"data", "checks", "mail"}, from: func(s *configuration.Settings) any { return s.Alerts },
+			slot: in(func(e *Engine) **alert.Watching { return &e.Alerts }, newAlerts)},
+		{name: "policies", key: "policies", above: []string{"data", "state", "pauses", "decisions", "lists", "checks", "identity", "alerts"}, from: func(s *configuration.Settings) any { return []any{s.Policies, s.Intercept != nil, sinkholeOf(s)} },
+			slot: in(func(e *Engine) **Policies { return &e.Policies }, newPolicies)},
+		{name: "reports", key: "reports", above: []string{"data", "mail"}, from: func(s *configuration.Settings) any { return s.Reports },
+			slot: in(func(e *Engine) **report.Sending { return &e.Reports }, newReports)},
+		{name: "pages", key: "pages", from: func(s *configuration.Settings) any { return s.Pages },
+			without: builtInPages, slot: in(func(e *Engine) **page.Set { return &e.Pages }, newPages)},
+		{name: "certificate", key: "listen.tls", from: func(s *configuration.Settings) any { return s.Listen.TLS },
+			without: noCertificate, slot: in(func(e *Engine) **tls.Config { return &e.Certificate }, newCertificate)},
+		{name: "votes", key: "votes", above: []string{"data", "state", "decisions"}, from: votesOf, fixed: votesOf,
+			slot: in(func(e *Engine) **booth.Booth { return &e.Votes }, openVotes)},
+		{name: "intercept", key: "intercept", above: []string{"state", "policies"}, from: func(s *configuration.Settings) any { return s.Intercept },
+			slot: in(func(e *Engine) **proxy.Interception { return &e.Intercept }, newInterception)},
+		{name: "cache", key: "cache", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Cache }, fixed: func(s *configuration.Settings) any { return s.Cache.Fixed() },
+			slot: in(func(e *Engine) **cache.Cache { return &e.Stored }, newStored)},
+		{name: "proxy", key: "proxy", from: func(s *configuration.Settings) any { return s.Proxy }, fixed: func(s *configuration.Settings) any { return s.Proxy },
+			slot: in(func(e *Engine) **proxy.Proxy { return &e.Proxy }, newProxy)},
+		{name: "icap", key: "icap", above: []string{"proxy"}, from: icapOf, fixed: func(s *configuration.Settings) any { return s.ICAP },
+			slot: in(func(e *Engine) **icap.Server { return &e.ICAP }, newICAP)},
+		{name: "helpers", key: "listen.squid", above: []string{"proxy"}, from: squidOf, fixed: squidOf,
+			slot: in(func(e *Engine) **helper.Server { return &e.Helpers }, newHelpers)},
+		{name: "access", key: "access", above: []string{"data"}, from: func(s *configuration.Settings) any { return s.Access },
+			slot: in(func(e *Engine) **admin.Rules { return &e.Access }, newAccess)},
+		{name: "portal", key: "portal", above: []string{"data"}, from: portalOf,
+			slot: in(func(e *Engine) **portal.Pages { return &e.Portal }, newPortal)},
+		{name: "portal server", key: "listen.portal", from: portalDoorsOf, fixed: portalDoorsOf,
+			slot: in(func(e *Engine) **portal.Server { return &e.Welcome }, newPortalServer)},
+		{name: "accounting", key: "identity.accounting", above: []string{"sessions"}, from: accountingOf, fixed: accountingOf,
+			slot: in(func(e *Engine) **accounting.Server { return &e.Accounting }, newAccounting)},
+	}, append(nameParts(),
+		part{name: "servers", key: "listen", from: addressesOf, fixed: addressesOf,
+			slot: in(func(e *Engine) **Servers { return &e.Servers }, newServers)},
+	)...)
+}
+
+func openState(_ context.Context, b *builder) (state.Store, error) {
+	cfg := b.Settings.State
+	if !b.trial() {
+		return state.Open(cfg, string(b.Settings.Data), b.log)
+	}
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	cfg.File, cfg.Redis = "", nil // those of a running gateway
+	return state.Open(cfg, "", b.log)
+}
+
+func newPauses(_ context.Context, b *builder) (*pause.Keeper, error) {
+	return pause.New(b.State, b.log), nil
+}
+
+func openLists(ctx context.Context, b *builder) (*collection.Collection, error) {
+	var previous *collection.Collection
+	if b.old != nil {
+		previous = b.old.Lists
+	}
+	c, err := collection.Open(ctx, b.Settings.Lists, string(b.Settings.Data), previous, b.log)
+	if err != nil {
+		return nil, err
+	}
+	b.reads(c.Files()...)
+	return c, nil
+}
+
+func newChecks(_ context.Context, b *builder) (*check.Set, error) {
+	parts := check.Parts{Lists: b.Lists.Lists, Dir: b.Settings.Dir, Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
+	if b.old != nil {
+		parts.Previous = b.old.Checks
+	}
+	if !b.trial() {
+		parts.Memory, parts.Gallery = b.State, b.host.Pictures
+	}
+	set, err := check.New(b.Settings.Checks, parts)
+	if err != nil {
+		return nil, err
+	}
+	b.reads(set.Files...)
+	return set, nil
+}
+
+func newSessions(_ context.Context, b *builder) (*session.Table, error) {
+	return session.New(b.State, b.log), nil
+}
+
+// newAccounting makes what takes RADIUS accounting.
+func newAccounting(_ context.Context, b *builder) (*accounting.Server, error) {
+	s, err := accounting.New(b.Settings.Identity.Accounting, b.Settings.Listen.RADIUS, b.Sessions, b.log)
+	return s, err
+}
+
+// accountingOf are the settings of RADIUS accounting, nil when nobody asks for it.
+func accountingOf(s *configuration.Settings) any {
+	if len(s.Listen.RADIUS) == 0 && s.Identity.Accounting == nil {
+		return nil
+	}
+	return []any{s.Listen.RADIUS, s.Identity.Accounting}
+}
+
+func newIdentity(_ context.Context, b *builder) (*identity.Identity, error) {
+	if b.Settings.Identity.SignIn != nil && len(b.Settings.Listen.Portal)+len(b.Settings.Listen.PortalTLS) == 0 {
+		return nil, setting.At("sign-in", errors.New("the page to sign in on has no address: name one under listen: portal or portal-tls"))
+	}
+	parts := identity.Parts{Sessions: b.Sessions, Key: b.Data.Key, Portal: b.Settings.PortalPlace().URL}
+	if b.old != nil {
+		parts.Previous = b.old.Identity
+	}
+	return identity.New(b.Settings.Identity, parts)
+}
+
+func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
+	return identity.NewNames(b.Settings.ClientNames(), b.Identity)
+}
+
+// Policies are the engine that decides, and what is odd in the lists that its
+// rules name.
+type Policies struct {
+	*policy.Engine
+	odd []list.Problem
+}
+
+func newPolicies(_ context.Context, b *builder) (*Policies, error) {
+	if err := b.missing(); err != nil {
+		return nil, err
+	}
+	p := &Policies{}
+	cfg, err := b.Settings.Policies.Expand(p.readValues(b))
+	if err != nil {
+		return nil, err
+	}
+	parts := policy.Parts{Key: b.Data.Key, Revision: b.sum(b.now, "", b.read), Pauses: &b.Pauses.Pauses, Decisions: &b.Rulings.Decisions, Metrics: policy.NewMetrics(), Log: b.log}
+	if b.Alerts != nil {
+		parts.Watch = b.Alerts.Rules()
+	}
+	if b.old != nil && b.old.Policies != nil {
+		parts.Metrics = b.old.Policies.Metrics()
+	}
+	if !b.trial() {
+		parts.Memory, parts.Counter = b.State, b.State
+		if b.Shared() {
+			if parts.Revision, err = b.common(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p.Engine, err = policy.New(cfg, b.Checks.Checks, parts)
+	return p, err
+}
+
+// missing finds what policies need and other settings do not give.
+func (b *builder) missing() error {
+	var errs []error
+	for i, p := range b.Settings.Policies {
+		at := func(key string, err error) { errs = append(errs, setting.At(fmt.Sprintf("[%d].%s", i, key), err)) }
+		if p.Decrypt && b.Settings.Intercept == nil {
+			at("decrypt", errors.New("to decrypt TLS a root certificate is needed; make one with \"shuultuur ca init\" and name it under intercept: root"))
+		}
+		for j, g := range p.Groups {
+			if !b.Identity.HasGroup(g) {
+				at(fmt.Sprintf("groups[%d]", j), fmt.Errorf("there is no group %q; name its members under identity: groups", g))
+			}
+		}
+		if sinkholeOf(b.Settings) {
+			continue
+		}
+		noSinkhole := errors.New("there is no sinkhole; name its addresses under dns: block: sinkhole")
+		if p.DNS.Answer == filter.Sinkhole {
+			at("dns.answer", noSinkhole)
+		}
+		for j := range p.Rules {
+			if p.Rules[j].Answer == filter.Sinkhole {
+				at(fmt.Sprintf("rules[%d].answer", j), noSinkhole)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sinkholeOf says whether names can be answered with a sinkhole, or no name
+// server asks for one.
+func sinkholeOf(s *configuration.Settings) bool {
+	return s.DNS == nil || len(s.DNS.Names.Block.Sinkhole) > 0
+}
+
+// Problems count the odd lines in the lists that rules name.
+func (p *Policies) Problems() []string {
+	if n := len(p.odd); n > 0 {
+		return []string{fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n)}
+	}
+	return nil
+}
+
+// readValues reads a list that a condition of a rule names.
+func (p *Policies) readValues(b *builder) func(file, key string) ([]string, error) {
+	kinds := map[string]string{"extension": list.Extensions, "type": list.MediaTypes, "search": list.Searches}
+	return func(file, key string) ([]string, error) {
+		b.reads(file)
+		v, err := list.ReadValues(file, kinds[key])
+		if err != nil {
+			return nil, err
+		}
+		b.reads(v.Files...)
+		p.odd = append(p.odd, v.Problems...)
+		return v.Values, nil
+	}
+}
+
+func newPages(_ context.Context, b *builder) (*page.Set, error) {
+	p, err := page.New(string(b.Settings.Pages.Templates), b.Settings.Pages.Contact)
+	return p, setting.At("templates", err)
+}
+
+func builtInPages(b *builder) (err error) {
+	b.Pages, err = page.New("", b.Settings.Pages.Contact)
+	return err
+}
+
+func newCertificate(_ context.Context, b *builder) (*tls.Config, error) {
+	k := b.Settings.Listen.TLS
+	c, err := tls.LoadX509KeyPair(string(k.Cert), string(k.Key))
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate %q with the key %q: %w", k.Cert, k.Key, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// noCertificate lets every handshake fail.
+func noCertificate(b *builder) error {
+	b.Certificate = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return nil, errors.New("the certificate at listen.tls cannot be used; /health says why")
+	}}
+	return nil
+}
+
+// newInterception makes what decrypts TLS connections, nil when no policy wants
+// that.
+func newInterception(_ context.Context, b *builder) (*proxy.Interception, error) {
+	decider := b.Policies
+	parts := proxy.InterceptParts{Dial: b.Settings.Proxy.Upstream.DialPublic, Wanted: func(t *filter.Transaction) bool { return decider.Decrypts(t) }}
+	if b.old != nil {
+		parts.Previous = b.old.Intercept
+	}
+	if !b.trial() {
+		parts.Memory = b.State
+	}
+	in, err := proxy.NewInterception(*b.Settings.Intercept, parts)
+	if err != nil || !slices.ContainsFunc(b.Settings.Policies, func(p policy.Policy) bool { return p.Decrypt }) {
+		return nil, err
+	}
+	return in, nil
+}
+
+func newProxy(_ context.Context, b *builder) (*proxy.Proxy, error) {
+	cfg := b.Settings.Proxy
+	cfg.Exchange.Folder = filepath.Join(string(b.Settings.Data), "downloads")
+	if b.trial() {
+		return proxy.New(cfg, b.proxyEngine(), nil, b.log)
+	}
+	return proxy.New(cfg, b.proxyEngine(), b.host.Done, b.log)
+}
+
+// newStored makes the cache of responses. What policies permit is asked of the engine that
+// serves when a response comes.
+func newStored(_ context.Context, b *builder) (*cache.Cache, error) {
+	parts := cache.Parts{Data: string(b.Settings.Data), Log: b.log, Trial: b.trial()}
+	if b.old != nil {
+		parts.Previous = b.old.Stored
+	}
+	if h := b.host; h != nil {
+		parts.Stores = func(t *filter.Transaction) bool {
+			e := h.InUse()
+			return e != nil && e.Policies.Stores(t)
+		}
+	}
+	return cache.New(*b.Settings.Cache, parts)
+}
+
+// origins is what carries requests: the proxy's transport, behind the cache
+// where there is one.
+func (e *Engine) origins() proxy.RoundTripper {
+	if e.Stored == nil || e.Proxy == nil {
+		return nil
+	}
+	return e.Stored.Over(e.Proxy.Upstream())
+}
+
+// proxyEngine is what the proxy decides with.
+func (e *Engine) proxyEngine() *proxy.Engine {
+	p := &proxy.Engine{Decider: e.Policies.Engine, Identify: e.Identity.Identify, Known: e.Identity, Accept: e.Policies.Accept, Balance: e.balance,
+		Pages: e.Pages, TLS: e.Identity.TLS(e.Certificate), JA4: e.Policies.AsksJA4() || e.Checks.AsksTLS(), Handshakes: e.Checks.AsksTLS(), Intercept: e.Intercept, Origins: e.origins()}
+	if e.Votes != nil {
+		p.Votes = e.Votes
+	}
+	return p
+}
+
+// balance says what a client has left by the policy that covers it.
+func (e *Engine) balance(ctx context.Context, c *filter.Client, now time.Time) (string, []filter.Balance) {
+	return e.Policies.Balance(ctx, "", c, now)
+}
+
+// Print writes what became of the lists and phrases, with every line that is
+// worth a look.
+func (e *Engine) Print(w io.Writer) {
+	e.Lists.Print(w)
+	for _, p := range e.Policies.odd {
+		fmt.Fprintln(w, p)
+	}
+	for _, m := range e.Checks.Remarks {
+		fmt.Fprintln(w, m)
+	}
+}
+
+// Shared says whether what is remembered is a fleet's.
+func (e *Engine) Shared() bool { return e.Settings.State.Redis != nil }
+
+// verdictParts are those that verdicts on bodies depend on.
+var verdictParts = []string{"lists", "checks", "policies"}
+
+// common is the revision under which verdicts are shared: a digest of what the
+// settings say of lists, checks and policies, and of the content of their
+// files. It is the same on every node that decides the same, wherever its
+// files are and whenever they were written.
+func (b *builder) common() (string, error) {
+	h := sha256.New()
+	files := b.read
+	for _, key := range verdictParts {
+		v, err := b.Settings.Text.Value(key)
+		if err != nil {
+			return "", err // it was read before
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return "", fmt.Errorf("settings under %q: %w", key, err)
+		}
+		fmt.Fprintf(h, "%s %d\n%s", key, len(text), text)
+		files = union(files, b.made[key].files)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Checks.Locked())) {
+		fmt.Fprintf(h, "locked %q %x\n", name, b.Checks.Locked()[name])
+		file := string(b.Settings.Checks.Picture.Hashes[name].File) // which each node has encrypted for itself
+		files = slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == file })
+	}
+	sum, err := setting.Content(files)
+	if err != nil {
+		return "", fmt.Errorf("reading what verdicts depend on: %w", err)
+	}
+	fmt.Fprintln(h, sum)
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"shuultuur/configuration"
+	"shuultuur/filter"
+	"shuultuur/identity/session"
+	"shuultuur/portal"
+)
+
+// portalOf are the settings of the portal, nil when it has no address.
+func portalOf(s *configuration.Settings) any {
+	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 {
+		return nil
+	}
+	return []any{s.Portal, s.PortalPlace(), s.DNS != nil}
+}
+
+// portalDoorsOf are where the portal listens, nil for nowhere.
+func portalDoorsOf(s *configuration.Settings) any {
+	if len(s.Listen.Portal)+len(s.Listen.PortalTLS) == 0 {
+		return nil
+	}
+	return []any{s.Listen.Portal, s.Listen.PortalTLS}
+}
+
+func newPortalServer(_ context.Context, b *builder) (*portal.Server, error) {
+	return portal.NewServer(b.log), nil
+}
+
+func newPortal(_ context.Context, b *builder) (*portal.Pages, error) {
+	place := b.Settings.PortalPlace()
+	place.Key = b.Data.Key
+	return portal.New(b.Settings.Portal, place)
+}
+
+// portalEngine is what the portal answers with.
+func (e *Engine) portalEngine(h *Host) *portal.Engine {
+	return &portal.Engine{
+		Pages: e.Portal,
+		Identify: func(ctx context.Context, addr netip.Addr) filter.Client {
+			c, err := e.Identity.Identify(ctx, addr, nil)
+			if err != nil {
+				c.Addr = addr // nobody has signed in there
+			}
+			return c
+		},
+		Policy: func(ctx context.Context, c *filter.Client) string {
+			name, _ := e.Policies.Balance(ctx, "", c, time.Now())
+			return name
+		},
+		Verify:  e.Identity.Verify,
+		SignsIn: e.Identity.SignsIn(), Passwords: e.Identity.HasPasswords(), Provider: e.Identity.Provider(), Session: e.Identity.SessionTime(),
+		Texts: e.Pages.Texts,
+		Start: func(s session.Session) error { return e.Sessions.Start(s) },
+		End: func(addr netip.Addr) error {
+			_, err := e.Sessions.End("", addr)
+			return err
+		},
+		Root: h.Root,
+	}
+}

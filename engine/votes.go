@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"shuultuur/configuration"
+	"shuultuur/policy/ruling"
+	"shuultuur/setting"
+	"shuultuur/vote/booth"
+)
+
+// votesOf are the settings of votes, nil when nobody votes.
+func votesOf(s *configuration.Settings) any {
+	if s.Votes == nil {
+		return nil
+	}
+	return s.Votes
+}
+
+func newRulings(_ context.Context, b *builder) (*ruling.Keeper, error) {
+	return ruling.New(b.State), nil
+}
+
+func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {
+	c := *b.Settings.Votes
+	if _, ok := b.Settings.Lists[c.List]; c.List != "" && !ok {
+		return nil, setting.At("list", fmt.Errorf("there is no list %q", c.List))
+	}
+	if b.trial() {
+		return nil, c.Check()
+	}
+	h := b.host
+	return booth.Open(ctx, c, booth.Parts{Data: string(b.Settings.Data), Key: b.Data.Key, Apply: h.Decide, Who: h.voter, Texts: h.Texts, Log: b.log})
+}

@@ -1,0 +1,104 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/identity/session"
+	"shuultuur/policy/pause"
+	"shuultuur/policy/ruling"
+	"shuultuur/state"
+)
+
+// erasedFor is how long nodes that are away learn that something was erased.
+const erasedFor = state.MaxBrief
+
+// Erase ends what all nodes were told about a person, who has these names and
+// addresses, and erases it on all. It returns how much there was here.
+func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
+	e := n.Parts()
+	names := slices.Clone(users)
+	for _, a := range clients {
+		names = append(names, a.String())
+	}
+	var gone []string
+	var end []netip.Addr
+	for _, s := range e.Sessions.All() {
+		if slices.Contains(clients, s.Addr) || slices.Contains(users, s.User) {
+			end = append(end, s.Addr)
+		}
+	}
+	if _, err := e.Sessions.End("", end...); err != nil {
+		return 0, err
+	}
+	var give []state.Instruction
+	for _, topic := range []string{pause.Topic, ruling.SiteTopic, ruling.TimeTopic} {
+		for _, i := range e.State.InForce(topic) {
+			if who, _, _ := strings.Cut(i.Key, "\t"); slices.Contains(names, who) {
+				give = append(give, state.Instruction{Topic: i.Topic, Key: i.Key})
+			}
+		}
+	}
+	if err := e.State.Give(give...); err != nil {
+		return 0, err
+	}
+	e.Pauses.Refresh()
+	e.Rulings.Refresh()
+	count, err := e.State.Erase(func(i *state.Instruction) bool {
+		who, _, _ := strings.Cut(i.Key, "\t")
+		named := slices.Contains([]string{session.Topic, pause.Topic, ruling.SiteTopic, ruling.TimeTopic}, i.Topic) && slices.Contains(names, who) ||
+			i.Topic == session.Topic && slices.ContainsFunc(end, func(a netip.Addr) bool { return a.String() == i.Key })
+		if named {
+			gone = append(gone, erasedKey(i))
+		}
+		return named
+	})
+	for _, k := range gone {
+		n.tell(state.Instruction{Topic: erasedTopic, Key: k, Value: "erased", Until: time.Now().Add(erasedFor), Brief: true})
+	}
+	return int64(count), err
+}
+
+// erasedKey names an instruction without saying whom it is about.
+func erasedKey(i *state.Instruction) string {
+	sum := sha256.Sum256([]byte(i.Topic + "\x00" + i.Key))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Forget forgets counters, on all nodes.
+func (n *Node) Forget(ctx context.Context, keys [][16]byte) error {
+	for _, k := range keys {
+		n.tell(state.Instruction{Topic: forgetTopic, Key: hex.EncodeToString(k[:]), Value: "forget", Until: time.Now().Add(forgetFor), Brief: true})
+	}
+	return n.Parts().State.Forget(ctx, keys...)
+}
+
+// erased carries out what another node has erased and had forgotten.
+func (n *Node) erased(ctx context.Context, all []state.Instruction) error {
+	s := n.Parts().State
+	gone := map[string]bool{}
+	var keys [][16]byte
+	for _, i := range all {
+		var k [16]byte
+		switch n, err := hex.Decode(k[:], []byte(i.Key[:min(len(i.Key), 32)])); {
+		case i.Topic == erasedTopic:
+			gone[i.Key] = true
+		case err == nil && n == len(k):
+			keys = append(keys, k)
+		}
+	}
+	if len(gone) > 0 {
+		if _, err := s.Erase(func(i *state.Instruction) bool { return gone[erasedKey(i)] }); err != nil {
+			return err
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return s.Forget(ctx, keys...)
+}
