@@ -124,11 +124,39 @@ func (k attrKind) mayCount(v []byte) bool {
 	case attrURL:
 		return mayBegin(v, "data:") || mayBegin(v, "javascript:")
 	case attrSheet:
-		return bytes.IndexAny(v, "'\"&") >= 0
+		for _, c := range v {
+			if c == '\'' || c == '"' || c == '&' {
+				return true
+			}
+		}
+		return false
 	case attrSet:
-		return bytes.IndexAny(v, ":&") >= 0
+		return mayHoldData(v)
 	}
 	return true
+}
+
+// mayHoldData says whether a list of URLs may have a data: URL: the scheme is
+// written in full, or with references to characters other than &.
+func mayHoldData(v []byte) bool {
+	for i := 0; ; i++ {
+		k := bytes.IndexByte(v[i:], ':')
+		if k < 0 {
+			break
+		}
+		if i += k; i >= 4 && equalLower(v[i-4:i], "data") {
+			return true
+		}
+	}
+	for i := 0; ; i++ {
+		k := bytes.IndexByte(v[i:], '&')
+		if k < 0 {
+			return false
+		}
+		if i += k; !bytes.HasPrefix(v[i:], []byte("&amp;")) {
+			return true
+		}
+	}
 }
 
 // url reads the document that a URL holds. A script in the URL of a frame is
@@ -205,7 +233,7 @@ func mayBegin(v []byte, scheme string) bool {
 // space is dropped as browsers do.
 func afterScheme(u []byte, scheme string) (rest []byte, ok bool) {
 	u = bytes.TrimLeft(u, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
-	if bytes.IndexAny(u[:min(len(u), 1<<10)], "\t\n\r") >= 0 || bytes.IndexAny(u, "\t\n\r") >= 0 {
+	if bytes.IndexByte(u, '\n') >= 0 || bytes.IndexByte(u, '\t') >= 0 || bytes.IndexByte(u, '\r') >= 0 {
 		u = bytes.Map(func(r rune) rune {
 			if r == '\t' || r == '\n' || r == '\r' {
 				return -1
@@ -258,7 +286,9 @@ func dataDocument(u []byte) (h *Head, data []byte) {
 	if h.typ == "text/css" {
 		h.document = false
 	}
-	data = appendUnpercented(nil, data)
+	if bytes.IndexByte(data, '%') >= 0 {
+		data = appendUnpercented(nil, data)
+	}
 	if coded {
 		data = unbase64(data)
 	}
@@ -282,7 +312,12 @@ func appendUnpercented(dst, p []byte) []byte {
 
 // unbase64 decodes p as far as it goes, white space left out.
 func unbase64(p []byte) []byte {
-	clean := p[:0]
+	p = bytes.TrimRight(p, "=")
+	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(p)))
+	if n, err := base64.RawStdEncoding.Decode(out, p); err == nil {
+		return out[:n]
+	}
+	clean := make([]byte, 0, len(p))
 	for _, c := range p {
 		switch {
 		case c == '-':
@@ -294,7 +329,6 @@ func unbase64(p []byte) []byte {
 		}
 		clean = append(clean, c)
 	}
-	out := make([]byte, base64.RawStdEncoding.DecodedLen(len(clean)))
 	n, _ := base64.RawStdEncoding.Decode(out, clean)
 	return out[:n]
 }

@@ -48,6 +48,9 @@ const (
 	quoteAttr               // attr(
 )
 
+// stringWindow is how far ahead the end of a string is looked for at once.
+const stringWindow = 256
+
 // mostAttrs is how many attributes a style sheet may show.
 const mostAttrs = 16
 
@@ -107,9 +110,12 @@ func (q *quotes) outside(f *flow, p []byte, i int, next *[4]int) int {
 		}
 		at = min(at, next[k])
 	}
-	if between := bytes.TrimLeft(p[i:at], " \t\n\f\r"); len(between) > 0 {
+	for i < at && isSpace(p[i]) {
+		i++
+	}
+	if i < at {
 		q.apart = true
-		q.drop(f, between[0])
+		q.drop(f, p[i])
 	}
 	if at == len(p) {
 		return at
@@ -292,8 +298,12 @@ func (q *quotes) text(f *flow, p []byte) {
 // inside reads a string up to its end or an escape.
 func (q *quotes) inside(f *flow, p []byte, i int) int {
 	start := i
-	for i < len(p) && p[i] != q.quote && p[i] != '\\' && !q.isLine(p[i]) {
-		i++
+	for i < len(p) {
+		window := p[i:min(len(p), i+stringWindow)] // or a string of escapes would be read to its end for each
+		n := q.stringEnd(window)
+		if i += n; n < len(window) {
+			break
+		}
 	}
 	switch q.st {
 	case quoteIn:
@@ -314,6 +324,26 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 		q.st = quoteOutside
 	}
 	return i + 1
+}
+
+// stringEnd returns how many bytes of p stand before what ends the string or
+// escapes a byte of it.
+func (q *quotes) stringEnd(p []byte) int {
+	n := bytes.IndexByte(p, q.quote)
+	if n < 0 {
+		n = len(p)
+	}
+	if k := bytes.IndexByte(p[:n], '\\'); k >= 0 {
+		n = k
+	}
+	for _, c := range []byte("\n\r\f") {
+		if q.isLine(c) {
+			if k := bytes.IndexByte(p[:n], c); k >= 0 {
+				n = k
+			}
+		}
+	}
+	return n
 }
 
 func (q *quotes) escape(f *flow, p []byte, i int) int {

@@ -1,6 +1,6 @@
 package content
 
-import "bytes"
+import "slices"
 
 // What a start or end tag does to the text around it.
 type tagKind uint8
@@ -125,82 +125,55 @@ const (
 
 func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
 
-// attribute says what the value of the attribute called name is wanted for in
-// a start tag of this kind. The usual names are told by their length and first
-// letter.
-func attribute(kind tagKind, name []byte) attrKind {
-	switch len(name) {
-	case 3:
-		switch {
-		case equalLower(name, "src"):
-			return attrURL
-		case equalLower(name, "alt"):
-			return attrAlt
-		}
-	case 4:
-		switch {
-		case equalLower(name, "href"), equalLower(name, "data"):
-			return attrURL
-		case kind == tagMeta && equalLower(name, "name"):
-			return attrName
-		case kind != tagMeta && kind != tagInput && equalLower(name, "lang"): // of those, content and value are kept in note
-			return attrLang
-		case (kind == tagInput || kind == tagScript) && equalLower(name, "type"):
-			return attrType
-		}
-	case 5:
-		switch {
-		case equalLower(name, "title"):
-			return attrTitle
-		case kind == tagInput && equalLower(name, "value"):
-			return attrMaybe
-		case equalLower(name, "label"):
-			return attrMore
-		case equalLower(name, "style"):
-			return attrSheet
-		}
-	case 6:
-		switch {
-		case equalLower(name, "srcdoc"):
-			return attrSrcdoc
-		case equalLower(name, "srcset"):
-			return attrSet
-		case equalLower(name, "prompt"):
-			return attrMore
-		case equalLower(name, "poster"), equalLower(name, "action"):
-			return attrURL
-		}
-	case 7:
-		switch {
-		case kind == tagMeta && equalLower(name, "content"):
-			return attrMaybe
-		case equalLower(name, "summary"):
-			return attrMore
-		}
-	case 8:
-		if kind == tagMeta && (equalLower(name, "property") || equalLower(name, "itemprop")) {
-			return attrName
-		}
-	case 10:
-		switch {
-		case equalLower(name, "aria-label"):
-			return attrMore
-		case equalLower(name, "xlink:href"), equalLower(name, "formaction"):
-			return attrURL
-		case kind == tagMeta && equalLower(name, "http-equiv"):
-			return attrName
-		}
-	case 11:
-		if equalLower(name, "placeholder") {
-			return attrPlaceholder
-		}
-	case 14, 16, 17, 19, 20:
-		switch string(bytes.ToLower(name)) {
-		case "aria-valuetext", "aria-description", "aria-placeholder", "aria-braillelabel", "aria-roledescription":
-			return attrMore
-		}
+// An attrRule says what an attribute is wanted for, and in which tags.
+type attrRule struct {
+	kind attrKind
+	in   []tagKind // nil for all
+	but  []tagKind
+}
+
+// attrRules are the attributes that are read, by name.
+var attrRules = map[string]attrRule{
+	"src": {kind: attrURL}, "href": {kind: attrURL}, "data": {kind: attrURL}, "poster": {kind: attrURL},
+	"action": {kind: attrURL}, "formaction": {kind: attrURL}, "xlink:href": {kind: attrURL},
+	"srcset": {kind: attrSet}, "srcdoc": {kind: attrSrcdoc}, "style": {kind: attrSheet},
+	"alt": {kind: attrAlt}, "title": {kind: attrTitle}, "placeholder": {kind: attrPlaceholder},
+	"label": {kind: attrMore}, "prompt": {kind: attrMore}, "summary": {kind: attrMore},
+	"aria-label": {kind: attrMore}, "aria-valuetext": {kind: attrMore}, "aria-description": {kind: attrMore},
+	"aria-placeholder": {kind: attrMore}, "aria-braillelabel": {kind: attrMore}, "aria-roledescription": {kind: attrMore},
+	"name": {kind: attrName, in: []tagKind{tagMeta}}, "property": {kind: attrName, in: []tagKind{tagMeta}},
+	"itemprop": {kind: attrName, in: []tagKind{tagMeta}}, "http-equiv": {kind: attrName, in: []tagKind{tagMeta}},
+	"content": {kind: attrMaybe, in: []tagKind{tagMeta}},
+	"value":   {kind: attrMaybe, in: []tagKind{tagInput}},
+	"type":    {kind: attrType, in: []tagKind{tagInput, tagScript}},
+	"lang":    {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
+}
+
+// attrLengths has, for each first letter of the names in attrRules, a bit for
+// each of their lengths: it tells most other attributes without a look-up.
+var attrLengths = func() (t [256]uint32) {
+	for name := range attrRules {
+		t[name[0]] |= 1 << len(name)
+		t[name[0]&^0x20] |= 1 << len(name)
 	}
-	return attrNone
+	return t
+}()
+
+// attribute says what the value of the attribute called name is wanted for in
+// a start tag of this kind.
+func attribute(kind tagKind, name []byte) attrKind {
+	if len(name) == 0 || attrLengths[name[0]]>>len(name)&1 == 0 {
+		return attrNone
+	}
+	var low [32]byte
+	for i, c := range name {
+		low[i] = lower(c)
+	}
+	rule := attrRules[string(low[:len(name)])]
+	if rule.in != nil && !slices.Contains(rule.in, kind) || slices.Contains(rule.but, kind) {
+		return attrNone
+	}
+	return rule.kind
 }
 
 // wanted says whether the attrMaybe of a tag counts, given the value of the
