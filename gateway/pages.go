@@ -8,9 +8,10 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"shuultuur/admin"
 	"shuultuur/atomicfile"
@@ -43,14 +44,22 @@ func (g *Gateway) explain(ctx context.Context, q admin.Question) (*admin.Explana
 	return e.Why(ctx, q)
 }
 
-// hostName is what a site may be called.
-var hostName = regexp.MustCompile(`^[\pL\pN_-]+(\.[\pL\pN_-]+)*$`)
+// isSite says whether a site may be called so: by labels of letters, digits,
+// underscores and hyphens.
+func isSite(name string) bool {
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || strings.ContainsFunc(label, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) && c != '_' && c != '-' }) {
+			return false
+		}
+	}
+	return len(name) <= 253
+}
 
 // rule opens or blocks a site for somebody on all nodes, or ends that.
 func (g *Gateway) rule(d policy.Decision, by netip.Addr) error {
 	e := g.engine.Load()
 	_, noAddr := netip.ParseAddr(d.Site)
-	if noAddr != nil && !hostName.MatchString(d.Site) || len(d.Site) > 253 {
+	if noAddr != nil && !isSite(d.Site) {
 		return &admin.BadChange{Err: fmt.Errorf("%q is not the name of a site", d.Site)}
 	}
 	if d.Who != "" {

@@ -13,10 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"shuultuur/admin/mail"
 	"shuultuur/policy"
@@ -105,7 +105,19 @@ const (
 	rulePrefix = "alert/"
 )
 
-var themeName = regexp.MustCompile(`^[\pL\pN][\pL\pN _-]{0,40}$`)
+// isThemeName says whether name is of letters, digits, spaces, underscores and
+// hyphens, at most 41, and begins with a letter or digit.
+func isThemeName(name string) bool {
+	n := 0
+	for _, c := range name {
+		plain := unicode.IsLetter(c) || unicode.IsNumber(c)
+		if !plain && (n == 0 || c != ' ' && c != '_' && c != '-') {
+			return false
+		}
+		n++
+	}
+	return n > 0 && n <= 41
+}
 
 // A Watch is what settings say, checked.
 type Watch struct {
@@ -127,7 +139,7 @@ func New(c Config, sender *mail.Sender, texts text.Choice) (*Watch, error) {
 	for name, t := range c.Themes {
 		key := "themes." + name
 		switch {
-		case !themeName.MatchString(name):
+		case !isThemeName(name):
 			bad(key, fmt.Errorf("%q is not a name: use letters, digits and hyphens", name))
 		case t == nil && builtIn()[name] == nil:
 			bad(key, errors.New("nothing is watched: name categories, searches, sites, expressions or words"))
