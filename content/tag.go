@@ -149,31 +149,42 @@ var attrRules = map[string]attrRule{
 	"lang":    {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
 }
 
-// attrLengths has, for each first letter of the names in attrRules, a bit for
-// each of their lengths: it tells most other attributes without a look-up.
-var attrLengths = func() (t [256]uint32) {
-	for name := range attrRules {
-		t[name[0]] |= 1 << len(name)
-		t[name[0]&^0x20] |= 1 << len(name)
+// An attrEntry is a row of attrTable.
+type attrEntry struct {
+	name string
+	attrRule
+	next *attrEntry
+}
+
+// attrTable finds the rules by first letter, last letter and length.
+var attrTable = func() (t [128]*attrEntry) {
+	for name, rule := range attrRules {
+		at := &t[attrSlot(name[0], name[len(name)-1], len(name))]
+		*at = &attrEntry{name, rule, *at}
 	}
 	return t
 }()
 
+func attrSlot(first, last byte, n int) int {
+	return (int(first|0x20)*3 + int(last|0x20)*17 + n*5) & 127
+}
+
 // attribute says what the value of the attribute called name is wanted for in
 // a start tag of this kind.
 func attribute(kind tagKind, name []byte) attrKind {
-	if len(name) == 0 || attrLengths[name[0]]>>len(name)&1 == 0 {
+	if len(name) == 0 {
 		return attrNone
 	}
-	var low [32]byte
-	for i, c := range name {
-		low[i] = lower(c)
+	for e := attrTable[attrSlot(name[0], name[len(name)-1], len(name))]; e != nil; e = e.next {
+		if len(name) != len(e.name) || !equalLower(name, e.name) {
+			continue
+		}
+		if e.in != nil && !slices.Contains(e.in, kind) || slices.Contains(e.but, kind) {
+			return attrNone
+		}
+		return e.kind
 	}
-	rule := attrRules[string(low[:len(name)])]
-	if rule.in != nil && !slices.Contains(rule.in, kind) || slices.Contains(rule.but, kind) {
-		return attrNone
-	}
-	return rule.kind
+	return attrNone
 }
 
 // wanted says whether the attrMaybe of a tag counts, given the value of the
