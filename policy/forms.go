@@ -16,11 +16,7 @@ type forms struct {
 
 func newForms() *forms {
 	f := &forms{}
-	f.finders.New = func() any {
-		find := f.phrases.NewFinder()
-		find.SetAny() // a few words do not tell their language
-		return find
-	}
+	f.finders.New = func() any { return f.phrases.NewFinder() }
 	return f
 }
 

@@ -48,7 +48,6 @@ func newDisguise(c *Check) *disguise {
 		u.hits.Once = true
 		if c.stems != nil {
 			u.finder = c.stems.NewFinder()
-			u.finder.SetAny() // one word does not tell its language
 		}
 		return u
 	}

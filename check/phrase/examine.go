@@ -162,7 +162,7 @@ func (c *Check) dead(r *reader) {
 			if part[0] == stemMark {
 				clear(found)
 				sc.stem.Break()
-				sc.stem.SetAny()
+				sc.stem.Ask(nil)
 				sc.stem.Read(text, func(phrase int, _ []byte) { found[phrase] = true })
 				s := r.stemmed[string(part)]
 				there = found[stems[s.text()]]

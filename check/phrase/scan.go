@@ -52,7 +52,7 @@ func (c *Check) Follow(b *content.Body) content.Follower {
 func (sc *scan) Read(text []byte, fresh int) {
 	sc.set.Scan(sc.hits, text, fresh)
 	if sc.stem != nil {
-		sc.stem.read(text[fresh:], sc.foundStem)
+		sc.stem.read(text[fresh:], sc.hits.Starts, sc.foundStem)
 	}
 }
 

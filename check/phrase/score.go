@@ -97,11 +97,15 @@ func compile(ls *lists) (*book, error) {
 		b.lines = append(b.lines, l)
 	}
 	var err error
-	if b.set, err = match.New(patterns); err != nil {
-		return nil, fmt.Errorf("compiling phrases: %w", err)
-	}
 	if err = b.compileStems(ls, stems); err != nil {
 		return nil, fmt.Errorf("compiling phrases by stem: %w", err)
+	}
+	var words [][]byte
+	if b.stems != nil {
+		words = b.stems.Beginnings()
+	}
+	if b.set, err = match.New(patterns, words); err != nil {
+		return nil, fmt.Errorf("compiling phrases: %w", err)
 	}
 	b.single = newIndex(len(ids), func(i int) (uint32, bool) {
 		return b.lines[i].parts[0], len(b.lines[i].parts) == 1

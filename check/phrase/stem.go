@@ -109,14 +109,18 @@ type stemScan struct {
 	*language.Finder
 	detector *language.Detector
 	body     *content.Body
-	begun    bool     // the language was looked for
-	held     []byte   // text that comes before that
-	words    [][]byte // by phrase: its last word as it stands on the page
+	held     []byte       // text that comes before there is enough to tell a language by
+	starts   []int        // where in it words may begin
+	begun    bool         // there was enough
+	samples  [2][]byte    // of the text at hand and the one before
+	tag      language.Tag // what was told last
+	words    [][]byte     // by phrase: its last word as it stands on the page
 }
 
 const (
 	enoughText = 2 << 10 // to tell a language by, in bytes
 	middleText = 8 << 10 // of longer texts the second half is looked at: menus come first
+	sampleText = 4 << 10 // more than is read of a text to tell its language
 )
 
 func (c *Check) newStemScan() *stemScan {
@@ -128,37 +132,40 @@ func (c *Check) newStemScan() *stemScan {
 
 // begin makes s ready for the text of another body.
 func (s *stemScan) begin(b *content.Body) {
-	s.Reset()
-	s.body, s.begun, s.held = b, false, s.held[:0]
+	s.Break()
+	s.body, s.begun, s.held, s.starts = b, false, s.held[:0], s.starts[:0]
+	s.samples[0], s.samples[1], s.tag = s.samples[0][:0], s.samples[1][:0], language.Unknown
 	for i, w := range s.words {
 		s.words[i] = w[:0]
 	}
 }
 
-// read looks for phrases in the next text.
-func (s *stemScan) read(text []byte, found func(int)) {
+// read looks for phrases in the next text, in which words may begin at starts.
+func (s *stemScan) read(text []byte, starts []int, found func(int)) {
 	if !s.begun && len(s.held)+len(text) < enoughText {
+		for _, at := range starts {
+			s.starts = append(s.starts, len(s.held)+at)
+		}
 		s.held = append(s.held, text...)
 		return
 	}
 	s.end(found)
-	s.look(text, found)
+	s.look(text, starts, found)
 }
 
 // end looks for phrases in the text that was held.
 func (s *stemScan) end(found func(int)) {
 	if len(s.held) > 0 {
-		held := s.held
-		s.held = s.held[:0]
-		s.look(held, found)
+		s.look(s.held, s.starts, found)
+		s.held, s.starts = s.held[:0], s.starts[:0]
 	}
 }
 
-func (s *stemScan) look(text []byte, found func(int)) {
+func (s *stemScan) look(text []byte, starts []int, found func(int)) {
 	if len(text) >= enoughText || !s.begun {
-		s.tell(text)
+		s.sample(text)
 	}
-	s.Read(text, func(phrase int, word []byte) {
+	s.ReadAt(text, starts, func(phrase int, word []byte) {
 		if len(s.words[phrase]) == 0 {
 			s.words[phrase] = append(s.words[phrase], word...)
 		}
@@ -166,19 +173,30 @@ func (s *stemScan) look(text []byte, found func(int)) {
 	})
 }
 
-// tell tells the language of a text. It is told again as a page goes on, since
-// what stands around the text may be in another language.
-func (s *stemScan) tell(text []byte) {
+// sample keeps a part of a text by which its language can be told. It is told
+// again as a page goes on, since what stands around the text may be in another
+// language; where nothing listed may stand, it is not told at all.
+func (s *stemScan) sample(text []byte) {
 	if len(text) > middleText {
 		text = text[len(text)/2:]
 	}
+	s.samples[1], s.samples[0] = s.samples[0], append(s.samples[1][:0], text[:min(len(text), sampleText)]...)
+	s.begun = true
+	s.Ask(s.tell)
+}
+
+// tell tells the language of the text at hand, or if that says nothing, of the
+// text before.
+func (s *stemScan) tell() language.Tag {
 	var page, head language.Tag
 	if s.body != nil {
 		page, head = s.body.Languages()
 	}
-	tag := s.detector.Detect(text, string(page), string(head))
-	if tag != language.Unknown || !s.begun {
-		s.SetLanguage(tag)
+	for _, text := range s.samples {
+		if tag := s.detector.Detect(text, string(page), string(head)); tag != language.Unknown {
+			s.tag = tag
+			break
+		}
 	}
-	s.begun = true
+	return s.tag
 }

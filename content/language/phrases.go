@@ -31,11 +31,20 @@ type Phrases struct {
 // A table finds the terms of a word in one language.
 type table struct {
 	tag    Tag // Unknown: words as they are written
+	n      int // of the table
 	named  bool
 	stem   Stemmer
 	short  bool // forms of a word share only two letters
 	ids    map[string][]uint32
 	filter [1024]uint64 // of the first letters of its words
+	admits []admission
+}
+
+// An admission is a word of which the first letters are in the filter, for the
+// sake of a term.
+type admission struct {
+	word string
+	term uint32
 }
 
 // Len returns the number of phrases.
@@ -126,7 +135,7 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 			return x, nil
 		}
 	}
-	x := &table{tag: tag, stem: whole{}, short: tag == "mn", ids: map[string][]uint32{}}
+	x := &table{tag: tag, n: len(p.tables), stem: whole{}, short: tag == "mn", ids: map[string][]uint32{}}
 	if HasStemmer(tag) {
 		s, err := NewStemmer(tag)
 		if err != nil {
@@ -146,7 +155,13 @@ func (x *table) addForms(word string, id uint32) {
 	if word != stem {
 		x.add(word, id)
 	}
-	x.admit(word)
+	x.admit(word, id)
+	if x.tag == "ar" {
+		for _, p := range particles {
+			x.admit(p+word, id)
+			x.admit(p+stem, id)
+		}
+	}
 	// Folding makes е of ё, so that yo is ye in words written in Cyrillic.
 	if folded := strings.ReplaceAll(word, "yo", "ye"); x.tag == "uz-Latn" && folded != word {
 		x.addForms(folded, id)
@@ -157,17 +172,89 @@ func (x *table) add(word string, id uint32) {
 	if !slices.Contains(x.ids[word], id) {
 		x.ids[word] = append(x.ids[word], id)
 	}
-	x.admit(word)
+	x.admit(word, id)
 }
 
+// particles are written together with the Arabic word behind them, and its
+// stemmer takes them off.
+var particles = strings.Fields("ال وال فال بال كال لل ولل و ف ب ك ل وب ول وك بب كك")
+
 // admit lets words with the first letters of this one through the filter.
-func (x *table) admit(word string) {
+func (x *table) admit(word string, id uint32) {
+	x.admits = append(x.admits, admission{word, id})
 	two, three := beginning([]byte(word))
 	at := three
 	if x.short || three == 0 {
 		at = two
 	}
 	x.filter[at>>6] |= 1 << (at & 63)
+}
+
+// Beginnings returns the first bytes, up to three, of every word with which a
+// phrase may begin in a normalised text.
+func (p *Phrases) Beginnings() [][]byte {
+	all := map[string]bool{}
+	for _, x := range p.tables {
+		for _, a := range x.admits {
+			if len(p.starts[a.term]) > 0 {
+				x.beginnings(a.word, all)
+			}
+		}
+	}
+	for word := range p.joints {
+		spell(word+" ", false, "", all)
+	}
+	var list [][]byte
+	for b := range all {
+		list = append(list, []byte(b))
+	}
+	return list
+}
+
+// beginnings adds those of the words that the filter takes for word.
+func (x *table) beginnings(word string, all map[string]bool) {
+	letters := []rune(word)
+	most := 3
+	if x.short {
+		most = 2
+	}
+	switch {
+	case len(letters) > most:
+		letters = letters[:most]
+	case len(letters) < most && x.tag == Unknown:
+		letters = append(letters, ' ')
+	}
+	spell(string(letters), x.tag != Unknown && x.tag != "uz-Latn" && ScriptOf(word) == Latin, "", all)
+	if x.tag == "uz-Latn" {
+		for r := rune(0x430); r < 0x500; r++ {
+			if l := uzbek.Latin(nil, []byte(string(r))); len(l) > 0 && l[0] == word[0] {
+				all[string(r)] = true
+			}
+		}
+	}
+}
+
+// spell adds to all the first three bytes of before and letters, with marks and
+// without if the stemmer may take marks off.
+func spell(letters string, marks bool, before string, all map[string]bool) {
+	if letters == "" || len(before) >= 3 {
+		all[before[:min(len(before), 3)]] = true
+		return
+	}
+	r, n := utf8.DecodeRuneInString(letters)
+	spell(letters[n:], marks, before+letters[:n], all)
+	if !marks {
+		return
+	}
+	if 0xe0 <= r && r <= 0xff {
+		r = rune(base[r-0xe0])
+		spell(letters[n:], marks, before+string(r), all)
+	}
+	for i, b := range base {
+		if b == r {
+			spell(letters[n:], marks, before+string(rune(0xe0+i)), all)
+		}
+	}
 }
 
 // may says whether a word with this beginning can be in the table.
@@ -222,26 +309,31 @@ func ScriptOf(word string) Script {
 // A Finder finds phrases in one text after another. It belongs to one
 // goroutine.
 type Finder struct {
-	p      *Phrases
-	tables []*table // in use
-	seed   maphash.Seed
-	known  [1 << 10]knownWord // words looked up last
-	ids    []uint32
-	stem   []byte
+	p     *Phrases
+	seed  maphash.Seed
+	known [1 << 10]knownWord // words looked up last
+	seen  []sighting
+	stem  []byte
 
-	tag    Tag          // that tables and filter are for
-	set    bool         // they are
-	filter [1024]uint64 // those of tables, and of the beginnings of words with apostrophes
+	tell func() Tag // nil: the text may be in every language
+	tag  Tag        // what it said
+	told bool
+
+	filter [1024]uint64 // those of the tables, and of the beginnings of words with apostrophes
 	latin  bool         // words in Cyrillic letters may be in a table by their Latin ones
 
-	active, next []place // phrases of which the last words were the beginning
+	active, room []place // phrases of which the last words were the beginning
 	open         []byte  // the word before, if an apostrophe may join the next to it
 	before       []place // phrases that were active before it
 	joined       []byte
 }
 
-// A place is a phrase and the terms of it that were found.
-type place struct{ phrase, n uint32 }
+// A place is a phrase and the terms of it that were found, by the words of
+// which tables, a bit for each.
+type place struct{ phrase, n, tables uint32 }
+
+// A sighting is a term that a word has by a table.
+type sighting struct{ term, table uint32 }
 
 type knownWord struct {
 	hash  uint64
@@ -249,62 +341,44 @@ type knownWord struct {
 	ids   []uint32
 }
 
-// NewFinder returns a finder that looks for words as if the language of its
-// texts were not certain.
+// NewFinder returns a finder for texts that may be in every language, as a few
+// words typed in a search are.
 func (p *Phrases) NewFinder() *Finder {
 	f := &Finder{p: p, seed: maphash.MakeSeed()}
-	f.Reset()
-	return f
-}
-
-// Reset begins another text, of which the language is not certain.
-func (f *Finder) Reset() {
-	f.Break()
-	f.SetLanguage(Unknown)
-}
-
-// Break says that the next text does not go on from the last.
-func (f *Finder) Break() { f.active, f.open = f.active[:0], f.open[:0] }
-
-// SetLanguage says in which language the text goes on. Where it is Unknown,
-// words are looked for in the languages that lists name.
-func (f *Finder) SetLanguage(tag Tag) {
-	if tag == "uz-Cyrl" {
-		tag = "uz-Latn"
-	}
-	if f.set && f.tag == tag {
-		return
-	}
-	f.tag, f.set = tag, true
-	f.tables = f.tables[:0]
-	for _, x := range f.p.tables {
-		if x.tag == Unknown || x.tag == tag || tag == Unknown && x.named {
-			f.tables = append(f.tables, x)
-		}
-	}
-	f.prepare()
-}
-
-// SetAny says that the text may be in every language, as a few words typed in
-// a search are.
-func (f *Finder) SetAny() {
-	f.tables, f.set = append(f.tables[:0], f.p.tables...), false
-	f.prepare()
-}
-
-// prepare makes the filter of the tables.
-func (f *Finder) prepare() {
-	f.filter, f.latin = [1024]uint64{}, false
-	for _, x := range f.tables {
+	for _, x := range p.tables {
 		for i, bits := range &x.filter {
 			f.filter[i] |= bits
 		}
 		f.latin = f.latin || x.tag == "uz-Latn"
 	}
-	for word := range f.p.joints {
+	for word := range p.joints {
 		two, _ := beginning([]byte(word))
 		f.filter[two>>6] |= 1 << (two & 63)
 	}
+	return f
+}
+
+// Break says that the next text does not go on from the last.
+func (f *Finder) Break() { f.active, f.open = f.active[:0], f.open[:0] }
+
+// Ask says who knows the language of the text to come. It is asked when a
+// listed word may be there, once until Ask is called again. Where it answers
+// Unknown, words are looked for in the languages that lists name; a nil tell
+// stands for every language.
+func (f *Finder) Ask(tell func() Tag) { f.tell, f.told = tell, false }
+
+// speaks says whether the words of a table are looked for in the text.
+func (f *Finder) speaks(x *table) bool {
+	if x.tag == Unknown || f.tell == nil {
+		return true
+	}
+	if !f.told {
+		f.tag, f.told = f.tell(), true
+		if f.tag == "uz-Cyrl" {
+			f.tag = "uz-Latn"
+		}
+	}
+	return x.tag == f.tag || f.tag == Unknown && x.named
 }
 
 // skips says whether a word with this beginning is no part of any phrase.
@@ -317,18 +391,38 @@ const maxActive = 64
 // Read reads on in a normalised text, which ends with a whole word, and calls
 // found with the number of each phrase in it and its last word as it stands.
 func (f *Finder) Read(text []byte, found func(phrase int, word []byte)) {
-	for len(text) > 0 {
-		i := bytes.IndexByte(text, ' ')
-		word := text
-		if i < 0 {
-			text = nil
-		} else {
-			word, text = text[:i], text[i+1:]
-		}
-		if len(word) > 0 && len(word) <= 2*longestWord {
-			f.word(word, found)
-		}
+	for at := 0; at < len(text); {
+		at = f.next(text, at, found)
 	}
+}
+
+// ReadAt does the same where somebody else has looked for the beginnings of
+// words (see [Phrases.Beginnings]), and found them at starts, in this order.
+func (f *Finder) ReadAt(text []byte, starts []int, found func(phrase int, word []byte)) {
+	for at := 0; at < len(text); {
+		if len(f.active) == 0 && len(f.open) == 0 {
+			for len(starts) > 0 && starts[0] < at {
+				starts = starts[1:]
+			}
+			if len(starts) == 0 {
+				return
+			}
+			at = starts[0]
+		}
+		at = f.next(text, at, found)
+	}
+}
+
+// next reads the word at a place of the text and returns where the next is.
+func (f *Finder) next(text []byte, at int, found func(int, []byte)) int {
+	word := text[at:]
+	if i := bytes.IndexByte(word, ' '); i >= 0 {
+		word = word[:i]
+	}
+	if len(word) > 0 && len(word) <= 2*longestWord {
+		f.word(word, found)
+	}
+	return at + len(word) + 1
 }
 
 func (f *Finder) word(word []byte, found func(int, []byte)) {
@@ -337,11 +431,11 @@ func (f *Finder) word(word []byte, found func(int, []byte)) {
 		f.active = f.active[:0]
 		return
 	}
-	next := f.step(f.next[:0], f.active, f.look(word, two, three), word, found)
+	next := f.step(f.room[:0], f.active, f.look(word, two, three), word, found)
 	if len(f.p.joints) > 0 {
 		next = f.join(next, word, found)
 	}
-	f.active, f.next = next, f.active
+	f.active, f.room = next, f.active
 }
 
 // join joins a word to the one before it, if that is the beginning of a listed
@@ -366,23 +460,29 @@ func (f *Finder) join(next []place, word []byte, found func(int, []byte)) []plac
 
 // step appends to next the phrases of from that go on with a word which has the
 // terms ids, and those that begin with it.
-func (f *Finder) step(next, from []place, ids []uint32, word []byte, found func(int, []byte)) []place {
-	for _, id := range ids {
+func (f *Finder) step(next, from []place, seen []sighting, word []byte, found func(int, []byte)) []place {
+	for _, s := range seen {
 		for _, a := range from {
-			if f.p.seqs[a.phrase][a.n] == id {
-				next = f.moved(next, a, word, found)
+			if f.p.seqs[a.phrase][a.n] == s.term {
+				next = f.moved(next, a, s.table, word, found)
 			}
 		}
-		for _, s := range f.p.starts[id] {
-			next = f.moved(next, place{s, 0}, word, found)
+		for _, phrase := range f.p.starts[s.term] {
+			next = f.moved(next, place{phrase: phrase}, s.table, word, found)
 		}
 	}
 	return next
 }
 
-func (f *Finder) moved(next []place, a place, word []byte, found func(int, []byte)) []place {
+func (f *Finder) moved(next []place, a place, table uint32, word []byte, found func(int, []byte)) []place {
 	a.n++
+	a.tables |= 1 << table
 	if int(a.n) == len(f.p.seqs[a.phrase]) {
+		for t, x := range f.p.tables {
+			if a.tables>>t&1 != 0 && !f.speaks(x) {
+				return next
+			}
+		}
 		found(int(a.phrase), word)
 	} else if len(next) < maxActive {
 		next = append(next, a)
@@ -391,26 +491,29 @@ func (f *Finder) moved(next []place, a place, word []byte, found func(int, []byt
 }
 
 // look returns the terms of a word, of which two and three are the beginning.
-func (f *Finder) look(word []byte, two, three uint16) []uint32 {
-	f.ids = f.ids[:0]
-	for _, x := range f.tables {
+func (f *Finder) look(word []byte, two, three uint16) []sighting {
+	f.seen = f.seen[:0]
+	for _, x := range f.p.tables {
+		a, b := two, three
 		if x.tag == "uz-Latn" && word[0] >= utf8.RuneSelf {
 			var room [16]byte
-			a, b := beginning(uzbek.Latin(room[:0], word[:min(len(word), 6)]))
-			if x.may(a, b) {
-				f.ids = append(f.ids, f.lookIn(x, word)...)
+			a, b = beginning(uzbek.Latin(room[:0], word[:min(len(word), 6)]))
+		}
+		// Telling the language costs more than stemming a few words, unless
+		// every language is to be tried: it waits until a phrase is found.
+		if x.may(a, b) && (x.named && !f.told || f.speaks(x)) {
+			for _, id := range f.lookIn(x, word) {
+				f.seen = append(f.seen, sighting{id, uint32(x.n)})
 			}
-		} else if x.may(two, three) {
-			f.ids = append(f.ids, f.lookIn(x, word)...)
 		}
 	}
-	return f.ids
+	return f.seen
 }
 
 // lookIn stems a word unless it is known.
 func (f *Finder) lookIn(x *table, word []byte) []uint32 {
 	h := maphash.Bytes(f.seed, word)
-	k := &f.known[h&uint64(len(f.known)-1)]
+	k := &f.known[(h+uint64(x.n))%uint64(len(f.known))]
 	if k.hash != h || k.table != x {
 		f.stem = x.stem.Stem(f.stem[:0], word)
 		ids := x.ids[string(f.stem)]

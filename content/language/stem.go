@@ -1,6 +1,7 @@
 package language
 
 import (
+	"bytes"
 	"fmt"
 	"unicode/utf8"
 
@@ -44,6 +45,9 @@ func NewStemmer(tag Tag) (Stemmer, error) {
 		return mongolian.New()
 	case "zh", "ja", "th":
 		return whole{}, nil
+	}
+	if tag == "ar" {
+		return articled{}, nil
 	}
 	if stem := algorithm(tag); stem != nil {
 		return snowball{stem}, nil
@@ -114,6 +118,17 @@ func (s snowball) Stem(dst, word []byte) []byte {
 		return append(dst, word...)
 	}
 	return append(dst, env.Current()...)
+}
+
+// articled stems Arabic. Its algorithm takes off the article, but not the "and"
+// before it.
+type articled struct{}
+
+func (articled) Stem(dst, word []byte) []byte {
+	if bytes.HasPrefix(word, []byte("وال")) || bytes.HasPrefix(word, []byte("فال")) {
+		word = word[len("و"):]
+	}
+	return snowball{arabic.Stem}.Stem(dst, word)
 }
 
 type whole struct{}

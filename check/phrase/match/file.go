@@ -153,6 +153,20 @@ func (s *Set) file(patterns [][]byte) {
 	s.shorts, s.middles, s.longs = short.pack(), middle.pack(), long.pack()
 }
 
+// fileWord makes the filter stop at w: a blank and the beginning of a word.
+func (s *Set) fileWord(w []byte) {
+	for c := 0; len(w) < 4 && c < 256; c++ {
+		s.fileWord(append(slices.Clip(w), byte(c)))
+	}
+	if len(w) < 4 {
+		return
+	}
+	x := binary.LittleEndian.Uint32(w)
+	s.near[hash3(x)] |= 1 << (x >> 24 & 7)
+	h := hash4(x)
+	s.words[h>>6] |= 1 << (h & 63)
+}
+
 // window6 returns the first six bytes of w in the upper six of a word.
 func window6(w []byte) uint64 {
 	return uint64(binary.LittleEndian.Uint16(w))<<16 | uint64(binary.LittleEndian.Uint32(w[2:]))<<32

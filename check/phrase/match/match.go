@@ -68,10 +68,11 @@ type Set struct {
 	maxLen int
 
 	hasOne  bool
-	one     [256]uint32        // pattern id + 1 by its only byte
-	near    [nearBytes]byte    // filter for patterns of 2 to 6 bytes
-	far     [bloomWords]uint64 // filter for longer ones
-	shorts  buckets            // by the first two bytes, folded to a hash
+	words   *[1 << middleBits / 64]uint64 // filter for beginnings of words, which are in near too; nil for none
+	one     [256]uint32                   // pattern id + 1 by its only byte
+	near    [nearBytes]byte               // filter for patterns of 2 to 6 bytes
+	far     [bloomWords]uint64            // filter for longer ones
+	shorts  buckets                       // by the first two bytes, folded to a hash
 	middles buckets
 	longs   buckets
 }
@@ -97,8 +98,9 @@ func hash4(w uint32) uint32 { return w * mul4 >> (32 - middleBits) }
 func hash6(w uint64) uint64 { return (w &^ 0xffff) * mul6 }
 
 // New compiles patterns; the id of a pattern is its index. Patterns must be
-// different, not empty and at most MaxLen bytes long.
-func New(patterns [][]byte) (*Set, error) {
+// different, not empty and at most MaxLen bytes long. Words are the beginnings
+// of words that the caller looks for by himself, where Hits.Starts says.
+func New(patterns, words [][]byte) (*Set, error) {
 	if len(patterns) > maxPatterns {
 		return nil, fmt.Errorf("%d patterns: at most %d can be searched for at once", len(patterns), maxPatterns)
 	}
@@ -120,6 +122,12 @@ func New(patterns [][]byte) (*Set, error) {
 	}
 	s.text = slices.Clip(s.text)
 	s.file(patterns)
+	if len(words) > 0 {
+		s.words = new([1 << middleBits / 64]uint64)
+	}
+	for _, w := range words {
+		s.fileWord(append([]byte{' '}, w...))
+	}
 	return s, nil
 }
 
@@ -149,6 +157,10 @@ type Hits struct {
 	// Once says that a pattern found before need not be counted again; N is
 	// then 0 or at least 1.
 	Once bool
+
+	// Starts is where in the new part of the text that Scan was given last a
+	// word may begin that has one of the beginnings of the set.
+	Starts []int
 
 	tail []byte // end of what Feed was given, MaxLen-1 bytes at most
 }
@@ -215,8 +227,12 @@ func (s *Set) Feed(h *Hits, p []byte) {
 // through a long text in steps, give each time the bytes before the step too,
 // MaxLen()-1 of them: s.Scan(h, text[max(0, i-s.MaxLen()+1):j], …).
 func (s *Set) Scan(h *Hits, text []byte, from int) {
+	h.Starts = h.Starts[:0]
 	if from >= len(text) {
 		return
+	}
+	if s.words != nil {
+		h.Starts = append(h.Starts, 0)
 	}
 	if s.hasOne {
 		for _, c := range text[from:] {
@@ -226,12 +242,15 @@ func (s *Set) Scan(h *Hits, text []byte, from int) {
 		}
 	}
 	// A match that ends after from begins here or later; so do its windows.
-	i := max(0, from-s.maxLen+1)
+	i := max(0, from-max(s.maxLen, 2)+1)
 	i = s.steps(h, text, i, from)
 	// Fewer than eight bytes are left: look at them with zeros behind.
 	var pad [16]byte
 	n := copy(pad[:8], text[i:])
 	for k := range n {
+		if s.words != nil && pad[k] == ' ' && i+k+1 >= from {
+			h.Starts = append(h.Starts, i+k+1-from) // whatever the word, since its end may be missing
+		}
 		w := binary.LittleEndian.Uint64(pad[k:])
 		s.nearAt(h, text, i+k, from, uint32(w))
 		if k%2 == 0 {
@@ -252,10 +271,14 @@ func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 			continue
 		}
 		if x&1 != 0 {
-			s.nearAt(h, text, i, from, uint32(w))
-			s.nearAt(h, text, i+1, from, uint32(w>>8))
-			s.nearAt(h, text, i+2, from, uint32(w>>16))
-			s.nearAt(h, text, i+3, from, uint32(w>>24))
+			for k := range 4 {
+				if byte(w) == ' ' && i+k+1 >= from && s.isWord(uint32(w)) {
+					h.Starts = append(h.Starts, i+k+1-from)
+				}
+				s.nearAt(h, text, i+k, from, uint32(w))
+				w >>= 8
+			}
+			w = binary.LittleEndian.Uint64(text[i:])
 		}
 		if y&1 != 0 {
 			s.farAt(h, text, i, from, w)
@@ -268,6 +291,12 @@ func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 // isNear says in its lowest bit whether one of the shorter patterns may have
 // its window at the four bytes w.
 func (s *Set) isNear(w uint32) byte { return s.near[hash3(w)] >> (w >> 24 & 7) }
+
+// isWord says whether one of the words may begin at the four bytes w.
+func (s *Set) isWord(w uint32) bool {
+	h := hash4(w)
+	return s.words != nil && s.words[h>>6]>>(h&63)&1 != 0
+}
 
 // isFar is the same for the longer patterns, by the hash of six bytes.
 func (s *Set) isFar(h uint64) uint64 {

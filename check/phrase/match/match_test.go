@@ -100,7 +100,7 @@ func equal(got, want []uint32) error {
 
 // agree compares every way to scan text, cut at cuts, with the oracle.
 func agree(patterns [][]byte, text []byte, cuts []int) error {
-	s, err := New(patterns)
+	s, err := New(patterns, nil)
 	if err != nil {
 		return err
 	}
@@ -193,14 +193,14 @@ func TestNewRefuses(t *testing.T) {
 		{"same pattern twice", [][]byte{[]byte("a"), []byte("a")}},
 		{"pattern too long", [][]byte{make([]byte, MaxLen+1)}},
 	} {
-		if _, err := New(c.patterns); err == nil {
+		if _, err := New(c.patterns, nil); err == nil {
 			t.Errorf("%s: no error", c.name)
 		}
 	}
 }
 
 func TestEmptySetFindsNothing(t *testing.T) {
-	s, err := New(nil)
+	s, err := New(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
