@@ -9,6 +9,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/identity/session"
 	"shuultuur/portal"
+	"shuultuur/proxy/exchange"
 )
 
 // portalOf are the settings of the portal, nil when it has no address.
@@ -47,6 +48,10 @@ func (e *Engine) portalEngine(h *Host) *portal.Engine {
 				c.Addr = addr // nobody has signed in there
 			}
 			return c
+		},
+		Captive: func(ctx context.Context, addr netip.Addr) bool {
+			_, err := e.Identity.Identify(ctx, addr, nil)
+			return exchange.SignsIn(err)
 		},
 		Policy: func(ctx context.Context, c *filter.Client) string {
 			name, _ := e.Policies.Balance(ctx, "", c, time.Now())

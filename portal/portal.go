@@ -142,7 +142,9 @@ type Engine struct {
 	// Policy returns the name of the policy that covers a client.
 	Policy func(ctx context.Context, c *filter.Client) string
 	// Verify says whose name and password these are.
-	Verify    func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error)
+	Verify func(ctx context.Context, addr netip.Addr, name, password string) (filter.Client, error)
+	// Captive says whether somebody has to sign in at an address, and has not.
+	Captive   func(ctx context.Context, addr netip.Addr) bool
 	SignsIn   bool           // people sign in here
 	Passwords bool           // with names and passwords
 	Provider  *oidc.Provider // or at a provider; nil for none
@@ -176,6 +178,7 @@ func NewServer(log *slog.Logger) *Server {
 		"GET /profile/shuultuur.ps1":          s.windows,
 		"GET /profile/shuultuur.json":         s.android,
 		"GET /profile/root.cer":               s.root,
+		"GET /captive-portal":                 s.captive,
 		"GET /sign-in":                        s.signInPage,
 		"POST /sign-in":                       s.password,
 		"POST /sign-in/provider":              s.begin,

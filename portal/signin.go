@@ -3,6 +3,7 @@ package portal
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -97,6 +98,23 @@ func (s *Server) signInPage(w http.ResponseWriter, r *http.Request) {
 		s.log.Warn("a session of the portal does not begin", "error", err)
 	}
 	s.show(w, r, http.StatusOK, e.form(&view{User: c.User, To: to}))
+}
+
+// captive tells a device whether it has to sign in, and where (RFC 8908).
+func (s *Server) captive(w http.ResponseWriter, r *http.Request) {
+	e := s.engine.Load()
+	if !e.SignsIn {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/captive+json")
+	err := json.NewEncoder(w).Encode(struct {
+		Captive bool   `json:"captive"`
+		Page    string `json:"user-portal-url"`
+	}{e.Captive(r.Context(), remote(r)), e.Pages.place.URL + "/sign-in"})
+	if err != nil {
+		s.log.Debug("answering whether a device has to sign in", "client", remote(r), "error", err)
+	}
 }
 
 // form is the page with the ways to sign in.

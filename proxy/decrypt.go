@@ -16,6 +16,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/intercept"
 	"shuultuur/message"
+	"shuultuur/proxy/exchange"
 	"shuultuur/proxy/upstream"
 )
 
@@ -48,6 +49,7 @@ type decrypted struct {
 	streams  bool             // the client speaks HTTP/2 with us
 	errSeen  *atomic.Bool     // err was a response already; shared by all streams
 	err      error            // why the origin could not be reached, for the first request
+	stranger bool             // the client had to sign in when the connection began
 }
 
 // protocolH2 is HTTP/2 in a hello (RFC 9113, 3.1).
@@ -60,6 +62,8 @@ type opening struct {
 	x     *request
 	d     *decrypted
 	first []byte // what the client has sent
+
+	stranger error // says that the client has to sign in; nil when it has not
 }
 
 // decrypt answers CONNECT for a client whose connections are decrypted. What
@@ -116,6 +120,8 @@ func (o *opening) run(pass bool) outcome {
 	d.ja4, d.ech = t.JA4, h.ECH
 	d.tls = upstream.TLS{ServerName: h.Host, HTTP2: slices.Contains(h.Protocols, protocolH2)}
 	switch {
+	case o.stranger != nil && !exchange.Open(o.stranger, h.Host):
+		return o.turnAway(h)
 	case d.orig.IsValid():
 		if pass = o.judgeRedirected(h); !x.intercepts() {
 			if !pass {
@@ -212,6 +218,24 @@ func (o *opening) judgeRedirected(h *intercept.Hello) (pass bool) {
 	return x.Decide(x.ctx, filter.Name)
 }
 
+// turnAway ends the connection of a client that has to sign in. Where its
+// connections are decrypted, so that it trusts our certificates, its request is
+// led to the page; others could not be told anything.
+func (o *opening) turnAway(h *intercept.Hello) outcome {
+	x, d := o.x, o.d
+	x.Note("identify: " + o.stranger.Error())
+	if h.Host != "" {
+		d.host = h.Host
+	}
+	x.T.Host = d.host
+	x.T.URL = hostPort(d.host, d.port)
+	if d.stranger = x.intercepts() && o.opaque() == ""; !d.stranger {
+		o.c.c.Write(alert[:])
+		return closing
+	}
+	return o.handshake(false)
+}
+
 // unseen makes a tunnel of the connection: the name is all that is judged.
 func (o *opening) unseen(why string) outcome {
 	c, x := o.c, o.x
@@ -273,7 +297,11 @@ func (o *opening) handshake(pass bool) outcome {
 	c, x, d := o.c, o.x, o.d
 	d.keep(x.T.Findings)
 	in := x.eng.Intercept
-	conf, err := in.Authority.Config(d.name(), protocolH2, "http/1.1")
+	protocols := []string{protocolH2, "http/1.1"}
+	if d.stranger { // one answer ends the connection
+		protocols = protocols[1:]
+	}
+	conf, err := in.Authority.Config(d.name(), protocols...)
 	if err != nil {
 		x.Note("no certificate: " + err.Error())
 		c.c.Write(alert[:])

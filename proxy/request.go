@@ -317,10 +317,14 @@ func (x *request) admit(valid bool) outcome {
 // identify finds out who asks.
 func (x *request) identify() outcome {
 	if d := x.inside; d != nil {
-		if d.scheme == "http" {
+		if d.scheme == "http" || d.stranger {
 			err := x.identifyByAddress(d)
-			if exchange.SignsIn(err) {
+			x.Q.Close = x.Q.Close || d.stranger
+			switch {
+			case exchange.SignsIn(err):
 				return x.reply(x.Unknown(err))
+			case d.stranger && err == nil: // it has signed in, and comes again by a connection that is judged
+				return x.reply(x.Reply(307, "", nil, "Location", x.T.URL))
 			}
 			if err != nil {
 				return x.fail(403, "The proxy does not know you.", "identify: "+err.Error())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shuultuur/filter"
+	"shuultuur/proxy/exchange"
 )
 
 // beginTransparent finds out where the client meant to go. It says whether
@@ -88,13 +89,15 @@ func (c *conn) transparentTLS(d *decrypted) bool {
 	defer x.finish()
 	x.T.Proto, x.T.Port, x.T.Host = filter.TLS, d.port, d.host
 	d.scheme = "https"
-	if err := x.identifyByAddress(d); err != nil {
+	o := opening{c: c, x: x, d: d}
+	if err := x.identifyByAddress(d); exchange.SignsIn(err) {
+		o.stranger = err // the name it asks for may be open
+	} else if err != nil {
 		x.Note("identify: " + err.Error())
 		c.c.Write(alert[:])
 		return false
 	}
-	o := opening{c: c, x: x, d: d}
-	return o.run(true) == another
+	return o.run(o.stranger == nil) == another
 }
 
 var errNotRedirected = errors.New("the system does not know where it was meant to go")

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
 	"golang.org/x/sys/unix"
 
 	"shuultuur/intercept"
@@ -184,7 +185,7 @@ func (n *network) serve() {
 }
 
 const networkSettings = `
-listen: {proxy: "10.77.1.1:8080", admin: off, transparent: "[::]:3129", tproxy: "[::]:3130"}
+listen: {proxy: "10.77.1.1:8080", portal: "10.77.1.1:8088", admin: off, transparent: "[::]:3129", tproxy: "[::]:3130"}
 data: data
 lists: {own: {format: domains, path: own.txt, category: gambling}}
 checks: {category: {lists: [own]}}
@@ -215,11 +216,13 @@ func (n *network) makeRoot() {
 }
 
 // gateway starts the program in its namespace.
-func (n *network) gateway() {
+func (n *network) gateway() { n.gatewayWith(networkSettings) }
+
+func (n *network) gatewayWith(settings string) {
 	t := n.t
 	n.makeRoot()
 	n.writeTo(filepath.Join(n.dir, "own.txt"), "bet.example\nbet4.example\nbet6.example\n")
-	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), networkSettings)
+	n.writeTo(filepath.Join(n.dir, "shuultuur.yaml"), settings)
 	cmd := peer.Command(t, "ip", "netns", "exec", n.gate, filepath.Join(bin, "shuultuur"), "run", "-config", filepath.Join(n.dir, "shuultuur.yaml"))
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
@@ -302,6 +305,49 @@ func TestClientsThatKnowOfNoProxyAreFiltered(t *testing.T) {
 	}
 	if out, err := n.curl("-4", "https://loop.test/"); err != nil || !strings.HasSuffix(out, " 502") {
 		t.Errorf("a loop: %v, %q", err, out)
+	}
+}
+
+// TestStrangersAreLedToThePageToSignIn: who knows of no proxy and has not signed
+// in is led to the page from TLS too where the root is installed, reaches what
+// the page needs, and is turned away elsewhere.
+func TestStrangersAreLedToThePageToSignIn(t *testing.T) {
+	n := newNetwork(t)
+	n.serve()
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.writeTo(filepath.Join(n.dir, "users"), "pupil:"+string(hash)+"\n")
+	n.gatewayWith(networkSettings + `
+identity:
+  basic: {file: users, networks: [192.0.2.1]}
+  sign-in: {networks: [10.77.1.0/24], open: [v4.test]}
+portal: {name: 10.77.1.1}
+`)
+	n.redirect()
+	const page = "http://10.77.1.1:8088/sign-in?to="
+	where := []string{"-4", "-o", "/dev/null", "-w", "%{http_code} %{redirect_url}"}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{append(where, "http://good.test/a"), "302 " + page + "http%3A%2F%2Fgood.test%2Fa"},
+		{append(where, "https://good.test/a?b"), "302 " + page + "https%3A%2F%2Fgood.test%2Fa%3Fb"},
+		{[]string{"-4", "https://v4.test/"}, "origin 10.77.2.2:443 for v4.test 200"},
+		{[]string{"http://10.77.1.1:8088/captive-portal"}, `{"captive":true,"user-portal-url":"http://10.77.1.1:8088/sign-in"}` + "\n 200"},
+		{[]string{"-o", "/dev/null", "-d", "name=pupil&password=secret", "http://10.77.1.1:8088/sign-in"}, " 303"},
+		{[]string{"http://10.77.1.1:8088/captive-portal"}, `{"captive":false,"user-portal-url":"http://10.77.1.1:8088/sign-in"}` + "\n 200"},
+		{[]string{"-4", "https://good.test/"}, "origin 10.77.2.2:443 for good.test 200"},
+	} {
+		if out, err := n.curl(tt.args...); err != nil || out != tt.want {
+			t.Errorf("%q: %v, %q, want %q", tt.args, err, out, tt.want)
+		}
+	}
+	// Who is not decrypted has no certificate of ours: nothing can be said there.
+	n.run("ip -n %s addr add 10.77.1.3/24 dev vc", n.client)
+	if out, err := n.curl("-4", "--interface", "10.77.1.3", "https://good.test/"); err == nil {
+		t.Errorf("not decrypted: %q", out)
 	}
 }
 
