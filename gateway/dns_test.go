@@ -102,7 +102,7 @@ func world() map[string][]string {
 	}
 }
 
-func resolve(_ context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
+func exchange(_ context.Context, name []byte, qtype, class uint16, do, cd bool) ([]byte, uint16, error) {
 	m := new(miekg.Msg)
 	m.SetQuestion(dns.Text(name), qtype)
 	reply := answerOf(m)
@@ -146,7 +146,7 @@ func restingEngineOf(t *testing.T, files map[string]string, memory state.Store, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := resolver.NewStore(resolver.CacheConfig{Size: 8 << 20}, "", resolve)
+	store, err := resolver.NewStore(resolver.CacheConfig{Size: 8 << 20}, "", exchange)
 	if err != nil {
 		t.Fatal(err)
 	}
