@@ -26,6 +26,7 @@ import (
 	"shuultuur/identity/session"
 	"shuultuur/intercept"
 	"shuultuur/list"
+	"shuultuur/list/collection"
 	"shuultuur/policy"
 )
 
@@ -101,7 +102,7 @@ func newHouse(t *testing.T) *house {
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metric 1\n") }),
 		Health:  func() Health { return Health{Ready: true} },
-		Lists: &Lists{All: func() []List { return nil }, Search: func(string) ([]Hit, error) { return nil, nil },
+		Lists: &Lists{In: func() (*collection.Collection, *http.Client) { return new(collection.Collection), nil }, All: func() []List { return nil }, Search: func(string) ([]Hit, error) { return nil, nil },
 			Change: func(context.Context, map[string][]list.Change) error { return nil }},
 		Events: &Events{Reader: memory{row("10.0.0.1", "anna", "https://a.example/secret?q=1"), row("10.0.0.2", "ben", "https://b.example/other")}},
 		Cache: &Cache{Stats: func() any { return map[string]int{} }, Look: func(string, [][2]string) (any, error) { return nil, errors.New("nothing") },

@@ -155,7 +155,7 @@ func (p *Parts) routes() []route {
 	all = append(all, p.pictureRoutes()...)
 	all = append(all, p.reportRoutes()...)
 	if p.Lists != nil {
-		all = append(all, p.Lists.routes(p.Pause.notice)...)
+		all = append(all, p.Lists.routes(p.Pause.notice, p.Events)...)
 	}
 	if p.Pause != nil {
 		all = append(all, p.Pause.routes()...)

@@ -18,6 +18,7 @@ import (
 	"shuultuur/event"
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/list/collection"
 )
 
 const markup = `<script>alert(1)</script>"'.example`
@@ -45,7 +46,7 @@ func recordOf(t *testing.T, asked *fake, changed *[]string) http.Handler {
 				for _, name := range slices.Sorted(maps.Keys(changes)) {
 					c := changes[name]
 					if name == "none" {
-						return ErrNoList
+						return collection.ErrNoList
 					}
 					if strings.Contains(c[0].Entry, "<") {
 						return &BadChange{errors.New("not a host")}

@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"shuultuur/list"
+	"shuultuur/list/collection"
 )
 
 // Lists is what the admin address shows of lists, and how it changes single
@@ -26,6 +28,33 @@ type Lists struct {
 	// all of them or none. It returns [ErrNoList] for a list that is not there,
 	// and [*BadChange] for changes that cannot be made.
 	Change func(ctx context.Context, changes map[string][]list.Change) error
+	// In returns the lists in use, and the client that fetches them; Use takes
+	// what was fetched into use.
+	In  func() (*collection.Collection, *http.Client)
+	Use func(ctx context.Context, why string) bool
+
+	reading sync.Mutex // one list at a time is read for its odd lines
+}
+
+// ShowLists says what there is of the lists in use.
+func (l *Lists) ShowLists() *Lists {
+	l.All = func() (all []List) {
+		c, _ := l.In()
+		for _, r := range c.Reports() {
+			all = append(all, List{Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules,
+				Refused: r.Bad, Categories: r.Categories, Missing: c.Missing(r.Name), Standing: standing(c, r.Name)})
+		}
+		return all
+	}
+	l.Search = func(name string) (hits []Hit, err error) {
+		c, _ := l.In()
+		found, err := c.Search(name)
+		for _, f := range found {
+			hits = append(hits, Hit{List: f.List, Found: f.Found})
+		}
+		return hits, err
+	}
+	return l
 }
 
 // A List is what there is to know of one list in use.
@@ -38,6 +67,7 @@ type List struct {
 	Refused    int            `json:"refused"` // lines
 	Categories map[string]int `json:"categories"`
 	Missing    bool           `json:"missing,omitempty"` // still to be fetched
+	Standing
 }
 
 // others counts what is more than hosts and URLs.
@@ -61,9 +91,6 @@ type Hit struct {
 	list.Found
 }
 
-// ErrNoList says that there is no list of that name.
-var ErrNoList = errors.New("there is no list of that name")
-
 // A BadChange is a change that cannot be made, by no fault of ours.
 type BadChange struct{ Err error }
 
@@ -80,14 +107,19 @@ var listsPage string
 //
 //	GET /lists             what is in use; HTML for browsers, else JSON
 //	GET /lists?q=NAME      which lists have a host or URL
+//	GET /lists/NAME        one of them; with odd=yes what is odd about its lines
+//	POST /lists/NAME/source  what=fetch or back: a newer version, or the one before
 //	POST /lists/NAME       changes, as JSON or CSV (list.ReadChanges)
 //	POST /lists            the form of the page
-func (l *Lists) routes(notice noticeFunc) []route {
+func (l *Lists) routes(notice noticeFunc, events *Events) []route {
 	page := pageOf(listsPage, notice)
+	one := &listPage{lists: l, events: events, page: pageOf(listPageText, notice)}
 	return []route{
 		{"GET", "/lists", viewer, func(w http.ResponseWriter, r *http.Request) { l.show(w, r, page, "") }},
 		{"POST", "/lists", operator, func(w http.ResponseWriter, r *http.Request) { l.form(w, r, page) }},
+		{"GET", "/lists/{name}", viewer, one.show},
 		{"POST", "/lists/{name}", operator, l.post},
+		{"POST", "/lists/{name}/source", operator, one.act},
 	}
 }
 
@@ -165,13 +197,14 @@ func (l *Lists) post(w http.ResponseWriter, r *http.Request) {
 
 func statusOf(err error) int {
 	var bad *BadChange
+	var badList *collection.BadChange
 	var others *notOwn
 	switch {
 	case errors.As(err, &others), errors.Is(err, ErrTwoPeople):
 		return http.StatusForbidden
-	case errors.Is(err, ErrNoList):
+	case errors.Is(err, collection.ErrNoList):
 		return http.StatusNotFound
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.As(err, &badList):
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError

@@ -122,7 +122,7 @@ func clock(t time.Time, layout string) string {
 
 // whole is v as a number.
 func whole(v any) int64 {
-	r := reflect.ValueOf(v)
+	r := reflect.Indirect(reflect.ValueOf(v))
 	switch {
 	case r.CanInt():
 		return r.Int()

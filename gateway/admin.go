@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -29,7 +28,7 @@ func (g *Gateway) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		return nil, err
 	}
 	parts := admin.Parts{Metrics: g.metrics.handler, Health: g.health, Token: first.Settings.Listen.Token,
-		Lists:    &admin.Lists{All: g.allLists, Search: g.searchLists, Change: g.changeLists},
+		Lists:    (&admin.Lists{In: g.lists, Change: g.node.ChangeLists, Use: g.Again}).ShowLists(),
 		Pause:    &admin.Pause{All: func() []policy.Pause { return g.engine.Load().Pauses.At(time.Now()) }, Set: g.pause},
 		Root:     g.host.Root,
 		Refusals: func() any { return g.engine.Load().Proxy.Refusals() },
@@ -86,39 +85,6 @@ func (g *Gateway) cacheParts() *admin.Cache {
 		},
 		Purge: g.node.Purge,
 	}
-}
-
-func (g *Gateway) allLists() []admin.List {
-	e := g.engine.Load()
-	var all []admin.List
-	for _, r := range e.Lists.Reports() {
-		all = append(all, admin.List{
-			Name: r.Name, Entries: r.Entries, Networks: r.Networks, Exprs: r.Exprs, Rules: r.Rules, Refused: r.Bad,
-			Categories: r.Categories, Missing: e.Lists.Missing(r.Name),
-		})
-	}
-	return all
-}
-
-func (g *Gateway) searchLists(name string) (hits []admin.Hit, err error) {
-	found, err := g.engine.Load().Lists.Search(name)
-	for _, f := range found {
-		hits = append(hits, admin.Hit{List: f.List, Found: f.Found})
-	}
-	return hits, err
-}
-
-// changeLists makes changes to lists, here and on the other nodes.
-func (g *Gateway) changeLists(ctx context.Context, changes map[string][]list.Change) error {
-	err := g.node.ChangeLists(ctx, changes)
-	var bad *collection.BadChange
-	switch {
-	case errors.Is(err, collection.ErrNoList):
-		return admin.ErrNoList
-	case errors.As(err, &bad):
-		return &admin.BadChange{Err: bad.Err}
-	}
-	return err
 }
 
 // lists are the lists in use, and the client that fetches them.
@@ -194,7 +160,7 @@ func (g *Gateway) watching() admin.Watching {
 func (g *Gateway) decide(ctx context.Context, d *vote.Decision) error {
 	e := g.engine.Load()
 	if name := e.Settings.Votes.List; name != "" && d.Action == vote.Block && d.Who == "" && d.Until.IsZero() {
-		return g.changeLists(ctx, map[string][]list.Change{name: {{Entry: d.Site, Remove: !d.Ended.IsZero()}}})
+		return g.node.ChangeLists(ctx, map[string][]list.Change{name: {{Entry: d.Site, Remove: !d.Ended.IsZero()}}})
 	}
 	return e.Rulings.Rule(policy.Decision{Who: d.Who, Site: d.Site, Block: d.Action == vote.Block, Until: d.Until}, !d.Ended.IsZero(), d.By)
 }

@@ -499,7 +499,7 @@ func TestAGatewayServesNamesAndReloads(t *testing.T) {
 	// One entry more, one less: at once.
 	change := func(c list.Change) {
 		t.Helper()
-		if err := g.changeLists(ctx, map[string][]list.Change{"own": {c}}); err != nil {
+		if err := g.node.ChangeLists(ctx, map[string][]list.Change{"own": {c}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"shuultuur/admin"
 	"shuultuur/list"
+	"shuultuur/list/collection"
 )
 
 // TestChangesOfListsAreAllOrNone: when one cannot be made, or what they lead to
@@ -31,7 +31,7 @@ policies: [{name: all, rules: [{name: games, action: block, category: [games]}]}
 	defer g.close()
 	has := func(host string) bool {
 		t.Helper()
-		hits, err := g.searchLists(host)
+		hits, err := g.engine.Load().Lists.Search(host)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,23 +45,23 @@ policies: [{name: all, rules: [{name: games, action: block, category: [games]}]}
 		return len(all)
 	}
 	three := list.Change{Entry: "three.example"}
-	var bad *admin.BadChange
-	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "not a host"}}}); !errors.As(err, &bad) || overlays() != 0 {
+	var bad *collection.BadChange
+	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "not a host"}}}); !errors.As(err, &bad) || overlays() != 0 {
 		t.Errorf("%v, %d lists changed", err, overlays())
 	}
-	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "c": {three}}); !errors.Is(err, admin.ErrNoList) || overlays() != 0 {
+	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "c": {three}}); !errors.Is(err, collection.ErrNoList) || overlays() != 0 {
 		t.Errorf("%v, %d lists changed", err, overlays())
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(settings, "action: block", "action: bolck", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {three}}); err == nil || overlays() != 0 {
+	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {three}}); err == nil || overlays() != 0 {
 		t.Errorf("with settings that cannot be used: %v, %d lists changed", err, overlays())
 	}
 	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.changeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "two.example", Exception: true}}}); err != nil || overlays() != 2 || !has("three.example") {
+	if err := g.node.ChangeLists(t.Context(), map[string][]list.Change{"a": {three}, "b": {{Entry: "two.example", Exception: true}}}); err != nil || overlays() != 2 || !has("three.example") {
 		t.Errorf("%v, %d lists changed", err, overlays())
 	}
 }

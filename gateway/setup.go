@@ -88,10 +88,8 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		}
 		all = append(all, t)
 	}
-	for _, l := range g.allLists() {
-		if l.Missing {
-			all = append(all, admin.SetupTest{Text: "List " + l.Name + " is still to be fetched.", Bad: true})
-		}
+	for _, p := range g.engine.Load().Lists.Problems() {
+		all = append(all, admin.SetupTest{Text: p, Bad: true})
 	}
 	if strings.HasPrefix(g.health().State, "degraded") {
 		all = append(all, admin.SetupTest{Text: "The state of the fleet is out of reach.", Bad: true})

@@ -11,8 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"shuultuur/intercept"
 )
 
 // wide and narrow are the widths at which pages are looked at.
@@ -140,6 +143,7 @@ identity:
 policies:
   - name: class
     groups: [class-7a, class-8b]
+    decrypt: true
     schedule: [{days: mon-fri, hours: "08:00-12:00,13:00-16:30"}, {days: sat, hours: "09:00-12:00"}]
     quotas: [{category: gambling, time: 30m}]
     rules:
@@ -151,6 +155,9 @@ policies:
       - {name: bad words, action: block, category: [phrase], over: 100}
 alerts: {themes: {exams: {search: [exam answers], severity: high}}}
 votes: {listen: 127.0.0.1:0}
+dns: {listen: 127.0.0.1:0, forward: {upstreams: [192.0.2.53]}, zones: {files: [{path: example.com.zone}]}}
+cache: {memory: 64MiB}
+intercept: {root: root.pem}
 events: {sqlite: events.db, every: 100ms}
 proxy: {parent: "http://%s"}
 `
@@ -215,6 +222,14 @@ return new Promise((done) => setTimeout(() => done(JSON.stringify({
 func TestEveryPageOfTheAdminAddress(t *testing.T) {
 	checker := axe(t)
 	h := newHouse(t, map[string]string{"tea.example/": "<p>Tea.</p>", "bet.example/": "<p>Bets.</p>"})
+	h.write("example.com.zone", "$ORIGIN example.com.\n$TTL 1h\n@ SOA ns hostmaster 1 1h 10m 1w 5m\n@ NS ns\nns A 192.0.2.1\nwww A 192.0.2.2\n")
+	root, err := intercept.NewRoot(intercept.RootConfig{Name: "School filter"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Write(filepath.Join(filepath.Dir(h.file), "root.pem"), false); err != nil {
+		t.Fatal(err)
+	}
 	h.write("shuultuur.yaml", fmt.Sprintf(tourSettings, h.origin.Listener.Addr()))
 	h.restart()
 	for range 3 {
@@ -243,7 +258,12 @@ func TestEveryPageOfTheAdminAddress(t *testing.T) {
 		_, text := adminCall(t, h.g, "GET", "/alerts", nil)
 		return json.Unmarshal([]byte(text), &alerts) == nil && len(alerts) == 1
 	})
-	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
+	pages = append(pages, "/alerts/"+alerts[0].ID, "/reports?span=today", "/events/"+row.ID, "/why?url=http://bet.example/", "/clients/one?who=anna", "/lists?q=bet.example", "/lists/own?odd=yes", "/zones/example.com", "/rulings?site=www.bet.example&who=anna", "/events?filter=host:bet.example", "/events?filter=host", "/login", "/setup", "/nowhere")
+	for _, must := range []string{"/zones", "/checks", "/pictures", "/cache", "/names"} {
+		if !slices.Contains(pages, must) {
+			t.Errorf("nothing leads to %s", must)
+		}
+	}
 	pictures := os.Getenv("SHUULTUUR_PICTURES") != ""
 	for _, page := range pages {
 		want := map[string]float64{"/setup": 403, "/nowhere": 404}[page]

@@ -184,8 +184,8 @@ func checkURL(s string) error {
 	return nil
 }
 
-// place is the URL without a password, for what is written down.
-func (s Source) place() string {
+// Place is the URL without a password, for what is written down.
+func (s Source) Place() string {
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return s.URL

@@ -123,8 +123,8 @@ func (s *Store) Update(ctx context.Context, name string, src Source, cfg list.Co
 	if err != nil {
 		return Change{}, err
 	}
-	if st.URL != src.place() {
-		st.URL, st.ETag, st.LastModified = src.place(), "", ""
+	if st.URL != src.Place() {
+		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
 	}
 	c, err := s.update(ctx, name, src, cfg, &st)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Store) Seed(ctx context.Context, name string, src Source, cfg list.Conf
 	if err != nil {
 		return err
 	}
-	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.place(), Bytes: int64(len(content)), SHA256: fmt.Sprintf("%x", sha256.Sum256(content)), Current: true}
+	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Bytes: int64(len(content)), SHA256: fmt.Sprintf("%x", sha256.Sum256(content)), Current: true}
 	kept := filepath.Join(s.Dir, name, v.File)
 	if err := atomicfile.WriteBytes(kept, 0o644, content); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (s *Store) Seed(ctx context.Context, name string, src Source, cfg list.Conf
 	if v.Entries, v.Categories, err = try(ctx, name, src, cfg, kept, nil); err != nil {
 		return errors.Join(err, os.Remove(kept))
 	}
-	st.URL, st.Versions = src.place(), []Version{v}
+	st.URL, st.Versions = src.Place(), []Version{v}
 	if err := s.save(name, st); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 		err = s.signed(ctx, src, f)
 	}
 	if err != nil {
-		return Change{}, fmt.Errorf("fetching it from %s: %w", src.place(), err)
+		return Change{}, fmt.Errorf("fetching it from %s: %w", src.Place(), err)
 	}
 	// Known already: the one in use, or one that somebody went back from.
 	for _, v := range st.Versions {
@@ -209,7 +209,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 			return Change{Was: old.Entries, Version: *old}, nil
 		}
 	}
-	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
+	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
 	if v.Entries, v.Categories, err = try(ctx, name, src, cfg, f.Name(), old); err != nil {
 		return Change{}, err
 	}
@@ -241,7 +241,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 // we have is from there, is still here, and is what the settings want.
 func (s *Store) fits(name string, src Source, st *State) bool {
 	v := st.inUse()
-	if v == nil || v.URL != src.place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {
+	if v == nil || v.URL != src.Place() || src.SHA256 != "" && v.SHA256 != src.SHA256 {
 		return false
 	}
 	_, err := os.Stat(s.Path(name))
@@ -270,10 +270,10 @@ func try(ctx context.Context, name string, src Source, cfg list.Config, file str
 		return 0, nil, fmt.Errorf("%d of %d lines make no sense as %s; not taken", r.Bad, r.Lines, formats(r))
 	case n < src.Minimum:
 		return 0, nil, fmt.Errorf("it has %d entries, and %d is the least that is taken", n, src.Minimum)
-	case old != nil && old.URL == src.place() && float64(n) < float64(old.Entries)*(1-src.Shrink):
+	case old != nil && old.URL == src.Place() && float64(n) < float64(old.Entries)*(1-src.Shrink):
 		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, n, src.Shrink*100)
 	}
-	if old != nil && old.URL == src.place() && src.Shrink < 1 && categories != nil {
+	if old != nil && old.URL == src.Place() && src.Shrink < 1 && categories != nil {
 		for _, c := range old.Categories {
 			if !slices.Contains(categories, c) {
 				return 0, nil, fmt.Errorf("it has lost the category %q, which rules may name; if that is right, set shrink to 100%%", c)
@@ -417,5 +417,5 @@ func (st State) Due(src Source, part float64, now time.Time) bool {
 		every = min(every, time.Hour)
 	}
 	every += time.Duration(part * float64(every) / 10)
-	return st.Checked.IsZero() || st.URL != src.place() || now.Sub(st.Checked) >= every
+	return st.Checked.IsZero() || st.URL != src.Place() || now.Sub(st.Checked) >= every
 }

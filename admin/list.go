@@ -1,0 +1,196 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/filter"
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/list/source"
+	"shuultuur/text"
+)
+
+// The page of one list: where it comes from, how fresh it is, what it has
+// blocked, and what is odd about its lines.
+
+//go:embed list.html
+var listPageText string
+
+const (
+	oddLines = 200              // of one list are shown
+	oddTime  = 30 * time.Second // to read a list for them
+)
+
+// A Standing says how fresh a list is.
+type Standing struct {
+	From    string    `json:"from,omitempty"` // catalogue name or address of a list that is fetched, else its file
+	Web     bool      `json:"web,omitempty"`  // it is fetched
+	Fetched time.Time `json:"fetched,omitzero"`
+	Checked time.Time `json:"checked,omitzero"` // when its server was asked last
+	Problem string    `json:"problem,omitempty"`
+}
+
+// standing returns that of a list, with a problem where it cannot be had.
+func standing(c *collection.Collection, name string) Standing {
+	s, err := c.Standing(name)
+	if err != nil {
+		return Standing{Problem: err.Error()}
+	}
+	return standingOf(s)
+}
+
+func standingOf(s *collection.Standing) Standing {
+	all := Standing{From: cmp.Or(s.Known.Name, s.URL, s.Path), Web: s.Fetched, Checked: s.State.Checked, Problem: cmp.Or(s.State.Problem, s.Fault)}
+	for _, v := range s.State.Versions {
+		if v.Current {
+			all.Fetched = v.Fetched
+		}
+	}
+	return all
+}
+
+type listPage struct {
+	lists  *Lists
+	events *Events // nil: there is no record
+	page   pageTemplate
+}
+
+// listData is what is shown of a list.
+type listData struct {
+	List
+	Lines    int              `json:"lines"` // of its files
+	Twice    int              `json:"twice"` // entries that were there already
+	Path     string           `json:"path"`
+	URL      string           `json:"url,omitempty"`
+	Licence  string           `json:"licence,omitempty"`
+	Home     string           `json:"home,omitempty"`
+	Next     time.Time        `json:"next,omitzero"` // when its server is asked again
+	Versions []source.Version `json:"versions"`
+	Blocked  *int             `json:"blocked,omitempty"` // requests of the last day; nil: not known
+	Record   string           `json:"-"`                 // where these are
+	Refusals []list.Problem   `json:"refusals"`
+	Odd      *list.Lint       `json:"odd,omitempty"`
+	OddLines []list.Problem   `json:"-"`
+	OddAll   int              `json:"-"`
+	CanBack  bool             `json:"-"`
+	Done     string           `json:"-"`
+	Error    string           `json:"error,omitempty"`
+}
+
+func (o *listPage) show(w http.ResponseWriter, r *http.Request) {
+	o.write(w, r, http.StatusOK, "", nil)
+}
+
+// write shows the list, with what was done to it or why not.
+func (o *listPage) write(w http.ResponseWriter, r *http.Request, status int, done string, failed error) {
+	name := r.PathValue("name")
+	c, _ := o.lists.In()
+	s, err := c.Standing(name)
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	d := &listData{Done: done, Path: s.Path, URL: s.URL, Licence: s.Known.Licence, Home: s.Known.Home, Lines: s.Report.Lines, Twice: s.Report.Duplicates,
+		Versions: append([]source.Version{}, s.State.Versions...), Refusals: append([]list.Problem{}, s.Report.Problems...)}
+	for _, l := range o.lists.All() {
+		if l.Name == name {
+			d.List = l
+		}
+	}
+	seen := false // the one in use
+	for _, v := range d.Versions {
+		d.CanBack = d.CanBack || seen && !v.Left
+		seen = seen || v.Current
+	}
+	if s.Fetched {
+		d.Next = s.State.Checked.Add(s.Every)
+	}
+	o.count(r.Context(), d)
+	if failed == nil && r.URL.Query().Get("odd") != "" {
+		status, failed = o.odd(r.Context(), c, d)
+	}
+	if failed != nil {
+		d.Error, status = failed.Error(), max(status, statusOf(failed))
+	}
+	switch {
+	case isPage(r):
+		writePage(w, o.page, status, d)
+	default:
+		writeJSON(w, status, d)
+	}
+}
+
+// count says how many requests of the last day an entry of the list had blocked.
+func (o *listPage) count(ctx context.Context, d *listData) {
+	if o.events == nil || d.Path == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAsk)
+	defer cancel()
+	written := " in " + d.Path // as [list.File.Evidence] has it
+	f := event.Filter{Since: time.Now().Add(-24 * time.Hour)}
+	if f.And(event.Action, false, filter.Block.String(), filter.Warn.String()) != nil || f.And(event.Text, false, written) != nil {
+		return
+	}
+	sums, err := o.events.Count(ctx, event.Question{Filter: f})
+	if err != nil { // it may not be asked, or not in time
+		return
+	}
+	n := int(sums[0][0].Events)
+	d.Blocked, d.Record = &n, "/events?"+url.Values{"filter": {fmt.Sprintf("action:block,warn %q", written)}, "last": {"1d"}}.Encode()
+}
+
+// odd reads the list for what is odd about its lines.
+func (o *listPage) odd(ctx context.Context, c *collection.Collection, d *listData) (status int, err error) {
+	if !o.lists.reading.TryLock() {
+		return http.StatusServiceUnavailable, fmt.Errorf("another list is being read; try again in a moment")
+	}
+	defer o.lists.reading.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, oddTime)
+	defer cancel()
+	lint, err := c.Lint(ctx, d.Name)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("the list is too long to be read in %v; ask with shuultuur list lint %s", oddTime, d.Name)
+		}
+		return http.StatusServiceUnavailable, err
+	}
+	all := lint.All()
+	d.Odd, d.OddLines, d.OddAll = lint, all[:min(len(all), oddLines)], lint.Bad+lint.Duplicates+lint.Shadows+lint.Voids
+	return http.StatusOK, nil
+}
+
+// act fetches a list, or goes back to the version before.
+func (o *listPage) act(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	name := r.PathValue("name")
+	c, client := o.lists.In()
+	var done string
+	var err error
+	switch what := r.FormValue("what"); what {
+	case "fetch":
+		done = text.Mark("There is nothing newer.")
+		var got source.Change
+		if got, err = c.Update(r.Context(), client, name); got.Taken {
+			done = text.Mark("A newer version is in use.")
+		}
+		if err == nil && got.Taken && !o.lists.Use(r.Context(), "fetched: "+name) {
+			err = fmt.Errorf("the list was fetched, but cannot be used; the log says why")
+		}
+	case "back":
+		done = text.Mark("The version before is in use again.")
+		if _, err = c.Rollback(name); err == nil && !o.lists.Use(r.Context(), "gone back: "+name) {
+			err = fmt.Errorf("the version before cannot be used; the log says why")
+		}
+	default:
+		err = &BadChange{fmt.Errorf("what=%q is neither fetch nor back", what)}
+	}
+	o.write(w, r, http.StatusOK, done, err)
+}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"shuultuur/event"
+	"shuultuur/list"
+	"shuultuur/list/collection"
+	"shuultuur/list/source"
+	"shuultuur/setting"
+)
+
+// TestThePageOfAList says where a list comes from and what is odd about it; it
+// fetches a newer version, and goes back.
+func TestThePageOfAList(t *testing.T) {
+	var text atomic.Value
+	text.Store("one.example\ntwo.example\n")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(text.Load().(string))) }))
+	defer server.Close()
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own.txt")
+	if err := os.WriteFile(own, []byte("bet.example\nwww.bet.example\nbet.example\nnot a host\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg := collection.Config{
+		"own": {Config: list.Config{Format: list.Domains, Path: setting.Source(own), Category: "gambling"}},
+		"web": {Config: list.Config{Format: list.Domains, Category: "ads"}, Fetch: source.Config{URL: server.URL + "/list"}},
+	}
+	open := func() *collection.Collection {
+		c, err := collection.Open(t.Context(), cfg, dir, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	in, used := open(), 0
+	lists := (&Lists{In: func() (*collection.Collection, *http.Client) { return in, server.Client() }}).ShowLists()
+	lists.Use = func(context.Context, string) bool { in, used = open(), used+1; return true }
+	record := &fake{rows: []event.Row{{}}}
+	h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef", Lists: lists, Events: &Events{Reader: record}})
+	shows := func(method, path, form string, want ...string) {
+		t.Helper()
+		w := ask(h, method, path, "text/html", form)
+		for _, s := range want {
+			if !strings.Contains(w.Body.String(), s) {
+				t.Errorf("%s %s %s: %d, no %q in\n%s", method, path, form, w.Code, s, w.Body)
+			}
+		}
+	}
+	shows("GET", "/lists", "", "not fetched yet", "your own file")
+	shows("GET", "/lists/own", "", own+":4", "blocked in the last day", "<b>5</b>")
+	shows("GET", "/lists/own?odd=yes", "", own+":3", "in line 1", own+":2")
+	shows("POST", "/lists/own/source", "what=fetch", "it is not fetched")
+	shows("GET", "/lists/none", "", "there is no list of that name")
+	shows("GET", "/lists/web?odd=yes", "", "has not been fetched yet")
+	shows("POST", "/lists/web/source", "what=fetch", "A newer version is in use", ">2</b>")
+	shows("POST", "/lists/web/source", "what=fetch", "There is nothing newer")
+	text.Store("one.example\ntwo.example\nthree.example\n")
+	shows("POST", "/lists/web/source", "what=fetch", "A newer version is in use", ">3</b>", "Go back")
+	shows("POST", "/lists/web/source", "what=back", "is in use again", ">2</b>", "you went back from it")
+	shows("POST", "/lists/web/source", "what=dance", "neither fetch nor back")
+	if used != 3 {
+		t.Errorf("lists were taken into use %d times", used)
+	}
+}
