@@ -408,11 +408,14 @@ func (f *flow) blank() {
 	}
 }
 
+const mostFolds = 8
+
 // compose brings the last word into normal form C.
 func (f *flow) compose() {
 	f.joins = false
 	at := max(bytes.LastIndexByte(f.b, ' ')+1, f.fixed)
-	if !norm.NFC.IsNormal(f.b[at:]) {
+	// Folding may take a mark off that another then takes the place of.
+	for n := 0; n < mostFolds && !norm.NFC.IsNormal(f.b[at:]); n++ {
 		f.nfc = norm.NFC.Append(f.nfc[:0], f.b[at:]...)
 		f.b = f.b[:at]
 		for _, r := range string(f.nfc) { // what was composed has to be folded
@@ -458,7 +461,7 @@ func (f *flow) flush() {
 // empty src nothing.
 func Normalise(dst, src []byte) []byte {
 	f := flow{folds: folds(), multi: true}
-	f.b = append(make([]byte, 0, len(src)+len(src)/2+16), 'x') // so that a first blank stays
+	f.b = append(make([]byte, 0, len(src)+len(src)/2+16), '0') // so that a first blank stays; no mark joins a digit
 	f.write(src, plainText)
 	f.flush()
 	if f.joins {

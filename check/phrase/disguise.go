@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"shuultuur/check/phrase/match"
 	"shuultuur/content"
 	"shuultuur/content/language"
@@ -21,6 +23,7 @@ import (
 // form it may have, with its neighbours for phrases of several words.
 
 const (
+	leastMarks   = 3  // of so many letters one has a mark where marks are a disguise
 	leastRow     = 3  // letters that stand apart before they are taken for a word
 	mostDisguise = 48 // runes; longer words are no words
 	// shortPhrase is the length in runes from which a phrase may be found
@@ -219,11 +222,17 @@ func (u *unmasker) unmask(from, to, after, right int) {
 	before, behind := bytes.TrimSpace(u.text[left:from]), bytes.TrimSpace(u.text[after:right])
 	u.raw = u.raw[:0]
 	u.runes = u.runes[:0]
-	row := false
+	row, marks := false, 0
 	for _, r := range string(u.text[from:to]) {
+		if marked(r) {
+			marks++
+		}
 		if r == ' ' {
 			row = true
 			continue
+		}
+		if 0x300 <= r && r < 0x370 {
+			continue // it makes no other letter of the one before
 		}
 		if u.runes = append(u.runes, r); len(u.runes) > mostDisguise {
 			return
@@ -245,6 +254,9 @@ func (u *unmasker) unmask(from, to, after, right int) {
 		return
 	}
 	near := kindsOf([]rune(string(before))) | kindsOf([]rune(string(behind)))
+	if kinds == kindLatin|kindMarked && marks*leastMarks < len(u.runes) {
+		return // as many languages write
+	}
 	mixed := kinds&(kinds-1) != 0
 	if mixed || kinds == kindAlike || kinds != kindLatin && kinds != kindDigit && near&kindLatin != 0 {
 		for _, one := range [...]rune{'i', 'l'} {
@@ -369,9 +381,15 @@ const (
 	kindLatin    kinds = 1 << iota
 	kindCyrillic       // letters of it
 	kindAlike          // letters of other scripts that look like Latin ones
+	kindMarked         // Latin letters with marks
 	kindDigit
 	kindOther
 )
+
+// marked says whether r is a Latin letter with marks, or a mark.
+func marked(r rune) bool {
+	return 0x300 <= r && r < 0x370 || (0xc0 <= r && r < 0x250 || 0x1e00 <= r && r < 0x1f00) && latinOf[r] != 0
+}
 
 func kindsOf(runes []rune) (k kinds) {
 	for _, r := range runes {
@@ -383,6 +401,8 @@ func kindsOf(runes []rune) (k kinds) {
 			k |= kindDigit
 		case r >= 0x400 && r < 0x530:
 			k |= kindCyrillic
+		case marked(r):
+			k |= kindMarked
 		case latinOf[r] != 0:
 			k |= kindAlike
 		default:
@@ -394,12 +414,15 @@ func kindsOf(runes []rune) (k kinds) {
 
 // asLatin are letters, folded, and the Latin ones that they look like.
 var asLatin = [...][2]string{
-	{"авсенкмоптхуѕіјһԁԛԝгӏєьр", "abcehkmontxysijhdqwrlebp"}, // Cyrillic
-	{"αβγεζηικμνορςτυχωϲϳ", "abyeznikmvopctuxwcj"},           // Greek
-	{"աբգդեզհյոսվցօքկլռ", "wpqnbqhjnudgoplln"},               // Armenian
-	{"ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz"}, // small capitals
-	{"ɑɡɩʋɔəɛɾɯɱ", "agiuceerwm"},                             // of phonetics
-	{"ꭰꮯꭼꮋꭻꮶꮮꮇꮲꮪꭲꮩꮃꮓ", "dcehjklmpstvwz"},                     // Cherokee
+	{"авсенкмоптхуѕіјһԁԛԝгӏєьр", "abcehkmontxysijhdqwrlebp"},   // Cyrillic
+	{"αβγεζηικμνορςτυχωϲϳ", "abyeznikmvopctuxwcj"},             // Greek
+	{"աբգդեզհյոսվցօքկլռ", "wpqnbqhjnudgoplln"},                 // Armenian
+	{"ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz"},   // small capitals
+	{"ɑɡɩʋɔəɛɾɯɱ", "agiuceerwm"},                               // of phonetics
+	{"ꭰꮯꭼꮋꭻꮶꮮꮇꮲꮪꭲꮩꮃꮓ", "dcehjklmpstvwz"},                       // Cherokee
+	{"ꭺꭵꮐꮋꮑꮎꮖ", "aighnoi"},                                     // more Cherokee
+	{"ꓮꓐꓚꓓꓰꓝꓖꓧꓲꓙꓗꓡꓟꓠꓳꓑꓣꓢꓔꓴꓦꓪꓫꓬꓜ", "abcdefghijklmnoprstuvwxyz"}, // Lisu
+	{"øłđħŧıƈʂɲơưɐɒɗɓƙƥƭ", "oldhticsnouaadbkpt"},               // with strokes and hooks
 	{"023456789", "ozeasgtbg"},
 }
 
@@ -419,6 +442,12 @@ func standsFor(first, last rune, pairs [][2]string) map[rune]rune {
 	for r := first; r <= last; r++ {
 		if unicode.IsLower(r) {
 			m[r] = r
+		}
+	}
+	for r := rune(0xc0); first == 'a' && r < 0x1f00; r++ {
+		// Letters with marks look like those without.
+		if d := []rune(norm.NFD.String(string(r))); len(d) > 1 && d[0] >= first && d[0] <= last {
+			m[r] = d[0]
 		}
 	}
 	for _, p := range pairs {

@@ -42,6 +42,13 @@ func TestDisguisedWordsAreFound(t *testing.T) {
 		"Cyrillic letters":              {"our cаsіnо opens", "phrase 60", "<casino: cаsіnо> 60"},
 		"Greek letters":                 {"our cαsinο opens", "phrase 60", ""},
 		"small capitals":                {"our ᴄᴀsɪɴᴏ opens", "phrase 60", ""},
+		"marks":                         {"our cásínö opens", "phrase 60", ""},
+		"marks of a language":           {"our câsino opens", "", ""},
+		"marks beside letters":          {"our c\u0304a\u0304s\u0304i\u0304n\u0304o\u0304 opens", "phrase 60", ""},
+		"strokes and hooks":             {"our ƈɑʂíɲơ opens", "phrase 60", ""},
+		"Lisu letters":                  {"our ꓚꓮꓢꓲꓠꓳ opens", "phrase 60", ""},
+		"Cherokee letters":              {"our ꮯꭺꮪꮖꮑꮎ opens", "phrase 60", ""},
+		"full width":                    {"our Ｃａｓｉｎｏ opens", "phrase 60", ""},
 		"letters of mathematics":        {"our 𝒸𝒶𝓈𝒾𝓃ℴ opens", "phrase 60", ""},
 		"digits":                        {"our c4s1n0 opens", "phrase 60", "<casino: c4s1n0> 60"},
 		"digits and other letters":      {"our с4sin0 opens", "phrase 60", ""},
@@ -79,7 +86,7 @@ func TestDisguisedWordsAreFound(t *testing.T) {
 			t.Errorf("%s: evidence %s, want %s", name, found[0].Evidence, p.evidence)
 		}
 		switch name {
-		case "zero-width", "soft hyphens", "inline tags", "letters of mathematics", "in the plain besides":
+		case "zero-width", "soft hyphens", "inline tags", "letters of mathematics", "full width", "in the plain besides":
 			continue // undone for everybody
 		}
 		if found := find(t, c, p.page); len(found) > 0 {

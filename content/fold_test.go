@@ -1,0 +1,68 @@
+package content
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Lists and pages are folded once each; what was folded must stay as it is, or
+// a list that was written from a folded text would not match.
+func FuzzNormalise(f *testing.F) {
+	for _, s := range []string{"Straße ẞ", "ﬁn ﬃ", "o‘zbek O'ZBEK", "ϓ ϔ ΐ ᾳ", "ｶﾞｷﾟ", "ﻻ ﷺ", "İ ı I i̇", "각 한", "Å Ω", "①²½", "𝔘𝔫𝔦", "ё й и\u0306", "a\u0315\u0300\u05ae\u0301b"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		once := Normalise(nil, p)
+		if !utf8.Valid(once) {
+			t.Fatalf("%q became %q, which is not UTF-8", p, once)
+		}
+		if twice := Normalise(nil, once); !bytes.Equal(once, twice) {
+			t.Fatalf("%q became %q, and that %q", p, once, twice)
+		}
+	})
+}
+
+func TestNormaliseIsIdempotentForEveryLetterAndMarks(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 8))
+	marks := []rune("\u0300\u0301\u0303\u0306\u0307\u0308\u030a\u0323\u0327\u0328\u0345\u0653\u0654\u0655\u064b\u05bc\u3099\u309a\u093c\u0e33")
+	wrong := 0
+	for c := rune(1); c <= utf8.MaxRune && wrong < 20; c++ {
+		if c == 0x20000 {
+			c = 0xe0000
+		}
+		s := []rune{c}
+		if r.IntN(2) == 0 {
+			s = append(s, marks[r.IntN(len(marks))], marks[r.IntN(len(marks))])
+		}
+		for _, text := range []string{string(c), string(s), "a" + string(s)} {
+			once := Normalise(nil, []byte(text))
+			if twice := Normalise(nil, once); !bytes.Equal(once, twice) {
+				t.Errorf("%q (%U) became %q, and that %q", text, []rune(text), once, twice)
+				wrong++
+			}
+		}
+	}
+}
+
+// FuzzTerms: every phrase of a list is read to words that pages can have, and
+// its words are read again as they are.
+func FuzzTerms(f *testing.F) {
+	for _, s := range []string{"{o‘yin} klub", "a{b}c}{", "''{'}'", "{qimor", "o'zbek'cha", "{\u0307x} 'ß' {ﬁ}", "{} { }"} {
+		f.Add([]byte(s), false)
+		f.Add([]byte(s), true)
+	}
+	f.Fuzz(func(t *testing.T, phrase []byte, all bool) {
+		for _, term := range Terms(phrase, all) {
+			word := term.Word
+			if word == "" || !utf8.ValidString(word) || strings.ContainsAny(word, " {}") || word[0] == '\'' || word[len(word)-1] == '\'' || all && !term.Stem {
+				t.Fatalf("%q has the word %q, %v", phrase, word, term.Stem)
+			}
+			if again := Terms([]byte(word), term.Stem); len(again) != 1 || again[0] != term {
+				t.Fatalf("%q has the word %q, and that %v", phrase, word, again)
+			}
+		}
+	})
+}
