@@ -30,8 +30,8 @@ type flight struct {
 	fields message.Fields // of the request, those that o varies by
 }
 
-// share says what o grows from.
-func (f *flight) share(o *object, g *growing, fields message.Fields) {
+// growFrom says what o grows from.
+func (f *flight) growFrom(o *object, g *growing, fields message.Fields) {
 	f.o, f.g, f.fields = o, g, fields
 }
 

@@ -641,7 +641,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 	r.owner = true
 	s.Body = r
 	if f != nil {
-		f.share(o, g, fields)
+		f.growFrom(o, g, fields)
 	}
 	return s
 }

@@ -102,7 +102,7 @@ type Report struct {
 // Look asks the machine and returns what was found. It takes some seconds at
 // most, bounded by the disk, by the firewall's programs and by Redis.
 func Look(ctx context.Context, m Machine, cfg Config) *Report {
-	p := patient{m: m, cfg: cfg}
+	p := subject{m: m, cfg: cfg}
 	r := &Report{System: m.System()}
 	for _, look := range []func() []Finding{
 		p.backlog, p.files, p.ports, p.timeWait, p.conntrack, p.buffers,

@@ -22,8 +22,8 @@ const (
 	slowSync = 50 * time.Millisecond
 )
 
-// patient is a machine being looked at.
-type patient struct {
+// subject is a machine being looked at.
+type subject struct {
 	m   Machine
 	cfg Config
 }
@@ -36,7 +36,7 @@ func unknown(about string, err error) Finding {
 }
 
 // number reads a kernel setting that is one whole number.
-func (p patient) number(name string) (int64, error) {
+func (p subject) number(name string) (int64, error) {
 	s, err := p.m.Kernel(name)
 	if err != nil {
 		return 0, err
@@ -48,10 +48,10 @@ func (p patient) number(name string) (int64, error) {
 	return n, nil
 }
 
-func (p patient) bsd() bool { return p.m.System() == "freebsd" }
+func (p subject) bsd() bool { return p.m.System() == "freebsd" }
 
 // set returns the lines that change a kernel setting now and for good.
-func (p patient) set(name string, value any) []string {
+func (p subject) set(name string, value any) []string {
 	if p.bsd() {
 		return []string{
 			fmt.Sprintf("sysctl %s=%v", name, value),
@@ -65,7 +65,7 @@ func (p patient) set(name string, value any) []string {
 }
 
 // atLeast judges a kernel setting that must not be below want.
-func (p patient) atLeast(name string, want int64, show func(int64) string, why string) []Finding {
+func (p subject) atLeast(name string, want int64, show func(int64) string, why string) []Finding {
 	n, err := p.number(name)
 	if err != nil {
 		return one(unknown(name, err))
@@ -89,7 +89,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-func (p patient) backlog() []Finding {
+func (p subject) backlog() []Finding {
 	const why = "Connections that arrive while the gateway is busy wait in this queue; when it is full the client waits a second or more for its retry. A running gateway takes a new value at its next start."
 	if p.bsd() {
 		name := "kern.ipc.soacceptqueue"
@@ -102,7 +102,7 @@ func (p patient) backlog() []Finding {
 		p.atLeast("net.ipv4.tcp_max_syn_backlog", wantBacklog, plain, "Half-open connections wait here; when it is full, new ones are dropped or served by SYN cookies, without window scaling.")...)
 }
 
-func (p patient) files() []Finding {
+func (p subject) files() []Finding {
 	const about = "open files of a process"
 	soft, hard, err := p.m.Files()
 	if err != nil {
@@ -130,7 +130,7 @@ func (p patient) files() []Finding {
 }
 
 // allFiles looks at what the whole system has open.
-func (p patient) allFiles() []Finding {
+func (p subject) allFiles() []Finding {
 	open, limit := "kern.openfiles", "kern.maxfiles"
 	var used, most int64
 	var err error
@@ -159,7 +159,7 @@ func (p patient) allFiles() []Finding {
 }
 
 // portRange returns the first and last port of outgoing connections.
-func (p patient) portRange() (first, last int64, err error) {
+func (p subject) portRange() (first, last int64, err error) {
 	if p.bsd() {
 		if first, err = p.number("net.inet.ip.portrange.first"); err == nil {
 			last, err = p.number("net.inet.ip.portrange.last")
@@ -176,7 +176,7 @@ func (p patient) portRange() (first, last int64, err error) {
 	return first, last, nil
 }
 
-func (p patient) ports() []Finding {
+func (p subject) ports() []Finding {
 	const about = "ports for outgoing connections"
 	first, last, err := p.portRange()
 	if err != nil {
@@ -195,7 +195,7 @@ func (p patient) ports() []Finding {
 	return one(f)
 }
 
-func (p patient) timeWait() []Finding {
+func (p subject) timeWait() []Finding {
 	const about = "connections in TIME_WAIT"
 	n, err := p.m.TimeWait()
 	if err != nil {
@@ -214,7 +214,7 @@ func (p patient) timeWait() []Finding {
 	return one(f)
 }
 
-func (p patient) conntrack() []Finding {
+func (p subject) conntrack() []Finding {
 	const about = "connection tracking"
 	if p.bsd() {
 		return one(Finding{About: about, Level: Unknown, Found: "pf and ipfw are not asked",
@@ -249,7 +249,7 @@ func (p patient) conntrack() []Finding {
 	return one(f)
 }
 
-func (p patient) buffers() []Finding {
+func (p subject) buffers() []Finding {
 	const why = "What arrives or leaves over UDP (DNS, QUIC) faster than it is handled waits in a buffer of at most this size; what does not fit is lost, and nobody is told."
 	if p.bsd() {
 		return p.atLeast("kern.ipc.maxsockbuf", wantBuffer, size, why)
@@ -257,7 +257,7 @@ func (p patient) buffers() []Finding {
 	return append(p.atLeast("net.core.rmem_max", wantBuffer, size, why), p.atLeast("net.core.wmem_max", wantBuffer, size, why)...)
 }
 
-func (p patient) clock() []Finding {
+func (p subject) clock() []Finding {
 	now := p.m.Now()
 	f := Finding{About: "clock", Level: OK, Found: now.UTC().Format("2006-01-02 15:04 UTC")}
 	const why = "Certificates, the signatures of DNSSEC, schedules and the times in the record hang on the clock."
@@ -283,7 +283,7 @@ func (p patient) clock() []Finding {
 	return one(f)
 }
 
-func (p patient) entropy() []Finding {
+func (p subject) entropy() []Finding {
 	const about = "random numbers"
 	ok, err := p.m.Entropy()
 	if err != nil {
@@ -302,7 +302,7 @@ func (p patient) entropy() []Finding {
 
 // memory judges GOMEMLIMIT against the memory of the machine, and held bodies
 // against the limit that will hold when its advice was followed.
-func (p patient) memory() []Finding {
+func (p subject) memory() []Finding {
 	const about = "memory"
 	have, err := p.m.Memory()
 	if err != nil {
@@ -345,7 +345,7 @@ func (p patient) memory() []Finding {
 	return one(f)
 }
 
-func (p patient) disk() []Finding {
+func (p subject) disk() []Finding {
 	about := fmt.Sprintf("disk of %s", p.cfg.Data)
 	if p.cfg.Data == "" {
 		about = "disk of this folder"

@@ -31,7 +31,7 @@ type Names struct {
 }
 
 // names looks at what the name server needs.
-func (p patient) names(ctx context.Context) []Finding {
+func (p subject) names(ctx context.Context) []Finding {
 	n := p.cfg.Names
 	if n == nil {
 		return nil
@@ -62,7 +62,7 @@ var (
 )
 
 // dnsPort looks at whether a port for names can be had, and who has it.
-func (p patient) dnsPort(ctx context.Context, addr string) Finding {
+func (p subject) dnsPort(ctx context.Context, addr string) Finding {
 	f := Finding{About: "port " + addr, Level: OK, Found: "free"}
 	err := p.m.Bind(addr)
 	switch {
@@ -116,7 +116,7 @@ func (p patient) dnsPort(ctx context.Context, addr string) Finding {
 
 // owner is the program that listens on a port for UDP or TCP, "" when that is
 // not known.
-func (p patient) owner(ctx context.Context, port string) string {
+func (p subject) owner(ctx context.Context, port string) string {
 	commands, program := [][]string{{"ss", "-Hlunp", "sport = :" + port}, {"ss", "-Hltnp", "sport = :" + port}}, ssProgram
 	if p.bsd() {
 		program = sockstatProgram
@@ -137,7 +137,7 @@ func (p patient) owner(ctx context.Context, port string) string {
 }
 
 // overIPv6 looks at whether names are answered over IPv6 where there is any.
-func (p patient) overIPv6(n *Names) []Finding {
+func (p subject) overIPv6(n *Names) []Finding {
 	const about = "names over IPv6"
 	if len(n.Listen) == 0 {
 		return nil
@@ -167,7 +167,7 @@ func (p patient) overIPv6(n *Names) []Finding {
 }
 
 // upstreams asks each of them, all at once.
-func (p patient) upstreams(ctx context.Context) []Finding {
+func (p subject) upstreams(ctx context.Context) []Finding {
 	n := p.cfg.Names
 	if n.Ask == nil {
 		return nil
@@ -203,7 +203,7 @@ func (p patient) upstreams(ctx context.Context) []Finding {
 }
 
 // keyspace looks at whether a Redis server tells of changes in zones.
-func (p patient) keyspace(ctx context.Context) Finding {
+func (p subject) keyspace(ctx context.Context) Finding {
 	n := p.cfg.Names
 	const setting = "notify-keyspace-events"
 	about := "redis " + n.Redis + " " + setting

@@ -15,7 +15,7 @@ const (
 	maxPEM   = 1 << 20
 )
 
-func (p patient) settings() []Finding {
+func (p subject) settings() []Finding {
 	if p.cfg.Settings == "" {
 		return nil
 	}
@@ -29,14 +29,14 @@ func (p patient) settings() []Finding {
 	return one(f)
 }
 
-func (p patient) certificate() []Finding {
+func (p subject) certificate() []Finding {
 	return p.certificateOf("certificate of listen.tls", p.cfg.Cert,
 		"Browsers that speak TLS to the proxy refuse it outside these dates, and have no web at all.", "settings: listen: {tls: {cert: FILE, key: FILE}}")
 }
 
 // certificateOf looks at when the certificate in a file, "" for none, and those
 // it comes with begin and end.
-func (p patient) certificateOf(about, file, why, setting string) []Finding {
+func (p subject) certificateOf(about, file, why, setting string) []Finding {
 	if file == "" {
 		return nil
 	}
@@ -101,7 +101,7 @@ func firstToEnd(file string) (*x509.Certificate, error) {
 
 // lists looks at how old the sources of lists are. One finding stands for all
 // that are fresh.
-func (p patient) lists() []Finding {
+func (p subject) lists() []Finding {
 	var found []Finding
 	fresh := 0
 	for _, l := range p.cfg.Lists {

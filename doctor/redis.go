@@ -20,7 +20,7 @@ const (
 
 // redis asks a Redis server for its backlog and for what it does when its
 // memory is full.
-func (p patient) redis(ctx context.Context) []Finding {
+func (p subject) redis(ctx context.Context) []Finding {
 	about := "redis " + p.cfg.Redis
 	facts, err := askRedis(ctx, p.cfg.Redis, "tcp-backlog")
 	if err != nil {
@@ -46,7 +46,7 @@ func (p patient) redis(ctx context.Context) []Finding {
 	return []Finding{{About: about, Level: OK, Found: "version " + facts["redis_version"]}, backlog, memory}
 }
 
-func (p patient) redisBacklog(facts map[string]string) Finding {
+func (p subject) redisBacklog(facts map[string]string) Finding {
 	f := Finding{About: "redis backlog", Level: OK, Found: facts["tcp-backlog"]}
 	n, err := strconv.Atoi(facts["tcp-backlog"])
 	switch {

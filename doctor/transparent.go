@@ -43,7 +43,7 @@ func ipVersions() []ipVersion {
 // transparent looks at what brings clients that know of no proxy to
 // listen.transparent and listen.tproxy: forwarding, the firewall's rules, and
 // for TPROXY the routes. Of IPv6 nothing is wanted where the kernel has none.
-func (p patient) transparent(ctx context.Context) []Finding {
+func (p subject) transparent(ctx context.Context) []Finding {
 	if len(p.cfg.Transparent)+len(p.cfg.TPROXY) == 0 {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (p patient) transparent(ctx context.Context) []Finding {
 }
 
 // arrives says whether a rule leads clients to listen.transparent.
-func (p patient) arrives(v ipVersion, all []redirect) bool {
+func (p subject) arrives(v ipVersion, all []redirect) bool {
 	return slices.ContainsFunc(p.cfg.Transparent, func(addr string) bool {
 		f := p.redirected(v, addr, false, Bad, all, nil)
 		return len(f) > 0 && f[0].Level == OK
@@ -104,7 +104,7 @@ func (p patient) arrives(v ipVersion, all []redirect) bool {
 
 // redirected judges whether a rule leads to the port of addr. There is no
 // finding when addr is not of that IP version.
-func (p patient) redirected(v ipVersion, addr string, tproxy bool, level Level, all []redirect, asked error) []Finding {
+func (p subject) redirected(v ipVersion, addr string, tproxy bool, level Level, all []redirect, asked error) []Finding {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil // said among the mistakes of the settings
@@ -136,7 +136,7 @@ func (p patient) redirected(v ipVersion, addr string, tproxy bool, level Level, 
 
 // redirectLines are the lines of docs/transparent.md; the interface of the
 // clients is for the reader to put in.
-func (p patient) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
+func (p subject) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
 	if p.bsd() {
 		return []string{fmt.Sprintf(v.bsdFwd, port) + "   # em1: where the clients are", "ipfw add 102 reject udp from any to any 443 in recv em1   # HTTP/3 would go past"}
 	}
@@ -149,7 +149,7 @@ func (p patient) redirectLines(v ipVersion, port uint64, tproxy bool) []string {
 
 // localRoute judges whether packets that TPROXY has marked are delivered here.
 // level is that of a route that is missing.
-func (p patient) localRoute(ctx context.Context, v ipVersion, level Level) Finding {
+func (p subject) localRoute(ctx context.Context, v ipVersion, level Level) Finding {
 	about := "routes for TPROXY, " + v.name
 	rules, err := p.m.Output(ctx, "ip", v.option, "rule", "show")
 	if err != nil {
@@ -174,7 +174,7 @@ func (p patient) localRoute(ctx context.Context, v ipVersion, level Level) Findi
 }
 
 // commonRules are the rules in what tells of IPv4 and IPv6 at once: ipfw, nft.
-func (p patient) commonRules(ctx context.Context) ([]redirect, error) {
+func (p subject) commonRules(ctx context.Context) ([]redirect, error) {
 	if p.bsd() {
 		s, err := p.m.Output(ctx, "ipfw", "list")
 		return ipfwRules(s), err
@@ -189,7 +189,7 @@ func (p patient) commonRules(ctx context.Context) ([]redirect, error) {
 // tableRules adds those that iptables-save tells of to nft's: nft does not
 // print the ports of rules that iptables made. What is not installed has no
 // rules, unless neither is.
-func (p patient) tableRules(ctx context.Context, v ipVersion, nft []redirect, nftErr error) ([]redirect, error) {
+func (p subject) tableRules(ctx context.Context, v ipVersion, nft []redirect, nftErr error) ([]redirect, error) {
 	s, err := p.m.Output(ctx, v.save)
 	all := append(tableRules(s, v.six), nft...)
 	none, noNFT := errors.Is(err, exec.ErrNotFound), errors.Is(nftErr, exec.ErrNotFound)

@@ -84,8 +84,8 @@ func isNil(v any) bool {
 	return (r.Kind() == reflect.Pointer || r.Kind() == reflect.Map || r.Kind() == reflect.Slice) && r.IsNil()
 }
 
-// made is what a part was built from.
-type made struct {
+// A basis is what a part was built from.
+type basis struct {
 	settings string   // digest of its settings and of those of the parts above
 	sum      string   // digest of settings, files and parts above
 	files    []string // that were read
@@ -118,7 +118,7 @@ func (b *builder) reads(files ...string) { b.read = append(b.read, files...) }
 // those of old are taken over from it. On an error, what was built is closed;
 // the engine that is returned then knows only which files were read.
 func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Host, log *slog.Logger) (*Engine, error) {
-	b := &builder{Engine: &Engine{Settings: s, reading: reading{made: map[string]made{}, Seen: map[string]string{}, Built: time.Now()}}, old: old, host: host, log: log}
+	b := &builder{Engine: &Engine{Settings: s, reading: reading{basis: map[string]basis{}, Seen: map[string]string{}, Built: time.Now()}}, old: old, host: host, log: log}
 	b.Seen[s.Text.File] = s.Stamp
 	if err := s.Distinct(); err != nil {
 		return b.Engine, s.Text.Mistakes(err)
@@ -131,7 +131,7 @@ func Build(ctx context.Context, s *configuration.Settings, old *Engine, host *Ho
 	}
 	sum := sha256.New()
 	for _, p := range parts() {
-		fmt.Fprintln(sum, b.made[p.name].sum)
+		fmt.Fprintln(sum, b.basis[p.name].sum)
 	}
 	b.Revision = hex.EncodeToString(sum.Sum(nil)[:8])
 	return b.Engine, nil
@@ -143,15 +143,15 @@ func (b *builder) part(ctx context.Context, p part) error {
 	if isNil(settings) {
 		return nil
 	}
-	m := made{settings: b.digest(p, settings), files: setting.Files(settings)}
-	var was made
+	m := basis{settings: b.digest(p, settings), files: setting.Files(settings)}
+	var was basis
 	had := false
 	if b.old != nil {
-		was, had = b.old.made[p.name]
+		was, had = b.old.basis[p.name]
 	}
 	if had && was.fault == nil && was.sum == b.sum(p, m.settings, union(m.files, was.files)) && faults(p.value(b.old)) == nil {
 		p.keep(b.Engine, b.old)
-		b.made[p.name] = was
+		b.basis[p.name] = was
 		return nil
 	}
 	b.sum(p, m.settings, m.files) // look at the files before they are read
@@ -179,7 +179,7 @@ func (b *builder) part(ctx context.Context, p part) error {
 	if m.fault != nil {
 		m.sum += "!" // what is built from this part is rebuilt when it is whole again
 	}
-	b.made[p.name] = m
+	b.basis[p.name] = m
 	b.late = time.Time{}
 	return nil
 }
@@ -218,8 +218,8 @@ func (b *builder) fromCopies(ctx context.Context, p part) bool {
 func (e *Engine) KeepCopies(old *Engine) error {
 	var errs []error
 	for _, p := range parts() {
-		m, made := e.made[p.name]
-		if made && !p.keeps && m.fault == nil && (old == nil || old.made[p.name].sum != m.sum) {
+		m, built := e.basis[p.name]
+		if built && !p.keeps && m.fault == nil && (old == nil || old.basis[p.name].sum != m.sum) {
 			errs = append(errs, copies(e.Settings, p).Keep(m.files))
 		}
 	}
@@ -233,7 +233,7 @@ const clockStep = 20 * time.Millisecond
 func (b *builder) digest(p part, settings any) string {
 	all := []string{setting.Digest(settings)}
 	for _, name := range p.above {
-		all = append(all, b.made[name].settings)
+		all = append(all, b.basis[name].settings)
 	}
 	return setting.Digest(all)
 }
@@ -245,7 +245,7 @@ func (b *builder) sum(p part, settings string, files []string) string {
 		all = append(all, f, b.look(f))
 	}
 	for _, name := range p.above {
-		all = append(all, b.made[name].sum)
+		all = append(all, b.basis[name].sum)
 	}
 	return setting.Digest(all)
 }
@@ -319,7 +319,7 @@ func (e *Engine) Parts() (all []Part) {
 // Faults say which parts are not what settings and files say, and why.
 func (e *Engine) Faults() (all []error) {
 	for _, p := range parts() {
-		if err := e.made[p.name].fault; err != nil {
+		if err := e.basis[p.name].fault; err != nil {
 			all = append(all, err)
 		}
 		for _, err := range faults(p.value(e)) {
@@ -333,7 +333,7 @@ func (e *Engine) Faults() (all []error) {
 func (e *Engine) Problems() (all []string) {
 	const before = "%s; what it was before stays in use"
 	for _, p := range parts() {
-		if err := e.made[p.name].fault; err != nil {
+		if err := e.basis[p.name].fault; err != nil {
 			all = append(all, fmt.Sprintf(before, err))
 		}
 		v := p.value(e)
@@ -351,7 +351,7 @@ func (e *Engine) Problems() (all []string) {
 // Failing says whether a part is not what settings and files say, so that
 // building it anew may help.
 func (e *Engine) Failing() bool {
-	for _, m := range e.made {
+	for _, m := range e.basis {
 		if m.fault != nil {
 			return true
 		}

@@ -128,7 +128,7 @@ func (e *Engine) Connect(h *Host) {
 	if e.Names == nil {
 		return
 	}
-	if e.made["nameserver"].fault == nil {
+	if e.basis["nameserver"].fault == nil {
 		if err := e.Names.Reload(e.Settings.DNS.Server); err != nil {
 			h.Log.Error("the name server keeps its settings", "error", err)
 		}

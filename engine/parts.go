@@ -98,7 +98,7 @@ type entrances struct {
 
 // A reading is what is known about one reading of the settings.
 type reading struct {
-	made     map[string]made   // of each part, what it was built from
+	basis    map[string]basis  // of each part, what it was built from
 	Seen     map[string]string // stamp of each file that a part was built from
 	Restart  []string          // keys that have changed and that only a restart changes
 	Revision string            // a digest of it all
@@ -466,7 +466,7 @@ func (b *builder) common() (string, error) {
 			return "", fmt.Errorf("settings under %q: %w", key, err)
 		}
 		fmt.Fprintf(h, "%s %d\n%s", key, len(text), text)
-		files = union(files, b.made[key].files)
+		files = union(files, b.basis[key].files)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Checks.Locked())) {
 		fmt.Fprintf(h, "locked %q %x\n", name, b.Checks.Locked()[name])

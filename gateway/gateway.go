@@ -84,7 +84,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	g.refresher = collection.NewRefresher(g.lists, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: g.decide, Admin: g.newAdmin, Pictures: &g.pictures, Log: log}
-	g.node = fleet.Node{Parts: g.told, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}
+	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}
 	e, err := engine.Build(ctx, s, nil, &g.host, log)
 	if err != nil {
 		return nil, err
@@ -362,8 +362,8 @@ func (g *Gateway) PortalAddr() string {
 	return s.At("portal")
 }
 
-// told are the parts in use that other nodes give instructions to.
-func (g *Gateway) told() fleet.Parts {
+// fleetParts are the parts in use that other nodes give instructions to.
+func (g *Gateway) fleetParts() fleet.Parts {
 	e := g.engine.Load()
 	return fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored}
 }

@@ -104,7 +104,7 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 		}()
 	}
 	dial(0)
-	defer func() { r.lose() }()
+	defer func() { r.disconnect() }()
 	beat := time.NewTicker(tick)
 	defer beat.Stop()
 	for questions != nil || len(r.waiting) > 0 {
@@ -141,7 +141,7 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 				continue // of a connection that is given up
 			}
 			if a.over {
-				r.lose()
+				r.disconnect()
 				dial(redial)
 				continue
 			}
@@ -154,7 +154,7 @@ func (r *relay) run(ctx context.Context, questions <-chan asked) error {
 				return err
 			}
 			if late && r.conn != nil {
-				r.lose() // what it answers now is to another question
+				r.disconnect() // what it answers now is to another question
 				dial(redial)
 			}
 		}
@@ -172,7 +172,7 @@ func (r *relay) ask(line string) {
 	}
 }
 
-func (r *relay) lose() {
+func (r *relay) disconnect() {
 	if r.conn != nil {
 		r.conn.Close()
 		r.conn = nil

@@ -557,7 +557,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
 		}
 	}
-	c.rest(lists, opts, len(grey)+len(localGrey) > 0)
+	c.reportUnused(lists, opts, len(grey)+len(localGrey) > 0)
 	if len(p.Rules) > maxRules {
 		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-maxRules, p.Name), Why: "a policy has at most 500"})
 		p.Rules = p.Rules[:maxRules]

@@ -58,8 +58,8 @@ var carriedOptions = []string{
 	"phrasefiltermode", "preservecase", "hexdecodecontent", "filtergroups", "filtergroupslist", "defaultfiltergroup", "storyboard", "authplugin",
 }
 
-// rest reports the lists and options of a group that nothing was made of.
-func (c *guard) rest(lists []ref, opts map[string]option, grey bool) {
+// reportUnused reports the lists and options of a group that nothing was made of.
+func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 	for _, r := range lists {
 		switch {
 		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":

@@ -519,7 +519,7 @@ func (f *flow) look(now time.Time, over bool) int {
 		case s.sent == 0:
 			continue
 		case s.sent < oldest:
-			f.lose(s.sent)
+			f.countLost(s.sent)
 		case over:
 			f.counts.unfinished++
 		default:
@@ -531,8 +531,8 @@ func (f *flow) look(now time.Time, over bool) int {
 	return f.outstanding
 }
 
-// lose counts a query that got no answer. The caller holds mu.
-func (f *flow) lose(sent int64) {
+// countLost counts a query that got no answer. The caller holds mu.
+func (f *flow) countLost(sent int64) {
 	f.counts.lost++
 	f.recentLost++
 	f.counts.lostTime += min(int64(time.Since(f.g.start)), sent+int64(f.g.cfg.Timeout)) - sent
@@ -563,7 +563,7 @@ func (f *flow) failed(id uint16, err error) {
 	defer f.mu.Unlock()
 	f.count(err)
 	if s := &f.slots[id]; s.sent != 0 {
-		f.lose(s.sent)
+		f.countLost(s.sent)
 		s.sent = 0
 		f.outstanding--
 	}
@@ -582,7 +582,7 @@ func (f *flow) broken(ctx context.Context, err error) {
 	f.link.close()
 	for i := range f.slots {
 		if f.slots[i].sent != 0 {
-			f.lose(f.slots[i].sent)
+			f.countLost(f.slots[i].sent)
 			f.slots[i].sent = 0
 		}
 	}

@@ -354,7 +354,7 @@ func (w *walk) decide(ctx context.Context) {
 	scanUpload(ctx, w)
 	r, undecided := w.first()
 	if r == nil && !undecided {
-		known, end := w.share(ctx)
+		known, end := w.joinVerdict(ctx)
 		defer end()
 		if known {
 			return

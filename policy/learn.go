@@ -256,10 +256,10 @@ type flights struct {
 // longestFlight bounds how long a body waits for the judgement of another.
 const longestFlight = time.Second
 
-// share uses the verdict on the same body if there is one by now, or waits for
+// joinVerdict uses the verdict on the same body if there is one by now, or waits for
 // it if somebody is at it. known false means that the body is to be judged
 // here; end then tells those who wait.
-func (w *walk) share(ctx context.Context) (known bool, end func()) {
+func (w *walk) joinVerdict(ctx context.Context) (known bool, end func()) {
 	end = func() {}
 	if w.stage != filter.ResponseBody || !w.learns() || w.t.Response == nil || w.t.Body == nil || !w.t.Body.Complete() || !w.shareable() {
 		return false, end

@@ -272,8 +272,8 @@ func slot(key []byte) uint16 {
 	return crc % slots
 }
 
-// A share is the part of a batch that goes to one node.
-type share struct {
+// A portion is the part of a batch that goes to one node.
+type portion struct {
 	node   *node
 	asking bool
 	which  []int // commands of the whole batch
@@ -292,7 +292,7 @@ func (k *cluster) do(ctx context.Context, b *Batch) error {
 		if err := k.run(ctx, shares); err != nil {
 			return err
 		}
-		var again []*share
+		var again []*portion
 		for _, s := range shares {
 			for at, i := range s.which {
 				r := s.batch.Reply(at)
@@ -318,19 +318,19 @@ func (k *cluster) do(ctx context.Context, b *Batch) error {
 }
 
 // divide divides the commands of a batch among the nodes.
-func (k *cluster) divide(b *Batch) (all []*share) {
+func (k *cluster) divide(b *Batch) (all []*portion) {
 	for i, c := range b.cmds {
 		all = add(all, k.of(b.out[c.key:c.keyEnd]), false, b, i)
 	}
 	return all
 }
 
-// add adds command i of a batch to the share of a node.
-func add(all []*share, n *node, asking bool, b *Batch, i int) []*share {
-	at := slices.IndexFunc(all, func(s *share) bool { return s.node == n && s.asking == asking })
+// add adds command i of a batch to the portion of a node.
+func add(all []*portion, n *node, asking bool, b *Batch, i int) []*portion {
+	at := slices.IndexFunc(all, func(s *portion) bool { return s.node == n && s.asking == asking })
 	if at < 0 {
 		at = len(all)
-		all = append(all, &share{node: n, asking: asking})
+		all = append(all, &portion{node: n, asking: asking})
 	}
 	s := all[at]
 	s.which = append(s.which, i)
@@ -339,7 +339,7 @@ func add(all []*share, n *node, asking bool, b *Batch, i int) []*share {
 }
 
 // run sends all shares, then waits for all of them.
-func (k *cluster) run(ctx context.Context, shares []*share) (err error) {
+func (k *cluster) run(ctx context.Context, shares []*portion) (err error) {
 	sent := shares[:0:0]
 	for _, s := range shares {
 		c, e := s.node.get(ctx)

@@ -177,7 +177,7 @@ func (r *Resolver) synthetic(ctx context.Context, q *dns.Query, a *dns.Reply, t 
 		a.Buf, a.Stale = a.Buf[:from], stale
 		return dns.Later
 	default:
-		e = r.sixOf(ctx, q, q.Name, a.Buf[from:], *plain, nil)
+		e = r.ipv6Answer(ctx, q, q.Name, a.Buf[from:], *plain, nil)
 		if e.TTL > 0 && e.Flags&cache.Failure == 0 {
 			r.parts.Store.cache.Put(&k, q.At, &e)
 		}
@@ -192,10 +192,10 @@ func (r *Resolver) synthetic(ctx context.Context, q *dns.Query, a *dns.Reply, t 
 // nothing says how long there will be no real one, RFC 6147 section 5.1.7.
 const noSOATTL = 600
 
-// sixOf makes the answer of DNS64 for name, whose plain answer lacks
+// ipv6Answer makes the answer of DNS64 for name, whose plain answer lacks
 // addresses, after lead, if not nil, has put an alias before it. What is made
 // is not marked as validated, since nobody has signed it.
-func (r *Resolver) sixOf(ctx context.Context, q *dns.Query, name, body []byte, plain cache.Entry, lead func(*miekg.Msg)) cache.Entry {
+func (r *Resolver) ipv6Answer(ctx context.Context, q *dns.Query, name, body []byte, plain cache.Entry, lead func(*miekg.Msg)) cache.Entry {
 	most := uint32(noSOATTL)
 	good := 0
 	same := lead == nil // the plain answer, when there is nothing to make

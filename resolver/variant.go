@@ -121,7 +121,7 @@ func (r *Resolver) make(ctx context.Context, q *dns.Query, c change) cache.Entry
 	body, plain := r.parts.Store.wait(ctx, &k, q.At, nil)
 	lead := func(m *miekg.Msg) { prependAlias(m, q, c.to, max(plain.TTL, 1)) }
 	if c.dns64 && r.lacks(&plain) {
-		return r.sixOf(ctx, q, name, body, plain, lead)
+		return r.ipv6Answer(ctx, q, name, body, plain, lead)
 	}
 	if plain.Flags&cache.Failure != 0 {
 		plain.Body = nil

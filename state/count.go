@@ -77,7 +77,7 @@ type shard struct {
 // or late, or after Redis has lost everything, is right all the same.
 type counter struct {
 	mine, others int64
-	told         int64             // mine when it was last exchanged
+	exchanged    int64             // mine when it was last exchanged
 	own, all     *[setWords]uint64 // of a set
 	serial       uint64            // makes the name under which this is exchanged unique
 	until        int64             // Unix milliseconds

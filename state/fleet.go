@@ -28,9 +28,9 @@ const (
 	// settled is when, after a window has ended, all nodes have told what they
 	// counted in it.
 	settled = time.Second
-	// share is the part of what is left of a limit, as far as it knows, that a
+	// tenth is the part of what is left of a limit, as far as it knows, that a
 	// node lets through without asking: a tenth.
-	share = 10
+	tenth = 10
 	// pipeline bounds the counters of one exchange, and the verdicts.
 	pipeline = 500
 	// keepFor is how long a verdict of another node is kept here at most. Redis
@@ -342,8 +342,8 @@ func (cs *counters) unsure(now time.Time, counts []Count) (keys [][16]byte) {
 // more than its share of what was left then. So all of them together come
 // close to the most, the nearer the slower, but do not run over it.
 func (c *counter) near(n *Count) bool {
-	untold := c.mine - c.told
-	return n.Most > 0 && n.Add > 0 && !n.Set && !n.Over && untold > (n.Most-n.Sum+untold)/share
+	unshared := c.mine - c.exchanged
+	return n.Most > 0 && n.Add > 0 && !n.Set && !n.Over && unshared > (n.Most-n.Sum+unshared)/tenth
 }
 
 // check looks again at counts that were taken, now that the others' numbers
@@ -373,14 +373,14 @@ func (cs *counters) check(now time.Time, counts []Count) {
 
 // A part is this node's part of a counter, on its way to Redis.
 type part struct {
-	key    [16]byte
-	serial uint64
-	told   int64
-	field  string
-	value  string // "" only reads
-	until  time.Time
-	high   int64 // the most of the others that an exchange has found which ended since this one began
-	next   *part // another exchange of the counter that is under way
+	key       [16]byte
+	serial    uint64
+	exchanged int64
+	field     string
+	value     string // "" only reads
+	until     time.Time
+	high      int64 // the most of the others that an exchange has found which ended since this one began
+	next      *part // another exchange of the counter that is under way
 }
 
 // trade sends this node's parts of counters and takes in the parts of the
@@ -427,7 +427,7 @@ func (cs *counters) pack(node string, keys [][16]byte, changed bool) []part {
 		case changed && c.pushing != nil:
 			s.dirty = append(s.dirty, key) // next time
 		default:
-			p := part{key: key, serial: c.serial, told: c.mine, high: math.MinInt64, until: time.UnixMilli(c.until), field: node + strconv.FormatUint(c.serial, 36)}
+			p := part{key: key, serial: c.serial, exchanged: c.mine, high: math.MinInt64, until: time.UnixMilli(c.until), field: node + strconv.FormatUint(c.serial, 36)}
 			if c.dirty || c.sent {
 				p.value = string(c.appendOwn(nil))
 				c.sent = true
@@ -479,7 +479,7 @@ func (cs *counters) unpack(p *part, all func(take func(field, value []byte)) err
 		other.high = max(other.high, others)
 	}
 	c.others = max(others, p.high)
-	c.told = p.told
+	c.exchanged = p.exchanged
 	c.synced = time.Now().UnixNano()
 	return nil
 }
@@ -636,7 +636,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), backgroundWait)
 	defer cancel()
 	f.flush(last)
-	f.share(last)
+	f.publishAll(last)
 	return nil
 }
 

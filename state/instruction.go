@@ -84,8 +84,8 @@ func (i *Instruction) check() error {
 // name is what an instruction replaces.
 type name struct{ topic, key string }
 
-// A told is an instruction as this node keeps it.
-type told struct {
+// A keptInstruction is an instruction as this node keeps it.
+type keptInstruction struct {
 	Instruction
 	Done bool `json:"done,omitempty"` // this node has done it
 
@@ -107,10 +107,10 @@ type Instructions struct {
 	send chan struct{} // there is something to share
 
 	mu     sync.Mutex
-	all    map[name]*told // guarded by mu
-	last   int64          // guarded by mu: the greatest At
-	agreed time.Time      // guarded by mu: when this node last agreed with the others
-	older  []string       // guarded by mu: fields in Redis that have been replaced
+	all    map[name]*keptInstruction // guarded by mu
+	last   int64                     // guarded by mu: the greatest At
+	agreed time.Time                 // guarded by mu: when this node last agreed with the others
+	older  []string                  // guarded by mu: fields in Redis that have been replaced
 
 	received int64 // guarded by mu: those of other nodes
 }
@@ -119,7 +119,7 @@ type Instructions struct {
 func openInstructions(path string, log *slog.Logger) (*Instructions, error) {
 	s := &Instructions{
 		node: strings.ToLower(rand.Text()[:10]), log: log,
-		wake: make(chan struct{}, 1), send: make(chan struct{}, 1), all: map[name]*told{},
+		wake: make(chan struct{}, 1), send: make(chan struct{}, 1), all: map[name]*keptInstruction{},
 	}
 	if path == "" {
 		return s, nil
@@ -162,7 +162,7 @@ func (s *Instructions) Give(all ...Instruction) error {
 	defer s.mu.Unlock()
 	now := time.Now()
 	fresh := 0
-	given := make([]*told, len(all))
+	given := make([]*keptInstruction, len(all))
 	for n, i := range all {
 		if err := i.check(); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (s *Instructions) Give(all ...Instruction) error {
 		}
 		s.last = max(s.last+1, now.UnixMilli())
 		i.At, i.Node = s.last, s.node
-		given[n] = &told{Instruction: i, Done: true}
+		given[n] = &keptInstruction{Instruction: i, Done: true}
 	}
 	if len(s.all)+fresh > maxInstructions {
 		return fmt.Errorf("%d instructions are in force or were withdrawn lately; no more can be kept", len(s.all))
@@ -185,7 +185,7 @@ func (s *Instructions) Give(all ...Instruction) error {
 }
 
 // keep takes instructions in and writes them to the file. The lock is held.
-func (s *Instructions) keep(all []*told) error {
+func (s *Instructions) keep(all []*keptInstruction) error {
 	if s.file != nil {
 		if err := s.file.append(all); err != nil {
 			return fmt.Errorf("keeping instructions over a restart: %w", err)
@@ -292,7 +292,7 @@ func (s *Instructions) open() (all []Instruction) {
 func (s *Instructions) done(all []Instruction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var now []*told
+	var now []*keptInstruction
 	for _, i := range all {
 		if t := s.all[name{i.Topic, i.Key}]; t != nil && t.At == i.At && t.Node == i.Node {
 			next := *t // with its shared
@@ -310,7 +310,7 @@ func (s *Instructions) done(all []Instruction) {
 func (s *Instructions) take(all []Instruction, shared bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var fresh []*told
+	var fresh []*keptInstruction
 	refused := 0
 	for _, i := range all {
 		known := s.all[name{i.Topic, i.Key}]
@@ -318,7 +318,7 @@ func (s *Instructions) take(all []Instruction, shared bool) {
 		case i.check() != nil || known == nil && len(s.all)+len(fresh) >= maxInstructions:
 			refused++
 		case known == nil || i.newer(&known.Instruction):
-			fresh = append(fresh, &told{Instruction: i, shared: shared})
+			fresh = append(fresh, &keptInstruction{Instruction: i, shared: shared})
 		case known.At == i.At && known.Node == i.Node:
 			known.shared = known.shared || shared
 		}

@@ -29,7 +29,7 @@ const maxJournal = 1 << 30
 
 // openJournal reads the file, which need not exist. The time of its last change
 // is when this node last agreed with the others.
-func openJournal(path string, log *slog.Logger) (j *journal, all []*told, agreed time.Time, err error) {
+func openJournal(path string, log *slog.Logger) (j *journal, all []*keptInstruction, agreed time.Time, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &journal{path: path}, nil, time.Time{}, nil
@@ -62,7 +62,7 @@ func (j *journal) agrees(now time.Time) error {
 }
 
 // readJournal reads lines.
-func readJournal(r io.Reader) (all []*told, damaged int, err error) {
+func readJournal(r io.Reader) (all []*keptInstruction, damaged int, err error) {
 	lines := bufio.NewReaderSize(r, 8*maxInstruction) // JSON may write one byte as six
 	for {
 		line, err := lines.ReadSlice('\n')
@@ -85,7 +85,7 @@ func readJournal(r io.Reader) (all []*told, damaged int, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		t := new(told)
+		t := new(keptInstruction)
 		if json.Unmarshal(line, t) != nil || t.check() != nil {
 			damaged++
 			continue
@@ -95,7 +95,7 @@ func readJournal(r io.Reader) (all []*told, damaged int, err error) {
 }
 
 // append writes instructions, which are on disk when it returns.
-func (j *journal) append(all []*told) error {
+func (j *journal) append(all []*keptInstruction) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (j *journal) append(all []*told) error {
 }
 
 // rewrite replaces the file by one that has only what counts.
-func (j *journal) rewrite(all map[name]*told) error {
+func (j *journal) rewrite(all map[name]*keptInstruction) error {
 	if err := j.close(); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (f *Fleet) replicate(ctx context.Context) {
 			f.mu.Unlock()
 			f.Instructions.take(inbox, true)
 		case <-f.Instructions.send:
-			f.share(ctx)
+			f.publishAll(ctx)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (f *Fleet) reconcile(ctx context.Context) {
 	f.Instructions.take(news, true)
 	older = append(older, f.Instructions.compare(found, now)...)
 	f.remove(ctx, older)
-	f.share(ctx)
+	f.publishAll(ctx)
 }
 
 // remove deletes fields.
@@ -168,8 +168,8 @@ func (f *Fleet) remove(ctx context.Context, fields []string) {
 	}
 }
 
-// share writes and publishes what is not in Redis, and deletes what it replaces.
-func (f *Fleet) share(ctx context.Context) {
+// publishAll writes and publishes what is not in Redis, and deletes what it replaces.
+func (f *Fleet) publishAll(ctx context.Context) {
 	for {
 		part, older := f.Instructions.unshared(pipeline)
 		if len(part) == 0 {
@@ -190,7 +190,7 @@ func (f *Fleet) share(ctx context.Context) {
 		if f.link.background(ctx, &b) != nil {
 			return // the next look finds that they are missing
 		}
-		f.Instructions.share(part)
+		f.Instructions.markShared(part)
 		f.remove(ctx, older)
 		if len(part) > maxPublished && len(part) < pipeline { // the last of many
 			b.Reset()
@@ -219,7 +219,7 @@ func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	long := len(found) > 0 && !s.agreed.IsZero() && now.Sub(s.agreed) > absent
-	var withdrawn []*told
+	var withdrawn []*keptInstruction
 	for n, t := range s.all {
 		i, there := found[n]
 		t.shared = there && i.At == t.At && i.Node == t.Node
@@ -229,7 +229,7 @@ func (s *Instructions) compare(found map[name]Instruction, now time.Time) (older
 		case !there && long && t.Value != "" && t.At < s.agreed.UnixMilli():
 			// It was there once, and was withdrawn so long ago that nobody knows.
 			s.last = max(s.last+1, now.UnixMilli())
-			withdrawn = append(withdrawn, &told{Instruction: Instruction{Topic: t.Topic, Key: t.Key, At: s.last, Node: s.node}})
+			withdrawn = append(withdrawn, &keptInstruction{Instruction: Instruction{Topic: t.Topic, Key: t.Key, At: s.last, Node: s.node}})
 		}
 	}
 	if len(withdrawn) > 0 {
@@ -256,8 +256,8 @@ func (s *Instructions) unshared(most int) (all []Instruction, older []string) {
 	return all, older
 }
 
-// share notes that instructions are in Redis.
-func (s *Instructions) share(all []Instruction) {
+// markShared notes that instructions are in Redis.
+func (s *Instructions) markShared(all []Instruction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range all {

@@ -131,10 +131,10 @@ func model(ctx context.Context, t *Trace, name string, size int64) (Result, erro
 	}
 	m := admission.NewModel(admission.Sizes{Memory: memory, Disk: size - memory}, p, window)
 	err = t.each(ctx, func(id uint32, size int64) { m.Request(key(id), size) })
-	return Result{Policy: name, Size: size, Memory: memory, Hits: share(m.Hits, m.Misses), HitBytes: share(m.HitBytes, m.MissBytes), Writes: m.Writes, WrittenBytes: m.WriteBytes}, err
+	return Result{Policy: name, Size: size, Memory: memory, Hits: ratio(m.Hits, m.Misses), HitBytes: ratio(m.HitBytes, m.MissBytes), Writes: m.Writes, WrittenBytes: m.WriteBytes}, err
 }
 
-func share(yes, no int64) float64 {
+func ratio(yes, no int64) float64 {
 	if yes+no == 0 {
 		return 0
 	}
@@ -183,7 +183,7 @@ func lru(ctx context.Context, t *Trace, size int64) (Result, error) {
 			used -= int64(sizes[old])
 		}
 	})
-	r.Hits, r.HitBytes = share(hits, misses), share(hitBytes, missBytes)
+	r.Hits, r.HitBytes = ratio(hits, misses), ratio(hitBytes, missBytes)
 	return r, err
 }
 

@@ -18,22 +18,22 @@ const resumeHelp = `
 Ends the pause for WHO, or all pauses, before their time.`
 
 func pause(ctx context.Context, e env, args []string) int {
-	return rest(ctx, e, "pause", "[-config FILE] [TIME [WHO]]", pauseHelp, args, 2, func(given []string) (length, who string) {
+	return setPause(ctx, e, "pause", "[-config FILE] [TIME [WHO]]", pauseHelp, args, 2, func(given []string) (length, who string) {
 		given = append(given, "", "")
 		return given[0], given[1]
 	})
 }
 
 func resume(ctx context.Context, e env, args []string) int {
-	return rest(ctx, e, "resume", "[-config FILE] [WHO]", resumeHelp, args, 1, func(given []string) (length, who string) {
+	return setPause(ctx, e, "resume", "[-config FILE] [WHO]", resumeHelp, args, 1, func(given []string) (length, who string) {
 		given = append(given, "")
 		return "0s", given[0]
 	})
 }
 
-// rest asks the gateway for what the arguments mean, at most so many of them,
+// setPause asks the gateway for what the arguments mean, at most so many of them,
 // and prints for whom filtering is paused then.
-func rest(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
+func setPause(ctx context.Context, e env, name, usage, help string, args []string, most int, mean func([]string) (length, who string)) int {
 	f, parse := flags(e, name, usage, help)
 	config := f.String("config", "", "settings `file` of the gateway")
 	if status := parse(args, 0, most); status >= 0 {

@@ -80,7 +80,7 @@ func Import(config []byte) (settings []byte, remarks []string, err error) {
 	i.handler(root)
 	i.limits(root.take("ratelimit"))
 	i.logs(root, "error_log")
-	i.rest(root)
+	i.reportUnread(root)
 	text, err := yaml.Marshal(i.out)
 	return text, i.remarks, err
 }
@@ -157,8 +157,8 @@ func (o object) drop(names ...string) {
 	}
 }
 
-// rest names what nobody has looked at.
-func (i *importer) rest(o object) {
+// reportUnread names what nobody has looked at.
+func (i *importer) reportUnread(o object) {
 	for _, name := range slices.Sorted(maps.Keys(o.has)) {
 		i.remark("%s: not carried over: there is no such setting here", o.at(name))
 	}
@@ -180,8 +180,8 @@ func (i *importer) servers(root object) {
 			i.out.DNS.Listen = append(i.out.DNS.Listen, address)
 			tls.drop("cert_path", "key_path", "ca_path")
 		}
-		i.rest(tls)
-		i.rest(s)
+		i.reportUnread(tls)
+		i.reportUnread(s)
 	}
 }
 
@@ -202,7 +202,7 @@ func (i *importer) handler(root object) {
 			i.remark("redis_data.min_ttl: TTLs are answered as they are, up to max-ttl")
 		}
 		data.drop("zone_cache_size", "zone_cache_timeout", "record_cache_size", "record_cache_timeout")
-		i.rest(data)
+		i.reportUnread(data)
 	}
 	if r := h.take("redis"); len(r.has) > 0 {
 		i.redis(r)
@@ -213,7 +213,7 @@ func (i *importer) handler(root object) {
 			out.Geography = &importedGeo{g.text("country_db"), g.text("asn_db")}
 		}
 		g.drop("country_db", "asn_db")
-		i.rest(g)
+		i.reportUnread(g)
 	}
 	check := h.take("healthcheck")
 	if len(check.has) == 0 {
@@ -225,7 +225,7 @@ func (i *importer) handler(root object) {
 	}
 	h.drop("cache_timeout", "cache_size") // all of a zone is in memory
 	i.logs(h, "log")
-	i.rest(h)
+	i.reportUnread(h)
 	if r := root.take("redis_stat"); len(r.has) > 0 {
 		i.remark("redis_stat: results of health checks are kept in the Redis that has the zones")
 	}
@@ -255,7 +255,7 @@ func (i *importer) redis(r object) {
 	out.Addresses = []string{address}
 	out.DB, out.Password, out.Prefix, out.Suffix = r.number("db"), r.text("password"), r.text("prefix"), r.text("suffix")
 	r.drop("port", "connection", "connect_timeout", "read_timeout", "active_connections")
-	i.rest(r)
+	i.reportUnread(r)
 }
 
 func (i *importer) upstreams(h object) {
@@ -271,7 +271,7 @@ func (i *importer) upstreams(h object) {
 		}
 		all = append(all, address)
 		u.drop("timeout")
-		i.rest(u)
+		i.reportUnread(u)
 	}
 	if all != nil {
 		i.out.DNS.Forward = &importedForward{all}
@@ -294,7 +294,7 @@ func (i *importer) health(c object) {
 	}
 	c.drop("max_pending_requests", "update_interval", "redis", "check_interval", "max_requests")
 	i.logs(c, "log")
-	i.rest(c)
+	i.reportUnread(c)
 }
 
 func (i *importer) limits(r object) {
@@ -316,7 +316,7 @@ func (i *importer) limits(r object) {
 	if len(r.list("whitelist")) > 0 {
 		i.remark("ratelimit.whitelist: the limit is for all clients but those under dns: recursion:, which RRL leaves alone")
 	}
-	i.rest(r)
+	i.reportUnread(r)
 }
 
 // network makes an address a network of one.

@@ -354,7 +354,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 		mu     sync.Mutex
 		failed error
 		fresh  bool
-		all    [][]made // of each worker
+		all    [][]outcome // of each worker
 		count  int
 		wg     sync.WaitGroup
 	)
@@ -362,7 +362,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 	renew = latest
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			mine := make([]made, 0, len(sets)/runtime.GOMAXPROCS(0)+chunk)
+			mine := make([]outcome, 0, len(sets)/runtime.GOMAXPROCS(0)+chunk)
 			var buf []byte
 			first := latest
 			var err error
@@ -386,7 +386,7 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 			mu.Lock()
 			defer mu.Unlock()
 			all, count = append(all, mine), count+len(mine)
-			fresh = fresh || slices.ContainsFunc(mine, func(m made) bool { return m.fresh })
+			fresh = fresh || slices.ContainsFunc(mine, func(m outcome) bool { return m.fresh })
 			if first.Before(renew) {
 				renew = first
 			}
@@ -408,8 +408,8 @@ func (s *Signer) signAll(ctx context.Context, sets []set, slot string, now time.
 	return sigs, kept, renew, failed
 }
 
-// made is a signature that was had or made.
-type made struct {
+// An outcome is a signature that was found or made.
+type outcome struct {
 	digest
 	signature
 	fresh bool
@@ -417,7 +417,7 @@ type made struct {
 
 // signSet signs one set with each of its keys. What is found in had or other and
 // lives past until is taken; all of it is appended to all.
-func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []made, buf *[]byte) ([]*miekg.RRSIG, []made, error) {
+func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, all []outcome, buf *[]byte) ([]*miekg.RRSIG, []outcome, error) {
 	wire, err := canonical(set.rrs, buf)
 	if err != nil {
 		return nil, nil, err
@@ -439,7 +439,7 @@ func (s *Signer) signSet(set set, now, until time.Time, had, other *Signatures, 
 		}
 		rrsig.Inception, rrsig.Expiration = sig.inception, sig.expiration
 		rrsig.Signature = base64.StdEncoding.EncodeToString([]byte(sig.data))
-		all = append(all, made{d, sig, !ok})
+		all = append(all, outcome{d, sig, !ok})
 		sigs = append(sigs, rrsig)
 	}
 	return sigs, all, nil
