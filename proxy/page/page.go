@@ -182,7 +182,11 @@ func (d *Page) Heading() string {
 	if d.Status == http.StatusProxyAuthRequired {
 		return d.Say("signin.title")
 	}
-	return cmp.Or(d.Say("error."+strconv.Itoa(d.Status)), d.Title)
+	key := "error." + strconv.Itoa(d.Status)
+	if said := d.Say(key); said != key {
+		return said
+	}
+	return d.Title
 }
 
 // functions are what templates may call. They call no methods: a template that

@@ -3,6 +3,7 @@ package page
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,25 @@ func TestTemplatesMayBeReplaced(t *testing.T) {
 	}
 	if _, err := New(filepath.Join(dir, "none"), ""); err == nil {
 		t.Error("a folder that is not there was taken")
+	}
+}
+
+// A status for which the languages have no text has its English name.
+func TestEveryStatusHasATitle(t *testing.T) {
+	p, err := New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status := 400; status < 600; status++ {
+		if http.StatusText(status) == "" {
+			continue
+		}
+		for _, accept := range []string{"", "de"} {
+			_, b := p.Render(Error, Document, &Page{Status: status, Title: http.StatusText(status), Texts: p.Texts(accept)})
+			if strings.Contains(string(b), ">error.") {
+				t.Errorf("the page of status %d in %q shows the name of a text", status, accept)
+			}
+		}
 	}
 }
 
