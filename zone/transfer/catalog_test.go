@@ -107,6 +107,36 @@ func TestOthersFollowOurCatalog(t *testing.T) {
 	}
 }
 
+// NSD has catalogs since 4.9; an older one carries them, and their members, from
+// one of ours to another.
+func TestACatalogPassesThroughNSD(t *testing.T) {
+	own, members := peer.Port(t), []string{"a.test.", "b.test."}
+	addr := "127.0.0.1:" + own
+	first := start(t, transfer.Config{
+		Keys: keyed(), Allow: []transfer.Allow{{Key: keyName}}, Notify: []transfer.Notify{{Address: addr, Key: keyName}},
+		Catalogs: []transfer.Catalog{{Zone: catalogName}},
+	})
+	if err := first.Replace(memberZone(t, members[0], 1), memberZone(t, members[1], 1)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the catalog is there", func() bool { return has(first.addr.String(), catalogName) })
+	last := start(t, transfer.Config{
+		Keys: keyed(), Folder: setting.Folder(t.TempDir()),
+		Secondaries: []transfer.Secondary{{Zone: catalogName, Catalog: true, Primaries: []transfer.Primary{{Address: addr, Key: keyName}}}},
+	})
+	dir, key := t.TempDir(), strings.TrimSuffix(keyName, ".")
+	conf := nsdHead(t, dir, own)
+	for _, z := range append(members, catalogName) {
+		conf += fmt.Sprintf("zone:\n\tname: %s\n\tzonefile: %q\n\tallow-notify: 127.0.0.1 %s\n\trequest-xfr: 127.0.0.1@%s %s\n\tprovide-xfr: 127.0.0.1 %s\n\tnotify: 127.0.0.1@%s %s\n",
+			z, z+"copy", key, first.port(), key, key, last.port(), key)
+	}
+	peer.Start(t, "nsd", "-d", "-c", write(t, dir, "nsd.conf", conf))
+	ours := last.addr.String()
+	until(t, "both zones are here", func() bool { return has(ours, members[0]) && has(ours, members[1]) })
+	first.Remove(members[0], "")
+	until(t, "the first zone is gone", func() bool { return !has(ours, members[0]) && has(ours, members[1]) })
+}
+
 func TestWeFollowTheCatalogsOfOthers(t *testing.T) {
 	catalog := func(serial int, members ...string) string {
 		text := fmt.Sprintf("$TTL 0\n@ SOA invalid. invalid. %d 3600 600 2147483646 0\n@ NS invalid.\nversion TXT \"2\"\n", serial)

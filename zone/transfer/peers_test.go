@@ -29,13 +29,14 @@ type program struct {
 	primary func(t *testing.T, dir, own, port, file string) (reload func())
 }
 
-func peers(t *testing.T) []program {
+// nsdHead is what nsd needs to start, before its zones.
+func nsdHead(t *testing.T, dir, own string) string {
+	t.Helper()
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	nsdConf := func(dir, own, zone string) string {
-		return fmt.Sprintf(`
+	return fmt.Sprintf(`
 server:
 	ip-address: 127.0.0.1
 	port: %s
@@ -57,9 +58,12 @@ key:
 	name: %s
 	algorithm: hmac-sha256
 	secret: %q
-zone:
-	name: example.com
-%s`, own, me.Username, dir, dir, dir, dir, strings.TrimSuffix(keyName, "."), secret, zone)
+`, own, me.Username, dir, dir, dir, dir, strings.TrimSuffix(keyName, "."), secret)
+}
+
+func peers(t *testing.T) []program {
+	nsdConf := func(dir, own, zone string) string {
+		return nsdHead(t, dir, own) + "zone:\n\tname: example.com\n" + zone
 	}
 	key := strings.TrimSuffix(keyName, ".")
 	knotConf := func(dir, own, port, acl, zone string) string {
