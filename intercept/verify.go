@@ -300,7 +300,11 @@ func (v *Verifier) build(ctx context.Context, r *Result, certs []*x509.Certifica
 		}
 		top = next
 	}
-	r.add(UnknownRoot, "no trusted root vouches for %q, which issued %q: %v", top.Issuer, top.Subject, err)
+	missing := ""
+	if !selfIssued(top) {
+		missing = " (if that is an intermediate certificate, the server has to send it too)"
+	}
+	r.add(UnknownRoot, "no trusted root vouches for %q, which issued %q: %v%s", top.Issuer, top.Subject, err, missing)
 	return false
 }
 

@@ -365,6 +365,7 @@ func TestMissingIntermediatesAreFetched(t *testing.T) {
 		{"three", three.issue(t, "x", told("http://aia.test/three", www)), nil, "", "", 3},
 		{"four are too many", four.issue(t, "x", told("http://aia.test/four", www)), nil, "unknown-root", "", 3},
 		{"to an unknown root", stranger.issue(t, "x", told("http://aia.test/stranger", www)), nil, "unknown-root", "", 1},
+		{"nothing says where", one.issue(t, "x", www), nil, "unknown-root", "has to send it too", 0},
 		{"not there", one.issue(t, "x", told("http://aia.test/none", www)), nil, "missing-intermediate", "404", 0},
 		{"not a certificate", one.issue(t, "x", told("http://aia.test/junk", www)), nil, "missing-intermediate", "x509", 0},
 		{"too large", one.issue(t, "x", told("http://aia.test/huge", www)), nil, "missing-intermediate", "more than 65536 bytes", 0},

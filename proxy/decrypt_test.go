@@ -460,6 +460,24 @@ func TestOldOriginsAreReachedByHost(t *testing.T) {
 		if res.StatusCode != tt.want || (tt.want == 200) != (body == "old") {
 			t.Errorf("old-tls: %v: got %d %q, want %d", tt.old, res.StatusCode, body, tt.want)
 		}
+		if tt.want == 502 && !strings.Contains(body, "administrator can allow old TLS for it") {
+			t.Errorf("old-tls: %v: the page does not say what can be done: %s", tt.old, body)
+		}
+	}
+	// One that wants what we do not have either way.
+	s.TLS.CipherSuites = []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA} // for its RSA key: none
+	for _, tt := range []struct {
+		old        []string
+		page, note string
+	}{{nil, "can allow old TLS for it", "proxy.old-tls"}, {[]string{"localhost"}, "can let it through undecrypted", "DHE"}} {
+		r := start(t, Config{Upstream: upstream.Config{OldTLS: tt.old}}, Engine{Intercept: w.in})
+		res, body := get(t, r.browser(w), strings.Replace(s.URL, "127.0.0.1", "localhost", 1)+"/")
+		if res.StatusCode != 502 || !strings.Contains(body, tt.page) {
+			t.Errorf("old-tls: %v: got %d %s, want %q", tt.old, res.StatusCode, body, tt.page)
+		}
+		if got := r.wait(2)[1]; !strings.Contains(got.Note, tt.note) {
+			t.Errorf("old-tls: %v: note %q, want %q", tt.old, got.Note, tt.note)
+		}
 	}
 }
 

@@ -637,10 +637,8 @@ func (x *request) upstreamError(err error) outcome {
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		return x.fail(502, "The server sent an invalid response: "+e.Reason+".", "invalid response: "+e.Reason)
 	}
-	if e, ok := errors.AsType[*upstream.HandshakeError](err); ok && e.Asked {
-		return x.fail(502, "The server asks for a certificate of the client, which the proxy cannot present. The network's administrator can let this site through undecrypted.", err.Error())
-	} else if ok {
-		return x.fail(502, "The server and the proxy could not agree on a secure connection.", err.Error())
+	if e, ok := errors.AsType[*upstream.HandshakeError](err); ok && !e.Timeout() {
+		return x.fail(502, handshakeText(e), err.Error())
 	}
 	var ne net.Error
 	switch {
@@ -688,4 +686,16 @@ func (x *request) reply(s *message.Response) outcome {
 func (x *request) intercepts() bool {
 	in := x.eng.Intercept
 	return in != nil && in.Wanted(&x.T)
+}
+
+// handshakeText says to a client why there is no TLS with the origin, and who
+// can do what about it.
+func handshakeText(e *upstream.HandshakeError) string {
+	switch {
+	case e.Asked:
+		return "The server asks for a certificate of the client, which the proxy cannot present. The network's administrator can let this site through undecrypted."
+	case e.Old:
+		return "The server and the proxy could not agree on a secure connection. The network's administrator can let it through undecrypted."
+	}
+	return "The server and the proxy could not agree on a secure connection. If the server is old, the network's administrator can allow old TLS for it."
 }

@@ -132,7 +132,7 @@ func (r *reply) askTwo(ctx context.Context, o *origin2) (received bool, err erro
 		if o.asked && !o.answered.Load() && o.cc.State().Closed && b.explain(err) == err {
 			// The refusal may end the connection before the request has a
 			// stream, and x/net then keeps the alert to itself.
-			return h.any, &HandshakeError{err, true}
+			return h.any, &HandshakeError{Err: err, Asked: true}
 		}
 		return h.any, explainAsked(b.explain(err), o.asked)
 	}

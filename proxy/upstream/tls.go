@@ -22,13 +22,24 @@ const CertificateCheck = "certificate"
 type HandshakeError struct {
 	Err   error
 	Asked bool // it asked for a client certificate
+	Old   bool // the settings let it have old TLS
 }
 
 func (e *HandshakeError) Error() string {
-	if e.Asked {
-		return "TLS with the origin: " + e.Err.Error() + " (it asked for a client certificate: let this host through with an allow rule on its name)"
+	hint := " (if its TLS is old, name the host in proxy.old-tls)"
+	switch {
+	case e.Asked:
+		hint = " (it asked for a client certificate: let this host through with an allow rule on its name)"
+	case e.Old:
+		hint = " (proxy.old-tls does not help; it may want DHE, which this program does not have: let this host through with an allow rule on its name)"
 	}
-	return "TLS with the origin: " + e.Err.Error()
+	return "TLS with the origin: " + e.Err.Error() + hint
+}
+
+// Timeout says whether it did not answer in time.
+func (e *HandshakeError) Timeout() bool {
+	var n net.Error
+	return errors.As(e.Err, &n) && n.Timeout()
 }
 
 func (e *HandshakeError) Unwrap() error { return e.Err }
@@ -37,7 +48,8 @@ func (e *HandshakeError) Unwrap() error { return e.Err }
 func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) error {
 	conf := t.tls.Clone()
 	conf.ServerName = how.ServerName
-	if hostIn(t.oldTLS, how.Name) {
+	old := hostIn(t.oldTLS, how.Name)
+	if old {
 		conf.MinVersion, conf.CipherSuites = tls.VersionTLS10, oldSuites()
 	}
 	if how.HTTP2 {
@@ -59,7 +71,7 @@ func (t *Transport) secure(ctx context.Context, c *Caller, u *conn, how *TLS) er
 		u.c.SetDeadline(time.Now().Add(t.dialTime))
 	}
 	if err := tc.HandshakeContext(ctx); err != nil {
-		return &HandshakeError{err, u.asked}
+		return &HandshakeError{err, u.asked, old}
 	}
 	u.c.SetDeadline(time.Time{})
 	u.until = time.Time{}
@@ -120,7 +132,7 @@ func explainAsked(err error, asked bool) error {
 	op, _ := errors.AsType[*net.OpError](err)
 	alert := op != nil && op.Op == "remote error"
 	if alert || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		return &HandshakeError{err, true}
+		return &HandshakeError{Err: err, Asked: true}
 	}
 	return err
 }
