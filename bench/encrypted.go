@@ -20,7 +20,7 @@ import (
 	"shuultuur/load"
 )
 
-const encryptedAbout = "cached names over TLS, HTTPS and QUIC, beside unbound and dnsdist"
+const encryptedAbout = "Cached names over TLS, HTTPS and QUIC, beside unbound and dnsdist"
 
 // An encryptedServer is a name server with the addresses of its transports; ""
 // for one that it does not have.

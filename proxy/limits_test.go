@@ -317,8 +317,10 @@ func TestAbortedConnectionsLeaveNothing(t *testing.T) {
 	if r.turns.Used() != 0 || r.Stats().Judging != 0 || len(r.clients.n) != 0 {
 		t.Errorf("%d requests, %d judgements, %d clients left", r.turns.Used(), r.Stats().Judging, len(r.clients.n))
 	}
-	if int(s.Requests) != len(r.records) {
-		t.Errorf("%d requests, %d on record", s.Requests, len(r.records))
+	// On a slow machine some wait too long for their turn, and few of those go on
+	// record.
+	if n := len(r.records); n > int(s.Requests) || n < int(s.Requests-s.Overload) {
+		t.Errorf("%d requests, %d of them without a turn, %d on record", s.Requests, s.Overload, n)
 	}
 	// The origin's own goroutines need a moment to see that we are gone.
 	deadline := time.Now().Add(5 * time.Second)
