@@ -80,6 +80,7 @@ var modules = map[string][]string{
 	"golang.org/x/oauth2":                 {"identity"},
 	"github.com/yuin/gopher-lua":          {"check"},
 	"golang.org/x/image":                  {"content"},
+	"rsc.io/qr":                           {"admin"},
 	"github.com/prometheus/client_golang": {}, // shuultuur/metric writes the same text without protobuf: 1.4 MB
 	// A template that can call methods keeps every method of the program in the
 	// binary: 6 MB. github.com/DataDog/datadog-agent/pkg/template calls none.

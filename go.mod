@@ -42,6 +42,7 @@ require (
 	modernc.org/sqlite v1.60.0
 	pgregory.net/rapid v1.3.0
 	software.sslmate.com/src/go-pkcs12 v0.7.4
+	rsc.io/qr v0.2.0
 )
 
 require (

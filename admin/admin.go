@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"shuultuur/admin/account"
+	"shuultuur/admin/search"
 	"shuultuur/check"
 	"shuultuur/filter"
 	"shuultuur/intercept"
@@ -100,6 +101,8 @@ type Parts struct {
 type Inside struct {
 	Zones  func() *authority.Authority // returns nil while there is none
 	Checks func() *check.Set
+	// Devices returns the address of the pages for devices; "" for none.
+	Devices func() string
 }
 
 // Access is who may use the admin address, and what is remembered of them.
@@ -114,6 +117,8 @@ type Access struct {
 	Rules func() *Rules
 	// Groups says in which groups a user at an address is. Nil: in none.
 	Groups func(addr netip.Addr, user string) []string
+	// Searches are those that people saved. Nil: nobody can.
+	Searches *search.Book
 	// Holders are what has data about people, besides what is in here.
 	Holders func() []Holder
 	// Privacy is what the settings say at this moment. Nil: nothing.
@@ -168,7 +173,7 @@ func (p *Parts) routes() []route {
 		all = append(all, p.Cache.routes(p.Pause.notice)...)
 	}
 	if p.Root != nil {
-		all = append(all, route{"GET", "/ca", anyone, rootPage(p.Root)}, route{"GET", "/ca/{file}", anyone, rootFile(p.Root)})
+		all = append(all, route{"GET", "/ca", anyone, rootPage(p.Root, p.Devices)}, route{"GET", "/ca/{file}", anyone, rootFile(p.Root, p.Devices)})
 	}
 	if p.Refusals != nil {
 		all = append(all, route{"GET", "/refusals", operator, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Refusals()) }})

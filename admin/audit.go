@@ -25,9 +25,9 @@ const (
 // secrets are fields of forms that are never recorded.
 var secrets = []string{"password", "old", "code", "token", "secret"}
 
-// silent are changing paths that record themselves, or hold nothing but
-// secrets.
-var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge"}
+// silent are changing paths that record themselves, hold nothing but secrets, or
+// change nothing.
+var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check"}
 
 // nameless are changing paths of which nobody is to read again what was sent:
 // it names the person whose data was erased.

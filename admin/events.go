@@ -18,6 +18,7 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
+	"shuultuur/admin/search"
 	"shuultuur/event"
 	"shuultuur/event/jsonl"
 	"shuultuur/filter"
@@ -32,6 +33,8 @@ type Events struct {
 	// Names returns the names of the devices at some addresses; nil if nothing
 	// knows them.
 	Names func(ctx context.Context, addrs []netip.Addr) map[netip.Addr]string
+	// Searches are those that people saved; nil: nobody can.
+	Searches *search.Book
 }
 
 const (
@@ -85,6 +88,8 @@ type asked struct {
 	Filter string // in the language of event.ParseFilter
 	Last   string // how long to look back
 	Before int64  // only rows older than the one at this place of the record
+	// Searches are those of who asks; nil: none can be saved.
+	Searches *savedSearches
 }
 
 func (a asked) filter(now time.Time) (f event.Filter, err error) {
@@ -105,6 +110,8 @@ func (a asked) filter(now time.Time) (f event.Filter, err error) {
 //	                      the newest; HTML for browsers, else JSON lines, with
 //	                      the address of the next page in a Link header
 //	POST /events          a host is blocked or allowed: the buttons of the page
+//	POST /events/searches  name, filter, last: keeps a search for who asks; an empty
+//	                      filter removes it
 //	GET /events/live?filter=FILTER
 //	                      what is recorded from now on, as server-sent events:
 //	                      HTML for the page, or JSON with form=json
@@ -118,7 +125,7 @@ func (e *Events) routes(p *Parts) []route {
 		none := func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "no store that can be asked keeps events: name a file at events.sqlite or events.jsonl in the settings", http.StatusNotFound)
 		}
-		return []route{{"GET", "/events", viewer, none}, {"GET", "/events/live", viewer, none}, {"GET", "/events/{id}", viewer, none}, {"GET", "/statistics", viewer, none}}
+		return []route{{"GET", "/events", viewer, none}, {"POST", "/events/searches", viewer, none}, {"GET", "/events/live", viewer, none}, {"GET", "/events/{id}", viewer, none}, {"GET", "/statistics", viewer, none}}
 	}
 	page, sums := pageOf(eventsPage, notice), pageOf(statisticsPage, notice)
 	tail := &tail{events: e.Reader, page: page, texts: p.Texts}
@@ -139,6 +146,7 @@ func (e *Events) routes(p *Parts) []route {
 			done, err := lists.settle(r.Context(), r.PostForm)
 			e.show(w, r, page, lists, done, err)
 		}},
+		{"POST", "/events/searches", viewer, e.save},
 		{"GET", "/events/live", viewer, tail.serve},
 		{"GET", "/events/{id}", viewer, one.show},
 		{"GET", "/statistics", viewer, func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +173,7 @@ func (e *Events) show(w http.ResponseWriter, r *http.Request, t pageTemplate, li
 		Done, Error string
 		Live        string // where new rows come from, "" on older pages
 		Undo        url.Values
-	}{asked: asked{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last")}, Spans: spans, Done: done}
+	}{asked: asked{Filter: strings.TrimSpace(q.Get("filter")), Last: q.Get("last"), Searches: e.saved(r)}, Spans: spans, Done: done}
 	if done != "" && failed == nil {
 		d.Undo = undo(r.PostForm)
 	}

@@ -191,7 +191,7 @@ func (p *Parts) erase(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	status, all := http.StatusOK, []erased{}
-	for _, h := range p.Holders() {
+	for _, h := range holders(&p.Access) {
 		e := erased{Where: h.Name}
 		err := errors.New("what it has sent or stored elsewhere is to be erased there")
 		if h.Erase != nil {
@@ -238,4 +238,13 @@ func (p *Parts) wouldErase(w http.ResponseWriter, r *http.Request, who event.Per
 		return
 	}
 	writeJSON(w, http.StatusOK, []erased{{Where: "events that can be asked", Rows: n}})
+}
+
+// holders are all that have data about people.
+func holders(a *Access) []Holder {
+	all := a.Holders()
+	if a.Searches != nil {
+		all = append(all, Holder{"saved searches", func(_ context.Context, who event.Person) (int64, error) { return a.Searches.Erase(who) }})
+	}
+	return all
 }

@@ -2,7 +2,14 @@ package admin
 
 import (
 	_ "embed"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"strings"
+
+	"rsc.io/qr"
 
 	"shuultuur/intercept"
 )
@@ -19,9 +26,13 @@ var downloads = map[string]struct{ format, kind string }{
 	"root.mobileconfig": {"mobileconfig", "application/x-apple-aspen-config"},
 }
 
-func rootFile(root func() *intercept.Root) http.HandlerFunc {
+func rootFile(root func() *intercept.Root, devices func() string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("file")
+		if name == "address.svg" {
+			showCode(w, forDevices(r, devices))
+			return
+		}
 		d, ok := downloads[name]
 		c := root()
 		if !ok || c == nil {
@@ -46,7 +57,59 @@ var rootHTML string
 // links are the files of the page by format.
 var links = map[string]string{"pem": "root.pem", "der": "root.cer", "mobileconfig": "root.mobileconfig"}
 
-func rootPage(root func() *intercept.Root) http.HandlerFunc {
+// forDevices is the address that a device opens to be set up, "" where no other
+// machine reaches one: the portal, or else this page.
+func forDevices(r *http.Request, devices func() string) string {
+	if devices != nil {
+		if at := devices(); at != "" {
+			return at + "/"
+		}
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback() {
+		return ""
+	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host + "/ca"
+}
+
+// quiet is the white around a code, in modules (ISO/IEC 18004).
+const quiet = 4
+
+// showCode draws an address as a code for cameras.
+func showCode(w http.ResponseWriter, at string) {
+	if at == "" || len(at) > 500 {
+		http.Error(w, "no address of this gateway is for other devices: set listen.portal", http.StatusNotFound)
+		return
+	}
+	c, err := qr.Encode(at, qr.M)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	n := c.Size + 2*quiet
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" shape-rendering="crispEdges"><path fill="#fff" d="M0 0h%dv%dH0z"/><path d="`, n, n, n, n)
+	for y := range c.Size {
+		for x := range c.Size {
+			if c.Black(x, y) {
+				fmt.Fprintf(&b, "M%d %dh1v1h-1z", x+quiet, y+quiet)
+			}
+		}
+	}
+	b.WriteString(`"/></svg>`)
+	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = io.WriteString(w, b.String()) // the client went away: nobody to tell
+}
+
+func rootPage(root func() *intercept.Root, devices func() string) http.HandlerFunc {
 	type system struct {
 		intercept.Instructions
 		Link string // "" for a format that is only to be had at the command line
@@ -56,7 +119,9 @@ func rootPage(root func() *intercept.Root) http.HandlerFunc {
 		var page struct {
 			Name, Until, Long, Short string
 			Install                  []system
+			Devices                  string // the address of the code
 		}
+		page.Devices = forDevices(r, devices)
 		if c := root(); c != nil {
 			page.Name, page.Until = c.Certificate.Subject.CommonName, c.Certificate.NotAfter.UTC().Format("2006-01-02")
 			page.Long, page.Short = intercept.Fingerprints(c.Certificate)

@@ -35,6 +35,8 @@ type Settings struct {
 	// are what needs a restart.
 	Save     func(ctx context.Context, text []byte, tag, by, reason string) (remarks []string, err error)
 	Versions Versions // those that are kept
+	// Schema returns the JSON schema of the file, for the editor; nil: there is none.
+	Schema func() ([]byte, error)
 	// Policies are those in use, as the file has them.
 	Policies func() ([]PolicyView, error)
 
@@ -116,6 +118,8 @@ var (
 //	                             reason=TEXT says why; dry_run=true only says
 //	                             what it would do
 //	POST /settings               the form of the page
+//	GET /settings/schema         the JSON schema of the file
+//	POST /settings/check         what is wrong with a text, as JSON: for the editor
 //	GET /settings/versions       who saved what, when and why, as JSON
 //	GET /settings/versions/{id}  one of them; HTML to compare it and take it back
 func (s *Settings) routes(notice noticeFunc) []route {
@@ -128,6 +132,20 @@ func (s *Settings) routes(notice noticeFunc) []route {
 		{"GET", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.show(w, r, page) }},
 		{"PUT", "/settings", operator, s.put},
 		{"POST", "/settings", operator, func(w http.ResponseWriter, r *http.Request) { s.form(w, r, page) }},
+		{"POST", "/settings/check", operator, s.try},
+		{"GET", "/settings/schema", operator, func(w http.ResponseWriter, r *http.Request) {
+			if s.Schema == nil {
+				http.NotFound(w, r)
+				return
+			}
+			b, err := s.Schema()
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", "application/schema+json")
+			_, _ = w.Write(b) // the client went away: nobody to tell
+		}},
 		{"GET", "/settings/versions", operator, func(w http.ResponseWriter, r *http.Request) {
 			all, err := s.Versions.All()
 			answer(w, all, err)
@@ -221,6 +239,16 @@ func (s *Settings) form(w http.ResponseWriter, r *http.Request, page pageTemplat
 		status = d.fail(err)
 	}
 	s.write(w, page, status, d)
+}
+
+// try says what is wrong with a text, and changes nothing.
+func (s *Settings) try(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 3*maxSettings)
+	d := settingsData{Mistakes: []setting.Mistake{}}
+	if err := s.Check(r.Context(), []byte(strings.ReplaceAll(r.FormValue("text"), "\r\n", "\n"))); err != nil {
+		d.fail(err)
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"mistakes": d.Mistakes, "error": d.Error})
 }
 
 // look fills in what a text would do.

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"path/filepath"
 	"shuultuur/admin"
 	"shuultuur/admin/account"
+	"shuultuur/admin/search"
 	"shuultuur/engine"
 	"shuultuur/event"
 	"shuultuur/vote"
@@ -25,11 +27,12 @@ func (g *Gateway) openAccess(first *engine.Engine) (admin.Access, error) {
 	}
 	return admin.Access{
 		Accounts: book, Audit: account.NewLog(dir), Looks: &admin.Looks{},
-		Holders: g.holders,
-		Rules:   rules,
-		Names:   func() []string { return rules().Names },
-		Privacy: func() admin.Privacy { return rules().Privacy },
-		Groups:  g.host.GroupsOf,
+		Searches: &search.Book{File: filepath.Join(dir, "searches.json")},
+		Holders:  g.holders,
+		Rules:    rules,
+		Names:    func() []string { return rules().Names },
+		Privacy:  func() admin.Privacy { return rules().Privacy },
+		Groups:   g.host.GroupsOf,
 	}, nil
 }
 

@@ -49,6 +49,12 @@ func (g *Gateway) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		parts.Votes = &admin.Votes{Desk: first.Votes.Desk()}
 	}
 	parts.Checks = func() *check.Set { return g.engine.Load().Checks }
+	parts.Devices = func() string {
+		if e := g.engine.Load(); e.Portal != nil {
+			return e.Settings.PortalPlace().URL
+		}
+		return ""
+	}
 	if first.Zones != nil {
 		parts.Zones = func() *authority.Authority { return g.engine.Load().Zones }
 	}
@@ -59,7 +65,7 @@ func (g *Gateway) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		parts.Cache = g.cacheParts()
 	}
 	if r := first.Events.Reader(); r != nil {
-		parts.Events = &admin.Events{Reader: r, Names: g.clientNames}
+		parts.Events = &admin.Events{Reader: r, Names: g.clientNames, Searches: access.Searches}
 	}
 	for _, n := range first.Settings.Listen.Monitors {
 		parts.Monitors = append(parts.Monitors, n.Prefix)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"unicode"
 
 	"shuultuur/admin"
+	"shuultuur/admin/hook"
 	"shuultuur/atomicfile"
 	"shuultuur/configuration"
 	"shuultuur/engine"
@@ -109,6 +111,7 @@ func (g *Gateway) settingsParts(s *configuration.Settings) *admin.Settings {
 		Effect:   g.effect,
 		Save:     g.saveSettings,
 		Versions: s.Versions(),
+		Schema:   func() ([]byte, error) { return configuration.Schema(embed.FS{}) }, // keys, without the words of the manual
 		Policies: func() ([]admin.PolicyView, error) {
 			s := g.engine.Load().Settings
 			return admin.PolicyViews(s.Text, s.Policies)
@@ -230,9 +233,15 @@ func (g *Gateway) saveSettings(ctx context.Context, text []byte, tag, by, reason
 	}
 	g.log.Info("settings saved", "by", by, "because", reason, "revision", g.engine.Load().Revision)
 	g.node.Changed(g.engine.Load().Revision)
+	told := hook.Saved(context.WithoutCancel(ctx), g.file, by, reason)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.Clone(g.problems), nil
+	remarks := slices.Clone(g.problems)
+	if told != nil {
+		g.log.Warn(told.Error())
+		remarks = append(remarks, told.Error())
+	}
+	return remarks, nil
 }
 
 // unmet says in lines for the operator which expectations the settings in use

@@ -100,6 +100,17 @@ func TestPagesOfTheAdminAddress(t *testing.T) {
 		b.script(fmt.Sprintf("const t = document.querySelector('#text'); t.value = t.value.replace(%q, %q)", old, with))
 	}
 	b.open(admin + "/settings")
+	// While somebody writes: what fits at the cursor, and what is wrong.
+	b.script(`const t = document.querySelector("#text"); t.value += "identity:\n  addr"; t.focus(); t.setSelectionRange(t.value.length, t.value.length); t.dispatchEvent(new Event("input"))`)
+	b.shows("addresses")
+	b.picture("settings-hints")
+	b.click("#hints button")
+	b.script(`const t = document.querySelector("#text"); t.value += "7"; t.dispatchEvent(new Event("input"))`)
+	until(t, "the mistake is said", func() bool {
+		return strings.Contains(b.script(`return document.querySelector("#mistakes").textContent`), "identity.addresses")
+	})
+	b.picture("settings-mistake")
+	b.open(admin + "/settings")
 	write("action: block, category: [gambling]", "action: stop, category: [gambling]")
 	b.click("button[value=check]")
 	line := 1 + strings.Count(string(was[:strings.Index(string(was), "betting")]), "\n")
@@ -129,7 +140,8 @@ func TestPagesOfTheAdminAddress(t *testing.T) {
 
 // tourSettings have something of everything that pages show.
 const tourSettings = `
-listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0}
+listen: {proxy: 127.0.0.1:0, admin: 127.0.0.1:0, portal: 127.0.0.1:0}
+portal: {name: gate.school.example}
 data: data
 lists:
   own: {format: domains, path: own.txt, category: gambling}

@@ -124,6 +124,94 @@
 		});
 		$$("[data-line]").forEach((a) => a.addEventListener("click", (e) => { e.preventDefault(); go(+a.dataset.line); }));
 		count();
+
+		// What is wrong is said at its line while somebody writes.
+		const wrong = $("#mistakes");
+		let asking = false, waiting = 0;
+		const check = async () => {
+			if (asking) { later(); return; }
+			asking = true;
+			const asked = text.value;
+			try {
+				const r = await fetch("/settings/check", {method: "POST", body: new URLSearchParams({text: asked})});
+				const {mistakes} = await r.json();
+				if (text.value === asked) {
+					bad.clear();
+					wrong.replaceChildren(...mistakes.slice(0, 10).map((m) => {
+						const item = document.createElement("li"), link = document.createElement("a");
+						bad.add(String(m.Line));
+						link.href = "#text";
+						link.textContent = m.Line || "";
+						link.addEventListener("click", (e) => { e.preventDefault(); go(m.Line); });
+						item.append(link, " ", m.Key ? m.Key + ": " : "", m.Text);
+						return item;
+					}));
+					wrong.hidden = !mistakes.length;
+					count();
+				}
+			} catch { /* the gateway starts again: what is saved is checked anyway */ }
+			asking = false;
+		};
+		const later = () => { clearTimeout(waiting); waiting = setTimeout(check, 900); };
+		text.addEventListener("input", later);
+
+		// Keys that the schema has at the place of the cursor.
+		const hints = $("#hints");
+		let schema;
+		const forms = (s) => !s ? [] : s.$ref ? forms(s.$ref.split("/").slice(1).reduce((x, k) => x?.[k], schema)) : [s, ...(s.anyOf || s.oneOf || []).flatMap(forms)];
+		const inside = (all, key) => all.flatMap((s) => key === "-" ? forms(s.items) : forms(s.properties?.[key] ?? (typeof s.additionalProperties === "object" ? s.additionalProperties : null)));
+		// place returns the keys above the cursor, "-" for an entry of a list, and what
+		// is written of the key it is at; null where no key can be.
+		const place = () => {
+			const lines = text.value.slice(0, text.selectionStart).split("\n");
+			const begun = /^( *(?:- +)*)([\w-]*)$/.exec(lines.pop());
+			if (!begun) return null;
+			const path = [];
+			let depth = begun[1].length;
+			const entries = (lead) => { for (let i = lead.lastIndexOf("-"); i >= 0; i = i ? lead.lastIndexOf("-", i - 1) : -1) { path.unshift("-"); depth = i; } };
+			entries(begun[1]);
+			while (depth > 0 && lines.length) {
+				const m = /^( *)((?:- +)*)([\w.-]+):/.exec(lines.pop());
+				if (!m) continue;
+				const lead = m[1] + m[2];
+				if (lead.length < depth || path[0] === "-" && lead.length === depth && !m[2]) {
+					path.unshift(m[3]);
+					depth = lead.length;
+				} else if (lead.length > depth || !m[2]) continue;
+				if (m[2]) entries(lead);
+			}
+			return {path, word: begun[2], indent: begun[1].replace(/-/g, " ")};
+		};
+		const complete = (word, key) => { text.focus(); text.setRangeText(key + ": ", text.selectionStart - word.length, text.selectionStart, "end"); text.dispatchEvent(new Event("input")); };
+		const hint = () => {
+			const at = schema && place();
+			let all = at ? at.path.reduce(inside, forms(schema)) : [];
+			const keys = [...new Set(all.flatMap((s) => Object.keys(s.properties || {})))].filter((k) => k.startsWith(at.word) && k !== at.word).sort();
+			while (hints.children.length > 1) hints.lastChild.remove();
+			hints.append(...keys.slice(0, 40).map((k) => {
+				const button = document.createElement("button");
+				button.type = "button";
+				button.textContent = k;
+				button.addEventListener("click", () => complete(at.word, k));
+				return button;
+			}));
+			hints.hidden = !keys.length;
+			return keys.length ? {word: at.word, key: keys[0]} : null;
+		};
+		text.addEventListener("focus", async () => {
+			if (schema === undefined) {
+				schema = null;
+				try { schema = await (await fetch("/settings/schema")).json(); } catch { /* without hints */ }
+				hint();
+			}
+		});
+		for (const on of ["input", "click", "keyup"]) text.addEventListener(on, hint);
+		text.addEventListener("keydown", (e) => {
+			if (e.key !== " " || !e.ctrlKey) return;
+			e.preventDefault();
+			const first = hint();
+			if (first) complete(first.word, first.key);
+		});
 	}
 
 	// A form is sent once; the button says that it works.

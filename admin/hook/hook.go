@@ -1,0 +1,78 @@
+// Package hook tells a program of the administrator's that the settings were
+// saved, so that it can commit them, copy them or announce them.
+//
+// The program is a file beside the settings that has their name with ".saved"
+// behind. No setting names it: whoever may change the settings on a page must not
+// be able to choose what is run on the machine.
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	patience = 30 * time.Second
+	most     = 2000 // bytes of what it says that are repeated
+)
+
+// Path is where the program of a file of settings is.
+func Path(file string) string { return file + ".saved" }
+
+// Saved runs the program of a file of settings, if there is one, in the folder
+// of the file, whose name it gets as its argument. SHUULTUUR_BY and
+// SHUULTUUR_REASON say who saved and why.
+func Saved(ctx context.Context, file, by, reason string) error {
+	path, err := filepath.Abs(Path(file))
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("the settings are saved, but %s cannot be run: %w", path, err)
+	case !info.Mode().IsRegular() || info.Mode().Perm()&0o100 == 0:
+		return fmt.Errorf("the settings are saved, but %s is not a program: make it executable with chmod 755", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("the settings are saved, but %s is not run, because others may write it: use chmod 755", path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, filepath.Base(file)) //nolint:gosec // it lies where only the administrator writes
+	cmd.Dir = filepath.Dir(path)
+	cmd.Env = append(os.Environ(), "SHUULTUUR_BY="+oneLine(by), "SHUULTUUR_REASON="+oneLine(reason))
+	cmd.WaitDelay = time.Second
+	said := &said{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("it took longer than %v", patience)
+		}
+		return fmt.Errorf("the settings are saved, but %s failed: %w: %s", path, err, strings.ToValidUTF8(strings.TrimSpace(string(said.kept)), ""))
+	}
+	return nil
+}
+
+// oneLine keeps what somebody typed from ending the variable or adding lines to
+// a message.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\x00", " ")), " ")
+}
+
+// said keeps the beginning of what a program says. It is no bytes.Buffer, which
+// would read all of it.
+type said struct{ kept []byte }
+
+func (s *said) Write(b []byte) (int, error) {
+	s.kept = append(s.kept, b[:min(len(b), most-len(s.kept))]...)
+	return len(b), nil
+}

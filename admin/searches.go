@@ -1,0 +1,52 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+
+	"shuultuur/admin/search"
+)
+
+// Searches of the record that somebody saved, on the page of the record.
+
+// A savedSearch is one as the page shows it.
+type savedSearch struct {
+	search.Search
+	Link string // where its rows are
+}
+
+// savedSearches are those of one account.
+type savedSearches struct{ All []savedSearch }
+
+// saved returns those of who asks. The page does without them when they cannot be
+// read; saving one says why.
+func (e *Events) saved(r *http.Request) *savedSearches {
+	if e.Searches == nil || !isPage(r) {
+		return nil
+	}
+	own, _ := e.Searches.Of(asker(r).Name)
+	s := &savedSearches{}
+	for _, o := range own {
+		s.All = append(s.All, savedSearch{o, "/events?" + url.Values{"filter": {o.Filter}, "last": {o.Last}}.Encode()})
+	}
+	return s
+}
+
+// save keeps a search for who asks, or removes it.
+func (e *Events) save(w http.ResponseWriter, r *http.Request) {
+	if e.Searches == nil {
+		http.NotFound(w, r)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	s := search.Search{By: asker(r).Name, Name: r.FormValue("name"), Filter: r.FormValue("filter"), Last: r.FormValue("last")}
+	if err := e.Searches.Put(s); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if isPage(r) {
+		http.Redirect(w, r, "/events?"+url.Values{"filter": {s.Filter}, "last": {s.Last}}.Encode(), http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, http.StatusOK, s)
+}

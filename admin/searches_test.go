@@ -1,0 +1,33 @@
+package admin
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shuultuur/admin/search"
+	"shuultuur/event"
+)
+
+func TestASearchIsSavedFollowedAndRemoved(t *testing.T) {
+	h := New(Parts{Metrics: http.NotFoundHandler(), Health: func() Health { return Health{} }, Token: "0123456789abcdef",
+		Events: &Events{Reader: &fake{rows: []event.Row{{}}}, Searches: &search.Book{File: filepath.Join(t.TempDir(), "a", "searches.json")}}})
+	shows := func(path string, want bool, text string) {
+		t.Helper()
+		if w := ask(h, "GET", path, "text/html", ""); strings.Contains(w.Body.String(), text) != want {
+			t.Errorf("%s: %d, has %q: %v\n%s", path, w.Code, text, !want, w.Body)
+		}
+	}
+	shows("/events", true, "Filter the record first")
+	shows("/events?filter=action:block", true, "Save this search")
+	if w := ask(h, "POST", "/events/searches", "text/html", "name=refused+<b>&filter=action:block&last=7d"); w.Code != 303 || w.Header().Get("Location") != "/events?filter=action%3Ablock&last=7d" {
+		t.Errorf("saving: %d to %s", w.Code, w.Header().Get("Location"))
+	}
+	shows("/events", true, `<a href="/events?filter=action%3Ablock&amp;last=7d"><bdi>refused &lt;b&gt;</bdi></a>`)
+	if w := ask(h, "POST", "/events/searches", "", "name=x&filter=action:dance"); w.Code != 400 {
+		t.Errorf("a filter with a mistake: %d", w.Code)
+	}
+	ask(h, "POST", "/events/searches", "text/html", "name=refused+<b>")
+	shows("/events", false, "refused")
+}
