@@ -44,18 +44,20 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		word, rest, _ := strings.Cut(line, " ")
+		// People align the parts with tabs.
+		word, rest, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
 		l := &Limit{}
 		var kept []string
 		for _, part := range rule.SplitGroup(rest) {
-			name, arg, _ := strings.Cut(part, " ")
-			num, err := strconv.ParseUint(strings.TrimSpace(arg), 10, 32)
+			key, arg, _ := strings.Cut(part, " ")
+			arg = strings.TrimSpace(arg)
+			num, err := strconv.ParseUint(arg, 10, 32)
 			switch {
-			case (name == "gen_id" || name == "sig_id") && err != nil:
-				return nil, fmt.Errorf("%s:%d: %s %q is not a number", s.Text(), n, name, arg)
-			case name == "gen_id":
+			case (key == "gen_id" || key == "sig_id") && err != nil:
+				return nil, fmt.Errorf("%s:%d: %s %q is not a number", name, n, key, arg)
+			case key == "gen_id":
 				l.GID = uint32(num)
-			case name == "sig_id":
+			case key == "sig_id":
 				l.SID = uint32(num)
 			default:
 				kept = append(kept, part)
@@ -75,7 +77,10 @@ func ReadLimits(name string, r io.Reader) (limits []*Limit, err error) {
 		}
 		limits = append(limits, l)
 	}
-	return limits, s.Err()
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return limits, nil
 }
 
 // ReadClasses reads a classification.config.

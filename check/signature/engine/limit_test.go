@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,37 @@ func TestAMessageHasOneBudgetForAllItsSteps(t *testing.T) {
 		}
 		if over := spent > 0; len(alerts) > 0 == over || tx.Over.Message != over || e.Counters().OverMessage.Value() > 0 != over || e.Counters().OverMessage.Value() > 1 {
 			t.Errorf("%v spent: %d alerts, over %v, counted %d", spent, len(alerts), tx.Over.Message, e.Counters().OverMessage.Value())
+		}
+	}
+}
+
+// TestLimitsAreReadAndMistakesNameTheirPlace reads lines of threshold.config.
+func TestLimitsAreReadAndMistakesNameTheirPlace(t *testing.T) {
+	got, err := ReadLimits("threshold.config", strings.NewReader("# none\nsuppress\tgen_id 1,\tsig_id\t7, track by_src, \\\n ip [10.0.0.0/8,!10.1.1.1]\n"))
+	if err != nil || len(got) != 1 || got[0].GID != 1 || got[0].SID != 7 || got[0].Addresses != "[10.0.0.0/8,!10.1.1.1]" {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	for line, want := range map[string]string{
+		"suppress gen_id 1, sig_id x": `threshold.config:2: sig_id "x" is not a number`,
+		"limit gen_id 1, sig_id 2":    `threshold.config:2: "limit" is not threshold, rate_filter or suppress`,
+		"threshold gen_id 1, track x": `threshold.config:2: track "x"`,
+	} {
+		if _, err := ReadLimits("threshold.config", strings.NewReader("\n"+line)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// TestANumberWithoutALengthIsAsLongAsItIs holds byte_test with 0 bytes of
+// digits against numbers, as public rules do with Content-Length.
+func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
+	e := build(t,
+		`alert tcp any any -> any any (byte_test:0,=,26,0,string,dec; sid:1;)`,
+		`alert tcp any any -> any any (byte_test:0,>=,200,0,string,dec; sid:2;)`,
+		`alert tcp any any -> any any (content:"n="; byte_test:0,<,1000,0,relative,string,dec; sid:3;)`)
+	for data, want := range map[string][]uint32{"26": {1}, "200": {2}, "4000000": {2}, "": nil, "x": nil, "n=999;": {3}, "n=1000": nil} {
+		if got := sids(e.Try(packetTx("10.0.0.1", "10.0.0.2", data, &Flow{}), rule.ToServer, true, nil)); !slices.Equal(got, want) {
+			t.Errorf("%q: rules %v match, want %v", data, got, want)
 		}
 	}
 }

@@ -77,8 +77,8 @@ func (r *Reader) option(w string) error {
 
 func (r *Reader) check() error {
 	if r.Text {
-		if r.Bytes.Var == 0 && (r.Bytes.N < 0 || r.Bytes.N > 23) {
-			return fmt.Errorf("%d bytes of digits are more than 23", r.Bytes.N)
+		if r.Bytes.Var == 0 && (r.Bytes.N < 0 || r.Bytes.N > maxDigits) {
+			return fmt.Errorf("%d bytes of digits are more than %d", r.Bytes.N, maxDigits)
 		}
 		return nil
 	}
@@ -87,6 +87,9 @@ func (r *Reader) check() error {
 	}
 	return nil
 }
+
+// maxDigits is how long a number in digits may be: 22 octal digits and a zero.
+const maxDigits = 23
 
 func readByteTest(p *parser, o Option) error {
 	ps := list(o.Value)
@@ -127,6 +130,9 @@ func readByteTest(p *parser, o Option) error {
 	}
 	if err := m.check(); err != nil {
 		return err
+	}
+	if m.Text && m.Bytes == (Number{}) {
+		m.Bytes.N = maxDigits // no length: as long as the number is
 	}
 	p.add(m)
 	return nil
