@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,18 +93,25 @@ func total(t testing.TB, b *booth.Booth, want int64) {
 
 func counted(t testing.TB, s vote.Store, ids []string) {
 	t.Helper()
-	missing := 0
-	for _, text := range ids {
-		id, err := vote.ParseID(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st, err := s.State(context.Background(), id); err != nil || st.State != "counted" {
-			missing++
-		}
+	var missing atomic.Int64
+	var asking sync.WaitGroup
+	for part := range slices.Chunk(ids, len(ids)/8+1) {
+		asking.Go(func() {
+			for _, text := range part {
+				id, err := vote.ParseID(text)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if st, err := s.State(context.Background(), id); err != nil || st.State != "counted" {
+					missing.Add(1)
+				}
+			}
+		})
 	}
-	if missing > 0 {
-		t.Errorf("%d of %d acknowledged votes are not counted", missing, len(ids))
+	asking.Wait()
+	if n := missing.Load(); n > 0 {
+		t.Errorf("%d of %d acknowledged votes are not counted", n, len(ids))
 	}
 }
 
