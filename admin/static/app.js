@@ -79,14 +79,12 @@
 		e.preventDefault();
 		const form = await take(link.href, "form.stack[action='/rulings']").catch(() => null);
 		if (!form) { location = link.href; return; }
-		const dialog = document.createElement("dialog"), title = document.createElement("h2"), close = document.createElement("button");
-		title.textContent = "Open or block a site";
+		const dialog = document.createElement("dialog"), title = document.createElement("h2"), close = $("[data-close]", form);
+		title.textContent = form.getAttribute("aria-label");
 		title.id = "asked";
 		dialog.setAttribute("aria-labelledby", title.id);
-		close.type = "button";
-		close.textContent = "Cancel";
+		close.hidden = false;
 		close.addEventListener("click", () => dialog.close());
-		$(".row:last-child", form).append(close);
 		sendHere(form, () => dialog.close());
 		dialog.append(title, form);
 		dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });

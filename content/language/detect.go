@@ -149,7 +149,7 @@ func (d *Detector) byTrigrams(g *group, script Script, text []byte, hints []stri
 
 const (
 	// A weight is eight times a natural logarithm of a ratio of likelihoods.
-	unsure     = 20
+	unsure     = 28
 	hintWeight = 160
 )
 

@@ -2,8 +2,10 @@ package language
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // sentences are about a library, written for this test.
@@ -69,6 +71,46 @@ func TestDetect(t *testing.T) {
 	for _, text := range []string{"", "a", "123 456 !!", "ok http://", "\xff\xfe\xff"} {
 		if got := d.Detect([]byte(text)); got != Unknown {
 			t.Errorf("Detect(%q) = %q, want unknown", text, got)
+		}
+	}
+}
+
+// TestTheTextsOfPagesAreTold: the texts of the interface were never trained on.
+func TestTheTextsOfPagesAreTold(t *testing.T) {
+	d := detector(t)
+	for _, c := range []struct {
+		letters           int
+		leastRight, wrong float64
+	}{{200, .97, .01}, {60, .95, .02}, {20, .80, .03}} {
+		n, right, wrong := 0., 0., 0.
+		for _, tag := range []Tag{"de", "es", "fr", "kk", "mn", "ru", "tr", "uz-Latn", "uz-Cyrl"} {
+			file, err := os.ReadFile("../../text/" + string(tag) + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := ""
+			for line := range strings.Lines(string(file)) {
+				_, said, ok := strings.Cut(line, " = ")
+				if !ok || strings.Contains(said, "root.") || strings.Contains(said, "ertificates") { // commands and names of menus
+					continue
+				}
+				if text += " " + said; utf8.RuneCountInString(text) < c.letters {
+					continue
+				}
+				n++
+				switch d.Detect([]byte(text)) {
+				case tag:
+					right++
+				case Unknown:
+				default:
+					wrong++
+				}
+				text = ""
+			}
+		}
+		t.Logf("from %d letters: %.0f texts, %.1f %% right, %.1f %% wrong", c.letters, n, 100*right/n, 100*wrong/n)
+		if right/n < c.leastRight || wrong/n > c.wrong {
+			t.Errorf("from %d letters: %.3f right, want %v; %.3f wrong, at most %v", c.letters, right/n, c.leastRight, wrong/n, c.wrong)
 		}
 	}
 }
