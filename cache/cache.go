@@ -161,8 +161,12 @@ func (c *Cache) find(name []byte, q *message.Request) (o *object, m *mark) {
 }
 
 // put stores an object that answers q under the name, or behind a mark where
-// the response varies.
-func (c *Cache) put(name []byte, q message.Fields, o *object) {
+// the response varies, unless that has changed since it was asked for.
+func (c *Cache) put(name []byte, q message.Fields, o *object, since uint64) {
+	if c.changes.since(name, since) {
+		return
+	}
+	target := name
 	if names := vary(o.res.Fields); len(names) > 0 {
 		o.parent = c.markFor(name, names)
 		m := o.parent.marks
@@ -171,6 +175,10 @@ func (c *Cache) put(name []byte, q message.Fields, o *object) {
 	o.name = string(name)
 	if c.shelf.put(o) {
 		c.count(storedObjects)
+	}
+	if c.changes.since(target, since) { // meanwhile
+		c.remove(target)
+		c.remove(name)
 	}
 }
 

@@ -25,6 +25,7 @@ type flights struct {
 // A flight is one fetch.
 type flight struct {
 	landed chan struct{} // closed when the head of the response is known
+	since  uint64        // the latest change when it began
 	o      *object       // what grows, nil when nothing is shared
 	g      *growing
 	fields message.Fields // of the request, those that o varies by
@@ -49,13 +50,15 @@ func (a *ask) together(o *object) (*message.Response, error) {
 	fl.mu.Lock()
 	f := fl.under[k]
 	switch {
-	case f == nil:
-		f = &flight{landed: make(chan struct{})}
+	case f == nil || a.c.changes.since(a.name, f.since): // who asks after a change wants to see it
+		f = &flight{landed: make(chan struct{}), since: a.c.changes.now()}
 		fl.under[k] = f
 		fl.mu.Unlock()
 		defer func() {
 			fl.mu.Lock()
-			delete(fl.under, k)
+			if fl.under[k] == f {
+				delete(fl.under, k)
+			}
 			if f.o == nil && f.g == nil {
 				*at = mine
 			} else if *at == mine {
@@ -136,10 +139,12 @@ func (c *Cache) refresh(r *RoundTripper, q *message.Request, t *filter.Transacti
 	if fl.under[k] != nil {
 		return
 	}
-	f := &flight{landed: make(chan struct{})}
+	f := &flight{landed: make(chan struct{}), since: c.changes.now()}
 	end := func() {
 		fl.mu.Lock()
-		delete(fl.under, k)
+		if fl.under[k] == f {
+			delete(fl.under, k)
+		}
 		fl.mu.Unlock()
 		close(f.landed)
 	}

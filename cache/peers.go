@@ -83,7 +83,7 @@ func (a *ask) fromPeer() (*message.Response, error) {
 // have been stored, at the peers.
 func (c *Cache) removeAll(ctx context.Context, stored bool, names [][]byte) {
 	for _, name := range names {
-		c.remove(name)
+		c.invalidate(name)
 	}
 	if c.peers != nil && stored {
 		for _, name := range names {
@@ -106,7 +106,7 @@ func (l local) Obey(orders []peer.Order) {
 	for _, o := range orders {
 		switch o.Kind {
 		case orderName:
-			l.remove([]byte(o.Value))
+			l.invalidate([]byte(o.Value))
 		default:
 			if err := l.purge(o.Kind, o.Value, o.At); err != nil {
 				l.log.Error("an order of a peer of the cache is not carried out", "error", err)

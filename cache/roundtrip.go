@@ -40,6 +40,7 @@ type ask struct {
 	personal bool
 	peer     bool // it comes from another node, which has looked at its own policy
 	now      time.Time
+	since    uint64 // the latest change when the origin was asked
 	room     [512]byte // of name
 }
 
@@ -210,7 +211,7 @@ func onlyStored(now time.Time) *message.Response {
 func (a *ask) change() (*message.Response, error) {
 	q, c := a.q, a.c
 	// Methods and fields are the connection's: they are gone with the answer.
-	sent := time.Now()
+	sent, since := time.Now(), c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, q)
 	if err != nil {
 		return nil, err
@@ -227,8 +228,9 @@ func (a *ask) change() (*message.Response, error) {
 			names = append(names, name)
 		}
 	}
+	overtaken := c.changes.since(a.name, since)
 	c.removeAll(a.ctx, a.mayStore(), names)
-	if q.Method != "POST" || s.Status != 200 || a.personal {
+	if a.since = c.changes.now(); overtaken || q.Method != "POST" || s.Status != 200 || a.personal {
 		return s, nil
 	}
 	// A response to POST that says it is what GET would get (RFC 9110, 9.3.3).
@@ -292,6 +294,7 @@ func sameOrigin(name, ref []byte) ([]byte, bool) {
 // head sends a HEAD on, and brings what is stored up to date (RFC 9111, 4.3.5).
 func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	sent := time.Now()
+	a.since = a.c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, a.q)
 	if err != nil {
 		return a.instead(o, err)
@@ -328,8 +331,11 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
 	// Nothing of an answer that must not be stored is: o stays as it was.
-	if !a.asked.NoStore && !control.NoStore && !control.Private {
+	if !a.asked.NoStore && !control.NoStore && !control.Private && !c.changes.since([]byte(o.name), a.since) {
 		c.keep(o, n)
+		if c.changes.since([]byte(o.name), a.since) { // meanwhile
+			c.remove([]byte(o.name))
+		}
 	}
 	return n
 }
@@ -355,6 +361,7 @@ func (a *ask) fetch(o *object, f *flight) (*message.Response, error) {
 		q.Fields = o.restOf(saved)
 	}
 	sent := time.Now()
+	a.since = a.c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, q)
 	q.Fields = saved
 	if a.c.offline > 0 {
@@ -480,7 +487,7 @@ func (a *ask) complete(o *object, s *message.Response, sent, received time.Time)
 	note := notePart
 	if a.refuses(s, &part.facts, rule, size) == "" {
 		note = storedToo(note)
-		a.c.put(a.name, a.q.Fields, n)
+		a.c.put(a.name, a.q.Fields, n, a.since)
 	} else {
 		a.c.remove([]byte(o.name))
 	}
@@ -588,7 +595,7 @@ func (a *ask) keeps(o *object, s *message.Response) {
 
 // grow makes o of the body of s, now where it is at hand, or as it comes.
 func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *message.Response {
-	c, name := a.c, bytes.Clone(a.name)
+	c, name, since := a.c, bytes.Clone(a.name), a.since
 	var fields message.Fields
 	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
 		fields = cloneFields(a.q.Fields, names)
@@ -614,7 +621,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 				}
 			}
 		}
-		c.put(name, fields, all)
+		c.put(name, fields, all, since)
 	}
 	var vec [4][]byte
 	parts, n := s.Body.Ready(vec[:0]), 0

@@ -45,6 +45,7 @@ type shelf struct {
 	peers *peer.Peers                  // nil: none
 	front atomic.Pointer[RoundTripper] // what answers them
 
+	changes changes
 	purging sync.Mutex
 	purged  atomic.Pointer[map[string]time.Time] // nil: nothing
 	notes   string                               // file of purged, "" without a disk
@@ -332,6 +333,12 @@ func (s *shelf) failure(err error) {
 	}
 }
 
+// invalidate takes out what is stored under a name, and what is on its way.
+func (s *shelf) invalidate(name []byte) {
+	s.changes.add(name)
+	s.remove(name)
+}
+
 // remove takes the object or mark with a name out.
 func (s *shelf) remove(name []byte) bool {
 	k := hash(name)
@@ -388,6 +395,7 @@ func (s *shelf) purge(kind, value string, now time.Time) error {
 		forgetPurged(next)
 	}
 	s.purged.Store(&next)
+	s.changes.addAll()
 	if s.notes == "" {
 		return nil
 	}

@@ -1,0 +1,112 @@
+package cache
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shuultuur/message"
+)
+
+// A changing is an origin with a page whose version a POST changes. It takes a
+// second to the head of a response to GET, and one more to the body.
+type changing struct {
+	version, asked atomic.Int32
+	fields         []string
+}
+
+func (c *changing) answer(q *message.Request) (*message.Response, error) {
+	switch {
+	case q.Method == "POST" && q.Has("Refuse"):
+		return respond(403, "no"), nil
+	case q.Method == "POST":
+		c.version.Add(1)
+		return respond(200, "done", "Location", string(q.Fields.Get("Where"))), nil
+	}
+	c.asked.Add(1)
+	text := fmt.Sprint(c.version.Load())
+	fields := append([]string{"Cache-Control", "max-age=10", "ETag", `"` + text + `"`}, c.fields...)
+	time.Sleep(time.Second)
+	if string(q.Fields.Get("If-None-Match")) == `"`+text+`"` {
+		return respond(304, "", fields...), nil
+	}
+	s := respond(200, text, fields...)
+	r, w := io.Pipe()
+	go func() {
+		time.Sleep(time.Second)
+		_, _ = io.WriteString(w, text)
+		w.Close()
+	}()
+	s.Body = &streamed{r: r, left: int64(len(text))}
+	return s, nil
+}
+
+// A response that was asked for before a change and comes after it goes to who
+// asked, and to nobody else.
+func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
+	const url = "http://example.org/page"
+	for _, c := range []struct {
+		name    string
+		stale   bool // an object is stored, and stale when it is asked for again
+		fields  []string
+		after   time.Duration // the change comes so long after the request
+		purge   bool
+		target  string   // of the POST
+		posting []string // fields of the POST
+		kept    bool
+	}{
+		{name: "a POST that is refused", target: url, posting: []string{"Refuse", "yes"}, kept: true},
+		{name: "a POST elsewhere", target: "http://example.org/other", kept: true},
+		{name: "a POST before the head", target: url},
+		{name: "a POST between head and body", target: url, after: time.Second},
+		{name: "a POST that names it", target: "http://example.org/other", posting: []string{"Where", "/page"}},
+		{name: "a POST, where responses vary", target: url, fields: []string{"Vary", "Accept-Language"}},
+		{name: "a POST before a 304", target: url, stale: true},
+		{name: "a POST during a refresh", target: url, stale: true, fields: []string{"Cache-Control", "stale-while-revalidate=600"}},
+		{name: "a purge", purge: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				origin := &changing{fields: c.fields}
+				cache := open(t, Config{}, Parts{})
+				front := cache.Over(answerer(origin.answer))
+				get := func() string {
+					_, body, _ := send(t, front, t.Context(), request("GET", url))
+					return body
+				}
+				if c.stale {
+					get()
+					time.Sleep(20 * time.Second)
+				}
+				first := make(chan string)
+				go func() { first <- get() }()
+				time.Sleep(c.after + time.Second/2)
+				if c.purge {
+					origin.version.Add(1)
+					if err := cache.Purge("host", "example.org", time.Now()); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					send(t, front, t.Context(), request("POST", c.target, c.posting...))
+				}
+				asked, second := origin.asked.Load(), make(chan string)
+				go func() { second <- get() }() // does not share what is on its way
+				<-first
+				got := []string{<-second}
+				time.Sleep(3 * time.Second)
+				got = append(got, get())
+				if c.kept && origin.asked.Load() != asked {
+					t.Error("the response is not stored, or not shared, although its URL has not changed")
+				}
+				for i, body := range got {
+					if want := fmt.Sprint(origin.version.Load()); !c.kept && body != want {
+						t.Errorf("request %d after the change got version %s, want %s", i+1, body, want)
+					}
+				}
+			})
+		})
+	}
+}
