@@ -110,3 +110,32 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 		})
 	}
 }
+
+func TestReferencesOfTheSameOrigin(t *testing.T) {
+	c := open(t, Config{IgnoreQuery: []string{"utm_*"}}, Parts{})
+	for _, x := range [][3]string{ // name, reference, and the name of what that makes invalid
+		{"http://a.example/d/p?x", "/q", "http://a.example/q"},
+		{"http://a.example/d/p?x", "q?y", "http://a.example/d/q?y"},
+		{"http://a.example/d/p?x", "?y", "http://a.example/d/p?y"},
+		{"http://a.example/d/p", "../q", "http://a.example/q"},
+		{"http://a.example/d/p", "./q/..", "http://a.example/d/"},
+		{"http://a.example/d/p", "/../../q/./r/", "http://a.example/q/r/"},
+		{"http://a.example/d/p", "HTTP://A.example:80/q#f", "http://a.example/q"},
+		{"https://a.example/d/p", "https://a.example:443?q", "https://a.example/?q"},
+		{"http://a.example:8080/", "//a.example:8080/q", "http://a.example:8080/q"},
+		{"http://a.example/", "/to?u=http://b.example/", "http://a.example/to?u=http://b.example/"},
+		{"http://a.example/", "/q?a=b&utm_x=1", "http://a.example/q?a=b"},
+		{"http://a.example/p\nset X: y", "/q", "http://a.example/q\nset X: y"},
+		{"http://a.example/", "http://b.example/q", ""},
+		{"http://a.example/", "https://a.example/q", ""},
+		{"http://a.example/", "http://a.example:8080/q", ""},
+		{"http://a.example/", "//a.example@b.example/q", ""},
+		{"http://a.example/", "mailto:x", ""},
+		{"http://a.example/", "http:", ""},
+		{"http://a.example/", "#f", ""},
+	} {
+		if got, _ := c.sameOrigin([]byte(x[0]), []byte(x[1])); string(got) != x[2] {
+			t.Errorf("%q from %q is %q, want %q", x[1], x[0], got, x[2])
+		}
+	}
+}

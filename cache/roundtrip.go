@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -40,7 +39,7 @@ type ask struct {
 	personal bool
 	peer     bool // it comes from another node, which has looked at its own policy
 	now      time.Time
-	since    uint64 // the latest change when the origin was asked
+	since    uint64    // the latest change when the origin was asked
 	room     [512]byte // of name
 }
 
@@ -224,7 +223,7 @@ func (a *ask) change() (*message.Response, error) {
 	a.name = c.appendName(a.room[:0], q, a.t)
 	names := [][]byte{a.name}
 	for _, v := range protocol.Invalidates(s) {
-		if name, ok := sameOrigin(a.name, v); ok {
+		if name, ok := c.sameOrigin(a.name, v); ok {
 			names = append(names, name)
 		}
 	}
@@ -234,7 +233,7 @@ func (a *ask) change() (*message.Response, error) {
 		return s, nil
 	}
 	// A response to POST that says it is what GET would get (RFC 9110, 9.3.3).
-	if name, ok := sameOrigin(a.name, s.Get("Content-Location")); ok && string(name) == string(a.name) {
+	if name, ok := c.sameOrigin(a.name, s.Get("Content-Location")); ok && string(name) == string(a.name) {
 		a.asked = protocol.Control(q.Fields)
 		return a.store(s, sent, nil, nil, noteMethod), nil
 	}
@@ -243,52 +242,86 @@ func (a *ask) change() (*message.Response, error) {
 
 // sameOrigin returns the name of a reference in a response to the request with
 // a name, where it is of the same origin.
-func sameOrigin(name, ref []byte) ([]byte, bool) {
-	end := bytes.IndexByte(name, '\n')
-	rest := []byte(nil)
-	if end < 0 {
-		end = len(name)
-	} else {
-		rest = name[end:]
+func (c *Cache) sameOrigin(name, ref []byte) ([]byte, bool) {
+	u, rest := name, []byte(nil)
+	if end := bytes.IndexByte(name, '\n'); end >= 0 {
+		u, rest = name[:end], name[end:]
 	}
-	u := name[:end]
-	i := bytes.Index(u, []byte("://")) + 3
-	slash := bytes.IndexByte(u[i:], '/')
-	if i < 3 || slash < 0 || len(ref) == 0 {
+	scheme, after, _ := bytes.Cut(u, []byte("://"))
+	slash := bytes.IndexByte(after, '/')
+	ref, _, _ = bytes.Cut(ref, []byte("#"))
+	if slash < 0 || len(ref) == 0 {
 		return nil, false
 	}
-	origin, path := u[:i+slash], u[i+slash:]
-	if k := bytes.IndexByte(ref, '#'); k >= 0 {
-		ref = ref[:k]
-	}
-	var out []byte
-	switch {
-	case bytes.Contains(ref, []byte("://")):
-		scheme, after, _ := bytes.Cut(ref, []byte("://"))
-		host := after
-		if k := bytes.IndexAny(after, "/?"); k >= 0 {
-			host = after[:k]
-		}
-		if !strings.EqualFold(string(scheme)+"://"+string(host), string(origin)) {
+	host, path := after[:slash], after[slash:]
+	if i := bytes.IndexAny(ref, ":/?"); i >= 0 && ref[i] == ':' {
+		if !bytes.EqualFold(ref[:i], scheme) {
 			return nil, false
 		}
-		out = append(slices.Clone(origin), after[len(host):]...)
-		if len(after) == len(host) {
-			out = append(out, '/')
-		}
-	case bytes.HasPrefix(ref, []byte("//")):
-		return sameOrigin(name, append(append(slices.Clone(u[:i-2]), ref[2:]...), rest...))
-	case ref[0] == '/':
-		out = append(slices.Clone(origin), ref...)
-	case ref[0] == '?':
-		path, _, _ = bytes.Cut(path, []byte("?"))
-		out = append(append(slices.Clone(origin), path...), ref...)
-	default:
-		path, _, _ = bytes.Cut(path, []byte("?"))
-		dir := path[:bytes.LastIndexByte(path, '/')+1]
-		out = append(append(slices.Clone(origin), dir...), ref...)
+		ref = ref[i+1:]
 	}
-	return append(out, rest...), true
+	if authority, ok := bytes.CutPrefix(ref, []byte("//")); ok {
+		end := bytes.IndexAny(authority, "/?")
+		if end < 0 {
+			end = len(authority)
+		}
+		if !bytes.EqualFold(usualHost(scheme, authority[:end]), host) {
+			return nil, false
+		}
+		if ref = authority[end:]; len(ref) == 0 || ref[0] == '?' {
+			ref = append([]byte("/"), ref...)
+		}
+	}
+	if len(ref) == 0 {
+		return nil, false
+	}
+	if path, _, _ = bytes.Cut(path, []byte("?")); ref[0] == '?' {
+		ref = append(slices.Clone(path), ref...)
+	} else if ref[0] != '/' {
+		ref = append(slices.Clone(path[:bytes.LastIndexByte(path, '/')+1]), ref...)
+	}
+	out := append(slices.Clone(u[:len(u)-len(after)]), host...)
+	return append(appendPath(out, withoutDots(ref), c.ignored), rest...), true
+}
+
+// usualHost is an authority as names have it: without the usual port of the
+// scheme, and without the dot of the root.
+func usualHost(scheme, authority []byte) []byte {
+	port := ":80"
+	if string(scheme) == "https" {
+		port = ":443"
+	}
+	return bytes.TrimSuffix(bytes.TrimSuffix(authority, []byte(port)), []byte("."))
+}
+
+// withoutDots returns a path with its query where "." and ".." are resolved
+// (RFC 3986, 5.2.4).
+func withoutDots(p []byte) []byte {
+	path, query := p, []byte(nil)
+	if i := bytes.IndexByte(p, '?'); i >= 0 {
+		path, query = p[:i], p[i:]
+	}
+	if !bytes.Contains(path, []byte("/.")) {
+		return p
+	}
+	segments := bytes.Split(path[1:], []byte("/"))
+	var kept [][]byte
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch string(s) {
+		case "..":
+			kept = kept[:max(0, len(kept)-1)]
+		case ".":
+		default:
+			kept = append(kept, s)
+			continue
+		}
+		if last {
+			kept = append(kept, nil)
+		}
+	}
+	out := append([]byte("/"), bytes.Join(kept, []byte("/"))...)
+	return append(out, query...)
 }
 
 // head sends a HEAD on, and brings what is stored up to date (RFC 9111, 4.3.5).

@@ -48,9 +48,12 @@ func (d *Directives) read(v []byte) {
 		var item []byte
 		item, v = nextItem(v)
 		name, value, has := bytes.Cut(item, []byte("="))
-		quoted := has && len(value) >= 2 && value[0] == '"' && value[len(value)-1] == '"'
-		if quoted {
+		name, value = bytes.TrimRight(name, " \t"), bytes.TrimLeft(value, " \t")
+		switch {
+		case quotedString(value):
 			value = value[1 : len(value)-1]
+		case bytes.IndexByte(item, '"') >= 0: // a string without an end may have swallowed anything
+			d.NoStore, d.NoCache = true, true
 		}
 		d.add(name, value, has)
 	}
@@ -98,17 +101,60 @@ func (d *Directives) add(name, value []byte, has bool) {
 	}
 }
 
-// names adds the names of fields in the value of a directive, and says whether
-// there are any.
-func (d *Directives) names(value []byte) bool {
-	some := false
-	for v := range bytes.SplitSeq(value, []byte(",")) {
-		if v = bytes.Trim(v, " \t"); len(v) > 0 {
-			d.Fields = append(d.Fields, v)
-			some = true
+// quotedString says whether v is one string in quotes, to its end.
+func quotedString(v []byte) bool {
+	if len(v) < 2 || v[0] != '"' {
+		return false
+	}
+	for i := 1; i < len(v); i++ {
+		switch v[i] {
+		case '\\':
+			i++
+		case '"':
+			return i == len(v)-1
 		}
 	}
-	return some
+	return false
+}
+
+// names adds the names of fields in the value of a directive, and says whether
+// the directive is about these fields only. It is about all of the response
+// where there are none, and where the response would mean something else
+// without one of them.
+func (d *Directives) names(value []byte) bool {
+	was := len(d.Fields)
+	for v := range bytes.SplitSeq(value, []byte(",")) {
+		if v = bytes.Trim(v, " \t"); len(v) == 0 {
+			continue
+		}
+		if !token(v) || decides(v) {
+			d.Fields = d.Fields[:was]
+			return false
+		}
+		d.Fields = append(d.Fields, v)
+	}
+	return len(d.Fields) > was
+}
+
+// decides says whether a field decides which requests a response fits, for how
+// long, or how its body is to be read.
+func decides(name []byte) bool {
+	for _, s := range [...]string{"cache-control", "vary", "expires", "content-encoding", "content-range", "content-type"} {
+		if is(name, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// token says whether v may be the name of a field (RFC 9110, 5.6.2).
+func token(v []byte) bool {
+	for _, c := range v {
+		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"(),/:;<=>?@[\]{}`), c) >= 0 {
+			return false
+		}
+	}
+	return len(v) > 0
 }
 
 // set sets a time. A directive that is given twice with different values, or
