@@ -76,11 +76,10 @@ func send(t testing.TB, b *booth.Booth, n int64) []string {
 	return ids
 }
 
-// total waits until a booth has counted so many votes, and that they stay as
-// many.
+// total waits until a booth has counted so many votes.
 func total(t testing.TB, b *booth.Booth, want int64) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		n, err := b.Desk().Store().Total(context.Background())
 		if err == nil && n == want {
 			return
@@ -248,6 +247,8 @@ func TestThreeNodesAndOneStore(t *testing.T) {
 		again(t, n, "018f0000-0000-7000-8000-000000000001")
 	}
 	total(t, a, 301)
+	forwarded(t, b) // and not only counted: at another node a vote may have been counted first
+	forwarded(t, c)
 
 	stopA()
 	ids = append(ids, send(t, b, 100)...)
@@ -285,6 +286,16 @@ func TestThreeNodesAndOneStore(t *testing.T) {
 	}
 	if len(left) != len(onDisk) {
 		t.Errorf("%d votes are on the disk of the lost node, want %d", len(left), len(onDisk))
+	}
+}
+
+// forwarded waits until nothing waits in the log of a booth.
+func forwarded(t testing.TB, b *booth.Booth) {
+	t.Helper()
+	for end := time.Now().Add(60 * time.Second); b.Pending() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d votes wait to be forwarded", b.Pending())
+		}
 	}
 }
 
