@@ -112,6 +112,43 @@ func TestDecryptedContentIsStoredOnlyWherePolicyAllows(t *testing.T) {
 	}
 }
 
+// A 304 to one client must not give others what it sets for that one.
+func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, method := range []string{"GET", "HEAD"} {
+			asked := 0
+			front := open(t, Config{}, Parts{Stores: func(*filter.Transaction) bool { return true }}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+				asked++
+				fields := []string{"Cache-Control", "max-age=10", "ETag", `"a"`}
+				if asked == 2 {
+					fields = append(fields, "Set-Cookie", "session=1")
+				}
+				if q.Method == "GET" && q.Has("If-None-Match") {
+					return respond(304, "", fields...), nil
+				}
+				return respond(200, "x", fields...), nil
+			}))
+			ctx := filter.With(t.Context(), &filter.Transaction{})
+			cookies := func(method string) int {
+				s, err := front.RoundTrip(ctx, request(method, "https://example.org/"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Body.Close()
+				return len(s.Get("Set-Cookie"))
+			}
+			cookies("GET")
+			time.Sleep(20 * time.Second)
+			if cookies(method) == 0 {
+				t.Errorf("%s: who asked did not get the cookie", method)
+			}
+			if cookies("GET") > 0 || cookies("HEAD") > 0 {
+				t.Errorf("%s: another client got the cookie", method)
+			}
+		}
+	})
+}
+
 func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

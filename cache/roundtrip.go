@@ -359,12 +359,14 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 		n.res.Fields.Del("Age")
 	}
 	n.facts = protocol.Describe(&n.res, sent, received)
-	n.bound(c.rule(a.q, a.t, &n.res, n.length))
+	rule := c.rule(a.q, a.t, &n.res, n.length)
+	n.bound(rule)
 	if o.mapped { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
-	// Nothing of an answer that must not be stored is: o stays as it was.
-	if !a.asked.NoStore && !control.NoStore && !control.Private && !c.changes.since([]byte(o.name), a.since) {
+	// Nothing of an answer that must not be stored is, such as what it sets for
+	// one client: o stays as it was.
+	if a.refuses(&n.res, &n.facts, rule, n.length) == "" && !c.changes.since([]byte(o.name), a.since) {
 		c.keep(o, n)
 		if c.changes.since([]byte(o.name), a.since) { // meanwhile
 			c.remove([]byte(o.name))
