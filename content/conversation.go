@@ -23,6 +23,9 @@ const (
 	shortPiece   = 24      // bytes on average: pieces of words, not sentences
 	deflateTail  = "\x00\x00\xff\xff"
 	mostJSONDeep = 32
+	shortRun     = 4 // bytes of text among others that are not
+	placeAside   = 2
+	placeRuns    = 3
 )
 
 // A Message is one message of a conversation.
@@ -30,6 +33,7 @@ type Message struct {
 	Text    bool   // by its frame; others may hold text too
 	Control bool   // closes, pings and such, nothing to read
 	Data    []byte // decoded; valid until the next call
+	Aside   []byte // of an event: its other lines, which a page shows that is the stream itself
 	Unread  Reason // why Data is not all of it
 }
 
@@ -39,6 +43,9 @@ type Framer interface {
 	// a message, which whole says, or of a part of one, or all. With an error the bytes are no such
 	// conversation; nothing more can be read.
 	Next(p []byte) (n int, m Message, whole bool, err error)
+	// Rest returns the message that the end of the conversation breaks off, as
+	// far as it came: who reads the bytes themselves sees it.
+	Rest() Message
 }
 
 // Events frames server-sent events (HTML standard, 9.2.6). The zero Events is
@@ -46,9 +53,10 @@ type Framer interface {
 type Events struct {
 	line  []byte
 	data  []byte
-	over  bool // more than is inspected
-	begun bool // not the first line
-	cr    bool // the line before ended with CR
+	aside []byte // comments, names, and lines that are no field
+	over  bool   // more than is inspected
+	begun bool   // not the first line
+	cr    bool   // the line before ended with CR
 }
 
 // Next implements [Framer].
@@ -80,27 +88,42 @@ func (e *Events) endLine() (m Message, whole bool) {
 		line = bytes.TrimPrefix(line, []byte("\xEF\xBB\xBF"))
 	}
 	if len(line) > 0 {
-		if rest, ok := bytes.CutPrefix(line, []byte("data")); ok && (len(rest) == 0 || rest[0] == ':') {
-			rest = bytes.TrimPrefix(bytes.TrimPrefix(rest, []byte(":")), []byte(" "))
-			if len(e.data)+len(rest) <= mostMessage {
-				e.data = append(append(e.data, rest...), '\n')
-			} else {
-				e.over = true
-			}
-		}
+		e.field(line)
 		e.line = e.line[:0]
 		return m, false
 	}
-	if len(e.data) == 0 && !e.over {
+	if len(e.data) == 0 && len(e.aside) == 0 && !e.over {
 		return m, false
 	}
-	m = Message{Text: true, Data: bytes.TrimSuffix(e.data, []byte("\n"))}
+	return e.Rest(), true
+}
+
+// field takes a line of an event. One of data is a line of the message, others
+// are text beside it.
+func (e *Events) field(line []byte) {
+	to := &e.aside
+	if rest, ok := bytes.CutPrefix(line, []byte("data")); ok && (len(rest) == 0 || rest[0] == ':') {
+		to, line = &e.data, bytes.TrimPrefix(bytes.TrimPrefix(rest, []byte(":")), []byte(" "))
+	}
+	if len(*to)+len(line) > mostMessage {
+		e.over = true
+		return
+	}
+	*to = append(append(*to, line...), '\n')
+}
+
+// Rest implements [Framer].
+func (e *Events) Rest() Message {
+	if len(e.line) > 0 {
+		e.field(e.line)
+	}
+	m := Message{Text: true, Data: bytes.TrimSuffix(e.data, []byte("\n")), Aside: e.aside}
 	if e.over {
 		m.Unread = TooLarge
 	}
 	// Nothing is kept between events, which may be far apart.
 	*e = Events{begun: true, cr: e.cr}
-	return m, true
+	return m
 }
 
 // A WebSocket frames one direction of a WebSocket connection (RFC 6455) after
@@ -246,6 +269,9 @@ func (w *WebSocket) end() Message {
 	return m
 }
 
+// Rest implements [Framer].
+func (w *WebSocket) Rest() Message { return w.end() }
+
 // inflaters decode messages.
 var inflaters sync.Pool
 
@@ -271,7 +297,10 @@ func (w *WebSocket) inflate(p []byte) ([]byte, Reason) {
 		}
 		out = append(out, block...)
 		switch {
-		case err == io.ErrUnexpectedEOF || err == io.EOF: // the message never ends its stream
+		case err == io.EOF: // a last block, after which more may follow (RFC 7692, 7.2.3.4)
+			d.take(d.n & 7)
+			d.state, d.last = atHeader, false
+		case err == io.ErrUnexpectedEOF: // the message never ends its stream
 			if w.Takeover {
 				from := max(0, d.w-windowSize)
 				w.window = append(w.window[:0], d.out[from:d.w]...)
@@ -369,6 +398,14 @@ func (g *GRPC) next(p []byte) (n int, m Message, whole bool, err error) {
 	return n, m, false, nil
 }
 
+// Rest implements [Framer].
+func (g *GRPC) Rest() Message {
+	if g.nHead < 5 {
+		g.head = [5]byte{}
+	}
+	return g.end()
+}
+
 func (g *GRPC) end() Message {
 	m := Message{Data: g.data, Control: g.head[0]&0x80 != 0}
 	switch {
@@ -419,7 +456,7 @@ type thread struct {
 
 // Add adds the text of a message and says whether it has any.
 func (w *Window) Add(m Message) bool {
-	if m.Control || len(m.Data) == 0 {
+	if m.Control || len(m.Data)+len(m.Aside) == 0 {
 		return false
 	}
 	w.clock++
@@ -428,14 +465,42 @@ func (w *Window) Add(m Message) bool {
 		some = true
 		w.add(place, s)
 	}
+	if len(m.Aside) > 0 {
+		visit(placeAside, m.Aside)
+	}
 	switch at := jsonStart(m.Data); {
+	case len(m.Data) == 0:
 	case at >= 0 && walkJSON(m.Data[at:], visit):
 	case m.Text || readable(m.Data):
 		visit(0, m.Data)
+	case walkProtobuf(m.Data, 1, 0, visit) && some:
 	default:
-		walkProtobuf(m.Data, 1, 0, visit)
+		runs(m.Data, placeRuns, visit)
 	}
 	return some
+}
+
+// runs visits the runs of text in bytes of a format that is not known
+// (MessagePack, CBOR, a format of one service), as one text.
+func runs(p []byte, place uint64, visit func(place uint64, s []byte)) {
+	var out []byte
+	start := 0
+	end := func(i int) {
+		if i-start >= shortRun {
+			out = append(append(out, p[start:i]...), ' ')
+		}
+	}
+	for i := 0; i < len(p); {
+		r, n := utf8.DecodeRune(p[i:])
+		if r < ' ' && !isSpace(byte(r)) || r == 0x7F || r == utf8.RuneError && n == 1 {
+			end(i)
+			start = i + n
+		}
+		i += n
+	}
+	if end(len(p)); len(out) > 0 {
+		visit(place, out)
+	}
 }
 
 func (w *Window) add(place uint64, s []byte) {
@@ -701,8 +766,8 @@ func walkProtobuf(p []byte, place uint64, deep int, visit func(place uint64, s [
 				if start := jsonStart(field); start != 0 || !walkJSON(field, visit) {
 					visit(at, field)
 				}
-			} else {
-				walkProtobuf(field, at, deep+1, visit)
+			} else if !walkProtobuf(field, at, deep+1, visit) {
+				runs(field, at, visit)
 			}
 		}
 		p = p[n:]

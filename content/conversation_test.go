@@ -105,7 +105,7 @@ func TestFraming(t *testing.T) {
 		want []string
 	}{
 		{"events", func() Framer { return &Events{} }, []byte("\xEF\xBB\xBFdata: one\n\n: comment\nevent: x\ndata: two\ndata:lines\r\n\r\nid: 4\n\ndata\r\rdata: \"x\"\r\rdata: lost"),
-			[]string{` "one"`, " \"two\\nlines\"", ` ""`, ` "\"x\""`}},
+			[]string{` "one"`, " \"two\\nlines\"", ` ""`, ` ""`, ` "\"x\""`}},
 		{"websocket", func() Framer { return &WebSocket{} }, ws, []string{` "one"`, "control", "control", ` "two"`, fmt.Sprintf(" %q", long), ` ""`, "control"}},
 		{"websocket with takeover", func() Framer { return &WebSocket{Deflate: true, Takeover: true} }, deflated, []string{` "hello hello hello"`, ` "hello hello again"`, ` "plain"`}},
 		{"websocket without takeover", func() Framer { return &WebSocket{Deflate: true} }, fresh, []string{` "first"`, ` "second first"`}},
@@ -339,6 +339,52 @@ func TestPatterns(t *testing.T) {
 	for _, sum := range []string{"900150983cd24fb0d6963f7d28e17f72", "A9993E364706816ABA3E25717850C26C9CD0D89D", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} {
 		if !d.Is(sum) || d.Is(sum[1:]+"0") {
 			t.Errorf("%s is not found", sum)
+		}
+	}
+}
+
+// What a page may come to see of a conversation is in the window, also beside
+// the data of events, after the end of a stream, and in formats nobody knows.
+func TestTextBesideMessages(t *testing.T) {
+	final := func(s string) []byte {
+		var b bytes.Buffer
+		w, _ := flate.NewWriter(&b, 6)
+		_, _ = w.Write([]byte(s))
+		_ = w.Close()
+		return append(b.Bytes(), 0)
+	}
+	ws := &WebSocket{Deflate: true}
+	for _, c := range []struct {
+		name string
+		f    Framer
+		in   []byte
+	}{
+		{"comment", &Events{}, []byte(": porn\n\n")},
+		{"comment in an event", &Events{}, []byte(": porn\ndata: x\n\n")},
+		{"id", &Events{}, []byte("id: porn\ndata: x\n\n")},
+		{"no field", &Events{}, []byte("<p>porn</p>\n\n")},
+		{"event without its end", &Events{}, []byte("data: porn\n")},
+		{"line without its end", &Events{}, []byte("data: po\rdata: porn")},
+		{"grpc without its end", &GRPC{}, grpcMessage(0, []byte("some porn text"))[:17]},
+		{"last block", ws, frame(0xC2, false, final("porn"))},
+		{"block after the last", ws, frame(0xC2, false, append(final("x")[:len(final("x"))-1], newDeflater().message(" porn")...))},
+		{"messagepack", ws, frame(0x82, false, []byte("\x81\xa4text\xa4porn"))},
+		{"a type before it", ws, frame(0x82, false, []byte("\x00\x01porn"))},
+		{"protobuf with such a field", &GRPC{}, grpcMessage(0, []byte("\x0a\x08\x00\x01porn\xff\xfe"))},
+	} {
+		var w Window
+		for in := c.in; len(in) > 0; {
+			n, m, whole, err := c.f.Next(in)
+			if err != nil {
+				t.Fatal(c.name, err)
+			}
+			if in = in[n:]; whole {
+				w.Add(m)
+			}
+		}
+		w.Add(c.f.Rest())
+		if got := w.AppendText(nil); !bytes.Contains(got, []byte(" porn ")) {
+			t.Errorf("%s: %q", c.name, got)
 		}
 	}
 }

@@ -116,6 +116,21 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 	return dst, false
 }
 
+// End appends to dst what is left of a message that the end of the conversation
+// broke off, unless a verdict refuses it: who reads the bytes themselves sees
+// it.
+func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
+	if m := k.framer.Rest(); len(k.pending) > 0 || k.midway {
+		if !k.judge(ctx, m) {
+			k.drop()
+			return dst, true
+		}
+	}
+	dst = append(dst, k.pending...)
+	k.drop()
+	return dst, false
+}
+
 // keep keeps a piece of a message under way, or lets it pass where there is no
 // room.
 func (k *Talk) keep(dst, piece []byte) []byte {

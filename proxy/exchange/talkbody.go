@@ -55,6 +55,10 @@ func (b *talkBody) next() error {
 		if n > 0 {
 			refused = b.pass(b.block[:n])
 		}
+		if !refused && (err == io.EOF || b.src.Done()) {
+			b.over = true
+			b.out, refused = b.talk.End(b.ctx, b.out)
+		}
 		switch {
 		case refused:
 			b.out = b.talk.Last(b.out, b.talk)
@@ -65,9 +69,7 @@ func (b *talkBody) next() error {
 				{Name: []byte("grpc-status"), Value: []byte("7")},
 				{Name: []byte("grpc-message"), Value: []byte(percent(b.talk.why()))},
 			}
-		case err == io.EOF || b.src.Done():
-			b.over = true
-			b.out = append(b.out, b.talk.pending...) // a message that broke off
+		case b.over:
 		case err != nil:
 			b.err = err
 		}
