@@ -80,6 +80,9 @@ func charsetOf(head []byte, named []byte, how format) (e encoding.Encoding, more
 			return e, false
 		}
 	}
+	if e := wideJSON(head, how); e != nil {
+		return e, false
+	}
 	if how != formatHTML && how != formatXML {
 		return nil, false
 	}
@@ -123,6 +126,19 @@ func xmlUTF16(p []byte) encoding.Encoding {
 	case bytes.HasPrefix(p, []byte("<\x00?\x00")):
 		return utf16LE
 	case bytes.HasPrefix(p, []byte("\x00<\x00?")):
+		return utf16BE
+	}
+	return nil
+}
+
+// wideJSON returns the encoding of JSON in UTF-16, whose first two characters
+// are ASCII (RFC 4627, section 3).
+func wideJSON(p []byte, how format) encoding.Encoding {
+	switch {
+	case how != formatJSON || len(p) < 4:
+	case p[0] != 0 && p[1] == 0 && p[2] != 0 && p[3] == 0:
+		return utf16LE
+	case p[0] == 0 && p[1] != 0 && p[2] == 0 && p[3] != 0:
 		return utf16BE
 	}
 	return nil

@@ -148,7 +148,9 @@ func (f *flow) endReference(c byte) int {
 	case refName:
 		f.named(c)
 	case refDecimal, refHexDigits:
-		f.rune(numeric(r.num))
+		if n := numeric(r.num); !f.broken.inText || !f.written(n) {
+			f.rune(n)
+		}
 		if c == ';' {
 			return 1
 		}
@@ -193,6 +195,7 @@ func (f *flow) unit(r *reference) {
 			return
 		}
 		f.rune((high-0xD800)<<10 + u - 0xDC00 + 0x10000)
+	case f.written(u):
 	default:
 		f.rune(u)
 	}
@@ -236,6 +239,11 @@ func (f *flow) named(c byte) {
 			return
 		}
 	}
+	if f.broken.inText && len(name) <= 3 {
+		if mark, ok := markup[string(name)]; ok && f.written(mark) {
+			return
+		}
+	}
 	if c == ';' {
 		switch string(name) {
 		case "nbsp", "amp", "quot", "lt", "gt", "apos", "copy", "raquo", "laquo", "mdash", "ndash", "bull", "middot", "hellip", "rsquo", "lsquo", "rdquo", "ldquo":
@@ -249,6 +257,9 @@ func (f *flow) named(c byte) {
 	}
 	f.unescape(name, c)
 }
+
+// markup are the names of what makes text markup.
+var markup = map[string]rune{"lt": '<', "gt": '>', "amp": '&'}
 
 // writeUTF8 adds text whatever the charset of the page.
 func (f *flow) writeUTF8(s string) {

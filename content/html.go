@@ -192,12 +192,14 @@ func (x *scanner) finish() {
 
 // line ends the line, where text that was set aside may stand.
 func (x *scanner) line() {
+	x.out.turnBack()
 	x.out.blank()
 	if len(x.aside.b) > 1 {
+		x.aside.turnBack()
 		x.aside.blank()
 		x.out.b = append(x.out.b, x.aside.b[1:]...)
 		x.aside.b = x.aside.b[:1]
-		x.aside.fixed = 0
+		x.aside.fixed, x.aside.broken.at = 0, 0
 	}
 }
 
@@ -215,7 +217,7 @@ func (x *scanner) spill() {
 		x.out.blank()
 		x.out.b = append(x.out.b, x.aside.b[1:n]...)
 		x.aside.b = x.aside.b[:1+copy(x.aside.b[1:], x.aside.b[n:])]
-		x.aside.fixed = max(0, x.aside.fixed-n+1)
+		x.aside.moved(n - 1)
 		x.asideAt = max(1, x.asideAt-n+1)
 		x.css.at = max(0, x.css.at-n+1)
 		x.maybe = -1 // so much is no description
@@ -592,6 +594,8 @@ func (x *scanner) tagEnd() {
 	case tagInline, tagHidden, tagMeta:
 	case tagAside:
 		x.sideways()
+	case tagTurned:
+		x.override()
 	case tagInput:
 		if string(x.which[:x.nWhich]) != "hidden" {
 			x.out.blank()
@@ -807,7 +811,11 @@ func (x *scanner) cdata(p []byte, i int) int {
 // cdataPart takes the next of a CDATA section.
 func (x *scanner) cdataPart(p []byte) {
 	if !x.mute {
-		x.out.write(p, plainText)
+		how := plainText
+		if x.tree {
+			how = cueText
+		}
+		x.out.write(p, how)
 	}
 	if x.how > rawMarkup {
 		x.rawPart(bytes.ReplaceAll(p, []byte("&"), []byte("&amp;"))) // references are undone in what is around it
@@ -898,23 +906,36 @@ func (x *scanner) script(p []byte, i int) int {
 		x.st, x.matched = afterScriptLess, 0
 		return i + k + 1
 	}
+	start := i
 	for ; i < len(p); i++ {
 		switch p[i] {
 		case '-':
 			x.dashes++
 			continue
 		case '<':
+			x.rawPart(p[start:i])
 			x.st, x.matched, x.dashes = afterScriptLess, 0, 0
 			return i + 1
 		case '>':
 			if x.dashes >= 2 {
+				x.rawPart(p[start : i+1])
 				x.escape = scriptPlain
 				return i + 1
 			}
 		}
 		x.dashes = 0
 	}
+	x.rawPart(p[start:])
 	return i
+}
+
+// scriptText goes on in the script after a < that did not end it, which is text
+// of it with what it was taken for.
+func (x *scanner) scriptText() {
+	x.st = inScript
+	if x.how != rawNothing {
+		x.rawPart([]byte("<" + x.like[:x.matched]))
+	}
 }
 
 func (x *scanner) scriptLess(p []byte, i int) int {
@@ -927,7 +948,7 @@ func (x *scanner) scriptLess(p []byte, i int) int {
 		case c|0x20 == 's' && x.escape == scriptEscaped:
 			x.like = "script"
 		default:
-			x.st = inScript
+			x.scriptText()
 			return i
 		}
 	}
@@ -936,21 +957,25 @@ func (x *scanner) scriptLess(p []byte, i int) int {
 		if x.matched < len(x.like) && c == x.like[x.matched] {
 			x.matched++
 			if x.like == "!--" && x.matched == 3 {
-				x.st, x.escape, x.dashes = inScript, scriptEscaped, 2
+				x.scriptText()
+				x.escape, x.dashes = scriptEscaped, 2
 				return i + 1
 			}
 			continue
 		}
-		x.st = inScript
 		if x.matched < len(x.like) || nameByte[c] != 0 {
+			x.scriptText()
 			return i
 		}
 		switch {
 		case x.like == "script":
+			x.scriptText()
 			x.escape = scriptDouble
 		case x.escape == scriptDouble:
+			x.scriptText()
 			x.escape = scriptEscaped
 		default:
+			x.st = inScript
 			x.raw = "script"
 			x.endRaw()
 			return i

@@ -129,9 +129,39 @@ const (
 	transferQuoted
 )
 
-func newMIMEReader(t *text, h *Head) *mimeReader {
+// beginsFields says whether a body begins with fields that say its type: then
+// these count, and not those around it, as for web archives (RFC 2557).
+func beginsFields(p []byte) bool {
+	p = bytes.TrimLeft(p, "\r\n")
+	for len(p) > 0 {
+		var line []byte
+		line, p = field(p)
+		name, _, ok := bytes.Cut(line, []byte(":"))
+		if !ok || len(name) == 0 || bytes.ContainsAny(name, " \t\"<") {
+			return false
+		}
+		if equalLower(name, "content-type") || equalLower(name, "mime-version") {
+			return true
+		}
+	}
+	return false
+}
+
+// findBoundary takes the first line of a multipart that names no boundary for
+// one.
+func (h *Head) findBoundary(p []byte) bool {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(p, "\r\n"), []byte("\n"))
+	line, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r \t"), []byte("--"))
+	if !ok || len(line) == 0 || len(line) > len(h.boundary) {
+		return false
+	}
+	h.nBoundary = uint8(copy(h.boundary[:], line))
+	return true
+}
+
+func newMIMEReader(t *text, h *Head, message bool) *mimeReader {
 	m := &mimeReader{text: t}
-	if len(h.typ) > 8 && h.typ[:8] == "message/" {
+	if message || len(h.typ) > 8 && h.typ[:8] == "message/" {
 		m.st = mimeFields
 		return m
 	}

@@ -42,6 +42,7 @@ type nested struct {
 	word   [64]byte // of the text, that an element breaks which shows nothing there
 	nWord  int
 	hidden string // its name
+	turns  int    // open elements that turn their text, or are within one
 }
 
 // A rawKind says what the content of a raw text element is.
@@ -354,6 +355,9 @@ func (x *scanner) attribute(name []byte) attrKind {
 		if equalLower(name, shown) {
 			return attrMore
 		}
+	}
+	if x.hidden == "datalist" && x.tag.name == "option" && equalLower(name, "value") {
+		return attrMore
 	}
 	if x.xml {
 		return x.treeAttribute(name)

@@ -166,7 +166,8 @@ var (
 	valueText = newByteTable("&")      // an attribute's value
 	rawText   = newByteTable("<")      // xmp: markup ends it, entities mean nothing
 	plainText = newByteTable("")       // all is text
-	jsonText  = newByteTable("\\")
+	jsonText  = newByteTable("\\<>&")
+	cueText   = newByteTable("<>&") // of subtitles: as in JSON, tags part no word
 	formText  = newByteTable("%")
 )
 
@@ -204,6 +205,10 @@ type flow struct {
 	fixed  int  // what comes before is not composed any more
 	nfc    []byte
 
+	broken     brokenWord
+	turned     int // where text that is shown backwards begins, 0 outside
+	turnedDeep int // embeddings within it
+
 	entities *entities         // those that an XML document declares
 	part     [utf8.UTFMax]byte // a character cut off by the end of a run
 	nPart    int
@@ -219,8 +224,8 @@ func (f *flow) reset() {
 // all, or up to a byte '<' that t stops at.
 func (f *flow) write(p []byte, t *byteTable) int {
 	i := 0
-	if f.ref.state != refNone {
-		i = f.reference(p)
+	for f.ref.state != refNone && i < len(p) {
+		i += f.reference(p[i:])
 	}
 	// But for a few runes, folding makes at most three bytes of two.
 	f.room(len(p) - i)
@@ -229,7 +234,10 @@ func (f *flow) write(p []byte, t *byteTable) int {
 			i += f.completePart(p[i:])
 			continue
 		}
-		if f.joins {
+		if f.broken.less {
+			f.begins(p[i])
+		}
+		if f.joins || f.turned > 0 {
 			i = f.slow(p, i, t)
 		} else {
 			i = f.fast(p, i, t)
@@ -243,14 +251,23 @@ func (f *flow) write(p []byte, t *byteTable) int {
 			i = f.wide(p, i)
 			f.room(len(p) - i)
 		case c == '<':
-			return i
+			if t != jsonText && t != cueText {
+				return i
+			}
+			f.less()
+			i++
+		case c == '>':
+			f.greater()
+			i++
 		case c == 0:
 			for i++; i < len(p) && p[i] == 0; i++ {
 			}
 		default:
-			f.ref.begin(c, t == valueText)
+			f.ref.begin(c, t != shownText)
 			i++
-			i += f.reference(p[i:])
+			for f.ref.state != refNone && i < len(p) {
+				i += f.reference(p[i:])
+			}
 			f.room(len(p) - i)
 		}
 	}
@@ -299,7 +316,7 @@ func (f *flow) fast(p []byte, i int, t *byteTable) int {
 	return i
 }
 
-// slow is fast for a word that has to be composed when it ends.
+// slow is fast for a word that has to be composed or turned when it ends.
 func (f *flow) slow(p []byte, i int, t *byteTable) int {
 	for ; i < len(p); i++ {
 		switch c := t[p[i]]; c {
@@ -310,6 +327,9 @@ func (f *flow) slow(p []byte, i int, t *byteTable) int {
 			return i + 1
 		default:
 			f.b = append(f.b, c)
+			if !f.joins {
+				continue
+			}
 			if f.joined++; f.joined == longJoin {
 				f.compose()
 				return i + 1
@@ -392,6 +412,8 @@ func (f *flow) rune(r rune) {
 				f.compose()
 			}
 		}
+	default:
+		f.bidi(r)
 	}
 }
 
@@ -405,6 +427,9 @@ func (f *flow) blank() {
 	}
 	if f.b[len(f.b)-1] != ' ' {
 		f.b = append(f.b, ' ')
+	}
+	if f.turned > 0 && len(f.b)-f.turned > mostBackward {
+		f.backward()
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	formatScript                // what stands in quotes may be shown
 	formatMembers               // an archive: bodies within the body, with names
 	formatMIME                  // the same, of mail and forms
+	formatRTF
 	formatPDF
 	formatArchive // of documents
 	formatUnread  // may be anything: tell by the first bytes
@@ -39,6 +40,8 @@ func formatOf(typ string) format {
 		return formatCSS
 	case isScript(typ):
 		return formatScript
+	case typ == "application/rtf", typ == "text/rtf", typ == "text/richtext", typ == "application/x-rtf":
+		return formatRTF
 	case typ == "application/pdf", typ == "application/x-pdf":
 		return formatPDF
 	case isArchive(typ):
@@ -175,6 +178,7 @@ var signatures = []struct {
 	{"BM", "image/bmp", true},
 	{"\x00\x00\x01\x00", "image/x-icon", false},
 	{"%PDF-", "application/pdf", false},
+	{`{\rtf`, "application/rtf", false},
 	{"%!PS-Adobe-", "application/postscript", false},
 	{"PK\x03\x04", "application/zip", false},
 	{"\x1F\x8B\x08", "application/gzip", false},

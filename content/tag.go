@@ -12,6 +12,7 @@ const (
 	tagAside                  // what is in it stands elsewhere or nowhere: template, dialog
 	tagWord                   // parts a word, but not a sentence: img, input
 	tagBlock                  // begins a new line
+	tagTurned                 // bdo: its text may be shown backwards
 	tagMeta                   // its content attribute may be text
 	tagInput                  // its value attribute may be text
 	tagRCDATA                 // title, textarea: text without markup
@@ -65,13 +66,14 @@ func newTagTable() *tagTable {
 		}
 	}
 	add(tagAside, false, "template", "datalist", "dialog", "rp")
-	add(tagInline, false, "a", "abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
+	add(tagInline, false, "a", "abbr", "acronym", "bdi", "cite", "data", "del", "dfn", "tspan", "textpath", "font", "ins", "kbd", "label", "mark", "output", "q", "rt", "samp", "slot", "time", "wbr", "blink", "basefont")
 	add(tagInline, true, "b", "big", "code", "em", "i", "nobr", "ruby", "s", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var")
 	add(tagHidden, false, "base", "link", "param", "source", "track", "col", "area", "map", "picture")
 	add(tagWord, false, "audio", "button", "canvas", "object", "video", "select", "progress", "meter")
 	add(tagWord, true, "embed", "img")
 	add(tagBlock, false, "address", "article", "aside", "caption", "colgroup", "details", "dir", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "header", "hgroup", "html", "legend", "main", "nav", "optgroup", "option", "search", "section", "summary", "tbody", "td", "tfoot", "th", "thead", "tr", "marquee")
 	add(tagBlock, true, "blockquote", "body", "br", "center", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "li", "listing", "menu", "ol", "p", "pre", "table", "ul")
+	add(tagTurned, false, "bdo")
 	add(tagMeta, true, "meta")
 	add(tagInput, false, "input")
 	add(tagRCDATA, false, "title", "textarea")
@@ -137,7 +139,7 @@ var attrRules = map[string]attrRule{
 	"src": {kind: attrURL}, "href": {kind: attrURL}, "data": {kind: attrURL}, "poster": {kind: attrURL},
 	"action": {kind: attrURL}, "formaction": {kind: attrURL}, "xlink:href": {kind: attrURL},
 	"srcset": {kind: attrSet}, "srcdoc": {kind: attrSrcdoc}, "style": {kind: attrSheet},
-	"alt": {kind: attrAlt}, "title": {kind: attrTitle}, "placeholder": {kind: attrPlaceholder},
+	"alt": {kind: attrAlt}, "title": {kind: attrTitle}, "xlink:title": {kind: attrMore}, "placeholder": {kind: attrPlaceholder},
 	"label": {kind: attrMore}, "prompt": {kind: attrMore}, "summary": {kind: attrMore},
 	"aria-label": {kind: attrMore}, "aria-valuetext": {kind: attrMore}, "aria-description": {kind: attrMore},
 	"aria-placeholder": {kind: attrMore}, "aria-braillelabel": {kind: attrMore}, "aria-roledescription": {kind: attrMore},
@@ -146,6 +148,7 @@ var attrRules = map[string]attrRule{
 	"content": {kind: attrMaybe, in: []tagKind{tagMeta}},
 	"value":   {kind: attrMaybe, in: []tagKind{tagInput}},
 	"type":    {kind: attrType, in: []tagKind{tagInput, tagScript}},
+	"dir":     {kind: attrType, in: []tagKind{tagTurned}},
 	"lang":    {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
 }
 

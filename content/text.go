@@ -34,6 +34,8 @@ type text struct {
 	stream  stream
 	scanner scanner
 	how     format
+	message bool   // a multipart has fields of its own, as web archives do
+	cues    bool   // of plain text: it is that of subtitles
 	looks   string // the type, by the first bytes alone
 
 	begun bool   // type and charset are known, but for what sampling says
@@ -165,7 +167,7 @@ func (t *text) trim() {
 			drop--
 		}
 		f.b = f.b[:copy(f.b, f.b[drop:])]
-		f.fixed = max(0, f.fixed-drop)
+		f.moved(drop)
 		t.handed -= drop
 	}
 }
@@ -216,8 +218,12 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 		if how = formatOf(sniff(head)); how == formatUnread {
 			how = formatNone // nothing that is known
 		}
-	case how == formatMIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")):
+	case how == formatRTF && !isRTF(head):
 		how = formatPlain
+	case how == formatMIME && h.nBoundary == 0 && bytes.HasPrefix([]byte(typ), []byte("multipart/")) && !beginsFields(head):
+		if how = formatPlain; h.findBoundary(head) {
+			how = formatMIME
+		}
 	case h.document && (how == formatCSS || how == formatScript):
 		how = formatPlain
 	}
@@ -246,10 +252,13 @@ func (t *text) begin(head []byte, last bool) {
 		t.others(head, how)
 	}
 	t.how = how
+	t.cues = how == formatPlain && isSubtitles(typ, head)
 	t.scanner.reset(how == formatXML)
 	t.scanner.tree = how == formatXML && typ != "application/xhtml+xml" && typ != "image/svg+xml"
+	t.scanner.out.broken.inText = t.scanner.tree
 	t.scanner.css.script = how == formatScript
 	t.scanner.office = b.office
+	t.message = beginsFields(head) && b.head.typ != "multipart/form-data"
 	switch {
 	case how >= formatMembers:
 		t.extractor = t.extract(how)
@@ -269,7 +278,9 @@ func (t *text) extract(how format) extractor {
 	case formatMembers:
 		return newMemberReader(t)
 	case formatMIME:
-		return newMIMEReader(t, &t.body.head)
+		return newMIMEReader(t, &t.body.head, t.message)
+	case formatRTF:
+		return newRTFReader(t)
 	case formatPDF:
 		w.read = readPDF
 	default:
@@ -410,6 +421,10 @@ func (t *text) scan(p []byte) {
 		case formatForm:
 			x.out.write(q, formText)
 		case formatPlain:
+			if t.cues {
+				x.out.write(q, cueText)
+				continue
+			}
 			x.out.write(q, plainText)
 		case formatCSS, formatScript:
 			x.css.write(&x.out, q)

@@ -176,11 +176,31 @@ func readEntry(t *text, f *zip.File, most int64, room *int64) (n int64, err erro
 
 // officeBreak are the elements of office documents that part words; runs of text
 // do not.
-var officeBreak = func() map[[2]uint64]bool {
+var officeBreak = elements("p br cr tab h line-break s c si row tr tc table-cell table-row list-item title subject description keywords creator")
+
+// officeNamed are those whose names are shown: on tabs and above columns.
+var officeNamed = elements("sheet table tablecolumn definedname cachefield datafield page")
+
+// officeAttribute says what an attribute of an element of an office document is
+// wanted for.
+func officeAttribute(key, more uint64, name []byte) attrKind {
+	switch string(name) {
+	case "name":
+		if !officeNamed[[2]uint64{key, more}] {
+			return attrNone
+		}
+		return attrMore
+	case "descr", "title", "tooltip", "screentip", "caption", "display", "prompt", "promptTitle":
+		return attrMore
+	}
+	return attrNone
+}
+
+func elements(names string) map[[2]uint64]bool {
 	m := map[[2]uint64]bool{}
-	for _, name := range strings.Fields("p br cr tab h line-break s c si row tr tc table-cell table-row list-item title subject description keywords creator") {
+	for _, name := range strings.Fields(names) {
 		key, more := letters(name)
 		m[[2]uint64{key, more}] = true
 	}
 	return m
-}()
+}

@@ -34,6 +34,18 @@ func (x *scanner) treeAttribute(name []byte) attrKind {
 	case x.tree:
 		return attrMore
 	}
+	_, local, prefixed := bytes.Cut(name, []byte(":"))
+	if !prefixed {
+		local = name
+	}
+	if x.office {
+		return officeAttribute(x.key, x.more, local)
+	}
+	if prefixed {
+		if k := attribute(x.tag.kind, local); k == attrTitle || k == attrURL {
+			return max(k, attrMore) // under the prefix of XLink, whatever it is
+		}
+	}
 	return attrNone
 }
 

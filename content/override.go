@@ -1,0 +1,116 @@
+package content
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+)
+
+// This file is about text that is shown backwards: letters that a right-to-left
+// override (UAX 9) or the element bdo turns. Where it ends depends on how a page
+// is laid out, so both readings are said, as it is written and as it is shown.
+
+// mostBackward is how much is turned at once.
+const mostBackward = 1 << 10
+
+const (
+	bidiRLO = 0x202E
+	bidiPDF = 0x202C
+	bidiPDI = 0x2069
+)
+
+// bidi takes a character that shows nothing.
+func (f *flow) bidi(r rune) {
+	switch {
+	case r >= 0x202A && r <= bidiRLO && r != bidiPDF, r >= 0x2066 && r < bidiPDI:
+		switch {
+		case f.turned > 0:
+			f.turnedDeep++
+		case r == bidiRLO:
+			f.turn()
+		}
+	case r == bidiPDF || r == bidiPDI:
+		if f.turnedDeep--; f.turnedDeep < 0 {
+			f.turnBack()
+		}
+	}
+}
+
+// turn begins text that is shown backwards.
+func (f *flow) turn() {
+	if f.joins {
+		f.compose()
+	}
+	f.turned, f.turnedDeep = len(f.b), 0
+}
+
+// turnBack ends it.
+func (f *flow) turnBack() {
+	f.backward()
+	f.turned, f.turnedDeep = 0, 0
+}
+
+// backward says what stands since the turn as it is shown, with the word that
+// it ends.
+func (f *flow) backward() {
+	if f.turned == 0 {
+		return
+	}
+	if f.joins {
+		f.compose()
+	}
+	at := min(f.turned, len(f.b))
+	if most := 2 * mostBackward; len(f.b)-at > most {
+		for at = len(f.b) - most; f.b[at]&0xC0 == 0x80; {
+			at++
+		}
+	}
+	word := f.b[bytes.LastIndexByte(f.b[:at], ' ')+1 : at]
+	if len(word) > 64 {
+		word = nil
+	}
+	shown := slices.Concat(word, f.b[at:])
+	p := shown[len(word):]
+	slices.Reverse(p)
+	for i := 0; i < len(p); i++ {
+		if p[i] >= utf8.RuneSelf {
+			n := i
+			for p[n]&0xC0 == 0x80 {
+				n++
+			}
+			slices.Reverse(p[i : n+1])
+			i = n
+		}
+	}
+	if f.turned = 0; len(p) > 0 {
+		f.blank()
+		f.b = append(f.b, bytes.TrimPrefix(shown, []byte(" "))...)
+	}
+	f.turned = len(f.b)
+}
+
+// override begins or ends an element that may turn its text.
+func (x *scanner) override() {
+	x.out.flush()
+	switch {
+	case x.end && x.turns > 0:
+		if x.turns--; x.turns == 0 {
+			x.out.turnBack()
+		}
+	case !x.end && (x.turns > 0 || string(x.which[:x.nWhich]) == "rtl"):
+		if x.turns++; x.turns == 1 {
+			x.out.turn()
+		}
+	}
+}
+
+// moved says that n bytes before the end of the text are gone.
+func (f *flow) moved(n int) {
+	f.fixed = max(0, f.fixed-n)
+	if f.turned > 0 {
+		f.turned = max(1, f.turned-n)
+	}
+	if f.broken.at > 0 {
+		f.broken.at = max(1, f.broken.at-n)
+	}
+}

@@ -1,0 +1,218 @@
+package content
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// This file is about Rich Text Format (RTF 1.9.1), in which control words part
+// no word of the text.
+
+// mostGroups is how deep groups are told apart.
+const mostGroups = 64
+
+// An rtfReader takes the text out of a document that comes in pieces.
+type rtfReader struct {
+	f     *flow
+	code  [128]rune // characters of \'80 and above
+	st    rtfState
+	word  []byte // the control word
+	num   int
+	neg   bool
+	given bool // it has a number
+	hex   rune
+	skip  int // characters that stand for the one before them
+	bytes int // of \bin
+
+	deep  int
+	mute  int // the group that is not shown, and all in it; 0 for none
+	ucs   [mostGroups]uint8
+	first bool // the next control word is the first of its group
+}
+
+type rtfState uint8
+
+const (
+	rtfText rtfState = iota
+	rtfBackslash
+	rtfWord
+	rtfNumber
+	rtfHex
+	rtfHexSecond
+)
+
+// rtfMuted are destinations without text that is shown: tables, pictures, and
+// what programs keep for themselves.
+var rtfMuted = strings.Fields("fonttbl colortbl stylesheet pict objdata themedata colorschememapping datastore latentstyles listtable listoverridetable rsidtbl generator xmlnstbl fldinst")
+
+// rtfBlank are control words that part words.
+var rtfBlank = strings.Fields("par line tab cell row sect page column emdash endash bullet lquote rquote ldblquote rdblquote emspace enspace nestcell nestrow softline")
+
+func newRTFReader(t *text) *rtfReader {
+	r := &rtfReader{f: &t.scanner.out, code: windows1252}
+	for i := range r.ucs {
+		r.ucs[i] = 1
+	}
+	return r
+}
+
+func (r *rtfReader) write(p []byte) {
+	for _, c := range p {
+		if r.bytes > 0 {
+			r.bytes--
+			continue
+		}
+		for !r.take(c) {
+		}
+	}
+}
+
+func (r *rtfReader) finish() {
+	if r.st == rtfWord || r.st == rtfNumber {
+		r.control()
+	}
+}
+
+// take reads one byte; false if it ended a control word that it does not belong
+// to, and has to be read again.
+func (r *rtfReader) take(c byte) bool {
+	switch r.st {
+	case rtfText:
+		r.text(c)
+	case rtfBackslash:
+		r.symbol(c)
+	case rtfWord:
+		switch {
+		case isLetter(c):
+			if len(r.word) < 32 {
+				r.word = append(r.word, c)
+			}
+			return true
+		case c >= '0' && c <= '9', c == '-':
+			r.st, r.num, r.neg, r.given = rtfNumber, 0, c == '-', true
+			return c == '-'
+		}
+		r.control()
+		return c == ' '
+	case rtfNumber:
+		if c >= '0' && c <= '9' {
+			r.num = min(r.num*10+int(c-'0'), 1<<30)
+			return true
+		}
+		r.control()
+		return c == ' '
+	case rtfHex, rtfHexSecond:
+		d := unhex(c)
+		if d < 0 {
+			r.st = rtfText
+			return false
+		}
+		if r.hex = r.hex<<4 | d; r.st == rtfHex {
+			r.st = rtfHexSecond
+			return true
+		}
+		r.st = rtfText
+		if r.hex >= 0x80 {
+			r.hex = r.code[r.hex-0x80]
+		}
+		r.show(r.hex)
+	}
+	return true
+}
+
+func (r *rtfReader) text(c byte) {
+	switch c {
+	case '{':
+		r.deep++
+		r.first, r.skip = true, 0
+		if r.deep < mostGroups && r.deep > 0 {
+			r.ucs[r.deep] = r.ucs[r.deep-1]
+		}
+		return
+	case '}':
+		if r.mute >= r.deep {
+			r.mute = 0
+		}
+		r.deep, r.skip = max(0, r.deep-1), 0
+	case '\\':
+		r.st = rtfBackslash
+		return
+	case '\r', '\n', 0:
+	default:
+		if c >= 0x80 {
+			r.show(r.code[c-0x80])
+		} else {
+			r.show(rune(c))
+		}
+	}
+	r.first = false
+}
+
+// symbol reads what follows a backslash.
+func (r *rtfReader) symbol(c byte) {
+	r.st = rtfText
+	switch {
+	case isLetter(c):
+		r.st, r.word, r.given, r.neg = rtfWord, append(r.word[:0], c), false, false
+		return
+	case c == '\'':
+		r.st, r.hex = rtfHex, 0
+	case c == '*':
+		return // of a destination that readers may not know: they show none of it
+	case c == '\\' || c == '{' || c == '}' || c == '~' || c == '_' || c == '\n' || c == '\r':
+		r.show(' ')
+	}
+	r.first = false
+}
+
+// control does what a control word says.
+func (r *rtfReader) control() {
+	r.st = rtfText
+	n := r.num
+	if r.neg {
+		n = -n
+	}
+	switch w := string(r.word); {
+	case w == "u" && r.given:
+		r.skip = 0
+		r.show(rune(uint16(n)))
+		r.skip = int(r.ucs[min(r.deep, mostGroups-1)])
+	case w == "uc" && r.given:
+		r.ucs[min(r.deep, mostGroups-1)] = uint8(max(0, min(n, 255)))
+	case w == "bin" && r.given:
+		r.bytes = max(0, n)
+	case w == "ansicpg" && r.given:
+		if e := codePages[n]; e != nil {
+			singleByte(&r.code, e)
+		}
+	case r.mute == 0 && slices.Contains(rtfMuted, w) && r.first:
+		r.f.blank()
+		r.mute = max(1, r.deep)
+	case slices.Contains(rtfBlank, w):
+		r.show(' ')
+	}
+	r.first = false
+}
+
+// show adds a character to the text.
+func (r *rtfReader) show(c rune) {
+	switch {
+	case r.skip > 0:
+		r.skip--
+	case r.mute == 0:
+		r.f.rune(c)
+	}
+}
+
+// codePages are those of \ansicpg.
+var codePages = map[int]*charmap.Charmap{
+	437: charmap.CodePage437, 850: charmap.CodePage850, 852: charmap.CodePage852, 866: charmap.CodePage866, 874: charmap.Windows874,
+	1250: charmap.Windows1250, 1251: charmap.Windows1251, 1252: charmap.Windows1252, 1253: charmap.Windows1253, 1254: charmap.Windows1254,
+	1255: charmap.Windows1255, 1256: charmap.Windows1256, 1257: charmap.Windows1257, 1258: charmap.Windows1258,
+}
+
+// isRTF says whether a document begins like one.
+func isRTF(p []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(p, " \t\r\n"), []byte(`{\rt`)) }
