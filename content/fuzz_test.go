@@ -84,6 +84,9 @@ func FuzzText(f *testing.F) {
 	f.Add("application/gzip", []byte(gzipOf(tarOf(f, "a.txt", "plain"))), uint64(11))
 	f.Add("application/xhtml+xml", []byte("<!DOCTYPE a [<?x ' ?><!ATTLIST a b CDATA 'x'><!ENTITY c '<b>po</b>&#38;rn'>]><a xmlns='y'><style>&c;<![CDATA[a::b{content:'x'}]]></style><script>z</script>&c;</a>"), uint64(12))
 	f.Add("text/html", []byte("<ul style=\"list-style:'x\\\r\ny'\">po<template>x</template>rn<style>@import url(data:text/css,a{content:%27x%27});</style><iframe src=\"javascript:'x'\">"), uint64(13))
+	for i, c := range hiddenWords(f) {
+		f.Add(c.typ, []byte(c.in), uint64(i))
+	}
 	f.Fuzz(func(t *testing.T, header string, p []byte, seed uint64) {
 		var b Body
 		b.Reset(Describe(header, ""), Limits{})

@@ -8,7 +8,7 @@ import (
 )
 
 // hiddenWords are bodies whose readers see one word that is not written as one.
-func hiddenWords(t *testing.T) []variant {
+func hiddenWords(t testing.TB) []variant {
 	html := "text/html; charset=utf-8"
 	return []variant{
 		{"json tags", "application/json", `{"a":"po<b>r</b>n"}`},

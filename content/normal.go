@@ -466,7 +466,7 @@ func (f *flow) flush() {
 		}
 		f.nPart = 0
 	}
-	if f.ref.state != refNone {
+	for f.ref.state != refNone { // one may stand for the beginning of another
 		f.endReference(0)
 	}
 }

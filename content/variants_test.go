@@ -56,7 +56,7 @@ func a85(s string) string {
 	return b.String() + "~>"
 }
 func rl(s string) string { return string([]byte{byte(len(s) - 1)}) + s + "\x80" }
-func zipOf(t *testing.T, method uint16, prefix, suffix string, files ...string) string {
+func zipOf(t testing.TB, method uint16, prefix, suffix string, files ...string) string {
 	var b bytes.Buffer
 	b.WriteString(prefix)
 	z := zip.NewWriter(&b)
