@@ -3,7 +3,7 @@
 // counts what is in them.
 //
 // A [Source] reads files of any known form (squid.go, combined.go,
-// dansguardian.go, events.go, har.go) line by line and yields an [Entry] for
+// dansguardian.go, events.go, queries.go, har.go) line by line and yields an [Entry] for
 // each request; lines that cannot be read are counted and the first of them
 // remembered. [Sender] sends entries through a proxy at the times they were
 // made, and an [Origin] behind that proxy answers with bodies of the recorded
@@ -37,6 +37,8 @@ type Entry struct {
 	URL    string // absolute, without fragment
 	Host   string // lower case, no port, no final dot; IPv6 without brackets
 	Port   uint16
+	// Question is the type of record that a name was asked for, 0 if unknown.
+	Question uint16
 
 	Status  int
 	Sent    int64 // bytes of body from the client

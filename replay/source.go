@@ -19,7 +19,7 @@ import (
 
 // forms are those in which a log can be read, in the order in which they are
 // tried when the form is not given.
-var forms = [...]string{"jsonl", "squid", "combined", "dansguardian", "har"}
+var forms = [...]string{"adguardhome", "jsonl", "squid", "combined", "dansguardian", "dnsmasq", "unbound", "har"}
 
 const (
 	maxLine     = 1 << 20 // longer lines are counted as broken and skipped
@@ -182,6 +182,13 @@ func (s *Source) parser(form string) func(string) (Entry, error) {
 		zone = time.Local
 	}
 	switch form {
+	case "adguardhome":
+		return parseAdGuardHome
+	case "dnsmasq":
+		now := time.Now()
+		return func(l string) (Entry, error) { return parseDnsmasq(l, zone, now) }
+	case "unbound":
+		return parseUnbound
 	case "jsonl":
 		return parseEvent
 	case "squid":
@@ -199,7 +206,7 @@ func (s *Source) tell(head []byte) string {
 		return "har"
 	}
 	best, most, seen := "", 0, 0
-	for _, form := range forms[:4] {
+	for _, form := range forms[:len(forms)-1] {
 		parse, fit := s.parser(form), 0
 		seen = 0
 		for line := range bytes.Lines(head) {

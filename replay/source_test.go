@@ -220,7 +220,7 @@ func sound(t *testing.T, e Entry, err error) {
 }
 
 func FuzzLines(f *testing.F) {
-	for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian4.log", "events.jsonl"} {
+	for _, name := range []string{"squid.log", "combined.log", "dansguardian.log", "dansguardian4.log", "events.jsonl", "adguardhome.json", "pihole.log", "unbound.log"} {
 		text, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			f.Fatal(err)
@@ -231,7 +231,8 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		for _, parse := range []func(string) (Entry, error){
-			parseSquid, parseEvent,
+			parseSquid, parseEvent, parseAdGuardHome, parseUnbound,
+			func(l string) (Entry, error) { return parseDnsmasq(l, time.UTC, time.Unix(1.8e9, 0)) },
 			func(l string) (Entry, error) { return parseCombined(l, "http://base.example") },
 			func(l string) (Entry, error) { return parseDansGuardian(l, time.UTC) },
 		} {

@@ -354,7 +354,7 @@ func (e *Entry) transaction(t *filter.Transaction, r *message.Request) {
 		t.Proto, t.Last = filter.TLS, filter.Name
 		return
 	case Lookup:
-		t.Proto, t.Last = filter.DNS, filter.Name
+		t.Proto, t.Last, t.Type = filter.DNS, filter.Name, e.Question
 		return
 	}
 	if !e.Refused && e.Type != "" && e.Status >= 200 {

@@ -86,7 +86,7 @@ func replayCommand(ctx context.Context, e env, args []string) int {
 }
 
 func (r *replayFlags) define(f *flag.FlagSet) {
-	f.StringVar(&r.source.Form, "format", "", "`form` of the log: squid, combined, dansguardian, jsonl or har (default by its first lines)")
+	f.StringVar(&r.source.Form, "format", "", "`form` of the log: squid, combined, dansguardian, adguardhome, dnsmasq (Pi-hole's too), unbound, jsonl or har (default by its first lines)")
 	f.StringVar(&r.source.Base, "base", "", "`URL` of the site, for logs that have paths only: http://www.example.com")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
 	f.BoolVar(&r.progress, "progress", false, "say every second how far it is (a terminal gets a bar anyway)")
