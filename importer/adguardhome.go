@@ -78,7 +78,7 @@ func (w *work) adGuardHome(file string) error {
 					return false, err
 				}
 			}
-			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: adGuardExact(w, path)}, place{file: from, what: what})
+			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: new(bool)}, place{file: from, what: what})
 			if err != nil {
 				return false, err
 			}
@@ -100,7 +100,7 @@ func (w *work) adGuardHome(file string) error {
 	if len(cfg.UserRules) > 0 {
 		path, err := w.own("user-rules", func(to io.Writer) error {
 			for _, rule := range cfg.UserRules {
-				if _, err := io.WriteString(to, adGuardUserRule(rule)+"\n"); err != nil {
+				if _, err := io.WriteString(to, oneLine(rule)+"\n"); err != nil {
 					return err
 				}
 			}
@@ -109,7 +109,7 @@ func (w *work) adGuardHome(file string) error {
 		if err != nil {
 			return err
 		}
-		if own, err = w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary}, place{file: file, what: "user_rules"}); err != nil {
+		if own, err = w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool)}, place{file: file, what: "user_rules"}); err != nil {
 			return err
 		}
 	}
@@ -154,31 +154,9 @@ func adGuardAllows(w *work, path string) (string, error) {
 	})
 }
 
-// adGuardExact says whether a list has no rules, only lines of a hosts file and
-// bare names, which AdGuard Home takes for the names alone.
-func adGuardExact(w *work, path string) *bool {
-	data, err := readWhole(path)
-	if err != nil {
-		return nil // which is said when it is compiled
-	}
-	for _, mark := range []string{"||", "##", "@@", "$", "/", "*", "^"} {
-		for line := range strings.Lines(string(data[:min(len(data), 1<<20)])) {
-			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "!") && strings.Contains(line, mark) {
-				return nil
-			}
-		}
-	}
-	return new(bool)
-}
-
-// adGuardUserRule is a rule of the user's as we write it: a bare name is for the
-// name alone.
-func adGuardUserRule(rule string) string {
-	rule = strings.TrimSpace(strings.NewReplacer("\r", "", "\n", " ", "\x00", "").Replace(rule))
-	if strings.Contains(rule, ".") && !strings.ContainsAny(rule, "|^$*/#@! \t,:;=&?%+~'\"()[]{}") {
-		return "0.0.0.0 " + rule
-	}
-	return rule
+// oneLine is a rule as it stands in a file of rules.
+func oneLine(rule string) string {
+	return strings.TrimSpace(strings.NewReplacer("\r", "", "\n", " ", "\x00", "").Replace(rule))
 }
 
 // adGuardBlockedHosts are rules for names that AdGuard Home gives no answer for,

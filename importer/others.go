@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +30,7 @@ type plain struct {
 	blocked, allowed []string // names
 	blockURLs        []string
 	allowURLs        []string
+	longest          bool // of names in blocked the longest decides
 }
 
 // A reader takes what there is of ours for one setting, and says what became of
@@ -53,7 +53,9 @@ func carried(ours string) Note      { return Note{Kind: Carried, Ours: ours} }
 func differs(ours, why string) Note { return Note{Kind: Changed, Ours: ours, Why: why} }
 func lost(why string) Note          { return Note{Kind: Lost, Why: why} }
 
-// names takes names, one a line or separated by spaces; false: allowed ones.
+// names takes names, one a line or separated by spaces, each with what is below
+// it; false: allowed ones. They become rules, so that a list may have those of
+// one name alone as well.
 func (p *plain) names(block bool, text string) Note {
 	to, ours := &p.blocked, "lists.blocked"
 	if !block {
@@ -62,8 +64,44 @@ func (p *plain) names(block bool, text string) Note {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		for name := range strings.FieldsSeq(line) {
-			*to = append(*to, strings.TrimPrefix(strings.TrimPrefix(name, "*"), "."))
+			name = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(name, "*"), "."), ".")
+			if !strings.Contains(name, "/") {
+				name += "^"
+			}
+			*to = append(*to, "||"+name)
 		}
+	}
+	return carried(ours)
+}
+
+// zone takes a name of which a longer one may say the opposite.
+func (p *plain) zone(block bool, name string) Note {
+	rule := "||" + strings.ToLower(strings.Trim(strings.TrimPrefix(name, "*"), ".")) + "^"
+	if !block {
+		rule, p.longest = "@@"+rule, true
+	}
+	p.blocked = append(p.blocked, rule)
+	return carried("lists.blocked")
+}
+
+// entries takes a list as Blocky reads it: a name alone, "*.name" for that and
+// what is below it, "/x/" for an expression, a line of a hosts file.
+func (p *plain) entries(block bool, text string) Note {
+	to, ours := &p.blocked, "lists.blocked"
+	if !block {
+		to, ours = &p.allowed, "lists.allowed"
+	}
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		entry := f[len(f)-1]
+		if name, below := strings.CutPrefix(entry, "*."); below {
+			entry = "||" + name + "^"
+		}
+		*to = append(*to, entry)
 	}
 	return carried(ours)
 }
@@ -82,13 +120,13 @@ func (p *plain) list(block bool, s string) Note {
 	}
 	if file := strings.TrimPrefix(s, "file://"); !strings.Contains(s, "\n") && strings.ContainsRune(file, '/') {
 		if data, err := readWhole(file); err == nil {
-			n := p.names(block, string(data))
+			n := p.entries(block, string(data))
 			n.Kind, n.Why = Changed, "copied: name the file with path under lists if it changes"
 			return n
 		}
 		return lost("the file is not there: copy it, and name it with path under lists")
 	}
-	return p.names(block, s)
+	return p.entries(block, s)
 }
 
 // upstream takes a server that names are asked at.
@@ -190,7 +228,7 @@ func (p *plain) done() error {
 			if err != nil {
 				return err
 			}
-			name, err := p.addList(x.category, list.Config{Path: setting.Source(path), Category: x.category, Format: list.Domains, Match: list.Boundary}, place{file: p.at.file, what: x.category + " names"})
+			name, err := p.addList(x.category, list.Config{Path: setting.Source(path), Category: x.category, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool), Longest: p.longest && x.action == "block"}, place{file: p.at.file, what: x.category + " names"})
 			if err != nil {
 				return err
 			}
@@ -461,18 +499,29 @@ func readDnsmasq(w *work, file string) error {
 			to := parts[len(parts)-1]
 			for _, name := range parts[:len(parts)-1] {
 				if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
-					p.names(true, name)
+					p.zone(true, name)
 				} else {
+					name = strings.Trim(strings.TrimPrefix(name, "*"), ".")
 					p.host(at, name, to)
+					p.host(at, "*."+name, to)
 				}
 			}
 			if to == "" || to == "#" || to == "0.0.0.0" || to == "::" {
 				return carried("lists.blocked")
 			}
-			return differs("dns: hosts", "for the name alone; add *.name for what is below it")
-		case "local":
-			return p.names(true, strings.ReplaceAll(strings.Trim(value, "/"), "/", " "))
-		case "server", "rev-server", "cname":
+			return carried("dns: hosts, with what is below the name")
+		case "local", "server", "rev-server", "cname":
+			if parts := strings.Split(value, "/"); key != "cname" && key != "rev-server" && len(parts) > 2 {
+				to := parts[len(parts)-1]
+				for _, name := range parts[1 : len(parts)-1] {
+					p.zone(to == "", name)
+				}
+				if to == "" {
+					return carried("lists.blocked")
+				} else if to == "#" {
+					return carried("an exception in lists.blocked")
+				}
+			}
 			p.dnsmasqOption(at, key, value)
 			return carried("dns: forward, hosts")
 		case "host-record":
@@ -505,6 +554,12 @@ func readDnsmasq(w *work, file string) error {
 
 func readUnbound(w *work, file string) error {
 	section, zone := "", ""
+	var always []string // zones that refuse whatever data they have
+	w.lines(file, func(_ place, s string) {
+		if f := strings.Fields(strings.ReplaceAll(s, `"`, " ")); len(f) == 3 && f[0] == "local-zone:" && strings.HasPrefix(f[2], "always_") && f[2] != "always_transparent" {
+			always = append(always, strings.ToLower(strings.TrimSuffix(f[1], ".")))
+		}
+	})
 	return readOptions(w, file, ":", func(p *plain, at place, key, value string) Note {
 		plainValue := strings.Trim(value, `"`)
 		switch key {
@@ -517,14 +572,20 @@ func readUnbound(w *work, file string) error {
 			f := strings.Fields(strings.ReplaceAll(value, `"`, " "))
 			if len(f) == 2 && slices.Contains([]string{"static", "refuse", "deny", "always_nxdomain", "always_refuse", "always_null", "redirect", "inform_deny"}, f[1]) {
 				if f[1] == "static" || f[1] == "redirect" {
-					p.names(true, f[0])
+					p.zone(true, f[0])
 					return differs("lists.blocked", "names below it that have local-data are under dns: hosts, and answer")
 				}
-				return p.names(true, f[0])
+				return p.zone(true, f[0])
+			}
+			if len(f) == 2 && slices.Contains([]string{"transparent", "typetransparent", "always_transparent", "nodefault", "inform"}, f[1]) {
+				return p.zone(false, f[0])
 			}
 			return lost("names of this kind are asked for as others are")
 		case "local-data":
 			f := strings.Fields(strings.ReplaceAll(plainValue, " IN ", " "))
+			if len(f) > 0 && above(strings.ToLower(strings.TrimSuffix(f[0], ".")), func(n string) bool { return slices.Contains(always, n) }) != "" {
+				return Note{Kind: Default, Why: "its zone refuses all the same"}
+			}
 			for i, x := range f {
 				if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
 					p.host(at, f[0], f[i+1])
@@ -572,38 +633,6 @@ func readUnbound(w *work, file string) error {
 			return lost("import that file too")
 		}
 		return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
-	})
-}
-
-func readPrivoxy(w *work, file string) error {
-	action := ""
-	header := regexp.MustCompile(`^\{(.*)\}$`)
-	return readOptions(w, file, "\x00", func(p *plain, _ place, line, _ string) Note {
-		if m := header.FindStringSubmatch(line); m != nil {
-			switch action = ""; {
-			case strings.Contains(m[1], "+block"):
-				action = "block"
-			case strings.Contains(m[1], "-block"):
-				action = "allow"
-			}
-			if action == "" {
-				return lost("only blocks are carried over; pages are not rewritten")
-			}
-			return carried("rule " + action)
-		}
-		host, path, _ := strings.Cut(line, "/")
-		switch {
-		case action == "":
-			return lost("its action is not carried over")
-		case strings.ContainsAny(host, "*?[") || host == "" || strings.ContainsAny(path, `*?[(|\`):
-			return lost("write a rule with url and this as an expression")
-		case strings.HasSuffix(host, "."):
-			return lost("a name without an end: write a rule with url")
-		}
-		if path != "" {
-			return p.names(action == "block", host+"/"+path)
-		}
-		return p.names(action == "block", host)
 	})
 }
 

@@ -30,14 +30,21 @@ import (
 // Categories of what is imported: lists of one are one engine.
 const (
 	piholeAllowed = "allowed"
+	piholeNames   = "denied-names"
+	piholeListed  = "allow-lists"
 	piholeDenied  = "denied"
 )
+
+// piholeOrder is the order in which Pi-hole asks them: names and expressions
+// that it allows, names it denies, allow lists, and then block lists and
+// expressions that deny.
+var piholeOrder = []struct{ base, action string }{{piholeAllowed, "allow"}, {piholeNames, "block"}, {piholeListed, "allow"}, {piholeDenied, "block"}}
 
 // piholeTypes are those of Pi-hole's domainlist table, and the files of its
 // older exports that hold the same.
 var piholeTypes = []struct{ name, category, file, format string }{
 	{"allowed", piholeAllowed, "whitelist.exact.txt", list.Domains},
-	{"denied", piholeDenied, "blacklist.exact.txt", list.Domains},
+	{"denied", piholeNames, "blacklist.exact.txt", list.Domains},
 	{"allowed-regexps", piholeAllowed, "whitelist.regex.txt", list.Pihole},
 	{"denied-regexps", piholeDenied, "blacklist.regex.txt", list.Pihole},
 }
@@ -73,7 +80,7 @@ func (s groupSet) name(list string) string {
 // A piholeCategory is that of the lists that the same groups have.
 type piholeCategory struct {
 	groups groupSet
-	base   string // piholeAllowed or piholeDenied
+	base   string // one of piholeOrder
 }
 
 // pihole reads a folder with gravity.db, or with the text files of an export.
@@ -179,23 +186,24 @@ func piholeLists(w *work, db string, g *gravity, clients []piholeClient) (found 
 	return found, nil
 }
 
-// piholeRules are what clients in some groups get.
+// piholeRules are what clients in some groups get. Where nothing allowed stands
+// between, what is denied is one rule.
 func piholeRules(found []piholeCategory, groups groupSet) (rules []policy.Rule) {
-	var allow, block []string
-	for _, c := range found {
-		switch {
-		case !c.groups.meets(groups):
-		case c.base == piholeAllowed:
-			allow = append(allow, "category/"+c.groups.name(c.base))
-		default:
-			block = append(block, "category/"+c.groups.name(c.base))
+	for _, o := range piholeOrder {
+		var categories []string
+		for _, c := range found {
+			if c.base == o.base && c.groups.meets(groups) {
+				categories = append(categories, "category/"+c.groups.name(c.base))
+			}
 		}
-	}
-	if len(allow) > 0 {
-		rules = append(rules, policy.Rule{Name: "allowed", Action: "allow", Category: allow})
-	}
-	if len(block) > 0 {
-		rules = append(rules, policy.Rule{Name: "denied", Action: "block", Category: block})
+		last := len(rules) - 1
+		switch {
+		case len(categories) == 0:
+		case last >= 0 && rules[last].Action == o.action:
+			rules[last].Name, rules[last].Category = o.base, append(rules[last].Category, categories...)
+		default:
+			rules = append(rules, policy.Rule{Name: o.base, Action: o.action, Category: categories})
+		}
 	}
 	return rules
 }
@@ -407,7 +415,7 @@ func (w *work) gravity(path string, g *gravity) (err error) {
 			return fmt.Errorf("%q: lists and entries are in more than %d sets of groups", path, mostSets)
 		}
 	}
-	for _, table := range []struct{ name, base string }{{"gravity", piholeDenied}, {"antigravity", piholeAllowed}} {
+	for _, table := range []struct{ name, base string }{{"gravity", piholeDenied}, {"antigravity", piholeListed}} {
 		if err := db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = ?`, table.name).Scan(new(int)); err != nil {
 			continue // there are no allow lists before version 6
 		}

@@ -1,15 +1,14 @@
 package importer
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net/netip"
+	"io"
 	"path/filepath"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"shuultuur/filter"
 )
@@ -22,222 +21,107 @@ type Source struct {
 	// taken not to fit.
 	Unknown []string
 
-	c *squidConf
+	w     *work
+	rules sourceRules
+	more  int // of Unknown, beyond the first maxUnknown
+}
+
+// sourceRules decide as one program does.
+type sourceRules interface {
+	// decide says what the program makes of what is known at a stage; false
+	// where it decides at another one.
+	decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool)
+}
+
+// A decision is what one rule, or the lack of one, makes of a request.
+type decision struct {
+	refuse bool
+	by     string
+}
+
+// maxUnknown bounds what is said to be unknown.
+const maxUnknown = 100
+
+// sources makes the rules of a program out of its settings.
+var sources = map[string]func(s *Source, path string) (sourceRules, error){
+	Squid: newSquidSource, AdGuardHome: newAdGuardSource, Pihole: newPiholeSource, SquidGuard: newSquidGuardSource, Privoxy: newPrivoxySource,
+	Unbound: newUnboundSource, Dnsmasq: newDnsmasqSource, Blocky: newBlockySource,
 }
 
 // NewSource reads the rules of a program at path; ok is false for programs of
 // which it knows no rules.
-func NewSource(program, path string) (s *Source, ok bool, err error) {
-	if program != Squid {
+func NewSource(ctx context.Context, program, path string) (s *Source, ok bool, err error) {
+	make := sources[program]
+	if make == nil {
 		return nil, false, nil
 	}
-	w := &work{rep: &Report{}}
-	c, err := readSquidConf(w, path)
-	if err != nil {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, true, err
+	}
+	s = &Source{w: &work{ctx: ctx, rep: &Report{}}}
+	if s.rules, err = make(s, path); err != nil {
 		return nil, true, fmt.Errorf("reading the rules of %s: %w", program, err)
 	}
-	s = &Source{c: c}
-	for _, name := range sortedKeys(c.acls) {
-		a := c.acls[name]
-		if !slices.Contains(squidTried, a.kind) {
-			s.Unknown = append(s.Unknown, fmt.Sprintf("acl %s is of type %s", name, a.kind))
-		}
-		for _, v := range a.values {
-			if strings.HasSuffix(a.kind, "_regex") || a.kind == "browser" || a.kind == "rep_mime_type" || a.kind == "req_header" {
-				x, err := regexp.Compile(v)
-				if err == nil && a.anyCase {
-					x, err = regexp.Compile("(?i:" + v + ")")
-				}
-				if err != nil {
-					s.Unknown = append(s.Unknown, fmt.Sprintf("acl %s: %v", name, err))
-					continue
-				}
-				a.expressions = append(a.expressions, x)
-			}
-		}
+	if s.more > 0 {
+		s.Unknown = append(s.Unknown, fmt.Sprintf("%d more rules", s.more))
 	}
 	return s, true, nil
 }
 
-// squidTried are the types of acls that a log can be asked about.
-var squidTried = []string{"src", "dst", "dstdomain", "ssl::server_name", "dstdom_regex", "url_regex", "urlpath_regex", "port", "method", "browser", "referer_regex",
-	"time", "proxy_auth", "proto", "rep_mime_type", "req_header", "any-of", "all-of"}
+// Close lets go of what the rules are read from.
+func (s *Source) Close() error {
+	if c, ok := s.rules.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// untried notes a part that is taken not to fit.
+func (s *Source) untried(format string, args ...any) {
+	if len(s.Unknown) == maxUnknown {
+		s.more++
+		return
+	}
+	s.Unknown = append(s.Unknown, fmt.Sprintf(format, args...))
+}
 
 // Wants implements [filter.Decider].
 func (s *Source) Wants(*filter.Transaction, filter.Stage) bool { return false }
 
-// Decide implements [filter.Decider]: http_access when the request is known,
-// http_reply_access when the response is.
-func (s *Source) Decide(_ context.Context, t *filter.Transaction, stage filter.Stage) filter.Verdict {
-	lines := s.c.access
-	switch {
-	case stage == filter.Response:
-		lines = s.c.replies
-	case stage != filter.Request && t.Last != stage:
+// Decide implements [filter.Decider].
+func (s *Source) Decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) filter.Verdict {
+	d, ok := s.rules.decide(ctx, t, stage)
+	if !ok {
 		return t.Verdict
 	}
-	allow, by := len(lines) == 0, "the opposite of the last line"
-	if n := len(lines); n > 0 {
-		allow = !lines[n-1].allow
-	}
-	for _, l := range lines {
-		fits := true
-		for _, name := range l.names {
-			if name, not := strings.CutPrefix(name, "!"); s.fits(t, name, 0) == not {
-				fits = false
-				break
-			}
-		}
-		if fits {
-			allow, by = l.allow, fmt.Sprintf("line %d", l.at.line)
-			break
-		}
-	}
 	t.Verdict.Action = filter.Pass
-	if !allow {
+	if d.refuse {
 		t.Verdict.Action = filter.Block
 	}
-	t.Verdict.Reason.Rule = by
+	t.Verdict.Reason.Rule = d.by
 	return t.Verdict
 }
 
-// fits says whether an acl does.
-func (s *Source) fits(t *filter.Transaction, name string, depth int) bool {
-	a := s.c.acls[name]
-	switch {
-	case name == "all":
-		return true
-	case a == nil && name == "CONNECT":
-		return t.Request == nil
-	case a == nil && name == "manager":
-		return t.Request != nil && strings.Contains(string(t.Request.Path), "/squid-internal-mgr/")
-	case a == nil && name == "to_localhost":
-		ip, err := netip.ParseAddr(t.Host)
-		return err == nil && (ip.IsLoopback() || ip.IsUnspecified())
-	case a == nil || depth > maxDepth:
-		return false
+// linesOf calls take with the lines of a file that may be long.
+func (s *Source) linesOf(path string, take func(n int, line string)) error {
+	data, err := readWhole(path)
+	if err != nil {
+		return err
 	}
-	some := func(is func(v string) bool) bool { return slices.ContainsFunc(a.values, is) }
-	matches := func(text string) bool {
-		return slices.ContainsFunc(a.expressions, func(x *regexp.Regexp) bool { return x.MatchString(text) })
-	}
-	field := func(name string) string {
-		if t.Request == nil {
+	return errors.Join(s.w.ctx.Err(), eachLine(bytes.NewReader(data), func(n int, b []byte) error { take(n, string(b)); return nil }))
+}
+
+// above calls is with a name and those above it, from the longest, and returns
+// the first for which it is true.
+func above(name string, is func(string) bool) string {
+	for at := 0; ; {
+		if is(name[at:]) {
+			return cmp.Or(name[at:], ".")
+		}
+		dot := strings.IndexByte(name[at:], '.')
+		if dot < 0 {
 			return ""
 		}
-		return string(t.Request.Get(name))
+		at += dot + 1
 	}
-	switch a.kind {
-	case "src":
-		return contains(squidNetworks(a.values), netip.PrefixFrom(t.Client.Addr, t.Client.Addr.BitLen()))
-	case "dst":
-		ip, err := netip.ParseAddr(t.Host)
-		return err == nil && contains(squidNetworks(a.values), netip.PrefixFrom(ip, ip.BitLen()))
-	case "dstdomain", "ssl::server_name":
-		return some(func(v string) bool {
-			v = strings.ToLower(v)
-			return t.Host == v || strings.HasPrefix(v, ".") && (strings.HasSuffix(t.Host, v) || t.Host == v[1:])
-		})
-	case "dstdom_regex":
-		return matches(t.Host)
-	case "url_regex":
-		if t.Request == nil {
-			return matches(t.Host + ":" + strconv.Itoa(int(t.Port)))
-		}
-		return matches(t.URL)
-	case "urlpath_regex":
-		return t.Request != nil && matches(string(t.Request.Path))
-	case "port":
-		return some(func(v string) bool { return hasPort(v, t.Port) })
-	case "method":
-		return some(func(v string) bool {
-			return t.Request == nil && strings.EqualFold(v, "CONNECT") || t.Request != nil && strings.EqualFold(v, t.Request.Method)
-		})
-	case "proto":
-		return t.Request != nil && some(func(v string) bool { return strings.EqualFold(v, t.Request.Scheme) })
-	case "browser":
-		return matches(field("User-Agent"))
-	case "referer_regex":
-		return matches(field("Referer"))
-	case "req_header":
-		return len(a.values) > 1 && len(a.expressions) > 1 && slices.ContainsFunc(a.expressions[1:], func(x *regexp.Regexp) bool { return x.MatchString(field(a.values[0])) })
-	case "rep_mime_type":
-		if t.Response == nil {
-			return false
-		}
-		kind, _, _ := strings.Cut(string(t.Response.Get("Content-Type")), ";")
-		return matches(strings.TrimSpace(kind))
-	case "time":
-		return squidNow(a.values, t.Start)
-	case "proxy_auth":
-		return t.Client.User != "" && (a.anybody() || slices.Contains(a.values, t.Client.User))
-	case "any-of", "all-of":
-		return s.composed(t, a, depth+1)
-	}
-	return false
-}
-
-// composed says whether an acl of acls fits.
-func (s *Source) composed(t *filter.Transaction, a *squidACL, depth int) bool {
-	every := func(names []string) bool {
-		return !slices.ContainsFunc(names, func(n string) bool {
-			n, not := strings.CutPrefix(n, "!")
-			return s.fits(t, n, depth) == not
-		})
-	}
-	return slices.ContainsFunc(a.lines, func(line []string) bool {
-		if a.kind == "all-of" {
-			return every(line)
-		}
-		return slices.ContainsFunc(line, func(n string) bool { return every([]string{n}) })
-	})
-}
-
-// hasPort says whether a port is that of an acl, or between those of one.
-func hasPort(v string, port uint16) bool {
-	from, to, isRange := strings.Cut(v, "-")
-	if !isRange {
-		to = from
-	}
-	a, err1 := strconv.ParseUint(from, 10, 16)
-	b, err2 := strconv.ParseUint(to, 10, 16)
-	return err1 == nil && err2 == nil && a <= uint64(port) && uint64(port) <= b
-}
-
-// squidNow says whether it is the time of an acl: days as letters, then hours
-// of these.
-func squidNow(values []string, now time.Time) bool {
-	days := ""
-	for i, v := range values {
-		m := hoursText.FindStringSubmatch(v)
-		if m == nil {
-			days = v
-			if i+1 < len(values) && hoursText.MatchString(values[i+1]) {
-				continue // with the hours behind it
-			}
-		}
-		letter := "SMTWHFA"[now.Weekday()]
-		weekday := letter != 'S' && letter != 'A'
-		if days != "" && strings.IndexByte(days, letter) < 0 && !(weekday && strings.Contains(days, "D")) {
-			days = ""
-			continue
-		}
-		if days = ""; m == nil {
-			return true
-		}
-		at := now.Format("1504")
-		if from, to := fmt.Sprintf("%02s%s", m[1], m[2]), fmt.Sprintf("%02s%s", m[3], m[4]); from <= at && at <= to {
-			return true
-		}
-	}
-	return false
-}
-
-// readSquidConf reads squid.conf without making anything of it.
-func readSquidConf(w *work, path string) (*squidConf, error) {
-	if !isFile(path) {
-		path = filepath.Join(path, "squid.conf")
-	}
-	c := newSquidConf(w, path)
-	return c, c.read(path, 0)
 }

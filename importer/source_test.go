@@ -38,7 +38,7 @@ func TestRulesOfSquidAsSquidReadsThem(t *testing.T) {
 		if err := os.WriteFile(file, []byte(tt.rules+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, ok, err := NewSource(Squid, file)
+		s, ok, err := NewSource(t.Context(), Squid, file)
 		if !ok || err != nil || len(s.Unknown) > 0 {
 			t.Fatalf("%s: %v, unknown: %q", tt.rules, err, s.Unknown)
 		}
@@ -66,12 +66,12 @@ func TestACLsThatNoLogCanBeAskedAboutAreNamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("acl a external x\nacl b url_regex (\nhttp_access allow a b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, _, err := NewSource(Squid, file)
+	s, _, err := NewSource(t.Context(), Squid, file)
 	if err != nil || len(s.Unknown) != 2 {
 		t.Errorf("%v, unknown: %q", err, s.Unknown)
 	}
-	if _, ok, err := NewSource(Blocky, file); ok || err != nil {
-		t.Errorf("the rules of Blocky are known: %v", err)
+	if _, ok, err := NewSource(t.Context(), NextDNS, file); ok || err != nil {
+		t.Errorf("the rules of NextDNS are known: %v", err)
 	}
 }
 

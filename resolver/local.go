@@ -309,3 +309,27 @@ func canary(name []byte) bool {
 	}
 	return false
 }
+
+// Own returns what says whether a name has an answer in the settings, which is
+// given before any policy is asked.
+func Own(cfg Config) (func(name string) bool, error) {
+	l, err := newLocal(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return func(name string) bool {
+		key, err := dns.Name(name)
+		if err != nil {
+			return false
+		}
+		if l.exact[string(key)] != nil {
+			return true
+		}
+		for len(key) > 1 {
+			if key = key[1+key[0]:]; l.below[string(key)] != nil {
+				return true
+			}
+		}
+		return false
+	}, nil
+}

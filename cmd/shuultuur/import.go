@@ -44,7 +44,7 @@ func importCommand(ctx context.Context, e env, args []string) int {
 	f, parse := flags(e, "import", "[flags] PROGRAM PATH", importHelp)
 	beside := f.Bool("beside", false, "start the result at once, beside the other program: on its ports and 10000 more, until it is stopped")
 	to := f.String("to", "shuultuur", "`folder` for the settings, the report and converted lists")
-	compare := f.String("compare", "", "run this `log` of the other program through its own rules (squid; of others, what the log says was decided) and through the settings made, and say which verdicts differ")
+	compare := f.String("compare", "", "run this `log` of the other program through its own rules (where they are not known, what the log says was decided) and through the settings made, and say which verdicts differ")
 	lint := f.Bool("lint", false, "print the report alone and write nothing")
 	if status := parse(args, 2, 2); status >= 0 {
 		return status
@@ -85,11 +85,12 @@ func importCommand(ctx context.Context, e env, args []string) int {
 func compareImport(ctx context.Context, e env, program, path, file, log string) int {
 	r := replayFlags{config: file, offline: true, examples: 3, outcome: true, nobody: netip.MustParseAddr("127.0.0.1")}
 	r.source.Files, r.source.Stdin = []string{log}, e.stdin
-	s, ok, err := importer.NewSource(program, path)
+	s, ok, err := importer.NewSource(ctx, program, path)
 	if err != nil {
 		return fail(e, err)
 	}
 	if ok {
+		defer s.Close()
 		for _, u := range s.Unknown {
 			fmt.Fprintf(e.stdout, "not tried: %s\n", u)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,11 +10,22 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"shuultuur/engine"
+	"shuultuur/filter"
 	"shuultuur/importer"
 )
 
-// Whatever a configuration says, the settings made of it are good.
+// Whatever a configuration says, the settings made of it are good, and its own
+// rules decide about what they are asked.
 func goodSettings(t *testing.T, program, path string) {
+	if s, ok, err := importer.NewSource(t.Context(), program, path); ok && err == nil {
+		for _, host := range []string{"www.example.com", "192.0.2.7", "x", ""} {
+			x := &filter.Transaction{Host: host, Last: filter.Name, Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.5")}}
+			s.Decide(t.Context(), x, filter.Name)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	to := t.TempDir()
 	if _, err := importer.Run(t.Context(), program, path, to); err != nil {
 		return

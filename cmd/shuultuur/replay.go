@@ -14,12 +14,14 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"shuultuur/configuration"
 	"shuultuur/filter"
 	"shuultuur/load"
 	"shuultuur/replay"
+	"shuultuur/resolver"
 )
 
 const replayHelp = `
@@ -332,6 +334,25 @@ func (r *replayFlags) whatIf(ctx context.Context, e env, entries iter.Seq2[repla
 	return x, nil
 }
 
+// ownNames lets pass the names that the name server answers with what the
+// settings say, or a rule of a list, instead of refusing them.
+type ownNames struct {
+	filter.Decider
+	own func(name string) bool
+}
+
+func (d ownNames) Decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) filter.Verdict {
+	if t.Proto == filter.DNS && d.own(t.Host) {
+		t.Verdict.Reason.Rule = "dns: hosts"
+		return t.Verdict
+	}
+	v := d.Decider.Decide(ctx, t, stage)
+	if t.Proto == filter.DNS && v.Action == filter.Block && strings.HasPrefix(v.Reason.Finding.Modifier, "dnsrewrite=NOERROR") {
+		t.Verdict.Action = filter.Pass // it gets the answer that a rule names
+	}
+	return t.Verdict
+}
+
 // judge makes a judge of a settings file; nobody is the address of a client
 // that the log does not name. A log knows the name of who had
 // logged in; the groups are those that the settings give that name now.
@@ -354,6 +375,14 @@ func judge(ctx context.Context, config string, nobody netip.Addr) (replay.Judge,
 	if err != nil {
 		closeEngine()
 		return replay.Judge{}, nil, err
+	}
+	if s.DNS != nil {
+		own, err := resolver.Own(s.DNS.Names)
+		if err != nil {
+			closeEngine()
+			return replay.Judge{}, nil, err
+		}
+		d = ownNames{d, own}
 	}
 	client := func(ctx context.Context, e *replay.Entry) filter.Client {
 		// Who would have to log in comes back with an error and the groups of

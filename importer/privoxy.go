@@ -1,0 +1,336 @@
+package importer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"shuultuur/filter"
+	"shuultuur/list"
+	"shuultuur/policy"
+	"shuultuur/setting"
+)
+
+// A privoxySection is patterns that share actions. Of all sections of a file the
+// last that has a pattern for a request decides whether it is blocked.
+type privoxySection struct {
+	place
+	actions  string // between the braces, with aliases written out
+	patterns []place
+}
+
+// blocks says whether a section blocks, lets through, or says nothing of it.
+func (s *privoxySection) blocks() (block, says bool) {
+	at, off := strings.LastIndex(s.actions, "+block"), strings.LastIndex(s.actions, "-block")
+	return at > off, at >= 0 || off >= 0
+}
+
+// privoxyFile reads a file of actions.
+func privoxyFile(file string) (all []*privoxySection, err error) {
+	data, err := readWhole(file)
+	if err != nil {
+		return nil, err
+	}
+	aliases, special, long := map[string]string{}, "", ""
+	err = eachLine(bytes.NewReader(data), func(n int, b []byte) error {
+		if b[0] == '#' {
+			return nil
+		}
+		line := long + string(b)
+		if rest, more := strings.CutSuffix(line, `\`); more && len(line) < maxLine {
+			long = rest
+			return nil
+		}
+		long = ""
+		at := place{file: file, line: n, what: line}
+		if name, ok := strings.CutPrefix(line, "{{"); ok {
+			special, _, _ = strings.Cut(name, "}}")
+			return nil
+		}
+		if strings.HasPrefix(line, "{") && strings.HasSuffix(line, "}") {
+			special = ""
+			all = append(all, &privoxySection{place: at, actions: privoxyActions(line[1:len(line)-1], aliases)})
+			return nil
+		}
+		switch name, value, ok := strings.Cut(line, "="); {
+		case special == "alias" && ok:
+			aliases[strings.TrimSpace(name)] = privoxyActions(strings.TrimSpace(value), aliases)
+		case special == "" && len(all) > 0:
+			last := all[len(all)-1]
+			last.patterns = append(last.patterns, at)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// privoxyActions writes aliases out.
+func privoxyActions(text string, aliases map[string]string) string {
+	f := strings.Fields(text)
+	for i, word := range f {
+		if of, ok := aliases[word]; ok {
+			f[i] = of
+		}
+	}
+	text = strings.Join(f, " ")
+	return text[:min(len(text), maxLine)]
+}
+
+// A privoxyPattern is one that is about URLs. Either part may be "".
+type privoxyPattern struct{ host, port, path string }
+
+// privoxyURL takes a pattern apart. Those of tags are about something else.
+func privoxyURL(text string) (p privoxyPattern, ok bool) {
+	for _, tag := range []string{"TAG:", "CLIENT-TAG:", "NO-REQUEST-TAG:", "NO-RESPONSE-TAG:", "PCRE-HOST-PATTERN:"} {
+		if strings.HasPrefix(text, tag) {
+			return p, false
+		}
+	}
+	p.host = text
+	if i := strings.IndexByte(text, '/'); i >= 0 {
+		p.host, p.path = text[:i], text[i:]
+	}
+	if strings.HasPrefix(p.host, "<") {
+		return p, false // an address of version 6
+	}
+	p.host, p.port, _ = strings.Cut(p.host, ":")
+	if p.path == "/" {
+		p.path = ""
+	}
+	return p, true
+}
+
+// expression is the pattern on host and path as one text.
+func (p privoxyPattern) expression() string {
+	var b strings.Builder
+	b.WriteByte('^')
+	body := strings.Trim(p.host, ".")
+	switch {
+	case body == "":
+		b.WriteString("[^/]*")
+	case strings.HasPrefix(p.host, "."):
+		b.WriteString(`([^/.]+\.)*`)
+		fallthrough
+	default:
+		for i := 0; i < len(body); i++ {
+			switch c := body[i]; c {
+			case '*':
+				b.WriteString("[^/.]*")
+			case '?':
+				b.WriteString("[^/.]")
+			case '[', ']', '-':
+				b.WriteByte(c)
+			default:
+				b.WriteString(regexp.QuoteMeta(string(c)))
+			}
+		}
+		if strings.HasSuffix(p.host, ".") {
+			b.WriteString(`(\.[^/.]+)*`)
+		}
+	}
+	if p.path == "" {
+		b.WriteString("(/|$)")
+	} else {
+		b.WriteString(p.path)
+	}
+	return b.String()
+}
+
+// name is the host where that and what is below it, or it alone, is all that a
+// pattern says.
+func (p privoxyPattern) name() (name string, below, ok bool) {
+	name, below = strings.CutPrefix(p.host, ".")
+	return name, below, p.path == "" && name != "" && !strings.ContainsAny(name, "*?[]") && !strings.HasSuffix(name, ".")
+}
+
+// readPrivoxy makes a rule of every section that says whether to block: the last
+// one first, for in our settings the first rule that fits decides.
+func readPrivoxy(w *work, file string) error {
+	if !isFile(file) {
+		file = filepath.Join(file, "user.action")
+	}
+	all, err := privoxyFile(file)
+	if err != nil {
+		return err
+	}
+	p := policy.Policy{Name: "everyone"}
+	for i := len(all); i > 0; {
+		i--
+		group := []*privoxySection{all[i]}
+		block, says := all[i].blocks()
+		for ; says && i > 0; i-- { // neighbours that say the same are one rule
+			if b, also := all[i-1].blocks(); !also || b != block {
+				break
+			}
+			group = append(group, all[i-1])
+		}
+		if !says {
+			privoxyLost(w, all[i])
+			continue
+		}
+		action, name := "allow", fmt.Sprintf("allow-%d", i+1)
+		if block {
+			action, name = "block", fmt.Sprintf("block-%d", i+1)
+		}
+		some, err := privoxyLists(w, name, group)
+		if err != nil {
+			return err
+		}
+		for _, s := range group {
+			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "rule " + name})
+			privoxyOthers(w, s)
+		}
+		if some && len(p.Rules) < maxRules {
+			p.Rules = append(p.Rules, policy.Rule{Name: name, Action: action, Category: []string{"category/" + name}})
+		} else if some {
+			w.rep.add(Note{Kind: Lost, place: group[0].place, What: group[0].what, Ours: "rule " + name, Why: fmt.Sprintf("a policy has %d rules: put sections of the same action beside each other", maxRules)})
+		}
+	}
+	w.set.Policies = policy.Config{p}
+	return nil
+}
+
+// privoxyLost reports a section that says nothing of blocking.
+func privoxyLost(w *work, s *privoxySection) {
+	w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "only blocks are carried over; pages are not rewritten"})
+	for _, at := range s.patterns {
+		w.rep.add(Note{Kind: Default, place: at, What: at.what, Why: "its actions are not carried over"})
+	}
+}
+
+// privoxyOthers reports what a section does besides.
+func privoxyOthers(w *work, s *privoxySection) {
+	text := regexp.MustCompile(`[+-](block|handle-as-image|handle-as-empty-document)(\{[^}]*\})?`).ReplaceAllString(s.actions, "")
+	for other := range strings.FieldsSeq(text) {
+		w.rep.add(Note{Kind: Lost, place: s.place, What: other, Why: "only blocks are carried over; pages are not rewritten"})
+	}
+}
+
+// privoxyLists writes the lists of a rule: names with what is below them, names
+// alone, and expressions.
+func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, err error) {
+	var kinds [3][]string
+	at := sections[0].place
+	for _, s := range sections {
+		for _, line := range s.patterns {
+			p, ok := privoxyURL(line.what)
+			if !ok {
+				w.rep.add(Note{Kind: Lost, place: line, What: line.what, Ours: "rules: header, networks", Why: "a pattern of tags, not of URLs: write a rule with header for it"})
+				continue
+			}
+			n := Note{Kind: Carried, place: line, What: line.what, Ours: "lists." + name}
+			if p.port != "" {
+				n.Kind, n.Why = Changed, "for all ports"
+			}
+			host, below, plain := p.name()
+			switch {
+			case !plain:
+				kinds[2] = append(kinds[2], p.expression())
+			case below:
+				kinds[0] = append(kinds[0], host)
+			default:
+				kinds[1] = append(kinds[1], host)
+			}
+			w.rep.add(n)
+		}
+	}
+	for i, lines := range kinds {
+		if len(lines) == 0 {
+			continue
+		}
+		cfg := list.Config{Category: name, Format: list.Domains, Match: list.Boundary}
+		file := name + []string{"", "-exact", "-expressions"}[i]
+		switch i {
+		case 1:
+			cfg.Subdomains = new(bool)
+		case 2:
+			cfg.Format = list.Expressions
+		}
+		path, err := w.own(file, func(to io.Writer) error {
+			_, err := io.WriteString(to, strings.Join(lines, "\n")+"\n")
+			return err
+		})
+		if err != nil {
+			return some, err
+		}
+		cfg.Path = setting.Source(path)
+		made, err := w.addList(file, cfg, at)
+		if err != nil {
+			return some, err
+		}
+		some = some || made != ""
+	}
+	return some, nil
+}
+
+// privoxySource decides as Privoxy does.
+type privoxySource struct {
+	rules []privoxyRule // the last one first
+}
+
+type privoxyRule struct {
+	block bool
+	at    place
+	port  string
+	host  *regexp.Regexp
+	path  *regexp.Regexp // nil for all
+}
+
+func newPrivoxySource(s *Source, file string) (sourceRules, error) {
+	if !isFile(file) {
+		file = filepath.Join(file, "user.action")
+	}
+	all, err := privoxyFile(file)
+	if err != nil {
+		return nil, err
+	}
+	p := &privoxySource{}
+	for _, section := range all {
+		block, says := section.blocks()
+		if !says {
+			continue
+		}
+		for _, at := range section.patterns {
+			url, ok := privoxyURL(at.what)
+			if !ok {
+				s.untried("%s: %s is about tags", at, at.what)
+				continue
+			}
+			r := privoxyRule{block: block, at: at, port: url.port}
+			var err, bad error
+			r.host, err = regexp.Compile("(?i)" + privoxyPattern{host: url.host}.expression())
+			if url.path != "" {
+				r.path, bad = regexp.Compile("(?i)^(?:" + url.path + ")")
+			}
+			if err = cmp.Or(err, bad); err != nil {
+				s.untried("%s: %v", at, err)
+				continue
+			}
+			p.rules = append(p.rules, r)
+		}
+	}
+	slices.Reverse(p.rules)
+	return p, nil
+}
+
+func (p *privoxySource) decide(_ context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool) {
+	if stage != filter.Request && t.Last != stage {
+		return decision{}, false
+	}
+	path := "/"
+	if t.Request != nil {
+		path = string(t.Request.Path)
+	}
+	for _, r := range p.rules {
+		if (r.port == "" || hasPort(r.port, t.Port)) && r.host.MatchString(t.Host) && (r.path == nil || r.path.MatchString(path)) {
+			return decision{r.block, r.at.String()}, true
+		}
+	}
+	return decision{by: "no pattern"}, true
+}

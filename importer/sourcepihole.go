@@ -1,0 +1,257 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"shuultuur/dns"
+	"shuultuur/filter"
+)
+
+// piholeSource decides about names as Pi-hole's FTL does, with the groups of the
+// client: names it allows, expressions that allow, names it denies, allow lists,
+// block lists, expressions that deny.
+type piholeSource struct {
+	db      *sql.DB // nil: there are the files of an export only
+	exact   [2]map[string][]int64
+	regexps [2][]piholeExpression
+	groups  map[int64]bool // those that are switched on
+	clients []piholeAsker
+	anti    bool // it has allow lists
+}
+
+type piholeExpression struct {
+	groups []int64
+	text   string
+	x      *regexp.Regexp
+	invert bool
+	types  []string
+	not    bool
+}
+
+type piholeAsker struct {
+	network netip.Prefix
+	groups  []int64
+}
+
+func newPiholeSource(s *Source, path string) (sourceRules, error) {
+	dir, file := path, filepath.Join(path, "gravity.db")
+	if isFile(path) {
+		dir, file = filepath.Dir(path), path
+	}
+	p := &piholeSource{exact: [2]map[string][]int64{{}, {}}, groups: map[int64]bool{0: true}}
+	for i, t := range piholeTypes {
+		names := []string{t.file}
+		for name, kind := range piholeOlder {
+			if kind == i {
+				names = append(names, name)
+			}
+		}
+		for _, name := range names {
+			_ = s.linesOf(filepath.Join(dir, name), func(_ int, line string) { // an export has some of them
+				if line[0] != '#' {
+					p.add(s, i, line, []int64{0})
+				}
+			})
+		}
+	}
+	if !isFile(file) {
+		return p, nil
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro&immutable=1")
+	if err != nil {
+		return nil, err
+	}
+	p.db = db
+	return p, p.read(s)
+}
+
+// Close closes gravity.db.
+func (p *piholeSource) Close() error {
+	if p.db == nil {
+		return nil
+	}
+	return p.db.Close()
+}
+
+// read reads what is short of gravity.db; names of lists stay there.
+func (p *piholeSource) read(s *Source) error {
+	w := s.w
+	err := w.each(p.db, `SELECT id FROM "group" WHERE enabled = 0`, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		p.groups[id] = false
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.each(p.db, `SELECT id FROM "group" WHERE enabled <> 0`, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		p.groups[id] = true
+		return err
+	}); err != nil {
+		return err
+	}
+	in := func(table string) (map[int64][]int64, error) {
+		of := map[int64][]int64{}
+		err := w.each(p.db, `SELECT `+table+`_id, group_id FROM `+table+`_by_group`, func(rows *sql.Rows) error {
+			var id, group int64
+			err := rows.Scan(&id, &group)
+			of[id] = append(of[id], group)
+			return err
+		})
+		return of, err
+	}
+	entries, err := in("domainlist")
+	if err != nil {
+		return err
+	}
+	if err := w.each(p.db, `SELECT id, type, domain FROM domainlist WHERE enabled <> 0 AND type BETWEEN 0 AND 3 ORDER BY id`, func(rows *sql.Rows) error {
+		var id int64
+		var kind int
+		var domain string
+		err := rows.Scan(&id, &kind, &domain)
+		p.add(s, kind, domain, entries[id])
+		return err
+	}); err != nil {
+		return err
+	}
+	members, err := in("client")
+	if err != nil {
+		return err
+	}
+	p.anti = p.db.QueryRowContext(w.ctx, `SELECT 1 FROM sqlite_master WHERE name = 'antigravity'`).Scan(new(int)) == nil
+	return w.each(p.db, `SELECT id, ip FROM client`, func(rows *sql.Rows) error {
+		var id int64
+		var ip string
+		err := rows.Scan(&id, &ip)
+		n, bad := netip.ParsePrefix(ip)
+		if a, failed := netip.ParseAddr(ip); failed == nil {
+			n, bad = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if bad != nil {
+			s.untried("client %q is told by no address", ip)
+			return err
+		}
+		p.clients = append(p.clients, piholeAsker{n, members[id]})
+		return err
+	})
+}
+
+// add takes an entry of the administrator's; kinds are those of piholeTypes.
+func (p *piholeSource) add(s *Source, kind int, text string, groups []int64) {
+	if kind < 2 {
+		name := strings.ToLower(text)
+		p.exact[kind][name] = append(p.exact[kind][name], groups...)
+		return
+	}
+	parts := strings.Split(text, ";")
+	e := piholeExpression{groups: groups, text: text}
+	for _, o := range parts[1:] {
+		key, value, _ := strings.Cut(strings.ToLower(o), "=")
+		switch key {
+		case "invert":
+			e.invert = true
+		case "querytype":
+			value, e.not = strings.CutPrefix(value, "!")
+			e.types = strings.Split(strings.ToUpper(value), ",")
+		}
+	}
+	var err error
+	if e.x, err = regexp.Compile("(?i)" + regexp.MustCompile(`\(\?#[^)]*\)`).ReplaceAllString(parts[0], "")); err != nil {
+		s.untried("expression %s: %v", text, err)
+		return
+	}
+	p.regexps[kind-2] = append(p.regexps[kind-2], e)
+}
+
+// of are the groups of a client: by its address, else by the smallest network.
+func (p *piholeSource) of(a netip.Addr) []int64 {
+	groups, bits := []int64{0}, -1
+	for _, c := range p.clients {
+		if c.network.Contains(a) && c.network.Bits() > bits {
+			groups, bits = c.groups, c.network.Bits()
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(groups), func(g int64) bool { return !p.groups[g] })
+}
+
+func (p *piholeSource) decide(ctx context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool) {
+	if stage != filter.Name {
+		return decision{}, false
+	}
+	mine := p.of(t.Client.Addr)
+	meets := func(groups []int64) bool {
+		return slices.ContainsFunc(groups, func(g int64) bool { return slices.Contains(mine, g) })
+	}
+	search := func(kind int) string {
+		for _, e := range p.regexps[kind] {
+			typed := len(e.types) == 0 || slices.ContainsFunc(e.types, func(v string) bool {
+				n, err := dns.Type(v)
+				return err == nil && n == cmp.Or(t.Type, dns.TypeA)
+			}) != e.not
+			if typed && meets(e.groups) && e.x.MatchString(t.Host) != e.invert {
+				return e.text
+			}
+		}
+		return ""
+	}
+	if meets(p.exact[0][t.Host]) {
+		return decision{by: "allowed name"}, true
+	}
+	if x := search(0); x != "" {
+		return decision{by: "allowed expression " + x}, true
+	}
+	if meets(p.exact[1][t.Host]) {
+		return decision{true, "denied name"}, true
+	}
+	for _, table := range []string{"antigravity", "gravity"} {
+		list, err := p.listed(ctx, table, t.Host, mine)
+		if err != nil {
+			return decision{by: "gravity.db: " + err.Error()}, true
+		}
+		if list != "" {
+			return decision{table == "gravity", table + ", list " + list}, true
+		}
+	}
+	x := search(1)
+	return decision{x != "", cmp.Or(x, "nothing fits")}, true
+}
+
+// listed returns the list of some groups that has a name, or a rule for it.
+func (p *piholeSource) listed(ctx context.Context, table, name string, groups []int64) (list string, err error) {
+	if p.db == nil || len(groups) == 0 || table == "antigravity" && !p.anti {
+		return "", nil
+	}
+	var ids []string
+	for _, g := range groups {
+		ids = append(ids, strconv.FormatInt(g, 10))
+	}
+	names, marks := []any{name}, "?"
+	mark := "||"
+	if table == "antigravity" {
+		mark = "@@||"
+	}
+	above(name, func(n string) bool {
+		names, marks = append(names, mark+n+"^"), marks+",?"
+		return false
+	})
+	err = p.db.QueryRowContext(ctx, fmt.Sprintf(`SELECT a.address FROM %s g JOIN adlist a ON a.id = g.adlist_id AND a.enabled <> 0
+		JOIN adlist_by_group b ON b.adlist_id = a.id AND b.group_id IN (%s) WHERE g.domain IN (%s) LIMIT 1`, table, strings.Join(ids, ","), marks), names...).Scan(&list)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return list, err
+}

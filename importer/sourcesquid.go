@@ -1,0 +1,219 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/filter"
+)
+
+// squidSource is the rules of a squid.conf.
+type squidSource struct{ c *squidConf }
+
+func newSquidSource(s *Source, path string) (sourceRules, error) {
+	c, err := readSquidConf(s.w, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range sortedKeys(c.acls) {
+		a := c.acls[name]
+		if !slices.Contains(squidTried, a.kind) {
+			s.untried("acl %s is of type %s", name, a.kind)
+		}
+		for _, v := range a.values {
+			if strings.HasSuffix(a.kind, "_regex") || a.kind == "browser" || a.kind == "rep_mime_type" || a.kind == "req_header" {
+				x, err := regexp.Compile(v)
+				if err == nil && a.anyCase {
+					x, err = regexp.Compile("(?i:" + v + ")")
+				}
+				if err != nil {
+					s.untried("acl %s: %v", name, err)
+					continue
+				}
+				a.expressions = append(a.expressions, x)
+			}
+		}
+	}
+	return &squidSource{c}, nil
+}
+
+// squidTried are the types of acls that a log can be asked about.
+var squidTried = []string{"src", "dst", "dstdomain", "ssl::server_name", "dstdom_regex", "url_regex", "urlpath_regex", "port", "method", "browser", "referer_regex",
+	"time", "proxy_auth", "proto", "rep_mime_type", "req_header", "any-of", "all-of"}
+
+// decide takes http_access when the request is known, http_reply_access when
+// the response is.
+func (s *squidSource) decide(_ context.Context, t *filter.Transaction, stage filter.Stage) (decision, bool) {
+	lines := s.c.access
+	switch {
+	case stage == filter.Response:
+		lines = s.c.replies
+	case stage != filter.Request && t.Last != stage:
+		return decision{}, false
+	}
+	d := decision{refuse: len(lines) > 0, by: "the opposite of the last line"}
+	if n := len(lines); n > 0 {
+		d.refuse = lines[n-1].allow
+	}
+	for _, l := range lines {
+		fits := true
+		for _, name := range l.names {
+			if name, not := strings.CutPrefix(name, "!"); s.fits(t, name, 0) == not {
+				fits = false
+				break
+			}
+		}
+		if fits {
+			return decision{!l.allow, fmt.Sprintf("line %d", l.at.line)}, true
+		}
+	}
+	return d, true
+}
+
+// fits says whether an acl does.
+func (s *squidSource) fits(t *filter.Transaction, name string, depth int) bool {
+	a := s.c.acls[name]
+	switch {
+	case name == "all":
+		return true
+	case a == nil && name == "CONNECT":
+		return t.Request == nil
+	case a == nil && name == "manager":
+		return t.Request != nil && strings.Contains(string(t.Request.Path), "/squid-internal-mgr/")
+	case a == nil && name == "to_localhost":
+		ip, err := netip.ParseAddr(t.Host)
+		return err == nil && (ip.IsLoopback() || ip.IsUnspecified())
+	case a == nil || depth > maxDepth:
+		return false
+	}
+	some := func(is func(v string) bool) bool { return slices.ContainsFunc(a.values, is) }
+	matches := func(text string) bool {
+		return slices.ContainsFunc(a.expressions, func(x *regexp.Regexp) bool { return x.MatchString(text) })
+	}
+	field := func(name string) string {
+		if t.Request == nil {
+			return ""
+		}
+		return string(t.Request.Get(name))
+	}
+	switch a.kind {
+	case "src":
+		return contains(squidNetworks(a.values), netip.PrefixFrom(t.Client.Addr, t.Client.Addr.BitLen()))
+	case "dst":
+		ip, err := netip.ParseAddr(t.Host)
+		return err == nil && contains(squidNetworks(a.values), netip.PrefixFrom(ip, ip.BitLen()))
+	case "dstdomain", "ssl::server_name":
+		return some(func(v string) bool {
+			v = strings.ToLower(v)
+			return t.Host == v || strings.HasPrefix(v, ".") && (strings.HasSuffix(t.Host, v) || t.Host == v[1:])
+		})
+	case "dstdom_regex":
+		return matches(t.Host)
+	case "url_regex":
+		if t.Request == nil {
+			return matches(t.Host + ":" + strconv.Itoa(int(t.Port)))
+		}
+		return matches(t.URL)
+	case "urlpath_regex":
+		return t.Request != nil && matches(string(t.Request.Path))
+	case "port":
+		return some(func(v string) bool { return hasPort(v, t.Port) })
+	case "method":
+		return some(func(v string) bool {
+			return t.Request == nil && strings.EqualFold(v, "CONNECT") || t.Request != nil && strings.EqualFold(v, t.Request.Method)
+		})
+	case "proto":
+		return t.Request != nil && some(func(v string) bool { return strings.EqualFold(v, t.Request.Scheme) })
+	case "browser":
+		return matches(field("User-Agent"))
+	case "referer_regex":
+		return matches(field("Referer"))
+	case "req_header":
+		return len(a.values) > 1 && len(a.expressions) > 1 && slices.ContainsFunc(a.expressions[1:], func(x *regexp.Regexp) bool { return x.MatchString(field(a.values[0])) })
+	case "rep_mime_type":
+		if t.Response == nil {
+			return false
+		}
+		kind, _, _ := strings.Cut(string(t.Response.Get("Content-Type")), ";")
+		return matches(strings.TrimSpace(kind))
+	case "time":
+		return squidNow(a.values, t.Start)
+	case "proxy_auth":
+		return t.Client.User != "" && (a.anybody() || slices.Contains(a.values, t.Client.User))
+	case "any-of", "all-of":
+		return s.composed(t, a, depth+1)
+	}
+	return false
+}
+
+// composed says whether an acl of acls fits.
+func (s *squidSource) composed(t *filter.Transaction, a *squidACL, depth int) bool {
+	every := func(names []string) bool {
+		return !slices.ContainsFunc(names, func(n string) bool {
+			n, not := strings.CutPrefix(n, "!")
+			return s.fits(t, n, depth) == not
+		})
+	}
+	return slices.ContainsFunc(a.lines, func(line []string) bool {
+		if a.kind == "all-of" {
+			return every(line)
+		}
+		return slices.ContainsFunc(line, func(n string) bool { return every([]string{n}) })
+	})
+}
+
+// hasPort says whether a port is that of an acl, or between those of one.
+func hasPort(v string, port uint16) bool {
+	from, to, isRange := strings.Cut(v, "-")
+	if !isRange {
+		to = from
+	}
+	a, err1 := strconv.ParseUint(from, 10, 16)
+	b, err2 := strconv.ParseUint(to, 10, 16)
+	return err1 == nil && err2 == nil && a <= uint64(port) && uint64(port) <= b
+}
+
+// squidNow says whether it is the time of an acl: days as letters, then hours
+// of these.
+func squidNow(values []string, now time.Time) bool {
+	days := ""
+	for i, v := range values {
+		m := hoursText.FindStringSubmatch(v)
+		if m == nil {
+			days = v
+			if i+1 < len(values) && hoursText.MatchString(values[i+1]) {
+				continue // with the hours behind it
+			}
+		}
+		letter := "SMTWHFA"[now.Weekday()]
+		weekday := letter != 'S' && letter != 'A'
+		if days != "" && strings.IndexByte(days, letter) < 0 && !(weekday && strings.Contains(days, "D")) {
+			days = ""
+			continue
+		}
+		if days = ""; m == nil {
+			return true
+		}
+		at := now.Format("1504")
+		if from, to := fmt.Sprintf("%02s%s", m[1], m[2]), fmt.Sprintf("%02s%s", m[3], m[4]); from <= at && at <= to {
+			return true
+		}
+	}
+	return false
+}
+
+// readSquidConf reads squid.conf without making anything of it.
+func readSquidConf(w *work, path string) (*squidConf, error) {
+	if !isFile(path) {
+		path = filepath.Join(path, "squid.conf")
+	}
+	c := newSquidConf(w, path)
+	return c, c.read(path, 0)
+}
