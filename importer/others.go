@@ -552,14 +552,39 @@ func readDnsmasq(w *work, file string) error {
 	})
 }
 
-func readUnbound(w *work, file string) error {
-	section, zone := "", ""
-	var always []string // zones that refuse whatever data they have
+// unboundZones are the kinds of local zones, by name.
+func unboundZones(w *work, file string) map[string]string {
+	kinds := map[string]string{}
 	w.lines(file, func(_ place, s string) {
-		if f := strings.Fields(strings.ReplaceAll(s, `"`, " ")); len(f) == 3 && f[0] == "local-zone:" && strings.HasPrefix(f[2], "always_") && f[2] != "always_transparent" {
-			always = append(always, strings.ToLower(strings.TrimSuffix(f[1], ".")))
+		if f := strings.Fields(strings.ReplaceAll(s, `"`, " ")); len(f) == 3 && f[0] == "local-zone:" {
+			kinds[strings.ToLower(strings.TrimSuffix(f[1], "."))] = f[2]
 		}
 	})
+	return kinds
+}
+
+// unboundData takes a record of one's own, in a zone of some kind.
+func (p *plain) unboundData(at place, f []string, kinds map[string]string) Note {
+	name := strings.ToLower(strings.TrimSuffix(cmp.Or(append(f, "")...), "."))
+	zone := above(name, func(n string) bool { return kinds[n] != "" })
+	if kind := kinds[zone]; strings.HasPrefix(kind, "always_") && kind != "always_transparent" {
+		return Note{Kind: Default, Why: "its zone refuses all the same"}
+	}
+	for i, x := range f {
+		if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
+			p.host(at, name, f[i+1])
+			if strings.HasSuffix(kinds[zone], "redirect") && zone == name {
+				p.host(at, "*."+name, f[i+1])
+			}
+			return carried("dns: hosts")
+		}
+	}
+	return lost("other records are kept in a zone file: dns: zones")
+}
+
+func readUnbound(w *work, file string) error {
+	section, zone := "", ""
+	kinds := unboundZones(w, file)
 	return readOptions(w, file, ":", func(p *plain, at place, key, value string) Note {
 		plainValue := strings.Trim(value, `"`)
 		switch key {
@@ -582,17 +607,7 @@ func readUnbound(w *work, file string) error {
 			}
 			return lost("names of this kind are asked for as others are")
 		case "local-data":
-			f := strings.Fields(strings.ReplaceAll(plainValue, " IN ", " "))
-			if len(f) > 0 && above(strings.ToLower(strings.TrimSuffix(f[0], ".")), func(n string) bool { return slices.Contains(always, n) }) != "" {
-				return Note{Kind: Default, Why: "its zone refuses all the same"}
-			}
-			for i, x := range f {
-				if (x == "A" || x == "AAAA" || x == "CNAME") && i+1 < len(f) && i > 0 {
-					p.host(at, f[0], f[i+1])
-					return carried("dns: hosts")
-				}
-			}
-			return lost("other records are kept in a zone file: dns: zones")
+			return p.unboundData(at, strings.Fields(strings.ReplaceAll(plainValue, " IN ", " ")), kinds)
 		case "name":
 			zone = plainValue
 			return carried("dns: forward")

@@ -54,9 +54,9 @@ func (s *Source) options(file, separator string, take func(at, key, value string
 }
 
 // newUnboundSource reads local-zone and local-data of unbound.conf. Data of a
-// zone answer in it, whatever its type is, but for those that always refuse.
+// zone answer in it, but for those that always refuse.
 func newUnboundSource(s *Source, file string) (sourceRules, error) {
-	z, data := newNameSource(), map[string]string{}
+	z, data, redirected := newNameSource(), map[string]string{}, map[string]bool{}
 	err := s.options(file, ":", func(at, key, value string) {
 		f := strings.Fields(strings.ReplaceAll(value, `"`, " "))
 		switch key {
@@ -67,7 +67,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 			name := strings.ToLower(strings.TrimSuffix(f[0], "."))
 			switch f[1] {
 			case "static", "refuse", "deny", "redirect", "inform_deny", "inform_redirect":
-				z.zones[name] = decision{true, at}
+				z.zones[name], redirected[name] = decision{true, at}, strings.HasSuffix(f[1], "redirect")
 			case "always_nxdomain", "always_refuse", "always_null", "always_deny", "always_nodata":
 				z.zones[name] = decision{true, at + " always"}
 			default: // transparent and its like, nodefault
@@ -85,6 +85,9 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 		zone := above(name, func(n string) bool { _, ok := z.zones[n]; return ok })
 		if d := z.zones[zone]; !strings.HasSuffix(d.by, " always") {
 			z.exact[name] = decision{by: at}
+			if zone == name && redirected[name] { // its data are those of what is below it
+				z.zones[name] = decision{by: at}
+			}
 		}
 	}
 	return z, err

@@ -223,7 +223,7 @@ func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 		day := strings.ToLower(t.Start.Weekday().String())
 		letter := string("smtwhfa"[t.Start.Weekday()])
 		isDay := strings.Contains(days, "*") || slices.ContainsFunc(strings.Fields(days), func(w string) bool {
-			return w == day || w == day+"s" || len(w) < 6 && strings.Contains(w, letter)
+			return w == day || w == day+"s" || !strings.Contains(w, "day") && strings.Contains(w, letter)
 		})
 		if !isDay {
 			continue

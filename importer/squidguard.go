@@ -184,7 +184,7 @@ func (q *squid) time(name string, body []statement) {
 			word := strings.ToLower(s.words[i])
 			switch {
 			case word == "-" || word == "*":
-			case len(word) >= 6: // "sundays"
+			case strings.Contains(word, "day"): // "sunday", "sundays"
 				days = append(days, word[:3])
 			default:
 				for j := range len(word) {
