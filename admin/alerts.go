@@ -20,7 +20,8 @@ type Watching struct {
 	Pictures *picture.Gallery
 }
 
-// What is shown beside an alert: what the person did before and after.
+// An alert is shown with what the person did in this time before and after it,
+// as many events at most.
 const (
 	alertAround = 30 * time.Minute
 	alertRows   = 200

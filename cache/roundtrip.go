@@ -534,9 +534,9 @@ func (a *ask) complete(o *object, s *message.Response, sent, received time.Time)
 	return &r.Response
 }
 
-// combine puts the stored part o and a newer one together, nil where they do not
-// touch or are not safely of the same representation (RFC 9111, 3.4): both need
-// the same strong tag. What is whole then is no part any more.
+// combine joins the stored part o and a newer one (RFC 9111, 3.4). It returns nil
+// where they do not touch, or where no strong tag says that they belong to the
+// same representation. Parts that together are the whole object become one.
 func (c *Cache) combine(o, part *object) *object {
 	first, end := min(o.offset, part.offset), max(o.offset+o.length, part.offset+part.length)
 	if !sameTag(&o.facts, &part.facts) || o.size != part.size || end-first > c.object ||

@@ -76,7 +76,7 @@ func (s *Severity) UnmarshalText(text []byte) error {
 // rank orders severities.
 func (s Severity) rank() int { return [...]int{Low: 0, Medium: 1, High: 2}[s] }
 
-// A Route says who is told of which alerts. What is not given means all.
+// A Route says who receives which alerts. A condition that is left out fits all.
 type Route struct {
 	Groups   []string  `yaml:"groups"`   // of the person
 	Themes   []string  `yaml:"themes"`   // names

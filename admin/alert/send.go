@@ -197,8 +197,8 @@ func capital(s string) string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// Text says what is known in plain words. What was looked at stands on the page:
-// messages may pass through services of others.
+// Text says in plain words who did what, without what they looked at: messages
+// pass through services of others, and the page shows the rest.
 func (w *Watch) Text(t *text.Texts, a *Alert) string {
 	who := a.Who()
 	if len(a.Groups) > 0 {

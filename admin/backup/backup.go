@@ -125,11 +125,11 @@ func formatOf(dir string) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// Restore puts back what [Write] wrote, beside and around the settings in file,
-// which need not exist. The gateway must not run. What is there is replaced;
-// nothing is written before all of the backup was read, and place has found out
-// from its settings where the files belong. A backup in a newer format than this
-// program knows is refused; one in an older format becomes one in ours.
+// Restore puts back what [Write] wrote: the settings as file, the other files
+// beside it and in the data folder. It replaces files that exist. The gateway
+// must not run. Restore reads the whole backup, and asks place where the settings
+// in it want their files, before it writes anything. It refuses a backup in a
+// format that this program does not know yet, and converts an older one.
 func Restore(r io.Reader, file string, place func(text []byte) (Place, error)) (names []string, err error) {
 	all, err := readBackup(r)
 	if err != nil {
