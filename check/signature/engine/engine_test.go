@@ -127,3 +127,16 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 		}
 	}
 }
+
+// TestATraceTriesRulesOnTheStream asks for content outside any buffer.
+func TestATraceTriesRulesOnTheStream(t *testing.T) {
+	rules, _, err := rule.NewParser().Read("a.rules", strings.NewReader(`alert http any any -> any any (content:"POST"; sid:1;)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trace := range []bool{false, true} {
+		if e, _, err := New(Config{Rules: rules, Packets: true, Trace: trace}); err != nil || !e.HasStream(rule.ToServer) {
+			t.Errorf("trace %v: no stream is looked at; %v", trace, err)
+		}
+	}
+}
