@@ -91,7 +91,8 @@ type Engine struct {
 	streams  [2][]*table
 	packets  [2][]*table
 	always   [2][]int32 // messages
-	alwaysP  [2][]int32 // packets
+	alwaysP  [2][]int32 // packets and streams
+	onStream [2]bool    // a rule looks at the stream
 	singles  [2]addressTable
 	chains   [][]transform
 	classes  map[string]*Class
@@ -284,6 +285,7 @@ func (e *Engine) index() {
 			e.tables[key.dir] = append(e.tables[key.dir], t)
 		case onStream:
 			e.streams[key.dir] = append(e.streams[key.dir], t)
+			e.onStream[key.dir] = true
 		default:
 			e.packets[key.dir] = append(e.packets[key.dir], t)
 		}
@@ -295,6 +297,7 @@ func (e *Engine) index() {
 
 // everywhere adds a rule that no prefilter finds.
 func (e *Engine) everywhere(k kind, d int, n int32) {
+	e.onStream[d] = e.onStream[d] || k == onStream
 	if k == onMessage {
 		e.always[d] = append(e.always[d], n)
 	} else if c := e.rules[n]; c.single {

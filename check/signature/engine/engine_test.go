@@ -128,15 +128,30 @@ func TestThresholdsLimitAlerts(t *testing.T) {
 	}
 }
 
-// TestATraceTriesRulesOnTheStream asks for content outside any buffer.
-func TestATraceTriesRulesOnTheStream(t *testing.T) {
-	rules, _, err := rule.NewParser().Read("a.rules", strings.NewReader(`alert http any any -> any any (content:"POST"; sid:1;)`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, trace := range []bool{false, true} {
-		if e, _, err := New(Config{Rules: rules, Packets: true, Trace: trace}); err != nil || !e.HasStream(rule.ToServer) {
-			t.Errorf("trace %v: no stream is looked at; %v", trace, err)
+// TestRulesOutsideAnyBufferLookAtTheStream: with a pattern, without one that a
+// prefilter could find, and in a trace.
+func TestRulesOutsideAnyBufferLookAtTheStream(t *testing.T) {
+	for _, tt := range []struct {
+		options string
+		want    bool
+	}{
+		{`content:"POST"; `, true},
+		{`content:!"POST"; `, true},
+		{`pcre:"/^[A-Z]+/"; `, true},
+		{`http.method; content:"POST"; `, false},
+	} {
+		rules, _, err := rule.NewParser().Read("a.rules", strings.NewReader(`alert http any any -> any any (`+tt.options+`sid:1;)`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, trace := range []bool{false, true} {
+			e, _, err := New(Config{Rules: rules, Packets: true, Trace: trace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.HasStream(rule.ToServer); got != tt.want {
+				t.Errorf("%s, trace %v: the stream is looked at: %v, want %v", tt.options, trace, got, tt.want)
+			}
 		}
 	}
 }

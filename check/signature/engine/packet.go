@@ -140,10 +140,7 @@ func (tx *Tx) Again() *Tx {
 }
 
 // HasStream says whether a rule looks at content outside any buffer.
-func (e *Engine) HasStream(dir rule.Direction) bool {
-	// A trace tries every rule, without a table of patterns.
-	return len(e.streams[dir>>1]) > 0 || e.config.Trace && len(e.alwaysP[dir>>1]) > 0
-}
+func (e *Engine) HasStream(dir rule.Direction) bool { return e.onStream[dir>>1] }
 
 // NeedsFiles says whether a rule asks for the digest or the size of files.
 func (e *Engine) NeedsFiles() bool {
