@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"sync"
 	"sync/atomic"
 )
 
@@ -26,6 +27,50 @@ func (c *changes) addAll() { c.purged.Store(c.number.Add(1)) }
 // since says whether the URL of a name may have changed after number.
 func (c *changes) since(name []byte, number uint64) bool {
 	return c.place(name).Load() > number || c.purged.Load() > number
+}
+
+// editions are what, behind the URL, names of objects have ended with: policies
+// edit requests differently, so that a URL has an object for each. A change of
+// the URL is one of all its editions.
+type editions struct {
+	mu   sync.RWMutex
+	seen map[string]bool
+}
+
+// mostEditions bounds the editions that are remembered. With more of them, a
+// change of a URL is treated as a purge of it.
+const mostEditions = 64
+
+// note remembers the edition of a name.
+func (e *editions) note(name []byte) {
+	i := bytes.IndexByte(name, '\n')
+	if i < 0 {
+		return
+	}
+	e.mu.RLock()
+	known := e.seen[string(name[i:])] || len(e.seen) > mostEditions
+	e.mu.RUnlock()
+	if known {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.seen == nil {
+		e.seen = map[string]bool{}
+	}
+	e.seen[string(name[i:])] = true
+}
+
+// of returns the names of all editions of a URL; complete is false where there
+// may be more.
+func (e *editions) of(url []byte) (names [][]byte, complete bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	names = append(names, url)
+	for end := range e.seen {
+		names = append(names, append(bytes.Clone(url), end...))
+	}
+	return names, len(e.seen) <= mostEditions
 }
 
 func (c *changes) place(name []byte) *atomic.Uint64 {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/message"
 )
 
@@ -104,6 +106,40 @@ func TestWhatAChangeOvertakesIsNotStored(t *testing.T) {
 				for i, body := range got {
 					if want := fmt.Sprint(origin.version.Load()); !c.kept && body != want {
 						t.Errorf("request %d after the change got version %s, want %s", i+1, body, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What one policy's client changes is changed for those of all policies.
+func TestAChangeIsOneForAllPolicies(t *testing.T) {
+	const url = "http://example.org/page"
+	for _, policies := range []int{2, mostEditions + 20} {
+		t.Run(fmt.Sprint(policies, " policies"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				origin := &changing{}
+				cache := open(t, Config{}, Parts{})
+				front := cache.Over(answerer(origin.answer))
+				as := func(policy int) context.Context {
+					edit := filter.Edit{Kind: filter.SetHeader, Name: "Safe-Search", Value: fmt.Sprint(policy)}
+					return filter.With(t.Context(), &filter.Transaction{Edits: []filter.Edit{edit}})
+				}
+				get := func(policy int) string {
+					_, body, _ := send(t, front, as(policy), request("GET", url))
+					return body
+				}
+				for p := range policies {
+					get(p)
+				}
+				if asked := origin.asked.Load(); get(policies-1) != "0" || origin.asked.Load() != asked {
+					t.Fatal("the page is not stored")
+				}
+				send(t, front, as(0), request("POST", url))
+				for p := policies - 1; p >= 0; p-- { // what was stored last is still fresh
+					if got := get(p); got != "1" {
+						t.Errorf("policy %d: version %s after the change, want 1", p, got)
 					}
 				}
 			})

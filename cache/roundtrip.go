@@ -67,6 +67,7 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 		a.asked.NoCache = true
 	}
 	a.name = c.appendName(a.room[:0], q, a.t)
+	c.editions.note(a.name)
 	if s, err := a.fromPeer(); s != nil || err != nil {
 		return s, err
 	}

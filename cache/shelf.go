@@ -45,10 +45,11 @@ type shelf struct {
 	peers *peer.Peers                  // nil: none
 	front atomic.Pointer[RoundTripper] // what answers them
 
-	changes changes
-	purging sync.Mutex
-	purged  atomic.Pointer[map[string]time.Time] // nil: nothing
-	notes   string                               // file of purged, "" without a disk
+	changes  changes
+	editions editions
+	purging  sync.Mutex
+	purged   atomic.Pointer[map[string]time.Time] // nil: nothing
+	notes    string                               // file of purged, "" without a disk
 }
 
 // Bounds of a shelf.
@@ -333,10 +334,22 @@ func (s *shelf) failure(err error) {
 	}
 }
 
-// invalidate takes out what is stored under a name, and what is on its way.
+// invalidate takes out what is stored under the URL of a name, whatever policies
+// edit, and what is on its way.
 func (s *shelf) invalidate(name []byte) {
 	s.changes.add(name)
 	s.remove(name)
+	url, _, _ := bytes.Cut(name, []byte("\n"))
+	names, complete := s.editions.of(url)
+	for _, n := range names {
+		s.remove(n)
+	}
+	if complete {
+		return
+	}
+	if err := s.purge("url", string(url), time.Now()); err != nil {
+		s.log.Warn("a page that was changed through the cache is invalid until the next start only", "error", err)
+	}
 }
 
 // remove takes the object or mark with a name out.
