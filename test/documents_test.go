@@ -58,6 +58,8 @@ mkdir -p /etc/squid /etc/squidguard /opt/AdGuardHome /var/log/squid
 cp -r $FILES/pihole $FILES/e2guardian /etc; cp -r $FILES/squid/* /etc/squid
 mkdir -p /etc/dansguardian; echo 'filterport = 8080' >/etc/dansguardian/dansguardian.conf
 cp -r $FILES/squidguard/* /etc/squidguard; cp -r $FILES/adguardhome/* /opt/AdGuardHome
+mkdir -p /opt/AdGuardHome/data
+echo '{"T":"2026-11-20T08:00:00Z","QH":"bet.example","QT":"A","IP":"10.1.2.3","Result":{"IsFiltered":true}}' >/opt/AdGuardHome/data/querylog.json
 cp $FILES/access.log /var/log/squid`, want: []string{"They are good"}},
 	"docs/lists.md": {before: `
 mkdir -p lists/blacklists/casino
