@@ -68,8 +68,9 @@ python3 -m http.server -b 127.0.0.2 8000 >/dev/null 2>&1 &
 cp $FILES/lists.yaml shuultuur.yaml
 until command curl -sf -o page http://127.0.0.2:8000/; do sleep 0.1; done
 start
-echo new.example >>ads.txt
-shuultuur list update`, programs: []string{"python3"}, want: []string{"casino.example"}},
+until shuultuur list history ads | grep -q '^[*]'; do sleep 0.1; done
+echo new.example >>ads.txt; touch -d '2 seconds' ads.txt # servers compare seconds
+until shuultuur list update; do sleep 0.1; done # the gateway may still be at it`, programs: []string{"python3"}, want: []string{"casino.example"}},
 	"docs/operation.md": {before: `
 mkdir -p /etc/shuultuur; cp $FILES/gateway.yaml /etc/shuultuur/shuultuur.yaml; cd /etc/shuultuur; start`,
 		want: []string{"serves; process", "10.1.2.3"}},
