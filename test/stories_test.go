@@ -228,8 +228,7 @@ func TestARequestToOpenASiteLeadsToItsRelease(t *testing.T) {
 
 	boss := newBrowser(t, g.ProxyAddr(), "--proxy-bypass-list=<-loopback>;127.0.0.1")
 	boss.look(narrow, "dark")
-	boss.open("http://" + g.AdminAddr() + "/votes")
-	boss.shows("should be open")
+	boss.openUntil("http://"+g.AdminAddr()+"/votes", "should be open") // votes are counted a moment later
 	boss.picture("story-request-waits")
 	boss.click("article button[value=open]")
 	boss.shows("Nobody waits")

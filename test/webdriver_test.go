@@ -193,6 +193,18 @@ func (b *browser) shows(want string) {
 	b.t.Errorf("the page does not show %q, but:\n%s", want, got)
 }
 
+// openUntil opens a page again and again until it shows a text.
+func (b *browser) openUntil(url, want string) {
+	b.t.Helper()
+	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		b.open(url)
+		if strings.Contains(strings.ToLower(b.text()), strings.ToLower(want)) {
+			return
+		}
+	}
+	b.shows(want)
+}
+
 // picture saves a screenshot where SHUULTUUR_PICTURES says, for a person to
 // look at.
 func (b *browser) picture(name string) {
