@@ -39,7 +39,7 @@ type nested struct {
 	sheet    []byte // of a style sheet or script in XML, where references count
 	brackets int    // ] that may end a CDATA section
 
-	word   [64]byte // of the text, that an element breaks which shows nothing there
+	word   [longestWord]byte // of the text, that an element breaks which shows nothing there
 	nWord  int
 	hidden string // its name
 	turns  int    // open elements that turn their text, or are within one
@@ -196,9 +196,8 @@ func (x *scanner) sideways() {
 	switch f := &x.out; {
 	case !x.end && x.hidden == "":
 		f.flush()
-		word := f.b[bytes.LastIndexByte(f.b, ' ')+1:]
-		if x.nWord = 0; len(word) <= len(x.word) && !f.joins {
-			x.nWord = copy(x.word[:], word)
+		if x.nWord = 0; !f.joins {
+			x.nWord = copy(x.word[:], lastWord(f.b))
 		}
 		x.hidden = x.tag.name
 		f.blank()

@@ -65,10 +65,7 @@ func (f *flow) backward() {
 			at++
 		}
 	}
-	word := f.b[bytes.LastIndexByte(f.b[:at], ' ')+1 : at]
-	if len(word) > 64 {
-		word = nil
-	}
+	word := lastWord(f.b[:at])
 	shown := slices.Concat(word, f.b[at:])
 	p := shown[len(word):]
 	slices.Reverse(p)

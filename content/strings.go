@@ -11,9 +11,22 @@ import "bytes"
 type brokenWord struct {
 	less   bool // a < that may begin a tag
 	at     int  // where in the text the tag begins, 0 outside of tags
-	word   [64]byte
+	word   [longestWord]byte
 	nWord  int
 	inText bool // references stand for markup: text of a feed
+}
+
+// longestWord is how long the beginning of a word may be that is said again
+// behind what breaks it.
+const longestWord = 64
+
+// lastWord returns the word that text ends with, nothing of a longer one.
+func lastWord(text []byte) []byte {
+	word := text[bytes.LastIndexByte(text, ' ')+1:]
+	if len(word) > longestWord {
+		return nil
+	}
+	return word
 }
 
 // longTag is how long text behind a < may be and still be a tag.
@@ -26,10 +39,7 @@ func (f *flow) less() {
 	}
 	w := &f.broken
 	if w.at == 0 || len(f.b)-w.at >= longTag {
-		word := f.b[bytes.LastIndexByte(f.b, ' ')+1:]
-		if w.nWord = 0; len(word) <= len(w.word) {
-			w.nWord = copy(w.word[:], word)
-		}
+		w.nWord = copy(w.word[:], lastWord(f.b))
 		w.less, w.at = true, 0
 	}
 	f.blank()

@@ -73,7 +73,7 @@ func ParseFormat(text []byte) (f Format, err error) {
 }
 
 // Known returns an error if the format is newer than what this program knows.
-// What is in that format: a folder, or a backup.
+// what names the folder or backup that has the format.
 func (f Format) Known(what string) error {
 	own := Current()
 	if f.Number <= own.Number {

@@ -344,7 +344,7 @@ portal: {name: 10.77.1.1}
 			t.Errorf("%q: %v, %q, want %q", tt.args, err, out, tt.want)
 		}
 	}
-	// Who is not decrypted has no certificate of ours: nothing can be said there.
+	// Without decryption the client gets no certificate of ours, so it cannot be shown a page.
 	n.run("ip -n %s addr add 10.77.1.3/24 dev vc", n.client)
 	if out, err := n.curl("-4", "--interface", "10.77.1.3", "https://good.test/"); err == nil {
 		t.Errorf("not decrypted: %q", out)
