@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,12 +21,12 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := fs.WalkDir(Manual, ".", func(file string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			var text []byte
-			text, err = fs.ReadFile(Manual, file)
-			all[file] = string(text)
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Base(file) != "README.md" && !strings.HasPrefix(file, "docs/") || filepath.Ext(file) != ".md" {
+			return err
 		}
+		text, err := os.ReadFile(file)
+		all[file] = string(text)
 		return err
 	})
 	if err != nil || len(all) < 10 {
@@ -57,6 +58,11 @@ func TestTheArchitectureNamesWhatThereIs(t *testing.T) {
 func TestEverySettingIsDocumentedOnce(t *testing.T) {
 	tables := map[string][]setting.Row{}
 	rows, err := setting.Manual(Manual)
+	for file, text := range pages(t) {
+		if _, err := fs.Stat(Manual, file); err != nil && strings.Contains(text, "\n| key | default | meaning |\n") {
+			t.Errorf("%s has a table of settings, which the program does not see; it belongs into the README.md of a folder", file)
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
