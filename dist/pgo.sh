@@ -4,6 +4,7 @@
 # optimisation). Run it on an idle machine after larger changes there.
 set -eu
 cd "$(dirname "$0")/.."
+: "${SHUULTUUR_DATA:?names the folder with the pages and lists that the benchmarks read; without them they are skipped}"
 go=${GO:-go}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
