@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,6 +50,7 @@ func (c *Config) Full() {
 type Parts struct {
 	Lists map[string]*list.File // opened lists by name
 	Dir   string                // folder of the settings; findings name files as seen from there
+	Data  string                // folder of what is fetched
 	Now   func() time.Time
 	// Previous is the set that this one replaces, nil for the first. Checks go
 	// on with what it remembers.
@@ -97,7 +99,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.phrases = k
 	}
 	if c.Signature != nil {
-		k, err := signature.New(*c.Signature, p.Previous.memory(), p.Now)
+		k, err := newSignature(*c.Signature, p)
 		if err != nil {
 			return nil, setting.At("signature", err)
 		}
@@ -187,6 +189,16 @@ func (s *Set) Close() {
 
 // AsksTLS says whether a check looks at the handshakes of TLS connections.
 func (s *Set) AsksTLS() bool { return s != nil && s.Signature != nil && s.Signature.AsksTLS() }
+
+// newSignature makes the check of signature rules.
+func newSignature(c signature.Config, p Parts) (*signature.Check, error) {
+	for name := range c.Sources {
+		if p.Lists[name] != nil {
+			return nil, setting.At("sources", setting.At(name, errors.New("a list has this name; give the rules another one, as both are fetched into one folder")))
+		}
+	}
+	return signature.New(c, signature.Parts{State: p.Previous.memory(), Now: p.Now, Data: p.Data})
+}
 
 // memory is what signature rules remember beyond a connection.
 func (s *Set) memory() *engine.State {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"shuultuur/admin"
 	"shuultuur/admin/account"
+	"shuultuur/check/signature"
 	"shuultuur/datadir"
 	"shuultuur/event"
 	"shuultuur/event/record"
@@ -57,6 +58,22 @@ func (s *Settings) Fetcher() *http.Client {
 		})
 	}
 	return source.NewClient(parent, direct, s.Proxy.Upstream.DialPublic)
+}
+
+// ReadRules reads which signature rules the settings in file have fetched, and
+// returns them with the store they are kept in.
+func ReadRules(file string) (*source.Store, source.Items, error) {
+	s, err := Read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	items := source.Items{}
+	if c := s.Checks.Signature; c != nil {
+		if items, err = signature.Fetch(c.Sources); err != nil {
+			return nil, nil, s.Text.Mistakes(setting.At("checks.signature.sources", err))
+		}
+	}
+	return source.In(string(s.Data), s.Fetcher()), items, nil
 }
 
 // ReadLists reads which lists the settings in file have.

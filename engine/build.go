@@ -17,6 +17,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -24,6 +25,7 @@ import (
 
 	"shuultuur/atomicfile"
 	"shuultuur/configuration"
+	"shuultuur/list/source"
 	"shuultuur/setting"
 )
 
@@ -312,6 +314,15 @@ func (e *Engine) Parts() (all []Part) {
 			part.Value = p.value(e)
 		}
 		all = append(all, part)
+	}
+	return all
+}
+
+// Fetched is what the gateway fetches: lists and signature rules.
+func (e *Engine) Fetched() source.Items {
+	all := maps.Clone(e.Lists.Fetched())
+	if s := e.Checks.Signature; s != nil {
+		maps.Copy(all, s.Fetched())
 	}
 	return all
 }

@@ -196,7 +196,7 @@ func openLists(ctx context.Context, b *builder) (*collection.Collection, error) 
 }
 
 func newChecks(_ context.Context, b *builder) (*check.Set, error) {
-	parts := check.Parts{Lists: b.Lists.Lists, Dir: b.Settings.Dir, Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
+	parts := check.Parts{Lists: b.Lists.Lists, Dir: b.Settings.Dir, Data: string(b.Settings.Data), Now: time.Now, Key: b.Data.Key, Trial: b.trial()}
 	if b.old != nil {
 		parts.Previous = b.old.Checks
 	}
@@ -249,6 +249,8 @@ func newClientNames(_ context.Context, b *builder) (*identity.Names, error) {
 type Policies struct {
 	*policy.Engine
 	odd []list.Problem
+	// awaited are numbers of signature rules that no rule has.
+	awaited []string
 }
 
 func newPolicies(_ context.Context, b *builder) (*Policies, error) {
@@ -275,8 +277,25 @@ func newPolicies(_ context.Context, b *builder) (*Policies, error) {
 			}
 		}
 	}
+	p.await(b)
 	p.Engine, err = policy.New(cfg, b.Checks.Checks, parts)
 	return p, err
+}
+
+// await notes which signature rules the policies name and are not there.
+func (p *Policies) await(b *builder) {
+	if b.Checks.Signature == nil {
+		return
+	}
+	for _, c := range b.Settings.Policies {
+		for _, r := range c.Rules {
+			for _, sid := range r.Signature {
+				if !b.Checks.Signature.Knows(sid) {
+					p.awaited = append(p.awaited, fmt.Sprintf("policy %s: rule %s names signature rule %d, which is not there; the condition holds when a fetched version has it", c.Name, r.Name, sid))
+				}
+			}
+		}
+	}
 }
 
 // missing finds what policies need and other settings do not give.
@@ -314,12 +333,14 @@ func sinkholeOf(s *configuration.Settings) bool {
 	return s.DNS == nil || len(s.DNS.Names.Block.Sinkhole) > 0
 }
 
-// Problems count the odd lines in the lists that rules name.
+// Problems count the odd lines in the lists that rules name, and say which
+// signature rules are not there.
 func (p *Policies) Problems() []string {
+	all := slices.Clone(p.awaited)
 	if n := len(p.odd); n > 0 {
-		return []string{fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n)}
+		return append(all, fmt.Sprintf("lists of extensions, types and searches: %d odd lines; \"shuultuur check\" names them", n))
 	}
-	return nil
+	return all
 }
 
 // readValues reads a list that a condition of a rule names.

@@ -16,6 +16,7 @@ import (
 	"shuultuur/fleet"
 	"shuultuur/list"
 	"shuultuur/list/collection"
+	"shuultuur/list/source"
 	"shuultuur/policy"
 	"shuultuur/vote"
 	"shuultuur/zone/authority"
@@ -97,6 +98,12 @@ func (g *Gateway) cacheParts() *admin.Cache {
 func (g *Gateway) lists() (*collection.Collection, *http.Client) {
 	e := g.engine.Load()
 	return e.Lists, e.Settings.Fetcher()
+}
+
+// fetched is what is fetched, and where it is kept.
+func (g *Gateway) fetched() (*source.Store, source.Items) {
+	e := g.engine.Load()
+	return source.In(string(e.Settings.Data), e.Settings.Fetcher()), e.Fetched()
 }
 
 // pause pauses filtering for who (see [policy.Pause]) until a time, or resumes

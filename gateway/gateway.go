@@ -31,7 +31,7 @@ import (
 	"shuultuur/filter"
 	"shuultuur/fleet"
 	"shuultuur/handover"
-	"shuultuur/list/collection"
+	"shuultuur/list/source"
 	"shuultuur/setting"
 )
 
@@ -44,7 +44,7 @@ type Gateway struct {
 	host      engine.Host // what parts know of this gateway
 	node      fleet.Node  // what it and other nodes tell each other
 	metrics   *metrics
-	refresher *collection.Refresher
+	refresher *source.Refresher
 	ids       filter.IDs // of events that are no transactions
 	ready     atomic.Bool
 
@@ -81,7 +81,7 @@ func New(ctx context.Context, file string, log *slog.Logger) (*Gateway, error) {
 	}
 	g := &Gateway{file: file, started: time.Now(), log: log, running: map[string]*running{}, failed: make(chan error, 1),
 		sockets: handover.From(ctx), departure: departure{left: make(chan struct{})}}
-	g.refresher = collection.NewRefresher(g.lists, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
+	g.refresher = source.NewRefresher(g.fetched, func(ctx context.Context, why string) { g.Again(ctx, why) }, log)
 	g.metrics = newMetrics(g)
 	g.host = engine.Host{InUse: g.engine.Load, Done: g.done, Named: g.named, Decide: g.decide, Admin: g.newAdmin, Pictures: &g.pictures, Log: log}
 	g.node = fleet.Node{Parts: g.fleetParts, Reload: g.Reload, Again: g.Again, Newer: g.refresher.Newer, Log: log}

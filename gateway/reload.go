@@ -65,9 +65,10 @@ func (g *Gateway) rebuild(ctx context.Context, old *engine.Engine) (*engine.Engi
 		e.Drop(old, g.log)
 		return e, err
 	}
-	for name, version := range e.Lists.Versions() {
-		if old.Lists.Versions()[name] != version {
-			g.node.Fetched(name, version)
+	was := old.Fetched()
+	for name, it := range e.Fetched() {
+		if it.InUse != "" && was[name].InUse != it.InUse {
+			g.node.Fetched(name, it.InUse)
 		}
 	}
 	return e, nil

@@ -209,8 +209,8 @@ func (w *work) keepFetching(name, url string) error {
 	if err != nil {
 		return nil // it stays the copy
 	}
-	store := &listsource.Store{Dir: filepath.Join(w.to, "data", "sources")}
-	if err := store.Seed(w.ctx, name, src, cfg, string(local.Path)); err != nil {
+	store := listsource.In(filepath.Join(w.to, "data"), nil)
+	if err := store.Seed(w.ctx, name, listsource.Item{Source: src, Try: listsource.TryList(name, cfg)}, string(local.Path)); err != nil {
 		return fmt.Errorf("keeping the copy of %s: %w", url, err)
 	}
 	w.set.Lists[name] = l

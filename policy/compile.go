@@ -518,9 +518,19 @@ func vocabularyOf(checks []filter.Check) *vocabulary {
 	return v
 }
 
+// An awaiting check works with what is fetched: rules may name a category that it
+// will report when a version has come that knows it.
+type awaiting interface{ Awaits(category string) bool }
+
 func (v *vocabulary) find(name string) ([]entry, error) {
 	es := v.words[strings.ToLower(name)]
 	if len(es) == 0 {
+		for i, c := range v.checks {
+			bare, own := strings.CutPrefix(strings.ToLower(name), strings.ToLower(c.Name())+"/")
+			if a, ok := c.(awaiting); own && ok && a.Awaits(bare) {
+				return []entry{{check: i, checkName: c.Name(), name: bare}}, nil
+			}
+		}
 		var known []string
 		for w := range v.words {
 			known = append(known, w)

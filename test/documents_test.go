@@ -81,7 +81,14 @@ cp $FILES/parent.yaml shuultuur.yaml; start`, programs: []string{"gzip"}},
 	"docs/signatures.md": {before: `
 cp $FILES/my.rules $FILES/request.txt .; cp my.rules emerging.rules; tar czf emerging.rules.tar.gz emerging.rules
 shuultuur load -h >/dev/null 2>&1 || true
-cp $FILES/traffic.pcap .`, programs: []string{"tar"}, want: []string{"1000001"}},
+cp $FILES/traffic.pcap .
+cp emerging.rules.tar.gz ours.tar.gz; cp $FILES/sources.yaml shuultuur.yaml; touch disable.conf
+python3 -m http.server -b 127.0.0.2 8000 >/dev/null 2>&1 &
+until command curl -sf -o page http://127.0.0.2:8000/; do sleep 0.1; done
+start
+until shuultuur rules history ours | grep -q '^[*]'; do sleep 0.1; done
+echo >>emerging.rules; echo >>emerging.rules; tar czf ours.tar.gz emerging.rules; touch -d '2 seconds' ours.tar.gz # servers compare seconds
+until shuultuur rules update; do sleep 0.1; done # the gateway may still be at it`, programs: []string{"tar", "python3"}, want: []string{"1000001", "ours: unchanged", "ours: back to"}},
 	"docs/squid.md":       {before: `groupadd -f proxy; useradd -r shuultuur 2>/dev/null || true`},
 	"docs/transparent.md": {programs: []string{"iptables"}},
 	"admin/README.md":     {before: proxied},
@@ -361,6 +368,7 @@ func exampleFiles(t *testing.T) string {
 		"gateway.yaml": gatewaySettings,
 		"parent.yaml":  gatewaySettings + "proxy: {parent: \"http://127.0.0.1:8090\"}\n",
 		"ddr.yaml":     "listen: {proxy: \"off\", admin: 127.0.0.1:8081}\ndns: {listen: [\"192.0.2.1:53\"], tls: [\"192.0.2.1:853\"], https: [\"192.0.2.1:443\"], recursion: [192.0.2.0/24], name: dns.example.com, cert: dns.pem, key: dns.key, forward: {upstreams: [192.0.2.53]}}\npolicies: [{name: everyone}]\n",
+		"sources.yaml": gatewaySettings + "checks: {signature: {sources: {ours: {url: \"http://127.0.0.2:8000/ours.tar.gz\"}}, disable: disable.conf}}\nproxy: {private: [127.0.0.0/8]}\n",
 		"lists.yaml":   gatewaySettings + "lists:\n  ut1: {format: ut1, path: lists/blacklists}\n  own: {format: domains, path: own.txt}\n  ads: {url: \"http://127.0.0.2:8000/ads.txt\", format: domains, minimum: 1}\nchecks: {category: {lists: [ut1, own, ads]}}\nproxy: {private: [127.0.0.0/8]}\n",
 		"gate.yaml":    "listen: {proxy: 127.0.0.1:8080, admin: 10.9.0.1:8081, token: 0123456789abcdef, tls: {cert: dns.pem, key: dns.key}}\nidentity: {groups: {pupils: []}}\naccess: {names: [gate]}\npolicies: [{name: everyone}]\n",
 		"casino.yaml":  "listen: {proxy: 127.0.0.1:8080, admin: 127.0.0.1:8081}\ndns: {listen: [\"127.0.0.1:5353\"], forward: {upstreams: [192.0.2.53]}}\nlists: {gambling: {format: domains, path: gambling.txt}}\nchecks: {category: {lists: [gambling]}}\npolicies: [{name: pupils, dns: {answer: nxdomain, error: filtered}, rules: [{name: gambling, action: block, category: [gambling]}]}]\n",

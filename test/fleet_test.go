@@ -391,7 +391,7 @@ func TestAFleetRemembersTogether(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c, err := lists.Update(t.Context(), "ads"); err != nil || !c.Taken {
+			if c, err := lists.Store.Update(t.Context(), "ads", lists.Fetched["ads"]); err != nil || !c.Taken {
 				t.Fatalf("update: %+v, %v", c, err)
 			}
 			for i := range f.nodes {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 	"shuultuur/check/signature/rule"
 	"shuultuur/content"
 	"shuultuur/filter"
+	"shuultuur/list/source"
 	"shuultuur/setting"
 )
 
@@ -41,6 +43,8 @@ const saveDelay = 5 * time.Second
 type Config struct {
 	// Rules are rule files, plain or gzip, tarballs of them, or folders.
 	Rules []setting.File `yaml:"rules"`
+	// Sources are such files that are fetched, by names of their own.
+	Sources map[string]source.Config `yaml:"sources"`
 	// Classes is a classification.config: names, texts and priorities of
 	// classes. One in a tarball or folder of rules is found by itself.
 	Classes setting.File `yaml:"classes"`
@@ -79,6 +83,15 @@ type Check struct {
 	now      func() time.Time
 	scripts  *lua.Pool
 	dry      bool // datasets are not saved
+	fetched  source.Items
+	missing  []string // of them, still to be fetched
+}
+
+// Parts are what the check is made of besides its settings.
+type Parts struct {
+	State *engine.State // that the rules before have left; nil for none
+	Now   func() time.Time
+	Data  string // folder of what is fetched
 }
 
 // kept is the key under which a connection keeps what rules remember of it. It
@@ -106,16 +119,19 @@ type exchange struct {
 }
 
 // New reads the rules of cfg.
-func New(cfg Config, state *engine.State, now func() time.Time) (*Check, error) {
-	c := &Check{now: now, dry: cfg.Full, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
-	if len(cfg.Rules) == 0 {
-		return nil, setting.At("rules", errors.New("there is no rule file; name at least one, or leave signature out"))
+func New(cfg Config, parts Parts) (*Check, error) {
+	c := &Check{now: parts.Now, fetched: source.Items{}, dry: cfg.Full, scripts: lua.NewPool(lua.Limits{}), body: int(cfg.Body.Or(defaultBody))}
+	if len(cfg.Rules)+len(cfg.Sources) == 0 {
+		return nil, setting.At("rules", errors.New("there is no rule file; name at least one here or under sources, or leave signature out"))
 	}
-	loaded, err := c.load(cfg)
+	if err := c.resolve(cfg.Sources, parts.Data); err != nil {
+		return nil, setting.At("sources", err)
+	}
+	loaded, err := c.load(cfg, source.In(parts.Data, nil))
 	if err != nil {
 		return nil, err
 	}
-	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, State: state, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
+	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, Beside: loaded.beside, State: parts.State, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
 	if cfg.DisableAfter < 0 {
 		return nil, setting.At("disable-after", errors.New("it is negative; 0 disables no rule"))
 	}
@@ -140,7 +156,8 @@ func New(cfg Config, state *engine.State, now func() time.Time) (*Check, error) 
 		e.State().KeepSaved(saveDelay)
 	}
 	c.engine, c.mistakes = e, append(loaded.mistakes, mistakes...)
-	c.names(loaded.rules)
+	c.files = append(c.files, e.Files()...)
+	c.names(loaded)
 	return c, nil
 }
 
@@ -149,10 +166,11 @@ type loaded struct {
 	rules    []*rule.Rule
 	mistakes []*rule.Error
 	classes  map[string]*engine.Class
+	beside   map[string][]byte // other files of tarballs
 }
 
 // load reads rule files and what chooses and changes their rules.
-func (c *Check) load(cfg Config) (*loaded, error) {
+func (c *Check) load(cfg Config, store *source.Store) (*loaded, error) {
 	l := &loaded{classes: map[string]*engine.Class{}}
 	for k, v := range engine.Classes() {
 		l.classes[k] = v
@@ -163,32 +181,32 @@ func (c *Check) load(cfg Config) (*loaded, error) {
 	}
 	c.files = append(c.files, choice.Files...)
 	p := rule.NewParser()
+	l.beside = p.Beside
 	for i, name := range cfg.Rules {
-		at := fmt.Sprintf("rules[%d]", i)
 		files, err := rule.Files(string(name))
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; fetch it first, or correct the name", err)
+			err = fmt.Errorf("%w; correct the name, or have it fetched: see sources", err)
+		}
+		if err == nil {
+			err = l.read(p, choice, files)
 		}
 		if err != nil {
-			return nil, setting.At(at, err)
+			return nil, setting.At(fmt.Sprintf("rules[%d]", i), err)
 		}
 		c.files = append(c.files, string(name))
-		for _, f := range files {
-			if filepath.Base(f.Name) == "classification.config" {
-				if err := l.class(f.Name, f.Data); err != nil {
-					return nil, setting.At(at, err)
-				}
-				continue
-			}
-			if len(files) > 1 && filepath.Ext(f.Name) != ".rules" {
-				continue
-			}
-			data := choice.Apply(f.Name, f.Data)
-			rs, ms, err := p.Read(f.Name, bytes.NewReader(data))
-			if err != nil {
-				return nil, setting.At(at, err)
-			}
-			l.rules, l.mistakes = append(l.rules, rs...), append(l.mistakes, ms...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.fetched)) {
+		c.files = append(c.files, store.Path(name))
+		if c.fetched[name].InUse == "" {
+			c.missing = append(c.missing, name)
+			continue
+		}
+		files, err := fetchedFiles(name, c.fetched[name].Source.Place(), store.Path(name))
+		if err == nil {
+			err = l.read(p, choice, files)
+		}
+		if err != nil {
+			return nil, setting.At("sources."+name, err)
 		}
 	}
 	if cfg.Classes != "" {
@@ -205,6 +223,27 @@ func (c *Check) load(cfg Config) (*loaded, error) {
 	return l, nil
 }
 
+// read takes in the files of a tarball or folder, or a single one.
+func (l *loaded) read(p *rule.Parser, choice *rule.Choice, files []rule.File) error {
+	for _, f := range files {
+		switch {
+		case filepath.Base(f.Name) == "classification.config":
+			if err := l.class(f.Name, f.Data); err != nil {
+				return err
+			}
+		case len(files) > 1 && filepath.Ext(f.Name) != ".rules":
+			p.Beside[f.Name] = f.Data
+		default:
+			rs, ms, err := p.Read(f.Name, bytes.NewReader(choice.Apply(f.Name, f.Data)))
+			if err != nil {
+				return err
+			}
+			l.rules, l.mistakes = append(l.rules, rs...), append(l.mistakes, ms...)
+		}
+	}
+	return nil
+}
+
 func (l *loaded) class(name string, data []byte) error {
 	cs, err := engine.ReadClasses(name, bytes.NewReader(data))
 	for k, v := range cs {
@@ -213,17 +252,20 @@ func (l *loaded) class(name string, data []byte) error {
 	return err
 }
 
-// names collects the categories.
-func (c *Check) names(rules []*rule.Rule) {
+// names collects the categories. Classes without a rule are among them, so that
+// policies may name them while rules come and go.
+func (c *Check) names(l *loaded) {
 	seen := map[string]bool{}
-	for _, r := range rules {
-		if r.Class != "" && !seen[r.Class] {
+	for name := range l.classes {
+		seen[name] = true
+	}
+	for _, r := range l.rules {
+		if r.Class != "" {
 			seen[r.Class] = true
-			c.classes = append(c.classes, r.Class)
 		}
 		c.sids = append(c.sids, r.SID)
 	}
-	slices.Sort(c.classes)
+	c.classes = slices.Sorted(maps.Keys(seen))
 	slices.Sort(c.sids)
 }
 
@@ -263,6 +305,19 @@ func (c *Check) Categories() []filter.Category {
 		cats = append(cats, filter.Category{Name: strconv.FormatUint(uint64(s), 10)})
 	}
 	return cats
+}
+
+// Awaits says whether a policy may name a category that no rule has: a number,
+// where rules are fetched and come and go.
+func (c *Check) Awaits(category string) bool {
+	_, err := strconv.ParseUint(category, 10, 32)
+	return err == nil && len(c.fetched) > 0
+}
+
+// Knows says whether a rule has the number.
+func (c *Check) Knows(sid uint32) bool {
+	_, ok := slices.BinarySearch(c.sids, sid)
+	return ok
 }
 
 // maxPriority is the least urgent priority that policies can name; less urgent
@@ -475,10 +530,14 @@ func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
 	return m
 }
 
-// Problems names the rules that are disabled because they took too long.
-func (c *Check) Problems() []string {
+// Problems names the rules that are disabled because they took too long, and what
+// has not been fetched yet.
+func (c *Check) Problems() (all []string) {
+	if len(c.missing) > 0 {
+		all = append(all, fmt.Sprintf("signature rules: %s not fetched yet; without rules until then", strings.Join(c.missing, ", ")))
+	}
 	if c.engine.Counters().Disabled.Value() == 0 {
-		return nil
+		return all
 	}
 	rules, _ := c.engine.Profiles()
 	var sids []string
@@ -487,7 +546,7 @@ func (c *Check) Problems() []string {
 			sids = append(sids, strconv.FormatUint(uint64(p.SID), 10))
 		}
 	}
-	return []string{fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); mend them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Value(), strings.Join(sids, ", "))}
+	return append(all, fmt.Sprintf("signature rules: %d are disabled because they took too long (%s); mend them or name them in checks.signature.disable, and reload", c.engine.Counters().Disabled.Value(), strings.Join(sids, ", ")))
 }
 
 // maxNamed bounds the rules that a problem names.

@@ -102,6 +102,7 @@ func (r *ruleFlags) compile(home string, c engine.Config, w io.Writer) (*engine.
 		return nil, err
 	}
 	c.Rules, _ = rule.Unique(rules)
+	c.Beside = parser.Beside
 	if c.Vars, c.Ports, err = r.groups(home); err != nil {
 		return nil, err
 	}

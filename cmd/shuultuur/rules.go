@@ -21,6 +21,9 @@ func rulesCommands() []command {
 		{name: "keywords", args: "[WORD...]", what: "list the keywords of the language and where they count", run: rulesKeywords},
 		{name: "explain", args: "-rules FILE SID...", what: "say what a rule waits for and why it is slow", run: rulesExplain},
 		{name: "test", args: "-rules FILE MESSAGE...", what: "say how far each rule gets on a capture, a HAR file or a message", run: rulesTest},
+		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch rules anew that the settings fetch", run: ruleShelf().update},
+		{name: "history", args: "[-config FILE] [NAME...]", what: "show the versions kept of fetched rules, and which is in use", run: ruleShelf().history},
+		{name: "rollback", args: "[-config FILE] NAME", what: "take the version before the one in use into use", run: ruleShelf().rollback},
 		{name: "profile", args: "-rules FILE CAPTURE", what: "say what each rule costs on a capture", run: rulesProfile},
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"shuultuur/configuration"
 	"shuultuur/list"
-	"shuultuur/list/collection"
 	"shuultuur/list/source"
 	"shuultuur/replay"
 )
@@ -22,10 +21,10 @@ import (
 // are about the lists of the settings.
 func listCommands() []command {
 	return []command{
-		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: updateLists},
+		{name: "update", args: "[-config FILE] [NAME...]", what: updateHelp, run: listShelf().update},
 		{name: "catalogue", args: "[WORD]", what: catalogueHelp, run: showCatalogue},
-		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listHistory},
-		{name: "rollback", args: "[-config FILE] NAME", what: rollbackHelp, run: rollbackList},
+		{name: "history", args: "[-config FILE] [NAME...]", what: historyHelp, run: listShelf().history},
+		{name: "rollback", args: "[-config FILE] NAME", what: rollbackHelp, run: listShelf().rollback},
 		{name: "stats", args: "[-config FILE] [NAME...]", what: statsHelp, run: listStats},
 		{name: "search", args: "[-config FILE] HOST|URL", what: searchHelp, run: searchLists},
 		{name: "lint", args: "[-config FILE | -format FORMAT SOURCE...] [NAME...]", what: lintHelp, run: lintLists},
@@ -35,7 +34,7 @@ func listCommands() []command {
 }
 
 const updateHelp = `
-Fetches lists anew that the settings fetch, all or those named. A version with
+Fetches anew what the settings have fetched, all or what is named. A version with
 far fewer entries, or one that is no list, is not taken. A gateway that runs
 takes new ones into use by itself. The exit status is 1 when one could not be
 updated.`
@@ -45,7 +44,7 @@ Shows the well-known sources that a list can name, all or those with WORD in
 them. Addresses, licences and sizes may have changed; the homepage knows.`
 
 const historyHelp = `
-Shows the versions kept of lists that are fetched, and which is in use (*).`
+Shows the versions kept of what is fetched, and which is in use (*).`
 
 const rollbackHelp = `
 Takes the version before the one in use into use. The one that is left is not
@@ -57,6 +56,43 @@ Shows what is in the compiled lists of the settings.`
 const searchHelp = `
 Says which of the compiled lists of the settings have a host or URL, and where
 it is written. The exit status is 1 when none has.`
+
+// A shelf is what the settings fetch of one kind: lists or signature rules. Its
+// methods are subcommands.
+type shelf struct {
+	command string // above them
+	read    func(config string) (*source.Store, source.Items, error)
+}
+
+func listShelf() shelf {
+	return shelf{"list", func(config string) (*source.Store, source.Items, error) {
+		v, err := configuration.ReadLists(config)
+		if err != nil {
+			return nil, nil, err
+		}
+		return v.Store, v.Fetched, nil
+	}}
+}
+
+func ruleShelf() shelf { return shelf{"rules", configuration.ReadRules} }
+
+// open parses the arguments of a subcommand and returns the names that it is
+// about; status is -1 when it may go on.
+func (s shelf) open(e env, name, usage, help string, args []string, least int) (store *source.Store, items source.Items, names []string, status int) {
+	f, parse := flags(e, s.command+" "+name, usage, help)
+	file := f.String("config", "shuultuur.yaml", "settings `file`")
+	if status := parse(args, least, 1000); status >= 0 {
+		return nil, nil, nil, status
+	}
+	store, items, err := s.read(*file)
+	if err == nil {
+		names, err = items.Of(f.Args()...)
+	}
+	if err != nil {
+		return nil, nil, nil, fail(e, err)
+	}
+	return store, items, names, -1
+}
 
 // withConfig parses the arguments of one of listCommands; status is -1 when
 // it may go on.
@@ -71,23 +107,16 @@ func withConfig(e env, name string, args []string, least, most int) (config stri
 	return *file, f.Args(), -1
 }
 
-func updateLists(ctx context.Context, e env, args []string) int {
-	config, names, status := withConfig(e, "update", args, 0, -1)
+func (s shelf) update(ctx context.Context, e env, args []string) int {
+	store, items, names, status := s.open(e, "update", "[-config FILE] [NAME...]", updateHelp, args, 0)
 	if status >= 0 {
 		return status
-	}
-	f, err := configuration.ReadLists(config)
-	if err != nil {
-		return fail(e, err)
-	}
-	if len(names) == 0 {
-		names, _ = f.Fetched()
 	}
 	file, ok := e.stderr.(*os.File)
 	live := ok && terminal(file)
 	status = 0
 	for _, name := range names {
-		c, err := updateList(ctx, e, f, name, live)
+		c, err := updateOne(ctx, e, store, name, items[name], live)
 		switch {
 		case err != nil:
 			status = fail(e, err)
@@ -100,13 +129,13 @@ func updateLists(ctx context.Context, e env, args []string) int {
 	return status
 }
 
-// updateList updates one list, with a progress bar for somebody who looks on.
-func updateList(ctx context.Context, e env, f *collection.View, name string, live bool) (source.Change, error) {
+// updateOne updates one item, with a progress bar for somebody who looks on.
+func updateOne(ctx context.Context, e env, store *source.Store, name string, it source.Item, live bool) (source.Change, error) {
 	if !live {
-		return f.Update(ctx, name)
+		return store.Update(ctx, name, it)
 	}
 	var done, total atomic.Int64
-	f.Store.Progress = func(_ string, d, t int64) { done.Store(d); total.Store(t) }
+	store.Progress = func(_ string, d, t int64) { done.Store(d); total.Store(t) }
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -114,7 +143,7 @@ func updateList(ctx context.Context, e env, f *collection.View, name string, liv
 			return replay.Meter{Done: done.Load(), Total: total.Load(), Words: fmt.Sprintf("%s  %.1f MB", name, float64(done.Load())/1e6)}
 		})
 	}()
-	c, err := f.Update(ctx, name)
+	c, err := store.Update(ctx, name, it)
 	close(stop)
 	<-stopped
 	return c, err
@@ -143,20 +172,13 @@ func showCatalogue(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-func listHistory(_ context.Context, e env, args []string) int {
-	config, names, status := withConfig(e, "history", args, 0, 1000)
+func (s shelf) history(_ context.Context, e env, args []string) int {
+	store, _, names, status := s.open(e, "history", "[-config FILE] [NAME...]", historyHelp, args, 0)
 	if status >= 0 {
 		return status
 	}
-	f, err := configuration.ReadLists(config)
-	if err != nil {
-		return fail(e, err)
-	}
-	if names, err = f.Fetched(names...); err != nil {
-		return fail(e, err)
-	}
 	for _, name := range names {
-		st, err := f.Store.State(name)
+		st, err := store.State(name)
 		if err != nil {
 			return fail(e, err)
 		}
@@ -183,23 +205,18 @@ func listHistory(_ context.Context, e env, args []string) int {
 	return 0
 }
 
-func rollbackList(_ context.Context, e env, args []string) int {
-	config, names, status := withConfig(e, "rollback", args, 1, 1)
+func (s shelf) rollback(_ context.Context, e env, args []string) int {
+	store, _, names, status := s.open(e, "rollback", "[-config FILE] NAME", rollbackHelp, args, 1)
 	if status >= 0 {
 		return status
 	}
-	f, err := configuration.ReadLists(config)
-	if err != nil {
-		return fail(e, err)
+	for _, name := range names {
+		v, err := store.Rollback(name)
+		if err != nil {
+			return fail(e, err)
+		}
+		fmt.Fprintf(e.stdout, "%s: back to the version of %s, %d entries\n", name, v.Fetched.Local().Format(time.DateTime), v.Entries)
 	}
-	if _, err := f.Fetched(names[0]); err != nil {
-		return fail(e, err)
-	}
-	v, err := f.Store.Rollback(names[0])
-	if err != nil {
-		return fail(e, err)
-	}
-	fmt.Fprintf(e.stdout, "%s: back to the version of %s, %d entries\n", names[0], v.Fetched.Local().Format(time.DateTime), v.Entries)
 	return 0
 }
 

@@ -4,8 +4,8 @@
 // Data moves so. [Open] compiles what has changed into the data folder and
 // opens every list; the [Collection] never changes after that. A list that
 // cannot be compiled keeps its last good version, which is a fault that the
-// collection reports. A [Refresher] fetches lists that are due into the data
-// folder and asks for a reload, which opens the next collection.
+// collection reports. A [source.Refresher] fetches lists that are due into
+// the data folder and asks for a reload, which opens the next collection.
 package collection
 
 import (
@@ -60,24 +60,17 @@ func (l *List) ofZone() (cfg list.Config, err error) {
 	return cfg, err
 }
 
-// A download is a list that is fetched: from where, and how it is read.
-type download struct {
-	source source.Source
-	list   list.Config
-}
-
 // A Collection is the lists of the settings as they are in use.
 type Collection struct {
 	Lists map[string]*list.File
 
-	cfg       Config
-	data      string // folder
-	downloads map[string]download
-	versions  map[string]string // of lists that are fetched: SHA-256 of the content in use
-	missing   []string          // lists that have not been fetched yet
-	reports   map[string]list.Report
-	faults    []error
-	files     []string
+	cfg     Config
+	data    string // folder
+	fetched source.Items
+	missing []string // lists that have not been fetched yet
+	reports map[string]list.Report
+	faults  []error
+	files   []string
 }
 
 // Open compiles the lists that have changed and opens all of them. Compiled
@@ -87,7 +80,7 @@ type Collection struct {
 // error.
 func Open(ctx context.Context, cfg Config, data string, previous *Collection, log *slog.Logger) (*Collection, error) {
 	c := &Collection{Lists: map[string]*list.File{}, cfg: cfg, data: data,
-		downloads: map[string]download{}, versions: map[string]string{}, reports: map[string]list.Report{}}
+		fetched: source.Items{}, reports: map[string]list.Report{}}
 	if err := os.MkdirAll(c.compiled(), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for compiled lists: %w", err)
 	}
@@ -117,60 +110,52 @@ func (c *Collection) file(name string) string { return filepath.Join(c.compiled(
 
 // store returns the store of lists that are fetched with a client.
 func (c *Collection) store(client *http.Client) *source.Store {
-	return &source.Store{Dir: filepath.Join(c.data, "sources"), Client: client}
+	return source.In(c.data, client)
 }
 
 // resolve says from where the list called name is fetched, if it is, and how
 // it is read: with the path where it is or will be.
-func (c *Collection) resolve(name string) (d download, fetched bool, err error) {
-	if !plainName(name) {
-		return d, false, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
+func (c *Collection) resolve(name string) (src source.Source, cfg list.Config, fetched bool, err error) {
+	if !source.PlainName(name) {
+		return src, cfg, false, fmt.Errorf("%q cannot name a list: use letters, digits, - and _", name)
 	}
 	l := c.cfg[name]
 	if l.Zone != "" {
-		d.list, err = l.ofZone()
-		return d, false, err
+		cfg, err = l.ofZone()
+		return src, cfg, false, err
 	}
-	if d.source, d.list, fetched, err = l.Fetch.Resolve(l.Config); fetched {
-		d.list.Path = setting.Source(c.store(nil).Path(name))
+	if src, cfg, fetched, err = l.Fetch.Resolve(l.Config); !fetched || err != nil {
+		return src, cfg, fetched, err
 	}
-	return d, fetched, err
-}
-
-func plainName(s string) bool {
-	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	})
+	if cfg.Format == source.Rules {
+		return src, cfg, false, setting.At("source", fmt.Errorf("%s has signature rules, and is no list: name it under checks.signature.sources", l.Fetch.Source))
+	}
+	c.fetched[name] = source.Item{Source: src, Try: source.TryList(name, cfg)}
+	cfg.Path = setting.Source(c.store(nil).Path(name))
+	return src, cfg, true, nil
 }
 
 // open compiles the list called name if it has changed, and opens it. One that
 // is still to be fetched is empty.
 func (c *Collection) open(ctx context.Context, name string, log *slog.Logger) (report list.Report, err error) {
-	d, fetched, err := c.resolve(name)
+	src, cfg, fetched, err := c.resolve(name)
 	if err != nil {
 		return report, err
 	}
 	dst := c.file(name)
-	c.files = append(c.files, string(d.list.Path), dst+".overlay")
+	c.files = append(c.files, string(cfg.Path), dst+".overlay")
 	if fetched {
-		c.downloads[name] = d
-		st, err := c.store(nil).State(name)
-		if err != nil {
+		if c.fetched[name], err = c.store(nil).Used(name, c.fetched[name]); err != nil {
 			return report, err
-		}
-		for _, v := range st.Versions {
-			if v.Current {
-				c.versions[name] = v.SHA256
-			}
 		}
 	}
 	start := time.Now()
-	if _, gone := os.Stat(string(d.list.Path)); (fetched || c.cfg[name].Zone != "") && errors.Is(gone, fs.ErrNotExist) {
+	if _, gone := os.Stat(string(cfg.Path)); (fetched || c.cfg[name].Zone != "") && errors.Is(gone, fs.ErrNotExist) {
 		c.missing = append(c.missing, name)
-		err = c.store(nil).Empty(ctx, name, d.source, d.list, dst)
+		err = c.store(nil).Empty(ctx, name, src, cfg, dst)
 		report = list.Report{Name: name, Reused: true}
 	} else {
-		report, err = list.Compile(ctx, name, d.list, dst)
+		report, err = list.Compile(ctx, name, cfg, dst)
 	}
 	if err != nil {
 		return report, err
@@ -207,11 +192,11 @@ func (c *Collection) stays(name string, previous *Collection) bool {
 		c.take(name, f, previous.reports[name])
 		return true
 	}
-	d, _, err := c.resolve(name)
+	_, cfg, _, err := c.resolve(name)
 	if err != nil {
 		return false
 	}
-	report, err := list.LastGood(name, d.list, c.file(name))
+	report, err := list.LastGood(name, cfg, c.file(name))
 	if err != nil {
 		return false
 	}
@@ -231,9 +216,8 @@ func (c *Collection) Files() []string { return c.files }
 // good version. They are [setting.Error]s below the name of the list.
 func (c *Collection) Faults() []error { return c.faults }
 
-// Versions says of each list that is fetched which content is in use, by its
-// SHA-256 in hexadecimal digits.
-func (c *Collection) Versions() map[string]string { return c.versions }
+// Fetched are the lists that are fetched.
+func (c *Collection) Fetched() source.Items { return c.fetched }
 
 // Reports says what became of the lines of each list, in the order of their
 // names.

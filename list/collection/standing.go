@@ -36,15 +36,15 @@ func (c *Collection) Standing(name string) (*Standing, error) {
 			s.Fault = f.Error()
 		}
 	}
-	d, fetched, err := c.resolve(name)
+	src, cfg, fetched, err := c.resolve(name)
 	if err != nil {
 		return nil, err
 	}
-	s.Path, s.Fetched = string(d.list.Path), fetched
+	s.Path, s.Fetched = string(cfg.Path), fetched
 	if !fetched {
 		return s, nil
 	}
-	s.URL, s.Every = d.source.Place(), d.source.Every
+	s.URL, s.Every = src.Place(), src.Every
 	all := source.Catalogue()
 	if i := slices.IndexFunc(all, func(k source.Known) bool { return k.Name == c.cfg[name].Fetch.Source }); i >= 0 {
 		s.Known = all[i]
@@ -58,14 +58,14 @@ var errNotFetched = errors.New("it is not fetched: the settings name its file; c
 // Update asks for a newer version of a list that is fetched, and says whether
 // there is one to be taken into use.
 func (c *Collection) Update(ctx context.Context, client *http.Client, name string) (source.Change, error) {
-	d, ok := c.downloads[name]
+	it, ok := c.fetched[name]
 	switch {
 	case c.Lists[name] == nil:
 		return source.Change{}, ErrNoList
 	case !ok:
 		return source.Change{}, &BadChange{errNotFetched}
 	}
-	got, err := c.store(client).Update(ctx, name, d.source, d.list)
+	got, err := c.store(client).Update(ctx, name, it)
 	if err != nil {
 		err = &BadChange{err}
 	}
@@ -75,7 +75,7 @@ func (c *Collection) Update(ctx context.Context, client *http.Client, name strin
 // Rollback moves a list that is fetched to the version before the one in use,
 // which is still to be taken into use.
 func (c *Collection) Rollback(name string) (source.Version, error) {
-	_, ok := c.downloads[name]
+	_, ok := c.fetched[name]
 	switch {
 	case c.Lists[name] == nil:
 		return source.Version{}, ErrNoList
@@ -97,9 +97,9 @@ func (c *Collection) Lint(ctx context.Context, name string) (*list.Lint, error) 
 	if c.Missing(name) {
 		return nil, &BadChange{errors.New("it has not been fetched yet: there is nothing to read")}
 	}
-	d, _, err := c.resolve(name)
+	_, cfg, _, err := c.resolve(name)
 	if err != nil {
 		return nil, err
 	}
-	return list.Examine(ctx, name, d.list)
+	return list.Examine(ctx, name, cfg)
 }

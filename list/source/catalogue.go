@@ -16,6 +16,10 @@ type Known struct {
 	Categories []string // of a source that has its own
 }
 
+// Rules is the format of what is not a list: signature rules in the language of
+// Suricata, for the check that tries them.
+const Rules = "suricata"
+
 const (
 	ut1     = "https://dsi.ut-capitole.fr/blacklists/"
 	ut1Sums = ut1 + "download/MD5SUM.LST"
@@ -44,6 +48,8 @@ func Catalogue() []Known {
 		{Name: "peter-lowe", What: "ads and tracking, small", URL: "https://pgl.yoyo.org/adservers/serverlist.php?hostformat=hosts&showintro=0&mimetype=plaintext", Format: list.Hosts, Licence: "McRae GPL", Size: "100 kB", Home: "https://pgl.yoyo.org/adservers/"},
 		{Name: "ut1", What: "the University of Toulouse's lists, all", URL: ut1 + "download/blacklists.tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: "30 MB", Home: ut1, Categories: ut1Categories()},
 	}
+	const emerging = "https://rules.emergingthreats.net/open/suricata-7.0.3/emerging.rules.tar.gz"
+	all = append(all, Known{Name: "et-open", What: "signature rules: malware, phishing, exploits", URL: emerging, Sums: emerging + ".md5", Format: Rules, Licence: "BSD, GPL-2.0", Size: "5 MB", Home: "https://rules.emergingthreats.net/"})
 	for _, c := range ut1Categories() {
 		all = append(all, Known{Name: "ut1-" + c, What: "of these lists, " + c, URL: ut1 + "download/" + c + ".tar.gz", Sums: ut1Sums, Format: list.UT1, Licence: "CC BY-SA 4.0", Size: ut1Size(c), Home: ut1, Categories: []string{c}})
 	}

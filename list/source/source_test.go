@@ -107,7 +107,7 @@ func TestEveryCatalogueEntryResolves(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range Catalogue() {
 		_, cfg, ok, err := Config{Source: k.Name}.Resolve(list.Config{})
-		if err != nil || !ok || !slices.Contains(list.Formats(), cfg.Format) || !strings.HasPrefix(k.URL, "https://") || k.Licence == "" || k.Size == "" || seen[k.Name] {
+		if err != nil || !ok || cfg.Format != Rules && !slices.Contains(list.Formats(), cfg.Format) || !strings.HasPrefix(k.URL, "https://") || k.Licence == "" || k.Size == "" || seen[k.Name] {
 			t.Errorf("%+v: %v, %v, format %q", k, ok, err, cfg.Format)
 		}
 		seen[k.Name] = true
@@ -130,7 +130,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	s := newStore(t)
 	src := resolve(t, Config{URL: srv.URL})
 	for i := range 3 {
-		c, err := s.Update(t.Context(), "ads", src, domains)
+		c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if err != nil || c.Taken != (i == 0) || c.Entries != 10 {
 			t.Fatalf("update %d: %+v, %v", i, c, err)
 		}
@@ -142,7 +142,7 @@ func TestUnchangedIsNotFetchedTwice(t *testing.T) {
 	if err := os.Remove(s.Path("ads")); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.Update(t.Context(), "ads", src, domains); err != nil || !c.Taken {
+	if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || !c.Taken {
 		t.Errorf("after it was removed: %+v, %v", c, err)
 	}
 }
@@ -183,14 +183,14 @@ func TestWhatIsNotGoodDoesNotReplaceWhatIs(t *testing.T) {
 			defer srv.Close()
 			s := newStore(t)
 			src := resolve(t, Config{URL: srv.URL})
-			if _, err := s.Update(t.Context(), "ads", src, domains); err != nil {
+			if _, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil {
 				t.Fatal(err)
 			}
 			answer = c.answer
 			if c.change != nil {
 				c.change(&src)
 			}
-			got, err := s.Update(t.Context(), "ads", src, domains)
+			got, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 			if err == nil || !strings.Contains(err.Error(), c.want) || got.Taken {
 				t.Errorf("got %+v, %v, want an error with %q", got, err, c.want)
 			}
@@ -224,7 +224,7 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 	}))
 	defer srv.Close()
 	s := newStore(t)
-	c, err := s.Update(t.Context(), "ads", resolve(t, Config{URL: srv.URL}), domains)
+	c, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)})
 	if err != nil || c.Entries != 10 || inUse(t, s) != lines(10) {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -260,7 +260,7 @@ func TestChecksumsOfTheServerAreHeldAgainst(t *testing.T) {
 		{"not offered", "", ""},
 	} {
 		sums = c.sums
-		_, err := newStore(t).Update(t.Context(), "ads", src, domains)
+		_, err := newStore(t).Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
@@ -321,7 +321,7 @@ func TestOnlySignedContentIsTaken(t *testing.T) {
 		{"none offered", "", "there is none"},
 	} {
 		signature = c.signature
-		got, err := newStore(t).Update(t.Context(), "ads", src, domains)
+		got, err := newStore(t).Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Taken != (c.want == "") {
 			t.Errorf("%s: got %+v, %v, want %q", c.name, got, err, c.want)
 		}
@@ -339,7 +339,7 @@ func TestAVersionThatLosesACategoryIsNotTaken(t *testing.T) {
 		{"100%", "entry,category\na.com,games\nb.com,games\nc.com,sport\n", ""},
 	} {
 		body = c.body
-		got, err := s.Update(t.Context(), "x", resolve(t, Config{URL: srv.URL, Shrink: c.shrink}), cfg)
+		got, err := s.Update(t.Context(), "x", Item{Source: resolve(t, Config{URL: srv.URL, Shrink: c.shrink}), Try: TryList("x", cfg)})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || got.Taken != (c.want == "") {
 			t.Errorf("%q with shrink %q: got %+v, %v, want %q", c.body, c.shrink, got, err, c.want)
 		}
@@ -375,7 +375,7 @@ func TestVersionsAreKeptAndOneCanGoBack(t *testing.T) {
 	src := resolve(t, Config{URL: srv.URL})
 	update := func(want bool) {
 		t.Helper()
-		if c, err := s.Update(t.Context(), "ads", src, domains); err != nil || c.Taken != want {
+		if c, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err != nil || c.Taken != want {
 			t.Fatalf("with %d lines: %+v, %v, want taken %v", n, c, err, want)
 		}
 	}
@@ -421,12 +421,12 @@ func TestTheParentIsAskedAndPrivateAddressesAreNot(t *testing.T) {
 	}}).DialContext
 	s := newStore(t)
 	s.Client = NewClient(u, func(host string) bool { return host == "127.0.0.1" }, refuse)
-	if _, err := s.Update(t.Context(), "ads", resolve(t, Config{URL: "http://lists.example/ads"}), domains); err != nil || asked != "http://lists.example/ads" {
+	if _, err := s.Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: "http://lists.example/ads"}), Try: TryList("ads", domains)}); err != nil || asked != "http://lists.example/ads" {
 		t.Errorf("through the parent: asked %q, %v", asked, err)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	if _, err := s.Update(t.Context(), "own", resolve(t, Config{URL: other.URL}), domains); err == nil || !strings.Contains(err.Error(), "is private") || tried != 1 {
+	if _, err := s.Update(t.Context(), "own", Item{Source: resolve(t, Config{URL: other.URL}), Try: TryList("own", domains)}); err == nil || !strings.Contains(err.Error(), "is private") || tried != 1 {
 		t.Errorf("beside the parent: got %v after %d attempts, want a refusal after one", err, tried)
 	}
 }
@@ -436,7 +436,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	defer srv.Close()
-	_, err := newStore(t).Update(t.Context(), "ads", resolve(t, Config{URL: srv.URL}), domains)
+	_, err := newStore(t).Update(t.Context(), "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)})
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v, want a certificate that is not trusted", err)
 	}
@@ -455,7 +455,7 @@ func TestAPasswordIsNotWrittenDown(t *testing.T) {
 	at := strings.Replace(srv.URL, "http://", "http://me:hunter2@", 1)
 	for _, more := range []string{"", "?broken"} {
 		src := resolve(t, Config{URL: at + "/" + more})
-		_, err := s.Update(t.Context(), "ads", src, domains)
+		_, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)})
 		if (err == nil) != (more == "") || err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: got %v", more, err)
 		}
@@ -473,7 +473,7 @@ func TestOneUpdateAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := resolve(t, Config{URL: "http://lists.example/"})
-	if _, err := s.Update(t.Context(), "ads", src, domains); err == nil || !strings.Contains(err.Error(), "another process") {
+	if _, err := s.Update(t.Context(), "ads", Item{Source: src, Try: TryList("ads", domains)}); err == nil || !strings.Contains(err.Error(), "another process") {
 		t.Errorf("got %v, want that another is at work", err)
 	}
 	unlock()
@@ -484,7 +484,7 @@ func TestAnUpdateThatIsStoppedSaysNothingAboutTheList(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { cancel() }))
 	defer srv.Close()
 	s := newStore(t)
-	if _, err := s.Update(ctx, "ads", resolve(t, Config{URL: srv.URL}), domains); err == nil {
+	if _, err := s.Update(ctx, "ads", Item{Source: resolve(t, Config{URL: srv.URL}), Try: TryList("ads", domains)}); err == nil {
 		t.Error("no error")
 	}
 	if st, err := s.State("ads"); err != nil || st.Problem != "" || !st.Checked.IsZero() {

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +37,11 @@ type Store struct {
 	Progress func(name string, done, total int64)
 
 	wait time.Duration // before the second attempt
+}
+
+// In returns the store in the folder of the gateway's data.
+func In(data string, client *http.Client) *Store {
+	return &Store{Dir: filepath.Join(data, "sources"), Client: client}
 }
 
 // A State is what is known about one list that is fetched.
@@ -110,10 +113,10 @@ type Change struct {
 	Version      // in use now
 }
 
-// Update asks for a newer version of the list called name and takes it into
-// use if it is good. cfg is how the list is read; its Path is not looked at.
-// On an error the version in use stays, and the State has the error too.
-func (s *Store) Update(ctx context.Context, name string, src Source, cfg list.Config) (Change, error) {
+// Update asks for a newer version of what is called name and takes it into use
+// if it is good. On an error the version in use stays, and the State has the
+// error too.
+func (s *Store) Update(ctx context.Context, name string, it Item) (Change, error) {
 	unlock, err := s.lock(name)
 	if err != nil {
 		return Change{}, err
@@ -123,12 +126,12 @@ func (s *Store) Update(ctx context.Context, name string, src Source, cfg list.Co
 	if err != nil {
 		return Change{}, err
 	}
-	if st.URL != src.Place() {
+	if src := it.Source; st.URL != src.Place() {
 		st.URL, st.ETag, st.LastModified = src.Place(), "", ""
 	}
-	c, err := s.update(ctx, name, src, cfg, &st)
+	c, err := s.update(ctx, name, it, &st)
 	if err != nil {
-		err = fmt.Errorf("list %s: %w", name, err)
+		err = fmt.Errorf("%s %s: %w", it.kind(), name, err)
 		if ctx.Err() != nil {
 			return c, err // stopped, which says nothing about the list
 		}
@@ -140,9 +143,10 @@ func (s *Store) Update(ctx context.Context, name string, src Source, cfg list.Co
 	return c, errors.Join(err, s.save(name, st))
 }
 
-// Seed takes a file into use as the first version of the list called name, as if
-// it had been fetched from src just now. A list that has versions stays as it is.
-func (s *Store) Seed(ctx context.Context, name string, src Source, cfg list.Config, file string) error {
+// Seed takes a file into use as the first version of what is called name, as if
+// it had been fetched just now. What has versions stays as it is.
+func (s *Store) Seed(ctx context.Context, name string, it Item, file string) error {
+	src := it.Source
 	unlock, err := s.lock(name)
 	if err != nil {
 		return err
@@ -161,7 +165,7 @@ func (s *Store) Seed(ctx context.Context, name string, src Source, cfg list.Conf
 	if err := atomicfile.WriteBytes(kept, 0o644, content); err != nil {
 		return err
 	}
-	if v.Entries, v.Categories, err = try(ctx, name, src, cfg, kept, nil); err != nil {
+	if v.Entries, v.Categories, err = it.try(ctx, kept, nil); err != nil {
 		return errors.Join(err, os.Remove(kept))
 	}
 	st.URL, st.Versions = src.Place(), []Version{v}
@@ -171,8 +175,8 @@ func (s *Store) Seed(ctx context.Context, name string, src Source, cfg list.Conf
 	return s.use(name, v.File)
 }
 
-func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Config, st *State) (Change, error) {
-	dir := filepath.Join(s.Dir, name)
+func (s *Store) update(ctx context.Context, name string, it Item, st *State) (Change, error) {
+	src, dir := it.Source, filepath.Join(s.Dir, name)
 	old := st.inUse()
 	f, err := os.CreateTemp(dir, "new-*.tmp")
 	if err != nil {
@@ -210,7 +214,7 @@ func (s *Store) update(ctx context.Context, name string, src Source, cfg list.Co
 		}
 	}
 	v := Version{File: time.Now().UTC().Format(stampFmt), Fetched: time.Now().UTC(), URL: src.Place(), Modified: d.lastModified, Bytes: d.size, SHA256: d.sha256, Current: true}
-	if v.Entries, v.Categories, err = try(ctx, name, src, cfg, f.Name(), old); err != nil {
+	if v.Entries, v.Categories, err = it.try(ctx, f.Name(), old); err != nil {
 		return Change{}, err
 	}
 	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
@@ -246,51 +250,6 @@ func (s *Store) fits(name string, src Source, st *State) bool {
 	}
 	_, err := os.Stat(s.Path(name))
 	return err == nil
-}
-
-// try compiles the file for trial and returns its entries and categories, or
-// why it should not take the place of old.
-func try(ctx context.Context, name string, src Source, cfg list.Config, file string, old *Version) (n int, categories []string, err error) {
-	dir, err := os.MkdirTemp(filepath.Dir(file), "new-*")
-	if err != nil {
-		return 0, nil, err
-	}
-	defer os.RemoveAll(dir)
-	cfg.Path = setting.Source(file)
-	r, err := list.Compile(ctx, name, cfg, filepath.Join(dir, "trial.list"))
-	if err != nil {
-		return 0, nil, err
-	}
-	n = r.Entries + r.Networks + r.Exprs + r.Rules
-	if len(r.Categories) <= 1000 {
-		categories = slices.Sorted(maps.Keys(r.Categories))
-	}
-	switch {
-	case r.Bad > r.Lines/2:
-		return 0, nil, fmt.Errorf("%d of %d lines make no sense as %s; not taken", r.Bad, r.Lines, formats(r))
-	case n < src.Minimum:
-		return 0, nil, fmt.Errorf("it has %d entries, and %d is the least that is taken", n, src.Minimum)
-	case old != nil && old.URL == src.Place() && float64(n) < float64(old.Entries)*(1-src.Shrink):
-		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, n, src.Shrink*100)
-	}
-	if old != nil && old.URL == src.Place() && src.Shrink < 1 && categories != nil {
-		for _, c := range old.Categories {
-			if !slices.Contains(categories, c) {
-				return 0, nil, fmt.Errorf("it has lost the category %q, which rules may name; if that is right, set shrink to 100%%", c)
-			}
-		}
-	}
-	return n, categories, nil
-}
-
-func formats(r list.Report) string {
-	var all []string
-	for _, s := range r.Sources {
-		if !slices.Contains(all, s.Format) {
-			all = append(all, s.Format)
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 // use makes the link to a version, at once.
@@ -344,7 +303,7 @@ func (s *Store) Rollback(name string) (Version, error) {
 		}
 		return *v, s.use(name, v.File)
 	}
-	return Version{}, fmt.Errorf("list %s has no older version to go back to", name)
+	return Version{}, fmt.Errorf("%s has no older version to go back to", name)
 }
 
 // save writes the state so that it is there whole or as before.
@@ -370,7 +329,7 @@ func (s *Store) lock(name string) (unlock func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("list %s is being updated by another process", name)
+			err = fmt.Errorf("%s is being updated by another process", name)
 		}
 		return nil, err
 	}

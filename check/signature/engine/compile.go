@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -145,13 +144,14 @@ type builder struct {
 	addrs  map[string]*addresses
 	psets  map[string]*ports
 	chains map[string]int
-	dir    string // of the rule file in work
+	from   string          // the rule file in work
+	loaded map[string]bool // datasets, by name and file
 }
 
 // compile makes a rule ready.
 func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 	c := &compiled{Rule: r, fast: -1, priority: r.Priority}
-	b.dir = filepath.Dir(r.File)
+	b.from = r.File
 	c.l4, c.app = protos(r.Proto)
 	c.v4 = !strings.HasSuffix(r.Proto, "6") || r.Proto == "icmpv6"
 	c.v6 = !strings.HasSuffix(r.Proto, "4")
@@ -246,7 +246,7 @@ func (b *builder) condition(c *compiled, cond rule.Condition) error {
 	case *rule.Threshold:
 		c.limits = append(c.limits, x)
 	case *rule.Lua:
-		s, err := b.e.loadScript(b.dir, x.File)
+		s, err := b.e.loadScript(b.from, x.File)
 		if err != nil {
 			return fmt.Errorf("lua: %w", err)
 		}
@@ -254,7 +254,7 @@ func (b *builder) condition(c *compiled, cond rule.Condition) error {
 	case *rule.Word:
 		switch x.Keyword {
 		case "filemd5", "filesha1", "filesha256":
-			set, err := b.e.hashes(b.dir, x)
+			set, err := b.e.hashes(b.from, x)
 			if err != nil {
 				return err
 			}
@@ -313,11 +313,11 @@ func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 			}
 			m = &y
 		case *rule.Dataset:
-			if err := b.e.state.define(x, b.dir); err != nil {
+			if err := b.dataset(x); err != nil {
 				return nil, err
 			}
 		case *rule.Lua:
-			s, err := b.e.loadScript(b.dir, x.File)
+			s, err := b.e.loadScript(b.from, x.File)
 			if err != nil {
 				return nil, fmt.Errorf("lua: %w", err)
 			}
@@ -326,6 +326,18 @@ func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// dataset makes the dataset that a rule names and reads its file.
+func (b *builder) dataset(d *rule.Dataset) error {
+	key := d.Name + "\x00" + d.Load
+	if b.loaded[key] {
+		d := *d
+		d.Load = ""
+		return b.e.state.define(&d, b.from, nil)
+	}
+	b.loaded[key] = true
+	return b.e.state.define(d, b.from, b.e.read)
 }
 
 // waits says whether more bytes could change the answer from yes to no.
@@ -359,14 +371,14 @@ func waits(ms []rule.Match) bool {
 func (b *builder) chain(ts []rule.Transform) (int, error) {
 	key := fmt.Sprintf("%q", ts)
 	if strings.Contains(key, "luaxform") {
-		key += b.dir
+		key += b.from
 	}
 	if n, ok := b.chains[key]; ok {
 		return n, nil
 	}
 	var fs []transform
 	for _, t := range ts {
-		f, err := newTransform(t, func(arg string) (transform, error) { return b.e.loadTransform(b.dir, arg) })
+		f, err := newTransform(t, func(arg string) (transform, error) { return b.e.loadTransform(b.from, arg) })
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", t.Name, err)
 		}

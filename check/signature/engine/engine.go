@@ -13,6 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -71,7 +74,10 @@ type Config struct {
 	Classes map[string]*Class // classification.config, by name in lower case
 	Limits  []*Limit          // threshold.config
 	State   *State
-	Scripts func(dir, file string) (Script, error) // nil: rules with scripts are refused
+	Scripts func(name string, text []byte) (Script, error) // nil: rules with scripts are refused
+	// Beside are files that rules may name and that are not on the disk: members
+	// of tarballs, by the names that [rule.Files] gives them.
+	Beside map[string][]byte
 	// Packets says that there are packets: rules that need them are active.
 	Packets bool
 	// Patience is how often a rule may take more than its time; then it is
@@ -99,6 +105,7 @@ type Engine struct {
 	limits   map[[2]uint32][]*Limit
 	state    *State
 	scripts  map[string]Script
+	files    []string // that rules name, and that were read
 	config   Config
 	work     sync.Pool
 	counters Counters
@@ -143,7 +150,7 @@ func New(c Config) (*Engine, []*rule.Error, error) {
 		}
 		e.limits[k] = append(e.limits[k], l)
 	}
-	b := &builder{e: e, vars: c.Vars, ports: c.Ports, addrs: map[string]*addresses{}, psets: map[string]*ports{}, chains: map[string]int{}}
+	b := &builder{e: e, vars: c.Vars, ports: c.Ports, addrs: map[string]*addresses{}, psets: map[string]*ports{}, chains: map[string]int{}, loaded: map[string]bool{}}
 	var mistakes []*rule.Error
 	for _, r := range c.Rules {
 		if r.Skip != "" || len(r.Foreign) > 0 {
@@ -667,16 +674,45 @@ type script struct {
 	code Script
 }
 
+// Files returns the files that rules name and that were read from the disk: scripts
+// and lists. Datasets that are saved are not among them.
+func (e *Engine) Files() []string { return e.files }
+
+// read returns a file that the rule in the file from names.
+func (e *Engine) read(from, name string) (data []byte, err error) {
+	at := strings.LastIndexAny(from, "/:") + 1
+	if data, ok := e.config.Beside[from[:at]+path.Clean(name)]; ok {
+		return data, nil
+	}
+	full := beside(from, name)
+	if data, err = os.ReadFile(full); err == nil && !slices.Contains(e.files, full) {
+		e.files = append(e.files, full)
+	}
+	return data, err
+}
+
+// beside is where a file is that the rule in the file from names.
+func beside(from, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(from), name)
+}
+
 // loadScript loads a script once.
-func (e *Engine) loadScript(dir, file string) (Script, error) {
+func (e *Engine) loadScript(from, file string) (Script, error) {
 	if e.config.Scripts == nil {
 		return nil, errors.New("scripts are not allowed here")
 	}
-	key := dir + "\x00" + file
+	key := filepath.Dir(from) + "\x00" + file
 	if s, ok := e.scripts[key]; ok {
 		return s, nil
 	}
-	s, err := e.config.Scripts(dir, file)
+	text, err := e.read(from, file)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.config.Scripts(file, text)
 	if err != nil {
 		return nil, err
 	}
@@ -684,12 +720,12 @@ func (e *Engine) loadScript(dir, file string) (Script, error) {
 	return s, nil
 }
 
-func (e *Engine) loadTransform(dir, arg string) (transform, error) {
+func (e *Engine) loadTransform(from, arg string) (transform, error) {
 	parts := strings.Split(arg, ",")
 	for i := range parts {
 		parts[i] = strings.TrimSpace(parts[i])
 	}
-	s, err := e.loadScript(dir, parts[0])
+	s, err := e.loadScript(from, parts[0])
 	if err != nil {
 		return nil, err
 	}

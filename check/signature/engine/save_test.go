@@ -14,7 +14,7 @@ func TestDatasetsAreSavedAfterAChange(t *testing.T) {
 	dir := t.TempDir()
 	s := NewState()
 	d := &rule.Dataset{Name: "seen", Type: "string", Command: "set", Load: "seen.lst", Save: "seen.lst"}
-	if err := s.define(d, dir); err != nil {
+	if err := s.define(d, filepath.Join(dir, "a.rules"), nil); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "seen.lst")
@@ -35,14 +35,14 @@ func TestDatasetsAreSavedAfterAChange(t *testing.T) {
 		t.Fatalf("saved %q (%v), want %q", got, err, want)
 	}
 	next := NewState()
-	if err := next.define(d, dir); err != nil {
+	if err := next.define(d, filepath.Join(dir, "a.rules"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if ok, _ := next.ask(&rule.Dataset{Name: "seen", Command: "isset"}, []byte("after")); !ok {
 		t.Error("the next run does not know the value")
 	}
 	// A file that cannot be written is counted, and tried again.
-	if err := s.define(&rule.Dataset{Name: "lost", Type: "string", Command: "set", Save: "no/such/folder"}, dir); err != nil {
+	if err := s.define(&rule.Dataset{Name: "lost", Type: "string", Command: "set", Save: "no/such/folder"}, filepath.Join(dir, "a.rules"), nil); err != nil {
 		t.Fatal(err)
 	}
 	s.KeepSaved(0)

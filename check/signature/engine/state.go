@@ -12,9 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -255,8 +255,10 @@ type set struct {
 	sub    bool
 }
 
-// define makes the set that a rule names, and loads it when it is new.
-func (s *State) define(d *rule.Dataset, dir string) error {
+// define makes the set that the rule in the file from names, and loads it when it
+// is new. A set that is not saved is also loaded when its file has changed: then it
+// holds what the file has, and no more what rules have added.
+func (s *State) define(d *rule.Dataset, from string, read func(from, name string) ([]byte, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.sets[d.Name]
@@ -269,32 +271,44 @@ func (s *State) define(d *rule.Dataset, dir string) error {
 	}
 	if d.Save != "" {
 		x.mu.Lock()
-		x.save = s.path(dir, d.Save)
+		x.save = beside(from, d.Save)
 		x.mu.Unlock()
 	}
-	if d.Load == "" || x.loaded == d.Load {
+	if d.Load == "" || d.Save != "" && x.loaded == d.Load {
 		return nil
 	}
-	x.loaded = d.Load
-	name := s.path(dir, d.Load)
-	data, err := os.ReadFile(name)
+	var data []byte
+	var err error
+	if d.Save != "" {
+		data, err = os.ReadFile(beside(from, d.Load))
+	} else {
+		data, err = read(from, d.Load)
+	}
 	if errors.Is(err, fs.ErrNotExist) && d.Load == d.Save {
 		return nil // it is written later
 	}
 	if err != nil {
 		return fmt.Errorf("dataset %q: %w", d.Name, err)
 	}
-	if err := x.load(d, data); err != nil {
-		return fmt.Errorf("dataset %q: %s: %w", d.Name, name, err)
+	version := d.Load
+	if d.Save == "" {
+		version += fmt.Sprintf("\x00%x", sha256.Sum256(data))
 	}
+	if x.loaded == version {
+		return nil
+	}
+	fresh := &set{kind: x.kind, values: map[string]json.RawMessage{}, rep: map[string]uint64{}, sub: x.sub}
+	if x.loaded == "" { // what rules define beside a file
+		maps.Copy(fresh.values, x.values)
+		maps.Copy(fresh.rep, x.rep)
+	}
+	if err := fresh.load(d, data); err != nil {
+		return fmt.Errorf("dataset %q: %s: %w", d.Name, beside(from, d.Load), err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.loaded, x.values, x.rep, x.sub, x.kind = version, fresh.values, fresh.rep, fresh.sub, fresh.kind
 	return nil
-}
-
-func (s *State) path(dir, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(dir, name)
 }
 
 // load reads the values of a file.

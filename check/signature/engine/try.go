@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -489,12 +487,8 @@ type hashed struct {
 }
 
 // hashes reads the list of digests that a rule names.
-func (e *Engine) hashes(dir string, w *rule.Word) (map[string]struct{}, error) {
-	name := w.Value
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
-	}
-	data, err := os.ReadFile(name)
+func (e *Engine) hashes(from string, w *rule.Word) (map[string]struct{}, error) {
+	data, err := e.read(from, w.Value)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Keyword, err)
 	}

@@ -11,8 +11,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,24 +68,12 @@ type script struct {
 	idle []*state
 }
 
-// Load reads a script; file is relative to dir.
-func (p *Pool) Load(dir, file string) (engine.Script, error) {
-	name := file
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(dir, file)
+// Load makes a script of its text; errors name it.
+func (p *Pool) Load(name string, text []byte) (engine.Script, error) {
+	if len(text) > maxScript {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, len(text), maxScript)
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxScript {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d", name, info.Size(), maxScript)
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	return p.compile(file, text)
+	return p.compile(name, text)
 }
 
 func (p *Pool) compile(name string, text []byte) (*script, error) {

@@ -1,8 +1,6 @@
 package lua
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,11 +10,7 @@ import (
 
 func match(t *testing.T, p *Pool, text string, h *engine.HTTP) bool {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.lua"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := p.Load(dir, "a.lua")
+	s, err := p.Load("a.lua", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,6 +126,7 @@ func (p *Parser) ReadFiles(paths ...string) (rules []*Rule, mistakes []*Error, e
 		}
 		for _, f := range files {
 			if len(files) > 1 && path.Ext(f.Name) != ".rules" {
+				p.Beside[f.Name] = f.Data
 				continue
 			}
 			rs, ms, err := p.Read(f.Name, bytes.NewReader(f.Data))

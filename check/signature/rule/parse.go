@@ -20,11 +20,14 @@ type Parser struct {
 	Features map[string]bool
 	// Options keeps the options of rules as written.
 	Options bool
+	// Beside are the other files of tarballs and folders that were read, by the
+	// names that [Files] gives them: scripts and lists that rules may name.
+	Beside map[string][]byte
 }
 
 // NewParser returns a parser.
 func NewParser() *Parser {
-	return &Parser{keywords: table(), Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
+	return &Parser{keywords: table(), Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
 }
 
 // parser reads one rule.

@@ -1,0 +1,97 @@
+package signature
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"bytes"
+
+	"shuultuur/check/signature/rule"
+	"shuultuur/list"
+	"shuultuur/list/source"
+	"shuultuur/setting"
+)
+
+// Fetch says what the settings have fetched, by name.
+func Fetch(sources map[string]source.Config) (source.Items, error) {
+	all := source.Items{}
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		if !source.PlainName(name) {
+			return nil, fmt.Errorf("%q cannot name rules: use letters, digits, - and _", name)
+		}
+		src, how, ok, err := sources[name].Resolve(list.Config{})
+		switch {
+		case err != nil:
+			return nil, setting.At(name, err)
+		case !ok:
+			return nil, setting.At(name, fmt.Errorf("it has neither url nor source; files that are here belong under rules"))
+		case how.Format != "" && how.Format != source.Rules:
+			return nil, setting.At(name, setting.At("source", fmt.Errorf("%s is a list: name it under lists", sources[name].Source)))
+		}
+		all[name] = source.Item{Kind: "signature rules", Source: src, Try: try(name, src.Place())}
+	}
+	return all, nil
+}
+
+// resolve finds out what is fetched, and which version of it is in use.
+func (c *Check) resolve(sources map[string]source.Config, data string) (err error) {
+	if c.fetched, err = Fetch(sources); err != nil {
+		return err
+	}
+	for name, it := range c.fetched {
+		if c.fetched[name], err = source.In(data, nil).Used(name, it); err != nil {
+			return setting.At(name, err)
+		}
+	}
+	return nil
+}
+
+// Fetched are the rules that are fetched.
+func (c *Check) Fetched() source.Items { return c.fetched }
+
+// try reads rules that have been fetched and counts them.
+func try(name, from string) source.Trial {
+	return func(_ context.Context, file string) (c source.Content, err error) {
+		files, err := fetchedFiles(name, from, file)
+		if err != nil {
+			return c, err
+		}
+		c.Format = "signature rules"
+		p := rule.NewParser()
+		for _, f := range files {
+			if len(files) > 1 && path.Ext(f.Name) != ".rules" {
+				continue
+			}
+			rules, mistakes, err := p.Read(f.Name, bytes.NewReader(f.Data))
+			if err != nil {
+				return c, err
+			}
+			c.Entries, c.Bad = c.Entries+len(rules), c.Bad+len(mistakes)
+		}
+		c.Lines = c.Entries + c.Bad
+		return c, nil
+	}
+}
+
+// fetchedFiles reads the file of the source called name. In the place of where it
+// is kept stands what people know it by: the name of the source, and for a single
+// file the last part of the address.
+func fetchedFiles(name, from, file string) ([]rule.File, error) {
+	files, err := rule.Files(file)
+	for i := range files {
+		if rest, ok := strings.CutPrefix(files[i].Name, file+":"); ok {
+			files[i].Name = name + ":" + rest
+			continue
+		}
+		files[i].Name = name
+		if u, err := url.Parse(from); err == nil && path.Base(u.Path) != "/" {
+			files[i].Name = name + ":" + strings.TrimSuffix(path.Base(u.Path), ".gz")
+		}
+	}
+	return files, err
+}

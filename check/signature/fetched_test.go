@@ -1,0 +1,127 @@
+package signature
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shuultuur/check/signature/engine"
+	"shuultuur/list/source"
+)
+
+// tarball packs files, which are names and texts by turns.
+func tarball(t *testing.T, files ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for i := 0; i < len(files); i += 2 {
+		if err := w.WriteHeader(&tar.Header{Name: files[i], Mode: 0o644, Size: int64(len(files[i+1])), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestRulesAreFetchedWithWhatTheyName(t *testing.T) {
+	var content atomic.Value
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content.Load().([]byte)) }))
+	defer srv.Close()
+	const script = `function init() return {} end
+		function match() return 1 end`
+	first := tarball(t,
+		"rules/classification.config", "config classification: strange-things,Strange things,2\n",
+		"rules/bad.lst", "L2JhZA==\n", // /bad
+		"rules/yes.lua", script,
+		"rules/a.rules", `alert http any any -> any any (http.uri; dataset:isset,bad,type string,load bad.lst; classtype:strange-things; sid:1;)
+alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
+`)
+	content.Store(first)
+	cfg := Config{Sources: map[string]source.Config{"own": {URL: srv.URL + "/rules.tar.gz", Shrink: "60%"}}}
+	data, state := t.TempDir(), engine.NewState()
+	build := func() *Check {
+		t.Helper()
+		c, err := New(cfg, Parts{State: state, Now: time.Now, Data: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range c.Mistakes() {
+			t.Error(m)
+		}
+		return c
+	}
+	store := source.In(data, source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext))
+	update := func(c *Check) (source.Change, error) {
+		return store.Update(t.Context(), "own", c.Fetched()["own"])
+	}
+	bad := conversation{request: "GET /bad HTTP/1.1\nHost: a.example\n\n"}
+	worse := conversation{request: "GET /worse HTTP/1.1\nHost: a.example\n\n"}
+
+	c := build()
+	if p := c.Problems(); len(p) != 1 || !strings.Contains(p[0], "own not fetched yet") {
+		t.Errorf("problems before anything is fetched: %q", p)
+	}
+	if got, err := update(c); err != nil || !got.Taken || got.Entries != 2 {
+		t.Fatalf("first fetch: %+v, %v", got, err)
+	}
+	c = build()
+	if names := judge(t, c, nil, "x", bad); !has(names, "strange-things") || !has(names, "2") {
+		t.Errorf("found %q; want the rule with a dataset and the one with a script", names)
+	}
+
+	// A page of a captive portal, and rules that are mostly gone, are not taken.
+	for _, no := range []string{"<html>please log in</html>", "# nothing\n", "alert nonsense\nalert more\n"} {
+		content.Store([]byte(no))
+		if got, err := update(c); err == nil || got.Taken {
+			t.Errorf("%q was taken", no)
+		}
+	}
+	if names := judge(t, build(), nil, "x", bad); !has(names, "2") {
+		t.Errorf("found %q after fetches that failed", names)
+	}
+
+	// A newer version changes the dataset, too.
+	content.Store(tarball(t, "rules/worse.lst", "L3dvcnNl\n", "rules/a.rules", `alert http any any -> any any (http.uri; dataset:isset,bad,type string,load worse.lst; sid:1;)`))
+	if got, err := update(c); err != nil || !got.Taken || got.Was != 2 {
+		t.Fatalf("newer version: %+v, %v", got, err)
+	}
+	c = build()
+	if was, is := judge(t, c, nil, "x", bad), judge(t, c, nil, "x", worse); has(was, "1") || !has(is, "1") {
+		t.Errorf("found %q and %q with the newer version", was, is)
+	}
+	if _, err := store.Rollback("own"); err != nil {
+		t.Fatal(err)
+	}
+	if names := judge(t, build(), nil, "x", bad); !has(names, "1") || !has(names, "2") {
+		t.Errorf("found %q after going back", names)
+	}
+}
+
+func TestMistakesOfRuleSourcesAreNamed(t *testing.T) {
+	for want, cfg := range map[string]map[string]source.Config{
+		"own: it has neither url nor source": {"own": {}},
+		"own.source: ut1 is a list":          {"own": {Source: "ut1"}},
+		"own.url: ":                          {"own": {URL: "ftp://a.example/"}},
+		`"a/b" cannot name rules`:            {"a/b": {Source: "et-open"}},
+	} {
+		if _, err := Fetch(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

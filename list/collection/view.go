@@ -1,0 +1,56 @@
+package collection
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+
+	"shuultuur/list"
+	"shuultuur/list/source"
+	"shuultuur/setting"
+)
+
+// A View is a look at the lists of the settings beside a running gateway.
+type View struct {
+	Store   *source.Store
+	Configs map[string]list.Config // how each is read, and where it is or will be
+	Fetched source.Items
+	c       *Collection
+}
+
+// Look returns a view of the lists of cfg that a gateway keeps in the folder
+// data. Nothing is compiled or opened.
+func Look(cfg Config, data string, client *http.Client) (*View, error) {
+	c := &Collection{cfg: cfg, data: data, fetched: source.Items{}}
+	v := &View{Store: c.store(client), Configs: map[string]list.Config{}, Fetched: c.fetched, c: c}
+	for name := range cfg {
+		_, how, _, err := c.resolve(name)
+		if err != nil {
+			return nil, setting.At(name, err)
+		}
+		v.Configs[name] = how
+	}
+	return v, nil
+}
+
+// Missing says whether the list called name has not been fetched yet.
+func (v *View) Missing(name string) bool {
+	_, fetched := v.Fetched[name]
+	_, err := os.Stat(v.Store.Path(name))
+	return fetched && errors.Is(err, fs.ErrNotExist)
+}
+
+// Compiled returns the files of the lists that are compiled, by name.
+func (v *View) Compiled() (map[string]string, error) {
+	found := map[string]string{}
+	for name := range v.Configs {
+		path := v.c.file(name)
+		if _, err := os.Stat(path); err == nil {
+			found[name] = path
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,133 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"shuultuur/list"
+	"shuultuur/setting"
+)
+
+// An Item is something that is fetched: a list, or signature rules.
+type Item struct {
+	Kind   string // what people read that it is; "list" unless set
+	Source Source
+	Try    Trial
+	// InUse is the SHA-256, in hexadecimal digits, of the content that the
+	// gateway works with; "" while it has none.
+	InUse string
+}
+
+// Items are what is fetched into one folder, by name.
+type Items map[string]Item
+
+// A Trial reads a file as it will be read in use, and says what is in it. The
+// folder of the file may be written to; what begins with "new-" is removed.
+type Trial func(ctx context.Context, file string) (Content, error)
+
+// Content is what a file holds.
+type Content struct {
+	Entries    int
+	Categories []string // nil: not known, or too many
+	Format     string   // as people call it
+	Lines, Bad int      // in all, and those that make no sense
+}
+
+// Used returns the item called name with the version in use.
+func (s *Store) Used(name string, it Item) (Item, error) {
+	st, err := s.State(name)
+	if v := st.inUse(); v != nil {
+		it.InUse = v.SHA256
+	}
+	return it, err
+}
+
+// Of returns names, or when there are none the names of all items. One that is
+// none of them is an error.
+func (all Items) Of(names ...string) ([]string, error) {
+	if len(names) == 0 {
+		return slices.Sorted(maps.Keys(all)), nil
+	}
+	for _, name := range names {
+		if _, ok := all[name]; !ok {
+			return nil, fmt.Errorf("%s is not one that the settings fetch", name)
+		}
+	}
+	return names, nil
+}
+
+// PlainName says whether s can name a folder of a [Store].
+func PlainName(s string) bool {
+	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+func (it *Item) kind() string {
+	if it.Kind == "" {
+		return "list"
+	}
+	return it.Kind
+}
+
+// try has the file tried and says why it should not take the place of old.
+func (it *Item) try(ctx context.Context, file string, old *Version) (n int, categories []string, err error) {
+	src := it.Source
+	c, err := it.Try(ctx, file)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case c.Bad > c.Lines/2:
+		return 0, nil, fmt.Errorf("%d of %d lines make no sense as %s; not taken", c.Bad, c.Lines, c.Format)
+	case c.Entries < src.Minimum:
+		return 0, nil, fmt.Errorf("it has %d entries, and %d is the least that is taken", c.Entries, src.Minimum)
+	case old != nil && old.URL == src.Place() && float64(c.Entries) < float64(old.Entries)*(1-src.Shrink):
+		return 0, nil, fmt.Errorf("it has shrunk from %d entries to %d, and a loss of %g%% is the most that is taken; if that is right, raise shrink", old.Entries, c.Entries, src.Shrink*100)
+	}
+	if old != nil && old.URL == src.Place() && src.Shrink < 1 && c.Categories != nil {
+		for _, was := range old.Categories {
+			if !slices.Contains(c.Categories, was) {
+				return 0, nil, fmt.Errorf("it has lost the category %q, which rules may name; if that is right, set shrink to 100%%", was)
+			}
+		}
+	}
+	return c.Entries, c.Categories, nil
+}
+
+// TryList compiles the list called name for trial. cfg is how it is read; its
+// Path is not looked at. Of a list with more than 1,000 categories none are kept.
+func TryList(name string, cfg list.Config) Trial {
+	return func(ctx context.Context, file string) (c Content, err error) {
+		dir, err := os.MkdirTemp(filepath.Dir(file), "new-*")
+		if err != nil {
+			return c, err
+		}
+		defer os.RemoveAll(dir)
+		cfg := cfg
+		cfg.Path = setting.Source(file)
+		r, err := list.Compile(ctx, name, cfg, filepath.Join(dir, "trial.list"))
+		if err != nil {
+			return c, err
+		}
+		c = Content{Entries: r.Entries + r.Networks + r.Exprs + r.Rules, Format: formats(r), Lines: r.Lines, Bad: r.Bad}
+		if len(r.Categories) <= 1000 {
+			c.Categories = slices.Sorted(maps.Keys(r.Categories))
+		}
+		return c, nil
+	}
+}
+
+func formats(r list.Report) string {
+	var all []string
+	for _, s := range r.Sources {
+		if !slices.Contains(all, s.Format) {
+			all = append(all, s.Format)
+		}
+	}
+	return strings.Join(all, ", ")
+}

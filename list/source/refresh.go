@@ -1,0 +1,135 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"shuultuur/metric"
+)
+
+// lookEvery is how often a refresher looks what is due.
+const lookEvery = time.Minute
+
+// A Refresher fetches what is due.
+type Refresher struct {
+	current func() (*Store, Items)
+	use     func(ctx context.Context, why string)
+	log     *slog.Logger
+	part    float64 // this gateway's place among all that ask
+	fetches *metric.CounterVec
+
+	mu    sync.Mutex
+	stale []string // problems; guarded by mu
+}
+
+// NewRefresher returns a refresher of what current returns. use takes new
+// versions into use.
+func NewRefresher(current func() (*Store, Items), use func(ctx context.Context, why string), log *slog.Logger) *Refresher {
+	return &Refresher{current: current, use: use, log: log, part: rand.Float64(),
+		fetches: metric.NewCounterVec("shuultuur_list_fetches_total", "Looks for a newer version of a list that is fetched: taken, unchanged, or refused because it could not be fetched or used.", "list", "result")}
+}
+
+// Run fetches what is due until ctx ends.
+func (r *Refresher) Run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if store, items := r.current(); len(items) > 0 {
+			r.fetch(ctx, store, items)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// fetch fetches what is due, one after the other.
+func (r *Refresher) fetch(ctx context.Context, store *Store, items Items) {
+	var changed, stale []string
+	for _, name := range slices.Sorted(maps.Keys(items)) {
+		it := items[name]
+		st, err := store.State(name)
+		if err == nil && st.Due(it.Source, r.part, time.Now()) && ctx.Err() == nil {
+			var got Change
+			got, err = store.Update(ctx, name, it)
+			r.count(name, got.Taken, err)
+			if got.Taken {
+				changed = append(changed, name)
+				r.log.Info(it.kind()+" fetched", "name", name, "entries", got.Entries, "was", got.Was, "bytes", got.Bytes)
+			} else if err != nil && ctx.Err() == nil {
+				r.log.Warn(it.kind()+" not updated; the version in use stays", "error", err)
+			}
+		} else if err == nil && st.Problem != "" {
+			err = errors.New(st.Problem)
+		}
+		if err != nil {
+			stale = append(stale, err.Error())
+		}
+	}
+	r.mu.Lock()
+	r.stale = stale
+	r.mu.Unlock()
+	if len(changed) > 0 && ctx.Err() == nil {
+		r.use(ctx, "fetched: "+strings.Join(changed, ", "))
+	}
+}
+
+// Newer is called when another node has a version of what is called name. It
+// fetches that unless this version is in use, and says whether there is something new
+// to be taken into use.
+func (r *Refresher) Newer(ctx context.Context, name, version string) bool {
+	store, items := r.current()
+	it, ours := items[name]
+	if !ours || it.InUse == version {
+		return false
+	}
+	got, err := store.Update(ctx, name, it)
+	for try := 1; err != nil && try < 3 && wait(ctx, time.Second); try++ { // this node may be fetching it already
+		got, err = store.Update(ctx, name, it)
+	}
+	r.count(name, got.Taken, err)
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn(it.kind()+" not updated, though another node has a newer version; the one in use stays", "error", err)
+	}
+	return got.Taken
+}
+
+// wait waits, and says whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+func (r *Refresher) count(list string, taken bool, err error) {
+	result := "unchanged"
+	switch {
+	case err != nil:
+		result = "refused"
+	case taken:
+		result = "taken"
+	}
+	r.fetches.With(list, result).Inc()
+}
+
+// Problems say what could not be refreshed.
+func (r *Refresher) Problems() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stale
+}
+
+// Collect implements [metric.Collector].
+func (r *Refresher) Collect(ch chan<- metric.Metric) { r.fetches.Collect(ch) }
