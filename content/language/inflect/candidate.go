@@ -33,13 +33,29 @@ func (x *candidate) stem(w *spelled, dst *[maxLetters + 4]uint8) int {
 
 // A walk enumerates the candidates of one word.
 type walk struct {
-	c     *compiled
-	w     spelled
-	reach [maxLetters + 1]uint32 // states from which the rest is a chain
-	each  func(*candidate)
-	x     candidate
-	left  int // chains that may still be tried at this cut
+	c    *compiled
+	w    spelled
+	ways ways
+	each func(*candidate)
+	x    candidate
+	left int // chains that may still be tried at this cut
 }
+
+// ways are the endings that lead from each letter of a word to its end.
+type ways struct {
+	states     [maxLetters + 1]uint32 // from which the rest is a chain
+	begin, end [maxLetters + 1]uint16 // of the steps of each letter
+	steps      [maxSteps]step
+	n          int
+}
+
+// A step is an ending: the letter behind it, and its edges in the tree.
+type step struct {
+	to, edges uint8
+	at        uint16
+}
+
+const maxSteps = 256 // five for each letter; words have one
 
 const maxChains = 24 // tried at one cut
 
@@ -47,9 +63,9 @@ const maxChains = 24 // tried at one cut
 func (k *walk) candidates() {
 	k.x = candidate{cut: k.w.n}
 	k.each(&k.x)
-	for i := k.c.reaches(&k.w, &k.reach); i < k.w.n; i++ {
+	for i := k.c.find(&k.w, &k.ways); i < k.w.n; i++ {
 		for s, start := range k.c.starts {
-			if k.reach[i]>>start&1 != 0 {
+			if k.ways.states[i]>>start&1 != 0 {
 				k.x = candidate{cut: i, start: uint8(s)}
 				k.left = maxChains
 				k.follow(i, uint32(1)<<start)
@@ -58,34 +74,46 @@ func (k *walk) candidates() {
 	}
 }
 
-// reaches finds the states from which the rest of the word after each letter
-// is a chain, and returns the first letter at which the word may be cut.
-func (c *compiled) reaches(w *spelled, reach *[maxLetters + 1]uint32) int {
+// find finds the ways through the endings of a word, and returns the first
+// letter at which the word may be cut.
+func (c *compiled) find(w *spelled, x *ways) int {
 	first := 0
 	for first < w.n && !c.vowel(w.letter[first]) {
 		first++
 	}
 	first = max(2, first+1)
-	reach[w.n] = ^uint32(0)
+	x.states[w.n] = ^uint32(0)
 	for i := w.n - 1; i >= first; i-- {
-		reach[i] = 0
-		at := uint16(0)
+		x.begin[i] = uint16(x.n)
+		states := uint32(0)
+		node := 0
 		for j := i; j < w.n; j++ {
-			if at = c.nodes[at].next[w.letter[j]]; at == 0 {
+			if node = int(c.next[node<<c.shift|int(w.letter[j])]); node == 0 {
 				break
 			}
-			if reach[j+1] == 0 {
+			at, end := c.at[node], c.at[node+1]
+			if at == end || x.states[j+1] == 0 || x.n == maxSteps {
 				continue
 			}
-			for _, e := range c.nodes[at].edges {
-				if reach[j+1]>>e.to&1 != 0 {
-					reach[i] |= e.from
+			more := uint32(0)
+			for _, e := range c.edges[at:end] {
+				if x.states[j+1]>>e.to&1 != 0 {
+					more |= e.from
 				}
 			}
+			if more != 0 {
+				states |= more
+				x.steps[x.n] = step{uint8(j + 1), uint8(end - at), at}
+				x.n++
+			}
 		}
+		x.states[i], x.end[i] = states, uint16(x.n)
 	}
 	return first
 }
+
+// of returns the edges of a step.
+func (c *compiled) of(s step) []edge { return c.edges[s.at : int(s.at)+int(s.edges)] }
 
 // follow goes on with a chain at letter i, in one of the states.
 func (k *walk) follow(i int, state uint32) {
@@ -97,21 +125,17 @@ func (k *walk) follow(i int, state uint32) {
 	if k.x.length == maxChain {
 		return
 	}
-	at := uint16(0)
-	for j := i; j < k.w.n; j++ {
-		if at = k.c.nodes[at].next[k.w.letter[j]]; at == 0 {
-			return
-		}
-		for _, e := range k.c.nodes[at].edges {
+	for _, s := range k.ways.steps[k.ways.begin[i]:k.ways.end[i]] {
+		for _, e := range k.c.of(s) {
 			if k.left <= 0 {
 				return
 			}
-			if e.from&state == 0 || k.reach[j+1]>>e.to&1 == 0 {
+			if e.from&state == 0 || k.ways.states[s.to]>>e.to&1 == 0 {
 				continue
 			}
 			k.x.chain[k.x.length] = e.index
 			k.x.length++
-			k.follow(j+1, uint32(1)<<e.to)
+			k.follow(int(s.to), uint32(1)<<e.to)
 			k.x.length--
 		}
 	}

@@ -15,6 +15,7 @@ package inflect
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,6 +24,7 @@ const (
 	maxLetters = 48 // of a word; a longer one is its own stem
 	maxChain   = 12 // endings of a word
 	maxStates  = 32
+	maxRepairs = 32 // with insertions, and none
 )
 
 // A Repair undoes what an ending did to the end of a stem: a stem that ends in
@@ -83,9 +85,32 @@ type edge struct {
 	index uint16 // of the ending
 }
 
+// A node is a place in the tree of endings.
 type node struct {
-	next  [64]uint16 // by letter; 0 is none
-	edges []edge     // of the ending that is complete here
+	next  map[uint8]uint16 // by letter
+	edges []edge           // of the ending that is complete here
+}
+
+// A tree is the nodes as tables, which take few lines of the processor's cache.
+type tree struct {
+	shift uint     // letters of a node are below 1<<shift
+	next  []uint16 // by node and letter; 0 is none
+	at    []uint16 // by node, and one more: of its edges in edges
+	edges []edge
+}
+
+func grow(nodes []node, letters int) tree {
+	t := tree{shift: uint(bits.Len(uint(letters - 1)))}
+	t.next = make([]uint16, len(nodes)<<t.shift)
+	for i, n := range nodes {
+		for l, to := range n.next {
+			t.next[i<<t.shift|int(l)] = to
+		}
+		t.at = append(t.at, uint16(len(t.edges)))
+		t.edges = append(t.edges, n.edges...)
+	}
+	t.at = append(t.at, uint16(len(t.edges)))
+	return t
 }
 
 type repair struct {
@@ -100,7 +125,7 @@ type compiled struct {
 	wide    map[rune]uint8 // beyond ASCII
 	vowels  uint64
 	starts  []uint8
-	nodes   []node
+	tree
 	endings []string
 	repairs []repair
 	inserts []uint8
@@ -108,7 +133,7 @@ type compiled struct {
 }
 
 func compile(g Grammar) (*compiled, error) {
-	c := &compiled{letters: []rune{0}, wide: map[rune]uint8{}, nodes: make([]node, 1)}
+	c := &compiled{letters: []rune{0}, wide: map[rune]uint8{}, changed: map[string][]uint8{}}
 	for _, r := range g.Letters {
 		n := uint8(len(c.letters))
 		if n > 62 {
@@ -138,7 +163,9 @@ func compile(g Grammar) (*compiled, error) {
 		c.repairs = append(c.repairs, x)
 	}
 	c.inserts = c.codes(g.Inserts)
-	c.changed = map[string][]uint8{}
+	if n := len(c.repairs) + len(c.inserts); n >= maxRepairs {
+		return nil, fmt.Errorf("the grammar has %d repairs and insertions, more than %d", n, maxRepairs-1)
+	}
 	for from, to := range g.Changed {
 		c.changed[string(c.codes(from))] = c.codes(to)
 	}
@@ -187,6 +214,7 @@ func (c *compiled) place(g Grammar) error {
 			}
 		}
 	}
+	nodes := []node{{next: map[uint8]uint16{}}}
 	index := map[string]uint16{}
 	for _, s := range slots {
 		for _, e := range s.endings {
@@ -196,11 +224,11 @@ func (c *compiled) place(g Grammar) error {
 				if n == 0 {
 					return fmt.Errorf("ending %q has a letter that is not in the alphabet", e)
 				}
-				if c.nodes[at].next[n] == 0 {
-					c.nodes = append(c.nodes, node{})
-					c.nodes[at].next[n] = uint16(len(c.nodes) - 1)
+				if nodes[at].next[n] == 0 {
+					nodes[at].next[n] = uint16(len(nodes))
+					nodes = append(nodes, node{next: map[uint8]uint16{}})
 				}
-				at = c.nodes[at].next[n]
+				at = nodes[at].next[n]
 			}
 			i, ok := index[e]
 			if !ok {
@@ -208,9 +236,10 @@ func (c *compiled) place(g Grammar) error {
 				index[e] = i
 				c.endings = append(c.endings, e)
 			}
-			c.nodes[at].edges = append(c.nodes[at].edges, edge{from: skips[states[s.from]], to: states[s.to], index: i})
+			nodes[at].edges = append(nodes[at].edges, edge{from: skips[states[s.from]], to: states[s.to], index: i})
 		}
 	}
+	c.tree = grow(nodes, len(c.letters))
 	return nil
 }
 

@@ -12,12 +12,12 @@ import (
 type Stemmer struct {
 	c       *compiled
 	layout  layout
-	weights []float32
+	weights *weights // nil while it learns
 	known   []*lexicon
-	stems   map[string]bool // common ones, as letter codes
+	common  map[string]bool // stems, as letter codes
+	maybe   *lexicon        // of common
 	words   map[string]string
-
-	longest, longestWord int // of stems in letters, of words in bytes
+	lengths [256]uint64 // by first byte, a bit for each: of words
 }
 
 // New joins a grammar and the model that was trained with it.
@@ -29,7 +29,10 @@ func New(g Grammar, m *Model) (*Stemmer, error) {
 	if len(m.weights) != s.layout.size {
 		return nil, fmt.Errorf("the model has %d weights, the grammar wants %d: train it again", len(m.weights), s.layout.size)
 	}
-	s.weights, s.known = m.weights, m.lexicons
+	s.known = m.lexicons
+	if s.weights, err = s.layout.join(s.c, m.weights); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -38,31 +41,38 @@ func blank(g Grammar) (*Stemmer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stemmer{c: c, layout: newLayout(c), stems: map[string]bool{}, words: g.Words}
-	for _, x := range append(strings.Fields(g.Stems), slices.Collect(maps.Values(g.Changed))...) {
+	s := &Stemmer{c: c, layout: newLayout(c), common: map[string]bool{}, words: g.Words}
+	stems := append(strings.Fields(g.Stems), slices.Collect(maps.Values(g.Changed))...)
+	s.maybe = newLexicon(len(stems))
+	for _, x := range stems {
 		letters := c.codes(x)
-		s.stems[string(letters)] = true
-		s.longest = max(s.longest, len(letters))
+		s.common[string(letters)] = true
+		s.maybe.add(letters)
 	}
 	for x := range g.Words {
-		s.longestWord = max(s.longestWord, len(x))
+		if len(x) >= 64 {
+			return nil, fmt.Errorf("%q is longer than 63 bytes", x)
+		}
+		s.lengths[x[0]] |= 1 << len(x)
 	}
 	return s, nil
 }
 
+// isCommon is the bit of facts for the grammar's own stems, above those of the
+// lexicons.
+const isCommon = 8
+
 // facts says what is known of a stem, as bits.
 func (s *Stemmer) facts(stem []uint8) int {
 	known := 0
-	if len(s.known) > 0 {
-		a, b := digest(stem)
-		for i, x := range s.known {
-			if x.has(a, b) {
-				known |= 1 << i
-			}
+	a, b := digest(stem)
+	for i, x := range s.known {
+		if x.has(a, b) {
+			known |= 1 << i
 		}
 	}
-	if len(stem) <= s.longest && s.stems[string(stem)] {
-		known |= 8
+	if s.maybe.has(a, b) && s.common[string(stem)] {
+		known |= isCommon
 	}
 	return known
 }
@@ -71,12 +81,13 @@ func (s *Stemmer) facts(stem []uint8) int {
 type search struct {
 	s       *Stemmer
 	w       spelled
-	reach   [maxLetters + 1]uint32
+	ways    ways
 	left    int
 	firsts  [maxFirsts]first
 	nfirsts int
 	best    candidate
-	highest float32
+	highest int
+	shapes  [maxRepairs]shape // of the stems at one cut, by repair
 	stem    [maxLetters + 4]uint8
 }
 
@@ -84,7 +95,7 @@ type search struct {
 // weights of one.
 type first struct {
 	ending uint16
-	sum    float32
+	sum    int
 }
 
 const maxFirsts = 12
@@ -92,7 +103,10 @@ const maxFirsts = 12
 // Stem appends the stem of a folded word to dst: the word itself, if no ending
 // of it is certain. It allocates nothing if dst has room.
 func (s *Stemmer) Stem(dst, word []byte) []byte {
-	if len(word) <= s.longestWord {
+	if len(word) == 0 {
+		return dst
+	}
+	if s.lengths[word[0]]>>len(word)&1 != 0 {
 		if stem, ok := s.words[string(word)]; ok {
 			return append(dst, stem...)
 		}
@@ -120,18 +134,22 @@ func (s *Stemmer) Stem(dst, word []byte) []byte {
 
 func (k *search) run() {
 	c := k.s.c
-	i := c.reaches(&k.w, &k.reach)
+	i := c.find(&k.w, &k.ways)
 	k.highest = -1 << 20
 	k.offer(&candidate{cut: k.w.n}, 0)
 	for ; i < k.w.n; i++ {
+		if k.ways.begin[i] == k.ways.end[i] {
+			continue
+		}
+		whole := c.whole(&k.w, i)
 		for s, start := range c.starts {
-			if k.reach[i]>>start&1 == 0 {
+			if k.ways.states[i]>>start&1 == 0 {
 				continue
 			}
 			k.left, k.nfirsts = maxChains, 0
 			k.follow(i, uint32(1)<<start, 0, 0, 0, 0)
 			for _, f := range k.firsts[:k.nfirsts] {
-				x := candidate{cut: i, start: uint8(s), length: 1}
+				x := candidate{cut: i, start: uint8(s), length: 1, whole: whole}
 				x.chain[0] = f.ending
 				k.repaired(&x, f.sum)
 			}
@@ -140,11 +158,11 @@ func (k *search) run() {
 }
 
 // follow adds up the weights of every chain from letter i on.
-func (k *search) follow(i int, state uint32, begin, last uint16, length int, sum float32) {
-	y, w := &k.s.layout, k.s.weights
+func (k *search) follow(i int, state uint32, begin, last uint16, length, sum int) {
+	w := k.s.weights
 	if i == k.w.n {
 		k.left--
-		sum += w[y.at[byLast]+int(last)] + w[y.at[byCount]+length]
+		sum += int(w.last[last]) + int(w.count[length])
 		for f := range k.firsts[:k.nfirsts] {
 			if x := &k.firsts[f]; x.ending == begin {
 				x.sum = max(x.sum, sum)
@@ -161,39 +179,33 @@ func (k *search) follow(i int, state uint32, begin, last uint16, length int, sum
 		return
 	}
 	c := k.s.c
-	at := uint16(0)
-	for j := i; j < k.w.n; j++ {
-		if at = c.nodes[at].next[k.w.letter[j]]; at == 0 {
-			return
-		}
-		for _, e := range c.nodes[at].edges {
+	for _, s := range k.ways.steps[k.ways.begin[i]:k.ways.end[i]] {
+		for _, e := range c.of(s) {
 			if k.left <= 0 {
 				return
 			}
-			if e.from&state == 0 || k.reach[j+1]>>e.to&1 == 0 {
+			if e.from&state == 0 || k.ways.states[s.to]>>e.to&1 == 0 {
 				continue
 			}
-			more := sum + w[y.at[byEnding]+int(e.index)]
-			from := begin
+			from, more := begin, 0
 			if length == 0 {
-				from = e.index
+				from, more = e.index, int(w.first[e.index])
 			} else {
-				more += w[y.at[byPair]+int(last)*y.m+int(e.index)]
+				more = int(w.next[int(last)*w.m+int(e.index)])
 			}
-			k.follow(j+1, uint32(1)<<e.to, from, e.index, length+1, more)
+			k.follow(int(s.to), uint32(1)<<e.to, from, e.index, length+1, sum+more)
 		}
 	}
 }
 
 // repaired offers a cut with its stem as it is and with every repair, as
 // compiled.repaired does.
-func (k *search) repaired(x *candidate, sum float32) {
+func (k *search) repaired(x *candidate, sum int) {
 	c := k.s.c
-	if x.whole = c.whole(&k.w, x.cut); x.whole != nil {
-		k.offer(x, sum)
+	k.offer(x, sum)
+	if x.whole != nil {
 		return
 	}
-	k.offer(x, sum)
 	for r := range c.repairs {
 		if c.repair(&k.w, x, r) {
 			k.offer(x, sum)
@@ -208,18 +220,33 @@ func (k *search) repaired(x *candidate, sum float32) {
 	}
 }
 
-// offer adds the weights of a candidate's stem to those of its chain.
-func (k *search) offer(x *candidate, sum float32) {
-	s := k.s
-	n := x.stem(&k.w, &k.stem)
-	stem := k.stem[:n]
-	var room [24]int32
-	for _, i := range s.layout.stem(room[:0], s.c, x, stem, s.facts(stem)) {
-		sum += s.weights[i]
+// offer adds the weights of a candidate's stem to those of its chain. The
+// lexicons are asked last, and only where their answer can matter.
+func (k *search) offer(x *candidate, sum int) {
+	h := &k.shapes[x.repair]
+	if int(h.cut) != x.cut {
+		*h = k.s.c.shape(k.letters(x))
+		h.cut = uint8(x.cut)
 	}
-	if sum > k.highest {
+	w := k.s.weights
+	sum += w.stem(x, h)
+	if sum+w.most(x, h) <= k.highest {
+		return
+	}
+	if !h.asked {
+		h.known, h.asked = uint8(k.s.facts(k.letters(x))), true
+	}
+	if sum += w.facts(x, h); sum > k.highest {
 		k.highest, k.best = sum, *x
 	}
+}
+
+// letters returns the stem of a candidate.
+func (k *search) letters(x *candidate) []uint8 {
+	if x.repair == 0 && x.whole == nil {
+		return k.w.letter[:x.cut]
+	}
+	return k.stem[:x.stem(&k.w, &k.stem)]
 }
 
 // spelling appends letters to dst.

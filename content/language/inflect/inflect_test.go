@@ -2,6 +2,7 @@ package inflect
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 )
@@ -47,6 +48,55 @@ func TestTrainedStemmerCutsWordsItHasNotSeen(t *testing.T) {
 		if got := string(s.Stem(nil, []byte(c.word))); got != c.want {
 			t.Errorf("Stem(%q) = %q, want %q", c.word, got, c.want)
 		}
+	}
+}
+
+// The joined weights of a candidate add up to those of all it shows.
+func TestWeightsAreJoined(t *testing.T) {
+	toy := toy
+	toy.Stems = "kitob stol"
+	m, err := Train(toy, toyPairs, [][]string{{"kitob", "erkalak"}}, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(toy, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"kitoblarni", "urugim", "stol", "burnim", "kitobim", "bolalar", "xyzlar"} {
+		k := walk{c: s.c}
+		if !s.c.spell([]byte(word), &k.w) {
+			t.Fatal(word)
+		}
+		k.each = func(x *candidate) {
+			var stem [maxLetters + 4]uint8
+			n := x.stem(&k.w, &stem)
+			want := 0
+			for _, i := range s.layout.shows(s.c, x, stem[:n], s.facts(stem[:n])) {
+				want += int(math.Round(float64(m.weights[i]) * scale))
+			}
+			h := s.c.shape(stem[:n])
+			h.known = uint8(s.facts(stem[:n]))
+			w := s.weights
+			got := w.stem(x, &h) + w.facts(x, &h)
+			if w.facts(x, &h) > w.most(x, &h) {
+				t.Errorf("%s: facts add %d, more than %d", word, w.facts(x, &h), w.most(x, &h))
+			}
+			for i, e := range x.chain[:x.length] {
+				if i == 0 {
+					got += int(w.first[e])
+				} else {
+					got += int(w.next[int(x.chain[i-1])*w.m+int(e)])
+				}
+			}
+			if x.length > 0 {
+				got += int(w.last[x.chain[x.length-1]]) + int(w.count[x.length])
+			}
+			if got != want {
+				t.Errorf("%s, cut after %d: the weights add up to %d, want %d", word, x.cut, got, want)
+			}
+		}
+		k.candidates()
 	}
 }
 

@@ -84,7 +84,10 @@ func (s *Stemmer) examples(pairs []Pair, rare int) []example {
 	last := map[int32]string{}
 	count := make([]int, s.layout.size)
 	var all []example
-	for _, p := range pairs {
+	for n, p := range pairs {
+		// Every second word is learned as if its stem were not a common one, so that
+		// others are found as well.
+		common := n%2 == 0
 		var k walk
 		k.c = s.c
 		if !s.c.spell([]byte(p.Word), &k.w) || k.w.n < 3 || s.words[p.Word] != "" {
@@ -96,7 +99,11 @@ func (s *Stemmer) examples(pairs []Pair, rare int) []example {
 		k.each = func(x *candidate) {
 			var stem [maxLetters + 4]uint8
 			n := x.stem(&k.w, &stem)
-			o := option{shows: s.layout.shows(s.c, x, stem[:n], s.facts(stem[:n])), right: string(stem[:n]) == want}
+			known := s.facts(stem[:n])
+			if !common {
+				known &^= isCommon
+			}
+			o := option{shows: s.layout.shows(s.c, x, stem[:n], known), right: string(stem[:n]) == want}
 			found = found || o.right
 			e.options = append(e.options, o)
 			for _, i := range o.shows {

@@ -61,6 +61,46 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
+// forms are verbs that the stemmer was not trained with, each with forms as they
+// stand in texts.
+const forms = `
+бүтээ: бүтээсэн бүтээв бүтээж бүтээх бүтээдэг бүтээнэ бүтээгээд бүтээхэд
+нийтэл: нийтэлсэн нийтлэх нийтлэв нийтэлдэг нийтлээд нийтэлжээ нийтлэхийг
+илгээ: илгээсэн илгээх илгээв илгээж илгээнэ илгээхгүй илгээсний
+зарла: зарласан зарлах зарлав зарлаж зарлана зарласныг зарлахад
+мөрд: мөрдөх мөрдсөн мөрдөж мөрддөг мөрдөнө мөрдөхгүй мөрдөөд
+зорь: зорьсон зорих зорьж зорино зорив зорьдог зориод
+ажигла: ажигласан ажиглах ажиглаж ажиглав ажиглаад ажигладаггүй ажиглалаа
+мэдэр: мэдэрсэн мэдрэх мэдэрч мэдэрлээ мэдэрдэг мэдрээд мэдэрсэнгүй
+уулз: уулзсан уулзах уулзаж уулзав уулзлаа уулзъя уулзахаар уулзаарай
+мөрийц: мөрийцсөн мөрийцөх мөрийцөж мөрийцдөг мөрийцөхгүй мөрийцсөнд
+сүйтгэ: сүйтгэсэн сүйтгэх сүйтгэв сүйтгэж сүйтгэдэг сүйтгэхийн
+дээрэмд: дээрэмдсэн дээрэмдэх дээрэмдэж дээрэмдэв дээрэмдээд дээрэмддэггүй
+согт: согтсон согтох согтож согтоод согтдог согтохгүй
+`
+
+func TestUnseenVerbs(t *testing.T) {
+	s := stemmer(t)
+	var rows [][3]string
+	for line := range strings.Lines(forms) {
+		stem, words, _ := strings.Cut(line, ":")
+		if strings.Contains(" "+Verbs+" ", " "+stem+" ") {
+			t.Errorf("%q was seen", stem)
+		}
+		for _, w := range strings.Fields(words) {
+			rows = append(rows, [3]string{w, stem, string(s.Stem(nil, []byte(w)))})
+			if got := rows[len(rows)-1]; got[1] != got[2] {
+				t.Log(got)
+			}
+		}
+	}
+	got := inflect.Judge(rows)
+	t.Log(got)
+	if got.F1 < 0.7 {
+		t.Errorf("%s; want at least F1 0.7", got)
+	}
+}
+
 func TestStemmingAllocatesNothing(t *testing.T) {
 	s := stemmer(t)
 	dst := make([]byte, 0, 64)

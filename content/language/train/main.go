@@ -30,8 +30,8 @@ import (
 // A course is what is needed to train the stemmer of one language.
 type course struct {
 	grammar  inflect.Grammar
-	sets     map[string]float32 // names of files of pairs, and how much they count
-	pairs    map[string][]inflect.Pair
+	sets     map[string]float32        // names of files of pairs, and how much they count
+	pairs    map[string][]inflect.Pair // by set; of those in files, none yet
 	lexicons [][]string
 	regular  func(nouns map[string]bool) []inflect.Pair // forms made by rule
 	nouns    func(set string, p inflect.Pair) bool      // whether the pair shows a noun
@@ -53,8 +53,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c.rounds, c.rare, c.pairs = *rounds, *rare, map[string][]inflect.Pair{}
+	c.rounds, c.rare = *rounds, *rare
 	for set := range c.sets {
+		if c.pairs[set] != nil {
+			continue
+		}
 		if c.pairs[set], err = read(filepath.Join(*dir, set+".tsv")); err != nil {
 			log.Fatal(err)
 		}
@@ -77,7 +80,7 @@ func newCourse(lang, roots string) (*course, error) {
 			return nil, err
 		}
 		return &course{
-			grammar: uzbek.Grammar, lexicons: lex,
+			grammar: uzbek.Grammar, lexicons: lex, pairs: map[string][]inflect.Pair{},
 			sets: map[string]float32{"uz-nouns": .5, "uz-verbs": .3, "uz-text": 1, "uz-judged": 1},
 			regular: func(nouns map[string]bool) []inflect.Pair {
 				return append(paradigms(nouns, 3), conjugations(15)...)
@@ -89,18 +92,17 @@ func newCourse(lang, roots string) (*course, error) {
 	case "mn":
 		return &course{
 			grammar: mongolian.Grammar,
-			sets:    map[string]float32{"mn-nouns": .5},
-			regular: func(nouns map[string]bool) []inflect.Pair {
-				return append(mongolianVerbs(15), mongolianPlurals(nouns, 2)...)
-			},
-			nouns: func(string, inflect.Pair) bool { return true },
+			sets:    map[string]float32{"mn-nouns": 1, "mn-verbs": .1},
+			pairs:   map[string][]inflect.Pair{"mn-verbs": mongolianVerbs(40)},
+			regular: func(nouns map[string]bool) []inflect.Pair { return mongolianPlurals(nouns, 2) },
+			nouns:   func(set string, _ inflect.Pair) bool { return set == "mn-nouns" },
 		}, nil
 	}
 	return nil, fmt.Errorf("%q is not uz or mn", lang)
 }
 
 // train learns from the pairs whose stems are kept.
-func (c *course) train(keep func(stem string) bool) (*inflect.Model, error) {
+func (c *course) train(keep func(stem string) bool) (inflect.Grammar, *inflect.Model, error) {
 	var pairs []inflect.Pair
 	nouns := map[string]bool{}
 	for _, set := range slices.Sorted(maps.Keys(c.sets)) {
@@ -114,11 +116,19 @@ func (c *course) train(keep func(stem string) bool) (*inflect.Model, error) {
 			}
 		}
 	}
-	return inflect.Train(c.grammar, append(pairs, c.regular(nouns)...), c.lexicons, c.rounds, c.rare)
+	g := c.grammar
+	g.Stems = ""
+	for _, stem := range strings.Fields(c.grammar.Stems) {
+		if keep(stem) {
+			g.Stems += stem + " "
+		}
+	}
+	m, err := inflect.Train(g, append(pairs, c.regular(nouns)...), c.lexicons, c.rounds, c.rare)
+	return g, m, err
 }
 
 func (c *course) write(path string) error {
-	m, err := c.train(func(string) bool { return true })
+	_, m, err := c.train(func(string) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -139,11 +149,11 @@ func (c *course) validate(parts int) error {
 	}
 	rows := map[string][][3]string{}
 	for k := range parts {
-		m, err := c.train(func(stem string) bool { return part(stem) != k })
+		g, m, err := c.train(func(stem string) bool { return part(stem) != k })
 		if err != nil {
 			return err
 		}
-		s, err := inflect.New(c.grammar, m)
+		s, err := inflect.New(g, m)
 		if err != nil {
 			return err
 		}
