@@ -2,6 +2,9 @@ package content
 
 import (
 	"bytes"
+	"html"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"shuultuur/content/language"
@@ -55,4 +58,28 @@ func normaliseJoined(p []byte) []byte {
 		p = p[i+n:]
 	}
 	return out
+}
+
+// Apostrophes returns the words of a text in UTF-8 that have apostrophes within
+// them, as [Terms] spells them, and each beginning of one up to a letter before
+// an apostrophe. In normalised text such words are parted. Character references
+// of HTML are read.
+func Apostrophes(text []byte) map[string]bool {
+	words := map[string]bool{}
+	letter := func(r rune) bool { return isApostrophe(r) || unicode.In(r, unicode.L, unicode.M, unicode.Nd) }
+	for w := range strings.FieldsFuncSeq(html.UnescapeString(string(text)), func(r rune) bool { return !letter(r) }) {
+		if !strings.ContainsFunc(w, isApostrophe) {
+			continue
+		}
+		var whole string
+		for i, part := range strings.Split(string(normaliseJoined([]byte(w))), "'") {
+			if i > 0 {
+				whole += "'"
+			}
+			if whole += part; i > 0 {
+				words[whole] = true
+			}
+		}
+	}
+	return words
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -295,9 +294,21 @@ func (x *wordsReport) read(b *content.Body, top int) error {
 			return err
 		}
 	}
+	joined := map[string]bool{}
+	if tag == "uz-Latn" {
+		if page, err := b.Decoded(); err == nil {
+			joined = content.Apostrophes(page)
+		}
+	}
 	counts := map[string]int{}
-	for w := range bytes.FieldsSeq(text) {
-		counts[string(w)]++
+	words := strings.Fields(string(text))
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		for i+1 < len(words) && joined[w+"'"+words[i+1]] {
+			i++
+			w += "'" + words[i]
+		}
+		counts[w]++
 		x.Total++
 	}
 	x.Different = len(counts)

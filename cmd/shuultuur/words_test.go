@@ -18,7 +18,7 @@ func TestWordsSayWhatListsMakeOfAPage(t *testing.T) {
 		"gambling.list": "#listcategory: \"Gambling\"\n#language uz\n<qimor><40>\n#language none\n<casino><30>\n",
 		"odd.list":      "<city><5>\n<rock &amp; roll><10>\n<city><2>\n",
 		"page.html": `<html lang="uz"><p>Toshkent shahrining markazida joylashgan binoda bugun yangi klub ochildi. Unda yozuvchilar
-va o'qituvchilar qimorlarimizdan, qimorni va qimor haqida gapirdilar. Casino c4sino city.`,
+va o&rsquo;qituvchilar, oʻqiydilar, bog‘imizda, qimorlarimizdan, qimorni va qimor haqida gapirdilar. Casino c4sino city.`,
 		"shuultuur.yaml": `
 checks: {phrase: {weighted: [gambling.list]}}
 policies: [{name: all, rules: [{name: words, action: block, category: [phrase], over: 50}]}]
@@ -53,7 +53,7 @@ policies: [{name: all, rules: [{name: words, action: block, category: [phrase], 
 		want   []string
 	}{
 		{"settings", []string{"-config", at("shuultuur.yaml"), at("page.html")}, 0,
-			[]string{"language  uz-Latn (the page says uz-Latn)", "    3  qimor  qimor qimorlarimizdan qimorni", "score     70 by gambling.list, limit 50", "<{qimor}: qimorlarimizdan> 40, line 3"}},
+			[]string{"language  uz-Latn (the page says uz-Latn)", "    3  qimor  qimor qimorlarimizdan qimorni", "    1  o'qi  o'qiydilar", "    1  o'qituvchi  o'qituvchilar", "    1  bog'  bog'imizda", "score     70 by gambling.list, limit 50", "<{qimor}: qimorlarimizdan> 40, line 3"}},
 		{"a list", []string{"-list", at("odd.list"), at("page.html")}, 1,
 			[]string{"score     5 by ", "odd.list:2: phrase \"rock &amp; roll\" never matches", "odd.list:3: the same phrase is weighted with 5"}},
 		{"a URL", []string{"-config", at("shuultuur.yaml"), origin.URL}, 0, []string{"text/html", "score     70"}},
