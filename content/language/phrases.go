@@ -182,15 +182,25 @@ var particles = strings.Fields("ال وال فال بال كال لل ولل و 
 // admit lets words with the first letters of this one through the filter.
 func (x *table) admit(word string, id uint32) {
 	x.admits = append(x.admits, admission{word, id})
-	two, three := beginning([]byte(word))
-	at := three
-	if x.short || three == 0 {
-		at = two
-	}
+	at := beginning([]byte(word))[x.shared(word)]
 	x.filter[at>>6] |= 1 << (at & 63)
 }
 
-// Beginnings returns the first bytes, up to three, of every word with which a
+// shared returns how many of its first letters a word shares with all its
+// forms, less two: 0, 1 or 2 for two, three or four. Endings change no more
+// than the last letter of a stem, and in Uzbek the last two.
+func (x *table) shared(word string) int {
+	n := utf8.RuneCountInString(word)
+	switch {
+	case n == 2 || x.short:
+		return 0
+	case x.tag == Unknown && n > 3 || n >= 6 && x.tag != "ar" || n == 5 && x.tag != "ar" && x.tag != "uz-Latn":
+		return 2
+	}
+	return min(1, max(0, n-2))
+}
+
+// Beginnings returns the first bytes, up to four, of every word with which a
 // phrase may begin in a normalised text.
 func (p *Phrases) Beginnings() [][]byte {
 	all := map[string]bool{}
@@ -214,10 +224,7 @@ func (p *Phrases) Beginnings() [][]byte {
 // beginnings adds those of the words that the filter takes for word.
 func (x *table) beginnings(word string, all map[string]bool) {
 	letters := []rune(word)
-	most := 3
-	if x.short {
-		most = 2
-	}
+	most := x.shared(word) + 2
 	switch {
 	case len(letters) > most:
 		letters = letters[:most]
@@ -228,17 +235,19 @@ func (x *table) beginnings(word string, all map[string]bool) {
 	if x.tag == "uz-Latn" {
 		for r := rune(0x430); r < 0x500; r++ {
 			if l := uzbek.Latin(nil, []byte(string(r))); len(l) > 0 && l[0] == word[0] {
-				all[string(r)] = true
+				for _, next := range []byte{0xd0, 0xd1, 0xd2, 0xd3, ' '} { // and what a letter begins with, or no letter
+					all[string(r)+string([]byte{next})] = true
+				}
 			}
 		}
 	}
 }
 
-// spell adds to all the first three bytes of before and letters, with marks and
+// spell adds to all the first four bytes of before and letters, with marks and
 // without if the stemmer may take marks off.
 func spell(letters string, marks bool, before string, all map[string]bool) {
-	if letters == "" || len(before) >= 3 {
-		all[before[:min(len(before), 3)]] = true
+	if letters == "" || len(before) >= 4 {
+		all[before[:min(len(before), 4)]] = true
 		return
 	}
 	r, n := utf8.DecodeRuneInString(letters)
@@ -258,19 +267,24 @@ func spell(letters string, marks bool, before string, all map[string]bool) {
 }
 
 // may says whether a word with this beginning can be in the table.
-func (x *table) may(two, three uint16) bool {
-	return (x.filter[two>>6]>>(two&63)|x.filter[three>>6]>>(three&63))&1 != 0
+func (x *table) may(b begun) bool { return b.in(&x.filter) }
+
+// begun are hashes of the first two, three and four letters of a word. A word
+// with fewer has that of all its letters.
+type begun [3]uint16
+
+// in says whether a filter has one of them.
+func (b begun) in(filter *[1024]uint64) bool {
+	return (filter[b[0]>>6]>>(b[0]&63)|filter[b[1]>>6]>>(b[1]&63)|filter[b[2]>>6]>>(b[2]&63))&1 != 0
 }
 
 // base are the letters of U+00E0 to U+00FF without their marks: several
 // stemmers take these off.
 const base = "aaaaaaaceeeeiiiidnooooo/ouuuuyty"
 
-// beginning returns hashes of the first two letters and of the first three, 0
-// where the word has not so many.
-func beginning(word []byte) (two, three uint16) {
+func beginning(word []byte) (b begun) {
 	h := uint32(0)
-	for n := 1; len(word) > 0 && n <= 3; n++ {
+	for n := 1; len(word) > 0 && n <= 4; n++ {
 		r, size := rune(word[0]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(word)
@@ -280,17 +294,11 @@ func beginning(word []byte) (two, three uint16) {
 		}
 		word = word[size:]
 		h = (h + uint32(r)) * 0x9e3779b1
-		switch n {
-		case 2:
-			two = uint16(h>>16) | 1
-		case 3:
-			three = uint16(h>>16) | 1
+		for i := max(0, n-2); i < len(b); i++ {
+			b[i] = uint16(h >> 16)
 		}
 	}
-	if two == 0 {
-		two = uint16(h>>16) | 1
-	}
-	return two, three
+	return b
 }
 
 // ScriptOf returns the script of the first letter of a word.
@@ -352,7 +360,7 @@ func (p *Phrases) NewFinder() *Finder {
 		f.latin = f.latin || x.tag == "uz-Latn"
 	}
 	for word := range p.joints {
-		two, _ := beginning([]byte(word))
+		two := beginning([]byte(word))[0]
 		f.filter[two>>6] |= 1 << (two & 63)
 	}
 	return f
@@ -382,8 +390,8 @@ func (f *Finder) speaks(x *table) bool {
 }
 
 // skips says whether a word with this beginning is no part of any phrase.
-func (f *Finder) skips(word []byte, two, three uint16) bool {
-	return (f.filter[two>>6]>>(two&63)|f.filter[three>>6]>>(three&63))&1 == 0 && !(f.latin && word[0] >= utf8.RuneSelf)
+func (f *Finder) skips(word []byte, b begun) bool {
+	return !b.in(&f.filter) && !(f.latin && word[0] >= utf8.RuneSelf)
 }
 
 const maxActive = 64
@@ -426,12 +434,12 @@ func (f *Finder) next(text []byte, at int, found func(int, []byte)) int {
 }
 
 func (f *Finder) word(word []byte, found func(int, []byte)) {
-	two, three := beginning(word)
-	if len(f.open) == 0 && f.skips(word, two, three) { // as nearly all words
+	b := beginning(word)
+	if len(f.open) == 0 && f.skips(word, b) { // as nearly all words
 		f.active = f.active[:0]
 		return
 	}
-	next := f.step(f.room[:0], f.active, f.look(word, two, three), word, found)
+	next := f.step(f.room[:0], f.active, f.look(word, b), word, found)
 	if len(f.p.joints) > 0 {
 		next = f.join(next, word, found)
 	}
@@ -443,8 +451,7 @@ func (f *Finder) word(word []byte, found func(int, []byte)) {
 func (f *Finder) join(next []place, word []byte, found func(int, []byte)) []place {
 	if len(f.open) > 0 {
 		f.joined = append(append(append(f.joined[:0], f.open...), '\''), word...)
-		two, three := beginning(f.joined)
-		next = f.step(next, f.before, f.look(f.joined, two, three), f.joined, found)
+		next = f.step(next, f.before, f.look(f.joined, beginning(f.joined)), f.joined, found)
 		if f.p.joints[string(f.joined)] {
 			f.open = append(f.open[:0], f.joined...)
 			return next
@@ -490,18 +497,18 @@ func (f *Finder) moved(next []place, a place, table uint32, word []byte, found f
 	return next
 }
 
-// look returns the terms of a word, of which two and three are the beginning.
-func (f *Finder) look(word []byte, two, three uint16) []sighting {
+// look returns the terms of a word with this beginning.
+func (f *Finder) look(word []byte, b begun) []sighting {
 	f.seen = f.seen[:0]
 	for _, x := range f.p.tables {
-		a, b := two, three
+		b := b
 		if x.tag == "uz-Latn" && word[0] >= utf8.RuneSelf {
 			var room [16]byte
-			a, b = beginning(uzbek.Latin(room[:0], word[:min(len(word), 6)]))
+			b = beginning(uzbek.Latin(room[:0], word[:min(len(word), 8)]))
 		}
 		// Telling the language costs more than stemming a few words, unless
 		// every language is to be tried: it waits until a phrase is found.
-		if x.may(a, b) && (x.named && !f.told || f.speaks(x)) {
+		if x.may(b) && (x.named && !f.told || f.speaks(x)) {
 			for _, id := range f.lookIn(x, word) {
 				f.seen = append(f.seen, sighting{id, uint32(x.n)})
 			}

@@ -163,7 +163,10 @@ func (s *Set) fileWord(w []byte) {
 	}
 	x := binary.LittleEndian.Uint32(w)
 	s.near[hash3(x)] |= 1 << (x >> 24 & 7)
-	h := hash4(x)
+	h := uint64(hash4(x))
+	if len(w) > 4 {
+		h = hash5(uint64(w[4])<<32 | uint64(x))
+	}
 	s.words[h>>6] |= 1 << (h & 63)
 }
 

@@ -68,7 +68,7 @@ type Set struct {
 	maxLen int
 
 	hasOne  bool
-	words   *[1 << middleBits / 64]uint64 // filter for beginnings of words, which are in near too; nil for none
+	words   *[1 << middleBits / 64]uint64 // filter for a blank and beginnings of words, whose first bytes are in near too; nil for none
 	one     [256]uint32                   // pattern id + 1 by its only byte
 	near    [nearBytes]byte               // filter for patterns of 2 to 6 bytes
 	far     [bloomWords]uint64            // filter for longer ones
@@ -93,6 +93,7 @@ const (
 func hash2(w uint16) uint32 { return uint32(w) * mul4 >> (32 - shortBits) }
 func hash3(w uint32) uint32 { return w << 8 * mul4 >> (32 - nearBits) }
 func hash4(w uint32) uint32 { return w * mul4 >> (32 - middleBits) }
+func hash5(w uint64) uint64 { return w << 24 * mul6 >> (64 - middleBits) }
 
 // hash6 takes a window in the upper six bytes of w.
 func hash6(w uint64) uint64 { return (w &^ 0xffff) * mul6 }
@@ -272,7 +273,7 @@ func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 		}
 		if x&1 != 0 {
 			for k := range 4 {
-				if byte(w) == ' ' && i+k+1 >= from && s.isWord(uint32(w)) {
+				if byte(w) == ' ' && i+k+1 >= from && s.isWord(w) {
 					h.Starts = append(h.Starts, i+k+1-from)
 				}
 				s.nearAt(h, text, i+k, from, uint32(w))
@@ -292,10 +293,13 @@ func (s *Set) steps(h *Hits, text []byte, i, from int) int {
 // its window at the four bytes w.
 func (s *Set) isNear(w uint32) byte { return s.near[hash3(w)] >> (w >> 24 & 7) }
 
-// isWord says whether one of the words may begin at the four bytes w.
-func (s *Set) isWord(w uint32) bool {
-	h := hash4(w)
-	return s.words != nil && s.words[h>>6]>>(h&63)&1 != 0
+// isWord says whether one of the words may begin at the five bytes w.
+func (s *Set) isWord(w uint64) bool {
+	if s.words == nil {
+		return false
+	}
+	a, b := hash4(uint32(w)), hash5(w)
+	return (s.words[a>>6]>>(a&63)|s.words[b>>6]>>(b&63))&1 != 0
 }
 
 // isFar is the same for the longer patterns, by the hash of six bytes.
