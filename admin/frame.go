@@ -118,7 +118,7 @@ func (p *personal) end(page pageTemplate) {
 	writePage(p, page, status, struct {
 		Title, Text string
 		SignedIn    bool
-	}{p.texts.Say(http.StatusText(status)), strings.ToValidUTF8(strings.TrimSpace(string(p.said)), ""), p.who != nil})
+	}{p.texts.Say(http.StatusText(status)), p.texts.Message(strings.ToValidUTF8(strings.TrimSpace(string(p.said)), "")), p.who != nil})
 }
 
 // Unwrap is for [http.ResponseController].

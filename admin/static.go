@@ -75,7 +75,7 @@ func noNotice(*text.Texts) string { return "" }
 // program in the binary.
 func pageFuncs(t *text.Texts, notice noticeFunc) template.FuncMap {
 	return template.FuncMap{
-		"t":      func(key any) string { return t.Say(fmt.Sprint(key)) },
+		"t":      func(key any) string { return t.Message(t.Say(fmt.Sprint(key))) },
 		"notice": func() string { return notice(t) },
 		"links":  navMark,
 		"static": asset,

@@ -71,6 +71,9 @@ func used(t *testing.T) map[string]string {
 	for _, key := range spoken {
 		all[key] = "values"
 	}
+	for _, key := range messages {
+		all[key] = "message.go"
+	}
 	return all
 }
 
@@ -172,6 +175,47 @@ func TestEveryLanguageHasEveryText(t *testing.T) {
 	if want := []string{"de", "en", "es", "fr", "kk", "mn", "ru", "tr", "uz-Cyrl", "uz-Latn"}; !slices.Equal(langs, want) {
 		t.Errorf("languages %v, want %v", langs, want)
 	}
+}
+
+func TestMessagesAreSaidWithTheirValues(t *testing.T) {
+	s, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	de, mn := s.For("de"), s.For("mn")
+	for _, c := range []struct {
+		in            *Texts
+		english, want string
+	}{
+		{de, "the 1h a day for games are used up", "die 1h am Tag für games sind verbraucht"},
+		{de, "the 1h a day for everything are used up", "die 1h am Tag für alles sind verbraucht"},
+		{mn, `client="x" is not an address`, `client="x" хаяг биш`},
+		{de, `"ann": there is an account of that name`, `"ann": es gibt schon ein Konto dieses Namens`},
+		{de, "The certificate of {1} could not be verified.", "Das Zertifikat von {1} ließ sich nicht prüfen."},
+		{de, "nobody says this", "nobody says this"},
+		{de, "a: b: c: d: e", "a: b: c: d: e"},
+		{s.For("en"), "404 page not found", "404 page not found"},
+		{nil, "404 page not found", "404 page not found"},
+	} {
+		if got := c.in.Message(c.english); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.english, got, c.want)
+		}
+	}
+}
+
+// FuzzMessage: a sentence that nobody translates stays as it is.
+func FuzzMessage(f *testing.F) {
+	f.Add("x is not an address", "{1} is not an address")
+	f.Fuzz(func(t *testing.T, sentence, message string) {
+		if values, ok := valuesOf(message, sentence); ok {
+			for _, v := range values {
+				if !strings.Contains(sentence, v) {
+					t.Errorf("%q does not stand in %q", v, sentence)
+				}
+			}
+		}
+		(&Texts{Lang: "de", of: map[string]string{message: "x"}, in: &Texts{}}).Message(sentence)
+	})
 }
 
 func TestAcceptLanguageChooses(t *testing.T) {

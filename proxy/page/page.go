@@ -323,9 +323,9 @@ func Why(t *filter.Transaction, say *text.Texts) string {
 	switch {
 	case f.Check == "certificate":
 		explain := intercept.Fault{Kind: intercept.Kind(f.Category)}.Explain(t.Host)
-		return say.Say("why.certificate", "detail", strings.TrimSuffix(explain, "."))
+		return say.Say("why.certificate", "detail", strings.TrimSuffix(say.Message(explain), "."))
 	case f.Check == "policy" && t.Verdict.After > 0:
-		return say.Say("why.limit", "detail", f.Evidence)
+		return say.Say("why.limit", "detail", say.Message(f.Evidence))
 	case r.Policy == "":
 		return say.Say("why.nobody")
 	case f.Score > 0:
