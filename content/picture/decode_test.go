@@ -2,7 +2,6 @@ package picture
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -14,21 +13,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"shuultuur/test/peer"
 	"strings"
 	"testing"
 )
 
 // Pillow decodes JPEGs with libjpeg-turbo and WebPs with libwebp, as browsers do.
 func TestEveryEncodingIsDecodedLikeByPillow(t *testing.T) {
-	python := cmp.Or(os.Getenv("SHUULTUUR_PYTHON"), "python3")
-	if _, err := exec.LookPath(python); err != nil {
-		t.Skip("no Python to compare with; SHUULTUUR_PYTHON may name one that has numpy and pillow")
-	}
+	python := peer.Python(t, "numpy", "PIL")
 	dir := t.TempDir()
 	out, err := exec.Command(python, "testdata/decode.py", dir).CombinedOutput()
-	if e, ok := err.(*exec.ExitError); ok && e.ExitCode() == 3 {
-		t.Skipf("%s has no pillow to compare with: %s", python, out)
-	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

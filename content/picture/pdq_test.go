@@ -2,7 +2,6 @@ package picture
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"image"
 	"image/color"
@@ -11,22 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"shuultuur/test/peer"
 	"testing"
 )
 
 func TestPDQIsThatOfThePythonPackage(t *testing.T) {
-	python := cmp.Or(os.Getenv("SHUULTUUR_PYTHON"), "python3")
-	if _, err := exec.LookPath(python); err != nil {
-		t.Skip("no Python to compare with; SHUULTUUR_PYTHON may name one that has pdqhash, numpy and pillow")
-	}
-	dir, photos := t.TempDir(), 500
-	if testing.Short() {
-		photos = 50
-	}
+	python := peer.Python(t, "numpy", "PIL", "pdqhash")
+	dir, photos := t.TempDir(), 100
 	out, err := exec.Command(python, "testdata/pdq.py", dir, fmt.Sprint(photos)).CombinedOutput()
-	if e, ok := err.(*exec.ExitError); ok && e.ExitCode() == 3 {
-		t.Skipf("%s has no pdqhash to compare with: %s", python, out)
-	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

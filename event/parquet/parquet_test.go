@@ -16,6 +16,7 @@ import (
 
 	"shuultuur/event"
 	"shuultuur/event/eventtest"
+	"shuultuur/test/peer"
 )
 
 // reader prints the rows of a Parquet file as JSON, one on a line.
@@ -26,22 +27,9 @@ for row in p.read_table(sys.argv[1], partitioning=None).to_pylist():
     print(json.dumps(row))
 `
 
-// python returns an interpreter that reads Parquet files.
-func python(t *testing.T) string {
-	t.Helper()
-	cached, _ := os.UserCacheDir() // "" finds nothing
-	for _, name := range []string{filepath.Join(cached, "shuultuur-test", "python", "bin", "python3"), "python3"} {
-		if exec.Command(name, "-c", "import pyarrow").Run() == nil {
-			return name
-		}
-	}
-	t.Skip("no Python with pyarrow: test/setup.sh installs one")
-	return ""
-}
-
 // TestOthersReadTheFiles has Arrow's reader take a file apart.
 func TestOthersReadTheFiles(t *testing.T) {
-	py, dir := python(t), t.TempDir()
+	py, dir := peer.Python(t, "pyarrow"), t.TempDir()
 	for name, rows := range map[string][]event.Row{
 		"ordinary": eventtest.Rows(eventtest.Start(), 1000),
 		"hostile":  eventtest.Hostile(eventtest.Start()),

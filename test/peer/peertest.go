@@ -12,6 +12,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,6 +30,20 @@ func Program(t testing.TB, names ...string) string {
 		}
 	}
 	t.Skipf(`%s is not installed; "make test" installs it on Debian`, names[0])
+	return ""
+}
+
+// Python returns a Python that has the packages modules: the one that
+// SHUULTUUR_PYTHON names, the one that test/setup.sh makes, or the system's.
+func Python(t testing.TB, modules ...string) string {
+	t.Helper()
+	cached, _ := os.UserCacheDir() // "" finds nothing
+	for _, name := range []string{os.Getenv("SHUULTUUR_PYTHON"), filepath.Join(cached, "shuultuur-test", "python", "bin", "python3"), "python3"} {
+		if name != "" && exec.Command(name, "-c", "import "+strings.Join(modules, ", ")).Run() == nil {
+			return name
+		}
+	}
+	t.Skipf(`no Python has %s; "make test" installs one`, strings.Join(modules, ", "))
 	return ""
 }
 

@@ -1,13 +1,13 @@
 package net
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"shuultuur/test/peer"
 	"slices"
 	"strconv"
 	"testing"
@@ -27,15 +27,9 @@ type oracle struct {
 // oracles runs ONNX Runtime, or skips the test where it is not there.
 func oracles(t *testing.T, photos int) (dir string, all []oracle) {
 	t.Helper()
-	python := cmp.Or(os.Getenv("SHUULTUUR_PYTHON"), "python3")
-	if _, err := exec.LookPath(python); err != nil {
-		t.Skip("no Python to compare with; SHUULTUUR_PYTHON may name one that has onnxruntime, onnx, numpy and pillow")
-	}
+	python := peer.Python(t, "numpy", "PIL", "onnx", "onnxruntime")
 	dir = t.TempDir()
 	out, err := exec.Command(python, "testdata/oracle.py", dir, strconv.Itoa(photos)).CombinedOutput()
-	if e, ok := err.(*exec.ExitError); ok && e.ExitCode() == 3 {
-		t.Skipf("%s has no ONNX Runtime to compare with: %s", python, out)
-	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -14,12 +14,8 @@ import subprocess
 import sys
 import zlib
 
-try:
-    import numpy as np
-    from PIL import Image, ImageFile
-except ImportError as e:
-    print(e)
-    sys.exit(3)
+import numpy as np
+from PIL import Image, ImageFile
 
 out = sys.argv[1]
 rng = np.random.default_rng(3)

@@ -9,13 +9,9 @@ the pictures are pieces of the photos in them; otherwise they are made up.
 import os
 import sys
 
-try:
-    import numpy as np
-    import pdqhash
-    from PIL import Image
-except ImportError as e:
-    print(e)
-    sys.exit(3)
+import numpy as np
+import pdqhash
+from PIL import Image
 
 out, count = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(3)

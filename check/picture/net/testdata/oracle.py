@@ -13,15 +13,11 @@ import os
 import sys
 import time
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime
-    from onnx import TensorProto, helper, numpy_helper
-    from PIL import Image
-except ImportError as e:
-    print(e)
-    sys.exit(3)
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 out, count = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(7)
