@@ -69,7 +69,7 @@ type Collection struct {
 	fetched source.Items
 	missing []string // lists that have not been fetched yet
 	reports map[string]list.Report
-	faults  []error
+	faults  map[string]error // by the name of the list
 	files   []string
 }
 
@@ -80,7 +80,7 @@ type Collection struct {
 // error.
 func Open(ctx context.Context, cfg Config, data string, previous *Collection, log *slog.Logger) (*Collection, error) {
 	c := &Collection{Lists: map[string]*list.File{}, cfg: cfg, data: data,
-		fetched: source.Items{}, reports: map[string]list.Report{}}
+		fetched: source.Items{}, reports: map[string]list.Report{}, faults: map[string]error{}}
 	if err := os.MkdirAll(c.compiled(), 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder for compiled lists: %w", err)
 	}
@@ -91,7 +91,7 @@ func Open(ctx context.Context, cfg Config, data string, previous *Collection, lo
 			if ctx.Err() != nil || !c.stays(name, previous) {
 				return nil, setting.At(name, err)
 			}
-			c.faults = append(c.faults, setting.At(name, err))
+			c.faults[name] = setting.At(name, err)
 			continue
 		}
 		anew = anew || !rep.Reused
@@ -214,7 +214,12 @@ func (c *Collection) Files() []string { return c.files }
 
 // Faults say why lists are not what their files say: each serves from its last
 // good version. They are [setting.Error]s below the name of the list.
-func (c *Collection) Faults() []error { return c.faults }
+func (c *Collection) Faults() (all []error) {
+	for _, name := range slices.Sorted(maps.Keys(c.faults)) {
+		all = append(all, c.faults[name])
+	}
+	return all
+}
 
 // Fetched are the lists that are fetched.
 func (c *Collection) Fetched() source.Items { return c.fetched }

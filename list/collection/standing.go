@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"shuultuur/list"
@@ -31,10 +30,8 @@ func (c *Collection) Standing(name string) (*Standing, error) {
 		return nil, ErrNoList
 	}
 	s := &Standing{Report: c.reports[name], Missing: c.Missing(name)}
-	for _, f := range c.faults {
-		if rest, ok := strings.CutPrefix(f.Error(), name); ok && (rest[0] == '.' || rest[0] == ':') {
-			s.Fault = f.Error()
-		}
+	if f := c.faults[name]; f != nil {
+		s.Fault = f.Error()
 	}
 	src, cfg, fetched, err := c.resolve(name)
 	if err != nil {
