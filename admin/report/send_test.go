@@ -1,0 +1,179 @@
+package report
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"mime/multipart"
+	"net"
+	stdmail "net/mail"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/admin/mail"
+	"shuultuur/setting"
+)
+
+// office takes mail at an address of this machine, and hands it over.
+func office(t *testing.T) (addr string, got chan string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, ended := make(chan string, 9), make(chan bool)
+	t.Cleanup(func() { l.Close(); <-ended })
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			take(c, got)
+		}
+	}()
+	return l.Addr().String(), got
+}
+
+// take talks SMTP with one client.
+func take(c net.Conn, got chan<- string) {
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	in := bufio.NewScanner(c)
+	fmt.Fprint(c, "220 ready\r\n")
+	for in.Scan() {
+		switch word, _, _ := strings.Cut(strings.ToUpper(in.Text()), " "); word {
+		case "DATA":
+			fmt.Fprint(c, "354 write\r\n")
+			var text strings.Builder
+			for in.Scan() && in.Text() != "." {
+				text.WriteString(strings.TrimPrefix(in.Text(), ".") + "\r\n")
+			}
+			got <- text.String()
+			fmt.Fprint(c, "250 taken\r\n")
+		case "QUIT":
+			fmt.Fprint(c, "221 bye\r\n")
+			return
+		default:
+			fmt.Fprint(c, "250 good\r\n")
+		}
+	}
+}
+
+// TestReportsAreMailedOnTheirSchedule, each once, to those who are named, with
+// what one person of the group did as PDF and CSV; what the office does not take
+// is sent later.
+func TestReportsAreMailedOnTheirSchedule(t *testing.T) {
+	addr, got := office(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := closed.Addr().String()
+	closed.Close()
+	day := time.Date(2026, 11, 23, 0, 0, 0, 0, time.Local) // a Monday
+	var events Source = sample(day.Add(8 * time.Hour))
+	sending := func(office string) *Sending {
+		s, err := mail.New(mail.Config{Server: "smtp://" + office, From: "filter@school.example"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &Sending{Mail: s, File: filepath.Join(t.TempDir(), "sent.json"), Source: func() Source { return events }, Log: slog.New(slog.DiscardHandler),
+			Groups: func(_ netip.Addr, user string) []string {
+				if user == "=anna" {
+					return []string{"7a"}
+				}
+				return nil
+			},
+			Schedules: []Schedule{{Every: "day", Group: "7a", Mail: setting.OneOrMore[string]{"Tess <tess@school.example>"}}, {Every: "week", At: "06:00", Mail: setting.OneOrMore[string]{"head@school.example"}}}}
+		if err := x.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	x := sending(addr)
+	send := func(x *Sending, at time.Time, want int) (all []string) {
+		t.Helper()
+		if err := x.send(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		for len(got) > 0 {
+			all = append(all, <-got)
+		}
+		if len(all) != want {
+			t.Fatalf("at %s %d reports were sent, want %d", at, len(all), want)
+		}
+		return all
+	}
+	send(x, day.Add(12*time.Hour), 0) // the settings are new
+	send(x, day.Add(30*time.Hour), 0) // 06:00: not yet
+	daily := send(x, day.Add(31*time.Hour), 1)
+	send(x, day.Add(31*time.Hour+time.Minute), 0)
+	send(x, day.Add(40*time.Hour), 0)
+	reads(t, daily[0], "tess@school.example", "report-2026-11-23", "anna", "Бат-Эрдэнэ")
+	// A machine that slept over days sends what is due, once.
+	weekly := send(x, day.AddDate(0, 0, 7).Add(9*time.Hour), 2)
+	reads(t, weekly[1], "head@school.example", "report-2026-11-23", "Бат-Эрдэнэ", "")
+
+	away := sending(nobody)
+	send(away, day.Add(12*time.Hour), 0)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := away.send(ctx, day.Add(31*time.Hour)); err == nil {
+		t.Fatal("no office has taken a report, and nobody says so")
+	}
+	away.Mail = x.Mail
+	send(away, day.Add(32*time.Hour), 1)
+	events = nil
+	away.Source = func() Source { return nil }
+	if err := away.send(ctx, day.Add(55*time.Hour)); err == nil || !strings.Contains(err.Error(), "keeps events") {
+		t.Errorf("without a record: %v", err)
+	}
+}
+
+// reads looks into a mail: to whom it is, which files come with it, and who is
+// in the CSV and who is not.
+func reads(t *testing.T, text, to, file, with, without string) {
+	t.Helper()
+	m, err := stdmail.ReadMessage(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(m.Header.Get("To"), to) {
+		t.Errorf("it is to %s, not to %s", m.Header.Get("To"), to)
+	}
+	_, p, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, files := multipart.NewReader(m.Body, p["boundary"]), map[string]string{}
+	for {
+		part, err := parts.NextPart()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body io.Reader = part
+		if part.Header.Get("Content-Transfer-Encoding") == "base64" {
+			body = base64.NewDecoder(base64.StdEncoding, part)
+		}
+		b, err := io.ReadAll(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[part.FileName()] = string(b)
+	}
+	if !strings.HasPrefix(files[file+".pdf"], "%PDF-") || !strings.Contains(files[file+".csv"], with) || without != "" && strings.Contains(files[file+".csv"], without) || files[""] == "" {
+		t.Errorf("the mail brings %q", files)
+	}
+}
