@@ -96,6 +96,8 @@ type openTag struct {
 	asideAt   int // length of aside when the tag began
 	which     [24]byte
 	nWhich    int
+	effect           // what its style does
+	added     uint16 // the text that its style adds, as in nameStyle
 
 	attr  [24]byte // the attribute's name, or the part of it that has come
 	nAttr int      // 24: too long to be of interest
@@ -109,7 +111,8 @@ func (x *scanner) reset(xml bool) {
 	if cap(note) > keptText {
 		note = nil
 	}
-	*x = scanner{out: x.out, aside: x.aside, xml: xml, nested: nested{note: note, level: x.level, scripts: x.scripts, tree: xml}}
+	x.sheets.reset()
+	*x = scanner{out: x.out, aside: x.aside, xml: xml, nested: nested{note: note, level: x.level, scripts: x.scripts, tree: xml, sheets: x.sheets, opened: x.opened[:0]}}
 }
 
 func (x *scanner) foreign() bool { return x.xml || x.depth > 0 && !x.inHTML }
@@ -200,6 +203,9 @@ func (x *scanner) line() {
 		x.out.b = append(x.out.b, x.aside.b[1:]...)
 		x.aside.b = x.aside.b[:1]
 		x.aside.fixed, x.aside.broken.at = 0, 0
+	}
+	if x.turns > 0 {
+		x.out.turn()
 	}
 }
 
@@ -304,6 +310,7 @@ func (x *scanner) begin(end bool) {
 	x.seen = 0
 	x.maybe = -1
 	x.nWhich = 0
+	x.effect, x.added = 0, 0
 }
 
 // nameByte is a letter of a tag's name in lower case, 0 for what ends it.
@@ -403,7 +410,7 @@ func (x *scanner) attributes(p []byte, i int) int {
 			x.valueBegin(kind)
 			return i
 		}
-		if kind != attrNone && kind.mayCount(p[i:i+k]) {
+		if kind != attrNone && kind.mayCount(p[i:i+k]) && !x.styleValue(kind, p[i:i+k]) {
 			x.valueBegin(kind)
 			x.value(p[i : i+k])
 			x.valueEnd()
@@ -439,6 +446,9 @@ func (x *scanner) attrEnd(p []byte, i int) int {
 	if p[i] == '=' {
 		x.st = beforeValue
 		return i + 1
+	}
+	if !x.end && x.nAttr < len(x.attr) {
+		x.attribute(x.attr[:x.nAttr])
 	}
 	x.st = beforeAttr
 	return i
@@ -553,6 +563,10 @@ func (x *scanner) valueEnd() {
 		x.url(unescape(x.note))
 	case x.kind == attrSheet:
 		x.declarations(unescape(x.note))
+	case x.kind == attrClass:
+		x.named('.', unescape(x.note))
+	case x.kind == attrID:
+		x.named('#', unescape(x.note))
 	case x.kind == attrSet:
 		for u := range bytes.FieldsSeq(unescape(x.note)) {
 			x.dataURL(u)
@@ -585,6 +599,13 @@ func (x *scanner) tagEnd() {
 		}
 		return
 	}
+	if !x.styled(t) {
+		x.plain(t)
+	}
+}
+
+// plain does what a tag does whatever its style.
+func (x *scanner) plain(t *tag) {
 	switch t.kind {
 	case tagUnknown:
 		if x.xml {

@@ -43,6 +43,9 @@ type nested struct {
 	nWord  int
 	hidden string // its name
 	turns  int    // open elements that turn their text, or are within one
+
+	sheets styles
+	opened []styledElement // open elements with a style, at most mostOpen
 }
 
 // A rawKind says what the content of a raw text element is.
@@ -124,13 +127,6 @@ func (k attrKind) mayCount(v []byte) bool {
 	switch k {
 	case attrURL:
 		return mayBegin(v, "data:") || mayBegin(v, "javascript:")
-	case attrSheet:
-		for _, c := range v {
-			if c == '\'' || c == '"' || c == '&' {
-				return true
-			}
-		}
-		return false
 	case attrSet:
 		return mayHoldData(v)
 	}
@@ -177,9 +173,19 @@ func (x *scanner) url(u []byte) {
 	}
 }
 
-// declarations reads a style attribute: browsers show strings of it as list
-// markers, quotes, and where a style sheet names its variables.
+// declarations reads a style attribute: what it does, and its strings, which
+// browsers show as list markers, quotes, and where a style sheet names its
+// variables.
 func (x *scanner) declarations(p []byte) {
+	if bytes.IndexByte(p, '\\') >= 0 {
+		p = unescapeCSS(p)
+	}
+	e, _ := declared(p)
+	x.effect |= e &^ addsText
+	x.mayHide()
+	if bytes.IndexByte(p, '"') < 0 && bytes.IndexByte(p, '\'') < 0 {
+		return
+	}
 	x.aside.blank()
 	q := quotes{level: x.level}
 	q.write(&x.aside, p)
@@ -250,8 +256,12 @@ func afterScheme(u []byte, scheme string) (rest []byte, ok bool) {
 // dataURL reads the document that a data: URL holds (RFC 2397), if u is one.
 func (x *scanner) dataURL(u []byte) {
 	h, data := dataDocument(u)
-	if h == nil || h.typ == "text/css" && x.level == mostNested {
+	switch {
+	case h == nil, h.typ == "text/css" && x.level == mostNested:
 		return
+	case h.typ == "text/css":
+		x.sheets.write(data)
+		x.sheets.end()
 	}
 	x.nest(h, data)
 }
@@ -346,8 +356,17 @@ func (x *scanner) refresh(v []byte) {
 
 // attribute says what the value of an attribute is wanted for.
 func (x *scanner) attribute(name []byte) attrKind {
-	k := attribute(x.tag.kind, name)
-	if k != attrNone {
+	switch k := attribute(x.tag.kind, name); k {
+	case attrNone:
+	case attrHidden:
+		x.effect |= hides
+		return attrNone
+	case attrClass, attrID:
+		if !x.wantsNames() {
+			break
+		}
+		return k
+	default:
 		return k
 	}
 	for _, shown := range x.css.attrs {
@@ -400,6 +419,9 @@ func (x *scanner) rawPart(p []byte) {
 		}
 		x.css.write(&x.aside, p)
 		x.spill()
+		if x.how == rawStyle {
+			x.sheets.write(p)
+		}
 	}
 }
 
@@ -420,9 +442,17 @@ func (x *scanner) rawEnd() {
 		x.nest(htmlUTF8, x.note)
 	case rawStyle, rawScript:
 		if len(x.sheet) > 0 {
-			x.css.write(&x.aside, unescape(x.out.entities.expand(x.sheet, 0)))
+			sheet := unescape(x.out.entities.expand(x.sheet, 0))
+			x.css.write(&x.aside, sheet)
 			x.spill()
+			if x.how == rawStyle {
+				x.sheets.write(sheet)
+			}
 			x.sheet = x.sheet[:0]
+		}
+		if x.how == rawStyle {
+			x.sheets.end()
+			x.lost = x.lost || x.sheets.lost
 		}
 		x.aside.flush()
 		x.aside.blank()

@@ -208,6 +208,9 @@ type flow struct {
 	broken     brokenWord
 	turned     int // where text that is shown backwards begins, 0 outside
 	turnedDeep int // embeddings within it
+	further    [2]further
+	has        bool // one of these is to be said when the word ends
+	gone       int  // bytes dropped from the beginning
 
 	entities *entities         // those that an XML document declares
 	part     [utf8.UTFMax]byte // a character cut off by the end of a run
@@ -237,7 +240,7 @@ func (f *flow) write(p []byte, t *byteTable) int {
 		if f.broken.less {
 			f.begins(p[i])
 		}
-		if f.joins || f.turned > 0 {
+		if f.joins || f.turned > 0 || f.has {
 			i = f.slow(p, i, t)
 		} else {
 			i = f.fast(p, i, t)
@@ -424,6 +427,9 @@ const longJoin = 8 << 10
 func (f *flow) blank() {
 	if f.joins {
 		f.compose()
+	}
+	if f.has {
+		f.sayFurther()
 	}
 	if f.b[len(f.b)-1] != ' ' {
 		f.b = append(f.b, ' ')

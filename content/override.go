@@ -104,6 +104,12 @@ func (x *scanner) override() {
 // moved says that n bytes before the end of the text are gone.
 func (f *flow) moved(n int) {
 	f.fixed = max(0, f.fixed-n)
+	f.gone += n
+	for i := range f.further {
+		if r := &f.further[i]; r.at > 0 {
+			r.at = max(1, r.at-n)
+		}
+	}
 	if f.turned > 0 {
 		f.turned = max(1, f.turned-n)
 	}

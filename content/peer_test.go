@@ -154,6 +154,10 @@ func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
 			continue // styles in svg
 		}
 		p = bytes.ReplaceAll(p, []byte("attr("), []byte("rtta(")) // styles that show attributes
+		for _, name := range []string{"class", "id", "hidden", "display", "position", "float", "font", "width", "height", "content", "direction", "unicode-bidi"} {
+			p = bytes.ReplaceAll(p, []byte(" "+name), []byte(" x"+name[1:])) // words that style makes are said besides
+			p = bytes.ReplaceAll(p, []byte(name+":"), []byte("x"+name[1:]+":"))
+		}
 		compare(t, names[i], textOf(t, "text/html; charset=utf-8", string(p)), peerText(p))
 	}
 }
@@ -161,7 +165,7 @@ func TestTextAgreesWithAnotherTokeniserOnRealPages(t *testing.T) {
 // Pieces of markup that make trouble, joined at random.
 var snippets = []string{
 	"a", "B ", " c", "<", ">", "</", "/>", "<!", "<!--", "-->", "--!>", "-", "!", "<?", "=", "'", "\"", " ", "\n",
-	"<b>", "</b>", "<p>", "</p>", "<br/>", "<div class=x>", "<script>", "</script>", "<style>", "</style ", "<title>", "</title>",
+	"<b>", "</b>", "<p>", "</p>", "<br/>", "<div width=1>", "<script>", "</script>", "<style>", "</style ", "<title>", "</title>",
 	"<textarea>", "</textarea>", "<noscript>", "</noscript>", "<xmp>", "</xmp>", "<meta name=description content='m n'>",
 	"<input type=submit value=", "<img alt=\"x y\"", "<a title='", "<a href=\"", "alt=", "title=q", "<x-y>", "<plaintex", "&amp;", "&eacute;", "&eacute",
 	"&#101;", "&#x", "&#", "&", ";", "&notit;", "é", "ß", "e\u0301", "\u00ad", "東", "<h1", "</h1\t", "<!doctype html>", "<blockquote>", "</scr", "ipt>", "</3>",

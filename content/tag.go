@@ -32,6 +32,7 @@ type tag struct {
 	name      string // lower case
 	kind      tagKind
 	out       bool // as a start tag in svg or math it ends these
+	hash      uint32
 }
 
 const tagBits = 9
@@ -62,7 +63,7 @@ func newTagTable() *tagTable {
 	add := func(kind tagKind, out bool, names ...string) {
 		for _, n := range names {
 			key, more := letters(n)
-			*t.find(key, more) = tag{key, more, n, kind, out}
+			*t.find(key, more) = tag{key, more, n, kind, out, nameHash(0, []byte(n))}
 		}
 	}
 	add(tagAside, false, "template", "datalist", "dialog", "rp")
@@ -123,6 +124,9 @@ const (
 	attrSet   // several URLs
 	attrSpace // a namespace of XML
 	attrLang  // the language of the text
+	attrClass // what style sheets name
+	attrID
+	attrHidden // the element is not shown
 )
 
 func (k attrKind) isText() bool { return k >= attrAlt && k <= attrMaybe }
@@ -149,6 +153,9 @@ var attrRules = map[string]attrRule{
 	"value":   {kind: attrMaybe, in: []tagKind{tagInput}},
 	"type":    {kind: attrType, in: []tagKind{tagInput, tagScript}},
 	"dir":     {kind: attrType, in: []tagKind{tagTurned}},
+	"class":   {kind: attrClass, but: []tagKind{tagMeta}},
+	"id":      {kind: attrID, but: []tagKind{tagMeta}},
+	"hidden":  {kind: attrHidden},
 	"lang":    {kind: attrLang, but: []tagKind{tagMeta, tagInput}}, // of those, content and value are kept in note
 }
 

@@ -1,0 +1,858 @@
+package content
+
+import (
+	"bytes"
+	"unicode"
+)
+
+// This file is about words that are written in other letters than they show,
+// because of style: elements within a word that show nothing, blocks that begin
+// no line, text that a style sheet adds or turns. What a class means may stand
+// in a sheet that is elsewhere, and which rule of a sheet wins depends on all of
+// them, so further readings of such a word are said behind it: one without what
+// is certainly hidden, one without all that may be.
+
+// An effect is what style makes of an element.
+type effect uint8
+
+const (
+	hides    effect = 1 << iota // it shows nothing, or elsewhere
+	mayHide                     // a class, an id or a style may hide it
+	flows                       // it is a block that begins no line
+	turns                       // its text is shown backwards
+	rightTo                     // its boxes are laid out from right to left
+	addsText                    // text before or after what is in it
+)
+
+const (
+	mostRule   = 16 << 10 // bytes of a rule of a style sheet
+	mostStyled = 4 << 10  // names that a page gives a style to
+	mostOpen   = 16       // elements that such a style is kept of
+)
+
+// A styles is what the style sheets of a page say of elements, found by the hash
+// of a name: an element's, a class's with its dot, an id's with its #.
+type styles struct {
+	table []nameStyle // open hash, half of it empty; its length is a power of two
+	n     int
+	any   effect // of elements without a name
+	kinds effect // of all names together
+	all   uint16 // what is added to them
+	added []addedText
+	rest  []byte // the beginning of a rule
+	clean []byte // one without comments and escapes
+	quote byte   // within a string of it, or * within a comment
+	last  byte   // of what came
+	lost  bool
+}
+
+type nameStyle struct {
+	hash uint32 // 0 for a free slot
+	effect
+	added uint16 // in styles.added, one more than the index
+}
+
+// An addedText is what a style sheet adds to the text of an element.
+type addedText struct{ before, after string }
+
+func (s *styles) reset() {
+	if s.n > 0 {
+		clear(s.table)
+	}
+	clear(s.added)
+	*s = styles{table: s.table, rest: s.rest[:0], clean: s.clean, added: s.added[:0]}
+}
+
+// nameHash is FNV-1a of the lower case of a name behind a mark.
+func nameHash(mark byte, name []byte) uint32 {
+	h := (uint32(2166136261) ^ uint32(mark)) * 16777619
+	for _, c := range name {
+		h = (h ^ uint32(lower(c))) * 16777619
+	}
+	return h | 1
+}
+
+// anyHash stands for elements without a name.
+const anyHash = 3
+
+// mostProbes is how many names may be looked at for one: more have the same hash
+// only where somebody chose them for that.
+const mostProbes = 32
+
+// slot returns where the style of a name is, or would be; nil when too many
+// names are in the way.
+func (s *styles) slot(hash uint32) *nameStyle {
+	for i := range uint32(mostProbes) {
+		if e := &s.table[(hash>>1+i)&uint32(len(s.table)-1)]; e.hash == hash || e.hash == 0 {
+			return e
+		}
+	}
+	return nil
+}
+
+func (s *styles) find(hash uint32) (e nameStyle) {
+	if s.n > 0 {
+		if at := s.slot(hash); at != nil {
+			e = *at
+		}
+	}
+	return e
+}
+
+// set adds to what is known of a name, and returns nil when that are too many.
+func (s *styles) set(hash uint32) *nameStyle {
+	switch {
+	case s.n == mostStyled:
+		s.lost = true
+		return nil
+	case 2*(s.n+1) > len(s.table):
+		old := s.table
+		s.table = make([]nameStyle, max(64, 2*len(old)))
+		for _, e := range old {
+			if e.hash == 0 {
+				continue
+			}
+			if at := s.slot(e.hash); at != nil {
+				*at = e
+			}
+		}
+	}
+	e := s.slot(hash)
+	if e == nil {
+		s.lost = true
+		return nil
+	}
+	if e.hash == 0 {
+		e.hash = hash
+		s.n++
+	}
+	return e
+}
+
+// write takes the next of a style sheet.
+func (s *styles) write(p []byte) {
+	marked := 0 // up to here nothing in p makes a } mean something else
+	for i := 0; i < len(p); {
+		end := len(p)
+		if k := bytes.IndexByte(p[i:], '}'); k >= 0 {
+			end = i + k
+		}
+		if marked < end && s.quote == 0 {
+			marked = i + nextMark(p[i:])
+		}
+		if s.quote != 0 || marked < end {
+			end = s.ruleEnd(p, i)
+		}
+		if n := min(end, i+mostRule); len(s.rest) == 0 && end < len(p) {
+			s.rule(p[i:n])
+		} else {
+			s.rest = append(s.rest, p[i:min(n, i+mostRule-len(s.rest))]...)
+		}
+		if i = end + 1; end < len(p) && len(s.rest) > 0 {
+			s.rule(s.rest)
+			s.rest = s.rest[:0]
+		}
+	}
+	if len(p) > 0 {
+		s.last = p[len(p)-1]
+	}
+}
+
+// nextMark returns where a string or comment may begin.
+func nextMark(p []byte) int {
+	n := len(p)
+	for _, c := range []byte("\"'*") {
+		if k := bytes.IndexByte(p[:n], c); k >= 0 {
+			n = k
+		}
+	}
+	return n
+}
+
+// end ends the sheet, and the rule that it breaks off in.
+func (s *styles) end() {
+	s.rule(s.rest)
+	s.rest, s.quote = s.rest[:0], 0
+}
+
+// ruleEnd returns where the } is that ends the rule that p[i:] goes on with,
+// len(p) where it does not end.
+func (s *styles) ruleEnd(p []byte, i int) int {
+	for ; i < len(p); i++ {
+		if s.quote != 0 { // to what may end it
+			c := s.quote
+			if c == '*' {
+				c = '/'
+			}
+			end := len(p)
+			if k := bytes.IndexByte(p[i:], c); k >= 0 {
+				end = i + k
+			}
+			if s.quote != '*' {
+				if k := bytes.IndexByte(p[i:end], '\n'); k >= 0 {
+					end = i + k
+				}
+			}
+			if i = end; i == len(p) {
+				return i
+			}
+		}
+		switch c := p[i]; {
+		case s.quote == 0 && c == '}':
+			return i
+		case s.quote == 0 && (c == '"' || c == '\''):
+			s.quote = c
+		case s.quote == 0 && c == '*' && s.before(p[:i]) == '/':
+			s.quote = '*'
+		case s.quote == '*' && c == '/' && s.before(p[:i]) == '*', s.quote == c && c != '*', s.quote != '*' && s.quote != 0 && c == '\n':
+			s.quote = 0
+		}
+	}
+	return len(p)
+}
+
+// before returns the byte that stands before what follows p.
+func (s *styles) before(p []byte) byte {
+	if len(p) > 0 {
+		return p[len(p)-1]
+	}
+	return s.last
+}
+
+// rule reads selectors { declarations.
+func (s *styles) rule(p []byte) {
+	if bytes.Contains(p, []byte("/*")) {
+		s.clean = withoutComments(s.clean[:0], p)
+		p = s.clean
+	}
+	if bytes.IndexByte(p, '\\') >= 0 {
+		p = unescapeCSS(p)
+	}
+	at := bytes.LastIndexByte(p, '{')
+	if at < 0 {
+		return
+	}
+	e, text := declared(p[at+1:])
+	if e == 0 {
+		return
+	}
+	selectors := p[:at]
+	selectors = selectors[bytes.LastIndexAny(selectors, "{;")+1:]
+	for one := range bytes.SplitSeq(selectors, []byte(",")) {
+		s.selector(one, e, text)
+	}
+}
+
+// selector notes the style of the elements that a selector stands for, by the
+// last of its compounds: which elements are around is not looked at.
+func (s *styles) selector(p []byte, e effect, text []byte) {
+	p = bytes.TrimSpace(p)
+	for i := len(p) - 1; i >= 0; i-- {
+		if c := p[i]; c <= ' ' || c == '>' || c == '+' || c == '~' {
+			p = p[i+1:]
+			break
+		}
+	}
+	if len(p) == 0 {
+		return
+	}
+	name, pseudo, _ := bytes.Cut(p, []byte(":"))
+	pseudo = bytes.TrimLeft(pseudo, ":")
+	before, after := hasFold(pseudo, "before"), hasFold(pseudo, "after")
+	switch {
+	case before || after:
+		if e &= addsText; e == 0 {
+			return
+		}
+	case bytes.Contains(p, []byte("::")):
+		return
+	default:
+		if e &^= addsText; e == 0 {
+			return
+		}
+	}
+	var to *nameStyle
+	switch i := bytes.IndexAny(name, ".#"); {
+	case i >= 0:
+		mark := name[i]
+		name = name[i+1:]
+		if end := bytes.IndexAny(name, ".#["); end >= 0 {
+			name = name[:end]
+		}
+		to = s.set(nameHash(mark, name))
+	case len(name) > 0 && isLetter(name[0]):
+		if end := bytes.IndexByte(name, '['); end >= 0 {
+			name = name[:end]
+		}
+		to = s.set(nameHash(0, name))
+	default:
+		s.any |= e &^ addsText
+		to = s.set(anyHash)
+	}
+	if to == nil {
+		return
+	}
+	to.effect |= e
+	s.kinds |= e
+	if e&addsText == 0 {
+		return
+	}
+	if to.added == 0 {
+		if len(s.added) == mostStyled {
+			s.lost = true
+			return
+		}
+		s.added = append(s.added, addedText{})
+		to.added = uint16(len(s.added))
+	}
+	if to.hash == anyHash {
+		s.all = to.added
+	}
+	if a := &s.added[to.added-1]; before {
+		a.before = string(text)
+	} else {
+		a.after = string(text)
+	}
+}
+
+func hasFold(p []byte, s string) bool { return len(p) >= len(s) && equalLower(p[:len(s)], s) }
+
+func withoutComments(out, p []byte) []byte {
+	for {
+		i := bytes.Index(p, []byte("/*"))
+		if i < 0 {
+			return append(out, p...)
+		}
+		out, p = append(out, p[:i]...), p[i+2:]
+		end := bytes.Index(p, []byte("*/"))
+		if end < 0 {
+			return out
+		}
+		p = p[end+2:]
+	}
+}
+
+// unescapeCSS undoes the escapes of a style sheet.
+func unescapeCSS(p []byte) []byte {
+	out := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		if p[i] != '\\' || i+1 == len(p) {
+			out = append(out, p[i])
+			continue
+		}
+		var r rune
+		n := i + 1
+		for ; n < len(p) && n < i+7 && unhex(p[n]) >= 0; n++ {
+			r = r<<4 | unhex(p[n])
+		}
+		switch {
+		case n == i+1 && p[n] == '\n':
+		case n == i+1:
+			out = append(out, p[n])
+		default:
+			out = append(out, string(numeric(r))...)
+			if n == len(p) || !isSpace(p[n]) {
+				n--
+			}
+		}
+		i = n
+	}
+	return out
+}
+
+// declared returns what declarations do, and the text of content among them as
+// Normalise has it.
+func declared(p []byte) (e effect, text []byte) {
+	for len(p) > 0 {
+		i := 0
+		for i < len(p) && p[i] <= ' ' {
+			i++
+		}
+		p = p[i:]
+		one := p
+		if k := bytes.IndexByte(p, ';'); k >= 0 {
+			one, p = p[:k], p[k+1:]
+		} else {
+			p = nil
+		}
+		if len(one) < 6 || !mayDeclare(lower(one[0]), lower(one[1]), lower(one[2])) {
+			continue
+		}
+		k := bytes.IndexByte(one, ':')
+		if k < 0 {
+			continue
+		}
+		name, value := one[:k], one[k+1:]
+		for len(value) > 0 && value[0] <= ' ' {
+			value = value[1:]
+		}
+		for len(name) > 0 && isSpace(name[len(name)-1]) {
+			name = name[:len(name)-1]
+		}
+		if equalLower(name, "content") {
+			if text = contentText(value); len(text) > 0 {
+				e |= addsText
+			}
+			continue
+		}
+		e |= declares(name, value)
+	}
+	return e, text
+}
+
+// mayDeclare says whether a property whose name begins with these letters may do
+// something: most do not.
+func mayDeclare(a, b, c byte) bool {
+	switch a {
+	case 'd':
+		return b == 'i' // display, direction
+	case 'f':
+		return b == 'o' && c == 'n' || b == 'l' && c == 'o' // font-size, float
+	case 'p':
+		return b == 'o' && c == 's' // position
+	case 'u':
+		return b == 'n' // unicode-bidi
+	case 'c':
+		return b == 'o' && c == 'n' // content
+	}
+	return false
+}
+
+// declares returns what one declaration does.
+func declares(name, value []byte) effect {
+	word := value
+	if k := bytes.IndexByte(word, '!'); k >= 0 {
+		word = word[:k]
+	}
+	word = bytes.TrimSpace(word)
+	is := func(s string) bool { return equalLower(word, s) }
+	switch {
+	case equalLower(name, "display"):
+		switch {
+		case is("none"):
+			return hides
+		case hasFold(word, "inline"), is("contents"):
+			return flows
+		}
+	case equalLower(name, "position"):
+		if is("absolute") || is("fixed") {
+			return hides | flows
+		}
+	case equalLower(name, "float"):
+		if is("left") || is("right") {
+			return flows
+		}
+	case equalLower(name, "direction"):
+		if is("rtl") {
+			return rightTo
+		}
+	case equalLower(name, "unicode-bidi"):
+		if is("bidi-override") || is("isolate-override") {
+			return turns
+		}
+	case equalLower(name, "font-size"), equalLower(name, "font"):
+		if isTiny(word) {
+			return hides
+		}
+	}
+	return 0
+}
+
+// isTiny says whether a length is too small for anything to be seen.
+func isTiny(v []byte) bool {
+	n, size, digit := 0, 0.0, 0.0
+	for ; n < len(v) && (v[n] >= '0' && v[n] <= '9' || v[n] == '.'); n++ {
+		switch {
+		case v[n] == '.':
+			digit = 1
+		case digit == 0:
+			size = size*10 + float64(v[n]-'0')
+		default:
+			digit /= 10
+			size += digit * float64(v[n]-'0')
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	switch unit := v[n:]; {
+	case len(unit) > 0 && unit[0] == '%':
+		return size < 10
+	case hasFold(unit, "em"), hasFold(unit, "rem"), hasFold(unit, "ex"), hasFold(unit, "ch"):
+		return size < 0.1
+	}
+	return size < 2
+}
+
+// contentText returns the strings of a value, as one, normalised; nothing where
+// they have no letters.
+func contentText(v []byte) []byte {
+	var all []byte
+	for {
+		i := bytes.IndexAny(v, "\"'")
+		if i < 0 {
+			break
+		}
+		end := bytes.IndexByte(v[i+1:], v[i])
+		if end < 0 {
+			all = append(all, v[i+1:]...)
+			break
+		}
+		all, v = append(all, v[i+1:i+1+end]...), v[i+end+2:]
+	}
+	if !bytes.ContainsFunc(all, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+		return nil // as the pictures of fonts
+	}
+	all = Normalise(nil, all)
+	if len(bytes.TrimSpace(all)) == 0 || len(all) > longestWord {
+		return nil
+	}
+	return all
+}
+
+// A further is another reading of the word at hand: it has another beginning,
+// and goes on like the text from a place on.
+type further struct {
+	at   int // in the text, 0 when there is none
+	say  bool
+	word [longestWord]byte
+	n    int
+}
+
+// begun returns the reading that begins where r ends now: r, as far as it has
+// come, or the last word of the text.
+func (f *flow) begun(r *further) further {
+	if r.at == 0 {
+		w := further{}
+		w.n = copy(w.word[:], lastWord(f.b))
+		return w
+	}
+	w := *r
+	w.add(f.b[min(r.at, len(f.b)):])
+	w.say = w.say || w.n > r.n && r.n > 0
+	return w
+}
+
+// add makes the word longer; one that is too long is none.
+func (r *further) add(p []byte) {
+	if r.n > 0 && r.word[r.n-1] == ' ' {
+		p = bytes.TrimLeft(p, " ")
+	}
+	if len(p) > len(r.word)-r.n {
+		r.n, r.say = 0, false
+		return
+	}
+	r.n += copy(r.word[r.n:], p)
+}
+
+// settle brings the end of the text into the form in which a word is kept.
+func (f *flow) settle() {
+	f.flush()
+	if f.joins {
+		f.compose()
+	}
+}
+
+// goOn has a reading go on with what follows.
+func (f *flow) goOn(which int, w further) {
+	w.at = len(f.b)
+	f.further[which] = w
+	f.has = true
+}
+
+// sayFurther says the other readings of the word that has ended.
+func (f *flow) sayFurther() {
+	f.has = false
+	end := len(f.b)
+	said := f.b[bytes.LastIndexByte(f.b, ' ')+1:]
+	for i := range f.further {
+		r := &f.further[i]
+		if r.at == 0 {
+			continue
+		}
+		rest := f.b[min(r.at, end):end]
+		r.at = 0
+		if len(rest) > longestWord || len(rest)+r.n == 0 || len(rest) == 0 && !r.say {
+			continue
+		}
+		from := len(f.b)
+		if f.b[from-1] != ' ' {
+			f.b = append(f.b, ' ')
+			from++
+		}
+		word := bytes.TrimLeft(r.word[:r.n], " ")
+		f.b = append(append(f.b, word...), rest...)
+		if bytes.Equal(f.b[from:], said) {
+			f.b = f.b[:from]
+		} else {
+			said = f.b[from:]
+		}
+	}
+}
+
+// A styledElement is an open element with a style.
+type styledElement struct {
+	key, more uint64
+	deep      int // elements of its name within it
+	effect
+	added uint16
+	start int        // where its text begins, counted from the beginning of all
+	words [2]further // what it breaks, in both readings
+}
+
+// styleOf says what style makes of the element that a start tag begins.
+func (x *scanner) styleOf(t *tag) (e effect, added uint16) {
+	e = x.effect
+	if x.sheets.n > 0 {
+		e |= x.sheets.any
+		s := x.sheets.find(x.sheets.element(t, x.key, x.more))
+		e |= s.effect
+		if added = x.added; added == 0 {
+			added = s.added
+		}
+		if added == 0 {
+			added = x.sheets.all
+		}
+	}
+	if added > 0 {
+		e |= addsText
+	}
+	inline := t.kind == tagInline || t.kind == tagTurned || t.kind == tagUnknown
+	if !inline && e&flows == 0 {
+		e &^= rightTo
+	}
+	if inline {
+		e &^= flows
+	}
+	if e&rightTo != 0 {
+		e |= turns
+	}
+	if e&hides != 0 {
+		e |= mayHide
+	}
+	return e &^ rightTo, added
+}
+
+// element returns the hash of an element's name.
+func (s *styles) element(t *tag, key, more uint64) uint32 {
+	if t.hash != 0 {
+		return t.hash
+	}
+	var name [16]byte
+	n := 0
+	for _, part := range [...]uint64{key, more} {
+		for shift := 56; shift >= 0; shift -= 8 {
+			if c := byte(part >> shift); c != 0 {
+				name[n] = c
+				n++
+			}
+		}
+	}
+	return nameHash(0, name[:n])
+}
+
+// wantsNames says whether it matters what a style sheet says of the names of an
+// element.
+func (x *scanner) wantsNames() bool {
+	if x.sheets.n == 0 || x.inWord() {
+		return x.inWord()
+	}
+	kinds := x.sheets.kinds & (turns | rightTo | addsText)
+	switch x.tag.kind {
+	case tagBlock:
+		kinds |= x.sheets.kinds & flows
+	case tagInline, tagTurned, tagUnknown:
+		kinds |= x.sheets.kinds & hides
+	}
+	return kinds != 0
+}
+
+// styleValue reads a whole value that needs no decoding, and says so.
+func (x *scanner) styleValue(kind attrKind, v []byte) bool {
+	if kind != attrClass && kind != attrID && kind != attrSheet || !x.out.multi || x.seen&(1<<kind) != 0 || bytes.IndexByte(v, '&') >= 0 {
+		return false
+	}
+	x.seen |= 1 << kind
+	switch kind {
+	case attrClass:
+		x.named('.', v)
+	case attrID:
+		x.named('#', v)
+	default:
+		x.declarations(v)
+	}
+	return true
+}
+
+// named takes the names of the classes of an element, or its id.
+func (x *scanner) named(mark byte, v []byte) {
+	x.mayHide()
+	for len(v) > 0 {
+		n := 0
+		for n < len(v) && !isSpace(v[n]) {
+			n++
+		}
+		if n > 0 {
+			s := x.sheets.find(nameHash(mark, v[:n]))
+			x.effect |= s.effect
+			if s.added > 0 {
+				x.added = s.added
+			}
+		}
+		v = v[min(len(v), n+1):]
+	}
+}
+
+// mayHide notes that an element in a line may be hidden. What stands beside a
+// word rather than in it seldom is.
+func (x *scanner) mayHide() {
+	if t := x.tag; x.inWord() && (t.kind == tagInline || t.kind == tagUnknown) && t.name != "sub" && t.name != "sup" && t.name != "a" {
+		x.effect |= mayHide
+	}
+}
+
+// inWord says whether the text ends within a word.
+func (x *scanner) inWord() bool { return x.out.b[len(x.out.b)-1] != ' ' }
+
+// styled does what a tag and its style do, if it has one, and says so.
+func (x *scanner) styled(t *tag) bool {
+	switch {
+	case x.effect == 0 && x.sheets.n == 0 && len(x.opened) == 0, x.tree, t.kind >= tagMeta && t.kind != tagInput:
+		return false
+	case x.end:
+		return x.leave(t)
+	}
+	if n := len(x.opened); n > 0 && x.opened[n-1].key == x.key && x.opened[n-1].more == x.more && !isVoid(t) {
+		x.opened[n-1].deep++
+	}
+	e, added := x.styleOf(t)
+	if e == 0 {
+		return false
+	}
+	f := &x.out
+	f.settle()
+	broken := x.inWord() || f.has
+	if !broken && e&^(hides|mayHide) == 0 && t.kind == tagBlock {
+		return false
+	}
+	s := styledElement{key: x.key, more: x.more, effect: e, added: added}
+	if broken {
+		s.words = [2]further{f.begun(&f.further[0]), f.begun(&f.further[1])}
+	}
+	if e&flows != 0 {
+		f.further[0].at, f.further[1].at, f.has = 0, 0, false
+	}
+	x.plain(t)
+	s.start = f.gone + len(f.b)
+	if x.depth > 0 && x.slash {
+		return true
+	}
+	if isVoid(t) {
+		if e&(hides|mayHide|flows) != 0 {
+			x.showNothing(&s)
+		}
+		return true
+	}
+	before := x.addedTo(added).before
+	if e&flows != 0 && broken || before != "" {
+		var w further
+		if broken && (e&flows != 0 || t.kind != tagBlock) {
+			w = s.words[0]
+		}
+		w.add([]byte(before))
+		w.say = w.say || before != ""
+		f.goOn(0, w)
+	}
+	if e&turns != 0 {
+		if x.turns++; x.turns == 1 {
+			f.turn()
+		}
+	}
+	if len(x.opened) == mostOpen {
+		x.forget(0)
+	}
+	x.opened = append(x.opened, s)
+	return true
+}
+
+// forget drops an open element.
+func (x *scanner) forget(i int) {
+	if x.opened[i].effect&turns != 0 {
+		x.turns = max(0, x.turns-1)
+	}
+	x.opened = append(x.opened[:i], x.opened[i+1:]...)
+}
+
+// isVoid says whether an element has no content.
+func isVoid(t *tag) bool {
+	switch t.name {
+	case "br", "hr", "img", "embed", "input", "wbr", "frame":
+		return true
+	}
+	return t.kind == tagHidden && t.name != "map" && t.name != "picture"
+}
+
+// leave does what an end tag does that ends an element with a style.
+func (x *scanner) leave(t *tag) bool {
+	i := len(x.opened) - 1
+	for ; i >= 0; i-- {
+		if s := &x.opened[i]; s.key == x.key && s.more == x.more {
+			break
+		}
+	}
+	if i < 0 {
+		return false
+	}
+	if x.opened[i].deep > 0 {
+		x.opened[i].deep--
+		return false
+	}
+	s := x.opened[i]
+	x.forget(i)
+	f := &x.out
+	f.settle()
+	if s.effect&turns != 0 && x.turns == 0 {
+		f.turnBack()
+	}
+	var w further
+	if x.inWord() || f.has {
+		w = f.begun(&f.further[0])
+	}
+	x.plain(t)
+	if s.effect&(hides|mayHide) != 0 {
+		x.showNothing(&s)
+	}
+	after := x.addedTo(s.added).after
+	if after != "" || s.effect&(flows|hides) == flows && w.n > 0 {
+		w.add([]byte(after))
+		w.say = w.say || after != ""
+		f.goOn(0, w)
+	}
+	return true
+}
+
+// addedTo returns the texts with an index of a nameStyle.
+func (x *scanner) addedTo(i uint16) (a addedText) {
+	if i > 0 {
+		a = x.sheets.added[i-1]
+	}
+	return a
+}
+
+// showNothing has the word that an element breaks go on behind it.
+func (x *scanner) showNothing(s *styledElement) {
+	f := &x.out
+	at := s.start - f.gone
+	glued := at > 0 && at < len(f.b) && f.b[at] != ' ' && f.b[at-1] != ' '
+	if s.effect&hides == 0 && !(glued && x.inWord()) {
+		return // who reads it without the sheet sees several words
+	}
+	for i := range f.further {
+		w := s.words[i]
+		if s.effect&hides == 0 && (i == 0 || w.n == 0) {
+			continue
+		}
+		w.say = w.say || glued && w.n > 0
+		f.goOn(i, w)
+	}
+}

@@ -1,0 +1,91 @@
+package content
+
+import (
+	"bytes"
+	"testing"
+)
+
+// styledWords are pages that show one word because of style.
+func styledWords() (all []variant) {
+	for _, page := range []string{
+		// Elements that show nothing, within a word.
+		"po<i hidden>zz</i>rn", "po<i hidden=''>zz</i>rn", "po<i hidden >z z</i>rn", "po<span style='display:none'>zz</span>rn", "po<span style=display:none>zz</span>rn",
+		"po<span style='DISPLAY : None !important'>zz</span>rn", "po<span style='d\\69splay:none'>zz</span>rn", "po<span style='x:y;font-size:0'>zz</span>rn", "po<span style='font-size:0px'>zz</span>rn",
+		"po<span style='font:0/0 a'>zz</span>rn", "po<span style='position:absolute;left:-999px'>zz</span>rn", "po<span style='display:inline-block;width:0;overflow:hidden'>zz</span>rn",
+		"p<i hidden>x</i>o<i hidden>y</i>r<i hidden>z</i>n", "p<i hidden>x x</i>o<i hidden>y</i>r<i hidden>z z</i>n", "<i hidden>zz</i>porn", "porn<i hidden>zz</i>", "po<i hidden>a<b>b</b>c</i>rn",
+		"po<i hidden>a<i>b</i>c</i>rn", "po<i hidden>z<p>z</i>rn", "po<div hidden>zz</div>rn", "po<div style='display:none'>z<div>z</div>z</div>rn", "po<br hidden>rn", "po<img hidden src=x>rn", "po<br style='display:none'>rn",
+		"po<button hidden>x</button>rn", "po<x-y hidden>zz</x-y>rn", "<b class=v>po</b><i hidden>zz</i>rn", "p<b class=v>o</b><i hidden>zz</i>rn", "po<i hidden>zz</i>rn<i class=x>", "po<i hidden>zz</i>&#114;n", "p&#111;<i hidden>zz</i>rn",
+		// What a class means may stand elsewhere.
+		"po<span class=h>zz</span>rn", "po<span id=h>zz</span>rn", "<link rel=stylesheet href=x>p<b class=a>zz</b>o<b class=a>y</b>rn",
+		"<style>.h{display:none}</style><i class=h>zz</i>porn", "<style>b{display:none}</style>po<b>zz</b>rn", "<style>p b{display:none}</style><p>po<b>zz</b>rn", "<style>b,u{color:red}b{display:none}</style>po<b>zz</b>rn",
+		"<style>@media all{b{display:none}}</style>po<b>zz</b>rn", "<style>/*}*/b{/*x*/display:none}</style>po<b>zz</b>rn", "<style>a{content:'}'}b{display:none}</style>po<b>zz</b>rn", "<style>b{content:\"'\";display:none}</style>po<b>zz</b>rn",
+		"<style>[x]{display:none}</style>po<b x>zz</b>rn", "<style>p>:nth-child(2){display:none}</style><p>p<b></b>o<b>zz</b>rn", "<style>b{display:none</style>po<b>zz</b>rn", "<style>sub{display:none}</style>po<sub>zz</sub>rn", "<style>.h{display:none}</style>po<a class='g h'>zz</a>rn",
+		"<style>x-y{display:none}</style>po<x-y>zz</x-y>rn", "<link rel=stylesheet href='data:text/css,b{display:none}'>po<b>zz</b>rn", "<style>p{b{display:none}}</style><p>po<b>zz</b>rn", "<svg><style>b{display:none}</style></svg>po<b>zz</b>rn",
+		// Blocks that begin no line.
+		"<div style='display:inline'>po</div><div style='display:inline'>rn</div>", "<style>div{display:inline}</style><div>po</div><div>rn</div>", "<style>.a{float:left}</style><div class=a>p</div><div class=a>o</div><div class=a>r</div><div class=a>n</div>",
+		"po<div style='display:inline-block'>r</div>n", "po<p style='display:contents'>rn</p>", "<style>li{display:inline-block}</style><ul><li>p</li><li>o</li><li>r</li><li>n</li></ul>",
+		// Text that a sheet adds.
+		"<style>p::before{content:'po'}</style><p>rn</p>", "<style>.a:after{content:\"rn\"}</style>x <b class=a>po</b>", "<style>b::before{content:'o'}b::after{content:'n'}</style>p<b>r</b>", "<style>*::before{content:'po'}</style><p>rn", "<style>b::before{content:'p' 'o'}</style><b>rn</b>", "<style>b::after{content:'\\6f\\72'}</style><b>p</b>n",
+		"<style>i::before{content:'o'}</style>p<i></i>rn",
+		// Text that is turned.
+		"<p><span style='unicode-bidi:bidi-override;direction:rtl'>nrop</span>", "<style>.r{direction:rtl;unicode-bidi:bidi-override}</style><p><span class=r>nrop</span>", "<style>p{unicode-bidi:isolate-override;direction:rtl}</style><p>n<b>ro</b>p", "<div style='unicode-bidi:bidi-override;direction:rtl'>xx<br>nrop</div>",
+		"<div style='direction:rtl;display:inline-block'><b style='display:inline-block'>n</b><b style='display:inline-block'>r</b><b style='display:inline-block'>o</b><b style='display:inline-block'>p</b></div>", "<span style='direction:rtl'><b>n</b><b>r</b><b>o</b><b>p</b></span>", "<bdo dir=rtl>x<br>nrop</bdo>",
+	} {
+		all = append(all, variant{page, "text/html; charset=utf-8", page})
+	}
+	return all
+}
+
+// A word that style makes is read, in one piece and in pieces of a byte.
+func TestWordsMadeByStyleAreRead(t *testing.T) {
+	for _, c := range styledWords() {
+		var whole []byte
+		for _, step := range []int{len(c.in), 1} {
+			var b Body
+			b.Reset(Describe(c.typ, ""), Limits{})
+			for in := []byte(c.in); len(in) > 0; in = in[step:] {
+				step = min(step, len(in))
+				b.Append(in[:step])
+				_, _ = b.Text()
+			}
+			b.Finish()
+			got, err := b.Text()
+			checkNormal(t, string(got))
+			switch {
+			case err != nil, !bytes.Contains(got, []byte(" porn ")):
+				t.Errorf("%s, by %d: %q, %v", c.name, step, got, err)
+			case whole == nil:
+				whole = bytes.Clone(got)
+			case !bytes.Equal(got, whole):
+				t.Errorf("%s: %q in one piece, %q by bytes", c.name, whole, got)
+			}
+			b.Release()
+		}
+	}
+}
+
+// What nothing hides is said once.
+func TestStyleAddsNoWordsToPlainPages(t *testing.T) {
+	for page, want := range map[string]string{
+		"<p>H<sub class=x>2</sub>O":                                           " h2o ",
+		"<p>word<sup class=ref><a href=#>[1]</a></sup> next":                  " word 1 next ",
+		"<p><span class=drop>B</span>ass":                                     " bass ",
+		"<p class=a>one <b class=b>two</b> three":                             " one two three ",
+		"<div style='color:red'>one</div><div>two</div>":                      " one two ",
+		"<style>.n{display:none}</style><p class=n>one</p><p>two":             " one two ",
+		"<style>li{display:inline}</style><ul><li>one</li> <li>two</li></ul>": " one two ",
+		"<style>a::before{content:'\\f101'}</style><a>one</a> <a>two</a>":     " one two ",
+		"<p>one<i hidden> x </i>two":                                          " one x two onetwo ",
+		"<div style='position:absolute'>one</div><p>two":                      " one two ",
+		"<p dir=rtl style='direction:rtl'>one":                                " one ",
+	} {
+		var b Body
+		b.Reset(Describe("text/html; charset=utf-8", ""), Limits{})
+		b.Append([]byte(page))
+		b.Finish()
+		if got, _ := b.Text(); string(got) != want {
+			t.Errorf("%s: %q, want %q", page, got, want)
+		}
+		b.Release()
+	}
+}
