@@ -14,15 +14,18 @@ type quotes struct {
 	attrs  []string // of CSS: attributes that it shows
 	at     int      // where in the text the last string begins, 0 once it is known not to be a name
 
-	st    quoteState
-	quote byte
-	apart bool    // something stands between this string and the last
-	tail  [4]byte // bytes before this piece
-	hex   rune
-	nHex  int
-	head  [6]byte // of the string, held back until it is known not to be data
-	nHead int
-	name  [24]byte // of an attribute
+	st     quoteState
+	quote  byte
+	apart  bool    // something stands between this string and the last
+	tail   [4]byte // bytes before this piece
+	hex    rune
+	nHex   int
+	braced bool    // in braces
+	head   [6]byte // of the string, held back until it is known not to be data
+	nHead  int
+	name   [24]byte // of an attribute
+
+	join joiner // in a script that is no JSON
 
 	level int    // documents around it
 	data  []byte // a data: URL
@@ -46,6 +49,9 @@ const (
 	quoteEscape             // \
 	quoteHex                // \70
 	quoteAttr               // attr(
+	quoteDollar             // $ in a template
+	quoteCodes              // fromCharCode(
+	quoteUnicode            // \u
 )
 
 // stringWindow is how far ahead the end of a string is looked for at once.
@@ -81,6 +87,17 @@ func (q *quotes) write(f *flow, p []byte) {
 			i = q.hexDigits(f, p, i)
 		case quoteAttr:
 			i = q.attribute(p, i)
+		case quoteDollar:
+			i = q.substitute(f, p, i)
+		case quoteUnicode:
+			if q.st = quoteIn; p[i] != '{' {
+				f.write([]byte(`\u`), jsonText)
+				continue
+			}
+			i++
+			q.st, q.hex, q.nHex, q.braced = quoteHex, 0, 0, true
+		case quoteCodes:
+			i = q.codes(f, p, i)
 		}
 	}
 	q.push(p)
@@ -97,6 +114,9 @@ func (q *quotes) push(p []byte) {
 }
 
 func (q *quotes) outside(f *flow, p []byte, i int, next *[4]int) int {
+	if q.script && !q.json {
+		return q.between(f, p, i)
+	}
 	marks := [4]byte{'"', '\'', '/', '('}
 	if q.script {
 		marks[3] = '`'
@@ -190,6 +210,9 @@ func (q *quotes) slash(p []byte, i int) int {
 		q.st = quoteLine
 	default:
 		q.st, q.apart = quoteOutside, true
+		if q.script && !q.json {
+			q.join.between('/')
+		}
 		return i
 	}
 	return i + 1
@@ -222,8 +245,9 @@ func (q *quotes) comment(p []byte, i int) int {
 func (q *quotes) start(f *flow, p []byte, i int) int {
 	for ; i < len(p); i++ {
 		c := p[i]
-		if c == q.quote || c == '\\' || q.isLine(c) || q.nHead == len(q.head) {
+		if c == q.quote || c == '\\' || c == '$' && q.quote == '`' || q.isLine(c) || q.nHead == len(q.head) {
 			q.st = quoteIn
+			q.join.empty = c == q.quote && q.nHead == 0
 			switch head := q.head[:q.nHead]; {
 			case !q.script && len(head) == len(q.head) && mayBegin(head, "data:"):
 				q.st, q.data = quoteData, append(q.data[:0], head...)
@@ -318,9 +342,14 @@ func (q *quotes) inside(f *flow, p []byte, i int) int {
 		return i
 	case p[i] == '\\' && q.st == quoteIn:
 		q.st = quoteEscape
-	case p[i] != '\\' && q.st == quoteData:
+	case p[i] == '$' && q.quote == '`' && q.script:
+		q.st = quoteDollar
+	case p[i] == '\\':
+	case q.script && !q.json:
+		q.ended(f)
+	case q.st == quoteData:
 		q.document(f)
-	case p[i] != '\\':
+	default:
 		q.st = quoteOutside
 	}
 	return i + 1
@@ -335,6 +364,11 @@ func (q *quotes) stringEnd(p []byte) int {
 	}
 	if k := bytes.IndexByte(p[:n], '\\'); k >= 0 {
 		n = k
+	}
+	if q.quote == '`' {
+		if k := bytes.IndexByte(p[:n], '$'); k >= 0 {
+			n = k
+		}
 	}
 	for _, c := range []byte("\n\r\f") {
 		if q.isLine(c) {
@@ -359,7 +393,7 @@ func (q *quotes) escape(f *flow, p []byte, i int) int {
 			return i
 		}
 	case q.script && c == 'u':
-		f.write([]byte(`\u`), jsonText)
+		q.st = quoteUnicode
 	case q.script && (c == 'n' || c == 't' || c == 'r' || c == 'b' || c == 'v'):
 		f.flush()
 		f.blank()
@@ -371,7 +405,7 @@ func (q *quotes) escape(f *flow, p []byte, i int) int {
 
 func (q *quotes) hexDigits(f *flow, p []byte, i int) int {
 	most := 6
-	if q.script {
+	if q.script && !q.braced {
 		most = 2
 	}
 	d := unhex(p[i])
@@ -383,6 +417,12 @@ func (q *quotes) hexDigits(f *flow, p []byte, i int) int {
 	q.st = quoteIn
 	f.flush()
 	f.rune(numeric(q.hex))
+	if q.braced {
+		if q.braced = false; p[i] == '}' {
+			i++
+		}
+		return i
+	}
 	if !q.script && p[i] == '\r' {
 		q.st = quoteCR
 	}
