@@ -18,6 +18,9 @@ func (h *Head) Deflated() bool {
 	return !h.foreign && h.nCodings == 1 && (h.codings[0] == codingGzip || h.codings[0] == codingDeflate)
 }
 
+// Undone says whether the body has codings that every browser undoes.
+func (h *Head) Undone() bool { return !h.foreign && !h.tooMany && h.nCodings > 0 }
+
 // Seal returns what has to follow the pieces of b, all of which went through
 // [Body.Next], for the coding to end with text: nil when it cannot. It is
 // bytes of rest, what followed in truth, only as far as these are the header of

@@ -82,6 +82,11 @@ func (b *inspection) Close() error {
 // Judged says whether nothing that is still to be read of b, a body that an
 // inspection has returned, can change the verdict.
 func Judged(b message.Body) bool {
-	i, ok := b.(*inspection)
-	return !ok || i.over
+	switch b := b.(type) {
+	case *inspection:
+		return b.over
+	case *uncodedBody:
+		return b.in.over
+	}
+	return true
 }

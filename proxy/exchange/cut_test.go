@@ -11,10 +11,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
 )
 
-// A compressed page that is cut ends with the notice, in its own coding, and
-// without an error of that.
+// A compressed page that is cut ends with the notice, in its own coding or
+// without any, and without an error of that.
 func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -25,14 +28,19 @@ func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 			}
 			return b.String()
 		}
-		for _, coding := range []string{"gzip", "deflate"} {
+		for _, coding := range []string{"gzip", "deflate", "br", "zstd"} {
 			var wire bytes.Buffer
 			var z interface {
 				io.WriteCloser
 				Flush() error
 			} = gzip.NewWriter(&wire)
-			if coding == "deflate" {
+			switch coding {
+			case "deflate":
 				z = zlib.NewWriter(&wire)
+			case "br":
+				z = brotli.NewWriter(&wire)
+			case "zstd":
+				z, _ = zstd.NewWriter(&wire, zstd.WithEncoderConcurrency(1))
 			}
 			var pieces []string
 			for _, p := range []string{good(), good(), "a bad one", good()} {
@@ -49,9 +57,14 @@ func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 			if err != ErrCut {
 				t.Errorf("%s: %v", coding, err)
 			}
-			var in io.Reader
-			if in, err = gzip.NewReader(strings.NewReader(got)); coding == "deflate" {
-				in, err = zlib.NewReader(strings.NewReader(got))
+			var in io.Reader = strings.NewReader(got)
+			switch string(s.Get("Content-Encoding")) {
+			case "gzip":
+				in, err = gzip.NewReader(in)
+			case "deflate":
+				in, err = zlib.NewReader(in)
+			default:
+				err = nil
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -59,6 +72,41 @@ func TestACompressedPageThatIsCutEndsWithANotice(t *testing.T) {
 			page, err := io.ReadAll(in)
 			if text := string(page); err != nil || !strings.HasPrefix(text, "<p>good ") || !strings.Contains(text, "The rest of this page is blocked") || strings.Contains(text, "bad") || strings.Contains(text, "<script") {
 				t.Errorf("%s: %d bytes, %v, end %q", coding, len(text), err, text[max(0, len(text)-200):])
+			}
+			x.End()
+		}
+	})
+}
+
+// A page in a coding that cannot be ended passes whole without it, and judged to
+// its end.
+func TestASlowPageInAnyCodingPassesWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var page strings.Builder
+		r := rand.New(rand.NewPCG(3, 4))
+		for range 60_000 {
+			fmt.Fprintf(&page, "<p>good %d", r.Uint32())
+		}
+		for _, coding := range []string{"br", "zstd"} {
+			var wire bytes.Buffer
+			var z io.WriteCloser = brotli.NewWriter(&wire)
+			if coding == "zstd" {
+				z, _ = zstd.NewWriter(&wire, zstd.WithEncoderConcurrency(1))
+			}
+			_, _ = io.WriteString(z, page.String())
+			_ = z.Close()
+			var pieces []string
+			for p := wire.Bytes(); len(p) > 0; p = p[min(len(p), 20_000):] {
+				pieces = append(pieces, string(p[:min(len(p), 20_000)]))
+			}
+			x, _ := begin(t, Config{}, impatient("bad", 300*time.Millisecond))
+			read(t, x, "GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n")
+			s := slowResponse("text/html", slowly(100*time.Millisecond, pieces...))
+			s.Add("Content-Encoding", coding)
+			s.Add("ETag", `"a"`)
+			first, got, err := inspect(t, x, s)
+			if err != nil || got != page.String() || first > 600*time.Millisecond || s.Get("Content-Encoding") != nil || string(s.Get("ETag")) != `W/"a"` || !s.Body.Done() || x.T.Length != int64(wire.Len()) {
+				t.Errorf("%s: %d bytes of %d, %v after %v, %q", coding, len(got), page.Len(), err, first, s.Fields)
 			}
 			x.End()
 		}

@@ -89,6 +89,7 @@ type storage struct {
 	talks    []*talkBody
 	changes  filter.Changes   // of the page, where editable
 	changing *editedBody      // that is being changed
+	uncoded  *uncodedBody     // that passes without its coding
 	answer   message.Response // one of ours
 	body     message.Memory   // of answer
 	scratch  []byte           // values of Outgoing's fields

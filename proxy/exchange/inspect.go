@@ -155,6 +155,7 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	}
 	if !b.over {
 		x.in.counters[partial].Add(1)
+		uncode(b, s)
 	}
 	if x.part != "" {
 		b.cutOut(s)
@@ -514,6 +515,10 @@ func (x *Exchange) End() {
 	if x.kept != nil {
 		x.kept.drop()
 		x.kept = nil
+	}
+	if x.uncoded != nil {
+		x.uncoded.free()
+		x.uncoded = nil
 	}
 	x.upload.free()
 	x.download.free()
