@@ -107,7 +107,9 @@ func (m *memberReader) run(yield func(struct{}) bool) {
 		err = m.gzip(r)
 	case bytes.HasPrefix(head, []byte("PK")):
 		err = m.zip(r)
-	case bytes.HasPrefix(head, []byte("7z\xBC\xAF")), bytes.HasPrefix(head, []byte("Rar!")):
+	case bytes.HasPrefix(head, []byte("Rar!")):
+		err = m.rar(r)
+	case bytes.HasPrefix(head, []byte("7z\xBC\xAF")):
 		err = errMethod
 	case len(head) == tarMagicAt+5:
 		err = m.tar(r)

@@ -86,7 +86,15 @@ func TestMembersOfArchivesAreRead(t *testing.T) {
 		{"tar by its first bytes", "", tarOf(t, "a.txt", "plain words"), " a txt plain words ", AllRead},
 		{"tar cut off", "application/x-tar", tarOf(t, "a.txt", strings.Repeat("words ", 200))[:1024], " a txt " + strings.Repeat("words ", 85) + "wo ", Cut},
 		{"7z", "application/x-7z-compressed", "7z\xBC\xAF\x27\x1C\x00\x04", " ", UnsupportedType},
-		{"rar by its first bytes", "", "Rar!\x1A\x07\x01\x00", " ", UnsupportedType},
+		{"rar by its first bytes", "", "Rar!\x1A\x07\x01\x00", " ", Cut},
+		{"rar 5", "", rar5Of(0, "a b.txt", "plain words", "c.html", "<p>po<b>rn</b>"), " a b txt plain words c html porn ", AllRead},
+		{"rar 5 of another method", "", rar5Of(3, "a.txt", "packed", "b.txt", "more"), " a txt b txt ", UnsupportedType},
+		{"rar 5 cut off", "", strings.Split(rar5Of(0, "a.txt", "plain words"), "ds")[0], " a txt plain wor ", Cut},
+		{"rar 5 with a password", "", rar5Mark + "\x00\x00\x00\x00\x03\x04\x00\x00", " ", Encrypted},
+		{"rar 4", "application/vnd.rar", rar4Of(0x30, 0, "a b.txt", "plain words", "c.html", "<p>po<b>rn</b>"), " a b txt plain words c html porn ", AllRead},
+		{"rar 4 of another method", "", rar4Of(0x33, 0, "a.txt", "packed"), " a txt ", UnsupportedType},
+		{"rar 4 with a password", "", rar4Of(0x30, 4, "a.txt", "secret", "b", "x"), " a txt b ", Encrypted},
+		{"rar 4 in Unicode", "", rar4Of(0x30, 0x200, "x\x00\x04\x54\x3F\x40\x41z", "words"), " прсz words ", AllRead},
 		{"tar.gz", "application/gzip", string(encode(t, "gzip", []byte(tarOf(t, "a.txt", "plain words")))), " a txt plain words ", AllRead},
 		{"text in gzip", "application/x-gzip", string(encode(t, "gzip", []byte("plain words"))), " plain words ", AllRead},
 		{"zip in tar.gz", "", string(encode(t, "gzip", []byte(tarOf(t, "a.zip", archive(t, "b", "words"))))), " a zip b words ", AllRead},
@@ -163,4 +171,53 @@ func TestArchiveIsGivenUp(t *testing.T) {
 	if got := runtime.NumGoroutine(); got > n+5 {
 		t.Errorf("%d goroutines, there were %d", got, n)
 	}
+}
+
+// rar5Of makes an archive of names and contents, said to be packed by a method.
+func rar5Of(method byte, files ...string) string {
+	var b strings.Builder
+	block := func(p []byte) {
+		b.WriteString("\x00\x00\x00\x00")
+		b.Write(binary.AppendUvarint(nil, uint64(len(p))))
+		b.Write(p)
+	}
+	b.WriteString(rar5Mark)
+	block([]byte{1, 0, 0})
+	for i := 0; i < len(files); i += 2 {
+		name, data := files[i], files[i+1]
+		p := []byte{rar5File, 2}
+		p = binary.AppendUvarint(p, uint64(len(data)))
+		p = append(p, 4, byte(len(data)), 0, 1, 2, 3, 4)
+		p = binary.AppendUvarint(p, uint64(method)<<7)
+		p = append(p, 1, byte(len(name)))
+		block(append(p, name...))
+		b.WriteString(data)
+	}
+	block([]byte{rar5End, 0, 0})
+	return b.String()
+}
+
+// rar4Of is rar5Of for the older format, with flags for each file.
+func rar4Of(method byte, flags uint16, files ...string) string {
+	var b strings.Builder
+	block := func(typ byte, flags uint16, p []byte) {
+		h := []byte{0, 0, typ}
+		h = binary.LittleEndian.AppendUint16(h, flags)
+		b.Write(binary.LittleEndian.AppendUint16(h, uint16(7+len(p))))
+		b.Write(p)
+	}
+	b.WriteString(rar4Mark)
+	block(rar4Main, 0, make([]byte, 6))
+	for i := 0; i < len(files); i += 2 {
+		name, data := files[i], files[i+1]
+		p := binary.LittleEndian.AppendUint32(nil, uint32(len(data)))
+		p = binary.LittleEndian.AppendUint32(p, uint32(len(data)))
+		p = append(p, 2, 0, 0, 0, 0, 0, 0, 0, 0, 20, method)
+		p = binary.LittleEndian.AppendUint16(p, uint16(len(name)))
+		p = append(p, 0, 0, 0, 0)
+		block(rar4File, flags|0x8000, append(p, name...))
+		b.WriteString(data)
+	}
+	block(rar4End, 0, nil)
+	return b.String()
 }

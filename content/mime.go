@@ -89,6 +89,9 @@ type mimeReader struct {
 	coding   transferCoding
 	carry    []byte // of the coding
 
+	uu    uuencoded
+	hasUU bool // the part may have files in its text
+
 	form    bool   // it is one
 	outside bool   // of all parts
 	file    string // name of the part, where it is a file
@@ -309,6 +312,7 @@ func endsFields(b []byte) bool {
 func (m *mimeReader) fields(b []byte) {
 	h := Describe("text/plain", "")
 	m.coding, m.file, m.outside = transferNone, "", false
+	coded := false
 	for len(b) > 0 {
 		var line []byte
 		line, b = field(b)
@@ -328,6 +332,8 @@ func (m *mimeReader) fields(b []byte) {
 				m.coding = transferBase64
 			case equalLower(value, "quoted-printable"):
 				m.coding = transferQuoted
+			case equalLower(value, "x-uuencode"), equalLower(value, "uuencode"), equalLower(value, "x-uue"):
+				coded = true
 			}
 		case "content-disposition":
 			m.disposition(value)
@@ -336,6 +342,7 @@ func (m *mimeReader) fields(b []byte) {
 		}
 	}
 	m.carry = m.carry[:0]
+	m.hasUU = coded || h.typ == "text/plain" && !m.form
 	m.inPart = m.within.open(h, m.text)
 	if w := m.text.body.watcher; w != nil {
 		w.Part(h.Type(), m.file)
@@ -359,7 +366,10 @@ func (m *mimeReader) give(p []byte) {
 
 // pass shows bytes of a part to all who see it.
 func (m *mimeReader) pass(p []byte) {
-	if m.inPart {
+	if m.hasUU {
+		m.uu.write(m.text, p)
+	}
+	if m.inPart && !m.uu.in {
 		m.within.write(p)
 	}
 	if w := m.text.body.watcher; w != nil && !m.outside {
@@ -433,7 +443,7 @@ func (m *mimeReader) body(p []byte) {
 	if m.blank && len(p) > 0 { // the end of the line before the part
 		m.blank, p = false, p[1:]
 	}
-	if !m.inPart && m.text.body.watcher == nil || len(p) == 0 {
+	if !m.inPart && !m.hasUU && m.text.body.watcher == nil || len(p) == 0 {
 		return
 	}
 	switch m.coding {
@@ -501,6 +511,10 @@ func (m *mimeReader) endPart() {
 			m.give(bytes.Clone(m.carry))
 		}
 		m.carry = m.carry[:0]
+	}
+	if m.hasUU {
+		m.uu.finish(m.text)
+		m.hasUU = false
 	}
 	if !m.inPart {
 		return
