@@ -84,6 +84,13 @@ func FuzzText(f *testing.F) {
 	f.Add("application/gzip", []byte(gzipOf(tarOf(f, "a.txt", "plain"))), uint64(11))
 	f.Add("application/xhtml+xml", []byte("<!DOCTYPE a [<?x ' ?><!ATTLIST a b CDATA 'x'><!ENTITY c '<b>po</b>&#38;rn'>]><a xmlns='y'><style>&c;<![CDATA[a::b{content:'x'}]]></style><script>z</script>&c;</a>"), uint64(12))
 	f.Add("text/html", []byte("<ul style=\"list-style:'x\\\r\ny'\">po<template>x</template>rn<style>@import url(data:text/css,a{content:%27x%27});</style><iframe src=\"javascript:'x'\">"), uint64(13))
+	f.Add("", []byte(rar5Of(0, "a.txt", "plain", "b.html", "<p>x")), uint64(14))
+	f.Add("", []byte(rar4Of(0x30, 0x200, "x\x00\x04\x54\x3F\x40\x41z", "plain")), uint64(15))
+	f.Add("message/rfc822", []byte("Subject: x\n\nbegin 644 a.txt\n$<&]R;@  \n`\nend\n"), uint64(16))
+	f.Add("text/xml", []byte(`<a xmlns:x="http://www.w3.org/1999/XSL/Transform">po<x:value-of select="concat('r','n')"/><x:if test="1">y</x:if></a>`), uint64(17))
+	for i, c := range styledWords() {
+		f.Add(c.typ, []byte(c.in), uint64(100+i))
+	}
 	for i, c := range hiddenWords(f) {
 		f.Add(c.typ, []byte(c.in), uint64(i))
 	}

@@ -310,7 +310,7 @@ func (x *scanner) begin(end bool) {
 	x.seen = 0
 	x.maybe = -1
 	x.nWhich = 0
-	x.effect, x.added = 0, 0
+	x.effect, x.added, x.literal = 0, 0, nil
 }
 
 // nameByte is a letter of a tag's name in lower case, 0 for what ends it.
@@ -563,6 +563,8 @@ func (x *scanner) valueEnd() {
 		x.url(unescape(x.note))
 	case x.kind == attrSheet:
 		x.declarations(unescape(x.note))
+	case x.kind == attrXPath:
+		x.expression(x.note)
 	case x.kind == attrClass:
 		x.named('.', unescape(x.note))
 	case x.kind == attrID:

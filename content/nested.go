@@ -34,10 +34,12 @@ type nested struct {
 	quote  byte         // within a document type declaration: what ends a string, - for a comment, ? for an instruction
 	subset bool
 
-	space    bool   // the attribute at hand declares a default namespace
-	strange  bool   // a default namespace that browsers do not know was declared
-	sheet    []byte // of a style sheet or script in XML, where references count
-	brackets int    // ] that may end a CDATA section
+	space     bool   // the attribute at hand declares a default namespace
+	transform bool   // elements of XSLT are among those of the tree
+	literal   []byte // what an element of these adds to the text
+	strange   bool   // a default namespace that browsers do not know was declared
+	sheet     []byte // of a style sheet or script in XML, where references count
+	brackets  int    // ] that may end a CDATA section
 
 	word   [longestWord]byte // of the text, that an element breaks which shows nothing there
 	nWord  int

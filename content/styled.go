@@ -621,7 +621,7 @@ func (x *scanner) styleOf(t *tag) (e effect, added uint16) {
 	if !inline && e&flows == 0 {
 		e &^= rightTo
 	}
-	if inline {
+	if inline && !x.xml {
 		e &^= flows
 	}
 	if e&rightTo != 0 {
@@ -717,9 +717,12 @@ func (x *scanner) inWord() bool { return x.out.b[len(x.out.b)-1] != ' ' }
 // styled does what a tag and its style do, if it has one, and says so.
 func (x *scanner) styled(t *tag) bool {
 	switch {
+	case x.transform && x.prefixed: // an element of XSLT parts nothing
+		x.effect |= flows
 	case x.effect == 0 && x.sheets.n == 0 && len(x.opened) == 0, x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
-	case x.end:
+	}
+	if x.end {
 		return x.leave(t)
 	}
 	if n := len(x.opened); n > 0 && x.opened[n-1].key == x.key && x.opened[n-1].more == x.more && !isVoid(t) {
@@ -744,16 +747,13 @@ func (x *scanner) styled(t *tag) bool {
 	}
 	x.plain(t)
 	s.start = f.gone + len(f.b)
-	if x.depth > 0 && x.slash {
-		return true
-	}
-	if isVoid(t) {
+	if isVoid(t) && !x.xml {
 		if e&(hides|mayHide|flows) != 0 {
 			x.showNothing(&s)
 		}
 		return true
 	}
-	before := x.addedTo(added).before
+	before := x.addedTo(added).before + string(x.literal)
 	if e&flows != 0 && broken || before != "" {
 		var w further
 		if broken && (e&flows != 0 || t.kind != tagBlock) {
@@ -762,6 +762,9 @@ func (x *scanner) styled(t *tag) bool {
 		w.add([]byte(before))
 		w.say = w.say || before != ""
 		f.goOn(0, w)
+	}
+	if x.slash && x.foreign() {
+		return true
 	}
 	if e&turns != 0 {
 		if x.turns++; x.turns == 1 {

@@ -126,6 +126,7 @@ const (
 	attrLang  // the language of the text
 	attrClass // what style sheets name
 	attrID
+	attrXPath  // an expression of XSLT
 	attrHidden // the element is not shown
 )
 

@@ -232,6 +232,13 @@ func variants(t *testing.T) []variant {
 		{"utf16 html nobom meta", "text/html", u16("<html><p>porn</p></html>", false, false)},
 		{"utf16 txt", "text/plain", u16("porn words", false, true)},
 		{"xslt", "text/xml", "<?xml version='1.0'?><?xml-stylesheet type='text/xsl' href='#s'?><x><xsl:stylesheet id='s' xmlns:xsl='http://www.w3.org/1999/XSL/Transform' version='1.0'><xsl:template match='/'><p><xsl:value-of select=\"concat('po','rn')\"/></p></xsl:template></xsl:stylesheet></x>"},
+		{"xslt concat", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p><xsl:value-of select="concat('po','rn')"/></p></xsl:template></xsl:stylesheet>`},
+		{"xslt values", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p><xsl:value-of select="'po'"/><xsl:value-of select="'rn'"/></p></xsl:template></xsl:stylesheet>`},
+		{"xslt text", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p>po<xsl:text>rn</xsl:text></p></xsl:template></xsl:stylesheet>`},
+		{"xslt texts", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p><xsl:text>po</xsl:text><xsl:text>rn</xsl:text></p></xsl:template></xsl:stylesheet>`},
+		{"xslt text and value", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p>po<xsl:value-of select='"r"'/><xsl:text>n</xsl:text></p></xsl:template></xsl:stylesheet>`},
+		{"xslt if", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p>po<xsl:if test='1'>rn</xsl:if></p></xsl:template></xsl:stylesheet>`},
+		{"xslt entity", "text/xml", `<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/"><p><xsl:value-of select='concat(&quot;po&quot;,&quot;rn&quot;)'/></p></xsl:template></xsl:stylesheet>`},
 		{"cdata nesting xml", "application/xml", "<a>po<![CDATA[r]]><![CDATA[n]]></a>"},
 		{"xml default attr", "application/xml", "<!DOCTYPE a [<!ATTLIST a b CDATA 'porn'>]><a/>"},
 		{"pdf in html object", html, "<embed type='application/pdf' src='data:application/pdf;base64,JVBERi0='>porn"},
@@ -262,7 +269,7 @@ func TestVariantsAreRead(t *testing.T) {
 		b.Append([]byte(c.in))
 		b.Finish()
 		got, err := b.Text()
-		if !bytes.Contains(got, []byte("porn")) && !bytes.Contains(got, []byte("po rn")) {
+		if !bytes.Contains(got, []byte("porn")) && (strings.HasPrefix(c.name, "xslt") || !bytes.Contains(got, []byte("po rn"))) {
 			t.Errorf("%s: %.90q %v unread=%v", c.name, got, err, b.Unread())
 		}
 		b.Release()

@@ -31,6 +31,8 @@ func (x *scanner) treeAttribute(name []byte) attrKind {
 	case bytes.HasPrefix(name, []byte("xmlns")):
 		x.space = len(name) == len("xmlns")
 		return attrSpace
+	case x.transform && (equalLower(name, "select") || equalLower(name, "value-of")):
+		return attrXPath
 	case x.tree:
 		return attrMore
 	}
@@ -51,6 +53,7 @@ func (x *scanner) treeAttribute(name []byte) attrKind {
 
 // namespace ends the tree where v is that of a language that browsers render.
 func (x *scanner) namespace(v []byte) {
+	x.transform = x.transform || bytes.Contains(v, []byte("www.w3.org/1999/XSL/Transform"))
 	for _, s := range [...]string{"www.w3.org/1999/xhtml", "www.w3.org/2000/svg"} {
 		if bytes.Contains(v, []byte(s)) {
 			x.tree = false
@@ -58,6 +61,21 @@ func (x *scanner) namespace(v []byte) {
 		}
 	}
 	x.strange = x.strange || x.space && !bytes.Contains(v, []byte("www.w3.org/1998/Math/MathML"))
+}
+
+// expression reads an expression of a transformation, and its literals as one:
+// most functions that take several of them join them.
+func (x *scanner) expression(p []byte) {
+	x.aside.blank()
+	x.aside.write(p, valueText)
+	x.aside.flush()
+	x.aside.blank()
+	if text := contentText(unescape(p)); x.prefixed && len(text) > 0 {
+		x.literal = text
+		x.aside.b = append(x.aside.b, bytes.TrimLeft(text, " ")...)
+		x.aside.blank()
+	}
+	x.spill()
 }
 
 // treeText shows a part of a comment.
