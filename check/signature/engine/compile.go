@@ -64,6 +64,7 @@ type compiled struct {
 	v4, v6   bool
 	kinds    kind
 	groups   []group
+	gates    []*rule.Bit // of the connection; they are asked before buffers, as they cost least
 	pre      []rule.Condition
 	last     []rule.Condition // scripts, which are dear
 	post     []rule.Condition
@@ -234,6 +235,9 @@ func (b *builder) condition(c *compiled, cond rule.Condition) error {
 			c.post = append(c.post, x)
 		} else {
 			c.pre = append(c.pre, x)
+			if x.Kind == "flow" {
+				c.gates = append(c.gates, x)
+			}
 		}
 	case *rule.Int:
 		if x.Sets() {

@@ -409,6 +409,9 @@ type nearBuffer struct {
 	buffer
 }
 
+// nearBuffers is how many buffers most messages have with all public rules.
+const nearBuffers = 32
+
 // made returns the place where a buffer is kept, and whether it was kept before.
 func (tx *Tx) made(k bufferKey) (*buffer, bool) {
 	if k.elem > 0 {
@@ -427,6 +430,9 @@ func (tx *Tx) made(k bufferKey) (*buffer, bool) {
 		if tx.near[i].key == key {
 			return &tx.near[i].buffer, true
 		}
+	}
+	if tx.near == nil {
+		tx.near = make([]nearBuffer, 0, nearBuffers)
 	}
 	tx.near = append(tx.near, nearBuffer{key: key})
 	return &tx.near[len(tx.near)-1].buffer, false

@@ -256,22 +256,57 @@ func find(data []byte, c *rule.Content) int {
 	if len(p) == 0 {
 		return 0
 	}
-	first := p[0]
-	if first < 'a' || first > 'z' {
-		for from := 0; ; {
-			i := bytes.IndexByte(data[from:], first)
-			if i < 0 || len(data)-from-i < len(p) {
-				return -1
+	if len(data) < shortBuffer {
+		for i := 0; i+len(p) <= len(data); i++ {
+			if lower[data[i]] == p[0] && at(data[i:], p) {
+				return i
 			}
-			if at(data[from+i:], p) {
-				return from + i
-			}
-			from += i + 1
+		}
+		return -1
+	}
+	return findFolded(data, p)
+}
+
+// shortBuffer is how many bytes are looked at one by one: in less time than it
+// takes to choose by which byte of a pattern to search.
+const shortBuffer = 64
+
+// findFolded returns the first place of a folded pattern in data, in any case, or
+// -1. It goes by the rarest byte of the pattern.
+func findFolded(data, p []byte) int {
+	off := 0
+	for i, c := range p {
+		if common(c) < common(p[off]) {
+			off = i
 		}
 	}
-	for i := 0; i+len(p) <= len(data); i++ {
-		if lower[data[i]] == first && at(data[i:], p) {
-			return i
+	end := len(data) - len(p) + off + 1 // of the places of that byte
+	index := func(c byte, from int) int {
+		if from >= end {
+			return end
+		}
+		if n := bytes.IndexByte(data[from:end], c); n >= 0 {
+			return from + n
+		}
+		return end
+	}
+	small, large := p[off], p[off]
+	if small >= 'a' && small <= 'z' {
+		large -= 'a' - 'A'
+	}
+	s, l := index(small, off), end
+	if large != small {
+		l = index(large, off)
+	}
+	for s < end || l < end {
+		i := min(s, l)
+		if at(data[i-off:], p) {
+			return i - off
+		}
+		if i == s {
+			s = index(small, i+1)
+		} else {
+			l = index(large, i+1)
 		}
 	}
 	return -1

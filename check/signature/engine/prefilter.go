@@ -11,11 +11,12 @@ import (
 // A prefilter finds which of many patterns occur in a buffer. It folds case, and
 // the inspection that follows looks at it again.
 //
-// Of each pattern the four bytes that are rarest in web traffic are hashed into
-// a bitmap. A scan hashes the four bytes at every position, four positions for
-// each load, and looks closer only where the bit is set. Shorter patterns are
-// searched for one by one, or, when they are many, in tables of their own, of
-// two bytes and of one.
+// A scan hashes the four bytes at every second place and looks closer only where
+// the hash is in a bitmap. So of each pattern two runs of four bytes, one byte
+// apart, are in the bitmap: those of the five bytes that are rarest in web
+// traffic. A pattern of four bytes is there as it is, and without its first byte,
+// with every byte that may follow. Shorter patterns are searched for one by one,
+// or, when they are many, in tables of their own, of two bytes and of one.
 type prefilter struct {
 	bitmap  []uint64
 	shift   uint // of the hash, for the bitmap
@@ -52,22 +53,28 @@ type entry struct {
 
 const multiplier = 0x9E3779B1
 
+// maxBits is the logarithm of the bits of the largest bitmap, 64 KiB: larger ones
+// have fewer false candidates and wait for the memory.
+const maxBits = 19
+
 // gram is how many bytes of a pattern are hashed.
 const gram = 4
 
 // newPrefilter compiles patterns, which are found by their index.
 func newPrefilter(patterns [][]byte) *prefilter {
 	f := &prefilter{n: len(patterns), pats: make([][]byte, len(patterns))}
-	long := 0
+	long := 0 // runs of four bytes
 	for i, p := range patterns {
 		f.pats[i] = fold(p)
 		f.longest = max(f.longest, len(p))
-		if len(p) >= 4 {
-			long++
+		switch {
+		case len(p) > gram:
+			long += 2
+		case len(p) == gram:
+			long += 1 + 1<<7
 		}
 	}
-	size := max(10, bits.Len(uint(long*64)))
-	size = min(size, 18)
+	size := min(max(10, bits.Len(uint(long*64))), maxBits)
 	f.shift = uint(32 - size)
 	f.bitmap = make([]uint64, max(1, 1<<size/64))
 	nb := 1 << max(4, bits.Len(uint(long)))
@@ -124,14 +131,18 @@ func (x *few) in(data, p []byte) bool {
 
 func (f *prefilter) add(i int32, p []byte) {
 	switch {
-	case len(p) >= 4:
+	case len(p) > gram:
 		off := rarest(p)
-		key := binary.LittleEndian.Uint32(p[off:]) | 0x20202020
-		h := key * multiplier
-		f.bitmap[h>>f.shift>>6] |= 1 << (h >> f.shift & 63)
-		b := (h >> 7) & f.mask
-		f.next = append(f.next, entry{key, uint16(off), i, f.buckets[b]})
-		f.buckets[b] = int32(len(f.next))
+		f.enter(i, off, binary.LittleEndian.Uint32(p[off:]))
+		f.enter(i, off+1, binary.LittleEndian.Uint32(p[off+1:]))
+	case len(p) == gram:
+		key := binary.LittleEndian.Uint32(p)
+		f.enter(i, 0, key)
+		for c := range uint32(1 << 8) {
+			if c&0x20 != 0 { // the others are folded into these
+				f.enter(i, 1, key>>8|c<<24)
+			}
+		}
 	case len(p) >= 2:
 		if f.pairs == nil {
 			f.pairs, f.short = new([1 << 10]uint64), map[uint16][]int32{}
@@ -145,6 +156,16 @@ func (f *prefilter) add(i int32, p []byte) {
 		}
 		f.single[p[0]] = append(f.single[p[0]], i)
 	}
+}
+
+// enter puts four bytes of a pattern, at place off in it, into the bitmap.
+func (f *prefilter) enter(pat int32, off int, key uint32) {
+	key |= 0x20202020
+	h := key * multiplier
+	f.bitmap[h>>f.shift>>6] |= 1 << (h >> f.shift & 63)
+	b := (h >> 7) & f.mask
+	f.next = append(f.next, entry{key, uint16(off), pat, f.buckets[b]})
+	f.buckets[b] = int32(len(f.next))
 }
 
 // fold returns p in lower case, of ASCII only.
@@ -166,22 +187,24 @@ var lower = func() (t [256]byte) {
 	return
 }()
 
-// rarest returns the place of the four bytes that occur least in web traffic.
+// rarest returns the place of the five bytes that occur least in web traffic.
 func rarest(p []byte) int {
 	best, at := 1<<30, 0
-	for i := 0; i+4 <= len(p); i++ {
+	for i := 0; i+gram+1 <= len(p); i++ {
 		sum := 0
-		for _, c := range p[i : i+4] {
+		for _, c := range p[i : i+gram+1] {
 			sum += common(c)
 		}
-		if _, ok := frequent[binary.LittleEndian.Uint32(p[i:])|0x20202020]; ok {
-			sum += 100
+		for off := range 2 {
+			if _, ok := frequent[binary.LittleEndian.Uint32(p[i+off:])|0x20202020]; ok {
+				sum += 100
+			}
 		}
 		if sum < best {
 			best, at = sum, i
 		}
 	}
-	return min(at, 1<<16-1)
+	return min(at, 1<<16-2)
 }
 
 // frequent are the runs of four bytes in words that pages, scripts and heads
@@ -195,8 +218,42 @@ var frequent = func() map[uint32]struct{} {
 			}
 		}
 	}
+	for phrase := range strings.Lines(frequentPhrases) {
+		for i := 0; i+gram < len(phrase); i++ { // the line break is none of it
+			set[binary.LittleEndian.Uint32([]byte(phrase[i:]))|0x20202020] = struct{}{}
+		}
+	}
+	for _, text := range []string{"\r\n\r\n", " HTTP/1.1\r\nHost: www.", "\r\nContent-Type: ", "\r\nAccept: */*\r\nAccept-", "\r\nConnection: Keep-Alive\r\n", "\r\nCookie: ", "\x00\x00\x00\x00", "\r\n\r\n<!DOCTYPE html"} {
+		for i := 0; i+gram <= len(text); i++ {
+			set[binary.LittleEndian.Uint32([]byte(text[i:]))|0x20202020] = struct{}{}
+		}
+	}
 	return set
 }()
+
+// frequentPhrases are what pages and scripts say between words, a line each.
+const frequentPhrases = `<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>
+</title></head><body></body></html>
+<div class="</div></div><div id="
+<a href="https://www.</a></li><li><a href="/
+<a class="<span class="</span></a><p class="</p>
+href="#" href="../" href="css/style.css" rel="stylesheet" type="text/css">
+src="js/" src="img/" src="images/" src="https://" alt="" width="100%" height="1
+<input type="text" name="value=" type="hidden" name="id" placeholder="
+<form action="" method="post" name="form" id="form"><button type="submit" class="btn
+<table border="0" cellpadding="0" cellspacing="0"><tr><td></td></tr></table>
+<img src="<br><br/><br /><h1></h1><h2></h2><center></center><strong></strong>
+<script src="<script type="text/javascript"></script><script>
+<style type="text/css">style="display:none;" style="color:#
+document.getElementById("document.write(document.createElement("window.location=
+.innerHTML=.value=.length;.replace(/.push(.split(".indexOf(".substring(0,
+function(){function(e){return this.};return};if(!else{for(var i=0;i<
+=="undefined"&&typeof ===null||=function(=window.=document.var a=var b=new Array(new Date(
+":"",":{" ":[{" "},{" ":true,":false,":null,"id":"name":"type":"value":"url":"http
+&nbsp;&nbsp; &amp; &quot; &lt; &gt; &copy; 
+http://www. https://www. .com/ .com" .org/ .net/ .php? .html" .js" .css" ?id= &id=
+eval("atob("<html>"form"</form>
+`
 
 const frequentWords = `<html <head <body <title <meta <link <script </script> <style </style> <div </div> <span </span> <table <form <input
 	<img <a </a> <p> </p> <li> </li> <br> <option <button href= src= class= style= name= value= type= content= width= height= id= rel=
@@ -275,38 +332,44 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candidates int) {
 	bitmap, shift := f.bitmap, f.shift
 	i := 0
-	for ; i+8 <= len(data); i += 4 {
-		w := binary.LittleEndian.Uint64(data[i:]) | 0x2020202020202020
-		h0 := uint32(w) * multiplier >> shift
-		h1 := uint32(w>>8) * multiplier >> shift
-		h2 := uint32(w>>16) * multiplier >> shift
-		h3 := uint32(w>>24) * multiplier >> shift
+	for ; i+12 <= len(data); i += 8 {
+		d := data[i : i+12 : i+12]
+		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
+		w := binary.LittleEndian.Uint64(d[4:]) | 0x2020202020202020
+		h0 := uint32(v) * multiplier >> shift
+		h2 := uint32(v>>16) * multiplier >> shift
+		h4 := uint32(w) * multiplier >> shift
+		h6 := uint32(w>>16) * multiplier >> shift
 		b0 := bitmap[h0>>6] >> (h0 & 63)
-		b1 := bitmap[h1>>6] >> (h1 & 63)
 		b2 := bitmap[h2>>6] >> (h2 & 63)
-		b3 := bitmap[h3>>6] >> (h3 & 63)
-		if (b0|b1|b2|b3)&1 == 0 {
+		b4 := bitmap[h4>>6] >> (h4 & 63)
+		b6 := bitmap[h6>>6] >> (h6 & 63)
+		if (b0|b2|b4|b6)&1 == 0 {
 			continue
 		}
 		if b0&1 != 0 {
 			candidates++
-			f.look(data, i, uint32(w), seen, hit)
-		}
-		if b1&1 != 0 {
-			candidates++
-			f.look(data, i+1, uint32(w>>8), seen, hit)
+			f.look(data, i, uint32(v), seen, hit)
 		}
 		if b2&1 != 0 {
 			candidates++
-			f.look(data, i+2, uint32(w>>16), seen, hit)
+			f.look(data, i+2, uint32(v>>16), seen, hit)
 		}
-		if b3&1 != 0 {
+		if b4&1 != 0 {
 			candidates++
-			f.look(data, i+3, uint32(w>>24), seen, hit)
+			f.look(data, i+4, uint32(w), seen, hit)
+		}
+		if b6&1 != 0 {
+			candidates++
+			f.look(data, i+6, uint32(w>>16), seen, hit)
 		}
 	}
-	for ; i+4 <= len(data); i++ {
-		f.look(data, i, binary.LittleEndian.Uint32(data[i:])|0x20202020, seen, hit)
+	for ; i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
+		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
+		if h := key * multiplier >> shift; bitmap[h>>6]>>(h&63)&1 != 0 {
+			candidates++
+			f.look(data, i, key, seen, hit)
+		}
 	}
 	return candidates
 }

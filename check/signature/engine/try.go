@@ -89,6 +89,14 @@ func (w *work) decide(k *compiled, c *candidate) answer {
 	if k.hook > 0 && k.flow.Direction != 0 && k.flow.Direction != w.dir {
 		return no
 	}
+	for _, x := range k.gates {
+		if w.condition(x, at) != yes && !w.e.config.Trace { // a trace says how far buffers got
+			if at < rule.Complete {
+				return later // a rule may set the bit when more is known
+			}
+			return no
+		}
+	}
 	for i := range k.groups {
 		g := &k.groups[i]
 		if c.done>>i&1 != 0 {

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestPrefiltersFindWhatASearchFinds holds prefilters against a plain search, with
+// patterns of every length at every place.
+func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "aAbB\x80\xa0 @`"[r.IntN(9)]
+		}
+		return b
+	}
+	for range 3000 {
+		patterns := make([][]byte, 1+r.IntN(20))
+		for i := range patterns {
+			patterns[i] = text(1 + r.IntN(9))
+		}
+		f := newPrefilter(patterns)
+		data := text(r.IntN(60))
+		var got []int32
+		f.scan(data, make([]uint64, 1), func(p int32) { got = append(got, p) })
+		for i, p := range patterns {
+			if want, found := bytes.Contains(fold(data), fold(p)), slices.Contains(got, int32(i)); found != want {
+				t.Fatalf("pattern %q in %q: %v, want %v", p, data, found, want)
+			}
+			if want, found := bytes.Index(fold(data), fold(p)), findFolded(data, fold(p)); len(data) >= len(p) && found != want {
+				t.Fatalf("%q in %q: at %d, want %d", p, data, found, want)
+			}
+		}
+	}
+}
