@@ -83,6 +83,7 @@ type Response struct {
 	Length  int64 // bytes of body, or None, Chunked, UntilClose
 	Close   bool  // the connection cannot be used again after this
 	Upgrade []byte
+	Folded  bool // a field went on in the next line, which a relaxed Reader has joined
 	Body    Body // from a Reader: nil when Length is None or the status or method has none
 
 	raw []byte

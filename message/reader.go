@@ -152,7 +152,7 @@ func (r *Reader) ReadResponse(s *Response, method string) error {
 	switch {
 	case err != nil:
 	case r.relaxed:
-		raw, err = r.relaxedHead(raw)
+		raw, err = r.relaxedHead(raw, &s.Folded)
 	default:
 		raw, err = r.head(raw)
 	}

@@ -10,8 +10,8 @@ import "bytes"
 func (r *Reader) Relax(on bool) { r.relaxed = on }
 
 // relaxedHead is head for a response. It appends the lines to raw as they come,
-// each ended with CRLF and folded ones joined.
-func (r *Reader) relaxedHead(raw []byte) ([]byte, error) {
+// each ended with CRLF and folded ones joined, which it says in folded.
+func (r *Reader) relaxedHead(raw []byte, folded *bool) ([]byte, error) {
 	line, lines := 0, 0 // where the current line begins in raw, and those before
 	for {
 		win := r.buf[r.a:r.b]
@@ -44,6 +44,7 @@ func (r *Reader) relaxedHead(raw []byte) ([]byte, error) {
 		case lines < 2:
 			return raw, bad("folded field line")
 		default: // it goes on with the line before
+			*folded = true
 			raw = append(append(raw[:line-2], ' '), trim(text)...)
 			raw = append(raw, "\r\n"...)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/md5"
 	"encoding/hex"
+	"errors"
 	"strconv"
 
 	"shuultuur/check/signature/engine"
@@ -68,7 +69,10 @@ func (c *Check) handshake(t *filter.Transaction, f *flow) (alerts []engine.Alert
 	if t.TLS != nil && t.TLS.Certificates != nil && !k.serverSeen {
 		k.serverSeen, k.said.ServerHello, k.said.Version = true, true, t.TLS.Version
 		for _, der := range t.TLS.Certificates {
-			cert, _ := engine.NewCertificate(der) // of a broken one the fingerprint is known
+			cert, err := engine.NewCertificate(der) // of a broken one the fingerprint is known
+			if err != nil {
+				k.said.Events = map[string]bool{"tls.invalid_certificate": true}
+			}
 			k.said.Certs[1] = append(k.said.Certs[1], cert)
 		}
 		alerts = c.engine.Inspect(&k.tx, rule.ToClient, rule.Complete, alerts)
@@ -162,7 +166,21 @@ func (m *exchange) request(q *hm.Request) {
 	}
 	s.At = rule.Headers
 	m.http.Reset()
+	m.odd(m.http.Anomalies(rule.ToServer)...)
 }
+
+// odd notes anomalies, by the names of app-layer-event.
+func (m *exchange) odd(events ...string) {
+	for _, name := range events {
+		if m.http.Events == nil {
+			m.http.Events = map[string]bool{}
+		}
+		m.http.Events[name] = true
+	}
+}
+
+// maxCodings is how many content codings of a body Suricata undoes.
+const maxCodings = 2
 
 // response fills in the head of the response.
 func (m *exchange) response(r *hm.Response) {
@@ -178,6 +196,13 @@ func (m *exchange) response(r *hm.Response) {
 	s.Headers = headers(s.Headers[:0], r.Fields)
 	s.At = max(s.At, rule.Headers)
 	m.http.Reset()
+	m.odd(m.http.Anomalies(rule.ToClient)...)
+	if v, _ := s.Get("Content-Encoding"); bytes.Count(v, []byte(",")) >= maxCodings {
+		m.odd("http.too_many_encoding_layers")
+	}
+	if r.Folded {
+		m.odd("http.invalid_response_field_folding")
+	}
 }
 
 func headers(dst []engine.Header, fs hm.Fields) []engine.Header {
@@ -213,7 +238,13 @@ func (m *exchange) body(s *engine.Side, b *content.Body) rule.Progress {
 		s.At = rule.Complete
 		return s.At
 	}
-	data, _ := b.Decoded() // what came before a fault is looked at, too
+	data, err := b.Decoded() // what came before a fault is looked at, too
+	switch v, _ := s.Get("Content-Encoding"); {
+	case errors.Is(err, content.ErrBomb):
+		m.odd("http.compression_bomb")
+	case err != nil && len(v) > 0 && b.Complete():
+		m.odd("http.gzip_decompression_failed")
+	}
 	if len(data) > m.check.body {
 		data = data[:m.check.body]
 		s.At = rule.Complete

@@ -830,23 +830,8 @@ func (f *flow) odd(t *httpTx, event string) bool {
 // anomalies notes what is wrong with a head.
 func (h *http1) anomalies(dir rule.Direction, t *httpTx) {
 	side := &t.http.Sides[index(dir)]
-	if dir == rule.ToServer {
-		if string(side.Protocol) == "HTTP/0.9" && len(side.Headers) > 0 {
-			h.f.odd(t, "http.request_line_missing_protocol")
-		}
-		v, ok := side.Get("Host")
-		switch {
-		case !ok && string(side.Protocol) == "HTTP/1.1" && string(side.Method) != "CONNECT":
-			h.f.odd(t, "http.missing_host_header")
-		case ok && bytes.ContainsAny(v, " \t/@"):
-			h.f.odd(t, "http.host_header_invalid")
-		}
-		if a, ok := side.Get("Authorization"); ok {
-			scheme, _, _ := strings.Cut(strings.ToLower(string(a)), " ")
-			if scheme != "basic" && scheme != "digest" && scheme != "bearer" {
-				h.f.odd(t, "http.request_auth_unrecognized")
-			}
-		}
+	for _, event := range t.http.Anomalies(dir) {
+		h.f.odd(t, event)
 	}
 	_, te := side.Get("Transfer-Encoding")
 	if _, cl := side.Get("Content-Length"); te && cl {

@@ -191,6 +191,10 @@ func (e *Engine) note(c *compiled) {
 		switch x := x.(type) {
 		case *rule.Word, *rule.Lua:
 			last = max(last, rule.Body)
+		case *rule.Event:
+			if x.Name == "http.gzip_decompression_failed" || x.Name == "http.compression_bomb" {
+				last = max(last, rule.Body)
+			}
 		case *rule.Integer:
 			if x.Keyword == "filesize" {
 				last = max(last, rule.Body)
