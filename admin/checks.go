@@ -11,7 +11,8 @@ import (
 //go:embed checks.html
 var checksPage string
 
-// checkRows is how many rules are shown, the dearest first.
+// checkRows is how many rules are shown, the dearest first. As many are shown
+// besides that were given up or are disabled.
 const checkRows = 100
 
 // checkRoutes returns what is about phrases and signatures.
@@ -30,7 +31,12 @@ func (p *Parts) checkRoutes() []route {
 			if s := set.Signature; s != nil {
 				d.Signatures = true
 				rules, buffers := s.Engine().Profiles()
-				d.Tried, d.Rules, d.Buffers = len(rules), append(d.Rules, rules[:min(len(rules), checkRows)]...), append(d.Buffers, buffers...)
+				d.Tried, d.Buffers = len(rules), append(d.Buffers, buffers...)
+				for i, p := range rules {
+					if i < checkRows || (p.Over > 0 || p.Disabled) && len(d.Rules) < 2*checkRows {
+						d.Rules = append(d.Rules, p)
+					}
+				}
 				for _, m := range s.Mistakes() {
 					d.Mistakes = append(d.Mistakes, m.Error())
 				}

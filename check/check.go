@@ -15,7 +15,6 @@ import (
 	"shuultuur/check/phrase"
 	"shuultuur/check/picture"
 	"shuultuur/check/signature"
-	"shuultuur/check/signature/engine"
 	"shuultuur/check/virus"
 	"shuultuur/filter"
 	"shuultuur/list"
@@ -197,15 +196,15 @@ func newSignature(c signature.Config, p Parts) (*signature.Check, error) {
 			return nil, setting.At("sources", setting.At(name, errors.New("a list has this name; give the rules another one, as both are fetched into one folder")))
 		}
 	}
-	return signature.New(c, signature.Parts{State: p.Previous.memory(), Now: p.Now, Data: p.Data})
+	return signature.New(c, signature.Parts{Previous: p.Previous.signatures(), Now: p.Now, Data: p.Data})
 }
 
-// memory is what signature rules remember beyond a connection.
-func (s *Set) memory() *engine.State {
-	if s == nil || s.Signature == nil {
-		return engine.NewState()
+// signatures is the check of signature rules, nil without one.
+func (s *Set) signatures() *signature.Check {
+	if s == nil {
+		return nil
 	}
-	return s.Signature.Engine().State()
+	return s.Signature
 }
 
 // Collect implements [metric.Collector].

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/check/signature/engine"
 	"shuultuur/list/source"
 )
 
@@ -54,16 +53,18 @@ alert http any any -> any any (http.uri; content:"/bad"; lua:yes.lua; sid:2;)
 `)
 	content.Store(first)
 	cfg := Config{Sources: map[string]source.Config{"own": {URL: srv.URL + "/rules.tar.gz", Shrink: "60%"}}}
-	data, state := t.TempDir(), engine.NewState()
+	data := t.TempDir()
+	var last *Check
 	build := func() *Check {
 		t.Helper()
-		c, err := New(cfg, Parts{State: state, Now: time.Now, Data: data})
+		c, err := New(cfg, Parts{Previous: last, Now: time.Now, Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range c.Mistakes() {
 			t.Error(m)
 		}
+		last = c
 		return c
 	}
 	store := source.In(data, source.NewClient(nil, func(string) bool { return false }, (&net.Dialer{}).DialContext))

@@ -89,9 +89,11 @@ type Check struct {
 
 // Parts are what the check is made of besides its settings.
 type Parts struct {
-	State *engine.State // that the rules before have left; nil for none
-	Now   func() time.Time
-	Data  string // folder of what is fetched
+	// Previous is the check that this one takes the place of, nil for none. What
+	// its rules remember goes on, and what they have cost is shown beside.
+	Previous *Check
+	Now      func() time.Time
+	Data     string // folder of what is fetched
 }
 
 // kept is the key under which a connection keeps what rules remember of it. It
@@ -131,7 +133,10 @@ func New(cfg Config, parts Parts) (*Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, Beside: loaded.beside, State: parts.State, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
+	ec := engine.Config{Rules: loaded.rules, Classes: loaded.classes, Beside: loaded.beside, Scripts: c.scripts.Load, Patience: int64(cfg.DisableAfter)}
+	if parts.Previous != nil {
+		ec.Previous = parts.Previous.engine
+	}
 	if cfg.DisableAfter < 0 {
 		return nil, setting.At("disable-after", errors.New("it is negative; 0 disables no rule"))
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"shuultuur/check/signature/engine"
 	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
@@ -73,7 +72,7 @@ func newCheck(t *testing.T, rules string) *Check {
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Config{Rules: []setting.File{setting.File(file)}}, Parts{State: engine.NewState(), Now: time.Now})
+	c, err := New(Config{Rules: []setting.File{setting.File(file)}}, Parts{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +170,7 @@ func TestARuleThatTakesTooLongTooOftenIsDisabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, after := range []int{0, 2} {
-		c, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: after}, Parts{State: engine.NewState(), Now: time.Now})
+		c, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: after}, Parts{Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +186,7 @@ func TestARuleThatTakesTooLongTooOftenIsDisabled(t *testing.T) {
 			t.Errorf("disable-after %d: %d rules are disabled, the problems are %q", after, n, problems)
 		}
 	}
-	if _, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: -1}, Parts{State: engine.NewState(), Now: time.Now}); err == nil {
+	if _, err := New(Config{Rules: []setting.File{setting.File(file)}, DisableAfter: -1}, Parts{Now: time.Now}); err == nil {
 		t.Error("a negative disable-after is taken")
 	}
 }

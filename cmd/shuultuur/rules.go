@@ -24,7 +24,7 @@ func rulesCommands() []command {
 		{name: "update", args: "[-config FILE] [NAME...]", what: "fetch rules anew that the settings fetch", run: ruleShelf().update},
 		{name: "history", args: "[-config FILE] [NAME...]", what: "show the versions kept of fetched rules, and which is in use", run: ruleShelf().history},
 		{name: "rollback", args: "[-config FILE] NAME", what: "take the version before the one in use into use", run: ruleShelf().rollback},
-		{name: "profile", args: "-rules FILE CAPTURE", what: "say what each rule costs on a capture", run: rulesProfile},
+		{name: "profile", args: "[-config FILE | -rules FILE CAPTURE...]", what: "say what each rule costs in the running gateway, or on captures", run: rulesProfile},
 	}
 }
 

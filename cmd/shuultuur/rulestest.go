@@ -105,7 +105,8 @@ func rulesTest(ctx context.Context, e env, args []string) int {
 
 // rulesProfile says what rules cost.
 func rulesProfile(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "rules profile", "-rules FILE CAPTURE...", "Tries rules on captures and says what each rule cost, the dearest first, and how many bytes were looked at in each buffer.")
+	f, parse := flags(e, "rules profile", "[-config FILE | -rules FILE CAPTURE...]", "Says what each rule cost, the dearest first, and how many bytes were looked at in each buffer: of the running gateway, since its last reload and before, or of captures, which rules are tried on.")
+	config := f.String("config", "", "settings `file` of the gateway")
 	var r ruleFlags
 	var c capture.Config
 	r.define(f)
@@ -115,8 +116,11 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 	if status := parse(args); status >= 0 {
 		return status
 	}
+	if f.NArg() == 0 && len(r.rules) == 0 {
+		return gatewayProfile(ctx, e, *config, *most, *asJSON)
+	}
 	if f.NArg() == 0 {
-		return fail(e, errors.New("on what? name a capture"))
+		return fail(e, errors.New("on what? name a capture, or leave out -rules to ask the running gateway"))
 	}
 	en, err := r.compile(privateNets, engine.Config{Packets: true}, e.stderr)
 	if err != nil {
@@ -127,6 +131,22 @@ func rulesProfile(ctx context.Context, e env, args []string) int {
 		return fail(e, err)
 	}
 	if err := en.WriteProfile(e.stdout, *most, *asJSON); err != nil {
+		return fail(e, err)
+	}
+	return 0
+}
+
+// gatewayProfile says what the rules of the running gateway have cost.
+func gatewayProfile(ctx context.Context, e env, config string, most int, asJSON bool) int {
+	c, err := e.gateway(config)
+	if err != nil {
+		return fail(e, err)
+	}
+	rules, buffers, err := c.Signatures(ctx)
+	if err != nil {
+		return fail(e, err)
+	}
+	if err := engine.WriteProfiles(e.stdout, rules, buffers, most, asJSON); err != nil {
 		return fail(e, err)
 	}
 	return 0

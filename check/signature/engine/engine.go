@@ -73,8 +73,11 @@ type Config struct {
 	Ports   map[string]string // port groups
 	Classes map[string]*Class // classification.config, by name in lower case
 	Limits  []*Limit          // threshold.config
-	State   *State
-	Scripts func(name string, text []byte) (Script, error) // nil: rules with scripts are refused
+	// Previous is the engine that this one takes the place of, nil for none. What
+	// its rules have cost is shown beside.
+	Previous *Engine
+	State    *State                                         // nil: that of Previous, or a new one
+	Scripts  func(name string, text []byte) (Script, error) // nil: rules with scripts are refused
 	// Beside are files that rules may name and that are not on the disk: members
 	// of tarballs, by the names that [rule.Files] gives them.
 	Beside map[string][]byte
@@ -110,6 +113,7 @@ type Engine struct {
 	work     sync.Pool
 	counters Counters
 	traces   traces
+	before   map[[2]uint32]Cost          // of rules before the last reload, by gid and sid
 	wants    [2][rule.Complete + 1]Proto // by direction and step
 }
 
@@ -140,6 +144,13 @@ type table struct {
 // New compiles rules. Rules that cannot be used are returned as mistakes.
 func New(c Config) (*Engine, []*rule.Error, error) {
 	e := &Engine{config: c, classes: c.Classes, state: c.State, scripts: map[string]Script{}, limits: map[[2]uint32][]*Limit{}}
+	if c.Previous != nil {
+		e.before = c.Previous.costs()
+		if e.state == nil {
+			e.state = c.Previous.state
+		}
+	}
+	e.config.Previous = nil // its rules are not needed any more
 	if e.state == nil {
 		e.state = NewState()
 	}

@@ -184,20 +184,57 @@ func (e *Engine) Traces() (all []Trace) {
 	return all
 }
 
-// A Profile is what one rule cost. Times are in nanoseconds.
+// A Profile is what one rule cost since the last reload.
 type Profile struct {
-	SID        uint32 `json:"signature_id"`
-	GID        uint32 `json:"gid"`
-	Rev        uint32 `json:"rev"`
-	Checks     int64  `json:"checks"`
-	Matches    int64  `json:"matches"`
-	Total      int64  `json:"ns_total"`
-	Max        int64  `json:"ns_max"`
-	Avg        int64  `json:"ns_avg"`
-	AvgMatch   int64  `json:"ns_avg_match"`
-	AvgNoMatch int64  `json:"ns_avg_nomatch"`
-	Over       int64  `json:"over_budget"` // how often it was given up after 1 ms or 3,000 steps
-	Disabled   bool   `json:"disabled"`    // it is not tried any more, because of that
+	SID uint32 `json:"signature_id"`
+	GID uint32 `json:"gid"`
+	Rev uint32 `json:"rev"`
+	Msg string `json:"msg,omitempty"`
+	Cost
+	Disabled bool  `json:"disabled"`         // it is not tried any more, because it was given up too often
+	Before   *Cost `json:"before,omitempty"` // until the last reload; nil: it was not tried
+}
+
+// A Cost is what trying a rule cost. Times are in nanoseconds.
+type Cost struct {
+	Checks     int64 `json:"checks"`
+	Matches    int64 `json:"matches"`
+	Total      int64 `json:"ns_total"`
+	Max        int64 `json:"ns_max"`
+	Avg        int64 `json:"ns_avg"`
+	AvgMatch   int64 `json:"ns_avg_match"`
+	AvgNoMatch int64 `json:"ns_avg_nomatch"`
+	Over       int64 `json:"over_budget"` // how often it was given up after 1 ms or 3,000 steps
+}
+
+// sum returns what has been counted by now.
+func (c *cost) sum() Cost {
+	x := Cost{Checks: c.checks.Load(), Matches: c.matches.Load(), Total: c.nanos.Load(), Max: c.worst.Load(), Over: c.over.Load()}
+	if x.Checks > 0 {
+		x.Avg = x.Total / x.Checks
+	}
+	if x.Matches > 0 {
+		x.AvgMatch = c.nanosMatch.Load() / x.Matches
+	}
+	if x.Checks > x.Matches {
+		x.AvgNoMatch = (x.Total - c.nanosMatch.Load()) / (x.Checks - x.Matches)
+	}
+	return x
+}
+
+// costs returns what the rules have cost that were tried; when none was, those
+// before the reload.
+func (e *Engine) costs() map[[2]uint32]Cost {
+	all := map[[2]uint32]Cost{}
+	for _, c := range e.rules {
+		if x := c.cost.sum(); x.Checks > 0 {
+			all[[2]uint32{c.GID, c.SID}] = x
+		}
+	}
+	if len(all) == 0 {
+		return e.before
+	}
+	return all
 }
 
 // A BufferProfile is what the prefilter of one buffer did.
@@ -209,25 +246,19 @@ type BufferProfile struct {
 	Candidates int64  `json:"candidates"`
 }
 
-// Profiles returns what the rules that were tried have cost, the dearest first,
-// and what the prefilters did.
+// Profiles returns what the rules that were tried since the last reload, or before
+// it, have cost, the dearest first, and what the prefilters did.
 func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 	for _, c := range e.rules {
-		n := c.cost.checks.Load()
-		if n == 0 {
-			continue
+		p := Profile{SID: c.SID, GID: c.GID, Rev: c.Rev, Msg: c.Msg, Cost: c.cost.sum(), Disabled: c.disabled.Load()}
+		if x, ok := e.before[[2]uint32{c.GID, c.SID}]; ok {
+			p.Before = &x
 		}
-		p := Profile{SID: c.SID, GID: c.GID, Rev: c.Rev, Checks: n, Matches: c.cost.matches.Load(), Total: c.cost.nanos.Load(), Max: c.cost.worst.Load(), Over: c.cost.over.Load(), Disabled: c.disabled.Load()}
-		p.Avg = p.Total / n
-		if p.Matches > 0 {
-			p.AvgMatch = c.cost.nanosMatch.Load() / p.Matches
+		if p.Checks > 0 || p.Before != nil {
+			rules = append(rules, p)
 		}
-		if n > p.Matches {
-			p.AvgNoMatch = (p.Total - c.cost.nanosMatch.Load()) / (n - p.Matches)
-		}
-		rules = append(rules, p)
 	}
-	arrange.By(rules, func(a, b Profile) int { return cmp.Compare(b.Total, a.Total) })
+	arrange.By(rules, func(a, b Profile) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.SID, b.SID)) })
 	for d, dir := range []string{"to server", "to client"} {
 		for _, ts := range [][]*table{e.tables[d], e.streams[d], e.packets[d]} {
 			for _, t := range ts {
@@ -246,6 +277,12 @@ func (e *Engine) Profiles() (rules []Profile, buffers []BufferProfile) {
 // WriteProfile writes the dearest rules and the buffers as text or JSON.
 func (e *Engine) WriteProfile(w io.Writer, most int, asJSON bool) error {
 	rules, buffers := e.Profiles()
+	return WriteProfiles(w, rules, buffers, most, asJSON)
+}
+
+// WriteProfiles writes profiles of rules and buffers as text or JSON. At most so
+// many rules are named; 0 names all.
+func WriteProfiles(w io.Writer, rules []Profile, buffers []BufferProfile, most int, asJSON bool) error {
 	if most > 0 && len(rules) > most {
 		rules = rules[:most]
 	}
@@ -255,10 +292,17 @@ func (e *Engine) WriteProfile(w io.Writer, most int, asJSON bool) error {
 		return enc.Encode(map[string]any{"sort": "total", "rules": rules, "buffers": buffers})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%10s %9s %9s %12s %12s %12s %12s %12s %9s\n", "SID", "CHECKS", "MATCHES", "TOTAL", "MAX", "AVG", "AVG MATCH", "AVG NO MATCH", "GIVEN UP")
+	fmt.Fprintf(&b, "%10s %9s %9s %12s %12s %12s %12s %12s %9s  %s\n", "SID", "CHECKS", "MATCHES", "TOTAL", "MAX", "AVG", "AVG MATCH", "AVG NO MATCH", "GIVEN UP", "BEFORE")
 	d := func(ns int64) time.Duration { return time.Duration(ns) }
 	for _, p := range rules {
-		fmt.Fprintf(&b, "%10d %9d %9d %12v %12v %12v %12v %12v %9d\n", p.SID, p.Checks, p.Matches, d(p.Total), d(p.Max), d(p.Avg), d(p.AvgMatch), d(p.AvgNoMatch), p.Over)
+		before := ""
+		if p.Before != nil {
+			before = fmt.Sprintf("%d checks, %v on average", p.Before.Checks, d(p.Before.Avg))
+		}
+		if p.Disabled {
+			before = "disabled  " + before
+		}
+		fmt.Fprintf(&b, "%10d %9d %9d %12v %12v %12v %12v %12v %9d  %s\n", p.SID, p.Checks, p.Matches, d(p.Total), d(p.Max), d(p.Avg), d(p.AvgMatch), d(p.AvgNoMatch), p.Over, before)
 	}
 	fmt.Fprintf(&b, "\n%-32s %-10s %9s %14s %12s\n", "BUFFER", "DIRECTION", "PATTERNS", "BYTES", "CANDIDATES")
 	for _, p := range buffers {
