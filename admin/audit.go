@@ -27,7 +27,7 @@ var secrets = []string{"password", "old", "code", "token", "secret"}
 
 // silent are changing paths that record themselves, hold nothing but secrets, or
 // change nothing.
-var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check"}
+var silent = []string{"/login", "/login/passkey", "/login/passkey/challenge", "/account/passkeys/challenge", "/settings/check", mcpPath}
 
 // nameless are changing paths of which nobody is to read again what was sent:
 // it names the person whose data was erased.

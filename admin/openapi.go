@@ -127,6 +127,7 @@ func operations() map[string]operation {
 		"GET /votes/counts":    {does: "votes counted", query: []field{must("by", "host, url, category, entry or group"), may("name", "only this one")}},
 		"GET /votes/export":    {does: "cases to send on", query: []field{must("format", "text, csv or json"), may("remedy", "one case")}, gives: "text/plain text/csv application/json"},
 		"GET /reports":         {does: "a day or a week summed up", gives: "application/json text/html text/csv application/pdf", query: []field{may("span", "day, today, week or 7d"), may("group", "only these people"), may("person", "only this user or address"), may("format", "json, csv or pdf")}},
+		"POST /mcp":            {does: "a message of the Model Context Protocol: assistants ask why, what if, for events, sums and settings", body: "application/json"},
 		"GET /checks":          {does: "odd lines of phrase lists, and what signature rules have cost", gives: pageOrJSON},
 		"GET /zones":           {does: "zones of our own", gives: pageOrJSON},
 		"GET /zones/{origin}":  {does: "records of a zone, and the text of its file", gives: pageOrJSON, query: []field{may("view", "of the zone")}},

@@ -126,9 +126,9 @@ func (p *Pause) show(w http.ResponseWriter, r *http.Request, page pageTemplate, 
 	all := append([]policy.Pause{}, p.All()...) // [] in JSON, not null
 	all = slices.DeleteFunc(all, func(x policy.Pause) bool { return x.Who != "" && !p.may(r, x.Who) })
 	d := struct {
-		Pauses []policy.Pause
-		Error  string
-	}{Pauses: all}
+		Pauses     []policy.Pause
+		Who, Error string
+	}{Pauses: all, Who: r.URL.Query().Get("who")}
 	if failed != nil {
 		d.Error, status = failed.Error(), statusOf(failed)
 	}

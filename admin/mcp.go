@@ -1,0 +1,285 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"shuultuur/release"
+)
+
+// Assistants ask the filter by the Model Context Protocol (revision 2025-06-18,
+// streamable HTTP, without streams of the server's). A tool is a request to the
+// API, made in the name of whoever asks: role, scope, what they may see and the
+// audit log are the API's. No tool changes anything: those that propose a change
+// return the address of a page where a person makes it.
+
+const mcpPath = "/mcp"
+
+const (
+	maxMCP       = 4 * maxSettings // bytes of a message: settings, as a text in JSON
+	maxMCPAnswer = 256 << 10       // bytes of an answer that are passed on
+	mcpRows      = 50              // events of an answer, unless the call says how many
+)
+
+const mcpSays = "Shuultuur filters the web for a network. The tools only read: what would happen to an address and why, what happened, sums, the settings, and what other settings would have changed. To open or block a site or to pause filtering, show the person the address that a propose tool returns: they decide there."
+
+// A tool is what an assistant may call.
+type tool struct {
+	name, does string
+	args       []field
+	ask        func(a url.Values) (method, path, body string) // the request to the API
+	page       string                                         // instead of a request: the page on which a person decides
+}
+
+// reading asks for a path with the arguments as its query.
+func reading(path string) func(url.Values) (string, string, string) {
+	return func(a url.Values) (string, string, string) { return http.MethodGet, path + "?" + a.Encode(), "" }
+}
+
+func mcpTools() []tool {
+	words := operations()
+	of := func(name, path string, more ...field) tool {
+		o := words["GET "+path]
+		return tool{name: name, does: o.does, args: append(slices.Clone(o.query), more...), ask: reading(path)}
+	}
+	site, who := must("site", "host name, with everything below it"), may("who", "address, network, user or group; everyone without it")
+	return []tool{
+		of("why", "/why"),
+		of("events", "/events", may("most", "how many, 50 without it, 200 at most")),
+		of("statistics", "/statistics"),
+		of("settings", "/settings"),
+		{name: "what_if", does: "what other settings would have changed in the last day; nothing is saved", args: []field{must("text", "the whole file of settings, as it would be")},
+			ask: func(a url.Values) (string, string, string) {
+				return http.MethodPut, "/settings?dry_run=true", a.Get("text")
+			}},
+		{name: "propose_ruling", does: "the address of a page where a person opens or blocks a site, or does not", args: []field{site, who}, page: "/rulings"},
+		{name: "propose_pause", does: "the address of a page where a person pauses filtering for somebody, or does not", args: []field{who}, page: "/pause"},
+	}
+}
+
+// An mcpMessage is a request or notification of JSON-RPC 2.0.
+type mcpMessage struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// A fault is an error of JSON-RPC 2.0.
+type fault struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// Codes of JSON-RPC 2.0.
+const (
+	notJSON    = -32700
+	notRequest = -32600
+	noMethod   = -32601
+	badParams  = -32602
+)
+
+// mcpRoutes returns where assistants ask.
+//
+//	POST /mcp             a message of the Model Context Protocol
+func (p *Parts) mcpRoutes() []route {
+	return []route{{"POST", mcpPath, viewer, p.mcp}}
+}
+
+func (p *Parts) mcp(w http.ResponseWriter, r *http.Request) {
+	if v := r.Header.Get("Mcp-Protocol-Version"); v != "" && !slices.Contains(mcpVersions(), v) {
+		http.Error(w, fmt.Sprintf("the revision %q of the Model Context Protocol is not spoken here; %s are", v, strings.Join(mcpVersions(), ", ")), http.StatusBadRequest)
+		return
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMCP))
+	if err != nil {
+		http.Error(w, fmt.Sprintf("reading the message, of which %d bytes are taken: %v", maxMCP, err), http.StatusRequestEntityTooLarge)
+		return
+	}
+	var m mcpMessage
+	if !json.Valid(text) {
+		writeJSON(w, http.StatusBadRequest, reply(nil, nil, &fault{notJSON, "this is not JSON"}))
+		return
+	}
+	if json.Unmarshal(text, &m) != nil || m.Version != "2.0" || m.Method == "" {
+		writeJSON(w, http.StatusBadRequest, reply(nil, nil, &fault{notRequest, "send one request of JSON-RPC 2.0"}))
+		return
+	}
+	if m.ID == nil { // a notification: there is none that anything follows from
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	result, bad := p.mcpAnswer(r, &m)
+	writeJSON(w, http.StatusOK, reply(m.ID, result, bad))
+}
+
+func reply(id json.RawMessage, result any, bad *fault) object {
+	o := object{"jsonrpc": "2.0", "id": id}
+	if bad != nil {
+		o["error"] = bad
+	} else {
+		o["result"] = result
+	}
+	return o
+}
+
+// mcpVersions are the revisions that are spoken, the newest first.
+func mcpVersions() []string { return []string{"2025-06-18", "2025-03-26", "2024-11-05"} }
+
+func (p *Parts) mcpAnswer(r *http.Request, m *mcpMessage) (any, *fault) {
+	switch m.Method {
+	case "initialize":
+		var asked struct {
+			ProtocolVersion string `json:"protocolVersion"`
+		}
+		if err := json.Unmarshal(m.Params, &asked); err != nil {
+			return nil, &fault{badParams, "initialize: " + err.Error()}
+		}
+		version := asked.ProtocolVersion
+		if all := mcpVersions(); !slices.Contains(all, version) {
+			version = all[0]
+		}
+		return object{"protocolVersion": version, "capabilities": object{"tools": object{}}, "instructions": mcpSays,
+			"serverInfo": object{"name": "shuultuur", "title": "Shuultuur", "version": release.Version()}}, nil
+	case "ping":
+		return object{}, nil
+	case "tools/list":
+		all := []object{}
+		for _, t := range mcpTools() {
+			all = append(all, t.describe())
+		}
+		return object{"tools": all}, nil
+	case "tools/call":
+		var call struct {
+			Name      string         `json:"name"`
+			Arguments map[string]any `json:"arguments"`
+		}
+		if err := json.Unmarshal(m.Params, &call); err != nil {
+			return nil, &fault{badParams, "tools/call: " + err.Error()}
+		}
+		all := mcpTools()
+		i := slices.IndexFunc(all, func(t tool) bool { return t.name == call.Name })
+		if i < 0 {
+			return nil, &fault{badParams, fmt.Sprintf("there is no tool %q; tools/list names them", call.Name)}
+		}
+		text, err := p.mcpCall(r, &all[i], call.Arguments)
+		if err != nil {
+			text = err.Error()
+		}
+		return object{"content": []object{{"type": "text", "text": text}}, "isError": err != nil}, nil
+	}
+	return nil, &fault{noMethod, fmt.Sprintf("there is no method %q", m.Method)}
+}
+
+func (t *tool) describe() object {
+	fields, required := object{}, []string{}
+	for _, f := range t.args {
+		fields[f.name] = object{"type": "string", "description": f.what}
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	return object{"name": t.name, "description": t.does, "annotations": object{"readOnlyHint": true, "openWorldHint": false},
+		"inputSchema": object{"type": "object", "properties": fields, "required": required, "additionalProperties": false}}
+}
+
+// values reads the arguments of a call; numbers are taken for texts.
+func (t *tool) values(given map[string]any) (url.Values, error) {
+	a := url.Values{}
+	for name, v := range given {
+		if !slices.ContainsFunc(t.args, func(f field) bool { return f.name == name }) {
+			return nil, fmt.Errorf("%s has no argument %q", t.name, name)
+		}
+		switch v := v.(type) {
+		case string:
+			a.Set(name, v)
+		case float64:
+			a.Set(name, strconv.FormatFloat(v, 'f', -1, 64))
+		case nil:
+		default:
+			return nil, fmt.Errorf("%s: the argument %q is a text", t.name, name)
+		}
+	}
+	for _, f := range t.args {
+		if f.required && a.Get(f.name) == "" {
+			return nil, fmt.Errorf("%s: the argument %q is missing: %s", t.name, f.name, f.what)
+		}
+	}
+	return a, nil
+}
+
+// mcpCall asks the API as the one who called would, and returns what it says.
+func (p *Parts) mcpCall(r *http.Request, t *tool, given map[string]any) (string, error) {
+	a, err := t.values(given)
+	if err != nil {
+		return "", err
+	}
+	if t.page != "" {
+		at := url.URL{Scheme: "http", Host: r.Host, Path: t.page, RawQuery: a.Encode()}
+		if r.TLS != nil {
+			at.Scheme = "https"
+		}
+		return "Nothing is changed yet. A person decides at " + at.String(), nil
+	}
+	most := 0 // lines
+	if t.name == "events" {
+		most = mcpRows
+		if s := a.Get("most"); s != "" {
+			if most, err = strconv.Atoi(s); err != nil || most < 1 {
+				return "", fmt.Errorf("events: most is a number from 1 to 200, not %q", s)
+			}
+		}
+		a.Del("most")
+	}
+	method, path, body := t.ask(a)
+	q, err := http.NewRequestWithContext(r.Context(), method, path, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	q.Host, q.RemoteAddr, q.TLS = r.Host, r.RemoteAddr, r.TLS
+	for _, h := range []string{"Authorization", "Cookie"} {
+		q.Header[h] = r.Header[h]
+	}
+	q.Header.Set("Accept", "application/json")
+	said := &heard{header: http.Header{}, status: http.StatusOK}
+	p.server.ServeHTTP(said, q)
+	if said.status >= http.StatusBadRequest {
+		return "", fmt.Errorf("%s (%d)", strings.TrimSpace(said.text.String()), said.status)
+	}
+	text := said.text.String()
+	if most > 0 {
+		if lines := strings.SplitAfter(text, "\n"); len(lines) > most+1 {
+			text, said.cut = strings.Join(lines[:most], ""), true
+		}
+	}
+	if said.cut {
+		text += "\n(There is more: ask for less.)"
+	}
+	return text, nil
+}
+
+// heard keeps the beginning of an answer.
+type heard struct {
+	header http.Header
+	status int
+	text   bytes.Buffer
+	cut    bool
+}
+
+func (h *heard) Header() http.Header { return h.header }
+
+func (h *heard) WriteHeader(status int) { h.status = status }
+
+func (h *heard) Write(b []byte) (int, error) {
+	n := min(len(b), maxMCPAnswer-h.text.Len())
+	h.text.Write(b[:n])
+	h.cut = h.cut || n < len(b)
+	return len(b), nil
+}
