@@ -154,7 +154,7 @@ func (p *Parts) routes() []route {
 	all = append(all, p.Rulings.routes(p.Pause.notice)...)
 	all = append(all, p.Explain.routes(p.Pause.notice)...)
 	all = append(all, p.Settings.routes(p.Pause.notice)...)
-	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes(), p.mcpRoutes())
+	all = slices.Concat(all, p.clientRoutes(), p.systemRoutes(), p.nameRoutes(), p.zoneRoutes(), p.checkRoutes(), (&assistants{p}).routes())
 	all = append(all, setupRoutes(p.Setup)...)
 	all = append(all, p.alertRoutes()...)
 	all = append(all, p.pictureRoutes()...)

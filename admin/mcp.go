@@ -86,14 +86,17 @@ const (
 	badParams  = -32602
 )
 
-// mcpRoutes returns where assistants ask.
+// assistants are answered by what answers everybody else.
+type assistants struct{ parts *Parts }
+
+// routes returns where assistants ask.
 //
 //	POST /mcp             a message of the Model Context Protocol
-func (p *Parts) mcpRoutes() []route {
-	return []route{{"POST", mcpPath, viewer, p.mcp}}
+func (x *assistants) routes() []route {
+	return []route{{"POST", mcpPath, viewer, x.serve}}
 }
 
-func (p *Parts) mcp(w http.ResponseWriter, r *http.Request) {
+func (x *assistants) serve(w http.ResponseWriter, r *http.Request) {
 	if v := r.Header.Get("Mcp-Protocol-Version"); v != "" && !slices.Contains(mcpVersions(), v) {
 		http.Error(w, fmt.Sprintf("the revision %q of the Model Context Protocol is not spoken here; %s are", v, strings.Join(mcpVersions(), ", ")), http.StatusBadRequest)
 		return
@@ -116,7 +119,7 @@ func (p *Parts) mcp(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	result, bad := p.mcpAnswer(r, &m)
+	result, bad := x.answer(r, &m)
 	writeJSON(w, http.StatusOK, reply(m.ID, result, bad))
 }
 
@@ -133,7 +136,7 @@ func reply(id json.RawMessage, result any, bad *fault) object {
 // mcpVersions are the revisions that are spoken, the newest first.
 func mcpVersions() []string { return []string{"2025-06-18", "2025-03-26", "2024-11-05"} }
 
-func (p *Parts) mcpAnswer(r *http.Request, m *mcpMessage) (any, *fault) {
+func (x *assistants) answer(r *http.Request, m *mcpMessage) (any, *fault) {
 	switch m.Method {
 	case "initialize":
 		var asked struct {
@@ -169,7 +172,7 @@ func (p *Parts) mcpAnswer(r *http.Request, m *mcpMessage) (any, *fault) {
 		if i < 0 {
 			return nil, &fault{badParams, fmt.Sprintf("there is no tool %q; tools/list names them", call.Name)}
 		}
-		text, err := p.mcpCall(r, &all[i], call.Arguments)
+		text, err := x.call(r, &all[i], call.Arguments)
 		if err != nil {
 			text = err.Error()
 		}
@@ -215,8 +218,8 @@ func (t *tool) values(given map[string]any) (url.Values, error) {
 	return a, nil
 }
 
-// mcpCall asks the API as the one who called would, and returns what it says.
-func (p *Parts) mcpCall(r *http.Request, t *tool, given map[string]any) (string, error) {
+// call asks the API as the one who called would, and returns what it says.
+func (x *assistants) call(r *http.Request, t *tool, given map[string]any) (string, error) {
 	a, err := t.values(given)
 	if err != nil {
 		return "", err
@@ -249,7 +252,7 @@ func (p *Parts) mcpCall(r *http.Request, t *tool, given map[string]any) (string,
 	}
 	q.Header.Set("Accept", "application/json")
 	said := &heard{header: http.Header{}, status: http.StatusOK}
-	p.server.ServeHTTP(said, q)
+	x.parts.server.ServeHTTP(said, q)
 	if said.status >= http.StatusBadRequest {
 		return "", fmt.Errorf("%s (%d)", strings.TrimSpace(said.text.String()), said.status)
 	}

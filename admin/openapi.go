@@ -104,6 +104,7 @@ func operations() map[string]operation {
 		"GET /setup":                  {does: "the first steps, by a link that is good once", query: []field{must("token", "of the link")}, gives: "text/html"},
 		"POST /setup": {does: "write settings for the answers of the first steps", gives: "text/html",
 			form: []field{must("token", "of the link"), must("who", "home, school or company"), must("way", "both, proxy or dns"), may("topic", "what is filtered; several times"), may("network", "yes: the whole network"), may("certificate", "yes: look into encrypted connections"), may("contact", "whom a blocked person may ask")}},
+		"GET /setup/done": {does: "what the first steps have set up, and whether it works", gives: "text/html"},
 		"GET /statistics": {does: "sums of the last hour and day", gives: pageOrJSON},
 		"GET /lists":      {does: "lists in use, or which of them have a host or URL", query: []field{may("q", "host or URL to look for")}, gives: pageOrJSON},
 		"POST /lists": {does: "change one entry of a list", gives: pageOrJSON,

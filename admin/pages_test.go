@@ -503,7 +503,9 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 				return nil, &BadChange{errors.New("nobody cannot be asked")}
 			}
 			got = append(got, a)
-			return &SetUp{File: "shuultuur.yaml", Steps: []string{"Open a page."}, Tests: []SetupTest{{"Port 53 is taken.", true}}}, nil
+			return &SetUp{File: "shuultuur.yaml", Steps: []string{"Open a page."}, Look: func(context.Context, netip.Addr) []SetupTest {
+				return []SetupTest{{"Port 53 is taken.", true, false}, {"It is fetched.", false, true}}
+			}}, nil
 		}}
 	const good = "token=secret&who=school&topic=ads&way=proxy&network=yes"
 	for _, c := range []struct {
@@ -518,7 +520,10 @@ func TestFirstStepsAreOfferedOnce(t *testing.T) {
 		{"POST", "/setup", "token=secret&who=zoo&way=both", 400, "who the network is for"},
 		{"POST", "/setup", "token=secret&who=home&way=pigeon", 400, "how devices reach"},
 		{"POST", "/setup", good + "&contact=nobody", 400, "nobody cannot be asked"},
-		{"POST", "/setup", good, 200, "Port 53 is taken."},
+		{"GET", "/setup/done", "", 404, "not found"},
+		{"POST", "/setup", good, 303, ""},
+		{"GET", "/setup/done", "", 200, "Port 53 is taken."},
+		{"GET", "/setup/done", "", 200, "not yet</span> It is fetched."},
 		{"POST", "/setup", good, 403, "used already"},
 		{"GET", "/setup?token=secret", "", 403, "used already"},
 	} {

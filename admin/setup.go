@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -21,7 +22,7 @@ type Setup struct {
 	Write func(ctx context.Context, a Answers) (*SetUp, error)
 
 	mu   sync.Mutex
-	done bool // guarded by mu
+	done *SetUp // guarded by mu; nil: the link is good
 }
 
 // A Topic is something that can be filtered.
@@ -49,13 +50,15 @@ type SetUp struct {
 	Certificate bool
 	Steps       []string // to try it
 	Remarks     []string // what needs a restart
-	Tests       []SetupTest
+	// Look looks whether what was set up works, for a browser at an address.
+	Look func(ctx context.Context, from netip.Addr) []SetupTest
 }
 
 // A SetupTest is something that was looked at.
 type SetupTest struct {
 	Text string
 	Bad  bool
+	Wait bool // it is still to come
 }
 
 //go:embed setup.html
@@ -69,6 +72,8 @@ var errSetUp = errors.New("this link is not good, or was used already; the setti
 //	POST /setup               the answers: token, who=home|school|company,
 //	                          topic=NAME…, way=both|proxy|dns, network=yes,
 //	                          certificate=yes, contact
+//	GET /setup/done           what was set up, and whether it works, as long as
+//	                          the gateway runs
 func setupRoutes(offered func() *Setup) []route {
 	if offered == nil {
 		return nil
@@ -76,56 +81,76 @@ func setupRoutes(offered func() *Setup) []route {
 	page := pageOf(setupPage, noNotice)
 	type data struct {
 		SetUp
+		Tests        []SetupTest
 		Token, Error string
 		Topics       []Topic
 		Done         bool
 	}
 	show := func(w http.ResponseWriter, status int, d data) { writePage(w, page, status, d) }
+	refuse := func(w http.ResponseWriter) { http.Error(w, errSetUp.Error(), http.StatusForbidden) }
+	// good returns the first steps while the link to them is good, locked.
+	good := func(token string) *Setup {
+		s := offered()
+		if s == nil {
+			return nil
+		}
+		s.mu.Lock()
+		if s.done != nil || !same(token, s.Token) {
+			s.mu.Unlock()
+			return nil
+		}
+		return s
+	}
 	return []route{
 		{"GET", "/setup", anyone, func(w http.ResponseWriter, r *http.Request) {
-			s := offered()
+			s := good(r.URL.Query().Get("token"))
 			if s == nil {
-				http.Error(w, errSetUp.Error(), http.StatusForbidden)
+				refuse(w)
 				return
 			}
-			s.mu.Lock()
 			defer s.mu.Unlock()
-			token := r.URL.Query().Get("token")
-			if s.done || !same(token, s.Token) {
-				http.Error(w, errSetUp.Error(), http.StatusForbidden)
-				return
-			}
-			show(w, http.StatusOK, data{Token: token, Topics: s.Topics})
+			show(w, http.StatusOK, data{Token: s.Token, Topics: s.Topics})
 		}},
 		{"POST", "/setup", anyone, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
-			s := offered()
+			s := good(r.PostFormValue("token"))
 			if s == nil {
-				http.Error(w, errSetUp.Error(), http.StatusForbidden)
+				refuse(w)
 				return
 			}
-			s.mu.Lock()
 			defer s.mu.Unlock()
-			if r.ParseForm() != nil || s.done || !same(r.PostForm.Get("token"), s.Token) {
-				http.Error(w, errSetUp.Error(), http.StatusForbidden)
-				return
-			}
-			f := r.PostForm
-			a := Answers{Who: f.Get("who"), Topics: f["topic"], Network: f.Get("network") != "", Certificate: f.Get("certificate") != "", Contact: f.Get("contact"),
-				Proxy: f.Get("way") != "dns", DNS: f.Get("way") != "proxy"}
-			var err error
-			var done *SetUp
-			if !slices.Contains([]string{"home", "school", "company"}, a.Who) || !slices.Contains([]string{"both", "proxy", "dns"}, f.Get("way")) {
-				err = &BadChange{errors.New("say who the network is for, and how devices reach the filter")}
-			} else {
-				done, err = s.Write(r.Context(), a)
-			}
+			done, err := s.take(r)
 			if err != nil {
 				show(w, statusOf(err), data{Token: s.Token, Topics: s.Topics, Error: err.Error()})
 				return
 			}
-			s.done = true
-			show(w, http.StatusOK, data{SetUp: *done, Done: true})
+			s.done = done
+			http.Redirect(w, r, "/setup/done", http.StatusSeeOther)
+		}},
+		{"GET", "/setup/done", viewer, func(w http.ResponseWriter, r *http.Request) {
+			s := offered()
+			if s == nil {
+				http.NotFound(w, r)
+				return
+			}
+			s.mu.Lock()
+			done := s.done
+			s.mu.Unlock()
+			if done == nil {
+				http.NotFound(w, r)
+				return
+			}
+			show(w, http.StatusOK, data{SetUp: *done, Tests: done.Look(r.Context(), remote(r)), Done: true})
 		}},
 	}
+}
+
+// take carries out what a person answered.
+func (s *Setup) take(r *http.Request) (*SetUp, error) {
+	f := r.PostForm
+	if !slices.Contains([]string{"home", "school", "company"}, f.Get("who")) || !slices.Contains([]string{"both", "proxy", "dns"}, f.Get("way")) {
+		return nil, &BadChange{errors.New("say who the network is for, and how devices reach the filter")}
+	}
+	return s.Write(r.Context(), Answers{Who: f.Get("who"), Topics: f["topic"], Network: f.Get("network") != "", Certificate: f.Get("certificate") != "", Contact: f.Get("contact"),
+		Proxy: f.Get("way") != "dns", DNS: f.Get("way") != "proxy"})
 }

@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"shuultuur/admin"
+	"shuultuur/event"
+	"shuultuur/filter"
 	"shuultuur/intercept"
 )
 
@@ -57,7 +61,10 @@ func (g *Gateway) setUp(ctx context.Context, o *SetupOffer, a admin.Answers) (*a
 	if done.Remarks, err = g.saveSettings(ctx, o.Compose(now, a), admin.Tag(now), "first steps", "for a "+a.Who); err != nil {
 		return nil, &admin.BadChange{Err: err}
 	}
-	done.Tests = g.setupTests(ctx, a)
+	since := time.Now()
+	done.Look = func(ctx context.Context, from netip.Addr) []admin.SetupTest {
+		return append(g.setupTests(ctx, a), g.comesThrough(ctx, a, from, since)...)
+	}
 	return done, nil
 }
 
@@ -88,11 +95,51 @@ func (g *Gateway) setupTests(ctx context.Context, a admin.Answers) (all []admin.
 		}
 		all = append(all, t)
 	}
-	for _, p := range g.engine.Load().Lists.Problems() {
-		all = append(all, admin.SetupTest{Text: p, Bad: true})
+	for _, p := range g.engine.Load().Lists.Problems() { // lists that are being fetched
+		all = append(all, admin.SetupTest{Text: p, Wait: true})
 	}
 	if strings.HasPrefix(g.health().State, "degraded") {
 		all = append(all, admin.SetupTest{Text: "The state of the fleet is out of reach.", Bad: true})
+	}
+	return all
+}
+
+// maxSeen bounds the events that are looked at for one of a browser.
+const maxSeen = 1000
+
+// comesThrough says whether a client has used the proxy since a time, and
+// trusts the root certificate: the record has a page of it that was decrypted.
+func (g *Gateway) comesThrough(ctx context.Context, a admin.Answers, from netip.Addr, since time.Time) (all []admin.SetupTest) {
+	record := g.Store()
+	if !a.Proxy || record == nil || !from.IsValid() {
+		return nil
+	}
+	f := event.Filter{Since: since}
+	if err := f.And(event.Client, false, from.String()); err != nil {
+		return []admin.SetupTest{{Text: err.Error(), Bad: true}}
+	}
+	through, trusted, n := false, false, 0
+	for row, err := range record.Query(ctx, f, event.Page{Newest: true}) {
+		if err != nil {
+			return []admin.SetupTest{{Text: err.Error(), Bad: true}}
+		}
+		through = through || row.Proto != filter.DNS
+		trusted = trusted || row.Proto == filter.HTTP && strings.HasPrefix(row.URL, "https://")
+		if n++; n == maxSeen || through && (trusted || !a.Certificate) {
+			break
+		}
+	}
+	t := admin.SetupTest{Text: "This browser comes through the proxy."}
+	if !through {
+		t = admin.SetupTest{Text: "Nothing of this browser has come through the proxy yet: name the proxy in its settings, and open any page.", Wait: true}
+	}
+	all = append(all, t)
+	if a.Certificate {
+		t = admin.SetupTest{Text: "This browser trusts the certificate."}
+		if !trusted {
+			t = admin.SetupTest{Text: "This browser has opened no encrypted page with the certificate yet: install it, and open one.", Wait: true}
+		}
+		all = append(all, t)
 	}
 	return all
 }

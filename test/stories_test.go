@@ -292,8 +292,9 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	b.fill("[name=contact]", "the librarian, desk 3")
 	click("button.main")
 	b.shows("It is set up")
+	b.shows("Nothing of this browser has come through the proxy yet")
 	b.picture("story-wizard-done")
-	examine(b, checker, "/setup", narrow, 200)
+	examine(b, checker, "/setup/done", narrow, 200)
 	b.open("http://www.bet365.com/")
 	b.shows("it is in the category gambling")
 	b.shows("the librarian, desk 3")
@@ -301,6 +302,9 @@ func TestFromTheWizardToAFilteredPage(t *testing.T) {
 	if clicks > 8 {
 		t.Errorf("that took %d clicks", clicks)
 	}
+	b.open("http://127.0.0.1:8081/setup/done")
+	b.shows("This browser comes through the proxy.")
+	b.picture("story-wizard-through")
 	b.open(link)
 	b.shows("this link is not good")
 }
