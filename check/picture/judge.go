@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shuultuur/content/picture"
@@ -23,7 +24,9 @@ type verdict struct {
 
 // jobs are the pictures that are being judged, each once, whoever waits for it.
 type jobs struct {
-	slots chan struct{} // of those being judged
+	slots chan struct{} // of those being decoded
+	asks  chan struct{} // of those that the model judges
+	spare chan struct{} // and of those among these for which nobody waits
 	most  int           // jobs that may wait
 
 	mu    sync.Mutex
@@ -32,35 +35,42 @@ type jobs struct {
 }
 
 const (
-	queued      = 16          // jobs that wait, for each worker
+	queued      = 64          // jobs that wait, for each worker
 	queuedBytes = 64 << 20    // of all jobs
 	longest     = time.Minute // of no use any more
 )
 
 func newJobs(workers int) jobs {
-	return jobs{slots: make(chan struct{}, workers), most: (1 + queued) * workers, by: map[[32]byte]*job{}}
+	return jobs{slots: make(chan struct{}, workers), asks: make(chan struct{}, workers), spare: make(chan struct{}, 1), most: (1 + queued) * workers, by: map[[32]byte]*job{}}
 }
 
-// A job is a picture that is being judged. When done is closed, the rest is
+// A job is a picture that is being judged. When done is closed, the verdict is
 // there.
 type job struct {
 	done    chan struct{}
 	verdict verdict
 	err     error
+
+	waiting atomic.Int32  // how many wait for it
+	asks    chan struct{} // closed when the model is to be asked
+	asked   bool          // asks is closed
 }
 
 // start has a picture judged, or returns the job that does so already. It
-// returns nil where too many wait.
+// returns nil where too many wait. The caller
+// waits for it (see wait).
 func (c *Check) start(sum [32]byte, b []byte, head picture.Head, ask bool) *job {
 	c.jobs.mu.Lock()
 	defer c.jobs.mu.Unlock()
 	if j := c.jobs.by[sum]; j != nil {
+		j.waiting.Add(1)
 		return j
 	}
 	if len(c.jobs.by) >= c.jobs.most || c.jobs.bytes+len(b) > queuedBytes {
 		return nil
 	}
-	j := &job{done: make(chan struct{})}
+	j := &job{done: make(chan struct{}), asks: make(chan struct{})}
+	j.waiting.Store(1)
 	c.jobs.by[sum] = j
 	c.jobs.bytes += len(b)
 	own := append([]byte(nil), b...) // the body ends with the transaction
@@ -73,6 +83,12 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	c.jobs.slots <- struct{}{}
+	slot := c.jobs.slots
+	change := func(to chan struct{}) {
+		<-slot
+		slot = to
+		slot <- struct{}{}
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			j.err = fmt.Errorf("the decoder panicked: %v", p)
@@ -81,21 +97,32 @@ func (c *Check) work(j *job, sum [32]byte, b []byte, head picture.Head, ask bool
 			c.seen.With("judged").Inc()
 			c.known.put(ctx, sum, j.verdict)
 		}
-		<-c.jobs.slots
+		<-slot
 		c.jobs.mu.Lock()
 		delete(c.jobs.by, sum)
 		c.jobs.bytes -= len(b)
 		c.jobs.mu.Unlock()
 		close(j.done)
 	}()
-	j.verdict, j.err = c.judge(ctx, b, head, ask)
+	j.verdict, j.err = c.judge(ctx, b, head, ask, func() {
+		if !j.asked {
+			j.asked = true
+			close(j.asks)
+			change(c.jobs.asks) // others are decoded meanwhile
+		}
+		// What nobody waits for must not take all processors, nor keep others from
+		// the model.
+		if j.waiting.Load() == 0 && slot == c.jobs.asks {
+			change(c.jobs.spare)
+		}
+	})
 }
 
 // judge judges a picture, or frames of an animation. ask says to ask the model
-// in any case.
-func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool) (v verdict, err error) {
+// in any case; before is called before it is asked.
+func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	for i, still := range picture.Stills(b) {
-		one, err := c.still(ctx, still, head, ask)
+		one, err := c.still(ctx, still, head, ask, before)
 		if err != nil && i == 0 {
 			return v, err
 		}
@@ -113,7 +140,7 @@ func (c *Check) judge(ctx context.Context, b []byte, head picture.Head, ask bool
 }
 
 // still decodes and judges a picture that does not move.
-func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool) (v verdict, err error) {
+func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool, before func()) (v verdict, err error) {
 	p, err := picture.Shrink(b)
 	if err != nil {
 		return v, err
@@ -126,6 +153,9 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	ask = c.model != nil && (ask || s.Score >= c.suspect || s.Grey)
 	var h picture.Hash
 	quality := 0
+	if ask && !c.pdq {
+		before()
+	}
 	if c.pdq || ask {
 		if h, quality, err = picture.PDQ(b); err != nil && c.pdq {
 			return v, err
@@ -139,6 +169,9 @@ func (c *Check) still(ctx context.Context, b []byte, head picture.Head, ask bool
 	}
 	if !ask {
 		return v, nil
+	}
+	if c.pdq {
+		before()
 	}
 	f, err := c.ask(ctx, b, h, quality)
 	if err != nil {
@@ -303,6 +336,9 @@ type pages struct {
 type seenPage struct {
 	until    time.Time
 	pictures map[[32]byte]float64 // share that each leaves of the page's innocence
+
+	held time.Time // since when pictures of it have been held, one after another
+	last time.Time // when one was held last
 }
 
 const (
@@ -348,6 +384,15 @@ func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
+	s := p.of(page, now)
+	s.until = now.Add(pageTime)
+	if len(s.pictures) < maxOfPage {
+		s.pictures[sum] = 1 - score
+	}
+}
+
+// of returns what is known of a page. The caller has the lock.
+func (p *pages) of(page string, now time.Time) *seenPage {
 	s := p.by[page]
 	if s == nil || now.After(s.until) {
 		if len(p.by) >= maxPages {
@@ -356,13 +401,34 @@ func (p *pages) add(page string, sum [32]byte, found []filter.Finding) {
 		if p.by == nil {
 			p.by = map[string]*seenPage{}
 		}
-		s = &seenPage{pictures: map[[32]byte]float64{}}
+		s = &seenPage{pictures: map[[32]byte]float64{}, until: now.Add(pageTime)}
 		p.by[page] = s
 	}
-	s.until = now.Add(pageTime)
-	if len(s.pictures) < maxOfPage {
-		s.pictures[sum] = 1 - score
+	return s
+}
+
+// burst is how long after the last picture of a page another belongs to the
+// same load of it.
+const burst = time.Second
+
+// hold returns for how much longer a picture of a page may be held: the first for
+// all of the patience, those that come soon after it for half of it, counted
+// from the first.
+func (p *pages) hold(page string, patience time.Duration) time.Duration {
+	if page == "" || len(page) > maxPageURL {
+		return patience
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	s := p.of(page, now)
+	first := now.Sub(s.last) > burst
+	s.last = now
+	if first {
+		s.held = now
+		return patience
+	}
+	return max(0, patience/2-now.Sub(s.held))
 }
 
 // forget makes room: pages that are over, or else all.

@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +225,45 @@ func TestAPictureIsHeldForThePatienceAndLearned(t *testing.T) {
 	}
 	if n := c.counted("judged"); n != 1 {
 		t.Errorf("judged %d times", n)
+	}
+}
+
+func TestPicturesOfAPageAreHeldTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pages
+		const patience = 300 * time.Millisecond
+		hold := func(page string, want time.Duration) {
+			t.Helper()
+			if got := p.hold(page, patience); got != want {
+				t.Errorf("%q is held for %v, want %v", page, got, want)
+			}
+		}
+		hold("http://a/", patience)
+		hold("http://a/", patience/2)
+		hold("http://b/", patience)
+		hold("", patience)
+		hold("", patience)
+		time.Sleep(100 * time.Millisecond)
+		hold("http://a/", 50*time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		hold("http://a/", 0)
+		time.Sleep(burst + time.Millisecond) // it is loaded again
+		hold("http://a/", patience)
+	})
+}
+
+func TestMorePicturesInATextThanAreLookedAtAreUnread(t *testing.T) {
+	c := newCheck(t, Config{Skin: true}, nil)
+	one := `<img src="data:image/jpeg;base64,` + base64.StdEncoding.EncodeToString(skin(t)) + `">`
+	for n, want := range map[int]bool{maxEmbedded: false, maxEmbedded + 1: true} {
+		found, err := c.Find(t.Context(), response([]byte(strings.Repeat(one, n)), "text/html"), filter.ResponseBody, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unread := slices.ContainsFunc(found, func(f filter.Finding) bool { return f.Category == Unread })
+		if unread != want {
+			t.Errorf("%d pictures: unread %v, want %v", n, unread, want)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ const (
 	maxBytes    = 16 << 20 // of a picture that is read
 	usualSkin   = 10       // Config.Suspect when it is left out
 	suspectPage = 50       // score of a page from which on the model is asked about all its pictures
-	maxEmbedded = 16       // pictures in data: URLs of one body
+	maxEmbedded = 64       // pictures in data: URLs of one body that are looked at
 )
 
 // A Memory remembers verdicts, for one node or a fleet.
@@ -231,7 +231,12 @@ func (c *Check) Find(ctx context.Context, t *filter.Transaction, s filter.Stage,
 	if err != nil {
 		return dst, nil // the decoder says so itself
 	}
-	for i, p := range picture.Embedded(b, maxEmbedded) {
+	all := picture.Embedded(b, maxEmbedded+1)
+	if len(all) > maxEmbedded {
+		all = all[:maxEmbedded]
+		dst = c.unread(dst, fmt.Sprintf("more than %d pictures in data: URLs", maxEmbedded))
+	}
+	for i, p := range all {
 		dst = c.one(ctx, t, p, dst, fmt.Sprintf("data: URL %d: ", i+1))
 	}
 	return dst, nil
@@ -252,7 +257,7 @@ func (c *Check) early(ctx context.Context, t *filter.Transaction, dst []filter.F
 	if err != nil {
 		return dst
 	}
-	v, why := c.verdictOn(ctx, t, sha256.Sum256(file), file, head, c.full || c.suspect == 0 || c.pages.score(referer(t)) >= suspectPage)
+	v, why := c.verdictOn(ctx, t, sha256.Sum256(file), file, head)
 	if why != "" {
 		return dst
 	}
@@ -267,13 +272,15 @@ func (c *Check) early(ctx context.Context, t *filter.Transaction, dst []filter.F
 }
 
 // verdictOn remembers a verdict, or waits for one; why says why there is none.
-func (c *Check) verdictOn(ctx context.Context, t *filter.Transaction, sum [32]byte, b []byte, head picture.Head, ask bool) (v verdict, why string) {
+func (c *Check) verdictOn(ctx context.Context, t *filter.Transaction, sum [32]byte, b []byte, head picture.Head) (v verdict, why string) {
+	bad := c.pages.score(referer(t)) >= suspectPage
+	ask := c.full || bad || c.suspect == 0
 	v, ok := c.known.get(ctx, sum)
 	if ok && (v.Asked || !ask || c.model == nil) {
 		c.seen.With("known").Inc()
 		return v, ""
 	}
-	return c.wait(ctx, t, c.start(sum, b, head, ask))
+	return c.wait(ctx, t, c.start(sum, b, head, ask), bad)
 }
 
 // one judges one picture; where says where in the body it stands.
@@ -304,8 +311,7 @@ func (c *Check) look(ctx context.Context, t *filter.Transaction, b []byte, dst [
 		return c.unread(dst, err.Error())
 	}
 	page := referer(t)
-	ask := c.full || c.suspect == 0 || c.pages.score(page) >= suspectPage
-	v, why := c.verdictOn(ctx, t, sum, b, head, ask)
+	v, why := c.verdictOn(ctx, t, sum, b, head)
 	if why != "" {
 		return append(dst, filter.Finding{Check: "picture", Category: Unread, Evidence: why})
 	}
@@ -340,31 +346,48 @@ func referer(t *filter.Transaction) string {
 
 // wait waits for a judgement, but no longer than the policy's patience: then the
 // picture passes, and what becomes of it is remembered for the next request.
-func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job) (v verdict, why string) {
+// Pictures of a page for which the model is asked are held together, so that a
+// page with many of them is not much later, until the page is known to be bad.
+func (c *Check) wait(ctx context.Context, t *filter.Transaction, j *job, bad bool) (v verdict, why string) {
 	if j == nil {
 		c.seen.With("busy").Inc()
 		return v, "no capacity"
 	}
+	defer j.waiting.Add(-1)
 	var late <-chan time.Time
-	if p := t.Verdict.Patience; p > 0 && !c.full {
-		timer := time.NewTimer(p)
+	var asks <-chan struct{}
+	patience := t.Verdict.Patience
+	if patience > 0 && !c.full {
+		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		late = timer.C
-	}
-	select {
-	case <-j.done:
-		if j.err != nil {
-			c.seen.With("unread").Inc()
-			return v, j.err.Error()
+		if !bad {
+			asks = j.asks
 		}
-		return j.verdict, ""
-	case <-late:
-		why = "not judged within the patience of the policy; the next request will know"
-	case <-ctx.Done():
-		why = "the client has gone"
 	}
-	c.seen.With("late").Inc()
-	return v, why
+	why = "not judged within the patience of the policy; the next request will know"
+	for {
+		select {
+		case <-j.done:
+			if j.err != nil {
+				c.seen.With("unread").Inc()
+				return v, j.err.Error()
+			}
+			return j.verdict, ""
+		case <-asks:
+			asks = nil
+			timer := time.NewTimer(c.pages.hold(referer(t), patience))
+			defer timer.Stop()
+			late = timer.C
+			why = "not judged in the time that pictures of a page are held together; the next request will know"
+			continue
+		case <-late:
+		case <-ctx.Done():
+			why = "the client has gone"
+		}
+		c.seen.With("late").Inc()
+		return v, why
+	}
 }
 
 func (c *Check) unread(dst []filter.Finding, why string) []filter.Finding {
