@@ -55,6 +55,8 @@ func TestWordsAreFoundByStem(t *testing.T) {
 		"Mongolian, letters shared":  {mongolianPage + "Тэд бооцоолдогчийн тоглоомчин ставкалар байв.", "", ""},
 		"Russian":                    {russianPage + "Он делал ставками вид.", "phrase 20, gambling 20", "<{ставка}: ставками> 20"},
 		"word of another language":   {russianPage + "Слово бооцооноосоо здесь чужое.", "", ""},
+		"another script":             {russianPage + "Bukmekerlardan va garovlarimiz.", "phrase 25, gambling 25", ""},
+		"another script, Cyrillic":   {"<html lang=en>A page about football. Они сделали ставками вид.", "phrase 20, gambling 20", ""},
 		"every language, in Russian": {russianPage + "Посетители казино ушли.", "phrase 15, gambling 15", ""},
 	} {
 		found := find(t, c, p.page)

@@ -33,6 +33,7 @@ type table struct {
 	tag    Tag // Unknown: words as they are written
 	n      int // of the table
 	named  bool
+	script Script
 	stem   Stemmer
 	short  bool // forms of a word share only two letters
 	ids    map[string][]uint32
@@ -135,7 +136,7 @@ func (p *Phrases) table(tag Tag) (*table, error) {
 			return x, nil
 		}
 	}
-	x := &table{tag: tag, n: len(p.tables), stem: whole{}, short: tag == "mn", ids: map[string][]uint32{}}
+	x := &table{tag: tag, n: len(p.tables), script: scriptOfTag(tag), stem: whole{}, short: tag == "mn", ids: map[string][]uint32{}}
 	if HasStemmer(tag) {
 		s, err := NewStemmer(tag)
 		if err != nil {
@@ -372,7 +373,8 @@ func (f *Finder) Break() { f.active, f.open = f.active[:0], f.open[:0] }
 // Ask says who knows the language of the text to come. It is asked when a
 // listed word may be there, once until Ask is called again. Where it answers
 // Unknown, words are looked for in the languages that lists name; a nil tell
-// stands for every language.
+// stands for every language. Words in another script than the text's language
+// has are looked for in the languages of that script that lists name.
 func (f *Finder) Ask(tell func() Tag) { f.tell, f.told = tell, false }
 
 // speaks says whether the words of a table are looked for in the text.
@@ -386,7 +388,17 @@ func (f *Finder) speaks(x *table) bool {
 			f.tag = "uz-Latn"
 		}
 	}
-	return x.tag == f.tag || f.tag == Unknown && x.named
+	return x.tag == f.tag || x.named && (f.tag == Unknown || x.script != scriptOfTag(f.tag))
+}
+
+// scriptOfTag returns the script of a language of the table, None for others.
+func scriptOfTag(tag Tag) Script {
+	for i := range Languages {
+		if Languages[i].Tag == tag {
+			return Languages[i].Script
+		}
+	}
+	return None
 }
 
 // skips says whether a word with this beginning is no part of any phrase.
