@@ -149,6 +149,45 @@ func TestWhatA304SetsForOneIsNotStored(t *testing.T) {
 	})
 }
 
+// An origin that no longer wants an object to be stored says so in a 304, or to
+// HEAD.
+func TestWhatA304ForbidsIsTakenOut(t *testing.T) {
+	for _, c := range []struct {
+		method, control string
+		asked           int
+	}{
+		{"GET", "max-age=10", 2}, {"GET", "no-store", 3}, {"GET", "private", 3}, {"GET", `private="X-User", max-age=10`, 2},
+		{"HEAD", "max-age=10", 2}, {"HEAD", "no-store", 3}, {"HEAD", "private, max-age=10", 3},
+	} {
+		t.Run(c.method+" "+c.control, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked, control := 0, "max-age=10"
+				front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+					asked++
+					status := 200
+					if q.Has("If-None-Match") {
+						status = 304
+					}
+					return respond(status, "x", "Cache-Control", control, "ETag", `"a"`), nil
+				}))
+				get := func(method string) {
+					if status, _, _ := send(t, front, t.Context(), request(method, "http://example.org/")); status != 200 {
+						t.Errorf("%s is answered with %d", method, status)
+					}
+				}
+				get("GET")
+				time.Sleep(20 * time.Second)
+				control = c.control
+				get(c.method)
+				get("GET")
+				if asked != c.asked {
+					t.Errorf("the origin was asked %d times, want %d", asked, c.asked)
+				}
+			})
+		})
+	}
+}
+
 func TestRequestsForOneObjectShareOneFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

@@ -2,9 +2,12 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +47,41 @@ func (c *changing) answer(q *message.Request) (*message.Response, error) {
 	}()
 	s.Body = &streamed{r: r, left: int64(len(text))}
 	return s, nil
+}
+
+// A request whose connection breaks may have changed something; one that never
+// left has not, and what is stored is then all there is.
+func TestAChangeWithoutAnAnswerCounts(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		err    error
+		kept   bool
+	}{
+		{"POST", io.ErrUnexpectedEOF, false},
+		{"DELETE", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, false},
+		{"PUT", context.Canceled, false},
+		{"POST", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true},
+		{"POST", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}, true},
+		{"POST", errors.New("the address is not public"), true},
+		{"OPTIONS", io.ErrUnexpectedEOF, true},
+	} {
+		t.Run(fmt.Sprint(c.method, " ", c.err), func(t *testing.T) {
+			asked := 0
+			front := open(t, Config{}, Parts{}).Over(answerer(func(q *message.Request) (*message.Response, error) {
+				if q.Method != "GET" {
+					return nil, c.err
+				}
+				asked++
+				return respond(200, "x", "Cache-Control", "max-age=60"), nil
+			}))
+			for _, method := range []string{"GET", c.method, "GET"} {
+				send(t, front, t.Context(), request(method, "http://example.org/page"))
+			}
+			if kept := asked == 1; kept != c.kept {
+				t.Errorf("kept: %v, want %v", kept, c.kept)
+			}
+		})
+	}
 }
 
 // A response that was asked for before a change and comes after it goes to who

@@ -214,6 +214,9 @@ func (a *ask) change() (*message.Response, error) {
 	sent, since := time.Now(), c.changes.now()
 	s, err := a.origin.RoundTrip(a.ctx, q)
 	if err != nil {
+		if !protocol.Safe(q.Method) && arrived(err) {
+			c.removeAll(a.ctx, a.mayStore(), [][]byte{c.appendName(a.room[:0], q, a.t)})
+		}
 		return nil, err
 	}
 	defer annotate(s, noteMethod)
@@ -336,7 +339,7 @@ func (a *ask) head(o *object, m *mark) (*message.Response, error) {
 	a.note("miss", nil)
 	if o != nil {
 		name := []byte(o.name)
-		if protocol.SameBody(&o.res, o.length, s) && !protocol.Control(s.Fields).NoStore {
+		if protocol.SameBody(&o.res, o.length, s) {
 			a.c.renew(o, s, sent, time.Now(), a)
 		} else if s.Status < 500 {
 			a.c.remove(name)
@@ -365,9 +368,14 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	if o.mapped { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
-	// Nothing of an answer that must not be stored is, such as what it sets for
-	// one client: o stays as it was.
-	if a.refuses(&n.res, &n.facts, rule, n.length) == "" && !c.changes.since([]byte(o.name), a.since) {
+	switch why := a.refuses(&n.res, &n.facts, rule, n.length); {
+	case n.facts.Control.NoStore && !n.facts.Control.MustUnderstand || n.facts.Control.Private:
+		// The origin has changed its mind, and speaks of the object too.
+		c.remove([]byte(o.name))
+	case why != "":
+		// Nothing of an answer that must not be stored is, such as what it sets
+		// for one client: o stays as it was.
+	case !c.changes.since([]byte(o.name), a.since):
 		c.keep(o, n)
 		if c.changes.since([]byte(o.name), a.since) { // meanwhile
 			c.remove([]byte(o.name))
@@ -486,6 +494,17 @@ func unreachable(err error) bool {
 	return errors.As(err, &e) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENETUNREACH) ||
 		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EPIPE)
+}
+
+// arrived says whether a request that failed with err may have reached the
+// origin, which may have done what it asks for.
+func arrived(err error) bool {
+	var op *net.OpError
+	var name *net.DNSError
+	if errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	return unreachable(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // restOf returns the fields that ask for what is missing behind the object.
