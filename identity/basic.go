@@ -34,17 +34,27 @@ const (
 )
 
 // A Wait says that the client has to come back later: after too many wrong
-// passwords (429), or because too many are being verified (503).
+// passwords (429), or because too many are being verified or no directory
+// answers (503).
 type Wait struct {
 	Status int
 	For    time.Duration // for Retry-After
+	Err    error         // what the directory failed with; nil for none
 }
+
+// unanswered is a Wait for a directory that failed with err.
+func unanswered(err error) *Wait { return &Wait{503, 5 * time.Second, err} }
+
+func (w *Wait) Unwrap() error { return w.Err }
 
 // Later returns the status of the answer and the time for Retry-After.
 func (w *Wait) Later() (status int, after time.Duration) { return w.Status, w.For }
 
 func (w *Wait) Error() string {
-	if w.Status == 429 {
+	switch {
+	case w.Err != nil:
+		return w.Err.Error()
+	case w.Status == 429:
 		return fmt.Sprintf("too many wrong passwords; wait %v", w.For.Round(time.Second))
 	}
 	return "too many passwords are being verified; try again soon"
@@ -186,12 +196,12 @@ func (b *basic) verify(ctx context.Context, addr netip.Addr, field []byte) (*acc
 func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]byte, name, password []byte) (outcome, error) {
 	who := network(addr)
 	if left := b.locked(who); left > 0 {
-		return outcome{}, &Wait{429, left}
+		return outcome{}, &Wait{Status: 429, For: left}
 	}
 	select {
 	case b.waiting <- struct{}{}:
 	default:
-		return outcome{}, &Wait{503, time.Second}
+		return outcome{}, &Wait{Status: 503, For: time.Second}
 	}
 	defer func() { <-b.waiting }()
 	select {
@@ -206,7 +216,7 @@ func (b *basic) compare(ctx context.Context, addr netip.Addr, key [sha256.Size]b
 		return o, nil
 	}
 	if left := b.locked(who); left > 0 {
-		return outcome{}, &Wait{429, left}
+		return outcome{}, &Wait{Status: 429, For: left}
 	}
 	a := b.accounts[string(name)]
 	if a == nil && b.source != nil {
@@ -267,7 +277,7 @@ func (b *basic) question(ctx context.Context, key [sha256.Size]byte, who netip.A
 	case errors.Is(err, directory.ErrRefused):
 		return b.keep(key, who, nil), nil
 	}
-	return outcome{}, fmt.Errorf("verify the password of %q: %w", name, err)
+	return outcome{}, unanswered(fmt.Errorf("verify the password of %q: %w", name, err))
 }
 
 // network is what failures are counted by: an IPv6 client has a whole /64 to

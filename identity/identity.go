@@ -380,7 +380,7 @@ func (id *Identity) Member(ctx context.Context, addr netip.Addr, user, source st
 	}
 	more, err := id.members.of(ctx, user)
 	if err != nil {
-		return c, fmt.Errorf("look up the groups of %q: %w", user, err)
+		return c, unanswered(fmt.Errorf("look up the groups of %q: %w", user, err))
 	}
 	c.Groups = union(c.Groups, more)
 	return c, nil

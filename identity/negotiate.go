@@ -134,7 +134,7 @@ func (id *Identity) member(ctx context.Context, c filter.Client, user string, t 
 	if m := id.kerberos.members; m != nil {
 		more, err := m.of(ctx, user)
 		if err != nil {
-			return c, fmt.Errorf("look up the groups of %q: %w", user, err)
+			return c, unanswered(fmt.Errorf("look up the groups of %q: %w", user, err))
 		}
 		groups = union(groups, more)
 	}

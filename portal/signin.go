@@ -182,8 +182,9 @@ func (s *Server) password(w http.ResponseWriter, r *http.Request) {
 		Later() (int, time.Duration)
 	}](err); wait {
 		var after time.Duration
-		status, after = l.Later()
-		v.Error = s.texts(r).Say("Too many attempts. Try again in {time}.", "time", after.Round(time.Second).String())
+		if status, after = l.Later(); status == http.StatusTooManyRequests {
+			v.Error = s.texts(r).Say("Too many attempts. Try again in {time}.", "time", after.Round(time.Second).String())
+		}
 		w.Header().Set("Retry-After", fmt.Sprint(int(after/time.Second)+1))
 	}
 	s.log.Info("not signed in on the portal", "client", addr, "error", err)

@@ -321,7 +321,7 @@ func (x *request) identify() outcome {
 			err := x.identifyByAddress(d)
 			x.Q.Close = x.Q.Close || d.stranger
 			switch {
-			case exchange.SignsIn(err):
+			case exchange.SignsIn(err) || exchange.ComesBack(err):
 				return x.reply(x.Unknown(err))
 			case d.stranger && err == nil: // it has signed in, and comes again by a connection that is judged
 				return x.reply(x.Reply(307, "", nil, "Location", x.T.URL))

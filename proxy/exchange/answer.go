@@ -371,10 +371,7 @@ func (x *Exchange) Unknown(err error) *message.Response {
 		}
 		return x.Fail(407, text, "log-in asked for: "+err.Error(), fields...)
 	}
-	if l, ok := errors.AsType[interface {
-		error
-		Later() (status int, after time.Duration)
-	}](err); ok {
+	if l, ok := errors.AsType[comesBack](err); ok {
 		status, after := l.Later()
 		return x.Later(status, after, "identify: "+err.Error())
 	}
@@ -386,6 +383,18 @@ type signsIn interface {
 	error
 	SignIn() string            // address of the page
 	OpenHost(host string) bool // reached without a sign-in
+}
+
+// ComesBack says whether err asks the client to come back later.
+func ComesBack(err error) bool {
+	_, ok := errors.AsType[comesBack](err)
+	return ok
+}
+
+// comesBack is an error that passes with time.
+type comesBack interface {
+	error
+	Later() (status int, after time.Duration)
 }
 
 // SignsIn says whether a sign-in on a page ends err.
