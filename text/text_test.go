@@ -284,3 +284,56 @@ func TestATemplateIsTranslatedWithItsValuesAndTags(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatErrorPagesSayIsAMessage: each reason that the proxy gives can be said
+// in every language. A value in it is {1}.
+func TestWhatErrorPagesSayIsAMessage(t *testing.T) {
+	found := 0
+	for _, dir := range []string{"../proxy", "../proxy/exchange"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				c, ok := n.(*ast.CallExpr)
+				if !ok || len(c.Args) < 3 {
+					return true
+				}
+				f, ok := c.Fun.(*ast.SelectorExpr)
+				if !ok || f.Sel.Name != "Fail" && f.Sel.Name != "fail" {
+					return true
+				}
+				said := sentence(c.Args[1])
+				if strings.Contains(said, " ") {
+					found++
+					if !slices.Contains(messages[:], said) {
+						t.Errorf("%s: %q is not among the messages", set.Position(c.Pos()), said)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if found < 25 {
+		t.Errorf("%d reasons found", found)
+	}
+}
+
+// sentence is the message that an expression makes: its literals, and {1} for
+// the first value.
+func sentence(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, _ := strconv.Unquote(e.Value)
+		return s
+	case *ast.BinaryExpr:
+		return sentence(e.X) + sentence(e.Y)
+	}
+	return "{1}"
+}

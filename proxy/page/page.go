@@ -177,6 +177,10 @@ func (d *Page) Sentence(key string) template.HTML {
 	return template.HTML(template.HTMLEscapeString(before)) + host + template.HTML(template.HTMLEscapeString(after)) + "."
 }
 
+// Message is a sentence that another part of the program made, in the language
+// of the client.
+func (d *Page) Message(english string) string { return d.Texts.Message(english) }
+
 // Heading is what an error page is called.
 func (d *Page) Heading() string {
 	if d.Status == http.StatusProxyAuthRequired {
@@ -192,7 +196,7 @@ func (d *Page) Heading() string {
 // functions are what templates may call. They call no methods: a template that
 // could call any would keep all methods of the program in the binary.
 var functions = template.FuncMap{
-	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "again": (*Page).Again,
+	"say": (*Page).Say, "sentence": (*Page).Sentence, "heading": (*Page).Heading, "message": (*Page).Message, "again": (*Page).Again,
 	"style":    func() template.CSS { return template.CSS(text.Style) },
 	"progress": (*Page).Progress, "lead": (*Page).Lead,
 	"time": func(t time.Time, layout string) string { return t.Format(layout) },
