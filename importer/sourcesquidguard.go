@@ -26,6 +26,8 @@ type squidGuardDest struct {
 	domains     map[string]bool
 	urls        map[string]bool
 	expressions []*regexp.Regexp
+	within      string
+	outside     bool
 }
 
 type squidGuardClients struct {
@@ -69,7 +71,10 @@ func newSquidGuardSource(s *Source, file string) (sourceRules, error) {
 		}
 		body := all[i+1 : i+1+n]
 		i += 1 + n
-		name := x.words[len(x.words)-1]
+		name := ""
+		if len(x.words) > 1 {
+			name = x.words[1]
+		}
 		switch x.words[0] {
 		case "time":
 			q.times[name] = body
@@ -77,6 +82,9 @@ func newSquidGuardSource(s *Source, file string) (sourceRules, error) {
 			q.source(s, x.words[1:], body)
 		case "dest", "destination":
 			q.dest(s, name, body)
+			if len(x.words) > 3 {
+				q.dests[name].within, q.dests[name].outside = x.words[3], x.words[2] == "outside"
+			}
 		case "acl":
 			q.acl(body)
 		}
@@ -215,23 +223,9 @@ func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 		if len(x.words) < 2 || x.words[0] != "weekly" {
 			continue
 		}
-		text := strings.ToLower(strings.Join(x.words[1:], " "))
-		days, hours := text, hoursText.FindAllStringSubmatch(text, -1)
-		if at := strings.IndexAny(text, "0123456789"); at >= 0 {
-			days = text[:at]
-		}
-		day := strings.ToLower(t.Start.Weekday().String())
-		letter := string("smtwhfa"[t.Start.Weekday()])
-		isDay := strings.Contains(days, "*") || slices.ContainsFunc(strings.Fields(days), func(w string) bool {
-			return w == day || w == day+"s" || !strings.Contains(w, "day") && strings.Contains(w, letter)
-		})
-		if !isDay {
-			continue
-		}
-		now := t.Start.Format("1504")
-		if len(hours) == 0 || slices.ContainsFunc(hours, func(m []string) bool {
-			return fmt.Sprintf("%02s%s", m[1], m[2]) <= now && now < fmt.Sprintf("%02s%s", m[3], m[4])
-		}) {
+		days, stretches, why := weekly(x.words[1:])
+		now := t.Start.Hour()*60 + t.Start.Minute()
+		if why == "" && days[t.Start.Weekday()] && slices.ContainsFunc(stretches, func(s [2]int) bool { return s[0] <= now && now < s[1] }) {
 			return true
 		}
 	}
@@ -272,11 +266,17 @@ func (q *squidGuardSource) decide(_ context.Context, t *filter.Transaction, stag
 			if _, err := netip.ParseAddr(t.Host); err == nil {
 				return decision{not, name + ": " + word}, true
 			}
-		case q.dests[dest].has(t):
+		case q.holds(dest, t):
 			return decision{not, name + ": " + word}, true
 		}
 	}
 	return decision{len(pass) == 0, name + ": nothing fits"}, true
+}
+
+// holds says whether a destination has a request, and it is its time.
+func (q *squidGuardSource) holds(name string, t *filter.Transaction) bool {
+	d := q.dests[name]
+	return d.has(t) && (d.within == "" || q.now(d.within, t) != d.outside)
 }
 
 // is says whether a client is of a source. Addresses and users have to fit,

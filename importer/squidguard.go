@@ -7,8 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"shuultuur/list"
@@ -57,7 +55,7 @@ func statements(data []byte, file string) (all []statement) {
 type squid struct {
 	*work
 	file, db string
-	times    map[string]policy.Schedule
+	times    map[string]*week
 	dests    map[string]*dest
 	sources  []*source
 	acls     map[string]*acl // by source
@@ -67,6 +65,7 @@ type dest struct {
 	name       string
 	categories []string
 	redirect   string
+	when       *week // nil is always
 }
 
 type source struct {
@@ -102,7 +101,7 @@ func (w *work) squidGuard(file string) error {
 	if err != nil {
 		return err
 	}
-	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string]policy.Schedule{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
+	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string]*week{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
 	safe := map[string]bool{}
 	all := statements(data, file)
 	for i := 0; i < len(all); i++ {
@@ -128,7 +127,7 @@ func (w *work) squidGuard(file string) error {
 			}
 			w.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "path of lists"})
 		case s.end == '\n':
-			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNot(s.words[0])})
+			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoLine(s.words[0])})
 		case s.words[0] == "time" && name != "":
 			q.time(name, body)
 		case (s.words[0] == "src" || s.words[0] == "source") && name != "":
@@ -141,6 +140,8 @@ func (w *work) squidGuard(file string) error {
 			safe[name] = q.rewrite(name, s, body)
 		case s.words[0] == "acl":
 			q.acl(body, safe)
+		case s.words[0] == "else":
+			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the block before holds at its time, and nothing is in its place at others"})
 		default:
 			w.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "not a block that squidGuard 1.6 knows"})
 		}
@@ -165,71 +166,9 @@ func blockEnd(body []statement) int {
 	return -1
 }
 
-var hoursText = regexp.MustCompile(`(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)`)
-
-var dayNames = map[byte]string{'s': "sun", 'm': "mon", 't': "tue", 'w': "wed", 'h': "thu", 'f': "fri", 'a': "sat"}
-
-func (q *squid) time(name string, body []statement) {
-	for _, s := range body {
-		if len(s.words) < 2 {
-			continue
-		}
-		if s.words[0] != "weekly" {
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "schedules come again every week; a date cannot be said"})
-			continue
-		}
-		var days []string
-		i := 1
-		for ; i < len(s.words) && !strings.Contains(s.words[i], ":"); i++ {
-			word := strings.ToLower(s.words[i])
-			switch {
-			case word == "-" || word == "*":
-			case strings.Contains(word, "day"): // "sunday", "sundays"
-				days = append(days, word[:3])
-			default:
-				for j := range len(word) {
-					if d := dayNames[word[j]]; d != "" {
-						days = append(days, d)
-					}
-				}
-			}
-		}
-		var hours []string
-		for _, m := range hoursText.FindAllStringSubmatch(strings.Join(s.words[i:], " "), -1) {
-			if from, to := m[1]+m[2], m[3]+m[4]; isClock(m[1], m[2]) && isClock(m[3], m[4]) && from != "2400" && from != to {
-				hours = append(hours, fmt.Sprintf("%02s:%s-%02s:%s", m[1], m[2], m[3], m[4]))
-			}
-		}
-		if days = slices.DeleteFunc(days, func(d string) bool { return !isDay(d) }); len(days) == 0 && s.words[1] != "*" || len(hours) == 0 {
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "no days or no hours can be read in it"})
-			continue
-		}
-		if len(hours) == 1 && (hours[0] == "00:00-24:00" || hours[0] == "00:00-23:59") {
-			hours = nil
-		}
-		q.times[name] = append(q.times[name], policy.Window{Days: strings.Join(days, ","), Hours: strings.Join(hours, ",")})
-		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
-	}
-}
-
-// isClock says whether h:m is a time of the day, or its end.
-func isClock(h, m string) bool {
-	hour, err1 := strconv.Atoi(h)
-	minute, err2 := strconv.Atoi(m)
-	return err1 == nil && err2 == nil && (hour < 24 && minute < 60 || hour == 24 && minute == 0)
-}
-
-func isDay(s string) bool {
-	for _, d := range dayNames {
-		if d == s {
-			return true
-		}
-	}
-	return false
-}
-
 func (q *squid) source(name string, at statement, body []statement) {
 	src := &source{name: name, place: at.place}
+	src.within, src.outside = q.timed(at)
 	addNetwork := func(p place, word string) {
 		nets, ok := networks(word)
 		if !ok {
@@ -279,7 +218,7 @@ func (q *squid) source(name string, at statement, body []statement) {
 				src.within, src.outside, ours = values[0], s.words[0] == "outside", "schedule"
 			}
 		default:
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "clients are told by address and user"})
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: whyNoClient(s.words[0])})
 			continue
 		}
 		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: fmt.Sprintf("%s of policy %q", ours, name)})
@@ -296,6 +235,9 @@ func (q *squid) path(name string) string {
 
 func (q *squid) dest(name string, at statement, body []statement) error {
 	d := &dest{name: name}
+	if within, outside := q.timed(at); within != "" {
+		d.when = q.within(within, outside, at.place)
+	}
 	q.dests[name] = d
 	var domains *index
 	for _, s := range body {
@@ -311,9 +253,10 @@ func (q *squid) dest(name string, at statement, body []statement) error {
 			cfg.Format = list.Expressions
 		case "redirect":
 			d.redirect = strings.Join(s.words[1:], " ")
+			q.redirected(s)
 			continue
 		default:
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of ours is like it for a list; rules have schedules, the record has all"})
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
 			continue
 		}
 		cfg.Path = setting.Source(q.path(s.words[len(s.words)-1]))
@@ -376,6 +319,9 @@ func (q *squid) lint(path string, urls bool) *index {
 }
 
 func (q *squid) rewrite(name string, at statement, body []statement) (safe bool) {
+	if within, _ := q.timed(at); within != "" {
+		q.rep.add(Note{Kind: Changed, place: at.place, What: at.what, Ours: "safesearch", Why: "it holds at all times, as policies have it on or off"})
+	}
 	for _, s := range body {
 		low := strings.ToLower(s.what)
 		if strings.Contains(low, "safe=") || strings.Contains(low, "adlt=") || strings.Contains(low, "vm=r") || strings.Contains(low, "safesearch") {
@@ -383,7 +329,13 @@ func (q *squid) rewrite(name string, at statement, body []statement) (safe bool)
 			q.rep.add(Note{Kind: Changed, place: s.place, What: s.what, Ours: "safesearch: true", Why: "the preset knows the search engines of today"})
 			continue
 		}
-		q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "requests are not rewritten by expressions"})
+		why := "requests are not rewritten by expressions; a rule with action: redirect leads from a URL to another"
+		if len(s.words) > 0 && s.words[0] == "log" {
+			why = "the record is kept whole, and asked with shuultuur events"
+		}
+		if len(s.words) > 0 {
+			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: why})
+		}
 	}
 	return safe
 }
@@ -427,8 +379,18 @@ func (q *squid) branch(body []statement, at place, safe map[string]bool) (b bran
 			b.pass = append(b.pass, strings.FieldsFunc(strings.Join(s.words[1:], " "), func(r rune) bool { return r == ' ' || r == ',' })...)
 		case "redirect":
 			b.redirect = strings.Join(s.words[1:], " ")
+			q.redirected(s)
 		case "rewrite", "rew":
-			b.safe = b.safe || safe[s.words[1]]
+			on, known := safe[s.words[1]]
+			b.safe = b.safe || on
+			switch {
+			case on:
+				q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "safesearch"})
+			case !known:
+				q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "there is no rewrite of that name before it"})
+			default:
+				q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "nothing of that rewrite is carried over"})
+			}
 		default:
 			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "the record is kept whole, and asked with shuultuur events"})
 		}
@@ -467,42 +429,64 @@ func (q *squid) policies() error {
 }
 
 func (q *squid) policy(s *source, a, standard *acl) {
-	put := func(name string, b branch, schedule policy.Schedule) {
+	put := func(name string, b branch, when *week) {
+		schedule, ok := when.schedule()
+		if !ok {
+			q.rep.add(Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "there is no minute of the week in which it would hold"})
+			return
+		}
 		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: asNetworks(s.networks), Users: s.users,
 			Schedule: schedule, SafeSearch: b.safe, Rules: q.rules(b, standard.then.redirect)})
 	}
-	first, second, always := a.then, a.elseThen, !a.hasElse
-	if always {
+	second := a.elseThen
+	if !a.hasElse {
 		second = standard.then
 	}
-	if a.outside {
-		first, second = second, first
-	}
-	outer := q.schedule(s.within, s.place)
-	switch inner := q.schedule(a.within, a.place); {
-	case a.within != "" && inner == nil:
+	outer := q.within(s.within, s.outside, s.place)
+	switch inner := q.times[a.within]; {
+	case a.within == "":
+		put(s.name, a.then, outer)
+	case inner == nil:
 		q.rep.add(Note{Kind: Lost, place: a.place, What: "time " + a.within, Why: "nothing is known of it, so what holds outside of it is taken"})
 		if a.outside {
-			put(s.name, a.then, outer)
-		} else {
-			put(s.name, second, outer)
+			second = a.then
 		}
-	case inner != nil && outer != nil || s.outside:
-		q.rep.add(Note{Kind: Lost, place: s.place, What: "source " + s.name + " at times", Why: "a policy has one schedule, and no time outside of one; that of the acl is taken"})
-		fallthrough
-	case inner != nil:
-		put(s.name, first, inner)
-		put(s.name+" else", second, nil)
+		put(s.name, second, outer)
 	default:
-		put(s.name, a.then, outer)
+		put(s.name, a.then, outer.and(q.within(a.within, a.outside, a.place)))
+		put(s.name+" else", second, outer)
 	}
 }
 
-func (q *squid) schedule(name string, at place) policy.Schedule {
-	if name == "" {
-		return nil
+// redirected says of a redirect that it is carried over. Where ours cannot lead
+// there, the rules it is for say so.
+func (q *squid) redirected(s statement) {
+	if _, ok := redirectTo(strings.Join(s.words[1:], " ")); ok {
+		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "action: redirect"})
 	}
-	return q.times[name]
+}
+
+// whyNoLine says why a line outside of all blocks is not carried over.
+func whyNoLine(word string) string {
+	if strings.HasPrefix(word, "ldap") || strings.HasPrefix(word, "mysql") {
+		return whyNoClient("ldap")
+	}
+	return whyNot(word)
+}
+
+// whyNoClient says why what tells clients is not carried over, and what to do.
+func whyNoClient(word string) string {
+	switch {
+	case strings.HasPrefix(word, "ldap"):
+		return "people are found in a directory by groups of the policy and identity.basic.ldap: write its address there, and the group here"
+	case word == "execuserlist" || word == "userquery":
+		return "no program or database is asked for names: write them into users of the policy, or ask a directory with identity.basic.ldap"
+	case word == "log" || word == "logfile":
+		return "the record is kept whole, and asked with shuultuur events"
+	case word == "domain":
+		return "clients are told by address and user: write the networks of that domain"
+	}
+	return "clients are told by address and user"
 }
 
 // rules makes rules of a pass list; the first that fits counts there too.
@@ -533,6 +517,7 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 		}
 		used[word] = true
 		var categories []string
+		var when policy.Schedule
 		to := ""
 		switch d := q.dests[name]; {
 		case word == "any" || word == "all":
@@ -548,15 +533,21 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 			q.rep.add(Note{Kind: Lost, place: b.place, What: word, Why: "there is no destination of that name"})
 			continue
 		default:
+			var ok bool
 			categories, to = d.categories, d.redirect
+			if when, ok = d.when.schedule(); !ok {
+				q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "its time has no minute of the week"})
+				continue
+			}
 		}
 		switch {
 		case len(categories) == 0:
 			q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "nothing is in it, so there is no rule for it"})
 		case not:
 			refuse(word, categories, to)
+			rules[len(rules)-1].Schedule = when
 		default:
-			rules = append(rules, policy.Rule{Name: word, Action: "allow", Category: categories})
+			rules = append(rules, policy.Rule{Name: word, Action: "allow", Category: categories, Schedule: when})
 		}
 	}
 	if len(b.pass) > 0 {

@@ -149,6 +149,12 @@ const squidGuardVariants = `
 dbhome db
 time lessons { weekly mtwhf 06:00 - 23:00 }
 time night { weekly * 00:00 - 05:00 }
+time seldom { weekly saturdays,sundays 02:00 - 03:00 04:00-04:30 }
+time days {
+    weekly mtw
+    weekly thursday, fridays
+    weekly sa
+}
 src pupils {
     ip 10.2.0.0/16
 }
@@ -158,23 +164,26 @@ src anna {
 src staff {
     ip 10.1.0.1-10.1.0.99
 }
-src late {
+src late outside seldom {
     ip 10.3.0.0/24
 }
 dest games {
     domainlist games/domains
     urllist games/urls
 }
-dest ads {
+dest ads within days {
     domainlist ads/domains
     expressionlist ads/expressions
 }
 dest fine {
     domainlist fine/domains
 }
+dest never outside days {
+    domainlist fine/domains
+}
 acl {
     pupils within lessons {
-        pass fine !in-addr !games !ads all
+        pass !never fine !in-addr !games !ads all
     } else {
         pass none
     }
