@@ -35,9 +35,11 @@ const (
 type styles struct {
 	table []nameStyle // open hash, half of it empty; its length is a power of two
 	n     int
-	any   effect // of elements without a name
-	kinds effect // of all names together
-	all   uint16 // what is added to them
+	looks [64]uint64 // looks of the names of classes and ids in the table
+	tags  [4]uint64  // hashes of the names of elements in it, by their lowest bits
+	any   effect     // of elements without a name
+	kinds effect     // of all names together
+	all   uint16     // what is added to them
 	added []addedText
 	rest  []byte // the beginning of a rule
 	clean []byte // one without comments and escapes
@@ -78,6 +80,13 @@ const anyHash = 3
 // mostProbes is how many names may be looked at for one: more have the same hash
 // only where somebody chose them for that.
 const mostProbes = 32
+
+// look returns where in styles.looks a name of a class or an id is noted: by its
+// length, first and last byte. Most names of a page have no style that matters,
+// and are told from the others so.
+func look(name []byte) (row int, bit uint64) {
+	return len(name) & 63, 1 << ((lower(name[0])*7 + lower(name[len(name)-1])) & 63)
+}
 
 // slot returns where the style of a name is, or would be; nil when too many
 // names are in the way.
@@ -131,25 +140,30 @@ func (s *styles) set(hash uint32) *nameStyle {
 
 // write takes the next of a style sheet.
 func (s *styles) write(p []byte) {
-	marked := 0 // up to here nothing in p makes a } mean something else
+	next := marks{-1, -1, -1, -1}
+	marked := -1 // up to here nothing in p makes a } mean something else
 	for i := 0; i < len(p); {
 		end := len(p)
 		if k := bytes.IndexByte(p[i:], '}'); k >= 0 {
 			end = i + k
 		}
 		if marked < end && s.quote == 0 {
-			marked = i + nextMark(p[i:])
+			marked = next.from(p, i)
 		}
 		if s.quote != 0 || marked < end {
-			end = s.ruleEnd(p, i)
+			from := i
+			if s.quote == 0 {
+				from = marked
+			}
+			end = s.ruleEnd(p, from)
 		}
 		if n := min(end, i+mostRule); len(s.rest) == 0 && end < len(p) {
-			s.rule(p[i:n])
+			s.rule(p[i:n], n <= marked)
 		} else {
 			s.rest = append(s.rest, p[i:min(n, i+mostRule-len(s.rest))]...)
 		}
 		if i = end + 1; end < len(p) && len(s.rest) > 0 {
-			s.rule(s.rest)
+			s.rule(s.rest, false)
 			s.rest = s.rest[:0]
 		}
 	}
@@ -158,25 +172,34 @@ func (s *styles) write(p []byte) {
 	}
 }
 
-// nextMark returns where a string or comment may begin.
-func nextMark(p []byte) int {
-	n := len(p)
-	for _, c := range []byte("\"'*") {
-		if k := bytes.IndexByte(p[:n], c); k >= 0 {
-			n = k
+// marks are where the next string, comment or escape in a piece may begin.
+type marks [4]int
+
+// from returns the first of them from i on. Each byte is looked at once for each
+// kind, however often it is asked.
+func (m *marks) from(p []byte, i int) int {
+	first := len(p)
+	for k, c := range [...]byte{'"', '\'', '*', '\\'} {
+		if m[k] < i {
+			if m[k] = len(p); i < len(p) {
+				if n := bytes.IndexByte(p[i:], c); n >= 0 {
+					m[k] = i + n
+				}
+			}
 		}
+		first = min(first, m[k])
 	}
-	return n
+	return first
 }
 
 // end ends the sheet, and the rule that it breaks off in.
 func (s *styles) end() {
-	s.rule(s.rest)
+	s.rule(s.rest, false)
 	s.rest, s.quote = s.rest[:0], 0
 }
 
 // ruleEnd returns where the } is that ends the rule that p[i:] goes on with,
-// len(p) where it does not end.
+// len(p) where it does not end. There is none before i.
 func (s *styles) ruleEnd(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		if s.quote != 0 { // to what may end it
@@ -219,16 +242,24 @@ func (s *styles) before(p []byte) byte {
 	return s.last
 }
 
-// rule reads selectors { declarations.
-func (s *styles) rule(p []byte) {
-	if bytes.Contains(p, []byte("/*")) {
+// rule reads selectors { declarations. It is plain where it has neither comments
+// nor escapes.
+func (s *styles) rule(p []byte, plain bool) {
+	if !plain && bytes.Contains(p, []byte("/*")) {
 		s.clean = withoutComments(s.clean[:0], p)
 		p = s.clean
 	}
-	if bytes.IndexByte(p, '\\') >= 0 {
+	if !plain && bytes.IndexByte(p, '\\') >= 0 {
 		p = unescapeCSS(p)
 	}
-	at := bytes.LastIndexByte(p, '{')
+	at := -1
+	for { // the last: rules stand within @media
+		k := bytes.IndexByte(p[at+1:], '{')
+		if k < 0 {
+			break
+		}
+		at += 1 + k
+	}
 	if at < 0 {
 		return
 	}
@@ -279,12 +310,19 @@ func (s *styles) selector(p []byte, e effect, text []byte) {
 		if end := bytes.IndexAny(name, ".#["); end >= 0 {
 			name = name[:end]
 		}
+		if len(name) == 0 {
+			return
+		}
+		row, bit := look(name)
+		s.looks[row] |= bit
 		to = s.set(nameHash(mark, name))
 	case len(name) > 0 && isLetter(name[0]):
 		if end := bytes.IndexByte(name, '['); end >= 0 {
 			name = name[:end]
 		}
-		to = s.set(nameHash(0, name))
+		hash := nameHash(0, name)
+		s.tags[hash>>1&3] |= 1 << (hash >> 3 & 63)
+		to = s.set(hash)
 	default:
 		s.any |= e &^ addsText
 		to = s.set(anyHash)
@@ -633,6 +671,11 @@ func (x *scanner) styleOf(t *tag) (e effect, added uint16) {
 	return e &^ rightTo, added
 }
 
+// knows says whether a style sheet may say something of all elements of a tag.
+func (s *styles) knows(t *tag) bool {
+	return s.n > 0 && (t.hash == 0 || s.any != 0 || s.all != 0 || s.tags[t.hash>>1&3]&(1<<(t.hash>>3&63)) != 0)
+}
+
 // element returns the hash of an element's name.
 func (s *styles) element(t *tag, key, more uint64) uint32 {
 	if t.hash != 0 {
@@ -692,7 +735,11 @@ func (x *scanner) named(mark byte, v []byte) {
 		for n < len(v) && !isSpace(v[n]) {
 			n++
 		}
-		if n > 0 {
+		if n == 0 {
+			v = v[min(len(v), 1):]
+			continue
+		}
+		if row, bit := look(v[:n]); x.sheets.looks[row]&bit != 0 {
 			s := x.sheets.find(nameHash(mark, v[:n]))
 			x.effect |= s.effect
 			if s.added > 0 {
@@ -719,7 +766,7 @@ func (x *scanner) styled(t *tag) bool {
 	switch {
 	case x.transform && x.prefixed: // an element of XSLT parts nothing
 		x.effect |= flows
-	case x.effect == 0 && x.sheets.n == 0 && len(x.opened) == 0, x.tree, t.kind >= tagMeta && t.kind != tagInput:
+	case x.effect == 0 && x.added == 0 && len(x.opened) == 0 && !x.sheets.knows(t), x.tree, t.kind >= tagMeta && t.kind != tagInput:
 		return false
 	}
 	if x.end {
