@@ -23,7 +23,7 @@ import (
 const (
 	verifiedFor = 10 * time.Minute // how long a password need not be worked out again
 	refusedFor  = time.Minute      // the same for one that was wrong
-	maxKnown    = 10_000           // entries of each of the two tables below
+	maxKnown    = 40_000           // entries of each of the two tables below
 	maxFailures = 10               // wrong passwords of one client address …
 	failuresIn  = time.Minute      // … in this time, before it has to wait
 	maxWaiting  = 64               // clients that wait for their turn to be verified
@@ -327,21 +327,27 @@ func (b *basic) keep(key [sha256.Size]byte, who netip.Addr, a *account) outcome 
 	}
 	makeRoom(b.known, func(o outcome) bool {
 		return now.After(o.until) && (b.source == nil || o.account == nil || now.After(o.asked.Add(outage)))
-	})
+	}, func(o outcome) bool { return o.account == nil }) // users may be all there is while the directory is away
 	b.known[key] = o
 	return o
 }
 
-// makeRoom keeps a table at its limit: first what is over goes, then, if that
-// is not enough, whatever the map names first, a tenth of it.
-func makeRoom[K comparable, V any](m map[K]V, over func(V) bool) {
+// makeRoom keeps a table at its limit: where it is full, what is over goes first,
+// by each of the conditions in order, and then, if that is not enough, a tenth of
+// it, whatever it is.
+func makeRoom[K comparable, V any](m map[K]V, over ...func(V) bool) {
+	for _, goes := range over {
+		if len(m) < maxKnown {
+			return
+		}
+		for k, v := range m {
+			if goes(v) {
+				delete(m, k)
+			}
+		}
+	}
 	if len(m) < maxKnown {
 		return
-	}
-	for k, v := range m {
-		if over(v) {
-			delete(m, k)
-		}
 	}
 	for k := range m {
 		if len(m) <= maxKnown*9/10 {

@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -331,6 +332,28 @@ func TestTablesAreBounded(t *testing.T) {
 	}
 	if len(m) > maxKnown {
 		t.Errorf("%d entries, want at most %d", len(m), maxKnown)
+	}
+}
+
+// Wrong passwords do not push out users, whom nobody else vouches for while a
+// directory is away.
+func TestWrongPasswordsTakeNoRoomOfUsers(t *testing.T) {
+	b := &basic{known: map[[32]byte]outcome{}, failures: map[netip.Addr]failed{}, source: &flaky{}}
+	key := func(i int) (k [32]byte) { binary.BigEndian.PutUint32(k[:], uint32(i)); return k }
+	users := maxKnown * 3 / 4
+	for i := range users {
+		b.keep(key(i), client, &account{name: "x"})
+	}
+	for i := range 2 * maxKnown {
+		b.keep(key(users+i), client, nil)
+	}
+	for i := range users {
+		if b.known[key(i)].account == nil {
+			t.Fatalf("user %d is gone", i)
+		}
+	}
+	if len(b.known) > maxKnown {
+		t.Errorf("%d entries, want at most %d", len(b.known), maxKnown)
 	}
 }
 
