@@ -157,10 +157,10 @@ func (s *styles) write(p []byte) {
 			}
 			end = s.ruleEnd(p, from)
 		}
-		if n := min(end, i+mostRule); len(s.rest) == 0 && end < len(p) {
-			s.rule(p[i:n], n <= marked)
+		if len(s.rest) == 0 && end < len(p) {
+			s.rule(p[i:end], end <= marked)
 		} else {
-			s.rest = append(s.rest, p[i:min(n, i+mostRule-len(s.rest))]...)
+			s.hold(p[i:end])
 		}
 		if i = end + 1; end < len(p) && len(s.rest) > 0 {
 			s.rule(s.rest, false)
@@ -169,6 +169,27 @@ func (s *styles) write(p []byte) {
 	}
 	if len(p) > 0 {
 		s.last = p[len(p)-1]
+	}
+}
+
+// hold keeps a part of a rule whose end has not come. Of a rule that is too long
+// it drops what a long declaration has in it, such as a picture.
+func (s *styles) hold(p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), mostRule-len(s.rest))
+		s.rest, p = append(s.rest, p[:n]...), p[n:]
+		if len(p) == 0 {
+			return
+		}
+		whole := bytes.LastIndexAny(s.rest, ";{") + 1
+		if whole == len(s.rest) {
+			s.lost = true
+			whole = bytes.IndexByte(s.rest, '{') + 1
+			if whole == len(s.rest) {
+				whole = 0
+			}
+		}
+		s.rest = s.rest[:whole]
 	}
 }
 

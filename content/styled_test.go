@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -21,6 +22,7 @@ func styledWords() (all []variant) {
 		"<style>@media all{b{display:none}}</style>po<b>zz</b>rn", "<style>/*}*/b{/*x*/display:none}</style>po<b>zz</b>rn", "<style>a{content:'}'}b{display:none}</style>po<b>zz</b>rn", "<style>b{content:\"'\";display:none}</style>po<b>zz</b>rn",
 		"<style>[x]{display:none}</style>po<b x>zz</b>rn", "<style>p>:nth-child(2){display:none}</style><p>p<b></b>o<b>zz</b>rn", "<style>b{display:none</style>po<b>zz</b>rn", "<style>sub{display:none}</style>po<sub>zz</sub>rn", "<style>.h{display:none}</style>po<a class='g h'>zz</a>rn",
 		"<style>x-y{display:none}</style>po<x-y>zz</x-y>rn", "<link rel=stylesheet href='data:text/css,b{display:none}'>po<b>zz</b>rn", "<style>p{b{display:none}}</style><p>po<b>zz</b>rn", "<svg><style>b{display:none}</style></svg>po<b>zz</b>rn",
+		"<style>.h{background:url(data:image/png;base64," + strings.Repeat("A", 40_000) + ");display:none}</style><i class=h>zz</i>porn",
 		// Blocks that begin no line.
 		"<div style='display:inline'>po</div><div style='display:inline'>rn</div>", "<style>div{display:inline}</style><div>po</div><div>rn</div>", "<style>.a{float:left}</style><div class=a>p</div><div class=a>o</div><div class=a>r</div><div class=a>n</div>",
 		"po<div style='display:inline-block'>r</div>n", "po<p style='display:contents'>rn</p>", "<style>li{display:inline-block}</style><ul><li>p</li><li>o</li><li>r</li><li>n</li></ul>",
