@@ -1010,6 +1010,8 @@ func (x *scanner) scriptLess(p []byte, i int) int {
 
 func isLetter(c byte) bool { c |= 0x20; return c >= 'a' && c <= 'z' }
 
+var spaceByte = [256]bool{' ': true, '\n': true, '\t': true, '\r': true, '\f': true}
+
 func isSpace(c byte) bool {
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'
 }

@@ -280,6 +280,9 @@ func dataDocument(u []byte) (h *Head, data []byte) {
 		return nil, nil
 	}
 	typ = bytes.Trim(typ, " ")
+	if hasFold(typ, "image/") && !hasFold(typ, "image/svg") || hasFold(typ, "font/") {
+		return nil, nil // the most frequent, which have no text
+	}
 	const mark = "base64"
 	coded := false
 	if n := len(typ) - len(mark); n >= 0 && equalLower(typ[n:], mark) {

@@ -273,13 +273,13 @@ func (s *styles) rule(p []byte, plain bool) {
 	if !plain && bytes.IndexByte(p, '\\') >= 0 {
 		p = unescapeCSS(p)
 	}
-	at := -1
+	at, outer := -1, -1
 	for { // the last: rules stand within @media
 		k := bytes.IndexByte(p[at+1:], '{')
 		if k < 0 {
 			break
 		}
-		at += 1 + k
+		at, outer = at+1+k, at
 	}
 	if at < 0 {
 		return
@@ -289,9 +289,11 @@ func (s *styles) rule(p []byte, plain bool) {
 		return
 	}
 	selectors := p[:at]
-	selectors = selectors[bytes.LastIndexAny(selectors, "{;")+1:]
-	for one := range bytes.SplitSeq(selectors, []byte(",")) {
+	selectors = selectors[max(outer, bytes.LastIndexByte(selectors, ';'))+1:]
+	for len(selectors) > 0 {
+		one, rest, _ := bytes.Cut(selectors, []byte{','})
 		s.selector(one, e, text)
+		selectors = rest
 	}
 }
 
@@ -753,11 +755,11 @@ func (x *scanner) named(mark byte, v []byte) {
 	x.mayHide()
 	for len(v) > 0 {
 		n := 0
-		for n < len(v) && !isSpace(v[n]) {
+		for n < len(v) && !spaceByte[v[n]] {
 			n++
 		}
 		if n == 0 {
-			v = v[min(len(v), 1):]
+			v = v[1:]
 			continue
 		}
 		if row, bit := look(v[:n]); x.sheets.looks[row]&bit != 0 {

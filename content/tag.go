@@ -163,7 +163,8 @@ var attrRules = map[string]attrRule{
 // An attrEntry is a row of attrTable.
 type attrEntry struct {
 	name string
-	attrRule
+	kind attrKind
+	tags uint32 // the kinds of tags it counts in, a bit for each
 	next *attrEntry
 }
 
@@ -171,7 +172,13 @@ type attrEntry struct {
 var attrTable = func() (t [128]*attrEntry) {
 	for name, rule := range attrRules {
 		at := &t[attrSlot(name[0], name[len(name)-1], len(name))]
-		*at = &attrEntry{name, rule, *at}
+		e := &attrEntry{name: name, kind: rule.kind, next: *at}
+		for kind := range tagHTMLIn + 1 {
+			if (rule.in == nil || slices.Contains(rule.in, kind)) && !slices.Contains(rule.but, kind) {
+				e.tags |= 1 << kind
+			}
+		}
+		*at = e
 	}
 	return t
 }()
@@ -187,10 +194,10 @@ func attribute(kind tagKind, name []byte) attrKind {
 		return attrNone
 	}
 	for e := attrTable[attrSlot(name[0], name[len(name)-1], len(name))]; e != nil; e = e.next {
-		if len(name) != len(e.name) || !equalLower(name, e.name) {
+		if string(name) != e.name && !equalLower(name, e.name) {
 			continue
 		}
-		if e.in != nil && !slices.Contains(e.in, kind) || slices.Contains(e.but, kind) {
+		if e.tags>>kind&1 == 0 {
 			return attrNone
 		}
 		return e.kind
