@@ -58,6 +58,7 @@ var floors = map[string]int{
 	"arrange":       0,
 	"handover":      0,
 	"metric":        0,
+	"queue":         0,
 	"release":       0,
 	"text":          0,
 }

@@ -41,8 +41,8 @@ require (
 	modernc.org/libc v1.79.0
 	modernc.org/sqlite v1.60.0
 	pgregory.net/rapid v1.3.0
-	software.sslmate.com/src/go-pkcs12 v0.7.4
 	rsc.io/qr v0.2.0
+	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
 require (

@@ -22,6 +22,7 @@ import (
 	"shuultuur/cache/admission"
 	"shuultuur/cache/disk"
 	"shuultuur/cache/peer"
+	"shuultuur/queue"
 )
 
 // A shelf is where objects are. It outlives a reload: the cache made of new
@@ -31,7 +32,7 @@ type shelf struct {
 	log   *slog.Logger
 
 	mu      sync.RWMutex // of memory, policy, judged and waiting
-	memory  *admission.Queue[*object]
+	memory  *queue.Queue[*object]
 	policy  admission.Policy
 	judged  map[Key]*verdicts // on objects that are on the disk
 	waiting map[Key]*object   // to be written; one that is taken out is not
@@ -63,7 +64,7 @@ const (
 func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	memory := cfg.Memory.Or(defaultMemory)
 	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
-	s := &shelf{log: p.Log, memory: admission.NewQueue[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
+	s := &shelf{log: p.Log, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
 	s.memory.Evicted = s.left
 	var err error
 	if cfg.Peers != nil && !p.Trial {

@@ -51,7 +51,7 @@ type Config struct {
 type Authority struct {
 	root     *Root
 	validity time.Duration
-	leaves   cache[*tls.Certificate]
+	leaves   *cache[*tls.Certificate]
 
 	mu   sync.Mutex
 	key  *leafKey    // never changes, only replaced; mu
@@ -91,14 +91,10 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 	if leaves < 1 {
 		return nil, fmt.Errorf("leaves %d: must be 1 or more", leaves)
 	}
-	kept, err := newCache[*tls.Certificate](leaves)
-	if err != nil {
-		return nil, fmt.Errorf("certificates: %w", err)
-	}
 	a := &Authority{
 		root:     root,
 		validity: time.Duration(days) * day,
-		leaves:   kept,
+		leaves:   newCache[*tls.Certificate](leaves),
 		base:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if err := a.alive(time.Now()); err != nil {
@@ -112,7 +108,7 @@ func NewAuthority(root *Root, cfg Config) (*Authority, error) {
 func (a *Authority) Equal(b *Authority) bool {
 	same := func(x, y *x509.Certificate) bool { return x.Equal(y) }
 	return a.root.Certificate.Equal(b.root.Certificate) && slices.EqualFunc(a.root.Crosses, b.root.Crosses, same) &&
-		a.validity == b.validity && a.leaves.GetMaximum() == b.leaves.GetMaximum()
+		a.validity == b.validity && a.leaves.most == b.leaves.most
 }
 
 // LogKeys has the keys of all connections with clients written to w from now

@@ -11,59 +11,74 @@
 package intercept
 
 import (
-	"context"
-	"crypto/sha256"
+	"errors"
+	"sync"
 	"time"
 
-	"github.com/maypok86/otter/v2"
+	"github.com/zeebo/xxh3"
+
+	"shuultuur/queue"
 )
 
 // A cache keeps a bounded number of values, each until its time, and lets one
-// caller at a time make the value of a key while others wait for it. All caches
-// are of one type below, with the keys of package state: each further one would
-// be 200 KB of program.
-type cache[V any] struct{ *otter.Cache[[16]byte, *kept] }
+// caller at a time make the value of a key while others wait for it.
+type cache[V any] struct {
+	most int
+
+	mu     sync.Mutex
+	kept   *queue.Queue[*kept] // guarded by mu
+	making map[string]*making  // guarded by mu
+}
 
 type kept struct {
+	name  string // whoever chooses names may find two with one key
 	value any
 	until time.Time
 }
 
-func newCache[V any](size int) (cache[V], error) {
-	c, err := otter.New(&otter.Options[[16]byte, *kept]{
-		MaximumSize: size,
-		// Upkeep is short and done by the caller, so that no goroutine is
-		// left without an owner.
-		Executor: func(work func()) { work() },
-	})
-	return cache[V]{c}, err
+// A making is a value that one caller makes, and others wait for.
+type making struct {
+	done  chan struct{}
+	value any
+	err   error
+}
+
+func newCache[V any](most int) *cache[V] {
+	return &cache[V]{most: most, kept: queue.New[*kept](int64(most), most), making: map[string]*making{}}
 }
 
 // get returns the value of name, made by load if there is none or its time is
 // up. load says until when the value is good; the zero time means that it is
 // not to be kept. An error is not kept.
-func (c cache[V]) get(name string, load func() (V, time.Time, error)) (V, error) {
-	sum := sha256.Sum256([]byte(name)) // whoever chooses names cannot have two with one key
-	key := [16]byte(sum[:])
-	if k, ok := c.GetIfPresent(key); ok {
-		if time.Now().Before(k.until) {
-			return k.value.(V), nil
+func (c *cache[V]) get(name string, load func() (V, time.Time, error)) (v V, err error) {
+	key := xxh3.HashString128(name)
+	c.mu.Lock()
+	if k, _, ok := c.kept.Get(key); ok && k.name == name && time.Now().Before(k.until) {
+		c.mu.Unlock()
+		return k.value.(V), nil
+	}
+	if m := c.making[name]; m != nil {
+		c.mu.Unlock()
+		<-m.done
+		v, _ = m.value.(V)
+		return v, m.err
+	}
+	m := &making{done: make(chan struct{}), err: errUnmade}
+	c.making[name] = m
+	c.mu.Unlock()
+	var until time.Time
+	defer func() { // also where load panics
+		c.mu.Lock()
+		delete(c.making, name)
+		if m.err == nil && !until.IsZero() {
+			c.kept.Put(key, &kept{name, v, until}, 1)
 		}
-		c.Invalidate(key)
-	}
-	k, err := c.Get(context.Background(), key, otter.LoaderFunc[[16]byte, *kept](func(context.Context, [16]byte) (*kept, error) {
-		v, until, err := load()
-		if err != nil {
-			return nil, err
-		}
-		return &kept{v, until}, nil
-	}))
-	if err != nil {
-		var none V
-		return none, err
-	}
-	if k.until.IsZero() {
-		c.Invalidate(key)
-	}
-	return k.value.(V), nil
+		c.mu.Unlock()
+		close(m.done)
+	}()
+	v, until, err = load()
+	m.value, m.err = v, err
+	return v, err
 }
+
+var errUnmade = errors.New("the value was not made")

@@ -126,13 +126,16 @@ type Verifier struct {
 	roots   *x509.CertPool
 	client  *http.Client // nil: nothing is fetched
 	slots   chan struct{}
-	issuers cache[issuer]
-	results cache[*Result]
+	issuers *cache[issuer]
+	results *cache[*Result]
 }
 
 // NewVerifier reads the system's roots if cfg has none.
 func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
-	v := &Verifier{roots: cfg.Roots, slots: make(chan struct{}, maxFetches)}
+	v := &Verifier{
+		roots: cfg.Roots, slots: make(chan struct{}, maxFetches),
+		issuers: newCache[issuer](maxIssuers), results: newCache[*Result](maxResults),
+	}
 	if v.roots == nil {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
@@ -143,12 +146,7 @@ func NewVerifier(cfg VerifierConfig) (*Verifier, error) {
 	if cfg.Dial != nil {
 		v.client = issuerClient(cfg.Dial)
 	}
-	var err error
-	if v.issuers, err = newCache[issuer](maxIssuers); err != nil {
-		return nil, err
-	}
-	v.results, err = newCache[*Result](maxResults)
-	return v, err
+	return v, nil
 }
 
 // Verify looks for every fault in the certificate that a server presented for

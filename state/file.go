@@ -135,8 +135,11 @@ func (m *Memory) writeTo(f *os.File) error {
 	}
 	put([]byte(magic))
 	var b []byte
-	for e := range m.cache.Hottest() {
-		b = appendRecord(b[:0], kindVerdict, e.Key, e.ExpiresAtNano/int64(time.Millisecond), e.Value.value)
+	for k, e := range m.cache.All {
+		var key [16]byte
+		binary.BigEndian.PutUint64(key[:8], k.Hi)
+		binary.BigEndian.PutUint64(key[8:], k.Lo)
+		b = appendRecord(b[:0], kindVerdict, key, e.until.UnixMilli(), e.value)
 		put(b)
 	}
 	var value []byte

@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/maypok86/otter/v2"
-
+	"shuultuur/queue"
 	"shuultuur/redis"
 )
 
@@ -114,7 +113,7 @@ func (f *Fleet) counter(key [16]byte) string {
 // Get returns what this node or another one has put under key. It asks Redis
 // only for what may be there.
 func (f *Fleet) Get(ctx context.Context, key [16]byte) ([]byte, bool) {
-	if e, ok := f.cache.GetIfPresent(key); ok && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
+	if e := f.get(key); e != nil && (e.epoch == 0 || e.epoch == f.epoch.Load()) {
 		return e.value, !e.gone
 	}
 	c := f.link.conn.Load()
@@ -146,15 +145,16 @@ func (f *Fleet) learn(key [16]byte, r redis.Reply) (value []byte, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	e := &entry{gone: true, ttl: keepFor, epoch: f.epoch.Load()}
-	if value, left := unsealed(sealed, time.Now()); left > 0 && len(value) <= f.most {
-		e = &entry{value: bytes.Clone(value), ttl: min(left, keepFor), epoch: e.epoch}
+	now := time.Now()
+	e := &entry{gone: true, until: now.Add(keepFor), epoch: f.epoch.Load()}
+	if value, left := unsealed(sealed, now); left > 0 && len(value) <= f.most {
+		e = &entry{value: bytes.Clone(value), until: now.Add(min(left, keepFor)), epoch: e.epoch}
 	}
-	f.cache.Compute(key, func(old *entry, found bool) (*entry, otter.ComputeOp) {
-		if found && old.epoch == 0 { // this node has put one meanwhile
-			return old, otter.CancelOp
+	f.cache.Do(at(key), func(q *queue.Queue[*entry]) {
+		if old, ok := q.Peek(at(key)); ok && old.epoch == 0 && now.Before(old.until) {
+			return // this node has put one meanwhile
 		}
-		return e, otter.WriteOp
+		q.Put(at(key), e, e.size())
 	})
 	return e.value, !e.gone
 }
@@ -176,11 +176,10 @@ func (f *Fleet) invalid(name []byte) {
 	if _, err := hex.Decode(key[:], name[len(prefix):]); err != nil {
 		return
 	}
-	f.cache.ComputeIfPresent(key, func(old *entry) (*entry, otter.ComputeOp) {
-		if old.epoch == 0 {
-			return old, otter.CancelOp
+	f.cache.Do(at(key), func(q *queue.Queue[*entry]) {
+		if old, ok := q.Peek(at(key)); ok && old.epoch != 0 {
+			q.Remove(at(key))
 		}
-		return old, otter.InvalidateOp
 	})
 }
 
@@ -216,7 +215,7 @@ func (f *Fleet) Put(ctx context.Context, key [16]byte, value []byte, ttl time.Du
 		p.until = time.Now().Add(ttl)
 		p.value = sealed(value, p.until)
 	} else {
-		f.cache.Set(key, &entry{gone: true, ttl: time.Minute})
+		f.set(key, &entry{gone: true, until: time.Now().Add(time.Minute)})
 	}
 	select {
 	case f.puts <- p:

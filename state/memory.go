@@ -2,26 +2,27 @@ package state
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/maypok86/otter/v2"
+	"shuultuur/queue"
 )
 
 const (
 	defaultSize = 16 << 20
 	leastSize   = 64 << 10
-	// overhead is what an entry costs beside its value: key, the entry itself,
-	// expiry, the cache's own node and table slot.
-	overhead = 168
+	// overhead is what an entry costs beside its value: the entry itself, its
+	// place in a queue, its slot in a table.
+	overhead = 176
+	// parts is how many locks share the entries: fewer than 16, so that the
+	// largest value has room in a part.
+	parts = 8
 )
 
-// Memory is a store in this process. It evicts by W-TinyLFU, so that one pass
-// over many pages does not evict what is asked for often.
+// Memory is a store in this process.
 type Memory struct {
-	cache    *otter.Cache[[16]byte, *entry]
+	cache    *queue.Shared[*entry]
 	most     int
 	size     int64
 	counters counters
@@ -29,35 +30,40 @@ type Memory struct {
 	*Instructions
 }
 
-// An entry is kept by its address, as what package intercept keeps is: caches of
-// addresses with equal keys share their code, and each further type would be 200
-// KB of program.
+// An entry is what is kept under a key until a time.
 type entry struct {
 	value []byte
-	ttl   time.Duration
+	until time.Time
 	gone  bool   // known not to be there
 	epoch uint32 // of a Fleet: 0 for what this node has put, else see Fleet.epoch
 }
 
-func newMemory(size int64, instructions *Instructions) (*Memory, error) {
-	cache, err := otter.New(&otter.Options[[16]byte, *entry]{
-		MaximumWeight:    uint64(size),
-		Weigher:          func(_ [16]byte, e *entry) uint32 { return uint32(len(e.value) + overhead) },
-		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[[16]byte, *entry]) time.Duration { return e.Value.ttl }),
-		// Upkeep is short. The caller does it, so that every goroutine has an
-		// owner.
-		Executor: func(work func()) { work() },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make memory: %w", err)
+func (e *entry) size() int64 { return int64(len(e.value) + overhead) }
+
+func newMemory(size int64, instructions *Instructions) *Memory {
+	return &Memory{
+		cache: queue.NewShared[*entry](size, int(size/(2*overhead)), parts), most: int(min(size/16, 1<<20)), size: size,
+		Instructions: instructions,
 	}
-	return &Memory{cache: cache, most: int(min(size/16, 1<<20)), size: size, counters: counters{log: slog.New(slog.DiscardHandler)}, Instructions: instructions}, nil
+}
+
+// at returns a key as the queue has it: keys are hashes.
+func at(key [16]byte) queue.Key {
+	return queue.Key{Hi: binary.BigEndian.Uint64(key[:8]), Lo: binary.BigEndian.Uint64(key[8:])}
+}
+
+// get returns what is kept under key, nil where its time is up.
+func (m *Memory) get(key [16]byte) *entry {
+	if e, ok := m.cache.Get(at(key)); ok && time.Now().Before(e.until) {
+		return e
+	}
+	return nil
 }
 
 // Get returns what was put under key. The value belongs to the store: it is not
 // to be changed.
 func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
-	if e, ok := m.cache.GetIfPresent(key); ok && !e.gone {
+	if e := m.get(key); e != nil && !e.gone {
 		return e.value, true
 	}
 	return nil, false
@@ -68,11 +74,13 @@ func (m *Memory) Get(_ context.Context, key [16]byte) ([]byte, bool) {
 // less removes what is there.
 func (m *Memory) Put(_ context.Context, key [16]byte, value []byte, ttl time.Duration) {
 	if len(value) > m.most || ttl <= 0 {
-		m.cache.Invalidate(key)
+		m.cache.Remove(at(key))
 		return
 	}
-	m.cache.Set(key, &entry{value: append([]byte(nil), value...), ttl: ttl})
+	m.set(key, &entry{value: append([]byte(nil), value...), until: time.Now().Add(ttl)})
 }
+
+func (m *Memory) set(key [16]byte, e *entry) { m.cache.Put(at(key), e, e.size()) }
 
 // Count adds to counters and reads them.
 func (m *Memory) Count(_ context.Context, counts []Count) {
@@ -127,7 +135,6 @@ func (m *Memory) Leave() error {
 // Close ends the store's upkeep and writes its file, if it has one. What it
 // holds can still be read.
 func (m *Memory) Close() error {
-	m.cache.StopAllGoroutines()
 	err := m.Instructions.close()
 	if m.file != "" {
 		err = errors.Join(err, m.save())

@@ -159,9 +159,7 @@ func newStore(cfg Config, data string, log *slog.Logger) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMemory(cfg.Size.Or(defaultSize), instructions)
-	if err == nil {
-		m.counters.log = log
-	}
-	return m, err
+	m := newMemory(cfg.Size.Or(defaultSize), instructions)
+	m.counters.log = log
+	return m, nil
 }

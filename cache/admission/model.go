@@ -1,9 +1,11 @@
 package admission
 
+import "shuultuur/queue"
+
 // A Model is a cache without objects: what it would hold, and what it would
 // write.
 type Model struct {
-	memory *Queue[*bool] // the value says whether it is on the disk as well
+	memory *queue.Queue[*bool] // the value says whether it is on the disk as well
 	policy Policy
 	disk   *log // nil: none
 
@@ -23,7 +25,7 @@ func SegmentOf(disk int64) int64 { return max(disk/64, 1) }
 
 // NewModel returns a model with a policy for its disk. window is as in New.
 func NewModel(s Sizes, p Policy, window int) *Model {
-	m := &Model{memory: NewQueue[*bool](s.Memory, window), policy: p}
+	m := &Model{memory: queue.New[*bool](s.Memory, window), policy: p}
 	if s.Disk > 0 {
 		if s.Segment == 0 {
 			s.Segment = SegmentOf(s.Disk)
@@ -63,7 +65,7 @@ func (m *Model) write(k Key, size int64) bool {
 
 // A log is a disk that is written from its beginning to its end in segments.
 // When there is no room, the oldest segment is emptied; objects in it that were
-// used MostUses times since they were written are written once more.
+// used queue.MostUses times since they were written are written once more.
 type log struct {
 	size, segment, bytes int64
 	filled               bool // it has been full once
@@ -83,7 +85,7 @@ type place struct {
 
 func (l *log) use(k Key) bool {
 	p := l.items[k]
-	if p != nil && p.uses < MostUses {
+	if p != nil && p.uses < queue.MostUses {
 		p.uses++
 	}
 	return p != nil
@@ -139,7 +141,7 @@ func (l *log) empty() (again []Key) {
 	l.segments = l.segments[1:]
 	l.bytes -= s.bytes
 	for _, k := range s.keys {
-		if l.items[k].uses >= MostUses {
+		if l.items[k].uses >= queue.MostUses {
 			again = append(again, k)
 		} else {
 			delete(l.items, k)

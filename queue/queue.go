@@ -1,6 +1,20 @@
-package admission
+// Package queue holds the S3-FIFO queue that the caches of the program evict by
+// (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023):
+// new objects pass through a first queue, and only those that are asked for again
+// there reach the main one, so that one pass over many objects does not evict what
+// is asked for often. A [Queue] is for one goroutine; a [Shared] spreads its keys
+// over several queues with a lock each.
+package queue
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Key is a hash of what an object is called. Whoever may choose names must not
+// be able to choose hashes where one object in place of another does harm.
+type Key = xxh3.Uint128
 
 // MostUses is as far as uses of an object are counted.
 const MostUses = 3
@@ -63,10 +77,10 @@ func (i *item[V]) leave() {
 	i.prev, i.next, i.in = nil, nil, nil
 }
 
-// NewQueue returns a queue for size bytes. window is as in [New]; half as many
-// keys are remembered of objects that have left, because what comes again later
-// is better looked at afresh.
-func NewQueue[V any](size int64, window int) *Queue[V] {
+// New returns a queue for size bytes. window is about how many objects it holds;
+// half as many keys are remembered of objects that have left, because what comes
+// again later is better looked at afresh.
+func New[V any](size int64, window int) *Queue[V] {
 	return &Queue[V]{size: size, items: map[Key]*item[V]{}, gone: newGhosts(window / 2)}
 }
 
@@ -170,4 +184,39 @@ func (q *Queue[V]) All(f func(Key, V) bool) {
 			return
 		}
 	}
+}
+
+// ghosts are the last keys that left, without their objects. 32 bits of a key
+// are enough: to take one for another does no harm.
+type ghosts struct {
+	ring []uint32
+	next int
+	at   map[uint32]int32 // position in ring
+}
+
+func newGhosts(n int) *ghosts {
+	return &ghosts{ring: make([]uint32, max(n, 16)), at: map[uint32]int32{}}
+}
+
+func (g *ghosts) add(k Key) {
+	f := uint32(k.Lo>>32) | 1 // 0 is an empty place
+	if i, ok := g.at[f]; ok {
+		g.ring[i] = 0
+	}
+	if old := g.ring[g.next]; old != 0 {
+		delete(g.at, old)
+	}
+	g.ring[g.next], g.at[f] = f, int32(g.next)
+	g.next = (g.next + 1) % len(g.ring)
+}
+
+// take says whether k is there, and takes it out.
+func (g *ghosts) take(k Key) bool {
+	f := uint32(k.Lo>>32) | 1
+	i, ok := g.at[f]
+	if ok {
+		g.ring[i] = 0
+		delete(g.at, f)
+	}
+	return ok
 }

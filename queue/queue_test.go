@@ -1,0 +1,85 @@
+package queue
+
+import (
+	"sync"
+	"testing"
+)
+
+func key(id uint64) Key { return Key{Lo: id * 0x9E3779B97F4A7C15, Hi: id * 0xC2B2AE3D27D4EB4F} }
+
+func TestQueueKeepsWhatIsAskedForAgain(t *testing.T) {
+	q := New[int](100, 100)
+	left := map[int]bool{}
+	q.Evicted = func(_ Key, v int) { left[v] = true }
+	for i := range 10 {
+		q.Put(key(uint64(i)), i, 10)
+	}
+	for i := range 3 {
+		if v, uses, ok := q.Get(key(uint64(i))); v != i || uses != 1 || !ok {
+			t.Fatalf("Get(%d) = %d, %d, %v", i, v, uses, ok)
+		}
+	}
+	for i := 10; i < 17; i++ {
+		if !q.Put(key(uint64(i)), i, 10) {
+			t.Fatalf("%d is not in", i)
+		}
+	}
+	for i := range 3 {
+		if left[i] {
+			t.Errorf("%d was asked for again and has left", i)
+		}
+	}
+	if q.Bytes() > 100 || q.Len() != 10 || len(left) != 7 {
+		t.Errorf("%d bytes, %d objects, %d have left", q.Bytes(), q.Len(), len(left))
+	}
+	if q.Put(key(99), 99, 101) {
+		t.Error("an object larger than the queue is in")
+	}
+	if _, ok := q.Remove(key(0)); !ok {
+		t.Error("an object cannot be removed")
+	}
+	if _, ok := q.Peek(key(0)); ok {
+		t.Error("a removed object is still there")
+	}
+}
+
+func TestQueueReplaces(t *testing.T) {
+	q := New[int](100, 10)
+	q.Put(key(1), 1, 10)
+	q.Put(key(1), 2, 30)
+	if v, _ := q.Peek(key(1)); v != 2 || q.Bytes() != 30 || q.Len() != 1 {
+		t.Errorf("got %d, %d bytes, %d objects", v, q.Bytes(), q.Len())
+	}
+}
+
+func TestSharedIsBoundedUnderConcurrentUse(t *testing.T) {
+	const size = 1 << 10
+	s := NewShared[int](size, 100, 4)
+	var work sync.WaitGroup
+	for g := range 4 {
+		work.Go(func() {
+			for i := range 1000 {
+				k := key(uint64(i*7 + g))
+				s.Put(k, i, 10)
+				s.Get(k)
+				s.Do(k, func(q *Queue[int]) {
+					if _, ok := q.Peek(k); ok && i%3 == 0 {
+						q.Remove(k)
+					}
+				})
+			}
+		})
+	}
+	work.Wait()
+	n, bytes := 0, s.Bytes()
+	for range s.All {
+		n++
+	}
+	if bytes > size || int64(n)*10 != bytes || n < 50 {
+		t.Errorf("%d objects, %d bytes of %d", n, bytes, size)
+	}
+	s.Remove(key(1))
+	if _, ok := s.Get(key(1)); ok {
+		t.Error("a removed object is still there")
+	}
+}
