@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"shuultuur/arrange"
 	"shuultuur/policy"
 )
 
@@ -74,7 +75,7 @@ func (c *squidConf) clients() (all []*squidClients) {
 			}
 		}
 	}
-	slices.SortStableFunc(prefixes, func(a, b netip.Prefix) int { return b.Bits() - a.Bits() })
+	arrange.By(prefixes, func(a, b netip.Prefix) int { return b.Bits() - a.Bits() })
 	var groups []*squidClients
 	for _, p := range prefixes {
 		groups = joinNetwork(groups, p, of[p])

@@ -17,6 +17,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -263,11 +264,12 @@ func Write(w io.Writer, all ...Collector) error {
 	for m := range ch {
 		got = append(got, m)
 	}
-	slices.SortFunc(got, func(a, b Metric) int {
+	sort.Slice(got, func(i, j int) bool {
+		a, b := &got[i], &got[j]
 		if a.desc.name != b.desc.name {
-			return strings.Compare(a.desc.name, b.desc.name)
+			return a.desc.name < b.desc.name
 		}
-		return slices.Compare(a.labels[:], b.labels[:])
+		return slices.Compare(a.labels[:], b.labels[:]) < 0
 	})
 	for i := range got {
 		if i > 0 && got[i].desc.name == got[i-1].desc.name && got[i].labels == got[i-1].labels {

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"reflect"
-	"slices"
+	"sort"
 	"strconv"
-	"strings"
 )
 
 // Digest returns a digest of everything that the settings v say. It changes
@@ -52,7 +51,7 @@ func digest(h hash.Hash, v reflect.Value, depth int) {
 	case reflect.Map:
 		fmt.Fprint(h, v.Len(), v.IsNil(), " ")
 		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		sort.Slice(keys, func(i, j int) bool { return fmt.Sprint(keys[i]) < fmt.Sprint(keys[j]) })
 		for _, k := range keys {
 			digest(h, k, depth+1)
 			digest(h, v.MapIndex(k), depth+1)

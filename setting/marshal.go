@@ -4,8 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
+	"sort"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -92,7 +91,7 @@ func structNode(v reflect.Value) (*yaml.Node, error) {
 func mapNode(v reflect.Value) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	keys := v.MapKeys()
-	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	sort.Slice(keys, func(i, j int) bool { return fmt.Sprint(keys[i]) < fmt.Sprint(keys[j]) })
 	for _, k := range keys {
 		value, err := nodeOf(v.MapIndex(k))
 		if err != nil {

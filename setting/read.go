@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
+	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -191,7 +191,7 @@ func (t *Text) unreadable(err error) Mistakes {
 		for _, e := range many.Errors {
 			m = append(m, t.mistake(e))
 		}
-		slices.SortStableFunc(m, func(a, b Mistake) int { return a.Line - b.Line })
+		sort.SliceStable(m, func(i, j int) bool { return m[i].Line < m[j].Line })
 		return m
 	}
 	var one *yaml.LoadError

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"shuultuur/arrange"
 	"shuultuur/atomicfile"
 	"shuultuur/event"
 )
@@ -112,7 +113,7 @@ func (b *Book) read() (all []Search, err error) {
 }
 
 func (b *Book) write(all []Search) error {
-	slices.SortFunc(all, func(x, y Search) int { return cmp.Or(strings.Compare(x.By, y.By), strings.Compare(x.Name, y.Name)) })
+	arrange.By(all, func(x, y Search) int { return cmp.Or(strings.Compare(x.By, y.By), strings.Compare(x.Name, y.Name)) })
 	data, err := json.MarshalIndent(all, "", "\t")
 	if err != nil {
 		return err
