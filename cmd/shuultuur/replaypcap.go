@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -180,6 +181,9 @@ func captureFlags(f *flag.FlagSet, c *capture.Config) {
 	f.IntVar(&c.Response, "response-body", 100<<10, "look at `N` bytes of a response body")
 }
 
+// worthCores is how many bytes captures have at least that several cores read.
+const worthCores = 16 << 20
+
 // run reads the captures.
 func (p *pcapFlags) run(ctx context.Context, e env, files []string) (err error) {
 	en, err := p.compile(privateNets, engine.Config{Packets: true, Prevent: p.config.Prevent}, e.stderr)
@@ -218,7 +222,6 @@ func (p *pcapFlags) run(ctx context.Context, e env, files []string) (err error) 
 		}
 		out.Short = s.Short
 	}
-	run := capture.New(p.config, en, out)
 	var total int64
 	for _, name := range files {
 		info, err := os.Stat(name)
@@ -227,6 +230,10 @@ func (p *pcapFlags) run(ctx context.Context, e env, files []string) (err error) 
 		}
 		total += info.Size()
 	}
+	if total >= worthCores {
+		p.config.Cores = runtime.GOMAXPROCS(0)
+	}
+	run := capture.New(p.config, en, out)
 	read := func() error {
 		for _, name := range files {
 			if err := run.File(ctx, name); err != nil {

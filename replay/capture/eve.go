@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -61,19 +62,34 @@ func (o *Output) Flush() error {
 
 func (o *Output) quiet() bool { return o.eve == nil && o.Seen == nil }
 
-func (o *Output) write(m map[string]any) {
+// encode writes a record as a line.
+func encode(w io.Writer, m map[string]any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(m)
+}
+
+// write writes a record, and the line that says the same as text.
+func (o *Output) write(x *entry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.Seen != nil {
-		o.Seen(m)
+	keep := func(err error) {
+		if err != nil && o.err == nil {
+			o.err = err
+		}
 	}
-	if o.eve == nil {
-		return
+	if o.Seen != nil && x.record != nil {
+		o.Seen(x.record)
 	}
-	enc := json.NewEncoder(o.eve)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m); err != nil && o.err == nil {
-		o.err = err
+	if o.eve != nil && x.line != nil {
+		_, err := o.eve.Write(x.line)
+		keep(err)
+	} else if o.eve != nil && x.record != nil {
+		keep(encode(o.eve, x.record))
+	}
+	if o.fast != nil {
+		_, err := o.fast.WriteString(x.fast)
+		keep(err)
 	}
 }
 
@@ -141,8 +157,12 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 	if dir == rule.ToClient {
 		src, dst = dst, src
 	}
-	o.fastLine(r, f, src, dst, a)
+	x := entry{alert: a, flow: f}
+	if o.fast != nil {
+		x.fast = r.fastLine(f, src, dst, a)
+	}
 	if o.quiet() {
+		r.emit(x)
 		return
 	}
 	m := r.head(f, "alert", src, dst)
@@ -189,12 +209,13 @@ func (o *Output) alertRecord(r *Run, message any, dir rule.Direction, a *engine.
 		if md == nil {
 			md = map[string]any{}
 		}
-		md["entropy"] = a.Entropy
+		md["entropy"] = maps.Clone(a.Entropy)
 		m["metadata"] = md
 	}
 	m["flow"] = map[string]any{"pkts_toserver": f.packets[0], "pkts_toclient": f.packets[1], "bytes_toserver": f.bytes[0], "bytes_toclient": f.bytes[1],
 		"start": f.first.Format(stamp), "src_ip": o.address(f.client.Addr()), "dest_ip": o.address(f.server.Addr()), "src_port": f.client.Port(), "dest_port": f.server.Port()}
-	o.write(m)
+	x.record = m
+	r.emit(x)
 }
 
 // message adds what is known of the message to an alert.
@@ -258,11 +279,8 @@ func (o *Output) memory(m map[string]any, f *flow) {
 	}
 }
 
-// fastLine writes an alert as a line of text.
-func (o *Output) fastLine(r *Run, f *flow, src, dst netip.AddrPort, a *engine.Alert) {
-	if o.fast == nil {
-		return
-	}
+// fastLine returns an alert as a line of text.
+func (r *Run) fastLine(f *flow, src, dst netip.AddrPort, a *engine.Alert) string {
 	category := ""
 	if a.Class != nil {
 		category = a.Class.Text
@@ -274,14 +292,9 @@ func (o *Output) fastLine(r *Run, f *flow, src, dst netip.AddrPort, a *engine.Al
 	if r.config.Prevent && a.Action < rule.Alert {
 		action = "[Drop] "
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, err := fmt.Fprintf(o.fast, "%s  %s[**] [%d:%d:%d] %s [**] [Classification: %s] [Priority: %d] {%s} %s:%d -> %s:%d\n",
+	return fmt.Sprintf("%s  %s[**] [%d:%d:%d] %s [**] [Classification: %s] [Priority: %d] {%s} %s:%d -> %s:%d\n",
 		r.now.Format("01/02/2006-15:04:05.000000"), action, a.GID, a.SID, a.Rev, a.Msg, category, a.Priority, protoName(f.proto),
 		src.Addr(), src.Port(), dst.Addr(), dst.Port())
-	if err != nil && o.err == nil {
-		o.err = err
-	}
 }
 
 // record returns an exchange as a record.
@@ -355,19 +368,19 @@ func (o *Output) httpRecord(r *Run, f *flow, t *httpTx) {
 	if len(t.http.Sides[0].Line) > 0 || len(t.http.Sides[1].Line) > 0 {
 		m := r.head(f, "http", f.client, f.server)
 		m["tx_id"], m["http"] = t.id, record
-		o.write(m)
+		r.emit(entry{record: m})
 	}
 	for _, file := range t.fileRecords() {
 		m := r.head(f, "fileinfo", f.server, f.client)
 		m["http"], m["app_proto"], m["fileinfo"] = record, f.appName, file
-		o.write(m)
+		r.emit(entry{record: m})
 	}
 	for _, e := range t.odd {
 		m := r.head(f, "anomaly", f.client, f.server)
 		_, name, _ := strings.Cut(e, ".")
 		m["tx_id"] = t.id
 		m["anomaly"] = map[string]any{"app_proto": "http", "type": "applayer", "event": strings.ToUpper(name), "layer": "proto_parser"}
-		o.write(m)
+		r.emit(entry{record: m})
 	}
 }
 
@@ -419,7 +432,7 @@ func (o *Output) tlsRecord(r *Run, f *flow, t *tlsParser) {
 	}
 	m := r.head(f, "tls", f.client, f.server)
 	m["tls"] = t.record()
-	o.write(m)
+	r.emit(entry{record: m})
 }
 
 func (t *dnsTx) record() map[string]any {
@@ -503,7 +516,7 @@ func (o *Output) dnsRecord(r *Run, f *flow, t *dnsTx) {
 	}
 	m := r.head(f, "dns", f.client, f.server)
 	m["dns"] = t.record()
-	o.write(m)
+	r.emit(entry{record: m})
 }
 
 // flowRecord writes a connection when it ends.
@@ -526,7 +539,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 		m["app_proto"] = "failed"
 	}
 	m["flow"] = map[string]any{"pkts_toserver": f.packets[0], "pkts_toclient": f.packets[1], "bytes_toserver": f.bytes[0], "bytes_toclient": f.bytes[1],
-		"start": f.first.Format(stamp), "end": f.last.Format(stamp), "age": int(f.last.Sub(f.first).Seconds()), "state": state, "reason": reason, "alerted": f.alerted, "tx_cnt": f.txs}
+		"start": f.first.Format(stamp), "end": f.last.Format(stamp), "age": int(f.last.Sub(f.first).Seconds()), "state": state, "reason": reason, "tx_cnt": f.txs}
 	if f.proto == 6 {
 		names := []string{"fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"}
 		tcp := map[string]any{"tcp_flags": fmt.Sprintf("%02x", f.flags[0]|f.flags[1]), "tcp_flags_ts": fmt.Sprintf("%02x", f.flags[0]), "tcp_flags_tc": fmt.Sprintf("%02x", f.flags[1])}
@@ -546,7 +559,7 @@ func (o *Output) flowRecord(r *Run, f *flow) {
 		m["tcp"] = tcp
 	}
 	o.memory(m, f)
-	o.write(m)
+	r.emit(entry{record: m, flow: f})
 }
 
 // statsRecord writes what was read.
@@ -555,11 +568,11 @@ func (o *Output) statsRecord(r *Run) {
 		return
 	}
 	s := r.Stats()
-	o.write(map[string]any{"timestamp": r.now.Format(stamp), "event_type": "stats", "stats": map[string]any{
+	r.emit(entry{record: map[string]any{"timestamp": r.now.Format(stamp), "event_type": "stats", "stats": map[string]any{
 		"decoder": map[string]any{"pkts": s.packets, "bytes": s.bytes, "invalid": s.broken},
 		"flow":    map[string]any{"total": s.flows},
 		"detect":  map[string]any{"alert": s.alerts},
-	}})
+	}}})
 }
 
 func sortFlows(fs []*flow) { slices.SortFunc(fs, func(a, b *flow) int { return int(a.id - b.id) }) }

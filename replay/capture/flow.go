@@ -121,14 +121,14 @@ func (r *Run) lookup(p *packet) *flow {
 		}
 		r.finish(f)
 	}
-	if len(r.flows) >= maxFlows {
+	if len(r.flows) >= r.maxFlows {
 		for _, old := range r.flows {
 			r.finish(old)
 			break
 		}
 	}
 	r.lastFlow++
-	f := &flow{id: r.lastFlow, key: k, client: p.src, server: p.dst, proto: p.proto, vlans: p.vlans, first: p.time, firstPacket: p.number}
+	f := &flow{id: r.sequence, key: k, client: p.src, server: p.dst, proto: p.proto, vlans: p.vlans, first: p.time, firstPacket: p.number}
 	if p.proto == 6 && p.tcp.flags&(syn|ackFlag) == syn|ackFlag { // the first we see is an answer
 		f.client, f.server = p.dst, p.src
 	}
@@ -147,6 +147,16 @@ func (r *Run) lookup(p *packet) *flow {
 
 // packet handles one packet.
 func (r *Run) packet(p *packet) {
+	r.sequence++
+	if r.shared != nil {
+		r.shared.add(r, p)
+		return
+	}
+	r.handle(p)
+}
+
+// handle looks at one packet.
+func (r *Run) handle(p *packet) {
 	r.stats.packets++
 	r.stats.bytes += int64(p.wire)
 	r.now = p.time
@@ -200,7 +210,7 @@ func (r *Run) once(f *flow, src engine.Source) *engine.Tx {
 }
 
 func (r *Run) fill(t *engine.Tx, f *flow, src engine.Source) {
-	t.Flow, t.Source, t.Client, t.Server, t.Now, t.Info = &f.rules, src, f.client, f.server, r.now, r
+	t.Flow, t.Source, t.Client, t.Server, t.Now, t.Info, t.Unsettled = &f.rules, src, f.client, f.server, r.now, r, r.kept != nil
 	switch f.proto {
 	case 6:
 		t.L4 = engine.TCP

@@ -41,6 +41,7 @@ type Config struct {
 	// "inline" and "" leave them.
 	Urgent    string
 	Checksums bool // segments with a wrong checksum are not followed
+	Cores     int  // goroutines that read connections, beside the one that reads packets; 0 and 1: that one
 }
 
 func (c *Config) limit(dir rule.Direction) int {
@@ -63,13 +64,18 @@ type Stats struct {
 	alerts, flows, wrong            int64
 }
 
-// A Run tries the rules on captures. It belongs to one goroutine.
+// A Run tries the rules on captures. It belongs to one goroutine, and has more
+// of its own with Cores. [Run.Close] ends them.
 type Run struct {
 	config   Config
 	engine   *engine.Engine
 	out      *Output
 	flows    map[flowKey]*flow
+	maxFlows int
 	lastFlow int64
+	sequence int64 // of the packet at hand: how many were taken apart before
+	shared   *shared
+	kept     *[]entry // where records go in a part of a shared Run
 	decoder  decoder
 	now      time.Time
 	stats    Stats
@@ -143,8 +149,11 @@ func New(c Config, e *engine.Engine, out *Output) *Run {
 	if e.NeedsFiles() { // a digest is that of the whole file
 		c.Request, c.Response = max(c.Request, wholeFile), max(c.Response, wholeFile)
 	}
-	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}}
+	r := &Run{config: c, engine: e, out: out, flows: map[flowKey]*flow{}, maxFlows: maxFlows}
 	r.decoder = decoder{fragments: map[fragmentKey]*fragments{}, out: r.packet}
+	if c.Cores > 1 && !e.Serial() {
+		r.share(min(c.Cores, maxCores))
+	}
 	return r
 }
 
@@ -163,6 +172,9 @@ func (s *Stats) Payload() int64 { return s.payload }
 // Stats returns what was read.
 func (r *Run) Stats() *Stats {
 	r.stats.broken, r.stats.flows = r.decoder.broken, r.lastFlow
+	if r.shared != nil {
+		r.shared.sum(&r.stats)
+	}
 	return &r.stats
 }
 
@@ -202,31 +214,41 @@ func (r *Run) File(ctx context.Context, name string) error {
 		p := &packet{number: number, time: rec.at, link: rec.link}
 		r.decoder.decode(p, rec.data)
 		if number%4096 == 0 {
-			r.expire(rec.at)
+			r.expire(flowTime)
 		}
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		r.stop()
+		return err
+	}
+	return nil
 }
 
-// expire ends connections without packets for a while.
-func (r *Run) expire(now time.Time) {
+// expire ends connections without packets for longer than so, the oldest first.
+func (r *Run) expire(than time.Duration) {
+	if r.shared != nil {
+		r.shared.end(r, than)
+		return
+	}
+	var left []*flow
 	for _, f := range r.flows {
-		if now.Sub(f.last) > flowTime {
-			r.finish(f)
+		if r.now.Sub(f.last) > than {
+			left = append(left, f)
 		}
 	}
+	sortFlows(left)
+	last := r.sequence
+	for _, f := range left {
+		r.sequence = f.id
+		r.finish(f)
+	}
+	r.sequence = last
 }
 
 // Close ends all connections.
 func (r *Run) Close() error {
-	var left []*flow
-	for _, f := range r.flows {
-		left = append(left, f)
-	}
-	sortFlows(left)
-	for _, f := range left {
-		r.finish(f)
-	}
+	r.expire(-1 << 63)
+	r.stop()
 	r.out.statsRecord(r)
 	return r.out.Flush()
 }
@@ -239,15 +261,55 @@ func (r *Run) alerts(message any, dir rule.Direction, as []engine.Alert) {
 		case r.hold:
 			r.held = append(r.held, held{message, dir, *a})
 		case !a.Silent:
-			r.alert(message, dir, a)
+			r.out.alertRecord(r, message, dir, a)
 		}
 	}
 }
 
-func (r *Run) alert(message any, dir rule.Direction, a *engine.Alert) {
-	r.stats.alerts++
-	r.flow.alerted = true
-	r.out.alertRecord(r, message, dir, a)
+// An entry is what a packet makes for eve.json and fast.log.
+type entry struct {
+	sequence int64
+	record   map[string]any // nil: none
+	line     []byte         // the record, where it is encoded already
+	fast     string
+	alert    *engine.Alert // nil: it is no alert
+	flow     *flow         // of alerts and of connections that end
+}
+
+// emit writes an entry, or keeps it until those of earlier packets are written.
+func (r *Run) emit(x entry) {
+	if r.kept == nil {
+		r.write(&x)
+		return
+	}
+	x.sequence = r.sequence
+	switch {
+	case x.alert != nil:
+		a := *x.alert
+		x.alert = &a
+	case x.flow == nil && r.out.Seen == nil:
+		var line bytes.Buffer
+		if encode(&line, x.record) == nil {
+			x.line, x.record = line.Bytes(), nil
+		}
+	}
+	*r.kept = append(*r.kept, x)
+}
+
+// write writes an entry. Thresholds count alerts in the order in which they are
+// written.
+func (r *Run) write(x *entry) {
+	switch {
+	case x.alert != nil:
+		if r.engine.Settle(x.alert); x.alert.Silent {
+			return
+		}
+		r.stats.alerts++
+		x.flow.alerted = true
+	case x.flow != nil:
+		x.record["flow"].(map[string]any)["alerted"] = x.flow.alerted
+	}
+	r.out.write(x)
 }
 
 // A held alert waits until all rules were tried on a packet.
@@ -266,7 +328,7 @@ func (r *Run) release() {
 	}
 	for i := range r.held {
 		if h := &r.held[i]; !h.alert.Silent && (!passed || h.alert.Action == rule.Pass) {
-			r.alert(h.message, h.dir, &h.alert)
+			r.out.alertRecord(r, h.message, h.dir, &h.alert)
 		}
 	}
 	clear(r.held)

@@ -64,6 +64,8 @@ type Alert struct {
 	Entropy map[string]float64
 	// Silent alerts act, but a threshold hides them.
 	Silent bool
+
+	due *occurrence // thresholds are still to be applied
 }
 
 // Config says what an engine is made of.
@@ -343,6 +345,10 @@ type Tx struct {
 	Now            time.Time
 	Packet         Packet // 0 where there are none
 	Info           any    // for scripts
+	// Unsettled leaves thresholds to whoever calls [Engine.Settle] on the alerts, in
+	// the order in which they are to count. Only with engines that are not
+	// [Engine.Serial].
+	Unsettled bool
 	// Over is what was given up because it took too long; whoever reports it
 	// clears it.
 	Over Over

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"shuultuur/check/signature/rule"
 )
@@ -107,32 +109,76 @@ func ReadClasses(name string, r io.Reader) (map[string]*Class, error) {
 	return classes, s.Err()
 }
 
-// limit applies threshold.config to an alert.
-func (w *work) limit(a *Alert, own bool) {
-	src, dst := w.tx.ends(w.dir)
+// An occurrence is where and when a rule matched, as thresholds count it.
+type occurrence struct {
+	rule     *compiled
+	src, dst netip.AddrPort
+	client   bool // src opened the connection
+	flow     *Flow
+	now      time.Time
+}
+
+// limit applies the thresholds of a rule and threshold.config to its alert. It is
+// false when there is no alert at all.
+func (e *Engine) limit(a *Alert, o *occurrence) bool {
+	for _, t := range o.rule.limits {
+		if !e.state.allow(t, track(a.GID, a.SID, t.Track, 0, o.src.Addr(), o.dst.Addr(), o.flow), o.now, o.src.Port()) {
+			if t.Type == "detection_filter" {
+				return false
+			}
+			a.Silent = true
+		}
+	}
 	for _, key := range [][2]uint32{{a.GID, a.SID}, {a.GID, 0}, {0, 0}} {
-		for i, l := range w.e.limits[key] {
+		for i, l := range e.limits[key] {
 			switch l.Type {
 			case "suppress":
-				if w.suppressed(l) {
+				if l.suppresses(o) {
 					a.Silent = true
 				}
 			case "rate_filter":
-				k := track(a.GID, a.SID, l.Track, byte(2+i), src.Addr(), dst.Addr(), w.tx.Flow)
-				if w.e.state.allow(&l.Threshold, k, w.tx.Now, 0) {
+				k := track(a.GID, a.SID, l.Track, byte(2+i), o.src.Addr(), o.dst.Addr(), o.flow)
+				if e.state.allow(&l.Threshold, k, o.now, 0) {
 					a.change(l.NewAction)
 				}
 			default:
-				if own && key[1] == 0 {
+				if len(o.rule.limits) > 0 && key[1] == 0 {
 					continue // the rule has its own
 				}
-				k := track(a.GID, a.SID, l.Track, 1, src.Addr(), dst.Addr(), w.tx.Flow)
-				if !w.e.state.allow(&l.Threshold, k, w.tx.Now, 0) {
+				k := track(a.GID, a.SID, l.Track, 1, o.src.Addr(), o.dst.Addr(), o.flow)
+				if !e.state.allow(&l.Threshold, k, o.now, 0) {
 					a.Silent = true
 				}
 			}
 		}
 	}
+	return true
+}
+
+// Settle applies thresholds to an alert of a Tx that left them to be applied.
+func (e *Engine) Settle(a *Alert) {
+	if o := a.due; o != nil {
+		a.due = nil
+		a.Silent = !e.limit(a, o) || a.Silent
+	}
+}
+
+// Serial says whether thresholds have to be applied at once: those that change
+// the action of a rule, and those that decide what becomes of a connection.
+func (e *Engine) Serial() bool {
+	for _, ls := range e.limits {
+		for _, l := range ls {
+			if l.Type == "rate_filter" {
+				return true
+			}
+		}
+	}
+	for _, k := range e.rules {
+		if k.Action == rule.Pass && len(k.limits) > 0 {
+			return true
+		}
+	}
+	return e.config.Prevent
 }
 
 // change sets the action that a rate_filter wants.
@@ -149,18 +195,17 @@ func (a *Alert) change(to string) {
 	}
 }
 
-func (w *work) suppressed(l *Limit) bool {
-	src, dst := w.tx.ends(w.dir)
-	client := w.dir == rule.ToServer
+// suppresses says whether an alert there is suppressed.
+func (l *Limit) suppresses(o *occurrence) bool {
 	switch {
 	case l.at == nil:
 		return true
 	case l.Track == "by_dst":
-		return l.at.has(dst.Addr(), !client)
+		return l.at.has(o.dst.Addr(), !o.client)
 	case l.Track == "by_either", l.Track == "by_both":
-		return l.at.has(src.Addr(), client) || l.at.has(dst.Addr(), !client)
+		return l.at.has(o.src.Addr(), o.client) || l.at.has(o.dst.Addr(), !o.client)
 	}
-	return l.at.has(src.Addr(), client)
+	return l.at.has(o.src.Addr(), o.client)
 }
 
 // A counter counts.

@@ -570,15 +570,12 @@ func (w *work) matched(k *compiled, n int, dst []Alert) []Alert {
 	}
 	a := Alert{Rule: k.Rule, Action: k.Action, Priority: k.priority, Class: k.class, Context: w.context, Entropy: tx.measured}
 	w.context = nil
-	for _, t := range k.limits {
-		if !w.e.state.allow(t, track(k.GID, k.SID, t.Track, 0, src.Addr(), dstEnd.Addr(), tx.Flow), tx.Now, src.Port()) {
-			if t.Type == "detection_filter" {
-				return dst
-			}
-			a.Silent = true
-		}
+	here := occurrence{rule: k, src: src, dst: dstEnd, client: w.dir == rule.ToServer, flow: tx.Flow, now: tx.Now}
+	if tx.Unsettled {
+		a.due = &here
+	} else if !w.e.limit(&a, &here) {
+		return dst
 	}
-	w.limit(&a, len(k.limits) > 0)
 	if k.NoAlert || a.Action == rule.Config {
 		a.Silent = true
 	}
