@@ -173,23 +173,28 @@ func (s *styles) write(p []byte) {
 }
 
 // hold keeps a part of a rule whose end has not come. Of a rule that is too long
-// it drops what a long declaration has in it, such as a picture.
+// what has come has its effect, and only a declaration that is too long by itself
+// is dropped: most are pictures.
 func (s *styles) hold(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), mostRule-len(s.rest))
 		s.rest, p = append(s.rest, p[:n]...), p[n:]
-		if len(p) == 0 {
+		if len(s.rest) < mostRule {
 			return
 		}
-		whole := bytes.LastIndexAny(s.rest, ";{") + 1
-		if whole == len(s.rest) {
+		open := bytes.LastIndexByte(s.rest, '{') + 1
+		whole := bytes.LastIndexByte(s.rest, ';') + 1
+		switch {
+		case open == 0 || open > mostRule/2: // or each declaration would have its selectors read
 			s.lost = true
-			whole = bytes.IndexByte(s.rest, '{') + 1
-			if whole == len(s.rest) {
-				whole = 0
-			}
+			s.rest = s.rest[:0]
+		case whole > open:
+			s.rule(s.rest[:whole], false)
+			s.rest = append(s.rest[:open], s.rest[whole:]...)
+		default:
+			s.lost = s.lost || mayMatter(s.rest[open:])
+			s.rest = s.rest[:open]
 		}
-		s.rest = s.rest[:whole]
 	}
 }
 
@@ -436,7 +441,7 @@ func declared(p []byte) (e effect, text []byte) {
 		} else {
 			p = nil
 		}
-		if len(one) < 6 || !mayDeclare(lower(one[0]), lower(one[1]), lower(one[2])) {
+		if !mayMatter(one) {
 			continue
 		}
 		k := bytes.IndexByte(one, ':')
@@ -461,9 +466,13 @@ func declared(p []byte) (e effect, text []byte) {
 	return e, text
 }
 
-// mayDeclare says whether a property whose name begins with these letters may do
-// something: most do not.
-func mayDeclare(a, b, c byte) bool {
+// mayMatter says whether a declaration may do something, by the first letters of
+// its property: most do not.
+func mayMatter(one []byte) bool {
+	if len(one) < 6 {
+		return false
+	}
+	a, b, c := lower(one[0]), lower(one[1]), lower(one[2])
 	switch a {
 	case 'd':
 		return b == 'i' // display, direction

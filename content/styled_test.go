@@ -66,6 +66,32 @@ func TestWordsMadeByStyleAreRead(t *testing.T) {
 	}
 }
 
+// A long rule has its effect, wherever that stands in it; what has none is reported.
+func TestLongRulesOfStyleHaveTheirEffect(t *testing.T) {
+	for name, c := range map[string]struct {
+		sheet string
+		want  Reason
+		words bool
+	}{
+		"at its end":       {".h{" + strings.Repeat("color:red;", 5_000) + "display:inline}", AllRead, true},
+		"at its beginning": {".h{display:inline;" + strings.Repeat("color:red;", 5_000) + "}", AllRead, true},
+		"in the middle":    {".h{" + strings.Repeat("color:red;", 1_637) + "display:inline;" + strings.Repeat("color:red;", 5_000) + "}", AllRead, true},
+		"in a picture":     {".h{background:url(data:image/png;base64," + strings.Repeat("A", 40_000) + ")}", AllRead, false},
+		"long selectors":   {strings.Repeat(".x,", 10_000) + ".h{display:inline}", TooLarge, true},
+		"long text":        {".h::before{content:'" + strings.Repeat("words ", 5_000) + "'}", TooLarge, false},
+	} {
+		var b Body
+		b.Reset(Describe("text/html; charset=utf-8", ""), Limits{})
+		b.Append([]byte("<style>" + c.sheet + "</style><div class=h>po</div><div class=h>rn</div> "))
+		b.Finish()
+		text, _ := b.Text()
+		if got := bytes.Contains(text, []byte(" porn ")); got != c.words || b.Unread() != c.want {
+			t.Errorf("%s: word found: %v, want %v; unread %v, want %v", name, got, c.words, b.Unread(), c.want)
+		}
+		b.Release()
+	}
+}
+
 // What nothing hides is said once.
 func TestStyleAddsNoWordsToPlainPages(t *testing.T) {
 	for page, want := range map[string]string{
