@@ -16,9 +16,8 @@ const (
 	batchRows  = 10_000           // a batch is written when so many rows wait
 	queueBytes = 24 << 20         // most bytes that rows in a queue take, with their texts
 	stopTime   = 10 * time.Second // how long Run goes on writing when it is told to stop
-	firstPause = time.Second      // before a store that failed is tried again; doubles
-	longPause  = 30 * time.Second
-	idleTime   = time.Minute // a store is written to at least so often, for upkeep
+	pause      = time.Second      // before a store that failed is tried again
+	idleTime   = time.Minute      // a store is written to at least so often, for upkeep
 )
 
 // Config says where events are kept. Paths are relative to the data folder.
@@ -352,7 +351,7 @@ func (q *lane) count(f func(*Stats)) {
 func (q *lane) run(ctx context.Context) error {
 	tick := time.NewTicker(q.every)
 	defer tick.Stop()
-	pause, again, last := firstPause, time.Time{}, time.Now()
+	again, last := time.Time{}, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -370,7 +369,7 @@ func (q *lane) run(ctx context.Context) error {
 			}
 			last = now
 			q.release()
-			q.report(q.store.Write(ctx, nil), 0)
+			q.report(q.store.Write(ctx, nil))
 			continue
 		}
 		last = now
@@ -378,13 +377,10 @@ func (q *lane) run(ctx context.Context) error {
 		if err != nil && ctx.Err() != nil {
 			return q.stop(ctx)
 		}
-		q.report(err, pause)
-		if err == nil {
-			pause, again = firstPause, time.Time{}
-			continue
+		q.report(err)
+		if again = (time.Time{}); err != nil {
+			again = time.Now().Add(pause)
 		}
-		again = now.Add(pause)
-		pause = min(2*pause, longPause)
 	}
 }
 
@@ -407,10 +403,10 @@ func (q *lane) queued() int {
 
 // report tells the operator when a store begins to fail and when it works
 // again, not every time.
-func (q *lane) report(err error, pause time.Duration) {
+func (q *lane) report(err error) {
 	switch {
 	case err != nil && !q.failed:
-		q.log.Error("events are not written; will try again", "error", err, "pause", pause, "queued", q.queued())
+		q.log.Error("events are not written; will try again", "error", err, "queued", q.queued())
 	case err == nil && q.failed:
 		q.log.Info("events are written again", "queued", q.queued())
 	}
@@ -428,14 +424,12 @@ func (q *lane) stop(ctx context.Context) error {
 	q.count(func(*Stats) { q.closed = true })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	pause := 100 * time.Millisecond
 	err := q.write(ctx)
 	for err != nil && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(100 * time.Millisecond):
 		}
-		pause = min(2*pause, longPause)
 		if again := q.write(ctx); again == nil || ctx.Err() == nil {
 			err = again
 		}

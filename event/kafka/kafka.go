@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	wait      = 10 * time.Second // to connect, and for an answer
+	wait      = 10 * time.Second // to sign in, and for an answer
+	dialWait  = 2 * time.Second  // for a connection: what is lost to a broker that starts is soon tried anew
 	maxBatch  = 900 << 10        // bytes of a record batch before it is compressed: brokers take 1 MiB
 	metaFor   = 5 * time.Minute  // how long it is believed who leads what
 	errorNone = 0

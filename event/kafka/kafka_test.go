@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +211,31 @@ func TestABrokerThatIsAwayIsAnError(t *testing.T) {
 	err := s.Write(t.Context(), rows)
 	if _, refused := errors.AsType[*event.Refused](err); err == nil || refused {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestEventsGoOnWhenTheBrokersAreBack(t *testing.T) {
+	c, cfg := cluster(t, kfake.NumBrokers(1))
+	s := open(t, cfg)
+	rows := eventtest.Rows(eventtest.Start(), 10)
+	if err := s.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(c.ListenAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := strconv.Atoi(port)
+	c.Close()
+	if err := s.Write(t.Context(), rows); err == nil {
+		t.Fatal("a broker that is away took events")
+	}
+	c, _ = cluster(t, kfake.NumBrokers(1), kfake.Ports(n))
+	if err := s.Write(t.Context(), rows); err != nil { // the first try after its return
+		t.Fatal(err)
+	}
+	if got := len(consume(t, c, len(rows))); got != len(rows) {
+		t.Errorf("%d events, want %d", got, len(rows))
 	}
 }
 

@@ -37,7 +37,7 @@ type conn struct {
 func dial(ctx context.Context, at string, secure *tls.Config, sign *sasl) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	var d net.Dialer
+	d := net.Dialer{Timeout: dialWait}
 	nc, err := d.DialContext(ctx, "tcp", at)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -79,7 +80,8 @@ func open(cfg event.OTLP, as *signal, key, to string) (*Store, error) {
 			return nil, setting.At("headers", fmt.Errorf("%q is not the name of a field, or its value has line breaks", name))
 		}
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
+		DialContext: (&net.Dialer{Timeout: 2 * time.Second}).DialContext} // a collector that comes back is soon tried anew
 	if cfg.CA != "" {
 		roots, err := cfg.CA.Roots()
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -77,9 +78,17 @@ func Open(cfg event.Parquet, data string) (*Store, error) {
 	}
 	s.bucket = &bucket{
 		url: *u, name: b, prefix: strings.Trim(prefix, "/"), region: region, key: cfg.Key, secret: cfg.Secret,
-		client: &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{Timeout: time.Minute, Transport: transport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	return s, nil
+}
+
+// transport gives up early where nobody answers: a store that comes back is
+// soon tried anew.
+func transport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: 2 * time.Second}).DialContext
+	return t
 }
 
 // Name implements [event.Store].
