@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"shuultuur/ingest"
@@ -59,11 +60,52 @@ func (f *Forwarder) send(ctx context.Context, body []byte) error {
 }
 
 // A Stream is a Redis stream that carries votes from several nodes to the one
-// that counts. Redis has to keep it (appendonly yes, appendfsync always): a vote
-// leaves the log of its node when Redis has taken it.
+// that counts. A vote leaves the log of its node when Redis has taken it, so Redis
+// has to write it to the disk before ([ConnectStream]).
 type Stream struct {
 	Redis *redis.Client
 	Key   string
+}
+
+// durable are the settings of Redis under which it keeps what it has acknowledged,
+// and what has it not.
+var durable = []struct {
+	name  string
+	holds func(value string) bool
+	want  string
+}{
+	{"appendonly", func(v string) bool { return v == "yes" }, "yes"},
+	{"appendfsync", func(v string) bool { return v == "always" }, "always"},
+	{"maxmemory-policy", func(v string) bool { return !strings.HasPrefix(v, "allkeys-") }, "noeviction"},
+}
+
+// ConnectStream connects to Redis, and refuses one that may lose what it has
+// acknowledged. Where its user may not read the settings, remark is told so.
+func ConnectStream(ctx context.Context, cfg redis.Config, key string, remark func(string)) (*Stream, error) {
+	client, err := redis.Connect(ctx, cfg, redis.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Redis: %w", err)
+	}
+	var b redis.Batch
+	for _, d := range durable {
+		b.Add("CONFIG", "GET", d.name)
+	}
+	if err := client.Do(ctx, &b); err != nil && redis.Code(err) == "" {
+		client.Close()
+		return nil, fmt.Errorf("asking Redis how it keeps votes: %w", err)
+	}
+	for i, d := range durable {
+		value, known := "", false
+		err := b.Reply(i).Each(func(_, v []byte) { value, known = string(v), true })
+		switch {
+		case err != nil || !known:
+			remark(fmt.Sprintf("the user of Redis may not read its setting %s, which has to be %s: votes that Redis has acknowledged are lost with it otherwise", d.name, d.want))
+		case !d.holds(value):
+			client.Close()
+			return nil, fmt.Errorf("in Redis %s is %s: it may lose votes that it has acknowledged; set it to %s (CONFIG SET %s %s, and in its file)", d.name, value, d.want, d.name, d.want)
+		}
+	}
+	return &Stream{Redis: client, Key: key}, nil
 }
 
 const (

@@ -11,8 +11,10 @@ import (
 )
 
 // A JetStream carries votes from several nodes to the one that counts, through a
-// stream of NATS. NATS has to write them to the disk before it acknowledges
-// (sync_interval: always): a vote leaves the log of its node when NATS has it.
+// stream of NATS. A vote leaves the log of its node when NATS has it, so NATS has
+// to write it to the disk before it acknowledges (sync_interval: always, from NATS
+// 2.10 on). Clients cannot ask whether it does, only whether the stream is in a
+// file.
 type JetStream struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
@@ -28,7 +30,8 @@ const (
 // ConnectJetStream connects to the server at a URL, and makes the stream if there
 // is none. Votes are deleted from it when they are in the log of the node that
 // counts.
-func ConnectJetStream(ctx context.Context, url, name string) (*JetStream, error) {
+// remark is told what cannot be asked.
+func ConnectJetStream(ctx context.Context, url, name string, remark func(string)) (*JetStream, error) {
 	conn, err := nats.Connect(url, nats.Timeout(natsWait), nats.MaxReconnects(0), nats.Name("shuultuur votes"))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to NATS: %w", err)
@@ -39,14 +42,33 @@ func ConnectJetStream(ctx context.Context, url, name string) (*JetStream, error)
 		defer cancel()
 		_, err = s.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // with other settings of the operator's
-			err = nil
+			err = s.check(ctx)
 		}
 	}
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("making the stream %q in NATS: %w", name, err)
 	}
+	var major, minor int
+	version := conn.ConnectedServerVersion()
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err == nil && (major < 2 || major == 2 && minor < 10) {
+		remark(fmt.Sprintf("NATS %s cannot write each vote to its disk before it acknowledges, and may lose some when its machine fails; use 2.10 or later with sync_interval: always", version))
+	} else {
+		remark("NATS does not say whether it writes each vote to its disk before it acknowledges: its settings need jetstream { sync_interval: always }")
+	}
 	return s, nil
+}
+
+// check refuses a stream of the operator's that NATS keeps in memory.
+func (s *JetStream) check(ctx context.Context) error {
+	stream, err := s.js.Stream(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	if stream.CachedInfo().Config.Storage == jetstream.MemoryStorage {
+		return errors.New("it is in memory: votes that NATS has acknowledged would be lost with it; delete it, or edit it to storage: file")
+	}
+	return nil
 }
 
 // Close ends the connection.

@@ -27,7 +27,6 @@ import (
 	"shuultuur/ingest"
 	"shuultuur/message"
 	"shuultuur/metric"
-	"shuultuur/redis"
 	"shuultuur/setting"
 	"shuultuur/text"
 	"shuultuur/vote"
@@ -91,7 +90,7 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	if b.log, err = ingest.Open(ingest.Config{Folder: filepath.Join(p.Data, "votes")}, p.Log); err != nil {
 		return b, err
 	}
-	b.stream = newStream(&b.config)
+	b.stream = newStream(&b.config, p.Log)
 	sink, err := b.sink(ctx)
 	if err != nil {
 		return b, err
@@ -411,19 +410,22 @@ type stream struct {
 
 const streamKey = "votes"
 
-func newStream(c *Config) *stream {
+func newStream(c *Config, log *slog.Logger) *stream {
+	told := map[string]bool{} // each time that the connection is lost would be too often
+	remark := func(text string) {
+		if !told[text] {
+			told[text] = true
+			log.Warn(text)
+		}
+	}
 	switch {
 	case c.Redis != nil:
 		return &stream{name: "Redis", connect: func(ctx context.Context) (carrier, error) {
-			client, err := redis.Connect(ctx, *c.Redis, redis.Options{})
-			if err != nil {
-				return nil, fmt.Errorf("connecting to Redis: %w", err)
-			}
-			return &vote.Stream{Redis: client, Key: c.Redis.Prefix + streamKey}, nil
+			return vote.ConnectStream(ctx, *c.Redis, c.Redis.Prefix+streamKey, remark)
 		}}
 	case c.NATS != "":
 		return &stream{name: "NATS", connect: func(ctx context.Context) (carrier, error) {
-			return vote.ConnectJetStream(ctx, c.NATS, streamKey)
+			return vote.ConnectJetStream(ctx, c.NATS, streamKey, remark)
 		}}
 	}
 	return nil

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"shuultuur/ingest"
 	"shuultuur/load"
 	"shuultuur/redis"
@@ -322,6 +325,106 @@ func TestNodesAndARedisStream(t *testing.T) {
 	peer.Start(t, "redis-server", server...)
 	cfg := &redis.Config{Addresses: []string{"127.0.0.1:" + port}, Prefix: "test:"}
 	nodesAndAStream(t, booth.Config{Redis: cfg}, "redis")
+}
+
+// A vote leaves the log of its node when Redis has it: not to one that may lose it.
+func TestVotesWaitWhileRedisMayLoseThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"in memory only":       {[]string{"--appendonly", "no"}, "appendonly is no"},
+		"a second behind":      {[]string{"--appendonly", "yes", "--appendfsync", "everysec"}, "appendfsync is everysec"},
+		"that evicts all keys": {[]string{"--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "allkeys-lru"}, "maxmemory-policy is allkeys-lru"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := peer.Port(t)
+			peer.Start(t, "redis-server", append(c.args, "--port", port, "--bind", "127.0.0.1", "--dir", t.TempDir(), "--save", "")...)
+			b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Forward: "redis", Redis: &redis.Config{Addresses: []string{"127.0.0.1:" + port}}})
+			again(t, b, "018f0000-0000-7000-8000-000000000001")
+			waits(t, b, c.want)
+		})
+	}
+}
+
+func TestVotesWaitWhileNATSMayLoseThem(t *testing.T) {
+	port := peer.Port(t)
+	peer.Start(t, "nats-server", "-a", "127.0.0.1", "-p", port, "-js", "-sd", t.TempDir())
+	conn, err := nats.Connect("nats://127.0.0.1:"+port, nats.RetryOnFailedConnect(true), nats.ReconnectWait(10*time.Millisecond), nats.MaxReconnects(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "votes", Subjects: []string{"votes"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Forward: "nats", NATS: "nats://127.0.0.1:" + port})
+	again(t, b, "018f0000-0000-7000-8000-000000000001")
+	waits(t, b, "it is in memory")
+}
+
+// waits waits until a booth says why its vote is not forwarded.
+func waits(t *testing.T, b *booth.Booth, why string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		p := strings.Join(b.Problems(), " ")
+		if strings.Contains(p, why) && strings.Contains(p, "1 by now") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the problems are %q, want 1 vote that waits because %q", p, why)
+		}
+	}
+}
+
+// What carries the votes is killed while clients send, and returns.
+func TestCarriersAreKilledUnderLoad(t *testing.T) {
+	for name, server := range map[string]func(port, dir string) (string, []string){
+		"redis": func(port, dir string) (string, []string) {
+			return "redis-server", []string{"--port", port, "--bind", "127.0.0.1", "--dir", dir, "--appendonly", "yes", "--appendfsync", "always", "--save", ""}
+		},
+		"nats": func(port, dir string) (string, []string) {
+			return "nats-server", []string{"-a", "127.0.0.1", "-p", port, "-js", "-sd", dir}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := peer.Port(t)
+			program, args := server(port, t.TempDir())
+			running := peer.Start(t, program, args...)
+			c := booth.Config{Listen: listen("127.0.0.1:0"), NATS: "nats://127.0.0.1:" + port}
+			if name == "redis" {
+				c.NATS, c.Redis = "", &redis.Config{Addresses: []string{"127.0.0.1:" + port}}
+			}
+			counts, _ := start(t, t.TempDir(), c)
+			c.Forward = name
+			var all []string
+			b, _ := start(t, t.TempDir(), c)
+			d, _ := start(t, t.TempDir(), c)
+			for range 3 {
+				var sending sync.WaitGroup
+				var mu sync.Mutex
+				for _, from := range []*booth.Booth{b, d} {
+					sending.Go(func() {
+						ids := send(t, from, 400) // acknowledged all the same
+						mu.Lock()
+						all = append(all, ids...)
+						mu.Unlock()
+					})
+				}
+				time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
+				_ = running.Process.Kill()
+				_ = running.Wait()
+				sending.Wait()
+				running = peer.Start(t, program, args...)
+			}
+			total(t, counts, int64(len(all)))
+			counted(t, counts.Desk().Store(), all)
+		})
+	}
 }
 
 func TestNodesAndANATSStream(t *testing.T) {
