@@ -54,9 +54,10 @@ func (w *work) adGuardHome(file string) error {
 	if err := yaml.Load(data, &cfg); err != nil {
 		return err
 	}
-	at := place{file: file}
-	filters := func(all []adGuardList, category string) (found bool, err error) {
-		for _, f := range all {
+	lines := newYAMLFile(file, data)
+	filters := func(key string, all []adGuardList, category string) (found bool, err error) {
+		for i, f := range all {
+			at := lines.each(key, i)
 			what := fmt.Sprintf("filter %q, %s", f.Name, f.URL)
 			path := filepath.Join(filepath.Dir(file), "data", "filters", strconv.FormatInt(f.ID, 10)+".txt")
 			switch {
@@ -78,7 +79,7 @@ func (w *work) adGuardHome(file string) error {
 					return false, err
 				}
 			}
-			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: new(bool)}, place{file: from, what: what})
+			name, err := w.addList(f.Name, list.Config{Path: setting.Source(path), Category: category, Match: list.Boundary, Format: list.Adblock, Subdomains: new(bool)}, place{file: at.file, line: at.line, what: what})
 			if err != nil {
 				return false, err
 			}
@@ -91,7 +92,7 @@ func (w *work) adGuardHome(file string) error {
 		}
 		return found, nil
 	}
-	allowed, err := filters(cfg.Allow, adGuardAllowed)
+	allowed, err := filters("whitelist_filters", cfg.Allow, adGuardAllowed)
 	if err != nil {
 		return err
 	}
@@ -109,11 +110,11 @@ func (w *work) adGuardHome(file string) error {
 		if err != nil {
 			return err
 		}
-		if own, err = w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool)}, place{file: file, what: "user_rules"}); err != nil {
+		if own, err = w.addList("user-rules", list.Config{Path: setting.Source(path), Category: adGuardFilters, Format: list.Adblock, Match: list.Boundary, Subdomains: new(bool)}, place{file: file, line: lines.lines["user_rules"], what: "user_rules"}); err != nil {
 			return err
 		}
 	}
-	blocked, err := filters(cfg.Filters, adGuardFilters)
+	blocked, err := filters("filters", cfg.Filters, adGuardFilters)
 	if err != nil {
 		return err
 	}
@@ -124,13 +125,13 @@ func (w *work) adGuardHome(file string) error {
 	if blocked || own != "" {
 		p.Rules = append(p.Rules, policy.Rule{Name: "filters", Action: "block", Category: []string{"category/" + adGuardFilters}})
 	}
-	w.adGuardNames(at, cfg)
-	adGuardSettings(w, at, known, &p)
+	w.adGuardNames(lines, cfg)
+	adGuardSettings(w, lines, known, &p)
 	clients, err := adGuardClients(cfg.Clients)
 	if err != nil {
-		w.rep.add(Note{Kind: Lost, place: at, What: "clients", Why: "they cannot be read: " + err.Error()})
+		w.rep.add(Note{Kind: Lost, place: lines.at("clients"), What: "clients", Why: "they cannot be read: " + err.Error()})
 	}
-	w.set.Policies = append(w.adGuardClients(file, clients, p), p)
+	w.set.Policies = append(w.adGuardClients(lines, clients, p), p)
 	return nil
 }
 
@@ -225,11 +226,14 @@ func adGuardClients(n yaml.Node) (all []adGuardClient, err error) {
 // adGuardClients makes a user of each client, with the addresses it has, and a
 // policy for those whose settings are their own: it goes before that of
 // everyone, which is given.
-func (w *work) adGuardClients(file string, clients []adGuardClient, everyone policy.Policy) (policies []policy.Policy) {
-	at := place{file: file}
-	leases := adGuardLeases(w, filepath.Join(filepath.Dir(file), "data", "leases.json"))
+func (w *work) adGuardClients(file yamlFile, clients []adGuardClient, everyone policy.Policy) (policies []policy.Policy) {
+	leases := adGuardLeases(w, filepath.Join(filepath.Dir(file.path), "data", "leases.json"))
 	users, ids, taken := map[string][]string{}, map[string][]string{}, map[string]string{}
-	for _, c := range clients {
+	for i, c := range clients {
+		at := file.each("clients.persistent", i)
+		if at.line == 0 { // of an older file
+			at = file.each("clients", i)
+		}
 		what := fmt.Sprintf("client %q", c.Name)
 		if c.Name == "" || users[c.Name] != nil || ids[c.Name] != nil {
 			w.rep.add(Note{Kind: Lost, place: at, What: what, Why: "clients need a name each"})

@@ -24,7 +24,8 @@ import (
 // adGuardKeys takes the settings of AdGuardHome.yaml one by one.
 type adGuardKeys struct {
 	*work
-	at       place
+	at       place // of the setting at hand
+	file     yamlFile
 	all      map[string]any // by path, such as dns.ratelimit
 	everyone *policy.Policy
 }
@@ -81,8 +82,8 @@ func leaves(v any, path string, all map[string]any) {
 
 // adGuardSettings reports every setting that is not about lists, rules or
 // clients, and takes what there is of ours.
-func adGuardSettings(w *work, at place, known map[string]any, everyone *policy.Policy) {
-	a := &adGuardKeys{work: w, at: at, all: map[string]any{}, everyone: everyone}
+func adGuardSettings(w *work, file yamlFile, known map[string]any, everyone *policy.Policy) {
+	a := &adGuardKeys{work: w, at: file.at("tls"), file: file, all: map[string]any{}, everyone: everyone}
 	for _, k := range sortedKeys(known) {
 		if !slices.Contains(adGuardMeans, k) {
 			leaves(known[k], k, a.all)
@@ -96,7 +97,8 @@ func adGuardSettings(w *work, at place, known map[string]any, everyone *policy.P
 			continue
 		}
 		text := a.text(path)
-		n := Note{Kind: Lost, place: at, What: strings.TrimSpace(path + ": " + text)}
+		a.at = file.at(path)
+		n := Note{Kind: Lost, place: a.at, What: strings.TrimSpace(path + ": " + text)}
 		said := func(x Note) { n.Kind, n.Ours, n.Why = x.Kind, x.Ours, x.Why }
 		k, ok := adGuardTable[path]
 		if !ok {
@@ -633,7 +635,7 @@ func (a *adGuardKeys) safeSearch() {
 		safeSearch(a.everyone, services)
 	}
 	for _, name := range sortedKeys(services) {
-		n := Note{Kind: Carried, place: a.at, What: fmt.Sprintf("filtering.safe_search.%s: %v", name, services[name]), Ours: fmt.Sprintf("safesearch: %v, youtube: %s", a.everyone.SafeSearch, cmp.Or(a.everyone.YouTube, "off"))}
+		n := Note{Kind: Carried, place: a.file.at("filtering.safe_search." + name), What: fmt.Sprintf("filtering.safe_search.%s: %v", name, services[name]), Ours: fmt.Sprintf("safesearch: %v, youtube: %s", a.everyone.SafeSearch, cmp.Or(a.everyone.YouTube, "off"))}
 		switch {
 		case !on:
 			n.Kind, n.Ours = Default, ""

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"shuultuur/policy"
@@ -16,7 +17,20 @@ import (
 type option struct {
 	name, value string
 	place
+	before []option // lines of the same name that count as well
 }
+
+// every is the lines that count of an option, in their order.
+func (o option) every() []option {
+	if o.name == "" {
+		return nil
+	}
+	return append(o.before, o)
+}
+
+// several are the options of which every line counts; of the others the last.
+var several = []string{"filterip", "filterports", "authplugin", "contentscanner", "downloadmanager", "checkip",
+	"weightedphraselist", "bannedphraselist", "exceptionphraselist"}
 
 // A ref is a list that the settings name: what e2guardian 5 says with a type
 // and a name, and before that with an option of its own for each list.
@@ -35,9 +49,10 @@ type guard struct {
 	version string // "5.3.5", as far as the files tell
 	typed   bool   // lists are given by type, as of version 5
 	indexes map[string]*index
-	blanket map[string][]string // "**" and "*ip" by name of the list
-	cut     bool                // the root is taken or made
-	upload  []policy.Rule       // that limit what clients send
+	blanket map[string][]place // "**" and "*ip" by name of the list
+	cut     bool               // the root is taken or made
+	upload  []policy.Rule      // that limit what clients send, of the main file or of the group at hand
+	lines   []option           // all options read
 }
 
 var versionText = regexp.MustCompile(`(?i)version (\d+\.\d+(?:\.\d+)?)`)
@@ -82,7 +97,8 @@ func (c *guard) conf(path string, depth int) ([]option, error) {
 			c.rep.add(Note{Kind: Line, place: at, What: at.what, Why: "neither an option nor a comment; it has no effect"})
 			return nil
 		}
-		all = append(all, option{strings.ToLower(strings.TrimSpace(name)), unquote(value), at})
+		o := option{name: strings.ToLower(strings.TrimSpace(name)), value: unquote(value), place: at}
+		all, c.lines = append(all, o), append(c.lines, o)
 		return nil
 	})
 	return all, err
@@ -120,7 +136,8 @@ var plainNames = map[string]ref{
 	"headerregexplist": {typ: "replace", name: "headermods"}, "addheaderregexplist": {typ: "replace", name: "addheader"},
 	"sslsiteregexplist": {typ: "replace", name: "sslreplace"}, "searchregexplist": {typ: "replace", name: "searchterms"},
 	"bannedsearchoveridelist": {typ: "search", name: "override"}, "nocheckcertsitelist": {typ: "site", name: "nocheckcert"},
-	"bannediplist": {typ: "ip", name: "bannedclient"}, "exceptioniplist": {typ: "ip", name: "exceptionclient"},
+	"contentregexplist": {typ: "replace", name: "content"},
+	"bannediplist":      {typ: "ip", name: "bannedclient"}, "exceptioniplist": {typ: "ip", name: "exceptionclient"},
 }
 
 // list reads an option as one that names a list.
@@ -172,18 +189,18 @@ func (c *guard) options(all []option) (lists []ref, rest map[string]option) {
 	rest = map[string]option{}
 	for _, o := range all {
 		r, is, ok := c.list(o)
-		switch {
-		case ok:
+		if ok {
 			lists = append(lists, r)
-		case !is && strings.HasSuffix(o.name, "phraselist") || !is && o.name == "authplugin":
-			// Several count; they are kept in one, a line each.
-			if before, more := rest[o.name]; more {
-				o.value = before.value + "\n" + o.value
-			}
-			rest[o.name] = o
-		case !is:
-			rest[o.name] = o
 		}
+		if is {
+			continue
+		}
+		if before, more := rest[o.name]; more && slices.Contains(several, o.name) {
+			o.before = before.every()
+		} else if more {
+			c.rep.add(Note{Kind: Line, place: before.place, What: before.what, Why: fmt.Sprintf("has no effect: %s is said again in %s", o.name, o.place), Mend: "one of the two lines"})
+		}
+		rest[o.name] = o
 	}
 	return lists, rest
 }

@@ -36,7 +36,7 @@ func (w *work) e2guardian(dir string) error {
 	if err != nil {
 		return err
 	}
-	c := &guard{work: w, dir: dir, indexes: map[string]*index{}, blanket: map[string][]string{}}
+	c := &guard{work: w, dir: dir, indexes: map[string]*index{}, blanket: map[string][]place{}}
 	all, err := c.conf(main, 0)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (w *work) e2guardian(dir string) error {
 		}
 		// Before version 5 some lists stood in the main file; later ones go
 		// before.
-		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" || r.name == "authexception" }), g.lists...)
+		g.lists = append(slices.DeleteFunc(slices.Clone(lists), func(r ref) bool { return r.typ == "ip" }), g.lists...)
 		groups = append(groups, g)
 	}
 	if len(groups) == 0 {
@@ -119,7 +119,44 @@ func (w *work) e2guardian(dir string) error {
 		}
 	}
 	c.finish()
+	c.unsaid()
 	return nil
+}
+
+// moot reports what has no effect on a group.
+func (c *guard) moot(lists []ref, opts map[string]option, why string) {
+	for _, r := range lists {
+		c.rep.add(Note{Kind: Default, place: r.place, What: r.what, Why: why})
+	}
+	for _, name := range sortedKeys(opts) {
+		for _, o := range opts[name].every() {
+			if name != "groupmode" && name != "groupname" {
+				c.rep.add(Note{Kind: Default, place: o.place, What: o.what, Why: why})
+			}
+		}
+	}
+}
+
+// unsaid reports what the settings name and nothing was said of.
+func (c *guard) unsaid() {
+	said := map[string]bool{}
+	for _, n := range c.rep.Notes {
+		said[n.place.String()] = true
+	}
+	for _, o := range c.lines {
+		if said[o.place.String()] {
+			continue
+		}
+		said[o.place.String()] = true
+		n := Note{Kind: Lost, place: o.place, What: o.what, Why: whyNot(o.name)}
+		if r, is, ok := c.list(o); is && ok {
+			n.Kind = c.ifAny(r.path, Lost)
+		}
+		if n.Kind == Empty {
+			n.Why = "nothing is in it"
+		}
+		c.rep.add(n)
+	}
 }
 
 func number(opts map[string]option, name string, otherwise int) int {
@@ -185,10 +222,18 @@ func (c *guard) clients(lists []ref) {
 		}
 	}
 	for _, r := range lists {
-		if r.name == "authexception" {
-			c.rep.add(Note{Kind: Lost, place: r.place, What: r.what, Why: "who has to log in is said by networks: identity.basic.networks"})
+		if r.typ == "ip" && r.name == "authexception" {
+			c.rep.add(Note{Kind: c.ifAny(r.path, Lost), place: r.place, What: r.what, Why: "who has to log in is said by networks: write identity.basic.networks"})
 		}
 	}
+}
+
+// ifAny is kind, or Empty when nothing is in a list.
+func (c *guard) ifAny(path string, kind Kind) Kind {
+	if len(c.items(ref{path: path})) == 0 {
+		return Empty
+	}
+	return kind
 }
 
 type membership struct{ users, networks []string }
@@ -219,30 +264,9 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 		})
 		c.unread(path, err)
 	}
-	for _, path := range strings.Split(opts["authplugin"].value, "\n") {
-		path, ok := c.locate(path, c.dir)
-		if !ok {
-			continue
-		}
-		plugin, err := c.conf(path, 1)
-		if err != nil {
-			continue
-		}
-		for _, o := range plugin {
-			switch {
-			case o.name == "plugname" && strings.HasSuffix(o.value, "ip"):
-				byAddress = true
-			case o.name == "plugname":
-				byName = true
-				c.rep.add(Note{Kind: Changed, place: opts["authplugin"].place, What: fmt.Sprintf("authplugin %q", o.value), Ours: "identity",
-					Why: "set identity.basic with a password file (shuultuur passwd), or identity.addresses, for the users named in policies to be known"})
-			case o.name == "ipgroups":
-				if to, ok := c.locate(o.value, c.dir); ok {
-					take(to)
-					c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "networks of the policies"})
-				}
-			}
-		}
+	for _, o := range opts["authplugin"].every() {
+		address, name := c.plugin(o, take)
+		byAddress, byName = byAddress || address, byName || name
 	}
 	for _, r := range lists {
 		if r.typ == "ipmap" || r.typ == "map" && strings.Contains(r.name, "user") {
@@ -260,15 +284,61 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			take(path)
 			c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "users of the policies"})
 		default:
-			c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
+			c.rep.add(Note{Kind: c.ifAny(path, Lost), place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
 		}
 	}
 	return all
 }
 
+// plugin reads a file that says how users are told, and what names groups by
+// address.
+func (c *guard) plugin(o option, take func(path string)) (byAddress, byName bool) {
+	if o.value == "" {
+		c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
+		return false, false
+	}
+	const mend = "write identity.basic with a password file (shuultuur passwd), or identity.addresses"
+	path, ok := c.locate(o.value, c.dir)
+	if !ok {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Ours: "identity", Why: "the file is not there", Mend: mend})
+		return false, false
+	}
+	all, err := c.conf(path, 1)
+	if err != nil {
+		c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Ours: "identity", Why: err.Error(), Mend: mend})
+		return false, false
+	}
+	for _, s := range all {
+		n := Note{Kind: Lost, place: s.place, What: s.what, Why: whyNot("auth")}
+		switch to, found := c.locate(s.value, c.dir); {
+		case s.name == "plugname" && strings.HasSuffix(s.value, "ip"):
+			byAddress = true
+			n = carried("networks of the policies")
+		case s.name == "plugname":
+			byName = true
+			n = differs("identity", "set identity.basic with a password file (shuultuur passwd), or identity.addresses, for the users named in policies to be known")
+		case s.name == "ipgroups" && found:
+			take(to)
+			n = carried("networks of the policies")
+		case s.name == "ipgroups":
+			n = lostOurs("networks of the policies", "the file is not there: copy it beside the others and import again")
+		}
+		n.place, n.What = s.place, s.what
+		c.rep.add(n)
+	}
+	c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "identity, networks of the policies"})
+	return byAddress, byName
+}
+
 // phraseFiles is what a group says of phrases, to compare groups by.
 func phraseFiles(opts map[string]option) string {
-	return opts["weightedphraselist"].value + opts["bannedphraselist"].value + opts["exceptionphraselist"].value
+	all := ""
+	for _, name := range []string{"weightedphraselist", "bannedphraselist", "exceptionphraselist"} {
+		for _, o := range opts[name].every() {
+			all += o.value + "\n"
+		}
+	}
+	return strings.Trim(all, "\n")
 }
 
 // phrases makes the phrase check.
@@ -281,12 +351,12 @@ func (c *guard) phrases(opts, global map[string]option) {
 		to     *[]setting.File
 		check  *[]setting.File
 	}{{"weightedphraselist", &out.Weighted, &cfg.Weighted}, {"bannedphraselist", &out.Banned, &cfg.Banned}, {"exceptionphraselist", &out.Exception, &cfg.Exception}} {
-		o := opts[l.option]
-		for _, name := range strings.Split(o.value, "\n") {
-			if name == "" {
+		for _, o := range opts[l.option].every() {
+			if o.value == "" {
+				c.rep.add(Note{Kind: Default, place: o.place, What: o.what})
 				continue
 			}
-			path, ok := c.locate(name, c.dir)
+			path, ok := c.locate(o.value, c.dir)
 			if !ok {
 				c.rep.add(Note{Kind: Lost, place: o.place, What: o.what, Why: "the file is not there"})
 				continue
@@ -430,7 +500,8 @@ func (c *guard) entry(x *index, r ref, at place, s []byte) {
 	text := string(s)
 	switch text {
 	case "**", "*ip", "**s", "*ips":
-		c.blanket[r.path] = append(c.blanket[r.path], text)
+		at.what = text
+		c.blanket[r.path] = append(c.blanket[r.path], at)
 		return
 	}
 	if r.typ == "site" && bytes.IndexByte(bytes.TrimSuffix(s, []byte("/")), '/') > 0 && bytes.IndexByte(s, ':') < 0 {
@@ -471,6 +542,9 @@ func (c *guard) named(lists []ref, names ...string) (all []string) {
 // e2guardian's storyboard.
 func (c *guard) policy(n int, lists []ref, opts, global map[string]option) policy.Policy {
 	p := policy.Policy{Name: opts["groupname"].value}
+	if o := opts["groupname"]; o.value != "" {
+		c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "name of the policy"})
+	}
 	if p.Name == "" {
 		p.Name = "filter" + strconv.Itoa(n)
 	}
@@ -489,15 +563,22 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 			add(policy.Rule{Name: name, Action: action, Category: categories, Unless: unless})
 		}
 	}
+	byList("without login", "allow", c.named(lists, "authexception"), nil)
 	switch mode, said := opts["groupmode"]; {
 	case said && mode.value == "0":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
 		add(policy.Rule{Name: "group banned", Action: "block"})
+		c.moot(lists, opts, "all is refused to the group")
 		return p
 	case said && mode.value == "2":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
 		add(policy.Rule{Name: "group not filtered", Action: "allow"})
+		c.moot(lists, opts, "the group is not filtered")
 		return p
+	case said && mode.value == "1":
+		c.rep.add(Note{Kind: Default, place: mode.place, What: mode.what})
+	case said:
+		c.rep.add(Note{Kind: Lost, place: mode.place, What: mode.what, Why: "not a mode that is known; the group is filtered"})
 	}
 	// A ban that may be bypassed is a warning to click through.
 	ban, seconds := "block", number(opts, "bypass", 0)
@@ -557,7 +638,14 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 			c.shadows(c.indexes[strings.TrimPrefix(a, "category/")], c.indexes[strings.TrimPrefix(b, "category/")], "banned there already")
 		}
 	}
+	forAll := c.upload
+	c.upload = nil
 	c.reportUnused(lists, opts, len(grey)+len(localGrey) > 0)
+	if len(c.upload) == 0 {
+		c.upload = forAll
+	}
+	p.Rules = append(slices.Clone(c.upload), p.Rules...)
+	c.upload = forAll
 	if len(p.Rules) > maxRules {
 		c.rep.add(Note{Kind: Lost, place: place{file: c.dir}, What: fmt.Sprintf("%d rules of policy %q", len(p.Rules)-maxRules, p.Name), Why: "a policy has at most 500"})
 		p.Rules = p.Rules[:maxRules]
@@ -597,10 +685,10 @@ func (c *guard) inline(lists []ref, typ, name string, read func(string) (string,
 			continue
 		}
 		n := len(all)
-		for _, s := range c.items(r) {
-			x, err := read(s)
+		for _, at := range c.items(r) {
+			x, err := read(at.what)
 			if err != nil {
-				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is no %s", s, typ), Why: "left out"})
+				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is no %s", at.what, typ), Why: "left out"})
 				continue
 			}
 			if !slices.Contains(all, x) {
@@ -608,7 +696,7 @@ func (c *guard) inline(lists []ref, typ, name string, read func(string) (string,
 			}
 		}
 		if n == len(all) {
-			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what})
+			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
 			continue
 		}
 		c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: fmt.Sprintf("%d in %s of a rule", len(all)-n, typ)})
@@ -623,11 +711,12 @@ func (c *guard) times(lists []ref, name, rule string, unless []string, add func(
 			continue
 		}
 		var when policy.Schedule
-		for _, s := range c.items(r) {
+		for _, at := range c.items(r) {
+			s := at.what
 			var sh, sm, eh, em int
 			var days string
 			if n, _ := fmt.Sscanf(s, "%d %d %d %d %s", &sh, &sm, &eh, &em, &days); n != 5 || sh < 0 || sh > 23 || eh < 0 || eh > 23 || sm < 0 || sm > 59 || em < 0 || em > 59 || strings.Trim(days, "0123456") != "" {
-				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is not a time", s), Why: "left out", Mend: "hour minute hour minute days, days 0 (Monday) to 6"})
+				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is not a time", s), Why: "left out", Mend: "hour minute hour minute days, days 0 (Monday) to 6"})
 				continue
 			}
 			when = append(when, policy.Window{Old: fmt.Sprintf("%d %d %d %d %s", sh, sm, eh, em, days)})
@@ -645,8 +734,8 @@ func (c *guard) blankets(lists []ref, ban string, unless []string, add func(poli
 		if r.name != "banned" {
 			continue
 		}
-		for _, s := range c.blanket[r.path] {
-			at := place{file: r.path}
+		for _, at := range c.blanket[r.path] {
+			s := at.what
 			switch {
 			case c.typed:
 				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no effect since e2guardian 5", s), Mend: "a rule without conditions, action: block, after those that allow"})
@@ -677,17 +766,21 @@ func (c *guard) referers(lists []ref, add func(policy.Rule)) {
 			continue
 		}
 		before := len(hosts)
-		for _, h := range c.items(r) {
-			host, reason := dns.Host(nil, []byte(strings.TrimSuffix(h, "/")))
-			if reason != "" || len(hosts) >= 10_000 {
-				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q is not a host", h), Why: "left out"})
+		for _, at := range c.items(r) {
+			host, reason := dns.Host(nil, []byte(strings.TrimSuffix(at.what, "/")))
+			if reason != "" {
+				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q is not a host", at.what), Why: "left out"})
+				continue
+			}
+			if len(hosts) >= 10_000 {
+				c.rep.add(Note{Kind: Lost, place: at, What: at.what, Why: "a rule has at most 10,000 referers"})
 				continue
 			}
 			hosts = append(hosts, string(host))
 		}
 		n := Note{Kind: Carried, place: r.place, What: r.what, Ours: `rule "referers"`}
 		if len(hosts) == before {
-			n.Kind, n.Ours = Empty, ""
+			n.Kind, n.Ours, n.Why = Empty, "", "nothing is in it"
 		}
 		c.rep.add(n)
 	}
@@ -705,13 +798,14 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 			continue
 		}
 		var agents []string
-		for _, s := range c.items(r) {
+		for _, at := range c.items(r) {
+			s := at.what
 			if _, err := regexp.Compile("(?i:" + s + ")"); err != nil {
-				c.rep.add(Note{Kind: Regexp, place: place{file: r.path}, What: s, Why: err.Error()})
+				c.rep.add(Note{Kind: Regexp, place: at, What: s, Why: err.Error()})
 				continue
 			}
 			if len(s) > maxPattern {
-				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
+				c.rep.add(Note{Kind: Lost, place: at, What: s[:80] + "…", Why: "an expression in a rule has at most 4096 bytes"})
 				continue
 			}
 			if r.name == begin+"useragent" {
@@ -721,11 +815,11 @@ func (c *guard) headers(lists []ref, begin, action string, unless []string, add 
 			m := headerStart.FindStringSubmatch(s)
 			rest := strings.TrimPrefix(s, strings.Join(m[:min(1, len(m))], ""))
 			if _, err := regexp.Compile("(?i:" + rest + ")"); m == nil || rest == "" || err != nil {
-				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
+				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "a condition on a header names its field", Mend: "Name: and the expression for the value"})
 				continue
 			}
 			add(policy.Rule{Name: begin + " header", Action: action, Header: map[string]string{m[1]: rest}, Unless: unless})
-			c.rep.add(Note{Kind: Carried, place: place{file: r.path}, What: s, Ours: fmt.Sprintf("rule %q", begin+" header")})
+			c.rep.add(Note{Kind: Carried, place: at, What: s, Ours: fmt.Sprintf("rule %q", begin+" header")})
 		}
 		if len(agents) > 0 {
 			add(policy.Rule{Name: begin + " agents", Action: action, Agent: agents, Unless: unless})
@@ -741,15 +835,16 @@ func (c *guard) search(lists []ref, name, rule, ban string, add func(policy.Rule
 			continue
 		}
 		var terms []string
-		for _, s := range c.items(r) {
+		for _, at := range c.items(r) {
+			s := at.what
 			words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '+' || r == ' ' })
 			unsaid := slices.ContainsFunc(words, func(w string) bool { return !strings.ContainsFunc(w, isLetterOrDigit) })
 			if unsaid {
-				c.rep.add(Note{Kind: Line, place: place{file: r.path}, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
+				c.rep.add(Note{Kind: Line, place: at, What: fmt.Sprintf("%q has no letter or digit to search for", s), Why: "left out"})
 				continue
 			}
 			if len(words) == 0 || len(words) > 4 || len(terms) > 10_000 {
-				c.rep.add(Note{Kind: Lost, place: place{file: r.path}, What: s, Why: "more than four words in any order cannot be said"})
+				c.rep.add(Note{Kind: Lost, place: at, What: s, Why: "more than four words in any order cannot be said"})
 				continue
 			}
 			terms = append(terms, list.Orders(words)...)
@@ -778,8 +873,8 @@ func (c *guard) redirects(lists []ref, add func(policy.Rule)) {
 		if r.typ != "replace" || r.name != "redirect" {
 			continue
 		}
-		for _, s := range c.items(r) {
-			at := place{file: r.path}
+		for _, at := range c.items(r) {
+			s := at.what
 			expr, to, ok := replacement(s)
 			expr = strings.NewReplacer(`^http://`, "^", `^https://`, "^", `^https?://`, "^", `^http[s]?://`, "^").Replace(expr)
 			_, err := regexp.Compile("(?i:" + expr + ")")
@@ -807,9 +902,10 @@ func (c *guard) replacements(lists []ref, p *policy.Policy) {
 		if r.typ != "replace" || r.name == "redirect" || r.name == "searchterms" {
 			continue
 		}
-		for _, s := range c.items(r) {
+		for _, at := range c.items(r) {
+			s := at.what
 			low := strings.ToLower(s)
-			n := Note{Kind: Changed, place: place{file: r.path}, What: s}
+			n := Note{Kind: Changed, place: at, What: s}
 			switch {
 			case strings.Contains(low, "youtube-restrict") && strings.Contains(low, "strict"):
 				p.YouTube, n.Ours = "strict", "youtube: strict"

@@ -25,8 +25,11 @@ var e2Defaults = map[string][]string{
 	"deepurlanalysis": {"off"}, "usesmtp": {"off"}, "notifyav": {"off"}, "notifycontent": {"off"}, "thresholdbyuser": {"off"}, "violations": {"0"}, "threshold": {"0"}, "enablepics": {"off"},
 	"blockdownloads": {"off"}, "enablelookups": {"off"}, "bypass": {"0"}, "bypasskey": {""}, "bypassversion": {"1"}, "maxips": {"0"}, "enablessl": {"off"}, "sslmitm": {"off"}, "sslcertcheck": {"off"},
 	"sslcheckcert": {"off"}, "mitmcheckcert": {"on"}, "onlymitmsslgrey": {"off"}, "ssllegacylogic": {"off"}, "usestorybook": {"on"}, "icapport": {"0"}, "transparenthttpsport": {"0"}, "maxuploadsize": {"-1"},
-	"proxyexchange": {"20", "61"}, "pcontimeout": {"55"}, "proxytimeout": {"55", "20"}, "connecttimeout": {"3", "5"}, "connectretries": {"5"}, "httpworkers": {"500"}, "maxheaderlines": {"500", "1000"}, "categorydisplaythreshold": {"0"},
+	"proxyexchange": {"20", "61"}, "pcontimeout": {"55"}, "proxytimeout": {"55", "20", "5"}, "connecttimeout": {"3", "5"}, "connectretries": {"5"}, "httpworkers": {"500"}, "maxheaderlines": {"500", "1000"}, "categorydisplaythreshold": {"0"},
 	"statlocation": {""}, "dstatinterval": {"300"}, "daemonuser": {"e2guardian", "nobody"}, "daemongroup": {"e2guardian", "nobody"}, "embeddedurlweight": {"0"}, "textmimetypes": {""},
+	"recheckreplacedurls": {"off"}, "logadblocks": {"off"}, "loguseragent": {"off"}, "searchsitelistforip": {"on"}, "contentscannertimeout": {"60"},
+	"avsubject": {"e2guardian virus block"}, "contentsubject": {"e2guardian violation"}, "custombannedimagefile": {"/usr/share/e2guardian/transparent1x1.gif"},
+	"custombannedflashfile": {"/usr/share/e2guardian/blockedflash.swf"}, "groupname": {"no_name_group"}, "groupmode": {"1"}, "accessdeniedaddress": {"http://YOURSERVER.YOURDOMAIN/cgi-bin/e2guardian.pl", "http://YOURSERVER.YOURDOMAIN/cgi-bin/dansguardian.pl"},
 }
 
 // e2Time are times in seconds.
@@ -34,7 +37,7 @@ var e2Time = map[string]struct {
 	ours string
 	to   func(c *guard) *setting.Duration
 }{
-	"proxytimeout":   {"proxy.answer", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
+	"proxytimeout":   {"proxy.dial", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Dial }}, // to connect to the parent
 	"connecttimeout": {"proxy.dial", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Dial }},
 	"pcontimeout":    {"proxy.idle", func(c *guard) *setting.Duration { return &c.set.Proxy.Idle }},
 	"proxyexchange":  {"proxy.answer", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
@@ -49,10 +52,21 @@ func (c *guard) more(o option, opts map[string]option) Note {
 		return Note{Kind: Default}
 	}
 	if t, ok := e2Time[o.name]; ok && isNumber && n > 0 && n < 86400 {
-		*t.to(c) = setting.Duration(time.Duration(n) * time.Second)
+		to := t.to(c)
+		*to = max(*to, setting.Duration(time.Duration(n)*time.Second))
 		return carried(t.ours)
 	}
 	switch o.name {
+	case "checkip":
+		return carried("nothing has to be said: what leads back to the gateway is refused")
+	case "downloadmanager", "filecachedir":
+		return differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files")
+	case "preauthstoryboard":
+		return c.preauth(o)
+	case "filtergroups":
+		return carried("a policy each")
+	case "defaultfiltergroup":
+		return carried("the last policy")
 	case "enablessl":
 		if c.cut {
 			return Note{Kind: Default}
@@ -129,6 +143,19 @@ func (c *guard) found(path string) string {
 	return path
 }
 
+// preauth compares the storyboard that runs before users are known with the one
+// that is shipped.
+func (c *guard) preauth(o option) Note {
+	path, ok := c.locate(o.value, c.dir)
+	if !ok {
+		return lost("the file is not there; storyboards are not run, and rules are in the order they are shipped with")
+	}
+	if data, err := readWhole(path); err == nil && digest(data) == shipped["preauth.story"] {
+		return carried("the order of rules")
+	}
+	return lost("storyboards are not run, and this one is not the one of e2guardian 5.3.5: write what it allows as a rule with action: allow at the top of each policy")
+}
+
 // scanner takes a virus scanner.
 func (c *guard) scanner(o option) Note {
 	path, ok := c.locate(o.value, c.dir)
@@ -139,19 +166,27 @@ func (c *guard) scanner(o option) Note {
 	if err != nil {
 		return lostOurs("checks.virus", err.Error())
 	}
+	whole := lostOurs("checks.virus", "only clamd is asked: write checks: virus: clamd")
 	for _, s := range all {
-		switch s.name {
-		case "clamdudsfile":
+		n := Note{Kind: Lost, Why: "the scanner is asked as checks.virus says; nothing has to be done"}
+		switch u, err := url.Parse(s.value); {
+		case s.name == "plugname":
+			n = carried("checks.virus")
+		case s.name == "clamdudsfile":
 			c.clamd(s.value)
-			return carried("checks.virus.clamd")
-		case "icapurl":
-			if u, err := url.Parse(s.value); err == nil && strings.Contains(strings.ToLower(s.value), "av") {
-				c.clamd("/run/clamav/clamd.ctl")
-				return differs("checks.virus.clamd", fmt.Sprintf("ClamAV is asked itself, not through the ICAP server at %s: correct the address of clamd if it listens elsewhere", u.Host))
-			}
+			n = carried("checks.virus.clamd")
+			whole = n
+		case s.name == "icapurl" && err == nil && strings.Contains(strings.ToLower(s.value), "av"):
+			c.clamd("/run/clamav/clamd.ctl")
+			n = differs("checks.virus.clamd", fmt.Sprintf("ClamAV is asked itself, not through the ICAP server at %s: correct the address of clamd if it listens elsewhere", u.Host))
+			whole = n
+		case strings.HasPrefix(s.name, "exception"):
+			n.Why = "bodies that are exempt are said by a rule that allows them"
 		}
+		n.place, n.What = s.place, s.what
+		c.rep.add(n)
 	}
-	return lostOurs("checks.virus", "only clamd is asked: write checks: virus: clamd")
+	return whole
 }
 
 // uploads limits what clients send, in KiB.
@@ -165,16 +200,4 @@ func (c *guard) uploads(o option, n int, isNumber bool) Note {
 		c.upload = append(c.upload, policy.Rule{Name: "large uploads", Action: "block", Larger: setting.Size(n) << 10})
 	}
 	return carried("a rule with larger")
-}
-
-// finish makes of what was said for all groups a part of their policies.
-func (c *guard) finish() {
-	for i := range c.set.Policies {
-		p := &c.set.Policies[i]
-		if len(p.Rules) == 1 && p.Rules[0].Action == "allow" || len(c.upload) == 0 {
-			continue
-		}
-		p.Rules = append(slices.Clone(c.upload[:1]), p.Rules...)
-	}
-	c.everywhere()
 }

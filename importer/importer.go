@@ -43,7 +43,7 @@ const (
 	Unbound      = "unbound"      // unbound.conf, or a file it includes
 	Dnsmasq      = "dnsmasq"      // dnsmasq.conf, or a file it includes
 	Squid        = "squid"        // squid.conf
-	Privoxy      = "privoxy"      // an actions file, such as user.action
+	Privoxy      = "privoxy"      // the folder of its config, that file, or one of actions, such as user.action
 	Technitium   = "technitium"   // the answer of its API to settings/get, as JSON
 	NextDNS      = "nextdns"      // a profile as its API gives it, as JSON
 	OPNsense     = "opnsense"     // config.xml

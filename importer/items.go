@@ -218,8 +218,9 @@ func cutNote(s []byte) []byte {
 	return bytes.TrimSpace(s)
 }
 
-// items reads a short list whole: extensions, types, search words.
-func (c *guard) items(r ref) (all []string) {
+// items reads a short list whole: extensions, types, search words. What a place
+// says is the entry.
+func (c *guard) items(r ref) (all []place) {
 	seen := map[string]bool{}
 	_, err := c.walk(r.path, func(p place, s []byte) {
 		if s = cutNote(s); len(s) == 0 {
@@ -235,7 +236,8 @@ func (c *guard) items(r ref) (all []string) {
 		if len(all) == maxFile>>10 {
 			return
 		}
-		all = append(all, text)
+		p.what = text
+		all = append(all, p)
 	})
 	c.unread(r.path, err)
 	return all

@@ -182,11 +182,15 @@ func dnsmasqServer(s string) string {
 }
 
 // adGuardNames takes the name server's part of AdGuard Home's settings.
-func (w *work) adGuardNames(at place, cfg adGuard) {
+func (w *work) adGuardNames(file yamlFile, cfg adGuard) {
 	d := w.set.dns()
 	rewrites, _ := cfg.Filtering["rewrites"].([]any)
 	older, _ := cfg.DNS["rewrites"].([]any)
-	for _, r := range append(rewrites, older...) {
+	for i, r := range append(rewrites, older...) {
+		at := file.each("filtering.rewrites", i)
+		if i >= len(rewrites) {
+			at = file.each("dns.rewrites", i-len(rewrites))
+		}
 		m, _ := r.(map[string]any)
 		name, _ := m["domain"].(string)
 		to, _ := m["answer"].(string)
@@ -199,8 +203,9 @@ func (w *work) adGuardNames(at place, cfg adGuard) {
 			w.host(at, name, to)
 		}
 	}
-	w.adGuardUpstreams(at, cfg.DNS["upstream_dns"])
-	for _, s := range words(cfg.DNS["bootstrap_dns"]) {
+	w.adGuardUpstreams(file.at("dns.upstream_dns"), cfg.DNS["upstream_dns"])
+	for i, s := range words(cfg.DNS["bootstrap_dns"]) {
+		at := file.each("dns.bootstrap_dns", i)
 		if a, err := netip.ParseAddr(s); err == nil {
 			d.Forward.Bootstrap = append(d.Forward.Bootstrap, a.String())
 			w.rep.add(Note{Kind: Carried, place: at, What: "bootstrap_dns: " + s, Ours: "dns: forward: bootstrap"})
@@ -209,14 +214,15 @@ func (w *work) adGuardNames(at place, cfg adGuard) {
 		}
 	}
 	d.Forward.Validate = cfg.DNS["enable_dnssec"] == true
-	n := Note{Kind: Default, place: at, What: fmt.Sprint("enable_dnssec: ", cfg.DNS["enable_dnssec"])}
+	n := Note{Kind: Default, place: file.at("dns.enable_dnssec"), What: fmt.Sprint("enable_dnssec: ", cfg.DNS["enable_dnssec"])}
 	if d.Forward.Validate {
 		n.Kind, n.Ours = Carried, "dns: forward: validate"
 	}
 	w.rep.add(n)
 	mode, _ := cfg.DNS["blocking_mode"].(string)
+	at := file.at("dns.blocking_mode")
 	if m, ok := cfg.Filtering["blocking_mode"].(string); ok {
-		mode = m
+		mode, at = m, file.at("filtering.blocking_mode")
 	}
 	if answer, ok := map[string]filter.Answer{"nxdomain": filter.NXDomain, "refused": filter.Refused, "null_ip": filter.Zero, "default": filter.Zero}[mode]; ok {
 		d.Names.Block.Answer = answer

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"shuultuur/event"
@@ -55,7 +56,7 @@ func whyNot(name string) string {
 // carriedOptions are seen to elsewhere.
 var carriedOptions = []string{
 	"groupname", "groupmode", "naughtynesslimit", "weightedphraselist", "bannedphraselist", "exceptionphraselist", "weightedphrasemode",
-	"phrasefiltermode", "preservecase", "hexdecodecontent", "filtergroups", "filtergroupslist", "defaultfiltergroup", "storyboard", "authplugin",
+	"phrasefiltermode", "preservecase", "hexdecodecontent", "filtergroupslist", "storyboard", "authplugin",
 }
 
 // reportUnused reports the lists and options of a group that nothing was made of.
@@ -64,9 +65,11 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 		switch {
 		case r.typ == "ip" || r.typ == "ipmap" || r.typ == "map":
 		case slices.Contains([]string{"banned", "exception", "grey", "semiexception", "localbanned", "localexception", "localgrey", "localsemiexception", "exceptionfile",
-			"nomitm", "bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
-		case r.typ == "replace" && r.name != "searchterms":
+			"nomitm", "authexception", "bannedtimes", "blankettimes", "refererexception", "bannedheader", "exceptionheader", "banneduseragent", "exceptionuseragent", "bannedextension", "bannedmime"}, r.name) && r.typ != "category" && !(r.typ == "search" && r.name == "exception"):
+		case r.typ == "replace" && r.name != "searchterms" && len(c.items(r)) > 0:
 		case r.name == "bannedbypass" && number(opts, "bypass", 0) > 0:
+		case r.typ == "replace" && r.name != "searchterms":
+			c.rep.add(Note{Kind: Empty, place: r.place, What: r.what, Why: "nothing is in it"})
 		case r.name == "searchterms":
 			c.rep.add(Note{Kind: Carried, place: r.place, What: r.what, Ours: "search:", Why: "the search engines are known"})
 		default:
@@ -93,7 +96,10 @@ func (c *guard) reportUnused(lists []ref, opts map[string]option, grey bool) {
 			Why: "e2guardian bans a tunnel to a site that is banned and grey when it does not look into it; ours lets it pass"})
 	}
 	for _, name := range sortedKeys(opts) {
-		if o := opts[name]; !slices.Contains(carriedOptions, name) && !(name == "bypass" && number(opts, name, 0) > 0) {
+		if slices.Contains(carriedOptions, name) || name == "bypass" && number(opts, name, 0) > 0 {
+			continue
+		}
+		for _, o := range opts[name].every() {
 			n := c.more(o, opts)
 			if name == "reportinglevel" && o.value == "-1" {
 				n.Why = "pages are blocked where e2guardian would only have noted it; put action: allow into the rules meanwhile"
@@ -113,26 +119,25 @@ func (c *guard) global(opts map[string]option) {
 	for _, name := range carriedOptions {
 		done[name] = true
 	}
-	if port := number(opts, "filterports", 0); port > 0 && port < 65536 {
-		ip := opts["filterip"].value
-		if a, err := netip.ParseAddr(ip); err != nil || a.IsUnspecified() {
-			ip = ""
-		}
-		c.set.Listen.Proxy = listenOn(ip, port)
-		carried("filterports", "listen.proxy")
-		done["filterports"], done["filterip"] = true, true
-	}
+	c.listen(opts["filterip"].every(), opts["filterports"].every())
+	done["filterports"], done["filterip"] = true, true
 	if ip, port := opts["proxyip"].value, number(opts, "proxyport", 0); ip != "" && port > 0 && port < 65536 {
 		if _, err := netip.ParseAddr(ip); err == nil {
 			c.set.Proxy.Upstream.Parent = "http://" + netipJoin(ip, port)
 			carried("proxyip", "proxy.parent")
+			carried("proxyport", "proxy.parent")
 			done["proxyip"], done["proxyport"] = true, true
 		}
+	}
+	if opts["proxyip"].value == "" && opts["proxyport"].value != "" {
+		c.rep.add(Note{Kind: Default, place: opts["proxyport"].place, What: opts["proxyport"].what, Why: "there is no parent"})
+		done["proxyport"] = true
 	}
 	if opts["usexforwardedfor"].value == "on" {
 		if a, err := netip.ParseAddr(opts["xforwardedforfilterip"].value); err == nil {
 			c.set.Proxy.Trusted = []netip.Prefix{netip.PrefixFrom(a, a.BitLen())}
 			carried("xforwardedforfilterip", "proxy.trusted")
+			carried("usexforwardedfor", "proxy.trusted")
 			done["usexforwardedfor"], done["xforwardedforfilterip"] = true, true
 		}
 	}
@@ -147,11 +152,53 @@ func (c *guard) global(opts map[string]option) {
 		done["logfileformat"] = true
 	}
 	for _, name := range sortedKeys(opts) {
-		if !done[name] {
-			n := c.more(opts[name], opts)
-			n.place, n.What = opts[name].place, opts[name].what
+		if done[name] {
+			continue
+		}
+		for _, o := range opts[name].every() {
+			n := c.more(o, opts)
+			n.place, n.What = o.place, o.what
 			c.rep.add(n)
 		}
+	}
+}
+
+// listen takes the addresses and ports of the proxy: each port at each address.
+func (c *guard) listen(addresses, ports []option) {
+	var ips []string
+	for _, o := range addresses {
+		a, err := netip.ParseAddr(o.value)
+		n := carried("listen.proxy")
+		switch {
+		case o.value == "":
+			n = Note{Kind: Default}
+		case err != nil:
+			n = Note{Kind: Line, Why: "not an address; left out", Mend: "one address a line"}
+		case a.IsUnspecified():
+		default:
+			ips = append(ips, o.value)
+		}
+		n.place, n.What = o.place, o.what
+		c.rep.add(n)
+	}
+	if len(ips) == 0 {
+		ips = []string{""}
+	}
+	for _, o := range ports {
+		n := carried("listen.proxy")
+		if port, err := strconv.Atoi(o.value); err != nil || port < 1 || port > 65535 {
+			n = Note{Kind: Line, Why: "not a port; left out", Mend: "a port from 1 to 65535"}
+		} else {
+			for _, ip := range ips {
+				for _, a := range listenOn(ip, port) {
+					if !slices.Contains(c.set.Listen.Proxy, a) {
+						c.set.Listen.Proxy = append(c.set.Listen.Proxy, a)
+					}
+				}
+			}
+		}
+		n.place, n.What = o.place, o.what
+		c.rep.add(n)
 	}
 }
 
@@ -169,8 +216,9 @@ func plainURL(s string) bool {
 
 // shipped are SHA-256 of the storyboards as e2guardian 5.3.5 ships them.
 var shipped = map[string]string{
-	"site.story":   "ba33ba2bb8f623cd4407fb65ef2e3c419e77fada8085a08bac734de988a568cb",
-	"common.story": "ce14b606a9db5b6ef0a6f4cb157429c93f43fb1b31054528d804688b3df32269",
+	"site.story":    "ba33ba2bb8f623cd4407fb65ef2e3c419e77fada8085a08bac734de988a568cb",
+	"preauth.story": "d5e391e9fbed9376caa79392723c09a0e3a2b15f20225b0ddeb7d58b076701d5",
+	"common.story":  "ce14b606a9db5b6ef0a6f4cb157429c93f43fb1b31054528d804688b3df32269",
 }
 
 // story makes rules of what the storyboard of a group says of blanket blocks,
@@ -238,6 +286,11 @@ func (c *guard) functions(path string) (map[string][]place, error) {
 	})
 }
 
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 func (c *guard) compareStory(name string, at place) {
 	path, ok := c.locate(name, c.dir)
 	base := filepath.Base(path)
@@ -250,8 +303,7 @@ func (c *guard) compareStory(name string, at place) {
 		return
 	}
 	data, err := readWhole(path)
-	sum := sha256.Sum256(data)
-	if err != nil || hex.EncodeToString(sum[:]) != want {
+	if err != nil || digest(data) != want {
 		c.rep.add(Note{Kind: Changed, place: place{file: path}, What: base, Ours: "the order of rules",
 			Why: "it is not the one of e2guardian 5.3.5: if it was edited, look at the order of the rules; one of another version says the same"})
 	}

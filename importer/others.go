@@ -249,28 +249,30 @@ func (p *plain) done() error {
 	return nil
 }
 
-// flatten calls take with every value below v and its path: a.b for keys, a[]
-// for values of a list, a.0.b for groups in a list.
-func flatten(v any, path string, take func(path, value string)) {
+// flatten calls take with every value below v, its path, a.b for keys and values
+// of a list, a.0.b for groups in a list, and its exact path, a.0 for values of a
+// list.
+func flatten(v any, path, exact string, take func(path, exact, value string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, k := range sortedKeys(v) {
-			flatten(v[k], strings.TrimPrefix(path+"."+k, "."), take)
+			flatten(v[k], strings.TrimPrefix(path+"."+k, "."), strings.TrimPrefix(exact+"."+k, "."), take)
 		}
 	case []any:
 		for i, x := range v {
+			at := fmt.Sprintf("%s.%d", exact, i)
 			if _, group := x.(map[string]any); group {
-				flatten(x, fmt.Sprintf("%s.%d", path, i), take)
+				flatten(x, fmt.Sprintf("%s.%d", path, i), at, take)
 			} else {
-				flatten(x, path, take)
+				flatten(x, path, at, take)
 			}
 		}
 	default:
-		take(path, fmt.Sprint(v))
+		take(path, exact, fmt.Sprint(v))
 	}
 }
 
-// tree reads a file of YAML or JSON by a reader.
+// readTree reads a file of YAML or JSON by a reader.
 func readTree(w *work, file, usual string, read func(all map[string]string) reader) error {
 	if !isFile(file) {
 		file = filepath.Join(file, usual)
@@ -283,15 +285,20 @@ func readTree(w *work, file, usual string, read func(all map[string]string) read
 	if err := yaml.Load(data, &v); err != nil { // JSON is YAML
 		return err
 	}
-	p := &plain{work: w, at: place{file: file}}
+	p, f := &plain{work: w}, newYAMLFile(file, data)
 	all := map[string]string{}
-	flatten(v, "", func(k, s string) { all[k] = s })
+	flatten(v, "", "", func(k, _, s string) { all[k] = s })
 	take := read(all)
-	flatten(v, "", func(k, s string) { p.say(p.at, k+":", s, take(p, k, s)) })
+	flatten(v, "", "", func(k, exact, s string) {
+		p.at = f.at(exact)
+		p.say(p.at, k+":", s, take(p, k, s))
+	})
+	p.at = place{file: file}
 	return p.done()
 }
 
 func readBlocky(w *work, file string) error {
+	w.set.dns()
 	return readTree(w, file, "config.yml", func(map[string]string) reader {
 		return func(p *plain, key, value string) Note {
 			top, rest, _ := strings.Cut(key, ".")
@@ -351,6 +358,7 @@ func (p *plain) listen(value string) Note {
 }
 
 func readTechnitium(w *work, file string) error {
+	w.set.dns()
 	return readTree(w, file, "settings.json", func(map[string]string) reader {
 		return func(p *plain, key, value string) Note {
 			switch key[strings.LastIndexByte(key, '.')+1:] {
@@ -465,24 +473,12 @@ func (w *work) safe() *policy.Policy {
 	return &w.set.Policies[len(w.set.Policies)-1]
 }
 
-// eachOption reads a file of lines key SEP value.
-func readOptions(w *work, file, separator string, take func(p *plain, at place, key, value string) Note) error {
-	data, err := readWhole(file)
-	if err != nil {
-		return err
-	}
-	p := &plain{work: w, at: place{file: file}}
-	err = eachLine(bytes.NewReader(data), func(n int, s []byte) error {
-		text, _, _ := strings.Cut(string(s), " #")
-		if text = strings.TrimSpace(text); text == "" || text[0] == '#' {
-			return nil
-		}
-		key, value, _ := strings.Cut(text, separator)
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		at := place{file: file, line: n, what: text}
+// readOptions reads files of options by a reader.
+func readOptions(w *work, file string, files *optionFiles, take func(p *plain, at place, key, value string) Note) error {
+	p := &plain{work: w}
+	err := files.each(file, func(at place, key, value string) {
 		p.at = at
 		p.say(at, key, value, take(p, at, key, value))
-		return nil
 	})
 	if err != nil {
 		return err
@@ -491,8 +487,21 @@ func readOptions(w *work, file, separator string, take func(p *plain, at place, 
 	return p.done()
 }
 
+// included is what becomes of a line that names files of settings.
+func included(files *optionFiles, key, value string) Note {
+	if found, _ := files.included(files.dir, key, value); len(found) == 0 {
+		return Note{Kind: Lost, Why: "no such file: copy it beside the settings and import again"}
+	}
+	return carried("its lines")
+}
+
 func readDnsmasq(w *work, file string) error {
-	return readOptions(w, file, "=", func(p *plain, at place, key, value string) Note {
+	if !isFile(file) {
+		file = filepath.Join(file, "dnsmasq.conf")
+	}
+	w.set.dns()
+	files := dnsmasqFiles()
+	return readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
 		switch key {
 		case "address":
 			parts := strings.Split(strings.TrimPrefix(value, "/"), "/")
@@ -542,8 +551,15 @@ func readDnsmasq(w *work, file string) error {
 			return p.listen(strings.Join(all, ","))
 		case "dnssec":
 			return p.validate("true")
-		case "conf-file", "servers-file", "addn-hosts":
-			return lost("import that file too, or name it under dns: hosts-files or lists")
+		case "conf-file", "servers-file", "conf-dir":
+			return included(files, key, value)
+		case "addn-hosts":
+			if found := filesOf(files.dir, value); len(found) == 1 {
+				n := &p.set.dns().Names
+				n.HostsFiles = append(n.HostsFiles, p.file(found[0]))
+				return carried("dns: hosts-files")
+			}
+			return lostOurs("dns: hosts-files", "no such file: name it there")
 		}
 		if strings.HasPrefix(key, "dhcp") || key == "enable-ra" {
 			return lost("addresses are given out by another program: leave DHCP where it is, and name its leases under identity: names: leases")
@@ -553,11 +569,11 @@ func readDnsmasq(w *work, file string) error {
 }
 
 // unboundZones are the kinds of local zones, by name.
-func unboundZones(w *work, file string) map[string]string {
+func unboundZones(file string) map[string]string {
 	kinds := map[string]string{}
-	w.lines(file, func(_ place, s string) {
-		if f := strings.Fields(strings.ReplaceAll(s, `"`, " ")); len(f) == 3 && f[0] == "local-zone:" {
-			kinds[strings.ToLower(strings.TrimSuffix(f[1], "."))] = f[2]
+	_ = unboundFiles().each(file, func(_ place, key, value string) { // what cannot be read is said by whom reads the settings
+		if f := strings.Fields(strings.ReplaceAll(value, `"`, " ")); len(f) == 2 && key == "local-zone" {
+			kinds[strings.ToLower(strings.TrimSuffix(f[0], "."))] = f[1]
 		}
 	})
 	return kinds
@@ -583,9 +599,15 @@ func (p *plain) unboundData(at place, f []string, kinds map[string]string) Note 
 }
 
 func readUnbound(w *work, file string) error {
+	if !isFile(file) {
+		file = filepath.Join(file, "unbound.conf")
+	}
 	section, zone := "", ""
-	kinds := unboundZones(w, file)
-	return readOptions(w, file, ":", func(p *plain, at place, key, value string) Note {
+	kinds := unboundZones(file)
+	files := unboundFiles()
+	w.set.dns().Server.Listen = []string{"127.0.0.1:53", "[::1]:53"} // unless it says otherwise
+	interfaces := false
+	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
 		plainValue := strings.Trim(value, `"`)
 		switch key {
 		case "server", "forward-zone", "stub-zone", "remote-control", "auth-zone", "python", "view", "rpz":
@@ -627,8 +649,8 @@ func readUnbound(w *work, file string) error {
 			if !ok {
 				port = "53"
 			}
-			if slices.Equal(l.Listen, []string{":53"}) {
-				l.Listen = nil
+			if !interfaces {
+				interfaces, l.Listen = true, nil
 			}
 			l.Listen = append(l.Listen, net.JoinHostPort(a, port))
 			return carried("dns: listen")
@@ -644,11 +666,26 @@ func readUnbound(w *work, file string) error {
 			if strings.Contains(value, "validator") {
 				return p.validate("yes")
 			}
-		case "include":
-			return lost("import that file too")
+		case "auto-trust-anchor-file", "trust-anchor-file", "trust-anchor":
+			p.validate("yes")
+			return differs("dns: forward: validate", "the keys of the root are in the program; those of other zones are not asked for")
+		case "include", "include-toplevel":
+			return included(files, key, value)
+		case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":
+			return differs("events", "all queries are in the record, counters at /metrics")
+		case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
+			return Note{Kind: Default, Why: "the service manager and the program see to that"}
+		}
+		if section == "remote-control" {
+			return differs("listen.admin", "the gateway is asked and told at its admin address")
 		}
 		return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
 	})
+	if err == nil && len(w.set.dns().Forward.Upstreams) == 0 {
+		w.rep.add(Note{Kind: Changed, place: place{file: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
+			Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"})
+	}
+	return err
 }
 
 // opnsense reads config.xml: the name server's overrides and lists, and the
@@ -666,6 +703,7 @@ func readOPNsense(w *work, file string) error {
 	for {
 		t, err := d.Token()
 		if err == io.EOF {
+			p.at.line = 0
 			return p.done()
 		}
 		if err != nil {
@@ -681,6 +719,7 @@ func readOPNsense(w *work, file string) error {
 		case xml.CharData:
 			text.Write(t)
 		case xml.EndElement:
+			p.at.line, _ = d.InputPos()
 			value := strings.TrimSpace(text.String())
 			text.Reset()
 			p.opnsenseElement(path, value, group)

@@ -25,10 +25,17 @@ type privoxySection struct {
 	patterns []place
 }
 
+// privoxyAction is one of a section: "+name{text}" or "-name".
+var privoxyAction = regexp.MustCompile(`([+-])([a-z][a-z0-9-]*)(\{[^}]*\})?`)
+
 // blocks says whether a section blocks, lets through, or says nothing of it.
 func (s *privoxySection) blocks() (block, says bool) {
-	at, off := strings.LastIndex(s.actions, "+block"), strings.LastIndex(s.actions, "-block")
-	return at > off, at >= 0 || off >= 0
+	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
+		if m[2] == "block" {
+			block, says = m[1] == "+", true
+		}
+	}
+	return block, says
 }
 
 // privoxyFile reads a file of actions.
@@ -152,12 +159,21 @@ func (p privoxyPattern) name() (name string, below, ok bool) {
 // readPrivoxy makes a rule of every section that says whether to block: the last
 // one first, for in our settings the first rule that fits decides.
 func readPrivoxy(w *work, file string) error {
-	if !isFile(file) {
-		file = filepath.Join(file, "user.action")
-	}
-	all, err := privoxyFile(file)
+	conf := &plain{work: w}
+	all, err := privoxySections(file, func(at place, key, value string) {
+		conf.at = at
+		n := conf.privoxyOption(key, value)
+		n.place, n.What = at, at.what
+		if n.Kind == Lost && n.Why == "" {
+			n.Why = "nothing of ours is like it; nothing has to be done"
+		}
+		w.rep.add(n)
+	})
 	if err != nil {
 		return err
+	}
+	if w.set.Proxy.Upstream.Parent == "" {
+		w.set.Proxy.Upstream.NoParent = nil // nothing is kept from what is not there
 	}
 	p := policy.Policy{Name: "everyone"}
 	for i := len(all); i > 0; {
@@ -206,9 +222,14 @@ func privoxyLost(w *work, s *privoxySection) {
 
 // privoxyOthers reports what a section does besides.
 func privoxyOthers(w *work, s *privoxySection) {
-	text := regexp.MustCompile(`[+-](block|handle-as-image|handle-as-empty-document)(\{[^}]*\})?`).ReplaceAllString(s.actions, "")
-	for other := range strings.FieldsSeq(text) {
-		w.rep.add(Note{Kind: Lost, place: s.place, What: other, Why: "only blocks are carried over; pages are not rewritten"})
+	var others []string
+	for _, m := range privoxyAction.FindAllStringSubmatch(s.actions, -1) {
+		if m[2] != "block" && m[2] != "handle-as-image" && m[2] != "handle-as-empty-document" {
+			others = append(others, m[0])
+		}
+	}
+	if len(others) > 0 {
+		w.rep.add(Note{Kind: Lost, place: s.place, What: strings.Join(others, " "), Why: "only blocks are carried over; pages are not rewritten"})
 	}
 }
 
@@ -229,8 +250,16 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 				n.Kind, n.Why = Changed, "for all ports"
 			}
 			host, below, plain := p.name()
+			if !strings.Contains(host, ".") {
+				plain = plain && below
+				host = "." + host // as the list wants a whole top-level domain
+			}
 			switch {
 			case !plain:
+				if _, err := regexp.Compile(p.expression()); err != nil {
+					w.rep.add(Note{Kind: Regexp, place: line, What: line.what, Why: "left out: " + err.Error(), Mend: "what it excludes as a pattern of its own, in a section that says the opposite, behind it"})
+					continue
+				}
 				kinds[2] = append(kinds[2], p.expression())
 			case below:
 				kinds[0] = append(kinds[0], host)
@@ -283,10 +312,11 @@ type privoxyRule struct {
 }
 
 func newPrivoxySource(s *Source, file string) (sourceRules, error) {
-	if !isFile(file) {
-		file = filepath.Join(file, "user.action")
-	}
-	all, err := privoxyFile(file)
+	all, err := privoxySections(file, func(at place, key, value string) {
+		if key == "actionsfile" && !filepath.IsAbs(value) {
+			s.untried("%s: %s", at, at.what)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package importer
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,14 +41,14 @@ func (z *nameSource) decide(_ context.Context, t *filter.Transaction, stage filt
 	return decision{d.refuse, cmp.Or(d.by, "no rule")}, true
 }
 
-// options calls take with each "key SEP value" of a file.
-func (s *Source) options(file, separator string, take func(at, key, value string)) error {
-	return s.linesOf(file, func(n int, line string) {
-		if line, _, _ = strings.Cut(line, " #"); line[0] == '#' {
-			return
+// options calls take with each option of a file and of those it includes, and
+// names includes that are not there.
+func (s *Source) options(file string, files *optionFiles, take func(at, key, value string)) error {
+	return files.each(file, func(at place, key, value string) {
+		if found, is := files.included(files.dir, key, value); is && len(found) == 0 {
+			s.untried("%s: %s: no such file", at, at.what)
 		}
-		key, value, _ := strings.Cut(line, separator)
-		take(fmt.Sprintf("%s:%d", file, n), strings.TrimSpace(key), strings.TrimSpace(value))
+		take(at.String(), key, value)
 	})
 }
 
@@ -57,7 +56,7 @@ func (s *Source) options(file, separator string, take func(at, key, value string
 // zone answer in it, but for those that always refuse.
 func newUnboundSource(s *Source, file string) (sourceRules, error) {
 	z, data, redirected := newNameSource(), map[string]string{}, map[string]bool{}
-	err := s.options(file, ":", func(at, key, value string) {
+	err := s.options(file, unboundFiles(), func(at, key, value string) {
 		f := strings.Fields(strings.ReplaceAll(value, `"`, " "))
 		switch key {
 		case "local-zone":
@@ -77,7 +76,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 			if len(f) > 1 {
 				data[strings.ToLower(strings.TrimSuffix(f[0], "."))] = at
 			}
-		case "include", "rpz", "view":
+		case "rpz", "view":
 			s.untried("%s: %s %s", at, key, value)
 		}
 	})
@@ -97,7 +96,7 @@ func newUnboundSource(s *Source, file string) (sourceRules, error) {
 // names in them the longest that covers a name counts.
 func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 	z := newNameSource()
-	return z, s.options(file, "=", func(at, key, value string) {
+	return z, s.options(file, dnsmasqFiles(), func(at, key, value string) {
 		switch key {
 		case "address", "local", "server":
 			parts := strings.Split(value, "/")
@@ -115,7 +114,7 @@ func newDnsmasqSource(s *Source, file string) (sourceRules, error) {
 			for _, name := range names[:max(1, len(names)-1)] {
 				z.exact[strings.ToLower(strings.TrimSpace(name))] = decision{by: at}
 			}
-		case "addn-hosts", "conf-file", "conf-dir", "servers-file":
+		case "addn-hosts":
 			s.untried("%s: %s=%s", at, key, value)
 		}
 	})

@@ -94,13 +94,15 @@ func (c *squidConf) read(file string, depth int) error {
 			more += line
 			return nil
 		}
-		text, _, _ := strings.Cut(more+string(s), " #")
+		f := strings.Fields(more + string(s))
 		more = ""
-		f := strings.Fields(text)
-		if len(f) == 0 || f[0][0] == '#' {
+		if i := slices.IndexFunc(f, func(word string) bool { return word[0] == '#' }); i >= 0 {
+			f = f[:i]
+		}
+		if len(f) == 0 {
 			return nil
 		}
-		at := place{file: file, line: n, what: text}
+		at := place{file: file, line: n, what: strings.Join(f, " ")}
 		if f[0] != "include" {
 			c.option(at, f)
 			return nil
@@ -117,13 +119,7 @@ func (c *squidConf) read(file string, depth int) error {
 // include reads the files that a line names; ones that have moved are looked
 // for beside squid.conf.
 func (c *squidConf) include(at place, pattern string, depth int) error {
-	found, _ := filepath.Glob(pattern)
-	if len(found) == 0 {
-		found, _ = filepath.Glob(filepath.Join(c.dir, filepath.Base(filepath.Dir(pattern)), filepath.Base(pattern)))
-	}
-	if len(found) == 0 {
-		found, _ = filepath.Glob(filepath.Join(c.dir, filepath.Base(pattern)))
-	}
+	found := filesOf(c.dir, pattern)
 	note := carried("its lines")
 	if len(found) == 0 {
 		note = lost("no such file: copy it beside squid.conf and import again")

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestImportOfWhatDebianShips imports the configuration of each program that is
+// installed, as it is shipped. The import checks the settings that it makes.
+func TestImportOfWhatDebianShips(t *testing.T) {
+	for _, tt := range []struct{ program, path string }{
+		{"e2guardian", "/etc/e2guardian"}, {"squid", "/etc/squid/squid.conf"}, {"squidguard", "/etc/squidguard/squidGuard.conf"},
+		{"privoxy", "/etc/privoxy"}, {"unbound", "/etc/unbound"}, {"dnsmasq", "/etc/dnsmasq.conf"},
+	} {
+		t.Run(tt.program, func(t *testing.T) {
+			if _, err := os.Stat(tt.path); err != nil {
+				t.Skipf("%s is not installed", tt.program)
+			}
+			everyLineIsNamed(t, tt.program, tt.path)
+		})
+	}
+}
+
+// TestImportNamesEveryLine holds the report against the lines of each
+// configuration that has a setting on each.
+func TestImportNamesEveryLine(t *testing.T) {
+	for _, x := range imported {
+		switch x.program {
+		case "adguardhome", "pihole", "technitium", "nextdns", "blocky", "opnsense": // settings of these have several lines, or share one
+			continue
+		}
+		t.Run(x.program, func(t *testing.T) {
+			path, err := filepath.Abs(copyOf(t, x.path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			everyLineIsNamed(t, x.program, path)
+		})
+	}
+}
+
+// everyLineIsNamed imports a configuration and looks for the place of each of
+// its lines in the report.
+func everyLineIsNamed(t *testing.T, program, path string) {
+	to := filepath.Join(t.TempDir(), "new")
+	var out bytes.Buffer
+	if status := importCommand(t.Context(), env{stdout: &out, stderr: &out}, []string{program, path, "-to", to}); status != 0 {
+		t.Fatalf("status %d:\n%s", status, out.String())
+	}
+	report, err := os.ReadFile(filepath.Join(to, "report.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(report, []byte("… and ")) {
+		t.Errorf("not all lines are in the report")
+	}
+	var files []string
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.Contains(p, "/lists/") && slices.Contains([]string{".conf", ".yaml", ".yml", ".json", ".xml", ".toml", ".action", ""}, filepath.Ext(p)) &&
+			bytes.Contains(report, []byte("  "+p+":")) {
+			files = append(files, p)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the report names %q: %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, words := 0, false
+		for line := range strings.Lines(string(data)) {
+			n++
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "{") { // Privoxy's aliases are used by its sections
+				words = strings.HasPrefix(line, "{{")
+			}
+			// A setting of several lines is named by its last, and by the values in it.
+			if line == "" || words || strings.HasPrefix(line, "#") || strings.HasSuffix(line, `\`) || strings.HasSuffix(line, "{") || strings.HasSuffix(line, ":") || strings.Trim(line, "{}[],<>/") == "" {
+				continue
+			}
+			if !bytes.Contains(report, fmt.Appendf(nil, "  %s:%d: ", file, n)) {
+				t.Errorf("%s:%d is not in the report: %s", file, n, line)
+			}
+		}
+	}
+}

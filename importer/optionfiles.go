@@ -1,0 +1,179 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// optionFiles reads files of lines "key SEP value" that include each other.
+type optionFiles struct {
+	separator string
+	// included returns the files that a line names, and whether it is one that
+	// names files. dir is where the first file lies.
+	included func(dir, key, value string) (files []string, is bool)
+
+	dir  string
+	seen map[string]bool
+}
+
+// each calls take with the options of a file, and of those it includes in their
+// place. A file is read once.
+func (o *optionFiles) each(file string, take func(at place, key, value string)) error {
+	if o.seen == nil {
+		o.seen, o.dir = map[string]bool{}, filepath.Dir(file)
+	}
+	if o.seen[file] {
+		return nil
+	}
+	if o.seen[file] = true; len(o.seen) > maxFiles {
+		return fmt.Errorf("%s: more than %d files include each other", file, maxFiles)
+	}
+	data, err := readWhole(file)
+	if err != nil {
+		return err
+	}
+	return eachLine(bytes.NewReader(data), func(n int, s []byte) error {
+		text, _, _ := strings.Cut(strings.ReplaceAll(string(s), "\t#", " #"), " #")
+		if text = strings.TrimSpace(text); text == "" || text[0] == '#' {
+			return nil
+		}
+		key, value, _ := strings.Cut(text, o.separator)
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		take(place{file: file, line: n, what: text}, key, value)
+		more, _ := o.included(o.dir, key, value)
+		for _, path := range more {
+			if err := o.each(path, take); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// filesOf are the files that a pattern names. Those that have moved are looked
+// for below dir: in a folder of the same name, and beside the settings.
+func filesOf(dir, pattern string) (files []string) {
+	if !filepath.IsAbs(pattern) {
+		pattern = filepath.Join(dir, pattern)
+	}
+	for _, p := range []string{pattern, filepath.Join(dir, filepath.Base(filepath.Dir(pattern)), filepath.Base(pattern)), filepath.Join(dir, filepath.Base(pattern))} {
+		found, _ := filepath.Glob(p)
+		for _, f := range found {
+			if isFile(f) {
+				files = append(files, f)
+			}
+		}
+		if len(files) > 0 {
+			return files
+		}
+	}
+	return nil
+}
+
+// unboundFiles are the options of unbound.conf.
+func unboundFiles() *optionFiles {
+	return &optionFiles{separator: ":", included: func(dir, key, value string) ([]string, bool) {
+		if key != "include" && key != "include-toplevel" {
+			return nil, false
+		}
+		return filesOf(dir, strings.Trim(value, `"`)), true
+	}}
+}
+
+// dnsmasqFiles are the options of dnsmasq.conf.
+func dnsmasqFiles() *optionFiles {
+	return &optionFiles{separator: "=", included: func(dir, key, value string) ([]string, bool) {
+		switch key {
+		case "conf-file", "servers-file":
+			return filesOf(dir, value), true
+		case "conf-dir":
+			return confDir(dir, value), true
+		}
+		return nil, false
+	}}
+}
+
+// confDir are the files of a folder of dnsmasq: "DIR", "DIR,.bak" without those
+// that end so, "DIR,*.conf" those alone.
+func confDir(dir, value string) (files []string) {
+	parts := strings.Split(value, ",")
+	folder := parts[0]
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		folder = filepath.Join(dir, filepath.Base(folder)) // where it has moved to
+	}
+	all, _ := os.ReadDir(folder)
+	ends := func(name string, wanted bool) bool {
+		return slices.ContainsFunc(parts[1:], func(p string) bool {
+			end, only := strings.CutPrefix(p, "*")
+			return only == wanted && end != "" && strings.HasSuffix(name, end)
+		})
+	}
+	chosen := slices.ContainsFunc(parts[1:], func(p string) bool { return len(p) > 1 && p[0] == '*' })
+	for _, f := range all {
+		name := f.Name()
+		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") || ends(name, false) || chosen && !ends(name, true) {
+			continue
+		}
+		if path := filepath.Join(folder, name); isFile(path) {
+			files = append(files, path)
+		}
+	}
+	return files
+}
+
+// A yamlFile knows where the values of a file of YAML or JSON are.
+type yamlFile struct {
+	path  string
+	lines map[string]int
+}
+
+// at is where a value is, by its path.
+func (f yamlFile) at(path string) place { return place{file: f.path, line: f.lines[path]} }
+
+// each is where a value of a list is.
+func (f yamlFile) each(path string, i int) place { return f.at(fmt.Sprintf("%s.%d", path, i)) }
+
+// mostLines bounds for how many values of a file of YAML the line is known.
+const mostLines = 1 << 18
+
+// newYAMLFile reads where the values of a file are, by their paths: a.b for keys,
+// a.0 for values of a list.
+func newYAMLFile(path string, data []byte) yamlFile {
+	lines := map[string]int{}
+	f := yamlFile{path, lines}
+	var root yaml.Node
+	if yaml.Load(data, &root) != nil {
+		return f // which is said where it is read
+	}
+	var walk func(n *yaml.Node, path string)
+	walk = func(n *yaml.Node, path string) {
+		if len(lines) >= mostLines {
+			return
+		}
+		below := strings.TrimPrefix(path+".", ".")
+		switch n.Kind {
+		case yaml.DocumentNode:
+			for _, c := range n.Content {
+				walk(c, path)
+			}
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				lines[below+n.Content[i].Value] = n.Content[i].Line
+				walk(n.Content[i+1], below+n.Content[i].Value)
+			}
+		case yaml.SequenceNode:
+			for i, c := range n.Content {
+				lines[fmt.Sprint(below, i)] = c.Line
+				walk(c, fmt.Sprint(below, i))
+			}
+		}
+	}
+	walk(&root, "")
+	return f
+}

@@ -1,0 +1,160 @@
+package importer
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/setting"
+)
+
+// privoxySections reads the actions of Privoxy: of a file of actions, or of those
+// that its main file, called config, names, in their order. take gets the other
+// lines of the main file.
+func privoxySections(file string, take func(at place, key, value string)) (all []*privoxySection, err error) {
+	if !isFile(file) {
+		dir := file
+		if file = filepath.Join(dir, "config"); !isFile(file) {
+			file = filepath.Join(dir, "user.action")
+		}
+	}
+	data, err := readWhole(file)
+	if err != nil {
+		return nil, err
+	}
+	actions := strings.HasSuffix(file, ".action") || strings.HasPrefix(string(data), "{") || strings.Contains(string(data), "\n{")
+	if actions {
+		return privoxyFile(file)
+	}
+	dir := filepath.Dir(file)
+	files := &optionFiles{separator: " ", included: func(string, string, string) ([]string, bool) { return nil, false }}
+	err = files.each(file, func(at place, key, value string) {
+		if key, value, _ := strings.Cut(strings.Join(strings.Fields(at.what), " "), " "); key != "actionsfile" {
+			take(at, key, value)
+			return
+		}
+		found := filesOf(dir, value)
+		if len(found) == 0 {
+			found = filesOf(dir, value+".action") // as older versions say it
+		}
+		for _, name := range found {
+			var some []*privoxySection
+			if some, err = privoxyFile(name); err == nil {
+				all = append(all, some...)
+			}
+		}
+		take(at, "actionsfile", cmp.Or(strings.Join(found, " "), errText(err)))
+	})
+	return all, err
+}
+
+func errText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// privoxyDefaults are what Privoxy ships its settings with.
+var privoxyDefaults = map[string][]string{
+	"toggle": {"1"}, "enable-remote-toggle": {"0"}, "enable-remote-http-toggle": {"0"}, "enable-edit-actions": {"0"}, "enforce-blocks": {"0", "1"},
+	"enable-proxy-authentication-forwarding": {"0"}, "forwarded-connect-retries": {"0"}, "accept-intercepted-requests": {"0"}, "allow-cgi-request-crunching": {"0"},
+	"split-large-forms": {"0"}, "tolerate-pipelining": {"1"}, "single-threaded": {"0"}, "handle-as-empty-doc-returns-ok": {"0", "1"}, "connection-sharing": {"0", "1"},
+	"buffer-limit": {"4096"}, "socket-timeout": {"300"}, "keep-alive-timeout": {"5"}, "filterfile": {"default.filter", "user.filter"}, "confdir": {"/etc/privoxy", "."},
+	"user-manual": {"/usr/share/doc/privoxy/user-manual"}, "templdir": {"/etc/privoxy/templates"}, "logdir": {"/var/log/privoxy"}, "temporary-directory": {"."},
+}
+
+// privoxyOption takes a line of the main file.
+func (p *plain) privoxyOption(key, value string) Note {
+	n, err := strconv.Atoi(value)
+	isCount := err == nil && n > 0 && n < 1<<20
+	switch {
+	case slices.Contains(privoxyDefaults[key], value):
+		return Note{Kind: Default}
+	case key == "actionsfile" && filepath.IsAbs(value):
+		return carried("rules")
+	case key == "actionsfile":
+		return lost(cmp.Or(value, "no such file") + ": copy it beside the settings and import again")
+	case key == "listen-address":
+		host, port, err := net.SplitHostPort(value)
+		if err != nil {
+			host, port = value, "8118"
+		}
+		p.set.Listen.Proxy = append(p.set.Listen.Proxy, setting.Address(net.JoinHostPort(cmp.Or(host, "::"), port)))
+		return carried("listen.proxy")
+	case key == "forward":
+		return p.privoxyForward(strings.Fields(value))
+	case strings.HasPrefix(key, "forward-socks"):
+		return lost("a parent speaks HTTP: name one under proxy: parent")
+	case key == "permit-access" || key == "deny-access":
+		return lostOurs("policies", "write a policy with the networks, and a rule with action: allow or block in the last policy")
+	case key == "admin-address":
+		p.set.Pages.Contact = value
+		return carried("pages.contact")
+	case key == "buffer-limit" && isCount:
+		p.set.Proxy.Exchange.Held = setting.Size(n) << 10
+		return carried("proxy.held")
+	case key == "socket-timeout" && isCount && n < 86400:
+		p.set.Proxy.Upstream.Answer = setting.Duration(time.Duration(n) * time.Second)
+		return carried("proxy.answer")
+	case key == "keep-alive-timeout" && isCount && n < 86400:
+		p.set.Proxy.Idle = setting.Duration(time.Duration(n) * time.Second)
+		return carried("proxy.idle")
+	case key == "max-client-connections" && isCount:
+		p.set.Proxy.Connections = setting.Count(n)
+		return carried("proxy.connections")
+	case key == "toggle":
+		return lost("Privoxy is switched off; here filtering is paused with \"shuultuur pause\", and comes back by itself")
+	case key == "accept-intercepted-requests":
+		return lostOurs("listen.transparent", "write listen: transparent; docs/transparent.md has the firewall's rules")
+	case key == "logfile" || key == "debug" || key == "logdir":
+		return differs("events", "requests are in the record, in the data folder")
+	case key == "templdir" || key == "proxy-info-url" || key == "hostname" || key == "user-manual":
+		return differs("pages", "pages are our own; see pages.templates")
+	case key == "filterfile":
+		return lost("pages are not rewritten by expressions")
+	case key == "trustfile":
+		return lost("write a rule with action: allow and a list of the hosts, and block all others")
+	case strings.HasPrefix(key, "ca-") || key == "certificate-directory" || key == "trusted-cas-file":
+		return lostOurs("intercept", "make a root with \"shuultuur ca init\", name it under intercept: root, and write decrypt: true into the policies")
+	case key == "compression-level" || key == "deflate" || key == "receive-buffer-size" || key == "listen-backlog" || key == "enable-accept-filter" || key == "default-server-timeout":
+		return differs("proxy", "limits are sized to the machine")
+	}
+	return Note{Kind: Lost}
+}
+
+// privoxyForward takes where requests go: "forward PATTERN PARENT", with "." for
+// no parent. Of all lines the last that fits counts there.
+func (p *plain) privoxyForward(f []string) Note {
+	up := &p.set.Proxy.Upstream
+	switch {
+	case len(f) != 2:
+		return Note{Kind: Line, Why: "left out", Mend: "forward PATTERN PARENT"}
+	case f[0] == "/" && f[1] == ".":
+		up.Parent, up.NoParent = "", nil
+		return carried("no proxy.parent")
+	case f[0] == "/":
+		if _, _, err := net.SplitHostPort(f[1]); err != nil {
+			f[1] = net.JoinHostPort(f[1], "8000")
+		}
+		up.Parent, up.NoParent = "http://"+f[1], nil
+		return carried("proxy.parent")
+	case f[1] != ".":
+		return lostOurs("proxy.parent", "there is one parent for all requests: hosts that go elsewhere need a gateway of their own")
+	}
+	pattern, ok := privoxyURL(strings.TrimSuffix(f[0], "/"))
+	name, _, plain := pattern.name()
+	if prefix, err := netip.ParsePrefix(f[0]); err == nil {
+		name, ok, plain = prefix.Masked().String(), true, true
+	}
+	if !ok || !plain || pattern.port != "" {
+		return lostOurs("proxy.no-parent", "a host with what is below it, or a network, is what no-parent names: write them there")
+	}
+	up.NoParent = append(up.NoParent, name)
+	return carried("proxy.no-parent")
+}
