@@ -124,14 +124,14 @@ func (w *work) e2guardian(dir string) error {
 }
 
 // moot reports what has no effect on a group.
-func (c *guard) moot(lists []ref, opts map[string]option, why string) {
+func moot(rep *Report, lists []ref, opts map[string]option, why string) {
 	for _, r := range lists {
-		c.rep.add(Note{Kind: Default, place: r.place, What: r.what, Why: why})
+		rep.add(Note{Kind: Default, place: r.place, What: r.what, Why: why})
 	}
 	for _, name := range sortedKeys(opts) {
 		for _, o := range opts[name].every() {
 			if name != "groupmode" && name != "groupname" {
-				c.rep.add(Note{Kind: Default, place: o.place, What: o.what, Why: why})
+				rep.add(Note{Kind: Default, place: o.place, What: o.what, Why: why})
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (c *guard) unsaid() {
 		said[o.place.String()] = true
 		n := Note{Kind: Lost, place: o.place, What: o.what, Why: whyNot(o.name)}
 		if r, is, ok := c.list(o); is && ok {
-			n.Kind = c.ifAny(r.path, Lost)
+			n.Kind = ifAny(c, r.path, Lost)
 		}
 		if n.Kind == Empty {
 			n.Why = "nothing is in it"
@@ -223,13 +223,13 @@ func (c *guard) clients(lists []ref) {
 	}
 	for _, r := range lists {
 		if r.typ == "ip" && r.name == "authexception" {
-			c.rep.add(Note{Kind: c.ifAny(r.path, Lost), place: r.place, What: r.what, Why: "who has to log in is said by networks: write identity.basic.networks"})
+			c.rep.add(Note{Kind: ifAny(c, r.path, Lost), place: r.place, What: r.what, Why: "who has to log in is said by networks: write identity.basic.networks"})
 		}
 	}
 }
 
 // ifAny is kind, or Empty when nothing is in a list.
-func (c *guard) ifAny(path string, kind Kind) Kind {
+func ifAny(c *guard, path string, kind Kind) Kind {
 	if len(c.items(ref{path: path})) == 0 {
 		return Empty
 	}
@@ -284,7 +284,7 @@ func (c *guard) members(lists []ref, opts map[string]option) map[int]membership 
 			take(path)
 			c.rep.add(Note{Kind: Carried, place: o.place, What: o.what, Ours: "users of the policies"})
 		default:
-			c.rep.add(Note{Kind: c.ifAny(path, Lost), place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
+			c.rep.add(Note{Kind: ifAny(c, path, Lost), place: o.place, What: o.what, Why: "no authplugin tells users apart, so everybody is in the standard group"})
 		}
 	}
 	return all
@@ -568,12 +568,12 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	case said && mode.value == "0":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group banned\""})
 		add(policy.Rule{Name: "group banned", Action: "block"})
-		c.moot(lists, opts, "all is refused to the group")
+		moot(c.rep, lists, opts, "all is refused to the group")
 		return p
 	case said && mode.value == "2":
 		c.rep.add(Note{Kind: Carried, place: mode.place, What: mode.what, Ours: "rule \"group not filtered\""})
 		add(policy.Rule{Name: "group not filtered", Action: "allow"})
-		c.moot(lists, opts, "the group is not filtered")
+		moot(c.rep, lists, opts, "the group is not filtered")
 		return p
 	case said && mode.value == "1":
 		c.rep.add(Note{Kind: Default, place: mode.place, What: mode.what})

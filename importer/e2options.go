@@ -43,6 +43,27 @@ var e2Time = map[string]struct {
 	"proxyexchange":  {"proxy.answer", func(c *guard) *setting.Duration { return &c.set.Proxy.Upstream.Answer }},
 }
 
+// e2Means are the options of which any value means the same to us.
+var e2Means = map[string]Note{
+	"checkip":             carried("nothing has to be said: what leads back to the gateway is refused"),
+	"filtergroups":        carried("a policy each"),
+	"defaultfiltergroup":  carried("the last policy"),
+	"filterip":            carried("listen.proxy"),
+	"sslmitm":             carried("decrypt: true"),
+	"downloadmanager":     differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
+	"filecachedir":        differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files"),
+	"maxheaderlines":      differs("proxy.head", "in bytes, 64 KiB"),
+	"loglocation":         differs("events", "in the data folder"),
+	"dstatlocation":       differs("events", "in the data folder"),
+	"statlocation":        differs("events", "in the data folder"),
+	"rqloglocation":       differs("events", "in the data folder"),
+	"htmltemplate":        differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"languagedir":         differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"language":            differs("pages", "pages are our own, in the reader's language; see pages.templates"),
+	"logsyslog":           lostOurs("events.syslog", "write events: syslog with the address of the log server"),
+	"accessdeniedaddress": lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere"),
+}
+
 // more takes an option of the main file or of a group that is not about lists,
 // and says what became of it.
 func (c *guard) more(o option, opts map[string]option) Note {
@@ -56,17 +77,12 @@ func (c *guard) more(o option, opts map[string]option) Note {
 		*to = max(*to, setting.Duration(time.Duration(n)*time.Second))
 		return carried(t.ours)
 	}
+	if n, ok := e2Means[o.name]; ok {
+		return n
+	}
 	switch o.name {
-	case "checkip":
-		return carried("nothing has to be said: what leads back to the gateway is refused")
-	case "downloadmanager", "filecachedir":
-		return differs("proxy.held, proxy.inspected", "large bodies pass while they are looked at; nothing is put into files")
 	case "preauthstoryboard":
-		return c.preauth(o)
-	case "filtergroups":
-		return carried("a policy each")
-	case "defaultfiltergroup":
-		return carried("the last policy")
+		return preauth(c, o)
 	case "enablessl":
 		if c.cut {
 			return Note{Kind: Default}
@@ -83,8 +99,6 @@ func (c *guard) more(o option, opts map[string]option) Note {
 		return Note{Kind: Default, Why: "TLS is not looked into"}
 	case "certprivatekeypath", "generatedcertpath", "generatedlinkpath", "sslcertificatepath", "setcipherlist", "gencertstart", "gencertend":
 		return differs("intercept", "certificates are made in memory, with keys and times of their own")
-	case "sslmitm":
-		return carried("decrypt: true")
 	case "mitmcheckcert", "sslcertcheck", "sslcheckcert":
 		return differs("checks of certificates", "a fault of a certificate is refused; rules with its category may say otherwise")
 	case "icapport":
@@ -116,18 +130,6 @@ func (c *guard) more(o option, opts map[string]option) Note {
 			c.set.Proxy.Connections = setting.Count(n)
 			return differs("proxy.connections", "connections wait for a turn when there is too much to do")
 		}
-	case "maxheaderlines":
-		return differs("proxy.head", "in bytes, 64 KiB")
-	case "loglocation", "dstatlocation", "statlocation", "rqloglocation":
-		return differs("events", "in the data folder")
-	case "logsyslog":
-		return lostOurs("events.syslog", "write events: syslog with the address of the log server")
-	case "accessdeniedaddress":
-		return lostOurs("pages", "block pages are our own; a rule with action: redirect sends people elsewhere")
-	case "htmltemplate", "languagedir", "language":
-		return differs("pages", "pages are our own, in the reader's language; see pages.templates")
-	case "filterip":
-		return carried("listen.proxy")
 	}
 	return Note{Kind: Lost, Why: whyNot(o.name)}
 }
@@ -145,7 +147,7 @@ func (c *guard) found(path string) string {
 
 // preauth compares the storyboard that runs before users are known with the one
 // that is shipped.
-func (c *guard) preauth(o option) Note {
+func preauth(c *guard, o option) Note {
 	path, ok := c.locate(o.value, c.dir)
 	if !ok {
 		return lost("the file is not there; storyboards are not run, and rules are in the order they are shipped with")

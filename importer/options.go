@@ -119,7 +119,7 @@ func (c *guard) global(opts map[string]option) {
 	for _, name := range carriedOptions {
 		done[name] = true
 	}
-	c.listen(opts["filterip"].every(), opts["filterports"].every())
+	e2Listen(c, opts["filterip"].every(), opts["filterports"].every())
 	done["filterports"], done["filterip"] = true, true
 	if ip, port := opts["proxyip"].value, number(opts, "proxyport", 0); ip != "" && port > 0 && port < 65536 {
 		if _, err := netip.ParseAddr(ip); err == nil {
@@ -163,8 +163,8 @@ func (c *guard) global(opts map[string]option) {
 	}
 }
 
-// listen takes the addresses and ports of the proxy: each port at each address.
-func (c *guard) listen(addresses, ports []option) {
+// e2Listen takes the addresses and ports of the proxy: each port at each address.
+func e2Listen(c *guard, addresses, ports []option) {
 	var ips []string
 	for _, o := range addresses {
 		a, err := netip.ParseAddr(o.value)

@@ -671,21 +671,33 @@ func readUnbound(w *work, file string) error {
 			return differs("dns: forward: validate", "the keys of the root are in the program; those of other zones are not asked for")
 		case "include", "include-toplevel":
 			return included(files, key, value)
-		case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":
-			return differs("events", "all queries are in the record, counters at /metrics")
-		case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
-			return Note{Kind: Default, Why: "the service manager and the program see to that"}
 		}
-		if section == "remote-control" {
-			return differs("listen.admin", "the gateway is asked and told at its admin address")
-		}
-		return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
+		return unboundOther(section, key)
 	})
 	if err == nil && len(w.set.dns().Forward.Upstreams) == 0 {
-		w.rep.add(Note{Kind: Changed, place: place{file: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
-			Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"})
+		w.rep.add(unboundAsks(file))
 	}
 	return err
+}
+
+// unboundAsks is said where no server is named that all names are asked at.
+func unboundAsks(file string) Note {
+	return Note{Kind: Changed, place: place{file: file}, What: "no forward-zone for \".\"", Ours: "dns: forward: upstreams",
+		Why: "Unbound asks the servers of each zone itself; here those of /etc/resolv.conf are asked: name upstreams if they are not what you want"}
+}
+
+// unboundOther is what becomes of an option that is not about names.
+func unboundOther(section, key string) Note {
+	switch key {
+	case "verbosity", "use-syslog", "logfile", "log-queries", "statistics-interval", "extended-statistics":
+		return differs("events", "all queries are in the record, counters at /metrics")
+	case "username", "directory", "chroot", "pidfile", "num-threads", "so-reuseport":
+		return Note{Kind: Default, Why: "the service manager and the program see to that"}
+	}
+	if section == "remote-control" {
+		return differs("listen.admin", "the gateway is asked and told at its admin address")
+	}
+	return Note{Kind: Lost, Why: "limits and caches are sized to the machine"}
 }
 
 // opnsense reads config.xml: the name server's overrides and lists, and the
