@@ -602,11 +602,9 @@ func readUnbound(w *work, file string) error {
 	if !isFile(file) {
 		file = filepath.Join(file, "unbound.conf")
 	}
-	section, zone := "", ""
-	kinds := unboundZones(file)
-	files := unboundFiles()
+	section, zone, interfaces := "", "", false
+	kinds, files := unboundZones(file), unboundFiles()
 	w.set.dns().Server.Listen = []string{"127.0.0.1:53", "[::1]:53"} // unless it says otherwise
-	interfaces := false
 	err := readOptions(w, file, files, func(p *plain, at place, key, value string) Note {
 		plainValue := strings.Trim(value, `"`)
 		switch key {
