@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"io"
+	"math"
 	"sync"
 
 	"shuultuur/message"
@@ -18,15 +19,15 @@ var errCut = errors.New("cache: the fetch that this response shares has failed")
 // source: when it leaves while others still read, it fetches the rest for them.
 type growing struct {
 	budget *budget
-	finish func(blocks [][]byte) // called once: with the whole body, or nil when there is none to store
-	most   int64                 // bytes that may be stored
-	total  int64                 // length of the body; below 0 when it is not known
+	finish func(*blocks) // called once: with the whole body, or nil when there is none to store
+	most   int64         // bytes that may be stored
+	total  int64         // length of the body; below 0 when it is not known
 
 	mu       sync.Mutex
 	moved    sync.Cond
 	src      message.Body
 	fetching bool // a reader reads from src, without mu
-	blocks   [][]byte
+	blocks   *blocks
 	n        int64
 	taken    int64 // of budget
 	readers  int
@@ -62,8 +63,8 @@ const (
 	nextBlock  = 256 << 10
 )
 
-func newGrowing(src message.Body, most int64, b *budget, finish func([][]byte)) *growing {
-	g := &growing{src: src, most: most, budget: b, finish: finish, total: src.Left()}
+func newGrowing(src message.Body, most int64, b *budget, finish func(*blocks)) *growing {
+	g := &growing{src: src, most: most, budget: b, finish: finish, total: src.Left(), blocks: newBlocks()}
 	g.moved.L = &g.mu
 	return g
 }
@@ -72,7 +73,7 @@ func newGrowing(src message.Body, most int64, b *budget, finish func([][]byte)) 
 func (g *growing) reader() *reading {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.ended && g.err != nil || g.alone {
+	if g.ended && g.err != nil || g.alone || !g.blocks.hold() {
 		return nil
 	}
 	g.readers++
@@ -81,14 +82,13 @@ func (g *growing) reader() *reading {
 
 // room returns where the next piece goes, nil when there is none to be had.
 func (g *growing) room() []byte {
-	if k := len(g.blocks); k > 0 && len(g.blocks[k-1]) < cap(g.blocks[k-1]) {
-		b := g.blocks[k-1]
-		return b[len(b):cap(b)]
+	if b := g.blocks.last(); len(b) < cap(b) {
+		return b[len(b):min(cap(b), len(b)+int(min(g.missing(), 1<<20)))]
 	}
 	size := int64(firstBlock)
 	switch {
 	case g.total >= 0:
-		size = min(g.total-g.n, 4*nextBlock)
+		size = min(g.missing(), 4*nextBlock)
 	case g.n > 0:
 		size = nextBlock
 	}
@@ -96,15 +96,22 @@ func (g *growing) room() []byte {
 		return nil
 	}
 	g.taken += size
-	g.blocks = append(g.blocks, make([]byte, 0, size))
-	return g.blocks[len(g.blocks)-1][:size]
+	return g.blocks.add(int(size))[:size]
+}
+
+// missing is how many bytes may come at most: one at the end, where the source
+// has yet to say that it is one.
+func (g *growing) missing() int64 {
+	if g.total < 0 {
+		return math.MaxInt64
+	}
+	return max(1, g.total-g.n)
 }
 
 // grew adds m bytes that were put into room.
 func (g *growing) grew(m int) {
 	if m > 0 {
-		k := len(g.blocks) - 1
-		g.blocks[k] = g.blocks[k][:len(g.blocks[k])+m]
+		g.blocks.grow(m)
 		g.n += int64(m)
 	}
 	if g.src.Done() {
@@ -124,6 +131,7 @@ func (g *growing) end(err error) {
 	}
 	if g.err == nil {
 		g.finish(g.blocks)
+		g.blocks.free()
 	} else {
 		g.finish(nil)
 	}
@@ -151,6 +159,12 @@ func (g *growing) atHand() {
 			if g.ended {
 				return
 			}
+		}
+	}
+	// What the kernel has goes out with the head, in one piece.
+	if src, ok := g.src.(message.Arriving); ok && g.total >= 0 {
+		if b := g.room(); b != nil {
+			g.grew(src.ReadArrived(b))
 		}
 	}
 }
@@ -216,8 +230,8 @@ func (r *reading) direct() bool { return r.g.alone && r.pos == r.g.n }
 // ready appends what is stored behind pos. The caller holds mu.
 func (r *reading) ready(dst [][]byte) [][]byte {
 	off := r.off
-	for i := r.block; i < len(r.g.blocks); i++ {
-		if b := r.g.blocks[i]; off < len(b) {
+	for i := r.block; i < len(r.g.blocks.list); i++ {
+		if b := r.g.blocks.list[i]; off < len(b) {
 			dst = append(dst, b[off:])
 		}
 		off = 0
@@ -228,8 +242,8 @@ func (r *reading) ready(dst [][]byte) [][]byte {
 func (r *reading) skip(n int) {
 	r.pos += int64(n)
 	r.off += n
-	for r.block < len(r.g.blocks) && r.off >= cap(r.g.blocks[r.block]) {
-		r.off -= cap(r.g.blocks[r.block])
+	for r.block < len(r.g.blocks.list) && r.off >= cap(r.g.blocks.list[r.block]) {
+		r.off -= cap(r.g.blocks.list[r.block])
 		r.block++
 	}
 }
@@ -364,6 +378,9 @@ func (r *reading) Close() error {
 	}
 	r.closed = true
 	g.readers--
+	if g.ended && g.err == nil && r.pos == g.n { // nothing is under way with what was read
+		g.blocks.free()
+	}
 	if !r.owner {
 		return nil
 	}

@@ -34,6 +34,10 @@ type object struct {
 	size   int64 // of the whole representation
 	labels labels
 
+	blocks *blocks     // those of body that may be used again; nil: none
+	saving atomic.Bool // blocks are held for writing them to the disk
+	lent   atomic.Bool // somebody else may have it
+
 	parent   *object     // the mark that leads to it, where that is known
 	written  atomic.Bool // it is on the disk, or on its way there
 	verdicts *verdicts
@@ -65,7 +69,10 @@ func (o *object) weight() int64 {
 	for i := range o.res.Fields {
 		n += int64(len(o.res.Fields[i].Name)+len(o.res.Fields[i].Value)) + 48
 	}
-	return n + o.length
+	for _, b := range o.body {
+		n += int64(cap(b))
+	}
+	return n
 }
 
 // whole says whether the body is that of the whole representation.

@@ -655,13 +655,16 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 	if names := protocol.Vary(o.res.Fields); len(names) > 0 {
 		fields = cloneFields(a.q.Fields, names)
 	}
-	done := func(blocks [][]byte) {
-		if blocks == nil {
+	done := func(b *blocks) {
+		if b == nil {
 			return
 		}
-		o.body, o.length = blocks, 0
-		for _, b := range blocks {
-			o.length += int64(len(b))
+		o.body, o.length = b.list, 0
+		if b.hold() {
+			o.blocks = b
+		}
+		for _, p := range b.list {
+			o.length += int64(len(p))
 		}
 		o.res.Length = o.length
 		if o.size < 0 {
@@ -692,7 +695,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 			s.Body.Skip(n)
 		}
 		s.Body.Close()
-		done([][]byte{body})
+		done(&blocks{list: [][]byte{body}})
 		own := &held{o: o, end: o.length}
 		own.Set(body)
 		s.Body, s.Length = own, o.length

@@ -173,6 +173,9 @@ func (s *shelf) left(_ Key, o *object) {
 	if s.disk != nil && !o.written.Load() {
 		s.avoided.Add(1)
 	}
+	if o.blocks != nil && !o.lent.Load() {
+		o.blocks.free()
+	}
 }
 
 // get returns the object with a name, from memory or from the disk.
@@ -180,6 +183,9 @@ func (s *shelf) get(name []byte) *object {
 	k := hash(name)
 	s.mu.RLock()
 	o, uses, ok := s.memory.Get(k)
+	if ok && !o.lent.Load() {
+		o.lent.Store(true)
+	}
 	s.mu.RUnlock()
 	if !ok {
 		o = s.load(k)
@@ -245,8 +251,11 @@ func (s *shelf) put(o *object) (in bool) {
 	k := hash([]byte(o.name))
 	o.written.Store(false)
 	s.mu.Lock()
-	in = s.memory.Put(k, o, o.weight())
 	admitted := s.disk != nil && (s.policy.Insert(k) || s.disk.Unfilled())
+	if admitted && o.blocks != nil && o.blocks.hold() { // it may leave memory before it is on the disk
+		o.saving.Store(true)
+	}
+	in = s.memory.Put(k, o, o.weight())
 	delete(s.judged, k)
 	delete(s.waiting, k)
 	s.mu.Unlock()
@@ -290,6 +299,7 @@ func (s *shelf) save(o *object) {
 			s.waiting[k] = o
 		default:
 			o.written.Store(false)
+			o.saved()
 			s.dropped.Add(1)
 		}
 		s.mu.Unlock()
@@ -299,6 +309,7 @@ func (s *shelf) save(o *object) {
 // write writes an object that waits, unless it was taken out or replaced
 // meanwhile.
 func (s *shelf) write(o *object) {
+	defer o.saved()
 	k := hash([]byte(o.name))
 	waits := func() bool {
 		s.mu.RLock()
@@ -323,6 +334,13 @@ func (s *shelf) write(o *object) {
 	s.mu.Unlock()
 	if !still {
 		_ = s.disk.Remove(k)
+	}
+}
+
+// saved says that nobody reads the object any more to write it.
+func (o *object) saved() {
+	if o.saving.Swap(false) {
+		o.blocks.free()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"syscall"
 )
 
 // A Framed is the body of the message that its Reader read last. It ends where
@@ -131,6 +132,33 @@ func (b *Framed) Read(p []byte) (n int, err error) {
 		return n, nil
 	}
 	return 0, b.err
+}
+
+// ReadArrived implements [Arriving] for bodies of known length that come from a
+// *net.TCPConn.
+func (b *Framed) ReadArrived(p []byte) (n int) {
+	c, ok := b.r.src.(*net.TCPConn)
+	if !ok || b.err != nil || b.at != atData || b.length <= 0 || b.r.a < b.r.b {
+		return 0
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	p = p[:min(int64(len(p)), b.left)]
+	_ = raw.Read(func(fd uintptr) bool { // an error is there for the next Read as well
+		for {
+			n, err = syscall.Read(int(fd), p)
+			if err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	if n <= 0 {
+		return 0
+	}
+	b.took(n)
+	return n
 }
 
 // took counts n bytes of data as read.

@@ -44,6 +44,13 @@ type Filed interface {
 	File() (f *os.File, off int64)
 }
 
+// An Arriving is a body of which more may have come than is at hand.
+type Arriving interface {
+	// ReadArrived reads into p what has come already and returns how many bytes
+	// that is, 0 also where it cannot know. It never waits.
+	ReadArrived(p []byte) int
+}
+
 // A Memory is a body that lies in memory. The zero value is an empty one.
 type Memory struct {
 	store [][]byte

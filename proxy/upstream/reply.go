@@ -215,6 +215,15 @@ func (r *reply) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// ReadArrived implements [message.Arriving].
+func (r *reply) ReadArrived(p []byte) (n int) {
+	if b, ok := r.body.(message.Arriving); ok {
+		n = b.ReadArrived(p)
+		r.release()
+	}
+	return n
+}
+
 // Ready implements [message.Body].
 func (r *reply) Ready(dst [][]byte) [][]byte {
 	if r.body == nil {

@@ -1,0 +1,145 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"shuultuur/message"
+	"shuultuur/setting"
+)
+
+// blockBody is the body of object i: no eight bytes in it are those of another.
+func blockBody(i int) []byte {
+	b := make([]byte, 5000+i*7919%200_000)
+	for at := 0; at+8 <= len(b); at += 8 {
+		binary.LittleEndian.PutUint64(b[at:], uint64(i)<<32|uint64(at))
+	}
+	return b
+}
+
+// blockOrigin answers /N with the body of object N, which comes in pieces.
+func blockOrigin(body func(i int) []byte) answerer {
+	return func(q *message.Request) (*message.Response, error) {
+		i, err := strconv.Atoi(string(q.Path[1:]))
+		if err != nil {
+			return nil, err
+		}
+		return pieces(body(i))
+	}
+}
+
+func pieces(b []byte) (*message.Response, error) {
+	s := respond(200, "", "Cache-Control", "max-age=1000")
+	r := message.NewReader(io.MultiReader(bytes.NewReader(fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(b))), bytes.NewReader(b)), 4096, 4096)
+	var head message.Response
+	if err := r.ReadResponse(&head, "GET"); err != nil {
+		return nil, err
+	}
+	s.Fields.Set("Content-Length", strconv.Itoa(len(b)))
+	s.Length, s.Body = int64(len(b)), head.Body
+	return s, nil
+}
+
+// Memory goes from bodies that leave to bodies that come: nobody may see that.
+func TestBodiesAreNeverMixed(t *testing.T) {
+	const objects = 100
+	want := make([][]byte, objects)
+	for i := range want {
+		want[i] = blockBody(i)
+	}
+	for _, disk := range []setting.Size{0, 64 << 20} {
+		t.Run(fmt.Sprint("disk ", disk), func(t *testing.T) {
+			c := open(t, Config{Memory: 3 << 20, Disk: disk}, Parts{Data: t.TempDir()})
+			front := c.Over(blockOrigin(func(i int) []byte { return want[i] }))
+			var all sync.WaitGroup
+			for client := range uint64(8) {
+				all.Go(func() {
+					r := rand.New(rand.NewPCG(client, 1))
+					for range 400 {
+						i := r.IntN(objects) * r.IntN(objects) / objects
+						s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/"+strconv.Itoa(i)))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						readSlowly(t, r, s.Body, want[i])
+						s.Body.Close()
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// readSlowly reads a body in one of the ways that there are, and now and then
+// leaves before the end.
+func readSlowly(t *testing.T, r *rand.Rand, b message.Body, want []byte) {
+	piece := make([]byte, 50_000)
+	for at, leaves := 0, r.IntN(len(want)*4); !b.Done() && at < leaves; {
+		parts, skips := b.Ready(nil), true
+		if len(parts) == 0 {
+			n, err := b.Read(piece[:1+r.IntN(len(piece))])
+			if err != nil && err != io.EOF {
+				t.Error(err)
+				return
+			}
+			parts, skips = [][]byte{piece[:n]}, false
+		}
+		if r.IntN(4) == 0 {
+			time.Sleep(time.Duration(r.IntN(500)) * time.Microsecond)
+		}
+		n := 0
+		for _, p := range parts {
+			if rest := want[at+n:]; len(p) > len(rest) || !bytes.Equal(p, rest[:len(p)]) {
+				t.Errorf("wrong bytes at %d", at+n)
+				return
+			}
+			n += len(p)
+		}
+		if at += n; skips {
+			b.Skip(n)
+		}
+	}
+}
+
+// Fetching what is never asked for again makes hardly any garbage.
+func TestMissesUseMemoryAgain(t *testing.T) {
+	all := make([]byte, 250_000)
+	c := open(t, Config{Memory: 64 << 20}, Parts{})
+	front := c.Over(blockOrigin(func(i int) []byte { return all[:20_000+i*7919%200_000] }))
+	miss := func(from, to int) (fetched uint64) {
+		for i := from; i < to; i++ {
+			s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/"+strconv.Itoa(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := s.Body.Copy(io.Discard, 1<<40)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Body.Close()
+			fetched += uint64(n)
+		}
+		return fetched
+	}
+	miss(0, 1000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fetched := miss(1000, 3000)
+	runtime.ReadMemStats(&after)
+	// Under the race detector pools lose a quarter of what they are given.
+	if made := after.TotalAlloc - before.TotalAlloc; made > fetched/2 {
+		t.Errorf("%d bytes were allocated for %d fetched", made, fetched)
+	} else {
+		t.Logf("%d bytes were allocated for %d fetched", made, fetched)
+	}
+}
