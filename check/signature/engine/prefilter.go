@@ -12,14 +12,19 @@ import (
 // the inspection that follows looks at it again.
 //
 // A scan hashes the four bytes at every second place and looks closer only where
-// the hash is in a bitmap. So of each pattern two runs of four bytes, one byte
-// apart, are in the bitmap: those of the five bytes that are rarest in web
-// traffic. A pattern of four bytes is there as it is, and without its first byte,
-// with every byte that may follow. Shorter patterns are searched for one by one,
+// the hash is in a bitmap. So of each pattern two runs of four bytes are in the
+// bitmap, one from an even place in it and one from an odd place: those that are
+// rarest in web traffic. A pattern of four bytes is there as it is, and without its first byte,
+// with every byte that may follow; one of three with every byte that may follow
+// and every byte that may be before. Shorter patterns are searched for one by one,
 // or, when they are many, in tables of their own, of two bytes and of one.
+//
+// A run of bytes sets two bits of one word of the bitmap (a blocked Bloom filter:
+// Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters,
+// 2007), which leaves a tenth of the false candidates of one bit.
 type prefilter struct {
 	bitmap  []uint64
-	shift   uint // of the hash, for the bitmap
+	shift   uint // of the hash, for the first bit in the bitmap
 	buckets []int32
 	mask    uint32
 	next    []entry // chained by bucket
@@ -30,6 +35,7 @@ type prefilter struct {
 	n       int
 	longest int // bytes of the longest pattern
 	few     []few
+	threes  []int32 // patterns of three bytes, for data that has no more
 }
 
 // A few is one of a few short patterns. Each is searched for by its rarest byte,
@@ -46,7 +52,7 @@ const maxFew = 8
 // An entry is a pattern with the place of its four bytes in it.
 type entry struct {
 	key  uint32
-	off  uint16
+	off  int16
 	pat  int32
 	next int32 // index of the next in the bucket plus 1
 }
@@ -72,6 +78,9 @@ func newPrefilter(patterns [][]byte) *prefilter {
 			long += 2
 		case len(p) == gram:
 			long += 1 + 1<<7
+		case len(p) == gram-1:
+			long += 2 << 7
+			f.threes = append(f.threes, int32(i))
 		}
 	}
 	size := min(max(10, bits.Len(uint(long*64))), maxBits)
@@ -82,12 +91,12 @@ func newPrefilter(patterns [][]byte) *prefilter {
 	f.mask = uint32(nb - 1)
 	short := 0
 	for _, p := range f.pats {
-		if len(p) > 0 && len(p) < gram {
+		if len(p) > 0 && len(p) < gram-1 {
 			short++
 		}
 	}
 	for i, p := range f.pats {
-		if len(p) > 0 && len(p) < gram && short <= maxFew {
+		if len(p) > 0 && len(p) < gram-1 && short <= maxFew {
 			f.few = append(f.few, newFew(int32(i), p))
 			continue
 		}
@@ -132,16 +141,21 @@ func (x *few) in(data, p []byte) bool {
 func (f *prefilter) add(i int32, p []byte) {
 	switch {
 	case len(p) > gram:
-		off := rarest(p)
-		f.enter(i, off, binary.LittleEndian.Uint32(p[off:]))
-		f.enter(i, off+1, binary.LittleEndian.Uint32(p[off+1:]))
+		for parity := range 2 {
+			off := rarest(p, parity)
+			f.enter(i, off, binary.LittleEndian.Uint32(p[off:]))
+		}
 	case len(p) == gram:
 		key := binary.LittleEndian.Uint32(p)
 		f.enter(i, 0, key)
-		for c := range uint32(1 << 8) {
-			if c&0x20 != 0 { // the others are folded into these
-				f.enter(i, 1, key>>8|c<<24)
-			}
+		for c := range folded {
+			f.enter(i, 1, key>>8|c<<24)
+		}
+	case len(p) == gram-1:
+		key := uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16
+		for c := range folded {
+			f.enter(i, 0, key|c<<24)
+			f.enter(i, -1, key<<8|c)
 		}
 	case len(p) >= 2:
 		if f.pairs == nil {
@@ -158,13 +172,22 @@ func (f *prefilter) add(i int32, p []byte) {
 	}
 }
 
+// folded goes through the bytes to which hashing folds others.
+func folded(yield func(uint32) bool) {
+	for c := range uint32(1 << 8) {
+		if c&0x20 != 0 && !yield(c) {
+			return
+		}
+	}
+}
+
 // enter puts four bytes of a pattern, at place off in it, into the bitmap.
 func (f *prefilter) enter(pat int32, off int, key uint32) {
 	key |= 0x20202020
 	h := key * multiplier
-	f.bitmap[h>>f.shift>>6] |= 1 << (h >> f.shift & 63)
+	f.bitmap[h>>f.shift>>6] |= 1<<(h>>f.shift&63) | 1<<(h>>(f.shift-6)&63)
 	b := (h >> 7) & f.mask
-	f.next = append(f.next, entry{key, uint16(off), pat, f.buckets[b]})
+	f.next = append(f.next, entry{key, int16(off), pat, f.buckets[b]})
 	f.buckets[b] = int32(len(f.next))
 }
 
@@ -187,24 +210,23 @@ var lower = func() (t [256]byte) {
 	return
 }()
 
-// rarest returns the place of the five bytes that occur least in web traffic.
-func rarest(p []byte) int {
-	best, at := 1<<30, 0
-	for i := 0; i+gram+1 <= len(p); i++ {
+// rarest returns the place of the four bytes that occur least in web traffic,
+// among even places or odd ones.
+func rarest(p []byte, parity int) int {
+	best, at := 1<<30, parity
+	for i := parity; i+gram <= len(p) && i < 1<<15; i += 2 {
 		sum := 0
-		for _, c := range p[i : i+gram+1] {
+		for _, c := range p[i : i+gram] {
 			sum += common(c)
 		}
-		for off := range 2 {
-			if _, ok := frequent[binary.LittleEndian.Uint32(p[i+off:])|0x20202020]; ok {
-				sum += 100
-			}
+		if _, ok := frequent[binary.LittleEndian.Uint32(p[i:])|0x20202020]; ok {
+			sum += 100
 		}
 		if sum < best {
 			best, at = sum, i
 		}
 	}
-	return min(at, 1<<16-2)
+	return at
 }
 
 // frequent are the runs of four bytes in words that pages, scripts and heads
@@ -292,8 +314,14 @@ func common(c byte) int {
 // once. seen has a bit for each pattern, which scan sets; bits set before are
 // not looked for.
 func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candidates int) {
-	if len(f.next) > 0 && len(data) >= 4 {
+	if len(f.next) > 0 && len(data) >= gram {
 		candidates = f.scanLong(data, seen, hit)
+	} else if len(data) == gram-1 {
+		for _, p := range f.threes {
+			if at(data, f.pats[p]) {
+				hit(p)
+			}
+		}
 	}
 	for i := range f.few {
 		if x := &f.few[i]; x.in(data, f.pats[x.pat]) {
@@ -330,20 +358,20 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 }
 
 func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candidates int) {
-	bitmap, shift := f.bitmap, f.shift
+	bitmap, first := f.bitmap, f.shift
+	word, second := first+6, first-6
 	i := 0
 	for ; i+12 <= len(data); i += 8 {
 		d := data[i : i+12 : i+12]
 		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
 		w := binary.LittleEndian.Uint64(d[4:]) | 0x2020202020202020
-		h0 := uint32(v) * multiplier >> shift
-		h2 := uint32(v>>16) * multiplier >> shift
-		h4 := uint32(w) * multiplier >> shift
-		h6 := uint32(w>>16) * multiplier >> shift
-		b0 := bitmap[h0>>6] >> (h0 & 63)
-		b2 := bitmap[h2>>6] >> (h2 & 63)
-		b4 := bitmap[h4>>6] >> (h4 & 63)
-		b6 := bitmap[h6>>6] >> (h6 & 63)
+		h0, h2 := uint32(v)*multiplier, uint32(v>>16)*multiplier
+		h4, h6 := uint32(w)*multiplier, uint32(w>>16)*multiplier
+		w0, w2, w4, w6 := bitmap[h0>>word], bitmap[h2>>word], bitmap[h4>>word], bitmap[h6>>word]
+		b0 := w0 >> (h0 >> first & 63) & (w0 >> (h0 >> second & 63))
+		b2 := w2 >> (h2 >> first & 63) & (w2 >> (h2 >> second & 63))
+		b4 := w4 >> (h4 >> first & 63) & (w4 >> (h4 >> second & 63))
+		b6 := w6 >> (h6 >> first & 63) & (w6 >> (h6 >> second & 63))
 		if (b0|b2|b4|b6)&1 == 0 {
 			continue
 		}
@@ -366,7 +394,8 @@ func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candi
 	}
 	for ; i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
 		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
-		if h := key * multiplier >> shift; bitmap[h>>6]>>(h&63)&1 != 0 {
+		h := key * multiplier
+		if x := bitmap[h>>word]; x>>(h>>first&63)&(x>>(h>>second&63))&1 != 0 {
 			candidates++
 			f.look(data, i, key, seen, hit)
 		}
@@ -379,7 +408,7 @@ func (f *prefilter) look(data []byte, i int, key uint32, seen []uint64, hit func
 	for e := f.buckets[key*multiplier>>7&f.mask]; e != 0; {
 		x := &f.next[e-1]
 		e = x.next
-		if x.key != key || seen[x.pat>>6]>>(x.pat&63)&1 != 0 || i < int(x.off) {
+		if x.key != key || seen[x.pat>>6]>>(x.pat&63)&1 != 0 || i < int(x.off) || i-int(x.off) > len(data) {
 			continue
 		}
 		if at(data[i-int(x.off):], f.pats[x.pat]) {
