@@ -435,13 +435,13 @@ func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.F
 		if t.Note != "" {
 			t.Note += "; "
 		}
-		t.Note += fmt.Sprintf("signature rule %d is disabled: it took more than 1 ms or 3,000 steps too often", sid)
+		t.Note += fmt.Sprintf("signature rule %d is disabled: it would have taken more than 1 ms or 3,000 steps too often", sid)
 	}
 	for _, sid := range o.Rules {
-		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was given up: it took more than 1 ms or 3,000 steps", sid)})
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was given up: it would take more than 1 ms or 3,000 steps", sid)})
 	}
 	if o.Message {
-		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the rules that were left after 50 ms were not tried"})
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the rules that were left when the message had cost 50 ms were not tried"})
 	}
 	return dst
 }

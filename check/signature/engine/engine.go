@@ -24,9 +24,9 @@ import (
 	"shuultuur/check/signature/rule"
 )
 
-// messageTime bounds the inspection of one message in one direction, all its steps
-// together.
-const messageTime = 50 * time.Millisecond
+// messageWork bounds the inspection of one message in one direction, all its steps
+// together: 50 ms, counted as the work of a rule is.
+const messageWork = 50 * ruleWork
 
 // A Source answers what rules ask of a message or a packet. Buffers that do not
 // exist, or not yet, are not there.
@@ -366,7 +366,7 @@ type Tx struct {
 // maxOver bounds the rules that an Over names.
 const maxOver = 8
 
-// An Over is what was given up because it took too long.
+// An Over is what was given up because it would take too long.
 type Over struct {
 	Rules []uint32 // numbers of rules that took more than their time
 	// Disabled are the numbers of rules that are not tried any more: they took
@@ -392,9 +392,9 @@ type Packet struct {
 type progress struct {
 	at      rule.Progress
 	started bool
-	scanned []int         // bytes of each table's buffer that its prefilter has seen
-	spent   time.Duration // on trying rules
-	over    bool          // that was more than a message may cost
+	scanned []int // bytes of each table's buffer that its prefilter has seen
+	spent   int   // work of trying rules
+	over    bool  // that was more than a message may cost
 }
 
 // A candidate is a rule of which a part may have held.
@@ -466,7 +466,7 @@ type work struct {
 	context  map[string]any
 	captures []capture
 	rule     *compiled
-	ended    time.Time // when the last rule was tried
+	spent    int // work of the rules tried on the message
 }
 
 // Inspect tries the rules on what is known of a message in one direction. at is
@@ -505,14 +505,13 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 		return dst
 	}
 	slices.SortFunc(tx.pending, func(a, b candidate) int { return int(a.rule) - int(b.rule) })
-	began := time.Now()
-	w.ended = began
+	w.spent = p.spent
 	for i := range tx.pending {
 		c := &tx.pending[i]
 		if c.dead || c.dir&dir == 0 {
 			continue
 		}
-		if p.spent+w.ended.Sub(began) > messageTime {
+		if w.spent > messageWork {
 			if !p.over {
 				p.over = true
 				w.overMessage()
@@ -528,7 +527,7 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 			return dst
 		}
 	}
-	p.spent += w.ended.Sub(began)
+	p.spent = w.spent
 	tx.pending = slices.DeleteFunc(tx.pending, func(c candidate) bool { return c.dead })
 	return dst
 }

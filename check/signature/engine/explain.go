@@ -204,7 +204,7 @@ type Cost struct {
 	Avg        int64 `json:"ns_avg"`
 	AvgMatch   int64 `json:"ns_avg_match"`
 	AvgNoMatch int64 `json:"ns_avg_nomatch"`
-	Over       int64 `json:"over_budget"` // how often it was given up after 1 ms or 3,000 steps
+	Over       int64 `json:"over_budget"` // how often it was given up at the work of 1 ms or 3,000 steps
 }
 
 // sum returns what has been counted by now.

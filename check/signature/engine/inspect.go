@@ -5,18 +5,24 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"shuultuur/check/signature/rule"
 )
 
-// Limits of the inspection of one rule.
+// Limits of the inspection of one rule on one message. What it does is counted,
+// not the time it takes, so that what is found does not depend on how busy the
+// machine is. Work is counted in what takes about a nanosecond on a processor of
+// 2020.
 const (
-	maxSteps  = 3000 // Suricata's inspection-recursion-limit
-	ruleTime  = time.Millisecond
-	timeEvery = 64 // steps between looks at the clock
-	maxBase64 = 64 << 10
+	maxSteps       = 3000 // Suricata's inspection-recursion-limit
+	ruleWork       = 1e6  // 1 ms
+	stepWork       = 40
+	searchBytes    = 8  // bytes that a search for a content passes over for one unit
+	expressionWork = 10 // for each byte that an expression looks at
+	scriptWork     = 20e3
+	tryWork        = 500 // for each rule
+	maxBase64      = 64 << 10
 )
 
 // A result is what inspecting a list of matches came to.
@@ -38,7 +44,7 @@ type inspector struct {
 	ascii    bool   // text has the bytes of buf
 	vars     []uint64
 	steps    int
-	began    time.Time
+	work     int // of the rule so far
 	captures []capture
 	regexps  int // expressions run
 	over     bool
@@ -72,11 +78,8 @@ func (in *inspector) inspect(ms []rule.Match, at int) result {
 		return match
 	}
 	in.steps++
-	if in.steps > maxSteps {
-		in.over = true
-		return never
-	}
-	if in.steps%timeEvery == 0 && time.Since(in.began) > ruleTime {
+	in.work += stepWork
+	if in.steps > maxSteps || in.work > ruleWork {
 		in.over = true
 		return never
 	}
@@ -137,6 +140,7 @@ func (in *inspector) whole(m rule.Match, next []rule.Match, at int) result {
 	case *rule.Dataset:
 		ok = in.ctx != nil && in.ctx.dataset(m, in.buf)
 	case *script:
+		in.work += scriptWork
 		ok = in.ctx != nil && in.ctx.script(m, in.buf, at)
 	case *rule.Base64:
 		return in.base64(m, next, at)
@@ -217,6 +221,11 @@ func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result 
 			if i = find(in.buf[from:to], c); i >= 0 {
 				i += from
 			}
+			if i >= 0 {
+				in.work += (i - from) / searchBytes
+			} else {
+				in.work += (to - from) / searchBytes
+			}
 		}
 		if c.Negated {
 			if i >= 0 {
@@ -240,7 +249,8 @@ func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result 
 		}
 		from = i + 1
 		in.steps++
-		if in.steps > maxSteps {
+		in.work += stepWork
+		if in.steps > maxSteps || in.work > ruleWork {
 			in.over = true
 			return never
 		}
@@ -330,6 +340,7 @@ func (in *inspector) latin() string {
 	if in.text != "" || len(in.buf) == 0 {
 		return in.text
 	}
+	in.work += 2 * len(in.buf) / searchBytes
 	in.ascii = true
 	high := 0
 	for _, c := range in.buf {
@@ -389,7 +400,11 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	for {
 		in.regexps++
 		in.steps += 8
-		loc := m.re.Find(subject, place)
+		loc, ok := in.search(m.re, subject, place)
+		if !ok {
+			in.over = true
+			return never
+		}
 		if m.Negated {
 			if loc != nil {
 				return failed
@@ -417,6 +432,30 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 			place++
 		}
 	}
+}
+
+// search looks for an expression from place on, as far as the work of a rule
+// goes. ok is false when that did not do.
+func (in *inspector) search(re *rule.Regexp, subject string, place int) (loc []int, ok bool) {
+	room := place + max(0, ruleWork-in.work)/expressionWork
+	part := subject
+	if len(subject) > room {
+		for room > 0 && !utf8.RuneStart(subject[room]) {
+			room--
+		}
+		part = subject[:room]
+	}
+	if place > len(part) {
+		return nil, false
+	}
+	loc, ok = re.Find(part, place)
+	if loc == nil {
+		in.work += (len(part) - place) * expressionWork
+	} else {
+		in.work += (loc[1] - place) * expressionWork
+	}
+	// Where the part ends, what an expression says of the end is not so.
+	return loc, ok && (len(part) == len(subject) || loc != nil && loc[1] < len(part))
 }
 
 // keep notes what the groups of an expression held.
@@ -631,9 +670,9 @@ func (in *inspector) base64(m *rule.Base64, next []rule.Match, at int) result {
 		return retry
 	}
 	if len(m.Inner) > 0 {
-		sub := inspector{buf: out, vars: in.vars, began: in.began, ctx: in.ctx}
+		sub := inspector{buf: out, vars: in.vars, work: in.work, ctx: in.ctx}
 		r := sub.inspect(m.Inner, 0)
-		in.steps += sub.steps
+		in.steps, in.work, in.over = in.steps+sub.steps, sub.work, in.over || sub.over
 		in.captures = append(in.captures, sub.captures...)
 		if r != match {
 			return retry

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"shuultuur/check/signature/rule"
 )
@@ -16,7 +15,7 @@ func TestAMessageHasOneBudgetForAllItsSteps(t *testing.T) {
 	if err != nil || len(mistakes) > 0 {
 		t.Fatal(err, mistakes)
 	}
-	for _, spent := range []time.Duration{0, 2 * messageTime} {
+	for _, spent := range []int{0, 2 * messageWork} {
 		e, _, err := New(Config{Rules: rules})
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +32,7 @@ func TestAMessageHasOneBudgetForAllItsSteps(t *testing.T) {
 			alerts = e.Inspect(tx, rule.ToServer, at, alerts)
 		}
 		if over := spent > 0; len(alerts) > 0 == over || tx.Over.Message != over || e.Counters().OverMessage.Value() > 0 != over || e.Counters().OverMessage.Value() > 1 {
-			t.Errorf("%v spent: %d alerts, over %v, counted %d", spent, len(alerts), tx.Over.Message, e.Counters().OverMessage.Value())
+			t.Errorf("%d spent: %d alerts, over %v, counted %d", spent, len(alerts), tx.Over.Message, e.Counters().OverMessage.Value())
 		}
 	}
 }
@@ -65,6 +64,30 @@ func TestANumberWithoutALengthIsAsLongAsItIs(t *testing.T) {
 	for data, want := range map[string][]uint32{"26": {1}, "200": {2}, "4000000": {2}, "": nil, "x": nil, "n=999;": {3}, "n=1000": nil} {
 		if got := sids(e.Try(packetTx("10.0.0.1", "10.0.0.2", data, &Flow{}), rule.ToServer, true, nil)); !slices.Equal(got, want) {
 			t.Errorf("%q: rules %v match, want %v", data, got, want)
+		}
+	}
+}
+
+// TestARuleIsGivenUpByWhatItDoes gives rules more to do than a rule may, and says
+// so whatever the clock says; a match that comes before that counts.
+func TestARuleIsGivenUpByWhatItDoes(t *testing.T) {
+	long := strings.Repeat("ab", 400<<10)
+	for _, x := range []struct {
+		rule, data string
+		alert      bool
+		over       int
+	}{
+		{`pcre:"/a.{3}x/s"; content:"a"`, long, false, 1},
+		{`pcre:"/ab$/"; content:"a"`, long, false, 1}, // its end was not looked at
+		{`pcre:"/a.{3}x/s"; content:"a"`, "abbbx" + long, true, 0},
+		{`content:"a"; content:"c"; distance:0; content:"d"; within:1`, strings.Repeat("ac", 4000), false, 1},
+		{`content:"a"; pcre:"/(?<!x)b(?=c)/R"`, strings.Repeat("ab", 100), false, 0},
+	} {
+		e := build(t, `alert tcp any any -> any any (`+x.rule+`; sid:1;)`)
+		tx := packetTx("10.0.0.1", "10.0.0.2", x.data, &Flow{})
+		alerts := e.Try(tx, rule.ToServer, true, nil)
+		if len(alerts) > 0 != x.alert || len(tx.Over.Rules) != x.over || int(e.Counters().OverRule.Value()) != x.over {
+			t.Errorf("%s on %.10s…: %d alerts, given up %v, counted %d; want %v, %d", x.rule, x.data, len(alerts), tx.Over.Rules, e.Counters().OverRule.Value(), x.alert, x.over)
 		}
 	}
 }

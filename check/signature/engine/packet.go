@@ -48,14 +48,13 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 	if window != nil {
 		w.hits = window.keep(w.hits)
 	}
-	began := time.Now()
-	w.ended = began
+	w.spent = 0
 	for _, n := range sortUnique(w.hits) {
 		k := e.rules[n]
 		if k.kinds&kind == 0 || k.disabled.Load() || !stream && tx.Packet.InStream && k.kinds&onStream != 0 {
 			continue
 		}
-		if w.ended.Sub(began) > messageTime {
+		if w.spent > messageWork {
 			w.overMessage()
 			break
 		}

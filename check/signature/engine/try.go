@@ -28,13 +28,12 @@ func (w *work) try(k *compiled, n int, c *candidate, dst []Alert) []Alert {
 	began := time.Now()
 	k.cost.checks.Add(1)
 	w.rule, w.context = k, c.context
-	w.in.began, w.in.over = began, false
+	w.in.work, w.in.over = tryWork, false
 	w.in.captures = w.in.captures[:0]
 	w.in.regexps = 0
 	a := w.decide(k, c)
-	w.ended = time.Now()
-	spent := w.ended.Sub(began)
-	w.account(k, spent, a == yes)
+	w.spent += w.in.work
+	w.account(k, time.Since(began), a == yes)
 	switch a {
 	case later:
 		c.context = w.context
@@ -71,7 +70,7 @@ func (w *work) account(k *compiled, spent time.Duration, hit bool) {
 	}
 }
 
-// overMessage notes that the time of a message was up before all rules were tried.
+// overMessage notes that a message had cost what it may before all rules were tried.
 func (w *work) overMessage() {
 	w.e.counters.OverMessage.add(1)
 	w.tx.Over.Message = true
@@ -307,6 +306,7 @@ func (w *work) condition(x rule.Condition, at rule.Progress) answer {
 	case *hashed:
 		return w.hashed(x, at)
 	case *script:
+		w.in.work += scriptWork
 		w.flushCaptures()
 		tx.vars = w.in.vars
 		return truth(x.code.Match(tx, w.dir, w.rule.Rule, nil, 0) != x.Negated)

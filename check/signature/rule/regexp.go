@@ -77,23 +77,23 @@ func Compile(m *PCRE) (*Regexp, error) {
 func (r *Regexp) Looking() bool { return r.looking != nil }
 
 // Find returns the positions of the first match and its groups in s, from byte
-// from on, or nil. An expression that takes too long does not match.
-func (r *Regexp) Find(s string, from int) []int {
+// from on, or nil. ok is false when the search took too long and was given up.
+func (r *Regexp) Find(s string, from int) (loc []int, ok bool) {
 	if r.linear != nil {
-		loc := r.linear.FindStringSubmatchIndex(s[from:])
+		loc = r.linear.FindStringSubmatchIndex(s[from:])
 		for i := range loc {
 			if loc[i] >= 0 {
 				loc[i] += from
 			}
 		}
-		return loc
+		return loc, true
 	}
 	m, err := r.looking.FindStringMatchStartingAt(s, from)
 	if err != nil || m == nil {
-		return nil
+		return nil, err == nil
 	}
 	groups := m.Groups()
-	loc := make([]int, 0, 2*len(groups))
+	loc = make([]int, 0, 2*len(groups))
 	for i := range groups {
 		if len(groups[i].Captures) == 0 {
 			loc = append(loc, -1, -1)
@@ -102,7 +102,7 @@ func (r *Regexp) Find(s string, from int) []int {
 		at, n := groups[i].ByteRange()
 		loc = append(loc, at, at+n)
 	}
-	return loc
+	return loc, true
 }
 
 // translate writes an expression of PCRE as one of package regexp, as far as
