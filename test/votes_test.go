@@ -219,13 +219,25 @@ func TestAVoteForBlockingFeedsAList(t *testing.T) {
 // TestBrowserVotesAndThePageOpens: somebody votes on a block page, somebody else
 // sees the vote in the queue and opens the site, and the page opens.
 func TestBrowserVotesAndThePageOpens(t *testing.T) {
+	for name, args := range map[string][]string{"with scripts": nil, "without": {"--blink-settings=scriptEnabled=false"}} {
+		t.Run(name, func(t *testing.T) { browserVotes(t, args) })
+	}
+}
+
+func browserVotes(t *testing.T, args []string) {
 	g := votesGateway(t, "")
-	pupil := newBrowser(t, g.ProxyAddr())
+	pupil := newBrowser(t, g.ProxyAddr(), args...)
 	pupil.open("http://ads.example/x")
 	pupil.shows("This page is blocked")
-	pupil.script(`document.querySelector("textarea").value = "for the lesson"`)
+	pupil.write("textarea", "for the lesson")
 	pupil.click(`button[name="vote"]`)
 	pupil.shows("Your vote counts")
+	if args == nil {
+		pupil.shows("This page is blocked") // the answer came without leaving the page
+		pupil.picture("voted")
+	} else if strings.Contains(pupil.text(), "This page is blocked") {
+		t.Error("the browser runs scripts")
+	}
 	pupil.click("a")
 	pupil.shows("Your vote")
 

@@ -178,6 +178,16 @@ func (b *browser) click(selector string) {
 	}
 }
 
+// write types text into the first element that the CSS selector finds.
+func (b *browser) write(selector, text string) {
+	b.t.Helper()
+	var el map[string]string
+	b.call("POST", b.session+"/element", map[string]string{"using": "css selector", "value": selector}, &el)
+	for _, id := range el {
+		b.call("POST", b.session+"/element/"+id+"/value", map[string]string{"text": text}, nil)
+	}
+}
+
 // shows waits until the page shows want.
 func (b *browser) shows(want string) {
 	b.t.Helper()

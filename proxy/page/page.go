@@ -290,29 +290,39 @@ func New(dir, contact string) (*Set, error) {
 }
 
 // Policy returns the value of Content-Security-Policy for pages of a kind: they
-// load and run nothing, send nothing, and nobody may show them in a frame, where
-// a click could be had by stealth.
+// load nothing, run only the scripts of their template, which may ask the
+// gateway's path on the same host, and nobody may show them in a frame, where a
+// click could be had by stealth.
 func (p *Set) Policy(k Kind) string { return p.policy[k] }
 
-// securityPolicy allows a page its own style elements and pictures within it.
+// securityPolicy allows a page its own style and script elements, and pictures
+// within it.
 func securityPolicy(page []byte) string {
 	form := "'none'"
 	if bytes.Contains(page, []byte("<form")) {
 		form = "'self'" // votes go to the gateway's path on the same host
 	}
 	policy := "default-src 'none'; img-src data:; base-uri 'none'; form-action " + form + "; frame-ancestors 'none'"
-	var styles string
-	for _, part := range bytes.Split(page, []byte("<style"))[1:] {
-		_, part, _ = bytes.Cut(part, []byte(">"))
-		if text, _, ok := bytes.Cut(part, []byte("</style")); ok {
-			sum := sha256.Sum256(text)
-			styles += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-		}
+	if hashes := hashesOf(page, "style"); hashes != "" {
+		policy += "; style-src" + hashes
 	}
-	if styles != "" {
-		policy += "; style-src" + styles
+	if hashes := hashesOf(page, "script"); hashes != "" {
+		policy += "; connect-src 'self'; script-src" + hashes
 	}
 	return policy
+}
+
+// hashesOf returns the sources, as a policy has them, of the elements of a name
+// that have their text in the page.
+func hashesOf(page []byte, name string) (all string) {
+	for _, part := range bytes.Split(page, []byte("<"+name))[1:] {
+		_, part, _ = bytes.Cut(part, []byte(">"))
+		if text, _, ok := bytes.Cut(part, []byte("</"+name)); ok {
+			sum := sha256.Sum256(text)
+			all += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		}
+	}
+	return all
 }
 
 // Busy returns the page for a request that there was no time for. There may be

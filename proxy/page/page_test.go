@@ -119,6 +119,7 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 	for name, text := range map[string]string{
 		"block.html": "<style>b { color: red }</style><style media=print>i { color: blue }</style><b>{{.Host}}</b>",
 		"warn.html":  "<b>{{.Host}}</b>",
+		"quota.html": "<script>let x = 1</script>",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -143,6 +144,9 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 	if got := own.Policy(Warn); got != strict {
 		t.Errorf("a page without styles: got %s", got)
 	}
+	if got, want := own.Policy(Quota), strict+"; connect-src 'self'; script-src "+hash("let x = 1"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 	for _, k := range []Kind{Block, Warn, Error, Quota} {
 		_, body := builtIn.Render(k, Document, &Page{Status: 403, Host: "a.test", Continue: "http://a.test/?x"})
 		_, rest, _ := strings.Cut(string(body), "<style>")
@@ -150,6 +154,9 @@ func TestPagesLoadAndRunNothing(t *testing.T) {
 		want := strict
 		if k == Block { // it has a form for votes
 			want = strings.Replace(strict, "form-action 'none'", "form-action 'self'", 1)
+		}
+		if got := builtIn.Policy(k); strings.Contains(got, "script-src") != (k == Block) {
+			t.Errorf("%v: scripts are allowed by %s", kinds[k], got)
 		}
 		if got := builtIn.Policy(k); !ok || !strings.HasPrefix(got, want) || !strings.Contains(got, hash(style)) {
 			t.Errorf("%v: %s does not allow the page's style", kinds[k], got)
