@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,10 +76,11 @@ pidfile %s/pid
 TLSCertificateFile %s
 TLSCertificateKeyFile %s
 database mdb
-maxsize 10485760
+maxsize 268435456
 suffix "%s"
 rootdn "cn=admin,%[4]s"
 rootpw admin
+index uid eq
 directory %[1]s
 `, dir, c, key, suffix),
 	} {
@@ -85,7 +88,7 @@ directory %[1]s
 			t.Fatal(err)
 		}
 	}
-	if out, err := peer.Command(t, "slapadd", "-f", conf, "-l", filepath.Join(dir, "people.ldif")).CombinedOutput(); err != nil {
+	if out, err := peer.Command(t, "slapadd", "-q", "-f", conf, "-l", filepath.Join(dir, "people.ldif")).CombinedOutput(); err != nil {
 		t.Skipf("slapadd does not work here: %v: %s", err, out)
 	}
 	addr = "127.0.0.1:" + peer.Port(t)
@@ -136,6 +139,112 @@ func TestADirectoryVerifiesPasswordsAndGivesNestedGroups(t *testing.T) {
 	if _, _, err := d.Verify(t.Context(), "bold", "secret"); err == nil || !strings.Contains(err.Error(), "bind as the service account") || !strings.Contains(err.Error(), "connect") {
 		t.Errorf("got %v: it does not name the steps", err)
 	}
+}
+
+// A city's directory: 400 classes of 25 pupils in a tree of 100 schools and
+// districts. Once its groups are known, a new user costs one question, and that
+// finds the groups above its own as well.
+func TestAUserOfTenThousandInNestedGroupsCostsOneQuestion(t *testing.T) {
+	var ldif strings.Builder
+	ldif.WriteString("dn: dc=city,dc=example\nobjectClass: dcObject\nobjectClass: organization\no: City\ndc: city\n")
+	for u := range 10_000 {
+		fmt.Fprintf(&ldif, "\ndn: uid=u%d,dc=city,dc=example\nobjectClass: inetOrgPerson\nuid: u%[1]d\ncn: u%[1]d\nsn: u%[1]d\n", u)
+	}
+	group := func(name string, members ...string) {
+		fmt.Fprintf(&ldif, "\ndn: cn=%s,dc=city,dc=example\nobjectClass: groupOfNames\ncn: %[1]s\n", name)
+		for _, m := range members {
+			fmt.Fprintf(&ldif, "member: %s,dc=city,dc=example\n", m)
+		}
+	}
+	above := map[int][]string{} // of each place in the tree
+	for c := range 400 {
+		var pupils []string
+		for u := range 25 {
+			pupils = append(pupils, fmt.Sprintf("uid=u%d", 25*c+u))
+		}
+		group(fmt.Sprintf("class%d", c), pupils...)
+		above[50+c%50] = append(above[50+c%50], fmt.Sprintf("cn=class%d", c))
+	}
+	for p := 99; p > 0; p-- {
+		group(fmt.Sprintf("place%d", p), above[p]...)
+		above[p/2] = append(above[p/2], fmt.Sprintf("cn=place%d", p))
+	}
+	group("city", above[0]...)
+	to, ca := slapdWith(t, "dc=city,dc=example", ldif.String())
+	at, questions := relay(t, to)
+	d, err := NewLDAP(LDAP{
+		Servers: setting.OneOrMore[string]{"ldap://" + at}, StartTLS: true, CA: setting.File(ca),
+		Base: "dc=city,dc=example", Bind: "cn=admin,dc=city,dc=example", Password: "admin",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(u int) {
+		t.Helper()
+		want := []string{fmt.Sprintf("class%d", u/25), "city"}
+		for p := 50 + u/25%50; p > 0; p /= 2 {
+			want = append(want, fmt.Sprintf("place%d", p))
+		}
+		user, groups, err := d.Find(t.Context(), fmt.Sprintf("u%d", u))
+		slices.Sort(groups)
+		slices.Sort(want)
+		if err != nil || user != fmt.Sprintf("u%d", u) || !slices.Equal(groups, want) {
+			t.Fatalf("u%d: got %q, %q, %v, want %q", u, user, groups, err, want)
+		}
+	}
+	find(0) // connects, and learns which group is in which
+	await(t, "the tree of groups", func() bool {
+		before := questions.Load()
+		find(1)
+		return questions.Load() == before+1
+	})
+	before := questions.Load()
+	for n := range 100 {
+		find(97 * n)
+	}
+	if got := questions.Load() - before; got != 100 {
+		t.Errorf("100 new users cost %d questions, want 100", got)
+	}
+}
+
+// relay passes connections on to a server, and counts the messages of clients.
+func relay(t *testing.T, to string) (addr string, messages *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	messages = new(atomic.Int64)
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(in, out); in.Close() }()
+			go func() {
+				defer out.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := in.Read(buf)
+					if err != nil {
+						return
+					}
+					messages.Add(1)
+					if _, err := out.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), messages
 }
 
 // freeradius starts a server that knows one user.
