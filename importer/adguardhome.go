@@ -99,14 +99,13 @@ func (w *work) adGuardHome(file string) error {
 	own := ""
 	cfg.UserRules = append(cfg.UserRules, adGuardBlockedHosts(cfg.DNS)...)
 	if len(cfg.UserRules) > 0 {
-		path, err := w.own("user-rules", func(to io.Writer) error {
-			for _, rule := range cfg.UserRules {
-				if _, err := io.WriteString(to, oneLine(rule)+"\n"); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		var rules []place
+		for i, rule := range cfg.UserRules {
+			at := lines.each("user_rules", i)
+			at.what = rule
+			rules = append(rules, at)
+		}
+		path, err := w.ownLines("user-rules", rules)
 		if err != nil {
 			return err
 		}

@@ -614,7 +614,7 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 	c.headers(lists, "banned", ban, not, add)
 	files := c.named(lists, "exceptionfile")
 	if exts := c.inline(lists, "extension", "bannedextension", filter.Extension); len(exts) > 0 {
-		add(policy.Rule{Name: "banned extensions", Action: ban, Extension: exts, Unless: files})
+		extensionRules(c, exts, files, add, policy.Rule{Name: "banned extensions", Action: ban, Unless: slices.Concat(files, not)})
 	}
 	c.search(lists, "banned", "banned search", ban, add)
 	c.redirects(lists, add)
@@ -651,6 +651,29 @@ func (c *guard) policy(n int, lists []ref, opts, global map[string]option) polic
 		p.Rules = p.Rules[:maxRules]
 	}
 	return p
+}
+
+// extensionRules refuses files by the end of their path and, as e2guardian does,
+// by the end of what stands behind it.
+func extensionRules(c *guard, exts, files []string, add func(policy.Rule), rule policy.Rule) {
+	behind := rule
+	rule.Extension = exts
+	add(rule)
+	var quoted []string
+	for _, x := range exts {
+		quoted = append(quoted, regexp.QuoteMeta(x))
+	}
+	if expr := `/.*[?;].*[.](` + strings.Join(quoted, "|") + `)$`; len(expr) <= maxPattern {
+		behind.Name, behind.URL = "extensions in queries", []string{expr}
+		add(behind)
+	}
+	at := place{file: c.dir}
+	c.rep.add(Note{Kind: Changed, place: at, What: "banned extensions before a query", Ours: `rule "banned extensions"`,
+		Why: "e2guardian looks at the end of the URL alone: it lets setup.exe?x=1 pass, which ours refuses"})
+	if len(files) > 0 {
+		c.rep.add(Note{Kind: Changed, place: at, What: "exceptionfile lists and banned extensions", Ours: "unless of the rule",
+			Why: "e2guardian's storyboard refuses these files all the same, though its manual says that they pass; in ours they pass"})
+	}
 }
 
 func (c *guard) conflicts(outer, inner []string, why string) {

@@ -15,6 +15,7 @@
 package importer
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func Run(ctx context.Context, program, path, to string) (*Report, error) {
 		return nil, fmt.Errorf("%s is there already; name another folder with -to", filepath.Join(to, SettingsFile))
 	}
 	w := &work{
-		ctx: ctx, to: to, lists: map[string]list.Config{}, byPath: map[string]string{}, origin: map[string]string{},
+		ctx: ctx, to: to, lists: map[string]list.Config{}, byPath: map[string]string{}, origin: map[string]string{}, places: map[string][]place{},
 		rep: &Report{Program: program, From: abs},
 	}
 	read := map[string]func(string) error{
@@ -124,6 +125,7 @@ type work struct {
 	lists   map[string]list.Config // by name, with the path as it is compiled
 	byPath  map[string]string      // name of the list made of a file, "" of one that is empty
 	origin  map[string]string      // file a copy was made of
+	places  map[string][]place     // where the lines of a list of ours were written, by its path
 	read    int                    // settings files
 	fetched bool                   // a list is not here yet, but will be fetched
 	decrypt bool                   // policies look into TLS
@@ -224,6 +226,9 @@ func (w *work) problem(p list.Problem) {
 		file = o
 	}
 	n := Note{Kind: Line, place: place{file: file, line: p.Line}, What: p.Reason}
+	if from := w.places[p.File]; p.Line > 0 && p.Line <= len(from) {
+		n.place = from[p.Line-1]
+	}
 	if strings.Contains(p.Reason, "does not compile") {
 		n.Kind = Regexp
 	}
@@ -269,6 +274,21 @@ func (w *work) own(name string, write func(io.Writer) error) (path string, err e
 		return "", err
 	}
 	return path, errors.Join(write(f), f.Close())
+}
+
+// ownLines writes a list of ours out of lines that were written elsewhere; what
+// a place says is the line.
+func (w *work) ownLines(name string, lines []place) (path string, err error) {
+	path, err = w.own(name, func(to io.Writer) error {
+		b := bufio.NewWriter(to)
+		for _, l := range lines {
+			b.WriteString(oneLine(l.what))
+			b.WriteByte('\n')
+		}
+		return b.Flush()
+	})
+	w.places[path] = lines
+	return path, err
 }
 
 // readWhole reads a file that is not to be large.

@@ -27,7 +27,7 @@ import (
 type plain struct {
 	*work
 	at               place
-	blocked, allowed []string // names
+	blocked, allowed []place // entries, and where they were written
 	blockURLs        []string
 	allowURLs        []string
 	longest          bool // of names in blocked the longest decides
@@ -68,11 +68,14 @@ func (p *plain) names(block bool, text string) Note {
 			if !strings.Contains(name, "/") {
 				name += "^"
 			}
-			*to = append(*to, "||"+name)
+			*to = append(*to, p.entry("||"+name))
 		}
 	}
 	return carried(ours)
 }
+
+// entry is one of a list of ours, written where the setting at hand is.
+func (p *plain) entry(text string) place { return place{file: p.at.file, line: p.at.line, what: text} }
 
 // zone takes a name of which a longer one may say the opposite.
 func (p *plain) zone(block bool, name string) Note {
@@ -80,7 +83,7 @@ func (p *plain) zone(block bool, name string) Note {
 	if !block {
 		rule, p.longest = "@@"+rule, true
 	}
-	p.blocked = append(p.blocked, rule)
+	p.blocked = append(p.blocked, p.entry(rule))
 	return carried("lists.blocked")
 }
 
@@ -101,7 +104,7 @@ func (p *plain) entries(block bool, text string) Note {
 		if name, below := strings.CutPrefix(entry, "*."); below {
 			entry = "||" + name + "^"
 		}
-		*to = append(*to, entry)
+		*to = append(*to, p.entry(entry))
 	}
 	return carried(ours)
 }
@@ -217,14 +220,12 @@ func (p *plain) done() error {
 	rules := []policy.Rule{}
 	for _, x := range []struct {
 		category, action string
-		names, urls      []string
+		names            []place
+		urls             []string
 	}{{"allowed", "allow", p.allowed, p.allowURLs}, {"blocked", "block", p.blocked, p.blockURLs}} {
 		some := len(x.urls) > 0
 		if len(x.names) > 0 {
-			path, err := p.own(x.category, func(to io.Writer) error {
-				_, err := io.WriteString(to, strings.Join(x.names, "\n")+"\n")
-				return err
-			})
+			path, err := p.ownLines(x.category, x.names)
 			if err != nil {
 				return err
 			}

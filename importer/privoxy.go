@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -236,7 +235,7 @@ func privoxyOthers(w *work, s *privoxySection) {
 // privoxyLists writes the lists of a rule: names with what is below them, names
 // alone, and expressions.
 func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, err error) {
-	var kinds [3][]string
+	var kinds [4][]place
 	at := sections[0].place
 	for _, s := range sections {
 		for _, line := range s.patterns {
@@ -256,15 +255,15 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 			}
 			switch {
 			case !plain:
+				kind := 2
 				if _, err := regexp.Compile(p.expression()); err != nil {
-					w.rep.add(Note{Kind: Regexp, place: line, What: line.what, Why: "left out: " + err.Error(), Mend: "what it excludes as a pattern of its own, in a section that says the opposite, behind it"})
-					continue
+					kind = 3 // it may look around
 				}
-				kinds[2] = append(kinds[2], p.expression())
+				kinds[kind] = append(kinds[kind], place{line.file, line.line, p.expression() + "(?:)"}) // which keeps a "/" at the end
 			case below:
-				kinds[0] = append(kinds[0], host)
+				kinds[0] = append(kinds[0], place{line.file, line.line, host})
 			default:
-				kinds[1] = append(kinds[1], host)
+				kinds[1] = append(kinds[1], place{line.file, line.line, host})
 			}
 			w.rep.add(n)
 		}
@@ -274,17 +273,16 @@ func privoxyLists(w *work, name string, sections []*privoxySection) (some bool, 
 			continue
 		}
 		cfg := list.Config{Category: name, Format: list.Domains, Match: list.Boundary}
-		file := name + []string{"", "-exact", "-expressions"}[i]
+		file := name + []string{"", "-exact", "-expressions", "-looking-around"}[i]
 		switch i {
 		case 1:
 			cfg.Subdomains = new(bool)
 		case 2:
 			cfg.Format = list.Expressions
+		case 3:
+			cfg.Format = list.E2guardianRegexp // which knows Perl's
 		}
-		path, err := w.own(file, func(to io.Writer) error {
-			_, err := io.WriteString(to, strings.Join(lines, "\n")+"\n")
-			return err
-		})
+		path, err := w.ownLines(file, lines)
 		if err != nil {
 			return some, err
 		}

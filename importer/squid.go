@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -598,14 +597,11 @@ func (c *squidConf) condition(r *policy.Rule, name string, a *squidACL, not bool
 // or has to fit together with others.
 func (c *squidConf) byList(r *policy.Rule, name string, a *squidACL, not bool, err *error) (why string) {
 	if a.class == "" {
-		path, wrong := c.own(name, func(to io.Writer) error {
-			for _, v := range a.values {
-				if _, err := fmt.Fprintln(to, squidPattern(a.kind, v)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		var lines []place
+		for _, v := range a.values {
+			lines = append(lines, place{a.at.file, a.at.line, squidPattern(a.kind, v)})
+		}
+		path, wrong := c.ownLines(name, lines)
 		if *err = wrong; *err != nil {
 			return ""
 		}
@@ -675,10 +671,11 @@ func (c *squidConf) domains(name string, a *squidACL) error {
 		if len(x.names) == 0 {
 			continue
 		}
-		path, err := c.own(name+x.suffix, func(to io.Writer) error {
-			_, err := io.WriteString(to, strings.Join(x.names, "\n")+"\n")
-			return err
-		})
+		var lines []place
+		for _, n := range x.names {
+			lines = append(lines, place{a.at.file, a.at.line, n})
+		}
+		path, err := c.ownLines(name+x.suffix, lines)
 		if err != nil {
 			return err
 		}

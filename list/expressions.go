@@ -1,6 +1,7 @@
 package list
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -127,6 +128,9 @@ func (p *parser) expressionLine(s []byte) {
 	if len(s) == 0 || s[0] == '#' || strings.HasPrefix(string(s), ".Include<") {
 		return
 	}
+	if p.format == E2guardianRegexp && !bytes.HasSuffix(s, []byte(`\/`)) {
+		s = bytes.TrimRight(s, "/") // as e2guardian reads all its lists: "/banners/" fits "/banners"
+	}
 	e := expression{text: string(s), cat: p.cat, line: p.line()}
 	if p.format != Expressions {
 		e.dialect = perl
@@ -158,7 +162,7 @@ func (p *parser) expressionLine(s []byte) {
 func looksAround(err error) bool {
 	var e *syntax.Error
 	return errors.As(err, &e) &&
-		(e.Code == syntax.ErrInvalidPerlOp || e.Code == syntax.ErrInvalidEscape && len(e.Expr) == 2 && '1' <= e.Expr[1] && e.Expr[1] <= '9')
+		(e.Code == syntax.ErrInvalidPerlOp || e.Code == syntax.ErrInvalidNamedCapture && (strings.HasPrefix(e.Expr, "(?<!") || strings.HasPrefix(e.Expr, "(?<=")) || e.Code == syntax.ErrInvalidEscape && len(e.Expr) == 2 && '1' <= e.Expr[1] && e.Expr[1] <= '9')
 }
 
 // reason shortens what an engine says about an expression.

@@ -536,3 +536,20 @@ func FuzzZip(f *testing.F) {
 		}
 	})
 }
+
+// TestExpressionsOfE2guardianEndBeforeTheirSlash as e2guardian reads them, but
+// for one that is part of a pair.
+func TestExpressionsOfE2guardianEndBeforeTheirSlash(t *testing.T) {
+	f, rep := compileText(t, Config{Format: E2guardianRegexp}, "/banners/\n/one\\/\n(?<!relo)adframe\n")
+	for url, want := range map[string]bool{
+		"http://x.com/Banners": true, "http://x.com/banners/a": true, "http://x.com/one": false, "http://x.com/one/": true,
+		"http://x.com/adframe": true, "http://x.com/reload/adframe": true, "http://x.com/x/reloadframe": false,
+	} {
+		if got := searched(t, f, url); got != want {
+			t.Errorf("%s: got %v", url, got)
+		}
+	}
+	if rep.Bad != 0 {
+		t.Errorf("%d expressions are refused: %v", rep.Bad, rep.Problems)
+	}
+}

@@ -139,7 +139,7 @@ func (r *WhatIfReport) add(w *WhatIf, changes map[kind]*VerdictChange, e *Entry,
 		r.Unknown++
 		return
 	}
-	if w.Old == nil && e.Refused && e.Recorded.Body && is.action < filter.Warn {
+	if w.Old == nil && e.Refused && e.Recorded != nil && e.Recorded.Body && is.action < filter.Warn {
 		r.Bodies++
 		return
 	}

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,6 +97,20 @@ func TestWhatIfReportAgainstTheLog(t *testing.T) {
 	}
 	golden(t, "whatif.txt", r.Text)
 	golden(t, "whatif.json", r.JSON)
+}
+
+// A line of Squid says that something was refused, and no more of it.
+func TestWhatALogRefusedWithoutAReasonIsJudged(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "squid.log")
+	if err := os.WriteFile(file, []byte("1795420800.000 1 10.1.2.3 TCP_DENIED/403 10 GET http://bet.example/ - HIER_NONE/- text/html\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Source{Files: []string{file}}
+	w := WhatIf{New: judgeOf("new.yaml", &table{}), Outcome: true}
+	r, err := w.Run(t.Context(), s.Entries(t.Context()))
+	if err != nil || r.Judged != 1 || r.Changed != 1 {
+		t.Errorf("got %+v, %v", r, err)
+	}
 }
 
 func TestWhatIfReportAgainstOtherSettings(t *testing.T) {
