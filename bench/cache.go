@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -338,6 +340,14 @@ CONFIG proxy.config.http.keep_alive_no_activity_timeout_in INT 300
 		}
 	}
 	root := expand("prefix: DIR\nexec_prefix: /usr\nbindir: /usr/bin\nsbindir: /usr/sbin\nsysconfdir: DIR/etc\ndatadir: DIR\nincludedir: /usr/include\nlibdir: /usr/lib\nlibexecdir: /usr/lib/trafficserver/modules\nlocalstatedir: DIR\nruntimedir: DIR/run\nlogdir: DIR/log\nmandir: /usr/share/man\ninfodir: /usr/share/info\ncachedir: DIR/store\n", "DIR", dir)
-	c.proc, err = r.start(proxyCore, "trafficserver", c.addr, []string{"traffic_server", "--run-root=FILE"}, root)
-	return err
+	if c.proc, err = r.start(proxyCore, "trafficserver", c.addr, []string{"traffic_server", "--run-root=FILE"}, root); err != nil {
+		return err
+	}
+	// Its thread for connections has put itself on all cores meanwhile, among them
+	// that of its clients.
+	pin := exec.CommandContext(r.ctx, "taskset", "-apc", proxyCore, strconv.Itoa(c.proc.cmd.Process.Pid))
+	if said, err := pin.CombinedOutput(); err != nil {
+		return fmt.Errorf("keeping trafficserver on its core: %w: %s", err, said)
+	}
+	return nil
 }

@@ -201,6 +201,7 @@ func others() []other {
 		{"resolver", resolverAbout, resolver},
 		{"redis-zone", redisZoneAbout, redisZones},
 		{"cache", cacheAbout, caching},
+		{"bloom", bloomAbout, bloomFilters},
 		{"state", stateAbout, shared},
 		{"record", recordAbout, record},
 		{"votes", votesAbout, votes},

@@ -92,25 +92,23 @@ func (f *Filter) Has(k Key) bool {
 
 // Add adds k and says whether the filter had it already, or seemed to.
 func (f *Filter) Add(k Key) (had bool) {
-	var at [probes]uint64
-	var words [probes]uint64
 	a, b := k.Hi, k.Lo|1
-	for n := range at { // fetched together, before one is written
-		at[n] = f.at(a)
-		words[n] = atomic.LoadUint64(&f.words[at[n]>>6])
+	var at [probes + 1]uint64 // of bits that are not set; a place more for what comes behind the last
+	missing := uint64(0)
+	for range probes { // fetched together, and without a branch for each, which the processor would guess wrong
+		i := f.at(a)
+		at[missing&probes] = i
+		missing += ^(atomic.LoadUint64(&f.words[i>>6]) >> (i & 63)) & 1
 		a += b
 	}
-	had = true
-	for n, i := range at {
-		if bit := uint64(1) << (i & 63); words[n]&bit == 0 {
-			had = false
-			atomic.OrUint64(&f.words[i>>6], bit)
-		}
+	if missing == 0 {
+		return true
 	}
-	if !had {
-		f.added.Add(1)
+	for _, i := range at[:missing] {
+		atomic.OrUint64(&f.words[i>>6], 1<<(i&63))
 	}
-	return had
+	f.added.Add(1)
+	return false
 }
 
 // Reset takes all keys out. A key that is added meanwhile may stay in part.
