@@ -340,7 +340,7 @@ func (t *httpTx) record() map[string]any {
 	m["length"] = length
 	if t.http.Two {
 		m["version"] = "2"
-		m["http2"] = map[string]any{"stream_id": t.id, "request": map[string]any{}, "response": map[string]any{}}
+		m["http2"] = map[string]any{"stream_id": t.stream, "request": map[string]any{}, "response": map[string]any{}}
 	}
 	return m
 }

@@ -54,16 +54,17 @@ type httpSide struct {
 
 // An httpTx is a request and its response.
 type httpTx struct {
-	id    int
-	http  engine.HTTP
-	tx    *engine.Tx
-	body  [2]*bodyReader
-	size  [2]int64
-	done  [2]bool
-	odd   []string
-	shown bool
-	files bool
-	at    *packet
+	id     int
+	stream uint32 // of HTTP/2
+	http   engine.HTTP
+	tx     *engine.Tx
+	body   [2]*bodyReader
+	size   [2]int64
+	done   [2]bool
+	odd    []string
+	shown  bool
+	files  bool
+	at     *packet
 }
 
 func (h *http1) name() string { return "http" }

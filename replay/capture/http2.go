@@ -92,7 +92,7 @@ func (h *http2) stream(id uint32) *httpTx {
 				break
 			}
 		}
-		t = &httpTx{id: h.f.txs}
+		t = &httpTx{id: h.f.txs, stream: id}
 		h.f.txs++
 		t.http.Two = true
 		t.http.Events = map[string]bool{}
@@ -161,7 +161,7 @@ func (h *http2) frame(dir rule.Direction, f frame) {
 			t.number(dir, "http2.window", uint64(binary.BigEndian.Uint32(body)&0x7fffffff))
 		}
 	}
-	h.inspect(t, dir, max(rule.Line, t.http.Sides[index(dir)].At))
+	h.inspect(t, dir, min(max(rule.Line, t.http.Sides[index(dir)].At), rule.Trailer))
 	if f.kind <= 1 && f.flags&1 != 0 {
 		h.finish(t, dir)
 	}
@@ -258,7 +258,12 @@ func (h *http2) finish(t *httpTx, dir rule.Direction) {
 		side.HasBody = len(side.Body) > 0
 	}
 	side.At = rule.Complete
-	h.inspect(t, dir, rule.Complete)
+	// Frames such as WINDOW_UPDATE may follow the end of a message, until the
+	// stream is closed.
+	if h.inspect(t, dir, rule.Trailer); t.done[1-d] {
+		h.inspect(t, rule.ToServer, rule.Complete)
+		h.inspect(t, rule.ToClient, rule.Complete)
+	}
 }
 
 func (h *http2) inspect(t *httpTx, dir rule.Direction, at rule.Progress) {

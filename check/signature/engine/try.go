@@ -404,6 +404,9 @@ func (w *work) integer(x *rule.Integer, at rule.Progress) answer {
 		}
 		return notYet(at)
 	}
+	if strings.HasPrefix(x.Index, "all") && at < rule.Complete {
+		return later // another may come
+	}
 	if x.Absent {
 		return no
 	}
