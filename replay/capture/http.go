@@ -63,8 +63,10 @@ type httpTx struct {
 	done   [2]bool
 	odd    []string
 	shown  bool
-	files  bool
-	at     *packet
+	// continued says that a 100 was seen.
+	continued bool
+	files     bool
+	at        *packet
 }
 
 func (h *http1) name() string { return "http" }
@@ -202,7 +204,6 @@ func (h *http1) line(dir rule.Direction, end bool) {
 		t := h.answer()
 		side := &t.http.Sides[1]
 		side.Protocol, side.At = []byte("HTTP/0.9"), rule.Headers
-		h.f.odd(t, "http.response_line_invalid")
 		side.Headers = nil
 		h.startBody(dir, t, atClose, 0)
 		return
@@ -483,6 +484,10 @@ func (h *http1) headEnd(dir rule.Direction, t *httpTx) {
 			h.upgrade(t)
 			return
 		case code >= 100 && code < 200 && code != 101:
+			if code == 100 && t.continued {
+				h.f.odd(t, "http.100_continue_already_seen")
+			}
+			t.continued = t.continued || code == 100
 			side.At = rule.NotStarted
 			s.state = atLine
 			return
@@ -830,14 +835,8 @@ func (f *flow) odd(t *httpTx, event string) bool {
 
 // anomalies notes what is wrong with a head.
 func (h *http1) anomalies(dir rule.Direction, t *httpTx) {
-	side := &t.http.Sides[index(dir)]
 	for _, event := range t.http.Anomalies(dir) {
 		h.f.odd(t, event)
-	}
-	_, te := side.Get("Transfer-Encoding")
-	if _, cl := side.Get("Content-Length"); te && cl {
-		h.f.odd(t, "http.request_smuggling")
-		h.f.odd(t, "http.double_encoded_length")
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 
 	"shuultuur/check/signature/rule"
@@ -18,8 +19,90 @@ func (h *HTTP) Anomalies(dir rule.Direction) (odd []string) {
 		side = "response"
 		odd = oddResponse(s)
 	}
+	return h.oddFields(s, side, odd)
+}
+
+// maxHeaders is how many fields of a message are not too many.
+const maxHeaders = 1024
+
+// oddFields adds what is odd about the fields of a request or a response.
+func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 	if repeats(s.Headers) {
 		odd = append(odd, "http."+side+"_header_repetition")
+	}
+	if len(s.Headers) > maxHeaders {
+		odd = append(odd, "http."+side+"_too_many_headers")
+	}
+	if len(s.RawHead) > 0 && (s.RawHead[0] == ' ' || s.RawHead[0] == '\t') {
+		odd = append(odd, "http.invalid_"+side+"_field_folding")
+	}
+	var length []byte
+	colon, name, twice := false, false, false
+	for i := range s.Headers {
+		x := &s.Headers[i]
+		switch {
+		case h.Two:
+		case x.Name == nil:
+			colon = true
+		case len(x.Name) > 0 && !isToken(x.Name):
+			name = true
+		}
+		if bytes.EqualFold(x.Name, []byte("Content-Length")) {
+			twice = twice || length != nil && !bytes.Equal(length, x.Value)
+			length = x.Value
+		}
+	}
+	if colon {
+		odd = append(odd, "http."+side+"_field_missing_colon")
+	}
+	if name {
+		odd = append(odd, "http."+side+"_header_invalid")
+	}
+	if twice {
+		odd = append(odd, "http.duplicate_content_length_field_in_"+side)
+	}
+	return odd
+}
+
+// isToken says whether a name is a token (RFC 9110, section 5.6.2).
+func isToken(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("\"(),/:;<=>?@[\\]{}"), c) >= 0 {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+// oddLine adds what is odd about a request line.
+func oddLine(s *Side, odd []string) []string {
+	line := s.Line
+	if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+		odd = append(odd, "http.request_line_leading_whitespace")
+		line = bytes.TrimLeft(line, " \t")
+	}
+	if n := len(s.Method); n < len(line) && bytes.HasPrefix(line, s.Method) && line[n] != ' ' {
+		odd = append(odd, "http.method_delim_non_compliant")
+	}
+	if n := len(line) - len(s.Protocol) - 1; len(s.Protocol) > 0 && n > 0 && bytes.HasSuffix(line, s.Protocol) && line[n] != ' ' {
+		odd = append(odd, "http.uri_delim_non_compliant")
+	}
+	named := authority(s.Target)
+	if named == nil && string(s.Method) == "CONNECT" {
+		named = s.Target
+	}
+	if named == nil {
+		return odd
+	}
+	host, port, ok := bytes.Cut(named, []byte(":"))
+	if end := bytes.IndexByte(named, ']'); len(named) > 0 && named[0] == '[' && end > 0 {
+		host, port, ok = named[:end+1], bytes.TrimPrefix(named[end+1:], []byte(":")), end+1 < len(named)
+	}
+	if len(host) == 0 || bytes.ContainsAny(host, " \t/@\\") {
+		odd = append(odd, "http.request_uri_host_invalid")
+	}
+	if n, err := strconv.ParseUint(string(port), 10, 16); ok && (err != nil || n == 0) {
+		odd = append(odd, "http.invalid_authority_port")
 	}
 	return odd
 }
@@ -27,6 +110,9 @@ func (h *HTTP) Anomalies(dir rule.Direction) (odd []string) {
 func (h *HTTP) oddRequest(s *Side) (odd []string) {
 	if string(s.Protocol) == "HTTP/0.9" && len(s.Headers) > 0 {
 		odd = append(odd, "http.request_line_missing_protocol")
+	}
+	if !h.Two {
+		odd = oddLine(s, odd)
 	}
 	host, ok := s.Get("Host")
 	switch {
@@ -85,7 +171,47 @@ func oddResponse(s *Side) (odd []string) {
 	if _, ok := s.Get("Content-Length"); ok && string(s.Code) == "101" {
 		odd = append(odd, "http.switching_proto_with_content_length")
 	}
+	if v, ok := s.Get("Content-Range"); ok && string(s.Code) == "206" && !isRange(v) {
+		odd = append(odd, "http.range_invalid")
+	}
+	if v, ok := s.Get("Transfer-Encoding"); ok {
+		low := strings.ToLower(string(bytes.TrimSpace(v)))
+		if low != "chunked" && strings.Contains(low, "chunked") {
+			odd = append(odd, "http.response_abnormal_transfer_encoding")
+		}
+		if old := string(s.Protocol); strings.Contains(low, "chunked") && (old == "HTTP/1.0" || old == "HTTP/0.9") {
+			odd = append(odd, "http.response_chunked_old_proto")
+		}
+	}
+	if p := string(s.Protocol); s.Line != nil && p != "HTTP/1.1" && p != "HTTP/1.0" && p != "HTTP/0.9" && p != "HTTP/2" {
+		odd = append(odd, "http.response_invalid_protocol")
+	}
+	if n, err := strconv.Atoi(string(s.Code)); s.Line != nil && (err != nil || n < 100 || n > 999) {
+		odd = append(odd, "http.response_invalid_status")
+	}
 	return odd
+}
+
+// isRange says whether a Content-Range names a part that can be (RFC 9110, section
+// 14.4). One of unknown length is no fault.
+func isRange(v []byte) bool {
+	rest, ok := bytes.CutPrefix(bytes.TrimSpace(v), []byte("bytes "))
+	span, size, found := bytes.Cut(rest, []byte("/"))
+	if !ok || !found {
+		return false
+	}
+	number := func(b []byte) (uint64, bool) {
+		n, err := strconv.ParseUint(string(b), 10, 63)
+		return n, err == nil
+	}
+	whole, known := number(size)
+	if !known && string(size) != "*" {
+		return false
+	}
+	a, b, _ := bytes.Cut(span, []byte("-"))
+	from, ok1 := number(a)
+	to, ok2 := number(b)
+	return string(span) == "*" || ok1 && ok2 && from <= to && (!known || to < whole)
 }
 
 // repeats says whether a field is there twice.
