@@ -174,7 +174,7 @@ func run(args []string) error {
 // preface opens the page of all tables.
 const preface = `# Benchmarks
 
-Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on one core each, in the same run: ` + "`make bench`" + ` writes this page. Trust the ratios within a table, not the figures across tables or machines. "shuultuur" judges every page anew; "shuultuur-learn" remembers verdicts (` + "`learn`" + ` in the policy) and asks the origin's validators whether the page is still the same; "shuultuur-compat" reads the bytes of a page in two passes, as e2guardian 5.3 does, with the same scores. squid and haproxy only forward. All filters use the phrase lists that e2guardian ships and enables.
+Shuultuur side by side with Debian's e2guardian, squid, privoxy and haproxy, on one core each, in the same run: ` + "`make bench`" + ` writes this page. Trust the ratios within a table, not the figures across tables or machines. "shuultuur" judges every page anew; "shuultuur-learn" remembers verdicts (` + "`learn`" + ` in the policy) and asks the origin's validators whether the page is still the same; "shuultuur-rules" tries 16,024 public signature rules as well; "shuultuur-compat" reads the bytes of a page in two passes, as e2guardian 5.3 does, with the same scores. squid and haproxy only forward. All filters use the phrase lists that e2guardian ships and enables.
 
 `
 

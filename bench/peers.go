@@ -25,6 +25,7 @@ type peer struct {
 	begin   func(r *rig, p *peer) error
 	state   string // settings of ours, "" for the usual
 	limits  string
+	rules   string // file of signature rules of ours, "" for none
 
 	// Filled in by begin.
 	proc  *process
@@ -46,6 +47,7 @@ func peers() []peer {
 		{name: "direct", looks: true, begin: func(*rig, *peer) error { return nil }},
 		{name: "shuultuur", filters: true, looks: true, begin: (*rig).beginShuultuur},
 		{name: "shuultuur-learn", filters: true, learns: true, begin: (*rig).beginLearn},
+		{name: "shuultuur-rules", filters: true, begin: (*rig).beginRules},
 		{name: "shuultuur-compat", filters: true, begin: (*rig).beginCompat},
 		{name: "e2guardian", filters: true, looks: true, program: "e2guardian", version: []string{"-v"}, begin: (*rig).beginGuardian},
 		{name: "squid", looks: true, program: "squid", version: []string{"-v"}, begin: (*rig).beginSquid},

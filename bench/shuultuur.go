@@ -24,6 +24,7 @@ checks:
     exception: [LISTS/exceptionphraselist]
     compat: COMPAT
     naughtynesslimit: LIMIT
+SIGNATURE
 policies:
   - name: everyone
     decrypt: DECRYPT
@@ -33,6 +34,7 @@ policies:
       - {name: excepted words, action: allow, category: [exceptionphrase]}
       - {name: forbidden words, action: block, category: [bannedphrase]}
       - {name: words, action: block, category: [phrase], over: LIMIT}
+OBEY
 events: {sqlite: events.db}
 state: STATE
 `
@@ -47,6 +49,18 @@ func (r *rig) beginLearn(p *peer) error { return r.beginMode(p, "modern", "10m")
 // beginCompat starts the program in the mode that reads the bytes of a page as
 // e2guardian 5.3 does, with the same scores: the same work, step for step.
 func (r *rig) beginCompat(p *peer) error { return r.beginMode(p, "e2guardian-5.3", "off") }
+
+// beginRules starts the program with public signature rules for HTTP besides.
+// None of them drops, so that all are tried on every page.
+func (r *rig) beginRules(p *peer) error {
+	data := os.Getenv("SHUULTUUR_DATA")
+	rules := filepath.Join(data, "rules", "et-open-http.rules.gz")
+	if _, err := os.Stat(rules); data == "" || err != nil {
+		return fmt.Errorf("%w, no rules: set SHUULTUUR_DATA to a folder with rules/et-open-http.rules.gz", errMissing)
+	}
+	p.rules = rules
+	return r.beginMode(p, "modern", "off")
+}
 
 // beginMode builds the program from this repository and starts it.
 func (r *rig) beginMode(p *peer, compat, learn string) error {
@@ -78,8 +92,12 @@ func (r *rig) beginMode(p *peer, compat, learn string) error {
 	if r.certs != nil {
 		intercept = "intercept: {root: " + r.certs.root + ", trust: [" + r.certs.origin + "]}"
 	}
+	signature, obey := "", ""
+	if p.rules != "" {
+		signature, obey = "  signature: {rules: ["+p.rules+"]}", "      - {name: signatures, action: block, obey: true}"
+	}
 	p.proc, err = r.start(proxyCore, p.name, p.proxy, []string{program, "run", "-config", "FILE"},
-		expand(settings, "PROXY", p.proxy, "ADMIN", p.admin, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "REQUESTS", limits, "STATE", state, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
+		expand(settings, "PROXY", p.proxy, "ADMIN", p.admin, "SIGNATURE", signature, "OBEY", obey, "DIR", dir, "LISTS", lists, "LIMIT", limit, "COMPAT", compat, "LEARN", learn, "REQUESTS", limits, "STATE", state, "INTERCEPT", intercept, "DECRYPT", strconv.FormatBool(r.certs != nil)))
 	return err
 }
 

@@ -392,3 +392,12 @@ type Decider interface {
 	// and returns it. For a body it may be called again with more of it.
 	Decide(ctx context.Context, t *Transaction, s Stage) Verdict
 }
+
+// A Witness looks at requests that a server refuses by itself because they are
+// malformed. Nothing is decided about them. A [Decider] whose checks do that is
+// one, and so is such a [Check].
+type Witness interface {
+	// Refused appends to t.Findings what is found in a head that could not be
+	// read, or not to its end. Of t only who asks, and when, is known.
+	Refused(t *Transaction, head []byte)
+}

@@ -570,6 +570,15 @@ func (w *walk) matters(checks uint64) bool {
 	return false
 }
 
+// Refused implements [filter.Witness].
+func (e *Engine) Refused(t *filter.Transaction, head []byte) {
+	for _, c := range e.checks {
+		if w, ok := c.(filter.Witness); ok {
+			w.Refused(t, head)
+		}
+	}
+}
+
 // Wants says whether the policy's checks want stage s and could still change
 // the verdict, or what counts for a quota, by what they find there. It may be asked before or after Decide
 // has been called for the stage before s.

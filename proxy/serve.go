@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/message"
 	"shuultuur/message/proxyprotocol"
 	"shuultuur/proxy/exchange"
@@ -189,6 +190,9 @@ func (c *conn) badRequest(err error) {
 		c.p.counters.add(malformed)
 		x.T.Host, _ = exchange.CleanHost(x.Q.Host)
 		c.lost = true
+		if w, ok := x.eng.Decider.(filter.Witness); ok {
+			w.Refused(&x.T, x.Q.Raw())
+		}
 		x.fail(e.Status, "The request is malformed: "+e.Reason+".", "request refused: "+e.Reason)
 		return
 	}

@@ -169,6 +169,42 @@ func (m *exchange) request(q *hm.Request) {
 	m.odd(m.http.Anomalies(rule.ToServer)...)
 }
 
+// malformed fills in a request head that cannot be read, as far as it can be
+// parted: lines, the words of the first, and names and values.
+func (m *exchange) malformed(raw []byte) {
+	s := &m.http.Sides[0]
+	if s.Line, s.RawHead = head(raw); s.Line == nil {
+		s.Line = raw
+	}
+	s.Line, s.RawHead = bytes.Clone(s.Line), bytes.Clone(s.RawHead)
+	line := bytes.TrimLeft(s.Line, " \t")
+	end := bytes.IndexAny(line, " \t")
+	if end < 0 {
+		end = len(line)
+	}
+	s.Method, s.Target = line[:end], bytes.TrimLeft(line[end:], " \t")
+	if i := bytes.LastIndexAny(s.Target, " \t"); i >= 0 && bytes.HasPrefix(s.Target[i+1:], []byte("HTTP")) {
+		s.Protocol, s.Target = s.Target[i+1:], bytes.TrimRight(s.Target[:i], " \t")
+	} else {
+		m.odd("http.request_line_incomplete")
+	}
+	for line := range bytes.Lines(s.RawHead) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 || len(s.Headers) > maxFields {
+			break
+		}
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			name, value = nil, line
+		}
+		s.Headers = append(s.Headers, engine.Header{Name: bytes.TrimRight(name, " \t"), Value: bytes.TrimSpace(value)})
+	}
+	s.At = rule.Complete
+	m.odd(m.http.Anomalies(rule.ToServer)...)
+}
+
+// maxFields bounds the fields of a malformed request that rules see.
+const maxFields = 2048
+
 // odd notes anomalies, by the names of app-layer-event.
 func (m *exchange) odd(events ...string) {
 	for _, name := range events {

@@ -117,7 +117,7 @@ type exchange struct {
 	tx    engine.Tx
 	http  engine.HTTP
 	seen  map[uint32]bool // alerts reported before
-	done  filter.Stage
+	over  bool            // rules have seen all of it
 }
 
 // New reads the rules of cfg.
@@ -375,24 +375,52 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		return dst, nil
 	default:
 		m := c.message(t)
-		alerts, seen = m.inspect(t, s), m.seen
+		if seen = m.seen; m.over {
+			break
+		}
+		alerts = m.inspect(t, s)
 		dst = over(t, m.tx.Over, dst)
 		m.tx.Over = engine.Over{}
-	}
-	for i := range alerts {
-		a := &alerts[i]
-		if a.Silent && a.Action >= rule.Alert || seen[a.SID] {
-			continue
+		// A connection remembers its exchanges for a while, but not their bodies.
+		if m.over = s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()); m.over {
+			m.tx, m.http = engine.Tx{}, engine.HTTP{}
 		}
-		seen[a.SID] = true
-		dst = c.report(a, t.Terse, dst)
 	}
+	dst = c.findings(alerts, seen, t.Terse, dst)
 	if s == filter.RequestBody {
 		dst = c.unread(t.Upload, dst)
 	} else if s == filter.ResponseBody {
 		dst = c.unread(t.Body, dst)
 	}
 	return dst, nil
+}
+
+// findings appends the findings of alerts that were not reported before.
+func (c *Check) findings(alerts []engine.Alert, seen map[uint32]bool, terse bool, dst []filter.Finding) []filter.Finding {
+	for i := range alerts {
+		a := &alerts[i]
+		if a.Silent && a.Action >= rule.Alert || seen[a.SID] {
+			continue
+		}
+		seen[a.SID] = true
+		dst = c.report(a, terse, dst)
+	}
+	return dst
+}
+
+// Refused implements [filter.Witness]: rules on what is malformed match on
+// requests that go no further.
+func (c *Check) Refused(t *filter.Transaction, head []byte) {
+	if len(head) == 0 || !c.engine.Has(engine.HTTP1, rule.ToServer, rule.Line) {
+		return
+	}
+	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
+	c.start(&m.tx, t, connection(t).Flow)
+	m.tx.Source, m.tx.App = &m.http, engine.HTTP1
+	m.malformed(head)
+	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
+	alerts = m.stream(rule.ToServer, alerts)
+	t.Findings = c.findings(alerts, m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
 }
 
 // report appends the findings of one alert.

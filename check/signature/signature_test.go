@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,4 +204,45 @@ func TestARuleThatTakesTooLongIsReported(t *testing.T) {
 	if n := c.Engine().Counters().OverRule.Value(); n != 1 {
 		t.Errorf("%d rules were counted", n)
 	}
+}
+
+// TestRulesSeeRequestsThatGoNoFurther shows heads that the proxy answers with 400
+// to rules on what is malformed.
+func TestRulesSeeRequestsThatGoNoFurther(t *testing.T) {
+	for name, x := range map[string]struct{ rule, head string }{
+		"two lengths":  {`app-layer-event:http.duplicate_content_length_field_in_request; http.uri; content:"/x"`, "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"},
+		"two chunked":  {`app-layer-event:http.invalid_transfer_encoding_value_in_request; http.method; content:"POST"`, "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n"},
+		"no host":      {`app-layer-event:http.missing_host_header`, "GET / HTTP/1.1\r\n\r\n"},
+		"no colon":     {`app-layer-event:http.request_field_missing_colon; http.header_names; content:"Host"`, "GET / HTTP/1.1\r\nHost: a\r\nnothing\r\n\r\n"},
+		"no protocol":  {`app-layer-event:http.request_line_incomplete`, "GET /\r\n\r\n"},
+		"only a line":  {`http.request_line; content:"GET"`, "GET / HT"},
+		"as a stream":  {`content:"|0d 0a|a: b|0d 0a|"; content:"GET"`, "GET / HTTP/1.1\r\na: b\r\n\r\n"},
+		"a tab before": {`app-layer-event:http.method_delim_non_compliant`, "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "a.rules")
+			if err := os.WriteFile(file, []byte("alert http any any -> any any ("+x.rule+"; sid:7;)\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := New(Config{Rules: []setting.File{setting.File(file)}}, Parts{Now: time.Now})
+			if err != nil || len(c.Mistakes()) > 0 {
+				t.Fatal(err, c.Mistakes())
+			}
+			tr := &filter.Transaction{Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Flow: &filter.Flow{}}
+			c.Refused(tr, []byte(x.head))
+			if !slices.ContainsFunc(tr.Findings, func(f filter.Finding) bool { return f.Category == "7" }) {
+				t.Errorf("findings %v", tr.Findings)
+			}
+		})
+	}
+}
+
+// FuzzRefused shows any bytes as a head.
+func FuzzRefused(f *testing.F) {
+	f.Add([]byte("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n"))
+	f.Add([]byte(" CONNECT [:1 HTTP\n:\n"))
+	f.Fuzz(func(t *testing.T, head []byte) {
+		m := &exchange{}
+		m.malformed(head)
+	})
 }

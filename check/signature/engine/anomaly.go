@@ -58,6 +58,9 @@ func (h *HTTP) oddFields(s *Side, side string, odd []string) []string {
 	if name {
 		odd = append(odd, "http."+side+"_header_invalid")
 	}
+	if length != nil && bytes.IndexAny(length, "0123456789") < 0 {
+		odd = append(odd, "http.invalid_content_length_field_in_"+side)
+	}
 	if twice {
 		odd = append(odd, "http.duplicate_content_length_field_in_"+side)
 	}
@@ -122,6 +125,9 @@ func (h *HTTP) oddRequest(s *Side) (odd []string) {
 		odd = append(odd, "http.request_header_host_invalid")
 	case ok && !h.Two && ambiguous(s.Target, host):
 		odd = append(odd, "http.host_header_ambiguous")
+	}
+	if v, ok := s.Get("Transfer-Encoding"); ok && !h.Two && !strings.EqualFold(string(bytes.TrimSpace(v)), "chunked") {
+		odd = append(odd, "http.invalid_transfer_encoding_value_in_request")
 	}
 	if a, ok := s.Get("Authorization"); ok {
 		scheme, _, _ := strings.Cut(strings.ToLower(string(a)), " ")

@@ -532,9 +532,15 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	return dst
 }
 
+// keptRunes bounds the room for characters that is kept for the next message.
+const keptRunes = 64 << 10
+
 func (e *Engine) release(w *work) {
 	w.tx, w.context, w.rule = nil, nil, nil
 	w.in.buf, w.in.text, w.in.captures, w.in.ctx = nil, "", nil, nil
+	if w.in.runes = w.in.runes[:0]; cap(w.in.runes) > keptRunes {
+		w.in.runes = nil
+	}
 	w.captures = w.captures[:0]
 	e.work.Put(w)
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"math"
+	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"shuultuur/check/signature/rule"
@@ -13,7 +15,8 @@ import (
 // Limits of the inspection of one rule on one message. What it does is counted,
 // not the time it takes, so that what is found does not depend on how busy the
 // machine is. Work is counted in what takes about a nanosecond on a processor of
-// 2020.
+// 2020. Of a search for an expression in more than quickSubject bytes the time
+// counts, if that is less.
 const (
 	maxSteps       = 3000 // Suricata's inspection-recursion-limit
 	ruleWork       = 1e6  // 1 ms
@@ -21,7 +24,9 @@ const (
 	searchBytes    = 8  // bytes that a search for a content passes over for one unit
 	expressionWork = 10 // for each byte that an expression looks at
 	scriptWork     = 20e3
-	tryWork        = 500 // for each rule
+	tryWork        = 500       // for each rule
+	maxSubject     = 256 << 10 // bytes that a search for an expression looks at
+	quickSubject   = 4 << 10
 	maxBase64      = 64 << 10
 )
 
@@ -39,18 +44,21 @@ const (
 // on the place of an earlier one fails, the nearest earlier one is tried at its
 // next occurrence.
 type inspector struct {
-	buf      []byte
-	text     string // buf as Latin-1 in UTF-8, "" until an expression asks
-	ascii    bool   // text has the bytes of buf
-	vars     []uint64
-	steps    int
-	work     int // of the rule so far
-	captures []capture
-	regexps  int // expressions run
-	over     bool
-	left     int // matches that were left at best
-	ctx      matcher
-	name     string // of the buffer
+	buf   []byte
+	text  string // buf as Latin-1 in UTF-8, "" until an expression asks
+	ascii bool   // text has the bytes of buf
+	// place is a place in buf, placeText the same in text.
+	place, placeText int
+	runes            []rune // buf as characters, empty until an expression with look-around asks
+	vars             []uint64
+	steps            int
+	work             int // of the rule so far
+	captures         []capture
+	regexps          int // expressions run
+	over             bool
+	left             int // matches that were left at best
+	ctx              matcher
+	name             string // of the buffer
 }
 
 // A matcher answers the matches that are not about bytes alone.
@@ -66,9 +74,13 @@ type capture struct {
 	value       []byte
 }
 
-// start makes the inspector ready for a buffer.
+// start makes the inspector ready for a buffer. The text of the buffer before is
+// kept when it is the same.
 func (in *inspector) start(buf []byte) {
-	in.buf, in.text, in.steps, in.left = buf, "", 0, maxSteps
+	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
+		in.text, in.runes, in.place, in.placeText = "", in.runes[:0], 0, 0
+	}
+	in.buf, in.steps, in.left = buf, 0, maxSteps
 }
 
 // inspect tries the matches ms from place at on.
@@ -361,26 +373,39 @@ func (in *inspector) latin() string {
 	return in.text
 }
 
-// toText and toBytes turn places in the buffer into places in the text.
+// toText and toBytes turn places in the buffer into places in the text. They go on
+// from the place before, as places are mostly near one another.
 func (in *inspector) toText(i int) int {
 	if in.ascii {
 		return i
 	}
-	n := i
-	for _, c := range in.buf[:i] {
-		if c >= utf8.RuneSelf {
-			n++
-		}
+	for ; in.place < i; in.place++ {
+		in.placeText += width(in.buf[in.place])
 	}
-	return n
+	for ; in.place > i; in.place-- {
+		in.placeText -= width(in.buf[in.place-1])
+	}
+	return in.placeText
 }
 
 func (in *inspector) toBytes(i int) int {
 	if in.ascii {
 		return i
 	}
-	return utf8.RuneCountInString(in.text[:i])
+	if i == len(in.text) {
+		return len(in.buf)
+	}
+	for ; in.placeText < i; in.place++ {
+		in.placeText += width(in.buf[in.place])
+	}
+	for ; in.placeText > i; in.place-- {
+		in.placeText -= width(in.buf[in.place-1])
+	}
+	return in.place
 }
+
+// width is how many bytes a byte of the buffer has in the text.
+func width(c byte) int { return 1 + int(c>>7) }
 
 // pcre tries an expression from place at on.
 func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
@@ -400,7 +425,7 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	for {
 		in.regexps++
 		in.steps += 8
-		loc, ok := in.search(m.re, subject, place)
+		loc, ok := in.search(m, subject, from, place)
 		if !ok {
 			in.over = true
 			return never
@@ -434,28 +459,58 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	}
 }
 
-// search looks for an expression from place on, as far as the work of a rule
-// goes. ok is false when that did not do.
-func (in *inspector) search(re *rule.Regexp, subject string, place int) (loc []int, ok bool) {
-	room := place + max(0, ruleWork-in.work)/expressionWork
+// search looks for an expression from place on. ok is false when it was given up.
+// The subject begins at place from of the text.
+func (in *inspector) search(m *expression, subject string, from, place int) (loc []int, ok bool) {
 	part := subject
-	if len(subject) > room {
-		for room > 0 && !utf8.RuneStart(subject[room]) {
-			room--
+	if end := place + maxSubject; end < len(part) {
+		for !utf8.RuneStart(part[end]) {
+			end--
 		}
-		part = subject[:room]
+		part = part[:end]
 	}
-	if place > len(part) {
-		return nil, false
+	began := time.Time{}
+	if len(part)-place > quickSubject {
+		began = time.Now()
 	}
-	loc, ok = re.Find(part, place)
-	if loc == nil {
-		in.work += (len(part) - place) * expressionWork
+	if m.re.Looking() {
+		loc, ok = in.looking(m.re, part, from, place)
 	} else {
-		in.work += (loc[1] - place) * expressionWork
+		loc, ok = m.re.Find(part, place)
 	}
+	seen := len(part) - place
+	if loc != nil {
+		seen = loc[1] - place
+	}
+	work := seen * expressionWork
+	if !began.IsZero() { // it may have looked at less
+		work = min(work, int(time.Since(began)))
+		if loc == nil && m.re.Anchored() { // mostly at the beginning
+			work = min(work, quickSubject*expressionWork)
+		}
+	}
+	in.work += work
 	// Where the part ends, what an expression says of the end is not so.
-	return loc, ok && (len(part) == len(subject) || loc != nil && loc[1] < len(part))
+	whole := len(part) == len(subject) || loc == nil && m.re.Anchored() || loc != nil && loc[1] < len(part)
+	return loc, ok && whole
+}
+
+// looking searches for an expression that works on characters.
+func (in *inspector) looking(re *rule.Regexp, part string, from, place int) (loc []int, ok bool) {
+	if len(in.runes) == 0 {
+		in.runes = slices.Grow(in.runes, len(in.buf))
+		for _, c := range in.buf {
+			in.runes = append(in.runes, rune(c))
+		}
+	}
+	begin := in.toBytes(from)
+	loc, ok = re.FindRunes(in.runes[begin:in.toBytes(from+len(part))], part, in.toBytes(from+place)-begin)
+	for i := range loc {
+		if loc[i] >= 0 {
+			loc[i] = in.toText(begin+loc[i]) - from
+		}
+	}
+	return loc, ok
 }
 
 // keep notes what the groups of an expression held.

@@ -1,8 +1,11 @@
 package rule
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +20,11 @@ const expressionTime = 20 * time.Millisecond
 type Regexp struct {
 	linear  *regexp.Regexp  // in time linear to the subject
 	looking *regexp2.Regexp // for look-around, back references and atomic groups
+	// first is how a subject begins in which looking finds something, nil where that
+	// is not known. It is quick to say no.
+	first    *regexp.Regexp
+	anchored bool // it matches at the beginning only
+	longest  int  // bytes that an anchored looking expression looks at at most, 0 for any number
 }
 
 // digits finds \xH, with one digit only.
@@ -40,12 +48,13 @@ func Compile(m *PCRE) (*Regexp, error) {
 	if has("A") {
 		rewritten = `\A(?:` + rewritten + `)`
 	}
+	anchored := has("A") || strings.HasPrefix(m.Expr, "^") && !has("m") && !strings.Contains(m.Expr, "|")
 	head := ""
 	if flags != "" {
 		head = "(?" + flags + ")"
 	}
 	if re, err := regexp.Compile(head + rewritten); err == nil {
-		return &Regexp{linear: re}, nil
+		return &Regexp{linear: re, anchored: anchored}, nil
 	}
 	opts := regexp2.None
 	if has("i") {
@@ -69,7 +78,83 @@ func Compile(m *PCRE) (*Regexp, error) {
 		return nil, fmt.Errorf("/%s/: %w", m.Expr, err)
 	}
 	re.MatchTimeout = expressionTime
-	return &Regexp{looking: re}, nil
+	out := &Regexp{looking: re, anchored: anchored}
+	if anchored && !has("A") && !extended {
+		out.first = beginning(head, m.Expr, has("E"))
+		out.longest = longest(m.Expr)
+	}
+	return out, nil
+}
+
+// Anchored says whether the expression matches at the beginning only.
+func (r *Regexp) Anchored() bool { return r.anchored }
+
+// beginning returns the longest beginning of an expression, cut between two of its
+// parts, that package regexp can look for; nil for none.
+func beginning(head, expr string, dollarEnd bool) (best *regexp.Regexp) {
+	var cuts []int
+	depth, class := 0, false
+	for i := 1; i < len(expr); i++ {
+		if depth == 0 && !class && i > 1 && !strings.ContainsRune("*+?{", rune(expr[i])) {
+			cuts = append(cuts, i)
+		}
+		switch c := expr[i]; {
+		case c == '\\':
+			if i++; i < len(expr) && expr[i] == 'x' {
+				i += 2
+			}
+		case class:
+			class = c != ']'
+		case c == '[':
+			class = true
+			if i+1 < len(expr) && expr[i+1] == '^' {
+				i++
+			}
+			if i+1 < len(expr) && expr[i+1] == ']' {
+				i++
+			}
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == '{': // of a repetition
+			for i < len(expr) && expr[i] != '}' {
+				i++
+			}
+		}
+	}
+	// Behind what the package does not know, nothing compiles any more.
+	sort.Search(len(cuts), func(i int) bool {
+		re, err := regexp.Compile(head + translate(digits.ReplaceAllString(expr[:cuts[i]], `\x0$1$2`), false, dollarEnd, false))
+		if err == nil {
+			best = re
+		}
+		return err != nil
+	})
+	return best
+}
+
+// counts finds the repetitions of an expression.
+var counts = regexp.MustCompile(`\{(\d+)(,(\d*))?\}`)
+
+// longest returns how many bytes an expression looks at at most, 0 when that is
+// unknown or much.
+func longest(expr string) int {
+	const most = 16 << 10
+	if strings.ContainsAny(expr, "*+") {
+		return 0
+	}
+	n := 2 * len(expr) // each is two bytes in UTF-8 at most
+	for _, c := range counts.FindAllStringSubmatch(expr, -1) {
+		times, err := strconv.Atoi(cmp.Or(c[3], c[1]))
+		if err != nil || c[2] == "," || times > most {
+			return 0
+		}
+		if n *= max(times, 1); n > most {
+			return 0
+		}
+	}
+	return n
 }
 
 // Looking says whether the expression backtracks, so that its time is bounded
@@ -89,6 +174,26 @@ func (r *Regexp) Find(s string, from int) (loc []int, ok bool) {
 		return loc, true
 	}
 	m, err := r.looking.FindStringMatchStartingAt(s, from)
+	return positions(m, err, true)
+}
+
+// FindRunes does for an expression that backtracks what Find does. Positions are
+// those of runes; text is the same subject, of which only the beginning counts.
+func (r *Regexp) FindRunes(subject []rune, text string, from int) (loc []int, ok bool) {
+	if r.anchored && from == 0 {
+		if r.first != nil && !r.first.MatchString(text) {
+			return nil, true
+		}
+		if n := r.longest; n > 0 && n < len(subject) {
+			subject = subject[:n]
+		}
+	}
+	m, err := r.looking.FindRunesMatchStartingAt(subject, from)
+	return positions(m, err, false)
+}
+
+// positions returns where a match and its groups are, in bytes or in runes.
+func positions(m *regexp2.Match, err error, inBytes bool) (loc []int, ok bool) {
 	if err != nil || m == nil {
 		return nil, err == nil
 	}
@@ -99,7 +204,10 @@ func (r *Regexp) Find(s string, from int) (loc []int, ok bool) {
 			loc = append(loc, -1, -1)
 			continue
 		}
-		at, n := groups[i].ByteRange()
+		at, n := groups[i].RuneIndex, groups[i].RuneLength
+		if inBytes {
+			at, n = groups[i].ByteRange()
+		}
 		loc = append(loc, at, at+n)
 	}
 	return loc, true
