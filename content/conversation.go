@@ -8,6 +8,9 @@ import (
 	"io"
 	"sync"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // This file is about conversations: bodies and upgraded connections that are
@@ -123,6 +126,38 @@ func (e *Events) Rest() Message {
 	}
 	// Nothing is kept between events, which may be far apart.
 	*e = Events{begun: true, cr: e.cr}
+	return m
+}
+
+// Lines frames JSON texts that stand one on a line (NDJSON), as assistants send
+// their answers by pieces of words. A message is all the whole lines there are.
+type Lines struct {
+	data []byte
+	over bool
+}
+
+// Next implements [Framer].
+func (l *Lines) Next(p []byte) (n int, m Message, whole bool, err error) {
+	end := bytes.LastIndexByte(p, '\n') + 1
+	whole = end > 0
+	if !whole {
+		end = len(p)
+	}
+	keep := min(end, mostMessage-len(l.data))
+	l.over = l.over || keep < end
+	if l.data = append(l.data, p[:keep]...); whole {
+		m = l.Rest()
+	}
+	return end, m, whole, nil
+}
+
+// Rest implements [Framer].
+func (l *Lines) Rest() Message {
+	m := Message{Text: true, Data: l.data}
+	if l.over {
+		m.Unread = TooLarge
+	}
+	*l = Lines{}
 	return m
 }
 
@@ -442,9 +477,14 @@ func decode(coding string, p []byte) ([]byte, Reason) {
 // pieces of words. So what stands at the same place of each message (the same
 // members in JSON, the same fields in protobuf) is a thread, and short pieces
 // of a thread are joined.
+//
+// What stands in a message is not always what is shown: markup and character
+// references are read as a page reads them, base64 is undone, and so is the
+// compression of a binary message.
 type Window struct {
 	threads []thread
 	clock   uint32
+	apart   []byte // of the last message, that was joined to others: it may stand alone as well
 }
 
 type thread struct {
@@ -454,16 +494,26 @@ type thread struct {
 	text  []byte
 }
 
-// Add adds the text of a message and says whether it has any.
-func (w *Window) Add(m Message) bool {
+// Add adds the text of a message, and says whether it has any and why not all
+// of it was read.
+func (w *Window) Add(m Message) (some bool, why Reason) {
+	w.apart = w.apart[:0]
 	if m.Control || len(m.Data)+len(m.Aside) == 0 {
-		return false
+		return false, m.Unread
 	}
 	w.clock++
-	some := false
 	visit := func(place uint64, s []byte) {
 		some = true
-		w.add(place, s)
+		inner := textOfBase64(s)
+		switch {
+		case inner == nil:
+			w.add(place, s)
+		case jsonStart(inner) < 0 || !walkJSON(inner, func(at uint64, s []byte) { w.add(place*31+at, s) }):
+			w.add(place, inner)
+		}
+	}
+	if !m.Text && m.Unread == AllRead {
+		m.Data, m.Unread = unpacked(m.Data)
 	}
 	if len(m.Aside) > 0 {
 		visit(placeAside, m.Aside)
@@ -477,7 +527,65 @@ func (w *Window) Add(m Message) bool {
 	default:
 		runs(m.Data, placeRuns, visit)
 	}
-	return some
+	return some, m.Unread
+}
+
+// unpacked undoes the compression of a binary message, or its UTF-16.
+func unpacked(p []byte) ([]byte, Reason) {
+	switch codingByMagic(p) {
+	case codingGzip:
+		return decode("gzip", p)
+	case codingZstd:
+		return decode("zstd", p)
+	case codingDeflate:
+		if out, why := decode("deflate", p); why != Cut { // two bytes are no proof
+			return out, why
+		}
+	}
+	if e := wide(p); e != nil {
+		if out, err := e.NewDecoder().Bytes(p); err == nil {
+			return out, AllRead
+		}
+	}
+	return p, AllRead
+}
+
+// wide returns the UTF-16 that p looks like: every other byte is zero.
+func wide(p []byte) encoding.Encoding {
+	var zero [2]int
+	for i, c := range p[:min(len(p), 256)&^1] {
+		if c == 0 {
+			zero[i&1]++
+		}
+	}
+	switch most := min(len(p), 256) / 2; {
+	case len(p) < 8 || len(p)%2 != 0:
+	case zero[0] == 0 && zero[1] >= most*3/4:
+		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
+	case zero[1] == 0 && zero[0] >= most*3/4:
+		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+	}
+	return nil
+}
+
+// shortBase64 is too short to be told from a word.
+const shortBase64 = 16
+
+// textOfBase64 returns the text that s is the base64 of, nil if it is none.
+func textOfBase64(s []byte) []byte {
+	s = bytes.TrimSpace(s)
+	if len(s) < shortBase64 {
+		return nil
+	}
+	for _, c := range s {
+		if !isAlnum(c) && c != '+' && c != '/' && c != '-' && c != '_' && c != '=' {
+			return nil
+		}
+	}
+	if out := unbase64(s); len(out) >= shortBase64/2 && readable(out) {
+		return out
+	}
+	return nil
 }
 
 // runs visits the runs of text in bytes of a format that is not known
@@ -526,10 +634,39 @@ func (w *Window) add(place uint64, s []byte) {
 	}
 	t.used = w.clock
 	t.mean = (t.mean*3 + len(s)) / 4
-	if t.mean >= shortPiece && len(t.text) > 0 {
+	switch tail, head := lettersBehind(t.text), lettersAhead(s); {
+	case len(t.text) == 0:
+	case t.mean >= shortPiece:
+		if len(tail) > 0 && len(head) > 0 { // or is that one word?
+			w.apart = append(append(append(w.apart, tail...), head...), '\n')
+		}
 		t.text = append(t.text, '\n')
+	case len(tail) > 0 && len(head) > 0:
+		w.apart = append(append(w.apart, s...), '\n')
 	}
 	t.text = append(t.text, s...)
+}
+
+// longestPart is more than a word has, or the part of one that a message ends
+// or begins with.
+const longestPart = 64
+
+// lettersBehind returns the letters that p ends with.
+func lettersBehind(p []byte) []byte {
+	i := len(p)
+	for i > 0 && i > len(p)-longestPart && (isAlnum(p[i-1]) || p[i-1] >= utf8.RuneSelf) {
+		i--
+	}
+	return p[i:]
+}
+
+// lettersAhead returns the letters that p begins with.
+func lettersAhead(p []byte) []byte {
+	i := 0
+	for i < len(p) && i < longestPart && (isAlnum(p[i]) || p[i] >= utf8.RuneSelf) {
+		i++
+	}
+	return p[:i]
 }
 
 // Trim forgets all but the recent text, once the message added last was looked
@@ -548,8 +685,13 @@ func (w *Window) AppendText(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, ' ')
 	for i := range w.threads {
-		dst = append(Normalise(dst, w.threads[i].text), ' ')
+		if p := w.threads[i].text; hasMarkup(p) {
+			dst = append(appendPage(dst, p), ' ')
+		} else {
+			dst = append(Normalise(dst, p), ' ')
+		}
 	}
+	dst = append(Normalise(dst, w.apart), ' ')
 	n := start + 1
 	for _, c := range dst[n:] {
 		if c != ' ' || dst[n-1] != ' ' {
@@ -558,6 +700,40 @@ func (w *Window) AppendText(dst []byte) []byte {
 		}
 	}
 	return dst[:n]
+}
+
+// hasMarkup says whether p has tags or character references of HTML.
+func hasMarkup(p []byte) bool {
+	for i := 0; ; i++ {
+		k := bytes.IndexAny(p[i:], "<&")
+		if k < 0 || i+k+2 >= len(p) {
+			return false
+		}
+		i += k
+		rest := p[i+1:]
+		switch {
+		case p[i] == '&' && rest[0] == '#', p[i] == '<' && rest[0] == '/' && isLetter(rest[1]), bytes.HasPrefix(rest, []byte("!--")):
+			return true
+		case p[i] == '&':
+			if end := bytes.IndexByte(rest[:min(len(rest), longestPart)], ';'); end > 1 && len(lettersAhead(rest)) == end {
+				return true
+			}
+		case p[i] == '<' && (mayBegin(rest, "br") || mayBegin(rest, "img ")):
+			return true
+		}
+	}
+}
+
+// appendPage appends the text of a page, normalised.
+func appendPage(dst, p []byte) []byte {
+	var b Body
+	b.Reset(htmlUTF8, Limits{})
+	b.Append(p)
+	b.Finish()
+	text, _ := b.Text() // of a page in memory without codings: no error
+	dst = append(dst, text...)
+	b.Release()
+	return dst
 }
 
 // jsonStart returns where JSON begins in a message, past what some protocols

@@ -160,8 +160,16 @@ func TestWindowText(t *testing.T) {
 		messages []string
 		want     string
 	}{
-		{"plain text", []string{"a first long sentence in plain text", "a second sentence, as long as that"}, " a first long sentence in plain text a second sentence as long as that "},
+		{"plain text", []string{"a first long sentence in plain text", "a second sentence, as long as that"}, " a first long sentence in plain text a second sentence as long as that texta "},
 		{"pieces of words", []string{`{"choices":[{"delta":{"content":"ca"}}]}`, `{"choices":[{"delta":{"content":"si"}}]}`, `{"choices":[{"delta":{"content":"no bo"}}]}`, `{"choices":[{"delta":{"content":"nus"}}]}`, "[DONE]"}, " casino bonus "},
+		{"long pieces that end within a word", []string{`{"d":"This place is the best online casi"}`, `{"d":"no of all, and here is why that is"}`}, " this place is the best online casi no of all and here is why that is casino "},
+		{"short messages", []string{"hi", "casino", "ok"}, " hicasinook ok "},
+		{"markup", []string{"<b>ca</b>sino &amp; b&#111;nus<br>"}, " casino bonus "},
+		{"markup within JSON", []string{`{"html":"<b>ca<\/b>sino<br>"}`}, " casino "},
+		{"what only looks like markup", []string{"casino <b bonus & more; 1 < 2 &c. <casino>"}, " casino b bonus more 1 2 c casino "},
+		{"base64", []string{base64.StdEncoding.EncodeToString([]byte("<p>so the casino is here</p>")), "casinocasinocasino1"}, " so the casino is here casinocasinocasino1 "},
+		{"binary of gzip", []string{string(gzipOf(`{"text":"a casino"}`))}, " a casino "},
+		{"binary of UTF-16", []string{u16("the casino", false, false), u16("the casino", true, false)}, " the casinothe casino the casino "},
 		{"JSON within JSON", []string{`{"m":"{\"text\":\"in\\u0073ide\\n\"}"}`}, " inside "},
 		{"array with a number before", []string{`42["message",{"body":"chat text"}]`}, " message chat text "},
 		{"guard", []string{")]}'\n[\"x\"]"}, " x "},
@@ -172,7 +180,7 @@ func TestWindowText(t *testing.T) {
 	} {
 		var w Window
 		for _, m := range c.messages {
-			w.Add(Message{Text: c.name != "protobuf" && c.name != "binary", Data: []byte(m)})
+			w.Add(Message{Text: c.name != "protobuf" && !strings.HasPrefix(c.name, "binary"), Data: []byte(m)})
 		}
 		if got := string(w.AppendText(nil)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"strings"
 
 	"shuultuur/content/language"
 )
@@ -35,6 +36,7 @@ type Head struct {
 
 	ranged   bool // Content-Range: a part of something larger
 	document bool
+	program  bool
 }
 
 // maxLabel is more than the longest label of a charset has (Encoding Standard).
@@ -105,6 +107,11 @@ func Describe(contentType, contentEncoding string) *Head {
 // frame, whatever its type: a style sheet or script is then plain text.
 func (h *Head) SetDocument() { h.document = true }
 
+// SetProgram says that a program reads the body, such as a script of a page or
+// the server that a form is sent to: it may take it for text whatever its type
+// is.
+func (h *Head) SetProgram() { h.program = true }
+
 // Type returns the effective media type, lower case, without parameters: the
 // last valid one of all Content-Type fields. It is "" when the fields give none
 // that means anything; [Body.Type] then tells it by the first bytes.
@@ -126,6 +133,15 @@ func (h *Head) Endless() bool {
 	return len(h.typ) >= len(typeGRPC) && h.typ[:len(typeGRPC)] == typeGRPC
 }
 
+// Lines says whether the body is JSON texts, one on a line.
+func (h *Head) Lines() bool {
+	switch h.typ {
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl", "application/stream+json":
+		return true
+	}
+	return false
+}
+
 const typeGRPC = "application/grpc"
 
 // Readable says whether the body may have text in it that [Body.Text] finds.
@@ -134,12 +150,20 @@ func (h *Head) Readable() bool {
 		return true
 	}
 	switch formatOf(h.typ) {
-	case formatNone, formatUnread:
-		return false
+	case formatNone:
+		return h.mislabelled()
+	case formatUnread:
+		return h.program && h.typ == "application/octet-stream"
 	case formatScript:
 		return h.document
 	}
 	return true
+}
+
+// mislabelled says whether a body of a type that has no text may be text all the
+// same. Sound and film are left out: programs read little else by size.
+func (h *Head) mislabelled() bool {
+	return h.program && !strings.HasPrefix(h.typ, "video/") && !strings.HasPrefix(h.typ, "audio/")
 }
 
 // contentType reads a Content-Type field (Fetch Standard, "extract a MIME

@@ -343,6 +343,9 @@ func (m *mimeReader) fields(b []byte) {
 	}
 	m.carry = m.carry[:0]
 	m.hasUU = coded || h.typ == "text/plain" && !m.form
+	if m.form {
+		h.SetProgram()
+	}
 	m.inPart = m.within.open(h, m.text)
 	if w := m.text.body.watcher; w != nil {
 		w.Part(h.Type(), m.file)

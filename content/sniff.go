@@ -50,7 +50,7 @@ func formatOf(typ string) format {
 		return formatMembers
 	case typ == "message/rfc822", typ == "message/partial", typ == "application/mbox", bytes.HasPrefix(b, []byte("multipart/")):
 		return formatMIME
-	case bytes.HasPrefix(b, []byte("text/")), bytes.HasPrefix(b, []byte("message/")):
+	case bytes.HasPrefix(b, []byte("text/")), bytes.HasPrefix(b, []byte("message/")), isPacked(typ):
 		return formatPlain
 	case isMedia(typ):
 		return formatNone
@@ -76,6 +76,17 @@ func isArchive(typ string) bool {
 		bytes.HasPrefix(b, []byte("application/vnd.openxmlformats-officedocument.")) ||
 		bytes.HasPrefix(b, []byte("application/vnd.oasis.opendocument.")) ||
 		bytes.HasPrefix(b, []byte("application/vnd.ms-")) && bytes.HasSuffix(b, []byte(".macroenabled.12"))
+}
+
+// isPacked says whether bodies of a type are data for programs in which strings
+// stand as they are, in UTF-8, between bytes that no text has.
+func isPacked(typ string) bool {
+	switch typ {
+	case "application/protobuf", "application/x-protobuf", "application/vnd.google.protobuf", "application/proto", "application/connect+proto",
+		"application/msgpack", "application/x-msgpack", "application/vnd.msgpack", "application/cbor", "application/bson":
+		return true
+	}
+	return false
 }
 
 // isScript says whether typ is one of JavaScript's (WHATWG MIME Sniffing, 4.6).

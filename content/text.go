@@ -214,7 +214,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	}
 	how = formatOf(typ)
 	switch {
-	case how == formatUnread:
+	case how == formatUnread, how == formatNone && h.mislabelled():
 		if how = formatOf(sniff(head)); how == formatUnread {
 			how = formatNone // nothing that is known
 		}
@@ -239,6 +239,9 @@ func (t *text) begin(head []byte, last bool) {
 		how = formatPlain
 	}
 	e, more := charsetOf(head, b.head.charset[:b.head.nCharset], how)
+	if isPacked(typ) {
+		e = unicode.UTF8
+	}
 	if more && !last && t.want < headMost {
 		t.want *= 2
 		return

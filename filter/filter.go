@@ -182,8 +182,12 @@ func (t *Transaction) Content() *content.Head {
 		for i := range s.Fields {
 			d.Add(s.Fields[i].Name, s.Fields[i].Value)
 		}
-		if t.Request != nil && isNavigation(t.Request) {
+		switch {
+		case t.Request == nil:
+		case isNavigation(t.Request):
 			d.SetDocument()
+		case string(t.Request.Get("Sec-Fetch-Dest")) == "empty":
+			d.SetProgram()
 		}
 	}
 	return &d.Head
@@ -192,6 +196,7 @@ func (t *Transaction) Content() *content.Head {
 // Sent returns what the head of the request says about its body.
 func (t *Transaction) Sent() *content.Head {
 	h := &content.Head{}
+	h.SetProgram()
 	if t.Request != nil {
 		for i := range t.Request.Fields {
 			h.Add(t.Request.Fields[i].Name, t.Request.Fields[i].Value)

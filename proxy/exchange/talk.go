@@ -33,6 +33,7 @@ const (
 	Socket                 // WebSocket
 	GRPC
 	GRPCWeb
+	Lines // of JSON
 )
 
 // A Talk judges the messages of one direction of a conversation. It belongs to
@@ -173,12 +174,11 @@ func (k *Talk) Close() { k.drop() }
 // judge has a message judged with the recent text before it, and says whether
 // it may pass.
 func (k *Talk) judge(ctx context.Context, m content.Message) bool {
-	why := m.Unread
+	text, why := k.window.Add(m)
 	if why == content.AllRead {
 		why = k.unread
 	}
 	k.unread = content.AllRead
-	text := k.window.Add(m)
 	if !text && why == content.AllRead {
 		return true
 	}
@@ -287,6 +287,8 @@ func (k *Talk) Last(dst []byte, because *Talk) []byte {
 		trailer := "grpc-status: 7\r\ngrpc-message: " + percent(why) + "\r\n"
 		dst = binary.BigEndian.AppendUint32(append(dst, 0x80), uint32(len(trailer)))
 		return append(dst, trailer...)
+	case Lines:
+		return append(strconv.AppendQuote(append(dst, `{"error":`...), why), "}\n"...)
 	}
 	return dst
 }

@@ -18,6 +18,7 @@ func FuzzTalk(f *testing.F) {
 	f.Add(uint8(1), uint8(200), append([]byte("\x81\x7f\x00\x00\x00\x00\x00\x20\x00\x00"), bytes.Repeat([]byte("x"), 1<<16)...))
 	f.Add(uint8(2), uint8(2), []byte("\x00\x00\x00\x00\x05hello"))
 	f.Add(uint8(3), uint8(7), []byte("AAAAAAVoZWxsbw=="))
+	f.Add(uint8(4), uint8(7), []byte("{\"a\":\"ba\"}\n{\"a\":\"d \"}\n{\"a"))
 	f.Fuzz(func(t *testing.T, protocol, step uint8, data []byte) {
 		x, i := begin(t, Config{HeldTotal: 4 << 20}, decider{decide: func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
 			if text, _ := x.Body.Text(); strings.Contains(string(text), " bad ") {
@@ -25,8 +26,8 @@ func FuzzTalk(f *testing.F) {
 			}
 			return filter.Verdict{}
 		}})
-		framer := [...]content.Framer{&content.Events{}, &content.WebSocket{Deflate: true}, &content.GRPC{}, &content.GRPC{Base64: true}}[protocol%4]
-		k := x.Talk(filter.ResponseBody, [...]Protocol{Events, Socket, GRPC, GRPCWeb}[protocol%4], framer, nil)
+		framer := [...]content.Framer{&content.Events{}, &content.WebSocket{Deflate: true}, &content.GRPC{}, &content.GRPC{Base64: true}, &content.Lines{}}[protocol%5]
+		k := x.Talk(filter.ResponseBody, [...]Protocol{Events, Socket, GRPC, GRPCWeb, Lines}[protocol%5], framer, nil)
 		var out []byte
 		over := false
 		for rest := data; len(rest) > 0 && !over; {

@@ -27,6 +27,9 @@ type talkBody struct {
 // it is one.
 func (x *Exchange) converse(ctx context.Context, s filter.Stage, h *content.Head, fields message.Fields, src message.Body) *talkBody {
 	p, f, ok := framing(h, fields)
+	if !ok && s == filter.ResponseBody && h.Lines() && src.Left() < 0 { // made as it is sent
+		p, f, ok = Lines, &content.Lines{}, true
+	}
 	if !ok {
 		return nil
 	}

@@ -77,15 +77,15 @@ func (x *Exchange) Again(s *message.Response) (bool, error) {
 	return true, nil
 }
 
-// mayBeText says whether the client may be asking for something to read: it is
-// not for an image or a style sheet.
+// mayBeText says whether the client may be asking for something to read, or a
+// style sheet, which may add text: it is not for an image or a script.
 func mayBeText(q *message.Request) bool {
 	switch string(q.Get("Sec-Fetch-Dest")) {
-	case "audio", "font", "image", "script", "style", "track", "video", "worker":
+	case "audio", "font", "image", "script", "video", "worker":
 		return false
 	}
 	accept := q.Get("Accept")
-	for _, kind := range [...]string{"image/", "audio/", "video/", "font/", "text/css"} {
+	for _, kind := range [...]string{"image/", "audio/", "video/", "font/"} {
 		if bytes.HasPrefix(accept, []byte(kind)) {
 			return false
 		}
