@@ -248,6 +248,33 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	}
 }
 
+// A witness notes the heads that it is shown.
+type witness struct {
+	judge
+	seen chan string
+}
+
+func (w witness) Refused(t *filter.Transaction, head []byte) {
+	w.seen <- t.Client.Addr.String() + " " + string(head)
+}
+
+func TestMalformedRequestsAreShownToChecks(t *testing.T) {
+	seen := make(chan string, 1)
+	r := start(t, Config{}, Engine{Decider: witness{seen: seen}})
+	const head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"
+	if got := r.talk(head + "abcd"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
+		t.Errorf("got %q", got)
+	}
+	select {
+	case got := <-seen:
+		if got != "127.0.0.1 "+head {
+			t.Errorf("shown %q", got)
+		}
+	default:
+		t.Error("answered without having shown it")
+	}
+}
+
 func TestExpectContinueIsForwarded(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		o := origin(t, func(w http.ResponseWriter, q *http.Request) {

@@ -497,6 +497,9 @@ func (in *inspector) search(m *expression, subject string, from, place int) (loc
 
 // looking searches for an expression that works on characters.
 func (in *inspector) looking(re *rule.Regexp, part string, from, place int) (loc []int, ok bool) {
+	if re.Rejects(part, place) {
+		return nil, true
+	}
 	if len(in.runes) == 0 {
 		in.runes = slices.Grow(in.runes, len(in.buf))
 		for _, c := range in.buf {
@@ -504,7 +507,7 @@ func (in *inspector) looking(re *rule.Regexp, part string, from, place int) (loc
 		}
 	}
 	begin := in.toBytes(from)
-	loc, ok = re.FindRunes(in.runes[begin:in.toBytes(from+len(part))], part, in.toBytes(from+place)-begin)
+	loc, ok = re.FindRunes(in.runes[begin:in.toBytes(from+len(part))], in.toBytes(from+place)-begin)
 	for i := range loc {
 		if loc[i] >= 0 {
 			loc[i] = in.toText(begin+loc[i]) - from

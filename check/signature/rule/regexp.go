@@ -177,16 +177,17 @@ func (r *Regexp) Find(s string, from int) (loc []int, ok bool) {
 	return positions(m, err, true)
 }
 
+// Rejects says that an expression that backtracks does not match in s from byte
+// from on. It is quick, and only looks at the beginning.
+func (r *Regexp) Rejects(s string, from int) bool {
+	return from == 0 && r.first != nil && !r.first.MatchString(s)
+}
+
 // FindRunes does for an expression that backtracks what Find does. Positions are
-// those of runes; text is the same subject, of which only the beginning counts.
-func (r *Regexp) FindRunes(subject []rune, text string, from int) (loc []int, ok bool) {
-	if r.anchored && from == 0 {
-		if r.first != nil && !r.first.MatchString(text) {
-			return nil, true
-		}
-		if n := r.longest; n > 0 && n < len(subject) {
-			subject = subject[:n]
-		}
+// those of runes.
+func (r *Regexp) FindRunes(subject []rune, from int) (loc []int, ok bool) {
+	if n := r.longest; r.anchored && from == 0 && n > 0 && n < len(subject) {
+		subject = subject[:n]
 	}
 	m, err := r.looking.FindRunesMatchStartingAt(subject, from)
 	return positions(m, err, false)
