@@ -3,6 +3,8 @@ package content
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"html"
 	"runtime"
 	"strings"
 	"sync"
@@ -315,5 +317,50 @@ func TestTextOfTypesThatAreNotMarkup(t *testing.T) {
 		if got := textOf(t, c.typ, c.in); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.typ, c.in, got, c.want)
 		}
+	}
+}
+
+// What a limit leaves out is said to be unread.
+func TestLimitsLeaveAFinding(t *testing.T) {
+	deep := func(n int, s string, within func(string) string) string {
+		for range n {
+			s = within(s)
+		}
+		return s
+	}
+	srcdoc := func(s string) string { return `<iframe srcdoc="` + html.EscapeString(s) + `"></iframe>` }
+	var many, nested, attrs strings.Builder
+	for i := range mostEntities + 1 {
+		fmt.Fprintf(&many, "<!ENTITY e%d 'x'>", i)
+	}
+	nested.WriteString("<!ENTITY e0 'porn'>")
+	for i := range mostDeep + 1 {
+		fmt.Fprintf(&nested, "<!ENTITY e%d '&e%d;'>", i+1, i)
+	}
+	for i := range mostAttrs + 1 {
+		fmt.Fprintf(&attrs, "p::before{content:attr(a%d)}", i)
+	}
+	xml := func(subset, s string) string { return "<!DOCTYPE a [" + subset + "]><a>" + s + "</a>" }
+	for _, c := range []struct {
+		name, typ, body string
+		want            Reason
+	}{
+		{"documents in documents", "text/html", deep(mostNested, "<p>x", srcdoc), AllRead},
+		{"too many of them", "text/html", deep(mostNested+1, "<p>x", srcdoc), TooLarge},
+		{"entities", "text/xml", xml("<!ENTITY e0 'porn'><!ENTITY e1 '&e0;'>", "&e1;"), AllRead},
+		{"too many entities", "text/xml", xml(many.String(), "x"), TooLarge},
+		{"entities too deep", "text/xml", xml(nested.String(), fmt.Sprintf("&e%d;", mostDeep+1)), TooLarge},
+		{"attributes a sheet shows", "text/html", "<style>" + attrs.String() + "</style>", TooLarge},
+		{"messages in messages", "message/rfc822", deep(mostNested+1, "\n\nx", func(s string) string { return "Content-Type: message/rfc822\n\n" + s }), TooLarge},
+	} {
+		var b Body
+		b.Reset(Describe(c.typ, ""), Limits{})
+		b.Append([]byte(c.body))
+		b.Finish()
+		_, _ = b.Text()
+		if got := b.Unread(); got != c.want {
+			t.Errorf("%s: unread %q, want %q", c.name, got, c.want)
+		}
+		b.Release()
 	}
 }

@@ -346,7 +346,9 @@ func (m *mimeReader) fields(b []byte) {
 	if m.form {
 		h.SetProgram()
 	}
-	m.inPart = m.within.open(h, m.text)
+	if m.inPart = m.within.open(h, m.text); !m.inPart && m.text.scanner.level == mostNested && h.Readable() {
+		m.text.body.Stop(TooLarge)
+	}
 	if w := m.text.body.watcher; w != nil {
 		w.Part(h.Type(), m.file)
 	}

@@ -108,7 +108,7 @@ func (x *scanner) nest(h *Head, p []byte) {
 // whether some of it was not read.
 func nest(f *flow, h *Head, p []byte, level int, scripts bool) (lost bool) {
 	if level == mostNested || len(p) == 0 {
-		return false
+		return len(p) > 0
 	}
 	var b Body
 	b.Reset(h, Limits{Scripts: scripts})

@@ -193,7 +193,11 @@ func (q *quotes) attribute(p []byte, i int) int {
 			q.nHead++
 			continue
 		}
-		if name := string(q.name[:q.nHead]); name != "" && len(q.attrs) < mostAttrs && !slices.Contains(q.attrs, name) {
+		switch name := string(q.name[:q.nHead]); {
+		case name == "", slices.Contains(q.attrs, name):
+		case len(q.attrs) == mostAttrs:
+			q.lost = true
+		default:
 			q.attrs = append(q.attrs, name)
 		}
 		q.st = quoteOutside

@@ -462,7 +462,7 @@ func (t *text) finish() {
 		t.extractor.finish()
 	}
 	t.scanner.finish()
-	if t.scanner.lost {
+	if e := t.scanner.out.entities; t.scanner.lost || e != nil && e.over {
 		t.body.Stop(TooLarge)
 	}
 	s.close()

@@ -156,12 +156,17 @@ type entities struct {
 	values   map[string]string
 	defaults [][]byte // values of attributes that elements have without saying so
 	left     int      // bytes that references may still come to
+	over     bool     // one of the limits left something out
 }
 
 // expand returns p with references to entities of the document undone, whose
 // markup is kept.
 func (e *entities) expand(p []byte, deep int) []byte {
-	if e == nil || deep == mostDeep {
+	if e == nil {
+		return p
+	}
+	if deep == mostDeep {
+		e.over = e.over || bytes.IndexByte(p, '&') >= 0
 		return p
 	}
 	var out []byte
@@ -182,6 +187,8 @@ func (e *entities) expand(p []byte, deep int) []byte {
 		case e.left > len(v):
 			e.left -= len(v) + 1
 			out = append(out, e.expand([]byte(v), deep+1)...)
+		default:
+			e.over = true
 		}
 		p = p[end+1:]
 	}
@@ -192,6 +199,7 @@ func (x *scanner) declare(p []byte) {
 	e := &entities{values: map[string]string{}, left: mostExpansion}
 	params := map[string]string{}
 	e.read(p, params, 0)
+	x.lost = x.lost || e.over
 	if len(e.values) > 0 {
 		x.out.entities, x.aside.entities = e, e
 	}
@@ -209,9 +217,13 @@ func (x *scanner) declare(p []byte) {
 var xhtmlUTF8 = Describe("application/xhtml+xml; charset=utf-8", "")
 
 func (e *entities) read(p []byte, params map[string]string, deep int) {
-	for deep < mostDeep && len(e.values)+len(params) < mostEntities {
+	for {
 		i := bytes.IndexAny(p, "<%")
 		if i < 0 {
+			return
+		}
+		if deep == mostDeep || len(e.values)+len(params) >= mostEntities {
+			e.over = e.over || bytes.Contains(p, []byte("<!ENTITY"))
 			return
 		}
 		if p[i] == '%' {
@@ -275,9 +287,11 @@ func (e *entities) readDefaults(p []byte) []byte {
 		if end < 0 {
 			return nil
 		}
-		if len(e.defaults) < mostEntities {
-			e.defaults = append(e.defaults, bytes.Clone(p[i+1:i+1+end]))
+		if len(e.defaults) == mostEntities {
+			e.over = true
+			return nil
 		}
+		e.defaults = append(e.defaults, bytes.Clone(p[i+1:i+1+end]))
 		p = p[i+end+2:]
 	}
 }
@@ -313,6 +327,7 @@ func characters(v []byte) string {
 func (e *entities) text(name string, deep int) (string, bool) {
 	v, ok := e.values[name]
 	if !ok || deep == mostDeep {
+		e.over = e.over || ok
 		return "", ok
 	}
 	var b strings.Builder
@@ -339,5 +354,6 @@ func (e *entities) text(name string, deep int) (string, bool) {
 		}
 		v = v[end+1:]
 	}
+	e.over = e.over || e.left <= 0
 	return b.String(), true
 }
