@@ -36,6 +36,7 @@ type Explanation struct {
 	Stage    string           `json:"stage"` // the last one that was judged
 	Findings []filter.Finding `json:"findings"`
 	Settings string           `json:"settings"`          // the file that answers
+	Line     int              `json:"line,omitempty"`    // in it, of the rule that decided, or of the policy where none did
 	Refused  string           `json:"refused,omitempty"` // why the proxy would not connect, whatever the verdict
 	Paused   string           `json:"paused,omitempty"`  // for whom the running gateway pauses filtering, and until when
 	Learned  bool             `json:"learned"`

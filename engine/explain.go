@@ -129,7 +129,7 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 		}
 	}
 	x := why.Judge(ctx, d, t, &q)
-	x.Settings, x.QuotaLeft = e.Settings.Text.File, e.QuotaLeft(ctx, t)
+	x.Settings, x.Line, x.QuotaLeft = e.Settings.Text.File, e.line(&t.Verdict.Reason), e.QuotaLeft(ctx, t)
 	if len(e.Pauses.At(time.Now())) > 0 && t.Verdict.After > 0 {
 		x.Paused = "until " + time.Now().Add(t.Verdict.After).Format(time.DateTime)
 	}
@@ -137,6 +137,24 @@ func (e *Engine) Why(ctx context.Context, q admin.Question) (*admin.Explanation,
 		x.Refused, x.Action = err.Error(), "refused"
 	}
 	return x, nil
+}
+
+// line is that of the rule which decided, or of its policy; 0 where no policy
+// covers the client.
+func (e *Engine) line(r *filter.Reason) int {
+	for i, p := range e.Settings.Policies {
+		if p.Name != r.Policy {
+			continue
+		}
+		path := fmt.Sprintf("policies[%d]", i)
+		for j, rule := range p.Rules {
+			if r.Rule != "" && rule.Name == r.Rule {
+				path = fmt.Sprintf("%s.rules[%d]", path, j)
+			}
+		}
+		return e.Settings.Text.Line(path)
+	}
+	return 0
 }
 
 // QuotaLeft says what the client of t has left of its quotas.

@@ -535,7 +535,11 @@ func (v *vocabulary) find(name string) ([]entry, error) {
 		for w := range v.words {
 			known = append(known, w)
 		}
-		return nil, fmt.Errorf("no check reports the category %q; did you mean %q?", name, nearest(strings.ToLower(name), known))
+		near := nearest(strings.ToLower(name), known)
+		if bare, own := strings.CutPrefix(strings.ToLower(name), "category/"); own && distance(bare, strings.TrimPrefix(near, "category/")) > len(bare)/2 {
+			return nil, fmt.Errorf("no check reports the category %q; is a list with it named under checks: category: lists?", name)
+		}
+		return nil, fmt.Errorf("no check reports the category %q; did you mean %q?", name, near)
 	}
 	return es, nil
 }

@@ -157,6 +157,10 @@ func (t *Text) line(path string) int {
 	return 0
 }
 
+// Line returns the line of the key at path, such as policies[1].rules[0]; 0
+// where neither it nor one above it is written down.
+func (t *Text) Line(path string) int { return t.line(path) }
+
 // Mistakes turns an error about settings ([At]) into Mistakes with lines.
 // Errors that were joined are a mistake each.
 func (t *Text) Mistakes(err error) error {

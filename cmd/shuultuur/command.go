@@ -168,12 +168,17 @@ func flags(e env, name, args, what string) (*flag.FlagSet, parser) {
 			e.describe(page{name, args, what, f})
 			return 0
 		}
+		whole := f.Usage
+		f.Usage = func() { fmt.Fprintf(e.stderr, "%s %s -h names the flags\n", program, name) } // of a mistake: the whole would hide what is wrong
 		for _, x := range a {
 			if x == "-h" || x == "-help" || x == "--help" {
 				f.SetOutput(e.stdout)
+				f.Usage = whole
 			}
 		}
-		switch err := parseAnywhere(f, a); {
+		err := parseAnywhere(f, a)
+		f.Usage = whole
+		switch {
 		case errors.Is(err, flag.ErrHelp):
 			return 0
 		case err != nil:

@@ -220,7 +220,11 @@ func (x *explanation) print(w io.Writer) error {
 	if x.Paused != "" {
 		fmt.Fprintf(&b, "  paused  %s\n", x.Paused)
 	}
-	fmt.Fprintf(&b, "  by      %s\n", x.Settings)
+	by := x.Settings
+	if x.Line > 0 {
+		by += ":" + strconv.Itoa(x.Line)
+	}
+	fmt.Fprintf(&b, "  by      %s\n", by)
 	for _, f := range x.Findings {
 		score := ""
 		if f.Score != 0 {
