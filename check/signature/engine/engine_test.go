@@ -155,3 +155,30 @@ func TestRulesOutsideAnyBufferLookAtTheStream(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacesInTextAndBufferAreTheSame goes from places in a buffer to those in its
+// text and back.
+func TestPlacesInTextAndBufferAreTheSame(t *testing.T) {
+	for _, n := range []int{1, stride - 1, stride, stride + 1, 3 * stride} {
+		buf := make([]byte, n)
+		for i := range buf {
+			buf[i] = byte(i * 37)
+		}
+		buf[0] = 0xff
+		in := inspector{}
+		in.start(buf)
+		text := in.latin()
+		for i := 0; i <= n; i++ {
+			want := len(text)
+			if i < n {
+				want = 0
+				for _, c := range buf[:i] {
+					want += len(string(rune(c)))
+				}
+			}
+			if got := in.toText(i); got != want || in.toBytes(want) != i {
+				t.Fatalf("%d of %d: place %d in the text, want %d; back %d", i, n, got, want, in.toBytes(want))
+			}
+		}
+	}
+}

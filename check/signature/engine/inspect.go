@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -44,21 +45,20 @@ const (
 // on the place of an earlier one fails, the nearest earlier one is tried at its
 // next occurrence.
 type inspector struct {
-	buf   []byte
-	text  string // buf as Latin-1 in UTF-8, "" until an expression asks
-	ascii bool   // text has the bytes of buf
-	// place is a place in buf, placeText the same in text.
-	place, placeText int
-	runes            []rune // buf as characters, empty until an expression with look-around asks
-	vars             []uint64
-	steps            int
-	work             int // of the rule so far
-	captures         []capture
-	regexps          int // expressions run
-	over             bool
-	left             int // matches that were left at best
-	ctx              matcher
-	name             string // of the buffer
+	buf      []byte
+	text     string // buf as Latin-1 in UTF-8, "" until an expression asks
+	ascii    bool   // text has the bytes of buf
+	wide     []int  // bytes over 0x7f before every stride-th place of buf, where it is not ascii
+	runes    []rune // buf as characters, empty until an expression with look-around asks
+	vars     []uint64
+	steps    int
+	work     int // of the rule so far
+	captures []capture
+	regexps  int // expressions run
+	over     bool
+	left     int // matches that were left at best
+	ctx      matcher
+	name     string // of the buffer
 }
 
 // A matcher answers the matches that are not about bytes alone.
@@ -78,7 +78,7 @@ type capture struct {
 // kept when it is the same.
 func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
-		in.text, in.runes, in.place, in.placeText = "", in.runes[:0], 0, 0
+		in.text, in.runes = "", in.runes[:0]
 	}
 	in.buf, in.steps, in.left = buf, 0, maxSteps
 }
@@ -366,42 +366,46 @@ func (in *inspector) latin() string {
 	}
 	in.ascii = false
 	out := make([]byte, 0, len(in.buf)+high)
-	for _, c := range in.buf {
+	in.wide = in.wide[:0]
+	for i, c := range in.buf {
+		if i%stride == 0 {
+			in.wide = append(in.wide, len(out)-i)
+		}
 		out = utf8.AppendRune(out, rune(c))
+	}
+	if len(in.buf)%stride == 0 {
+		in.wide = append(in.wide, high)
 	}
 	in.text = string(out)
 	return in.text
 }
 
-// toText and toBytes turn places in the buffer into places in the text. They go on
-// from the place before, as places are mostly near one another.
+// stride is how far apart places of the buffer are whose place in the text is known.
+const stride = 512
+
+// toText and toBytes turn places in the buffer into places in the text.
 func (in *inspector) toText(i int) int {
 	if in.ascii {
 		return i
 	}
-	for ; in.place < i; in.place++ {
-		in.placeText += width(in.buf[in.place])
+	k := i / stride
+	n := k*stride + in.wide[k]
+	for _, c := range in.buf[k*stride : i] {
+		n += width(c)
 	}
-	for ; in.place > i; in.place-- {
-		in.placeText -= width(in.buf[in.place-1])
-	}
-	return in.placeText
+	return n
 }
 
 func (in *inspector) toBytes(i int) int {
 	if in.ascii {
 		return i
 	}
-	if i == len(in.text) {
-		return len(in.buf)
+	k := sort.Search(len(in.wide), func(k int) bool { return k*stride+in.wide[k] > i }) - 1
+	at := k * stride
+	for n := at + in.wide[k]; n < i; at++ {
+		n += width(in.buf[at])
 	}
-	for ; in.placeText < i; in.place++ {
-		in.placeText += width(in.buf[in.place])
-	}
-	for ; in.placeText > i; in.place-- {
-		in.placeText -= width(in.buf[in.place-1])
-	}
-	return in.place
+	return at
 }
 
 // width is how many bytes a byte of the buffer has in the text.
