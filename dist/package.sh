@@ -40,6 +40,7 @@ gzip -9nc CHANGELOG.md > "$STAGE/changelog.gz"
 	echo "License: BSD-2-Clause"
 	sed -e '1,/^Copyright/d' -e '/./,$!d' LICENSE | sed -e 's/^$/./' -e 's/^/ /'
 } > "$STAGE/copyright"
-find "$STAGE" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+# An apk keeps the times of the scripts, too.
+find "$STAGE" dist/scripts -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
 ${NFPM:-go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4} package -f dist/package/nfpm.yaml -p "$format" -t "$out/"
