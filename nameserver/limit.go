@@ -8,8 +8,9 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// networks is a set of networks.
-type networks struct{ t bart.Lite }
+// networks is a set of networks. Tables of pointers, as others have them, share
+// their code.
+type networks struct{ t bart.Table[*networks] }
 
 func newNetworks(of []netip.Prefix) *networks {
 	n := new(networks)
@@ -17,13 +18,16 @@ func newNetworks(of []netip.Prefix) *networks {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 		}
-		n.t.Insert(p.Masked())
+		n.t.Insert(p.Masked(), nil)
 	}
 	return n
 }
 
 // contain reports whether an address is in one of the networks.
-func (n *networks) contain(a netip.Addr) bool { return n.t.Lookup(a) }
+func (n *networks) contain(a netip.Addr) (ok bool) {
+	_, ok = n.t.Lookup(a)
+	return ok
+}
 
 // A limiter limits the rate of each key, by the generic cell rate algorithm. It
 // is a table of fixed size without locks. A slot holds a part of the key's hash

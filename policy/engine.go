@@ -62,7 +62,7 @@ type Engine struct {
 	// Which policies could cover an address: a bit for each. base are those
 	// that do not ask for one; every set in nets holds them too.
 	base []uint64
-	nets *bart.Table[[]uint64]
+	nets *bart.Table[*[]uint64]
 
 	key      []byte
 	memory   Memory
@@ -141,7 +141,7 @@ func (e *Engine) policyFor(c *filter.Client, now time.Time) *policy {
 	set := e.base
 	if e.nets != nil && c.Addr.IsValid() {
 		if s, ok := e.nets.Lookup(c.Addr.Unmap()); ok {
-			set = s
+			set = *s
 		}
 	}
 	for word, b := range set {
@@ -772,7 +772,7 @@ func (e *Engine) coverNetworks(cfg Config) {
 	if len(own) == 0 {
 		return
 	}
-	e.nets = new(bart.Table[[]uint64])
+	e.nets = new(bart.Table[*[]uint64])
 	for p := range own {
 		e.nets.Insert(p, nil)
 	}
@@ -783,6 +783,6 @@ func (e *Engine) coverNetworks(cfg Config) {
 				set[i>>6] |= 1 << (i & 63)
 			}
 		}
-		e.nets.Insert(p, set)
+		e.nets.Insert(p, &set)
 	}
 }
