@@ -532,13 +532,17 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	return dst
 }
 
-// keptRunes bounds the room for characters that is kept for the next message.
-const keptRunes = 64 << 10
+// keptText bounds the room for a text, or for its characters, that is kept for the
+// next message.
+const keptText = 512 << 10
 
 func (e *Engine) release(w *work) {
 	w.tx, w.context, w.rule = nil, nil, nil
-	w.in.buf, w.in.text, w.in.captures, w.in.ctx = nil, "", nil, nil
-	if w.in.runes = w.in.runes[:0]; cap(w.in.runes) > keptRunes {
+	w.in.buf, w.in.text, w.in.captures, w.in.ctx = nil, nil, nil, nil
+	if cap(w.in.spare) > keptText {
+		w.in.spare = nil
+	}
+	if cap(w.in.runes) > keptText/4 {
 		w.in.runes = nil
 	}
 	w.captures = w.captures[:0]

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,6 +179,48 @@ func TestPlacesInTextAndBufferAreTheSame(t *testing.T) {
 			}
 			if got := in.toText(i); got != want || in.toBytes(want) != i {
 				t.Fatalf("%d of %d: place %d in the text, want %d; back %d", i, n, got, want, in.toBytes(want))
+			}
+		}
+	}
+}
+
+// TestShortCutsOfExpressionsChangeNoMatch holds searches that look at the beginning
+// only, or at a part of it, against searches in all of a subject.
+func TestShortCutsOfExpressionsChangeNoMatch(t *testing.T) {
+	subjects := []string{"", "-u-n", "--u--nx", "xuxn", "0f--> zz <b>y", "0f-->\n<b>x", " {ab", "{ac", "]abca)", "q]a)", "aab", "xab", strings.Repeat("a", 20000) + "b", "-u-n" + strings.Repeat(" ", 1000),
+		"\xe4b\xff", "a\xe4b\xff\n", "\n", "ab\n", "\xc3\xa4b"}
+	for _, expr := range []string{`^(?P<s>.{1,5})u(?P=s)n`, `^[a-f0-9]{2}-->.*?<b>(?!x)`, `^\s*\{a(?=b)`, `^(?<!q)[]a-c]+\x61?(?=\))`, `a(?=b)`, `^a{2,}(?=b)`,
+		`^a+b`, `^(\xe4|a)+?b`, `^.*$`, `^[^\x00]{0,64}?b`, `^$`, `^ab$`, `b`, `\xff$`, `a(.*)`, `^\xc3.b`} {
+		p := &rule.PCRE{Expr: expr, Flags: "Rs", Relative: true}
+		re, err := rule.Compile(p)
+		if err != nil {
+			t.Fatal(expr, err)
+		}
+		for _, s := range subjects {
+			in := inspector{}
+			in.start([]byte("xx" + s))
+			got, ok := in.search(&expression{p, re}, 2, 2)
+			var want []int
+			known := true
+			if re.Looking() {
+				runes := []rune{}
+				for _, c := range []byte(s) {
+					runes = append(runes, rune(c))
+				}
+				want, known = re.FindRunes(runes, 0)
+			} else {
+				all := inspector{}
+				all.start([]byte(s))
+				want = re.Find(all.latin())
+				for i := range want {
+					if want[i] >= 0 {
+						want[i] = all.toBytes(want[i])
+					}
+				}
+			}
+			move(want, 2)
+			if known && ok && !slices.Equal(got, want) {
+				t.Errorf("%s in %.20q: %v, want %v", expr, s, got, want)
 			}
 		}
 	}

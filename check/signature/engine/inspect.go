@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/base64"
+	"io"
 	"math"
 	"slices"
 	"sort"
@@ -46,10 +47,12 @@ const (
 // next occurrence.
 type inspector struct {
 	buf      []byte
-	text     string // buf as Latin-1 in UTF-8, "" until an expression asks
-	ascii    bool   // text has the bytes of buf
+	text     []byte // buf as Latin-1 in UTF-8, nil until an expression asks
+	ascii    bool   // text is buf
 	wide     []int  // bytes over 0x7f before every stride-th place of buf, where it is not ascii
-	runes    []rune // buf as characters, empty until an expression with look-around asks
+	spare    []byte // room for text
+	runes    []rune // room for characters
+	reader   byteReader
 	vars     []uint64
 	steps    int
 	work     int // of the rule so far
@@ -78,7 +81,7 @@ type capture struct {
 // kept when it is the same.
 func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
-		in.text, in.runes = "", in.runes[:0]
+		in.text = nil
 	}
 	in.buf, in.steps, in.left = buf, 0, maxSteps
 }
@@ -347,25 +350,22 @@ type expression struct {
 	re *rule.Regexp
 }
 
-// latin makes the buffer a string in which each byte is one character.
-func (in *inspector) latin() string {
-	if in.text != "" || len(in.buf) == 0 {
+// latin makes the buffer a text in which each byte is one character. One of ASCII is
+// it already.
+func (in *inspector) latin() []byte {
+	if in.text != nil {
 		return in.text
 	}
 	in.work += 2 * len(in.buf) / searchBytes
-	in.ascii = true
 	high := 0
 	for _, c := range in.buf {
-		if c >= utf8.RuneSelf {
-			high++
-		}
+		high += int(c >> 7)
 	}
-	if high == 0 {
-		in.text = string(in.buf)
+	if in.ascii = high == 0; in.ascii {
+		in.text = in.buf
 		return in.text
 	}
-	in.ascii = false
-	out := make([]byte, 0, len(in.buf)+high)
+	out := slices.Grow(in.spare[:0], len(in.buf)+high)
 	in.wide = in.wide[:0]
 	for i, c := range in.buf {
 		if i%stride == 0 {
@@ -376,7 +376,7 @@ func (in *inspector) latin() string {
 	if len(in.buf)%stride == 0 {
 		in.wide = append(in.wide, high)
 	}
-	in.text = string(out)
+	in.text, in.spare = out, out
 	return in.text
 }
 
@@ -413,15 +413,14 @@ func width(c byte) int { return 1 + int(c>>7) }
 
 // pcre tries an expression from place at on.
 func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
-	text := in.latin()
 	from := 0
 	if m.Relative {
 		if at > len(in.buf) {
 			return retry
 		}
-		from = in.toText(at)
+		from = at
 	}
-	subject, place := text[from:], 0
+	place := from
 	failed := retry
 	if !m.Relative {
 		failed = never
@@ -429,7 +428,7 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 	for {
 		in.regexps++
 		in.steps += 8
-		loc, ok := in.search(m, subject, from, place)
+		loc, ok := in.search(m, from, place)
 		if !ok {
 			in.over = true
 			return never
@@ -443,10 +442,12 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 		if loc == nil {
 			return failed
 		}
-		if len(m.Captures) > 0 {
-			in.keep(m, subject, loc)
+		for i, c := range m.Captures {
+			if 2*i+3 < len(loc) && loc[2*i+2] >= 0 {
+				in.captures = append(in.captures, capture{c.Scope, c.Name, bytes.Clone(in.buf[loc[2*i+2]:loc[2*i+3]])})
+			}
 		}
-		r := in.inspect(next, in.toBytes(from+loc[1]))
+		r := in.inspect(next, loc[1])
 		if r != retry || !m.RelativeNext {
 			if r == retry {
 				return failed
@@ -454,84 +455,116 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 			return r
 		}
 		place = loc[0] + 1
-		if place > len(subject) || in.steps > maxSteps || m.Expr != "" && m.Expr[0] == '^' {
+		if place > len(in.buf) || in.steps > maxSteps || m.Expr != "" && m.Expr[0] == '^' {
 			return failed
-		}
-		for place < len(subject) && !utf8.RuneStart(subject[place]) {
-			place++
 		}
 	}
 }
 
-// search looks for an expression from place on. ok is false when it was given up.
-// The subject begins at place from of the text.
-func (in *inspector) search(m *expression, subject string, from, place int) (loc []int, ok bool) {
-	part := subject
-	if end := place + maxSubject; end < len(part) {
-		for !utf8.RuneStart(part[end]) {
-			end--
+// search looks for an expression from place on, in what begins at place from. ok
+// is false when it was given up.
+func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool) {
+	end := min(len(in.buf), place+maxSubject)
+	switch anchored := m.re.Anchored(); {
+	case anchored && !m.re.Looking():
+		loc, ok = in.beginning(m.re, in.buf[place:end]), true
+		move(loc, place)
+	case anchored && place == from && in.rejects(m.re, in.buf[place:end]):
+		return nil, true
+	default:
+		began := time.Time{}
+		if end-place > quickSubject {
+			began = time.Now()
 		}
-		part = part[:end]
-	}
-	began := time.Time{}
-	if len(part)-place > quickSubject {
-		began = time.Now()
-	}
-	if m.re.Looking() {
-		loc, ok = in.looking(m.re, part, from, place)
-	} else {
-		loc, ok = m.re.Find(part, place)
-	}
-	seen := len(part) - place
-	if loc != nil {
-		seen = loc[1] - place
-	}
-	work := seen * expressionWork
-	if !began.IsZero() { // it may have looked at less
-		work = min(work, int(time.Since(began)))
-		if loc == nil && m.re.Anchored() { // mostly at the beginning
-			work = min(work, quickSubject*expressionWork)
+		if m.re.Looking() {
+			loc, ok = in.looking(m.re, from, place, end)
+		} else {
+			loc, ok = in.linear(m.re, place, end), true
 		}
+		seen := end - place
+		if loc != nil {
+			seen = loc[1] - place
+		}
+		work := seen * expressionWork
+		if !began.IsZero() { // it may have looked at less
+			work = min(work, int(time.Since(began)))
+			if loc == nil && anchored { // mostly at the beginning
+				work = min(work, quickSubject*expressionWork)
+			}
+		}
+		in.work += work
 	}
-	in.work += work
 	// Where the part ends, what an expression says of the end is not so.
-	whole := len(part) == len(subject) || loc == nil && m.re.Anchored() || loc != nil && loc[1] < len(part)
+	whole := end == len(in.buf) || loc == nil && m.re.Anchored() || loc != nil && loc[1] < end
 	return loc, ok && whole
 }
 
-// looking searches for an expression that works on characters.
-func (in *inspector) looking(re *rule.Regexp, part string, from, place int) (loc []int, ok bool) {
-	if re.Rejects(part, place) {
-		return nil, true
-	}
-	if len(in.runes) == 0 {
-		in.runes = slices.Grow(in.runes, len(in.buf))
-		for _, c := range in.buf {
-			in.runes = append(in.runes, rune(c))
-		}
-	}
-	begin := in.toBytes(from)
-	loc, ok = re.FindRunes(in.runes[begin:in.toBytes(from+len(part))], in.toBytes(from+place)-begin)
+func move(loc []int, by int) {
 	for i := range loc {
 		if loc[i] >= 0 {
-			loc[i] = in.toText(begin+loc[i]) - from
+			loc[i] += by
 		}
 	}
-	return loc, ok
 }
 
-// keep notes what the groups of an expression held.
-func (in *inspector) keep(m *expression, subject string, loc []int) {
-	for i, c := range m.Captures {
-		if 2*i+3 < len(loc) && loc[2*i+2] >= 0 {
-			v := subject[loc[2*i+2]:loc[2*i+3]]
-			raw := make([]byte, 0, len(v))
-			for _, r := range v {
-				raw = append(raw, byte(r))
-			}
-			in.captures = append(in.captures, capture{c.Scope, c.Name, raw})
+// A byteReader reads bytes as characters, as far as somebody asks.
+type byteReader struct {
+	data []byte
+	at   int
+}
+
+func (r *byteReader) ReadRune() (c rune, size int, err error) {
+	if r.at == len(r.data) {
+		return 0, 0, io.EOF
+	}
+	r.at++
+	return rune(r.data[r.at-1]), 1, nil
+}
+
+// beginning returns where an expression that matches at the beginning only is in
+// data, and looks at no more of it than that takes.
+func (in *inspector) beginning(re *rule.Regexp, data []byte) []int {
+	in.reader = byteReader{data: data}
+	loc := re.Read(&in.reader)
+	in.work += in.reader.at * expressionWork
+	in.reader.data = nil
+	return loc
+}
+
+// rejects says that an expression that backtracks does not match at the beginning of data.
+func (in *inspector) rejects(re *rule.Regexp, data []byte) bool {
+	in.reader = byteReader{data: data}
+	no := re.Rejects(&in.reader)
+	in.work += in.reader.at * expressionWork
+	in.reader.data = nil
+	return no
+}
+
+// linear searches for an expression that may be anywhere.
+func (in *inspector) linear(re *rule.Regexp, place, end int) []int {
+	text := in.latin()
+	begin := in.toText(place)
+	loc := re.Find(text[begin:in.toText(end)])
+	for i := range loc {
+		if loc[i] >= 0 {
+			loc[i] = in.toBytes(begin + loc[i])
 		}
 	}
+	return loc
+}
+
+// looking searches for an expression that works on characters.
+func (in *inspector) looking(re *rule.Regexp, from, place, end int) (loc []int, ok bool) {
+	if n := re.Longest(); n > 0 && place == from {
+		end = min(end, from+n)
+	}
+	in.runes = slices.Grow(in.runes[:0], end-from)
+	for _, c := range in.buf[from:end] {
+		in.runes = append(in.runes, rune(c))
+	}
+	loc, ok = re.FindRunes(in.runes, place-from)
+	move(loc, from)
+	return loc, ok
 }
 
 // read reads the number of a byte_ keyword; size is the bytes it takes.

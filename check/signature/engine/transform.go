@@ -76,12 +76,11 @@ func newTransform(t rule.Transform, script func(arg string) (transform, error)) 
 		}
 		return func(in []byte) ([]byte, bool) {
 			i := inspector{buf: in}
-			text := i.latin()
-			loc, _ := re.Find(text, 0) // one that takes too long changes nothing
+			loc, _ := i.search(&expression{re: re}, 0, 0) // one that takes too long changes nothing
 			if len(loc) < 4 || loc[2] < 0 {
 				return in, false
 			}
-			return in[i.toBytes(loc[2]):i.toBytes(loc[3])], true
+			return in[loc[2]:loc[3]], true
 		}, nil
 	case "from_base64":
 		return newFromBase64(t.Arg)

@@ -3,6 +3,7 @@ package rule
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"regexp"
 	"sort"
 	"strconv"
@@ -161,40 +162,32 @@ func longest(expr string) int {
 // by a clock.
 func (r *Regexp) Looking() bool { return r.looking != nil }
 
-// Find returns the positions of the first match and its groups in s, from byte
-// from on, or nil. ok is false when the search took too long and was given up.
-func (r *Regexp) Find(s string, from int) (loc []int, ok bool) {
-	if r.linear != nil {
-		loc = r.linear.FindStringSubmatchIndex(s[from:])
-		for i := range loc {
-			if loc[i] >= 0 {
-				loc[i] += from
-			}
-		}
-		return loc, true
-	}
-	m, err := r.looking.FindStringMatchStartingAt(s, from)
-	return positions(m, err, true)
+// Find returns the positions of the first match and its groups in a text, or nil.
+// It is for expressions that do not backtrack.
+func (r *Regexp) Find(text []byte) []int { return r.linear.FindSubmatchIndex(text) }
+
+// Read is Find for characters that are read as far as they are needed. It is for
+// expressions that match at the beginning only.
+func (r *Regexp) Read(from io.RuneReader) []int { return r.linear.FindReaderSubmatchIndex(from) }
+
+// Rejects says that an expression that backtracks does not match at the beginning
+// of what is read. It is quick.
+func (r *Regexp) Rejects(from io.RuneReader) bool {
+	return r.first != nil && !r.first.MatchReader(from)
 }
 
-// Rejects says that an expression that backtracks does not match in s from byte
-// from on. It is quick, and only looks at the beginning.
-func (r *Regexp) Rejects(s string, from int) bool {
-	return from == 0 && r.first != nil && !r.first.MatchString(s)
-}
+// Longest returns how many bytes the expression looks at at most, 0 for any number.
+func (r *Regexp) Longest() int { return r.longest }
 
-// FindRunes does for an expression that backtracks what Find does. Positions are
-// those of runes.
+// FindRunes does for an expression that backtracks what Find does, from a place
+// on. Positions are those of runes.
 func (r *Regexp) FindRunes(subject []rune, from int) (loc []int, ok bool) {
-	if n := r.longest; r.anchored && from == 0 && n > 0 && n < len(subject) {
-		subject = subject[:n]
-	}
 	m, err := r.looking.FindRunesMatchStartingAt(subject, from)
-	return positions(m, err, false)
+	return positions(m, err)
 }
 
-// positions returns where a match and its groups are, in bytes or in runes.
-func positions(m *regexp2.Match, err error, inBytes bool) (loc []int, ok bool) {
+// positions returns where a match and its groups are.
+func positions(m *regexp2.Match, err error) (loc []int, ok bool) {
 	if err != nil || m == nil {
 		return nil, err == nil
 	}
@@ -205,11 +198,7 @@ func positions(m *regexp2.Match, err error, inBytes bool) (loc []int, ok bool) {
 			loc = append(loc, -1, -1)
 			continue
 		}
-		at, n := groups[i].RuneIndex, groups[i].RuneLength
-		if inBytes {
-			at, n = groups[i].ByteRange()
-		}
-		loc = append(loc, at, at+n)
+		loc = append(loc, groups[i].RuneIndex, groups[i].RuneIndex+groups[i].RuneLength)
 	}
 	return loc, true
 }
