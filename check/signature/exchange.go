@@ -89,7 +89,7 @@ func (m *exchange) inspect(t *filter.Transaction, s filter.Stage) (alerts []engi
 		m.request(t.Request)
 		if s > filter.Request { // the stages before were not asked, or are forgotten
 			alerts = e.Inspect(&m.tx, rule.ToServer, rule.Headers, alerts)
-			alerts = m.stream(rule.ToServer, alerts)
+			alerts = e.Stream(&m.tx, rule.ToServer, alerts)
 		}
 	}
 	switch s {
@@ -100,11 +100,11 @@ func (m *exchange) inspect(t *filter.Transaction, s filter.Stage) (alerts []engi
 		}
 		side.At = at
 		alerts = e.Inspect(&m.tx, rule.ToServer, at, alerts)
-		alerts = m.stream(rule.ToServer, alerts)
+		alerts = e.Stream(&m.tx, rule.ToServer, alerts)
 	case filter.RequestBody:
 		at := m.body(side, t.Upload)
 		alerts = e.Inspect(&m.tx, rule.ToServer, at, alerts)
-		alerts = m.stream(rule.ToServer, alerts)
+		alerts = e.Stream(&m.tx, rule.ToServer, alerts)
 	case filter.Response, filter.ResponseBody:
 		if side.At < rule.Complete {
 			side.At = rule.Complete
@@ -130,23 +130,7 @@ func (m *exchange) answer(t *filter.Transaction, s filter.Stage, alerts []engine
 		side.At = at
 	}
 	alerts = e.Inspect(&m.tx, rule.ToClient, at, alerts)
-	return m.stream(rule.ToClient, alerts)
-}
-
-// stream tries the rules on content outside any buffer, on what the message is
-// as sent.
-func (m *exchange) stream(dir rule.Direction, alerts []engine.Alert) []engine.Alert {
-	e := m.check.engine
-	if !e.HasStream(dir) {
-		return alerts
-	}
-	side := &m.http.Sides[dir>>1]
-	raw := bytes.Join([][]byte{side.Line, []byte("\r\n"), side.RawHead, side.Body}, nil)
-	side.Raw = raw
-	tx := m.tx.Again()
-	alerts = e.Try(tx, dir, true, alerts)
-	m.tx.Over.Add(tx.Over)
-	return alerts
+	return e.Stream(&m.tx, rule.ToClient, alerts)
 }
 
 // request fills in the head of the request.

@@ -416,10 +416,10 @@ func (c *Check) Refused(t *filter.Transaction, head []byte) {
 	}
 	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
 	c.start(&m.tx, t, connection(t).Flow)
-	m.tx.Source, m.tx.App = &m.http, engine.HTTP1
+	m.tx.Source, m.tx.App, m.http.Joined = &m.http, engine.HTTP1, true
 	m.malformed(head)
 	alerts := c.engine.Inspect(&m.tx, rule.ToServer, rule.Complete, nil)
-	alerts = m.stream(rule.ToServer, alerts)
+	alerts = c.engine.Stream(&m.tx, rule.ToServer, alerts)
 	t.Findings = c.findings(alerts, m.seen, t.Terse, over(t, m.tx.Over, t.Findings))
 }
 
@@ -555,8 +555,7 @@ func (c *Check) message(t *filter.Transaction) *exchange {
 func (c *Check) open(t *filter.Transaction, f *engine.Flow) *exchange {
 	m := &exchange{id: t.ID, check: c, seen: map[uint32]bool{}}
 	c.start(&m.tx, t, f)
-	m.tx.Source = &m.http
-	m.tx.App = engine.HTTP1
+	m.tx.Source, m.tx.App, m.http.Joined = &m.http, engine.HTTP1, true
 	if t.Request.Proto == 20 {
 		m.tx.App, m.http.Two = engine.HTTP2, true
 	}

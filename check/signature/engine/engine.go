@@ -117,6 +117,8 @@ type Engine struct {
 	traces   traces
 	before   map[[2]uint32]Cost          // of rules before the last reload, by gid and sid
 	wants    [2][rule.Complete + 1]Proto // by direction and step
+	raw      [2][]*table                 // of content outside any buffer, where the patterns are also among those of bodies
+	overlap  [2]int                      // how much of a body these look at, behind the head
 }
 
 // traces are how far rules got.
@@ -250,7 +252,7 @@ func (e *Engine) index() {
 				continue
 			}
 			for _, k := range []kind{onMessage, onPacket, onStream} {
-				if c.kinds&k == 0 {
+				if c.kinds&k == 0 || k == onPacket && !e.config.Packets {
 					continue
 				}
 				if e.config.Trace || c.fast < 0 || c.groups[c.fast].dir&dir == 0 && !c.Exchange {
@@ -279,13 +281,21 @@ func (e *Engine) index() {
 		}
 	}
 	for d, twin := range []rule.Buffer{rule.RequestBody, rule.ResponseBody} {
-		from, to := tableKey{twin, 0, d, onMessage}, tableKey{rule.FileData, 0, d, onMessage}
+		to := tableKey{rule.FileData, 0, d, onMessage}
+		for _, from := range []tableKey{{rule.Payload, 0, d, onStream}, {rule.Payload, 0, d, onMessage}} {
+			if e.config.Packets || patterns[from] == nil {
+				continue
+			}
+			if patterns[to] == nil {
+				patterns[to] = map[string][]int32{}
+			}
+			join(patterns[to], patterns[from])
+		}
+		from := tableKey{twin, 0, d, onMessage}
 		if patterns[from] == nil || patterns[to] == nil {
 			continue
 		}
-		for p, owners := range patterns[from] {
-			patterns[to][p] = append(patterns[to][p], owners...)
-		}
+		join(patterns[to], patterns[from])
 		anchors[to] = append(anchors[to], anchors[from]...)
 		delete(patterns, from)
 	}
@@ -300,12 +310,15 @@ func (e *Engine) index() {
 		if key.buffer == rule.FileData && key.chain == 0 && key.kind == onMessage {
 			t.twin, t.hasTwin = []rule.Buffer{rule.RequestBody, rule.ResponseBody}[key.dir], true
 		}
-		switch key.kind {
-		case onMessage:
+		e.onStream[key.dir] = e.onStream[key.dir] || key.kind == onStream
+		switch {
+		case key.buffer == rule.Payload && key.chain == 0 && !e.config.Packets:
+			e.raw[key.dir] = append(e.raw[key.dir], t)
+			e.overlap[key.dir] = max(e.overlap[key.dir], t.reach())
+		case key.kind == onMessage:
 			e.tables[key.dir] = append(e.tables[key.dir], t)
-		case onStream:
+		case key.kind == onStream:
 			e.streams[key.dir] = append(e.streams[key.dir], t)
-			e.onStream[key.dir] = true
 		default:
 			e.packets[key.dir] = append(e.packets[key.dir], t)
 		}
@@ -313,6 +326,23 @@ func (e *Engine) index() {
 	for d := range e.tables {
 		slices.SortFunc(e.tables[d], func(a, b *table) int { return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain })
 	}
+}
+
+// join adds the owners of patterns to those of others.
+func join(to, from map[string][]int32) {
+	for p, owners := range from {
+		to[p] = append(to[p], owners...)
+	}
+}
+
+// reach returns how many bytes behind the head of a message the patterns of a table
+// may end that are not looked for in its body alone.
+func (t *table) reach() int {
+	n := t.pf.longest
+	for _, a := range t.anchors {
+		n = max(n, a.to+len(a.pattern))
+	}
+	return n
 }
 
 // everywhere adds a rule that no prefilter finds.
@@ -392,9 +422,11 @@ type Packet struct {
 type progress struct {
 	at      rule.Progress
 	started bool
-	scanned []int // bytes of each table's buffer that its prefilter has seen
-	spent   int   // work of trying rules
-	over    bool  // that was more than a message may cost
+	scanned []int   // bytes of each table's buffer that its prefilter has seen
+	spent   int     // work of trying rules
+	over    bool    // that was more than a message may cost
+	begun   int     // bytes of the beginning that were looked at
+	stream  []int32 // rules on the stream whose pattern occurs
 }
 
 // A candidate is a rule of which a part may have held.
@@ -467,6 +499,7 @@ type work struct {
 	captures []capture
 	rule     *compiled
 	spent    int // work of the rules tried on the message
+	begin    []byte
 }
 
 // Inspect tries the rules on what is known of a message in one direction. at is
@@ -498,8 +531,18 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 			w.prefilter(t, &p.scanned[i])
 		}
 	}
+	w.beginning(p)
+	more := false
 	for _, n := range sortUnique(w.hits) {
-		tx.add(n, dir, e.rules[n].Exchange)
+		if k := e.rules[n]; k.kinds&onStream != 0 {
+			p.stream = append(p.stream, n)
+			more = true
+		} else {
+			tx.add(n, dir, k.Exchange)
+		}
+	}
+	if more {
+		p.stream = sortUnique(p.stream)
 	}
 	if len(tx.pending) == 0 {
 		return dst
@@ -576,7 +619,7 @@ func (w *work) prefilter(t *table, scanned *int) {
 	if !b.ok || len(b.data) == 0 {
 		return
 	}
-	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || len(f.data) != len(b.data) || &f.data[0] != &b.data[0] {
+	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || !same(f.data, b.data) {
 		w.anchored(t, b.data)
 		w.search(t, b.data)
 	}
@@ -591,21 +634,31 @@ func (w *work) elements(t *table, scanned *int) {
 		}
 		data := b.data
 		w.anchored(t, data)
-		if i == 0 && !t.buffer.Info().Multi {
+		only := !t.buffer.Info().Multi || i == 0 && w.isBody(t, data)
+		if only {
 			if *scanned >= len(data) {
 				return
 			}
 			if *scanned > 0 && t.chain == 0 {
-				data = data[max(0, *scanned-256):]
+				data = data[max(0, *scanned-t.pf.longest):]
 			}
 			*scanned = len(b.data)
 		}
 		w.search(t, data)
-		if !t.buffer.Info().Multi {
+		if only {
 			return
 		}
 	}
 }
+
+// isBody says whether a file is the body of a message, of which what was there
+// stays when more comes.
+func (w *work) isBody(t *table, data []byte) bool {
+	return t.hasTwin && !w.e.config.Packets && same(data, w.buffer(w.dir, t.twin, 0, 0).data)
+}
+
+// same says whether two slices are the same bytes.
+func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // search looks for the patterns of a table in data.
 func (w *work) search(t *table, data []byte) {

@@ -20,6 +20,9 @@ type HTTP struct {
 	// Settings are the HTTP/2 settings each side sent: name and value.
 	Settings [2]map[string][]uint64
 
+	// Joined makes the payload of the line, the fields and the body.
+	Joined bool
+
 	made [2][rule.Buffers]*made
 }
 
@@ -81,6 +84,9 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	s := &h.Sides[index(dir)]
 	switch b {
 	case rule.Payload:
+		if h.Joined && s.Line != nil {
+			s.Raw = h.Beginning(s.Raw[:0], dir, len(s.Body))
+		}
 		return s.Raw, i == 0 && len(s.Raw) > 0
 	case rule.RequestHeader, rule.ResponseHeader, rule.HTTP2HeaderName:
 		if i >= len(s.Headers) || b == rule.HTTP2HeaderName && !h.Two {
@@ -104,6 +110,13 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 		h.made[index(dir)][b] = m
 	}
 	return m.data, m.ok
+}
+
+// Beginning implements beginner.
+func (h *HTTP) Beginning(dst []byte, dir rule.Direction, n int) []byte {
+	s := &h.Sides[index(dir)]
+	dst = append(append(append(dst, s.Line...), "\r\n"...), s.RawHead...)
+	return append(dst, s.Body[:min(n, len(s.Body))]...)
 }
 
 // Reset forgets the buffers made so far, when more of the head is known.

@@ -48,6 +48,12 @@ func (e *Engine) attempt(tx *Tx, dir rule.Direction, stream bool, window *Window
 	if window != nil {
 		w.hits = window.keep(w.hits)
 	}
+	return w.each(kind, dst)
+}
+
+// each tries the rules of one kind that were found.
+func (w *work) each(kind kind, dst []Alert) []Alert {
+	tx, e, dir, stream := w.tx, w.e, w.dir, kind == onStream
 	w.spent = 0
 	for _, n := range sortUnique(w.hits) {
 		k := e.rules[n]
@@ -133,9 +139,51 @@ func (tx *Tx) Forget() {
 	*tx = Tx{near: tx.near[:0]}
 }
 
-// Again returns a Tx of the same connection and message for Try.
-func (tx *Tx) Again() *Tx {
-	return &Tx{Flow: tx.Flow, Source: tx.Source, App: tx.App, L4: tx.L4, Client: tx.Client, Server: tx.Server, Now: tx.Now, Packet: tx.Packet, Info: tx.Info}
+// A beginner is a source that knows how its stream begins, without having it whole.
+type beginner interface {
+	// Beginning appends the head of a message and at most n bytes of the body.
+	Beginning(dst []byte, dir rule.Direction, n int) []byte
+}
+
+// beginning looks for the patterns of content outside any buffer in the head of a
+// message and where the body begins. In the body they are looked for together
+// with others.
+func (w *work) beginning(p *progress) {
+	d := w.dir >> 1
+	src, ok := w.tx.Source.(beginner)
+	if !ok || len(w.e.raw[d]) == 0 {
+		return
+	}
+	w.begin = src.Beginning(w.begin[:0], w.dir, w.e.overlap[d])
+	if p.begun == len(w.begin) {
+		return
+	}
+	p.begun = len(w.begin)
+	for _, t := range w.e.raw[d] {
+		w.anchored(t, w.begin)
+		w.search(t, w.begin)
+	}
+}
+
+// Stream tries the rules on content outside any buffer on what one side has sent
+// so far, those whose pattern [Engine.Inspect] has found in it.
+func (e *Engine) Stream(tx *Tx, dir rule.Direction, dst []Alert) []Alert {
+	d := int(dir >> 1)
+	if !e.onStream[d] || tx.Flow.Passed || len(tx.dir[d].stream)+len(e.alwaysP[d])+len(e.streams[d]) == 0 {
+		return dst
+	}
+	w := e.work.Get().(*work)
+	defer e.release(w)
+	again := &Tx{Flow: tx.Flow, Source: tx.Source, App: tx.App, L4: tx.L4, Client: tx.Client, Server: tx.Server, Now: tx.Now, Packet: tx.Packet, Info: tx.Info, state: e.state}
+	again.dir[d].at, again.Packet.Stream = rule.Complete, true
+	w.tx, w.e, w.dir = again, e, dir
+	w.hits = append(append(w.hits[:0], e.alwaysP[d]...), tx.dir[d].stream...)
+	for _, t := range e.streams[d] { // transformed
+		w.prefilter(t, new(int))
+	}
+	dst = w.each(onStream, dst)
+	tx.Over.Add(again.Over)
+	return dst
 }
 
 // HasStream says whether a rule looks at content outside any buffer.

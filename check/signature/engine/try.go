@@ -185,6 +185,9 @@ func (k *compiled) head(src, dst netip.AddrPort, client bool) bool {
 func (w *work) group(g *group, at rule.Progress) answer {
 	info := g.Buffer.Info()
 	complete := at > info.Progress || at >= rule.Complete || info.Progress < rule.Body && at >= info.Progress
+	if g.Buffer == rule.Payload { // it ends with the message
+		complete = at >= rule.Complete
+	}
 	if !complete && g.atEnd {
 		return later
 	}
