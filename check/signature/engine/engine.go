@@ -280,25 +280,7 @@ func (e *Engine) index() {
 			}
 		}
 	}
-	for d, twin := range []rule.Buffer{rule.RequestBody, rule.ResponseBody} {
-		to := tableKey{rule.FileData, 0, d, onMessage}
-		for _, from := range []tableKey{{rule.Payload, 0, d, onStream}, {rule.Payload, 0, d, onMessage}} {
-			if e.config.Packets || patterns[from] == nil {
-				continue
-			}
-			if patterns[to] == nil {
-				patterns[to] = map[string][]int32{}
-			}
-			join(patterns[to], patterns[from])
-		}
-		from := tableKey{twin, 0, d, onMessage}
-		if patterns[from] == nil || patterns[to] == nil {
-			continue
-		}
-		join(patterns[to], patterns[from])
-		anchors[to] = append(anchors[to], anchors[from]...)
-		delete(patterns, from)
-	}
+	e.share(patterns, anchors)
 	for key, ps := range patterns {
 		t := &table{anchors: anchors[key], buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
 		var list [][]byte
@@ -325,6 +307,30 @@ func (e *Engine) index() {
 	}
 	for d := range e.tables {
 		slices.SortFunc(e.tables[d], func(a, b *table) int { return (int(a.buffer)-int(b.buffer))*1000 + a.chain - b.chain })
+	}
+}
+
+// share puts patterns that are looked for in the same bytes together: those of files
+// and of bodies, and those of the stream where it is made of the message.
+func (e *Engine) share(patterns map[tableKey]map[string][]int32, anchors map[tableKey][]anchor) {
+	for d, twin := range []rule.Buffer{rule.RequestBody, rule.ResponseBody} {
+		to := tableKey{rule.FileData, 0, d, onMessage}
+		for _, from := range []tableKey{{rule.Payload, 0, d, onStream}, {rule.Payload, 0, d, onMessage}} {
+			if e.config.Packets || patterns[from] == nil {
+				continue
+			}
+			if patterns[to] == nil {
+				patterns[to] = map[string][]int32{}
+			}
+			join(patterns[to], patterns[from])
+		}
+		from := tableKey{twin, 0, d, onMessage}
+		if patterns[from] == nil || patterns[to] == nil {
+			continue
+		}
+		join(patterns[to], patterns[from])
+		anchors[to] = append(anchors[to], anchors[from]...)
+		delete(patterns, from)
 	}
 }
 
