@@ -455,9 +455,14 @@ func (d *decoded) bytes() []byte {
 	return d.buf
 }
 
-// own copies a block that belongs to the server.
+// own copies a block that belongs to the server. For a body that is complete and
+// has no coding, there is room for the rest at once.
 func (d *decoded) own() {
-	d.buf = slices.Grow(d.buf, len(d.one))
+	room := len(d.one)
+	if b := d.stream.body; d.one != nil && b.done {
+		room = int(min(max(b.len, int64(room)), d.most))
+	}
+	d.buf = slices.Grow(d.buf, room)
 	d.buf = append(d.buf, d.one...)
 	d.one = nil
 }

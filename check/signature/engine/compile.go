@@ -485,15 +485,16 @@ func (b *builder) place(c *compiled) {
 
 // choose picks the fast pattern as Suricata does: the one the rule names; else
 // in the buffer of best priority the longest, then the strongest. One of less
-// than four bytes gives way to a longer one where the rule has one: short ones
-// occur everywhere, and which one is looked for first changes no alert.
+// than four bytes gives way to a longer one where the rule has one that is not in
+// every page: short ones occur everywhere, and which one is looked for first
+// changes no alert.
 func (b *builder) choose(c *compiled) {
 	if c.fast, c.text = c.best(func(*group, *rule.Content) bool { return true }); c.fast < 0 || len(c.pattern()) >= gram {
 		return
 	}
 	in := &c.groups[c.fast]
 	fast, text := c.best(func(g *group, x *rule.Content) bool {
-		return len(x.Pattern) >= gram && (x.FastLen == 0 || x.FastLen >= gram) && g.dir&c.dirs == in.dir&c.dirs && (g.Buffer != rule.Payload || in.Buffer == rule.Payload)
+		return len(x.Pattern) >= gram && (len(c.pattern()) < gram-1 || !everyday(fold(x.Pattern))) && (x.FastLen == 0 || x.FastLen >= gram) && g.dir&c.dirs == in.dir&c.dirs && (g.Buffer != rule.Payload || in.Buffer == rule.Payload)
 	})
 	if fast >= 0 {
 		c.fast, c.text = fast, text

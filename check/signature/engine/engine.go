@@ -506,6 +506,8 @@ type work struct {
 	rule     *compiled
 	spent    int // work of the rules tried on the message
 	begin    []byte
+	whole    []byte // of payload
+	joined   bool   // whole is that of the message
 }
 
 // Inspect tries the rules on what is known of a message in one direction. at is
@@ -588,8 +590,11 @@ const keptText = 512 << 10
 func (e *Engine) release(w *work) {
 	w.tx, w.context, w.rule = nil, nil, nil
 	w.in.buf, w.in.text, w.in.captures, w.in.ctx = nil, nil, nil, nil
-	if cap(w.in.spare) > keptText {
-		w.in.spare = nil
+	w.joined = false
+	for _, room := range []*[]byte{&w.in.spare, &w.whole} {
+		if cap(*room) > keptText {
+			*room = nil
+		}
 	}
 	if cap(w.in.runes) > keptText/4 {
 		w.in.runes = nil
@@ -682,6 +687,11 @@ func (w *work) search(t *table, data []byte) {
 func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	tx := w.tx
 	at := tx.dir[dir>>1].at
+	if b == rule.Payload && i == 0 && chain == 0 {
+		if data, ok := w.payload(dir); ok {
+			return buffer{data: data, ok: true, at: at}
+		}
+	}
 	kept, before := tx.made(bufferKey{dir, b, i, chain})
 	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && at != rule.Body) {
 		return *kept

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,8 +85,9 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	s := &h.Sides[index(dir)]
 	switch b {
 	case rule.Payload:
-		if h.Joined && s.Line != nil {
-			s.Raw = h.Beginning(s.Raw[:0], dir, len(s.Body))
+		if h.Joined {
+			raw := h.Beginning(nil, dir, len(s.Body))
+			return raw, i == 0 && len(raw) > 0
 		}
 		return s.Raw, i == 0 && len(s.Raw) > 0
 	case rule.RequestHeader, rule.ResponseHeader, rule.HTTP2HeaderName:
@@ -115,8 +117,13 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 // Beginning implements beginner.
 func (h *HTTP) Beginning(dst []byte, dir rule.Direction, n int) []byte {
 	s := &h.Sides[index(dir)]
+	if !h.Joined || s.Line == nil {
+		return dst
+	}
+	n = min(n, len(s.Body))
+	dst = slices.Grow(dst, len(s.Line)+2+len(s.RawHead)+n)
 	dst = append(append(append(dst, s.Line...), "\r\n"...), s.RawHead...)
-	return append(dst, s.Body[:min(n, len(s.Body))]...)
+	return append(dst, s.Body[:n]...)
 }
 
 // Reset forgets the buffers made so far, when more of the head is known.

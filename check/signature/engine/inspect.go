@@ -466,6 +466,8 @@ func (in *inspector) pcre(m *expression, next []rule.Match, at int) result {
 func (in *inspector) search(m *expression, from, place int) (loc []int, ok bool) {
 	end := min(len(in.buf), place+maxSubject)
 	switch anchored := m.re.Anchored(); {
+	case anchored && (place == from || !m.re.Looking()) && m.re.Refuses(in.buf[place:end]):
+		return nil, true
 	case anchored && !m.re.Looking():
 		loc, ok = in.beginning(m.re, in.buf[place:end]), true
 		move(loc, place)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -163,6 +164,19 @@ func (w *work) beginning(p *progress) {
 		w.anchored(t, w.begin)
 		w.search(t, w.begin)
 	}
+}
+
+// payload returns all that one side has sent, where the source knows it in parts. It
+// is joined in room that the next message uses again.
+func (w *work) payload(dir rule.Direction) (data []byte, ok bool) {
+	src, ok := w.tx.Source.(beginner)
+	if !ok {
+		return nil, false
+	}
+	if !w.joined {
+		w.whole, w.joined = src.Beginning(w.whole[:0], dir, math.MaxInt), true
+	}
+	return w.whole, len(w.whole) > 0
 }
 
 // Stream tries the rules on content outside any buffer on what one side has sent

@@ -24,10 +24,10 @@ import (
 // 2007), which leaves a tenth of the false candidates of one bit.
 type prefilter struct {
 	bitmap  []uint64
-	shift   uint // of the hash, for the first bit in the bitmap
-	buckets []int32
+	shift   uint    // of the hash, for the first bit in the bitmap
+	buckets []int32 // where the entries of each begin
 	mask    uint32
-	next    []entry // chained by bucket
+	entries []entry // by bucket
 	pairs   *[1 << 10]uint64
 	short   map[uint16][]int32 // two bytes, folded, to patterns
 	single  *[256][]int32
@@ -49,12 +49,15 @@ type few struct {
 // maxFew is how many short patterns are searched for one by one.
 const maxFew = 8
 
-// An entry is a pattern with the place of its four bytes in it.
+// An entry is a pattern with the place of its four bytes in it. Around takes the
+// eight bytes from back places before those four; most patterns that are not
+// there differ in them, and need not be looked at.
 type entry struct {
-	key  uint32
-	off  int16
-	pat  int32
-	next int32 // index of the next in the bucket plus 1
+	key          uint32
+	pat          int32
+	off          int16
+	back         uint8
+	around, mask uint64
 }
 
 const multiplier = 0x9E3779B1
@@ -87,7 +90,6 @@ func newPrefilter(patterns [][]byte) *prefilter {
 	f.shift = uint(32 - size)
 	f.bitmap = make([]uint64, max(1, 1<<size/64))
 	nb := 1 << max(4, bits.Len(uint(long)))
-	f.buckets = make([]int32, nb)
 	f.mask = uint32(nb - 1)
 	short := 0
 	for _, p := range f.pats {
@@ -102,8 +104,20 @@ func newPrefilter(patterns [][]byte) *prefilter {
 		}
 		f.add(int32(i), p)
 	}
+	slices.SortFunc(f.entries, func(a, b entry) int { return int(f.bucket(a.key)) - int(f.bucket(b.key)) })
+	f.entries = slices.Clip(f.entries)
+	f.buckets = make([]int32, nb+1)
+	for i := range f.entries {
+		f.buckets[f.bucket(f.entries[i].key)+1] = int32(i + 1)
+	}
+	for b := range nb { // of an empty one the end is that of the one before
+		f.buckets[b+1] = max(f.buckets[b+1], f.buckets[b])
+	}
 	return f
 }
+
+// bucket is where the entries of four bytes are.
+func (f *prefilter) bucket(key uint32) uint32 { return key * multiplier >> 7 & f.mask }
 
 func newFew(i int32, p []byte) few {
 	x := few{pat: i}
@@ -186,9 +200,15 @@ func (f *prefilter) enter(pat int32, off int, key uint32) {
 	key |= 0x20202020
 	h := key * multiplier
 	f.bitmap[h>>f.shift>>6] |= 1<<(h>>f.shift&63) | 1<<(h>>(f.shift-6)&63)
-	b := (h >> 7) & f.mask
-	f.next = append(f.next, entry{key, int16(off), pat, f.buckets[b]})
-	f.buckets[b] = int32(len(f.next))
+	x := entry{key: key, pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
+	p := f.pats[pat]
+	for w := range 8 {
+		if i := off - int(x.back) + w; i >= 0 && i < len(p) {
+			x.around |= uint64(p[i]|0x20) << (8 * w)
+			x.mask |= 0xff << (8 * w)
+		}
+	}
+	f.entries = append(f.entries, x)
 }
 
 // fold returns p in lower case, of ASCII only.
@@ -227,6 +247,16 @@ func rarest(p []byte, parity int) int {
 		}
 	}
 	return at
+}
+
+// everyday says whether all of a pattern is what pages are full of.
+func everyday(p []byte) bool {
+	for i := 0; i+gram <= len(p); i++ {
+		if _, ok := frequent[binary.LittleEndian.Uint32(p[i:])|0x20202020]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // frequent are the runs of four bytes in words that pages, scripts and heads
@@ -287,6 +317,12 @@ const frequentWords = `<html <head <body <title <meta <link <script </script> <s
 	size weight important solid hidden overflow float clear cursor pointer white black url data item list user page site home search news
 	contact about login account password email phone address city state country date time number index result error message status code
 	text title description image video audio media file load ready click submit select option label button table column header footer
+	author auth icon mobile view property blog follow google mark facebook book info collect download upload open sign confirm small
+	compare community comment track article vertical light drop yahoo iframe print play apple device service box well quality online
+	window.location scroll article mailto twitter youtube instagram share feed post tag category archive default theme module widget
+	plugin wp-content assets static cdn ajax json api version build config setting update create delete remove append before after
+	account customer product price cart shop order payment bank security privacy policy terms cookie consent read more 2015 2016 2017
+	2018 2019 2020 2021 2022 2023 2024 2025 -----  "name": "url": "type": "id": ": {" ": " \u00 \u0 'type', 'name', display: none; center; block;
 	main menu item with that this from have will your more about they were been which their would there could other than then these
 	Content-Type Content-Length Accept-Encoding User-Agent Mozilla Windows Connection keep-alive Cookie Referer Host Server Date Cache
 	charset= utf-8 HTTP/1.1 GET POST`
@@ -314,7 +350,7 @@ func common(c byte) int {
 // once. seen has a bit for each pattern, which scan sets; bits set before are
 // not looked for.
 func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candidates int) {
-	if len(f.next) > 0 && len(data) >= gram {
+	if len(f.entries) > 0 && len(data) >= gram {
 		candidates = f.scanLong(data, seen, hit)
 	} else if len(data) == gram-1 {
 		for _, p := range f.threes {
@@ -358,9 +394,12 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 }
 
 func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candidates int) {
+	i := 0
+	if len(f.bitmap) == 1<<maxBits/64 {
+		i, candidates = f.scanLargest(data, seen, hit)
+	}
 	bitmap, first := f.bitmap, f.shift
 	word, second := first+6, first-6
-	i := 0
 	for ; i+12 <= len(data); i += 8 {
 		d := data[i : i+12 : i+12]
 		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
@@ -372,24 +411,8 @@ func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candi
 		b2 := w2 >> (h2 >> first & 63) & (w2 >> (h2 >> second & 63))
 		b4 := w4 >> (h4 >> first & 63) & (w4 >> (h4 >> second & 63))
 		b6 := w6 >> (h6 >> first & 63) & (w6 >> (h6 >> second & 63))
-		if (b0|b2|b4|b6)&1 == 0 {
-			continue
-		}
-		if b0&1 != 0 {
-			candidates++
-			f.look(data, i, uint32(v), seen, hit)
-		}
-		if b2&1 != 0 {
-			candidates++
-			f.look(data, i+2, uint32(v>>16), seen, hit)
-		}
-		if b4&1 != 0 {
-			candidates++
-			f.look(data, i+4, uint32(w), seen, hit)
-		}
-		if b6&1 != 0 {
-			candidates++
-			f.look(data, i+6, uint32(w>>16), seen, hit)
+		if (b0|b2|b4|b6)&1 != 0 {
+			candidates += f.four(data, i, v, w, b0&1|b2&1<<1|b4&1<<2|b6&1<<3, seen, hit)
 		}
 	}
 	for ; i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
@@ -403,12 +426,54 @@ func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candi
 	return candidates
 }
 
+// scanLargest does for a bitmap of the largest size what the loop of scanLong does
+// for others, a third faster: its size is known when this is compiled. It returns
+// how far it came.
+func (f *prefilter) scanLargest(data []byte, seen []uint64, hit func(int32)) (i, candidates int) {
+	const first, word, second = 32 - maxBits, 32 - maxBits + 6, 32 - maxBits - 6
+	bitmap := (*[1 << maxBits / 64]uint64)(f.bitmap)
+	for ; i+12 <= len(data); i += 8 {
+		d := data[i : i+12 : i+12]
+		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
+		w := binary.LittleEndian.Uint64(d[4:]) | 0x2020202020202020
+		h0, h2 := uint32(v)*multiplier, uint32(v>>16)*multiplier
+		h4, h6 := uint32(w)*multiplier, uint32(w>>16)*multiplier
+		w0, w2, w4, w6 := bitmap[h0>>word], bitmap[h2>>word], bitmap[h4>>word], bitmap[h6>>word]
+		b0 := w0 >> (h0 >> first & 63) & (w0 >> (h0 >> second & 63))
+		b2 := w2 >> (h2 >> first & 63) & (w2 >> (h2 >> second & 63))
+		b4 := w4 >> (h4 >> first & 63) & (w4 >> (h4 >> second & 63))
+		b6 := w6 >> (h6 >> first & 63) & (w6 >> (h6 >> second & 63))
+		if (b0|b2|b4|b6)&1 != 0 {
+			candidates += f.four(data, i, v, w, b0&1|b2&1<<1|b4&1<<2|b6&1<<3, seen, hit)
+		}
+	}
+	return i, candidates
+}
+
+// four looks closer at four places, two apart, of which which says what the bitmap has.
+func (f *prefilter) four(data []byte, i int, v, w, which uint64, seen []uint64, hit func(int32)) (candidates int) {
+	keys := [4]uint32{uint32(v), uint32(v >> 16), uint32(w), uint32(w >> 16)}
+	for k, key := range keys {
+		if which>>k&1 != 0 {
+			candidates++
+			f.look(data, i+2*k, key, seen, hit)
+		}
+	}
+	return candidates
+}
+
 // look compares the patterns whose four bytes may be at place i.
 func (f *prefilter) look(data []byte, i int, key uint32, seen []uint64, hit func(int32)) {
-	for e := f.buckets[key*multiplier>>7&f.mask]; e != 0; {
-		x := &f.next[e-1]
-		e = x.next
-		if x.key != key || seen[x.pat>>6]>>(x.pat&63)&1 != 0 || i < int(x.off) || i-int(x.off) > len(data) {
+	b := f.bucket(key)
+	for e := f.buckets[b]; e < f.buckets[b+1]; e++ {
+		x := &f.entries[e]
+		if x.key != key {
+			continue
+		}
+		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|0x2020202020202020)&x.mask != x.around {
+			continue
+		}
+		if seen[x.pat>>6]>>(x.pat&63)&1 != 0 || i < int(x.off) || i-int(x.off) > len(data) {
 			continue
 		}
 		if at(data[i-int(x.off):], f.pats[x.pat]) {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"regexp/syntax"
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -26,6 +28,14 @@ type Regexp struct {
 	first    *regexp.Regexp
 	anchored bool // it matches at the beginning only
 	longest  int  // bytes that an anchored looking expression looks at at most, 0 for any number
+	begins   beginnings
+}
+
+// beginnings are the bytes with which a match of an expression may begin, at each
+// of a few places. They are worked out when somebody asks.
+type beginnings struct {
+	once   sync.Once
+	places [][4]uint64 // sets of bytes
 }
 
 // digits finds \xH, with one digit only.
@@ -174,6 +184,70 @@ func (r *Regexp) Read(from io.RuneReader) []int { return r.linear.FindReaderSubm
 // of what is read. It is quick.
 func (r *Regexp) Rejects(from io.RuneReader) bool {
 	return r.first != nil && !r.first.MatchReader(from)
+}
+
+// maxPlaces is how many bytes of a beginning are looked at one by one.
+const maxPlaces = 4
+
+// Refuses says that an expression that matches at the beginning only does not match
+// in data. It looks at a few bytes.
+func (r *Regexp) Refuses(data []byte) bool {
+	r.begins.once.Do(func() {
+		if r.linear != nil {
+			r.begins.places = places(r.linear.String())
+		} else if r.first != nil {
+			r.begins.places = places(r.first.String())
+		}
+	})
+	for i, set := range r.begins.places {
+		if i >= len(data) || set[data[i]>>6]>>(data[i]&63)&1 == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// places returns the sets of bytes that a match may have at its first places, as many
+// as each match has.
+func places(expr string) (sets [][4]uint64) {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return nil
+	}
+	next := []uint32{uint32(prog.Start)}
+	for range maxPlaces {
+		var set [4]uint64
+		seen := make([]bool, len(prog.Inst))
+		var after []uint32
+		for len(next) > 0 {
+			pc := next[len(next)-1]
+			if next = next[:len(next)-1]; seen[pc] {
+				continue
+			}
+			seen[pc] = true
+			switch x := &prog.Inst[pc]; x.Op {
+			case syntax.InstMatch:
+				return sets
+			case syntax.InstAlt, syntax.InstAltMatch:
+				next = append(next, x.Out, x.Arg)
+			case syntax.InstCapture, syntax.InstNop, syntax.InstEmptyWidth: // what is around may be anything
+				next = append(next, x.Out)
+			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+				for c := range rune(256) {
+					if x.MatchRune(c) {
+						set[c>>6] |= 1 << (c & 63)
+					}
+				}
+				after = append(after, x.Out)
+			}
+		}
+		sets, next = append(sets, set), after
+	}
+	return sets
 }
 
 // Longest returns how many bytes the expression looks at at most, 0 for any number.
