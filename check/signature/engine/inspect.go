@@ -274,37 +274,48 @@ func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result 
 
 // find returns the place of the first occurrence, or -1.
 func find(data []byte, c *rule.Content) int {
-	if !c.NoCase {
-		return bytes.Index(data, c.Pattern)
-	}
-	p := c.Pattern // folded when compiled
-	if len(p) == 0 {
+	p := c.Pattern // folded when compiled, where case says nothing
+	switch {
+	case len(p) == 0:
 		return 0
-	}
-	if len(data) < shortBuffer {
-		for i := 0; i+len(p) <= len(data); i++ {
-			if lower[data[i]] == p[0] && at(data[i:], p) {
-				return i
-			}
+	case len(data) >= shortBuffer:
+		if off := rarestByte(p); c.NoCase || common(p[off]) <= rareByte {
+			return findBy(data, p, off, c.NoCase)
 		}
-		return -1
+		return bytes.Index(data, p)
+	case !c.NoCase:
+		return bytes.Index(data, p)
 	}
-	return findFolded(data, p)
+	for i := 0; i+len(p) <= len(data); i++ {
+		if lower[data[i]] == p[0] && at(data[i:], p) {
+			return i
+		}
+	}
+	return -1
 }
 
 // shortBuffer is how many bytes are looked at one by one: in less time than it
-// takes to choose by which byte of a pattern to search.
-const shortBuffer = 64
+// takes to choose by which byte of a pattern to search. rareByte is how frequent a
+// byte may be by which to search for a pattern whose case counts: a search for all
+// of it is as fast as one for a byte that is in every other word.
+const (
+	shortBuffer = 64
+	rareByte    = 8
+)
 
-// findFolded returns the first place of a folded pattern in data, in any case, or
-// -1. It goes by the rarest byte of the pattern.
-func findFolded(data, p []byte) int {
-	off := 0
+// rarestByte returns the place of the byte of a pattern that is least frequent in pages.
+func rarestByte(p []byte) (off int) {
 	for i, c := range p {
 		if common(c) < common(p[off]) {
 			off = i
 		}
 	}
+	return off
+}
+
+// findBy returns the first place of a pattern in data, or -1. It goes by the byte at
+// place off of the pattern. One without regard to case is folded.
+func findBy(data, p []byte, off int, noCase bool) int {
 	end := len(data) - len(p) + off + 1 // of the places of that byte
 	index := func(c byte, from int) int {
 		if from >= end {
@@ -316,7 +327,7 @@ func findFolded(data, p []byte) int {
 		return end
 	}
 	small, large := p[off], p[off]
-	if small >= 'a' && small <= 'z' {
+	if noCase && small >= 'a' && small <= 'z' {
 		large -= 'a' - 'A'
 	}
 	s, l := index(small, off), end
@@ -325,7 +336,7 @@ func findFolded(data, p []byte) int {
 	}
 	for s < end || l < end {
 		i := min(s, l)
-		if at(data[i-off:], p) {
+		if noCase && at(data[i-off:], p) || !noCase && bytes.HasPrefix(data[i-off:], p) {
 			return i - off
 		}
 		if i == s {

@@ -327,24 +327,23 @@ const frequentWords = `<html <head <body <title <meta <link <script </script> <s
 	Content-Type Content-Length Accept-Encoding User-Agent Mozilla Windows Connection keep-alive Cookie Referer Host Server Date Cache
 	charset= utf-8 HTTP/1.1 GET POST`
 
-// common says how frequent a byte is in pages, scripts and heads, from 0.
+// common says how frequent a byte is in pages: the logarithm of how often it occurs
+// in a million, from 0.
 func common(c byte) int {
 	switch {
-	case c == ' ' || c == 'e' || c == 't' || c == 'a' || c == 'i' || c == 'n' || c == 'o' || c == 's' || c == 'r':
-		return 9
-	case c == '/' || c == '.' || c == '"' || c == '=' || c == '<' || c == '>' || c == '-' || c == '\n':
-		return 8
-	case c >= 'a' && c <= 'z' && c != 'q' && c != 'z' && c != 'x' && c != 'j' && c != 'k':
-		return 7
-	case c == '0' || c == '1' || c == ':' || c == ';' || c == ',' || c == '\r' || c == '_' || c == 0:
+	case c >= ' ' && c < 0x7f:
+		return int(printable[c-' '] - 'a')
+	case c == '\n':
+		return 10
+	case c == '\r' || c == '\t' || c == 0:
 		return 6
-	case c >= '2' && c <= '9' || c == '(' || c == ')' || c == '{' || c == '}':
-		return 5
-	case c > ' ' && c < 0x7f:
-		return 3
 	}
 	return 2
 }
+
+// printable are the logarithms of the characters of ASCII, from the space on: 'a'
+// stands for 0.
+const printable = "pgmgfiihiifgkllklkkjjjjjjjkjkkkfeiiiiiihhihgiiiihhiijhhhhhhhjhdjamkllmkklmijllmmlimmmlkkjkiifie"
 
 // scan calls hit for every pattern that occurs in data, sometimes more than
 // once. seen has a bit for each pattern, which scan sets; bits set before are

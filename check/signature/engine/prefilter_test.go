@@ -31,8 +31,11 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 			if want, found := bytes.Contains(fold(data), fold(p)), slices.Contains(got, int32(i)); found != want {
 				t.Fatalf("pattern %q in %q: %v, want %v", p, data, found, want)
 			}
-			if want, found := bytes.Index(fold(data), fold(p)), findFolded(data, fold(p)); len(data) >= len(p) && found != want {
+			if want, found := bytes.Index(fold(data), fold(p)), findBy(data, fold(p), rarestByte(fold(p)), true); len(data) >= len(p) && found != want {
 				t.Fatalf("%q in %q: at %d, want %d", p, data, found, want)
+			}
+			if want, found := bytes.Index(data, p), findBy(data, p, rarestByte(p), false); len(data) >= len(p) && found != want {
+				t.Fatalf("%q in %q by its case: at %d, want %d", p, data, found, want)
 			}
 		}
 	}
