@@ -44,8 +44,7 @@ func (b *blocks) free() {
 	}
 	for _, m := range b.list {
 		if c, size := classOf(cap(m)); c >= 0 && size == cap(m) {
-			m = m[:0]
-			unused[c].Put(&m)
+			unused.put(c, m[:0])
 		}
 	}
 	b.list = nil
@@ -65,9 +64,7 @@ func (b *blocks) add(size int) []byte {
 	var m []byte
 	if c < 0 {
 		m = make([]byte, 0, size)
-	} else if p, _ := unused[c].Get().(*[]byte); p != nil {
-		m = *p
-	} else {
+	} else if m = unused.get(c); m == nil {
 		m = make([]byte, 0, size)
 	}
 	b.list = append(b.list, m)
@@ -89,8 +86,53 @@ const (
 	sizeClasses = (mostClass-leastClass)*classShare + 1
 )
 
-// unused are blocks by class. What is not needed soon goes to the collector.
-var unused [sizeClasses]sync.Pool
+// unused is what caches have no use for at the moment.
+var unused spare
+
+// A spare keeps blocks that may be used again, by class.
+type spare struct {
+	mu      sync.Mutex
+	classes [sizeClasses][][]byte
+	bytes   int64
+}
+
+// mostUnused bounds the bytes of blocks that wait to be used again.
+const mostUnused = 16 << 20
+
+// put keeps a block. With too many, all go to the collector: sizes that nobody
+// asks for any more must not be in the way of those that are in use.
+func (s *spare) put(class int, m []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes+int64(cap(m)) > mostUnused {
+		clear(s.classes[:])
+		s.bytes = 0
+	}
+	s.classes[class] = append(s.classes[class], m)
+	s.bytes += int64(cap(m))
+}
+
+// get returns a block, nil when there is none.
+func (s *spare) get(class int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.classes[class]
+	if len(list) == 0 {
+		return nil
+	}
+	m := list[len(list)-1]
+	list[len(list)-1] = nil
+	s.classes[class] = list[:len(list)-1]
+	s.bytes -= int64(cap(m))
+	return m
+}
+
+// held is how many bytes it keeps.
+func (s *spare) held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
 
 // classOf returns the class for n bytes and the size of its blocks, and -1 and n
 // where there is none.

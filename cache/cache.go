@@ -60,7 +60,6 @@ type Cache struct {
 
 	*shelf
 	closed sync.Once
-	budget budget
 
 	fetching  flights
 	refreshes chan func(context.Context) // in the background
@@ -85,7 +84,6 @@ func New(cfg Config, p Parts) (*Cache, error) {
 		object: min(cfg.Object.Or(defaultObject), max(memory/2, 1<<20)),
 		wait:   cfg.Wait.Or(defaultWait), offline: cfg.Offline.Or(defaultOffline),
 		stores: p.Stores, log: p.Log,
-		budget:    budget{most: memory/2 + 1<<20},
 		refreshes: make(chan func(context.Context), maxRefreshes),
 	}
 	c.fetching.under = map[Key]*flight{}
@@ -116,6 +114,7 @@ const usualObject = 32 << 10
 func (c *Cache) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { c.shelf.run(ctx) })
+	work.Go(func() { c.shelf.pace(ctx) })
 	for range refreshers {
 		work.Go(func() {
 			for {

@@ -40,22 +40,44 @@ type growing struct {
 type budget struct {
 	mu         sync.Mutex
 	used, most int64
+	told       int64       // of used, when changed was called last
+	changed    func(int64) // told how much is used, from time to time; may be nil
 }
 
 func (b *budget) take(n int64) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.used+n > b.most {
+		b.mu.Unlock()
 		return false
 	}
-	b.used += n
+	b.use(n)
 	return true
 }
 
 func (b *budget) give(n int64) {
 	b.mu.Lock()
+	b.use(-n)
+}
+
+// now is how much is used.
+func (b *budget) now() int64 {
+	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.used -= n
+	return b.used
+}
+
+// use adds n to what is used and unlocks mu.
+func (b *budget) use(n int64) {
+	b.used += n
+	used := b.used
+	tell := b.changed != nil && max(used-b.told, b.told-used) > b.most/32
+	if tell {
+		b.told = used
+	}
+	b.mu.Unlock()
+	if tell {
+		b.changed(used)
+	}
 }
 
 const (
@@ -129,14 +151,14 @@ func (g *growing) end(err error) {
 	if err == nil && g.total >= 0 && g.n != g.total {
 		g.err = io.ErrUnexpectedEOF
 	}
+	g.budget.give(g.taken) // what is stored counts as such
+	g.taken = 0
 	if g.err == nil {
 		g.finish(g.blocks)
 		g.blocks.free()
 	} else {
 		g.finish(nil)
 	}
-	g.budget.give(g.taken)
-	g.taken = 0
 	g.moved.Broadcast()
 }
 

@@ -61,7 +61,7 @@ type labels struct {
 }
 
 // overhead is about what an object takes in memory besides its fields and body.
-const overhead = 700
+const overhead = 850
 
 // weight is how many bytes the object takes in memory.
 func (o *object) weight() int64 {

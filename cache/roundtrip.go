@@ -687,7 +687,7 @@ func (a *ask) grow(s *message.Response, o *object, rule *Rule, f *flight) *messa
 		n += len(p)
 	}
 	if s.Body.Done() || s.Body.Left() == int64(n) {
-		body := make([]byte, 0, n)
+		body := slices.Grow([]byte(nil), n) // its capacity is what it takes in memory
 		for _, p := range parts {
 			body = append(body, p...)
 		}

@@ -31,11 +31,15 @@ type shelf struct {
 	users atomic.Int32
 	log   *slog.Logger
 
+	most   int64  // bytes of memory
+	budget budget // of bodies that are being fetched
+
 	mu      sync.RWMutex // of memory, policy, judged and waiting
 	memory  *queue.Queue[*object]
 	policy  admission.Policy
 	judged  map[Key]*verdicts // on objects that are on the disk
 	waiting map[Key]*object   // to be written; one that is taken out is not
+	queued  int64             // bytes of objects in writes
 
 	disk    *disk.Store // nil: none
 	writes  chan *object
@@ -64,8 +68,9 @@ const (
 func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	memory := cfg.Memory.Or(defaultMemory)
 	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
-	s := &shelf{log: p.Log, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
+	s := &shelf{log: p.Log, most: memory, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
 	s.memory.Evicted = s.left
+	s.budget = budget{most: memory/2 + 1<<20, changed: s.shrink}
 	var err error
 	if cfg.Peers != nil && !p.Trial {
 		if s.peers, err = peer.New(*cfg.Peers, local{s}, p.Log); err != nil {
@@ -294,13 +299,14 @@ func (s *shelf) save(o *object) {
 		}
 		k := hash([]byte(o.name))
 		s.mu.Lock()
-		select {
-		case s.writes <- o:
-			s.waiting[k] = o
-		default:
+		if n := o.weight(); len(s.writes) == maxWrites || s.queued > 0 && s.queued+n > s.most/2 {
 			o.written.Store(false)
 			o.saved()
 			s.dropped.Add(1)
+		} else {
+			s.waiting[k] = o
+			s.queued += n
+			s.writes <- o // only here, where mu is held: there is room
 		}
 		s.mu.Unlock()
 	}
@@ -310,6 +316,11 @@ func (s *shelf) save(o *object) {
 // meanwhile.
 func (s *shelf) write(o *object) {
 	defer o.saved()
+	defer func() {
+		s.mu.Lock()
+		s.queued -= o.weight()
+		s.mu.Unlock()
+	}()
 	k := hash([]byte(o.name))
 	waits := func() bool {
 		s.mu.RLock()

@@ -126,10 +126,20 @@ func (q *Queue[V]) Put(k Key, v V, size int64) bool {
 	}
 	q.items[k] = i
 	to.push(i)
+	q.fit()
+	return q.items[k] == i
+}
+
+// Resize makes the queue one for size bytes, and evicts what has no room any more.
+func (q *Queue[V]) Resize(size int64) {
+	q.size = size
+	q.fit()
+}
+
+func (q *Queue[V]) fit() {
 	for q.Bytes() > q.size {
 		q.evict()
 	}
-	return q.items[k] == i
 }
 
 // Remove takes an object out.

@@ -42,6 +42,11 @@ const (
 	seedSize     = 16
 )
 
+// leastLet is the size of bodies from which on a mapping is let go of.
+const leastLet = 1 << 20
+
+var pageSize = int64(os.Getpagesize())
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type segment struct {
@@ -221,7 +226,17 @@ func (g *segment) read(k Key, off, length int64, sum bool) (meta, body []byte, e
 	if l.len != length || l.key.Lo != k.Lo && k.Lo != 1 || uint32(l.key.Hi) != uint32(k.Hi) {
 		return nil, nil, errDamaged
 	}
-	if sum && crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(g.data[off+32:]) {
+	if !sum {
+		return meta, body, nil
+	}
+	right := crc32.Checksum(body, castagnoli) == binary.LittleEndian.Uint32(g.data[off+32:])
+	if len(body) >= leastLet {
+		// The kernel sends it from its own memory; this process need not have it too.
+		first := (off + recordHead + int64(len(meta)) + pageSize - 1) &^ (pageSize - 1)
+		end := (off + length) &^ (pageSize - 1)
+		_ = unix.Madvise(g.data[first:end], unix.MADV_DONTNEED) // it may stay
+	}
+	if !right {
 		return nil, nil, errDamaged
 	}
 	return meta, body, nil

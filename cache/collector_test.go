@@ -1,0 +1,114 @@
+package cache
+
+import (
+	"io"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"shuultuur/message"
+)
+
+// The settings say how much memory objects take, with all that belongs to them.
+func TestObjectsTakeTheMemoryThatIsCounted(t *testing.T) {
+	for _, size := range []int{0, 1 << 10, 30_000, 200_000} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			body := make([]byte, size)
+			c := open(t, Config{Memory: 32 << 20}, Parts{})
+			front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+				s := respond(200, string(body), "Cache-Control", "max-age=1000", "Content-Type", "text/html; charset=utf-8",
+					"Last-Modified", "Mon, 23 Nov 2026 09:00:00 GMT", "Etag", `"6b04a8e7-400"`, "Server", "example", "Accept-Ranges", "bytes")
+				return s, nil
+			}))
+			before := heapInUse()
+			for i := range 3 * (32 << 20) / (size + 1500) {
+				s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/assets/2026/picture-"+strconv.Itoa(i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.Body.Close()
+			}
+			taken, counted := heapInUse()-before, c.memory.Bytes()
+			t.Logf("%d objects: %d bytes each, %d counted", c.memory.Len(), taken/int64(c.memory.Len()), counted/int64(c.memory.Len()))
+			if taken > counted+counted/10+1<<20 {
+				t.Errorf("objects take %d bytes, and %d are counted", taken, counted)
+			}
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// What is being fetched takes its room from what is stored.
+func TestBodiesUnderWayCountAsMemory(t *testing.T) {
+	const memory = 8 << 20
+	c := open(t, Config{Memory: memory}, Parts{})
+	body := make([]byte, 100_000)
+	front := c.Over(answerer(func(q *message.Request) (*message.Response, error) {
+		if string(q.Path) == "/large" {
+			s := respond(200, "", "Cache-Control", "max-age=1000")
+			s.Fields.Set("Content-Length", strconv.Itoa(3<<20))
+			s.Length, s.Body = 3<<20, &slow{left: 3 << 20}
+			return s, nil
+		}
+		return respond(200, string(body), "Cache-Control", "max-age=1000"), nil
+	}))
+	for i := range 2 * memory / len(body) {
+		s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/"+strconv.Itoa(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Body.Close()
+	}
+	s, err := front.RoundTrip(t.Context(), request("GET", "http://example.org/large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Body.Read(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	if c.budget.now() == 0 || c.held()-unused.held() > memory {
+		t.Errorf("with %d bytes under way the cache holds %d of %d", c.budget.now(), c.held()-unused.held(), memory)
+	}
+	if _, err := s.Body.Copy(io.Discard, 3<<20); err != nil {
+		t.Fatal(err)
+	}
+	s.Body.Close()
+	if c.budget.now() != 0 || c.held()-unused.held() > memory || c.memory.Bytes() < memory/2 {
+		t.Errorf("at the end %d bytes are under way, and the cache holds %d of %d", c.budget.now(), c.held()-unused.held(), memory)
+	}
+}
+
+// A slow is a body of zeros of which nothing is at hand.
+type slow struct {
+	message.Memory
+	left int64
+}
+
+func (s *slow) Read(p []byte) (n int, err error) {
+	n = int(min(int64(len(p)), s.left, 64<<10))
+	s.left -= int64(n)
+	return n, nil
+}
+func (s *slow) Left() int64 { return s.left }
+func (s *slow) Done() bool  { return s.left == 0 }
+
+func TestGarbageIsBoundedBesideBodies(t *testing.T) {
+	for _, c := range []struct{ live, held, most int64 }{
+		{30 << 20, 0, 30 << 20},
+		{290 << 20, 256 << 20, 70 << 20},
+		{2080 << 20, 2 << 30, 300 << 20},
+		{600 << 20, 100 << 20, 520 << 20},
+	} {
+		if got := c.live * int64(garbagePercent(c.live, c.held)) / 100; got > c.most {
+			t.Errorf("%d MB in use, %d MB of them the cache's: %d MB of garbage, want at most %d", c.live>>20, c.held>>20, got>>20, c.most>>20)
+		}
+	}
+}
