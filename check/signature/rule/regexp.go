@@ -21,8 +21,9 @@ const expressionTime = 20 * time.Millisecond
 // A Regexp is a compiled expression on bytes. The subject must be given as
 // Latin-1 in UTF-8: each byte is one character.
 type Regexp struct {
-	linear  *regexp.Regexp  // in time linear to the subject
-	looking *regexp2.Regexp // for look-around, back references and atomic groups
+	source  string                // of an expression in time linear to the subject
+	compile func() *regexp.Regexp // it; most expressions of public rules are never asked
+	looking *regexp2.Regexp       // for look-around, back references and atomic groups
 	// first is how a subject begins in which looking finds something, nil where that
 	// is not known. It is quick to say no.
 	first    *regexp.Regexp
@@ -64,8 +65,8 @@ func Compile(m *PCRE) (*Regexp, error) {
 	if flags != "" {
 		head = "(?" + flags + ")"
 	}
-	if re, err := regexp.Compile(head + rewritten); err == nil {
-		return &Regexp{linear: re, anchored: anchored}, nil
+	if source := head + rewritten; valid(source) {
+		return &Regexp{source: source, compile: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(source) }), anchored: anchored}, nil
 	}
 	opts := regexp2.None
 	if has("i") {
@@ -95,6 +96,12 @@ func Compile(m *PCRE) (*Regexp, error) {
 		out.longest = longest(m.Expr)
 	}
 	return out, nil
+}
+
+// valid says whether package regexp knows an expression.
+func valid(source string) bool {
+	_, err := syntax.Parse(source, syntax.Perl)
+	return err == nil
 }
 
 // Anchored says whether the expression matches at the beginning only.
@@ -174,11 +181,11 @@ func (r *Regexp) Looking() bool { return r.looking != nil }
 
 // Find returns the positions of the first match and its groups in a text, or nil.
 // It is for expressions that do not backtrack.
-func (r *Regexp) Find(text []byte) []int { return r.linear.FindSubmatchIndex(text) }
+func (r *Regexp) Find(text []byte) []int { return r.compile().FindSubmatchIndex(text) }
 
 // Read is Find for characters that are read as far as they are needed. It is for
 // expressions that match at the beginning only.
-func (r *Regexp) Read(from io.RuneReader) []int { return r.linear.FindReaderSubmatchIndex(from) }
+func (r *Regexp) Read(from io.RuneReader) []int { return r.compile().FindReaderSubmatchIndex(from) }
 
 // Rejects says that an expression that backtracks does not match at the beginning
 // of what is read. It is quick.
@@ -193,8 +200,8 @@ const maxPlaces = 4
 // in data. It looks at a few bytes.
 func (r *Regexp) Refuses(data []byte) bool {
 	r.begins.once.Do(func() {
-		if r.linear != nil {
-			r.begins.places = places(r.linear.String())
+		if r.looking == nil {
+			r.begins.places = places(r.source)
 		} else if r.first != nil {
 			r.begins.places = places(r.first.String())
 		}
