@@ -121,7 +121,9 @@ func (m *exchange) answer(t *filter.Transaction, s filter.Stage, alerts []engine
 		return alerts
 	}
 	e, side := m.check.engine, &m.http.Sides[1]
-	m.response(t.Response)
+	if s == filter.Response || side.Line == nil {
+		m.response(t.Response)
+	}
 	at := rule.Headers
 	if s == filter.ResponseBody {
 		at = m.body(side, t.Body)

@@ -138,6 +138,8 @@ type table struct {
 	anchors []anchor
 	// streamed says that the rules are tried on the stream, where there is one.
 	streamed bool
+	// head says that the buffer is part of a head, which servers have whole at once.
+	head bool
 	// twin is a buffer that mostly has the same bytes; its patterns are here, too.
 	twin    rule.Buffer
 	hasTwin bool
@@ -283,6 +285,7 @@ func (e *Engine) index() {
 	e.share(patterns, anchors)
 	for key, ps := range patterns {
 		t := &table{anchors: anchors[key], buffer: key.buffer, chain: key.chain, at: key.buffer.Info().Progress, streamed: key.kind == onPacket|onStream}
+		t.head = e.inHead(key.buffer)
 		var list [][]byte
 		for p, owners := range ps {
 			list = append(list, []byte(p))
@@ -394,7 +397,8 @@ type Tx struct {
 	measured map[string]float64 // entropy, by buffer
 	near     []nearBuffer       // first elements made so far
 	cache    map[bufferKey]*buffer
-	fired    map[int64]struct{}
+	few      []int64            // rules that were candidates, with their direction
+	fired    map[int64]struct{} // the same when they are many
 	state    *State
 	vars     []uint64
 }
@@ -523,6 +527,7 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	w.tx, w.e, w.dir = tx, e, dir
 	tx.state = e.state
 	p := &tx.dir[d]
+	headed := p.at >= rule.Headers
 	p.at = max(p.at, at)
 	w.hits = w.hits[:0]
 	if !p.started {
@@ -535,6 +540,9 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 		}
 	}
 	for i, t := range e.tables[d] {
+		if headed && t.head {
+			continue
+		}
 		if p.at >= t.at || t.buffer == rule.Payload && p.at > rule.NotStarted {
 			w.prefilter(t, &p.scanned[i])
 		}
@@ -603,19 +611,34 @@ func (e *Engine) release(w *work) {
 	e.work.Put(w)
 }
 
+// fewFired is how many candidates are kept in a list.
+const fewFired = 32
+
 // add makes a rule a candidate, once.
 func (tx *Tx) add(n int32, dir rule.Direction, exchange bool) {
 	if exchange {
 		dir = rule.Both
 	}
 	key := int64(n)<<2 | int64(dir)
-	if _, ok := tx.fired[key]; ok {
-		return
+	if tx.fired == nil { // of a few a list is faster
+		if slices.Contains(tx.few, key) {
+			return
+		}
+		if len(tx.few) < fewFired {
+			tx.few = append(tx.few, key)
+		} else {
+			tx.fired = map[int64]struct{}{}
+			for _, k := range tx.few {
+				tx.fired[k] = struct{}{}
+			}
+		}
 	}
-	if tx.fired == nil {
-		tx.fired = map[int64]struct{}{}
+	if tx.fired != nil {
+		if _, ok := tx.fired[key]; ok {
+			return
+		}
+		tx.fired[key] = struct{}{}
 	}
-	tx.fired[key] = struct{}{}
 	tx.pending = append(tx.pending, candidate{rule: n, dir: dir})
 }
 
@@ -693,7 +716,7 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 		}
 	}
 	kept, before := tx.made(bufferKey{dir, b, i, chain})
-	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && at != rule.Body) {
+	if before && (kept.ok && kept.at >= rule.Trailer || kept.at == at && at != rule.Body || kept.at >= rule.Headers && w.e.inHead(b)) {
 		return *kept
 	}
 	x := buffer{at: at}
@@ -717,6 +740,12 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 	kept, _ = tx.made(bufferKey{dir, b, i, chain})
 	*kept = x
 	return x
+}
+
+// inHead says whether a buffer is part of a head that servers have whole at once.
+func (e *Engine) inHead(b rule.Buffer) bool {
+	info := b.Info()
+	return !e.config.Packets && info.Protocol == "http" && info.Progress <= rule.Headers
 }
 
 // raw returns element i of a buffer as it is.

@@ -25,13 +25,16 @@ type HTTP struct {
 	Joined bool
 
 	made [2][rule.Buffers]*made
+	room []made // for those made next
 }
 
 type made struct {
 	data []byte
 	ok   bool
-	at   int
 }
+
+// madeRoom is for how many buffers there is room at once.
+const madeRoom = 16
 
 // A Side is what one side sent.
 type Side struct {
@@ -49,6 +52,8 @@ type Side struct {
 	Parts    []*File // files of the body; none: the body is one
 	NoFile   bool    // the body is not a file
 	At       rule.Progress
+
+	file [1]*File // the body as a file, for as long as it has as many bytes
 }
 
 // A Header is a field as sent, the value without space around it.
@@ -107,7 +112,10 @@ func (h *HTTP) Buffer(dir rule.Direction, b rule.Buffer, i int) ([]byte, bool) {
 	}
 	m := h.made[index(dir)][b]
 	if m == nil {
-		m = &made{}
+		if len(h.room) == 0 {
+			h.room = make([]made, madeRoom)
+		}
+		m, h.room = &h.room[0], h.room[1:]
 		m.data, m.ok = h.make(s, b)
 		h.made[index(dir)][b] = m
 	}
@@ -321,8 +329,11 @@ func (h *HTTP) Files(dir rule.Direction) []*File {
 	if !s.HasBody || s.NoFile || len(s.Body) == 0 {
 		return nil
 	}
-	f := &File{Data: s.Body, Size: int64(len(s.Body)), Complete: s.At >= rule.Trailer, Magic: Magic(s.Body), Name: h.fileName(s)}
-	return []*File{f}
+	if f := s.file[0]; f != nil && same(f.Data, s.Body) && f.Complete == (s.At >= rule.Trailer) {
+		return s.file[:]
+	}
+	s.file[0] = &File{Data: s.Body, Size: int64(len(s.Body)), Complete: s.At >= rule.Trailer, Magic: Magic(s.Body), Name: h.fileName(s)}
+	return s.file[:]
 }
 
 // fileName returns the name of the body: that of Content-Disposition, or the
