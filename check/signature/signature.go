@@ -383,7 +383,8 @@ func (c *Check) Find(_ context.Context, t *filter.Transaction, s filter.Stage, d
 		m.tx.Over = engine.Over{}
 		// A connection remembers its exchanges for a while, but not their bodies.
 		if m.over = s == filter.ResponseBody && (t.Body == nil || t.Body.Complete()); m.over {
-			m.tx, m.http = engine.Tx{}, engine.HTTP{}
+			m.tx.Close()
+			m.http = engine.HTTP{}
 		}
 	}
 	dst = c.findings(alerts, seen, t.Terse, dst)

@@ -12,6 +12,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"path"
@@ -394,8 +395,9 @@ type Tx struct {
 
 	dir      [2]progress
 	pending  []candidate
-	measured map[string]float64 // entropy, by buffer
-	near     []nearBuffer       // first elements made so far
+	measured map[string]float64      // entropy, by buffer
+	near     []nearBuffer            // first elements made so far
+	slots    [2][rule.Buffers]uint16 // where in near those are that are not transformed, from 1
 	cache    map[bufferKey]*buffer
 	few      []int64            // rules that were candidates, with their direction
 	fired    map[int64]struct{} // the same when they are many
@@ -469,7 +471,7 @@ type nearBuffer struct {
 }
 
 // nearBuffers is how many buffers most messages have with all public rules.
-const nearBuffers = 32
+const nearBuffers = 64
 
 // made returns the place where a buffer is kept, and whether it was kept before.
 func (tx *Tx) made(k bufferKey) (*buffer, bool) {
@@ -484,17 +486,36 @@ func (tx *Tx) made(k bufferKey) (*buffer, bool) {
 		}
 		return x, ok
 	}
-	key := uint32(k.chain)<<16 | uint32(k.buffer)<<8 | uint32(k.dir)
+	key, plain := uint32(k.chain)<<16|uint32(k.buffer)<<8|uint32(k.dir), &tx.slots[k.dir>>1][k.buffer]
+	if k.chain == 0 && *plain > 0 {
+		return &tx.near[*plain-1].buffer, true
+	}
 	for i := range tx.near {
-		if tx.near[i].key == key {
+		if (k.chain > 0 || i >= math.MaxUint16) && tx.near[i].key == key {
 			return &tx.near[i].buffer, true
 		}
 	}
 	if tx.near == nil {
-		tx.near = make([]nearBuffer, 0, nearBuffers)
+		tx.near = nears.Get().(*[nearBuffers]nearBuffer)[:0]
 	}
 	tx.near = append(tx.near, nearBuffer{key: key})
+	if n := len(tx.near); k.chain == 0 && n <= math.MaxUint16 {
+		*plain = uint16(n)
+	}
 	return &tx.near[len(tx.near)-1].buffer, false
+}
+
+// nears are room for buffers that is used again.
+var nears = sync.Pool{New: func() any { return new([nearBuffers]nearBuffer) }}
+
+// Close says that no more comes of a message, so that others may use its memory.
+func (tx *Tx) Close() {
+	if cap(tx.near) == nearBuffers {
+		near := (*[nearBuffers]nearBuffer)(tx.near[:nearBuffers])
+		clear(near[:])
+		nears.Put(near)
+	}
+	*tx = Tx{}
 }
 
 // work is the scratch space of one inspection.

@@ -197,6 +197,7 @@ func (e *Engine) Stream(tx *Tx, dir rule.Direction, dst []Alert) []Alert {
 	}
 	dst = w.each(onStream, dst)
 	tx.Over.Add(again.Over)
+	again.Close()
 	return dst
 }
 
