@@ -42,7 +42,11 @@ const serveVotes = "serve-votes"
 type voteSubject struct {
 	name, kind string
 	tls, close bool
+	clients    int // 0 is one
 }
+
+// crowd is how many clients send votes side by side in the rows of several.
+const crowd = 4
 
 func voteSubjects() []voteSubject {
 	return []voteSubject{
@@ -55,6 +59,8 @@ func voteSubjects() []voteSubject {
 		{name: "shuultuur, log, TLS on the same port", kind: "log", tls: true},
 		{name: "shuultuur, log, a connection for each vote", kind: "log", close: true},
 		{name: "net/http, a connection for each vote", kind: "net/http", close: true},
+		{name: "shuultuur, memory, four clients", kind: "memory", clients: crowd},
+		{name: "shuultuur, log, four clients", kind: "log", clients: crowd},
 	}
 }
 
@@ -120,19 +126,24 @@ func votes(ctx context.Context, opt options, out io.Writer) error {
 }
 
 func printVotes(out io.Writer, rounds map[string][]voteRound, opt options, count int64) {
-	fmt.Fprintf(out, "### %s\n\n%d votes over %d kept-alive connections (a quarter where each has its own), 256 at once, then all are waited for. Client and server share the machine. %s Medians of %d rounds.\n\n",
+	fmt.Fprintf(out, "### %s\n\n%d votes over %d kept-alive connections (a quarter where each has its own), 256 at once, then all are waited for. In the last rows four such clients run side by side, and their ratio is to memory with four. The rate and the processor time are set against memory in the same round. Client and server share the machine. %s Medians of %d rounds.\n\n",
 		votesAbout, count, voteConnections, machine(), opt.rounds)
-	fmt.Fprint(out, "| server | votes/s | to memory, CPU | server CPU µs/vote | all CPU µs/vote | p50 ms | p99 ms | votes/sync | counted after s |\n|--|--|--|--|--|--|--|--|--|\n")
+	fmt.Fprint(out, "| server | votes/s | to memory, rate | to memory, CPU | server CPU µs/vote | all CPU µs/vote | p50 ms | p99 ms | votes/sync | counted after s |\n|--|--|--|--|--|--|--|--|--|--|\n")
 	each := func(r voteRound, d time.Duration) float64 { return d.Seconds() * 1e6 / float64(r.report.Acknowledged) }
 	for _, s := range voteSubjects() {
 		all := rounds[s.name]
 		if len(all) == 0 {
 			continue
 		}
-		var ratios []float64
+		floor := rounds["shuultuur, memory"]
+		if s.clients > 0 {
+			floor = rounds["shuultuur, memory, four clients"]
+		}
+		var costs, rates []float64
 		for n, r := range all {
-			if memory := rounds["shuultuur, memory"]; n < len(memory) {
-				ratios = append(ratios, each(memory[n], memory[n].cpu)/each(r, r.cpu))
+			if n < len(floor) {
+				costs = append(costs, each(floor[n], floor[n].cpu)/each(r, r.cpu))
+				rates = append(rates, r.report.Rate/floor[n].report.Rate)
 			}
 		}
 		sync, settled := "-", "-"
@@ -142,16 +153,18 @@ func printVotes(out io.Writer, rounds map[string][]voteRound, opt options, count
 		if all[0].ended.Counted > 0 {
 			settled = fmt.Sprintf("%.1f", median(all, func(r voteRound) float64 { return r.settled.Seconds() }))
 		}
-		ratio := ""
-		if len(ratios) > 0 {
-			slices.Sort(ratios)
-			ratio = fmt.Sprintf("%.2f%s", middle(ratios), spread(ratios, 2))
+		ratio := func(all []float64) string {
+			if len(all) == 0 {
+				return ""
+			}
+			slices.Sort(all)
+			return fmt.Sprintf("%.2f%s", middle(all), spread(all, 2))
 		}
 		ms := func(of func(*load.VotesReport) time.Duration) float64 {
 			return median(all, func(r voteRound) float64 { return of(r.report).Seconds() * 1000 })
 		}
-		fmt.Fprintf(out, "| %s | %.0f | %s | %.1f | %.1f | %.1f | %.1f | %s | %s |\n", s.name,
-			median(all, func(r voteRound) float64 { return r.report.Rate }), ratio,
+		fmt.Fprintf(out, "| %s | %.0f | %s | %s | %.1f | %.1f | %.1f | %.1f | %s | %s |\n", s.name,
+			median(all, func(r voteRound) float64 { return r.report.Rate }), ratio(rates), ratio(costs),
 			median(all, func(r voteRound) float64 { return each(r, r.cpu) }), median(all, func(r voteRound) float64 { return each(r, r.all) }),
 			ms(func(r *load.VotesReport) time.Duration { return r.P50 }), ms(func(r *load.VotesReport) time.Duration { return r.P99 }), sync, settled)
 	}
@@ -175,7 +188,7 @@ func voteTurn(ctx context.Context, s voteSubject, place string, count int64) (r 
 	if s.tls {
 		scheme = "https://"
 	}
-	r.report, _, err = load.Votes(ctx, load.VotesConfig{URL: scheme + at, Parallel: voteConnections, Count: count, Close: s.close, TLS: &tls.Config{InsecureSkipVerify: true}})
+	r.report, _, err = load.Votes(ctx, load.VotesConfig{URL: scheme + at, Clients: s.clients, Parallel: voteConnections, Count: count, Close: s.close, TLS: &tls.Config{InsecureSkipVerify: true}})
 	if err != nil {
 		return r, err
 	}

@@ -46,6 +46,9 @@ type Config struct {
 const (
 	defaultSegment = 64 << 20
 	defaultGather  = 2 * time.Millisecond
+	// lulls is into how many pieces the time to gather is divided; one in which
+	// nothing comes ends it.
+	lulls = 8
 	// MaxRecords is how many records one batch gathers at most.
 	MaxRecords = 10_000
 	// MaxRecord is the greatest size of one record in bytes.
@@ -267,25 +270,41 @@ func (l *Log) Run(ctx context.Context) error {
 			continue
 		case <-l.wake:
 		}
-		if l.small() {
-			window.Reset(l.config.Gather)
-			select {
-			case <-window.C:
-			case <-l.wake: // the batch is large enough
-				window.Stop()
-			case <-ctx.Done():
-				window.Stop()
-			}
-		}
+		l.gatherMore(ctx, window)
 		l.write()
 	}
 }
 
-// small reports whether the batch can wait for more.
-func (l *Log) small() bool {
+// gatherMore waits while the batch grows, at most for the time to gather. When
+// nothing has come for an eighth of it, most likely all clients wait for this
+// batch, and nobody is left who could add to it.
+func (l *Log) gatherMore(ctx context.Context, window *time.Timer) {
+	until := time.Now().Add(l.config.Gather)
+	for before := 0; ; {
+		n, small := l.gathered()
+		left := time.Until(until)
+		if !small || n == before || left <= 0 {
+			return
+		}
+		before = n
+		window.Reset(min(left, l.config.Gather/lulls))
+		select {
+		case <-window.C:
+		case <-l.wake: // the batch is large enough
+			window.Stop()
+		case <-ctx.Done():
+			window.Stop()
+			return
+		}
+	}
+}
+
+// gathered returns how many records the batch has, and whether it can wait for
+// more.
+func (l *Log) gathered() (n int, small bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.batch.records < MaxRecords && len(l.batch.frame) < maxBatch
+	return l.batch.records, l.batch.records < MaxRecords && len(l.batch.frame) < maxBatch
 }
 
 // write writes the batch that was gathered, and acknowledges it.

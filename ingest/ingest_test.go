@@ -295,3 +295,37 @@ func FuzzRecover(f *testing.F) {
 		}
 	})
 }
+
+// TestARecordWithoutOthersIsNotHeld: the time to gather is for bursts. Records
+// that keep coming share a batch.
+func TestARecordWithoutOthersIsNotHeld(t *testing.T) {
+	const gather = 8 * time.Second
+	l, err := ingest.Open(ingest.Config{Folder: t.TempDir(), Gather: gather}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	begin := time.Now()
+	var all sync.WaitGroup
+	for n := range 4 { // the pauses are a third of what ends a batch
+		all.Go(func() {
+			time.Sleep(time.Duration(n) * gather / 24)
+			if err := l.Append(ctx, []byte("a record")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begin); took > gather/2 {
+		t.Errorf("acknowledged after %v, with %v to gather", took, gather)
+	}
+	if syncs, records := l.Syncs(); syncs != 1 || records != 4 {
+		t.Errorf("%d syncs for %d records, want one for 4", syncs, records)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
