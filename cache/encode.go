@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"time"
+	"weak"
 
 	"shuultuur/cache/disk"
 	"shuultuur/cache/protocol"
@@ -156,9 +157,19 @@ func decode(meta []byte) (*object, error) {
 }
 
 // holds makes the object keep the record that its body lies in until nobody
-// has it any more.
-func (o *object) holds(r *disk.Record) {
-	o.mapped = true
+// has it any more. Until the collector sees that, the shelf finds it again under k.
+func (s *shelf) holds(o *object, k Key, r *disk.Record) {
+	o.record = r
 	o.file, o.at = r.File()
-	runtime.AddCleanup(o, func(r *disk.Record) { r.Release() }, r)
+	s.mu.Lock()
+	s.read[k] = weak.Make(o)
+	s.mu.Unlock()
+	runtime.AddCleanup(o, func(r *disk.Record) {
+		s.mu.Lock()
+		if s.read[k].Value() == nil {
+			delete(s.read, k)
+		}
+		s.mu.Unlock()
+		r.Release()
+	}, r)
 }

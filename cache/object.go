@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shuultuur/cache/admission"
+	"shuultuur/cache/disk"
 	"shuultuur/cache/protocol"
 	"shuultuur/message"
 )
@@ -41,9 +42,9 @@ type object struct {
 	parent   *object     // the mark that leads to it, where that is known
 	written  atomic.Bool // it is on the disk, or on its way there
 	verdicts *verdicts
-	mapped   bool     // body lies in a file, as long as there is the object
-	file     *os.File // that file, nil where there is none
-	at       int64    // where in it body begins
+	record   *disk.Record // body lies in it, as long as there is the object; nil: in memory
+	file     *os.File     // that of record
+	at       int64        // where in it body begins
 }
 
 // A mark says by which fields of a request responses vary. Its number is part

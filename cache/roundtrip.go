@@ -365,7 +365,7 @@ func (c *Cache) renew(o *object, s *message.Response, sent, received time.Time, 
 	n.facts = protocol.Describe(&n.res, sent, received)
 	rule := c.rule(a.q, a.t, &n.res, n.length)
 	n.bound(rule)
-	if o.mapped { // its body is not in memory of its own
+	if o.record != nil { // its body is not in memory of its own
 		n.body = [][]byte{bytes.Join(o.body, nil)}
 	}
 	switch why := a.refuses(&n.res, &n.facts, rule, n.length); {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"shuultuur/atomicfile"
 	"shuultuur/cache/admission"
@@ -34,12 +35,13 @@ type shelf struct {
 	most   int64  // bytes of memory
 	budget budget // of bodies that are being fetched
 
-	mu      sync.RWMutex // of memory, policy, judged and waiting
+	mu      sync.RWMutex // of what follows, up to queued
 	memory  *queue.Queue[*object]
 	policy  admission.Policy
-	judged  map[Key]*verdicts // on objects that are on the disk
-	waiting map[Key]*object   // to be written; one that is taken out is not
-	queued  int64             // bytes of objects in writes
+	judged  map[Key]*verdicts            // on objects that are on the disk
+	read    map[Key]weak.Pointer[object] // what was read from the disk and is still in use, or was lately
+	waiting map[Key]*object              // to be written; one that is taken out is not
+	queued  int64                        // bytes of objects in writes
 
 	disk    *disk.Store // nil: none
 	writes  chan *object
@@ -68,7 +70,7 @@ const (
 func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 	memory := cfg.Memory.Or(defaultMemory)
 	window := int(min((memory+cfg.Disk.Or(0))/usualObject, 50_000_000))
-	s := &shelf{log: p.Log, most: memory, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
+	s := &shelf{log: p.Log, most: memory, memory: queue.New[*object](memory, window), judged: map[Key]*verdicts{}, read: map[Key]weak.Pointer[object]{}, waiting: map[Key]*object{}, writes: make(chan *object, maxWrites)}
 	s.memory.Evicted = s.left
 	s.budget = budget{most: memory/2 + 1<<20, changed: s.shrink}
 	var err error
@@ -191,9 +193,12 @@ func (s *shelf) get(name []byte) *object {
 	if ok && !o.lent.Load() {
 		o.lent.Store(true)
 	}
+	read := s.read[k]
 	s.mu.RUnlock()
 	if !ok {
-		o = s.load(k)
+		if o = read.Value(); o == nil || !o.record.Again(k) {
+			o = s.load(k)
+		}
 	}
 	if o == nil || o.name != string(name) {
 		return nil
@@ -232,8 +237,8 @@ func (s *shelf) load(k Key) *object {
 		o.body = nil
 	}
 	o.res.Length = o.length
-	o.holds(r)
 	o.written.Store(true)
+	defer s.holds(o, k, r) // last: others have it then
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.judged[k]; v != nil {

@@ -168,6 +168,7 @@ type Record struct {
 	s          *Store
 	g          *segment
 	off        int64 // of the record
+	length     int64 // of it
 }
 
 // File returns the file that the body lies in, and where. It is valid until
@@ -192,37 +193,69 @@ func (s *Store) Get(k Key) (*Record, bool) {
 		s.mu.Unlock()
 		return nil, false
 	}
-	if e.uses < keptUses {
-		e.uses++
-	}
-	g, off, length := s.find(e.seg), int64(e.off)*align, int64(e.len)*align
-	now := time.Now()
+	g := s.find(e.seg)
 	if g == nil {
 		s.index.remove(k)
 		s.mu.Unlock()
 		return nil, false
 	}
+	r := &Record{s: s, g: g, off: int64(e.off) * align, length: int64(e.len) * align}
+	last := r.use(e)
 	g.refs++
-	last := g.sums[off]
 	s.mu.Unlock()
-	r := &Record{s: s, g: g, off: off}
-	sum := summed{at: now}
-	if length >= leastTrusted {
+	var ok bool
+	if r.Meta, r.Body, ok = r.read(k, last); !ok {
+		r.Release()
+		return nil, false
+	}
+	return r, true
+}
+
+// Again says whether the record, which is not released yet, is still what Get
+// returns for its key, and counts a use. One that is damaged is taken out.
+func (r *Record) Again(k Key) bool {
+	r.s.mu.Lock()
+	e := r.s.index.get(k)
+	if e == nil || e.seg != uint16(r.g.num) || int64(e.off)*align != r.off || int64(e.len)*align != r.length || r.g.dead {
+		r.s.mu.Unlock()
+		return false
+	}
+	last := r.use(e)
+	r.s.mu.Unlock()
+	_, _, ok := r.read(k, last)
+	return ok
+}
+
+// use counts a use and returns when the record's checksum was right last. The
+// caller holds mu.
+func (r *Record) use(e *entry) summed {
+	if e.uses < keptUses {
+		e.uses++
+	}
+	return r.g.sums[r.off]
+}
+
+// read returns what the record holds where its checksums are right; last is what
+// is known of them. A record with others is taken out.
+func (r *Record) read(k Key, last summed) (meta, body []byte, ok bool) {
+	s, g := r.s, r.g
+	sum := summed{at: time.Now()}
+	if r.length >= leastTrusted {
 		sum.changed = g.changed()
 	}
-	var err error
-	if r.Meta, r.Body, err = g.read(k, off, length, !last.holds(sum)); err == nil && length >= leastTrusted && !last.holds(sum) {
-		s.trust(g, off, sum)
-	}
+	trusted := last.holds(sum)
+	meta, body, err := g.read(k, r.off, r.length, !trusted)
 	if err != nil {
-		r.Release()
 		if !errors.Is(err, errWiped) { // that was after its list had been written
 			s.Damaged.Add(1)
 		}
 		_ = s.Remove(k) // it stays unreadable, which is as good
-		return nil, false
+		return nil, nil, false
 	}
-	return r, true
+	if r.length >= leastTrusted && !trusted {
+		s.trust(g, r.off, sum)
+	}
+	return meta, body, true
 }
 
 // The checksum of a body costs more than sending it. One that was right is not

@@ -1,0 +1,78 @@
+package cache
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/message"
+)
+
+// onDisk returns a cache that has http://example.org/a, with the body, on the
+// disk alone, and the folder.
+func onDisk(t *testing.T, body string) (c *Cache, front *RoundTripper, dir string) {
+	dir = t.TempDir()
+	c = open(t, Config{Disk: 64 << 20}, Parts{Data: dir})
+	front = c.Over(answerer(func(*message.Request) (*message.Response, error) {
+		return respond(200, body, "Cache-Control", "max-age=1000"), nil
+	}))
+	send(t, front, t.Context(), request("GET", "http://example.org/a"))
+	name := []byte("http://example.org/a")
+	for end := time.Now().Add(10 * time.Second); c.disk.Len() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing is written to the disk")
+		}
+	}
+	c.mu.Lock()
+	_, ok := c.memory.Remove(hash(name))
+	c.mu.Unlock()
+	if !ok {
+		t.Fatal("nothing was in memory")
+	}
+	return c, front, dir
+}
+
+func TestWhatWasReadFromTheDiskIsReadOnceWhileInUse(t *testing.T) {
+	c, front, _ := onDisk(t, strings.Repeat("old ", 1000))
+	name := []byte("http://example.org/a")
+	first := c.get(name)
+	if first == nil || c.get(name) != first {
+		t.Error("an object in use is read again")
+	}
+	c.remove(name)
+	if c.get(name) != nil {
+		t.Error("an object that was taken out is still there")
+	}
+	if _, body, note := send(t, front, t.Context(), request("GET", "http://example.org/a")); len(body) != 4000 || !strings.Contains(note, "miss") {
+		t.Errorf("after it was taken out: %d bytes, %s", len(body), note)
+	}
+	if body := string(first.body[0]); body != strings.Repeat("old ", 1000) { // who has it can still read it
+		t.Errorf("its body is %.20q", body)
+	}
+}
+
+// What is kept of an object is no reason to believe what the disk has made of it.
+func TestDamageIsSeenInWhatWasReadBefore(t *testing.T) {
+	c, front, dir := onDisk(t, strings.Repeat("body", 200))
+	held := c.get([]byte("http://example.org/a"))
+	files, _ := filepath.Glob(filepath.Join(dir, "cache", "*.segment"))
+	if held == nil || len(files) != 1 {
+		t.Fatalf("the object is %v, the segments %v", held, files)
+	}
+	f, err := os.OpenFile(files[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{'B'}, held.at+400); err != nil {
+		t.Fatal(err)
+	}
+	if _, body, note := send(t, front, t.Context(), request("GET", "http://example.org/a")); body != strings.Repeat("body", 200) || !strings.Contains(note, "miss") {
+		t.Errorf("after a byte was changed: %.20q, %s", body, note)
+	}
+	if c.disk.Damaged.Load() != 1 {
+		t.Errorf("%d objects are counted as damaged, want 1", c.disk.Damaged.Load())
+	}
+}
