@@ -205,6 +205,7 @@ func others() []other {
 		{"state", stateAbout, shared},
 		{"record", recordAbout, record},
 		{"votes", votesAbout, votes},
+		{"icap", icapAbout, icaps},
 		{"signature", signatureAbout, signatures},
 		{"picture", pictureAbout, pictures},
 		{"picture-page", picturePageAbout, picturePage},

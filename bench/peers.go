@@ -216,7 +216,10 @@ func (r *rig) beginPrivoxy(p *peer) error {
 
 // beginGuardian takes the shipped settings and lists with another address,
 // log, user and limit.
-func (r *rig) beginGuardian(p *peer) error {
+func (r *rig) beginGuardian(p *peer) error { return r.beginGuardianWith(p, nil) }
+
+// beginGuardianWith starts it with more settings of the main file.
+func (r *rig) beginGuardianWith(p *peer, more map[string]string) error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
@@ -253,6 +256,7 @@ func (r *rig) beginGuardian(p *peer) error {
 		"loglocation": "'" + dir + "/access.log'", "pidfilename": "'" + dir + "/pid'", "ipcfilename": "'" + dir + "/ipc'", "urlipcfilename": "'" + dir + "/urlipc'",
 		"filtergroupsdir": "'" + dir + "'", "statlocation": "'" + dir + "/stats'",
 	})
+	maps.Copy(inMain, more)
 	conf, err := guardianSettings("e2guardian.conf", inMain)
 	if err != nil {
 		return err

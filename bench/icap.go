@@ -1,0 +1,428 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	wire "shuultuur/message/icap"
+)
+
+const icapAbout = "ICAP: responses that a proxy asks about, beside e2guardian and c-icap"
+
+const (
+	icapConnections = 10
+	icapPages       = 5.0 // times e2guardian's, for processor time and pages
+	icapSmall       = 1.0 // times c-icap's, for processor time and messages of 1 KiB
+)
+
+// An icapServer is one that is asked.
+type icapServer struct {
+	name, version, service string
+	addr                   string
+	proc                   *process
+	filters                bool
+	told                   string // a field that its answer to the request has, and the question about the response needs
+	pages, small           []icapRound
+}
+
+// An icapRound is one measurement.
+type icapRound struct{ rate, cost float64 } // messages a second, CPU µs for one
+
+// icaps asks ICAP servers about pages and about small messages, by turns.
+func icaps(ctx context.Context, opt options, out io.Writer) error {
+	r, err := newRig(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	servers, missing, err := r.startICAP()
+	if err != nil {
+		return err
+	}
+	if err := r.pinSelf(loadCore); err != nil {
+		return err
+	}
+	pages, small, err := r.icapBodies()
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		if err := r.verifyICAP(s, pages); err != nil {
+			return fmt.Errorf("verify %s: %w", s.name, err)
+		}
+	}
+	for range opt.rounds {
+		for _, s := range servers {
+			if s.filters {
+				one, err := s.round(ctx, pages, opt.duration())
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				s.pages = append(s.pages, one)
+			}
+			one, err := s.round(ctx, small, opt.duration())
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			s.small = append(s.small, one)
+		}
+	}
+	return r.printICAP(servers, missing, len(pages), opt, out)
+}
+
+// startICAP starts the servers that are installed.
+func (r *rig) startICAP() (all []*icapServer, missing []string, err error) {
+	for _, s := range []struct {
+		icapServer
+		program string
+		version []string
+		begin   func(*icapServer) error
+	}{
+		{icapServer{name: subject, service: "respmod", filters: true}, "go", nil, r.beginShuultuurICAP},
+		{icapServer{name: "e2guardian", service: "response", filters: true}, "e2guardian", []string{"-v"}, r.beginGuardianICAP},
+		{icapServer{name: "c-icap, echo", service: "echo"}, "c-icap", []string{"-V"}, r.beginEchoICAP},
+	} {
+		path, err := find(s.program)
+		if err == nil {
+			s.icapServer.version = versionOf(path, s.version)
+			if s.addr, err = freeAddr(); err == nil {
+				err = s.begin(&s.icapServer)
+			}
+		} else {
+			err = fmt.Errorf("%w: %w", errMissing, err)
+		}
+		if errors.Is(err, errMissing) {
+			missing = append(missing, s.name+": "+err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, &s.icapServer)
+	}
+	return all, missing, nil
+}
+
+// beginShuultuurICAP starts the program with the lists of e2guardian.
+func (r *rig) beginShuultuurICAP(s *icapServer) error {
+	dir, err := r.folder(s.name)
+	if err != nil {
+		return err
+	}
+	program, err := r.build(dir)
+	if err != nil {
+		return err
+	}
+	s.version = r.revision()
+	s.proc, err = r.start(proxyCore, s.name, s.addr, []string{program, "run", "-config", "FILE"}, expand(`listen: {icap: "ADDR", admin: "off"}
+data: DIR
+checks:
+  phrase:
+    weighted: [LISTS/weightedphraselist]
+    banned: [LISTS/bannedphraselist]
+    exception: [LISTS/exceptionphraselist]
+    naughtynesslimit: LIMIT
+policies:
+  - name: everyone
+    rules:
+      - {name: excepted words, action: allow, category: [exceptionphrase]}
+      - {name: forbidden words, action: block, category: [bannedphrase]}
+      - {name: words, action: block, category: [phrase], over: LIMIT}
+events: {sqlite: events.db}
+icap: {wait: "off"}
+`, "ADDR", s.addr, "DIR", dir, "LISTS", filepath.Join(guardianFolder, "lists"), "LIMIT", limit))
+	return err
+}
+
+// beginGuardianICAP starts e2guardian with its ICAP port.
+func (r *rig) beginGuardianICAP(s *icapServer) error {
+	_, port, _ := strings.Cut(s.addr, ":")
+	p := peer{name: s.name}
+	err := r.beginGuardianWith(&p, map[string]string{"icapport": port})
+	s.proc = p.proc
+	if err != nil {
+		return err
+	}
+	if err := p.proc.ready(r.ctx, s.addr); err != nil {
+		return err
+	}
+	return s.learnField(r.ctx)
+}
+
+// beginEchoICAP starts c-icap with the service that changes nothing.
+func (r *rig) beginEchoICAP(s *icapServer) error {
+	modules, _ := filepath.Glob("/usr/lib/*/c_icap")
+	if len(modules) == 0 {
+		return fmt.Errorf("%w, its modules are not where Debian keeps them", errMissing)
+	}
+	dir, err := r.folder("c-icap")
+	if err != nil {
+		return err
+	}
+	s.proc, err = r.start(proxyCore, "c-icap", s.addr, []string{"c-icap", "-N", "-f", "FILE"}, expand(`PidFile DIR/pid
+CommandsSocket DIR/ctl
+TmpDir DIR
+ServerLog DIR/server.log
+AccessLog DIR/access.log
+Port ADDR
+StartServers 1
+MaxServers 1
+ThreadsPerChild 20
+MaxKeepAliveRequests -1
+MaxRequestsPerChild 0
+ModulesDir MODULES
+ServicesDir MODULES
+TemplateDir /usr/share/c_icap/templates/
+LoadMagicFile /etc/c-icap/c-icap.magic
+Service echo srv_echo.so
+`, "DIR", dir, "ADDR", s.addr, "MODULES", modules[0]))
+	return err
+}
+
+// icapBodies reads the pages, and the small one.
+func (r *rig) icapBodies() (pages, small [][]byte, err error) {
+	for _, name := range append(slices.Clone(r.pages), "small.html") {
+		body, err := os.ReadFile(filepath.Join(r.dir, "www", name))
+		if err != nil {
+			return nil, nil, fmt.Errorf("read page: %w", err)
+		}
+		pages = append(pages, body)
+	}
+	last := len(pages) - 1
+	return pages[:last], pages[last:], nil
+}
+
+// ask is a question about a response: heads and the whole body, which need not
+// come back when nothing changes.
+func (s *icapServer) ask(path string, body []byte) []byte {
+	request := icapRequest(path)
+	response := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(body))
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "RESPMOD icap://%s/%s ICAP/1.0\r\nHost: %s\r\nAllow: 204\r\nX-Client-IP: 127.0.0.1\r\n%sEncapsulated: req-hdr=0, res-hdr=%d, res-body=%d\r\n\r\n%s%s%x\r\n",
+		s.addr, s.service, s.addr, s.told, len(request), len(request)+len(response), request, response, len(body))
+	b.Write(body)
+	b.WriteString("\r\n0\r\n\r\n")
+	return b.Bytes()
+}
+
+func icapRequest(path string) string {
+	return "GET http://pages.example/" + path + " HTTP/1.1\r\nHost: pages.example\r\nUser-Agent: bench\r\n\r\n"
+}
+
+// guardianField is what e2guardian decided about a request: without it it does
+// not judge the response.
+const guardianField = "X-ICAP-E2G"
+
+// learnField asks e2guardian about a request, and keeps the field of its answer.
+func (s *icapServer) learnField(ctx context.Context) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	request := icapRequest("page0")
+	if _, err := fmt.Fprintf(c, "REQMOD icap://%s/request ICAP/1.0\r\nHost: %s\r\nAllow: 204\r\nX-Client-IP: 127.0.0.1\r\nEncapsulated: req-hdr=0, null-body=%d\r\n\r\n%s", s.addr, s.addr, len(request), request); err != nil {
+		return err
+	}
+	for {
+		line, err := wire.ReadLine(c.in)
+		if err != nil || len(line) == 0 {
+			return errors.Join(errors.New("the answer to REQMOD has no field "+guardianField), err)
+		}
+		if name, _, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(name, guardianField) {
+			s.told = string(line) + "\r\n"
+			return nil
+		}
+	}
+}
+
+// An icapConn is one connection to a server.
+type icapConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (s *icapServer) dial(ctx context.Context) (*icapConn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", s.addr)
+	if err != nil {
+		return nil, err
+	}
+	return &icapConn{c, bufio.NewReaderSize(c, wire.MaxLine)}, nil
+}
+
+// exchange sends a question about a body and reads the answer. passed says that
+// the response goes on as it was: without coming back, or coming back whole.
+// e2guardian knows no other way, and answers with a page of its own with status
+// 200, too.
+func (c *icapConn) exchange(ask, body []byte) (passed bool, err error) {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return false, err
+	}
+	if _, err := c.Write(ask); err != nil {
+		return false, err
+	}
+	var parts wire.Encapsulated
+	status := ""
+	for {
+		line, err := wire.ReadLine(c.in)
+		if err != nil {
+			return false, err
+		}
+		if len(line) == 0 {
+			break
+		}
+		if status == "" {
+			status = string(line)
+		}
+		if name, value, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(name, "Encapsulated") {
+			if err := parts.Parse(strings.TrimSpace(value)); err != nil {
+				return false, err
+			}
+		}
+	}
+	switch {
+	case strings.HasPrefix(status, "ICAP/1.0 204 "):
+		return true, nil
+	case !strings.HasPrefix(status, "ICAP/1.0 200 "):
+		return false, fmt.Errorf("the answer is %q", status)
+	}
+	head := make([]byte, max(parts.Req, 0)+max(parts.Res, 0))
+	if _, err := io.ReadFull(c.in, head); err != nil {
+		return false, err
+	}
+	size := int64(0)
+	for parts.Body {
+		n, _, err := wire.ReadChunk(c.in)
+		if size += n; err == nil && n == 0 {
+			return size == int64(len(body)), wire.SkipTrailer(c.in)
+		}
+		if err == nil {
+			_, err = io.CopyN(io.Discard, c.in, n)
+		}
+		if err == nil {
+			err = wire.EndChunk(c.in)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// verifyICAP looks whether a server lets the pages pass and refuses one of bad
+// words.
+func (r *rig) verifyICAP(s *icapServer, pages [][]byte) error {
+	c, err := s.dial(r.ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for n, body := range pages {
+		if passed, err := c.exchange(s.ask(fmt.Sprint("page", n), body), body); err != nil || !passed {
+			return errors.Join(fmt.Errorf("page %q does not pass", r.pages[n]), err)
+		}
+	}
+	if !s.filters {
+		return nil
+	}
+	heavy, err := heavyPage(filepath.Join(guardianFolder, "lists", "weightedphraselist"))
+	if err != nil {
+		return err
+	}
+	if passed, err := c.exchange(s.ask("heavy", heavy), heavy); err != nil || passed {
+		return errors.Join(errors.New("a page of bad words passes"), err)
+	}
+	return nil
+}
+
+// round asks a server about bodies, each connection one after another, for a
+// time.
+func (s *icapServer) round(ctx context.Context, bodies [][]byte, d time.Duration) (icapRound, error) {
+	asks := make([][]byte, len(bodies))
+	for n, body := range bodies {
+		asks[n] = s.ask(fmt.Sprint("page", n), body)
+	}
+	var done atomic.Int64
+	var failed atomic.Pointer[error]
+	before, begin := s.proc.cpu(), time.Now()
+	var all sync.WaitGroup
+	for n := range icapConnections {
+		all.Go(func() {
+			c, err := s.dial(ctx)
+			if err != nil {
+				failed.Store(&err)
+				return
+			}
+			defer c.Close()
+			for i := n; time.Since(begin) < d && ctx.Err() == nil; i++ {
+				passed, err := c.exchange(asks[i%len(asks)], bodies[i%len(asks)])
+				if err == nil && !passed {
+					err = errors.New("a page that passed before is refused")
+				}
+				if err != nil {
+					failed.Store(&err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	took, spent := time.Since(begin), s.proc.cpu()-before
+	if err := failed.Load(); err != nil {
+		return icapRound{}, *err
+	}
+	n := float64(done.Load())
+	return icapRound{n / took.Seconds(), float64(spent.Microseconds()) / n}, ctx.Err()
+}
+
+func (r *rig) printICAP(servers []*icapServer, missing []string, pages int, opt options, out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n%s. %s\n`go run ./bench icap -rounds %d -seconds %g`: RESPMOD with whole bodies and `Allow: 204` over %d kept-alive connections, by turns, the server on core %s, the client on core %s; medians. Pages are %d real ones, judged by the phrase lists of e2guardian; c-icap's echo service judges nothing. e2guardian sends every page back whole: it does not answer with 204.\n\n| server | pages/s | CPU µs/page | 1 KiB messages/s | CPU µs/message |\n|--|--:|--:|--:|--:|\n",
+		icapAbout, time.Now().UTC().Format("2006-01-02 15:04 MST"), machine(), opt.rounds, opt.seconds, icapConnections, proxyCore, loadCore, pages)
+	rate, cost := func(x icapRound) float64 { return x.rate }, func(x icapRound) float64 { return x.cost }
+	for _, s := range servers {
+		fmt.Fprintf(&b, "| %s %s | %s | %s | %.0f | %.1f |\n", s.name, s.version, orDash(s.pages, rate), orDash(s.pages, cost), median(s.small, rate), median(s.small, cost))
+	}
+	b.WriteString("\n")
+	ours := servers[0]
+	for _, s := range servers[1:] {
+		mine, theirs, what, target := ours.pages, s.pages, "pages", icapPages
+		if !s.filters {
+			mine, theirs, what, target = ours.small, s.small, "1 KiB messages", icapSmall
+		}
+		var each []float64
+		for n := range theirs {
+			each = append(each, theirs[n].cost/mine[n].cost)
+		}
+		slices.Sort(each)
+		fmt.Fprintf(&b, "* target ≥ %g × %s for %s a core (by processor time, within a round): %.2f×%s: **%s**\n", target, s.name, what, middle(each), spread(each, 2), verdict(middle(each) >= target))
+	}
+	for _, m := range missing {
+		fmt.Fprintf(&b, "* %s\n", m)
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// orDash is a median, or a dash where nothing was measured.
+func orDash(all []icapRound, of func(icapRound) float64) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return figure(median(all, of))
+}
