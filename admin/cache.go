@@ -14,7 +14,7 @@ type Cache struct {
 	// is written as JSON.
 	Stats func() any
 	Look  func(url string, fields [][2]string) (any, error)
-	// Purge takes out what is stored of a kind: url, host, tag or category. by
+	// Purge takes out what is stored of a kind: url, prefix, host, tag or category. by
 	// is the address that asked.
 	Purge func(kind, value string, at time.Time, by netip.Addr) error
 }
@@ -26,7 +26,7 @@ var cachePage string
 //
 //	GET /cache            its figures; HTML for browsers, else JSON
 //	GET /cache/look       url=URL[&field=NAME: VALUE…]: what is stored, as JSON
-//	POST /cache/purge     kind=url|host|tag|category&value=VALUE
+//	POST /cache/purge     kind=url|prefix|host|tag|category&value=VALUE
 func (c *Cache) routes(notice noticeFunc) []route {
 	page := pageOf(cachePage, notice)
 	return []route{

@@ -59,7 +59,7 @@ func (c Client) CacheLook(ctx context.Context, u string, fields []string) (l jso
 	return l, err
 }
 
-// CachePurge takes out of the cache what is stored of a kind: url, host, tag or
+// CachePurge takes out of the cache what is stored of a kind: url, prefix, host, tag or
 // category.
 func (c Client) CachePurge(ctx context.Context, kind, value string) error {
 	var done map[string]string

@@ -138,7 +138,7 @@ func operations() map[string]operation {
 		"GET /api/sessions":    {does: "who has which address for now"},
 		"POST /api/sessions":   {does: "start, renew or stop sessions of addresses: an object or a list of them, or a form", body: "application/json application/x-www-form-urlencoded"},
 		"DELETE /api/sessions": {does: "stop the session of an address", query: []field{must("address", "whose session"), may("id", "only the session that was started with it")}},
-		"POST /cache/purge":    {does: "take something out of the cache", form: []field{must("kind", "url, host, tag or category"), must("value", "which")}, gives: pageOrJSON},
+		"POST /cache/purge":    {does: "take something out of the cache", form: []field{must("kind", "url, prefix, host, tag or category"), must("value", "which")}, gives: pageOrJSON},
 		"GET /ca":              {does: "how to install the root certificate", gives: "text/html"},
 		"GET /ca/{file}":       {does: "the root certificate: root.pem, root.crt, root.cer or root.mobileconfig", gives: anyBytes},
 		"GET /refusals":        {does: "hosts proposed as exceptions from interception"},

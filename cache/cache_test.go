@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -300,7 +301,7 @@ func (s *streamed) Left() int64 {
 }
 
 func TestPurge(t *testing.T) {
-	for _, p := range [][2]string{{"url", "http://www.example.org/a"}, {"host", "example.org"}, {"tag", "news"}, {"category", "games"}} {
+	for _, p := range [][2]string{{"url", "http://www.example.org/a"}, {"prefix", "http://www.example.org/"}, {"host", "example.org"}, {"tag", "news"}, {"category", "games"}} {
 		t.Run(p[0], func(t *testing.T) {
 			asked := 0
 			c := open(t, Config{}, Parts{})
@@ -647,6 +648,49 @@ func TestPurgingAURLTakesAllItsSpellings(t *testing.T) {
 	}
 }
 
+func TestPurgingAPrefixTakesWhatBeginsWithIt(t *testing.T) {
+	const pictures, picture, other, alike, page = "http://example.org/pictures/", "http://example.org/pictures/a.png", "http://example.org/picture", "http://example.org.example/pictures/a.png", "http://example.org/list?page=2"
+	for prefix, want := range map[string][]string{
+		pictures:                           {pictures, picture},
+		pictures + "*":                     {pictures, picture},
+		"http://EXAMPLE.org:80/pictures/a": {picture},
+		"http://example.org":               {pictures, picture, other, page},
+		"http://example.org/list?page=":    {page},
+		"http://example.org/absent":        nil,
+		"https://example.org/":             nil,
+	} {
+		dir, asked := t.TempDir(), []string(nil)
+		origin := answerer(func(q *message.Request) (*message.Response, error) {
+			asked = append(asked, "http://"+string(q.Host)+string(q.Path))
+			return respond(200, "x", "Cache-Control", "max-age=600"), nil
+		})
+		c := open(t, Config{Disk: 64 << 20}, Parts{Data: dir})
+		all := []string{pictures, picture, other, alike, page}
+		for _, u := range all {
+			send(t, c.Over(origin), t.Context(), request("GET", u))
+		}
+		if err := c.Purge("prefix", prefix, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		asked = nil
+		for _, u := range all {
+			send(t, c.Over(origin), t.Context(), request("GET", u))
+		}
+		if !slices.Equal(asked, want) {
+			t.Errorf("after a purge of %s these are fetched again: %q, want %q", prefix, asked, want)
+		}
+		if noted, err := readPurged(c.notes); err != nil || len(newPurgeTimes(noted).prefixes) != 1 {
+			t.Errorf("for the next start %v is noted, %v", noted, err)
+		}
+	}
+	c := open(t, Config{}, Parts{})
+	for _, bad := range []string{"", "*", "example.org/", "ftp://example.org/"} {
+		if err := c.Purge("prefix", bad, time.Now()); err == nil {
+			t.Errorf("%q is purged as a prefix", bad)
+		}
+	}
+}
+
 func TestPurgesNeverEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, Config{}, Parts{})
@@ -661,14 +705,14 @@ func TestPurgesNeverEnd(t *testing.T) {
 		for i := range maxPurged {
 			full["tag "+strconv.Itoa(i)] = time.Now().Add(time.Duration(i))
 		}
-		c.purged.Store(&full)
+		c.purged.Store(newPurgeTimes(full))
 		for i := range 10 {
 			time.Sleep(time.Millisecond)
 			if err := c.Purge("host", strconv.Itoa(i), time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := len(*c.purged.Load()); n > maxPurged {
+		if n := len(c.purged.Load().at); n > maxPurged {
 			t.Errorf("%d purges are kept", n)
 		}
 		time.Sleep(time.Second)

@@ -24,7 +24,7 @@ const (
 var counterNames = [numCounters][2]string{
 	bypassed:         {"cache_bypassed_total", "Requests that went past the cache."},
 	storedObjects:    {"cache_stored_total", "Objects stored in memory."},
-	purges:           {"cache_purges_total", "Purges, each of a URL, host, tag or category."},
+	purges:           {"cache_purges_total", "Purges, each of a URL, prefix of URLs, host, tag or category."},
 	tiredOfWaiting:   {"cache_waits_ended_total", "Requests that waited in vain for one in progress for the same object."},
 	refreshesDropped: {"cache_refreshes_dropped_total", "Refreshes in the background that found no room in the queue."},
 }

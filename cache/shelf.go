@@ -9,17 +9,13 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"weak"
 
-	"shuultuur/atomicfile"
 	"shuultuur/cache/admission"
 	"shuultuur/cache/disk"
 	"shuultuur/cache/peer"
@@ -55,8 +51,8 @@ type shelf struct {
 	changes  changes
 	editions editions
 	purging  sync.Mutex
-	purged   atomic.Pointer[map[string]time.Time] // nil: nothing
-	notes    string                               // file of purged, "" without a disk
+	purged   atomic.Pointer[purgeTimes] // nil: nothing
+	notes    string                     // file of purged, "" without a disk
 }
 
 // Bounds of a shelf.
@@ -102,7 +98,7 @@ func newShelf(cfg *Config, p *Parts) (*shelf, error) {
 		return nil, fmt.Errorf("reading what was purged: %w; remove the folder %s to begin anew", err, dir)
 	}
 	if len(purged) > 0 {
-		s.purged.Store(&purged)
+		s.purged.Store(newPurgeTimes(purged))
 	}
 	return s, nil
 }
@@ -399,98 +395,4 @@ func (s *shelf) remove(name []byte) bool {
 		ok = s.disk.Remove(k) == nil || ok
 	}
 	return ok
-}
-
-// Purge takes out every object of a kind that was stored until now: url, without
-// the parameters of its query that are ignored, host (and everything below it),
-// tag or category. Objects are taken out when they
-// are next asked for; what was purged holds across a restart.
-func (c *Cache) Purge(kind, value string, now time.Time) error {
-	switch kind {
-	case "host", "category":
-		value = strings.ToLower(strings.Trim(value, "."))
-	case "url":
-		name, err := c.nameOf(value)
-		if err != nil {
-			return fmt.Errorf("purging a URL: %w", err)
-		}
-		value = name
-	case "tag":
-	default:
-		return fmt.Errorf("%q cannot be purged; there are url, host, tag and category", kind)
-	}
-	if value == "" {
-		return fmt.Errorf("purging by %s: no %s is given", kind, kind)
-	}
-	c.count(purges)
-	err := c.purge(kind, value, now)
-	if c.peers != nil {
-		c.peers.Tell(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
-	}
-	return err
-}
-
-// purge is [Cache.Purge] for this node. The kind all is everything.
-func (s *shelf) purge(kind, value string, now time.Time) error {
-	s.purging.Lock()
-	defer s.purging.Unlock()
-	next := map[string]time.Time{}
-	if old := s.purged.Load(); old != nil {
-		maps.Copy(next, *old)
-	}
-	next[kind+" "+value] = now
-	if len(next) > maxPurged {
-		forgetPurged(next)
-	}
-	s.purged.Store(&next)
-	s.changes.addAll()
-	if s.notes == "" {
-		return nil
-	}
-	b, err := json.Marshal(next)
-	if err == nil {
-		err = atomicfile.WriteBytes(s.notes, 0o600, append(append(b, '\n'), sumOf(b)...))
-	}
-	if err != nil {
-		return fmt.Errorf("purging %s %q: it holds until the next start only: %w", kind, value, err)
-	}
-	return nil
-}
-
-// forgetPurged makes room: all that was stored before the newest of the older
-// half is purged in its place.
-func forgetPurged(purged map[string]time.Time) {
-	times := slices.SortedFunc(maps.Values(purged), time.Time.Compare)
-	until := times[len(times)/2]
-	maps.DeleteFunc(purged, func(_ string, at time.Time) bool { return !at.After(until) })
-	purged[orderAll+" "] = until
-}
-
-// isPurged says whether an object was purged after it came.
-func (s *shelf) isPurged(o *object) bool {
-	purged := s.purged.Load()
-	if purged == nil {
-		return false
-	}
-	since := func(key string) bool {
-		at, ok := (*purged)[key]
-		return ok && !o.facts.Received.After(at)
-	}
-	if o.marks != nil {
-		return false
-	}
-	if since(orderAll+" ") || since("url "+urlOf(o.name)) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
-		slices.ContainsFunc(o.labels.categories, func(v string) bool { return since("category " + v) }) {
-		return true
-	}
-	for host := o.host; ; {
-		if since("host " + host) {
-			return true
-		}
-		_, rest, ok := strings.Cut(host, ".")
-		if !ok {
-			return false
-		}
-		host = rest
-	}
 }

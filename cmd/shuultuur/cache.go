@@ -26,7 +26,7 @@ const cacheHelp = `
                  requests of a log, and recommend settings
   look URL       show what is stored for a URL, and what would happen
   warm FILE      fetch the URLs of a file, one on a line, through the gateway
-  purge KIND X   take out what is stored: of a url, host, tag or category`
+  purge KIND X   take out what is stored: of a url, prefix, host, tag or category`
 
 func cacheCommand(ctx context.Context, e env, args []string) int {
 	if len(args) > 0 {
@@ -191,7 +191,7 @@ func prefixed(prefix, s string) string {
 }
 
 func cachePurge(ctx context.Context, e env, args []string) int {
-	f, parse := flags(e, "cache purge", "[-config FILE] url|host|tag|category VALUE", "\nTakes out of the cache of the running gateway what is stored of a URL, of a host\nand everything below it, with a tag of the origin, or of hosts in a category.")
+	f, parse := flags(e, "cache purge", "[-config FILE] url|prefix|host|tag|category VALUE", "\nTakes out of the cache of the running gateway what is stored of a URL, of all\nURLs that begin with VALUE, of a host and everything below it, with a tag of the\norigin, or of hosts in a category.")
 	config := f.String("config", "", "settings `file` of the gateway")
 	if status := parse(args, 2, 2); status >= 0 {
 		return status

@@ -1,0 +1,138 @@
+package cache
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"shuultuur/atomicfile"
+	"shuultuur/cache/peer"
+)
+
+// purgeTimes say what was purged, and when: a kind, a space and a value.
+type purgeTimes struct {
+	at       map[string]time.Time
+	prefixes []int // the lengths that prefixes of URLs have
+}
+
+const prefixKey = "prefix "
+
+func newPurgeTimes(at map[string]time.Time) *purgeTimes {
+	lengths := map[int]bool{}
+	for key := range at {
+		if prefix, ok := strings.CutPrefix(key, prefixKey); ok {
+			lengths[len(prefix)] = true
+		}
+	}
+	return &purgeTimes{at, slices.Collect(maps.Keys(lengths))}
+}
+
+// Purge takes out every object of a kind that was stored until now: url, without
+// the parameters of its query that are ignored, prefix (of URLs), host (and
+// everything below it), tag or category. Objects are taken out when they are next
+// asked for; what was purged holds across a restart.
+func (c *Cache) Purge(kind, value string, now time.Time) error {
+	switch kind {
+	case "host", "category":
+		value = strings.ToLower(strings.Trim(value, "."))
+	case "url":
+		name, err := c.nameOf(value)
+		if err != nil {
+			return fmt.Errorf("purging a URL: %w", err)
+		}
+		value = name
+	case "prefix":
+		q, err := requestFor(strings.TrimSuffix(value, "*"))
+		if err != nil {
+			return fmt.Errorf("purging a prefix: %w", err)
+		}
+		value = string(appendURL(nil, q, nil))
+	case "tag":
+	default:
+		return fmt.Errorf("%q cannot be purged; there are url, prefix, host, tag and category", kind)
+	}
+	if value == "" {
+		return fmt.Errorf("purging by %s: no %s is given", kind, kind)
+	}
+	c.count(purges)
+	err := c.purge(kind, value, now)
+	if c.peers != nil {
+		c.peers.Tell(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
+	}
+	return err
+}
+
+// purge is [Cache.Purge] for this node. The kind all is everything.
+func (s *shelf) purge(kind, value string, now time.Time) error {
+	s.purging.Lock()
+	defer s.purging.Unlock()
+	next := map[string]time.Time{}
+	if old := s.purged.Load(); old != nil {
+		maps.Copy(next, old.at)
+	}
+	next[kind+" "+value] = now
+	if len(next) > maxPurged {
+		forgetPurged(next)
+	}
+	s.purged.Store(newPurgeTimes(next))
+	s.changes.addAll()
+	if s.notes == "" {
+		return nil
+	}
+	b, err := json.Marshal(next)
+	if err == nil {
+		err = atomicfile.WriteBytes(s.notes, 0o600, append(append(b, '\n'), sumOf(b)...))
+	}
+	if err != nil {
+		return fmt.Errorf("purging %s %q: it holds until the next start only: %w", kind, value, err)
+	}
+	return nil
+}
+
+// forgetPurged makes room: all that was stored before the newest of the older
+// half is purged in its place.
+func forgetPurged(purged map[string]time.Time) {
+	times := slices.SortedFunc(maps.Values(purged), time.Time.Compare)
+	until := times[len(times)/2]
+	maps.DeleteFunc(purged, func(_ string, at time.Time) bool { return !at.After(until) })
+	purged[orderAll+" "] = until
+}
+
+// isPurged says whether an object was purged after it came.
+func (s *shelf) isPurged(o *object) bool {
+	purged := s.purged.Load()
+	if purged == nil {
+		return false
+	}
+	since := func(key string) bool {
+		at, ok := purged.at[key]
+		return ok && !o.facts.Received.After(at)
+	}
+	if o.marks != nil {
+		return false
+	}
+	url := urlOf(o.name)
+	for _, n := range purged.prefixes {
+		if n <= len(url) && since(prefixKey+url[:n]) {
+			return true
+		}
+	}
+	if since(orderAll+" ") || since("url "+url) || slices.ContainsFunc(o.labels.tags, func(v string) bool { return since("tag " + v) }) ||
+		slices.ContainsFunc(o.labels.categories, func(v string) bool { return since("category " + v) }) {
+		return true
+	}
+	for host := o.host; ; {
+		if since("host " + host) {
+			return true
+		}
+		_, rest, ok := strings.Cut(host, ".")
+		if !ok {
+			return false
+		}
+		host = rest
+	}
+}
