@@ -469,6 +469,9 @@ func over(t *filter.Transaction, o engine.Over, dst []filter.Finding) []filter.F
 	for _, sid := range o.Rules {
 		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: fmt.Sprintf("too-slow: sid %d was given up: it would take more than 1 ms or 3,000 steps", sid)})
 	}
+	if o.Transform {
+		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the expression of a pcrexform was given up; rules saw the buffer without it"})
+	}
 	if o.Message {
 		dst = append(dst, filter.Finding{Check: "signature", Category: filter.Unread, Evidence: "too-slow: the rules that were left when the message had cost 50 ms were not tried"})
 	}

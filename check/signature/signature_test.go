@@ -246,3 +246,15 @@ func FuzzRefused(f *testing.F) {
 		m.malformed(head)
 	})
 }
+
+// TestATransformThatTakesTooLongIsReported has an expression of pcrexform go back
+// and forth without end.
+func TestATransformThatTakesTooLongIsReported(t *testing.T) {
+	c := newCheck(t, `alert http any any -> any any (http.uri; pcrexform:"^/(?=((a+)+)+$)(a)"; content:"a"; bsize:1; sid:1;)`)
+	for uri, want := range map[string]bool{"/aaaa": false, "/" + strings.Repeat("a", 60) + "!": true} {
+		got := judge(t, c, &filter.Flow{}, uri, conversation{request: "GET " + uri + " HTTP/1.1\nHost: example.com\n\n"})
+		if slices.Contains(got, filter.Unread) != want {
+			t.Errorf("%s: found %v, want a finding that it was given up: %v", uri, got, want)
+		}
+	}
+}

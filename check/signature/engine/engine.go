@@ -415,12 +415,14 @@ type Over struct {
 	// more than their time too often.
 	Disabled []uint32
 	Message  bool // the time of the message was up before all rules were tried
+	// Transform says that a pcrexform was given up: rules saw a buffer as it was.
+	Transform bool
 }
 
 // Add adds what was given up elsewhere on the same message.
 func (o *Over) Add(p Over) {
 	o.Rules, o.Disabled = append(o.Rules, p.Rules...), append(o.Disabled, p.Disabled...)
-	o.Message = o.Message || p.Message
+	o.Message, o.Transform = o.Message || p.Message, o.Transform || p.Transform
 }
 
 // A Packet is what rules ask about the connection at this moment.
@@ -751,6 +753,9 @@ func (w *work) buffer(dir rule.Direction, b rule.Buffer, i, chain int) buffer {
 			if !ok {
 				if out == nil {
 					x.ok = false
+				} else if same(out, givenUp) && !tx.Over.Transform {
+					w.e.counters.OverRule.add(1)
+					tx.Over.Transform = true
 				}
 				break
 			}

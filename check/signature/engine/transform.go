@@ -70,18 +70,7 @@ func newTransform(t rule.Transform, script func(arg string) (transform, error)) 
 	case "xor":
 		return newXOR(t.Arg)
 	case "pcrexform":
-		re, err := rule.Compile(&rule.PCRE{Expr: t.Arg})
-		if err != nil {
-			return nil, err
-		}
-		return func(in []byte) ([]byte, bool) {
-			i := inspector{buf: in}
-			loc, _ := i.search(&expression{re: re}, 0, 0) // one that takes too long changes nothing
-			if len(loc) < 4 || loc[2] < 0 {
-				return in, false
-			}
-			return in[loc[2]:loc[3]], true
-		}, nil
+		return newPart(t.Arg)
 	case "from_base64":
 		return newFromBase64(t.Arg)
 	case "subslice":
@@ -91,6 +80,28 @@ func newTransform(t rule.Transform, script func(arg string) (transform, error)) 
 	}
 	return nil, fmt.Errorf("the transform %q does not work here", t.Name)
 }
+
+// newPart makes the transform that leaves what the first group of an expression holds.
+func newPart(expr string) (transform, error) {
+	re, err := rule.Compile(&rule.PCRE{Expr: expr})
+	if err != nil {
+		return nil, err
+	}
+	return func(in []byte) ([]byte, bool) {
+		i := inspector{buf: in}
+		loc, ok := i.search(&expression{re: re}, 0, 0)
+		if !ok {
+			return givenUp, false
+		}
+		if len(loc) < 4 || loc[2] < 0 {
+			return in, false
+		}
+		return in[loc[2]:loc[3]], true
+	}, nil
+}
+
+// givenUp is what a transform returns, with false, that would have taken too long.
+var givenUp = []byte("given up")
 
 // spaces removes white space, or leaves one of each run.
 func spaces(in []byte, keep bool) []byte {
