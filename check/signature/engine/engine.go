@@ -614,9 +614,10 @@ func (e *Engine) Inspect(tx *Tx, dir rule.Direction, at rule.Progress, dst []Ale
 	return dst
 }
 
-// keptText bounds the room for a text, or for its characters, that is kept for the
-// next message.
-const keptText = 512 << 10
+// keptText bounds the room for a text that is kept for the next message, and a
+// quarter of it that for characters. Most pages need less; to make it anew costs
+// more than to search them.
+const keptText = 2 << 20
 
 func (e *Engine) release(w *work) {
 	w.tx, w.context, w.rule = nil, nil, nil
