@@ -2,13 +2,16 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"shuultuur/identity/seal"
 	"shuultuur/identity/session"
 	"shuultuur/policy/pause"
 	"shuultuur/policy/ruling"
@@ -62,6 +65,77 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 		n.tell(state.Instruction{Topic: erasedTopic, Key: k, Value: "erased", Until: time.Now().Add(erasedFor), Brief: true})
 	}
 	return int64(count), err
+}
+
+// A sealed name is one of a person whose votes every node erases.
+type sealedName struct {
+	User   string     `json:"u,omitempty"`
+	Client netip.Addr `json:"c,omitzero"`
+}
+
+// ErasePerson tells the other nodes to erase the votes of a person, which this
+// node has done. Names are sealed: nodes that have the key of this one read them,
+// and until the instruction is over they stay sealed in files and in Redis.
+func (n *Node) ErasePerson(users []string, clients []netip.Addr) error {
+	var all []sealedName
+	for _, u := range users {
+		all = append(all, sealedName{User: u})
+	}
+	for _, c := range clients {
+		all = append(all, sealedName{Client: c})
+	}
+	p := n.Parts()
+	box, err := seal.New(p.Key, votersTopic)
+	if err != nil {
+		return err
+	}
+	var give []state.Instruction
+	for _, name := range all {
+		value, err := box.Seal(name)
+		if err != nil {
+			return err
+		}
+		// A key of its own: that of the name would say whom it is about.
+		give = append(give, state.Instruction{Topic: votersTopic, Key: rand.Text(), Value: value, Until: time.Now().Add(erasedFor), Brief: true})
+	}
+	if err := p.State.Give(give...); err != nil {
+		return fmt.Errorf("telling the other nodes whose votes to erase: %w", err)
+	}
+	return nil
+}
+
+// eraseVotes erases the votes of people, as another node was told.
+func (n *Node) eraseVotes(ctx context.Context, all []state.Instruction) error {
+	if len(all) == 0 {
+		return nil
+	}
+	p := n.Parts()
+	box, err := seal.New(p.Key, votersTopic)
+	if err != nil {
+		return err
+	}
+	var users []string
+	var clients []netip.Addr
+	for _, i := range all {
+		var name sealedName
+		switch err := box.Open(i.Value, &name); {
+		case err != nil:
+			n.Log.Error("another node has erased a person's votes, and this one cannot read whose: erase them here, too, and give both nodes the same secret.key", "error", err)
+		case name.Client.IsValid():
+			clients = append(clients, name.Client)
+		case name.User != "":
+			users = append(users, name.User)
+		}
+	}
+	if p.EraseVotes == nil || len(users)+len(clients) == 0 {
+		return nil
+	}
+	count, err := p.EraseVotes(ctx, users, clients)
+	if err != nil {
+		return fmt.Errorf("erasing votes by an instruction of another node: %w", err)
+	}
+	n.Log.Info("votes erased by an instruction of another node", "votes", count)
+	return nil
 }
 
 // erasedKey names an instruction without saying whom it is about.

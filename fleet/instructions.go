@@ -29,6 +29,7 @@ const (
 	entryTopic    = "entry"    // a change to a list: the key is list, category and entry
 	erasedTopic   = "erased"   // an instruction was erased: the key is the hash of its topic and key
 	forgetTopic   = "forget"   // a counter was erased: the key is its name
+	votersTopic   = "voters"   // votes were erased: the value is whose, sealed
 	purgeTopic    = "purge"    // what was stored is not to be used: the key is kind and value
 )
 
@@ -54,7 +55,7 @@ func (n *Node) tell(i state.Instruction) {
 // Obey carries out the instructions of other nodes.
 func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 	var why []string
-	var entries, sessions, erased []state.Instruction
+	var entries, sessions, erased, voters []state.Instruction
 	for _, i := range all {
 		switch i.Topic {
 		case session.Topic:
@@ -77,12 +78,16 @@ func (n *Node) Obey(ctx context.Context, all []state.Instruction) error {
 			if i.Until.After(time.Now()) {
 				erased = append(erased, i)
 			}
+		case votersTopic:
+			if i.Until.After(time.Now()) {
+				voters = append(voters, i)
+			}
 		case purgeTopic:
 			n.purgeToo(i)
 		}
 	}
 	n.Parts().Sessions.Take(sessions)
-	err := errors.Join(n.enter(ctx, entries), n.erased(ctx, erased))
+	err := errors.Join(n.enter(ctx, entries), n.erased(ctx, erased), n.eraseVotes(ctx, voters))
 	if len(why) > 0 && ctx.Err() == nil {
 		n.Again(ctx, "another node has new: "+strings.Join(why, ", "))
 	}

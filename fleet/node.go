@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"shuultuur/cache"
 	"shuultuur/identity/session"
 	"shuultuur/list"
@@ -31,6 +32,10 @@ type Parts struct {
 	Rulings  *ruling.Keeper
 	Lists    *collection.Collection
 	Cache    *cache.Cache // nil: nothing is stored
+	Key      []byte       // of the data folder; nodes of a fleet have the same
+	// EraseVotes takes a person's votes out of what this node has; nil: it takes
+	// none.
+	EraseVotes func(ctx context.Context, users []string, clients []netip.Addr) (int64, error)
 }
 
 // A Node is this gateway among the nodes of its fleet, or alone.

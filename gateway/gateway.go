@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -365,5 +366,11 @@ func (g *Gateway) PortalAddr() string {
 // fleetParts are the parts in use that other nodes give instructions to.
 func (g *Gateway) fleetParts() fleet.Parts {
 	e := g.engine.Load()
-	return fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored}
+	p := fleet.Parts{State: e.State, Sessions: e.Sessions, Pauses: e.Pauses, Rulings: e.Rulings, Lists: e.Lists, Cache: e.Stored, Key: e.Data.Key}
+	if v := e.Votes; v != nil {
+		p.EraseVotes = func(ctx context.Context, users []string, clients []netip.Addr) (int64, error) {
+			return v.Erase(ctx, voterOf(&event.Person{Users: users, Clients: clients}))
+		}
+	}
+	return p
 }

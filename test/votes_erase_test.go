@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -10,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shuultuur/gateway"
+	"shuultuur/test/redistest"
 )
 
 // TestAPersonIsErasedFromVotesAndQuotas: somebody who has logged in votes, uses a
@@ -68,23 +72,7 @@ identity:
 	if status, text := adminCall(t, g, "GET", "/why?url=http://other.example/&user="+name, nil); status != 200 {
 		t.Fatal(status, text)
 	}
-	holds := func() (files []string) {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || d.Name() == "shuultuur.yaml" { // whom settings name, their owner takes out
-				return err
-			}
-			data, err := os.ReadFile(path)
-			if bytes.Contains(data, []byte(name)) {
-				files = append(files, path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		return files
-	}
-	before := fmt.Sprint(holds())
+	before := fmt.Sprint(holding(t, dir, name))
 	for _, want := range []string{"votes.db", "instructions", "votes/0"} {
 		if !strings.Contains(before, want) {
 			t.Errorf("only %s hold the name before; the test shows nothing about %s", before, want)
@@ -94,7 +82,7 @@ identity:
 	if status != 200 || !strings.Contains(text, `"votes"`) {
 		t.Fatal(status, text)
 	}
-	if files := holds(); len(files) > 0 {
+	if files := holding(t, dir, name); len(files) > 0 {
 		t.Errorf("%q hold the name", files)
 	}
 	if _, text := adminCall(t, g, "GET", "/votes", nil); strings.TrimSpace(text) != "[]" && strings.Contains(text, name) {
@@ -102,5 +90,70 @@ identity:
 	}
 	if status, _, err := get(client, "http://ads.example/x"); err != nil || status != 403 {
 		t.Errorf("after the erasure the decision holds: %d %v", status, err)
+	}
+}
+
+// holding returns the files below a folder that hold a name, besides the settings:
+// whom they name, their owner takes out.
+func holding(t *testing.T, dir, name string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "shuultuur.yaml" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) { // a segment whose votes are done
+			return nil
+		}
+		if bytes.Contains(data, []byte(name)) {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return files
+}
+
+// TestAPersonsVotesAreErasedOnAllNodes: a node forwards votes to the one that
+// counts them. Whichever of them is asked to erase a person, neither has votes or
+// instructions that hold the name.
+func TestAPersonsVotesAreErasedOnAllNodes(t *testing.T) {
+	server := redistest.Start(t)
+	const secret = ", secret: a secret of both nodes"
+	beside := "\nstate: {redis: {addresses: [" + server.Addr + "]}}\n"
+	counts, countsIn := votesGatewayIn(t, secret, beside)
+	sends, sendsIn := votesGatewayIn(t, secret+", forward: 'http://"+counts.VotesAddr()+"'", beside)
+	client := through(sends.ProxyAddr())
+	defer client.CloseIdleConnections()
+	for name, told := range map[string]*gateway.Gateway{"zebedee": counts, "dougal": sends} {
+		if status, text := adminCall(t, sends, "POST", "/api/sessions", url.Values{"address": {"127.0.0.1"}, "user": {name}, "seconds": {"600"}}); status != 200 {
+			t.Fatal(status, text)
+		}
+		res, err := client.PostForm("http://ads.example/.well-known/shuultuur/votes", url.Values{"token": {tokenOf(t, client, "http://ads.example/x")}, "mail": {name + "@example.org"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != 202 {
+			t.Fatal(res.Status)
+		}
+		db := filepath.Join(countsIn, "data", "votes.db")
+		until(t, "the vote of "+name+" is counted", func() bool {
+			return strings.Contains(fmt.Sprint(holding(t, countsIn, name)), db)
+		})
+		if files := holding(t, sendsIn, name); !strings.Contains(fmt.Sprint(files), filepath.Join("data", "votes")) {
+			t.Errorf("only %q hold %s on the node that forwards; the test shows nothing about its log", files, name)
+		}
+		if status, text := adminCall(t, told, "POST", "/privacy/erase", url.Values{"user": {name}, "client": {"127.0.0.1"}}); status != 200 || !strings.Contains(text, "other nodes") {
+			t.Fatal(status, text)
+		}
+		for _, dir := range []string{countsIn, sendsIn} { // its record and its audit log each node erases alone
+			until(t, "no file of votes in "+dir+" holds "+name, func() bool {
+				files := fmt.Sprint(holding(t, dir, name))
+				return !strings.Contains(files, "votes") && !strings.Contains(files, "instructions")
+			})
+		}
 	}
 }

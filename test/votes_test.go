@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -57,6 +58,11 @@ func votesGatewayIn(t *testing.T, more, beside string) (*gateway.Gateway, string
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// What one signs the others know.
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "data"), 0o755),
+		os.WriteFile(filepath.Join(dir, "data", "secret.key"), []byte("thirty-two letters of one fleet."), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	g, err := gateway.New(ctx, filepath.Join(dir, "shuultuur.yaml"), slog.New(slog.NewTextHandler(t.Output(), nil)))
