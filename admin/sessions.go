@@ -20,8 +20,8 @@ import (
 type Sessions struct {
 	All   func() []session.Session
 	Start func(...session.Session) error
-	// End ends the sessions of addresses, and says how many there were.
-	End func(id string, addrs ...netip.Addr) (int, error)
+	// End ends sessions, and says how many there were.
+	End func(...session.Ended) (int, error)
 }
 
 // maxSessions is the most that one request starts.
@@ -121,11 +121,7 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 		by = from.Addr().Unmap().String()
 	}
 	var start []session.Session
-	type end struct {
-		id   string
-		addr netip.Addr
-	}
-	var ends []end
+	var ends []session.Ended
 	for i, o := range all {
 		addr, err := netip.ParseAddr(o.Address)
 		if err != nil {
@@ -134,7 +130,7 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 		switch {
 		case err != nil:
 		case o.Action == "stop":
-			ends = append(ends, end{o.ID, addr})
+			ends = append(ends, session.Ended{ID: o.ID, Addr: addr})
 		case o.Action == "" || o.Action == "start":
 			n := session.Session{Addr: addr, User: o.User, Groups: o.Groups, ID: o.ID, By: by, Until: now.Add(session.DefaultTime)}
 			if o.Seconds < 0 || o.Seconds > int64(session.MaxTime/time.Second) {
@@ -154,14 +150,10 @@ func (s *Sessions) do(w http.ResponseWriter, r *http.Request, all []order) {
 			return
 		}
 	}
-	stopped := 0
-	for _, e := range ends {
-		n, err := s.End(e.id, e.addr)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		stopped += n
+	stopped, err := s.End(ends...)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
 	}
 	if err := s.Start(start...); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -50,7 +50,7 @@ type Config struct {
 // Sessions is where changes go.
 type Sessions interface {
 	Start(...session.Session) error
-	End(id string, addrs ...netip.Addr) (int, error)
+	EndAll(...session.Ended) (int, error)
 	All() []session.Session
 }
 
@@ -260,37 +260,51 @@ func (s *Server) write() {
 	}
 }
 
-// apply makes changes in their order. Those that only begin or renew sessions go
-// to the disk together.
+// apply makes changes in their order. Neighbours that begin or renew sessions go
+// to the disk together, and so do neighbours that end some.
 func (s *Server) apply(all []change) {
+	for len(all) > 0 {
+		begins, n := all[0].begins(), 1
+		for n < len(all) && all[n].begins() == begins {
+			n++
+		}
+		do := s.end
+		if begins {
+			do = s.start
+		}
+		s.carryOut(all[:n], do)
+		all = all[n:]
+	}
+}
+
+// carryOut does what packets say, and acknowledges them. What cannot be done
+// together is tried one by one: a packet that is refused must not hold up others,
+// whose clients would send them beside it again and again.
+func (s *Server) carryOut(all []change, do func([]change) error) {
+	err := do(all)
+	if err == nil {
+		s.acknowledge(all)
+		return
+	}
+	if len(all) > 1 {
+		for n := range all {
+			s.carryOut(all[n:n+1], do)
+		}
+		return
+	}
+	s.dropped.Add(1)
+	s.log.Error("a packet of RADIUS accounting is not carried out; its client sends it again", "from", all[0].from, "error", err)
+}
+
+// start begins or renews the sessions of packets.
+func (s *Server) start(all []change) error {
 	var start []session.Session
-	var done []change
-	flush := func() {
-		if err := s.sessions.Start(start...); err != nil {
-			s.dropped.Add(uint64(len(done)))
-			s.log.Error("sessions of RADIUS accounting are not kept", "sessions", len(start), "error", err)
-		} else {
-			s.acknowledge(done)
-		}
-		start, done = nil, nil
-	}
-	for _, ch := range all {
-		switch {
-		case ch.kind == start1 || ch.kind == interim:
-			if !s.over(&ch) {
-				start = append(start, ch.sessions()...)
-			}
-			done = append(done, ch)
-		default:
-			flush()
-			if err := s.end(&ch); err != nil {
-				s.log.Error("a session of RADIUS accounting is not ended", "error", err)
-				continue
-			}
-			s.acknowledge([]change{ch})
+	for n := range all {
+		if !s.over(&all[n]) {
+			start = append(start, all[n].sessions()...)
 		}
 	}
-	flush()
+	return s.sessions.Start(start...)
 }
 
 func (s *Server) acknowledge(all []change) {
@@ -308,19 +322,32 @@ func (s *Server) over(ch *change) bool {
 	return ok && ch.id != "" && time.Since(at) < endedFor
 }
 
-// end ends the session of a packet, or all of an access point that starts anew.
-func (s *Server) end(ch *change) error {
-	if ch.kind != stop {
-		var addrs []netip.Addr
-		for _, n := range s.sessions.All() {
-			if n.Source == Source && n.By == ch.from.String() {
-				addrs = append(addrs, n.Addr)
+// end ends the sessions of packets, and all of an access point that starts anew.
+func (s *Server) end(all []change) error {
+	var ended []session.Ended
+	for n := range all {
+		ch := &all[n]
+		if ch.kind == stop {
+			s.remember(ch)
+			for _, a := range ch.addrs {
+				ended = append(ended, session.Ended{ID: ch.id, Addr: a})
+			}
+			continue
+		}
+		for _, open := range s.sessions.All() {
+			if open.Source == Source && open.By == ch.from.String() {
+				ended = append(ended, session.Ended{Addr: open.Addr})
 			}
 		}
-		_, err := s.sessions.End("", addrs...)
-		return err
 	}
+	_, err := s.sessions.EndAll(ended...)
+	return err
+}
+
+// remember notes that a session was ended.
+func (s *Server) remember(ch *change) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.ended) >= maxEnded {
 		for k, at := range s.ended {
 			if time.Since(at) > endedFor {
@@ -331,9 +358,6 @@ func (s *Server) end(ch *change) error {
 	if len(s.ended) < maxEnded {
 		s.ended[ch.name()] = time.Now()
 	}
-	s.mu.Unlock()
-	_, err := s.sessions.End(ch.id, ch.addrs...)
-	return err
 }
 
 var (

@@ -131,6 +131,58 @@ func TestABurstIsAcknowledgedWhole(t *testing.T) {
 	}
 }
 
+// A counted counts how often a store writes.
+type counted struct {
+	session.Store
+	writes int
+}
+
+func (c *counted) Give(all ...state.Instruction) error {
+	c.writes++
+	return c.Store.Give(all...)
+}
+
+// TestABurstOfPacketsCostsOneWriteToTheDisk: also one of ends, as when an access
+// point goes; and a packet that is refused holds up no other.
+func TestABurstOfPacketsCostsOneWriteToTheDisk(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	kept, err := state.Open(state.Config{}, t.TempDir(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	st := &counted{Store: kept}
+	table := session.New(st, log)
+	s, err := New(&school, []setting.Address{"127.0.0.1:0"}, table, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acknowledged := 0
+	burst := func(kind uint32) (all []change) {
+		for n := range 200 {
+			a := netip.AddrFrom4([4]byte{192, 0, 2, byte(n + 1)})
+			all = append(all, change{kind: kind, user: "anna", addrs: []netip.Addr{a}, id: a.String(), until: time.Now().Add(time.Hour), back: func([]byte) { acknowledged++ }})
+		}
+		return all
+	}
+	after := func(what string, all []change, sessions, writes, answers int) {
+		t.Helper()
+		st.writes, acknowledged = 0, 0
+		s.apply(all)
+		if n := len(table.All()); n != sessions || acknowledged != answers || st.writes != writes {
+			t.Errorf("%s: %d sessions, %d packets acknowledged, %d writes; want %d, %d, %d", what, n, acknowledged, st.writes, sessions, answers, writes)
+		}
+	}
+	after("beginnings", burst(start1), 200, 1, 200)
+	after("ends", burst(stop), 0, 1, 200)
+	bad := burst(interim)
+	for n := range bad {
+		bad[n].id = "another"
+	}
+	bad[7].user = ""
+	after("renewals with one that is refused", bad, 199, 199, 199)
+}
+
 func TestPacketsThatProveNothingAreRefused(t *testing.T) {
 	s, err := New(&school, []setting.Address{"127.0.0.1:0"}, nil, nil)
 	if err != nil {

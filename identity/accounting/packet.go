@@ -53,6 +53,9 @@ type change struct {
 	back   func([]byte)
 }
 
+// begins says whether the change begins or renews sessions.
+func (ch *change) begins() bool { return ch.kind == start1 || ch.kind == interim }
+
 // name tells the session apart from all others.
 func (ch *change) name() string { return ch.from.String() + " " + ch.id }
 

@@ -213,18 +213,34 @@ func (n *Session) same(m *Session) bool {
 	return n.User == m.User && n.ID == m.ID && n.Source == m.Source && slices.Equal(n.Groups, m.Groups)
 }
 
-// End ends the sessions of addresses, and says how many there were. With an id
-// only the one that was begun with it ends: a late end of an earlier session
-// must not end that of the next user.
+// An Ended says that the session of an address is over. With an ID only the one
+// that was begun with it ends: a late end of an earlier session must not end that
+// of the next user.
+type Ended struct {
+	ID   string
+	Addr netip.Addr
+}
+
+// End ends the sessions of addresses, and says how many there were. id is that of
+// an [Ended].
 func (t *Table) End(id string, addrs ...netip.Addr) (int, error) {
+	all := make([]Ended, len(addrs))
+	for n, a := range addrs {
+		all[n] = Ended{id, a}
+	}
+	return t.EndAll(all...)
+}
+
+// EndAll ends sessions with one write to the disk, and says how many there were.
+func (t *Table) EndAll(all ...Ended) (int, error) {
 	t.giving.Lock()
 	defer t.giving.Unlock()
 	var give []state.Instruction
 	var gone []netip.Addr
-	for _, a := range addrs {
-		a = a.Unmap().WithZone("")
+	for _, e := range all {
+		a := e.Addr.Unmap().WithZone("")
 		old := t.Lookup(a)
-		if old == nil || id != "" && old.ID != "" && old.ID != id {
+		if old == nil || e.ID != "" && old.ID != "" && old.ID != e.ID {
 			continue
 		}
 		give = append(give, state.Instruction{Topic: Topic, Key: a.String(), Until: time.Now().Add(time.Second), Brief: true})
