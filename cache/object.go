@@ -171,7 +171,7 @@ func (h *held) File() (*os.File, int64) { return h.o.file, h.o.at + h.end - h.Le
 type stored struct {
 	message.Response
 	body   held
-	fields [24]message.Field
+	fields [14]message.Field // most have no more; room that is not used costs as much
 	digits [64]byte
 }
 

@@ -40,7 +40,7 @@ type ask struct {
 	peer     bool // it comes from another node, which has looked at its own policy
 	now      time.Time
 	since    uint64    // the latest change when the origin was asked
-	room     [512]byte // of name
+	room     [256]byte // of name
 }
 
 // RoundTrip answers q. Responses say in Cache-Status where they come from (RFC
