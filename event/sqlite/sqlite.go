@@ -194,6 +194,9 @@ func checkVersion(v int64) error {
 // Ids are there if the clock was wrong once, and must not drag all later rows
 // with them.
 func (s *Store) place(now time.Time) (err error) {
+	if s.w.seen, err = s.w.others(); err != nil {
+		return err
+	}
 	if s.last, err = s.w.int(fmt.Sprintf("SELECT coalesce(max(id), 0) FROM event WHERE id < %d", now.Add(clockSlack).UnixMicro())); err != nil {
 		return err
 	}
@@ -218,6 +221,21 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	if err := s.sweep(now, len(rows)); err != nil {
 		return fmt.Errorf("delete old events from %q: %w", s.path, err)
 	}
+	err := s.add(ctx, now, rows)
+	for try := 0; errors.Is(err, errMoved) && try < placeTries; try++ {
+		if err = s.place(now); err == nil {
+			err = s.add(ctx, now, rows)
+		}
+	}
+	return err
+}
+
+// placeTries is how often a batch finds its place anew while another process
+// writes as well, which does so about once a second.
+const placeTries = 5
+
+// add goes on with the index and inserts rows.
+func (s *Store) add(ctx context.Context, now time.Time, rows []event.Row) error {
 	steps := 1
 	if len(rows) == 0 {
 		steps = indexSteps

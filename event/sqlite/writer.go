@@ -17,6 +17,7 @@ type writer struct {
 	several  *stmt  // of severalRows
 	moreText []byte // of the row being written
 	group    int    // segments that one total counts
+	seen     int64  // PRAGMA data_version when the store found its place
 }
 
 // Parameters of the insert statement.
@@ -93,6 +94,29 @@ func openWriter(path string) (*writer, error) {
 
 const pageSize = 16 << 10
 
+// errMoved says that another process has written since the store found its place.
+var errMoved = errors.New("another process writes to the database at the same time")
+
+// others is a number that changes when another connection has written. Within a
+// transaction it stays.
+func (w *writer) others() (int64, error) { return w.int("PRAGMA data_version") }
+
+// alone runs f in a transaction, or returns errMoved. The program before goes on
+// writing after an upgrade, and ids have to be above all that there are: what is
+// put between rows of a segment would not be found.
+func (w *writer) alone(f func() error) error {
+	return w.transaction(func() error {
+		now, err := w.others()
+		if err == nil && now != w.seen {
+			err = errMoved
+		}
+		if err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
 // write inserts rows in one transaction, with ids above last and below limit,
 // and returns the highest id it gave. Every row is handed to each as well, while
 // its texts are at hand; what each writes is part of the transaction.
@@ -107,7 +131,7 @@ func (w *writer) write(last, limit int64, rows []event.Row, each func(id int64, 
 		}
 	}
 	var ids [severalRows]int64
-	err := w.transaction(func() error {
+	err := w.alone(func() error {
 		for len(rows) > 0 {
 			s, n := w.insert, 1
 			if len(rows) >= severalRows {
