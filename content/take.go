@@ -44,6 +44,13 @@ func (b *Body) Taken(owner any, open func() Taker) (Taker, error) {
 	return t.taker, t.advance()
 }
 
+// Awaited says whether a Taker answers at the end of the body, so that its last
+// piece has to wait for that. Messages of a stream without an end never wait.
+func (b *Body) Awaited() bool {
+	h := b.Head()
+	return len(b.takings) > 0 && !h.Endless() && !h.Lines()
+}
+
 // advance hands over what has come.
 func (t *taking) advance() error {
 	for {

@@ -41,8 +41,8 @@ func startClamd(t *testing.T) (socket string) {
 	return socket
 }
 
-// slowOrigin sends a program in pieces over some seconds. /bad.exe ends with what
-// clamd finds.
+// slowOrigin sends a program in pieces over some seconds, and pauses before its
+// end. /bad.exe ends with what clamd finds.
 func slowOrigin(t *testing.T) *httptest.Server {
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -52,9 +52,6 @@ func slowOrigin(t *testing.T) *httptest.Server {
 				piece += "forty marmots"
 			}
 			_, _ = io.WriteString(w, piece)
-			if n == slowPieces-1 {
-				return
-			}
 			_ = http.NewResponseController(w).Flush()
 			select {
 			case <-time.After(500 * time.Millisecond):

@@ -233,7 +233,8 @@ func (b *inspection) show(end int64) {
 // advance clears the next piece for the reader: it waits until enough more of
 // the body is known, has it judged, and keeps the tail back. The last piece
 // waits for the last judgement: when the verdict changes, the reader does not
-// have the body whole. A document that can only be read when it is whole is
+// have the body whole. When nothing comes for a while, the tail is cleared too,
+// unless a scanner waits for the end. A document that can only be read when it is whole is
 // waited for as long as there is room.
 func (b *inspection) advance() error {
 	b.drop(b.sent)
@@ -259,7 +260,7 @@ func (b *inspection) advance() error {
 			return err
 		}
 		to := end
-		if b.over = done; !done && !paused && !b.open {
+		if b.over = done; !done && !b.open && (!paused || b.content.Awaited()) {
 			to -= tail
 		}
 		switch {
