@@ -23,9 +23,8 @@ import (
 // Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters,
 // 2007), which leaves a tenth of the false candidates of one bit.
 type prefilter struct {
-	bitmap  []uint64
-	shift   uint    // of the hash, for the first bit in the bitmap
-	buckets []int32 // where the entries of each begin
+	bitmap  *[1 << bitmapBits / 64]uint64 // nil without patterns that have a hash
+	buckets []int32                       // where the entries of each begin
 	mask    uint32
 	entries []entry // by bucket
 	pairs   *[1 << 10]uint64
@@ -62,9 +61,17 @@ type entry struct {
 
 const multiplier = 0x9E3779B1
 
-// maxBits is the logarithm of the bits of the largest bitmap, 64 KiB: larger ones
-// have fewer false candidates and wait for the memory.
-const maxBits = 19
+// bitmapBits is the logarithm of the bits of a bitmap, 64 KiB: larger ones have
+// fewer false candidates and wait for the memory. All have one size, as a search
+// is faster when the compiler knows it.
+const bitmapBits = 19
+
+// Where the parts of a hash begin: the word of the bitmap, and the two bits in it.
+const (
+	firstBit  = 32 - bitmapBits
+	wordBit   = firstBit + 6
+	secondBit = firstBit - 6
+)
 
 // gram is how many bytes of a pattern are hashed.
 const gram = 4
@@ -86,9 +93,6 @@ func newPrefilter(patterns [][]byte) *prefilter {
 			f.threes = append(f.threes, int32(i))
 		}
 	}
-	size := min(max(10, bits.Len(uint(long*64))), maxBits)
-	f.shift = uint(32 - size)
-	f.bitmap = make([]uint64, max(1, 1<<size/64))
 	nb := 1 << max(4, bits.Len(uint(long)))
 	f.mask = uint32(nb - 1)
 	short := 0
@@ -199,7 +203,10 @@ func folded(yield func(uint32) bool) {
 func (f *prefilter) enter(pat int32, off int, key uint32) {
 	key |= 0x20202020
 	h := key * multiplier
-	f.bitmap[h>>f.shift>>6] |= 1<<(h>>f.shift&63) | 1<<(h>>(f.shift-6)&63)
+	if f.bitmap == nil {
+		f.bitmap = new([1 << bitmapBits / 64]uint64)
+	}
+	f.bitmap[h>>wordBit] |= 1<<(h>>firstBit&63) | 1<<(h>>secondBit&63)
 	x := entry{key: key, pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
 	p := f.pats[pat]
 	for w := range 8 {
@@ -393,23 +400,18 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 }
 
 func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candidates int) {
-	i := 0
-	if len(f.bitmap) == 1<<maxBits/64 {
-		i, candidates = f.scanLargest(data, seen, hit)
-	}
-	bitmap, first := f.bitmap, f.shift
-	word, second := first+6, first-6
+	i, bitmap := 0, f.bitmap
 	for ; i+12 <= len(data); i += 8 {
 		d := data[i : i+12 : i+12]
 		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
 		w := binary.LittleEndian.Uint64(d[4:]) | 0x2020202020202020
 		h0, h2 := uint32(v)*multiplier, uint32(v>>16)*multiplier
 		h4, h6 := uint32(w)*multiplier, uint32(w>>16)*multiplier
-		w0, w2, w4, w6 := bitmap[h0>>word], bitmap[h2>>word], bitmap[h4>>word], bitmap[h6>>word]
-		b0 := w0 >> (h0 >> first & 63) & (w0 >> (h0 >> second & 63))
-		b2 := w2 >> (h2 >> first & 63) & (w2 >> (h2 >> second & 63))
-		b4 := w4 >> (h4 >> first & 63) & (w4 >> (h4 >> second & 63))
-		b6 := w6 >> (h6 >> first & 63) & (w6 >> (h6 >> second & 63))
+		w0, w2, w4, w6 := bitmap[h0>>wordBit], bitmap[h2>>wordBit], bitmap[h4>>wordBit], bitmap[h6>>wordBit]
+		b0 := w0 >> (h0 >> firstBit & 63) & (w0 >> (h0 >> secondBit & 63))
+		b2 := w2 >> (h2 >> firstBit & 63) & (w2 >> (h2 >> secondBit & 63))
+		b4 := w4 >> (h4 >> firstBit & 63) & (w4 >> (h4 >> secondBit & 63))
+		b6 := w6 >> (h6 >> firstBit & 63) & (w6 >> (h6 >> secondBit & 63))
 		if (b0|b2|b4|b6)&1 != 0 {
 			candidates += f.four(data, i, v, w, b0&1|b2&1<<1|b4&1<<2|b6&1<<3, seen, hit)
 		}
@@ -417,36 +419,12 @@ func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candi
 	for ; i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
 		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
 		h := key * multiplier
-		if x := bitmap[h>>word]; x>>(h>>first&63)&(x>>(h>>second&63))&1 != 0 {
+		if x := bitmap[h>>wordBit]; x>>(h>>firstBit&63)&(x>>(h>>secondBit&63))&1 != 0 {
 			candidates++
 			f.look(data, i, key, seen, hit)
 		}
 	}
 	return candidates
-}
-
-// scanLargest does for a bitmap of the largest size what the loop of scanLong does
-// for others, a third faster: its size is known when this is compiled. It returns
-// how far it came.
-func (f *prefilter) scanLargest(data []byte, seen []uint64, hit func(int32)) (i, candidates int) {
-	const first, word, second = 32 - maxBits, 32 - maxBits + 6, 32 - maxBits - 6
-	bitmap := (*[1 << maxBits / 64]uint64)(f.bitmap)
-	for ; i+12 <= len(data); i += 8 {
-		d := data[i : i+12 : i+12]
-		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
-		w := binary.LittleEndian.Uint64(d[4:]) | 0x2020202020202020
-		h0, h2 := uint32(v)*multiplier, uint32(v>>16)*multiplier
-		h4, h6 := uint32(w)*multiplier, uint32(w>>16)*multiplier
-		w0, w2, w4, w6 := bitmap[h0>>word], bitmap[h2>>word], bitmap[h4>>word], bitmap[h6>>word]
-		b0 := w0 >> (h0 >> first & 63) & (w0 >> (h0 >> second & 63))
-		b2 := w2 >> (h2 >> first & 63) & (w2 >> (h2 >> second & 63))
-		b4 := w4 >> (h4 >> first & 63) & (w4 >> (h4 >> second & 63))
-		b6 := w6 >> (h6 >> first & 63) & (w6 >> (h6 >> second & 63))
-		if (b0|b2|b4|b6)&1 != 0 {
-			candidates += f.four(data, i, v, w, b0&1|b2&1<<1|b4&1<<2|b6&1<<3, seen, hit)
-		}
-	}
-	return i, candidates
 }
 
 // four looks closer at four places, two apart, of which which says what the bitmap has.
