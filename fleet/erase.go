@@ -30,13 +30,13 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 		names = append(names, a.String())
 	}
 	var gone []string
-	var end []netip.Addr
+	var end []session.Ended
 	for _, s := range e.Sessions.All() {
 		if slices.Contains(clients, s.Addr) || slices.Contains(users, s.User) {
-			end = append(end, s.Addr)
+			end = append(end, session.Ended{Addr: s.Addr})
 		}
 	}
-	if _, err := e.Sessions.End("", end...); err != nil {
+	if _, err := e.Sessions.End(end...); err != nil {
 		return 0, err
 	}
 	var give []state.Instruction
@@ -55,7 +55,7 @@ func (n *Node) Erase(users []string, clients []netip.Addr) (int64, error) {
 	count, err := e.State.Erase(func(i *state.Instruction) bool {
 		who, _, _ := strings.Cut(i.Key, "\t")
 		named := slices.Contains([]string{session.Topic, pause.Topic, ruling.SiteTopic, ruling.TimeTopic}, i.Topic) && slices.Contains(names, who) ||
-			i.Topic == session.Topic && slices.ContainsFunc(end, func(a netip.Addr) bool { return a.String() == i.Key })
+			i.Topic == session.Topic && slices.ContainsFunc(end, func(o session.Ended) bool { return o.Addr.String() == i.Key })
 		if named {
 			gone = append(gone, erasedKey(i))
 		}

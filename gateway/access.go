@@ -53,16 +53,16 @@ func (g *Gateway) holders() (all []admin.Holder) {
 		all = append(all, h)
 	}
 	e := g.engine.Load()
+	_, shared := e.State.(*state.Fleet)
 	if v := e.Votes; v != nil {
 		all = append(all, admin.Holder{Name: "votes", Erase: func(ctx context.Context, p event.Person) (int64, error) {
 			return v.Erase(ctx, voterOf(&p))
 		}})
-		_, shared := e.State.(*state.Fleet)
 		if to := v.Elsewhere(); to != "" && !shared {
 			all = append(all, admin.Holder{Name: "votes that were forwarded to " + to})
 		}
 	}
-	if _, ok := e.State.(*state.Fleet); ok { // also from a node that takes no votes itself
+	if shared { // also from a node that takes no votes itself
 		all = append(all, admin.Holder{Name: "votes on the other nodes of the fleet, which have the instruction", Erase: func(_ context.Context, p event.Person) (int64, error) {
 			return 0, g.node.ErasePerson(p.Users, p.Clients)
 		}})

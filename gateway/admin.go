@@ -35,7 +35,7 @@ func (g *Gateway) newAdmin(first *engine.Engine) (*admin.Server, error) {
 		Refusals: func() any { return g.engine.Load().Proxy.Refusals() },
 		Quotas:   g.quotas,
 		Access:   access,
-		Sessions: &admin.Sessions{All: first.Sessions.All, Start: first.Sessions.Start, End: first.Sessions.EndAll},
+		Sessions: &admin.Sessions{All: first.Sessions.All, Start: first.Sessions.Start, End: first.Sessions.End},
 		Live:     &g.metrics.live,
 		Texts:    g.host.Texts,
 		Rulings:  &admin.Rulings{All: func() []policy.Decision { return g.engine.Load().Rulings.Sites(time.Now()) }, Set: g.rule, Groups: access.Groups},

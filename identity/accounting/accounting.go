@@ -50,7 +50,7 @@ type Config struct {
 // Sessions is where changes go.
 type Sessions interface {
 	Start(...session.Session) error
-	EndAll(...session.Ended) (int, error)
+	End(...session.Ended) (int, error)
 	All() []session.Session
 }
 
@@ -277,9 +277,9 @@ func (s *Server) apply(all []change) {
 	}
 }
 
-// carryOut does what packets say, and acknowledges them. What cannot be done
-// together is tried one by one: a packet that is refused must not hold up others,
-// whose clients would send them beside it again and again.
+// carryOut applies packets together and acknowledges them. When that fails, it
+// applies them one by one: a refused packet must not hold up the others, which
+// their clients would send again and again.
 func (s *Server) carryOut(all []change, do func([]change) error) {
 	err := do(all)
 	if err == nil {
@@ -340,7 +340,7 @@ func (s *Server) end(all []change) error {
 			}
 		}
 	}
-	_, err := s.sessions.EndAll(ended...)
+	_, err := s.sessions.End(ended...)
 	return err
 }
 

@@ -221,18 +221,8 @@ type Ended struct {
 	Addr netip.Addr
 }
 
-// End ends the sessions of addresses, and says how many there were. id is that of
-// an [Ended].
-func (t *Table) End(id string, addrs ...netip.Addr) (int, error) {
-	all := make([]Ended, len(addrs))
-	for n, a := range addrs {
-		all[n] = Ended{id, a}
-	}
-	return t.EndAll(all...)
-}
-
-// EndAll ends sessions with one write to the disk, and says how many there were.
-func (t *Table) EndAll(all ...Ended) (int, error) {
+// End ends sessions with one write to the disk, and says how many there were.
+func (t *Table) End(all ...Ended) (int, error) {
 	t.giving.Lock()
 	defer t.giving.Unlock()
 	var give []state.Instruction

@@ -37,7 +37,7 @@ func TestSessionsBeginEndAndOutliveARestart(t *testing.T) {
 	if got == nil || got.User != "anna" || !slices.Equal(got.Groups, []string{"choir", "pupils"}) || got.Source != "session" {
 		t.Fatalf("%+v", got)
 	}
-	if n, err := a.End("", netip.MustParseAddr("2001:db8::7"), netip.MustParseAddr("10.9.9.9")); n != 1 || err != nil {
+	if n, err := a.End(Ended{Addr: netip.MustParseAddr("2001:db8::7")}, Ended{Addr: netip.MustParseAddr("10.9.9.9")}); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	s.Close()
@@ -73,10 +73,10 @@ func TestALateEndDoesNotEndTheNextSession(t *testing.T) {
 	if err := a.Start(second); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := a.End("1", second.Addr); n != 0 || err != nil || a.Lookup(second.Addr) == nil {
+	if n, err := a.End(Ended{ID: "1", Addr: second.Addr}); n != 0 || err != nil || a.Lookup(second.Addr) == nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, err := a.End("2", second.Addr); n != 1 || err != nil || a.Lookup(second.Addr) != nil {
+	if n, err := a.End(Ended{ID: "2", Addr: second.Addr}); n != 1 || err != nil || a.Lookup(second.Addr) != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }
