@@ -46,7 +46,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What is being fetched takes its room from what is stored.
+// Bodies being fetched take their room from stored objects.
 func TestBodiesUnderWayCountAsMemory(t *testing.T) {
 	const memory = 8 << 20
 	c := open(t, Config{Memory: memory}, Parts{})

@@ -53,7 +53,7 @@ func TestWhatWasReadFromTheDiskIsReadOnceWhileInUse(t *testing.T) {
 	}
 }
 
-// What is kept of an object is no reason to believe what the disk has made of it.
+// An object kept in memory does not hide that its record on the disk is damaged.
 func TestDamageIsSeenInWhatWasReadBefore(t *testing.T) {
 	c, front, dir := onDisk(t, strings.Repeat("body", 200))
 	held := c.get([]byte("http://example.org/a"))

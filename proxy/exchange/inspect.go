@@ -234,8 +234,8 @@ func (b *inspection) show(end int64) {
 // the body is known, has it judged, and keeps the tail back. The last piece
 // waits for the last judgement: when the verdict changes, the reader does not
 // have the body whole. When nothing comes for a while, the tail is cleared too,
-// unless a scanner waits for the end. A document that can only be read when it is whole is
-// waited for as long as there is room.
+// unless a scanner waits for the end. A document that can only be read when it is
+// whole is waited for as long as there is room.
 func (b *inspection) advance() error {
 	b.drop(b.sent)
 	for paused := false; ; {
