@@ -33,6 +33,7 @@ type Config struct {
 	Parquet      *Parquet         `yaml:"parquet"`      // Parquet files in a folder or an object store
 	Spool        setting.Size     `yaml:"spool"`        // disk for events that a receiver has not taken, for each; default 1 GiB
 	Keep         setting.Duration `yaml:"keep"`         // age at which the database forgets; 0 means 90d
+	Anonymise    setting.Duration `yaml:"anonymise"`    // age at which rows forget their client and user; 0 or off: they do not
 	Every        time.Duration    `yaml:"every"`        // time between batches; 0 means 1s
 	Queue        int              `yaml:"queue"`        // most rows that wait for a store; 0 means 65536
 }
@@ -101,6 +102,9 @@ type Spooler interface {
 	Spooled() (waiting, dropped uint64, err error)
 }
 
+// minAnonymise leaves the last day as it was.
+const minAnonymise = 24 * time.Hour
+
 // WithDefaults returns c with every zero filled in, or what is wrong with it.
 func (c Config) WithDefaults() (Config, error) {
 	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.Squid == "" && c.DansGuardian == "" {
@@ -115,9 +119,13 @@ func (c Config) WithDefaults() (Config, error) {
 	if c.Queue == 0 {
 		c.Queue = 65536
 	}
-	switch {
+	switch after := c.Anonymise.Or(0); {
 	case c.Keep.Or(0) < time.Hour:
 		return c, setting.At("keep", fmt.Errorf("%q is less than an hour", c.Keep))
+	case after != 0 && after < minAnonymise:
+		return c, setting.At("anonymise", fmt.Errorf("%q is less than a day: what a change of the settings would do is tried on the last day's rows", c.Anonymise))
+	case after >= c.Keep.Or(0):
+		return c, setting.At("anonymise", fmt.Errorf("%q is not below keep, %q: rows are deleted before", c.Anonymise, c.Keep))
 	case !c.Spool.Off() && c.Spool.Or(1<<30) < 1<<20:
 		return c, setting.At("spool", fmt.Errorf("%q is less than 1MiB", c.Spool))
 	case c.Every < 10*time.Millisecond || c.Every > time.Minute:

@@ -59,6 +59,7 @@ import (
 type Store struct {
 	*event.File
 	Reader
+	nameless nameless
 }
 
 // Open opens or makes the file at path.
@@ -67,7 +68,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{f, Reader(path)}, nil
+	return &Store{File: f, Reader: Reader(path)}, nil
 }
 
 const timeForm = "2006-01-02T15:04:05.000000Z"

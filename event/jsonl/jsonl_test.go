@@ -186,6 +186,42 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
+func TestOldLinesForgetWhoWasBehindThem(t *testing.T) { eventtest.Anonymous(t, open, true) }
+
+// The file of before the rotation is left, and the new one is looked at from its beginning.
+func TestARotatedFileIsAnonymisedFromItsBeginning(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Anonymise(24 * time.Hour)
+	old := eventtest.Rows(time.Now().UTC().Add(-48*time.Hour), 4)
+	for range 2 {
+		if err := s.Write(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		s.nameless.next = time.Time{}
+		if err := s.Write(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(data, []byte("pupil")); n != 4 { // the policy is named pupils
+			t.Errorf("pupil stands %d times in\n%s", n, data)
+		}
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAPersonIsErased(t *testing.T) {
 	eventtest.Erases(t, func(path string) (event.Store, error) { return Open(path) })
 }

@@ -71,6 +71,8 @@ type Store struct {
 	made      bool            // the table is there
 	days      map[string]bool // that have a partition, as far as this store made them
 	nextSweep time.Time
+
+	nameless nameless // of Write
 }
 
 // Open prepares connections to the database at url, such as
@@ -123,6 +125,9 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	}
 	if err := s.sweep(ctx, time.Now()); err != nil {
 		return err
+	}
+	if err := s.forgetClients(ctx, time.Now(), len(rows)); err != nil {
+		return fmt.Errorf("anonymise old events in PostgreSQL: %w", err)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -207,11 +212,11 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("look for old events in PostgreSQL: %w", err)
 	}
 	for _, name := range names {
-		_, day, _ := strings.Cut(name, "event_")
-		begin, err := time.Parse(dayForm, day)
-		if err != nil || begin.AddDate(0, 0, 1).Add(s.keep).After(now) {
+		end, ok := dayEnd(name)
+		if !ok || end.Add(s.keep).After(now) {
 			continue // not of ours, or young
 		}
+		_, day, _ := strings.Cut(name, "event_")
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS event_"+day); err != nil {
 			return fmt.Errorf("drop the events of %s from PostgreSQL: %w", day, err)
 		}
@@ -245,10 +250,11 @@ func (s *Store) partitioned(ctx context.Context) (names []string, err error) {
 // values returns what COPY is given of rows.
 func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	var line []byte
+	now := time.Now()
 	to := make([]any, len(columns))
 	return func(yield func([]any) bool) {
 		for i := range rows {
-			r := &rows[i]
+			r := s.nameless.late(&rows[i], now)
 			line = s.Append(line[:0], r)
 			var client any
 			if r.Client.IsValid() {

@@ -116,6 +116,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("old days are dropped", func(t *testing.T) { testSweep(t, database) })
 	t.Run("two gateways write to one table", func(t *testing.T) { testTwo(t, database) })
 	t.Run("the server counts", func(t *testing.T) { testCount(t, database) })
+	t.Run("old rows forget who was behind them", func(t *testing.T) { testAnonymise(t, database) })
 	t.Run("a person is erased", func(t *testing.T) { testErase(t, database) })
 }
 
@@ -221,6 +222,52 @@ func testCount(t *testing.T, database func(string) (string, error)) {
 		text, _ := event.NewTerm(event.Text, false, "page-1")
 		if _, err := s.Count(t.Context(), event.Question{Filter: event.Filter{Terms: []event.Term{text}}}); err != nil || parsed != 400 {
 			t.Errorf("a search in texts read %d rows, want 400: %v", parsed, err)
+		}
+	}
+}
+
+func testAnonymise(t *testing.T, database func(string) (string, error)) {
+	eventtest.Anonymous(t, func(path string) (event.Store, error) {
+		at, err := database(path)
+		if err != nil {
+			return nil, err
+		}
+		return Open(at, year, lines)
+	}, false)
+
+	// A day that is done is not looked at again; rows that come late are anonymous at once.
+	at, err := database(filepath.Join(t.TempDir(), "late"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	old := eventtest.Rows(now.AddDate(0, 0, -3), 10)
+	for range 2 {
+		s, err := Open(at, year, lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.Anonymise(24 * time.Hour)
+		for _, rows := range [][]event.Row{old, nil} {
+			if err := s.Write(t.Context(), rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.nameless.next = time.Time{}
+		for range 2 {
+			if err := s.Write(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if days, err := s.nameable(t.Context(), now); len(days) > 0 || err != nil {
+			t.Errorf("still to be done: %v, %v", days, err)
+		}
+		for _, q := range []string{"SELECT count(*) FROM event WHERE name <> '' OR line LIKE '%pupil0%'", "SELECT count(*) FROM event WHERE client <> '10.1.0.0'"} {
+			n := -1
+			if err := s.db.QueryRow(q).Scan(&n); n != 0 || err != nil {
+				t.Errorf("%s: %d, %v", q, n, err)
+			}
 		}
 	}
 }

@@ -90,6 +90,13 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 		}
 		r.Stores = append(r.Stores, st)
 	}
+	if after := cfg.Anonymise.Or(0); after > 0 {
+		for _, s := range r.Stores {
+			if a, ok := s.(event.Anonymiser); ok {
+				a.Anonymise(after)
+			}
+		}
+	}
 	if r.Log, err = event.New(c, parts.Log, r.Stores...); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -24,6 +24,9 @@ type conn struct {
 	used  int
 }
 
+// busyTime is how many milliseconds a connection waits for another.
+const busyTime = 5000
+
 // errTaken says that a row has the id that was to be given to another.
 var errTaken = errors.New("id is taken")
 
@@ -54,7 +57,7 @@ func (c *conn) open(path string) error {
 		return err
 	}
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
-	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, 5000)
+	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, busyTime)
 	return nil
 }
 

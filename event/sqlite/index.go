@@ -355,21 +355,24 @@ func (b *builder) parts(yield func(part int, blob []byte) bool) {
 		if !yield(column(i).dictionary(), buf) {
 			return
 		}
-		switch {
-		case len(c.ends) <= 1: // all zero
-			continue
-		case len(c.ends) <= 256:
-			buf = buf[:0]
-			for _, v := range c.codes {
-				buf = append(buf, byte(v))
-			}
-		default:
-			buf = appendUint16(buf[:0], c.codes)
-		}
-		if !yield(column(i).numbers(), buf) {
+		if buf = c.appendCodes(buf[:0]); len(buf) > 0 && !yield(column(i).numbers(), buf) {
 			return
 		}
 	}
+}
+
+// appendCodes appends the numbers of the rows; nothing if all are zero.
+func (c *columnBuilder) appendCodes(dst []byte) []byte {
+	switch {
+	case len(c.ends) <= 1:
+		return dst
+	case len(c.ends) <= 256:
+		for _, v := range c.codes {
+			dst = append(dst, byte(v))
+		}
+		return dst
+	}
+	return appendUint16(dst, c.codes)
 }
 
 // appendSteps appends how far each number is above the one before.

@@ -38,7 +38,11 @@ func (s *segment) need(parts ...int) error {
 }
 
 func (s *segment) dictionary(c column) (dictionary, error) {
-	if err := s.need(c.dictionary()); err != nil {
+	parts := []int{c.dictionary()}
+	if c == columnClient || c == columnUser {
+		parts = append(parts, c.numbers()) // of the same moment: both change when rows are anonymised
+	}
+	if err := s.need(parts...); err != nil {
 		return dictionary{}, err
 	}
 	d := dictionaryOf(s.parts[c.dictionary()])

@@ -127,6 +127,7 @@ type Store struct {
 	limit     int64     // ids from here on are taken, by rows from a clock that ran ahead
 	nextSweep time.Time // when to look for rows that are too old
 	index     indexer
+	nameless  nameless
 }
 
 // Open opens or makes the database at path. Rows older than keep are deleted,
@@ -220,6 +221,9 @@ func (s *Store) Write(ctx context.Context, rows []event.Row) error {
 	// Upkeep comes first: if it fails, none of rows is kept, as promised.
 	if err := s.sweep(now, len(rows)); err != nil {
 		return fmt.Errorf("delete old events from %q: %w", s.path, err)
+	}
+	if err := s.forgetClients(ctx, now, len(rows)); err != nil {
+		return fmt.Errorf("anonymise old events in %q: %w", s.path, err)
 	}
 	err := s.add(ctx, now, rows)
 	for try := 0; errors.Is(err, errMoved) && try < placeTries; try++ {

@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/event"
+)
+
+// Old rows forget who was behind them a day at a time. A comment on the table of
+// a day says that it is done, so that one gateway of a fleet is enough, and none
+// looks twice. Rows that come late are made anonymous before they are written.
+
+const (
+	anonymousDone = "anonymous" // the comment
+	anonymousRows = 2000        // that are changed in one transaction
+)
+
+// A nameless is what a store knows of the days that it makes anonymous.
+type nameless struct {
+	after time.Duration // age of rows; 0: none are
+	next  time.Time     // when to look for days
+	days  []string      // tables that are old enough and not done
+	seq   int64         // rows of the first up to here are done
+}
+
+// Anonymise implements [event.Anonymiser].
+func (s *Store) Anonymise(after time.Duration) { s.nameless.after = after }
+
+// forgetClients makes rows of old days anonymous: more than are being written,
+// so that it keeps up, and few enough to delay no batch for long.
+func (s *Store) forgetClients(ctx context.Context, now time.Time, writing int) (err error) {
+	n := &s.nameless
+	if n.after == 0 {
+		return nil
+	}
+	if len(n.days) == 0 {
+		if now.Before(n.next) {
+			return nil
+		}
+		if n.days, err = s.nameable(ctx, now.Add(-n.after)); err != nil {
+			return err
+		}
+		n.next, n.seq = now.Add(sweepEvery), 0
+	}
+	for left := 2*writing + 1; left > 0 && len(n.days) > 0; left -= anonymousRows {
+		last, err := s.anonymiseSome(ctx, n.days[0], n.seq)
+		if err != nil {
+			n.days = nil // one may have been dropped
+			return err
+		}
+		if n.seq = last; last == 0 {
+			n.days = n.days[1:]
+		}
+	}
+	return nil
+}
+
+// nameable returns the tables of days that ended before a time and are not done.
+func (s *Store) nameable(ctx context.Context, before time.Time) (days []string, err error) {
+	rows, err := s.db.QueryContext(ctx, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'event'::regclass AND obj_description(inhrelid, 'pg_class') IS DISTINCT FROM $1 ORDER BY 1", anonymousDone)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		if end, ok := dayEnd(name); ok && !end.After(before) {
+			days = append(days, name)
+		}
+	}
+	return days, rows.Err()
+}
+
+// anonymiseSome anonymises the next rows of a day after seq, and returns the last
+// of them. It returns 0 when there were none: then the day is done.
+func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last int64, err error) {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }() // unless it was committed
+	changed, last, err := s.namesOf(ctx, tx, day, seq)
+	if err != nil {
+		return 0, err
+	}
+	if len(changed.seqs) > 0 {
+		if _, err := tx.ExecContext(ctx, "UPDATE "+day+" AS e SET client = nullif(n.client, '')::inet, name = '', line = n.line FROM unnest($1::text[]::bigint[], $2::text[], $3::text[]) AS n (seq, client, line) WHERE e.seq = n.seq",
+			changed.seqs, changed.clients, changed.lines); err != nil {
+			return 0, err
+		}
+	}
+	if err := tx.Commit(); err != nil || last > 0 {
+		return last, err
+	}
+	// What rows were before goes with the server's next vacuum, which so many
+	// changes bring about. To wait for it would keep rows from being written.
+	_, err = s.db.ExecContext(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS '%s'", day, anonymousDone))
+	return 0, err
+}
+
+// changes are columns of rows that have become anonymous.
+type changes struct {
+	seqs, clients, lines []string
+}
+
+// namesOf reads the next rows of a day after seq, and returns what is left of
+// those that named somebody, and the last that it read.
+func (s *Store) namesOf(ctx context.Context, tx *sql.Tx, day string, seq int64) (c changes, last int64, err error) {
+	rows, err := tx.QueryContext(ctx, fmt.Sprintf("SELECT seq, line FROM %s WHERE seq > $1 ORDER BY seq LIMIT %d", day, anonymousRows), seq)
+	if err != nil {
+		return c, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&last, &line); err != nil {
+			return c, 0, err
+		}
+		r, err := s.Parse([]byte(line))
+		if err != nil {
+			return c, 0, fmt.Errorf("event %d: %w", last, err)
+		}
+		if !r.Anonymise() {
+			continue
+		}
+		client := ""
+		if r.Client.IsValid() {
+			client = r.Client.String()
+		}
+		c.seqs = append(c.seqs, strconv.FormatInt(last, 10))
+		c.clients, c.lines = append(c.clients, client), append(c.lines, string(s.Append(nil, &r)))
+	}
+	return c, last, rows.Err()
+}
+
+// dayEnd returns when the day of a table ends; false if the table is no day.
+func dayEnd(table string) (time.Time, bool) {
+	_, day, _ := strings.Cut(table, "event_")
+	begin, err := time.Parse(dayForm, day)
+	return begin.AddDate(0, 0, 1), err == nil
+}
+
+// late returns the row as it is to be written.
+func (n *nameless) late(r *event.Row, now time.Time) *event.Row {
+	if n.after == 0 || r.Time.After(now.Add(-n.after)) {
+		return r
+	}
+	c := *r
+	c.Anonymise()
+	return &c
+}
