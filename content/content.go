@@ -224,6 +224,20 @@ func (b *Body) Archive() bool { return b.format() == formatMembers }
 // Markup says whether the body is a page, or other markup.
 func (b *Body) Markup() bool { return b.format() == formatHTML || b.format() == formatXML }
 
+// Barren says that nothing more of the body is read: no reading of it has text,
+// and nobody takes or keeps its bytes.
+func (b *Body) Barren() bool {
+	if len(b.readings) == 0 || len(b.takings) > 0 || b.decoded != nil || b.blocks != nil {
+		return false
+	}
+	for _, t := range b.readings {
+		if !t.begun || t.how != formatNone {
+			return false
+		}
+	}
+	return true
+}
+
 // format is how the body is read, as far as that is known.
 func (b *Body) format() format {
 	t := b.reading()

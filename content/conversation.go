@@ -8,9 +8,6 @@ import (
 	"io"
 	"sync"
 	"unicode/utf8"
-
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/unicode"
 )
 
 // This file is about conversations: bodies and upgraded connections that are
@@ -523,6 +520,7 @@ func (w *Window) Add(m Message) (some bool, why Reason) {
 	case at >= 0 && walkJSON(m.Data[at:], visit):
 	case m.Text || readable(m.Data):
 		visit(0, m.Data)
+		w.joinLines(m.Data)
 	case walkProtobuf(m.Data, 1, 0, visit) && some:
 	default:
 		runs(m.Data, placeRuns, visit)
@@ -542,30 +540,12 @@ func unpacked(p []byte) ([]byte, Reason) {
 			return out, why
 		}
 	}
-	if e := wide(p); e != nil {
+	if e := wide(p); e != nil && len(p)%2 == 0 {
 		if out, err := e.NewDecoder().Bytes(p); err == nil {
 			return out, AllRead
 		}
 	}
 	return p, AllRead
-}
-
-// wide returns the UTF-16 that p looks like: every other byte is zero.
-func wide(p []byte) encoding.Encoding {
-	var zero [2]int
-	for i, c := range p[:min(len(p), 256)&^1] {
-		if c == 0 {
-			zero[i&1]++
-		}
-	}
-	switch most := min(len(p), 256) / 2; {
-	case len(p) < 8 || len(p)%2 != 0:
-	case zero[0] == 0 && zero[1] >= most*3/4:
-		return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
-	case zero[1] == 0 && zero[0] >= most*3/4:
-		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
-	}
-	return nil
 }
 
 // shortBase64 is too short to be told from a word.
@@ -645,6 +625,22 @@ func (w *Window) add(place uint64, s []byte) {
 		w.apart = append(append(w.apart, s...), '\n')
 	}
 	t.text = append(t.text, s...)
+}
+
+// joinLines keeps the words that stand across ends of lines: a program may leave
+// these out.
+func (w *Window) joinLines(p []byte) {
+	for {
+		line, rest, more := bytes.Cut(p, []byte("\n"))
+		if !more {
+			return
+		}
+		tail, head := lettersBehind(line), lettersAhead(rest)
+		if len(tail) > 0 && len(head) > 0 {
+			w.apart = append(append(append(w.apart, tail...), head...), '\n')
+		}
+		p = rest
+	}
 }
 
 // longestPart is more than a word has, or the part of one that a message ends

@@ -356,3 +356,50 @@ func (l *pair) score(p []byte) float64 {
 	}
 	return total / float64(max(n, 1))
 }
+
+// wideSample is how much of a text tells that it is UTF-16.
+const wideSample = 1 << 10
+
+// wide returns the UTF-16 that p looks like, nil if it does not: half of its
+// characters, and more than in the other order of bytes, are such that texts are
+// made of. Of bytes at random these are one in fourteen.
+func wide(p []byte) encoding.Encoding {
+	p = p[:min(len(p), wideSample)&^1]
+	if len(p) < 8 {
+		return nil
+	}
+	little, big := 0, 0
+	for i := 0; i < len(p); i += 2 {
+		if isUsual(rune(p[i]) | rune(p[i+1])<<8) {
+			little++
+		}
+		if isUsual(rune(p[i+1]) | rune(p[i])<<8) {
+			big++
+		}
+	}
+	switch half := (len(p)/2 + 1) / 2; {
+	case little >= half && little > big:
+		return utf16LE
+	case big >= half && big > little:
+		return utf16BE
+	}
+	return nil
+}
+
+// isUsual says whether texts are made of a character: of letters of alphabets,
+// and of the most frequent ones of Chinese, Japanese and Korean.
+func isUsual(r rune) bool {
+	switch {
+	case r < 0x250:
+		return r >= ' ' && r < 0x7F || r >= 0xA0 || r == '\n' || r == '\r' || r == '\t'
+	case r >= 0x370 && r < 0x700, r >= 0x900 && r < 0xE80, r >= 0x1E00 && r < 0x2000, r >= 0x2010 && r < 0x2030, r >= 0x3000 && r < 0x3100, r >= 0xFF00 && r < 0xFF60:
+		return true
+	case r >= 0x3400 && r < 0xD7A4:
+		for _, l := range pairs() {
+			if _, ok := l.top[r]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}

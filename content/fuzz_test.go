@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"unicode/utf8"
 )
@@ -73,6 +74,8 @@ func FuzzText(f *testing.F) {
 		f.Add("text/html; charset=utf-8", randomPage(r), r.Uint64())
 	}
 	f.Add("application/json", []byte(`"\u00e9\ud83d\ude00\n"`), uint64(2))
+	f.Add("application/json", []byte(`[{"a":"the po"},{"a":"rn is"},{"b":"`+strings.Repeat("aW5ub2NlbnQg", 60)+`"}]`), uint64(3))
+	f.Add("text/plain", bytes.Repeat([]byte("aW5ub2NlbnQg"), 600), uint64(4))
 	f.Add("application/x-www-form-urlencoded", []byte("a=%c3%a9&b=%e2é%"), uint64(3))
 	f.Add("text/xml", []byte("<a><![CDATA[x]]y]]></a><script>z</script>"), uint64(4))
 	f.Add("text/html; charset=shift_jis", []byte("\x93\xfa\x96\x7b<p>\x8c\xea"), uint64(5))

@@ -2,7 +2,6 @@ package content
 
 import (
 	"bytes"
-	"strings"
 
 	"shuultuur/content/language"
 )
@@ -34,10 +33,19 @@ type Head struct {
 
 	lang language.Tag // the first of Content-Language
 
-	ranged   bool // Content-Range: a part of something larger
-	document bool
-	program  bool
+	ranged bool // Content-Range: a part of something larger
+	use    Use
 }
+
+// A Use is what becomes of a body where it arrives.
+type Use uint8
+
+const (
+	Embedded Use = iota // a part of a page: a picture, a script, a style sheet
+	Document            // shown by itself, in a window or a frame
+	Program             // read by a program, as whatever that takes it for
+	Unsaid              // any of these
+)
 
 // maxLabel is more than the longest label of a charset has (Encoding Standard).
 const maxLabel = 32
@@ -103,14 +111,13 @@ func Describe(contentType, contentEncoding string) *Head {
 	return h
 }
 
-// SetDocument says that the client shows the body by itself, in a window or a
-// frame, whatever its type: a style sheet or script is then plain text.
-func (h *Head) SetDocument() { h.document = true }
+// SetUse says what becomes of the body. By itself, a style sheet or script is
+// plain text. A program, such as a script of a page or the server that a form is
+// sent to, may take for text what has any type.
+func (h *Head) SetUse(u Use) { h.use = u }
 
-// SetProgram says that a program reads the body, such as a script of a page or
-// the server that a form is sent to: it may take it for text whatever its type
-// is.
-func (h *Head) SetProgram() { h.program = true }
+// Use returns what becomes of the body.
+func (h *Head) Use() Use { return h.use }
 
 // Type returns the effective media type, lower case, without parameters: the
 // last valid one of all Content-Type fields. It is "" when the fields give none
@@ -150,20 +157,29 @@ func (h *Head) Readable() bool {
 		return true
 	}
 	switch formatOf(h.typ) {
-	case formatNone:
+	case formatNone, formatUnread:
 		return h.mislabelled()
-	case formatUnread:
-		return h.program && h.typ == "application/octet-stream"
 	case formatScript:
-		return h.document
+		return h.use != Embedded
 	}
 	return true
 }
 
 // mislabelled says whether a body of a type that has no text may be text all the
-// same. Sound and film are left out: programs read little else by size.
-func (h *Head) mislabelled() bool {
-	return h.program && !strings.HasPrefix(h.typ, "video/") && !strings.HasPrefix(h.typ, "audio/")
+// same, which its first bytes tell.
+func (h *Head) mislabelled() bool { return h.use == Program || h.use == Unsaid }
+
+// literal says whether a style sheet or script is read as it is written. Where
+// nothing says who reads it, browsers have other words for what they want of a
+// style sheet; of a script they have not, and code is told from text by its signs.
+func (h *Head) literal(how format, head []byte) bool {
+	switch {
+	case h.use == Document, h.use == Program:
+		return true
+	case h.use == Unsaid:
+		return how == formatCSS || !isCode(head)
+	}
+	return false
 }
 
 // contentType reads a Content-Type field (Fetch Standard, "extract a MIME

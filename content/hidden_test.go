@@ -164,7 +164,7 @@ func TestHiddenWordsAreRead(t *testing.T) {
 		for _, step := range []int{len(c.in), 1} {
 			var b Body
 			h := Describe(c.typ, "")
-			h.SetDocument()
+			h.SetUse(Document)
 			b.Reset(h, Limits{})
 			for in := []byte(c.in); len(in) > 0; in = in[step:] {
 				step = min(step, len(in))

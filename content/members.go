@@ -14,9 +14,11 @@ import (
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
 )
 
-// This file is about archives: ZIP, tar and gzip; of others it says that they
+// This file is about archives: ZIP, tar, gzip, zlib and zstd; of others it says that they
 // are not read. Their members are read as
 // they come, each like a body of its own, and their names are text. What they
 // hold together, at any depth, is bounded by Limits.Decoded.
@@ -105,6 +107,10 @@ func (m *memberReader) run(yield func(struct{}) bool) {
 	switch head, _ := r.Peek(tarMagicAt + 5); {
 	case bytes.HasPrefix(head, []byte("\x1F\x8B")):
 		err = m.gzip(r)
+	case codingByMagic(head) == codingDeflate:
+		err = m.zlib(r)
+	case codingByMagic(head) == codingZstd:
+		err = m.zstd(r)
 	case bytes.HasPrefix(head, []byte("PK")):
 		err = m.zip(r)
 	case bytes.HasPrefix(head, []byte("Rar!")):
@@ -149,6 +155,29 @@ func (m *memberReader) gzip(r *bufio.Reader) error {
 		return nil // what follows the last member and is none is ignored
 	}
 	return err
+}
+
+// zlib reads what begins like a zlib stream, for which two bytes are little
+// proof: what cannot be read from its beginning is none.
+func (m *memberReader) zlib(r *bufio.Reader) error {
+	z, err := zlib.NewReader(r)
+	if err != nil {
+		return nil
+	}
+	first := bufio.NewReader(z)
+	if _, err := first.Peek(1); err != nil && err != errStopped {
+		return nil
+	}
+	return m.member("", first)
+}
+
+func (m *memberReader) zstd(r *bufio.Reader) error {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return err
+	}
+	defer z.Close()
+	return m.member("", z)
 }
 
 func (m *memberReader) tar(r *bufio.Reader) error {

@@ -344,7 +344,7 @@ func (m *mimeReader) fields(b []byte) {
 	m.carry = m.carry[:0]
 	m.hasUU = coded || h.typ == "text/plain" && !m.form
 	if m.form {
-		h.SetProgram()
+		h.SetUse(Program)
 	}
 	if m.inPart = m.within.open(h, m.text); !m.inPart && m.text.scanner.level == mostNested && h.Readable() {
 		m.text.body.Stop(TooLarge)

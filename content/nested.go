@@ -294,12 +294,12 @@ func dataDocument(u []byte) (h *Head, data []byte) {
 	if h.typ == "" {
 		h = Describe("text/plain"+string(typ), "")
 	}
-	h.SetDocument()
+	h.SetUse(Document)
 	if !h.Readable() {
 		return nil, nil
 	}
 	if h.typ == "text/css" {
-		h.document = false
+		h.SetUse(Embedded)
 	}
 	if bytes.IndexByte(data, '%') >= 0 {
 		data = appendUnpercented(nil, data)

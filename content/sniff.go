@@ -63,7 +63,7 @@ func isMembers(typ string) bool {
 	switch typ {
 	case "application/zip", "application/x-zip", "application/x-zip-compressed", "application/x-tar", "application/tar", "application/x-gtar",
 		"application/gzip", "application/x-gzip", "application/x-gtar-compressed", "application/x-compressed-tar", "application/x-tgz",
-		"application/x-7z-compressed", "application/x-rar-compressed", "application/vnd.rar", "application/x-rar":
+		"application/x-7z-compressed", "application/x-rar-compressed", "application/vnd.rar", "application/x-rar", "application/zstd":
 		return true
 	}
 	return false
@@ -275,6 +275,53 @@ func signature(p []byte, binary bool) string {
 		}
 	}
 	return ""
+}
+
+// unlabelled tells how bytes are read that begin like no known format: as text
+// where they are UTF-16, or where words are an eighth of them and more, as in
+// formats that keep strings as they are.
+func unlabelled(p []byte) format {
+	switch {
+	case wide(p) != nil, wordy(p):
+		return formatPlain
+	case codingByMagic(p) != codingNone:
+		return formatMembers
+	}
+	return formatNone
+}
+
+// wordLen is how many letters in a row hardly come about by chance.
+const wordLen = 5
+
+func wordy(p []byte) bool {
+	letters, run := 0, 0
+	for i := 0; i <= len(p); i++ {
+		if i < len(p) && isLetter(p[i]) {
+			run++
+			continue
+		}
+		if run >= wordLen {
+			letters += run
+		}
+		run = 0
+	}
+	return letters*8 >= len(p) && letters > 0
+}
+
+// isCode says whether p begins with a comment, or has as many of the signs of
+// programs as these have.
+func isCode(p []byte) bool {
+	if q := bytes.TrimLeft(p, " \t\r\n"); bytes.HasPrefix(q, []byte("/*")) || bytes.HasPrefix(q, []byte("//")) {
+		return true
+	}
+	signs := 0
+	for _, c := range p {
+		switch c {
+		case '(', ')', '{', '}', '[', ']', '=', ';':
+			signs++
+		}
+	}
+	return signs*50 > len(p)
 }
 
 // isBinary says whether p has bytes that no text has (WHATWG MIME Sniffing, 3).

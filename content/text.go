@@ -47,7 +47,10 @@ type text struct {
 	asking bool
 	sample []byte
 
-	extractor extractor // of formats that are not one text
+	extractor extractor   // of formats that are not one text
+	pieces    *jsonPieces // of JSON
+	based     based       // of plain text
+	basedAt   int         // bytes of it
 
 	single [128]rune // a charset of single bytes
 
@@ -78,6 +81,10 @@ func (t *text) release() {
 	t.stream.reset(nil, nil)
 	if m, ok := t.extractor.(*memberReader); ok {
 		m.close()
+	}
+	t.based.drop()
+	if t.pieces != nil {
+		t.pieces.based.drop()
 	}
 	x := &t.scanner
 	if cap(x.out.b) > keptText {
@@ -216,7 +223,7 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	switch {
 	case how == formatUnread, how == formatNone && h.mislabelled():
 		if how = formatOf(sniff(head)); how == formatUnread {
-			how = formatNone // nothing that is known
+			how = unlabelled(head)
 		}
 	case how == formatRTF && !isRTF(head):
 		how = formatPlain
@@ -224,8 +231,10 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 		if how = formatPlain; h.findBoundary(head) {
 			how = formatMIME
 		}
-	case h.document && (how == formatCSS || how == formatScript):
+	case (how == formatCSS || how == formatScript) && h.literal(how, head):
 		how = formatPlain
+	case how == formatScript && h.use == Unsaid && !b.lim.Scripts:
+		how = formatNone
 	}
 	return typ, how
 }
@@ -239,8 +248,13 @@ func (t *text) begin(head []byte, last bool) {
 		how = formatPlain
 	}
 	e, more := charsetOf(head, b.head.charset[:b.head.nCharset], how)
-	if isPacked(typ) {
+	switch {
+	case isPacked(typ):
 		e = unicode.UTF8
+	case e == nil && isBinary(head):
+		if e = wide(head); e == nil && how == formatPlain && formatOf(typ) != formatPlain {
+			e = unicode.UTF8
+		}
 	}
 	if more && !last && t.want < headMost {
 		t.want *= 2
@@ -261,6 +275,16 @@ func (t *text) begin(head []byte, last bool) {
 	t.scanner.out.broken.inText = t.scanner.tree
 	t.scanner.css.script = how == formatScript
 	t.scanner.office = b.office
+	switch {
+	case how == formatJSON && t.pieces == nil:
+		t.pieces = &jsonPieces{}
+		t.pieces.based.said.reset()
+	case how == formatJSON:
+		t.pieces.reset()
+	case how == formatPlain && isBase64(head):
+		t.basedAt = 0
+		t.based.open(t)
+	}
 	t.message = beginsFields(head) && b.head.typ != "multipart/form-data"
 	switch {
 	case how >= formatMembers:
@@ -420,7 +444,13 @@ func (t *text) scan(p []byte) {
 		case formatHTML, formatXML:
 			x.write(q)
 		case formatJSON:
-			x.out.write(q, jsonText)
+			for len(q) > 0 {
+				n, say := t.pieces.read(q, t)
+				if x.out.write(q[:n], jsonText); say {
+					t.pieces.say(&x.out)
+				}
+				q = q[n:]
+			}
 		case formatForm:
 			x.out.write(q, formText)
 		case formatPlain:
@@ -428,7 +458,19 @@ func (t *text) scan(p []byte) {
 				x.out.write(q, cueText)
 				continue
 			}
-			x.out.write(q, plainText)
+			if t.based.within == nil {
+				x.out.write(q, plainText)
+				continue
+			}
+			for len(q) > 0 {
+				n := min(len(q), saidLen-t.basedAt%saidLen)
+				x.out.write(q[:n], plainText)
+				t.based.write(q[:n], false)
+				if t.basedAt += n; t.basedAt%saidLen == 0 {
+					t.based.say(&x.out)
+				}
+				q = q[n:]
+			}
 		case formatCSS, formatScript:
 			x.css.write(&x.out, q)
 		}
@@ -460,6 +502,12 @@ func (t *text) finish() {
 	}
 	if t.extractor != nil {
 		t.extractor.finish()
+	}
+	t.based.close(t)
+	t.based.say(&t.scanner.out)
+	if t.how == formatJSON && t.pieces != nil {
+		t.pieces.based.close(t)
+		t.pieces.say(&t.scanner.out)
 	}
 	t.scanner.finish()
 	if e := t.scanner.out.entities; t.scanner.lost || e != nil && e.over {

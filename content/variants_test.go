@@ -264,7 +264,7 @@ func TestVariantsAreRead(t *testing.T) {
 	for _, c := range variants(t) {
 		var b Body
 		h := Describe(c.typ, "")
-		h.SetDocument()
+		h.SetUse(Document)
 		b.Reset(h, Limits{})
 		b.Append([]byte(c.in))
 		b.Finish()

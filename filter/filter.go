@@ -182,12 +182,8 @@ func (t *Transaction) Content() *content.Head {
 		for i := range s.Fields {
 			d.Add(s.Fields[i].Name, s.Fields[i].Value)
 		}
-		switch {
-		case t.Request == nil:
-		case isNavigation(t.Request):
-			d.SetDocument()
-		case string(t.Request.Get("Sec-Fetch-Dest")) == "empty":
-			d.SetProgram()
+		if t.Request != nil {
+			d.SetUse(useOf(t.Request))
 		}
 	}
 	return &d.Head
@@ -196,7 +192,7 @@ func (t *Transaction) Content() *content.Head {
 // Sent returns what the head of the request says about its body.
 func (t *Transaction) Sent() *content.Head {
 	h := &content.Head{}
-	h.SetProgram()
+	h.SetUse(content.Program)
 	if t.Request != nil {
 		for i := range t.Request.Fields {
 			h.Add(t.Request.Fields[i].Name, t.Request.Fields[i].Value)
@@ -205,17 +201,24 @@ func (t *Transaction) Sent() *content.Head {
 	return h
 }
 
-// isNavigation says whether a browser shows the response by itself, and not
-// within another page: what it says of the request (Fetch Metadata), or before
-// that, whether it would like HTML most.
-func isNavigation(q *message.Request) bool {
+// useOf says what becomes of the response to a request, as far as a browser says
+// it (Fetch Metadata), or before that, what it would like to have most.
+func useOf(q *message.Request) content.Use {
 	switch dest := q.Get("Sec-Fetch-Dest"); string(dest) {
 	case "document", "iframe", "frame", "embed", "object":
-		return true
+		return content.Document
+	case "empty", "track":
+		return content.Program
 	case "":
-		return bytes.HasPrefix(q.Get("Accept"), []byte("text/html"))
+		switch accept := q.Get("Accept"); {
+		case bytes.HasPrefix(accept, []byte("text/html")):
+			return content.Document
+		case bytes.HasPrefix(accept, []byte("image/")), bytes.HasPrefix(accept, []byte("text/css")):
+			return content.Embedded
+		}
+		return content.Unsaid
 	}
-	return false
+	return content.Embedded
 }
 
 // A Category is a word a check may report.

@@ -33,10 +33,11 @@ type Interception struct {
 	Memory Memory
 }
 
-// A decrypted is what is known of a connection that has been decrypted, or was
-// redirected to us. Every request on it is a transaction of its own.
+// A decrypted is what is known of a connection that has been decrypted, was
+// redirected to us, or is a tunnel with requests that are not encrypted. Every request on it is a transaction of its own.
 type decrypted struct {
 	scheme   string
+	asked    string // of a tunnel without TLS: CONNECT's host
 	dial     string // where to connect to: CONNECT's host
 	host     string // the name judged: the hello's, else CONNECT's
 	port     uint16
@@ -104,6 +105,12 @@ func (o *opening) run(pass bool) outcome {
 		t.JA4 = filter.NoHello
 		if !pass {
 			return closing
+		}
+		if !d.orig.IsValid() {
+			var is bool
+			if o.first, is = c.requestWithin(o.first); is {
+				return c.serveWithin(d, o.first)
+			}
 		}
 		return o.unseen("not decrypted: not TLS")
 	case err != nil:

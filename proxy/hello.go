@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -27,15 +28,20 @@ func (c *conn) openTunnel() outcome {
 		return x.lostClient(err)
 	}
 	c.p.counters.add(tunnels)
-	t := tunnel{p: c.p, near: c.c, far: far, farFirst: first, look: c.look}
+	var request []byte
+	t := tunnel{p: c.p, near: c.c, far: far, farFirst: first, look: func(up *direction) bool { return c.look(up, &request) }}
 	t.run(x)
+	if request != nil {
+		return c.serveWithin(&decrypted{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
+	}
 	return closing
 }
 
 // look waits for the client's first bytes and has the host in them judged when
 // they are a TLS hello. It says whether the tunnel may go on; what it has read
-// is sent on then.
-func (c *conn) look(up *direction) bool {
+// is sent on then. A request that is not encrypted ends the tunnel, unless the
+// host is allowed: it is given to request, and the client's connection stays.
+func (c *conn) look(up *direction, request *[]byte) bool {
 	x, p := &c.x, c.p
 	for {
 		c.c.SetReadDeadline(within(p.tunnel))
@@ -65,6 +71,12 @@ func (c *conn) look(up *direction) bool {
 		}
 	case errors.Is(err, intercept.ErrNotHello), err == io.EOF:
 		if !x.judgeHello(nil, nil) {
+			return false
+		}
+		is := false
+		if block, is = c.requestWithin(block); is && x.T.Verdict.Action != filter.Allow {
+			*request = bytes.Clone(block)
+			up.other.left.Store(true)
 			return false
 		}
 	default:

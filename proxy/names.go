@@ -13,6 +13,10 @@ import (
 // may name any host and connect to any address: where the address is none of
 // the host's, the host's own is taken.
 func (x *request) aim(d *decrypted, host string) {
+	if d.asked != "" {
+		d.dial = host
+		return
+	}
 	d.dial = d.orig.Addr().String()
 	if host == d.dial {
 		return

@@ -171,7 +171,10 @@ func (x *request) address() bool {
 		t.Port, t.JA4 = d.port, d.ja4
 		ok := true
 		t.Host = d.host
-		if d.scheme == "http" { // each request may name another
+		switch { // each request may name another
+		case d.asked != "":
+			t.Host = d.asked
+		case d.scheme == "http":
 			t.Host = d.orig.Addr().String()
 		}
 		if len(q.Host) > 0 {
@@ -306,7 +309,7 @@ func (x *request) admit(valid bool) outcome {
 		return x.fail(405, "This is a web site to the browser, not a proxy.", "CONNECT inside of TLS")
 	case !inside && q.Form != message.Authority && q.Scheme != "http":
 		return x.fail(501, "This proxy speaks http only; for https the browser has to ask for a tunnel.", "scheme "+q.Scheme)
-	case q.Form != message.Authority && (!inside || x.inside.scheme == "http") && !x.p.safePorts.has(t.Port):
+	case q.Form != message.Authority && (!inside || x.inside.scheme == "http" && x.inside.asked == "") && !x.p.safePorts.has(t.Port):
 		return x.fail(403, "Requests to port "+strconv.Itoa(int(t.Port))+" are not allowed.", "safe-ports")
 	case (q.Method == "TRACE" || q.Method == "OPTIONS") && q.Form != message.Authority && string(q.Get("Max-Forwards")) == "0":
 		return x.reply(x.LastHop())
@@ -317,7 +320,7 @@ func (x *request) admit(valid bool) outcome {
 // identify finds out who asks.
 func (x *request) identify() outcome {
 	if d := x.inside; d != nil {
-		if d.scheme == "http" || d.stranger {
+		if d.scheme == "http" && d.asked == "" || d.stranger {
 			err := x.identifyByAddress(d)
 			x.Q.Close = x.Q.Close || d.stranger
 			switch {

@@ -37,6 +37,7 @@ type direction struct {
 	limit    io.LimitedReader // here so that splicing allocates nothing
 	quiet    atomic.Bool      // nothing came for a whole period
 	over     atomic.Bool      // nothing will come any more
+	left     atomic.Bool      // dst stays open: it is used for something else
 	ctx      context.Context
 	talk     *exchange.Talk                // judges what passes; nil for nobody
 	mu       sync.Mutex                    // of talk and of writes to dst, where it is judged
@@ -77,7 +78,9 @@ func (t *tunnel) run(x *request) {
 	}()
 	if t.look != nil && !t.look(up) {
 		t.far.Close()
-		t.near.Close()
+		if !down.left.Load() {
+			t.near.Close()
+		}
 	} else {
 		up.run(p, t.nearFirst)
 	}
@@ -104,6 +107,10 @@ func (d *direction) run(p *Proxy, first []byte) {
 	d.err = d.copy(p, first)
 	d.over.Store(true)
 	d.quiet.Store(true)
+	if d.left.Load() {
+		d.src.Close()
+		return
+	}
 	if d.err == nil {
 		if d.other.over.Load() {
 			return // both connections are about to be closed

@@ -357,3 +357,53 @@ func TestIdleTunnelsHoldTwoSocketsOnly(t *testing.T) {
 		t.Errorf("%d bytes held", n)
 	}
 }
+
+func TestRequestsWithoutTLSInATunnelAreJudged(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, q *http.Request) { fmt.Fprint(w, "secret of ", q.Host, q.URL) })
+	host := strings.TrimPrefix(o.URL, "http://")
+	allowed := strings.Replace(host, "127.0.0.1", "localhost", 1)
+	r := start(t, Config{}, Engine{Decider: judge{decide: func(x *filter.Transaction, s filter.Stage) filter.Verdict {
+		switch {
+		case x.Host == "localhost":
+			return filter.Verdict{Action: filter.Allow}
+		case strings.Contains(x.URL, "/bad"), x.Host == "bad.test":
+			return block("adult")
+		}
+		return filter.Verdict{}
+	}}})
+	ask := func(to, request string) string {
+		c, br := r.tunnelTo(to)
+		defer c.Close()
+		for _, part := range []string{request[:2], request[2:7], request[7:]} {
+			io.WriteString(c, part)
+			time.Sleep(time.Millisecond) // segments of their own, most times
+		}
+		b, _ := io.ReadAll(br)
+		return string(b)
+	}
+	for _, c := range []struct{ to, request, want string }{
+		{host, "GET /good HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n", "secret of " + host + "/good"},
+		{host, "GET /good HTTP/1.0\r\n\r\n", "secret of " + host + "/good"},
+		{host, "GET /bad HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n", "403 "},
+		{host, "GET /good HTTP/1.1\r\nHost: bad.test\r\nConnection: close\r\n\r\n", "403 "},
+		{host, "GET /good HTTP/1.1\r\nHost: " + host + "\r\n\r\nGET /bad HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n", "403 "},
+		{allowed, "GET /bad HTTP/1.1\r\nHost: " + allowed + "\r\nConnection: close\r\n\r\n", "secret of " + allowed + "/bad"},
+	} {
+		if got := ask(c.to, c.request); !strings.Contains(got, c.want) {
+			t.Errorf("%s, %q: %q, want %q", c.to, c.request, got, c.want)
+		}
+	}
+}
+
+func TestIsRequest(t *testing.T) {
+	for s, want := range map[string][2]bool{
+		"": {false, true}, "G": {false, true}, "GET": {false, true}, "GET ": {false, true}, "GET /": {true, false},
+		"GET http:/": {false, true}, "GET http://": {true, false}, "OPTIONS *": {false, true}, "OPTIONS * H": {true, false},
+		"PRI * HTTP/2.0": {false, false}, "SSH-2.0": {false, false}, "get /": {false, false}, "\x16\x03": {false, false},
+		"GET x": {false, false}, strings.Repeat("A", 40): {false, false},
+	} {
+		if is, more := isRequest([]byte(s)); is != want[0] || more != want[1] {
+			t.Errorf("%q: %v, %v", s, is, more)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,7 +83,7 @@ func connector(t *testing.T, to string) string {
 	t.Helper()
 	parent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
-			http.NotFound(w, r)
+			(&httputil.ReverseProxy{FlushInterval: -1, Director: func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", to }}).ServeHTTP(w, r)
 			return
 		}
 		o, err := net.Dial("tcp", to)

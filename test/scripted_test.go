@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,15 +35,16 @@ policies:
       - {name: sent, action: block, words: [taboo]}
       - {name: words, action: block, category: [bannedphrase]}
 events: {sqlite: events.db, every: 100ms}
-proxy: {parent: "http://%s"}
+proxy: {parent: "http://%s", connect-ports: [80, 443]}
 `
 
 // A trial is a way in which a page gets a word from its origin, or takes one
 // there and gets it back.
 type trial struct {
-	name  string
-	serve func(w http.ResponseWriter, r *http.Request, word string)
-	js    string
+	name   string
+	serve  func(w http.ResponseWriter, r *http.Request, word string)
+	js     string
+	secure bool // it needs TLS
 }
 
 func flush(w http.ResponseWriter) { w.(http.Flusher).Flush() }
@@ -70,9 +72,17 @@ func coded(enc string, f func([]byte) []byte, typ, body string) func(w http.Resp
 		if enc != "" {
 			w.Header().Set("Content-Encoding", enc)
 		}
-		w.Write(f([]byte(strings.ReplaceAll(body, "WORD", word))))
+		p := f([]byte(strings.NewReplacer("WORD", word, "FIRST", word[:3], "LAST", word[3:]).Replace(body)))
+		w.Header().Set("Content-Length", strconv.Itoa(len(p)))
+		w.Write(p)
 	}
 }
+
+func whole(p []byte) []byte { return p }
+
+func based(p []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(p)) }
+
+const fromUTF16 = `return new TextDecoder('utf-16le').decode(await (await fetch(u)).arrayBuffer())`
 
 func wsFrame(first byte, payload []byte) []byte {
 	b := []byte{first}
@@ -275,6 +285,26 @@ func trials() []trial {
 			say("application/msgpack", "\x81\xa1a"+string(rune(0xa0|len(word)))+word)(w, r, word)
 		}},
 		{name: "gzip in octets", serve: coded("", gzipped, "application/octet-stream", "hello WORD"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('gzip'))).text()`},
+		{name: "text as video", serve: say("video/mp4", "hello WORD")},
+		{name: "text as audio", serve: say("audio/mpeg", "hello WORD")},
+		{name: "text as a type nobody knows", serve: say("application/x-thing", "hello WORD")},
+		{name: "text as a script", serve: say("text/javascript", "hello WORD")},
+		{name: "text as a style sheet", serve: say("text/css", "hello WORD")},
+		{name: "text as a playlist", serve: say("application/vnd.apple.mpegurl", "hello WORD")},
+		{name: "utf16", serve: coded("", func(p []byte) []byte { return utf16of(string(p)) }, "application/octet-stream", "hello WORD it is"), js: fromUTF16},
+		{name: "utf16 as text", serve: coded("", func(p []byte) []byte { return utf16of(string(p)) }, "text/plain", "hello WORD it is"), js: fromUTF16},
+		{name: "utf16 as a picture", serve: coded("", func(p []byte) []byte { return utf16of(string(p)) }, "image/png", "hello WORD it is"), js: fromUTF16},
+		{name: "text in a format nobody knows", serve: say("application/octet-stream", "\x01\x00\x05\x10hello WORD it is\x00\xff\xfe")},
+		{name: "zlib in octets", serve: coded("", zlibbed, "application/octet-stream", "hello WORD"), js: `return await new Response((await fetch(u)).body.pipeThrough(new DecompressionStream('deflate'))).text()`},
+		{name: "base64", serve: coded("", based, "text/plain", "hello there is WORD"), js: `return atob(await (await fetch(u)).text())`},
+		{name: "base64 in json", serve: func(w http.ResponseWriter, r *http.Request, word string) {
+			say("application/json", `{"name":"a.txt","content":"`+base64.StdEncoding.EncodeToString([]byte("hello there is "+word))+`"}`)(w, r, word)
+		}, js: `return atob((await (await fetch(u)).json()).content)`},
+		{name: "json array pieces", serve: coded("", whole, "application/json", `[{"a":"the FIRST"},{"a":"LAST is"}]`), js: `return (await (await fetch(u)).json()).map(x=>x.a).join('')`},
+		{name: "json array tokens", serve: coded("", whole, "application/json", `[" the"," FIRST","LAST"," is"]`), js: `return (await (await fetch(u)).json()).join('')`},
+		{name: "json array streamed", serve: say("application/json", "[{\"a\":\"the WO\"}\n", ",{\"a\":\"RD is\"}]"), js: `return (await (await fetch(u)).json()).map(x=>x.a).join('')`},
+		{name: "ndjson pieces with length", serve: coded("", whole, "application/x-ndjson", "{\"a\":\"the FIRST\"}\n{\"a\":\"LAST is\"}\n"), js: `return (await (await fetch(u)).text()).split('\n').filter(x=>x).map(x=>JSON.parse(x).a).join('')`},
+		{name: "sse lines of one event", serve: say("text/event-stream", "data: the WO\ndata: RD is\n\n"), js: strings.ReplaceAll(sse(""), "out.push(m.data)", "out.push(m.data.replace('\\n',''))")},
 		{name: "json module", serve: say("application/json", `{"a":"WORD"}`), js: `return JSON.stringify((await import(u,{with:{type:'json'}})).default)`},
 		{name: "range 206", serve: ranged("text/plain", long+"WORD it is"), js: fmt.Sprintf(`return await (await fetch(u,{headers:{Range:'bytes=%d-'}})).text()`, len(long)-5)},
 		{name: "range half word", serve: ranged("text/plain", long+"WORD it is"), js: fmt.Sprintf(`const a=await (await fetch(u,{headers:{Range:'bytes=0-%d'}})).text();const b=await (await fetch(u,{headers:{Range:'bytes=%d-'}})).text(); return a.length+b.length>%d?b:a+b`, len(long)+2, len(long)+3, len(long)+30)},
@@ -330,7 +360,7 @@ func trials() []trial {
 			w.Header()["Content-Encoding"] = []string{"gzip", "br"}
 			w.Header().Set("Content-Type", "text/html")
 			w.Write(brotlied(gzipped([]byte("<p>hello " + word))))
-		}},
+		}, secure: true},
 		// what clients send
 		{name: "post text", serve: echo, js: `const r=await fetch(u,{method:'POST',body:'hello '+WORDJS})` + unhex},
 		{name: "post urlencoded", serve: echo, js: `const r=await fetch(u,{method:'POST',body:new URLSearchParams({q:'hello '+WORDJS})})` + unhex},
@@ -361,11 +391,21 @@ func trials() []trial {
 // What scripts of a page read and send by every means of a browser is inspected:
 // each trial comes through with an innocent word, and does not with a listed one.
 func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
+	for name, begin := range map[string]func(*httptest.Server){
+		"decrypted, HTTP/1": (*httptest.Server).StartTLS,
+		"decrypted, HTTP/2": func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() },
+		"not encrypted":     (*httptest.Server).Start,
+	} {
+		t.Run(name, func(t *testing.T) { testTrials(t, begin) })
+	}
+}
+
+func testTrials(t *testing.T, begin func(*httptest.Server)) {
 	all := trials()
 	words := []string{"quayle", "fordiz"} // the second is listed
 	h := newHouse(t, nil)
 	page := `<!doctype html><body><p id=css>page</p>`
-	origin := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	origin := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var i, k int
 		if n, _ := fmt.Sscanf(r.URL.Path, "/t/%d/%d", &i, &k); n == 2 {
 			all[i].serve(w, r, words[k])
@@ -374,6 +414,7 @@ func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		io.WriteString(w, page)
 	}))
+	begin(origin)
 	t.Cleanup(origin.Close)
 	parent := connector(t, origin.Listener.Addr().String())
 	root, err := intercept.NewRoot(intercept.RootConfig{})
@@ -385,13 +426,17 @@ func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
 	export, _ := root.Export("pem", "")
 	h.write("client-root.pem", string(export))
 	h.write("banned", "<"+words[1]+">\n")
-	h.write("origin.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: origin.Certificate().Raw})))
+	trusted, scheme := export, "http"
+	if c := origin.Certificate(); c != nil {
+		trusted, scheme = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), "https"
+	}
+	h.write("origin.pem", string(trusted))
 	h.write("shuultuur.yaml", strings.Replace(fmt.Sprintf(utteredSettings, parent), "taboo", words[1], 1))
 	h.restart()
 	t.Setenv("HOME", newHome(t, filepath.Join(dir, "client-root.pem")))
 	b := newBrowser(t, h.g.ProxyAddr())
 	b.call("POST", b.session+"/timeouts", map[string]any{"script": 300000}, nil)
-	b.open("https://www.example.com/")
+	b.open(scheme + "://www.example.com/")
 	var results [2]map[string]string
 	for k, word := range words {
 		var js strings.Builder
@@ -411,6 +456,9 @@ func TestWhatScriptsReadAndSendIsInspected(t *testing.T) {
 		json.Unmarshal([]byte(s), &results[k])
 	}
 	for _, c := range all {
+		if c.secure && scheme == "http" {
+			continue
+		}
 		works := strings.Contains(strings.ReplaceAll(results[0][c.name], "\x00", ""), words[0])
 		leaks := strings.Contains(strings.ReplaceAll(results[1][c.name], "\x00", ""), words[1])
 		end := func(s string) string { return s[max(0, len(s)-80):] }

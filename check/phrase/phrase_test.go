@@ -234,31 +234,39 @@ func TestWants(t *testing.T) {
 		status         int
 		method         string
 		modern, compat bool
+		dest           string
 	}{
-		{"text/html", 200, "GET", true, true},
-		{"TEXT/HTML ; charset=x", 200, "GET", true, true},
-		{"", 200, "GET", true, true},
-		{"text/plain", 404, "GET", true, true},
-		{"text/html", 206, "GET", true, true},
-		{"application/xhtml+xml", 200, "GET", true, false},
-		{"application/json", 200, "POST", true, false},
-		{"application/problem+json", 500, "GET", true, false},
-		{"application/atom+xml", 200, "GET", true, false},
-		{"text/xml", 200, "GET", true, true},
-		{"text/css", 200, "GET", true, true},
-		{"text/javascript", 200, "GET", false, true},
-		{"application/javascript", 200, "GET", false, false},
-		{"text/event-stream", 200, "GET", true, false},
-		{"image/svg+xml", 200, "GET", true, false},
-		{"image/png", 200, "GET", false, false},
-		{"application/octet-stream", 200, "GET", false, false},
-		{"text/html", 304, "GET", false, false},
-		{"text/html", 204, "GET", false, false},
-		{"text/html", 100, "GET", false, false},
-		{"text/html", 200, "HEAD", false, false},
+		{"text/html", 200, "GET", true, true, "empty"},
+		{"TEXT/HTML ; charset=x", 200, "GET", true, true, "image"},
+		{"", 200, "GET", true, true, "image"},
+		{"text/plain", 404, "GET", true, true, "image"},
+		{"text/html", 206, "GET", true, true, "image"},
+		{"application/xhtml+xml", 200, "GET", true, false, "image"},
+		{"application/json", 200, "POST", true, false, "image"},
+		{"application/problem+json", 500, "GET", true, false, "image"},
+		{"application/atom+xml", 200, "GET", true, false, "image"},
+		{"text/xml", 200, "GET", true, true, "image"},
+		{"text/css", 200, "GET", true, true, "image"},
+		{"text/javascript", 200, "GET", false, true, "image"},
+		{"application/javascript", 200, "GET", false, false, "image"},
+		{"text/event-stream", 200, "GET", true, false, "image"},
+		{"image/svg+xml", 200, "GET", true, false, "image"},
+		{"image/png", 200, "GET", false, false, "image"},
+		{"application/octet-stream", 200, "GET", false, false, "image"},
+		{"text/html", 304, "GET", false, false, "image"},
+		{"text/html", 204, "GET", false, false, "image"},
+		{"text/html", 100, "GET", false, false, "image"},
+		{"text/html", 200, "HEAD", false, false, "image"},
+		{"image/png", 200, "GET", true, false, "empty"},
+		{"video/mp4", 200, "GET", true, false, "empty"},
+		{"application/octet-stream", 200, "GET", true, false, "empty"},
+		{"text/javascript", 200, "GET", true, true, "empty"},
+		{"image/png", 200, "GET", true, false, ""},
+		{"text/javascript", 200, "GET", true, true, ""},
 	} {
 		tr := transaction(c.ct, "", nil)
 		tr.Response.Status, tr.Request.Method = c.status, c.method
+		tr.Request.Add("Sec-Fetch-Dest", c.dest)
 		if got := modern.Wants(tr, filter.ResponseBody); got != c.modern {
 			t.Errorf("modern, %s %q %d: %v", c.method, c.ct, c.status, got)
 		}

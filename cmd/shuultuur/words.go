@@ -213,7 +213,7 @@ func readBody(ctx context.Context, e env, page, media string) (*content.Body, er
 	if media != "" {
 		h = *content.Describe(media, "")
 	}
-	h.SetDocument()
+	h.SetUse(content.Document)
 	b := new(content.Body)
 	b.Reset(&h, content.Limits{})
 	b.Append(data)

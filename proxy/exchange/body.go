@@ -39,6 +39,18 @@ func (b *inspection) Read(p []byte) (int, error) {
 // Copy implements [message.Body].
 func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 	for n < max && !b.Done() {
+		if b.through() {
+			m, err := b.src.Copy(w, max-n)
+			n += m
+			if b.left, b.done = b.src.Left(), b.src.Done(); b.done {
+				b.over = true
+				b.end()
+			}
+			if err != nil || m == 0 {
+				return n, err
+			}
+			continue
+		}
 		if err := b.next(); err != nil {
 			return n, err
 		}
@@ -48,6 +60,12 @@ func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 		}
 	}
 	return n, nil
+}
+
+// through says whether what is still to come may go from the source to the
+// reader: nobody needs to see it, and all that was read has been taken.
+func (b *inspection) through() bool {
+	return b.open && !b.over && b.failed == nil && !b.pumping && b.sent == b.hold.end && b.ready.Left() == 0
 }
 
 // Left implements [message.Body].

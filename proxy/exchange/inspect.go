@@ -65,6 +65,7 @@ type inspection struct {
 	sent   int64          // cleared
 	ready  message.Memory // cleared and not taken
 	open   bool           // nobody needs to see the rest
+	barren bool           // as there is nothing in it to see
 	over   bool           // the source has ended and all of it is cleared
 	failed error          // when ready is empty
 
@@ -392,7 +393,8 @@ func (b *inspection) judge(end int64, done bool) error {
 		b.content.Forget()
 	}
 	b.record()
-	b.open = v.Action == filter.Allow
+	b.barren = b.content.Barren()
+	b.open = v.Action == filter.Allow || b.barren
 	switch {
 	case !v.Final():
 		return nil
@@ -442,7 +444,7 @@ func abandonedBy(x *Exchange) bool {
 
 // end notes that all of the body was judged, and gives back what checks kept.
 func (b *inspection) end() {
-	if b.stage == filter.ResponseBody && !b.open && b.content.Unread() == content.AllRead {
+	if b.stage == filter.ResponseBody && (!b.open || b.barren) && b.content.Unread() == content.AllRead {
 		keepJudged(b.x)
 	}
 	b.release()
@@ -485,7 +487,7 @@ func (b *inspection) free() {
 	b.hold.free()
 	clear(b.vec)
 	b.x, b.t, b.ctx, b.src = nil, nil, nil, nil
-	b.seen, b.judged, b.sent, b.open, b.over, b.failed = 0, 0, 0, false, false, nil
+	b.seen, b.judged, b.sent, b.open, b.barren, b.over, b.failed = 0, 0, 0, false, false, false, nil
 }
 
 // UploadRefused says whether the verdict on an upload changed while it passed,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"shuultuur/content"
 	"shuultuur/filter"
 	"shuultuur/message"
 )
@@ -53,7 +54,13 @@ func (x *Exchange) Again(s *message.Response) (bool, error) {
 	switch s.Status {
 	case 206:
 		x.T.Response = s
+		// What is text only if its type is wrong is judged by the range itself:
+		// players read films by ranges.
+		h := x.T.Content()
+		use := h.Use()
+		h.SetUse(content.Embedded)
 		wanted := x.Wants(filter.ResponseBody)
+		h.SetUse(use)
 		x.T.Response = nil
 		if !wanted {
 			return false, nil
