@@ -108,7 +108,7 @@ func (o *opening) run(pass bool) outcome {
 		}
 		if !d.orig.IsValid() {
 			var is bool
-			if o.first, is = c.requestWithin(o.first); is {
+			if o.first, is = requestWithin(c.r, o.first); is {
 				return c.serveWithin(d, o.first)
 			}
 		}

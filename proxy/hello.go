@@ -74,7 +74,7 @@ func (c *conn) look(up *direction, request *[]byte) bool {
 			return false
 		}
 		is := false
-		if block, is = c.requestWithin(block); is && x.T.Verdict.Action != filter.Allow {
+		if block, is = requestWithin(c.r, block); is && x.T.Verdict.Action != filter.Allow {
 			*request = bytes.Clone(block)
 			up.other.left.Store(true)
 			return false

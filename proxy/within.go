@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"time"
 )
@@ -38,14 +39,14 @@ func isRequest(b []byte) (is, more bool) {
 
 // requestWithin reads on in first, the client's first bytes in a tunnel, until it
 // is clear whether they begin a request.
-func (c *conn) requestWithin(first []byte) (all []byte, is bool) {
+func requestWithin(r io.Reader, first []byte) (all []byte, is bool) {
 	for {
 		is, more := isRequest(first)
 		if is || !more {
 			return first, is
 		}
 		var b [256]byte
-		n, err := c.r.Read(b[:])
+		n, err := r.Read(b[:])
 		first = append(first, b[:n]...)
 		if err != nil {
 			return first, false
