@@ -38,9 +38,11 @@ func (l *Log) order(ctx context.Context, do func() error) error {
 // Erase overwrites the records that match, also those that readers are done with,
 // and says how many there were. When it returns, no segment holds their bytes
 // and no reader returns them any more. Batches that are damaged are
-// overwritten too, as nobody can tell whose they are. Run has to run.
+// overwritten too, as nobody can tell whose they are. What was gathered is written
+// first, so that it is among them. Run has to run.
 func (l *Log) Erase(ctx context.Context, match func(record []byte) bool) (n int64, err error) {
 	err = l.order(ctx, func() error {
+		l.write()
 		l.files.Lock()
 		defer l.files.Unlock()
 		t := l.tail.Load()

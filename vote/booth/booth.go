@@ -50,6 +50,7 @@ type Booth struct {
 	config  Config
 	parts   Parts
 	log     *ingest.Log
+	entry   *entrance // to the log
 	server  *vote.Server
 	drain   *vote.Drain
 	desk    *vote.Desk // nil on a node that forwards
@@ -90,6 +91,9 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	if b.log, err = ingest.Open(ingest.Config{Folder: filepath.Join(p.Data, "votes")}, p.Log); err != nil {
 		return b, err
 	}
+	if b.entry, err = openEntrance(b.log, filepath.Join(p.Data, "votes", "erased.json"), p.Key); err != nil {
+		return b, err
+	}
 	b.stream = newStream(&b.config, p.Log)
 	sink, err := b.sink(ctx)
 	if err != nil {
@@ -98,7 +102,7 @@ func Open(ctx context.Context, c Config, p Parts) (b *Booth, err error) {
 	if b.drain, err = vote.NewDrain(b.log, "counter", sink, b.report, p.Log); err != nil {
 		return b, err
 	}
-	parts := vote.Parts{Log: b.log, Sealer: b.sealer, TLS: secure, Limit: c.Limit.or(defaultLimit), Login: c.Login, Node: b.config.Node,
+	parts := vote.Parts{Log: b.entry, Sealer: b.sealer, TLS: secure, Limit: c.Limit.or(defaultLimit), Login: c.Login, Node: b.config.Node,
 		Secret: c.Secret, Who: p.Who, Texts: p.Texts, Logger: p.Log}
 	if b.store != nil {
 		parts.State = b.state
@@ -185,8 +189,12 @@ func (b *Booth) Problems() []string {
 }
 
 // Erase takes out the votes of a person: from the log, and on a node that counts
-// from the database. It returns how many there were.
+// from the database. Votes from before that are still on their way to this node
+// do not count either. It returns how many there were.
 func (b *Booth) Erase(ctx context.Context, p *vote.Person) (votes int64, err error) {
+	if err := b.entry.erase(p); err != nil {
+		return 0, err
+	}
 	err = b.drain.Between(func() error {
 		waiting := b.drain.Pending()
 		logged, err := b.log.Erase(ctx, func(record []byte) bool {
@@ -274,7 +282,7 @@ func (b *Booth) Run(ctx context.Context) error {
 	}
 	run(b.drain.Run)
 	if b.stream != nil && b.store != nil {
-		run(func(ctx context.Context) error { b.stream.receive(ctx, b.log, b.parts.Log); return nil })
+		run(func(ctx context.Context) error { b.stream.receive(ctx, b.entry, b.parts.Log); return nil })
 	}
 	if b.mailer != nil {
 		run(b.mailer.run)
@@ -461,7 +469,7 @@ func (s *stream) Take(ctx context.Context, records [][]byte) error {
 }
 
 // receive moves votes from the stream into the log until ctx ends.
-func (s *stream) receive(ctx context.Context, log *ingest.Log, logger *slog.Logger) {
+func (s *stream) receive(ctx context.Context, log vote.Log, logger *slog.Logger) {
 	failing := false
 	for ctx.Err() == nil {
 		err := s.with(ctx, func(v carrier) error {

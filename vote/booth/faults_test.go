@@ -2,6 +2,7 @@ package booth_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -180,6 +181,74 @@ func TestPostgresIsKilledUnderLoad(t *testing.T) {
 	n, err := b.Desk().Store().Total(context.Background())
 	if err != nil || n < int64(len(r.ids)) || n > r.report.Sent {
 		t.Errorf("%d votes are counted %v, want between %d acknowledged and %d sent", n, err, len(r.ids), r.report.Sent)
+	}
+}
+
+// TestVotesOnTheirWayAreErasedToo: a person votes while being erased, and again
+// after that. Only what was voted after the erasure counts.
+func TestVotesOnTheirWayAreErasedToo(t *testing.T) {
+	place := filepath.Join(t.TempDir(), "votes.db")
+	b, _ := start(t, t.TempDir(), booth.Config{Listen: listen("127.0.0.1:0"), Store: place})
+	ended := make(chan *load.VotesReport, 1)
+	go func() {
+		r, _, _ := load.Votes(t.Context(), load.VotesConfig{URL: "http://" + b.Addrs()[0].String(), Parallel: 32, Count: 20_000})
+		ended <- r
+	}()
+	var begun time.Time
+	var report *load.VotesReport
+	erased := int64(0)
+	for report == nil {
+		begun = time.Now()
+		n, err := b.Erase(t.Context(), &vote.Person{Clients: []string{"127.0.0.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		erased += n
+		select {
+		case report = <-ended:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if erased == 0 || report.Acknowledged != 20_000 {
+		t.Errorf("%d votes were erased, %d acknowledged; the test shows little", erased, report.Acknowledged)
+	}
+	forwarded(t, b)
+	db, err := sql.Open("sqlite", place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var early int
+	if err := db.QueryRow("SELECT count(*) FROM vote WHERE at < ?", begun.UnixMilli()).Scan(&early); err != nil || early > 0 {
+		t.Errorf("%d votes from before the erasure are counted, %v", early, err)
+	}
+}
+
+// TestVotesThatArriveLateAreErasedToo: votes wait on another node while the one
+// that counts erases their voter and is started anew.
+func TestVotesThatArriveLateAreErasedToo(t *testing.T) {
+	const secret = "a secret of both"
+	at := "127.0.0.1:" + peer.Port(t)
+	forward := booth.Config{Listen: listen("127.0.0.1:0"), Forward: "http://" + at, Secret: secret}
+	away, home := t.TempDir(), t.TempDir()
+	a, stopA := start(t, away, forward)
+	send(t, a, 50)
+	stopA()
+	main := booth.Config{Listen: listen(at), Secret: secret}
+	b, stopB := start(t, home, main)
+	if _, err := b.Erase(t.Context(), &vote.Person{Users: []string{"nobody"}, Clients: []string{"127.0.0.1"}}); err != nil {
+		t.Fatal(err)
+	}
+	stopB()
+	b, _ = start(t, home, main)
+	a, _ = start(t, away, forward)
+	ids := send(t, a, 30) // after the erasure
+	forwarded(t, a)
+	total(t, b, 30)
+	counted(t, b.Desk().Store(), ids)
+	text, err := os.ReadFile(filepath.Join(home, "votes", "erased.json"))
+	if err != nil || strings.Contains(string(text), "127.0.0.1") {
+		t.Errorf("whose votes were erased is kept as %q, %v", text, err)
 	}
 }
 

@@ -1,0 +1,112 @@
+package booth
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"shuultuur/atomicfile"
+	"shuultuur/vote"
+)
+
+// goneFor is how long votes from before an erasure may still come in: as long as
+// nodes that were away learn that somebody was erased.
+const goneFor = 7 * 24 * time.Hour
+
+// An entrance is what all votes come through into the log: those of clients, of
+// other nodes and of a stream. It keeps out votes of people who were erased after
+// they had voted, which were on their way then. It acknowledges them, so that
+// nobody sends them again.
+//
+// Names are kept as their keyed hash, over a restart too.
+type entrance struct {
+	log  vote.Log
+	file string
+	key  []byte
+
+	mu   sync.RWMutex     // held for reading while votes go into the log
+	gone map[string]int64 // guarded by mu: when people were erased, in Unix milliseconds, by the hash of a name
+}
+
+func openEntrance(log vote.Log, file string, key []byte) (*entrance, error) {
+	e := &entrance{log: log, file: file, key: key, gone: map[string]int64{}}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &e.gone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading whose votes were erased from %s: %w; without the file, votes of theirs that are still on their way count", file, err)
+	}
+	return e, nil
+}
+
+// Append implements [vote.Log].
+func (e *entrance) Append(ctx context.Context, records ...[]byte) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if len(e.gone) > 0 {
+		var left [][]byte
+		for _, r := range records {
+			if v, err := vote.Parse(r); err != nil || !e.erased(&v) {
+				left = append(left, r)
+			}
+		}
+		if records = left; len(records) == 0 {
+			return nil
+		}
+	}
+	return e.log.Append(ctx, records...)
+}
+
+// erased says whether a vote is from before its voter was erased.
+func (e *entrance) erased(v *vote.Vote) bool {
+	for _, name := range []string{v.Event.User, v.Event.Client} {
+		if at, ok := e.gone[e.hash(name)]; ok && name != "" && v.At.UnixMilli() <= at {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *entrance) hash(name string) string {
+	h := hmac.New(sha256.New, e.key)
+	h.Write([]byte("erased\x00" + name))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// erase notes that the votes of a person are erased. When it returns, votes from
+// before are in the log or will not be.
+func (e *entrance) erase(p *vote.Person) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	for name, at := range e.gone {
+		if now.Sub(time.UnixMilli(at)) > goneFor {
+			delete(e.gone, name)
+		}
+	}
+	for _, names := range [][]string{p.Users, p.Clients} {
+		for _, name := range names {
+			e.gone[e.hash(name)] = now.UnixMilli()
+		}
+	}
+	text, err := json.Marshal(e.gone)
+	if err == nil {
+		err = atomicfile.Write(e.file, 0o600, func(f *os.File) error { _, err := f.Write(text); return err })
+	}
+	if err != nil {
+		return fmt.Errorf("noting whose votes were erased: %w", err)
+	}
+	return nil
+}
