@@ -112,3 +112,18 @@ func TestASlowPageInAnyCodingPassesWhole(t *testing.T) {
 		}
 	})
 }
+
+// With less room than a tail needs, half of what there is stays back: what
+// changes the verdict does not pass with what led to it.
+func TestATailIsKeptBackInLittleRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, _ := begin(t, Config{Held: 4 << 10}, impatient("bad", 300*time.Millisecond))
+		read(t, x, "GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\n\r\n")
+		good := strings.Repeat("good ", 819) + "b" // 4 KiB
+		_, got, err := inspect(t, x, slowResponse("text/plain", slowly(50*time.Millisecond, good, "ad", " and more")))
+		if err != ErrCut || !strings.HasPrefix(good, got) || len(got) > 3<<10 {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		x.End()
+	})
+}

@@ -272,8 +272,8 @@ func (b *inspection) advance() error {
 		case to > b.sent:
 			b.clear(to)
 			return nil
-		case full: // the tail is all there is room for
-			b.clear(end)
+		case full: // there is room for less than a tail
+			b.clear(end - (end-b.sent)/2)
 			return nil
 		}
 		paused = false
