@@ -159,3 +159,31 @@ func TestBytesOfUnknownFormatsAreReadWhereTheyHoldWords(t *testing.T) {
 		b.Release()
 	}
 }
+
+func TestTextIsReadAsAProgramTakesIt(t *testing.T) {
+	for _, c := range []struct {
+		typ, in string
+		use     Use
+		want    bool
+	}{
+		{"text/plain", `{"a":"\u0070orn"}`, Program, true},
+		{"text/html", " [\"\\u0070orn\"]", Unsaid, true},
+		{"text/plain", `"\u0070orn"`, Program, true},
+		{"text/javascript", `{"a":"\u0070orn"}`, Unsaid, true},
+		{"text/plain", `{"a":"\u0070orn"}`, Document, false},
+		{"text/plain", `{a plain text of \u0070orn}`, Program, false},
+		{"text/plain", "a=b&c=%70orn", Program, true},
+		{"text/plain", "a=b and c=%70orn", Program, false},
+		{"text/plain", "po<b>rn</b>", Program, true},
+		{"text/plain", "po<b>rn</b>", Document, false},
+		{"text/plain", "po&#114;n", Program, true},
+		{"text/csv", "a,porn", Program, true},
+		{"text/html", "<p>{\"po<b>rn</b>\"}", Program, true},
+	} {
+		h := Describe(c.typ, "")
+		h.SetUse(c.use)
+		if got := textBy(h, c.in, len(c.in)); strings.Contains(got, " porn ") != c.want {
+			t.Errorf("%s %q, %d: %q, want it %v", c.typ, c.in, c.use, got, c.want)
+		}
+	}
+}

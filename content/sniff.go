@@ -308,9 +308,60 @@ func wordy(p []byte) bool {
 	return letters*8 >= len(p) && letters > 0
 }
 
+// taken tells how a program takes text, by its first bytes.
+func taken(how format, p []byte) format {
+	switch {
+	case how != formatPlain && (how != formatHTML || sniffMarkup(p) != ""):
+	case isJSON(p):
+		return formatJSON
+	case how == formatPlain && isForm(p):
+		return formatForm
+	}
+	return how
+}
+
+// isJSON says whether p begins like JSON: with an object, a list, or a string that
+// has an escape.
+func isJSON(p []byte) bool {
+	p = bytes.TrimPrefix(p, []byte("\xEF\xBB\xBF"))
+	at := jsonStart(bytes.TrimLeft(p, " \t\r\n"))
+	if at < 0 {
+		return false
+	}
+	p = bytes.TrimLeft(p, " \t\r\n")[at:]
+	next := bytes.TrimLeft(p[1:], " \t\r\n")
+	switch {
+	case p[0] == '"':
+		return bytes.Contains(next, []byte(`\u`))
+	case len(next) == 0:
+		return true
+	case p[0] == '{':
+		return next[0] == '"' || next[0] == '}'
+	}
+	return bytes.IndexByte([]byte(`"{[]-0123456789tfn`), next[0]) >= 0
+}
+
+// isForm says whether p begins like fields of a form: a name, and values with
+// escapes.
+func isForm(p []byte) bool {
+	name, rest, ok := bytes.Cut(p, []byte("="))
+	if !ok || len(name) == 0 || bytes.IndexByte(rest, '%') < 0 {
+		return false
+	}
+	for _, c := range p {
+		if c <= ' ' || c >= 0x7F || c == '"' || c == '<' || c == '>' || c == '{' || c == '}' {
+			return false
+		}
+	}
+	return true
+}
+
 // isCode says whether p begins with a comment, or has as many of the signs of
-// programs as these have.
+// programs as these have, and is not JSON.
 func isCode(p []byte) bool {
+	if isJSON(p) {
+		return false
+	}
 	if q := bytes.TrimLeft(p, " \t\r\n"); bytes.HasPrefix(q, []byte("/*")) || bytes.HasPrefix(q, []byte("//")) {
 		return true
 	}

@@ -35,7 +35,7 @@ type text struct {
 	scanner scanner
 	how     format
 	message bool   // a multipart has fields of its own, as web archives do
-	cues    bool   // of plain text: it is that of subtitles
+	cues    bool   // of plain text: tags count, as in subtitles
 	looks   string // the type, by the first bytes alone
 
 	begun bool   // type and charset are known, but for what sampling says
@@ -236,6 +236,9 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	case how == formatScript && h.use == Unsaid && !b.lim.Scripts:
 		how = formatNone
 	}
+	if h.mislabelled() && !isPacked(typ) {
+		how = taken(how, head)
+	}
 	return typ, how
 }
 
@@ -269,7 +272,7 @@ func (t *text) begin(head []byte, last bool) {
 		t.others(head, how)
 	}
 	t.how = how
-	t.cues = how == formatPlain && isSubtitles(typ, head)
+	t.cues = how == formatPlain && (isSubtitles(typ, head) || b.head.mislabelled())
 	t.scanner.reset(how == formatXML)
 	t.scanner.tree = how == formatXML && typ != "application/xhtml+xml" && typ != "image/svg+xml"
 	t.scanner.out.broken.inText = t.scanner.tree
@@ -454,17 +457,17 @@ func (t *text) scan(p []byte) {
 		case formatForm:
 			x.out.write(q, formText)
 		case formatPlain:
+			table := plainText
 			if t.cues {
-				x.out.write(q, cueText)
-				continue
+				table = cueText
 			}
 			if t.based.within == nil {
-				x.out.write(q, plainText)
+				x.out.write(q, table)
 				continue
 			}
 			for len(q) > 0 {
 				n := min(len(q), saidLen-t.basedAt%saidLen)
-				x.out.write(q[:n], plainText)
+				x.out.write(q[:n], table)
 				t.based.write(q[:n], false)
 				if t.basedAt += n; t.basedAt%saidLen == 0 {
 					t.based.say(&x.out)

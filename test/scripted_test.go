@@ -80,6 +80,16 @@ func coded(enc string, f func([]byte) []byte, typ, body string) func(w http.Resp
 
 func whole(p []byte) []byte { return p }
 
+// escaped answers with JSON in which an escape breaks the word.
+func escaped(typ string) func(w http.ResponseWriter, r *http.Request, word string) {
+	return func(w http.ResponseWriter, r *http.Request, word string) {
+		w.Header().Set("Content-Type", typ)
+		fmt.Fprintf(w, `{"a":"hello \u%04x%s"}`, word[0], word[1:])
+	}
+}
+
+const fromJSON = `return (await (await fetch(u)).json()).a`
+
 func based(p []byte) []byte { return []byte(base64.StdEncoding.EncodeToString(p)) }
 
 const fromUTF16 = `return new TextDecoder('utf-16le').decode(await (await fetch(u)).arrayBuffer())`
@@ -305,6 +315,24 @@ func trials() []trial {
 		{name: "json array streamed", serve: say("application/json", "[{\"a\":\"the WO\"}\n", ",{\"a\":\"RD is\"}]"), js: `return (await (await fetch(u)).json()).map(x=>x.a).join('')`},
 		{name: "ndjson pieces with length", serve: coded("", whole, "application/x-ndjson", "{\"a\":\"the FIRST\"}\n{\"a\":\"LAST is\"}\n"), js: `return (await (await fetch(u)).text()).split('\n').filter(x=>x).map(x=>JSON.parse(x).a).join('')`},
 		{name: "sse lines of one event", serve: say("text/event-stream", "data: the WO\ndata: RD is\n\n"), js: strings.ReplaceAll(sse(""), "out.push(m.data)", "out.push(m.data.replace('\\n',''))")},
+		{name: "json as text, escaped", serve: escaped("text/plain"), js: fromJSON},
+		{name: "json as a page, escaped", serve: escaped("text/html"), js: fromJSON},
+		{name: "json as octets, escaped", serve: escaped("application/octet-stream"), js: fromJSON},
+		{name: "json as a script, escaped", serve: escaped("text/javascript"), js: fromJSON},
+		{name: "json as a picture, escaped", serve: escaped("image/png"), js: fromJSON},
+		{name: "json as text, pieces", serve: coded("", whole, "text/plain", `[{"a":"the FIRST"},{"a":"LAST is"}]`), js: `return (await (await fetch(u)).json()).map(x=>x.a).join('')`},
+		{name: "form data", serve: coded("", whole, "multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nhello WORD\r\n--b--\r\n"), js: `return (await (await fetch(u)).formData()).get('a')`},
+		{name: "urlencoded", serve: func(w http.ResponseWriter, r *http.Request, word string) {
+			say("application/x-www-form-urlencoded", fmt.Sprintf("a=hello+%%%x%s", word[0], word[1:]))(w, r, word)
+		}, js: `return (await (await fetch(u)).formData()).get('a')`},
+		{name: "urlencoded as text", serve: func(w http.ResponseWriter, r *http.Request, word string) {
+			say("text/plain", fmt.Sprintf("a=hello%%20%%%x%s", word[0], word[1:]))(w, r, word)
+		}, js: `return new URLSearchParams(await (await fetch(u)).text()).get('a')`},
+		{name: "html as text", serve: say("text/plain", "<p>hello WO<b>RD</b></p>"), js: `const d=document.createElement('div');d.innerHTML=await (await fetch(u)).text();return d.innerText`},
+		{name: "html as octets", serve: say("application/octet-stream", "<p>hello WO<b>RD</b></p>"), js: `const d=document.createElement('div');d.innerHTML=await (await fetch(u)).text();return d.innerText`},
+		{name: "html reference as text", serve: say("text/plain", "hello WO&#8203;&#x200b;RD"), js: `const d=document.createElement('div');d.innerHTML=await (await fetch(u)).text();return d.innerText.replaceAll('\u200b','')`},
+		{name: "xml as text", serve: say("text/plain", "<a><b>WO</b><b>RD</b></a>"), js: `return new DOMParser().parseFromString(await (await fetch(u)).text(),'text/xml').documentElement.textContent`},
+		{name: "csv columns", serve: say("text/csv", "a,b\nhello,WORD\n")},
 		{name: "json module", serve: say("application/json", `{"a":"WORD"}`), js: `return JSON.stringify((await import(u,{with:{type:'json'}})).default)`},
 		{name: "range 206", serve: ranged("text/plain", long+"WORD it is"), js: fmt.Sprintf(`return await (await fetch(u,{headers:{Range:'bytes=%d-'}})).text()`, len(long)-5)},
 		{name: "range half word", serve: ranged("text/plain", long+"WORD it is"), js: fmt.Sprintf(`const a=await (await fetch(u,{headers:{Range:'bytes=0-%d'}})).text();const b=await (await fetch(u,{headers:{Range:'bytes=%d-'}})).text(); return a.length+b.length>%d?b:a+b`, len(long)+2, len(long)+3, len(long)+30)},
