@@ -30,7 +30,7 @@ func (p *Parts) checkRoutes() []route {
 			d := checksData{Remarks: append([]phrase.Remark{}, set.Remarks...), Phrases: set.Phrases(), Rules: []engine.Profile{}, Buffers: []engine.BufferProfile{}, Mistakes: []string{}}
 			if s := set.Signature; s != nil {
 				d.Signatures = true
-				rules, buffers := s.Engine().Profiles()
+				rules, buffers := s.Profiles()
 				d.Tried, d.Buffers = len(rules), append(d.Buffers, buffers...)
 				for i, p := range rules {
 					if i < checkRows || (p.Over > 0 || p.Disabled) && len(d.Rules) < 2*checkRows {

@@ -15,10 +15,14 @@ import (
 	"shuultuur/check/phrase"
 	"shuultuur/check/picture"
 	"shuultuur/check/signature"
+	"shuultuur/check/signature/engine"
+	"shuultuur/check/signature/rule"
 	"shuultuur/check/virus"
 	"shuultuur/filter"
 	"shuultuur/list"
+	"shuultuur/list/source"
 	"shuultuur/metric"
+	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -68,11 +72,31 @@ type Set struct {
 	// author meant.
 	Remarks []phrase.Remark
 	// Signature is the check of signature rules, nil without them.
-	Signature *signature.Check
+	Signature Signatures
 	phrases   *phrase.Check
 	virus     *virus.Check
 	icap      *icap.Check
-	pictures  *picture.Check
+	pictures  pictures
+}
+
+// Signatures is the check of signature rules, which the small build lacks.
+type Signatures interface {
+	metric.Collector
+	Fetched() source.Items
+	Mistakes() []*rule.Error
+	Problems() []string
+	Profiles() ([]engine.Profile, []engine.BufferProfile)
+	Knows(sid uint32) bool
+	AsksTLS() bool
+	Close()
+}
+
+// pictures is the check of pictures, which the small build lacks.
+type pictures interface {
+	metric.Collector
+	Explain(ctx context.Context, b []byte) []string
+	Problems() []string
+	Locked() map[string][32]byte
 }
 
 // New makes the checks that c asks for.
@@ -97,7 +121,10 @@ func New(c Config, p Parts) (*Set, error) {
 		s.Remarks = k.Remarks()
 		s.phrases = k
 	}
-	if c.Signature != nil {
+	if err := c.lacking(); err != nil {
+		return nil, err
+	}
+	if c.Signature != nil && !release.Small {
 		k, err := newSignature(*c.Signature, p)
 		if err != nil {
 			return nil, setting.At("signature", err)
@@ -122,7 +149,7 @@ func New(c Config, p Parts) (*Set, error) {
 		s.icap = k
 		s.Checks = append(s.Checks, k)
 	}
-	if c.Picture != nil {
+	if c.Picture != nil && !release.Small {
 		k, err := picture.New(*c.Picture, picture.Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial, Gallery: p.Gallery})
 		if err != nil {
 			return nil, setting.At("picture", err)
@@ -145,6 +172,9 @@ func (s *Set) Phrases() int {
 // Explain says in lines for a person what is seen in a picture.
 func (s *Set) Explain(ctx context.Context, b []byte) []string {
 	if s.pictures == nil {
+		if release.Small {
+			return []string{release.Lacks("pictures").Error()}
+		}
 		return new(picture.Check).Explain(ctx, b) // there are neither lists nor a model
 	}
 	return s.pictures.Explain(ctx, b)
@@ -204,7 +234,21 @@ func (s *Set) signatures() *signature.Check {
 	if s == nil {
 		return nil
 	}
-	return s.Signature
+	k, _ := s.Signature.(*signature.Check)
+	return k
+}
+
+// lacking is the mistake of settings with checks that the small build lacks.
+func (c *Config) lacking() error {
+	switch {
+	case !release.Small:
+		return nil
+	case c.Signature != nil:
+		return setting.At("signature", release.Lacks("signature rules"))
+	case c.Picture != nil:
+		return setting.At("picture", release.Lacks("the check of pictures"))
+	}
+	return nil
 }
 
 // Collect implements [metric.Collector].

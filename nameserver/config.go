@@ -13,6 +13,7 @@ import (
 
 	"shuultuur/dns"
 	"shuultuur/nameserver/batch"
+	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -194,6 +195,9 @@ func (c *Config) places() (p places, err error) {
 		if *x.to, err = addresses(x.key, x.from, x.def); err != nil {
 			return p, err
 		}
+	}
+	if release.Small && len(p.quic) > 0 {
+		return p, setting.At("quic", release.Lacks("DNS over QUIC"))
 	}
 	if len(p.plain)+len(p.tls)+len(p.https)+len(p.quic) == 0 {
 		return p, setting.At("listen", errors.New(`no address to listen on; write for example listen: ["127.0.0.1:53"]`))

@@ -39,8 +39,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/quic-go/quic-go"
-
 	"shuultuur/dns"
 	"shuultuur/handover"
 	"shuultuur/nameserver/batch"
@@ -415,18 +413,4 @@ func hint(err error) error {
 		return fmt.Errorf("%w; ports below 1024 take a privilege: CAP_NET_BIND_SERVICE", err)
 	}
 	return err
-}
-
-// quicListener is QUIC on one UDP socket: DNS or HTTP/3.
-type quicListener struct {
-	transport dns.Transport
-	udp       *net.UDPConn
-	tr        *quic.Transport
-	ln        *quic.Listener
-}
-
-func (q *quicListener) close() {
-	q.ln.Close()
-	q.tr.Close()
-	q.udp.Close()
 }

@@ -1,3 +1,5 @@
+//go:build !small
+
 package nameserver
 
 import (
@@ -23,6 +25,20 @@ const (
 	doqProtocolError = 0x2
 	doqExcessiveLoad = 0x4
 )
+
+// quicListener is QUIC on one UDP socket: DNS or HTTP/3.
+type quicListener struct {
+	transport dns.Transport
+	udp       *net.UDPConn
+	tr        *quic.Transport
+	ln        *quic.Listener
+}
+
+func (q *quicListener) close() {
+	q.ln.Close()
+	q.tr.Close()
+	q.udp.Close()
+}
 
 func (s *Server) listenQUIC(ctx context.Context, a netip.AddrPort, t dns.Transport) error {
 	network := "udp6"

@@ -289,6 +289,10 @@ func (c *Check) Mistakes() []*rule.Error { return c.mistakes }
 // Engine returns the rules.
 func (c *Check) Engine() *engine.Engine { return c.engine }
 
+// Profiles say what each rule cost, and how many bytes of each buffer were
+// looked at.
+func (c *Check) Profiles() ([]engine.Profile, []engine.BufferProfile) { return c.engine.Profiles() }
+
 // Close saves the datasets that rules changed. What cannot be saved is counted.
 func (c *Check) Close() {
 	if !c.dry {

@@ -32,11 +32,6 @@ excludes. Fields: client, user, host, action, policy, rule, category, proto,
 method, status, type, id, since, until and those of docs/events.md. With -top
 it counts the transactions instead. "shuultuur events copy" copies a record.`
 
-// eventsCommands are what "shuultuur events" has beside the question itself.
-func eventsCommands() []command {
-	return []command{{name: "copy", args: "FROM TO [FILTER]", what: "copy the rows of one store to another", run: eventsCopy}}
-}
-
 // filterLast puts words of a filter that begin with a minus sign behind the
 // flags, with "--" before them.
 func filterLast(f *flag.FlagSet, args []string) []string {

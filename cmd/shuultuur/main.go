@@ -21,7 +21,7 @@ func main() {
 
 // commands are all of them; help, completion and man pages are made of this table.
 func commands() []command {
-	return []command{
+	all := []command{
 		{name: "run", args: "[FILE]", what: "start the gateway", run: run},
 		{name: "upgrade", args: "[FILE]", what: "have a new program take the place of the running one, without dropping anything", run: upgrade},
 		{name: "check", args: "[-running] [FILE]", what: "read the settings and name every mistake", run: check},
@@ -34,23 +34,18 @@ func commands() []command {
 		{name: "demo", args: "", what: "start an origin and the gateway, browse, print the verdicts", run: demo},
 		{name: "init", args: "DIR", what: "write the starter settings into a folder", run: initialise},
 		{name: "list", args: "COMMAND [arguments]", what: "compile lists, look a name up in them", run: lists, sub: listCommands()},
-		{name: "import", args: "PROGRAM PATH", what: "make settings of another filter's, and report on its lists", run: importCommand},
 		{name: "account", args: "COMMAND [arguments]", what: "say who may use the admin pages and the API, and check the audit log", run: accountCommand, sub: accountCommands()},
 		{name: "words", args: "[flags] FILE|URL", what: "say what phrase lists make of a page, and which of their lines do nothing", run: wordsCommand},
 		{name: "backup", args: "[-config FILE] OUT", what: "write settings, accounts and keys into one file", run: backup},
 		{name: "restore", args: "[-config FILE] BACKUP", what: "put a backup back", run: restore},
 		{name: "passwd", args: "[-file FILE] USER", what: "set a password for Basic authentication", run: passwd},
 		{name: "ca", args: "COMMAND [flags]", what: "make and hand out the root certificate", run: ca, sub: caCommands()},
-		{name: "load", args: "http|dns|origin|...", what: "put load on a server, or be the server", run: loadCommand},
-		{name: "replay", args: "[flags] [FILE...]", what: "send a log again, ask what if, count what is in it", run: replayCommand},
 		{name: "squid", args: "rewrite|acl|auth|group", what: "answer Squid, which starts it as a helper", run: squidCommand},
-		{name: "zone", args: "COMMAND [arguments]", what: "look at zone files, put them into Redis and back", run: zoneCommand, sub: zoneCommands()},
-		{name: "rules", args: "COMMAND [arguments]", what: "read signature rules", run: rulesCommand, sub: rulesCommands()},
-		{name: "model", args: "COMMAND [arguments]", what: "look at neural networks for pictures", run: modelCommand, sub: modelCommands()},
-		{name: "doctor", args: "[-config FILE] [-json]", what: "look at this machine before it carries load", run: doctorCommand},
-		{name: "profile", args: "[-seconds N] | -live", what: "take profiles of a running gateway and read them", run: profileCommand},
-		{name: "version", args: "[-json]", what: "print the version", run: version},
-		{name: "completion", args: "bash|zsh|fish", what: "print what makes a shell complete commands and flags", run: completion},
-		{name: "man", args: "DIR", what: "write the manual pages", run: man},
 	}
+	all = append(all, fullCommands()...)
+	return append(all,
+		command{name: "version", args: "[-json]", what: "print the version", run: version},
+		command{name: "completion", args: "bash|zsh|fish", what: "print what makes a shell complete commands and flags", run: completion},
+		command{name: "man", args: "DIR", what: "write the manual pages", run: man},
+	)
 }

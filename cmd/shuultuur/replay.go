@@ -1,3 +1,5 @@
+//go:build !small
+
 package main
 
 import (
@@ -221,11 +223,6 @@ func (r *replayFlags) watched(e env, look func() replay.Meter, f func() error) e
 	close(stop)
 	<-stopped
 	return err
-}
-
-func terminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
 }
 
 func (r *replayFlags) count(ctx context.Context, e env, entries iter.Seq2[replay.Entry, error]) (report, error) {

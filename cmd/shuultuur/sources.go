@@ -286,3 +286,8 @@ func compiledLists(config string) (map[string]string, error) {
 	}
 	return l.Compiled()
 }
+
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}

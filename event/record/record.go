@@ -16,16 +16,17 @@ import (
 	"shuultuur/event"
 	"shuultuur/event/dansguardian"
 	"shuultuur/event/jsonl"
-	"shuultuur/event/kafka"
-	"shuultuur/event/otlp"
-	"shuultuur/event/parquet"
-	"shuultuur/event/postgres"
 	"shuultuur/event/spool"
-	"shuultuur/event/sqlite"
 	"shuultuur/event/squid"
 	"shuultuur/event/syslog"
 	"shuultuur/setting"
 )
+
+// A readable store is one that can be asked, and closed.
+type readable interface {
+	event.Reader
+	Close() error
+}
 
 // A Record is the log of events and its stores.
 type Record struct {
@@ -59,7 +60,7 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 	}
 	r := &Record{}
 	if cfg.Postgres != "" {
-		st, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), jsonl.Codec)
+		st, err := openPostgres(cfg.Postgres, time.Duration(cfg.Keep))
 		if err != nil {
 			return nil, setting.At("postgres", err)
 		}
@@ -72,7 +73,7 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 		key, path string
 		open      func(path string) (event.Store, error)
 	}{
-		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return sqlite.Open(p, time.Duration(cfg.Keep)) }},
+		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return openSQLite(p, time.Duration(cfg.Keep)) }},
 		{"jsonl", cfg.JSONL, func(p string) (event.Store, error) { return jsonl.Open(p) }},
 		{"squid", cfg.Squid, func(p string) (event.Store, error) { return squid.Open(p) }},
 		{"dansguardian", cfg.DansGuardian, func(p string) (event.Store, error) { return dansguardian.Open(p) }},
@@ -112,10 +113,10 @@ func (r *Record) openReceivers(cfg event.Config, parts Parts) error {
 		open func() (event.Store, error)
 	}{
 		{"syslog", cfg.Syslog != nil, func() (event.Store, error) { return syslog.Open(*cfg.Syslog) }},
-		{"otlp", cfg.OTLP != nil && (cfg.OTLP.To != "" || cfg.OTLP.Traces == ""), func() (event.Store, error) { return otlp.Open(*cfg.OTLP) }},
-		{"otlp-traces", cfg.OTLP != nil && cfg.OTLP.Traces != "", func() (event.Store, error) { return otlp.OpenTraces(*cfg.OTLP) }},
-		{"kafka", cfg.Kafka != nil, func() (event.Store, error) { return kafka.Open(*cfg.Kafka, jsonl.AppendLine) }},
-		{"parquet", cfg.Parquet != nil, func() (event.Store, error) { return parquet.Open(*cfg.Parquet, parts.Data) }},
+		{"otlp", cfg.OTLP != nil && (cfg.OTLP.To != "" || cfg.OTLP.Traces == ""), func() (event.Store, error) { return openOTLP(*cfg.OTLP) }},
+		{"otlp-traces", cfg.OTLP != nil && cfg.OTLP.Traces != "", func() (event.Store, error) { return openTraces(*cfg.OTLP) }},
+		{"kafka", cfg.Kafka != nil, func() (event.Store, error) { return openKafka(*cfg.Kafka) }},
+		{"parquet", cfg.Parquet != nil, func() (event.Store, error) { return openParquet(*cfg.Parquet, parts.Data) }},
 	} {
 		if !o.want {
 			continue
@@ -222,13 +223,13 @@ func Look(c event.Config, data string) (event.Reader, func() error, error) {
 	switch {
 	case cfg.SQLite != "":
 		file := setting.Path(data, cfg.SQLite)
-		r, err := sqlite.OpenReader(file)
+		r, err := readSQLite(file)
 		if err != nil {
 			return nil, nil, setting.At("sqlite", fmt.Errorf("cannot read the record %s: %w", file, err))
 		}
 		return r, r.Close, nil
 	case cfg.Postgres != "":
-		r, err := postgres.Open(cfg.Postgres, time.Duration(cfg.Keep), jsonl.Codec)
+		r, err := readPostgres(cfg.Postgres, time.Duration(cfg.Keep))
 		if err != nil {
 			return nil, nil, setting.At("postgres", err)
 		}

@@ -1,3 +1,5 @@
+//go:build !small
+
 package directory
 
 import (
@@ -16,23 +18,6 @@ import (
 
 	"shuultuur/setting"
 )
-
-// LDAP says where a directory is and how users and groups are found in it.
-type LDAP struct {
-	Servers  setting.OneOrMore[string] `yaml:"servers"`   // ldap://host or ldaps://host, asked in order
-	StartTLS bool                      `yaml:"start-tls"` // speak TLS on ldap://
-	CA       setting.File              `yaml:"ca"`        // PEM file with roots; default the system's
-	Base     string                    `yaml:"base"`      // where to search
-	Bind     string                    `yaml:"bind"`      // name of the service account; none: anonymous
-	Password string                    `yaml:"password"`  // of the service account
-	// User finds a user: %s is the name that the client sent. The default finds
-	// uid, sAMAccountName and userPrincipalName.
-	User string `yaml:"user"`
-	// ActiveDirectory asks for nested groups in one question, by a matching rule
-	// that only Active Directory has.
-	ActiveDirectory bool             `yaml:"active-directory"`
-	Timeout         setting.Duration `yaml:"timeout"` // for one server; default 5s
-}
 
 const (
 	maxDepth  = 10   // groups in groups

@@ -1,3 +1,5 @@
+//go:build !small
+
 package directory
 
 import (
@@ -15,13 +17,6 @@ import (
 
 	"shuultuur/setting"
 )
-
-// RADIUS says where servers are that verify passwords (RFC 2865, PAP).
-type RADIUS struct {
-	Servers setting.OneOrMore[string] `yaml:"servers"` // host or host:port, asked in order; port 1812
-	Secret  string                    `yaml:"secret"`  // shared with the servers
-	Timeout setting.Duration          `yaml:"timeout"` // for one server; default 5s
-}
 
 type access struct {
 	servers []string

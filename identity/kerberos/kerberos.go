@@ -1,11 +1,5 @@
-// Package kerberos verifies the tokens that browsers send with "Negotiate"
-// (RFC 4559): a Kerberos ticket for our service, wrapped in SPNEGO (RFC 4178).
-//
-// Data moves so: [New] reads a keytab. [Acceptor.Accept] unwraps a token
-// (token.go), decrypts its ticket with a key of the keytab, compares times,
-// names and addresses, refuses what it has seen before (replay.go), and takes
-// the groups from the ticket's PAC (pac.go) where an Active Directory wrote
-// one. No server is asked.
+//go:build !small
+
 package kerberos
 
 import (
@@ -25,32 +19,9 @@ import (
 	"shuultuur/setting"
 )
 
-// Config says with which keys tickets are decrypted.
-type Config struct {
-	// Keytab holds the keys of the service, as ktpass, "net ads keytab" or kadmin
-	// write it.
-	Keytab setting.File `yaml:"keytab"`
-	// Service is the one name that tickets may be for, such as
-	// HTTP/proxy.example; default any that the keytab has.
-	Service string           `yaml:"service"`
-	Skew    setting.Duration `yaml:"skew"` // difference of clocks that is borne; default 5m
-}
-
 const (
-	maxToken  = 64 << 10 // bytes; a PAC with a thousand groups has 48 KiB at most
-	maxReplay = 1 << 18  // tokens that are remembered in two times the skew
+	maxToken = 64 << 10 // bytes; a PAC with a thousand groups has 48 KiB at most
 )
-
-// A Login is what a token proves.
-type Login struct {
-	User  string   // without the realm where it is that of the service
-	Realm string   // of the user
-	SIDs  []string // groups, as the PAC has them: S-1-5-21-…
-	Until time.Time
-	// Answer is the token that proves us to the client; nil where it does not want
-	// one.
-	Answer []byte
-}
 
 // An Acceptor verifies tokens. It is safe for many goroutines.
 type Acceptor struct {

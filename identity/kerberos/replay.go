@@ -12,6 +12,9 @@ var ErrReplay = errors.New("the token was used before (replay)")
 
 var errManyTokens = errors.New("more tokens came than can be remembered; try again in a moment")
 
+// maxReplay bounds the tokens that are remembered in two times the skew.
+const maxReplay = 1 << 18
+
 // Replays remember tokens for as long as they could be used again. Only tokens
 // that are good are remembered, so that nobody fills it with others.
 type Replays struct {

@@ -1,3 +1,5 @@
+//go:build !small
+
 package kerberos
 
 import (
@@ -9,10 +11,6 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 	der "golang.org/x/crypto/cryptobyte/asn1"
 )
-
-// ErrNTLM says that a client sent NTLM, which is a password that everybody on
-// the way can work out, and which we do not speak.
-var ErrNTLM = errors.New("the client sent NTLM and not Kerberos: enter the proxy by its full name and not by its address, register that name for the account of the keytab (setspn -S HTTP/proxy.example ACCOUNT), and sign in to the domain on the client")
 
 var (
 	oidSPNEGO = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 2}

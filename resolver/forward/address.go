@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"shuultuur/dns"
+	"shuultuur/release"
 )
 
 // An address is an upstream as the settings name it.
@@ -47,6 +48,8 @@ func parseAddress(s string) (address, error) {
 	switch {
 	case a.port == 0:
 		return a, fmt.Errorf("upstream %q: %q is none of udp, tcp, tls, https, h3, quic", s, u.Scheme)
+	case release.Small && (a.scheme == "h3" || a.scheme == "quic"):
+		return a, fmt.Errorf("upstream %q: %w", s, release.Lacks("QUIC; https and tls ask encrypted too"))
 	case a.host == "":
 		return a, fmt.Errorf("upstream %q names no host", s)
 	case u.User != nil:

@@ -2,7 +2,6 @@ package forward
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/quic-go/quic-go"
 
 	"shuultuur/metric"
 	"shuultuur/resolver/validate"
@@ -217,7 +214,6 @@ func (f *Forwarder) newUpstream(a address) *upstream {
 
 // newTransport makes what speaks to an upstream; lane connects over TCP.
 func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *stats) transport {
-	quicTo := quicDialler(where, f.limits.timeout)
 	switch a.scheme {
 	case "tcp":
 		return lane
@@ -226,15 +222,8 @@ func (f *Forwarder) newTransport(a address, where *locator, lane *stream, st *st
 		return lane
 	case "https":
 		return newHTTPS(a.url, tlsConfig(a, f.roots), st, lane.dial)
-	case "h3":
-		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
-			st.dials.Add(1)
-			return quicTo(ctx, cfg)
-		})
-	case "quic":
-		cfg := tlsConfig(a, f.roots, "doq")
-		dial := func(ctx context.Context) (*quic.Conn, error) { return quicTo(ctx, cfg) }
-		return &doq{life: f.life, stats: st, dial: dial, wait: f.limits.timeout}
+	case "h3", "quic":
+		return f.newQUIC(a, where, st)
 	}
 	return &udp{life: f.life, where: where, stats: st, tcp: lane, open: map[*socket]struct{}{}}
 }

@@ -10,14 +10,11 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/quic-go/quic-go"
-	"github.com/quic-go/quic-go/http3"
 )
 
 const messageType = "application/dns-message"
 
-// https asks over HTTP/2 or HTTP/3, RFC 8484.
+// https asks over HTTP/2 or HTTP/3, RFC 8484; HTTP/3 is in quic.go.
 type https struct {
 	stats *stats
 	url   string
@@ -40,18 +37,6 @@ func newHTTPS(url string, cfg *tls.Config, st *stats, dial func(context.Context)
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 3 * time.Second},
 	}
 	return &https{stats: st, url: url, rt: rt, end: rt.CloseIdleConnections}
-}
-
-// newHTTP3 asks over HTTP/3.
-func newHTTP3(url string, cfg *tls.Config, st *stats, dial func(context.Context, *tls.Config) (*quic.Conn, error)) *https {
-	rt := &http3.Transport{
-		TLSClientConfig:        cfg,
-		MaxResponseHeaderBytes: 64 << 10,
-		Dial: func(ctx context.Context, _ string, cfg *tls.Config, _ *quic.Config) (*quic.Conn, error) {
-			return dial(ctx, cfg)
-		},
-	}
-	return &https{stats: st, url: url, rt: rt, end: func() { rt.Close() }}
 }
 
 func (h *https) exchange(ctx context.Context, q *query) (answer, error) {

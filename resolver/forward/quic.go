@@ -1,3 +1,5 @@
+//go:build !small
+
 package forward
 
 import (
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 )
 
 // Codes of DNS over QUIC, RFC 9250 section 4.3.
@@ -18,6 +21,32 @@ const (
 	doqNoError          = 0
 	doqRequestCancelled = 3
 )
+
+// newQUIC makes what asks over QUIC or HTTP/3.
+func (f *Forwarder) newQUIC(a address, where *locator, st *stats) transport {
+	to := quicDialler(where, f.limits.timeout)
+	if a.scheme == "h3" {
+		return newHTTP3(a.url, tlsConfig(a, f.roots, "h3"), st, func(ctx context.Context, cfg *tls.Config) (*quic.Conn, error) {
+			st.dials.Add(1)
+			return to(ctx, cfg)
+		})
+	}
+	cfg := tlsConfig(a, f.roots, "doq")
+	dial := func(ctx context.Context) (*quic.Conn, error) { return to(ctx, cfg) }
+	return &doq{life: f.life, stats: st, dial: dial, wait: f.limits.timeout}
+}
+
+// newHTTP3 asks over HTTP/3.
+func newHTTP3(url string, cfg *tls.Config, st *stats, dial func(context.Context, *tls.Config) (*quic.Conn, error)) *https {
+	rt := &http3.Transport{
+		TLSClientConfig:        cfg,
+		MaxResponseHeaderBytes: 64 << 10,
+		Dial: func(ctx context.Context, _ string, cfg *tls.Config, _ *quic.Config) (*quic.Conn, error) {
+			return dial(ctx, cfg)
+		},
+	}
+	return &https{stats: st, url: url, rt: rt, end: func() { rt.Close() }}
+}
 
 // doq asks over QUIC, each query on a stream of its own (RFC 9250).
 type doq struct {

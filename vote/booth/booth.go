@@ -1,10 +1,5 @@
-// Package booth puts together the parts that take, count and decide votes, as
-// the settings have it.
-//
-// Data moves through it as follows. The [vote.Server] takes votes from its own
-// addresses and from the proxy into the log in the data folder. A [vote.Drain]
-// moves them from there to the database, to another node or to a stream in Redis or NATS;
-// the node that counts also moves votes from the stream into its own log.
+//go:build !small
+
 package booth
 
 import (
@@ -15,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,22 +22,9 @@ import (
 	"shuultuur/message"
 	"shuultuur/metric"
 	"shuultuur/setting"
-	"shuultuur/text"
 	"shuultuur/vote"
 	"shuultuur/vote/store"
 )
-
-// Parts are what a booth works with besides its settings.
-type Parts struct {
-	Data string // folder of data files
-	Key  []byte // signs tokens; the same on all nodes
-	// Apply carries a decision out, or takes back one that has ended.
-	Apply func(ctx context.Context, d *vote.Decision) error
-	// Who identifies a client by its address and the field Authorization.
-	Who   func(addr, authorization string) vote.Voter
-	Texts text.Choice // of pages and mails
-	Log   *slog.Logger
-}
 
 // A Booth takes, counts and decides votes.
 type Booth struct {
@@ -390,15 +371,6 @@ func (b *Booth) Answer(ctx context.Context, t *filter.Transaction, q *message.Re
 		a.Type = "text/plain; charset=utf-8"
 	}
 	return a.Status, a.Type, a.Body, fields
-}
-
-// Voter is a client that votes.
-func Voter(c filter.Client) vote.Voter {
-	v := vote.Voter{User: c.User, Groups: c.Groups}
-	if c.Addr != (netip.Addr{}) {
-		v.Addr = c.Addr.Unmap().String()
-	}
-	return v
 }
 
 // A carrier carries votes from several nodes to the one that counts.

@@ -1,15 +1,27 @@
+// Package booth puts together the parts that take, count and decide votes, as
+// the settings have it.
+//
+// Data moves through it as follows. The [vote.Server] takes votes from its own
+// addresses and from the proxy into the log in the data folder. A [vote.Drain]
+// moves them from there to the database, to another node or to a stream in Redis or NATS;
+// the node that counts also moves votes from the stream into its own log.
 package booth
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"shuultuur/filter"
 	"shuultuur/redis"
 	"shuultuur/setting"
+	"shuultuur/text"
 	"shuultuur/vote"
 )
 
@@ -184,4 +196,25 @@ func (a *Automatic) rule() (r vote.Automatic, err error) {
 	}
 	r.For = a.For.Or(24 * time.Hour)
 	return r, nil
+}
+
+// Parts are what a booth works with besides its settings.
+type Parts struct {
+	Data string // folder of data files
+	Key  []byte // signs tokens; the same on all nodes
+	// Apply carries a decision out, or takes back one that has ended.
+	Apply func(ctx context.Context, d *vote.Decision) error
+	// Who identifies a client by its address and the field Authorization.
+	Who   func(addr, authorization string) vote.Voter
+	Texts text.Choice // of pages and mails
+	Log   *slog.Logger
+}
+
+// Voter is a client that votes.
+func Voter(c filter.Client) vote.Voter {
+	v := vote.Voter{User: c.User, Groups: c.Groups}
+	if c.Addr != (netip.Addr{}) {
+		v.Addr = c.Addr.Unmap().String()
+	}
+	return v
 }

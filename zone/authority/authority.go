@@ -1,13 +1,5 @@
-// Package authority joins what answers for zones of our own into one
-// [Authority]: zone files (package zone), zones in Redis (zone/redins), zones of
-// other servers, and the publisher that signs, sends and announces all of them
-// (zone/transfer).
-//
-// Zones move in one direction. A source reads them and hands them to the
-// publisher, which hands them to a zone.Responder, from which queries are
-// answered. [New] reads everything and opens no sockets; [Authority.Run] keeps it
-// fresh. New settings make a new Authority of the one before, so that a zone that
-// cannot be read now stays as it was.
+//go:build !small
+
 package authority
 
 import (
@@ -33,19 +25,6 @@ import (
 	"shuultuur/zone/sign"
 	"shuultuur/zone/transfer"
 )
-
-// Config is the settings of zones of our own, but for those in Redis.
-type Config struct {
-	Files    zone.Config     `yaml:",inline"`
-	Transfer transfer.Config `yaml:",inline"`
-}
-
-// Upstream asks other name servers.
-type Upstream interface {
-	redins.Upstream
-	// DS looks up the DS records that the parent zone has of a zone.
-	DS(ctx context.Context, origin string) ([]*miekg.DS, error)
-}
 
 // lazy asks the upstream that there is at the moment.
 type lazy func() Upstream
@@ -276,24 +255,6 @@ func (a *Authority) Wait(ctx context.Context, q *dns.Query, r *dns.Reply, t *fil
 // Outside answers what nobody else does; it comes last. Where zones are in
 // Redis it is NOTAUTH, as redins has it.
 func (a *Authority) Outside() Outside { return Outside{!a.strict} }
-
-// Outside answers queries for names that are in no zone.
-type Outside struct{ notAuth bool }
-
-// Answer answers with NOTAUTH, or leaves it to the server to refuse.
-func (o Outside) Answer(q *dns.Query, r *dns.Reply, _ *filter.Transaction) dns.Outcome {
-	if !o.notAuth || q.Opcode() != miekg.OpcodeQuery {
-		return dns.Declined
-	}
-	r.Rcode = miekg.RcodeNotAuth
-	r.HasEDE, r.EDE = true, miekg.ExtendedErrorCodeNotAuthoritative
-	return dns.Answered
-}
-
-// Wait is never needed: Answer leaves nothing for later.
-func (Outside) Wait(context.Context, *dns.Query, *dns.Reply, *filter.Transaction) dns.Outcome {
-	return dns.Declined
-}
 
 // Faults are the zones that are not served as their files are, as mistakes about
 // the settings that name the files.

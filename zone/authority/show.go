@@ -1,8 +1,9 @@
+//go:build !small
+
 package authority
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,22 +15,6 @@ import (
 	"shuultuur/zone"
 	"shuultuur/zone/transfer"
 )
-
-// A Shown is what there is to show of a zone.
-type Shown struct {
-	Origin      string    `json:"origin"`
-	View        string    `json:"view,omitempty"`
-	From        string    `json:"from"`           // file, redis, primary or catalog
-	Path        string    `json:"path,omitempty"` // of the file
-	Serial      uint32    `json:"serial"`
-	Names       int       `json:"names"`
-	Records     int       `json:"records"`
-	Bytes       int       `json:"bytes"`
-	Signed      bool      `json:"signed"`                // the answers carry DNSSEC
-	Signs       bool      `json:"signs"`                 // with keys of this server
-	Expires     time.Time `json:"expires,omitzero"`      // unless the primary answers
-	Unavailable string    `json:"unavailable,omitempty"` // why nothing of it is served
-}
 
 // Show lists the zones by origin, then view.
 func (a *Authority) Show() []Shown {
@@ -58,9 +43,6 @@ func (a *Authority) from(origin, view string) (from, path string) {
 	}
 	return "catalog", ""
 }
-
-// ErrNoZone says that there is no such zone, or none of which that can be done.
-var ErrNoZone = errors.New("there is no such zone")
 
 // Records are the records of a zone as text, at most as many as most, without
 // signatures and the links of their chains. cut says that there are more.

@@ -1,0 +1,35 @@
+//go:build !small
+
+package record
+
+import (
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/event/jsonl"
+	"shuultuur/event/kafka"
+	"shuultuur/event/otlp"
+	"shuultuur/event/parquet"
+	"shuultuur/event/postgres"
+	"shuultuur/event/sqlite"
+)
+
+func openSQLite(path string, keep time.Duration) (event.Store, error) { return sqlite.Open(path, keep) }
+
+func readSQLite(path string) (readable, error) { return sqlite.OpenReader(path) }
+
+func openPostgres(url string, keep time.Duration) (event.Store, error) {
+	return postgres.Open(url, keep, jsonl.Codec)
+}
+
+func readPostgres(url string, keep time.Duration) (readable, error) {
+	return postgres.Open(url, keep, jsonl.Codec)
+}
+
+func openOTLP(c event.OTLP) (event.Store, error) { return otlp.Open(c) }
+
+func openTraces(c event.OTLP) (event.Store, error) { return otlp.OpenTraces(c) }
+
+func openKafka(c event.Kafka) (event.Store, error) { return kafka.Open(c, jsonl.AppendLine) }
+
+func openParquet(c event.Parquet, data string) (event.Store, error) { return parquet.Open(c, data) }

@@ -1,0 +1,28 @@
+//go:build small
+
+package record
+
+import (
+	"time"
+
+	"shuultuur/event"
+	"shuultuur/release"
+)
+
+func openSQLite(string, time.Duration) (event.Store, error) { return nil, release.Lacks("SQLite") }
+
+func readSQLite(string) (readable, error) { return nil, release.Lacks("SQLite") }
+
+func openPostgres(string, time.Duration) (event.Store, error) {
+	return nil, release.Lacks("PostgreSQL")
+}
+
+func readPostgres(string, time.Duration) (readable, error) { return nil, release.Lacks("PostgreSQL") }
+
+func openOTLP(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }
+
+func openTraces(event.OTLP) (event.Store, error) { return nil, release.Lacks("OpenTelemetry") }
+
+func openKafka(event.Kafka) (event.Store, error) { return nil, release.Lacks("Kafka") }
+
+func openParquet(event.Parquet, string) (event.Store, error) { return nil, release.Lacks("Parquet") }

@@ -1,0 +1,28 @@
+//go:build small
+
+package directory
+
+import (
+	"context"
+
+	"shuultuur/release"
+)
+
+// A Directory is what the small build does not have: there is never one.
+type Directory struct{}
+
+// NewLDAP refuses.
+func NewLDAP(LDAP) (*Directory, error) { return nil, release.Lacks("LDAP") }
+
+// NewRADIUS refuses.
+func NewRADIUS(RADIUS) (Source, error) { return nil, release.Lacks("RADIUS servers for passwords") }
+
+// Verify is that of the full build.
+func (d *Directory) Verify(context.Context, string, string) (string, []string, error) {
+	return "", nil, release.Lacks("LDAP")
+}
+
+// Find is that of the full build.
+func (d *Directory) Find(context.Context, string) (string, []string, error) {
+	return "", nil, release.Lacks("LDAP")
+}

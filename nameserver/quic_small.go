@@ -1,0 +1,37 @@
+//go:build small
+
+package nameserver
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"shuultuur/dns"
+	"shuultuur/release"
+)
+
+// A quicListener is what the small build does not have: there is never one.
+type quicListener struct {
+	transport dns.Transport
+	udp       *net.UDPConn
+}
+
+func (q *quicListener) close() {}
+
+// web is there for the listeners that are not.
+type web struct{}
+
+func (s *Server) newWeb() *web { return nil }
+
+func (w *web) stop(context.Context) {}
+
+// listenQUIC refuses DNS over QUIC. DNS over HTTPS does without HTTP/3.
+func (s *Server) listenQUIC(_ context.Context, _ netip.AddrPort, t dns.Transport) error {
+	if t == dns.QUIC {
+		return release.Lacks("DNS over QUIC")
+	}
+	return nil
+}
+
+func (s *Server) acceptQUIC(quicListener, *web) {}

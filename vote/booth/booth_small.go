@@ -1,0 +1,35 @@
+//go:build small
+
+package booth
+
+import (
+	"context"
+	"net"
+
+	"shuultuur/filter"
+	"shuultuur/message"
+	"shuultuur/release"
+	"shuultuur/vote"
+)
+
+// A Booth is what the small build does not have: there is never one.
+type Booth struct{}
+
+// Open refuses.
+func Open(context.Context, Config, Parts) (*Booth, error) { return nil, release.Lacks("votes") }
+
+// The methods are those of the full build.
+
+func (b *Booth) Erase(context.Context, *vote.Person) (int64, error) { return 0, nil }
+
+func (b *Booth) Elsewhere() string { return "" }
+
+func (b *Booth) Desk() *vote.Desk { return nil }
+
+func (b *Booth) Addrs() []net.Addr { return nil }
+
+func (b *Booth) Token(*filter.Transaction) string { return "" }
+
+func (b *Booth) Answer(context.Context, *filter.Transaction, *message.Request, string, []byte) (int, string, []byte, []string) {
+	return 0, "", nil, nil
+}
