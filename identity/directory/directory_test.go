@@ -1,16 +1,19 @@
 package directory
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,10 +55,24 @@ member: cn=pupils,dc=school,dc=example
 // slapd starts a directory with people in it, which speaks StartTLS.
 func slapd(t *testing.T) (addr, ca string) {
 	t.Helper()
-	return slapdWith(t, "dc=school,dc=example", people)
+	addr, ca, _ = slapdWith(t, "dc=school,dc=example", people)
+	return addr, ca
 }
 
-func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string) {
+// A daemon is a server that can be killed and started again.
+type daemon struct {
+	start func() *exec.Cmd
+	*exec.Cmd
+}
+
+func (d *daemon) kill() {
+	_ = d.Process.Kill()
+	_ = d.Wait()
+}
+
+func (d *daemon) again() { d.Cmd = d.start() }
+
+func slapdWith(t *testing.T, suffix, ldif string) (addr, ca string, d *daemon) {
 	t.Helper()
 	for _, f := range []string{"/usr/lib/ldap/back_mdb.so", "/etc/ldap/schema/inetorgperson.schema"} {
 		if _, err := os.Stat(f); err != nil {
@@ -92,15 +109,19 @@ directory %[1]s
 		t.Skipf("slapadd does not work here: %v: %s", err, out)
 	}
 	addr = "127.0.0.1:" + peer.Port(t)
-	peer.Start(t, "slapd", "-d", "0", "-f", conf, "-h", "ldap://"+addr)
-	await(t, "slapd", func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	return addr, c
+	d = &daemon{start: func() *exec.Cmd {
+		cmd := peer.Start(t, "slapd", "-d", "0", "-f", conf, "-h", "ldap://"+addr)
+		await(t, "slapd", func() bool {
+			c, err := net.Dial("tcp", addr)
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+		return cmd
+	}}
+	d.again()
+	return addr, c, d
 }
 
 func await(t *testing.T, what string, done func() bool) {
@@ -170,7 +191,7 @@ func TestAUserOfTenThousandInNestedGroupsCostsOneQuestion(t *testing.T) {
 		above[p/2] = append(above[p/2], fmt.Sprintf("cn=place%d", p))
 	}
 	group("city", above[0]...)
-	to, ca := slapdWith(t, "dc=city,dc=example", ldif.String())
+	to, ca, _ := slapdWith(t, "dc=city,dc=example", ldif.String())
 	at, questions := relay(t, to)
 	d, err := NewLDAP(LDAP{
 		Servers: setting.OneOrMore[string]{"ldap://" + at}, StartTLS: true, CA: setting.File(ca),
@@ -248,7 +269,7 @@ func relay(t *testing.T, to string) (addr string, messages *atomic.Int64) {
 }
 
 // freeradius starts a server that knows one user.
-func freeradius(t *testing.T) (addr string) {
+func freeradius(t *testing.T) (addr string, d *daemon) {
 	t.Helper()
 	const modules = "/usr/lib/freeradius"
 	if _, err := os.Stat(modules); err != nil {
@@ -312,24 +333,15 @@ server default {
 			t.Fatal(err)
 		}
 	}
-	cmd := peer.Command(t, "freeradius", "-f", "-l", "stdout", "-d", dir, "-n", "radiusd")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() || t.Skipped() {
-			t.Logf("%s", out.Bytes())
-		}
-	})
-	return "127.0.0.1:" + port
+	d = &daemon{start: func() *exec.Cmd {
+		return peer.Start(t, "freeradius", "-f", "-l", "stdout", "-d", dir, "-n", "radiusd")
+	}}
+	d.again()
+	return "127.0.0.1:" + port, d
 }
 
 func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
-	addr := freeradius(t)
+	addr, _ := freeradius(t)
 	r, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{addr}, Secret: "testing123"})
 	if err != nil {
 		t.Fatal(err)
@@ -354,14 +366,103 @@ func TestARADIUSServerVerifiesPasswordsAndGivesGroups(t *testing.T) {
 	}
 }
 
+// TestServersOfPasswordsAreKilledUnderLoad: while one is away or hangs every
+// question ends within its limit, and two seconds after its return passwords are
+// verified again.
+func TestServersOfPasswordsAreKilledUnderLoad(t *testing.T) {
+	const limit = time.Second
+	ldapAt, ca, ldapd := slapdWith(t, "dc=school,dc=example", people)
+	directory, err := NewLDAP(LDAP{Servers: setting.OneOrMore[string]{"ldap://" + ldapAt}, StartTLS: true, CA: setting.File(ca),
+		Base: "dc=school,dc=example", Bind: "cn=admin,dc=school,dc=example", Password: "admin", Timeout: setting.Duration(limit)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	radiusAt, radiusd := freeradius(t)
+	radius, err := NewRADIUS(RADIUS{Servers: setting.OneOrMore[string]{radiusAt}, Secret: "testing123", Timeout: setting.Duration(limit)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []struct {
+		name   string
+		source Source
+		at     *daemon
+	}{{"LDAP", directory, ldapd}, {"RADIUS", radius, radiusd}} {
+		t.Run(s.name, func(t *testing.T) {
+			await(t, s.name, func() bool {
+				_, _, err := s.source.Verify(t.Context(), "bold", "secret")
+				return err == nil
+			})
+			var verified, failed, wrong, longest atomic.Int64
+			ctx, stop := context.WithCancel(t.Context())
+			var load sync.WaitGroup
+			for range 4 {
+				load.Go(func() {
+					for ctx.Err() == nil {
+						begin := time.Now()
+						_, _, err := s.source.Verify(t.Context(), "bold", "secret")
+						for took := int64(time.Since(begin)); ; {
+							if was := longest.Load(); was >= took || longest.CompareAndSwap(was, took) {
+								break
+							}
+						}
+						switch {
+						case err == nil:
+							verified.Add(1)
+						case errors.Is(err, ErrRefused): // a server that is away says nothing about a password
+							wrong.Add(1)
+						default:
+							failed.Add(1)
+						}
+						time.Sleep(time.Millisecond)
+					}
+				})
+			}
+			more := func(what string, n *atomic.Int64) time.Duration {
+				begin := time.Now()
+				for was := n.Load(); n.Load() < was+5; time.Sleep(time.Millisecond) {
+					if time.Since(begin) > 20*time.Second {
+						t.Fatalf("%s: nothing happens", what)
+					}
+				}
+				return time.Since(begin)
+			}
+			for _, trouble := range []struct {
+				name       string
+				begin, end func()
+			}{
+				{"killed", s.at.kill, s.at.again},
+				{"stopped", func() { _ = s.at.Process.Signal(syscall.SIGSTOP) }, func() { _ = s.at.Process.Signal(syscall.SIGCONT) }},
+			} {
+				more("before it is "+trouble.name, &verified)
+				trouble.begin()
+				more(trouble.name, &failed)
+				trouble.end()
+				took := more("after it was "+trouble.name, &verified)
+				t.Logf("%s: verified again after %v, the longest question took %v", trouble.name, took, time.Duration(longest.Load()))
+				if took > 2*time.Second {
+					t.Errorf("%s: it took %v until passwords were verified again", trouble.name, took)
+				}
+			}
+			stop()
+			load.Wait()
+			if n := wrong.Load(); n > 0 {
+				t.Errorf("%d right passwords were refused", n)
+			}
+			if took := time.Duration(longest.Load()); took > limit+500*time.Millisecond {
+				t.Errorf("a question took %v, its limit is %v", took, limit)
+			}
+		})
+	}
+}
+
 // TestUsersAreFoundWhereTheDirectoryRefersTo: by a continuation of a search, and
 // by a referral in place of an answer.
 func TestUsersAreFoundWhereTheDirectoryRefersTo(t *testing.T) {
 	const branch = "ou=branch,dc=school,dc=example"
-	far, _ := slapdWith(t, branch, "dn: "+branch+"\nobjectClass: organizationalUnit\nou: branch\n\n"+
+	far, _, _ := slapdWith(t, branch, "dn: "+branch+"\nobjectClass: organizationalUnit\nou: branch\n\n"+
 		"dn: uid=otto,"+branch+"\nobjectClass: inetOrgPerson\nuid: otto\ncn: Otto\nsn: Otto\nuserPassword: far away\n\n"+
 		"dn: cn=far,"+branch+"\nobjectClass: groupOfNames\ncn: far\nmember: uid=otto,"+branch+"\n")
-	near, _ := slapdWith(t, "dc=school,dc=example", people+"\ndn: "+branch+"\nobjectClass: referral\nobjectClass: extensibleObject\nou: branch\nref: ldap://"+far+"/"+branch+"\n")
+	near, _, _ := slapdWith(t, "dc=school,dc=example", people+"\ndn: "+branch+"\nobjectClass: referral\nobjectClass: extensibleObject\nou: branch\nref: ldap://"+far+"/"+branch+"\n")
 	for _, base := range []string{"dc=school,dc=example", branch} {
 		d, err := NewLDAP(LDAP{Servers: []string{"ldap://" + near}, Base: base})
 		if err != nil {

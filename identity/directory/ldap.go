@@ -162,22 +162,33 @@ func (d *Directory) find(ctx context.Context, name string) (dn, user string, gro
 
 // with does something on a connection: one that waits, or a new one to the first
 // server that answers. A connection that waited may have been closed by the
-// server; then it is done once more on another.
+// server; then it is done once more on another. A server that was silent for its
+// time is not asked again: each of its connections would cost that time anew.
 func (d *Directory) with(ctx context.Context, idle chan *conn, do func(*conn) error) error {
-	for {
+	var errs []error
+	silent := ""
+	for begin := time.Now(); silent == ""; {
+		var c *conn
 		select {
-		case c := <-idle:
-			err := d.on(ctx, idle, c, do)
-			if err != nil && broken(err) && ctx.Err() == nil {
-				continue
-			}
-			return err
+		case c = <-idle:
 		default:
 		}
-		break
+		if c == nil {
+			break
+		}
+		err := d.on(ctx, idle, c, do)
+		if err == nil || !broken(err) || ctx.Err() != nil {
+			return err
+		}
+		if time.Since(begin) >= d.timeout {
+			silent = c.server
+			errs = append(errs, fmt.Errorf("LDAP server %s: %w", silent, err))
+		}
 	}
-	var errs []error
 	for _, server := range d.cfg.Servers {
+		if server == silent {
+			continue
+		}
 		c, err := d.connect(ctx, server, idle == d.search)
 		if err == nil {
 			err = d.on(ctx, idle, c, do)
