@@ -4,11 +4,14 @@ package booth
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"mime"
 	"net"
 	"net/smtp"
+	"net/textproto"
 	"time"
 
 	"shuultuur/text"
@@ -23,7 +26,8 @@ type mailer struct {
 	texts  text.Choice
 	log    *slog.Logger
 	queue  chan answer
-	send   func(to string, text []byte) error
+	send   func(ctx context.Context, to string, text []byte) error
+	limit  time.Duration // of one mail
 }
 
 type answer struct {
@@ -33,19 +37,61 @@ type answer struct {
 
 const (
 	maxWaiting = 20_000
-	mailTries  = 5
+	mailTries  = 5 // for what the server may take later
 	mailWait   = 30 * time.Second
+	mailLimit  = 30 * time.Second
+	mailAgain  = time.Second // a server that is away is tried so often
+	mailFor    = time.Hour   // and for so long
 )
 
 func newMailer(c Mail, texts text.Choice, log *slog.Logger) *mailer {
-	m := &mailer{config: c, texts: texts, log: log, queue: make(chan answer, maxWaiting)}
-	m.send = func(to string, text []byte) error {
-		if _, _, err := net.SplitHostPort(c.Server); err != nil {
-			return smtp.SendMail(net.JoinHostPort(c.Server, "25"), nil, c.From, []string{to}, text)
-		}
-		return smtp.SendMail(c.Server, nil, c.From, []string{to}, text)
-	}
+	m := &mailer{config: c, texts: texts, log: log, queue: make(chan answer, maxWaiting), limit: mailLimit}
+	m.send = m.hand
 	return m
+}
+
+// hand gives a mail to the server, with TLS if it offers that.
+func (m *mailer) hand(ctx context.Context, to string, text []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, m.limit)
+	defer cancel()
+	host, port, err := net.SplitHostPort(m.config.Server)
+	if err != nil {
+		host, port = m.config.Server, "25"
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // the limit, or the gateway ends
+	c, err := smtp.NewClient(conn, host)
+	if err != nil {
+		return err
+	}
+	if offered, _ := c.Extension("STARTTLS"); offered {
+		if err := c.StartTLS(&tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}); err != nil {
+			return err
+		}
+	}
+	if err := c.Mail(m.config.From); err != nil {
+		return err
+	}
+	if err := c.Rcpt(to); err != nil {
+		return err
+	}
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	_ = c.Quit() // the server has it
+	return nil
 }
 
 // add queues the answers of a decision.
@@ -79,17 +125,23 @@ func (m *mailer) run(ctx context.Context) error {
 }
 
 func (m *mailer) deliver(ctx context.Context, a answer) {
-	for try := 1; ; try++ {
-		err := m.send(a.to, a.body)
+	begin := time.Now()
+	for tries := 1; ; {
+		err := m.send(ctx, a.to, a.body)
 		if err == nil {
 			return
 		}
-		if try == mailTries {
+		wait, give := mailAgain, time.Since(begin) > mailFor
+		if said, ok := errors.AsType[*textproto.Error](err); ok {
+			wait, give = mailWait, tries == mailTries || said.Code >= 500
+			tries++
+		}
+		if give {
 			m.log.Error("an answer by mail is given up", "server", m.config.Server, "error", err)
 			return
 		}
 		select {
-		case <-time.After(mailWait):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}

@@ -1,9 +1,14 @@
 package booth
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"net/textproto"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,10 +27,10 @@ func TestAnswersAreMailed(t *testing.T) {
 		var sent []letter
 		begin := time.Now()
 		failures := 2
-		m.send = func(to string, text []byte) error {
+		m.send = func(_ context.Context, to string, text []byte) error {
 			if failures > 0 {
 				failures--
-				return errors.New("try later")
+				return &textproto.Error{Code: 451, Msg: "try later"}
 			}
 			sent = append(sent, letter{to, string(text), time.Since(begin)})
 			return nil
@@ -48,4 +53,82 @@ func TestAnswersAreMailed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAMailServerIsKilledAndReturns: it hangs, is killed, returns, and refuses a
+// mail for good, which holds up no other.
+func TestAMailServerIsKilledAndReturns(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := ln.Addr().String()
+	m := newMailer(Mail{Server: at, From: "filter@example.org"}, nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	m.limit = 300 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = m.run(ctx) }()
+	defer func() { stop(); <-ended }()
+	m.add(&vote.Decision{Site: "a.example", Action: vote.Open}, []string{"nobody@example.org", "x@example.org"})
+	for range 2 { // it says nothing, and is tried again
+		c, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the mailer waits for longer than its limit: %v", err)
+		}
+		c.Close()
+	}
+	ln.Close()
+	time.Sleep(time.Second) // it is away
+	if ln, err = net.Listen("tcp", at); err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	back := time.Now()
+	taken := make(chan string)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go takeMail(c, taken)
+		}
+	}()
+	if got := <-taken; !strings.Contains(got, "To: x@example.org\r\n") {
+		t.Errorf("got %q", got)
+	}
+	if took := time.Since(back); took > 2*time.Second {
+		t.Errorf("it took %v after the return of the server", took)
+	}
+}
+
+// takeMail is the end of a server that takes mails, but for nobody@.
+func takeMail(c net.Conn, taken chan<- string) {
+	defer c.Close()
+	in := textproto.NewReader(bufio.NewReader(c))
+	fmt.Fprint(c, "220 mail.example\r\n")
+	for {
+		line, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		switch {
+		case strings.Contains(line, "nobody@"):
+			fmt.Fprint(c, "550 nobody is here\r\n")
+		case line == "DATA":
+			fmt.Fprint(c, "354 go on\r\n")
+			text, err := in.ReadDotBytes()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(c, "250 ok\r\n")
+			taken <- strings.ReplaceAll(string(text), "\n", "\r\n")
+		default:
+			fmt.Fprint(c, "250 ok\r\n")
+		}
+	}
 }
