@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -263,12 +265,31 @@ func TestASignInIsForOneBrowserAndSomeMinutes(t *testing.T) {
 	}
 }
 
-func TestAProviderThatIsAwayIsNamed(t *testing.T) {
+// TestAProviderThatIsAwayIsNamedAndReturns: before it was asked for the first
+// time, and after.
+func TestAProviderThatIsAwayIsNamedAndReturns(t *testing.T) {
 	p := newIssuer(t)
+	p.claims = map[string]any{"preferred_username": "anna", "groups": "a"}
 	o := newProvider(t, p, nil)
-	p.Close()
-	if _, _, err := o.Begin(t.Context(), callback, ""); err == nil || !strings.Contains(err.Error(), "/.well-known/openid-configuration") {
-		t.Errorf("got %v", err)
+	away, at := p.Close, p.Listener.Addr().String()
+	for range 2 {
+		away()
+		if _, err := signIn(t, o, p, nil); err == nil || !strings.Contains(err.Error(), at) {
+			t.Errorf("while it is away: %v", err)
+		}
+		ln, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &http.Server{Handler: p.Config.Handler}
+		ended := make(chan error, 1)
+		go func() { ended <- again.Serve(ln) }()
+		away = sync.OnceFunc(func() { again.Close(); <-ended })
+		defer away()
+		back := time.Now()
+		if _, err := signIn(t, o, p, nil); err != nil || time.Since(back) > 2*time.Second {
+			t.Errorf("after its return: %v, after %v", err, time.Since(back))
+		}
 	}
 }
 

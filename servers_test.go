@@ -1,0 +1,133 @@
+package shuultuur
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// connects are what opens connections, by the package that has it.
+var connects = map[string][]string{
+	"net":                            {"Dial", "DialTimeout", "DialUDP", "DialTCP", "DialUnix", "Dialer"},
+	"net/http":                       {"Client", "Transport", "DefaultClient", "DefaultTransport", "Get", "Post"},
+	"net/smtp":                       {"Dial", "NewClient", "SendMail"},
+	"crypto/tls":                     {"Dial", "Dialer"},
+	"github.com/go-ldap/ldap/v3":     {"DialURL"},
+	"github.com/jackc/pgx/v5/pgconn": {"Connect", "ConnectConfig"},
+	"github.com/nats-io/nats.go":     {"Connect"},
+	"layeh.com/radius":               {"Client", "Exchange"},
+	"shuultuur/postgres":             {"Open"},
+	"shuultuur/redis":                {"Connect"},
+}
+
+// killed names for each package that speaks to servers the test in which they go
+// away and come back: in the same folder, or in the one that is named.
+var killed = map[string][]string{
+	"admin/alert":        {"TestAlertsReachThoseWhomTheSettingsName"},
+	"admin/mail":         {"admin/alert.TestAlertsReachThoseWhomTheSettingsName"},
+	"cache/peer":         {"test.TestGatewaysShareObjectsAndSurviveALoss"},
+	"check/icap":         {"TestKilledUnderLoad", "TestAHungServerCostsItsLimit"},
+	"check/virus":        {"TestClamdIsKilledAndReturns", "TestNobodyWaitsForAScannerThatHangs"},
+	"event/kafka":        {"TestEventsGoOnWhenTheBrokersAreBack"},
+	"event/otlp":         {"test.TestReceiversOfEventsAreKilledUnderLoad"},
+	"event/parquet":      {"test.TestReceiversOfEventsAreKilledUnderLoad"},
+	"event/postgres":     {"test.TestReceiversOfEventsAreKilledUnderLoad"},
+	"event/syslog":       {"test.TestReceiversOfEventsAreKilledUnderLoad"},
+	"helper":             {"test.TestHelpersWorkFromSettingsAloneAndOutliveTheGateway"},
+	"identity/directory": {"TestServersOfPasswordsAreKilledUnderLoad", "identity.TestUsersWhoAreKnownDoNotNoticeThatTheDirectoryIsAway"},
+	"identity/oidc":      {"TestAProviderThatIsAwayIsNamedAndReturns"},
+	"intercept":          {"TestFetchingEndsInTime"}, // issuers of certificates, wherever these say
+	"list/source":        {"TestAFailureThatPassesIsTriedAgain"},
+	"postgres":           {"TestServerReturns"},
+	"proxy/upstream":     {"proxy.TestDeadIdleConnectionIsReplaced", "proxy.TestUpstreamFailures"},
+	"redis":              {"TestConnectsAgainAfterARestart", "TestAServerThatHangsIsNotWaitedForLong"},
+	"resolver/forward":   {"TestDownUpstreamIsProbedAndComesBack", "TestLostConnectionsAreMadeAgain", "TestEveryQuestionIsAnsweredWhileOneIsWell"},
+	"state":              {"test.TestNobodyNoticesThatRedisIsLost"},
+	"vote":               {"vote/booth.TestCarriersAreKilledUnderLoad"},
+	"vote/booth":         {"TestThreeNodesAndOneStore", "TestAMailServerIsKilledAndReturns"},
+	"vote/store":         {"vote/booth.TestPostgresIsKilledUnderLoad"},
+	"zone/redins":        {"redis.TestConnectsAgainAfterARestart", "TestAZoneThatCannotBeReadIsServfail"},
+	"zone/redins/health": {"TestStatusCountsUpAndDown"}, // whether servers are away is what it asks
+	"zone/transfer":      {"TestWhatIsOnDiskExpires"},
+}
+
+// ownTools are what people start: they ask a gateway, or measure, and end.
+var ownTools = []string{"admin", "bench", "cmd", "dist", "doctor", "gateway", "load", "profile", "replay", "test"}
+
+// TestEveryServerWeSpeakToIsKilledInATest finds the packages that open
+// connections.
+func TestEveryServerWeSpeakToIsKilledInATest(t *testing.T) {
+	found := map[string]bool{}
+	eachSource(t, func(path string, _ *token.FileSet, f *ast.File) {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		names := map[string][]string{} // what connects, by the name of its package here
+		for _, i := range f.Imports {
+			at, _ := strconv.Unquote(i.Path.Value)
+			if what, ok := connects[at]; ok {
+				name := strings.TrimSuffix(filepath.Base(strings.TrimSuffix(at, "/v3")), ".go")
+				if i.Name != nil {
+					name = i.Name.Name
+				}
+				names[name] = what
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if _, ok := n.(*ast.StarExpr); ok { // a type, of what others have made
+				return false
+			}
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if of, ok := s.X.(*ast.Ident); ok && slices.Contains(names[of.Name], s.Sel.Name) {
+					found[dir] = true
+				}
+			}
+			return true
+		})
+	})
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		top, _, _ := strings.Cut(dir, "/")
+		if killed[dir] == nil && !slices.Contains(ownTools, dir) && (top == "admin" || !slices.Contains(ownTools, top)) {
+			t.Errorf("%s opens connections: write a test in which the server is killed and returns, and name it in killed", dir)
+		}
+	}
+	for dir, tests := range killed {
+		if !found[dir] {
+			t.Errorf("%s opens no connections: take it out of killed", dir)
+		}
+		for _, name := range tests {
+			in := dir
+			if i := strings.LastIndexByte(name, '.'); i >= 0 {
+				in, name = name[:i], name[i+1:]
+			}
+			if !hasTest(t, in, name) {
+				t.Errorf("%s has no %s", in, name)
+			}
+		}
+	}
+}
+
+// hasTest says whether a folder has a test.
+func hasTest(t *testing.T, dir, name string) bool {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(f.Decls, func(d ast.Decl) bool {
+			fn, ok := d.(*ast.FuncDecl)
+			return ok && fn.Name.Name == name
+		}) {
+			return true
+		}
+	}
+	return false
+}
