@@ -29,7 +29,7 @@ func Program(t testing.TB, names ...string) string {
 			}
 		}
 	}
-	t.Skipf(`%s is not installed; "make test" installs it on Debian`, names[0])
+	t.Skipf(`%s is not installed; "make test" installs it where Debian has it`, names[0])
 	return ""
 }
 
