@@ -2,23 +2,25 @@
 //
 // Data moves so. Each language is one plain file, TAG.txt, with lines "key =
 // text"; names in braces in a text are replaced. A key is a name that the English
-// file explains, or the English text itself. [New] reads the files within the
-// program and those of a folder, which add languages or change texts. [Set.For]
+// file explains, or the English text itself. The program carries the files in one
+// compressed file (folder pack). [New] reads them and the files of a folder, which
+// add languages or change texts. [Set.For]
 // chooses the language by a browser's Accept-Language. Templates are written in
 // English, and [Texts.Template] translates what people read in them.
 package text
 
 import (
+	"bytes"
 	"cmp"
-	"embed"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/text/language"
 )
 
@@ -27,8 +29,11 @@ import (
 //go:embed page.css
 var Style string
 
-//go:embed *.txt
-var builtin embed.FS
+// Packed is the name of the file that "go run ./text/pack" makes of the texts.
+const Packed = "texts.zst"
+
+//go:embed texts.zst
+var packed []byte
 
 // source is the language that every text has.
 const source = "en"
@@ -53,8 +58,15 @@ type Texts struct {
 // New returns the texts within the program and those of dir, if it is not "".
 func New(dir string) (*Set, error) {
 	s := &Set{}
-	if err := s.read(builtin); err != nil {
-		return nil, err
+	all, err := unpack()
+	if err != nil {
+		return nil, fmt.Errorf("unpacking the texts: %w", err)
+	}
+	for file := range strings.SplitSeq(strings.TrimPrefix(all, begins), "\n"+begins) {
+		name, data, _ := strings.Cut(file, "\n")
+		if err := s.add(name, data); err != nil {
+			return nil, err
+		}
 	}
 	if dir != "" {
 		if err := s.read(os.DirFS(dir)); err != nil {
@@ -81,7 +93,37 @@ func New(dir string) (*Set, error) {
 	return s, nil
 }
 
-func (s *Set) read(files fs.FS) error {
+// begins stands before the name of each file within the packed one.
+const begins = "#: "
+
+// Joined returns the texts of the files in a folder as they are packed: without
+// comments, and with the name of each file before it.
+func Joined(files fs.FS) ([]byte, error) {
+	var b bytes.Buffer
+	err := each(files, func(name string, data []byte) error {
+		b.WriteString(begins + name + "\n")
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				b.WriteString(line + "\n")
+			}
+		}
+		return nil
+	})
+	return b.Bytes(), err
+}
+
+func unpack() (string, error) {
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	b, err := r.DecodeAll(packed, nil)
+	return string(b), err
+}
+
+// each calls f for every file of texts in a folder, by name.
+func each(files fs.FS, f func(name string, data []byte) error) error {
 	names, err := fs.Glob(files, "*.txt")
 	if err != nil {
 		return err
@@ -98,25 +140,37 @@ func (s *Set) read(files fs.FS) error {
 		if err != nil {
 			return err
 		}
-		tag := strings.TrimSuffix(path.Base(name), ".txt")
-		i := slices.IndexFunc(s.all, func(t *Texts) bool { return t.Lang == tag })
-		if i < 0 {
-			i = len(s.all)
-			s.all = append(s.all, &Texts{Lang: tag, of: map[string]string{}})
+		if err := f(name, data); err != nil {
+			return err
 		}
-		n := 0
-		for line := range strings.Lines(string(data)) {
-			n++
-			line = strings.TrimSpace(line)
-			if line == "" || line[0] == '#' {
-				continue
-			}
-			key, text, ok := strings.Cut(line, " = ")
-			if !ok {
-				return fmt.Errorf(`%s:%d: %.40q is not of the form "key = text"`, name, n, line)
-			}
-			s.all[i].of[strings.TrimSpace(key)] = text
+	}
+	return nil
+}
+
+func (s *Set) read(files fs.FS) error {
+	return each(files, func(name string, data []byte) error { return s.add(name, string(data)) })
+}
+
+// add takes the lines of a file.
+func (s *Set) add(name, data string) error {
+	tag := strings.TrimSuffix(name, ".txt")
+	i := slices.IndexFunc(s.all, func(t *Texts) bool { return t.Lang == tag })
+	if i < 0 {
+		i = len(s.all)
+		s.all = append(s.all, &Texts{Lang: tag, of: map[string]string{}})
+	}
+	n := 0
+	for line := range strings.Lines(data) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
 		}
+		key, text, ok := strings.Cut(line, " = ")
+		if !ok {
+			return fmt.Errorf(`%s:%d: %.40q is not of the form "key = text"`, name, n, line)
+		}
+		s.all[i].of[strings.TrimSpace(key)] = text
 	}
 	return nil
 }

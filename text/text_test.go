@@ -337,3 +337,13 @@ func sentence(e ast.Expr) string {
 	}
 	return "{1}"
 }
+
+func TestThePackedTextsAreThoseOfTheFiles(t *testing.T) {
+	want, err := Joined(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := unpack(); err != nil || got != string(want) {
+		t.Fatalf("the files of texts have changed since they were packed: run go run ./text/pack (%v)", err)
+	}
+}
