@@ -165,6 +165,19 @@ func (h *Head) Readable() bool {
 	return true
 }
 
+// Doubtful says whether the type is of something without text, and the body may
+// be text all the same.
+func (h *Head) Doubtful() bool {
+	if h.typ == "" || h.odd || !h.mislabelled() {
+		return false
+	}
+	switch formatOf(h.typ) {
+	case formatNone, formatUnread, formatScript:
+		return true
+	}
+	return false
+}
+
 // mislabelled says whether a body of a type that has no text may be text all the
 // same, which its first bytes tell.
 func (h *Head) mislabelled() bool { return h.use == Program || h.use == Unsaid }

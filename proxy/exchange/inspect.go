@@ -181,8 +181,9 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 		return false, ErrGone
 	}
 	start := time.Now()
+	doubtful := b.content.Head().Doubtful()
 	for !b.done {
-		if patience > 0 && !b.atHand() {
+		if patience > 0 && !doubtful && !b.atHand() {
 			return b.wait(start.Add(patience))
 		}
 		switch err := b.read(); {
@@ -190,6 +191,13 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 			return true, nil
 		case err != nil:
 			return false, err
+		}
+		if doubtful { // the first bytes tell; nobody waits for the rest of a film
+			b.show(b.hold.end)
+			_ = b.content.Looks()
+			if doubtful = false; b.content.Barren() {
+				return false, nil
+			}
 		}
 	}
 	return false, nil
