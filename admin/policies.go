@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,8 @@ type RuleView struct {
 // Times are when a policy or a rule counts.
 type Times struct {
 	Schedule policy.Schedule      `json:"-"`
-	Week     *[7][]policy.Stretch `json:"week,omitempty"` // from Monday on; nil: always
+	Week     *[7][]policy.Stretch `json:"week,omitempty"`  // from Monday on; nil: always
+	Dates    []string             `json:"dates,omitempty"` // that windows hold on, or not
 }
 
 // NewTimes draws a schedule.
@@ -49,7 +51,13 @@ func NewTimes(s policy.Schedule) Times {
 	if err != nil {
 		return Times{Schedule: s} // the settings in use have none that is wrong
 	}
-	return Times{s, &week}
+	t := Times{Schedule: s, Week: &week}
+	for _, w := range s {
+		if w.Dates != "" && !slices.Contains(t.Dates, w.Dates) {
+			t.Dates = append(t.Dates, w.Dates)
+		}
+	}
+	return t
 }
 
 //go:embed policies.html

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"shuultuur/filter"
+	"shuultuur/policy"
 )
 
 // squidGuardSource decides as squidGuard does: the first source that the client
@@ -220,12 +221,25 @@ func (q *squidGuardSource) acl(body []statement) {
 // now says whether it is the time of a name, as its lines have it.
 func (q *squidGuardSource) now(name string, t *filter.Transaction) bool {
 	for _, x := range q.times[name] {
-		if len(x.words) < 2 || x.words[0] != "weekly" {
+		if len(x.words) < 2 {
 			continue
 		}
-		days, stretches, why := weekly(x.words[1:])
+		var stretches [][2]int
+		why, on := "neither weekly nor date", false
+		switch x.words[0] {
+		case "weekly":
+			var days [7]bool
+			days, stretches, why = weekly(x.words[1:])
+			on = days[t.Start.Weekday()]
+		case "date":
+			var dates string
+			if dates, stretches, why = dated(x.words[1:]); why == "" {
+				hours, _ := policy.Schedule{{Dates: dates}}.Compile() // dated has read them
+				on = hours.Open(t.Start)
+			}
+		}
 		now := t.Start.Hour()*60 + t.Start.Minute()
-		if why == "" && days[t.Start.Weekday()] && slices.ContainsFunc(stretches, func(s [2]int) bool { return s[0] <= now && now < s[1] }) {
+		if why == "" && on && slices.ContainsFunc(stretches, func(s [2]int) bool { return s[0] <= now && now < s[1] }) {
 			return true
 		}
 	}

@@ -55,7 +55,7 @@ func statements(data []byte, file string) (all []statement) {
 type squid struct {
 	*work
 	file, db string
-	times    map[string]*week
+	times    map[string]*calendar
 	dests    map[string]*dest
 	sources  []*source
 	acls     map[string]*acl // by source
@@ -65,7 +65,7 @@ type dest struct {
 	name       string
 	categories []string
 	redirect   string
-	when       *week // nil is always
+	when       *calendar // nil is always
 }
 
 type source struct {
@@ -101,7 +101,7 @@ func (w *work) squidGuard(file string) error {
 	if err != nil {
 		return err
 	}
-	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string]*week{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
+	q := &squid{work: w, file: file, db: filepath.Dir(file), times: map[string]*calendar{}, dests: map[string]*dest{}, acls: map[string]*acl{}}
 	safe := map[string]bool{}
 	all := statements(data, file)
 	for i := 0; i < len(all); i++ {
@@ -429,10 +429,10 @@ func (q *squid) policies() error {
 }
 
 func (q *squid) policy(s *source, a, standard *acl) {
-	put := func(name string, b branch, when *week) {
+	put := func(name string, b branch, when *calendar) {
 		schedule, ok := when.schedule()
 		if !ok {
-			q.rep.add(Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "there is no minute of the week in which it would hold"})
+			q.rep.add(Note{Kind: Empty, place: b.place, What: "policy " + name, Why: "there is no minute in which it would hold"})
 			return
 		}
 		q.set.Policies = append(q.set.Policies, policy.Policy{Name: name, Networks: asNetworks(s.networks), Users: s.users,
@@ -536,7 +536,7 @@ func (q *squid) rules(b branch, standard string) (rules []policy.Rule) {
 			var ok bool
 			categories, to = d.categories, d.redirect
 			if when, ok = d.when.schedule(); !ok {
-				q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "its time has no minute of the week"})
+				q.rep.add(Note{Kind: Empty, place: b.place, What: word, Why: "its time has no minute"})
 				continue
 			}
 		}

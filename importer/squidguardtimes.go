@@ -18,43 +18,111 @@ const minutesOfDay = 24 * 60
 // as minutes, times can be turned around and met with each other.
 type week [7][minutesOfDay]bool
 
-// outside is the rest of the week.
-func (w *week) outside() *week {
-	var rest week
-	for d := range w {
-		for m := range w[d] {
-			rest[d][m] = !w[d][m]
-		}
-	}
-	return &rest
+// A calendar is a week, and others in its place on some dates. Nil is always.
+type calendar struct {
+	week
+	special []special
 }
 
-// and is what two weeks share. Nil is all of the week.
-func (w *week) and(v *week) *week {
-	if w == nil {
+// A special is the week of dates, as a window has them.
+type special struct {
+	dates string
+	week
+}
+
+// each makes a calendar of what f makes of each week.
+func (c *calendar) each(f func(w *week) week) *calendar {
+	to := &calendar{week: f(&c.week)}
+	for _, s := range c.special {
+		to.special = append(to.special, special{s.dates, f(&s.week)})
+	}
+	return to
+}
+
+// outside is the rest of the time.
+func (c *calendar) outside() *calendar {
+	return c.each(func(w *week) (rest week) {
+		for d := range w {
+			for m := range w[d] {
+				rest[d][m] = !w[d][m]
+			}
+		}
+		return rest
+	})
+}
+
+// on is the week that holds on dates as they are written.
+func (c *calendar) on(dates string) *week {
+	for i := range c.special {
+		if c.special[i].dates == dates {
+			return &c.special[i].week
+		}
+	}
+	return &c.week
+}
+
+// and is what two calendars share. Dates of both are taken to be different days
+// unless they are written alike.
+func (c *calendar) and(v *calendar) *calendar {
+	if c == nil {
 		return v
 	}
 	if v == nil {
-		return w
+		return c
 	}
-	var both week
-	for d := range w {
-		for m := range w[d] {
-			both[d][m] = w[d][m] && v[d][m]
+	meet := func(a, b *week) (both week) {
+		for d := range a {
+			for m := range a[d] {
+				both[d][m] = a[d][m] && b[d][m]
+			}
+		}
+		return both
+	}
+	both := c.each(func(w *week) week { return meet(w, &v.week) })
+	for i := range both.special {
+		both.special[i].week = meet(&c.special[i].week, v.on(c.special[i].dates))
+	}
+	for i := range v.special {
+		if s := &v.special[i]; c.on(s.dates) == &c.week {
+			both.special = append(both.special, special{s.dates, meet(&c.week, &s.week)})
 		}
 	}
-	return &both
+	return both
 }
 
 var fullDays = [7]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
-// schedule writes a week as windows, those of days with the same hours as one.
-// It is nil for all of the week. ok is false for no minute of it.
-func (w *week) schedule() (s policy.Schedule, ok bool) {
-	if w == nil {
+// schedule writes a calendar as windows, those of days with the same hours as
+// one. It is nil for always. ok is false for no minute.
+func (c *calendar) schedule() (s policy.Schedule, ok bool) {
+	if c == nil {
 		return nil, true
 	}
-	whole := 0
+	var dates []string
+	for i := range c.special {
+		dates = append(dates, c.special[i].dates)
+		windows, _ := c.special[i].windows()
+		for _, w := range windows {
+			w.Dates = c.special[i].dates
+			s = append(s, w)
+		}
+	}
+	windows, whole := c.windows()
+	if whole && len(dates) == 0 {
+		return nil, true
+	}
+	for _, w := range windows {
+		if len(dates) > 0 {
+			w.Dates = "not " + strings.Join(dates, ",")
+		}
+		s = append(s, w)
+	}
+	return s, len(s) > 0
+}
+
+// windows writes a week; whole says that it is all of it.
+func (w *week) windows() (s policy.Schedule, whole bool) {
+	full := 0
 	for d, day := range fullDays {
 		hours := hoursOf(&w[d])
 		switch at := slices.IndexFunc(s, func(x policy.Window) bool { return x.Hours == hours }); {
@@ -65,11 +133,8 @@ func (w *week) schedule() (s policy.Schedule, ok bool) {
 			s[at].Days += "," + day[:3]
 		}
 		if hours == "00:00-24:00" {
-			whole++
+			full++
 		}
-	}
-	if whole == len(fullDays) {
-		return nil, true
 	}
 	for i := range s {
 		if s[i].Hours == "00:00-24:00" {
@@ -79,7 +144,7 @@ func (w *week) schedule() (s policy.Schedule, ok bool) {
 			s[i].Days = ""
 		}
 	}
-	return s, len(s) > 0
+	return s, full == len(fullDays)
 }
 
 // hoursOf writes the minutes of a day as "08:00-12:00,13:00-24:00".
@@ -122,11 +187,39 @@ func weekly(words []string) (days [7]bool, stretches [][2]int, why string) {
 	if days == [7]bool{} {
 		return days, nil, "no day can be read in it"
 	}
-	rest := strings.Join(words[i:], " ")
+	stretches, why = hoursIn(strings.Join(words[i:], " "))
+	return days, stretches, why
+}
+
+// everyDay are all days of the week.
+var everyDay = [7]bool{true, true, true, true, true, true, true}
+
+var dateText = regexp.MustCompile(`^(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*)(?:\s*-\s*(\d{4}|\*)[.-](\d\d|\*)[.-](\d\d|\*))?(?:\s+|$)`)
+
+// dated reads "1999.12.31", "*-12-24 08:00-12:00" or "2026.06.01-2026.08.31". Why
+// is what cannot be read.
+func dated(words []string) (dates string, stretches [][2]int, why string) {
+	text := strings.Join(words, " ")
+	m := dateText.FindStringSubmatch(text)
+	if m == nil {
+		return "", nil, fmt.Sprintf("%q does not begin with a date, as in 2026-12-24, *-12-24 or 2026-06-01-2026-08-31", text)
+	}
+	if dates = strings.Join(m[1:4], "-"); m[4] != "" {
+		dates += ".." + strings.Join(m[4:7], "-")
+	}
+	if _, err := (policy.Schedule{{Dates: dates}}).Week(); err != nil {
+		return "", nil, err.Error()
+	}
+	stretches, why = hoursIn(text[len(m[0]):])
+	return dates, stretches, why
+}
+
+// hoursIn reads stretches of a day, which are all of it where there are none.
+func hoursIn(rest string) (stretches [][2]int, why string) {
 	for rest != "" {
 		m := hoursText.FindStringSubmatch(rest)
 		if m == nil || !isClock(m[1], m[2]) || !isClock(m[3], m[4]) || m[1]+m[2] == m[3]+m[4] {
-			return days, nil, fmt.Sprintf("%q are no hours, as in 08:00-12:00", rest)
+			return nil, fmt.Sprintf("%q are no hours, as in 08:00-12:00", rest)
 		}
 		from, to := minute(m[1], m[2]), minute(m[3], m[4])
 		if m[3]+m[4] == "2359" { // the minute that ends a day is meant
@@ -137,7 +230,7 @@ func weekly(words []string) (days [7]bool, stretches [][2]int, why string) {
 	if len(stretches) == 0 {
 		stretches = [][2]int{{0, minutesOfDay}}
 	}
-	return days, stretches, ""
+	return stretches, ""
 }
 
 // dayLetters are squidGuard's, from Sunday on.
@@ -173,36 +266,62 @@ func (w *week) add(days [7]bool, stretches [][2]int) {
 	}
 }
 
-// time reads a time space.
+// time reads a time space. What its dates add holds besides its weeks.
 func (q *squid) time(name string, body []statement) {
+	var c calendar
+	type dating struct {
+		dates     string
+		stretches [][2]int
+	}
+	var datings []dating
+	read := false
 	for _, s := range body {
 		if len(s.words) == 0 {
 			continue
 		}
-		if s.words[0] != "weekly" {
-			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: "schedules come again every week; a date cannot be said: change the settings for such days"})
-			continue
+		var days [7]bool
+		var dates, why string
+		var stretches [][2]int
+		switch s.words[0] {
+		case "weekly":
+			days, stretches, why = weekly(s.words[1:])
+		case "date":
+			dates, stretches, why = dated(s.words[1:])
+		default:
+			why = "a time has lines of weekly and of date"
 		}
-		days, stretches, why := weekly(s.words[1:])
-		if why != "" {
+		switch {
+		case why != "":
 			q.rep.add(Note{Kind: Lost, place: s.place, What: s.what, Why: why})
 			continue
+		case dates != "":
+			datings = append(datings, dating{dates, stretches})
+		default:
+			c.add(days, stretches)
 		}
-		if q.times[name] == nil {
-			q.times[name] = new(week)
-		}
-		q.times[name].add(days, stretches)
+		read = true
 		q.rep.add(Note{Kind: Carried, place: s.place, What: s.what, Ours: "schedule"})
 		if slices.ContainsFunc(stretches, func(s [2]int) bool { return s[0] > s[1] }) {
 			q.rep.add(Note{Kind: Line, place: s.place, What: s.what, Why: "hours that end before they begin never hold in squidGuard; ours go on into the day after", Mend: "two stretches, to 24:00 and from 00:00"})
 		}
 	}
+	for _, d := range datings {
+		on := c.on(d.dates)
+		if on == &c.week {
+			c.special = append(c.special, special{d.dates, c.week})
+			on = &c.special[len(c.special)-1].week
+		}
+		on.add(everyDay, d.stretches)
+	}
+	if read {
+		q.times[name] = &c
+	}
 }
 
-// within is the week of a time space, or of what is outside of it. Nil is all
-// of the week: no time space is named, or nothing is known of it, which the
+// within is the calendar of a time space, or of what is outside of it. Nil is
+// always: no time space is named, or nothing is known of it, which the
 // report says.
-func (q *squid) within(name string, outside bool, at place) *week {
+func (q *squid) within(name string, outside bool, at place) *calendar {
 	if name == "" {
 		return nil
 	}

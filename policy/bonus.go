@@ -70,7 +70,8 @@ func (d *Decisions) minutes(c *filter.Client, now time.Time) (sum int64) {
 }
 
 // Week returns when a schedule is open on each day, Monday first, in minutes of
-// the day. One without windows is always open.
+// the day. One without windows is always open. What holds on certain dates only is
+// left out.
 func (s Schedule) Week() (days [7][]Stretch, err error) {
 	if len(s) == 0 {
 		for d := range days {
@@ -83,6 +84,9 @@ func (s Schedule) Week() (days [7][]Stretch, err error) {
 		return days, err
 	}
 	for _, h := range all {
+		if h.dates != nil && !h.dates.not {
+			continue
+		}
 		for d := range days {
 			if h.days>>((d+1)%7)&1 == 0 {
 				continue

@@ -13,12 +13,13 @@ import (
 // empty schedule is always open.
 type Schedule []Window
 
-// A Window comes again every week. It is read on the clock on the wall of its
+// A Window comes again every week, or on some dates. It is read on the clock on the wall of its
 // zone, so that it moves with summer time. One whose hours wrap past midnight
 // belongs to the day it starts on.
 type Window struct {
 	Days  string `yaml:"days"`  // "mon-fri", "sat,sun"; every day unless given
 	Hours string `yaml:"hours"` // "08:00-12:00,13:00-17:30"; the end is not part of it; all day unless given
+	Dates string `yaml:"dates"` // "2026-12-21..2027-01-06,*-05-01", or "not " and those; every date unless given
 	Zone  string `yaml:"zone"`  // "Europe/Berlin"; the machine's unless given
 	// Old is the form of DansGuardian's lists, five numbers: start hour, start
 	// minute, end hour, end minute, days (0 is Monday). Its end minute is part
@@ -69,7 +70,8 @@ func (w Window) MarshalYAML() (any, error) {
 // hours is one stretch of a window.
 type hours struct {
 	days       uint8 // bit 0 is Sunday, as in time.Weekday
-	start, end int   // minutes of the day; end <= start wraps past midnight
+	dates      *dates
+	start, end int // minutes of the day; end <= start wraps past midnight
 	zone       *time.Location
 }
 
@@ -86,13 +88,15 @@ func open(hs []hours, now time.Time) bool {
 func (h *hours) open(now time.Time) bool {
 	now = now.In(h.zone)
 	hour, minute, _ := now.Clock()
-	at, day := hour*60+minute, now.Weekday()
+	at := hour*60 + minute
 	if h.start < h.end {
-		return h.days>>day&1 != 0 && h.start <= at && at < h.end
+		return h.start <= at && at < h.end && h.on(now)
 	}
-	yesterday := (day + 6) % 7
-	return h.days>>day&1 != 0 && at >= h.start || h.days>>yesterday&1 != 0 && at < h.end
+	return at >= h.start && h.on(now) || at < h.end && h.on(now.AddDate(0, 0, -1))
 }
+
+// on says whether the stretch begins on the day of a time.
+func (h *hours) on(t time.Time) bool { return h.days>>t.Weekday()&1 != 0 && h.dates.has(t) }
 
 // compile reads a schedule; the error is about the window with the index.
 func (s Schedule) compile() (hs []hours, bad int, err error) {
@@ -115,6 +119,10 @@ func (w Window) compile() ([]hours, error) {
 	if err != nil {
 		return nil, err
 	}
+	dates, err := parseDates(w.Dates)
+	if err != nil {
+		return nil, err
+	}
 	zone := time.Local
 	if w.Zone != "" {
 		if zone, err = time.LoadLocation(w.Zone); err != nil {
@@ -122,7 +130,7 @@ func (w Window) compile() ([]hours, error) {
 		}
 	}
 	if w.Hours == "" {
-		return []hours{{days, 0, 24 * 60, zone}}, nil
+		return []hours{{days, dates, 0, 24 * 60, zone}}, nil
 	}
 	var hs []hours
 	for part := range strings.SplitSeq(w.Hours, ",") {
@@ -132,7 +140,7 @@ func (w Window) compile() ([]hours, error) {
 		if !ok || err1 != nil || err2 != nil || start == 24*60 {
 			return nil, fmt.Errorf(`hours %q cannot be read; write them like "21:00-06:00"`, part)
 		}
-		hs = append(hs, hours{days, start, end, zone})
+		hs = append(hs, hours{days, dates, start, end, zone})
 	}
 	return hs, nil
 }

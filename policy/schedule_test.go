@@ -122,3 +122,49 @@ func FuzzSchedule(f *testing.F) {
 		}
 	})
 }
+
+func TestAWindowHoldsOnDates(t *testing.T) {
+	for _, c := range []struct {
+		window Window
+		in     string
+		want   bool
+	}{
+		{Window{Dates: "2026-12-21..2027-01-06"}, "2026-12-21 00:00", true},
+		{Window{Dates: "2026-12-21..2027-01-06"}, "2027-01-06 23:59", true},
+		{Window{Dates: "2026-12-21..2027-01-06"}, "2027-01-07 00:00", false},
+		{Window{Dates: "*-12-21..*-01-06"}, "2031-01-06 10:00", true},
+		{Window{Dates: "*-12-21..*-01-06"}, "2031-02-06 10:00", false},
+		{Window{Dates: "*-12-21..*-01-06"}, "2031-12-22 10:00", true},
+		{Window{Dates: "*-*-01, 2026-05-02"}, "2026-05-02 10:00", true},
+		{Window{Dates: "*-*-01, 2026-05-02"}, "2026-07-01 10:00", true},
+		{Window{Dates: "*-*-01, 2026-05-02"}, "2027-05-02 10:00", false},
+		{Window{Dates: "not *-12-24", Days: "mon-fri"}, "2026-12-24 10:00", false},
+		{Window{Dates: "not *-12-24", Days: "mon-fri"}, "2026-12-23 10:00", true},
+		{Window{Dates: "not *-12-24", Days: "mon-fri"}, "2026-12-26 10:00", false},
+		{Window{Dates: "2026-12-31", Hours: "22:00-02:00"}, "2027-01-01 01:00", true},
+		{Window{Dates: "2026-12-31", Hours: "22:00-02:00"}, "2026-12-31 01:00", false},
+		{Window{Dates: "*-02-29"}, "2028-02-29 01:00", true},
+	} {
+		hs, err := Schedule{c.window}.Compile()
+		if err != nil {
+			t.Errorf("%+v: %v", c.window, err)
+			continue
+		}
+		when, err := time.ParseInLocation("2006-01-02 15:04", c.in, time.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hs.Open(when); got != c.want {
+			t.Errorf("%+v at %s: %v", c.window, c.in, got)
+		}
+	}
+	for _, s := range []string{"2026-13-01", "2026-02-29", "26-01-01", "2026-1-1", "2026-01-02..2026-01-01", "*-*-01..*-*-05", "*-01-01..2026-01-05", "2026", "not", "not ", "x", "2026-01-01,", "0000-01-01"} {
+		if _, err := (Schedule{{Dates: s}}).Compile(); err == nil {
+			t.Errorf("%q is read", s)
+		}
+	}
+	week, err := Schedule{{Days: "mon", Dates: "not *-12-24"}, {Dates: "2026-05-02"}}.Week()
+	if err != nil || len(week[0]) != 1 || len(week[5]) != 0 {
+		t.Errorf("the week is %v, %v", week, err)
+	}
+}
