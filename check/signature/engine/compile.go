@@ -106,7 +106,8 @@ type group struct {
 	chain   int // of the transforms, 0 for none
 	dir     rule.Direction
 	matches []rule.Match
-	atEnd   bool // can only be decided when the buffer is complete
+	atEnd   bool        // can only be decided when the buffer is complete
+	sought  [2][]sought // by direction: contents that the prefilter of bodies looks for
 }
 
 // packetWords are the conditions that only a packet answers.

@@ -294,7 +294,8 @@ func (e *Engine) index() {
 		}
 		t.pf = newPrefilter(list)
 		if key.buffer == rule.FileData && key.chain == 0 && key.kind == onMessage {
-			t.twin, t.hasTwin = []rule.Buffer{rule.RequestBody, rule.ResponseBody}[key.dir], true
+			t.twin, t.hasTwin = bodies[key.dir], true
+			e.seek(key.dir, t)
 		}
 		e.onStream[key.dir] = e.onStream[key.dir] || key.kind == onStream
 		switch {
@@ -317,7 +318,7 @@ func (e *Engine) index() {
 // share puts patterns that are looked for in the same bytes together: those of files
 // and of bodies, and those of the stream where it is made of the message.
 func (e *Engine) share(patterns map[tableKey]map[string][]int32, anchors map[tableKey][]anchor) {
-	for d, twin := range []rule.Buffer{rule.RequestBody, rule.ResponseBody} {
+	for d, twin := range bodies {
 		to := tableKey{rule.FileData, 0, d, onMessage}
 		for _, from := range []tableKey{{rule.Payload, 0, d, onStream}, {rule.Payload, 0, d, onMessage}} {
 			if e.config.Packets || patterns[from] == nil {
@@ -523,7 +524,8 @@ func (tx *Tx) Close() {
 // work is the scratch space of one inspection.
 type work struct {
 	hits     []int32
-	seen     []uint64
+	seen     sight
+	body     sight // of the body of the message
 	in       inspector
 	tx       *Tx
 	e        *Engine
@@ -621,7 +623,8 @@ const keptText = 2 << 20
 
 func (e *Engine) release(w *work) {
 	w.tx, w.context, w.rule = nil, nil, nil
-	w.in.buf, w.in.text, w.in.captures, w.in.ctx = nil, nil, nil, nil
+	w.in.buf, w.in.text, w.in.captures, w.in.ctx, w.in.known = nil, nil, nil, nil, nil
+	w.body.data = nil
 	w.joined = false
 	for _, room := range []*[]byte{&w.in.spare, &w.whole} {
 		if cap(*room) > keptText {
@@ -680,6 +683,7 @@ func (w *work) prefilter(t *table, scanned *int) {
 	if f := w.buffer(w.dir, t.buffer, 0, t.chain); !f.ok || !same(f.data, b.data) {
 		w.anchored(t, b.data)
 		w.search(t, b.data)
+		w.body.data = b.data
 	}
 }
 
@@ -703,6 +707,9 @@ func (w *work) elements(t *table, scanned *int) {
 			*scanned = len(b.data)
 		}
 		w.search(t, data)
+		if len(data) == len(b.data) && t.hasTwin {
+			w.body.data = data
+		}
 		if only {
 			return
 		}
@@ -720,12 +727,12 @@ func same(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] =
 
 // search looks for the patterns of a table in data.
 func (w *work) search(t *table, data []byte) {
-	need := (t.pf.n + 63) / 64
-	if len(w.seen) < need {
-		w.seen = make([]uint64, need)
+	seen := &w.seen
+	if t.hasTwin {
+		seen = &w.body
 	}
-	clear(w.seen[:need])
-	found := t.pf.scan(data, w.seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
+	seen.reset(t.pf.n)
+	found := t.pf.scan(data, seen, func(p int32) { w.hits = append(w.hits, t.owners[p]...) })
 	t.bytes.add(int64(len(data)))
 	t.found.add(int64(found))
 }

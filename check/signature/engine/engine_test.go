@@ -26,7 +26,9 @@ func FuzzPrefilter(f *testing.F) {
 			return
 		}
 		got := make([]bool, len(patterns))
-		newPrefilter(patterns).scan(data, make([]uint64, 1), func(p int32) { got[p] = true })
+		var seen sight
+		seen.reset(len(patterns))
+		newPrefilter(patterns).scan(data, &seen, func(p int32) { got[p] = true })
 		for i, p := range patterns {
 			if want := bytes.Contains(fold(data), fold(p)); got[i] != want {
 				t.Errorf("%q in %q: found %v, want %v", p, data, got[i], want)

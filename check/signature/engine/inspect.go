@@ -61,7 +61,9 @@ type inspector struct {
 	over     bool
 	left     int // matches that were left at best
 	ctx      matcher
-	name     string // of the buffer
+	name     string   // of the buffer
+	known    []sought // contents whose places in the buffer sight has
+	sight    *sight
 }
 
 // A matcher answers the matches that are not about bytes alone.
@@ -83,7 +85,7 @@ func (in *inspector) start(buf []byte) {
 	if len(buf) != len(in.buf) || len(buf) > 0 && &buf[0] != &in.buf[0] {
 		in.text = nil
 	}
-	in.buf, in.steps, in.left = buf, 0, maxSteps
+	in.buf, in.steps, in.left, in.known = buf, 0, maxSteps, nil
 }
 
 // inspect tries the matches ms from place at on.
@@ -233,14 +235,7 @@ func (in *inspector) content(c *rule.Content, next []rule.Match, at int) result 
 				i = from
 			}
 		default:
-			if i = find(in.buf[from:to], c); i >= 0 {
-				i += from
-			}
-			if i >= 0 {
-				in.work += (i - from) / searchBytes
-			} else {
-				in.work += (to - from) / searchBytes
-			}
+			i = in.find(c, from, to)
 		}
 		if c.Negated {
 			if i >= 0 {

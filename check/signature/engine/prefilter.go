@@ -11,22 +11,26 @@ import (
 // A prefilter finds which of many patterns occur in a buffer. It folds case, and
 // the inspection that follows looks at it again.
 //
-// A scan hashes the four bytes at every second place and looks closer only where
-// the hash is in a bitmap. So of each pattern two runs of four bytes are in the
-// bitmap, one from an even place in it and one from an odd place: those that are
-// rarest in web traffic. A pattern of four bytes is there as it is, and without its first byte,
-// with every byte that may follow; one of three with every byte that may follow
-// and every byte that may be before. Shorter patterns are searched for one by one,
-// or, when they are many, in tables of their own, of two bytes and of one.
+// A scan hashes the four bytes at every second place and looks closer only where two
+// runs, one two bytes after the other, may belong to one pattern. What a hash is
+// worth is in a table: the groups of patterns of which such a run may be the first,
+// and those of which it may be the second. So of each pattern two pairs of runs are
+// in the table, one from an even place in it and one from an odd place: those that are
+// rarest in web traffic. A pattern that is too short for a pair is there with one run,
+// in a group of its own for which every run may be the second. One of four bytes
+// that begins at an odd place is there with every byte that may be before it and
+// every byte that may follow; one of three has a run with each of them. Shorter
+// patterns are searched for one by one, or, when they are many, in tables of their
+// own, of two bytes and of one.
 //
-// A run of bytes sets two bits of one word of the bitmap (a blocked Bloom filter:
-// Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters,
-// 2007), which leaves a tenth of the false candidates of one bit.
+// That is a filter as in Hyperscan (Wang and others, Hyperscan: A Fast Multi-pattern
+// Regex Matcher for Modern CPUs, 2019), with hashes in the place of shifts.
 type prefilter struct {
-	bitmap  *[1 << bitmapBits / 64]uint64 // nil without patterns that have a hash
-	buckets []int32                       // where the entries of each begin
+	groups  *[1 << hashBits]uint16 // nil without patterns that have a hash
+	buckets []int32                // where the entries of each begin
 	mask    uint32
-	entries []entry // by bucket
+	entries []entry  // by bucket
+	keys    []uint32 // of the entries: most looks need no more
 	pairs   *[1 << 10]uint64
 	short   map[uint16][]int32 // two bytes, folded, to patterns
 	single  *[256][]int32
@@ -61,17 +65,22 @@ type entry struct {
 
 const multiplier = 0x9E3779B1
 
-// bitmapBits is the logarithm of the bits of a bitmap, 64 KiB: larger ones have
-// fewer false candidates and wait for the memory. All have one size, as a search
-// is faster when the compiler knows it.
-const bitmapBits = 19
+// hashBits is the logarithm of the hashes: the table has 128 KiB. Larger ones have
+// fewer false candidates and wait for the memory. All have one size, as a search is
+// faster when the compiler knows it.
+const hashBits = 16
 
-// Where the parts of a hash begin: the word of the bitmap, and the two bits in it.
-const (
-	firstBit  = 32 - bitmapBits
-	wordBit   = firstBit + 6
-	secondBit = firstBit - 6
-)
+// pairGroups is how many groups of patterns with pairs there are: bits of the lower
+// byte for the first run, of the upper one for the second. The bit after them is that
+// of single runs.
+const pairGroups = 7
+
+// pair is how many bytes two runs have together.
+const pair = gram + 2
+
+// slot is where a run is in the table. Case is folded, and of the outer bytes five
+// bits count: so the patterns that have any byte there are in a quarter of the slots.
+func slot(run uint32) uint32 { return run & 0x1fdfdf1f * multiplier >> (32 - hashBits) }
 
 // gram is how many bytes of a pattern are hashed.
 const gram = 4
@@ -110,6 +119,10 @@ func newPrefilter(patterns [][]byte) *prefilter {
 	}
 	slices.SortFunc(f.entries, func(a, b entry) int { return int(f.bucket(a.key)) - int(f.bucket(b.key)) })
 	f.entries = slices.Clip(f.entries)
+	f.keys = make([]uint32, len(f.entries))
+	for i := range f.entries {
+		f.keys[i] = f.entries[i].key
+	}
 	f.buckets = make([]int32, nb+1)
 	for i := range f.entries {
 		f.buckets[f.bucket(f.entries[i].key)+1] = int32(i + 1)
@@ -160,20 +173,30 @@ func (f *prefilter) add(i int32, p []byte) {
 	switch {
 	case len(p) > gram:
 		for parity := range 2 {
-			off := rarest(p, parity)
-			f.enter(i, off, binary.LittleEndian.Uint32(p[off:]))
+			if parity+pair > len(p) {
+				off := rarest(p, parity, gram)
+				f.enter(i, off, binary.LittleEndian.Uint32(p[off:]), 1<<pairGroups)
+				continue
+			}
+			off := rarest(p, parity, pair)
+			key := binary.LittleEndian.Uint32(p[off:])
+			g := groupOf(key)
+			f.enter(i, off, key, g)
+			f.second(binary.LittleEndian.Uint32(p[off+2:]), g)
 		}
 	case len(p) == gram:
 		key := binary.LittleEndian.Uint32(p)
-		f.enter(i, 0, key)
+		f.enter(i, 0, key, 1<<pairGroups)
+		g := groupOf(key)
 		for c := range folded {
-			f.enter(i, 1, key>>8|c<<24)
+			f.enter(i, -1, key<<8|c, g)
+			f.second(key>>8|c<<24, g)
 		}
 	case len(p) == gram-1:
 		key := uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16
 		for c := range folded {
-			f.enter(i, 0, key|c<<24)
-			f.enter(i, -1, key<<8|c)
+			f.enter(i, 0, key|c<<24, 1<<pairGroups)
+			f.enter(i, -1, key<<8|c, 1<<pairGroups)
 		}
 	case len(p) >= 2:
 		if f.pairs == nil {
@@ -199,14 +222,23 @@ func folded(yield func(uint32) bool) {
 	}
 }
 
-// enter puts four bytes of a pattern, at place off in it, into the bitmap.
-func (f *prefilter) enter(pat int32, off int, key uint32) {
+// groupOf is the group of patterns whose first run has a key.
+func groupOf(key uint32) uint16 { return 1 << (slot(key) % pairGroups) }
+
+// second says that a run may be the second of patterns of a group.
+func (f *prefilter) second(key uint32, group uint16) { f.groups[slot(key)] |= group << 8 }
+
+// enter puts four bytes of a pattern, at place off in it, into the table, as the
+// first run of patterns of a group.
+func (f *prefilter) enter(pat int32, off int, key uint32, group uint16) {
 	key |= 0x20202020
-	h := key * multiplier
-	if f.bitmap == nil {
-		f.bitmap = new([1 << bitmapBits / 64]uint64)
+	if f.groups == nil {
+		f.groups = new([1 << hashBits]uint16)
+		for i := range f.groups { // after a single run anything may be
+			f.groups[i] = 1 << (pairGroups + 8)
+		}
 	}
-	f.bitmap[h>>wordBit] |= 1<<(h>>firstBit&63) | 1<<(h>>secondBit&63)
+	f.groups[slot(key)] |= group
 	x := entry{key: key, pat: pat, off: int16(off), back: uint8(max(0, min(off, 4)))}
 	p := f.pats[pat]
 	for w := range 8 {
@@ -237,17 +269,19 @@ var lower = func() (t [256]byte) {
 	return
 }()
 
-// rarest returns the place of the four bytes that occur least in web traffic,
-// among even places or odd ones.
-func rarest(p []byte, parity int) int {
+// rarest returns the place of the n bytes that occur least in web traffic, among even
+// places or odd ones.
+func rarest(p []byte, parity, n int) int {
 	best, at := 1<<30, parity
-	for i := parity; i+gram <= len(p) && i < 1<<15; i += 2 {
+	for i := parity; i+n <= len(p) && i < 1<<15; i += 2 {
 		sum := 0
-		for _, c := range p[i : i+gram] {
-			sum += common(c)
-		}
-		if _, ok := frequent[binary.LittleEndian.Uint32(p[i:])|0x20202020]; ok {
-			sum += 100
+		for k := i; k+gram <= i+n; k += 2 {
+			for _, c := range p[k : k+gram] {
+				sum += common(c)
+			}
+			if _, ok := frequent[binary.LittleEndian.Uint32(p[k:])|0x20202020]; ok {
+				sum += 100
+			}
 		}
 		if sum < best {
 			best, at = sum, i
@@ -352,21 +386,20 @@ func common(c byte) int {
 // stands for 0.
 const printable = "pgmgfiihiifgkllklkkjjjjjjjkjkkkfeiiiiiihhihgiiiihhiijhhhhhhhjhdjamkllmkklmijllmmlimmmlkkjkiifie"
 
-// scan calls hit for every pattern that occurs in data, sometimes more than
-// once. seen has a bit for each pattern, which scan sets; bits set before are
-// not looked for.
-func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candidates int) {
+// scan calls hit once for every pattern that occurs in data, and notes in seen, which
+// is ready for so many patterns, where that is.
+func (f *prefilter) scan(data []byte, seen *sight, hit func(pat int32)) (candidates int) {
 	if len(f.entries) > 0 && len(data) >= gram {
 		candidates = f.scanLong(data, seen, hit)
 	} else if len(data) == gram-1 {
 		for _, p := range f.threes {
-			if at(data, f.pats[p]) {
+			if at(data, f.pats[p]) && seen.mark(p) {
 				hit(p)
 			}
 		}
 	}
 	for i := range f.few {
-		if x := &f.few[i]; x.in(data, f.pats[x.pat]) {
+		if x := &f.few[i]; x.in(data, f.pats[x.pat]) && seen.mark(x.pat) {
 			candidates++
 			hit(x.pat)
 		}
@@ -379,8 +412,7 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 			}
 			candidates++
 			for _, p := range f.short[k] {
-				if seen[p>>6]>>(p&63)&1 == 0 && at(data[i:], f.pats[p]) {
-					seen[p>>6] |= 1 << (p & 63)
+				if !seen.full(p) && at(data[i:], f.pats[p]) && seen.mark(p) {
 					hit(p)
 				}
 			}
@@ -389,8 +421,7 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 	if f.single != nil {
 		for _, c := range data {
 			for _, p := range f.single[lower[c]] {
-				if seen[p>>6]>>(p&63)&1 == 0 {
-					seen[p>>6] |= 1 << (p & 63)
+				if seen.mark(p) {
 					hit(p)
 				}
 			}
@@ -399,27 +430,21 @@ func (f *prefilter) scan(data []byte, seen []uint64, hit func(pat int32)) (candi
 	return candidates
 }
 
-func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candidates int) {
-	i, bitmap := 0, f.bitmap
+func (f *prefilter) scanLong(data []byte, seen *sight, hit func(int32)) (candidates int) {
+	i, groups, before := 0, f.groups, uint64(0) // before is of the run two bytes ago
 	for ; i+12 <= len(data); i += 8 {
 		d := data[i : i+12 : i+12]
-		v := binary.LittleEndian.Uint64(d) | 0x2020202020202020
-		w := binary.LittleEndian.Uint64(d[4:]) | 0x2020202020202020
-		h0, h2 := uint32(v)*multiplier, uint32(v>>16)*multiplier
-		h4, h6 := uint32(w)*multiplier, uint32(w>>16)*multiplier
-		w0, w2, w4, w6 := bitmap[h0>>wordBit], bitmap[h2>>wordBit], bitmap[h4>>wordBit], bitmap[h6>>wordBit]
-		b0 := w0 >> (h0 >> firstBit & 63) & (w0 >> (h0 >> secondBit & 63))
-		b2 := w2 >> (h2 >> firstBit & 63) & (w2 >> (h2 >> secondBit & 63))
-		b4 := w4 >> (h4 >> firstBit & 63) & (w4 >> (h4 >> secondBit & 63))
-		b6 := w6 >> (h6 >> firstBit & 63) & (w6 >> (h6 >> secondBit & 63))
-		if (b0|b2|b4|b6)&1 != 0 {
-			candidates += f.four(data, i, v, w, b0&1|b2&1<<1|b4&1<<2|b6&1<<3, seen, hit)
+		v, w := binary.LittleEndian.Uint64(d), binary.LittleEndian.Uint64(d[4:])
+		x := uint64(groups[slot(uint32(v))]) | uint64(groups[slot(uint32(v>>16))])<<16 |
+			uint64(groups[slot(uint32(w))])<<32 | uint64(groups[slot(uint32(w>>16))])<<48
+		if c := (x<<16 | before) & (x >> 8) & 0x00ff00ff00ff00ff; c != 0 {
+			candidates += f.four(data, i-2, c, seen, hit)
 		}
+		before = x >> 48
 	}
-	for ; i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
+	for i = max(0, i-2); i+gram <= len(data); i++ { // every place: a pattern of four bytes may be the end
 		key := binary.LittleEndian.Uint32(data[i:]) | 0x20202020
-		h := key * multiplier
-		if x := bitmap[h>>wordBit]; x>>(h>>firstBit&63)&(x>>(h>>secondBit&63))&1 != 0 {
+		if uint8(groups[slot(key)]) != 0 {
 			candidates++
 			f.look(data, i, key, seen, hit)
 		}
@@ -427,34 +452,34 @@ func (f *prefilter) scanLong(data []byte, seen []uint64, hit func(int32)) (candi
 	return candidates
 }
 
-// four looks closer at four places, two apart, of which which says what the bitmap has.
-func (f *prefilter) four(data []byte, i int, v, w, which uint64, seen []uint64, hit func(int32)) (candidates int) {
-	keys := [4]uint32{uint32(v), uint32(v >> 16), uint32(w), uint32(w >> 16)}
-	for k, key := range keys {
-		if which>>k&1 != 0 {
+// four looks closer at four places from i on, two apart. In which are 16 bits for each,
+// 0 where no pair of runs may begin.
+func (f *prefilter) four(data []byte, i int, which uint64, seen *sight, hit func(int32)) (candidates int) {
+	for ; which != 0; which >>= 16 {
+		if uint16(which) != 0 {
 			candidates++
-			f.look(data, i+2*k, key, seen, hit)
+			f.look(data, i, binary.LittleEndian.Uint32(data[i:])|0x20202020, seen, hit)
 		}
+		i += 2
 	}
 	return candidates
 }
 
 // look compares the patterns whose four bytes may be at place i.
-func (f *prefilter) look(data []byte, i int, key uint32, seen []uint64, hit func(int32)) {
+func (f *prefilter) look(data []byte, i int, key uint32, seen *sight, hit func(int32)) {
 	b := f.bucket(key)
 	for e := f.buckets[b]; e < f.buckets[b+1]; e++ {
-		x := &f.entries[e]
-		if x.key != key {
+		if f.keys[e] != key {
 			continue
 		}
+		x := &f.entries[e]
 		if from := i - int(x.back); from >= 0 && from+8 <= len(data) && (binary.LittleEndian.Uint64(data[from:])|0x2020202020202020)&x.mask != x.around {
 			continue
 		}
-		if seen[x.pat>>6]>>(x.pat&63)&1 != 0 || i < int(x.off) || i-int(x.off) > len(data) {
+		if seen.full(x.pat) || i < int(x.off) || i-int(x.off) > len(data) {
 			continue
 		}
-		if at(data[i-int(x.off):], f.pats[x.pat]) {
-			seen[x.pat>>6] |= 1 << (x.pat & 63)
+		if at(data[i-int(x.off):], f.pats[x.pat]) && seen.add(x.pat, i-int(x.off)) {
 			hit(x.pat)
 		}
 	}

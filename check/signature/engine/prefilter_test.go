@@ -5,10 +5,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"shuultuur/check/signature/rule"
 )
 
 // TestPrefiltersFindWhatASearchFinds holds prefilters against a plain search, with
-// patterns of every length at every place.
+// patterns of every length at every place, and the places that are kept of them.
 func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	text := func(n int) []byte {
@@ -26,10 +28,22 @@ func TestPrefiltersFindWhatASearchFinds(t *testing.T) {
 		f := newPrefilter(patterns)
 		data := text(r.IntN(60))
 		var got []int32
-		f.scan(data, make([]uint64, 1), func(p int32) { got = append(got, p) })
+		var seen sight
+		seen.reset(f.n)
+		f.scan(data, &seen, func(p int32) { got = append(got, p) })
 		for i, p := range patterns {
 			if want, found := bytes.Contains(fold(data), fold(p)), slices.Contains(got, int32(i)); found != want {
 				t.Fatalf("pattern %q in %q: %v, want %v", p, data, found, want)
+			}
+			seen.data = data
+			for from := range data {
+				want := bytes.Index(fold(data[from:]), fold(p))
+				if want >= 0 {
+					want += from
+				}
+				if at, ok := seen.next(int32(i), &rule.Content{Pattern: fold(p), NoCase: true}, from, len(data)); ok && at != want {
+					t.Fatalf("pattern %q in %q from %d: seen at %d, want %d", p, data, from, at, want)
+				}
 			}
 			if want, found := bytes.Index(fold(data), fold(p)), findBy(data, fold(p), rarestByte(fold(p)), true); len(data) >= len(p) && found != want {
 				t.Fatalf("%q in %q: at %d, want %d", p, data, found, want)

@@ -213,7 +213,7 @@ func (w *work) group(g *group, at rule.Progress) answer {
 		w.in.name = g.Buffer.String()
 		w.in.vars = w.variables(w.rule)
 		w.in.ctx = w
-		if w.in.inspect(g.matches, 0) == match {
+		if !w.lacks(g, b.data) && w.in.inspect(g.matches, 0) == match {
 			return yes
 		}
 		if !info.Multi {
