@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"net/http"
@@ -25,8 +26,9 @@ const (
 // zoneRoutes returns what is about zones of our own.
 //
 //	GET /zones            all zones; HTML for browsers, else JSON
-//	GET /zones/{origin}   view=VIEW: records of one, and the text of its file
-//	POST /zones/{origin}  text and tag: replaces the text of its file
+//	GET /zones/{origin}   view=VIEW: records of one, and the text of its file or
+//	                      its values in Redis
+//	POST /zones/{origin}  text and tag: replaces that
 func (p *Parts) zoneRoutes() []route {
 	if p.Zones == nil {
 		return nil
@@ -52,7 +54,7 @@ func (p *Parts) zoneRoutes() []route {
 			writeJSON(w, http.StatusOK, d)
 		}},
 		{"GET", "/zones/{origin}", operator, func(w http.ResponseWriter, r *http.Request) {
-			d, err := p.zone(r.PathValue("origin"), r.URL.Query().Get("view"))
+			d, err := p.zone(r.Context(), r.PathValue("origin"), r.URL.Query().Get("view"))
 			if err != nil {
 				http.Error(w, err.Error(), statusOfZone(err))
 				return
@@ -63,12 +65,12 @@ func (p *Parts) zoneRoutes() []route {
 			r.Body = http.MaxBytesReader(w, r.Body, maxZoneText)
 			origin, view := r.PathValue("origin"), r.FormValue("view")
 			text := strings.ReplaceAll(r.FormValue("text"), "\r\n", "\n") // as forms send them
-			d, err := p.zone(origin, view)
+			d, err := p.zone(r.Context(), origin, view)
 			if err == nil && r.FormValue("tag") != d.Tag {
 				err = ErrChanged
 			}
 			if err == nil {
-				err = p.Zones().Write(origin, view, []byte(text))
+				err = p.Zones().Write(r.Context(), origin, view, []byte(text))
 			}
 			switch {
 			case err == nil && isPage(r):
@@ -90,24 +92,25 @@ type zoneData struct {
 	authority.Shown
 	Lines []string `json:"lines"`          // records as text
 	Cut   bool     `json:"cut,omitempty"`  // there are more
-	Text  string   `json:"text,omitempty"` // of the file
+	Text  string   `json:"text,omitempty"` // of the file, or values in Redis
 	Tag   string   `json:"tag,omitempty"`  // of the text
 	Error string   `json:"error,omitempty"`
 }
 
-func (p *Parts) zone(origin, view string) (*zoneData, error) {
+func (p *Parts) zone(ctx context.Context, origin, view string) (*zoneData, error) {
 	a := p.Zones()
 	for _, s := range a.Show() {
 		if strings.TrimSuffix(s.Origin, ".") != strings.ToLower(strings.TrimSuffix(origin, ".")) || s.View != view {
 			continue
 		}
 		d := &zoneData{Shown: s, Lines: []string{}}
-		if s.Path != "" {
-			text, err := a.Text(s.Origin, view)
-			if err != nil {
-				return nil, err
-			}
+		switch text, err := a.Text(ctx, s.Origin, view); {
+		case err == nil:
 			d.Text, d.Tag = string(text), Tag(text)
+		case s.Path != "":
+			return nil, err
+		case !errors.Is(err, authority.ErrNoZone): // Redis is away: what is served can be shown
+			d.Error = err.Error()
 		}
 		if s.Unavailable != "" {
 			return d, nil

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -155,6 +156,14 @@ dns:
 	until("after the file changed", "www.own.example.", "NOERROR A 192.0.2.2")
 	redis.Do(t, "HSET", "redins:zones:redis.example.", "www", `{"a":{"ttl":300,"records":[{"ip":"192.0.2.8"}]}}`)
 	until("after Redis was written", "www.redis.example.", "NOERROR A 192.0.2.8")
+	text, err := g.engine.Load().Zones.Text(ctx, "redis.example", "")
+	if want := "@ {\"ns\":{\"ttl\":300,\"records\":[{\"host\":\"ns1.redis.example.\"}]}}\nwww {\"a\":{\"ttl\":300,\"records\":[{\"ip\":\"192.0.2.8\"}]}}\n"; string(text) != want || err != nil {
+		t.Errorf("the zone as text: %v %s", err, text)
+	}
+	if err := g.engine.Load().Zones.Write(ctx, "redis.example", "", bytes.ReplaceAll(text, []byte("2.8"), []byte("2.9"))); err != nil {
+		t.Error(err)
+	}
+	until("after it was edited", "www.redis.example.", "NOERROR A 192.0.2.9")
 
 	// A reload of the same settings keeps the zones, and others replace them. A zone
 	// whose file is bad is SERVFAIL, and health says so.
@@ -168,7 +177,7 @@ dns:
 		t.Errorf("a bad zone file: %v", err)
 	}
 	until("after a reload with a bad zone file", "www.other.example.", "SERVFAIL EDE 14")
-	until("after a reload with a bad zone file", "www.redis.example.", "NOERROR A 192.0.2.8")
+	until("after a reload with a bad zone file", "www.redis.example.", "NOERROR A 192.0.2.9")
 	if problems := strings.Join(g.health().Problems, "\n"); !strings.Contains(problems, "other.example.zone:4: ") {
 		t.Errorf("health does not name the bad zone file: %s", problems)
 	}
@@ -177,7 +186,7 @@ dns:
 		t.Fatal(err)
 	}
 	until("after a reload", "www.other.example.", "NOERROR A 192.0.2.9")
-	until("after a reload", "www.redis.example.", "NOERROR A 192.0.2.8")
+	until("after a reload", "www.redis.example.", "NOERROR A 192.0.2.9")
 	if got := lineOf(ask("www.own.example.", false)); !strings.HasPrefix(got, "NOERROR A 0.0.0.0") {
 		t.Errorf("a zone that is gone is filtered like any name: %s", got)
 	}
@@ -187,7 +196,7 @@ dns:
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	text, err = io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,10 +58,10 @@ func (a *Authority) Show() []Shown { return []Shown{} }
 
 func (a *Authority) Problems() []string { return nil }
 
-func (a *Authority) Text(string, string) ([]byte, error) { return nil, ErrNoZone }
+func (a *Authority) Text(context.Context, string, string) ([]byte, error) { return nil, ErrNoZone }
 
 func (a *Authority) Records(string, string, int) ([]string, bool, error) {
 	return nil, false, ErrNoZone
 }
 
-func (a *Authority) Write(string, string, []byte) error { return ErrNoZone }
+func (a *Authority) Write(context.Context, string, string, []byte) error { return ErrNoZone }

@@ -4,6 +4,7 @@ package authority
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -30,16 +31,22 @@ func (a *Authority) Show() []Shown {
 	return all
 }
 
+// Where zones come from that are edited.
+const (
+	fromFile  = "file"
+	fromRedis = "redis"
+)
+
 // from says where a zone comes from, and the path of its file.
 func (a *Authority) from(origin, view string) (from, path string) {
 	if path := a.files.Path(origin, view); path != "" {
-		return "file", path
+		return fromFile, path
 	}
 	switch {
 	case slices.ContainsFunc(a.secondaries, func(s transfer.Secondary) bool { return zone.Canonical(s.Zone) == origin }):
 		return "primary", ""
 	case a.redis != nil && view == "" && a.redis.Has(origin):
-		return "redis", ""
+		return fromRedis, ""
 	}
 	return "catalog", ""
 }
@@ -68,22 +75,30 @@ func (a *Authority) Records(origin, view string, most int) (all []string, cut bo
 	return all, false, nil
 }
 
-// Text is the text of the file that a zone is read from.
-func (a *Authority) Text(origin, view string) (text []byte, err error) {
-	path := a.files.Path(zone.Canonical(origin), view)
-	if path == "" {
-		return nil, fmt.Errorf("%w in a file: %s", ErrNoZone, origin)
+// Text is what a zone is read from: the text of its file, or a line for each of
+// its values in Redis.
+func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte, err error) {
+	origin = zone.Canonical(origin)
+	switch from, path := a.from(origin, view); from {
+	case fromFile:
+		return os.ReadFile(path)
+	case fromRedis:
+		return a.redis.Text(ctx, origin)
 	}
-	return os.ReadFile(path)
+	return nil, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }
 
-// Write replaces the text of the file that a zone is read from, which is served
-// from then on. A text with a mistake is refused, with its line.
-func (a *Authority) Write(origin, view string, text []byte) error {
+// Write replaces what a zone is read from, which is served from then on. A text
+// with a mistake is refused, with its line.
+func (a *Authority) Write(ctx context.Context, origin, view string, text []byte) error {
 	origin = zone.Canonical(origin)
-	path := a.files.Path(origin, view)
-	if path == "" {
-		return fmt.Errorf("%w in a file: %s", ErrNoZone, origin)
+	from, path := a.from(origin, view)
+	switch from {
+	case fromFile:
+	case fromRedis:
+		return a.redis.SetText(ctx, origin, text)
+	default:
+		return fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 	}
 	z, err := zone.Read(bytes.NewReader(text), origin, path)
 	if err != nil {

@@ -106,9 +106,7 @@ const maxSet = 60000
 // is in b.problems.
 func (b *builder) build(r *raw) *zone.Zone {
 	b.begin(r)
-	arrange.By(r.values, func(x, y value) int {
-		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
-	})
+	sortValues(r.values)
 	for i := 0; i < len(r.values); {
 		j := i + 1
 		for j < len(r.values) && r.values[j].label == r.values[i].label {
@@ -125,6 +123,12 @@ func (b *builder) build(r *raw) *zone.Zone {
 		b.zone.Records = append(b.zone.Records, b.soa())
 	}
 	return b.zone
+}
+
+func sortValues(all []value) {
+	arrange.By(all, func(x, y value) int {
+		return cmp.Or(strings.Compare(x.label, y.label), strings.Compare(x.typ, y.typ))
+	})
 }
 
 // begin reads the zone's settings.

@@ -31,12 +31,21 @@ func (s *Store) Write(ctx context.Context, z *zone.Zone) (written, deleted int, 
 	if err != nil {
 		return 0, 0, err
 	}
+	config, err := mergeConfig(old.config, e.soa)
+	if err != nil {
+		return 0, 0, fmt.Errorf("write zone %q: %s: %w", origin, old.key, err)
+	}
+	return s.replace(ctx, origin, old, s.wanted(e), config)
+}
+
+// replace writes what values and config of a zone are to be in the place of the
+// old ones.
+func (s *Store) replace(ctx context.Context, origin string, old *raw, want map[[2]string][]byte, config []byte) (written, deleted int, err error) {
 	have := map[[2]string][]byte{}
 	for _, v := range old.values {
 		have[[2]string{v.label, v.typ}] = v.json
 	}
 	out := writer{ctx: ctx, client: s.Client}
-	want := s.wanted(e)
 	labels := map[string]bool{}
 	for _, at := range slices.SortedFunc(maps.Keys(want), compareAt) {
 		labels[at[0]] = true
@@ -70,11 +79,12 @@ func (s *Store) Write(ctx context.Context, z *zone.Zone) (written, deleted int, 
 			out.add("HDEL", s.hash(origin), at[0])
 		}
 	}
-	config, err := mergeConfig(old.config, e.soa)
-	if err != nil {
-		return 0, 0, fmt.Errorf("write zone %q: %s: %w", origin, old.key, err)
-	}
-	if !bytes.Equal(config, old.config) {
+	switch {
+	case bytes.Equal(config, old.config):
+	case config == nil:
+		deleted++
+		out.add("DEL", old.key)
+	default:
 		written++
 		out.add("SET", old.key, string(config))
 	}

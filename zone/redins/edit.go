@@ -1,0 +1,169 @@
+package redins
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file is about a zone as a text that a person edits: a line for each value,
+// with all that it has in Redis (weights, places, checks), which a zone file has
+// no words for.
+
+const (
+	configLine = "config" // begins the line of the config, which no label does with its colon
+	maxEdit    = 4 << 20  // bytes of a text
+)
+
+// ErrLarge says that a zone has more than a person edits as one text.
+var ErrLarge = fmt.Errorf("the zone has more than %d bytes: change its values in Redis", maxEdit)
+
+// Text returns the values of a zone, a line for each: the config as "config: JSON",
+// then "LABEL JSON", or in z42's layout "LABEL TYPE JSON".
+func (s *Store) Text(ctx context.Context, origin string) ([]byte, error) {
+	in := s.session(ctx)
+	defer in.Close()
+	r, err := s.read(in, origin, nil)
+	if err != nil {
+		return nil, err
+	}
+	sortValues(r.values)
+	var b bytes.Buffer
+	line := func(begin string, text []byte) {
+		b.WriteString(begin + " ")
+		if json.Compact(&b, text) != nil { // as it is, for somebody to mend
+			b.Write(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")))
+		}
+		b.WriteByte('\n')
+	}
+	if r.config != nil {
+		line(configLine+":", r.config)
+	}
+	for _, v := range r.values {
+		if v.json != nil {
+			line(strings.TrimSuffix(v.label+" "+v.typ, " "), v.json)
+		}
+		if b.Len() > maxEdit {
+			return nil, fmt.Errorf("zone %q: %w", origin, ErrLarge)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// SetText puts the values of a text in the place of a zone's. A text of which
+// something could not be served is refused, with its line.
+func (s *Store) SetText(ctx context.Context, origin string, text []byte) (written, deleted int, err error) {
+	fail := func(n int, err error) (int, int, error) {
+		return 0, 0, fmt.Errorf("zone %s, line %d: %w", origin, n, err)
+	}
+	in := s.session(ctx)
+	defer in.Close()
+	old, err := s.read(in, origin, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	fresh := &raw{origin: old.origin, key: old.key, keys: old.keys}
+	want, lines := map[[2]string][]byte{}, map[[2]string]int{}
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		label, rest, _ := bytes.Cut(line, []byte(" "))
+		if string(label) == configLine+":" {
+			if fresh.config != nil {
+				return fail(n, errors.New("a zone has one config"))
+			}
+			if fresh.config = bytes.TrimSpace(rest); len(fresh.config) == 0 {
+				return fail(n, errNoJSON)
+			}
+			if problem := s.wrong(fresh); problem != "" {
+				return fail(n, errors.New(problem))
+			}
+			continue
+		}
+		at := [2]string{string(label), ""}
+		if s.Schema == Z42 {
+			var typ []byte
+			typ, rest, _ = bytes.Cut(bytes.TrimSpace(rest), []byte(" "))
+			at[1] = strings.ToUpper(string(typ))
+		}
+		rest = bytes.TrimSpace(rest)
+		switch {
+		case s.Schema == Z42 && !slices.Contains(typeNames, at[1]):
+			return fail(n, fmt.Errorf("%q is none of the types %s", at[1], strings.Join(typeNames, ", ")))
+		case len(rest) == 0:
+			return fail(n, errNoJSON)
+		case lines[at] > 0:
+			return fail(n, fmt.Errorf("%s stands in line %d, too", strings.TrimSpace(at[0]+" "+at[1]), lines[at]))
+		}
+		want[at], lines[at] = rest, n
+		v := value{key: s.key(origin, at[0], at[1]), label: at[0], typ: at[1], json: rest}
+		if problem := s.wrong(&raw{origin: old.origin, key: old.key, values: []value{v}}); problem != "" {
+			return fail(n, errors.New(problem))
+		}
+		fresh.values = append(fresh.values, v)
+	}
+	if problem := s.wrong(fresh); problem != "" { // of lines together
+		return 0, 0, fmt.Errorf("zone %s: %s", origin, problem)
+	}
+	return s.replace(ctx, origin, old, want, fresh.config)
+}
+
+var errNoJSON = errors.New(`there is no JSON, as in: www {"a":{"ttl":300,"records":[{"ip":"192.0.2.1"}]}}`)
+
+// wrong says what of a zone could not be served, "" for nothing.
+func (s *Store) wrong(r *raw) string {
+	b := &builder{schema: s.Schema, ttl: defaultTTL}
+	b.build(r)
+	if len(b.problems) == 0 {
+		return ""
+	}
+	p := b.problems[0]
+	return strings.TrimPrefix(p.Field+": "+p.Err.Error(), ": ")
+}
+
+// Text returns the values of a zone for a person, see [Store.Text].
+func (s *Source) Text(ctx context.Context, origin string) (text []byte, err error) {
+	err = s.with(ctx, origin, func(st *Store, name string) error {
+		text, err = st.Text(ctx, name)
+		return err
+	})
+	return text, err
+}
+
+// SetText replaces the values of a zone, see [Store.SetText]. What Redis then
+// tells of the change has it served.
+func (s *Source) SetText(ctx context.Context, origin string, text []byte) error {
+	return s.with(ctx, origin, func(st *Store, name string) error {
+		_, _, err := st.SetText(ctx, name, text)
+		return err
+	})
+}
+
+// with does something with a zone, by its name as Redis lists it.
+func (s *Source) with(ctx context.Context, origin string, do func(st *Store, name string) error) error {
+	s.mu.Lock()
+	name := ""
+	for listed, k := range s.known {
+		if k.origin == origin {
+			name = listed
+		}
+	}
+	s.mu.Unlock()
+	if name == "" {
+		return fmt.Errorf("zone %q: %w", origin, ErrNoZone)
+	}
+	st, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Client.Close()
+	return do(st, name)
+}
