@@ -14,6 +14,7 @@ import (
 
 	"shuultuur/atomicfile"
 	"shuultuur/zone"
+	"shuultuur/zone/redins"
 	"shuultuur/zone/transfer"
 )
 
@@ -83,7 +84,7 @@ func (a *Authority) Text(ctx context.Context, origin, view string) (text []byte,
 	case fromFile:
 		return os.ReadFile(path)
 	case fromRedis:
-		return a.redis.Text(ctx, origin)
+		return redins.Text(ctx, a.redis, origin)
 	}
 	return nil, fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 }
@@ -96,7 +97,7 @@ func (a *Authority) Write(ctx context.Context, origin, view string, text []byte)
 	switch from {
 	case fromFile:
 	case fromRedis:
-		return a.redis.SetText(ctx, origin, text)
+		return redins.SetText(ctx, a.redis, origin, text)
 	default:
 		return fmt.Errorf("%w in a file or in Redis: %s", ErrNoZone, origin)
 	}

@@ -129,26 +129,26 @@ func (s *Store) wrong(r *raw) string {
 	return strings.TrimPrefix(p.Field+": "+p.Err.Error(), ": ")
 }
 
-// Text returns the values of a zone for a person, see [Store.Text].
-func (s *Source) Text(ctx context.Context, origin string) (text []byte, err error) {
-	err = s.with(ctx, origin, func(st *Store, name string) error {
+// Text returns the values of a zone that s serves, see [Store.Text].
+func Text(ctx context.Context, s *Source, origin string) (text []byte, err error) {
+	err = with(ctx, s, origin, func(st *Store, name string) error {
 		text, err = st.Text(ctx, name)
 		return err
 	})
 	return text, err
 }
 
-// SetText replaces the values of a zone, see [Store.SetText]. What Redis then
-// tells of the change has it served.
-func (s *Source) SetText(ctx context.Context, origin string, text []byte) error {
-	return s.with(ctx, origin, func(st *Store, name string) error {
+// SetText replaces the values of a zone that s serves, see [Store.SetText]. What
+// Redis then tells of the change has it served.
+func SetText(ctx context.Context, s *Source, origin string, text []byte) error {
+	return with(ctx, s, origin, func(st *Store, name string) error {
 		_, _, err := st.SetText(ctx, name, text)
 		return err
 	})
 }
 
 // with does something with a zone, by its name as Redis lists it.
-func (s *Source) with(ctx context.Context, origin string, do func(st *Store, name string) error) error {
+func with(ctx context.Context, s *Source, origin string, do func(st *Store, name string) error) error {
 	s.mu.Lock()
 	name := ""
 	for listed, k := range s.known {
