@@ -36,8 +36,9 @@ type shelf struct {
 	policy  admission.Policy
 	judged  map[Key]*verdicts            // on objects that are on the disk
 	read    map[Key]weak.Pointer[object] // what was read from the disk and is still in use, or was lately
-	waiting map[Key]*object              // to be written; one that is taken out is not
+	waiting map[Key]*object              // to be written, and served until then; one that is taken out is neither
 	queued  int64                        // bytes of objects in writes
+	writing Key                          // of the object that is being written; what the disk has for it may be out of date
 
 	disk    *disk.Store // nil: none
 	writes  chan *object
@@ -190,8 +191,17 @@ func (s *shelf) get(name []byte) *object {
 		o.lent.Store(true)
 	}
 	read := s.read[k]
+	waiting, writing := s.waiting[k], s.writing == k
+	if !ok && waiting != nil {
+		waiting.lent.Store(true)
+	}
 	s.mu.RUnlock()
-	if !ok {
+	switch {
+	case ok:
+	case waiting != nil: // the disk may have an older one still
+		o = waiting
+	case writing: // it was taken out meanwhile
+	default:
 		if o = read.Value(); o == nil || !o.record.Again(k) {
 			o = s.load(k)
 		}
@@ -261,17 +271,18 @@ func (s *shelf) put(o *object) (in bool) {
 	if admitted && o.blocks != nil && o.blocks.hold() { // it may leave memory before it is on the disk
 		o.saving.Store(true)
 	}
-	in = s.memory.Put(k, o, o.weight())
 	delete(s.judged, k)
 	delete(s.waiting, k)
+	queued := admitted && s.queue(o)
 	s.mu.Unlock()
-	switch {
-	case admitted:
-		s.save(o)
-	case s.disk != nil && s.disk.Has(k): // the one of before must not come back
+	// The one of before must not come back, however soon this one leaves memory.
+	// Nobody waits for mu while the disk is busy.
+	if !queued && s.disk != nil && s.disk.Has(k) {
 		_ = s.disk.Remove(k)
 	}
-	return in
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.memory.Put(k, o, o.weight())
 }
 
 // keep puts an object with newer fields in the place of o, which has the same
@@ -292,25 +303,33 @@ func (s *shelf) keep(o, n *object) {
 	}
 }
 
-// save has an object written to the disk, with the mark that leads to it.
+// save has an object written to the disk.
 func (s *shelf) save(o *object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue(o)
+}
+
+// queue puts an object among those that are to be written, with the mark that
+// leads to it, and says whether there was room. The caller holds mu.
+func (s *shelf) queue(o *object) (room bool) {
 	for _, o := range [...]*object{o.parent, o} {
 		if o == nil || o.written.Swap(true) {
 			continue
 		}
-		k := hash([]byte(o.name))
-		s.mu.Lock()
-		if n := o.weight(); len(s.writes) == maxWrites || s.queued > 0 && s.queued+n > s.most/2 {
+		n := o.weight()
+		room = len(s.writes) < maxWrites && (s.queued == 0 || s.queued+n <= s.most/2)
+		if !room {
 			o.written.Store(false)
 			o.saved()
 			s.dropped.Add(1)
-		} else {
-			s.waiting[k] = o
-			s.queued += n
-			s.writes <- o // only here, where mu is held: there is room
+			continue
 		}
-		s.mu.Unlock()
+		s.waiting[hash([]byte(o.name))] = o
+		s.queued += n
+		s.writes <- o // only here, where mu is held: there is room
 	}
+	return room
 }
 
 // write writes an object that waits, unless it was taken out or replaced
@@ -323,12 +342,13 @@ func (s *shelf) write(o *object) {
 		s.mu.Unlock()
 	}()
 	k := hash([]byte(o.name))
-	waits := func() bool {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		return s.waiting[k] == o
+	s.mu.Lock()
+	waits := s.waiting[k] == o
+	if waits {
+		s.writing = k
 	}
-	if !waits() {
+	s.mu.Unlock()
+	if !waits {
 		return
 	}
 	err := s.disk.Put(k, encode(o), o.body)
@@ -342,16 +362,20 @@ func (s *shelf) write(o *object) {
 	still := s.waiting[k] == o
 	if still {
 		delete(s.waiting, k)
+		s.writing = Key{}
 	}
 	s.mu.Unlock()
 	if !still {
 		_ = s.disk.Remove(k)
+		s.mu.Lock()
+		s.writing = Key{}
+		s.mu.Unlock()
 	}
 }
 
 // saved says that nobody reads the object any more to write it.
 func (o *object) saved() {
-	if o.saving.Swap(false) {
+	if o.saving.Swap(false) && !o.lent.Load() { // who found it among those that wait may still have it
 		o.blocks.free()
 	}
 }

@@ -51,8 +51,9 @@ type Store struct {
 	mu     sync.Mutex
 	index  index
 	all    []*segment // the oldest first; the last one is appended to
-	filled bool       // the oldest had to make room once
 	closed bool
+
+	filled atomic.Bool // the oldest had to make room once
 
 	Writes, WrittenBytes, Rewrites atomic.Int64 // objects and bytes appended; Rewrites are among them
 	Damaged, Failed                atomic.Int64 // objects with a wrong checksum or unreadable; failed writes
@@ -92,7 +93,7 @@ func Open(dir string, size int64) (*Store, error) {
 	for len(s.all) > s.most {
 		s.dropOldest()
 	}
-	s.filled = len(s.all) == s.most
+	s.filled.Store(len(s.all) == s.most)
 	if len(s.all) > 0 {
 		err = s.newest().clear()
 	} else if err = s.open(); errors.Is(err, syscall.ENOSPC) {
@@ -156,11 +157,7 @@ func (s *Store) IndexBytes() int64 {
 }
 
 // Unfilled says whether there is room that was never used.
-func (s *Store) Unfilled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.filled
-}
+func (s *Store) Unfilled() bool { return !s.filled.Load() }
 
 // A Record is an object on the disk. Its slices are valid until Release.
 type Record struct {
@@ -379,7 +376,7 @@ func (s *Store) append(k Key, meta []byte, body [][]byte) error {
 			// The disk is smaller than the settings say: do with what there is.
 			s.dropOldest()
 			s.most = len(s.all)
-			s.filled = true
+			s.filled.Store(true)
 		}
 		return fmt.Errorf("writing to the cache's disk: %w", err)
 	}
@@ -396,7 +393,7 @@ func (s *Store) turn() error {
 	var kept []*Record
 	var keys []Key
 	if len(s.all) >= s.most {
-		s.filled = true
+		s.filled.Store(true)
 		kept, keys = s.worthKeeping(s.all[0])
 		s.dropOldest()
 	}
@@ -449,7 +446,7 @@ func (s *Store) Clear() {
 	for len(s.all) > 0 {
 		s.dropOldest()
 	}
-	s.filled = false
+	s.filled.Store(false)
 }
 
 // dropOldest deletes the oldest segment with all that is in it.
