@@ -46,6 +46,9 @@ type Framer interface {
 	// Rest returns the message that the end of the conversation breaks off, as
 	// far as it came: who reads the bytes themselves sees it.
 	Rest() Message
+	// Part returns what has come of a message under way, as one of its own, and
+	// goes on with what follows. ok is false where it cannot be read in parts.
+	Part() (m Message, ok bool)
 }
 
 // Events frames server-sent events (HTML standard, 9.2.6). The zero Events is
@@ -126,6 +129,16 @@ func (e *Events) Rest() Message {
 	return m
 }
 
+// Part implements [Framer].
+func (e *Events) Part() (Message, bool) {
+	goesOn := len(e.line) > 0
+	m := e.Rest()
+	if goesOn { // the line goes on
+		e.line = append(e.line, "data: "...)
+	}
+	return m, true
+}
+
 // Lines frames JSON texts that stand one on a line (NDJSON), as assistants send
 // their answers by pieces of words. A message is all the whole lines there are.
 type Lines struct {
@@ -157,6 +170,9 @@ func (l *Lines) Rest() Message {
 	*l = Lines{}
 	return m
 }
+
+// Part implements [Framer].
+func (l *Lines) Part() (Message, bool) { return l.Rest(), true }
 
 // A WebSocket frames one direction of a WebSocket connection (RFC 6455) after
 // the handshake, permessage-deflate (RFC 7692) included.
@@ -304,6 +320,16 @@ func (w *WebSocket) end() Message {
 // Rest implements [Framer].
 func (w *WebSocket) Rest() Message { return w.end() }
 
+// Part implements [Framer].
+func (w *WebSocket) Part() (Message, bool) {
+	if w.compressed || w.over || w.opcode == 0 {
+		return Message{}, false
+	}
+	m := Message{Text: w.opcode == 1, Data: w.data}
+	w.data = nil
+	return m, true
+}
+
 // inflaters decode messages.
 var inflaters sync.Pool
 
@@ -436,6 +462,16 @@ func (g *GRPC) Rest() Message {
 		g.head = [5]byte{}
 	}
 	return g.end()
+}
+
+// Part implements [Framer].
+func (g *GRPC) Part() (Message, bool) {
+	if g.over || g.nHead < 5 || g.head[0] != 0 {
+		return Message{}, false
+	}
+	m := Message{Data: g.data}
+	g.data = nil
+	return m, true
 }
 
 func (g *GRPC) end() Message {

@@ -156,6 +156,12 @@ const (
 	jsWS  = `const out=[]; await new Promise(ok=>{const s=new WebSocket(u.replace('http','ws')); s.binaryType='arraybuffer'; s.onmessage=m=>out.push(typeof m.data=='string'?m.data:new TextDecoder(SOCKCS).decode(m.data)); s.onclose=ok; setTimeout(ok,20000)}); return out.join('JOIN')`
 )
 
+// lorem is more than is kept back of one message.
+var lorem = strings.Repeat("Lorem ipsum dolor ", 150_000)
+
+// lastOf is the end of what a script returns.
+func lastOf(js string) string { return "return (await (async()=>{" + js + "})()).slice(-2000)" }
+
 func ws(join, cs string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(jsWS, "JOIN", join), "SOCKCS", cs)
 }
@@ -251,6 +257,17 @@ func trials() []trial {
 		{name: "ws large", serve: sock(false, func(word string) [][]byte {
 			return [][]byte{wsFrame(0x81, []byte(strings.Repeat("Lorem ipsum ", 60000)+word))}
 		}), js: ws(" ", "")},
+		{name: "ws very large", serve: sock(false, func(word string) [][]byte {
+			return [][]byte{wsFrame(0x81, []byte(lorem+word+" "+lorem[:1000]))}
+		}), js: lastOf(ws(" ", ""))},
+		{name: "ws very large, binary in fragments", serve: sock(false, func(word string) [][]byte {
+			return [][]byte{wsFrame(0x02, []byte(lorem)), wsFrame(0x00, []byte(lorem[:700_000]+word[:2])), wsFrame(0x80, []byte(word[2:]))}
+		}), js: lastOf(ws(" ", ""))},
+		{name: "sse very large", serve: say("text/event-stream", "data: "+lorem+"\ndata: "+lorem+"WORD it is\n\n"), js: lastOf(sse(" "))},
+		{name: "ndjson very large", serve: say("application/x-ndjson", "{\"a\":\""+lorem+"WORD it is\"}\n"), js: lastOf(`return await (await fetch(u)).text()`)},
+		{name: "grpc-web very large", serve: func(w http.ResponseWriter, r *http.Request, word string) {
+			say("application/grpc-web+proto", string(grpcOf([]byte(lorem+word))))(w, r, word)
+		}, js: lastOf(`return await (await fetch(u)).text()`)},
 		{name: "ws base64", serve: sock(false, func(word string) [][]byte {
 			return [][]byte{wsFrame(0x81, []byte(base64.StdEncoding.EncodeToString([]byte("so there is "+word+" and more"))))}
 		}), js: strings.ReplaceAll(ws(" ", ""), "?m.data:", "?atob(m.data):")},

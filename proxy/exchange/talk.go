@@ -21,9 +21,9 @@ import (
 // freeMessage is how much of a message under way counts as held by nobody.
 const freeMessage = 16 << 10
 
-// mostMessage is how much of one message is kept back; more of it passes before
-// it is judged, and is unread.
-const mostMessage = 1 << 20
+// mostMessage is how much of one message is kept back. Of a longer one, parts are
+// judged and pass; where it cannot be read in parts, it is unread.
+const mostMessage = 512 << 10
 
 // A Protocol is how the messages of a conversation are framed.
 type Protocol uint8
@@ -54,11 +54,11 @@ type Talk struct {
 	pending []byte // of the message under way
 	claimed int64
 	midway  bool // a part of it has passed
+	blind   bool // and what follows passes unread
 
 	Verdict filter.Verdict   // with which it ended, the zero Verdict while it goes on
 	Found   []filter.Finding // that led to it
 	Looked  int64            // bytes of messages that were judged
-	unread  content.Reason
 }
 
 // Talk returns what judges one direction of the conversation that x has begun.
@@ -94,12 +94,12 @@ func (k *Talk) Pass(ctx context.Context, dst, p []byte) (out []byte, over bool) 
 			k.drop()
 			return dst, true
 		}
-		if !whole {
-			dst = k.keep(dst, piece)
-			continue
-		}
-		if w, ok := k.framer.(*content.WebSocket); ok && m.Control && w.Midway() {
-			dst = k.keep(dst, piece) // between the frames of a message: it passes with that
+		w, socket := k.framer.(*content.WebSocket)
+		if !whole || socket && m.Control && w.Midway() { // between the frames of a message: it passes with that
+			var over bool
+			if dst, over = k.keep(ctx, dst, piece); over {
+				return dst, true
+			}
 			continue
 		}
 		switch pass := m.Control || k.judge(ctx, m); {
@@ -132,28 +132,37 @@ func (k *Talk) End(ctx context.Context, dst []byte) (out []byte, over bool) {
 	return dst, false
 }
 
-// keep keeps a piece of a message under way, or lets it pass where there is no
-// room.
-func (k *Talk) keep(dst, piece []byte) []byte {
-	if k.midway {
-		return append(dst, piece...)
+// keep keeps a piece of a message under way. Where there is no room for more, what
+// came is judged and passes; over says that it does not.
+func (k *Talk) keep(ctx context.Context, dst, piece []byte) (out []byte, over bool) {
+	if k.blind {
+		return append(dst, piece...), false
 	}
 	k.pending = append(k.pending, piece...)
 	// The framer has the message too.
 	if need := 2 * int64(cap(k.pending)); need > 2*freeMessage && need > k.claimed {
 		if len(k.pending) <= mostMessage && k.i.budget.claim(k.base.Client.Addr, need-k.claimed) {
 			k.claimed = need
-			return dst
+			return dst, false
 		}
-		k.unread = content.TooLarge
-		if len(k.pending) <= mostMessage {
-			k.unread = content.NoCapacity
+		m, ok := k.framer.Part()
+		if !ok { // a rule may say what is done about that
+			m.Unread = content.TooLarge
+			if len(k.pending) <= mostMessage {
+				m.Unread = content.NoCapacity
+			}
 		}
-		dst = append(dst, k.pending...)
+		pass := k.judge(ctx, m)
+		if pass {
+			dst = append(dst, k.pending...)
+		}
+		begun := k.midway || pass
+		k.pending = nil
 		k.drop()
-		k.midway = true
+		k.midway, k.blind = begun, !ok
+		return dst, !pass
 	}
-	return dst
+	return dst, false
 }
 
 // drop forgets the message under way.
@@ -165,7 +174,7 @@ func (k *Talk) drop() {
 		k.i.budget.give(k.base.Client.Addr, k.claimed)
 		k.claimed = 0
 	}
-	k.midway = false
+	k.midway, k.blind = false, false
 }
 
 // Close gives back what k holds.
@@ -175,10 +184,6 @@ func (k *Talk) Close() { k.drop() }
 // it may pass.
 func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 	text, why := k.window.Add(m)
-	if why == content.AllRead {
-		why = k.unread
-	}
-	k.unread = content.AllRead
 	if !text && why == content.AllRead {
 		return true
 	}

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 
@@ -67,5 +68,48 @@ func TestTalkJudgesWhatIsBrokenOff(t *testing.T) {
 			t.Errorf("%q: %q passed, over %v", in, out, over)
 		}
 		k.Close()
+	}
+}
+
+// A message that is larger than what is kept back is judged in parts, and one
+// that cannot be read in parts is unread before any of it passes.
+func TestALargeMessageIsJudgedInParts(t *testing.T) {
+	decide := func(x *filter.Transaction, _ filter.Stage) filter.Verdict {
+		text, _ := x.Body.Text()
+		if strings.Contains(string(text), " bad ") || len(x.Findings) > 0 && x.Findings[0].Category == filter.Unread {
+			return filter.Verdict{Action: filter.Block}
+		}
+		return filter.Verdict{}
+	}
+	good := strings.Repeat("good ", 600_000) // 3 MB
+	frame := func(first byte, s string) []byte {
+		return append(binary.BigEndian.AppendUint64([]byte{first, 127}, uint64(len(s))), s...)
+	}
+	for name, c := range map[string]struct {
+		in   []byte
+		most int // of it that passes; 0 for all
+	}{
+		"good":              {frame(0x81, good), 0},
+		"bad at its end":    {frame(0x81, good+" bad "), len(good)},
+		"bad at two thirds": {frame(0x81, good[:2_000_000]+" bad "+good), 2_000_000},
+		"bad between parts": {frame(0x81, good[:mostMessage-4]+"\nbad "+good), mostMessage + 64<<10},
+		"compressed":        {frame(0xC1, good), 1},
+	} {
+		x, i := begin(t, Config{HeldTotal: 8 << 20}, decider{decide: decide})
+		k := x.Talk(filter.ResponseBody, Socket, &content.WebSocket{Deflate: true}, nil)
+		var out []byte
+		over := false
+		for rest := c.in; len(rest) > 0 && !over; {
+			n := min(len(rest), 16<<10)
+			out, over = k.Pass(t.Context(), out, rest[:n])
+			rest = rest[n:]
+		}
+		if !bytes.HasPrefix(c.in, out) || over != (c.most > 0) || c.most > 0 && len(out) > c.most {
+			t.Errorf("%s: %d bytes of %d passed, over %v", name, len(out), len(c.in), over)
+		}
+		k.Close()
+		if n := i.Held(); n != 0 {
+			t.Errorf("%s: %d bytes held", name, n)
+		}
 	}
 }
