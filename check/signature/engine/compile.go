@@ -106,8 +106,8 @@ type group struct {
 	chain   int // of the transforms, 0 for none
 	dir     rule.Direction
 	matches []rule.Match
-	atEnd   bool        // can only be decided when the buffer is complete
-	sought  [2][]sought // by direction: contents that the prefilter of bodies looks for
+	atEnd   bool         // can only be decided when the buffer is complete
+	sought  *[2][]sought // by direction: contents that the prefilter of bodies looks for
 }
 
 // packetWords are the conditions that only a packet answers.
@@ -174,6 +174,7 @@ func (b *builder) compile(r *rule.Rule) (*compiled, error) {
 			return nil, err
 		}
 	}
+	c.groups = make([]group, 0, len(r.Groups))
 	for _, g := range r.Groups {
 		if err := b.group(c, g); err != nil {
 			return nil, err
@@ -295,7 +296,7 @@ func (b *builder) group(c *compiled, g *rule.Group) error {
 
 // matches copies matches, with expressions compiled and patterns folded.
 func (b *builder) matches(ms []rule.Match) ([]rule.Match, error) {
-	var out []rule.Match
+	out := make([]rule.Match, 0, len(ms))
 	for _, m := range ms {
 		switch x := m.(type) {
 		case *rule.PCRE:

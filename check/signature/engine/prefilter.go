@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -17,11 +18,10 @@ import (
 // and those of which it may be the second. So of each pattern two pairs of runs are
 // in the table, one from an even place in it and one from an odd place: those that are
 // rarest in web traffic. A pattern that is too short for a pair is there with one run,
-// in a group of its own for which every run may be the second. One of four bytes
-// that begins at an odd place is there with every byte that may be before it and
-// every byte that may follow; one of three has a run with each of them. Shorter
-// patterns are searched for one by one, or, when they are many, in tables of their
-// own, of two bytes and of one.
+// in a group of its own for which every run may be the second. Where a run is longer
+// than what there is of a pattern, every byte that may be before or after is
+// there. Patterns of one and two bytes are searched for one by one, or, when they are
+// many, in tables of their own.
 //
 // That is a filter as in Hyperscan (Wang and others, Hyperscan: A Fast Multi-pattern
 // Regex Matcher for Modern CPUs, 2019), with hashes in the place of shifts.
@@ -171,32 +171,21 @@ func (x *few) in(data, p []byte) bool {
 
 func (f *prefilter) add(i int32, p []byte) {
 	switch {
-	case len(p) > gram:
+	case len(p) >= pair:
 		for parity := range 2 {
-			if parity+pair > len(p) {
-				off := rarest(p, parity, gram)
-				f.enter(i, off, binary.LittleEndian.Uint32(p[off:]), 1<<pairGroups)
-				continue
-			}
-			off := rarest(p, parity, pair)
-			key := binary.LittleEndian.Uint32(p[off:])
-			g := groupOf(key)
-			f.enter(i, off, key, g)
-			f.second(binary.LittleEndian.Uint32(p[off+2:]), g)
+			f.pair(i, p, rarest(p, parity))
 		}
+	case len(p) > gram:
+		f.pair(i, p, 0)
+		f.pair(i, p, -1)
 	case len(p) == gram:
-		key := binary.LittleEndian.Uint32(p)
-		f.enter(i, 0, key, 1<<pairGroups)
-		g := groupOf(key)
-		for c := range folded {
-			f.enter(i, -1, key<<8|c, g)
-			f.second(key>>8|c<<24, g)
-		}
+		f.enter(i, 0, binary.LittleEndian.Uint32(p), 1<<pairGroups)
+		f.pair(i, p, -1)
 	case len(p) == gram-1:
-		key := uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16
-		for c := range folded {
-			f.enter(i, 0, key|c<<24, 1<<pairGroups)
-			f.enter(i, -1, key<<8|c, 1<<pairGroups)
+		for _, off := range []int{0, -1} {
+			for key := range runs(p, off) {
+				f.enter(i, off, key, 1<<pairGroups)
+			}
 		}
 	case len(p) >= 2:
 		if f.pairs == nil {
@@ -213,20 +202,43 @@ func (f *prefilter) add(i int32, p []byte) {
 	}
 }
 
-// folded goes through the bytes to which hashing folds others.
-func folded(yield func(uint32) bool) {
-	for c := range uint32(1 << 8) {
-		if c&0x20 != 0 && !yield(c) {
-			return
+// pair puts two runs of a pattern into the table, at place off in it and two bytes after.
+func (f *prefilter) pair(i int32, p []byte, off int) {
+	group := uint16(0)
+	for key := range runs(p, off) {
+		if group == 0 {
+			group = 1 << (slot(key) % pairGroups)
 		}
+		f.enter(i, off, key, group)
+	}
+	for key := range runs(p, off+2) {
+		f.groups[slot(key)] |= group << 8
 	}
 }
 
-// groupOf is the group of patterns whose first run has a key.
-func groupOf(key uint32) uint16 { return 1 << (slot(key) % pairGroups) }
-
-// second says that a run may be the second of patterns of a group.
-func (f *prefilter) second(key uint32, group uint16) { f.groups[slot(key)] |= group << 8 }
+// runs goes through the runs that may be at a place of a pattern. A byte before the
+// pattern or after it may be any; of those that folding makes equal one is enough.
+func runs(p []byte, off int) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		key, outside := uint32(0), -1
+		for k := range gram {
+			if at := off + k; at >= 0 && at < len(p) {
+				key |= uint32(p[at]) << (8 * k)
+			} else {
+				outside = 8 * k
+			}
+		}
+		if outside < 0 {
+			yield(key)
+			return
+		}
+		for c := range uint32(1 << 8) {
+			if c&0x20 != 0 && !yield(key|c<<outside) {
+				return
+			}
+		}
+	}
+}
 
 // enter puts four bytes of a pattern, at place off in it, into the table, as the
 // first run of patterns of a group.
@@ -269,13 +281,13 @@ var lower = func() (t [256]byte) {
 	return
 }()
 
-// rarest returns the place of the n bytes that occur least in web traffic, among even
+// rarest returns the place of the two runs that occur least in web traffic, among even
 // places or odd ones.
-func rarest(p []byte, parity, n int) int {
+func rarest(p []byte, parity int) int {
 	best, at := 1<<30, parity
-	for i := parity; i+n <= len(p) && i < 1<<15; i += 2 {
+	for i := parity; i+pair <= len(p) && i < 1<<15; i += 2 {
 		sum := 0
-		for k := i; k+gram <= i+n; k += 2 {
+		for k := i; k <= i+pair-gram; k += 2 {
 			for _, c := range p[k : k+gram] {
 				sum += common(c)
 			}

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"shuultuur/check/signature/rule"
-)
+import "shuultuur/check/signature/rule"
 
 // A sight is where a prefilter has seen patterns in a body. Rules that are tried
 // afterwards need not search for them again: a pattern that was not seen is not
@@ -21,7 +17,7 @@ type place struct{ at, before int32 }
 
 // maxPlaces is how many places of a pattern are kept. Of one that occurs more often
 // none is used.
-const maxPlaces = 16
+const maxPlaces = 64
 
 // reset makes ready for a search for n patterns.
 func (s *sight) reset(n int) {
@@ -88,14 +84,21 @@ func (e *Engine) seek(d int, t *table) {
 			if c.dirs&rule.Direction(1<<d) == 0 || !inBody(g, d) {
 				continue
 			}
+			var list []sought
 			for _, m := range g.matches {
 				if x, ok := m.(*rule.Content); ok && !x.Negated && len(x.Pattern) > 0 {
 					if n, ok := pats[string(fold(x.Pattern))]; ok {
-						g.sought[d] = append(g.sought[d], sought{x, n})
+						list = append(list, sought{x, n})
 					}
 				}
 			}
-			g.sought[d] = slices.Clip(g.sought[d])
+			if list == nil {
+				continue
+			}
+			if g.sought == nil {
+				g.sought = new([2][]sought)
+			}
+			g.sought[d] = list
 		}
 	}
 }
@@ -111,10 +114,10 @@ var bodies = [2]rule.Buffer{rule.RequestBody, rule.ResponseBody}
 // lacks says whether a content of a group is not in a body that was searched, and
 // lets the inspector use the places of those that are.
 func (w *work) lacks(g *group, data []byte) bool {
-	known := g.sought[w.dir>>1]
-	if len(known) == 0 || w.body.data == nil || !same(data, w.body.data) {
+	if g.sought == nil || w.body.data == nil || !same(data, w.body.data) {
 		return false
 	}
+	known := g.sought[w.dir>>1]
 	for i := range known {
 		if w.body.counts[known[i].pat] == 0 {
 			return true

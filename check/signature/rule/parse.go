@@ -23,11 +23,24 @@ type Parser struct {
 	// Beside are the other files of tarballs and folders that were read, by the
 	// names that [Files] gives them: scripts and lists that rules may name.
 	Beside map[string][]byte
+
+	kept map[string]string // words that rules have in common
 }
 
 // NewParser returns a parser.
 func NewParser() *Parser {
-	return &Parser{keywords: table(), Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
+	return &Parser{keywords: table(), kept: map[string]string{}, Beside: map[string][]byte{}, Features: map[string]bool{"ja3": true, "ja4": true, "lua": true, "magic": true, "output::file-store": true, "output::eve-log": true}}
+}
+
+// keep returns a word that does not keep the line in memory that it stands in, and that
+// other rules share.
+func (p *Parser) keep(word string) string {
+	k, ok := p.kept[word]
+	if !ok {
+		k = strings.Clone(word)
+		p.kept[k] = k
+	}
+	return k
 }
 
 // parser reads one rule.
@@ -87,7 +100,7 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if len(text) > maxLine {
 		return nil, &Error{Err: fmt.Errorf("the rule has %d bytes, at most %d", len(text), maxLine)}
 	}
-	r := &Rule{Text: text, About: About{GID: 1}}
+	r := &Rule{About: About{GID: 1}}
 	q := &parser{Parser: p, rule: r, sets: map[string]int{}}
 	open := strings.IndexByte(text, '(')
 	if open < 0 {
@@ -101,7 +114,7 @@ func (p *Parser) Parse(text string) (*Rule, *Error) {
 	if q.unmet(body) {
 		return r, nil
 	}
-	if err := r.Header.parse(text[:open]); err != nil {
+	if err := r.Header.parse(p.keep(text[:open])); err != nil {
 		return nil, &Error{Err: err}
 	}
 	for body = strings.TrimSpace(body); body != ""; body = strings.TrimSpace(body) {
@@ -152,6 +165,14 @@ func (p *parser) take(o Option) error {
 	}
 	if p.Options {
 		p.rule.Options = append(p.rule.Options, o)
+	}
+	o.Name = p.keep(o.Name)
+	switch o.Name {
+	case "metadata", "content", "uricontent": // of which parts are kept
+	case "msg", "pcre":
+		o.Value = strings.Clone(o.Value)
+	default:
+		o.Value = p.keep(o.Value)
 	}
 	switch k.class {
 	case Packets:

@@ -41,7 +41,6 @@ const (
 type Rule struct {
 	File string
 	Line int
-	Text string // as written
 
 	Header
 	About
