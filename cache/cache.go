@@ -20,6 +20,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,7 @@ type Parts struct {
 type Cache struct {
 	ignored []string
 	rules   []Rule
+	purgers []netip.Prefix // clients that may send PURGE; none: it is for origins
 	object  int64
 	wait    time.Duration
 	offline time.Duration
@@ -80,7 +82,7 @@ func New(cfg Config, p Parts) (*Cache, error) {
 	}
 	memory := cfg.Memory.Or(defaultMemory)
 	c := &Cache{
-		ignored: cfg.IgnoreQuery, rules: cfg.Rules,
+		ignored: cfg.IgnoreQuery, rules: cfg.Rules, purgers: cfg.Purge,
 		object: min(cfg.Object.Or(defaultObject), max(memory/2, 1<<20)),
 		wait:   cfg.Wait.Or(defaultWait), offline: cfg.Offline.Or(defaultOffline),
 		stores: p.Stores, log: p.Log,

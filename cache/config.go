@@ -3,6 +3,7 @@ package cache
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path"
 	"strings"
 	"time"
@@ -34,6 +35,10 @@ type Config struct {
 	// response; "*" stands for any letters.
 	IgnoreQuery []string `yaml:"ignore-query"`
 	Rules       []Rule   `yaml:"rules"` // the first that fits
+	// Purge are the networks of clients that may take a URL out with the method
+	// PURGE, which is then refused to all others. Default none: PURGE goes to
+	// origins like any method.
+	Purge []netip.Prefix `yaml:"purge"`
 	// Peers are nodes that share what they store; default none.
 	Peers *peer.Config `yaml:"peers"`
 }

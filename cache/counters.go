@@ -16,6 +16,7 @@ const (
 	bypassed = iota
 	storedObjects
 	purges
+	purgesRefused
 	tiredOfWaiting
 	refreshesDropped
 	numCounters
@@ -25,6 +26,7 @@ var counterNames = [numCounters][2]string{
 	bypassed:         {"cache_bypassed_total", "Requests that went past the cache."},
 	storedObjects:    {"cache_stored_total", "Objects stored in memory."},
 	purges:           {"cache_purges_total", "Purges, each of a URL, prefix of URLs, host, tag or category."},
+	purgesRefused:    {"cache_purges_refused_total", "Requests with the method PURGE of clients that are not in cache.purge."},
 	tiredOfWaiting:   {"cache_waits_ended_total", "Requests that waited in vain for one in progress for the same object."},
 	refreshesDropped: {"cache_refreshes_dropped_total", "Refreshes in the background that found no room in the queue."},
 }

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"shuultuur/atomicfile"
 	"shuultuur/cache/peer"
+	"shuultuur/message"
 )
 
 // purgeTimes say what was purged, and when: a kind, a space and a value.
@@ -64,6 +67,33 @@ func (c *Cache) Purge(kind, value string, now time.Time) error {
 		c.peers.Tell(context.Background(), peer.Order{Kind: kind, Value: value, At: now})
 	}
 	return err
+}
+
+// purge answers PURGE, which takes what is stored under the URL out, for clients
+// that may do that: with 404 where there is nothing.
+func (a *ask) purge() *message.Response {
+	reply := func(status int, reason string, note []byte) *message.Response {
+		s := &message.Response{Status: status, Reason: []byte(reason), Proto: 11, Body: new(message.Memory)}
+		s.Fields.Add("Date", a.now.UTC().Format(http.TimeFormat))
+		s.Fields.Add("Cache-Control", "no-store")
+		s.Fields.Add("Content-Length", "0")
+		annotate(s, note)
+		return s
+	}
+	c := a.c
+	if a.t == nil || !slices.ContainsFunc(c.purgers, func(p netip.Prefix) bool { return p.Contains(a.t.Client.Addr) }) {
+		c.count(purgesRefused)
+		return reply(403, "Forbidden", noteNoPurge)
+	}
+	c.count(purges)
+	url := appendURL(a.room[:0], a.q, c.ignored)
+	names, _ := c.editions.of(url)
+	stored := slices.ContainsFunc(names, func(name []byte) bool { return c.get(name) != nil })
+	c.removeAll(a.ctx, a.mayStore(), [][]byte{url})
+	if !stored && c.peers == nil { // another node may have it
+		return reply(404, "Not Found", noteAbsent)
+	}
+	return reply(200, "OK", notePurged)
 }
 
 // purge is [Cache.Purge] for this node. The kind all is everything.

@@ -55,6 +55,8 @@ func (r *RoundTripper) answer(ctx context.Context, q *message.Request, t *filter
 	switch {
 	case q.Upgrade != nil, q.Host == nil:
 		return r.origin.RoundTrip(ctx, q)
+	case q.Method == "PURGE" && len(c.purgers) > 0:
+		return a.purge(), nil
 	case q.Method != "GET" && q.Method != "HEAD":
 		return a.change()
 	case q.Length != message.None, q.Has("If-Match"), q.Has("If-Unmodified-Since"):
@@ -159,6 +161,9 @@ var (
 	noteError   = []byte(`shuultuur; fwd=stale; detail="stale: the origin cannot be reached"`)
 	noteOffline = []byte(`shuultuur; hit; detail="offline: the uplink is down"`)
 	notePeer    = []byte("shuultuur; fwd=uri-miss; detail=peer")
+	notePurged  = []byte("shuultuur; detail=purged")
+	noteAbsent  = []byte(`shuultuur; detail="nothing to purge"`)
+	noteNoPurge = []byte(`shuultuur; detail="purge refused: cache.purge"`)
 	noteNothing = []byte(`shuultuur; fwd=uri-miss; fwd-status=504; detail="only-if-cached"`)
 )
 

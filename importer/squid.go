@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -323,6 +324,7 @@ func (c *squidConf) policies() error {
 				return err
 			}
 			if last = l.allow; fits {
+				c.purgers(&rule, who)
 				rule.Name = ruleName(p.Rules, fmt.Sprintf("line %d", l.at.line))
 				c.refusal(&rule, l)
 				if p.Rules = append(p.Rules, rule); everything(rule) {
@@ -336,6 +338,23 @@ func (c *squidConf) policies() error {
 		c.set.Policies = append(c.set.Policies, p)
 	}
 	return nil
+}
+
+// purgers lets clients that a rule allows the method PURGE take URLs out of the
+// cache. That others must not is in the rules already.
+func (c *squidConf) purgers(r *policy.Rule, who *squidClients) {
+	if c.cache == nil || r.Action != "allow" || !slices.Contains(r.Method, "PURGE") {
+		return
+	}
+	networks := who.networks
+	if len(networks)+len(who.users) == 0 { // everybody
+		networks = []policy.Network{{Prefix: netip.MustParsePrefix("0.0.0.0/0")}, {Prefix: netip.MustParsePrefix("::/0")}}
+	}
+	for _, n := range networks {
+		if !slices.Contains(c.cache.Purge, n.Prefix) {
+			c.cache.Purge = append(c.cache.Purge, n.Prefix)
+		}
+	}
 }
 
 // ruleName is a name that no rule has yet.
