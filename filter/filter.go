@@ -82,6 +82,8 @@ type Transaction struct {
 
 	// Type is the type of record that is asked for, for DNS.
 	Type uint16
+	// Flags is the second word of the query's header, for DNS.
+	Flags uint16
 	// Terse says that nobody is going to read why: checks leave out the
 	// evidence of their findings, which can cost more than finding. Whoever
 	// wants to know after all has the transaction judged once more without.

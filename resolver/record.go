@@ -18,7 +18,7 @@ func (r *Resolver) Record(q *dns.Query, a *dns.Reply, judged *filter.Transaction
 	t := *judged
 	t.Terse = false
 	if t.Host == "" {
-		t = filter.Transaction{Start: q.At, Proto: filter.DNS, Type: q.Type, Last: filter.Name}
+		t = filter.Transaction{Start: q.At, Proto: filter.DNS, Type: q.Type, Flags: q.Flags, Last: filter.Name}
 		t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
 		t.Host = string(dns.AppendHost(nil, q.Name))
 	}

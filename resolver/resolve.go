@@ -310,7 +310,7 @@ func (r *Resolver) meta(q *dns.Query, a *dns.Reply) dns.Outcome {
 
 // judge puts the name to the policy.
 func (r *Resolver) judge(q *dns.Query, a *dns.Reply, t *filter.Transaction) {
-	t.Start, t.Proto, t.Type, t.Last, t.Terse = q.At, filter.DNS, q.Type, filter.Name, !r.whole
+	t.Start, t.Proto, t.Type, t.Flags, t.Last, t.Terse = q.At, filter.DNS, q.Type, q.Flags, filter.Name, !r.whole
 	t.Client = r.parts.Identify(q.Client.Addr(), q.ClientID)
 	a.Text = dns.AppendHost(a.Text[:0], q.Name)
 	t.Host = asString(a.Text)

@@ -26,7 +26,9 @@ func (c *Check) name(t *filter.Transaction) ([]engine.Alert, engine.Over) {
 		}
 		tx.App, tx.L4 = engine.DNS, engine.UDP
 		q := engine.DNSName{Name: []byte(host), Type: t.Type}
-		tx.Source = &engine.DNSMessage{Queries: []engine.DNSName{q}}
+		m := &engine.DNSMessage{Queries: []engine.DNSName{q}}
+		m.Flags(t.Flags)
+		tx.Source = m
 		alerts := c.engine.Inspect(tx, rule.ToServer, rule.Complete, nil)
 		return alerts, tx.Over
 	}

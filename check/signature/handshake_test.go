@@ -15,6 +15,39 @@ import (
 	"shuultuur/filter"
 )
 
+// TestRulesSeeTheHeaderOfAQuery holds what rules ask of the header of a query for a
+// name against what is in it.
+func TestRulesSeeTheHeaderOfAQuery(t *testing.T) {
+	const recursion, reserved = 0x100, 0x40
+	for name, tc := range map[string]struct {
+		options string
+		flags   uint16
+		want    bool
+	}{
+		"reserved flag":    {`app-layer-event:dns.z_flag_set;`, recursion | reserved, true},
+		"no reserved flag": {`app-layer-event:dns.z_flag_set;`, recursion, false},
+		"opcode":           {`dns.opcode:0; dns.query; content:"example.com";`, recursion, true},
+		"other opcode":     {`dns.opcode:4;`, recursion, false},
+		"no answer":        {`dns.query; content:"example.com"; bsize:11;`, recursion, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheck(t, `alert dns any any -> any any (`+tc.options+` sid:1;)`)
+			tr := &filter.Transaction{ID: "1", Proto: filter.DNS, Client: filter.Client{Addr: netip.MustParseAddr("10.0.0.1")}, Host: "example.com", Type: 1, Flags: tc.flags, Last: filter.Name}
+			found, err := c.Find(context.Background(), tr, filter.Name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, f := range found {
+				names = append(names, f.Category)
+			}
+			if got := has(names, "1"); got != tc.want {
+				t.Errorf("found %v (%v), want %v", got, names, tc.want)
+			}
+		})
+	}
+}
+
 // TestRulesSeeHandshakes judges a connection as the proxy does: by the name of
 // CONNECT, with the client's hello, and with the origin's certificate.
 func TestRulesSeeHandshakes(t *testing.T) {

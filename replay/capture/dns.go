@@ -60,15 +60,7 @@ func parseDNS(msg []byte) (*dnsTx, error) {
 		return nil, errDNS
 	}
 	t := &dnsTx{msg: msg, number: binary.BigEndian.Uint16(msg), flags: binary.BigEndian.Uint16(msg[2:])}
-	t.Events = map[string]bool{}
-	t.Response = t.flags&0x8000 != 0
-	t.Opcode, t.Rcode = uint8(t.flags>>11&15), uint8(t.flags&15)
-	if t.flags&0x40 != 0 {
-		t.Events["dns.z_flag_set"] = true
-	}
-	if t.Opcode >= 7 {
-		t.Events["dns.invalid_opcode"] = true
-	}
+	t.Flags(t.flags)
 	off := 12
 	for range min(int(binary.BigEndian.Uint16(msg[4:])), maxRecords) {
 		name, next, err := rawName(msg, off)
@@ -101,7 +93,7 @@ func parseDNS(msg []byte) (*dnsTx, error) {
 // long notes a name that was cut.
 func (t *dnsTx) long(name []byte) {
 	if len(name) == maxName {
-		t.Events["dns.name_too_long"] = true
+		t.Odd("dns.name_too_long")
 	}
 }
 
@@ -163,7 +155,7 @@ func (r *Run) dns(f *flow, dir rule.Direction, msg []byte) {
 		return
 	}
 	if err != nil {
-		t.Events["dns.malformed_data"] = true
+		t.Odd("dns.malformed_data")
 	}
 	if t.Response && dir == rule.ToServer && f.packets[1] == 0 {
 		dir = rule.ToClient

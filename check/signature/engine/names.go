@@ -20,6 +20,25 @@ type DNSMessage struct {
 	Events                                     map[string]bool
 }
 
+// Flags takes in the second word of the header.
+func (m *DNSMessage) Flags(word uint16) {
+	m.Response, m.Opcode, m.Rcode = word&0x8000 != 0, uint8(word>>11&15), uint8(word&15)
+	if word&0x40 != 0 {
+		m.Odd("dns.z_flag_set")
+	}
+	if m.Opcode >= 7 {
+		m.Odd("dns.invalid_opcode")
+	}
+}
+
+// Odd notes an anomaly, by its name in app-layer-event.
+func (m *DNSMessage) Odd(event string) {
+	if m.Events == nil {
+		m.Events = map[string]bool{}
+	}
+	m.Events[event] = true
+}
+
 func name(ns []DNSName, i int) ([]byte, bool) {
 	if i >= len(ns) {
 		return nil, false
