@@ -24,9 +24,8 @@ run: build
 
 test:
 	sh test/setup.sh
-	sh test/cross.sh
-	$(GO) vet ./...
-	E2GUARDIAN_TIME=60s $(GO) test ./check/phrase -run RandomScores
+	E2GUARDIAN_TIME=60s $(GO) test ./check/phrase -run RandomScores & \
+		sh test/cross.sh && $(GO) vet ./...; rest=$$?; wait $$! && exit $$rest
 	$(GO) run ./test/report
 
 lint:

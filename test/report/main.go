@@ -36,7 +36,7 @@ func main() {
 // all runs the tests of the packages, ./... unless they are named.
 func all(packages []string, out io.Writer) (ok bool, err error) {
 	if len(packages) == 0 {
-		packages = []string{"./..."}
+		packages = append(slowest[:], "./...")
 	}
 	r := run{out: out, said: map[test][]string{}, skipped: map[test]string{}, passed: map[test]bool{}}
 	if err := r.test(append([]string{"-race"}, packages...)...); err != nil {
@@ -47,14 +47,23 @@ func all(packages []string, out io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	fmt.Fprintln(out, "\nTests that the race detector changes, without it:")
+	var names, dirs []string
 	for _, dir := range slices.Sorted(maps.Keys(changed)) {
-		if err := r.test("-run", "^("+strings.Join(changed[dir], "|")+")$", "./"+dir); err != nil {
-			return false, err
-		}
+		names, dirs = append(names, changed[dir]...), append(dirs, "./"+dir)
+	}
+	// One run for all, so that one package is built while another is tested. A
+	// test of the same name in another package of these is run besides.
+	if err := r.test(append([]string{"-run", "^(" + strings.Join(names, "|") + ")$"}, dirs...)...); err != nil {
+		return false, err
 	}
 	r.summary()
 	return !r.failed, nil
 }
+
+// slowest are the packages that take longest. They begin first: most of their
+// time goes by while they wait for other programs, and others are built and
+// tested beside them.
+var slowest = [...]string{"./test"}
 
 // A test is one of a package; its name is "" for the package itself.
 type test struct{ pkg, name string }
