@@ -44,6 +44,7 @@ const (
 	Embedded Use = iota // a part of a page: a picture, a script, a style sheet
 	Document            // shown by itself, in a window or a frame
 	Program             // read by a program, as whatever that takes it for
+	Sheet               // a style sheet of a page, which old pages take whatever its type is
 	Unsaid              // any of these
 )
 
@@ -153,7 +154,7 @@ const typeGRPC = "application/grpc"
 
 // Readable says whether the body may have text in it that [Body.Text] finds.
 func (h *Head) Readable() bool {
-	if h.typ == "" || h.odd {
+	if h.typ == "" || h.odd || h.use == Sheet {
 		return true
 	}
 	switch formatOf(h.typ) {

@@ -236,7 +236,10 @@ func (b *Body) judge(head []byte) (typ string, how format) {
 	case how == formatScript && h.use == Unsaid && !b.lim.Scripts:
 		how = formatNone
 	}
-	if h.mislabelled() && !isPacked(typ) {
+	switch {
+	case h.use == Sheet:
+		how = formatCSS
+	case h.mislabelled() && !isPacked(typ):
 		how = taken(how, head)
 	}
 	return typ, how

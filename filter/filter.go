@@ -211,12 +211,16 @@ func useOf(q *message.Request) content.Use {
 		return content.Document
 	case "empty", "track":
 		return content.Program
+	case "style":
+		return content.Sheet
 	case "":
 		switch accept := q.Get("Accept"); {
 		case bytes.HasPrefix(accept, []byte("text/html")):
 			return content.Document
-		case bytes.HasPrefix(accept, []byte("image/")), bytes.HasPrefix(accept, []byte("text/css")):
+		case bytes.HasPrefix(accept, []byte("image/")):
 			return content.Embedded
+		case bytes.HasPrefix(accept, []byte("text/css")):
+			return content.Sheet
 		}
 		return content.Unsaid
 	}

@@ -156,6 +156,9 @@ const (
 	jsWS  = `const out=[]; await new Promise(ok=>{const s=new WebSocket(u.replace('http','ws')); s.binaryType='arraybuffer'; s.onmessage=m=>out.push(typeof m.data=='string'?m.data:new TextDecoder(SOCKCS).decode(m.data)); s.onclose=ok; setTimeout(ok,20000)}); return out.join('JOIN')`
 )
 
+// quirkyCSS reads a style sheet in a page without a doctype, which takes any type.
+const quirkyCSS = `const f=document.createElement('iframe'); document.body.append(f); const d=f.contentDocument; d.open(); d.write('<body><p id=css>'); d.close(); return await new Promise(ok=>{const l=d.createElement('link');l.rel='stylesheet';l.href=u;l.onload=()=>ok([...l.sheet.cssRules].map(r=>r.cssText).join());l.onerror=()=>ok('E');d.head.append(l)})`
+
 // lorem is more than is kept back of one message.
 var lorem = strings.Repeat("Lorem ipsum dolor ", 150_000)
 
@@ -384,6 +387,10 @@ func trials() []trial {
 		{name: "external css split", serve: func(w http.ResponseWriter, r *http.Request, word string) {
 			say("text/css", fmt.Sprintf(`:root{--a:"%s"}#css::before{content:"%s" "%s"}`, word[:3], word[:3], word[3:]))(w, r, word)
 		}, js: `return await new Promise(ok=>{const l=document.createElement('link');l.rel='stylesheet';l.href=u;l.onload=()=>ok([...l.sheet.cssRules].map(r=>r.cssText).join().replace(/" "/g,''));l.onerror=()=>ok('E');document.head.append(l)})`},
+		{name: "external css of another type", serve: func(w http.ResponseWriter, r *http.Request, word string) {
+			say("application/octet-stream", fmt.Sprintf(`#css::before{content:"\%x%s"}`, word[0], " "+word[1:]))(w, r, word)
+		}, js: quirkyCSS},
+		{name: "external css as a picture", serve: say("image/png", "#css::before{content:'hello WORD'}"), js: quirkyCSS},
 		{name: "svg image", serve: say("image/svg+xml", "<svg xmlns='http://www.w3.org/2000/svg'><text y='20'>WORD</text></svg>")},
 		{name: "blob url", serve: say("text/plain", "<p>hello WORD"), js: `const b=URL.createObjectURL(new Blob([await (await fetch(u)).text()],{type:'text/html'})); const f=document.createElement('iframe'); f.src=b; document.body.append(f); await new Promise(ok=>f.onload=ok); return f.contentDocument.body.innerText`},
 		{name: "302 body", serve: func(w http.ResponseWriter, r *http.Request, word string) {
