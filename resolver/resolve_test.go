@@ -430,6 +430,21 @@ func TestTheErrorNamesCategoryPolicyAndTransaction(t *testing.T) {
 	}
 }
 
+func TestChecksSeeTheFlagsOfAQuery(t *testing.T) {
+	x := newRig(t, Config{}, Parts{}, &judge{}, nil)
+	q := query(t, "good.com", miekg.TypeA, x.now)
+	q.Flags |= 1 << 6 // reserved
+	a := &reply{}
+	a.Start(q, nil, 1200)
+	x.r.Answer(q, &a.Reply, &a.T)
+	if a.T.Flags != q.Flags {
+		t.Errorf("judged with the flags %#x, want %#x", a.T.Flags, q.Flags)
+	}
+	if r := x.r.Record(q, &a.Reply, &a.T); r.Flags != q.Flags {
+		t.Errorf("recorded with the flags %#x, want %#x", r.Flags, q.Flags)
+	}
+}
+
 func TestStrangersAndOtherClassesAreNotForUs(t *testing.T) {
 	x := newRig(t, Config{}, Parts{}, &judge{}, nil)
 	for _, change := range []func(*dns.Query){func(q *dns.Query) { q.Recursion = false }, func(q *dns.Query) { q.Class = 3 }} {
