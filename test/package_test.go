@@ -14,9 +14,17 @@ import (
 	"shuultuur/test/peer"
 )
 
-// packed builds the program as a release and makes a deb of it.
+// packed builds the program as a release and makes a deb of it, once for each
+// version.
 func packed(t *testing.T, version string) string {
 	t.Helper()
+	dir := filepath.Join(bin, "deb-"+version)
+	if debs, _ := filepath.Glob(filepath.Join(dir, "*.deb")); len(debs) == 1 {
+		return debs[0]
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	nfpm := os.Getenv("NFPM")
 	if nfpm == "" {
 		nfpm = "go run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
@@ -24,7 +32,6 @@ func packed(t *testing.T, version string) string {
 			t.Skipf("nfpm cannot be run (set NFPM to the command): %v, %.300s", err, out)
 		}
 	}
-	dir := t.TempDir()
 	program := filepath.Join(dir, "shuultuur")
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.release="+version, "-o", program, "../cmd/shuultuur")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
