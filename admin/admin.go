@@ -21,7 +21,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,15 +139,8 @@ func (p *Parts) routes() []route {
 		{"GET", "/metrics", monitor, p.Metrics.ServeHTTP},
 		{"GET", "/health", monitor, func(w http.ResponseWriter, r *http.Request) { writeJSON(w, http.StatusOK, p.Health()) }},
 		{"GET", "/ready", monitor, p.ready},
-		{"GET", "/debug/pprof/", operator, pprof.Index},
-		{"GET", "/debug/pprof/cmdline", operator, pprof.Cmdline},
-		{"GET", "/debug/pprof/profile", operator, pprof.Profile},
-		{"GET", "/debug/pprof/symbol", operator, pprof.Symbol},
-		{"GET", "/debug/pprof/trace", operator, pprof.Trace},
-		{"GET", "/debug/pprof/block", operator, blocks()},
-		{"GET", "/debug/pprof/mutex", operator, mutexes()},
 	}
-	all = slices.Concat(all, p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
+	all = slices.Concat(all, profileRoutes(), p.signInRoutes(), p.accountRoutes(), p.accountsRoutes(), p.auditRoutes(), p.Looks.routes(p.Pause.notice), p.privacyRoutes())
 	all = append(all, p.home()...)
 	all = append(all, p.Events.routes(p)...)
 	all = append(all, p.Rulings.routes(p.Pause.notice)...)

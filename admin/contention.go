@@ -1,3 +1,5 @@
+//go:build !small
+
 package admin
 
 import (
@@ -7,6 +9,19 @@ import (
 	"strconv"
 	"sync"
 )
+
+// profileRoutes are the profiles of the process.
+func profileRoutes() []route {
+	return []route{
+		{"GET", "/debug/pprof/", operator, pprof.Index},
+		{"GET", "/debug/pprof/cmdline", operator, pprof.Cmdline},
+		{"GET", "/debug/pprof/profile", operator, pprof.Profile},
+		{"GET", "/debug/pprof/symbol", operator, pprof.Symbol},
+		{"GET", "/debug/pprof/trace", operator, pprof.Trace},
+		{"GET", "/debug/pprof/block", operator, blocks()},
+		{"GET", "/debug/pprof/mutex", operator, mutexes()},
+	}
+}
 
 const (
 	// blockEvery samples waits of 10 µs and more, and of the shorter ones a

@@ -93,7 +93,9 @@ type Signatures interface {
 
 // pictures is the check of pictures, which the small build lacks.
 type pictures interface {
+	filter.Check
 	metric.Collector
+	Files() []string
 	Explain(ctx context.Context, b []byte) []string
 	Problems() []string
 	Locked() map[string][32]byte
@@ -149,8 +151,8 @@ func New(c Config, p Parts) (*Set, error) {
 		s.icap = k
 		s.Checks = append(s.Checks, k)
 	}
-	if c.Picture != nil && !release.Small {
-		k, err := picture.New(*c.Picture, picture.Parts{Memory: p.Memory, Key: p.Key, Trial: p.Trial, Gallery: p.Gallery})
+	if c.Picture != nil {
+		k, err := newPicture(*c.Picture, p)
 		if err != nil {
 			return nil, setting.At("picture", err)
 		}
@@ -172,10 +174,7 @@ func (s *Set) Phrases() int {
 // Explain says in lines for a person what is seen in a picture.
 func (s *Set) Explain(ctx context.Context, b []byte) []string {
 	if s.pictures == nil {
-		if release.Small {
-			return []string{release.Lacks("pictures").Error()}
-		}
-		return new(picture.Check).Explain(ctx, b) // there are neither lists nor a model
+		return explainAlone(ctx, b) // there are neither lists nor a model
 	}
 	return s.pictures.Explain(ctx, b)
 }

@@ -6,6 +6,7 @@ import (
 
 	"shuultuur/configuration"
 	"shuultuur/policy/ruling"
+	"shuultuur/release"
 	"shuultuur/setting"
 	"shuultuur/vote/booth"
 )
@@ -23,6 +24,9 @@ func newRulings(_ context.Context, b *builder) (*ruling.Keeper, error) {
 }
 
 func openVotes(ctx context.Context, b *builder) (*booth.Booth, error) {
+	if release.Small {
+		return nil, release.Lacks("votes")
+	}
 	c := *b.Settings.Votes
 	if _, ok := b.Settings.Lists[c.List]; c.List != "" && !ok {
 		return nil, setting.At("list", fmt.Errorf("there is no list %q", c.List))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shuultuur/metric"
+	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -108,7 +109,11 @@ const minAnonymise = 24 * time.Hour
 // WithDefaults returns c with every zero filled in, or what is wrong with it.
 func (c Config) WithDefaults() (Config, error) {
 	if c.SQLite == "" && c.JSONL == "" && c.Postgres == "" && c.Squid == "" && c.DansGuardian == "" {
-		c.SQLite = "events.db"
+		if release.Small {
+			c.JSONL = "events.jsonl"
+		} else {
+			c.SQLite = "events.db"
+		}
 	}
 	if c.Keep == 0 {
 		c.Keep = setting.Duration(90 * 24 * time.Hour)
@@ -120,6 +125,8 @@ func (c Config) WithDefaults() (Config, error) {
 		c.Queue = 65536
 	}
 	switch after := c.Anonymise.Or(0); {
+	case release.Small && c.SQLite != "":
+		return c, setting.At("sqlite", release.Lacks("SQLite"))
 	case c.Keep.Or(0) < time.Hour:
 		return c, setting.At("keep", fmt.Errorf("%q is less than an hour", c.Keep))
 	case after != 0 && after < minAnonymise:

@@ -11,10 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unsafe"
-
-	"github.com/dlclark/regexp2/v2"
 
 	"shuultuur/list/adblock/literal"
 )
@@ -22,9 +19,7 @@ import (
 // Bounds of a list's expressions.
 const (
 	maxExpressions = 200_000
-	maxExpression  = 32 << 10              // bytes of one
-	lookTime       = 50 * time.Millisecond // for one that looks around, on one URL
-	lookStack      = 1 << 20               // and its backtracking, in steps
+	maxExpression  = 32 << 10 // bytes of one
 )
 
 // An expression is a regular expression in one category.
@@ -115,12 +110,7 @@ func (e *expression) compile() (matcher, error) {
 		re, err := regexp.Compile(e.pattern())
 		return plain{re}, err
 	}
-	re, err := regexp2.Compile(e.pattern(), regexp2.OptionMaxBacktrackingStackSize(lookStack))
-	if err != nil {
-		return nil, err
-	}
-	re.MatchTimeout = lookTime
-	return re, nil
+	return compileLook(e.pattern())
 }
 
 // expressionLine takes a line that is one expression.

@@ -1,3 +1,5 @@
+//go:build !small
+
 package picture
 
 import (
@@ -19,22 +21,7 @@ import (
 
 	"shuultuur/content/picture"
 	"shuultuur/filter"
-	"shuultuur/setting"
 )
-
-// A HashList is a file of hashes: text with one on each line ("#" begins a
-// comment), or CSV with a heading, such as exports of ThreatExchange.
-type HashList struct {
-	File setting.File `yaml:"file"`
-	// Type is the type of the hashes in a text: pdq, dhash, sha256 or md5. Left
-	// out, 64 digits are PDQ, 32 MD5 and 16 dHash.
-	Type string `yaml:"type"`
-	// Distance is up to how many bits a dHash may differ.
-	Distance setting.Count `yaml:"distance"`
-	// Locked keeps the list's hashes out of evidence: only its name is shown. The
-	// gateway encrypts the file, which then stays locked whatever stands here.
-	Locked bool `yaml:"locked"`
-}
 
 const (
 	maxListBytes = 4 << 30

@@ -1,0 +1,10 @@
+//go:build small
+
+package list
+
+import "errors"
+
+// compileLook refuses an expression with look-around or references back.
+func compileLook(string) (matcher, error) {
+	return nil, errors.New("it looks around or refers back, which the small build does not do")
+}

@@ -1,0 +1,148 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shuultuur/test/peer"
+)
+
+// limitSmall is how many bytes the small build may have. It is to shrink to 20 MB.
+const limitSmall = 23_500_000
+
+// TestTheSmallBuildFilters starts the program for small devices, which answers
+// names, filters a page and explains both, and refuses settings of parts that
+// it lacks.
+func TestTheSmallBuildFilters(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "shuultuur")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "small", "-gcflags=all=-l", "-gcflags=shuultuur/...=", "-ldflags", "-s -w", "-o", program, "../cmd/shuultuur")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, out)
+	}
+	if info, err := os.Stat(program); err != nil || info.Size() > limitSmall {
+		t.Errorf("the program has %d bytes (%v), want at most %d", info.Size(), err, limitSmall)
+	}
+
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a page about museums") }))
+	t.Cleanup(origin.Close)
+	proxy, names := peer.Port(t), peer.Port(t)
+	settings := filepath.Join(dir, "shuultuur.yaml")
+	write := func(file, more string) string {
+		text := fmt.Sprintf(`listen: {proxy: "127.0.0.1:%s", admin: "off"}
+lists:
+  bets: {format: domains, path: bets.txt, category: gambling}
+checks: {category: {lists: [bets]}}
+proxy: {private: [127.0.0.0/8]}
+policies:
+  - name: everyone
+    rules: [{name: gambling, action: block, category: [gambling]}]
+dns:
+  listen: ["127.0.0.1:%s"]
+%s`, proxy, names, more)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bets.txt"), []byte("casino.example\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(settings, "")
+	run := func(want int, args ...string) string {
+		t.Helper()
+		out, err := exec.Command(program, args...).CombinedOutput()
+		status := 0
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
+			status = e.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if status != want {
+			t.Fatalf("shuultuur %s: status %d, want %d\n%s", strings.Join(args, " "), status, want, out)
+		}
+		return string(out)
+	}
+	run(0, "check", settings)
+	if out := run(1, "why", "-config", settings, "http://casino.example/"); !strings.Contains(out, "gambling") {
+		t.Errorf("why: %s", out)
+	}
+	for more, lacks := range map[string]string{
+		"events: {sqlite: events.db}": "SQLite",
+		"votes: {}":                   "votes",
+		"identity: {basic: {ldap: {servers: ldap://a.b}}}": "LDAP",
+		"checks: {picture: {skin: true}}":                  "pictures",
+		"checks: {signature: {rules: [bets.txt]}}":         "signature",
+	} {
+		file := write(filepath.Join(dir, "other.yaml"), more)
+		if strings.HasPrefix(more, "checks") {
+			if err := os.WriteFile(file, []byte(more), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out := run(1, "check", file); !strings.Contains(out, "small build, which lacks") || !strings.Contains(out, lacks) {
+			t.Errorf("settings with %q: %s", more, out)
+		}
+	}
+
+	gateway := exec.Command(program, "run", settings)
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway.Stdout, gateway.Stderr = log, log
+	if err := gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		gateway.Process.Signal(os.Interrupt)
+		gateway.Wait()
+		log.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("%s", text)
+		}
+	})
+	through := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "127.0.0.1:" + proxy})}}
+	get := func(url string) (int, string) {
+		for range 300 {
+			r, err := through.Get(url)
+			if err != nil {
+				time.Sleep(20 * time.Millisecond) // it starts
+				continue
+			}
+			defer r.Body.Close()
+			body, _ := io.ReadAll(r.Body)
+			return r.StatusCode, string(body)
+		}
+		t.Fatal("the proxy does not answer")
+		return 0, ""
+	}
+	if status, body := get("http://casino.example/"); status != http.StatusForbidden || !strings.Contains(body, "gambling") {
+		t.Errorf("a blocked page: %d %s", status, body)
+	}
+	if status, body := get(origin.URL); status != http.StatusOK || !strings.Contains(body, "museums") {
+		t.Errorf("a page: %d %s", status, body)
+	}
+	ask := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", "127.0.0.1:"+names)
+	}}
+	all, err := ask.LookupNetIP(t.Context(), "ip4", "casino.example.")
+	if e, ok := errors.AsType[*net.DNSError](err); !(ok && e.IsNotFound) && !(err == nil && all[0] == netip.IPv4Unspecified()) {
+		t.Errorf("a blocked name: %v %v", all, err)
+	}
+}
