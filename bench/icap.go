@@ -25,6 +25,7 @@ const (
 	icapConnections = 10
 	icapPages       = 5.0 // times e2guardian's, for processor time and pages
 	icapSmall       = 1.0 // times c-icap's, for processor time and messages of 1 KiB
+	icapShort       = 60 << 10
 )
 
 // An icapServer is one that is asked.
@@ -34,8 +35,16 @@ type icapServer struct {
 	proc                   *process
 	filters                bool
 	told                   string // a field that its answer to the request has, and the question about the response needs
+	request                string // the service that is asked about requests
+	squid                  *peer  // Squid that asks it; nil: there is no Squid
+	fetches                int64  // through Squid in a round
 	pages, small           []icapRound
+	behind                 []squidRound
 }
+
+// A squidRound is one measurement through Squid: pages a second, and CPU µs for
+// one, of Squid and of the server that it asks.
+type squidRound struct{ rate, squid, server float64 }
 
 // An icapRound is one measurement.
 type icapRound struct{ rate, cost float64 } // messages a second, CPU µs for one
@@ -63,8 +72,19 @@ func icaps(ctx context.Context, opt options, out io.Writer) error {
 			return fmt.Errorf("verify %s: %w", s.name, err)
 		}
 	}
+	page := scenario{name: "icap", unit: "pages", connections: icapConnections, urls: (*rig).shortURLs, timeout: 20 * time.Second, most: 60 * time.Second}
+	if err := r.startSquids(servers, page, opt); err != nil {
+		return err
+	}
 	for range opt.rounds {
 		for _, s := range servers {
+			if s.squid != nil {
+				one, err := r.behindSquid(s, page, opt)
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.squid.name, err)
+				}
+				s.behind = append(s.behind, one)
+			}
 			if s.filters {
 				one, err := s.round(ctx, pages, opt.duration())
 				if err != nil {
@@ -90,9 +110,9 @@ func (r *rig) startICAP() (all []*icapServer, missing []string, err error) {
 		version []string
 		begin   func(*icapServer) error
 	}{
-		{icapServer{name: subject, service: "respmod", filters: true}, "go", nil, r.beginShuultuurICAP},
-		{icapServer{name: "e2guardian", service: "response", filters: true}, "e2guardian", []string{"-v"}, r.beginGuardianICAP},
-		{icapServer{name: "c-icap, echo", service: "echo"}, "c-icap", []string{"-V"}, r.beginEchoICAP},
+		{icapServer{name: subject, service: "respmod", request: "reqmod", filters: true}, "go", nil, r.beginShuultuurICAP},
+		{icapServer{name: "e2guardian", service: "response", request: "request", filters: true}, "e2guardian", []string{"-v"}, r.beginGuardianICAP},
+		{icapServer{name: "c-icap, echo", service: "echo", request: "echo"}, "c-icap", []string{"-V"}, r.beginEchoICAP},
 	} {
 		path, err := find(s.program)
 		if err == nil {
@@ -179,7 +199,7 @@ AccessLog DIR/access.log
 Port ADDR
 StartServers 1
 MaxServers 1
-ThreadsPerChild 20
+ThreadsPerChild 60
 MaxKeepAliveRequests -1
 MaxRequestsPerChild 0
 ModulesDir MODULES
@@ -189,6 +209,72 @@ LoadMagicFile /etc/c-icap/c-icap.magic
 Service echo srv_echo.so
 `, "DIR", dir, "ADDR", s.addr, "MODULES", modules[0]))
 	return err
+}
+
+// startSquids starts a Squid for each server, which asks it about requests and
+// responses, and looks whether it filters.
+func (r *rig) startSquids(servers []*icapServer, page scenario, opt options) error {
+	if _, err := find("squid"); err != nil {
+		return nil
+	}
+	r.heavy = r.heavy[:min(len(r.heavy), icapShort)]
+	for _, s := range servers {
+		name, _, _ := strings.Cut(s.name, ",")
+		p := &peer{name: "squid-" + name, filters: s.filters}
+		// e2guardian does not judge a response without the field of its answer to the
+		// request.
+		if err := r.beginSquidWith(p, expand(`icap_enable on
+icap_send_client_ip on
+icap_preview_enable on
+icap_persistent_connections on
+icap_service req reqmod_precache icap://ADDR/REQUEST bypass=off
+icap_service resp respmod_precache icap://ADDR/RESPONSE bypass=off
+adaptation_masterx_shared_names FIELD
+adaptation_access req allow all
+adaptation_access resp allow all
+`, "ADDR", s.addr, "REQUEST", s.request, "RESPONSE", s.service, "FIELD", guardianField)); err != nil {
+			return err
+		}
+		if err := p.proc.ready(r.ctx, p.proxy); err != nil {
+			return err
+		}
+		if s.filters {
+			if err := r.blocks(p); err != nil {
+				return fmt.Errorf("verify %s: %w", p.name, err)
+			}
+		}
+		n, err := r.calibrate(page, opt, p)
+		if err != nil {
+			return fmt.Errorf("warm up %s: %w", p.name, err)
+		}
+		s.squid, s.fetches = p, n
+	}
+	return nil
+}
+
+// shortURLs are the pages that e2guardian answers Squid about: it often leaves
+// Squid waiting for the end of a longer one.
+func (r *rig) shortURLs() (urls []string) {
+	for n, url := range r.pageURLs() {
+		if info, err := os.Stat(filepath.Join(r.dir, "www", r.pages[n])); err == nil && info.Size() <= icapShort {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
+
+// behindSquid fetches pages through the Squid that asks a server.
+func (r *rig) behindSquid(s *icapServer, page scenario, opt options) (squidRound, error) {
+	before := s.proc.cpu()
+	w, err := r.round(page, opt, s.squid, s.fetches)
+	if err != nil {
+		return squidRound{}, err
+	}
+	if n := w.report.Errors; len(n) > 0 {
+		return squidRound{}, fmt.Errorf("fetches failed: %v", n)
+	}
+	spent := s.proc.cpu() - before
+	return squidRound{w.rate(), w.perFetch(), float64(spent.Microseconds()) / float64(w.report.Fetches)}, nil
 }
 
 // icapBodies reads the pages, and the small one.
@@ -338,11 +424,10 @@ func (r *rig) verifyICAP(s *icapServer, pages [][]byte) error {
 	if !s.filters {
 		return nil
 	}
-	heavy, err := heavyPage(filepath.Join(guardianFolder, "lists", "weightedphraselist"))
-	if err != nil {
+	if r.heavy, err = heavyPage(filepath.Join(guardianFolder, "lists", "weightedphraselist")); err != nil {
 		return err
 	}
-	if passed, err := c.exchange(s.ask("heavy", heavy), heavy); err != nil || passed {
+	if passed, err := c.exchange(s.ask("heavy", r.heavy), r.heavy); err != nil || passed {
 		return errors.Join(errors.New("a page of bad words passes"), err)
 	}
 	return nil
@@ -415,8 +500,35 @@ func (r *rig) printICAP(servers []*icapServer, missing []string, pages int, opt 
 		fmt.Fprintf(&b, "* %s\n", m)
 	}
 	b.WriteString("\n")
+	r.printBehindSquid(&b, servers)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// printBehindSquid writes the table of pages through Squid.
+func (r *rig) printBehindSquid(b *strings.Builder, servers []*icapServer) {
+	ours := servers[0]
+	if len(ours.behind) == 0 {
+		b.WriteString("* squid is not installed: not measured through it\n\n")
+		return
+	}
+	fmt.Fprintf(b, "The %d pages of at most %d KiB by HTTP through Squid, which asks the server about each request and response (preview, `Allow: 204`); both share a core. Longer pages are left out: e2guardian often leaves Squid waiting for their end.\n\n| Squid with | pages/s | CPU µs/page, Squid | CPU µs/page, server |\n|--|--:|--:|--:|\n", len(r.shortURLs()), icapShort>>10)
+	for _, s := range servers {
+		fmt.Fprintf(b, "| %s | %s | %.0f | %.0f |\n", s.name, figure(median(s.behind, func(x squidRound) float64 { return x.rate })),
+			median(s.behind, func(x squidRound) float64 { return x.squid }), median(s.behind, func(x squidRound) float64 { return x.server }))
+	}
+	b.WriteString("\n")
+	for _, s := range servers[1:] {
+		if !s.filters {
+			continue
+		}
+		var each []float64
+		for n, x := range s.behind {
+			each = append(each, (x.squid+x.server)/(ours.behind[n].squid+ours.behind[n].server))
+		}
+		slices.Sort(each)
+		fmt.Fprintf(b, "* target ≥ %g × %s for pages a core through Squid (by processor time of both, within a round): %.2f×%s: **%s**\n\n", icapPages, s.name, middle(each), spread(each, 2), verdict(middle(each) >= icapPages))
+	}
 }
 
 // orDash is a median, or a dash where nothing was measured.

@@ -116,23 +116,26 @@ func versionOf(path string, args []string) string {
 	return "version unknown"
 }
 
-func (r *rig) beginSquid(p *peer) error {
+func (r *rig) beginSquid(p *peer) error { return r.beginSquidWith(p, "") }
+
+// beginSquidWith starts it with more lines of settings.
+func (r *rig) beginSquidWith(p *peer, lines string) error {
 	addr, err := freeAddr()
 	if err != nil {
 		return err
 	}
-	dir, err := r.folder("squid")
+	dir, err := r.folder(p.name)
 	if err != nil {
 		return err
 	}
-	bump, lines := "", ""
+	bump := ""
 	if r.certs != nil {
 		if bump, lines, err = r.bump(dir); err != nil {
 			return err
 		}
 	}
 	p.proxy = addr
-	p.proc, err = r.start(proxyCore, "squid", addr, []string{"squid", "-N", "-f", "FILE"}, expand(`http_port ADDRBUMP
+	p.proc, err = r.start(proxyCore, p.name, addr, []string{"squid", "-N", "-f", "FILE"}, expand(`http_port ADDRBUMP
 visible_hostname localhost
 http_access allow all
 cache deny all
