@@ -3,14 +3,10 @@ package jsonl
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
-
-	"shuultuur/event"
 )
 
 // Old lines are overwritten where they are: what is left of one is shorter, and
@@ -101,12 +97,4 @@ func forget(f *os.File, at int64, line []byte, before time.Time) (young bool, er
 	less = append(less[:len(less)-1], bytes.Repeat([]byte(" "), len(line)-len(less))...)
 	_, err = f.WriteAt(append(less, '\n'), at)
 	return false, err
-}
-
-// Write implements [event.Store].
-func (s *Store) Write(ctx context.Context, rows []event.Row) error {
-	if err := s.forgetClients(time.Now(), len(rows)); err != nil {
-		return fmt.Errorf("anonymise old lines of event log %q: %w", s.Reader, err)
-	}
-	return s.File.Write(ctx, rows)
 }

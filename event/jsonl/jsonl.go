@@ -59,7 +59,38 @@ import (
 type Store struct {
 	*event.File
 	Reader
+	most     int64 // bytes of the file; 0: no bound
 	nameless nameless
+}
+
+// Bound has the file renamed to PATH.1, in the place of the one before, when it
+// has n bytes, for devices on which nobody rotates it.
+func (s *Store) Bound(n int64) { s.most = n }
+
+// Write implements [event.Store].
+func (s *Store) Write(ctx context.Context, rows []event.Row) error {
+	if err := s.forgetClients(time.Now(), len(rows)); err != nil {
+		return fmt.Errorf("anonymise old lines of event log %q: %w", s.Reader, err)
+	}
+	if err := s.rotate(); err != nil {
+		return fmt.Errorf("rotate event log: %w", err)
+	}
+	return s.File.Write(ctx, rows)
+}
+
+// rotate makes way for another file if this one has reached its bound.
+func (s *Store) rotate() error {
+	path := string(s.Reader)
+	if s.most == 0 {
+		return nil
+	}
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Size() < s.most {
+		return nil // what is not there was moved away by somebody
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		return err
+	}
+	return s.Reopen()
 }
 
 // Open opens or makes the file at path.

@@ -222,6 +222,39 @@ func TestARotatedFileIsAnonymisedFromItsBeginning(t *testing.T) {
 	}
 }
 
+func TestABoundedFileMakesWayForAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Bound(10_000)
+	rows := eventtest.Rows(eventtest.Start(), 100)
+	for n := range 10 {
+		if err := s.Write(t.Context(), rows[10*n:][:10]); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{path, path + ".1"} {
+			if st, err := os.Stat(p); err == nil && st.Size() > 20_000 {
+				t.Errorf("%s has %d bytes", p, st.Size())
+			}
+		}
+	}
+	var last string
+	for _, p := range []string{path, path + ".1"} { // the younger half is in one of them
+		for r, err := range Reader(p).Query(t.Context(), event.Filter{}, event.Page{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = max(last, r.ID)
+		}
+	}
+	if last != rows[99].ID {
+		t.Errorf("the last row is %s, want %s", last, rows[99].ID)
+	}
+}
+
 func TestAPersonIsErased(t *testing.T) {
 	eventtest.Erases(t, func(path string) (event.Store, error) { return Open(path) })
 }

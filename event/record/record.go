@@ -19,6 +19,7 @@ import (
 	"shuultuur/event/spool"
 	"shuultuur/event/squid"
 	"shuultuur/event/syslog"
+	"shuultuur/release"
 	"shuultuur/setting"
 )
 
@@ -74,7 +75,7 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 		open      func(path string) (event.Store, error)
 	}{
 		{"sqlite", cfg.SQLite, func(p string) (event.Store, error) { return openSQLite(p, time.Duration(cfg.Keep)) }},
-		{"jsonl", cfg.JSONL, func(p string) (event.Store, error) { return jsonl.Open(p) }},
+		{"jsonl", cfg.JSONL, openJSONL},
 		{"squid", cfg.Squid, func(p string) (event.Store, error) { return squid.Open(p) }},
 		{"dansguardian", cfg.DansGuardian, func(p string) (event.Store, error) { return dansguardian.Open(p) }},
 	} {
@@ -102,6 +103,20 @@ func Open(c event.Config, parts Parts) (_ *Record, err error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// smallLog is how large a log grows on the devices of the small build, twice.
+const smallLog = 8 << 20
+
+func openJSONL(path string) (event.Store, error) {
+	s, err := jsonl.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if release.Small {
+		s.Bound(smallLog)
+	}
+	return s, nil
 }
 
 // openReceivers opens the stores that send events elsewhere, each with a spool
