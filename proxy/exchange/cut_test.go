@@ -127,3 +127,18 @@ func TestATailIsKeptBackInLittleRoom(t *testing.T) {
 		x.End()
 	})
 }
+
+// A program that streams bytes of its own learns of the answer before the first
+// of them comes.
+func TestTheHeadOfAStreamOfUnknownBytesDoesNotWaitForThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, _ := begin(t, Config{}, impatient("bad", 300*time.Millisecond))
+		read(t, x, "GET http://x.test/ HTTP/1.1\r\nHost: x.test\r\nSec-Fetch-Dest: empty\r\n\r\n")
+		body := strings.Repeat("\x00\x01\x02", 2000)
+		first, got, err := inspect(t, x, slowResponse("application/octet-stream", slowly(5*time.Second, body, body)))
+		if err != nil || got != body+body || first > 400*time.Millisecond {
+			t.Errorf("%d bytes of %d after %v, %v", len(got), 2*len(body), first, err)
+		}
+		x.End()
+	})
+}

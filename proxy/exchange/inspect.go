@@ -151,6 +151,10 @@ func holdResponse(ctx context.Context, x *Exchange, s *message.Response) error {
 	if full {
 		x.Note("body judged piece by piece after " + strconv.FormatInt(b.hold.end, 10) + " bytes")
 	}
+	if end, done, _, _ := b.state(); end == 0 && !done && t.Content().Doubtful() {
+		x.in.counters[partial].Add(1)
+		return nil // a program may wait for the head, and gets no page of ours in its place
+	}
 	if err := b.advance(); err != nil {
 		return err
 	}
@@ -183,7 +187,7 @@ func (b *inspection) fill(patience time.Duration) (full bool, err error) {
 	start := time.Now()
 	doubtful := b.content.Head().Doubtful()
 	for !b.done {
-		if patience > 0 && !doubtful && !b.atHand() {
+		if patience > 0 && !b.atHand() {
 			return b.wait(start.Add(patience))
 		}
 		switch err := b.read(); {
