@@ -2,6 +2,7 @@ package content
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html"
@@ -362,5 +363,29 @@ func TestLimitsLeaveAFinding(t *testing.T) {
 			t.Errorf("%s: unread %q, want %q", c.name, got, c.want)
 		}
 		b.Release()
+	}
+}
+
+// What a body that is given up had in base64 is not said of the next.
+func TestBodiesGivenUpLeaveNoText(t *testing.T) {
+	hidden := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("secret words of another page ", 400)+strings.Repeat("secret", 2000)))
+	for _, c := range []struct{ typ, given, next string }{
+		{"text/plain", hidden, "plain"},
+		{"application/json", `{"a":"` + hidden, `{"a":"plain"}`},
+	} {
+		for range 20 {
+			var b Body
+			b.Reset(Describe(c.typ, ""), Limits{})
+			b.Append([]byte(c.given))
+			b.Text()
+			b.Release()
+			b.Reset(Describe(c.typ, ""), Limits{})
+			b.Append([]byte(c.next))
+			b.Finish()
+			if got, err := b.Text(); err != nil || bytes.Contains(got, []byte("secret")) {
+				t.Fatalf("%s: text %.90q, %v, has that of the body before", c.typ, got, err)
+			}
+			b.Release()
+		}
 	}
 }

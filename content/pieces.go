@@ -326,12 +326,14 @@ func (b *based) close(t *text) {
 	b.within = nil
 }
 
-// drop ends it where nobody reads on.
+// drop ends it where nobody reads on. Its text must not be said of the next body
+// that has this room.
 func (b *based) drop() {
 	if b.within != nil {
 		b.within.close()
 		b.within = nil
 	}
+	b.said.b = b.said.b[:min(len(b.said.b), 1)]
 }
 
 // say adds its text.
