@@ -168,3 +168,54 @@ func FuzzDocument(f *testing.F) {
 		}
 	})
 }
+
+// formsIn is a document whose page shows a word in so many forms, one within
+// another.
+func formsIn(n int) string {
+	var b strings.Builder
+	b.WriteString("%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R/Resources<</XObject<</F 10 0 R>>>>>>endobj\n2 0 obj<<>>stream\n/F Do\nendstream endobj\n")
+	for i := range n {
+		shown := "/F Do"
+		if i == n-1 {
+			shown = "BT (porn) Tj ET"
+		}
+		fmt.Fprintf(&b, "%d 0 obj<</Subtype/Form/Resources<</XObject<</F %d 0 R>>>>>>stream\n%s\nendstream endobj\n", 10+i, 11+i, shown)
+	}
+	return b.String()
+}
+
+func TestDocumentsAreReadOrSaidNotToBe(t *testing.T) {
+	page := func(gap, content string) string {
+		return "%PDF-1.4\n1 0 obj<</Type/Page/Contents 2 0 R>>endobj\n2 0 obj<<>>" + gap + "stream\n" + content + "\nendstream endobj\n"
+	}
+	const show = "BT (porn) Tj ET"
+	var many strings.Builder
+	for i := range mostEntities + 1 {
+		fmt.Fprintf(&many, "<!ENTITY e%d 'x'>", i)
+	}
+	for _, c := range []struct {
+		name, typ, body string
+		want            Reason // AllRead when the word is read
+	}{
+		{"forms in forms", "application/pdf", formsIn(pdfForms), AllRead},
+		{"too many of them", "application/pdf", formsIn(pdfForms + 1), TooLarge},
+		{"a long dictionary", "application/pdf", "%PDF-1.5\n1 0 obj<</Type/ObjStm/N 1/First 4/X(" + strings.Repeat("x", 5000) + ")>>stream\n3 0 <</Type/Page/Contents 2 0 R>>\nendstream endobj\n2 0 obj<<>>stream\n" + show + "\nendstream endobj\n", AllRead},
+		{"blanks before a stream", "application/pdf", page(strings.Repeat(" ", 40), show), AllRead},
+		{"a comment before a stream", "application/pdf", page("%"+strings.Repeat("c", 40)+"\n", show), AllRead},
+		{"many operands", "application/pdf", page("", "BT "+strings.Repeat("0 ", pdfArgs)+"(porn) Tj ET"), AllRead},
+		{"a long array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", pdfItems-1)+"(porn)] TJ ET"), AllRead},
+		{"too long an array", "application/pdf", page("", "BT ["+strings.Repeat("0 ", pdfItems)+"(porn)] TJ ET"), TooLarge},
+		{"arrays too deep", "application/pdf", page("", "BT "+strings.Repeat("[", pdfDepth+1)+"(porn)"+strings.Repeat("]", pdfDepth+1)+" TJ ET"), TooLarge},
+		{"too many entities in a book", epub, archive(t, "a.xhtml", "<!DOCTYPE a ["+many.String()+"<!ENTITY z 'porn'>]><html>&z;</html>"), TooLarge},
+	} {
+		var b Body
+		b.Reset(Describe(c.typ, ""), Limits{})
+		b.Append([]byte(c.body))
+		b.Finish()
+		got, err := b.Text()
+		if read := strings.Contains(string(got), "porn"); err != nil || b.Unread() != c.want || c.want == AllRead && !read {
+			t.Errorf("%s: %.90q, %v, unread %q, want %q", c.name, got, err, b.Unread(), c.want)
+		}
+		b.Release()
+	}
+}

@@ -19,7 +19,10 @@ import (
 
 const (
 	pdfObjects = 200_000
-	pdfHead    = 4 << 10 // where a stream's dictionary must end
+	pdfArgs    = 64      // operands kept for an operator; the last ones count
+	pdfMapArgs = 1 << 10 // of an operator in a font's map
+	pdfItems   = 1 << 16 // of an array
+	pdfKeys    = 1 << 12 // of a dictionary
 	pdfDepth   = 32      // values within one another
 	pdfForms   = 8       // forms within one another
 	pdfSteps   = 4 << 20 // operators of all pages
@@ -97,7 +100,7 @@ func (r *pdfReader) decrypt(p []byte, streams []int) bool {
 		if i < 0 {
 			break
 		}
-		x := pdfLexer{p: rest[i+len("trailer"):]}
+		x := r.lexer(rest[i+len("trailer"):])
 		if d, _ := x.value(0).(pdfDict); d["Encrypt"] != nil {
 			trailers = append(trailers, d)
 		}
@@ -120,7 +123,17 @@ func (r *pdfReader) decrypt(p []byte, streams []int) bool {
 
 // find notes where objects begin and returns those that are streams.
 func (r *pdfReader) find(p []byte) (streams []int) {
-	endless := false // no stream ends any more
+	var stream, endStream, endObject int // where the next of each is, as far as looked for
+	next := func(at *int, from int, word string) int {
+		if *at < from {
+			if k := bytes.Index(p[from:], []byte(word)); k >= 0 {
+				*at = from + k
+			} else {
+				*at = len(p)
+			}
+		}
+		return *at
+	}
 	for i, found := 0, 0; ; {
 		k := bytes.Index(p[i:], []byte("obj"))
 		if k < 0 {
@@ -140,18 +153,10 @@ func (r *pdfReader) find(p []byte) (streams []int) {
 			r.generations[n] = generation
 		}
 		// A stream's dictionary comes before its keyword.
-		head := p[i:min(len(p), i+pdfHead)]
-		if end := bytes.Index(head, []byte("endobj")); end >= 0 {
-			head = head[:end]
-		}
-		if s := bytes.Index(head, []byte("stream")); s >= 0 {
+		if s := next(&stream, i, "stream"); s < next(&endObject, i, "endobj") {
 			streams = append(streams, n)
-			e := -1
-			if !endless {
-				e = bytes.Index(p[i+s:], []byte("endstream"))
-			}
-			if endless = e < 0; !endless {
-				i += s + e
+			if e := next(&endStream, s, "endstream"); e < len(p) {
+				i = e
 			}
 		}
 	}
@@ -192,7 +197,7 @@ func (r *pdfReader) value(n int) any {
 		r.cut = true
 		return nil
 	}
-	x := pdfLexer{p: at}
+	x := r.lexer(at)
 	v := x.value(0)
 	r.left -= int64(x.i)
 	if r.crypt != nil && !r.packed[n] {
@@ -210,6 +215,7 @@ func (r *pdfReader) resolve(v any) any {
 		}
 		v = r.value(int(ref))
 	}
+	r.cut = true
 	return nil
 }
 
@@ -227,8 +233,9 @@ func endsStream(p []byte) bool {
 // stream returns the decoded stream of an object.
 func (r *pdfReader) stream(n int) []byte {
 	at := r.at[n]
-	x := pdfLexer{p: at}
+	x := r.lexer(at)
 	d, _ := x.value(0).(pdfDict)
+	x.skip()
 	i := bytes.Index(at[x.i:], []byte("stream"))
 	if d == nil || i < 0 || i > 16 {
 		return nil
@@ -320,11 +327,16 @@ func (r *pdfReader) unpack(n int, d pdfDict) {
 	if first < 0 || int(first) > len(p) {
 		return
 	}
-	x := pdfLexer{p: p[:int(first)]}
-	for range min(int(count), pdfObjects) {
+	x := r.lexer(p[:int(first)])
+	r.cut = r.cut || count > pdfObjects
+	for range int(min(count, pdfObjects)) {
 		number, ok1 := x.value(0).(float64)
 		at, ok2 := x.value(0).(float64)
-		if !ok1 || !ok2 || at < 0 || int(first)+int(at) > len(p) || len(r.at) >= pdfObjects {
+		if !ok1 || !ok2 || at < 0 || int(first)+int(at) > len(p) {
+			return
+		}
+		if len(r.at) >= pdfObjects {
+			r.cut = true
 			return
 		}
 		r.at[int(number)], r.packed[int(number)] = p[int(first)+int(at):], true
@@ -340,6 +352,7 @@ func (r *pdfReader) page(d pdfDict) {
 			break
 		}
 		resources = r.dict(up["Resources"])
+		r.cut = r.cut || resources == nil && n == pdfDepth-1
 	}
 	var content []byte
 	refs, _ := r.resolve(d["Contents"]).([]any)
@@ -363,7 +376,7 @@ func (r *pdfReader) say(s string) { r.text.scanner.out.writeUTF8(s) }
 
 // run follows the operators of a page or form, as far as they show text.
 func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
-	x := pdfLexer{p: p}
+	x := r.lexer(p)
 	var font *pdfFont
 	var args []any
 	line := pdfLine{size: 1}
@@ -371,8 +384,8 @@ func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
 		v := x.value(0)
 		op, ok := v.(pdfWord)
 		if !ok {
-			if args = append(args, v); len(args) > 64 {
-				args = args[:0]
+			if args = append(args, v); len(args) > pdfArgs {
+				args = args[:copy(args, args[pdfArgs/2:])]
 			}
 			continue
 		}
@@ -386,10 +399,10 @@ func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
 		}
 		switch op {
 		case "Tf":
-			if len(args) == 2 {
-				name, _ := args[0].(pdfName)
+			if k := len(args) - 2; k >= 0 {
+				name, _ := args[k].(pdfName)
 				font = r.font(r.dict(resources["Font"])[name])
-				line.size = n(1)
+				line.size = n(k + 1)
 			}
 		case "BT":
 			line.startX, line.startY = 0, 0
@@ -423,8 +436,8 @@ func (r *pdfReader) run(p []byte, resources pdfDict, deep int) {
 				}
 			}
 		case "Do":
-			if deep < pdfForms && len(args) > 0 {
-				r.form(r.dict(resources["XObject"]), args[0], resources, deep)
+			if len(args) > 0 {
+				r.form(r.dict(resources["XObject"]), args[len(args)-1], resources, deep)
 			}
 		case "BI": // a picture in the page
 			if k := bytes.Index(p[x.i:], []byte("EI")); k >= 0 {
@@ -441,6 +454,10 @@ func (r *pdfReader) form(all pdfDict, name any, resources pdfDict, deep int) {
 	ref, ok := all[key].(pdfRef)
 	d := r.dict(ref)
 	if !ok || d["Subtype"] != pdfName("Form") && d["BBox"] == nil {
+		return
+	}
+	if deep == pdfForms {
+		r.cut = true
 		return
 	}
 	if own := r.dict(d["Resources"]); own != nil {
@@ -534,7 +551,7 @@ func (r *pdfReader) font(v any) *pdfFont {
 		}
 	}
 	if to, ok := d["ToUnicode"].(pdfRef); ok {
-		f.read(r.stream(int(to)))
+		f.read(r, r.stream(int(to)))
 	}
 	if ref != 0 {
 		r.fonts[int(ref)] = f
@@ -631,14 +648,15 @@ func (f *pdfFont) decode(s []byte) (string, float64) {
 }
 
 // read reads a map from codes to text (Adobe Technical Note 5411).
-func (f *pdfFont) read(p []byte) {
-	x := pdfLexer{p: p}
+func (f *pdfFont) read(r *pdfReader, p []byte) {
+	x := r.lexer(p)
 	var args []any
 	for x.i < len(p) && len(f.text) < 1<<16 {
 		v := x.value(0)
 		op, ok := v.(pdfWord)
 		if !ok {
-			if args = append(args, v); len(args) > 1024 {
+			if args = append(args, v); len(args) > pdfMapArgs {
+				r.cut = true
 				return
 			}
 			continue
@@ -720,9 +738,12 @@ func pdfString(s []byte) string {
 
 // A pdfLexer reads values.
 type pdfLexer struct {
-	p []byte
-	i int
+	p   []byte
+	i   int
+	cut *bool // set where a limit is reached
 }
+
+func (r *pdfReader) lexer(p []byte) pdfLexer { return pdfLexer{p: p, cut: &r.cut} }
 
 func pdfSpace(c byte) bool { return c == 0 || isSpace(c) }
 
@@ -876,7 +897,11 @@ func (x *pdfLexer) array(deep int) any {
 	list := []any{}
 	for {
 		v := x.value(deep)
-		if v == nil || v == pdfWord(']') || deep > pdfDepth || len(list) > 1<<16 {
+		if v == nil || v == pdfWord(']') {
+			return list
+		}
+		if deep > pdfDepth || len(list) == pdfItems {
+			*x.cut = true
 			return list
 		}
 		list = append(list, v)
@@ -888,7 +913,11 @@ func (x *pdfLexer) dict(deep int) any {
 	for {
 		key := x.value(deep)
 		name, ok := key.(pdfName)
-		if key == nil || key == pdfWord('>') || deep > pdfDepth || len(d) > 1<<12 {
+		if key == nil || key == pdfWord('>') {
+			return d
+		}
+		if deep > pdfDepth || len(d) == pdfKeys {
+			*x.cut = true
 			return d
 		}
 		if !ok {

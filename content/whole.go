@@ -155,7 +155,11 @@ func readEntry(t *text, f *zip.File, most int64, room *int64) (n int64, err erro
 	if !p.open(h, t) {
 		return 0, nil
 	}
-	defer p.close()
+	defer func() {
+		if why := p.close(); why != AllRead && why != UnsupportedType {
+			t.body.Stop(why)
+		}
+	}()
 	p.room = room
 	p.office = office && t.body.Type() != "application/epub+zip"
 	var block [16 << 10]byte
