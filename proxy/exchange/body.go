@@ -42,7 +42,11 @@ func (b *inspection) Copy(w io.Writer, max int64) (n int64, err error) {
 		if b.through() {
 			m, err := b.src.Copy(w, max-n)
 			n += m
-			if b.left, b.done = b.src.Left(), b.src.Done(); b.done {
+			b.mu.Lock()
+			b.left, b.done = b.src.Left(), b.src.Done()
+			b.passed += m
+			b.mu.Unlock()
+			if b.src.Done() {
 				b.over = true
 				b.end()
 			}

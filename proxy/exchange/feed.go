@@ -26,6 +26,7 @@ type feed struct {
 	err     error // of src
 	full    bool  // the pump waits for room
 	stopped bool  // it is to end
+	passed  int64 // bytes that went straight to the reader, past the hold
 
 	pumping bool          // there is one
 	ended   chan struct{} // closed at its end
@@ -37,7 +38,7 @@ type feed struct {
 func (f *feed) begin(i *Inspector, ctx context.Context, src message.Body, who netip.Addr) {
 	f.ctx, f.src = ctx, src
 	f.hold.b, f.hold.who = i.budget, who
-	f.most, f.left = i.held, src.Left()
+	f.most, f.left, f.passed = i.held, src.Left(), 0
 	f.done, f.err, f.full, f.stopped, f.pumping = src.Done(), nil, false, false, false
 	if f.more == nil {
 		f.more, f.space = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -127,6 +128,13 @@ func (f *feed) state() (end int64, done, full bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.hold.end, f.done, f.full, f.err
+}
+
+// received is how much has come of the source.
+func (f *feed) received() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hold.end + f.passed
 }
 
 // drop gives back what comes before a place.

@@ -306,7 +306,11 @@ func (b *inspection) enough(end int64) bool {
 func (b *inspection) await(end int64) (paused bool, err error) {
 	if !b.pumping {
 		err := b.read()
-		if b.full = err == errFull; b.full {
+		full := err == errFull
+		b.mu.Lock() // a page may ask how far a download is
+		b.full = full
+		b.mu.Unlock()
+		if full {
 			err = nil
 		}
 		return false, err

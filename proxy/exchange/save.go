@@ -430,8 +430,8 @@ func (p *savingPage) Read(dst []byte) (int, error) {
 // report says how far the download is.
 func (p *savingPage) report() {
 	d := p.x.page(200)
-	end, done, _, _ := p.b.state()
-	d.Received = page.Received{State: page.Coming, Bytes: end, Size: p.size}
+	_, done, _, _ := p.b.state()
+	d.Received = page.Received{State: page.Coming, Bytes: p.b.received(), Size: p.size}
 	if done {
 		d.Received.State = page.Checked
 	}
