@@ -47,11 +47,13 @@ var documents = map[string]document{
 	"docs/events.md": {before: proxied + `
 curl -o page -x http://127.0.0.1:8080 http://bet.example/ || true
 until shuultuur events | grep -q bet.example; do sleep 0.1; done`, want: []string{"bet.example"}},
-	"docs/guide-home.md":   {},
-	"docs/guide-pihole.md": {before: `cp -r $FILES/pihole /etc`},
-	"docs/guide-school.md": {},
-	"docs/guide-squid.md":  {before: `mkdir -p /etc/squid; cp -r $FILES/squid/* /etc/squid`},
-	"docs/https.md":        {before: proxied},
+	"docs/guide-alerts.md":  {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"theme":"self-harm"`, `"state":"closed"`}},
+	"docs/guide-home.md":    {},
+	"docs/guide-pihole.md":  {before: `cp -r $FILES/pihole /etc`},
+	"docs/guide-reports.md": {before: `cp $FILES/1.yaml shuultuur.yaml; start`, want: []string{`"name":"game.example"`, "%PDF-"}},
+	"docs/guide-school.md":  {},
+	"docs/guide-squid.md":   {before: `mkdir -p /etc/squid; cp -r $FILES/squid/* /etc/squid`},
+	"docs/https.md":         {before: proxied},
 	"docs/import.md": {before: `
 mkdir -p /etc/squid /etc/squidguard /opt/AdGuardHome /var/log/squid
 cp -r $FILES/pihole $FILES/e2guardian /etc; cp -r $FILES/squid/* /etc/squid
