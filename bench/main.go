@@ -204,6 +204,7 @@ func others() []other {
 		{"bloom", bloomAbout, bloomFilters},
 		{"state", stateAbout, shared},
 		{"record", recordAbout, record},
+		{"record-postgres", recordPostgresAbout, recordPostgres},
 		{"votes", votesAbout, votes},
 		{"icap", icapAbout, icaps},
 		{"signature", signatureAbout, signatures},

@@ -69,7 +69,8 @@ type Note struct {
 type Sending struct {
 	To    string    `json:"to"` // name@school.example, or the format and host of a webhook
 	Due   time.Time `json:"due"`
-	At    time.Time `json:"at,omitzero"` // when it was taken
+	At    time.Time `json:"at,omitzero"`       // when it was taken
+	Ended time.Time `json:"given_up,omitzero"` // when it was given up
 	Tries int       `json:"tries,omitempty"`
 	Error string    `json:"error,omitempty"`
 	Key   string    `json:"key"` // which route of the settings
@@ -114,6 +115,7 @@ type Desk struct {
 	lost  *metric.Counter
 	made  *metric.CounterVec
 	fails *metric.Counter
+	ended *metric.Counter
 
 	running sync.Mutex // held by the one Run
 	search  *policy.Searches
@@ -142,7 +144,8 @@ func OpenDesk(file string, log *slog.Logger) (*Desk, error) {
 	d := &Desk{file: file, log: log, queue: make(chan match, maxQueue), ready: make(chan struct{}, 1), pending: map[key][]match{}, now: time.Now, search: policy.NewSearches(),
 		lost:  metric.NewCounter("shuultuur_alerts_dropped_total", "Matches of watched themes that no alert was made of, because too many waited."),
 		made:  metric.NewCounterVec("shuultuur_alerts_total", "Alerts, by theme and severity.", "theme", "severity"),
-		fails: metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take at once.")}
+		fails: metric.NewCounter("shuultuur_alerts_failed_total", "Messages about alerts that a mail server or webhook did not take at once."),
+		ended: metric.NewCounter("shuultuur_alerts_given_up_total", "Messages about alerts that nobody took for a day.")}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d, nil
@@ -161,6 +164,7 @@ func (d *Desk) Collect(ch chan<- metric.Metric) {
 	d.lost.Collect(ch)
 	d.made.Collect(ch)
 	d.fails.Collect(ch)
+	d.ended.Collect(ch)
 }
 
 // Use takes other settings into use.
@@ -356,27 +360,47 @@ func (d *Desk) writeLocked() error {
 	return err
 }
 
-// Problems are what is worth a look: messages that nobody has taken, a file that
-// cannot be written.
+// Problems are what is worth a look: messages that nobody has taken, whatever
+// became of their alerts, and a file that cannot be written.
 func (d *Desk) Problems() (all []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.fault != nil {
 		all = append(all, fmt.Sprintf("alerts are not kept: %v", d.fault))
 	}
-	failed, last := 0, ""
+	var failed, ended untaken
 	for _, a := range d.alerts {
 		for i := range a.Sent {
-			if s := &a.Sent[i]; a.State == Open && s.At.IsZero() && s.Tries > 0 {
-				failed++
-				last = s.To + ": " + s.Error
+			switch s := &a.Sent[i]; {
+			case !s.At.IsZero():
+			case s.Ended.IsZero() && s.Tries > 0:
+				failed.add(s, a)
+			case !s.Ended.IsZero() && d.now().Sub(s.Ended) < nameEnded:
+				ended.add(s, a)
 			}
 		}
 	}
-	if failed > 0 {
-		all = append(all, fmt.Sprintf("alerts: %d messages were not taken; the last: %s", failed, last))
+	if failed.n > 0 {
+		all = append(all, fmt.Sprintf("alerts: %d messages were not taken; the last: %s", failed.n, failed.last))
+	}
+	if ended.n > 0 {
+		all = append(all, fmt.Sprintf("alerts: %d messages were given up in the last week, tell those whom they were for; the last: %s", ended.n, ended.last))
 	}
 	return all
+}
+
+// untaken counts messages.
+type untaken struct {
+	n    int
+	last string
+}
+
+func (u *untaken) add(s *Sending, a *Alert) {
+	u.n++
+	u.last = s.To + ", about /alerts/" + a.ID
+	if s.Error != "" {
+		u.last += ": " + s.Error
+	}
 }
 
 // All returns the alerts, open ones first, then the newest.

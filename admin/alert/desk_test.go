@@ -284,6 +284,75 @@ func TestAlertsReachThoseWhomTheSettingsName(t *testing.T) {
 	}
 }
 
+// TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed: nobody was told, and
+// to close the alert does not change that.
+func TestAMessageThatIsGivenUpIsNamedAfterItsAlertWasClosed(t *testing.T) {
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "never", http.StatusServiceUnavailable) }))
+	defer hook.Close()
+	file := filepath.Join(t.TempDir(), "alerts.json")
+	d, err := OpenDesk(file, quietLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	d.now = func() time.Time { return now }
+	w := watch(t, Config{Themes: map[string]*Theme{"drugs": nil}, To: []Route{{Webhook: setting.OneOrMore[Webhook]{{URL: hook.URL}}}}}, nil)
+	d.Use(w)
+	m := match{theme: "drugs", host: "h.example", at: now.UTC()}
+	m.who.User = "anna"
+	d.take(m)
+	d.deliver(t.Context())
+	id := d.All()[0].ID
+	if err := d.Settle(id, "lead", Closed, "spoken to"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		want  string
+		ended uint64
+	}{
+		{0, "1 messages were not taken", 0},
+		{giveUp + time.Minute, "1 messages were given up", 1},
+		{giveUp + nameEnded - time.Minute, "1 messages were given up", 1},
+		{giveUp + nameEnded + time.Minute, "", 1},
+	} {
+		now = m.at.Add(tt.after)
+		d.deliver(t.Context())
+		got := strings.Join(d.Problems(), "\n")
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || got != "" && !strings.Contains(got, id) {
+			t.Errorf("%v later the problems are %q, want %q", tt.after, got, tt.want)
+		}
+		if n := d.ended.Value(); n != tt.ended {
+			t.Errorf("%v later %v messages count as given up, want %v", tt.after, n, tt.ended)
+		}
+	}
+	// What was given up is still known after a restart, and tried again when the
+	// alert grows.
+	if err := d.write(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = OpenDesk(file, quietLog); err != nil {
+		t.Fatal(err)
+	}
+	d.now = func() time.Time { return now }
+	d.Use(w)
+	now = m.at.Add(giveUp + time.Hour)
+	if all := d.Problems(); len(all) != 1 {
+		t.Errorf("after a restart the problems are %q", all)
+	}
+	if err := d.Settle(id, "lead", Open, "again"); err != nil {
+		t.Fatal(err)
+	}
+	m.at = now
+	d.mu.Lock()
+	d.alerts[0].grow(&m)
+	d.mu.Unlock()
+	d.deliver(t.Context())
+	if all := d.Problems(); len(all) != 1 || !strings.Contains(all[0], "were not taken") {
+		t.Errorf("when the alert has grown the problems are %q", all)
+	}
+}
+
 func TestQuietHoursHoldBackAllButTheMostSevere(t *testing.T) {
 	w := watch(t, Config{Themes: map[string]*Theme{"drugs": nil, "self-harm": {Severity: High}},
 		To: []Route{{Quiet: policy.Schedule{{Hours: "20:00-07:30", Zone: "UTC"}, {Days: "sat,sun", Zone: "UTC"}}, Webhook: setting.OneOrMore[Webhook]{{URL: "http://127.0.0.1/"}}}}}, nil)

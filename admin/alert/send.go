@@ -24,11 +24,14 @@ import (
 	"shuultuur/text"
 )
 
-// Messages are tried for a day, at growing intervals.
+// Messages are tried for a day after an alert has grown last, at growing
+// intervals. One that was given up is a problem of the gateway for a week.
 const (
 	firstPause = 10 * time.Second
 	longPause  = time.Hour
 	giveUp     = 24 * time.Hour
+	longest    = 8 * 24 * time.Hour // after the alert was made
+	nameEnded  = 7 * 24 * time.Hour
 	atOnce     = 8 // messages under way
 	hookTime   = 15 * time.Second
 )
@@ -129,6 +132,25 @@ func (w *Watch) find(key string) func(context.Context, *Alert) error {
 	return nil
 }
 
+// late says whether a message came too late for another try: then it is given
+// up, which [Desk.Problems] tells.
+func (d *Desk) late(a *Alert, s *Sending, now time.Time) bool {
+	end := a.First.Add(longest)
+	if by := a.Last.Add(giveUp); s.Tries > 0 && by.Before(end) {
+		end = by
+	}
+	if !now.After(end) {
+		s.Ended = time.Time{} // the alert has grown since
+		return false
+	}
+	if !s.Ended.Equal(end) {
+		s.Ended, d.dirty = end, true // not now: a file may have old ones
+		d.ended.Inc()
+		d.log.Error("a message about an alert is given up", "to", s.To, "alert", a.ID, "error", s.Error)
+	}
+	return true
+}
+
 // deliver sends what is due.
 func (d *Desk) deliver(ctx context.Context) {
 	type job struct {
@@ -143,7 +165,7 @@ func (d *Desk) deliver(ctx context.Context) {
 	for _, a := range d.alerts {
 		for i := range a.Sent {
 			s := &a.Sent[i]
-			if d.watch == nil || !s.At.IsZero() || now.Before(s.Due) || now.Sub(a.First) > giveUp+7*24*time.Hour || s.Tries > 0 && now.Sub(a.Last) > giveUp {
+			if d.watch == nil || !s.At.IsZero() || now.Before(s.Due) || d.late(a, s, now) {
 				continue
 			}
 			send := d.watch.find(s.Key)

@@ -92,8 +92,8 @@ func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last 
 		return 0, err
 	}
 	if len(changed.seqs) > 0 {
-		if _, err := tx.ExecContext(ctx, "UPDATE "+day+" AS e SET client = nullif(n.client, '')::inet, name = '', line = n.line FROM unnest($1::text[]::bigint[], $2::text[], $3::text[]) AS n (seq, client, line) WHERE e.seq = n.seq",
-			changed.seqs, changed.clients, changed.lines); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE "+day+" AS e SET client = nullif(n.client, '')::inet, name = '', line = n.line, words = n.words FROM unnest($1::text[]::bigint[], $2::text[], $3::text[], $4::text[]) AS n (seq, client, line, words) WHERE e.seq = n.seq",
+			changed.seqs, changed.clients, changed.lines, changed.words); err != nil {
 			return 0, err
 		}
 	}
@@ -108,7 +108,7 @@ func (s *Store) anonymiseSome(ctx context.Context, day string, seq int64) (last 
 
 // changes are columns of rows that have become anonymous.
 type changes struct {
-	seqs, clients, lines []string
+	seqs, clients, lines, words []string
 }
 
 // namesOf reads the next rows of a day after seq, and returns what is left of
@@ -136,7 +136,7 @@ func (s *Store) namesOf(ctx context.Context, tx *sql.Tx, day string, seq int64) 
 			client = r.Client.String()
 		}
 		c.seqs = append(c.seqs, strconv.FormatInt(last, 10))
-		c.clients, c.lines = append(c.clients, client), append(c.lines, string(s.Append(nil, &r)))
+		c.clients, c.lines, c.words = append(c.clients, client), append(c.lines, string(s.Append(nil, &r))), append(c.words, searched(&r))
 	}
 	return c, last, rows.Err()
 }

@@ -101,8 +101,11 @@ func (s *Store) Count(ctx context.Context, questions ...event.Question) ([][]eve
 
 // addAll counts rows one by one.
 func (s *Store) addAll(ctx context.Context, db asker, c *event.Counter, questions []event.Question, also string) error {
-	f := span(questions)
-	for r, err := range s.read(ctx, db, &f, event.Page{}, also) {
+	f := times(questions)
+	if len(questions) == 1 {
+		f = questions[0].Filter
+	}
+	for r, err := range s.read(ctx, db, &f, &span{}, also) {
 		if err != nil {
 			return err
 		}
@@ -137,8 +140,8 @@ func group(ctx context.Context, db asker, c *event.Counter, i int, q *event.Ques
 		by += fmt.Sprintf(", %d", n+4)
 		to = append(to, &values[n])
 	}
-	where, args := conditions(&q.Filter)
-	rows, err := db.QueryContext(ctx, text+" FROM event WHERE "+strings.Join(where, " AND ")+by, args...)
+	a := conditions(&q.Filter)
+	rows, err := db.QueryContext(ctx, text+" FROM event WHERE "+strings.Join(a.where, " AND ")+by, a.args...)
 	if err != nil {
 		return false, err
 	}
@@ -183,9 +186,9 @@ func named(q *event.Question, fields []event.Field, values []string) (string, bo
 	return of(q.By), of(q.By) != ""
 }
 
-// span returns the filter that wants every row of the times that questions are
+// times returns the filter that wants every row of the times that questions are
 // about.
-func span(questions []event.Question) (f event.Filter) {
+func times(questions []event.Question) (f event.Filter) {
 	for i := range questions {
 		q := &questions[i].Filter
 		if i == 0 {

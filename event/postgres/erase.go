@@ -62,7 +62,7 @@ func (s *Store) eraseNotes(ctx context.Context, p event.Person) error {
 			continue // a URL or a host may hold the word, and is not about the person
 		}
 		r.Note = ""
-		if _, err := s.db.ExecContext(ctx, "UPDATE event SET line = $2 WHERE seq = $1", n.seq, plain(string(s.Append(nil, &r)))); err != nil {
+		if _, err := s.db.ExecContext(ctx, "UPDATE event SET line = $2, words = $3 WHERE seq = $1", n.seq, plain(string(s.Append(nil, &r))), searched(&r)); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -48,18 +47,27 @@ CREATE TABLE IF NOT EXISTS event (
 	line     text NOT NULL  -- all of the row, as JSON
 ) PARTITION BY RANGE (time);
 CREATE INDEX IF NOT EXISTS event_seq ON event (seq);
-CREATE INDEX IF NOT EXISTS event_host ON event (host);
+DROP INDEX IF EXISTS event_host; -- of before: see domain
 CREATE INDEX IF NOT EXISTS event_client ON event (client);
 DO $$ BEGIN -- asked first: to alter a table waits for all who read it
 	IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'event'::regclass AND attname = 'proto') THEN
 		ALTER TABLE event ADD COLUMN policy text, ADD COLUMN proto text, ADD COLUMN method text, ADD COLUMN status text,
 			ADD COLUMN type text, ADD COLUMN learned text, ADD COLUMN source text, ADD COLUMN unread text, ADD COLUMN cache text;
 	END IF;
+	IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'event'::regclass AND attname = 'words') THEN
+		ALTER TABLE event ADD COLUMN words text; -- what a search for text looks at, in small letters
+	END IF;
 END $$;
 `
 
+// indexes are made with the table of a day.
+var indexes = [...]string{
+	"CREATE INDEX IF NOT EXISTS DAY_domain ON DAY (reverse(host) text_pattern_ops)", // finds the hosts below a domain, too
+	"CREATE INDEX IF NOT EXISTS DAY_as_line ON DAY (seq) WHERE " + asLine,
+}
+
 var columns = []string{"time", "client", "name", "host", "action", "rule", "category", "line",
-	"policy", "proto", "method", "status", "type", "learned", "source", "unread", "cache"}
+	"policy", "proto", "method", "status", "type", "learned", "source", "unread", "cache", "words"}
 
 // A Store is a table of events.
 type Store struct {
@@ -78,12 +86,17 @@ type Store struct {
 // Open prepares connections to the database at url, such as
 // postgres://gateway@db.example/shuultuur (libpq's form and its environment
 // variables are understood); it makes none. Days that ended longer than keep
-// ago are dropped.
+// ago are dropped. lines writes texts as [event.AppendJSON] does: the server
+// looks for them.
 func Open(url string, keep time.Duration, lines event.Codec) (*Store, error) {
 	if keep <= 0 {
 		return nil, fmt.Errorf("open events in PostgreSQL: keep %v is not above zero", keep)
 	}
-	db, err := postgres.Open(url, patience/3, nil)
+	db, err := postgres.Open(url, patience/3, func(_ context.Context, exec func(string) error) error {
+		// The server guesses from how much there is to read that a question is worth
+		// translating to machine code, which takes longer than to answer it.
+		return exec("SELECT set_config(name, 'off', false) FROM pg_settings WHERE name = 'jit'")
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open events in PostgreSQL: %w", err) // pgx leaves out the password
 	}
@@ -194,6 +207,11 @@ func (s *Store) partitions(ctx context.Context, tx *sql.Tx, rows []event.Row) (f
 			day, begin.Format(time.RFC3339), begin.AddDate(0, 0, 1).Format(time.RFC3339))); err != nil {
 			return nil, err
 		}
+		for _, index := range indexes { // a day of before goes without: to make them there would keep rows from being written
+			if _, err := tx.ExecContext(ctx, strings.ReplaceAll(index, "DAY", "event_"+day)); err != nil {
+				return nil, err
+			}
+		}
 		fresh = append(fresh, day)
 	}
 	return fresh, nil
@@ -261,7 +279,8 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 				client = r.Client.WithZone("").String()
 			}
 			*(*[8]any)(to) = [8]any{r.Time, client, plain(r.User), plain(r.Host), r.Action.String(), plain(r.Policy + "/" + r.Rule), plain(r.Category), string(line)}
-			split(r, to[8:])
+			split(r, to[8:len(to)-1])
+			to[len(to)-1] = searched(r)
 			if !yield(to) {
 				return
 			}
@@ -269,106 +288,12 @@ func (s *Store) values(rows []event.Row) iter.Seq[[]any] {
 	}
 }
 
+// searched are the texts of a row in which [event.Text] is looked for, one after
+// another, with the ID. What no column takes is left out on both sides, see
+// [sayable].
+func searched(r *event.Row) string {
+	return lowerASCII(plain(strings.Join([]string{r.URL, r.Host, r.Rule, r.Evidence, r.Note, r.ID}, "\n")))
+}
+
 // plain leaves out what PostgreSQL takes in no text. The line has it, escaped.
 func plain(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "") }
-
-// Query implements [event.Reader].
-func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
-	return func(yield func(event.Row, error) bool) {
-		if err := s.ready(ctx); err != nil {
-			yield(event.Row{}, err)
-			return
-		}
-		s.read(ctx, s.db, &f, p, "")(yield)
-	}
-}
-
-// An asker is a database, or a transaction in it.
-type asker interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// read yields the rows that f wants and a condition, unless it is "", holds for.
-func (s *Store) read(ctx context.Context, db asker, f *event.Filter, p event.Page, also string) iter.Seq2[event.Row, error] {
-	return func(yield func(event.Row, error) bool) {
-		text, args := query(f, p, also)
-		rows, err := db.QueryContext(ctx, text, args...)
-		if err != nil {
-			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
-			return
-		}
-		defer rows.Close()
-		found := 0
-		for rows.Next() {
-			var seq int64
-			var line string
-			err := rows.Scan(&seq, &line)
-			var r event.Row
-			if err == nil {
-				r, err = s.Parse([]byte(line))
-			}
-			if err != nil {
-				yield(event.Row{}, fmt.Errorf("read event %d from PostgreSQL: %w", seq, err))
-				return
-			}
-			if r.Seq = seq; !f.Match(&r) {
-				continue
-			}
-			if !yield(r, nil) {
-				return
-			}
-			if found++; found == p.Limit {
-				return
-			}
-		}
-		if err := errors.Join(rows.Err(), ctx.Err()); err != nil {
-			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
-		}
-	}
-}
-
-// query returns what asks for the rows among which are those that f wants: the
-// server compares times and actions, the rest is compared here.
-func query(f *event.Filter, p event.Page, also string) (text string, args []any) {
-	where, args := conditions(f)
-	if also != "" {
-		where = append(where, also)
-	}
-	order := "seq"
-	if p.Newest {
-		order = "seq DESC"
-	}
-	if p.After != 0 {
-		args = append(args, p.After)
-		if p.Newest {
-			where = append(where, fmt.Sprintf("seq < $%d", len(args)))
-		} else {
-			where = append(where, fmt.Sprintf("seq > $%d", len(args)))
-		}
-	}
-	return "SELECT seq, line FROM event WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order, args
-}
-
-// conditions are those of a filter that the server looks at.
-func conditions(f *event.Filter) (where []string, args []any) {
-	where = []string{"true"}
-	add := func(condition string, value any) {
-		args = append(args, value)
-		where = append(where, fmt.Sprintf(condition, len(args)))
-	}
-	if !f.Since.IsZero() {
-		add("time >= $%d", micro(f.Since))
-	}
-	if !f.Until.IsZero() {
-		add("time < $%d", micro(f.Until))
-	}
-	for i := range f.Terms {
-		if t := &f.Terms[i]; t.Field == event.Action && !t.Not {
-			add("action = ANY($%d)", t.Values)
-		}
-	}
-	return where, args
-}
-
-// micro rounds up to microseconds: the server has no finer times.
-func micro(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }

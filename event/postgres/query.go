@@ -1,0 +1,324 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"shuultuur/event"
+)
+
+// A filter is asked of the server as far as it has words for it. What comes is
+// compared here as well, so that a condition may let pass too much, but nothing
+// too little.
+
+// nearRows are how many of the newest rows are looked at in their order, one
+// such piece after another. When that is not enough, the server finds all that
+// match before it puts them in order: it walks one index after another in no
+// sensible way if it is left to guess how far it has to go.
+var nearRows = [...]int64{20_000, 200_000}
+
+// Query implements [event.Reader].
+func (s *Store) Query(ctx context.Context, f event.Filter, p event.Page) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		if err := s.ready(ctx); err != nil {
+			yield(event.Row{}, err)
+			return
+		}
+		if p.Limit == 0 {
+			s.read(ctx, s.db, &f, &span{newest: p.Newest, after: p.After}, "")(yield)
+			return
+		}
+		if err := s.some(ctx, &f, p, yield); err != nil {
+			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
+		}
+	}
+}
+
+// some yields rows up to a limit, a piece at a time, all as they are now.
+func (s *Store) some(ctx context.Context, f *event.Filter, p event.Page, yield func(event.Row, error) bool) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	left := p.Limit
+	piece := func(at *span) (bool, error) {
+		for {
+			at.limit = left
+			got, last := 0, int64(0)
+			at.seen = func(seq int64) { got, last = got+1, seq }
+			for r, err := range s.read(ctx, tx, f, at, "") {
+				if err != nil {
+					yield(event.Row{}, err)
+					return true, nil
+				}
+				if left--; !yield(r, nil) || left == 0 {
+					return true, nil
+				}
+			}
+			if got < at.limit {
+				return false, nil
+			}
+			at.after = last // some of these were none
+		}
+	}
+	at := &span{newest: p.Newest, after: p.After}
+	if p.Newest && len(f.Terms) > 0 {
+		end, top := p.After, int64(0)
+		if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM event").Scan(&top); err != nil {
+			return err
+		}
+		if end == 0 || end > top {
+			end = top + 1
+		}
+		for _, near := range nearRows {
+			done, err := piece(&span{newest: true, after: end, from: end - near})
+			if done || err != nil {
+				return err
+			}
+			if end -= near; end <= 1 { // there is none below
+				return nil
+			}
+		}
+		at.after, at.sorted = end, true
+	}
+	_, err = piece(at)
+	return err
+}
+
+// A span says which rows are looked at, and in which order they come.
+type span struct {
+	newest bool
+	after  int64           // in that order; 0: all
+	from   int64           // the lowest place; 0 and less: any
+	limit  int             // rows of the server; 0: all
+	sorted bool            // by what was found, not along the index
+	seen   func(seq int64) // is told each row of the server; may be nil
+}
+
+// An asker is a database, or a transaction in it.
+type asker interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// read yields the rows that f wants and a condition, unless it is "", holds for.
+func (s *Store) read(ctx context.Context, db asker, f *event.Filter, at *span, also string) iter.Seq2[event.Row, error] {
+	return func(yield func(event.Row, error) bool) {
+		text, args := query(f, at, also)
+		rows, err := db.QueryContext(ctx, text, args...)
+		if err != nil {
+			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var seq int64
+			var line string
+			err := rows.Scan(&seq, &line)
+			var r event.Row
+			if err == nil {
+				r, err = s.Parse([]byte(line))
+			}
+			if err != nil {
+				yield(event.Row{}, fmt.Errorf("read event %d from PostgreSQL: %w", seq, err))
+				return
+			}
+			if at.seen != nil {
+				at.seen(seq)
+			}
+			if r.Seq = seq; f.Match(&r) && !yield(r, nil) {
+				return
+			}
+		}
+		if err := errors.Join(rows.Err(), ctx.Err()); err != nil {
+			yield(event.Row{}, fmt.Errorf("read events from PostgreSQL: %w", err))
+		}
+	}
+}
+
+// query returns what asks for the rows of a span among which are those that f
+// wants.
+func query(f *event.Filter, at *span, also string) (text string, args []any) {
+	c := conditions(f)
+	if also != "" {
+		c.where = append(c.where, also)
+	}
+	order := "seq"
+	if at.sorted {
+		order = "seq + 0"
+	}
+	if at.after != 0 {
+		c.add("seq "+map[bool]string{true: "<", false: ">"}[at.newest]+" $", at.after)
+	}
+	if at.from > 0 {
+		c.add("seq >= $", at.from)
+	}
+	if at.newest {
+		order += " DESC"
+	}
+	text = "SELECT seq, line FROM event WHERE " + strings.Join(c.where, " AND ") + " ORDER BY " + order
+	if at.limit > 0 {
+		text += " LIMIT " + strconv.Itoa(at.limit)
+	}
+	return text, c.args
+}
+
+// asked are conditions and the values in them.
+type asked struct {
+	where []string
+	args  []any
+}
+
+// value takes a value, and returns its name.
+func (a *asked) value(v any) string {
+	a.args = append(a.args, v)
+	return "$" + strconv.Itoa(len(a.args))
+}
+
+// add adds a condition with $ in the place of its value.
+func (a *asked) add(condition string, value any) {
+	a.where = append(a.where, strings.Replace(condition, "$", a.value(value), 1))
+}
+
+// conditions are what the server looks at of a filter.
+func conditions(f *event.Filter) *asked {
+	a := &asked{where: []string{"true"}}
+	if !f.Since.IsZero() {
+		a.add("time >= $", micro(f.Since))
+	}
+	if !f.Until.IsZero() {
+		a.add("time < $", micro(f.Until))
+	}
+	for i := range f.Terms {
+		if t := &f.Terms[i]; sayable(t) {
+			a.term(t)
+		}
+	}
+	return a
+}
+
+// sayable says whether the server can be given the values of a term.
+func sayable(t *event.Term) bool {
+	for _, v := range t.Values {
+		if plain(v) != v || strings.ContainsRune(v, '\ufffd') { // which stands in lines for what is none
+			return false
+		}
+	}
+	return true
+}
+
+// term adds what a term asks.
+func (a *asked) term(t *event.Term) {
+	said := ""
+	switch t.Field {
+	case event.Action:
+		said = "action = ANY(" + a.value(t.Values) + "::text[])"
+	case event.Client:
+		a.clients(t)
+		return
+	case event.Host:
+		said = a.hosts(t.Values)
+	case event.Rule:
+		said = "substr(rule, length(policy) + 2) = ANY(" + a.value(t.Values) + "::text[])"
+	case event.Text, event.ID, event.Picture, event.Conversation, event.Monitored, event.Signature:
+		a.lines(t)
+		return
+	default:
+		said = counted[t.Field] + " = ANY(" + a.value(t.Values) + "::text[])"
+	}
+	if t.Not {
+		said = "NOT (" + said + ")"
+	}
+	if t.Field != event.Action {
+		said = "(" + asLine + " OR " + said + ")"
+	}
+	a.where = append(a.where, said)
+}
+
+// clients adds a term about addresses, of which every row has its own.
+func (a *asked) clients(t *event.Term) {
+	var any []string
+	var single, nets []string
+	for _, p := range t.Networks() {
+		if p.IsSingleIP() {
+			single = append(single, p.Addr().String())
+		} else {
+			nets = append(nets, p.String())
+		}
+	}
+	if len(single) > 0 {
+		any = append(any, "client = ANY("+a.value(single)+"::text[]::inet[])")
+	}
+	if len(nets) > 0 {
+		any = append(any, "client <<= ANY("+a.value(nets)+"::text[]::inet[])")
+	}
+	if len(t.Values) > 0 { // only "" is no network
+		any = append(any, "client IS NULL")
+	}
+	said := "coalesce(" + strings.Join(any, " OR ") + ", false)"
+	if t.Not {
+		said = "NOT " + said
+	} else {
+		said = "(" + strings.Join(any, " OR ") + ")" // for which there is an index
+	}
+	a.where = append(a.where, said)
+}
+
+// hosts is that a host is one of some or below it. Both are asked of the
+// reversed name, which has an index: in order there, what is below a domain
+// follows it.
+func (a *asked) hosts(domains []string) string {
+	var any []string
+	for _, d := range domains {
+		if d == "" {
+			any = append(any, "host = ''")
+			continue
+		}
+		of := "reverse(" + a.value(d) + "::text)"
+		// ~>=~ and ~<~ compare bytes: '.' is followed by '/'.
+		any = append(any, "reverse(host) = "+of, "reverse(host) ~>=~ ("+of+" || '.') AND reverse(host) ~<~ ("+of+" || '/')")
+	}
+	return strings.Join(any, " OR ")
+}
+
+// lines adds that the line of a row has one of the values somewhere, or its words
+// have: fields that have no column come with all others in the line.
+func (a *asked) lines(t *event.Term) {
+	if t.Not {
+		return // what is in the line may be in another field
+	}
+	var any []string
+	for _, v := range t.Values {
+		if v == "" {
+			return // rows that have nothing in the field
+		}
+		line := string(event.AppendJSON(nil, v))
+		line = line[1 : len(line)-1]
+		if t.Field == event.Text { // rows of before have no words
+			any = append(any, `CASE WHEN words IS NULL THEN strpos(lower(line COLLATE "C"), `+a.value(lowerASCII(line))+") > 0 ELSE strpos(words, "+a.value(lowerASCII(v))+") > 0 END")
+			continue
+		}
+		any = append(any, "strpos(line, "+a.value(line)+") > 0")
+	}
+	a.where = append(a.where, "("+strings.Join(any, " OR ")+")")
+}
+
+// lowerASCII makes letters small as the collation "C" does.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// micro rounds up to microseconds: the server has no finer times.
+func micro(t time.Time) time.Time { return t.Add(time.Microsecond - 1).Truncate(time.Microsecond) }
