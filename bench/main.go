@@ -188,6 +188,7 @@ type other struct {
 func others() []other {
 	return []other{
 		{"tls-idle", idleAbout, idle},
+		{"websocket", websocketAbout, websockets},
 		{"http2", http2About, clients2},
 		{"generator", generatorAbout, generator},
 		{"dns", dnsAbout, dnsGenerators},

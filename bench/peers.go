@@ -165,7 +165,7 @@ func (r *rig) beginHaproxy(p *peer) error {
 	p.proxy = addr
 	p.proc, err = r.start(proxyCore, "haproxy", addr, []string{"haproxy", "-db", "-f", "FILE"}, expand(`global
   nbthread 1
-  maxconn 4096
+  maxconn 9900
 defaults
   mode http
   timeout connect 5s

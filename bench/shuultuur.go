@@ -16,7 +16,7 @@ import (
 const settings = `listen: {proxy: "PROXY", admin: "ADMIN"}
 data: DIR
 INTERCEPT
-proxy: {private: [127.0.0.0/8], connect-ports: [any], connections: 8192, per-client: 8192}
+proxy: {private: [127.0.0.0/8], connect-ports: [any], connections: 12000, per-client: 12000}
 checks:
   phrase:
     weighted: [LISTS/weightedphraselist]
