@@ -112,7 +112,7 @@ func (b *Framed) Read(p []byte) (n int, err error) {
 			b.r.a += m
 		case n > 0:
 			return n, nil
-		case len(q) >= len(b.r.buf) || int64(len(q)) == b.left && b.length != Chunked:
+		case len(q) >= b.r.size || int64(len(q)) == b.left && b.length != Chunked:
 			m, err = readSome(b.r.src, q)
 		default:
 			if err = b.r.fill(); err == nil {

@@ -27,8 +27,9 @@ var (
 // connection with Reset. It belongs to one goroutine at a time.
 type Reader struct {
 	src     io.Reader
-	buf     []byte
-	a, b    int // buf[a:b] has been read and not consumed
+	size    int
+	buf     []byte // nil after Detach
+	a, b    int    // buf[a:b] has been read and not consumed
 	maxHead int
 	relaxed bool // see Relax
 	body    Framed
@@ -42,7 +43,8 @@ type Reader struct {
 // another TCP connection without passing through the process (see
 // [Framed.WriteTo]).
 func NewReader(r io.Reader, size, maxHead int) *Reader {
-	return &Reader{src: r, buf: make([]byte, max(size, minBuffer)), maxHead: maxHead}
+	size = max(size, minBuffer)
+	return &Reader{src: r, size: size, buf: make([]byte, size), maxHead: maxHead}
 }
 
 // Reset makes the reader read from src, dropping what is buffered.
@@ -64,6 +66,18 @@ func (r *Reader) Read(p []byte) (int, error) {
 // Buffered returns what has been read from the connection and not consumed.
 func (r *Reader) Buffered() []byte { return r.buf[r.a:r.b] }
 
+// Detach returns what [Reader.Buffered] does, consumes it and gives the buffer
+// up: a connection that becomes a tunnel may last for hours. Reading goes on
+// with a new one.
+func (r *Reader) Detach() []byte {
+	b := bytes.Clone(r.Buffered())
+	if len(b) == 0 {
+		b = nil
+	}
+	r.buf, r.a, r.b = nil, 0, 0
+	return b
+}
+
 // Peek waits until n bytes are buffered and returns them without consuming;
 // n may not exceed the buffer's size. Less than n comes with an error.
 func (r *Reader) Peek(n int) ([]byte, error) {
@@ -82,6 +96,8 @@ func (r *Reader) Discard(n int) { r.a += min(n, r.b-r.a) }
 // together with bytes is left to the next read, which gets it again.
 func (r *Reader) fill() error {
 	switch {
+	case r.buf == nil:
+		r.buf = make([]byte, r.size)
 	case r.a == r.b:
 		r.a, r.b = 0, 0
 	case r.b == len(r.buf):
@@ -289,7 +305,7 @@ func (r *Reader) head(raw []byte) ([]byte, error) {
 			return raw, tooLarge(raw, win)
 		}
 		searched = max(len(win)-3, 0)
-		if len(win) == len(r.buf) {
+		if len(win) == r.size {
 			raw = append(raw, win[:searched]...)
 			r.a += searched
 			searched = 0

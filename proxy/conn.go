@@ -35,6 +35,7 @@ type conn struct {
 
 	r      *message.Reader
 	x      request
+	tunnel *tunnel                // that the request has opened, while it lasts
 	body   incoming               // of the request
 	goAway atomic.Pointer[func()] // tells an HTTP/2 client to open no more streams
 	out    []byte                 // head on its way out; nil between requests
@@ -70,6 +71,7 @@ func (c *conn) close() {
 		c.lost = false
 	}
 	c.c.Close()
+	c.leaveTunnel()
 	if c.counted {
 		c.p.clients.leave(c.x.addr)
 		c.counted = false

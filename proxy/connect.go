@@ -35,7 +35,5 @@ func (c *conn) upgrade(x *request, s *message.Response) outcome {
 		return x.lostClient(err)
 	}
 	far, first := s.Body.(upstream.Switched).Conn()
-	t := tunnel{p: c.p, near: c.c, far: far, nearFirst: c.r.Buffered(), farFirst: first, up: up, down: down}
-	t.run(x)
-	return closing
+	return c.relay(&tunnel{near: c.c, far: far, farFirst: first, upTalk: up, downTalk: down})
 }

@@ -264,12 +264,7 @@ func (o *opening) unseen(why string) outcome {
 		return closing
 	}
 	c.p.counters.add(tunnels)
-	if len(o.first) == 0 {
-		o.first = c.r.Buffered()
-	}
-	relay := tunnel{p: c.p, near: c.c, far: far, nearFirst: o.first, farFirst: first}
-	relay.run(x)
-	return closing
+	return c.relay(&tunnel{near: c.c, far: far, nearFirst: o.first, farFirst: first})
 }
 
 // meet connects to the origin and has its certificate judged. It says whether

@@ -28,9 +28,19 @@ func (c *conn) openTunnel() outcome {
 		return x.lostClient(err)
 	}
 	c.p.counters.add(tunnels)
-	var request []byte
-	t := tunnel{p: c.p, near: c.c, far: far, farFirst: first, look: func(up *direction) bool { return c.look(up, &request) }}
-	t.run(x)
+	t := &tunnel{near: c.c, far: far, farFirst: first}
+	t.begin(x)
+	c.tunnel = t
+	request, pass := c.look(&t.up)
+	if pass {
+		return relaying
+	}
+	far.Close()
+	if request == nil {
+		c.c.Close()
+	}
+	t.refused = true
+	c.endTunnel()
 	if request != nil {
 		return c.serveWithin(&decrypted{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)
 	}
@@ -40,8 +50,8 @@ func (c *conn) openTunnel() outcome {
 // look waits for the client's first bytes and has the host in them judged when
 // they are a TLS hello. It says whether the tunnel may go on; what it has read
 // is sent on then. A request that is not encrypted ends the tunnel, unless the
-// host is allowed: it is given to request, and the client's connection stays.
-func (c *conn) look(up *direction, request *[]byte) bool {
+// host is allowed: it is returned, and the client's connection stays.
+func (c *conn) look(up *direction) (request []byte, pass bool) {
 	x, p := &c.x, c.p
 	for {
 		c.c.SetReadDeadline(within(p.tunnel))
@@ -50,11 +60,11 @@ func (c *conn) look(up *direction, request *[]byte) bool {
 			break
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return err == io.EOF // the server may still have something to say
+			return nil, err == io.EOF // the server may still have something to say
 		}
 		if up.other.quiet.Load() {
 			x.Note("tunnel: " + errSilent.Error())
-			return false
+			return nil, false
 		}
 	}
 	// Most hellos fit into a segment or two; memory for larger ones is only
@@ -67,22 +77,21 @@ func (c *conn) look(up *direction, request *[]byte) bool {
 	case err == nil:
 		if !x.judgeHello(h, up.dst.RemoteAddr()) {
 			c.c.Write(alert[:])
-			return false
+			return nil, false
 		}
 	case errors.Is(err, intercept.ErrNotHello), err == io.EOF:
 		if !x.judgeHello(nil, nil) {
-			return false
+			return nil, false
 		}
 		is := false
 		if block, is = requestWithin(c.r, block); is && x.T.Verdict.Action != filter.Allow {
-			*request = bytes.Clone(block)
 			up.other.left.Store(true)
-			return false
+			return bytes.Clone(block), false
 		}
 	default:
 		x.Note("TLS hello: " + err.Error())
 		c.c.Write(alert[:])
-		return false
+		return nil, false
 	}
 	up.dst.SetWriteDeadline(within(p.answer))
 	n, err := up.dst.Write(block)
@@ -90,7 +99,7 @@ func (c *conn) look(up *direction, request *[]byte) bool {
 	if err != nil {
 		x.Note("tunnel: " + err.Error())
 	}
-	return err == nil
+	return nil, err == nil
 }
 
 // sniff reads the client's first bytes into block, which may be exchanged for

@@ -134,22 +134,37 @@ func (l *listener) serve(c net.Conn) {
 	l.mu.Unlock()
 
 	defer func() {
-		r := recover()
-		if r != nil {
-			p.counters.add(panics)
-			p.log.Error("panic in a connection", "client", x.x.addr, "panic", r, "stack", string(debug.Stack()))
+		if r := recover(); r != nil || x.tunnel == nil {
+			l.served(x, r)
+			return
 		}
-		l.mu.Lock()
-		delete(l.open, x)
-		l.mu.Unlock()
-		x.close()
-		if r == nil {
-			p.conns.Put(x) // one that panicked is in no known state
-		}
-		l.n.Add(-1)
-		p.counters[connectionsOpen].Add(-1)
+		// A tunnel may last for hours: it goes on without the stack that the
+		// request needed.
+		l.wg.Go(func() {
+			defer func() { l.served(x, recover()) }()
+			x.endRelaying()
+		})
 	}()
 	x.run()
+}
+
+// served forgets a connection that has ended; r is the panic that ended it, nil
+// for none.
+func (l *listener) served(x *conn, r any) {
+	p := l.p
+	if r != nil {
+		p.counters.add(panics)
+		p.log.Error("panic in a connection", "client", x.x.addr, "panic", r, "stack", string(debug.Stack()))
+	}
+	l.mu.Lock()
+	delete(l.open, x)
+	l.mu.Unlock()
+	x.close()
+	if r == nil {
+		p.conns.Put(x) // one that panicked is in no known state
+	}
+	l.n.Add(-1)
+	p.counters[connectionsOpen].Add(-1)
 }
 
 // leaves is how long connections may go on whose clients had them before another

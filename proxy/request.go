@@ -22,9 +22,10 @@ import (
 type outcome uint8
 
 const (
-	proceed outcome = iota // nothing was answered yet
-	another                // answered; another request may follow
-	closing                // answered or not, the connection ends
+	proceed  outcome = iota // nothing was answered yet
+	another                 // answered; another request may follow
+	closing                 // answered or not, the connection ends
+	relaying                // it has become a tunnel: conn.endTunnel is the rest of the request
 )
 
 // A client is where a request came from and its response goes to.
@@ -103,10 +104,13 @@ func (x *request) begin(now time.Time) {
 	p.counters.add(requests)
 }
 
-// finish ends the transaction: everything it held is given back and it goes on
-// record, whatever happened. It is deferred.
-func (x *request) finish() {
+// finish ends the transaction, unless a tunnel goes on with it: everything it
+// held is given back and it goes on record, whatever happened. It is deferred.
+func (x *request) finish(o *outcome) {
 	r := recover()
+	if r == nil && *o == relaying {
+		return
+	}
 	x.drop()
 	x.T.BytesIn = x.relayed + x.client.received()
 	x.T.Duration = time.Since(x.T.Start)

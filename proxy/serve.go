@@ -13,7 +13,7 @@ import (
 	"shuultuur/proxy/exchange"
 )
 
-// run serves the connection until it ends.
+// run serves the connection until it ends or becomes a tunnel.
 func (c *conn) run() {
 	c.arm(time.Now(), c.p.headTime)
 	if !c.begin() {
@@ -21,7 +21,7 @@ func (c *conn) run() {
 	}
 	for c.x.inside == nil || !c.x.inside.streams {
 		if !c.await() || c.request() != another {
-			if c.c != nil && len(c.r.Buffered()) > 0 {
+			if c.c != nil && c.tunnel == nil && len(c.r.Buffered()) > 0 {
 				c.lost = true
 			}
 			return
@@ -138,6 +138,7 @@ func (c *conn) await() bool {
 	}
 	c.arm(time.Now(), c.p.idle)
 	c.putOut()
+	c.x.Rest()
 	_, err := c.r.Peek(1)
 	return err == nil
 }
@@ -147,11 +148,11 @@ func (c *conn) request() (o outcome) {
 	x, p, now := &c.x, c.p, time.Now()
 	x.begin(now)
 	defer func() {
-		if c.body.broken { // the next request cannot be found behind it
+		if c.body.broken && o != relaying { // the next request cannot be found behind it
 			o, c.lost, c.until = closing, true, time.Time{}
 		}
 	}()
-	defer x.finish()
+	defer x.finish(&o)
 	if !bytes.Contains(c.r.Buffered(), []byte("\r\n\r\n")) {
 		c.until = now.Add(p.headTime) // all of it, not from byte to byte
 		if p.headTime == 0 {

@@ -331,7 +331,9 @@ func (m *streams) serve(st *stream) {
 			p.conns.Put(y)
 		}
 	}()
-	y.request()
+	if y.request() == relaying {
+		y.endRelaying()
+	}
 	good = true
 }
 

@@ -68,7 +68,7 @@ func (c *conn) beginRedirected(orig netip.AddrPort) bool {
 	if b[0] != tlsRecord {
 		return true
 	}
-	return c.transparentTLS(d)
+	return c.transparentTLS(d) == another
 }
 
 // ownAddress says whether a redirected connection was meant for us.
@@ -80,24 +80,24 @@ func (c *conn) ownAddress(to netip.AddrPort) bool {
 }
 
 // transparentTLS serves a redirected connection that begins with a hello: a
-// transaction of its own, as CONNECT is. It says whether requests follow.
-func (c *conn) transparentTLS(d *decrypted) bool {
+// transaction of its own, as CONNECT is.
+func (c *conn) transparentTLS(d *decrypted) (o outcome) {
 	x := &c.x
 	x.inside = nil
 	x.begin(time.Now())
 	c.body.begin()
-	defer x.finish()
+	defer x.finish(&o)
 	x.T.Proto, x.T.Port, x.T.Host = filter.TLS, d.port, d.host
 	d.scheme = "https"
-	o := opening{c: c, x: x, d: d}
+	begun := opening{c: c, x: x, d: d}
 	if err := x.identifyByAddress(d); exchange.SignsIn(err) {
-		o.stranger = err // the name it asks for may be open
+		begun.stranger = err // the name it asks for may be open
 	} else if err != nil {
 		x.Note("identify: " + err.Error())
 		c.c.Write(alert[:])
-		return false
+		return closing
 	}
-	return o.run(o.stranger == nil) == another
+	return begun.run(begun.stranger == nil)
 }
 
 var errNotRedirected = errors.New("the system does not know where it was meant to go")

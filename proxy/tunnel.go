@@ -16,16 +16,16 @@ import (
 
 // A tunnel relays bytes between a client and an origin.
 type tunnel struct {
-	p         *Proxy
 	near, far net.Conn // client, origin
 	nearFirst []byte   // bytes that were read already
 	farFirst  []byte
-	// look is given the bytes of the client first, to judge and to pass them
-	// on; it says whether the tunnel may go on. nil for nobody.
-	look func(up *direction) bool
-	// up and down judge the messages of the client and of the origin; nil for
-	// nobody.
-	up, down *exchange.Talk
+	// upTalk and downTalk judge the messages of the client and of the origin;
+	// nil for nobody.
+	upTalk, downTalk *exchange.Talk
+
+	up, down direction
+	done     chan struct{} // closed when nothing more comes down
+	refused  bool          // nothing goes up
 }
 
 // A direction is one half of a tunnel.
@@ -47,25 +47,29 @@ type direction struct {
 
 var errSilent = errors.New("tunnel silent")
 
-// run relays until both ends have finished, or nothing moves any more, and
-// closes them. It puts what went through on the record of x.
-func (t *tunnel) run(x *request) {
-	p := t.p
+// relay makes t what becomes of the connection. The rest is endTunnel's.
+func (c *conn) relay(t *tunnel) outcome {
+	t.begin(&c.x)
+	c.tunnel = t
+	return relaying
+}
+
+// begin begins to relay what comes from the origin.
+func (t *tunnel) begin(x *request) {
+	p := x.p
 	x.yield()
 	x.unlimited()
 	p.counters[tunnelsOpen].Add(1)
-	defer p.counters[tunnelsOpen].Add(-1)
 	t.near.SetDeadline(time.Time{})
 	t.far.SetDeadline(time.Time{})
-	down := &direction{dst: t.near, src: t.far}
-	up := &direction{dst: t.far, src: t.near, other: down}
-	down.other = up
-	if t.up != nil {
-		up.talk, up.ctx, down.talk, down.ctx = t.up, x.ctx, t.down, x.ctx
+	t.up = direction{dst: t.far, src: t.near, other: &t.down}
+	t.down = direction{dst: t.near, src: t.far, other: &t.up}
+	if t.upTalk != nil {
+		t.up.talk, t.up.ctx, t.down.talk, t.down.ctx = t.upTalk, x.ctx, t.downTalk, x.ctx
 	}
-	done := make(chan struct{})
+	t.done = make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(t.done)
 		defer func() {
 			if r := recover(); r != nil {
 				p.counters.add(panics)
@@ -74,30 +78,49 @@ func (t *tunnel) run(x *request) {
 				t.far.Close()
 			}
 		}()
-		down.run(p, t.farFirst)
+		t.down.run(p, t.farFirst)
 	}()
-	if t.look != nil && !t.look(up) {
-		t.far.Close()
-		if !down.left.Load() {
-			t.near.Close()
-		}
-	} else {
-		up.run(p, t.nearFirst)
+}
+
+// endRelaying relays what comes from the client, until both ends have finished
+// or nothing moves any more, and ends the request that opened the tunnel.
+func (c *conn) endRelaying() {
+	o := closing
+	defer c.x.finish(&o)
+	c.endTunnel()
+}
+
+// endTunnel is endRelaying for a connection whose request goes on.
+func (c *conn) endTunnel() {
+	t, x := c.tunnel, &c.x
+	if !t.refused {
+		c.putOut()
+		x.Rest()
+		t.up.run(c.p, append(t.nearFirst, c.r.Detach()...))
 	}
-	<-done
+	<-t.done
 	t.far.Close()
-	for _, talk := range [...]*exchange.Talk{t.up, t.down} {
+	for _, talk := range [...]*exchange.Talk{t.upTalk, t.downTalk} {
 		if talk != nil {
 			talk.Close()
 			x.Conclude(talk)
 		}
 	}
-	x.relayed += up.n
-	x.T.BytesOut += down.n
-	for _, d := range [...]*direction{up, down} {
+	x.relayed += t.up.n
+	x.T.BytesOut += t.down.n
+	for _, d := range [...]*direction{&t.up, &t.down} {
 		if d.err != nil && !errors.Is(d.err, net.ErrClosed) {
 			x.Note("tunnel: " + d.err.Error())
 		}
+	}
+	c.leaveTunnel()
+}
+
+// leaveTunnel forgets the tunnel, whatever became of it.
+func (c *conn) leaveTunnel() {
+	if c.tunnel != nil {
+		c.tunnel = nil
+		c.p.counters[tunnelsOpen].Add(-1)
 	}
 }
 
@@ -165,10 +188,17 @@ func (d *direction) move(p *Proxy) (n int64, err error) {
 	if ok1 && ok2 {
 		return d.moveTCP(p, dst, src)
 	}
-	b := p.inspector.Block(16 << 10) // TLS never gives more at once
-	defer p.inspector.Release(b)
+	// A block is taken when more comes than fits into a few bytes, and given back
+	// when less does: most tunnels wait most of the time.
+	few := make([]byte, 512)
+	b := few
+	defer func() {
+		if len(b) > len(few) {
+			p.inspector.Release(b)
+		}
+	}()
 	for {
-		m, err := d.src.Read(b[:cap(b)])
+		m, err := d.src.Read(b)
 		if m > 0 {
 			k, err := d.write(p, b[:m])
 			n += int64(k)
@@ -178,6 +208,14 @@ func (d *direction) move(p *Proxy) (n int64, err error) {
 		}
 		if err != nil {
 			return n, err
+		}
+		switch {
+		case m == len(few) && len(b) == len(few):
+			b = p.inspector.Block(16 << 10) // TLS never gives more at once
+			b = b[:cap(b)]
+		case m < len(few) && len(b) > len(few):
+			p.inspector.Release(b)
+			b = few
 		}
 	}
 }

@@ -20,6 +20,7 @@ package exchange
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"shuultuur/filter"
@@ -95,13 +96,29 @@ type storage struct {
 	scratch  []byte           // values of Outgoing's fields
 }
 
+// storages are those of exchanges that wait, or only relay.
+var storages = sync.Pool{New: func() any { return new(storage) }}
+
 // Exchange makes x an exchange whose bodies i holds.
-func (i *Inspector) Exchange(x *Exchange) { x.in, x.storage = i, new(storage) }
+func (i *Inspector) Exchange(x *Exchange) { x.in = i }
+
+// Rest is [Exchange.End] for an exchange without bodies that goes on for long: it
+// needs as little memory as it can until the next Begin. T stays as it is.
+func (x *Exchange) Rest() {
+	if x.storage != nil {
+		x.End()
+		storages.Put(x.storage)
+		x.storage = nil
+	}
+}
 
 // Begin makes x ready for the next request. It keeps storage and
 // the functions; what the
 // exchange before held has been given back by End.
 func (x *Exchange) Begin(e *Engine, start time.Time, id string) {
+	if x.storage == nil {
+		x.storage = storages.Get().(*storage)
+	}
 	x.T.Reset()
 	*x = Exchange{T: x.T, Q: x.Q, Engine: e, Gone: x.Gone, Interrupt: x.Interrupt, Record: x.Record, in: x.in, storage: x.storage}
 	x.scratch = x.scratch[:0]

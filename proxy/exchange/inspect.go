@@ -528,6 +528,9 @@ func (x *Exchange) UploadRefused() bool {
 
 // End gives back what x holds. T remains.
 func (x *Exchange) End() {
+	if x.storage == nil { // it rests
+		return
+	}
 	if x.saving != nil {
 		x.saving.free()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,8 +67,11 @@ type Talk struct {
 func (x *Exchange) Talk(s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
 	base := x.T
 	base.Findings = append([]filter.Finding(nil), x.T.Findings...)
-	base.Monitored, base.Signatures, base.Body, base.Upload = nil, nil, nil, nil
-	return &Talk{i: x.in, e: x.Engine, base: &base, stage: s, record: record, protocol: p, framer: f, known: base.Findings}
+	return x.talk(&base, s, p, f, record)
+}
+
+func (x *Exchange) talk(base *filter.Transaction, s filter.Stage, p Protocol, f content.Framer, record func(*filter.Transaction)) *Talk {
+	return &Talk{i: x.in, e: x.Engine, base: base, stage: s, record: record, protocol: p, framer: f, known: slices.Clip(base.Findings)}
 }
 
 // judgement is what is needed while a message is judged.
@@ -201,6 +205,7 @@ func (k *Talk) judge(ctx context.Context, m content.Message) bool {
 	findings := append(t.Findings[:0], k.known...)
 	*t = *k.base
 	t.Findings, t.Verdict, t.Conversation = findings, filter.Verdict{}, k.base.ID
+	t.Signatures, t.Body, t.Upload = nil, nil, nil
 	t.Monitored = append([]filter.Reason(nil), k.noted...)
 	if why != content.AllRead {
 		k.i.unread[why].Add(1)
@@ -377,7 +382,8 @@ func (x *Exchange) Sockets(s *message.Response, record func(*filter.Transaction)
 			s.Fields[i].Value = append(bytes.Clone(f.Value), "; client_no_context_takeover"...)
 		}
 	}
-	up = x.Talk(filter.RequestBody, Socket, &content.WebSocket{Deflate: deflate}, record)
-	down = x.Talk(filter.ResponseBody, Socket, &content.WebSocket{Deflate: deflate, Takeover: takeover}, record)
+	// T stays as it is while the connection lasts, so it need not be copied.
+	up = x.talk(t, filter.RequestBody, Socket, &content.WebSocket{Deflate: deflate}, record)
+	down = x.talk(t, filter.ResponseBody, Socket, &content.WebSocket{Deflate: deflate, Takeover: takeover}, record)
 	return up, down
 }

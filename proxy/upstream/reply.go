@@ -196,7 +196,7 @@ func (r *reply) Conn() (net.Conn, []byte) {
 	u := r.conn
 	r.conn = nil
 	u.c.SetDeadline(time.Time{})
-	return u.c, u.r.Buffered()
+	return u.c, u.r.Detach()
 }
 
 // Read implements [message.Body].
