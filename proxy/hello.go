@@ -39,7 +39,6 @@ func (c *conn) openTunnel() outcome {
 	if request == nil {
 		c.c.Close()
 	}
-	t.refused = true
 	c.endTunnel()
 	if request != nil {
 		return c.serveWithin(&decrypted{host: x.T.Host, port: x.T.Port, client: x.T.Client, ja4: x.T.JA4}, request)

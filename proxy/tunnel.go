@@ -25,7 +25,6 @@ type tunnel struct {
 
 	up, down direction
 	done     chan struct{} // closed when nothing more comes down
-	refused  bool          // nothing goes up
 }
 
 // A direction is one half of a tunnel.
@@ -47,7 +46,7 @@ type direction struct {
 
 var errSilent = errors.New("tunnel silent")
 
-// relay makes t what becomes of the connection. The rest is endTunnel's.
+// relay makes t what becomes of the connection. The rest is endRelaying's.
 func (c *conn) relay(t *tunnel) outcome {
 	t.begin(&c.x)
 	c.tunnel = t
@@ -84,20 +83,24 @@ func (t *tunnel) begin(x *request) {
 
 // endRelaying relays what comes from the client, until both ends have finished
 // or nothing moves any more, and ends the request that opened the tunnel.
+//
+// A tunnel waits in here and in begin for most of its life. The collector makes
+// a stack of 8 KiB smaller while less than 2 KiB of it are in use, with 800 bytes
+// for the runtime: what is called on the way down to the read is to be small.
 func (c *conn) endRelaying() {
 	o := closing
 	defer c.x.finish(&o)
+	c.putOut()
+	c.x.Rest()
+	c.tunnel.nearFirst = append(c.tunnel.nearFirst, c.r.Detach()...)
+	c.tunnel.up.run(c.p, c.tunnel.nearFirst)
 	c.endTunnel()
 }
 
-// endTunnel is endRelaying for a connection whose request goes on.
+// endTunnel waits for what comes from the origin and puts what went through on
+// the record.
 func (c *conn) endTunnel() {
 	t, x := c.tunnel, &c.x
-	if !t.refused {
-		c.putOut()
-		x.Rest()
-		t.up.run(c.p, append(t.nearFirst, c.r.Detach()...))
-	}
 	<-t.done
 	t.far.Close()
 	for _, talk := range [...]*exchange.Talk{t.upTalk, t.downTalk} {
